@@ -1,0 +1,140 @@
+package graph
+
+import (
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Attrs are a node's attributes by name. The typed getters return INVALID_ARGUMENT where the
+// attribute is missing or of another kind.
+type Attrs map[string]*attrpb.AttrValue
+
+func attr[T attrKind](a Attrs, name, kind string) (T, error) {
+	v, ok := a[name]
+	if !ok {
+		var zero T
+		return zero, status.InvalidArgumentf("No attr named '%s' in NodeDef", name)
+	}
+	t, ok := v.Value.(T)
+	if !ok {
+		return t, status.InvalidArgumentf("Attr '%s' is not of kind %s", name, kind)
+	}
+	return t, nil
+}
+
+type attrKind interface {
+	*attrpb.AttrValue_S | *attrpb.AttrValue_I | *attrpb.AttrValue_F | *attrpb.AttrValue_B | *attrpb.AttrValue_Type |
+		*attrpb.AttrValue_Shape | *attrpb.AttrValue_Tensor | *attrpb.AttrValue_List | *attrpb.AttrValue_Func
+}
+
+// Str is a string attribute.
+func (a Attrs) Str(name string) (string, error) {
+	v, err := attr[*attrpb.AttrValue_S](a, name, "string")
+	if err != nil {
+		return "", err
+	}
+	return string(v.S), nil
+}
+
+// Int is an int attribute.
+func (a Attrs) Int(name string) (int64, error) {
+	v, err := attr[*attrpb.AttrValue_I](a, name, "int")
+	if err != nil {
+		return 0, err
+	}
+	return v.I, nil
+}
+
+// Float is a float attribute.
+func (a Attrs) Float(name string) (float32, error) {
+	v, err := attr[*attrpb.AttrValue_F](a, name, "float")
+	if err != nil {
+		return 0, err
+	}
+	return v.F, nil
+}
+
+// Bool is a bool attribute.
+func (a Attrs) Bool(name string) (bool, error) {
+	v, err := attr[*attrpb.AttrValue_B](a, name, "bool")
+	if err != nil {
+		return false, err
+	}
+	return v.B, nil
+}
+
+// Type is a type attribute.
+func (a Attrs) Type(name string) (tensor.DType, error) {
+	v, err := attr[*attrpb.AttrValue_Type](a, name, "type")
+	if err != nil {
+		return tensor.Invalid, err
+	}
+	return tensor.FromProto(v.Type), nil
+}
+
+// Shape is a shape attribute; known is false for unknown rank, and unknown sizes are -1.
+func (a Attrs) Shape(name string) (s tensor.Shape, known bool, err error) {
+	v, err := attr[*attrpb.AttrValue_Shape](a, name, "shape")
+	if err != nil {
+		return nil, false, err
+	}
+	s, known = tensor.ShapeFromProto(v.Shape)
+	return s, known, nil
+}
+
+// Tensor is a tensor attribute as the message that it came in.
+func (a Attrs) Tensor(name string) (*tensorpb.TensorProto, error) {
+	v, err := attr[*attrpb.AttrValue_Tensor](a, name, "tensor")
+	if err != nil {
+		return nil, err
+	}
+	return v.Tensor, nil
+}
+
+// List is a list attribute as the message that it came in.
+func (a Attrs) List(name string) (*attrpb.AttrValue_ListValue, error) {
+	v, err := attr[*attrpb.AttrValue_List](a, name, "list")
+	if err != nil {
+		return nil, err
+	}
+	return v.List, nil
+}
+
+// TypeList is a list(type) attribute.
+func (a Attrs) TypeList(name string) ([]tensor.DType, error) {
+	l, err := a.List(name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]tensor.DType, len(l.GetType()))
+	for i, t := range l.GetType() {
+		out[i] = tensor.FromProto(t)
+	}
+	return out, nil
+}
+
+// IntList is a list(int) attribute.
+func (a Attrs) IntList(name string) ([]int64, error) {
+	l, err := a.List(name)
+	if err != nil {
+		return nil, err
+	}
+	return l.GetI(), nil
+}
+
+// FunctionRef names a function of the library and the attribute values to instantiate it with.
+type FunctionRef struct {
+	Name  string
+	Attrs Attrs
+}
+
+// Func is a function attribute.
+func (a Attrs) Func(name string) (*FunctionRef, error) {
+	v, err := attr[*attrpb.AttrValue_Func](a, name, "func")
+	if err != nil {
+		return nil, err
+	}
+	return &FunctionRef{Name: v.Func.GetName(), Attrs: v.Func.GetAttr()}, nil
+}

@@ -1,0 +1,186 @@
+package tensor
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// Alignment is the alignment in bytes of every buffer: a cache line, and the width of the
+// widest vector registers.
+const Alignment = 64
+
+// Buffer is reference-counted memory that tensors share. Its memory returns to the pool
+// that it came from when the last reference is released.
+type Buffer struct {
+	refs  atomic.Int32
+	class int8 // of the pool; -1 for memory that no pool owns
+	data  []byte
+	raw   []byte
+	owner *Pool
+	free  func()
+}
+
+// Bytes is the whole memory. It may be written only while the caller holds the only reference.
+func (b *Buffer) Bytes() []byte { return b.data }
+
+// Retain adds a reference.
+func (b *Buffer) Retain() { b.refs.Add(1) }
+
+// Exclusive tells whether the caller's reference is the only one.
+func (b *Buffer) Exclusive() bool { return b.refs.Load() == 1 }
+
+// Release drops a reference. After the last one the memory belongs to somebody else.
+func (b *Buffer) Release() {
+	switch n := b.refs.Add(-1); {
+	case n > 0:
+	case n < 0:
+		panic("tensor: buffer released more often than retained")
+	case b.owner != nil:
+		b.owner.put(b)
+	case b.free != nil:
+		b.free()
+	}
+}
+
+// WrapBytes makes a buffer of memory that no pool owns. free, if any, runs after the last
+// release. The data must be aligned for the element type that it is read as.
+func WrapBytes(data []byte, free func()) *Buffer {
+	b := &Buffer{class: -1, data: data, free: free}
+	b.refs.Store(1)
+	return b
+}
+
+// Pool hands out aligned buffers by size class and takes them back, so that a step in steady
+// state takes nothing from the garbage collector. It counts the bytes in use and refuses to
+// go beyond a limit. All methods may be called concurrently.
+//
+// Sizes go up to four classes for each power of two, so that at most a fifth is lost to
+// rounding. Buffers of up to 32 KiB rest in a sync.Pool, which the garbage collector empties;
+// larger ones rest in lists that Trim empties, since re-allocating one costs page faults.
+type Pool struct {
+	limit  int64
+	name   string
+	inUse  atomic.Int64
+	peak   atomic.Int64
+	allocs atomic.Int64
+	idle   atomic.Int64
+	small  [maxClass]sync.Pool
+	mu     sync.Mutex
+	large  [maxClass][]*Buffer
+	epoch  atomic.Int64 // counts gets of large buffers, so that Trim sees whether the pool rests
+	seen   int64
+}
+
+const (
+	minShift   = 6 // 64 bytes
+	maxClass   = 4 * 42
+	largeClass = 4 * (15 - minShift)
+)
+
+// NewPool makes a pool. limit is the most bytes that may be in use, 0 for none; name is what
+// error messages call the pool ("allocator cpu on /job:…").
+func NewPool(name string, limit int64) *Pool { return &Pool{name: name, limit: limit} }
+
+// Host is the pool of the process for tensors in host memory that no device accounts for,
+// such as those that arrive from the wire and the constants of a graph.
+var Host = NewPool("host", 0)
+
+// classOf gives the class of a size and the bytes that its buffers hold.
+func classOf(n int) (class int8, size int) {
+	if n <= 1<<minShift {
+		return 0, 1 << minShift
+	}
+	shift := bits.Len(uint(n-1)) - 1 // 1<<shift < n <= 1<<(shift+1)
+	quarter := 1 << (shift - 2)
+	steps := (n - (1 << shift) + quarter - 1) / quarter
+	return int8(4*(shift-minShift) + steps), 1<<shift + steps*quarter
+}
+
+// Get returns a buffer of n bytes with one reference. Its content is undefined. It fails with
+// RESOURCE_EXHAUSTED where the pool's limit would be passed.
+func (p *Pool) Get(n int) (*Buffer, error) {
+	if n < 0 || n > 1<<46 {
+		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating %d bytes by allocator %s", n, p.name)
+	}
+	class, size := classOf(n)
+	used := p.inUse.Add(int64(size))
+	if p.limit > 0 && used > p.limit {
+		p.inUse.Add(-int64(size))
+		return nil, status.Errorf(status.ResourceExhausted,
+			"OOM when allocating %d bytes by allocator %s: %d of its %d bytes are in use", n, p.name, used-int64(size), p.limit)
+	}
+	for peak := p.peak.Load(); used > peak && !p.peak.CompareAndSwap(peak, used); peak = p.peak.Load() {
+	}
+	b := p.reuse(class, size)
+	if b == nil {
+		p.allocs.Add(1)
+		raw := make([]byte, size+Alignment)
+		off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw))) & (Alignment - 1))
+		b = &Buffer{class: class, raw: raw[off : off+size : off+size], owner: p}
+	}
+	b.data = b.raw[:n:n]
+	b.refs.Store(1)
+	return b, nil
+}
+
+func (p *Pool) reuse(class int8, size int) *Buffer {
+	if class < largeClass {
+		b, _ := p.small[class].Get().(*Buffer)
+		return b
+	}
+	p.epoch.Add(1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.large[class]
+	if len(list) == 0 {
+		return nil
+	}
+	b := list[len(list)-1]
+	list[len(list)-1] = nil
+	p.large[class] = list[:len(list)-1]
+	p.idle.Add(-int64(size))
+	return b
+}
+
+func (p *Pool) put(b *Buffer) {
+	size := int64(cap(b.raw))
+	p.inUse.Add(-size)
+	if b.class < largeClass {
+		p.small[b.class].Put(b)
+		return
+	}
+	p.mu.Lock()
+	p.large[b.class] = append(p.large[b.class], b)
+	p.idle.Add(size)
+	p.mu.Unlock()
+}
+
+// Trim drops the idle large buffers if none was asked for since the last Trim, and tells how
+// many bytes it dropped. Whoever owns the process calls it now and then.
+func (p *Pool) Trim() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.epoch.Load(); e != p.seen {
+		p.seen = e
+		return 0
+	}
+	for i := range p.large {
+		p.large[i] = nil
+	}
+	return p.idle.Swap(0)
+}
+
+// Stats counts what a pool did, in bytes and in buffers.
+type Stats struct {
+	InUse, Peak, Idle, Limit int64
+	Allocations              int64 // buffers that were not reused but made
+}
+
+// Stats is a snapshot of the pool's counters.
+func (p *Pool) Stats() Stats {
+	return Stats{InUse: p.inUse.Load(), Peak: p.peak.Load(), Idle: p.idle.Load(), Limit: p.limit, Allocations: p.allocs.Load()}
+}

@@ -1,0 +1,327 @@
+// Package tensor holds Troupe's tensors: element types, shapes, pooled and reference-counted
+// memory, and their form in TensorFlow's protobuf messages.
+//
+// A *Tensor is immutable as soon as a second party can see it. Whoever makes one owns its one
+// reference and hands it on or releases it; a kernel that holds the only reference to a tensor
+// and to its buffer may write its result in place.
+package tensor
+
+import (
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+const inlineRank = 4
+
+// Tensor is an n-dimensional array of one element type. Elements of fixed size lie row-major,
+// little-endian, in Data; strings, resource handles and variants are Go values.
+type Tensor struct {
+	refs   atomic.Int32
+	dtype  DType
+	shape  Shape
+	n      int
+	data   []byte
+	elems  any // []string, []Handle or []any
+	buf    *Buffer
+	dims   [inlineRank]int64
+	inline [16]byte // data of small tensors that need no buffer
+}
+
+var headers = sync.Pool{New: func() any { return new(Tensor) }}
+
+func header(dtype DType, shape Shape, n int) *Tensor {
+	t := headers.Get().(*Tensor)
+	t.refs.Store(1)
+	t.dtype, t.n = dtype, n
+	t.shape = append(t.dims[:0], shape...)
+	return t
+}
+
+// New allocates a tensor from pool. Fixed-size elements are undefined, Go-valued ones are
+// zero values (empty strings, nil variants). The shape is copied. It fails for an invalid
+// shape or dtype, and with RESOURCE_EXHAUSTED where memory for it may not be had.
+func New(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
+	n, err := shape.NumElements()
+	if err != nil {
+		return nil, err
+	}
+	size := int64(dtype.Size())
+	if size == 0 {
+		return newElems(dtype, shape, n)
+	}
+	if n > (1<<46)/size {
+		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating tensor with shape%v and type %v", shape, dtype)
+	}
+	bytes := int(n * size)
+	t := header(dtype, shape, int(n))
+	if bytes <= len(t.inline) {
+		t.data = t.inline[:bytes:bytes]
+		return t, nil
+	}
+	buf, err := pool.Get(bytes)
+	if err != nil {
+		t.refs.Store(0)
+		headers.Put(t)
+		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating tensor with shape%v and type %v: %s", shape, dtype, err.Error())
+	}
+	t.buf, t.data = buf, buf.data
+	return t, nil
+}
+
+// maxElems bounds tensors of Go-valued elements, of which each takes 16 bytes or more.
+const maxElems = 1 << 31
+
+func newElems(dtype DType, shape Shape, n int64) (*Tensor, error) {
+	if n > maxElems {
+		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating tensor with shape%v and type %v", shape, dtype)
+	}
+	var elems any
+	switch dtype {
+	case String:
+		elems = make([]string, n)
+	case Resource:
+		elems = make([]Handle, n)
+	case Variant:
+		elems = make([]any, n)
+	default:
+		return nil, status.InvalidArgumentf("No tensor can have type %v", dtype)
+	}
+	t := header(dtype, shape, int(n))
+	t.elems = elems
+	return t, nil
+}
+
+// Zeros is New with all elements zero.
+func Zeros(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
+	t, err := New(pool, dtype, shape)
+	if err == nil {
+		clear(t.data)
+	}
+	return t, err
+}
+
+// FromBuffer makes a tensor over a buffer's first bytes and takes over the caller's reference
+// to the buffer. The buffer must hold exactly the shape's elements.
+func FromBuffer(dtype DType, shape Shape, buf *Buffer) (*Tensor, error) {
+	n, err := shape.NumElements()
+	if err != nil {
+		return nil, err
+	}
+	size := int64(dtype.Size())
+	if size == 0 || n > int64(len(buf.data)) || n*size != int64(len(buf.data)) {
+		return nil, status.InvalidArgumentf("A buffer of %d bytes cannot hold a tensor of type %v and shape %v", len(buf.data), dtype, shape)
+	}
+	t := header(dtype, shape, int(n))
+	t.buf, t.data = buf, buf.data
+	return t, nil
+}
+
+// DType is the type of the elements.
+func (t *Tensor) DType() DType { return t.dtype }
+
+// Shape is the tensor's shape; the caller must not change it, nor keep it beyond its reference.
+func (t *Tensor) Shape() Shape { return t.shape }
+
+// Rank is the number of dimensions.
+func (t *Tensor) Rank() int { return len(t.shape) }
+
+// Dim is the size of dimension i.
+func (t *Tensor) Dim(i int) int { return int(t.shape[i]) }
+
+// Len is the number of elements.
+func (t *Tensor) Len() int { return t.n }
+
+// Data is the memory of fixed-size elements; nil for Go-valued ones.
+func (t *Tensor) Data() []byte { return t.data }
+
+// ByteSize is the bytes of the elements' memory; for strings their lengths' sum.
+func (t *Tensor) ByteSize() int {
+	if s, ok := t.elems.([]string); ok {
+		n := 0
+		for _, e := range s {
+			n += len(e)
+		}
+		return n
+	}
+	return len(t.data)
+}
+
+// Retain adds a reference and returns t.
+func (t *Tensor) Retain() *Tensor {
+	t.refs.Add(1)
+	return t
+}
+
+// RetainN adds n references.
+func (t *Tensor) RetainN(n int) { t.refs.Add(int32(n)) }
+
+// Release drops a reference; after the last one the tensor must not be touched.
+func (t *Tensor) Release() {
+	n := t.refs.Add(-1)
+	if n > 0 {
+		return
+	}
+	if n < 0 {
+		panic("tensor: released more often than retained")
+	}
+	if t.buf != nil {
+		t.buf.Release()
+		t.buf = nil
+	}
+	t.data, t.elems, t.shape = nil, nil, nil
+	headers.Put(t)
+}
+
+// Exclusive tells whether the caller, who holds a reference, is the only one who can see the
+// tensor's memory, and so may write to it.
+func (t *Tensor) Exclusive() bool {
+	return t.refs.Load() == 1 && (t.buf == nil || t.buf.Exclusive())
+}
+
+// Reshaped is a tensor of its own (one reference, the caller's) with the same elements in
+// another shape, of as many elements. Memory is shared except for the smallest tensors.
+func (t *Tensor) Reshaped(shape Shape) *Tensor { return t.alias(t.dtype, shape, t.n) }
+
+// Bitcast is Reshaped with another element type; the bytes must be as many.
+func (t *Tensor) Bitcast(dtype DType, shape Shape) *Tensor {
+	return t.alias(dtype, shape, shape.Elements())
+}
+
+func (t *Tensor) alias(dtype DType, shape Shape, n int) *Tensor {
+	r := header(dtype, shape, n)
+	r.elems = t.elems
+	if t.buf != nil {
+		t.buf.Retain()
+		r.buf, r.data = t.buf, t.data
+	} else if t.data != nil {
+		r.data = r.inline[:copy(r.inline[:], t.data)]
+	}
+	return r
+}
+
+// Rows is a tensor over rows from (inclusive) to to (exclusive) of dimension 0, sharing memory.
+// The caller owns its reference. The start may be unaligned for vector loads, never for the type.
+func (t *Tensor) Rows(from, to int) *Tensor {
+	per := 0
+	if t.Dim(0) > 0 {
+		per = t.n / t.Dim(0)
+	}
+	r := header(t.dtype, t.shape, (to-from)*per)
+	r.shape[0] = int64(to - from)
+	switch e := t.elems.(type) {
+	case []string:
+		r.elems = e[from*per : to*per]
+	case []Handle:
+		r.elems = e[from*per : to*per]
+	case []any:
+		r.elems = e[from*per : to*per]
+	}
+	size := t.dtype.Size()
+	part := t.data[from*per*size : to*per*size]
+	if t.buf != nil {
+		t.buf.Retain()
+		r.buf, r.data = t.buf, part
+	} else if t.elems == nil {
+		r.data = r.inline[:copy(r.inline[:], part)]
+	}
+	return r
+}
+
+// Clone is a deep copy in memory from pool.
+func (t *Tensor) Clone(pool *Pool) (*Tensor, error) {
+	c, err := New(pool, t.dtype, t.shape)
+	if err != nil {
+		return nil, err
+	}
+	copy(c.data, t.data)
+	switch e := t.elems.(type) {
+	case []string:
+		copy(c.elems.([]string), e)
+	case []Handle:
+		copy(c.elems.([]Handle), e)
+	case []any:
+		copy(c.elems.([]any), e)
+	}
+	return c, nil
+}
+
+// Elem is the constraint of Go types that elements are read as. Float16 and BFloat16 elements
+// are read as types of their own, so that a function for uint16 is never taken for them.
+type Elem interface {
+	~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
+		~float32 | ~float64 | ~complex64 | ~complex128
+}
+
+// Of views the fixed-size elements as a slice of T, which must have the dtype's element size.
+// The slice is valid as long as the caller's reference.
+func Of[T Elem](t *Tensor) []T {
+	var zero T
+	if int(unsafe.Sizeof(zero)) != t.dtype.Size() {
+		panic("tensor: elements of type " + t.dtype.String() + " viewed with another size")
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.data))), t.n)
+}
+
+// Strings is the elements of a string tensor.
+func (t *Tensor) Strings() []string { return t.elems.([]string) }
+
+// Handles is the elements of a resource tensor.
+func (t *Tensor) Handles() []Handle { return t.elems.([]Handle) }
+
+// Variants is the elements of a variant tensor.
+func (t *Tensor) Variants() []any { return t.elems.([]any) }
+
+// Handle names a resource (a tensorflow.ResourceHandleProto): which device holds it, in which
+// container, under which name. Type is the resource's kind, such as Var.
+type Handle struct {
+	Device, Container, Name, Type string
+	// DType and Shape tell what a variable's handle promises; KnownShape is false for unknown rank.
+	DType      DType
+	Shape      Shape
+	KnownShape bool
+	// Local is the resource itself where handle and resource are in one process; it does not travel.
+	Local any
+}
+
+// Scalar makes a rank-0 tensor of a fixed-size dtype.
+func Scalar[T Elem](dtype DType, v T) *Tensor {
+	t := header(dtype, nil, 1)
+	t.data = t.inline[:unsafe.Sizeof(v)]
+	Of[T](t)[0] = v
+	return t
+}
+
+// FromSlice makes a tensor with a copy of the values.
+func FromSlice[T Elem](dtype DType, shape Shape, values []T) (*Tensor, error) {
+	t, err := New(Host, dtype, shape)
+	if err != nil {
+		return nil, err
+	}
+	if t.n != len(values) {
+		defer t.Release()
+		return nil, status.InvalidArgumentf("%d values do not fill the shape %v", len(values), shape)
+	}
+	copy(Of[T](t), values)
+	return t, nil
+}
+
+// FromStrings makes a string tensor that keeps the slice.
+func FromStrings(shape Shape, values []string) (*Tensor, error) {
+	n, err := shape.NumElements()
+	if err != nil || n != int64(len(values)) {
+		return nil, status.InvalidArgumentf("%d strings do not fill the shape %v", len(values), shape)
+	}
+	t := header(String, shape, len(values))
+	t.elems = values
+	return t, nil
+}
+
+// FromHandle makes a scalar resource tensor.
+func FromHandle(h Handle) *Tensor {
+	t := header(Resource, nil, 1)
+	t.elems = []Handle{h}
+	return t
+}

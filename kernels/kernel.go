@@ -1,0 +1,160 @@
+// Package kernels holds what Troupe's ops do: one table row for each op and kind of device,
+// the functions behind the rows, and what a kernel may see of the step that it runs in.
+//
+// A row's constructor runs once for each node of a session: it checks and decodes the
+// attributes, so that running decodes nothing. The kernel that it returns is called for each
+// execution of the node, concurrently when the node's step runs more than once at a time.
+package kernels
+
+import (
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Kernel computes a node's outputs from its inputs. It does not wait: it may compute for long
+// (then its row says Expensive), but not block on another node, a lock held over I/O, or a peer.
+// A returned error gets the node's name appended by the executor.
+type Kernel interface {
+	Compute(ctx *Context) error
+}
+
+// Func is a function as a Kernel.
+type Func func(ctx *Context) error
+
+// Compute calls f.
+func (f Func) Compute(ctx *Context) error { return f(ctx) }
+
+// AsyncKernel is a kernel that may have to wait (for a queue, a peer, a function it calls). It
+// returns at once and calls done exactly once, from any goroutine, possibly before it returns.
+// The context stays valid until done is called. A kernel that waits registers with the step's
+// Cancellation and ends with CANCELLED when that fires.
+type AsyncKernel interface {
+	ComputeAsync(ctx *Context, done func(error))
+}
+
+// AsyncFunc is a function as an AsyncKernel.
+type AsyncFunc func(ctx *Context, done func(error))
+
+// ComputeAsync calls f.
+func (f AsyncFunc) ComputeAsync(ctx *Context, done func(error)) { f(ctx, done) }
+
+// Def is a row of the kernel table: an op on a kind of device, for some element types.
+type Def struct {
+	// Op is the op type; Device the device type, CPU where it is empty.
+	Op, Device string
+	// Types restricts type attributes: the attribute's name to the element types that this row
+	// serves. An attribute that is not named may have every type that the op declares.
+	Types map[string][]tensor.DType
+	// HostInputs and HostOutputs name the arguments that lie in host memory on devices that
+	// have memory of their own. "*" stands for all.
+	HostInputs, HostOutputs []string
+	// Expensive kernels are worth handing to another core; others run where they became ready.
+	Expensive bool
+	// UninitializedOK kernels take references to variables that hold no value.
+	UninitializedOK bool
+	// New checks and decodes a node's attributes and returns its kernel: a Kernel or an AsyncKernel.
+	New func(c *Construction) (any, error)
+}
+
+// Construction is what a constructor sees of the node that it makes a kernel for.
+type Construction struct {
+	Node   *graph.Node
+	Device Device
+	// Session names the session that the kernel is for; resources that are private to a kernel
+	// get names that hold it. Empty in functions and tests.
+	Session string
+	// Functions gives access to the graph's functions; nil where the graph has none.
+	Functions Functions
+}
+
+// Attrs are the node's attributes.
+func (c *Construction) Attrs() graph.Attrs { return c.Node.Attrs }
+
+// Device is what kernels see of the device that they run on.
+type Device interface {
+	// Name is the full name, such as /job:worker/replica:0/task:1/device:CPU:0.
+	Name() string
+	// Type is CPU or GPU.
+	Type() string
+	// Pool is where tensors in the device's memory come from; for a CPU host memory.
+	Pool() *tensor.Pool
+	// Parallel calls body on parts of [0,n) that cover it, each of grain or more, on as many of
+	// the process's workers as are free, and returns when all parts are done.
+	Parallel(n, grain int, body func(lo, hi int))
+	// Resources are the containers on the device.
+	Resources() Resources
+}
+
+// registry maps op, then device type, to the rows in order of registration.
+var registry = map[string]map[string][]*Def{}
+
+// Register adds rows to the table. It is called from init functions of this package's files of
+// tables only, so that the table never changes while servers run.
+func Register(rows ...Def) {
+	for _, r := range rows {
+		if r.Device == "" {
+			r.Device = "CPU"
+		}
+		if registry[r.Op] == nil {
+			registry[r.Op] = map[string][]*Def{}
+		}
+		registry[r.Op][r.Device] = append(registry[r.Op][r.Device], &r)
+	}
+}
+
+// Find gives the row that serves the node on a type of device. The error is UNIMPLEMENTED and
+// names the op, the types that have no kernel, the ones that have, and the node.
+func Find(n *graph.Node, deviceType string) (*Def, error) {
+	rows := registry[n.Op][deviceType]
+	if len(rows) == 0 {
+		return nil, status.Unimplementedf("No kernel for op %s on %s devices\n\t [[{{node %s}}]]", n.Op, deviceType, n.Name)
+	}
+	for _, r := range rows {
+		if ok, _, _ := r.serves(n); ok {
+			return r, nil
+		}
+	}
+	_, attr, have := rows[0].serves(n)
+	return nil, status.Unimplementedf("No kernel for op %s with %s=%v on %s devices; there are kernels for %v\n\t [[{{node %s}}]]",
+		n.Op, attr, have, deviceType, rows[0].Types[attr], n.Name)
+}
+
+// serves tells whether the row serves the node's types; else which attribute's type it does not.
+func (r *Def) serves(n *graph.Node) (ok bool, attr string, have tensor.DType) {
+	for attr, want := range r.Types {
+		types, err := n.Attrs.TypeList(attr)
+		if err != nil {
+			t, err := n.Attrs.Type(attr)
+			if err != nil {
+				return false, attr, tensor.Invalid
+			}
+			types = []tensor.DType{t}
+		}
+		for _, t := range types {
+			if !contains(want, t) {
+				return false, attr, t
+			}
+		}
+	}
+	return true, "", tensor.Invalid
+}
+
+func contains(list []tensor.DType, t tensor.DType) bool {
+	for _, e := range list {
+		if e == t {
+			return true
+		}
+	}
+	return false
+}
+
+// Supports tells whether any row serves the node on a type of device.
+func Supports(n *graph.Node, deviceType string) bool {
+	for _, r := range registry[n.Op][deviceType] {
+		if ok, _, _ := r.serves(n); ok {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,8 @@
+module github.com/troupe-run/troupe/kernels/simd/asm
+
+go 1.26.0
+
+require (
+	github.com/mmcloughlin/avo v0.6.0
+	golang.org/x/tools v0.52.0
+)

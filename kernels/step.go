@@ -1,0 +1,118 @@
+package kernels
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Step is one run of a graph on one task, as its kernels see it.
+type Step struct {
+	// ID is the same on all tasks of the run.
+	ID int64
+	// Feeds are the values of the part's _Arg nodes and Fetches takes those of its _Retval nodes.
+	Feeds   Feeds
+	Fetches Fetches
+	// Rendezvous is where the step's parts meet.
+	Rendezvous Rendezvous
+	// Cancellation fires when the step fails or is cancelled.
+	Cancellation *Cancellation
+	// Container is the name of the container for what ends with the step (TensorArrays, stacks,
+	// temporary variables). The task clears it after the step.
+	Container string
+}
+
+// Feeds gives the fed tensors by index.
+type Feeds interface {
+	// Feed calls done with the tensor of _Arg node index, at once or when it is fed. The
+	// receiver owns a reference.
+	Feed(index int, done func(*tensor.Tensor, error))
+}
+
+// Fetches takes the fetched tensors by index.
+type Fetches interface {
+	// Fetch hands over the value of _Retval node index; dead tells that its branch was not taken.
+	Fetch(index int, t *tensor.Tensor, dead bool)
+}
+
+// Key names a transfer within a step: an edge, and the iteration of the loop it lies in.
+type Key struct {
+	Edge string
+	Tag  Tag
+}
+
+// Rendezvous is where a step's parts exchange tensors.
+type Rendezvous interface {
+	// Send hands over t (nil when dead) to whoever receives key on the device dst; it does not wait.
+	Send(key Key, dst string, t *tensor.Tensor, dead bool) error
+	// Recv calls done once with the tensor sent under key, or with the error that ended the step.
+	// The receiver owns a reference to the tensor.
+	Recv(key Key, done func(t *tensor.Tensor, dead bool, err error))
+}
+
+// Cancellation tells the kernels of a step that it is over. The zero value is ready for use;
+// all methods may be called concurrently.
+type Cancellation struct {
+	fired atomic.Bool
+	mu    sync.Mutex
+	err   error
+	next  int64
+	calls map[int64]func(error)
+}
+
+// Cancel fires with err: later registrations are refused and the registered functions run, on
+// the caller's goroutine. Only the first call has an effect.
+func (c *Cancellation) Cancel(err error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = err
+	c.fired.Store(true)
+	calls := c.calls
+	c.calls = nil
+	c.mu.Unlock()
+	for _, f := range calls {
+		f(err)
+	}
+}
+
+// Err is the error that it fired with, nil before.
+func (c *Cancellation) Err() error {
+	if !c.fired.Load() {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// OnCancel registers f to run when the step is cancelled. ok is false when it has been
+// already: f will not run. The returned function withdraws the registration; it tells whether
+// f can no longer run.
+func (c *Cancellation) OnCancel(f func(error)) (withdraw func() bool, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, false
+	}
+	if c.calls == nil {
+		c.calls = map[int64]func(error){}
+	}
+	id := c.next
+	c.next++
+	c.calls[id] = f
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, there := c.calls[id]
+		delete(c.calls, id)
+		return there
+	}, true
+}
+
+// ErrStepCancelled is what waiting kernels end with where the cause is not known.
+var ErrStepCancelled = &status.Error{Code: status.Cancelled, Message: "Step was cancelled", Derived: true}
