@@ -1,0 +1,188 @@
+package tensor
+
+import (
+	"math"
+
+	handlepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/resource_handle_go_proto"
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// FromTensorProto reads a message into memory of pool. Values may come as tensor_content or in
+// the typed lists, of which a short one is filled up with its last value, as TensorFlow does. The
+// sizes are checked before memory is taken: INVALID_ARGUMENT for a message that contradicts itself.
+func FromTensorProto(p *tensorpb.TensorProto, pool *Pool) (*Tensor, error) {
+	dtype := FromProto(p.GetDtype())
+	shape, known := ShapeFromProto(p.GetTensorShape())
+	if !known && p.GetTensorShape().GetUnknownRank() {
+		return nil, status.InvalidArgumentf("A tensor's shape must be fully known")
+	}
+	n, err := shape.NumElements()
+	if err != nil {
+		return nil, err
+	}
+	size := int64(dtype.Size())
+	if size > 0 && len(p.TensorContent) > 0 {
+		if n > math.MaxInt64/size || n*size != int64(len(p.TensorContent)) {
+			return nil, status.InvalidArgumentf("tensor_content of %d bytes does not fit type %v and shape %v", len(p.TensorContent), dtype, shape)
+		}
+		t, err := New(pool, dtype, shape)
+		if err != nil {
+			return nil, err
+		}
+		copy(t.data, p.TensorContent)
+		return t, nil
+	}
+	values, err := valueList(p, dtype)
+	if err != nil {
+		return nil, err
+	}
+	if values.n > n {
+		return nil, status.InvalidArgumentf("A tensor of shape %v has %d values in its message", shape, values.n)
+	}
+	t, err := New(pool, dtype, shape)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return t, nil
+	}
+	if values.n == 0 {
+		clear(t.data)
+		return t, nil
+	}
+	values.fill(t)
+	return t, nil
+}
+
+// values are the typed list of a message: how many, and how to write them to a tensor.
+type values struct {
+	n    int64
+	fill func(t *Tensor)
+}
+
+func list[V any, E any](list []V, elems func(*Tensor) []E, convert func(V) E) values {
+	return values{int64(len(list)), func(t *Tensor) {
+		dst := elems(t)
+		for i, v := range list {
+			dst[i] = convert(v)
+		}
+		splat(dst, len(list))
+	}}
+}
+
+// splat fills dst up with its element n-1.
+func splat[E any](dst []E, n int) {
+	last := dst[n-1]
+	for i := n; i < len(dst); i++ {
+		dst[i] = last
+	}
+}
+
+// pairs is list for complex numbers, whose parts lie side by side.
+func pairs[V float32 | float64, E any](list []V, elems func(*Tensor) []E, convert func(re, im V) E) values {
+	return values{int64(len(list) / 2), func(t *Tensor) {
+		dst := elems(t)
+		for i := range len(list) / 2 {
+			dst[i] = convert(list[2*i], list[2*i+1])
+		}
+		splat(dst, len(list)/2)
+	}}
+}
+
+func same[V any](v V) V         { return v }
+func narrow[E, V Number](v V) E { return E(v) }
+func text(b []byte) string      { return string(b) }
+
+// Number is the constraint of the types that narrow converts between.
+type Number interface {
+	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
+}
+
+func valueList(p *tensorpb.TensorProto, dtype DType) (values, error) {
+	switch dtype {
+	case Float32:
+		return list(p.FloatVal, Of[float32], same), nil
+	case Float64:
+		return list(p.DoubleVal, Of[float64], same), nil
+	case Int32, QInt32:
+		return list(p.IntVal, Of[int32], same), nil
+	case Int16, QInt16:
+		return list(p.IntVal, Of[int16], narrow[int16, int32]), nil
+	case Uint16, QUint16:
+		return list(p.IntVal, Of[uint16], narrow[uint16, int32]), nil
+	case Int8, QInt8, Int4:
+		return list(p.IntVal, Of[int8], narrow[int8, int32]), nil
+	case Uint8, QUint8, Uint4:
+		return list(p.IntVal, Of[uint8], narrow[uint8, int32]), nil
+	case Float16, BFloat16:
+		return list(p.HalfVal, Of[uint16], narrow[uint16, int32]), nil
+	case Float8E5M2, Float8E4M3FN:
+		return list(p.Float8Val, Of[uint8], same), nil
+	case Int64:
+		return list(p.Int64Val, Of[int64], same), nil
+	case Uint32:
+		return list(p.Uint32Val, Of[uint32], same), nil
+	case Uint64:
+		return list(p.Uint64Val, Of[uint64], same), nil
+	case Bool:
+		return list(p.BoolVal, Of[bool], same), nil
+	case Complex64:
+		return pairs(p.ScomplexVal, Of[complex64], func(re, im float32) complex64 { return complex(re, im) }), nil
+	case Complex128:
+		return pairs(p.DcomplexVal, Of[complex128], func(re, im float64) complex128 { return complex(re, im) }), nil
+	case String:
+		return list(p.StringVal, (*Tensor).Strings, text), nil
+	case Resource:
+		return list(p.ResourceHandleVal, (*Tensor).Handles, HandleFromProto), nil
+	case Variant:
+		if len(p.VariantVal) > 0 {
+			return values{}, status.Unimplementedf("Variants of type %q cannot be read from a message", p.VariantVal[0].GetTypeName())
+		}
+		return values{}, nil
+	}
+	return values{}, status.InvalidArgumentf("No tensor can have type %v", dtype)
+}
+
+// Proto is the tensor as a message with memory of its own. Variants do not travel: UNIMPLEMENTED.
+func (t *Tensor) Proto() (*tensorpb.TensorProto, error) {
+	p := &tensorpb.TensorProto{Dtype: t.dtype.Proto(), TensorShape: t.shape.Proto()}
+	switch e := t.elems.(type) {
+	case nil:
+		p.TensorContent = append([]byte(nil), t.data...)
+	case []string:
+		p.StringVal = make([][]byte, len(e))
+		for i, s := range e {
+			p.StringVal[i] = []byte(s)
+		}
+	case []Handle:
+		p.ResourceHandleVal = make([]*handlepb.ResourceHandleProto, len(e))
+		for i, h := range e {
+			p.ResourceHandleVal[i] = h.Proto()
+		}
+	default:
+		return nil, status.Unimplementedf("A tensor of type %v cannot leave its process", t.dtype)
+	}
+	return p, nil
+}
+
+// Proto is the handle as TensorFlow's message.
+func (h Handle) Proto() *handlepb.ResourceHandleProto {
+	p := &handlepb.ResourceHandleProto{Device: h.Device, Container: h.Container, Name: h.Name, MaybeTypeName: h.Type}
+	if h.DType != Invalid {
+		shape := h.Shape.Proto()
+		shape.UnknownRank = !h.KnownShape
+		p.DtypesAndShapes = []*handlepb.ResourceHandleProto_DtypeAndShape{{Dtype: h.DType.Proto(), Shape: shape}}
+	}
+	return p
+}
+
+// HandleFromProto reads a handle. Its Local part is empty.
+func HandleFromProto(p *handlepb.ResourceHandleProto) Handle {
+	h := Handle{Device: p.GetDevice(), Container: p.GetContainer(), Name: p.GetName(), Type: p.GetMaybeTypeName()}
+	if ds := p.GetDtypesAndShapes(); len(ds) > 0 {
+		h.DType = FromProto(ds[0].GetDtype())
+		h.Shape, h.KnownShape = ShapeFromProto(ds[0].GetShape())
+	}
+	return h
+}
