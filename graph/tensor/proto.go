@@ -6,6 +6,7 @@ import (
 	handlepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/resource_handle_go_proto"
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // FromTensorProto reads a message into memory of pool. Values may come as tensor_content or in
@@ -118,7 +119,7 @@ func valueList(p *tensorpb.TensorProto, dtype DType) (values, error) {
 	case Float16, BFloat16:
 		return list(p.HalfVal, Of[uint16], narrow[uint16, int32]), nil
 	case Float8E5M2, Float8E4M3FN:
-		return list(p.Float8Val, Of[uint8], same), nil
+		return list(float8s(p), Of[uint8], same), nil
 	case Int64:
 		return list(p.Int64Val, Of[int64], same), nil
 	case Uint32:
@@ -142,6 +143,29 @@ func valueList(p *tensorpb.TensorProto, dtype DType) (values, error) {
 		return values{}, nil
 	}
 	return values{}, status.InvalidArgumentf("No tensor can have type %v", dtype)
+}
+
+// fieldFloat8 is TensorProto's float8_val, younger than the compiled messages.
+const fieldFloat8 = 18
+
+// float8s are a message's float8_val bytes, found among the fields that its Go type does not know.
+func float8s(p *tensorpb.TensorProto) (out []byte) {
+	for b := []byte(p.ProtoReflect().GetUnknown()); len(b) > 0; {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return out
+		}
+		b = b[n:]
+		if num == fieldFloat8 && typ == protowire.BytesType {
+			v, _ := protowire.ConsumeBytes(b)
+			out = append(out, v...)
+		}
+		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
+			return out
+		}
+		b = b[n:]
+	}
+	return out
 }
 
 // Proto is the tensor as a message with memory of its own. Variants do not travel: UNIMPLEMENTED.
