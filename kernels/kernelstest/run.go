@@ -1,0 +1,227 @@
+package kernelstest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// Case is one execution of an op and what must come of it.
+type Case struct {
+	// Name is the subtest's name; the op's where it is empty.
+	Name string
+	Op   string
+	// Attrs are the attributes that differ from the op's defaults and cannot be told from the inputs.
+	Attrs Attrs
+	// Inputs are *tensor.Tensor or, for references, *containers.Variable. The case keeps them.
+	Inputs []any
+	// Want are the outputs; a nil one must be missing.
+	Want []*tensor.Tensor
+	// Tolerance is the error that floating-point elements may have, see Diff.
+	Tolerance float64
+	// Code and Err tell that the op must fail with this code and a message that holds Err.
+	Code status.Code
+	Err  string
+}
+
+// Check runs each case as a subtest, once with inputs that others can see and once with inputs
+// that the kernel may take over.
+func Check(t *testing.T, cases ...Case) {
+	t.Helper()
+	for _, c := range cases {
+		name := c.Name
+		if name == "" {
+			name = c.Op
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Helper()
+			for _, own := range []bool{false, true} {
+				c.run(t, own)
+			}
+		})
+	}
+}
+
+func (c *Case) run(t *testing.T, own bool) {
+	t.Helper()
+	d := NewDevice(t)
+	inputs := make([]any, len(c.Inputs))
+	var before, shared []*tensor.Tensor
+	for i, in := range c.Inputs {
+		inputs[i] = in
+		if in, ok := in.(*tensor.Tensor); ok {
+			mine := must(in.Clone(d.pool))
+			inputs[i] = mine
+			if !own {
+				before, shared = append(before, in), append(shared, mine.Retain())
+			}
+		}
+	}
+	outputs, err := d.Try(Op{Type: c.Op, Attrs: c.Attrs, Outputs: len(c.Want)}, inputs...)
+	for i, s := range shared {
+		if diff := Diff(s, before[i], 0); diff != "" {
+			t.Errorf("the kernel wrote to an input that others can see: %s", diff)
+		}
+		s.Release()
+	}
+	if c.Err != "" || c.Code != status.OK {
+		if status.CodeOf(err) != c.Code || !strings.Contains(fmt.Sprint(err), c.Err) {
+			t.Errorf("got %v: %v, want %v: %s", status.CodeOf(err), err, c.Code, c.Err)
+		}
+	} else if err != nil {
+		t.Errorf("failed: %v: %v", status.CodeOf(err), err)
+	} else {
+		c.compare(t, outputs)
+	}
+	for _, v := range outputs {
+		v.Release()
+	}
+}
+
+func (c *Case) compare(t *testing.T, outputs []kernels.Value) {
+	t.Helper()
+	for i, want := range c.Want {
+		got := outputs[i].Tensor
+		if outputs[i].Ref != nil {
+			if got = outputs[i].Ref.Read(); got != nil {
+				defer got.Release()
+			}
+		}
+		if want == nil {
+			if got != nil {
+				t.Errorf("output %d should be missing", i)
+			}
+		} else if diff := Diff(got, want, c.Tolerance); diff != "" {
+			t.Errorf("output %d: %s", i, diff)
+		}
+	}
+}
+
+// Op is a node to run.
+type Op struct {
+	Type string
+	// Name is the node's name; "n" where it is empty.
+	Name  string
+	Attrs Attrs
+	// Outputs is the number of outputs of ops that the registry does not know.
+	Outputs int
+	// Step is the step to run in; one of its own where it is nil.
+	Step *kernels.Step
+	// Functions are what functional ops call.
+	Functions kernels.Functions
+	Session   string
+}
+
+// Try makes the op's kernel and runs it once. It takes over a reference to each input; the
+// outputs are the caller's. After an error there are no outputs.
+func (d *Device) Try(op Op, inputs ...any) ([]kernels.Value, error) {
+	values := Values(inputs...)
+	k, err := d.Kernel(op, inputs...)
+	if err != nil {
+		release(values)
+		return nil, err
+	}
+	return k.Try(values...)
+}
+
+// Run is Try for an op that must not fail.
+func (d *Device) Run(t testing.TB, op Op, inputs ...any) []kernels.Value {
+	t.Helper()
+	out, err := d.Try(op, inputs...)
+	if err != nil {
+		t.Fatalf("%s failed: %v: %v", op.Type, status.CodeOf(err), err)
+	}
+	return out
+}
+
+// Values makes values of tensors and variables.
+func Values(inputs ...any) []kernels.Value {
+	values := make([]kernels.Value, len(inputs))
+	for i, in := range inputs {
+		switch in := in.(type) {
+		case *tensor.Tensor:
+			values[i].Tensor = in
+		case *containers.Variable:
+			values[i].Ref = in
+		case kernels.Value:
+			values[i] = in
+		default:
+			panic(fmt.Sprintf("kernelstest: a %T cannot be an input", in))
+		}
+	}
+	return values
+}
+
+// Kernel is a node with its kernel, to run more than once.
+type Kernel struct {
+	Node   *graph.Node
+	Step   *kernels.Step
+	device *Device
+	impl   any
+}
+
+// Kernel makes the node and its kernel; inputs tell the types.
+func (d *Device) Kernel(op Op, inputs ...any) (*Kernel, error) {
+	node, err := op.node(inputs)
+	if err != nil {
+		return nil, err
+	}
+	def, err := kernels.Find(node, d.Type())
+	if err != nil {
+		return nil, err
+	}
+	impl, err := def.New(&kernels.Construction{Node: node, Device: d, Session: op.Session, Functions: op.Functions})
+	if err != nil {
+		return nil, err
+	}
+	k := &Kernel{Node: node, Step: op.Step, device: d, impl: impl}
+	if k.Step == nil {
+		k.Step = NewStep()
+	}
+	return k, nil
+}
+
+// Try runs the kernel and waits for it. It takes over the values.
+func (k *Kernel) Try(inputs ...kernels.Value) ([]kernels.Value, error) {
+	type result struct {
+		out []kernels.Value
+		err error
+	}
+	c := make(chan result, 1)
+	k.Start(inputs, func(out []kernels.Value, err error) { c <- result{out, err} })
+	r := <-c
+	return r.out, r.err
+}
+
+// Start runs the kernel; done gets the outputs, on any goroutine. It takes over the inputs.
+func (k *Kernel) Start(inputs []kernels.Value, done func([]kernels.Value, error)) {
+	ctx := &kernels.Context{Node: k.Node, Device: k.device, Step: k.Step, Inputs: inputs, Outputs: make([]kernels.Value, len(k.Node.OutTypes))}
+	end := func(err error) {
+		release(ctx.Inputs)
+		if err != nil {
+			release(ctx.Outputs)
+			ctx.Outputs = nil
+		}
+		done(ctx.Outputs, err)
+	}
+	switch impl := k.impl.(type) {
+	case kernels.Kernel:
+		end(impl.Compute(ctx))
+	case kernels.AsyncKernel:
+		impl.ComputeAsync(ctx, end)
+	default:
+		panic(fmt.Sprintf("kernelstest: a %T is no kernel", impl))
+	}
+}
+
+func release(values []kernels.Value) {
+	for _, v := range values {
+		v.Release()
+	}
+}
