@@ -3,16 +3,15 @@ package main
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
 )
 
 const elementwiseUnroll = 4
 
 // binary writes dst = op(a, b) over slices.
 func binary(s isa, name string, op func(a vec, b Op) vec) {
-	s.text(name, "func(dst, a, b *float32, n int)")
-	ptrs := []reg.GPVirtual{arg("dst"), arg("a"), arg("b")}
-	s.loop(arg("n"), elementwiseUnroll, ptrs, func(l lanes) {
+	s.text(name, "func(dst, a, b []float32)")
+	ptrs := slices("dst", "a", "b")
+	s.loop(length("dst"), elementwiseUnroll, ptrs, func(l lanes) {
 		l.store(0, op(l.load(1), l.load(2)))
 	})
 	end()
@@ -20,10 +19,10 @@ func binary(s isa, name string, op func(a vec, b Op) vec) {
 
 // withScalar writes dst = op(a, s) over a slice and a number.
 func withScalar(s isa, name string, op func(a, b vec) vec) {
-	s.text(name, "func(dst, a *float32, s float32, n int)")
-	ptrs := []reg.GPVirtual{arg("dst"), arg("a")}
+	s.text(name, "func(dst, a []float32, s float32)")
+	ptrs := slices("dst", "a")
 	c := s.scalar("s")
-	s.loop(arg("n"), elementwiseUnroll, ptrs, func(l lanes) {
+	s.loop(length("dst"), elementwiseUnroll, ptrs, func(l lanes) {
 		l.store(0, op(l.load(1), c))
 	})
 	end()
@@ -32,9 +31,9 @@ func withScalar(s isa, name string, op func(a, b vec) vec) {
 // unary writes dst = f(a) over a slice. prepare puts constants in registers
 // before the loop and returns the loop's function.
 func unary(s isa, name string, unroll int, prepare func() func(x vec) vec) {
-	s.text(name, "func(dst, a *float32, n int)")
-	ptrs := []reg.GPVirtual{arg("dst"), arg("a")}
-	n := arg("n")
+	s.text(name, "func(dst, a []float32)")
+	ptrs := slices("dst", "a")
+	n := length("dst")
 	f := prepare()
 	s.loop(n, unroll, ptrs, func(l lanes) { l.store(0, f(l.load(1))) })
 	end()
@@ -117,9 +116,9 @@ func elementwise(s isa) {
 // reluGrad multiplies by one or zero instead of selecting, because that is
 // what TensorFlow does: an infinite gradient at a closed gate gives NaN.
 func reluGrad(s isa) {
-	s.text("reluGrad", "func(dst, grad, features *float32, n int)")
-	ptrs := []reg.GPVirtual{arg("dst"), arg("grad"), arg("features")}
-	n := arg("n")
+	s.text("reluGrad", "func(dst, grad, features []float32)")
+	ptrs := slices("dst", "grad", "features")
+	n := length("dst")
 	zero, one := s.zero(), s.inReg(s.float(1))
 	s.loop(n, elementwiseUnroll, ptrs, func(l lanes) {
 		open := s.keep(greaterQ, l.load(2), zero, one)

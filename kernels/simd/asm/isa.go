@@ -44,8 +44,8 @@ func (s isa) zero() vec {
 // text starts the function name+ISA. Parameters must not be called g, which
 // the assembler takes for the goroutine register.
 func (s isa) text(name, signature string) {
-	Pragma("noescape")
 	TEXT(name+s.name, NOSPLIT, signature)
+	Pragma("noescape")
 }
 
 func end() {
@@ -57,6 +57,23 @@ func end() {
 func arg(name string) reg.GPVirtual {
 	r := GP64()
 	Load(Param(name), r)
+	return r
+}
+
+// slices loads the addresses of slice parameters.
+func slices(names ...string) []reg.GPVirtual {
+	ptrs := make([]reg.GPVirtual, len(names))
+	for i, name := range names {
+		ptrs[i] = GP64()
+		Load(Param(name).Base(), ptrs[i])
+	}
+	return ptrs
+}
+
+// length loads the length of a slice parameter.
+func length(name string) reg.GPVirtual {
+	r := GP64()
+	Load(Param(name).Len(), r)
 	return r
 }
 

@@ -14,7 +14,6 @@ var set = flag.String("set", "", "kernels to write: elementwise, math or gemm")
 
 func main() {
 	flag.Parse()
-	build.Package("github.com/troupe-run/troupe/kernels/simd")
 	build.ConstraintExpr("amd64")
 	for _, v := range []isa{avx512, avx2} {
 		switch *set {

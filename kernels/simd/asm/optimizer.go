@@ -1,9 +1,6 @@
 package main
 
-import (
-	. "github.com/mmcloughlin/avo/build"
-	"github.com/mmcloughlin/avo/reg"
-)
+import . "github.com/mmcloughlin/avo/build"
 
 // optimizers writes Adam's update. rest1 and rest2 are 1-beta1 and 1-beta2.
 func optimizers(s isa) {
@@ -12,9 +9,9 @@ func optimizers(s isa) {
 		if nesterov {
 			name = "adamNesterov"
 		}
-		s.text(name, "func(v, m, vv, grad *float32, rate, beta1, rest1, rest2, eps float32, n int)")
-		ptrs := []reg.GPVirtual{arg("v"), arg("m"), arg("vv"), arg("grad")}
-		n := arg("n")
+		s.text(name, "func(v, m, vv, grad []float32, rate, beta1, rest1, rest2, eps float32)")
+		ptrs := slices("v", "m", "vv", "grad")
+		n := length("v")
 		rate, eps := s.scalar("rate"), s.scalar("eps")
 		rest1, rest2 := s.scalar("rest1"), s.scalar("rest2")
 		var beta1 vec
@@ -22,7 +19,7 @@ func optimizers(s isa) {
 			beta1 = s.scalar("beta1")
 		}
 		s.loop(n, 2, ptrs, func(l lanes) {
-			m, vv, grad := l.load(1), l.load(2), l.load(3)
+			v, m, vv, grad := l.load(0), l.load(1), l.load(2), l.load(3)
 			t := s.new()
 			VSUBPS(m, grad, t)
 			VFMADD231PS(t, rest1, m)
@@ -39,7 +36,6 @@ func optimizers(s isa) {
 			VSQRTPS(vv, vv)
 			VADDPS(eps, vv, vv)
 			VDIVPS(vv, m, m)
-			v := l.load(0)
 			VSUBPS(m, v, v)
 			l.store(0, v)
 		})

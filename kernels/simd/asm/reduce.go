@@ -3,7 +3,6 @@ package main
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
 )
 
 // fold combines accumulators, then the lanes of the last, and leaves the
@@ -45,9 +44,9 @@ func accumulators(s isa, n int, initial vec) []vec {
 func reductions(s isa) {
 	add := s.lift(func(y, x, dst Op) { VADDPS(y, x, dst) })
 
-	s.text("sum", "func(a *float32, n int) float32")
-	ptrs := []reg.GPVirtual{arg("a")}
-	n := arg("n")
+	s.text("sum", "func(a []float32) float32")
+	ptrs := slices("a")
+	n := length("a")
 	acc := accumulators(s, 4, s.zero())
 	s.loop(n, 4, ptrs, func(l lanes) {
 		VADDPS(l.load(0), acc[l.slot], acc[l.slot])
@@ -55,9 +54,9 @@ func reductions(s isa) {
 	Store(s.fold(acc, add).AsX(), ReturnIndex(0))
 	end()
 
-	s.text("maxOf", "func(a *float32, n int) float32")
-	ptrs = []reg.GPVirtual{arg("a")}
-	n = arg("n")
+	s.text("maxOf", "func(a []float32) float32")
+	ptrs = slices("a")
+	n = length("a")
 	lowest := s.inReg(s.bits(0xff800000))
 	top := accumulators(s, 4, lowest)
 	s.loop(n, 4, ptrs, func(l lanes) {
@@ -70,9 +69,9 @@ func reductions(s isa) {
 	Store(s.fold(top, s.extreme(func(y, x, dst Op) { VMAXPS(y, x, dst) })).AsX(), ReturnIndex(0))
 	end()
 
-	s.text("dot", "func(a, b *float32, n int) float32")
-	ptrs = []reg.GPVirtual{arg("a"), arg("b")}
-	n = arg("n")
+	s.text("dot", "func(a, b []float32) float32")
+	ptrs = slices("a", "b")
+	n = length("a")
 	acc = accumulators(s, 4, s.zero())
 	s.loop(n, 4, ptrs, func(l lanes) {
 		VFMADD231PS(l.load(0), l.load(1), acc[l.slot])
@@ -80,9 +79,9 @@ func reductions(s isa) {
 	Store(s.fold(acc, add).AsX(), ReturnIndex(0))
 	end()
 
-	s.text("axpy", "func(y, x *float32, alpha float32, n int)")
-	ptrs = []reg.GPVirtual{arg("y"), arg("x")}
-	n = arg("n")
+	s.text("axpy", "func(y, x []float32, alpha float32)")
+	ptrs = slices("y", "x")
+	n = length("y")
 	alpha := s.scalar("alpha")
 	s.loop(n, elementwiseUnroll, ptrs, func(l lanes) {
 		y := l.load(0)

@@ -1,0 +1,224 @@
+package simd
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Parallel calls body for ranges that cover 0 to n once, each at least grain
+// long where n allows, possibly at the same time, and returns when all calls
+// have. The caller supplies it, so that one pool of workers serves the whole
+// process. A nil Parallel stands for a single call on the same goroutine.
+type Parallel func(n, grain int, body func(lo, hi int))
+
+// Gemm sets the m by n matrix C to op(A)·op(B), plus C's former value if
+// accumulate is set, where op(A) is m by k and op(B) is k by n. All are stored
+// by rows: row i of A starts at a[i*lda]; with transA, a holds k rows of m
+// instead, and likewise for B. With k == 0 the product is zero.
+//
+// Rows of C must not overlap one another or the inputs. Rows of the inputs may
+// overlap (lda < k): that makes a sliding window a matrix. A slice too short
+// for its matrix panics.
+//
+// A matrix with few rows is read in place, others are packed into buffers that
+// are kept for the next call until the garbage collector wants them, at most
+// some 2.5 MiB for each call of body at a time.
+func Gemm(par Parallel, transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
+	p := product{
+		transA: transA, transB: transB, m: m, n: n, k: k,
+		a: a, lda: lda, b: b, ldb: ldb, c: c, ldc: ldc,
+		accumulate: accumulate,
+	}
+	p.check()
+	if m == 0 || n == 0 {
+		return
+	}
+	if k == 0 {
+		p.clear()
+		return
+	}
+	p.preferRow()
+	if par == nil {
+		p.compute()
+		return
+	}
+	p.divide(par)
+}
+
+// product is the operands of one matrix product, or of a rectangle of it.
+type product struct {
+	transA, transB bool
+	m, n, k        int
+	a              []float32
+	lda            int
+	b              []float32
+	ldb            int
+	c              []float32
+	ldc            int
+	accumulate     bool
+}
+
+func (p *product) check() {
+	if p.m < 0 || p.n < 0 || p.k < 0 {
+		panic(fmt.Sprintf("simd: product of negative size %d x %d x %d", p.m, p.n, p.k))
+	}
+	rows, cols := p.m, p.k
+	if p.transA {
+		rows, cols = cols, rows
+	}
+	checkMatrix("A", rows, cols, p.lda, len(p.a))
+	rows, cols = p.k, p.n
+	if p.transB {
+		rows, cols = cols, rows
+	}
+	checkMatrix("B", rows, cols, p.ldb, len(p.b))
+	checkMatrix("C", p.m, p.n, p.ldc, len(p.c))
+	if p.m > 1 && p.ldc < p.n {
+		panic(fmt.Sprintf("simd: rows of C are %d long and %d apart", p.n, p.ldc))
+	}
+}
+
+func checkMatrix(name string, rows, cols, ld, length int) {
+	if rows == 0 || cols == 0 {
+		return
+	}
+	// Written as divisions so that nothing overflows.
+	if ld < 0 || cols > length || (rows > 1 && ld > 0 && rows-1 > (length-cols)/ld) {
+		panic(fmt.Sprintf("simd: %d numbers are too few for %s, %d x %d with rows %d apart", length, name, rows, cols, ld))
+	}
+}
+
+func (p *product) clear() {
+	if p.accumulate {
+		return
+	}
+	for i := range p.m {
+		clear(p.c[i*p.ldc:][:p.n])
+	}
+}
+
+// preferRow turns a product that is one dense column into its transpose, one
+// row, which the vector kernels are better at unless the column is made of
+// very short dot products.
+func (p *product) preferRow() {
+	const shortDot = 64
+	if p.n != 1 || p.m == 1 || p.ldc != 1 || (p.k < shortDot && !p.transA) {
+		return
+	}
+	p.m, p.n = 1, p.m
+	p.a, p.b = p.b, p.a
+	p.lda, p.ldb = p.ldb, p.lda
+	p.transA, p.transB = !p.transB, !p.transA
+}
+
+// part returns the rectangle of rows i0 to i1 and columns j0 to j1.
+func (p *product) part(i0, i1, j0, j1 int) product {
+	q := *p
+	q.m, q.n = i1-i0, j1-j0
+	q.c = p.c[i0*p.ldc+j0:]
+	if p.transA {
+		q.a = p.a[i0:]
+	} else {
+		q.a = p.a[i0*p.lda:]
+	}
+	if p.transB {
+		q.b = p.b[j0*p.ldb:]
+	} else {
+		q.b = p.b[j0:]
+	}
+	return q
+}
+
+// Sizes of the pieces a product is divided into for par: small enough to
+// balance, and neighbours are computed together where they fall to one call.
+const (
+	pieceRows    = 28
+	pieceColumns = 32
+	// worthSplitting is the multiplications, some 8 µs of them, below which
+	// waking another core costs more than it saves.
+	worthSplitting = 1 << 19
+)
+
+// job is a product with its division. Jobs are reused, with their body
+// function, so that a call allocates nothing.
+type job struct {
+	product
+	rowPieces, columnPieces int
+	body                    func(lo, hi int)
+}
+
+var jobs = sync.Pool{New: func() any {
+	j := new(job)
+	j.body = j.run
+	return j
+}}
+
+// divide computes p in pieces numbered down the columns of pieces.
+func (p *product) divide(par Parallel) {
+	rowPieces := (p.m + pieceRows - 1) / pieceRows
+	columnPieces := (p.n + pieceColumns - 1) / pieceColumns
+	work := min(p.m, pieceRows) * min(p.n, pieceColumns) * min(p.k, worthSplitting)
+	grain := max(1, worthSplitting/work)
+	if rowPieces*columnPieces <= grain {
+		p.compute()
+		return
+	}
+	j := jobs.Get().(*job)
+	j.product, j.rowPieces, j.columnPieces = *p, rowPieces, columnPieces
+	par(rowPieces*columnPieces, grain, j.body)
+	j.product = product{}
+	jobs.Put(j)
+}
+
+// run computes pieces lo to hi: the rest of a column of pieces, then whole
+// columns at once, then the start of one.
+func (j *job) run(lo, hi int) {
+	for lo < hi {
+		row, column := lo%j.rowPieces, lo/j.rowPieces
+		if columns := (hi - lo) / j.rowPieces; row == 0 && columns > 0 {
+			j.pieces(0, j.rowPieces, column, column+columns)
+			lo += columns * j.rowPieces
+			continue
+		}
+		rows := min(j.rowPieces-row, hi-lo)
+		j.pieces(row, row+rows, column, column+1)
+		lo += rows
+	}
+}
+
+func (j *job) pieces(row0, row1, column0, column1 int) {
+	p := j.part(
+		row0*j.m/j.rowPieces, row1*j.m/j.rowPieces,
+		column0*pieceColumns, min(column1*pieceColumns, j.n),
+	)
+	p.compute()
+}
+
+// compute computes p on this goroutine.
+func (p *product) compute() {
+	switch t := active.tiles; {
+	case t == nil:
+		p.computePortable()
+	case p.m == 1 && p.transB:
+		p.computeDots()
+	default:
+		p.computeTiled(t)
+	}
+}
+
+// computeDots computes a single row of dot products.
+func (p *product) computeDots() {
+	x := p.a[:p.k:p.k]
+	if p.transA && p.lda != 1 {
+		w := workspaces.Get().(*workspace)
+		defer workspaces.Put(w)
+		x = p.gatherRow(w)
+	}
+	for j := range p.n {
+		v := dotProduct(x, p.b[j*p.ldb:][:p.k])
+		if p.accumulate {
+			v += p.c[j]
+		}
+		p.c[j] = v
+	}
+}

@@ -1,0 +1,63 @@
+package simd
+
+// packRows copies a block of A: row by row, or, where A is transposed, tile by
+// tile with the rows of a tile side by side.
+func (t *tiling) packRows(i0, rows, tiles int) {
+	dst, src := t.packedA, t.a
+	if !t.transA {
+		for i := range rows {
+			copy(dst[i*t.strideA:][:t.depthNow], src[(i0+i)*t.lda+t.k0:])
+		}
+		return
+	}
+	for n := range tiles {
+		i, next := n*rows/tiles, (n+1)*rows/tiles
+		height := next - i
+		to := dst[i*t.depthNow:][:height*t.depthNow]
+		for k := range t.depthNow {
+			copy(to[k*height:][:height], src[(t.k0+k)*t.lda+i0+i:])
+		}
+	}
+}
+
+// packPanel copies columns j to j+cols of the present block of B, and zeros
+// up to the width of a tile.
+func (t *tiling) packPanel(panel []float32, j, cols int) {
+	src := t.b
+	for k := range t.depthNow {
+		row := panel[k*t.width:][:t.width]
+		copy(row, src[(t.k0+k)*t.ldb+j:][:cols])
+		clear(row[cols:])
+	}
+}
+
+// packTransposed is packPanel for a B stored by columns.
+func (t *tiling) packTransposed(panel []float32, j, cols int) {
+	size := t.transposeBlockSize
+	for x := 0; x < t.width; x += size {
+		present := max(0, min(size, cols-x))
+		k := 0
+		if present == size {
+			for ; k+size <= t.depthNow; k += size {
+				src := t.b[(j+x)*t.ldb+t.k0+k:]
+				t.transpose(&src[0], 4*t.ldb, &panel[k*t.width+x], 4*t.width)
+			}
+		}
+		for ; k < t.depthNow; k++ {
+			row := panel[k*t.width+x:][:size]
+			for y := range present {
+				row[y] = t.b[(j+x+y)*t.ldb+t.k0+k]
+			}
+			clear(row[present:])
+		}
+	}
+}
+
+// gatherRow copies a strided row vector op(A) into the workspace.
+func (p *product) gatherRow(w *workspace) []float32 {
+	w.packedA = grown(w.packedA, p.k)
+	for i := range w.packedA {
+		w.packedA[i] = p.a[i*p.lda]
+	}
+	return w.packedA
+}

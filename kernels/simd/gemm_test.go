@@ -1,0 +1,242 @@
+package simd
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+// matrix is a rows x cols matrix with rows ld apart and NaN between them.
+type matrix struct {
+	rows, cols, ld int
+	v              []float32
+}
+
+func randomMatrix(mem *arena, rows, cols, gap int) matrix {
+	ld := cols + gap
+	m := matrix{rows, cols, ld, mem.floats(max(0, (rows-1)*ld+cols))}
+	for i := range m.v {
+		m.v[i] = float32(math.NaN())
+	}
+	for i := range rows {
+		for j := range cols {
+			m.v[i*ld+j] = float32(mem.r.NormFloat64())
+		}
+	}
+	return m
+}
+
+// lines returns the rows, or the columns, in float64.
+func (m matrix) lines(columns bool) [][]float64 {
+	outer, inner, stepOuter, stepInner := m.rows, m.cols, m.ld, 1
+	if columns {
+		outer, inner, stepOuter, stepInner = inner, outer, stepInner, stepOuter
+	}
+	lines := make([][]float64, outer)
+	for i := range lines {
+		lines[i] = make([]float64, inner)
+		for j := range lines[i] {
+			lines[i][j] = float64(m.v[i*stepOuter+j*stepInner])
+		}
+	}
+	return lines
+}
+
+// splitting is a Parallel that cuts ranges finely and runs the pieces at once.
+func splitting(n, grain int, body func(lo, hi int)) {
+	var wg sync.WaitGroup
+	for lo, step := 0, max(grain, n/3); lo < n; {
+		hi := min(lo+step, n)
+		if n-hi < grain {
+			hi = n
+		}
+		from := lo
+		wg.Go(func() { body(from, hi) })
+		lo = hi
+	}
+	wg.Wait()
+}
+
+func checkProduct(t *testing.T, r *rand.Rand, par Parallel, m, n, k, gap int, transA, transB, accumulate bool) {
+	t.Helper()
+	mem := &arena{r: r}
+	defer mem.release()
+	a, b := randomMatrix(mem, m, k, gap), randomMatrix(mem, k, n, gap)
+	if transA {
+		a = randomMatrix(mem, k, m, gap)
+	}
+	if transB {
+		b = randomMatrix(mem, n, k, gap)
+	}
+	c := randomMatrix(mem, m, n, gap)
+	before := append([]float32(nil), c.v...)
+	Gemm(par, transA, transB, m, n, k, a.v, a.ld, b.v, b.ld, c.v, c.ld, accumulate)
+	where := func(i, j int) string {
+		return fmt.Sprintf("%dx%dx%d transA=%v transB=%v gap=%d accumulate=%v: C[%d,%d]", m, n, k, transA, transB, gap, accumulate, i, j)
+	}
+	rows, columns := a.lines(transA), b.lines(!transB)
+	for i := range m {
+		for j := range n {
+			var want, size float64
+			if accumulate {
+				want = float64(before[i*c.ld+j])
+				size = math.Abs(want)
+			}
+			for x, y := range columns[j] {
+				v := rows[i][x] * y
+				want += v
+				size += math.Abs(v)
+			}
+			if got := float64(c.v[i*c.ld+j]); !(math.Abs(got-want) <= size*1e-6+1e-30) {
+				t.Fatalf("%s = %v, want %v", where(i, j), got, want)
+			}
+		}
+		for j := n; j < c.ld && i*c.ld+j < len(c.v); j++ {
+			if c.v[i*c.ld+j] == c.v[i*c.ld+j] {
+				t.Fatalf("%s lies between the rows and was written", where(i, j))
+			}
+		}
+	}
+}
+
+func TestGemmShapes(t *testing.T) {
+	sizes := []int{0, 1, 2, 3, 5, 8, 13, 14, 15, 16, 17, 29, 31, 32, 33, 47, 65}
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(1, 2))
+		for _, m := range sizes {
+			for _, n := range sizes {
+				for _, k := range []int{0, 1, 2, 3, 4, 7, 9, 64, 70} {
+					f := r.IntN(16)
+					checkProduct(t, r, nil, m, n, k, f>>3*3, f&1 != 0, f&2 != 0, f&4 != 0)
+				}
+			}
+		}
+	})
+}
+
+// TestGemmLarge crosses every blocking boundary and takes every path of the
+// plan: packed and in place, one column and one row.
+func TestGemmLarge(t *testing.T) {
+	shapes := [][3]int{
+		{128, 300, 784}, {128, 10, 100}, {128, 100, 300}, {300, 1, 513}, {1, 300, 513}, {1, 3000, 40},
+		{200, 70, 256}, {170, 256, 257}, {256, 256, 256}, {400, 130, 700}, {20, 2100, 30}, {1000, 33, 20},
+	}
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for _, s := range shapes {
+			for f := range 16 {
+				var par Parallel
+				if f&8 != 0 {
+					par = splitting
+				}
+				checkProduct(t, r, par, s[0], s[1], s[2], r.IntN(2)*r.IntN(9), f&1 != 0, f&2 != 0, f&4 != 0)
+			}
+		}
+	})
+}
+
+func TestGemmSlidingWindow(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		x := []float32{1, 2, 3, 4, 5}
+		w := []float32{1, 10, 100}
+		c := make([]float32, 3)
+		Gemm(nil, false, false, 3, 1, 3, x, 1, w, 1, c, 1, false)
+		for i, want := range []float32{321, 432, 543} {
+			if c[i] != want {
+				t.Errorf("window %d = %v, want %v", i, c[i], want)
+			}
+		}
+	})
+}
+
+func TestGemmWithoutDepth(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		c := []float32{1, 2, 3, 4}
+		Gemm(nil, false, false, 2, 1, 0, nil, 0, nil, 1, c, 2, true)
+		Gemm(nil, false, false, 2, 1, 0, nil, 0, nil, 1, c[1:], 2, false)
+		if c[0] != 1 || c[1] != 0 || c[2] != 3 || c[3] != 0 {
+			t.Errorf("got %v", c)
+		}
+	})
+}
+
+func TestGemmRefusesShortSlices(t *testing.T) {
+	for name, f := range map[string]func(){
+		"A":          func() { Gemm(nil, false, false, 2, 2, 2, make([]float32, 3), 2, make([]float32, 4), 2, make([]float32, 4), 2, false) },
+		"B":          func() { Gemm(nil, false, false, 2, 2, 2, make([]float32, 4), 2, make([]float32, 4), 3, make([]float32, 4), 2, false) },
+		"C":          func() { Gemm(nil, false, false, 2, 2, 2, make([]float32, 4), 2, make([]float32, 4), 2, make([]float32, 4), 3, false) },
+		"C overlaps": func() { Gemm(nil, false, false, 2, 2, 2, make([]float32, 4), 2, make([]float32, 4), 2, make([]float32, 4), 1, false) },
+		"negative":   func() { Gemm(nil, false, false, -1, 2, 2, nil, 2, make([]float32, 4), 2, nil, 2, false) },
+		"overflow":   func() { Gemm(nil, false, false, math.MaxInt, 2, 2, make([]float32, 4), math.MaxInt, make([]float32, 4), 2, make([]float32, 4), 2, false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("did not panic")
+				}
+			}()
+			f()
+		})
+	}
+}
+
+func TestGemmAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("sync.Pool drops items at random under the race detector")
+	}
+	eachLevel(t, func(t *testing.T) {
+		const n = 160
+		a, b, c := make([]float32, n*n), make([]float32, n*n), make([]float32, n*n)
+		serial := func(n, _ int, body func(lo, hi int)) { body(0, n/2); body(n/2, n) }
+		for _, par := range []Parallel{nil, serial} {
+			f := func() { Gemm(par, false, true, n, n, n, a, n, b, n, c, n, false) }
+			f()
+			if got := testing.AllocsPerRun(20, f); got >= 1 {
+				t.Errorf("%v allocations a call", got)
+			}
+		}
+	})
+}
+
+func BenchmarkGemm(b *testing.B) {
+	for _, s := range []struct {
+		name           string
+		transA, transB bool
+		m, n, k        int
+	}{
+		{"256", false, false, 256, 256, 256},
+		{"512", false, false, 512, 512, 512},
+		{"1024", false, false, 1024, 1024, 1024},
+		{"2048", false, false, 2048, 2048, 2048},
+		{"128x784x300", false, false, 128, 300, 784},
+		{"784x128x300At", true, false, 784, 300, 128},
+		{"128x300x784Bt", false, true, 128, 784, 300},
+		{"128x100x10", false, false, 128, 10, 100},
+		{"128x784x1", false, false, 128, 1, 784},
+		{"1x784x300", false, false, 1, 300, 784},
+	} {
+		b.Run(s.name, func(b *testing.B) {
+			r := rand.New(rand.NewPCG(1, 1))
+			x, y, z := make([]float32, s.m*s.k), make([]float32, s.k*s.n), make([]float32, s.m*s.n)
+			for i := range x {
+				x[i] = float32(r.NormFloat64())
+			}
+			for i := range y {
+				y[i] = float32(r.NormFloat64())
+			}
+			lda, ldb := s.k, s.n
+			if s.transA {
+				lda = s.m
+			}
+			if s.transB {
+				ldb = s.k
+			}
+			for b.Loop() {
+				Gemm(nil, s.transA, s.transB, s.m, s.n, s.k, x, lda, y, ldb, z, s.n, false)
+			}
+			b.ReportMetric(2*float64(s.m)*float64(s.n)*float64(s.k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
+}

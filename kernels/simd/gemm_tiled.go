@@ -1,0 +1,182 @@
+package simd
+
+import (
+	"sync"
+	"unsafe"
+)
+
+// A tile computes rows x cols of C over k steps; strides are in bytes. See the
+// generator.
+type tile func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int)
+
+const maxTileRows = 14
+
+// tileSet is the tiles of one instruction set, by layout of A (by rows, by
+// columns), width in vectors less one, and rows.
+type tileSet struct {
+	lanes, rows        int
+	byRow, byColumn    [2][maxTileRows + 1]tile
+	transpose          func(src *float32, lds int, dst *float32, ldd int)
+	transposeBlockSize int
+}
+
+// Cache blocking, in elements: a panel of packed B (depth x tile width) stays
+// in the first-level cache, and packed A (rows x depth) in the second.
+const (
+	blockDepth   = 256
+	blockRows    = 168
+	blockColumns = 2048
+)
+
+// Heuristics for reading operands in place, measured on an AVX-512 server
+// core. Rows a multiple of conflictStride apart fall into few cache sets.
+const (
+	conflictStride = 256
+	largeA         = 256 << 10
+	fewRows        = 256
+)
+
+// workspace holds the packed operands of one running product.
+type workspace struct{ packedA, packedB []float32 }
+
+var workspaces = sync.Pool{New: func() any { return new(workspace) }}
+
+const cacheLine = 64
+
+// grown returns s, or a new slice in its place if it is too small, with n
+// elements starting at a cache line.
+func grown(s []float32, n int) []float32 {
+	if cap(s) >= n {
+		return s[:n]
+	}
+	s = make([]float32, n+cacheLine/4)
+	skip := -int(uintptr(unsafe.Pointer(&s[0]))/4) & (cacheLine/4 - 1)
+	return s[skip : skip+n]
+}
+
+func roundUp(n, multiple int) int { return (n + multiple - 1) / multiple * multiple }
+
+func ceilDiv(n, d int) int { return (n + d - 1) / d }
+
+// tiling is one computation of a product by tiles.
+type tiling struct {
+	*product
+	*tileSet
+	*workspace
+	width        int // of a tile
+	depth        int // most steps of k at a time
+	packA        bool
+	directB      bool
+	strideA      int // between packed rows
+	k0, depthNow int // the present block of k
+	j0, colsNow  int // the present block of columns
+	accumulating bool
+}
+
+func (p *product) computeTiled(set *tileSet) {
+	w := workspaces.Get().(*workspace)
+	t := tiling{product: p, tileSet: set, workspace: w, width: 2 * set.lanes}
+	t.plan()
+	for t.j0 = 0; t.j0 < p.n; t.j0 += blockColumns {
+		t.colsNow = min(blockColumns, p.n-t.j0)
+		for t.k0 = 0; t.k0 < p.k; t.k0 += t.depth {
+			t.depthNow = min(t.depth, p.k-t.k0)
+			t.accumulating = p.accumulate || t.k0 > 0
+			t.prepareB()
+			blocks := ceilDiv(p.m, blockRows)
+			rows := ceilDiv(p.m, blocks)
+			for i := 0; i < p.m; i += rows {
+				t.rowBlock(i, min(rows, p.m-i))
+			}
+		}
+	}
+	workspaces.Put(w)
+}
+
+// plan decides which operands are packed and makes room for them.
+func (t *tiling) plan() {
+	t.depth = roundUp(ceilDiv(t.k, ceilDiv(t.k, blockDepth)), 4)
+	conflicts := t.lda%conflictStride == 0
+	switch {
+	case t.n <= 2*t.width:
+		// Too few panels would read the copy.
+	case t.transA:
+		t.packA = conflicts
+	default:
+		t.packA = conflicts || t.m*t.k > largeA
+	}
+	t.directB = !t.transB && (t.m <= t.rows || t.m <= fewRows && t.ldb%conflictStride != 0)
+
+	panels := ceilDiv(min(t.n, blockColumns), t.width)
+	t.packedB = grown(t.packedB, min(t.depth, roundUp(t.k, 4))*panels*t.width)
+	if t.packA {
+		t.strideA = t.depth + cacheLine/4
+		t.packedA = grown(t.packedA, min(t.m, blockRows)*t.strideA)
+	}
+}
+
+// prepareB packs the present block of B, or only its last panel if that is
+// narrow and the others are read in place.
+func (t *tiling) prepareB() {
+	from := 0
+	if t.directB {
+		from = t.colsNow - t.colsNow%t.width
+	}
+	for j := from; j < t.colsNow; j += t.width {
+		panel := t.packedB[j*t.depthNow:][:t.depthNow*t.width]
+		if t.transB {
+			t.packTransposed(panel, t.j0+j, min(t.width, t.colsNow-j))
+		} else {
+			t.packPanel(panel, t.j0+j, min(t.width, t.colsNow-j))
+		}
+	}
+}
+
+// rowBlock computes rows i0 to i0+rows over the present block of B. Rows are
+// dealt to the tiles evenly.
+func (t *tiling) rowBlock(i0, rows int) {
+	tiles := ceilDiv(rows, t.rows)
+	if t.packA {
+		t.packRows(i0, rows, tiles)
+	}
+	accumulate := 0
+	if t.accumulating {
+		accumulate = 1
+	}
+	kernels := &t.byRow
+	if t.transA {
+		kernels = &t.byColumn
+	}
+	for j := 0; j < t.colsNow; j += t.width {
+		cols := min(t.width, t.colsNow-j)
+		b, ldb := &t.packedB[j*t.depthNow], t.width
+		if t.directB && cols == t.width {
+			b, ldb = &t.b[t.k0*t.ldb+t.j0+j], t.ldb
+		}
+		sized := &kernels[0]
+		if cols > t.lanes {
+			sized = &kernels[1]
+		}
+		for n := range tiles {
+			i, next := n*rows/tiles, (n+1)*rows/tiles
+			a, lda := t.tileA(i0, i, next-i)
+			sized[next-i](t.depthNow, a, 4*lda, b, 4*ldb,
+				&t.c[(i0+i)*t.ldc+t.j0+j], 4*t.ldc, cols, accumulate)
+		}
+	}
+}
+
+// tileA returns where the tile of row i of the block at i0 finds A, and the
+// stride.
+func (t *tiling) tileA(i0, i, rows int) (*float32, int) {
+	switch {
+	case t.packA && t.transA:
+		return &t.packedA[i*t.depthNow], rows
+	case t.packA:
+		return &t.packedA[i*t.strideA], t.strideA
+	case t.transA:
+		return &t.a[t.k0*t.lda+i0+i], t.lda
+	default:
+		return &t.a[(i0+i)*t.lda+t.k0], t.lda
+	}
+}

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package simd
+
+import "math/rand/v2"
+
+// arena hands out plain slices where guard pages are not to be had.
+type arena struct{ r *rand.Rand }
+
+func (a *arena) floats(n int) []float32 { return make([]float32, n) }
+
+func (a *arena) release() {}

@@ -1,0 +1,44 @@
+package simd
+
+// kernelSet is one implementation of everything in the package.
+type kernelSet struct {
+	name string
+
+	add, sub, mul, div, max, min func(dst, a, b []float32)
+	reluGrad                     func(dst, grad, features []float32)
+
+	addScalar, subScalar, rsubScalar func(dst, a []float32, s float32)
+	mulScalar, divScalar, rdivScalar func(dst, a []float32, s float32)
+
+	neg, abs, square, sqrt, rsqrt func(dst, a []float32)
+	exp, log, tanh, sigmoid, relu func(dst, a []float32)
+
+	sum, maxOf func(a []float32) float32
+	dot        func(a, b []float32) float32
+	axpy       func(y, x []float32, alpha float32)
+
+	// rest1 and rest2 are 1-beta1 and 1-beta2.
+	adam, adamNesterov func(v, m, vv, grad []float32, rate, beta1, rest1, rest2, eps float32)
+
+	// tiles are the inner kernels of the matrix product; nil selects the
+	// portable one.
+	tiles *tileSet
+}
+
+var portable = kernelSet{
+	name: "go",
+	add:  add, sub: sub, mul: mul, div: div, max: maximum, min: minimum,
+	reluGrad:  reluGrad,
+	addScalar: addScalar, subScalar: subScalar, rsubScalar: rsubScalar,
+	mulScalar: mulScalar, divScalar: divScalar, rdivScalar: rdivScalar,
+	neg: neg, abs: abs, square: square, sqrt: sqrt, rsqrt: rsqrt,
+	exp: exp, log: log, tanh: tanh, sigmoid: sigmoid, relu: relu,
+	sum: sum, maxOf: maxOf, dot: dot, axpy: axpy,
+	adam: adam, adamNesterov: adamNesterov,
+}
+
+// active is set before main starts and changes only in tests.
+var active = best()
+
+// Level names the implementation in use: "avx512", "avx2" or "go".
+func Level() string { return active.name }

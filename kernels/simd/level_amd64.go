@@ -1,0 +1,44 @@
+package simd
+
+import "golang.org/x/sys/cpu"
+
+var avx512 = kernelSet{
+	name: "avx512",
+	add:  addAVX512, sub: subAVX512, mul: mulAVX512, div: divAVX512, max: maxAVX512, min: minAVX512,
+	reluGrad:  reluGradAVX512,
+	addScalar: addScalarAVX512, subScalar: subScalarAVX512, rsubScalar: rsubScalarAVX512,
+	mulScalar: mulScalarAVX512, divScalar: divScalarAVX512, rdivScalar: rdivScalarAVX512,
+	neg: negAVX512, abs: absAVX512, square: squareAVX512, sqrt: sqrtAVX512, rsqrt: rsqrtAVX512,
+	exp: expAVX512, log: logAVX512, tanh: tanhAVX512, sigmoid: sigmoidAVX512, relu: reluAVX512,
+	sum: sumAVX512, maxOf: maxOfAVX512, dot: dotAVX512, axpy: axpyAVX512,
+	adam: adamAVX512, adamNesterov: adamNesterovAVX512,
+	tiles: &tilesAVX512,
+}
+
+var avx2 = kernelSet{
+	name: "avx2",
+	add:  addAVX2, sub: subAVX2, mul: mulAVX2, div: divAVX2, max: maxAVX2, min: minAVX2,
+	reluGrad:  reluGradAVX2,
+	addScalar: addScalarAVX2, subScalar: subScalarAVX2, rsubScalar: rsubScalarAVX2,
+	mulScalar: mulScalarAVX2, divScalar: divScalarAVX2, rdivScalar: rdivScalarAVX2,
+	neg: negAVX2, abs: absAVX2, square: squareAVX2, sqrt: sqrtAVX2, rsqrt: rsqrtAVX2,
+	exp: expAVX2, log: logAVX2, tanh: tanhAVX2, sigmoid: sigmoidAVX2, relu: reluAVX2,
+	sum: sumAVX2, maxOf: maxOfAVX2, dot: dotAVX2, axpy: axpyAVX2,
+	adam: adamAVX2, adamNesterov: adamNesterovAVX2,
+	tiles: &tilesAVX2,
+}
+
+// available returns the sets this processor and operating system can run,
+// fastest first.
+func available() []*kernelSet {
+	sets := []*kernelSet{&portable}
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasBMI2 {
+		sets = append([]*kernelSet{&avx2}, sets...)
+		if cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL {
+			sets = append([]*kernelSet{&avx512}, sets...)
+		}
+	}
+	return sets
+}
+
+func best() *kernelSet { return available()[0] }

@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package simd
+
+func available() []*kernelSet { return []*kernelSet{&portable} }
+
+func best() *kernelSet { return &portable }
