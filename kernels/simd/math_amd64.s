@@ -703,8 +703,6 @@ unrolled:
 	VADDPS      Z2, Z25, Z25
 	VDIVPS      Z25, Z3, Z23
 	VSUBPS      Z23, Z2, Z23
-	VPANDD      Z0, Z22, Z24
-	VPORD       Z24, Z23, Z23
 	VMULPS      Z22, Z22, Z24
 	VMOVUPS     Z5, Z25
 	VFMADD213PS Z6, Z24, Z25
@@ -713,9 +711,11 @@ unrolled:
 	VFMADD213PS Z9, Z24, Z25
 	VMULPS      Z24, Z25, Z25
 	VFMADD213PS Z22, Z22, Z25
-	VPANDD      Z1, Z22, Z22
-	VCMPPS      $0x11, Z4, Z22, K1
+	VPANDD      Z1, Z22, Z24
+	VCMPPS      $0x11, Z4, Z24, K1
 	VMOVAPS     Z25, K1, Z23
+	VPANDD      Z0, Z22, Z22
+	VPORD       Z22, Z23, Z23
 	VMOVUPS     Z23, (AX)
 	VMOVUPS     64(CX), Z22
 	VPANDD      Z1, Z22, Z23
@@ -739,8 +739,6 @@ unrolled:
 	VADDPS      Z2, Z25, Z25
 	VDIVPS      Z25, Z3, Z23
 	VSUBPS      Z23, Z2, Z23
-	VPANDD      Z0, Z22, Z24
-	VPORD       Z24, Z23, Z23
 	VMULPS      Z22, Z22, Z24
 	VMOVUPS     Z5, Z25
 	VFMADD213PS Z6, Z24, Z25
@@ -749,9 +747,11 @@ unrolled:
 	VFMADD213PS Z9, Z24, Z25
 	VMULPS      Z24, Z25, Z25
 	VFMADD213PS Z22, Z22, Z25
-	VPANDD      Z1, Z22, Z22
-	VCMPPS      $0x11, Z4, Z22, K1
+	VPANDD      Z1, Z22, Z24
+	VCMPPS      $0x11, Z4, Z24, K1
 	VMOVAPS     Z25, K1, Z23
+	VPANDD      Z0, Z22, Z22
+	VPORD       Z22, Z23, Z23
 	VMOVUPS     Z23, 64(AX)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000080, CX
@@ -784,8 +784,6 @@ single:
 	VADDPS      Z2, Z25, Z25
 	VDIVPS      Z25, Z3, Z23
 	VSUBPS      Z23, Z2, Z23
-	VPANDD      Z0, Z22, Z24
-	VPORD       Z24, Z23, Z23
 	VMULPS      Z22, Z22, Z24
 	VMOVUPS     Z5, Z25
 	VFMADD213PS Z6, Z24, Z25
@@ -794,9 +792,11 @@ single:
 	VFMADD213PS Z9, Z24, Z25
 	VMULPS      Z24, Z25, Z25
 	VFMADD213PS Z22, Z22, Z25
-	VPANDD      Z1, Z22, Z22
-	VCMPPS      $0x11, Z4, Z22, K1
+	VPANDD      Z1, Z22, Z24
+	VCMPPS      $0x11, Z4, Z24, K1
 	VMOVAPS     Z25, K1, Z23
+	VPANDD      Z0, Z22, Z22
+	VPORD       Z22, Z23, Z23
 	VMOVUPS     Z23, (AX)
 	ADDQ        $0x40, AX
 	ADDQ        $0x40, CX
@@ -831,19 +831,19 @@ rest:
 	VADDPS      Z2, Z11, Z11
 	VDIVPS      Z11, Z3, Z3
 	VSUBPS      Z3, Z2, Z2
-	VPANDD      Z0, Z22, Z0
-	VPORD       Z0, Z2, Z2
-	VMULPS      Z22, Z22, Z0
-	VMOVUPS     Z5, Z3
-	VFMADD213PS Z6, Z0, Z3
-	VFMADD213PS Z7, Z0, Z3
-	VFMADD213PS Z8, Z0, Z3
-	VFMADD213PS Z9, Z0, Z3
-	VMULPS      Z0, Z3, Z3
-	VFMADD213PS Z22, Z22, Z3
-	VPANDD      Z1, Z22, Z0
-	VCMPPS      $0x11, Z4, Z0, K2
-	VMOVAPS     Z3, K2, Z2
+	VMULPS      Z22, Z22, Z3
+	VMOVUPS     Z5, Z5
+	VFMADD213PS Z6, Z3, Z5
+	VFMADD213PS Z7, Z3, Z5
+	VFMADD213PS Z8, Z3, Z5
+	VFMADD213PS Z9, Z3, Z5
+	VMULPS      Z3, Z5, Z5
+	VFMADD213PS Z22, Z22, Z5
+	VPANDD      Z1, Z22, Z1
+	VCMPPS      $0x11, Z4, Z1, K2
+	VMOVAPS     Z5, K2, Z2
+	VPANDD      Z0, Z22, Z22
+	VPORD       Z22, Z2, Z2
 	VMOVUPS     Z2, K1, (AX)
 
 done:
@@ -1529,8 +1529,6 @@ unrolled:
 	VDIVPS      Y3, Y1, Y1
 	VMOVUPS     lanes3f800000<>+0(SB), Y2
 	VSUBPS      Y1, Y2, Y1
-	VANDPS      lanes80000000<>+0(SB), Y0, Y2
-	VORPS       Y2, Y1, Y1
 	VMULPS      Y0, Y0, Y2
 	VMOVUPS     lanesbbbaf0ea<>+0(SB), Y3
 	VFMADD213PS lanes3ca9134e<>+0(SB), Y2, Y3
@@ -1539,9 +1537,11 @@ unrolled:
 	VFMADD213PS lanesbeaaaa99<>+0(SB), Y2, Y3
 	VMULPS      Y2, Y3, Y3
 	VFMADD213PS Y0, Y0, Y3
-	VANDPS      lanes7fffffff<>+0(SB), Y0, Y0
-	VCMPPS      $0x11, lanes3f200000<>+0(SB), Y0, Y0
-	VBLENDVPS   Y0, Y3, Y1, Y1
+	VANDPS      lanes7fffffff<>+0(SB), Y0, Y2
+	VCMPPS      $0x11, lanes3f200000<>+0(SB), Y2, Y2
+	VBLENDVPS   Y2, Y3, Y1, Y1
+	VANDPS      lanes80000000<>+0(SB), Y0, Y0
+	VORPS       Y0, Y1, Y1
 	VMOVUPS     Y1, (AX)
 	VMOVUPS     32(CX), Y0
 	VANDPS      lanes7fffffff<>+0(SB), Y0, Y1
@@ -1577,8 +1577,6 @@ unrolled:
 	VDIVPS      Y3, Y1, Y1
 	VMOVUPS     lanes3f800000<>+0(SB), Y2
 	VSUBPS      Y1, Y2, Y1
-	VANDPS      lanes80000000<>+0(SB), Y0, Y2
-	VORPS       Y2, Y1, Y1
 	VMULPS      Y0, Y0, Y2
 	VMOVUPS     lanesbbbaf0ea<>+0(SB), Y3
 	VFMADD213PS lanes3ca9134e<>+0(SB), Y2, Y3
@@ -1587,9 +1585,11 @@ unrolled:
 	VFMADD213PS lanesbeaaaa99<>+0(SB), Y2, Y3
 	VMULPS      Y2, Y3, Y3
 	VFMADD213PS Y0, Y0, Y3
-	VANDPS      lanes7fffffff<>+0(SB), Y0, Y0
-	VCMPPS      $0x11, lanes3f200000<>+0(SB), Y0, Y0
-	VBLENDVPS   Y0, Y3, Y1, Y1
+	VANDPS      lanes7fffffff<>+0(SB), Y0, Y2
+	VCMPPS      $0x11, lanes3f200000<>+0(SB), Y2, Y2
+	VBLENDVPS   Y2, Y3, Y1, Y1
+	VANDPS      lanes80000000<>+0(SB), Y0, Y0
+	VORPS       Y0, Y1, Y1
 	VMOVUPS     Y1, 32(AX)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
@@ -1634,8 +1634,6 @@ single:
 	VDIVPS      Y3, Y1, Y1
 	VMOVUPS     lanes3f800000<>+0(SB), Y2
 	VSUBPS      Y1, Y2, Y1
-	VANDPS      lanes80000000<>+0(SB), Y0, Y2
-	VORPS       Y2, Y1, Y1
 	VMULPS      Y0, Y0, Y2
 	VMOVUPS     lanesbbbaf0ea<>+0(SB), Y3
 	VFMADD213PS lanes3ca9134e<>+0(SB), Y2, Y3
@@ -1644,9 +1642,11 @@ single:
 	VFMADD213PS lanesbeaaaa99<>+0(SB), Y2, Y3
 	VMULPS      Y2, Y3, Y3
 	VFMADD213PS Y0, Y0, Y3
-	VANDPS      lanes7fffffff<>+0(SB), Y0, Y0
-	VCMPPS      $0x11, lanes3f200000<>+0(SB), Y0, Y0
-	VBLENDVPS   Y0, Y3, Y1, Y1
+	VANDPS      lanes7fffffff<>+0(SB), Y0, Y2
+	VCMPPS      $0x11, lanes3f200000<>+0(SB), Y2, Y2
+	VBLENDVPS   Y2, Y3, Y1, Y1
+	VANDPS      lanes80000000<>+0(SB), Y0, Y0
+	VORPS       Y0, Y1, Y1
 	VMOVUPS     Y1, (AX)
 	ADDQ        $0x20, AX
 	ADDQ        $0x20, CX
@@ -1693,8 +1693,6 @@ rest:
 	VDIVPS      Y4, Y2, Y2
 	VMOVUPS     lanes3f800000<>+0(SB), Y3
 	VSUBPS      Y2, Y3, Y2
-	VANDPS      lanes80000000<>+0(SB), Y1, Y3
-	VORPS       Y3, Y2, Y2
 	VMULPS      Y1, Y1, Y3
 	VMOVUPS     lanesbbbaf0ea<>+0(SB), Y4
 	VFMADD213PS lanes3ca9134e<>+0(SB), Y3, Y4
@@ -1703,9 +1701,11 @@ rest:
 	VFMADD213PS lanesbeaaaa99<>+0(SB), Y3, Y4
 	VMULPS      Y3, Y4, Y4
 	VFMADD213PS Y1, Y1, Y4
-	VANDPS      lanes7fffffff<>+0(SB), Y1, Y1
-	VCMPPS      $0x11, lanes3f200000<>+0(SB), Y1, Y1
-	VBLENDVPS   Y1, Y4, Y2, Y2
+	VANDPS      lanes7fffffff<>+0(SB), Y1, Y3
+	VCMPPS      $0x11, lanes3f200000<>+0(SB), Y3, Y3
+	VBLENDVPS   Y3, Y4, Y2, Y2
+	VANDPS      lanes80000000<>+0(SB), Y1, Y1
+	VORPS       Y1, Y2, Y2
 	VMASKMOVPS  Y2, Y0, (AX)
 
 done:

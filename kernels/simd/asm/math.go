@@ -141,10 +141,6 @@ func (s isa) tanh() func(x vec) vec {
 		VDIVPS(e, s.inReg(two), q)
 		y := s.new()
 		VSUBPS(q, s.inReg(one), y)
-		signOfX := s.new()
-		s.and(sign, x, signOfX)
-		s.or(signOfX, y, y)
-
 		square := s.new()
 		VMULPS(x, x, square)
 		small := s.horner(p, square)
@@ -153,6 +149,9 @@ func (s isa) tanh() func(x vec) vec {
 		magnitude := s.new()
 		s.and(rest, x, magnitude)
 		s.choose(lessQ, magnitude, border, small, y)
+		// This gives the sign to large values, and back to -0.
+		s.and(sign, x, x)
+		s.or(x, y, y)
 		return y
 	}
 }
