@@ -39,6 +39,13 @@ type AsyncFunc func(ctx *Context, done func(error))
 // ComputeAsync calls f.
 func (f AsyncFunc) ComputeAsync(ctx *Context, done func(error)) { f(ctx, done) }
 
+// Closer is implemented by kernels that hold something until the session that they belong to
+// ends: constants their tensor, queues without a shared name the queue.
+type Closer interface {
+	// Close gives up what the kernel holds. The kernel does not run any more.
+	Close()
+}
+
 // Def is a row of the kernel table: an op on a kind of device, for some element types.
 type Def struct {
 	// Op is the op type; Device the device type, CPU where it is empty.

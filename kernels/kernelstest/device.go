@@ -14,6 +14,7 @@ import (
 
 // Device is a CPU device for tests, with a memory pool and containers of its own.
 type Device struct {
+	t         testing.TB
 	pool      *tensor.Pool
 	resources *containers.Manager
 }
@@ -24,7 +25,7 @@ const DeviceName = "/job:test/replica:0/task:0/device:CPU:0"
 // NewDevice makes a device. When the test ends its containers are cleared and its pool must
 // have all memory back.
 func NewDevice(t testing.TB) *Device {
-	d := &Device{pool: tensor.NewPool("test", 1<<32), resources: NewManager(t)}
+	d := &Device{t: t, pool: tensor.NewPool("test", 1<<32), resources: NewManager(t)}
 	t.Cleanup(func() {
 		d.resources.Clear("")
 		if n := d.pool.Stats().InUse; n != 0 {

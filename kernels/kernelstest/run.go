@@ -180,6 +180,9 @@ func (d *Device) Kernel(op Op, inputs ...any) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c, ok := impl.(kernels.Closer); ok {
+		d.t.Cleanup(c.Close)
+	}
 	k := &Kernel{Node: node, Step: op.Step, device: d, impl: impl}
 	if k.Step == nil {
 		k.Step = NewStep()
