@@ -1,87 +1,203 @@
 package containers
 
 import (
+	"cmp"
+	"errors"
+	"slices"
 	"sync"
+	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Resource is anything that lives in a container.
+// Resource is anything that lives in a container. It may have a method Describe() string, for
+// listings, and a method Done() <-chan struct{} when something goes on after Close has returned:
+// Clear and the manager's Close wait for that channel.
 type Resource interface {
-	// Close ends the resource when it leaves its container; what waits on it fails.
+	// Close ends the resource when it leaves its container; what waits on it fails. It is called
+	// once, and does not block.
 	Close()
 }
 
-type key struct{ container, kind, name string }
+// patience bounds every wait for a container. Its answer takes microseconds; only a create
+// function that blocks, which none may, brings it near.
+const patience = 10 * time.Second
 
-// Manager holds the containers of one device.
+// Manager holds the containers of one device. All methods may be called concurrently.
 type Manager struct {
+	system                   *actor.ActorSystem
 	device, defaultContainer string
-	mu                       sync.Mutex
-	resources                map[key]Resource
+
+	mu         sync.Mutex // held to find or start a container, never while one works
+	containers map[string]shell
+	closed     bool
 }
 
-// NewManager makes the containers of a device. defaultContainer is what the empty container name stands for.
-func NewManager(device, defaultContainer string) *Manager {
-	return &Manager{device: device, defaultContainer: defaultContainer, resources: map[key]Resource{}}
+// NewManager makes the containers of a device, as actors of system. defaultContainer is what the
+// empty container name stands for. Without a system (nil) the containers are maps behind a mutex,
+// which is all that tests and the evaluation of constant subgraphs need.
+func NewManager(system *actor.ActorSystem, device, defaultContainer string) *Manager {
+	return &Manager{system: system, device: device, defaultContainer: defaultContainer, containers: map[string]shell{}}
 }
 
-func (m *Manager) key(container, kind, name string) key {
-	if container == "" {
-		container = m.defaultContainer
-	}
-	return key{container, kind, name}
-}
+// System is the actor system that the containers live in, nil where there is none: resources
+// that are actors themselves are spawned there.
+func (m *Manager) System() *actor.ActorSystem { return m.system }
 
-// LookupOrCreate returns the resource of that container, kind and name, made with create where there is none.
+// DefaultContainer is the name that the empty container name stands for.
+func (m *Manager) DefaultContainer() string { return m.defaultContainer }
+
+// LookupOrCreate returns the resource of that container, kind and name, made with create where
+// there is none. Names are separate for each kind, as in TensorFlow. create runs once however
+// many ask at the same time; it must not block, nor call this manager. When it panics the error
+// is INTERNAL. A container whose actor failed answers ABORTED until it is cleared.
 func (m *Manager) LookupOrCreate(container, kind, name string, create func() (Resource, error)) (Resource, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	k := m.key(container, kind, name)
-	if r, ok := m.resources[k]; ok {
-		return r, nil
-	}
-	r, err := create()
-	if err != nil {
-		return nil, err
-	}
-	m.resources[k] = r
-	return r, nil
+	a := m.ask(container, lookupOrCreate{id{kind, name}, create})
+	return a.resource, a.err
 }
 
 // Lookup returns a resource, or NOT_FOUND.
 func (m *Manager) Lookup(container, kind, name string) (Resource, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if r, ok := m.resources[m.key(container, kind, name)]; ok {
-		return r, nil
-	}
-	return nil, status.Errorf(status.NotFound, "Resource %s/%s/%s does not exist.", container, name, kind)
+	a := m.ask(container, lookup{id{kind, name}})
+	return a.resource, a.err
 }
 
 // Delete closes and removes a resource; NOT_FOUND where there is none.
 func (m *Manager) Delete(container, kind, name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	k := m.key(container, kind, name)
-	r, ok := m.resources[k]
-	if !ok {
-		return status.Errorf(status.NotFound, "Resource %s/%s/%s does not exist.", container, name, kind)
+	a := m.ask(container, remove{id{kind, name}})
+	if a.err != nil {
+		return a.err
 	}
-	delete(m.resources, k)
-	r.Close()
-	return nil
+	return closeGuarded(id{kind, name}, a.resource)
 }
 
-// Clear closes and removes everything in a container.
-func (m *Manager) Clear(container string) {
+// Clear closes and removes everything in a container, and ends its actor; the next use starts
+// with an empty one. The container of a step is cleared when all of the step's kernels are done.
+// It waits, for a bounded time (then DEADLINE_EXCEEDED), until all that was in it has ended.
+func (m *Manager) Clear(container string) error {
+	container = m.resolve(container)
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	want := m.key(container, "", "").container
-	for k, r := range m.resources {
-		if k.container == want {
-			delete(m.resources, k)
-			r.Close()
+	c, ok := m.containers[container]
+	delete(m.containers, container)
+	m.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	return end(c, time.Now().Add(patience))
+}
+
+// Close clears all containers and refuses new ones with ABORTED. It returns within seconds,
+// with DEADLINE_EXCEEDED where a container or a resource has not ended by then.
+func (m *Manager) Close() error {
+	m.mu.Lock()
+	all := m.containers
+	m.containers, m.closed = map[string]shell{}, true
+	m.mu.Unlock()
+	deadline := time.Now().Add(patience)
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, end(c, deadline))
+	}
+	return errors.Join(errs...)
+}
+
+func end(c shell, deadline time.Time) error {
+	resources, err := c.end(time.Until(deadline))
+	limit := time.NewTimer(time.Until(deadline))
+	defer limit.Stop()
+	for _, r := range resources {
+		d, ok := r.(interface{ Done() <-chan struct{} })
+		if !ok {
+			continue
+		}
+		select {
+		case <-d.Done():
+		case <-limit.C:
+			return cmp.Or(err, status.Errorf(status.DeadlineExceeded, "%s did not end in time.", describe(r)))
 		}
 	}
+	return err
+}
+
+// Entry is a resource in a listing.
+type Entry struct {
+	Container, Kind, Name string
+	// Description is for people: dtype and shape of a variable, the state of a queue.
+	Description string
+}
+
+// List tells what the containers hold, sorted by container, kind and name. A container that
+// cannot answer is missing from the listing and named in the error.
+func (m *Manager) List() ([]Entry, error) {
+	m.mu.Lock()
+	names := make([]string, 0, len(m.containers))
+	for n := range m.containers {
+		names = append(names, n)
+	}
+	m.mu.Unlock()
+	slices.Sort(names)
+	var out []Entry
+	var errs []error
+	for _, n := range names {
+		a := m.ask(n, list{})
+		if status.CodeOf(a.err) == status.NotFound { // cleared meanwhile
+			continue
+		}
+		errs = append(errs, a.err)
+		for _, f := range a.found {
+			out = append(out, Entry{n, f.kind, f.name, describe(f.resource)})
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+func (m *Manager) resolve(container string) string {
+	return cmp.Or(container, m.defaultContainer)
+}
+
+func (m *Manager) ask(container string, msg message) answer {
+	container = m.resolve(container)
+	for {
+		c, err := m.find(container, msg)
+		if err != nil {
+			return answer{err: err}
+		}
+		// A container leaves the map before it ends, so the next round finds another one or none.
+		if a := c.ask(msg, patience); a.err != errEnded {
+			return a
+		}
+	}
+}
+
+// find gives the container for a message, started where the message may create something.
+func (m *Manager) find(container string, msg message) (shell, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c, ok := m.containers[container]; ok {
+		return c, nil
+	}
+	switch msg := msg.(type) {
+	case lookup:
+		return nil, noContainer(container, msg.name)
+	case remove:
+		return nil, noContainer(container, msg.name)
+	case list:
+		return nil, noContainer(container, "")
+	}
+	if m.closed {
+		return nil, status.Errorf(status.Aborted, "The resources of device %s are closed.", m.device)
+	}
+	var c shell
+	if s := newStore(container); m.system == nil || isStepName(container) {
+		c = &locked{store: s}
+	} else {
+		c = spawn(m.system, s)
+	}
+	m.containers[container] = c
+	return c, nil
+}
+
+func noContainer(container, name string) error {
+	return status.Errorf(status.NotFound, "Container %s does not exist. (Could not find resource: %s/%s)", container, container, name)
 }

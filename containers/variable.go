@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -10,13 +11,17 @@ import (
 
 // Variable is a named tensor that outlives sessions: both TensorFlow's reference variables and
 // its resource variables. All methods may be called concurrently. Readers share the tensor's
-// memory; a writer copies it only while someone still reads.
+// memory; a writer copies it only while someone still reads, so that what a reader holds never
+// changes. A variable that left its container keeps working, without a value and without
+// keeping one, for those that hold it still.
 type Variable struct {
 	// Name is what error messages call it.
 	Name  string
 	dtype tensor.DType
 	dead  atomic.Bool
 
+	// mu guards value. References are added to it only under mu or by who holds one already, so
+	// a value that is exclusive under mu stays so until mu is unlocked.
 	mu    sync.Mutex
 	value *tensor.Tensor
 }
@@ -41,7 +46,12 @@ func (v *Variable) Close() {
 // to it has to be looked up anew.
 func (v *Variable) Deleted() bool { return v.dead.Load() }
 
+// set takes over t; a deleted variable holds nothing.
 func (v *Variable) set(t *tensor.Tensor) {
+	if v.dead.Load() && t != nil {
+		t.Release()
+		t = nil
+	}
 	if v.value != nil {
 		v.value.Release()
 	}
@@ -65,20 +75,19 @@ func (v *Variable) Initialized() bool {
 	return v.value != nil
 }
 
-// Assign makes t the value and takes over the caller's reference.
+// Assign makes t the value and takes over the caller's reference. That t has the variable's
+// dtype and a legal shape is for the caller to check.
 func (v *Variable) Assign(t *tensor.Tensor) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.dead.Load() {
-		t.Release()
-		return
-	}
 	v.set(t)
 }
 
 // Update calls change with the value, writable in place: memory that somebody else can still
-// see is copied to memory of pool first. While change runs no other update runs, and reads wait.
-// Without a value the error is FAILED_PRECONDITION in TensorFlow's words.
+// see is copied to memory of pool first. While change runs no other update runs, and reads wait;
+// it must not call the variable's methods, and keeps t no longer than it runs. What it wrote
+// stays when it fails. Without a value the error is FAILED_PRECONDITION in TensorFlow's words,
+// and RESOURCE_EXHAUSTED (the value unchanged) where there is no memory for the copy.
 func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -97,7 +106,8 @@ func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error
 
 // Replace calls change with the value (borrowed, nil when there is none) and makes what it
 // returns the value, all in one: for updates that change dtype-preserving shape or start from
-// nothing. change hands over a reference; returning nil without an error keeps the value.
+// nothing. change hands over a reference, also when that is the old value (retained); returning
+// nil or an error keeps the value.
 func (v *Variable) Replace(change func(old *tensor.Tensor) (*tensor.Tensor, error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -112,4 +122,14 @@ func (v *Variable) Replace(change func(old *tensor.Tensor) (*tensor.Tensor, erro
 // Uninitialized is the error of reading or updating a variable without a value.
 func (v *Variable) Uninitialized() error {
 	return status.Errorf(status.FailedPrecondition, "Attempting to use uninitialized value %s", v.Name)
+}
+
+// Describe is the variable for listings: dtype, shape and bytes of its value.
+func (v *Variable) Describe() string {
+	t := v.Read()
+	if t == nil {
+		return fmt.Sprintf("%v, no value", v.dtype)
+	}
+	defer t.Release()
+	return fmt.Sprintf("%v %v, %d bytes", t.DType(), t.Shape(), t.ByteSize())
 }

@@ -1,0 +1,30 @@
+package containers
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+const stepPrefix = "__per_step_"
+
+// StepName is the name of the container for what ends with a step. No client can name it.
+func StepName(step int64) string { return stepPrefix + strconv.FormatInt(step, 10) }
+
+func isStepName(name string) bool { return strings.HasPrefix(name, stepPrefix) }
+
+// ValidName tells with INVALID_ARGUMENT that a client may not name a container so. Legal are a
+// letter, digit or dot, then any of these, dashes, slashes and (beyond TensorFlow's grammar,
+// ContainerInfo::Init) underscores. The empty name is legal: it stands for the default container.
+func ValidName(name string) error {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.':
+		case i > 0 && (c == '-' || c == '/' || c == '_'):
+		default:
+			return status.InvalidArgumentf("container contains invalid characters: %s", name)
+		}
+	}
+	return nil
+}
