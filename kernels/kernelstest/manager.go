@@ -8,5 +8,5 @@ import (
 
 // NewManager makes the containers of a device, with the default container "test".
 func NewManager(testing.TB) *containers.Manager {
-	return containers.NewManager(DeviceName, "test")
+	return containers.NewManager(nil, DeviceName, "test")
 }
