@@ -16,9 +16,13 @@ import (
 // keeping one, for those that hold it still.
 type Variable struct {
 	// Name is what error messages call it.
-	Name  string
-	dtype tensor.DType
-	dead  atomic.Bool
+	Name string
+	// Shape is what a reference variable's op declares, and its first value is checked against;
+	// KnownShape is false for unknown rank. Both are set before anybody else sees the variable.
+	Shape      tensor.Shape
+	KnownShape bool
+	dtype      tensor.DType
+	dead       atomic.Bool
 
 	// mu guards value. References are added to it only under mu or by who holds one already, so
 	// a value that is exclusive under mu stays so until mu is unlocked.
@@ -111,6 +115,9 @@ func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error
 func (v *Variable) Replace(change func(old *tensor.Tensor) (*tensor.Tensor, error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.dead.Load() {
+		return status.Errorf(status.Aborted, "Variable %s was deleted.", v.Name)
+	}
 	t, err := change(v.value)
 	if err != nil || t == nil {
 		return err
