@@ -3,7 +3,9 @@ package kernels
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
@@ -22,6 +24,10 @@ type Step struct {
 	// Container is the name of the container for what ends with the step (TensorArrays, stacks,
 	// temporary variables). The task clears it after the step.
 	Container string
+	// Trace, if not nil, is told of every kernel that ran: where and when it began and ended.
+	Trace func(n *graph.Node, device string, begun, ended time.Time)
+	// Depth is how many function calls this step is nested in.
+	Depth int
 }
 
 // Feeds gives the fed tensors by index.

@@ -1,0 +1,351 @@
+package devices
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// Program is a graph compiled for one device. It is immutable; any number of runs may use it at
+// the same time.
+type Program struct {
+	device kernels.Device
+	nodes  []node
+	frames []*frameInfo // 0 is the root
+	roots  []*node      // nodes without inputs
+	runs   runPool
+}
+
+type kind uint8
+
+const (
+	kindPlain kind = iota
+	kindMerge
+	kindSwitch
+	kindEnter
+	kindExit
+	kindNextIteration
+	kindControlTrigger
+	kindTransfer // _Send and _Recv: they also run when dead
+	kindArg
+	kindRetval
+)
+
+var kinds = map[string]kind{
+	"Merge": kindMerge, "RefMerge": kindMerge, "Switch": kindSwitch, "RefSwitch": kindSwitch, "_SwitchN": kindSwitch,
+	"Enter": kindEnter, "RefEnter": kindEnter, "Exit": kindExit, "RefExit": kindExit,
+	"NextIteration": kindNextIteration, "RefNextIteration": kindNextIteration, "ControlTrigger": kindControlTrigger,
+	"_Send": kindTransfer, "_Recv": kindTransfer, "_HostSend": kindTransfer, "_HostRecv": kindTransfer,
+	"_Arg": kindArg, "_Retval": kindRetval,
+}
+
+// node is a node of a program, with all that firing it needs at hand.
+type node struct {
+	graph  *graph.Node
+	sync   kernels.Kernel
+	async  kernels.AsyncKernel
+	kind   kind
+	recv   bool // its outputs may be missing, which makes it dead
+	costly bool
+	// initializer tells that references to variables without a value may come in.
+	initializer bool
+	refIn       []bool // nil when no input takes a reference
+	numIn       int32
+	numOut      int32
+	// frame is where the node lives, local its index there and base its first input slot.
+	frame *frameInfo
+	local int32
+	base  int32
+	// edges leave the node, ctrl are the nodes that only wait for it; fanout counts the edges of
+	// each output.
+	edges  []edge
+	ctrl   []*node
+	fanout []int32
+	// child is the frame that an Enter opens; constant marks the value of a loop invariant.
+	child    *frameInfo
+	constant bool
+	index    int // of an _Arg or _Retval
+}
+
+type edge struct {
+	dst  *node
+	out  int32
+	slot int32 // in dst's frame
+}
+
+// nodeState is what a node still waits for in one iteration. For a Merge pending is 1 (until a
+// live input came) plus twice the control inputs that are missing.
+type nodeState struct {
+	pending int32
+	dead    int32
+}
+
+// frameInfo is the static part of a loop's frame.
+type frameInfo struct {
+	name     string
+	index    int
+	hash     uint64
+	parallel int
+	enters   int
+	template []nodeState // the state of an iteration's beginning
+	slots    int
+}
+
+// KernelSource makes or finds the kernel of a node, so that stateful kernels can be shared by the
+// programs of a session. shareable is what the op's declaration says of its state.
+type KernelSource func(n *graph.Node, def *kernels.Def, make func() (any, error)) (any, error)
+
+// CompileOptions tell what a program is compiled for.
+type CompileOptions struct {
+	// Session names the session; resources private to a kernel carry it in their names.
+	Session string
+	// Kernels shares kernels between programs; nil makes each anew.
+	Kernels KernelSource
+	// Functions runs the graph's functions; nil where it has none.
+	Functions kernels.Functions
+}
+
+// Compile makes a graph's program for a device: it finds and constructs every node's kernel and
+// lays out the frames. Errors name the node.
+func Compile(g *graph.Graph, dev kernels.Device, opts CompileOptions) (*Program, error) {
+	p := &Program{device: dev, nodes: make([]node, len(g.Nodes))}
+	byID := make(map[*graph.Node]*node, len(g.Nodes))
+	for i, n := range g.Nodes {
+		byID[n] = &p.nodes[i]
+		if err := p.nodes[i].construct(n, dev, opts); err != nil {
+			return nil, status.AtNode(err, UserName(n))
+		}
+	}
+	if err := p.layFrames(g, byID); err != nil {
+		return nil, err
+	}
+	if err := p.link(g, byID); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// UserName is the name of the node that the client wrote: for a node that a pass put in, the
+// one that it stands for.
+func UserName(n *graph.Node) string {
+	if v, ok := n.Attrs["_user_node"]; ok {
+		return string(v.GetS())
+	}
+	return n.Name
+}
+
+func (n *node) construct(g *graph.Node, dev kernels.Device, opts CompileOptions) error {
+	n.graph, n.kind = g, kinds[g.Op]
+	n.recv = g.Op == "_Recv" || g.Op == "_HostRecv"
+	n.numIn, n.numOut = int32(len(g.Inputs)), int32(len(g.OutTypes))
+	n.fanout = make([]int32, n.numOut)
+	for i, t := range g.InTypes {
+		if t.IsRef() {
+			if n.refIn == nil {
+				n.refIn = make([]bool, n.numIn)
+			}
+			n.refIn[i] = true
+		}
+	}
+	if n.kind == kindRetval || n.kind == kindArg {
+		i, err := g.Attrs.Int("index")
+		if err != nil {
+			return err
+		}
+		n.index = int(i)
+	}
+	build := func() (any, error) {
+		return nil, nil
+	}
+	def, err := kernels.Find(g, dev.Type())
+	switch {
+	case err == nil:
+		n.costly, n.initializer = def.Expensive, def.UninitializedOK
+		build = func() (any, error) {
+			return def.New(&kernels.Construction{Node: g, Device: dev, Session: opts.Session, Functions: opts.Functions})
+		}
+	case opts.Functions != nil && g.Def != nil && callsFunction(g):
+		build = func() (any, error) {
+			c := &kernels.Construction{Node: g, Device: dev, Session: opts.Session, Functions: opts.Functions}
+			return kernels.NewCall(c, &graph.FunctionRef{Name: g.Op, Attrs: g.Attrs})
+		}
+	default:
+		return err
+	}
+	var k any
+	if opts.Kernels != nil {
+		k, err = opts.Kernels(g, def, build)
+	} else {
+		k, err = build()
+	}
+	if err != nil {
+		return err
+	}
+	switch k := k.(type) {
+	case kernels.Kernel:
+		n.sync = k
+	case kernels.AsyncKernel:
+		n.async = k
+	default:
+		return status.Internalf("The kernel of op %s is a %T", g.Op, k)
+	}
+	return nil
+}
+
+// callsFunction tells whether the node's op is a function of the library rather than a registered op.
+func callsFunction(n *graph.Node) bool {
+	_, err := graph.LookupOp(n.Op)
+	return err != nil
+}
+
+// layFrames finds the frame that each node lives in by following the edges from the roots.
+func (p *Program) layFrames(g *graph.Graph, byID map[*graph.Node]*node) error {
+	root := &frameInfo{}
+	p.frames = []*frameInfo{root}
+	byName := map[string]*frameInfo{}
+	parents := map[*frameInfo]*frameInfo{}
+	consumers := make(map[*node][]*node, len(p.nodes))
+	var queue []*node
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		for _, in := range n.graph.Inputs {
+			consumers[byID[in.Node]] = append(consumers[byID[in.Node]], n)
+		}
+		for _, c := range n.graph.Controls {
+			consumers[byID[c]] = append(consumers[byID[c]], n)
+		}
+		if len(n.graph.Inputs) == 0 && len(n.graph.Controls) == 0 {
+			n.frame = root
+			p.roots = append(p.roots, n)
+			queue = append(queue, n)
+		}
+	}
+	for len(queue) > 0 {
+		n := queue[0]
+		queue = queue[1:]
+		yields := n.frame // the frame of what n's outputs reach
+		switch n.kind {
+		case kindEnter:
+			name, err := n.graph.Attrs.Str("frame_name")
+			if err != nil {
+				return status.AtNode(err, UserName(n.graph))
+			}
+			child := byName[name]
+			if child == nil {
+				iterations, err := n.graph.Attrs.Int("parallel_iterations")
+				if err != nil {
+					return status.AtNode(err, UserName(n.graph))
+				}
+				child = &frameInfo{name: name, index: len(p.frames), hash: hashName(name), parallel: int(min(max(iterations, 1), 1<<16))}
+				byName[name] = child
+				parents[child] = n.frame
+				p.frames = append(p.frames, child)
+			} else if parents[child] != n.frame {
+				return status.AtNode(status.InvalidArgumentf(
+					"The node '%s' enters the frame '%s' from another frame than a node before it", UserName(n.graph), name), UserName(n.graph))
+			}
+			n.child = child
+			child.enters++
+			if n.constant, err = n.graph.Attrs.Bool("is_constant"); err != nil {
+				return status.AtNode(err, UserName(n.graph))
+			}
+			yields = child
+		case kindExit:
+			if yields = parents[n.frame]; yields == nil {
+				return status.AtNode(status.InvalidArgumentf("The Exit node '%s' is in no loop", UserName(n.graph)), UserName(n.graph))
+			}
+		}
+		for _, c := range consumers[n] {
+			if c.frame == nil {
+				c.frame = yields
+				queue = append(queue, c)
+			} else if c.frame != yields {
+				return status.AtNode(status.InvalidArgumentf("The node '%s' has inputs from different frames: '%s' and '%s'",
+					UserName(c.graph), c.frame.name, yields.name), UserName(c.graph))
+			}
+		}
+	}
+	return nil
+}
+
+// link numbers the nodes and their input slots within their frames and joins outputs to slots.
+func (p *Program) link(g *graph.Graph, byID map[*graph.Node]*node) error {
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if n.frame == nil {
+			return status.AtNode(status.InvalidArgumentf("The node '%s' lies on a cycle that nothing enters", UserName(n.graph)), UserName(n.graph))
+		}
+		f := n.frame
+		n.local, n.base = int32(len(f.template)), int32(f.slots)
+		f.slots += int(n.numIn)
+		pending := n.numIn + int32(len(n.graph.Controls))
+		if n.kind == kindMerge {
+			pending = 1 + 2*int32(len(n.graph.Controls))
+		}
+		f.template = append(f.template, nodeState{pending: pending})
+	}
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		for slot, in := range n.graph.Inputs {
+			src := byID[in.Node]
+			if src == nil || in.Index >= int(src.numOut) {
+				return status.Internalf("The input %d of node %s lies outside of its graph", slot, n.graph.Name)
+			}
+			src.edges = append(src.edges, edge{dst: n, out: int32(in.Index), slot: n.base + int32(slot)})
+			src.fanout[in.Index]++
+		}
+		for _, c := range n.graph.Controls {
+			byID[c].ctrl = append(byID[c].ctrl, n)
+		}
+	}
+	return nil
+}
+
+// hashName is the 64-bit FNV-1a hash: every task gives a frame the same number.
+func hashName(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}
+
+// mix gives the number of a frame from its parent's, the parent's iteration and its own name's hash.
+func mix(parent uint64, iter int64, name uint64) uint64 {
+	h := parent ^ (uint64(iter) * 0x9E3779B97F4A7C15) ^ name
+	h = (h ^ h>>30) * 0xBF58476D1CE4E5B9
+	h = (h ^ h>>27) * 0x94D049BB133111EB
+	if h ^= h >> 31; h == 0 {
+		return 1
+	}
+	return h
+}
+
+// Device is the device that the program was compiled for.
+func (p *Program) Device() kernels.Device { return p.device }
+
+// String describes the program for debugging.
+func (p *Program) String() string {
+	return fmt.Sprintf("program of %d nodes in %d frames for %s", len(p.nodes), len(p.frames), p.device.Name())
+}
+
+// Reads tells the element types of the program's _Arg nodes by index, for checking feeds.
+func (p *Program) Reads() map[int]tensor.DType {
+	out := map[int]tensor.DType{}
+	for i := range p.nodes {
+		if n := p.nodes[i].graph; n.Op == "_Arg" {
+			if index, err := n.Attrs.Int("index"); err == nil && len(n.OutTypes) == 1 {
+				out[int(index)] = n.OutTypes[0]
+			}
+		}
+	}
+	return out
+}
+
+// sortedKeys are a map's keys in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,464 @@
+package devices
+
+import (
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// run is one execution of a program. Its owner, one goroutine at a time, is whoever found owned
+// false under mu and set it; everything but the fields under mu is the owner's.
+type run struct {
+	p    *Program
+	step *kernels.Step
+	done func(error)
+
+	ready  []task
+	frames map[uint64]*frame
+	root   frame
+	away   int // kernels that have been started and have not reported
+	err    error
+	ctx    kernels.Context
+	outs   [8]kernels.Value
+	spare  [][]*iteration // by the frame's index
+	cur    task           // what the owner runs, for the message of a panic
+
+	mu    sync.Mutex
+	owned bool
+	inbox []report
+	waits map[*asyncCall]struct{}
+}
+
+type task struct {
+	n    *node
+	it   *iteration
+	dead bool
+}
+
+// report is what a kernel that ran elsewhere leaves for the owner.
+type report struct {
+	call *asyncCall
+	err  error
+}
+
+// asyncCall is an execution away from the owner.
+type asyncCall struct {
+	task
+	ctx   kernels.Context
+	ins   [4]kernels.Value
+	outs  [4]kernels.Value
+	begun time.Time
+}
+
+type runPool struct{ pool sync.Pool }
+
+// Execution is a run that began.
+type Execution struct{ r *run }
+
+// Run begins a run and works on it until nothing more can fire without waiting; done is called
+// once, with the run's error, when all kernels have ended: on the caller's goroutine, or on the
+// one that reports the last result. The caller must not hold a lock that done takes.
+//
+// The first error cancels step's Cancellation, so that what waits gives up.
+func (p *Program) Run(step *kernels.Step, done func(error)) Execution {
+	r, _ := p.runs.pool.Get().(*run)
+	if r == nil {
+		r = &run{p: p, waits: map[*asyncCall]struct{}{}, spare: make([][]*iteration, len(p.frames))}
+		r.root.info = p.frames[0]
+		r.root.window = make([]*iteration, 1)
+	}
+	r.step, r.done, r.owned = step, done, true
+	it := r.begin(&r.root, 0)
+	for _, n := range p.roots {
+		r.push(n, it, false)
+	}
+	ex := Execution{r}
+	r.work()
+	return ex
+}
+
+// Waiting names the nodes whose kernels have started and not ended, at most limit of them: what a
+// run that takes too long is waiting for. It may be asked only before done was called.
+func (e Execution) Waiting(limit int) []string {
+	e.r.mu.Lock()
+	defer e.r.mu.Unlock()
+	var names []string
+	for c := range e.r.waits {
+		if len(names) == limit {
+			break
+		}
+		names = append(names, UserName(c.n.graph))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// work is the owner's loop: fire what is ready, take in what was reported, and give up ownership
+// when there is nothing of either. Ending the run is the last owner's part.
+func (r *run) work() {
+	for {
+		for len(r.ready) > 0 {
+			r.burst()
+		}
+		r.mu.Lock()
+		if len(r.inbox) == 0 {
+			r.owned = false
+			last := r.away == 0
+			r.mu.Unlock()
+			if last {
+				r.end()
+			}
+			return
+		}
+		inbox := r.inbox
+		r.inbox = nil
+		r.mu.Unlock()
+		for i := range inbox {
+			r.take(inbox[i])
+		}
+		r.recycleInbox(inbox)
+	}
+}
+
+func (r *run) recycleInbox(inbox []report) {
+	clear(inbox)
+	r.mu.Lock()
+	if r.inbox == nil {
+		r.inbox = inbox[:0]
+	}
+	r.mu.Unlock()
+}
+
+// burst fires ready nodes until none is left or a kernel panics, which fails the run: a panic is a
+// bug of the kernel's, and other runs have no part in it.
+func (r *run) burst() {
+	defer func() {
+		if p := recover(); p != nil {
+			r.fail(r.cur.n, status.Internalf("The kernel of op %s panicked: %v\n%s", r.cur.n.graph.Op, p, debug.Stack()))
+			r.cur.it.ops--
+		}
+	}()
+	for len(r.ready) > 0 {
+		last := len(r.ready) - 1
+		t := r.ready[last]
+		r.ready = r.ready[:last]
+		if r.err != nil {
+			t.it.ops--
+			continue // the inputs are released at the end
+		}
+		if err := r.step.Cancellation.Err(); err != nil {
+			r.fail(nil, err)
+			t.it.ops--
+			continue
+		}
+		r.cur = t
+		r.fire(t)
+	}
+}
+
+// fire runs one node, or passes deadness on.
+func (r *run) fire(t task) {
+	n, it := t.n, t.it
+	ins := it.inputs[n.base : n.base+n.numIn : n.base+n.numIn]
+	if t.dead && n.kind != kindTransfer {
+		for i := range ins {
+			ins[i].Release()
+			ins[i] = kernels.Value{}
+		}
+		if n.kind == kindRetval {
+			r.step.Fetches.Fetch(n.index, nil, true)
+		}
+		r.propagate(n, it, nil, true)
+		return
+	}
+	if err := r.dereference(n, ins); err != nil {
+		r.fail(n, err)
+		it.ops--
+		return
+	}
+	if n.kind == kindArg {
+		if fed := r.fed(n.index); fed != nil {
+			r.outs[0] = kernels.Value{Tensor: fed}
+			r.propagate(n, it, r.outs[:1], false)
+			r.outs[0] = kernels.Value{}
+			return
+		}
+	}
+	if n.async != nil {
+		r.start(t, ins)
+		return
+	}
+	if n.costly && len(r.ready) > 0 && r.handOver(t, ins) {
+		return
+	}
+	c := &r.ctx
+	c.Node, c.Device, c.Step, c.Dead = n.graph, r.p.device, r.step, t.dead
+	c.Tag = kernels.Tag{Frame: it.frame.id, Iter: it.num}
+	c.Inputs = ins
+	if int(n.numOut) <= len(r.outs) {
+		c.Outputs = r.outs[:n.numOut]
+	} else {
+		c.Outputs = make([]kernels.Value, n.numOut)
+	}
+	var begun time.Time
+	if r.step.Trace != nil {
+		begun = time.Now()
+	}
+	err := n.sync.Compute(c)
+	if r.step.Trace != nil {
+		r.step.Trace(n.graph, r.p.device.Name(), begun, time.Now())
+	}
+	r.finish(t, c, err)
+}
+
+// fed gives a reference to the tensor of an _Arg where it is there already, without the detour of
+// an asynchronous kernel; else nil.
+func (r *run) fed(index int) *tensor.Tensor {
+	switch feeds := r.step.Feeds.(type) {
+	case Feeds:
+		if index < len(feeds) && feeds[index] != nil {
+			return feeds[index].Retain()
+		}
+	case arguments:
+		if index < len(feeds) {
+			t := feeds[index]
+			feeds[index] = nil
+			return t
+		}
+	}
+	return nil
+}
+
+// finish takes a kernel's outputs over, releases what it left of its inputs and hands on.
+func (r *run) finish(t task, c *kernels.Context, err error) {
+	for i := range c.Inputs {
+		if in := &c.Inputs[i]; in.Tensor != nil {
+			in.Tensor.Release()
+			in.Tensor = nil
+		}
+		c.Inputs[i].Ref = nil
+	}
+	dead := t.dead
+	if err == nil {
+		err, dead = checkOutputs(t.n, c.Outputs, dead)
+	}
+	if err != nil {
+		for i := range c.Outputs {
+			c.Outputs[i].Release()
+			c.Outputs[i] = kernels.Value{}
+		}
+		r.fail(t.n, err)
+		t.it.ops--
+		return
+	}
+	r.propagate(t.n, t.it, c.Outputs, dead)
+	clear(c.Outputs)
+}
+
+// checkOutputs finds outputs that a kernel did not make. A receive without one received a dead value.
+func checkOutputs(n *node, outs []kernels.Value, dead bool) (error, bool) {
+	for i := range outs {
+		if outs[i].Tensor != nil || outs[i].Ref != nil {
+			continue
+		}
+		if n.recv {
+			return nil, true
+		}
+		if n.kind != kindSwitch {
+			return status.Internalf("Missing %d-th output from {{node %s}}", i, UserName(n.graph)), false
+		}
+	}
+	return nil, dead
+}
+
+// dereference reads the variables that are referred to where the op takes values, and refuses
+// those without a value.
+func (r *run) dereference(n *node, ins []kernels.Value) error {
+	for i := range ins {
+		ref := ins[i].Ref
+		if ref == nil {
+			continue
+		}
+		if n.refIn != nil && n.refIn[i] {
+			if !n.initializer && !ref.Initialized() {
+				return ref.Uninitialized()
+			}
+			continue
+		}
+		t := ref.Read()
+		if t == nil {
+			return ref.Uninitialized()
+		}
+		ins[i] = kernels.Value{Tensor: t}
+	}
+	return nil
+}
+
+// depart makes the record of an execution away from the owner, with inputs of its own.
+func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
+	n := t.n
+	call := &asyncCall{task: t}
+	c := &call.ctx
+	c.Node, c.Device, c.Step, c.Dead = n.graph, r.p.device, r.step, t.dead
+	c.Tag = kernels.Tag{Frame: t.it.frame.id, Iter: t.it.num}
+	c.Inputs = append(call.ins[:0], ins...)
+	clear(ins)
+	if int(n.numOut) <= len(call.outs) {
+		c.Outputs = call.outs[:n.numOut]
+	} else {
+		c.Outputs = make([]kernels.Value, n.numOut)
+	}
+	if r.step.Trace != nil {
+		call.begun = time.Now()
+	}
+	r.away++
+	r.mu.Lock()
+	r.waits[call] = struct{}{}
+	r.mu.Unlock()
+	return call
+}
+
+// start begins an asynchronous kernel. It may report before it returns.
+func (r *run) start(t task, ins []kernels.Value) {
+	call := r.depart(t, ins)
+	var once sync.Once
+	t.n.async.ComputeAsync(&call.ctx, func(err error) {
+		once.Do(func() { r.report(call, err, false) })
+	})
+}
+
+// handOver gives a costly kernel to another core, if one is free.
+func (r *run) handOver(t task, ins []kernels.Value) bool {
+	select {
+	case helpers <- struct{}{}:
+	default:
+		return false
+	}
+	call := r.depart(t, ins)
+	go func() {
+		var err error
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					err = status.Internalf("The kernel of op %s panicked: %v\n%s", t.n.graph.Op, p, debug.Stack())
+				}
+			}()
+			err = t.n.sync.Compute(&call.ctx)
+		}()
+		<-helpers
+		r.report(call, err, true)
+	}()
+	return true
+}
+
+// report leaves a result for the owner. Without an owner a new one takes over: the reporting
+// goroutine itself where it has nothing else to do (inline), else one of its own, since who
+// completes an asynchronous kernel may be an actor or hold a peer's stream.
+func (r *run) report(call *asyncCall, err error, inline bool) {
+	if r.step.Trace != nil {
+		r.step.Trace(call.n.graph, r.p.device.Name(), call.begun, time.Now())
+	}
+	r.mu.Lock()
+	delete(r.waits, call)
+	r.inbox = append(r.inbox, report{call, err})
+	take := !r.owned
+	r.owned = true
+	r.mu.Unlock()
+	switch {
+	case !take:
+	case inline:
+		r.work()
+	default:
+		go r.work()
+	}
+}
+
+// take deals with a report.
+func (r *run) take(rep report) {
+	r.away--
+	r.finish(rep.call.task, &rep.call.ctx, rep.err)
+}
+
+// fail records an error and cancels the step. A root error displaces one that is only a consequence.
+func (r *run) fail(n *node, err error) {
+	if n != nil {
+		err = status.AtNode(err, UserName(n.graph))
+	}
+	first := r.err == nil
+	r.err = status.Worse(r.err, err)
+	if first {
+		r.step.Cancellation.Cancel(status.Derive(err))
+	}
+}
+
+// end releases what a failed run left, recycles the run and reports.
+func (r *run) end() {
+	r.sweep(&r.root)
+	for id, f := range r.frames {
+		r.sweep(f)
+		delete(r.frames, id)
+	}
+	err, done, p := r.err, r.done, r.p
+	r.step, r.done, r.err, r.cur = nil, nil, nil, task{}
+	r.ctx = kernels.Context{}
+	p.runs.pool.Put(r)
+	done(err)
+}
+
+// sweep releases the values that lie in a frame and recycles its iterations.
+func (r *run) sweep(f *frame) {
+	for i, it := range f.window {
+		if it != nil {
+			for j := range it.inputs {
+				it.inputs[j].Release()
+				it.inputs[j] = kernels.Value{}
+			}
+			r.freeIteration(it)
+			f.window[i] = nil
+		}
+	}
+	for _, h := range f.invariants {
+		h.value.Release()
+	}
+	for _, h := range f.waiting {
+		h.value.Release()
+	}
+	f.oldest, f.count, f.live = 0, 0, 0
+	f.invariants, f.waiting, f.deadExits = nil, nil, nil
+}
+
+// newIteration gives a fresh iteration of a frame, reusing one that is over.
+func (r *run) newIteration(info *frameInfo) *iteration {
+	var it *iteration
+	if list := r.spare[info.index]; len(list) > 0 {
+		it = list[len(list)-1]
+		r.spare[info.index] = list[:len(list)-1]
+	} else {
+		it = &iteration{state: make([]nodeState, len(info.template)), inputs: make([]kernels.Value, info.slots)}
+	}
+	copy(it.state, info.template)
+	return it
+}
+
+func (r *run) freeIteration(it *iteration) {
+	index := it.frame.info.index
+	it.frame, it.ops, it.frames = nil, 0, 0
+	r.spare[index] = append(r.spare[index], it)
+}
+
+// Feeds is a step's fed tensors, all there from the beginning.
+type Feeds []*tensor.Tensor
+
+// Feed hands out one more reference to the tensor.
+func (f Feeds) Feed(index int, done func(*tensor.Tensor, error)) {
+	if index < 0 || index >= len(f) || f[index] == nil {
+		done(nil, status.Internalf("No tensor was fed for argument %d", index))
+		return
+	}
+	done(f[index].Retain(), nil)
+}
