@@ -1,0 +1,178 @@
+package spec
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+func TestFormsAgree(t *testing.T) {
+	text, err := Parse(" worker = h:2, h:3 ,7@h:4,[::1]:5;ps=localhost:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := text.String(), "ps=localhost:1;worker=h:2,h:3,7@h:4,[::1]:5"; got != want {
+		t.Errorf("String: %s, want %s", got, want)
+	}
+	proto, err := FromProto(text.Proto())
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, self, err := FromTFConfig([]byte(`{"environment":"cloud","task":{"type":"worker","index":"7"},
+		"cluster":{"ps":["localhost:1"],"worker":{"0":"h:2","1":"h:3","7":"h:4","8":"[::1]:5"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(text) || !env.Equal(text) || proto.Diff(env) != "" {
+		t.Errorf("hashes: text %s, proto %s, TF_CONFIG %s", text.Hash(), proto.Hash(), env.Hash())
+	}
+	if self.Name() != "/job:worker/replica:0/task:7" || self.Address != "h:4" {
+		t.Errorf("self: %v", self)
+	}
+	if task, ok := text.ByAddress("[::1]:5"); !ok || task.Index != 8 {
+		t.Errorf("by address: %v %v", task, ok)
+	}
+	if got := strings.Join(text.Jobs(), " "); got != "ps worker" {
+		t.Errorf("jobs: %s", got)
+	}
+}
+
+func TestBadSpecs(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                       "The cluster spec is empty: it must define at least one job.",
+		"worker":                 `Could not interpret "worker" as a job of a cluster spec`,
+		"worker=":                `Could not interpret "" as a host-port pair: it has no port. It is the address of /job:worker/replica:0/task:0.`,
+		"worker=a:1,":            "/job:worker/replica:0/task:1",
+		"worker=a:1,a:1":         `Duplicate address "a:1" in the cluster spec: /job:worker/replica:0/task:0 and /job:worker/replica:0/task:1`,
+		"a=h:1;b=h:1":            `Duplicate address "h:1"`,
+		"a=h:1;a=h:2":            "Duplicate job ID in cluster specification: a",
+		"a=0@h:1,0@h:2":          `Duplicate task 0 in job "a"`,
+		"a=99999999999@h:1":      `Could not interpret "99999999999"`,
+		"w-1=h:1":                `"w-1" is not a job name`,
+		"1w=h:1":                 `"1w" is not a job name`,
+		"w=h":                    "it has no port",
+		"w=:1":                   "it has no host",
+		"w=h:65536":              "port 65536 is not in [0, 65535]",
+		"w=h:-1":                 `"-1" is not a port`,
+		"w=h:01":                 `"01" is not a port`,
+		"w=::1:5":                "an IPv6 address must stand in brackets",
+		"w=http://h:1":           "an IPv6 address must stand in brackets",
+		"w=h/x:1":                `'/' cannot be part of a host`,
+		"w=[h]:1":                "only an IPv6 address stands in brackets",
+		"w=h:0,h:1":              "port 0",
+		"ps=h:1;worker=h:2,h:3;": "Could not interpret",
+	} {
+		_, err := Parse(text)
+		if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), want) {
+			t.Errorf("Parse(%q): %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestBadTFConfig(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                                       "it is not an object",
+		`[]`:                                     "it is not an object",
+		`{}`:                                     `no "cluster"`,
+		`{"cluster":{"w":["h:1"]},"cluster":{}}`: `it has "cluster" twice`,
+		`{"cluster":{"w":["h:1"],"w":["h:2"]}}`:  `it has "w" twice`,
+		`{"cluster":{"w":["h:1"]}}`:              `needs a "type"`,
+		`{"cluster":{"w":["h:1"]},"task":{"type":"w"}}`:               `needs an "index"`,
+		`{"cluster":{"w":["h:1"]},"task":{"type":"w","index":1}}`:     `Task 1 was not defined in job "w"`,
+		`{"cluster":{"w":["h:1"]},"task":{"type":"ps","index":0}}`:    `Job "ps" was not defined in cluster`,
+		`{"cluster":{"w":{"x":"h:1"}},"task":{"type":"w","index":0}}`: "is not the index of a task",
+		`{"cluster":{"w":{"0":1}},"task":{"type":"w","index":0}}`:     "needs an address that is a string",
+		`{"cluster":{"w":["h:1"]},"task":{"type":"w","index":0}} {}`:  "something follows its end",
+		`{"cluster":{"w":["h:1"]},"task":{"type":"w","index":0}`:      "Could not parse TF_CONFIG",
+	} {
+		if _, _, err := FromTFConfig([]byte(text)); status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), want) {
+			t.Errorf("FromTFConfig(%s): %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestDiffNamesTheFirstDifference(t *testing.T) {
+	a, _ := Parse("ps=h:1;worker=h:2,h:3")
+	for text, want := range map[string]string{
+		"ps=h:1;worker=h:2":         "/job:worker/replica:0/task:1 is at h:3 here and does not exist there",
+		"ps=h:9;worker=h:2,h:3":     "/job:ps/replica:0/task:0 is at h:1 here and at h:9 there",
+		"ps=h:1;worker=h:2,h:3,h:4": "/job:worker/replica:0/task:2 does not exist here and is at h:4 there",
+	} {
+		b, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Diff(b); got != want {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
+func TestChosenPortTakesItsPlace(t *testing.T) {
+	s, err := Parse("local=localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err = s.WithAddress("local", 0, "localhost:4321")
+	if err != nil || s.String() != "local=localhost:4321" {
+		t.Errorf("%v %v", s, err)
+	}
+}
+
+func TestTaskNames(t *testing.T) {
+	for name, want := range map[string]int{"/job:w_1/replica:0/task:3": 3, "/job:w/task:0": 0, "/job:w/replica:1/task:0": -1, "/job:w": -1,
+		"/job:w/task:": -1, "/job:/task:1": -1, "w": -1, "/job:w/task:+1": -1} {
+		_, index, err := ParseTaskName(name)
+		if err != nil {
+			index = -1
+		}
+		if index != want {
+			t.Errorf("%s: %d %v", name, index, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"ps=h:1;worker=h:2,h:3", "a=7@[::1]:80,h:0", "a=h:0", ";", "=", "a=@", "a=1@2@h:3"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := Parse(text)
+		if err != nil {
+			if status.CodeOf(err) != status.InvalidArgument {
+				t.Fatalf("%q: code %v", text, status.CodeOf(err))
+			}
+			return
+		}
+		again, err := Parse(s.String())
+		if err != nil || !again.Equal(s) || again.String() != s.String() {
+			t.Fatalf("%q printed as %q: %v", text, s, err)
+		}
+		proto, err := FromProto(s.Proto())
+		if err != nil || !proto.Equal(s) {
+			t.Fatalf("%q through ClusterDef: %v", text, err)
+		}
+		for _, task := range s.Tasks() {
+			if found, ok := s.ByAddress(task.Address); !ok || found != task {
+				t.Fatalf("%q: %v not found by its address", text, task)
+			}
+		}
+	})
+}
+
+func FuzzTFConfig(f *testing.F) {
+	f.Add([]byte(`{"cluster":{"w":["h:1"],"ps":{"3":"h:2"}},"task":{"type":"w","index":0}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, task, err := FromTFConfig(text)
+		if err != nil {
+			if status.CodeOf(err) != status.InvalidArgument {
+				t.Fatalf("code %v", status.CodeOf(err))
+			}
+			return
+		}
+		if found, ok := s.ByName(task.Name()); !ok || found != task {
+			t.Fatalf("self %v is not in %v", task, s)
+		}
+	})
+}
