@@ -24,7 +24,8 @@ type Variable struct {
 	dtype      tensor.DType
 	dead       atomic.Bool
 
-	// mu guards value. References are added to it only under mu or by who holds one already, so
+	// mu guards value, and the moment at which dead is set: under mu, a dead variable has no
+	// value. References are added to it only under mu or by who holds one already, so
 	// a value that is exclusive under mu stays so until mu is unlocked.
 	mu    sync.Mutex
 	value *tensor.Tensor
@@ -40,10 +41,10 @@ func (v *Variable) DType() tensor.DType { return v.dtype }
 
 // Close drops the value and marks the variable deleted: it is the container's part of deleting it.
 func (v *Variable) Close() {
-	v.dead.Store(true)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.set(nil)
+	v.dead.Store(true)
 }
 
 // Deleted tells whether the variable was deleted from its container, so that a cached pointer
@@ -111,7 +112,8 @@ func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error
 // Replace calls change with the value (borrowed, nil when there is none) and makes what it
 // returns the value, all in one: for updates that change dtype-preserving shape or start from
 // nothing. change hands over a reference, also when that is the old value (retained); returning
-// nil or an error keeps the value.
+// nil or an error keeps the value. Where the variable was deleted change does not run, and the
+// error is ABORTED.
 func (v *Variable) Replace(change func(old *tensor.Tensor) (*tensor.Tensor, error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -134,8 +134,9 @@ func TestVariableDeleted(t *testing.T) {
 	held.Release()
 	v.Assign(filled(t, pool, 2))
 	err := v.Replace(func(old *tensor.Tensor) (*tensor.Tensor, error) { return filled(t, pool, 3), nil })
-	if err != nil || v.Initialized() {
-		t.Error("a deleted variable took a value", err)
+	wantCode(t, err, status.Aborted, "Variable x was deleted.")
+	if v.Initialized() {
+		t.Error("a deleted variable took a value")
 	}
 	wantCode(t, v.Update(pool, add(1)), status.FailedPrecondition, "uninitialized")
 }
