@@ -73,7 +73,7 @@ func eachLength(t *testing.T, count int, f func(t *testing.T, s [][]float32)) {
 				s := make([][]float32, count)
 				for i := range s {
 					offset := r.IntN(4)
-					s[i] = randomFloats(r, mem.floats(n+offset)[offset:])
+					s[i] = randomFloats(r, mem.floats(n + offset)[offset:])
 				}
 				f(t, s)
 				mem.release()

@@ -12,11 +12,7 @@ func (t *tiling) packRows(i0, rows, tiles int) {
 	}
 	for n := range tiles {
 		i, next := n*rows/tiles, (n+1)*rows/tiles
-		height := next - i
-		to := dst[i*t.depthNow:][:height*t.depthNow]
-		for k := range t.depthNow {
-			copy(to[k*height:][:height], src[(t.k0+k)*t.lda+i0+i:])
-		}
+		t.gather(t.depthNow, &src[t.k0*t.lda+i0+i], 4*t.lda, &dst[i*t.depthNow], next-i)
 	}
 }
 

@@ -164,12 +164,22 @@ func TestGemmWithoutDepth(t *testing.T) {
 
 func TestGemmRefusesShortSlices(t *testing.T) {
 	for name, f := range map[string]func(){
-		"A":          func() { Gemm(nil, false, false, 2, 2, 2, make([]float32, 3), 2, make([]float32, 4), 2, make([]float32, 4), 2, false) },
-		"B":          func() { Gemm(nil, false, false, 2, 2, 2, make([]float32, 4), 2, make([]float32, 4), 3, make([]float32, 4), 2, false) },
-		"C":          func() { Gemm(nil, false, false, 2, 2, 2, make([]float32, 4), 2, make([]float32, 4), 2, make([]float32, 4), 3, false) },
-		"C overlaps": func() { Gemm(nil, false, false, 2, 2, 2, make([]float32, 4), 2, make([]float32, 4), 2, make([]float32, 4), 1, false) },
-		"negative":   func() { Gemm(nil, false, false, -1, 2, 2, nil, 2, make([]float32, 4), 2, nil, 2, false) },
-		"overflow":   func() { Gemm(nil, false, false, math.MaxInt, 2, 2, make([]float32, 4), math.MaxInt, make([]float32, 4), 2, make([]float32, 4), 2, false) },
+		"A": func() {
+			Gemm(nil, false, false, 2, 2, 2, make([]float32, 3), 2, make([]float32, 4), 2, make([]float32, 4), 2, false)
+		},
+		"B": func() {
+			Gemm(nil, false, false, 2, 2, 2, make([]float32, 4), 2, make([]float32, 4), 3, make([]float32, 4), 2, false)
+		},
+		"C": func() {
+			Gemm(nil, false, false, 2, 2, 2, make([]float32, 4), 2, make([]float32, 4), 2, make([]float32, 4), 3, false)
+		},
+		"C overlaps": func() {
+			Gemm(nil, false, false, 2, 2, 2, make([]float32, 4), 2, make([]float32, 4), 2, make([]float32, 4), 1, false)
+		},
+		"negative": func() { Gemm(nil, false, false, -1, 2, 2, nil, 2, make([]float32, 4), 2, nil, 2, false) },
+		"overflow": func() {
+			Gemm(nil, false, false, math.MaxInt, 2, 2, make([]float32, 4), math.MaxInt, make([]float32, 4), 2, make([]float32, 4), 2, false)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -7,7 +7,7 @@ import (
 
 // A tile computes rows x cols of C over k steps; strides are in bytes. See the
 // generator.
-type tile func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int)
+type tile func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
 
 const maxTileRows = 14
 
@@ -18,6 +18,7 @@ type tileSet struct {
 	byRow, byColumn    [2][maxTileRows + 1]tile
 	transpose          func(src *float32, lds int, dst *float32, ldd int)
 	transposeBlockSize int
+	gather             func(k int, src *float32, lds int, dst *float32, m int)
 }
 
 // Cache blocking, in elements: a panel of packed B (depth x tile width) stays
@@ -34,6 +35,9 @@ const (
 	conflictStride = 256
 	largeA         = 256 << 10
 	fewRows        = 256
+	manyPanels     = 4
+	// Together, this many tiles ask for all of the panel that is next.
+	prefetchTiles = 4
 )
 
 // workspace holds the packed operands of one running product.
@@ -101,7 +105,7 @@ func (t *tiling) plan() {
 	case t.n <= 2*t.width:
 		// Too few panels would read the copy.
 	case t.transA:
-		t.packA = conflicts
+		t.packA = conflicts || t.n > manyPanels*t.width
 	default:
 		t.packA = conflicts || t.m*t.k > largeA
 	}
@@ -149,21 +153,32 @@ func (t *tiling) rowBlock(i0, rows int) {
 	}
 	for j := 0; j < t.colsNow; j += t.width {
 		cols := min(t.width, t.colsNow-j)
-		b, ldb := &t.packedB[j*t.depthNow], t.width
-		if t.directB && cols == t.width {
-			b, ldb = &t.b[t.k0*t.ldb+t.j0+j], t.ldb
+		b, ldb := t.panel(j, 0)
+		after := j + t.width
+		if after >= t.colsNow {
+			after = 0
 		}
 		sized := &kernels[0]
 		if cols > t.lanes {
 			sized = &kernels[1]
 		}
 		for n := range tiles {
-			i, next := n*rows/tiles, (n+1)*rows/tiles
-			a, lda := t.tileA(i0, i, next-i)
-			sized[next-i](t.depthNow, a, 4*lda, b, 4*ldb,
-				&t.c[(i0+i)*t.ldc+t.j0+j], 4*t.ldc, cols, accumulate)
+			i, end := n*rows/tiles, (n+1)*rows/tiles
+			a, lda := t.tileA(i0, i, end-i)
+			next, _ := t.panel(after, min(n*t.depthNow/prefetchTiles, t.depthNow-1))
+			sized[end-i](t.depthNow, a, 4*lda, b, 4*ldb,
+				&t.c[(i0+i)*t.ldc+t.j0+j], 4*t.ldc, cols, accumulate, next)
 		}
 	}
+}
+
+// panel returns where row k of a panel of the present block of B is found, and
+// the stride.
+func (t *tiling) panel(j, k int) (*float32, int) {
+	if t.directB && j+t.width <= t.colsNow {
+		return &t.b[(t.k0+k)*t.ldb+t.j0+j], t.ldb
+	}
+	return &t.packedB[j*t.depthNow+k*t.width], t.width
 }
 
 // tileA returns where the tile of row i of the block at i0 finds A, and the

@@ -74,7 +74,7 @@ var tilesAVX512 = tileSet{
 			gemmT14x2AVX512,
 		},
 	},
-	transpose: transposeAVX512, transposeBlockSize: 16,
+	transpose: transposeAVX512, transposeBlockSize: 16, gather: gatherAVX512,
 }
 
 var tilesAVX2 = tileSet{
@@ -119,5 +119,5 @@ var tilesAVX2 = tileSet{
 			gemmT6x2AVX2,
 		},
 	},
-	transpose: transposeAVX2, transposeBlockSize: 8,
+	transpose: transposeAVX2, transposeBlockSize: 8, gather: gatherAVX2,
 }

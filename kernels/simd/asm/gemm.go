@@ -26,6 +26,7 @@ func gemm(s isa) {
 			}
 		}
 	}
+	gather(s)
 	if s.wide() {
 		transpose16(s)
 	} else {
@@ -36,7 +37,8 @@ func gemm(s isa) {
 // tile is a kernel for C[m x cols] (+)= A[m x k] · B[k x cols], with cols at
 // most the lanes of its vectors. Strides are in bytes. B must be readable for
 // whole vectors; of C, only cols columns are touched. With byColumn, A is
-// stored transposed, and lda is the distance between its steps in k.
+// stored transposed, and lda is the distance between its steps in k. While it
+// runs, it asks for k/depthUnroll rows of the B that is wanted next.
 type tile struct {
 	isa
 	m, vectors int
@@ -49,8 +51,8 @@ func (t tile) write() {
 		layout = "T"
 	}
 	t.text(fmt.Sprintf("gemm%s%dx%d", layout, t.m, t.vectors),
-		"func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int)")
-	k, a, lda, b, ldb := arg("k"), arg("a"), arg("lda"), arg("b"), arg("ldb")
+		"func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)")
+	k, a, lda, b, ldb, next := arg("k"), arg("a"), arg("lda"), arg("b"), arg("ldb"), arg("next")
 	rows := t.rowPointers(a, lda)
 	acc := make([][]vec, t.m)
 	for i := range acc {
@@ -101,6 +103,10 @@ func (t tile) write() {
 	for u := range depthUnroll {
 		step(u)
 	}
+	for offset := 0; offset < t.vectors*t.size; offset += 64 {
+		PREFETCHT1(Mem{Base: next, Disp: offset})
+	}
+	ADDQ(ldb, next)
 	advance(depthUnroll)
 	DECQ(turns)
 	JNZ(LabelRef("loop"))

@@ -3,6 +3,7 @@ package main
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 func (s isa) transposeText() {
@@ -90,5 +91,27 @@ func transpose8(s isa) {
 		VPERM2F128(Imm(0x31), u[4+c], u[c], out[4+c])
 	}
 	s.storeRows(out)
+	end()
+}
+
+// gather copies k short rows, m numbers each and m at most the lanes of a
+// vector, from rows lds bytes apart to one after another.
+func gather(s isa) {
+	s.text("gather", "func(k int, src *float32, lds int, dst *float32, m int)")
+	k, src, lds, dst, m := arg("k"), arg("src"), arg("lds"), arg("dst"), arg("m")
+	l := lanes{isa: s, tail: true}
+	if s.wide() {
+		l.k = opmask(m)
+	} else {
+		l.y = laneMask(m)
+	}
+	SHLQ(Imm(2), m)
+	l.ptrs = []reg.GPVirtual{dst, src}
+	Label("loop")
+	l.store(0, l.load(1))
+	ADDQ(lds, src)
+	ADDQ(m, dst)
+	DECQ(k)
+	JNZ(LabelRef("loop"))
 	end()
 }
