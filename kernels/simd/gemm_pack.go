@@ -16,18 +16,28 @@ func (t *tiling) packRows(i0, rows, tiles int) {
 	}
 }
 
-// packPanel copies columns j to j+cols of the present block of B, and zeros
-// up to the width of a tile.
-func (t *tiling) packPanel(panel []float32, j, cols int) {
-	src := t.b
+// panelsAtOnce is how many panels of B are packed together: long enough
+// stretches of its rows for the processor to prefetch, few enough to write.
+const panelsAtOnce = 4
+
+// packPanels copies columns j to j+cols of the present block of B panel by
+// panel, with zeros up to the width of the last.
+func (t *tiling) packPanels(j, cols int) {
 	for k := range t.depthNow {
-		row := panel[k*t.width:][:t.width]
-		copy(row, src[(t.k0+k)*t.ldb+j:][:cols])
-		clear(row[cols:])
+		src := t.b[(t.k0+k)*t.ldb+t.j0+j:][:cols]
+		to := j*t.depthNow + k*t.width
+		for ; len(src) >= t.width; to += t.depthNow * t.width {
+			copy(t.packedB[to:][:t.width], src)
+			src = src[t.width:]
+		}
+		if len(src) > 0 {
+			row := t.packedB[to:][:t.width]
+			clear(row[copy(row, src):])
+		}
 	}
 }
 
-// packTransposed is packPanel for a B stored by columns.
+// packTransposed packs one panel, from column j, of a B stored by columns.
 func (t *tiling) packTransposed(panel []float32, j, cols int) {
 	size := t.transposeBlockSize
 	for x := 0; x < t.width; x += size {

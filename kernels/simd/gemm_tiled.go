@@ -126,13 +126,14 @@ func (t *tiling) prepareB() {
 	if t.directB {
 		from = t.colsNow - t.colsNow%t.width
 	}
-	for j := from; j < t.colsNow; j += t.width {
-		panel := t.packedB[j*t.depthNow:][:t.depthNow*t.width]
-		if t.transB {
-			t.packTransposed(panel, t.j0+j, min(t.width, t.colsNow-j))
-		} else {
-			t.packPanel(panel, t.j0+j, min(t.width, t.colsNow-j))
+	if !t.transB {
+		for step := panelsAtOnce * t.width; from < t.colsNow; from += step {
+			t.packPanels(from, min(step, t.colsNow-from))
 		}
+		return
+	}
+	for j := from; j < t.colsNow; j += t.width {
+		t.packTransposed(t.packedB[j*t.depthNow:][:t.depthNow*t.width], t.j0+j, min(t.width, t.colsNow-j))
 	}
 }
 
