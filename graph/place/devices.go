@@ -1,0 +1,169 @@
+package place
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// Device is a device that nodes may be placed on.
+type Device struct {
+	// Name is the full canonical name, Spec its parts, Type the same as Spec.Type.
+	Name string
+	Spec Spec
+	Type string
+	// Local says that the device belongs to the master's own task.
+	Local bool
+}
+
+// NewDevice makes the Device of a full name; local says that it is one of the master's own task.
+func NewDevice(name string, local bool) (Device, error) {
+	s, err := Parse(name)
+	if err != nil {
+		return Device{}, err
+	}
+	if !s.IsFull() {
+		return Device{}, status.InvalidArgumentf("Device name '%s' is not fully specified", name)
+	}
+	return Device{Name: s.String(), Spec: s, Type: s.Type, Local: local}, nil
+}
+
+// FilterDevices keeps the devices that a session with ConfigProto.device_filters may use:
+// those that at least one filter allows, and all of the master's own task. Without filters
+// all devices stay. A filter that is no device name is INVALID_ARGUMENT.
+func FilterDevices(devices []Device, filters []string, ownTask string) ([]Device, error) {
+	if len(filters) == 0 {
+		return slices.Clone(devices), nil
+	}
+	own, err := Parse(ownTask)
+	if err != nil {
+		return nil, err
+	}
+	allowed := []Spec{own.OnTask()}
+	for _, f := range filters {
+		s, err := Parse(f)
+		if err != nil {
+			return nil, status.InvalidArgumentf("Invalid device filter '%s'", f)
+		}
+		allowed = append(allowed, s)
+	}
+	var kept []Device
+	for _, d := range devices {
+		if slices.ContainsFunc(allowed, func(s Spec) bool { return s.Compatible(d.Spec) }) {
+			kept = append(kept, d)
+		}
+	}
+	return kept, nil
+}
+
+// typeOrder is how much TensorFlow prefers a device type that a node may run on.
+var typeOrder = map[string]int{"GPU": 210, "CPU": 70}
+
+// types is a set of device types, as bits in the order of deviceSet.types. The empty set
+// belongs to ops that have a kernel nowhere: they may be on any device, and fail when they run.
+type types uint64
+
+// deviceSet is the devices of a session in the order in which they are preferred.
+type deviceSet struct {
+	devices []Device
+	kinds   []types // the type of each device, as a set of one
+	byName  map[string]int
+	types   []string // at most 64, most preferred first
+	cpu     types
+	found   map[query][]int
+}
+
+type query struct {
+	spec  Spec
+	types types
+}
+
+// newDeviceSet orders the devices: the better type first, then those of the master's own task,
+// then by name (as strings: task 10 comes before task 2, as in TensorFlow).
+func newDeviceSet(devices []Device) (*deviceSet, error) {
+	if len(devices) == 0 {
+		return nil, status.Errorf(status.FailedPrecondition, "No devices are registered")
+	}
+	s := &deviceSet{devices: slices.Clone(devices), byName: make(map[string]int, len(devices)), found: map[query][]int{}}
+	slices.SortStableFunc(s.devices, func(a, b Device) int {
+		if c := compareTypes(a.Type, b.Type); c != 0 {
+			return c
+		}
+		if a.Local != b.Local {
+			return map[bool]int{true: -1, false: 1}[a.Local]
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	for i, d := range s.devices {
+		if !slices.Contains(s.types, d.Type) {
+			s.types = append(s.types, d.Type)
+		}
+		s.byName[d.Name] = i
+	}
+	if len(s.types) > 64 {
+		return nil, status.InvalidArgumentf("The devices are of %d types, the limit is 64", len(s.types))
+	}
+	for _, d := range s.devices {
+		s.kinds = append(s.kinds, 1<<slices.Index(s.types, d.Type))
+		if d.Type == "CPU" {
+			s.cpu = s.kinds[len(s.kinds)-1]
+		}
+	}
+	return s, nil
+}
+
+func compareTypes(a, b string) int {
+	return cmp.Or(cmp.Compare(typeOrder[b], typeOrder[a]), strings.Compare(a, b))
+}
+
+// candidates are the devices (indexes) that match spec and are of one of the types, best
+// first. The empty set of types stands for CPUs, or whatever matches where no CPU does.
+func (s *deviceSet) candidates(spec Spec, of types) []int {
+	q := query{spec, of}
+	if c, ok := s.found[q]; ok {
+		return c
+	}
+	var c []int
+	switch of {
+	case 0:
+		if c = s.matching(spec, s.cpu); len(c) == 0 {
+			c = s.matching(spec, ^types(0))
+		}
+	default:
+		c = s.matching(spec, of)
+	}
+	s.found[q] = c
+	return c
+}
+
+func (s *deviceSet) matching(spec Spec, of types) []int {
+	var c []int
+	for i := range s.devices {
+		if s.kinds[i]&of != 0 && spec.Matches(s.devices[i].Spec) {
+			c = append(c, i)
+		}
+	}
+	return c
+}
+
+// typeNames are the names of a set's types, most preferred first.
+func (s *deviceSet) typeNames(t types) []string {
+	var names []string
+	for ; t != 0; t &= t - 1 {
+		names = append(names, s.types[bits.TrailingZeros64(uint64(t))])
+	}
+	return names
+}
+
+// sortedNames are all devices' names, for messages.
+func (s *deviceSet) sortedNames() string {
+	names := make([]string, len(s.devices))
+	for i, d := range s.devices {
+		names[i] = d.Name
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}

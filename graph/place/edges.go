@@ -1,0 +1,115 @@
+package place
+
+import (
+	"strings"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+func isResource(t tensor.DType) bool { return t == tensor.Resource || t.IsRef() }
+
+// joinEdges puts the user of a reference or resource handle on the device of what made it.
+func (p *placer) joinEdges() error {
+	for i, n := range p.nodes {
+		for k, in := range n.Inputs {
+			if !binds(in.Node, n, n.InTypes[k]) {
+				continue
+			}
+			src, err := p.member(in.Node)
+			if err != nil {
+				return err
+			}
+			err = p.joinEdge(src, int32(i))
+			if err != nil && !p.callsFunction(n) {
+				return err
+			}
+			if err != nil {
+				p.warn(err.Error())
+			}
+		}
+	}
+	return nil
+}
+
+// joinEdge joins the groups at both ends of an edge. What the destination's group requested
+// yields to the source's where they contradict each other.
+func (p *placer) joinEdge(src, dst int32) error {
+	from, to := &p.members[p.root(src)], &p.members[p.root(dst)]
+	a, b := p.members[src].node, p.members[dst].node
+	conflict := func(kind string, x, y *Spec) error {
+		return status.InvalidArgumentf("Cannot place the graph because a reference or resource edge connects colocation "+
+			"groups with incompatible %s devices: %s vs %s. The edge src node is name='%s' (op='%s'), and the dst node is "+
+			"name='%s' (op='%s').", kind, x, y, a.Name, a.Op, b.Name, b.Op)
+	}
+	if !from.assigned.Compatible(*to.assigned) {
+		return conflict("assigned", from.assigned, to.assigned)
+	}
+	if !from.resource.Compatible(*to.resource) {
+		return conflict("resource", from.resource, to.resource)
+	}
+	asked := to.requested
+	if !from.requested.Compatible(*asked) {
+		p.warn("Ignoring device specification " + asked.String() + " for node '" + b.Name + "' because the input edge from '" +
+			a.Name + "' is a reference connection and already has a device field set to " + from.requested.String())
+		to.requested = overrideSpec(overrideSpec(from.requested, to.assigned), to.resource)
+	}
+	if err := p.join(src, dst); err != nil {
+		to.requested = asked
+		return attach(status.InvalidArgumentf("Nodes were connected by a reference or resource connection (requiring them to "+
+			"be on the same device), but the two nodes were assigned two different devices: %s", err), b)
+	}
+	return nil
+}
+
+// binds tells whether an edge of type t keeps both its ends on one device.
+func binds(src, dst *graph.Node, t tensor.DType) bool {
+	if t == tensor.Variant {
+		return isDataset(src) && isDataset(dst)
+	}
+	return isResource(t) && !forwards(dst.Op)
+}
+
+// forwards tells whether an op hands its handles on, to nodes with a placement of their own,
+// rather than use them: TensorFlow's InputColocationExemptionRegistry.
+func forwards(op string) bool {
+	switch op {
+	case "PartitionedCall", "StatefulPartitionedCall", "IdentityN", "DeleteMultiDeviceIterator", "RpcServerRegister":
+		return true
+	}
+	family, found := strings.CutSuffix(strings.TrimRight(op, "0123456789"), "DatasetV")
+	if !found {
+		if family, found = strings.CutSuffix(op, "Dataset"); !found {
+			return false
+		}
+	}
+	switch strings.TrimPrefix(strings.TrimPrefix(family, "Experimental"), "Legacy") {
+	case "Filter", "FlatMap", "Generator", "GroupByReducer", "GroupByWindow", "Interleave", "Map", "MapAndBatch",
+		"ParallelFilter", "ParallelInterleave", "ParallelMap", "Reduce", "Scan", "TakeWhile":
+		return true
+	}
+	return false
+}
+
+// callsFunction tells whether n runs functions of the library. Such a node joins the devices
+// of its handles where it can, but they need not all be on one device, since the functions'
+// bodies may be placed node by node.
+func (p *placer) callsFunction(n *graph.Node) bool {
+	switch n.Op {
+	case "If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile", "For", "SymbolicGradient", "RemoteCall":
+		return true
+	}
+	return p.graph.Library != nil && p.graph.Library.Functions[n.Op] != nil
+}
+
+// isDataset tells whether n makes a tf.data dataset: these are handed on as variants that mean
+// nothing on another device.
+func isDataset(n *graph.Node) bool {
+	if len(n.OutTypes) != 1 || n.OutTypes[0] != tensor.Variant {
+		return false
+	}
+	version := strings.TrimRight(n.Op, "0123456789")
+	return n.Op == "DatasetFromGraph" || strings.HasSuffix(n.Op, "Dataset") ||
+		version != n.Op && strings.HasSuffix(version, "DatasetV")
+}

@@ -1,0 +1,138 @@
+package place
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// Spec is a device name, full or partial: /job:J/replica:R/task:T/device:TYPE:INDEX, every
+// part of which may be left open. An open name is "", an open number is -1, so the zero value
+// is not the open Spec: Open is.
+type Spec struct {
+	Job           string
+	Replica, Task int
+	Type          string
+	Index         int
+}
+
+// Open is the Spec that every device matches.
+func Open() Spec { return Spec{Replica: -1, Task: -1, Index: -1} }
+
+// IsOpen tells whether no part is set.
+func (s Spec) IsOpen() bool { return s == Open() }
+
+// IsFull tells whether every part is set, as in the name of an actual device.
+func (s Spec) IsFull() bool {
+	return s.Job != "" && s.Replica >= 0 && s.Task >= 0 && s.Type != "" && s.Index >= 0
+}
+
+// OnTask is s without its type and index: the part that names a task.
+func (s Spec) OnTask() Spec {
+	s.Type, s.Index = "", -1
+	return s
+}
+
+// String is the canonical form, which Parse takes back; "" for the open Spec. A type without
+// an index is written TYPE:*, as TensorFlow does.
+func (s Spec) String() string {
+	var b strings.Builder
+	part := func(name, value string) {
+		b.WriteByte('/')
+		b.WriteString(name)
+		b.WriteByte(':')
+		b.WriteString(value)
+	}
+	if s.Job != "" {
+		part("job", s.Job)
+	}
+	if s.Replica >= 0 {
+		part("replica", strconv.Itoa(s.Replica))
+	}
+	if s.Task >= 0 {
+		part("task", strconv.Itoa(s.Task))
+	}
+	if s.Type == "" && s.Index < 0 {
+		return b.String()
+	}
+	kind, index := s.Type, "*"
+	if kind == "" {
+		kind = "*"
+	}
+	if s.Index >= 0 {
+		index = strconv.Itoa(s.Index)
+	}
+	part("device", kind+":"+index)
+	return b.String()
+}
+
+// Matches tells whether the device with the full name dev is one that s allows.
+func (s Spec) Matches(dev Spec) bool {
+	return (s.Job == "" || s.Job == dev.Job) &&
+		(s.Replica < 0 || s.Replica == dev.Replica) &&
+		(s.Task < 0 || s.Task == dev.Task) &&
+		(s.Type == "" || s.Type == dev.Type) &&
+		(s.Index < 0 || s.Index == dev.Index)
+}
+
+// Compatible tells whether no part is set to different values in s and t, so that one device
+// may match both.
+func (s Spec) Compatible(t Spec) bool {
+	return (s.Job == "" || t.Job == "" || s.Job == t.Job) &&
+		(s.Replica < 0 || t.Replica < 0 || s.Replica == t.Replica) &&
+		(s.Task < 0 || t.Task < 0 || s.Task == t.Task) &&
+		(s.Type == "" || t.Type == "" || s.Type == t.Type) &&
+		(s.Index < 0 || t.Index < 0 || s.Index == t.Index)
+}
+
+// Override is s with every part that t sets set to t's.
+func (s Spec) Override(t Spec) Spec {
+	if t.Job != "" {
+		s.Job = t.Job
+	}
+	if t.Replica >= 0 {
+		s.Replica = t.Replica
+	}
+	if t.Task >= 0 {
+		s.Task = t.Task
+	}
+	if t.Type != "" {
+		s.Type = t.Type
+	}
+	if t.Index >= 0 {
+		s.Index = t.Index
+	}
+	return s
+}
+
+// Merge is the Spec that both s and t ask for, or INVALID_ARGUMENT where they contradict each
+// other. With soft (allow_soft_placement) types or indexes that contradict are left open
+// instead; jobs, replicas and tasks never are.
+func (s Spec) Merge(t Spec, soft bool) (Spec, error) {
+	conflict := func(what string) (Spec, error) {
+		return Spec{}, status.InvalidArgumentf("Cannot merge devices with incompatible %s: '%s' and '%s'", what, s, t)
+	}
+	switch {
+	case s.Job != "" && t.Job != "" && s.Job != t.Job:
+		return conflict("jobs")
+	case s.Replica >= 0 && t.Replica >= 0 && s.Replica != t.Replica:
+		return conflict("replicas")
+	case s.Task >= 0 && t.Task >= 0 && s.Task != t.Task:
+		return conflict("tasks")
+	}
+	m := s.Override(t)
+	switch {
+	case s.Type != "" && t.Type != "" && s.Type != t.Type:
+		if !soft {
+			return conflict("types")
+		}
+		m.Type, m.Index = "", -1
+	case s.Index >= 0 && t.Index >= 0 && s.Index != t.Index:
+		if !soft {
+			return conflict("ids")
+		}
+		m.Index = -1
+	}
+	return m, nil
+}
