@@ -27,7 +27,9 @@ const DeviceName = "/job:test/replica:0/task:0/device:CPU:0"
 func NewDevice(t testing.TB) *Device {
 	d := &Device{t: t, pool: tensor.NewPool("test", 1<<32), resources: NewManager(t)}
 	t.Cleanup(func() {
-		d.resources.Clear("")
+		if err := d.resources.Close(); err != nil {
+			t.Errorf("closing the containers: %v", err)
+		}
 		if n := d.pool.Stats().InUse; n != 0 {
 			t.Errorf("%d bytes of the device's pool were not released", n)
 		}

@@ -6,7 +6,8 @@ import (
 	"github.com/troupe-run/troupe/containers"
 )
 
-// NewManager makes the containers of a device, with the default container "test".
+// NewManager makes the containers of a device, with the default container "test". They are
+// maps, no actors.
 func NewManager(testing.TB) *containers.Manager {
 	return containers.NewManager(nil, DeviceName, "test")
 }

@@ -1,0 +1,152 @@
+package kernels
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// scatterRef makes the kernel of an op that updates rows of a reference variable, scatterVariable
+// of one that updates rows of a resource variable. Updates of one variable exclude each other
+// with and without use_locking.
+func scatterRef(op updateOp) func(*Construction) (any, error) {
+	return func(c *Construction) (any, error) {
+		return Func(func(ctx *Context) error {
+			v := ctx.Ref(0)
+			if err := scatterTypes(v.DType(), ctx.Input(2)); err != nil {
+				return err
+			}
+			err := updateVariable(ctx, v, func(t *tensor.Tensor) error {
+				return scatterRows(op, t, ctx.Input(1), ctx.Input(2), false)
+			})
+			if err == nil {
+				ctx.Pass(0, 0)
+			}
+			return err
+		}), nil
+	}
+}
+
+func scatterVariable(op updateOp) func(*Construction) (any, error) {
+	return func(c *Construction) (any, error) {
+		return Func(func(ctx *Context) error {
+			v, err := ctx.Variable(0)
+			if err != nil {
+				return err
+			}
+			if err := scatterTypes(v.DType(), ctx.Input(2)); err != nil {
+				return err
+			}
+			return updateVariable(ctx, v, func(t *tensor.Tensor) error {
+				return scatterRows(op, t, ctx.Input(1), ctx.Input(2), true)
+			})
+		}), nil
+	}
+}
+
+func scatterTypes(have tensor.DType, updates *tensor.Tensor) error {
+	if have != updates.DType() {
+		return status.InvalidArgumentf("DType of scatter resource and updates does not match.")
+	}
+	return nil
+}
+
+// scatterRows updates params[indices[i]] with updates[i], or with the one scalar that updates
+// is, in the order of the indices. strict forbids dividing floats by zero too, as TensorFlow's
+// resource ops do. All indices are checked before anything is written.
+func scatterRows(op updateOp, params, indices, updates *tensor.Tensor, strict bool) error {
+	if params.Rank() == 0 {
+		return status.InvalidArgumentf("params must be at least 1-D, got shape %v", params.Shape())
+	}
+	inner := params.Shape()[1:]
+	lead := indices.Rank()
+	if updates.Rank() != 0 && !(updates.Rank() == lead+len(inner) && updates.Shape()[:lead].Equal(indices.Shape()) && updates.Shape()[lead:].Equal(inner)) {
+		return status.InvalidArgumentf("Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got updates.shape %v, indices.shape %v, params.shape %v",
+			updates.Shape(), indices.Shape(), params.Shape())
+	}
+	at, err := readIndices(indices)
+	if err != nil {
+		return err
+	}
+	defer at.free()
+	if err := at.within(indices.Shape(), params.Shape()[0]); err != nil {
+		return err
+	}
+	if err := checkDivisors(op, updates, strict); err != nil {
+		return err
+	}
+	updateRows(op, params, at.v, inner.Elements(), updates)
+	return nil
+}
+
+func checkDivisors(op updateOp, updates *tensor.Tensor, strict bool) error {
+	if op == updateDiv && (strict || updates.DType().IsInteger()) && zeroIn[updates.DType()](updates.Data()) {
+		return status.InvalidArgumentf("updates must not contain 0")
+	}
+	return nil
+}
+
+// updateRows is the loop of all scatter ops: row i of updates (its one element, where it is a
+// scalar) goes to row at[i] of t; rows have n elements. Indices have been checked.
+func updateRows(op updateOp, t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor) {
+	if n == 0 || len(at) == 0 {
+		return
+	}
+	size := t.DType().Size()
+	step := n
+	if updates.Len() == 1 && updates.Rank() == 0 {
+		step = 0
+	}
+	if size == 0 {
+		setRows(t, at, n, updates, step)
+		return
+	}
+	dst, src, row := t.Data(), updates.Data(), n*size
+	if step == 0 && n > 1 {
+		src = repeated(src[:size], n)
+	}
+	if op == updateSet {
+		for i, r := range at {
+			o := i * step * size
+			copy(dst[int(r)*row:(int(r)+1)*row], src[o:o+row])
+		}
+		return
+	}
+	update := updaters[op][t.DType()]
+	for i, r := range at {
+		o := i * step * size
+		update(dst[int(r)*row:(int(r)+1)*row], src[o:o+row])
+	}
+}
+
+func repeated(element []byte, n int) []byte {
+	out := make([]byte, 0, n*len(element))
+	for range n {
+		out = append(out, element...)
+	}
+	return out
+}
+
+// setRows is updateRows for elements that are Go values, which can only be set.
+func setRows(t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor, step int) {
+	switch t.DType() {
+	case tensor.String:
+		setCells(t.Strings(), at, n, updates.Strings(), step)
+	case tensor.Resource:
+		setCells(t.Handles(), at, n, updates.Handles(), step)
+	default:
+		setCells(t.Variants(), at, n, updates.Variants(), step)
+	}
+}
+
+func setCells[E any](dst []E, at []int64, n int, src []E, step int) {
+	for i, r := range at {
+		row := dst[int(r)*n : (int(r)+1)*n]
+		if step == 0 {
+			for j := range row {
+				row[j] = src[0]
+			}
+			continue
+		}
+		copy(row, src[i*n:])
+	}
+}
