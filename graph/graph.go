@@ -7,6 +7,9 @@
 package graph
 
 import (
+	"sync"
+	"sync/atomic"
+
 	oppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/op_def_go_proto"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
@@ -41,15 +44,54 @@ type Output struct {
 }
 
 // Graph is a set of nodes whose inputs all lie in the set, with the functions they may call.
-// It is not safe for concurrent change.
+// It is immutable but for what passes fill in its nodes: a graph that grows is a new one that
+// shares the nodes of the old one (Extend). Reading it concurrently is safe.
 type Graph struct {
 	Nodes []*Node
-	// Library are the functions that nodes may call.
+	// Library are the functions that nodes may call; never nil in a graph that this package made.
 	Library *Library
 	// Producer is GraphDef.versions.producer.
 	Producer int32
-	byName   map[string]*Node
+
+	versioned bool // whether a GraphDef said which version it is
+	index     func() *names
+	tail      *tail
+}
+
+// tail tells which part of an array of nodes is in use by any of the graphs that share it, so
+// that the first one to grow may do so in place.
+type tail struct{ used atomic.Int64 }
+
+// claim tells whether the caller, who uses the first from elements, may have those up to to.
+func (t *tail) claim(from, to int) bool {
+	return t != nil && t.used.CompareAndSwap(int64(from), int64(to))
+}
+
+// New makes a graph of nodes that are complete already: their inputs lie among them, and their
+// types are known. It numbers them. Passes use it that cut or change a valid graph; nothing is
+// checked.
+func New(nodes []*Node, library *Library, producer int32) *Graph {
+	if library == nil {
+		library = &Library{}
+	}
+	for i, n := range nodes {
+		n.ID = i
+	}
+	g := &Graph{Nodes: nodes, Library: library, Producer: producer, versioned: true}
+	g.index = sync.OnceValue(func() *names {
+		byName := make(map[string]*Node, len(nodes))
+		for _, n := range nodes {
+			byName[n.Name] = n
+		}
+		return (*names)(nil).with(byName)
+	})
+	return g
 }
 
 // Lookup finds a node by name; nil if there is none.
-func (g *Graph) Lookup(name string) *Node { return g.byName[name] }
+func (g *Graph) Lookup(name string) *Node {
+	if g.index == nil {
+		return nil
+	}
+	return g.index().get(name)
+}

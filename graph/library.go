@@ -1,11 +1,120 @@
 package graph
 
 import (
+	"maps"
+	"slices"
+
 	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // Library holds the functions that a graph's nodes may call, and the names of their gradients.
+// It is immutable, as are the messages in it.
 type Library struct {
 	Functions map[string]*functionpb.FunctionDef
 	Gradients map[string]string
+	// compiled holds the functions' signatures where Merge made the library.
+	compiled map[string]*signature
+}
+
+// Merge is the library with the functions of more added: l itself when there is nothing new.
+// A function with the name of a different one, or of an op, is INVALID_ARGUMENT, as is a second
+// gradient.
+func (l *Library) Merge(more *functionpb.FunctionDefLibrary) (*Library, error) {
+	out := l
+	own := func() {
+		if out == l {
+			out = &Library{maps.Clone(l.Functions), maps.Clone(l.Gradients), maps.Clone(l.compiled)}
+		}
+	}
+	for _, f := range more.GetFunction() {
+		name := f.GetSignature().GetName()
+		if have, ok := out.Functions[name]; ok {
+			if have != f && !equalFunctions(have, f) {
+				return nil, status.InvalidArgumentf("Cannot add function '%s' because a different function with the same name already exists.", name)
+			}
+			continue
+		}
+		if isOp(name) {
+			return nil, status.InvalidArgumentf("Cannot add function '%s' because an op with the same name already exists.", name)
+		}
+		if name == "" {
+			return nil, status.InvalidArgumentf("Cannot add a function without a name")
+		}
+		s, err := compile(f.GetSignature())
+		if err != nil {
+			return nil, status.InvalidArgumentf("Cannot add function '%s': %v", name, err)
+		}
+		own()
+		put(&out.Functions, name, f)
+		put(&out.compiled, name, s)
+	}
+	for _, g := range more.GetGradient() {
+		name, gradient := g.GetFunctionName(), g.GetGradientFunc()
+		if have, ok := out.Gradients[name]; ok {
+			if have != gradient {
+				return nil, status.InvalidArgumentf("Cannot assign gradient function '%s' to '%s' because it already has gradient function '%s'", gradient, name, have)
+			}
+			continue
+		}
+		own()
+		put(&out.Gradients, name, gradient)
+	}
+	return out, nil
+}
+
+func put[V any](m *map[string]V, name string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[name] = v
+}
+
+// equalFunctions compares what functions do: like TensorFlow it leaves aside what only
+// describes them.
+func equalFunctions(a, b *functionpb.FunctionDef) bool {
+	if !proto.Equal(a.GetSignature(), b.GetSignature()) || !maps.Equal(a.GetRet(), b.GetRet()) || !maps.Equal(a.GetControlRet(), b.GetControlRet()) ||
+		!slices.EqualFunc(a.GetNodeDef(), b.GetNodeDef(), equalNodes) {
+		return false
+	}
+	set := 0
+	for name, v := range a.GetAttr() {
+		if v.GetValue() == nil {
+			continue
+		}
+		set++
+		if !proto.Equal(v, b.GetAttr()[name]) {
+			return false
+		}
+	}
+	for _, v := range b.GetAttr() {
+		if v.GetValue() != nil {
+			set--
+		}
+	}
+	return set == 0
+}
+
+// lookup finds the signature of an op or a function, NOT_FOUND if there is neither.
+func (l *Library) lookup(op string) (*signature, error) {
+	if s, ok := l.compiled[op]; ok {
+		return s, nil
+	}
+	if f, ok := l.Functions[op]; ok {
+		return compile(f.GetSignature())
+	}
+	return lookupSignature(op)
+}
+
+// Proto is the library as a message that shares the functions.
+func (l *Library) Proto() *functionpb.FunctionDefLibrary {
+	p := &functionpb.FunctionDefLibrary{}
+	for _, name := range slices.Sorted(maps.Keys(l.Functions)) {
+		p.Function = append(p.Function, l.Functions[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Gradients)) {
+		p.Gradient = append(p.Gradient, &functionpb.GradientDef{FunctionName: name, GradientFunc: l.Gradients[name]})
+	}
+	return p
 }

@@ -1,0 +1,378 @@
+package graph
+
+import (
+	"errors"
+	"strings"
+
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
+	versionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/versions_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// graphVersion is the version of GraphDef that TensorFlow 2.21 reads and writes.
+const graphVersion = 2474
+
+// Build makes a graph of a client's GraphDef. The graph keeps parts of the message, which must
+// not be changed afterwards. Errors have TensorFlow's codes and name the node: INVALID_ARGUMENT
+// for a message that is no graph, NOT_FOUND for an op that does not exist, UNIMPLEMENTED for
+// one that was removed.
+func Build(def *graphpb.GraphDef) (*Graph, error) {
+	return build(&Graph{Library: &Library{}}, def, false)
+}
+
+// Rebuild makes a graph of a GraphDef that Graph.Def made: nodes may have the names of the
+// runtime's own, and their devices are those that placement assigned.
+func Rebuild(def *graphpb.GraphDef) (*Graph, error) {
+	g, err := build(&Graph{Library: &Library{}}, def, true)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range g.Nodes {
+		n.Assigned = n.Requested
+	}
+	return g, nil
+}
+
+// Extend is g with the nodes and functions of def added, at a cost that depends on def alone.
+// It shares g's nodes; g stays as it is, also when there is an error. A node that g has already
+// is INVALID_ARGUMENT.
+func (g *Graph) Extend(def *graphpb.GraphDef) (*Graph, error) { return build(g, def, false) }
+
+// builder turns one GraphDef into nodes behind those of base.
+type builder struct {
+	base     *Graph
+	library  *Library
+	internal bool
+	producer int32
+	defs     []*nodepb.NodeDef
+
+	nodes  []Node
+	sigs   []*signature
+	byName map[string]*Node
+	// cyclic tells that a node has an input from itself or behind it, which a graph without
+	// loops and in order does not have.
+	cyclic bool
+
+	ops      map[string]*signature
+	devices  map[string]string
+	vals     []*attrpb.AttrValue
+	types    typer
+	inputs   []Output
+	controls []*Node
+}
+
+func build(base *Graph, def *graphpb.GraphDef, internal bool) (*Graph, error) {
+	b := &builder{base: base, internal: internal, defs: def.GetNode(), producer: def.GetVersions().GetProducer(),
+		ops: map[string]*signature{}, devices: map[string]string{"": ""}}
+	if err := b.checkVersions(def.GetVersions()); err != nil {
+		return nil, err
+	}
+	var err error
+	if b.library, err = base.Library.Merge(def.GetLibrary()); err != nil {
+		return nil, err
+	}
+	for _, pass := range []func() error{b.declare, b.describe, b.connect, b.checkCycles} {
+		if err := pass(); err != nil {
+			return nil, err
+		}
+	}
+	return b.graph(def.GetVersions() != nil), nil
+}
+
+func (b *builder) checkVersions(v *versionspb.VersionDef) error {
+	if v.GetMinConsumer() > graphVersion {
+		return status.InvalidArgumentf("GraphDef min consumer version %d above current version %d for TensorFlow 2.21.  Please upgrade TensorFlow.", v.GetMinConsumer(), graphVersion)
+	}
+	if v.GetProducer() < 0 {
+		return status.InvalidArgumentf("GraphDef producer version %d below min producer 0 supported by TensorFlow 2.21.  Please regenerate your graph.", v.GetProducer())
+	}
+	for _, bad := range v.GetBadConsumers() {
+		if bad == graphVersion {
+			return status.InvalidArgumentf("GraphDef disallows consumer version %d.  Please upgrade TensorFlow: this version is likely buggy.", bad)
+		}
+	}
+	if b.base.versioned {
+		if b.producer != b.base.Producer {
+			return status.InvalidArgumentf("Can't extend GraphDef at version %d with graph at version %d", b.base.Producer, b.producer)
+		}
+	}
+	return nil
+}
+
+// declare makes the nodes and checks their names.
+func (b *builder) declare() error {
+	b.nodes = make([]Node, len(b.defs))
+	b.byName = make(map[string]*Node, len(b.defs))
+	for i, def := range b.defs {
+		name := def.GetName()
+		if !validName(name, b.internal) {
+			return status.AtNode(status.InvalidArgumentf("Illegal op name '%s'", name), name)
+		}
+		n := &b.nodes[i]
+		n.ID, n.Name = len(b.base.Nodes)+i, name
+		b.byName[name] = n
+		if len(b.byName) != i+1 {
+			return status.AtNode(status.InvalidArgumentf("Node '%s' is not unique", name), name)
+		}
+		if b.base.Lookup(name) != nil {
+			return status.AtNode(status.InvalidArgumentf("GraphDef argument to Extend includes node '%s', "+
+				"which was created by a previous call to Create or Extend in this session.", name), name)
+		}
+	}
+	return nil
+}
+
+// describe finds each node's op and computes its attributes and types.
+func (b *builder) describe() error {
+	b.sigs = make([]*signature, len(b.nodes))
+	data, controls := 0, 0
+	for i, def := range b.defs {
+		n := &b.nodes[i]
+		sig, err := b.op(def.GetOp())
+		if err != nil {
+			return status.AtNode(err, n.Name)
+		}
+		b.sigs[i] = sig
+		n.Op, n.Def = sig.def.Name, sig.def
+		if n.Requested, err = b.device(def.GetDevice()); err != nil {
+			return status.InvalidArgumentf("%v in node: {{node %s}}", err, n.Name)
+		}
+		if len(b.vals) < len(sig.attrs) {
+			b.vals = make([]*attrpb.AttrValue, len(sig.attrs))
+		}
+		vals := b.vals[:len(sig.attrs)]
+		if n.Attrs, err = sig.checkAttrs(def.GetAttr(), vals, n.Name); err != nil {
+			return err
+		}
+		count, err := countData(def)
+		if err != nil {
+			return err
+		}
+		data, controls = data+count, controls+len(def.GetInput())-count
+		if n.InTypes, err = b.inTypes(sig, vals, count, n.Name); err != nil {
+			return err
+		}
+		if n.OutTypes, err = b.types.types(sig.outputs, sig.outFix, vals, maxArgs); err != nil {
+			var many *tooManyArgs
+			if errors.As(err, &many) {
+				err = status.InvalidArgumentf("Value for number_attr() %d of argument '%s' is above the limit of %d tensors", many.n, many.arg, maxArgs)
+			}
+			return status.AtNode(err, n.Name)
+		}
+	}
+	b.inputs = make([]Output, data)
+	b.controls = make([]*Node, controls)
+	return nil
+}
+
+// op finds an op or function, and that this graph's version still has it.
+func (b *builder) op(name string) (*signature, error) {
+	if s, ok := b.ops[name]; ok {
+		return s, nil
+	}
+	if name == "" {
+		return nil, status.InvalidArgumentf("Node does not specify an operation")
+	}
+	s, err := b.library.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	if d := s.def.Deprecation; d != nil && b.producer >= d.Version && !b.internal {
+		return nil, status.Unimplementedf("Op %s is not available in GraphDef version %d. It has been removed in version %d. %s.", name, b.producer, d.Version, d.Explanation)
+	}
+	b.ops[name] = s
+	return s, nil
+}
+
+// device checks a device name and gives the one string that all nodes on it share.
+func (b *builder) device(name string) (string, error) {
+	if d, ok := b.devices[name]; ok {
+		return d, nil
+	}
+	if !validDevice(name) {
+		return "", status.InvalidArgumentf("Malformed device specification '%s'", name)
+	}
+	b.devices[name] = name
+	return name, nil
+}
+
+// countData is the number of a node's data inputs, which must come before the control inputs.
+func countData(def *nodepb.NodeDef) (int, error) {
+	n := 0
+	for i, in := range def.GetInput() {
+		if strings.HasPrefix(in, "^") {
+			continue
+		}
+		if n < i {
+			return 0, status.AtNode(status.InvalidArgumentf("Node '%s': Control dependencies must come after regular dependencies", def.GetName()), def.GetName())
+		}
+		n++
+	}
+	return n, nil
+}
+
+// inTypes are the types of a node's inputs, which must be as many as the node has.
+func (b *builder) inTypes(sig *signature, vals []*attrpb.AttrValue, count int, node string) ([]tensor.DType, error) {
+	types, err := b.types.types(sig.inputs, sig.inFix, vals, count)
+	var many *tooManyArgs
+	if err != nil && !errors.As(err, &many) {
+		return nil, status.AtNode(err, node)
+	}
+	if many == nil && len(types) == count {
+		return types, nil
+	}
+	want := summarizeTypes(types)
+	if many != nil {
+		want = "more: " + many.arg + " has " + plural(many.n, "tensor")
+		// The list is shown where it is short enough to be read.
+		if all, err := b.types.types(sig.inputs, sig.inFix, vals, count+2*maxShown); err == nil {
+			want = summarizeTypes(all)
+		}
+	}
+	return nil, status.InvalidArgumentf("NodeDef expected inputs '%s' do not match %d inputs specified; %s; NodeDef: {{node %s}}", want, count, summarizeOp(sig.def), node)
+}
+
+// connect finds the nodes that each node's inputs name.
+func (b *builder) connect() error {
+	for i, def := range b.defs {
+		n := &b.nodes[i]
+		n.Inputs, b.inputs = split(b.inputs, len(n.InTypes))
+		for k := range n.Inputs {
+			e, src, err := b.source(n, def.Input[k])
+			if err != nil {
+				return err
+			}
+			if err := b.checkEdge(n, k, src, e.index); err != nil {
+				return err
+			}
+			n.Inputs[k] = Output{src, e.index}
+			if src.ID >= n.ID && !b.isBackEdge(src, n) {
+				b.cyclic = true
+			}
+		}
+		if len(def.Input) > len(n.Inputs) {
+			if err := b.connectControls(n, def.Input[len(n.Inputs):]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// split takes the first n elements off a slice.
+func split[T any](s []T, n int) (head, rest []T) {
+	if n == 0 {
+		return nil, s
+	}
+	return s[:n:n], s[n:]
+}
+
+// source is the node that an input string names.
+func (b *builder) source(n *Node, input string) (endpoint, *Node, error) {
+	e, ok := parseInput(input)
+	if ok {
+		if src := b.byName[e.node]; src != nil {
+			return e, src, nil
+		}
+		if src := b.base.Lookup(e.node); src != nil {
+			return e, src, nil
+		}
+	}
+	if !ok || !validName(e.node, b.internal) {
+		return e, nil, status.AtNode(status.InvalidArgumentf("Illegal op input name '%s'", input), n.Name)
+	}
+	return e, nil, status.AtNode(status.InvalidArgumentf("Node '%s': Unknown input node '%s'", n.Name, input), n.Name)
+}
+
+// checkEdge checks that output index of src exists and may be input k of n.
+func (b *builder) checkEdge(n *Node, k int, src *Node, index int) error {
+	if index >= len(src.OutTypes) {
+		return status.AtNode(status.InvalidArgumentf("Node '%s': Connecting to invalid output %d of source node %s which has %d outputs.",
+			n.Name, index, src.Name, len(src.OutTypes)), n.Name)
+	}
+	if !compatible(n.InTypes[k], src.OutTypes[index]) {
+		return status.AtNode(wrongType(n, k, src.Name, index, src.OutTypes[index]), n.Name)
+	}
+	return nil
+}
+
+// compatible tells whether an output of type have may feed an input of type want: a reference
+// is read where a value is wanted, but a value is no reference.
+func compatible(want, have tensor.DType) bool { return want == have || want == have.Base() }
+
+func wrongType(n *Node, k int, src string, index int, have tensor.DType) error {
+	return status.InvalidArgumentf("Input %d of node %s was passed %v from %s:%d incompatible with expected %v.", k, n.Name, have, src, index, n.InTypes[k])
+}
+
+// manyControls is the number of control inputs above which duplicates are found with a map.
+const manyControls = 16
+
+// connectControls sets the nodes that must run before n, each once.
+func (b *builder) connectControls(n *Node, inputs []string) error {
+	var controls []*Node
+	controls, b.controls = split(b.controls, len(inputs))
+	n.Controls = controls[:0]
+	var seen map[*Node]bool
+	if len(inputs) > manyControls {
+		seen = make(map[*Node]bool, len(inputs))
+	}
+	for _, in := range inputs {
+		_, src, err := b.source(n, in)
+		if err != nil {
+			return err
+		}
+		if seen != nil {
+			if seen[src] {
+				continue
+			}
+			seen[src] = true
+		} else if contains(n.Controls, src) {
+			continue
+		}
+		n.Controls = append(n.Controls, src)
+		if src.ID >= n.ID {
+			b.cyclic = true
+		}
+	}
+	return nil
+}
+
+func contains(nodes []*Node, n *Node) bool {
+	for _, m := range nodes {
+		if m == n {
+			return true
+		}
+	}
+	return false
+}
+
+// graph is the result.
+func (b *builder) graph(versioned bool) *Graph {
+	g := &Graph{Library: b.library, Producer: b.base.Producer, versioned: b.base.versioned, tail: b.base.tail}
+	if !g.versioned {
+		g.Producer, g.versioned = b.producer, versioned
+	}
+	old, total := len(b.base.Nodes), len(b.base.Nodes)+len(b.nodes)
+	all := b.base.Nodes
+	if cap(all) < total || !g.tail.claim(old, total) {
+		// Growing by half keeps the cost of many extensions proportional to the nodes they add.
+		all = make([]*Node, old, total+total/2)
+		copy(all, b.base.Nodes)
+		g.tail = &tail{}
+		g.tail.used.Store(int64(total))
+	}
+	g.Nodes = all[:total]
+	for i := range b.nodes {
+		g.Nodes[old+i] = &b.nodes[i]
+	}
+	var index *names
+	if b.base.index != nil {
+		index = b.base.index()
+	}
+	index = index.with(b.byName)
+	g.index = func() *names { return index }
+	return g
+}

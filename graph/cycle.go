@@ -1,0 +1,89 @@
+package graph
+
+import (
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// isBackEdge tells whether an edge closes a loop, the only kind of cycle that is legal.
+func (b *builder) isBackEdge(src, dst *Node) bool {
+	s, d := b.signatureOf(src), b.signatureOf(dst)
+	return s != nil && d != nil && s.next && d.merge
+}
+
+// signatureOf is nil for the nodes of the graph that is extended: they have no input among the
+// new nodes, and so no part in cycles.
+func (b *builder) signatureOf(n *Node) *signature {
+	if i := n.ID - len(b.base.Nodes); i >= 0 {
+		return b.sigs[i]
+	}
+	return nil
+}
+
+// checkCycles looks for a cycle other than a loop's, which can only run through new nodes. The
+// error is INVALID_ARGUMENT and names nodes of the cycle.
+func (b *builder) checkCycles() error {
+	if !b.cyclic {
+		return nil
+	}
+	const (
+		onPath = 1 + iota
+		done
+	)
+	// A walk against the edges, with its path kept here since graphs are deeper than stacks.
+	type step struct{ node, next int }
+	first := len(b.base.Nodes)
+	state := make([]uint8, len(b.nodes))
+	var path []step
+	for root := range b.nodes {
+		if state[root] == done {
+			continue
+		}
+		path = append(path[:0], step{node: root})
+		state[root] = onPath
+		for len(path) > 0 {
+			top := &path[len(path)-1]
+			n := &b.nodes[top.node]
+			if top.next == len(n.Inputs)+len(n.Controls) {
+				state[top.node] = done
+				path = path[:len(path)-1]
+				continue
+			}
+			src, back := n.before(top.next), false
+			if top.next < len(n.Inputs) {
+				back = b.isBackEdge(src, n)
+			}
+			top.next++
+			i := src.ID - first
+			if i < 0 || back || state[i] == done {
+				continue
+			}
+			if state[i] == onPath {
+				start := len(path) - 1
+				for path[start].node != i {
+					start--
+				}
+				names := make([]string, 0, 3)
+				for _, s := range path[start:] {
+					if len(names) < cap(names) {
+						names = append(names, b.nodes[s.node].Name)
+					}
+				}
+				return status.AtNode(status.InvalidArgumentf("Graph is invalid, contains a cycle with %d nodes, including: %s",
+					len(path)-start, strings.Join(names, ", ")), names[0])
+			}
+			state[i] = onPath
+			path = append(path, step{node: i})
+		}
+	}
+	return nil
+}
+
+// before is the i-th of the nodes that n waits for: first its data inputs, then its controls.
+func (n *Node) before(i int) *Node {
+	if i < len(n.Inputs) {
+		return n.Inputs[i].Node
+	}
+	return n.Controls[i-len(n.Inputs)]
+}

@@ -1,0 +1,304 @@
+package graph
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Signature says what one kind of step is given and asked for.
+type Signature struct {
+	// Feeds and Fetches are tensors, as "name:index" or "name"; Targets are nodes.
+	Feeds, Fetches, Targets []string
+	// FeedDevices and FetchDevices name the device that a fed tensor comes from, or a fetched
+	// one goes to, where it is not the client's device. Their keys are elements of Feeds and Fetches.
+	FeedDevices, FetchDevices map[string]string
+}
+
+// Pruned is the part of a graph that a step runs.
+type Pruned struct {
+	*Graph
+	Signature Signature
+	// Feeds are the _Arg nodes and Fetches the _Retval nodes, as the Signature lists them. Attribute
+	// index is the position there, T the type (never a reference), EndpointAttr the tensor's name.
+	Feeds, Fetches []*Node
+	// Targets are the nodes that run for their effect, each once.
+	Targets []*Node
+}
+
+// EndpointAttr is the attribute of a pruned graph's _Arg and _Retval nodes that holds the name
+// under which the client feeds or fetches the tensor.
+const EndpointAttr = "_endpoint"
+
+// Prune gives what a step of that signature needs of g: copies of the nodes that the fetches and
+// targets depend on through data and control inputs, with an _Arg node in the place of each fed
+// tensor and a _Retval node for each fetched one, both assigned to clientDevice. A fed tensor's node
+// is kept where something else needs it: another output of it, or a control edge from it unless it
+// is a placeholder. The cost depends on the nodes that are kept; g stays as it is.
+//
+// INVALID_ARGUMENT: nothing to run, a tensor fed twice or fed and fetched, an output that the
+// node does not have. NOT_FOUND: no such node.
+func Prune(g *Graph, sig Signature, clientDevice string) (*Pruned, error) {
+	p := &pruner{graph: g, sig: sig, device: clientDevice, out: &Pruned{Signature: sig},
+		copies: map[*Node]*Node{}, fed: map[Output]*Node{}, stands: map[*Node][]*Node{}}
+	for _, pass := range []func() error{p.check, p.feed, p.fetch, p.target, p.checkRefs} {
+		if err := pass(); err != nil {
+			return nil, err
+		}
+	}
+	p.finish()
+	return p.out, nil
+}
+
+type pruner struct {
+	graph  *Graph
+	sig    Signature
+	device string
+	out    *Pruned
+
+	// copies maps nodes to the ones that stand for them, fed outputs to the _Arg nodes, and
+	// placeholders that are fed to the _Arg nodes that their control edges leave from.
+	copies map[*Node]*Node
+	fed    map[Output]*Node
+	stands map[*Node][]*Node
+
+	kept  []*Node // originals of copies
+	slab  []Node
+	queue []*Node // originals whose copies lack their inputs
+}
+
+func (p *pruner) check() error {
+	if len(p.sig.Fetches)+len(p.sig.Targets) == 0 {
+		return status.InvalidArgumentf("Must specify at least one target to fetch or execute.")
+	}
+	for _, m := range []map[string]string{p.sig.FeedDevices, p.sig.FetchDevices} {
+		for name, device := range m {
+			if node, _, err := ParseTensorName(name); err != nil || p.graph.Lookup(node) == nil {
+				return status.InvalidArgumentf("Tensor %s, specified in either feed_devices or fetch_devices was not found in the Graph", name)
+			}
+			if !validDevice(device) {
+				return status.InvalidArgumentf("Invalid device name ('%s') provided for the tensor '%s' in CallableOptions", device, name)
+			}
+		}
+	}
+	return nil
+}
+
+// feed makes the _Arg nodes.
+func (p *pruner) feed() error {
+	p.out.Feeds = make([]*Node, len(p.sig.Feeds))
+	for i, name := range p.sig.Feeds {
+		src, err := p.endpoint(name, "FeedInputs: unable to find feed output %s")
+		if err != nil {
+			return err
+		}
+		n := src.Node
+		if src.Index >= len(n.OutTypes) {
+			return status.InvalidArgumentf("FeedInputs: %s should have output index < %d", name, len(n.OutTypes))
+		}
+		if p.fed[src] != nil {
+			return status.InvalidArgumentf("Endpoint \"%s\" fed more than once.", name)
+		}
+		t := n.OutTypes[src.Index].Base()
+		arg := p.boundary("_Arg", "_arg_", src, i, t, name, p.sig.FeedDevices)
+		arg.OutTypes = []tensor.DType{t}
+		p.out.Feeds[i], p.fed[src] = arg, arg
+		if n.Op == "Placeholder" || n.Op == "PlaceholderV2" {
+			p.stands[n] = append(p.stands[n], arg)
+		}
+	}
+	return nil
+}
+
+// fetch makes the _Retval nodes and takes in what they need.
+func (p *pruner) fetch() error {
+	p.out.Fetches = make([]*Node, len(p.sig.Fetches))
+	for i, name := range p.sig.Fetches {
+		src, err := p.endpoint(name, "FetchOutputs node %s: not found")
+		if err != nil {
+			return err
+		}
+		n := src.Node
+		switch {
+		case p.fed[src] != nil:
+			return status.InvalidArgumentf("%s is both fed and fetched.", name)
+		case len(n.OutTypes) == 0:
+			return status.InvalidArgumentf("Tried to fetch data for '%s', which produces no output.  To run to a node but not fetch any data, "+
+				"pass '%s' as an argument to the 'target_node_names' argument of the Session::Run API.", name, name)
+		case src.Index >= len(n.OutTypes):
+			return status.InvalidArgumentf("FetchOutputs %s: output index too large, must be < %d", name, len(n.OutTypes))
+		}
+		t := n.OutTypes[src.Index].Base()
+		ret := p.boundary("_Retval", "_retval_", src, i, t, name, p.sig.FetchDevices)
+		ret.InTypes = []tensor.DType{t}
+		ret.Inputs = []Output{{p.keep(n), src.Index}}
+		p.out.Fetches[i] = ret
+	}
+	return nil
+}
+
+// target takes in what the targets need, and all that was found to be needed needs.
+func (p *pruner) target() error {
+	var missing []string
+	for _, name := range p.sig.Targets {
+		src, err := p.endpoint(name, "%s")
+		if err != nil {
+			missing = append(missing, name)
+			continue
+		}
+		if n := p.keep(src.Node); !contains(p.out.Targets, n) {
+			p.out.Targets = append(p.out.Targets, n)
+		}
+	}
+	if missing != nil {
+		return status.Errorf(status.NotFound, "PruneForTargets: Some target nodes not found: %s ", strings.Join(missing, " "))
+	}
+	for len(p.queue) > 0 {
+		n := p.queue[len(p.queue)-1]
+		p.queue = p.queue[:len(p.queue)-1]
+		p.connect(n, p.copies[n])
+	}
+	return nil
+}
+
+// endpoint finds the output that a feed or fetch names.
+func (p *pruner) endpoint(name, notFound string) (Output, error) {
+	node, index, err := ParseTensorName(name)
+	if err != nil {
+		return Output{}, err
+	}
+	n := p.graph.Lookup(node)
+	if n == nil {
+		return Output{}, status.Errorf(status.NotFound, notFound, name)
+	}
+	return Output{n, index}, nil
+}
+
+// boundary makes an _Arg or _Retval node.
+func (p *pruner) boundary(op, prefix string, src Output, index int, t tensor.DType, endpoint string, devices map[string]string) *Node {
+	device, ok := devices[endpoint]
+	if !ok {
+		device = p.device
+	}
+	return &Node{
+		Name: prefix + src.Node.Name + "_" + strconv.Itoa(src.Index) + "_" + strconv.Itoa(index),
+		Op:   op,
+		Def:  mustOp(op),
+		Attrs: Attrs{
+			"T":          {Value: &attrpb.AttrValue_Type{Type: t.Proto()}},
+			"index":      {Value: &attrpb.AttrValue_I{I: int64(index)}},
+			EndpointAttr: {Value: &attrpb.AttrValue_S{S: []byte(endpoint)}},
+		},
+		Assigned: device,
+	}
+}
+
+// mustOp is the declaration of an op that the runtime itself uses.
+func mustOp(name string) *OpDef {
+	def, err := LookupOp(name)
+	if err != nil {
+		panic(err) // the embedded list of ops lacks it
+	}
+	return def
+}
+
+// keep gives the copy of a node, whose inputs are set later.
+func (p *pruner) keep(n *Node) *Node {
+	if c := p.copies[n]; c != nil {
+		return c
+	}
+	if len(p.slab) == 0 {
+		p.slab = make([]Node, max(8, min(len(p.kept), 1024)))
+	}
+	c := &p.slab[0]
+	p.slab = p.slab[1:]
+	*c = *n
+	p.copies[n] = c
+	p.kept = append(p.kept, n)
+	p.queue = append(p.queue, n)
+	return c
+}
+
+// connect sets the inputs of n's copy c.
+func (p *pruner) connect(n, c *Node) {
+	if len(n.Inputs) > 0 {
+		c.Inputs = make([]Output, len(n.Inputs))
+	}
+	for i, in := range n.Inputs {
+		if arg := p.fed[in]; arg != nil {
+			c.Inputs[i] = Output{arg, 0}
+			continue
+		}
+		c.Inputs[i] = Output{p.keep(in.Node), in.Index}
+	}
+	if len(n.Controls) > 0 {
+		c.Controls = make([]*Node, 0, len(n.Controls))
+	}
+	for _, before := range n.Controls {
+		if args := p.stands[before]; args != nil {
+			c.Controls = append(c.Controls, args...)
+			continue
+		}
+		c.Controls = append(c.Controls, p.keep(before))
+	}
+}
+
+// checkRefs refuses fed tensors where a node needs a reference to a variable.
+func (p *pruner) checkRefs() error {
+	if len(p.fed) == 0 {
+		return nil
+	}
+	for _, n := range p.kept {
+		c := p.copies[n]
+		for i, in := range c.Inputs {
+			if in.Node.Op == "_Arg" && !compatible(c.InTypes[i], in.Node.OutTypes[0]) {
+				return status.AtNode(wrongType(c, i, in.Node.Name, 0, in.Node.OutTypes[0]), c.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// finish puts the graph together: feeds first, then the kept nodes in their old order, then
+// the fetches.
+func (p *pruner) finish() {
+	slices.SortFunc(p.kept, func(a, b *Node) int { return a.ID - b.ID })
+	nodes := make([]*Node, 0, len(p.kept)+len(p.out.Feeds)+len(p.out.Fetches))
+	nodes = append(nodes, p.out.Feeds...)
+	for _, n := range p.kept {
+		nodes = append(nodes, p.copies[n])
+	}
+	nodes = append(nodes, p.out.Fetches...)
+	p.out.Graph = New(nodes, p.graph.Library, p.graph.Producer)
+}
+
+// FeedsOf gives the positions of the feeds that a fetch, by position, depends on, in
+// ascending order: what must be fed before it can be computed.
+func (p *Pruned) FeedsOf(fetch int) []int {
+	feed := make(map[*Node]int, len(p.Feeds))
+	for i, n := range p.Feeds {
+		feed[n] = i
+	}
+	var out []int
+	seen := make([]bool, len(p.Nodes))
+	queue := []*Node{p.Fetches[fetch]}
+	for len(queue) > 0 {
+		n := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if i, ok := feed[n]; ok {
+			out = append(out, i)
+		}
+		for i := range len(n.Inputs) + len(n.Controls) {
+			if src := n.before(i); !seen[src.ID] {
+				seen[src.ID] = true
+				queue = append(queue, src)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}

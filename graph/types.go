@@ -1,0 +1,136 @@
+package graph
+
+import (
+	"math"
+
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// maxArgs is the most tensors that one node may take or yield. TensorFlow has no limit of its
+// own but int32; without one a small message could claim gigabytes.
+const maxArgs = 1 << 20
+
+// typer computes the types of nodes' inputs and outputs. It keeps them in common memory,
+// since most graphs have few different lists of types but many nodes.
+type typer struct {
+	slab []tensor.DType
+	// runs holds, for each type, a list of that type alone whose starts serve as the types of
+	// arguments that are repeated.
+	runs map[tensor.DType][]tensor.DType
+}
+
+// types are those of args, given the node's attribute values by position. limit bounds how many.
+func (t *typer) types(args []argSpec, fixed []tensor.DType, vals []*attrpb.AttrValue, limit int) ([]tensor.DType, error) {
+	if fixed != nil {
+		return fixed, nil
+	}
+	if len(args) == 1 && args[0].listAttr == none {
+		n, err := args[0].count(vals, limit)
+		if err != nil {
+			return nil, err
+		}
+		return t.run(args[0].elem(vals), n), nil
+	}
+	total := 0
+	for i := range args {
+		n, err := args[i].count(vals, limit-total)
+		if err != nil {
+			return nil, err
+		}
+		total += n
+	}
+	out := t.take(total)[:0]
+	for i := range args {
+		out = args[i].appendTypes(out, vals)
+	}
+	return out, nil
+}
+
+// count is the number of tensors that an argument stands for.
+func (a *argSpec) count(vals []*attrpb.AttrValue, limit int) (int, error) {
+	n := int64(1)
+	switch {
+	case a.listAttr != none:
+		n = int64(len(vals[a.listAttr].GetList().GetType()))
+	case a.numberAttr != none:
+		n = vals[a.numberAttr].GetI()
+	}
+	switch {
+	case n < 0 || n > math.MaxInt32:
+		return 0, status.InvalidArgumentf("Value for number_attr() %d of argument '%s' is not a possible number of tensors", n, a.name)
+	case n > int64(limit):
+		return 0, &tooManyArgs{a.name, n}
+	}
+	return int(n), nil
+}
+
+// tooManyArgs says that an argument stands for more tensors than the caller allowed.
+type tooManyArgs struct {
+	arg string
+	n   int64
+}
+
+func (e *tooManyArgs) Error() string { return "too many tensors for argument " + e.arg }
+
+// elem is the type of an argument that has only one.
+func (a *argSpec) elem(vals []*attrpb.AttrValue) tensor.DType {
+	t := a.dtype
+	if a.typeAttr != none {
+		t = tensor.FromProto(vals[a.typeAttr].GetType())
+	}
+	if a.ref {
+		t = t.Ref()
+	}
+	return t
+}
+
+// appendTypes appends the types of the tensors that the argument stands for.
+func (a *argSpec) appendTypes(out []tensor.DType, vals []*attrpb.AttrValue) []tensor.DType {
+	if a.listAttr != none {
+		for _, p := range vals[a.listAttr].GetList().GetType() {
+			t := tensor.FromProto(p)
+			if a.ref {
+				t = t.Ref()
+			}
+			out = append(out, t)
+		}
+		return out
+	}
+	n := int64(1)
+	if a.numberAttr != none {
+		n = vals[a.numberAttr].GetI()
+	}
+	elem := a.elem(vals)
+	for range n {
+		out = append(out, elem)
+	}
+	return out
+}
+
+// run is a list of n times the type.
+func (t *typer) run(elem tensor.DType, n int) []tensor.DType {
+	have := t.runs[elem]
+	if len(have) < n {
+		have = make([]tensor.DType, max(n, 2*len(have), 4))
+		for i := range have {
+			have[i] = elem
+		}
+		if t.runs == nil {
+			t.runs = map[tensor.DType][]tensor.DType{}
+		}
+		t.runs[elem] = have
+	}
+	return have[:n:n]
+}
+
+// take is fresh memory for n types.
+func (t *typer) take(n int) []tensor.DType {
+	if n > len(t.slab) {
+		t.slab = make([]tensor.DType, max(n, 512))
+	}
+	out := t.slab[:n:n]
+	t.slab = t.slab[n:]
+	return out
+}
