@@ -1,0 +1,267 @@
+package partition
+
+import (
+	"encoding/binary"
+	"slices"
+	"strconv"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// arrivals are the _Recvs that there are already, to be used again.
+type arrivals struct {
+	// tensors are those of an output on a device.
+	tensors map[arrival]*graph.Node
+	// signals are those that come, dead or alive, when the node has run.
+	signals map[arrival]*graph.Node
+	// groups are those that stand for the control edges from several nodes.
+	groups map[string]*graph.Node
+}
+
+// arrival is an output of a node on another device. For a signal the index is 0.
+type arrival struct {
+	from  int
+	index int
+	dev   int32
+}
+
+// cut replaces the edges between devices.
+func (s *splitter) cut() error {
+	s.arrivals = arrivals{map[arrival]*graph.Node{}, map[arrival]*graph.Node{}, map[string]*graph.Node{}}
+	var reads []refRead
+	for id := range len(s.nodes) { // the nodes that are added here have no inputs to cut
+		r, err := s.cutInputs(s.nodes[id])
+		if err != nil {
+			return err
+		}
+		reads = append(reads, r...)
+	}
+	for _, r := range reads {
+		if err := s.cutRead(r); err != nil {
+			return err
+		}
+	}
+	for id := range len(s.nodes) {
+		if err := s.cutControls(s.nodes[id]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refRead is a node that reads a reference on another device: its input i. after are the sources
+// of all its other inputs, before they are cut.
+type refRead struct {
+	reader *graph.Node
+	i      int
+	after  []*graph.Node
+	phase  phase
+}
+
+// cutInputs makes the inputs of a node ones that lie on its device, but for reads of references,
+// which it returns.
+func (s *splitter) cutInputs(node *graph.Node) (reads []refRead, err error) {
+	dev := s.places[node.ID].dev
+	for i, in := range node.Inputs {
+		if from := s.places[in.Node.ID]; from.dev == dev {
+			continue
+		} else if node.InTypes[i].IsRef() {
+			return nil, status.InvalidArgumentf("Input %d of {{node %s}} is a reference to {{node %s}}, which is on another device: %s, not %s",
+				i, node.Name, in.Node.Name, s.devices[from.dev], s.devices[dev])
+		}
+		if in.Node.OutTypes[in.Index].IsRef() {
+			reads = append(reads, s.refRead(node, i))
+		}
+	}
+	for i, in := range node.Inputs {
+		from := s.places[in.Node.ID]
+		if from.dev == dev || in.Node.OutTypes[in.Index].IsRef() {
+			continue
+		}
+		key := arrival{in.Node.ID, in.Index, dev}
+		recv := s.tensors[key]
+		if recv == nil {
+			if _, recv, err = s.transfer(in, dev, in.Node, from.phase); err != nil {
+				return nil, err
+			}
+			s.tensors[key] = recv
+			// An output of a Switch may be dead when the Switch is not.
+			if key.index = 0; from.kind != Switch && s.signals[key] == nil {
+				s.signals[key] = recv
+			}
+		}
+		node.Inputs[i] = graph.Output{Node: recv}
+	}
+	return reads, nil
+}
+
+// refRead finds out when a node reads its input i: after all other inputs have come. A Merge does
+// not wait for its inputs.
+func (s *splitter) refRead(node *graph.Node, i int) refRead {
+	r := refRead{reader: node, i: i, phase: s.places[node.Inputs[i].Node.ID].phase}
+	if s.places[node.ID].kind == Merge {
+		return r
+	}
+	after := func(n *graph.Node) {
+		r.phase &= s.places[n.ID].phase
+		if n != node.Inputs[i].Node {
+			r.after = append(r.after, n)
+		}
+	}
+	for _, in := range node.Inputs {
+		after(in.Node)
+	}
+	for _, from := range node.Controls {
+		after(from)
+	}
+	return r
+}
+
+// cutRead lets the device of the variable read it when the reader would.
+func (s *splitter) cutRead(r refRead) error {
+	in := r.reader.Inputs[r.i]
+	send, recv, err := s.transfer(in, s.places[r.reader.ID].dev, in.Node, r.phase)
+	if err != nil {
+		return err
+	}
+	send.Controls = r.after
+	r.reader.Inputs[r.i] = graph.Output{Node: recv}
+	return nil
+}
+
+// cutControls makes the control inputs of a node ones that lie on its device.
+func (s *splitter) cutControls(node *graph.Node) error {
+	dev := s.places[node.ID].dev
+	if !slices.ContainsFunc(node.Controls, func(from *graph.Node) bool { return s.places[from.ID].dev != dev }) {
+		return nil
+	}
+	var local, remote []*graph.Node
+	for _, from := range node.Controls {
+		if s.places[from.ID].dev == dev {
+			local = append(local, from)
+		} else if recv := s.signals[arrival{from.ID, 0, dev}]; recv != nil {
+			local = append(local, recv)
+		} else {
+			remote = append(remote, from)
+		}
+	}
+	slices.SortStableFunc(remote, func(a, b *graph.Node) int { return int(s.places[a.ID].dev - s.places[b.ID].dev) })
+	for len(remote) > 0 {
+		n := 1
+		for n < len(remote) && s.places[remote[n].ID].dev == s.places[remote[0].ID].dev {
+			n++
+		}
+		recv, err := s.signal(remote[:n], dev)
+		if err != nil {
+			return err
+		}
+		local = append(local, recv)
+		remote = remote[n:]
+	}
+	node.Controls = s.needed(node, local)
+	return nil
+}
+
+// needed drops from the control inputs of a node those that it has twice, and those that its
+// data inputs imply.
+func (s *splitter) needed(node *graph.Node, controls []*graph.Node) []*graph.Node {
+	have := map[*graph.Node]bool{}
+	if s.places[node.ID].kind != Merge {
+		for _, in := range node.Inputs {
+			have[in.Node] = s.places[in.Node.ID].kind == Recv
+		}
+	}
+	return slices.DeleteFunc(controls, func(c *graph.Node) bool {
+		drop := have[c]
+		have[c] = true
+		return drop
+	})
+}
+
+// signal gives a node on dev that runs after all of from, nodes of one other device, and is
+// dead if one of them is.
+func (s *splitter) signal(from []*graph.Node, dev int32) (*graph.Node, error) {
+	slices.SortFunc(from, func(a, b *graph.Node) int { return a.ID - b.ID })
+	from = slices.Compact(from)
+	if len(from) == 1 {
+		key := arrival{from[0].ID, 0, dev}
+		recv, err := s.sendSignal(from, dev)
+		s.signals[key] = recv
+		return recv, err
+	}
+	key := binary.AppendVarint(nil, int64(dev))
+	for _, f := range from {
+		key = binary.AppendVarint(key, int64(f.ID))
+	}
+	if recv := s.groups[string(key)]; recv != nil {
+		return recv, nil
+	}
+	recv, err := s.sendSignal(from, dev)
+	s.groups[string(key)] = recv
+	return recv, err
+}
+
+// sendSignal makes the transfer of signal.
+func (s *splitter) sendSignal(from []*graph.Node, dev int32) (*graph.Node, error) {
+	p := placed{dev: s.places[from[0].ID].dev, in: s.places[from[0].ID].out, out: s.places[from[0].ID].out, phase: always}
+	for _, f := range from {
+		p.phase &= s.places[f.ID].phase
+	}
+	c := s.emptyConst(from[0], "control", p, slices.Clone(from)...)
+	_, recv, err := s.transfer(graph.Output{Node: c}, dev, from[0], p.phase)
+	if err == nil {
+		s.transfers[len(s.transfers)-1].Control = true
+	}
+	return recv, err
+}
+
+// transfer adds the two nodes that take an output to another device, on behalf of user, in the
+// iterations p.
+func (s *splitter) transfer(out graph.Output, dev int32, user *graph.Node, p phase) (send, recv *graph.Node, err error) {
+	from, dtype := s.places[out.Node.ID], out.Node.OutTypes[out.Index].Base()
+	start, err := s.starter(user, from.out, dev, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	sendOp, recvOp := "_Send", "_Recv"
+	if s.opts.HostMemory != nil && s.opts.HostMemory(out.Node, out.Index) {
+		sendOp, recvOp = "_HostSend", "_HostRecv"
+	}
+	t := Transfer{
+		Edge: "edge_" + strconv.Itoa(len(s.transfers)) + "_" + user.Name, Src: s.devices[from.dev], Dst: s.devices[dev],
+		DType: dtype, Frame: s.info.Frames[from.out].Name,
+	}
+	s.transfers = append(s.transfers, t)
+	name, sender, receiver, life := stringAttr(t.Edge), stringAttr(t.Src), stringAttr(t.Dst), intAttr(s.incarnation(from.dev))
+	attrs := func(typeName string) graph.Attrs {
+		return graph.Attrs{typeName: typeAttr(dtype), "tensor_name": name, "send_device": sender, "recv_device": receiver,
+			"send_device_incarnation": life, "client_terminated": no}
+	}
+	at := placed{dev: from.dev, in: from.out, out: from.out, kind: Send, phase: p}
+	send = s.add(user, graph.Node{
+		Name: s.namer.name(user, "send"), Op: sendOp, Attrs: attrs("T"),
+		Inputs: []graph.Output{out}, InTypes: []tensor.DType{dtype},
+	}, at)
+	at.dev, at.kind = dev, Recv
+	recv = s.add(user, graph.Node{
+		Name: s.namer.name(user, "recv"), Op: recvOp, Attrs: attrs("tensor_type"), OutTypes: []tensor.DType{dtype},
+	}, at)
+	if start != nil {
+		recv.Controls = []*graph.Node{start}
+	}
+	return send, recv, nil
+}
+
+func (s *splitter) incarnation(dev int32) int64 {
+	if s.incarnations == nil {
+		s.incarnations = make([]int64, len(s.devices))
+		if s.opts.Incarnation != nil {
+			for d, device := range s.devices {
+				s.incarnations[d] = int64(s.opts.Incarnation(device))
+			}
+		}
+	}
+	return s.incarnations[dev]
+}

@@ -1,0 +1,40 @@
+// Package partition cuts a placed graph into one graph for each device.
+//
+// # Edges
+//
+// An edge whose ends lie on different devices becomes a _Send on the source's device and a
+// _Recv on the destination's, which meet in the step's rendezvous under the name of the edge and
+// the iteration they run in. What several nodes of a device read is sent to it once. A control
+// edge rides on a tensor that goes the same way if there is one; else all the control edges that
+// a node has from one device are sent together as one empty tensor. A _Recv may be the source of
+// a control edge as any node.
+//
+// Reading a reference is the exception to sharing: each reader on another device gets the
+// variable's value in a transfer of its own, whose _Send runs after all other inputs of the reader
+// have come, as the reader itself would read it on one device. (TensorFlow, whose consumers
+// pull, delays the _Recv instead; here the _Send decides what is read.)
+//
+// # Loops
+//
+// A loop over several devices has a leader, the device of its LoopCond. Every device that takes
+// part must know how many iterations there are, and a _Recv inside of the loop must run once in
+// each. So a device that receives inside of a loop gets a small loop of its own with an empty
+// tensor as its only variable,
+//
+//	Const → Enter → Merge → Switch(LoopCond) → NextIteration → Merge
+//
+// whose Switch is told the leader's LoopCond in every iteration, and whose Merge starts the
+// device's _Recvs of that iteration by control edges. Where loops are nested, the inner loop's
+// Enter is fed by the outer loop's Merge in place of the Const. A node that runs in the first
+// iteration only (it hangs on an Enter without a Merge) is received by a _Recv that hangs on the
+// small loop's Enter; one that runs in all but the first, by one that hangs on its NextIteration.
+//
+// A dead branch needs nothing special as long as the executor runs _Send and _Recv when their
+// inputs are dead: the dead bit travels, a dead LoopCond ends the small loops.
+//
+// Enters and NextIterations are there on every device that reads them, so that a value crosses
+// before it enters the loop: an invariant (a constant Enter) once, not in each iteration.
+//
+// The construction is that of TensorFlow's graph_partition.cc; the three ways of starting a
+// _Recv, the invariants and the shared control edges are Troupe's.
+package partition

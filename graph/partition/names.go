@@ -1,0 +1,79 @@
+package partition
+
+import (
+	"strconv"
+	"strings"
+
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// namer makes names for new nodes that no other node of the graph has.
+type namer struct {
+	next  int
+	taken map[string]bool
+}
+
+// mark begins the last part of the names that a namer makes.
+const mark = "/_"
+
+// avoid keeps the namer from making names that nodes of g have.
+func (n *namer) avoid(g *graph.Graph) {
+	n.taken = map[string]bool{}
+	for _, node := range g.Nodes {
+		if strings.Contains(node.Name, mark) {
+			n.taken[node.Name] = true
+		}
+	}
+}
+
+// name derives a name from that of a node: what kind of helper it is, and a number.
+func (n *namer) name(of *graph.Node, what string) string {
+	for {
+		name := of.Name + mark + what + "_" + strconv.Itoa(n.next)
+		n.next++
+		if !n.taken[name] {
+			return name
+		}
+	}
+}
+
+func stringAttr(s string) *attrpb.AttrValue {
+	return &attrpb.AttrValue{Value: &attrpb.AttrValue_S{S: []byte(s)}}
+}
+
+func intAttr(i int64) *attrpb.AttrValue {
+	return &attrpb.AttrValue{Value: &attrpb.AttrValue_I{I: i}}
+}
+
+func boolAttr(b bool) *attrpb.AttrValue {
+	return &attrpb.AttrValue{Value: &attrpb.AttrValue_B{B: b}}
+}
+
+func typeAttr(t tensor.DType) *attrpb.AttrValue {
+	return &attrpb.AttrValue{Value: &attrpb.AttrValue_Type{Type: t.Proto()}}
+}
+
+// token is the type of the empty tensors that stand for control edges and loop iterations.
+const token = tensor.Float32
+
+var (
+	tokenType = typeAttr(token)
+	no        = boolAttr(false)
+	// emptyTensor is a vector of no elements.
+	emptyTensor = &attrpb.AttrValue{Value: &attrpb.AttrValue_Tensor{Tensor: &tensorpb.TensorProto{
+		Dtype:       token.Proto(),
+		TensorShape: &shapepb.TensorShapeProto{Dim: []*shapepb.TensorShapeProto_Dim{{Size: 0}}},
+	}}}
+)
+
+// emptyConst is a node that makes an empty tensor, after controls.
+func (s *splitter) emptyConst(user *graph.Node, what string, p placed, controls ...*graph.Node) *graph.Node {
+	return s.add(user, graph.Node{
+		Name: s.namer.name(user, what), Op: "Const", Attrs: graph.Attrs{"dtype": tokenType, "value": emptyTensor},
+		Controls: controls, OutTypes: []tensor.DType{token},
+	}, p)
+}
