@@ -1,0 +1,29 @@
+package port
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+)
+
+// Packets is the UDP socket of the port's number. It belongs to the port, which closes it.
+func (p *Port) Packets() *net.UDPConn { return p.udp }
+
+// Streams gives the gossip connections that were accepted. They are closed when nobody takes
+// them within two seconds.
+func (p *Port) Streams() <-chan net.Conn { return p.mux.streams.accepted }
+
+// DialStream opens a gossip connection to another task's port. The first byte written must
+// differ from 'P' and 0x16, by which the other end knows HTTP/2 and TLS.
+func (p *Port) DialStream(address string, timeout time.Duration) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: timeout}
+	if p.config.TLS == nil {
+		return dialer.Dial("tcp", address)
+	}
+	config := p.config.TLS.Clone()
+	config.NextProtos = []string{protoGossip}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", address)
+}

@@ -1,0 +1,391 @@
+package port
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/remote"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/spec"
+)
+
+// What both ends of a connection are set to. The windows bound what a peer can make this
+// process buffer for one stream and one connection, and are large enough that a tensor's
+// transfer never waits for an update on a fast network.
+const (
+	streamWindow     = 16 << 20 // bytes
+	connWindow       = 32 << 20 // bytes
+	ioBuffer         = 1 << 20  // bytes
+	handshakeTimeout = 5 * time.Second
+	flushTime        = 100 * time.Millisecond
+	stopTimeout      = 5 * time.Second // of Stop, if its context has no deadline
+	endTimeout       = 2 * time.Second // for handlers to see that their streams are gone
+	freePortTries    = 32
+)
+
+// Config says what to listen on.
+type Config struct {
+	// Address is the task's host:port, exactly as in the cluster spec: peers compare it. With
+	// port 0 a port is chosen that is free for TCP and UDP.
+	Address string
+	// Bind, if set, is the host:port to bind in place of Address, for a server that is reached
+	// through a forwarded port. Else exactly the host of Address is bound.
+	Bind string
+	// TLS, if set, encrypts every TCP connection, both those accepted and those dialled, with
+	// this one configuration (for mutual authentication set Certificates, ClientCAs,
+	// ClientAuth and RootCAs). UDP is not covered: gossip has a key of its own.
+	TLS *tls.Config
+	// Holder, if set, asks who serves an address that is taken; its answer goes into the error.
+	Holder func(ctx context.Context, address string) string
+	Logger *slog.Logger // nil: slog.Default()
+}
+
+// Port is a listening port with its actor system. All methods may be called concurrently.
+type Port struct {
+	address  string
+	config   Config
+	log      *slog.Logger
+	services *Services
+	mux      *mux
+	udp      *net.UDPConn
+	mute     *muteGuard
+	dialled  *gauge // the remoting's connections to peers
+	system   *actor.ActorSystem
+	remote   *remote.Remote
+
+	mu        sync.Mutex
+	endpoints map[string]struct{} // addresses that the remoting is connected to
+	stopped   bool
+}
+
+// starting guards the remoting's start, which writes gRPC's logger for the whole process.
+var starting sync.Mutex
+
+// Listen binds the port and starts the actors' remoting. Other services answer after
+// Services().Open(). A taken port is FAILED_PRECONDITION, a bad address INVALID_ARGUMENT.
+func Listen(config Config) (*Port, error) {
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	host, number, err := spec.SplitAddress(config.Address)
+	if err != nil {
+		return nil, err
+	}
+	bind := config.Bind
+	if bind == "" {
+		bind = config.Address
+	}
+	if _, _, err := spec.SplitAddress(bind); err != nil {
+		return nil, err
+	}
+	tries := 1
+	local, err := net.ResolveTCPAddr("tcp", bind)
+	if err != nil {
+		return nil, status.InvalidArgumentf("Could not find the address of this server, %s: %v. Name a host of this machine in the cluster spec, or give the address to bind.", bind, err)
+	}
+	if local.Port == 0 {
+		tries = freePortTries
+	}
+	for {
+		p, err := listen(config, host, number, local)
+		tries--
+		if err == nil || tries == 0 {
+			return p, taken(config, local, err)
+		}
+	}
+}
+
+// listen makes one attempt. UDP goes first, because it is the one that is held from choosing
+// a free port on; the library binds TCP itself.
+func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, error) {
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: local.IP, Port: local.Port, Zone: local.Zone})
+	if err != nil {
+		return nil, err
+	}
+	bound := udp.LocalAddr().(*net.UDPAddr).Port
+	probe, err := net.ListenTCP("tcp", &net.TCPAddr{IP: local.IP, Port: bound, Zone: local.Zone})
+	if err != nil {
+		udp.Close()
+		return nil, err
+	}
+	probe.Close()
+	if number == 0 {
+		number = bound
+	}
+	p := &Port{address: net.JoinHostPort(host, strconv.Itoa(number)), config: config, log: config.Logger, udp: udp,
+		services: newServices(config.Logger), mux: newMux(config.TLS), endpoints: map[string]struct{}{}, mute: &muteGuard{}, dialled: newGauge()}
+	p.system = actor.NewActorSystem(actorLogger(p.log, p.mute))
+	p.system.EventStream.Subscribe(p.follow)
+	ip := local.IP.String()
+	if local.IP.To4() == nil {
+		ip = "[" + (&net.IPAddr{IP: local.IP, Zone: local.Zone}).String() + "]"
+	}
+	if err := p.start(ip, bound); err != nil {
+		udp.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// start starts the remoting; another process may have taken the port since it was probed, and
+// then the library panics.
+func (p *Port) start(host string, port int) (err error) {
+	starting.Lock()
+	defer starting.Unlock()
+	p.mute.arm()
+	defer p.mute.restore()
+	defer func() {
+		if r := recover(); r != nil {
+			cause, ok := r.(error)
+			if !ok {
+				cause = fmt.Errorf("%v", r)
+			}
+			err = cause
+		}
+	}()
+	config := remote.Configure(host, port,
+		remote.WithAdvertisedHost(p.address),
+		remote.WithServerOptions(p.serverOptions()...),
+		remote.WithDialOptions(append(p.DialOptions(), grpc.WithContextDialer(p.dialCounted),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}))...),
+		remote.WithEndpointWriterBatchSize(64),
+		remote.WithEndpointWriterQueueSize(1024))
+	// Every further try costs its messages two seconds more and leaks a connection; links and
+	// membership know better whether a peer is there.
+	config.MaxRetryCount = 1
+	p.remote = remote.NewRemote(p.system, config)
+	p.remote.Start()
+	return p.awaitServing()
+}
+
+// awaitServing waits until the library's goroutine accepts connections. A server that is
+// stopped before that would keep the port for a moment longer.
+func (p *Port) awaitServing() error {
+	c, err := net.DialTimeout("tcp", p.tcpAddr(), handshakeTimeout)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	limit := time.NewTimer(handshakeTimeout)
+	defer limit.Stop()
+	select {
+	case <-p.mux.serving.seen:
+		return nil
+	case <-limit.C:
+		return fmt.Errorf("the server accepted no connection within %v", handshakeTimeout)
+	}
+}
+
+// tcpAddr is where this process itself reaches the port.
+func (p *Port) tcpAddr() string { return p.udp.LocalAddr().String() }
+
+func (p *Port) serverOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.Creds(p.mux),
+		grpc.UnknownServiceHandler(p.services.handle),
+		grpc.ChainStreamInterceptor(p.services.guardStream),
+		grpc.ChainUnaryInterceptor(p.services.guardUnary),
+		grpc.ForceServerCodecV2(Codec{}),
+		grpc.MaxRecvMsgSize(math.MaxInt32),
+		grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connWindow),
+		grpc.ReadBufferSize(ioBuffer),
+		grpc.WriteBufferSize(ioBuffer),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		// Clients of TensorFlow may be told to ping often through TF_GRPC_DEFAULT_OPTIONS.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	}
+}
+
+// DialOptions are the options for connections to other tasks' ports. No proxy of the
+// environment stands between tasks.
+func (p *Port) DialOptions() []grpc.DialOption {
+	creds := insecure.NewCredentials()
+	if p.config.TLS != nil {
+		config := p.config.TLS.Clone()
+		config.NextProtos = []string{protoHTTP2}
+		creds = credentials.NewTLS(config)
+	}
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		grpc.WithNoProxy(),
+		grpc.WithDisableRetry(),
+		grpc.WithInitialWindowSize(streamWindow),
+		grpc.WithInitialConnWindowSize(connWindow),
+		grpc.WithReadBufferSize(ioBuffer),
+		grpc.WithWriteBufferSize(ioBuffer),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Codec{}), grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
+	}
+}
+
+// Dial makes a connection of its own to another task's port. Nothing is sent before its first
+// call. The caller closes it.
+func (p *Port) Dial(address string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address, p.DialOptions()...)
+}
+
+// Addr is the host:port that peers use, with the chosen port in place of port 0.
+func (p *Port) Addr() string { return p.address }
+
+// System is the port's actor system; its PIDs carry Addr.
+func (p *Port) System() *actor.ActorSystem { return p.system }
+
+// Remote is the library's remoting, to spawn by kind.
+func (p *Port) Remote() *remote.Remote { return p.remote }
+
+// Services are the port's further gRPC services.
+func (p *Port) Services() *Services { return p.services }
+
+// follow notes to whom the remoting is connected, so that Stop can end these connections.
+func (p *Port) follow(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *remote.EndpointConnectedEvent:
+		p.endpoints[e.Address] = struct{}{}
+	case *remote.EndpointTerminatedEvent:
+		delete(p.endpoints, e.Address)
+	}
+}
+
+// Stop refuses new calls, waits for the running unary ones until ctx ends (5 s if it has no
+// deadline), then ends every stream and connection and frees the port. Stop the actors that
+// send first. The error tells of handlers that would not end; the port is free all the same.
+func (p *Port) Stop(ctx context.Context) error {
+	p.mu.Lock()
+	again := p.stopped
+	p.stopped = true
+	p.mu.Unlock()
+	if again {
+		return nil
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, stopTimeout)
+		defer cancel()
+	}
+	p.services.Open() // a call that still waits for the start is refused, not kept
+	if idle := p.services.unary.close(); !isClosed(idle) {
+		select {
+		case <-idle:
+			// gRPC writes the answer after the handler has returned, and does not tell when.
+			timer := time.NewTimer(flushTime)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
+		}
+	}
+	handlers, dialled := p.services.handlers.close(), p.dialled.close()
+	p.mux.streams.stop()
+	p.disconnect()
+	// Not gracefully: that waits for streams that never end, ten seconds if a peer is frozen,
+	// and races with the library's own actors.
+	down := make(chan struct{})
+	go func() {
+		defer close(down)
+		p.remote.Shutdown(false)
+	}()
+	err := p.udp.Close()
+	p.system.Shutdown()
+	limit := time.NewTimer(endTimeout)
+	defer limit.Stop()
+	for _, done := range []<-chan struct{}{down, handlers, dialled} {
+		select {
+		case <-done:
+		case <-limit.C:
+			return errors.Join(err, status.Errorf(status.DeadlineExceeded, "Some calls at %s or its connections to peers had not ended %v after the port was closed.", p.address, endTimeout))
+		}
+	}
+	return err
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// dialCounted opens the remoting's connections, so that Stop can wait until all are closed:
+// its actors close them some time after they were told to.
+func (p *Port) dialCounted(ctx context.Context, address string) (net.Conn, error) {
+	if !p.dialled.enter() {
+		return nil, net.ErrClosed
+	}
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		p.dialled.leave()
+		return nil, err
+	}
+	return &counted{Conn: c, closed: p.dialled.leave}, nil
+}
+
+type counted struct {
+	net.Conn
+	once   sync.Once
+	closed func()
+}
+
+func (c *counted) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(c.closed)
+	return err
+}
+
+// disconnect ends the remoting's connections to peers.
+func (p *Port) disconnect() {
+	p.mu.Lock()
+	var addresses []string
+	for a := range p.endpoints {
+		addresses = append(addresses, a)
+	}
+	p.mu.Unlock()
+	for _, a := range addresses {
+		p.system.EventStream.Publish(&remote.EndpointTerminatedEvent{Address: a})
+	}
+}
+
+// taken explains why a port could not be bound, and what to do.
+func taken(config Config, local *net.TCPAddr, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		who := "Another process holds the port, perhaps an earlier server of this task."
+		if config.Holder != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			if holder := config.Holder(ctx, config.Address); holder != "" {
+				who = "It is held by " + holder + "."
+			}
+		}
+		return status.Errorf(status.FailedPrecondition, "Could not start the server at %s: port %d is taken. %s Stop that process (`ss -lptun 'sport = :%d'` shows it), or give this task another port in the cluster spec.",
+			config.Address, local.Port, who, local.Port)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return status.Errorf(status.FailedPrecondition, "Could not start the server at %s: %s is not an address of this machine. Start the task on the machine that the cluster spec names, or give the address to bind.", config.Address, local.IP)
+	case errors.Is(err, syscall.EACCES):
+		return status.Errorf(status.PermissionDenied, "Could not start the server at %s: this user may not bind port %d. Choose a port above 1023 in the cluster spec.", config.Address, local.Port)
+	}
+	return status.Errorf(status.FailedPrecondition, "Could not start the server at %s: %v.", config.Address, err)
+}

@@ -1,0 +1,400 @@
+package port
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/remote"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	troupe "github.com/troupe-run/troupe/graph/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var silent = slog.New(slog.DiscardHandler)
+
+func listenTest(t *testing.T, c Config) *Port {
+	t.Helper()
+	if c.Address == "" {
+		c.Address = "127.0.0.1:0"
+	}
+	c.Logger = silent
+	p, err := Listen(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stopTest(t, p) })
+	return p
+}
+
+func stopTest(t *testing.T, p *Port) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := p.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func dialTest(t *testing.T, from *Port, address string) *grpc.ClientConn {
+	t.Helper()
+	c, err := from.Dial(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+type echo struct{}
+
+func (echo) Receive(c actor.Context) {
+	if m, ok := c.Message().(*wrapperspb.StringValue); ok {
+		c.Respond(wrapperspb.String("echo " + m.Value))
+	}
+}
+
+func ask(t *testing.T, from, to *Port, name string) {
+	t.Helper()
+	pid := actor.NewPID(to.Addr(), name)
+	got, err := from.System().Root.RequestFuture(pid, wrapperspb.String("hi"), 5*time.Second).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, ok := got.(*wrapperspb.StringValue); !ok || s.Value != "echo hi" {
+		t.Fatalf("answer %v", got)
+	}
+}
+
+func spawnEcho(t *testing.T, p *Port) {
+	t.Helper()
+	if _, err := p.System().Root.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return echo{} }), "echo"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// panicky is a service that panics in each of its two ways to be called.
+var panicky = &grpc.ServiceDesc{ServiceName: "test.Panicky", HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
+		panic("unary")
+	}}},
+	Streams: []grpc.StreamDesc{{StreamName: "Stream", ServerStreams: true, Handler: func(any, grpc.ServerStream) error { panic("stream") }}},
+}
+
+func TestActorsAndServicesShareThePort(t *testing.T) {
+	a, b := listenTest(t, Config{}), listenTest(t, Config{})
+	spawnEcho(t, b)
+	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+	b.Services().Open()
+	ask(t, a, b, "echo")
+	client := healthpb.NewHealthClient(dialTest(t, a, b.Addr()))
+	if r, err := client.Check(deadline(t), &healthpb.HealthCheckRequest{}); err != nil || r.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Errorf("unary: %v %v", r, err)
+	}
+	watch, err := client.Watch(deadline(t), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := watch.Recv(); err != nil || r.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Errorf("stream: %v %v", r, err)
+	}
+	ask(t, a, b, "echo")
+}
+
+func TestLargeActorMessage(t *testing.T) {
+	a, b := listenTest(t, Config{}), listenTest(t, Config{})
+	got := make(chan int, 1)
+	_, err := b.System().Root.SpawnNamed(actor.PropsFromFunc(func(c actor.Context) {
+		if m, ok := c.Message().(*wrapperspb.BytesValue); ok {
+			got <- len(m.Value)
+		}
+	}), "sink")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.System().Root.Send(actor.NewPID(b.Addr(), "sink"), wrapperspb.Bytes(make([]byte, 9<<20)))
+	select {
+	case n := <-got:
+		if n != 9<<20 {
+			t.Errorf("%d bytes", n)
+		}
+	case <-deadline(t).Done():
+		t.Fatal("the message did not arrive")
+	}
+}
+
+func TestPanicsAreErrors(t *testing.T) {
+	a, b := listenTest(t, Config{}), listenTest(t, Config{})
+	b.Services().RegisterService(panicky, nil)
+	b.Services().Open()
+	c := dialTest(t, a, b.Addr())
+	for method, want := range map[string]codes.Code{
+		"/test.Panicky/Unary":            codes.Internal,
+		"/test.Panicky/Stream":           codes.Internal,
+		"/test.Panicky/None":             codes.Unimplemented,
+		"/test.None/None":                codes.Unimplemented,
+		"/remote.Remoting/ListProcesses": codes.Internal,
+	} {
+		err := c.Invoke(deadline(t), method, &remote.ListProcessesRequest{}, &remote.ListProcessesResponse{})
+		if status.Code(err) != want {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	// A message of a type that this process does not know ends its stream, not the process.
+	s, err := remote.NewRemotingClient(c).Receive(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := &remote.MessageBatch{TypeNames: []string{"no.Such"}, Targets: []*actor.PID{{Address: b.Addr(), Id: "x"}},
+		Envelopes: []*remote.MessageEnvelope{{MessageData: []byte{1}}}}
+	for _, batch := range []*remote.MessageBatch{batch, {Envelopes: []*remote.MessageEnvelope{{TypeId: 7}}}} {
+		if err := s.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: batch}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Recv(); err == nil {
+			t.Error("the stream goes on")
+		}
+		if s, err = remote.NewRemotingClient(c).Receive(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spawnEcho(t, b)
+	ask(t, a, b, "echo")
+}
+
+func TestEarlyCallsWaitForTheStart(t *testing.T) {
+	a, b := listenTest(t, Config{}), listenTest(t, Config{})
+	client := healthpb.NewHealthClient(dialTest(t, a, b.Addr()))
+	watch, err := client.Watch(deadline(t), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+	b.Services().Open()
+	if _, err := watch.Recv(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTakenPort(t *testing.T) {
+	a := listenTest(t, Config{})
+	_, err := Listen(Config{Address: a.Addr(), Logger: silent, Holder: func(_ context.Context, address string) string { return "the server of " + address }})
+	if troupe.CodeOf(err) != troupe.FailedPrecondition || !strings.Contains(err.Error(), "is taken. It is held by the server of "+a.Addr()) ||
+		!strings.Contains(err.Error(), "another port in the cluster spec") {
+		t.Errorf("taken by a port: %v", err)
+	}
+	// TCP alone is held: the UDP socket that was bound first must be given back.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := Listen(Config{Address: l.Addr().String(), Logger: silent}); troupe.CodeOf(err) != troupe.FailedPrecondition {
+			t.Errorf("taken by TCP: %v", err)
+		}
+	}
+	l.Close()
+	p := listenTest(t, Config{Address: l.Addr().String()})
+	stopTest(t, p)
+	// A stopped port can be bound again at once.
+	listenTest(t, Config{Address: p.Addr()})
+}
+
+func TestBadAddresses(t *testing.T) {
+	for address, code := range map[string]troupe.Code{"x": troupe.InvalidArgument, "host.invalid:1": troupe.InvalidArgument, "192.0.2.1:7000": troupe.FailedPrecondition} {
+		if _, err := Listen(Config{Address: address, Logger: silent}); troupe.CodeOf(err) != code || !strings.Contains(err.Error(), address) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestAddressIsAsDeclared(t *testing.T) {
+	p := listenTest(t, Config{Address: "localhost:0"})
+	if !strings.HasPrefix(p.Addr(), "localhost:") || strings.HasSuffix(p.Addr(), ":0") || p.System().Address() != p.Addr() {
+		t.Errorf("address %s, of the system %s", p.Addr(), p.System().Address())
+	}
+	if !p.Packets().LocalAddr().(*net.UDPAddr).IP.IsLoopback() {
+		t.Errorf("UDP at %v", p.Packets().LocalAddr())
+	}
+}
+
+func testGossip(t *testing.T, a, b *Port) {
+	t.Helper()
+	c, err := a.DialStream(b.Addr(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte{0xf4, 1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	var s net.Conn
+	select {
+	case s = <-b.Streams():
+	case <-deadline(t).Done():
+		t.Fatal("no stream arrived")
+	}
+	defer s.Close()
+	got := make([]byte, 3)
+	if _, err := io.ReadFull(s, got); err != nil || got[0] != 0xf4 || got[2] != 2 {
+		t.Errorf("read %v %v", got, err)
+	}
+	// The deadline that gRPC set for the handshake must not end the stream, nor must it clear ours.
+	if err := s.SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(got); err == nil || !err.(net.Error).Timeout() {
+		t.Errorf("read past the deadline: %v", err)
+	}
+	if _, err := a.Packets().WriteTo([]byte("hi"), b.Packets().LocalAddr()); err != nil {
+		t.Fatal(err)
+	}
+	b.Packets().SetReadDeadline(time.Now().Add(5 * time.Second))
+	if n, _, err := b.Packets().ReadFrom(got); err != nil || string(got[:n]) != "hi" {
+		t.Errorf("packet %q %v", got[:n], err)
+	}
+}
+
+func TestGossipSharesThePort(t *testing.T) {
+	a, b := listenTest(t, Config{}), listenTest(t, Config{})
+	testGossip(t, a, b)
+	spawnEcho(t, b)
+	ask(t, a, b, "echo")
+}
+
+func TestTLS(t *testing.T) {
+	config := testTLS(t)
+	a, b := listenTest(t, Config{TLS: config}), listenTest(t, Config{TLS: config})
+	spawnEcho(t, b)
+	ask(t, a, b, "echo")
+	testGossip(t, a, b)
+	plain := listenTest(t, Config{})
+	err := dialTest(t, plain, b.Addr()).Invoke(deadline(t), "/x/y", wrapperspb.String(""), wrapperspb.String(""))
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("a plain call to a port with TLS: %v", err)
+	}
+}
+
+func testTLS(t *testing.T) *tls.Config {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "troupe"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(cert)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+}
+
+// A graceful stop lets the running call answer, though streams that never end are there too.
+func TestStopWaitsForCallsAndEndsStreams(t *testing.T) {
+	a := listenTest(t, Config{})
+	b, err := Listen(Config{Address: "127.0.0.1:0", Logger: silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spawnEcho(t, b)
+	ask(t, a, b, "echo")
+	entered, answer := make(chan struct{}), make(chan struct{})
+	b.Services().RegisterService(&grpc.ServiceDesc{ServiceName: "test.Slow", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Call",
+		Handler: func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			close(entered)
+			<-answer
+			return wrapperspb.String("late"), nil
+		}}}}, nil)
+	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+	b.Services().Open()
+	c := dialTest(t, a, b.Addr())
+	watch, err := healthpb.NewHealthClient(c).Watch(deadline(t), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		reply := &wrapperspb.StringValue{}
+		got <- c.Invoke(deadline(t), "/test.Slow/Call", wrapperspb.String(""), reply)
+	}()
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- b.Stop(deadline(t)) }()
+	for b.Services().unary.enter() { // until Stop refuses calls
+		b.Services().unary.leave()
+	}
+	close(answer)
+	if err := <-got; err != nil {
+		t.Errorf("the running call: %v", err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the stream: %v", err)
+	}
+}
+
+// raw is a message with wire code of its own.
+type raw struct{ data []byte }
+
+func (r *raw) MarshalWire() (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer("raw:"), mem.SliceBuffer(r.data)}, nil
+}
+
+func (r *raw) UnmarshalWire(data mem.BufferSlice) error {
+	r.data = data.Materialize()
+	return nil
+}
+
+func TestMessagesWithWireCodeOfTheirOwn(t *testing.T) {
+	a, b := listenTest(t, Config{}), listenTest(t, Config{})
+	b.Services().RegisterService(&grpc.ServiceDesc{ServiceName: "test.Raw", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Call",
+		Handler: func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			m := &raw{}
+			return m, read(m)
+		}}}}, nil)
+	b.Services().Open()
+	reply := &raw{}
+	if err := dialTest(t, a, b.Addr()).Invoke(deadline(t), "/test.Raw/Call", &raw{[]byte("x")}, reply); err != nil || string(reply.data) != "raw:raw:x" {
+		t.Errorf("%q %v", reply.data, err)
+	}
+}
