@@ -69,7 +69,7 @@ func eachLength(t *testing.T, count int, f func(t *testing.T, s [][]float32)) {
 		r := rand.New(rand.NewPCG(5, 6))
 		mem := &arena{r: r}
 		for n := range maxLength + 1 {
-			for range 4 {
+			for range 3 {
 				s := make([][]float32, count)
 				for i := range s {
 					offset := r.IntN(4)
@@ -200,7 +200,10 @@ func TestElementary(t *testing.T) {
 
 // TestElementaryOverTheRange steps through all of float32's bit patterns.
 func TestElementaryOverTheRange(t *testing.T) {
-	const step = 4099 // prime, so that mantissas vary
+	step := uint64(4099) // prime, so that mantissas vary
+	if raceEnabled {
+		step = 65537
+	}
 	var x []float32
 	for u := uint64(0); u < 1<<32; u += step {
 		x = append(x, math.Float32frombits(uint32(u)))
@@ -261,31 +264,55 @@ func TestSpecialValues(t *testing.T) {
 }
 
 func TestLengthsMustAgree(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("did not panic")
-		}
-	}()
-	Add(make([]float32, 3), make([]float32, 3), make([]float32, 4))
+	short, long := make([]float32, 3), make([]float32, 4)
+	for name, f := range map[string]func(){
+		"Add":       func() { Add(short, short, long) },
+		"AddScalar": func() { AddScalar(short, long, 1) },
+		"Neg":       func() { Neg(long, short) },
+		"Axpy":      func() { Axpy(long, 1, short) },
+		"ApplyAdam": func() { ApplyAdam(long, long, long, short, 1, 1, 1, 1, false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("did not panic")
+				}
+			}()
+			f()
+		})
+	}
 }
 
-// TestLong crosses the block boundary.
+// TestLong crosses the block boundary: a long slice must give what its parts
+// give.
 func TestLong(t *testing.T) {
-	n := 2*block + 77
+	const n, part = 2*block + 77, 1000
 	r := rand.New(rand.NewPCG(9, 10))
 	a, b := randomFloats(r, make([]float32, n)), randomFloats(r, make([]float32, n))
-	want, got := make([]float32, n), make([]float32, n)
-	eachLevel(t, func(t *testing.T) {
-		add(want, a, b)
-		Add(got, a, b)
-		expectExact(t, "Add", got, want)
-		addScalar(want, a, 3)
-		AddScalar(got, a, 3)
-		expectExact(t, "AddScalar", got, want)
-		neg(want, a)
-		Neg(got, a)
-		expectExact(t, "Neg", got, want)
-	})
+	c, d := randomFloats(r, make([]float32, n)), randomFloats(r, make([]float32, n))
+	for name, f := range map[string]func(w, x, y, z []float32){
+		"Add":       func(w, x, y, _ []float32) { Add(w, x, y) },
+		"AddScalar": func(w, x, _, _ []float32) { AddScalar(w, x, 3) },
+		"Neg":       func(w, x, _, _ []float32) { Neg(w, x) },
+		"Axpy":      func(w, x, _, _ []float32) { Axpy(w, 0.1, x) },
+		"ApplyAdam": func(w, x, y, z []float32) { ApplyAdam(w, x, y, z, 0.1, 0.9, 0.99, 1e-7, false) },
+		"Nesterov":  func(w, x, y, z []float32) { ApplyAdam(w, x, y, z, 0.1, 0.9, 0.99, 1e-7, true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachLevel(t, func(t *testing.T) {
+				whole := [][]float32{clone(a), clone(b), clone(c), clone(d)}
+				f(whole[0], whole[1], whole[2], whole[3])
+				parts := [][]float32{clone(a), clone(b), clone(c), clone(d)}
+				for lo := 0; lo < n; lo += part {
+					hi := min(lo+part, n)
+					f(parts[0][lo:hi], parts[1][lo:hi], parts[2][lo:hi], parts[3][lo:hi])
+				}
+				for i := range whole {
+					expectExact(t, name, whole[i], parts[i])
+				}
+			})
+		})
+	}
 }
 
 func BenchmarkElementwise(b *testing.B) {

@@ -120,13 +120,16 @@ func TestGemmShapes(t *testing.T) {
 // plan: packed and in place, one column and one row.
 func TestGemmLarge(t *testing.T) {
 	shapes := [][3]int{
-		{128, 300, 784}, {128, 10, 100}, {128, 100, 300}, {300, 1, 513}, {1, 300, 513}, {1, 3000, 40},
-		{200, 70, 256}, {170, 256, 257}, {256, 256, 256}, {400, 130, 700}, {20, 2100, 30}, {1000, 33, 20},
+		{128, 10, 100}, {70, 97, 530}, {300, 1, 513}, {1, 300, 513}, {1, 3000, 40},
+		{256, 130, 256}, {30, 256, 257}, {270, 66, 1010}, {20, 2100, 30}, {600, 33, 20},
 	}
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for _, s := range shapes {
 			for f := range 16 {
+				if raceEnabled && f != 8 && f != 15 {
+					continue // the detector sees nothing new in the others
+				}
 				var par Parallel
 				if f&8 != 0 {
 					par = splitting
