@@ -1,0 +1,225 @@
+package queues
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Queue is a FIFOQueue. All methods may be called concurrently; none waits. What one goroutine
+// asks for is done in that order.
+//
+// An operation takes over the references to its tensors, also when it fails, and calls done
+// exactly once: on the queue's goroutine, or on the caller's before the method returns (bad
+// arguments, a queue that is gone). done owns the tensors that it is given; it must not block,
+// for the queue serves nobody else meanwhile, but it may call the queue. The function that an
+// operation returns cancels it, with the error that is the cause or nil, if it still waits: done
+// then gets CANCELLED, marked as derived from the cause. Cancelling later has no effect.
+//
+// When the queue is deleted, operations fail with ABORTED. So they do when the queue failed (a
+// bug): its elements are lost then, and it does not come back empty.
+type Queue struct {
+	options Options
+	runner  runner
+	// gate orders messages before the end: who holds it for reading and finds ended nil has its
+	// message handled, since the actor stops only after the messages that came before.
+	gate  sync.RWMutex
+	ended error // why operations are refused
+	done  chan struct{}
+
+	size   atomic.Int64
+	closed atomic.Bool
+
+	core core // the runner's alone
+}
+
+// runner takes a queue's messages one after the other.
+type runner interface {
+	// post takes a message that is not refused. The completions are for the caller to run.
+	post(m any) []completion
+	// end makes the queue end, after the messages that it has taken.
+	end()
+}
+
+// Spawn makes a FIFOQueue, as an actor of system. Without a system (nil) the queue works on its
+// callers' goroutines. The error is INVALID_ARGUMENT for options that no queue can have.
+func Spawn(system *actor.ActorSystem, opts Options) (*Queue, error) {
+	opts, err := opts.checked()
+	if err != nil {
+		return nil, err
+	}
+	q := &Queue{options: opts, done: make(chan struct{}), core: newCore(opts)}
+	if system == nil {
+		q.runner = &inline{q: q}
+	} else {
+		q.runner = start(system, q)
+	}
+	return q, nil
+}
+
+// Enqueue puts in an element. Bad tuples are INVALID_ARGUMENT, a closed queue is CANCELLED.
+func (q *Queue) Enqueue(elem []*tensor.Tensor, done func(error)) (cancel func(error)) {
+	if err := q.options.checkOne(elem); err != nil {
+		release(elem)
+		done(err)
+		return noCancel
+	}
+	return q.submit(&waiter{action: enqueue, in: one(elem), done: done})
+}
+
+// EnqueueMany puts in the rows of dimension 0 of batch as elements, in order, as space comes:
+// done is called when the last one is in. When it fails before, those that are in stay.
+func (q *Queue) EnqueueMany(batch []*tensor.Tensor, done func(error)) (cancel func(error)) {
+	if err := q.options.checkMany(batch); err != nil || batch[0].Dim(0) == 0 {
+		release(batch)
+		done(err)
+		return noCancel
+	}
+	return q.submit(&waiter{action: enqueue, in: rows(batch), done: done})
+}
+
+// Dequeue takes out an element. OUT_OF_RANGE when the queue is empty and closed.
+func (q *Queue) Dequeue(done func([]*tensor.Tensor, error)) (cancel func(error)) {
+	return q.submit(&waiter{action: dequeue, want: 1, given: done})
+}
+
+// DequeueMany takes out n elements as one tuple of their rows; n is not negative. It waits for
+// all of them; OUT_OF_RANGE when they cannot come because the queue is closed. The components'
+// shapes must have been specified (INVALID_ARGUMENT).
+func (q *Queue) DequeueMany(n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
+	return q.dequeueBatch(dequeueMany, "DequeueManyOp", n, done)
+}
+
+// DequeueUpTo is DequeueMany, except that a closed queue gives what is left, one element or more.
+func (q *Queue) DequeueUpTo(n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
+	return q.dequeueBatch(dequeueUpTo, "DequeueUpToOp", n, done)
+}
+
+func (q *Queue) dequeueBatch(a action, op string, n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
+	switch {
+	case n < 0:
+		done(nil, status.InvalidArgumentf("%s requested %d < 0 elements", op, n))
+	case len(q.options.Shapes) == 0:
+		done(nil, status.InvalidArgumentf("FIFOQueue's DequeueMany and DequeueUpTo require the components to have specified shapes."))
+	case n == 0:
+		done(q.options.none())
+	default:
+		return q.submit(&waiter{action: a, want: n, given: done})
+	}
+	return noCancel
+}
+
+// CloseQueue says that no more elements come. Enqueues that wait go in still, and closing waits
+// for them, unless cancelPending cancels them. Enqueues that come later are CANCELLED, and so is
+// a second closing unless it cancels pending ones.
+func (q *Queue) CloseQueue(cancelPending bool, done func(error)) {
+	w := &waiter{action: closeGently, done: done}
+	if cancelPending {
+		w.action = closeAndCancel
+	}
+	q.submit(w)
+}
+
+// Size gives the number of elements that are in the queue, without those that a DequeueMany has
+// collected so far.
+func (q *Queue) Size(done func(int, error)) {
+	q.submit(&waiter{action: look, seen: func(size int, _ bool, err error) { done(size, err) }})
+}
+
+// IsClosed tells whether the queue is closed. One that waits for enqueues to go in before it
+// closes is not closed yet.
+func (q *Queue) IsClosed(done func(bool, error)) {
+	q.submit(&waiter{action: look, seen: func(_ int, closed bool, err error) { done(closed, err) }})
+}
+
+// Matches tells with INVALID_ARGUMENT that the queue cannot serve a node that asks for opts
+// under the same name.
+func (q *Queue) Matches(opts Options) error { return q.options.matches(opts) }
+
+// DTypes are the types of an element's components; the caller must not change them.
+func (q *Queue) DTypes() []tensor.DType { return q.options.DTypes }
+
+// Close deletes the queue: what waits fails with ABORTED, the elements are dropped, the actor
+// stops. It does not wait for that; Done tells.
+func (q *Queue) Close() {
+	if q.refuse(status.Errorf(status.Aborted, "FIFOQueue '%s' was deleted.", q.options.Name)) {
+		q.runner.end()
+	}
+}
+
+// Done is closed when the queue has ended and holds nothing any more.
+func (q *Queue) Done() <-chan struct{} { return q.done }
+
+// Describe is the queue for listings.
+func (q *Queue) Describe() string {
+	capacity := "no limit"
+	if q.options.Capacity < unbounded {
+		capacity = fmt.Sprintf("capacity %d", q.options.Capacity)
+	}
+	state := "open"
+	if q.closed.Load() {
+		state = "closed"
+	}
+	return fmt.Sprintf("FIFOQueue of (%s), %d elements, %s, %s", typeList(q.options.DTypes), q.size.Load(), capacity, state)
+}
+
+func noCancel(error) {}
+
+// submit hands a checked operation to the runner.
+func (q *Queue) submit(w *waiter) (cancel func(error)) {
+	if err := q.post(w); err != nil {
+		w.refused(err).run()
+		return noCancel
+	}
+	return func(cause error) {
+		if w.over.Load() {
+			return
+		}
+		// The error would say that the queue has ended: then so has the operation.
+		_ = q.post(cancellation{w, cause})
+	}
+}
+
+// post hands a message to the runner, unless the queue has ended: then the error tells why.
+func (q *Queue) post(m any) error {
+	q.gate.RLock()
+	if err := q.ended; err != nil {
+		q.gate.RUnlock()
+		return err
+	}
+	effects := q.runner.post(m)
+	q.gate.RUnlock() // before the effects, which may close the queue
+	for _, c := range effects {
+		c.run()
+	}
+	return nil
+}
+
+// refuse makes operations fail with err from now on. It is false when they do already.
+func (q *Queue) refuse(err error) bool {
+	q.gate.Lock()
+	defer q.gate.Unlock()
+	if q.ended != nil {
+		return false
+	}
+	q.ended = err
+	return true
+}
+
+// none is a batch of no elements.
+func (o *Options) none() ([]*tensor.Tensor, error) {
+	tuple := make([]*tensor.Tensor, 0, len(o.DTypes))
+	for i, d := range o.DTypes {
+		t, err := tensor.New(o.Pool, d, rowsOf(o.Shapes[i], 0))
+		if err != nil {
+			release(tuple)
+			return nil, err
+		}
+		tuple = append(tuple, t)
+	}
+	return tuple, nil
+}

@@ -1,0 +1,218 @@
+package queues
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// state is a queue without concurrency: submit and cancel take a request and return the
+// completions that it brought about, in order. The semantics are those of TensorFlow's
+// QueueBase and FIFOQueue:
+//
+//   - Enqueues and closings wait in one line, dequeues in another. Only the first of a line is
+//     served; it may be served in part (a batch goes in as space comes, a batch is collected as
+//     elements come), and what it collected counts as gone, so that a batch may be larger than
+//     the queue's capacity.
+//   - A gentle close waits for its turn: the enqueues that came before it still go in.
+//   - On a closed queue enqueues fail, and dequeues of more than there is: what a dequeue had
+//     collected goes back to the front.
+//
+// It differs in one point: where TensorFlow loses what a dequeue had collected when that dequeue
+// is cancelled (or gets no memory for its batch), it goes back to the front too.
+type state struct {
+	Options
+	kind      kind
+	order     order
+	closed    bool
+	enqueues  line
+	dequeues  line
+	completed []completion
+}
+
+func newState(k kind, o Options) *state {
+	return &state{Options: o, kind: k, order: k.order()}
+}
+
+// submit takes a new request. Its tuple has been checked, and belongs to the queue.
+func (s *state) submit(w *waiter) []completion {
+	switch w.action {
+	case closeAndCancel:
+		s.closed = true
+		for s.enqueues.first != nil {
+			s.end(s.enqueues.first, enqueueCancelled(nil))
+		}
+		s.flush()
+		s.end(w, nil)
+	case look:
+		s.completed = append(s.completed, completion{waiter: w, size: s.order.len(), closed: s.closed})
+	case enqueue, closeGently:
+		s.enqueues.add(w)
+		s.flush()
+	default:
+		s.dequeues.add(w)
+		s.flush()
+	}
+	return s.effects()
+}
+
+// cancel ends a request that still waits; cause, if any, is the error that it is cancelled for.
+// A closing is not cancelled, as in TensorFlow.
+func (s *state) cancel(w *waiter, cause error) []completion {
+	switch w.list {
+	case &s.enqueues:
+		if w.action == enqueue {
+			s.end(w, enqueueCancelled(cause))
+		}
+	case &s.dequeues:
+		s.end(w, dequeueCancelled(cause))
+	}
+	s.flush()
+	return s.effects()
+}
+
+// abort ends all requests with err and drops the elements.
+func (s *state) abort(err error) []completion {
+	for s.enqueues.first != nil {
+		s.end(s.enqueues.first, err)
+	}
+	for s.dequeues.first != nil {
+		s.end(s.dequeues.first, err)
+	}
+	for n := s.order.len(); n > 0; n = s.order.len() {
+		s.order.take(n).leave()
+	}
+	return s.effects()
+}
+
+func (s *state) effects() []completion {
+	done := s.completed
+	s.completed = nil
+	return done
+}
+
+type progress int8
+
+const (
+	stuck    progress = iota // nothing changed
+	some                     // served in part
+	complete                 // served, or failed
+)
+
+// flush serves both lines until nothing changes any more. Each round either completes a request
+// or moves elements, of which there are finitely many in the lines, so it ends.
+func (s *state) flush() {
+	for changed := true; changed; {
+		changed = serve(&s.enqueues, s.tryEnqueue)
+		changed = serve(&s.dequeues, s.tryDequeue) || changed
+	}
+}
+
+func serve(l *line, try func(*waiter) progress) (changed bool) {
+	for l.first != nil {
+		p := try(l.first)
+		changed = changed || p != stuck
+		if p != complete {
+			break
+		}
+	}
+	return changed
+}
+
+func (s *state) tryEnqueue(w *waiter) progress {
+	if w.action == closeGently {
+		var err error
+		if s.closed {
+			err = status.Errorf(status.Cancelled, "Queue '%s' is already closed.", s.Name)
+		}
+		s.closed = true
+		return s.end(w, err)
+	}
+	if s.closed {
+		return s.end(w, status.Errorf(status.Cancelled, "%s '%s' is closed.", s.kind.name, s.Name))
+	}
+	room := s.Capacity - s.order.len()
+	if room <= 0 {
+		return stuck
+	}
+	enter, rest := w.in.split(min(room, w.in.len()))
+	s.order.push(enter)
+	w.in = rest
+	if rest.len() > 0 {
+		return some
+	}
+	return s.end(w, nil)
+}
+
+func (s *state) tryDequeue(w *waiter) progress {
+	if s.closed && s.order.len() < w.want {
+		short := status.Errorf(status.OutOfRange, "%s '%s' is closed and has insufficient elements (requested %d, current size %d)",
+			s.kind.name, s.Name, w.want, s.order.len())
+		s.putBack(w)
+		if w.action != dequeueUpTo || s.order.len() == 0 {
+			return s.end(w, short)
+		}
+		w.want = s.order.len()
+	}
+	if w.got == nil {
+		w.got = w.few[:0]
+	}
+	p := stuck
+	for w.want > 0 && s.order.len() > 0 {
+		r := s.order.take(min(w.want, s.order.len()))
+		w.want -= r.len()
+		w.got = w.got.add(r)
+		p = some
+	}
+	if w.want > 0 {
+		return p
+	}
+	return s.deliver(w)
+}
+
+// deliver completes a dequeue that has got all it wants.
+func (s *state) deliver(w *waiter) progress {
+	var tuple []*tensor.Tensor
+	var err error
+	if w.action == dequeue {
+		tuple, err = w.got[0].element(s.Pool)
+	} else {
+		tuple, err = gather(w.got, s.Shapes, s.Pool)
+	}
+	if err != nil {
+		return s.end(w, err)
+	}
+	w.got.leave()
+	w.got = nil
+	return s.finish(w, tuple, nil)
+}
+
+// end completes a request that takes nothing out.
+func (s *state) end(w *waiter, err error) progress { return s.finish(w, nil, err) }
+
+// finish takes a request out of its line and completes it. Elements that it brought and that
+// have not gone in are dropped, those that it collected are put back.
+func (s *state) finish(w *waiter, tuple []*tensor.Tensor, err error) progress {
+	if w.list != nil {
+		w.list.remove(w)
+	}
+	s.putBack(w)
+	c := w.refused(err)
+	c.tensors = tuple
+	s.completed = append(s.completed, c)
+	return complete
+}
+
+func (s *state) putBack(w *waiter) {
+	for i := len(w.got) - 1; i >= 0; i-- {
+		s.order.restore(w.got[i])
+	}
+	w.got = nil
+}
+
+func enqueueCancelled(cause error) error {
+	return &status.Error{Code: status.Cancelled, Message: "Enqueue operation was cancelled", Derived: cause != nil}
+}
+
+func dequeueCancelled(cause error) error {
+	return &status.Error{Code: status.Cancelled, Message: "Dequeue operation was cancelled", Derived: cause != nil}
+}

@@ -1,0 +1,361 @@
+package queues
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+var update = flag.Bool("update", false, "write what the transcripts' commands give into testdata")
+
+// TestTranscripts runs testdata/*.txt: blocks of commands, a line of dashes, and what came of
+// them: completions in their order, then the queue. The commands are
+//
+//	queue capacity=N types=T,… [shapes=S;…] [name=NAME]
+//	enqueue ID VALUE | (TYPE SHAPE, …)     a tuple whose components are full of VALUE, or zero
+//	enqueue_many ID VALUE… | (TYPE SHAPE, …)
+//	dequeue ID
+//	dequeue_many ID N
+//	dequeue_up_to ID N
+//	close ID [cancel]
+//	cancel ID
+//	size | is_closed | delete
+//	matches capacity=N types=T,… [shapes=S;…]
+//
+// At the end of each file all memory must be back in the pool.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &script{t: t, pool: tensor.NewPool("test", 0), cancels: map[string]func(error){}}
+			var out []string
+			for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+				commands, _, _ := strings.Cut(block, "\n----")
+				out = append(out, commands+"\n----"+s.block(commands))
+			}
+			s.end()
+			got := strings.Join(out, "\n\n") + "\n"
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(text) {
+				t.Errorf("the transcript is now\n%s", got)
+			}
+		})
+	}
+}
+
+// script is a transcript's run. The queue works inline, so that completions come in the order
+// of the machine.
+type script struct {
+	t       *testing.T
+	pool    *tensor.Pool
+	queue   *Queue
+	cancels map[string]func(error)
+	out     []string
+}
+
+func (s *script) block(commands string) string {
+	s.out = nil
+	for line := range strings.SplitSeq(commands, "\n") {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		s.command(strings.Fields(line))
+	}
+	if s.queue != nil {
+		s.say("%s", s.picture())
+	}
+	return "\n" + strings.Join(s.out, "\n")
+}
+
+func (s *script) end() {
+	if s.queue != nil {
+		s.queue.Close()
+	}
+	if n := s.pool.Stats().InUse; n != 0 {
+		s.t.Errorf("%d bytes still in use", n)
+	}
+}
+
+func (s *script) say(format string, args ...any) { s.out = append(s.out, fmt.Sprintf(format, args...)) }
+
+func (s *script) command(f []string) {
+	q := s.queue
+	switch f[0] {
+	case "queue":
+		s.spawn(s.options(f[1:]))
+	case "matches":
+		s.say("%s", outcome(q.Matches(s.options(f[1:]))))
+	case "enqueue":
+		s.cancels[f[1]] = q.Enqueue(s.tuple(false, f[2:]), s.done(f[1]))
+	case "enqueue_many":
+		s.cancels[f[1]] = q.EnqueueMany(s.tuple(true, f[2:]), s.done(f[1]))
+	case "dequeue":
+		s.cancels[f[1]] = q.Dequeue(s.given(f[1], false))
+	case "dequeue_many":
+		s.cancels[f[1]] = q.DequeueMany(s.number(f[2]), s.given(f[1], true))
+	case "dequeue_up_to":
+		s.cancels[f[1]] = q.DequeueUpTo(s.number(f[2]), s.given(f[1], true))
+	case "close":
+		q.CloseQueue(len(f) > 2, s.done(f[1]))
+	case "cancel":
+		s.cancels[f[1]](nil)
+	case "size":
+		q.Size(func(n int, err error) { s.say("size: %d %s", n, outcome(err)) })
+	case "is_closed":
+		q.IsClosed(func(c bool, err error) { s.say("is_closed: %v %s", c, outcome(err)) })
+	case "delete":
+		q.Close()
+	default:
+		s.t.Fatalf("no command %q", f)
+	}
+}
+
+func (s *script) spawn(o Options) {
+	q, err := Spawn(nil, o)
+	if err != nil {
+		s.say("%s", outcome(err))
+		return
+	}
+	s.end()
+	s.queue = q
+}
+
+func outcome(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return fmt.Sprintf("%v %v", status.CodeOf(err), err)
+}
+
+func (s *script) done(name string) func(error) {
+	return func(err error) { s.say("%s: %s", name, outcome(err)) }
+}
+
+func (s *script) given(name string, many bool) func([]*tensor.Tensor, error) {
+	return func(tuple []*tensor.Tensor, err error) {
+		if err != nil {
+			s.say("%s: %s", name, outcome(err))
+			return
+		}
+		s.say("%s: %s", name, values(s.t, tuple, many))
+		release(tuple)
+	}
+}
+
+// values is the values that the elements of a tuple are full of; a mixed one fails the test.
+func values(t *testing.T, tuple []*tensor.Tensor, many bool) string {
+	t.Helper()
+	var want string
+	for i, c := range tuple {
+		rows := 1
+		if many {
+			rows = c.Dim(0)
+		}
+		var got []string
+		for row := range rows {
+			per := c.Len() / rows
+			for at := row * per; at < (row+1)*per; at++ {
+				v := valueAt(c, at)
+				if at == row*per {
+					got = append(got, v)
+				} else if v != got[row] {
+					t.Errorf("component %d, row %d is mixed: %s and %s", i, row, got[row], v)
+				}
+			}
+		}
+		if text := fmt.Sprint(got); i == 0 {
+			want = text
+		} else if text != want {
+			t.Errorf("components differ: %s and %s", want, text)
+		}
+	}
+	if !many {
+		want = strings.Trim(want, "[]")
+	}
+	return want
+}
+
+func valueAt(c *tensor.Tensor, i int) string {
+	switch c.DType() {
+	case tensor.Int64:
+		return fmt.Sprint(tensor.Of[int64](c)[i])
+	case tensor.Float32:
+		return fmt.Sprint(tensor.Of[float32](c)[i])
+	case tensor.Uint8:
+		return fmt.Sprint(tensor.Of[uint8](c)[i])
+	}
+	return c.Strings()[i]
+}
+
+func fill(c *tensor.Tensor, from, to int, v int) {
+	for i := from; i < to; i++ {
+		switch c.DType() {
+		case tensor.Int64:
+			tensor.Of[int64](c)[i] = int64(v)
+		case tensor.Float32:
+			tensor.Of[float32](c)[i] = float32(v)
+		case tensor.Uint8:
+			tensor.Of[uint8](c)[i] = uint8(v)
+		case tensor.String:
+			c.Strings()[i] = strconv.Itoa(v)
+		}
+	}
+}
+
+// tupleOf makes a tuple for a queue: an element full of the one value, or a row for each value.
+func tupleOf(t testing.TB, o *Options, pool *tensor.Pool, many bool, vs ...int) []*tensor.Tensor {
+	t.Helper()
+	var tuple []*tensor.Tensor
+	for i, d := range o.DTypes {
+		shape := tensor.Shape{}
+		if len(o.Shapes) > 0 {
+			shape = o.Shapes[i]
+		}
+		if many {
+			shape = rowsOf(shape, int64(len(vs)))
+		}
+		c, err := tensor.New(pool, d, shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for row, v := range vs {
+			per := c.Len() / len(vs)
+			fill(c, row*per, (row+1)*per, v)
+		}
+		tuple = append(tuple, c)
+	}
+	return tuple
+}
+
+func (s *script) tuple(many bool, f []string) []*tensor.Tensor {
+	if text := strings.Join(f, " "); strings.HasPrefix(text, "(") {
+		var tuple []*tensor.Tensor
+		for part := range strings.SplitSeq(strings.Trim(text, "()"), ", ") {
+			d, shape, _ := strings.Cut(part, " ")
+			c, err := tensor.Zeros(s.pool, s.dtype(d), s.shape(shape))
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			tuple = append(tuple, c)
+		}
+		return tuple
+	}
+	var vs []int
+	for _, v := range f {
+		vs = append(vs, s.number(v))
+	}
+	return tupleOf(s.t, &s.queue.options, s.pool, many, vs...)
+}
+
+func (s *script) options(f []string) Options {
+	o := Options{Name: "_0_q", Pool: s.pool}
+	for _, arg := range f {
+		name, value, _ := strings.Cut(arg, "=")
+		switch name {
+		case "name":
+			o.Name = value
+		case "capacity":
+			o.Capacity = s.number(value)
+		case "types":
+			for d := range strings.SplitSeq(value, ",") {
+				o.DTypes = append(o.DTypes, s.dtype(d))
+			}
+		case "shapes":
+			for shape := range strings.SplitSeq(value, ";") {
+				o.Shapes = append(o.Shapes, s.shape(shape))
+			}
+		default:
+			s.t.Fatalf("no option %s", name)
+		}
+	}
+	return o
+}
+
+func (s *script) number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+func (s *script) dtype(name string) tensor.DType {
+	for d := tensor.DType(1); d < 32; d++ {
+		if d.String() == name {
+			return d
+		}
+	}
+	s.t.Fatalf("no dtype %s", name)
+	return 0
+}
+
+func (s *script) shape(text string) tensor.Shape {
+	shape := tensor.Shape{}
+	for d := range strings.SplitSeq(strings.Trim(text, "[]"), ",") {
+		switch d {
+		case "":
+		case "?":
+			shape = append(shape, -1)
+		default:
+			shape = append(shape, int64(s.number(d)))
+		}
+	}
+	return shape
+}
+
+// picture is the queue: its values, and who waits.
+func (s *script) picture() string {
+	st := s.queue.core.state
+	var b strings.Builder
+	var all collected
+	for st.order.len() > 0 {
+		all = append(all, st.order.take(1))
+	}
+	b.WriteString("=")
+	for _, r := range all {
+		tuple, err := r.element(s.pool)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		b.WriteString(" " + valueAt(tuple[0], 0))
+		release(tuple)
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		st.order.restore(all[i])
+	}
+	if st.closed {
+		b.WriteString(" closed")
+	}
+	for w := st.enqueues.first; w != nil; w = w.next {
+		if w.action == enqueue {
+			fmt.Fprintf(&b, " | enqueue of %d waits", w.in.len())
+		} else {
+			b.WriteString(" | close waits")
+		}
+	}
+	for w := st.dequeues.first; w != nil; w = w.next {
+		got := 0
+		for _, r := range w.got {
+			got += r.len()
+		}
+		fmt.Fprintf(&b, " | dequeue waits, has %d, wants %d", got, w.want)
+	}
+	return b.String()
+}

@@ -1,0 +1,100 @@
+package queues
+
+import (
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+type action int8
+
+const (
+	enqueue        action = iota // one element or a batch
+	closeGently                  // close after the enqueues that came before
+	closeAndCancel               // close at once; waiting enqueues are cancelled
+	dequeue                      // one element
+	dequeueMany                  // n elements or none
+	dequeueUpTo                  // n elements, fewer from a closed queue
+	look                         // tell the size and whether the queue is closed
+)
+
+// waiter is a request, from the moment it is made until its completion.
+type waiter struct {
+	action action
+	in     run       // what an enqueue has still to put in
+	want   int       // how many elements a dequeue still lacks
+	got    collected // what it has taken
+	few    [1]run    // got's memory where one run is all
+	// Who asked is told through one of these, once: enqueues and closing, dequeues, looking.
+	done  func(error)
+	given func([]*tensor.Tensor, error)
+	seen  func(size int, closed bool, err error)
+	over  atomic.Bool // told
+
+	// Where it waits; list is nil while it does not.
+	list       *line
+	prev, next *waiter
+}
+
+// completion is the end of a request. The receiver owns the tensors.
+type completion struct {
+	*waiter
+	tensors []*tensor.Tensor
+	size    int
+	closed  bool
+	err     error
+}
+
+// run tells who asked.
+func (c completion) run() {
+	c.over.Store(true)
+	switch {
+	case c.done != nil:
+		c.done(c.err)
+	case c.given != nil:
+		c.given(c.tensors, c.err)
+	default:
+		c.seen(c.size, c.closed, c.err)
+	}
+}
+
+// refused is the end of a request that no queue has taken.
+func (w *waiter) refused(err error) completion {
+	if w.in.len() > 0 {
+		w.in.leave()
+		w.in = run{}
+	}
+	return completion{waiter: w, err: err}
+}
+
+// line is waiters in the order that they came.
+type line struct {
+	first, last *waiter
+	len         int
+}
+
+func (l *line) add(w *waiter) {
+	w.list, w.prev, w.next = l, l.last, nil
+	if l.last == nil {
+		l.first = w
+	} else {
+		l.last.next = w
+	}
+	l.last = w
+	l.len++
+}
+
+func (l *line) remove(w *waiter) {
+	if w.prev == nil {
+		l.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.list, w.prev, w.next = nil, nil, nil
+	l.len--
+}
