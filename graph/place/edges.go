@@ -53,7 +53,7 @@ func (p *placer) joinEdge(src, dst int32) error {
 	if !from.requested.Compatible(*asked) {
 		p.warn("Ignoring device specification " + asked.String() + " for node '" + b.Name + "' because the input edge from '" +
 			a.Name + "' is a reference connection and already has a device field set to " + from.requested.String())
-		to.requested = overrideSpec(overrideSpec(from.requested, to.assigned), to.resource)
+		to.requested = overrideSpec(overrideSpec(from.requested, to.resource), to.assigned)
 	}
 	if err := p.join(src, dst); err != nil {
 		to.requested = asked

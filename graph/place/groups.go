@@ -20,7 +20,8 @@ type groups struct {
 }
 
 // member is a node and, where it is the root of a tree, its group's constraints. The specs are
-// shared and never changed; requested is always as narrow as assigned and resource.
+// shared and never changed; requested agrees with both, and with
+// assigned where a soft placement let these two differ in type or index.
 type member struct {
 	node   *graph.Node
 	parent int32
@@ -145,30 +146,34 @@ func (m *member) narrow(o *member, soft bool) (err error) {
 	if m.requested, err = mergeSpecs(m.requested, o.requested, soft); err != nil {
 		return err
 	}
-	m.requested = overrideSpec(overrideSpec(m.requested, m.assigned), m.resource)
+	m.requested = overrideSpec(overrideSpec(m.requested, m.resource), m.assigned)
 	return nil
 }
 
-// mergeSpecs is Merge, without memory for the result where it equals one of both.
+// mergeSpecs is Merge, without memory for a result that equals one of both.
 func mergeSpecs(a, b *Spec, soft bool) (*Spec, error) {
-	switch {
-	case a == b || b.IsOpen():
+	if a == b || b.IsOpen() {
 		return a, nil
-	case a.IsOpen():
-		return b, nil
 	}
 	s, err := a.Merge(*b, soft)
-	if err != nil {
-		return nil, err
-	}
-	return &s, nil
+	return shared(s, a, b), err
 }
 
 func overrideSpec(a, b *Spec) *Spec {
 	if a == b || b.IsOpen() {
 		return a
 	}
-	s := a.Override(*b)
+	return shared(a.Override(*b), a, b)
+}
+
+// shared is a pointer to s: one of a and b if it is equal.
+func shared(s Spec, a, b *Spec) *Spec {
+	switch s {
+	case *a:
+		return a
+	case *b:
+		return b
+	}
 	return &s
 }
 

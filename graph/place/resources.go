@@ -175,16 +175,15 @@ func (p *placer) moveTo(o owner, home string) error {
 			"it.", n.Name, n.Name, o.resource.Name, o.resource.Container, home, p.devices.sortedNames())
 	}
 	m := &p.members[p.root(o.member)]
-	if p.SoftPlacement {
-		// The type and index that the client asked for yield to those of the home.
-		task := m.resource.OnTask()
-		m.resource = &task
+	if _, err = m.resource.Merge(*s, p.SoftPlacement); err == nil {
+		_, err = m.requested.Merge(*s, p.SoftPlacement)
 	}
-	at := &member{assigned: &open, resource: s, requested: s}
-	if err := m.narrow(at, p.SoftPlacement); err != nil {
+	if err != nil {
 		return status.InvalidArgumentf("Cannot assign a device for operation %s: {{node %s}} uses resource '%s' of container "+
 			"'%s', which lives on %s, where its group cannot be: %s", n.Name, n.Name, o.resource.Name, o.resource.Container,
 			home, err)
 	}
+	// A type and index that the client asked for yield, if they may, to those of the home.
+	m.resource, m.requested = s, s
 	return nil
 }
