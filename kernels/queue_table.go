@@ -1,0 +1,27 @@
+package kernels
+
+// The ops on queues. Each op on a queue takes a resource handle (V2) or a reference to a pair
+// of container and name, and one kernel serves both.
+func init() {
+	Register(
+		Def{Op: "FIFOQueue", New: newFIFOQueue(refHandle)},
+		Def{Op: "FIFOQueueV2", New: newFIFOQueue(resourceHandle)},
+		Def{Op: "FakeQueue", New: newFakeQueue},
+		Def{Op: "QueueEnqueue", New: newEnqueue},
+		Def{Op: "QueueEnqueueV2", New: newEnqueue},
+		Def{Op: "QueueEnqueueMany", New: newEnqueueMany},
+		Def{Op: "QueueEnqueueManyV2", New: newEnqueueMany},
+		Def{Op: "QueueDequeue", New: newDequeue},
+		Def{Op: "QueueDequeueV2", New: newDequeue},
+		Def{Op: "QueueDequeueMany", New: newDequeueMany},
+		Def{Op: "QueueDequeueManyV2", New: newDequeueMany},
+		Def{Op: "QueueDequeueUpTo", New: newDequeueUpTo},
+		Def{Op: "QueueDequeueUpToV2", New: newDequeueUpTo},
+		Def{Op: "QueueClose", New: newQueueClose},
+		Def{Op: "QueueCloseV2", New: newQueueClose},
+		Def{Op: "QueueSize", New: newQueueSize},
+		Def{Op: "QueueSizeV2", New: newQueueSize},
+		Def{Op: "QueueIsClosed", New: newQueueIsClosed},
+		Def{Op: "QueueIsClosedV2", New: newQueueIsClosed},
+	)
+}
