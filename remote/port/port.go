@@ -34,7 +34,7 @@ const (
 	handshakeTimeout = 5 * time.Second
 	flushTime        = 100 * time.Millisecond
 	stopTimeout      = 5 * time.Second // of Stop, if its context has no deadline
-	endTimeout       = 2 * time.Second // for handlers to see that their streams are gone
+	endTimeout       = 3 * time.Second // for handlers and the library's actors to see that it is over
 	freePortTries    = 32
 )
 
@@ -68,9 +68,7 @@ type Port struct {
 	system   *actor.ActorSystem
 	remote   *remote.Remote
 
-	mu        sync.Mutex
-	endpoints map[string]struct{} // addresses that the remoting is connected to
-	stopped   bool
+	stopping sync.Once
 }
 
 // starting guards the remoting's start, which writes gRPC's logger for the whole process.
@@ -128,9 +126,9 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 		number = bound
 	}
 	p := &Port{address: net.JoinHostPort(host, strconv.Itoa(number)), config: config, log: config.Logger, udp: udp,
-		services: newServices(config.Logger), mux: newMux(config.TLS), endpoints: map[string]struct{}{}, mute: &muteGuard{}, dialled: newGauge()}
-	p.system = actor.NewActorSystem(actorLogger(p.log, p.mute))
-	p.system.EventStream.Subscribe(p.follow)
+		services: newServices(config.Logger), mux: newMux(config.TLS), mute: &muteGuard{}, dialled: newGauge()}
+	// The throttle of dead letters keeps a goroutine for its interval.
+	p.system = actor.NewActorSystem(actorLogger(p.log, p.mute), actor.WithDeadLetterThrottleInterval(100*time.Millisecond))
 	ip := local.IP.String()
 	if local.IP.To4() == nil {
 		ip = "[" + (&net.IPAddr{IP: local.IP, Zone: local.Zone}).String() + "]"
@@ -252,70 +250,66 @@ func (p *Port) Remote() *remote.Remote { return p.remote }
 // Services are the port's further gRPC services.
 func (p *Port) Services() *Services { return p.services }
 
-// follow notes to whom the remoting is connected, so that Stop can end these connections.
-func (p *Port) follow(event any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch e := event.(type) {
-	case *remote.EndpointConnectedEvent:
-		p.endpoints[e.Address] = struct{}{}
-	case *remote.EndpointTerminatedEvent:
-		delete(p.endpoints, e.Address)
-	}
-}
-
 // Stop refuses new calls, waits for the running unary ones until ctx ends (5 s if it has no
 // deadline), then ends every stream and connection and frees the port. Stop the actors that
 // send first. The error tells of handlers that would not end; the port is free all the same.
-func (p *Port) Stop(ctx context.Context) error {
-	p.mu.Lock()
-	again := p.stopped
-	p.stopped = true
-	p.mu.Unlock()
-	if again {
-		return nil
-	}
+func (p *Port) Stop(ctx context.Context) (err error) {
+	p.stopping.Do(func() { err = p.stop(ctx) })
+	return err
+}
+
+func (p *Port) stop(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, stopTimeout)
 		defer cancel()
 	}
 	p.services.Open() // a call that still waits for the start is refused, not kept
-	if idle := p.services.unary.close(); !isClosed(idle) {
-		select {
-		case <-idle:
-			// gRPC writes the answer after the handler has returned, and does not tell when.
-			timer := time.NewTimer(flushTime)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-			}
-		case <-ctx.Done():
-		}
-	}
+	p.drain(ctx)
 	handlers, dialled := p.services.handlers.close(), p.dialled.close()
 	p.mux.streams.stop()
-	p.disconnect()
-	// Not gracefully: that waits for streams that never end, ten seconds if a peer is frozen,
-	// and races with the library's own actors.
 	down := make(chan struct{})
 	go func() {
 		defer close(down)
+		// Not gracefully: that waits for streams that never end, ten seconds if a peer is
+		// frozen, and races with the library's own actors.
 		p.remote.Shutdown(false)
+		// The connections to peers are closed by the children of this actor of the library.
+		if err := p.system.Root.StopFuture(p.system.NewLocalPID("EndpointSupervisor")).Wait(); err != nil {
+			p.log.Debug("the remoting's endpoints did not stop", "error", err)
+		}
 	}()
 	err := p.udp.Close()
-	p.system.Shutdown()
 	limit := time.NewTimer(endTimeout)
 	defer limit.Stop()
-	for _, done := range []<-chan struct{}{down, handlers, dialled} {
+	for _, done := range []<-chan struct{}{handlers, down, dialled} {
 		select {
 		case <-done:
 		case <-limit.C:
 			return errors.Join(err, status.Errorf(status.DeadlineExceeded, "Some calls at %s or its connections to peers had not ended %v after the port was closed.", p.address, endTimeout))
 		}
 	}
+	p.system.Shutdown()
 	return err
+}
+
+// drain waits until the running unary calls are answered.
+func (p *Port) drain(ctx context.Context) {
+	idle := p.services.unary.close()
+	if isClosed(idle) {
+		return
+	}
+	select {
+	case <-idle:
+		// gRPC writes the answer after the handler has returned, and does not tell when.
+		timer := time.NewTimer(flushTime)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	case <-ctx.Done():
+	}
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -351,19 +345,6 @@ func (c *counted) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(c.closed)
 	return err
-}
-
-// disconnect ends the remoting's connections to peers.
-func (p *Port) disconnect() {
-	p.mu.Lock()
-	var addresses []string
-	for a := range p.endpoints {
-		addresses = append(addresses, a)
-	}
-	p.mu.Unlock()
-	for _, a := range addresses {
-		p.system.EventStream.Publish(&remote.EndpointTerminatedEvent{Address: a})
-	}
 }
 
 // taken explains why a port could not be bound, and what to do.
