@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"google.golang.org/protobuf/proto"
@@ -117,4 +118,57 @@ func (l *Library) Proto() *functionpb.FunctionDefLibrary {
 		p.Gradient = append(p.Gradient, &functionpb.GradientDef{FunctionName: name, GradientFunc: l.Gradients[name]})
 	}
 	return p
+}
+
+// For is the part of the library that the nodes of g may call, directly or through other functions.
+func (l *Library) For(g *Graph) *Library {
+	out := &Library{}
+	var visit func(name string)
+	attrs := func(def *OpDef, values map[string]*attrpb.AttrValue) {
+		for _, a := range def.GetAttr() {
+			if a.GetType() == "func" || a.GetType() == "list(func)" {
+				calls(values[a.GetName()], visit)
+			}
+		}
+	}
+	visit = func(name string) {
+		f, ok := l.Functions[name]
+		if !ok || out.Functions[name] != nil {
+			return
+		}
+		put(&out.Functions, name, f)
+		if s, ok := l.compiled[name]; ok {
+			put(&out.compiled, name, s)
+		}
+		if gradient, ok := l.Gradients[name]; ok {
+			put(&out.Gradients, name, gradient)
+			visit(gradient)
+		}
+		for _, n := range f.GetNodeDef() {
+			visit(n.GetOp())
+			// An op that is not known fails where the function is instantiated.
+			if s, err := l.lookup(n.GetOp()); err == nil {
+				attrs(s.def, n.GetAttr())
+			}
+		}
+	}
+	for _, n := range g.Nodes {
+		visit(n.Op)
+		attrs(n.Def, n.Attrs)
+	}
+	return out
+}
+
+// calls visits the names of the functions that an attribute holds.
+func calls(v *attrpb.AttrValue, visit func(name string)) {
+	fns := v.GetList().GetFunc()
+	if f := v.GetFunc(); f != nil {
+		fns = []*attrpb.NameAttrList{f}
+	}
+	for _, f := range fns {
+		visit(f.GetName())
+		for _, inner := range f.GetAttr() {
+			calls(inner, visit)
+		}
+	}
 }

@@ -14,10 +14,12 @@ import (
 type Signature struct {
 	// Feeds and Fetches are tensors, as "name:index" or "name"; Targets are nodes.
 	Feeds, Fetches, Targets []string
-	// FeedDevices and FetchDevices name the device that a fed tensor comes from, or a fetched
-	// one goes to, where it is not the client's device. Their keys are elements of Feeds and Fetches.
-	FeedDevices, FetchDevices map[string]string
+	// Connections replace tensors by others of the graph.
+	Connections []Connection
 }
+
+// Connection has the consumers of tensor To take tensor From instead.
+type Connection struct{ From, To string }
 
 // Pruned is the part of a graph that a step runs.
 type Pruned struct {
@@ -44,8 +46,8 @@ const EndpointAttr = "_endpoint"
 // node does not have. NOT_FOUND: no such node.
 func Prune(g *Graph, sig Signature, clientDevice string) (*Pruned, error) {
 	p := &pruner{graph: g, sig: sig, device: clientDevice, out: &Pruned{Signature: sig},
-		copies: map[*Node]*Node{}, fed: map[Output]*Node{}, stands: map[*Node][]*Node{}}
-	for _, pass := range []func() error{p.check, p.feed, p.fetch, p.target, p.checkRefs} {
+		copies: map[*Node]*Node{}, fed: map[Output]*Node{}, stands: map[*Node][]*Node{}, joins: map[*Node]Output{}}
+	for _, pass := range []func() error{p.check, p.feed, p.join, p.fetch, p.target, p.checkRefs} {
 		if err := pass(); err != nil {
 			return nil, err
 		}
@@ -65,25 +67,18 @@ type pruner struct {
 	copies map[*Node]*Node
 	fed    map[Output]*Node
 	stands map[*Node][]*Node
+	// joins maps the Identity nodes that connections put into fed to what they are to read.
+	joins map[*Node]Output
 
 	kept  []*Node // originals of copies
 	slab  []Node
 	queue []*Node // originals whose copies lack their inputs
+	used  []*Node // the keys of joins that something needs
 }
 
 func (p *pruner) check() error {
 	if len(p.sig.Fetches)+len(p.sig.Targets) == 0 {
 		return status.InvalidArgumentf("Must specify at least one target to fetch or execute.")
-	}
-	for _, m := range []map[string]string{p.sig.FeedDevices, p.sig.FetchDevices} {
-		for name, device := range m {
-			if node, _, err := ParseTensorName(name); err != nil || p.graph.Lookup(node) == nil {
-				return status.InvalidArgumentf("Tensor %s, specified in either feed_devices or fetch_devices was not found in the Graph", name)
-			}
-			if !validDevice(device) {
-				return status.InvalidArgumentf("Invalid device name ('%s') provided for the tensor '%s' in CallableOptions", device, name)
-			}
-		}
 	}
 	return nil
 }
@@ -92,26 +87,40 @@ func (p *pruner) check() error {
 func (p *pruner) feed() error {
 	p.out.Feeds = make([]*Node, len(p.sig.Feeds))
 	for i, name := range p.sig.Feeds {
-		src, err := p.endpoint(name, "FeedInputs: unable to find feed output %s")
+		src, err := p.replaced(name)
 		if err != nil {
 			return err
 		}
-		n := src.Node
-		if src.Index >= len(n.OutTypes) {
-			return status.InvalidArgumentf("FeedInputs: %s should have output index < %d", name, len(n.OutTypes))
-		}
-		if p.fed[src] != nil {
-			return status.InvalidArgumentf("Endpoint \"%s\" fed more than once.", name)
-		}
-		t := n.OutTypes[src.Index].Base()
-		arg := p.boundary("_Arg", "_arg_", src, i, t, name, p.sig.FeedDevices)
+		t := src.Node.OutTypes[src.Index].Base()
+		arg := p.boundary("_Arg", "_arg_", src, i, t, name)
 		arg.OutTypes = []tensor.DType{t}
-		p.out.Feeds[i], p.fed[src] = arg, arg
-		if n.Op == "Placeholder" || n.Op == "PlaceholderV2" {
-			p.stands[n] = append(p.stands[n], arg)
-		}
+		p.out.Feeds[i] = arg
+		p.replace(src, arg)
 	}
 	return nil
+}
+
+// replaced finds the output that something else is to stand for.
+func (p *pruner) replaced(name string) (Output, error) {
+	src, err := p.endpoint(name, "FeedInputs: unable to find feed output %s")
+	if err != nil {
+		return src, err
+	}
+	if n := len(src.Node.OutTypes); src.Index >= n {
+		return src, status.InvalidArgumentf("FeedInputs: %s should have output index < %d", name, n)
+	}
+	if p.fed[src] != nil {
+		return src, status.InvalidArgumentf("Endpoint \"%s\" fed more than once.", name)
+	}
+	return src, nil
+}
+
+// replace has by stand for src.
+func (p *pruner) replace(src Output, by *Node) {
+	p.fed[src] = by
+	if src.Node.Op == "Placeholder" || src.Node.Op == "PlaceholderV2" {
+		p.stands[src.Node] = append(p.stands[src.Node], by)
+	}
 }
 
 // fetch makes the _Retval nodes and takes in what they need.
@@ -133,7 +142,7 @@ func (p *pruner) fetch() error {
 			return status.InvalidArgumentf("FetchOutputs %s: output index too large, must be < %d", name, len(n.OutTypes))
 		}
 		t := n.OutTypes[src.Index].Base()
-		ret := p.boundary("_Retval", "_retval_", src, i, t, name, p.sig.FetchDevices)
+		ret := p.boundary("_Retval", "_retval_", src, i, t, name)
 		ret.InTypes = []tensor.DType{t}
 		ret.Inputs = []Output{{p.keep(n), src.Index}}
 		p.out.Fetches[i] = ret
@@ -179,11 +188,7 @@ func (p *pruner) endpoint(name, notFound string) (Output, error) {
 }
 
 // boundary makes an _Arg or _Retval node.
-func (p *pruner) boundary(op, prefix string, src Output, index int, t tensor.DType, endpoint string, devices map[string]string) *Node {
-	device, ok := devices[endpoint]
-	if !ok {
-		device = p.device
-	}
+func (p *pruner) boundary(op, prefix string, src Output, index int, t tensor.DType, endpoint string) *Node {
 	return &Node{
 		Name: prefix + src.Node.Name + "_" + strconv.Itoa(src.Index) + "_" + strconv.Itoa(index),
 		Op:   op,
@@ -193,7 +198,7 @@ func (p *pruner) boundary(op, prefix string, src Output, index int, t tensor.DTy
 			"index":      {Value: &attrpb.AttrValue_I{I: int64(index)}},
 			EndpointAttr: {Value: &attrpb.AttrValue_S{S: []byte(endpoint)}},
 		},
-		Assigned: device,
+		Assigned: p.device,
 	}
 }
 
@@ -229,8 +234,8 @@ func (p *pruner) connect(n, c *Node) {
 		c.Inputs = make([]Output, len(n.Inputs))
 	}
 	for i, in := range n.Inputs {
-		if arg := p.fed[in]; arg != nil {
-			c.Inputs[i] = Output{arg, 0}
+		if by := p.fed[in]; by != nil {
+			c.Inputs[i] = Output{p.use(by), 0}
 			continue
 		}
 		c.Inputs[i] = Output{p.keep(in.Node), in.Index}
@@ -239,8 +244,10 @@ func (p *pruner) connect(n, c *Node) {
 		c.Controls = make([]*Node, 0, len(n.Controls))
 	}
 	for _, before := range n.Controls {
-		if args := p.stands[before]; args != nil {
-			c.Controls = append(c.Controls, args...)
+		if by := p.stands[before]; by != nil {
+			for _, n := range by {
+				c.Controls = append(c.Controls, p.use(n))
+			}
 			continue
 		}
 		c.Controls = append(c.Controls, p.keep(before))
@@ -249,14 +256,14 @@ func (p *pruner) connect(n, c *Node) {
 
 // checkRefs refuses fed tensors where a node needs a reference to a variable.
 func (p *pruner) checkRefs() error {
-	if len(p.fed) == 0 {
+	if len(p.fed) == 0 { // else the graph's own edges, which were checked when it was built
 		return nil
 	}
 	for _, n := range p.kept {
 		c := p.copies[n]
 		for i, in := range c.Inputs {
-			if in.Node.Op == "_Arg" && !compatible(c.InTypes[i], in.Node.OutTypes[0]) {
-				return status.AtNode(wrongType(c, i, in.Node.Name, 0, in.Node.OutTypes[0]), c.Name)
+			if have := in.Node.OutTypes[in.Index]; !compatible(c.InTypes[i], have) {
+				return status.AtNode(wrongType(c, i, in.Node.Name, in.Index, have), c.Name)
 			}
 		}
 	}
@@ -267,8 +274,9 @@ func (p *pruner) checkRefs() error {
 // the fetches.
 func (p *pruner) finish() {
 	slices.SortFunc(p.kept, func(a, b *Node) int { return a.ID - b.ID })
-	nodes := make([]*Node, 0, len(p.kept)+len(p.out.Feeds)+len(p.out.Fetches))
+	nodes := make([]*Node, 0, len(p.kept)+len(p.out.Feeds)+len(p.used)+len(p.out.Fetches))
 	nodes = append(nodes, p.out.Feeds...)
+	nodes = append(nodes, p.used...)
 	for _, n := range p.kept {
 		nodes = append(nodes, p.copies[n])
 	}
