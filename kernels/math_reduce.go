@@ -224,38 +224,3 @@ func (k *reducer[T]) narrow(dst, src []T) {
 		k.into(dst, src[at:at+width])
 	}
 }
-
-// halfReduceKernel reduces halves as floats.
-type halfReduceKernel[H halfFloat] struct {
-	reducer[float32]
-	dtype tensor.DType
-	keep  bool
-}
-
-func (k *halfReduceKernel[H]) Compute(ctx *Context) error {
-	data := ctx.Inputs[0].Tensor
-	if err := checkType(ctx, 0, k.dtype); err != nil {
-		return err
-	}
-	var plan reducePlan
-	if err := plan.make(data.Shape(), ctx.Inputs[1].Tensor, k.keep); err != nil {
-		return err
-	}
-	out, err := ctx.Allocate(0, k.dtype, plan.out)
-	if err != nil {
-		return err
-	}
-	wide, release, err := scratch[float32](ctx.Device, data.Len()+out.Len())
-	if err != nil {
-		return err
-	}
-	defer release()
-	src, dst := wide[:data.Len()], wide[data.Len():]
-	halves := viewOf[H](data)
-	ctx.Device.Parallel(len(src), cheapGrain, func(lo, hi int) { widen(src[lo:hi], halves[lo:hi]) })
-	if err := k.reduce(ctx.Device, dst, src, plan.groups, plan.firstReduced); err != nil {
-		return err
-	}
-	narrow(viewOf[H](out), dst)
-	return nil
-}

@@ -18,22 +18,17 @@ func reduceRow[T any](r reducer[T]) reduceEntry {
 	}}
 }
 
-// reduceHalf is reduceRow for halves, which are reduced as floats.
-func reduceHalf[H halfFloat](r reducer[float32]) reduceEntry {
-	dtype := dtypeOf[H]()
-	return reduceEntry{dtype, func(c *Construction) (any, error) {
-		keep, err := c.Attrs().Bool("keep_dims")
-		return &halfReduceKernel[H]{r, dtype, keep}, err
-	}}
-}
-
 type reduceEntry struct {
 	dtype     tensor.DType
 	construct func(*Construction) (any, error)
 }
 
 func reduceFloats(f32 reducer[float32], f64 reducer[float64]) []reduceEntry {
-	return []reduceEntry{reduceRow(f32), reduceRow(f64), reduceHalf[float16](f32), reduceHalf[bfloat16](f32)}
+	entries := []reduceEntry{reduceRow(f32), reduceRow(f64)}
+	for _, half := range halfTypes {
+		entries = append(entries, reduceEntry{half, halves(half, entries[0].construct)})
+	}
+	return entries
 }
 
 func reduceInts(i8 reducer[int8], i16 reducer[int16], i32 reducer[int32], i64 reducer[int64], u8 reducer[uint8], u16 reducer[uint16], u32 reducer[uint32], u64 reducer[uint64]) []reduceEntry {

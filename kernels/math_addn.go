@@ -1,0 +1,80 @@
+package kernels
+
+import (
+	"unsafe"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// addNKernel adds tensors of the same shape.
+type addNKernel struct{ row binaryRow }
+
+func (k *addNKernel) Compute(ctx *Context) error {
+	first := ctx.Inputs[0].Tensor
+	for i := range ctx.Inputs {
+		if err := checkType(ctx, i, k.row.in.dtype); err != nil {
+			return err
+		}
+		if s := ctx.Inputs[i].Tensor.Shape(); !s.Equal(first.Shape()) {
+			return status.InvalidArgumentf("Inputs to operation %s of type %s must have the same size and shape.  Input 0: %v != input %d: %v",
+				ctx.Node.Name, ctx.Node.Op, first.Shape(), i, s)
+		}
+	}
+	if len(ctx.Inputs) == 1 {
+		ctx.SetOutput(0, first.Retain())
+		return nil
+	}
+	var memory [8]int
+	order := memory[:0]
+	for i := range ctx.Inputs {
+		order = append(order, i)
+	}
+	out, err := ctx.ForwardAny(0, k.row.in.dtype, first.Shape(), order...)
+	if err != nil {
+		return err
+	}
+	// The input that is overwritten comes first.
+	for i := range ctx.Inputs {
+		if ctx.Inputs[i].Tensor == out {
+			order[0], order[i] = i, 0
+		}
+	}
+	n := out.Len()
+	if n <= 4*blockLen {
+		k.sum(ctx, out, order, 0, n)
+		return nil
+	}
+	k.parallel(ctx, out, order)
+	return nil
+}
+
+func (k *addNKernel) parallel(ctx *Context, out *tensor.Tensor, order []int) {
+	order = append([]int(nil), order...)
+	ctx.Device.Parallel(out.Len(), cheapGrain/len(order), func(lo, hi int) {
+		for ; lo < hi; lo += 4 * blockLen {
+			k.sum(ctx, out, order, lo, min(lo+4*blockLen, hi))
+		}
+	})
+}
+
+// sum adds elements lo to hi of all inputs, few enough to stay in the cache.
+func (k *addNKernel) sum(ctx *Context, out *tensor.Tensor, order []int, lo, hi int) {
+	e := k.row.in
+	at := func(t *tensor.Tensor) unsafe.Pointer { return e.at(elements(t), lo) }
+	dst := at(out)
+	k.row.each(dst, at(ctx.Inputs[order[0]].Tensor), at(ctx.Inputs[order[1]].Tensor), hi-lo)
+	for _, i := range order[2:] {
+		k.row.each(dst, dst, at(ctx.Inputs[i].Tensor), hi-lo)
+	}
+}
+
+// registerAddN makes the rows of AddN and AccumulateNV2 of those of an addition.
+func registerAddN(sums binaryRows) {
+	for _, row := range sums {
+		k := &addNKernel{row}
+		for _, op := range []string{"AddN", "AccumulateNV2"} {
+			Register(Def{Op: op, Types: map[string][]tensor.DType{"T": {row.in.dtype}}, New: func(*Construction) (any, error) { return k, nil }})
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package kernels
+
+import "github.com/troupe-run/troupe/kernels/simd"
+
+// gemm sets the m by n matrix c to op(a)·op(b), where op transposes what ta and tb say. All
+// matrices are stored by rows, lda, ldb and ldc elements apart.
+type gemm[T any] func(par simd.Parallel, ta, tb bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int)
+
+// gemmFloat is the gemm of float.
+func gemmFloat(par simd.Parallel, ta, tb bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
+	simd.Gemm(par, ta, tb, m, n, k, a, lda, b, ldb, c, ldc, false)
+}
+
+// gemmPortable is the gemm of all other element types.
+func gemmPortable[T numeric](par simd.Parallel, ta, tb bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int) {
+	rows := func(lo, hi int) {
+		column := []T(nil)
+		if ta {
+			column = make([]T, k)
+		}
+		for i := lo; i < hi; i++ {
+			row := column
+			if ta {
+				for p := range row {
+					row[p] = a[p*lda+i]
+				}
+			} else {
+				row = a[i*lda : i*lda+k]
+			}
+			out := c[i*ldc : i*ldc+n]
+			if tb {
+				for j := range out {
+					out[j] = dot(row, b[j*ldb:j*ldb+k])
+				}
+			} else {
+				combine(out, row, b, ldb)
+			}
+		}
+	}
+	const work = 1 << 15
+	if par == nil || m*n*k <= work {
+		rows(0, m)
+		return
+	}
+	par(m, max(1, work/max(1, n*k)), rows)
+}
+
+// dot is the scalar product.
+func dot[T numeric](a, b []T) T {
+	b = b[:len(a)]
+	var s0, s1, s2, s3 T
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		s0 += a[i] * b[i]
+		s1 += a[i+1] * b[i+1]
+		s2 += a[i+2] * b[i+2]
+		s3 += a[i+3] * b[i+3]
+	}
+	for ; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// combine sets out to the sum of b's rows, weighted, four rows at a time.
+func combine[T numeric](out, weights, b []T, ldb int) {
+	n := len(out)
+	clear(out)
+	p := 0
+	for ; p+4 <= len(weights); p += 4 {
+		w0, w1, w2, w3 := weights[p], weights[p+1], weights[p+2], weights[p+3]
+		b0, b1, b2, b3 := b[p*ldb:][:n], b[(p+1)*ldb:][:n], b[(p+2)*ldb:][:n], b[(p+3)*ldb:][:n]
+		for j := range out {
+			out[j] += (w0*b0[j] + w1*b1[j]) + (w2*b2[j] + w3*b3[j])
+		}
+	}
+	for ; p < len(weights); p++ {
+		w, row := weights[p], b[p*ldb:][:n]
+		for j := range out {
+			out[j] += w * row[j]
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package kernels
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// sparseXentKernel is SparseSoftmaxCrossEntropyWithLogits: labels are class numbers. It yields
+// the loss of each row and its gradient by the logits.
+type sparseXentKernel[T floating] struct {
+	rowMath[T]
+	dtype tensor.DType
+}
+
+func (k *sparseXentKernel[T]) Compute(ctx *Context) error {
+	logits, labels := ctx.Input(0), ctx.Input(1)
+	if err := checkType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	switch {
+	case logits.Rank() != 2:
+		return status.InvalidArgumentf("logits must be 2-D, but got shape %v", logits.Shape())
+	case labels.Rank() != 1:
+		return status.InvalidArgumentf("labels must be 1-D, but got shape %v", labels.Shape())
+	case logits.Dim(0) != labels.Dim(0):
+		return status.InvalidArgumentf("logits and labels must have the same first dimension, got logits shape %v and labels shape %v", logits.Shape(), labels.Shape())
+	case logits.Dim(1) == 0:
+		return status.InvalidArgumentf("Must have at least one class, but got logits shape %v", logits.Shape())
+	}
+	if err := checkLabels(labels, logits.Dim(1)); err != nil {
+		return err
+	}
+	loss, err := ctx.Allocate(0, k.dtype, labels.Shape())
+	if err != nil {
+		return err
+	}
+	grad, err := ctx.Forward(0, 1, k.dtype, logits.Shape())
+	if err != nil {
+		return err
+	}
+	if labels.DType() == tensor.Int32 {
+		sparseXent(ctx.Device, &k.rowMath, viewOf[T](loss), viewOf[T](grad), viewOf[T](logits), tensor.Of[int32](labels))
+	} else {
+		sparseXent(ctx.Device, &k.rowMath, viewOf[T](loss), viewOf[T](grad), viewOf[T](logits), tensor.Of[int64](labels))
+	}
+	return nil
+}
+
+func sparseXent[T floating, I int32 | int64](dev Device, m *rowMath[T], loss, grad, logits []T, labels []I) {
+	if len(loss) == 0 {
+		return
+	}
+	classes := len(logits) / len(loss)
+	eachRow(dev, len(loss), classes, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			row, to := logits[r*classes:(r+1)*classes], grad[r*classes:(r+1)*classes]
+			label := labels[r]
+			own := row[label]
+			top, logSum := m.softmax(to, row)
+			loss[r] = logSum - (own - top)
+			to[label]--
+		}
+	})
+}
+
+// checkLabels refuses labels outside of the classes: the least of them if it is negative, else
+// the greatest.
+func checkLabels(labels *tensor.Tensor, classes int) error {
+	least, greatest := int64(0), int64(-1)
+	for i := range labels.Len() {
+		l, err := intAt(labels, i)
+		if err != nil {
+			return err
+		}
+		least, greatest = min(least, l), max(greatest, l)
+	}
+	bad := greatest
+	if least < 0 {
+		bad = least
+	} else if greatest < int64(classes) {
+		return nil
+	}
+	values := make([]string, labels.Len())
+	for i := range values {
+		l, _ := intAt(labels, i) // the type was checked above
+		values[i] = fmt.Sprint(l)
+	}
+	return status.InvalidArgumentf("Received a label value of %d which is outside the valid range of [0, %d).  Label values: %s",
+		bad, classes, strings.Join(values, " "))
+}
+
+// xentKernel is SoftmaxCrossEntropyWithLogits: labels are distributions, and either operand may
+// be stretched to the other's shape.
+type xentKernel[T floating] struct {
+	rowMath[T]
+	dtype tensor.DType
+}
+
+func (k *xentKernel[T]) Compute(ctx *Context) error {
+	logits, labels := ctx.Input(0), ctx.Input(1)
+	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 1, k.dtype)); err != nil {
+		return err
+	}
+	shape, ok := broadcastShape(logits.Shape(), labels.Shape())
+	if !ok {
+		return status.InvalidArgumentf("logits and labels must be broadcastable: logits_size=%v labels_size=%v", logits.Shape(), labels.Shape())
+	}
+	if len(shape) != 2 {
+		return status.InvalidArgumentf("logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional")
+	}
+	loss, err := ctx.Allocate(0, k.dtype, shape[:1])
+	if err != nil {
+		return err
+	}
+	inputs := []int{0}
+	if !labels.Shape().Equal(shape) {
+		inputs = nil // the labels' rows are read again after others are written
+	}
+	grad, err := ctx.ForwardAny(1, k.dtype, shape, inputs...)
+	if err != nil {
+		return err
+	}
+	if grad.Len() == 0 {
+		clear(loss.Data())
+		return nil
+	}
+	wide, release, err := k.stretched(ctx.Device, shape, logits, labels)
+	if err != nil {
+		return err
+	}
+	defer release()
+	classes := int(shape[1])
+	losses, grads := viewOf[T](loss), viewOf[T](grad)
+	eachRow(ctx.Device, len(losses), classes, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			at := r * classes
+			losses[r] = k.row(grads[at:at+classes], wide[0][at:at+classes], wide[1][at:at+classes])
+		}
+	})
+	return nil
+}
+
+// row computes one row: the loss is the labels' sum over log(sum of exps) less the logit, both
+// with the row's maximum taken out.
+func (k *xentKernel[T]) row(grad, logits, labels []T) (loss T) {
+	top := k.max(logits)
+	k.shift(grad, logits, top)
+	weighted, mass := T(0), T(0)
+	for i, l := range labels {
+		if l != 0 {
+			weighted += l * grad[i]
+			mass += l
+		}
+	}
+	k.exp(grad, grad)
+	sum := k.sum(grad)
+	k.scale(grad, grad, 1/sum)
+	for i, l := range labels {
+		grad[i] -= l
+	}
+	if mass == 0 && weighted == 0 {
+		return 0
+	}
+	return mass*k.log(sum) - weighted
+}
+
+// stretched gives the operands in full.
+func (k *xentKernel[T]) stretched(dev Device, shape tensor.Shape, operands ...*tensor.Tensor) (full [2][]T, release func(), err error) {
+	var used []func()
+	release = func() {
+		for _, f := range used {
+			f()
+		}
+	}
+	for i, t := range operands {
+		full[i] = viewOf[T](t)
+		if t.Shape().Equal(shape) {
+			continue
+		}
+		dst, drop, err := scratch[T](dev, shape.Elements())
+		if err != nil {
+			release()
+			return full, nil, err
+		}
+		used = append(used, drop)
+		stretch(dst, full[i], shape, t.Shape())
+		full[i] = dst
+	}
+	return full, release, nil
+}
+
+// stretch copies src of shape from to dst of the shape to that it is broadcast to.
+func stretch[T any](dst, src []T, to, from tensor.Shape) {
+	if len(dst) == 0 {
+		return
+	}
+	w := newWalk(to, from)
+	inner, stride := w.inner(), w.innerStride(0)
+	w.each(0, w.rows(), func(r int, at []int) {
+		row := dst[r*inner : (r+1)*inner]
+		if stride == 1 {
+			copy(row, src[at[0]:])
+			return
+		}
+		for i := range row {
+			row[i] = src[at[0]]
+		}
+	})
+}
+
+func xentRows[T floating](m rowMath[T]) {
+	dtype := dtypeOf[T]()
+	withHalves("SoftmaxCrossEntropyWithLogits", "T", dtype, func(*Construction) (any, error) { return &xentKernel[T]{m, dtype}, nil })
+	withHalves("SparseSoftmaxCrossEntropyWithLogits", "T", dtype, func(*Construction) (any, error) { return &sparseXentKernel[T]{m, dtype}, nil })
+}
+
+func init() {
+	xentRows(rowMath32)
+	xentRows(rowMath64)
+}
