@@ -1,0 +1,190 @@
+package kernels
+
+import (
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// NewCall makes the kernel of a node whose op is a function of the library: its inputs are the
+// function's arguments, its outputs the results.
+func NewCall(c *Construction, ref *graph.FunctionRef) (any, error) {
+	fn, err := instantiate(c, ref)
+	if err != nil {
+		return nil, err
+	}
+	return AsyncFunc(func(ctx *Context, done func(error)) {
+		callFunction(ctx, fn, arguments(ctx, 0), done)
+	}), nil
+}
+
+func newPartitionedCall(c *Construction) (any, error) {
+	ref, err := c.Attrs().Func("f")
+	if err != nil {
+		return nil, err
+	}
+	return NewCall(c, ref)
+}
+
+func instantiate(c *Construction, ref *graph.FunctionRef) (Function, error) {
+	if c.Functions == nil {
+		return nil, status.Internalf("No function library")
+	}
+	return c.Functions.Instantiate(ref)
+}
+
+// functionAttr instantiates the function that an attribute names.
+func functionAttr(c *Construction, attr string) (Function, error) {
+	ref, err := c.Attrs().Func(attr)
+	if err != nil {
+		return nil, err
+	}
+	return instantiate(c, ref)
+}
+
+// arguments takes over the inputs from number from on.
+func arguments(ctx *Context, from int) []Value {
+	args := make([]Value, len(ctx.Inputs)-from)
+	for i := range args {
+		args[i], ctx.Inputs[from+i] = ctx.Inputs[from+i], Value{}
+	}
+	return args
+}
+
+// callFunction runs fn and makes its results the outputs.
+func callFunction(ctx *Context, fn Function, args []Value, done func(error)) {
+	fn.Call(ctx.Step, args, func(results []Value, err error) {
+		if err == nil {
+			err = deliver(ctx, results)
+		}
+		done(err)
+	})
+}
+
+// deliver hands the results over as the node's outputs, after checking that they are
+// what the node declares.
+func deliver(ctx *Context, results []Value) error {
+	if len(results) != len(ctx.Outputs) {
+		releaseAll(results)
+		return status.Internalf("Expect to produce %d tensors, but only get %d", len(ctx.Outputs), len(results))
+	}
+	types := ctx.Node.OutTypes
+	for i, r := range results {
+		if r.Tensor != nil && i < len(types) && types[i].Valid() && r.Tensor.DType() != types[i].Base() {
+			err := status.Internalf("Expect %d-th output is of type %v but get %v", i, types[i].Base(), r.Tensor.DType())
+			releaseAll(results)
+			return err
+		}
+	}
+	copy(ctx.Outputs, results)
+	return nil
+}
+
+func releaseAll(values []Value) {
+	for _, v := range values {
+		v.Release()
+	}
+}
+
+// truth reads a condition: a scalar is true when it is not zero or empty, any other tensor when
+// it has elements.
+func truth(t *tensor.Tensor) (bool, error) {
+	if t.Rank() != 0 {
+		return t.Len() > 0, nil
+	}
+	switch d := t.DType(); {
+	case d == tensor.String:
+		return t.Strings()[0] != "", nil
+	case d == tensor.Bool:
+		return tensor.Of[bool](t)[0], nil
+	default:
+		zero, ok := zeroIn[d]
+		if !ok || d.IsComplex() {
+			return false, status.InvalidArgumentf("%v cannot be converted to a boolean", d)
+		}
+		return !zero(t.Data()), nil
+	}
+}
+
+func newIf(c *Construction) (any, error) {
+	then, err := functionAttr(c, "then_branch")
+	if err != nil {
+		return nil, err
+	}
+	otherwise, err := functionAttr(c, "else_branch")
+	if err != nil {
+		return nil, err
+	}
+	return AsyncFunc(func(ctx *Context, done func(error)) {
+		cond, err := truth(ctx.Input(0))
+		if err != nil {
+			done(err)
+			return
+		}
+		fn := otherwise
+		if cond {
+			fn = then
+		}
+		callFunction(ctx, fn, arguments(ctx, 1), done)
+	}), nil
+}
+
+// newCase makes the kernel that calls the function of a list that its first input tells; an
+// index outside of the list means the last one.
+func newCase(c *Construction) (any, error) {
+	list, err := c.Attrs().List("branches")
+	if err != nil {
+		return nil, err
+	}
+	var branches []Function
+	for _, f := range list.GetFunc() {
+		fn, err := instantiate(c, &graph.FunctionRef{Name: f.GetName(), Attrs: f.GetAttr()})
+		if err != nil {
+			return nil, err
+		}
+		branches = append(branches, fn)
+	}
+	if len(branches) == 0 {
+		return nil, status.InvalidArgumentf("Attr 'branches' of node %s must not be empty", c.Node.Name)
+	}
+	return AsyncFunc(func(ctx *Context, done func(error)) {
+		if err := needScalar(ctx.Input(0), tensor.Int32, "branch_index must be scalar, but it has shape %v"); err != nil {
+			done(err)
+			return
+		}
+		i := int(tensor.Of[int32](ctx.Input(0))[0])
+		if i < 0 || i >= len(branches) {
+			i = len(branches) - 1
+		}
+		callFunction(ctx, branches[i], arguments(ctx, 1), done)
+	}), nil
+}
+
+// newFakeParam makes the kernel that stands for a value of a branch that was not taken: nobody
+// reads it, so unknown sizes are zero.
+func newFakeParam(c *Construction) (any, error) {
+	dtype, err := c.Attrs().Type("dtype")
+	if err != nil {
+		return nil, err
+	}
+	shape, _, err := c.Attrs().Shape("shape")
+	if err != nil {
+		return nil, err
+	}
+	shape = shape.Clone()
+	for i, d := range shape {
+		shape[i] = max(d, 0)
+	}
+	return Func(func(ctx *Context) error {
+		t, err := tensor.Zeros(ctx.Device.Pool(), dtype, shape)
+		if err != nil {
+			return err
+		}
+		ctx.SetOutput(0, t)
+		return nil
+	}), nil
+}
+
+func newSymbolicGradient(*Construction) (any, error) {
+	return nil, status.Unimplementedf("SymbolicGradient is not supported: build gradients on the client")
+}
