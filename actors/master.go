@@ -1,0 +1,350 @@
+package actors
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// master is the actor that keeps a task's sessions and knows whose client is still there. It
+// publishes the sessions for reading, so that a step finds its own without a message.
+type master struct {
+	task  *Task
+	state *masterState
+	// users are the connections that use a session, leases the timers of those that none uses.
+	users    map[*Session]map[Connection]struct{}
+	leases   map[*Session]*time.Timer
+	draining bool
+}
+
+// masterState is what the master publishes.
+type masterState struct {
+	task     *Task
+	sessions atomic.Pointer[map[string]*Session]
+}
+
+func newMasterState(t *Task) *masterState {
+	m := &masterState{task: t}
+	m.sessions.Store(&map[string]*Session{})
+	return m
+}
+
+// Connection names a client's connection; zero for clients in the process, whose sessions have no
+// lease.
+type Connection uint64
+
+// The master's messages; those with a reply are asked.
+type (
+	admit struct {
+		session *Session
+		conn    Connection
+		reply   chan error
+	}
+	remove struct {
+		handle string
+		reply  chan *Session
+	}
+	removeAll struct {
+		stop  bool // and admit no more
+		reply chan []*Session
+	}
+	attach struct {
+		session *Session
+		conn    Connection
+	}
+	detach  struct{ conn Connection }
+	expired struct{ session *Session }
+)
+
+// Receive handles the coming and going of sessions and connections.
+func (m *master) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		m.users, m.leases = map[*Session]map[Connection]struct{}{}, map[*Session]*time.Timer{}
+	case admit:
+		if m.draining {
+			msg.reply <- status.Errorf(status.Unavailable, "The server of %s is shutting down", m.task.name)
+			return
+		}
+		m.publish(func(s map[string]*Session) { s[msg.session.handle] = msg.session })
+		m.users[msg.session] = map[Connection]struct{}{}
+		m.attach(msg.session, msg.conn)
+		msg.reply <- nil
+	case remove:
+		s := (*m.state.sessions.Load())[msg.handle]
+		m.drop(s)
+		msg.reply <- s
+	case removeAll:
+		m.draining = m.draining || msg.stop
+		all := slices.Collect(maps.Values(*m.state.sessions.Load()))
+		for _, s := range all {
+			m.drop(s)
+		}
+		msg.reply <- all
+	case attach:
+		m.attach(msg.session, msg.conn)
+	case detach:
+		for s, conns := range m.users {
+			if _, ok := conns[msg.conn]; !ok {
+				continue
+			}
+			delete(conns, msg.conn)
+			if len(conns) == 0 {
+				m.lease(c, s)
+			}
+		}
+	case expired:
+		if m.leases[msg.session] == nil {
+			return // used again meanwhile
+		}
+		m.drop(msg.session)
+		m.task.Log.Info("a session's client is gone, its lease is over", "session", msg.session.handle)
+		go m.task.close(msg.session, status.Errorf(status.Cancelled, "The session's client is gone"))
+	}
+}
+
+func (m *master) attach(s *Session, conn Connection) {
+	conns := m.users[s]
+	if conns == nil || conn == 0 {
+		return
+	}
+	conns[conn] = struct{}{}
+	if t := m.leases[s]; t != nil {
+		t.Stop()
+		delete(m.leases, s)
+	}
+}
+
+// lease starts the time after which a session without a client is closed.
+func (m *master) lease(c actor.Context, s *Session) {
+	root, self := c.ActorSystem().Root, c.Self()
+	m.leases[s] = time.AfterFunc(m.task.Lease, func() { root.Send(self, expired{s}) })
+}
+
+func (m *master) drop(s *Session) {
+	if s == nil {
+		return
+	}
+	m.publish(func(all map[string]*Session) { delete(all, s.handle) })
+	delete(m.users, s)
+	if t := m.leases[s]; t != nil {
+		t.Stop()
+		delete(m.leases, s)
+	}
+}
+
+func (m *master) publish(change func(map[string]*Session)) {
+	all := maps.Clone(*m.state.sessions.Load())
+	change(all)
+	m.state.sessions.Store(&all)
+}
+
+// peerDown fails the steps that a lost task owes a part of.
+func (m *masterState) peerDown(task string, err error) {
+	for _, s := range *m.sessions.Load() {
+		s.mu.Lock()
+		steps := slices.Collect(maps.Values(s.steps))
+		s.mu.Unlock()
+		for _, st := range steps {
+			st.lost(task, err)
+		}
+	}
+}
+
+// drain closes all sessions; their running steps may end until ctx does.
+func (m *masterState) drain(ctx context.Context) {
+	all, err := askSelf(ctx, m.task, func(reply chan []*Session) any { return removeAll{true, reply} })
+	if err != nil {
+		m.task.Log.Warn("the master did not answer while stopping", "error", err)
+	}
+	var wg sync.WaitGroup
+	for _, s := range all {
+		wg.Go(func() {
+			s.quiesce(ctx)
+			m.task.close(s, status.Errorf(status.Unavailable, "The server of %s is shutting down", m.task.name))
+		})
+	}
+	wg.Wait()
+}
+
+// quiesce waits until the session runs no step, or ctx ends.
+func (s *Session) quiesce(ctx context.Context) {
+	s.mu.Lock()
+	running := slices.Collect(maps.Values(s.steps))
+	s.mu.Unlock()
+	for _, st := range running {
+		select {
+		case <-st.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// askSelf sends a message with a reply channel to the task's own master.
+func askSelf[A any](ctx context.Context, t *Task, message func(chan A) any) (A, error) {
+	reply := make(chan A, 1)
+	t.System.Root.Send(t.master, message(reply))
+	limit := time.NewTimer(answerTime)
+	defer limit.Stop()
+	var none A
+	select {
+	case a := <-reply:
+		return a, nil
+	case <-ctx.Done():
+		return none, status.From(ctx.Err())
+	case <-limit.C:
+		return none, status.Errorf(status.Unavailable, "The master of %s does not answer", t.name)
+	}
+}
+
+// closeTime bounds the end of a session: cancelled kernels return at once, and only a computation
+// in the middle takes its time.
+const closeTime = 10 * time.Second
+
+func (t *Task) close(s *Session, reason error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	return s.Close(ctx, reason)
+}
+
+// CreateSession opens a session over a client's graph and returns its handle. The client's
+// connection keeps it alive.
+func (t *Task) CreateSession(ctx context.Context, conn Connection, def *graphpb.GraphDef, config *corepb.ConfigProto) (string, error) {
+	s, err := newSession(t, config)
+	if err != nil {
+		return "", err
+	}
+	ctx, _, cancel := s.limit(ctx, nil)
+	defer cancel()
+	if err = s.create(ctx, def); err == nil {
+		err, _ = first(askSelf(ctx, t, func(reply chan error) any { return admit{s, conn, reply} }))
+	}
+	if err != nil {
+		if e := t.close(s, err); e != nil {
+			t.Log.Warn("a session that failed to open was not closed", "error", e)
+		}
+		return "", err
+	}
+	return s.handle, nil
+}
+
+// first joins the two errors of an answered request.
+func first(answer, asking error) (error, error) {
+	if asking != nil {
+		return asking, nil
+	}
+	return answer, nil
+}
+
+// Session finds a session by its handle, for a call over a client's connection. The error of an
+// unknown one is ABORTED, in TensorFlow's words.
+func (t *Task) Session(handle string, conn Connection) (*Session, error) {
+	s := (*t.sessionsOf.sessions.Load())[handle]
+	if s == nil {
+		return nil, status.Errorf(status.Aborted, "Session %s is not found. Possibly, this master has restarted.", handle)
+	}
+	if conn != 0 && Connection(s.lastConn.Load()) != conn {
+		s.lastConn.Store(uint64(conn))
+		t.System.Root.Send(t.master, attach{s, conn})
+	}
+	return s, nil
+}
+
+// CloseSession ends a session: running steps are cancelled, resources stay.
+func (t *Task) CloseSession(ctx context.Context, handle string) error {
+	s, err := askSelf(ctx, t, func(reply chan *Session) any { return remove{handle, reply} })
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return status.Errorf(status.Aborted, "Session %s is not found. Possibly, this master has restarted.", handle)
+	}
+	return t.close(s, status.Errorf(status.Cancelled, "Step was cancelled by an explicit call to `Session::Close()`."))
+}
+
+// ConnectionClosed tells that a client's connection ended: sessions that nobody else uses end
+// after the lease.
+func (t *Task) ConnectionClosed(conn Connection) { t.System.Root.Send(t.master, detach{conn}) }
+
+// Sessions is the number of open sessions.
+func (t *Task) Sessions() int { return len(*t.sessionsOf.sessions.Load()) }
+
+// ListDevices lists the devices of all tasks that can be reached, the own task's apart. A handle
+// that is not empty must be a session's.
+func (t *Task) ListDevices(ctx context.Context, handle string) (own, others []DeviceInfo, err error) {
+	if handle != "" && (*t.sessionsOf.sessions.Load())[handle] == nil {
+		return nil, nil, status.InvalidArgumentf("Session %s is not found. Possibly, this master has restarted.", handle)
+	}
+	tasks := t.Cluster.Tasks()
+	found := make([][]DeviceInfo, len(tasks))
+	var wg sync.WaitGroup
+	for i, task := range tasks {
+		if task == t.name {
+			continue
+		}
+		wg.Go(func() {
+			p, err := t.Cluster.Peer(ctx, task)
+			if err != nil {
+				t.Log.Info("a task is left out of the list of devices", "task", task, "reason", err)
+				return
+			}
+			found[i] = p.Devices()
+		})
+	}
+	wg.Wait()
+	return t.Describe(), slices.Concat(found...), nil
+}
+
+// Reset closes all of this master's sessions and empties containers on all tasks (without names
+// the default ones). Tasks that were never seen have nothing to empty; the error names those that
+// were lost.
+func (t *Task) Reset(ctx context.Context, names []string) error {
+	all, err := askSelf(ctx, t, func(reply chan []*Session) any { return removeAll{false, reply} })
+	if err != nil {
+		return err
+	}
+	failures := make(chan error, len(t.Cluster.Tasks()))
+	var wg sync.WaitGroup
+	for _, s := range all {
+		wg.Go(func() {
+			err := t.close(s, status.Errorf(status.Aborted, "Session %s was closed: the containers of its cluster were reset", s.handle))
+			if err != nil {
+				t.Log.Warn("a session did not end in time", "error", err)
+			}
+		})
+	}
+	for _, task := range t.Cluster.Tasks() {
+		if task != t.name && t.Cluster.Known(task) == nil {
+			continue
+		}
+		wg.Go(func() {
+			_, err := ask[*wire.Done](ctx, t, task, directoryName, &wire.Forget{Containers: names})
+			var done *wire.Done
+			if err == nil {
+				done, err = ask[*wire.Done](ctx, t, task, workerName, &wire.ClearContainers{Containers: names})
+			}
+			if err == nil {
+				err = failed(done.Failure)
+			}
+			failures <- err
+		})
+	}
+	wg.Wait()
+	close(failures)
+	for e := range failures {
+		if e != nil && err == nil {
+			err = e
+		}
+	}
+	return err
+}

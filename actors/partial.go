@@ -1,0 +1,286 @@
+package actors
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// partialRun is a step whose feeds come, and whose fetches go, over several calls. All calls are
+// one execution: stateful ops run once.
+type partialRun struct {
+	step    *step
+	plan    *plan
+	feeds   *lateFeeds
+	out     *fetches
+	mu      sync.Mutex
+	news    chan struct{} // closed and replaced when a fetched tensor arrived
+	fetched []bool
+}
+
+// PartialSetup begins a partial run and returns its handle. It ends after its last feed and fetch,
+// with its first error, or with its session.
+func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets []string) (string, error) {
+	if s.closed.Load() {
+		return "", errClosed()
+	}
+	s.touch()
+	p, err := s.plan(ctx, graph.Signature{Feeds: feeds, Fetches: fetchNames, Targets: targets})
+	if err != nil {
+		return "", err
+	}
+	pr := &partialRun{plan: p, feeds: newLateFeeds(len(feeds)), out: newFetches(len(fetchNames)),
+		news: make(chan struct{}), fetched: make([]bool, len(fetchNames))}
+	pr.out.changed = func(int) { pr.wake() }
+	if pr.step, err = s.newStep(p, pr.feeds, pr.out, false); err != nil {
+		return "", err
+	}
+	pr.step.own.cancel.OnCancel(pr.feeds.abort)
+	s.mu.Lock()
+	s.counter++
+	handle := "partial_run_" + strconv.FormatInt(s.counter, 10)
+	s.partials[handle] = pr
+	s.mu.Unlock()
+	go func() { // ends with the step
+		pr.step.run(context.Background())
+		<-pr.step.done
+		pr.feeds.abort(errClosed())
+		pr.feeds.release()
+		if pr.step.cause() != nil {
+			s.dropPartial(handle)
+		}
+		pr.wake()
+	}()
+	return handle, nil
+}
+
+func (s *Session) dropPartial(handle string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.partials, handle)
+}
+
+func (pr *partialRun) wake() {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	close(pr.news)
+	pr.news = make(chan struct{})
+}
+
+// runPartial feeds and fetches one call's part of a partial run.
+func (s *Session) runPartial(ctx context.Context, req *StepRequest) (*StepResult, error) {
+	s.mu.Lock()
+	pr := s.partials[req.Partial]
+	s.mu.Unlock()
+	if pr == nil {
+		return nil, status.InvalidArgumentf("Must run PartialRunSetup before performing partial runs")
+	}
+	ctx, limit, cancel := s.limit(ctx, req.Options)
+	defer cancel()
+	want, err := pr.admit(req)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { pr.step.expire(ctx, limit) })
+	defer stop()
+	result, err := pr.collect(want, req.Fetches)
+	if err != nil {
+		s.dropPartial(req.Partial)
+		return nil, err
+	}
+	if pr.finished() {
+		s.dropPartial(req.Partial)
+		if err := pr.step.await(); err != nil {
+			result.Release()
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// admit checks a call against the run so far and feeds its tensors. It returns the positions of
+// the fetches.
+func (pr *partialRun) admit(req *StepRequest) ([]int, error) {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	sig := pr.plan.pruned.Signature
+	feeds := make([]int, len(req.Feeds))
+	for i, f := range req.Feeds {
+		at := slices.Index(sig.Feeds, f.Name)
+		switch {
+		case at < 0:
+			return nil, status.InvalidArgumentf("The feed %s was not specified in partial_run_setup.", f.Name)
+		case pr.feeds.has(at) || slices.Contains(feeds[:i], at):
+			return nil, status.InvalidArgumentf("The feed %s has already been fed.", f.Name)
+		}
+		if err := pr.plan.feeds[at].check(f.Tensor); err != nil {
+			return nil, err
+		}
+		feeds[i] = at
+	}
+	want := make([]int, len(req.Fetches))
+	for i, name := range req.Fetches {
+		at := slices.Index(sig.Fetches, name)
+		switch {
+		case at < 0:
+			return nil, status.InvalidArgumentf("The fetch %s was not specified in partial_run_setup.", name)
+		case pr.fetched[at]:
+			return nil, status.InvalidArgumentf("The fetch %s has already been fetched.", name)
+		}
+		for _, f := range pr.plan.pruned.FeedsOf(at) {
+			if !pr.feeds.has(f) && !slices.Contains(feeds, f) {
+				return nil, status.InvalidArgumentf("Fetch %s can't be computed from the feeds that have been fed so far.", name)
+			}
+		}
+		want[i] = at
+	}
+	for i, at := range feeds {
+		pr.feeds.set(at, req.Feeds[i].Tensor.Retain())
+	}
+	for _, at := range want {
+		pr.fetched[at] = true
+	}
+	return want, nil
+}
+
+// collect waits for fetches and hands them over.
+func (pr *partialRun) collect(want []int, names []string) (*StepResult, error) {
+	result := &StepResult{Tensors: make([]*tensor.Tensor, 0, len(want))}
+	for i, at := range want {
+		for {
+			pr.mu.Lock()
+			news := pr.news
+			pr.mu.Unlock()
+			t, dead := pr.out.claim(at)
+			if dead {
+				result.Release()
+				return nil, status.InvalidArgumentf("The tensor %s was fetched, but its branch was not taken\n\t [[{{node %s}}]]", names[i], nodeOf(names[i]))
+			}
+			if t != nil {
+				result.Tensors = append(result.Tensors, t)
+				break
+			}
+			select {
+			case <-news:
+				continue
+			case <-pr.step.broken:
+			}
+			if err := pr.step.await(); err != nil {
+				result.Release()
+				return nil, err
+			}
+		}
+	}
+	return result, nil
+}
+
+// finished tells whether nothing is left to feed or to fetch.
+func (pr *partialRun) finished() bool {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	return !slices.Contains(pr.fetched, false) && pr.feeds.complete()
+}
+
+// claim hands over one fetched tensor when it is there.
+func (f *fetches) claim(index int) (t *tensor.Tensor, dead bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if index >= len(f.tensors) {
+		return nil, false
+	}
+	t = f.tensors[index]
+	f.tensors[index] = nil
+	return t, f.dead[index]
+}
+
+// lateFeeds are feeds that come after their step began.
+type lateFeeds struct {
+	mu      sync.Mutex
+	tensors devices.Feeds
+	fed     []bool
+	waiting map[int]func(*tensor.Tensor, error)
+	err     error
+}
+
+func newLateFeeds(n int) *lateFeeds {
+	return &lateFeeds{tensors: make(devices.Feeds, n), fed: make([]bool, n), waiting: map[int]func(*tensor.Tensor, error){}}
+}
+
+// Feed calls done when the tensor is fed, or the step ends.
+func (l *lateFeeds) Feed(index int, done func(*tensor.Tensor, error)) {
+	l.mu.Lock()
+	if t := l.tensors[index]; t != nil || l.err != nil {
+		err := l.err
+		if t != nil {
+			t.Retain()
+		}
+		l.mu.Unlock()
+		done(t, err)
+		return
+	}
+	l.waiting[index] = done
+	l.mu.Unlock()
+}
+
+func (l *lateFeeds) has(index int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fed[index]
+}
+
+func (l *lateFeeds) complete() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !slices.Contains(l.fed, false)
+}
+
+// set feeds a tensor and takes over the reference.
+func (l *lateFeeds) set(index int, t *tensor.Tensor) {
+	l.mu.Lock()
+	if l.err != nil {
+		l.mu.Unlock()
+		t.Release()
+		return
+	}
+	l.tensors[index], l.fed[index] = t, true
+	done := l.waiting[index]
+	delete(l.waiting, index)
+	if done != nil {
+		t.Retain()
+	}
+	l.mu.Unlock()
+	if done != nil {
+		done(t, nil)
+	}
+}
+
+// abort fails who waits, and who will.
+func (l *lateFeeds) abort(err error) {
+	l.mu.Lock()
+	if l.err == nil {
+		l.err = err
+	}
+	waiting := l.waiting
+	l.waiting = map[int]func(*tensor.Tensor, error){}
+	l.mu.Unlock()
+	for _, done := range waiting {
+		done(nil, err)
+	}
+}
+
+func (l *lateFeeds) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, t := range l.tensors {
+		if t != nil {
+			t.Release()
+			l.tensors[i] = nil
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package actors
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/partition"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"google.golang.org/protobuf/proto"
+)
+
+// plan is what a session runs for one signature: the pruned graph, cut by task. It is immutable
+// but for what it knows of the workers that have it.
+type plan struct {
+	id     uint64
+	pruned *graph.Pruned
+	local  *taskPlan
+	remote map[string]*share // by task
+	feeds  []feedSpec
+	graphs []*graph.Graph // of every device, for RunOptions.output_partition_graphs
+	used   atomic.Int64   // the session's step count at its last use
+}
+
+// share is a plan's part on another task.
+type share struct {
+	task string
+	boot uint64
+	plan *wire.Plan
+	// sent tells that the worker has been sent the plan over the link that it is reached by.
+	mu   sync.Mutex
+	sent bool
+}
+
+// feedSpec is what a fed tensor must be.
+type feedSpec struct {
+	name  string
+	dtype tensor.DType
+	shape tensor.Shape // -1 for sizes that may be anything
+	known bool
+}
+
+var planIDs atomic.Uint64
+
+// buildPlan prunes, cuts and compiles. Every task that has a part is reached for it, since the
+// plan is for this start of its process.
+func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signature) (*plan, error) {
+	client := s.worker.devices[0].Name()
+	pruned, err := graph.Prune(g, sig, client)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range pruned.Nodes {
+		if n.Assigned == "" {
+			return nil, status.Internalf("The node %s was not placed", n.Name)
+		}
+	}
+	parts, err := partition.Split(pruned.Graph, partition.Options{})
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{id: planIDs.Add(1), pruned: pruned, remote: map[string]*share{}, feeds: feedSpecs(g, pruned)}
+	own := map[string]*graph.Graph{}
+	var library []byte
+	for _, tp := range parts.Tasks() {
+		if tp.Task == s.task.name {
+			for _, d := range tp.Devices {
+				own[d] = parts.ByDevice[d]
+			}
+			continue
+		}
+		if library == nil {
+			if library, err = (proto.MarshalOptions{Deterministic: true}).Marshal(g.Library.Proto()); err != nil {
+				return nil, status.Internalf("The function library cannot be sent: %v", err)
+			}
+		}
+		if p.remote[tp.Task], err = s.share(ctx, tp, parts, library); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range parts.Devices {
+		p.graphs = append(p.graphs, parts.ByDevice[d])
+	}
+	p.local, err = s.worker.compile(own, g.Library)
+	return p, err
+}
+
+// share prepares another task's part. Ops without a kernel are refused here, before anything is
+// sent, for device types whose table of kernels is this binary's too.
+func (s *Session) share(ctx context.Context, tp partition.TaskParts, parts *partition.Parts, library []byte) (*share, error) {
+	peer, err := s.task.Cluster.Peer(ctx, tp.Task)
+	if err != nil {
+		return nil, err
+	}
+	sh := &share{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Library: library, Isolated: s.options.isolated}}
+	for _, d := range tp.Devices {
+		b, err := proto.Marshal(parts.ByDevice[d].Def())
+		if err != nil {
+			return nil, status.Internalf("The part of %s cannot be sent: %v", d, err)
+		}
+		sh.plan.Parts = append(sh.plan.Parts, &wire.Part{Device: d, GraphDef: b})
+	}
+	return sh, nil
+}
+
+// feedSpecs reads what may be fed: a placeholder's shape binds the client.
+func feedSpecs(g *graph.Graph, pruned *graph.Pruned) []feedSpec {
+	specs := make([]feedSpec, len(pruned.Feeds))
+	for i, arg := range pruned.Feeds {
+		spec := feedSpec{name: pruned.Signature.Feeds[i], dtype: arg.OutTypes[0].Base()}
+		if n := g.Lookup(nodeOf(spec.name)); n != nil && (n.Op == "Placeholder" || n.Op == "PlaceholderV2") {
+			shape, known, err := n.Attrs.Shape("shape")
+			// Before GraphDef version 24 a scalar's shape stood for any.
+			spec.shape, spec.known = shape, err == nil && known && (len(shape) > 0 || g.Producer >= 24)
+		}
+		specs[i] = spec
+	}
+	return specs
+}
+
+// nodeOf is the node of a tensor's name.
+func nodeOf(name string) string {
+	for i := len(name) - 1; i >= 0; i-- {
+		if name[i] == ':' {
+			return name[:i]
+		}
+	}
+	return name
+}
+
+// check refuses a fed tensor of another type or shape than the graph declares.
+func (f *feedSpec) check(t *tensor.Tensor) error {
+	if t == nil {
+		return status.InvalidArgumentf("Nothing was fed for %s", f.name)
+	}
+	if t.DType() != f.dtype {
+		return status.InvalidArgumentf("The tensor fed for %s has type %v, but %v was expected\n\t [[{{node %s}}]]",
+			f.name, t.DType(), f.dtype, nodeOf(f.name))
+	}
+	if f.known && !t.Shape().Compatible(f.shape) {
+		return status.InvalidArgumentf("The tensor fed for %s has shape %v, but %v was expected\n\t [[{{node %s}}]]",
+			f.name, t.Shape(), f.shape, nodeOf(f.name))
+	}
+	return nil
+}
+
+// partitionGraphs is the plan's graphs as messages.
+func (p *plan) partitionGraphs(md *corepb.RunMetadata) {
+	for _, g := range p.graphs {
+		md.PartitionGraphs = append(md.PartitionGraphs, g.Def())
+	}
+}
+
+// Fetches is where a step's fetched tensors are gathered.
+type fetches struct {
+	mu      sync.Mutex
+	tensors []*tensor.Tensor
+	dead    []bool
+	changed func(index int) // told of every arrival, without the lock; nil for plain runs
+}
+
+var _ kernels.Fetches = (*fetches)(nil)
+
+func newFetches(n int) *fetches {
+	return &fetches{tensors: make([]*tensor.Tensor, n), dead: make([]bool, n)}
+}
+
+// Fetch takes a tensor, or the news that there is none.
+func (f *fetches) Fetch(index int, t *tensor.Tensor, dead bool) {
+	f.mu.Lock()
+	if index >= len(f.tensors) || f.tensors[index] != nil {
+		f.mu.Unlock()
+		if t != nil {
+			t.Release()
+		}
+		return
+	}
+	f.tensors[index], f.dead[index] = t, dead
+	f.mu.Unlock()
+	if f.changed != nil {
+		f.changed(index)
+	}
+}
+
+// take hands the gathered tensors over. One that is missing, since its branch was not taken, is
+// an error that names it.
+func (f *fetches) take(names []string) ([]*tensor.Tensor, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, t := range f.tensors {
+		if t == nil {
+			f.releaseLocked()
+			return nil, status.InvalidArgumentf("Retval[%d] does not have value: the tensor %s was fetched, but its branch was not taken\n\t [[{{node %s}}]]",
+				i, names[i], nodeOf(names[i]))
+		}
+	}
+	out := f.tensors
+	f.tensors = nil
+	return out, nil
+}
+
+func (f *fetches) release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.releaseLocked()
+}
+
+func (f *fetches) releaseLocked() {
+	for i, t := range f.tensors {
+		if t != nil {
+			t.Release()
+			f.tensors[i] = nil
+		}
+	}
+	f.tensors = nil
+}

@@ -1,0 +1,433 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/place"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// Session is a client's session on this task's master. An actor owns its graph and its plans:
+// extensions, plans that are built and the end of the session pass through its mailbox, one at a
+// time and in order, and the work of each is done on a goroutine of its own while further ones
+// wait. What steps need to begin is published for reading.
+type Session struct {
+	task    *Task
+	handle  string
+	config  *corepb.ConfigProto
+	options sessionOptions
+	worker  *workerSession
+	devices []place.Device
+	pid     *actor.PID
+
+	// Published by the actor.
+	plans  atomic.Pointer[map[string]*plan]
+	graph  atomic.Pointer[graph.Graph]
+	closed atomic.Bool
+
+	// The actor's own.
+	version     int64
+	colocations place.Colocations
+	busy        bool
+	waiting     []mutation
+
+	mu        sync.Mutex
+	steps     map[uint64]*step
+	partials  map[string]*partialRun
+	callables map[int64]*callable
+	counter   int64
+	idle      chan struct{} // closed when the session is closed and its last step is over
+	used      atomic.Int64  // unix nanoseconds of the last call
+	lastConn  atomic.Uint64
+}
+
+// sessionOptions are what a ConfigProto and the server's defaults come to.
+type sessionOptions struct {
+	soft, log, isolated bool
+	timeout             time.Duration
+	filters             []string
+}
+
+// mutation is a change of the session that its actor has to let pass: work runs on a goroutine,
+// publish afterwards in the actor.
+type mutation struct {
+	work    func() error
+	publish func()
+	reply   chan error
+}
+
+// changed tells the actor that the work of a mutation is done.
+type changed struct {
+	mutation
+	err error
+}
+
+// newSession makes a session over a client's first graph.
+func newSession(t *Task, config *corepb.ConfigProto) (*Session, error) {
+	s := &Session{task: t, handle: newHandle(), config: config, steps: map[uint64]*step{}, partials: map[string]*partialRun{},
+		callables: map[int64]*callable{}, idle: make(chan struct{})}
+	if err := s.configure(config); err != nil {
+		return nil, err
+	}
+	s.plans.Store(&map[string]*plan{})
+	var err error
+	if s.devices, err = t.placeable(s.options.filters); err != nil {
+		return nil, err
+	}
+	s.worker = t.sessionFor(s.handle, t.name, s.options.isolated)
+	if s.pid, err = t.System.Root.SpawnNamed(props(t, func() actor.Actor { return s }), "session/"+s.handle); err != nil {
+		t.forgetSession(s.handle)
+		return nil, status.Internalf("The session's actor did not start: %v", err)
+	}
+	s.touch()
+	return s, nil
+}
+
+func newHandle() string { return fmt.Sprintf("%016x", rand.Uint64()) }
+
+// configure reads what the client asks for, over the server's defaults, and refuses by name what
+// is not there.
+func (s *Session) configure(c *corepb.ConfigProto) error {
+	d := s.task.Defaults
+	s.options = sessionOptions{soft: d.SoftPlacement || c.GetAllowSoftPlacement(), log: d.LogPlacement || c.GetLogDevicePlacement(),
+		isolated: c.GetIsolateSessionState(), timeout: d.OperationTimeout, filters: c.GetDeviceFilters()}
+	if ms := c.GetOperationTimeoutInMs(); ms > 0 {
+		s.options.timeout = time.Duration(ms) * time.Millisecond
+	}
+	switch {
+	case c.GetUsePerSessionThreads():
+		return status.InvalidArgumentf("Distributed session does not support session thread pool options: use_per_session_threads")
+	case len(c.GetSessionInterOpThreadPool()) > 0:
+		return status.InvalidArgumentf("Distributed session does not support session thread pool options: session_inter_op_thread_pool")
+	case len(c.GetClusterDef().GetJob()) > 0:
+		return status.Unimplementedf("ConfigProto.cluster_def (cluster propagation) is not supported: declare the cluster to the servers")
+	}
+	return nil
+}
+
+// placeable are the devices of the declared cluster that a session with filters may use. A task
+// that was never reached counts with one CPU, which every server has: a graph that does not need
+// it does not wait for it.
+func (t *Task) placeable(filters []string) ([]place.Device, error) {
+	var all []place.Device
+	for _, task := range t.Cluster.Tasks() {
+		known := t.Cluster.Known(task)
+		if task == t.name {
+			known = t.Describe()
+		} else if known == nil {
+			known = []DeviceInfo{{Name: task + "/device:CPU:0", Type: "CPU"}}
+		}
+		for _, d := range known {
+			pd, err := place.NewDevice(d.Name, task == t.name)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, pd)
+		}
+	}
+	return place.FilterDevices(all, filters, t.name)
+}
+
+// Describe lists the task's own devices.
+func (t *Task) Describe() []DeviceInfo {
+	out := make([]DeviceInfo, len(t.Devices))
+	for i, d := range t.Devices {
+		out[i] = DeviceInfo{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation()}
+	}
+	return out
+}
+
+func (s *Session) touch() { s.used.Store(time.Now().UnixNano()) }
+
+// Receive handles the session's mutations and the answers of its steps' workers.
+func (s *Session) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case mutation:
+		if s.busy {
+			s.waiting = append(s.waiting, m)
+			return
+		}
+		s.begin(m)
+	case changed:
+		if m.err == nil && m.publish != nil {
+			m.publish()
+		}
+		m.reply <- m.err
+		s.busy = false
+		if len(s.waiting) > 0 {
+			next := s.waiting[0]
+			s.waiting = slices.Delete(s.waiting, 0, 1)
+			s.begin(next)
+		}
+	case *wire.PartitionDone:
+		if st := s.step(m.Step); st != nil {
+			st.partDone(m)
+		}
+	case actor.Stopping:
+		for _, w := range s.waiting {
+			w.reply <- errClosed()
+		}
+		s.waiting = nil
+	}
+}
+
+func (s *Session) begin(m mutation) {
+	s.busy = true
+	root, self := s.task.System.Root, s.pid
+	go func() { // ends with the work, whose waits are bounded
+		var err error
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					err = status.Internalf("A change of session %s panicked: %v", s.handle, p)
+					s.task.Log.Error("a session's change panicked", "session", s.handle, "panic", p, "stack", stack())
+				}
+			}()
+			err = m.work()
+		}()
+		root.Send(self, changed{m, err})
+	}()
+}
+
+func errClosed() error { return status.Errorf(status.FailedPrecondition, "Session is closed.") }
+
+// mutate lets a change pass through the actor and waits for it or for ctx.
+func (s *Session) mutate(ctx context.Context, work func() error, publish func()) error {
+	m := mutation{work: work, publish: publish, reply: make(chan error, 1)}
+	s.task.System.Root.Send(s.pid, m)
+	select {
+	case err := <-m.reply:
+		return err
+	case <-ctx.Done():
+		return status.From(ctx.Err())
+	case <-s.idle: // the actor may be gone
+		return errClosed()
+	}
+}
+
+// create takes in the session's first graph.
+func (s *Session) create(ctx context.Context, def *graphpb.GraphDef) error {
+	var g *graph.Graph
+	return s.mutate(ctx, func() error {
+		var err error
+		if g, err = graph.Build(def); err != nil {
+			return err
+		}
+		return s.place(ctx, g, g.Nodes)
+	}, func() { s.graph.Store(g) })
+}
+
+// Extend adds nodes to the graph of version from and returns the new version. A repetition of the
+// last extension, from a client that did not get the answer, is answered like the first time.
+func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64) (int64, error) {
+	if s.closed.Load() {
+		return 0, errClosed()
+	}
+	s.touch()
+	var g *graph.Graph
+	var version int64
+	err := s.mutate(ctx, func() error {
+		old := s.graph.Load()
+		if from == s.version-1 && old.Contains(def) {
+			g, version = old, s.version
+			return nil
+		}
+		if from != s.version {
+			return status.Errorf(status.Aborted, "Current version is %d but caller expected %d.", s.version, from)
+		}
+		var err error
+		if g, err = old.Extend(def); err != nil {
+			return err
+		}
+		version = s.version + 1
+		return s.place(ctx, g, g.Nodes[len(old.Nodes):])
+	}, func() {
+		s.graph.Store(g)
+		s.version = version
+	})
+	return version, err
+}
+
+// place assigns devices to new nodes.
+func (s *Session) place(ctx context.Context, g *graph.Graph, nodes []*graph.Node) error {
+	o := place.Options{
+		Devices:       s.devices,
+		SoftPlacement: s.options.soft,
+		Supports:      supports,
+		Colocations:   &s.colocations,
+		Warn:          func(m string) { s.task.Log.Debug("placement", "session", s.handle, "warning", m) },
+	}
+	if !s.options.isolated {
+		o.Home = func(r []place.Resource) ([]string, error) { return s.task.homes(ctx, r) }
+	}
+	if s.options.log {
+		o.Log = func(n *graph.Node) { s.task.Log.Info(fmt.Sprintf("%s: (%s): %s", n.Name, n.Op, n.Assigned)) }
+	}
+	return place.Place(g, nodes, o)
+}
+
+func supports(n *graph.Node, deviceType string) bool { return kernels.Supports(n, deviceType) }
+
+// plan gives the plan of a signature, building it at the first step that needs it. Failures are
+// not kept.
+func (s *Session) plan(ctx context.Context, sig graph.Signature) (*plan, error) {
+	key := signatureKey(sig)
+	if p := (*s.plans.Load())[key]; p != nil {
+		return p, nil
+	}
+	var p *plan
+	err := s.mutate(ctx, func() error {
+		if p = (*s.plans.Load())[key]; p != nil {
+			return nil
+		}
+		var err error
+		p, err = s.buildPlan(ctx, s.graph.Load(), sig)
+		return err
+	}, func() { s.publish(func(m map[string]*plan) { m[key] = p }) })
+	return p, err
+}
+
+// maxPlans bounds the plans of a session; the one that was used the longest ago makes room.
+const maxPlans = 512
+
+// publish replaces the published plans by changed ones; in the actor.
+func (s *Session) publish(change func(map[string]*plan)) {
+	m := maps.Clone(*s.plans.Load())
+	change(m)
+	for len(m) > maxPlans {
+		var oldest string
+		for k, p := range m {
+			if oldest == "" || p.used.Load() < m[oldest].used.Load() {
+				oldest = k
+			}
+		}
+		delete(m, oldest)
+	}
+	s.plans.Store(&m)
+}
+
+// forgetPlans drops the plans that have a part on a task, whose process is another one now.
+func (s *Session) forgetPlans(ctx context.Context, task string) error {
+	return s.mutate(ctx, func() error { return nil }, func() {
+		s.publish(func(m map[string]*plan) {
+			maps.DeleteFunc(m, func(_ string, p *plan) bool { return p.remote[task] != nil })
+		})
+	})
+}
+
+// signatureKey tells signatures apart. Lengths are not needed: names hold no control characters.
+func signatureKey(sig graph.Signature) string {
+	n := 2
+	for _, l := range [][]string{sig.Feeds, sig.Fetches, sig.Targets} {
+		for _, name := range l {
+			n += len(name) + 1
+		}
+	}
+	var b strings.Builder
+	b.Grow(n)
+	for i, l := range [][]string{sig.Feeds, sig.Fetches, sig.Targets} {
+		if i > 0 {
+			b.WriteByte(1)
+		}
+		for _, name := range l {
+			b.WriteString(name)
+			b.WriteByte(0)
+		}
+	}
+	return b.String()
+}
+
+func (s *Session) step(id uint64) *step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.steps[id]
+}
+
+// enter makes a step part of the session, unless that is closed.
+func (s *Session) enter(st *step) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed.Load() {
+		return errClosed()
+	}
+	s.steps[st.id] = st
+	return nil
+}
+
+// leave removes a step whose parts have all ended.
+func (s *Session) leave(st *step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.steps, st.id)
+	if s.closed.Load() && len(s.steps) == 0 {
+		s.end()
+	}
+}
+
+// end marks the closed session idle; the caller holds the lock.
+func (s *Session) end() {
+	select {
+	case <-s.idle:
+	default:
+		close(s.idle)
+	}
+}
+
+// Close ends the session: no step begins any more, running ones are cancelled and waited for, and
+// everything that the cluster's tasks keep for it is dropped. Variables and other named resources stay.
+func (s *Session) Close(ctx context.Context, reason error) error {
+	s.mu.Lock()
+	if s.closed.Swap(true) {
+		s.mu.Unlock()
+		<-s.idle
+		return nil
+	}
+	var running []*step
+	for _, st := range s.steps {
+		running = append(running, st)
+	}
+	if len(running) == 0 {
+		s.end()
+	}
+	s.mu.Unlock()
+	for _, st := range running {
+		st.fail(reason)
+	}
+	var err error
+	select {
+	case <-s.idle:
+	case <-ctx.Done():
+		err = status.Errorf(status.DeadlineExceeded, "%d steps of session %s did not end in time", len(running), s.handle)
+		s.mu.Lock()
+		s.end()
+		s.mu.Unlock()
+	}
+	remote := map[string]bool{}
+	for _, p := range *s.plans.Load() {
+		for task := range p.remote {
+			remote[task] = true
+		}
+	}
+	for task := range remote {
+		if p := s.task.Cluster.Reached(task); p != nil {
+			s.task.System.Root.Send(actor.NewPID(p.Address(), workerName), &wire.DropSession{Session: s.handle})
+		}
+	}
+	s.task.forgetSession(s.handle)
+	s.task.System.Root.Poison(s.pid)
+	return err
+}

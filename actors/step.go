@@ -1,0 +1,296 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	steppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/step_stats_go_proto"
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels"
+	"google.golang.org/protobuf/proto"
+)
+
+// step is a run as its master sees it: which tasks still owe the end of their part, and the error
+// that the client gets. The part on the master's own task is a taskStep like any other.
+type step struct {
+	id      uint64
+	session *Session
+	plan    *plan
+	own     *taskStep
+	done    chan struct{} // closed when every part has ended
+	broken  chan struct{} // closed at the first failure
+	ends    atomic.Bool
+
+	mu      sync.Mutex
+	owed    map[string]*share // other tasks whose part has not ended
+	local   bool              // the own part has not ended
+	err     error
+	aborted bool
+	stats   []*steppb.StepStats
+	trace   bool
+}
+
+// newStep enters a step into its session. The caller runs it.
+func (s *Session) newStep(p *plan, feeds kernels.Feeds, out kernels.Fetches, trace bool) (*step, error) {
+	st := &step{id: newStepID(), session: s, plan: p, done: make(chan struct{}), broken: make(chan struct{}), local: true, trace: trace}
+	st.own = s.task.newStep(st.id, s.worker, feeds, out, func(err error) { st.partEnded("", err) })
+	if trace {
+		st.own.trace()
+	}
+	if err := s.enter(st); err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+// run starts all parts; the own one works on the caller's goroutine until it has to wait.
+func (st *step) run(ctx context.Context) {
+	if len(st.plan.remote) > 0 {
+		if err := st.own.table(); err != nil {
+			st.partEnded("", err)
+			return
+		}
+		st.mu.Lock()
+		st.owed = make(map[string]*share, len(st.plan.remote))
+		for task, sh := range st.plan.remote {
+			st.owed[task] = sh
+		}
+		st.mu.Unlock()
+		for _, sh := range st.plan.remote {
+			if err := st.send(ctx, sh, false); err != nil {
+				st.partEnded(sh.task, err)
+			}
+		}
+	}
+	st.own.run(st.plan.local.programs)
+}
+
+// send asks a task to run its part, with the plan when it is not known to have it.
+func (st *step) send(ctx context.Context, sh *share, again bool) error {
+	s := st.session
+	peer, err := s.task.Cluster.Peer(ctx, sh.task)
+	if err != nil {
+		return err
+	}
+	if peer.Boot() != sh.boot {
+		if err := s.forgetPlans(ctx, sh.task); err != nil {
+			return err
+		}
+		return status.Errorf(status.Aborted, "%s (%s) was restarted: its variables and queues are gone, and have to be made again",
+			sh.task, peer.Address())
+	}
+	m := &wire.RunPartition{Step: st.id, Session: s.handle, PlanId: st.plan.id, Master: s.task.name, Boot: sh.boot, Trace: st.trace}
+	sh.mu.Lock()
+	if !sh.sent || again {
+		m.Plan = sh.plan
+		sh.sent = true
+	}
+	sh.mu.Unlock()
+	s.task.System.Root.RequestWithCustomSender(actor.NewPID(peer.Address(), workerName), m, s.pid)
+	return nil
+}
+
+// partDone takes the answer of another task.
+func (st *step) partDone(m *wire.PartitionDone) {
+	if m.UnknownPlan {
+		st.mu.Lock()
+		sh := st.owed[m.Task]
+		st.mu.Unlock()
+		if sh == nil {
+			return
+		}
+		go func() { // bounded by the wait for the peer
+			if err := st.send(context.Background(), sh, true); err != nil {
+				st.partEnded(m.Task, err)
+			}
+		}()
+		return
+	}
+	if len(m.StepStats) > 0 {
+		var stats steppb.StepStats
+		if err := proto.Unmarshal(m.StepStats, &stats); err == nil {
+			st.mu.Lock()
+			st.stats = append(st.stats, &stats)
+			st.mu.Unlock()
+		} else {
+			st.session.task.Log.Warn("a step's statistics cannot be read", "task", m.Task, "error", err)
+		}
+	}
+	st.partEnded(m.Task, failed(m.Failure))
+}
+
+// partEnded notes the end of a task's part ("" for the own one), and ends the step with the last.
+// The first failure is spread to the other parts.
+func (st *step) partEnded(task string, err error) {
+	st.mu.Lock()
+	if task == "" {
+		if !st.local {
+			st.mu.Unlock()
+			return
+		}
+		st.local = false
+		task = st.session.task.name
+	} else {
+		if st.owed[task] == nil {
+			st.mu.Unlock()
+			return
+		}
+		delete(st.owed, task)
+	}
+	if err != nil {
+		st.err = status.Worse(st.err, atTask(err, task))
+	}
+	abort := st.abortLocked()
+	last := !st.local && len(st.owed) == 0
+	failure := st.err
+	st.mu.Unlock()
+	if abort != nil {
+		st.spread(abort, failure)
+	}
+	if last && !st.ends.Swap(true) {
+		st.session.leave(st)
+		close(st.done)
+	}
+}
+
+// atTask names the task of an error, but for those that speak of the cluster itself.
+func atTask(err error, task string) error {
+	if strings.Contains(err.Error(), "{{node ") {
+		return status.AtTask(err, task)
+	}
+	return err
+}
+
+// abortLocked gives the tasks to abort when the step has failed just now; nil otherwise.
+func (st *step) abortLocked() []*share {
+	if st.err == nil || st.aborted {
+		return nil
+	}
+	st.aborted = true
+	close(st.broken)
+	abort := make([]*share, 0, len(st.owed))
+	for _, sh := range st.owed {
+		abort = append(abort, sh)
+	}
+	return abort
+}
+
+// spread ends the parts that still run.
+func (st *step) spread(abort []*share, err error) {
+	derived := status.Derive(err)
+	st.own.fail(derived)
+	for _, sh := range abort {
+		if p := st.session.task.Cluster.Reached(sh.task); p != nil {
+			st.session.task.System.Root.Send(actor.NewPID(p.Address(), workerName), &wire.AbortStep{Step: st.id, Failure: failure(derived)})
+		}
+	}
+}
+
+// fail ends the step with err, unless it has failed before.
+func (st *step) fail(err error) {
+	st.mu.Lock()
+	st.err = status.Worse(st.err, err)
+	abort := st.abortLocked()
+	failure := st.err
+	st.mu.Unlock()
+	if abort != nil {
+		st.spread(abort, failure)
+	}
+}
+
+// lost ends the parts of a task that is gone.
+func (st *step) lost(task string, err error) {
+	st.mu.Lock()
+	_, owes := st.owed[task]
+	st.mu.Unlock()
+	if owes {
+		st.partEnded(task, err)
+	}
+}
+
+// cause is the step's error.
+func (st *step) cause() error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.err
+}
+
+// afterFailure is how long the client of a failed step waits for the other parts to end, so that
+// what it does next finds nothing of the step.
+const afterFailure = time.Second
+
+// await waits for the step's end. A failed step is given up soon after its failure; its parts end
+// by themselves.
+func (st *step) await() error {
+	select {
+	case <-st.done:
+		return st.cause()
+	case <-st.broken:
+	}
+	limit := time.NewTimer(afterFailure)
+	defer limit.Stop()
+	select {
+	case <-st.done:
+	case <-limit.C:
+	}
+	return st.cause()
+}
+
+// overdue is the error of a step that did not end in time: it names what the step waits for.
+func (st *step) overdue(limit time.Duration) error {
+	st.mu.Lock()
+	var tasks []string
+	for task := range st.owed {
+		tasks = append(tasks, task)
+	}
+	local := st.local
+	st.mu.Unlock()
+	var waits []string
+	if local {
+		for _, n := range st.own.waiting(maxWaiting) {
+			waits = append(waits, "{{node "+n+"}}")
+		}
+	}
+	for _, task := range tasks {
+		waits = append(waits, st.remoteWaits(task)...)
+	}
+	text := "its kernels to end"
+	if len(waits) > 0 {
+		text = strings.Join(waits, ", ")
+	}
+	return status.Errorf(status.DeadlineExceeded, "The step did not end within %v; it was still waiting for: %s", limit, text)
+}
+
+// remoteWaits asks a task what the step waits for there, within the little time that is left.
+func (st *step) remoteWaits(task string) []string {
+	ctx, cancel := context.WithTimeout(context.Background(), askMargin)
+	defer cancel()
+	if st.session.task.Cluster.Reached(task) == nil {
+		return []string{task + " (not reached)"}
+	}
+	answer, err := ask[*wire.Waiting](ctx, st.session.task, task, workerName, &wire.WaitingFor{Step: st.id})
+	switch {
+	case err != nil:
+		return []string{task + " (which does not answer)"}
+	case len(answer.Nodes) == 0:
+		return []string{task}
+	}
+	out := make([]string, len(answer.Nodes))
+	for i, n := range answer.Nodes {
+		out[i] = fmt.Sprintf("{{node %s}} on %s", n, task)
+	}
+	return out
+}
+
+// A step's own deadline comes before the client's, by answerMargin of it at most, so that the
+// answer with the reason arrives in time; asking another task what it waits for takes askMargin.
+const (
+	answerMargin = 100 * time.Millisecond
+	askMargin    = 40 * time.Millisecond
+)

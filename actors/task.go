@@ -1,0 +1,188 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// The names under which a task's actors are reached.
+const (
+	workerName    = "worker"
+	masterName    = "master"
+	directoryName = "directory"
+)
+
+// Config is what a task is made of.
+type Config struct {
+	System  *actor.ActorSystem
+	Cluster Cluster
+	Devices []*devices.CPU
+	// Boot is this process's random number, as its peers see it.
+	Boot uint64
+	// Lease is how long a session lives on after its client's last connection ended.
+	Lease time.Duration
+	// Defaults tells how sessions are configured where the client says nothing.
+	Defaults SessionDefaults
+	Log      *slog.Logger
+}
+
+// SessionDefaults are the parts of a server's ConfigProto that sessions inherit.
+type SessionDefaults struct {
+	// SoftPlacement moves ops to a device that can run them where the requested one cannot.
+	SoftPlacement bool
+	// LogPlacement writes where each node was placed.
+	LogPlacement bool
+	// OperationTimeout bounds every call that brings no timeout of its own; 0 is no bound.
+	OperationTimeout time.Duration
+}
+
+// Task is one task of the cluster in this process: devices, steps, and the actors that serve them.
+type Task struct {
+	Config
+	name  string
+	steps stepTable
+
+	mu       sync.Mutex
+	sessions map[string]*workerSession
+
+	worker, master, directory *actor.PID
+	sessionsOf                *masterState
+}
+
+// NewTask starts the actors of a task.
+func NewTask(c Config) (*Task, error) {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}}
+	t.steps.init()
+	t.sessionsOf = newMasterState(t)
+	c.Cluster.Watch(t.peerDown)
+	for _, a := range []struct {
+		pid  **actor.PID
+		name string
+		make func() actor.Actor
+	}{
+		{&t.worker, workerName, func() actor.Actor { return &worker{task: t} }},
+		{&t.master, masterName, func() actor.Actor { return &master{task: t, state: t.sessionsOf} }},
+		{&t.directory, directoryName, func() actor.Actor { return newDirectory(t) }},
+	} {
+		pid, err := c.System.Root.SpawnNamed(props(t, a.make), a.name)
+		if err != nil {
+			return nil, status.Internalf("The actor %s of %s did not start: %v", a.name, t.name, err)
+		}
+		*a.pid = pid
+	}
+	return t, nil
+}
+
+// props supervise an actor that holds state: a panic while it handles a message is logged and
+// costs that message alone.
+func props(t *Task, produce func() actor.Actor) *actor.Props {
+	guard := func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		return func(c actor.ReceiverContext, envelope *actor.MessageEnvelope) {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Log.Error("an actor panicked", "message", typeName(envelope.Message), "panic", p, "stack", stack())
+				}
+			}()
+			next(c, envelope)
+		}
+	}
+	return actor.PropsFromProducer(produce, actor.WithReceiverMiddleware(guard),
+		actor.WithSupervisor(actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })))
+}
+
+// Name is the task's name, such as /job:worker/replica:0/task:1.
+func (t *Task) Name() string { return t.name }
+
+// taskOf is the task part of a full device name.
+func taskOf(device string) string {
+	if i := strings.Index(device, "/device:"); i >= 0 {
+		return device[:i]
+	}
+	return device
+}
+
+// newStepID is a random number for a step, never 0, that fits an int64 of TensorFlow's.
+func newStepID() uint64 { return rand.Uint64()>>8 | 1 }
+
+// largeTensor is the size in bytes from which a tensor travels beside the actors' messages, so
+// that these never wait behind it.
+const largeTensor = 64 << 10
+
+// send pushes a tensor of a step to the task that receives it, taking over the reference.
+func (t *Task) send(st *taskStep, key kernels.Key, dst string, v *tensor.Tensor, dead bool) error {
+	task := taskOf(dst)
+	if p := t.Cluster.Reached(task); p != nil {
+		return t.push(p, st.ID, key, v, dead)
+	}
+	go func() { // ends with Peer's bound
+		p, err := t.Cluster.Peer(context.Background(), task)
+		if err == nil {
+			err = t.push(p, st.ID, key, v, dead)
+		} else if v != nil {
+			v.Release()
+		}
+		if err != nil {
+			st.fail(err)
+		}
+	}()
+	return nil
+}
+
+func (t *Task) push(p Peer, step int64, key kernels.Key, v *tensor.Tensor, dead bool) error {
+	if v != nil && len(v.Data()) > largeTensor {
+		return p.Push(uint64(step), key, v)
+	}
+	m, err := transferOf(key, v, dead)
+	if v != nil {
+		v.Release()
+	}
+	if err != nil {
+		return err
+	}
+	t.System.Root.Send(actor.NewPID(p.Address(), workerName), tensorsOf(uint64(step), m))
+	return nil
+}
+
+// Deliver takes in a large tensor that a peer pushed for a step, with the caller's reference.
+func (t *Task) Deliver(step uint64, key kernels.Key, v *tensor.Tensor) {
+	t.steps.deposit(step, key, v, false)
+}
+
+// peerDown fails the steps that a lost task has a part in, as worker or as master.
+func (t *Task) peerDown(task string, err error) {
+	t.steps.peerDown(task, err)
+	t.sessionsOf.peerDown(task, err)
+	t.forgetSessionsOf(task)
+}
+
+// Stop ends the task: sessions are closed, running steps get until ctx ends and are then
+// cancelled, and the actors stop.
+func (t *Task) Stop(ctx context.Context) error {
+	t.sessionsOf.drain(ctx)
+	err := t.steps.drain(ctx)
+	for _, pid := range []*actor.PID{t.master, t.directory, t.worker} {
+		f := t.System.Root.PoisonFuture(pid)
+		if e := f.Wait(); e != nil && err == nil {
+			err = status.Errorf(status.DeadlineExceeded, "The actor %s did not stop: %v", pid.Id, e)
+		}
+	}
+	for _, d := range t.Devices {
+		if e := d.Resources().Close(); e != nil && err == nil {
+			err = e
+		}
+	}
+	return err
+}

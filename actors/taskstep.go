@@ -1,0 +1,185 @@
+package actors
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	steppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/step_stats_go_proto"
+	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// taskStep is a step's part on one task: one run of each of the plan's programs, which meet in the
+// step's rendezvous.
+type taskStep struct {
+	kernels.Step
+	task       *Task
+	session    *workerSession
+	master     string // the task whose client the step is for
+	rendezvous *devices.Rendezvous
+	cancel     kernels.Cancellation
+	tabled     bool
+	done       func(error)
+	stats      *stepStats
+
+	mu   sync.Mutex
+	left int
+	err  error
+	runs []devices.Execution
+}
+
+// newStep prepares a step of a plan on this task. done is called once, when nothing of the step
+// runs any more and its state is gone. A step that needs no peer and is not tabled is cheaper.
+func (t *Task) newStep(id uint64, session *workerSession, feeds kernels.Feeds, fetches kernels.Fetches, done func(error)) *taskStep {
+	st := &taskStep{task: t, session: session, master: t.name, done: done}
+	st.ID, st.Feeds, st.Fetches, st.Cancellation = int64(id), feeds, fetches, &st.cancel
+	st.Container = stepContainer(id)
+	st.rendezvous = devices.NewRendezvous(t.local, st.forward)
+	st.Rendezvous = st.rendezvous
+	return st
+}
+
+func stepContainer(id uint64) string {
+	var buf [32]byte
+	return string(strconv.AppendUint(append(buf[:0], "__per_step_"...), id, 10))
+}
+
+// local tells whether a device is this task's.
+func (t *Task) local(device string) bool {
+	return len(device) > len(t.name) && device[:len(t.name)] == t.name && device[len(t.name)] == '/'
+}
+
+func (st *taskStep) forward(key kernels.Key, dst string, t *tensor.Tensor, dead bool) error {
+	return st.task.send(st, key, dst, t, dead)
+}
+
+// table makes the step known to what other tasks send.
+func (st *taskStep) table() error {
+	if err := st.task.steps.begin(st); err != nil {
+		return err
+	}
+	st.tabled = true
+	return nil
+}
+
+// run starts the programs, the last one on the caller's goroutine. The part has ended when done
+// is called.
+func (st *taskStep) run(programs []*devices.Program) {
+	if len(programs) == 0 {
+		st.left = 1
+		st.ended(nil)
+		return
+	}
+	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
+	st.cancel.OnCancel(st.rendezvous.Abort)
+	st.left = len(programs)
+	last := len(programs) - 1
+	for _, p := range programs[:last] {
+		go st.runOne(p) // ends with the program's run
+	}
+	st.runOne(programs[last])
+}
+
+func (st *taskStep) runOne(p *devices.Program) {
+	ex := p.Run(&st.Step, st.ended)
+	st.mu.Lock()
+	if st.left > 0 {
+		st.runs = append(st.runs, ex)
+	}
+	st.mu.Unlock()
+}
+
+// ended takes the end of one program's run; the last one ends the part.
+func (st *taskStep) ended(err error) {
+	st.mu.Lock()
+	st.err = status.Worse(st.err, err)
+	st.left--
+	last := st.left == 0
+	err = st.err
+	if last {
+		st.runs = nil
+	}
+	st.mu.Unlock()
+	if !last {
+		return
+	}
+	if st.tabled {
+		st.task.steps.end(st)
+	}
+	st.rendezvous.Abort(&status.Error{Code: status.Aborted, Message: "Cleanup " + st.Container, Derived: true})
+	for _, d := range st.session.devices {
+		if e := d.Resources().Clear(st.Container); e != nil {
+			st.task.Log.Warn("a step's container was not cleared", "container", st.Container, "error", e)
+		}
+	}
+	st.done(err)
+}
+
+// fail ends the part with err unless it fails or ends by itself before.
+func (st *taskStep) fail(err error) {
+	st.mu.Lock()
+	st.err = status.Worse(st.err, err)
+	st.mu.Unlock()
+	st.cancel.Cancel(status.Derive(err))
+}
+
+func (st *taskStep) deposit(key kernels.Key, t *tensor.Tensor, dead bool) {
+	if err := st.rendezvous.Deposit(key, t, dead); err != nil && !status.From(err).Derived {
+		st.fail(err)
+	}
+}
+
+// waiting names nodes that the part is waiting for, at most limit of them.
+func (st *taskStep) waiting(limit int) []string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	var names []string
+	for _, ex := range st.runs {
+		names = append(names, ex.Waiting(limit-len(names))...)
+	}
+	return names
+}
+
+// trace makes the step record when its kernels ran.
+func (st *taskStep) trace() {
+	st.stats = &stepStats{devices: map[string]*steppb.DeviceStepStats{}}
+	st.Trace = st.stats.record
+}
+
+// stepStats collects a step's RunMetadata.
+type stepStats struct {
+	mu      sync.Mutex
+	devices map[string]*steppb.DeviceStepStats
+}
+
+func (s *stepStats) record(n *graph.Node, device string, begun, ended time.Time) {
+	took := ended.Sub(begun)
+	ns := &steppb.NodeExecStats{
+		NodeName: devices.UserName(n), TimelineLabel: n.Name + " = " + n.Op,
+		AllStartMicros: begun.UnixMicro(), OpEndRelMicros: took.Microseconds(), AllEndRelMicros: took.Microseconds(),
+		AllStartNanos: begun.UnixNano(), OpEndRelNanos: took.Nanoseconds(), AllEndRelNanos: took.Nanoseconds(),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.devices[device]
+	if d == nil {
+		d = &steppb.DeviceStepStats{Device: device}
+		s.devices[device] = d
+	}
+	d.NodeStats = append(d.NodeStats, ns)
+}
+
+// proto is what was collected.
+func (s *stepStats) proto() *steppb.StepStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &steppb.StepStats{}
+	for _, d := range s.devices {
+		out.DevStats = append(out.DevStats, d)
+	}
+	return out
+}
