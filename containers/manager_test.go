@@ -274,6 +274,41 @@ func TestClearRace(t *testing.T) {
 	})
 }
 
+// TestSlowContainer: who asks a container that is stuck waits for a bounded time.
+func TestSlowContainer(t *testing.T) {
+	m := NewManager(newSystem(t), "dev", "local")
+	get(t, m, "c", "Var", "x")
+	c := m.containers["c"].(*acting)
+	begun, release, made := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		_, err := m.LookupOrCreate("c", "Var", "slow", func() (Resource, error) {
+			close(begun)
+			<-release
+			return &thing{}, nil
+		})
+		made <- err
+	}()
+	<-begun
+	a := c.ask(lookup{id{"Var", "x"}}, time.Millisecond)
+	wantCode(t, a.err, status.DeadlineExceeded, "The container c did not answer within 1ms.")
+	_, err := c.end(time.Millisecond)
+	wantCode(t, err, status.DeadlineExceeded, "The container c did not stop within 1ms.")
+	close(release)
+	wantCode(t, <-made, status.OK, "")
+	<-c.gone
+	wantCode(t, m.Close(), status.OK, "")
+}
+
+// TestCloseCallsManager: what a resource's end sets off may use the manager.
+func TestCloseCallsManager(t *testing.T) {
+	m := NewManager(nil, "dev", "local")
+	get(t, m, "c", "Var", "x").onClose = func() { get(t, m, "c", "Var", "y") }
+	wantCode(t, m.Clear("c"), status.OK, "")
+	_, err := m.Lookup("c", "Var", "y")
+	wantCode(t, err, status.OK, "")
+	wantCode(t, m.Close(), status.OK, "")
+}
+
 // slow ends some time after Close.
 type slow struct {
 	thing

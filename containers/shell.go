@@ -41,8 +41,8 @@ func (l *locked) ask(m message, _ time.Duration) answer {
 
 func (l *locked) end(time.Duration) ([]Resource, error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ended = true
+	l.ended = true // the store is this goroutine's alone now
+	l.mu.Unlock()
 	return l.store.drain()
 }
 

@@ -189,7 +189,12 @@ func TestVariableRace(t *testing.T) {
 		wg.Go(func() {
 			for range rounds {
 				v.Assign(filled(t, pool, 1))
-				if x := v.Read(); x != nil {
+				x := v.Read()
+				if err := v.Update(pool, add(1)); err != nil && status.CodeOf(err) != status.FailedPrecondition {
+					t.Error(err)
+				}
+				if x != nil {
+					whole(t, x)
 					x.Release()
 				}
 			}
