@@ -45,9 +45,9 @@ func (r matmulRule) check(a, b tensor.Shape) error {
 	return nil
 }
 
-// product is a batch of matrix products: the sizes of each, and which matrix of the operands
+// matProduct is a batch of matrix products: the sizes of each, and which matrix of the operands
 // goes into which result.
-type product struct {
+type matProduct struct {
 	m, n, k int
 	out     tensor.Shape
 	batch   *walk // nil where matrix i of both goes into result i
@@ -55,7 +55,7 @@ type product struct {
 }
 
 // plan works out the product of operands of these shapes.
-func (r matmulRule) plan(a, b tensor.Shape, ta, tb bool) (p product, err error) {
+func (r matmulRule) plan(a, b tensor.Shape, ta, tb bool) (p matProduct, err error) {
 	if err := r.check(a, b); err != nil {
 		return p, err
 	}
@@ -75,7 +75,7 @@ func (r matmulRule) plan(a, b tensor.Shape, ta, tb bool) (p product, err error) 
 	if ka != kb {
 		return p, status.InvalidArgumentf("Matrix size-incompatible: In[0]: %v, In[1]: %v", a, b)
 	}
-	p = product{m: int(m), n: int(n), k: int(ka), out: append(batch, m, n), count: batch.Elements()}
+	p = matProduct{m: int(m), n: int(n), k: int(ka), out: append(batch, m, n), count: batch.Elements()}
 	if p.count > 1 && !batchA.Equal(batchB) {
 		p.batch = newWalk(batch, batchA, batchB)
 	}
@@ -129,7 +129,7 @@ func (k *matmulKernel[T]) Compute(ctx *Context) error {
 }
 
 // multiply computes a batch of products, in parallel within large matrices, else over the batch.
-func multiply[T any](dev Device, p *product, ta, tb bool, mul gemm[T], a, b, out []T) {
+func multiply[T any](dev Device, p *matProduct, ta, tb bool, mul gemm[T], a, b, out []T) {
 	if len(out) == 0 {
 		return
 	}

@@ -1,0 +1,72 @@
+package kernels
+
+import "github.com/troupe-run/troupe/graph/tensor"
+
+// optimizers makes the rows of an optimizer for the floating types. The halves use the float update.
+func optimizers(o optimizer, f32 update[float32], f64 update[float64]) {
+	registerOptimizer(&o, f32, scalar32)
+	registerOptimizer(&o, f64, func(t *tensor.Tensor) float64 {
+		if t.DType() == tensor.Int64 {
+			return float64(tensor.Of[int64](t)[0])
+		}
+		return tensor.Of[float64](t)[0]
+	})
+	registerOptimizer(&o, halfUpdate[float16](f32), func(t *tensor.Tensor) float16 {
+		if t.DType() == tensor.Int64 {
+			return toFloat16(scalar32(t))
+		}
+		return tensor.Of[float16](t)[0]
+	})
+	registerOptimizer(&o, halfUpdate[bfloat16](f32), func(t *tensor.Tensor) bfloat16 {
+		if t.DType() == tensor.Int64 {
+			return toBFloat16(scalar32(t))
+		}
+		return tensor.Of[bfloat16](t)[0]
+	})
+}
+
+func scalar32(t *tensor.Tensor) float32 {
+	if t.DType() == tensor.Int64 { // global_step
+		return float32(tensor.Of[int64](t)[0])
+	}
+	return tensor.Of[float32](t)[0]
+}
+
+// complexOptimizers makes the rows for the complex types.
+func complexOptimizers(o optimizer, c64 update[complex64], c128 update[complex128]) {
+	registerOptimizer(&o, c64, func(t *tensor.Tensor) complex64 { return tensor.Of[complex64](t)[0] })
+	registerOptimizer(&o, c128, func(t *tensor.Tensor) complex128 { return tensor.Of[complex128](t)[0] })
+}
+
+func names(list ...string) []string { return list }
+
+func init() {
+	gradientDescent := optimizer{"GradientDescent", names("var", "alpha", "delta"), 1, "", denseForms}
+	optimizers(gradientDescent, descend32, descend[float64])
+	complexOptimizers(gradientDescent, descend[complex64], descend[complex128])
+	proximal := optimizer{"ProximalGradientDescent", names("var", "alpha", "l1", "l2", "delta"), 1, "", denseForms}
+	optimizers(proximal, descendProximal[float32], descendProximal[float64])
+	proximal.inputs = names("var", "alpha", "l1", "l2", "grad")
+	proximal.forms = optimizerForms{sparseRef: true, sparseResource: true}
+	optimizers(proximal, descendProximal[float32], descendProximal[float64])
+
+	withMomentum := optimizer{"Momentum", names("var", "accum", "lr", "grad", "momentum"), 2, "use_nesterov", allForms}
+	optimizers(withMomentum, momentum32, momentum[float64])
+	complexOptimizers(withMomentum, momentum[complex64], momentum[complex128])
+	optimizers(optimizer{"KerasMomentum", withMomentum.inputs, 2, "use_nesterov", optimizerForms{resource: true, sparseResource: true}}, momentumKeras[float32], momentumKeras[float64])
+
+	optimizers(optimizer{"Adam", names("var", "m", "v", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "grad"), 3, "use_nesterov", denseForms}, adam32, adam[float64])
+	optimizers(optimizer{"AdamWithAmsgrad", names("var", "m", "v", "vhat", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "grad"), 4, "", optimizerForms{resource: true}}, amsgrad[float32], amsgrad[float64])
+	optimizers(optimizer{"AdaMax", names("var", "m", "v", "beta1_power", "lr", "beta1", "beta2", "epsilon", "grad"), 3, "", denseForms}, adaMax[float32], adaMax[float64])
+	optimizers(optimizer{"Adagrad", names("var", "accum", "lr", "grad"), 2, "update_slots", allForms}, adagrad[float32], adagrad[float64])
+	optimizers(optimizer{"AdagradV2", names("var", "accum", "lr", "epsilon", "grad"), 2, "update_slots", allForms}, adagradV2[float32], adagradV2[float64])
+	optimizers(optimizer{"ProximalAdagrad", names("var", "accum", "lr", "l1", "l2", "grad"), 2, "", allForms}, adagradProximal[float32], adagradProximal[float64])
+	optimizers(optimizer{"AdagradDA", names("var", "gradient_accumulator", "gradient_squared_accumulator", "grad", "lr", "l1", "l2", "global_step"), 3, "", allForms}, adagradDual[float32], adagradDual[float64])
+	optimizers(optimizer{"Adadelta", names("var", "accum", "accum_update", "lr", "rho", "epsilon", "grad"), 3, "", allForms}, adadelta[float32], adadelta[float64])
+	optimizers(optimizer{"RMSProp", names("var", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad"), 3, "", allForms}, rmsProp[float32], rmsProp[float64])
+	optimizers(optimizer{"CenteredRMSProp", names("var", "mg", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad"), 4, "", allForms}, rmsPropCentered[float32], rmsPropCentered[float64])
+	optimizers(optimizer{"Ftrl", names("var", "accum", "linear", "grad", "lr", "l1", "l2", "lr_power"), 3, "multiply_linear_by_lr", allForms}, ftrl[float32], ftrl[float64])
+	optimizers(optimizer{"FtrlV2", names("var", "accum", "linear", "grad", "lr", "l1", "l2", "l2_shrinkage", "lr_power"), 3, "multiply_linear_by_lr", allForms}, ftrlV2[float32], ftrlV2[float64])
+	optimizers(optimizer{"AddSign", names("var", "m", "lr", "alpha", "sign_decay", "beta", "grad"), 2, "", denseForms}, addSign[float32], addSign[float64])
+	optimizers(optimizer{"PowerSign", names("var", "m", "lr", "logbase", "sign_decay", "beta", "grad"), 2, "", denseForms}, powerSign[float32], powerSign[float64])
+}

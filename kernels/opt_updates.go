@@ -1,0 +1,292 @@
+package kernels
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/kernels/simd"
+)
+
+// The updates, after the definitions in TensorFlow's op documentation and the papers that it
+// names. slots[0] is the variable; g its gradient.
+
+func sqrt[T floating](v T) T     { return T(math.Sqrt(float64(v))) }
+func power[T floating](v, e T) T { return T(math.Pow(float64(v), float64(e))) }
+func absolute[T floating](v T) T { return T(math.Abs(float64(v))) }
+func exponent[T floating](v T) T { return T(math.Exp(float64(v))) }
+func signOf[T floating](v T) T {
+	switch {
+	case v > 0:
+		return 1
+	case v < 0:
+		return -1
+	}
+	return v
+}
+
+// h: alpha
+func descend[T numeric](slots [][]T, grad, h []T, _ bool) {
+	v := slots[0]
+	for i, g := range grad {
+		v[i] -= g * h[0]
+	}
+}
+
+func descend32(slots [][]float32, grad, h []float32, _ bool) { simd.Axpy(slots[0], -h[0], grad) }
+
+// shrink is the proximal step: it moves v to zero by l1 and divides by l2's weight.
+func shrink[T floating](v, rate, l1, l2 T) T {
+	if l1 > 0 {
+		v = signOf(v) * max(absolute(v)-rate*l1, 0)
+	}
+	return v / (1 + l2*rate)
+}
+
+// h: alpha, l1, l2
+func descendProximal[T floating](slots [][]T, grad, h []T, _ bool) {
+	v := slots[0]
+	for i, g := range grad {
+		v[i] = shrink(v[i]-g*h[0], h[0], h[1], h[2])
+	}
+}
+
+// h: lr, momentum; slots: var, accum
+func momentum[T numeric](slots [][]T, grad, h []T, nesterov bool) {
+	v, a, lr, mom := slots[0], slots[1], h[0], h[1]
+	for i, g := range grad {
+		a[i] = a[i]*mom + g
+		if nesterov {
+			v[i] -= g*lr + a[i]*mom*lr
+		} else {
+			v[i] -= a[i] * lr
+		}
+	}
+}
+
+func momentum32(slots [][]float32, grad, h []float32, nesterov bool) {
+	if nesterov {
+		momentum(slots, grad, h, true)
+		return
+	}
+	v, a := slots[0], slots[1]
+	simd.MulScalar(a, a, h[1])
+	simd.Add(a, a, grad)
+	simd.Axpy(v, -h[0], a)
+}
+
+// h: lr, momentum; slots: var, accum
+func momentumKeras[T floating](slots [][]T, grad, h []T, nesterov bool) {
+	v, a, lr, mom := slots[0], slots[1], h[0], h[1]
+	for i, g := range grad {
+		a[i] = a[i]*mom - g*lr
+		if nesterov {
+			v[i] += a[i]*mom - g*lr
+		} else {
+			v[i] += a[i]
+		}
+	}
+}
+
+// adamRate is the learning rate with the correction for the moments' start at zero.
+func adamRate[T floating](lr, beta1Power, beta2Power T) T {
+	return lr * sqrt(1-beta2Power) / (1 - beta1Power)
+}
+
+// h: beta1_power, beta2_power, lr, beta1, beta2, epsilon; slots: var, m, v
+func adam[T floating](slots [][]T, grad, h []T, nesterov bool) {
+	v, m, vv := slots[0], slots[1], slots[2]
+	rate, beta1, beta2, eps := adamRate(h[2], h[0], h[1]), h[3], h[4], h[5]
+	for i, g := range grad {
+		m[i] += (g - m[i]) * (1 - beta1)
+		vv[i] += (g*g - vv[i]) * (1 - beta2)
+		step := m[i]
+		if nesterov {
+			step = g*(1-beta1) + beta1*m[i]
+		}
+		v[i] -= step * rate / (sqrt(vv[i]) + eps)
+	}
+}
+
+func adam32(slots [][]float32, grad, h []float32, nesterov bool) {
+	simd.ApplyAdam(slots[0], slots[1], slots[2], grad, adamRate(h[2], h[0], h[1]), h[3], h[4], h[5], nesterov)
+}
+
+// slots: var, m, v, vhat
+func amsgrad[T floating](slots [][]T, grad, h []T, _ bool) {
+	v, m, vv, top := slots[0], slots[1], slots[2], slots[3]
+	rate, beta1, beta2, eps := adamRate(h[2], h[0], h[1]), h[3], h[4], h[5]
+	for i, g := range grad {
+		m[i] += (g - m[i]) * (1 - beta1)
+		vv[i] += (g*g - vv[i]) * (1 - beta2)
+		top[i] = max(top[i], vv[i])
+		v[i] -= m[i] * rate / (sqrt(top[i]) + eps)
+	}
+}
+
+// h: beta1_power, lr, beta1, beta2, epsilon; slots: var, m, v
+func adaMax[T floating](slots [][]T, grad, h []T, _ bool) {
+	v, m, u := slots[0], slots[1], slots[2]
+	rate := h[1] / (1 - h[0])
+	for i, g := range grad {
+		m[i] += (g - m[i]) * (1 - h[2])
+		u[i] = max(h[3]*u[i], absolute(g))
+		v[i] -= rate * (m[i] / (u[i] + h[4]))
+	}
+}
+
+// h: lr; slots: var, accum
+func adagrad[T floating](slots [][]T, grad, h []T, updateSlots bool) {
+	v, a := slots[0], slots[1]
+	for i, g := range grad {
+		if updateSlots {
+			a[i] += g * g
+		}
+		v[i] -= g * h[0] / sqrt(a[i])
+	}
+}
+
+// h: lr, epsilon
+func adagradV2[T floating](slots [][]T, grad, h []T, updateSlots bool) {
+	v, a := slots[0], slots[1]
+	for i, g := range grad {
+		if updateSlots {
+			a[i] += g * g
+		}
+		v[i] -= g * h[0] / (sqrt(a[i]) + h[1])
+	}
+}
+
+// h: lr, l1, l2
+func adagradProximal[T floating](slots [][]T, grad, h []T, _ bool) {
+	v, a := slots[0], slots[1]
+	for i, g := range grad {
+		a[i] += g * g
+		rate := h[0] / sqrt(a[i])
+		v[i] = shrink(v[i]-g*rate, rate, h[1], h[2])
+	}
+}
+
+// h: lr, l1, l2, global_step; slots: var, gradient_accumulator, gradient_squared_accumulator
+func adagradDual[T floating](slots [][]T, grad, h []T, _ bool) {
+	v, sum, squares := slots[0], slots[1], slots[2]
+	lr, l1, l2, step := h[0], h[1], h[2], h[3]
+	for i, g := range grad {
+		sum[i] += g
+		squares[i] += g * g
+		s := sum[i]
+		if l1 > 0 {
+			s = signOf(s) * max(absolute(s)-step*l1, 0)
+		}
+		v[i] = -lr * s / (l2*step*lr + sqrt(squares[i]))
+	}
+}
+
+// h: lr, rho, epsilon; slots: var, accum, accum_update
+func adadelta[T floating](slots [][]T, grad, h []T, _ bool) {
+	v, a, u := slots[0], slots[1], slots[2]
+	lr, rho, eps := h[0], h[1], h[2]
+	for i, g := range grad {
+		a[i] = a[i]*rho + g*g*(1-rho)
+		step := sqrt(u[i]+eps) / sqrt(a[i]+eps) * g
+		v[i] -= step * lr
+		u[i] = u[i]*rho + step*step*(1-rho)
+	}
+}
+
+// h: lr, rho, momentum, epsilon; slots: var, ms, mom
+func rmsProp[T floating](slots [][]T, grad, h []T, _ bool) {
+	v, ms, mom := slots[0], slots[1], slots[2]
+	for i, g := range grad {
+		ms[i] += (g*g - ms[i]) * (1 - h[1])
+		mom[i] = mom[i]*h[2] + g*h[0]/sqrt(ms[i]+h[3])
+		v[i] -= mom[i]
+	}
+}
+
+// slots: var, mg, ms, mom
+func rmsPropCentered[T floating](slots [][]T, grad, h []T, _ bool) {
+	v, mg, ms, mom := slots[0], slots[1], slots[2], slots[3]
+	for i, g := range grad {
+		ms[i] += (g*g - ms[i]) * (1 - h[1])
+		mg[i] += (g - mg[i]) * (1 - h[1])
+		mom[i] = mom[i]*h[2] + g*h[0]/sqrt(ms[i]-mg[i]*mg[i]+h[3])
+		v[i] -= mom[i]
+	}
+}
+
+// h: lr, alpha, sign_decay, beta; slots: var, m
+func addSign[T floating](slots [][]T, grad, h []T, _ bool) {
+	v, m := slots[0], slots[1]
+	for i, g := range grad {
+		m[i] = m[i]*h[3] + g*(1-h[3])
+		v[i] -= h[0] * (h[1] + h[2]*signOf(g)*signOf(m[i])) * g
+	}
+}
+
+// h: lr, logbase, sign_decay, beta
+func powerSign[T floating](slots [][]T, grad, h []T, _ bool) {
+	v, m := slots[0], slots[1]
+	for i, g := range grad {
+		m[i] = m[i]*h[3] + g*(1-h[3])
+		v[i] -= h[0] * exponent(h[1]*h[2]*signOf(g)*signOf(m[i])) * g
+	}
+}
+
+// h: lr, l1, l2, lr_power; slots: var, accum, linear. linearByLR keeps linear multiplied by lr.
+func ftrl[T floating](slots [][]T, grad, h []T, linearByLR bool) {
+	follow(slots, grad, h[0], h[1], h[2], 0, h[3], linearByLR)
+}
+
+// h: lr, l1, l2, l2_shrinkage, lr_power
+func ftrlV2[T floating](slots [][]T, grad, h []T, linearByLR bool) {
+	follow(slots, grad, h[0], h[1], h[2], h[3], h[4], linearByLR)
+}
+
+// follow is the step of follow-the-regularized-leader.
+func follow[T floating](slots [][]T, grad []T, lr, l1, l2, shrinkage, lrPower T, linearByLR bool) {
+	v, a, linear := slots[0], slots[1], slots[2]
+	raise := func(x T) T { return power(x, -lrPower) }
+	if lrPower == -0.5 {
+		raise = sqrt[T]
+	}
+	for i, g := range grad {
+		next := a[i] + g*g
+		sigma, rest, bound, quadratic := raise(next)-raise(a[i]), g+2*shrinkage*v[i], l1, raise(next)
+		if linearByLR {
+			rest, bound = rest*lr, l1*lr
+			quadratic += 2 * l2 * lr
+		} else {
+			sigma /= lr
+			quadratic = quadratic/lr + 2*l2
+		}
+		linear[i] += rest - sigma*v[i]
+		v[i] = 0
+		if absolute(linear[i]) > bound {
+			v[i] = (bound*signOf(linear[i]) - linear[i]) / quadratic
+		}
+		a[i] = next
+	}
+}
+
+// halfUpdate makes an update of halves of one of floats, block by block.
+func halfUpdate[H halfFloat](f update[float32]) update[H] {
+	return func(slots [][]H, grad, h []H, flag bool) {
+		wide := make([]float32, (len(slots)+1)*halfBlock+len(h))
+		scalars := wide[(len(slots)+1)*halfBlock:]
+		widen(scalars, h)
+		for lo := 0; lo < len(grad); lo += halfBlock {
+			hi := min(lo+halfBlock, len(grad))
+			var memory [maxSlots][]float32
+			parts := memory[:len(slots)]
+			for i, s := range slots {
+				parts[i] = wide[i*halfBlock:][:hi-lo]
+				widen(parts[i], s[lo:hi])
+			}
+			g := wide[len(slots)*halfBlock:][:hi-lo]
+			widen(g, grad[lo:hi])
+			f(parts, g, scalars, flag)
+			for i, s := range slots {
+				narrow(s[lo:hi], parts[i])
+			}
+		}
+	}
+}
