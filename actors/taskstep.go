@@ -1,11 +1,11 @@
 package actors
 
 import (
-	"strconv"
 	"sync"
 	"time"
 
 	steppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/step_stats_go_proto"
+	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
@@ -37,15 +37,10 @@ type taskStep struct {
 func (t *Task) newStep(id uint64, session *workerSession, feeds kernels.Feeds, fetches kernels.Fetches, done func(error)) *taskStep {
 	st := &taskStep{task: t, session: session, master: t.name, done: done}
 	st.ID, st.Feeds, st.Fetches, st.Cancellation = int64(id), feeds, fetches, &st.cancel
-	st.Container = stepContainer(id)
+	st.Container = containers.StepName(int64(id))
 	st.rendezvous = devices.NewRendezvous(t.local, st.forward)
 	st.Rendezvous = st.rendezvous
 	return st
-}
-
-func stepContainer(id uint64) string {
-	var buf [32]byte
-	return string(strconv.AppendUint(append(buf[:0], "__per_step_"...), id, 10))
 }
 
 // local tells whether a device is this task's.

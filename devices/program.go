@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
@@ -135,6 +136,10 @@ func Compile(g *graph.Graph, dev kernels.Device, opts CompileOptions) (*Program,
 func UserName(n *graph.Node) string {
 	if v, ok := n.Attrs["_user_node"]; ok {
 		return string(v.GetS())
+	}
+	if v, ok := n.Attrs[graph.EndpointAttr]; ok {
+		name, _, _ := strings.Cut(string(v.GetS()), ":")
+		return name
 	}
 	return n.Name
 }

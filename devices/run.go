@@ -32,6 +32,7 @@ type run struct {
 	owned bool
 	inbox []report
 	waits map[*asyncCall]struct{}
+	num   uint64 // of the run, since a run's memory is used again
 }
 
 type task struct {
@@ -58,7 +59,10 @@ type asyncCall struct {
 type runPool struct{ pool sync.Pool }
 
 // Execution is a run that began.
-type Execution struct{ r *run }
+type Execution struct {
+	r   *run
+	num uint64
+}
 
 // Run begins a run and works on it until nothing more can fire without waiting; done is called
 // once, with the run's error, when all kernels have ended: on the caller's goroutine, or on the
@@ -77,16 +81,19 @@ func (p *Program) Run(step *kernels.Step, done func(error)) Execution {
 	for _, n := range p.roots {
 		r.push(n, it, false)
 	}
-	ex := Execution{r}
+	ex := Execution{r, r.num}
 	r.work()
 	return ex
 }
 
 // Waiting names the nodes whose kernels have started and not ended, at most limit of them: what a
-// run that takes too long is waiting for. It may be asked only before done was called.
+// run that takes too long is waiting for; none once the run has ended.
 func (e Execution) Waiting(limit int) []string {
 	e.r.mu.Lock()
 	defer e.r.mu.Unlock()
+	if e.num != e.r.num {
+		return nil
+	}
 	var names []string
 	for c := range e.r.waits {
 		if len(names) == limit {
@@ -404,6 +411,9 @@ func (r *run) end() {
 		delete(r.frames, id)
 	}
 	err, done, p := r.err, r.done, r.p
+	r.mu.Lock()
+	r.num++
+	r.mu.Unlock()
 	r.step, r.done, r.err, r.cur = nil, nil, nil, task{}
 	r.ctx = kernels.Context{}
 	p.runs.pool.Put(r)

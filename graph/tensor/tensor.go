@@ -26,6 +26,7 @@ type Tensor struct {
 	data   []byte
 	elems  any // []string, []Handle or []any
 	buf    *Buffer
+	shared atomic.Bool // another tensor has the same elems
 	dims   [inlineRank]int64
 	inline [16]byte // data of small tensors that need no buffer
 }
@@ -172,13 +173,14 @@ func (t *Tensor) Release() {
 		t.buf = nil
 	}
 	t.data, t.elems, t.shape = nil, nil, nil
+	t.shared.Store(false)
 	headers.Put(t)
 }
 
 // Exclusive tells whether the caller, who holds a reference, is the only one who can see the
 // tensor's memory, and so may write to it.
 func (t *Tensor) Exclusive() bool {
-	return t.refs.Load() == 1 && (t.buf == nil || t.buf.Exclusive())
+	return t.refs.Load() == 1 && (t.buf == nil || t.buf.Exclusive()) && !t.shared.Load()
 }
 
 // Reshaped is a tensor of its own (one reference, the caller's) with the same elements in
@@ -192,7 +194,11 @@ func (t *Tensor) Bitcast(dtype DType, shape Shape) *Tensor {
 
 func (t *Tensor) alias(dtype DType, shape Shape, n int) *Tensor {
 	r := header(dtype, shape, n)
-	r.elems = t.elems
+	if t.elems != nil {
+		r.elems = t.elems
+		t.shared.Store(true)
+		r.shared.Store(true)
+	}
 	if t.buf != nil {
 		t.buf.Retain()
 		r.buf, r.data = t.buf, t.data
@@ -218,6 +224,10 @@ func (t *Tensor) Rows(from, to int) *Tensor {
 		r.elems = e[from*per : to*per]
 	case []any:
 		r.elems = e[from*per : to*per]
+	}
+	if t.elems != nil {
+		t.shared.Store(true)
+		r.shared.Store(true)
 	}
 	size := t.dtype.Size()
 	part := t.data[from*per*size : to*per*size]

@@ -1,0 +1,202 @@
+// Package gateway serves tensorflow.MasterService, the protocol of TensorFlow's sessions, for the
+// master of a task: it reads requests off the wire, finds the session, and answers in the form
+// that TensorFlow's client expects.
+package gateway
+
+import (
+	"context"
+
+	devicepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/device_attributes_go_proto"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+)
+
+// Gateway is the service. Its methods may be called concurrently.
+type Gateway struct {
+	task    *actors.Task
+	pool    *tensor.Pool
+	answers answers
+}
+
+// New makes the service of a task.
+func New(task *actors.Task) *Gateway {
+	g := &Gateway{task: task, pool: task.Devices[0].Pool()}
+	g.answers.init()
+	return g
+}
+
+// Close gives up what is kept for clients that repeat a request.
+func (g *Gateway) Close() { g.answers.close() }
+
+// unary describes a method whose request is a protobuf message.
+func unary[Q, A any](name string, call func(*Gateway, context.Context, *Q) (*A, error)) grpc.MethodDesc {
+	return method(name, func(*Gateway) *Q { return new(Q) }, call)
+}
+
+func method[Q, A any](name string, request func(*Gateway) *Q, call func(*Gateway, context.Context, *Q) (*A, error)) grpc.MethodDesc {
+	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		g := srv.(*Gateway)
+		q := request(g)
+		if err := decode(q); err != nil {
+			return nil, err
+		}
+		a, err := call(g, ctx, q)
+		if err != nil {
+			return nil, wireError(err)
+		}
+		return a, nil
+	}}
+}
+
+// Desc describes the service. The name is that of the wire: the package that TensorFlow's
+// master_service.proto declares is not in it.
+var Desc = &grpc.ServiceDesc{
+	ServiceName: "tensorflow.MasterService",
+	HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{
+		unary("CreateSession", (*Gateway).createSession),
+		unary("ExtendSession", (*Gateway).extendSession),
+		unary("PartialRunSetup", (*Gateway).partialRunSetup),
+		method("RunStep", func(g *Gateway) *runStepRequest { return &runStepRequest{pool: g.pool} }, (*Gateway).runStep),
+		unary("CloseSession", (*Gateway).closeSession),
+		unary("ListDevices", (*Gateway).listDevices),
+		unary("Reset", (*Gateway).reset),
+		unary("MakeCallable", (*Gateway).makeCallable),
+		method("RunCallable", func(g *Gateway) *runCallableRequest { return &runCallableRequest{pool: g.pool} }, (*Gateway).runCallable),
+		unary("ReleaseCallable", (*Gateway).releaseCallable),
+	},
+	Metadata: "tensorflow/core/protobuf/master_service.proto",
+}
+
+// maxMessage bounds an error's text where it travels in a header: TensorFlow's own limit.
+const maxMessage = 3072
+
+// wireError is an error as a gRPC status; the codes' numbers are the same.
+func wireError(err error) error {
+	e := status.From(err)
+	text := e.Message
+	if len(text) > maxMessage {
+		text = text[:maxMessage] + " ... [truncated]"
+	}
+	return grpcstatus.Error(codes.Code(e.Code), text)
+}
+
+func (g *Gateway) createSession(ctx context.Context, q *corepb.CreateSessionRequest) (*corepb.CreateSessionResponse, error) {
+	handle, err := g.task.CreateSession(ctx, connectionOf(ctx), q.GraphDef, q.Config)
+	if err != nil {
+		return nil, err
+	}
+	return &corepb.CreateSessionResponse{SessionHandle: handle}, nil
+}
+
+func (g *Gateway) session(ctx context.Context, handle string) (*actors.Session, error) {
+	return g.task.Session(handle, connectionOf(ctx))
+}
+
+func (g *Gateway) extendSession(ctx context.Context, q *corepb.ExtendSessionRequest) (*corepb.ExtendSessionResponse, error) {
+	s, err := g.session(ctx, q.SessionHandle)
+	if err != nil {
+		return nil, err
+	}
+	version, err := s.Extend(ctx, q.GraphDef, q.CurrentGraphVersion)
+	if err != nil {
+		return nil, err
+	}
+	return &corepb.ExtendSessionResponse{NewGraphVersion: version}, nil
+}
+
+func (g *Gateway) partialRunSetup(ctx context.Context, q *corepb.PartialRunSetupRequest) (*corepb.PartialRunSetupResponse, error) {
+	s, err := g.session(ctx, q.SessionHandle)
+	if err != nil {
+		return nil, err
+	}
+	handle, err := s.PartialSetup(ctx, q.Feed, q.Fetch, q.Target)
+	if err != nil {
+		return nil, err
+	}
+	return &corepb.PartialRunSetupResponse{PartialRunHandle: handle}, nil
+}
+
+func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepResponse, error) {
+	defer q.release()
+	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID}, func() (*actors.StepResult, error) {
+		s, err := g.session(ctx, q.session)
+		if err != nil {
+			return nil, err
+		}
+		return s.Run(ctx, &q.StepRequest)
+	})
+	if err != nil {
+		if q.inBody {
+			return &runStepResponse{err: err}, nil
+		}
+		return nil, err
+	}
+	return &runStepResponse{names: q.Fetches, result: result}, nil
+}
+
+func (g *Gateway) closeSession(ctx context.Context, q *corepb.CloseSessionRequest) (*corepb.CloseSessionResponse, error) {
+	return &corepb.CloseSessionResponse{}, g.task.CloseSession(ctx, q.SessionHandle)
+}
+
+func (g *Gateway) listDevices(ctx context.Context, q *corepb.ListDevicesRequest) (*corepb.ListDevicesResponse, error) {
+	own, others, err := g.task.ListDevices(ctx, q.SessionHandle)
+	if err != nil {
+		return nil, err
+	}
+	return &corepb.ListDevicesResponse{LocalDevice: attributes(own), RemoteDevice: attributes(others)}, nil
+}
+
+func attributes(devices []actors.DeviceInfo) []*devicepb.DeviceAttributes {
+	out := make([]*devicepb.DeviceAttributes, len(devices))
+	for i, d := range devices {
+		out[i] = &devicepb.DeviceAttributes{Name: d.Name, DeviceType: d.Type, MemoryLimit: d.MemoryLimit,
+			Incarnation: d.Incarnation, Locality: &devicepb.DeviceLocality{}}
+	}
+	return out
+}
+
+func (g *Gateway) reset(ctx context.Context, q *corepb.ResetRequest) (*corepb.ResetResponse, error) {
+	return &corepb.ResetResponse{}, g.task.Reset(ctx, q.Container)
+}
+
+func (g *Gateway) makeCallable(ctx context.Context, q *corepb.MakeCallableRequest) (*corepb.MakeCallableResponse, error) {
+	s, err := g.session(ctx, q.SessionHandle)
+	if err != nil {
+		return nil, err
+	}
+	handle, err := s.MakeCallable(ctx, q.Options)
+	if err != nil {
+		return nil, err
+	}
+	return &corepb.MakeCallableResponse{Handle: handle}, nil
+}
+
+func (g *Gateway) runCallable(ctx context.Context, q *runCallableRequest) (*runCallableResponse, error) {
+	defer q.release()
+	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID}, func() (*actors.StepResult, error) {
+		s, err := g.session(ctx, q.session)
+		if err != nil {
+			return nil, err
+		}
+		return s.RunCallable(ctx, q.handle, q.feeds)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &runCallableResponse{result: result}, nil
+}
+
+func (g *Gateway) releaseCallable(ctx context.Context, q *corepb.ReleaseCallableRequest) (*corepb.ReleaseCallableResponse, error) {
+	s, err := g.session(ctx, q.SessionHandle)
+	if err != nil {
+		return nil, err
+	}
+	s.ReleaseCallable(q.Handle)
+	return &corepb.ReleaseCallableResponse{}, nil
+}

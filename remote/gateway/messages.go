@@ -1,0 +1,279 @@
+package gateway
+
+import (
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// The messages that carry tensors read and write themselves: a fed tensor is copied once, off the
+// wire into the memory that the step computes with, and a fetched one leaves from its own memory.
+// Field numbers are those of tensorflow/core/protobuf/master.proto.
+
+// runStepRequest is tensorflow.RunStepRequest.
+type runStepRequest struct {
+	actors.StepRequest
+	session   string
+	inBody    bool // store_errors_in_response_body
+	requestID int64
+	pool      *tensor.Pool
+}
+
+// release gives up the fed tensors.
+func (m *runStepRequest) release() {
+	for _, f := range m.Feeds {
+		if f.Tensor != nil {
+			f.Tensor.Release()
+		}
+	}
+}
+
+// UnmarshalWire reads the message.
+func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
+	r := newReader(data)
+	err := r.fields(r.end, func(num protowire.Number, typ protowire.Type) (known bool, err error) {
+		known = true
+		switch {
+		case num == 1 && typ == protowire.BytesType:
+			m.session, err = r.text()
+		case num == 2 && typ == protowire.BytesType:
+			var f actors.Feed
+			if f, err = readNamedTensor(r, m.pool); err == nil {
+				m.Feeds = append(m.Feeds, f)
+			}
+		case num == 3 && typ == protowire.BytesType:
+			m.Fetches, err = appendText(m.Fetches, r)
+		case num == 4 && typ == protowire.BytesType:
+			m.Targets, err = appendText(m.Targets, r)
+		case num == 5 && typ == protowire.BytesType:
+			m.Options, err = readOptions(r)
+		case num == 6 && typ == protowire.BytesType:
+			m.Partial, err = r.text()
+		case num == 7 && typ == protowire.VarintType:
+			var v uint64
+			v, err = r.Varint()
+			m.inBody = v != 0
+		case num == 8 && typ == protowire.VarintType:
+			var v uint64
+			v, err = r.Varint()
+			m.requestID = int64(v)
+		default:
+			known = false
+		}
+		return known, err
+	})
+	if err != nil {
+		m.release()
+	}
+	return err
+}
+
+func appendText(list []string, r *reader) ([]string, error) {
+	s, err := r.text()
+	return append(list, s), err
+}
+
+func readOptions(r *reader) (*corepb.RunOptions, error) {
+	n, err := r.length()
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	b, err := r.Next(n)
+	if err != nil {
+		return nil, err
+	}
+	o := &corepb.RunOptions{}
+	if err := proto.Unmarshal(b, o); err != nil {
+		return nil, status.InvalidArgumentf("The request's run options are malformed: %v", err)
+	}
+	return o, nil
+}
+
+// readNamedTensor reads a tensorflow.NamedTensorProto.
+func readNamedTensor(r *reader, pool *tensor.Pool) (f actors.Feed, err error) {
+	n, err := r.length()
+	if err != nil {
+		return f, err
+	}
+	err = r.fields(n, func(num protowire.Number, typ protowire.Type) (known bool, err error) {
+		switch {
+		case num == 1 && typ == protowire.BytesType:
+			f.Name, err = r.text()
+		case num == 2 && typ == protowire.BytesType:
+			if f.Tensor != nil {
+				return true, errTruncated
+			}
+			f.Tensor, err = readTensor(r, pool)
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+	if err != nil && f.Tensor != nil {
+		f.Tensor.Release()
+		f.Tensor = nil
+	}
+	return f, err
+}
+
+func readTensor(r *reader, pool *tensor.Pool) (*tensor.Tensor, error) {
+	n, err := r.length()
+	if err != nil {
+		return nil, err
+	}
+	return tensor.ReadWire(r, n, pool)
+}
+
+// runStepResponse is tensorflow.RunStepResponse. It owns the result until it has been written.
+type runStepResponse struct {
+	names  []string
+	result *actors.StepResult
+	err    error // in the body; result is nil then
+}
+
+// MarshalWire writes the message.
+func (m *runStepResponse) MarshalWire() (mem.BufferSlice, error) {
+	w := writer{}
+	if m.err != nil {
+		e := status.From(m.err)
+		w.head = protowire.AppendTag(w.head, 3, protowire.VarintType)
+		w.head = protowire.AppendVarint(w.head, uint64(e.Code))
+		w.head = protowire.AppendTag(w.head, 4, protowire.BytesType)
+		w.head = protowire.AppendString(w.head, e.Message)
+		return w.end(), nil
+	}
+	defer m.result.Release()
+	for i, t := range m.result.Tensors {
+		head, content, err := t.AppendWire(w.scratch[:0])
+		if err != nil {
+			return nil, err
+		}
+		name := m.names[i]
+		inner := len(head) + len(content)
+		outer := 1 + protowire.SizeBytes(len(name)) + 1 + protowire.SizeVarint(uint64(inner)) + inner
+		w.head = protowire.AppendTag(w.head, 1, protowire.BytesType)
+		w.head = protowire.AppendVarint(w.head, uint64(outer))
+		w.head = protowire.AppendTag(w.head, 1, protowire.BytesType)
+		w.head = protowire.AppendString(w.head, name)
+		w.head = protowire.AppendTag(w.head, 2, protowire.BytesType)
+		w.head = protowire.AppendVarint(w.head, uint64(inner))
+		w.head = append(w.head, head...)
+		w.content(t, content)
+	}
+	return w.metadata(m.result.Metadata)
+}
+
+// runCallableRequest is tensorflow.RunCallableRequest.
+type runCallableRequest struct {
+	session   string
+	handle    int64
+	feeds     []*tensor.Tensor
+	requestID int64
+	pool      *tensor.Pool
+}
+
+func (m *runCallableRequest) release() {
+	for _, t := range m.feeds {
+		t.Release()
+	}
+}
+
+// UnmarshalWire reads the message.
+func (m *runCallableRequest) UnmarshalWire(data mem.BufferSlice) error {
+	r := newReader(data)
+	err := r.fields(r.end, func(num protowire.Number, typ protowire.Type) (known bool, err error) {
+		known = true
+		var v uint64
+		switch {
+		case num == 1 && typ == protowire.BytesType:
+			m.session, err = r.text()
+		case num == 2 && typ == protowire.VarintType:
+			v, err = r.Varint()
+			m.handle = int64(v)
+		case num == 3 && typ == protowire.BytesType:
+			var t *tensor.Tensor
+			if t, err = readTensor(r, m.pool); err == nil {
+				m.feeds = append(m.feeds, t)
+			}
+		case num == 4 && typ == protowire.VarintType:
+			v, err = r.Varint()
+			m.requestID = int64(v)
+		default:
+			known = false
+		}
+		return known, err
+	})
+	if err != nil {
+		m.release()
+	}
+	return err
+}
+
+// runCallableResponse is tensorflow.RunCallableResponse.
+type runCallableResponse struct{ result *actors.StepResult }
+
+// MarshalWire writes the message.
+func (m *runCallableResponse) MarshalWire() (mem.BufferSlice, error) {
+	defer m.result.Release()
+	w := writer{}
+	for _, t := range m.result.Tensors {
+		head, content, err := t.AppendWire(w.scratch[:0])
+		if err != nil {
+			return nil, err
+		}
+		w.head = protowire.AppendTag(w.head, 1, protowire.BytesType)
+		w.head = protowire.AppendVarint(w.head, uint64(len(head)+len(content)))
+		w.head = append(w.head, head...)
+		w.content(t, content)
+	}
+	return w.metadata(m.result.Metadata)
+}
+
+// writer gathers a message's pieces: small ones in memory of its own, large tensors where they lie.
+type writer struct {
+	done    mem.BufferSlice
+	head    []byte
+	scratch [128]byte
+}
+
+// inPlace is the size in bytes from which a tensor's content is sent from its own memory.
+const inPlace = 16 << 10
+
+// content appends a tensor's bytes.
+func (w *writer) content(t *tensor.Tensor, b []byte) {
+	if len(b) < inPlace {
+		w.head = append(w.head, b...)
+		return
+	}
+	w.done = append(w.done, mem.SliceBuffer(w.head), mem.NewBuffer(&b, lease{t.Retain()}))
+	w.head = nil
+}
+
+// metadata appends RunMetadata, field 2 of both responses, and ends the message.
+func (w *writer) metadata(md *corepb.RunMetadata) (mem.BufferSlice, error) {
+	if md != nil {
+		b, err := proto.Marshal(md)
+		if err != nil {
+			return nil, err
+		}
+		w.head = protowire.AppendTag(w.head, 2, protowire.BytesType)
+		w.head = protowire.AppendBytes(w.head, b)
+	}
+	return w.end(), nil
+}
+
+func (w *writer) end() mem.BufferSlice { return append(w.done, mem.SliceBuffer(w.head)) }
+
+// lease keeps a tensor's memory as it is until the transport has written it: the transport gives
+// the buffer back to this pool of one.
+type lease struct{ t *tensor.Tensor }
+
+// Get is never called: the pool only takes back.
+func (l lease) Get(n int) *[]byte { b := make([]byte, n); return &b }
+
+// Put ends the lease.
+func (l lease) Put(*[]byte) { l.t.Release() }
