@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -30,6 +31,7 @@ type arrival struct {
 // cut replaces the edges between devices.
 func (s *splitter) cut() error {
 	s.arrivals = arrivals{map[arrival]*graph.Node{}, map[arrival]*graph.Node{}, map[string]*graph.Node{}}
+	s.routes = map[routeKey]*route{}
 	var reads []refRead
 	for id := range len(s.nodes) { // the nodes that are added here have no inputs to cut
 		r, err := s.cutInputs(s.nodes[id])
@@ -229,24 +231,25 @@ func (s *splitter) transfer(out graph.Output, dev int32, user *graph.Node, p pha
 	if s.opts.HostMemory != nil && s.opts.HostMemory(out.Node, out.Index) {
 		sendOp, recvOp = "_HostSend", "_HostRecv"
 	}
+	way := s.route(from.dev, dev, dtype)
 	t := Transfer{
 		Edge: "edge_" + strconv.Itoa(len(s.transfers)) + "_" + user.Name, Src: s.devices[from.dev], Dst: s.devices[dev],
 		DType: dtype, Frame: s.info.Frames[from.out].Name,
 	}
 	s.transfers = append(s.transfers, t)
-	name, sender, receiver, life := stringAttr(t.Edge), stringAttr(t.Src), stringAttr(t.Dst), intAttr(s.incarnation(from.dev))
+	name := stringAttr(t.Edge)
 	attrs := func(typeName string) graph.Attrs {
-		return graph.Attrs{typeName: typeAttr(dtype), "tensor_name": name, "send_device": sender, "recv_device": receiver,
-			"send_device_incarnation": life, "client_terminated": no}
+		return graph.Attrs{typeName: way.dtype, "tensor_name": name, "send_device": way.sender, "recv_device": way.receiver,
+			"send_device_incarnation": way.incarnation, "client_terminated": no}
 	}
 	at := placed{dev: from.dev, in: from.out, out: from.out, kind: Send, phase: p}
 	send = s.add(user, graph.Node{
 		Name: s.namer.name(user, "send"), Op: sendOp, Attrs: attrs("T"),
-		Inputs: []graph.Output{out}, InTypes: []tensor.DType{dtype},
+		Inputs: []graph.Output{out}, InTypes: way.types,
 	}, at)
 	at.dev, at.kind = dev, Recv
 	recv = s.add(user, graph.Node{
-		Name: s.namer.name(user, "recv"), Op: recvOp, Attrs: attrs("tensor_type"), OutTypes: []tensor.DType{dtype},
+		Name: s.namer.name(user, "recv"), Op: recvOp, Attrs: attrs("tensor_type"), OutTypes: way.types,
 	}, at)
 	if start != nil {
 		recv.Controls = []*graph.Node{start}
@@ -254,14 +257,26 @@ func (s *splitter) transfer(out graph.Output, dev int32, user *graph.Node, p pha
 	return send, recv, nil
 }
 
-func (s *splitter) incarnation(dev int32) int64 {
-	if s.incarnations == nil {
-		s.incarnations = make([]int64, len(s.devices))
+// routeKey is what the transfers of a type from a device to another have in common.
+type routeKey struct {
+	src, dst int32
+	dtype    tensor.DType
+}
+
+// route are the attributes that those transfers share.
+type route struct {
+	sender, receiver, incarnation, dtype *attrpb.AttrValue
+	types                                []tensor.DType
+}
+
+func (s *splitter) route(src, dst int32, dtype tensor.DType) *route {
+	k := routeKey{src, dst, dtype}
+	if s.routes[k] == nil {
+		life := int64(0)
 		if s.opts.Incarnation != nil {
-			for d, device := range s.devices {
-				s.incarnations[d] = int64(s.opts.Incarnation(device))
-			}
+			life = int64(s.opts.Incarnation(s.devices[src]))
 		}
+		s.routes[k] = &route{stringAttr(s.devices[src]), stringAttr(s.devices[dst]), intAttr(life), typeAttr(dtype), []tensor.DType{dtype}}
 	}
-	return s.incarnations[dev]
+	return s.routes[k]
 }

@@ -14,6 +14,9 @@ func (s *splitter) place() error {
 	index := map[string]int32{}
 	s.places = make([]placed, len(nodes), len(nodes)+len(nodes)/2)
 	for id, node := range nodes {
+		if kinds[id] == Send || kinds[id] == Recv {
+			return status.InvalidArgumentf("{{node %s}} is of type %s, which only the runtime may use", node.Name, node.Op)
+		}
 		if node.Assigned == "" {
 			return status.Internalf("{{node %s}} was not placed on a device", node.Name)
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
@@ -105,9 +106,12 @@ type splitter struct {
 	// unknown is set when an op that Split needs has no declaration.
 	unknown error
 
-	incarnations []int64
-	transfers    []Transfer
+	transfers []Transfer
+	routes    map[routeKey]*route
 	arrivals
+	// user is the node that the last added one is for, userAttr its name as an attribute.
+	user     *graph.Node
+	userAttr *attrpb.AttrValue
 }
 
 // placed is what a splitter knows of a node.
@@ -156,14 +160,16 @@ func (s *splitter) add(user *graph.Node, node graph.Node, p placed) *graph.Node 
 		s.unknown = err
 	}
 	node.ID = len(s.nodes)
-	name := user.Name
-	if v, ok := user.Attrs[UserNode]; ok {
-		name = string(v.GetS())
+	if user != s.user {
+		s.user, s.userAttr = user, user.Attrs[UserNode]
+		if s.userAttr == nil {
+			s.userAttr = stringAttr(user.Name)
+		}
 	}
 	if node.Attrs == nil {
 		node.Attrs = graph.Attrs{}
 	}
-	node.Attrs[UserNode] = stringAttr(name)
+	node.Attrs[UserNode] = s.userAttr
 	s.nodes = append(s.nodes, &node)
 	s.places = append(s.places, p)
 	return &node

@@ -18,7 +18,8 @@ import (
 //
 // where device w1.2 is CPU 2 of task 1 of job w, and w1 its CPU 0. An input has the type of the
 // output it names, without its reference form unless it is written with &. The key "loop" is
-// frame_name, "invariant" a constant Enter.
+// frame_name, "invariant" a constant Enter, "parallel" is
+// parallel_iterations, and "n" the value of a Const.
 
 var nodeLine = regexp.MustCompile(`^(\S+) = (\S+)\((.*?)\)\s*([a-z0-9_,]*)\s*(?:@(\S+))?((?:\s+\S+=\S+)*)$`)
 
@@ -125,12 +126,12 @@ func setAttr(t testing.TB, n *graph.Node, kv string) {
 		n.Attrs["frame_name"], n.Attrs["parallel_iterations"] = stringAttr(value), intAttr(10)
 	case "invariant":
 		n.Attrs["is_constant"] = boolAttr(value == "true")
-	case "parallel":
+	case "parallel", "n":
 		i, err := strconv.Atoi(value)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.Attrs["parallel_iterations"] = intAttr(int64(i))
+		n.Attrs[map[string]string{"parallel": "parallel_iterations", "n": "n"}[key]] = intAttr(int64(i))
 	default:
 		t.Fatalf("no attribute %s", key)
 	}

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"flag"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,9 +13,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the answers in testdata")
 
-// TestTranscripts plays testdata/*.txt: sections that begin with a line of "split", "tasks" or
-// "frames" (text before the first is commentary), then a graph, then "----" and the answer, up to the
-// next section.
+// TestTranscripts plays testdata/*.txt: sections that begin with a line of "split", "run",
+// "tasks" or "frames" (text before the first is commentary), then a graph, then "----" and the
+// answer, up to the next section. "run" is "split", and runs the parts and compares.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -53,7 +54,7 @@ func sections(text string) []string {
 	out := []string{""}
 	for _, line := range strings.SplitAfter(text, "\n") {
 		switch strings.TrimSpace(line) {
-		case "split", "tasks", "frames":
+		case "split", "run", "tasks", "frames":
 			out = append(out, "")
 		}
 		out[len(out)-1] += line
@@ -78,6 +79,9 @@ func answer(t *testing.T, verb, text string) string {
 		return failed(err)
 	}
 	checkParts(t, parts)
+	if verb == "run" {
+		compareRuns(t, rand.New(rand.NewPCG(1, 2)), g, parts)
+	}
 	if verb == "tasks" {
 		return formatTasks(parts)
 	}
