@@ -1,0 +1,151 @@
+package kernels
+
+import (
+	"math"
+	"sort"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// newShuffle makes the kernel that puts rows into a random order.
+func newShuffle(c *Construction) (any, error) {
+	g, err := newGenerator(c)
+	if err != nil {
+		return nil, err
+	}
+	return Func(func(ctx *Context) error {
+		in := ctx.Input(0)
+		if in.Len() <= 1 || in.Dim(0) <= 1 {
+			ctx.SetOutput(0, in.Retain())
+			return nil
+		}
+		rows := in.Dim(0)
+		gen := g.reserve((int64(rows-1) + 3) / 4)
+		x := oneAtATime(&gen)
+		order := make([]int, rows)
+		for i := range order {
+			order[i] = i
+		}
+		for i := range rows - 1 {
+			j := i + int(x.next()%uint32(rows-i))
+			order[i], order[j] = order[j], order[i]
+		}
+		out, err := ctx.Allocate(0, in.DType(), in.Shape())
+		if err != nil {
+			return err
+		}
+		reorder(out, in, order)
+		return nil
+	}), nil
+}
+
+// reorder makes row i of dst row order[i] of src.
+func reorder(dst, src *tensor.Tensor, order []int) {
+	switch src.DType() {
+	case tensor.String:
+		reorderRows(dst.Strings(), src.Strings(), order)
+	case tensor.Resource:
+		reorderRows(dst.Handles(), src.Handles(), order)
+	case tensor.Variant:
+		reorderRows(dst.Variants(), src.Variants(), order)
+	default:
+		reorderRows(dst.Data(), src.Data(), order)
+	}
+}
+
+func reorderRows[E any](dst, src []E, order []int) {
+	n := len(src) / len(order)
+	for i, o := range order {
+		copy(dst[i*n:(i+1)*n], src[o*n:(o+1)*n])
+	}
+}
+
+// multinomialKernel draws classes by their unnormalized log-probabilities.
+type multinomialKernel[T floating] struct {
+	dtype, out tensor.DType
+	gen        *generator
+}
+
+func (k *multinomialKernel[T]) Compute(ctx *Context) error {
+	logits, count := ctx.Input(0), ctx.Input(1)
+	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 1, tensor.Int32)); err != nil {
+		return err
+	}
+	if logits.Rank() != 2 {
+		return status.InvalidArgumentf("logits should be a matrix, got shape %v", logits.Shape())
+	}
+	if count.Rank() != 0 {
+		return status.InvalidArgumentf("num_samples should be a scalar, got shape %v", count.Shape())
+	}
+	samples := int(tensor.Of[int32](count)[0])
+	if samples < 0 {
+		return status.InvalidArgumentf("num_samples should be non-negative, got %d", samples)
+	}
+	classes := logits.Dim(1)
+	if classes == 0 {
+		return status.InvalidArgumentf("num_classes should be positive, got %d", classes)
+	}
+	out, err := ctx.Allocate(0, k.out, tensor.Shape{logits.Shape()[0], int64(samples)})
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	gen := k.gen.reserve(int64(logits.Dim(0)) * int64(samples+3) / 4 * 4 * 2 * reservedPerOutput)
+	x := oneAtATime(&gen)
+	cdf := make([]float64, classes)
+	row := viewOf[T](logits)
+	for at := 0; at < out.Len(); at += samples {
+		total := cumulate(cdf, row[:classes])
+		row = row[classes:]
+		for j := at; j < at+samples; j++ {
+			x0 := x.next()
+			want := unitDouble(x0, x.next()) * total
+			class := sort.Search(classes, func(i int) bool { return cdf[i] > want })
+			if k.out == tensor.Int32 {
+				tensor.Of[int32](out)[j] = int32(class)
+			} else {
+				tensor.Of[int64](out)[j] = int64(class)
+			}
+		}
+	}
+	return nil
+}
+
+// cumulate sets cdf to the running sums of the exponentials of logits, whose maximum is taken
+// out, and returns the last. Logits that are not finite count as impossible.
+func cumulate[T floating](cdf []float64, logits []T) float64 {
+	finite := func(v T) bool { return v-v == 0 }
+	top := math.Inf(-1)
+	for _, v := range logits {
+		if finite(v) {
+			top = max(top, float64(v))
+		}
+	}
+	total := 0.0
+	for i, v := range logits {
+		if finite(v) {
+			total += math.Exp(float64(v) - top)
+		}
+		cdf[i] = total
+	}
+	return total
+}
+
+func multinomialRows[T floating]() {
+	dtype := dtypeOf[T]()
+	for _, out := range []tensor.DType{tensor.Int32, tensor.Int64} {
+		construct := func(c *Construction) (any, error) {
+			g, err := newGenerator(c)
+			return &multinomialKernel[T]{dtype, out, g}, err
+		}
+		row := func(in tensor.DType, construct func(*Construction) (any, error)) {
+			Register(Def{Op: "Multinomial", Types: map[string][]tensor.DType{"T": {in}, "output_dtype": {out}}, HostInputs: []string{"num_samples"}, New: construct})
+		}
+		row(dtype, construct)
+		if dtype == tensor.Float32 {
+			for _, half := range halfTypes {
+				row(half, halves(half, construct))
+			}
+		}
+	}
+}
