@@ -128,9 +128,12 @@ func (b *builder) declare() error {
 // describe finds each node's op and computes its attributes and types.
 func (b *builder) describe() error {
 	b.sigs = make([]*signature, len(b.nodes))
-	data, controls := 0, 0
+	data, controls, outputs := 0, 0, 0
 	for i, def := range b.defs {
 		n := &b.nodes[i]
+		if def.GetOp() == "" {
+			return status.AtNode(status.InvalidArgumentf("Node '%s' does not specify an operation", n.Name), n.Name)
+		}
 		sig, err := b.op(def.GetOp())
 		if err != nil {
 			return status.AtNode(err, n.Name)
@@ -162,6 +165,9 @@ func (b *builder) describe() error {
 			}
 			return status.AtNode(err, n.Name)
 		}
+		if outputs += len(n.OutTypes); outputs > maxOutputs+16*len(b.nodes) {
+			return status.AtNode(status.InvalidArgumentf("The graph has %d nodes and more than %d outputs", len(b.nodes), maxOutputs+16*len(b.nodes)), n.Name)
+		}
 	}
 	b.inputs = make([]Output, data)
 	b.controls = make([]*Node, controls)
@@ -172,9 +178,6 @@ func (b *builder) describe() error {
 func (b *builder) op(name string) (*signature, error) {
 	if s, ok := b.ops[name]; ok {
 		return s, nil
-	}
-	if name == "" {
-		return nil, status.InvalidArgumentf("Node does not specify an operation")
 	}
 	s, err := b.library.lookup(name)
 	if err != nil {
@@ -226,7 +229,7 @@ func (b *builder) inTypes(sig *signature, vals []*attrpb.AttrValue, count int, n
 	}
 	want := summarizeTypes(types)
 	if many != nil {
-		want = "more: " + many.arg + " has " + plural(many.n, "tensor")
+		want = plural(many.n, "tensor") + " for " + many.arg
 		// The list is shown where it is short enough to be read.
 		if all, err := b.types.types(sig.inputs, sig.inFix, vals, count+2*maxShown); err == nil {
 			want = summarizeTypes(all)

@@ -77,7 +77,15 @@ type instance struct {
 	nodes   []*nodepb.NodeDef
 	numArgs int
 	numRets int
+	inputs  int // of the body's nodes
 }
+
+// A short body can stand for a long graph, since one name may mean many tensors. These limits
+// keep what a client can make of a small message bounded.
+const (
+	maxFunctionArgs   = 1 << 16
+	maxFunctionInputs = 1 << 22
+)
 
 // bodyNode is a node of the body: its op, its attributes, and where its output arguments start.
 type bodyNode struct {
@@ -148,7 +156,7 @@ func (in *instance) argTypes(arg *argSpec) ([]tensor.DType, error) {
 	if arg.ref {
 		return nil, status.Unimplementedf("Argument '%s' is a reference, which functions cannot pass", arg.name)
 	}
-	n, err := arg.count(in.vals, maxArgs)
+	n, err := arg.count(in.vals, maxFunctionArgs)
 	if err != nil {
 		return nil, status.InvalidArgumentf("%v", err)
 	}
@@ -200,6 +208,9 @@ func (in *instance) makeBody() error {
 				return status.AtNode(status.InvalidArgumentf("input[%d] == '%s' is not found.", i, input), def.GetName())
 			}
 			n.Input = append(n.Input, sources...)
+			if in.inputs += len(sources); in.inputs > maxFunctionInputs {
+				return status.InvalidArgumentf("A function's nodes have more than %d inputs", maxFunctionInputs)
+			}
 		}
 		in.nodes = append(in.nodes, n)
 	}
@@ -236,25 +247,23 @@ func (in *instance) resolve(input string) ([]string, bool) {
 		return nil, false
 	}
 	arg, index, one := strings.Cut(rest, ":")
-	for i := range n.sig.outputs {
-		if n.sig.outputs[i].name != arg {
-			continue
-		}
-		lo, hi := n.starts[i], n.starts[i+1]
-		if one {
-			k, ok := position(index, hi-lo)
-			if !ok {
-				return nil, false
-			}
-			lo, hi = lo+k, lo+k+1
-		}
-		out := make([]string, 0, hi-lo)
-		for k := lo; k < hi; k++ {
-			out = append(out, name+":"+strconv.Itoa(k))
-		}
-		return out, true
+	i := n.sig.output(arg)
+	if i == none {
+		return nil, false
 	}
-	return nil, false
+	lo, hi := n.starts[i], n.starts[i+1]
+	if one {
+		k, ok := position(index, hi-lo)
+		if !ok {
+			return nil, false
+		}
+		lo, hi = lo+k, lo+k+1
+	}
+	out := make([]string, 0, hi-lo)
+	for k := lo; k < hi; k++ {
+		out = append(out, name+":"+strconv.Itoa(k))
+	}
+	return out, true
 }
 
 // position reads an index below n.
@@ -301,11 +310,8 @@ func (in *instance) finish(g *Graph) (*FunctionGraph, error) {
 	out := &FunctionGraph{Signature: in.sig.def, Args: slices.Clone(g.Nodes[:in.numArgs]), Rets: slices.Clone(g.Nodes[len(g.Nodes)-in.numRets:])}
 	rets := in.def.GetControlRet()
 	order := slices.Clone(in.sig.def.GetControlOutput())
-	for _, name := range slices.Sorted(maps.Keys(rets)) {
-		if !slices.Contains(order, name) {
-			order = append(order, name)
-		}
-	}
+	order = append(order, slices.Sorted(maps.Keys(rets))...)
+	seen := map[*Node]bool{}
 	for _, name := range order {
 		node, ok := rets[name]
 		if !ok {
@@ -315,7 +321,8 @@ func (in *instance) finish(g *Graph) (*FunctionGraph, error) {
 		if n == nil {
 			return nil, status.InvalidArgumentf("Control output %s -> %s is not found.", name, node)
 		}
-		if !contains(out.ControlRets, n) {
+		if !seen[n] {
+			seen[n] = true
 			out.ControlRets = append(out.ControlRets, n)
 		}
 	}

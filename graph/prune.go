@@ -153,13 +153,15 @@ func (p *pruner) fetch() error {
 // target takes in what the targets need, and all that was found to be needed needs.
 func (p *pruner) target() error {
 	var missing []string
+	seen := map[*Node]bool{}
 	for _, name := range p.sig.Targets {
 		src, err := p.endpoint(name, "%s")
 		if err != nil {
 			missing = append(missing, name)
 			continue
 		}
-		if n := p.keep(src.Node); !contains(p.out.Targets, n) {
+		if n := p.keep(src.Node); !seen[n] {
+			seen[n] = true
 			p.out.Targets = append(p.out.Targets, n)
 		}
 	}

@@ -18,6 +18,27 @@ type signature struct {
 	outputs       []argSpec
 	inFix, outFix []tensor.DType // the types, where no attribute has a say in them
 	merge, next   bool           // the two ends of a loop's back edge
+	// attrAt and outputAt find attributes and outputs by name in declarations that are too long
+	// for looking at each; nil in others.
+	attrAt, outputAt map[string]int
+}
+
+// long is the length above which looking through a list is slower than a map, and could be made
+// to take for ever by a client's own declarations.
+const long = 16
+
+// positions maps the names to their positions, nil for short lists.
+func positions(n int, name func(i int) string) map[string]int {
+	if n <= long {
+		return nil
+	}
+	at := make(map[string]int, n)
+	for i := range n {
+		if _, ok := at[name(i)]; !ok {
+			at[name(i)] = i
+		}
+	}
+	return at
 }
 
 // kind is what an attribute holds, without its list().
@@ -59,6 +80,8 @@ const none = -1
 // prepares it. Errors are INVALID_ARGUMENT and name the op.
 func compile(def *OpDef) (*signature, error) {
 	s := &signature{def: def, attrs: make([]attrSpec, len(def.Attr))}
+	s.attrAt = positions(len(def.Attr), func(i int) string { return def.Attr[i].GetName() })
+	s.outputAt = positions(len(def.OutputArg), func(i int) string { return def.OutputArg[i].GetName() })
 	for i, a := range def.Attr {
 		if err := s.attrs[i].set(a); err != nil {
 			return nil, status.InvalidArgumentf("%v in OpDef: %s", err, summarizeOp(def))
@@ -122,8 +145,30 @@ func (a *attrSpec) set(def *oppb.OpDef_AttrDef) error {
 
 // attr is the position of the attribute of that name, or none.
 func (s *signature) attr(name string) int {
-	for i := range s.attrs {
-		if s.attrs[i].def.GetName() == name {
+	if s.attrAt != nil {
+		if i, ok := s.attrAt[name]; ok {
+			return i
+		}
+		return none
+	}
+	for i, a := range s.def.Attr {
+		if a.GetName() == name {
+			return i
+		}
+	}
+	return none
+}
+
+// output is the position of the output argument of that name, or none.
+func (s *signature) output(name string) int {
+	if s.outputAt != nil {
+		if i, ok := s.outputAt[name]; ok {
+			return i
+		}
+		return none
+	}
+	for i := range s.outputs {
+		if s.outputs[i].name == name {
 			return i
 		}
 	}

@@ -2,22 +2,23 @@ package graph
 
 import (
 	"maps"
+	"slices"
 
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
-	"google.golang.org/protobuf/proto"
 )
 
-// substitute replaces the placeholders in a body node's attributes. What holds none is shared.
+// substitute replaces the placeholders in a body node's attributes, also in those that it hands
+// to functions. What holds none is shared.
 func (in *instance) substitute(attrs Attrs) (Attrs, error) {
 	out, own := attrs, false
 	for name, v := range attrs {
-		if !holdsPlaceholder(v) {
-			continue
-		}
 		bound, err := in.bound(v)
 		if err != nil {
 			return nil, err
+		}
+		if bound == v {
+			continue
 		}
 		if !own {
 			out, own = maps.Clone(attrs), true
@@ -27,58 +28,57 @@ func (in *instance) substitute(attrs Attrs) (Attrs, error) {
 	return out, nil
 }
 
-// holdsPlaceholder tells whether v is a placeholder or a function that is given one.
-func holdsPlaceholder(v *attrpb.AttrValue) bool {
-	switch v := v.GetValue().(type) {
-	case *attrpb.AttrValue_Placeholder:
-		return true
-	case *attrpb.AttrValue_Func:
-		return anyPlaceholder(v.Func)
-	case *attrpb.AttrValue_List:
-		for _, f := range v.List.GetFunc() {
-			if anyPlaceholder(f) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func anyPlaceholder(f *attrpb.NameAttrList) bool {
-	for _, v := range f.GetAttr() {
-		if holdsPlaceholder(v) {
-			return true
-		}
-	}
-	return false
-}
-
-// bound is v with its placeholders replaced.
+// bound is v with its placeholders replaced: v itself when it holds none.
 func (in *instance) bound(v *attrpb.AttrValue) (*attrpb.AttrValue, error) {
-	switch v := v.GetValue().(type) {
+	switch held := v.GetValue().(type) {
 	case *attrpb.AttrValue_Placeholder:
-		value, ok := in.attrs[v.Placeholder]
+		value, ok := in.attrs[held.Placeholder]
 		if !ok {
-			return nil, status.InvalidArgumentf("Failed to bind all placeholders in $%s", v.Placeholder)
+			return nil, status.InvalidArgumentf("Failed to bind all placeholders in $%s", held.Placeholder)
 		}
 		return value, nil
 	case *attrpb.AttrValue_Func:
-		f, err := in.boundFunc(v.Func)
-		return &attrpb.AttrValue{Value: &attrpb.AttrValue_Func{Func: f}}, err
+		f, err := in.boundFunc(held.Func)
+		if err != nil || f == held.Func {
+			return v, err
+		}
+		return &attrpb.AttrValue{Value: &attrpb.AttrValue_Func{Func: f}}, nil
 	case *attrpb.AttrValue_List:
-		list := proto.CloneOf(v.List)
-		for i, f := range list.GetFunc() {
-			var err error
-			if list.Func[i], err = in.boundFunc(f); err != nil {
+		fns := held.List.GetFunc()
+		for i, f := range fns {
+			bound, err := in.boundFunc(f)
+			if err != nil {
 				return nil, err
 			}
+			if bound == f {
+				continue
+			}
+			if &fns[0] == &held.List.Func[0] {
+				fns = slices.Clone(fns)
+			}
+			fns[i] = bound
 		}
-		return &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: list}}, nil
+		if len(fns) == 0 || &fns[0] == &held.List.Func[0] {
+			return v, nil
+		}
+		return &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: &attrpb.AttrValue_ListValue{Func: fns}}}, nil
 	}
 	return v, nil
 }
 
 func (in *instance) boundFunc(f *attrpb.NameAttrList) (*attrpb.NameAttrList, error) {
-	attrs, err := in.substitute(f.GetAttr())
-	return &attrpb.NameAttrList{Name: f.GetName(), Attr: attrs}, err
+	changed := false
+	attrs := make(map[string]*attrpb.AttrValue, len(f.GetAttr()))
+	for name, v := range f.GetAttr() {
+		bound, err := in.bound(v)
+		if err != nil {
+			return nil, err
+		}
+		changed = changed || bound != v
+		attrs[name] = bound
+	}
+	if !changed {
+		return f, nil
+	}
+	return &attrpb.NameAttrList{Name: f.GetName(), Attr: attrs}, nil
 }

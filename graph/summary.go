@@ -18,7 +18,11 @@ import (
 func summarizeOp(def *OpDef) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Op<name=%s; signature=%s -> %s", def.GetName(), summarizeArgs(def.GetInputArg()), summarizeArgs(def.GetOutputArg()))
-	for _, a := range def.GetAttr() {
+	for i, a := range def.GetAttr() {
+		if i == 2*maxShown {
+			fmt.Fprintf(&b, "; ... (%d attrs in all)", len(def.Attr))
+			break
+		}
 		fmt.Fprintf(&b, "; attr=%s:%s", a.GetName(), a.GetType())
 		if a.GetDefaultValue() != nil {
 			b.WriteString(",default=" + summarizeAttr(a.DefaultValue))
@@ -44,8 +48,9 @@ func summarizeOp(def *OpDef) string {
 }
 
 func summarizeArgs(args []*oppb.OpDef_ArgDef) string {
-	out := make([]string, len(args))
-	for i, a := range args {
+	out := make([]string, min(len(args), 2*maxShown))
+	for i := range out {
+		a := args[i]
 		t := a.GetTypeAttr()
 		if a.GetType() != typespb.DataType_DT_INVALID {
 			t = tensor.FromProto(a.GetType()).String()
@@ -57,6 +62,9 @@ func summarizeArgs(args []*oppb.OpDef_ArgDef) string {
 			t = "Ref(" + t + ")"
 		}
 		out[i] = a.GetName() + ":" + t
+	}
+	if len(out) < len(args) {
+		out = append(out, fmt.Sprintf("... (%d in all)", len(args)))
 	}
 	return strings.Join(out, ", ")
 }
@@ -109,7 +117,12 @@ func summarizeShape(v *attrpb.AttrValue) string {
 func summarizeFunc(f *attrpb.NameAttrList) string {
 	entries := make([]string, 0, len(f.GetAttr()))
 	for name, v := range f.GetAttr() {
-		entries = append(entries, name+"="+summarizeAttr(v))
+		// Functions in functions can be nested as deeply as a message may be.
+		shown := "..."
+		if v.GetFunc() == nil && v.GetList().GetFunc() == nil {
+			shown = summarizeAttr(v)
+		}
+		entries = append(entries, name+"="+shown)
 	}
 	slices.Sort(entries)
 	return f.GetName() + "[" + strings.Join(entries, ", ") + "]"
@@ -154,9 +167,12 @@ func listElement(l *attrpb.AttrValue_ListValue, k kind, i int) *attrpb.AttrValue
 
 // summarizeTypes is a list of types as messages show it: float, int32.
 func summarizeTypes(types []tensor.DType) string {
-	out := make([]string, len(types))
-	for i, t := range types {
-		out[i] = t.String()
+	out := make([]string, min(len(types), 2*maxShown))
+	for i := range out {
+		out[i] = types[i].String()
+	}
+	if len(out) < len(types) {
+		out = append(out, fmt.Sprintf("... (%d in all)", len(types)))
 	}
 	return strings.Join(out, ", ")
 }

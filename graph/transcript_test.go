@@ -79,7 +79,7 @@ func (r *transcript) run(input string) string {
 	args := strings.Fields(command)
 	out, err := r.command(args[0], args[1:], lines)
 	if err != nil {
-		return status.CodeOf(err).String() + ": " + err.Error()
+		return status.CodeOf(err).String() + ": " + strings.ReplaceAll(err.Error(), " "+hostname()+".", " HOST.")
 	}
 	return out
 }

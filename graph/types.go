@@ -12,6 +12,10 @@ import (
 // own but int32; without one a small message could claim gigabytes.
 const maxArgs = 1 << 20
 
+// maxOutputs is how many outputs a graph may have besides some for each node. Each costs memory
+// in every step, and a few bytes of a message can declare a million.
+const maxOutputs = 1 << 22
+
 // typer computes the types of nodes' inputs and outputs. It keeps them in common memory,
 // since most graphs have few different lists of types but many nodes.
 type typer struct {
@@ -66,13 +70,16 @@ func (a *argSpec) count(vals []*attrpb.AttrValue, limit int) (int, error) {
 	return int(n), nil
 }
 
-// tooManyArgs says that an argument stands for more tensors than the caller allowed.
+// tooManyArgs is how types and count say that an argument stands for more tensors than the caller
+// allowed; the caller says it in the words of its own limit.
 type tooManyArgs struct {
 	arg string
 	n   int64
 }
 
-func (e *tooManyArgs) Error() string { return "too many tensors for argument " + e.arg }
+func (e *tooManyArgs) Error() string {
+	return "Argument '" + e.arg + "' stands for " + plural(e.n, "tensor") + ", which is too many"
+}
 
 // elem is the type of an argument that has only one.
 func (a *argSpec) elem(vals []*attrpb.AttrValue) tensor.DType {
