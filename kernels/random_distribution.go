@@ -13,10 +13,10 @@ type distribution[T any] struct {
 // fillGrain is the groups that are worth a part of their own.
 const fillGrain = 1 << 11
 
-// fill fills dst. Each group has its place in the generator's sequence, so that the result does
+// fillRandom fills dst. Each group has its place in the generator's sequence, so that the result does
 // not depend on how the work is divided; groups that take as many numbers as they need have a
 // region each.
-func fill[T any](dev Device, gen philox, dst []T, d *distribution[T]) {
+func fillRandom[T any](dev Device, gen philox, dst []T, d *distribution[T]) {
 	groups := (len(dst) + d.group - 1) / d.group
 	dev.Parallel(groups, fillGrain, func(lo, hi int) {
 		var out [4]T

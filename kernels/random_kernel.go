@@ -31,7 +31,7 @@ type source func(ctx *Context, n int) (philox, error)
 // distributed gives the distribution of one run; ops with bounds read them from the inputs.
 type distributed[T any] func(ctx *Context) (*distribution[T], error)
 
-func always[T any](d *distribution[T]) distributed[T] {
+func constantly[T any](d *distribution[T]) distributed[T] {
 	return func(*Context) (*distribution[T], error) { return d, nil }
 }
 
@@ -77,7 +77,7 @@ func randomKernel[T any](from source, of distributed[T]) Func {
 		if err != nil {
 			return err
 		}
-		fill(ctx.Device, gen, viewOf[T](out), d)
+		fillRandom(ctx.Device, gen, viewOf[T](out), d)
 		return nil
 	}
 }

@@ -9,10 +9,10 @@ func randomRows[T any](stateful, stateless string, d *distribution[T]) {
 	if stateful != "" {
 		Register(Def{Op: stateful, Types: types, HostInputs: []string{"shape"}, Expensive: true, New: func(c *Construction) (any, error) {
 			g, err := newGenerator(c)
-			return randomKernel(fromState(g), always(d)), err
+			return randomKernel(fromState(g), constantly(d)), err
 		}})
 	}
-	registerStateless(stateless, types, always(d), always(d))
+	registerStateless(stateless, types, constantly(d), constantly(d))
 }
 
 func registerStateless[T any](op string, types map[string][]tensor.DType, first, second distributed[T]) {
