@@ -1,0 +1,75 @@
+package troupe
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// maxCPUs bounds device_count's CPU: each device has memory and containers of its own.
+const maxCPUs = 256
+
+// cpusOf reads how many CPU devices a server shall have.
+func cpusOf(config *corepb.ConfigProto) (int, error) {
+	n, ok := config.GetDeviceCount()["CPU"]
+	switch {
+	case !ok:
+		return 1, nil
+	case n <= 0:
+		return 0, status.Errorf(status.NotFound, "No CPU devices are available in this process: device_count asks for %d", n)
+	case n > maxCPUs:
+		return 0, status.InvalidArgumentf("device_count asks for %d CPU devices, the limit is %d", n, maxCPUs)
+	}
+	return int(n), nil
+}
+
+// defaultsOf reads what sessions inherit. What a whole server cannot have is an error.
+func defaultsOf(config *corepb.ConfigProto) (actors.SessionDefaults, error) {
+	d := actors.SessionDefaults{
+		SoftPlacement:    config.GetAllowSoftPlacement(),
+		LogPlacement:     config.GetLogDevicePlacement(),
+		OperationTimeout: time.Duration(config.GetOperationTimeoutInMs()) * time.Millisecond,
+	}
+	switch {
+	case d.OperationTimeout < 0:
+		return d, status.InvalidArgumentf("operation_timeout_in_ms is negative: %d", config.GetOperationTimeoutInMs())
+	case len(config.GetClusterDef().GetJob()) > 0:
+		return d, status.Unimplementedf("ConfigProto.cluster_def is not a default of a server's sessions: declare the cluster to the server")
+	}
+	return d, nil
+}
+
+// tellUnused logs, once a server, what its config asks for and nothing here can give.
+func tellUnused(config *corepb.ConfigProto, log *slog.Logger) {
+	for _, kind := range slices.Sorted(maps.Keys(config.GetDeviceCount())) {
+		if n := config.GetDeviceCount()[kind]; kind != "CPU" && n > 0 {
+			log.Warn("the config asks for devices that this build does not have", "type", kind, "count", n)
+		}
+	}
+	var unused []string
+	for name, set := range map[string]bool{
+		"gpu_options":                  config.GetGpuOptions() != nil,
+		"intra_op_parallelism_threads": config.GetIntraOpParallelismThreads() != 0,
+		"inter_op_parallelism_threads": config.GetInterOpParallelismThreads() != 0,
+		"use_per_session_threads":      config.GetUsePerSessionThreads(),
+		"session_inter_op_thread_pool": len(config.GetSessionInterOpThreadPool()) > 0,
+		"placement_period":             config.GetPlacementPeriod() != 0,
+		"device_filters":               len(config.GetDeviceFilters()) > 0,
+		"graph_options":                config.GetGraphOptions() != nil,
+		"rpc_options":                  config.GetRpcOptions() != nil,
+		"isolate_session_state":        config.GetIsolateSessionState(),
+	} {
+		if set {
+			unused = append(unused, name)
+		}
+	}
+	if len(unused) > 0 {
+		slices.Sort(unused)
+		log.Info("the server's config has fields that are accepted and change nothing here", "fields", unused)
+	}
+}

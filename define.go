@@ -1,0 +1,115 @@
+package troupe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/spec"
+	"google.golang.org/protobuf/proto"
+)
+
+// protocol is the one that Troupe speaks.
+const protocol = "grpc"
+
+// define gives the ServerDef that a declaration and the options come to, as tf.train.Server does:
+// options hold over the declaration; with one job its name may be left out, and with one task in
+// the job its index. A ServerDef's own task_index is taken as it is, since 0 cannot be told from
+// none.
+func define(declaration any, o *options) (*corepb.ServerDef, *spec.Spec, error) {
+	def := &corepb.ServerDef{}
+	var cluster *spec.Spec
+	var err error
+	given, isDef := declaration.(*corepb.ServerDef)
+	if isDef {
+		def = proto.Clone(given).(*corepb.ServerDef)
+		cluster, err = spec.FromProto(def.GetCluster())
+	} else {
+		cluster, err = clusterOf(declaration)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	def.Cluster = cluster.Proto()
+	if err := pickTask(def, cluster, o, isDef && def.JobName != ""); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case o.protocol != nil:
+		def.Protocol = *o.protocol
+	case def.Protocol == "":
+		def.Protocol = protocol
+	}
+	if def.Protocol != protocol {
+		return nil, nil, status.Errorf(status.NotFound,
+			"No server factory registered for the given ServerDef: its protocol is %q.\nThe available server factories are: [ GRPC_SERVER ], whose protocol is %q", def.Protocol, protocol)
+	}
+	if o.config != nil {
+		if def.DefaultSessionConfig == nil {
+			def.DefaultSessionConfig = &corepb.ConfigProto{}
+		}
+		proto.Merge(def.DefaultSessionConfig, o.config)
+	}
+	return def, cluster, nil
+}
+
+// pickTask fills in which task the server is. The codes of what is not in the cluster are
+// TensorFlow's, whose servers answer INTERNAL.
+func pickTask(def *corepb.ServerDef, cluster *spec.Spec, o *options, fixed bool) error {
+	jobs := cluster.Jobs()
+	switch {
+	case o.job != nil:
+		def.JobName = *o.job
+	case def.JobName == "" && len(jobs) == 1:
+		def.JobName = jobs[0]
+	case def.JobName == "":
+		return status.InvalidArgumentf("Must specify an explicit `job_name`: the cluster has the jobs %s.", strings.Join(jobs, ", "))
+	}
+	if !slices.Contains(jobs, def.JobName) {
+		return status.Internalf("Job %q was not defined in cluster, whose jobs are %s", def.JobName, strings.Join(jobs, ", "))
+	}
+	tasks := jobTasks(def.Cluster, def.JobName)
+	switch {
+	case o.task != nil:
+		def.TaskIndex = int32(*o.task)
+		if int(def.TaskIndex) != *o.task {
+			return noTask(*o.task, def.JobName, tasks)
+		}
+	case fixed:
+	case len(tasks) == 1:
+		def.TaskIndex = tasks[0]
+	default:
+		return status.InvalidArgumentf("Must specify an explicit `task_index`: job %q has %s.", def.JobName, describe(tasks))
+	}
+	if !slices.Contains(tasks, def.TaskIndex) {
+		return noTask(int(def.TaskIndex), def.JobName, tasks)
+	}
+	return nil
+}
+
+func noTask(index int, job string, tasks []int32) error {
+	return status.Internalf("Task %d was not defined in job %q, which has %s", index, job, describe(tasks))
+}
+
+func jobTasks(cluster *corepb.ClusterDef, job string) []int32 {
+	for _, j := range cluster.GetJob() {
+		if j.GetName() == job {
+			return slices.Sorted(maps.Keys(j.GetTasks()))
+		}
+	}
+	return nil
+}
+
+// describe tells people which tasks a job has.
+func describe(tasks []int32) string {
+	if len(tasks) == 1 {
+		return fmt.Sprintf("task %d only", tasks[0])
+	}
+	if last := tasks[len(tasks)-1]; int(last-tasks[0]) == len(tasks)-1 {
+		return fmt.Sprintf("the tasks %d to %d", tasks[0], last)
+	}
+	return "the tasks " + strings.Trim(strings.ReplaceAll(fmt.Sprint(tasks), " ", ", "), "[]")
+}

@@ -1,0 +1,53 @@
+package troupe
+
+import (
+	"log/slog"
+	"time"
+
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/remote"
+)
+
+// DefaultLease is how long a session lives on after its client's last connection ended, where
+// WithLease says nothing else.
+const DefaultLease = remote.DefaultLease
+
+// Option changes how a server is made. What an option says holds over what a ServerDef says.
+type Option func(*options)
+
+type options struct {
+	job, protocol *string
+	task          *int
+	config        *corepb.ConfigProto
+	start         bool
+	lease         time.Duration
+	memoryLimit   int64
+	log           *slog.Logger
+}
+
+// WithJob says which job the server is a task of. It may be left out where the cluster has one job.
+func WithJob(name string) Option { return func(o *options) { o.job = &name } }
+
+// WithTask says which task of its job the server is. It may be left out where the job has one task.
+func WithTask(index int) Option { return func(o *options) { o.task = &index } }
+
+// WithProtocol says how the server speaks: "grpc", the default. Any other is refused.
+func WithProtocol(name string) Option { return func(o *options) { o.protocol = &name } }
+
+// WithConfig gives what sessions on the server inherit; it is merged into the ServerDef's own.
+// device_count makes the server's devices, allow_soft_placement, log_device_placement and
+// operation_timeout_in_ms hold where the client asks for nothing else.
+func WithConfig(config *corepb.ConfigProto) Option { return func(o *options) { o.config = config } }
+
+// WithStart(false) makes a server that is checked but not started: Start binds its port.
+func WithStart(start bool) Option { return func(o *options) { o.start = start } }
+
+// WithLease sets how long a session lives on after its client's last connection ended.
+func WithLease(lease time.Duration) Option { return func(o *options) { o.lease = lease } }
+
+// WithMemoryLimit bounds the bytes that the tensors on each of the server's devices may take; 0 is
+// no bound.
+func WithMemoryLimit(bytes int64) Option { return func(o *options) { o.memoryLimit = bytes } }
+
+// WithLogger says where the server logs; slog.Default() is the default.
+func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
