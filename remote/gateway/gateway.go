@@ -9,11 +9,9 @@ import (
 	devicepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/device_attributes_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/wire"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
 )
 
 // Gateway is the service. Its methods may be called concurrently.
@@ -47,7 +45,7 @@ func method[Q, A any](name string, request func(*Gateway) *Q, call func(*Gateway
 		}
 		a, err := call(g, ctx, q)
 		if err != nil {
-			return nil, wireError(err)
+			return nil, wire.ToGRPC(err)
 		}
 		return a, nil
 	}}
@@ -71,19 +69,6 @@ var Desc = &grpc.ServiceDesc{
 		unary("ReleaseCallable", (*Gateway).releaseCallable),
 	},
 	Metadata: "tensorflow/core/protobuf/master_service.proto",
-}
-
-// maxMessage bounds an error's text where it travels in a header: TensorFlow's own limit.
-const maxMessage = 3072
-
-// wireError is an error as a gRPC status; the codes' numbers are the same.
-func wireError(err error) error {
-	e := status.From(err)
-	text := e.Message
-	if len(text) > maxMessage {
-		text = text[:maxMessage] + " ... [truncated]"
-	}
-	return grpcstatus.Error(codes.Code(e.Code), text)
 }
 
 func (g *Gateway) createSession(ctx context.Context, q *corepb.CreateSessionRequest) (*corepb.CreateSessionResponse, error) {

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/stats"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/spec"
@@ -36,6 +37,8 @@ const (
 	stopTimeout      = 5 * time.Second // of Stop, if its context has no deadline
 	endTimeout       = 3 * time.Second // for handlers and the library's actors to see that it is over
 	freePortTries    = 32
+	pingIdle         = 30 * time.Second // a connection that is quiet for so long is pinged
+	pingAnswer       = 10 * time.Second
 )
 
 // Config says what to listen on.
@@ -52,6 +55,8 @@ type Config struct {
 	TLS *tls.Config
 	// Holder, if set, asks who serves an address that is taken; its answer goes into the error.
 	Holder func(ctx context.Context, address string) string
+	// Stats, if set, is told of the server's connections and calls.
+	Stats  stats.Handler
 	Logger *slog.Logger // nil: slog.Default()
 }
 
@@ -193,7 +198,7 @@ func (p *Port) awaitServing() error {
 func (p *Port) tcpAddr() string { return p.udp.LocalAddr().String() }
 
 func (p *Port) serverOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{
+	options := []grpc.ServerOption{
 		grpc.Creds(p.mux),
 		grpc.UnknownServiceHandler(p.services.handle),
 		grpc.ChainStreamInterceptor(p.services.guardStream),
@@ -208,7 +213,13 @@ func (p *Port) serverOptions() []grpc.ServerOption {
 		grpc.ConnectionTimeout(handshakeTimeout),
 		// Clients of TensorFlow may be told to ping often through TF_GRPC_DEFAULT_OPTIONS.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		// A client whose machine is gone says nothing: its connection ends when it answers no ping.
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingIdle, Timeout: pingAnswer}),
 	}
+	if p.config.Stats != nil {
+		options = append(options, grpc.StatsHandler(p.config.Stats))
+	}
+	return options
 }
 
 // DialOptions are the options for connections to other tasks' ports. No proxy of the

@@ -1,0 +1,171 @@
+package remote
+
+import (
+	"context"
+	"sync"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/remote/link"
+	"github.com/troupe-run/troupe/remote/wire"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// cluster shows the actors the declared cluster through this node's links.
+type cluster struct {
+	node *Node
+
+	mu    sync.Mutex
+	known map[string][]actors.DeviceInfo
+}
+
+var _ actors.Cluster = (*cluster)(nil)
+
+// Self is the own task's name.
+func (c *cluster) Self() string { return c.node.self.Name() }
+
+// Tasks are the declared tasks' names, in order.
+func (c *cluster) Tasks() []string {
+	var names []string
+	for _, t := range c.node.spec.Tasks() {
+		names = append(names, t.Name())
+	}
+	return names
+}
+
+// Known are the devices of a task when it was reached the last time.
+func (c *cluster) Known(task string) []actors.DeviceInfo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known[task]
+}
+
+// Peer reaches a task.
+func (c *cluster) Peer(ctx context.Context, task string) (actors.Peer, error) {
+	p, err := c.node.links.Ensure(ctx, task)
+	if err != nil {
+		return nil, err
+	}
+	found := peer{p}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[string][]actors.DeviceInfo{}
+	}
+	c.known[task] = found.Devices()
+	return found, nil
+}
+
+// Reached is a task's peer if the link is up.
+func (c *cluster) Reached(task string) actors.Peer {
+	if p := c.node.links.Reached(task); p != nil {
+		return peer{p}
+	}
+	return nil
+}
+
+// Watch tells of lost tasks as long as the links live.
+func (c *cluster) Watch(down func(task string, err error)) { c.node.links.Watch(down) }
+
+// peer is a link's peer as the actors see it.
+type peer struct{ *link.Peer }
+
+// Devices are the peer's devices.
+func (p peer) Devices() []actors.DeviceInfo { return deviceInfos(p.Peer.Devices()) }
+
+func deviceInfos(list []*wire.Device) []actors.DeviceInfo {
+	out := make([]actors.DeviceInfo, len(list))
+	for i, d := range list {
+		out[i] = actors.DeviceInfo{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation}
+	}
+	return out
+}
+
+// Push sends a large tensor from its own memory.
+func (p peer) Push(step uint64, key kernels.Key, t *tensor.Tensor) error {
+	return p.Peer.Push(step, pushHeader(key, t), t.Data(), t.Release)
+}
+
+// pushHeader tells the receiver which edge a tensor is the value of, its type and its shape.
+func pushHeader(key kernels.Key, t *tensor.Tensor) []byte {
+	b := make([]byte, 0, len(key.Edge)+48)
+	b = protowire.AppendString(b, key.Edge)
+	b = protowire.AppendFixed64(b, key.Tag.Frame)
+	b = protowire.AppendVarint(b, uint64(key.Tag.Iter))
+	b = protowire.AppendVarint(b, uint64(t.DType()))
+	b = protowire.AppendVarint(b, uint64(t.Rank()))
+	for _, d := range t.Shape() {
+		b = protowire.AppendVarint(b, uint64(d))
+	}
+	return b
+}
+
+var errHeader = status.New(status.DataLoss, "The header of a pushed tensor is malformed")
+
+func readPushHeader(b []byte) (key kernels.Key, dtype tensor.DType, shape tensor.Shape, err error) {
+	next := func() uint64 {
+		v, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			err, b = errHeader, nil
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	edge, n := protowire.ConsumeBytes(b)
+	if n < 0 {
+		return key, 0, nil, errHeader
+	}
+	key.Edge, b = string(edge), b[n:]
+	frame, n := protowire.ConsumeFixed64(b)
+	if n < 0 {
+		return key, 0, nil, errHeader
+	}
+	key.Tag.Frame, b = frame, b[n:]
+	key.Tag.Iter = int64(next())
+	dtype = tensor.DType(next())
+	rank := next()
+	if rank > tensor.MaxRank {
+		return key, 0, nil, errHeader
+	}
+	for range rank {
+		shape = append(shape, int64(next()))
+	}
+	return key, dtype, shape, err
+}
+
+// sink takes the tensors that peers push, straight into memory for kernels.
+type sink struct {
+	pool    *tensor.Pool
+	deliver func(step uint64, key kernels.Key, t *tensor.Tensor)
+}
+
+var _ link.Sink = (*sink)(nil)
+
+// Begin makes room for a tensor.
+func (s *sink) Begin(_ string, _ uint64, step uint64, header []byte, size int) ([]byte, func(error), error) {
+	key, dtype, shape, err := readPushHeader(header)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := shape.NumElements()
+	if err != nil {
+		return nil, nil, err
+	}
+	if each := int64(dtype.Size()); each == 0 || n > int64(size) || n*each != int64(size) {
+		return nil, nil, errHeader
+	}
+	t, err := tensor.New(s.pool, dtype, shape)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t.Data(), func(err error) {
+		if err != nil {
+			t.Release()
+			return
+		}
+		s.deliver(step, key, t)
+	}, nil
+}

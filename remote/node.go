@@ -1,0 +1,175 @@
+// Package remote makes a task of the cluster out of its parts: one port for everything, links to
+// the other tasks, gossip about who is alive, the task's actors, and the service that TensorFlow's
+// clients speak to.
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/gateway"
+	"github.com/troupe-run/troupe/remote/link"
+	"github.com/troupe-run/troupe/remote/port"
+	"github.com/troupe-run/troupe/remote/spec"
+	"github.com/troupe-run/troupe/remote/wire"
+)
+
+// Config says which task of which cluster to be.
+type Config struct {
+	// Spec is the declared cluster; Job and Task say which of it this is.
+	Spec *spec.Spec
+	Job  string
+	Task int
+	// CPUs is the number of CPU devices, 1 where it is 0. MemoryLimit bounds the bytes of the
+	// tensors on each; 0 means no bound but the machine's.
+	CPUs        int
+	MemoryLimit int64
+	// Lease is how long a session lives on after its client's last connection ended; 0 means
+	// DefaultLease.
+	Lease    time.Duration
+	Defaults actors.SessionDefaults
+	Log      *slog.Logger // nil: slog.Default()
+}
+
+// DefaultLease is long enough for a client to come back after its connection broke.
+const DefaultLease = 30 * time.Second
+
+// maxCPUs bounds the CPU devices of a task: each has containers of its own.
+const maxCPUs = 1024
+
+// Node is a running task. All methods may be called concurrently.
+type Node struct {
+	spec    *spec.Spec
+	self    spec.Task
+	boot    uint64
+	started time.Time
+	log     *slog.Logger
+	port    *port.Port
+	links   *link.Links
+	task    *actors.Task
+	gateway *gateway.Gateway
+
+	stop    sync.Once
+	stopErr error
+}
+
+// Start binds the task's port and begins to serve. Errors: INVALID_ARGUMENT or NOT_FOUND for a
+// task that the cluster does not have, FAILED_PRECONDITION for a port that is taken,
+// ALREADY_EXISTS for a task that another process is already.
+func Start(ctx context.Context, c Config) (*Node, error) {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Lease == 0 {
+		c.Lease = DefaultLease
+	}
+	c.CPUs = max(c.CPUs, 1)
+	if c.CPUs > maxCPUs {
+		return nil, status.InvalidArgumentf("device_count asks for %d CPU devices; a task has at most %d", c.CPUs, maxCPUs)
+	}
+	self, err := c.Spec.Task(c.Job, c.Task)
+	if err != nil {
+		return nil, err
+	}
+	connections := &gateway.Connections{}
+	p, err := port.Listen(port.Config{Address: self.Address, Logger: c.Log, Stats: connections, Holder: holder})
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log, port: p}
+	if err := n.assemble(ctx, c, connections); err != nil {
+		if e := n.Stop(ctx); e != nil {
+			c.Log.Warn("a server that failed to start was not taken down in order", "error", e)
+		}
+		return nil, err
+	}
+	return n, nil
+}
+
+// assemble builds the task on its port; Stop takes down what is there when it fails.
+func (n *Node) assemble(ctx context.Context, c Config, connections *gateway.Connections) (err error) {
+	// Port 0 has become a real one.
+	if n.spec, err = c.Spec.WithAddress(c.Job, c.Task, n.port.Addr()); err != nil {
+		return err
+	}
+	if n.self, err = n.spec.Task(c.Job, c.Task); err != nil {
+		return err
+	}
+	var cpus []*devices.CPU
+	var described []*wire.Device
+	for i := range c.CPUs {
+		d := devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit)
+		cpus = append(cpus, d)
+		described = append(described, &wire.Device{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation()})
+	}
+	sink := &sink{pool: cpus[0].Pool()}
+	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Dial: n.port.Dial, Sink: sink, Logger: c.Log})
+	n.task, err = actors.NewTask(actors.Config{System: n.port.System(), Cluster: &cluster{node: n}, Devices: cpus, Boot: n.boot,
+		Lease: c.Lease, Defaults: c.Defaults, Log: c.Log})
+	if err != nil {
+		return err
+	}
+	sink.deliver = n.task.Deliver
+	connections.OnClose(n.task.ConnectionClosed)
+	n.gateway = gateway.New(n.task)
+	services := n.port.Services()
+	services.RegisterService(gateway.Desc, n.gateway)
+	n.links.Register(services)
+	services.Open()
+	return nil
+}
+
+// Target is what clients connect to.
+func (n *Node) Target() string { return "grpc://" + n.self.Address }
+
+// Address is the task's host:port, as declared, but with the real port.
+func (n *Node) Address() string { return n.self.Address }
+
+// Spec is the cluster, with the real port of this task.
+func (n *Node) Spec() *spec.Spec { return n.spec }
+
+// Task is the task's actors and devices.
+func (n *Node) Task() *actors.Task { return n.task }
+
+// stopTime bounds Stop where its context has no deadline.
+const stopTime = 10 * time.Second
+
+// Stop ends the task: no session begins any more, steps that run may end until ctx does and are
+// then cancelled, peers are told, and the port is free again. Further calls give the first one's
+// result.
+func (n *Node) Stop(ctx context.Context) error {
+	n.stop.Do(func() {
+		if _, ok := ctx.Deadline(); !ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, stopTime)
+			defer cancel()
+		}
+		n.stopErr = n.takeDown(ctx)
+	})
+	return n.stopErr
+}
+
+func (n *Node) takeDown(ctx context.Context) error {
+	var errs []error
+	if n.task != nil {
+		errs = append(errs, n.task.Stop(ctx))
+	}
+	if n.gateway != nil {
+		n.gateway.Close()
+	}
+	// What is left must end even where the steps took all of the time.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime/2)
+	defer cancel()
+	if n.links != nil {
+		errs = append(errs, n.links.Close(ctx))
+	}
+	return errors.Join(append(errs, n.port.Stop(ctx))...)
+}
