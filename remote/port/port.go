@@ -164,7 +164,7 @@ func (p *Port) start(host string, port int) (err error) {
 	config := remote.Configure(host, port,
 		remote.WithAdvertisedHost(p.address),
 		remote.WithServerOptions(p.serverOptions()...),
-		remote.WithDialOptions(append(p.DialOptions(), grpc.WithContextDialer(p.dialCounted),
+		remote.WithDialOptions(append(dialOptions(p.config.TLS), grpc.WithContextDialer(p.dialCounted),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}))...),
 		remote.WithEndpointWriterBatchSize(64),
 		remote.WithEndpointWriterQueueSize(1024))
@@ -222,12 +222,12 @@ func (p *Port) serverOptions() []grpc.ServerOption {
 	return options
 }
 
-// DialOptions are the options for connections to other tasks' ports. No proxy of the
+// dialOptions are the options for connections to other tasks' ports. No proxy of the
 // environment stands between tasks.
-func (p *Port) DialOptions() []grpc.DialOption {
+func dialOptions(config *tls.Config) []grpc.DialOption {
 	creds := insecure.NewCredentials()
-	if p.config.TLS != nil {
-		config := p.config.TLS.Clone()
+	if config != nil {
+		config := config.Clone()
 		config.NextProtos = []string{protoHTTP2}
 		creds = credentials.NewTLS(config)
 	}
@@ -243,10 +243,17 @@ func (p *Port) DialOptions() []grpc.DialOption {
 	}
 }
 
-// Dial makes a connection of its own to another task's port. Nothing is sent before its first
-// call. The caller closes it.
+// Dialer makes connections to ports, with TLS if config is not nil, for who has no port yet.
+// Nothing is sent before a connection's first call. The caller closes it.
+func Dialer(config *tls.Config) func(address string) (*grpc.ClientConn, error) {
+	return func(address string) (*grpc.ClientConn, error) {
+		return grpc.NewClient("passthrough:///"+address, dialOptions(config)...)
+	}
+}
+
+// Dial makes a connection of its own to another task's port, like a Dialer.
 func (p *Port) Dial(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address, p.DialOptions()...)
+	return Dialer(p.config.TLS)(address)
 }
 
 // Addr is the host:port that peers use, with the chosen port in place of port 0.

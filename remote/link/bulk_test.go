@@ -1,0 +1,352 @@
+package link
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc/mem"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// arrival is one push as the sink saw it.
+type arrival struct {
+	from   string
+	boot   uint64
+	step   uint64
+	header string
+	data   []byte
+	err    error
+}
+
+// testSink keeps what arrives. refuse, if set, decides what Begin returns an error for.
+type testSink struct {
+	arrivals chan arrival
+	begun    chan uint64 // steps
+	refuse   func(step uint64) error
+}
+
+func newTestSink() *testSink {
+	return &testSink{arrivals: make(chan arrival, 4096), begun: make(chan uint64, 4096)}
+}
+
+func (s *testSink) Begin(from string, boot, step uint64, header []byte, size int) ([]byte, func(error), error) {
+	s.begun <- step
+	if s.refuse != nil {
+		if err := s.refuse(step); err != nil {
+			return nil, nil, err
+		}
+	}
+	dst := make([]byte, size)
+	a := arrival{from: from, boot: boot, step: step, header: string(header), data: dst}
+	return dst, func(err error) {
+		a.err = err
+		s.arrivals <- a
+	}, nil
+}
+
+func pair(t testing.TB, sink Sink) (a, b *node, p *Peer) {
+	t.Helper()
+	s := testSpec(t, 2)
+	a, b = startNode(t, s, 0, ""), startNode(t, s, 1, "", func(c *Config) { c.Sink = sink })
+	p, err := a.Ensure(within(t, patience), task1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, b, p
+}
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n+8)
+	for i := 0; i < n; i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], rand.Uint64())
+	}
+	return b[:n]
+}
+
+func TestPushArrivesInOrderAndLetsGo(t *testing.T) {
+	sink := newTestSink()
+	a, _, p := pair(t, sink)
+	var released sync.WaitGroup
+	var sent [][]byte
+	for i, n := range []int{0, 1, 1024, 1025, pieceSize - 1, pieceSize, pieceSize + 1, pieceSize + 100, 9<<20 + 7, 3} {
+		data := randomBytes(n)
+		sent = append(sent, data)
+		released.Add(1)
+		var once atomic.Bool
+		if err := p.Push(uint64(i), []byte(fmt.Sprint("header ", i)), data, func() {
+			if once.Swap(true) {
+				t.Error("released twice")
+			}
+			released.Done()
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, data := range sent {
+		got := wait(t, sink.arrivals, "the arrival")
+		if got.from != task0 || got.boot != a.self.Boot || got.step != uint64(i) || got.header != fmt.Sprint("header ", i) || got.err != nil || !bytes.Equal(got.data, data) {
+			t.Errorf("push %d of %d bytes: step %d, header %q, %d bytes, error %v", i, len(data), got.step, got.header, len(got.data), got.err)
+		}
+	}
+	waitGroup(t, &released, "the release")
+	if p.Err() != nil {
+		t.Error(p.Err())
+	}
+}
+
+func waitGroup(t *testing.T, g *sync.WaitGroup, what string) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		g.Wait()
+		close(done)
+	}()
+	wait(t, done, what)
+}
+
+func TestManyPushesFromManyGoroutines(t *testing.T) {
+	sink := newTestSink()
+	_, _, p := pair(t, sink)
+	data := randomBytes(300 << 10)
+	var released sync.WaitGroup
+	for g := range 8 {
+		released.Add(40)
+		go func() {
+			for i := range 40 {
+				if err := p.Push(uint64(g), []byte{byte(i)}, data, released.Done); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	next := map[uint64]byte{}
+	for range 8 * 40 {
+		got := wait(t, sink.arrivals, "the arrival")
+		if got.err != nil || !bytes.Equal(got.data, data) || got.header[0] != next[got.step] {
+			t.Fatalf("step %d: header %d, want %d, error %v", got.step, got.header[0], next[got.step], got.err)
+		}
+		next[got.step]++
+	}
+	waitGroup(t, &released, "the release")
+}
+
+// A sink that does not want a tensor costs the others nothing.
+func TestRefusedPushIsSkipped(t *testing.T) {
+	sink := newTestSink()
+	sink.refuse = func(step uint64) error {
+		if step%2 == 0 {
+			return status.New(status.ResourceExhausted, "no memory")
+		}
+		return nil
+	}
+	_, _, p := pair(t, sink)
+	var released sync.WaitGroup
+	for step := range uint64(4) {
+		released.Add(1)
+		if err := p.Push(step, nil, randomBytes(3<<20), released.Done); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []uint64{1, 3} {
+		if got := wait(t, sink.arrivals, "the arrival"); got.step != want || got.err != nil {
+			t.Errorf("step %d, error %v", got.step, got.err)
+		}
+	}
+	waitGroup(t, &released, "the release")
+}
+
+func TestLossDuringPushesReleasesAll(t *testing.T) {
+	for _, how := range []string{"killed", "frozen"} {
+		t.Run(how, func(t *testing.T) {
+			s := testSpec(t, 2)
+			bind := freeAddresses(t, 1)[0]
+			sink := newTestSink()
+			a, b := startNode(t, s, 0, ""), startNode(t, s, 1, bind, func(c *Config) { c.Sink = sink })
+			x := startProxy(t, b.self.Address, bind)
+			p, err := a.Ensure(within(t, patience), task1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var released sync.WaitGroup
+			data := randomBytes(64 << 20)
+			for step := range uint64(8) {
+				released.Add(1)
+				if err := p.Push(step, nil, data, released.Done); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wait(t, sink.begun, "the first push")
+			if how == "killed" {
+				b.kill()
+			} else {
+				x.freeze()
+			}
+			wait(t, p.Done(), "the loss")
+			waitGroup(t, &released, "the release")
+			// The receiver learns as well, and does not keep the memory of the unfinished tensor.
+			for {
+				got := wait(t, sink.arrivals, "the end of the unfinished push")
+				if got.err != nil {
+					wantError(t, got.err, status.Unavailable)
+					break
+				}
+			}
+		})
+	}
+}
+
+func TestDroppedStepIsGivenUp(t *testing.T) {
+	s := testSpec(t, 2)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	sink := newTestSink()
+	sink.refuse = func(step uint64) error {
+		if step == 1 {
+			close(begun)
+			<-goOn // holds the receiver back, so that the sender cannot get to the end
+		}
+		return nil
+	}
+	a := startNode(t, s, 0, "", func(c *Config) { c.Timing = Timing{} })
+	startNode(t, s, 1, "", func(c *Config) { c.Sink, c.Timing = sink, Timing{} })
+	p, err := a.Ensure(within(t, patience), task1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dropped, kept sync.WaitGroup
+	dropped.Add(3)
+	kept.Add(1)
+	data := randomBytes(64 << 20)
+	for _, push := range []struct {
+		step    uint64
+		release func()
+	}{{1, dropped.Done}, {1, dropped.Done}, {2, kept.Done}, {1, dropped.Done}} {
+		if err := p.Push(push.step, nil, data, push.release); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(t, begun, "the first push")
+	p.Drop(1)
+	close(goOn)
+	waitGroup(t, &dropped, "the release of the dropped step")
+	got := wait(t, sink.arrivals, "the end of the first push")
+	if got.step != 1 || status.CodeOf(got.err) != status.Aborted {
+		t.Errorf("step %d: %v", got.step, got.err)
+	}
+	if got = wait(t, sink.arrivals, "the push of the other step"); got.step != 2 || got.err != nil || !bytes.Equal(got.data, data) {
+		t.Errorf("step %d: %v", got.step, got.err)
+	}
+	waitGroup(t, &kept, "the release")
+	if p.Err() != nil {
+		t.Error(p.Err())
+	}
+}
+
+func encode(t testing.TB, f *frame) mem.BufferSlice {
+	t.Helper()
+	f.freed = discard{}
+	b, err := f.MarshalWire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+type discard struct{}
+
+func (discard) Get(n int) *[]byte { return new([]byte) }
+func (discard) Put(*[]byte)       {}
+
+func TestFramesAreChecked(t *testing.T) {
+	good := func() *frame {
+		return &frame{kind: frameBegin, step: 3, header: []byte("head"), total: 10, offset: 0, piece: []byte("0123456789")}
+	}
+	wire := encode(t, good()).Materialize()
+	for i := range wire {
+		bad := bytes.Clone(wire)
+		bad[i] ^= 0x10
+		var f frame
+		err := f.UnmarshalWire(mem.BufferSlice{mem.SliceBuffer(bad)})
+		if err == nil {
+			err = f.copyTo(make([]byte, f.size()))
+		}
+		if err == nil {
+			t.Errorf("a flipped bit in byte %d is not noticed", i)
+		}
+	}
+	for n := range wire {
+		var f frame
+		err := f.UnmarshalWire(mem.BufferSlice{mem.SliceBuffer(wire[:n])})
+		if err == nil {
+			err = f.copyTo(make([]byte, f.size()))
+		}
+		if err == nil {
+			t.Errorf("an end after %d bytes is not noticed", n)
+		}
+	}
+	in := &incoming{links: &Links{config: Config{}, log: nil}}
+	for name, f := range map[string]*frame{
+		"more without a beginning":    {kind: frameMore, total: 3},
+		"abandon without a beginning": {kind: frameAbandon},
+		"a hello in the middle":       {kind: frameHello},
+		"no kind":                     {kind: 9},
+	} {
+		if err := in.take(f); status.CodeOf(err) != status.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestStreamOfTensorsNeedsALink(t *testing.T) {
+	_, b, p := pair(t, newTestSink())
+	for name, first := range map[string]*frame{
+		"no greeting": {kind: frameBegin, total: 0, freed: discard{}},
+		"no link":     {kind: frameHello, freed: discard{}, header: nil},
+	} {
+		conn, err := dialTest(b.self.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := conn.NewStream(within(t, patience), &bulkDesc, bulkMethod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.SendMsg(first); err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.RecvMsg(&frame{}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		conn.Close()
+	}
+	if p.Err() != nil {
+		t.Error(p.Err())
+	}
+}
+
+func FuzzFrame(f *testing.F) {
+	f.Add(encode(f, &frame{kind: frameBegin, step: 3, header: []byte("head"), total: 10, piece: []byte("0123456789")}).Materialize())
+	f.Add(encode(f, &frame{kind: frameMore, total: 10, offset: 4, piece: []byte("456789")}).Materialize())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var fr frame
+		half := len(data) / 2
+		if err := fr.UnmarshalWire(mem.BufferSlice{mem.SliceBuffer(data[:half]), mem.SliceBuffer(data[half:])}); err != nil {
+			return
+		}
+		if err := fr.copyTo(make([]byte, fr.size())); err != nil && status.CodeOf(err) != status.DataLoss {
+			t.Fatal(err)
+		}
+		fr.close()
+	})
+}
+
+func BenchmarkPush(b *testing.B) {
+	for _, n := range []int{256 << 10, 16 << 20} {
+		b.Run(fmt.Sprint(n>>10, "KiB"), func(b *testing.B) { benchmarkPush(b, n) })
+	}
+}

@@ -1,0 +1,244 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/port"
+	"github.com/troupe-run/troupe/remote/spec"
+	"github.com/troupe-run/troupe/remote/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// quick is a timing for tests that wait for silence.
+var quick = Timing{Beat: 20 * time.Millisecond, Silence: 300 * time.Millisecond, Handshake: time.Second, First: 2 * time.Second, Again: time.Second}
+
+const patience = 10 * time.Second
+
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// freeAddresses are addresses at which nobody listens.
+func freeAddresses(t testing.TB, n int) []string {
+	t.Helper()
+	var addresses []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses
+}
+
+func testSpec(t testing.TB, n int) *spec.Spec {
+	t.Helper()
+	s, err := spec.Parse("worker=" + strings.Join(freeAddresses(t, n), ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// node is a process of the cluster: links and the server that they are reached at.
+type node struct {
+	*Links
+	server *grpc.Server
+	served chan struct{}
+}
+
+type option func(*Config)
+
+func dialTest(address string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithDisableRetry(),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(port.Codec{}), grpc.MaxCallRecvMsgSize(1<<30)))
+}
+
+// startNode starts the task; bind is where it listens, if not at its address.
+func startNode(t testing.TB, s *spec.Spec, index int, bind string, options ...option) *node {
+	t.Helper()
+	task, err := s.Task("worker", index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Spec: s, Self: task, Boot: rand.Uint64(), Dial: dialTest, Logger: slog.New(slog.DiscardHandler), Timing: quick,
+		Devices: []*wire.Device{{Name: task.Name() + "/device:CPU:0", Type: "CPU", MemoryLimit: 1 << 30, Incarnation: 7}}}
+	for _, o := range options {
+		o(&c)
+	}
+	n := &node{Links: New(c), served: make(chan struct{}),
+		server: grpc.NewServer(grpc.ForceServerCodecV2(port.Codec{}), grpc.MaxRecvMsgSize(1<<30))}
+	n.Register(n.server)
+	if bind == "" {
+		bind = task.Address
+	}
+	lis, err := net.Listen("tcp", bind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(n.served)
+		if err := n.server.Serve(lis); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(n.stop)
+	return n
+}
+
+// stop ends the node as its owner would.
+func (n *node) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := n.Links.Close(ctx); err != nil {
+		panic(err)
+	}
+	n.kill()
+}
+
+// kill closes the listener and all connections abruptly, as the system does for a killed process.
+func (n *node) kill() {
+	n.cancel()
+	n.server.Stop()
+	<-n.served
+}
+
+// proxy forwards TCP connections until it freezes, and then keeps them open and silent.
+type proxy struct {
+	lis    net.Listener
+	frozen chan struct{}
+	work   sync.WaitGroup
+	mu     sync.Mutex
+	conns  []net.Conn
+}
+
+func startProxy(t testing.TB, address, to string) *proxy {
+	t.Helper()
+	lis, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{lis: lis, frozen: make(chan struct{})}
+	p.work.Go(func() {
+		for {
+			in, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, in, out)
+			p.mu.Unlock()
+			p.work.Go(func() { p.copy(in, out) })
+			p.work.Go(func() { p.copy(out, in) })
+		}
+	})
+	t.Cleanup(func() {
+		lis.Close()
+		p.mu.Lock()
+		for _, c := range p.conns {
+			c.Close()
+		}
+		p.mu.Unlock()
+		p.work.Wait()
+	})
+	return p
+}
+
+func (p *proxy) copy(dst, src net.Conn) {
+	b := make([]byte, 32<<10)
+	for {
+		n, err := src.Read(b)
+		select {
+		case <-p.frozen:
+			return // neither forward nor close
+		default:
+		}
+		if err != nil {
+			dst.Close()
+			return
+		}
+		if _, err := dst.Write(b[:n]); err != nil {
+			src.Close()
+			return
+		}
+	}
+}
+
+func (p *proxy) freeze() { close(p.frozen) }
+
+// downs collects what a watch tells.
+type downs chan string
+
+func watch(l *Links) downs {
+	d := make(downs, 16)
+	l.Watch(func(task string, err error) { d <- fmt.Sprintf("%s: %v", task, err) })
+	return d
+}
+
+func (d downs) expect(t *testing.T, want string) {
+	t.Helper()
+	select {
+	case got := <-d:
+		if !strings.Contains(got, want) {
+			t.Errorf("watch: %s, want %s", got, want)
+		}
+	case <-time.After(patience):
+		t.Fatalf("watch told nothing, want %s", want)
+	}
+}
+
+func (d downs) none(t *testing.T) {
+	t.Helper()
+	select {
+	case got := <-d:
+		t.Errorf("watch: %s", got)
+	default:
+	}
+}
+
+func wait[T any](t *testing.T, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("%s did not happen", what)
+		panic("unreachable")
+	}
+}
+
+func wantError(t *testing.T, err error, code status.Code, parts ...string) {
+	t.Helper()
+	if status.CodeOf(err) != code {
+		t.Errorf("code %v of %v, want %v", status.CodeOf(err), err, code)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not say %q", err, part)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package link
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/spec"
+	"github.com/troupe-run/troupe/remote/wire"
+)
+
+// Config is what a task's links need.
+type Config struct {
+	Spec    *spec.Spec
+	Self    spec.Task
+	Boot    uint64 // random, of this process's start
+	Devices []*wire.Device
+	// Dial makes a connection to the port at the address; Port.Dial is one.
+	Dial func(address string) (*grpc.ClientConn, error)
+	// Sink takes the tensors that peers push; nil drops them.
+	Sink   Sink
+	Timing Timing
+	Logger *slog.Logger // nil: slog.Default()
+}
+
+// Links are a task's links to the other tasks of its cluster, one for each at most. All methods
+// may be called concurrently.
+type Links struct {
+	config Config
+	timing Timing
+	log    *slog.Logger
+	self   *wire.Identity
+	tasks  map[string]*link // by name; fixed
+
+	ctx    context.Context // ends when the links close
+	cancel context.CancelFunc
+	ending chan struct{} // closed before ctx ends: say goodbye
+	once   sync.Once
+
+	mu       sync.Mutex
+	closed   bool
+	watchers map[int]func(task string, err error)
+	nextID   int
+	callers  map[process]chan struct{} // who has opened a link to this task
+	work     sync.WaitGroup            // every goroutine of the links
+}
+
+// New makes the links of a task; nothing is opened yet.
+func New(config Config) *Links {
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	// Without a name of the host, its address in the spec still tells people where to look.
+	host, _ := os.Hostname()
+	l := &Links{config: config, timing: config.Timing.withDefaults(), log: config.Logger, tasks: map[string]*link{},
+		ending: make(chan struct{}), watchers: map[int]func(string, error){}, callers: map[process]chan struct{}{},
+		self: &wire.Identity{Task: config.Self.Name(), Address: config.Self.Address, Spec: config.Spec.String(), Boot: config.Boot,
+			Pid: int64(os.Getpid()), Host: host, Started: time.Now().UnixNano(), Devices: config.Devices}}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	for _, t := range config.Spec.Tasks() {
+		if t != config.Self {
+			l.tasks[t.Name()] = &link{links: l, task: t}
+		}
+	}
+	return l
+}
+
+// Identity says who this process is.
+func (l *Links) Identity() *wire.Identity { return proto.CloneOf(l.self) }
+
+// Ensure gives the peer that runs the task, and opens the link if it is not up. A task that was
+// never reached is waited for, 4.5 s at most; one that was reached before and is lost gets one
+// attempt, which fails at once when nobody listens there. ctx bounds both. A task that is not
+// reached is UNAVAILABLE, and the message tells why and since when; a process of another
+// cluster spec is FAILED_PRECONDITION. Nothing of a failure is remembered for the next call.
+func (l *Links) Ensure(ctx context.Context, task string) (*Peer, error) {
+	k, err := l.find(task)
+	if err != nil {
+		return nil, err
+	}
+	return k.ensure(ctx)
+}
+
+// Reached is the peer that runs the task if its link is up now, else nil.
+func (l *Links) Reached(task string) *Peer {
+	if k := l.tasks[task]; k != nil {
+		return k.reached()
+	}
+	return nil
+}
+
+// State is what is known of the link to a task, without asking anybody.
+func (l *Links) State(task string) (State, error) {
+	k, err := l.find(task)
+	if err != nil {
+		return State{}, err
+	}
+	return k.state(), nil
+}
+
+func (l *Links) find(task string) (*link, error) {
+	if k := l.tasks[task]; k != nil {
+		return k, nil
+	}
+	if task == l.self.Task {
+		return nil, status.Internalf("A task has no link to itself: %s", task)
+	}
+	return nil, status.InvalidArgumentf("%s is not a task of the cluster %v", task, l.config.Spec)
+}
+
+// Watch calls down whenever a peer is lost, whichever end opened the link: once for each link,
+// so perhaps twice. down must not block; cancel ends the watch, but not a call under way.
+func (l *Links) Watch(down func(task string, err error)) (cancel func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id := l.nextID
+	l.nextID++
+	l.watchers[id] = down
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.watchers, id)
+	}
+}
+
+func (l *Links) tell(task string, err error) {
+	l.mu.Lock()
+	ids := make([]int, 0, len(l.watchers))
+	for id := range l.watchers {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	var calls []func(string, error)
+	for _, id := range ids {
+		calls = append(calls, l.watchers[id])
+	}
+	l.mu.Unlock()
+	for _, down := range calls {
+		down(task, err)
+	}
+}
+
+// start runs f on a goroutine of the links, unless they are closed.
+func (l *Links) start(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.work.Go(f)
+	return true
+}
+
+var errClosed = status.New(status.Cancelled, "The server is stopping.")
+
+// Close says goodbye to all peers, so that they know at once, closes the links and waits for
+// their goroutines, until ctx ends. Peers of this side are told CANCELLED.
+func (l *Links) Close(ctx context.Context) error {
+	l.once.Do(func() {
+		close(l.ending)
+		var leaving sync.WaitGroup
+		for _, k := range l.tasks {
+			if p := k.reached(); p != nil {
+				leaving.Go(func() { p.leave(errClosed) })
+			}
+		}
+		leaving.Wait() // bounded, see leave
+		l.mu.Lock()
+		l.closed = true
+		l.mu.Unlock()
+		l.cancel()
+	})
+	done := make(chan struct{})
+	go func() {
+		l.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return status.Errorf(status.DeadlineExceeded, "The links of %s did not close in time.", l.self.Task)
+	}
+}
