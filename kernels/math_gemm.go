@@ -3,16 +3,12 @@ package kernels
 import "github.com/troupe-run/troupe/kernels/simd"
 
 // gemm sets the m by n matrix c to op(a)·op(b), where op transposes what ta and tb say. All
-// matrices are stored by rows, lda, ldb and ldc elements apart.
-type gemm[T any] func(par simd.Parallel, ta, tb bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int)
-
-// gemmFloat is the gemm of float.
-func gemmFloat(par simd.Parallel, ta, tb bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
-	simd.Gemm(par, ta, tb, m, n, k, a, lda, b, ldb, c, ldc, false)
-}
+// matrices are stored by rows, lda, ldb and ldc elements apart. With accumulate the product is
+// added to c.
+type gemm[T any] func(par simd.Parallel, ta, tb bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int, accumulate bool)
 
 // gemmPortable is the gemm of all other element types.
-func gemmPortable[T numeric](par simd.Parallel, ta, tb bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int) {
+func gemmPortable[T numeric](par simd.Parallel, ta, tb bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int, accumulate bool) {
 	rows := func(lo, hi int) {
 		column := []T(nil)
 		if ta {
@@ -28,9 +24,12 @@ func gemmPortable[T numeric](par simd.Parallel, ta, tb bool, m, n, k int, a []T,
 				row = a[i*lda : i*lda+k]
 			}
 			out := c[i*ldc : i*ldc+n]
+			if !accumulate {
+				clear(out)
+			}
 			if tb {
 				for j := range out {
-					out[j] = dot(row, b[j*ldb:j*ldb+k])
+					out[j] += dot(row, b[j*ldb:j*ldb+k])
 				}
 			} else {
 				combine(out, row, b, ldb)
@@ -62,10 +61,9 @@ func dot[T numeric](a, b []T) T {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// combine sets out to the sum of b's rows, weighted, four rows at a time.
+// combine adds b's rows to out, weighted, four rows at a time.
 func combine[T numeric](out, weights, b []T, ldb int) {
 	n := len(out)
-	clear(out)
 	p := 0
 	for ; p+4 <= len(weights); p += 4 {
 		w0, w1, w2, w3 := weights[p], weights[p+1], weights[p+2], weights[p+3]

@@ -146,7 +146,7 @@ func multiply[T any](dev Device, p *matProduct, ta, tb bool, mul gemm[T], a, b, 
 	}
 	sizeA, sizeB, sizeC := p.m*p.k, p.k*p.n, p.m*p.n
 	one := func(par simd.Parallel, i, ia, ib int) {
-		mul(par, ta, tb, p.m, p.n, p.k, a[ia*sizeA:(ia+1)*sizeA], lda, b[ib*sizeB:(ib+1)*sizeB], ldb, out[i*sizeC:(i+1)*sizeC], p.n)
+		mul(par, ta, tb, p.m, p.n, p.k, a[ia*sizeA:(ia+1)*sizeA], lda, b[ib*sizeB:(ib+1)*sizeB], ldb, out[i*sizeC:(i+1)*sizeC], p.n, false)
 	}
 	if p.count == 1 {
 		one(dev.Parallel, 0, 0, 0)
@@ -193,7 +193,7 @@ func matmulOf[T any](mul gemm[T], conj func(dst, a []T)) matmulEntry {
 	}}
 }
 
-func conjugate[T complexNum](dst, a []T) {
+func conjugated[T complexNum](dst, a []T) {
 	for i, v := range a {
 		dst[i] = T(cmplx.Conj(complex128(v)))
 	}
@@ -201,10 +201,10 @@ func conjugate[T complexNum](dst, a []T) {
 
 func init() {
 	entries := []matmulEntry{
-		matmulOf(gemmFloat, nil), matmulOf(gemmPortable[float64], nil),
+		matmulOf(simd.Gemm, nil), matmulOf(gemmPortable[float64], nil),
 		matmulOf(gemmPortable[int8], nil), matmulOf(gemmPortable[int16], nil), matmulOf(gemmPortable[int32], nil), matmulOf(gemmPortable[int64], nil),
 		matmulOf(gemmPortable[uint8], nil), matmulOf(gemmPortable[uint16], nil), matmulOf(gemmPortable[uint32], nil), matmulOf(gemmPortable[uint64], nil),
-		matmulOf(gemmPortable[complex64], conjugate[complex64]), matmulOf(gemmPortable[complex128], conjugate[complex128]),
+		matmulOf(gemmPortable[complex64], conjugated[complex64]), matmulOf(gemmPortable[complex128], conjugated[complex128]),
 	}
 	for _, half := range halfTypes {
 		entries = append(entries, matmulEntry{half, func(rule matmulRule, ta, tb bool) Kernel {
