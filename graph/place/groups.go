@@ -174,7 +174,8 @@ func shared(s Spec, a, b *Spec) *Spec {
 	case *b:
 		return b
 	}
-	return &s
+	own := s // so that s itself stays on the stack in the usual cases
+	return &own
 }
 
 // pin fixes the group of i to a device, which must be one of the group's candidates. It

@@ -265,7 +265,7 @@ func TestClasses(t *testing.T) {
 				s.node("b", "Add", on("/cpu:0"), with("a"))
 			},
 			err: "Cannot colocate nodes {{colocation_node b}} and {{colocation_node a}}: Cannot merge devices with " +
-				"incompatible types: '/device:CPU:0' and '/task:1/device:GPU:0'\n\t [[{{node b}}]]",
+				"incompatible types: '/task:1/device:CPU:0' and '/task:1/device:GPU:0'\n\t [[{{node b}}]]",
 		}, {
 			name:    "a conflict of types, soft",
 			devices: []string{w0, w1, w1gpu0},

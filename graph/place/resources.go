@@ -175,8 +175,8 @@ func (p *placer) moveTo(o owner, home string) error {
 			"it.", n.Name, n.Name, o.resource.Name, o.resource.Container, home, p.devices.sortedNames())
 	}
 	m := &p.members[p.root(o.member)]
-	if _, err = m.resource.Merge(*s, p.SoftPlacement); err == nil {
-		_, err = m.requested.Merge(*s, p.SoftPlacement)
+	if _, err = s.Merge(*m.resource, p.SoftPlacement); err == nil {
+		_, err = s.Merge(*m.requested, p.SoftPlacement)
 	}
 	if err != nil {
 		return status.InvalidArgumentf("Cannot assign a device for operation %s: {{node %s}} uses resource '%s' of container "+

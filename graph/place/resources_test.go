@@ -91,7 +91,7 @@ func TestFollowers(t *testing.T) {
 	for _, soft := range []bool{false, true} {
 		_, err = d.session(t, "/job:worker/replica:0/task:0", soft, program)
 		check(t, err, "Cannot assign a device for operation slot: {{node slot}} uses resource 'x/slot' of container '', which "+
-			"lives on "+ps0+", where its group cannot be: Cannot merge devices with incompatible tasks: '"+ps1+"' and '"+ps0+
+			"lives on "+ps0+", where its group cannot be: Cannot merge devices with incompatible tasks: '"+ps0+"' and '"+ps1+
 			"'\n\t [[slot]]")
 	}
 }
@@ -119,7 +119,7 @@ func TestHomeAgainstRequest(t *testing.T) {
 	d.homes["VarHandleOp c/x"] = w1gpu0
 	_, err = d.session(t, "/job:worker/replica:0/task:0", false, program)
 	check(t, err, "Cannot assign a device for operation x: {{node x}} uses resource 'x' of container 'c', which lives on "+w1gpu0+
-		", where its group cannot be: Cannot merge devices with incompatible types: '/device:CPU:*' and '"+w1gpu0+"'\n\t [[x]]")
+		", where its group cannot be: Cannot merge devices with incompatible types: '"+w1gpu0+"' and '/device:CPU:*'\n\t [[x]]")
 
 	gone := "/job:ps/replica:0/task:9/device:CPU:0"
 	d.homes["VarHandleOp c/x"] = gone

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -110,29 +111,37 @@ func (s Spec) Override(t Spec) Spec {
 // other. With soft (allow_soft_placement) types or indexes that contradict are left open
 // instead; jobs, replicas and tasks never are.
 func (s Spec) Merge(t Spec, soft bool) (Spec, error) {
+	m := s // the message shows what had been merged before the conflict
 	conflict := func(what string) (Spec, error) {
-		return Spec{}, status.InvalidArgumentf("Cannot merge devices with incompatible %s: '%s' and '%s'", what, s, t)
+		return Spec{}, status.InvalidArgumentf("Cannot merge devices with incompatible %s: '%s' and '%s'", what, m, t)
 	}
-	switch {
-	case s.Job != "" && t.Job != "" && s.Job != t.Job:
+	if m.Job != "" && t.Job != "" && m.Job != t.Job {
 		return conflict("jobs")
-	case s.Replica >= 0 && t.Replica >= 0 && s.Replica != t.Replica:
+	}
+	m.Job = cmp.Or(t.Job, m.Job)
+	if m.Replica >= 0 && t.Replica >= 0 && m.Replica != t.Replica {
 		return conflict("replicas")
-	case s.Task >= 0 && t.Task >= 0 && s.Task != t.Task:
+	}
+	m.Replica = max(m.Replica, t.Replica)
+	if m.Task >= 0 && t.Task >= 0 && m.Task != t.Task {
 		return conflict("tasks")
 	}
-	m := s.Override(t)
-	switch {
-	case s.Type != "" && t.Type != "" && s.Type != t.Type:
+	m.Task = max(m.Task, t.Task)
+	if m.Type != "" && t.Type != "" && m.Type != t.Type {
 		if !soft {
 			return conflict("types")
 		}
 		m.Type, m.Index = "", -1
-	case s.Index >= 0 && t.Index >= 0 && s.Index != t.Index:
+		return m, nil
+	}
+	m.Type = cmp.Or(t.Type, m.Type)
+	if m.Index >= 0 && t.Index >= 0 && m.Index != t.Index {
 		if !soft {
 			return conflict("ids")
 		}
 		m.Index = -1
+		return m, nil
 	}
+	m.Index = max(m.Index, t.Index)
 	return m, nil
 }

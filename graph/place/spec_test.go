@@ -75,7 +75,7 @@ func TestMerge(t *testing.T) {
 		{"/job:a/task:0", "/job:a/task:1", "!tasks", "!tasks"},
 		{"/job:a/cpu:0", "/gpu:1", "!types", "/job:a"},
 		{"/job:a/gpu:0", "/gpu:1", "!ids", "/job:a/device:GPU:*"},
-		{"/job:a/gpu:0", "/task:3/device:*:1", "!ids", "/job:a/task:3/device:GPU:*"},
+		{"/job:a/task:3/gpu:0", "/task:3/device:*:1", "!ids", "/job:a/task:3/device:GPU:*"},
 	} {
 		a, _ := Parse(c.a)
 		b, _ := Parse(c.b)
