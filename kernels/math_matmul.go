@@ -193,7 +193,7 @@ func matmulOf[T any](mul gemm[T], conj func(dst, a []T)) matmulEntry {
 	}}
 }
 
-func conjugated[T complexNum](dst, a []T) {
+func conjugate[T complexNum](dst, a []T) {
 	for i, v := range a {
 		dst[i] = T(cmplx.Conj(complex128(v)))
 	}
@@ -204,7 +204,7 @@ func init() {
 		matmulOf(simd.Gemm, nil), matmulOf(gemmPortable[float64], nil),
 		matmulOf(gemmPortable[int8], nil), matmulOf(gemmPortable[int16], nil), matmulOf(gemmPortable[int32], nil), matmulOf(gemmPortable[int64], nil),
 		matmulOf(gemmPortable[uint8], nil), matmulOf(gemmPortable[uint16], nil), matmulOf(gemmPortable[uint32], nil), matmulOf(gemmPortable[uint64], nil),
-		matmulOf(gemmPortable[complex64], conjugated[complex64]), matmulOf(gemmPortable[complex128], conjugated[complex128]),
+		matmulOf(gemmPortable[complex64], conjugate[complex64]), matmulOf(gemmPortable[complex128], conjugate[complex128]),
 	}
 	for _, half := range halfTypes {
 		entries = append(entries, matmulEntry{half, func(rule matmulRule, ta, tb bool) Kernel {
