@@ -64,7 +64,7 @@ func hostileGraph(rng *rand.Rand) *graph.Graph {
 // TestHostileGraphs: whatever the wiring, Split ends with parts that are in order or with an error
 // of the client's.
 func TestHostileGraphs(t *testing.T) {
-	n := uint64(200_000)
+	n := uint64(100_000)
 	if testing.Short() {
 		n = 20_000
 	}

@@ -15,6 +15,7 @@ import (
 type namer struct {
 	next  int
 	taken map[string]bool
+	buf   []byte
 }
 
 // mark begins the last part of the names that a namer makes.
@@ -33,10 +34,11 @@ func (n *namer) avoid(g *graph.Graph) {
 // name derives a name from that of a node: what kind of helper it is, and a number.
 func (n *namer) name(of *graph.Node, what string) string {
 	for {
-		name := of.Name + mark + what + "_" + strconv.Itoa(n.next)
+		n.buf = append(append(append(append(n.buf[:0], of.Name...), mark...), what...), '_')
+		n.buf = strconv.AppendInt(n.buf, int64(n.next), 10)
 		n.next++
-		if !n.taken[name] {
-			return name
+		if !n.taken[string(n.buf)] {
+			return string(n.buf)
 		}
 	}
 }

@@ -94,6 +94,7 @@ type splitter struct {
 	// devices are the names that dev stands for, sorted.
 	devices []string
 	nodes   []*graph.Node
+	slab    []graph.Node // for the nodes to come
 	places  []placed
 	namer   namer
 
@@ -159,20 +160,30 @@ func (s *splitter) add(user *graph.Node, node graph.Node, p placed) *graph.Node 
 	} else {
 		s.unknown = err
 	}
-	node.ID = len(s.nodes)
+	if len(s.slab) == 0 {
+		s.slab = make([]graph.Node, 64)
+	}
+	n := &s.slab[0]
+	s.slab = s.slab[1:]
 	if user != s.user {
 		s.user, s.userAttr = user, user.Attrs[UserNode]
 		if s.userAttr == nil {
-			s.userAttr = stringAttr(user.Name)
+			name := user.Name
+			if v, ok := user.Attrs[graph.EndpointAttr]; ok { // a feed or fetch, which Prune put in
+				name, _, _ = strings.Cut(string(v.GetS()), ":")
+			}
+			s.userAttr = stringAttr(name)
 		}
 	}
 	if node.Attrs == nil {
 		node.Attrs = graph.Attrs{}
 	}
 	node.Attrs[UserNode] = s.userAttr
-	s.nodes = append(s.nodes, &node)
+	node.ID = len(s.nodes)
+	*n = node
+	s.nodes = append(s.nodes, n)
 	s.places = append(s.places, p)
-	return &node
+	return n
 }
 
 // parts deals the nodes out to their devices.

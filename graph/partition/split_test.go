@@ -54,6 +54,19 @@ func TestHostMemoryIsSentFromThere(t *testing.T) {
 	}
 }
 
+func TestFeedsGoByTheirUserName(t *testing.T) {
+	g := parseGraph(t, "_arg_x_0 = _Arg() float @w0\nb = Neg(_arg_x_0) float @w1")
+	g.Nodes[0].Attrs[graph.EndpointAttr] = stringAttr("x:0")
+	parts, err := Split(g, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recv := parts.ByDevice[longName("w1")].Lookup("b").Inputs[0].Node
+	if got := string(recv.Attrs[UserNode].GetS()); got != "x" {
+		t.Errorf("the _Recv is on behalf of %q", got)
+	}
+}
+
 func TestPartsAreGraphsOfTheirOwn(t *testing.T) {
 	g := parseGraph(t, "a = Const() float @w0\nb = Neg(a) float @w1")
 	parts, err := Split(g, Options{})
@@ -125,14 +138,14 @@ func BenchmarkFrames(b *testing.B) {
 	}
 }
 
-// TestDeepGraphs: the passes take the stack and the time that a long chain of loops needs.
+// TestDeepGraphs: loops in loops, however deep, take neither much stack nor much time.
 func TestDeepGraphs(t *testing.T) {
 	const depth = 50_000
 	nodes := []*graph.Node{{Name: "a", Op: "Const", OutTypes: []tensor.DType{tensor.Float32}, Assigned: longName("w0")}}
 	for i := range depth {
 		last := nodes[len(nodes)-1]
 		n := &graph.Node{
-			Name: last.Name[:1] + "/" + string(rune('a'+i%26)) + last.Name[:1], Op: "Enter", Inputs: []graph.Output{{Node: last}},
+			Name: fmt.Sprint("enter", i), Op: "Enter", Inputs: []graph.Output{{Node: last}},
 			InTypes: []tensor.DType{tensor.Float32}, OutTypes: []tensor.DType{tensor.Float32}, Assigned: longName("w0"),
 			Attrs: graph.Attrs{"frame_name": stringAttr(strconv.Itoa(i)), "parallel_iterations": intAttr(1), "is_constant": boolAttr(true)},
 		}
