@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/remote/spec"
+)
+
+// tfConfig is the environment variable in which TensorFlow's launchers declare the cluster.
+const tfConfig = "TF_CONFIG"
+
+// declaration is a cluster and a task in it in the forms that serve takes.
+type declaration struct {
+	cluster   string   // --cluster
+	jobs      []string // --ps=…, --worker=…
+	serverDef string   // --server-def
+	job       string
+	task      int
+	hasTask   bool
+	protocol  string
+	config    string // --config
+}
+
+// check refuses a command line that declares no cluster or several ones.
+func (d *declaration) check() error {
+	var given []string
+	for _, form := range []struct {
+		name string
+		set  bool
+	}{{"--cluster", d.cluster != ""}, {"a flag for each job", len(d.jobs) > 0}, {"--server-def", d.serverDef != ""}} {
+		if form.set {
+			given = append(given, form.name)
+		}
+	}
+	if len(given) > 1 {
+		return usage(fmt.Errorf("the cluster is declared more than once, by %s", strings.Join(given, " and ")))
+	}
+	if len(given) == 0 && os.Getenv(tfConfig) == "" {
+		return usage(fmt.Errorf("no cluster is declared: give --cluster, a flag for each job such as --worker=host:port, --server-def, or %s in the environment", tfConfig))
+	}
+	return nil
+}
+
+// server makes the declared server, started.
+func (d *declaration) server(log *slog.Logger, opts ...troupe.Option) (*troupe.Server, error) {
+	if d.config != "" {
+		config := &corepb.ConfigProto{}
+		if err := readProto(d.config, config); err != nil {
+			return nil, err
+		}
+		opts = append(opts, troupe.WithConfig(config))
+	}
+	var own []troupe.Option // what the flags say comes last
+	if d.job != "" {
+		own = append(own, troupe.WithJob(d.job))
+	}
+	if d.hasTask {
+		own = append(own, troupe.WithTask(d.task))
+	}
+	if d.protocol != "" {
+		own = append(own, troupe.WithProtocol(d.protocol))
+	}
+	if d.serverDef != "" {
+		def := &corepb.ServerDef{}
+		if err := readProto(d.serverDef, def); err != nil {
+			return nil, err
+		}
+		return troupe.NewServer(def, append(opts, own...)...)
+	}
+	var cluster *spec.Spec
+	var err error
+	switch {
+	case d.cluster != "":
+		cluster, err = spec.Parse(d.cluster)
+	case len(d.jobs) > 0:
+		cluster, err = spec.Parse(strings.Join(d.jobs, ";"))
+	default:
+		var self spec.Task
+		cluster, self, err = spec.FromTFConfig([]byte(os.Getenv(tfConfig)))
+		opts = append(opts, troupe.WithJob(self.Job), troupe.WithTask(self.Index))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if os.Getenv(tfConfig) != "" && (d.cluster != "" || len(d.jobs) > 0) {
+		log.Debug("TF_CONFIG is ignored: the command line declares the cluster")
+	}
+	return troupe.NewServer(cluster.Proto(), append(opts, own...)...)
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/cmd/troupe/demo"
+)
+
+func newDemo() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show a cluster at work, and end",
+		Long: `Demo brings a cluster of three tasks (ps=1, worker=2) up in this process, on free ports of the
+loopback interface, and drives it as clients do, over gRPC: a variable shared through two masters,
+containers and reset, a producer and a consumer that meet in a queue, and a training on a parameter
+server. It checks what it shows and exits with 1 if anything is off.`,
+		Example: "  troupe demo",
+		Args:    noArgs,
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long all of it may take")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		tuneMemory(0)
+		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		file, _ := cmd.OutOrStdout().(*os.File)
+		err := demo.Run(ctx, cmd.OutOrStdout(), isTerminal(file))
+		if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+			return failed(errors.New("interrupted"))
+		}
+		if err != nil {
+			return failed(err)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// isTerminal tells whether people watch a file. /dev/null is a character device too, and nobody
+// sees what it gets.
+func isTerminal(f *os.File) bool {
+	if f == nil || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

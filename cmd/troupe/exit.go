@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// The exit codes; the help of the root command tells them to people.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitRefused     = 3
+	exitUnreachable = 4
+)
+
+// exitError is an error with the exit code that it ends the process with.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(err error) error   { return &exitError{exitUsage, err} }
+func refused(err error) error { return &exitError{exitRefused, err} }
+func failed(err error) error  { return &exitError{exitFailed, err} }
+
+// fromServer gives the error of a call to a server its exit code.
+func fromServer(err error) error {
+	switch status.CodeOf(err) {
+	case status.OK:
+		return nil
+	case status.Unavailable, status.DeadlineExceeded:
+		return &exitError{exitUnreachable, err}
+	}
+	return failed(err)
+}
+
+// exitCode reads the code off an error. One without is cobra's, about the command line.
+func exitCode(err error) int {
+	var e *exitError
+	if errors.As(err, &e) {
+		return e.code
+	}
+	return exitUsage
+}

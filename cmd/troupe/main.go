@@ -1,0 +1,48 @@
+// Troupe runs and drives clusters whose servers TensorFlow's own client talks to.
+//
+//	troupe serve    runs one task of a cluster until it is stopped
+//	troupe up       runs a whole cluster in one process
+//	troupe demo     shows a cluster at work, and ends
+//	troupe devices  lists the devices of a cluster
+//	troupe status   shows which tasks of a cluster are up
+//	troupe reset    closes a server's sessions and empties containers
+//
+// It exits with 0 when all went well, 1 when something failed, 2 for a command line that it does
+// not understand, 3 for a cluster or configuration that is refused, and 4 when a server cannot be
+// reached.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+)
+
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run is the command with its surroundings as arguments; it gives the exit code.
+func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr io.Writer) int {
+	root := newRoot(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	args, err := joinJobFlags(root, args)
+	cmd := root
+	if err == nil {
+		root.SetArgs(args)
+		cmd, err = root.ExecuteContextC(ctx)
+	} else {
+		cmd, _, _ = root.Find(args[:1])
+	}
+	if err == nil {
+		return exitOK
+	}
+	code := exitCode(err)
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), text)
+	}
+	if code == exitUsage {
+		fmt.Fprintf(stderr, "Run '%s --help' for its flags and an example.\n", cmd.CommandPath())
+	}
+	return code
+}

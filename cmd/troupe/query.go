@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/wire"
+)
+
+// query makes a command that asks a server.
+func query(cmd *cobra.Command, ask func(ctx context.Context, c *client.Client, args []string) error) *cobra.Command {
+	timeout := cmd.Flags().Duration("timeout", 15*time.Second, "how long to wait for the server")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !strings.Contains(args[0], "://") {
+			args[0] = "grpc://" + args[0]
+		}
+		c, err := client.Dial(args[0])
+		if err != nil {
+			return usage(err)
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
+		defer cancel()
+		return fromServer(ask(ctx, c, args[1:]))
+	}
+	return cmd
+}
+
+func targetOnly(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usage(fmt.Errorf("one target is expected, such as grpc://10.0.0.2:2222; %d arguments are given", len(args)))
+	}
+	return nil
+}
+
+func newDevices() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "devices TARGET",
+		Short:   "List the devices of a cluster",
+		Long:    "Devices lists the devices of all tasks that the server at TARGET reaches, its own first.",
+		Example: "  troupe devices grpc://10.0.0.2:2222",
+		Args:    targetOnly,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return query(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		devices, err := c.ListDevices(ctx)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(cmd.OutOrStdout(), devices)
+		}
+		t := table(cmd.OutOrStdout(), "DEVICE", "TYPE", "MEMORY LIMIT", "INCARNATION")
+		for _, d := range devices {
+			t.row(d.Name, d.Type, limitText(d.MemoryLimit), fmt.Sprintf("%016x", d.Incarnation))
+		}
+		return t.end()
+	})
+}
+
+func newReset() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reset TARGET [CONTAINER …]",
+		Short: "Close a server's sessions and empty containers",
+		Long: `Reset closes all sessions of the server at TARGET and empties the named containers on all
+tasks of its cluster: their variables, queues and tables are gone. Without names it empties the
+default container of every device.`,
+		Example: "  troupe reset grpc://10.0.0.2:2222 my_problem_1",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return targetOnly(cmd, args)
+			}
+			return nil
+		},
+	}
+	return query(cmd, func(ctx context.Context, c *client.Client, containers []string) error {
+		if err := c.Reset(ctx, containers...); err != nil {
+			return err
+		}
+		what := "the default containers"
+		if len(containers) > 0 {
+			what = strings.Join(containers, ", ")
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "emptied %s; the sessions of %s are closed\n", what, c.Target())
+		return err
+	})
+}
+
+func newStatus() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status TARGET",
+		Short: "Show which tasks of a cluster are up",
+		Long: `Status shows what the server at TARGET knows of each declared task: whether it is up, down or
+was never seen, since when, at which address, with which devices, and why it is not up. It asks a
+server of Troupe's; TensorFlow's do not know.`,
+		Example: "  troupe status grpc://10.0.0.2:2222",
+		Args:    targetOnly,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return query(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		s, err := c.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(cmd.OutOrStdout(), s)
+		}
+		t := table(cmd.OutOrStdout(), "TASK", "ADDRESS", "STATE", "SINCE", "DEVICES", "WHY")
+		for _, task := range s.Tasks {
+			t.row(task.Task, task.Address, task.State, sinceText(task.Since), devicesText(task.Devices), task.Reason)
+		}
+		return t.end()
+	})
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func limitText(bytes int64) string {
+	if bytes == 0 {
+		return "none"
+	}
+	s := size(bytes)
+	return s.String()
+}
+
+func sinceText(ns int64) string {
+	if ns == 0 {
+		return "-"
+	}
+	t := time.Unix(0, ns)
+	return fmt.Sprintf("%s (%s)", t.Format(time.DateTime), time.Since(t).Round(time.Second))
+}
+
+// devicesText counts devices by type: 2 CPU, 1 GPU.
+func devicesText(devices []*wire.Device) string {
+	var types []string
+	counts := map[string]int{}
+	for _, d := range devices {
+		if counts[d.Type] == 0 {
+			types = append(types, d.Type)
+		}
+		counts[d.Type]++
+	}
+	if len(types) == 0 {
+		return "-"
+	}
+	for i, t := range types {
+		types[i] = strconv.Itoa(counts[t]) + " " + t
+	}
+	return strings.Join(types, ", ")
+}
+
+// tableWriter prints columns that line up.
+type tableWriter struct{ w *tabwriter.Writer }
+
+func table(w io.Writer, head ...string) *tableWriter {
+	t := &tableWriter{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	t.row(head...)
+	return t
+}
+
+func (t *tableWriter) row(cells ...string) {
+	// What goes wrong is told by end.
+	fmt.Fprintln(t.w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+}
+
+func (t *tableWriter) end() error { return t.w.Flush() }

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+const serveHelp = `Serve runs one task of a cluster until SIGTERM or SIGINT, then lets running steps end for
+at most --drain and exits with 0. A second signal ends it at once.
+
+The cluster is declared in one of these forms, the same for all of its tasks:
+
+  --cluster 'ps=h:2222;worker=h:2223,h:2224' --job worker --task 1
+  --ps=h:2222 --worker=h:2223,h:2224 --job_name=worker --task_index=1   (any name is a job)
+  TF_CONFIG in the environment, as TensorFlow's launchers set it
+  --server_def FILE, a tensorflow.ServerDef, binary or text
+
+Flags take one dash or two, and underscores for dashes. --job may be left out where the cluster
+has one job, --task where the job has one task. Port 0 in a cluster of one task stands for a free
+port. The server binds the address that the cluster gives it.
+
+With --server_def the task is embedded by another program: standard output gets
+"TARGET grpc://host:port" when the port is bound, or "ERROR code message"; the line "start" on
+standard input is answered with "STARTED", and the end of standard input ends the process at once
+(unless it is a terminal or /dev/null).`
+
+type serveFlags struct {
+	declaration
+	limit size
+	lease time.Duration
+	drain time.Duration
+}
+
+func newServe(stdin *os.File) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run one task of a cluster until it is stopped",
+		Long:  serveHelp,
+		Example: `  troupe serve --cluster 'ps=10.0.0.1:2222;worker=10.0.0.2:2222,10.0.0.3:2222' --job worker --task 1
+  troupe serve --local=localhost:0`,
+		Args: noArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.cluster, "cluster", "", "the cluster, as job=host:port,host:port;job=host:port")
+	flags.StringVar(&f.job, "job", "", "the job that the server is a task of (also --job_name)")
+	flags.IntVar(&f.task, "task", 0, "which task of the job it is (also --task_index)")
+	flags.StringVar(&f.serverDef, "server-def", "", "file with a tensorflow.ServerDef, binary or text")
+	flags.StringVar(&f.config, "config", "", "file with a tensorflow.ConfigProto, binary or text: what sessions inherit")
+	flags.StringVar(&f.protocol, "protocol", "", "grpc, the only one there is")
+	flags.StringArrayVar(&f.jobs, declaredJob, nil, "")
+	flags.Lookup(declaredJob).Hidden = true
+	runFlags(cmd, &f.limit, &f.lease, &f.drain)
+	logger := logFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		f.hasTask = flags.Changed("task")
+		log, err := logger()
+		if err != nil {
+			return err
+		}
+		if err := f.check(); err != nil {
+			return err
+		}
+		tuneMemory(int64(f.limit))
+		server, err := f.server(log, troupe.WithLogger(log), troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.limit)))
+		if err != nil {
+			if f.serverDef != "" {
+				announceError(cmd.OutOrStdout(), err)
+			}
+			return refused(err)
+		}
+		log.Info("serving", "task", server.Task(), "target", server.Target(), "pid", os.Getpid())
+		if f.serverDef != "" {
+			fmt.Fprintf(cmd.OutOrStdout(), "TARGET %s\n", server.Target())
+			if listens(stdin) {
+				// Ends with the process: a read from standard input cannot be called off.
+				go obey(stdin, cmd.OutOrStdout(), func() { os.Exit(exitOK) })
+			}
+		}
+		runUntilSignal(cmd.Context(), log, f.drain, server)
+		return nil
+	}
+	return cmd
+}
+
+// runFlags are the flags that serve and up share.
+func runFlags(cmd *cobra.Command, limit *size, lease, drain *time.Duration) {
+	cmd.Flags().Var(limit, "memory-limit", "most bytes that the tensors on a device may take, such as 4GiB (0: no limit)")
+	cmd.Flags().DurationVar(lease, "lease", troupe.DefaultLease, "how long a session lives on after its client's connection ended")
+	cmd.Flags().DurationVar(drain, "drain", 5*time.Second, "how long running steps may go on when the server is stopped")
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage(fmt.Errorf("%q is not expected: the command takes flags only", args[0]))
+	}
+	return nil
+}
+
+// announceError tells the program that embeds the server why it does not come up, in one line.
+func announceError(w io.Writer, err error) {
+	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+	fmt.Fprintf(w, "ERROR %d %s\n", status.CodeOf(err), text)
+}
+
+// listens tells whether somebody can be at the other end of standard input: a terminal is for
+// people, and /dev/null is at its end from the start.
+func listens(stdin *os.File) bool {
+	info, err := stdin.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice == 0
+}
+
+// obey reads what the embedding program says until its end.
+func obey(stdin io.Reader, stdout io.Writer, ended func()) {
+	defer ended()
+	lines := bufio.NewScanner(stdin)
+	for lines.Scan() {
+		if strings.TrimSpace(lines.Text()) == "start" {
+			fmt.Fprintln(stdout, "STARTED")
+		}
+	}
+}

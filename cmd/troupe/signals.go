@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/troupe-run/troupe"
+)
+
+// runUntilSignal keeps servers running until SIGINT, SIGTERM or the end of ctx, and then drains
+// them for at most the given time. A second signal ends the process at once.
+func runUntilSignal(ctx context.Context, log *slog.Logger, drain time.Duration, servers ...*troupe.Server) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pools := make([]trimmer, len(servers))
+	for i, s := range servers {
+		pools[i] = s
+	}
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	keeping.Go(func() { keepSmall(ctx, pools...) })
+
+	select {
+	case s := <-signals:
+		log.Info("stopping", "signal", s.String(), "drain", drain.String())
+	case <-ctx.Done():
+	}
+	cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		stopAll(log, drain, servers)
+	}()
+	select {
+	case <-done:
+	case s := <-signals:
+		log.Warn("stopping at once", "signal", s.String())
+		os.Exit(exitFailed)
+	}
+}
+
+// stopAll stops servers side by side. That steps had to be cancelled is no failure of the command.
+func stopAll(log *slog.Logger, drain time.Duration, servers []*troupe.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), drain)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, s := range servers {
+		wg.Go(func() {
+			if err := s.Stop(ctx); err != nil {
+				log.Warn("a server did not stop in order", "task", s.Task(), "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/cmd/troupe/local"
+)
+
+const upHelp = `Up runs a whole cluster in one process, on ports of one address, and prints the target of
+each task and the cluster in the form that serve takes. It is for trying things out and for tests:
+the tasks share the process, and what one of them computes slows the others.`
+
+func newUp() *cobra.Command {
+	var plan local.Plan
+	var tasks string
+	var limit size
+	var lease, drain time.Duration
+	cmd := &cobra.Command{
+		Use:     "up",
+		Short:   "Run a whole cluster in one process until it is stopped",
+		Long:    upHelp,
+		Example: "  troupe up --tasks ps=1,worker=2",
+		Args:    noArgs,
+	}
+	cmd.Flags().StringVar(&tasks, "tasks", "ps=1,worker=2", "how many tasks each job has")
+	cmd.Flags().StringVar(&plan.Host, "host", "127.0.0.1", "the address to bind")
+	cmd.Flags().IntVar(&plan.Port, "port", 0, "port of the first task, the others follow (0: free ones)")
+	runFlags(cmd, &limit, &lease, &drain)
+	logger := logFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		log, err := logger()
+		if err != nil {
+			return err
+		}
+		if plan.Jobs, err = local.ParseTasks(tasks); err != nil {
+			return usage(err)
+		}
+		tuneMemory(int64(limit))
+		cluster, err := local.Start(plan, troupe.WithLogger(log), troupe.WithLease(lease), troupe.WithMemoryLimit(int64(limit)))
+		if err != nil {
+			return refused(err)
+		}
+		printCluster(cmd.OutOrStdout(), cluster)
+		runUntilSignal(cmd.Context(), log, drain, cluster.Servers...)
+		return nil
+	}
+	return cmd
+}
+
+func printCluster(w io.Writer, c *local.Cluster) {
+	for _, s := range c.Servers {
+		fmt.Fprintf(w, "%-32s %s\n", s.Task(), s.Target())
+	}
+	fmt.Fprintf(w, "--cluster '%s'\n", c.Spec)
+}
