@@ -27,6 +27,8 @@ type Peer interface {
 	Boot() uint64
 	// Devices are the task's devices.
 	Devices() []DeviceInfo
+	// Hold keeps the link open, however long nothing passes over it, until release is called.
+	Hold() (release func())
 	// Push hands a large tensor to the peer's step beside the actors' messages. It takes over the
 	// caller's reference and does not wait. Errors that come later break the link.
 	Push(step uint64, key kernels.Key, t *tensor.Tensor) error

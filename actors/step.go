@@ -34,6 +34,7 @@ type step struct {
 	aborted bool
 	stats   []*steppb.StepStats
 	trace   bool
+	holds   []func()
 }
 
 // newStep enters a step into its session. The caller runs it.
@@ -86,6 +87,9 @@ func (st *step) send(ctx context.Context, sh *share, again bool) error {
 			sh.task, peer.Address())
 	}
 	m := &wire.RunPartition{Step: st.id, Session: s.handle, PlanId: st.plan.id, Master: s.task.name, Boot: sh.boot, Trace: st.trace}
+	if !again {
+		st.hold(peer)
+	}
 	sh.mu.Lock()
 	if !sh.sent || again {
 		m.Plan = sh.plan
@@ -94,6 +98,13 @@ func (st *step) send(ctx context.Context, sh *share, again bool) error {
 	sh.mu.Unlock()
 	s.task.System.Root.RequestWithCustomSender(actor.NewPID(peer.Address(), workerName), m, s.pid)
 	return nil
+}
+
+// hold keeps the link to a peer open as long as the step runs.
+func (st *step) hold(p Peer) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.holds = append(st.holds, p.Hold())
 }
 
 // partDone takes the answer of another task.
@@ -154,6 +165,9 @@ func (st *step) partEnded(task string, err error) {
 		st.spread(abort, failure)
 	}
 	if last && !st.ends.Swap(true) {
+		for _, release := range st.holds {
+			release()
+		}
 		st.session.leave(st)
 		close(st.done)
 	}

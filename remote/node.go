@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
@@ -56,6 +57,7 @@ type Node struct {
 	links   *link.Links
 	task    *actors.Task
 	gateway *gateway.Gateway
+	serving atomic.Pointer[actors.Task] // task, for connections that end while the node starts
 
 	stop    sync.Once
 	stopErr error
@@ -79,13 +81,12 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	connections := &gateway.Connections{}
-	p, err := port.Listen(port.Config{Address: self.Address, Logger: c.Log, Stats: connections, Holder: holder})
+	n := &Node{self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log}
+	n.port, err = port.Listen(port.Config{Address: self.Address, Logger: c.Log, Closed: n.connectionClosed, Holder: holder})
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log, port: p}
-	if err := n.assemble(ctx, c, connections); err != nil {
+	if err := n.assemble(ctx, c); err != nil {
 		if e := n.Stop(ctx); e != nil {
 			c.Log.Warn("a server that failed to start was not taken down in order", "error", e)
 		}
@@ -95,7 +96,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 }
 
 // assemble builds the task on its port; Stop takes down what is there when it fails.
-func (n *Node) assemble(ctx context.Context, c Config, connections *gateway.Connections) (err error) {
+func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	// Port 0 has become a real one.
 	if n.spec, err = c.Spec.WithAddress(c.Job, c.Task, n.port.Addr()); err != nil {
 		return err
@@ -112,19 +113,26 @@ func (n *Node) assemble(ctx context.Context, c Config, connections *gateway.Conn
 	}
 	sink := &sink{pool: cpus[0].Pool()}
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Dial: n.port.Dial, Sink: sink, Logger: c.Log})
-	n.task, err = actors.NewTask(actors.Config{System: n.port.System(), Cluster: &cluster{node: n}, Devices: cpus, Boot: n.boot,
+	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: &cluster{node: n}, Devices: cpus, Boot: n.boot,
 		Lease: c.Lease, Defaults: c.Defaults, Log: c.Log})
 	if err != nil {
 		return err
 	}
+	n.task = task
+	n.serving.Store(task)
 	sink.deliver = n.task.Deliver
-	connections.OnClose(n.task.ConnectionClosed)
 	n.gateway = gateway.New(n.task)
 	services := n.port.Services()
 	services.RegisterService(gateway.Desc, n.gateway)
 	n.links.Register(services)
 	services.Open()
 	return nil
+}
+
+func (n *Node) connectionClosed(number uint64) {
+	if t := n.serving.Load(); t != nil {
+		t.ConnectionClosed(actors.Connection(number))
+	}
 }
 
 // Target is what clients connect to.

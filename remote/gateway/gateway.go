@@ -10,6 +10,7 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/port"
 	"github.com/troupe-run/troupe/remote/wire"
 	"google.golang.org/grpc"
 )
@@ -30,6 +31,11 @@ func New(task *actors.Task) *Gateway {
 
 // Close gives up what is kept for clients that repeat a request.
 func (g *Gateway) Close() { g.answers.close() }
+
+// connectionOf is the connection of the client that makes a call.
+func connectionOf(ctx context.Context) actors.Connection {
+	return actors.Connection(port.ConnectionOf(ctx))
+}
 
 // unary describes a method whose request is a protobuf message.
 func unary[Q, A any](name string, call func(*Gateway, context.Context, *Q) (*A, error)) grpc.MethodDesc {

@@ -5,10 +5,12 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
 )
 
 // streamHandoff bounds how long a gossip stream waits for the gossip to take it.
@@ -27,6 +29,30 @@ type mux struct {
 	tls      *tls.Config // nil for plain connections
 	streams  *streams
 	serving  *serving
+	numbers  *numbers
+}
+
+// numbers gives the accepted connections their numbers and tells when one ends.
+type numbers struct {
+	last   atomic.Uint64
+	closed func(number uint64) // nil for nobody
+}
+
+// numbered is the AuthInfo of an accepted connection.
+type numbered struct {
+	credentials.AuthInfo
+	number uint64
+}
+
+// ConnectionOf is the number of the connection that a call to this process came over, which no
+// other connection of the port has had or will have; 0 where there is none.
+func ConnectionOf(ctx context.Context) uint64 {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return 0
+	}
+	n, _ := p.AuthInfo.(numbered)
+	return n.number
 }
 
 // serving tells that connections are being accepted.
@@ -42,9 +68,9 @@ type streams struct {
 	once     sync.Once
 }
 
-func newMux(config *tls.Config) *mux {
+func newMux(config *tls.Config, closed func(number uint64)) *mux {
 	m := &mux{insecure: insecure.NewCredentials(), streams: &streams{accepted: make(chan net.Conn), quit: make(chan struct{})},
-		serving: &serving{seen: make(chan struct{})}}
+		serving: &serving{seen: make(chan struct{})}, numbers: &numbers{closed: closed}}
 	if config != nil {
 		m.tls = config.Clone()
 		m.tls.NextProtos = []string{protoHTTP2, protoGossip}
@@ -74,11 +100,21 @@ func (m *mux) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, err
 	if _, err := raw.Read(first[:]); err != nil {
 		return nil, nil, err
 	}
+	number := m.numbers.last.Add(1)
+	accepted := &peeked{Conn: raw, first: first[:]}
+	accepted.closed = func() {
+		if m.numbers.closed != nil {
+			m.numbers.closed(number)
+		}
+	}
+	shake := m.insecure.ServerHandshake
 	switch {
 	case m.tls != nil:
-		return m.shakeTLS(&peeked{Conn: raw, first: first[:]})
+		shake = func(net.Conn) (net.Conn, credentials.AuthInfo, error) { return m.shakeTLS(accepted) }
+		fallthrough
 	case first[0] == 'P': // of PRI * HTTP/2.0
-		return m.insecure.ServerHandshake(&peeked{Conn: raw, first: first[:]})
+		conn, info, err := shake(accepted)
+		return conn, numbered{info, number}, err
 	}
 	c, err := detach(raw)
 	if err != nil {
@@ -148,7 +184,18 @@ func (m *mux) OverrideServerName(string) error { return nil }
 // peeked is a connection whose first byte was read already.
 type peeked struct {
 	net.Conn
-	first []byte
+	first  []byte
+	once   sync.Once
+	closed func() // told of the first Close; nil for nobody
+}
+
+// Close closes the connection.
+func (p *peeked) Close() error {
+	err := p.Conn.Close()
+	if p.closed != nil {
+		p.once.Do(p.closed)
+	}
+	return err
 }
 
 func (p *peeked) Read(b []byte) (int, error) {

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/stats"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/spec"
@@ -29,9 +28,9 @@ import (
 // process buffer for one stream and one connection, and are large enough that a tensor's
 // transfer never waits for an update on a fast network.
 const (
-	streamWindow     = 16 << 20 // bytes
-	connWindow       = 32 << 20 // bytes
-	ioBuffer         = 1 << 20  // bytes
+	streamWindow     = 16 << 20  // bytes
+	connWindow       = 32 << 20  // bytes
+	ioBuffer         = 128 << 10 // bytes
 	handshakeTimeout = 5 * time.Second
 	flushTime        = 100 * time.Millisecond
 	stopTimeout      = 5 * time.Second // of Stop, if its context has no deadline
@@ -55,8 +54,9 @@ type Config struct {
 	TLS *tls.Config
 	// Holder, if set, asks who serves an address that is taken; its answer goes into the error.
 	Holder func(ctx context.Context, address string) string
-	// Stats, if set, is told of the server's connections and calls.
-	Stats  stats.Handler
+	// Closed, if set, is told of every accepted connection that ends, by its number (see
+	// ConnectionOf). It must not block.
+	Closed func(connection uint64)
 	Logger *slog.Logger // nil: slog.Default()
 }
 
@@ -131,7 +131,7 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 		number = bound
 	}
 	p := &Port{address: net.JoinHostPort(host, strconv.Itoa(number)), config: config, log: config.Logger, udp: udp,
-		services: newServices(config.Logger), mux: newMux(config.TLS), mute: &muteGuard{}, dialled: newGauge()}
+		services: newServices(config.Logger), mux: newMux(config.TLS, config.Closed), mute: &muteGuard{}, dialled: newGauge()}
 	// The throttle of dead letters keeps a goroutine for its interval.
 	p.system = actor.NewActorSystem(actorLogger(p.log, p.mute), actor.WithDeadLetterThrottleInterval(100*time.Millisecond))
 	ip := local.IP.String()
@@ -198,7 +198,7 @@ func (p *Port) awaitServing() error {
 func (p *Port) tcpAddr() string { return p.udp.LocalAddr().String() }
 
 func (p *Port) serverOptions() []grpc.ServerOption {
-	options := []grpc.ServerOption{
+	return []grpc.ServerOption{
 		grpc.Creds(p.mux),
 		grpc.UnknownServiceHandler(p.services.handle),
 		grpc.ChainStreamInterceptor(p.services.guardStream),
@@ -216,10 +216,6 @@ func (p *Port) serverOptions() []grpc.ServerOption {
 		// A client whose machine is gone says nothing: its connection ends when it answers no ping.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingIdle, Timeout: pingAnswer}),
 	}
-	if p.config.Stats != nil {
-		options = append(options, grpc.StatsHandler(p.config.Stats))
-	}
-	return options
 }
 
 // dialOptions are the options for connections to other tasks' ports. No proxy of the
