@@ -125,6 +125,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	services := n.port.Services()
 	services.RegisterService(gateway.Desc, n.gateway)
 	n.links.Register(services)
+	wire.RegisterOperator(services, n)
 	services.Open()
 	return nil
 }

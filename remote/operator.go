@@ -1,0 +1,21 @@
+package remote
+
+import "github.com/troupe-run/troupe/remote/wire"
+
+var _ wire.OperatorServer = (*Node)(nil)
+
+// ClusterStatus is Status as a message, for who looks after the cluster from elsewhere.
+func (n *Node) ClusterStatus() *wire.ClusterStatus {
+	out := &wire.ClusterStatus{Task: n.self.Name(), Spec: n.spec.String()}
+	for _, s := range n.Status() {
+		t := &wire.TaskStatus{Task: s.Task, Address: s.Address, State: s.State, Reason: s.Reason, Boot: s.Boot}
+		if !s.Since.IsZero() {
+			t.Since = s.Since.UnixNano()
+		}
+		for _, d := range s.Devices {
+			t.Devices = append(t.Devices, &wire.Device{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation})
+		}
+		out.Tasks = append(out.Tasks, t)
+	}
+	return out
+}
