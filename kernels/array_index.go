@@ -32,7 +32,7 @@ func readIndices(t *tensor.Tensor) (indexList, error) {
 	return indexList{}, status.InvalidArgumentf("Indices must be int16, int32 or int64, not %v", t.DType())
 }
 
-func widenIndices[T int16 | int32](src []T) indexList {
+func widenIndices[T int8 | uint8 | int16 | int32](src []T) indexList {
 	scratch := indexScratch.Get().(*[]int64)
 	if cap(*scratch) < len(src) {
 		*scratch = make([]int64, len(src))

@@ -1,0 +1,157 @@
+package kernels
+
+import (
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// mover moves elements of one layout in memory: of 1, 2, 4, 8 or 16 bytes, strings, handles or
+// variants. Array ops say what goes where and leave the moving to it, so that none of them has
+// to know about types.
+type mover struct {
+	// nest runs rows lo to hi of a nest.
+	nest func(dst, src *tensor.Tensor, n *nest, lo, hi int)
+	// fill sets elements lo to hi of dst to the first of value.
+	fill func(dst, value *tensor.Tensor, lo, hi int)
+	// rows copies rows of n elements: row from[i] of src to row to[i] of dst, for lo <= i < hi.
+	// A nil list stands for 0, 1, 2 and so on.
+	rows func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int)
+}
+
+var (
+	move1       = newMover(func(t *tensor.Tensor) []uint8 { return t.Data() })
+	move2       = newMover(func(t *tensor.Tensor) []uint16 { return cells[uint16](t.Data()) })
+	move4       = newMover(func(t *tensor.Tensor) []uint32 { return cells[uint32](t.Data()) })
+	move8       = newMover(func(t *tensor.Tensor) []uint64 { return cells[uint64](t.Data()) })
+	move16      = newMover(func(t *tensor.Tensor) [][2]uint64 { return cells[[2]uint64](t.Data()) })
+	moveString  = newMover((*tensor.Tensor).Strings)
+	moveHandle  = newMover((*tensor.Tensor).Handles)
+	moveVariant = newMover((*tensor.Tensor).Variants)
+)
+
+func newMover[E any](elems func(*tensor.Tensor) []E) *mover {
+	return &mover{
+		nest: func(dst, src *tensor.Tensor, n *nest, lo, hi int) { moveNest(elems(dst), elems(src), n, lo, hi) },
+		fill: func(dst, value *tensor.Tensor, lo, hi int) {
+			v, d := elems(value)[0], elems(dst)[lo:hi]
+			for i := range d {
+				d[i] = v
+			}
+		},
+		rows: func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int) {
+			moveRows(elems(dst), elems(src), to, from, n, lo, hi)
+		},
+	}
+}
+
+// moverOf gives the mover for an element type.
+func moverOf(d tensor.DType) *mover {
+	switch d.Size() {
+	case 1:
+		return move1
+	case 2:
+		return move2
+	case 4:
+		return move4
+	case 8:
+		return move8
+	case 16:
+		return move16
+	}
+	switch d {
+	case tensor.String:
+		return moveString
+	case tensor.Resource:
+		return moveHandle
+	}
+	return moveVariant
+}
+
+func moveRows[E any](dst, src []E, to, from []int64, n, lo, hi int) {
+	if n == 1 {
+		switch {
+		case to == nil && from == nil:
+			copy(dst[lo:hi], src[lo:hi])
+		case to == nil:
+			d := dst[lo:hi]
+			for i, r := range from[lo:hi] {
+				d[i] = src[r]
+			}
+		case from == nil:
+			for i := lo; i < hi; i++ {
+				dst[to[i]] = src[i]
+			}
+		default:
+			for i := lo; i < hi; i++ {
+				dst[to[i]] = src[from[i]]
+			}
+		}
+		return
+	}
+	for i := lo; i < hi; i++ {
+		d, s := i, i
+		if to != nil {
+			d = int(to[i])
+		}
+		if from != nil {
+			s = int(from[i])
+		}
+		copy(dst[d*n:d*n+n], src[s*n:s*n+n])
+	}
+}
+
+// moveGrain is how many bytes are worth a part of their own when elements are moved on more than
+// one core.
+const moveGrain = 1 << 17
+
+// moveBytes is what moving an element is counted as; Go values cost as much as their headers.
+func moveBytes(d tensor.DType) int { return max(d.Size(), 16*oneIf(d.Size() == 0)) }
+
+func oneIf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// move runs a nest on as many cores as it is worth.
+func move(ctx *Context, dst, src *tensor.Tensor, n *nest) {
+	rows, row := n.rows()
+	if rows == 0 || row == 0 {
+		return
+	}
+	m := moverOf(dst.DType())
+	row *= moveBytes(dst.DType())
+	if rows == 1 || rows*row <= moveGrain {
+		m.nest(dst, src, n, 0, rows)
+		return
+	}
+	ctx.Device.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) { m.nest(dst, src, n, lo, hi) })
+}
+
+// moveAt copies rows of n elements on as many cores as it is worth. Where rows go to one place
+// more than once (to has repetitions), the order counts and one core does it.
+func moveAt(ctx *Context, dst, src *tensor.Tensor, to, from []int64, n, rows int) {
+	if rows == 0 || n == 0 {
+		return
+	}
+	m := moverOf(dst.DType())
+	row := n * moveBytes(dst.DType())
+	if to != nil || rows*row <= moveGrain {
+		m.rows(dst, src, to, from, n, 0, rows)
+		return
+	}
+	ctx.Device.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) { m.rows(dst, src, to, from, n, lo, hi) })
+}
+
+// fill sets all elements of dst to the first of value.
+func fill(ctx *Context, dst, value *tensor.Tensor) {
+	if dst.Len() == 0 {
+		return
+	}
+	m, size := moverOf(dst.DType()), moveBytes(dst.DType())
+	if dst.Len()*size <= moveGrain {
+		m.fill(dst, value, 0, dst.Len())
+		return
+	}
+	ctx.Device.Parallel(dst.Len(), moveGrain/size, func(lo, hi int) { m.fill(dst, value, lo, hi) })
+}

@@ -1,0 +1,201 @@
+package kernels
+
+import "github.com/troupe-run/troupe/graph/tensor"
+
+// nest is a nest of loops that copies elements: what slicing, transposing, tiling, padding,
+// broadcasting and joining have in common. Offsets and strides count elements; a source stride
+// of 0 repeats, a negative one reverses.
+type nest struct {
+	dims           []int // the outermost first
+	dst, src       []int // the strides
+	dstOff, srcOff int
+	tiled          bool // the last two dimensions are a transposition, see moveTiles
+}
+
+// newNest makes a nest of loops without those of one round, joins loops that run on in one
+// another, and turns it so that memory is walked in the order that suits it. The slices are
+// not kept.
+func newNest(dims []int, dst, src []int, dstOff, srcOff int) *nest {
+	n := &nest{dstOff: dstOff, srcOff: srcOff}
+	for i, d := range dims {
+		if d == 1 {
+			continue
+		}
+		if k := len(n.dims) - 1; k >= 0 && n.dst[k] == d*dst[i] && n.src[k] == d*src[i] {
+			n.dims[k] *= d
+			n.dst[k], n.src[k] = dst[i], src[i]
+			continue
+		}
+		n.dims, n.dst, n.src = append(n.dims, d), append(n.dst, dst[i]), append(n.src, src[i])
+	}
+	if len(n.dims) == 0 {
+		n.dims, n.dst, n.src = []int{1}, []int{1}, []int{1}
+	}
+	n.turn()
+	return n
+}
+
+// turn brings the loop in which the source is contiguous next to the innermost one, when those
+// two are different loops: then tiles of both fit the cache.
+func (n *nest) turn() {
+	last := len(n.dims) - 1
+	if last == 0 || n.dst[last] != 1 || n.src[last] == 1 || n.src[last] == 0 {
+		return
+	}
+	for i := range last {
+		if n.src[i] != 1 {
+			continue
+		}
+		for k := i; k < last-1; k++ {
+			n.dims[k], n.dims[k+1] = n.dims[k+1], n.dims[k]
+			n.dst[k], n.dst[k+1] = n.dst[k+1], n.dst[k]
+			n.src[k], n.src[k+1] = n.src[k+1], n.src[k]
+		}
+		n.tiled = true
+		return
+	}
+}
+
+// outer is the number of loops round the innermost one, or the two of a tile.
+func (n *nest) outer() int {
+	if n.tiled {
+		return len(n.dims) - 2
+	}
+	return len(n.dims) - 1
+}
+
+// rows is the work in units that can be shared out, and the elements in each.
+func (n *nest) rows() (rows, row int) {
+	o := n.outer()
+	rows, row = loopSize(n.dims[:o]), loopSize(n.dims[o:])
+	if n.tiled {
+		strips := (n.dims[o] + tileSide - 1) / tileSide
+		return rows * strips, row / max(strips, 1)
+	}
+	return rows, row
+}
+
+// loopSize is the rounds of nested loops.
+func loopSize(dims []int) int {
+	p := 1
+	for _, d := range dims {
+		p *= d
+	}
+	return p
+}
+
+// tileSide is the side of the tiles of a transposition: of 4-byte elements a tile is 4 KiB.
+const tileSide = 32
+
+func moveNest[E any](dst, src []E, n *nest, lo, hi int) {
+	o := n.outer()
+	strips := 1
+	if n.tiled {
+		strips = (n.dims[o] + tileSide - 1) / tileSide
+	}
+	// Where row lo starts.
+	var spare [8]int
+	at := spare[:min(o, len(spare))]
+	if o > len(spare) {
+		at = make([]int, o)
+	}
+	d, s := n.dstOff, n.srcOff
+	strip, rest := lo%strips, lo/strips
+	for k := o - 1; k >= 0; k-- {
+		at[k] = rest % n.dims[k]
+		rest /= n.dims[k]
+		d += at[k] * n.dst[k]
+		s += at[k] * n.src[k]
+	}
+	for row := lo; row < hi; row++ {
+		if n.tiled {
+			moveTiles(dst, src, n, d, s, strip*tileSide)
+			if strip++; strip < strips {
+				continue
+			}
+			strip = 0
+		} else {
+			moveRun(dst, src, n.dims[o], d, s, n.dst[o], n.src[o])
+		}
+		for k := o - 1; k >= 0; k-- {
+			at[k]++
+			d += n.dst[k]
+			s += n.src[k]
+			if at[k] < n.dims[k] {
+				break
+			}
+			d -= n.dims[k] * n.dst[k]
+			s -= n.dims[k] * n.src[k]
+			at[k] = 0
+		}
+	}
+}
+
+// moveRun is the innermost loop.
+func moveRun[E any](dst, src []E, count, d, s, dStep, sStep int) {
+	switch {
+	case dStep == 1 && sStep == 1:
+		if count == 1 {
+			dst[d] = src[s]
+			return
+		}
+		copy(dst[d:d+count], src[s:s+count])
+	case dStep == 1 && sStep == 0:
+		v, run := src[s], dst[d:d+count]
+		for i := range run {
+			run[i] = v
+		}
+	case dStep == 1:
+		run := dst[d : d+count]
+		for i := range run {
+			run[i] = src[s]
+			s += sStep
+		}
+	default:
+		for range count {
+			dst[d] = src[s]
+			d += dStep
+			s += sStep
+		}
+	}
+}
+
+// moveTiles transposes the strip of tiles that starts at the given round of the second
+// innermost loop, in which the source is contiguous, as the destination is in the innermost.
+func moveTiles[E any](dst, src []E, n *nest, d, s, from int) {
+	o := n.outer()
+	rows, cols := n.dims[o], n.dims[o+1]
+	dRow, sCol := n.dst[o], n.src[o+1]
+	to := min(from+tileSide, rows)
+	for c := 0; c < cols; c += tileSide {
+		end := min(c+tileSide, cols)
+		for i := from; i < to; i++ {
+			line := dst[d+i*dRow+c : d+i*dRow+end]
+			at := s + i + c*sCol
+			for j := range line {
+				line[j] = src[at]
+				at += sCol
+			}
+		}
+	}
+}
+
+// stridesOf are the row-major strides of a shape.
+func stridesOf(shape tensor.Shape) []int {
+	s := make([]int, len(shape))
+	step := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		s[i] = step
+		step *= int(shape[i])
+	}
+	return s
+}
+
+// ints are a shape's sizes as ints.
+func ints(shape tensor.Shape) []int {
+	s := make([]int, len(shape))
+	for i, d := range shape {
+		s[i] = int(d)
+	}
+	return s
+}

@@ -1,0 +1,199 @@
+package kernels
+
+import (
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// newScatterNd makes the kernel that adds up updates where the rows of indices point, in a
+// tensor of zeros of the shape of input 2.
+func newScatterNd(c *Construction) (any, error) {
+	ignore, err := ignoresBadIndices(c)
+	if err != nil {
+		return nil, err
+	}
+	dtype, err := c.Attrs().Type("T")
+	if err != nil {
+		return nil, err
+	}
+	op := updateAdd
+	if updaters[op][dtype] == nil {
+		// Elements that cannot be added are set; the table lists bool and string.
+		op = updateSet
+	}
+	return Func(func(ctx *Context) error {
+		indices, updates := ctx.Input(0), ctx.Input(1)
+		if err := checkType(ctx, 1, dtype); err != nil {
+			return err
+		}
+		if ctx.Input(2).Rank() != 1 {
+			return status.InvalidArgumentf("Shape must be a vector")
+		}
+		sizes, err := ctx.Ints(2)
+		if err != nil {
+			return err
+		}
+		shape, err := shapeOf(sizes)
+		if err != nil {
+			return err
+		}
+		if err := scatterNdShapes(shape, indices, updates); err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, dtype, shape)
+		if err != nil {
+			return err
+		}
+		clear(out.Data())
+		return scatterPoints(op, out, indices, updates, ignore)
+	}), nil
+}
+
+// newTensorScatter makes the kernel that yields input 0 with updates where indices point.
+func newTensorScatter(op updateOp) func(*Construction) (any, error) {
+	return func(c *Construction) (any, error) {
+		ignore, err := ignoresBadIndices(c)
+		if err != nil {
+			return nil, err
+		}
+		return Func(func(ctx *Context) error {
+			t, indices, updates := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+			if t.DType() != updates.DType() {
+				return scatterTypes(t.DType(), updates)
+			}
+			if err := scatterNdShapes(t.Shape(), indices, updates); err != nil {
+				return err
+			}
+			if err := checkPoints(t.Shape(), indices, ignore); err != nil {
+				return err
+			}
+			out, err := writable(ctx, 0, 0)
+			if err != nil {
+				return err
+			}
+			return scatterPoints(op, out, indices, updates, ignore)
+		}), nil
+	}
+}
+
+// checkPoints refuses bad indices before anything is written.
+func checkPoints(shape tensor.Shape, indices *tensor.Tensor, ignore bool) error {
+	at, err := readIndices(indices)
+	if err != nil {
+		return err
+	}
+	defer at.free()
+	_, err = scatterTargets(at.v, shape, indices, ignore)
+	return err
+}
+
+// newScatterNdVariable makes the kernel that updates a variable, by reference or by handle.
+func newScatterNdVariable(op updateOp) func(*Construction) (any, error) {
+	return func(c *Construction) (any, error) {
+		ignore, err := ignoresBadIndices(c)
+		if err != nil {
+			return nil, err
+		}
+		return Func(func(ctx *Context) error {
+			v, byRef, err := variableOf(ctx)
+			if err != nil {
+				return err
+			}
+			if err := scatterNdVariable(ctx, v, op, ignore); err != nil {
+				return err
+			}
+			if byRef {
+				ctx.Pass(0, 0)
+			}
+			return nil
+		}), nil
+	}
+}
+
+func scatterNdVariable(ctx *Context, v *containers.Variable, op updateOp, ignore bool) error {
+	indices, updates := ctx.Input(1), ctx.Input(2)
+	if err := scatterTypes(v.DType(), updates); err != nil {
+		return err
+	}
+	return updateVariable(ctx, v, func(t *tensor.Tensor) error {
+		if err := scatterNdShapes(t.Shape(), indices, updates); err != nil {
+			return err
+		}
+		return scatterPoints(op, t, indices, updates, ignore)
+	})
+}
+
+// pointDims are the leading dimensions of updates that go with the rows of indices, and the
+// dimensions of the output that a row of indices names.
+func pointDims(indices *tensor.Tensor) (lead, depth int) {
+	last := indices.Rank() - 1
+	return last, indices.Dim(last)
+}
+
+func scatterNdShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error {
+	if indices.Rank() == 0 {
+		return status.InvalidArgumentf("Indices shape must have rank at least one. Found:%v", indices.Shape())
+	}
+	if updates.Rank() == 0 {
+		// One update for one row of indices has the output's inner shape; a scalar is legal only
+		// where that is a scalar and indices are a vector.
+		if lead, depth := pointDims(indices); lead != 0 || depth != len(shape) {
+			return status.InvalidArgumentf("Updates shape must have rank at least one. Found:%v", updates.Shape())
+		}
+	}
+	if shape.Elements() == 0 && indices.Len() > 0 && updates.Len() > 0 {
+		return status.InvalidArgumentf("Indices and updates specified for empty output shape")
+	}
+	lead, depth := pointDims(indices)
+	if updates.Rank() < lead || !updates.Shape()[:lead].Equal(indices.Shape()[:lead]) {
+		return status.InvalidArgumentf("Dimensions [0,%d) of indices[shape=%v] must match dimensions [0,%d) of updates[shape=%v]", lead, indices.Shape(), lead, updates.Shape())
+	}
+	if depth > len(shape) || !updates.Shape()[lead:].Equal(shape[depth:]) {
+		return status.InvalidArgumentf("Dimensions [%d,%d) of input[shape=%v] must match dimensions [%d,%d) of updates[shape=%v]",
+			depth, len(shape), shape, lead, updates.Rank(), updates.Shape())
+	}
+	return nil
+}
+
+func scatterTargets(v []int64, shape tensor.Shape, indices *tensor.Tensor, ignore bool) ([]int64, error) {
+	lead, depth := pointDims(indices)
+	to, bad := points(v, indices.Shape()[:lead].Elements(), shape[:depth])
+	if bad >= 0 && !ignore {
+		return nil, status.InvalidArgumentf("indices%s = [%s] does not index into shape %v",
+			position(indices.Shape()[:lead], bad), spaced(v[bad*depth:(bad+1)*depth]), shape)
+	}
+	return to, nil
+}
+
+// scatterPoints updates t where the rows of indices point; the shapes have been checked. All
+// indices are checked before anything is written.
+func scatterPoints(op updateOp, t, indices, updates *tensor.Tensor, ignore bool) error {
+	at, err := readIndices(indices)
+	if err != nil {
+		return err
+	}
+	defer at.free()
+	to, err := scatterTargets(at.v, t.Shape(), indices, ignore)
+	if err != nil {
+		return err
+	}
+	if err := checkDivisors(op, updates, false); err != nil {
+		return err
+	}
+	_, depth := pointDims(indices)
+	n := t.Shape()[depth:].Elements()
+	if !ignore {
+		updateRows(op, t, to, n, updates)
+		return nil
+	}
+	matrix := updates.Reshaped(tensor.Shape{int64(len(to)), int64(n)})
+	defer matrix.Release()
+	rows, kept := inside(to)
+	for i, r := range rows {
+		row := matrix.Rows(int(r), int(r)+1)
+		updateRows(op, t, kept[i:i+1], n, row)
+		row.Release()
+	}
+	return nil
+}
