@@ -66,7 +66,6 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	}
 	p := &plan{id: planIDs.Add(1), pruned: pruned, remote: map[string]*share{}, feeds: feedSpecs(g, pruned)}
 	own := map[string]*graph.Graph{}
-	var library []byte
 	for _, tp := range parts.Tasks() {
 		if tp.Task == s.task.name {
 			for _, d := range tp.Devices {
@@ -74,32 +73,29 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 			}
 			continue
 		}
-		if library == nil {
-			if library, err = (proto.MarshalOptions{Deterministic: true}).Marshal(g.Library.Proto()); err != nil {
-				return nil, status.Internalf("The function library cannot be sent: %v", err)
-			}
-		}
-		if p.remote[tp.Task], err = s.share(ctx, tp, parts, library); err != nil {
+		if p.remote[tp.Task], err = s.share(ctx, tp, parts); err != nil {
 			return nil, err
 		}
 	}
 	for _, d := range parts.Devices {
 		p.graphs = append(p.graphs, parts.ByDevice[d])
 	}
-	p.local, err = s.worker.compile(own, g.Library)
+	p.local, err = s.worker.compile(own)
 	return p, err
 }
 
-// share prepares another task's part. Ops without a kernel are refused here, before anything is
-// sent, for device types whose table of kernels is this binary's too.
-func (s *Session) share(ctx context.Context, tp partition.TaskParts, parts *partition.Parts, library []byte) (*share, error) {
+// share prepares another task's part.
+func (s *Session) share(ctx context.Context, tp partition.TaskParts, parts *partition.Parts) (*share, error) {
 	peer, err := s.task.Cluster.Peer(ctx, tp.Task)
 	if err != nil {
 		return nil, err
 	}
-	sh := &share{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Library: library, Isolated: s.options.isolated}}
+	sh := &share{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated}}
 	for _, d := range tp.Devices {
-		b, err := proto.Marshal(parts.ByDevice[d].Def())
+		part := parts.ByDevice[d]
+		def := part.Def()
+		def.Library = part.Library.For(part).Proto()
+		b, err := proto.Marshal(def)
 		if err != nil {
 			return nil, status.Internalf("The part of %s cannot be sent: %v", d, err)
 		}

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
-	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/containers"
@@ -166,17 +165,14 @@ func (s *workerSession) plan(id uint64) *taskPlan {
 }
 
 // compile makes a plan's programs for graphs by device.
-func (s *workerSession) compile(parts map[string]*graph.Graph, library *graph.Library) (*taskPlan, error) {
+func (s *workerSession) compile(parts map[string]*graph.Graph) (*taskPlan, error) {
 	p := &taskPlan{}
 	for _, d := range s.devices {
 		g := parts[d.Name()]
 		if g == nil {
 			continue
 		}
-		opts := devices.CompileOptions{Session: s.handle, Kernels: s.kernel}
-		if library != nil {
-			opts.Functions = s.functionsOn(library, d)
-		}
+		opts := devices.CompileOptions{Session: s.handle, Kernels: s.kernel, Functions: s.functionsOn(g.Library, d)}
 		program, err := devices.Compile(g, d, opts)
 		if err != nil {
 			return nil, err
@@ -225,26 +221,19 @@ func (s *workerSession) kernel(n *graph.Node, def *kernels.Def, make func() (any
 
 // register compiles and keeps a plan that a master sent.
 func (s *workerSession) register(id uint64, m *wire.Plan) (*taskPlan, error) {
-	var library functionpb.FunctionDefLibrary
-	if err := proto.Unmarshal(m.Library, &library); err != nil {
-		return nil, status.InvalidArgumentf("A plan's library cannot be read: %v", err)
-	}
 	parts := map[string]*graph.Graph{}
-	var lib *graph.Library
 	for _, part := range m.Parts {
 		var def graphpb.GraphDef
 		if err := proto.Unmarshal(part.GraphDef, &def); err != nil {
 			return nil, status.InvalidArgumentf("A plan's graph cannot be read: %v", err)
 		}
-		def.Library = &library
 		g, err := graph.Rebuild(&def)
 		if err != nil {
 			return nil, err
 		}
-		lib = g.Library
 		parts[part.Device] = g
 	}
-	p, err := s.compile(parts, lib)
+	p, err := s.compile(parts)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/partition"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -122,7 +123,7 @@ func Compile(g *graph.Graph, dev kernels.Device, opts CompileOptions) (*Program,
 			return nil, status.AtNode(err, UserName(n))
 		}
 	}
-	if err := p.layFrames(g, byID); err != nil {
+	if err := p.layFrames(g); err != nil {
 		return nil, err
 	}
 	if err := p.link(g, byID); err != nil {
@@ -134,7 +135,7 @@ func Compile(g *graph.Graph, dev kernels.Device, opts CompileOptions) (*Program,
 // UserName is the name of the node that the client wrote: for a node that a pass put in, the
 // one that it stands for.
 func UserName(n *graph.Node) string {
-	if v, ok := n.Attrs["_user_node"]; ok {
+	if v, ok := n.Attrs[partition.UserNode]; ok {
 		return string(v.GetS())
 	}
 	if v, ok := n.Attrs[graph.EndpointAttr]; ok {
@@ -208,83 +209,39 @@ func callsFunction(n *graph.Node) bool {
 	return err != nil
 }
 
-// layFrames finds the frame that each node lives in by following the edges from the roots.
-func (p *Program) layFrames(g *graph.Graph, byID map[*graph.Node]*node) error {
-	root := &frameInfo{}
-	p.frames = []*frameInfo{root}
-	byName := map[string]*frameInfo{}
-	parents := map[*frameInfo]*frameInfo{}
-	consumers := make(map[*node][]*node, len(p.nodes))
-	var queue []*node
+// layFrames finds the frame that each node lives in.
+func (p *Program) layFrames(g *graph.Graph) error {
+	info, err := partition.Frames(g)
+	if err != nil {
+		return err
+	}
+	for i, f := range info.Frames {
+		p.frames = append(p.frames, &frameInfo{name: f.Name, index: i, hash: hashName(f.Name),
+			parallel: min(max(f.ParallelIterations, 1), maxParallelIterations), enters: len(f.Enters)})
+	}
 	for i := range p.nodes {
 		n := &p.nodes[i]
-		for _, in := range n.graph.Inputs {
-			consumers[byID[in.Node]] = append(consumers[byID[in.Node]], n)
-		}
-		for _, c := range n.graph.Controls {
-			consumers[byID[c]] = append(consumers[byID[c]], n)
-		}
-		if len(n.graph.Inputs) == 0 && len(n.graph.Controls) == 0 {
-			n.frame = root
-			p.roots = append(p.roots, n)
-			queue = append(queue, n)
-		}
-	}
-	for len(queue) > 0 {
-		n := queue[0]
-		queue = queue[1:]
-		yields := n.frame // the frame of what n's outputs reach
-		switch n.kind {
-		case kindEnter:
-			name, err := n.graph.Attrs.Str("frame_name")
-			if err != nil {
-				return status.AtNode(err, UserName(n.graph))
-			}
-			child := byName[name]
-			if child == nil {
-				iterations, err := n.graph.Attrs.Int("parallel_iterations")
-				if err != nil {
-					return status.AtNode(err, UserName(n.graph))
-				}
-				child = &frameInfo{name: name, index: len(p.frames), hash: hashName(name), parallel: int(min(max(iterations, 1), 1<<16))}
-				byName[name] = child
-				parents[child] = n.frame
-				p.frames = append(p.frames, child)
-			} else if parents[child] != n.frame {
-				return status.AtNode(status.InvalidArgumentf(
-					"The node '%s' enters the frame '%s' from another frame than a node before it", UserName(n.graph), name), UserName(n.graph))
-			}
-			n.child = child
-			child.enters++
+		n.frame = p.frames[info.In(i)]
+		if n.kind == kindEnter {
+			n.child = p.frames[info.Of[i]]
 			if n.constant, err = n.graph.Attrs.Bool("is_constant"); err != nil {
 				return status.AtNode(err, UserName(n.graph))
 			}
-			yields = child
-		case kindExit:
-			if yields = parents[n.frame]; yields == nil {
-				return status.AtNode(status.InvalidArgumentf("The Exit node '%s' is in no loop", UserName(n.graph)), UserName(n.graph))
-			}
 		}
-		for _, c := range consumers[n] {
-			if c.frame == nil {
-				c.frame = yields
-				queue = append(queue, c)
-			} else if c.frame != yields {
-				return status.AtNode(status.InvalidArgumentf("The node '%s' has inputs from different frames: '%s' and '%s'",
-					UserName(c.graph), c.frame.name, yields.name), UserName(c.graph))
-			}
+		if len(n.graph.Inputs) == 0 && len(n.graph.Controls) == 0 {
+			p.roots = append(p.roots, n)
 		}
 	}
 	return nil
 }
 
+// maxParallelIterations bounds the memory of a frame, which has room for as many iterations.
+const maxParallelIterations = 1 << 12
+
 // link numbers the nodes and their input slots within their frames and joins outputs to slots.
 func (p *Program) link(g *graph.Graph, byID map[*graph.Node]*node) error {
 	for i := range p.nodes {
 		n := &p.nodes[i]
-		if n.frame == nil {
-			return status.AtNode(status.InvalidArgumentf("The node '%s' lies on a cycle that nothing enters", UserName(n.graph)), UserName(n.graph))
-		}
 		f := n.frame
 		n.local, n.base = int32(len(f.template)), int32(f.slots)
 		f.slots += int(n.numIn)

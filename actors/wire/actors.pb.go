@@ -91,7 +91,7 @@ func (x *Failure) GetDerived() bool {
 type Part struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
-	GraphDef      []byte                 `protobuf:"bytes,2,opt,name=graph_def,json=graphDef,proto3" json:"graph_def,omitempty"` // tensorflow.GraphDef, without the library
+	GraphDef      []byte                 `protobuf:"bytes,2,opt,name=graph_def,json=graphDef,proto3" json:"graph_def,omitempty"` // tensorflow.GraphDef with the functions that its nodes may call
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -145,8 +145,7 @@ func (x *Part) GetGraphDef() []byte {
 type Plan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Parts         []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
-	Library       []byte                 `protobuf:"bytes,2,opt,name=library,proto3" json:"library,omitempty"`    // tensorflow.FunctionDefLibrary
-	Isolated      bool                   `protobuf:"varint,3,opt,name=isolated,proto3" json:"isolated,omitempty"` // the session's resources are its own
+	Isolated      bool                   `protobuf:"varint,2,opt,name=isolated,proto3" json:"isolated,omitempty"` // the session's resources are its own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -184,13 +183,6 @@ func (*Plan) Descriptor() ([]byte, []int) {
 func (x *Plan) GetParts() []*Part {
 	if x != nil {
 		return x.Parts
-	}
-	return nil
-}
-
-func (x *Plan) GetLibrary() []byte {
-	if x != nil {
-		return x.Library
 	}
 	return nil
 }
@@ -1009,11 +1001,10 @@ const file_actors_wire_actors_proto_rawDesc = "" +
 	"\aderived\x18\x03 \x01(\bR\aderived\";\n" +
 	"\x04Part\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x1b\n" +
-	"\tgraph_def\x18\x02 \x01(\fR\bgraphDef\"j\n" +
+	"\tgraph_def\x18\x02 \x01(\fR\bgraphDef\"P\n" +
 	"\x04Plan\x12,\n" +
-	"\x05parts\x18\x01 \x03(\v2\x16.troupe.actors.v1.PartR\x05parts\x12\x18\n" +
-	"\alibrary\x18\x02 \x01(\fR\alibrary\x12\x1a\n" +
-	"\bisolated\x18\x03 \x01(\bR\bisolated\"\xee\x01\n" +
+	"\x05parts\x18\x01 \x03(\v2\x16.troupe.actors.v1.PartR\x05parts\x12\x1a\n" +
+	"\bisolated\x18\x02 \x01(\bR\bisolated\"\xee\x01\n" +
 	"\fRunPartition\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x17\n" +
