@@ -1,0 +1,279 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// cluster is a cluster of real processes on this machine.
+type cluster struct {
+	spec  string // as --cluster takes it
+	flags []string
+	tasks []*task
+}
+
+// task is one process of a cluster.
+type task struct {
+	job   string
+	index int
+	addr  string
+	proc  *process // the one that runs now, nil if none was started
+}
+
+func (k *task) key() string    { return fmt.Sprintf("%s:%d", k.job, k.index) }
+func (k *task) target() string { return "grpc://" + k.addr }
+func (k *task) name() string   { return fmt.Sprintf("/job:%s/replica:0/task:%d", k.job, k.index) }
+
+// newCluster starts a cluster such as "ps=1,worker=2" and waits until every task knows every
+// other's devices. It is stopped at the test's end, with a check that each task stops as it should.
+func newCluster(t testing.TB, jobs string, flags ...string) *cluster {
+	t.Helper()
+	c := declare(t, jobs, flags...)
+	t.Cleanup(func() {
+		if err := c.stop(); err != nil {
+			t.Error(err)
+		}
+		c.attachLogs(t)
+	})
+	for _, k := range c.tasks {
+		c.start(t, k)
+	}
+	c.ready(t)
+	return c
+}
+
+// declare makes a cluster of which no task runs.
+func declare(t testing.TB, jobs string, flags ...string) *cluster {
+	t.Helper()
+	c := &cluster{flags: flags}
+	var parts []string
+	for job := range strings.SplitSeq(jobs, ",") {
+		name, count, _ := strings.Cut(job, "=")
+		n := 0
+		if _, err := fmt.Sscan(count, &n); err != nil {
+			t.Fatalf("jobs %q: %v", jobs, err)
+		}
+		var addrs []string
+		for i := range n {
+			k := &task{job: name, index: i, addr: freeAddress(t)}
+			c.tasks = append(c.tasks, k)
+			addrs = append(addrs, k.addr)
+		}
+		parts = append(parts, name+"="+strings.Join(addrs, ","))
+	}
+	c.spec = strings.Join(parts, ";")
+	return c
+}
+
+var ports struct {
+	sync.Mutex
+	given map[int]bool
+}
+
+// freeAddress finds a port below the range that the system gives to outgoing connections, free for
+// TCP and UDP, and never gives one twice.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	ports.Lock()
+	defer ports.Unlock()
+	for range 1000 {
+		port := 10000 + rand.IntN(22000)
+		if ports.given[port] {
+			continue
+		}
+		addr := fmt.Sprintf("127.0.0.1:%d", port)
+		tcp, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue
+		}
+		udp, err := net.ListenPacket("udp", addr)
+		_ = tcp.Close()
+		if err != nil {
+			continue
+		}
+		_ = udp.Close()
+		if ports.given == nil {
+			ports.given = map[int]bool{}
+		}
+		ports.given[port] = true
+		return addr
+	}
+	t.Fatal("no free port found")
+	return ""
+}
+
+// start starts a task's process.
+func (c *cluster) start(t testing.TB, k *task) {
+	t.Helper()
+	args := append([]string{"serve", "--cluster", c.spec, "--job", k.job, "--task", fmt.Sprint(k.index)}, c.flags...)
+	p, err := launch(k.name(), exec.Command(binary(t), args...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.proc = p
+}
+
+// restart starts a task again after it was killed, and waits until it answers.
+func (c *cluster) restart(t testing.TB, k *task) {
+	t.Helper()
+	c.start(t, k)
+	c.answers(t, k)
+}
+
+func (c *cluster) task(job string, index int) *task {
+	for _, k := range c.tasks {
+		if k.job == job && k.index == index {
+			return k
+		}
+	}
+	panic(fmt.Sprintf("the test's cluster has no task %s:%d", job, index))
+}
+
+// targets are the running tasks, for the Python side.
+func (c *cluster) targets() map[string]string {
+	m := map[string]string{}
+	for _, k := range c.tasks {
+		m[k.key()] = k.target()
+	}
+	return m
+}
+
+// answers waits until a task's master serves sessions.
+func (c *cluster) answers(t testing.TB, k *task) {
+	t.Helper()
+	eventually(t, 20*time.Second, k.name()+" answers", func() error {
+		if !k.proc.running() {
+			t.Fatalf("%s ended: %v\n%s", k.name(), k.proc.err, k.proc.log.tail())
+		}
+		_, err := devicesOf(k.addr)
+		return err
+	})
+}
+
+// ready waits until each running task lists the devices of all running tasks.
+func (c *cluster) ready(t testing.TB) {
+	t.Helper()
+	for _, k := range c.tasks {
+		if k.proc == nil {
+			continue
+		}
+		c.answers(t, k)
+		eventually(t, 20*time.Second, k.name()+" lists all devices", func() error {
+			names, err := devicesOf(k.addr)
+			if err != nil {
+				return err
+			}
+			for _, other := range c.tasks {
+				if want := other.name() + "/device:CPU:0"; other.proc != nil && !slices.Contains(names, want) {
+					return fmt.Errorf("%s is not in %v", want, names)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// devicesOf lists the devices that a task's master tells of.
+func devicesOf(addr string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), slack(5*time.Second))
+	defer cancel()
+	m, err := dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	defer m.close()
+	s, err := m.createSession(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	names, err := m.listDevices(ctx, s)
+	return names, errors.Join(err, m.closeSession(ctx, s))
+}
+
+// stop ends all tasks with SIGTERM at once and tells which did not stop as they should.
+func (c *cluster) stop() error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(c.tasks))
+	for i, k := range c.tasks {
+		if k.proc != nil && k.proc.running() {
+			wg.Go(func() { errs[i] = k.proc.terminate() })
+		}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// attachLogs writes what the tasks printed into a failed test's log.
+func (c *cluster) attachLogs(t testing.TB) {
+	if !t.Failed() {
+		return
+	}
+	for _, k := range c.tasks {
+		if k.proc != nil {
+			t.Logf("log of %s (%s):\n%s", k.name(), k.addr, k.proc.log.tail())
+		}
+	}
+}
+
+// The cluster that most tests share: one ps and two workers. Tests that reset containers of their
+// own, stop or kill tasks use one of their own.
+var shared struct {
+	sync.Mutex
+	c *cluster
+}
+
+func sharedCluster(t testing.TB) *cluster {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.c != nil && shared.c.ended() != nil { // told by the test during which it ended
+		for _, k := range shared.c.tasks {
+			k.proc.kill()
+		}
+		shared.c = nil
+	}
+	if shared.c == nil {
+		c := declare(t, "ps=1,worker=2")
+		shared.c = c // first, so that a failure below leaves no process behind
+		for _, k := range c.tasks {
+			c.start(t, k)
+		}
+		c.ready(t)
+	}
+	c := shared.c
+	t.Cleanup(func() {
+		if k := c.ended(); k != nil {
+			t.Errorf("%s ended: %v", k.name(), k.proc.err)
+		}
+		c.attachLogs(t)
+	})
+	return c
+}
+
+// ended is a task whose process is over, nil if all run.
+func (c *cluster) ended() *task {
+	for _, k := range c.tasks {
+		if k.proc == nil || !k.proc.running() {
+			return k
+		}
+	}
+	return nil
+}
+
+func endShared() error {
+	if shared.c == nil {
+		return nil
+	}
+	return shared.c.stop()
+}

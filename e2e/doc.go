@@ -1,0 +1,13 @@
+// Package e2e holds the end-to-end tests: TensorFlow's own, unmodified Python client against real
+// troupe processes, clusters that live in the test's process, and what happens when tasks die.
+//
+//   - programs/ are whole Python programs, as users write them; programs_test.go runs them.
+//   - cases/ are short Python functions, one statement about a session each; cases_test.go runs
+//     every function whose name begins with test_ as a subtest.
+//   - The other tests are in Go: faults, membership, hostile bytes, retries, random graphs.
+//
+// The tests make a Python virtual environment with the packages of requirements.txt in the user's
+// cache directory on first use. TROUPE_PYTHON names an interpreter to use instead. Without Python
+// or a package index they are skipped, with CI=true they fail. TROUPE_E2E_BINARY names a binary to
+// test instead of the one built from this tree, TROUPE_E2E_FULL=1 asks for all repetitions.
+package e2e

@@ -1,0 +1,84 @@
+"""Runs cases and programs for the Go tests of this folder, one after the other, in one process.
+
+Importing TensorFlow takes seconds, so the tests keep a few of these processes. Each line on
+standard input is a request, each line on standard output its answer, both in JSON:
+
+  {"case": "queues.py", "function": "test_…", "name": "…", "targets": {"ps:0": "grpc://…"}}
+  {"program": "programs/counter.py", "args": ["grpc://…"]}
+  -> {"ok": true, "output": "what it printed", "result": …, "seconds": 0.1}
+  -> {"ok": false, "error": "class", "message": "…", "op": "node", "trace": "…", …}
+
+A program gets `import tensorflow` as tensorflow.compat.v1 in graph mode, as it was written for
+TensorFlow 1; whatever is run starts with an empty default graph.
+"""
+import contextlib
+import faulthandler
+import importlib.util
+import io
+import json
+import os
+import runpy
+import signal
+import sys
+import time
+import traceback
+
+from support import Cluster, np, tf
+
+
+def plain(value):
+    """A value as JSON takes it."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value
+
+
+def run_case(request):
+    path = os.path.join(os.path.dirname(__file__), "cases", request["case"])
+    spec = importlib.util.spec_from_file_location("case_" + request["case"][:-3], path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, request["function"])(Cluster(request["name"], request["targets"]))
+
+
+def run_program(request):
+    modules, argv = sys.modules["tensorflow"], sys.argv
+    sys.modules["tensorflow"] = tf
+    sys.argv = [request["program"]] + request.get("args", [])
+    try:
+        runpy.run_path(request["program"], run_name="__main__")
+    finally:
+        sys.modules["tensorflow"], sys.argv = modules, argv
+
+
+def answer(request):
+    start, output = time.monotonic(), io.StringIO()
+    reply = {"ok": True}
+    try:
+        with contextlib.redirect_stdout(output), tf.Graph().as_default():
+            reply["result"] = plain((run_case if "case" in request else run_program)(request))
+    except (Exception, SystemExit) as e:  # pylint: disable=broad-except
+        op = getattr(e, "op", None)
+        reply = {"ok": False, "error": type(e).__name__, "message": getattr(e, "message", None) or str(e),
+                 "op": op.name if op is not None else "", "trace": traceback.format_exc()}
+    reply.update(output=output.getvalue(), seconds=time.monotonic() - start)
+    return reply
+
+
+def main():
+    faulthandler.register(signal.SIGUSR1, all_threads=True)  # how a test asks where it hangs
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what TensorFlow prints goes to the log
+    print(json.dumps({"ok": True}), file=answers, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line)), default=str), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

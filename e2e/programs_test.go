@@ -1,0 +1,105 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// programTime bounds a whole program.
+const programTime = 60 * time.Second
+
+// program runs one of programs/ in a Python process and gives the last line that it printed. It may
+// be called from any goroutine.
+func program(t testing.TB, d *driver, name string, args ...string) string {
+	t.Helper()
+	a, err := d.do(request{Program: "programs/" + name, Args: args}, programTime)
+	if err == nil {
+		err = a.err()
+	}
+	if err != nil {
+		t.Errorf("%s %s: %v", name, strings.Join(args, " "), err)
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(a.Output), "\n")
+	return lines[len(lines)-1]
+}
+
+func expect(t testing.TB, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+// eachMaster runs a test on a cluster of its own for every task, which the test takes as master.
+func eachMaster(t *testing.T, test func(t *testing.T, c *cluster, master *task, others []*task)) {
+	for i, name := range []string{"ps0", "worker0", "worker1"} {
+		t.Run("master="+name, func(t *testing.T) {
+			needPython(t)
+			c := newCluster(t, "ps=1,worker=2")
+			var others []*task
+			for j, k := range c.tasks {
+				if j != i {
+					others = append(others, k)
+				}
+			}
+			test(t, c, c.tasks[i], others)
+		})
+	}
+}
+
+func TestPrograms(t *testing.T) {
+	eachMaster(t, func(t *testing.T, c *cluster, master *task, others []*task) {
+		d := drivers.borrow(t)
+		expect(t, "arithmetic", program(t, d, "arithmetic.py", master.target()), "9.0")
+		expect(t, "counter", program(t, d, "counter.py", master.target(), "new"), "1.0")
+		expect(t, "counter, second task", program(t, d, "counter.py", others[0].target()), "2.0")
+		expect(t, "counter, third task", program(t, d, "counter.py", others[1].target()), "3.0")
+		expect(t, "departments", program(t, d, "departments.py", master.target(), others[0].target()), "done")
+		expect(t, "departments, other way", program(t, d, "departments.py", others[1].target(), master.target()), "done")
+	})
+}
+
+// A producer and a consumer in processes of their own, through different masters.
+func TestPipelineProgram(t *testing.T) {
+	eachMaster(t, func(t *testing.T, c *cluster, master *task, others []*task) {
+		load, learn := drivers.borrow(t), drivers.borrow(t)
+		const rows = 200
+		together(
+			func() {
+				expect(t, "load", program(t, load, "pipeline.py", "load", master.target(), fmt.Sprint(rows)), fmt.Sprint("loaded ", rows))
+			},
+			func() {
+				expect(t, "learn", program(t, learn, "pipeline.py", "learn", others[0].target(), fmt.Sprint(rows)), fmt.Sprint("learned ", rows))
+			})
+	})
+}
+
+// Two workers train at once, each through its own task.
+func TestTrainingProgram(t *testing.T) {
+	needPython(t)
+	c := newCluster(t, "ps=1,worker=2")
+	chief, second := drivers.borrow(t), drivers.borrow(t)
+	ps := c.task("ps", 0).addr
+	workers := c.task("worker", 0).addr + "," + c.task("worker", 1).addr
+	train := func(d *driver, task string) {
+		if got := program(t, d, "train.py", ps, workers, task, "250"); !strings.HasPrefix(got, "trained to ") {
+			t.Errorf("worker %s printed %q", task, got)
+		}
+	}
+	together(func() { train(chief, "0") }, func() { train(second, "1") })
+}
+
+// together runs functions at the same time and waits for all.
+func together(fs ...func()) {
+	var wg sync.WaitGroup
+	for _, f := range fs {
+		wg.Go(f)
+	}
+	wg.Wait()
+}

@@ -1,0 +1,257 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+//go:embed requirements.txt
+var requirements string
+
+// interpreter is a Python with TensorFlow: TROUPE_PYTHON, or the one of a virtual environment that
+// is made on first use and kept in the user's cache directory, under the requirements' hash.
+var interpreter = sync.OnceValues(func() (string, error) {
+	if given := os.Getenv("TROUPE_PYTHON"); given != "" {
+		return given, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(requirements))
+	dir := filepath.Join(cache, "troupe", "python-"+hex.EncodeToString(sum[:6]))
+	python := filepath.Join(dir, "bin", "python")
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", err
+	}
+	// Several packages' tests may come here at once: one makes it, the others wait.
+	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("locking %s: %w", lock.Name(), err)
+	}
+	complete := filepath.Join(dir, "complete")
+	if _, err := os.Stat(complete); err == nil {
+		return python, nil
+	}
+	if err := makeEnvironment(dir, python); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return python, os.WriteFile(complete, []byte(requirements), 0o644)
+})
+
+func makeEnvironment(dir, python string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	fmt.Fprintf(os.Stderr, "e2e: making a Python environment with TensorFlow in %s (once)\n", dir)
+	for _, args := range [][]string{
+		{"python3", "-m", "venv", "--clear", dir},
+		{python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt"},
+	} {
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.WaitDelay = 5 * time.Second
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	return nil
+}
+
+// needPython gives the interpreter. Where there is none the test is skipped, in CI it fails.
+func needPython(t testing.TB) string {
+	t.Helper()
+	python, err := interpreter()
+	if err == nil {
+		return python
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("CI needs Python with TensorFlow: %v", err)
+	}
+	t.Skipf("no Python with TensorFlow, so TensorFlow's own client is not tried (TROUPE_PYTHON names one): %v", err)
+	return ""
+}
+
+// driver is a Python process that runs driver.py.
+type driver struct {
+	proc  *process
+	stdin io.WriteCloser
+	lines *bufio.Scanner
+}
+
+// answer is what driver.py tells of one request.
+type answer struct {
+	OK      bool            `json:"ok"`
+	Error   string          `json:"error"`
+	Message string          `json:"message"`
+	Op      string          `json:"op"`
+	Trace   string          `json:"trace"`
+	Output  string          `json:"output"`
+	Seconds float64         `json:"seconds"`
+	Result  json.RawMessage `json:"result"`
+}
+
+// err is what the Python side raised, nil if nothing.
+func (a *answer) err() error {
+	if a.OK {
+		return nil
+	}
+	return fmt.Errorf("%s: %s\n%s%s", a.Error, a.Message, a.Output, a.Trace)
+}
+
+// request is what driver.py takes.
+type request struct {
+	Case     string            `json:"case,omitempty"`
+	Function string            `json:"function,omitempty"`
+	Name     string            `json:"name,omitempty"`
+	Targets  map[string]string `json:"targets,omitempty"`
+	Program  string            `json:"program,omitempty"`
+	Args     []string          `json:"args,omitempty"`
+}
+
+// driverPool keeps the drivers that run and lends each to one test at a time.
+type driverPool struct {
+	mu   sync.Mutex
+	idle []*driver
+	all  []*driver
+}
+
+var drivers driverPool
+
+// borrow gives a driver, which goes back at the test's end if it is still well.
+func (p *driverPool) borrow(t testing.TB) *driver {
+	t.Helper()
+	python := needPython(t)
+	p.mu.Lock()
+	var d *driver
+	if n := len(p.idle); n > 0 {
+		d, p.idle = p.idle[n-1], p.idle[:n-1]
+	}
+	p.mu.Unlock()
+	if d == nil {
+		var err error
+		if d, err = newDriver(python); err != nil {
+			t.Fatal(err)
+		}
+		p.mu.Lock()
+		p.all = append(p.all, d)
+		p.mu.Unlock()
+	}
+	t.Cleanup(func() {
+		if d.proc.running() {
+			p.mu.Lock()
+			p.idle = append(p.idle, d)
+			p.mu.Unlock()
+		}
+	})
+	return d
+}
+
+func (p *driverPool) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range p.all {
+		d.proc.kill()
+	}
+}
+
+func newDriver(python string) (*driver, error) {
+	cmd := exec.Command(python, "-u", "driver.py")
+	cmd.Env = append(os.Environ(), "TF_CPP_MIN_LOG_LEVEL=2", "TF_ENABLE_ONEDNN_OPTS=0", "CUDA_VISIBLE_DEVICES=-1",
+		"GRPC_VERBOSITY=ERROR", "PYTHONDONTWRITEBYTECODE=1")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	r, w := io.Pipe()
+	cmd.Stdout = w
+	d := &driver{stdin: stdin, lines: bufio.NewScanner(r)}
+	d.lines.Buffer(nil, 64<<20)
+	if d.proc, err = launch("driver.py", cmd); err != nil {
+		return nil, err
+	}
+	go func() { // the pipe ends with the process
+		<-d.proc.done
+		_ = w.Close()
+	}()
+	if _, err := d.next(slack(90 * time.Second)); err != nil { // the first import from a cold disk is slow
+		d.proc.kill()
+		return nil, fmt.Errorf("%s driver.py: %w\n%s", python, err, d.proc.log.tail())
+	}
+	return d, nil
+}
+
+// next waits for an answer. A driver that gives none in time is killed, and where it hung is told.
+func (d *driver) next(limit time.Duration) (*answer, error) {
+	type read struct {
+		a   *answer
+		err error
+	}
+	got := make(chan read, 1)
+	go func() {
+		if !d.lines.Scan() {
+			<-d.proc.done
+			got <- read{nil, fmt.Errorf("the Python process ended: %v, %v", d.proc.err, d.lines.Err())}
+			return
+		}
+		a := &answer{}
+		err := json.Unmarshal(d.lines.Bytes(), a)
+		got <- read{a, err}
+	}()
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	select {
+	case r := <-got:
+		return r.a, r.err
+	case <-over.C:
+		d.proc.signal(syscall.SIGUSR1)             // where it hangs, into the log
+		_, _ = d.proc.wait(500 * time.Millisecond) // it is killed next in any case
+		d.proc.kill()
+		<-got
+		return nil, fmt.Errorf("no answer within %v; the client hung at\n%s", limit, d.proc.log.tail())
+	}
+}
+
+// do runs a request to its end.
+func (d *driver) do(q request, limit time.Duration) (*answer, error) {
+	line, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.stdin.Write(append(line, '\n')); err != nil {
+		return nil, fmt.Errorf("the Python process is gone: %w\n%s", err, d.proc.log.tail())
+	}
+	return d.next(slack(limit))
+}
+
+// must is do for what has to succeed.
+func (d *driver) must(t testing.TB, q request, limit time.Duration) *answer {
+	t.Helper()
+	a, err := d.do(q, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.err(); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}

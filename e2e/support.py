@@ -1,0 +1,122 @@
+"""What the cases of cases/ share: TensorFlow in graph mode, a view of the cluster, checks."""
+import contextlib
+import functools
+import threading
+import time
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+
+# No operation of a test waits longer than this: what hangs becomes a DeadlineExceededError.
+LIMIT_MS = 20000
+
+
+class Cluster:
+    """The tasks of a running cluster, by name."""
+
+    def __init__(self, name, targets):
+        self.name = name  # unique to the case: for shared names and containers
+        self.targets = targets  # "ps:0" -> "grpc://127.0.0.1:…"
+        self.master = targets.get("worker:0") or next(iter(targets.values()))
+
+    def target(self, job, task=0):
+        return self.targets["%s:%d" % (job, task)]
+
+    def address(self, job, task=0):
+        return self.target(job, task)[len("grpc://"):]
+
+    def session(self, target=None, graph=None, **config):
+        """A session with a bound on all its operations; `config` are ConfigProto's fields."""
+        config.setdefault("operation_timeout_in_ms", LIMIT_MS)
+        return tf.Session(target or self.master, graph=graph, config=tf.ConfigProto(**config))
+
+    def run(self, fetches, feeds=None, target=None, **config):
+        with self.session(target, **config) as sess:
+            return sess.run(fetches, feeds)
+
+
+@contextlib.contextmanager
+def raises(error, *texts, op=None, within=None):
+    """Checks that the block raises exactly that class (or one of them), with these texts in the message.
+
+    `op` is the name of the node that the exception must point at, `within` a bound in seconds.
+    """
+    start = time.monotonic()
+    try:
+        yield
+    except Exception as e:  # pylint: disable=broad-except
+        took = time.monotonic() - start
+        if type(e) not in (error if isinstance(error, tuple) else (error,)):
+            raise
+        message = getattr(e, "message", None) or str(e)
+        for text in texts:
+            assert text in message, "%r is not in the message of this %s: %s" % (text, type(e).__name__, message)
+        if op is not None:
+            assert e.op is not None and e.op.name == op, "the error names %s, not %s: %s" % (e.op and e.op.name, op, message)
+        assert within is None or took < within, "refused after %.2f s, not within %.2f s: %s" % (took, within, message)
+    else:
+        raise AssertionError("nothing was raised, not %s" % (error,))
+
+
+def eventually(condition, limit=10.0):
+    """Asks until the condition holds and returns what it gave; each question goes to the server."""
+    end = time.monotonic() + limit
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, "still not so after %g s: %s" % (limit, condition)
+
+
+class Background(threading.Thread):
+    """Calls a function on a thread of its own; result() waits, bounded, and raises what it raised."""
+
+    def __init__(self, function, *args, **kwargs):
+        super().__init__(daemon=True)
+        self._call = functools.partial(function, *args, **kwargs)
+        self._value = self._error = None
+        self.start()
+
+    def run(self):
+        try:
+            self._value = self._call()
+        except BaseException as e:  # pylint: disable=broad-except
+            self._error = e
+
+    def result(self, limit=20.0):
+        self.join(limit)
+        assert not self.is_alive(), "still running after %g s" % limit
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+def control_flow_v2(case):
+    """Runs a case with functional control flow and resource variables, as TensorFlow 2 has them."""
+
+    @functools.wraps(case)
+    def wrapped(cluster):
+        tf.enable_control_flow_v2()
+        tf.enable_resource_variables()
+        try:
+            return case(cluster)
+        finally:
+            tf.disable_control_flow_v2()
+            tf.disable_resource_variables()
+
+    return wrapped
+
+
+def same(got, want):
+    """Checks values, dtypes and shapes of two arrays (or lists of them)."""
+    if isinstance(want, (list, tuple)) and isinstance(got, (list, tuple)):
+        assert len(got) == len(want), (got, want)
+        for g, w in zip(got, want):
+            same(g, w)
+        return
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.shape == want.shape, "shape %s, not %s" % (got.shape, want.shape)
+    assert got.dtype == want.dtype, "dtype %s, not %s" % (got.dtype, want.dtype)
+    assert np.array_equal(got, want, equal_nan=want.dtype.kind in "fc"), "%s, not %s" % (got, want)
