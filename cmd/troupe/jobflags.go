@@ -81,19 +81,12 @@ func readJobFlag(name, value string, hasValue bool) (string, error) {
 	if short, ok := strings.CutSuffix(name, "_hosts"); ok && short != "" {
 		job = short + "=" + value
 	}
-	if _, err := spec.Parse(job); err != nil && !onlyLacksPort(value) {
-		return "", fmt.Errorf("unknown flag: --%s (and %q does not declare a job of that name: %v)", name, value, err)
-	}
-	return job, nil
-}
-
-// onlyLacksPort tells whether a value is a list of several addresses with port 0 among them, which
-// is refused later with the whole cluster.
-func onlyLacksPort(value string) bool {
-	for address := range strings.SplitSeq(value, ",") {
-		if _, _, err := spec.SplitAddress(strings.TrimSpace(address)); err != nil {
-			return false
+	name, list, _ := strings.Cut(job, "=")
+	for address := range strings.SplitSeq(list, ",") {
+		// One at a time: what is wrong with the whole cluster is refused as such.
+		if _, err := spec.Parse(name + "=" + address); err != nil {
+			return "", fmt.Errorf("unknown flag: --%s (and it does not declare a job: %v)", name, err)
 		}
 	}
-	return true
+	return job, nil
 }

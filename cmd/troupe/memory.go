@@ -2,14 +2,20 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
 
 const (
-	// gcPercent keeps the heap's garbage small: tensors rest in pools, so that little garbage is made.
-	gcPercent = 50
+	// headroom is how many bytes of garbage may gather before a collection, at least. A small heap
+	// is collected rarely, so that a step's latency does not pay for it.
+	headroom = 16 << 20
+	// leastPercent is the garbage that a large heap may gather, in percent of what is alive. It is
+	// mostly tensors, which come from pools and make no garbage.
+	leastPercent = 25
+	mostPercent  = 400
 	// trimEvery is how often idle memory is looked for. Two looks must find a pool unused.
 	trimEvery = 2 * time.Second
 	// worthReturning is the free memory in bytes that makes a collection worth its time.
@@ -26,10 +32,35 @@ type trimmer interface{ Trim() int64 }
 // tuneMemory sets how the Go runtime uses memory; limit bounds the tensors of the process, 0 for no
 // bound.
 func tuneMemory(limit int64) {
-	debug.SetGCPercent(gcPercent)
 	if limit > 0 {
 		debug.SetMemoryLimit(limit + limit/8 + limitMargin)
 	}
+	debug.SetGCPercent(mostPercent)
+	t := &tuner{percent: mostPercent}
+	t.arm()
+}
+
+// tuner sets the garbage collector's percentage after each collection by what is alive then.
+type tuner struct{ percent int }
+
+// arm makes an object that the next collection finds dead, and with it calls the tuner.
+func (t *tuner) arm() {
+	type sentinel struct{ _ [16]byte }
+	runtime.SetFinalizer(&sentinel{}, func(*sentinel) {
+		s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(s)
+		// Setting it stops the world for a moment: only where it makes a difference.
+		if p := percentFor(s[0].Value.Uint64()); p*4 < t.percent*3 || p*3 > t.percent*4 {
+			t.percent = p
+			debug.SetGCPercent(p)
+		}
+		t.arm()
+	})
+}
+
+// percentFor is the garbage that may gather over so many live bytes, in percent of them.
+func percentFor(live uint64) int {
+	return int(min(max(headroom*100/max(live, 1), leastPercent), mostPercent))
 }
 
 // keepSmall returns memory that nothing uses to the operating system until ctx ends.
