@@ -105,9 +105,9 @@ func init() {
 	// Gradients take the op's output and the gradient of it.
 	same := binaryOptions{sameShape: true}
 	Register(binary("TanhGrad", same, floats2(tanhGrad[float32], tanhGrad[float64]),
-		perComplex2(func(y, dy complex128) complex128 { c := cmplx.Conj(y); return dy * (1 - c*c) }))...)
+		perComplex2(func(y, dy complex128) complex128 { return dy * (1 - y*y) }))...)
 	Register(binary("SigmoidGrad", same, floats2(sigmoidGrad[float32], sigmoidGrad[float64]),
-		perComplex2(func(y, dy complex128) complex128 { c := cmplx.Conj(y); return dy * c * (1 - c) }))...)
+		perComplex2(func(y, dy complex128) complex128 { return dy * y * (1 - y) }))...)
 	Register(binary("SqrtGrad", same, floats2(sqrtGrad[float32], sqrtGrad[float64]), perComplex2(sqrtGradComplex))...)
 	Register(binary("RsqrtGrad", same, floats2(rsqrtGrad[float32], rsqrtGrad[float64]), perComplex2(rsqrtGradComplex))...)
 	for _, op := range []string{"ReciprocalGrad", "InvGrad"} {

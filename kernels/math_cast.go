@@ -100,7 +100,7 @@ func nonZero[S numeric](dst []bool, a []S) {
 }
 
 // What does not fit an integer becomes what the processor's conversion to 32 or 64 bits makes of
-// it, as in TensorFlow: the least integer. Narrower integers get the low bits of 32.
+// it, as in TensorFlow: the least integer. Narrower integers get the low bits of 32, uint32 those of 64.
 
 func trunc32[S floating](v S) int32 {
 	if v > math.MinInt32-1.0 && v < math.MaxInt32+1.0 {
@@ -130,11 +130,7 @@ func truncInt64[S floating](dst []int64, a []S) {
 
 func truncUint32[S floating](dst []uint32, a []S) {
 	for i, v := range a {
-		if u := trunc64(v); u == math.MinInt64 {
-			dst[i] = 1 << 31
-		} else {
-			dst[i] = uint32(u)
-		}
+		dst[i] = uint32(trunc64(v))
 	}
 }
 

@@ -1,0 +1,101 @@
+package kernels
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// scanKernel is Cumsum and Cumprod: running sums or products along an axis.
+type scanKernel[T numeric] struct {
+	dtype              tensor.DType
+	product            bool
+	exclusive, reverse bool
+}
+
+func (k *scanKernel[T]) Compute(ctx *Context) error {
+	in, axes := ctx.Input(0), ctx.Input(1)
+	if err := checkType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	if axes.Rank() != 0 {
+		return status.InvalidArgumentf("ScanOp: axis must be a scalar, not %v", axes.Shape())
+	}
+	axis, err := intAt(axes, 0)
+	if err != nil {
+		return err
+	}
+	rank := int64(in.Rank())
+	if axis < -rank || axis >= rank {
+		return status.InvalidArgumentf("ScanOp: Expected scan axis in the range [%d, %d), but got %d", -rank, rank, axis)
+	}
+	at := int((axis + rank) % rank)
+	out, err := ctx.Forward(0, 0, k.dtype, in.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	outer, n, inner := in.Shape()[:at].Elements(), in.Dim(at), in.Shape()[at+1:].Elements()
+	dst, src := viewOf[T](out), viewOf[T](in)
+	ctx.Device.Parallel(outer, max(1, cheapGrain/(n*inner)), func(lo, hi int) {
+		running := make([]T, inner)
+		for o := lo; o < hi; o++ {
+			k.scan(dst[o*n*inner:][:n*inner], src[o*n*inner:][:n*inner], running)
+		}
+	})
+	return nil
+}
+
+// scan goes over rows of len(running) elements.
+func (k *scanKernel[T]) scan(dst, src, running []T) {
+	inner := len(running)
+	for i := range running {
+		running[i] = 0
+		if k.product {
+			running[i] = 1
+		}
+	}
+	rows := len(src) / inner
+	for r := range rows {
+		if k.reverse {
+			r = rows - 1 - r
+		}
+		from, to := src[r*inner:(r+1)*inner], dst[r*inner:(r+1)*inner]
+		for i, v := range from {
+			next := running[i] + v
+			if k.product {
+				next = running[i] * v
+			}
+			if k.exclusive {
+				to[i] = running[i]
+			} else {
+				to[i] = next
+			}
+			running[i] = next
+		}
+	}
+}
+
+func scanRows[T numeric]() {
+	dtype := dtypeOf[T]()
+	for op, product := range map[string]bool{"Cumsum": false, "Cumprod": true} {
+		withHalves(op, "T", dtype, func(c *Construction) (any, error) {
+			exclusive, err := c.Attrs().Bool("exclusive")
+			reverse, err2 := c.Attrs().Bool("reverse")
+			return &scanKernel[T]{dtype, product, exclusive, reverse}, firstError(err, err2)
+		})
+	}
+}
+
+func init() {
+	scanRows[float32]()
+	scanRows[float64]()
+	scanRows[int8]()
+	scanRows[int16]()
+	scanRows[int32]()
+	scanRows[int64]()
+	scanRows[uint8]()
+	scanRows[uint16]()
+	scanRows[uint32]()
+	scanRows[uint64]()
+	scanRows[complex64]()
+	scanRows[complex128]()
+}

@@ -1,0 +1,191 @@
+package kernels
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// selectKernel picks elements of one of two tensors by a condition.
+type selectKernel[T any] struct {
+	dtype tensor.DType
+	// broadcasts is SelectV2; else (Select) the condition may be a scalar or a vector that picks rows.
+	broadcasts bool
+}
+
+func (k *selectKernel[T]) Compute(ctx *Context) error {
+	cond, yes, no := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	if err := firstError(checkType(ctx, 0, tensor.Bool), checkType(ctx, 1, k.dtype), checkType(ctx, 2, k.dtype)); err != nil {
+		return err
+	}
+	if k.broadcasts {
+		return k.broadcast(ctx, cond, yes, no)
+	}
+	if !yes.Shape().Equal(no.Shape()) {
+		return status.InvalidArgumentf("'then' and 'else' must have the same size.  but received: %v vs. %v", yes.Shape(), no.Shape())
+	}
+	switch {
+	case cond.Shape().Equal(yes.Shape()):
+		return k.elements(ctx, cond, yes, no)
+	case cond.Rank() == 0:
+		return k.whole(ctx, tensor.Of[bool](cond)[0])
+	}
+	if cond.Rank() != 1 {
+		return status.InvalidArgumentf("'cond' must be a vector, but saw shape: %v", cond.Shape())
+	}
+	if yes.Rank() == 0 || yes.Dim(0) != cond.Len() {
+		return status.InvalidArgumentf("Number of batches of 'then' must match size of 'cond', but saw: %v vs. %v", yes.Shape(), cond.Shape())
+	}
+	out, err := ctx.ForwardAny(0, k.dtype, yes.Shape(), 1, 2)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	dst, a, b := viewOf[T](out), viewOf[T](yes), viewOf[T](no)
+	n := len(dst) / cond.Len()
+	for i, c := range tensor.Of[bool](cond) {
+		if c {
+			copy(dst[i*n:(i+1)*n], a[i*n:])
+		} else {
+			copy(dst[i*n:(i+1)*n], b[i*n:])
+		}
+	}
+	return nil
+}
+
+// whole yields one of the two as it is.
+func (k *selectKernel[T]) whole(ctx *Context, yes bool) error {
+	i := 2
+	if yes {
+		i = 1
+	}
+	ctx.SetOutput(0, ctx.Input(i).Retain())
+	return nil
+}
+
+// elements picks element by element.
+func (k *selectKernel[T]) elements(ctx *Context, cond, yes, no *tensor.Tensor) error {
+	out, err := ctx.ForwardAny(0, k.dtype, yes.Shape(), 1, 2)
+	if err != nil {
+		return err
+	}
+	dst, c, a, b := viewOf[T](out), tensor.Of[bool](cond), viewOf[T](yes), viewOf[T](no)
+	if len(dst) <= cheapGrain {
+		pick(dst, c, a, b)
+		return nil
+	}
+	ctx.Device.Parallel(len(dst), cheapGrain, func(lo, hi int) { pick(dst[lo:hi], c[lo:hi], a[lo:hi], b[lo:hi]) })
+	return nil
+}
+
+func pick[T any](dst []T, cond []bool, a, b []T) {
+	cond, a, b = cond[:len(dst)], a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		v := b[i]
+		if cond[i] {
+			v = a[i]
+		}
+		dst[i] = v
+	}
+}
+
+func (k *selectKernel[T]) broadcast(ctx *Context, cond, yes, no *tensor.Tensor) error {
+	both, ok := broadcastShape(yes.Shape(), no.Shape())
+	shape := both
+	if ok {
+		shape, ok = broadcastShape(cond.Shape(), both)
+	}
+	if !ok {
+		return status.InvalidArgumentf("condition %v, then %v, and else %v must be broadcastable", cond.Shape(), yes.Shape(), no.Shape())
+	}
+	if yes.Shape().Equal(shape) && no.Shape().Equal(shape) && cond.Shape().Equal(shape) {
+		return k.elements(ctx, cond, yes, no)
+	}
+	if _, err := shape.NumElements(); err != nil {
+		return err
+	}
+	out, err := ctx.ForwardAny(0, k.dtype, shape, 1, 2)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	dst, c, a, b := viewOf[T](out), tensor.Of[bool](cond), viewOf[T](yes), viewOf[T](no)
+	w := newWalk(shape, cond.Shape(), yes.Shape(), no.Shape())
+	inner := w.inner()
+	sc, sa, sb := w.innerStride(0), w.innerStride(1), w.innerStride(2)
+	ctx.Device.Parallel(w.rows(), max(1, cheapGrain/inner), func(lo, hi int) {
+		w.each(lo, hi, func(r int, at []int) {
+			for i := range inner {
+				v := b[at[2]+i*sb]
+				if c[at[0]+i*sc] {
+					v = a[at[1]+i*sa]
+				}
+				dst[r*inner+i] = v
+			}
+		})
+	})
+	return nil
+}
+
+func selectRows[T any](dtype tensor.DType) {
+	for op, broadcasts := range map[string]bool{"Select": false, "SelectV2": true} {
+		Register(Def{Op: op, Types: map[string][]tensor.DType{"T": {dtype}}, New: func(*Construction) (any, error) {
+			return &selectKernel[T]{dtype, broadcasts}, nil
+		}})
+	}
+}
+
+// clipKernel is ClipByValue: both bounds have the tensor's shape or are scalars.
+type clipKernel[T ordered] struct{ dtype tensor.DType }
+
+func (k *clipKernel[T]) Compute(ctx *Context) error {
+	in, least, most := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 1, k.dtype), checkType(ctx, 2, k.dtype)); err != nil {
+		return err
+	}
+	for _, t := range []*tensor.Tensor{least, most} {
+		if t.Rank() != 0 && !t.Shape().Equal(in.Shape()) {
+			return status.InvalidArgumentf("clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. input shape: %v clip_value_min shape: %v clip_value_max shape: %v",
+				in.Shape(), least.Shape(), most.Shape())
+		}
+	}
+	out, err := ctx.Forward(0, 0, k.dtype, in.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	dst, src, lo, hi := viewOf[T](out), viewOf[T](in), viewOf[T](least), viewOf[T](most)
+	strideLo, strideHi := min(1, least.Rank()), min(1, most.Rank())
+	ctx.Device.Parallel(len(dst), cheapGrain, func(from, to int) {
+		for i := from; i < to; i++ {
+			dst[i] = min(max(src[i], lo[i*strideLo]), hi[i*strideHi])
+		}
+	})
+	return nil
+}
+
+func clipRows[T ordered]() {
+	dtype := dtypeOf[T]()
+	withHalves("ClipByValue", "T", dtype, func(*Construction) (any, error) { return &clipKernel[T]{dtype}, nil })
+}
+
+func init() {
+	for _, t := range []tensor.DType{tensor.Uint8, tensor.Int8, tensor.Bool, tensor.QInt8, tensor.QUint8} {
+		selectRows[uint8](t)
+	}
+	for _, t := range []tensor.DType{tensor.Uint16, tensor.Int16, tensor.Float16, tensor.BFloat16, tensor.QInt16, tensor.QUint16} {
+		selectRows[uint16](t)
+	}
+	for _, t := range []tensor.DType{tensor.Uint32, tensor.Int32, tensor.Float32, tensor.QInt32} {
+		selectRows[uint32](t)
+	}
+	for _, t := range []tensor.DType{tensor.Uint64, tensor.Int64, tensor.Float64, tensor.Complex64} {
+		selectRows[uint64](t)
+	}
+	selectRows[complex128](tensor.Complex128)
+	selectRows[string](tensor.String)
+	clipRows[float32]()
+	clipRows[float64]()
+	clipRows[int8]()
+	clipRows[int16]()
+	clipRows[int32]()
+	clipRows[int64]()
+	clipRows[uint8]()
+	clipRows[uint16]()
+}
