@@ -35,11 +35,19 @@ func (c *cluster) Tasks() []string {
 	return names
 }
 
-// Known are the devices of a task when it was reached the last time.
+// Known are the devices of a task when it was reached the last time, or else what gossip tells.
 func (c *cluster) Known(task string) []actors.DeviceInfo {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.known[task]
+	known := c.known[task]
+	c.mu.Unlock()
+	if known == nil && c.node.gossip != nil {
+		for _, m := range c.node.gossip.View() {
+			if m.Task.Name() == task && len(m.Devices) > 0 {
+				return deviceInfos(m.Devices)
+			}
+		}
+	}
+	return known
 }
 
 // Peer reaches a task.

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/gateway"
 	"github.com/troupe-run/troupe/remote/link"
+	"github.com/troupe-run/troupe/remote/membership"
 	"github.com/troupe-run/troupe/remote/port"
 	"github.com/troupe-run/troupe/remote/spec"
 	"github.com/troupe-run/troupe/remote/wire"
@@ -57,6 +58,7 @@ type Node struct {
 	links   *link.Links
 	task    *actors.Task
 	gateway *gateway.Gateway
+	gossip  *membership.Membership
 	serving atomic.Pointer[actors.Task] // task, for connections that end while the node starts
 
 	stop    sync.Once
@@ -124,8 +126,13 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	n.gateway = gateway.New(n.task)
 	services := n.port.Services()
 	services.RegisterService(gateway.Desc, n.gateway)
-	n.links.Register(services)
 	wire.RegisterOperator(services, n)
+	n.links.Register(services.Early())
+	n.gossip, err = membership.Start(ctx, membership.Config{Spec: n.spec, Self: n.self, Port: n.port, Links: n.links,
+		Events: n.heard, Logger: c.Log})
+	if err != nil {
+		return err
+	}
 	services.Open()
 	return nil
 }
@@ -133,6 +140,18 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 func (n *Node) connectionClosed(number uint64) {
 	if t := n.serving.Load(); t != nil {
 		t.ConnectionClosed(actors.Connection(number))
+	}
+}
+
+// heard logs what gossip tells of the cluster.
+func (n *Node) heard(e membership.Event) {
+	switch {
+	case e.Refused != nil:
+		n.log.Warn("a process was refused", "task", e.Member.Task.Name(), "reason", e.Refused)
+	case e.Restarted:
+		n.log.Info("a task was restarted", "task", e.Member.Task.Name(), "address", e.Member.Task.Address)
+	default:
+		n.log.Info("a task is "+e.Member.Health.String(), "task", e.Member.Task.Name(), "address", e.Member.Task.Address, "reason", e.Member.Reason)
 	}
 }
 
@@ -168,6 +187,9 @@ func (n *Node) Stop(ctx context.Context) error {
 
 func (n *Node) takeDown(ctx context.Context) error {
 	var errs []error
+	if n.gossip != nil { // first, so that peers know that the end is on purpose
+		errs = append(errs, n.gossip.Leave(ctx))
+	}
 	if n.task != nil {
 		errs = append(errs, n.task.Stop(ctx))
 	}

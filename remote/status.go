@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/remote/link"
+	"github.com/troupe-run/troupe/remote/membership"
 	"github.com/troupe-run/troupe/remote/port"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -35,24 +36,34 @@ func holder(ctx context.Context, address string) string {
 	return link.Describe(id)
 }
 
-// Status tells what this task knows of all declared tasks, in order.
+// Status tells what this task knows of all declared tasks, in order. A task's link knows best
+// while there is one, since it notices a loss at once; gossip knows of all.
 func (n *Node) Status() []TaskStatus {
 	var out []TaskStatus
-	for _, t := range n.spec.Tasks() {
-		s := TaskStatus{Task: t.Name(), Address: t.Address, State: "never seen", Since: n.started}
-		if t == n.self {
-			s.State, s.Boot, s.Devices = "up", n.boot, n.task.Describe()
-		} else if st, err := n.links.State(t.Name()); err == nil {
-			s.Boot, s.Since, s.Reason = st.Boot, st.Since, st.Reason
-			s.Devices = n.task.Cluster.Known(t.Name())
-			switch st.Health {
-			case link.Up:
-				s.State = "up"
-			case link.Down:
-				s.State = "down"
+	for _, m := range n.gossip.View() {
+		s := TaskStatus{Task: m.Task.Name(), Address: m.Task.Address, State: m.Health.String(), Since: m.Since, Reason: m.Reason,
+			Boot: m.Boot, Devices: deviceInfos(m.Devices)}
+		if m.Task == n.self {
+			s.Devices = n.task.Describe()
+		} else if st, err := n.links.State(s.Task); err == nil {
+			s.merge(st)
+			if known := n.task.Cluster.Known(s.Task); known != nil {
+				s.Devices = known
 			}
 		}
 		out = append(out, s)
 	}
 	return out
+}
+
+// merge takes over what a link knows better than gossip.
+func (s *TaskStatus) merge(st link.State) {
+	switch {
+	case st.Health == link.Up && s.State != "up":
+		s.State, s.Since, s.Boot, s.Reason = "up", st.Since, st.Boot, ""
+	case st.Health == link.Down && st.Reason != "" && st.Since.After(s.Since) && (s.Boot == st.Boot || s.Boot == 0):
+		s.State, s.Since, s.Boot, s.Reason = "down", st.Since, st.Boot, st.Reason
+	case st.Health == link.NeverSeen && s.State == membership.NeverSeen.String():
+		s.Reason = st.Reason
+	}
 }

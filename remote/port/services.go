@@ -32,8 +32,9 @@ type Services struct {
 }
 
 type service struct {
-	desc *grpc.ServiceDesc
-	impl any
+	desc  *grpc.ServiceDesc
+	impl  any
+	early bool
 }
 
 func newServices(log *slog.Logger) *Services {
@@ -44,7 +45,19 @@ func newServices(log *slog.Logger) *Services {
 func (s *Services) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.byName[desc.ServiceName] = service{desc, impl}
+	s.byName[desc.ServiceName] = service{desc: desc, impl: impl}
+}
+
+// Early registers services that answer before Open: those by which the starting server itself
+// is found.
+func (s *Services) Early() grpc.ServiceRegistrar { return early{s} }
+
+type early struct{ *Services }
+
+func (e early) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.byName[desc.ServiceName] = service{desc: desc, impl: impl, early: true}
 }
 
 // GetServiceInfo lists the services as reflection wants them.
@@ -68,12 +81,24 @@ func (s *Services) GetServiceInfo() map[string]grpc.ServiceInfo {
 // Open lets calls in: whatever they reach must be ready.
 func (s *Services) Open() { s.once.Do(func() { close(s.opened) }) }
 
+func (s *Services) find(name string) (service, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	svc, ok := s.byName[name]
+	return svc, ok
+}
+
 // handle serves every call whose service the grpc.Server itself does not know.
 func (s *Services) handle(_ any, stream grpc.ServerStream) error {
 	full, _ := grpc.MethodFromServerStream(stream)
+	name, method, _ := strings.Cut(strings.TrimPrefix(full, "/"), "/")
+	svc, ok := s.find(name)
 	select {
 	case <-s.opened:
 	default:
+		if svc.early {
+			break
+		}
 		wait := time.NewTimer(openTimeout)
 		defer wait.Stop()
 		select {
@@ -84,10 +109,9 @@ func (s *Services) handle(_ any, stream grpc.ServerStream) error {
 			return status.Errorf(codes.Unavailable, "The server is still starting; %s was not served within %v.", full, openTimeout)
 		}
 	}
-	name, method, _ := strings.Cut(strings.TrimPrefix(full, "/"), "/")
-	s.mu.RLock()
-	svc, ok := s.byName[name]
-	s.mu.RUnlock()
+	if !ok {
+		svc, ok = s.find(name)
+	}
 	if !ok {
 		return status.Errorf(codes.Unimplemented, "unknown service %s", name)
 	}
