@@ -1,0 +1,206 @@
+package membership
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/link"
+	"github.com/troupe-run/troupe/remote/spec"
+	"github.com/troupe-run/troupe/remote/wire"
+)
+
+const (
+	greetTimeout = 700 * time.Millisecond
+	greetAtOnce  = 16 // processes greeted at the same time
+	joinWith     = 3  // processes to exchange views with; gossip does the rest
+	askVouches   = 3  // processes asked who is at this task's address
+	firstPause   = 250 * time.Millisecond
+	alonePause   = 5 * time.Second
+	joinedPause  = 5 * time.Second
+)
+
+// survey greets all other tasks, and finds out whether this process may be part of the cluster.
+// It gives the tasks that are there.
+func (m *Membership) survey(ctx context.Context) (present []spec.Task, err error) {
+	var others []spec.Task
+	for _, t := range m.config.Spec.Tasks() {
+		if t != m.config.Self {
+			others = append(others, t)
+		}
+	}
+	var taken error
+	var asked sync.WaitGroup
+	asked.Go(func() { taken = m.claim(ctx) })
+	present, refusals := m.greet(ctx, others)
+	asked.Wait()
+	if taken != nil {
+		return nil, taken
+	}
+	// One process of another spec at some address is that process's mistake if others agree
+	// with this one; if nobody does, it is this one's.
+	if len(present) == 0 && len(refusals) > 0 {
+		return nil, refusals[0]
+	}
+	for _, refusal := range refusals {
+		m.log.Warn("a task of the cluster runs something else", "error", refusal)
+	}
+	return present, m.vouched(ctx, present)
+}
+
+// claim asks at this task's own address who is there: it must be this process.
+func (m *Membership) claim(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
+	defer cancel()
+	id, err := m.config.Links.Greet(ctx, m.config.Self)
+	switch {
+	case status.CodeOf(err) == status.FailedPrecondition:
+		return err
+	case err != nil:
+		// It cannot reach itself by its declared address, as behind some forwarded ports.
+		m.log.Debug("this task does not reach itself", "address", m.config.Self.Address, "error", err)
+		return nil
+	}
+	return m.same(id)
+}
+
+// vouched asks some of those who are there whom they find at this task's address: on another
+// machine the same name may lead to another process.
+func (m *Membership) vouched(ctx context.Context, present []spec.Task) error {
+	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
+	defer cancel()
+	errs := make([]error, min(len(present), askVouches))
+	var asked sync.WaitGroup
+	for i, by := range sample(present, askVouches) {
+		asked.Go(func() {
+			id, err := m.config.Links.AskVouch(ctx, by, m.config.Self.Name())
+			if err != nil {
+				m.log.Debug("nobody was found at this task's address", "by", by.Name(), "error", err)
+				return
+			}
+			errs[i] = m.same(id)
+		})
+	}
+	asked.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// same is an error if the process found at this task's address is another one.
+func (m *Membership) same(found *wire.Identity) error {
+	self := m.config.Links.Identity()
+	if found.GetBoot() == self.GetBoot() {
+		return nil
+	}
+	return status.Errorf(status.AlreadyExists, "%s cannot start: the task is alive already as %s. Stop that process, or start this one as another task of the cluster spec.",
+		link.Describe(self), link.Describe(found))
+}
+
+// greet greets the tasks, some at a time, and tells who is there and who refuses, or is refused.
+func (m *Membership) greet(ctx context.Context, tasks []spec.Task) (present []spec.Task, refusals []error) {
+	var mu sync.Mutex
+	var greeting sync.WaitGroup
+	turns := make(chan struct{}, greetAtOnce)
+	ctx, cancel := context.WithTimeout(ctx, 2*greetTimeout)
+	defer cancel()
+	for _, t := range tasks {
+		turns <- struct{}{}
+		greeting.Go(func() {
+			defer func() { <-turns }()
+			ctx, cancel := context.WithTimeout(ctx, greetTimeout)
+			defer cancel()
+			_, err := m.config.Links.Greet(ctx, t)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				present = append(present, t)
+			case status.CodeOf(err) == status.FailedPrecondition:
+				refusals = append(refusals, err)
+			}
+		})
+	}
+	greeting.Wait()
+	return present, refusals
+}
+
+// join exchanges views with some of the tasks, which have been greeted.
+func (m *Membership) join(ctx context.Context, present []spec.Task) {
+	for _, t := range sample(present, joinWith) {
+		if ctx.Err() != nil {
+			return
+		}
+		host, port, err := spec.SplitAddress(t.Address)
+		if err != nil {
+			continue // a checked spec has no such address
+		}
+		ips, err := lookup(ctx, host)
+		if err == nil {
+			_, err = m.list.Join([]string{net.JoinHostPort(ips[0].String(), strconv.Itoa(port))})
+		}
+		if err != nil {
+			m.log.Debug("gossip could not be exchanged", "task", t.Name(), "error", err)
+		}
+	}
+}
+
+// seek looks for the tasks that are not up, as long as the membership lives: all of them while
+// this task is alone, then a few at a time, since the network may have been cut in two.
+func (m *Membership) seek() {
+	pause := firstPause
+	for {
+		wait := time.NewTimer(pause + rand.N(pause/4))
+		select {
+		case <-m.ctx.Done():
+			wait.Stop()
+			return
+		case <-wait.C:
+		}
+		absent, alone := m.absent()
+		if !alone {
+			pause = joinedPause
+			absent = sample(absent, joinWith)
+		} else {
+			pause = min(2*pause, alonePause)
+		}
+		present, refusals := m.greet(m.ctx, absent)
+		for _, err := range refusals {
+			m.delegates.post(change{kind: changeRefuse, err: err})
+		}
+		m.join(m.ctx, present)
+	}
+}
+
+func (m *Membership) absent() (tasks []spec.Task, alone bool) {
+	alone = true
+	for _, v := range m.View() {
+		switch {
+		case v.Task == m.config.Self:
+		case v.Health == Up:
+			alone = false
+		default:
+			tasks = append(tasks, v.Task)
+		}
+	}
+	return tasks, alone
+}
+
+// sample is n of the tasks, chosen at random.
+func sample(tasks []spec.Task, n int) []spec.Task {
+	picked := make([]spec.Task, 0, n)
+	for _, i := range rand.Perm(len(tasks)) {
+		if len(picked) == n {
+			break
+		}
+		picked = append(picked, tasks[i])
+	}
+	return picked
+}
