@@ -70,6 +70,7 @@ func newServe(stdin *os.File) *cobra.Command {
 			return err
 		}
 		tuneMemory(int64(f.limit))
+		signals := catchSignals()
 		server, err := f.server(log, troupe.WithLogger(log), troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.limit)))
 		if err != nil {
 			if f.serverDef != "" {
@@ -85,7 +86,7 @@ func newServe(stdin *os.File) *cobra.Command {
 				go obey(stdin, cmd.OutOrStdout(), func() { os.Exit(exitOK) })
 			}
 		}
-		runUntilSignal(cmd.Context(), log, f.drain, server)
+		runUntil(cmd.Context(), signals, log, f.drain, server)
 		return nil
 	}
 	return cmd
@@ -93,7 +94,7 @@ func newServe(stdin *os.File) *cobra.Command {
 
 // runFlags are the flags that serve and up share.
 func runFlags(cmd *cobra.Command, limit *size, lease, drain *time.Duration) {
-	cmd.Flags().Var(limit, "memory-limit", "most bytes that the tensors on a device may take, such as 4GiB (0: no limit)")
+	cmd.Flags().Var(limit, "memory-limit", "most bytes that the tensors on a device may take, such as 4GiB (0: what the machine has)")
 	cmd.Flags().DurationVar(lease, "lease", troupe.DefaultLease, "how long a session lives on after its client's connection ended")
 	cmd.Flags().DurationVar(drain, "drain", 5*time.Second, "how long running steps may go on when the server is stopped")
 }

@@ -12,11 +12,17 @@ import (
 	"github.com/troupe-run/troupe"
 )
 
-// runUntilSignal keeps servers running until SIGINT, SIGTERM or the end of ctx, and then drains
-// them for at most the given time. A second signal ends the process at once.
-func runUntilSignal(ctx context.Context, log *slog.Logger, drain time.Duration, servers ...*troupe.Server) {
+// catchSignals takes SIGINT and SIGTERM from now on: before a server is there, so that none ends
+// the process halfway.
+func catchSignals() chan os.Signal {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	return signals
+}
+
+// runUntil keeps servers running until a signal or the end of ctx, and then drains them for at most
+// the given time. A second signal ends the process at once.
+func runUntil(ctx context.Context, signals chan os.Signal, log *slog.Logger, drain time.Duration, servers ...*troupe.Server) {
 	defer signal.Stop(signals)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

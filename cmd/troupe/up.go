@@ -40,12 +40,13 @@ func newUp() *cobra.Command {
 			return usage(err)
 		}
 		tuneMemory(int64(limit))
+		signals := catchSignals()
 		cluster, err := local.Start(plan, troupe.WithLogger(log), troupe.WithLease(lease), troupe.WithMemoryLimit(int64(limit)))
 		if err != nil {
 			return refused(err)
 		}
 		printCluster(cmd.OutOrStdout(), cluster)
-		runUntilSignal(cmd.Context(), log, drain, cluster.Servers...)
+		runUntil(cmd.Context(), signals, log, drain, cluster.Servers...)
 		return nil
 	}
 	return cmd

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/remote/client"
+)
+
+// patience bounds every wait for a process in these tests.
+const patience = 20 * time.Second
+
+// process is the command in a process of its own: this test's binary under another name.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stdout *bufio.Reader
+	stderr *bufio.Reader
+}
+
+func start(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Args = append([]string{"troupe"}, args...)
+	cmd.Env = append(os.Environ(), env...)
+	p := &process{t: t, cmd: cmd}
+	if p.stdin, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stdout, p.stderr = bufio.NewReader(out), bufio.NewReader(errs)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	})
+	return p
+}
+
+func (p *process) line(r *bufio.Reader) string {
+	p.t.Helper()
+	line, err := r.ReadString('\n')
+	if err != nil {
+		rest, _ := io.ReadAll(p.stderr)
+		p.t.Fatalf("the process wrote %q and ended: %v; %s", line, err, rest)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+var target = regexp.MustCompile(`target=(grpc://\S+)`)
+
+// target reads the log up to the line that says where the server is.
+func (p *process) target() string {
+	p.t.Helper()
+	for {
+		if m := target.FindStringSubmatch(p.line(p.stderr)); m != nil {
+			return m[1]
+		}
+	}
+}
+
+// ends waits for the end of the process and gives its exit code and the rest of its log.
+func (p *process) ends() (code int, log string) {
+	p.t.Helper()
+	out, _ := io.ReadAll(p.stdout)
+	errs, _ := io.ReadAll(p.stderr)
+	err := p.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		p.t.Fatal(err)
+	}
+	return p.cmd.ProcessState.ExitCode(), string(out) + string(errs)
+}
+
+func TestEmbeddedServer(t *testing.T) {
+	def := filepath.Join(t.TempDir(), "def")
+	text := `cluster { job { name: "localhost" tasks { key: 0 value: "localhost:0" } } } job_name: "localhost" protocol: "grpc"`
+	if err := os.WriteFile(def, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, nil, "serve", "--server_def="+def)
+	announced, ok := strings.CutPrefix(p.line(p.stdout), "TARGET ")
+	if !ok || !regexp.MustCompile(`^grpc://localhost:[1-9]\d*$`).MatchString(announced) {
+		t.Fatalf("announced %q", announced)
+	}
+	if _, err := io.WriteString(p.stdin, "start\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.line(p.stdout); got != "STARTED" {
+		t.Errorf("start was answered with %q", got)
+	}
+	c, err := client.Dial(announced)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	devices, err := c.ListDevices(t.Context())
+	if err != nil || len(devices) != 1 || devices[0].Name != "/job:localhost/replica:0/task:0/device:CPU:0" {
+		t.Errorf("%v, %v", devices, err)
+	}
+	p.stdin.Close()
+	if code, log := p.ends(); code != exitOK {
+		t.Errorf("exit code %d at the end of standard input: %s", code, log)
+	}
+}
+
+func TestStopsOnSignal(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		p := start(t, nil, "serve", "--local=localhost:0", "--drain=2s")
+		p.stdin.Close() // means nothing in this form
+		where := p.target()
+		if err := p.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if code, log := p.ends(); code != exitOK || !strings.Contains(log, "stopping") {
+			t.Errorf("%v: exit code %d: %s", sig, code, log)
+		}
+		l, err := net.Listen("tcp", strings.TrimPrefix(where, "grpc://"))
+		if err != nil {
+			t.Errorf("the port is not free: %v", err)
+		} else {
+			l.Close()
+		}
+	}
+}
+
+func TestTakenPortIsNamedWithItsRemedy(t *testing.T) {
+	p := start(t, nil, "serve", "--local=localhost:0")
+	address := strings.TrimPrefix(p.target(), "grpc://")
+	_, port, _ := net.SplitHostPort(address)
+	second := start(t, nil, "serve", "--local="+address)
+	code, log := second.ends()
+	want := "Could not start gRPC server at " + address + ": port " + port + " is taken. It is held by"
+	if code != exitRefused || !strings.Contains(log, want) || !strings.Contains(log, "another port in the cluster spec") {
+		t.Errorf("exit code %d: %s", code, log)
+	}
+}
+
+func TestClusterFromTheEnvironment(t *testing.T) {
+	p := start(t, []string{`TF_CONFIG={"cluster":{"worker":{"3":"localhost:0"}},"task":{"type":"worker","index":3}}`}, "serve")
+	c, err := client.Dial(p.target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s, err := c.Status(t.Context())
+	if err != nil || len(s.Tasks) != 1 || s.Tasks[0].Task != "/job:worker/replica:0/task:3" || s.Tasks[0].State != "up" {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+func TestUpPrintsTargets(t *testing.T) {
+	p := start(t, nil, "up", "--tasks", "ps=1,worker=1")
+	ps, worker, cluster := p.line(p.stdout), p.line(p.stdout), p.line(p.stdout)
+	if !strings.HasPrefix(ps, "/job:ps/replica:0/task:0") || !strings.HasPrefix(worker, "/job:worker/replica:0/task:0") ||
+		!strings.HasPrefix(cluster, "--cluster 'ps=127.0.0.1:") {
+		t.Errorf("printed\n%s\n%s\n%s", ps, worker, cluster)
+	}
+	query := start(t, nil, "devices", strings.Fields(worker)[1])
+	code, out := query.ends()
+	local, remote := strings.Index(out, "/job:worker/replica:0/task:0/device:CPU:0"), strings.Index(out, "/job:ps/replica:0/task:0/device:CPU:0")
+	if code != exitOK || local < 0 || remote < local {
+		t.Errorf("exit code %d, the own devices first: %s", code, out)
+	}
+	query = start(t, nil, "reset", strings.Fields(ps)[1], "a", "b")
+	if code, out := query.ends(); code != exitOK || !strings.Contains(out, "emptied a, b; ") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	query = start(t, nil, "status", strings.Fields(ps)[1])
+	if code, out := query.ends(); code != exitOK || !regexp.MustCompile(`/job:ps/replica:0/task:0 +127\S+ +up `).MatchString(out) {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code, log := p.ends(); code != exitOK {
+		t.Errorf("exit code %d: %s", code, log)
+	}
+}
