@@ -17,7 +17,7 @@ const Alignment = 64
 // that it came from when the last reference is released.
 type Buffer struct {
 	refs  atomic.Int32
-	class int8 // of the pool; -1 for memory that no pool owns
+	class int16 // of the pool; -1 for memory that no pool owns
 	data  []byte
 	raw   []byte
 	owner *Pool
@@ -90,14 +90,14 @@ func NewPool(name string, limit int64) *Pool { return &Pool{name: name, limit: l
 var Host = NewPool("host", 0)
 
 // classOf gives the class of a size and the bytes that its buffers hold.
-func classOf(n int) (class int8, size int) {
+func classOf(n int) (class int16, size int) {
 	if n <= 1<<minShift {
 		return 0, 1 << minShift
 	}
 	shift := bits.Len(uint(n-1)) - 1 // 1<<shift < n <= 1<<(shift+1)
 	quarter := 1 << (shift - 2)
 	steps := (n - (1 << shift) + quarter - 1) / quarter
-	return int8(4*(shift-minShift) + steps), 1<<shift + steps*quarter
+	return int16(4*(shift-minShift) + steps), 1<<shift + steps*quarter
 }
 
 // Get returns a buffer of n bytes with one reference. Its content is undefined. It fails with
@@ -127,7 +127,7 @@ func (p *Pool) Get(n int) (*Buffer, error) {
 	return b, nil
 }
 
-func (p *Pool) reuse(class int8, size int) *Buffer {
+func (p *Pool) reuse(class int16, size int) *Buffer {
 	if class < largeClass {
 		b, _ := p.small[class].Get().(*Buffer)
 		return b

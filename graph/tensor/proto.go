@@ -34,6 +34,9 @@ func FromTensorProto(p *tensorpb.TensorProto, pool *Pool) (*Tensor, error) {
 		copy(t.data, p.TensorContent)
 		return t, nil
 	}
+	if dtype == String && len(p.TensorContent) > 0 {
+		return stringsFromContent(p.TensorContent, shape, n)
+	}
 	values, err := valueList(p, dtype)
 	if err != nil {
 		return nil, err
@@ -54,6 +57,34 @@ func FromTensorProto(p *tensorpb.TensorProto, pool *Pool) (*Tensor, error) {
 	}
 	values.fill(t)
 	return t, nil
+}
+
+// stringsFromContent reads strings that were packed into a tensor_content: all their lengths as
+// varints, then their bytes (tensorflow/core/platform/tensor_coding.cc).
+func stringsFromContent(b []byte, shape Shape, n int64) (*Tensor, error) {
+	malformed := status.InvalidArgumentf("tensor_content of %d bytes does not hold %d strings", len(b), n)
+	if n > int64(len(b)) { // each takes a byte or more
+		return nil, malformed
+	}
+	lengths := make([]int, n)
+	for i := range lengths {
+		v, size := protowire.ConsumeVarint(b)
+		if size < 0 || v > uint64(len(b)) {
+			return nil, malformed
+		}
+		lengths[i], b = int(v), b[size:]
+	}
+	list := make([]string, n)
+	for i, l := range lengths {
+		if l > len(b) {
+			return nil, malformed
+		}
+		list[i], b = string(b[:l]), b[l:]
+	}
+	if len(b) > 0 {
+		return nil, malformed
+	}
+	return FromStrings(shape, list)
 }
 
 // values are the typed list of a message: how many, and how to write them to a tensor.

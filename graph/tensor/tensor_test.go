@@ -123,6 +123,23 @@ func TestSplat(t *testing.T) {
 	}
 }
 
+func TestStringsInContent(t *testing.T) {
+	p := &tensorpb.TensorProto{Dtype: typespb.DataType_DT_STRING, TensorShape: Shape{3}.Proto(), TensorContent: []byte("\x01\x00\x02abc")}
+	a, err := FromTensorProto(p, Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Strings(); got[0] != "a" || got[1] != "" || got[2] != "bc" {
+		t.Fatalf("%q", got)
+	}
+	for _, bad := range []string{"\x01\x00", "\x01\x00\x03abc", "\x01\x00\x02abcd", "\xff\xff\xff"} {
+		p.TensorContent = []byte(bad)
+		if _, err := FromTensorProto(p, Host); status.CodeOf(err) != status.InvalidArgument {
+			t.Fatalf("%q: %v", bad, err)
+		}
+	}
+}
+
 func FuzzReadWire(f *testing.F) {
 	a, _ := FromSlice(Float32, Shape{2, 2}, []float32{1, 2, 3, 4})
 	head, content, _ := a.AppendWire(nil)
