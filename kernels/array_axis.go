@@ -47,9 +47,9 @@ func around(s tensor.Shape, axis int) (before, after int) {
 // fit 63 bits are refused.
 func shapeOf(sizes []int64) (tensor.Shape, error) {
 	s := tensor.Shape(sizes)
-	for i, d := range sizes {
+	for _, d := range sizes {
 		if d < 0 {
-			return nil, status.InvalidArgumentf("Dimension %d must be >= 0, got %d", i, d)
+			return nil, status.InvalidArgumentf("Dimension %d must be >= 0", d)
 		}
 	}
 	if _, err := s.NumElements(); err != nil {

@@ -62,7 +62,7 @@ func newTensorScatter(op updateOp) func(*Construction) (any, error) {
 			if t.DType() != updates.DType() {
 				return scatterTypes(t.DType(), updates)
 			}
-			if err := scatterNdShapes(t.Shape(), indices, updates); err != nil {
+			if err := tensorScatterShapes(t.Shape(), indices, updates); err != nil {
 				return err
 			}
 			if err := checkPoints(t.Shape(), indices, ignore); err != nil {
@@ -116,6 +116,11 @@ func scatterNdVariable(ctx *Context, v *containers.Variable, op updateOp, ignore
 	if err := scatterTypes(v.DType(), updates); err != nil {
 		return err
 	}
+	if indices.Rank() == 1 {
+		// As in TensorFlow, a vector names positions of dimension 0.
+		indices = indices.Reshaped(tensor.Shape{int64(indices.Len()), 1})
+		defer indices.Release()
+	}
 	return updateVariable(ctx, v, func(t *tensor.Tensor) error {
 		if err := scatterNdShapes(t.Shape(), indices, updates); err != nil {
 			return err
@@ -143,7 +148,7 @@ func scatterNdShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error 
 		}
 	}
 	if shape.Elements() == 0 && indices.Len() > 0 && updates.Len() > 0 {
-		return status.InvalidArgumentf("Indices and updates specified for empty output shape")
+		return status.InvalidArgumentf("Indices and updates specified for empty output.  indices shape: %v", indices.Shape())
 	}
 	lead, depth := pointDims(indices)
 	if updates.Rank() < lead || !updates.Shape()[:lead].Equal(indices.Shape()[:lead]) {
@@ -152,6 +157,26 @@ func scatterNdShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error 
 	if depth > len(shape) || !updates.Shape()[lead:].Equal(shape[depth:]) {
 		return status.InvalidArgumentf("Dimensions [%d,%d) of input[shape=%v] must match dimensions [%d,%d) of updates[shape=%v]",
 			depth, len(shape), shape, lead, updates.Rank(), updates.Shape())
+	}
+	return nil
+}
+
+// tensorScatterShapes is scatterNdShapes with the texts of the ops that update a tensor.
+func tensorScatterShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error {
+	if indices.Rank() == 0 || updates.Rank() == 0 {
+		return scatterNdShapes(shape, indices, updates)
+	}
+	lead, depth := pointDims(indices)
+	switch {
+	case shape.Elements() == 0 && indices.Len() > 0 && updates.Len() > 0:
+		return status.InvalidArgumentf("Indices and updates specified for empty output shape")
+	case updates.Rank() < lead || !updates.Shape()[:lead].Equal(indices.Shape()[:lead]):
+		return status.InvalidArgumentf("Outer dimensions of indices and update must match. Indices shape: %v, updates shape:%v", indices.Shape(), updates.Shape())
+	case depth > len(shape) || updates.Rank()-lead != len(shape)-depth:
+		return status.InvalidArgumentf("Inner dimensions of output shape must match inner dimensions of updates shape. Output: %v updates: %v", shape, updates.Shape())
+	case !updates.Shape()[lead:].Equal(shape[depth:]):
+		return status.InvalidArgumentf("The inner %d dimensions of output.shape=%v must match the inner %d dimensions of updates.shape=%v",
+			len(shape)-depth, shape, updates.Rank()-lead, updates.Shape())
 	}
 	return nil
 }

@@ -90,7 +90,8 @@ func rank(ctx *Context) error {
 // reshape yields input 0 with the sizes of input 1, of which one may be -1: what is left over.
 func reshape(ctx *Context) error {
 	t, sizes := ctx.Input(0), ctx.Input(1)
-	if sizes.Rank() != 1 {
+	// TensorFlow takes a scalar for a vector of one size, too.
+	if sizes.Rank() > 1 {
 		return status.InvalidArgumentf("sizes input must be 1-D, not %v", sizes.Shape())
 	}
 	if sizes.Len() > tensor.MaxRank {
@@ -128,7 +129,7 @@ func inferShape(shape, in tensor.Shape) error {
 		default:
 			var ok bool
 			if product, ok = mulSize(product, d); !ok {
-				return status.InvalidArgumentf("Shape [%s] has too many elements", joinInts(shape))
+				return status.InvalidArgumentf("Shape [%s] has too many elements", spaced(shape))
 			}
 		}
 	}

@@ -59,6 +59,16 @@ func (m sliceMasks) resolve(ctx *Context, first int, shape tensor.Shape) (*strid
 		ellipsis = bits.TrailingZeros32(uint32(m.ellipsis))
 	}
 	added := bits.OnesCount32(uint32(m.newAxis) & (1<<n - 1) &^ (1<<(ellipsis+1) - 1))
+	named := n - bits.OnesCount32(uint32(m.newAxis)&(1<<n-1)&^(1<<ellipsis))
+	if ellipsis < n {
+		named--
+	}
+	switch {
+	case named > 0 && rank == 0:
+		return nil, status.InvalidArgumentf("Attempting to slice scalar input.")
+	case named > rank:
+		return nil, status.InvalidArgumentf("Index out of range using input dim %d; input has only %d dims", rank, rank)
+	}
 	dim := 0
 	take := func(lo, hi, step int64, openLo, openHi, shrink bool) error {
 		if err := b.interval(dim, shape[dim], lo, hi, step, openLo, openHi, shrink); err != nil {
@@ -88,10 +98,6 @@ func (m sliceMasks) resolve(ctx *Context, first int, shape tensor.Shape) (*strid
 		case i == n:
 		case m.newAxis&bit != 0:
 			b.final, b.from = append(b.final, 1), append(b.from, -1)
-		case dim == rank && rank == 0:
-			return nil, status.InvalidArgumentf("Attempting to slice scalar input.")
-		case dim == rank:
-			return nil, status.InvalidArgumentf("Index out of range using input dim %d; input has only %d dims", dim, rank)
 		default:
 			if err := take(begin[i], end[i], strides[i], m.begin&bit != 0, m.end&bit != 0, m.shrink&bit != 0); err != nil {
 				return nil, err

@@ -55,7 +55,7 @@ func value(v any) *attrpb.AttrValue {
 	case Unknown:
 		a.Value = &attrpb.AttrValue_Shape{Shape: &shapepb.TensorShapeProto{UnknownRank: true}}
 	case *tensor.Tensor:
-		a.Value = &attrpb.AttrValue_Tensor{Tensor: proto(v)}
+		a.Value = &attrpb.AttrValue_Tensor{Tensor: tensorProto(v)}
 	case Func:
 		a.Value = &attrpb.AttrValue_Func{Func: &attrpb.NameAttrList{Name: v.Name, Attr: v.Attrs.Proto()}}
 	default:

@@ -25,7 +25,7 @@ const DeviceName = "/job:test/replica:0/task:0/device:CPU:0"
 // NewDevice makes a device. When the test ends its containers are cleared and its pool must
 // have all memory back.
 func NewDevice(t testing.TB) *Device {
-	d := &Device{t: t, pool: tensor.NewPool("test", 1<<32), resources: NewManager(t)}
+	d := &Device{t: t, pool: tensor.NewPool("test", 1<<28), resources: NewManager(t)}
 	t.Cleanup(func() {
 		if err := d.resources.Close(); err != nil {
 			t.Errorf("closing the containers: %v", err)

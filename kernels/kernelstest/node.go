@@ -17,6 +17,11 @@ func (o Op) node(inputs []any) (*graph.Node, error) {
 	if n.Name == "" {
 		n.Name = "n"
 	}
+	for name, v := range o.Raw {
+		if _, ok := n.Attrs[name]; !ok {
+			n.Attrs[name] = v
+		}
+	}
 	for _, in := range inputs {
 		n.InTypes = append(n.InTypes, typeOf(in))
 	}

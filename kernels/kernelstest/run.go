@@ -17,8 +17,12 @@ type Case struct {
 	// Name is the subtest's name; the op's where it is empty.
 	Name string
 	Op   string
+	// Node is the node's name; "n" where it is empty.
+	Node string
 	// Attrs are the attributes that differ from the op's defaults and cannot be told from the inputs.
 	Attrs Attrs
+	// Raw are attributes as messages; Attrs come before them.
+	Raw graph.Attrs
 	// Inputs are *tensor.Tensor or, for references, *containers.Variable. The case keeps them.
 	Inputs []any
 	// Want are the outputs; a nil one must be missing.
@@ -63,7 +67,7 @@ func (c *Case) run(t *testing.T, own bool) {
 			}
 		}
 	}
-	outputs, err := d.Try(Op{Type: c.Op, Attrs: c.Attrs, Outputs: len(c.Want)}, inputs...)
+	outputs, err := d.Try(Op{Type: c.Op, Name: c.Node, Attrs: c.Attrs, Raw: c.Raw, Outputs: len(c.Want)}, inputs...)
 	for i, s := range shared {
 		if diff := Diff(s, before[i], 0); diff != "" {
 			t.Errorf("the kernel wrote to an input that others can see: %s", diff)
@@ -109,6 +113,7 @@ type Op struct {
 	// Name is the node's name; "n" where it is empty.
 	Name  string
 	Attrs Attrs
+	Raw   graph.Attrs
 	// Outputs is the number of outputs of ops that the registry does not know.
 	Outputs int
 	// Step is the step to run in; one of its own where it is nil.

@@ -167,8 +167,8 @@ func widen(h uint16) float64 {
 	return sign * math.Ldexp(1024+frac, exp-25)
 }
 
-// proto is the message of a tensor, for tensor attributes.
-func proto(t *tensor.Tensor) *tensorpb.TensorProto {
+// tensorProto is the message of a tensor, for tensor attributes.
+func tensorProto(t *tensor.Tensor) *tensorpb.TensorProto {
 	p := &tensorpb.TensorProto{Dtype: t.DType().Proto(), TensorShape: t.Shape().Proto()}
 	if t.DType() == tensor.String {
 		for _, s := range t.Strings() {
