@@ -46,7 +46,7 @@ func WithStart(start bool) Option { return func(o *options) { o.start = start } 
 func WithLease(lease time.Duration) Option { return func(o *options) { o.lease = lease } }
 
 // WithMemoryLimit bounds the bytes that the tensors on each of the server's devices may take; 0 is
-// no bound.
+// what the machine has.
 func WithMemoryLimit(bytes int64) Option { return func(o *options) { o.memoryLimit = bytes } }
 
 // WithLogger says where the server logs; slog.Default() is the default.

@@ -282,10 +282,14 @@ func (t *Task) Sessions() int { return len(*t.sessionsOf.sessions.Load()) }
 // ListDevices lists the devices of all tasks that can be reached, the own task's apart. A handle
 // that is not empty must be a session's.
 func (t *Task) ListDevices(ctx context.Context, handle string) (own, others []DeviceInfo, err error) {
-	if handle != "" && (*t.sessionsOf.sessions.Load())[handle] == nil {
+	s := (*t.sessionsOf.sessions.Load())[handle]
+	if handle != "" && s == nil {
 		return nil, nil, status.InvalidArgumentf("Session %s is not found. Possibly, this master has restarted.", handle)
 	}
 	tasks := t.Cluster.Tasks()
+	if s != nil {
+		tasks = slices.DeleteFunc(slices.Clone(tasks), func(task string) bool { return !s.mayUse(task) })
+	}
 	found := make([][]DeviceInfo, len(tasks))
 	var wg sync.WaitGroup
 	for i, task := range tasks {

@@ -191,8 +191,8 @@ func (f *fetches) take(names []string) ([]*tensor.Tensor, error) {
 	for i, t := range f.tensors {
 		if t == nil {
 			f.releaseLocked()
-			return nil, status.InvalidArgumentf("Retval[%d] does not have value: the tensor %s was fetched, but its branch was not taken\n\t [[{{node %s}}]]",
-				i, names[i], nodeOf(names[i]))
+			return nil, status.Internalf("The tensor returned for %s was not valid: it was fetched, but its branch was not taken\n\t [[{{node %s}}]]",
+				names[i], nodeOf(names[i]))
 		}
 	}
 	out := f.tensors

@@ -142,6 +142,11 @@ func (t *Task) placeable(filters []string) ([]place.Device, error) {
 	return place.FilterDevices(all, filters, t.name)
 }
 
+// mayUse says whether the session's device filters leave it any device of a task.
+func (s *Session) mayUse(task string) bool {
+	return slices.ContainsFunc(s.devices, func(d place.Device) bool { return strings.HasPrefix(d.Name, task+"/") })
+}
+
 // Describe lists the task's own devices.
 func (t *Task) Describe() []DeviceInfo {
 	out := make([]DeviceInfo, len(t.Devices))

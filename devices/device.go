@@ -22,9 +22,12 @@ type CPU struct {
 var _ kernels.Device = (*CPU)(nil)
 
 // NewCPU makes the device called name (a full device name). memoryLimit bounds the bytes of its
-// tensors, 0 for no bound. job is the name of its default container. With a nil system the
+// tensors, 0 for no bound but the machine's. job is the name of its default container. With a nil system the
 // containers are plain maps.
 func NewCPU(system *actor.ActorSystem, name, job string, memoryLimit int64) *CPU {
+	if memoryLimit == 0 {
+		memoryLimit = machineMemory()
+	}
 	return &CPU{
 		name:        name,
 		incarnation: rand.Uint64() | 1,
@@ -58,7 +61,7 @@ func (d *CPU) Type() string { return "CPU" }
 // Incarnation is a random number of this start of the device, never 0.
 func (d *CPU) Incarnation() uint64 { return d.incarnation }
 
-// MemoryLimit is the most bytes that tensors on the device may take; 0 means no limit.
+// MemoryLimit is the most bytes that tensors on the device may take; 0 where nothing bounds them.
 func (d *CPU) MemoryLimit() int64 { return d.memoryLimit }
 
 // Pool is where the device's tensors come from.
