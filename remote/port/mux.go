@@ -30,6 +30,7 @@ type mux struct {
 	streams  *streams
 	serving  *serving
 	numbers  *numbers
+	accepted *conns
 }
 
 // numbers gives the accepted connections their numbers and tells when one ends.
@@ -70,7 +71,7 @@ type streams struct {
 
 func newMux(config *tls.Config, closed func(number uint64)) *mux {
 	m := &mux{insecure: insecure.NewCredentials(), streams: &streams{accepted: make(chan net.Conn), quit: make(chan struct{})},
-		serving: &serving{seen: make(chan struct{})}, numbers: &numbers{closed: closed}}
+		serving: &serving{seen: make(chan struct{})}, numbers: &numbers{closed: closed}, accepted: newConns()}
 	if config != nil {
 		m.tls = config.Clone()
 		m.tls.NextProtos = []string{protoHTTP2, protoGossip}
@@ -96,12 +97,24 @@ func (s *streams) give(c net.Conn) {
 // ServerHandshake sorts the connection. gRPC has set a deadline on it.
 func (m *mux) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	m.serving.once.Do(func() { close(m.serving.seen) })
+	c, ok := m.accepted.add(raw)
+	if !ok {
+		return nil, nil, net.ErrClosed
+	}
+	rw, info, err := m.sort(c)
+	if err != nil {
+		c.forget() // gRPC closes what it accepted, or it has another owner now
+	}
+	return rw, info, err
+}
+
+func (m *mux) sort(c *conn) (net.Conn, credentials.AuthInfo, error) {
 	var first [1]byte
-	if _, err := raw.Read(first[:]); err != nil {
+	if _, err := c.Read(first[:]); err != nil {
 		return nil, nil, err
 	}
 	number := m.numbers.last.Add(1)
-	accepted := &peeked{Conn: raw, first: first[:]}
+	accepted := &peeked{Conn: c, first: first[:]}
 	accepted.closed = func() {
 		if m.numbers.closed != nil {
 			m.numbers.closed(number)
@@ -110,28 +123,28 @@ func (m *mux) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, err
 	shake := m.insecure.ServerHandshake
 	switch {
 	case m.tls != nil:
-		shake = func(net.Conn) (net.Conn, credentials.AuthInfo, error) { return m.shakeTLS(accepted) }
+		shake = func(net.Conn) (net.Conn, credentials.AuthInfo, error) { return m.shakeTLS(c, accepted) }
 		fallthrough
 	case first[0] == 'P': // of PRI * HTTP/2.0
 		conn, info, err := shake(accepted)
 		return conn, numbered{info, number}, err
 	}
-	c, err := detach(raw)
+	dup, err := detach(c.Conn)
 	if err != nil {
 		return nil, nil, err
 	}
-	m.streams.give(&peeked{Conn: c, first: first[:]})
+	m.streams.give(&peeked{Conn: dup, first: first[:]})
 	return nil, nil, credentials.ErrConnDispatched
 }
 
-func (m *mux) shakeTLS(c *peeked) (net.Conn, credentials.AuthInfo, error) {
+func (m *mux) shakeTLS(raw *conn, c *peeked) (net.Conn, credentials.AuthInfo, error) {
 	conn := tls.Server(c, m.tls)
 	if err := conn.Handshake(); err != nil {
 		return nil, nil, err
 	}
 	state := conn.ConnectionState()
 	if state.NegotiatedProtocol == protoGossip {
-		dup, err := detach(c.Conn)
+		dup, err := detach(raw.Conn)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -69,7 +70,7 @@ type Port struct {
 	mux      *mux
 	udp      *net.UDPConn
 	mute     *muteGuard
-	dialled  *gauge // the remoting's connections to peers
+	dialled  *conns // by the remoting
 	system   *actor.ActorSystem
 	remote   *remote.Remote
 
@@ -131,7 +132,7 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 		number = bound
 	}
 	p := &Port{address: net.JoinHostPort(host, strconv.Itoa(number)), config: config, log: config.Logger, udp: udp,
-		services: newServices(config.Logger), mux: newMux(config.TLS, config.Closed), mute: &muteGuard{}, dialled: newGauge()}
+		services: newServices(config.Logger), mux: newMux(config.TLS, config.Closed), mute: &muteGuard{}, dialled: newConns()}
 	// The throttle of dead letters keeps a goroutine for its interval.
 	p.system = actor.NewActorSystem(actorLogger(p.log, p.mute), actor.WithDeadLetterThrottleInterval(100*time.Millisecond))
 	ip := local.IP.String()
@@ -164,7 +165,8 @@ func (p *Port) start(host string, port int) (err error) {
 	config := remote.Configure(host, port,
 		remote.WithAdvertisedHost(p.address),
 		remote.WithServerOptions(p.serverOptions()...),
-		remote.WithDialOptions(append(dialOptions(p.config.TLS), grpc.WithContextDialer(p.dialCounted),
+		remote.WithDialOptions(append(dialOptions(p.config.TLS), grpc.WithContextDialer(p.dialled.dial),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: handshakeTimeout}),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}))...),
 		remote.WithEndpointWriterBatchSize(64),
 		remote.WithEndpointWriterQueueSize(1024))
@@ -282,6 +284,7 @@ func (p *Port) stop(ctx context.Context) error {
 	p.drain(ctx)
 	handlers, dialled := p.services.handlers.close(), p.dialled.close()
 	p.mux.streams.stop()
+	accepted := p.mux.accepted.close()
 	down := make(chan struct{})
 	go func() {
 		defer close(down)
@@ -296,7 +299,7 @@ func (p *Port) stop(ctx context.Context) error {
 	err := p.udp.Close()
 	limit := time.NewTimer(endTimeout)
 	defer limit.Stop()
-	for _, done := range []<-chan struct{}{handlers, down, dialled} {
+	for _, done := range []<-chan struct{}{handlers, down, dialled, accepted} {
 		select {
 		case <-done:
 		case <-limit.C:
@@ -333,32 +336,6 @@ func isClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// dialCounted opens the remoting's connections, so that Stop can wait until all are closed:
-// its actors close them some time after they were told to.
-func (p *Port) dialCounted(ctx context.Context, address string) (net.Conn, error) {
-	if !p.dialled.enter() {
-		return nil, net.ErrClosed
-	}
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	if err != nil {
-		p.dialled.leave()
-		return nil, err
-	}
-	return &counted{Conn: c, closed: p.dialled.leave}, nil
-}
-
-type counted struct {
-	net.Conn
-	once   sync.Once
-	closed func()
-}
-
-func (c *counted) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(c.closed)
-	return err
 }
 
 // taken explains why a port could not be bound, and what to do.

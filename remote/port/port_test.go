@@ -373,6 +373,41 @@ func TestStopWaitsForCallsAndEndsStreams(t *testing.T) {
 	}
 }
 
+// A peer that accepts connections and then says nothing must not hold a stop up for long.
+func TestStopWithPeersThatSayNothing(t *testing.T) {
+	silentPeer, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silentPeer.Close()
+	p, err := Listen(Config{Address: "127.0.0.1:0", Logger: silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Services().Open()
+	caller, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	if _, err := caller.Write([]byte("PRI * HTTP/2.0\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	p.System().Root.Send(actor.NewPID(silentPeer.Addr().String(), "nobody"), wrapperspb.String("hi"))
+	c, err := silentPeer.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	began := time.Now()
+	if err := p.Stop(deadline(t)); err != nil {
+		t.Error(err)
+	}
+	if d := time.Since(began); d > 4*time.Second {
+		t.Errorf("the stop took %v", d)
+	}
+}
+
 // raw is a message with wire code of its own.
 type raw struct{ data []byte }
 
