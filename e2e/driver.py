@@ -44,7 +44,9 @@ def run_case(request):
     spec = importlib.util.spec_from_file_location("case_" + request["case"][:-3], path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, request["function"])(Cluster(request["name"], request["targets"]))
+    # Cases name their variables alike: each has a container of its own.
+    with tf.container(request["name"]):
+        return getattr(module, request["function"])(Cluster(request["name"], request["targets"]))
 
 
 def run_program(request):

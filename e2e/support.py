@@ -19,6 +19,7 @@ class Cluster:
     def __init__(self, name, targets):
         self.name = name  # unique to the case: for shared names and containers
         self.targets = targets  # "ps:0" -> "grpc://127.0.0.1:…"
+        self._graphs = 0
         self.master = targets.get("worker:0") or next(iter(targets.values()))
 
     def target(self, job, task=0):
@@ -31,6 +32,13 @@ class Cluster:
         """A session with a bound on all its operations; `config` are ConfigProto's fields."""
         config.setdefault("operation_timeout_in_ms", LIMIT_MS)
         return tf.Session(target or self.master, graph=graph, config=tf.ConfigProto(**config))
+
+    @contextlib.contextmanager
+    def graph(self):
+        """A graph of its own, with a container of its own."""
+        self._graphs += 1
+        with tf.Graph().as_default() as graph, tf.container("%s.%d" % (self.name, self._graphs)):
+            yield graph
 
     def run(self, fetches, feeds=None, target=None, **config):
         with self.session(target, **config) as sess:
@@ -117,6 +125,9 @@ def same(got, want):
             same(g, w)
         return
     got, want = np.asarray(got), np.asarray(want)
+    if want.dtype.kind in "OS":  # strings: the client gives objects, or bytes for a scalar
+        assert got.tolist() == want.tolist(), "%s, not %s" % (got, want)
+        return
     assert got.shape == want.shape, "shape %s, not %s" % (got.shape, want.shape)
     assert got.dtype == want.dtype, "dtype %s, not %s" % (got.dtype, want.dtype)
     assert np.array_equal(got, want, equal_nan=want.dtype.kind in "fc"), "%s, not %s" % (got, want)

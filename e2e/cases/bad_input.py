@@ -47,7 +47,7 @@ def test_an_op_without_a_kernel(cluster):
 def test_a_dtype_without_a_kernel(cluster):
     for device in ("", "/job:ps"):
         with survives(cluster), tf.Graph().as_default(), tf.device(device):
-            positive = tf.raw_ops.Relu(features=tf.placeholder_with_default(tf.constant([1], tf.qint8), None), name="positive")
+            positive = tf.raw_ops.Relu(features=tf.placeholder(tf.qint8, [4]), name="positive")
             with raises(tf.errors.UnimplementedError, "Relu", "qint8", op="positive", within=1):
                 cluster.run(positive)
 

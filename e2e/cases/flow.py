@@ -87,14 +87,6 @@ def test_a_loop_one_iteration_at_a_time(cluster):
         assert sess.run(v) == sum(range(30))
 
 
-def test_gradients_of_a_loop(cluster):
-    x = tf.placeholder(tf.float32, [])
-    with tf.device(PS):
-        power = tf.while_loop(lambda i, p: i < 4, lambda i, p: (i + 1, p * x), [0, tf.constant(1.0)])[1]
-    slope = tf.gradients(power, x)[0]
-    same(cluster.run([power, slope], {x: 3.0}), [np.float32(81), np.float32(108)])
-
-
 def test_conditionals_over_tasks(cluster):
     p, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [2])
 

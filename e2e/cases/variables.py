@@ -6,19 +6,30 @@ from support import Background, np, raises, same, tf
 KINDS = (False, True)  # use_resource
 
 
-def test_initializing_reading_assigning(cluster):
-    for resource in KINDS:
-        with tf.device("/job:ps"):
-            v = tf.Variable([[1.0, 2.0]], use_resource=resource)
-            steps = [v.assign([[3.0, 4.0]]), v.assign_add([[1.0, 1.0]]), v.assign_sub([[2.0, 0.0]])]
-        ready = tf.is_variable_initialized(v)
-        with cluster.session() as sess:
-            assert not sess.run(ready)
-            sess.run(v.initializer)
-            assert sess.run(ready)
-            for step, want in zip(steps, ([[3, 4]], [[4, 5]], [[2, 5]])):
-                sess.run(step.op)
-                same(sess.run(v), np.float32(want))
+def both(case):
+    """Runs a case with reference variables and with resource variables."""
+
+    def wrapped(cluster):
+        for resource in KINDS:
+            with cluster.graph():
+                case(cluster, resource)
+
+    return wrapped
+
+
+@both
+def test_initializing_reading_assigning(cluster, resource):
+    with tf.device("/job:ps"):
+        v = tf.Variable([[1.0, 2.0]], use_resource=resource)
+        steps = [v.assign([[3.0, 4.0]]), v.assign_add([[1.0, 1.0]]), v.assign_sub([[2.0, 0.0]])]
+    ready = tf.is_variable_initialized(v)
+    with cluster.session() as sess:
+        assert not sess.run(ready)
+        sess.run(v.initializer)
+        assert sess.run(ready)
+        for step, want in zip(steps, ([[3, 4]], [[4, 5]], [[2, 5]])):
+            sess.run(step.op)
+            same(sess.run(v), np.float32(want))
 
 
 def test_an_uninitialized_variable_is_named(cluster):
@@ -36,40 +47,40 @@ def test_an_uninitialized_variable_is_named(cluster):
     assert set(cluster.run(tf.report_uninitialized_variables())) == {b"by_reference", b"by_handle"}
 
 
-def test_locked_additions_lose_nothing(cluster):
-    for resource in KINDS:
-        with tf.device("/job:ps"):
-            v = tf.Variable(np.zeros([64, 64], np.float32), use_resource=resource)
-            one = np.ones([64, 64], np.float32)
-            up = v.assign_add(one, use_locking=True).op
-        masters = [cluster.target("worker", 0), cluster.target("worker", 1), cluster.target("ps")]
-        cluster.run(v.initializer)
-        gate = threading.Barrier(len(masters))
+@both
+def test_locked_additions_lose_nothing(cluster, resource):
+    with tf.device("/job:ps"):
+        v = tf.Variable(np.zeros([64, 64], np.float32), use_resource=resource)
+        one = np.ones([64, 64], np.float32)
+        up = v.assign_add(one, use_locking=True).op
+    masters = [cluster.target("worker", 0), cluster.target("worker", 1), cluster.target("ps")]
+    cluster.run(v.initializer)
+    gate, graph = threading.Barrier(len(masters)), tf.get_default_graph()
 
-        def work(target):
-            with cluster.session(target) as sess:
-                gate.wait(20)
-                for _ in range(20):
-                    sess.run(up)
+    def work(target):
+        with cluster.session(target, graph) as sess:
+            gate.wait(20)
+            for _ in range(20):
+                sess.run(up)
 
-        for thread in [Background(work, target) for target in masters]:
-            thread.result()
-        same(cluster.run(v), one * 60)
+    for thread in [Background(work, target) for target in masters]:
+        thread.result()
+    same(cluster.run(v), one * 60)
 
 
-def test_scattered_updates(cluster):
-    for resource in KINDS:
-        with tf.device("/job:ps"):
-            v = tf.Variable(np.zeros([4, 2], np.float32), use_resource=resource)
-            at = tf.placeholder(tf.int32, [None])
-            delta = tf.IndexedSlices(tf.ones([2, 2]), at)
-            up = v.scatter_add(delta)
-        with cluster.session() as sess:
-            sess.run(v.initializer)
-            sess.run(up, {at: [3, 3]})
-            same(sess.run(v), np.float32([[0, 0], [0, 0], [0, 0], [2, 2]]))
-            with raises(tf.errors.InvalidArgumentError, "9", within=1):
-                sess.run(up, {at: [0, 9]})
+@both
+def test_scattered_updates(cluster, resource):
+    with tf.device("/job:ps"):
+        v = tf.Variable(np.zeros([4, 2], np.float32), use_resource=resource)
+        at = tf.placeholder(tf.int32, [None])
+        delta = tf.IndexedSlices(tf.ones([2, 2]), at)
+        up = v.scatter_add(delta)
+    with cluster.session() as sess:
+        sess.run(v.initializer)
+        sess.run(up, {at: [3, 3]})
+        same(sess.run(v), np.float32([[0, 0], [0, 0], [0, 0], [2, 2]]))
+        with raises(tf.errors.InvalidArgumentError, "9", within=1):
+            sess.run(up, {at: [0, 9]})
 
 
 def test_values_of_another_shape_or_dtype(cluster):
@@ -118,7 +129,8 @@ def test_containers_keep_names_apart(cluster):
 
 
 def test_bad_container_names_are_refused(cluster):
-    v = tf.raw_ops.VariableV2(shape=[], dtype=tf.float32, container="a b", shared_name="x")
+    with tf.device("/job:ps"):
+        v = tf.raw_ops.VariableV2(shape=[], dtype=tf.float32, container="a b", shared_name="x")
     with raises(tf.errors.InvalidArgumentError, "container contains invalid characters", within=1):
         cluster.run(tf.assign(v, 1.0))
 
@@ -143,7 +155,7 @@ def test_optimizers_train_on_the_ps(cluster):
     for resource in KINDS:
         for optimizer in (tf.train.GradientDescentOptimizer(0.1), tf.train.AdamOptimizer(0.1), tf.train.MomentumOptimizer(0.05, 0.5),
                           tf.train.AdagradOptimizer(0.5), tf.train.RMSPropOptimizer(0.05), tf.train.FtrlOptimizer(0.5)):
-            with tf.Graph().as_default(), cluster.session() as sess:
+            with cluster.graph(), cluster.session() as sess:
                 with tf.device("/job:ps"):
                     v = tf.Variable([4.0, -3.0], use_resource=resource)
                 loss = tf.reduce_sum(tf.square(v))
