@@ -32,7 +32,7 @@ func NewCPU(system *actor.ActorSystem, name, job string, memoryLimit int64) *CPU
 		name:        name,
 		incarnation: rand.Uint64() | 1,
 		memoryLimit: memoryLimit,
-		pool:        tensor.NewPool("cpu on "+name, memoryLimit),
+		pool:        tensor.NewPool("cpu on "+name, memoryLimit).WithRoom(availableMemory),
 		resources:   containers.NewManager(system, name, job),
 	}
 }

@@ -1,42 +1,60 @@
 package devices
 
 import (
-	"math"
+	"bytes"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 )
 
-// machineMemory is how many bytes this process may have: the machine's memory, or less where a
-// control group says so. It is 0 where the system does not tell. A tensor beyond it is refused;
-// asking the Go runtime for it would end the process.
+// machineMemory is the bytes of memory that the process may come to use: the machine's, or less in
+// a control group with a limit of its own. 0 where the system does not tell.
 var machineMemory = sync.OnceValue(func() int64 {
-	least := int64(math.MaxInt64)
-	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
-		least = min(least, memTotal(string(text)))
-	}
-	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		if text, err := os.ReadFile(path); err == nil {
-			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {
-				least = min(least, n)
-			}
+	total := meminfo("MemTotal:")
+	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		if limit := number(file); limit > 0 && (total < 0 || limit < total) {
+			total = limit
 		}
 	}
-	if least == math.MaxInt64 {
-		return 0
-	}
-	return least
+	return max(total, 0)
 })
 
-// memTotal finds the machine's memory in /proc/meminfo, which counts in units of 1024 bytes.
-func memTotal(text string) int64 {
-	for line := range strings.SplitSeq(text, "\n") {
-		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			if kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64); err == nil {
+// availableMemory is the bytes that can be had without swapping; -1 where the system does not tell.
+func availableMemory() int64 {
+	available := meminfo("MemAvailable:")
+	if limit, used := number("/sys/fs/cgroup/memory.max"), number("/sys/fs/cgroup/memory.current"); limit > 0 && used >= 0 {
+		if left := limit - used; available < 0 || left < available {
+			available = left
+		}
+	}
+	return available
+}
+
+// meminfo reads a field of Linux's /proc/meminfo, in bytes; -1 elsewhere.
+func meminfo(field string) int64 {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return -1
+	}
+	for line := range bytes.Lines(b) {
+		if f := bytes.Fields(line); len(f) >= 2 && string(f[0]) == field {
+			if kib, err := strconv.ParseInt(string(f[1]), 10, 64); err == nil {
 				return kib << 10
 			}
 		}
 	}
-	return math.MaxInt64
+	return -1
+}
+
+// number reads a file that holds one number; -1 where there is no such file, or another word in it.
+func number(file string) int64 {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return -1
+	}
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
 }

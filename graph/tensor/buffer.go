@@ -64,6 +64,7 @@ func WrapBytes(data []byte, free func()) *Buffer {
 type Pool struct {
 	limit  int64
 	name   string
+	room   func() int64
 	inUse  atomic.Int64
 	peak   atomic.Int64
 	allocs atomic.Int64
@@ -84,6 +85,17 @@ const (
 // NewPool makes a pool. limit is the most bytes that may be in use, 0 for none; name is what
 // error messages call the pool ("allocator cpu on /job:…").
 func NewPool(name string, limit int64) *Pool { return &Pool{name: name, limit: limit} }
+
+// worthAsking is the size in bytes from which a new buffer is held against the machine's memory.
+const worthAsking = 64 << 20
+
+// WithRoom makes the pool ask, before it takes memory for a large buffer, how many bytes the
+// machine has to spare; negative means that it is not known. It is to be called before the pool is
+// used.
+func (p *Pool) WithRoom(room func() int64) *Pool {
+	p.room = room
+	return p
+}
 
 // Host is the pool of the process for tensors in host memory that no device accounts for,
 // such as those that arrive from the wire and the constants of a graph.
@@ -117,6 +129,13 @@ func (p *Pool) Get(n int) (*Buffer, error) {
 	}
 	b := p.reuse(class, size)
 	if b == nil {
+		if p.room != nil && size >= worthAsking {
+			if room := p.room(); room >= 0 && int64(size) > room {
+				p.inUse.Add(-int64(size))
+				return nil, status.Errorf(status.ResourceExhausted,
+					"OOM when allocating %d bytes by allocator %s: the machine has %d bytes left", n, p.name, room)
+			}
+		}
 		p.allocs.Add(1)
 		raw := make([]byte, size+Alignment)
 		off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw))) & (Alignment - 1))
