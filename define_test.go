@@ -1,0 +1,131 @@
+package troupe
+
+import (
+	"strings"
+	"testing"
+
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"google.golang.org/protobuf/proto"
+)
+
+var three = ClusterSpec{"ps": {"h:1"}, "worker": {"h:2", "h:3"}}
+
+func defOf(job string, task int32, protocol string) *corepb.ServerDef {
+	return &corepb.ServerDef{JobName: job, TaskIndex: task, Protocol: protocol, Cluster: &corepb.ClusterDef{Job: []*corepb.JobDef{
+		{Name: "ps", Tasks: map[int32]string{0: "h:1"}}, {Name: "worker", Tasks: map[int32]string{0: "h:2", 1: "h:3"}}}}}
+}
+
+func apply(opts []Option) *options {
+	o := &options{start: true, lease: DefaultLease}
+	for _, opt := range opts {
+		opt(o)
+	}
+	return o
+}
+
+func TestWhichTaskAServerIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		declaration any
+		opts        []Option
+		job         string
+		task        int32
+	}{
+		"one job and one task need no option":   {ClusterSpec{"local": {"h:1"}}, nil, "local", 0},
+		"one task that is not task 0":           {SparseClusterSpec{"local": {3: "h:1"}}, nil, "local", 3},
+		"a job of one task among others":        {three, []Option{WithJob("ps")}, "ps", 0},
+		"job and task":                          {three, []Option{WithJob("worker"), WithTask(1)}, "worker", 1},
+		"the last of two options":               {three, []Option{WithJob("ps"), WithJob("worker"), WithTask(0)}, "worker", 0},
+		"a ClusterDef":                          {defOf("", 0, "").Cluster, []Option{WithJob("worker"), WithTask(1)}, "worker", 1},
+		"a ServerDef says it all":               {defOf("worker", 1, "grpc"), nil, "worker", 1},
+		"a ServerDef without a protocol":        {defOf("worker", 1, ""), nil, "worker", 1},
+		"task_index 0 of a ServerDef is meant":  {defOf("worker", 0, "grpc"), nil, "worker", 0},
+		"options hold over a ServerDef":         {defOf("worker", 1, "verbs"), []Option{WithJob("ps"), WithTask(0), WithProtocol("grpc")}, "ps", 0},
+		"the task alone holds over a ServerDef": {defOf("worker", 1, "grpc"), []Option{WithTask(0)}, "worker", 0},
+	} {
+		def, cluster, err := define(c.declaration, apply(c.opts))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if def.JobName != c.job || def.TaskIndex != c.task || def.Protocol != "grpc" || !proto.Equal(def.Cluster, cluster.Proto()) {
+			t.Errorf("%s: %v", name, def)
+		}
+	}
+}
+
+func TestRefusedDeclarations(t *testing.T) {
+	for name, c := range map[string]struct {
+		declaration any
+		opts        []Option
+		code        status.Code
+		want        string
+	}{
+		"empty":            {ClusterSpec{}, nil, status.InvalidArgument, "The cluster spec is empty"},
+		"no tasks":         {ClusterSpec{"ps": nil}, nil, status.InvalidArgument, `Job "ps" was defined in the cluster spec without any task`},
+		"no ServerDef":     {(*corepb.ServerDef)(nil), nil, status.InvalidArgument, "The cluster spec is empty"},
+		"no ClusterDef":    {(*corepb.ClusterDef)(nil), nil, status.InvalidArgument, "The cluster spec is empty"},
+		"bad address":      {ClusterSpec{"ps": {"h"}}, nil, status.InvalidArgument, `Could not interpret "h" as a host-port pair: it has no port`},
+		"bad port":         {ClusterSpec{"ps": {"h:70000"}}, nil, status.InvalidArgument, "port 70000 is not in [0, 65535]"},
+		"which job":        {three, nil, status.InvalidArgument, "Must specify an explicit `job_name`: the cluster has the jobs ps, worker."},
+		"which task":       {three, []Option{WithJob("worker")}, status.InvalidArgument, "Must specify an explicit `task_index`: job \"worker\" has the tasks 0 to 1."},
+		"unknown job":      {three, []Option{WithJob("chief")}, status.Internal, `Job "chief" was not defined in cluster, whose jobs are ps, worker`},
+		"unknown task":     {three, []Option{WithJob("worker"), WithTask(2)}, status.Internal, `Task 2 was not defined in job "worker", which has the tasks 0 to 1`},
+		"negative task":    {three, []Option{WithJob("ps"), WithTask(-1)}, status.Internal, `Task -1 was not defined in job "ps", which has task 0 only`},
+		"huge task":        {three, []Option{WithJob("ps"), WithTask(1 << 32)}, status.Internal, `Task 4294967296 was not defined in job "ps"`},
+		"gap":              {SparseClusterSpec{"w": {1: "h:1", 5: "h:2"}}, []Option{WithTask(2)}, status.Internal, `which has the tasks 1, 5`},
+		"job of a def":     {defOf("chief", 0, "grpc"), nil, status.Internal, `Job "chief" was not defined in cluster`},
+		"task of a def":    {defOf("ps", 7, "grpc"), nil, status.Internal, `Task 7 was not defined in job "ps"`},
+		"which job of def": {defOf("", 0, "grpc"), nil, status.InvalidArgument, "Must specify an explicit `job_name`"},
+		"protocol":         {ClusterSpec{"local": {"h:1"}}, []Option{WithProtocol("grpc+verbs")}, status.NotFound, `No server factory registered for the given ServerDef: its protocol is "grpc+verbs".`},
+		"protocol of def":  {defOf("ps", 0, "quic"), nil, status.NotFound, `its protocol is "quic"`},
+	} {
+		_, _, err := define(c.declaration, apply(c.opts))
+		if status.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v %v", name, status.CodeOf(err), err)
+		}
+	}
+}
+
+func TestConfigsAreMerged(t *testing.T) {
+	def := defOf("ps", 0, "grpc")
+	def.DefaultSessionConfig = &corepb.ConfigProto{AllowSoftPlacement: true, DeviceCount: map[string]int32{"CPU": 1, "GPU": 0}}
+	before := proto.Clone(def)
+	got, _, err := define(def, apply([]Option{WithConfig(&corepb.ConfigProto{LogDevicePlacement: true, DeviceCount: map[string]int32{"CPU": 3}})}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &corepb.ConfigProto{AllowSoftPlacement: true, LogDevicePlacement: true, DeviceCount: map[string]int32{"CPU": 3, "GPU": 0}}
+	if !proto.Equal(got.DefaultSessionConfig, want) {
+		t.Errorf("merged to %v", got.DefaultSessionConfig)
+	}
+	if !proto.Equal(def, before) {
+		t.Errorf("the caller's ServerDef was changed: %v", def)
+	}
+}
+
+func TestRefusedConfigs(t *testing.T) {
+	for want, c := range map[string]struct {
+		config *corepb.ConfigProto
+		opt    Option
+		code   status.Code
+	}{
+		"No CPU devices are available in this process: device_count asks for 0": {&corepb.ConfigProto{DeviceCount: map[string]int32{"CPU": 0}}, nil, status.NotFound},
+		"device_count asks for 5000 CPU devices":                                {&corepb.ConfigProto{DeviceCount: map[string]int32{"CPU": 5000}}, nil, status.InvalidArgument},
+		"operation_timeout_in_ms is negative: -1":                               {&corepb.ConfigProto{OperationTimeoutInMs: -1}, nil, status.InvalidArgument},
+		"ConfigProto.cluster_def is not a default":                              {&corepb.ConfigProto{ClusterDef: defOf("", 0, "").Cluster}, nil, status.Unimplemented},
+		"A session's lease must be positive, not -1s":                           {nil, WithLease(-1e9), status.InvalidArgument},
+		"The memory limit is negative: -5":                                      {nil, WithMemoryLimit(-5), status.InvalidArgument},
+	} {
+		opts := []Option{WithStart(false), WithConfig(c.config)}
+		if c.config == nil {
+			opts = []Option{WithStart(false)}
+		}
+		if c.opt != nil {
+			opts = append(opts, c.opt)
+		}
+		if _, err := NewLocalServer(opts...); status.CodeOf(err) != c.code || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", status.CodeOf(err), err)
+		}
+	}
+}
