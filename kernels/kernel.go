@@ -7,6 +7,8 @@
 package kernels
 
 import (
+	"fmt"
+
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -115,7 +117,7 @@ func Register(rows ...Def) {
 func Find(n *graph.Node, deviceType string) (*Def, error) {
 	rows := registry[n.Op][deviceType]
 	if len(rows) == 0 {
-		return nil, status.Unimplementedf("No kernel for op %s on %s devices\n\t [[{{node %s}}]]", n.Op, deviceType, n.Name)
+		return nil, status.Unimplementedf("No kernel for op %s%s on %s devices\n\t [[{{node %s}}]]", n.Op, typesOf(n), deviceType, n.Name)
 	}
 	for _, r := range rows {
 		if ok, _, _ := r.serves(n); ok {
@@ -125,6 +127,22 @@ func Find(n *graph.Node, deviceType string) (*Def, error) {
 	_, attr, have := rows[0].serves(n)
 	return nil, status.Unimplementedf("No kernel for op %s with %s=%v on %s devices; there are kernels for %v\n\t [[{{node %s}}]]",
 		n.Op, attr, have, deviceType, rows[0].Types[attr], n.Name)
+}
+
+// typesOf lists a node's type attributes for a message: " with T=float".
+func typesOf(n *graph.Node) string {
+	text := ""
+	for _, a := range n.Def.GetAttr() {
+		if t, err := n.Attrs.Type(a.Name); err == nil {
+			text += fmt.Sprintf(", %s=%v", a.Name, t)
+		} else if list, err := n.Attrs.TypeList(a.Name); err == nil && len(list) > 0 {
+			text += fmt.Sprintf(", %s=%v", a.Name, list)
+		}
+	}
+	if text == "" {
+		return ""
+	}
+	return " with " + text[2:]
 }
 
 // serves tells whether the row serves the node's types; else which attribute's type it does not.
