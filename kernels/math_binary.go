@@ -257,10 +257,53 @@ func (k *binaryKernel) broadcast(ctx *Context, a, b *tensor.Tensor) error {
 		k.spans(ctx, out, a, b, 1, 0)
 	case b.Len() == out.Len() && a.Len() == 1:
 		k.spans(ctx, out, a, b, 0, 1)
+	case a.Len() == out.Len() && isSuffix(b.Shape(), shape):
+		k.repeat(ctx, out, a, b, false)
+	case b.Len() == out.Len() && isSuffix(a.Shape(), shape):
+		k.repeat(ctx, out, b, a, true)
 	default:
 		k.rows(ctx, out, newWalk(shape, a.Shape(), b.Shape()), a, b)
 	}
 	return nil
+}
+
+// isSuffix tells whether s is the last dimensions of shape.
+func isSuffix(s, shape tensor.Shape) bool {
+	for len(s) > 0 && s[0] == 1 {
+		s = s[1:]
+	}
+	return len(s) <= len(shape) && s.Equal(shape[len(shape)-len(s):])
+}
+
+// repeat computes a full operand with one that is the same for each row, and the first of the
+// two where rowFirst says so. Short rows are taken several at a time.
+func (k *binaryKernel) repeat(ctx *Context, out, full, row *tensor.Tensor, rowFirst bool) {
+	dst, pf, pr := elements(out), elements(full), elements(row)
+	n, width := out.Len(), row.Len()
+	if width < shortRow && n > width {
+		block := k.in.block()
+		defer k.in.blocks.Put(block)
+		several := min(blockLen, n) / width
+		for i := range several {
+			k.in.move(k.in.at(block, i*width), pr, width)
+		}
+		pr, width = block, several*width
+	}
+	parts := func(lo, hi int) {
+		for i := lo * width; i < min(hi*width, n); i += width {
+			m := min(width, n-i)
+			if rowFirst {
+				k.each(k.out.at(dst, i), pr, k.in.at(pf, i), m)
+			} else {
+				k.each(k.out.at(dst, i), k.in.at(pf, i), pr, m)
+			}
+		}
+	}
+	if rows := (n + width - 1) / width; n > k.grain {
+		ctx.Device.Parallel(rows, max(1, k.grain/width), parts)
+	} else {
+		parts(0, rows)
+	}
 }
 
 // spans computes all elements as one row.
@@ -327,13 +370,20 @@ func (k *binaryKernel) rows(ctx *Context, out *tensor.Tensor, w *walk, a, b *ten
 	}
 }
 
-// shortRows copies rows of the operands into blocks and computes a block at a time.
+// shortRows brings rows of the operands together in blocks and computes a block at a time.
 func (k *binaryKernel) shortRows(w *walk, dst, a, b unsafe.Pointer, lo, hi int) {
 	inner := w.inner()
 	per := blockLen / inner
 	x, y := k.in.block(), k.in.block()
 	defer k.in.blocks.Put(x)
 	defer k.in.blocks.Put(y)
+	if len(w.dims) == 2 {
+		for r := lo; r < hi; r += per {
+			n := min(per, hi-r)
+			k.each(k.out.at(dst, r*inner), k.together(w, 0, x, a, r, n), k.together(w, 1, y, b, r, n), n*inner)
+		}
+		return
+	}
 	full, start := 0, lo
 	gather := func(block unsafe.Pointer, o int, p unsafe.Pointer, at int) {
 		if w.innerStride(o) == 0 {
@@ -350,6 +400,23 @@ func (k *binaryKernel) shortRows(w *walk, dst, a, b unsafe.Pointer, lo, hi int) 
 			full, start = 0, r+1
 		}
 	})
+}
+
+// together gives rows r to r+n of an operand of a walk of two dimensions as neighbours: where
+// they are, or in block.
+func (k *binaryKernel) together(w *walk, o int, block, p unsafe.Pointer, r, n int) unsafe.Pointer {
+	inner, stride := w.inner(), w.strides[o][0]
+	switch {
+	case w.innerStride(o) == 0:
+		k.in.spread(block, k.in.at(p, r*stride), n, inner)
+	case stride == 0:
+		for i := range n {
+			k.in.move(k.in.at(block, i*inner), p, inner)
+		}
+	default:
+		return k.in.at(p, r*stride)
+	}
+	return block
 }
 
 // firstError is the first of the errors that is one.

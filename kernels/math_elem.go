@@ -26,6 +26,8 @@ type elem struct {
 	fill func(dst, src unsafe.Pointer, n int)
 	// move copies n elements that do not overlap.
 	move func(dst, src unsafe.Pointer, n int)
+	// spread sets dst to the n elements at src, each of them width times in a row.
+	spread func(dst, src unsafe.Pointer, n, width int)
 	// blocks holds pointers to blockLen elements of working memory.
 	blocks *sync.Pool
 }
@@ -48,6 +50,15 @@ func elemOf[T any]() *elem {
 		},
 		move: func(dst, src unsafe.Pointer, n int) {
 			copy(unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(src), n))
+		},
+		spread: func(dst, src unsafe.Pointer, n, width int) {
+			d := unsafe.Slice((*T)(dst), n*width)
+			for _, v := range unsafe.Slice((*T)(src), n) {
+				for i := range d[:width] {
+					d[i] = v
+				}
+				d = d[width:]
+			}
 		},
 		blocks: &sync.Pool{New: func() any { return unsafe.Pointer(new([blockLen]T)) }},
 	}

@@ -20,20 +20,35 @@ func (k *selectKernel[T]) Compute(ctx *Context) error {
 	if k.broadcasts {
 		return k.broadcast(ctx, cond, yes, no)
 	}
-	if !yes.Shape().Equal(no.Shape()) {
-		return status.InvalidArgumentf("'then' and 'else' must have the same size.  but received: %v vs. %v", yes.Shape(), no.Shape())
+	sizes := func() error {
+		if !yes.Shape().Equal(no.Shape()) {
+			return status.InvalidArgumentf("'then' and 'else' must have the same size.  but received: %v vs. %v", yes.Shape(), no.Shape())
+		}
+		return nil
 	}
-	switch {
-	case cond.Shape().Equal(yes.Shape()):
-		return k.elements(ctx, cond, yes, no)
-	case cond.Rank() == 0:
+	if cond.Rank() == 0 {
+		if err := sizes(); err != nil {
+			return err
+		}
 		return k.whole(ctx, tensor.Of[bool](cond)[0])
 	}
-	if cond.Rank() != 1 {
-		return status.InvalidArgumentf("'cond' must be a vector, but saw shape: %v", cond.Shape())
+	if cond.Rank() != 1 || yes.Rank() == 1 {
+		for i := range 2 {
+			if s := ctx.Input(i + 1).Shape(); !s.Equal(cond.Shape()) {
+				return status.InvalidArgumentf("Inputs to operation %s of type %s must have the same size and shape.  Input 0: %v != input %d: %v",
+					ctx.Node.Name, ctx.Node.Op, cond.Shape(), i+1, s)
+			}
+		}
+		return k.elements(ctx, cond, yes, no)
 	}
-	if yes.Rank() == 0 || yes.Dim(0) != cond.Len() {
-		return status.InvalidArgumentf("Number of batches of 'then' must match size of 'cond', but saw: %v vs. %v", yes.Shape(), cond.Shape())
+	if yes.Rank() == 0 {
+		return status.InvalidArgumentf("'then' must be at least a vector, but saw shape: %v", yes.Shape())
+	}
+	if yes.Dim(0) != cond.Len() {
+		return status.InvalidArgumentf("Number of batches of 'then' must match size of 'cond', but saw: %d vs. %d", yes.Dim(0), cond.Len())
+	}
+	if err := sizes(); err != nil {
+		return err
 	}
 	out, err := ctx.ForwardAny(0, k.dtype, yes.Shape(), 1, 2)
 	if err != nil || out.Len() == 0 {
@@ -142,7 +157,7 @@ func (k *clipKernel[T]) Compute(ctx *Context) error {
 	}
 	for _, t := range []*tensor.Tensor{least, most} {
 		if t.Rank() != 0 && !t.Shape().Equal(in.Shape()) {
-			return status.InvalidArgumentf("clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. input shape: %v clip_value_min shape: %v clip_value_max shape: %v",
+			return status.InvalidArgumentf("clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. input shape: %vclip_value_min shape: %vclip_value_max shape: %v",
 				in.Shape(), least.Shape(), most.Shape())
 		}
 	}

@@ -50,6 +50,10 @@ func (k *biasKernel) Compute(ctx *Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
+	if channel == in.Rank()-1 {
+		k.sum.repeat(ctx, out, in, bias, false)
+		return nil
+	}
 	shape := make(tensor.Shape, in.Rank()-channel)
 	for i := range shape {
 		shape[i] = 1

@@ -21,6 +21,7 @@ func fillRandom[T any](dev Device, gen philox, dst []T, d *distribution[T]) {
 	dev.Parallel(groups, fillGrain, func(lo, hi int) {
 		var out [4]T
 		own := gen
+		x := oneAtATime(&own)
 		if d.fixed != nil {
 			own.skip(uint64(lo))
 			for g := lo; g < hi; g++ {
@@ -32,7 +33,7 @@ func fillRandom[T any](dev Device, gen philox, dst []T, d *distribution[T]) {
 		for g := lo; g < hi; g++ {
 			own = gen
 			own.skip(uint64(g) * uint64(d.group) * reservedPerOutput / 4)
-			x := oneAtATime(&own)
+			x.used = len(x.got)
 			d.variable(&x, &out)
 			copy(dst[g*d.group:], out[:d.group])
 		}
