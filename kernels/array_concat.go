@@ -13,15 +13,48 @@ func joinTensors(ctx *Context, shape tensor.Shape, axis int, parts []*tensor.Ten
 	}
 	before, after := around(shape, axis)
 	total := int(shape[axis]) * after
-	at := 0
+	at, runs := 0, before > 1
+	nests := make([]*nest, 0, len(parts))
 	for _, p := range parts {
 		if p.Len() > 0 {
 			n := p.Len() / before
-			move(ctx, out, p, newNest([]int{before, n}, []int{total, 1}, []int{n, 1}, at, 0))
+			nests = append(nests, newNest([]int{before, n}, []int{total, 1}, []int{n, 1}, at, 0))
 			at += n
+			runs = runs && n > 1
+		}
+	}
+	if runs && out.Len()*moveBytes(out.DType()) > moveGrain {
+		joinRows(ctx, out, parts, nests, before)
+		return nil
+	}
+	for _, p := range parts {
+		if p.Len() > 0 {
+			move(ctx, out, p, nests[0])
+			nests = nests[1:]
 		}
 	}
 	return nil
+}
+
+// joinRows runs the nests of the parts a few rows at a time, so that the output is written from
+// its start to its end.
+func joinRows(ctx *Context, out *tensor.Tensor, parts []*tensor.Tensor, nests []*nest, rows int) {
+	const few = 8
+	full := make([]*tensor.Tensor, 0, len(nests))
+	for _, p := range parts {
+		if p.Len() > 0 {
+			full = append(full, p)
+		}
+	}
+	m := moverOf(out.DType())
+	row := out.Len() / rows * moveBytes(out.DType())
+	ctx.Device.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) {
+		for ; lo < hi; lo += few {
+			for i, p := range full {
+				m.nest(out, p, nests[i], lo, min(lo+few, hi))
+			}
+		}
+	})
 }
 
 func inputs(ctx *Context, from, to int) []*tensor.Tensor {

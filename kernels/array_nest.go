@@ -145,6 +145,11 @@ func moveRun[E any](dst, src []E, count, d, s, dStep, sStep int) {
 		for i := range run {
 			run[i] = v
 		}
+	case dStep == 1 && sStep == -1:
+		run, back := dst[d:d+count], src[s-count+1:s+1]
+		for i := range run {
+			run[i] = back[len(back)-1-i]
+		}
 	case dStep == 1:
 		run := dst[d : d+count]
 		for i := range run {
@@ -169,7 +174,19 @@ func moveTiles[E any](dst, src []E, n *nest, d, s, from int) {
 	to := min(from+tileSide, rows)
 	for c := 0; c < cols; c += tileSide {
 		end := min(c+tileSide, cols)
-		for i := from; i < to; i++ {
+		i := from
+		// Four lines at a time: their elements lie side by side in the source.
+		for ; i+4 <= to; i += 4 {
+			at, n := d+i*dRow+c, end-c
+			line0, line1, line2, line3 := dst[at:][:n], dst[at+dRow:][:n], dst[at+2*dRow:][:n], dst[at+3*dRow:][:n]
+			at = s + i + c*sCol
+			for j := range line0 {
+				four := (*[4]E)(src[at : at+4])
+				line0[j], line1[j], line2[j], line3[j] = four[0], four[1], four[2], four[3]
+				at += sCol
+			}
+		}
+		for ; i < to; i++ {
 			line := dst[d+i*dRow+c : d+i*dRow+end]
 			at := s + i + c*sCol
 			for j := range line {

@@ -233,3 +233,6 @@ func release(values []kernels.Value) {
 		v.Release()
 	}
 }
+
+// Impl is the kernel itself, a kernels.Kernel or kernels.AsyncKernel.
+func (k *Kernel) Impl() any { return k.impl }
