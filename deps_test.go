@@ -1,0 +1,199 @@
+package troupe
+
+import (
+	"encoding/json"
+	"errors"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/troupe-run/troupe"
+
+// layers are the folders from the lowest to the highest. A package may import packages of its own
+// folder and of lower layers; folders of one layer do not know each other.
+var layers = [][]string{
+	{"graph"},
+	{"containers", "queues"},
+	{"kernels"},
+	{"devices"},
+	{"actors"},
+	{"remote"},
+	{""}, // the root package
+	{"cmd"},
+	{"e2e"},
+}
+
+// bans are imports that are refused beyond the layers, each with its reason.
+var bans = []struct {
+	from, to   string // a package or folder of the module, and a prefix of import paths
+	transitive bool   // whatever is imported must not import it either
+	except     []string
+	reason     string
+}{
+	{"graph", "google.golang.org/grpc", true, nil, "passes over graphs are pure: they speak to nobody"},
+	{"graph", "github.com/asynkron", true, nil, "passes over graphs are pure: they are called, they are no actors"},
+	{"graph/status", module, false, nil, "every package has errors: theirs imports none of them"},
+	{"graph/tensor", module, false, []string{module + "/graph/status"}, "tensors know nothing of graphs"},
+	{"kernels/simd", module, false, []string{module + "/kernels/simd"}, "slice kernels know Go's slices alone"},
+	{"kernels", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
+	{"containers", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
+	{"queues", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
+	{"devices", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
+	{"actors", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
+	{"remote/client", module + "/actors", true, nil, "a client does not carry a server along"},
+	{"remote/client", module + "/kernels", true, nil, "a client does not carry a server along"},
+	{"", "github.com/spf13", true, nil, "who embeds a server does not get a command line with it"},
+	{"", "github.com/asynkron/protoactor-go/cluster", true, nil, "memberlist and links of our own say who is there"},
+	{"", "C", true, []string{"net", "os/user", "runtime/cgo"}, "Troupe is one static binary, built without C"},
+	{"", "testing", true, nil, "programs do not carry tests along"},
+}
+
+type listed struct {
+	ImportPath, Dir, Name              string
+	Imports, Deps                      []string
+	GoFiles, TestGoFiles, XTestGoFiles []string
+}
+
+func goList(t *testing.T, args ...string) []listed {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-json"}, args...)...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v: %s", err, stderr.String())
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// folderOf is the first folder of a package of the module; ok is false for one of others.
+func folderOf(path string) (folder string, ok bool) {
+	rest, ok := strings.CutPrefix(path, module)
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	folder, _, _ = strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+	return folder, true
+}
+
+func layerOf(folder string) int {
+	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, folder) })
+}
+
+func TestArrowsBetweenFolders(t *testing.T) {
+	for _, p := range goList(t, "./...") {
+		from, _ := folderOf(p.ImportPath)
+		layer := layerOf(from)
+		if layer < 0 {
+			t.Errorf("%s: the folder %s has no layer", p.ImportPath, from)
+			continue
+		}
+		for _, i := range p.Imports {
+			to, ours := folderOf(i)
+			if ours && to != from && layerOf(to) >= layer {
+				t.Errorf("%s imports %s, which is not below it", p.ImportPath, i)
+			}
+		}
+	}
+}
+
+func TestBannedImports(t *testing.T) {
+	all := goList(t, "-deps", "./...")
+	byPath := map[string]listed{}
+	for _, p := range all {
+		byPath[p.ImportPath] = p
+	}
+	for _, ban := range bans {
+		for _, p := range all {
+			if _, ours := folderOf(p.ImportPath); !ours || !bannedFrom(p.ImportPath, ban.from) {
+				continue
+			}
+			imports := p.Imports
+			if ban.transitive {
+				imports = p.Deps
+			}
+			for _, i := range imports {
+				if !within(i, ban.to) || slices.ContainsFunc(ban.except, func(e string) bool { return within(i, e) }) {
+					continue
+				}
+				if via := importers(byPath, append(p.Deps, p.ImportPath), i); !allIn(via, ban.except) {
+					t.Errorf("%s imports %s (through %s): %s", p.ImportPath, i, strings.Join(via, ", "), ban.reason)
+				}
+			}
+		}
+	}
+}
+
+// bannedFrom tells whether a ban is about a package. A ban from the root is about what can be
+// embedded: everything but the command and the end-to-end tests.
+func bannedFrom(path, from string) bool {
+	if from != "" {
+		return within(path, module+"/"+from)
+	}
+	folder, _ := folderOf(path)
+	return folder != "cmd" && folder != "e2e" && !strings.HasSuffix(path, "test")
+}
+
+func within(path, prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") }
+
+// importers are those of the packages that import path themselves.
+func importers(byPath map[string]listed, paths []string, path string) []string {
+	var via []string
+	for _, p := range paths {
+		if slices.Contains(byPath[p].Imports, path) {
+			via = append(via, p)
+		}
+	}
+	return via
+}
+
+func allIn(paths, prefixes []string) bool {
+	for _, p := range paths {
+		if !slices.ContainsFunc(prefixes, func(e string) bool { return within(p, e) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestPackageComments holds that each package says in one place what it is.
+func TestPackageComments(t *testing.T) {
+	for _, p := range goList(t, "./...") {
+		files := p.GoFiles
+		if len(files) == 0 {
+			files = slices.Concat(p.TestGoFiles, p.XTestGoFiles)
+		}
+		var with []string
+		for _, name := range files {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Doc == nil {
+				continue
+			}
+			with = append(with, name)
+			if text := f.Doc.Text(); p.Name != "main" && !strings.HasPrefix(text, "Package "+strings.TrimSuffix(p.Name, "_test")) {
+				t.Errorf("%s: its comment does not begin with its name: %.60s", p.ImportPath, text)
+			}
+		}
+		if len(with) != 1 {
+			t.Errorf("%s has %d package comments: %s", p.ImportPath, len(with), strings.Join(with, ", "))
+		}
+	}
+}
