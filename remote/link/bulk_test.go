@@ -174,7 +174,7 @@ func TestLossDuringPushesReleasesAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			var released sync.WaitGroup
-			data := randomBytes(64 << 20)
+			data := randomBytes(24 << 20)
 			for step := range uint64(8) {
 				released.Add(1)
 				if err := p.Push(step, nil, data, released.Done); err != nil {
@@ -221,7 +221,7 @@ func TestDroppedStepIsGivenUp(t *testing.T) {
 	var dropped, kept sync.WaitGroup
 	dropped.Add(3)
 	kept.Add(1)
-	data := randomBytes(64 << 20)
+	data := randomBytes(40 << 20)
 	for _, push := range []struct {
 		step    uint64
 		release func()

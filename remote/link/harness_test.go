@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +22,16 @@ import (
 	"github.com/troupe-run/troupe/remote/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if text := os.Getenv(peerEnv); text != "" {
+		if err := runPeer(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // quick is a timing for tests that wait for silence.
 var quick = Timing{Beat: 20 * time.Millisecond, Silence: 300 * time.Millisecond, Handshake: time.Second, First: 2 * time.Second, Again: time.Second}
@@ -34,17 +44,17 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// freeAddresses are addresses at which nobody listens.
+// freeAddresses are addresses at which nobody listens, below the ports that the system gives to
+// outgoing connections, so that none of these takes one before its node does.
 func freeAddresses(t testing.TB, n int) []string {
 	t.Helper()
 	var addresses []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+	for len(addresses) < n {
+		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			defer l.Close()
+			addresses = append(addresses, address)
 		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
 	}
 	return addresses
 }

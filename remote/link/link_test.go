@@ -214,13 +214,23 @@ func TestWhoAndVouch(t *testing.T) {
 
 func TestUnusedLinkIsClosedWithoutALoss(t *testing.T) {
 	s := testSpec(t, 2)
-	idle := func(c *Config) { c.Timing.Idle = 50 * time.Millisecond }
+	idle := func(c *Config) { c.Timing.Idle, c.InUse = 50*time.Millisecond, func(string) bool { return false } }
 	a, b := startNode(t, s, 0, "", idle), startNode(t, s, 1, "", idle)
 	here, there := watch(a.Links), watch(b.Links)
 	p, err := a.Ensure(within(t, patience), task1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	watched := New(Config{Spec: s, Self: s.Tasks()[0], Dial: dialTest})
+	defer watched.cancel()
+	if !watched.mayClose(task1) {
+		t.Error("links that nobody watches stay open")
+	}
+	cancelWatch := watched.Watch(func(string, error) {})
+	if watched.mayClose(task1) {
+		t.Error("a watched link may be closed although nobody tells what is in use")
+	}
+	cancelWatch()
 	release := p.Hold()
 	unused := func() bool {
 		p.mu.Lock()

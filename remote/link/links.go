@@ -25,7 +25,11 @@ type Config struct {
 	// Dial makes a connection to the port at the address; Port.Dial is one.
 	Dial func(address string) (*grpc.ClientConn, error)
 	// Sink takes the tensors that peers push; nil drops them.
-	Sink   Sink
+	Sink Sink
+	// InUse tells whether this task needs to know when a peer is lost, besides by Hold and
+	// OnDown. Links that it does not claim are closed after a while. It must not block or call
+	// the links. Without it nothing is closed while somebody watches all links with Watch.
+	InUse  func(task string) bool
 	Timing Timing
 	Logger *slog.Logger // nil: slog.Default()
 }
@@ -145,6 +149,16 @@ func (l *Links) tell(task string, err error) {
 	for _, down := range calls {
 		down(task, err)
 	}
+}
+
+// mayClose tells whether nobody watches over the task by other means than its Peer.
+func (l *Links) mayClose(task string) bool {
+	if l.config.InUse != nil {
+		return !l.config.InUse(task)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.watchers) == 0
 }
 
 // start runs f on a goroutine of the links, unless they are closed.

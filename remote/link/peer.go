@@ -215,7 +215,7 @@ func (p *Peer) beat() {
 			case lost:
 				p.lose(fmt.Sprintf("nothing was heard from it for %v", timing.Silence))
 				return
-			case p.link.retire(p, func() bool { return p.unused(now) }):
+			case p.link.links.mayClose(p.Task()) && p.link.retire(p, func() bool { return p.unused(now) }):
 				p.depart("", status.Errorf(status.Cancelled, "The link to %v was closed because it was not used.", p.link.task))
 				return
 			}
@@ -238,7 +238,7 @@ func (p *Peer) send(m *wire.FromCaller) error {
 	}
 }
 
-// unused tells whether the link is to be closed. p.mu is held.
+// unused tells whether nobody holds or has lately used the peer. p.mu is held.
 func (p *Peer) unused(now time.Time) bool {
 	return p.holds == 0 && len(p.watchers) == 0 && now.Sub(p.used) > p.link.links.timing.Idle && (p.bulk == nil || p.bulk.idle())
 }

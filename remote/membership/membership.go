@@ -30,7 +30,8 @@ type Config struct {
 	Self  spec.Task
 	Port  Port
 	Links Links
-	// Events, if set, is told what changes, in order, on one goroutine. It must not block.
+	// Events is told what changes, in order, on one goroutine, and must not block. Without it
+	// changes are logged.
 	Events func(Event)
 	// Key, of 16, 24 or 32 bytes, encrypts the gossip; all tasks need the same.
 	Key    []byte
@@ -247,17 +248,18 @@ func (m *Membership) apply(c change, now time.Time) (Event, bool) {
 	return Event{Member: next, Restarted: restarted}, true
 }
 
+// report tells the owner, or the log if nobody wants to know.
 func (m *Membership) report(e Event) {
+	task := e.Member.Task
 	switch {
+	case m.config.Events != nil:
+		m.config.Events(e)
 	case e.Refused != nil:
 		m.log.Warn("a process was refused", "error", e.Refused)
 	case e.Restarted:
-		m.log.Info("a task has restarted", "task", e.Member.Task.Name(), "address", e.Member.Task.Address, "boot", fmt.Sprintf("%016x", e.Member.Boot))
+		m.log.Info("a task has restarted", "task", task.Name(), "address", task.Address, "boot", fmt.Sprintf("%016x", e.Member.Boot))
 	default:
-		m.log.Info("a task is "+e.Member.Health.String(), "task", e.Member.Task.Name(), "address", e.Member.Task.Address, "reason", e.Member.Reason)
-	}
-	if m.config.Events != nil {
-		m.config.Events(e)
+		m.log.Info("a task is "+e.Member.Health.String(), "task", task.Name(), "address", task.Address, "reason", e.Member.Reason)
 	}
 }
 

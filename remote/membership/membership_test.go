@@ -150,16 +150,17 @@ func (p *process) expect(index int, what string, match func(Event) bool) Event {
 func isUp(e Event) bool   { return e.Refused == nil && e.Member.Health == Up }
 func isDown(e Event) bool { return e.Refused == nil && e.Member.Health == Down }
 
+// testSpec declares n tasks at ports that are free, and below those that the system gives to
+// outgoing connections, so that none of these takes one before its task does.
 func testSpec(t *testing.T, n int) *spec.Spec {
 	t.Helper()
 	var addresses []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+	for len(addresses) < n {
+		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			defer l.Close()
+			addresses = append(addresses, address)
 		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
 	}
 	s, err := spec.Parse("worker=" + strings.Join(addresses, ","))
 	if err != nil {

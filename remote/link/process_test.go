@@ -1,0 +1,111 @@
+package link
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/port"
+	"github.com/troupe-run/troupe/remote/spec"
+)
+
+// peerEnv makes the test binary a task of the cluster that it holds, for tests that need a real
+// process to kill or to stop.
+const peerEnv = "TROUPE_TEST_PEER"
+
+// runPeer is a process with task 1, until its input ends.
+func runPeer(text string) error {
+	s, err := spec.Parse(text)
+	if err != nil {
+		return err
+	}
+	task, err := s.Task("worker", 1)
+	if err != nil {
+		return err
+	}
+	p, err := port.Listen(port.Config{Address: task.Address})
+	if err != nil {
+		return err
+	}
+	New(Config{Spec: s, Self: task, Boot: uint64(os.Getpid()), Dial: p.Dial}).Register(p.Services())
+	p.Services().Open()
+	fmt.Println("ready")
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+func startPeer(t *testing.T, s *spec.Spec) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), peerEnv+"="+s.String())
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		// It may have been killed already, and is waited for in any case.
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != "ready\n" {
+		t.Fatalf("the peer did not start: %q %v", line, err)
+	}
+	return c
+}
+
+func TestRealProcesses(t *testing.T) {
+	for _, c := range []struct {
+		signal syscall.Signal
+		limit  time.Duration
+		why    string
+	}{
+		{syscall.SIGKILL, 300 * time.Millisecond, "the connection broke"},
+		{syscall.SIGSTOP, 5 * time.Second, "nothing was heard from it for 3.5s"},
+	} {
+		t.Run(strings.ReplaceAll(c.signal.String(), " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			s := testSpec(t, 2)
+			a := startNode(t, s, 0, "", func(c *Config) { c.Timing = Timing{} })
+			peer := startPeer(t, s)
+			p, err := a.Ensure(within(t, patience), task1)
+			if err != nil || p.Boot() != uint64(peer.Process.Pid) {
+				t.Fatalf("boot %v, error %v", p, err)
+			}
+			down := make(chan error, 1)
+			p.OnDown(func(err error) { down <- err })
+			began := time.Now()
+			if err := peer.Process.Signal(c.signal); err != nil {
+				t.Fatal(err)
+			}
+			wantError(t, wait(t, down, "OnDown"), status.Unavailable, c.why)
+			if d := time.Since(began); d > c.limit {
+				t.Errorf("the loss was noticed after %v, not within %v", d, c.limit)
+			} else {
+				t.Logf("the loss was noticed after %v", d)
+			}
+			began = time.Now()
+			_, err = a.Ensure(within(t, patience), task1)
+			wantError(t, err, status.Unavailable, "was lost: "+c.why)
+			if d := time.Since(began); d > 2*time.Second {
+				t.Errorf("Ensure took %v", d)
+			}
+		})
+	}
+}
