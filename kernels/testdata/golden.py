@@ -1,0 +1,414 @@
+"""Writes what TensorFlow computes for many small cases of each op, for the tests of the kernels.
+
+Usage: TF_ENABLE_ONEDNN_OPTS=0 python golden.py OUTPUT [OP_PREFIX...]
+
+A record is: NodeDef, the inputs, the outputs (TensorProto each; counts before them), the error's
+code and message. Numbers and lengths are little-endian uint32. The whole file is gzip-compressed.
+"""
+import gzip, os, struct, sys
+os.environ['TF_CPP_MIN_LOG_LEVEL'] = '3'
+os.environ['CUDA_VISIBLE_DEVICES'] = ''
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
+tf.compat.v1.disable_eager_execution()
+R, rng = tf.raw_ops, np.random.default_rng(7)
+half, bf = np.float16, tf.bfloat16.as_numpy_dtype
+F = [np.float32, np.float64, half, bf]
+SI = [np.int8, np.int16, np.int32, np.int64]
+UI = [np.uint8, np.uint16, np.uint32, np.uint64]
+C = [np.complex64, np.complex128]
+out, only = gzip.GzipFile(sys.argv[1], 'wb', mtime=0), sys.argv[2:]
+RENAMED = {('Select', 't'): 'x', ('Select', 'e'): 'y'}
+count, missing = {}, set()
+
+def num(n): out.write(struct.pack('<I', n))
+def blob(b): num(len(b)); out.write(b)
+
+def case(op, *inputs, **attrs):
+    if only and not any(op.startswith(p) for p in only): return
+    with tf.Graph().as_default() as g, tf.device('/cpu:0'):
+        arrays = [np.asarray(a) for a in inputs]
+        ph = [tf.compat.v1.placeholder(tf.as_dtype(a.dtype) if a.dtype != object else tf.string, None) for a in arrays]
+        opdef = op_def_registry.get(op)
+        kw, i = dict(attrs), 0
+        for arg in opdef.input_arg:
+            if arg.number_attr:
+                kw[arg.name] = ph[i:]; i = len(ph)
+            else:
+                kw[RENAMED.get((op, arg.name), {'reduction_indices': 'axis'}.get(arg.name, arg.name))] = ph[i]; i += 1
+        try:
+            res = getattr(R, op)(**kw)
+        except Exception as e:
+            missing.add(op); return
+        node = (res[0] if isinstance(res, (list, tuple)) else res).op
+        code, msg, vals = 0, '', []
+        try:
+            with tf.compat.v1.Session(graph=g) as s:
+                vals = s.run(list(node.outputs), {p: a for p, a in zip(ph, arrays)})
+        except tf.errors.OpError as e:
+            code, msg = e.error_code, e.message.split('\n')[0]
+            if 'No OpKernel was registered' in e.message: return
+            if msg.startswith('Graph execution error'): msg = e.message.split('Node: ')[1].split('\n')[1]
+    write(node.node_def, arrays, vals, code, msg)
+
+def proto(a):
+    return tf.make_tensor_proto(a).SerializeToString()
+
+def write(node_def, inputs, outputs, code, msg):
+    nd = tf.compat.v1.NodeDef(); nd.CopyFrom(node_def); del nd.input[:]
+    count[nd.op] = count.get(nd.op, 0) + 1
+    blob(nd.SerializeToString())
+    num(len(inputs))
+    for a in inputs: blob(proto(a))
+    num(len(outputs))
+    for a in outputs: blob(proto(a))
+    num(code); blob(msg.encode())
+
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1e-8, 3.7, -3.7]
+
+def arr(dtype, shape, lo=-4, hi=4, special=False):
+    n = int(np.prod(shape, dtype=int))
+    dtype = np.dtype(dtype)
+    if dtype == bool: return rng.random(shape) < .5
+    if dtype.kind in 'iu':
+        if dtype.kind == 'u': lo = max(lo, 0)
+        return rng.integers(lo, hi, size=shape).astype(dtype)
+    if dtype.kind == 'c':
+        return (rng.uniform(lo, hi, shape) + 1j * rng.uniform(lo, hi, shape)).astype(dtype)
+    v = rng.uniform(lo, hi, shape)
+    if special and n:
+        flat = v.reshape(-1)
+        k = min(n, len(SPECIAL)); flat[rng.permutation(n)[:k]] = SPECIAL[:k]
+    return v.astype(dtype)
+
+PAIRS = [((), ()), ((3,), (3,)), ((2, 3), (3,)), ((4, 1), (1, 5)), ((2, 3, 4), (2, 1, 4)), ((), (5,)), ((6,), ()), ((0,), (1,)),
+         ((2, 0), (2, 1)), ((2, 3, 1, 2), (3, 5, 1)), ((2, 1, 3, 1), (1, 4, 1, 5)), ((2, 140), (2, 1)), ((1, 130), (2, 130))]
+
+def binaries(ops, types, a=(-4, 4), b=(-4, 4), **attrs):
+    for op in ops:
+        for t in types:
+            for j, (s1, s2) in enumerate(PAIRS if t == types[0] else PAIRS[:3]):
+                if np.dtype(t).kind in 'iu' and j > 2: break
+                case(op, arr(t, s1, *a, special=True), arr(t, s2, *b, special=True), **attrs)
+        case(op, arr(types[0], (2, 3)), arr(types[0], (4,)), **attrs)
+
+def section_binary():
+    binaries(['AddV2', 'Add', 'Sub', 'Mul'], F + C + SI + UI)
+    binaries(['RealDiv', 'DivNoNan', 'MulNoNan', 'Xdivy'], F + C)
+    binaries(['Div'], F + C + SI + UI, b=(1, 5))
+    binaries(['FloorDiv', 'FloorMod'], F + SI + UI, b=(1, 5))
+    binaries(['TruncateDiv'], SI + UI, b=(1, 5))
+    for op in ['FloorDiv', 'FloorMod', 'TruncateDiv', 'TruncateMod']:
+        case(op, np.array([7, -7, 7, -7, -128], np.int8 if op != 'TruncateMod' else np.int32), np.array([2, 2, -2, -2, -1], np.int8 if op != 'TruncateMod' else np.int32))
+        if not op.startswith('Trunc'): case(op, np.array([7, -7], np.int32), np.array([2, 0], np.int32))
+    for op in ['FloorDiv', 'FloorMod', 'TruncateMod', 'Mod', 'RealDiv', 'DivNoNan', 'MulNoNan', 'Xdivy', 'Atan2', 'Pow', 'Maximum', 'Minimum', 'Xlogy']:
+        v = np.array(SPECIAL, np.float32)
+        case(op, np.repeat(v, len(v)), np.tile(v, len(v)))
+    binaries(['Mod', 'TruncateMod'], [np.float32, np.float64, np.int32, np.int64], b=(1, 5))
+    binaries(['Maximum', 'Minimum'], F + SI + UI)
+    binaries(['SquaredDifference'], F + [np.int32, np.int64] + C)
+    binaries(['Pow'], F + C, a=(0.1, 3))
+    binaries(['Pow'], [np.int32, np.int64], b=(0, 5))
+    case('Pow', np.array([2, 3], np.int32), np.array([2, -1], np.int32))
+    binaries(['Atan2'], F)
+    binaries(['Xlogy', 'Xlog1py'], F + C, b=(0.1, 4))
+    binaries(['NextAfter'], [np.float32, np.float64])
+    binaries(['Less', 'LessEqual', 'Greater', 'GreaterEqual'], F + SI + UI)
+    binaries(['Equal', 'NotEqual'], F + C + SI + UI + [bool])
+    for op in ['Equal', 'NotEqual']:
+        case(op, np.array(['a', 'b', ''], object), np.array('b', object))
+        for strict in (True, False):
+            case(op, arr(np.float32, (2, 3)), arr(np.float32, (4,)), incompatible_shape_error=strict)
+    case('Add', np.array(['a', 'b'], object), np.array([['x'], ['y']], object))
+    for op in ['LogicalAnd', 'LogicalOr']:
+        for s1, s2 in PAIRS: case(op, arr(bool, s1), arr(bool, s2))
+    binaries(['BitwiseAnd', 'BitwiseOr', 'BitwiseXor'], SI + UI)
+    binaries(['LeftShift', 'RightShift'], SI + UI, b=(0, 7))
+    for t in SI: 
+        for op in ['LeftShift', 'RightShift']: case(op, np.array([-5, 5, 1, -1], t), np.array([-2, 70, 64, 100], t))
+    for t in F + C:
+        for op in ['TanhGrad', 'SigmoidGrad', 'SqrtGrad', 'RsqrtGrad', 'ReciprocalGrad', 'InvGrad']:
+            dy = arr(t, (5, 4)); dy[0, 0] = 0
+            y = arr(t, (5, 4), 0.1, 2); y[0, 0] = 0
+            case(op, y, dy)
+    for t in F: 
+        case('Complex' , *(arr(t, s) for s in ((2, 3), (3,)))) if t in (np.float32,) else None
+    case('Complex', arr(np.float64, (2,)), arr(np.float64, ()), Tout=tf.complex128)
+    for t in [np.float32, np.float64, half, np.int32, np.int64, np.uint8, np.complex64]:
+        case('ApproximateEqual', arr(t, (3, 4)), arr(t, (3, 4)), tolerance=1.5)
+    case('ApproximateEqual', arr(np.float32, (3, 4)), arr(np.float32, (3, 1)), tolerance=1.5)
+
+def unaries(ops, types, lo=-4, hi=4, special=True):
+    for op in ops:
+        for t in types:
+            for s in ([(), (7,), (3, 5), (0, 2), (40,)] if t == types[0] else [(13,)]):
+                kw = {}
+                case(op, arr(t, s, lo, hi, special=special), **kw)
+
+def section_unary():
+    unaries(['Neg', 'Sign', 'Square'], F + SI + C)
+    unaries(['Abs'], F + SI)
+    unaries(['Round'], F)
+    unaries(['Floor', 'Ceil', 'Rint', 'IsNan', 'IsInf', 'IsFinite'], F)
+    unaries(['Exp', 'Expm1', 'Sin', 'Cos', 'Tan', 'Sinh', 'Cosh', 'Tanh', 'Sigmoid', 'Asinh', 'Atan', 'Reciprocal', 'Inv'], F + C)
+    unaries(['Erf', 'Erfc', 'Lgamma', 'Digamma'], F[:1] + F[2:]); unaries(['Erf', 'Erfc', 'Lgamma', 'Digamma'], [np.float64], special=False)
+    unaries(['Sqrt', 'Rsqrt', 'Log', 'Log1p'], F + C, 0.05, 9)
+    unaries(['Asin', 'Acos', 'Atanh'], F + C, -.95, .95)
+    unaries(['Acosh'], F + C, 1.05, 9)
+    unaries(['Erfinv'], F[:2], -.95, .95)
+    unaries(['Ndtri'], F[:2], .02, .95, special=False)
+    unaries(['Invert', 'PopulationCount'], SI + UI)
+    unaries(['LogicalNot'], [bool])
+    unaries(['Conj', 'ComplexAbs', 'Real', 'Imag', 'Angle'], C[:1])
+    for op in ['ComplexAbs', 'Real', 'Imag', 'Angle']: case(op, arr(C[1], (4,)), Tout=tf.float64)
+    x = np.array([1e4, -1e4, 88, 89, -88, -104, 700, -745, 1e30, -1e30, 1e-30, 0.1], np.float32)
+    for op in ['Exp', 'Tanh', 'Sigmoid', 'Softplus', 'Elu', 'Selu', 'Softsign', 'Log', 'Sqrt', 'Rsqrt', 'Expm1', 'Erf', 'Erfc', 'Sin', 'Cos']: case(op, x)
+    unaries(['Relu', 'Relu6'], F + SI + UI, -9, 9)
+    unaries(['Elu', 'Selu', 'Softplus', 'Softsign'], F, special=False)
+    for t in F:
+        case('LeakyRelu', arr(t, (4, 5)), alpha=0.3)
+        case('LeakyReluGrad', arr(t, (4, 5)), arr(t, (4, 5)), alpha=0.3)
+        for op in ['EluGrad', 'SeluGrad', 'SoftplusGrad', 'SoftsignGrad', 'ReluGrad', 'Relu6Grad']: case(op, arr(t, (4, 9), -8, 8), arr(t, (4, 9), -8, 8))
+    case('ReluGrad', arr(np.float32, (2, 3)), arr(np.float32, (3,)))
+    case('ReluGrad', arr(np.float32, (2, 30), special=True), arr(np.float32, (2, 30), special=True))
+
+def section_cast():
+    all_types = F + SI + UI + C + [bool]
+    for a in all_types:
+        for b in all_types:
+            v = arr(a, (5,), -4, 120) if np.dtype(a).kind != 'b' else arr(bool, (5,))
+            case('Cast', v, DstT=tf.as_dtype(b))
+    for b in SI + UI:
+        for v in [3e9, -3e9, 1e20, np.nan, np.inf, -1, -1.9, 300, -300, 70000, 1.5e19]:
+            for a in F[:2]: case('Cast', np.array(v, a), DstT=tf.as_dtype(b))
+    for a, b in [(np.float64, np.float32), (np.float64, half), (np.float32, half), (np.float32, bf), (np.float64, bf)]:
+        case('Cast', arr(a, (9,)), DstT=tf.as_dtype(b), Truncate=True)
+        case('Cast', np.array([1e-8, 6e-8, 65504, 65520, 1e9, -1e-7, 5.9e-8, 3e-5], a), DstT=tf.as_dtype(b))
+
+AXES = [((), []), ((5,), [0]), ((5,), []), ((2, 3), [0]), ((2, 3), [1]), ((2, 3), [0, 1]), ((2, 3, 4), [1]), ((2, 3, 4), [0, 2]), ((2, 3, 4), [-1]),
+        ((2, 3, 4, 5), [1, 3]), ((2, 3, 4, 5), [0, 2]), ((0,), [0]), ((3, 0), [1]), ((0, 3), [1]), ((2, 1, 3), [1]), ((3, 1), [1]), ((400, 3), [0]), ((3, 100), [1]), ((300,), [0])]
+
+def section_reduce():
+    for op, types in [('Sum', F + SI + UI + C), ('Mean', F + [np.int32, np.int64] + C), ('Prod', F + [np.int32, np.int64] + C), ('Max', F + SI + UI), ('Min', F + SI + UI), ('EuclideanNorm', F[:2] + C + [np.int32])]:
+        for t in types:
+            for i, (s, ax) in enumerate(AXES):
+                if t != types[0] and i % 4 != 2: continue
+                if np.dtype(t).kind == 'c' and 0 in s: continue
+                if np.prod(s) > 200 and op == 'Prod': continue
+                if np.dtype(t).kind in 'iu' and 0 in s and op == 'Mean': continue
+                case(op, arr(t, s, 1 if op == 'Prod' else -4), np.array(ax, np.int32 if i % 2 else np.int64), keep_dims=bool(i % 2))
+        case(op, arr(types[0], (2, 3)), np.array([2], np.int32))
+        case(op, arr(types[0], (2, 3)), np.array([0, -2], np.int32))
+        case(op, arr(types[0], (2, 3)), np.array(1, np.int32))
+    for op in ['Max', 'Min', 'Sum']: case(op, np.array([[1, np.nan, 3], [np.inf, -np.inf, 2], [4, 5, 6]], np.float32), np.array([1], np.int32))
+    for op in ['All', 'Any']:
+        for i, (s, ax) in enumerate(AXES): case(op, rng.random(s) < (.9 if op == 'All' else .1), np.array(ax, np.int32), keep_dims=bool(i % 2))
+    for op in ['ArgMax', 'ArgMin']:
+        for t in F + SI + UI:
+            for s, ax in ([((5,), 0), ((2, 3), 0), ((2, 3), 1), ((2, 3, 4), 1), ((2, 3, 4), -1)] if t == np.float32 else [((2, 3, 2), 1)]):
+                for o in [tf.int32, tf.int64]: case(op, arr(t, s), np.array(ax, np.int32), output_type=o)
+        case(op, np.array([1, np.nan, 2, np.nan], np.float32), np.array(0, np.int32))
+        case(op, arr(bool, (3, 4)), np.array(1, np.int32))
+        case(op, arr(np.float32, (3, 4)), np.array(2, np.int32))
+        case(op, arr(np.float32, (3, 4)), np.array([1], np.int32))
+        case(op, arr(np.float32, (3, 0)), np.array(1, np.int32))
+        case(op, arr(np.float32, (0, 3)), np.array(1, np.int32))
+    for t in F + SI: 
+        case('AddN', arr(t, (2, 3))); case('AddN', arr(t, (2, 3)), arr(t, (2, 3))); case('AddN', *[arr(t, (4,)) for _ in range(5)])
+    case('AddN', arr(np.float32, (2, 3)), arr(np.float32, (3,)))
+    for t in F: case('L2Loss', arr(t, (3, 4))); case('L2Loss', arr(t, (0,)))
+
+def section_matmul():
+    for t in F + C + [np.int32, np.int64]:
+        for ta in (False, True):
+            for tb in (False, True):
+                a, b = (5, 4) if ta else (4, 5), (3, 5) if tb else (5, 3)
+                case('MatMul', arr(t, a), arr(t, b), transpose_a=ta, transpose_b=tb)
+                for op in ['BatchMatMul', 'BatchMatMulV2']:
+                    case(op, arr(t, (2, 3) + a), arr(t, (2, 3) + b), adj_x=ta, adj_y=tb)
+                case('BatchMatMulV2', arr(t, (2, 1) + a), arr(t, (3,) + b), adj_x=ta, adj_y=tb)
+                case('BatchMatMulV2', arr(t, a), arr(t, (2,) + b), adj_x=ta, adj_y=tb)
+    for a, b in [((2, 3), (4, 5)), ((2,), (2, 3)), ((2, 3, 4), (2, 3, 4)), ((0, 3), (3, 2)), ((2, 0), (0, 3)), ((3,), (3,))]:
+        case('MatMul', arr(np.float32, a), arr(np.float32, b))
+    for a, b in [((2, 2, 3), (3, 3, 2)), ((2, 3), (3,)), ((3, 2, 3), (2, 3, 2)), ((2, 2, 3), (2, 4, 2)), ((2, 2, 3), (2, 3, 2))]:
+        case('BatchMatMul', arr(np.float32, a), arr(np.float32, b)); case('BatchMatMulV2', arr(np.float32, a), arr(np.float32, b))
+    for t in F + [np.int32]:
+        for s in [(2, 3), (2, 4, 4, 3), (2, 5, 3)]:
+            case('BiasAdd', arr(t, s), arr(t, (3,))); case('BiasAddV1', arr(t, s), arr(t, (3,))); case('BiasAddGrad', arr(t, s))
+            case('BiasAdd', arr(t, s), arr(t, (s[1],)), data_format='NCHW')
+            if len(s) > 2: case('BiasAddGrad', arr(t, s), data_format='NCHW')
+    case('BiasAdd', arr(np.float32, (2, 3)), arr(np.float32, (4,)))
+    case('BiasAdd', arr(np.float32, (3,)), arr(np.float32, (3,)))
+    case('BiasAdd', arr(np.float32, (2, 3)), arr(np.float32, (1, 3)))
+    case('BiasAddGrad', arr(np.float32, (3,)))
+
+def section_select():
+    for op in ['Select', 'SelectV2']:
+        for t in F + SI + UI + C + [bool]: case(op, arr(bool, (3, 4)), arr(t, (3, 4)), arr(t, (3, 4)))
+        case(op, np.array([True, False]), np.array(['a', 'b'], object), np.array(['c', 'd'], object))
+        for sc, sa, sb in [((), (2, 3), (2, 3)), ((2,), (2, 3), (2, 3)), ((3,), (2, 3), (2, 3)), ((2, 1), (2, 3), (2, 3)), ((2, 3), (2, 3), (3,)), ((2, 3), (), ()), ((2, 1), (1, 3), ()), ((4,), (2, 3), (2, 3)), ((0,), (1,), (1,))]:
+            case(op, arr(bool, sc), arr(np.float32, sa), arr(np.float32, sb))
+    for t in F + [np.int32, np.int64]:
+        case('ClipByValue', arr(t, (3, 4)), np.array(-1, t), np.array(2, t))
+        case('ClipByValue', arr(t, (3, 4)), arr(t, (3, 4), -4, -1), arr(t, (3, 4), 1, 4))
+    case('ClipByValue', arr(np.float32, (3, 4)), arr(np.float32, (4,)), np.float32(1))
+    for op in ['Cumsum', 'Cumprod']:
+        for t in F + C + [np.int32, np.int64, np.uint8]:
+            for e in (False, True):
+                for r in (False, True): case(op, arr(t, (2, 3, 4)), np.array(1, np.int32), exclusive=e, reverse=r)
+        case(op, arr(np.float32, (2, 3)), np.array(-1, np.int64)); case(op, arr(np.float32, (2, 3)), np.array(2, np.int32)); case(op, arr(np.float32, (2, 3)), np.array([1], np.int32)); case(op, arr(np.float32, (0, 3)), np.array(0, np.int32))
+
+def section_nn():
+    for t in F:
+        for s in [(3, 5), (2, 3, 4), (6,), (0, 3)]: case('Softmax', arr(t, s)); case('LogSoftmax', arr(t, s))
+        for i in (np.int32, np.int64):
+            case('SparseSoftmaxCrossEntropyWithLogits', arr(t, (4, 11)), np.array([0, 3, 10, 5], i))
+            case('SparseSoftmaxCrossEntropyWithLogits', arr(t, (3, 11)), np.array([0, 11, 2], i))
+            case('SparseSoftmaxCrossEntropyWithLogits', arr(t, (3, 11)), np.array([0, 11, -2], i))
+        for s1, s2 in [((4, 5), (4, 5)), ((4, 5), (1, 5)), ((1, 5), (4, 5)), ((4, 1), (4, 5)), ((4, 5), (3, 5)), ((5,), (5,)), ((0, 5), (0, 5))]:
+            case('SoftmaxCrossEntropyWithLogits', arr(t, s1), np.abs(arr(t, s2)))
+    case('Softmax', np.float32(1)); case('Softmax', np.array([[1e4, 0, -1e4], [np.inf, 0, 1], [-np.inf, 0, 1]], np.float32))
+    case('SparseSoftmaxCrossEntropyWithLogits', arr(np.float32, (4,)), np.array([0], np.int32))
+    case('SparseSoftmaxCrossEntropyWithLogits', arr(np.float32, (4, 2)), np.array([[0]], np.int32))
+    case('SparseSoftmaxCrossEntropyWithLogits', arr(np.float32, (4, 2)), np.array([0, 1], np.int32))
+    case('SparseSoftmaxCrossEntropyWithLogits', arr(np.float32, (4, 0)), np.array([0, 1, 0, 0], np.int32))
+    for t in [np.float32, np.float64, half]:
+        for (n, h, w, c), (kh, kw, o), st, pad, dil in [((2, 6, 5, 3), (3, 3, 4), (1, 1), 'SAME', (1, 1)), ((1, 7, 7, 2), (3, 2, 3), (2, 2), 'VALID', (1, 1)), ((2, 8, 7, 1), (5, 5, 2), (2, 3), 'SAME', (1, 1)),
+            ((2, 5, 5, 4), (1, 1, 3), (1, 1), 'VALID', (1, 1)), ((2, 5, 5, 4), (1, 1, 3), (2, 2), 'SAME', (1, 1)), ((1, 9, 9, 2), (3, 3, 2), (1, 1), 'VALID', (2, 2)), ((1, 9, 9, 2), (3, 3, 2), (1, 1), 'SAME', (2, 3)), ((1, 4, 4, 2), (2, 2, 2), (3, 3), 'VALID', (1, 1)), ((1, 3, 3, 1), (5, 5, 1), (1, 1), 'SAME', (1, 1))]:
+            x, f = arr(t, (n, h, w, c)), arr(t, (kh, kw, c, o))
+            kw_ = dict(strides=[1, *st, 1], padding=pad, dilations=[1, *dil, 1])
+            case('Conv2D', x, f, **kw_)
+            eh, ew = (kh - 1) * dil[0] + 1, (kw - 1) * dil[1] + 1
+            oh, ow = ((h + st[0] - 1) // st[0], (w + st[1] - 1) // st[1]) if pad == 'SAME' else ((h - eh) // st[0] + 1, (w - ew) // st[1] + 1)
+            dy = arr(t, (n, oh, ow, o))
+            if dil == (1, 1):
+                case('Conv2DBackpropInput', np.array(x.shape, np.int32), f, dy, **kw_)
+                case('Conv2DBackpropFilter', x, np.array(f.shape, np.int32), dy, **kw_)
+        case('Conv2D', arr(t, (1, 5, 5, 2)), arr(t, (3, 3, 2, 2)), strides=[1, 1, 2, 1], padding='EXPLICIT', explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0])
+        case('Conv2DBackpropInput', np.array([1, 5, 5, 2], np.int32), arr(t, (3, 3, 2, 2)), arr(t, (1, 6, 2, 2)), strides=[1, 1, 2, 1], padding='EXPLICIT', explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0])
+        case('Conv2DBackpropFilter', arr(t, (1, 5, 5, 2)), np.array([3, 3, 2, 2], np.int32), arr(t, (1, 6, 2, 2)), strides=[1, 1, 2, 1], padding='EXPLICIT', explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0])
+        case('Conv2D', arr(t, (1, 5, 5, 4)), arr(t, (3, 3, 2, 6)), strides=[1, 1, 1, 1], padding='SAME')
+    f32 = np.float32
+    case('Conv2D', arr(f32, (1, 2, 2, 1)), arr(f32, (1, 1, 2, 1)), strides=[1, 1, 1, 1], padding='VALID')
+    case('Conv2D', arr(f32, (1, 2, 2, 1)), arr(f32, (5, 5, 1, 1)), strides=[1, 1, 1, 1], padding='VALID')
+    case('Conv2D', arr(f32, (2, 2, 1)), arr(f32, (5, 5, 1, 1)), strides=[1, 1, 1, 1], padding='VALID')
+    case('Conv2D', arr(f32, (0, 4, 4, 1)), arr(f32, (3, 3, 1, 2)), strides=[1, 1, 1, 1], padding='SAME')
+    for t in F + SI[1:] + [np.uint8]:
+        for (n, h, w, c), k, st, pad in [((2, 6, 5, 3), (2, 2), (2, 2), 'SAME'), ((2, 6, 5, 3), (3, 2), (1, 2), 'VALID'), ((1, 5, 5, 1), (3, 3), (2, 2), 'SAME'), ((1, 4, 4, 40), (2, 2), (2, 2), 'VALID')]:
+            x = arr(t, (n, h, w, c)); kw_ = dict(ksize=[1, *k, 1], strides=[1, *st, 1], padding=pad)
+            case('MaxPool', x, **kw_)
+            case('MaxPoolV2', x, np.array([1, *k, 1], np.int32), np.array([1, *st, 1], np.int32), padding=pad)
+            oh, ow = ((h + st[0] - 1) // st[0], (w + st[1] - 1) // st[1]) if pad == 'SAME' else ((h - k[0]) // st[0] + 1, (w - k[1]) // st[1] + 1)
+            if np.dtype(t).kind not in 'iu':
+                x = x.astype(np.float64); y = np.full((n, oh, ow, c), -1e9)
+                p0, p1 = (max(0, (oh - 1) * st[0] + k[0] - h) // 2, max(0, (ow - 1) * st[1] + k[1] - w) // 2) if pad == 'SAME' else (0, 0)
+                for a in range(oh):
+                    for b in range(ow): y[:, a, b] = x[:, max(0, a * st[0] - p0):a * st[0] - p0 + k[0], max(0, b * st[1] - p1):b * st[1] - p1 + k[1]].max((1, 2))
+                case('MaxPoolGrad', x.astype(t), y.astype(t), arr(t, y.shape), **kw_)
+                case('AvgPool', x.astype(t), **kw_)
+                case('AvgPoolGrad', np.array([n, h, w, c], np.int32), arr(t, y.shape), **kw_)
+    case('MaxPool', arr(f32, (1, 2, 2, 4)), ksize=[1, 1, 1, 2], strides=[1, 1, 1, 2], padding='VALID')
+    case('MaxPool', arr(f32, (1, 2, 2, 3)), ksize=[1, 1, 1, 2], strides=[1, 1, 1, 2], padding='VALID')
+    case('MaxPool', arr(f32, (1, 2, 2, 3)), ksize=[2, 1, 1, 1], strides=[1, 1, 1, 1], padding='VALID')
+    case('AvgPool', arr(f32, (1, 2, 2, 3)), ksize=[1, 5, 5, 1], strides=[1, 1, 1, 1], padding='VALID')
+
+def section_random():
+    for t in [tf.float32, tf.float64, tf.float16, tf.bfloat16]:
+        for shape in [[1], [3], [2, 5], [67], [0]]:
+            for seeds in [(1, 2), (87654321, 0), (0, 5), (-3, 1 << 40)]:
+                for op in ['RandomUniform', 'RandomStandardNormal', 'TruncatedNormal']:
+                    case(op, np.array(shape, np.int32), dtype=t, seed=seeds[0], seed2=seeds[1])
+            for op in ['StatelessRandomUniform', 'StatelessRandomNormal', 'StatelessTruncatedNormal']:
+                case(op, np.array(shape, np.int32), np.array([3, -4], np.int32), dtype=t)
+                case(op + 'V2', np.array(shape, np.int32), np.array([123456789012345], np.uint64), np.array([77, 1 << 50], np.uint64), np.array(1, np.int32), dtype=t)
+    for t in [np.int32, np.int64]:
+        for lo, hi in [(0, 10), (-5, 1000), (3, 3)]:
+            case('RandomUniformInt', np.array([9], np.int32), np.array(lo, t), np.array(hi, t), seed=4, seed2=5)
+            case('StatelessRandomUniformInt', np.array([9], np.int32), np.array([1, 2], np.int64), np.array(lo, t), np.array(hi, t))
+    for t in [tf.int32, tf.int64, tf.uint32, tf.uint64]: case('StatelessRandomUniformFullInt', np.array([7], np.int32), np.array([1, 2], np.int64), dtype=t)
+    for x in [np.arange(10, dtype=np.int32), np.arange(12.).reshape(4, 3), np.array(['a', 'b', 'c', 'd'], object), np.float32(3), np.arange(1)]: case('RandomShuffle', x, seed=3, seed2=9)
+    case('Multinomial', arr(np.float32, (1, 6)), np.array(8, np.int32), seed=1, seed2=2)
+    case('Multinomial', arr(np.float64, (1, 6)), np.array(5, np.int32), seed=1, seed2=2, output_dtype=tf.int32)
+    case('StatelessRandomGetKeyCounter', np.array([5, 6], np.int64)); case('StatelessRandomGetKeyCounterAlg', np.array([5, 6], np.int32))
+    case('RandomUniform', np.array([-1], np.int32), dtype=tf.float32, seed=1)
+    case('RandomUniform', np.array([[1]], np.int32), dtype=tf.float32, seed=1)
+    case('StatelessRandomUniform', np.array([2], np.int32), np.array([3], np.int32), dtype=tf.float32)
+
+def optimizer(op, slots, args, types=(np.float32, np.float64, half), sparse=False, **attrs):
+    """args: names with scalars; grad and indices are made here."""
+    if only and not any(op.startswith(p) for p in only): return
+    for t in types:
+        for shape in ([(5, 3)] if sparse else [(), (7,), (3, 4)]):
+            with tf.Graph().as_default() as g, tf.device('/cpu:0'):
+                kw, inputs, vs = dict(attrs), [], []
+                for s in slots:
+                    init = np.abs(arr(t, shape, 0.1, 2))
+                    if s in ('var', 'linear', 'm', 'gradient_accumulator'): init = arr(t, shape)
+                    v = tf.compat.v1.get_variable(s, initializer=tf.constant(init), use_resource=op.startswith('Resource'))
+                    kw[s] = v.handle if op.startswith('Resource') else v._variable
+                    vs.append(v); inputs.append(init)
+                feeds = {}
+                for name, value in args:
+                    if name in ('grad', 'delta'): value = arr(t, (3,) + shape[1:] if sparse else shape)
+                    elif name == 'indices': value = np.array([4, 0, 4], np.int32)
+                    elif name == 'global_step': value = np.array(value, np.int64)
+                    else: value = np.array(value, t)
+                    p = tf.compat.v1.placeholder(value.dtype, None); feeds[p] = value; kw[name] = p; inputs.append(value)
+                res = getattr(R, op)(**kw)
+                node = res if isinstance(res, tf.Operation) else res.op
+                opdef = op_def_registry.get(op)
+                try: g_ok = tf.compat.v1.Session(graph=g).run(node, feeds)
+                except tf.errors.OpError as e:
+                    if 'No OpKernel was registered' in e.message: continue
+                with tf.compat.v1.Session(graph=g) as s:
+                    s.run(tf.compat.v1.global_variables_initializer())
+                    s.run(node, feeds)
+                    vals = s.run([v.value() if op.startswith('Resource') else v for v in vs])
+                order = [a.name for a in opdef.input_arg]
+                have = dict(zip(list(slots) + [n for n, _ in args], inputs))
+            write(node.node_def, [have[n] for n in order], vals, 0, '')
+
+def section_opt():
+    G, D, I = ('grad', None), ('delta', None), ('indices', None)
+    for pre in ('', 'Resource'):
+        optimizer(pre + 'ApplyGradientDescent', ['var'], [('alpha', .3), D])
+        optimizer(pre + 'ApplyProximalGradientDescent', ['var'], [('alpha', .3), ('l1', .2), ('l2', .1), D])
+        optimizer(pre + 'ApplyProximalGradientDescent', ['var'], [('alpha', .3), ('l1', 0), ('l2', .1), D])
+        for n in (False, True):
+            optimizer(pre + 'ApplyMomentum', ['var', 'accum'], [('lr', .3), G, ('momentum', .9)], use_nesterov=n)
+            optimizer(pre + 'ApplyAdam', ['var', 'm', 'v'], [('beta1_power', .9), ('beta2_power', .99), ('lr', .1), ('beta1', .9), ('beta2', .99), ('epsilon', 1e-3), G], use_nesterov=n)
+            optimizer(pre + 'ApplyAdagrad', ['var', 'accum'], [('lr', .3), G], update_slots=n)
+            optimizer(pre + 'ApplyAdagradV2', ['var', 'accum'], [('lr', .3), ('epsilon', .1), G], update_slots=n)
+            optimizer(pre + 'ApplyFtrl', ['var', 'accum', 'linear'], [G, ('lr', .3), ('l1', .2), ('l2', .1), ('lr_power', -.5)], multiply_linear_by_lr=n)
+            optimizer(pre + 'ApplyFtrlV2', ['var', 'accum', 'linear'], [G, ('lr', .3), ('l1', .2), ('l2', .1), ('l2_shrinkage', .05), ('lr_power', -.7)], multiply_linear_by_lr=n)
+        optimizer(pre + 'ApplyAdaMax', ['var', 'm', 'v'], [('beta1_power', .9), ('lr', .1), ('beta1', .9), ('beta2', .99), ('epsilon', 1e-3), G])
+        optimizer(pre + 'ApplyProximalAdagrad', ['var', 'accum'], [('lr', .3), ('l1', .2), ('l2', .1), G])
+        optimizer(pre + 'ApplyAdagradDA', ['var', 'gradient_accumulator', 'gradient_squared_accumulator'], [G, ('lr', .3), ('l1', .02), ('l2', .1), ('global_step', 4)], types=(np.float32, np.float64))
+        optimizer(pre + 'ApplyAdadelta', ['var', 'accum', 'accum_update'], [('lr', .3), ('rho', .9), ('epsilon', .1), G])
+        optimizer(pre + 'ApplyRMSProp', ['var', 'ms', 'mom'], [('lr', .3), ('rho', .9), ('momentum', .5), ('epsilon', .1), G])
+        optimizer(pre + 'ApplyCenteredRMSProp', ['var', 'mg', 'ms', 'mom'], [('lr', .3), ('rho', .9), ('momentum', .5), ('epsilon', 5.), G])
+        optimizer(pre + 'ApplyAddSign', ['var', 'm'], [('lr', .3), ('alpha', 1.), ('sign_decay', .5), ('beta', .9), G])
+        optimizer(pre + 'ApplyPowerSign', ['var', 'm'], [('lr', .3), ('logbase', 1.), ('sign_decay', .5), ('beta', .9), G])
+        t = (np.float32, np.float64)
+        optimizer(pre + 'SparseApplyProximalGradientDescent', ['var'], [('alpha', .3), ('l1', .2), ('l2', .1), G, I], t, True)
+        optimizer(pre + 'SparseApplyMomentum', ['var', 'accum'], [('lr', .3), G, I, ('momentum', .9)], t, True, use_nesterov=True)
+        optimizer(pre + 'SparseApplyAdagrad', ['var', 'accum'], [('lr', .3), G, I], t, True)
+        optimizer(pre + 'SparseApplyAdagradV2', ['var', 'accum'], [('lr', .3), ('epsilon', .1), G, I], t, True)
+        optimizer(pre + 'SparseApplyFtrl', ['var', 'accum', 'linear'], [G, I, ('lr', .3), ('l1', .2), ('l2', .1), ('lr_power', -.5)], t, True)
+        optimizer(pre + 'SparseApplyFtrlV2', ['var', 'accum', 'linear'], [G, I, ('lr', .3), ('l1', .2), ('l2', .1), ('l2_shrinkage', .05), ('lr_power', -.7)], t, True)
+        optimizer(pre + 'SparseApplyProximalAdagrad', ['var', 'accum'], [('lr', .3), ('l1', .2), ('l2', .1), G, I], t, True)
+        optimizer(pre + 'SparseApplyAdagradDA', ['var', 'gradient_accumulator', 'gradient_squared_accumulator'], [G, I, ('lr', .3), ('l1', .02), ('l2', .1), ('global_step', 4)], t, True)
+        optimizer(pre + 'SparseApplyAdadelta', ['var', 'accum', 'accum_update'], [('lr', .3), ('rho', .9), ('epsilon', .1), G, I], t, True)
+        optimizer(pre + 'SparseApplyRMSProp', ['var', 'ms', 'mom'], [('lr', .3), ('rho', .9), ('momentum', .5), ('epsilon', .1), G, I], t, True)
+        optimizer(pre + 'SparseApplyCenteredRMSProp', ['var', 'mg', 'ms', 'mom'], [('lr', .3), ('rho', .9), ('momentum', .5), ('epsilon', 5.), G, I], t, True)
+    for n in (False, True):
+        optimizer('ResourceApplyKerasMomentum', ['var', 'accum'], [('lr', .3), G, ('momentum', .9)], use_nesterov=n)
+        optimizer('ResourceSparseApplyKerasMomentum', ['var', 'accum'], [('lr', .3), G, I, ('momentum', .9)], (np.float32,), True, use_nesterov=n)
+    optimizer('ResourceApplyAdamWithAmsgrad', ['var', 'm', 'v', 'vhat'], [('beta1_power', .9), ('beta2_power', .99), ('lr', .1), ('beta1', .9), ('beta2', .99), ('epsilon', 1e-3), G])
+
+if __name__ == '__main__':
+    for name, f in list(globals().items()):
+        if name.startswith('section_'): f(); print(name, sum(count.values()), flush=True)
+    out.close()
+    print('not built:', missing)
