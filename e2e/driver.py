@@ -13,6 +13,7 @@ TensorFlow 1; whatever is run starts with an empty default graph.
 """
 import contextlib
 import faulthandler
+import gc
 import importlib.util
 import io
 import json
@@ -69,6 +70,9 @@ def answer(request):
         op = getattr(e, "op", None)
         reply = {"ok": False, "error": type(e).__name__, "message": getattr(e, "message", None) or str(e),
                  "op": op.name if op is not None else "", "trace": traceback.format_exc()}
+    # Sessions that are garbage say goodbye to their servers now: later these may be gone, and the
+    # client would wait for them without end, in the middle of whatever runs then.
+    gc.collect()
     reply.update(output=output.getvalue(), seconds=time.monotonic() - start)
     return reply
 
