@@ -84,7 +84,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log}
-	n.port, err = port.Listen(port.Config{Address: self.Address, Logger: c.Log, Closed: n.connectionClosed, Holder: holder})
+	n.port, err = port.Listen(port.Config{Address: self.Address, Logger: c.Log, Closed: n.connectionClosed, Holder: link.Holder(port.Dialer(nil))})
 	if err != nil {
 		return nil, err
 	}

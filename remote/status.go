@@ -1,15 +1,11 @@
 package remote
 
 import (
-	"context"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/remote/link"
 	"github.com/troupe-run/troupe/remote/membership"
-	"github.com/troupe-run/troupe/remote/port"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 )
 
 // TaskStatus is what this task knows of one of the cluster's.
@@ -22,18 +18,6 @@ type TaskStatus struct {
 	// Boot is a random number of the task's start.
 	Boot    uint64
 	Devices []actors.DeviceInfo
-}
-
-// holder tells who serves an address that is taken, for the error about it.
-func holder(ctx context.Context, address string) string {
-	id, err := link.Who(ctx, func(address string) (*grpc.ClientConn, error) {
-		return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
-			grpc.WithDefaultCallOptions(grpc.ForceCodecV2(port.Codec{})))
-	}, address)
-	if err != nil {
-		return ""
-	}
-	return link.Describe(id)
 }
 
 // Status tells what this task knows of all declared tasks, in order. A task's link knows best
