@@ -203,20 +203,21 @@ func (s *workerSession) functionsOn(library *graph.Library, d *devices.CPU) *dev
 
 // kernel makes a node's kernel, or gives the one that another plan of the session made for the
 // same node where the op has state (a private queue, a random generator): TensorFlow's OpSegment.
-func (s *workerSession) kernel(n *graph.Node, def *kernels.Def, make func() (any, error)) (any, error) {
+func (s *workerSession) kernel(n *graph.Node, def *kernels.Def, make func() (any, error)) (kernel any, shared bool, err error) {
 	if n.Def == nil || !n.Def.IsStateful || def == nil {
-		return make()
+		kernel, err = make()
+		return kernel, false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k, ok := s.kernels[n.Name]; ok {
-		return k, nil
+		return k, true, nil
 	}
-	k, err := make()
-	if err == nil && s.kernels != nil {
-		s.kernels[n.Name] = k
+	if kernel, err = make(); err != nil || s.kernels == nil {
+		return kernel, false, err
 	}
-	return k, err
+	s.kernels[n.Name] = kernel
+	return kernel, true, nil
 }
 
 // register compiles and keeps a plan that a master sent.

@@ -21,6 +21,7 @@ type Program struct {
 	frames []*frameInfo // 0 is the root
 	roots  []*node      // nodes without inputs
 	runs   runPool
+	owned  []kernels.Closer
 }
 
 type kind uint8
@@ -99,8 +100,9 @@ type frameInfo struct {
 }
 
 // KernelSource makes or finds the kernel of a node, so that stateful kernels can be shared by the
-// programs of a session. shareable is what the op's declaration says of its state.
-type KernelSource func(n *graph.Node, def *kernels.Def, make func() (any, error)) (any, error)
+// programs of a session; def is nil for calls of the library's functions. shared tells that the
+// kernel outlives the program: the source closes it.
+type KernelSource func(n *graph.Node, def *kernels.Def, make func() (any, error)) (kernel any, shared bool, err error)
 
 // CompileOptions tell what a program is compiled for.
 type CompileOptions struct {
@@ -113,23 +115,36 @@ type CompileOptions struct {
 }
 
 // Compile makes a graph's program for a device: it finds and constructs every node's kernel and
-// lays out the frames. Errors name the node.
+// lays out the frames. Errors name the node. The program has to be closed.
 func Compile(g *graph.Graph, dev kernels.Device, opts CompileOptions) (*Program, error) {
 	p := &Program{device: dev, nodes: make([]node, len(g.Nodes))}
-	byID := make(map[*graph.Node]*node, len(g.Nodes))
-	for i, n := range g.Nodes {
-		byID[n] = &p.nodes[i]
-		if err := p.nodes[i].construct(n, dev, opts); err != nil {
-			return nil, status.AtNode(err, UserName(n))
-		}
-	}
-	if err := p.layFrames(g); err != nil {
-		return nil, err
-	}
-	if err := p.link(g, byID); err != nil {
+	if err := p.compile(g, opts); err != nil {
+		p.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+func (p *Program) compile(g *graph.Graph, opts CompileOptions) error {
+	byID := make(map[*graph.Node]*node, len(g.Nodes))
+	for i, n := range g.Nodes {
+		byID[n] = &p.nodes[i]
+		if err := p.construct(&p.nodes[i], n, opts); err != nil {
+			return status.AtNode(err, UserName(n))
+		}
+	}
+	if err := p.layFrames(g); err != nil {
+		return err
+	}
+	return p.link(g, byID)
+}
+
+// Close gives up what the program's kernels hold. It must not run any more, nor be run again.
+func (p *Program) Close() {
+	for _, k := range p.owned {
+		k.Close()
+	}
+	p.owned = nil
 }
 
 // UserName is the name of the node that the client wrote: for a node that a pass put in, the
@@ -145,7 +160,8 @@ func UserName(n *graph.Node) string {
 	return n.Name
 }
 
-func (n *node) construct(g *graph.Node, dev kernels.Device, opts CompileOptions) error {
+func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
+	dev := p.device
 	n.graph, n.kind = g, kinds[g.Op]
 	n.recv = g.Op == "_Recv" || g.Op == "_HostRecv"
 	n.numIn, n.numOut = int32(len(g.Inputs)), int32(len(g.OutTypes))
@@ -184,13 +200,17 @@ func (n *node) construct(g *graph.Node, dev kernels.Device, opts CompileOptions)
 		return err
 	}
 	var k any
+	shared := false
 	if opts.Kernels != nil {
-		k, err = opts.Kernels(g, def, build)
+		k, shared, err = opts.Kernels(g, def, build)
 	} else {
 		k, err = build()
 	}
 	if err != nil {
 		return err
+	}
+	if c, ok := k.(kernels.Closer); ok && !shared {
+		p.owned = append(p.owned, c)
 	}
 	switch k := k.(type) {
 	case kernels.Kernel:

@@ -4,6 +4,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -27,6 +28,8 @@ type run struct {
 	outs   [8]kernels.Value
 	spare  [][]*iteration // by the frame's index
 	cur    task           // what the owner runs, for the message of a panic
+	// computing tells that a kernel runs with ctx, so that a panic is its own.
+	computing bool
 
 	mu    sync.Mutex
 	owned bool
@@ -54,6 +57,8 @@ type asyncCall struct {
 	ins   [4]kernels.Value
 	outs  [4]kernels.Value
 	begun time.Time
+	// reported lets only the first report count.
+	reported atomic.Bool
 }
 
 type runPool struct{ pool sync.Pool }
@@ -146,8 +151,7 @@ func (r *run) recycleInbox(inbox []report) {
 func (r *run) burst() {
 	defer func() {
 		if p := recover(); p != nil {
-			r.fail(r.cur.n, status.Internalf("The kernel of op %s panicked: %v\n%s", r.cur.n.graph.Op, p, debug.Stack()))
-			r.cur.it.ops--
+			r.abandon(r.cur, p)
 		}
 	}()
 	for len(r.ready) > 0 {
@@ -166,6 +170,25 @@ func (r *run) burst() {
 		r.cur = t
 		r.fire(t)
 	}
+}
+
+// abandon fails the run for a panic at a task. What the kernel has set of its outputs is released;
+// its inputs are at the run's end.
+func (r *run) abandon(t task, p any) {
+	err := panicked(t.n, p)
+	if r.computing {
+		r.computing = false
+		for _, v := range r.ctx.Outputs {
+			v.Release()
+		}
+	}
+	clear(r.outs[:])
+	t.it.ops--
+	r.fail(t.n, err)
+}
+
+func panicked(n *node, p any) error {
+	return status.Internalf("The kernel of op %s panicked: %v\n%s", n.graph.Op, p, debug.Stack())
 }
 
 // fire runs one node, or passes deadness on.
@@ -189,7 +212,7 @@ func (r *run) fire(t task) {
 		return
 	}
 	if n.kind == kindArg {
-		if fed := r.fed(n.index); fed != nil {
+		if fed := r.fed(n); fed != nil {
 			r.outs[0] = kernels.Value{Tensor: fed}
 			r.propagate(n, it, r.outs[:1], false)
 			r.outs[0] = kernels.Value{}
@@ -216,7 +239,9 @@ func (r *run) fire(t task) {
 	if r.step.Trace != nil {
 		begun = time.Now()
 	}
+	r.computing = true
 	err := n.sync.Compute(c)
+	r.computing = false
 	if r.step.Trace != nil {
 		r.step.Trace(n.graph, r.p.device.Name(), begun, time.Now())
 	}
@@ -224,22 +249,25 @@ func (r *run) fire(t task) {
 }
 
 // fed gives a reference to the tensor of an _Arg where it is there already, without the detour of
-// an asynchronous kernel; else nil.
-func (r *run) fed(index int) *tensor.Tensor {
+// an asynchronous kernel; else nil, also for a tensor that the kernel will refuse.
+func (r *run) fed(n *node) *tensor.Tensor {
 	switch feeds := r.step.Feeds.(type) {
 	case Feeds:
-		if index < len(feeds) && feeds[index] != nil {
-			return feeds[index].Retain()
+		if n.index < len(feeds) && n.takes(feeds[n.index]) {
+			return feeds[n.index].Retain()
 		}
 	case arguments:
-		if index < len(feeds) {
-			t := feeds[index]
-			feeds[index] = nil
+		if n.index < len(feeds) && n.takes(feeds[n.index]) {
+			t := feeds[n.index]
+			feeds[n.index] = nil
 			return t
 		}
 	}
 	return nil
 }
+
+// takes tells whether an _Arg node may yield t.
+func (n *node) takes(t *tensor.Tensor) bool { return t != nil && t.DType() == n.graph.OutTypes[0] }
 
 // finish takes a kernel's outputs over, releases what it left of its inputs and hands on.
 func (r *run) finish(t task, c *kernels.Context, err error) {
@@ -254,11 +282,13 @@ func (r *run) finish(t task, c *kernels.Context, err error) {
 	if err == nil {
 		err, dead = checkOutputs(t.n, c.Outputs, dead)
 	}
-	if err != nil {
+	if err != nil || dead { // a receive that is dead here may have got a value that is not
 		for i := range c.Outputs {
 			c.Outputs[i].Release()
 			c.Outputs[i] = kernels.Value{}
 		}
+	}
+	if err != nil {
 		r.fail(t.n, err)
 		t.it.ops--
 		return
@@ -333,10 +363,17 @@ func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
 // start begins an asynchronous kernel. It may report before it returns.
 func (r *run) start(t task, ins []kernels.Value) {
 	call := r.depart(t, ins)
-	var once sync.Once
-	t.n.async.ComputeAsync(&call.ctx, func(err error) {
-		once.Do(func() { r.report(call, err, false) })
-	})
+	done := func(err error) {
+		if !call.reported.Swap(true) {
+			r.report(call, err, false)
+		}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			done(panicked(t.n, p))
+		}
+	}()
+	t.n.async.ComputeAsync(&call.ctx, done)
 }
 
 // handOver gives a costly kernel to another core, if one is free.
@@ -352,7 +389,7 @@ func (r *run) handOver(t task, ins []kernels.Value) bool {
 		func() {
 			defer func() {
 				if p := recover(); p != nil {
-					err = status.Internalf("The kernel of op %s panicked: %v\n%s", t.n.graph.Op, p, debug.Stack())
+					err = panicked(t.n, p)
 				}
 			}()
 			err = t.n.sync.Compute(&call.ctx)
@@ -385,9 +422,14 @@ func (r *run) report(call *asyncCall, err error, inline bool) {
 	}
 }
 
-// take deals with a report.
+// take deals with a report. The outputs of a kernel that left them unfit are a bug like a panic.
 func (r *run) take(rep report) {
 	r.away--
+	defer func() {
+		if p := recover(); p != nil {
+			r.abandon(rep.call.task, p)
+		}
+	}()
 	r.finish(rep.call.task, &rep.call.ctx, rep.err)
 }
 
@@ -424,10 +466,6 @@ func (r *run) end() {
 func (r *run) sweep(f *frame) {
 	for i, it := range f.window {
 		if it != nil {
-			for j := range it.inputs {
-				it.inputs[j].Release()
-				it.inputs[j] = kernels.Value{}
-			}
 			r.freeIteration(it)
 			f.window[i] = nil
 		}
@@ -455,7 +493,15 @@ func (r *run) newIteration(info *frameInfo) *iteration {
 	return it
 }
 
+// freeIteration recycles an iteration that is over, and releases what came for nodes that never
+// got all their inputs.
 func (r *run) freeIteration(it *iteration) {
+	for i := range it.inputs {
+		if it.inputs[i] != (kernels.Value{}) {
+			it.inputs[i].Release()
+			it.inputs[i] = kernels.Value{}
+		}
+	}
 	index := it.frame.info.index
 	it.frame, it.ops, it.frames = nil, 0, 0
 	r.spare[index] = append(r.spare[index], it)
