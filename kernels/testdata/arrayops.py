@@ -293,6 +293,28 @@ run("DynamicStitch", indices=[i32(0), i32(1)], data=[rand(1, 3), rand(1, 2)])
 run("DynamicStitch", indices=[i32(0)], data=[rand(2, 3)])
 run("DynamicStitch", indices=[i32(-1)], data=[rand(1, 3)])
 
+# Diagonals.
+z = np.asarray(np.float32(-1))
+run("Diag", diagonal=rand(3))
+run("Diag", diagonal=rand(2, 2))
+run("DiagPart", input=rand(3, 3))
+run("DiagPart", input=rand(2, 3, 2, 3))
+run("DiagPart", input=rand(2, 3, 2, 4))
+for lo, up in ((0, 0), (1, -1), (-1, 1), (-1, -1), (2, 1), (9, 0), (0, 9)):
+    run("MatrixBandPart", input=rand(2, 4, 5) + 1, num_lower=np.asarray(np.int32(lo)), num_upper=np.asarray(np.int32(up)))
+run("MatrixDiag", diagonal=rand(2, 3))
+run("MatrixDiagPart", input=rand(2, 3, 4))
+run("MatrixSetDiag", input=rand(2, 3, 4), diagonal=rand(2, 3) + 100)
+run("MatrixSetDiag", input=rand(2, 3, 4), diagonal=rand(2, 4) + 100)
+for align in ("LEFT_LEFT", "LEFT_RIGHT", "RIGHT_LEFT", "RIGHT_RIGHT"):
+    for k in ([0], [1], [-2], [-1, 1], [-2, 3], [1, 2], [1, 0], [-3, 0], [0, 4]):
+        run("MatrixDiagPartV3", input=rand(2, 3, 4), k=i32(*k), padding_value=z, align=align)
+    for k, shape, r, c in (([0], (2, 3), -1, -1), ([1], (3,), -1, -1), ([-1, 1], (3, 3), -1, -1), ([-1, 1], (2, 3, 3), 3, 4), ([-1, 1], (3, 2), 2, 3), ([0, 1], (3, 2), -1, -1), ([0], (3,), 5, -1), ([0], (3,), 2, -1), ([0], (3,), 5, 5), ([1, 0], (2, 3), -1, -1)):
+        run("MatrixDiagV3", diagonal=rand(*shape) + 1, k=i32(*k), num_rows=np.asarray(np.int32(r)), num_cols=np.asarray(np.int32(c)), padding_value=z, align=align)
+    for k, shape in (([0], (2, 3)), ([-1, 1], (2, 3, 3)), ([-1, 1], (3, 3)), ([2], (2, 2)), ([-2, -1], (2, 2, 2))):
+        run("MatrixSetDiagV3", input=rand(2, 3, 4), diagonal=rand(*shape) + 100, k=i32(*k), align=align)
+run("MatrixDiagPartV2", input=rand(2, 3, 4), k=i32(-1, 1), padding_value=z)
+
 # Sets.
 run("Where", condition=np.array([[True, False], [True, True]]))
 run("Where", condition=np.array([0.0, -0.0, 2.0, np.nan], np.float32))
