@@ -80,7 +80,7 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (*StepResult, error
 
 // tooLate tells an error that is only the end of the time limit apart.
 func tooLate(ctx context.Context, err error, limit time.Duration) error {
-	if ctx.Err() != nil && status.CodeOf(err) == status.DeadlineExceeded {
+	if code := status.CodeOf(err); ctx.Err() == context.DeadlineExceeded && (code == status.DeadlineExceeded || code == status.Unavailable) {
 		return status.Errorf(status.DeadlineExceeded, "The step was not ready to run within %v: %s", limit, err.Error())
 	}
 	return err

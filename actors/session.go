@@ -210,6 +210,9 @@ func (s *Session) begin(m mutation) {
 
 func errClosed() error { return status.Errorf(status.FailedPrecondition, "Session is closed.") }
 
+// lastWord is how long work whose time is over may take to say what it waited for.
+const lastWord = 5 * time.Millisecond
+
 // mutate lets a change pass through the actor and waits for it or for ctx.
 func (s *Session) mutate(ctx context.Context, work func() error, publish func()) error {
 	m := mutation{work: work, publish: publish, reply: make(chan error, 1)}
@@ -218,7 +221,14 @@ func (s *Session) mutate(ctx context.Context, work func() error, publish func())
 	case err := <-m.reply:
 		return err
 	case <-ctx.Done():
-		return status.From(ctx.Err())
+		last := time.NewTimer(lastWord)
+		defer last.Stop()
+		select {
+		case err := <-m.reply:
+			return err
+		case <-last.C:
+			return status.From(ctx.Err())
+		}
 	case <-s.idle: // the actor may be gone
 		return errClosed()
 	}

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -26,16 +25,11 @@ func TestCases(t *testing.T) {
 	for _, path := range files {
 		file := filepath.Base(path)
 		t.Run(strings.TrimSuffix(file, ".py"), func(t *testing.T) {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, m := range caseFunction.FindAllStringSubmatch(string(text), -1) {
-				function := m[1]
+			for _, function := range functionsOf(t, path) {
 				t.Run(strings.TrimPrefix(function, "test_"), func(t *testing.T) {
 					c := sharedCluster(t)
 					name := strings.TrimSuffix(file, ".py") + "_" + function
-					drivers.borrow(t).must(t, request{Case: file, Function: function, Name: name, Targets: c.targets()}, caseTime)
+					drivers.borrow(t).must(t, request{Case: path, Function: function, Name: name, Targets: c.targets(), Slack: slackFactor}, caseTime)
 				})
 			}
 		})

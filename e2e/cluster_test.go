@@ -116,19 +116,19 @@ func freeAddress(t testing.TB) string {
 // start starts a task's process.
 func (c *cluster) start(t testing.TB, k *task) {
 	t.Helper()
-	args := append([]string{"serve", "--cluster", c.spec, "--job", k.job, "--task", fmt.Sprint(k.index)}, c.flags...)
-	p, err := launch(k.name(), exec.Command(binary(t), args...))
-	if err != nil {
+	if err := c.launch(k); err != nil {
 		t.Fatal(err)
 	}
-	k.proc = p
 }
 
-// restart starts a task again after it was killed, and waits until it answers.
-func (c *cluster) restart(t testing.TB, k *task) {
-	t.Helper()
-	c.start(t, k)
-	c.answers(t, k)
+func (c *cluster) launch(k *task) error {
+	path, err := built()
+	if err != nil {
+		return err
+	}
+	args := append([]string{"serve", "--cluster", c.spec, "--job", k.job, "--task", fmt.Sprint(k.index)}, c.flags...)
+	k.proc, err = launch(k.name(), exec.Command(path, args...))
+	return err
 }
 
 func (c *cluster) task(job string, index int) *task {
@@ -156,49 +156,65 @@ func (c *cluster) answers(t testing.TB, k *task) {
 		if !k.proc.running() {
 			t.Fatalf("%s ended: %v\n%s", k.name(), k.proc.err, k.proc.log.tail())
 		}
-		_, err := devicesOf(k.addr)
-		return err
+		ctx, cancel := context.WithTimeout(context.Background(), slack(5*time.Second))
+		defer cancel()
+		return lists(ctx, k.addr, k.name()+"/device:CPU:0")
 	})
 }
 
 // ready waits until each running task lists the devices of all running tasks.
 func (c *cluster) ready(t testing.TB) {
 	t.Helper()
+	var all []string
 	for _, k := range c.tasks {
-		if k.proc == nil {
-			continue
+		if k.proc != nil {
+			c.answers(t, k)
+			all = append(all, k.name()+"/device:CPU:0")
 		}
-		c.answers(t, k)
-		eventually(t, 20*time.Second, k.name()+" lists all devices", func() error {
-			names, err := devicesOf(k.addr)
-			if err != nil {
-				return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), slack(20*time.Second))
+	defer cancel()
+	for _, k := range c.tasks {
+		if k.proc != nil {
+			if err := lists(ctx, k.addr, all...); err != nil {
+				t.Fatal(err)
 			}
-			for _, other := range c.tasks {
-				if want := other.name() + "/device:CPU:0"; other.proc != nil && !slices.Contains(names, want) {
-					return fmt.Errorf("%s is not in %v", want, names)
-				}
-			}
-			return nil
-		})
+		}
 	}
 }
 
-// devicesOf lists the devices that a task's master tells of.
-func devicesOf(addr string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), slack(5*time.Second))
-	defer cancel()
+// lists waits until the master at an address lists all these devices.
+func lists(ctx context.Context, addr string, want ...string) error {
 	m, err := dial(addr)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer m.close()
-	s, err := m.createSession(ctx, nil)
-	if err != nil {
-		return nil, err
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		filters := []string{}
+		for _, d := range want {
+			filters = append(filters, strings.TrimSuffix(d, "/device:CPU:0")) // others may be away
+		}
+		s, err := m.createSession(ctx, nil, filters...)
+		if err != nil {
+			return err
+		}
+		names, err := m.listDevices(ctx, s)
+		if err := errors.Join(err, m.closeSession(ctx, s)); err != nil {
+			return err
+		}
+		missing := slices.DeleteFunc(slices.Clone(want), func(d string) bool { return slices.Contains(names, d) })
+		if len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the master at %s does not list %v", addr, missing)
+		case <-again.C:
+		}
 	}
-	names, err := m.listDevices(ctx, s)
-	return names, errors.Join(err, m.closeSession(ctx, s))
 }
 
 // stop ends all tasks with SIGTERM at once and tells which did not stop as they should.

@@ -4,6 +4,8 @@
 //   - programs/ are whole Python programs, as users write them; programs_test.go runs them.
 //   - cases/ are short Python functions, one statement about a session each; cases_test.go runs
 //     every function whose name begins with test_ as a subtest.
+//   - faults/ are functions like these during which tasks die, freeze and come back; faults_test.go
+//     runs them.
 //   - The other tests are in Go: faults, membership, hostile bytes, retries, random graphs.
 //
 // The tests make a Python virtual environment with the packages of requirements.txt in the user's

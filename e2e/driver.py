@@ -3,10 +3,15 @@
 Importing TensorFlow takes seconds, so the tests keep a few of these processes. Each line on
 standard input is a request, each line on standard output its answer, both in JSON:
 
-  {"case": "queues.py", "function": "test_…", "name": "…", "targets": {"ps:0": "grpc://…"}}
+  {"case": "cases/queues.py", "function": "test_…", "name": "…", "targets": {"ps:0": "grpc://…"}, "slack": 1}
   {"program": "programs/counter.py", "args": ["grpc://…"]}
   -> {"ok": true, "output": "what it printed", "result": …, "seconds": 0.1}
   -> {"ok": false, "error": "class", "message": "…", "op": "node", "trace": "…", …}
+
+A case may ask the test for something to be done to a task before it goes on:
+
+  -> {"do": "kill", "task": "ps:0"}
+  {"ok": true}
 
 A program gets `import tensorflow` as tensorflow.compat.v1 in graph mode, as it was written for
 TensorFlow 1; whatever is run starts with an empty default graph.
@@ -40,14 +45,21 @@ def plain(value):
     return value
 
 
+def ask(what, task):
+    """Has the test do something to a task, and returns when it is done."""
+    print(json.dumps({"do": what, "task": task}), file=answers, flush=True)
+    reply = json.loads(sys.stdin.readline())
+    assert reply["ok"], reply
+
+
 def run_case(request):
-    path = os.path.join(os.path.dirname(__file__), "cases", request["case"])
-    spec = importlib.util.spec_from_file_location("case_" + request["case"][:-3], path)
+    path = os.path.join(os.path.dirname(__file__), request["case"])
+    spec = importlib.util.spec_from_file_location("case", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     # Cases name their variables alike: each has a container of its own.
     with tf.container(request["name"]):
-        return getattr(module, request["function"])(Cluster(request["name"], request["targets"]))
+        return getattr(module, request["function"])(Cluster(request["name"], request["targets"], ask, request["slack"]))
 
 
 def run_program(request):
@@ -77,10 +89,12 @@ def answer(request):
     return reply
 
 
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # what TensorFlow prints goes to the log
+
+
 def main():
     faulthandler.register(signal.SIGUSR1, all_threads=True)  # how a test asks where it hangs
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what TensorFlow prints goes to the log
     print(json.dumps({"ok": True}), file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line)), default=str), file=answers, flush=True)

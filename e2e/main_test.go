@@ -70,12 +70,7 @@ func repetitions() int {
 func full() bool { return os.Getenv("TROUPE_E2E_FULL") == "1" }
 
 // slack widens the bounds of times that the race detector stretches.
-func slack(d time.Duration) time.Duration {
-	if raceDetector {
-		return 4 * d
-	}
-	return d
-}
+func slack(d time.Duration) time.Duration { return time.Duration(slackFactor * float64(d)) }
 
 // eventually asks until the condition gives nil, and fails with its last error when the time is over.
 func eventually(t testing.TB, limit time.Duration, what string, condition func() error) {

@@ -37,12 +37,12 @@ func (m *master) call(ctx context.Context, method string, q, a proto.Message) er
 	return m.conn.Invoke(ctx, "/tensorflow.MasterService/"+method, q, a)
 }
 
-func (m *master) createSession(ctx context.Context, g *graphpb.GraphDef) (string, error) {
+func (m *master) createSession(ctx context.Context, g *graphpb.GraphDef, filters ...string) (string, error) {
 	if g == nil {
 		g = &graphpb.GraphDef{}
 	}
 	a := &corepb.CreateSessionResponse{}
-	err := m.call(ctx, "CreateSession", &corepb.CreateSessionRequest{GraphDef: g, Config: &corepb.ConfigProto{}}, a)
+	err := m.call(ctx, "CreateSession", &corepb.CreateSessionRequest{GraphDef: g, Config: &corepb.ConfigProto{DeviceFilters: filters}}, a)
 	return a.SessionHandle, err
 }
 

@@ -96,6 +96,7 @@ type driver struct {
 	proc  *process
 	stdin io.WriteCloser
 	lines *bufio.Scanner
+	act   func(what, task string) error // does what a case asks for
 }
 
 // answer is what driver.py tells of one request.
@@ -108,6 +109,9 @@ type answer struct {
 	Output  string          `json:"output"`
 	Seconds float64         `json:"seconds"`
 	Result  json.RawMessage `json:"result"`
+
+	Do   string `json:"do"` // what a case asks for, and to which Task
+	Task string `json:"task"`
 }
 
 // err is what the Python side raised, nil if nothing.
@@ -124,6 +128,7 @@ type request struct {
 	Function string            `json:"function,omitempty"`
 	Name     string            `json:"name,omitempty"`
 	Targets  map[string]string `json:"targets,omitempty"`
+	Slack    float64           `json:"slack,omitempty"`
 	Program  string            `json:"program,omitempty"`
 	Args     []string          `json:"args,omitempty"`
 }
@@ -156,6 +161,7 @@ func (p *driverPool) borrow(t testing.TB) *driver {
 		p.all = append(p.all, d)
 		p.mu.Unlock()
 	}
+	d.act = func(what, task string) error { return fmt.Errorf("this test does not %s %s", what, task) }
 	t.Cleanup(func() {
 		if d.proc.running() {
 			p.mu.Lock()
@@ -240,7 +246,22 @@ func (d *driver) do(q request, limit time.Duration) (*answer, error) {
 	if _, err := d.stdin.Write(append(line, '\n')); err != nil {
 		return nil, fmt.Errorf("the Python process is gone: %w\n%s", err, d.proc.log.tail())
 	}
-	return d.next(slack(limit))
+	for {
+		a, err := d.next(slack(limit))
+		if err != nil || a.Do == "" {
+			return a, err
+		}
+		reply := []byte("{\"ok\": true}\n")
+		if err := d.act(a.Do, a.Task); err != nil {
+			if reply, err = json.Marshal(map[string]any{"ok": false, "error": err.Error()}); err != nil {
+				return nil, err
+			}
+			reply = append(reply, '\n')
+		}
+		if _, err := d.stdin.Write(reply); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // must is do for what has to succeed.

@@ -16,7 +16,9 @@ LIMIT_MS = 20000
 class Cluster:
     """The tasks of a running cluster, by name."""
 
-    def __init__(self, name, targets):
+    def __init__(self, name, targets, ask, slack):
+        self._ask = ask
+        self.slack = slack  # widens bounds of time where the servers are slow on purpose
         self.name = name  # unique to the case: for shared names and containers
         self.targets = targets  # "ps:0" -> "grpc://127.0.0.1:…"
         self._graphs = 0
@@ -27,6 +29,25 @@ class Cluster:
 
     def address(self, job, task=0):
         return self.target(job, task)[len("grpc://"):]
+
+    def kill(self, job, task=0):
+        """Ends the task's process without warning."""
+        self._ask("kill", "%s:%d" % (job, task))
+
+    def freeze(self, job, task=0):
+        """Stops the task's process from running at all."""
+        self._ask("freeze", "%s:%d" % (job, task))
+
+    def thaw(self, job, task=0):
+        self._ask("thaw", "%s:%d" % (job, task))
+
+    def terminate(self, job, task=0):
+        """Asks the task to stop as a service manager does, and waits until it has, with exit code 0."""
+        self._ask("terminate", "%s:%d" % (job, task))
+
+    def start(self, job, task=0):
+        """Starts the task's process, and waits until it answers."""
+        self._ask("start", "%s:%d" % (job, task))
 
     def session(self, target=None, graph=None, **config):
         """A session with a bound on all its operations; `config` are ConfigProto's fields."""

@@ -1,0 +1,114 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// functionsOf are the names of a file's test functions.
+func functionsOf(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range caseFunction.FindAllStringSubmatch(string(text), -1) {
+		names = append(names, m[1])
+	}
+	if len(names) == 0 {
+		t.Fatalf("%s has no test functions", path)
+	}
+	return names
+}
+
+// TestFaults runs every function of faults/lost.py several times, each on a cluster of its own.
+func TestFaults(t *testing.T) {
+	for _, function := range functionsOf(t, "faults/lost.py") {
+		t.Run(strings.TrimPrefix(function, "test_"), func(t *testing.T) {
+			needPython(t)
+			c := newCluster(t, "ps=1,worker=2")
+			d := drivers.borrow(t)
+			d.act = c.act
+			for i := range repetitions() {
+				d.must(t, request{Case: "faults/lost.py", Function: function, Name: fmt.Sprintf("%s_%d", function, i),
+					Targets: c.targets(), Slack: slackFactor}, caseTime)
+			}
+		})
+	}
+}
+
+// TestAbsentTask runs the functions of faults/absent.py on a cluster one of whose tasks is not there.
+func TestAbsentTask(t *testing.T) {
+	path := filepath.Join("faults", "absent.py")
+	for _, function := range functionsOf(t, path) {
+		t.Run(strings.TrimPrefix(function, "test_"), func(t *testing.T) {
+			needPython(t)
+			c := declare(t, "ps=1,worker=2")
+			t.Cleanup(func() {
+				if err := c.stop(); err != nil {
+					t.Error(err)
+				}
+				c.attachLogs(t)
+			})
+			c.start(t, c.task("ps", 0))
+			c.start(t, c.task("worker", 0))
+			c.ready(t)
+			d := drivers.borrow(t)
+			d.act = c.act
+			d.must(t, request{Case: path, Function: function, Name: function, Targets: c.targets(), Slack: slackFactor}, caseTime)
+		})
+	}
+}
+
+// act does to a task what a case asks for.
+func (c *cluster) act(what, key string) error {
+	for _, k := range c.tasks {
+		if k.key() != key {
+			continue
+		}
+		switch what {
+		case "kill":
+			k.proc.kill()
+		case "freeze":
+			k.proc.signal(syscall.SIGSTOP)
+		case "thaw":
+			k.proc.signal(syscall.SIGCONT)
+		case "terminate":
+			return k.proc.terminate()
+		case "start":
+			return c.comeBack(k)
+		default:
+			return fmt.Errorf("nobody knows how to %s %s", what, key)
+		}
+		return nil
+	}
+	return fmt.Errorf("no task %s", key)
+}
+
+// comeBack starts a task and waits until it answers, and until the others reach it: a restarted
+// task is known within a second.
+func (c *cluster) comeBack(k *task) error {
+	if err := c.launch(k); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), slack(10*time.Second))
+	defer cancel()
+	for _, other := range c.tasks {
+		if other.proc == nil || !other.proc.running() {
+			continue
+		}
+		if err := lists(ctx, other.addr, k.name()+"/device:CPU:0"); err != nil {
+			return fmt.Errorf("%s after the start of %s: %w", other.name(), k.name(), err)
+		}
+	}
+	return nil
+}
