@@ -22,7 +22,6 @@ func init() {
 		Def{Op: "ZerosLike", New: always(zerosLike)},
 		Def{Op: "OnesLike", New: newOnesLike},
 		Def{Op: "Empty", New: newEmpty},
-		Def{Op: "EmptyLike", New: always(zerosLike)},
 		Def{Op: "Range", Types: only("Tidx", tensor.Float32), New: always(runRange[float32])},
 		Def{Op: "Range", Types: only("Tidx", tensor.Float64), New: always(runRange[float64])},
 		Def{Op: "Range", Types: only("Tidx", tensor.Float16), New: always(rangeHalf(float16.float, toFloat16))},
