@@ -1,0 +1,129 @@
+package devices
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+const testDevice = "/job:test/replica:0/task:0/device:CPU:0"
+
+// newTestDevice makes a device that must have all its memory back at the test's end.
+func newTestDevice(t testing.TB) *CPU {
+	d := NewCPU(nil, testDevice, "test", 0)
+	host := tensor.Host.Stats().InUse
+	t.Cleanup(func() {
+		if n := tensor.Host.Stats().InUse; n != host {
+			t.Errorf("%d bytes of the host's memory are still in use", n-host)
+		}
+		if err := d.Resources().Close(); err != nil {
+			t.Error(err)
+		}
+		if n := d.Pool().Stats().InUse; n != 0 {
+			t.Errorf("%d bytes of the device's memory are still in use", n)
+		}
+	})
+	return d
+}
+
+// substitutes are kernels for nodes by name, instead of those of their ops.
+type substitutes map[string]any
+
+func (s substitutes) source(n *graph.Node, _ *kernels.Def, make func() (any, error)) (any, bool, error) {
+	if k, ok := s[n.Name]; ok {
+		return k, false, nil
+	}
+	k, err := make()
+	return k, false, err
+}
+
+// program compiles the text of a graph for d, and closes the program when the test ends.
+func program(t testing.TB, d *CPU, text string, s substitutes) *Program {
+	t.Helper()
+	p, err := Compile(graphOf(t, text), d, CompileOptions{Kernels: s.source})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// results take what a run fetches.
+type results struct {
+	mu   sync.Mutex
+	got  map[int]int64 // the first elements of int64 tensors
+	dead map[int]bool
+}
+
+func newResults() *results { return &results{got: map[int]int64{}, dead: map[int]bool{}} }
+
+func (r *results) Fetch(index int, t *tensor.Tensor, dead bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if dead {
+		r.dead[index] = true
+		return
+	}
+	switch t.DType() {
+	case tensor.Int64:
+		r.got[index] = tensor.Of[int64](t)[0]
+	case tensor.Int32:
+		r.got[index] = int64(tensor.Of[int32](t)[0])
+	case tensor.Bool:
+		if tensor.Of[bool](t)[0] {
+			r.got[index] = 1
+		} else {
+			r.got[index] = 0
+		}
+	}
+	t.Release()
+}
+
+// newTestStep makes a step that fetches into r.
+func newTestStep(r kernels.Fetches, feeds ...*tensor.Tensor) *kernels.Step {
+	return &kernels.Step{ID: 1, Feeds: Feeds(feeds), Fetches: r, Rendezvous: NewRendezvous(nil, nil),
+		Cancellation: &kernels.Cancellation{}, Container: "__per_step_1"}
+}
+
+// outcome is what a run gave.
+type outcome struct {
+	*results
+	err error
+}
+
+// start begins a run; its outcome comes on the channel.
+func start(p *Program, step *kernels.Step) (Execution, <-chan outcome) {
+	ended := make(chan outcome, 1)
+	r, _ := step.Fetches.(*results)
+	ex := p.Run(step, func(err error) { ended <- outcome{r, err} })
+	return ex, ended
+}
+
+// runText runs the text of a graph to its end.
+func runText(t testing.TB, text string, s substitutes, feeds ...*tensor.Tensor) outcome {
+	t.Helper()
+	d := newTestDevice(t)
+	p := program(t, d, text, s)
+	_, ended := start(p, newTestStep(newResults(), feeds...))
+	return <-ended
+}
+
+// wantError complains unless err has the code and its message all of the parts.
+func wantError(t testing.TB, err error, code status.Code, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; want %v", code)
+	}
+	if status.CodeOf(err) != code {
+		t.Errorf("%v: %v; want %v", status.CodeOf(err), err, code)
+	}
+	for _, part := range parts {
+		if !contains(err.Error(), part) {
+			t.Errorf("error %q does not say %q", err, part)
+		}
+	}
+}
