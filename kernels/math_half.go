@@ -7,6 +7,8 @@ import "github.com/troupe-run/troupe/graph/tensor"
 type viaFloat struct {
 	inner Kernel
 	half  tensor.DType
+	// firstOnly says that only output 0 has the half type, others may well be floats.
+	firstOnly bool
 }
 
 // halves makes the constructor of viaFloat of that of a float kernel.
@@ -16,7 +18,7 @@ func halves(half tensor.DType, construct func(*Construction) (any, error)) func(
 		if err != nil {
 			return nil, err
 		}
-		return &viaFloat{inner.(Kernel), half}, nil
+		return &viaFloat{inner: inner.(Kernel), half: half}, nil
 	}
 }
 
@@ -50,7 +52,7 @@ func (k *viaFloat) Compute(ctx *Context) error {
 		return err
 	}
 	for i, v := range sub.Outputs {
-		if v.Tensor == nil || v.Tensor.DType() != tensor.Float32 {
+		if v.Tensor == nil || v.Tensor.DType() != tensor.Float32 || i > 0 && k.firstOnly {
 			ctx.Outputs[i], sub.Outputs[i] = v, Value{}
 			continue
 		}

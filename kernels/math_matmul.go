@@ -208,7 +208,7 @@ func init() {
 	}
 	for _, half := range halfTypes {
 		entries = append(entries, matmulEntry{half, func(rule matmulRule, ta, tb bool) Kernel {
-			return &viaFloat{entries[0].make(rule, ta, tb), half}
+			return &viaFloat{inner: entries[0].make(rule, ta, tb), half: half}
 		}})
 	}
 	for _, e := range entries {

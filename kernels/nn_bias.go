@@ -127,7 +127,7 @@ func init() {
 	biasGrad(sums[float64]())
 	for _, half := range halfTypes {
 		registerBiasGrad(half, func(first bool) Kernel {
-			return &viaFloat{&biasGradKernel[float32]{sumFloat, tensor.Float32, first}, half}
+			return &viaFloat{inner: &biasGradKernel[float32]{sumFloat, tensor.Float32, first}, half: half}
 		})
 	}
 	biasGrad(sums[int8]())

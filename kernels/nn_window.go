@@ -178,14 +178,15 @@ func (k *layout) Compute(ctx *Context) error {
 	}()
 	pool := ctx.Device.Pool()
 	for _, i := range k.images {
-		if t := ctx.Inputs[i].Tensor; t.Rank() == 4 {
+		if t := ctx.Inputs[i].Tensor; t.Rank() > 2 {
 			s := t.Shape()
-			moved, err := tensor.New(pool, t.DType(), tensor.Shape{s[0], s[2], s[3], s[1]})
+			last := append(append(tensor.Shape{s[0]}, s[2:]...), s[1])
+			moved, err := tensor.New(pool, t.DType(), last)
 			if err != nil {
 				return err
 			}
 			sub.Inputs[i].Tensor = moved
-			moveChannels(ctx.Device, moved, t, int(s[0]), int(s[1]), int(s[2]*s[3]))
+			moveChannels(ctx.Device, moved, t, int(s[0]), int(s[1]), s[2:].Elements())
 		}
 	}
 	if k.sizes >= 0 {
@@ -205,11 +206,12 @@ func (k *layout) Compute(ctx *Context) error {
 	for _, o := range k.results {
 		t := sub.Outputs[o].Tensor
 		s := t.Shape()
-		out, err := ctx.Allocate(o, t.DType(), tensor.Shape{s[0], s[3], s[1], s[2]})
+		last := len(s) - 1
+		out, err := ctx.Allocate(o, t.DType(), append(tensor.Shape{s[0], s[last]}, s[1:last]...))
 		if err != nil {
 			return err
 		}
-		moveChannels(ctx.Device, out, t, int(s[0]), int(s[1]*s[2]), int(s[3]))
+		moveChannels(ctx.Device, out, t, int(s[0]), s[1:last].Elements(), int(s[last]))
 	}
 	for o, v := range sub.Outputs {
 		if ctx.Outputs[o].Tensor == nil {

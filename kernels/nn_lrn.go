@@ -1,0 +1,112 @@
+package kernels
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// lrn is local response normalization over neighbouring channels, and its gradient.
+type lrn struct {
+	radius            int
+	bias, alpha, beta float32
+}
+
+func newLRN(c *Construction) (l lrn, err error) {
+	radius, err := c.Attrs().Int("depth_radius")
+	if err == nil && (radius < 0 || radius > math.MaxInt32) {
+		err = status.InvalidArgumentf("depth_radius = %d larger than int max", radius)
+	}
+	bias, err1 := c.Attrs().Float("bias")
+	alpha, err2 := c.Attrs().Float("alpha")
+	beta, err3 := c.Attrs().Float("beta")
+	return lrn{int(radius), bias, alpha, beta}, firstError(err, err1, err2, err3)
+}
+
+// scale sets dst to the bias plus alpha times the sum of the squares around each channel.
+func (l *lrn) scale(dst, row []float32) {
+	for c := range row {
+		sum := float32(0)
+		for _, v := range row[max(0, c-l.radius):min(len(row), c+l.radius+1)] {
+			sum += v * v
+		}
+		dst[c] = l.bias + l.alpha*sum
+	}
+}
+
+func (l *lrn) forward(ctx *Context) error {
+	in := ctx.Input(0)
+	if err := checkType(ctx, 0, tensor.Float32); err != nil {
+		return err
+	}
+	if in.Rank() != 4 {
+		return status.InvalidArgumentf("in must be 4-dimensional")
+	}
+	out, err := ctx.Allocate(0, tensor.Float32, in.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	depth := in.Dim(3)
+	src, dst := tensor.Of[float32](in), tensor.Of[float32](out)
+	eachRow(ctx.Device, len(src)/depth, depth*(2*min(l.radius, depth)+1), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			row, to := src[r*depth:(r+1)*depth], dst[r*depth:(r+1)*depth]
+			l.scale(to, row)
+			for i, s := range to {
+				to[i] = row[i] * float32(math.Pow(float64(s), -float64(l.beta)))
+			}
+		}
+	})
+	return nil
+}
+
+func (l *lrn) backward(ctx *Context) error {
+	grad, in, out := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	if err := firstError(checkType(ctx, 0, tensor.Float32), checkType(ctx, 1, tensor.Float32), checkType(ctx, 2, tensor.Float32)); err != nil {
+		return err
+	}
+	if grad.Rank() != 4 || in.Rank() != 4 {
+		return status.InvalidArgumentf("inputs must be 4-dimensional")
+	}
+	if !in.Shape().Equal(grad.Shape()) || !out.Shape().Equal(grad.Shape()) {
+		return status.InvalidArgumentf("input_grads, input_image, and out_image should have the same shape")
+	}
+	result, err := ctx.Allocate(0, tensor.Float32, grad.Shape())
+	if err != nil || result.Len() == 0 {
+		return err
+	}
+	depth := in.Dim(3)
+	g, x, y, dst := tensor.Of[float32](grad), tensor.Of[float32](in), tensor.Of[float32](out), tensor.Of[float32](result)
+	clear(dst)
+	eachRow(ctx.Device, len(x)/depth, depth*(2*min(l.radius, depth)+1), func(lo, hi int) {
+		norm := make([]float32, depth)
+		for r := lo; r < hi; r++ {
+			at := r * depth
+			l.scale(norm, x[at:at+depth])
+			for c, n := range norm {
+				own := g[at+c]
+				if own == 0 {
+					continue
+				}
+				dst[at+c] += own * float32(math.Pow(float64(n), -float64(l.beta)))
+				share := -2 * l.alpha * l.beta * y[at+c] / n * own
+				for i := max(0, c-l.radius); i < min(depth, c+l.radius+1); i++ {
+					dst[at+i] += x[at+i] * share
+				}
+			}
+		}
+	})
+	return nil
+}
+
+func init() {
+	withHalves("LRN", "T", tensor.Float32, func(c *Construction) (any, error) {
+		l, err := newLRN(c)
+		return Func(l.forward), err
+	})
+	withHalves("LRNGrad", "T", tensor.Float32, func(c *Construction) (any, error) {
+		l, err := newLRN(c)
+		return Func(l.backward), err
+	})
+}

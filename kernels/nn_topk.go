@@ -1,0 +1,220 @@
+package kernels
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// topKKernel is TopK and TopKV2: the greatest elements of each row and where they stand, the
+// greatest first and of equal ones the first. That order is kept with sorted off, too.
+type topKKernel[T ordered] struct {
+	dtype, index tensor.DType
+	k            int64 // the attribute of TopK; TopKV2 has an input
+	fromInput    bool
+}
+
+func (k *topKKernel[T]) Compute(ctx *Context) error {
+	in, count := ctx.Input(0), k.k
+	if err := checkType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	if k.fromInput {
+		t := ctx.Input(1)
+		if t.Rank() != 0 {
+			return status.InvalidArgumentf("k must be scalar, got shape %v", t.Shape())
+		}
+		var err error
+		if t.DType() == tensor.Int16 {
+			count = int64(tensor.Of[int16](t)[0])
+		} else if count, err = intAt(t, 0); err != nil {
+			return err
+		}
+	}
+	if count < 0 {
+		return status.InvalidArgumentf("Need k >= 0, got %d", count)
+	}
+	if in.Rank() == 0 {
+		return status.InvalidArgumentf("input must be >= 1-D, got shape %v", in.Shape())
+	}
+	columns := in.Dim(in.Rank() - 1)
+	if int64(columns) < count {
+		return status.InvalidArgumentf("input must have at least k columns. Had %d, needed %d", columns, count)
+	}
+	shape := in.Shape().Clone()
+	shape[len(shape)-1] = count
+	values, err := ctx.Allocate(0, k.dtype, shape)
+	if err != nil {
+		return err
+	}
+	indices, err := ctx.Allocate(1, k.index, shape)
+	if err != nil || values.Len() == 0 {
+		return err
+	}
+	src, dst := viewOf[T](in), viewOf[T](values)
+	switch k.index {
+	case tensor.Int16:
+		topRows(ctx.Device, dst, tensor.Of[int16](indices), src, int(count), columns)
+	case tensor.Int32:
+		topRows(ctx.Device, dst, tensor.Of[int32](indices), src, int(count), columns)
+	default:
+		topRows(ctx.Device, dst, tensor.Of[int64](indices), src, int(count), columns)
+	}
+	return nil
+}
+
+func topRows[T ordered, I int16 | int32 | int64](dev Device, dst []T, at []I, src []T, count, columns int) {
+	eachRow(dev, len(src)/columns, columns, func(lo, hi int) {
+		best := make([]int, 0, columns)
+		for r := lo; r < hi; r++ {
+			row := src[r*columns : (r+1)*columns]
+			best = top(best[:0], row, count)
+			for i, b := range best {
+				dst[r*count+i], at[r*count+i] = row[b], I(b)
+			}
+		}
+	})
+}
+
+// fewTop is the count up to which the greatest elements are kept in a sorted list that each
+// element is offered to.
+const fewTop = 32
+
+// top appends the places of the count greatest elements of row to best, in order.
+func top[T ordered](best []int, row []T, count int) []int {
+	// NaN counts as greater than all numbers.
+	before := func(i, j int) bool {
+		a, b := row[i], row[j]
+		return a > b || a != a && b == b
+	}
+	if count > fewTop {
+		for i := range row {
+			best = append(best, i)
+		}
+		slices.SortFunc(best, func(i, j int) int {
+			switch {
+			case before(i, j):
+				return -1
+			case before(j, i):
+				return 1
+			}
+			return i - j
+		})
+		return best[:count]
+	}
+	for i := range row {
+		if len(best) == count && !before(i, best[count-1]) {
+			continue
+		}
+		if len(best) < count {
+			best = append(best, i)
+		}
+		at := len(best) - 1
+		for ; at > 0 && before(i, best[at-1]); at-- {
+			best[at] = best[at-1]
+		}
+		best[at] = i
+	}
+	return best
+}
+
+func topKRows[T ordered]() {
+	dtype := dtypeOf[T]()
+	withHalves("TopK", "T", dtype, func(c *Construction) (any, error) {
+		k, err := c.Attrs().Int("k")
+		return &topKKernel[T]{dtype: dtype, index: tensor.Int32, k: k}, err
+	})
+	withHalves("TopKV2", "T", dtype, func(c *Construction) (any, error) {
+		index := tensor.Int32
+		if _, ok := c.Attrs()["index_type"]; ok { // graphs of older clients have none
+			var err error
+			if index, err = c.Attrs().Type("index_type"); err != nil {
+				return nil, err
+			}
+		}
+		return &topKKernel[T]{dtype: dtype, index: index, fromInput: true}, nil
+	})
+}
+
+// inTopKKernel is InTopK and InTopKV2: whether fewer than k classes are predicted stronger than
+// the target. A target that is no class, or predictions that are not finite, give false.
+type inTopKKernel struct {
+	k         int64
+	fromInput bool
+}
+
+func (k *inTopKKernel) Compute(ctx *Context) error {
+	predictions, targets, count := ctx.Input(0), ctx.Input(1), k.k
+	if err := checkType(ctx, 0, tensor.Float32); err != nil {
+		return err
+	}
+	if k.fromInput {
+		t := ctx.Input(2)
+		if t.Rank() != 0 {
+			return status.InvalidArgumentf("k must be 0-D, got shape %v", t.Shape())
+		}
+		var err error
+		if count, err = intAt(t, 0); err != nil {
+			return err
+		}
+	}
+	if predictions.Rank() != 2 {
+		return status.InvalidArgumentf("predictions must be 2-dimensional")
+	}
+	if targets.Rank() != 1 {
+		return status.InvalidArgumentf("targets must be 1-dimensional")
+	}
+	if predictions.Dim(0) != targets.Len() {
+		return status.InvalidArgumentf("First dimension of predictions %d must match length of targets %d", predictions.Dim(0), targets.Len())
+	}
+	out, err := ctx.Allocate(0, tensor.Bool, targets.Shape())
+	if err != nil {
+		return err
+	}
+	classes := predictions.Dim(1)
+	rows, dst := tensor.Of[float32](predictions), tensor.Of[bool](out)
+	for r := range dst {
+		target, err := intAt(targets, r)
+		if err != nil {
+			return err
+		}
+		dst[r] = inTop(rows[r*classes:(r+1)*classes], target, count)
+	}
+	return nil
+}
+
+func inTop(row []float32, target, k int64) bool {
+	if target < 0 || target >= int64(len(row)) {
+		return false
+	}
+	own, better := row[target], int64(0)
+	for _, v := range row {
+		if v-v != 0 {
+			return false
+		}
+		if v > own {
+			better++
+		}
+	}
+	return better < k
+}
+
+func init() {
+	topKRows[float32]()
+	topKRows[float64]()
+	topKRows[int8]()
+	topKRows[int16]()
+	topKRows[int32]()
+	topKRows[int64]()
+	topKRows[uint8]()
+	topKRows[uint16]()
+	topKRows[uint32]()
+	topKRows[uint64]()
+	Register(
+		Def{Op: "InTopK", New: func(c *Construction) (any, error) {
+			k, err := c.Attrs().Int("k")
+			return &inTopKKernel{k: k}, err
+		}},
+		Def{Op: "InTopKV2", New: func(*Construction) (any, error) { return &inTopKKernel{fromInput: true}, nil }})
+}
