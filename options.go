@@ -39,7 +39,7 @@ func WithProtocol(name string) Option { return func(o *options) { o.protocol = &
 // operation_timeout_in_ms hold where the client asks for nothing else.
 func WithConfig(config *corepb.ConfigProto) Option { return func(o *options) { o.config = config } }
 
-// WithStart(false) makes a server that is checked but not started: Start binds its port.
+// WithStart(false) makes a server whose port is bound but that does not serve before Start.
 func WithStart(start bool) Option { return func(o *options) { o.start = start } }
 
 // WithLease sets how long a session lives on after its client's last connection ended.

@@ -18,24 +18,33 @@ import (
 // stopTime bounds Stop where its context has no deadline.
 const stopTime = 5 * time.Second
 
+// state is how far a server's life has gone.
+type state int
+
+const (
+	bound state = iota
+	serving
+	ended
+)
+
 // Server is one task of a cluster, in this process. Several servers, of one cluster or of many, can
 // live in a process. All methods may be called concurrently.
 type Server struct {
 	def      *corepb.ServerDef
 	self     spec.Task
-	config   remote.Config
 	log      *slog.Logger
 	stopped  chan struct{}
 	stopOnce sync.Once
 	stopErr  error
 
-	mu      sync.Mutex
-	node    *remote.Node
-	stopMsg bool // Stop was called
+	node *remote.Node // whose port is bound
+
+	mu    sync.Mutex
+	state state
 }
 
-// NewServer makes a task of the declared cluster and starts it, unless WithStart(false) is among the
-// options. The errors are those of TensorFlow's servers: INVALID_ARGUMENT for a malformed cluster,
+// NewServer makes a task of the declared cluster, binds its port, and starts it, unless
+// WithStart(false) is among the options. The errors are those of TensorFlow's servers: INVALID_ARGUMENT for a malformed cluster,
 // INTERNAL for a job or task that it does not have, NOT_FOUND for a protocol other than grpc,
 // UNKNOWN where the port cannot be bound.
 func NewServer[D Declaration](declaration D, opts ...Option) (*Server, error) {
@@ -53,7 +62,7 @@ func NewServer[D Declaration](declaration D, opts ...Option) (*Server, error) {
 	}
 	if o.start {
 		if err := s.Start(context.Background()); err != nil {
-			return nil, err
+			return nil, err // and nothing is left of it
 		}
 	}
 	return s, nil
@@ -84,30 +93,32 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	if err != nil {
 		return nil, err
 	}
-	return &Server{
-		def: def, self: self, log: o.log, stopped: make(chan struct{}),
-		config: remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), CPUs: cpus,
-			MemoryLimit: o.memoryLimit, Lease: o.lease, Defaults: defaults, Log: o.log},
-	}, nil
+	node, err := remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), CPUs: cpus,
+		MemoryLimit: o.memoryLimit, Lease: o.lease, Defaults: defaults, Log: o.log})
+	if err != nil {
+		return nil, startError(err)
+	}
+	return &Server{def: def, self: self, log: o.log, stopped: make(chan struct{}), node: node}, nil
 }
 
-// Start binds the server's port and serves. A server that runs is left alone; one that was stopped
-// is FAILED_PRECONDITION. ctx bounds the start alone.
+// Start begins to serve. A server that runs is left alone; one that was stopped is
+// FAILED_PRECONDITION. ctx bounds the start alone. A server that fails to start is stopped.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.stopMsg:
-		return status.Errorf(status.FailedPrecondition, "Server has stopped.")
-	case s.node != nil:
+	switch s.state {
+	case serving:
 		return nil
+	case ended:
+		return status.Errorf(status.FailedPrecondition, "Server has stopped.")
 	}
-	node, err := remote.Start(ctx, s.config)
-	if err != nil {
-		return startError(err)
+	if err := s.node.Serve(ctx); err != nil {
+		s.state = ended
+		close(s.stopped)
+		return err
 	}
 	tellUnused(s.def.DefaultSessionConfig, s.log)
-	s.node = node
+	s.state = serving
 	return nil
 }
 
@@ -136,49 +147,41 @@ func (s *Server) Join(ctx context.Context) error {
 // and has its result.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stopOnce.Do(func() {
-		if _, bounded := ctx.Deadline(); !bounded {
+		if _, limited := ctx.Deadline(); !limited {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, stopTime)
 			defer cancel()
 		}
 		s.mu.Lock()
-		s.stopMsg = true
-		node := s.node
+		before := s.state
+		s.state = ended
 		s.mu.Unlock()
-		if node != nil {
-			s.stopErr = node.Stop(ctx)
+		if before != ended {
+			s.stopErr = s.node.Stop(ctx)
+			close(s.stopped)
 		}
-		close(s.stopped)
 	})
 	return s.stopErr
 }
 
-// running gives the node, or an error where there is none.
+// running gives the node, or an error where it does not serve.
 func (s *Server) running() (*remote.Node, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.stopMsg:
+	switch s.state {
+	case ended:
 		return nil, status.Errorf(status.FailedPrecondition, "Server has stopped.")
-	case s.node == nil:
+	case bound:
 		return nil, status.Errorf(status.FailedPrecondition, "The server of %v has not been started.", s.self)
 	}
 	return s.node, nil
 }
 
-// Target is what a client opens sessions with: grpc://host:port. Before the start its port may be
-// the 0 that the declaration says.
-func (s *Server) Target() string { return "grpc://" + s.Address() }
+// Target is what a client opens sessions with: grpc://host:port, with the port that is bound.
+func (s *Server) Target() string { return s.node.Target() }
 
 // Address is the host:port at which the server is reached.
-func (s *Server) Address() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.node != nil {
-		return s.node.Address()
-	}
-	return s.self.Address
-}
+func (s *Server) Address() string { return s.node.Address() }
 
 // Task is the server's task name, such as /job:worker/replica:0/task:1.
 func (s *Server) Task() string { return s.self.Name() }

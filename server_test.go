@@ -65,15 +65,18 @@ func TestServersLife(t *testing.T) {
 	if _, err := s.NewSession(t.Context(), nil, nil); status.CodeOf(err) != status.FailedPrecondition || !strings.Contains(err.Error(), "has not been started") {
 		t.Errorf("a session before the start: %v", err)
 	}
-	if s.Target() != "grpc://localhost:0" || s.Status() != nil || s.Trim() != 0 {
-		t.Errorf("before the start it is at %s", s.Target())
+	where := s.Target()
+	if where == "grpc://localhost:0" || s.Status() != nil || s.Trim() != 0 {
+		t.Errorf("before the start it is at %s", where)
 	}
 	for range 2 { // the second changes nothing
 		if err := s.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	where := s.Target()
+	if s.Target() != where {
+		t.Errorf("the start moved it from %s to %s", where, s.Target())
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Join(ctx); status.CodeOf(err) != status.Cancelled {
@@ -98,6 +101,19 @@ func TestServersLife(t *testing.T) {
 		t.Fatalf("the port is not free: %v", err)
 	}
 	l.Close()
+}
+
+func TestServerThatIsNeverStarted(t *testing.T) {
+	s := localServer(t, WithStart(false))
+	stop(t, s)
+	l, err := net.Listen("tcp", s.Address())
+	if err != nil {
+		t.Fatalf("the port is not free: %v", err)
+	}
+	l.Close()
+	if err := s.Join(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestTakenPort(t *testing.T) {

@@ -49,6 +49,7 @@ const maxCPUs = 1024
 
 // Node is a running task. All methods may be called concurrently.
 type Node struct {
+	config  Config
 	spec    *spec.Spec
 	self    spec.Task
 	boot    uint64
@@ -65,10 +66,23 @@ type Node struct {
 	stopErr error
 }
 
-// Start binds the task's port and begins to serve. Errors: INVALID_ARGUMENT or NOT_FOUND for a
-// task that the cluster does not have, FAILED_PRECONDITION for a port that is taken,
-// ALREADY_EXISTS for a task that another process is already.
+// Start is Listen and Serve in one.
 func Start(ctx context.Context, c Config) (*Node, error) {
+	n, err := Listen(c)
+	if err == nil {
+		err = n.Serve(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// Listen binds the task's port; calls that come wait for Serve, for a bounded time. Errors:
+// INVALID_ARGUMENT for a task that the cluster does not have, FAILED_PRECONDITION for a port that
+// is taken. Who starts several nodes in a process binds all of them before the first serves: while
+// the actor library binds a port it writes gRPC's logger, which those that serve read without a lock.
+func Listen(c Config) (*Node, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
@@ -83,29 +97,35 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log}
+	n := &Node{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log}
 	n.port, err = port.Listen(port.Config{Address: self.Address, Logger: c.Log, Closed: n.connectionClosed, Holder: link.Holder(port.Dialer(nil))})
 	if err != nil {
 		return nil, err
 	}
-	if err := n.assemble(ctx, c); err != nil {
-		if e := n.Stop(ctx); e != nil {
-			c.Log.Warn("a server that failed to start was not taken down in order", "error", e)
-		}
-		return nil, err
+	// Port 0 has become a real one.
+	if n.spec, err = c.Spec.WithAddress(c.Job, c.Task, n.port.Addr()); err == nil {
+		n.self, err = n.spec.Task(c.Job, c.Task)
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.port.Stop(context.Background()))
 	}
 	return n, nil
 }
 
+// Serve begins to serve; a node that fails to is stopped. It is called once. ALREADY_EXISTS is the
+// error for a task that another process is already.
+func (n *Node) Serve(ctx context.Context) error {
+	err := n.assemble(ctx, n.config)
+	if err != nil {
+		if e := n.Stop(ctx); e != nil {
+			n.log.Warn("a server that failed to start was not taken down in order", "error", e)
+		}
+	}
+	return err
+}
+
 // assemble builds the task on its port; Stop takes down what is there when it fails.
 func (n *Node) assemble(ctx context.Context, c Config) (err error) {
-	// Port 0 has become a real one.
-	if n.spec, err = c.Spec.WithAddress(c.Job, c.Task, n.port.Addr()); err != nil {
-		return err
-	}
-	if n.self, err = n.spec.Task(c.Job, c.Task); err != nil {
-		return err
-	}
 	var cpus []*devices.CPU
 	var described []*wire.Device
 	for i := range c.CPUs {

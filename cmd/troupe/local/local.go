@@ -76,25 +76,37 @@ func start(plan Plan, opts []troupe.Option) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Spec: declared, Servers: make([]*troupe.Server, declared.Len())}
-	errs := make([]error, declared.Len())
+	c := &Cluster{Spec: declared}
+	// All ports are bound before the first task serves: none misses another, and no connection
+	// of one takes the port of the next.
+	for _, t := range declared.Tasks() {
+		own := append(opts[:len(opts):len(opts)], troupe.WithJob(t.Job), troupe.WithTask(t.Index), troupe.WithStart(false))
+		s, err := troupe.NewServer(declared.Proto(), own...)
+		if err != nil {
+			return nil, c.abandon(err)
+		}
+		c.Servers = append(c.Servers, s)
+	}
+	errs := make([]error, len(c.Servers))
 	var wg sync.WaitGroup
-	for i, t := range declared.Tasks() {
-		wg.Go(func() {
-			own := append(opts[:len(opts):len(opts)], troupe.WithJob(t.Job), troupe.WithTask(t.Index))
-			c.Servers[i], errs[i] = troupe.NewServer(declared.Proto(), own...)
-		})
+	for i, s := range c.Servers {
+		wg.Go(func() { errs[i] = s.Start(context.Background()) })
 	}
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
-			if e := c.Stop(context.Background()); e != nil {
-				return nil, status.Errorf(status.CodeOf(err), "%v (and its cluster did not stop: %v)", err, e)
-			}
-			return nil, err
+			return nil, c.abandon(err)
 		}
 	}
 	return c, nil
+}
+
+// abandon stops a cluster that did not come up and gives the error to report.
+func (c *Cluster) abandon(err error) error {
+	if e := c.Stop(context.Background()); e != nil {
+		return status.Errorf(status.CodeOf(err), "%v (and its cluster did not stop: %v)", err, e)
+	}
+	return err
 }
 
 // Stop stops all tasks; the error is the first one's.
@@ -102,9 +114,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	errs := make([]error, len(c.Servers))
 	var wg sync.WaitGroup
 	for i, s := range c.Servers {
-		if s != nil {
-			wg.Go(func() { errs[i] = s.Stop(ctx) })
-		}
+		wg.Go(func() { errs[i] = s.Stop(ctx) })
 	}
 	wg.Wait()
 	for _, err := range errs {
