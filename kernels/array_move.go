@@ -25,7 +25,7 @@ var (
 	move16      = newMover(func(t *tensor.Tensor) [][2]uint64 { return cells[[2]uint64](t.Data()) })
 	moveString  = newMover((*tensor.Tensor).Strings)
 	moveHandle  = newMover((*tensor.Tensor).Handles)
-	moveVariant = newMover((*tensor.Tensor).Variants)
+	moveVariant = newVariantMover()
 )
 
 func newMover[E any](elems func(*tensor.Tensor) []E) *mover {
@@ -154,4 +154,46 @@ func fill(ctx *Context, dst, value *tensor.Tensor) {
 		return
 	}
 	ctx.Device.Parallel(dst.Len(), moveGrain/size, func(lo, hi int) { m.fill(dst, value, lo, hi) })
+}
+
+// newVariantMover makes the mover of variants, of which each tensor owns a reference. It lets the
+// other movers tell what goes where by moving numbers.
+func newVariantMover() *mover {
+	// place runs a mover of numbers from src to dst and does for variants what it did.
+	place := func(dst, src *tensor.Tensor, run func(dst, src []int)) {
+		to, from := make([]int, dst.Len()), make([]int, src.Len())
+		for i := range from {
+			from[i] = i + 1
+		}
+		run(to, from)
+		for i, f := range to {
+			if f > 0 {
+				setVariant(dst.Variants(), i, src.Variants()[f-1])
+			}
+		}
+	}
+	return &mover{
+		nest: func(dst, src *tensor.Tensor, n *nest, lo, hi int) {
+			place(dst, src, func(d, s []int) { moveNest(d, s, n, lo, hi) })
+		},
+		fill: func(dst, value *tensor.Tensor, lo, hi int) {
+			for i := lo; i < hi; i++ {
+				setVariant(dst.Variants(), i, value.Variants()[0])
+			}
+		},
+		rows: func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int) {
+			place(dst, src, func(d, s []int) { moveRows(d, s, to, from, n, lo, hi) })
+		},
+	}
+}
+
+// setVariant replaces an element, with the references that elements are owed.
+func setVariant(elems []any, i int, v any) {
+	if c, ok := v.(tensor.Counted); ok {
+		c.Retain()
+	}
+	if c, ok := elems[i].(tensor.Counted); ok {
+		c.Release()
+	}
+	elems[i] = v
 }

@@ -49,6 +49,7 @@ func reorder(dst, src *tensor.Tensor, order []int) {
 		reorderRows(dst.Handles(), src.Handles(), order)
 	case tensor.Variant:
 		reorderRows(dst.Variants(), src.Variants(), order)
+		tensor.RetainVariants(dst.Variants())
 	default:
 		reorderRows(dst.Data(), src.Data(), order)
 	}

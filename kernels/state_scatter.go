@@ -134,7 +134,11 @@ func setRows(t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor, step i
 	case tensor.Resource:
 		setCells(t.Handles(), at, n, updates.Handles(), step)
 	default:
-		setCells(t.Variants(), at, n, updates.Variants(), step)
+		for i, r := range at {
+			for j := range n {
+				setVariant(t.Variants(), int(r)*n+j, updates.Variants()[(i*n+j)*min(step, 1)])
+			}
+		}
 	}
 }
 

@@ -145,6 +145,7 @@ func copyRows(dst *tensor.Tensor, at int, src *tensor.Tensor, r run) int {
 		copy(dst.Handles()[at:], src.Handles()[r.from*per:][:n])
 	case tensor.Variant:
 		copy(dst.Variants()[at:], src.Variants()[r.from*per:][:n])
+		tensor.RetainVariants(dst.Variants()[at : at+n])
 	default:
 		size := src.DType().Size()
 		copy(dst.Data()[at*size:], src.Data()[r.from*per*size:][:n*size])

@@ -80,19 +80,40 @@ func newElems(dtype DType, shape Shape, n int64) (*Tensor, error) {
 		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating tensor with shape%v and type %v", shape, dtype)
 	}
 	var elems any
+	var buf *Buffer
 	switch dtype {
 	case String:
 		elems = make([]string, n)
 	case Resource:
 		elems = make([]Handle, n)
 	case Variant:
-		elems = make([]any, n)
+		list := make([]any, n)
+		elems, buf = list, WrapBytes(nil, func() { eachCounted(list, Counted.Release) })
 	default:
 		return nil, status.InvalidArgumentf("No tensor can have type %v", dtype)
 	}
 	t := header(dtype, shape, int(n))
-	t.elems = elems
+	t.elems, t.buf = elems, buf
 	return t, nil
+}
+
+// Counted is implemented by elements of variant tensors that hold memory of their own, such as
+// lists of tensors. A variant tensor owns a reference to each of its elements.
+type Counted interface {
+	Retain()
+	Release()
+}
+
+// RetainVariants adds a reference to each element that counts them: what whoever copies elements
+// of one variant tensor to another owes.
+func RetainVariants(elems []any) { eachCounted(elems, Counted.Retain) }
+
+func eachCounted(elems []any, f func(Counted)) {
+	for _, e := range elems {
+		if c, ok := e.(Counted); ok {
+			f(c)
+		}
+	}
 }
 
 // Zeros is New with all elements zero.
@@ -254,6 +275,7 @@ func (t *Tensor) Clone(pool *Pool) (*Tensor, error) {
 		copy(c.elems.([]Handle), e)
 	case []any:
 		copy(c.elems.([]any), e)
+		RetainVariants(e)
 	}
 	return c, nil
 }
