@@ -117,6 +117,9 @@ func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepRespo
 	defer q.release()
 	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID}, func() (*actors.StepResult, error) {
 		s, err := g.session(ctx, q.session)
+		if err == nil {
+			err = q.invalid
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -172,6 +175,9 @@ func (g *Gateway) runCallable(ctx context.Context, q *runCallableRequest) (*runC
 	defer q.release()
 	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID}, func() (*actors.StepResult, error) {
 		s, err := g.session(ctx, q.session)
+		if err == nil {
+			err = q.invalid
+		}
 		if err != nil {
 			return nil, err
 		}

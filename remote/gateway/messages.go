@@ -18,7 +18,8 @@ import (
 type runStepRequest struct {
 	actors.StepRequest
 	session   string
-	inBody    bool // store_errors_in_response_body
+	inBody    bool  // store_errors_in_response_body
+	invalid   error // the first fed value that cannot be taken, nil if all can
 	requestID int64
 	pool      *tensor.Pool
 }
@@ -42,7 +43,7 @@ func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
 			m.session, err = r.text()
 		case num == 2 && typ == protowire.BytesType:
 			var f actors.Feed
-			if f, err = readNamedTensor(r, m.pool); err == nil {
+			if f, err = readNamedTensor(r, m.pool, &m.invalid); err == nil {
 				m.Feeds = append(m.Feeds, f)
 			}
 		case num == 3 && typ == protowire.BytesType:
@@ -93,12 +94,13 @@ func readOptions(r *reader) (*corepb.RunOptions, error) {
 	return o, nil
 }
 
-// readNamedTensor reads a tensorflow.NamedTensorProto.
-func readNamedTensor(r *reader, pool *tensor.Pool) (f actors.Feed, err error) {
+// readNamedTensor reads a tensorflow.NamedTensorProto. See readTensor for invalid.
+func readNamedTensor(r *reader, pool *tensor.Pool, invalid *error) (f actors.Feed, err error) {
 	n, err := r.length()
 	if err != nil {
 		return f, err
 	}
+	var wrong error
 	err = r.fields(n, func(num protowire.Number, typ protowire.Type) (known bool, err error) {
 		switch {
 		case num == 1 && typ == protowire.BytesType:
@@ -107,7 +109,7 @@ func readNamedTensor(r *reader, pool *tensor.Pool) (f actors.Feed, err error) {
 			if f.Tensor != nil {
 				return true, errTruncated
 			}
-			f.Tensor, err = readTensor(r, pool)
+			f.Tensor, err = readTensor(r, pool, &wrong)
 		default:
 			return false, nil
 		}
@@ -117,15 +119,30 @@ func readNamedTensor(r *reader, pool *tensor.Pool) (f actors.Feed, err error) {
 		f.Tensor.Release()
 		f.Tensor = nil
 	}
+	if wrong != nil && *invalid == nil {
+		e := status.From(wrong)
+		*invalid = status.Errorf(e.Code, "The value fed for %s cannot be taken: %s", f.Name, e.Message)
+	}
 	return f, err
 }
 
-func readTensor(r *reader, pool *tensor.Pool) (*tensor.Tensor, error) {
+// readTensor reads a tensorflow.TensorProto. Of a value that cannot be taken (its sizes do not fit,
+// or there is no memory for it) the reason goes into invalid, and the message is read on: the
+// client's step gets the answer, where an error here would only end its call as INTERNAL.
+func readTensor(r *reader, pool *tensor.Pool, invalid *error) (*tensor.Tensor, error) {
 	n, err := r.length()
 	if err != nil {
 		return nil, err
 	}
-	return tensor.ReadWire(r, n, pool)
+	end := r.off + n
+	t, err := tensor.ReadWire(r, n, pool)
+	if err != nil && r.off <= end {
+		if *invalid == nil {
+			*invalid = err
+		}
+		return nil, r.discard(end - r.off)
+	}
+	return t, err
 }
 
 // runStepResponse is tensorflow.RunStepResponse. It owns the result until it has been written.
@@ -173,12 +190,15 @@ type runCallableRequest struct {
 	handle    int64
 	feeds     []*tensor.Tensor
 	requestID int64
+	invalid   error // the first fed value that cannot be taken, nil if all can
 	pool      *tensor.Pool
 }
 
 func (m *runCallableRequest) release() {
 	for _, t := range m.feeds {
-		t.Release()
+		if t != nil {
+			t.Release()
+		}
 	}
 }
 
@@ -196,7 +216,7 @@ func (m *runCallableRequest) UnmarshalWire(data mem.BufferSlice) error {
 			m.handle = int64(v)
 		case num == 3 && typ == protowire.BytesType:
 			var t *tensor.Tensor
-			if t, err = readTensor(r, m.pool); err == nil {
+			if t, err = readTensor(r, m.pool, &m.invalid); err == nil {
 				m.feeds = append(m.feeds, t)
 			}
 		case num == 4 && typ == protowire.VarintType:

@@ -87,6 +87,18 @@ func (r *reader) Next(n int) ([]byte, error) {
 	return b, r.ReadFull(b)
 }
 
+// discard passes over n bytes.
+func (r *reader) discard(n int) error {
+	for n > 0 {
+		if !r.fill() {
+			return errTruncated
+		}
+		k := min(n, len(r.cur))
+		r.cur, r.off, n = r.cur[k:], r.off+k, n-k
+	}
+	return nil
+}
+
 // text reads a length-prefixed string.
 func (r *reader) text() (string, error) {
 	n, err := r.length()

@@ -1,0 +1,159 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// command runs a troupe command to its end and gives its exit code and all that it printed.
+func command(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), slack(20*time.Second))
+	defer cancel()
+	out, err := exec.CommandContext(ctx, binary(t), args...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("troupe %v: %v", args, err)
+	}
+	if exit != nil && exit.ExitCode() < 0 {
+		t.Fatalf("troupe %v did not end by itself: %v\n%s", args, err, out)
+	}
+	code := 0
+	if exit != nil {
+		code = exit.ExitCode()
+	}
+	return code, string(out)
+}
+
+func contains(t *testing.T, what, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("%s: %q is not in\n%s", what, p, text)
+		}
+	}
+}
+
+// Processes that do not belong to the cluster are refused, both sides are named, and the cluster
+// goes on.
+func TestStrangersAreRefused(t *testing.T) {
+	c := newCluster(t, "ps=1,worker=2")
+	ps, first, second := c.task("ps", 0), c.task("worker", 0), c.task("worker", 1)
+	elsewhere := freeAddress(t)
+
+	for _, row := range []struct {
+		name, spec, job string
+		task            int
+		want            []string
+	}{
+		{"a task that the cluster does not have", c.spec + "," + elsewhere, "worker", 2,
+			[]string{"/job:worker/replica:0/task:2", elsewhere, "different cluster specs"}},
+		{"a job that the cluster does not have", c.spec + ";judge=" + elsewhere, "judge", 0,
+			[]string{"/job:judge/replica:0/task:0", elsewhere, "different cluster specs"}},
+		{"a second process for a task, elsewhere", strings.Replace(c.spec, second.addr, elsewhere, 1), "worker", 1,
+			[]string{second.name(), second.addr, elsewhere}},
+		{"a second process for a task, at its address", c.spec, "worker", 0,
+			[]string{"port", first.addr, "is taken", first.name()}},
+		{"a task at another's address", "ps=" + ps.addr + ";worker=" + second.addr + "," + first.addr, "worker", 0,
+			[]string{second.addr, "is taken", second.name()}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			code, text := command(t, "serve", "--cluster", row.spec, "--job", row.job, "--task", fmt.Sprint(row.task))
+			if code == 0 {
+				t.Errorf("exit code 0")
+			}
+			contains(t, "the refusal", text, row.want...)
+			contains(t, "the process that is there", text, "process "+fmt.Sprint(holder(c, row.want)))
+		})
+	}
+	c.ready(t)
+	c.attachLogs(t)
+}
+
+// holder is the pid of one of the cluster's processes that a refusal must name: which of them
+// answers first is open, but for a taken port.
+func holder(c *cluster, want []string) any {
+	for _, k := range c.tasks {
+		for i, w := range want {
+			if w == k.addr && i+1 < len(want) && want[i+1] == "is taken" {
+				return k.proc.cmd.Process.Pid
+			}
+		}
+	}
+	return ""
+}
+
+// What troupe status tells as a task comes, dies and comes back.
+func TestStatusOfATask(t *testing.T) {
+	c := declare(t, "ps=1,worker=1")
+	t.Cleanup(func() {
+		if err := c.stop(); err != nil {
+			t.Error(err)
+		}
+		c.attachLogs(t)
+	})
+	ps, worker := c.tasks[0], c.tasks[1]
+	c.start(t, ps)
+	c.ready(t)
+
+	state := func() (state, reason string, boot uint64) {
+		code, text := command(t, "status", "--json", ps.target())
+		if code != 0 {
+			t.Fatalf("exit code %d: %s", code, text)
+		}
+		var s struct {
+			Tasks []struct {
+				Task, Address, State, Reason string
+				Since                        int64
+				Boot                         uint64
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		for _, k := range s.Tasks {
+			if k.Task == worker.name() {
+				if k.Address != worker.addr || k.Since == 0 {
+					t.Errorf("%s is at %q since %d", k.Task, k.Address, k.Since)
+				}
+				return k.State, k.Reason, k.Boot
+			}
+		}
+		t.Fatalf("%s is not in %s", worker.name(), text)
+		return
+	}
+	becomes := func(want string, limit time.Duration) {
+		t.Helper()
+		eventually(t, limit, "state "+want, func() error {
+			if got, reason, _ := state(); got != want {
+				return fmt.Errorf("it is %q, %q", got, reason)
+			}
+			return nil
+		})
+	}
+
+	becomes("never seen", 0)
+	c.start(t, worker)
+	becomes("up", 10*time.Second)
+	_, _, first := state()
+	worker.proc.kill()
+	becomes("down", 15*time.Second) // nobody used it: the gossip has to find out
+	if _, reason, _ := state(); reason == "" {
+		t.Error("no reason for a task that is down")
+	}
+	c.start(t, worker)
+	becomes("up", 10*time.Second)
+	if _, _, second := state(); second == first || second == 0 {
+		t.Errorf("boot id %d after the restart, %d before", second, first)
+	}
+	_, text := command(t, "status", ps.target())
+	contains(t, "the table", text, ps.name(), worker.name(), worker.addr, "up", "CPU")
+}

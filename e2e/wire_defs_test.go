@@ -1,0 +1,14 @@
+package e2e
+
+import (
+	opdefpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/op_def_go_proto"
+	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
+)
+
+// signature declares a function of one float that gives one.
+func signature(name string) *opdefpb.OpDef {
+	arg := func(n string) []*opdefpb.OpDef_ArgDef {
+		return []*opdefpb.OpDef_ArgDef{{Name: n, Type: typespb.DataType_DT_FLOAT}}
+	}
+	return &opdefpb.OpDef{Name: name, InputArg: arg("x"), OutputArg: arg("y")}
+}
