@@ -78,6 +78,8 @@ func keepSmall(ctx context.Context, pools ...trimmer) {
 				dropped += p.Trim()
 			}
 			if k.due(dropped, readHeap()) {
+				// What rests in a sync.Pool survives one collection.
+				runtime.GC()
 				debug.FreeOSMemory()
 			}
 		}
