@@ -335,6 +335,60 @@ def section_random():
     case('RandomUniform', np.array([[1]], np.int32), dtype=tf.float32, seed=1)
     case('StatelessRandomUniform', np.array([2], np.int32), np.array([3], np.int32), dtype=tf.float32)
 
+def section_more():
+    f32 = np.float32
+    for t in F + [np.int32, np.uint8]:
+        for k in (1, 3, 5): case('TopKV2', arr(t, (3, 5)), np.array(k, np.int32)); 
+        case('TopK', arr(t, (3, 5)), k=2)
+    case('TopKV2', np.array([3, 1, 3, 2, 3, 1], f32), np.array(4, np.int32)); case('TopKV2', arr(f32, (2, 60)), np.array(40, np.int32)); case('TopKV2', arr(f32, (4,)), np.array(5, np.int32)); case('TopKV2', arr(f32, (4,)), np.array(-1, np.int32)); case('TopKV2', f32(1), np.array(1, np.int32)); case('TopKV2', arr(f32, (4,)), np.array(0, np.int32)); case('TopKV2', arr(f32, (4,)), np.array([1], np.int32))
+    for t in (np.int32, np.int64):
+        p = arr(f32, (6, 5)); p[4, 1] = np.nan; p[5, 2] = np.inf
+        case('InTopKV2', p, np.array([0, 1, 4, 7, 2, 0], t), np.array(2, t)); case('InTopK', p, np.array([0, 1, 4, -7, 2, 0], t), k=3)
+    case('InTopK', arr(f32, (3, 2)), np.array([0, 1], np.int32), k=1)
+    for t in [f32, half, bf]:
+        for a in [dict(), dict(depth_radius=2, bias=2., alpha=.5, beta=.75), dict(depth_radius=1, beta=1.)]:
+            case('LRN', arr(t, (2, 2, 3, 7)), **a)
+            case('LRNGrad', arr(t, (2, 2, 3, 7)), arr(t, (2, 2, 3, 7)), arr(t, (2, 2, 3, 7)), **a)
+    case('LRN', arr(f32, (2, 3)))
+    for op in ['FusedBatchNorm', 'FusedBatchNormV2', 'FusedBatchNormV3']:
+        for t in ([f32] if op == 'FusedBatchNorm' else [f32, half, bf]):
+            for tr in (True, False):
+                for avg in (1., .3):
+                    if not tr and avg != 1.: continue
+                    m = [] if tr and avg == 1. else 5
+                    case(op, arr(t, (2, 3, 4, 5)), arr(f32, (5,)), arr(f32, (5,)), arr(f32, (5,) if m else (0,)), arr(f32, (5,) if m else (0,), .1, 2), is_training=tr, exponential_avg_factor=avg, epsilon=.01)
+            case(op, arr(t, (2, 5, 3, 4)), arr(f32, (5,)), arr(f32, (5,)), arr(f32, (0,)), arr(f32, (0,)), is_training=True, data_format='NCHW', epsilon=.01)
+            g = {'FusedBatchNorm': 'FusedBatchNormGrad', 'FusedBatchNormV2': 'FusedBatchNormGradV2', 'FusedBatchNormV3': 'FusedBatchNormGradV3'}[op]
+            for tr in (True, False):
+                extra = [arr(f32, (5,))] if g.endswith('V3') else []
+                case(g, arr(t, (2, 3, 4, 5)), arr(t, (2, 3, 4, 5)), arr(f32, (5,)), arr(f32, (5,)), arr(f32, (5,), .1, 2), *extra, is_training=tr, epsilon=.01)
+    case('FusedBatchNorm', arr(f32, (2, 3, 4, 5)), arr(f32, (4,)), arr(f32, (5,)), arr(f32, (0,)), arr(f32, (0,)))
+    case('FusedBatchNormV3', arr(f32, (2, 2, 3, 4, 5)), arr(f32, (5,)), arr(f32, (5,)), arr(f32, (0,)), arr(f32, (0,)), data_format='NDHWC')
+    for t in [f32, np.float64, half]:
+        for (n, h, w, c), (kh, kw, m), st, pad in [((2, 6, 5, 3), (3, 3, 2), 1, 'SAME'), ((1, 7, 7, 4), (3, 2, 1), 2, 'VALID'), ((2, 5, 5, 1), (3, 3, 3), 2, 'SAME')]:
+            kw_ = dict(strides=[1, st, st, 1], padding=pad)
+            oh, ow = ((h + st - 1) // st, (w + st - 1) // st) if pad == 'SAME' else ((h - kh) // st + 1, (w - kw) // st + 1)
+            x, f, dy = arr(t, (n, h, w, c)), arr(t, (kh, kw, c, m)), arr(t, (n, oh, ow, c * m))
+            case('DepthwiseConv2dNative', x, f, **kw_)
+            case('DepthwiseConv2dNativeBackpropInput', np.array(x.shape, np.int32), f, dy, **kw_)
+            case('DepthwiseConv2dNativeBackpropFilter', x, np.array(f.shape, np.int32), dy, **kw_)
+    for t in F + SI + UI + C:
+        for i in (np.int32, np.int64):
+            ids = np.array([0, 0, 2, 3, 3], i)
+            for op in ['SegmentSum', 'SegmentProd'] + ([] if np.dtype(t).kind == 'c' else ['SegmentMax', 'SegmentMin', 'SegmentMean']): case(op, arr(t, (5, 2), 1), ids)
+            for op in ['UnsortedSegmentSum', 'UnsortedSegmentProd'] + ([] if np.dtype(t).kind == 'c' else ['UnsortedSegmentMax', 'UnsortedSegmentMin']): case(op, arr(t, (5, 2), 1), np.array([3, 0, -1, 3, 1], i), np.array(5, np.int32))
+    case('SegmentSum', arr(f32, (3,)), np.array([0, 2, 1], np.int32)); case('SegmentSum', arr(f32, (3,)), np.array([0, 1], np.int32)); case('SegmentSum', arr(f32, (2,)), np.array([-1, 0], np.int32)); case('SegmentSum', arr(f32, (0, 2)), np.array([], np.int32)); case('SegmentSum', arr(f32, (2,)), np.array([[0, 1]], np.int32))
+    case('UnsortedSegmentSum', arr(f32, (2, 3, 2)), np.array([[0, 1, 1], [2, 0, 0]], np.int32), np.array(3, np.int32)); case('UnsortedSegmentSum', arr(f32, (2, 3)), np.array([[0, 1, 1], [2, 0, 5]], np.int32), np.array(3, np.int32)); case('UnsortedSegmentSum', arr(f32, (2,)), np.array([0, 1, 1], np.int32), np.array(3, np.int32)); case('UnsortedSegmentSum', arr(f32, (2,)), np.array([0, 1], np.int32), np.array(-3, np.int32))
+
+def section_einsum():
+    eqs = [('ij,jk->ik', (2, 3), (3, 4)), ('ij,kj->ki', (2, 3), (4, 3)), ('bij,bjk->bik', (2, 3, 4), (2, 4, 5)), ('...ij,...jk->...ik', (2, 1, 3, 4), (5, 4, 2)), ('ij->ji', (2, 3)), ('ii->i', (3, 3)), ('ii->', (3, 3)),
+           ('i->ii', (3,)), ('ij->', (2, 3)), ('ijk->k', (2, 3, 4)), ('i,j->ij', (3,), (4,)), ('i,i->', (3,), (3,)), ('iij,jk->ik', (2, 2, 3), (3, 4)), ('abc,cd->ab', (2, 3, 4), (4, 5)), ('...->...', (2, 3)), ('a...,b...->ab...', (2, 3), (4, 3)), ('i,->i', (3,), ()), ('...i,ij->...j', (2, 3, 4), (4, 2)), ('b...d,bd->b...', (2, 3, 4), (2, 4)), ('ij,jk->ik', (0, 3), (3, 4)), ('ij,jk->ik', (2, 0), (0, 4))]
+    for eq, *shapes in eqs:
+        for t in [np.float32] + ([np.float64, half, np.int32, np.complex64] if len(eq) < 10 else []):
+            case('Einsum', *[arr(t, s) for s in shapes], equation=eq)
+    f = np.float32
+    for eq, *shapes in [('ij,jk->ik', (2, 3), (4, 4)), ('ij,jk->ik', (2, 3), (4,)), ('ii->i', (2, 3)), ('...ij->...', (3,))]: case('Einsum', *[arr(f, s) for s in shapes], equation=eq)
+
 def optimizer(op, slots, args, types=(np.float32, np.float64, half), sparse=False, **attrs):
     """args: names with scalars; grad and indices are made here."""
     if only and not any(op.startswith(p) for p in only): return
