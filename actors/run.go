@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"math"
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
@@ -97,12 +98,17 @@ func checkOptions(o *corepb.RunOptions) error {
 	return nil
 }
 
+// milliseconds is a client's time limit; one beyond what a Duration holds is the longest.
+func milliseconds(ms int64) time.Duration {
+	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}
+
 // limit bounds ctx by the step's timeout, if it has one, a little before the client's own
 // deadline, so that the client gets an answer that says why.
 func (s *Session) limit(ctx context.Context, o *corepb.RunOptions) (context.Context, time.Duration, context.CancelFunc) {
 	limit := s.options.timeout
 	if ms := o.GetTimeoutInMs(); ms > 0 {
-		limit = time.Duration(ms) * time.Millisecond
+		limit = milliseconds(ms)
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := time.Until(deadline); limit == 0 || left < limit {

@@ -106,7 +106,7 @@ func (s *Session) configure(c *corepb.ConfigProto) error {
 	s.options = sessionOptions{soft: d.SoftPlacement || c.GetAllowSoftPlacement(), log: d.LogPlacement || c.GetLogDevicePlacement(),
 		isolated: c.GetIsolateSessionState(), timeout: d.OperationTimeout, filters: c.GetDeviceFilters()}
 	if ms := c.GetOperationTimeoutInMs(); ms > 0 {
-		s.options.timeout = time.Duration(ms) * time.Millisecond
+		s.options.timeout = milliseconds(ms)
 	}
 	switch {
 	case c.GetUsePerSessionThreads():
