@@ -111,7 +111,11 @@ func (c *Client) Status(ctx context.Context) (*wire.ClusterStatus, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	a := &wire.ClusterStatus{}
-	if err := c.call(ctx, wire.OperatorStatus, &wire.StatusRequest{}, a); err != nil {
+	err := c.call(ctx, wire.OperatorStatus, &wire.StatusRequest{}, a)
+	if status.CodeOf(err) == status.Unimplemented {
+		return nil, status.Unimplementedf("The server at %s does not tell the state of its cluster: it is not one of Troupe's", c.target)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return a, nil

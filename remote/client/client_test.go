@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"google.golang.org/grpc"
 )
 
 func named(name string, v float32) *corepb.NamedTensorProto {
@@ -67,6 +69,31 @@ func TestRequests(t *testing.T) {
 	q, err = s.request(t.Context(), Step{Options: &corepb.RunOptions{TimeoutInMs: 7}})
 	if err != nil || q.Options.TimeoutInMs != 7 {
 		t.Errorf("%v, %v", q, err)
+	}
+}
+
+// A server that knows no method at all, such as TensorFlow's is for Status.
+func TestServersThatKnowNoStatus(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	defer func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	c, err := Dial("grpc://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Status(t.Context()); status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), "it is not one of Troupe's") {
+		t.Error(err)
 	}
 }
 
