@@ -14,39 +14,78 @@ type rowMath[T floating] struct {
 	max   func(a []T) T
 	sum   func(a []T) T
 	exp   func(dst, a []T)
+	log   func(dst, a []T)
 	shift func(dst, a []T, by T) // a - by
 	scale func(dst, a []T, by T) // a * by
-	log   func(v T) T
 }
 
-var rowMath32 = rowMath[float32]{
-	max: simd.MaxOf, sum: simd.Sum, exp: simd.Exp, shift: simd.SubScalar, scale: simd.MulScalar,
-	log: func(v float32) float32 { return float32(math.Log(float64(v))) },
+var rowMath32 = rowMath[float32]{max: simd.MaxOf, sum: simd.Sum, exp: simd.Exp, log: simd.Log, shift: simd.SubScalar, scale: simd.MulScalar}
+
+var rowMath64 = rowMath[float64]{max: slices.Max[[]float64], sum: sumOf[float64], exp: each64(math.Exp), log: each64(math.Log), shift: shiftBy[float64], scale: scaleBy[float64]}
+
+func shiftBy[T floating](dst, a []T, by T) {
+	for i, v := range a {
+		dst[i] = v - by
+	}
 }
 
-var rowMath64 = rowMath[float64]{
-	max: slices.Max[[]float64], sum: sumOf[float64], exp: each64(math.Exp), log: math.Log,
-	shift: func(dst, a []float64, by float64) {
-		for i, v := range a {
-			dst[i] = v - by
+func scaleBy[T floating](dst, a []T, by T) {
+	for i, v := range a {
+		dst[i] = v * by
+	}
+}
+
+// rowBlock is how many rows softmax takes at once, and fewColumns up to which length of rows a
+// loop is cheaper than the call of a slice function.
+const (
+	rowBlock   = 64
+	fewColumns = 32
+)
+
+// softmax sets dst to the softmax of at most rowBlock rows of src, which may be dst. It gives the
+// greatest element of each row and the logarithm of the sum of the exponentials less that.
+func (m *rowMath[T]) softmax(dst, src []T, columns int, top, logSum []T) {
+	few := columns <= fewColumns
+	for r := range top {
+		row, to := src[r*columns:(r+1)*columns], dst[r*columns:(r+1)*columns]
+		if few {
+			top[r] = slices.Max(row)
+			shiftBy(to, row, top[r])
+		} else {
+			top[r] = m.max(row)
+			m.shift(to, row, top[r])
 		}
-	},
-	scale: func(dst, a []float64, by float64) {
-		for i, v := range a {
-			dst[i] = v * by
-		}
-	},
-}
-
-// softmax sets dst to the softmax of a row, which may be dst, and returns the logarithm of the
-// sum that it divided by, with the row's maximum taken out.
-func (m *rowMath[T]) softmax(dst, row []T) (top, logSum T) {
-	top = m.max(row)
-	m.shift(dst, row, top)
+	}
 	m.exp(dst, dst)
-	sum := m.sum(dst)
-	m.scale(dst, dst, 1/sum)
-	return top, m.log(sum)
+	for r := range top {
+		to := dst[r*columns : (r+1)*columns]
+		if few {
+			sum := T(0)
+			for _, v := range to {
+				sum += v
+			}
+			logSum[r] = sum
+			scaleBy(to, to, 1/sum)
+		} else {
+			logSum[r] = m.sum(to)
+			m.scale(to, to, 1/logSum[r])
+		}
+	}
+	m.log(logSum, logSum)
+}
+
+// rows calls softmax for rows lo to hi, a block at a time, and body with what it gives for each.
+func (m *rowMath[T]) rows(dst, src []T, columns, lo, hi int, body func(r int, top, logSum T)) {
+	var top, logSum [rowBlock]T
+	for ; lo < hi; lo += rowBlock {
+		n := min(rowBlock, hi-lo)
+		m.softmax(dst[lo*columns:(lo+n)*columns], src[lo*columns:(lo+n)*columns], columns, top[:n], logSum[:n])
+		if body != nil {
+			for i := range n {
+				body(lo+i, top[i], logSum[i])
+			}
+		}
+	}
 }
 
 // eachRow runs body for the rows of a matrix, in parallel where they are many.
@@ -83,9 +122,7 @@ func (k *softmaxKernel[T]) Compute(ctx *Context) error {
 		return k.logSoftmax(ctx, dst, src, columns)
 	}
 	eachRow(ctx.Device, len(src)/columns, columns, func(lo, hi int) {
-		for r := lo; r < hi; r++ {
-			k.softmax(dst[r*columns:(r+1)*columns], src[r*columns:(r+1)*columns])
-		}
+		k.rows(dst, src, columns, lo, hi, nil)
 	})
 	return nil
 }
@@ -97,12 +134,11 @@ func (k *softmaxKernel[T]) logSoftmax(ctx *Context, dst, src []T, columns int) e
 	}
 	defer release()
 	eachRow(ctx.Device, len(src)/columns, columns, func(lo, hi int) {
-		for r := lo; r < hi; r++ {
-			row, to, exps := src[r*columns:(r+1)*columns], dst[r*columns:(r+1)*columns], work[r*columns:(r+1)*columns]
-			top, logSum := k.softmax(exps, row)
+		k.rows(work, src, columns, lo, hi, func(r int, top, logSum T) {
+			row, to := src[r*columns:(r+1)*columns], dst[r*columns:(r+1)*columns]
 			k.shift(to, row, top)
 			k.shift(to, to, logSum)
-		}
+		})
 	})
 	return nil
 }

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -55,14 +56,14 @@ func sparseXent[T floating, I int32 | int64](dev Device, m *rowMath[T], loss, gr
 	}
 	classes := len(logits) / len(loss)
 	eachRow(dev, len(loss), classes, func(lo, hi int) {
+		// The gradient may take the logits' place.
 		for r := lo; r < hi; r++ {
-			row, to := logits[r*classes:(r+1)*classes], grad[r*classes:(r+1)*classes]
-			label := labels[r]
-			own := row[label]
-			top, logSum := m.softmax(to, row)
-			loss[r] = logSum - (own - top)
-			to[label]--
+			loss[r] = logits[r*classes+int(labels[r])]
 		}
+		m.rows(grad, logits, classes, lo, hi, func(r int, top, logSum T) {
+			loss[r] = logSum - (loss[r] - top)
+			grad[r*classes+int(labels[r])]--
+		})
 	})
 }
 
@@ -135,36 +136,34 @@ func (k *xentKernel[T]) Compute(ctx *Context) error {
 	classes := int(shape[1])
 	losses, grads := viewOf[T](loss), viewOf[T](grad)
 	eachRow(ctx.Device, len(losses), classes, func(lo, hi int) {
+		// The gradient may take the logits' place, so that they are used first.
+		masses := make([]T, hi-lo)
 		for r := lo; r < hi; r++ {
-			at := r * classes
-			losses[r] = k.row(grads[at:at+classes], wide[0][at:at+classes], wide[1][at:at+classes])
+			row := wide[0][r*classes : (r+1)*classes]
+			masses[r-lo], losses[r] = weigh(row, wide[1][r*classes:(r+1)*classes], slices.Max(row))
 		}
+		k.rows(grads, wide[0], classes, lo, hi, func(r int, _, logSum T) {
+			if mass := masses[r-lo]; mass != 0 || losses[r] != 0 {
+				losses[r] = mass*logSum - losses[r]
+			}
+			for i, l := range wide[1][r*classes : (r+1)*classes] {
+				grads[r*classes+i] -= l
+			}
+		})
 	})
 	return nil
 }
 
-// row computes one row: the loss is the labels' sum over log(sum of exps) less the logit, both
-// with the row's maximum taken out.
-func (k *xentKernel[T]) row(grad, logits, labels []T) (loss T) {
-	top := k.max(logits)
-	k.shift(grad, logits, top)
-	weighted, mass := T(0), T(0)
+// weigh sums a row's labels, and their products with the logits less the greatest of these.
+// Labels of zero count for nothing even where the logit is infinite.
+func weigh[T floating](logits, labels []T, top T) (mass, weighted T) {
 	for i, l := range labels {
 		if l != 0 {
-			weighted += l * grad[i]
 			mass += l
+			weighted += l * (logits[i] - top)
 		}
 	}
-	k.exp(grad, grad)
-	sum := k.sum(grad)
-	k.scale(grad, grad, 1/sum)
-	for i, l := range labels {
-		grad[i] -= l
-	}
-	if mass == 0 && weighted == 0 {
-		return 0
-	}
-	return mass*k.log(sum) - weighted
+	return mass, weighted
 }
 
 // stretched gives the operands in full.
