@@ -209,12 +209,11 @@ func cut(ctx *Context, o int, t *tensor.Tensor, shape tensor.Shape, rows, at, si
 		columns = t.Len() / rows
 	}
 	if rows == 1 && shareable(t, at, size) {
-		flat := t.Reshaped(tensor.Shape{int64(t.Len())})
-		part := flat.Rows(at, at+size)
-		flat.Release()
-		ctx.SetOutput(o, part.Reshaped(shape))
-		part.Release()
-		return nil
+		shared, err := part(ctx, t, shape, at, size)
+		if err == nil {
+			ctx.SetOutput(o, shared)
+		}
+		return err
 	}
 	out, err := ctx.Allocate(o, t.DType(), shape)
 	if err != nil || out.Len() == 0 {

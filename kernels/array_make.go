@@ -35,7 +35,10 @@ func runFill(ctx *Context) error {
 // zerosLike yields zeros of the input's type and shape, in its memory where that is legal.
 func zerosLike(ctx *Context) error {
 	t := ctx.Input(0)
-	if t.DType() == tensor.Variant || t.DType() == tensor.Resource {
+	if t.DType() == tensor.Variant {
+		return listZeros(ctx)
+	}
+	if t.DType() == tensor.Resource {
 		return status.Unimplementedf("%s of elements of type %v is not supported", ctx.Node.Op, t.DType())
 	}
 	out, err := forwardPlain(ctx, 0, 0, t.DType(), t.Shape())
