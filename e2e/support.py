@@ -49,6 +49,18 @@ class Cluster:
         """Starts the task's process, and waits until it answers."""
         self._ask("start", "%s:%d" % (job, task))
 
+    def hold(self, proxy):
+        """Loses what the server behind the proxy answers, until cut()."""
+        self._ask("hold", proxy + ":0")
+
+    def cut(self, proxy):
+        """Breaks the proxy's connections; new ones are whole."""
+        self._ask("cut", proxy + ":0")
+
+    def vanish(self, what):
+        """Ends this very process without warning."""
+        self._ask("vanish", what + ":0")
+
     def session(self, target=None, graph=None, **config):
         """A session with a bound on all its operations; `config` are ConfigProto's fields."""
         config.setdefault("operation_timeout_in_ms", LIMIT_MS)
