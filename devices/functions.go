@@ -39,6 +39,7 @@ type function struct {
 	program *Program
 	err     error
 	owner   *Functions
+	calls   sync.Pool // of *call
 }
 
 // Instantiate prepares a function for attribute values. An unknown function is NOT_FOUND.
@@ -56,6 +57,18 @@ func (f *Functions) Instantiate(ref *graph.FunctionRef) (kernels.Function, error
 	fn := &function{name: ref.Name, body: body, owner: f}
 	f.ready[id] = fn
 	return fn, nil
+}
+
+// Close closes the programs of the functions. None of them must run any more, nor be called again.
+func (f *Functions) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fn := range f.ready {
+		if fn.program != nil {
+			fn.program.Close()
+		}
+	}
+	clear(f.ready)
 }
 
 // instanceID is the function's name with its attribute values, in a fixed order.
@@ -84,12 +97,8 @@ func (fn *function) compile() {
 	}
 }
 
-// Call runs the function within the caller's step.
+// Call runs the function within the caller's step. It takes over args, the slice included.
 func (fn *function) Call(step *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
-	feeds := make(arguments, len(args))
-	for i, a := range args {
-		feeds[i] = a.Tensor
-	}
 	fn.once.Do(fn.compile)
 	err := fn.err
 	switch {
@@ -100,58 +109,82 @@ func (fn *function) Call(step *kernels.Step, args []kernels.Value, done func([]k
 		err = status.Errorf(status.ResourceExhausted, "Function %s: calls are nested more than %d deep", fn.name, maxDepth)
 	}
 	if err != nil {
-		feeds.release()
+		arguments(args).release()
 		done(nil, err)
 		return
 	}
-	c := &call{step: *step, results: make([]kernels.Value, len(fn.body.Rets))}
-	c.step.Feeds, c.step.Fetches = feeds, c
+	c, _ := fn.calls.Get().(*call)
+	if c == nil {
+		c = &call{fn: fn}
+		c.ended = c.end
+	}
+	c.args, c.done, c.results = args, done, make([]kernels.Value, len(fn.body.Rets))
+	c.step = *step
+	c.step.Feeds, c.step.Fetches = c.args, c
 	c.step.Depth++
-	fn.program.Run(&c.step, func(err error) {
-		feeds.release()
-		if err == nil {
-			err = c.dead(fn.name)
-		}
-		if err != nil {
-			for _, v := range c.results {
-				v.Release()
-			}
-			done(nil, err)
-			return
-		}
-		done(c.results, nil)
-	})
+	fn.program.Run(&c.step, c.ended)
 }
 
-// arguments are the tensors that a call hands over: each goes to its _Arg node, which then holds
+// arguments are the values that a call hands over: each goes to its _Arg node, which then holds
 // the only reference and may be overwritten.
-type arguments []*tensor.Tensor
+type arguments []kernels.Value
+
+// take hands over an argument, once; nil for one that is not there.
+func (a arguments) take(index int) *tensor.Tensor {
+	if index < 0 || index >= len(a) {
+		return nil
+	}
+	t := a[index].Tensor
+	a[index] = kernels.Value{}
+	return t
+}
 
 // Feed hands over an argument, once.
 func (a arguments) Feed(index int, done func(*tensor.Tensor, error)) {
-	if index < 0 || index >= len(a) || a[index] == nil {
+	t := a.take(index)
+	if t == nil {
 		done(nil, status.Internalf("A function's argument %d has no value", index))
 		return
 	}
-	t := a[index]
-	a[index] = nil
 	done(t, nil)
 }
 
 // release gives up the arguments that no node took.
 func (a arguments) release() {
-	for _, t := range a {
-		if t != nil {
-			t.Release()
-		}
+	for i := range a {
+		a[i].Release()
+		a[i] = kernels.Value{}
 	}
 }
 
-// call collects the results of one call.
+// call is one call under way. Its memory is used again.
 type call struct {
-	step    kernels.Step
+	fn    *function
+	step  kernels.Step
+	args  arguments
+	done  func([]kernels.Value, error)
+	ended func(error) // end, made once
+
 	mu      sync.Mutex
 	results []kernels.Value
+}
+
+// end hands the results on when the function has run.
+func (c *call) end(err error) {
+	c.args.release()
+	if err == nil {
+		err = c.dead()
+	}
+	done, results := c.done, c.results
+	c.args, c.done, c.results, c.step = nil, nil, nil, kernels.Step{}
+	c.fn.calls.Put(c)
+	if err != nil {
+		for _, v := range results {
+			v.Release()
+		}
+		results = nil
+	}
+	done(results, err)
 }
 
 // Fetch takes a result.
@@ -166,10 +199,10 @@ func (c *call) Fetch(index int, t *tensor.Tensor, dead bool) {
 }
 
 // dead is the error of a result whose branch was not taken.
-func (c *call) dead(name string) error {
+func (c *call) dead() error {
 	for i, v := range c.results {
 		if v.Tensor == nil {
-			return status.Internalf("The result %d of function %s has no value: its branch was not taken", i, name)
+			return status.Internalf("The result %d of function %s has no value: its branch was not taken", i, c.fn.name)
 		}
 	}
 	return nil

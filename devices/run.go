@@ -117,6 +117,9 @@ func (r *run) work() {
 		for len(r.ready) > 0 {
 			r.burst()
 		}
+		if r.away > 0 && r.step.Flush != nil {
+			r.step.Flush()
+		}
 		r.mu.Lock()
 		if len(r.inbox) == 0 {
 			r.owned = false
@@ -257,10 +260,8 @@ func (r *run) fed(n *node) *tensor.Tensor {
 			return feeds[n.index].Retain()
 		}
 	case arguments:
-		if n.index < len(feeds) && n.takes(feeds[n.index]) {
-			t := feeds[n.index]
-			feeds[n.index] = nil
-			return t
+		if n.index < len(feeds) && n.takes(feeds[n.index].Tensor) {
+			return feeds.take(n.index)
 		}
 	}
 	return nil
@@ -417,6 +418,8 @@ func (r *run) report(call *asyncCall, err error, inline bool) {
 	case !take:
 	case inline:
 		r.work()
+	case r.step.Continue != nil:
+		r.step.Continue(r.work)
 	default:
 		go r.work()
 	}

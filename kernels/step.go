@@ -26,6 +26,12 @@ type Step struct {
 	Container string
 	// Trace, if not nil, is told of every kernel that ran: where and when it began and ended.
 	Trace func(n *graph.Node, device string, begun, ended time.Time)
+	// Flush, if not nil, is called when the run has fired all that was ready and has to wait: what
+	// its kernels have sent meanwhile should be on its way.
+	Flush func()
+	// Continue, if not nil, runs work on a goroutine other than the caller's: the run goes on there
+	// after a kernel that it waited for has reported. nil starts a goroutine.
+	Continue func(work func())
 	// Depth is how many function calls this step is nested in.
 	Depth int
 }

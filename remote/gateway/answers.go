@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/status"
 )
 
 // TensorFlow's client sends a step again, under the same request id, when its connection broke
@@ -14,7 +15,7 @@ import (
 // maxAnswers or answerBytes of younger ones came.
 const (
 	answerTime  = 10 * time.Second
-	maxAnswers  = 4096
+	maxAnswers  = 1024
 	answerBytes = 32 << 20
 )
 
@@ -29,11 +30,14 @@ type answers struct {
 	byKey map[answerKey]*answer
 	queue []*answer // ended, oldest first
 	bytes int
+	sweep *time.Timer // runs while the queue holds something
 }
 
 type answer struct {
 	key    answerKey
-	done   chan struct{}
+	done   chan struct{} // made by the first who waits for the answer; closed with it
+	over   bool
+	gone   bool // and not kept any more
 	result *actors.StepResult
 	err    error
 	bytes  int
@@ -50,34 +54,70 @@ func (a *answers) once(ctx context.Context, key answerKey, run func() (*actors.S
 	}
 	a.mu.Lock()
 	if old := a.byKey[key]; old != nil {
-		a.mu.Unlock()
-		select {
-		case <-old.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return old.share(), old.err
+		return a.await(ctx, old)
 	}
-	e := &answer{key: key, done: make(chan struct{})}
+	e := &answer{key: key, err: status.Internalf("The step panicked")}
 	a.byKey[key] = e
 	a.mu.Unlock()
-	result, err := run()
+	defer a.keep(e)
+	e.result, e.err = run()
+	return e.share(), e.err // before keep drops a large result again
+}
+
+// keep notes that a request was answered.
+func (a *answers) keep(e *answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e.result, e.err, e.ended = result, err, time.Now()
-	if result != nil {
-		for _, t := range result.Tensors {
+	e.ended, e.over = time.Now(), true
+	if e.result != nil {
+		for _, t := range e.result.Tensors {
 			e.bytes += t.ByteSize()
 		}
 	}
-	mine := e.share() // before a large result is dropped again
+	if e.done != nil {
+		close(e.done)
+	}
 	a.bytes += e.bytes
 	a.queue = append(a.queue, e)
 	a.trim(e.ended)
-	close(e.done)
-	return mine, err
+	if a.sweep == nil && len(a.queue) > 0 {
+		a.sweep = time.AfterFunc(answerTime, a.expire)
+	}
+}
+
+// expire drops what is too old, and comes again while something is left.
+func (a *answers) expire() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.trim(time.Now())
+	if a.sweep = nil; len(a.queue) > 0 {
+		a.sweep = time.AfterFunc(answerTime, a.expire)
+	}
+}
+
+// await waits for the answer of a request that came before. The caller holds the lock, which is
+// given up.
+func (a *answers) await(ctx context.Context, old *answer) (*actors.StepResult, error) {
+	defer a.mu.Unlock()
+	if !old.over {
+		if old.done == nil {
+			old.done = make(chan struct{})
+		}
+		done := old.done
+		a.mu.Unlock()
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+		a.mu.Lock()
+		if !old.over {
+			return nil, ctx.Err()
+		}
+	}
+	if old.gone {
+		return nil, status.Errorf(status.Aborted, "The same request was received twice, and its answer is not kept any more")
+	}
+	return old.share(), old.err
 }
 
 // share gives the result with references for one more receiver; nil for none.
@@ -99,7 +139,7 @@ func (a *answers) trim(now time.Time) {
 		e := a.queue[n]
 		delete(a.byKey, e.key)
 		a.bytes -= e.bytes
-		if e.result != nil {
+		if e.gone = true; e.result != nil {
 			e.result.Release()
 		}
 		a.queue[n] = nil
@@ -112,5 +152,8 @@ func (a *answers) trim(now time.Time) {
 func (a *answers) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.sweep != nil {
+		a.sweep.Stop()
+	}
 	a.trim(time.Now().Add(2 * answerTime))
 }
