@@ -24,9 +24,14 @@ func fillRandom[T any](dev Device, gen philox, dst []T, d *distribution[T]) {
 		x := oneAtATime(&own)
 		if d.fixed != nil {
 			own.skip(uint64(lo))
-			for g := lo; g < hi; g++ {
+			part := dst[lo*d.group : min(hi*d.group, len(dst))]
+			for ; len(part) >= len(out); part = part[d.group:] {
+				// A group of fewer elements writes the next one's first, which follows.
+				d.fixed(own.next(), (*[4]T)(part))
+			}
+			for len(part) > 0 {
 				d.fixed(own.next(), &out)
-				copy(dst[g*d.group:], out[:d.group])
+				part = part[copy(part, out[:d.group]):]
 			}
 			return
 		}

@@ -43,17 +43,24 @@ func (p *philox) skip(count uint64) {
 
 // next gives four numbers.
 func (p *philox) next() [4]uint32 {
-	c0, c1, c2, c3 := p.counter[0], p.counter[1], p.counter[2], p.counter[3]
+	c0, c1, c2, c3 := uint64(p.counter[0]), p.counter[1], uint64(p.counter[2]), p.counter[3]
 	k0, k1 := p.key[0], p.key[1]
-	for range 10 {
-		hi0, lo0 := bits.Mul32(0xD2511F53, c0)
-		hi1, lo1 := bits.Mul32(0xCD9E8D57, c2)
-		c0, c1, c2, c3 = hi1^c1^k0, lo1, hi0^c3^k1, lo0
-		k0 += 0x9E3779B9
-		k1 += 0xBB67AE85
+	for range 5 { // two rounds each
+		a, b := c0*0xD2511F53, c2*0xCD9E8D57
+		c0, c1, c2, c3 = uint64(uint32(b>>32)^c1^k0), uint32(b), uint64(uint32(a>>32)^c3^k1), uint32(a)
+		k0, k1 = k0+0x9E3779B9, k1+0xBB67AE85
+		a, b = c0*0xD2511F53, c2*0xCD9E8D57
+		c0, c1, c2, c3 = uint64(uint32(b>>32)^c1^k0), uint32(b), uint64(uint32(a>>32)^c3^k1), uint32(a)
+		k0, k1 = k0+0x9E3779B9, k1+0xBB67AE85
 	}
-	p.skip(1)
-	return [4]uint32{c0, c1, c2, c3}
+	if p.counter[0]++; p.counter[0] == 0 {
+		if p.counter[1]++; p.counter[1] == 0 {
+			if p.counter[2]++; p.counter[2] == 0 {
+				p.counter[3]++
+			}
+		}
+	}
+	return [4]uint32{uint32(c0), c1, uint32(c2), c3}
 }
 
 // numbers32 gives a philox's numbers one at a time.
