@@ -1,0 +1,363 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// The second output of the ops that make arrays, and the last input of those that use them, is a
+// float called the flow: it carries nothing but the order of things.
+
+func flow() *tensor.Tensor { return tensor.Scalar(tensor.Float32, float32(0)) }
+
+// newTensorArray makes the kernel that makes an array in the step's container.
+func newTensorArray(c *Construction) (any, error) {
+	a := c.Attrs()
+	dtype, err := a.Type("dtype")
+	if err != nil {
+		return nil, err
+	}
+	shape, known, err := a.Shape("element_shape")
+	if err != nil {
+		return nil, err
+	}
+	dynamic, err := a.Bool("dynamic_size")
+	if err != nil {
+		return nil, err
+	}
+	clears, err := a.Bool("clear_after_read")
+	if err != nil {
+		return nil, err
+	}
+	// Graphs of older clients do not have the attribute.
+	identical, _ := a.Bool("identical_element_shapes")
+	name, err := a.Str("tensor_array_name")
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		name = c.Node.Name
+	}
+	return Func(func(ctx *Context) error {
+		size, err := scalarInput32(ctx, 0, "TensorArray size must be scalar, but had shape: %v")
+		if err != nil {
+			return err
+		}
+		if size < 0 {
+			return status.InvalidArgumentf("Size should be >= 0.")
+		}
+		array := &tensorArray{name: fmt.Sprintf("%s_%d", name, stepResources.Add(1)), dtype: dtype, identical: identical, clears: clears,
+			shape: partialShape{shape, known}, dynamic: dynamic}
+		if err := array.grow(size); err != nil {
+			return err
+		}
+		if err := addToStep(ctx, kindTensorArray, array.name, array); err != nil {
+			return err
+		}
+		ctx.SetOutput(0, stepHandle(ctx, kindTensorArray, array.name, array))
+		ctx.SetOutput(1, flow())
+		return nil
+	}), nil
+}
+
+// newTensorArrayGrad makes the kernel that makes the gradient array of an array, or finds the one
+// that was made for the same source.
+func newTensorArrayGrad(c *Construction) (any, error) {
+	source, err := c.Attrs().Str("source")
+	if err != nil {
+		return nil, err
+	}
+	return Func(func(ctx *Context) error {
+		a, err := arrayOf(ctx)
+		if err != nil {
+			return err
+		}
+		var lead tensor.Shape
+		if len(ctx.Inputs) > 2 {
+			sizes, err := vectorInts(ctx, 2, "shape_to_prepend")
+			if err != nil {
+				return err
+			}
+			if lead, err = shapeOf(sizes); err != nil {
+				return err
+			}
+		}
+		name := a.name + "@" + source
+		r, err := ctx.Device.Resources().LookupOrCreate(ctx.Step.Container, kindTensorArray, name, func() (containers.Resource, error) {
+			return a.gradientOf(name, lead)
+		})
+		if err != nil {
+			return err
+		}
+		ctx.SetOutput(0, stepHandle(ctx, kindTensorArray, name, r))
+		ctx.SetOutput(1, flow())
+		return nil
+	}), nil
+}
+
+func arrayOf(ctx *Context) (*tensorArray, error) {
+	return stepResource[*tensorArray](ctx, kindTensorArray)
+}
+
+// arrayFor is the array at input 0 for an op that asks for a type of elements.
+func arrayFor(ctx *Context, dtype tensor.DType, verb string) (*tensorArray, error) {
+	a, err := arrayOf(ctx)
+	if err == nil && a.dtype != dtype {
+		err = status.InvalidArgumentf("TensorArray dtype is %v but Op %s dtype %v.", a.dtype, verb, dtype)
+	}
+	return a, err
+}
+
+const (
+	wants  = "requested"
+	writes = "is trying to write"
+)
+
+func tensorArrayWrite(ctx *Context) error {
+	t := ctx.Input(2)
+	i, err := scalarInput32(ctx, 1, "TensorArray index must be scalar, but had shape: %v")
+	if err != nil {
+		return err
+	}
+	a, err := arrayFor(ctx, t.DType(), writes)
+	if err != nil {
+		return err
+	}
+	if err := a.writeOne(ctx, i, t); err != nil {
+		return err
+	}
+	ctx.Pass(3, 0)
+	return nil
+}
+
+// arrayReader makes the constructor of an op that reads elements of the type of attribute dtype.
+func arrayReader(run func(ctx *Context, a *tensorArray) error) func(*Construction) (any, error) {
+	return func(c *Construction) (any, error) {
+		dtype, err := c.Attrs().Type("dtype")
+		if err != nil {
+			return nil, err
+		}
+		return Func(func(ctx *Context) error {
+			a, err := arrayFor(ctx, dtype, wants)
+			if err != nil {
+				return err
+			}
+			return run(ctx, a)
+		}), nil
+	}
+}
+
+func tensorArrayRead(ctx *Context, a *tensorArray) error {
+	i, err := scalarInput32(ctx, 1, "TensorArray index must be scalar, but had shape: %v")
+	if err != nil {
+		return err
+	}
+	t, err := a.readOne(ctx, i)
+	if err == nil {
+		ctx.SetOutput(0, t)
+	}
+	return err
+}
+
+// tensorArrayGather stacks the elements that input 1 tells.
+func tensorArrayGather(ctx *Context, a *tensorArray) error {
+	dims, known, err := ctx.Node.Attrs.Shape("element_shape")
+	if err != nil {
+		return err
+	}
+	shape := partialShape{dims, known}
+	if ctx.Input(1).Rank() != 1 {
+		return status.InvalidArgumentf("Expected indices to be a vector, but received shape: %v", ctx.Input(1).Shape())
+	}
+	indices, err := ctx.Ints(1)
+	if err != nil {
+		return err
+	}
+	if len(indices) == 0 {
+		if !shape.full() {
+			return status.Unimplementedf("TensorArray has size zero, but element shape %v is not fully defined. Currently only static shapes are supported when packing zero-size TensorArrays.", shape)
+		}
+		_, err := ctx.Allocate(0, a.dtype, replaced(dims, 0, 0, 0))
+		return err
+	}
+	list, err := a.takeAll(ctx, indices)
+	if err != nil {
+		return err
+	}
+	defer releaseTensors(list)
+	first := list[0].Shape()
+	if !shape.admits(first) {
+		return status.InvalidArgumentf("TensorArray was passed element_shape %v which does not match the Tensor at index 0: %v", shape, first)
+	}
+	for i, t := range list {
+		if !t.Shape().Equal(first) {
+			return status.InvalidArgumentf("TensorArray has inconsistent shapes.  Index 0 has shape: %v but index %d has shape: %v", first, i, t.Shape())
+		}
+	}
+	return joinTensors(ctx, replaced(first, 0, 0, int64(len(list))), 0, list)
+}
+
+// tensorArrayConcat joins all elements along their first dimension and tells how long each was.
+func tensorArrayConcat(ctx *Context, a *tensorArray) error {
+	dims, known, err := ctx.Node.Attrs.Shape("element_shape_except0")
+	if err != nil {
+		return err
+	}
+	rest := partialShape{dims, known}
+	list, err := a.takeAll(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer releaseTensors(list)
+	if len(list) == 0 {
+		if !rest.full() {
+			return status.Unimplementedf("TensorArray has size zero, but element_shape_except0 %v is not fully defined. Currently only static shapes are supported when concatenating zero-size TensorArrays.", rest)
+		}
+		if _, err := ctx.Allocate(0, a.dtype, replaced(dims, 0, 0, 0)); err != nil {
+			return err
+		}
+		return outputInts(ctx, 1, tensor.Int64, nil)
+	}
+	lengths := make([]int64, len(list))
+	for i, t := range list {
+		if t.Rank() == 0 {
+			return status.InvalidArgumentf("Concat saw a scalar shape at index %d but requires at least vectors.  Did you mean to call pack?", i)
+		}
+		lengths[i] = t.Shape()[0]
+		first, row := list[0].Shape()[1:], t.Shape()[1:]
+		if i == 0 && !rest.admits(row) {
+			return status.InvalidArgumentf("TensorArray was passed element_shape_except0 %v but index 0 has (excepting dimension 0) shape: %v which does not match.", rest, row)
+		}
+		if !row.Equal(first) {
+			return status.InvalidArgumentf("TensorArray has inconsistent shapes.  Index 0 has (excepting dimension 0) shape: %v but index %d has (excepting dimension 0) shape: %v", first, i, row)
+		}
+	}
+	total, ok := addSize(lengths...)
+	if !ok {
+		return status.InvalidArgumentf("The lengths of the array's elements do not fit 63 bits")
+	}
+	if err := outputInts(ctx, 1, tensor.Int64, lengths); err != nil {
+		return err
+	}
+	return joinTensors(ctx, replaced(list[0].Shape(), 0, 1, total), 0, list)
+}
+
+// tensorArrayScatter writes the rows of input 2 where input 1 tells.
+func tensorArrayScatter(ctx *Context) error {
+	indices, t := ctx.Input(1), ctx.Input(2)
+	a, err := arrayFor(ctx, t.DType(), writes)
+	if err != nil {
+		return err
+	}
+	switch {
+	case t.Rank() == 0:
+		return status.InvalidArgumentf("Input value for unpack must be at least a vector but received shape: %v", t.Shape())
+	case indices.Rank() != 1:
+		return status.InvalidArgumentf("Expected indices to be a vector, but received shape: %v", indices.Shape())
+	case indices.Len() != t.Dim(0):
+		return status.InvalidArgumentf("Expected len(indices) == values.shape[0], but saw: %d vs. %d", indices.Len(), t.Dim(0))
+	}
+	to, err := ctx.Ints(1)
+	if err != nil {
+		return err
+	}
+	row := t.Shape()[1:]
+	n := row.Elements()
+	err = a.writeAll(ctx, to, func(i int) (*tensor.Tensor, error) { return part(ctx, t, row, i*n, n) })
+	if err == nil {
+		ctx.Pass(3, 0)
+	}
+	return err
+}
+
+// writeAll writes the tensors that get yields to the indices.
+func (a *tensorArray) writeAll(ctx *Context, to []int64, get func(int) (*tensor.Tensor, error)) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.open(); err != nil {
+		return err
+	}
+	for _, i := range to {
+		if i >= int64(len(a.elems)) && !a.dynamic {
+			return status.InvalidArgumentf("Max scatter index must be < array size (%d vs. %d)", i, len(a.elems))
+		}
+	}
+	for k, i := range to {
+		t, err := get(k)
+		if err != nil {
+			return err
+		}
+		err = a.write(ctx, int(i), t)
+		t.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tensorArraySplit writes runs of rows of input 1, as long as input 2 tells, to the elements.
+func tensorArraySplit(ctx *Context) error {
+	t, lengthsT := ctx.Input(1), ctx.Input(2)
+	a, err := arrayFor(ctx, t.DType(), writes)
+	if err != nil {
+		return err
+	}
+	if lengthsT.Rank() != 1 {
+		return status.InvalidArgumentf("Expected lengths to be a vector, received shape: %v", lengthsT.Shape())
+	}
+	if t.Rank() == 0 {
+		return status.InvalidArgumentf("Expected value to be at least a vector, but received shape: %v", t.Shape())
+	}
+	lengths, err := ctx.Ints(2)
+	if err != nil {
+		return err
+	}
+	if total, ok := addSize(lengths...); !ok || total != t.Shape()[0] {
+		return status.InvalidArgumentf("Expected sum of lengths to be equal to values.shape[0], but sum of lengths is %d and value's shape is: %v", total, t.Shape())
+	}
+	size, err := a.size()
+	if err != nil {
+		return err
+	}
+	if size > len(lengths) || size < len(lengths) && !a.dynamic {
+		return status.InvalidArgumentf("TensorArray's size is not equal to the size of lengths (%d vs. %d), and the TensorArray is not marked as dynamically resizeable", size, len(lengths))
+	}
+	per, at := t.Shape()[1:].Elements(), int64(0)
+	to := make([]int64, len(lengths))
+	for i := range to {
+		to[i] = int64(i)
+	}
+	err = a.writeAll(ctx, to, func(i int) (*tensor.Tensor, error) {
+		n := lengths[i]
+		at += n
+		return part(ctx, t, replaced(t.Shape(), 0, 1, n), int(at-n)*per, int(n)*per)
+	})
+	if err == nil {
+		ctx.Pass(3, 0)
+	}
+	return err
+}
+
+func tensorArraySize(ctx *Context) error {
+	a, err := arrayOf(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := a.size()
+	if err == nil {
+		ctx.SetOutput(0, tensor.Scalar(tensor.Int32, int32(n)))
+	}
+	return err
+}
+
+func tensorArrayClose(ctx *Context) error {
+	a, err := arrayOf(ctx)
+	if err == nil {
+		a.Close()
+	}
+	return err
+}
