@@ -34,9 +34,11 @@ func (s *Session) MakeCallable(ctx context.Context, o *corepb.CallableOptions) (
 		return 0, err
 	}
 	c := &callable{graph.Signature{Feeds: o.GetFeed(), Fetches: o.GetFetch(), Targets: o.GetTarget()}, o.GetRunOptions()}
-	if _, err := s.plan(ctx, c.sig); err != nil {
+	p, err := s.plan(ctx, c.sig)
+	if err != nil {
 		return 0, err
 	}
+	p.local.release()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counter++

@@ -108,7 +108,11 @@ func (m *master) Receive(c actor.Context) {
 		}
 		m.drop(msg.session)
 		m.task.Log.Info("a session's client is gone, its lease is over", "session", msg.session.handle)
-		go m.task.close(msg.session, status.Errorf(status.Cancelled, "The session's client is gone"))
+		m.task.background(func(context.Context) { // bounded by closeTime
+			if err := m.task.close(msg.session, status.Errorf(status.Cancelled, "The session's client is gone")); err != nil {
+				m.task.Log.Warn("a session did not end in time", "error", err)
+			}
+		})
 	}
 }
 

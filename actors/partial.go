@@ -52,18 +52,29 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 		<-pr.step.done
 		pr.feeds.abort(errClosed())
 		pr.feeds.release()
-		if pr.step.cause() != nil {
-			s.dropPartial(handle)
-		}
-		pr.wake()
 	}()
 	return handle, nil
 }
 
+// dropPartial forgets a partial run, once its client knows how it ended.
 func (s *Session) dropPartial(handle string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	pr := s.partials[handle]
 	delete(s.partials, handle)
+	s.mu.Unlock()
+	if pr != nil {
+		pr.step.afterEnd(pr.out.release)
+	}
+}
+
+// dropPartials forgets the partial runs of a closed session.
+func (s *Session) dropPartials() {
+	s.mu.Lock()
+	handles := sortedKeys(s.partials)
+	s.mu.Unlock()
+	for _, h := range handles {
+		s.dropPartial(h)
+	}
 }
 
 func (pr *partialRun) wake() {
@@ -83,6 +94,10 @@ func (s *Session) runPartial(ctx context.Context, req *StepRequest) (*StepResult
 	}
 	ctx, limit, cancel := s.limit(ctx, req.Options)
 	defer cancel()
+	if err := pr.step.cause(); err != nil {
+		s.dropPartial(req.Partial)
+		return nil, err
+	}
 	want, err := pr.admit(req)
 	if err != nil {
 		return nil, err
@@ -153,31 +168,39 @@ func (pr *partialRun) admit(req *StepRequest) ([]int, error) {
 func (pr *partialRun) collect(want []int, names []string) (*StepResult, error) {
 	result := &StepResult{Tensors: make([]*tensor.Tensor, 0, len(want))}
 	for i, at := range want {
-		for {
-			pr.mu.Lock()
-			news := pr.news
-			pr.mu.Unlock()
-			t, dead := pr.out.claim(at)
-			if dead {
-				result.Release()
-				return nil, status.InvalidArgumentf("The tensor %s was fetched, but its branch was not taken\n\t [[{{node %s}}]]", names[i], nodeOf(names[i]))
-			}
-			if t != nil {
-				result.Tensors = append(result.Tensors, t)
-				break
-			}
-			select {
-			case <-news:
-				continue
-			case <-pr.step.broken:
-			}
-			if err := pr.step.await(); err != nil {
-				result.Release()
-				return nil, err
-			}
+		t, err := pr.await(at, names[i])
+		if err != nil {
+			result.Release()
+			return nil, err
 		}
+		result.Tensors = append(result.Tensors, t)
 	}
 	return result, nil
+}
+
+// await waits for one fetched tensor.
+func (pr *partialRun) await(at int, name string) (*tensor.Tensor, error) {
+	for over := false; ; {
+		pr.mu.Lock()
+		news := pr.news
+		pr.mu.Unlock()
+		t, dead := pr.out.claim(at)
+		switch {
+		case t != nil:
+			return t, nil
+		case over && pr.step.cause() != nil:
+			return nil, pr.step.await()
+		case dead || over:
+			return nil, status.Internalf("The tensor returned for %s was not valid: it was fetched, but its branch was not taken\n\t [[{{node %s}}]]", name, nodeOf(name))
+		}
+		select {
+		case <-news:
+		case <-pr.step.broken:
+			over = true
+		case <-pr.step.done:
+			over = true
+		}
+	}
 }
 
 // finished tells whether nothing is left to feed or to fetch.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
@@ -24,7 +25,7 @@ type plan struct {
 	remote map[string]*share // by task
 	feeds  []feedSpec
 	graphs []*graph.Graph // of every device, for RunOptions.output_partition_graphs
-	used   atomic.Int64   // the session's step count at its last use
+	used   atomic.Int64   // unix nanoseconds of the last use
 }
 
 // share is a plan's part on another task.
@@ -80,8 +81,11 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	for _, d := range parts.Devices {
 		p.graphs = append(p.graphs, parts.ByDevice[d])
 	}
-	p.local, err = s.worker.compile(own)
-	return p, err
+	p.used.Store(time.Now().UnixNano())
+	if p.local, err = s.worker.compile(own); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // share prepares another task's part.
@@ -90,6 +94,9 @@ func (s *Session) share(ctx context.Context, tp partition.TaskParts, parts *part
 	if err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	s.reached[tp.Task] = true
+	s.mu.Unlock()
 	sh := &share{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated}}
 	for _, d := range tp.Devices {
 		part := parts.ByDevice[d]

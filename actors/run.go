@@ -124,10 +124,11 @@ func (s *Session) limit(ctx context.Context, o *corepb.RunOptions) (context.Cont
 	return ctx, limit, cancel
 }
 
-// runPlan runs a step of a plan and waits for its end.
+// runPlan runs a step of a plan and waits for its end. It takes over the caller's claim to the plan.
 func (s *Session) runPlan(ctx context.Context, p *plan, feeds devices.Feeds, names []string, o *corepb.RunOptions, limit time.Duration) (*StepResult, error) {
 	for i := range p.feeds {
 		if err := p.feeds[i].check(feeds[i]); err != nil {
+			p.local.release()
 			return nil, err
 		}
 	}
@@ -149,11 +150,10 @@ func (s *Session) runPlan(ctx context.Context, p *plan, feeds devices.Feeds, nam
 	err = st.await()
 	stop()
 	if err != nil {
-		go func() { // ends with the step's last part
-			<-st.done
+		st.afterEnd(func() {
 			releaseAll(held)
 			out.release()
-		}()
+		})
 		return nil, err
 	}
 	releaseAll(held)
@@ -162,6 +162,19 @@ func (s *Session) runPlan(ctx context.Context, p *plan, feeds devices.Feeds, nam
 		return nil, err
 	}
 	return &StepResult{Tensors: tensors, Metadata: st.metadata(o)}, nil
+}
+
+// afterEnd calls f when the step's last part has ended, which may be now.
+func (st *step) afterEnd(f func()) {
+	select {
+	case <-st.done:
+		f()
+	default:
+		go func() { // ends with the step's last part
+			<-st.done
+			f()
+		}()
+	}
 }
 
 func releaseAll(feeds devices.Feeds) {

@@ -43,9 +43,15 @@ type Session struct {
 	version     int64
 	colocations place.Colocations
 	busy        bool
+	stopping    bool
 	waiting     []mutation
 
+	life context.Context // ends with the session, and with it the work of its mutations
+	die  context.CancelFunc
+	gone chan struct{} // closed when the actor has stopped
+
 	mu        sync.Mutex
+	reached   map[string]bool // the other tasks that have been sent a part of a plan
 	steps     map[uint64]*step
 	partials  map[string]*partialRun
 	callables map[int64]*callable
@@ -63,10 +69,12 @@ type sessionOptions struct {
 }
 
 // mutation is a change of the session that its actor has to let pass: work runs on a goroutine,
-// publish afterwards in the actor.
+// publish afterwards in the actor, or discard where the session ended meanwhile.
 type mutation struct {
-	work    func() error
+	ctx     context.Context
+	work    func(ctx context.Context) error
 	publish func()
+	discard func()
 	reply   chan error
 }
 
@@ -76,10 +84,13 @@ type changed struct {
 	err error
 }
 
+// closing tells the actor to end after the change that is under way.
+type closing struct{}
+
 // newSession makes a session over a client's first graph.
 func newSession(t *Task, config *corepb.ConfigProto) (*Session, error) {
 	s := &Session{task: t, handle: newHandle(), config: config, steps: map[uint64]*step{}, partials: map[string]*partialRun{},
-		callables: map[int64]*callable{}, idle: make(chan struct{})}
+		callables: map[int64]*callable{}, idle: make(chan struct{}), gone: make(chan struct{}), reached: map[string]bool{}}
 	if err := s.configure(config); err != nil {
 		return nil, err
 	}
@@ -88,8 +99,10 @@ func newSession(t *Task, config *corepb.ConfigProto) (*Session, error) {
 	if s.devices, err = t.placeable(s.options.filters); err != nil {
 		return nil, err
 	}
+	s.life, s.die = context.WithCancel(context.Background())
 	s.worker = t.sessionFor(s.handle, t.name, s.options.isolated)
 	if s.pid, err = t.System.Root.SpawnNamed(props(t, func() actor.Actor { return s }), "session/"+s.handle); err != nil {
+		s.die()
 		t.forgetSession(s.handle)
 		return nil, status.Internalf("The session's actor did not start: %v", err)
 	}
@@ -162,38 +175,65 @@ func (s *Session) touch() { s.used.Store(time.Now().UnixNano()) }
 func (s *Session) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case mutation:
-		if s.busy {
+		switch {
+		case s.stopping:
+			m.reply <- errClosed()
+		case s.busy:
 			s.waiting = append(s.waiting, m)
-			return
+		default:
+			s.begin(m)
 		}
-		s.begin(m)
 	case changed:
-		if m.err == nil && m.publish != nil {
-			m.publish()
-		}
-		m.reply <- m.err
+		s.finish(m)
 		s.busy = false
-		if len(s.waiting) > 0 {
+		switch {
+		case s.stopping:
+			c.Stop(c.Self())
+		case len(s.waiting) > 0:
 			next := s.waiting[0]
 			s.waiting = slices.Delete(s.waiting, 0, 1)
 			s.begin(next)
+		}
+	case closing:
+		s.stopping = true
+		for _, w := range s.waiting {
+			w.reply <- errClosed()
+		}
+		s.waiting = nil
+		if !s.busy {
+			c.Stop(c.Self())
 		}
 	case *wire.PartitionDone:
 		if st := s.step(m.Step); st != nil {
 			st.partDone(m)
 		}
-	case actor.Stopping:
-		for _, w := range s.waiting {
-			w.reply <- errClosed()
-		}
-		s.waiting = nil
+	case *actor.Stopped:
+		s.publish(func(all map[string]*plan) { clear(all) })
+		close(s.gone)
 	}
+}
+
+// finish publishes what the work of a mutation came to.
+func (s *Session) finish(m changed) {
+	if m.err == nil && s.stopping {
+		m.err = errClosed()
+		if m.discard != nil {
+			m.discard()
+		}
+	}
+	if m.err == nil {
+		m.publish()
+	}
+	m.reply <- m.err
 }
 
 func (s *Session) begin(m mutation) {
 	s.busy = true
 	root, self := s.task.System.Root, s.pid
-	go func() { // ends with the work, whose waits are bounded
+	go func() { // ends with the work, whose waits are bounded, and soon after the session
+		ctx, cancel := context.WithCancel(m.ctx)
+		defer cancel()
+		defer context.AfterFunc(s.life, cancel)()
 		var err error
 		func() {
 			defer func() {
@@ -202,7 +242,7 @@ func (s *Session) begin(m mutation) {
 					s.task.Log.Error("a session's change panicked", "session", s.handle, "panic", p, "stack", stack())
 				}
 			}()
-			err = m.work()
+			err = m.work(ctx)
 		}()
 		root.Send(self, changed{m, err})
 	}()
@@ -213,9 +253,10 @@ func errClosed() error { return status.Errorf(status.FailedPrecondition, "Sessio
 // lastWord is how long work whose time is over may take to say what it waited for.
 const lastWord = 5 * time.Millisecond
 
-// mutate lets a change pass through the actor and waits for it or for ctx.
-func (s *Session) mutate(ctx context.Context, work func() error, publish func()) error {
-	m := mutation{work: work, publish: publish, reply: make(chan error, 1)}
+// mutate lets a change pass through the actor and waits for it or for ctx. After an error the work
+// may still be under way: what it makes must not be looked at. discard may be nil.
+func (s *Session) mutate(ctx context.Context, work func(ctx context.Context) error, publish, discard func()) error {
+	m := mutation{ctx: ctx, work: work, publish: publish, discard: discard, reply: make(chan error, 1)}
 	s.task.System.Root.Send(s.pid, m)
 	select {
 	case err := <-m.reply:
@@ -237,13 +278,13 @@ func (s *Session) mutate(ctx context.Context, work func() error, publish func())
 // create takes in the session's first graph.
 func (s *Session) create(ctx context.Context, def *graphpb.GraphDef) error {
 	var g *graph.Graph
-	return s.mutate(ctx, func() error {
+	return s.mutate(ctx, func(ctx context.Context) error {
 		var err error
 		if g, err = graph.Build(def); err != nil {
 			return err
 		}
 		return s.place(ctx, g, g.Nodes)
-	}, func() { s.graph.Store(g) })
+	}, func() { s.graph.Store(g) }, nil)
 }
 
 // Extend adds nodes to the graph of version from and returns the new version. A repetition of the
@@ -255,7 +296,7 @@ func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64)
 	s.touch()
 	var g *graph.Graph
 	var version int64
-	err := s.mutate(ctx, func() error {
+	err := s.mutate(ctx, func(ctx context.Context) error {
 		old := s.graph.Load()
 		if from == s.version-1 && old.Contains(def) {
 			g, version = old, s.version
@@ -273,8 +314,11 @@ func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64)
 	}, func() {
 		s.graph.Store(g)
 		s.version = version
-	})
-	return version, err
+	}, nil)
+	if err != nil {
+		return 0, err
+	}
+	return version, nil
 }
 
 // place assigns devices to new nodes.
@@ -297,51 +341,74 @@ func (s *Session) place(ctx context.Context, g *graph.Graph, nodes []*graph.Node
 
 func supports(n *graph.Node, deviceType string) bool { return kernels.Supports(n, deviceType) }
 
-// plan gives the plan of a signature, building it at the first step that needs it. Failures are
-// not kept.
+// plan gives the plan of a signature, building it at the first step that needs it, and claims it
+// for the caller. Failures are not kept.
 func (s *Session) plan(ctx context.Context, sig graph.Signature) (*plan, error) {
 	key := signatureKey(sig)
-	if p := (*s.plans.Load())[key]; p != nil {
-		return p, nil
+	for {
+		if p := (*s.plans.Load())[key]; p != nil && p.local.claim() {
+			return p, nil
+		}
+		if err := s.build(ctx, key, sig); err != nil {
+			return nil, err
+		}
 	}
+}
+
+// build publishes the plan of a signature, unless somebody else has.
+func (s *Session) build(ctx context.Context, key string, sig graph.Signature) error {
 	var p *plan
-	err := s.mutate(ctx, func() error {
-		if p = (*s.plans.Load())[key]; p != nil {
+	return s.mutate(ctx, func(ctx context.Context) error {
+		if (*s.plans.Load())[key] != nil {
 			return nil
 		}
 		var err error
 		p, err = s.buildPlan(ctx, s.graph.Load(), sig)
 		return err
-	}, func() { s.publish(func(m map[string]*plan) { m[key] = p }) })
-	return p, err
+	}, func() {
+		if p != nil {
+			s.publish(func(m map[string]*plan) { m[key] = p })
+		}
+	}, func() {
+		if p != nil {
+			p.local.release()
+		}
+	})
 }
 
 // maxPlans bounds the plans of a session; the one that was used the longest ago makes room.
 const maxPlans = 512
 
-// publish replaces the published plans by changed ones; in the actor.
+// publish replaces the published plans by changed ones; in the actor. Plans that are not published
+// any more lose the table's claim.
 func (s *Session) publish(change func(map[string]*plan)) {
-	m := maps.Clone(*s.plans.Load())
+	old := *s.plans.Load()
+	m := maps.Clone(old)
 	change(m)
 	for len(m) > maxPlans {
 		var oldest string
 		for k, p := range m {
-			if oldest == "" || p.used.Load() < m[oldest].used.Load() {
+			if o := m[oldest]; o == nil || p.used.Load() < o.used.Load() {
 				oldest = k
 			}
 		}
 		delete(m, oldest)
 	}
 	s.plans.Store(&m)
+	for k, p := range old {
+		if m[k] != p {
+			p.local.release()
+		}
+	}
 }
 
 // forgetPlans drops the plans that have a part on a task, whose process is another one now.
 func (s *Session) forgetPlans(ctx context.Context, task string) error {
-	return s.mutate(ctx, func() error { return nil }, func() {
+	return s.mutate(ctx, func(context.Context) error { return nil }, func() {
 		s.publish(func(m map[string]*plan) {
 			maps.DeleteFunc(m, func(_ string, p *plan) bool { return p.remote[task] != nil })
 		})
-	})
+	}, nil)
 }
 
 // signatureKey tells signatures apart. Lengths are not needed: names hold no control characters.
@@ -426,23 +493,56 @@ func (s *Session) Close(ctx context.Context, reason error) error {
 	select {
 	case <-s.idle:
 	case <-ctx.Done():
-		err = status.Errorf(status.DeadlineExceeded, "%d steps of session %s did not end in time", len(running), s.handle)
-		s.mu.Lock()
-		s.end()
-		s.mu.Unlock()
+		err = s.abandon()
 	}
-	remote := map[string]bool{}
-	for _, p := range *s.plans.Load() {
-		for task := range p.remote {
-			remote[task] = true
-		}
+	s.die()
+	s.task.System.Root.Send(s.pid, closing{})
+	select {
+	case <-s.gone:
+	case <-ctx.Done():
+		err = status.Worse(err, status.Errorf(status.DeadlineExceeded, "A change of session %s did not end in time", s.handle))
 	}
-	for task := range remote {
-		if p := s.task.Cluster.Reached(task); p != nil {
-			s.task.System.Root.Send(actor.NewPID(p.Address(), workerName), &wire.DropSession{Session: s.handle})
-		}
-	}
+	s.dropRemote()
+	s.dropPartials()
 	s.task.forgetSession(s.handle)
-	s.task.System.Root.Poison(s.pid)
 	return err
 }
+
+// abandon gives up the parts that other tasks still owe to a session that has to end.
+func (s *Session) abandon() error {
+	s.mu.Lock()
+	steps := slices.Collect(maps.Values(s.steps))
+	s.end()
+	s.mu.Unlock()
+	err := status.Errorf(status.DeadlineExceeded, "%d steps of session %s did not end in time", len(steps), s.handle)
+	for _, st := range steps {
+		st.abandon(err)
+	}
+	return err
+}
+
+// dropRemote tells the other tasks to forget the session.
+func (s *Session) dropRemote() {
+	s.mu.Lock()
+	tasks := sortedKeys(s.reached)
+	s.mu.Unlock()
+	t := s.task
+	drop := func(p Peer) {
+		t.System.Root.Send(actor.NewPID(p.Address(), workerName), &wire.DropSession{Session: s.handle})
+	}
+	for _, task := range tasks {
+		if p := t.Cluster.Reached(task); p != nil {
+			drop(p)
+			continue
+		}
+		t.background(func(ctx context.Context) {
+			if p, err := t.Cluster.Peer(ctx, task); err == nil {
+				drop(p)
+			} else {
+				t.Log.Debug("a task was not told that a session is closed", "session", s.handle, "task", task, "reason", err)
+			}
+		})
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,14 +38,16 @@ type step struct {
 	holds   []func()
 }
 
-// newStep enters a step into its session. The caller runs it.
+// newStep enters a step into its session. The caller runs it. It takes over the caller's claim to
+// the plan, also when it fails.
 func (s *Session) newStep(p *plan, feeds kernels.Feeds, out kernels.Fetches, trace bool) (*step, error) {
 	st := &step{id: newStepID(), session: s, plan: p, done: make(chan struct{}), broken: make(chan struct{}), local: true, trace: trace}
-	st.own = s.task.newStep(st.id, s.worker, feeds, out, func(err error) { st.partEnded("", err) })
+	st.own = s.task.newStep(st.id, s.worker, p.local, feeds, out, func(err error) { st.partEnded("", err) })
 	if trace {
 		st.own.trace()
 	}
 	if err := s.enter(st); err != nil {
+		p.local.release()
 		return nil, err
 	}
 	return st, nil
@@ -54,7 +57,7 @@ func (s *Session) newStep(p *plan, feeds kernels.Feeds, out kernels.Fetches, tra
 func (st *step) run(ctx context.Context) {
 	if len(st.plan.remote) > 0 {
 		if err := st.own.table(); err != nil {
-			st.partEnded("", err)
+			st.own.refuse(err)
 			return
 		}
 		st.mu.Lock()
@@ -64,12 +67,26 @@ func (st *step) run(ctx context.Context) {
 		}
 		st.mu.Unlock()
 		for _, sh := range st.plan.remote {
-			if err := st.send(ctx, sh, false); err != nil {
-				st.partEnded(sh.task, err)
-			}
+			st.dispatch(ctx, sh, false)
 		}
 	}
-	st.own.run(st.plan.local.programs)
+	st.own.run()
+}
+
+// dispatch starts another task's part, unless the step has failed meanwhile: its parts have been
+// told to end then, and nobody would tell one that begins later.
+func (st *step) dispatch(ctx context.Context, sh *share, again bool) {
+	if st.cause() != nil {
+		st.partEnded(sh.task, nil)
+		return
+	}
+	if err := st.send(ctx, sh, again); err != nil {
+		st.partEnded(sh.task, err)
+		return
+	}
+	if err := st.cause(); err != nil {
+		st.abort(sh, status.Derive(err))
+	}
 }
 
 // send asks a task to run its part, with the plan when it is not known to have it.
@@ -116,11 +133,7 @@ func (st *step) partDone(m *wire.PartitionDone) {
 		if sh == nil {
 			return
 		}
-		go func() { // bounded by the wait for the peer
-			if err := st.send(context.Background(), sh, true); err != nil {
-				st.partEnded(m.Task, err)
-			}
-		}()
+		go st.dispatch(context.Background(), sh, true) // bounded by the wait for the peer
 		return
 	}
 	if len(m.StepStats) > 0 {
@@ -200,9 +213,14 @@ func (st *step) spread(abort []*share, err error) {
 	derived := status.Derive(err)
 	st.own.fail(derived)
 	for _, sh := range abort {
-		if p := st.session.task.Cluster.Reached(sh.task); p != nil {
-			st.session.task.System.Root.Send(actor.NewPID(p.Address(), workerName), &wire.AbortStep{Step: st.id, Failure: failure(derived)})
-		}
+		st.abort(sh, derived)
+	}
+}
+
+// abort tells a task to end its part.
+func (st *step) abort(sh *share, err error) {
+	if p := st.session.task.Cluster.Reached(sh.task); p != nil {
+		st.session.task.System.Root.Send(actor.NewPID(p.Address(), workerName), &wire.AbortStep{Step: st.id, Failure: failure(err)})
 	}
 }
 
@@ -224,6 +242,16 @@ func (st *step) lost(task string, err error) {
 	_, owes := st.owed[task]
 	st.mu.Unlock()
 	if owes {
+		st.partEnded(task, err)
+	}
+}
+
+// abandon ends the parts that other tasks owe.
+func (st *step) abandon(err error) {
+	st.mu.Lock()
+	tasks := sortedKeys(st.owed)
+	st.mu.Unlock()
+	for _, task := range tasks {
 		st.partEnded(task, err)
 	}
 }
@@ -271,9 +299,14 @@ func (st *step) overdue(limit time.Duration) error {
 			waits = append(waits, "{{node "+n+"}}")
 		}
 	}
-	for _, task := range tasks {
-		waits = append(waits, st.remoteWaits(task)...)
+	slices.Sort(tasks)
+	remote := make([][]string, len(tasks))
+	var asked sync.WaitGroup
+	for i, task := range tasks {
+		asked.Go(func() { remote[i] = st.remoteWaits(task) })
 	}
+	asked.Wait() // askMargin at most
+	waits = append(waits, slices.Concat(remote...)...)
 	text := "its kernels to end"
 	if len(waits) > 0 {
 		text = strings.Join(waits, ", ")

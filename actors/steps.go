@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -11,12 +12,14 @@ import (
 )
 
 // Tensors may come before the message that starts their step, since large ones travel on a stream
-// of their own. They are parked: for parkTime, and parkBytes of them in all. What comes for a step
-// that has ended is dropped; the last recentSteps that ended are remembered for that.
+// of their own. They are parked: for parkTime, and parkBytes of them in all, with arrivalBytes for
+// the record of each. A step whose tensors could not be kept is refused when it comes. What comes
+// for a step that has ended is dropped; the last recentSteps that ended are remembered for that.
 const (
-	parkTime    = 10 * time.Second
-	parkBytes   = 256 << 20
-	recentSteps = 1 << 13
+	parkTime     = 10 * time.Second
+	parkBytes    = 256 << 20
+	arrivalBytes = 256
+	recentSteps  = 1 << 13
 )
 
 // stepTable finds the steps of a task by their ids, for what other tasks send to them.
@@ -24,8 +27,8 @@ type stepTable struct {
 	mu     sync.Mutex
 	live   map[uint64]*taskStep
 	parked map[uint64]*parking
-	bytes  int // of parked tensors
-	ended  map[uint64]struct{}
+	bytes  int              // of parked tensors
+	ended  map[uint64]error // with why it cannot begin, nil for a step that was here
 	ring   [recentSteps]uint64
 	next   int
 	closed bool
@@ -44,7 +47,7 @@ type arrival struct {
 }
 
 func (s *stepTable) init() {
-	s.live, s.parked, s.ended = map[uint64]*taskStep{}, map[uint64]*parking{}, map[uint64]struct{}{}
+	s.live, s.parked, s.ended = map[uint64]*taskStep{}, map[uint64]*parking{}, map[uint64]error{}
 	s.idle = make(chan struct{})
 }
 
@@ -53,8 +56,11 @@ func (s *stepTable) init() {
 func (s *stepTable) begin(st *taskStep) error {
 	id := uint64(st.ID)
 	s.mu.Lock()
-	_, over := s.ended[id]
+	refused, over := s.ended[id]
 	switch {
+	case refused != nil:
+		s.mu.Unlock()
+		return refused
 	case s.closed:
 		s.mu.Unlock()
 		return status.Errorf(status.Unavailable, "The server of %s is shutting down", st.task.name)
@@ -83,10 +89,16 @@ func (s *stepTable) unpark(id uint64) {
 	p.expiry.Stop()
 	delete(s.parked, id)
 	for _, a := range p.arrived {
-		if a.t != nil {
-			s.bytes -= a.t.ByteSize()
-		}
+		s.bytes -= a.size()
 	}
+}
+
+// size is what an arrival takes of the room for parked tensors.
+func (a arrival) size() int {
+	if a.t == nil {
+		return arrivalBytes
+	}
+	return arrivalBytes + a.t.ByteSize()
 }
 
 // end removes a step.
@@ -95,13 +107,18 @@ func (s *stepTable) end(st *taskStep) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.live, id)
-	delete(s.ended, s.ring[s.next])
-	s.ring[s.next] = id
-	s.next = (s.next + 1) % recentSteps
-	s.ended[id] = struct{}{}
+	s.remember(id, nil)
 	if s.closed && len(s.live) == 0 {
 		s.closeIdle()
 	}
+}
+
+// remember notes that a step is over, or cannot begin; the caller holds the lock.
+func (s *stepTable) remember(id uint64, refused error) {
+	delete(s.ended, s.ring[s.next])
+	s.ring[s.next] = id
+	s.next = (s.next + 1) % recentSteps
+	s.ended[id] = refused
 }
 
 func (s *stepTable) closeIdle() {
@@ -127,49 +144,81 @@ func (s *stepTable) deposit(id uint64, key kernels.Key, t *tensor.Tensor, dead b
 		st.deposit(key, t, dead)
 		return
 	}
-	size := 0
-	if t != nil {
-		size = t.ByteSize()
-	}
+	a := arrival{key, t, dead}
 	_, over := s.ended[id]
-	if over || s.closed || s.bytes+size > parkBytes {
+	if over || s.closed {
 		s.mu.Unlock()
-		if t != nil {
-			t.Release()
-		}
+		a.release()
+		return
+	}
+	if s.bytes+a.size() > parkBytes {
+		s.mu.Unlock()
+		a.release()
+		s.refuse(id, status.Errorf(status.ResourceExhausted,
+			"Tensors that came before their steps take more than %d bytes: those of step %d were dropped", parkBytes, id))
 		return
 	}
 	p := s.parked[id]
 	if p == nil {
-		p = &parking{expiry: time.AfterFunc(parkTime, func() { s.expire(id) })}
+		p = &parking{}
+		p.expiry = time.AfterFunc(parkTime, func() { s.expire(id, p) })
 		s.parked[id] = p
 	}
-	p.arrived = append(p.arrived, arrival{key, t, dead})
-	s.bytes += size
+	p.arrived = append(p.arrived, a)
+	s.bytes += a.size()
 	s.mu.Unlock()
 }
 
-// expire drops what was parked for a step that did not come.
-func (s *stepTable) expire(id uint64) {
-	s.mu.Lock()
-	p := s.parked[id]
-	s.unpark(id)
-	s.mu.Unlock()
-	if p != nil {
-		for _, a := range p.arrived {
-			if a.t != nil {
-				a.t.Release()
-			}
-		}
+func (a arrival) release() {
+	if a.t != nil {
+		a.t.Release()
 	}
 }
 
-// peerDown fails the steps whose master is the lost task. Steps whose own master is here learn of
-// it from their session.
+// expire drops what was parked for a step that did not come in time.
+func (s *stepTable) expire(id uint64, p *parking) {
+	s.mu.Lock()
+	if s.parked[id] != p {
+		s.mu.Unlock()
+		return
+	}
+	s.unpark(id)
+	s.remember(id, status.Errorf(status.Aborted, "The tensors for step %d came more than %v before it and were dropped", id, parkTime))
+	s.mu.Unlock()
+	p.release()
+}
+
+// refuse fails a step that cannot have one of its tensors: now, or when it comes.
+func (s *stepTable) refuse(id uint64, err error) {
+	s.mu.Lock()
+	st, p := s.live[id], s.parked[id]
+	if _, over := s.ended[id]; st == nil && !over {
+		s.unpark(id)
+		s.remember(id, err)
+	}
+	s.mu.Unlock()
+	if st != nil {
+		st.fail(err)
+	} else if p != nil {
+		p.release()
+	}
+}
+
+func (p *parking) release() {
+	for _, a := range p.arrived {
+		a.release()
+	}
+}
+
+// peerDown fails the steps that exchange tensors with the lost task, which may have been under way,
+// and those whose master it is.
 func (s *stepTable) peerDown(task string, err error) {
 	for _, st := range s.all() {
-		if st.master == task {
+		switch {
+		case st.master == task:
 			st.fail(status.Derive(err))
+		case st.meets(task):
+			st.fail(err)
 		}
 	}
 }
@@ -191,13 +240,13 @@ func (s *stepTable) drain(ctx context.Context) error {
 	if len(s.live) == 0 {
 		s.closeIdle()
 	}
-	ids := make([]uint64, 0, len(s.parked))
-	for id := range s.parked {
-		ids = append(ids, id)
+	parked := maps.Clone(s.parked)
+	for id := range parked {
+		s.unpark(id)
 	}
 	s.mu.Unlock()
-	for _, id := range ids {
-		s.expire(id)
+	for _, p := range parked {
+		p.release()
 	}
 	select {
 	case <-s.idle:

@@ -57,6 +57,10 @@ type Task struct {
 
 	worker, master, directory *actor.PID
 	sessionsOf                *masterState
+
+	life context.Context // ends when the task stops
+	die  context.CancelFunc
+	work sync.WaitGroup // what goes on in the background
 }
 
 // NewTask starts the actors of a task.
@@ -65,6 +69,7 @@ func NewTask(c Config) (*Task, error) {
 		c.Log = slog.Default()
 	}
 	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}}
+	t.life, t.die = context.WithCancel(context.Background())
 	t.steps.init()
 	t.sessionsOf = newMasterState(t)
 	c.Cluster.Watch(t.peerDown)
@@ -127,8 +132,14 @@ func (t *Task) send(st *taskStep, key kernels.Key, dst string, v *tensor.Tensor,
 	if p := t.Cluster.Reached(task); p != nil {
 		return t.push(p, st.ID, key, v, dead)
 	}
-	go func() { // ends with Peer's bound
-		p, err := t.Cluster.Peer(context.Background(), task)
+	st.also()   // or the part would have ended when the peer is not reached, and nobody learn of it
+	go func() { // ends with the step, or Peer's bound
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		if _, ok := st.cancel.OnCancel(func(error) { cancel() }); !ok {
+			cancel()
+		}
+		p, err := t.Cluster.Peer(ctx, task)
 		if err == nil {
 			err = t.push(p, st.ID, key, v, dead)
 		} else if v != nil {
@@ -137,6 +148,7 @@ func (t *Task) send(st *taskStep, key kernels.Key, dst string, v *tensor.Tensor,
 		if err != nil {
 			st.fail(err)
 		}
+		st.ended(nil)
 	}()
 	return nil
 }
@@ -165,8 +177,11 @@ func (t *Task) Deliver(step uint64, key kernels.Key, v *tensor.Tensor) {
 func (t *Task) peerDown(task string, err error) {
 	t.steps.peerDown(task, err)
 	t.sessionsOf.peerDown(task, err)
-	t.forgetSessionsOf(task)
+	t.orphanSessionsOf(task)
 }
+
+// background runs f on a goroutine that Stop waits for, with a context that ends then.
+func (t *Task) background(f func(ctx context.Context)) { t.work.Go(func() { f(t.life) }) }
 
 // Stop ends the task: sessions are closed, running steps get until ctx ends and are then
 // cancelled, and the actors stop.
@@ -179,6 +194,9 @@ func (t *Task) Stop(ctx context.Context) error {
 			err = status.Errorf(status.DeadlineExceeded, "The actor %s did not stop: %v", pid.Id, e)
 		}
 	}
+	t.die()
+	t.work.Wait()
+	t.forgetSessions()
 	for _, d := range t.Devices {
 		if e := d.Resources().Close(); e != nil && err == nil {
 			err = e

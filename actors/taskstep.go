@@ -19,7 +19,8 @@ type taskStep struct {
 	kernels.Step
 	task       *Task
 	session    *workerSession
-	master     string // the task whose client the step is for
+	plan       *taskPlan // of which the step holds a claim; nil until it is compiled
+	master     string    // the task whose client the step is for
 	rendezvous *devices.Rendezvous
 	cancel     kernels.Cancellation
 	tabled     bool
@@ -34,8 +35,8 @@ type taskStep struct {
 
 // newStep prepares a step of a plan on this task. done is called once, when nothing of the step
 // runs any more and its state is gone. A step that needs no peer and is not tabled is cheaper.
-func (t *Task) newStep(id uint64, session *workerSession, feeds kernels.Feeds, fetches kernels.Fetches, done func(error)) *taskStep {
-	st := &taskStep{task: t, session: session, master: t.name, done: done}
+func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds kernels.Feeds, fetches kernels.Fetches, done func(error)) *taskStep {
+	st := &taskStep{task: t, session: session, plan: plan, master: t.name, done: done}
 	st.ID, st.Feeds, st.Fetches, st.Cancellation = int64(id), feeds, fetches, &st.cancel
 	st.Container = containers.StepName(int64(id))
 	st.rendezvous = devices.NewRendezvous(t.local, st.forward)
@@ -61,12 +62,21 @@ func (st *taskStep) table() error {
 	return nil
 }
 
-// run starts the programs, the last one on the caller's goroutine. The part has ended when done
-// is called.
-func (st *taskStep) run(programs []*devices.Program) {
+// refuse ends a part that cannot run.
+func (st *taskStep) refuse(err error) {
+	st.mu.Lock()
+	st.err = status.Worse(st.err, err)
+	err = st.err
+	st.mu.Unlock()
+	st.leave(err)
+}
+
+// run starts the plan's programs, the last one on the caller's goroutine. The part has ended when
+// done is called.
+func (st *taskStep) run() {
+	programs := st.plan.programs
 	if len(programs) == 0 {
-		st.left = 1
-		st.ended(nil)
+		st.refuse(nil)
 		return
 	}
 	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
@@ -88,6 +98,28 @@ func (st *taskStep) runOne(p *devices.Program) {
 	st.mu.Unlock()
 }
 
+// use gives the part its plan, with the caller's claim.
+func (st *taskStep) use(p *taskPlan) {
+	st.mu.Lock()
+	st.plan = p
+	st.mu.Unlock()
+}
+
+// meets tells whether the part exchanges tensors with a task, or might: its plan is not known yet.
+func (st *taskStep) meets(task string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.plan == nil || st.plan.peers[task]
+}
+
+// also keeps the part from its end until ended is called once more. It is for what a running
+// kernel leaves behind.
+func (st *taskStep) also() {
+	st.mu.Lock()
+	st.left++
+	st.mu.Unlock()
+}
+
 // ended takes the end of one program's run; the last one ends the part.
 func (st *taskStep) ended(err error) {
 	st.mu.Lock()
@@ -102,14 +134,22 @@ func (st *taskStep) ended(err error) {
 	if !last {
 		return
 	}
-	if st.tabled {
-		st.task.steps.end(st)
-	}
-	st.rendezvous.Abort(&status.Error{Code: status.Aborted, Message: "Cleanup " + st.Container, Derived: true})
 	for _, d := range st.session.devices {
 		if e := d.Resources().Clear(st.Container); e != nil {
 			st.task.Log.Warn("a step's container was not cleared", "container", st.Container, "error", e)
 		}
+	}
+	st.leave(err)
+}
+
+// leave drops the state of a part that has ended, and tells so.
+func (st *taskStep) leave(err error) {
+	if st.tabled {
+		st.task.steps.end(st)
+	}
+	st.rendezvous.Abort(&status.Error{Code: status.Aborted, Message: "Cleanup " + st.Container, Derived: true})
+	if st.plan != nil {
+		st.plan.release()
 	}
 	st.done(err)
 }

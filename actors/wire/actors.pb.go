@@ -196,17 +196,17 @@ func (x *Plan) GetIsolated() bool {
 
 // RunPartition asks a worker to run its part of a step.
 type RunPartition struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Step            uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
-	Session         string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
-	PlanId          uint64                 `protobuf:"varint,3,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
-	Plan            *Plan                  `protobuf:"bytes,4,opt,name=plan,proto3" json:"plan,omitempty"`     // absent when the worker is thought to have it
-	Master          string                 `protobuf:"bytes,5,opt,name=master,proto3" json:"master,omitempty"` // the task that asks, by name
-	Boot            uint64                 `protobuf:"varint,7,opt,name=boot,proto3" json:"boot,omitempty"`    // the worker's boot that the plan was made for
-	Trace           bool                   `protobuf:"varint,8,opt,name=trace,proto3" json:"trace,omitempty"`
-	PartitionGraphs bool                   `protobuf:"varint,9,opt,name=partition_graphs,json=partitionGraphs,proto3" json:"partition_graphs,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
+	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	PlanId        uint64                 `protobuf:"varint,3,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
+	Plan          *Plan                  `protobuf:"bytes,4,opt,name=plan,proto3" json:"plan,omitempty"`     // absent when the worker is thought to have it
+	Master        string                 `protobuf:"bytes,5,opt,name=master,proto3" json:"master,omitempty"` // the task that asks, by name
+	Boot          uint64                 `protobuf:"varint,7,opt,name=boot,proto3" json:"boot,omitempty"`    // the worker's boot that the plan was made for
+	Trace         bool                   `protobuf:"varint,8,opt,name=trace,proto3" json:"trace,omitempty"`
+	Transfers     []*Transfer            `protobuf:"bytes,9,rep,name=transfers,proto3" json:"transfers,omitempty"` // what the master's own part has for it already
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunPartition) Reset() {
@@ -288,11 +288,11 @@ func (x *RunPartition) GetTrace() bool {
 	return false
 }
 
-func (x *RunPartition) GetPartitionGraphs() bool {
+func (x *RunPartition) GetTransfers() []*Transfer {
 	if x != nil {
-		return x.PartitionGraphs
+		return x.Transfers
 	}
-	return false
+	return nil
 }
 
 // PartitionDone ends a worker's part of a step: its state there is gone.
@@ -303,6 +303,7 @@ type PartitionDone struct {
 	Failure       *Failure               `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`                             // absent on success
 	UnknownPlan   bool                   `protobuf:"varint,4,opt,name=unknown_plan,json=unknownPlan,proto3" json:"unknown_plan,omitempty"` // nothing ran: send RunPartition with the plan
 	StepStats     []byte                 `protobuf:"bytes,5,opt,name=step_stats,json=stepStats,proto3" json:"step_stats,omitempty"`        // tensorflow.StepStats
+	Transfers     []*Transfer            `protobuf:"bytes,6,rep,name=transfers,proto3" json:"transfers,omitempty"`                         // the last that the part has for the master's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -368,6 +369,13 @@ func (x *PartitionDone) GetUnknownPlan() bool {
 func (x *PartitionDone) GetStepStats() []byte {
 	if x != nil {
 		return x.StepStats
+	}
+	return nil
+}
+
+func (x *PartitionDone) GetTransfers() []*Transfer {
+	if x != nil {
+		return x.Transfers
 	}
 	return nil
 }
@@ -1004,7 +1012,7 @@ const file_actors_wire_actors_proto_rawDesc = "" +
 	"\tgraph_def\x18\x02 \x01(\fR\bgraphDef\"P\n" +
 	"\x04Plan\x12,\n" +
 	"\x05parts\x18\x01 \x03(\v2\x16.troupe.actors.v1.PartR\x05parts\x12\x1a\n" +
-	"\bisolated\x18\x02 \x01(\bR\bisolated\"\xee\x01\n" +
+	"\bisolated\x18\x02 \x01(\bR\bisolated\"\xfd\x01\n" +
 	"\fRunPartition\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x17\n" +
@@ -1012,15 +1020,16 @@ const file_actors_wire_actors_proto_rawDesc = "" +
 	"\x04plan\x18\x04 \x01(\v2\x16.troupe.actors.v1.PlanR\x04plan\x12\x16\n" +
 	"\x06master\x18\x05 \x01(\tR\x06master\x12\x12\n" +
 	"\x04boot\x18\a \x01(\x04R\x04boot\x12\x14\n" +
-	"\x05trace\x18\b \x01(\bR\x05trace\x12)\n" +
-	"\x10partition_graphs\x18\t \x01(\bR\x0fpartitionGraphs\"\xae\x01\n" +
+	"\x05trace\x18\b \x01(\bR\x05trace\x128\n" +
+	"\ttransfers\x18\t \x03(\v2\x1a.troupe.actors.v1.TransferR\ttransfers\"\xe8\x01\n" +
 	"\rPartitionDone\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x123\n" +
 	"\afailure\x18\x03 \x01(\v2\x19.troupe.actors.v1.FailureR\afailure\x12!\n" +
 	"\funknown_plan\x18\x04 \x01(\bR\vunknownPlan\x12\x1d\n" +
 	"\n" +
-	"step_stats\x18\x05 \x01(\fR\tstepStats\"W\n" +
+	"step_stats\x18\x05 \x01(\fR\tstepStats\x128\n" +
+	"\ttransfers\x18\x06 \x03(\v2\x1a.troupe.actors.v1.TransferR\ttransfers\"W\n" +
 	"\aTensors\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x128\n" +
 	"\ttransfers\x18\x02 \x03(\v2\x1a.troupe.actors.v1.TransferR\ttransfers\"t\n" +
@@ -1096,17 +1105,19 @@ var file_actors_wire_actors_proto_goTypes = []any{
 var file_actors_wire_actors_proto_depIdxs = []int32{
 	1,  // 0: troupe.actors.v1.Plan.parts:type_name -> troupe.actors.v1.Part
 	2,  // 1: troupe.actors.v1.RunPartition.plan:type_name -> troupe.actors.v1.Plan
-	0,  // 2: troupe.actors.v1.PartitionDone.failure:type_name -> troupe.actors.v1.Failure
-	6,  // 3: troupe.actors.v1.Tensors.transfers:type_name -> troupe.actors.v1.Transfer
-	0,  // 4: troupe.actors.v1.AbortStep.failure:type_name -> troupe.actors.v1.Failure
-	0,  // 5: troupe.actors.v1.Done.failure:type_name -> troupe.actors.v1.Failure
-	12, // 6: troupe.actors.v1.Claim.resources:type_name -> troupe.actors.v1.Resource
-	0,  // 7: troupe.actors.v1.Homes.failure:type_name -> troupe.actors.v1.Failure
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	6,  // 2: troupe.actors.v1.RunPartition.transfers:type_name -> troupe.actors.v1.Transfer
+	0,  // 3: troupe.actors.v1.PartitionDone.failure:type_name -> troupe.actors.v1.Failure
+	6,  // 4: troupe.actors.v1.PartitionDone.transfers:type_name -> troupe.actors.v1.Transfer
+	6,  // 5: troupe.actors.v1.Tensors.transfers:type_name -> troupe.actors.v1.Transfer
+	0,  // 6: troupe.actors.v1.AbortStep.failure:type_name -> troupe.actors.v1.Failure
+	0,  // 7: troupe.actors.v1.Done.failure:type_name -> troupe.actors.v1.Failure
+	12, // 8: troupe.actors.v1.Claim.resources:type_name -> troupe.actors.v1.Resource
+	0,  // 9: troupe.actors.v1.Homes.failure:type_name -> troupe.actors.v1.Failure
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_actors_wire_actors_proto_init() }

@@ -1,0 +1,236 @@
+package actors
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels"
+	"google.golang.org/protobuf/proto"
+)
+
+// workerSession is what a task keeps of a session of some master: compiled plans, the stateful
+// kernels that its plans share, and its devices (the task's own, or with containers of the
+// session's where its state is isolated).
+type workerSession struct {
+	task     *Task
+	handle   string
+	master   string
+	devices  []*devices.CPU
+	isolated bool
+	orphaned *time.Timer // runs while nothing is heard of a master that was lost; under the task's lock
+
+	mu        sync.Mutex
+	forgotten bool
+	kernels   map[string]any
+	plans     map[uint64]*taskPlan // that other tasks' masters sent
+	uses      int64
+	library   *graph.Library // the latest one
+	functions *functionSet   // of library
+}
+
+// sessionFor finds or makes what the task keeps of a session.
+func (t *Task) sessionFor(handle, master string, isolated bool) *workerSession {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessions[handle]
+	if s == nil {
+		s = &workerSession{task: t, handle: handle, master: master, devices: t.Devices, isolated: isolated,
+			kernels: map[string]any{}, plans: map[uint64]*taskPlan{}}
+		if isolated {
+			s.devices = slices.Clone(t.Devices)
+			for i, d := range s.devices {
+				s.devices[i] = d.WithResources(containers.NewManager(t.System, d.Name(), d.Resources().DefaultContainer()))
+			}
+		}
+		t.sessions[handle] = s
+	}
+	s.heard()
+	return s
+}
+
+// session finds what the task keeps of a session; nil when that is nothing.
+func (t *Task) session(handle string) *workerSession {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessions[handle]
+	if s != nil {
+		s.heard()
+	}
+	return s
+}
+
+// heard notes that the session's master is there; the caller holds the task's lock.
+func (s *workerSession) heard() {
+	if s.orphaned != nil {
+		s.orphaned.Stop()
+		s.orphaned = nil
+	}
+}
+
+// forgetSession drops what the task keeps of a session. Steps that still run keep what they use.
+func (t *Task) forgetSession(handle string) {
+	t.mu.Lock()
+	s := t.sessions[handle]
+	delete(t.sessions, handle)
+	if s != nil {
+		s.heard()
+	}
+	t.mu.Unlock()
+	if s != nil {
+		s.forget()
+	}
+}
+
+func (s *workerSession) forget() {
+	if s.isolated {
+		for _, d := range s.devices {
+			if err := d.Resources().Close(); err != nil {
+				s.task.Log.Warn("a session's containers were not closed", "session", s.handle, "error", err)
+			}
+		}
+	}
+	s.mu.Lock()
+	s.forgotten = true
+	private, plans, functions := s.kernels, s.plans, s.functions
+	s.kernels, s.plans, s.functions, s.library = nil, nil, nil, nil
+	s.mu.Unlock()
+	for _, k := range private {
+		if c, ok := k.(kernels.Closer); ok {
+			c.Close()
+		}
+	}
+	for _, p := range plans {
+		p.release()
+	}
+	functions.release()
+}
+
+// orphanSessionsOf drops the sessions of a master that was lost, unless it is heard of again within
+// the lease: a connection that breaks costs the running steps, but not the sessions' state.
+func (t *Task) orphanSessionsOf(master string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for handle, s := range t.sessions {
+		if s.master != master || master == t.name || s.orphaned != nil {
+			continue
+		}
+		var timer *time.Timer
+		timer = time.AfterFunc(t.Lease, func() {
+			t.mu.Lock()
+			gone := s.orphaned == timer && t.sessions[handle] == s
+			t.mu.Unlock()
+			if gone {
+				t.Log.Info("a session's master is gone", "session", handle, "master", master)
+				t.forgetSession(handle)
+			}
+		})
+		s.orphaned = timer
+	}
+}
+
+// forgetSessions drops what the task keeps of all sessions.
+func (t *Task) forgetSessions() {
+	t.mu.Lock()
+	handles := sortedKeys(t.sessions)
+	t.mu.Unlock()
+	for _, h := range handles {
+		t.forgetSession(h)
+	}
+}
+
+// plan finds and claims a compiled plan; nil when the task does not have it.
+func (s *workerSession) plan(id uint64) *taskPlan {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.plans[id]
+	if p != nil {
+		s.uses++
+		p.used = s.uses
+		p.claim()
+	}
+	return p
+}
+
+// register compiles and keeps a plan that a master sent, and claims it for the caller. Of two that
+// come at once the first one stays. Beyond maxPlans the one that was used the longest ago goes:
+// its master sends it again.
+func (s *workerSession) register(id uint64, m *wire.Plan) (*taskPlan, error) {
+	parts := map[string]*graph.Graph{}
+	for _, part := range m.Parts {
+		var def graphpb.GraphDef
+		if err := proto.Unmarshal(part.GraphDef, &def); err != nil {
+			return nil, status.InvalidArgumentf("A plan's graph cannot be read: %v", err)
+		}
+		g, err := graph.Rebuild(&def)
+		if err != nil {
+			return nil, err
+		}
+		parts[part.Device] = g
+	}
+	p, err := s.compile(parts)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	if s.forgotten {
+		s.mu.Unlock()
+		p.release()
+		return nil, status.Errorf(status.Aborted, "Session %s is not found.", s.handle)
+	}
+	unused := p
+	if have := s.plans[id]; have != nil {
+		p = have
+	} else {
+		s.plans[id], unused = p, s.oldestLocked()
+	}
+	s.uses++
+	p.used = s.uses
+	p.claim()
+	s.mu.Unlock()
+	if unused != nil {
+		unused.release()
+	}
+	return p, nil
+}
+
+// oldestLocked takes the plan off that has to make room, if one has to.
+func (s *workerSession) oldestLocked() *taskPlan {
+	if len(s.plans) <= maxPlans {
+		return nil
+	}
+	var oldest uint64
+	for id, p := range s.plans {
+		if o := s.plans[oldest]; o == nil || p.used < o.used {
+			oldest = id
+		}
+	}
+	p := s.plans[oldest]
+	delete(s.plans, oldest)
+	return p
+}
+
+// kernel makes a node's kernel, or gives the one that another plan of the session made for the
+// same node where the op has state (a private queue, a random generator): TensorFlow's OpSegment.
+func (s *workerSession) kernel(n *graph.Node, def *kernels.Def, make func() (any, error)) (kernel any, shared bool, err error) {
+	if n.Def == nil || !n.Def.IsStateful || def == nil {
+		kernel, err = make()
+		return kernel, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k, ok := s.kernels[n.Name]; ok {
+		return k, true, nil
+	}
+	if kernel, err = make(); err != nil || s.forgotten {
+		return kernel, false, err
+	}
+	s.kernels[n.Name] = kernel
+	return kernel, true, nil
+}
