@@ -333,7 +333,12 @@ run("ListDiff", x=i32(1, 2, 3, 4, 2), y=i32(2, 9))
 run("ListDiff", x=np.array(["a", "b"], object), y=np.array(["b"], object), out_idx=tf.int64)
 run("ListDiff", x=rand(1, 2), y=rand(2))
 
-path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "arrayops.jsonl.gz")
-with gzip.GzipFile(path, "wb", mtime=0) as f:
-    f.write(("\n".join(lines) + "\n").encode())
-print(len(lines), "cases,", os.path.getsize(path), "bytes")
+
+def write(path):
+    with gzip.GzipFile(path, "wb", mtime=0) as f:
+        f.write(("\n".join(lines) + "\n").encode())
+    print(len(lines), "cases,", os.path.getsize(path), "bytes")
+
+
+if __name__ == "__main__":
+    write(os.path.join(os.path.dirname(os.path.abspath(__file__)), "arrayops.jsonl.gz"))

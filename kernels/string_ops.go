@@ -1,0 +1,337 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// newStringFormat makes the kernel that puts its inputs, printed as tf.print does, in the places
+// of a template.
+func newStringFormat(c *Construction) (any, error) {
+	template, err := c.Attrs().Str("template")
+	if err != nil {
+		return nil, err
+	}
+	placeholder, err := c.Attrs().Str("placeholder")
+	if err != nil {
+		return nil, err
+	}
+	summarize, err := c.Attrs().Int("summarize")
+	if err != nil {
+		return nil, err
+	}
+	parts := []string{template}
+	if placeholder != "" {
+		parts = strings.Split(template, placeholder)
+	}
+	return Func(func(ctx *Context) error {
+		if n := len(ctx.Inputs); n != len(parts)-1 {
+			return status.InvalidArgumentf("num placeholders in template and num inputs must match: %d vs. %d", len(parts)-1, n)
+		}
+		var out strings.Builder
+		out.WriteString(parts[0])
+		for i := range ctx.Inputs {
+			out.WriteString(summaryV2(ctx.Input(i), int(summarize)))
+			out.WriteString(parts[i+1])
+		}
+		return outputString(ctx, out.String())
+	}), nil
+}
+
+func outputString(ctx *Context, s string) error {
+	out, err := ctx.Allocate(0, tensor.String, nil)
+	if err == nil {
+		out.Strings()[0] = s
+	}
+	return err
+}
+
+// newStringJoin makes the kernel that joins strings of the inputs position by position; scalars
+// go with every position.
+func newStringJoin(c *Construction) (any, error) {
+	separator, err := c.Attrs().Str("separator")
+	if err != nil {
+		return nil, err
+	}
+	return Func(func(ctx *Context) error {
+		var shape tensor.Shape
+		for i := range ctx.Inputs {
+			switch s := ctx.Input(i).Shape(); {
+			case len(s) == 0 || s.Equal(shape):
+			case len(shape) == 0:
+				shape = s
+			default:
+				return status.InvalidArgumentf("Input shapes do not match: %v vs. %v", shape, s)
+			}
+		}
+		out, err := ctx.Allocate(0, tensor.String, shape)
+		if err != nil {
+			return err
+		}
+		joined := make([]string, len(ctx.Inputs))
+		for i := range out.Strings() {
+			for j := range joined {
+				in := ctx.Input(j)
+				k := i
+				if in.Rank() == 0 {
+					k = 0
+				}
+				joined[j] = in.Strings()[k]
+			}
+			out.Strings()[i] = strings.Join(joined, separator)
+		}
+		return nil
+	}), nil
+}
+
+// eachString makes the kernel that turns each string of input 0 into another.
+func eachString(f func(string) string) Func {
+	return func(ctx *Context) error {
+		in := ctx.Input(0)
+		out, err := ctx.Allocate(0, tensor.String, in.Shape())
+		if err != nil {
+			return err
+		}
+		for i, s := range in.Strings() {
+			out.Strings()[i] = f(s)
+		}
+		return nil
+	}
+}
+
+func newStringLength(c *Construction) (any, error) {
+	unit, err := c.Attrs().Str("unit")
+	if err != nil {
+		return nil, err
+	}
+	length := func(s string) int { return len(s) }
+	switch unit {
+	case "BYTE":
+	case "UTF8_CHAR":
+		length = utf8.RuneCountInString
+	default:
+		return nil, status.InvalidArgumentf("Unknown unit %q of StringLength", unit)
+	}
+	return Func(func(ctx *Context) error {
+		in := ctx.Input(0)
+		out, err := ctx.Allocate(0, tensor.Int32, in.Shape())
+		if err != nil {
+			return err
+		}
+		for i, s := range in.Strings() {
+			tensor.Of[int32](out)[i] = int32(length(s))
+		}
+		return nil
+	}), nil
+}
+
+// newStringToNumber makes the kernel that reads decimal numbers, spaces around them allowed.
+func newStringToNumber(c *Construction) (any, error) {
+	dtype, err := c.Attrs().Type("out_type")
+	if err != nil {
+		return nil, err
+	}
+	read, ok := numberReaders[dtype]
+	if !ok {
+		return nil, status.Unimplementedf("StringToNumber with out_type=%v is not supported", dtype)
+	}
+	return Func(func(ctx *Context) error {
+		in := ctx.Input(0)
+		out, err := ctx.Allocate(0, dtype, in.Shape())
+		if err != nil {
+			return err
+		}
+		for i, s := range in.Strings() {
+			if !read(out, i, strings.Trim(s, " \t\n\v\f\r")) {
+				return status.InvalidArgumentf("StringToNumberOp could not correctly convert string: %s", s)
+			}
+		}
+		return nil
+	}), nil
+}
+
+var numberReaders = map[tensor.DType]func(out *tensor.Tensor, i int, s string) bool{
+	tensor.Float32: func(out *tensor.Tensor, i int, s string) bool {
+		v, err := parseFloat(s, 32)
+		tensor.Of[float32](out)[i] = float32(v)
+		return err == nil
+	},
+	tensor.Float64: func(out *tensor.Tensor, i int, s string) bool {
+		v, err := parseFloat(s, 64)
+		tensor.Of[float64](out)[i] = v
+		return err == nil
+	},
+	tensor.Int32: func(out *tensor.Tensor, i int, s string) bool {
+		v, err := strconv.ParseInt(s, 10, 32)
+		tensor.Of[int32](out)[i] = int32(v)
+		return err == nil
+	},
+	tensor.Int64: func(out *tensor.Tensor, i int, s string) bool {
+		v, err := strconv.ParseInt(s, 10, 64)
+		tensor.Of[int64](out)[i] = v
+		return err == nil
+	},
+}
+
+// parseFloat takes numbers beyond the range for infinite ones and hexadecimal ones without an
+// exponent, as C does, and no underscores.
+func parseFloat(s string, bits int) (float64, error) {
+	if strings.Contains(s, "_") {
+		return 0, strconv.ErrSyntax
+	}
+	if digits := strings.ToLower(strings.TrimLeft(s, "+-")); strings.HasPrefix(digits, "0x") && !strings.Contains(digits, "p") {
+		s += "p0"
+	}
+	v, err := strconv.ParseFloat(s, bits)
+	if math.IsInf(v, 0) {
+		return v, nil
+	}
+	return v, err
+}
+
+// shardedFilename names one of several files.
+func shardedFilename(ctx *Context) error {
+	for i := range 3 {
+		if t := ctx.Input(i); t.Rank() != 0 {
+			return status.InvalidArgumentf("%s must be a scalar, got shape %v", []string{"basename", "shard", "num_shards"}[i], t.Shape())
+		}
+	}
+	shard, err1 := scalarInput32(ctx, 1, "shard must be a scalar, got shape %v")
+	shards, err2 := scalarInput32(ctx, 2, "num_shards must be a scalar, got shape %v")
+	if err := firstError(err1, err2); err != nil {
+		return err
+	}
+	return outputString(ctx, fmt.Sprintf("%s-%05d-of-%05d", ctx.Input(0).Strings()[0], shard, shards))
+}
+
+// pattern compiles a regular expression of RE2, whose syntax is Go's.
+func pattern(s string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(s)
+	if err != nil {
+		return nil, status.InvalidArgumentf("Invalid pattern: %s, error: %v", s, err)
+	}
+	return re, nil
+}
+
+// fullMatch is a pattern that all of a string has to match.
+func fullMatch(s string) (*regexp.Regexp, error) {
+	if _, err := pattern(s); err != nil {
+		return nil, err
+	}
+	return pattern(`\A(?:` + s + `)\z`)
+}
+
+func matchEach(ctx *Context, re *regexp.Regexp) error {
+	in := ctx.Input(0)
+	out, err := ctx.Allocate(0, tensor.Bool, in.Shape())
+	if err != nil {
+		return err
+	}
+	for i, s := range in.Strings() {
+		tensor.Of[bool](out)[i] = re.MatchString(s)
+	}
+	return nil
+}
+
+func newStaticRegexFullMatch(c *Construction) (any, error) {
+	s, err := c.Attrs().Str("pattern")
+	if err != nil {
+		return nil, err
+	}
+	re, err := fullMatch(s)
+	if err != nil {
+		return nil, err
+	}
+	return Func(func(ctx *Context) error { return matchEach(ctx, re) }), nil
+}
+
+func regexFullMatch(ctx *Context) error {
+	if err := needScalar(ctx.Input(1), tensor.String, "Pattern must be scalar, but received %v"); err != nil {
+		return err
+	}
+	re, err := fullMatch(ctx.Input(1).Strings()[0])
+	if err != nil {
+		return err
+	}
+	return matchEach(ctx, re)
+}
+
+// replacer replaces the first or all matches of a pattern; in the rewrite \1 to \9 stand for
+// what groups matched, \0 for all, \\ for a backslash.
+func replacer(patternText, rewrite string, all bool) (func(string) string, error) {
+	re, err := pattern(patternText)
+	if err != nil {
+		return nil, err
+	}
+	template := goTemplate(rewrite)
+	return func(s string) string {
+		if all {
+			return re.ReplaceAllString(s, template)
+		}
+		at := re.FindStringSubmatchIndex(s)
+		if at == nil {
+			return s
+		}
+		return s[:at[0]] + string(re.ExpandString(nil, template, s, at)) + s[at[1]:]
+	}, nil
+}
+
+func goTemplate(rewrite string) string {
+	var b strings.Builder
+	for i := 0; i < len(rewrite); i++ {
+		switch c := rewrite[i]; {
+		case c == '$':
+			b.WriteString("$$")
+		case c == '\\' && i+1 < len(rewrite) && rewrite[i+1] >= '0' && rewrite[i+1] <= '9':
+			i++
+			b.WriteString("${" + rewrite[i:i+1] + "}")
+		case c == '\\' && i+1 < len(rewrite) && rewrite[i+1] == '\\':
+			i++
+			b.WriteByte('\\')
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+func newStaticRegexReplace(c *Construction) (any, error) {
+	s, err1 := c.Attrs().Str("pattern")
+	rewrite, err2 := c.Attrs().Str("rewrite")
+	all, err3 := c.Attrs().Bool("replace_global")
+	if err := firstError(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	f, err := replacer(s, rewrite, all)
+	if err != nil {
+		return nil, err
+	}
+	return eachString(f), nil
+}
+
+func newRegexReplace(c *Construction) (any, error) {
+	all, err := c.Attrs().Bool("replace_global")
+	if err != nil {
+		return nil, err
+	}
+	return Func(func(ctx *Context) error {
+		if err := needScalar(ctx.Input(1), tensor.String, "Pattern must be scalar, but received %v"); err != nil {
+			return err
+		}
+		if err := needScalar(ctx.Input(2), tensor.String, "Rewrite must be scalar, but received %v"); err != nil {
+			return err
+		}
+		f, err := replacer(ctx.Input(1).Strings()[0], ctx.Input(2).Strings()[0], all)
+		if err != nil {
+			return err
+		}
+		return eachString(f)(ctx)
+	}), nil
+}
