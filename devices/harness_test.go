@@ -8,9 +8,20 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-const testDevice = "/job:test/replica:0/task:0/device:CPU:0"
+const testDevice = kernelstest.DeviceName
+
+// graphOf builds a graph from its text.
+func graphOf(t testing.TB, text string) *graph.Graph {
+	t.Helper()
+	g, err := graph.Rebuild(kernelstest.GraphDef(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
 
 // newTestDevice makes a device that must have all its memory back at the test's end.
 func newTestDevice(t testing.TB) *CPU {

@@ -1,4 +1,4 @@
-package devices
+package kernelstest
 
 import (
 	"strconv"
@@ -8,33 +8,31 @@ import (
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	versionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/versions_go_proto"
-	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
-
-// Tests write graphs as text, a line a node:
-//
-//	name = Op(input, input:1, ^control) attribute=value ...
-//
-// A value is a type, a number, true or false, a "string" or &function. Consts are of int64 unless
-// value is true or false. A type attribute T that is not given is int64.
 
 var typeNames = map[string]tensor.DType{"float": tensor.Float32, "int32": tensor.Int32, "int64": tensor.Int64, "bool": tensor.Bool}
 
-// defOf reads the text of a graph.
-func defOf(t testing.TB, text string) *graphpb.GraphDef {
+// GraphDef reads a graph that is written as text, a line a node:
+//
+//	name = Op(input, input:1, ^control) @job1 attribute=value ...
+//
+// where @job1 asks for CPU 0 of task 1 of a job. A value is a type, a number, true or false, a
+// "string" or &function. The value of a Const is an int64, or a bool; with wide=true it is a vector
+// of three, which takes memory of a pool's. A type T that is not given is int64, and so are most
+// other attributes that the ops of executors' tests need.
+func GraphDef(t testing.TB, text string) *graphpb.GraphDef {
 	t.Helper()
 	def := &graphpb.GraphDef{Versions: &versionspb.VersionDef{Producer: 1395}}
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			def.Node = append(def.Node, nodeOf(t, line))
+			def.Node = append(def.Node, textNode(t, line))
 		}
 	}
 	return def
 }
 
-func nodeOf(t testing.TB, line string) *nodepb.NodeDef {
+func textNode(t testing.TB, line string) *nodepb.NodeDef {
 	t.Helper()
 	name, rest, ok := strings.Cut(line, " = ")
 	op, rest, ok2 := strings.Cut(rest, "(")
@@ -48,10 +46,15 @@ func nodeOf(t testing.TB, line string) *nodepb.NodeDef {
 			n.Input = append(n.Input, in)
 		}
 	}
-	attrs := kernelstest.Attrs{}
+	attrs := Attrs{}
 	for pair := range strings.FieldsSeq(pairs) {
+		if at, ok := strings.CutPrefix(pair, "@"); ok {
+			job := strings.TrimRight(at, "0123456789")
+			n.Device = "/job:" + job + "/task:" + at[len(job):] + "/device:CPU:0"
+			continue
+		}
 		key, value, _ := strings.Cut(pair, "=")
-		attrs[key] = attrOf(value)
+		attrs[key] = textValue(value)
 	}
 	data := 0
 	for _, in := range n.Input {
@@ -67,7 +70,7 @@ func nodeOf(t testing.TB, line string) *nodepb.NodeDef {
 	return n
 }
 
-func attrOf(value string) any {
+func textValue(value string) any {
 	if d, ok := typeNames[value]; ok {
 		return d
 	}
@@ -75,7 +78,7 @@ func attrOf(value string) any {
 		return i
 	}
 	if f, ok := strings.CutPrefix(value, "&"); ok {
-		return kernelstest.Func{Name: f}
+		return Func{Name: f}
 	}
 	if value == "true" || value == "false" {
 		return value == "true"
@@ -84,18 +87,18 @@ func attrOf(value string) any {
 }
 
 // complete adds the attributes that the ops of the tests need and that the text leaves out.
-func complete(op string, inputs int, attrs kernelstest.Attrs) {
+func complete(op string, inputs int, attrs Attrs) {
 	switch op {
 	case "Const":
 		switch v := attrs["value"].(type) {
 		case int:
-			attrs["value"], attrs["dtype"] = kernelstest.I64(nil, int64(v)), tensor.Int64
+			attrs["value"], attrs["dtype"] = I64(nil, int64(v)), tensor.Int64
 			if attrs["wide"] != nil { // large enough for memory of the pool's
-				attrs["value"] = kernelstest.I64(kernelstest.S(3), int64(v), int64(v), int64(v))
+				attrs["value"] = I64(S(3), int64(v), int64(v), int64(v))
 				delete(attrs, "wide")
 			}
 		case bool:
-			attrs["value"], attrs["dtype"] = kernelstest.Bool(nil, v), tensor.Bool
+			attrs["value"], attrs["dtype"] = Bool(nil, v), tensor.Bool
 		}
 		return
 	case "NoOp", "ControlTrigger", "LoopCond", "LogicalNot", "LogicalAnd":
@@ -107,7 +110,7 @@ func complete(op string, inputs int, attrs kernelstest.Attrs) {
 		if attrs["tensor_type"] == nil && op == "_Recv" {
 			attrs["tensor_type"] = tensor.Int64
 		}
-		here := kernelstest.Attrs{"send_device": testDevice, "recv_device": testDevice, "send_device_incarnation": 1, "client_terminated": false}
+		here := Attrs{"send_device": DeviceName, "recv_device": DeviceName, "send_device_incarnation": 1, "client_terminated": false}
 		for key, v := range here {
 			if attrs[key] == nil {
 				attrs[key] = v
@@ -126,12 +129,3 @@ func complete(op string, inputs int, attrs kernelstest.Attrs) {
 	}
 }
 
-// graphOf builds a graph from its text.
-func graphOf(t testing.TB, text string) *graph.Graph {
-	t.Helper()
-	g, err := graph.Rebuild(defOf(t, text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
