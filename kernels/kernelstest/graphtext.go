@@ -101,6 +101,20 @@ func complete(op string, inputs int, attrs Attrs) {
 			attrs["value"], attrs["dtype"] = Bool(nil, v), tensor.Bool
 		}
 		return
+	case "FIFOQueueV2", "QueueDequeueV2", "QueueEnqueueV2":
+		types := map[string]string{"FIFOQueueV2": "component_types", "QueueDequeueV2": "component_types", "QueueEnqueueV2": "Tcomponents"}[op]
+		if attrs[types] == nil {
+			attrs[types] = []tensor.DType{tensor.Int64}
+		}
+		return
+	case "VarHandleOp":
+		attrs["shape"] = Unknown{}
+		fallthrough
+	case "Placeholder", "AssignVariableOp", "AssignAddVariableOp", "ReadVariableOp":
+		if attrs["dtype"] == nil {
+			attrs["dtype"] = tensor.Int64
+		}
+		return
 	case "NoOp", "ControlTrigger", "LoopCond", "LogicalNot", "LogicalAnd":
 		return
 	case "_Send", "_Recv":
@@ -128,4 +142,3 @@ func complete(op string, inputs int, attrs Attrs) {
 		attrs["T"] = tensor.Int64
 	}
 }
-
