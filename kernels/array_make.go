@@ -36,7 +36,7 @@ func runFill(ctx *Context) error {
 func zerosLike(ctx *Context) error {
 	t := ctx.Input(0)
 	if t.DType() == tensor.Variant {
-		return listZeros(ctx)
+		return variantZerosLike(ctx)
 	}
 	if t.DType() == tensor.Resource {
 		return status.Unimplementedf("%s of elements of type %v is not supported", ctx.Node.Op, t.DType())

@@ -79,6 +79,9 @@ func tensorListPushBack(ctx *Context, dtype tensor.DType) error {
 	if l, err = changeableList(ctx, l); err != nil {
 		return err
 	}
+	if err := l.admit(t); err != nil {
+		return err
+	}
 	l.elems = append(l.elems, ctx.Take(1))
 	return nil
 }
@@ -217,6 +220,9 @@ func newTensorListSetItem(c *Construction) (any, error) {
 				return err
 			}
 		}
+		if err := l.admit(t); err != nil {
+			return err
+		}
 		l.set(i, ctx.Take(2))
 		return nil
 	}), nil
@@ -250,7 +256,7 @@ func tensorListConcatLists(ctx *Context, dtype tensor.DType) error {
 			return status.Errorf(status.ResourceExhausted, "OOM when allocating a list of %d tensors", len(la.elems)+len(lb.elems))
 		}
 		joined, tail := la.clone(), lb.clone()
-		joined.elems = append(joined.elems, tail.elems...)
+		joined.elems, joined.depth = append(joined.elems, tail.elems...), max(joined.depth, tail.depth)
 		tail.elems = nil
 		out.Variants()[i] = joined
 	}
@@ -292,6 +298,9 @@ func tensorListPushBackBatch(ctx *Context, dtype tensor.DType) error {
 		c := l.clone()
 		c.elems = append(c.elems, row)
 		out.Variants()[i] = c
+		if err := c.admit(row); err != nil {
+			return err
+		}
 	}
 	return nil
 }

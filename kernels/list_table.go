@@ -1,7 +1,9 @@
 package kernels
 
-// The ops on lists of tensors, which functional loops use for TensorArrays and for what their
-// gradients need of each iteration.
+import "github.com/troupe-run/troupe/graph/tensor"
+
+// The ops on lists of tensors and on optional tensors, which functional loops and conditionals use
+// for TensorArrays and for what their gradients need of each iteration and each branch.
 func init() {
 	Register(
 		Def{Op: "EmptyTensorList", New: listOp(emptyTensorList)},
@@ -24,5 +26,11 @@ func init() {
 		Def{Op: "TensorListConcatV2", New: listOp(tensorListConcat)},
 		Def{Op: "TensorListConcatLists", New: listOp(tensorListConcatLists)},
 		Def{Op: "TensorListSplit", New: listOp(tensorListSplit)},
+
+		Def{Op: "OptionalFromValue", New: always(optionalFromValue)},
+		Def{Op: "OptionalNone", New: always(optionalNone)},
+		Def{Op: "OptionalHasValue", New: always(optionalHasValue)},
+		Def{Op: "OptionalGetValue", New: newOptionalGetValue},
+		Def{Op: "AddN", Types: only("T", tensor.Variant), New: always(variantAddN)},
 	)
 }

@@ -154,6 +154,9 @@ func tensorListFromTensor(ctx *Context, dtype tensor.DType) error {
 
 // scatter makes row i of t element to[i] of the list, element i where to is nil.
 func (l *tensorList) scatter(ctx *Context, t *tensor.Tensor, row tensor.Shape, to []int64) error {
+	if err := l.admit(t); err != nil {
+		return err
+	}
 	n := row.Elements()
 	for i := range t.Dim(0) {
 		e, err := part(ctx, t, row, i*n, n)
@@ -293,6 +296,9 @@ func tensorListSplit(ctx *Context, dtype tensor.DType) error {
 }
 
 func (l *tensorList) split(ctx *Context, t *tensor.Tensor, lengths []int64) error {
+	if err := l.admit(t); err != nil {
+		return err
+	}
 	per, at := t.Shape()[1:].Elements(), int64(0)
 	for i, n := range lengths {
 		if n < 0 {
@@ -310,35 +316,6 @@ func (l *tensorList) split(ctx *Context, t *tensor.Tensor, lengths []int64) erro
 	}
 	if at < t.Shape()[0] {
 		return status.InvalidArgumentf("Unused values in tensor. Length of tensor: %d Values used: %d", t.Dim(0), at)
-	}
-	return nil
-}
-
-// listZeros is a list of zeros as the one that each element of a variant tensor is.
-func listZeros(ctx *Context) error {
-	t := ctx.Input(0)
-	out, err := ctx.Allocate(0, tensor.Variant, t.Shape())
-	if err != nil {
-		return err
-	}
-	for i, v := range t.Variants() {
-		l, ok := v.(*tensorList)
-		if !ok {
-			return status.Unimplementedf("ZerosLike of a variant that holds a %T is not supported", v)
-		}
-		zeros, err := newTensorList(l.dtype, l.shape, len(l.elems))
-		if err != nil {
-			return err
-		}
-		out.Variants()[i] = zeros
-		for k, e := range l.elems {
-			if e == nil {
-				continue
-			}
-			if zeros.elems[k], err = tensor.Zeros(ctx.Device.Pool(), l.dtype, e.Shape()); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }

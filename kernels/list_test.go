@@ -110,3 +110,55 @@ func BenchmarkTensorList(b *testing.B) {
 	}
 	list.Release()
 }
+
+func TestVariants(t *testing.T) {
+	d := kt.NewDevice(t)
+	f32 := kt.Attrs{"element_dtype": tensor.Float32, "Toutput_types": []tensor.DType{tensor.Float32}, "output_types": []tensor.DType{tensor.Float32},
+		"output_shapes": []tensor.Shape{kt.S(-1)}}
+	run := func(op string, inputs ...any) *tensor.Tensor {
+		t.Helper()
+		return d.Run(t, kt.Op{Type: op, Attrs: f32, Outputs: 1}, inputs...)[0].Tensor
+	}
+	row := kt.Iota[float32](tensor.Float32, kt.S(20))
+	list := func(elems ...*tensor.Tensor) *tensor.Tensor {
+		l := run("EmptyTensorList", kt.I32(nil, -1), kt.I32(nil, -1))
+		for _, e := range elems {
+			l = run("TensorListPushBack", l, e.Retain())
+		}
+		return l
+	}
+	sum := run("AddN", list(row), list(row), list(row))
+	twice := run("TensorListGetItem", sum, kt.I32(nil, 0), kt.I32(nil, -1))
+	if tensor.Of[float32](twice)[5] != 15 {
+		t.Errorf("three times 5 is %v", tensor.Of[float32](twice)[5])
+	}
+	twice.Release()
+	fails(t, d, status.InvalidArgument, "different lengths. One is 1 and the other is 2", kt.Op{Type: "AddN"}, list(row), list(row, row))
+
+	some := run("OptionalFromValue", row.Retain())
+	expect(t, d.Run(t, kt.Op{Type: "OptionalHasValue"}, some.Retain()), kt.Bool(nil, true))
+	both := run("AddN", some.Retain(), run("ZerosLike", some))
+	expect(t, d.Run(t, kt.Op{Type: "OptionalGetValue", Attrs: f32}, both), row)
+	none := run("OptionalNone")
+	expect(t, d.Run(t, kt.Op{Type: "OptionalHasValue"}, none.Retain()), kt.Bool(nil, false))
+	fails(t, d, status.InvalidArgument, "The given optional does not have a value.", kt.Op{Type: "OptionalGetValue", Attrs: f32}, none.Retain())
+	fails(t, d, status.InvalidArgument, "Input to OptionalHasValue must be an OptionalVariant", kt.Op{Type: "OptionalHasValue"}, list())
+	none.Release()
+
+	// Lists within lists end somewhere.
+	variants := kt.Attrs{"element_dtype": tensor.Variant}
+	deep := list()
+	for level := range 1000 {
+		outer := d.Run(t, kt.Op{Type: "EmptyTensorList", Attrs: variants}, kt.I32(nil, -1), kt.I32(nil, -1))[0].Tensor
+		out, err := d.Try(kt.Op{Type: "TensorListPushBack", Attrs: variants}, outer, deep)
+		if err != nil {
+			if status.CodeOf(err) != status.ResourceExhausted || level < 90 {
+				t.Errorf("level %d: %v", level, err)
+			}
+			return
+		}
+		deep = out[0].Tensor
+	}
+	deep.Release()
+	t.Error("lists nest without an end")
+}

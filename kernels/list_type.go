@@ -90,6 +90,42 @@ type tensorList struct {
 	shape partialShape // of the elements
 	max   int          // the most elements, -1 for no limit
 	elems []*tensor.Tensor
+	depth int // how deep lists lie in one another here, at most
+}
+
+// maxNesting bounds how deep variants may lie in one another, since what walks them (their last
+// release, too) takes stack for each level.
+const maxNesting = 100
+
+// nesting is how deep lists and optionals lie in one another in a tensor.
+func nesting(t *tensor.Tensor) int {
+	if t.DType() != tensor.Variant {
+		return 0
+	}
+	depth := 0
+	for _, v := range t.Variants() {
+		switch v := v.(type) {
+		case *tensorList:
+			depth = max(depth, v.depth+1)
+		case *optional:
+			depth = max(depth, v.depth+1)
+		}
+	}
+	return depth
+}
+
+func tooDeep() error {
+	return status.Errorf(status.ResourceExhausted, "Variants are nested more than %d deep", maxNesting)
+}
+
+// admit notes how deep an element goes that is about to be added.
+func (l *tensorList) admit(t *tensor.Tensor) error {
+	d := nesting(t)
+	if d > maxNesting {
+		return tooDeep()
+	}
+	l.depth = max(l.depth, d)
+	return nil
 }
 
 func newTensorList(dtype tensor.DType, shape partialShape, n int) (*tensorList, error) {
@@ -145,7 +181,7 @@ func (l *tensorList) set(i int, t *tensor.Tensor) {
 
 // clone is a list of its own of the same tensors.
 func (l *tensorList) clone() *tensorList {
-	c := &tensorList{dtype: l.dtype, shape: l.shape, max: l.max, elems: append([]*tensor.Tensor(nil), l.elems...)}
+	c := &tensorList{dtype: l.dtype, shape: l.shape, max: l.max, depth: l.depth, elems: append([]*tensor.Tensor(nil), l.elems...)}
 	c.refs.Store(1)
 	for _, t := range c.elems {
 		if t != nil {
