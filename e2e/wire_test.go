@@ -13,7 +13,6 @@ import (
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
-	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 	versionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/versions_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
@@ -22,54 +21,6 @@ import (
 )
 
 // What no TensorFlow client sends, on the wire as it is.
-
-const float = typespb.DataType_DT_FLOAT
-
-// node makes a NodeDef whose dtype attribute "T", if t is not 0, is t.
-func node(name, op string, t typespb.DataType, inputs ...string) *nodepb.NodeDef {
-	n := &nodepb.NodeDef{Name: name, Op: op, Input: inputs, Attr: map[string]*attrpb.AttrValue{}}
-	if t != 0 {
-		n.Attr["T"] = dtypeAttr(t)
-	}
-	return n
-}
-
-func dtypeAttr(t typespb.DataType) *attrpb.AttrValue {
-	return &attrpb.AttrValue{Value: &attrpb.AttrValue_Type{Type: t}}
-}
-
-// constant makes a Const of dtype t from a tensor whose dtype may be another.
-func constant(name string, t typespb.DataType, value *tensorpb.TensorProto) *nodepb.NodeDef {
-	n := node(name, "Const", 0)
-	n.Attr["dtype"] = dtypeAttr(t)
-	n.Attr["value"] = &attrpb.AttrValue{Value: &attrpb.AttrValue_Tensor{Tensor: value}}
-	return n
-}
-
-func floats(shape []int64, values ...float32) *tensorpb.TensorProto {
-	p := &tensorpb.TensorProto{Dtype: float, TensorShape: &shapepb.TensorShapeProto{}, FloatVal: values}
-	for _, d := range shape {
-		p.TensorShape.Dim = append(p.TensorShape.Dim, &shapepb.TensorShapeProto_Dim{Size: d})
-	}
-	return p
-}
-
-func graphOf(nodes ...*nodepb.NodeDef) *graphpb.GraphDef {
-	return &graphpb.GraphDef{Node: nodes, Versions: &versionspb.VersionDef{Producer: 1882}}
-}
-
-// two is a scalar constant that later nodes may use.
-func two() *nodepb.NodeDef { return constant("two", float, floats(nil, 2)) }
-
-func with(n *nodepb.NodeDef, attr string, v *attrpb.AttrValue) *nodepb.NodeDef {
-	n.Attr[attr] = v
-	return n
-}
-
-func on(n *nodepb.NodeDef, device string) *nodepb.NodeDef {
-	n.Device = device
-	return n
-}
 
 func masterOf(t *testing.T, k *task) *master {
 	t.Helper()
@@ -110,7 +61,7 @@ func (m *master) step(ctx context.Context, session string, feeds map[string]*ten
 
 // bounded is a second for one call.
 func bounded(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), slack(time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), slack(time.Second))
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -1,0 +1,136 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe"
+	"go.uber.org/goleak"
+)
+
+// embedded is a cluster whose tasks all live in this process.
+type embedded struct {
+	servers []*troupe.Server
+}
+
+// embed starts so many tasks of one job, and stops them at the test's end.
+func embed(t *testing.T, job string, tasks int) *embedded {
+	t.Helper()
+	spec := troupe.ClusterSpec{}
+	for range tasks {
+		spec[job] = append(spec[job], freeAddress(t))
+	}
+	e := &embedded{}
+	t.Cleanup(func() { e.stop(t) })
+	for i := range tasks {
+		s, err := troupe.NewServer(spec, troupe.WithTask(i), troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.servers = append(e.servers, s)
+	}
+	return e
+}
+
+func (e *embedded) stop(t *testing.T) {
+	t.Helper()
+	for _, s := range e.servers {
+		drain, cancel := context.WithTimeout(context.Background(), time.Second)
+		if err := s.Stop(drain); err != nil {
+			t.Errorf("%s did not stop in order: %v", s.Task(), err)
+		}
+		cancel()
+		if err := s.Join(bounded(t)); err != nil {
+			t.Errorf("%s: Join after Stop: %v", s.Task(), err)
+		}
+	}
+	e.servers = nil
+}
+
+// TensorFlow's client drives servers that live in a Go program.
+func TestEmbeddedServers(t *testing.T) {
+	needPython(t)
+	e := embed(t, "task", 3)
+	d := drivers.borrow(t)
+	first, second, third := e.servers[0].Target(), e.servers[1].Target(), e.servers[2].Target()
+	expect(t, "arithmetic", program(t, d, "arithmetic.py", second), "9.0")
+	expect(t, "counter", program(t, d, "counter.py", first, "new"), "1.0")
+	expect(t, "counter, second task", program(t, d, "counter.py", second), "2.0")
+	expect(t, "counter, third task", program(t, d, "counter.py", third), "3.0")
+	expect(t, "departments", program(t, d, "departments.py", third, first), "done")
+}
+
+// Nothing of a cluster is left running when its servers have stopped, also where sessions were
+// open, steps waited and clients were connected.
+func TestStoppedServersLeaveNoGoroutine(t *testing.T) {
+	here := goleak.IgnoreCurrent()
+	e := embed(t, "task", 3)
+	g := graphOf(two(), on(node("there", "AddV2", float, "two", "two"), "/job:task/task:1"), on(node("end", "Mul", float, "there", "two"), "/job:task/task:2"))
+
+	m, err := dial(e.servers[0].Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote, err := m.createSession(bounded(t), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.step(bounded(t), remote, nil, "end:0"); err != nil {
+		t.Fatal(err)
+	}
+	local, err := e.servers[1].NewSession(t.Context(), g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := local.Run(t.Context(), nil, []string{"end:0"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range out {
+		v.Release()
+	}
+
+	// A step that waits for an element of a queue on another task while the servers stop.
+	waiting := graphOf(on(queueNode("queue"), "/job:task/task:2"), on(dequeueNode("take", "queue"), "/job:task/task:2"))
+	if err := local.Extend(t.Context(), waiting); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := local.Run(context.Background(), nil, []string{"take:0"}, nil)
+		ended <- err
+	}()
+	e.stop(t)
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a step got an element that nobody gave")
+		}
+	case <-time.After(slack(10 * time.Second)):
+		t.Error("a step outlived its servers")
+	}
+	m.close()
+	goleak.VerifyNone(t, here)
+}
+
+// The same process runs cluster after cluster.
+func TestServersComeAndGo(t *testing.T) {
+	for range 5 {
+		e := embed(t, "task", 2)
+		s, err := e.servers[0].NewSession(t.Context(), graphOf(two(), on(node("end", "Neg", float, "two"), "/job:task/task:1")), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := s.Run(t.Context(), nil, []string{"end:0"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[0].Release()
+		e.stop(t)
+	}
+}
