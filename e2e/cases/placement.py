@@ -101,3 +101,12 @@ def test_a_stateful_node_stays_where_it_is(cluster):
             again = placed(sess, more)
             name = v.handle.op.name
             assert again[name] == first[name], (first, again)
+
+
+def test_log_device_placement(cluster):
+    x = tf.placeholder_with_default(2.0, [])
+    with tf.device("/job:ps"):
+        total = tf.add(x, x, name="sum")
+    with tf.device("/job:worker/task:0"):
+        product = tf.multiply(total, x, name="product")
+    assert cluster.run(product, log_device_placement=True) == 8
