@@ -166,7 +166,8 @@ func (m *masterState) peerDown(task string, err error) {
 
 // drain closes all sessions; their running steps may end until ctx does.
 func (m *masterState) drain(ctx context.Context) {
-	all, err := askSelf(ctx, m.task, func(reply chan []*Session) any { return removeAll{true, reply} })
+	// Sessions are closed also when there is no time left for their steps.
+	all, err := askSelf(context.WithoutCancel(ctx), m.task, func(reply chan []*Session) any { return removeAll{true, reply} })
 	if err != nil {
 		m.task.Log.Warn("the master did not answer while stopping", "error", err)
 	}
@@ -224,6 +225,9 @@ func (t *Task) close(s *Session, reason error) error {
 // CreateSession opens a session over a client's graph and returns its handle. The client's
 // connection keeps it alive.
 func (t *Task) CreateSession(ctx context.Context, conn Connection, def *graphpb.GraphDef, config *corepb.ConfigProto) (string, error) {
+	if t.life.Err() != nil {
+		return "", status.Errorf(status.Unavailable, "The server of %s is shutting down", t.name)
+	}
 	s, err := newSession(t, config)
 	if err != nil {
 		return "", err

@@ -61,7 +61,7 @@ func newNetwork(t testing.TB, jobs ...string) *network {
 		nodes := slices.Collect(maps.Values(net.nodes))
 		net.mu.Unlock()
 		for _, n := range nodes {
-			n.stop()
+			n.stop(context.Background())
 		}
 		if n := tensor.Host.Stats().InUse - host; n != 0 {
 			t.Errorf("%d bytes of the host's memory are still in use", n)
@@ -107,10 +107,10 @@ func (net *network) start(job string) *node {
 	return n
 }
 
-// stop ends a task in order, as its server does when it is told to.
-func (n *node) stop() {
+// stop ends a task in order, as its server does when it is told to. Steps may end until ctx does.
+func (n *node) stop(ctx context.Context) {
 	n.net.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if err := n.task.Stop(ctx); err != nil {
 		n.net.t.Errorf("%s did not stop: %v", n.name, err)
@@ -133,7 +133,9 @@ func (n *node) kill() {
 			n.net.tell(other, n.name)
 		}
 	}
-	n.stop()
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	n.stop(over)
 }
 
 func (net *network) remove(n *node) {

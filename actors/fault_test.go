@@ -1,0 +1,401 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/kernelstest"
+	"google.golang.org/protobuf/proto"
+)
+
+// chain goes over three tasks; none of its values is constant.
+const chain = `
+	x = Placeholder() @a0
+	y = Neg(x) @b0
+	z = FloorDiv(x, y) @c0
+	w = AddV2(z, y) @a0
+`
+
+func TestFailureElsewhere(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	c := open(t, net.node(taskName("a")), chain)
+	for range 20 {
+		_, err := c.try(t.Context(), request(map[string]int64{"x:0": 0}, "w:0"))
+		wantError(t, err, status.InvalidArgument, "From /job:c/replica:0/task:0:\n", "{{node z}}")
+		c.run(request(map[string]int64{"x:0": 3}, "w:0"), -4)
+	}
+	c.idle()
+}
+
+// idle complains unless nothing runs anywhere for the client's session, or will soon be so.
+func (c *client) idle() {
+	c.t.Helper()
+	for _, task := range c.node.net.tasks {
+		if n := c.node.net.node(task); n != nil {
+			until(c.t, "the steps of "+task+" end", func() bool { return len(n.task.steps.all()) == 0 })
+		}
+	}
+	until(c.t, "the session is idle", func() bool {
+		c.session.mu.Lock()
+		defer c.session.mu.Unlock()
+		return len(c.session.steps) == 0
+	})
+}
+
+// until waits for a condition that nothing announces.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !is(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("it is never so that %s", what)
+		}
+	}
+}
+
+func TestLostTask(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	c := open(t, a, waiting+"n = Neg(five) @b0\nm = Neg(n) @c0\n")
+	c.run(request(nil, "m:0"), 5)
+	ended := c.begin(t.Context(), request(nil, "z:0"))
+	b.awaits("take")
+	b.kill()
+	wantError(t, <-ended, status.Unavailable, "worker /job:b/replica:0/task:0 was lost")
+	c.idle()
+	for range 2 {
+		_, err := c.try(t.Context(), request(nil, "m:0"))
+		wantError(t, err, status.Unavailable, "worker /job:b/replica:0/task:0 was lost")
+	}
+	net.start("b")
+	_, err := c.try(t.Context(), request(nil, "m:0"))
+	wantError(t, err, status.Aborted, "/job:b/replica:0/task:0 (", "was restarted")
+	c.run(request(nil, "m:0"), 5)
+	c.idle()
+	t.Run("the master is lost", func(t *testing.T) {
+		b := net.node(taskName("b"))
+		ended := c.begin(t.Context(), request(nil, "z:0"))
+		b.awaits("take")
+		net.part(a.name, b.name)
+		wantError(t, <-ended, status.Unavailable, "was lost")
+		c.idle()
+		net.join(a.name, b.name)
+		c.run(request(nil, "m:0"), 5)
+	})
+}
+
+// TestBrokenLink breaks the link between two tasks of which neither is the step's master.
+func TestBrokenLink(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	a, b, d := net.node(taskName("a")), net.node(taskName("b")), net.node(taskName("c"))
+	c := open(t, a, waiting+"n = Neg(far) @c0\nm = Neg(n) @a0\nk = Neg(five) @b0\nl = Neg(k) @c0\n")
+	ended := c.begin(t.Context(), request(nil, "m:0"))
+	b.awaits("take")
+	d.awaits("far")
+	net.part(b.name, d.name)
+	wantError(t, <-ended, status.Unavailable, "was lost")
+	c.idle()
+	_, err := c.try(t.Context(), request(nil, "l:0"))
+	wantError(t, err, status.Unavailable, "worker /job:c/replica:0/task:0 was lost")
+	c.idle()
+	net.join(b.name, d.name)
+	c.run(request(nil, "l:0"), 5)
+}
+
+// TestNoLateStart fails steps while their parts are being started.
+func TestNoLateStart(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c", "d")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	c := open(t, a, `
+		x = Placeholder() @a0
+		y = Neg(x) @b0
+		z = Neg(y) @c0
+		v = Neg(y) @d0
+		w = AddV2(z, v) @a0`)
+	for range 30 {
+		c.run(request(map[string]int64{"x:0": 3}, "w:0"), 6)
+		net.part(a.name, b.name)
+		_, err := c.try(t.Context(), request(map[string]int64{"x:0": 3}, "w:0"))
+		wantError(t, err, status.Unavailable, "was lost")
+		c.idle()
+		net.join(a.name, b.name)
+	}
+}
+
+func TestUnknownPlan(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	const text = `
+		v = VarHandleOp() @b0 shared_name="v"
+		x = Placeholder() @a0
+		init = AssignVariableOp(v, x) @b0
+		read = ReadVariableOp(v) @b0
+		y = Neg(read) @a0`
+	for _, isolated := range []bool{false, true} {
+		c := openWith(t, a, text, &corepb.ConfigProto{IsolateSessionState: isolated})
+		c.run(request(map[string]int64{"x:0": 4}, "!init"))
+		c.run(request(nil, "y:0"), -4)
+		b.task.forgetSession(c.session.handle)
+		if isolated {
+			_, err := c.try(t.Context(), request(nil, "y:0"))
+			wantError(t, err, status.FailedPrecondition, "{{node read}}")
+			if s := b.task.session(c.session.handle); s == nil || !s.isolated {
+				t.Error("the session is not isolated any more")
+			}
+		} else {
+			c.run(request(nil, "y:0"), -4)
+		}
+		c.close()
+		until(t, "the session is forgotten", func() bool { return b.task.session(c.session.handle) == nil })
+	}
+}
+
+// TestConcurrentFirstSteps runs a plan for the first time many times at once.
+func TestConcurrentFirstSteps(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	c := open(t, net.node(taskName("a")), chain)
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			got, err := c.try(t.Context(), request(map[string]int64{"x:0": int64(i + 1)}, "w:0"))
+			if err != nil || got[0] != int64(-i-2) {
+				t.Error(i, got, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestEarlyTensors holds back the message that starts a part until what it receives is there.
+func TestEarlyTensors(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	a, last := net.node(taskName("a")), net.node(taskName("c"))
+	c := open(t, a, chain)
+	c.run(request(map[string]int64{"x:0": 3}, "w:0"), -4)
+	hold := func() (start func()) {
+		held := make(chan func(), 1)
+		arrived := make(chan struct{}, 8)
+		net.filter(func(_, to string, m proto.Message, deliver func()) bool {
+			if to != last.name {
+				return true
+			}
+			switch m.(type) {
+			case *wire.RunPartition:
+				held <- deliver
+				return false
+			case *wire.Tensors:
+				deliver()
+				arrived <- struct{}{}
+				return false
+			}
+			return true
+		})
+		return func() {
+			<-arrived
+			(<-held)()
+		}
+	}
+	parked := func() int {
+		last.task.steps.mu.Lock()
+		defer last.task.steps.mu.Unlock()
+		n := 0
+		for _, p := range last.task.steps.parked {
+			n += len(p.arrived)
+		}
+		return n
+	}
+	t.Run("in time", func(t *testing.T) {
+		start := hold()
+		ended := c.begin(t.Context(), request(map[string]int64{"x:0": 3}, "w:0"))
+		start()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("too late", func(t *testing.T) {
+		start := hold()
+		ended := c.begin(t.Context(), request(map[string]int64{"x:0": 3}, "w:0"))
+		until(t, "a tensor is parked", func() bool { return parked() > 0 })
+		last.task.steps.mu.Lock()
+		for id, p := range last.task.steps.parked {
+			defer func() { go last.task.steps.expire(id, p) }() // a timer that comes late does nothing
+			last.task.steps.mu.Unlock()
+			last.task.steps.expire(id, p)
+			last.task.steps.mu.Lock()
+		}
+		last.task.steps.mu.Unlock()
+		start()
+		wantError(t, <-ended, status.Aborted, "were dropped")
+	})
+	t.Run("never", func(t *testing.T) {
+		hold()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := c.begin(ctx, request(map[string]int64{"x:0": 3}, "w:0"))
+		until(t, "a tensor is parked", func() bool { return parked() > 0 })
+		cancel()
+		wantError(t, <-ended, status.Cancelled)
+		net.filter(nil)
+		net.part(a.name, last.name) // the master gives the part up
+		net.join(a.name, last.name)
+	})
+	c.idle()
+}
+
+func TestParking(t *testing.T) {
+	net := newNetwork(t, "a")
+	n := net.node(taskName("a"))
+	steps := &n.task.steps
+	pool := n.device.Pool()
+	big := func() *tensor.Tensor {
+		v, err := tensor.New(pool, tensor.Int64, tensor.Shape{1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	step := func(id uint64, ended chan error) *taskStep {
+		s := n.task.sessionFor("s", n.name, false)
+		p, err := s.compile(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.task.newStep(id, s, p, nil, noFetches{}, func(err error) { ended <- err })
+	}
+	steps.deposit(1, kernels.Key{Edge: "e"}, big(), false)
+	steps.mu.Lock()
+	steps.bytes += parkBytes - 9000
+	steps.mu.Unlock()
+	steps.deposit(1, kernels.Key{Edge: "f"}, big(), false) // drops both
+	steps.deposit(1, kernels.Key{Edge: "g"}, big(), false) // is dropped
+	steps.mu.Lock()
+	steps.bytes -= parkBytes - 9000
+	if steps.bytes != 0 || len(steps.parked) != 0 {
+		t.Errorf("%d bytes of %d steps are parked", steps.bytes, len(steps.parked))
+	}
+	steps.mu.Unlock()
+	ended := make(chan error, 1)
+	st := step(1, ended)
+	err := st.table()
+	wantError(t, err, status.ResourceExhausted, "step 1")
+	st.refuse(err)
+	wantError(t, <-ended, status.ResourceExhausted, "step 1")
+
+	steps.refuse(2, status.Errorf(status.DataLoss, "unreadable"))
+	st = step(2, ended)
+	st.refuse(st.table())
+	wantError(t, <-ended, status.DataLoss, "unreadable")
+
+	st = step(3, ended)
+	if err := st.table(); err != nil {
+		t.Fatal(err)
+	}
+	twin := step(3, ended)
+	twin.refuse(twin.table())
+	wantError(t, <-ended, status.Aborted, "Step 3 was started twice")
+	steps.refuse(3, status.Errorf(status.DataLoss, "unreadable"))
+	st.deposit(kernels.Key{Edge: "e"}, big(), false)
+	st.run()
+	wantError(t, <-ended, status.DataLoss, "unreadable")
+	steps.deposit(3, kernels.Key{Edge: "e"}, big(), false)
+}
+
+// TestLargeTensors sends tensors that travel beside the messages.
+func TestLargeTensors(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	c := open(t, a, "x = Placeholder() @a0\ny = Neg(x) @b0\n")
+	for range 10 {
+		req := &StepRequest{Fetches: []string{"y:0"}, Feeds: []Feed{{"x:0", kernelstest.Iota[int64](tensor.Int64, kernelstest.S(100_000))}}}
+		result, err := c.session.Run(t.Context(), req)
+		req.done()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := tensor.Of[int64](result.Tensors[0]); v[99_999] != -99_999 {
+			t.Errorf("got %d", v[99_999])
+		}
+		result.Release()
+	}
+	if a.large != 10 || b.large != 10 {
+		t.Errorf("%d and %d large tensors, want 10 each", a.large, b.large)
+	}
+}
+
+// TestStop stops tasks while steps run.
+func TestStop(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := open(t, a, waiting)
+	ended := c.begin(t.Context(), request(nil, "z:0"))
+	b.awaits("take")
+	b.stop(over)
+	wantError(t, <-ended, status.Unavailable, "/job:b/replica:0/task:0 is shutting down")
+	net.start("b")
+	c2 := open(t, a, waiting)
+	ended = c2.begin(t.Context(), request(nil, "z:0"))
+	net.node(taskName("b")).awaits("take")
+	a.stop(over)
+	wantError(t, <-ended, status.Unavailable, "/job:a/replica:0/task:0 is shutting down")
+	_, err := a.task.CreateSession(t.Context(), 0, kernelstest.GraphDef(t, chain), nil)
+	if err == nil {
+		t.Error("a stopped task opened a session")
+	}
+}
+
+// TestChaos runs steps while clients give up and links break.
+func TestChaos(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	c := open(t, net.node(taskName("a")), chain)
+	var wg, breaker sync.WaitGroup
+	stop := make(chan struct{})
+	breaker.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			x, y := net.tasks[i%3], net.tasks[(i+1)%3]
+			net.part(x, y)
+			net.join(x, y)
+			runtime.Gosched()
+		}
+	})
+	for i := range 8 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(i), 1))
+			for k := range 100 {
+				ctx, cancel := context.WithCancel(t.Context())
+				if rng.IntN(3) == 0 {
+					timer := time.AfterFunc(time.Duration(rng.IntN(300))*time.Microsecond, cancel)
+					defer timer.Stop()
+				}
+				got, err := c.try(ctx, request(map[string]int64{"x:0": int64(k + 1)}, "w:0"))
+				switch code := status.CodeOf(err); {
+				case err == nil && got[0] != int64(-k-2):
+					t.Error(k, got)
+				case err != nil && code != status.Cancelled && code != status.Unavailable && !errors.Is(err, context.Canceled):
+					t.Error(fmt.Sprint(code), err)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	breaker.Wait()
+	c.idle()
+	c.run(request(map[string]int64{"x:0": 3}, "w:0"), -4)
+}
