@@ -26,6 +26,7 @@ type step struct {
 	own     *taskStep
 	done    chan struct{} // closed when every part has ended
 	broken  chan struct{} // closed at the first failure
+	resumed chan func()   // work of the own part, for the goroutine that waits for the step
 	ends    atomic.Bool
 
 	mu      sync.Mutex
@@ -41,8 +42,10 @@ type step struct {
 // newStep enters a step into its session. The caller runs it. It takes over the caller's claim to
 // the plan, also when it fails.
 func (s *Session) newStep(p *plan, feeds kernels.Feeds, out kernels.Fetches, trace bool) (*step, error) {
-	st := &step{id: newStepID(), session: s, plan: p, done: make(chan struct{}), broken: make(chan struct{}), local: true, trace: trace}
+	st := &step{id: newStepID(), session: s, plan: p, done: make(chan struct{}), broken: make(chan struct{}), resumed: make(chan func()),
+		local: true, trace: trace}
 	st.own = s.task.newStep(st.id, s.worker, p.local, feeds, out, func(err error) { st.partEnded("", err) })
+	st.own.Continue = st.proceed
 	if trace {
 		st.own.trace()
 	}
@@ -66,11 +69,36 @@ func (st *step) run(ctx context.Context) {
 			st.owed[task] = sh
 		}
 		st.mu.Unlock()
+		if st.plan.local.light() {
+			st.runFirst(ctx)
+			return
+		}
 		for _, sh := range st.plan.remote {
 			st.dispatch(ctx, sh, false)
 		}
 	}
 	st.own.run()
+}
+
+// runFirst runs the own part as far as it goes before the others begin: what it sends them travels
+// with the message that starts them. It must not take long.
+func (st *step) runFirst(ctx context.Context) {
+	st.own.outbox.hold()
+	st.own.run()
+	for _, sh := range st.plan.remote {
+		st.dispatch(ctx, sh, false)
+	}
+	st.own.outbox.release()
+	st.own.flush()
+}
+
+// proceed lets the goroutine that waits for the step go on with the own part, if it waits.
+func (st *step) proceed(work func()) {
+	select {
+	case st.resumed <- work:
+	default:
+		go work() // ends with the run, or with the next kernel that it waits for
+	}
 }
 
 // dispatch starts another task's part, unless the step has failed meanwhile: its parts have been
@@ -103,7 +131,8 @@ func (st *step) send(ctx context.Context, sh *share, again bool) error {
 		return status.Errorf(status.Aborted, "%s (%s) was restarted: its variables and queues are gone, and have to be made again",
 			sh.task, peer.Address())
 	}
-	m := &wire.RunPartition{Step: st.id, Session: s.handle, PlanId: st.plan.id, Master: s.task.name, Boot: sh.boot, Trace: st.trace}
+	m := &wire.RunPartition{Step: st.id, Session: s.handle, PlanId: st.plan.id, Master: s.task.name, Boot: sh.boot, Trace: st.trace,
+		Transfers: st.own.outbox.take(sh.task)}
 	if !again {
 		st.hold(peer)
 	}
@@ -146,6 +175,7 @@ func (st *step) partDone(m *wire.PartitionDone) {
 			st.session.task.Log.Warn("a step's statistics cannot be read", "task", m.Task, "error", err)
 		}
 	}
+	st.own.receive(m.Transfers)
 	st.partEnded(m.Task, failed(m.Failure))
 }
 
@@ -270,10 +300,15 @@ const afterFailure = time.Second
 // await waits for the step's end. A failed step is given up soon after its failure; its parts end
 // by themselves.
 func (st *step) await() error {
-	select {
-	case <-st.done:
-		return st.cause()
-	case <-st.broken:
+	for waiting := true; waiting; {
+		select {
+		case <-st.done:
+			return st.cause()
+		case work := <-st.resumed:
+			work()
+		case <-st.broken:
+			waiting = false
+		}
 	}
 	limit := time.NewTimer(afterFailure)
 	defer limit.Stop()

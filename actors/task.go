@@ -126,48 +126,6 @@ func newStepID() uint64 { return rand.Uint64()>>8 | 1 }
 // that these never wait behind it.
 const largeTensor = 64 << 10
 
-// send pushes a tensor of a step to the task that receives it, taking over the reference.
-func (t *Task) send(st *taskStep, key kernels.Key, dst string, v *tensor.Tensor, dead bool) error {
-	task := taskOf(dst)
-	if p := t.Cluster.Reached(task); p != nil {
-		return t.push(p, st.ID, key, v, dead)
-	}
-	st.also()   // or the part would have ended when the peer is not reached, and nobody learn of it
-	go func() { // ends with the step, or Peer's bound
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		if _, ok := st.cancel.OnCancel(func(error) { cancel() }); !ok {
-			cancel()
-		}
-		p, err := t.Cluster.Peer(ctx, task)
-		if err == nil {
-			err = t.push(p, st.ID, key, v, dead)
-		} else if v != nil {
-			v.Release()
-		}
-		if err != nil {
-			st.fail(err)
-		}
-		st.ended(nil)
-	}()
-	return nil
-}
-
-func (t *Task) push(p Peer, step int64, key kernels.Key, v *tensor.Tensor, dead bool) error {
-	if v != nil && len(v.Data()) > largeTensor {
-		return p.Push(uint64(step), key, v)
-	}
-	m, err := transferOf(key, v, dead)
-	if v != nil {
-		v.Release()
-	}
-	if err != nil {
-		return err
-	}
-	t.System.Root.Send(actor.NewPID(p.Address(), workerName), tensorsOf(uint64(step), m))
-	return nil
-}
-
 // Deliver takes in a large tensor that a peer pushed for a step, with the caller's reference.
 func (t *Task) Deliver(step uint64, key kernels.Key, v *tensor.Tensor) {
 	t.steps.deposit(step, key, v, false)

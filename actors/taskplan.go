@@ -18,6 +18,16 @@ type taskPlan struct {
 	claims    atomic.Int64
 }
 
+// light tells that running the plan takes next to no time, but for what it waits for.
+func (p *taskPlan) light() bool {
+	for _, program := range p.programs {
+		if !program.Light() {
+			return false
+		}
+	}
+	return true
+}
+
 // claim keeps the plan until release; false when nobody has a claim to it any more.
 func (p *taskPlan) claim() bool {
 	for {

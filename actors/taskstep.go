@@ -5,6 +5,7 @@ import (
 	"time"
 
 	steppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/step_stats_go_proto"
+	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph"
@@ -24,6 +25,7 @@ type taskStep struct {
 	rendezvous *devices.Rendezvous
 	cancel     kernels.Cancellation
 	tabled     bool
+	outbox     outbox
 	done       func(error)
 	stats      *stepStats
 
@@ -41,16 +43,15 @@ func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds 
 	st.Container = containers.StepName(int64(id))
 	st.rendezvous = devices.NewRendezvous(t.local, st.forward)
 	st.Rendezvous = st.rendezvous
+	if plan == nil || len(plan.peers) > 0 {
+		st.Flush = st.flush
+	}
 	return st
 }
 
 // local tells whether a device is this task's.
 func (t *Task) local(device string) bool {
 	return len(device) > len(t.name) && device[:len(t.name)] == t.name && device[len(t.name)] == '/'
-}
-
-func (st *taskStep) forward(key kernels.Key, dst string, t *tensor.Tensor, dead bool) error {
-	return st.task.send(st, key, dst, t, dead)
 }
 
 // table makes the step known to what other tasks send.
@@ -126,6 +127,16 @@ func (st *taskStep) ended(err error) {
 	st.err = status.Worse(st.err, err)
 	st.left--
 	last := st.left == 0
+	if last {
+		// Before the last run's end is final, since a parcel may have to wait for its peer. What is
+		// for the master goes with the news of the end.
+		st.left++
+		st.mu.Unlock()
+		st.flushBut(st.master)
+		st.mu.Lock()
+		st.left--
+		last = st.left == 0
+	}
 	err = st.err
 	if last {
 		st.runs = nil
@@ -160,6 +171,18 @@ func (st *taskStep) fail(err error) {
 	st.err = status.Worse(st.err, err)
 	st.mu.Unlock()
 	st.cancel.Cancel(status.Derive(err))
+}
+
+// receive deposits what another task sent along.
+func (st *taskStep) receive(transfers []*wire.Transfer) {
+	for _, m := range transfers {
+		key, v, err := readTransfer(m, st.task.Devices[0].Pool())
+		if err != nil {
+			st.fail(err)
+			return
+		}
+		st.deposit(key, v, m.Dead)
+	}
 }
 
 func (st *taskStep) deposit(key kernels.Key, t *tensor.Tensor, dead bool) {

@@ -19,10 +19,6 @@ func transferOf(key kernels.Key, t *tensor.Tensor, dead bool) (*wire.Transfer, e
 	return m, nil
 }
 
-func tensorsOf(step uint64, transfers ...*wire.Transfer) *wire.Tensors {
-	return &wire.Tensors{Step: step, Transfers: transfers}
-}
-
 // readTransfer decodes a transfer into memory of pool.
 func readTransfer(m *wire.Transfer, pool *tensor.Pool) (kernels.Key, *tensor.Tensor, error) {
 	key := kernels.Key{Edge: m.Edge, Tag: kernels.Tag{Frame: m.Frame, Iter: m.Iter}}

@@ -21,14 +21,7 @@ func (w *worker) Receive(c actor.Context) {
 	case *wire.RunPartition:
 		t.runPartition(m, c.Sender())
 	case *wire.Tensors:
-		for _, tr := range m.Transfers {
-			key, v, err := readTransfer(tr, t.Devices[0].Pool())
-			if err != nil {
-				t.steps.refuse(m.Step, err)
-				continue
-			}
-			t.steps.deposit(m.Step, key, v, tr.Dead)
-		}
+		t.receive(m.Step, m.Transfers)
 	case *wire.AbortStep:
 		if st := t.steps.find(m.Step); st != nil {
 			st.fail(failed(m.Failure))
@@ -46,6 +39,18 @@ func (w *worker) Receive(c actor.Context) {
 			names = st.waiting(maxWaiting)
 		}
 		c.Respond(&wire.Waiting{Nodes: names})
+	}
+}
+
+// receive takes in the tensors of a step, which may not have begun.
+func (t *Task) receive(step uint64, transfers []*wire.Transfer) {
+	for _, tr := range transfers {
+		key, v, err := readTransfer(tr, t.Devices[0].Pool())
+		if err != nil {
+			t.steps.refuse(step, err)
+			continue
+		}
+		t.steps.deposit(step, key, v, tr.Dead)
 	}
 }
 
@@ -84,12 +89,13 @@ func (t *Task) runPartition(m *wire.RunPartition, sender *actor.PID) {
 	}
 	s, plan := t.planOf(m)
 	if plan == nil && m.Plan == nil {
+		t.receive(m.Step, m.Transfers) // they wait for the step to come again
 		reply(&wire.PartitionDone{UnknownPlan: true})
 		return
 	}
 	var st *taskStep
 	st = t.newStep(m.Step, s, plan, devices.Feeds(nil), noFetches{}, func(err error) {
-		done := &wire.PartitionDone{Failure: failure(err)}
+		done := &wire.PartitionDone{Failure: failure(err), Transfers: st.outbox.take(m.Master)}
 		if st.stats != nil {
 			b, e := proto.Marshal(st.stats.proto())
 			if e != nil {
@@ -107,6 +113,7 @@ func (t *Task) runPartition(m *wire.RunPartition, sender *actor.PID) {
 		st.refuse(err)
 		return
 	}
+	st.receive(m.Transfers)
 	go func() { // ends with the part
 		if plan == nil {
 			plan, err := s.register(m.PlanId, m.Plan)

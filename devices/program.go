@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	oppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/op_def_go_proto"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/partition"
 	"github.com/troupe-run/troupe/graph/status"
@@ -22,6 +23,7 @@ type Program struct {
 	roots  []*node      // nodes without inputs
 	runs   runPool
 	owned  []kernels.Closer
+	light  bool
 }
 
 type kind uint8
@@ -136,6 +138,8 @@ func (p *Program) compile(g *graph.Graph, opts CompileOptions) error {
 	if err := p.layFrames(g); err != nil {
 		return err
 	}
+	p.light = len(p.nodes) <= lightNodes && len(p.frames) == 1 &&
+		!slices.ContainsFunc(p.nodes, func(n node) bool { return n.costly || callsFunctions(n.graph) })
 	return p.link(g, byID)
 }
 
@@ -191,7 +195,7 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 		build = func() (any, error) {
 			return def.New(&kernels.Construction{Node: g, Device: dev, Session: opts.Session, Functions: opts.Functions})
 		}
-	case opts.Functions != nil && g.Def != nil && callsFunction(g):
+	case opts.Functions != nil && g.Def != nil && isFunction(g):
 		build = func() (any, error) {
 			c := &kernels.Construction{Node: g, Device: dev, Session: opts.Session, Functions: opts.Functions}
 			return kernels.NewCall(c, &graph.FunctionRef{Name: g.Op, Attrs: g.Attrs})
@@ -223,8 +227,8 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 	return nil
 }
 
-// callsFunction tells whether the node's op is a function of the library rather than a registered op.
-func callsFunction(n *graph.Node) bool {
+// isFunction tells whether the node's op is a function of the library rather than a registered op.
+func isFunction(n *graph.Node) bool {
 	_, err := graph.LookupOp(n.Op)
 	return err != nil
 }
@@ -315,6 +319,18 @@ func (p *Program) Device() kernels.Device { return p.device }
 func (p *Program) String() string {
 	return fmt.Sprintf("program of %d nodes in %d frames for %s", len(p.nodes), len(p.frames), p.device.Name())
 }
+
+// callsFunctions tells whether a node runs functions of the library.
+func callsFunctions(n *graph.Node) bool {
+	return isFunction(n) || slices.ContainsFunc(n.Def.GetAttr(), func(a *oppb.OpDef_AttrDef) bool { return strings.HasSuffix(strings.TrimSuffix(a.Type, ")"), "func") })
+}
+
+// lightNodes bounds a light program.
+const lightNodes = 256
+
+// Light tells that the program is small and has no loop, no function and no kernel that
+// is costly whatever its inputs.
+func (p *Program) Light() bool { return p.light }
 
 // Reads tells the element types of the program's _Arg nodes by index, for checking feeds.
 func (p *Program) Reads() map[int]tensor.DType {

@@ -226,8 +226,13 @@ func (r *run) fire(t task) {
 		r.start(t, ins)
 		return
 	}
-	if n.costly && len(r.ready) > 0 && r.handOver(t, ins) {
-		return
+	if n.costly {
+		if r.step.Flush != nil {
+			r.step.Flush()
+		}
+		if len(r.ready) > 0 && r.handOver(t, ins) {
+			return
+		}
 	}
 	c := &r.ctx
 	c.Node, c.Device, c.Step, c.Dead = n.graph, r.p.device, r.step, t.dead
