@@ -238,6 +238,7 @@ func (c *cluster) attachLogs(t testing.TB) {
 	for _, k := range c.tasks {
 		if k.proc != nil {
 			t.Logf("log of %s (%s):\n%s", k.name(), k.addr, k.proc.log.tail())
+			k.proc.log.save(t)
 		}
 	}
 }

@@ -53,6 +53,20 @@ func (l *logBuffer) tail() string {
 	return strings.Join(lines, "\n")
 }
 
+// save keeps a log that is too long to be shown whole, such as one with a dump of goroutines.
+func (l *logBuffer) save(t testing.TB) {
+	f, err := os.CreateTemp("", "troupe-e2e-*.log")
+	if err == nil {
+		_, err = f.WriteString(l.String())
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	t.Logf("the whole log is in %s", f.Name())
+}
+
 // launch starts a program; both its outputs go to its log unless cmd has others.
 func launch(name string, cmd *exec.Cmd) (*process, error) {
 	p := &process{name: name, cmd: cmd, log: &logBuffer{}, done: make(chan struct{})}
