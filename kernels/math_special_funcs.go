@@ -64,13 +64,15 @@ func besselKe(order, x float64) float64 {
 	case x < 0 || math.IsNaN(x):
 		return math.NaN()
 	}
-	const step = 1.0 / 32
+	// The integrand is as wide as 1/sqrt(x) where x is large. Its factors are multiplied as
+	// exponents, which overflow later.
+	step := 1.0 / 32 / math.Max(1, math.Sqrt(x))
 	sum := 0.5
 	for t := step; ; t += step {
 		s := math.Sinh(t / 2)
-		term := math.Exp(-2*x*s*s) * math.Cosh(order*t)
+		term := math.Exp(order*t-2*x*s*s) * (1 + math.Exp(-2*order*t)) / 2
 		sum += term
-		if term < 1e-18*sum && x*s > 1 {
+		if term <= 1e-18*sum && 2*x*s*s > order*t {
 			return sum * step
 		}
 	}
