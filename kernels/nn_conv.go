@@ -118,16 +118,19 @@ func (k *convKernel[T]) Compute(ctx *Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	return convolve(ctx.Device, &c, k.mul, viewOf[T](out), viewOf[T](image), viewOf[T](filter))
+	return convolve(ctx.Device, &c, k.mul, viewOf[T](out), viewOf[T](image), viewOf[T](filter), false)
 }
 
-func convolve[T numeric](dev Device, c *convolution, mul gemm[T], out, image, filter []T) error {
+// convolve computes a convolution, or with accumulate adds it to out.
+func convolve[T numeric](dev Device, c *convolution, mul gemm[T], out, image, filter []T, accumulate bool) error {
 	if len(image) == 0 || c.patch() == 0 {
-		clear(out)
+		if !accumulate {
+			clear(out)
+		}
 		return nil
 	}
 	if c.pointwise() {
-		mul(dev.Parallel, false, false, c.places(), c.outDepth, c.inDepth, image, c.inDepth, filter, c.outDepth, out, c.outDepth, false)
+		mul(dev.Parallel, false, false, c.places(), c.outDepth, c.inDepth, image, c.inDepth, filter, c.outDepth, out, c.outDepth, accumulate)
 		return nil
 	}
 	tile, width := c.tile(), c.outDepth/c.groups
@@ -138,7 +141,7 @@ func convolve[T numeric](dev Device, c *convolution, mul gemm[T], out, image, fi
 			from, to := t*tile, min((t+1)*tile, places)
 			for g := range c.groups {
 				patches(c, work, image, g, from, to)
-				mul(nil, false, false, to-from, width, c.patch(), work, c.patch(), filter[g*width:], c.outDepth, out[from*c.outDepth+g*width:], c.outDepth, false)
+				mul(nil, false, false, to-from, width, c.patch(), work, c.patch(), filter[g*width:], c.outDepth, out[from*c.outDepth+g*width:], c.outDepth, accumulate)
 			}
 		}
 	})

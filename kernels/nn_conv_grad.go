@@ -5,8 +5,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// sizesInput is the shape that an int32 vector of four at input i gives.
-func sizesInput(ctx *Context, i int, what string) (tensor.Shape, error) {
+// sizesInput is the shape that a vector of rank integers at input i gives.
+func sizesInput(ctx *Context, i, rank int, what string) (tensor.Shape, error) {
 	t := ctx.Input(i)
 	if t.Rank() != 1 {
 		return nil, status.InvalidArgumentf("%s must be a 1-D tensor, not %v", what, t.Shape())
@@ -15,8 +15,8 @@ func sizesInput(ctx *Context, i int, what string) (tensor.Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(dims) != 4 {
-		return nil, status.InvalidArgumentf("%s must have 4 elements, not %d", what, len(dims))
+	if len(dims) != rank {
+		return nil, status.InvalidArgumentf("%s must have %d elements, not %d", what, rank, len(dims))
 	}
 	shape := tensor.Shape(dims)
 	_, err = shape.NumElements()
@@ -51,7 +51,7 @@ func (k *convInputGradKernel[T]) Compute(ctx *Context) error {
 	if err := firstError(checkType(ctx, 1, k.dtype), checkType(ctx, 2, k.dtype)); err != nil {
 		return err
 	}
-	shape, err := sizesInput(ctx, 0, "input_sizes")
+	shape, err := sizesInput(ctx, 0, 4, "input_sizes")
 	if err != nil {
 		return err
 	}
@@ -66,19 +66,24 @@ func (k *convInputGradKernel[T]) Compute(ctx *Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	return inputGrad(ctx.Device, &c, k.mul, viewOf[T](out), viewOf[T](filter), viewOf[T](grad))
+	return inputGrad(ctx.Device, &c, k.mul, viewOf[T](out), viewOf[T](filter), viewOf[T](grad), false)
 }
 
-func inputGrad[T numeric](dev Device, c *convolution, mul gemm[T], image, filter, grad []T) error {
+// inputGrad computes the gradient by the image, or with accumulate adds it to image.
+func inputGrad[T numeric](dev Device, c *convolution, mul gemm[T], image, filter, grad []T, accumulate bool) error {
 	if c.outDepth == 0 || c.patch() == 0 || len(grad) == 0 {
-		clear(image)
+		if !accumulate {
+			clear(image)
+		}
 		return nil
 	}
 	if c.pointwise() {
-		mul(dev.Parallel, false, true, c.places(), c.inDepth, c.outDepth, grad, c.outDepth, filter, c.outDepth, image, c.inDepth, false)
+		mul(dev.Parallel, false, true, c.places(), c.inDepth, c.outDepth, grad, c.outDepth, filter, c.outDepth, image, c.inDepth, accumulate)
 		return nil
 	}
-	clear(image)
+	if !accumulate {
+		clear(image)
+	}
 	perImage, width := c.rows.out*c.cols.out, c.outDepth/c.groups
 	tile := min(c.tile(), perImage)
 	par := dev.Parallel
@@ -142,7 +147,7 @@ func (k *convFilterGradKernel[T]) Compute(ctx *Context) error {
 	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 2, k.dtype)); err != nil {
 		return err
 	}
-	shape, err := sizesInput(ctx, 1, "filter_sizes")
+	shape, err := sizesInput(ctx, 1, 4, "filter_sizes")
 	if err != nil {
 		return err
 	}
@@ -157,7 +162,7 @@ func (k *convFilterGradKernel[T]) Compute(ctx *Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	return filterGrad(ctx.Device, &c, k.mul, viewOf[T](out), viewOf[T](image), viewOf[T](grad))
+	return filterGrad(ctx.Device, &c, k.mul, viewOf[T](out), viewOf[T](image), viewOf[T](grad), false)
 }
 
 // placesPerPart is how many places a part of a filter's gradient takes, and mostParts how many
@@ -167,14 +172,17 @@ const (
 	mostParts     = 8
 )
 
-func filterGrad[T numeric](dev Device, c *convolution, mul gemm[T], filter, image, grad []T) error {
+// filterGrad computes the gradient by the filter, or with accumulate adds it to filter.
+func filterGrad[T numeric](dev Device, c *convolution, mul gemm[T], filter, image, grad []T, accumulate bool) error {
 	if len(image) == 0 || len(grad) == 0 {
-		clear(filter)
+		if !accumulate {
+			clear(filter)
+		}
 		return nil
 	}
 	places, size := c.places(), len(filter)
 	if c.pointwise() {
-		mul(dev.Parallel, true, false, c.inDepth, c.outDepth, places, image, c.inDepth, grad, c.outDepth, filter, c.outDepth, false)
+		mul(dev.Parallel, true, false, c.inDepth, c.outDepth, places, image, c.inDepth, grad, c.outDepth, filter, c.outDepth, accumulate)
 		return nil
 	}
 	parts := min(mostParts, (places+placesPerPart-1)/placesPerPart)
@@ -208,8 +216,10 @@ func filterGrad[T numeric](dev Device, c *convolution, mul gemm[T], filter, imag
 	if err != nil {
 		return err
 	}
-	copy(filter, sums[:size])
-	for part := 1; part < parts; part++ {
+	if !accumulate {
+		clear(filter)
+	}
+	for part := range parts {
 		add(filter, filter, sums[part*size:(part+1)*size])
 	}
 	return nil

@@ -115,7 +115,7 @@ func (k *depthwiseInputGradKernel[T]) Compute(ctx *Context) error {
 	if err := firstError(checkType(ctx, 1, k.dtype), checkType(ctx, 2, k.dtype)); err != nil {
 		return err
 	}
-	shape, err := sizesInput(ctx, 0, "input_sizes")
+	shape, err := sizesInput(ctx, 0, 4, "input_sizes")
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (k *depthwiseFilterGradKernel[T]) Compute(ctx *Context) error {
 	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 2, k.dtype)); err != nil {
 		return err
 	}
-	shape, err := sizesInput(ctx, 1, "filter_sizes")
+	shape, err := sizesInput(ctx, 1, 4, "filter_sizes")
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (k *avgPoolGradKernel[T]) Compute(ctx *Context) error {
 	if t := ctx.Input(0); t.Rank() != 1 || t.Len() != 4 {
 		return status.InvalidArgumentf("out_backprop must be 1-dimensional and 4 elements")
 	}
-	shape, err := sizesInput(ctx, 0, "orig_input_shape")
+	shape, err := sizesInput(ctx, 0, 4, "orig_input_shape")
 	if err != nil {
 		return err
 	}

@@ -137,6 +137,24 @@ func topKRows[T ordered]() {
 	})
 }
 
+// newApproxTopK makes the kernel of ApproxTopK, which on a CPU is exact: as in TensorFlow it is
+// there for the greatest elements of the last dimension alone.
+func newApproxTopK(c *Construction) (any, error) {
+	k, err := c.Attrs().Int("k")
+	dimension, err1 := c.Attrs().Int("reduction_dimension")
+	greatest, err2 := c.Attrs().Bool("is_max_k")
+	if err := firstError(err, err1, err2); err != nil {
+		return nil, err
+	}
+	if dimension != -1 {
+		return nil, status.Unimplementedf("ApproxTopK with reduction_dimension=%d is not supported", dimension)
+	}
+	if !greatest {
+		return nil, status.Unimplementedf("ApproxTopK with is_max_k=false is not supported")
+	}
+	return &topKKernel[float32]{dtype: tensor.Float32, index: tensor.Int32, k: k}, nil
+}
+
 // inTopKKernel is InTopK and InTopKV2: whether fewer than k classes are predicted stronger than
 // the target. A target that is no class, or predictions that are not finite, give false.
 type inTopKKernel struct {
@@ -202,6 +220,7 @@ func inTop(row []float32, target, k int64) bool {
 
 func init() {
 	topKRows[float32]()
+	withHalves("ApproxTopK", "T", tensor.Float32, newApproxTopK)
 	topKRows[float64]()
 	topKRows[int8]()
 	topKRows[int16]()

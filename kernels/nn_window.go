@@ -190,14 +190,15 @@ func (k *layout) Compute(ctx *Context) error {
 		}
 	}
 	if k.sizes >= 0 {
-		if t := ctx.Inputs[k.sizes].Tensor; t.DType() == tensor.Int32 && t.Rank() == 1 && t.Len() == 4 {
-			v := tensor.Of[int32](t)
-			moved, err := tensor.New(pool, tensor.Int32, t.Shape())
+		if t := ctx.Inputs[k.sizes].Tensor; t.Rank() == 1 && t.Len() > 2 && t.DType().Size() > 0 {
+			moved, err := tensor.New(pool, t.DType(), t.Shape())
 			if err != nil {
 				return err
 			}
-			copy(tensor.Of[int32](moved), []int32{v[0], v[2], v[3], v[1]})
 			sub.Inputs[k.sizes].Tensor = moved
+			size, from := t.DType().Size(), t.Data()
+			to := append(append(moved.Data()[:0], from[:size]...), from[2*size:]...)
+			copy(moved.Data()[len(to):], from[size:2*size])
 		}
 	}
 	if err := k.inner.Compute(&sub); err != nil {
