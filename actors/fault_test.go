@@ -396,6 +396,6 @@ func TestChaos(t *testing.T) {
 	wg.Wait()
 	close(stop)
 	breaker.Wait()
-	c.idle()
 	c.run(request(map[string]int64{"x:0": 3}, "w:0"), -4)
+	c.idle()
 }

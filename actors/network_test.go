@@ -115,7 +115,13 @@ func (n *node) stop(ctx context.Context) {
 	if err := n.task.Stop(ctx); err != nil {
 		n.net.t.Errorf("%s did not stop: %v", n.name, err)
 	}
-	n.net.remove(n)
+	if n.net.remove(n) { // its peers hear a goodbye
+		for _, other := range n.net.tasks {
+			if other != n.name {
+				n.net.tell(other, n.name)
+			}
+		}
+	}
 	n.system.Shutdown()
 	if used := n.device.Pool().Stats().InUse; used != 0 {
 		n.net.t.Errorf("%d bytes of the memory of %s are still in use", used, n.name)
@@ -138,12 +144,14 @@ func (n *node) kill() {
 	n.stop(over)
 }
 
-func (net *network) remove(n *node) {
+func (net *network) remove(n *node) bool {
 	net.mu.Lock()
 	defer net.mu.Unlock()
-	if net.nodes[n.name] == n {
-		delete(net.nodes, n.name)
+	if net.nodes[n.name] != n {
+		return false
 	}
+	delete(net.nodes, n.name)
+	return true
 }
 
 func (net *network) node(name string) *node {

@@ -113,8 +113,11 @@ func (o *outbox) ready(but string) []parcel {
 // flush sends what waits.
 func (st *taskStep) flush() { st.flushBut("") }
 
-// flushBut sends what waits for other tasks than one.
+// flushBut sends what waits for other tasks than one. A step that has failed sends nothing more.
 func (st *taskStep) flushBut(task string) {
+	if st.cancel.Err() != nil {
+		return
+	}
 	for _, p := range st.outbox.ready(task) {
 		err := st.reach(p.task, func(peer Peer) error {
 			st.task.System.Root.Send(actor.NewPID(peer.Address(), workerName), &wire.Tensors{Step: uint64(st.ID), Transfers: p.transfers})

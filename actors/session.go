@@ -51,7 +51,8 @@ type Session struct {
 	gone chan struct{} // closed when the actor has stopped
 
 	mu        sync.Mutex
-	reached   map[string]bool // the other tasks that have been sent a part of a plan
+	lost      map[string][]uint64 // by task, the steps whose part there could not be told to end
+	reached   map[string]bool     // the other tasks that have been sent a part of a plan
 	steps     map[uint64]*step
 	partials  map[string]*partialRun
 	callables map[int64]*callable

@@ -84,12 +84,14 @@ func (st *step) run(ctx context.Context) {
 // with the message that starts them. It must not take long.
 func (st *step) runFirst(ctx context.Context) {
 	st.own.outbox.hold()
+	st.own.also() // it does not end before what it has sent is on its way
 	st.own.run()
 	for _, sh := range st.plan.remote {
 		st.dispatch(ctx, sh, false)
 	}
 	st.own.outbox.release()
 	st.own.flush()
+	st.own.ended(nil)
 }
 
 // proceed lets the goroutine that waits for the step go on with the own part, if it waits.
@@ -136,14 +138,47 @@ func (st *step) send(ctx context.Context, sh *share, again bool) error {
 	if !again {
 		st.hold(peer)
 	}
+	worker := actor.NewPID(peer.Address(), workerName)
+	for _, id := range s.strays(sh.task) {
+		s.task.System.Root.Send(worker, &wire.AbortStep{Step: id, Failure: failure(errStray)})
+	}
 	sh.mu.Lock()
 	if !sh.sent || again {
 		m.Plan = sh.plan
 		sh.sent = true
 	}
 	sh.mu.Unlock()
-	s.task.System.Root.RequestWithCustomSender(actor.NewPID(peer.Address(), workerName), m, s.pid)
+	s.task.System.Root.RequestWithCustomSender(worker, m, s.pid)
 	return nil
+}
+
+var errStray = &status.Error{Code: status.Cancelled, Message: "The connection to the step's master was lost", Derived: true}
+
+// maxStrays bounds the steps of a session that are remembered for a task.
+const maxStrays = 1 << 10
+
+// stray remembers a step whose part on a task could not be told to end.
+func (s *Session) stray(task string, step uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost == nil {
+		s.lost = map[string][]uint64{}
+	}
+	if len(s.lost[task]) < maxStrays {
+		s.lost[task] = append(s.lost[task], step)
+	}
+}
+
+// strays hands over the steps that a task has to be told about.
+func (s *Session) strays(task string) []uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lost) == 0 {
+		return nil
+	}
+	steps := s.lost[task]
+	delete(s.lost, task)
+	return steps
 }
 
 // hold keeps the link to a peer open as long as the step runs.
@@ -266,12 +301,13 @@ func (st *step) fail(err error) {
 	}
 }
 
-// lost ends the parts of a task that is gone.
+// lost ends the parts of a task that is gone. If only the connection to it is, the part may live on.
 func (st *step) lost(task string, err error) {
 	st.mu.Lock()
 	_, owes := st.owed[task]
 	st.mu.Unlock()
 	if owes {
+		st.session.stray(task, st.id)
 		st.partEnded(task, err)
 	}
 }

@@ -210,15 +210,20 @@ func (p *parking) release() {
 	}
 }
 
-// peerDown fails the steps that exchange tensors with the lost task, which may have been under way,
-// and those whose master it is.
+// peerDown fails the steps that exchange tensors with the lost task, which may have been under way.
 func (s *stepTable) peerDown(task string, err error) {
 	for _, st := range s.all() {
-		switch {
-		case st.master == task:
-			st.fail(status.Derive(err))
-		case st.meets(task):
+		if st.master != task && st.meets(task) {
 			st.fail(err)
+		}
+	}
+}
+
+// masterDown fails the steps that the lost task began.
+func (s *stepTable) masterDown(task string, err error) {
+	for _, st := range s.all() {
+		if st.master == task {
+			st.fail(status.Derive(err))
 		}
 	}
 }

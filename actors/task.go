@@ -131,11 +131,12 @@ func (t *Task) Deliver(step uint64, key kernels.Key, v *tensor.Tensor) {
 	t.steps.deposit(step, key, v, false)
 }
 
-// peerDown fails the steps that a lost task has a part in, as worker or as master.
+// peerDown fails the steps that a lost task has a part in, as worker or as master. The parts that it
+// began fail after what came from it before.
 func (t *Task) peerDown(task string, err error) {
+	t.System.Root.Send(t.worker, lostMaster{task, err})
 	t.steps.peerDown(task, err)
 	t.sessionsOf.peerDown(task, err)
-	t.orphanSessionsOf(task)
 }
 
 // background runs f on a goroutine that Stop waits for, with a context that ends then.

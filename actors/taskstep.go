@@ -77,12 +77,15 @@ func (st *taskStep) refuse(err error) {
 func (st *taskStep) run() {
 	programs := st.plan.programs
 	if len(programs) == 0 {
-		st.refuse(nil)
+		st.also()
+		st.ended(nil)
 		return
 	}
 	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
 	st.cancel.OnCancel(st.rendezvous.Abort)
-	st.left = len(programs)
+	st.mu.Lock()
+	st.left += len(programs)
+	st.mu.Unlock()
 	last := len(programs) - 1
 	for _, p := range programs[:last] {
 		go st.runOne(p) // ends with the program's run
@@ -113,8 +116,7 @@ func (st *taskStep) meets(task string) bool {
 	return st.plan == nil || st.plan.peers[task]
 }
 
-// also keeps the part from its end until ended is called once more. It is for what a running
-// kernel leaves behind.
+// also keeps the part from its end until ended is called once more. The part must not have ended.
 func (st *taskStep) also() {
 	st.mu.Lock()
 	st.left++
@@ -153,16 +155,17 @@ func (st *taskStep) ended(err error) {
 	st.leave(err)
 }
 
-// leave drops the state of a part that has ended, and tells so.
+// leave drops the state of a part that has ended, and tells so. A task that stops waits until it has
+// been told.
 func (st *taskStep) leave(err error) {
-	if st.tabled {
-		st.task.steps.end(st)
-	}
 	st.rendezvous.Abort(&status.Error{Code: status.Aborted, Message: "Cleanup " + st.Container, Derived: true})
 	if st.plan != nil {
 		st.plan.release()
 	}
 	st.done(err)
+	if st.tabled {
+		st.task.steps.end(st)
+	}
 }
 
 // fail ends the part with err unless it fails or ends by itself before.

@@ -14,6 +14,12 @@ import (
 // and run on goroutines of their steps.
 type worker struct{ task *Task }
 
+// lostMaster tells the worker that a task is gone, whose steps may run here.
+type lostMaster struct {
+	task string
+	err  error
+}
+
 // Receive handles the messages of masters and of other workers.
 func (w *worker) Receive(c actor.Context) {
 	t := w.task
@@ -33,6 +39,9 @@ func (w *worker) Receive(c actor.Context) {
 		go func() { // bounded by the containers' patience
 			t.System.Root.Send(sender, &wire.Done{Failure: failure(t.clearContainers(m.Containers))})
 		}()
+	case lostMaster:
+		t.steps.masterDown(m.task, m.err)
+		t.orphanSessionsOf(m.task)
 	case *wire.WaitingFor:
 		var names []string
 		if st := t.steps.find(m.Step); st != nil {

@@ -74,7 +74,7 @@ func (s *workerSession) heard() {
 	}
 }
 
-// forgetSession drops what the task keeps of a session. Steps that still run keep what they use.
+// forgetSession drops what the task keeps of a session, and ends its steps that still run here.
 func (t *Task) forgetSession(handle string) {
 	t.mu.Lock()
 	s := t.sessions[handle]
@@ -83,9 +83,15 @@ func (t *Task) forgetSession(handle string) {
 		s.heard()
 	}
 	t.mu.Unlock()
-	if s != nil {
-		s.forget()
+	if s == nil {
+		return
 	}
+	for _, st := range t.steps.all() {
+		if st.session == s {
+			st.fail(&status.Error{Code: status.Cancelled, Message: "Session " + handle + " was closed", Derived: true})
+		}
+	}
+	s.forget()
 }
 
 func (s *workerSession) forget() {
