@@ -247,6 +247,16 @@ func zeta(x, q float64) float64 {
 		return math.Inf(1)
 	case q <= 0 && x != math.Floor(x):
 		return math.NaN()
+	case q < -64:
+		// The terms of negative numbers are those of their magnitudes, up to the sign: a
+		// difference of two sums, however many they are.
+		n := -math.Floor(q)
+		least := -(q + n - 1)
+		negative := zeta(x, least) - zeta(x, least+n)
+		if math.Mod(x, 2) != 0 {
+			negative = -negative
+		}
+		return negative + zeta(x, q+n)
 	}
 	sum := 0.0
 	n := max(12, 12-math.Floor(q))
