@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -57,8 +58,26 @@ func (c *crew) serve(f func()) {
 	}
 }
 
-// dismiss ends the goroutines that wait, and waits for those that work.
-func (c *crew) dismiss() {
+// dismiss ends the goroutines that wait, and waits for those that work, a little longer than until
+// ctx ends at most; false tells that some go on.
+func (c *crew) dismiss(ctx context.Context) bool {
 	close(c.quit)
-	c.wg.Wait()
+	gone := make(chan struct{})
+	go func() { // ends with the last of the crew
+		c.wg.Wait()
+		close(gone)
+	}()
+	grace := time.NewTimer(crewPatience)
+	defer grace.Stop()
+	select {
+	case <-gone:
+		return true
+	case <-ctx.Done():
+	}
+	select {
+	case <-gone:
+		return true
+	case <-grace.C:
+		return false
+	}
 }

@@ -99,7 +99,7 @@ func (st *step) proceed(work func()) {
 	select {
 	case st.resumed <- work:
 	default:
-		go work() // ends with the run, or with the next kernel that it waits for
+		st.session.task.crew.Schedule(work)
 	}
 }
 

@@ -61,6 +61,7 @@ type Task struct {
 	life context.Context // ends when the task stops
 	die  context.CancelFunc
 	work sync.WaitGroup // what goes on in the background
+	crew *crew
 }
 
 // NewTask starts the actors of a task.
@@ -68,7 +69,7 @@ func NewTask(c Config) (*Task, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}}
+	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, crew: newCrew()}
 	t.life, t.die = context.WithCancel(context.Background())
 	t.steps.init()
 	t.sessionsOf = newMasterState(t)
@@ -104,7 +105,7 @@ func props(t *Task, produce func() actor.Actor) *actor.Props {
 			next(c, envelope)
 		}
 	}
-	return actor.PropsFromProducer(produce, actor.WithReceiverMiddleware(guard),
+	return actor.PropsFromProducer(produce, actor.WithReceiverMiddleware(guard), actor.WithDispatcher(t.crew),
 		actor.WithSupervisor(actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })))
 }
 
@@ -156,6 +157,9 @@ func (t *Task) Stop(ctx context.Context) error {
 	t.die()
 	t.work.Wait()
 	t.forgetSessions()
+	if !t.crew.dismiss(ctx) && err == nil {
+		err = status.Errorf(status.DeadlineExceeded, "Kernels of %s did not end", t.name)
+	}
 	for _, d := range t.Devices {
 		if e := d.Resources().Close(); e != nil && err == nil {
 			err = e

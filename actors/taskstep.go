@@ -42,7 +42,7 @@ func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds 
 	st.ID, st.Feeds, st.Fetches, st.Cancellation = int64(id), feeds, fetches, &st.cancel
 	st.Container = containers.StepName(int64(id))
 	st.rendezvous = devices.NewRendezvous(t.local, st.forward)
-	st.Rendezvous = st.rendezvous
+	st.Rendezvous, st.Continue = st.rendezvous, t.crew.Schedule
 	if plan == nil || len(plan.peers) > 0 {
 		st.Flush = st.flush
 	}
@@ -88,7 +88,7 @@ func (st *taskStep) run() {
 	st.mu.Unlock()
 	last := len(programs) - 1
 	for _, p := range programs[:last] {
-		go st.runOne(p) // ends with the program's run
+		st.task.crew.Schedule(func() { st.runOne(p) })
 	}
 	st.runOne(programs[last])
 }

@@ -123,7 +123,7 @@ func (t *Task) runPartition(m *wire.RunPartition, sender *actor.PID) {
 		return
 	}
 	st.receive(m.Transfers)
-	go func() { // ends with the part
+	t.crew.Schedule(func() {
 		if plan == nil {
 			plan, err := s.register(m.PlanId, m.Plan)
 			if err != nil {
@@ -133,7 +133,7 @@ func (t *Task) runPartition(m *wire.RunPartition, sender *actor.PID) {
 			st.use(plan)
 		}
 		st.run()
-	}()
+	})
 }
 
 // planOf finds the session and the plan of a request, and claims the plan. A session that is not

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -206,6 +207,9 @@ func (p *Port) serverOptions() []grpc.ServerOption {
 		grpc.ChainStreamInterceptor(p.services.guardStream),
 		grpc.ChainUnaryInterceptor(p.services.guardUnary),
 		grpc.ForceServerCodecV2(Codec{}),
+		// A call's goroutine would grow its stack anew for each step. A call that finds these busy,
+		// since steps may wait, gets a goroutine of its own all the same.
+		grpc.NumStreamWorkers(uint32(4 * runtime.GOMAXPROCS(0))),
 		grpc.MaxRecvMsgSize(math.MaxInt32),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.InitialWindowSize(streamWindow),
