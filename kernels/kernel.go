@@ -7,6 +7,9 @@
 package kernels
 
 import (
+	"maps"
+	"slices"
+
 	"fmt"
 
 	"github.com/troupe-run/troupe/graph"
@@ -111,6 +114,9 @@ func Register(rows ...Def) {
 		registry[r.Op][r.Device] = append(registry[r.Op][r.Device], &r)
 	}
 }
+
+// Ops are the names of all ops that have a row, sorted.
+func Ops() []string { return slices.Sorted(maps.Keys(registry)) }
 
 // Find gives the row that serves the node on a type of device. The error is UNIMPLEMENTED and
 // names the op, the types that have no kernel, the ones that have, and the node.
