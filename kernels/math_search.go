@@ -1,0 +1,173 @@
+package kernels
+
+import (
+	"sort"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// bucketizeKernel gives, for each element, how many of the sorted boundaries it has reached.
+type bucketizeKernel[T integer | floating] struct {
+	dtype      tensor.DType
+	boundaries []float32
+}
+
+func (k *bucketizeKernel[T]) Compute(ctx *Context) error {
+	in := ctx.Input(0)
+	if err := checkType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, tensor.Int32, in.Shape())
+	if err != nil {
+		return err
+	}
+	dst := tensor.Of[int32](out)
+	for i, v := range viewOf[T](in) {
+		dst[i] = int32(sort.Search(len(k.boundaries), func(b int) bool { return float64(v) < float64(k.boundaries[b]) }))
+	}
+	return nil
+}
+
+func bucketizeRows[T integer | floating]() {
+	dtype := dtypeOf[T]()
+	Register(Def{Op: "Bucketize", Types: map[string][]tensor.DType{"T": {dtype}}, New: func(c *Construction) (any, error) {
+		list, err := c.Attrs().List("boundaries")
+		if err != nil {
+			return nil, err
+		}
+		boundaries := list.GetF()
+		if !sort.SliceIsSorted(boundaries, func(i, j int) bool { return boundaries[i] < boundaries[j] }) {
+			return nil, status.InvalidArgumentf("Expected sorted boundaries")
+		}
+		return &bucketizeKernel[T]{dtype, boundaries}, nil
+	}})
+}
+
+// boundKernel is LowerBound and UpperBound: where in a sorted row values would go, before or after
+// elements that are equal.
+type boundKernel[T ordered] struct {
+	dtype, out tensor.DType
+	after      bool
+}
+
+func (k *boundKernel[T]) Compute(ctx *Context) error {
+	sorted, values := ctx.Input(0), ctx.Input(1)
+	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 1, k.dtype)); err != nil {
+		return err
+	}
+	if sorted.Rank() != 2 {
+		return status.InvalidArgumentf("sorted input argument must be a matrix")
+	}
+	if values.Rank() != 2 {
+		return status.InvalidArgumentf("values input argument must be a matrix")
+	}
+	if sorted.Dim(0) != values.Dim(0) {
+		return status.InvalidArgumentf("Leading dim_size of both tensors must match.")
+	}
+	out, err := ctx.Allocate(0, k.out, values.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	n, m := sorted.Dim(1), values.Dim(1)
+	rows := viewOf[T](sorted)
+	for i, v := range viewOf[T](values) {
+		row := rows[i/m*n : (i/m+1)*n]
+		at := sort.Search(n, func(j int) bool { return row[j] > v || !k.after && row[j] == v })
+		if k.out == tensor.Int32 {
+			tensor.Of[int32](out)[i] = int32(at)
+		} else {
+			tensor.Of[int64](out)[i] = int64(at)
+		}
+	}
+	return nil
+}
+
+func boundRows[T ordered]() {
+	dtype := dtypeOf[T]()
+	for op, after := range map[string]bool{"LowerBound": false, "UpperBound": true} {
+		for _, out := range []tensor.DType{tensor.Int32, tensor.Int64} {
+			Register(Def{Op: op, Types: map[string][]tensor.DType{"T": {dtype}, "out_type": {out}}, New: func(*Construction) (any, error) {
+				return &boundKernel[T]{dtype, out, after}, nil
+			}})
+		}
+	}
+}
+
+// nthKernel is NthElement: the element of each row that sorting would put at place n.
+type nthKernel[T ordered] struct {
+	dtype   tensor.DType
+	reverse bool
+}
+
+func (k *nthKernel[T]) Compute(ctx *Context) error {
+	in, n := ctx.Input(0), ctx.Input(1)
+	if err := checkType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	if n.Rank() != 0 {
+		return status.InvalidArgumentf("N must be scalar but has rank %d", n.Rank())
+	}
+	at, err := intAt(n, 0)
+	if err != nil {
+		return err
+	}
+	if at < 0 {
+		return status.InvalidArgumentf("n must be non-negative but is %d", at)
+	}
+	if in.Rank() == 0 {
+		return status.InvalidArgumentf("Input must be at least rank 1 but is rank 0")
+	}
+	width := in.Dim(in.Rank() - 1)
+	if at >= int64(width) {
+		return status.InvalidArgumentf("Input must have last dimension > n = %d", at)
+	}
+	if k.reverse {
+		at = int64(width) - 1 - at
+	}
+	out, err := ctx.Allocate(0, k.dtype, in.Shape()[:in.Rank()-1])
+	if err != nil {
+		return err
+	}
+	src, dst := viewOf[T](in), viewOf[T](out)
+	eachRow(ctx.Device, len(dst), width, func(lo, hi int) {
+		row := make([]T, width)
+		for r := lo; r < hi; r++ {
+			copy(row, src[r*width:])
+			sort.Slice(row, func(i, j int) bool { return row[i] < row[j] })
+			dst[r] = row[at]
+		}
+	})
+	return nil
+}
+
+func nthRows[T ordered]() {
+	dtype := dtypeOf[T]()
+	withHalves("NthElement", "T", dtype, func(c *Construction) (any, error) {
+		reverse, err := c.Attrs().Bool("reverse")
+		return &nthKernel[T]{dtype, reverse}, err
+	})
+}
+
+// searchRows makes the rows of all of these ops for a type that has them all.
+func searchRows[T ordered]() {
+	boundRows[T]()
+	nthRows[T]()
+}
+
+func init() {
+	bucketizeRows[float32]()
+	bucketizeRows[float64]()
+	bucketizeRows[int32]()
+	bucketizeRows[int64]()
+	searchRows[float32]()
+	searchRows[float64]()
+	searchRows[int8]()
+	searchRows[int16]()
+	searchRows[int32]()
+	searchRows[int64]()
+	searchRows[uint8]()
+	searchRows[uint16]()
+	searchRows[uint32]()
+	searchRows[uint64]()
+}
