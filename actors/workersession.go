@@ -194,7 +194,8 @@ func (s *workerSession) register(id uint64, m *wire.Plan) (*taskPlan, error) {
 	if have := s.plans[id]; have != nil {
 		p = have
 	} else {
-		s.plans[id], unused = p, s.oldestLocked()
+		unused = s.oldestLocked()
+		s.plans[id] = p
 	}
 	s.uses++
 	p.used = s.uses
@@ -206,9 +207,9 @@ func (s *workerSession) register(id uint64, m *wire.Plan) (*taskPlan, error) {
 	return p, nil
 }
 
-// oldestLocked takes the plan off that has to make room, if one has to.
+// oldestLocked takes the plan off that has to make room for another one, if one has to.
 func (s *workerSession) oldestLocked() *taskPlan {
-	if len(s.plans) <= maxPlans {
+	if len(s.plans) < maxPlans {
 		return nil
 	}
 	var oldest uint64

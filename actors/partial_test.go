@@ -1,0 +1,258 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/kernelstest"
+)
+
+const staged = `
+	a = Placeholder()
+	b = Placeholder()
+	c = Placeholder()
+	ab = AddV2(a, b)
+	abc = Mul(ab, c)
+	bad = FloorDiv(abc, c)
+	p = Const() value=true
+	s = Switch(ab, p)
+	no = Identity(s)
+`
+
+// part is a call of a partial run.
+func (c *client) part(handle string, req *StepRequest) ([]int64, error) {
+	req.Partial = handle
+	return c.try(c.t.Context(), req)
+}
+
+func (c *client) setup(feeds, fetches []string) string {
+	c.t.Helper()
+	h, err := c.session.PartialSetup(c.t.Context(), feeds, fetches, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return h
+}
+
+func TestPartialRun(t *testing.T) {
+	net := newNetwork(t, "a")
+	n := net.node(taskName("a"))
+	c := open(t, n, staged)
+	feeds, fetches := []string{"a:0", "b:0", "c:0"}, []string{"ab:0", "abc:0"}
+	h := c.setup(feeds, fetches)
+	if got, err := c.part(h, request(map[string]int64{"a:0": 1, "b:0": 2}, "ab:0")); err != nil || got[0] != 3 {
+		t.Fatal(got, err)
+	}
+	for _, bad := range []struct {
+		req  *StepRequest
+		says string
+	}{
+		{request(map[string]int64{"a:0": 1}), "The feed a:0 has already been fed."},
+		{request(map[string]int64{"d:0": 1}), "The feed d:0 was not specified in partial_run_setup."},
+		{request(nil, "abc:0"), "Fetch abc:0 can't be computed from the feeds that have been fed so far."},
+		{request(nil, "ab:0"), "The fetch ab:0 has already been fetched."},
+		{request(nil, "a:0"), "The fetch a:0 was not specified in partial_run_setup."},
+	} {
+		_, err := c.part(h, bad.req)
+		wantError(t, err, status.InvalidArgument, bad.says)
+	}
+	if got, err := c.part(h, request(map[string]int64{"c:0": 5}, "abc:0")); err != nil || got[0] != 15 {
+		t.Fatal(got, err)
+	}
+	_, err := c.part(h, request(nil, "abc:0"))
+	wantError(t, err, status.InvalidArgument, "Must run PartialRunSetup before performing partial runs")
+
+	t.Run("a failure between calls", func(t *testing.T) {
+		h := c.setup(feeds, []string{"ab:0", "bad:0"})
+		if _, err := c.part(h, request(map[string]int64{"a:0": 1, "b:0": 2, "c:0": 0})); err != nil {
+			wantError(t, err, status.InvalidArgument, "{{node bad}}")
+			return
+		}
+		until(t, "the step fails", func() bool {
+			c.session.mu.Lock()
+			defer c.session.mu.Unlock()
+			return len(c.session.steps) == 0
+		})
+		_, err := c.part(h, request(nil, "bad:0"))
+		wantError(t, err, status.InvalidArgument, "{{node bad}}")
+		_, err = c.part(h, request(nil, "ab:0"))
+		wantError(t, err, status.InvalidArgument, "Must run PartialRunSetup")
+	})
+	t.Run("a branch that is not taken", func(t *testing.T) {
+		h := c.setup(feeds, []string{"no:0"})
+		_, err := c.part(h, request(map[string]int64{"a:0": 1, "b:0": 2}, "no:0"))
+		wantError(t, err, status.Internal, "no:0", "branch was not taken")
+	})
+	t.Run("time is over", func(t *testing.T) {
+		c := open(t, n, "q = FIFOQueueV2()\ntake = QueueDequeueV2(q)\n"+staged)
+		defer c.close()
+		h := c.setup([]string{"a:0"}, []string{"take:0"})
+		req := request(map[string]int64{"a:0": 1}, "take:0")
+		req.Options = &corepb.RunOptions{TimeoutInMs: 50}
+		_, err := c.part(h, req)
+		wantError(t, err, status.DeadlineExceeded, "{{node take}}")
+		_, err = c.part(h, request(nil, "take:0"))
+		wantError(t, err, status.InvalidArgument, "Must run PartialRunSetup")
+	})
+	t.Run("left alone", func(t *testing.T) {
+		h := c.setup(feeds, fetches)
+		if _, err := c.part(h, request(map[string]int64{"a:0": 1, "b:0": 2, "c:0": 5})); err != nil {
+			t.Fatal(err)
+		}
+		c.setup(feeds, fetches) // is never fed
+	})
+	c.close()
+	_, err = c.part(h, request(nil, "abc:0"))
+	wantError(t, err, status.FailedPrecondition, "Session is closed.")
+}
+
+func TestCallable(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	c := open(t, net.node(taskName("a")), "x = Placeholder() @a0\ny = Neg(x) @b0\n")
+	h, err := c.session.MakeCallable(t.Context(), &corepb.CallableOptions{Feed: []string{"x:0"}, Fetch: []string{"y:0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		feed := kernelstest.I64(kernelstest.S(3), int64(i), 0, 0)
+		result, err := c.session.RunCallable(t.Context(), h, []*tensor.Tensor{feed})
+		feed.Release()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := values(result); got[0] != int64(-i) {
+			t.Errorf("got %v", got)
+		}
+	}
+	_, err = c.session.RunCallable(t.Context(), h, nil)
+	wantError(t, err, status.InvalidArgument, "Expected 1 feed tensors, but got 0")
+	c.session.ReleaseCallable(h)
+	_, err = c.session.RunCallable(t.Context(), h, nil)
+	wantError(t, err, status.InvalidArgument, fmt.Sprintf("No such callable handle: %d", h))
+	for _, o := range []*corepb.CallableOptions{
+		{TensorConnection: []*corepb.TensorConnection{{}}},
+		{FeedDevices: map[string]string{"x:0": "/gpu:0"}},
+		{FetchDevices: map[string]string{"y:0": "/gpu:0"}},
+	} {
+		_, err := c.session.MakeCallable(t.Context(), o)
+		wantError(t, err, status.Unimplemented, "not supported")
+	}
+	_, err = c.session.MakeCallable(t.Context(), &corepb.CallableOptions{Fetch: []string{"nobody:0"}})
+	wantError(t, err, status.NotFound, "nobody")
+}
+
+// TestManyPlans runs more signatures than a session keeps plans for.
+func TestManyPlans(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	const extra = 20
+	text := "x = Placeholder() @a0\n"
+	for i := range maxPlans + extra {
+		text += fmt.Sprintf("n%d = Neg(x) @b0\n", i)
+	}
+	c := open(t, a, text)
+	for i := range maxPlans + extra {
+		c.run(request(map[string]int64{"x:0": int64(i)}, fmt.Sprintf("n%d:0", i)), int64(-i))
+		c.run(request(map[string]int64{"x:0": 1}, "n0:0"), -1) // stays, since it is used
+	}
+	plans := *c.session.plans.Load()
+	if len(plans) != maxPlans {
+		t.Errorf("%d plans, want %d", len(plans), maxPlans)
+	}
+	for _, i := range []int{0, maxPlans + extra - 1} {
+		if c.session.planned(fmt.Sprintf("n%d:0", i)) == nil {
+			t.Errorf("the plan of n%d is gone", i)
+		}
+	}
+	if c.session.planned("n1:0") != nil {
+		t.Error("the plan of n1 is still there")
+	}
+	s := b.task.session(c.session.handle)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.plans) > maxPlans {
+		t.Errorf("%d plans on the other task", len(s.plans))
+	}
+}
+
+// planned finds the plan for feeding x:0 and one fetch.
+func (s *Session) planned(fetch string) *plan {
+	req := request(map[string]int64{"x:0": 0}, fetch)
+	defer req.done()
+	return (*s.plans.Load())[signatureKey(req.signature())]
+}
+
+func TestLease(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	for _, lease := range []time.Duration{0, time.Hour} {
+		net.lease = lease
+		net.node(taskName("a")).stop(context.Background())
+		a := net.start("a")
+		handle, err := a.task.CreateSession(t.Context(), 7, kernelstest.GraphDef(t, arithmetic), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.task.Session(handle, 8); err != nil {
+			t.Fatal(err)
+		}
+		a.task.ConnectionClosed(7)
+		if _, err := a.task.Session(handle, 8); err != nil {
+			t.Error("a session was closed that another connection uses:", err)
+		}
+		a.task.ConnectionClosed(8)
+		if lease == 0 {
+			until(t, "the session is closed", func() bool { return a.task.Sessions() == 0 })
+			continue
+		}
+		if _, err := a.task.Session(handle, 9); err != nil {
+			t.Error("a session was closed before its lease was over:", err)
+		}
+	}
+}
+
+// TestDirectory opens sessions on two tasks that find the same variable, which nothing pins.
+func TestDirectory(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	const text = `
+		v = VarHandleOp() shared_name="shared" container="box"
+		x = Placeholder()
+		init = AssignVariableOp(v, x)
+		read = ReadVariableOp(v)`
+	on := func(job string) *client { return open(t, net.node(taskName(job)), text) }
+	first, second := on("a"), on("b")
+	first.run(request(map[string]int64{"x:0": 4}, "!init"))
+	second.run(request(nil, "read:0"), 4)
+	second.run(request(map[string]int64{"x:0": 5}, "!init"))
+	first.run(request(nil, "read:0"), 5)
+	home := first.session.graph.Load().Lookup("v").Assigned
+	if other := second.session.graph.Load().Lookup("v").Assigned; home != other || home != first.node.device.Name() {
+		t.Errorf("the variable lives on %s and on %s", home, other)
+	}
+	if err := net.node(taskName("c")).task.Reset(t.Context(), []string{"box"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := first.try(t.Context(), request(nil, "read:0"))
+	wantError(t, err, status.FailedPrecondition, "{{node read}}")
+	// The name is free again: the next one who claims it is its home.
+	third := on("c")
+	if home := third.session.graph.Load().Lookup("v").Assigned; home != third.node.device.Name() {
+		t.Errorf("after a reset the variable lives on %s", home)
+	}
+	third.run(request(map[string]int64{"x:0": 6}, "!init"))
+	third.run(request(nil, "read:0"), 6)
+
+	if err := third.node.task.Reset(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err = third.try(t.Context(), request(nil, "read:0"))
+	wantError(t, err, status.FailedPrecondition, "Session is closed.")
+	if n := third.node.task.Sessions(); n != 0 {
+		t.Errorf("%d sessions after a reset", n)
+	}
+	on("a").run(request(nil, "read:0"), 6) // the container has a name, so it was left alone
+}
