@@ -299,10 +299,10 @@ func polygamma(n, x float64) float64 {
 // igamma is the regularized lower incomplete gamma function, igammac the upper one.
 func igamma(a, x float64) float64 {
 	switch {
+	case x == 0 && a >= 0:
+		return 0
 	case x < 0 || a <= 0 || math.IsNaN(a) || math.IsNaN(x):
 		return math.NaN()
-	case x == 0:
-		return 0
 	case math.IsInf(a, 1):
 		if math.IsInf(x, 1) {
 			return math.NaN()

@@ -52,6 +52,8 @@ def case(op, *inputs, **attrs):
             if msg.startswith('Graph execution error'): msg = e.message.split('Node: ')[1].split('\n')[1]
     if op.startswith('FusedBatchNorm') and attrs.get('is_training') is False and 'Grad' not in op:
         vals[3:5] = [np.zeros_like(v) for v in vals[3:5]]  # TensorFlow leaves them undefined
+    if attrs.get('compute_uv') is False or attrs.get('compute_v') is False:
+        vals[1:] = [np.zeros_like(v) for v in vals[1:]]
     write(node.node_def, arrays, vals, code, msg)
 
 def proto(a):
@@ -390,6 +392,132 @@ def section_einsum():
             case('Einsum', *[arr(t, s) for s in shapes], equation=eq)
     f = np.float32
     for eq, *shapes in [('ij,jk->ik', (2, 3), (4, 4)), ('ij,jk->ik', (2, 3), (4,)), ('ii->i', (2, 3)), ('...ij->...', (3,))]: case('Einsum', *[arr(f, s) for s in shapes], equation=eq)
+
+def section_linalg():
+    T = [np.float32, np.float64] + C
+    def sq(t, *s): return arr(t, s, -1, 1) + 3 * np.eye(s[-1]).astype(t)
+    def pd(t, *s):
+        a = arr(t, s, -1, 1); return (a @ np.conj(np.swapaxes(a, -1, -2)) + np.eye(s[-1])).astype(t)
+    for t in T:
+        for s in [(3, 3), (2, 4, 4), (1, 1), (0, 0), (0, 2, 2)]:
+            b = s[:-1] + (2,)
+            case('Cholesky', pd(t, *s)); case('MatrixDeterminant', sq(t, *s)); case('LogMatrixDeterminant', sq(t, *s))
+            for adj in (False, True):
+                case('MatrixInverse', sq(t, *s), adjoint=adj); case('MatrixSolve', sq(t, *s), arr(t, b), adjoint=adj)
+                for lower in (False, True): case('MatrixTriangularSolve', sq(t, *s), arr(t, b), lower=lower, adjoint=adj)
+            if 0 not in s: case('Svd', arr(t, s), compute_uv=False); case('SelfAdjointEigV2', pd(t, *s), compute_v=False); case('Lu', sq(t, *s)); case('Qr', arr(t, s))
+        case('MatrixTriangularSolve', sq(t, 3, 3), arr(t, (2, 3, 2)))
+        case('Svd', arr(t, (2, 5, 3)), compute_uv=False); case('Qr', arr(t, (5, 3))); case('Qr', arr(t, (5, 3)), full_matrices=True); case('Qr', arr(t, (3, 5)))
+        for m, n in ((5, 3), (3, 5), (3, 3)):
+            for fast in (True, False): case('MatrixSolveLs', sq(t, m, m)[:, :n] if n <= m else np.concatenate([sq(t, m, m), arr(t, (m, n - m))], 1), arr(t, (m, 2)), np.array(.1 if fast else 0., np.float64), fast=fast)
+        for piv in (True, False):
+            for n in (1, 2, 5):
+                d = arr(t, (3, n)); d[1] += 9
+                case('TridiagonalSolve', d, arr(t, (n, 2)), partial_pivoting=piv)
+        d = arr(t, (3, 6)); case('TridiagonalSolve', d, arr(t, (6, 2)))
+        case('TridiagonalMatMul', arr(t, (1, 5)), arr(t, (1, 5)), arr(t, (1, 5)), arr(t, (5, 3)))
+        for lower in (False, True):
+            for adj in (False, True):
+                bnd = arr(t, (3, 5)); bnd[0 if lower else 2] += 6
+                case('BandedTriangularSolve', bnd, arr(t, (5, 2)), lower=lower, adjoint=adj)
+    f = np.float32
+    case('Cholesky', arr(f, (2, 3))); case('Cholesky', arr(f, (2,)))
+    case('MatrixInverse', np.zeros((2, 2), f)); case('MatrixSolve', np.zeros((2, 2), f), arr(f, (2, 1))); case('MatrixSolve', arr(f, (2, 3)), arr(f, (2, 1))); case('MatrixSolve', arr(f, (2, 2)), arr(f, (3, 1))); case('MatrixSolve', arr(f, (2, 2)), arr(f, (1, 2, 2)))
+    case('MatrixDeterminant', np.zeros((2, 2), f)); case('LogMatrixDeterminant', np.zeros((2, 2), f)); case('Lu', np.zeros((2, 2), f)); case('MatrixDeterminant', arr(f, (2, 3)))
+    case('TridiagonalSolve', np.zeros((3, 3), f), arr(f, (3, 1))); case('TridiagonalSolve', np.zeros((2, 3), f), arr(f, (3, 1))); case('TridiagonalSolve', np.zeros((3, 3), f), arr(f, (2, 1))); case('TridiagonalSolve', np.zeros((3, 1), f), arr(f, (1, 1)))
+
+def section_bincount():
+    for t in F + SI + UI + C:
+        for i in (np.int32, np.int64):
+            case('DenseBincount', np.array([1, 2, 2, 5, 9], i), np.array(6, i), arr(t, (5,))); case('DenseBincount', np.array([[1, 2, 2], [0, 1, 9]], i), np.array(4, i), arr(t, (0,)), binary_output=i == np.int64)
+            case('RaggedBincount', np.array([0, 2, 2, 5], np.int64), np.array([1, 2, 2, 5, 1], i), np.array(4, i), arr(t, (5,)))
+            case('SparseBincount', np.array([[0, 1], [1, 0], [1, 3]], np.int64), np.array([1, 2, 2], i), np.array([3, 4], np.int64), np.array(4, i), arr(t, (3,)), binary_output=i == np.int64)
+            case('SparseBincount', np.array([[0], [2]], np.int64), np.array([1, 2], i), np.array([4], np.int64), np.array(4, i), arr(t, (0,)))
+        case('Bincount', np.array([1, 2, 2, 5, 9], np.int32), np.array(6, np.int32), arr(t, (5,)))
+    f, i = np.float32, np.int32
+    case('DenseBincount', np.array([1, -2], i), np.array(6, i), arr(f, (0,))); case('DenseBincount', np.array([1, 2], i), np.array(-6, i), arr(f, (0,))); case('DenseBincount', np.array([1, 2], i), np.array(6, i), arr(f, (3,))); case('DenseBincount', np.array([1, 2], i), np.array([6], i), arr(f, (0,))); case('DenseBincount', np.ones((1, 1, 2), i), np.array(6, i), arr(f, (0,)))
+    case('DenseBincount', np.array([[1, -2]], i), np.array(6, i), arr(f, (0,))); case('Bincount', np.array([1, -2], i), np.array(6, i), arr(f, (0,))); case('RaggedBincount', np.array([1, 2], np.int64), np.array([1, 2], i), np.array(4, i), arr(f, (0,)))
+
+def section_special():
+    for op in ['BesselI0', 'BesselI0e', 'BesselI1', 'BesselI1e', 'BesselJ0', 'BesselJ1', 'Dawsn', 'FresnelSin', 'FresnelCos']:
+        for t in [np.float32, np.float64]: case(op, np.concatenate([arr(t, (30,), -12, 12), np.array([0, 1e-3, 30, 60, -50], t)]))
+    for op in ['BesselK0', 'BesselK0e', 'BesselK1', 'BesselK1e', 'BesselY0', 'BesselY1', 'Spence', 'Expint']:
+        for t in [np.float32, np.float64]: case(op, np.concatenate([arr(t, (30,), .05, 12), np.array([1e-3, 30, 60, 1, 2], t)]))
+    for t in [half]:
+        for op in ['BesselI0e', 'BesselI1e', 'Dawsn']: case(op, arr(t, (9,)))
+    for t in [np.float32, np.float64]:
+        for op in ['Igamma', 'Igammac']: case(op, arr(t, (40,), .1, 9), arr(t, (40,), .1, 9)); case(op, np.array([0, 1, -1, 2, 0], t), np.array([1, 0, 1, -1, 0], t))
+        case('Zeta', arr(t, (30,), 1.1, 6), arr(t, (30,), .2, 9)); case('Polygamma', np.array([0, 1, 2, 3, 4, 1], t), np.array([.5, 1.5, 2.5, 3, 7, .2], t))
+        case('Betainc', arr(t, (30,), .1, 9), arr(t, (30,), .1, 9), arr(t, (30,), 0, 1)); case('Betainc', np.array(2., t), np.array(3., t), arr(t, (5,), 0, 1)); case('Betainc', arr(t, (3,), .1, 9), arr(t, (2,), .1, 9), np.array(.5, t))
+
+def section_volumes():
+    for t in [np.float32, np.float64, half]:
+        for (n, d, h, w, c), (kd, kh, kw, o), st, pad in [((2, 4, 5, 4, 2), (3, 3, 2, 3), (1, 1, 1), 'SAME'), ((1, 5, 5, 6, 2), (2, 3, 3, 2), (2, 1, 2), 'VALID'), ((1, 3, 4, 4, 3), (1, 1, 1, 2), (1, 1, 1), 'VALID'), ((1, 3, 5, 4, 1), (3, 3, 3, 1), (2, 2, 2), 'SAME')]:
+            x, f = arr(t, (n, d, h, w, c)), arr(t, (kd, kh, kw, c, o)); a = dict(strides=[1, *st, 1], padding=pad)
+            os_ = [(i + s - 1) // s if pad == 'SAME' else (i - k) // s + 1 for i, s, k in zip((d, h, w), st, (kd, kh, kw))]
+            case('Conv3D', x, f, **a); dy = arr(t, (n, *os_, o))
+            case('Conv3DBackpropInputV2', np.array(x.shape, np.int32), f, dy, **a); case('Conv3DBackpropFilterV2', x, np.array(f.shape, np.int32), dy, **a)
+            p = dict(ksize=[1, kd, kh, kw, 1], **a)
+            if t != half:
+                case('MaxPool3D', x, **p); case('AvgPool3D', x, **p); case('AvgPool3DGrad', np.array(x.shape, np.int32), arr(t, (n, *os_, c)), **p)
+            case('Conv', x, f, strides=[1, *st, 1], padding=pad)
+        case('Conv', arr(t, (2, 5, 5, 3)), arr(t, (3, 3, 3, 2)), strides=[1, 2, 2, 1], padding='SAME')
+    f32 = np.float32
+    for s in [(3, 4), (5,), (2, 2, 7)]:
+        for t in [f32, half, bf]: case('ApproxTopK', arr(t, s), k=2)
+    for t in (np.int32, np.int64):
+        case('DataFormatDimMap', np.array([-4, 3, -2, 1, 0], t), src_format='NHWC', dst_format='NCHW'); case('DataFormatDimMap', np.array([0, 1, 2, 3, 4, -1], t), src_format='NDHWC', dst_format='NCDHW')
+        case('DataFormatVecPermute', np.array([7, 4, 9, 3], t), src_format='NHWC', dst_format='NCHW'); case('DataFormatVecPermute', np.array([[7, 4], [9, 3], [1, 2], [5, 6]], t), src_format='HWNC', dst_format='NHWC'); case('DataFormatVecPermute', np.array([7, 4], t), src_format='NHWC', dst_format='WNHC'); case('DataFormatVecPermute', np.array([7, 4, 5], t), src_format='NHWC', dst_format='NCHW'); case('DataFormatVecPermute', np.array([7, 4, 5], t), src_format='NDHWC', dst_format='NCDHW')
+    for t in F + [np.int32, np.int64, np.uint8]:
+        for i in (np.int32, np.int64):
+            for name in ['Sum'] + ([] if np.dtype(t).kind in 'iu' else ['Mean', 'SqrtN']):
+                case('SparseSegment' + name, arr(t, (4, 3)), np.array([0, 3, 3, 1], i), np.array([0, 0, 2, 2], np.int32))
+                case('SparseSegment' + name + 'WithNumSegments', arr(t, (4, 3)), np.array([0, 3, 3, 1], i), np.array([0, 0, 2, 2], np.int32), np.array(4, np.int32))
+                if np.dtype(t).kind not in 'iu': case('SparseSegment' + name + 'Grad', arr(t, (3, 3)), np.array([0, 3, 3, 1], i), np.array([0, 0, 2, 2], np.int32), np.array(5, np.int32))
+    i = np.int32
+    for ix, ids in [([0, 4], [0, 0]), ([0, 1], [1, 0]), ([0], [0, 0]), ([0, 1], [-1, 0]), ([], [])]: case('SparseSegmentSum', arr(f32, (4, 2)), np.array(ix, i), np.array(ids, i))
+    case('SparseSegmentSumWithNumSegments', arr(f32, (4, 2)), np.array([0], i), np.array([3], i), np.array(2, i))
+
+def section_fft():
+    for t, r in ((np.complex64, np.float32), (np.complex128, np.float64)):
+        for n in (1, 2, 3, 8, 12, 17):
+            case('FFT', arr(t, (2, n))); case('IFFT', arr(t, (n,)))
+            case('RFFT', arr(r, (2, n)), np.array([n], np.int32), Tcomplex=t); case('IRFFT', arr(t, (2, n // 2 + 1)), np.array([n], np.int32), Treal=r)
+        case('FFT2D', arr(t, (2, 3, 4))); case('IFFT2D', arr(t, (5, 4))); case('FFT3D', arr(t, (3, 4, 5))); case('IFFT3D', arr(t, (2, 3, 4, 2)))
+        case('RFFT2D', arr(r, (2, 5, 6)), np.array([4, 6], np.int32), Tcomplex=t); case('RFFT3D', arr(r, (3, 5, 6)), np.array([3, 5, 5], np.int32), Tcomplex=t)
+        case('IRFFT2D', arr(t, (2, 5, 6)), np.array([4, 9], np.int32), Treal=r); case('IRFFT3D', arr(t, (3, 5, 6)), np.array([3, 5, 10], np.int32), Treal=r)
+        case('RFFT', arr(r, (2, 5)), np.array([8], np.int32), Tcomplex=t); case('RFFT', arr(r, (2, 5)), np.array([-8], np.int32), Tcomplex=t); case('RFFT', arr(r, (2, 5)), np.array([2, 3], np.int32), Tcomplex=t); case('IRFFT', arr(t, (2, 5)), np.array([12], np.int32), Treal=r); case('FFT2D', arr(t, (5,))); case('RFFT', arr(r, (0, 5)), np.array([5], np.int32), Tcomplex=t)
+    for t in (np.int32, np.int64, np.uint32, np.uint64):
+        for m in (0, 1, 7, 1000, 70000, 10 ** 9): case('RandomIndexShuffle', np.array(m // 2, t), np.array([1, 2, 3], np.int32), np.array(m, t), rounds=4); case('RandomIndexShuffle', np.array([0, m // 3, m], t), np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], np.uint32), np.array(m, t), rounds=8)
+
+def section_space():
+    i = np.int32
+    for t in [np.float32, np.int64, np.uint8, half]:
+        case('SpaceToBatchND', arr(t, (2, 4, 5, 2)), np.array([2, 3], i), np.array([[0, 0], [1, 0]], i)); case('SpaceToBatchND', arr(t, (2, 4)), np.array([2], i), np.array([[1, 1]], i)); case('SpaceToBatchND', arr(t, (2, 4, 3)), np.array([1], i), np.array([[0, 0]], i))
+        case('BatchToSpaceND', arr(t, (12, 2, 2, 2)), np.array([2, 3], i), np.array([[0, 0], [1, 0]], i)); case('BatchToSpaceND', arr(t, (4, 3)), np.array([2], i), np.array([[1, 1]], i))
+        case('SpaceToBatch', arr(t, (1, 4, 4, 1)), np.array([[0, 0], [0, 0]], i), block_size=2); case('BatchToSpace', arr(t, (4, 2, 2, 1)), np.array([[0, 1], [0, 0]], i), block_size=2)
+        case('SpaceToDepth', arr(t, (2, 4, 6, 3)), block_size=2); case('DepthToSpace', arr(t, (2, 2, 3, 12)), block_size=2)
+    f = np.float32
+    case('SpaceToBatchND', arr(f, (2, 5)), np.array([2], i), np.array([[0, 0]], i)); case('SpaceToBatchND', arr(f, (2, 5)), np.array([2], i), np.array([[0, -1]], i)); case('SpaceToBatchND', arr(f, (2, 5)), np.array([[2]], i), np.array([[0, 1]], i)); case('SpaceToBatchND', arr(f, (2, 5)), np.array([0], i), np.array([[0, 1]], i)); case('SpaceToBatchND', arr(f, (2, 5)), np.array([2, 2], i), np.array([[0, 1]], i)); case('SpaceToBatchND', arr(f, (2, 5)), np.array([2], i), np.array([[0, 1, 2]], i))
+    case('BatchToSpaceND', arr(f, (3, 5)), np.array([2], i), np.array([[0, 0]], i)); case('BatchToSpaceND', arr(f, (2, 2)), np.array([2], i), np.array([[3, 3]], i)); case('DepthToSpace', arr(f, (2, 2, 3, 5)), block_size=2); case('SpaceToDepth', arr(f, (2, 3, 4, 3)), block_size=2); case('DepthToSpace', arr(f, (2, 3)), block_size=2)
+    for t in (np.float32, np.float64, np.int32, np.int64): case('Bucketize', arr(t, (3, 5), -9, 9), boundaries=[-5., 0., 3.])
+    for t in [np.float32, np.int32, np.int64, np.uint8]:
+        s, v = np.sort(arr(t, (2, 6)), 1), arr(t, (2, 4))
+        for o in (tf.int32, tf.int64): case('LowerBound', s, v, out_type=o); case('UpperBound', s, v, out_type=o)
+        for r in (False, True): case('NthElement', arr(t, (3, 5)), np.array(2, i), reverse=r)
+    case('NthElement', arr(f, (3, 5)), np.array(5, i)); case('NthElement', arr(f, (3, 5)), np.array(-1, i)); case('LowerBound', arr(f, (3, 5)), arr(f, (2, 5)))
+    for t in (np.float32, np.float64, half):
+        for sh in ([5], [2, 3], []): case('RandomGamma', np.array(sh, i), np.array([.5, 1, 3.7], t), seed=3, seed2=4)
+        case('RandomGamma', np.array([4], i), np.array(2.5, t), seed=3, seed2=4)
+
+def section_roll():
+    i = np.int32
+    for t in [np.float32, np.int64, np.uint8, bool, np.complex128]: case('Roll', arr(t, (3, 4)), np.array([1, -2], i), np.array([0, 1], i)); case('Roll', arr(t, (5,)), np.array(2, i), np.array(0, i)); case('Roll', arr(t, (2, 3, 4)), np.array([1, 2, 1], np.int64), np.array([0, 1, -2], np.int64)); case('Roll', arr(t, (2, 0)), np.array([1], i), np.array([0], i))
+    case('Roll', np.array(['a', 'b', 'c'], object), np.array(1, i), np.array(0, i)); f = np.float32
+    case('Roll', f(1), np.array(1, i), np.array(0, i)); case('Roll', arr(f, (3,)), np.array([1], i), np.array(0, i)); case('Roll', arr(f, (3,)), np.array([1], i), np.array([1], i)); case('Roll', arr(f, (3,)), np.array([1], i), np.array([-2], i))
+    for t in (np.float32, np.float64, np.int32, np.int64):
+        for o in (tf.int32, tf.int64): case('HistogramFixedWidth', arr(t, (20,), -9, 9), np.array([-5, 5], t), np.array(4, i), dtype=o)
+    case('HistogramFixedWidth', arr(f, (20,)), np.array([5, 5], f), np.array(4, i)); case('HistogramFixedWidth', arr(f, (20,)), np.array([5, 6], f), np.array(0, i)); case('HistogramFixedWidth', arr(f, (20,)), np.array([5, 6, 7], f), np.array(2, i))
 
 def optimizer(op, slots, args, types=(np.float32, np.float64, half), sparse=False, **attrs):
     """args: names with scalars; grad and indices are made here."""
