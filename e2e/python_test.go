@@ -274,5 +274,8 @@ func (d *driver) must(t testing.TB, q request, limit time.Duration) *answer {
 	if err := a.err(); err != nil {
 		t.Fatal(err)
 	}
+	if testing.Verbose() && a.Output != "" {
+		t.Log(strings.TrimSpace(a.Output))
+	}
 	return a
 }

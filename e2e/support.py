@@ -78,6 +78,12 @@ class Cluster:
             return sess.run(fetches, feeds)
 
 
+class Raised:
+    """What a block of raises() raised: seconds until then, the message."""
+
+    seconds = message = None
+
+
 @contextlib.contextmanager
 def raises(error, *texts, op=None, within=None):
     """Checks that the block raises exactly that class (or one of them), with these texts in the message.
@@ -85,10 +91,11 @@ def raises(error, *texts, op=None, within=None):
     `op` is the name of the node that the exception must point at, `within` a bound in seconds.
     """
     start = time.monotonic()
+    seen = Raised()
     try:
-        yield
+        yield seen
     except Exception as e:  # pylint: disable=broad-except
-        took = time.monotonic() - start
+        took = seen.seconds = time.monotonic() - start
         if type(e) not in (error if isinstance(error, tuple) else (error,)):
             raise
         message = getattr(e, "message", None) or str(e)
@@ -96,6 +103,7 @@ def raises(error, *texts, op=None, within=None):
             assert text in message, "%r is not in the message of this %s: %s" % (text, type(e).__name__, message)
         if op is not None:
             assert e.op is not None and e.op.name == op, "the error names %s, not %s: %s" % (e.op and e.op.name, op, message)
+        seen.message = message
         assert within is None or took < within, "refused after %.2f s, not within %.2f s: %s" % (took, within, message)
     else:
         raise AssertionError("nothing was raised, not %s" % (error,))

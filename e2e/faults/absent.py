@@ -11,8 +11,9 @@ def test_a_task_that_never_came(cluster):
         here = tf.placeholder_with_default(2.0, []) + 1
     with cluster.session() as sess:
         assert sess.run(here) == 3, "a step that does not need it"
-        with raises(tf.errors.UnavailableError, ABSENT, cluster.address("worker", 1), within=5 * cluster.slack):
+        with raises(tf.errors.UnavailableError, ABSENT, cluster.address("worker", 1), within=5 * cluster.slack) as seen:
             sess.run(there)
+        print("never came: %.3f s: %s" % (seen.seconds, [l for l in seen.message.splitlines() if ABSENT in l][0]))
         with raises(tf.errors.UnavailableError, ABSENT, cluster.address("worker", 1), within=5 * cluster.slack):
             sess.run(here + there)
         assert sess.run(here) == 3

@@ -8,6 +8,12 @@ UNAVAILABLE, ABORTED = tf.errors.UnavailableError, tf.errors.AbortedError
 KILLED, FROZEN = 0.3, 5.0  # seconds within which a step fails
 
 
+def report(what, seconds, seen):
+    """Tells what the client saw, for the test's log."""
+    lines = [l for l in seen.message.splitlines() if "worker /job" in l]
+    print("%s: %.3f s: %s" % (what, seconds, lines[0] if lines else seen.message))
+
+
 class Waiting:
     """A step of the cluster's master which waits for an element of a queue on the ps."""
 
@@ -46,9 +52,10 @@ def test_killed_while_a_step_waits(cluster):
         step = waiting.start(cluster, sess)
         start = time.monotonic()
         cluster.kill("ps")
-        with raises(UNAVAILABLE, PS, cluster.address("ps"), "since"):
+        with raises(UNAVAILABLE, PS, cluster.address("ps"), "since") as seen:
             step.result()
         took = time.monotonic() - start
+        report("killed while a step waits", took, seen)
         assert took < KILLED * cluster.slack, "UNAVAILABLE after %.2f s" % took
         for _ in range(3):
             with raises(UNAVAILABLE, PS, cluster.address("ps"), "since", within=KILLED * cluster.slack):
@@ -63,8 +70,9 @@ def test_killed_before_a_step(cluster):
     with cluster.session() as sess:
         assert sess.run([there, here]) == [42, 22]
         cluster.kill("ps")
-        with raises(UNAVAILABLE, PS, cluster.address("ps"), within=KILLED * cluster.slack):
+        with raises(UNAVAILABLE, PS, cluster.address("ps"), within=KILLED * cluster.slack) as seen:
             sess.run([there, here])
+        report("killed before a step", seen.seconds, seen)
         assert sess.run(here) == 22, "a step that needs only what is there"
         with cluster.session() as other:
             with raises(UNAVAILABLE, PS, cluster.address("ps"), "since", within=KILLED * cluster.slack):
@@ -80,9 +88,10 @@ def test_frozen_while_a_step_waits(cluster):
         start = time.monotonic()
         cluster.freeze("ps")
         try:
-            with raises(UNAVAILABLE, PS, cluster.address("ps"), "since"):
+            with raises(UNAVAILABLE, PS, cluster.address("ps"), "since") as seen:
                 step.result()
             took = time.monotonic() - start
+            report("frozen while a step waits", took, seen)
             assert took < FROZEN * cluster.slack, "UNAVAILABLE after %.2f s" % took
             with raises(UNAVAILABLE, PS, cluster.address("ps"), "since", within=FROZEN * cluster.slack):
                 sess.run(waiting.fetch)
@@ -105,8 +114,9 @@ def test_frozen_before_a_step(cluster):
         assert sess.run(there) == 42
         cluster.freeze("ps")
         try:
-            with raises(UNAVAILABLE, PS, cluster.address("ps"), within=FROZEN * cluster.slack):
+            with raises(UNAVAILABLE, PS, cluster.address("ps"), within=FROZEN * cluster.slack) as seen:
                 sess.run(there)
+            report("frozen before a step", seen.seconds, seen)
             assert sess.run(here) == 22
         finally:
             cluster.thaw("ps")
@@ -123,8 +133,9 @@ def test_restarted(cluster):
         assert old.run(up) == 2
         cluster.kill("ps")
         cluster.start("ps")
-        with raises(ABORTED, PS, within=1 * cluster.slack):
+        with raises(ABORTED, PS, within=1 * cluster.slack) as seen:
             old.run(up)
+        report("restarted", seen.seconds, seen)
         assert old.run(here) == 22
         with cluster.session() as sess:
             with raises(tf.errors.FailedPreconditionError, "uninitialized value v", within=1 * cluster.slack):
