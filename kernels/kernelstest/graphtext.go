@@ -131,6 +131,9 @@ func complete(op string, inputs int, attrs Attrs) {
 			}
 		}
 		return
+	case "All":
+		attrs["Tidx"] = tensor.Int64
+		return
 	case "Merge":
 		attrs["N"] = inputs
 	case "Enter":
