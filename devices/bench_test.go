@@ -1,0 +1,59 @@
+package devices
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// drop is for runs whose results nobody looks at.
+type drop struct{}
+
+func (drop) Fetch(_ int, t *tensor.Tensor, _ bool) {
+	if t != nil {
+		t.Release()
+	}
+}
+
+func benchmark(b *testing.B, ops int, text string) {
+	d := newTestDevice(b)
+	p := program(b, d, text, nil)
+	ended := make(chan error, 1)
+	done := func(err error) { ended <- err }
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Run(newTestStep(drop{}), done)
+		if err := <-ended; err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(ops), "ns/node")
+}
+
+// BenchmarkChain adds 2,000 times, one after the other.
+func BenchmarkChain(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("k = Const() value=1\nx0 = Identity(k)\n")
+	for i := range 2000 {
+		fmt.Fprintf(&text, "x%d = AddV2(x%d, k)\n", i+1, i)
+	}
+	text.WriteString("r = _Retval(x2000) index=0\n")
+	benchmark(b, 2000, text.String())
+}
+
+// BenchmarkWide adds 2,000 times side by side.
+func BenchmarkWide(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("k = Const() value=1\n")
+	for i := range 2000 {
+		fmt.Fprintf(&text, "x%d = AddV2(k, k)\n", i)
+	}
+	benchmark(b, 2000, text.String())
+}
+
+// BenchmarkLoop runs a loop of 10,000 iterations, in each of which twelve nodes fire.
+func BenchmarkLoop(b *testing.B) {
+	benchmark(b, 10_000*12, strings.ReplaceAll(fmt.Sprintf(countdown, 32, 10_000), " wide=true", ""))
+}
