@@ -24,7 +24,9 @@ func TestRendezvous(t *testing.T) {
 		}
 		return v
 	}
-	key := func(edge string, iter int64) kernels.Key { return kernels.Key{Edge: edge, Tag: kernels.Tag{Iter: iter}} }
+	key := func(edge string, iter int64) kernels.Key {
+		return kernels.Key{Edge: edge, Tag: kernels.Tag{Iter: iter}}
+	}
 	var log []string
 	wait := func(name string) func(*tensor.Tensor, bool, error) {
 		return func(v *tensor.Tensor, dead bool, err error) {
