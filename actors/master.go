@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -24,7 +25,15 @@ type master struct {
 	users    map[*Session]map[Connection]struct{}
 	leases   map[*Session]*time.Timer
 	draining bool
+	// gone are the connections that ended last, in the order of ended from next on: the news of a
+	// call over one may come later than that of its end.
+	gone  map[Connection]struct{}
+	ended [rememberedConnections]Connection
+	next  int
 }
+
+// rememberedConnections is how many connections that ended are remembered.
+const rememberedConnections = 1 << 12
 
 // masterState is what the master publishes.
 type masterState struct {
@@ -69,7 +78,7 @@ type (
 func (m *master) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
 	case *actor.Started:
-		m.users, m.leases = map[*Session]map[Connection]struct{}{}, map[*Session]*time.Timer{}
+		m.users, m.leases, m.gone = map[*Session]map[Connection]struct{}{}, map[*Session]*time.Timer{}, map[Connection]struct{}{}
 	case admit:
 		if m.draining {
 			msg.reply <- status.Errorf(status.Unavailable, "The server of %s is shutting down", m.task.name)
@@ -77,7 +86,7 @@ func (m *master) Receive(c actor.Context) {
 		}
 		m.publish(func(s map[string]*Session) { s[msg.session.handle] = msg.session })
 		m.users[msg.session] = map[Connection]struct{}{}
-		m.attach(msg.session, msg.conn)
+		m.attach(c, msg.session, msg.conn)
 		msg.reply <- nil
 	case remove:
 		s := (*m.state.sessions.Load())[msg.handle]
@@ -91,8 +100,11 @@ func (m *master) Receive(c actor.Context) {
 		}
 		msg.reply <- all
 	case attach:
-		m.attach(msg.session, msg.conn)
+		m.attach(c, msg.session, msg.conn)
 	case detach:
+		delete(m.gone, m.ended[m.next])
+		m.gone[msg.conn], m.ended[m.next] = struct{}{}, msg.conn
+		m.next = (m.next + 1) % rememberedConnections
 		for s, conns := range m.users {
 			if _, ok := conns[msg.conn]; !ok {
 				continue
@@ -116,9 +128,15 @@ func (m *master) Receive(c actor.Context) {
 	}
 }
 
-func (m *master) attach(s *Session, conn Connection) {
+func (m *master) attach(c actor.Context, s *Session, conn Connection) {
 	conns := m.users[s]
 	if conns == nil || conn == 0 {
+		return
+	}
+	if _, over := m.gone[conn]; over {
+		if len(conns) == 0 && m.leases[s] == nil {
+			m.lease(c, s)
+		}
 		return
 	}
 	conns[conn] = struct{}{}
@@ -235,7 +253,9 @@ func (t *Task) CreateSession(ctx context.Context, conn Connection, def *graphpb.
 	ctx, _, cancel := s.limit(ctx, nil)
 	defer cancel()
 	if err = s.create(ctx, def); err == nil {
-		err, _ = first(askSelf(ctx, t, func(reply chan error) any { return admit{s, conn, reply} }))
+		var refused error
+		refused, err = askSelf(ctx, t, func(reply chan error) any { return admit{s, conn, reply} })
+		err = cmp.Or(err, refused)
 	}
 	if err != nil {
 		if e := t.close(s, err); e != nil {
@@ -244,14 +264,6 @@ func (t *Task) CreateSession(ctx context.Context, conn Connection, def *graphpb.
 		return "", err
 	}
 	return s.handle, nil
-}
-
-// first joins the two errors of an answered request.
-func first(answer, asking error) (error, error) {
-	if asking != nil {
-		return asking, nil
-	}
-	return answer, nil
 }
 
 // Session finds a session by its handle, for a call over a client's connection. The error of an

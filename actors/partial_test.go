@@ -215,6 +215,25 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// TestLateNewsOfAConnection: a session whose client's connection ended before the session was there,
+// or before the last call over it was noted, ends with its lease all the same.
+func TestLateNewsOfAConnection(t *testing.T) {
+	net := newNetwork(t, "a")
+	net.lease = 0
+	net.node(taskName("a")).stop(context.Background())
+	a := net.start("a")
+	a.task.ConnectionClosed(7)
+	handle, err := a.task.CreateSession(t.Context(), 7, kernelstest.GraphDef(t, arithmetic), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.task.ConnectionClosed(8)
+	if _, err := a.task.Session(handle, 8); err != nil && status.CodeOf(err) != status.Aborted {
+		t.Fatal(err)
+	}
+	until(t, "the session is closed", func() bool { return a.task.Sessions() == 0 })
+}
+
 // TestDirectory opens sessions on two tasks that find the same variable, which nothing pins.
 func TestDirectory(t *testing.T) {
 	net := newNetwork(t, "a", "b", "c")
