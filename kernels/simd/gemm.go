@@ -2,6 +2,7 @@ package simd
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 )
 
@@ -137,6 +138,10 @@ const (
 	// worthSplitting is the multiplications, some 8 µs of them, below which
 	// waking another core costs more than it saves.
 	worthSplitting = 1 << 19
+	// largeProduct is the multiplications, some 2 ms of them, from which each core gets one part:
+	// every further part packs the same panels again, a tenth of the time, and a core that comes
+	// late matters less.
+	largeProduct = 1 << 27
 )
 
 // job is a product with its division. Jobs are reused, with their body
@@ -159,6 +164,9 @@ func (p *product) divide(par Parallel) {
 	columnPieces := (p.n + pieceColumns - 1) / pieceColumns
 	work := min(p.m, pieceRows) * min(p.n, pieceColumns) * min(p.k, worthSplitting)
 	grain := max(1, worthSplitting/work)
+	if pieces := rowPieces * columnPieces; p.m*p.n > largeProduct/p.k {
+		grain = max(grain, pieces/runtime.GOMAXPROCS(0))
+	}
 	if rowPieces*columnPieces <= grain {
 		p.compute()
 		return
