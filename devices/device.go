@@ -45,13 +45,6 @@ func (d *CPU) WithResources(r *containers.Manager) *CPU {
 	return &c
 }
 
-// Renamed is the same device under another name, for sessions that rename the cluster's tasks.
-func (d *CPU) Renamed(name string, r *containers.Manager) *CPU {
-	c := *d
-	c.name, c.resources = name, r
-	return &c
-}
-
 // Name is the full device name.
 func (d *CPU) Name() string { return d.name }
 

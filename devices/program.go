@@ -10,7 +10,6 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/partition"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -331,19 +330,6 @@ const lightNodes = 256
 // Light tells that the program is small and has no loop, no function and no kernel that
 // is costly whatever its inputs.
 func (p *Program) Light() bool { return p.light }
-
-// Reads tells the element types of the program's _Arg nodes by index, for checking feeds.
-func (p *Program) Reads() map[int]tensor.DType {
-	out := map[int]tensor.DType{}
-	for i := range p.nodes {
-		if n := p.nodes[i].graph; n.Op == "_Arg" {
-			if index, err := n.Attrs.Int("index"); err == nil && len(n.OutTypes) == 1 {
-				out[int(index)] = n.OutTypes[0]
-			}
-		}
-	}
-	return out
-}
 
 // sortedKeys are a map's keys in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

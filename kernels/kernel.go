@@ -7,10 +7,9 @@
 package kernels
 
 import (
+	"fmt"
 	"maps"
 	"slices"
-
-	"fmt"
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
@@ -163,21 +162,12 @@ func (r *Def) serves(n *graph.Node) (ok bool, attr string, have tensor.DType) {
 			types = []tensor.DType{t}
 		}
 		for _, t := range types {
-			if !contains(want, t) {
+			if !slices.Contains(want, t) {
 				return false, attr, t
 			}
 		}
 	}
 	return true, "", tensor.Invalid
-}
-
-func contains(list []tensor.DType, t tensor.DType) bool {
-	for _, e := range list {
-		if e == t {
-			return true
-		}
-	}
-	return false
 }
 
 // Supports tells whether any row serves the node on a type of device.
