@@ -31,7 +31,14 @@ type Peer interface {
 	Hold() (release func())
 	// Push hands a large tensor to the peer's step beside the actors' messages. It takes over the
 	// caller's reference and does not wait. Errors that come later break the link.
-	Push(step uint64, key kernels.Key, t *tensor.Tensor) error
+	Push(p Push) error
+}
+
+// Push is a tensor on its way to a step of another task.
+type Push struct {
+	Step   uint64
+	Key    kernels.Key
+	Tensor *tensor.Tensor
 }
 
 // Cluster is the declared cluster and who of it is reached.

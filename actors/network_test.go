@@ -14,7 +14,6 @@ import (
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/kernels"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 )
@@ -277,16 +276,16 @@ func (r reached) Hold() func() {
 	}
 }
 
-func (r reached) Push(step uint64, key kernels.Key, t *tensor.Tensor) error {
-	defer t.Release()
-	c, err := t.Clone(r.peer.device.Pool())
+func (r reached) Push(p Push) error {
+	defer p.Tensor.Release()
+	c, err := p.Tensor.Clone(r.peer.device.Pool())
 	if err != nil {
 		return err
 	}
 	r.by.mu.Lock()
 	r.by.large++
 	r.by.mu.Unlock()
-	r.peer.task.Deliver(step, key, c)
+	r.peer.task.Deliver(p.Step, p.Key, c)
 	return nil
 }
 

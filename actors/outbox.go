@@ -34,7 +34,7 @@ const maxParcel = 256 << 10
 func (st *taskStep) forward(key kernels.Key, dst string, v *tensor.Tensor, dead bool) error {
 	task := taskOf(dst)
 	if v != nil && len(v.Data()) > largeTensor {
-		return st.reach(task, func(p Peer) error { return p.Push(uint64(st.ID), key, v) }, v.Release)
+		return st.reach(task, func(p Peer) error { return p.Push(Push{Step: uint64(st.ID), Key: key, Tensor: v}) }, v.Release)
 	}
 	m, err := transferOf(key, v, dead)
 	if v != nil {

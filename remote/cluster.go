@@ -92,8 +92,8 @@ func deviceInfos(list []*wire.Device) []actors.DeviceInfo {
 }
 
 // Push sends a large tensor from its own memory.
-func (p peer) Push(step uint64, key kernels.Key, t *tensor.Tensor) error {
-	return p.Peer.Push(step, pushHeader(key, t), t.Data(), t.Release)
+func (p peer) Push(q actors.Push) error {
+	return p.Peer.Push(q.Step, pushHeader(q.Key, q.Tensor), q.Tensor.Data(), q.Tensor.Release)
 }
 
 // pushHeader tells the receiver which edge a tensor is the value of, its type and its shape.
