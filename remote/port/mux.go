@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-run/troupe/remote/http2"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/peer"
 )
 
 // streamHandoff bounds how long a gossip stream waits for the gossip to take it.
@@ -22,38 +22,24 @@ const (
 	protoGossip = "memberlist"
 )
 
-// mux is the server's transport credentials. gRPC lets them shake hands on each accepted
-// connection, and so they see its first byte before HTTP/2 does.
+// mux is the transport credentials of the server of the actor library, which accepts all
+// connections. gRPC lets them shake hands on each, and so they see its first byte before HTTP/2
+// does. Only the remoting's connections stay with that server.
 type mux struct {
 	insecure credentials.TransportCredentials
 	tls      *tls.Config // nil for plain connections
 	streams  *streams
 	serving  *serving
-	numbers  *numbers
 	accepted *conns
-}
-
-// numbers gives the accepted connections their numbers and tells when one ends.
-type numbers struct {
-	last   atomic.Uint64
-	closed func(number uint64) // nil for nobody
-}
-
-// numbered is the AuthInfo of an accepted connection.
-type numbered struct {
-	credentials.AuthInfo
-	number uint64
+	http     *http2.Server
+	last     *atomic.Uint64 // the number of the last connection that http got
 }
 
 // ConnectionOf is the number of the connection that a call to this process came over, which no
 // other connection of the port has had or will have; 0 where there is none.
 func ConnectionOf(ctx context.Context) uint64 {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return 0
-	}
-	n, _ := p.AuthInfo.(numbered)
-	return n.number
+	p, _ := http2.PeerOf(ctx)
+	return p.Connection
 }
 
 // serving tells that connections are being accepted.
@@ -69,12 +55,12 @@ type streams struct {
 	once     sync.Once
 }
 
-func newMux(config *tls.Config, closed func(number uint64)) *mux {
-	m := &mux{insecure: insecure.NewCredentials(), streams: &streams{accepted: make(chan net.Conn), quit: make(chan struct{})},
-		serving: &serving{seen: make(chan struct{})}, numbers: &numbers{closed: closed}, accepted: newConns()}
+func newMux(config *tls.Config, http *http2.Server) *mux {
+	m := &mux{http: http, last: &atomic.Uint64{}, insecure: insecure.NewCredentials(), streams: &streams{accepted: make(chan net.Conn), quit: make(chan struct{})},
+		serving: &serving{seen: make(chan struct{})}, accepted: newConns()}
 	if config != nil {
 		m.tls = config.Clone()
-		m.tls.NextProtos = []string{protoHTTP2, protoGossip}
+		m.tls.NextProtos = []string{protoHTTP2, protoRemoting, protoGossip}
 	}
 	return m
 }
@@ -113,46 +99,49 @@ func (m *mux) sort(c *conn) (net.Conn, credentials.AuthInfo, error) {
 	if _, err := c.Read(first[:]); err != nil {
 		return nil, nil, err
 	}
-	number := m.numbers.last.Add(1)
-	accepted := &peeked{Conn: c, first: first[:]}
-	accepted.closed = func() {
-		if m.numbers.closed != nil {
-			m.numbers.closed(number)
-		}
+	if m.tls != nil {
+		return m.sortTLS(c, first[:])
 	}
-	shake := m.insecure.ServerHandshake
-	switch {
-	case m.tls != nil:
-		shake = func(net.Conn) (net.Conn, credentials.AuthInfo, error) { return m.shakeTLS(c, accepted) }
-		fallthrough
-	case first[0] == 'P': // of PRI * HTTP/2.0
-		conn, info, err := shake(accepted)
-		return conn, numbered{info, number}, err
+	if first[0] == remotingMark {
+		return m.insecure.ServerHandshake(c)
 	}
 	dup, err := detach(c.Conn)
 	if err != nil {
 		return nil, nil, err
 	}
-	m.streams.give(&peeked{Conn: dup, first: first[:]})
+	if first[0] == preface[0] {
+		m.http.Serve(dup, first[:], m.last.Add(1), nil)
+	} else {
+		m.streams.give(&peeked{Conn: dup, first: first[:]})
+	}
 	return nil, nil, credentials.ErrConnDispatched
 }
 
-func (m *mux) shakeTLS(raw *conn, c *peeked) (net.Conn, credentials.AuthInfo, error) {
-	conn := tls.Server(c, m.tls)
+// preface begins the connections of HTTP/2.
+const preface = "PRI"
+
+// sortTLS shakes hands and goes by what the client wants to speak.
+func (m *mux) sortTLS(c *conn, first []byte) (net.Conn, credentials.AuthInfo, error) {
+	raw := &peeked{Conn: c, first: first}
+	conn := tls.Server(raw, m.tls)
 	if err := conn.Handshake(); err != nil {
 		return nil, nil, err
 	}
 	state := conn.ConnectionState()
-	if state.NegotiatedProtocol == protoGossip {
-		dup, err := detach(raw.Conn)
-		if err != nil {
-			return nil, nil, err
-		}
-		c.Conn = dup
-		m.streams.give(conn)
-		return nil, nil, credentials.ErrConnDispatched
+	if state.NegotiatedProtocol == protoRemoting {
+		return conn, tlsInfo(conn), nil
 	}
-	return conn, credentials.TLSInfo{State: state, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}, nil
+	dup, err := detach(c.Conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw.Conn = dup
+	if state.NegotiatedProtocol == protoGossip {
+		m.streams.give(conn)
+	} else {
+		m.http.Serve(conn, nil, m.last.Add(1), &state)
+	}
+	return nil, nil, credentials.ErrConnDispatched
 }
 
 // detach makes a second handle of the connection and closes the first: gRPC clears the
@@ -197,18 +186,7 @@ func (m *mux) OverrideServerName(string) error { return nil }
 // peeked is a connection whose first byte was read already.
 type peeked struct {
 	net.Conn
-	first  []byte
-	once   sync.Once
-	closed func() // told of the first Close; nil for nobody
-}
-
-// Close closes the connection.
-func (p *peeked) Close() error {
-	err := p.Conn.Close()
-	if p.closed != nil {
-		p.once.Do(p.closed)
-	}
-	return err
+	first []byte
 }
 
 func (p *peeked) Read(b []byte) (int, error) {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -23,6 +22,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/http2"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
@@ -34,7 +34,6 @@ const (
 	connWindow       = 32 << 20  // bytes
 	ioBuffer         = 128 << 10 // bytes
 	handshakeTimeout = 5 * time.Second
-	flushTime        = 100 * time.Millisecond
 	stopTimeout      = 5 * time.Second // of Stop, if its context has no deadline
 	endTimeout       = 3 * time.Second // for handlers and the library's actors to see that it is over
 	freePortTries    = 32
@@ -59,7 +58,10 @@ type Config struct {
 	// Closed, if set, is told of every accepted connection that ends, by its number (see
 	// ConnectionOf). It must not block.
 	Closed func(connection uint64)
-	Logger *slog.Logger // nil: slog.Default()
+	// Resolve, if set, finds the process behind a PID of another address before the remoting does;
+	// false leaves it to that.
+	Resolve func(pid *actor.PID) (actor.Process, bool)
+	Logger  *slog.Logger // nil: slog.Default()
 }
 
 // Port is a listening port with its actor system. All methods may be called concurrently.
@@ -68,6 +70,7 @@ type Port struct {
 	config   Config
 	log      *slog.Logger
 	services *Services
+	http     *http2.Server
 	mux      *mux
 	udp      *net.UDPConn
 	mute     *muteGuard
@@ -133,7 +136,9 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 		number = bound
 	}
 	p := &Port{address: net.JoinHostPort(host, strconv.Itoa(number)), config: config, log: config.Logger, udp: udp,
-		services: newServices(config.Logger), mux: newMux(config.TLS, config.Closed), mute: &muteGuard{}, dialled: newConns()}
+		services: newServices(config.Logger), mute: &muteGuard{}, dialled: newConns()}
+	p.http = http2.NewServer(http2.Config{Lookup: p.services.lookup, Codec: Codec{}, Closed: config.Closed, Logger: config.Logger})
+	p.mux = newMux(config.TLS, p.http)
 	// The throttle of dead letters keeps a goroutine for its interval.
 	p.system = actor.NewActorSystem(actorLogger(p.log, p.mute), actor.WithDeadLetterThrottleInterval(100*time.Millisecond))
 	ip := local.IP.String()
@@ -142,7 +147,7 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 	}
 	if err := p.start(ip, bound); err != nil {
 		udp.Close()
-		return nil, err
+		return nil, errors.Join(err, p.http.Stop(context.Background(), endTimeout))
 	}
 	return p, nil
 }
@@ -166,7 +171,7 @@ func (p *Port) start(host string, port int) (err error) {
 	config := remote.Configure(host, port,
 		remote.WithAdvertisedHost(p.address),
 		remote.WithServerOptions(p.serverOptions()...),
-		remote.WithDialOptions(append(dialOptions(p.config.TLS), grpc.WithContextDialer(p.dialled.dial),
+		remote.WithDialOptions(append(dialOptions(p.config.TLS), grpc.WithTransportCredentials(newRemotingCreds(p.config.TLS)), grpc.WithContextDialer(p.dialled.dial),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: handshakeTimeout}),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}))...),
 		remote.WithEndpointWriterBatchSize(64),
@@ -174,6 +179,9 @@ func (p *Port) start(host string, port int) (err error) {
 	// Every further try costs its messages two seconds more and leaks a connection; links and
 	// membership know better whether a peer is there.
 	config.MaxRetryCount = 1
+	if p.config.Resolve != nil {
+		p.system.ProcessRegistry.RegisterAddressResolver(p.config.Resolve)
+	}
 	p.remote = remote.NewRemote(p.system, config)
 	p.remote.Start()
 	return p.awaitServing()
@@ -203,13 +211,9 @@ func (p *Port) tcpAddr() string { return p.udp.LocalAddr().String() }
 func (p *Port) serverOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.Creds(p.mux),
-		grpc.UnknownServiceHandler(p.services.handle),
 		grpc.ChainStreamInterceptor(p.services.guardStream),
 		grpc.ChainUnaryInterceptor(p.services.guardUnary),
 		grpc.ForceServerCodecV2(Codec{}),
-		// A call's goroutine would grow its stack anew for each step. A call that finds these busy,
-		// since steps may wait, gets a goroutine of its own all the same.
-		grpc.NumStreamWorkers(uint32(4 * runtime.GOMAXPROCS(0))),
 		grpc.MaxRecvMsgSize(math.MaxInt32),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.InitialWindowSize(streamWindow),
@@ -217,9 +221,8 @@ func (p *Port) serverOptions() []grpc.ServerOption {
 		grpc.ReadBufferSize(ioBuffer),
 		grpc.WriteBufferSize(ioBuffer),
 		grpc.ConnectionTimeout(handshakeTimeout),
-		// Clients of TensorFlow may be told to ping often through TF_GRPC_DEFAULT_OPTIONS.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		// A client whose machine is gone says nothing: its connection ends when it answers no ping.
+		// A peer whose machine is gone says nothing: its connection ends when it answers no ping.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingIdle, Timeout: pingAnswer}),
 	}
 }
@@ -285,7 +288,7 @@ func (p *Port) stop(ctx context.Context) error {
 		defer cancel()
 	}
 	p.services.Open() // a call that still waits for the start is refused, not kept
-	p.drain(ctx)
+	served := p.http.Stop(ctx, endTimeout)
 	handlers, dialled := p.services.handlers.close(), p.dialled.close()
 	p.mux.streams.stop()
 	accepted := p.mux.accepted.close()
@@ -300,7 +303,7 @@ func (p *Port) stop(ctx context.Context) error {
 			p.log.Debug("the remoting's endpoints did not stop", "error", err)
 		}
 	}()
-	err := p.udp.Close()
+	err := errors.Join(served, p.udp.Close())
 	limit := time.NewTimer(endTimeout)
 	defer limit.Stop()
 	for _, done := range []<-chan struct{}{handlers, down, dialled, accepted} {
@@ -312,34 +315,6 @@ func (p *Port) stop(ctx context.Context) error {
 	}
 	p.system.Shutdown()
 	return err
-}
-
-// drain waits until the running unary calls are answered.
-func (p *Port) drain(ctx context.Context) {
-	idle := p.services.unary.close()
-	if isClosed(idle) {
-		return
-	}
-	select {
-	case <-idle:
-		// gRPC writes the answer after the handler has returned, and does not tell when.
-		timer := time.NewTimer(flushTime)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	case <-ctx.Done():
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // taken explains why a port could not be bound, and what to do.

@@ -156,11 +156,10 @@ func TestPanicsAreErrors(t *testing.T) {
 	b.Services().Open()
 	c := dialTest(t, a, b.Addr())
 	for method, want := range map[string]codes.Code{
-		"/test.Panicky/Unary":            codes.Internal,
-		"/test.Panicky/Stream":           codes.Internal,
-		"/test.Panicky/None":             codes.Unimplemented,
-		"/test.None/None":                codes.Unimplemented,
-		"/remote.Remoting/ListProcesses": codes.Internal,
+		"/test.Panicky/Unary":  codes.Internal,
+		"/test.Panicky/Stream": codes.Internal,
+		"/test.Panicky/None":   codes.Unimplemented,
+		"/test.None/None":      codes.Unimplemented,
 	} {
 		err := c.Invoke(deadline(t), method, &remote.ListProcessesRequest{}, &remote.ListProcessesResponse{})
 		if status.Code(err) != want {
@@ -168,7 +167,15 @@ func TestPanicsAreErrors(t *testing.T) {
 		}
 	}
 	// A message of a type that this process does not know ends its stream, not the process.
-	s, err := remote.NewRemotingClient(c).Receive(deadline(t))
+	remoting, err := grpc.NewClient("passthrough:///"+b.Addr(), grpc.WithTransportCredentials(newRemotingCreds(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remoting.Close()
+	if _, err := remote.NewRemotingClient(remoting).ListProcesses(deadline(t), &remote.ListProcessesRequest{}); status.Code(err) != codes.Internal {
+		t.Errorf("ListProcesses: %v", err)
+	}
+	s, err := remote.NewRemotingClient(remoting).Receive(deadline(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,13 +199,14 @@ func TestPanicsAreErrors(t *testing.T) {
 func TestEarlyCallsWaitForTheStart(t *testing.T) {
 	a, b := listenTest(t, Config{}), listenTest(t, Config{})
 	client := healthpb.NewHealthClient(dialTest(t, a, b.Addr()))
-	watch, err := client.Watch(deadline(t), &healthpb.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := make(chan error, 1)
+	go func() {
+		_, err := client.Check(deadline(t), &healthpb.HealthCheckRequest{})
+		got <- err
+	}()
 	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
 	b.Services().Open()
-	if _, err := watch.Recv(); err != nil {
+	if err := <-got; err != nil {
 		t.Error(err)
 	}
 }
@@ -336,6 +344,9 @@ func TestStopWaitsForCallsAndEndsStreams(t *testing.T) {
 	entered, answer := make(chan struct{}), make(chan struct{})
 	b.Services().RegisterService(&grpc.ServiceDesc{ServiceName: "test.Slow", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Call",
 		Handler: func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			if err := read(&wrapperspb.StringValue{}); err != nil {
+				return nil, err
+			}
 			close(entered)
 			<-answer
 			return wrapperspb.String("late"), nil
@@ -343,7 +354,7 @@ func TestStopWaitsForCallsAndEndsStreams(t *testing.T) {
 	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
 	b.Services().Open()
 	c := dialTest(t, a, b.Addr())
-	watch, err := healthpb.NewHealthClient(c).Watch(deadline(t), &healthpb.HealthCheckRequest{})
+	watch, err := healthpb.NewHealthClient(dialTest(t, a, b.Addr())).Watch(deadline(t), &healthpb.HealthCheckRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,8 +369,11 @@ func TestStopWaitsForCallsAndEndsStreams(t *testing.T) {
 	<-entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- b.Stop(deadline(t)) }()
-	for b.Services().unary.enter() { // until Stop refuses calls
-		b.Services().unary.leave()
+	for { // until Stop refuses calls
+		err := dialTest(t, a, b.Addr()).Invoke(deadline(t), "/grpc.health.v1.Health/Check", &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{})
+		if status.Code(err) == codes.Unavailable {
+			break
+		}
 	}
 	close(answer)
 	if err := <-got; err != nil {

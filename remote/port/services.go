@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/troupe-run/troupe/remote/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -21,32 +21,24 @@ const openTimeout = 10 * time.Second
 // at any time, but calls wait until Open. It implements grpc.ServiceRegistrar and what
 // reflection needs.
 type Services struct {
-	log    *slog.Logger
-	mu     sync.RWMutex
-	byName map[string]service
-	opened chan struct{} // closed by Open
-	once   sync.Once
+	log       *slog.Logger
+	mu        sync.RWMutex
+	described map[string]*grpc.ServiceDesc
+	methods   map[string]*http2.Method // by path
+	opened    chan struct{}            // closed by Open
+	once      sync.Once
 
 	handlers *gauge // every call and stream, the remoting's too
-	unary    *gauge // the calls that a graceful stop waits for
-}
-
-type service struct {
-	desc  *grpc.ServiceDesc
-	impl  any
-	early bool
 }
 
 func newServices(log *slog.Logger) *Services {
-	return &Services{log: log, byName: map[string]service{}, opened: make(chan struct{}), handlers: newGauge(), unary: newGauge()}
+	return &Services{log: log, described: map[string]*grpc.ServiceDesc{}, methods: map[string]*http2.Method{}, opened: make(chan struct{}),
+		handlers: newGauge()}
 }
 
-// RegisterService adds a service; a second one of the same name replaces the first.
-func (s *Services) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byName[desc.ServiceName] = service{desc: desc, impl: impl}
-}
+// RegisterService adds a service; a second one of the same name replaces the first. Of a stream's
+// handler see HandleStream.
+func (s *Services) RegisterService(desc *grpc.ServiceDesc, impl any) { s.register(desc, impl, false) }
 
 // Early registers services that answer before Open: those by which the starting server itself
 // is found.
@@ -54,23 +46,19 @@ func (s *Services) Early() grpc.ServiceRegistrar { return early{s} }
 
 type early struct{ *Services }
 
-func (e early) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.byName[desc.ServiceName] = service{desc: desc, impl: impl, early: true}
-}
+func (e early) RegisterService(desc *grpc.ServiceDesc, impl any) { e.register(desc, impl, true) }
 
 // GetServiceInfo lists the services as reflection wants them.
 func (s *Services) GetServiceInfo() map[string]grpc.ServiceInfo {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	infos := map[string]grpc.ServiceInfo{}
-	for name, svc := range s.byName {
-		info := grpc.ServiceInfo{Metadata: svc.desc.Metadata}
-		for _, m := range svc.desc.Methods {
+	for name, desc := range s.described {
+		info := grpc.ServiceInfo{Metadata: desc.Metadata}
+		for _, m := range desc.Methods {
 			info.Methods = append(info.Methods, grpc.MethodInfo{Name: m.MethodName})
 		}
-		for _, m := range svc.desc.Streams {
+		for _, m := range desc.Streams {
 			info.Methods = append(info.Methods, grpc.MethodInfo{Name: m.StreamName, IsClientStream: m.ClientStreams, IsServerStream: m.ServerStreams})
 		}
 		infos[name] = info
@@ -81,80 +69,131 @@ func (s *Services) GetServiceInfo() map[string]grpc.ServiceInfo {
 // Open lets calls in: whatever they reach must be ready.
 func (s *Services) Open() { s.once.Do(func() { close(s.opened) }) }
 
-func (s *Services) find(name string) (service, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	svc, ok := s.byName[name]
-	return svc, ok
-}
-
-// handle serves every call whose service the grpc.Server itself does not know.
-func (s *Services) handle(_ any, stream grpc.ServerStream) error {
-	full, _ := grpc.MethodFromServerStream(stream)
-	name, method, _ := strings.Cut(strings.TrimPrefix(full, "/"), "/")
-	svc, ok := s.find(name)
+// lookup finds a method by its path. A call that comes before Open may be of a method that is still
+// to be added.
+func (s *Services) lookup(path string) *http2.Method {
+	m := s.find(path)
+	if m != nil {
+		return m
+	}
 	select {
 	case <-s.opened:
+		return nil
 	default:
-		if svc.early {
-			break
+	}
+	return &http2.Method{Unary: func(ctx context.Context, read func(any) error) (any, error) {
+		if err := s.await(ctx, path); err != nil {
+			return nil, err
 		}
-		wait := time.NewTimer(openTimeout)
-		defer wait.Stop()
-		select {
-		case <-s.opened:
-		case <-stream.Context().Done():
-			return status.FromContextError(stream.Context().Err()).Err()
-		case <-wait.C:
-			return status.Errorf(codes.Unavailable, "The server is still starting; %s was not served within %v.", full, openTimeout)
+		m := s.find(path)
+		if m == nil || m.Unary == nil {
+			return nil, status.Errorf(codes.Unimplemented, "unknown method %s", path)
 		}
-	}
-	if !ok {
-		svc, ok = s.find(name)
-	}
-	if !ok {
-		return status.Errorf(codes.Unimplemented, "unknown service %s", name)
-	}
-	for i := range svc.desc.Methods {
-		if m := &svc.desc.Methods[i]; m.MethodName == method {
-			if !s.unary.enter() {
-				return errStopping
-			}
-			defer s.unary.leave()
-			reply, err := m.Handler(svc.impl, stream.Context(), stream.RecvMsg, nil)
-			if err != nil {
-				return err
-			}
-			return stream.SendMsg(reply)
-		}
-	}
-	for i := range svc.desc.Streams {
-		if m := &svc.desc.Streams[i]; m.StreamName == method {
-			return m.Handler(svc.impl, stream)
-		}
-	}
-	return status.Errorf(codes.Unimplemented, "unknown method %s for service %s", method, name)
+		return m.Unary(ctx, read)
+	}, Inline: true}
 }
 
-// guardStream counts a call and turns its panic into an INTERNAL error. The remoting's own
-// handlers need that too: some of its methods do nothing but panic, and an actor message of
-// an unknown type makes it panic.
-func (s *Services) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+func (s *Services) find(path string) *http2.Method {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.methods[path]
+}
+
+// addMethod adds a method, or replaces the one of the same path.
+func (s *Services) addMethod(path string, m *http2.Method) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.methods[path] = m
+}
+
+// Inline lets calls of methods, such as /tensorflow.MasterService/RunStep, run on the goroutine that
+// reads their client's connection. They must call Detach before they wait or compute for long.
+func (s *Services) Inline(paths ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, path := range paths {
+		inline := *s.methods[path]
+		inline.Inline = true
+		s.methods[path] = &inline
+	}
+}
+
+func (s *Services) register(desc *grpc.ServiceDesc, impl any, early bool) {
+	s.mu.Lock()
+	s.described[desc.ServiceName] = desc
+	s.mu.Unlock()
+	for i := range desc.Methods {
+		m := &desc.Methods[i]
+		path := "/" + desc.ServiceName + "/" + m.MethodName
+		s.addMethod(path, &http2.Method{Unary: func(ctx context.Context, read func(any) error) (reply any, err error) {
+			if !early {
+				if err := s.await(ctx, path); err != nil {
+					return nil, err
+				}
+			}
+			err = s.guard(path, func() error {
+				reply, err = m.Handler(impl, ctx, read, nil)
+				return err
+			})
+			return reply, err
+		}})
+	}
+	for i := range desc.Streams {
+		m := &desc.Streams[i]
+		path := "/" + desc.ServiceName + "/" + m.StreamName
+		s.addMethod(path, &http2.Method{Stream: func(ctx context.Context, stream *http2.Stream) error {
+			if !early {
+				if err := s.await(ctx, path); err != nil {
+					return err
+				}
+			}
+			return s.guard(path, func() error { return m.Handler(impl, serverStream{ctx, stream}) })
+		}})
+	}
+}
+
+// await waits, for a bounded time, until the services are open.
+func (s *Services) await(ctx context.Context, method string) error {
+	select {
+	case <-s.opened:
+		return nil
+	default:
+	}
+	Detach(ctx)
+	wait := time.NewTimer(openTimeout)
+	defer wait.Stop()
+	select {
+	case <-s.opened:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	case <-wait.C:
+		return status.Errorf(codes.Unavailable, "The server is still starting; %s was not served within %v.", method, openTimeout)
+	}
+}
+
+// guard counts a call and turns its panic into an INTERNAL error.
+func (s *Services) guard(method string, call func() error) (err error) {
 	if !s.handlers.enter() {
 		return errStopping
 	}
 	defer s.handlers.leave()
-	defer s.recover(info.FullMethod, &err)
-	return next(srv, stream)
+	defer s.recover(method, &err)
+	return call()
 }
 
-func (s *Services) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
-	if !s.handlers.enter() {
-		return nil, errStopping
-	}
-	defer s.handlers.leave()
-	defer s.recover(info.FullMethod, &err)
-	return next(ctx, req)
+// guardStream and guardUnary do that for the remoting's own handlers: some of its methods do nothing
+// but panic, and an actor message of an unknown type makes it panic.
+func (s *Services) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	return s.guard(info.FullMethod, func() error { return next(srv, stream) })
+}
+
+func (s *Services) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (reply any, err error) {
+	err = s.guard(info.FullMethod, func() error {
+		reply, err = next(ctx, req)
+		return err
+	})
+	return reply, err
 }
 
 func (s *Services) recover(method string, err *error) {

@@ -1,0 +1,184 @@
+package http2
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/mem"
+)
+
+// Peer is who makes a call.
+type Peer struct {
+	// Connection is a number that no other connection of the server has.
+	Connection uint64
+	Address    net.Addr
+	TLS        *tls.ConnectionState // nil without encryption
+}
+
+type peerKey struct{}
+
+// PeerOf gives who makes the call that ctx is of.
+func PeerOf(ctx context.Context) (Peer, bool) {
+	p, ok := ctx.Value(peerKey{}).(*Peer)
+	if !ok {
+		return Peer{}, false
+	}
+	return *p, true
+}
+
+type callKey struct{}
+
+// Detach tells the server that the call is about to wait or to compute for long: another goroutine
+// goes on reading the client's connection. It does nothing where that is so already, and for
+// contexts that are not of a call. It is to be called by the goroutine that the call runs on, after
+// the request was read.
+func Detach(ctx context.Context) {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		c.detach()
+	}
+}
+
+// call is the context of a unary call. It ends when the client cancels the call or is gone, when its
+// deadline comes, and when the call is answered.
+type call struct {
+	conn     *serverConn
+	stream   *stream
+	deadline time.Time // zero for none
+	detached bool      // of the call's goroutine
+
+	mu    sync.Mutex
+	done  chan struct{} // made when somebody asks
+	timer *time.Timer   // runs when somebody could learn of it
+	err   error
+	hooks map[*hook]struct{}
+}
+
+type hook struct{ f func() }
+
+var _ context.Context = (*call)(nil)
+
+func (c *call) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+
+func (c *call) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
+		}
+		c.armLocked()
+	}
+	return c.done
+}
+
+// armLocked lets the deadline come, now that somebody could see it.
+func (c *call) armLocked() {
+	if c.timer == nil && c.err == nil && !c.deadline.IsZero() {
+		c.timer = time.AfterFunc(time.Until(c.deadline), func() { c.end(context.DeadlineExceeded) })
+	}
+}
+
+func (c *call) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
+		return context.DeadlineExceeded
+	}
+	return c.err
+}
+
+func (c *call) Value(key any) any {
+	switch key.(type) {
+	case peerKey:
+		return &c.conn.peer
+	case callKey:
+		return c
+	}
+	return nil
+}
+
+// AfterFunc lets package context derive contexts without a goroutine.
+func (c *call) AfterFunc(f func()) (stop func() bool) {
+	h := &hook{f}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	if c.hooks == nil {
+		c.hooks = map[*hook]struct{}{}
+	}
+	c.hooks[h] = struct{}{}
+	c.armLocked()
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, pending := c.hooks[h]
+		delete(c.hooks, h)
+		return pending
+	}
+}
+
+// end ends the context, once.
+func (c *call) end(err error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = err
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if c.done != nil {
+		close(c.done)
+	}
+	hooks := c.hooks
+	c.hooks = nil
+	c.mu.Unlock()
+	for h := range hooks {
+		go h.f()
+	}
+}
+
+// detach hands the reading of the connection to another goroutine.
+func (c *call) detach() {
+	if c.detached {
+		return
+	}
+	c.detached = true
+	c.stream.keep()
+	c.conn.handOver()
+}
+
+// read fills the request. The message lies where it was read, so that nothing may be read before.
+func (c *call) read(request any) error {
+	s := c.stream
+	message := s.message
+	s.message = nil
+	err := c.conn.decode(s, message, request)
+	s.settle()
+	if !s.method.Inline {
+		c.detach()
+	}
+	return err
+}
+
+// decode fills a request from its message and lets the message go.
+func (c *serverConn) decode(s *stream, message mem.BufferSlice, request any) error {
+	defer func() { message.Free() }()
+	if s.compressed {
+		plain, err := expand(s.encoding, message)
+		if err != nil {
+			return err
+		}
+		message.Free()
+		message = plain
+	}
+	return c.server.config.Codec.Unmarshal(message, request)
+}

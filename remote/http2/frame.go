@@ -1,0 +1,133 @@
+package http2
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// preface is what a client says first (RFC 9113, 3.4).
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+type frameType uint8
+
+// The frames of RFC 9113, 6.
+const (
+	frameData frameType = iota
+	frameHeaders
+	framePriority
+	frameReset
+	frameSettings
+	framePush
+	framePing
+	frameGoAway
+	frameWindow
+	frameContinuation
+)
+
+const (
+	flagEndStream  = 0x1 // DATA, HEADERS
+	flagAck        = 0x1 // SETTINGS, PING
+	flagEndHeaders = 0x4
+	flagPadded     = 0x8
+	flagPriority   = 0x20
+)
+
+// The settings of RFC 9113, 6.5.2.
+const (
+	settingTableSize     = 0x1
+	settingPush          = 0x2
+	settingMaxStreams    = 0x3
+	settingInitialWindow = 0x4
+	settingMaxFrame      = 0x5
+	settingMaxHeaderList = 0x6
+)
+
+// errorCode is a code of RFC 9113, 7.
+type errorCode uint32
+
+const (
+	codeNone        errorCode = 0x0
+	codeProtocol    errorCode = 0x1
+	codeFlowControl errorCode = 0x3
+	codeFrameSize   errorCode = 0x6
+	codeRefused     errorCode = 0x7
+	codeCancel      errorCode = 0x8
+	codeCompression errorCode = 0x9
+	codeCalm        errorCode = 0xb
+)
+
+// connError ends a connection: the other end gets the code in a GOAWAY.
+type connError struct {
+	code errorCode
+	why  string
+}
+
+func (e *connError) Error() string { return "http2: " + e.why }
+
+func broken(code errorCode, format string, args ...any) error {
+	return &connError{code, fmt.Sprintf(format, args...)}
+}
+
+const (
+	headerSize    = 9
+	defaultWindow = 65535
+	defaultFrame  = 16 << 10
+	maxWindow     = 1<<31 - 1
+	largestFrame  = 1<<24 - 1
+	prefixSize    = 5 // of a gRPC message: a flag and the length
+)
+
+// header is a frame's head.
+type header struct {
+	length int
+	kind   frameType
+	flags  uint8
+	stream uint32
+}
+
+func parseHeader(b []byte) header {
+	_ = b[8]
+	return header{length: int(b[0])<<16 | int(b[1])<<8 | int(b[2]), kind: frameType(b[3]), flags: b[4],
+		stream: binary.BigEndian.Uint32(b[5:]) & maxWindow}
+}
+
+func appendHeader(b []byte, length int, kind frameType, flags uint8, stream uint32) []byte {
+	return append(b, byte(length>>16), byte(length>>8), byte(length), byte(kind), flags,
+		byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream))
+}
+
+type setting struct {
+	id    uint16
+	value uint32
+}
+
+func appendSettings(b []byte, settings ...setting) []byte {
+	b = appendHeader(b, 6*len(settings), frameSettings, 0, 0)
+	for _, s := range settings {
+		b = binary.BigEndian.AppendUint16(b, s.id)
+		b = binary.BigEndian.AppendUint32(b, s.value)
+	}
+	return b
+}
+
+func appendWindow(b []byte, stream uint32, n int) []byte {
+	b = appendHeader(b, 4, frameWindow, 0, stream)
+	return binary.BigEndian.AppendUint32(b, uint32(n))
+}
+
+func appendReset(b []byte, stream uint32, code errorCode) []byte {
+	b = appendHeader(b, 4, frameReset, 0, stream)
+	return binary.BigEndian.AppendUint32(b, uint32(code))
+}
+
+func appendGoAway(b []byte, last uint32, code errorCode, why string) []byte {
+	b = appendHeader(b, 8+len(why), frameGoAway, 0, 0)
+	b = binary.BigEndian.AppendUint32(b, last)
+	b = binary.BigEndian.AppendUint32(b, uint32(code))
+	return append(b, why...)
+}
+
+// appendPrefix appends the head of a gRPC message that is not compressed.
+func appendPrefix(b []byte, length int) []byte {
+	return binary.BigEndian.AppendUint32(append(b, 0), uint32(length))
+}

@@ -1,0 +1,427 @@
+package http2
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// maxSpares is how many goroutines wait for a connection to be handed over.
+const maxSpares = 2
+
+// serverConn is a client's connection. One goroutine at a time reads it; a call that it runs may
+// make another one read.
+type serverConn struct {
+	conn
+	server   *Server
+	peer     Peer
+	handover chan struct{} // to a goroutine that waits for the role of the reader
+	spares   atomic.Int32
+
+	// Of the reader.
+	last       uint32 // the highest stream that the client opened
+	opening    *stream
+	consumed   int // bytes that the client was not given credit for again
+	creditLeft int // bytes that the client may send
+
+	// Guarded by mu.
+	streams   map[uint32]*stream // calls that are not over: received, running or being answered
+	running   int                // handlers
+	first     *stream            // of those that have an answer to send, and window
+	tail      *stream
+	exclusive bool // the connection is a stream's
+	leaving   bool // a GOAWAY was sent
+}
+
+var (
+	errSilent = errors.New("http2: the client did not answer a ping")
+	errOver   = errors.New("http2: the stream is over")
+)
+
+// serve greets the client and reads its connection.
+func (c *serverConn) serve() {
+	err := c.greet()
+	if err != nil {
+		c.end(err)
+		return
+	}
+	c.read()
+}
+
+func (c *serverConn) greet() error {
+	c.mu.Lock()
+	c.queue.buf = appendSettings(c.queue.buf, setting{settingMaxStreams, maxStreams}, setting{settingInitialWindow, streamWindow},
+		setting{settingMaxFrame, frameSize}, setting{settingMaxHeaderList, maxHeaderList})
+	c.queue.buf = appendWindow(c.queue.buf, 0, connWindow-defaultWindow)
+	c.flush()
+	c.mu.Unlock()
+	if err := c.nc.SetReadDeadline(time.Now().Add(prefaceTimeout)); err != nil {
+		return err
+	}
+	if err := c.in.fill(len(preface)); err != nil {
+		return err
+	}
+	if !bytes.Equal(c.in.next(len(preface)), []byte(preface)) {
+		return broken(codeProtocol, "the connection does not begin as HTTP/2")
+	}
+	return c.nc.SetReadDeadline(time.Time{})
+}
+
+// read reads frames until the connection ends, or a call has taken this goroutine and nobody needs
+// it any more.
+func (c *serverConn) read() {
+	for {
+		kept, err := c.frame()
+		if err != nil {
+			c.end(err)
+			return
+		}
+		if !kept && !c.spare() {
+			return
+		}
+	}
+}
+
+// spare waits to become the reader again.
+func (c *serverConn) spare() bool {
+	defer c.spares.Add(-1)
+	if c.spares.Add(1) > maxSpares {
+		return false
+	}
+	select {
+	case <-c.handover:
+		return true
+	case <-c.ended:
+		return false
+	}
+}
+
+// handOver makes another goroutine the reader.
+func (c *serverConn) handOver() {
+	select {
+	case c.handover <- struct{}{}:
+	default:
+		c.server.work.Go(c.read)
+	}
+}
+
+// end ends the connection: the client is told why, as far as it still listens.
+func (c *serverConn) end(err error) {
+	var e *connError
+	if errors.As(err, &e) {
+		c.server.config.Logger.Debug("a connection was ended", "client", c.peer.Address, "error", err)
+		c.goAway(e.code, e.why)
+	}
+	c.shut(err)
+	c.mu.Lock()
+	var open []*stream
+	for _, s := range c.streams {
+		open = append(open, s)
+	}
+	clear(c.streams)
+	for _, s := range open {
+		s.drop()
+	}
+	c.mu.Unlock()
+	for _, s := range open {
+		if !s.begun {
+			s.settle()
+		}
+		s.call.end(context.Canceled)
+	}
+	c.opening = nil
+	c.server.forget(c)
+}
+
+// goAway tells the client to make no more calls here.
+func (c *serverConn) goAway(code errorCode, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.leaving {
+		return
+	}
+	c.leaving = true
+	c.queue.buf = appendGoAway(c.queue.buf, maxWindow, code, why)
+	c.flush()
+}
+
+// awaitIdle waits until all calls are answered and written, or ctx ends. A stream is not waited for.
+func (c *serverConn) awaitIdle(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.written.Broadcast()
+	})
+	defer stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.err == nil && ctx.Err() == nil && !c.exclusive && (len(c.streams) > 0 || c.running > 0 || c.busy) {
+		c.written.Wait()
+	}
+}
+
+// frame handles one frame; kept tells that this goroutine is still the reader.
+func (c *serverConn) frame() (kept bool, err error) {
+	h, err := c.nextHeader()
+	if err != nil {
+		return false, err
+	}
+	if h.length > frameSize {
+		return false, broken(codeFrameSize, "a frame of %d bytes", h.length)
+	}
+	if c.block != nil && (h.kind != frameContinuation || h.stream != c.opening.id) {
+		return false, broken(codeProtocol, "headers that do not go on")
+	}
+	switch h.kind {
+	case frameData:
+		return c.data(h)
+	case frameHeaders:
+		return true, c.open(h)
+	case frameContinuation:
+		if c.block == nil {
+			break
+		}
+		whole, err := c.headers(h)
+		if err == nil && whole {
+			err = c.begin(c.opening)
+		}
+		return true, err
+	case frameReset:
+		if _, err := c.payload(h, 4); err != nil {
+			return false, err
+		}
+		if h.stream == 0 || h.stream > c.last {
+			return false, broken(codeProtocol, "RST_STREAM of stream %d, which was never opened", h.stream)
+		}
+		c.reset(h.stream)
+		return true, nil
+	}
+	return true, c.control(h)
+}
+
+// open begins a call.
+func (c *serverConn) open(h header) error {
+	if h.stream%2 == 0 || h.stream <= c.last {
+		if h.stream != 0 && h.stream <= c.last && h.flags&flagEndHeaders != 0 {
+			// Trailers of a call that does not need them; they still change the table.
+			_, err := c.headers(h)
+			return err
+		}
+		return broken(codeProtocol, "headers of stream %d after stream %d", h.stream, c.last)
+	}
+	c.last = h.stream
+	c.opening = &stream{conn: c, id: h.stream, ended: h.flags&flagEndStream != 0}
+	whole, err := c.headers(h)
+	if err == nil && whole {
+		err = c.begin(c.opening)
+	}
+	return err
+}
+
+// begin finds the method of a call whose headers are there.
+func (c *serverConn) begin(s *stream) error {
+	c.opening = nil
+	f := &c.fields
+	c.mu.Lock()
+	s.window = c.initial
+	full := len(c.streams) >= maxStreams || c.running >= maxStreams
+	leaving := c.leaving
+	if !full {
+		c.streams[s.id] = s
+	}
+	c.mu.Unlock()
+	switch {
+	case full:
+		return c.refuse(s, codeRefused)
+	case leaving:
+		return c.decline(s, status.Error(codes.Unavailable, "The server is stopping."))
+	case f.size > maxHeaderList:
+		return c.decline(s, status.Errorf(codes.ResourceExhausted, "the call's headers take more than %d bytes", maxHeaderList))
+	case f.method != "POST" || !strings.HasPrefix(f.contentType, "application/grpc"):
+		return c.decline(s, status.Errorf(codes.InvalidArgument, "this is a gRPC server; it does not answer %s with content %q", f.method, f.contentType))
+	}
+	if s.method = c.server.config.Lookup(f.path); s.method == nil {
+		return c.decline(s, status.Errorf(codes.Unimplemented, "unknown method %s", f.path))
+	}
+	s.encoding = f.encoding
+	s.credit = streamWindow
+	if f.timeout != "" {
+		d, ok := parseTimeout(f.timeout)
+		if !ok {
+			return c.decline(s, status.Errorf(codes.Internal, "malformed grpc-timeout %q", f.timeout))
+		}
+		s.call.deadline = time.Now().Add(d)
+	}
+	s.call.conn, s.call.stream = c, s
+	if s.method.Stream != nil {
+		return c.serveStream(s)
+	}
+	if s.ended {
+		return c.decline(s, status.Error(codes.Internal, "the call has no request"))
+	}
+	return nil
+}
+
+// refuse ends a call that did not begin; the client may make it again.
+func (c *serverConn) refuse(s *stream, code errorCode) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue.buf = appendReset(c.queue.buf, s.id, code)
+	return c.answerControl()
+}
+
+// decline answers a call with an error before its request is there.
+func (c *serverConn) decline(s *stream, err error) error {
+	s.declined = true
+	c.answer(s, nil, err)
+	return nil
+}
+
+// reset forgets a call that the client gave up.
+func (c *serverConn) reset(id uint32) {
+	c.mu.Lock()
+	s := c.streams[id]
+	if s != nil {
+		delete(c.streams, id)
+		s.drop()
+	}
+	c.written.Broadcast()
+	c.flush()
+	c.mu.Unlock()
+	if s == nil {
+		return
+	}
+	if !s.begun {
+		s.settle()
+	}
+	s.call.end(context.Canceled)
+}
+
+// data takes a DATA frame.
+func (c *serverConn) data(h header) (kept bool, err error) {
+	if h.stream == 0 || h.stream > c.last {
+		return false, broken(codeProtocol, "DATA of stream %d, which was never opened", h.stream)
+	}
+	if c.creditLeft -= h.length; c.creditLeft < 0 {
+		return false, broken(codeFlowControl, "more DATA than the connection's window")
+	}
+	c.consumed += h.length
+	c.mu.Lock()
+	s := c.streams[h.stream]
+	c.mu.Unlock()
+	n, padding := h.length, 0
+	if h.flags&flagPadded != 0 {
+		if err := c.in.fill(1); n == 0 || err != nil {
+			return false, broken(codeProtocol, "malformed padding")
+		}
+		if padding = int(c.in.next(1)[0]); padding >= n {
+			return false, broken(codeProtocol, "a frame that is all padding")
+		}
+		n -= padding + 1
+	}
+	whole := false
+	if s == nil || s.declined || s.begun {
+		err = c.in.skip(n) // it was on its way when the call ended
+	} else {
+		whole, err = s.take(n, padding == 0)
+	}
+	if err == nil {
+		err = c.in.skip(padding)
+	}
+	if err != nil {
+		return false, err
+	}
+	c.giveCredit(s, h.length, whole)
+	if s == nil {
+		return true, nil
+	}
+	if whole {
+		return c.start(s), nil
+	}
+	if h.flags&flagEndStream != 0 && !s.begun && !s.declined {
+		return true, c.decline(s, status.Error(codes.Internal, "the request ends in the middle"))
+	}
+	return true, nil
+}
+
+// giveCredit lets the client send on.
+func (c *serverConn) giveCredit(s *stream, n int, whole bool) {
+	stream := s != nil && !whole && !s.declined
+	if stream {
+		s.consumed += n
+		stream = s.consumed >= streamWindow/2
+	}
+	if c.consumed < connWindow/2 && !stream {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.consumed >= connWindow/2 {
+		c.queue.buf = appendWindow(c.queue.buf, 0, c.consumed)
+		c.creditLeft += c.consumed
+		c.consumed = 0
+	}
+	if stream {
+		c.queue.buf = appendWindow(c.queue.buf, s.id, s.consumed)
+		s.credit += s.consumed
+		s.consumed = 0
+	}
+	c.flush()
+}
+
+// start runs a call's handler here; it gives whether this goroutine is still the reader after it.
+func (c *serverConn) start(s *stream) (kept bool) {
+	s.begun = true
+	c.mu.Lock()
+	c.running++
+	c.mu.Unlock()
+	reply, err := s.method.Unary(&s.call, s.call.read)
+	kept = !s.call.detached
+	s.settle()
+	c.answer(s, reply, err)
+	s.call.end(context.Canceled)
+	return kept
+}
+
+// serveStream makes the connection a stream's.
+func (c *serverConn) serveStream(s *stream) error {
+	c.mu.Lock()
+	alone := len(c.streams) == 1
+	if alone {
+		c.exclusive = true
+		c.queue.buf = appendWindow(c.queue.buf, 0, maxWindow-c.creditLeft-c.consumed)
+		c.queue.buf = appendWindow(c.queue.buf, s.id, maxWindow-streamWindow)
+		c.encode(s.id, 0, fieldOK, fieldGRPC)
+		c.flush()
+	}
+	c.mu.Unlock()
+	if !alone {
+		return c.decline(s, status.Error(codes.FailedPrecondition, "a stream needs a connection of its own"))
+	}
+	st := newStream(&c.conn, s.id, frameSize)
+	c.mu.Lock()
+	st.window = s.window
+	c.widened, c.resized = st.widen, st.resize
+	c.broken = func() { s.call.end(context.Canceled) } // its handler may wait for other things than messages
+	c.mu.Unlock()
+	st.over = s.ended
+	st.finish(s.method.Stream(&s.call, st))
+	return errOver
+}
+
+// isGone tells whether an error is only the end of a connection.
+func isGone(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, errOver)
+}
+
+// length reads the length of a gRPC message off its prefix.
+func length(prefix []byte) int { return int(binary.BigEndian.Uint32(prefix[1:])) }

@@ -1,0 +1,424 @@
+package http2
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+type hpackField = hpack.HeaderField
+
+const (
+	// copyBelow is the size in bytes of messages that are copied when somebody else writes: their
+	// senders do not wait.
+	copyBelow = 32 << 10
+	// maxQueued is how many bytes of such messages may wait.
+	maxQueued = 4 << 20
+	// drainTime bounds how long a server waits for the other end to see how a stream ended.
+	drainTime = time.Second
+)
+
+// Stream is a gRPC stream that has its connection for itself, seen from either end. Messages go in
+// both directions. One goroutine reads; Send and Close may be called concurrently.
+type Stream struct {
+	conn  *conn
+	id    uint32
+	limit int // bytes of a frame that the other end may send
+
+	// Of the reader.
+	frame    int // bytes of the frame that are not read
+	padding  int
+	left     int // bytes of the message that are not read
+	consumed int
+	over     bool // the other end sends no more
+	answered bool // the response's headers came
+	client   bool
+	outcome  error // what the other end says of the call's end
+
+	// Guarded by conn.mu.
+	window  int64
+	partial bool // a message is under way
+	closed  bool // this end sends no more
+}
+
+func newStream(c *conn, id uint32, limit int) *Stream { return &Stream{conn: c, id: id, limit: limit} }
+
+// Open makes a stream on a connection that was dialled for it, which it takes over, also when it
+// fails. The scheme is http or https. ctx bounds the opening and not the stream.
+func Open(ctx context.Context, nc net.Conn, scheme, authority, path string) (*Stream, error) {
+	c := &conn{}
+	c.init(nc, nil, 0)
+	s := newStream(c, 1, largestFrame)
+	s.client = true
+	c.widened, c.resized = s.widen, s.resize
+	stop := context.AfterFunc(ctx, func() { c.shut(ctx.Err()) })
+	err := s.begin(scheme, authority, path)
+	if !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.shut(err)
+		return nil, unavailable(err)
+	}
+	return s, nil
+}
+
+// begin greets the server, learns how it wants to be spoken to, and calls the method.
+func (s *Stream) begin(scheme, authority, path string) error {
+	c := s.conn
+	c.mu.Lock()
+	c.queue.buf = append(c.queue.buf, preface...)
+	c.queue.buf = appendSettings(c.queue.buf, setting{settingPush, 0}, setting{settingInitialWindow, maxWindow},
+		setting{settingMaxFrame, largestFrame}, setting{settingMaxHeaderList, maxHeaderList})
+	c.queue.buf = appendWindow(c.queue.buf, 0, maxWindow-defaultWindow)
+	c.flush()
+	c.mu.Unlock()
+	for {
+		h, err := c.nextHeader()
+		if err != nil {
+			return err
+		}
+		if h.kind == frameData || h.kind == frameHeaders || h.length > largestFrame {
+			return broken(codeProtocol, "the server does not begin with SETTINGS")
+		}
+		if err := c.control(h); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		if c.settled {
+			s.window = c.initial
+			c.encode(s.id, 0, hpackField{Name: ":method", Value: "POST"}, hpackField{Name: ":scheme", Value: scheme},
+				hpackField{Name: ":path", Value: path}, hpackField{Name: ":authority", Value: authority},
+				fieldGRPC, hpackField{Name: "te", Value: "trailers"})
+			c.flush()
+			err = c.err
+			c.mu.Unlock()
+			return err
+		}
+		c.mu.Unlock()
+	}
+}
+
+// unavailable gives a connection's failure the form of a call's.
+func unavailable(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err).Err()
+	}
+	return status.Errorf(codes.Unavailable, "%v", err)
+}
+
+// Next waits for the next message and gives its length in bytes; io.EOF after the other end's last
+// one, where that ended well, else its error. What was not read of the message before is skipped.
+func (s *Stream) Next() (int, error) {
+	if err := s.skip(); err != nil {
+		return 0, s.failed(err)
+	}
+	var prefix [prefixSize]byte
+	for have := 0; have < prefixSize; {
+		n, err := s.bytes(prefix[have:])
+		if err != nil {
+			if err == io.EOF && have > 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			return 0, s.failed(err)
+		}
+		have += n
+	}
+	if prefix[0] != 0 {
+		return 0, s.failed(broken(codeProtocol, "a compressed message"))
+	}
+	s.left = length(prefix[:])
+	return s.left, nil
+}
+
+// failed gives an error of reading its form; the connection is of no use after it.
+func (s *Stream) failed(err error) error {
+	if err == io.EOF {
+		if s.outcome != nil {
+			return s.outcome
+		}
+		return io.EOF
+	}
+	var e *connError
+	if errors.As(err, &e) {
+		c := s.conn
+		c.mu.Lock()
+		c.queue.buf = appendGoAway(c.queue.buf, maxWindow, e.code, e.why)
+		c.flush()
+		c.mu.Unlock()
+	}
+	s.conn.shut(err)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return unavailable(err)
+}
+
+// Read reads some bytes of the message, io.EOF at its end. Large reads go from the socket into p.
+func (s *Stream) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.EOF
+	}
+	if len(p) > s.left {
+		p = p[:s.left]
+	}
+	n, err := s.bytes(p)
+	s.left -= n
+	if err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return n, s.failed(err)
+	}
+	return n, nil
+}
+
+func (s *Stream) skip() error {
+	var waste [4 << 10]byte
+	for s.left > 0 {
+		n, err := s.bytes(waste[:min(len(waste), s.left)])
+		if err != nil {
+			return err
+		}
+		s.left -= n
+	}
+	return nil
+}
+
+// bytes reads some bytes of the stream, whatever frames they come in.
+func (s *Stream) bytes(p []byte) (int, error) {
+	for s.frame == 0 {
+		if s.over {
+			return 0, io.EOF
+		}
+		if err := s.nextFrame(); err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF // the connection ended before the stream did
+			}
+			return 0, err
+		}
+	}
+	n, err := s.conn.in.read(p[:min(len(p), s.frame)])
+	s.frame -= n
+	if s.frame == 0 && err == nil {
+		err = s.conn.in.skip(s.padding)
+		s.padding = 0
+	}
+	s.giveCredit(n)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// giveCredit lets the other end send on. What it may send is only bounded by what the kernel takes
+// for this end: nothing is read before somebody asks for it.
+func (s *Stream) giveCredit(n int) {
+	if s.consumed += n; s.consumed < maxWindow/2 {
+		return
+	}
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue.buf = appendWindow(c.queue.buf, 0, s.consumed)
+	c.queue.buf = appendWindow(c.queue.buf, s.id, s.consumed)
+	s.consumed = 0
+	c.flush()
+}
+
+// nextFrame reads on to the next frame with data, or the end.
+func (s *Stream) nextFrame() error {
+	c := s.conn
+	h, err := c.nextHeader()
+	if err != nil {
+		return err
+	}
+	if h.length > s.limit {
+		return broken(codeFrameSize, "a frame of %d bytes", h.length)
+	}
+	switch h.kind {
+	case frameData:
+		if h.stream != s.id {
+			return broken(codeProtocol, "DATA of stream %d", h.stream)
+		}
+		s.frame, s.over = h.length, h.flags&flagEndStream != 0
+		if h.flags&flagPadded != 0 {
+			if err := c.in.fill(1); err != nil || h.length == 0 {
+				return broken(codeProtocol, "malformed padding")
+			}
+			s.padding = int(c.in.next(1)[0])
+			if s.frame -= 1 + s.padding; s.frame < 0 {
+				return broken(codeProtocol, "a frame that is all padding")
+			}
+			if s.frame == 0 {
+				err = c.in.skip(s.padding)
+				s.padding = 0
+			}
+		}
+		return err
+	case frameHeaders, frameContinuation:
+		if h.stream != s.id || h.kind == frameContinuation && c.block == nil {
+			if !s.client && h.kind == frameHeaders {
+				return broken(codeRefused, "a second call on a stream's connection")
+			}
+			return broken(codeProtocol, "headers of stream %d", h.stream)
+		}
+		end := h.kind == frameHeaders && h.flags&flagEndStream != 0
+		whole, err := c.headers(h)
+		if err != nil {
+			return err
+		}
+		s.over = s.over || end
+		if whole && s.over && s.client {
+			s.outcome = c.fields.outcome()
+		}
+		return nil
+	case frameReset:
+		if _, err := c.payload(h, 4); err != nil {
+			return err
+		}
+		return status.Error(codes.Unavailable, "the other end gave the stream up")
+	}
+	return c.control(h)
+}
+
+// Send writes one message made of pieces, in order. The pieces are the caller's again when it
+// returns. Messages of several senders do not mix. It waits while the other end does not read.
+func (s *Stream) Send(pieces ...[]byte) error {
+	size := 0
+	for _, p := range pieces {
+		size += len(p)
+	}
+	if size > maxMessage {
+		return status.Errorf(codes.ResourceExhausted, "a message of %d bytes is too large for a stream", size)
+	}
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.err == nil && !s.closed && (s.partial || c.busy && c.queue.bytes() > maxQueued) {
+		c.written.Wait()
+	}
+	if err := s.sendable(); err != nil {
+		return err
+	}
+	s.partial = true
+	copied := size <= copyBelow
+	left := prefixSize + size
+	piece := 0
+	head := true
+	for left > 0 {
+		n := int(min(int64(left), s.window, c.window, int64(c.maxFrame)))
+		if n < min(left, prefixSize) { // the prefix is never cut
+			c.flush()
+			c.written.Wait()
+			if err := s.sendable(); err != nil {
+				return err
+			}
+			continue
+		}
+		c.queue.buf = appendHeader(c.queue.buf, n, frameData, 0, s.id)
+		s.window -= int64(n)
+		c.window -= int64(n)
+		left -= n
+		if head {
+			c.queue.buf = appendPrefix(c.queue.buf, size)
+			n -= prefixSize
+			head = false
+		}
+		for n > 0 {
+			k := min(n, len(pieces[0])-piece)
+			if b := pieces[0][piece : piece+k]; copied {
+				c.queue.buf = append(c.queue.buf, b...)
+			} else {
+				c.queue.content(b)
+			}
+			n -= k
+			if piece += k; piece == len(pieces[0]) {
+				pieces, piece = pieces[1:], 0
+			}
+		}
+	}
+	s.partial = false
+	serial := c.serial
+	c.flush()
+	for !copied && c.err == nil && c.sent < serial {
+		c.written.Wait()
+	}
+	return s.sendable()
+}
+
+// sendable gives the error of a stream that takes no message. conn.mu is held.
+func (s *Stream) sendable() error {
+	if s.conn.err != nil {
+		return unavailable(s.conn.err)
+	}
+	if s.closed {
+		return status.Error(codes.Unavailable, "the stream was closed")
+	}
+	return nil
+}
+
+// CloseSend tells the other end that no more messages come.
+func (s *Stream) CloseSend() error {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.err == nil && s.partial {
+		c.written.Wait()
+	}
+	if err := s.sendable(); err != nil {
+		return err
+	}
+	s.closed = true
+	c.queue.buf = appendHeader(c.queue.buf, 0, frameData, flagEndStream, s.id)
+	c.flush()
+	return nil
+}
+
+// finish tells the client how the stream ended, and lets it read that before the connection ends.
+func (s *Stream) finish(err error) {
+	c := s.conn
+	c.mu.Lock()
+	s.closed = true
+	if c.err == nil && !s.partial {
+		c.encode(s.id, flagEndStream, trailer(err)...)
+		c.flush()
+	}
+	gone := c.err != nil
+	c.mu.Unlock()
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if gone || !ok || half.CloseWrite() != nil || c.nc.SetReadDeadline(time.Now().Add(drainTime)) != nil {
+		return
+	}
+	var waste [4 << 10]byte
+	for err := error(nil); err == nil; {
+		_, err = c.nc.Read(waste[:])
+	}
+}
+
+// Close ends the connection: Next, Read and Send fail at once, waiting ones too.
+func (s *Stream) Close() error {
+	s.conn.shut(net.ErrClosed)
+	return nil
+}
+
+// widen and resize keep the window of what may be sent. conn.mu is held.
+func (s *Stream) widen(id uint32, n int64) error {
+	if id == s.id {
+		if s.window += n; s.window > maxWindow {
+			return broken(codeFlowControl, "the window of stream %d is too large", id)
+		}
+	}
+	return nil
+}
+
+func (s *Stream) resize(by int64) error { return s.widen(s.id, by) }

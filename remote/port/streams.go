@@ -1,0 +1,105 @@
+package port
+
+import (
+	"context"
+	"io"
+	"net"
+
+	"github.com/troupe-run/troupe/remote/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// Detach is to be called by a method that runs on the goroutine which reads its client's connection
+// (see Services.Inline), before it waits or computes for long.
+func Detach(ctx context.Context) { http2.Detach(ctx) }
+
+// OpenStream calls a streaming method of another task's port, such as /troupe.v1.Link/Attach, on a
+// connection of its own. ctx bounds the opening. The caller closes the stream.
+func (p *Port) OpenStream(ctx context.Context, address, method string) (*http2.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, status.Errorf(codes.Unavailable, "%v", err)
+	}
+	if p.config.TLS == nil {
+		return http2.Open(ctx, raw, "http", address, method)
+	}
+	config := p.config.TLS.Clone()
+	config.NextProtos = []string{protoHTTP2}
+	conn, err := shakeHands(ctx, raw, config, address)
+	if err != nil {
+		_ = raw.Close() // the handshake's error says it all
+		return nil, status.Errorf(codes.Unavailable, "%v", err)
+	}
+	return http2.Open(ctx, conn, "https", address, method)
+}
+
+// HandleStream serves a streaming method; the stream and its connection end when serve returns, and
+// the caller is told of its error.
+func (s *Services) HandleStream(method string, serve func(ctx context.Context, stream *http2.Stream) error) {
+	s.addMethod(method, &http2.Method{Stream: func(ctx context.Context, stream *http2.Stream) (err error) {
+		if err := s.await(ctx, method); err != nil {
+			return err
+		}
+		return s.guard(method, func() error { return serve(ctx, stream) })
+	}})
+}
+
+// serverStream shows a stream to a handler that was written for grpc-go. Headers and trailers of its
+// own it does not have.
+type serverStream struct {
+	ctx    context.Context
+	stream *http2.Stream
+}
+
+var _ grpc.ServerStream = serverStream{}
+
+func (s serverStream) Context() context.Context { return s.ctx }
+
+// SendMsg sends a message.
+func (s serverStream) SendMsg(m any) error {
+	b, err := Codec{}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	defer b.Free()
+	pieces := make([][]byte, len(b))
+	for i, p := range b {
+		pieces[i] = p.ReadOnlyData()
+	}
+	return s.stream.Send(pieces...)
+}
+
+// RecvMsg waits for a message; io.EOF after the last one.
+func (s serverStream) RecvMsg(m any) error {
+	n, err := s.stream.Next()
+	if err != nil {
+		return err
+	}
+	b := mem.DefaultBufferPool().Get(n)
+	*b = (*b)[:n]
+	data := mem.BufferSlice{mem.NewBuffer(b, mem.DefaultBufferPool())}
+	defer data.Free()
+	if _, err := io.ReadFull(s.stream, *b); err != nil {
+		return err
+	}
+	return Codec{}.Unmarshal(data, m)
+}
+
+// SetHeader, SendHeader and SetTrailer refuse what the stream would not send.
+func (serverStream) SetHeader(metadata.MD) error {
+	return status.Error(codes.Unimplemented, "streams have no headers of their own")
+}
+
+// SendHeader is like SetHeader.
+func (serverStream) SendHeader(metadata.MD) error {
+	return status.Error(codes.Unimplemented, "streams have no headers of their own")
+}
+
+// SetTrailer drops the trailer.
+func (serverStream) SetTrailer(metadata.MD) {}
