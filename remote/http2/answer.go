@@ -1,217 +1,68 @@
 package http2
 
 import (
-	"sync"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 )
 
-const (
-	// quantum is how many bytes go to the kernel at once, so that a small answer does not stand
-	// behind a large one.
-	quantum = 512 << 10
-	// chunkSize is the memory that a request beyond smallRequest grows by.
-	chunkSize    = 1 << 20
-	smallRequest = 64 << 10
-)
-
-// stream is a unary call on a connection: its request on the way in, its answer on the way out.
-type stream struct {
-	conn   *serverConn
-	id     uint32
-	method *Method
-	call   call
-	ended  bool // the headers said that nothing follows
-
-	// Of the reader, and of the call's goroutine until it detaches.
-	encoding   string
-	compressed bool
-	declined   bool // answered before the request was there
-	begun      bool
-	prefix     [prefixSize]byte
-	have       int // of prefix
-	size       int
-	got        int
-	held       int64 // what the request counts for in Server.receiving
-	message    mem.BufferSlice
-	room       []byte // of the last chunk
-	aliased    bool   // the message lies where it was read
-	credit     int    // bytes that the client may send
-	consumed   int    // bytes that it was not given credit for again
-
-	// Guarded by conn.mu.
-	window int64
-	body   mem.BufferSlice // from off in the first buffer on
-	off    int
-	left   int
-	queued bool // in the list of those that can send
-	gone   bool
-	next   *stream
-}
-
-// take reads n bytes of the request; whole tells that it is complete. Where alias is set a request
-// that came in one piece stays where it was read, until the next frame is.
-func (s *stream) take(n int, alias bool) (whole bool, err error) {
-	in := &s.conn.in
-	if s.credit -= n; s.credit < 0 {
-		return false, broken(codeFlowControl, "more DATA than the window of stream %d", s.id)
-	}
-	for n > 0 {
-		if s.have < prefixSize {
-			k := min(n, prefixSize-s.have)
-			if err := in.fill(k); err != nil {
-				return false, err
-			}
-			s.have += copy(s.prefix[s.have:], in.next(k))
-			n -= k
-			if s.have == prefixSize {
-				if err := s.announced(); err != nil {
-					return false, firstError(s.conn.decline(s, err), in.skip(n))
-				}
-			}
-			continue
-		}
-		left := s.size - s.got
-		switch {
-		case left == 0:
-			err := status.Error(codes.Internal, "the call has more than one request")
-			return false, firstError(s.conn.decline(s, err), in.skip(n))
-		case alias && s.got == 0 && n == left && n <= inputSize:
-			if err := in.fill(n); err != nil {
-				return false, err
-			}
-			s.message = append(s.message, mem.SliceBuffer(in.next(n)))
-			s.got, n, s.aliased = s.size, 0, true
-		default:
-			if len(s.room) == 0 {
-				s.grow(left)
-			}
-			k := min(n, len(s.room))
-			if err := in.readFull(s.room[:k]); err != nil {
-				return false, err
-			}
-			s.room = s.room[k:]
-			s.got += k
-			n -= k
-		}
-	}
-	return s.have == prefixSize && s.got == s.size, nil
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// announced decides whether a request of the size that its prefix tells is taken in.
-func (s *stream) announced() error {
-	s.compressed = s.prefix[0]&1 != 0
-	s.size = length(s.prefix[:])
-	if s.size > maxMessage {
-		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is too large: at most %d are taken", s.size, maxMessage)
-	}
-	if s.size <= smallRequest {
-		return nil
-	}
-	if sum := s.conn.server.receiving.Add(int64(s.size)); sum > maxReceiving {
-		s.conn.server.receiving.Add(-int64(s.size))
-		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is not taken now: with those that are on their way to the server it would take more than %d", s.size, int64(maxReceiving))
-	}
-	s.held = int64(s.size)
-	return nil
-}
-
-// grow makes room for more of the request. Memory is taken as bytes come, not as they are claimed.
-func (s *stream) grow(left int) {
-	if s.size <= smallRequest {
-		b := make([]byte, left)
-		s.message = append(s.message, mem.SliceBuffer(b))
-		s.room = b
-		return
-	}
-	b := *chunks.Get(chunkSize)
-	b = b[:min(left, chunkSize)]
-	s.message = append(s.message, mem.NewBuffer(&b, chunks))
-	s.room = b
-}
-
-// keep makes a message that was not decoded outlast the reading of the next frame.
-func (s *stream) keep() {
-	if s.aliased && s.message != nil {
-		s.message = mem.BufferSlice{mem.SliceBuffer(s.message.Materialize())}
-	}
-}
-
-// settle lets go of what the request took on its way.
-func (s *stream) settle() {
-	if s.held > 0 {
-		s.conn.server.receiving.Add(-s.held)
-		s.held = 0
-	}
-	s.message.Free()
-	s.message, s.room = nil, nil
-}
-
-// chunks are the pooled memory of large requests.
-var chunks = &chunkPool{}
-
-type chunkPool struct{ pool sync.Pool }
-
-// Get gives a chunk with arbitrary contents.
-func (p *chunkPool) Get(int) *[]byte {
-	if b, ok := p.pool.Get().(*[]byte); ok {
-		return b
-	}
-	b := make([]byte, chunkSize)
-	return &b
-}
-
-// Put takes a chunk back.
-func (p *chunkPool) Put(b *[]byte) {
-	*b = (*b)[:cap(*b)]
-	p.pool.Put(b)
-}
+// quantum is how many bytes go to the kernel at once, so that a small answer does not stand behind a
+// large one.
+const quantum = 512 << 10
 
 // answer sends what a call ended with.
 func (c *serverConn) answer(s *stream, reply any, err error) {
 	var body mem.BufferSlice
 	if err == nil {
-		body, err = c.server.config.Codec.Marshal(reply)
+		if body, err = c.server.config.Codec.Marshal(reply); err != nil {
+			err = status.Errorf(codes.Internal, "the answer cannot be written: %v", err)
+		}
 	}
 	size := body.Len()
-	if size > maxMessage {
-		body.Free()
-		err = status.Errorf(codes.ResourceExhausted, "an answer of %d bytes is too large: at most %d are sent", size, maxMessage)
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	switch {
+	case size > maxMessage:
+		err = status.Errorf(codes.ResourceExhausted, "an answer of %d bytes is too large: at most %d are sent", size, maxMessage)
+	case err == nil && c.owed > 0 && c.owed+int64(size) > c.server.maxOwed:
+		err = status.Errorf(codes.ResourceExhausted, "an answer of %d bytes is not kept: answers of %d bytes wait for the client to read them, and at most %d may", size, c.owed, c.server.maxOwed)
+	}
 	if s.begun {
 		c.running--
 	}
-	if c.err != nil || s.gone || c.streams[s.id] != s {
+	known := c.err == nil && c.streams[s.id] == s
+	if err != nil || !known {
 		body.Free()
+	}
+	switch {
+	case !known:
 		c.written.Broadcast()
 		return
-	}
-	if err != nil {
-		c.encode(s.id, flagEndStream, append([]hpackField{fieldOK, fieldGRPC}, trailer(err)...)...)
+	case err != nil:
+		c.encode(s.id, flagEndStream, trailer(err, fieldOK, fieldGRPC)...)
 		if s.declined && !s.ended {
 			c.queue.buf = appendReset(c.queue.buf, s.id, codeNone) // no need to send the rest
 		}
 		delete(c.streams, s.id)
-	} else {
+		if s.declined {
+			c.reply()
+			return
+		}
+	default:
 		c.encode(s.id, 0, fieldOK, fieldGRPC, fieldAccept)
-		s.left = prefixSize + size
-		s.body = append(mem.BufferSlice{mem.SliceBuffer(appendPrefix(nil, size))}, body...)
+		appendPrefix(s.head[:0], size)
+		s.body, s.left = body, prefixSize+size
+		c.owed += int64(s.left)
 		c.push(s)
 	}
 	c.flush()
+}
+
+// decline answers a call with an error before its request is there. It is the reader's.
+func (c *serverConn) decline(s *stream, err error) {
+	s.declined = true
+	s.settle()
+	c.answer(s, nil, err)
 }
 
 // push puts a stream behind the others that can send. mu is held.
@@ -248,6 +99,7 @@ func (c *serverConn) fill() {
 			c.queue.buf = appendHeader(c.queue.buf, n, frameData, 0, s.id)
 			s.window -= int64(n)
 			c.window -= int64(n)
+			c.owed -= int64(n)
 			s.left -= n
 			s.put(n)
 		}
@@ -261,9 +113,14 @@ func (c *serverConn) fill() {
 	}
 }
 
-// put queues the next n bytes of the body.
+// put queues the next n bytes of the answer.
 func (s *stream) put(n int) {
 	q := &s.conn.queue
+	if k := min(n, prefixSize-s.headed); k > 0 {
+		q.buf = append(q.buf, s.head[s.headed:s.headed+k]...)
+		s.headed += k
+		n -= k
+	}
 	for n > 0 {
 		b := s.body[0].ReadOnlyData()[s.off:]
 		k := min(n, len(b))
@@ -275,28 +132,26 @@ func (s *stream) put(n int) {
 			s.body, s.off = s.body[1:], 0
 		}
 	}
-	for s.left == 0 && len(s.body) > 0 { // buffers without bytes
-		q.owned = append(q.owned, s.body[0])
-		s.body = s.body[1:]
+	if s.left == 0 {
+		q.owned = append(q.owned, s.body...) // buffers without bytes
+		s.body = nil
 	}
 }
 
-// drop gives up the answer. The kernel may be reading from it, so that it is let go with the next
-// batch. mu is held.
+// drop gives up the answer. The kernel may be reading from it, so that it is let go with the batch
+// that is queued; flush is to follow. mu is held.
 func (s *stream) drop() {
 	s.gone = true
 	s.conn.queue.owned = append(s.conn.queue.owned, s.body...)
+	s.conn.owed -= int64(s.left)
 	s.body, s.left = nil, 0
-	if s.conn.err != nil && !s.conn.busy {
-		s.conn.queue.done()
-	}
 }
 
 // widen gives a stream more window. mu is held.
 func (c *serverConn) widen(id uint32, n int64) error {
 	s := c.streams[id]
 	if s == nil {
-		return nil
+		return nil // its call is over
 	}
 	if s.window += n; s.window > maxWindow {
 		return broken(codeFlowControl, "the window of stream %d is too large", id)

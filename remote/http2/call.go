@@ -171,9 +171,9 @@ func (c *call) read(request any) error {
 
 // decode fills a request from its message and lets the message go.
 func (c *serverConn) decode(s *stream, message mem.BufferSlice, request any) error {
-	defer func() { message.Free() }()
+	defer func() { message.Free() }() // also where decoding panics
 	if s.compressed {
-		plain, err := expand(s.encoding, message)
+		plain, err := expand(s.encoding, message, s.hold)
 		if err != nil {
 			return err
 		}

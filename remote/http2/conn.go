@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/net/http2/hpack"
 )
@@ -13,9 +12,6 @@ import (
 const (
 	// maxHeaderList is the size in bytes of the headers that a call may have.
 	maxHeaderList = 64 << 10
-	// maxControl is how many bytes of answers to control frames may wait for a peer that provokes
-	// them and does not read.
-	maxControl = 1 << 20
 )
 
 // conn is what both ends of a connection have in common.
@@ -23,7 +19,6 @@ type conn struct {
 	output
 	in     input
 	number uint64
-	active atomic.Uint64 // counts frames that came
 	ended  chan struct{} // closed by shut
 	once   sync.Once
 
@@ -31,12 +26,12 @@ type conn struct {
 	decoder *hpack.Decoder
 	fields  headerFields
 	block   []byte // a header list that has not come to its end
+	pending uint32 // whose it is; 0 if there is none
 
 	// Guarded by mu.
 	window   int64 // bytes that the other end takes on the connection
 	initial  int64 // on a new stream
 	maxFrame int   // in a frame
-	pinged   bool  // a PING was not answered
 	settled  bool  // the other end's first SETTINGS came
 	encoder  *hpack.Encoder
 	encoded  bytes.Buffer
@@ -48,7 +43,7 @@ type conn struct {
 
 func (c *conn) init(nc net.Conn, read []byte, number uint64) {
 	c.output.init(nc)
-	c.in = newInput(nc, read)
+	c.in.init(nc, read)
 	c.number = number
 	c.ended = make(chan struct{})
 	c.window, c.initial, c.maxFrame = defaultWindow, defaultWindow, defaultFrame
@@ -73,13 +68,19 @@ func (c *conn) shut(err error) {
 	})
 }
 
-// nextHeader reads the next frame's head.
+// nextHeader reads the next frame's head. A header list is in one piece (RFC 9113, 6.10).
 func (c *conn) nextHeader() (header, error) {
 	if err := c.in.fill(headerSize); err != nil {
 		return header{}, err
 	}
-	c.active.Add(1)
-	return parseHeader(c.in.next(headerSize)), nil
+	h := parseHeader(c.in.next(headerSize))
+	if c.pending != 0 && (h.kind != frameContinuation || h.stream != c.pending) {
+		return h, broken(codeProtocol, "headers that do not go on")
+	}
+	if c.pending == 0 && h.kind == frameContinuation {
+		return h, broken(codeProtocol, "a CONTINUATION of nothing")
+	}
+	return h, nil
 }
 
 // payload reads a frame that has to fit the buffer.
@@ -107,15 +108,15 @@ func (c *conn) control(h header) error {
 		if h.length != 8 || h.stream != 0 {
 			return broken(codeFrameSize, "a malformed PING")
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		if h.flags&flagAck != 0 {
-			c.pinged = false
 			return nil
 		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.queue.buf = appendHeader(c.queue.buf, 8, framePing, flagAck, 0)
 		c.queue.buf = append(c.queue.buf, b...)
-		return c.answerControl()
+		c.reply()
+		return nil
 	case frameWindow:
 		b, err := c.payload(h, 4)
 		if err != nil {
@@ -140,19 +141,10 @@ func (c *conn) control(h header) error {
 		return err
 	case frameGoAway, framePriority:
 		return c.in.skip(h.length) // a client that goes closes the connection
-	case framePush, frameContinuation:
+	case framePush:
 		return broken(codeProtocol, "a frame of type %d that has no place here", h.kind)
 	}
 	return c.in.skip(h.length)
-}
-
-// answerControl sends the answer to a control frame. mu is held.
-func (c *conn) answerControl() error {
-	if c.queue.bytes() > maxControl && c.busy {
-		return broken(codeCalm, "too many control frames")
-	}
-	c.flush()
-	return nil
 }
 
 func (c *conn) takeSettings(h header) error {
@@ -168,6 +160,7 @@ func (c *conn) takeSettings(h header) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	initial := c.initial
 	for ; len(b) >= 6; b = b[6:] {
 		value := binary.BigEndian.Uint32(b[2:])
 		switch binary.BigEndian.Uint16(b) {
@@ -177,11 +170,7 @@ func (c *conn) takeSettings(h header) error {
 			if value > maxWindow {
 				return broken(codeFlowControl, "an initial window of %d bytes", value)
 			}
-			by := int64(value) - c.initial
-			c.initial = int64(value)
-			if err := c.resized(by); err != nil {
-				return err
-			}
+			initial = int64(value)
 		case settingMaxFrame:
 			if value < defaultFrame || value > largestFrame {
 				return broken(codeProtocol, "frames of %d bytes", value)
@@ -189,10 +178,18 @@ func (c *conn) takeSettings(h header) error {
 			c.maxFrame = int(value)
 		}
 	}
+	// Once for the frame: it goes through all streams.
+	if by := initial - c.initial; by != 0 {
+		c.initial = initial
+		if err := c.resized(by); err != nil {
+			return err
+		}
+	}
 	c.settled = true
 	c.queue.buf = appendHeader(c.queue.buf, 0, frameSettings, flagAck, 0)
 	c.written.Broadcast()
-	return c.answerControl()
+	c.reply()
+	return nil
 }
 
 // headers takes a HEADERS or CONTINUATION frame; whole tells that the list is complete, and then it
@@ -219,11 +216,12 @@ func (c *conn) headers(h header) (whole bool, err error) {
 	if len(c.block)+len(b) > maxHeaderList {
 		return false, broken(codeCalm, "headers of more than %d bytes", maxHeaderList)
 	}
+	c.pending = h.stream
 	if c.block = append(c.block, b...); h.flags&flagEndHeaders == 0 {
 		return false, nil
 	}
 	err = c.decode(c.block)
-	c.block = nil
+	c.block, c.pending = nil, 0
 	return true, err
 }
 

@@ -1,7 +1,6 @@
 package http2
 
 import (
-	"bytes"
 	"compress/gzip"
 	"compress/zlib"
 	"io"
@@ -12,29 +11,49 @@ import (
 )
 
 // expand decompresses a message. A client compresses what it sends if it was told to, with
-// TensorFlow's RPCOptions for one.
-func expand(algorithm string, message mem.BufferSlice) (mem.BufferSlice, error) {
+// TensorFlow's RPCOptions for one. The memory that it takes is asked for with hold as it grows.
+func expand(algorithm string, message mem.BufferSlice, hold func(bytes int) error) (plain mem.BufferSlice, err error) {
 	in := message.Reader()
-	defer in.Close()
-	var plain io.Reader
-	var err error
+	defer func() {
+		_ = in.Close() // which does not fail
+		if err != nil {
+			plain.Free()
+			plain = nil
+		}
+	}()
+	var out io.Reader
 	switch algorithm {
 	case "gzip":
-		plain, err = gzip.NewReader(in)
+		out, err = gzip.NewReader(in)
 	case "deflate": // which is zlib's format, RFC 1950
-		plain, err = zlib.NewReader(in)
+		out, err = zlib.NewReader(in)
 	default:
 		return nil, status.Errorf(codes.Unimplemented, "requests compressed with %q are not understood; deflate and gzip are", algorithm)
 	}
-	var out bytes.Buffer
-	if err == nil {
-		_, err = out.ReadFrom(io.LimitReader(plain, maxMessage+1))
+	var room []byte
+	for size := 0; err == nil; {
+		if len(room) == 0 {
+			if err := hold(chunkSize); err != nil {
+				return plain, err
+			}
+			b := chunks.Get(chunkSize)
+			room = *b
+			plain = append(plain, mem.NewBuffer(b, chunks))
+		}
+		var n int
+		n, err = out.Read(room)
+		room = room[n:]
+		if size += n; size > maxMessage {
+			return plain, status.Errorf(codes.ResourceExhausted, "a request is larger than %d bytes when it is decompressed", maxMessage)
+		}
 	}
-	if err != nil {
-		return nil, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
+	if err != io.EOF {
+		return plain, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
 	}
-	if out.Len() > maxMessage {
-		return nil, status.Errorf(codes.ResourceExhausted, "a request is larger than %d bytes when it is decompressed", maxMessage)
+	if n := len(plain); n > 0 {
+		last := plain[n-1]
+		plain[n-1] = last.Slice(0, chunkSize-len(room))
+		last.Free()
 	}
-	return mem.BufferSlice{mem.SliceBuffer(out.Bytes())}, nil
+	return plain, nil
 }

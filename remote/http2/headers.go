@@ -55,11 +55,25 @@ func parseTimeout(s string) (time.Duration, bool) {
 	if len(s) < 2 || len(s) > 9 {
 		return 0, false
 	}
-	units := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second,
-		'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond}
-	unit, ok := units[s[len(s)-1]]
+	var unit time.Duration
+	switch s[len(s)-1] {
+	case 'H':
+		unit = time.Hour
+	case 'M':
+		unit = time.Minute
+	case 'S':
+		unit = time.Second
+	case 'm':
+		unit = time.Millisecond
+	case 'u':
+		unit = time.Microsecond
+	case 'n':
+		unit = time.Nanosecond
+	default:
+		return 0, false
+	}
 	n, err := strconv.ParseUint(s[:len(s)-1], 10, 32)
-	if !ok || err != nil {
+	if err != nil {
 		return 0, false
 	}
 	const maxTime = 1 << 62
@@ -76,19 +90,17 @@ var (
 	fieldFinished = hpack.HeaderField{Name: "grpc-status", Value: "0"}
 )
 
-// trailer gives the headers that tell a call's end.
-func trailer(err error) []hpack.HeaderField {
+// trailer gives the headers that tell a call's end, after those that begin the answer.
+func trailer(err error, first ...hpack.HeaderField) []hpack.HeaderField {
 	if err == nil {
-		return []hpack.HeaderField{fieldFinished}
+		return append(first, fieldFinished)
 	}
 	st, ok := status.FromError(err)
 	if !ok {
 		st = status.FromContextError(err)
 	}
-	fields := []hpack.HeaderField{
-		{Name: "grpc-status", Value: strconv.Itoa(int(st.Code()))},
-		{Name: "grpc-message", Value: escape(st.Message()), Sensitive: true},
-	}
+	fields := append(first, hpack.HeaderField{Name: "grpc-status", Value: strconv.Itoa(int(st.Code()))},
+		hpack.HeaderField{Name: "grpc-message", Value: escape(st.Message()), Sensitive: true})
 	if p := st.Proto(); len(p.GetDetails()) > 0 {
 		if b, err := proto.Marshal(p); err == nil {
 			fields = append(fields, hpack.HeaderField{Name: "grpc-status-details-bin", Value: base64.RawStdEncoding.EncodeToString(b), Sensitive: true})

@@ -1,6 +1,9 @@
 package http2
 
-import "net"
+import (
+	"net"
+	"sync/atomic"
+)
 
 // inputSize is the memory of a connection that waits, and the size of frame up to which a request
 // is decoded where it was read.
@@ -8,16 +11,16 @@ const inputSize = 16<<10 + headerSize
 
 // input reads a connection: small things through a buffer, large ones past it.
 type input struct {
-	nc   net.Conn
-	buf  []byte
-	r, w int
+	nc    net.Conn
+	buf   []byte
+	r, w  int
+	reads atomic.Uint64 // tells others that something came
 }
 
-// newInput starts with bytes that somebody has read already.
-func newInput(nc net.Conn, read []byte) input {
-	in := input{nc: nc, buf: make([]byte, inputSize)}
+// init starts with bytes that somebody has read already.
+func (in *input) init(nc net.Conn, read []byte) {
+	in.nc, in.buf = nc, make([]byte, inputSize)
 	in.w = copy(in.buf, read)
-	return in
 }
 
 func (in *input) buffered() int { return in.w - in.r }
@@ -35,6 +38,7 @@ func (in *input) fill(n int) error {
 	}
 	for in.buffered() < n {
 		k, err := in.nc.Read(in.buf[in.w:])
+		in.reads.Add(1)
 		in.w += k
 		if err != nil && in.buffered() < n {
 			return err
@@ -54,7 +58,9 @@ func (in *input) next(n int) []byte {
 func (in *input) read(p []byte) (int, error) {
 	if in.buffered() == 0 {
 		if len(p) >= len(in.buf) {
-			return in.nc.Read(p)
+			n, err := in.nc.Read(p)
+			in.reads.Add(1)
+			return n, err
 		}
 		if err := in.fill(1); err != nil {
 			return 0, err

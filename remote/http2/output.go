@@ -15,6 +15,9 @@ const (
 	maxKept = 64 << 10
 	// tlsRecord is how much small pieces are put together for an encrypted connection.
 	tlsRecord = 16 << 10
+	// maxReplies is how many answers to control frames, and refusals of calls, may wait for a peer
+	// that provokes them and does not read. They have some hundred bytes each.
+	maxReplies = 4 << 10
 )
 
 // batch is what goes to the kernel together.
@@ -24,6 +27,9 @@ type batch struct {
 	list  [][]byte
 	owned []mem.Buffer // let go when written
 	size  int          // bytes in list
+
+	vector net.Buffers // list, while it is being written
+	small  []byte      // small pieces that are put together for an encrypted connection
 }
 
 func (b *batch) empty() bool { return len(b.buf) == b.cut && len(b.list) == 0 && len(b.owned) == 0 }
@@ -74,35 +80,42 @@ func (b *batch) write(nc net.Conn) error {
 		return err
 	}
 	if _, ok := nc.(*net.TCPConn); ok {
-		pieces := net.Buffers(b.list)
-		_, err := pieces.WriteTo(nc)
+		b.vector = b.list
+		_, err := b.vector.WriteTo(nc)
+		b.vector = nil
 		return err
 	}
-	return writeTogether(nc, b.list)
+	return b.writeTogether(nc)
 }
 
 // writeTogether writes pieces to a connection that cannot take several at once, small ones together.
-func writeTogether(nc net.Conn, list [][]byte) error {
-	var small []byte
-	for i, p := range list {
-		if len(small)+len(p) <= tlsRecord && (len(small) > 0 || i+1 < len(list)) {
-			small = append(small, p...)
-			continue
+func (b *batch) writeTogether(nc net.Conn) error {
+	b.small = b.small[:0]
+	for _, p := range b.list {
+		// What is small takes the beginning of what follows into its record.
+		n := min(len(p), tlsRecord-len(b.small))
+		if len(b.small) == 0 && n == tlsRecord {
+			n = 0
 		}
-		if len(small) > 0 {
-			if _, err := nc.Write(small); err != nil {
+		b.small = append(b.small, p[:n]...)
+		if p = p[n:]; len(b.small) == tlsRecord {
+			if _, err := nc.Write(b.small); err != nil {
 				return err
 			}
-			small = small[:0]
+			b.small = b.small[:0]
 		}
-		if _, err := nc.Write(p); err != nil {
-			return err
+		if len(p) >= tlsRecord {
+			if _, err := nc.Write(p); err != nil {
+				return err
+			}
+		} else {
+			b.small = append(b.small, p...)
 		}
 	}
-	if len(small) == 0 {
+	if len(b.small) == 0 {
 		return nil
 	}
-	_, err := nc.Write(small)
+	_, err := nc.Write(b.small)
 	return err
 }
 
@@ -116,6 +129,7 @@ type output struct {
 	queue   batch
 	writing batch
 	busy    bool
+	replies int // in the queue, see reply
 	err     error
 	serial  uint64 // of the batch that is queued
 	sent    uint64 // of the last one that was written
@@ -144,11 +158,15 @@ func (o *output) flush() {
 			break
 		}
 		o.queue, o.writing = o.writing, o.queue
+		o.replies = 0
 		serial := o.serial
 		o.serial++
 		o.mu.Unlock()
 		err := o.writing.write(o.nc)
 		o.writing.done()
+		if err != nil {
+			_ = o.nc.Close() // so that the reader ends too; the first error is the one to tell
+		}
 		o.mu.Lock()
 		o.sent = serial
 		if err != nil {
@@ -157,13 +175,38 @@ func (o *output) flush() {
 		o.written.Broadcast()
 	}
 	o.busy = false
+	if o.err != nil {
+		o.queue.done()
+		o.written.Broadcast()
+	}
 }
 
-// fail ends the output. mu is held.
+// fail ends the output. What the queue owns the kernel may be reading, from a batch before: then it
+// is let go by the goroutine that writes. mu is held.
 func (o *output) fail(err error) {
 	if o.err == nil {
 		o.err = err
 	}
-	o.queue.done()
+	if !o.busy {
+		o.queue.done()
+	}
 	o.written.Broadcast()
+}
+
+// reply sends what the other end provoked without a call that counts. Who provokes without reading
+// is not read from until it does. For the reader; mu is held.
+func (o *output) reply() {
+	o.replies++
+	o.flush()
+	for o.busy && o.err == nil && o.replies > maxReplies {
+		o.written.Wait()
+	}
+}
+
+// awaitSent waits until the batch of a serial number is written, or never will be. mu is held.
+func (o *output) awaitSent(serial uint64) {
+	o.flush()
+	for o.sent < serial && (o.err == nil || o.busy) {
+		o.written.Wait()
+	}
 }

@@ -5,9 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io"
-	"net"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +33,7 @@ type serverConn struct {
 	// Guarded by mu.
 	streams   map[uint32]*stream // calls that are not over: received, running or being answered
 	running   int                // handlers
+	owed      int64              // bytes of answers that are not queued
 	first     *stream            // of those that have an answer to send, and window
 	tail      *stream
 	exclusive bool // the connection is a stream's
@@ -44,7 +42,9 @@ type serverConn struct {
 
 var (
 	errSilent = errors.New("http2: the client did not answer a ping")
+	errStuck  = errors.New("http2: the client does not read")
 	errOver   = errors.New("http2: the stream is over")
+	errGone   = errors.New("http2: the client gave the call up")
 )
 
 // serve greets the client and reads its connection.
@@ -131,6 +131,7 @@ func (c *serverConn) end(err error) {
 	for _, s := range open {
 		s.drop()
 	}
+	c.flush()
 	c.mu.Unlock()
 	for _, s := range open {
 		if !s.begun {
@@ -138,7 +139,6 @@ func (c *serverConn) end(err error) {
 		}
 		s.call.end(context.Canceled)
 	}
-	c.opening = nil
 	c.server.forget(c)
 }
 
@@ -178,26 +178,19 @@ func (c *serverConn) frame() (kept bool, err error) {
 	if h.length > frameSize {
 		return false, broken(codeFrameSize, "a frame of %d bytes", h.length)
 	}
-	if c.block != nil && (h.kind != frameContinuation || h.stream != c.opening.id) {
-		return false, broken(codeProtocol, "headers that do not go on")
-	}
 	switch h.kind {
 	case frameData:
 		return c.data(h)
 	case frameHeaders:
 		return true, c.open(h)
 	case frameContinuation:
-		if c.block == nil {
-			break
-		}
-		whole, err := c.headers(h)
-		if err == nil && whole {
-			err = c.begin(c.opening)
-		}
-		return true, err
+		return true, c.opened(h)
 	case frameReset:
 		if _, err := c.payload(h, 4); err != nil {
 			return false, err
+		}
+		if h.length != 4 {
+			return false, broken(codeFrameSize, "a malformed RST_STREAM")
 		}
 		if h.stream == 0 || h.stream > c.last {
 			return false, broken(codeProtocol, "RST_STREAM of stream %d, which was never opened", h.stream)
@@ -206,84 +199,6 @@ func (c *serverConn) frame() (kept bool, err error) {
 		return true, nil
 	}
 	return true, c.control(h)
-}
-
-// open begins a call.
-func (c *serverConn) open(h header) error {
-	if h.stream%2 == 0 || h.stream <= c.last {
-		if h.stream != 0 && h.stream <= c.last && h.flags&flagEndHeaders != 0 {
-			// Trailers of a call that does not need them; they still change the table.
-			_, err := c.headers(h)
-			return err
-		}
-		return broken(codeProtocol, "headers of stream %d after stream %d", h.stream, c.last)
-	}
-	c.last = h.stream
-	c.opening = &stream{conn: c, id: h.stream, ended: h.flags&flagEndStream != 0}
-	whole, err := c.headers(h)
-	if err == nil && whole {
-		err = c.begin(c.opening)
-	}
-	return err
-}
-
-// begin finds the method of a call whose headers are there.
-func (c *serverConn) begin(s *stream) error {
-	c.opening = nil
-	f := &c.fields
-	c.mu.Lock()
-	s.window = c.initial
-	full := len(c.streams) >= maxStreams || c.running >= maxStreams
-	leaving := c.leaving
-	if !full {
-		c.streams[s.id] = s
-	}
-	c.mu.Unlock()
-	switch {
-	case full:
-		return c.refuse(s, codeRefused)
-	case leaving:
-		return c.decline(s, status.Error(codes.Unavailable, "The server is stopping."))
-	case f.size > maxHeaderList:
-		return c.decline(s, status.Errorf(codes.ResourceExhausted, "the call's headers take more than %d bytes", maxHeaderList))
-	case f.method != "POST" || !strings.HasPrefix(f.contentType, "application/grpc"):
-		return c.decline(s, status.Errorf(codes.InvalidArgument, "this is a gRPC server; it does not answer %s with content %q", f.method, f.contentType))
-	}
-	if s.method = c.server.config.Lookup(f.path); s.method == nil {
-		return c.decline(s, status.Errorf(codes.Unimplemented, "unknown method %s", f.path))
-	}
-	s.encoding = f.encoding
-	s.credit = streamWindow
-	if f.timeout != "" {
-		d, ok := parseTimeout(f.timeout)
-		if !ok {
-			return c.decline(s, status.Errorf(codes.Internal, "malformed grpc-timeout %q", f.timeout))
-		}
-		s.call.deadline = time.Now().Add(d)
-	}
-	s.call.conn, s.call.stream = c, s
-	if s.method.Stream != nil {
-		return c.serveStream(s)
-	}
-	if s.ended {
-		return c.decline(s, status.Error(codes.Internal, "the call has no request"))
-	}
-	return nil
-}
-
-// refuse ends a call that did not begin; the client may make it again.
-func (c *serverConn) refuse(s *stream, code errorCode) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.queue.buf = appendReset(c.queue.buf, s.id, code)
-	return c.answerControl()
-}
-
-// decline answers a call with an error before its request is there.
-func (c *serverConn) decline(s *stream, err error) error {
-	s.declined = true
-	c.answer(s, nil, err)
-	return nil
 }
 
 // reset forgets a call that the client gave up.
@@ -315,24 +230,28 @@ func (c *serverConn) data(h header) (kept bool, err error) {
 		return false, broken(codeFlowControl, "more DATA than the connection's window")
 	}
 	c.consumed += h.length
-	c.mu.Lock()
-	s := c.streams[h.stream]
-	c.mu.Unlock()
 	n, padding := h.length, 0
 	if h.flags&flagPadded != 0 {
-		if err := c.in.fill(1); n == 0 || err != nil {
-			return false, broken(codeProtocol, "malformed padding")
+		if n == 0 {
+			return false, broken(codeFrameSize, "a padded frame of nothing")
+		}
+		if err := c.in.fill(1); err != nil {
+			return false, err
 		}
 		if padding = int(c.in.next(1)[0]); padding >= n {
 			return false, broken(codeProtocol, "a frame that is all padding")
 		}
 		n -= padding + 1
 	}
-	whole := false
-	if s == nil || s.declined || s.begun {
-		err = c.in.skip(n) // it was on its way when the call ended
-	} else {
+	s, whole := c.find(h.stream), false
+	if s != nil && !s.declined && !s.begun {
+		if s.credit -= h.length; s.credit < 0 {
+			return false, broken(codeFlowControl, "more DATA than the window of stream %d", s.id)
+		}
+		s.ended = h.flags&flagEndStream != 0
 		whole, err = s.take(n, padding == 0)
+	} else {
+		err = c.in.skip(n) // it was on its way when the call ended
 	}
 	if err == nil {
 		err = c.in.skip(padding)
@@ -341,14 +260,11 @@ func (c *serverConn) data(h header) (kept bool, err error) {
 		return false, err
 	}
 	c.giveCredit(s, h.length, whole)
-	if s == nil {
-		return true, nil
-	}
 	if whole {
 		return c.start(s), nil
 	}
-	if h.flags&flagEndStream != 0 && !s.begun && !s.declined {
-		return true, c.decline(s, status.Error(codes.Internal, "the request ends in the middle"))
+	if s != nil && h.flags&flagEndStream != 0 {
+		c.over(s)
 	}
 	return true, nil
 }
@@ -383,13 +299,30 @@ func (c *serverConn) start(s *stream) (kept bool) {
 	s.begun = true
 	c.mu.Lock()
 	c.running++
+	full := c.owed > c.server.maxOwed/16
 	c.mu.Unlock()
-	reply, err := s.method.Unary(&s.call, s.call.read)
+	var reply any
+	err := errGone
+	if !full || c.awaitRoom(s) {
+		reply, err = s.method.Unary(&s.call, s.call.read)
+	}
 	kept = !s.call.detached
 	s.settle()
 	c.answer(s, reply, err)
 	s.call.end(context.Canceled)
 	return kept
+}
+
+// awaitRoom keeps a call until the client has read from the answers of others; false if it gave the
+// call up before.
+func (c *serverConn) awaitRoom(s *stream) bool {
+	s.call.detach()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.err == nil && !s.gone && c.owed > c.server.maxOwed/16 {
+		c.written.Wait()
+	}
+	return c.err == nil && !s.gone
 }
 
 // serveStream makes the connection a stream's.
@@ -398,15 +331,17 @@ func (c *serverConn) serveStream(s *stream) error {
 	alone := len(c.streams) == 1
 	if alone {
 		c.exclusive = true
-		c.queue.buf = appendWindow(c.queue.buf, 0, maxWindow-c.creditLeft-c.consumed)
+		c.queue.buf = appendWindow(c.queue.buf, 0, maxWindow-c.creditLeft)
 		c.queue.buf = appendWindow(c.queue.buf, s.id, maxWindow-streamWindow)
 		c.encode(s.id, 0, fieldOK, fieldGRPC)
 		c.flush()
 	}
 	c.mu.Unlock()
 	if !alone {
-		return c.decline(s, status.Error(codes.FailedPrecondition, "a stream needs a connection of its own"))
+		c.decline(s, status.Error(codes.FailedPrecondition, "a stream needs a connection of its own"))
+		return nil
 	}
+	s.call.detached = true // nobody else reads
 	st := newStream(&c.conn, s.id, frameSize)
 	c.mu.Lock()
 	st.window = s.window
@@ -416,11 +351,6 @@ func (c *serverConn) serveStream(s *stream) error {
 	st.over = s.ended
 	st.finish(s.method.Stream(&s.call, st))
 	return errOver
-}
-
-// isGone tells whether an error is only the end of a connection.
-func isGone(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, errOver)
 }
 
 // length reads the length of a gRPC message off its prefix.

@@ -24,12 +24,20 @@ const (
 	frameSize = 1 << 20
 	// maxMessage is the largest request and answer: what TensorFlow's client can count.
 	maxMessage = 1<<31 - 1
-	// maxReceiving bounds the bytes of the requests that are on their way to the server.
+	// maxReceiving bounds the memory in bytes of the requests that are on their way to the server.
 	maxReceiving = 8 << 30
+	// maxOwed bounds the bytes of the answers that wait for one client to read. Calls of a client
+	// that owes the reading of a sixteenth of that wait before they run.
+	maxOwed = 4 << 30
 
 	prefaceTimeout = 5 * time.Second
 	pingIdle       = 30 * time.Second // a connection on which nothing came for so long is pinged
 	pingAnswer     = 10 * time.Second
+	// stall is how long the kernel may take none of what is written at once, which is not more than
+	// some quantums for a call and streamQuantum for a stream.
+	stall = time.Minute
+	// closeTime is what a client gets to read its last answers and close its connection.
+	closeTime = 250 * time.Millisecond
 )
 
 // Method is how a server answers the calls of a method: one of Unary and Stream is set.
@@ -60,8 +68,10 @@ type Config struct {
 
 // Server serves connections that somebody else accepts. All methods may be called concurrently.
 type Server struct {
-	config    Config
-	receiving atomic.Int64 // bytes of messages that are on their way
+	config       Config
+	receiving    atomic.Int64 // bytes of messages that are on their way
+	maxReceiving int64
+	maxOwed      int64
 
 	mu       sync.Mutex
 	conns    map[*serverConn]struct{}
@@ -75,7 +85,7 @@ func NewServer(config Config) *Server {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	s := &Server{config: config, conns: map[*serverConn]struct{}{}, quit: make(chan struct{})}
+	s := &Server{config: config, maxReceiving: maxReceiving, maxOwed: maxOwed, conns: map[*serverConn]struct{}{}, quit: make(chan struct{})}
 	s.work.Go(s.watch)
 	return s
 }
@@ -147,18 +157,31 @@ func (s *Server) watch() {
 	}
 }
 
-// quiet is since when a connection has said nothing.
+// quiet is since when nothing came from a connection, and since when it takes nothing.
 type quiet struct {
-	frames uint64
+	reads  uint64
 	since  time.Time
 	pinged time.Time // when it was asked; zero if it was not
+	sent   uint64
+	stuck  time.Time // since when the kernel has a batch; zero if it has none
 }
 
 // check decides what to do with a connection that was quiet before.
 func (c *serverConn) check(q quiet, now time.Time) quiet {
-	frames := c.active.Load()
-	if frames != q.frames || q.since.IsZero() {
-		return quiet{frames: frames, since: now}
+	c.mu.Lock()
+	busy, sent := c.busy, c.sent
+	c.mu.Unlock()
+	switch {
+	case !busy:
+		q.stuck = time.Time{}
+	case sent != q.sent || q.stuck.IsZero():
+		q.sent, q.stuck = sent, now
+	case now.Sub(q.stuck) >= stall:
+		c.shut(errStuck)
+	}
+	if reads := c.in.reads.Load(); reads != q.reads || q.since.IsZero() {
+		q.reads, q.since, q.pinged = reads, now, time.Time{}
+		return q
 	}
 	switch {
 	case !q.pinged.IsZero() && now.Sub(q.pinged) >= pingAnswer:
@@ -169,17 +192,21 @@ func (c *serverConn) check(q quiet, now time.Time) quiet {
 	return q
 }
 
-// ping asks the client for a sign of life; false if there is still something on its way to it.
+// ping asks the client for a sign of life; false if there is still something on its way to it, and
+// where a stream is: who reads one reads when it wants to, and has heartbeats of its own.
 func (c *serverConn) ping() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.busy || c.exclusive {
 		return false
 	}
-	c.pinged = true
 	c.queue.buf = appendHeader(c.queue.buf, 8, framePing, 0, 0)
 	c.queue.buf = append(c.queue.buf, "troupe\r\n"...)
-	c.flush()
+	c.server.work.Go(func() { // the others are not to wait for a client that does not read
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.flush()
+	})
 	return true
 }
 
@@ -194,14 +221,12 @@ func (s *Server) Stop(ctx context.Context, grace time.Duration) error {
 	if first {
 		close(s.quit)
 	}
-	all := s.all()
-	for _, c := range all {
-		c.goAway(codeNone, "the server is stopping")
+	// One that does not read holds up nothing but itself, and that until ctx ends.
+	var leaving sync.WaitGroup
+	for _, c := range s.all() {
+		leaving.Go(func() { c.leave(ctx) })
 	}
-	for _, c := range all {
-		c.awaitIdle(ctx)
-		c.shut(net.ErrClosed)
-	}
+	leaving.Wait()
 	done := make(chan struct{})
 	go func() { // ends with the last handler
 		s.work.Wait()
@@ -214,5 +239,28 @@ func (s *Server) Stop(ctx context.Context, grace time.Duration) error {
 		return nil
 	case <-limit.C:
 		return errors.New("http2: calls go on after their connections were closed")
+	}
+}
+
+// leave ends a connection when its calls are answered, or ctx ends.
+func (c *serverConn) leave(ctx context.Context) {
+	defer c.shut(net.ErrClosed)
+	stop := context.AfterFunc(ctx, func() { c.shut(net.ErrClosed) })
+	defer stop()
+	c.goAway(codeNone, "the server is stopping")
+	c.awaitIdle(ctx)
+	// A connection that is closed with something unread takes answers back that are on their way.
+	c.mu.Lock()
+	alone := c.exclusive
+	c.mu.Unlock()
+	if half, ok := c.nc.(interface{ CloseWrite() error }); alone || !ok || half.CloseWrite() != nil {
+		return
+	}
+	limit := time.NewTimer(closeTime)
+	defer limit.Stop()
+	select {
+	case <-c.ended:
+	case <-ctx.Done():
+	case <-limit.C:
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http2/hpack"
@@ -13,16 +14,6 @@ import (
 )
 
 type hpackField = hpack.HeaderField
-
-const (
-	// copyBelow is the size in bytes of messages that are copied when somebody else writes: their
-	// senders do not wait.
-	copyBelow = 32 << 10
-	// maxQueued is how many bytes of such messages may wait.
-	maxQueued = 4 << 20
-	// drainTime bounds how long a server waits for the other end to see how a stream ended.
-	drainTime = time.Second
-)
 
 // Stream is a gRPC stream that has its connection for itself, seen from either end. Messages go in
 // both directions. One goroutine reads; Send and Close may be called concurrently.
@@ -36,9 +27,10 @@ type Stream struct {
 	padding  int
 	left     int // bytes of the message that are not read
 	consumed int
+	ending   bool // the headers that are being read are its last ones
 	over     bool // the other end sends no more
-	answered bool // the response's headers came
 	client   bool
+	answered bool  // the response's headers came
 	outcome  error // what the other end says of the call's end
 
 	// Guarded by conn.mu.
@@ -152,6 +144,7 @@ func (s *Stream) failed(err error) error {
 	if errors.As(err, &e) {
 		c := s.conn
 		c.mu.Lock()
+		_ = c.nc.SetWriteDeadline(time.Now().Add(drainTime)) // it fails where the connection is closed
 		c.queue.buf = appendGoAway(c.queue.buf, maxWindow, e.code, e.why)
 		c.flush()
 		c.mu.Unlock()
@@ -167,6 +160,9 @@ func (s *Stream) failed(err error) error {
 func (s *Stream) Read(p []byte) (int, error) {
 	if s.left == 0 {
 		return 0, io.EOF
+	}
+	if len(p) == 0 {
+		return 0, nil
 	}
 	if len(p) > s.left {
 		p = p[:s.left]
@@ -210,8 +206,7 @@ func (s *Stream) bytes(p []byte) (int, error) {
 	n, err := s.conn.in.read(p[:min(len(p), s.frame)])
 	s.frame -= n
 	if s.frame == 0 && err == nil {
-		err = s.conn.in.skip(s.padding)
-		s.padding = 0
+		err = s.unpad()
 	}
 	s.giveCredit(n)
 	if err == io.EOF {
@@ -247,162 +242,80 @@ func (s *Stream) nextFrame() error {
 	}
 	switch h.kind {
 	case frameData:
-		if h.stream != s.id {
-			return broken(codeProtocol, "DATA of stream %d", h.stream)
-		}
-		s.frame, s.over = h.length, h.flags&flagEndStream != 0
-		if h.flags&flagPadded != 0 {
-			if err := c.in.fill(1); err != nil || h.length == 0 {
-				return broken(codeProtocol, "malformed padding")
-			}
-			s.padding = int(c.in.next(1)[0])
-			if s.frame -= 1 + s.padding; s.frame < 0 {
-				return broken(codeProtocol, "a frame that is all padding")
-			}
-			if s.frame == 0 {
-				err = c.in.skip(s.padding)
-				s.padding = 0
-			}
-		}
-		return err
+		return s.data(h)
 	case frameHeaders, frameContinuation:
-		if h.stream != s.id || h.kind == frameContinuation && c.block == nil {
-			if !s.client && h.kind == frameHeaders {
-				return broken(codeRefused, "a second call on a stream's connection")
-			}
-			return broken(codeProtocol, "headers of stream %d", h.stream)
-		}
-		end := h.kind == frameHeaders && h.flags&flagEndStream != 0
-		whole, err := c.headers(h)
-		if err != nil {
-			return err
-		}
-		s.over = s.over || end
-		if whole && s.over && s.client {
-			s.outcome = c.fields.outcome()
-		}
-		return nil
+		return s.headers(h)
 	case frameReset:
 		if _, err := c.payload(h, 4); err != nil {
 			return err
+		}
+		if h.stream != s.id {
+			return nil
 		}
 		return status.Error(codes.Unavailable, "the other end gave the stream up")
 	}
 	return c.control(h)
 }
 
-// Send writes one message made of pieces, in order. The pieces are the caller's again when it
-// returns. Messages of several senders do not mix. It waits while the other end does not read.
-func (s *Stream) Send(pieces ...[]byte) error {
-	size := 0
-	for _, p := range pieces {
-		size += len(p)
+// data begins a DATA frame, whose contents are read when somebody asks for them.
+func (s *Stream) data(h header) error {
+	if h.stream != s.id || s.client && !s.answered {
+		return broken(codeProtocol, "DATA of stream %d", h.stream)
 	}
-	if size > maxMessage {
-		return status.Errorf(codes.ResourceExhausted, "a message of %d bytes is too large for a stream", size)
-	}
-	c := s.conn
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.err == nil && !s.closed && (s.partial || c.busy && c.queue.bytes() > maxQueued) {
-		c.written.Wait()
-	}
-	if err := s.sendable(); err != nil {
-		return err
-	}
-	s.partial = true
-	copied := size <= copyBelow
-	left := prefixSize + size
-	piece := 0
-	head := true
-	for left > 0 {
-		n := int(min(int64(left), s.window, c.window, int64(c.maxFrame)))
-		if n < min(left, prefixSize) { // the prefix is never cut
-			c.flush()
-			c.written.Wait()
-			if err := s.sendable(); err != nil {
-				return err
-			}
-			continue
+	s.frame, s.over = h.length, h.flags&flagEndStream != 0
+	if h.flags&flagPadded != 0 {
+		if h.length == 0 {
+			return broken(codeFrameSize, "a padded frame of nothing")
 		}
-		c.queue.buf = appendHeader(c.queue.buf, n, frameData, 0, s.id)
-		s.window -= int64(n)
-		c.window -= int64(n)
-		left -= n
-		if head {
-			c.queue.buf = appendPrefix(c.queue.buf, size)
-			n -= prefixSize
-			head = false
+		if err := s.conn.in.fill(1); err != nil {
+			return err
 		}
-		for n > 0 {
-			k := min(n, len(pieces[0])-piece)
-			if b := pieces[0][piece : piece+k]; copied {
-				c.queue.buf = append(c.queue.buf, b...)
-			} else {
-				c.queue.content(b)
-			}
-			n -= k
-			if piece += k; piece == len(pieces[0]) {
-				pieces, piece = pieces[1:], 0
-			}
+		s.padding = int(s.conn.in.next(1)[0])
+		if s.frame -= 1 + s.padding; s.frame < 0 {
+			return broken(codeProtocol, "a frame that is all padding")
 		}
+		s.giveCredit(1 + s.padding)
 	}
-	s.partial = false
-	serial := c.serial
-	c.flush()
-	for !copied && c.err == nil && c.sent < serial {
-		c.written.Wait()
-	}
-	return s.sendable()
-}
-
-// sendable gives the error of a stream that takes no message. conn.mu is held.
-func (s *Stream) sendable() error {
-	if s.conn.err != nil {
-		return unavailable(s.conn.err)
-	}
-	if s.closed {
-		return status.Error(codes.Unavailable, "the stream was closed")
+	if s.frame == 0 {
+		return s.unpad()
 	}
 	return nil
 }
 
-// CloseSend tells the other end that no more messages come.
-func (s *Stream) CloseSend() error {
-	c := s.conn
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.err == nil && s.partial {
-		c.written.Wait()
-	}
-	if err := s.sendable(); err != nil {
-		return err
-	}
-	s.closed = true
-	c.queue.buf = appendHeader(c.queue.buf, 0, frameData, flagEndStream, s.id)
-	c.flush()
-	return nil
+// unpad skips the padding behind a frame's contents.
+func (s *Stream) unpad() error {
+	n := s.padding
+	s.padding = 0
+	return s.conn.in.skip(n)
 }
 
-// finish tells the client how the stream ended, and lets it read that before the connection ends.
-func (s *Stream) finish(err error) {
+// headers takes the headers that begin and end an answer, and trailers of a client, which tell nothing.
+func (s *Stream) headers(h header) error {
 	c := s.conn
-	c.mu.Lock()
-	s.closed = true
-	if c.err == nil && !s.partial {
-		c.encode(s.id, flagEndStream, trailer(err)...)
-		c.flush()
+	switch {
+	case h.stream != s.id && !s.client:
+		return broken(codeRefused, "a second call on a stream's connection")
+	case h.stream != s.id:
+		return broken(codeProtocol, "headers of stream %d", h.stream)
+	case h.kind == frameHeaders:
+		s.ending = h.flags&flagEndStream != 0
 	}
-	gone := c.err != nil
-	c.mu.Unlock()
-	half, ok := c.nc.(interface{ CloseWrite() error })
-	if gone || !ok || half.CloseWrite() != nil || c.nc.SetReadDeadline(time.Now().Add(drainTime)) != nil {
-		return
+	whole, err := c.headers(h)
+	if err != nil || !whole {
+		return err
 	}
-	var waste [4 << 10]byte
-	for err := error(nil); err == nil; {
-		_, err = c.nc.Read(waste[:])
+	s.over = s.ending
+	if !s.client {
+		return nil
 	}
+	f := &c.fields
+	if s.over {
+		s.outcome = f.outcome()
+	} else if !s.answered && (f.status != "200" || !strings.HasPrefix(f.contentType, "application/grpc")) {
+		return status.Errorf(codes.Unavailable, "what answers is no gRPC server: HTTP status %.20q, content %.100q", f.status, f.contentType)
+	}
+	s.answered = true
+	return nil
 }
 
 // Close ends the connection: Next, Read and Send fail at once, waiting ones too.

@@ -90,7 +90,7 @@ func (s *Services) lookup(path string) *http2.Method {
 			return nil, status.Errorf(codes.Unimplemented, "unknown method %s", path)
 		}
 		return m.Unary(ctx, read)
-	}, Inline: true}
+	}}
 }
 
 func (s *Services) find(path string) *http2.Method {

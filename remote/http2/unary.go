@@ -1,0 +1,40 @@
+package http2
+
+import "google.golang.org/grpc/mem"
+
+// stream is a unary call on a connection: its request on the way in, its answer on the way out.
+type stream struct {
+	conn   *serverConn
+	id     uint32
+	method *Method
+	call   call
+
+	// Of the reader, and of the call's goroutine until it detaches.
+	encoding   string
+	compressed bool
+	ended      bool // the client sends no more
+	declined   bool // answered before the request was there
+	begun      bool // the handler was called
+	aliased    bool // the message lies where it was read
+	prefix     [prefixSize]byte
+	have       int // of prefix
+	size       int
+	got        int
+	held       int64 // what the request counts for in Server.receiving
+	message    mem.BufferSlice
+	one        [1]mem.Buffer // most messages are in one piece
+	room       []byte        // of the last piece
+	credit     int           // bytes that the client may send
+	consumed   int           // bytes that it was not given credit for again
+
+	// Guarded by conn.mu.
+	window int64
+	head   [prefixSize]byte
+	headed int             // what of head is queued
+	body   mem.BufferSlice // from off in the first buffer on
+	off    int
+	left   int // bytes of head and body that are not queued
+	queued bool
+	gone   bool
+	next   *stream
+}
