@@ -1,0 +1,219 @@
+package samehost
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+func want(t *testing.T, what string, err error, code status.Code, text string) {
+	t.Helper()
+	if status.CodeOf(err) != code || err != nil && !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: %v: %v; want %v with %q", what, status.CodeOf(err), err, code, text)
+	}
+}
+
+func content() []byte {
+	b := make([]byte, offered)
+	fill(b)
+	return b
+}
+
+func TestRead(t *testing.T) {
+	o := startOwner(t, ownerPlain, nil)
+	m, data := o.attach(), content()
+	for _, c := range []struct{ from, n int }{
+		{0, 0}, {0, 1}, {4095, 2}, {7, 4096}, {0, chunk - 1}, {1, chunk}, {0, chunk + 1}, {13, 2 * chunk}, {0, offered}, {offered, 0}, {offered - 1, 1},
+	} {
+		dst := bytes.Repeat([]byte{0xee}, c.n+1)
+		if err := m.Read(dst[:c.n], o.address+uint64(c.from)); err != nil {
+			t.Fatalf("%d bytes from %d: %v", c.n, c.from, err)
+		}
+		if !bytes.Equal(dst[:c.n], data[c.from:c.from+c.n]) {
+			t.Errorf("%d bytes from %d are not what is there", c.n, c.from)
+		}
+		if dst[c.n] != 0xee {
+			t.Errorf("%d bytes from %d: wrote beyond the end", c.n, c.from)
+		}
+	}
+}
+
+func TestConcurrentReads(t *testing.T) {
+	o := startOwner(t, ownerPlain, nil)
+	m, data, dst := o.attach(), content(), make([]byte, offered)
+	const parts = 8
+	const size = offered / parts
+	errs := make([]error, parts)
+	var wg sync.WaitGroup
+	for i := range parts {
+		wg.Go(func() { errs[i] = m.Read(dst[i*size:(i+1)*size], o.address+uint64(i*size)) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(dst, data) {
+		t.Error("not what is there")
+	}
+}
+
+// TestOtherProcess: bytes of a process that is not the advert's are not taken for its own.
+func TestOtherProcess(t *testing.T) {
+	const why = "is gone, or has withdrawn"
+	for name, end := range map[string]func(*owner){
+		"dead":                 (*owner).kill,
+		"closed":               func(o *owner) { o.tell("close") },
+		"another with the pid": func(o *owner) { o.tell("exec") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := startOwner(t, ownerPlain, nil)
+			m := o.attach()
+			end(o)
+			for _, n := range []int{0, 1, offered} {
+				want(t, fmt.Sprintf("reading %d bytes", n), m.Read(make([]byte, n), o.address), status.Unavailable, why)
+			}
+			_, err := Attach(o.advert)
+			want(t, "attaching", err, status.Unavailable, "")
+		})
+	}
+}
+
+func TestAttachRefuses(t *testing.T) {
+	o := startOwner(t, ownerPlain, nil)
+	for _, c := range []struct {
+		name   string
+		change func(*claim)
+		code   status.Code
+		text   string
+	}{
+		{"nothing", func(*claim) {}, status.OK, ""},
+		{"another machine", func(c *claim) { c.boot[0]++ }, status.FailedPrecondition, "another machine"},
+		{"another namespace", func(c *claim) { c.namespace++ }, status.FailedPrecondition, "another PID namespace"},
+		{"another pid", func(c *claim) { c.pid = uint32(os.Getpid()) }, status.Unavailable, "gone"},
+		{"no process", func(c *claim) { c.pid = math.MaxInt32 }, status.Unavailable, "no process 2147483647"},
+		{"another nonce", func(c *claim) { c.nonce[nonceSize-1]++ }, status.Unavailable, "gone"},
+		{"readable memory without a proof", func(c *claim) { c.address = o.address }, status.Unavailable, "gone"},
+		{"no memory", func(c *claim) { c.address = 8 }, status.Unavailable, "gone"},
+		{"the end of the address space", func(c *claim) { c.address = math.MaxUint64 }, status.Unavailable, "gone"},
+	} {
+		claimed, err := parse(o.advert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.change(claimed)
+		_, err = Attach(claimed.encode())
+		want(t, c.name, err, c.code, c.text)
+	}
+	_, err := Attach([]byte("nonsense"))
+	want(t, "nonsense", err, status.Unimplemented, "version")
+}
+
+// TestMissingMemory: an address that the process does not have is the announcer's mistake, not its end.
+func TestMissingMemory(t *testing.T) {
+	a, err := NewAdvert()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Attach(a.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := unix.Mmap(-1, 0, 2*chunk, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(pages) })
+	at := addressOf(pages)
+	dst := make([]byte, 2*chunk)
+	if err := m.Read(dst, at); err != nil {
+		t.Fatal(err)
+	}
+	page := os.Getpagesize()
+	if err := unix.Mprotect(pages[chunk+page:], unix.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Read(dst[:chunk+page], at); err != nil {
+		t.Fatalf("all that is there: %v", err)
+	}
+	for name, c := range map[string]struct {
+		n  int
+		at uint64
+	}{
+		"a byte too much":        {chunk + page + 1, at},
+		"a chunk too much":       {2 * chunk, at},
+		"the first page":         {1, 0},
+		"beyond all addresses":   {2, math.MaxUint64 - 1},
+		"at the end of them all": {1, math.MaxUint64},
+	} {
+		want(t, name, m.Read(dst[:c.n], c.at), status.Internal, "which it does not have")
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "missing memory of a closed advert", m.Read(dst, at), status.Unavailable, "withdrawn")
+}
+
+func privileged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to be several users")
+	}
+}
+
+func TestOtherUser(t *testing.T) {
+	privileged(t)
+	mine, err := NewAdvert()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := mine.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	const somebody = 65534
+	o := startOwner(t, ownerPlain, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}})
+	// The kernel would let this test read that process: it is Attach that does not.
+	_, err = Attach(o.advert)
+	want(t, "another user's memory", err, status.PermissionDenied, "it is one of user 65534, this one of user 0")
+	want(t, "letting another user read", mine.Allow(o.advert), status.PermissionDenied, "user 65534")
+	for word, text := range map[string]string{
+		"attach": "it is one of user 0, this one of user 65534",
+		"peek":   "the kernel does not permit",
+	} {
+		answer := o.tell(fmt.Sprintf("%s %x", word, mine.Bytes()))
+		if !strings.HasPrefix(answer, fmt.Sprint(int(status.PermissionDenied))) || !strings.Contains(answer, text) {
+			t.Errorf("%s of another user's memory: %s", word, answer)
+		}
+	}
+}
+
+func TestOtherNamespace(t *testing.T) {
+	privileged(t)
+	o := startOwner(t, ownerProc, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS})
+	_, err := Attach(o.advert)
+	want(t, "a container's memory", err, status.FailedPrecondition, "another PID namespace")
+
+	// With our /proc its pids cannot be told from ours.
+	o = startOwner(t, ownerPlain, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
+	if !strings.Contains(o.first, "/proc is that of another PID namespace") {
+		t.Errorf("a process without a /proc of its own offers %q", o.first)
+	}
+}
+
+func TestForbiddenTellsWhatHelps(t *testing.T) {
+	for scope, text := range map[int]string{0: "SYS_PTRACE", 1: "has not allowed", 2: "is 2; 1 or 0 would do", 3: "is 3"} {
+		if got := forbidden(scope); !strings.Contains(got, text) {
+			t.Errorf("ptrace_scope %d: %s", scope, got)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package samehost
+
+import (
+	"bufio"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// ownerEnv makes the test binary a process whose memory is read. Its value is how.
+const ownerEnv = "TROUPE_TEST_OWNER"
+
+const (
+	ownerPlain = "plain"
+	ownerProc  = "proc" // in namespaces of its own, for which it mounts /proc
+	ownerDone  = "done" // after it replaced its program
+)
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(ownerEnv); how != "" {
+		if err := runOwner(how, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "owner:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// offered is how many bytes an owner has for its readers.
+const offered = 3*chunk + 4096
+
+// fill gives each part of a buffer another content.
+func fill(b []byte) {
+	x := uint32(2463534242)
+	for i := range b {
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		b[i] = byte(x)
+	}
+}
+
+func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// runOwner offers its memory, and does what it is told in lines until its input ends.
+func runOwner(how string, in io.Reader, out io.Writer) error {
+	switch how {
+	case ownerDone:
+		fmt.Fprintln(out, "done")
+		_, err := io.Copy(io.Discard, in)
+		return err
+	case ownerProc:
+		if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+			return err
+		}
+	}
+	data := make([]byte, offered)
+	fill(data)
+	a, err := NewAdvert()
+	if err != nil {
+		fmt.Fprintln(out, "no", err)
+		return nil
+	}
+	fmt.Fprintf(out, "%x %d\n", a.Bytes(), addressOf(data))
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		switch word, rest, _ := strings.Cut(lines.Text(), " "); word {
+		case "close":
+			if err := a.Close(); err != nil {
+				return err
+			}
+			fmt.Fprintln(out, "done")
+		case "exec":
+			return syscall.Exec("/proc/self/exe", os.Args[:1], append(os.Environ(), ownerEnv+"="+ownerDone))
+		case "attach": // the owner reads its reader
+			b, err := hex.DecodeString(rest)
+			if err != nil {
+				return err
+			}
+			_, err = Attach(b)
+			fmt.Fprintln(out, int(status.CodeOf(err)), err)
+		case "peek": // the same without Attach's own checks
+			b, err := hex.DecodeString(rest)
+			if err != nil {
+				return err
+			}
+			c, err := parse(b)
+			if err != nil {
+				return err
+			}
+			err = (&Memory{claim: *c, proof: c.proof()}).Read(nil, 0)
+			fmt.Fprintln(out, int(status.CodeOf(err)), err)
+		case "send": // the data over TCP, for comparison
+			if err := sendLoop(rest, data); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("unknown line %q", lines.Text())
+		}
+	}
+	return a.Close()
+}
+
+// owner is a process whose memory is read.
+type owner struct {
+	t       testing.TB
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+	first   string // its first line
+	advert  []byte
+	address uint64
+}
+
+func startOwner(t testing.TB, how string, attr *syscall.SysProcAttr) *owner {
+	t.Helper()
+	o := &owner{t: t, cmd: exec.Command("/proc/self/exe")}
+	o.cmd.Env = append(os.Environ(), ownerEnv+"="+how)
+	o.cmd.Stderr = os.Stderr
+	o.cmd.SysProcAttr = attr
+	out, err := o.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.in, err = o.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.kill)
+	o.out = bufio.NewReader(out)
+	o.first = o.line()
+	if strings.HasPrefix(o.first, "no ") {
+		return o
+	}
+	var form string
+	if _, err := fmt.Sscanf(o.first, "%s %d", &form, &o.address); err != nil {
+		t.Fatalf("the owner says %q: %v", o.first, err)
+	}
+	if o.advert, err = hex.DecodeString(form); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func (o *owner) line() string {
+	o.t.Helper()
+	line, err := o.out.ReadString('\n')
+	if err != nil {
+		o.t.Fatalf("the owner said %q and ended: %v", line, err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+// tell gives the owner a line and waits for its answer.
+func (o *owner) tell(line string) string {
+	o.t.Helper()
+	if _, err := fmt.Fprintln(o.in, line); err != nil {
+		o.t.Fatal(err)
+	}
+	return o.line()
+}
+
+// kill ends the process, which may have ended already.
+func (o *owner) kill() {
+	_ = o.cmd.Process.Kill()
+	_ = o.cmd.Wait()
+}
+
+func (o *owner) attach() *Memory {
+	o.t.Helper()
+	m, err := Attach(o.advert)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return m
+}

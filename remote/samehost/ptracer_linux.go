@@ -1,0 +1,46 @@
+package samehost
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+const (
+	nobody  = 0
+	anybody = -1 // PR_SET_PTRACER_ANY
+)
+
+// exception is the one that Yama keeps for a process, of who may read it beside its ancestors: the
+// adverts' readers, as a pid, nobody or anybody.
+func exception(readers map[*Advert]int) int {
+	who := nobody
+	for _, pid := range readers {
+		switch {
+		case pid == nobody || pid == who:
+		case who == nobody:
+			who = pid
+		default:
+			return anybody
+		}
+	}
+	return who
+}
+
+// setPtracer tells Yama the exception, where it asks for one.
+func setPtracer(who int) error {
+	if yamaScope() != 1 {
+		return nil
+	}
+	err := unix.Prctl(unix.PR_SET_PTRACER, uintptr(who), 0, 0, 0)
+	if errors.Is(err, unix.EINVAL) && who != nobody {
+		// The reader is gone: there must not be an exception for others instead.
+		err = unix.Prctl(unix.PR_SET_PTRACER, nobody, 0, 0, 0)
+	}
+	if err != nil {
+		return status.Errorf(status.PermissionDenied, "process %d cannot be allowed to read this one's memory (prctl PR_SET_PTRACER): %v", who, err)
+	}
+	return nil
+}
