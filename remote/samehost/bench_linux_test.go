@@ -1,18 +1,111 @@
 package samehost
 
 import (
+	"fmt"
 	"io"
 	"net"
-	"strconv"
+	"sync"
 	"testing"
+	"time"
 )
 
-// sendLoop connects to where, and for each byte that comes it sends n bytes of data ("address n").
+// sendLoop connects to a reader, and for each byte from it sends n bytes of data, until its end. where
+// is "address n".
 func sendLoop(where string, data []byte) error {
-	return nil
+	var address string
+	var n int
+	if _, err := fmt.Sscan(where, &address, &n); err != nil {
+		return err
+	}
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for ask := make([]byte, 1); ; {
+		if _, err := io.ReadFull(conn, ask); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if _, err := conn.Write(data[:n]); err != nil {
+			return err
+		}
+	}
 }
 
-var _ = io.EOF
-var _ net.Conn
-var _ = strconv.Itoa
-var _ testing.TB
+// BenchmarkTransfer compares a Read with the same bytes over loopback TCP, from the same process. Either
+// begins with a byte to the owner; the Read then waits for a byte that stands for the announcement.
+func BenchmarkTransfer(b *testing.B) {
+	o := startOwner(b, ownerLarge, nil)
+	m := o.attach()
+	data := make([]byte, offeredLarge)
+	fill(data)
+	for _, n := range []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20, 64 << 20} {
+		dst := make([]byte, n)
+		run := func(name string, sent int, transfer func(c net.Conn) error) {
+			b.Run(fmt.Sprintf("%dKiB/%s", n>>10, name), func(b *testing.B) {
+				conn, end := o.connect(sent)
+				defer end()
+				clear(dst)
+				b.SetBytes(int64(n))
+				for b.Loop() {
+					if _, err := conn.Write([]byte{1}); err != nil {
+						b.Fatal(err)
+					}
+					if err := transfer(conn); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if string(dst) != string(data[:n]) {
+					b.Error("not the bytes of the owner")
+				}
+			})
+		}
+		run("tcp", n, func(c net.Conn) error {
+			_, err := io.ReadFull(c, dst)
+			return err
+		})
+		announcement := make([]byte, 1)
+		run("read", 1, func(c net.Conn) error {
+			if _, err := io.ReadFull(c, announcement); err != nil {
+				return err
+			}
+			return m.Read(dst, o.address)
+		})
+		run("read-by-2", 1, func(c net.Conn) error {
+			if _, err := io.ReadFull(c, announcement); err != nil {
+				return err
+			}
+			var wg sync.WaitGroup
+			var first error
+			wg.Go(func() { first = m.Read(dst[:n/2], o.address) })
+			err := m.Read(dst[n/2:], o.address+uint64(n/2))
+			wg.Wait()
+			if first != nil {
+				return first
+			}
+			return err
+		})
+	}
+}
+
+// connect makes the owner send n bytes for each byte that the connection gives it, until end.
+func (o *owner) connect(n int) (conn net.Conn, end func()) {
+	o.t.Helper()
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := fmt.Fprintf(o.in, "send %s %d\n", l.Addr(), n); err != nil {
+		o.t.Fatal(err)
+	}
+	if err := l.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		o.t.Fatal(err)
+	}
+	if conn, err = l.Accept(); err != nil {
+		o.t.Fatal(err)
+	}
+	return conn, func() { conn.Close() }
+}

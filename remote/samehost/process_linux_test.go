@@ -23,8 +23,9 @@ const ownerEnv = "TROUPE_TEST_OWNER"
 
 const (
 	ownerPlain = "plain"
-	ownerProc  = "proc" // in namespaces of its own, for which it mounts /proc
-	ownerDone  = "done" // after it replaced its program
+	ownerProc  = "proc"  // in namespaces of its own, for which it mounts /proc
+	ownerDone  = "done"  // after it replaced its program
+	ownerLarge = "large" // with offeredLarge bytes
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +40,10 @@ func TestMain(m *testing.M) {
 }
 
 // offered is how many bytes an owner has for its readers.
-const offered = 3*chunk + 4096
+const (
+	offered      = 3*chunk + 4096
+	offeredLarge = 64 << 20
+)
 
 // fill gives each part of a buffer another content.
 func fill(b []byte) {
@@ -56,7 +60,10 @@ func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.Sl
 
 // runOwner offers its memory, and does what it is told in lines until its input ends.
 func runOwner(how string, in io.Reader, out io.Writer) error {
+	n := offered
 	switch how {
+	case ownerLarge:
+		n = offeredLarge
 	case ownerDone:
 		fmt.Fprintln(out, "done")
 		_, err := io.Copy(io.Discard, in)
@@ -66,7 +73,7 @@ func runOwner(how string, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
-	data := make([]byte, offered)
+	data := make([]byte, n)
 	fill(data)
 	a, err := NewAdvert()
 	if err != nil {
