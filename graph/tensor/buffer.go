@@ -140,6 +140,7 @@ func (p *Pool) Get(n int) (*Buffer, error) {
 		raw := make([]byte, size+Alignment)
 		off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw))) & (Alignment - 1))
 		b = &Buffer{class: class, raw: raw[off : off+size : off+size], owner: p}
+		askHuge(b.raw)
 	}
 	b.data = b.raw[:n:n]
 	b.refs.Store(1)
@@ -187,7 +188,10 @@ func (p *Pool) Trim() int64 {
 		p.seen = e
 		return 0
 	}
-	for i := range p.large {
+	for i, list := range p.large {
+		for _, b := range list {
+			unaskHuge(b.raw)
+		}
 		p.large[i] = nil
 	}
 	return p.idle.Swap(0)
