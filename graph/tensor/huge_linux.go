@@ -10,7 +10,7 @@ import (
 )
 
 // Large buffers ask for huge pages where the system gives them to those who ask. Their first use
-// then costs less than half, and strided walks and readers in other processes are faster. The
+// then costs less than half, and scattered reads and readers in other processes are faster. The
 // request stays with the addresses, and a small object that the Go runtime puts there later would
 // take a huge page: so it is withdrawn when the garbage collector gets the buffer.
 const (

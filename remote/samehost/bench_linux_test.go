@@ -46,7 +46,7 @@ func BenchmarkTransfer(b *testing.B) {
 	data := make([]byte, offeredLarge)
 	fill(data)
 	for _, n := range []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20, 64 << 20} {
-		dst := make([]byte, n)
+		dst := pooled(n)
 		run := func(name string, sent int, transfer func(c net.Conn) error) {
 			b.Run(fmt.Sprintf("%dKiB/%s", n>>10, name), func(b *testing.B) {
 				conn, end := o.connect(sent)

@@ -11,9 +11,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// chunk is how many bytes one system call reads at most. A thread inside the call can neither be
-// stopped nor killed by a signal that it should get, so that calls stay below a millisecond or so; smaller ones
-// than this cost time.
+// chunk is how many bytes one system call reads at most, which takes a millisecond or so: the thread
+// serves no signal meanwhile. Larger ones would not be faster.
 const chunk = 4 << 20
 
 // Memory is the memory of another process of this machine. All methods may be called concurrently.
@@ -23,10 +22,10 @@ type Memory struct {
 	proof proof
 }
 
-// Attach checks that the memory of an Advert can be read. It fails with UNIMPLEMENTED on other systems
-// than Linux, INVALID_ARGUMENT for what is no advert, FAILED_PRECONDITION for one of another
-// machine or PID namespace, PERMISSION_DENIED where the kernel or the difference of users forbids it, and UNAVAILABLE where
-// the process is gone or never made that Advert.
+// Attach checks that the memory of an Advert can be read. It fails with UNIMPLEMENTED on systems other
+// than Linux, INVALID_ARGUMENT for what is no advert, FAILED_PRECONDITION for one of another machine or
+// PID namespace, PERMISSION_DENIED where the kernel or the difference of users forbids it, and
+// UNAVAILABLE where the process is gone or never made that Advert.
 func Attach(advert []byte) (*Memory, error) {
 	c, err := parse(advert)
 	if err != nil {
@@ -50,9 +49,9 @@ func Attach(advert []byte) (*Memory, error) {
 }
 
 // Read fills dst from an address of the other process. What dst holds after an error is undefined. It
-// fails with UNAVAILABLE when the process is gone, is another one now, or has closed the Advert,
-// with PERMISSION_DENIED when the kernel does not permit it any more, and with INTERNAL
-// for an address that the process does not have.
+// fails with UNAVAILABLE when the process is gone, is another one now, or has closed the Advert, with
+// PERMISSION_DENIED when the kernel does not permit it any more, and with INTERNAL for an address that
+// the process does not have. It is fastest on one goroutine.
 func (m *Memory) Read(dst []byte, address uint64) error {
 	if address > math.MaxUint-uint64(len(dst)) {
 		return m.explain(unix.EFAULT, len(dst), address)
@@ -60,32 +59,30 @@ func (m *Memory) Read(dst []byte, address uint64) error {
 	var got proof
 	for done := 0; ; {
 		part := dst[done:min(done+chunk, len(dst))]
-		last := done+len(part) == len(dst)
-		local := [2]unix.Iovec{{Base: unsafe.SliceData(part)}, {Base: &got[0]}}
-		remote := [2]unix.RemoteIovec{{Base: uintptr(address) + uintptr(done), Len: len(part)}, {Base: uintptr(m.claim.address), Len: proofSize}}
+		local := []unix.Iovec{{Base: unsafe.SliceData(part)}, {Base: &got[0]}}
 		local[0].SetLen(len(part))
 		local[1].SetLen(proofSize)
-		vectors := 1
-		if last {
-			// The kernel looks the process up once for each call: what comes with the proof is of its process. So are
-			// the parts before, since a pid that belongs to another process does not come back to the first.
-			vectors = 2
+		remote := []unix.RemoteIovec{
+			{Base: uintptr(address) + uintptr(done), Len: len(part)},
+			{Base: uintptr(m.claim.address), Len: proofSize},
 		}
-		n, err := unix.ProcessVMReadv(int(m.claim.pid), local[:vectors], remote[:vectors], 0)
+		last := done+len(part) == len(dst)
+		if !last {
+			local, remote = local[:1], remote[:1]
+		}
+		// The kernel looks the process up once for each call: what comes with the proof is of its
+		// process. So are the parts before, since a pid that another process got does not come back.
+		n, err := unix.ProcessVMReadv(int(m.claim.pid), local, remote, 0)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
 			return m.explain(err, len(dst), address)
-		case last && n == len(part)+proofSize:
-			if got != m.proof {
-				return m.gone()
-			}
-			return nil
-		case n == 0 || n >= len(part) && last:
-			// All data but no proof.
+		case !last || n < len(part):
+			done += n
+		case n < len(part)+proofSize || got != m.proof:
 			return m.gone()
 		default:
-			done += n
+			return nil
 		}
 	}
 }
@@ -105,7 +102,8 @@ func (m *Memory) explain(err error, n int, address uint64) error {
 		}
 		return m.gone()
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return status.Errorf(status.PermissionDenied, "the kernel does not permit to read the memory of process %d: %s", m.claim.pid, forbidden(yamaScope()))
+		return status.Errorf(status.PermissionDenied, "the kernel does not permit to read the memory of process %d: %s",
+			m.claim.pid, forbidden(yamaScope()))
 	case errors.Is(err, unix.ENOSYS):
 		return status.Unimplementedf("the kernel has no process_vm_readv, or a sandbox hides it")
 	}
@@ -116,7 +114,8 @@ func (m *Memory) explain(err error, n int, address uint64) error {
 func forbidden(scope int) string {
 	switch scope {
 	case 0:
-		return "it runs with more privileges or as another user, or a sandbox forbids process_vm_readv (seccomp; in Docker before 20.10, --cap-add=SYS_PTRACE)"
+		return "it runs with more privileges or as another user, or a sandbox forbids process_vm_readv " +
+			"(seccomp; older versions of Docker need --cap-add=SYS_PTRACE)"
 	case 1:
 		return "kernel.yama.ptrace_scope is 1, and the process has not allowed this one to read it"
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 )
 
 // ownerEnv makes the test binary a process whose memory is read. Its value is how.
@@ -56,6 +57,15 @@ func fill(b []byte) {
 	}
 }
 
+// pooled is memory as tensors have it.
+func pooled(n int) []byte {
+	b, err := tensor.Host.Get(n)
+	if err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 // runOwner offers its memory, and does what it is told in lines until its input ends.
@@ -73,7 +83,7 @@ func runOwner(how string, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
-	data := make([]byte, n)
+	data := pooled(n)
 	fill(data)
 	a, err := NewAdvert()
 	if err != nil {

@@ -40,7 +40,8 @@ func setPtracer(who int) error {
 		err = unix.Prctl(unix.PR_SET_PTRACER, nobody, 0, 0, 0)
 	}
 	if err != nil {
-		return status.Errorf(status.PermissionDenied, "process %d cannot be allowed to read this one's memory (prctl PR_SET_PTRACER): %v", who, err)
+		return status.Errorf(status.PermissionDenied,
+			"process %d cannot be allowed to read this one's memory (prctl PR_SET_PTRACER): %v", who, err)
 	}
 	return nil
 }
