@@ -1,0 +1,84 @@
+package compress
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// Algorithm is a way to compress and how hard to try. It travels as one byte: the level in the
+// lowest two bits, the family above. The zero value compresses nothing.
+type Algorithm byte
+
+// None leaves everything as it is.
+const None Algorithm = 0
+
+// MaxPiece is the most bytes of a tensor that are compressed at a time.
+const MaxPiece = 1 << 20
+
+// The families, and the levels as gRPC's grpc_compression_level counts them.
+const (
+	familyDeflate = 1
+	familyZstd    = 2
+	familyS2      = 3
+
+	lowest  = 1
+	highest = 3
+)
+
+// families are the names that Parse knows. A piece has no header, so that gzip, which is deflate with one,
+// is the same here; S2 is Snappy, further developed.
+var families = map[string]Algorithm{
+	"deflate": familyDeflate, "gzip": familyDeflate,
+	"zstd": familyZstd,
+	"s2":   familyS2, "snappy": familyS2,
+}
+
+// Names are the names that Parse knows, sorted.
+func Names() []string {
+	names := make([]string, 0, len(families))
+	for name := range families {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Parse reads compression_algorithm and compression_level of a ConfigProto's rpc_options: an
+// algorithm's name, "" for none, and 1 (fast) to 3 (small). Level 0 stands for 1: it is what a
+// ConfigProto without a level has, and gRPC heeds the level of servers only, so that a
+// channel of TensorFlow's compresses whatever its level is. Other names and levels are INVALID_ARGUMENT.
+func Parse(name string, level int) (Algorithm, error) {
+	family, ok := families[name]
+	switch {
+	case name == "":
+		return None, nil
+	case !ok:
+		return None, status.InvalidArgumentf("rpc_options.compression_algorithm is %q; the known ones are %s", name, strings.Join(Names(), ", "))
+	case level < 0 || level > highest:
+		return None, status.InvalidArgumentf("rpc_options.compression_level is %d; it must be from 0 to %d", level, highest)
+	}
+	return family<<2 | Algorithm(max(level, lowest)), nil
+}
+
+// Valid tells whether the byte that came over the wire is an algorithm of this package.
+func (a Algorithm) Valid() bool {
+	return a == None || a.family() >= familyDeflate && a.family() <= familyS2 && a.level() >= lowest
+}
+
+func (a Algorithm) family() byte { return byte(a >> 2) }
+func (a Algorithm) level() int   { return int(a & 3) }
+
+// String is the name that Parse reads and the level, such as zstd:1.
+func (a Algorithm) String() string {
+	if a == None {
+		return "none"
+	}
+	for _, name := range Names() { // of the names of one family, the first is the format's own
+		if byte(families[name]) == a.family() {
+			return name + ":" + string('0'+byte(a.level()))
+		}
+	}
+	return "unknown"
+}

@@ -1,0 +1,92 @@
+package compress
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// Append appends the compressed bytes of a piece to dst. width is the size in bytes of the elements
+// that the piece is made of. Where compressing does not make it smaller, or the piece is longer than
+// MaxPiece, ok is false and dst comes back as it was: the piece is to be sent as it is. dst must
+// not overlap src, which is not changed. Safe for concurrent use.
+func (a Algorithm) Append(dst, src []byte, width int) (out []byte, ok bool) {
+	if a == None || !a.Valid() || len(src) == 0 || len(src) > MaxPiece {
+		return dst, false
+	}
+	plain := src
+	if a.shuffles(width) {
+		b := scratches.Get().(*[]byte)
+		defer scratches.Put(b)
+		plain = resize(b, len(src))
+		shuffle(plain, src, width)
+	}
+	out = slices.Grow(dst, a.bound(len(src)))
+	switch a.family() {
+	case familyDeflate:
+		out, ok = appendDeflate(out, plain, a.level())
+	case familyZstd:
+		out, ok = appendZstd(out, plain, a.level())
+	case familyS2:
+		out, ok = appendS2(out, plain, a.level())
+	}
+	if !ok || len(out)-len(dst) >= len(src) {
+		return out[:len(dst)], false
+	}
+	return out, true
+}
+
+// bound is the room that the compressor of n bytes needs in order not to allocate.
+func (a Algorithm) bound(n int) int {
+	if a.family() == familyS2 {
+		return s2Bound(n)
+	}
+	return n + 64 // zstd's frame round blocks as they are
+}
+
+// Decompress fills dst with the piece that src is the compressed form of; width is the one it was
+// compressed with. It writes nothing but dst, and takes no memory in proportion to
+// what src claims. A src that is malformed, or is not a piece of exactly len(dst) bytes, is DATA_LOSS and
+// leaves dst undefined. Safe for concurrent use.
+func (a Algorithm) Decompress(dst, src []byte, width int) error {
+	if len(dst) == 0 || len(dst) > MaxPiece {
+		return status.Errorf(status.DataLoss, "A compressed piece of %d bytes; there are pieces of 1 to %d", len(dst), MaxPiece)
+	}
+	plain := dst
+	if a.shuffles(width) {
+		b := scratches.Get().(*[]byte)
+		defer scratches.Put(b)
+		plain = resize(b, len(dst))
+	}
+	var err error
+	switch a.family() {
+	case familyDeflate:
+		err = readDeflate(plain, src)
+	case familyZstd:
+		err = readZstd(plain, src)
+	case familyS2:
+		err = readS2(plain, src)
+	default:
+		return status.Errorf(status.DataLoss, "A piece is compressed by an algorithm that is not known here: %#02x", byte(a))
+	}
+	if err != nil {
+		return status.Errorf(status.DataLoss, "A piece of %d bytes, compressed with %v, is malformed: %v", len(dst), a, err)
+	}
+	if a.shuffles(width) {
+		unshuffle(dst, plain, width)
+	}
+	return nil
+}
+
+// scratches are buffers for shuffled pieces.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
+// resize makes *b n bytes long and gives it, with any contents.
+func resize(b *[]byte, n int) []byte {
+	if cap(*b) < n {
+		*b = make([]byte, n)
+	}
+	*b = (*b)[:n]
+	return *b
+}
