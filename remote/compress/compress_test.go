@@ -188,10 +188,13 @@ func TestSteadyState(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		round()
+		least := testing.AllocsPerRun(1, round)
+		for range 4 { // a collection empties the pools
+			least = min(least, testing.AllocsPerRun(1, round))
+		}
 		// compress/flate takes small tables anew for each stream.
-		if n := testing.AllocsPerRun(5, round); n > 0 && a.family() != familyDeflate || n > 16 {
-			t.Errorf("%v: %v allocations for a piece", a, n)
+		if least > 0 && a.family() != familyDeflate || least > 16 {
+			t.Errorf("%v: %v allocations for a piece", a, least)
 		}
 	}
 }
