@@ -165,6 +165,9 @@ func (b *builder) describe() error {
 			}
 			return status.AtNode(err, n.Name)
 		}
+		if err := checkWireType(n); err != nil {
+			return err
+		}
 		if outputs += len(n.OutTypes); outputs > maxOutputs+16*len(b.nodes) {
 			return status.AtNode(status.InvalidArgumentf("The graph has %d nodes and more than %d outputs", len(b.nodes), maxOutputs+16*len(b.nodes)), n.Name)
 		}

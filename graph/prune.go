@@ -94,6 +94,9 @@ func (p *pruner) feed() error {
 		t := src.Node.OutTypes[src.Index].Base()
 		arg := p.boundary("_Arg", "_arg_", src, i, t, name)
 		arg.OutTypes = []tensor.DType{t}
+		if wire := src.Node.Attrs[WireType]; wire != nil && t == tensor.Float32 {
+			arg.Attrs[WireType] = wire
+		}
 		p.out.Feeds[i] = arg
 		p.replace(src, arg)
 	}

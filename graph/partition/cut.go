@@ -124,11 +124,11 @@ func (s *splitter) refRead(node *graph.Node, i int) refRead {
 // cutRead lets the device of the variable read it when the reader would.
 func (s *splitter) cutRead(r refRead) error {
 	in := r.reader.Inputs[r.i]
-	send, recv, err := s.transfer(in, s.places[r.reader.ID].dev, in.Node, r.phase)
+	read, recv, err := s.transfer(in, s.places[r.reader.ID].dev, in.Node, r.phase)
 	if err != nil {
 		return err
 	}
-	send.Controls = r.after
+	read.Controls = r.after
 	r.reader.Inputs[r.i] = graph.Output{Node: recv}
 	return nil
 }
@@ -219,9 +219,9 @@ func (s *splitter) sendSignal(from []*graph.Node, dev int32) (*graph.Node, error
 	return recv, err
 }
 
-// transfer adds the two nodes that take an output to another device, on behalf of user, in the
-// iterations p.
-func (s *splitter) transfer(out graph.Output, dev int32, user *graph.Node, p phase) (send, recv *graph.Node, err error) {
+// transfer adds the nodes that take an output to another device, on behalf of user, in the
+// iterations p: first reads the output, last has it on the other device.
+func (s *splitter) transfer(out graph.Output, dev int32, user *graph.Node, p phase) (first, last *graph.Node, err error) {
 	from, dtype := s.places[out.Node.ID], out.Node.OutTypes[out.Index].Base()
 	start, err := s.starter(user, from.out, dev, p)
 	if err != nil {
@@ -231,10 +231,17 @@ func (s *splitter) transfer(out graph.Output, dev int32, user *graph.Node, p pha
 	if s.opts.HostMemory != nil && s.opts.HostMemory(out.Node, out.Index) {
 		sendOp, recvOp = "_HostSend", "_HostRecv"
 	}
-	way := s.route(from.dev, dev, dtype)
+	at := placed{dev: from.dev, in: from.out, out: from.out, phase: p}
+	sent := dtype
+	if s.narrows(out, dev) {
+		sent = tensor.BFloat16
+		first = s.cast(user, out, dtype, sent, at)
+		out = graph.Output{Node: first}
+	}
+	way := s.route(from.dev, dev, sent)
 	t := Transfer{
 		Edge: "edge_" + strconv.Itoa(len(s.transfers)) + "_" + user.Name, Src: s.devices[from.dev], Dst: s.devices[dev],
-		DType: dtype, Frame: s.info.Frames[from.out].Name,
+		DType: sent, Frame: s.info.Frames[from.out].Name,
 	}
 	s.transfers = append(s.transfers, t)
 	name := stringAttr(t.Edge)
@@ -242,19 +249,23 @@ func (s *splitter) transfer(out graph.Output, dev int32, user *graph.Node, p pha
 		return graph.Attrs{typeName: way.dtype, "tensor_name": name, "send_device": way.sender, "recv_device": way.receiver,
 			"send_device_incarnation": way.incarnation, "client_terminated": no}
 	}
-	at := placed{dev: from.dev, in: from.out, out: from.out, kind: Send, phase: p}
-	send = s.add(user, graph.Node{
+	at.kind = Send
+	send := s.add(user, graph.Node{
 		Name: s.namer.name(user, "send"), Op: sendOp, Attrs: attrs("T"),
 		Inputs: []graph.Output{out}, InTypes: way.types,
 	}, at)
 	at.dev, at.kind = dev, Recv
-	recv = s.add(user, graph.Node{
+	last = s.add(user, graph.Node{
 		Name: s.namer.name(user, "recv"), Op: recvOp, Attrs: attrs("tensor_type"), OutTypes: way.types,
 	}, at)
 	if start != nil {
-		recv.Controls = []*graph.Node{start}
+		last.Controls = []*graph.Node{start}
 	}
-	return send, recv, nil
+	if sent == dtype {
+		return send, last, nil
+	}
+	at.kind = Plain
+	return first, s.cast(user, graph.Output{Node: last}, sent, dtype, at), nil
 }
 
 // routeKey is what the transfers of a type from a device to another have in common.

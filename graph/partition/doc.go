@@ -14,6 +14,9 @@
 // have come, as the reader itself would read it on one device. (TensorFlow, whose consumers
 // pull, delays the _Recv instead; here the _Send decides what is read.)
 //
+// Float values may cross from task to task as bfloat16 (graph.WireType, Options.Narrow): a Cast before the
+// _Send makes them so and one after the _Recv makes them float again.
+//
 // # Loops
 //
 // A loop over several devices has a leader, the device of its LoopCond. Every device that takes

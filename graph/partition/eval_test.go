@@ -232,7 +232,7 @@ func (m *machine) compute(n *graph.Node, kind Kind, in []value, dead bool) []val
 	switch n.Op {
 	case "Const":
 		return []value{{n: n.Attrs["n"].GetI()}}
-	case "Identity":
+	case "Identity", "Cast": // Split's casts must not change where values go
 		return in[:1]
 	case "AddN":
 		sum := int64(0)

@@ -22,6 +22,9 @@ type Options struct {
 	// memory of its own: then it is sent and received there, by _HostSend and _HostRecv. nil
 	// where no device has.
 	HostMemory func(n *graph.Node, output int) bool
+	// Narrow has all float32 values cross from task to task as bfloat16, which without it only
+	// those of nodes with the attribute graph.WireType do.
+	Narrow bool
 }
 
 // Transfer is a tensor that goes from one device to another: once, or once in each iteration of
@@ -31,7 +34,7 @@ type Transfer struct {
 	Edge string
 	// Src and Dst are the full names of the devices.
 	Src, Dst string
-	// DType is never a reference type.
+	// DType is what is sent, never a reference type.
 	DType tensor.DType
 	// Control tells that the tensor is empty, and only its arrival matters.
 	Control bool

@@ -19,7 +19,7 @@ import (
 // where device w1.2 is CPU 2 of task 1 of job w, and w1 its CPU 0. An input has the type of the
 // output it names, without its reference form unless it is written with &. The key "loop" is
 // frame_name, "invariant" a constant Enter, "parallel" is
-// parallel_iterations, and "n" the value of a Const.
+// parallel_iterations, "n" the value of a Const, and "wire" graph.WireType.
 
 var nodeLine = regexp.MustCompile(`^(\S+) = (\S+)\((.*?)\)\s*([a-z0-9_,]*)\s*(?:@(\S+))?((?:\s+\S+=\S+)*)$`)
 
@@ -126,6 +126,8 @@ func setAttr(t testing.TB, n *graph.Node, kv string) {
 		n.Attrs["frame_name"], n.Attrs["parallel_iterations"] = stringAttr(value), intAttr(10)
 	case "invariant":
 		n.Attrs["is_constant"] = boolAttr(value == "true")
+	case "wire":
+		n.Attrs[graph.WireType] = typeAttr(dtypeNames[value])
 	case "parallel", "n":
 		i, err := strconv.Atoi(value)
 		if err != nil {

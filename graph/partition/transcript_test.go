@@ -114,6 +114,12 @@ func checkParts(t testing.TB, parts *Parts) {
 			if n.Attrs[UserNode] != nil && n.Def == nil {
 				t.Errorf("%s has no declaration", n.Name)
 			}
+			for i, in := range n.Inputs {
+				got := in.Node.OutTypes[in.Index]
+				if (n.Attrs["DstT"] != nil || in.Node.Attrs["DstT"] != nil || info.Kinds[id] == Send) && got.Base() != n.InTypes[i].Base() {
+					t.Errorf("input %d of %s is %v, and gets %v", i, n.Name, n.InTypes[i], got)
+				}
+			}
 			switch info.Kinds[id] {
 			case Send:
 				sent[string(n.Attrs["tensor_name"].GetS())]++

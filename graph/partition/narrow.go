@@ -1,0 +1,30 @@
+package partition
+
+import (
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// narrows tells whether an output crosses to device dev as bfloat16.
+func (s *splitter) narrows(out graph.Output, dev int32) bool {
+	n := out.Node
+	if n.OutTypes[out.Index].Base() != tensor.Float32 || !s.opts.Narrow && n.Attrs[graph.WireType] == nil {
+		return false
+	}
+	if n.Attrs["value"] == emptyTensor {
+		return false // a control edge
+	}
+	if s.opts.HostMemory != nil && s.opts.HostMemory(n, out.Index) {
+		return false // the device's Cast would take it from host memory and back
+	}
+	return taskOf(s.devices[s.places[n.ID].dev]) != taskOf(s.devices[dev])
+}
+
+// cast adds a node that makes a value another type's. Rounding is to nearest, where TensorFlow
+// cuts the fraction off, which would make every value that is sent a little smaller.
+func (s *splitter) cast(user *graph.Node, value graph.Output, from, to tensor.DType, at placed) *graph.Node {
+	return s.add(user, graph.Node{
+		Name: s.namer.name(user, "cast"), Op: "Cast", Attrs: graph.Attrs{"SrcT": typeAttr(from), "DstT": typeAttr(to), "Truncate": no},
+		Inputs: []graph.Output{value}, InTypes: []tensor.DType{from}, OutTypes: []tensor.DType{to},
+	}, at)
+}
