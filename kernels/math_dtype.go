@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/simd"
 )
 
 // float16 and bfloat16 are elements of the dtypes of these names. Ops compute on them by way of
@@ -152,9 +153,7 @@ func widen[H halfFloat](dst []float32, src []H) {
 			dst[i] = v.float()
 		}
 	case []bfloat16:
-		for i, v := range src {
-			dst[i] = v.float()
-		}
+		simd.WidenBFloat16(dst, bfloatBits(src))
 	}
 }
 
@@ -167,10 +166,12 @@ func narrow[H halfFloat](dst []H, src []float32) {
 			dst[i] = toFloat16(v)
 		}
 	case []bfloat16:
-		for i, v := range src {
-			dst[i] = toBFloat16(v)
-		}
+		simd.NarrowBFloat16(bfloatBits(dst), src)
 	}
+}
+
+func bfloatBits(a []bfloat16) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(a))), len(a))
 }
 
 // halfBlock is how many halves are widened at a time: their float32 fit the first-level cache.

@@ -1,6 +1,6 @@
 // Package simd holds the float32 inner loops of the CPU kernels: arithmetic
-// and elementary functions over slices, reductions, optimizer updates and the
-// matrix product.
+// and elementary functions over slices, reductions, optimizer updates, the
+// conversion from and to bfloat16, and the matrix product.
 //
 // Each function has three implementations, chosen once when the program
 // starts: AVX-512, AVX2 with FMA, and plain Go, which is also what the tests

@@ -1,5 +1,6 @@
 package simd
 
 //go:generate go run -C asm . -set elementwise -pkg simd -out ../elementwise_amd64.s -stubs ../elementwise_stubs_amd64.go
+//go:generate go run -C asm . -set bfloat16 -pkg simd -out ../bfloat16_amd64.s -stubs ../bfloat16_stubs_amd64.go
 //go:generate go run -C asm . -set math -pkg simd -out ../math_amd64.s -stubs ../math_stubs_amd64.go
 //go:generate go run -C asm . -set gemm -pkg simd -out ../gemm_amd64.s -stubs ../gemm_stubs_amd64.go

@@ -17,6 +17,10 @@ type kernelSet struct {
 	dot        func(a, b []float32) float32
 	axpy       func(y, x []float32, alpha float32)
 
+	// The lengths of narrow and widen are multiples of bfloatTurn.
+	narrow func(dst []uint16, src []float32)
+	widen  func(dst []float32, src []uint16)
+
 	// rest1 and rest2 are 1-beta1 and 1-beta2.
 	adam, adamNesterov func(v, m, vv, grad []float32, rate, beta1, rest1, rest2, eps float32)
 
@@ -34,6 +38,7 @@ var portable = kernelSet{
 	neg: neg, abs: abs, square: square, sqrt: sqrt, rsqrt: rsqrt,
 	exp: exp, log: log, tanh: tanh, sigmoid: sigmoid, relu: relu,
 	sum: sum, maxOf: maxOf, dot: dot, axpy: axpy,
+	narrow: narrow, widen: widen,
 	adam: adam, adamNesterov: adamNesterov,
 }
 

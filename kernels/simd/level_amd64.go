@@ -11,6 +11,7 @@ var avx512 = kernelSet{
 	neg: negAVX512, abs: absAVX512, square: squareAVX512, sqrt: sqrtAVX512, rsqrt: rsqrtAVX512,
 	exp: expAVX512, log: logAVX512, tanh: tanhAVX512, sigmoid: sigmoidAVX512, relu: reluAVX512,
 	sum: sumAVX512, maxOf: maxOfAVX512, dot: dotAVX512, axpy: axpyAVX512,
+	narrow: narrowAVX512, widen: widenAVX512,
 	adam: adamAVX512, adamNesterov: adamNesterovAVX512,
 	tiles: &tilesAVX512,
 }
@@ -24,6 +25,7 @@ var avx2 = kernelSet{
 	neg: negAVX2, abs: absAVX2, square: squareAVX2, sqrt: sqrtAVX2, rsqrt: rsqrtAVX2,
 	exp: expAVX2, log: logAVX2, tanh: tanhAVX2, sigmoid: sigmoidAVX2, relu: reluAVX2,
 	sum: sumAVX2, maxOf: maxOfAVX2, dot: dotAVX2, axpy: axpyAVX2,
+	narrow: narrowAVX2, widen: widenAVX2,
 	adam: adamAVX2, adamNesterov: adamNesterovAVX2,
 	tiles: &tilesAVX2,
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/mmcloughlin/avo/build"
 )
 
-var set = flag.String("set", "", "kernels to write: elementwise, math or gemm")
+var set = flag.String("set", "", "kernels to write: elementwise, bfloat16, math or gemm")
 
 func main() {
 	flag.Parse()
@@ -21,6 +21,8 @@ func main() {
 			elementwise(v)
 			reductions(v)
 			optimizers(v)
+		case "bfloat16":
+			bfloats(v)
 		case "math":
 			mathematics(v)
 		case "gemm":
