@@ -9,6 +9,7 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote"
 )
 
 // maxCPUs bounds device_count's CPU: each device has memory and containers of its own.
@@ -35,7 +36,11 @@ func defaultsOf(config *corepb.ConfigProto) (actors.SessionDefaults, error) {
 		LogPlacement:     config.GetLogDevicePlacement(),
 		OperationTimeout: time.Duration(config.GetOperationTimeoutInMs()) * time.Millisecond,
 	}
+	var err error
+	d.Compression, err = remote.ParseCompression(config.GetRpcOptions().GetCompressionAlgorithm(), int(config.GetRpcOptions().GetCompressionLevel()))
 	switch {
+	case err != nil:
+		return d, err
 	case d.OperationTimeout < 0:
 		return d, status.InvalidArgumentf("operation_timeout_in_ms is negative: %d", config.GetOperationTimeoutInMs())
 	case len(config.GetClusterDef().GetJob()) > 0:
@@ -61,7 +66,7 @@ func tellUnused(config *corepb.ConfigProto, log *slog.Logger) {
 		"placement_period":             config.GetPlacementPeriod() != 0,
 		"device_filters":               len(config.GetDeviceFilters()) > 0,
 		"graph_options":                config.GetGraphOptions() != nil,
-		"rpc_options":                  config.GetRpcOptions() != nil,
+		"rpc_options":                  config.GetRpcOptions() != nil && config.GetRpcOptions().GetCompressionAlgorithm() == "",
 		"isolate_session_state":        config.GetIsolateSessionState(),
 	} {
 		if set {

@@ -35,8 +35,8 @@ func WithTask(index int) Option { return func(o *options) { o.task = &index } }
 func WithProtocol(name string) Option { return func(o *options) { o.protocol = &name } }
 
 // WithConfig gives what sessions on the server inherit; it is merged into the ServerDef's own.
-// device_count makes the server's devices, allow_soft_placement, log_device_placement and
-// operation_timeout_in_ms hold where the client asks for nothing else.
+// device_count makes the server's devices, allow_soft_placement, log_device_placement,
+// operation_timeout_in_ms and rpc_options' compression hold where the client asks for nothing else.
 func WithConfig(config *corepb.ConfigProto) Option { return func(o *options) { o.config = config } }
 
 // WithStart(false) makes a server whose port is bound but that does not serve before Start.

@@ -61,7 +61,7 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 			return nil, status.Internalf("The node %s was not placed", n.Name)
 		}
 	}
-	parts, err := partition.Split(pruned.Graph, partition.Options{})
+	parts, err := partition.Split(pruned.Graph, partition.Options{Narrow: s.options.narrow})
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +85,7 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	if p.local, err = s.worker.compile(own); err != nil {
 		return nil, err
 	}
+	p.local.compression = s.options.compression
 	return p, nil
 }
 
@@ -97,7 +98,7 @@ func (s *Session) share(ctx context.Context, tp partition.TaskParts, parts *part
 	s.mu.Lock()
 	s.reached[tp.Task] = true
 	s.mu.Unlock()
-	sh := &share{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated}}
+	sh := &share{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Compression: uint32(s.options.compression)}}
 	for _, d := range tp.Devices {
 		part := parts.ByDevice[d]
 		def := part.Def()

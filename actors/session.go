@@ -67,6 +67,8 @@ type sessionOptions struct {
 	soft, log, isolated bool
 	timeout             time.Duration
 	filters             []string
+	narrow              bool // float values cross tasks as bfloat16
+	compression         Compression
 }
 
 // mutation is a change of the session that its actor has to let pass: work runs on a goroutine,
@@ -118,7 +120,12 @@ func newHandle() string { return fmt.Sprintf("%016x", rand.Uint64()) }
 func (s *Session) configure(c *corepb.ConfigProto) error {
 	d := s.task.Defaults
 	s.options = sessionOptions{soft: d.SoftPlacement || c.GetAllowSoftPlacement(), log: d.LogPlacement || c.GetLogDevicePlacement(),
-		isolated: c.GetIsolateSessionState(), timeout: d.OperationTimeout, filters: c.GetDeviceFilters()}
+		isolated: c.GetIsolateSessionState(), timeout: d.OperationTimeout, filters: c.GetDeviceFilters(),
+		narrow: c.GetGraphOptions().GetEnableBfloat16Sendrecv()}
+	var err error
+	if s.options.compression, err = s.task.compression(c); err != nil {
+		return err
+	}
 	if ms := c.GetOperationTimeoutInMs(); ms > 0 {
 		s.options.timeout = milliseconds(ms)
 	}

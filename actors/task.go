@@ -33,7 +33,9 @@ type Config struct {
 	Lease time.Duration
 	// Defaults tells how sessions are configured where the client says nothing.
 	Defaults SessionDefaults
-	Log      *slog.Logger
+	// ParseCompression gives the transport's number of an algorithm and a level; nil where there are none.
+	ParseCompression func(name string, level int) (Compression, error)
+	Log              *slog.Logger
 }
 
 // SessionDefaults are the parts of a server's ConfigProto that sessions inherit.
@@ -44,6 +46,8 @@ type SessionDefaults struct {
 	LogPlacement bool
 	// OperationTimeout bounds every call that brings no timeout of its own; 0 is no bound.
 	OperationTimeout time.Duration
+	// Compression is that of the tensors that the sessions' steps push to other tasks.
+	Compression Compression
 }
 
 // Task is one task of the cluster in this process: devices, steps, and the actors that serve them.

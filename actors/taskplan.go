@@ -16,6 +16,8 @@ type taskPlan struct {
 	peers     map[string]bool // the other tasks that it exchanges tensors with
 	used      int64           // when it was used last, in the session's counting of uses
 	claims    atomic.Int64
+	// compression is that of the tensors that are pushed to other tasks.
+	compression Compression
 }
 
 // light tells that running the plan takes next to no time, but for what it waits for.

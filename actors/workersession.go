@@ -184,6 +184,7 @@ func (s *workerSession) register(id uint64, m *wire.Plan) (*taskPlan, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.compression = Compression(m.Compression)
 	s.mu.Lock()
 	if s.forgotten {
 		s.mu.Unlock()

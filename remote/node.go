@@ -136,7 +136,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	sink := &sink{pool: cpus[0].Pool()}
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Dial: n.port.Dial, Sink: sink, Logger: c.Log})
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: &cluster{node: n}, Devices: cpus, Boot: n.boot,
-		Lease: c.Lease, Defaults: c.Defaults, Log: c.Log})
+		Lease: c.Lease, Defaults: c.Defaults, ParseCompression: ParseCompression, Log: c.Log})
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,8 @@ func (x *Part) GetGraphDef() []byte {
 type Plan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Parts         []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
-	Isolated      bool                   `protobuf:"varint,2,opt,name=isolated,proto3" json:"isolated,omitempty"` // the session's resources are its own
+	Isolated      bool                   `protobuf:"varint,2,opt,name=isolated,proto3" json:"isolated,omitempty"`       // the session's resources are its own
+	Compression   uint32                 `protobuf:"varint,3,opt,name=compression,proto3" json:"compression,omitempty"` // of the tensors that the steps push: the transport's number, 0 for none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -192,6 +193,13 @@ func (x *Plan) GetIsolated() bool {
 		return x.Isolated
 	}
 	return false
+}
+
+func (x *Plan) GetCompression() uint32 {
+	if x != nil {
+		return x.Compression
+	}
+	return 0
 }
 
 // RunPartition asks a worker to run its part of a step.
@@ -1009,10 +1017,11 @@ const file_actors_wire_actors_proto_rawDesc = "" +
 	"\aderived\x18\x03 \x01(\bR\aderived\";\n" +
 	"\x04Part\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x1b\n" +
-	"\tgraph_def\x18\x02 \x01(\fR\bgraphDef\"P\n" +
+	"\tgraph_def\x18\x02 \x01(\fR\bgraphDef\"r\n" +
 	"\x04Plan\x12,\n" +
 	"\x05parts\x18\x01 \x03(\v2\x16.troupe.actors.v1.PartR\x05parts\x12\x1a\n" +
-	"\bisolated\x18\x02 \x01(\bR\bisolated\"\xfd\x01\n" +
+	"\bisolated\x18\x02 \x01(\bR\bisolated\x12 \n" +
+	"\vcompression\x18\x03 \x01(\rR\vcompression\"\xfd\x01\n" +
 	"\fRunPartition\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x17\n" +

@@ -23,7 +23,8 @@ type declaration struct {
 	task      int
 	hasTask   bool
 	protocol  string
-	config    string // --config
+	config    string      // --config
+	compress  compression // --rpc-compression
 }
 
 // check refuses a command line that declares no cluster or several ones.
@@ -48,13 +49,16 @@ func (d *declaration) check() error {
 
 // server makes the declared server, started.
 func (d *declaration) server(log *slog.Logger, opts ...troupe.Option) (*troupe.Server, error) {
+	config := &corepb.ConfigProto{}
 	if d.config != "" {
-		config := &corepb.ConfigProto{}
 		if err := readProto(d.config, config); err != nil {
 			return nil, err
 		}
-		opts = append(opts, troupe.WithConfig(config))
 	}
+	if d.compress.algorithm != "" {
+		d.compress.into(config)
+	}
+	opts = append(opts, troupe.WithConfig(config))
 	var own []troupe.Option // what the flags say comes last
 	if d.job != "" {
 		own = append(own, troupe.WithJob(d.job))

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/compress"
 )
 
 const serveHelp = `Serve runs one task of a cluster until SIGTERM or SIGINT, then lets running steps end for
@@ -55,6 +56,8 @@ func newServe(stdin *os.File) *cobra.Command {
 	flags.IntVar(&f.task, "task", 0, "which task of the job it is (also --task_index)")
 	flags.StringVar(&f.serverDef, "server-def", "", "file with a tensorflow.ServerDef, binary or text")
 	flags.StringVar(&f.config, "config", "", "file with a tensorflow.ConfigProto, binary or text: what sessions inherit")
+	flags.Var(&f.compress, "rpc-compression", "how large tensors are compressed on their way to other tasks, where a session's rpc_options say nothing: "+
+		strings.Join(compress.Names(), ", ")+", with :1 (fast) to :3 (small)")
 	flags.StringVar(&f.protocol, "protocol", "", "grpc, the only one there is")
 	flags.StringArrayVar(&f.jobs, declaredJob, nil, "")
 	flags.Lookup(declaredJob).Hidden = true

@@ -19,6 +19,7 @@ const MaxPiece = 1 << 20
 
 // The families, and the levels as gRPC's grpc_compression_level counts them.
 const (
+	familyNone    = 0
 	familyDeflate = 1
 	familyZstd    = 2
 	familyS2      = 3
@@ -30,6 +31,7 @@ const (
 // families are the names that Parse knows. A piece has no header, so that gzip, which is deflate with one,
 // is the same here; S2 is Snappy, further developed.
 var families = map[string]Algorithm{
+	"none":    familyNone,
 	"deflate": familyDeflate, "gzip": familyDeflate,
 	"zstd": familyZstd,
 	"s2":   familyS2, "snappy": familyS2,
@@ -46,13 +48,13 @@ func Names() []string {
 }
 
 // Parse reads compression_algorithm and compression_level of a ConfigProto's rpc_options: an
-// algorithm's name, "" for none, and 1 (fast) to 3 (small). Level 0 stands for 1: it is what a
+// algorithm's name, "" or "none" for none, and 1 (fast) to 3 (small). Level 0 stands for 1: it is what a
 // ConfigProto without a level has, and gRPC heeds the level of servers only, so that a
 // channel of TensorFlow's compresses whatever its level is. Other names and levels are INVALID_ARGUMENT.
 func Parse(name string, level int) (Algorithm, error) {
 	family, ok := families[name]
 	switch {
-	case name == "":
+	case name == "" || ok && family == familyNone:
 		return None, nil
 	case !ok:
 		return None, status.InvalidArgumentf("rpc_options.compression_algorithm is %q; the known ones are %s", name, strings.Join(Names(), ", "))

@@ -22,6 +22,7 @@ func TestParse(t *testing.T) {
 	}{
 		{"", 0, "none"},
 		{"", 3, "none"},
+		{"none", 0, "none"},
 		{"deflate", 0, "deflate:1"},
 		{"deflate", 3, "deflate:3"},
 		{"gzip", 2, "deflate:2"},
@@ -29,7 +30,7 @@ func TestParse(t *testing.T) {
 		{"zstd", 3, "zstd:3"},
 		{"s2", 2, "s2:2"},
 		{"snappy", 0, "s2:1"},
-		{"lz4", 1, `"lz4"; the known ones are deflate, gzip, s2, snappy, zstd`},
+		{"lz4", 1, `"lz4"; the known ones are deflate, gzip, none, s2, snappy, zstd`},
 		{"ZSTD", 1, `"ZSTD"; the known ones are`},
 		{"zstd", 4, "compression_level is 4; it must be from 0 to 3"},
 		{"zstd", -1, "compression_level is -1"},
