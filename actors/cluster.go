@@ -55,6 +55,7 @@ type Cluster interface {
 	Peer(ctx context.Context, task string) (Peer, error)
 	// Reached is Peer without waiting: nil when the task is not reached now.
 	Reached(task string) Peer
-	// Watch registers what is told of every task whose link breaks.
+	// Watch registers what is told of every task whose link breaks, after the last message that came
+	// over the link has been handled.
 	Watch(down func(task string, err error))
 }

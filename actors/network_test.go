@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -19,7 +20,7 @@ import (
 )
 
 // network is a cluster in the test's process: tasks with actor systems of their own, whose messages
-// pass through it as copies. It can break links, stop tasks, and hold or lose messages.
+// pass through it as bytes and are handled by the goroutine that reads them. It can break links, stop tasks, and hold or lose messages.
 type network struct {
 	t     testing.TB
 	lease time.Duration
@@ -30,8 +31,12 @@ type network struct {
 	seen  map[string][]DeviceInfo
 	boots uint64
 	cut   map[[2]string]bool
+	pipes map[[2]string]*pipe
 	// pass decides whether a message is delivered; nil for all. It may keep it and deliver later.
 	pass func(from, to string, m proto.Message, deliver func()) bool
+
+	readers sync.WaitGroup
+	over    chan struct{}
 }
 
 // node is a task that is up. It is its own view of the cluster.
@@ -52,7 +57,8 @@ type node struct {
 // newNetwork starts the tasks 0 of jobs. When the test ends they are stopped, and nothing of them
 // may be left: no goroutine, no tensor.
 func newNetwork(t testing.TB, jobs ...string) *network {
-	net := &network{t: t, lease: time.Hour, nodes: map[string]*node{}, seen: map[string][]DeviceInfo{}, cut: map[[2]string]bool{}}
+	net := &network{t: t, lease: time.Hour, nodes: map[string]*node{}, seen: map[string][]DeviceInfo{}, cut: map[[2]string]bool{},
+		pipes: map[[2]string]*pipe{}, over: make(chan struct{})}
 	leaks := goleak.IgnoreCurrent()
 	host := tensor.Host.Stats().InUse
 	t.Cleanup(func() {
@@ -62,6 +68,8 @@ func newNetwork(t testing.TB, jobs ...string) *network {
 		for _, n := range nodes {
 			n.stop(context.Background())
 		}
+		close(net.over)
+		net.readers.Wait()
 		if n := tensor.Host.Stats().InUse - host; n != 0 {
 			t.Errorf("%d bytes of the host's memory are still in use", n)
 		}
@@ -159,8 +167,9 @@ func (net *network) node(name string) *node {
 	return net.nodes[name]
 }
 
-// tell tells a task that it lost another one.
+// tell tells a task that it lost another one, after what came from that.
 func (net *network) tell(task, lost string) {
+	net.lose(lost, task)
 	if n := net.node(task); n != nil {
 		n.down(lost, net.lost(lost))
 	}
@@ -199,30 +208,176 @@ type wireTo struct {
 	to   string
 }
 
+// SendUserMessage puts a message on its way, as bytes.
 func (w wireTo) SendUserMessage(pid *actor.PID, message any) {
 	_, content, sender := actor.UnwrapEnvelope(message)
-	m := proto.Clone(content.(proto.Message))
 	net := w.from.net
-	net.mu.Lock()
-	pass, cut := net.pass, net.cut[[2]string{w.from.name, w.to}]
-	net.mu.Unlock()
-	deliver := func() {
-		n := net.node(w.to)
-		if n == nil {
-			return
-		}
-		process, ok := n.system.ProcessRegistry.GetLocal(pid.Id)
-		if !ok {
-			return
-		}
-		var from *actor.PID
-		if sender != nil {
-			from = actor.NewPID(sender.Address, sender.Id)
-		}
-		process.SendUserMessage(actor.NewPID(w.to, pid.Id), &actor.MessageEnvelope{Message: m, Sender: from})
+	q := &letter{kind: content, id: pid.Id}
+	if sender != nil {
+		q.sender = actor.NewPID(sender.Address, sender.Id)
 	}
-	if !cut && net.node(w.from.name) == w.from && (pass == nil || pass(w.from.name, w.to, m, deliver)) {
-		deliver()
+	err := q.write(content)
+	if err != nil {
+		net.t.Errorf("a message from %s to %s: %v", w.from.name, w.to, err)
+		return
+	}
+	net.mu.Lock()
+	defer net.mu.Unlock()
+	if net.cut[[2]string{w.from.name, w.to}] || net.nodes[w.from.name] != w.from || net.nodes[w.to] == nil {
+		return
+	}
+	net.pipe(w.from.name, w.to).put(q, net.nodes[w.to])
+}
+
+// letter is a message as bytes.
+type letter struct {
+	kind    any // of what type it is
+	message []byte
+	tensors [][]byte
+	id      string
+	sender  *actor.PID
+	to      *node
+}
+
+func messageOf(content any) proto.Message {
+	if p, ok := content.(*wire.Parcel); ok {
+		return p.Message
+	}
+	return content.(proto.Message)
+}
+
+func (q *letter) write(content any) error {
+	m, err := messageOf(content), error(nil)
+	if p, ok := content.(*wire.Parcel); ok {
+		defer p.Release()
+		for _, t := range p.Tensors {
+			head, content, err := t.AppendWire(nil)
+			if err != nil {
+				return err
+			}
+			q.tensors = append(q.tensors, slices.Concat(head, content))
+		}
+	}
+	q.message, err = proto.Marshal(m)
+	return err
+}
+
+func (q *letter) read() (any, error) {
+	m := messageOf(q.kind).ProtoReflect().New().Interface()
+	if err := proto.Unmarshal(q.message, m); err != nil {
+		return nil, err
+	}
+	if _, ok := q.kind.(*wire.Parcel); !ok {
+		return m, nil
+	}
+	out := &wire.Parcel{Message: m}
+	for _, b := range q.tensors {
+		t, err := tensor.ReadWire(tensor.NewBytes(b), len(b), q.to.device.Pool())
+		if err != nil {
+			return nil, err
+		}
+		out.Tensors = append(out.Tensors, t)
+	}
+	return out, nil
+}
+
+// deliver hands the message to its process, on the caller's goroutine.
+func (q *letter) deliver() {
+	net := q.to.net
+	process, ok := q.to.system.ProcessRegistry.GetLocal(q.id)
+	if net.node(q.to.name) != q.to || !ok {
+		return
+	}
+	m, err := q.read()
+	if err != nil {
+		net.t.Errorf("a message to %s: %v", q.to.name, err)
+		return
+	}
+	process.SendUserMessage(actor.NewPID(q.to.name, q.id), &actor.MessageEnvelope{Message: m, Sender: q.sender})
+}
+
+// pipe is the way from one task to another: a goroutine reads messages from it and handles them.
+type pipe struct {
+	net      *network
+	from, to string
+	mu       sync.Mutex // of queue
+	queue    []*letter
+	more     chan struct{}
+	handling sync.Mutex // held while a message is being handled
+}
+
+// pipe gives the way between two tasks; the caller holds the lock.
+func (net *network) pipe(from, to string) *pipe {
+	key := [2]string{from, to}
+	p := net.pipes[key]
+	if p == nil {
+		p = &pipe{net: net, from: from, to: to, more: make(chan struct{}, 1)}
+		net.pipes[key] = p
+		net.readers.Go(p.read)
+	}
+	return p
+}
+
+func (p *pipe) put(q *letter, to *node) {
+	q.to = to
+	p.mu.Lock()
+	p.queue = append(p.queue, q)
+	p.mu.Unlock()
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
+// read handles what comes until the network ends.
+func (p *pipe) read() {
+	for {
+		select {
+		case <-p.more:
+		case <-p.net.over:
+			return
+		}
+		for p.next() {
+		}
+	}
+}
+
+func (p *pipe) next() bool {
+	p.handling.Lock()
+	defer p.handling.Unlock()
+	p.mu.Lock()
+	if len(p.queue) == 0 {
+		p.mu.Unlock()
+		return false
+	}
+	q := p.queue[0]
+	p.queue = p.queue[1:]
+	p.mu.Unlock()
+	p.net.mu.Lock()
+	pass := p.net.pass
+	p.net.mu.Unlock()
+	if pass == nil || pass(p.from, p.to, messageOf(q.kind), q.deliver) {
+		q.deliver()
+	}
+	return true
+}
+
+// empty loses what is under way, and returns when nothing is being handled any more.
+func (p *pipe) empty() {
+	p.mu.Lock()
+	p.queue = nil
+	p.mu.Unlock()
+	p.handling.Lock()
+	defer p.handling.Unlock()
+}
+
+// lose loses what is under way from one task to another.
+func (net *network) lose(from, to string) {
+	net.mu.Lock()
+	p := net.pipes[[2]string{from, to}]
+	net.mu.Unlock()
+	if p != nil {
+		p.empty()
 	}
 }
 

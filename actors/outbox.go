@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 )
@@ -16,18 +17,17 @@ import (
 type outbox struct {
 	mu   sync.Mutex
 	held bool // until the parts that receive have begun
-	mail []parcel
+	all  []addressed
 }
 
-// parcel is what waits for one task.
-type parcel struct {
-	task      string
-	transfers []*wire.Transfer
-	bytes     int
+// addressed is what waits for one task.
+type addressed struct {
+	task string
+	mail
 }
 
-// maxParcel is the size in bytes at which a parcel does not wait for more.
-const maxParcel = 256 << 10
+// maxMail is the size in bytes at which a task's mail does not wait for more.
+const maxMail = 256 << 10
 
 // forward sends a tensor to a device of another task, taking over the reference. Large tensors
 // leave at once, beside the actors' messages.
@@ -36,48 +36,52 @@ func (st *taskStep) forward(key kernels.Key, dst string, v *tensor.Tensor, dead 
 	if v != nil && len(v.Data()) > largeTensor {
 		return st.reach(task, func(p Peer) error { return p.Push(Push{Step: uint64(st.ID), Key: key, Tensor: v}) }, v.Release)
 	}
-	m, err := transferOf(key, v, dead)
-	if v != nil {
-		v.Release()
+	if v != nil && v.DType() == tensor.Variant {
+		defer v.Release()
+		return status.Unimplementedf("A tensor of type %v cannot leave its process", v.DType())
 	}
-	if err != nil {
-		return err
-	}
-	if st.outbox.add(task, m) {
+	if st.outbox.add(task, key, v, dead) {
 		st.Flush()
 	}
 	return nil
 }
 
-// add puts a transfer with the others for its task; full tells that they should leave.
-func (o *outbox) add(task string, m *wire.Transfer) (full bool) {
+// add puts a value with the others for its task; full tells that they should leave.
+func (o *outbox) add(task string, key kernels.Key, v *tensor.Tensor, dead bool) (full bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	i := 0
-	for i < len(o.mail) && o.mail[i].task != task {
+	for i < len(o.all) && o.all[i].task != task {
 		i++
 	}
-	if i == len(o.mail) {
-		o.mail = append(o.mail, parcel{task: task})
+	if i == len(o.all) {
+		o.all = append(o.all, addressed{task: task})
 	}
-	p := &o.mail[i]
-	p.transfers = append(p.transfers, m)
-	p.bytes += len(m.Tensor) + len(m.Edge)
-	return p.bytes > maxParcel && !o.held
+	o.all[i].add(key, v, dead)
+	return o.all[i].bytes > maxMail && !o.held
 }
 
 // take hands over what waits for a task.
-func (o *outbox) take(task string) []*wire.Transfer {
+func (o *outbox) take(task string) mail {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i := range o.mail {
-		if p := &o.mail[i]; p.task == task {
-			out := p.transfers
-			p.transfers, p.bytes = nil, 0
+	for i := range o.all {
+		if a := &o.all[i]; a.task == task {
+			out := a.mail
+			a.mail = mail{}
 			return out
 		}
 	}
-	return nil
+	return mail{}
+}
+
+// drop gives up what nobody took.
+func (o *outbox) drop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range o.all {
+		o.all[i].release()
+	}
 }
 
 // hold keeps everything until release.
@@ -94,17 +98,17 @@ func (o *outbox) release() {
 }
 
 // ready hands over all that waits, but for one task; nothing while it is held.
-func (o *outbox) ready(but string) []parcel {
+func (o *outbox) ready(but string) []addressed {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.held {
 		return nil
 	}
-	var out []parcel
-	for i := range o.mail {
-		if p := &o.mail[i]; len(p.transfers) > 0 && p.task != but {
-			out = append(out, *p)
-			p.transfers, p.bytes = nil, 0
+	var out []addressed
+	for i := range o.all {
+		if a := &o.all[i]; len(a.transfers) > 0 && a.task != but {
+			out = append(out, *a)
+			a.mail = mail{}
 		}
 	}
 	return out
@@ -118,11 +122,12 @@ func (st *taskStep) flushBut(task string) {
 	if st.cancel.Err() != nil {
 		return
 	}
-	for _, p := range st.outbox.ready(task) {
-		err := st.reach(p.task, func(peer Peer) error {
-			st.task.System.Root.Send(actor.NewPID(peer.Address(), workerName), &wire.Tensors{Step: uint64(st.ID), Transfers: p.transfers})
+	for _, a := range st.outbox.ready(task) {
+		err := st.reach(a.task, func(peer Peer) error {
+			m := &wire.Parcel{Message: &wire.Tensors{Step: uint64(st.ID), Transfers: a.transfers}, Tensors: a.tensors}
+			st.task.System.Root.Send(actor.NewPID(peer.Address(), workerName), m)
 			return nil
-		}, func() {})
+		}, a.release)
 		if err != nil {
 			st.fail(err)
 		}

@@ -179,7 +179,7 @@ func (t *Task) Describe() []DeviceInfo {
 
 func (s *Session) touch() { s.used.Store(time.Now().UnixNano()) }
 
-// Receive handles the session's mutations and the answers of its steps' workers.
+// Receive handles the session's mutations.
 func (s *Session) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case mutation:
@@ -210,10 +210,6 @@ func (s *Session) Receive(c actor.Context) {
 		s.waiting = nil
 		if !s.busy {
 			c.Stop(c.Self())
-		}
-	case *wire.PartitionDone:
-		if st := s.step(m.Step); st != nil {
-			st.partDone(m)
 		}
 	case *actor.Stopped:
 		s.publish(func(all map[string]*plan) { clear(all) })
@@ -439,12 +435,6 @@ func signatureKey(sig graph.Signature) string {
 		}
 	}
 	return b.String()
-}
-
-func (s *Session) step(id uint64) *step {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.steps[id]
 }
 
 // enter makes a step part of the session, unless that is closed.

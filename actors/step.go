@@ -13,6 +13,7 @@ import (
 	steppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/step_stats_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"google.golang.org/protobuf/proto"
 )
@@ -63,6 +64,7 @@ func (st *step) run(ctx context.Context) {
 			st.own.refuse(err)
 			return
 		}
+		st.session.task.led.enter(st)
 		st.mu.Lock()
 		st.owed = make(map[string]*share, len(st.plan.remote))
 		for task, sh := range st.plan.remote {
@@ -133,8 +135,7 @@ func (st *step) send(ctx context.Context, sh *share, again bool) error {
 		return status.Errorf(status.Aborted, "%s (%s) was restarted: its variables and queues are gone, and have to be made again",
 			sh.task, peer.Address())
 	}
-	m := &wire.RunPartition{Step: st.id, Session: s.handle, PlanId: st.plan.id, Master: s.task.name, Boot: sh.boot, Trace: st.trace,
-		Transfers: st.own.outbox.take(sh.task)}
+	m := &wire.RunPartition{Step: st.id, Session: s.handle, PlanId: st.plan.id, Master: s.task.name, Boot: sh.boot, Trace: st.trace}
 	if !again {
 		st.hold(peer)
 	}
@@ -148,7 +149,9 @@ func (st *step) send(ctx context.Context, sh *share, again bool) error {
 		sh.sent = true
 	}
 	sh.mu.Unlock()
-	s.task.System.Root.RequestWithCustomSender(worker, m, s.pid)
+	along := st.own.outbox.take(sh.task)
+	m.Transfers = along.transfers
+	s.task.System.Root.RequestWithCustomSender(worker, &wire.Parcel{Message: m, Tensors: along.tensors}, s.task.answers)
 	return nil
 }
 
@@ -188,9 +191,57 @@ func (st *step) hold(p Peer) {
 	st.holds = append(st.holds, p.Hold())
 }
 
+// serveWorkers takes the answers of the tasks that have a part of a step of this master's.
+func (t *Task) serveWorkers(message any, _ *actor.PID) {
+	p, ok := message.(*wire.Parcel)
+	if !ok {
+		return
+	}
+	m, ok := p.Message.(*wire.PartitionDone)
+	if !ok {
+		p.Release()
+		return
+	}
+	if st := t.led.find(m.Step); st != nil {
+		st.partDone(m, p.Tensors)
+	} else {
+		p.Release()
+	}
+}
+
+// ledSteps finds the steps that a task's sessions run on other tasks too.
+type ledSteps struct {
+	mu   sync.Mutex
+	byID map[uint64]*step
+}
+
+func (l *ledSteps) enter(st *step) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byID == nil {
+		l.byID = map[uint64]*step{}
+	}
+	l.byID[st.id] = st
+}
+
+func (l *ledSteps) leave(st *step) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.byID, st.id)
+}
+
+func (l *ledSteps) find(id uint64) *step {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byID[id]
+}
+
 // partDone takes the answer of another task.
-func (st *step) partDone(m *wire.PartitionDone) {
+func (st *step) partDone(m *wire.PartitionDone, tensors []*tensor.Tensor) {
 	if m.UnknownPlan {
+		for _, t := range tensors {
+			t.Release()
+		}
 		st.mu.Lock()
 		sh := st.owed[m.Task]
 		st.mu.Unlock()
@@ -210,7 +261,7 @@ func (st *step) partDone(m *wire.PartitionDone) {
 			st.session.task.Log.Warn("a step's statistics cannot be read", "task", m.Task, "error", err)
 		}
 	}
-	st.own.receive(m.Transfers)
+	st.own.receive(m.Transfers, tensors)
 	st.partEnded(m.Task, failed(m.Failure))
 }
 
@@ -245,6 +296,9 @@ func (st *step) partEnded(task string, err error) {
 	if last && !st.ends.Swap(true) {
 		for _, release := range st.holds {
 			release()
+		}
+		if len(st.plan.remote) > 0 {
+			st.session.task.led.leave(st)
 		}
 		st.session.leave(st)
 		close(st.done)

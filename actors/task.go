@@ -20,6 +20,7 @@ const (
 	workerName    = "worker"
 	masterName    = "master"
 	directoryName = "directory"
+	answersName   = "answers"
 )
 
 // Config is what a task is made of.
@@ -59,8 +60,11 @@ type Task struct {
 	mu       sync.Mutex
 	sessions map[string]*workerSession
 
-	worker, master, directory *actor.PID
-	sessionsOf                *masterState
+	master, directory *actor.PID
+	sessionsOf        *masterState
+	led               ledSteps
+	inlets            []*inlet
+	answers           *actor.PID // where the workers of the own sessions' steps answer
 
 	life context.Context // ends when the task stops
 	die  context.CancelFunc
@@ -83,7 +87,6 @@ func NewTask(c Config) (*Task, error) {
 		name string
 		make func() actor.Actor
 	}{
-		{&t.worker, workerName, func() actor.Actor { return &worker{task: t} }},
 		{&t.master, masterName, func() actor.Actor { return &master{task: t, state: t.sessionsOf} }},
 		{&t.directory, directoryName, func() actor.Actor { return newDirectory(t) }},
 	} {
@@ -93,6 +96,15 @@ func NewTask(c Config) (*Task, error) {
 		}
 		*a.pid = pid
 	}
+	worker, _, err := t.newInlet(workerName, t.serveMasters)
+	if err != nil {
+		return nil, err
+	}
+	workers, pid, err := t.newInlet(answersName, t.serveWorkers)
+	if err != nil {
+		return nil, err
+	}
+	t.inlets, t.answers = []*inlet{worker, workers}, pid
 	return t, nil
 }
 
@@ -136,10 +148,10 @@ func (t *Task) Deliver(step uint64, key kernels.Key, v *tensor.Tensor) {
 	t.steps.deposit(step, key, v, false)
 }
 
-// peerDown fails the steps that a lost task has a part in, as worker or as master. The parts that it
-// began fail after what came from it before.
+// peerDown fails the steps that a lost task has a part in, as worker or as master.
 func (t *Task) peerDown(task string, err error) {
-	t.System.Root.Send(t.worker, lostMaster{task, err})
+	t.steps.masterDown(task, err)
+	t.orphanSessionsOf(task)
 	t.steps.peerDown(task, err)
 	t.sessionsOf.peerDown(task, err)
 }
@@ -152,7 +164,12 @@ func (t *Task) background(f func(ctx context.Context)) { t.work.Go(func() { f(t.
 func (t *Task) Stop(ctx context.Context) error {
 	t.sessionsOf.drain(ctx)
 	err := t.steps.drain(ctx)
-	for _, pid := range []*actor.PID{t.master, t.directory, t.worker} {
+	for _, in := range t.inlets {
+		if e := in.close(); e != nil && err == nil {
+			err = e
+		}
+	}
+	for _, pid := range []*actor.PID{t.master, t.directory} {
 		f := t.System.Root.PoisonFuture(pid)
 		if e := f.Wait(); e != nil && err == nil {
 			err = status.Errorf(status.DeadlineExceeded, "The actor %s did not stop: %v", pid.Id, e)

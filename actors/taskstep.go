@@ -25,6 +25,7 @@ type taskStep struct {
 	rendezvous *devices.Rendezvous
 	cancel     kernels.Cancellation
 	tabled     bool
+	brief      bool // the goroutine that runs the part must not be kept for long
 	outbox     outbox
 	done       func(error)
 	stats      *stepStats
@@ -42,7 +43,7 @@ func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds 
 	st.ID, st.Feeds, st.Fetches, st.Cancellation = int64(id), feeds, fetches, &st.cancel
 	st.Container = containers.StepName(int64(id))
 	st.rendezvous = devices.NewRendezvous(t.local, st.forward)
-	st.Rendezvous, st.Continue = st.rendezvous, t.crew.Schedule
+	st.Rendezvous, st.Continue, st.Yield = st.rendezvous, t.crew.Schedule, st.leaveGoroutine
 	if plan == nil || len(plan.peers) > 0 {
 		st.Flush = st.flush
 	}
@@ -163,6 +164,7 @@ func (st *taskStep) leave(err error) {
 		st.plan.release()
 	}
 	st.done(err)
+	st.outbox.drop()
 	if st.tabled {
 		st.task.steps.end(st)
 	}
@@ -177,15 +179,17 @@ func (st *taskStep) fail(err error) {
 }
 
 // receive deposits what another task sent along.
-func (st *taskStep) receive(transfers []*wire.Transfer) {
-	for _, m := range transfers {
-		key, v, err := readTransfer(m, st.task.Devices[0].Pool())
-		if err != nil {
-			st.fail(err)
-			return
-		}
-		st.deposit(key, v, m.Dead)
+func (st *taskStep) receive(transfers []*wire.Transfer, tensors []*tensor.Tensor) {
+	if err := deliver(transfers, tensors, st.deposit); err != nil {
+		st.fail(err)
 	}
+}
+
+// leaveGoroutine tells, once, that the part has to go on elsewhere before it computes for long.
+func (st *taskStep) leaveGoroutine() bool {
+	brief := st.brief
+	st.brief = false
+	return brief
 }
 
 func (st *taskStep) deposit(key kernels.Key, t *tensor.Tensor, dead bool) {

@@ -2,29 +2,59 @@ package actors
 
 import (
 	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// transferOf encodes the value of one edge; the caller keeps its reference to t.
-func transferOf(key kernels.Key, t *tensor.Tensor, dead bool) (*wire.Transfer, error) {
-	m := &wire.Transfer{Edge: key.Edge, Frame: key.Tag.Frame, Iter: key.Tag.Iter, Dead: dead}
-	if t != nil {
-		head, content, err := t.AppendWire(make([]byte, 0, 64+len(t.Data())))
-		if err != nil {
-			return nil, err
-		}
-		m.Tensor = append(head, content...)
-	}
-	return m, nil
+// mail is the values of edges that travel with a message: the transfers are part of it, the
+// tensors of those that are not dead go beside it, in the same order.
+type mail struct {
+	transfers []*wire.Transfer
+	tensors   []*tensor.Tensor
+	bytes     int
 }
 
-// readTransfer decodes a transfer into memory of pool.
-func readTransfer(m *wire.Transfer, pool *tensor.Pool) (kernels.Key, *tensor.Tensor, error) {
-	key := kernels.Key{Edge: m.Edge, Tag: kernels.Tag{Frame: m.Frame, Iter: m.Iter}}
-	if m.Dead || len(m.Tensor) == 0 {
-		return key, nil, nil
+// add puts in the value of one edge, with the caller's reference to t, which is nil when dead.
+func (m *mail) add(key kernels.Key, t *tensor.Tensor, dead bool) {
+	m.transfers = append(m.transfers, &wire.Transfer{Edge: key.Edge, Frame: key.Tag.Frame, Iter: key.Tag.Iter, Dead: dead})
+	m.bytes += len(key.Edge)
+	if !dead {
+		m.tensors = append(m.tensors, t)
+		m.bytes += t.ByteSize()
 	}
-	t, err := tensor.ReadWire(tensor.NewBytes(m.Tensor), len(m.Tensor), pool)
-	return key, t, err
+}
+
+// release gives up the tensors.
+func (m *mail) release() {
+	for _, t := range m.tensors {
+		t.Release()
+	}
+	*m = mail{}
+}
+
+var errMail = status.New(status.DataLoss, "A message does not have the tensors that it names")
+
+// deliver hands the values that came with a message to deposit, which takes over the references.
+func deliver(transfers []*wire.Transfer, tensors []*tensor.Tensor, deposit func(key kernels.Key, t *tensor.Tensor, dead bool)) error {
+	live := 0
+	for _, m := range transfers {
+		if !m.Dead {
+			live++
+		}
+	}
+	if live != len(tensors) {
+		for _, t := range tensors {
+			t.Release()
+		}
+		return errMail
+	}
+	for _, m := range transfers {
+		var t *tensor.Tensor
+		if !m.Dead {
+			t, tensors = tensors[0], tensors[1:]
+		}
+		deposit(kernels.Key{Edge: m.Edge, Tag: kernels.Tag{Frame: m.Frame, Iter: m.Iter}}, t, m.Dead)
+	}
+	return nil
 }

@@ -6,60 +6,48 @@ import (
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
 	"google.golang.org/protobuf/proto"
 )
 
-// worker is the actor that runs what masters of other tasks send: partitions of their steps, the
-// tensors that these receive, and what ends them. It only starts things: partitions are compiled
-// and run on goroutines of their steps.
-type worker struct{ task *Task }
-
-// lostMaster tells the worker that a task is gone, whose steps may run here.
-type lostMaster struct {
-	task string
-	err  error
-}
-
-// Receive handles the messages of masters and of other workers.
-func (w *worker) Receive(c actor.Context) {
-	t := w.task
-	switch m := c.Message().(type) {
-	case *wire.RunPartition:
-		t.runPartition(m, c.Sender())
-	case *wire.Tensors:
-		t.receive(m.Step, m.Transfers)
+// serveMasters handles what masters of other tasks send to the task as their worker: partitions of their
+// steps, the tensors that these receive, and what ends them. Small parts run there and then; all
+// else is only started.
+func (t *Task) serveMasters(message any, sender *actor.PID) {
+	switch m := message.(type) {
+	case *wire.Parcel:
+		switch content := m.Message.(type) {
+		case *wire.RunPartition:
+			t.runPartition(content, m.Tensors, sender)
+		case *wire.Tensors:
+			t.receive(content.Step, content.Transfers, m.Tensors)
+		default:
+			m.Release()
+		}
 	case *wire.AbortStep:
 		if st := t.steps.find(m.Step); st != nil {
 			st.fail(failed(m.Failure))
 		}
 	case *wire.DropSession:
-		t.forgetSession(m.Session)
+		t.crew.Schedule(func() { t.forgetSession(m.Session) })
 	case *wire.ClearContainers:
-		sender := c.Sender()
-		go func() { // bounded by the containers' patience
+		t.crew.Schedule(func() { // bounded by the containers' patience
 			t.System.Root.Send(sender, &wire.Done{Failure: failure(t.clearContainers(m.Containers))})
-		}()
-	case lostMaster:
-		t.steps.masterDown(m.task, m.err)
-		t.orphanSessionsOf(m.task)
+		})
 	case *wire.WaitingFor:
 		var names []string
 		if st := t.steps.find(m.Step); st != nil {
 			names = st.waiting(maxWaiting)
 		}
-		c.Respond(&wire.Waiting{Nodes: names})
+		t.System.Root.Send(sender, &wire.Waiting{Nodes: names})
 	}
 }
 
 // receive takes in the tensors of a step, which may not have begun.
-func (t *Task) receive(step uint64, transfers []*wire.Transfer) {
-	for _, tr := range transfers {
-		key, v, err := readTransfer(tr, t.Devices[0].Pool())
-		if err != nil {
-			t.steps.refuse(step, err)
-			continue
-		}
-		t.steps.deposit(step, key, v, tr.Dead)
+func (t *Task) receive(step uint64, transfers []*wire.Transfer, tensors []*tensor.Tensor) {
+	err := deliver(transfers, tensors, func(key kernels.Key, v *tensor.Tensor, dead bool) { t.steps.deposit(step, key, v, dead) })
+	if err != nil {
+		t.steps.refuse(step, err)
 	}
 }
 
@@ -82,29 +70,30 @@ func (t *Task) clearContainers(names []string) error {
 	return first
 }
 
-// runPartition starts this task's part of a step whose master is elsewhere, and answers when it
-// has ended.
-func (t *Task) runPartition(m *wire.RunPartition, sender *actor.PID) {
-	reply := func(done *wire.PartitionDone) {
-		done.Step, done.Task = m.Step, t.name
-		if sender != nil {
-			t.System.Root.Send(sender, done)
-		}
+// runPartition runs this task's part of a step whose master is elsewhere, and answers when it has
+// ended. A part that takes long or is new runs on the crew.
+func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, sender *actor.PID) {
+	reply := func(done *wire.PartitionDone, with mail) {
+		done.Step, done.Task, done.Transfers = m.Step, t.name, with.transfers
+		t.System.Root.Send(sender, &wire.Parcel{Message: done, Tensors: with.tensors})
 	}
 	if m.Boot != t.Boot {
+		for _, v := range tensors {
+			v.Release()
+		}
 		reply(&wire.PartitionDone{Failure: failure(status.Errorf(status.Aborted,
-			"%s was restarted: the step was planned for another start of it", t.name))})
+			"%s was restarted: the step was planned for another start of it", t.name))}, mail{})
 		return
 	}
 	s, plan := t.planOf(m)
 	if plan == nil && m.Plan == nil {
-		t.receive(m.Step, m.Transfers) // they wait for the step to come again
-		reply(&wire.PartitionDone{UnknownPlan: true})
+		t.receive(m.Step, m.Transfers, tensors) // they wait for the step to come again
+		reply(&wire.PartitionDone{UnknownPlan: true}, mail{})
 		return
 	}
 	var st *taskStep
 	st = t.newStep(m.Step, s, plan, devices.Feeds(nil), noFetches{}, func(err error) {
-		done := &wire.PartitionDone{Failure: failure(err), Transfers: st.outbox.take(m.Master)}
+		done := &wire.PartitionDone{Failure: failure(err)}
 		if st.stats != nil {
 			b, e := proto.Marshal(st.stats.proto())
 			if e != nil {
@@ -112,28 +101,37 @@ func (t *Task) runPartition(m *wire.RunPartition, sender *actor.PID) {
 			}
 			done.StepStats = b
 		}
-		reply(done)
+		reply(done, st.outbox.take(m.Master))
 	})
 	st.master = m.Master
 	if m.Trace {
 		st.trace()
 	}
 	if err := st.table(); err != nil {
+		for _, v := range tensors {
+			v.Release()
+		}
 		st.refuse(err)
 		return
 	}
-	st.receive(m.Transfers)
-	t.crew.Schedule(func() {
-		if plan == nil {
+	st.receive(m.Transfers, tensors)
+	switch {
+	case plan == nil:
+		t.crew.Schedule(func() {
 			plan, err := s.register(m.PlanId, m.Plan)
 			if err != nil {
 				st.refuse(err)
 				return
 			}
 			st.use(plan)
-		}
+			st.run()
+		})
+	case plan.light() && len(plan.programs) == 1:
+		st.brief = true
 		st.run()
-	})
+	default:
+		t.crew.Schedule(st.run)
+	}
 }
 
 // planOf finds the session and the plan of a request, and claims the plan. A session that is not

@@ -30,6 +30,8 @@ type run struct {
 	cur    task           // what the owner runs, for the message of a panic
 	// computing tells that a kernel runs with ctx, so that a panic is its own.
 	computing bool
+	// yielded tells that the run goes on by its step's Continue.
+	yielded bool
 
 	mu    sync.Mutex
 	owned bool
@@ -116,6 +118,11 @@ func (r *run) work() {
 	for {
 		for len(r.ready) > 0 {
 			r.burst()
+			if r.yielded {
+				r.yielded = false
+				r.proceed()
+				return
+			}
 		}
 		if r.away > 0 && r.step.Flush != nil {
 			r.step.Flush()
@@ -172,6 +179,18 @@ func (r *run) burst() {
 		}
 		r.cur = t
 		r.fire(t)
+		if r.yielded {
+			return
+		}
+	}
+}
+
+// proceed lets the run go on, still owned, on another goroutine.
+func (r *run) proceed() {
+	if r.step.Continue != nil {
+		r.step.Continue(r.work)
+	} else {
+		go r.work()
 	}
 }
 
@@ -226,6 +245,11 @@ func (r *run) fire(t task) {
 		r.start(t, ins)
 		return
 	}
+	if r.step.Yield != nil && (n.costly || long(ins)) && r.step.Yield() {
+		r.ready = append(r.ready, t) // it is still counted as ready
+		r.yielded = true
+		return
+	}
 	if n.costly {
 		if r.step.Flush != nil {
 			r.step.Flush()
@@ -254,6 +278,25 @@ func (r *run) fire(t task) {
 		r.step.Trace(n.graph, r.p.device.Name(), begun, time.Now())
 	}
 	r.finish(t, c, err)
+}
+
+// longInput is the size in bytes of inputs from which any kernel may take long.
+const longInput = 256 << 10
+
+// long tells whether inputs are large. Elements that are no plain bytes count as longElement each.
+func long(ins []kernels.Value) bool {
+	const longElement = 16
+	size := 0
+	for i := range ins {
+		if t := ins[i].Tensor; t != nil {
+			if n := len(t.Data()); n > 0 {
+				size += n
+			} else {
+				size += longElement * t.Len()
+			}
+		}
+	}
+	return size > longInput
 }
 
 // fed gives a reference to the tensor of an _Arg where it is there already, without the detour of
@@ -423,10 +466,8 @@ func (r *run) report(call *asyncCall, err error, inline bool) {
 	case !take:
 	case inline:
 		r.work()
-	case r.step.Continue != nil:
-		r.step.Continue(r.work)
 	default:
-		go r.work()
+		r.proceed()
 	}
 }
 

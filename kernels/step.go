@@ -32,6 +32,9 @@ type Step struct {
 	// Continue, if not nil, runs work on a goroutine other than the caller's: the run goes on there
 	// after a kernel that it waited for has reported. nil starts a goroutine.
 	Continue func(work func())
+	// Yield, if not nil, is called before a kernel that may take long. When it gives true, the caller
+	// gives its goroutine back, and the run goes on by Continue.
+	Yield func() bool
 	// Depth is how many function calls this step is nested in.
 	Depth int
 }

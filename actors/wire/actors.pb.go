@@ -1,5 +1,6 @@
 // The messages that Troupe's actors exchange between processes. Within a process the same
-// conversations are Go values. Regenerate with
+// conversations are Go values. RunPartition, PartitionDone and Tensors are the messages of Parcels:
+// the contents of their transfers are the Parcel's tensors. Regenerate with
 //   protoc --go_out=. --go_opt=paths=source_relative actors/wire/actors.proto
 // from the repository's root (protoc-gen-go v1.36).
 
@@ -447,8 +448,7 @@ type Transfer struct {
 	Edge          string                 `protobuf:"bytes,1,opt,name=edge,proto3" json:"edge,omitempty"`
 	Frame         uint64                 `protobuf:"varint,2,opt,name=frame,proto3" json:"frame,omitempty"`
 	Iter          int64                  `protobuf:"varint,3,opt,name=iter,proto3" json:"iter,omitempty"`
-	Dead          bool                   `protobuf:"varint,4,opt,name=dead,proto3" json:"dead,omitempty"`
-	Tensor        []byte                 `protobuf:"bytes,5,opt,name=tensor,proto3" json:"tensor,omitempty"` // tensorflow.TensorProto; empty when dead
+	Dead          bool                   `protobuf:"varint,4,opt,name=dead,proto3" json:"dead,omitempty"` // without a value: the next of the Parcel's tensors is that of the next transfer which is not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -509,13 +509,6 @@ func (x *Transfer) GetDead() bool {
 		return x.Dead
 	}
 	return false
-}
-
-func (x *Transfer) GetTensor() []byte {
-	if x != nil {
-		return x.Tensor
-	}
-	return nil
 }
 
 // AbortStep ends a step that failed or was cancelled elsewhere.
@@ -1041,13 +1034,12 @@ const file_actors_wire_actors_proto_rawDesc = "" +
 	"\ttransfers\x18\x06 \x03(\v2\x1a.troupe.actors.v1.TransferR\ttransfers\"W\n" +
 	"\aTensors\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x128\n" +
-	"\ttransfers\x18\x02 \x03(\v2\x1a.troupe.actors.v1.TransferR\ttransfers\"t\n" +
+	"\ttransfers\x18\x02 \x03(\v2\x1a.troupe.actors.v1.TransferR\ttransfers\"b\n" +
 	"\bTransfer\x12\x12\n" +
 	"\x04edge\x18\x01 \x01(\tR\x04edge\x12\x14\n" +
 	"\x05frame\x18\x02 \x01(\x04R\x05frame\x12\x12\n" +
 	"\x04iter\x18\x03 \x01(\x03R\x04iter\x12\x12\n" +
-	"\x04dead\x18\x04 \x01(\bR\x04dead\x12\x16\n" +
-	"\x06tensor\x18\x05 \x01(\fR\x06tensor\"T\n" +
+	"\x04dead\x18\x04 \x01(\bR\x04deadJ\x04\b\x05\x10\x06\"T\n" +
 	"\tAbortStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x123\n" +
 	"\afailure\x18\x02 \x01(\v2\x19.troupe.actors.v1.FailureR\afailure\"'\n" +
