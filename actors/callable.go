@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
-	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -13,6 +12,7 @@ import (
 // callable is a prepared step: its signature is fixed and its feeds and results are positional.
 type callable struct {
 	sig     graph.Signature
+	key     []byte
 	options *corepb.RunOptions
 }
 
@@ -33,7 +33,8 @@ func (s *Session) MakeCallable(ctx context.Context, o *corepb.CallableOptions) (
 	if err := checkOptions(o.GetRunOptions()); err != nil {
 		return 0, err
 	}
-	c := &callable{graph.Signature{Feeds: o.GetFeed(), Fetches: o.GetFetch(), Targets: o.GetTarget()}, o.GetRunOptions()}
+	c := &callable{sig: graph.Signature{Feeds: o.GetFeed(), Fetches: o.GetFetch(), Targets: o.GetTarget()}, options: o.GetRunOptions()}
+	c.key = appendSignature(nil, c.sig)
 	p, err := s.plan(ctx, c.sig)
 	if err != nil {
 		return 0, err
@@ -46,8 +47,8 @@ func (s *Session) MakeCallable(ctx context.Context, o *corepb.CallableOptions) (
 	return s.counter, nil
 }
 
-// RunCallable runs a prepared step. The fed tensors stay the caller's.
-func (s *Session) RunCallable(ctx context.Context, handle int64, feeds []*tensor.Tensor) (*StepResult, error) {
+// RunCallable runs a prepared step. The fed tensors stay the caller's. Of detach see StepRequest.
+func (s *Session) RunCallable(ctx context.Context, handle int64, feeds []*tensor.Tensor, detach func(context.Context)) (*StepResult, error) {
 	if s.closed.Load() {
 		return nil, errClosed()
 	}
@@ -61,13 +62,9 @@ func (s *Session) RunCallable(ctx context.Context, handle int64, feeds []*tensor
 	if len(feeds) != len(c.sig.Feeds) {
 		return nil, status.InvalidArgumentf("Expected %d feed tensors, but got %d", len(c.sig.Feeds), len(feeds))
 	}
-	ctx, limit, cancel := s.limit(ctx, c.options)
-	defer cancel()
-	p, err := s.plan(ctx, c.sig)
-	if err != nil {
-		return nil, tooLate(ctx, err, limit)
-	}
-	return s.runPlan(ctx, p, devices.Feeds(feeds), c.sig.Fetches, c.options, limit)
+	st := s.task.takeStep()
+	st.feeds = append(st.feeds, feeds...)
+	return s.run(st, s.callOf(ctx, detach, c.options), c.key, func() graph.Signature { return c.sig }, c.sig.Fetches, c.options)
 }
 
 // ReleaseCallable forgets a prepared step; an unknown handle is none.

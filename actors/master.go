@@ -173,10 +173,7 @@ func (m *master) publish(change func(map[string]*Session)) {
 // peerDown fails the steps that a lost task owes a part of.
 func (m *masterState) peerDown(task string, err error) {
 	for _, s := range *m.sessions.Load() {
-		s.mu.Lock()
-		steps := slices.Collect(maps.Values(s.steps))
-		s.mu.Unlock()
-		for _, st := range steps {
+		for _, st := range s.running() {
 			st.lost(task, err)
 		}
 	}
@@ -201,12 +198,9 @@ func (m *masterState) drain(ctx context.Context) {
 
 // quiesce waits until the session runs no step, or ctx ends.
 func (s *Session) quiesce(ctx context.Context) {
-	s.mu.Lock()
-	running := slices.Collect(maps.Values(s.steps))
-	s.mu.Unlock()
-	for _, st := range running {
+	for _, st := range s.running() {
 		select {
-		case <-st.done:
+		case <-st.isDone():
 		case <-ctx.Done():
 			return
 		}
@@ -250,7 +244,8 @@ func (t *Task) CreateSession(ctx context.Context, conn Connection, def *graphpb.
 	if err != nil {
 		return "", err
 	}
-	ctx, _, cancel := s.limit(ctx, nil)
+	c := s.callOf(ctx, nil, nil)
+	ctx, cancel := c.bound()
 	defer cancel()
 	if err = s.create(ctx, def); err == nil {
 		var refused error

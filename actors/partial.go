@@ -35,10 +35,12 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 	if err != nil {
 		return "", err
 	}
-	pr := &partialRun{plan: p, feeds: newLateFeeds(len(feeds)), out: newFetches(len(fetchNames)),
+	pr := &partialRun{step: s.task.takeStep(), plan: p, feeds: newLateFeeds(len(feeds)),
 		news: make(chan struct{}), fetched: make([]bool, len(fetchNames))}
+	pr.out = &pr.step.out
+	pr.out.expect(len(fetchNames))
 	pr.out.changed = func(int) { pr.wake() }
-	if pr.step, err = s.newStep(p, pr.feeds, pr.out, false); err != nil {
+	if err = s.beginStep(pr.step, p, pr.feeds, pr.out, false); err != nil {
 		return "", err
 	}
 	pr.step.own.cancel.OnCancel(pr.feeds.abort)
@@ -48,8 +50,8 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 	s.partials[handle] = pr
 	s.mu.Unlock()
 	go func() { // ends with the step
-		pr.step.run(context.Background())
-		<-pr.step.done
+		pr.step.run()
+		<-pr.step.isDone()
 		pr.feeds.abort(errClosed())
 		pr.feeds.release()
 	}()
@@ -92,7 +94,8 @@ func (s *Session) runPartial(ctx context.Context, req *StepRequest) (*StepResult
 	if pr == nil {
 		return nil, status.InvalidArgumentf("Must run PartialRunSetup before performing partial runs")
 	}
-	ctx, limit, cancel := s.limit(ctx, req.Options)
+	c := s.callOf(ctx, req.Detach, req.Options)
+	ctx, cancel := c.bound()
 	defer cancel()
 	if err := pr.step.cause(); err != nil {
 		s.dropPartial(req.Partial)
@@ -102,7 +105,7 @@ func (s *Session) runPartial(ctx context.Context, req *StepRequest) (*StepResult
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { pr.step.expire(ctx, limit) })
+	stop := context.AfterFunc(ctx, func() { pr.step.expire(ctx, c.limit) })
 	defer stop()
 	result, err := pr.collect(want, req.Fetches)
 	if err != nil {
@@ -195,9 +198,9 @@ func (pr *partialRun) await(at int, name string) (*tensor.Tensor, error) {
 		}
 		select {
 		case <-news:
-		case <-pr.step.broken:
+		case <-pr.step.isBroken():
 			over = true
-		case <-pr.step.done:
+		case <-pr.step.isDone():
 			over = true
 		}
 	}

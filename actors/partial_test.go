@@ -120,7 +120,7 @@ func TestCallable(t *testing.T) {
 	}
 	for i := range 10 {
 		feed := kernelstest.I64(kernelstest.S(3), int64(i), 0, 0)
-		result, err := c.session.RunCallable(t.Context(), h, []*tensor.Tensor{feed})
+		result, err := c.session.RunCallable(t.Context(), h, []*tensor.Tensor{feed}, nil)
 		feed.Release()
 		if err != nil {
 			t.Fatal(err)
@@ -129,10 +129,10 @@ func TestCallable(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	}
-	_, err = c.session.RunCallable(t.Context(), h, nil)
+	_, err = c.session.RunCallable(t.Context(), h, nil, nil)
 	wantError(t, err, status.InvalidArgument, "Expected 1 feed tensors, but got 0")
 	c.session.ReleaseCallable(h)
-	_, err = c.session.RunCallable(t.Context(), h, nil)
+	_, err = c.session.RunCallable(t.Context(), h, nil, nil)
 	wantError(t, err, status.InvalidArgument, fmt.Sprintf("No such callable handle: %d", h))
 	for _, o := range []*corepb.CallableOptions{
 		{TensorConnection: []*corepb.TensorConnection{{}}},
@@ -184,7 +184,7 @@ func TestManyPlans(t *testing.T) {
 func (s *Session) planned(fetch string) *plan {
 	req := request(map[string]int64{"x:0": 0}, fetch)
 	defer req.done()
-	return (*s.plans.Load())[signatureKey(req.signature())]
+	return (*s.plans.Load())[string(req.appendKey(nil))]
 }
 
 func TestLease(t *testing.T) {

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,7 +161,7 @@ func (p *plan) partitionGraphs(md *corepb.RunMetadata) {
 	}
 }
 
-// Fetches is where a step's fetched tensors are gathered.
+// fetches is where a step's fetched tensors are gathered.
 type fetches struct {
 	mu      sync.Mutex
 	tensors []*tensor.Tensor
@@ -170,8 +171,16 @@ type fetches struct {
 
 var _ kernels.Fetches = (*fetches)(nil)
 
-func newFetches(n int) *fetches {
-	return &fetches{tensors: make([]*tensor.Tensor, n), dead: make([]bool, n)}
+// expect makes room for n tensors.
+func (f *fetches) expect(n int) {
+	f.tensors = slices.Grow(f.tensors[:0], n)[:n]
+	f.dead = slices.Grow(f.dead[:0], n)[:n]
+}
+
+// reset makes f ready for another step, after the tensors were taken.
+func (f *fetches) reset() {
+	clear(f.dead)
+	f.tensors, f.dead = f.tensors[:0], f.dead[:0]
 }
 
 // Fetch takes a tensor, or the news that there is none.
@@ -193,7 +202,7 @@ func (f *fetches) Fetch(index int, t *tensor.Tensor, dead bool) {
 
 // take hands the gathered tensors over. One that is missing, since its branch was not taken, is
 // an error that names it.
-func (f *fetches) take(names []string) ([]*tensor.Tensor, error) {
+func (f *fetches) take(names []string) (*StepResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, t := range f.tensors {
@@ -203,9 +212,11 @@ func (f *fetches) take(names []string) ([]*tensor.Tensor, error) {
 				names[i], nodeOf(names[i]))
 		}
 	}
-	out := f.tensors
-	f.tensors = nil
-	return out, nil
+	r := &StepResult{}
+	r.Tensors = append(r.few[:0], f.tensors...)
+	clear(f.tensors)
+	f.tensors = f.tensors[:0]
+	return r, nil
 }
 
 func (f *fetches) release() {

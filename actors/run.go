@@ -3,10 +3,10 @@ package actors
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
-	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -26,6 +26,10 @@ type StepRequest struct {
 	Options *corepb.RunOptions // nil for none
 	// Partial is the handle of a partial run that the step goes on with; empty for a whole run.
 	Partial string
+	// Detach, if not nil, is called with the context of the call before the step waits or computes for
+	// long, maybe several times, on the goroutine of the call. A small step that does not wait does
+	// without.
+	Detach func(ctx context.Context)
 }
 
 // StepResult is what a step gave: the fetched tensors as asked for, which are the receiver's to
@@ -33,6 +37,7 @@ type StepRequest struct {
 type StepResult struct {
 	Tensors  []*tensor.Tensor
 	Metadata *corepb.RunMetadata
+	few      [2]*tensor.Tensor // where Tensors often lie
 }
 
 // Release gives up the result's tensors.
@@ -42,15 +47,38 @@ func (r *StepResult) Release() {
 	}
 }
 
+// signature is a copy of the request's names, which may be longer-lived than the request.
 func (r *StepRequest) signature() graph.Signature {
-	sig := graph.Signature{Fetches: r.Fetches, Targets: r.Targets}
-	if len(r.Feeds) > 0 {
-		sig.Feeds = make([]string, len(r.Feeds))
-		for i, f := range r.Feeds {
-			sig.Feeds[i] = f.Name
-		}
+	sig := graph.Signature{Fetches: slices.Clone(r.Fetches), Targets: slices.Clone(r.Targets)}
+	for _, f := range r.Feeds {
+		sig.Feeds = append(sig.Feeds, f.Name)
 	}
 	return sig
+}
+
+// appendKey appends what appendSignature does.
+func (r *StepRequest) appendKey(key []byte) []byte {
+	for i := range r.Feeds {
+		key = append(append(key, r.Feeds[i].Name...), 0)
+	}
+	return appendNames(appendNames(append(key, 1), r.Fetches, 1), r.Targets, 0)
+}
+
+// appendSignature appends what tells signatures apart. Lengths are not needed: names hold no control
+// characters.
+func appendSignature(key []byte, sig graph.Signature) []byte {
+	return appendNames(appendNames(appendNames(key, sig.Feeds, 1), sig.Fetches, 1), sig.Targets, 0)
+}
+
+// appendNames appends names, and the byte that divides them from others unless it is 0.
+func appendNames(key []byte, names []string, divide byte) []byte {
+	for _, name := range names {
+		key = append(append(key, name...), 0)
+	}
+	if divide != 0 {
+		key = append(key, divide)
+	}
+	return key
 }
 
 // Run runs a step. The fed tensors stay the caller's; the step holds references of its own as long
@@ -66,17 +94,12 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (*StepResult, error
 	if req.Partial != "" {
 		return s.runPartial(ctx, req)
 	}
-	ctx, limit, cancel := s.limit(ctx, req.Options)
-	defer cancel()
-	p, err := s.plan(ctx, req.signature())
-	if err != nil {
-		return nil, tooLate(ctx, err, limit)
-	}
-	feeds := make(devices.Feeds, len(req.Feeds))
+	st := s.task.takeStep()
 	for i := range req.Feeds {
-		feeds[i] = req.Feeds[i].Tensor
+		st.feeds = append(st.feeds, req.Feeds[i].Tensor)
 	}
-	return s.runPlan(ctx, p, feeds, req.Fetches, req.Options, limit)
+	var room [256]byte
+	return s.run(st, s.callOf(ctx, req.Detach, req.Options), req.appendKey(room[:0]), req.signature, req.Fetches, req.Options)
 }
 
 // tooLate tells an error that is only the end of the time limit apart.
@@ -103,83 +126,113 @@ func milliseconds(ms int64) time.Duration {
 	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
-// limit bounds ctx by the step's timeout, if it has one, a little before the client's own
-// deadline, so that the client gets an answer that says why.
-func (s *Session) limit(ctx context.Context, o *corepb.RunOptions) (context.Context, time.Duration, context.CancelFunc) {
-	limit := s.options.timeout
-	if ms := o.GetTimeoutInMs(); ms > 0 {
-		limit = milliseconds(ms)
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		if left := time.Until(deadline); limit == 0 || left < limit {
-			limit = left
-		}
-	}
-	if limit <= 0 {
-		if _, ok := ctx.Deadline(); !ok {
-			return ctx, 0, func() {}
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit-min(answerMargin, limit/4))
-	return ctx, limit, cancel
+// stepCall is a client's call that runs a step.
+type stepCall struct {
+	ctx    context.Context
+	detach func(context.Context)
+	limit  time.Duration // of the step; 0 for none
+	until  time.Time     // when the step is given up; zero for never
 }
 
-// runPlan runs a step of a plan and waits for its end. It takes over the caller's claim to the plan.
-func (s *Session) runPlan(ctx context.Context, p *plan, feeds devices.Feeds, names []string, o *corepb.RunOptions, limit time.Duration) (*StepResult, error) {
+// callOf finds the step's time limit, if it has one. It is a little shorter than the client's own, so
+// that the client gets an answer that says why.
+func (s *Session) callOf(ctx context.Context, detach func(context.Context), o *corepb.RunOptions) stepCall {
+	c := stepCall{ctx: ctx, detach: detach, limit: s.options.timeout}
+	if ms := o.GetTimeoutInMs(); ms > 0 {
+		c.limit = milliseconds(ms)
+	}
+	deadline, bounded := ctx.Deadline()
+	if !bounded && c.limit == 0 {
+		return c
+	}
+	now := time.Now()
+	if left := deadline.Sub(now); bounded && (c.limit == 0 || left < c.limit) {
+		c.limit = left
+	}
+	c.until = now.Add(c.limit - min(answerMargin, c.limit/4))
+	return c
+}
+
+// bound makes the call one that waits or takes long: others are read beside it. The context ends with
+// the client's, or when its time is over.
+func (c *stepCall) bound() (context.Context, context.CancelFunc) {
+	if c.detach != nil {
+		c.detach(c.ctx)
+	}
+	if c.until.IsZero() {
+		return c.ctx, func() {}
+	}
+	return context.WithDeadline(c.ctx, c.until)
+}
+
+// run runs a step whose feeds are set, and waits for its end. The plan is the one of key; sig is called
+// where it has to be built.
+func (s *Session) run(st *step, c stepCall, key []byte, sig func() graph.Signature, names []string, o *corepb.RunOptions) (*StepResult, error) {
+	p := s.ready(key)
+	if p == nil {
+		ctx, cancel := c.bound()
+		defer cancel()
+		var err error
+		if p, err = s.plan(ctx, sig()); err != nil {
+			return nil, tooLate(ctx, err, c.limit)
+		}
+	}
 	for i := range p.feeds {
-		if err := p.feeds[i].check(feeds[i]); err != nil {
+		if err := p.feeds[i].check(st.feeds[i]); err != nil {
 			p.local.release()
 			return nil, err
 		}
 	}
-	p.used.Store(time.Now().UnixNano())
-	out := newFetches(len(names))
-	trace := o.GetTraceLevel() > corepb.RunOptions_NO_TRACE
+	p.used.Store(s.used.Load())
+	st.call = c
+	st.out.expect(len(names))
 	// The step's receives may outlive this call where it fails: they hold feeds of their own.
-	held := make(devices.Feeds, len(feeds))
-	for i, t := range feeds {
-		held[i] = t.Retain()
+	for _, t := range st.feeds {
+		t.Retain()
 	}
-	st, err := s.newStep(p, held, out, trace)
-	if err != nil {
-		releaseAll(held)
+	if err := s.beginStep(st, p, &st.feeds, &st.out, o.GetTraceLevel() > corepb.RunOptions_NO_TRACE); err != nil {
+		st.releaseFeeds()
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { st.expire(ctx, limit) })
-	st.run(ctx)
-	err = st.await()
-	stop()
+	st.run()
+	err := st.await()
+	if st.calm != nil {
+		st.calm()
+	}
 	if err != nil {
 		st.afterEnd(func() {
-			releaseAll(held)
-			out.release()
+			st.releaseFeeds()
+			st.out.release()
 		})
 		return nil, err
 	}
-	releaseAll(held)
-	tensors, err := out.take(names)
-	if err != nil {
-		return nil, err
+	result, err := st.out.take(names)
+	if err == nil {
+		result.Metadata = st.metadata(o)
 	}
-	return &StepResult{Tensors: tensors, Metadata: st.metadata(o)}, nil
+	st.releaseFeeds()
+	st.recycle()
+	return result, err
 }
 
 // afterEnd calls f when the step's last part has ended, which may be now.
 func (st *step) afterEnd(f func()) {
+	done := st.isDone()
 	select {
-	case <-st.done:
+	case <-done:
 		f()
 	default:
 		go func() { // ends with the step's last part
-			<-st.done
+			<-done
 			f()
 		}()
 	}
 }
 
-func releaseAll(feeds devices.Feeds) {
-	for _, t := range feeds {
+func (st *step) releaseFeeds() {
+	for i, t := range st.feeds {
 		t.Release()
+		st.feeds[i] = nil
 	}
 }
 

@@ -345,12 +345,21 @@ func (s *Session) place(ctx context.Context, g *graph.Graph, nodes []*graph.Node
 
 func supports(n *graph.Node, deviceType string) bool { return kernels.Supports(n, deviceType) }
 
+// ready gives the plan of a signature, claimed for the caller, where it is built.
+func (s *Session) ready(key []byte) *plan {
+	if p := (*s.plans.Load())[string(key)]; p != nil && p.local.claim() {
+		return p
+	}
+	return nil
+}
+
 // plan gives the plan of a signature, building it at the first step that needs it, and claims it
 // for the caller. Failures are not kept.
 func (s *Session) plan(ctx context.Context, sig graph.Signature) (*plan, error) {
-	key := signatureKey(sig)
+	name := appendSignature(nil, sig)
+	key := string(name)
 	for {
-		if p := (*s.plans.Load())[key]; p != nil && p.local.claim() {
+		if p := s.ready(name); p != nil {
 			return p, nil
 		}
 		if err := s.build(ctx, key, sig); err != nil {
@@ -415,28 +424,6 @@ func (s *Session) forgetPlans(ctx context.Context, task string) error {
 	}, nil)
 }
 
-// signatureKey tells signatures apart. Lengths are not needed: names hold no control characters.
-func signatureKey(sig graph.Signature) string {
-	n := 2
-	for _, l := range [][]string{sig.Feeds, sig.Fetches, sig.Targets} {
-		for _, name := range l {
-			n += len(name) + 1
-		}
-	}
-	var b strings.Builder
-	b.Grow(n)
-	for i, l := range [][]string{sig.Feeds, sig.Fetches, sig.Targets} {
-		if i > 0 {
-			b.WriteByte(1)
-		}
-		for _, name := range l {
-			b.WriteString(name)
-			b.WriteByte(0)
-		}
-	}
-	return b.String()
-}
-
 // enter makes a step part of the session, unless that is closed.
 func (s *Session) enter(st *step) error {
 	s.mu.Lock()
@@ -446,6 +433,24 @@ func (s *Session) enter(st *step) error {
 	}
 	s.steps[st.id] = st
 	return nil
+}
+
+// running are the steps that run now, whose memory is not used again.
+func (s *Session) running() []*step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runningLocked()
+}
+
+func (s *Session) runningLocked() []*step {
+	all := make([]*step, 0, len(s.steps))
+	for _, st := range s.steps {
+		st.mu.Lock()
+		st.shared = true
+		st.mu.Unlock()
+		all = append(all, st)
+	}
+	return all
 }
 
 // leave removes a step whose parts have all ended.
@@ -476,10 +481,7 @@ func (s *Session) Close(ctx context.Context, reason error) error {
 		<-s.idle
 		return nil
 	}
-	var running []*step
-	for _, st := range s.steps {
-		running = append(running, st)
-	}
+	running := s.runningLocked()
 	if len(running) == 0 {
 		s.end()
 	}
@@ -509,7 +511,7 @@ func (s *Session) Close(ctx context.Context, reason error) error {
 // abandon gives up the parts that other tasks still owe to a session that has to end.
 func (s *Session) abandon() error {
 	s.mu.Lock()
-	steps := slices.Collect(maps.Values(s.steps))
+	steps := s.runningLocked()
 	s.end()
 	s.mu.Unlock()
 	err := status.Errorf(status.DeadlineExceeded, "%d steps of session %s did not end in time", len(steps), s.handle)

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	steppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/step_stats_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -25,40 +25,78 @@ type step struct {
 	session *Session
 	plan    *plan
 	own     *taskStep
-	done    chan struct{} // closed when every part has ended
-	broken  chan struct{} // closed at the first failure
-	resumed chan func()   // work of the own part, for the goroutine that waits for the step
-	ends    atomic.Bool
+	call    stepCall // the client's that runs it; that of a partial run is nobody's
+	feeds   devices.Feeds
+	out     fetches
+
+	// The rest of a call that lingers, on its goroutine.
+	bounds context.Context
+	calm   func()
 
 	mu      sync.Mutex
 	owed    map[string]*share // other tasks whose part has not ended
 	local   bool              // the own part has not ended
+	ending  bool              // the last part has ended
+	over    bool              // and the session knows
+	shared  bool              // others than the goroutine that runs the step may know it
 	err     error
 	aborted bool
+	done    chan struct{} // closed when over; made when somebody waits, as the next two are
+	broken  chan struct{} // closed at the first failure
+	resumed chan func()   // work of the own part, for the goroutine that waits for the step
 	stats   []*steppb.StepStats
 	trace   bool
 	holds   []func()
 }
 
-// newStep enters a step into its session. The caller runs it. It takes over the caller's claim to
-// the plan, also when it fails.
-func (s *Session) newStep(p *plan, feeds kernels.Feeds, out kernels.Fetches, trace bool) (*step, error) {
-	st := &step{id: newStepID(), session: s, plan: p, done: make(chan struct{}), broken: make(chan struct{}), resumed: make(chan func()),
-		local: true, trace: trace}
-	st.own = s.task.newStep(st.id, s.worker, p.local, feeds, out, func(err error) { st.partEnded("", err) })
-	st.own.Continue = st.proceed
+// takeStep gives a step, whose memory may be that of one before.
+func (t *Task) takeStep() *step {
+	if st, _ := t.spare.Get().(*step); st != nil {
+		return st
+	}
+	st := &step{}
+	st.own = t.makeStep(func(err error) { st.partEnded("", err) })
+	st.own.Continue, st.own.Yield = st.proceed, st.stay
+	return st
+}
+
+// recycle lets the memory of a step be used again where nobody else can know the step: it began and
+// ended on the goroutine of its call, without an error.
+func (st *step) recycle() {
+	st.mu.Lock()
+	known := st.shared || st.err != nil || st.calm != nil || st.done != nil || st.broken != nil || st.resumed != nil || len(st.plan.remote) > 0
+	st.mu.Unlock()
+	if known {
+		return
+	}
+	task := st.session.task
+	st.own.reset()
+	st.feeds, st.session, st.plan, st.call = st.feeds[:0], nil, nil, stepCall{}
+	st.ending, st.over = false, false
+	st.out.reset()
+	task.spare.Put(st)
+}
+
+// beginStep makes st a step of a plan in its session. The caller runs it. It takes over the caller's claim
+// to the plan, also when it fails.
+func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.Fetches, trace bool) error {
+	st.id, st.session, st.plan, st.local, st.trace = newStepID(), s, p, true, trace
+	st.own.begin(st.id, s.worker, p.local, feeds, out)
 	if trace {
 		st.own.trace()
 	}
 	if err := s.enter(st); err != nil {
 		p.local.release()
-		return nil, err
+		return err
 	}
-	return st, nil
+	return nil
 }
 
 // run starts all parts; the own one works on the caller's goroutine until it has to wait.
-func (st *step) run(ctx context.Context) {
+func (st *step) run() {
+	if st.own.brief = st.plan.local.brief(); !st.own.brief {
+		st.linger()
+	}
 	if len(st.plan.remote) > 0 {
 		if err := st.own.table(); err != nil {
 			st.own.refuse(err)
@@ -71,25 +109,50 @@ func (st *step) run(ctx context.Context) {
 			st.owed[task] = sh
 		}
 		st.mu.Unlock()
-		if st.plan.local.light() {
-			st.runFirst(ctx)
+		if st.own.brief {
+			st.runFirst()
 			return
 		}
 		for _, sh := range st.plan.remote {
-			st.dispatch(ctx, sh, false)
+			st.dispatch(sh, false)
 		}
 	}
 	st.own.run()
 }
 
+// linger tells the client's connection that the call waits or computes for long, and hears of the end
+// of its time from now on. It gives the context that ends then. The goroutine of the call calls it.
+func (st *step) linger() context.Context {
+	if st.call.ctx == nil {
+		return context.Background()
+	}
+	if st.calm == nil {
+		ctx, cancel := st.call.bound()
+		stop := context.AfterFunc(ctx, func() { st.expire(ctx, st.call.limit) })
+		st.bounds, st.calm = ctx, func() {
+			stop()
+			cancel()
+		}
+	}
+	return st.bounds
+}
+
+// stay is called by the own part before it computes for long: it does so on the goroutine of the call.
+func (st *step) stay() bool {
+	if st.own.leaveGoroutine() {
+		st.linger()
+	}
+	return false
+}
+
 // runFirst runs the own part as far as it goes before the others begin: what it sends them travels
 // with the message that starts them. It must not take long.
-func (st *step) runFirst(ctx context.Context) {
+func (st *step) runFirst() {
 	st.own.outbox.hold()
 	st.own.also() // it does not end before what it has sent is on its way
 	st.own.run()
 	for _, sh := range st.plan.remote {
-		st.dispatch(ctx, sh, false)
+		st.dispatch(sh, false)
 	}
 	st.own.outbox.release()
 	st.own.flush()
@@ -98,8 +161,14 @@ func (st *step) runFirst(ctx context.Context) {
 
 // proceed lets the goroutine that waits for the step go on with the own part, if it waits.
 func (st *step) proceed(work func()) {
+	if st.own.brief { // it may not be the call's goroutine that works
+		st.own.brief = false
+	}
+	st.mu.Lock()
+	resumed := st.resumed
+	st.mu.Unlock()
 	select {
-	case st.resumed <- work:
+	case resumed <- work: // nobody waits where there is no channel
 	default:
 		st.session.task.crew.Schedule(work)
 	}
@@ -107,12 +176,12 @@ func (st *step) proceed(work func()) {
 
 // dispatch starts another task's part, unless the step has failed meanwhile: its parts have been
 // told to end then, and nobody would tell one that begins later.
-func (st *step) dispatch(ctx context.Context, sh *share, again bool) {
+func (st *step) dispatch(sh *share, again bool) {
 	if st.cause() != nil {
 		st.partEnded(sh.task, nil)
 		return
 	}
-	if err := st.send(ctx, sh, again); err != nil {
+	if err := st.send(sh, again); err != nil {
 		st.partEnded(sh.task, err)
 		return
 	}
@@ -122,14 +191,21 @@ func (st *step) dispatch(ctx context.Context, sh *share, again bool) {
 }
 
 // send asks a task to run its part, with the plan when it is not known to have it.
-func (st *step) send(ctx context.Context, sh *share, again bool) error {
+func (st *step) send(sh *share, again bool) error {
 	s := st.session
-	peer, err := s.task.Cluster.Peer(ctx, sh.task)
-	if err != nil {
-		return err
+	patience := st.linger
+	if again { // on a goroutine of its own
+		patience = context.Background
+	}
+	peer := s.task.Cluster.Reached(sh.task)
+	if peer == nil {
+		var err error
+		if peer, err = s.task.Cluster.Peer(patience(), sh.task); err != nil {
+			return err
+		}
 	}
 	if peer.Boot() != sh.boot {
-		if err := s.forgetPlans(ctx, sh.task); err != nil {
+		if err := s.forgetPlans(patience(), sh.task); err != nil {
 			return err
 		}
 		return status.Errorf(status.Aborted, "%s (%s) was restarted: its variables and queues are gone, and have to be made again",
@@ -248,7 +324,7 @@ func (st *step) partDone(m *wire.PartitionDone, tensors []*tensor.Tensor) {
 		if sh == nil {
 			return
 		}
-		go st.dispatch(context.Background(), sh, true) // bounded by the wait for the peer
+		go st.dispatch(sh, true) // bounded by the wait for the peer
 		return
 	}
 	if len(m.StepStats) > 0 {
@@ -287,22 +363,70 @@ func (st *step) partEnded(task string, err error) {
 		st.err = status.Worse(st.err, atTask(err, task))
 	}
 	abort := st.abortLocked()
-	last := !st.local && len(st.owed) == 0
+	last := !st.local && len(st.owed) == 0 && !st.ending
+	st.ending = st.ending || last
 	failure := st.err
 	st.mu.Unlock()
 	if abort != nil {
 		st.spread(abort, failure)
 	}
-	if last && !st.ends.Swap(true) {
-		for _, release := range st.holds {
-			release()
-		}
-		if len(st.plan.remote) > 0 {
-			st.session.task.led.leave(st)
-		}
-		st.session.leave(st)
+	if !last {
+		return
+	}
+	for _, release := range st.holds {
+		release()
+	}
+	if len(st.plan.remote) > 0 {
+		st.session.task.led.leave(st)
+	}
+	st.session.leave(st)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.over = true
+	if st.done != nil {
 		close(st.done)
 	}
+}
+
+// closed is what isDone and isBroken give when that has happened.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// isDone is closed when every part has ended.
+func (st *step) isDone() <-chan struct{} {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.doneLocked()
+}
+
+func (st *step) doneLocked() <-chan struct{} {
+	if st.over {
+		return closed
+	}
+	if st.done == nil {
+		st.done = make(chan struct{})
+	}
+	return st.done
+}
+
+// isBroken is closed at the first failure.
+func (st *step) isBroken() <-chan struct{} {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.brokenLocked()
+}
+
+func (st *step) brokenLocked() <-chan struct{} {
+	if st.aborted {
+		return closed
+	}
+	if st.broken == nil {
+		st.broken = make(chan struct{})
+	}
+	return st.broken
 }
 
 // atTask names the task of an error, but for those that speak of the cluster itself.
@@ -319,7 +443,9 @@ func (st *step) abortLocked() []*share {
 		return nil
 	}
 	st.aborted = true
-	close(st.broken)
+	if st.broken != nil {
+		close(st.broken)
+	}
 	abort := make([]*share, 0, len(st.owed))
 	for _, sh := range st.owed {
 		abort = append(abort, sh)
@@ -390,20 +516,32 @@ const afterFailure = time.Second
 // await waits for the step's end. A failed step is given up soon after its failure; its parts end
 // by themselves.
 func (st *step) await() error {
+	st.mu.Lock()
+	if st.over {
+		st.mu.Unlock()
+		return st.cause()
+	}
+	done, broken := st.doneLocked(), st.brokenLocked()
+	if st.resumed == nil {
+		st.resumed = make(chan func())
+	}
+	resumed := st.resumed
+	st.mu.Unlock()
+	st.linger()
 	for waiting := true; waiting; {
 		select {
-		case <-st.done:
+		case <-done:
 			return st.cause()
-		case work := <-st.resumed:
+		case work := <-resumed:
 			work()
-		case <-st.broken:
+		case <-broken:
 			waiting = false
 		}
 	}
 	limit := time.NewTimer(afterFailure)
 	defer limit.Stop()
 	select {
-	case <-st.done:
+	case <-done:
 	case <-limit.C:
 	}
 	return st.cause()

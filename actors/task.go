@@ -63,6 +63,7 @@ type Task struct {
 	master, directory *actor.PID
 	sessionsOf        *masterState
 	led               ledSteps
+	spare             sync.Pool // of *step
 	inlets            []*inlet
 	answers           *actor.PID // where the workers of the own sessions' steps answer
 

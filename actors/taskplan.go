@@ -20,14 +20,10 @@ type taskPlan struct {
 	compression Compression
 }
 
-// light tells that running the plan takes next to no time, but for what it waits for.
-func (p *taskPlan) light() bool {
-	for _, program := range p.programs {
-		if !program.Light() {
-			return false
-		}
-	}
-	return true
+// brief tells that running the plan on one goroutine takes next to no time, but for what it waits for
+// and for inputs that are large.
+func (p *taskPlan) brief() bool {
+	return len(p.programs) == 0 || len(p.programs) == 1 && p.programs[0].Light()
 }
 
 // claim keeps the plan until release; false when nobody has a claim to it any more.

@@ -28,6 +28,7 @@ type taskStep struct {
 	brief      bool // the goroutine that runs the part must not be kept for long
 	outbox     outbox
 	done       func(error)
+	programEnd func(error) // ended, made once
 	stats      *stepStats
 
 	mu   sync.Mutex
@@ -39,15 +40,42 @@ type taskStep struct {
 // newStep prepares a step of a plan on this task. done is called once, when nothing of the step
 // runs any more and its state is gone. A step that needs no peer and is not tabled is cheaper.
 func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds kernels.Feeds, fetches kernels.Fetches, done func(error)) *taskStep {
-	st := &taskStep{task: t, session: session, plan: plan, master: t.name, done: done}
-	st.ID, st.Feeds, st.Fetches, st.Cancellation = int64(id), feeds, fetches, &st.cancel
-	st.Container = containers.StepName(int64(id))
+	st := t.makeStep(done)
+	st.begin(id, session, plan, feeds, fetches)
+	return st
+}
+
+// makeStep makes what a taskStep is whatever its step.
+func (t *Task) makeStep(done func(error)) *taskStep {
+	st := &taskStep{task: t, master: t.name, done: done}
+	st.programEnd = st.ended
 	st.rendezvous = devices.NewRendezvous(t.local, st.forward)
-	st.Rendezvous, st.Continue, st.Yield = st.rendezvous, t.crew.Schedule, st.leaveGoroutine
+	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
+	st.cancel.Bind(st.rendezvous.Abort)
+	st.Cancellation, st.Rendezvous, st.Continue, st.Yield = &st.cancel, st.rendezvous, t.crew.Schedule, st.leaveGoroutine
+	return st
+}
+
+// begin makes st a step of a plan. The name of the container is the first step's also for later ones,
+// which find it empty.
+func (st *taskStep) begin(id uint64, session *workerSession, plan *taskPlan, feeds kernels.Feeds, fetches kernels.Fetches) {
+	st.session, st.plan = session, plan
+	st.ID, st.Feeds, st.Fetches = int64(id), feeds, fetches
+	if st.Container == "" {
+		st.Container = containers.StepName(int64(id))
+	}
+	st.Flush = nil
 	if plan == nil || len(plan.peers) > 0 {
 		st.Flush = st.flush
 	}
-	return st
+}
+
+// reset makes st ready for another step. Nothing of the one before runs any more, none of its tensors
+// crossed devices, and it did not fail.
+func (st *taskStep) reset() {
+	st.rendezvous.Reset()
+	st.session, st.plan, st.stats, st.Trace = nil, nil, nil, nil
+	st.Feeds, st.Fetches = nil, nil
 }
 
 // local tells whether a device is this task's.
@@ -82,8 +110,6 @@ func (st *taskStep) run() {
 		st.ended(nil)
 		return
 	}
-	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
-	st.cancel.OnCancel(st.rendezvous.Abort)
 	st.mu.Lock()
 	st.left += len(programs)
 	st.mu.Unlock()
@@ -95,7 +121,7 @@ func (st *taskStep) run() {
 }
 
 func (st *taskStep) runOne(p *devices.Program) {
-	ex := p.Run(&st.Step, st.ended)
+	ex := p.Run(&st.Step, st.programEnd)
 	st.mu.Lock()
 	if st.left > 0 {
 		st.runs = append(st.runs, ex)
@@ -156,10 +182,12 @@ func (st *taskStep) ended(err error) {
 	st.leave(err)
 }
 
+var errCleanup = &status.Error{Code: status.Aborted, Message: "The step is over", Derived: true}
+
 // leave drops the state of a part that has ended, and tells so. A task that stops waits until it has
 // been told.
 func (st *taskStep) leave(err error) {
-	st.rendezvous.Abort(&status.Error{Code: status.Aborted, Message: "Cleanup " + st.Container, Derived: true})
+	st.rendezvous.Abort(errCleanup)
 	if st.plan != nil {
 		st.plan.release()
 	}
@@ -187,9 +215,11 @@ func (st *taskStep) receive(transfers []*wire.Transfer, tensors []*tensor.Tensor
 
 // leaveGoroutine tells, once, that the part has to go on elsewhere before it computes for long.
 func (st *taskStep) leaveGoroutine() bool {
-	brief := st.brief
+	if !st.brief {
+		return false
+	}
 	st.brief = false
-	return brief
+	return true
 }
 
 func (st *taskStep) deposit(key kernels.Key, t *tensor.Tensor, dead bool) {

@@ -92,7 +92,7 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 		return
 	}
 	var st *taskStep
-	st = t.newStep(m.Step, s, plan, devices.Feeds(nil), noFetches{}, func(err error) {
+	st = t.newStep(m.Step, s, plan, &devices.Feeds{}, noFetches{}, func(err error) {
 		done := &wire.PartitionDone{Failure: failure(err)}
 		if st.stats != nil {
 			b, e := proto.Marshal(st.stats.proto())
@@ -126,7 +126,7 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 			st.use(plan)
 			st.run()
 		})
-	case plan.light() && len(plan.programs) == 1:
+	case plan.brief():
 		st.brief = true
 		st.run()
 	default:

@@ -96,7 +96,8 @@ func (r *results) Fetch(index int, t *tensor.Tensor, dead bool) {
 
 // newTestStep makes a step that fetches into r.
 func newTestStep(r kernels.Fetches, feeds ...*tensor.Tensor) *kernels.Step {
-	return &kernels.Step{ID: 1, Feeds: Feeds(feeds), Fetches: r, Rendezvous: NewRendezvous(nil, nil),
+	fed := Feeds(feeds)
+	return &kernels.Step{ID: 1, Feeds: &fed, Fetches: r, Rendezvous: NewRendezvous(nil, nil),
 		Cancellation: &kernels.Cancellation{}, Container: "__per_step_1"}
 }
 

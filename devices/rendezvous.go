@@ -125,6 +125,13 @@ func (r *Rendezvous) Abort(err error) {
 	}
 }
 
+// Reset makes an aborted rendezvous ready for another step. Nobody uses it any more.
+func (r *Rendezvous) Reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = nil
+}
+
 // Expected names the edges that somebody waits for here, at most limit of them.
 func (r *Rendezvous) Expected(limit int) []string {
 	r.mu.Lock()

@@ -303,9 +303,9 @@ func long(ins []kernels.Value) bool {
 // an asynchronous kernel; else nil, also for a tensor that the kernel will refuse.
 func (r *run) fed(n *node) *tensor.Tensor {
 	switch feeds := r.step.Feeds.(type) {
-	case Feeds:
-		if n.index < len(feeds) && n.takes(feeds[n.index]) {
-			return feeds[n.index].Retain()
+	case *Feeds:
+		if n.index < len(*feeds) && n.takes((*feeds)[n.index]) {
+			return (*feeds)[n.index].Retain()
 		}
 	case arguments:
 		if n.index < len(feeds) && n.takes(feeds[n.index].Tensor) {
@@ -560,10 +560,10 @@ func (r *run) freeIteration(it *iteration) {
 type Feeds []*tensor.Tensor
 
 // Feed hands out one more reference to the tensor.
-func (f Feeds) Feed(index int, done func(*tensor.Tensor, error)) {
-	if index < 0 || index >= len(f) || f[index] == nil {
+func (f *Feeds) Feed(index int, done func(*tensor.Tensor, error)) {
+	if index < 0 || index >= len(*f) || (*f)[index] == nil {
 		done(nil, status.Internalf("No tensor was fed for argument %d", index))
 		return
 	}
-	done(f[index].Retain(), nil)
+	done((*f)[index].Retain(), nil)
 }

@@ -73,9 +73,14 @@ type Cancellation struct {
 	fired atomic.Bool
 	mu    sync.Mutex
 	err   error
+	first func(error)
 	next  int64
 	calls map[int64]func(error)
 }
+
+// Bind sets the function that runs first when it fires, for this step and all later ones that the
+// Cancellation is used for. It is called before any of them begins.
+func (c *Cancellation) Bind(f func(error)) { c.first = f }
 
 // Cancel fires with err: later registrations are refused and the registered functions run, on
 // the caller's goroutine. Only the first call has an effect.
@@ -90,6 +95,9 @@ func (c *Cancellation) Cancel(err error) {
 	calls := c.calls
 	c.calls = nil
 	c.mu.Unlock()
+	if c.first != nil {
+		c.first(err)
+	}
 	for _, f := range calls {
 		f(err)
 	}

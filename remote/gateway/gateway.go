@@ -181,7 +181,7 @@ func (g *Gateway) runCallable(ctx context.Context, q *runCallableRequest) (*runC
 		if err != nil {
 			return nil, err
 		}
-		return s.RunCallable(ctx, q.handle, q.feeds)
+		return s.RunCallable(ctx, q.handle, q.feeds, nil)
 	})
 	if err != nil {
 		return nil, err
