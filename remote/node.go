@@ -146,6 +146,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	n.gateway = gateway.New(n.task)
 	services := n.port.Services()
 	services.RegisterService(gateway.Desc, n.gateway)
+	services.Inline(gateway.Inline...)
 	wire.RegisterOperator(services, n)
 	n.links.Register(services.Early())
 	n.gossip, err = membership.Start(ctx, membership.Config{Spec: n.spec, Self: n.self, Port: n.port, Links: n.links,

@@ -2,11 +2,15 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/port"
 )
 
 // TensorFlow's client sends a step again, under the same request id, when its connection broke
@@ -28,27 +32,33 @@ type answerKey struct {
 type answers struct {
 	mu    sync.Mutex
 	byKey map[answerKey]*answer
-	queue []*answer // ended, oldest first
+	ended [maxAnswers + 1]*answer // a ring: count of them, the oldest first
+	first int
+	count int
 	bytes int
-	sweep *time.Timer // runs while the queue holds something
+	spare []*answer   // whose memory is used again
+	sweep *time.Timer // runs while something is kept
 }
 
 type answer struct {
-	key    answerKey
-	done   chan struct{} // made by the first who waits for the answer; closed with it
-	over   bool
-	gone   bool // and not kept any more
-	result *actors.StepResult
-	err    error
-	bytes  int
-	ended  time.Time
+	key      answerKey
+	done     chan struct{} // made by the first who waits for the answer; closed with it
+	over     bool
+	gone     bool // and not kept any more
+	tensors  []*tensor.Tensor
+	metadata *corepb.RunMetadata
+	err      error
+	bytes    int
+	ended    time.Time
 }
 
 func (a *answers) init() { a.byKey = map[answerKey]*answer{} }
 
+var errPanicked = status.Internalf("The step panicked")
+
 // once runs a request, or gives the result of the one with the same id. The caller releases the
-// result. Requests without an id (0) are always run.
-func (a *answers) once(ctx context.Context, key answerKey, run func() (*actors.StepResult, error)) (*actors.StepResult, error) {
+// result. Requests without an id (0) are always run. A repetition of one that still runs waits.
+func (a *answers) once(ctx context.Context, key answerKey, run func() (*actors.StepResult, error)) (result *actors.StepResult, err error) {
 	if key.request == 0 {
 		return run()
 	}
@@ -56,31 +66,45 @@ func (a *answers) once(ctx context.Context, key answerKey, run func() (*actors.S
 	if old := a.byKey[key]; old != nil {
 		return a.await(ctx, old)
 	}
-	e := &answer{key: key, err: status.Internalf("The step panicked")}
+	e := a.takeLocked()
+	e.key = key
 	a.byKey[key] = e
 	a.mu.Unlock()
-	defer a.keep(e)
-	e.result, e.err = run()
-	return e.share(), e.err // before keep drops a large result again
+	err = errPanicked // unless run returns
+	defer func() { a.keep(e, result, err) }()
+	return run()
 }
 
-// keep notes that a request was answered.
-func (a *answers) keep(e *answer) {
+// takeLocked gives an empty answer.
+func (a *answers) takeLocked() *answer {
+	if n := len(a.spare); n > 0 {
+		e := a.spare[n-1]
+		a.spare = a.spare[:n-1]
+		return e
+	}
+	return &answer{}
+}
+
+// keep notes that a request was answered, with references of its own to the result's tensors.
+func (a *answers) keep(e *answer, result *actors.StepResult, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e.ended, e.over = time.Now(), true
-	if e.result != nil {
-		for _, t := range e.result.Tensors {
+	e.ended, e.over, e.err = time.Now(), true, err
+	if result != nil {
+		for _, t := range result.Tensors {
+			e.tensors = append(e.tensors, t.Retain())
 			e.bytes += t.ByteSize()
 		}
+		e.metadata = result.Metadata
 	}
 	if e.done != nil {
 		close(e.done)
 	}
 	a.bytes += e.bytes
-	a.queue = append(a.queue, e)
+	a.ended[(a.first+a.count)%len(a.ended)] = e
+	a.count++
 	a.trim(e.ended)
-	if a.sweep == nil && len(a.queue) > 0 {
+	if a.sweep == nil && a.count > 0 {
 		a.sweep = time.AfterFunc(answerTime, a.expire)
 	}
 }
@@ -90,7 +114,7 @@ func (a *answers) expire() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.trim(time.Now())
-	if a.sweep = nil; len(a.queue) > 0 {
+	if a.sweep = nil; a.count > 0 {
 		a.sweep = time.AfterFunc(answerTime, a.expire)
 	}
 }
@@ -105,6 +129,7 @@ func (a *answers) await(ctx context.Context, old *answer) (*actors.StepResult, e
 		}
 		done := old.done
 		a.mu.Unlock()
+		port.Detach(ctx)
 		select {
 		case <-done:
 		case <-ctx.Done():
@@ -122,30 +147,40 @@ func (a *answers) await(ctx context.Context, old *answer) (*actors.StepResult, e
 
 // share gives the result with references for one more receiver; nil for none.
 func (e *answer) share() *actors.StepResult {
-	if e.result == nil {
+	if e.err != nil {
 		return nil
 	}
-	for _, t := range e.result.Tensors {
+	for _, t := range e.tensors {
 		t.Retain()
 	}
-	r := *e.result
-	return &r
+	return &actors.StepResult{Tensors: slices.Clone(e.tensors), Metadata: e.metadata}
 }
 
 // trim drops answers that are too old or too many; the caller holds the lock.
 func (a *answers) trim(now time.Time) {
-	n := 0
-	for n < len(a.queue) && (len(a.queue)-n > maxAnswers || a.bytes > answerBytes || now.Sub(a.queue[n].ended) > answerTime) {
-		e := a.queue[n]
-		delete(a.byKey, e.key)
-		a.bytes -= e.bytes
-		if e.gone = true; e.result != nil {
-			e.result.Release()
+	for a.count > 0 {
+		e := a.ended[a.first]
+		if a.count <= maxAnswers && a.bytes <= answerBytes && now.Sub(e.ended) <= answerTime {
+			return
 		}
-		a.queue[n] = nil
-		n++
+		a.ended[a.first] = nil
+		a.first = (a.first + 1) % len(a.ended)
+		a.count--
+		a.bytes -= e.bytes
+		delete(a.byKey, e.key)
+		for _, t := range e.tensors {
+			t.Release()
+		}
+		if e.done != nil { // somebody may still be about to look
+			e.gone = true
+			continue
+		}
+		if len(a.spare) < maxAnswers {
+			clear(e.tensors)
+			*e = answer{tensors: e.tensors[:0]}
+			a.spare = append(a.spare, e)
+		}
 	}
-	a.queue = a.queue[n:]
 }
 
 // close drops everything.

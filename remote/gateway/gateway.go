@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"context"
+	"sync"
 
 	devicepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/device_attributes_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
@@ -20,7 +21,12 @@ type Gateway struct {
 	task    *actors.Task
 	pool    *tensor.Pool
 	answers answers
+	steps   sync.Pool // of *runStepRequest, whose memory is used again
 }
+
+// Inline are the methods that may run on the goroutine which reads their client's connection: they call
+// port.Detach before they wait or compute for long.
+var Inline = []string{"/tensorflow.MasterService/RunStep", "/tensorflow.MasterService/RunCallable"}
 
 // New makes the service of a task.
 func New(task *actors.Task) *Gateway {
@@ -66,7 +72,7 @@ var Desc = &grpc.ServiceDesc{
 		unary("CreateSession", (*Gateway).createSession),
 		unary("ExtendSession", (*Gateway).extendSession),
 		unary("PartialRunSetup", (*Gateway).partialRunSetup),
-		method("RunStep", func(g *Gateway) *runStepRequest { return &runStepRequest{pool: g.pool} }, (*Gateway).runStep),
+		method("RunStep", (*Gateway).takeStep, (*Gateway).runStep),
 		unary("CloseSession", (*Gateway).closeSession),
 		unary("ListDevices", (*Gateway).listDevices),
 		unary("Reset", (*Gateway).reset),
@@ -114,7 +120,8 @@ func (g *Gateway) partialRunSetup(ctx context.Context, q *corepb.PartialRunSetup
 }
 
 func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepResponse, error) {
-	defer q.release()
+	defer q.releaseFeeds()
+	q.Detach = port.Detach
 	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID}, func() (*actors.StepResult, error) {
 		s, err := g.session(ctx, q.session)
 		if err == nil {
@@ -127,11 +134,13 @@ func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepRespo
 	})
 	if err != nil {
 		if q.inBody {
-			return &runStepResponse{err: err}, nil
+			q.response = runStepResponse{request: q, err: err}
+			return &q.response, nil
 		}
 		return nil, err
 	}
-	return &runStepResponse{names: q.Fetches, result: result}, nil
+	q.response = runStepResponse{request: q, result: result}
+	return &q.response, nil
 }
 
 func (g *Gateway) closeSession(ctx context.Context, q *corepb.CloseSessionRequest) (*corepb.CloseSessionResponse, error) {
@@ -181,7 +190,7 @@ func (g *Gateway) runCallable(ctx context.Context, q *runCallableRequest) (*runC
 		if err != nil {
 			return nil, err
 		}
-		return s.RunCallable(ctx, q.handle, q.feeds, nil)
+		return s.RunCallable(ctx, q.handle, q.feeds, port.Detach)
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"slices"
+
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
@@ -21,31 +23,53 @@ type runStepRequest struct {
 	inBody    bool  // store_errors_in_response_body
 	invalid   error // the first fed value that cannot be taken, nil if all can
 	requestID int64
-	pool      *tensor.Pool
+	gateway   *Gateway
+	reader    reader
+	response  runStepResponse
+	writer    writer
 }
 
-// release gives up the fed tensors.
-func (m *runStepRequest) release() {
-	for _, f := range m.Feeds {
-		if f.Tensor != nil {
+// takeStep gives a request to read into. Its memory may be that of one before, whose names stay in it:
+// a client's next step has often the same ones, which are not made again.
+func (g *Gateway) takeStep() *runStepRequest {
+	if q, _ := g.steps.Get().(*runStepRequest); q != nil {
+		return q
+	}
+	q := &runStepRequest{gateway: g}
+	q.writer.over = q.recycle
+	return q
+}
+
+// recycle lets the memory be used again, with all that was made for the answer.
+func (m *runStepRequest) recycle() {
+	m.StepRequest = actors.StepRequest{Feeds: m.Feeds[:0], Fetches: m.Fetches[:0], Targets: m.Targets[:0]}
+	m.inBody, m.invalid, m.requestID, m.response = false, nil, 0, runStepResponse{}
+	m.gateway.steps.Put(m)
+}
+
+// releaseFeeds gives up the fed tensors.
+func (m *runStepRequest) releaseFeeds() {
+	for i := range m.Feeds {
+		if f := &m.Feeds[i]; f.Tensor != nil {
 			f.Tensor.Release()
+			f.Tensor = nil
 		}
 	}
 }
 
 // UnmarshalWire reads the message.
 func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
-	r := newReader(data)
+	r := &m.reader
+	*r = newReader(data)
+	defer func() { *r = reader{} }()
 	err := r.fields(r.end, func(num protowire.Number, typ protowire.Type) (known bool, err error) {
 		known = true
 		switch {
 		case num == 1 && typ == protowire.BytesType:
-			m.session, err = r.text()
+			m.session, err = r.textLike(m.session)
 		case num == 2 && typ == protowire.BytesType:
-			var f actors.Feed
-			if f, err = readNamedTensor(r, m.pool, &m.invalid); err == nil {
-				m.Feeds = append(m.Feeds, f)
-			}
+			m.Feeds = slices.Grow(m.Feeds, 1)[:len(m.Feeds)+1]
+			err = readNamedTensor(r, m.gateway.pool, &m.Feeds[len(m.Feeds)-1], &m.invalid)
 		case num == 3 && typ == protowire.BytesType:
 			m.Fetches, err = appendText(m.Fetches, r)
 		case num == 4 && typ == protowire.BytesType:
@@ -68,14 +92,18 @@ func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
 		return known, err
 	})
 	if err != nil {
-		m.release()
+		m.releaseFeeds()
 	}
 	return err
 }
 
+// appendText reads one more string, which may be the one that lies behind the list's end.
 func appendText(list []string, r *reader) ([]string, error) {
-	s, err := r.text()
-	return append(list, s), err
+	list = slices.Grow(list, 1)[:len(list)+1]
+	last := &list[len(list)-1]
+	var err error
+	*last, err = r.textLike(*last)
+	return list, err
 }
 
 func readOptions(r *reader) (*corepb.RunOptions, error) {
@@ -94,17 +122,20 @@ func readOptions(r *reader) (*corepb.RunOptions, error) {
 	return o, nil
 }
 
-// readNamedTensor reads a tensorflow.NamedTensorProto. See readTensor for invalid.
-func readNamedTensor(r *reader, pool *tensor.Pool, invalid *error) (f actors.Feed, err error) {
+// readNamedTensor reads a tensorflow.NamedTensorProto. See readTensor for invalid, and appendText for
+// the name.
+func readNamedTensor(r *reader, pool *tensor.Pool, f *actors.Feed, invalid *error) error {
+	before := f.Name
+	*f = actors.Feed{}
 	n, err := r.length()
 	if err != nil {
-		return f, err
+		return err
 	}
 	var wrong error
 	err = r.fields(n, func(num protowire.Number, typ protowire.Type) (known bool, err error) {
 		switch {
 		case num == 1 && typ == protowire.BytesType:
-			f.Name, err = r.text()
+			f.Name, err = r.textLike(before)
 		case num == 2 && typ == protowire.BytesType:
 			if f.Tensor != nil {
 				return true, errTruncated
@@ -115,15 +146,11 @@ func readNamedTensor(r *reader, pool *tensor.Pool, invalid *error) (f actors.Fee
 		}
 		return true, err
 	})
-	if err != nil && f.Tensor != nil {
-		f.Tensor.Release()
-		f.Tensor = nil
-	}
 	if wrong != nil && *invalid == nil {
 		e := status.From(wrong)
 		*invalid = status.Errorf(e.Code, "The value fed for %s cannot be taken: %s", f.Name, e.Message)
 	}
-	return f, err
+	return err
 }
 
 // readTensor reads a tensorflow.TensorProto. Of a value that cannot be taken (its sizes do not fit,
@@ -147,14 +174,15 @@ func readTensor(r *reader, pool *tensor.Pool, invalid *error) (*tensor.Tensor, e
 
 // runStepResponse is tensorflow.RunStepResponse. It owns the result until it has been written.
 type runStepResponse struct {
-	names  []string
-	result *actors.StepResult
-	err    error // in the body; result is nil then
+	request *runStepRequest // whose memory is used again once the message is written
+	result  *actors.StepResult
+	err     error // in the body; result is nil then
 }
 
 // MarshalWire writes the message.
 func (m *runStepResponse) MarshalWire() (mem.BufferSlice, error) {
-	w := writer{}
+	w := &m.request.writer
+	w.begin()
 	if m.err != nil {
 		e := status.From(m.err)
 		w.head = protowire.AppendTag(w.head, 3, protowire.VarintType)
@@ -169,7 +197,7 @@ func (m *runStepResponse) MarshalWire() (mem.BufferSlice, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := m.names[i]
+		name := m.request.Fetches[i]
 		inner := len(head) + len(content)
 		outer := 1 + protowire.SizeBytes(len(name)) + 1 + protowire.SizeVarint(uint64(inner)) + inner
 		w.head = protowire.AppendTag(w.head, 1, protowire.BytesType)
@@ -216,7 +244,7 @@ func (m *runCallableRequest) UnmarshalWire(data mem.BufferSlice) error {
 			m.handle = int64(v)
 		case num == 3 && typ == protowire.BytesType:
 			var t *tensor.Tensor
-			if t, err = readTensor(r, m.pool, &m.invalid); err == nil {
+			if t, err = readTensor(&r, m.pool, &m.invalid); err == nil {
 				m.feeds = append(m.feeds, t)
 			}
 		case num == 4 && typ == protowire.VarintType:
@@ -258,10 +286,25 @@ type writer struct {
 	done    mem.BufferSlice
 	head    []byte
 	scratch [128]byte
+	over    func() // lets the writer's memory be used again; nil for one that is made for a message
 }
 
-// inPlace is the size in bytes from which a tensor's content is sent from its own memory.
-const inPlace = 16 << 10
+const (
+	// inPlace is the size in bytes from which a tensor's content is sent from its own memory.
+	inPlace = 16 << 10
+	// headRoom is the capacity in bytes of a writer's memory that is used again. (Of less than 1 KiB the
+	// transport's buffers do not tell when they are written.) Beyond maxHeadRoom it is not.
+	headRoom    = 2 << 10
+	maxHeadRoom = 64 << 10
+)
+
+// begin makes room for what is small.
+func (w *writer) begin() {
+	if cap(w.head) < headRoom {
+		w.head = make([]byte, 0, headRoom)
+	}
+	w.head = w.head[:0]
+}
 
 // content appends a tensor's bytes.
 func (w *writer) content(t *tensor.Tensor, b []byte) {
@@ -286,7 +329,22 @@ func (w *writer) metadata(md *corepb.RunMetadata) (mem.BufferSlice, error) {
 	return w.end(), nil
 }
 
-func (w *writer) end() mem.BufferSlice { return append(w.done, mem.SliceBuffer(w.head)) }
+// end gives the whole message. The memory of what was gathered last is used again when the transport
+// has written it, which is after the rest.
+func (w *writer) end() mem.BufferSlice {
+	done := w.done
+	w.done = nil
+	if w.over == nil || cap(w.head) > maxHeadRoom || cap(w.head) < headRoom {
+		return append(done, mem.SliceBuffer(w.head))
+	}
+	return append(done, mem.NewBuffer(&w.head, w))
+}
+
+// Get is never called: the pool only takes back.
+func (w *writer) Get(n int) *[]byte { b := make([]byte, n); return &b }
+
+// Put takes back the memory of a message that was written.
+func (w *writer) Put(*[]byte) { w.over() }
 
 // lease keeps a tensor's memory as it is until the transport has written it: the transport gives
 // the buffer back to this pool of one.

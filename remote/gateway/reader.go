@@ -20,7 +20,7 @@ var _ tensor.Source = (*reader)(nil)
 
 var errTruncated = status.InvalidArgumentf("The request's message is malformed")
 
-func newReader(data mem.BufferSlice) *reader { return &reader{rest: data, end: data.Len()} }
+func newReader(data mem.BufferSlice) reader { return reader{rest: data, end: data.Len()} }
 
 // fill makes cur hold something, unless the message is at its end.
 func (r *reader) fill() bool {
@@ -106,6 +106,19 @@ func (r *reader) text() (string, error) {
 		return "", err
 	}
 	b, err := r.Next(n)
+	return string(b), err
+}
+
+// textLike is text, and likely gives the same string as before.
+func (r *reader) textLike(before string) (string, error) {
+	n, err := r.length()
+	if err != nil {
+		return "", err
+	}
+	b, err := r.Next(n)
+	if string(b) == before {
+		return before, err
+	}
 	return string(b), err
 }
 
