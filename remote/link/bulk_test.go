@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"google.golang.org/grpc/mem"
-
 	"github.com/troupe-run/troupe/graph/status"
 )
 
@@ -245,104 +243,6 @@ func TestDroppedStepIsGivenUp(t *testing.T) {
 	if p.Err() != nil {
 		t.Error(p.Err())
 	}
-}
-
-func encode(t testing.TB, f *frame) mem.BufferSlice {
-	t.Helper()
-	f.freed = discard{}
-	b, err := f.MarshalWire()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-type discard struct{}
-
-func (discard) Get(n int) *[]byte { return new([]byte) }
-func (discard) Put(*[]byte)       {}
-
-func TestFramesAreChecked(t *testing.T) {
-	good := func() *frame {
-		return &frame{kind: frameBegin, step: 3, header: []byte("head"), total: 10, offset: 0, piece: []byte("0123456789")}
-	}
-	wire := encode(t, good()).Materialize()
-	for i := range wire {
-		bad := bytes.Clone(wire)
-		bad[i] ^= 0x10
-		var f frame
-		err := f.UnmarshalWire(mem.BufferSlice{mem.SliceBuffer(bad)})
-		if err == nil {
-			err = f.copyTo(make([]byte, f.size()))
-		}
-		if err == nil {
-			t.Errorf("a flipped bit in byte %d is not noticed", i)
-		}
-	}
-	for n := range wire {
-		var f frame
-		err := f.UnmarshalWire(mem.BufferSlice{mem.SliceBuffer(wire[:n])})
-		if err == nil {
-			err = f.copyTo(make([]byte, f.size()))
-		}
-		if err == nil {
-			t.Errorf("an end after %d bytes is not noticed", n)
-		}
-	}
-	in := &incoming{links: &Links{config: Config{}, log: nil}}
-	for name, f := range map[string]*frame{
-		"more without a beginning":    {kind: frameMore, total: 3},
-		"abandon without a beginning": {kind: frameAbandon},
-		"a hello in the middle":       {kind: frameHello},
-		"no kind":                     {kind: 9},
-	} {
-		if err := in.take(f); status.CodeOf(err) != status.InvalidArgument {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestStreamOfTensorsNeedsALink(t *testing.T) {
-	_, b, p := pair(t, newTestSink())
-	for name, first := range map[string]*frame{
-		"no greeting": {kind: frameBegin, total: 0, freed: discard{}},
-		"no link":     {kind: frameHello, freed: discard{}, header: nil},
-	} {
-		conn, err := dialTest(b.self.Address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stream, err := conn.NewStream(within(t, patience), &bulkDesc, bulkMethod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.SendMsg(first); err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.RecvMsg(&frame{}); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-		conn.Close()
-	}
-	if p.Err() != nil {
-		t.Error(p.Err())
-	}
-}
-
-func FuzzFrame(f *testing.F) {
-	f.Add(encode(f, &frame{kind: frameBegin, step: 3, header: []byte("head"), total: 10, piece: []byte("0123456789")}).Materialize())
-	f.Add(encode(f, &frame{kind: frameMore, total: 10, offset: 4, piece: []byte("456789")}).Materialize())
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var fr frame
-		half := len(data) / 2
-		if err := fr.UnmarshalWire(mem.BufferSlice{mem.SliceBuffer(data[:half]), mem.SliceBuffer(data[half:])}); err != nil {
-			return
-		}
-		if err := fr.copyTo(make([]byte, fr.size())); err != nil && status.CodeOf(err) != status.DataLoss {
-			t.Fatal(err)
-		}
-		fr.close()
-	})
 }
 
 func BenchmarkPush(b *testing.B) {

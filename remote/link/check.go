@@ -43,7 +43,13 @@ func checkGreeting(self *wire.Identity, own *spec.Spec, g *wire.Greeting) error 
 	if err := checkSpec(self, own, g.GetFrom()); err != nil {
 		return err
 	}
-	return checkMet(self, g.GetTask(), g.GetAddress())
+	if err := checkMet(self, g.GetTask(), g.GetAddress()); err != nil {
+		return err
+	}
+	if g.GetBoot() != 0 && g.GetBoot() != self.GetBoot() {
+		return status.Errorf(status.Aborted, "%s was wanted with boot %016x, but it has been restarted: %s.", g.GetTask(), g.GetBoot(), Describe(self))
+	}
+	return nil
 }
 
 // checkWelcome is what the greeting process checks of the answer.

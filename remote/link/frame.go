@@ -3,138 +3,129 @@ package link
 import (
 	"encoding/binary"
 	"hash/crc32"
-	"io"
-
-	"google.golang.org/grpc/mem"
 
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// A bulk stream is a sequence of frames, each one gRPC message: a fixed head, for the first
-// frame of a tensor its header, and a piece of its data. The head has, in little endian:
+// A stream of tensors goes beside a link, so that the link's messages do not stand behind them. It
+// is a sequence of frames, each one message: a fixed head, for some kinds a header, and for some a
+// piece of a tensor. The head has, in little endian:
 //
 //	0  uint8  kind
 //	4  uint32 length of the header in bytes
 //	8  uint64 step
-//	16 uint64 length of the whole data
-//	24 uint64 where this piece begins in the data
-//	32 uint32 CRC-32C of the piece
-//	36 uint32 CRC-32C of the head up to here and the header
+//	16 uint64 length of the tensor
+//	24 uint64 where: the piece begins there in the tensor; a lent tensor lies at that address of the
+//	          sender's memory; an answer is about the frame of that number
+//	32 uint32 number: how many frames came before on the stream, the same way
+//	36 uint32 CRC-32C of the piece
+//	40 uint32 CRC-32C of the head up to here and the header
+//
+// The sender begins with a hello and the receiver answers with a welcome or a refusal. Then
+// tensors go one way, and answers about lent ones the other.
 type frame struct {
 	kind   frameKind
 	step   uint64
 	header []byte
 	total  uint64
-	offset uint64
-
-	// Sending: the piece, and what gives its memory back.
-	piece []byte
-	freed mem.BufferPool
-
-	// Receiving: the piece in the transport's memory, referenced until close.
-	sum uint32
-	in  mem.BufferSlice
+	where  uint64
+	number uint32
+	sum    uint32 // of the piece
+	size   int    // bytes of the piece
 }
 
 type frameKind uint8
 
 const (
-	frameHello   frameKind = iota + 1 // the header is a Greeting
-	frameBegin                        // a tensor begins
+	frameHello   frameKind = iota + 1 // the header is a wire.Hello
+	frameWelcome                      // the header is a wire.Welcome
+	frameBegin                        // a tensor begins; the header is the sink's
 	frameMore                         // the tensor goes on
 	frameAbandon                      // the tensor ends unfinished: its step is over
+	frameAllow                        // the receiver may read the sender's memory
+	frameReads                        // the receiver can
+	frameLend                         // a tensor is in the sender's memory; the header is the sink's
+	frameRead                         // a lent tensor was read
+	frameUnread                       // it could not be, and is wanted on the stream, as all that follow
 )
 
 const (
-	headSize  = 40
+	frameHead = 44       // bytes
 	pieceSize = 1 << 20  // bytes that a sender puts into one frame
 	maxHeader = 64 << 10 // bytes
-	maxPiece  = 16 << 20 // bytes that a receiver takes in one frame
 	maxTotal  = 1 << 46  // bytes: beyond any memory, and far from overflow
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// MarshalWire writes the frame; the piece is not copied.
-func (f *frame) MarshalWire() (mem.BufferSlice, error) {
-	head := make([]byte, headSize, headSize+len(f.header))
-	head[0] = byte(f.kind)
-	binary.LittleEndian.PutUint32(head[4:], uint32(len(f.header)))
-	binary.LittleEndian.PutUint64(head[8:], f.step)
-	binary.LittleEndian.PutUint64(head[16:], f.total)
-	binary.LittleEndian.PutUint64(head[24:], f.offset)
-	binary.LittleEndian.PutUint32(head[32:], crc32.Checksum(f.piece, castagnoli))
-	sum := crc32.Update(crc32.Checksum(head[:36], castagnoli), castagnoli, f.header)
-	binary.LittleEndian.PutUint32(head[36:], sum)
-	head = append(head, f.header...)
-	switch {
-	case len(f.piece) == 0:
-		return mem.BufferSlice{mem.SliceBuffer(head)}, nil
-	case mem.IsBelowBufferPoolingThreshold(len(f.piece)):
-		// gRPC would not tell when it has written so little; a copy lets the memory go at once.
-		head = append(head, f.piece...)
-		f.freed.Put(&f.piece)
-		return mem.BufferSlice{mem.SliceBuffer(head)}, nil
-	}
-	piece := f.piece[:len(f.piece):len(f.piece)]
-	return mem.BufferSlice{mem.SliceBuffer(head), mem.NewBuffer(&piece, f.freed)}, nil
+// encode gives the head and header of a frame with that piece, in memory of buf.
+func (f *frame) encode(buf, piece []byte) []byte {
+	b := append(buf[:0], make([]byte, frameHead)...)
+	b[0] = byte(f.kind)
+	binary.LittleEndian.PutUint32(b[4:], uint32(len(f.header)))
+	binary.LittleEndian.PutUint64(b[8:], f.step)
+	binary.LittleEndian.PutUint64(b[16:], f.total)
+	binary.LittleEndian.PutUint64(b[24:], f.where)
+	binary.LittleEndian.PutUint32(b[32:], f.number)
+	binary.LittleEndian.PutUint32(b[36:], checksum(piece))
+	sum := crc32.Update(checksum(b[:40]), castagnoli, f.header)
+	binary.LittleEndian.PutUint32(b[40:], sum)
+	return append(b, f.header...)
 }
 
-// UnmarshalWire reads all but the piece, which it references.
-func (f *frame) UnmarshalWire(data mem.BufferSlice) error {
-	n := data.Len()
-	if n < headSize {
-		return status.InvalidArgumentf("A frame of %d bytes is too short.", n)
+// readFrame reads the next frame but for its piece, which is next in the stream. Its header lies in
+// buf until the next call. An error of the connection is returned as it is; INVALID_ARGUMENT and
+// DATA_LOSS tell of the frame.
+func readFrame(s Stream, number uint32, buf *[]byte) (*frame, error) {
+	n, err := s.Next()
+	if err != nil {
+		return nil, err
 	}
-	reader := data.Reader()
-	defer reader.Close()
-	var head [headSize]byte
-	if _, err := io.ReadFull(reader, head[:]); err != nil {
-		return status.Internalf("reading a frame: %v", err)
+	if n < frameHead {
+		return nil, status.InvalidArgumentf("A frame of %d bytes is too short.", n)
 	}
-	size := binary.LittleEndian.Uint32(head[4:])
-	if size > maxHeader || int(size) > n-headSize {
-		return status.InvalidArgumentf("A frame's header of %d bytes is too long.", size)
+	var b [frameHead]byte
+	if err := readAll(s, b[:]); err != nil {
+		return nil, err
 	}
-	*f = frame{kind: frameKind(head[0]), step: binary.LittleEndian.Uint64(head[8:]), total: binary.LittleEndian.Uint64(head[16:]),
-		offset: binary.LittleEndian.Uint64(head[24:]), sum: binary.LittleEndian.Uint32(head[32:]), header: make([]byte, size)}
-	if _, err := io.ReadFull(reader, f.header); err != nil {
-		return status.Internalf("reading a frame: %v", err)
+	header := binary.LittleEndian.Uint32(b[4:])
+	if header > maxHeader || int(header) > n-frameHead {
+		return nil, status.InvalidArgumentf("A frame's header of %d bytes is too long.", header)
 	}
-	if crc32.Update(crc32.Checksum(head[:36], castagnoli), castagnoli, f.header) != binary.LittleEndian.Uint32(head[36:]) {
-		return status.New(status.DataLoss, "A frame's checksum is wrong.")
+	f := &frame{kind: frameKind(b[0]), step: binary.LittleEndian.Uint64(b[8:]), total: binary.LittleEndian.Uint64(b[16:]),
+		where: binary.LittleEndian.Uint64(b[24:]), number: binary.LittleEndian.Uint32(b[32:]), sum: binary.LittleEndian.Uint32(b[36:]),
+		size: n - frameHead - int(header)}
+	if f.header, err = readGrowing(s, *buf, int(header)); err != nil {
+		return nil, err
 	}
-	piece := uint64(n - headSize - int(size))
-	if piece > maxPiece || f.total > maxTotal || f.offset > f.total || piece > f.total-f.offset {
-		return status.InvalidArgumentf("A frame claims bytes [%d, %d) of %d.", f.offset, f.offset+piece, f.total)
+	*buf = f.header
+	if crc32.Update(checksum(b[:40]), castagnoli, f.header) != binary.LittleEndian.Uint32(b[40:]) {
+		return nil, status.New(status.DataLoss, "A frame's checksum is wrong.")
 	}
-	data.Ref()
-	f.in = data
-	return nil
+	if f.number != number {
+		return nil, status.Errorf(status.DataLoss, "Frame %d came where number %d was due.", f.number, number)
+	}
+	if b[1] != 0 || b[2] != 0 || b[3] != 0 || f.total > maxTotal {
+		return nil, status.InvalidArgumentf("A frame claims a tensor of %d bytes.", f.total)
+	}
+	switch f.kind {
+	case frameBegin, frameMore:
+		if f.where > f.total || uint64(f.size) > f.total-f.where {
+			return nil, status.InvalidArgumentf("A frame claims %d bytes from %d on of %d.", f.size, f.where, f.total)
+		}
+	default:
+		if f.size != 0 {
+			return nil, status.InvalidArgumentf("A frame of kind %d carries %d bytes.", f.kind, f.size)
+		}
+	}
+	return f, nil
 }
 
-// size is the length of a received piece.
-func (f *frame) size() int { return f.in.Len() - headSize - len(f.header) }
-
-// copyTo copies a received piece, which dst is long enough for, and checks it.
-func (f *frame) copyTo(dst []byte) error {
-	reader := f.in.Reader()
-	defer reader.Close()
-	if _, err := reader.Discard(headSize + len(f.header)); err != nil {
-		return status.Internalf("reading a frame: %v", err)
+// piece reads the frame's piece into dst, which has its length, and checks it.
+func (f *frame) piece(s Stream, dst []byte) error {
+	if err := readAll(s, dst); err != nil {
+		return err
 	}
-	dst = dst[:f.size()]
-	if _, err := io.ReadFull(reader, dst); err != nil {
-		return status.Internalf("reading a frame: %v", err)
-	}
-	if crc32.Checksum(dst, castagnoli) != f.sum {
-		return status.Errorf(status.DataLoss, "The checksum of the bytes [%d, %d) of a tensor of step %d is wrong.", f.offset, f.offset+uint64(len(dst)), f.step)
+	if checksum(dst) != f.sum {
+		return status.Errorf(status.DataLoss, "The checksum of %d bytes from %d on of a tensor of step %d is wrong.", len(dst), f.where, f.step)
 	}
 	return nil
-}
-
-// close lets the transport's memory of a received frame go.
-func (f *frame) close() {
-	f.in.Free()
-	f.in = nil
 }

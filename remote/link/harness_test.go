@@ -12,14 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/remote/port"
 	"github.com/troupe-run/troupe/remote/spec"
 	"github.com/troupe-run/troupe/remote/wire"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
@@ -71,16 +68,12 @@ func testSpec(t testing.TB, n int) *spec.Spec {
 // node is a process of the cluster: links and the server that they are reached at.
 type node struct {
 	*Links
-	server *grpc.Server
-	served chan struct{}
+	server *testServer
+	system *actor.ActorSystem
+	killed sync.Once
 }
 
 type option func(*Config)
-
-func dialTest(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithDisableRetry(),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(port.Codec{}), grpc.MaxCallRecvMsgSize(1<<30)))
-}
 
 // startNode starts the task; bind is where it listens, if not at its address.
 func startNode(t testing.TB, s *spec.Spec, index int, bind string, options ...option) *node {
@@ -89,14 +82,11 @@ func startNode(t testing.TB, s *spec.Spec, index int, bind string, options ...op
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Spec: s, Self: task, Boot: rand.Uint64(), Dial: dialTest, Logger: slog.New(slog.DiscardHandler), Timing: quick,
+	c := Config{Spec: s, Self: task, Boot: rand.Uint64(), Dial: dialTest, Open: openTest, Logger: slog.New(slog.DiscardHandler), Timing: quick,
 		Devices: []*wire.Device{{Name: task.Name() + "/device:CPU:0", Type: "CPU", MemoryLimit: 1 << 30, Incarnation: 7}}}
 	for _, o := range options {
 		o(&c)
 	}
-	n := &node{Links: New(c), served: make(chan struct{}),
-		server: grpc.NewServer(grpc.ForceServerCodecV2(port.Codec{}), grpc.MaxRecvMsgSize(1<<30))}
-	n.Register(n.server)
 	if bind == "" {
 		bind = task.Address
 	}
@@ -104,12 +94,12 @@ func startNode(t testing.TB, s *spec.Spec, index int, bind string, options ...op
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		defer close(n.served)
-		if err := n.server.Serve(lis); err != nil {
-			t.Error(err)
-		}
-	}()
+	n := &node{Links: New(c), system: c.System}
+	if n.system != nil {
+		n.system.ProcessRegistry.Address = task.Address
+		n.system.ProcessRegistry.RegisterAddressResolver(n.Resolve)
+	}
+	n.server = serveTest(lis, n.Links)
 	t.Cleanup(n.stop)
 	return n
 }
@@ -122,13 +112,15 @@ func (n *node) stop() {
 		panic(err)
 	}
 	n.kill()
+	if n.system != nil {
+		n.system.Shutdown()
+	}
 }
 
 // kill closes the listener and all connections abruptly, as the system does for a killed process.
 func (n *node) kill() {
 	n.cancel()
-	n.server.Stop()
-	<-n.served
+	n.killed.Do(n.server.stop)
 }
 
 // proxy forwards TCP connections until it freezes, and then keeps them open and silent.

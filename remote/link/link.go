@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -34,12 +35,20 @@ type State struct {
 	Boot   uint64    // of the process that was seen last
 	Since  time.Time // of the health
 	Reason string    // of Down and NeverSeen: the last failure, if there was one
+	// Queued are the bytes of tensors that wait to be sent to it, Stalled how long it has taken
+	// none of them, where that is too long: both of Up.
+	Queued  int64
+	Stalled time.Duration
 }
 
 // link is one other task: the current peer, or the attempt to reach it.
 type link struct {
 	links *Links
 	task  spec.Task
+
+	// Where messages to the task's actors go: the end that this side opened, and the one that the
+	// task did.
+	own, accepted atomic.Pointer[pipe]
 
 	mu      sync.Mutex
 	peer    *Peer
@@ -73,6 +82,7 @@ func (k *link) state() State {
 	switch {
 	case k.peer != nil:
 		s.Health = Up
+		s.Queued, s.Stalled = k.peer.backlog()
 	case k.seen:
 		s.Health = Down
 	}
@@ -171,13 +181,14 @@ func (k *link) settle(a *attempt, p *Peer, err error) {
 	k.attempt = nil
 	if err == nil {
 		k.peer, k.seen, k.boot, k.since, k.reason = p, true, p.Boot(), p.since, ""
+		k.own.Store(p.pipe)
 	}
 	a.peer, a.err = p, err
 	k.mu.Unlock()
-	close(a.done)
 	if err == nil {
 		p.run()
 	}
+	close(a.done)
 }
 
 // gone takes a peer that is down off the link.
@@ -186,6 +197,7 @@ func (k *link) gone(p *Peer, reason string, since time.Time) {
 	defer k.mu.Unlock()
 	if k.peer == p {
 		k.peer, k.reason, k.since = nil, reason, since
+		k.own.Store(nil)
 	}
 }
 
@@ -201,6 +213,7 @@ func (k *link) retire(p *Peer, mayGo func() bool) bool {
 	p.leaving = true
 	if k.peer == p {
 		k.peer, k.reason, k.since = nil, "", time.Now()
+		k.own.Store(nil)
 	}
 	return true
 }

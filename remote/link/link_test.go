@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/spec"
 )
@@ -137,13 +135,12 @@ func TestPeerThatComesLateIsWaitedFor(t *testing.T) {
 		c.Timing.First = patience
 	})
 	var once sync.Once
-	dial := a.config.Dial
 	tried := 0
-	a.config.Dial = func(address string) (*grpc.ClientConn, error) {
+	a.config.Open = func(ctx context.Context, address, method string) (Stream, error) {
 		if tried++; tried > 2 {
 			once.Do(func() { close(refused) })
 		}
-		return dial(address)
+		return openTest(ctx, address, method)
 	}
 	type result struct {
 		p   *Peer

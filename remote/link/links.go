@@ -8,10 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/spec"
 	"github.com/troupe-run/troupe/remote/wire"
 )
@@ -22,10 +24,21 @@ type Config struct {
 	Self    spec.Task
 	Boot    uint64 // random, of this process's start
 	Devices []*wire.Device
-	// Dial makes a connection to the port at the address; Port.Dial is one.
+	// Dial makes a connection to the port at the address, for single calls; Port.Dial is one.
 	Dial func(address string) (*grpc.ClientConn, error)
+	// Open makes a stream to the port at an address.
+	Open Opener
+	// System has the actors of this process; nil where none gets messages over links.
+	System *actor.ActorSystem
+	// Rest finds the process for messages to other tasks' actors that no link takes.
+	Rest actor.AddressResolver
+	// Pool has the memory for tensors that come with actors' messages; nil: tensor.Host.
+	Pool *tensor.Pool
 	// Sink takes the tensors that peers push; nil drops them.
 	Sink Sink
+	// NoLending sends tensors to processes of this machine as to others, and reads none out of
+	// their memory.
+	NoLending bool
 	// InUse tells whether this task needs to know when a peer is lost, besides by Hold and
 	// OnDown. Links that it does not claim are closed after a while. It must not block or call
 	// the links. Without it nothing is closed while somebody watches all links with Watch.
@@ -37,11 +50,15 @@ type Config struct {
 // Links are a task's links to the other tasks of its cluster, one for each at most. All methods
 // may be called concurrently.
 type Links struct {
-	config Config
-	timing Timing
-	log    *slog.Logger
-	self   *wire.Identity
-	tasks  map[string]*link // by name; fixed
+	config    Config
+	timing    Timing
+	log       *slog.Logger
+	self      *wire.Identity
+	tasks     map[string]*link // by name; fixed
+	addresses map[string]*link // the same by address
+	clock     clock
+	counters  counters
+	budget    budget
 
 	ctx    context.Context // ends when the links close
 	cancel context.CancelFunc
@@ -52,8 +69,8 @@ type Links struct {
 	closed   bool
 	watchers map[int]func(task string, err error)
 	nextID   int
-	callers  map[process]chan struct{} // who has opened a link to this task
-	work     sync.WaitGroup            // every goroutine of the links
+	callers  map[process]*accepted // who has opened a link to this task
+	work     sync.WaitGroup        // every goroutine of the links
 }
 
 // New makes the links of a task; nothing is opened yet.
@@ -61,16 +78,21 @@ func New(config Config) *Links {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
+	if config.Pool == nil {
+		config.Pool = tensor.Host
+	}
 	// Without a name of the host, its address in the spec still tells people where to look.
 	host, _ := os.Hostname()
-	l := &Links{config: config, timing: config.Timing.withDefaults(), log: config.Logger, tasks: map[string]*link{},
-		ending: make(chan struct{}), watchers: map[int]func(string, error){}, callers: map[process]chan struct{}{},
+	l := &Links{config: config, timing: config.Timing.withDefaults(), log: config.Logger, tasks: map[string]*link{}, addresses: map[string]*link{},
+		ending: make(chan struct{}), watchers: map[int]func(string, error){}, callers: map[process]*accepted{},
 		self: &wire.Identity{Task: config.Self.Name(), Address: config.Self.Address, Spec: config.Spec.String(), Boot: config.Boot,
 			Pid: int64(os.Getpid()), Host: host, Started: time.Now().UnixNano(), Devices: config.Devices}}
+	l.clock.links = l
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	for _, t := range config.Spec.Tasks() {
 		if t != config.Self {
-			l.tasks[t.Name()] = &link{links: l, task: t}
+			k := &link{links: l, task: t}
+			l.tasks[t.Name()], l.addresses[t.Address] = k, k
 		}
 	}
 	return l

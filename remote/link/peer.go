@@ -3,13 +3,12 @@ package link
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/wire"
@@ -21,21 +20,17 @@ const goodbye = 500 * time.Millisecond
 // Peer is one process of another task, reached over a link. It is up until Err is not nil, and
 // then down for ever. All methods may be called concurrently.
 type Peer struct {
-	link   *link
-	id     *wire.Identity
-	since  time.Time
-	conn   *grpc.ClientConn
-	stream grpc.ClientStream
-	cancel context.CancelFunc
-	done   chan struct{}
-	ended  chan struct{} // the stream was read to its end
-
-	sending sync.Mutex // of stream: one sender at a time, and none after CloseSend
+	link  *link
+	id    *wire.Identity
+	since time.Time
+	pipe  *pipe
+	share share
+	done  chan struct{}
 
 	mu       sync.Mutex
-	pulse    *pulse
 	err      error
 	used     time.Time
+	letters  int64 // actors' messages at the last beat
 	holds    int
 	watchers map[int]func(error)
 	nextID   int
@@ -46,47 +41,61 @@ type Peer struct {
 
 // open makes one attempt to connect and shake hands.
 func (k *link) open(ctx context.Context) (_ *Peer, err error) {
-	conn, err := k.links.config.Dial(k.task.Address)
+	l := k.links
+	ctx, stop := context.WithTimeout(ctx, l.timing.Handshake)
+	defer stop()
+	stream, err := l.config.Open(ctx, k.task.Address, AttachMethod)
 	if err != nil {
-		return nil, status.Errorf(status.Unavailable, "%v", err)
+		return nil, err
 	}
-	// The stream outlives the attempt, and so does its context.
-	streamCtx, cancel := context.WithCancel(k.links.ctx)
+	shut := sync.OnceFunc(func() {
+		if err := stream.Close(); err != nil {
+			l.log.Debug("closing a connection", "task", k.task.Name(), "error", err)
+		}
+	})
 	defer func() {
 		if err != nil {
-			cancel()
-			conn.Close()
+			shut()
 		}
 	}()
-	ctx, stop := context.WithTimeout(ctx, k.links.timing.Handshake)
-	defer stop()
-	unhook := context.AfterFunc(ctx, cancel)
+	// The stream outlives the attempt.
+	unhook := context.AfterFunc(ctx, shut)
 	defer unhook()
-	stream, err := conn.NewStream(streamCtx, &attachDesc, attachMethod)
+	in, out := newInbound(stream, l.config.Pool, &l.counters, l.self.Address, k.task.Address), newOutbound(stream, &l.counters, l.start)
+	hello, err := speak(kindHello, &wire.Hello{Greeting: l.greeting(k.task, 0)})
 	if err != nil {
-		return nil, wire.FromGRPC(err)
+		return nil, err
 	}
-	hello := &wire.FromCaller{Kind: &wire.FromCaller_Hello{Hello: k.links.greeting(k.task)}}
-	if err := stream.SendMsg(hello); err != nil && !errors.Is(err, io.EOF) {
-		return nil, wire.FromGRPC(err) // io.EOF: the reason is what RecvMsg gives
+	out.post(hello)
+	h, body, _, err := in.next()
+	if err != nil {
+		if _, _, sent := out.progress(); sent != nil && errors.Is(err, io.EOF) {
+			err = sent
+		}
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, err
 	}
-	var answer wire.ToCaller
-	if err := stream.RecvMsg(&answer); err != nil {
-		return nil, wire.FromGRPC(err)
+	welcome := &wire.Welcome{}
+	if h.kind != kindWelcome || proto.Unmarshal(body, welcome) != nil {
+		return nil, status.New(status.Unavailable, "it answered a hello with something else than a welcome")
 	}
-	id := answer.GetWelcome()
-	if id == nil {
-		return nil, status.Errorf(status.Unavailable, "it is leaving: %s", answer.GetLeaving())
+	if r := welcome.GetRefusal(); r != nil {
+		return nil, status.New(status.Code(r.Code), r.Message)
 	}
-	if err := checkWelcome(k.links.self, k.links.config.Spec, k.task, id); err != nil {
+	id := welcome.GetIdentity()
+	if err := checkWelcome(l.self, l.config.Spec, k.task, id); err != nil {
 		return nil, err
 	}
 	if !unhook() {
 		return nil, status.New(status.DeadlineExceeded, "the handshake took too long")
 	}
 	now := time.Now()
-	return &Peer{link: k, id: id, since: now, conn: conn, stream: stream, cancel: cancel, done: make(chan struct{}), ended: make(chan struct{}),
-		pulse: newPulse(k.links.timing, now), used: now, watchers: map[int]func(error){}}, nil
+	p := &Peer{link: k, id: id, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}}
+	p.share.budget = &l.budget
+	p.pipe = newPipe(l, stream, in, out, p)
+	return p, nil
 }
 
 // Task is the full name of the task.
@@ -160,81 +169,55 @@ func (p *Peer) touch() {
 	p.used = time.Now()
 }
 
-// run starts the goroutines of a peer that came up.
+// run lets a peer that came up read and beat.
 func (p *Peer) run() {
-	started := p.link.links.start(p.read)
-	if started {
-		started = p.link.links.start(p.beat)
-	} else {
-		close(p.ended)
-	}
-	if !started {
+	l := p.link.links
+	if !l.start(p.pipe.read) {
+		close(p.pipe.ended)
 		p.fail("this server is stopping", errClosed)
+		return
 	}
+	l.clock.add(p)
 }
 
-// read takes what the peer sends until the stream ends.
-func (p *Peer) read() {
-	defer close(p.ended)
-	for {
-		m := &wire.ToCaller{}
-		if err := p.stream.RecvMsg(m); err != nil {
-			if errors.Is(err, io.EOF) {
-				p.lose("it ended the link")
-			} else {
-				p.lose(explain(wire.FromGRPC(err)))
-			}
-			return
-		}
-		if why := m.GetLeaving(); why != "" {
-			p.lose("it is leaving: " + why)
-			return
-		}
-		p.mu.Lock()
-		p.pulse.hear(time.Now())
-		p.mu.Unlock()
+// tick ends the link when the peer is silent or nobody needs it, and lets it beat.
+func (p *Peer) tick(now time.Time) {
+	l := p.link.links
+	p.mu.Lock()
+	leaving := p.leaving || p.err != nil
+	if n := p.pipe.letters(); n != p.letters {
+		p.letters, p.used = n, now
 	}
+	bulk := p.bulk
+	p.mu.Unlock()
+	if leaving {
+		return // whoever leaves has seen to it
+	}
+	if l.mayClose(p.Task()) && p.link.retire(p, func() bool { return p.unused(now) }) {
+		why := status.Errorf(status.Cancelled, "The link to %v was closed because it was not used.", p.link.task)
+		if !l.start(func() { p.depart("", why) }) {
+			p.fail("this server is stopping", errClosed)
+		}
+		return
+	}
+	if bulk != nil {
+		bulk.tick(now)
+	}
+	p.pipe.tick(now)
 }
 
-// beat sends heartbeats, and ends the link when the peer is silent or nobody needs it.
-func (p *Peer) beat() {
-	timing := p.link.links.timing
-	ticker := time.NewTicker(timing.Beat)
-	defer ticker.Stop()
-	for number := uint64(1); ; number++ {
-		select {
-		case <-p.done:
-			return
-		case now := <-ticker.C:
-			p.mu.Lock()
-			lost, leaving := p.pulse.lost(now), p.leaving
-			p.mu.Unlock()
-			switch {
-			case leaving:
-				return // whoever leaves has seen to it
-			case lost:
-				p.lose(fmt.Sprintf("nothing was heard from it for %v", timing.Silence))
-				return
-			case p.link.links.mayClose(p.Task()) && p.link.retire(p, func() bool { return p.unused(now) }):
-				p.depart("", status.Errorf(status.Cancelled, "The link to %v was closed because it was not used.", p.link.task))
-				return
-			}
-			m := &wire.FromCaller{Kind: &wire.FromCaller_Beat{Beat: &wire.Beat{Number: number}}}
-			if p.send(m) != nil {
-				return // read gets the reason
-			}
-		}
+// left is told that the peer said goodbye.
+func (p *Peer) left(leaving string) {
+	if leaving == "" {
+		leaving = "it ended the link"
+	} else {
+		leaving = "it is leaving: " + leaving
 	}
-}
-
-func (p *Peer) send(m *wire.FromCaller) error {
-	p.sending.Lock()
-	defer p.sending.Unlock()
-	select {
-	case <-p.done:
-		return errClosed
-	default:
-		return p.stream.SendMsg(m)
+	p.mu.Lock()
+	answered := p.parting != nil
+	p.mu.Unlock()
+	if !answered { // else depart goes on
+		p.lost(leaving)
 	}
 }
 
@@ -243,10 +226,9 @@ func (p *Peer) unused(now time.Time) bool {
 	return p.holds == 0 && len(p.watchers) == 0 && now.Sub(p.used) > p.link.links.timing.Idle && (p.bulk == nil || p.bulk.idle())
 }
 
-// lose ends the peer as lost.
-func (p *Peer) lose(why string) {
-	now := time.Now()
-	p.fail(why, status.Errorf(status.Unavailable, "worker %v was lost: %s, since %s", p.link.task, why, stamp(now)))
+// lost ends the peer as lost.
+func (p *Peer) lost(why string) {
+	p.fail(why, status.Errorf(status.Unavailable, "worker %v was lost: %s, since %s", p.link.task, why, stamp(time.Now())))
 }
 
 // leave ends the link from this side, because the server stops.
@@ -256,23 +238,20 @@ func (p *Peer) leave(err error) {
 	}
 }
 
-// depart half-closes the stream of a retired peer, so that the other end sees no failure, and
-// waits a bounded time for it to do the same. Then the peer counts as failed with err.
+// depart says goodbye for a retired peer, so that the other end sees no failure, and waits a
+// bounded time for it to do the same: until then its messages are read. Then the peer counts as
+// failed with err.
 func (p *Peer) depart(reason string, err error) {
 	p.mu.Lock()
 	p.parting = err
 	p.mu.Unlock()
-	p.sending.Lock()
-	closed := p.stream.CloseSend()
-	p.sending.Unlock()
-	if closed == nil {
-		limit := time.NewTimer(goodbye)
-		defer limit.Stop()
-		select {
-		case <-p.ended:
-		case <-p.done:
-		case <-limit.C:
-		}
+	p.pipe.bye("", nil)
+	limit := time.NewTimer(goodbye)
+	defer limit.Stop()
+	select {
+	case <-p.pipe.ended:
+	case <-p.done:
+	case <-limit.C:
 	}
 	p.fail(reason, err)
 }
@@ -310,11 +289,10 @@ func (p *Peer) fail(reason string, err error) {
 	if lost {
 		p.link.links.tell(p.Task(), err)
 	}
-	p.cancel()
+	p.link.links.clock.remove(p)
 	if bulk != nil {
 		bulk.stop()
 	}
-	if err := p.conn.Close(); err != nil {
-		p.link.links.log.Debug("closing a link's connection", "task", p.Task(), "error", err)
-	}
+	p.share.end()
+	p.pipe.close()
 }

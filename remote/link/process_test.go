@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/remote/port"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
@@ -30,12 +30,11 @@ func runPeer(text string) error {
 	if err != nil {
 		return err
 	}
-	p, err := port.Listen(port.Config{Address: task.Address})
+	lis, err := net.Listen("tcp", task.Address)
 	if err != nil {
 		return err
 	}
-	New(Config{Spec: s, Self: task, Boot: uint64(os.Getpid()), Dial: p.Dial}).Register(p.Services())
-	p.Services().Open()
+	serveTest(lis, New(Config{Spec: s, Self: task, Boot: uint64(os.Getpid()), Dial: dialTest, Open: openTest}))
 	fmt.Println("ready")
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err

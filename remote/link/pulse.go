@@ -11,6 +11,7 @@ type Timing struct {
 	First     time.Duration // of all attempts for a peer that was never seen: 4.5 s
 	Again     time.Duration // of the one attempt for a peer that was seen before: 1 s
 	Idle      time.Duration // until an unused link is closed: 1 min
+	Stall     time.Duration // until a peer that takes no byte is lost, although it is heard: 30 s
 }
 
 func (t Timing) withDefaults() Timing {
@@ -24,6 +25,7 @@ func (t Timing) withDefaults() Timing {
 		{&t.First, 4500 * time.Millisecond},
 		{&t.Again, time.Second},
 		{&t.Idle, time.Minute},
+		{&t.Stall, 30 * time.Second},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value

@@ -1,13 +1,15 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"io"
+	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/samehost"
 	"github.com/troupe-run/troupe/remote/wire"
 )
 
@@ -16,111 +18,204 @@ type Sink interface {
 	// Begin announces a push: size bytes for a step of the task from, in its process boot. It
 	// gives the memory to fill, of exactly size bytes, and done, which is called once: with nil
 	// when all bytes are there and their checksums fit, else with an error, after which the
-	// memory may hold anything. An error of Begin, or nil memory and done, drops the push; its
-	// bytes are read and forgotten. Pushes of one peer come one after another, those of several
-	// peers concurrently. Begin must not keep header and must not wait: the peer's next pushes
-	// stand behind it.
+	// memory may hold anything, and the push may begin anew. An error of Begin, or nil memory and
+	// done, drops the push; its bytes are read and forgotten. Pushes of one peer come one after
+	// another, those of several peers concurrently. Begin must not keep header and must not wait:
+	// the peer's next pushes stand behind it.
 	Begin(from string, boot uint64, step uint64, header []byte, size int) (dst []byte, done func(error), err error)
 }
 
-// receive serves Bulk.
-func (l *Links) receive(stream grpc.ServerStream) error {
-	f := &frame{}
-	if err := stream.RecvMsg(f); err != nil {
-		return wire.FromGRPC(err)
+// receive serves a peer's stream of tensors.
+func (l *Links) receive(_ context.Context, s Stream) {
+	late := time.AfterFunc(l.timing.Handshake, func() {
+		if err := s.Close(); err != nil {
+			l.log.Debug("closing a connection that said no hello", "error", err)
+		}
+	})
+	in := &arriving{links: l, stream: s}
+	defer in.close()
+	owner, err := in.hello()
+	if !late.Stop() {
+		return
 	}
-	kind, header := f.kind, f.header
-	f.close()
-	hello := &wire.Greeting{}
-	if kind != frameHello || proto.Unmarshal(header, hello) != nil {
-		return status.InvalidArgumentf("A stream of tensors must begin with a greeting.")
+	if err != nil {
+		in.refuse(err)
+		return
 	}
-	if err := l.admit(hello); err != nil {
-		return err
+	ended := make(chan error, 1)
+	if !l.start(func() { ended <- in.run() }) {
+		in.refuse(errClosed)
+		return
 	}
-	from := hello.GetFrom()
 	// The heartbeats of the sender's link are the watch over this stream: a sender that freezes
 	// in the middle of a tensor would hold its memory for ever.
-	alive := l.presence(from)
-	if alive == nil {
-		return status.Errorf(status.FailedPrecondition, "%s sends tensors without a link to %s", Describe(from), Describe(l.self))
-	}
-	in := &incoming{links: l, from: from}
-	ended := make(chan error, 1)
-	if !l.start(func() { ended <- in.run(stream) }) {
-		return errClosed
-	}
 	select {
-	case err := <-ended:
-		return err
-	case <-alive:
-		return status.Errorf(status.Unavailable, "worker %s (%s) was lost while it sent tensors", from.GetTask(), from.GetAddress())
+	case err = <-ended:
+	case <-owner.done:
+		return // nobody is there to be told
 	case <-l.ending:
-		return status.New(status.Unavailable, "The server is stopping.")
+		err = status.New(status.Unavailable, "The server is stopping.")
+	}
+	if err != nil {
+		in.refuse(err)
 	}
 }
 
-// incoming is one peer's stream of tensors, and the one that is arriving.
-type incoming struct {
+// arriving is one peer's stream of tensors, and the one that is arriving.
+type arriving struct {
 	links  *Links
+	stream Stream
 	from   *wire.Identity
-	open   bool
-	step   uint64
-	total  uint64
-	offset uint64
-	dst    []byte // nil: read and forgotten
-	done   func(error)
+	number uint32 // of the next frame
+	buf    []byte
+	answer chan struct{} // capacity 1: who has it may answer
+
+	answers uint32
+	theirs  []byte           // the sender's offer of its memory
+	ours    *samehost.Advert // who reads it
+	memory  *samehost.Memory // of the sender, once it may be read
+
+	open  bool
+	step  uint64
+	total uint64
+	where uint64
+	dst   []byte // nil: read and forgotten
+	done  func(error)
 }
 
-// run takes frames until the stream ends, or the handler returns, which ends it too.
-func (in *incoming) run(stream grpc.ServerStream) error {
+// hello reads who sends, and finds the link that the stream belongs to.
+func (in *arriving) hello() (owner *accepted, err error) {
+	in.answer = make(chan struct{}, 1)
+	in.answer <- struct{}{}
+	f, err := in.next()
+	if err != nil {
+		return nil, err
+	}
+	hello := &wire.Hello{}
+	if f.kind != frameHello || proto.Unmarshal(f.header, hello) != nil {
+		return nil, status.InvalidArgumentf("A stream of tensors must begin with a hello.")
+	}
+	if err := in.links.admit(hello.GetGreeting()); err != nil {
+		return nil, err
+	}
+	in.from, in.theirs = hello.GetGreeting().GetFrom(), hello.GetMemory()
+	owner = in.links.presence(in.from)
+	if owner == nil {
+		return nil, status.Errorf(status.FailedPrecondition, "%s sends tensors without a link to %s", Describe(in.from), Describe(in.links.self))
+	}
+	welcome := &wire.Welcome{}
+	if len(in.theirs) > 0 && !in.links.config.NoLending {
+		if in.ours, err = samehost.NewAdvert(); err != nil {
+			in.links.log.Debug("others' memory cannot be read", "error", err)
+		} else {
+			welcome.Memory = in.ours.Bytes()
+		}
+	}
+	header, err := proto.Marshal(welcome)
+	if err != nil {
+		return nil, err
+	}
+	return owner, in.say(&frame{kind: frameWelcome, header: header})
+}
+
+func (in *arriving) next() (*frame, error) {
+	f, err := readFrame(in.stream, in.number, &in.buf)
+	in.number++
+	return f, err
+}
+
+// say answers with a frame.
+func (in *arriving) say(f *frame) error {
+	<-in.answer
+	defer func() { in.answer <- struct{}{} }()
+	f.number = in.answers
+	in.answers++
+	return in.stream.Send(f.encode(nil, nil))
+}
+
+// refuse tells the sender why its stream ends, if it reads that.
+func (in *arriving) refuse(why error) {
+	defer time.AfterFunc(goodbye, in.close).Stop()
+	e := status.From(why)
+	switch e.Code {
+	case status.DataLoss, status.InvalidArgument:
+		in.links.counters.framesRefused.Add(1)
+		in.links.log.Warn("a stream of tensors was ended", "task", in.from.GetTask(), "error", why)
+	}
+	header, err := proto.Marshal(&wire.Welcome{Refusal: &wire.Refusal{Code: int32(e.Code), Message: e.Message}})
+	if err == nil && len(header) <= maxHeader {
+		err = in.say(&frame{kind: frameWelcome, header: header})
+	}
+	if err != nil {
+		in.links.log.Debug("a sender of tensors was not told why its stream ended", "error", err)
+	}
+}
+
+// close ends the stream.
+func (in *arriving) close() {
+	if err := in.stream.Close(); err != nil {
+		in.links.log.Debug("closing a stream of tensors", "error", err)
+	}
+	if in.ours != nil {
+		if err := in.ours.Close(); err != nil {
+			in.links.log.Debug("closing a stream of tensors", "error", err)
+		}
+	}
+}
+
+// run takes frames until the stream ends.
+func (in *arriving) run() error {
 	defer func() {
 		in.finish(status.Errorf(status.Unavailable, "worker %s (%s) was lost while it sent a tensor", in.from.GetTask(), in.from.GetAddress()))
 	}()
 	for {
-		f := &frame{}
-		if err := stream.RecvMsg(f); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return wire.FromGRPC(err)
+		f, err := in.next()
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
-		err := in.take(f)
-		f.close()
+		if err == nil {
+			err = in.take(f)
+		}
 		if err != nil {
-			in.links.log.Warn("a stream of tensors was ended", "task", in.from.GetTask(), "error", err)
 			return err
 		}
 	}
 }
 
-func (in *incoming) take(f *frame) error {
+func (in *arriving) take(f *frame) error {
 	switch {
-	case f.kind == frameBegin && !in.open && f.offset == 0:
+	case f.kind == frameBegin && !in.open && f.where == 0:
 		in.begin(f)
+	case f.kind == frameLend && !in.open:
+		return in.read(f)
+	case f.kind == frameAllow && !in.open && in.memory == nil:
+		return in.attach()
 	case f.kind == frameAbandon && in.open:
 		in.finish(status.Errorf(status.Aborted, "worker %s gave the tensor up", in.from.GetTask()))
 		return nil
-	case f.kind != frameMore || !in.open || f.step != in.step || f.total != in.total || f.offset != in.offset:
-		return status.InvalidArgumentf("A frame of kind %d for bytes from %d on of step %d does not follow what came before.", f.kind, f.offset, f.step)
+	case f.kind != frameMore || !in.open || f.step != in.step || f.total != in.total || f.where != in.where:
+		return status.InvalidArgumentf("A frame of kind %d for bytes from %d on of step %d does not follow what came before.", f.kind, f.where, f.step)
 	}
 	if in.dst != nil {
-		if err := f.copyTo(in.dst[in.offset:]); err != nil {
-			in.finish(err)
+		if err := f.piece(in.stream, in.dst[in.where:in.where+uint64(f.size)]); err != nil {
+			if status.CodeOf(err) == status.DataLoss {
+				in.finish(err)
+			}
 			return err
 		}
 	}
-	in.offset += uint64(f.size())
-	if in.offset == in.total {
+	in.links.counters.bytesReceived.Add(int64(f.size))
+	in.where += uint64(f.size)
+	if in.where == in.total {
 		in.finish(nil)
-	} else if f.size() == 0 {
+	} else if f.size == 0 {
 		return status.InvalidArgumentf("A frame of step %d carries nothing.", f.step)
 	}
 	return nil
 }
 
-func (in *incoming) begin(f *frame) {
-	*in = incoming{links: in.links, from: in.from, open: true, step: f.step, total: f.total}
+func (in *arriving) begin(f *frame) {
+	in.open, in.step, in.total, in.where, in.dst, in.done = true, f.step, f.total, 0, nil, nil
 	sink := in.links.config.Sink
 	if sink == nil {
 		return
@@ -140,9 +235,47 @@ func (in *incoming) begin(f *frame) {
 }
 
 // finish ends the tensor that is arriving, if there is one.
-func (in *incoming) finish(err error) {
+func (in *arriving) finish(err error) {
 	if in.done != nil {
 		in.done(err)
 	}
 	in.open, in.dst, in.done = false, nil, nil
+}
+
+// attach says that the sender's memory can be read, if it can.
+func (in *arriving) attach() error {
+	if in.ours == nil {
+		return status.InvalidArgumentf("A sender of tensors lets its memory be read, which nobody asked for.")
+	}
+	m, err := samehost.Attach(in.theirs)
+	if err != nil {
+		in.links.log.Debug("a peer's memory cannot be read", "task", in.from.GetTask(), "error", err)
+		return nil
+	}
+	in.memory = m
+	return in.say(&frame{kind: frameReads})
+}
+
+// read takes a tensor out of the sender's memory.
+func (in *arriving) read(f *frame) error {
+	if in.memory == nil {
+		return status.InvalidArgumentf("A sender of tensors lent one to who cannot read its memory.")
+	}
+	in.begin(f)
+	kind := frameRead
+	var err error
+	if len(in.dst) > 0 {
+		if err = in.memory.Read(in.dst, f.where); err != nil {
+			if status.CodeOf(err) == status.Unavailable { // the sender is gone
+				in.finish(err)
+				return err
+			}
+			in.links.log.Warn("a peer's memory cannot be read any more", "task", in.from.GetTask(), "error", err)
+			kind = frameUnread
+		} else {
+			in.links.counters.bytesRead.Add(int64(len(in.dst)))
+		}
+	}
+	in.finish(err)
+	return in.say(&frame{kind: kind, where: uint64(f.number)})
 }

@@ -2,8 +2,6 @@ package link
 
 import (
 	"context"
-	"errors"
-	"io"
 	"time"
 
 	"google.golang.org/grpc"
@@ -14,28 +12,19 @@ import (
 )
 
 const (
-	serviceName  = "troupe.v1.Link"
-	greetMethod  = "/" + serviceName + "/Greet"
-	vouchMethod  = "/" + serviceName + "/Vouch"
-	attachMethod = "/" + serviceName + "/Attach"
-	bulkMethod   = "/" + serviceName + "/Bulk"
+	serviceName = "troupe.v1.Link"
+	greetMethod = "/" + serviceName + "/Greet"
+	vouchMethod = "/" + serviceName + "/Vouch"
 )
 
 // vouchTimeout bounds the look at a third task's address on behalf of a caller.
 const vouchTimeout = 700 * time.Millisecond
 
-var (
-	attachDesc = grpc.StreamDesc{StreamName: "Attach", ClientStreams: true, ServerStreams: true,
-		Handler: func(srv any, stream grpc.ServerStream) error { return wire.ToGRPC(srv.(*Links).attached(stream)) }}
-	bulkDesc = grpc.StreamDesc{StreamName: "Bulk", ClientStreams: true, ServerStreams: true,
-		Handler: func(srv any, stream grpc.ServerStream) error { return wire.ToGRPC(srv.(*Links).receive(stream)) }}
-	service = grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Metadata: "remote/wire/link.proto",
-		Methods: []grpc.MethodDesc{
-			{MethodName: "Greet", Handler: unary((*Links).greeted)},
-			{MethodName: "Vouch", Handler: unary((*Links).vouch)},
-		},
-		Streams: []grpc.StreamDesc{attachDesc, bulkDesc}}
-)
+var service = grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Metadata: "remote/wire/link.proto",
+	Methods: []grpc.MethodDesc{
+		{MethodName: "Greet", Handler: unary((*Links).greeted)},
+		{MethodName: "Vouch", Handler: unary((*Links).vouch)},
+	}}
 
 func unary[Req any](f func(*Links, context.Context, *Req) (*wire.Identity, error)) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
@@ -48,18 +37,20 @@ func unary[Req any](f func(*Links, context.Context, *Req) (*wire.Identity, error
 	}
 }
 
-// Register serves the links' side of other tasks' links.
+// Register serves what asks who this task is; see Handle for the links.
 func (l *Links) Register(r grpc.ServiceRegistrar) { r.RegisterService(&service, l) }
 
-func (l *Links) greeting(to spec.Task) *wire.Greeting {
-	return &wire.Greeting{From: l.self, Task: to.Name(), Address: to.Address}
+// greeting is what this task says to another one, of which the process boot is wanted if that is
+// not 0.
+func (l *Links) greeting(to spec.Task, boot uint64) *wire.Greeting {
+	return &wire.Greeting{From: l.self, Task: to.Name(), Address: to.Address, Boot: boot}
 }
 
 // Greet asks the process at a declared task's address who it is, without opening a link. A
 // process of another cluster spec, or that is not the task, is FAILED_PRECONDITION with a
 // message that names both sides; the other side logs it too. Nobody there is UNAVAILABLE.
 func (l *Links) Greet(ctx context.Context, task spec.Task) (*wire.Identity, error) {
-	id, err := call(ctx, l.config.Dial, task.Address, greetMethod, l.greeting(task))
+	id, err := call(ctx, l.config.Dial, task.Address, greetMethod, l.greeting(task, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -133,105 +124,15 @@ func (l *Links) vouch(ctx context.Context, r *wire.VouchRequest) (*wire.Identity
 	return call(ctx, l.config.Dial, k.task.Address, greetMethod, &wire.Greeting{})
 }
 
-// attached serves the other end of a peer's link: it answers its heartbeats, and tells who
-// watches if they end without a goodbye.
-func (l *Links) attached(stream grpc.ServerStream) error {
-	first := &wire.FromCaller{}
-	if err := stream.RecvMsg(first); err != nil {
-		return wire.FromGRPC(err)
-	}
-	if err := l.admit(first.GetHello()); err != nil {
-		return err
-	}
-	from := first.GetHello().GetFrom()
-	defer l.present(from)()
-	if err := stream.SendMsg(&wire.ToCaller{Kind: &wire.ToCaller_Welcome{Welcome: l.self}}); err != nil {
-		return wire.FromGRPC(err)
-	}
-	beats := make(chan *wire.Beat)
-	ended := make(chan error, 1)
-	ctx := stream.Context() // ends when this handler returns
-	go func() {
-		for {
-			m := &wire.FromCaller{}
-			if err := stream.RecvMsg(m); err != nil {
-				ended <- err
-				return
-			}
-			select {
-			case beats <- m.GetBeat():
-			case <-ctx.Done():
-				ended <- ctx.Err()
-				return
-			}
-		}
-	}()
-	why := l.answer(stream, beats, ended)
-	if why == "" {
-		return nil
-	}
-	err := status.Errorf(status.Unavailable, "worker %s (%s) was lost: %s, since %s", from.GetTask(), from.GetAddress(), why, stamp(time.Now()))
-	l.tell(from.GetTask(), err)
-	return err
-}
-
 // process is a key for the links that others opened.
 type process struct {
 	task string
 	boot uint64
 }
 
-// present notes that a process has a link to this one, until end is called.
-func (l *Links) present(id *wire.Identity) (end func()) {
-	key, gone := process{id.GetTask(), id.GetBoot()}, make(chan struct{})
-	l.mu.Lock()
-	l.callers[key] = gone
-	l.mu.Unlock()
-	return func() {
-		close(gone)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.callers[key] == gone {
-			delete(l.callers, key)
-		}
-	}
-}
-
-// presence is closed when the process's link has ended; nil if it has none.
-func (l *Links) presence(id *wire.Identity) <-chan struct{} {
+// presence is the end of the link that a process has opened to this task; nil if it has none.
+func (l *Links) presence(id *wire.Identity) *accepted {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.callers[process{id.GetTask(), id.GetBoot()}]
-}
-
-// answer answers heartbeats until the link ends; the result is empty if it ends on purpose.
-func (l *Links) answer(stream grpc.ServerStream, beats <-chan *wire.Beat, ended <-chan error) (lost string) {
-	pulse := newPulse(l.timing, time.Now())
-	ticker := time.NewTicker(l.timing.Beat)
-	defer ticker.Stop()
-	for {
-		select {
-		case beat := <-beats:
-			pulse.hear(time.Now())
-			if err := stream.SendMsg(&wire.ToCaller{Kind: &wire.ToCaller_Beat{Beat: beat}}); err != nil {
-				return explain(wire.FromGRPC(err))
-			}
-		case err := <-ended:
-			if errors.Is(err, io.EOF) {
-				return ""
-			}
-			if status.CodeOf(wire.FromGRPC(err)) == status.Cancelled {
-				return "the connection broke"
-			}
-			return explain(wire.FromGRPC(err))
-		case now := <-ticker.C:
-			if pulse.lost(now) {
-				return "nothing was heard from it for " + l.timing.Silence.String()
-			}
-		case <-l.ending:
-			// An error here means that the caller is gone as well.
-			_ = stream.SendMsg(&wire.ToCaller{Kind: &wire.ToCaller_Leaving{Leaving: "its server is stopping"}})
-			return ""
-		}
-	}
 }

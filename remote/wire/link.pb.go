@@ -1,9 +1,11 @@
 // The messages of the service troupe.v1.Link, which every task serves at its port:
 //
-//   Greet  (Greeting) returns (Identity)                  who is there, or why not with you
-//   Vouch  (VouchRequest) returns (Identity)              whom do you find at that task's address
-//   Attach (stream FromCaller) returns (stream ToCaller)  heartbeats while the link is up
-//   Bulk   (stream frame) returns (stream frame)          large tensors, in frames of their own
+//   Greet  (Greeting) returns (Identity)     who is there, or why not with you
+//   Vouch  (VouchRequest) returns (Identity) whom do you find at that task's address
+//   Attach (stream bytes) returns (stream bytes)  a link: Hello, Welcome, actors' messages, Goodbye
+//   Bulk   (stream bytes) returns (stream bytes)  large tensors
+//
+// The messages of Attach and Bulk have heads of their own: see package remote/link.
 //
 // Regenerate from the repository's root with
 //   protoc --go_out=. --go_opt=paths=source_relative remote/wire/link.proto
@@ -216,6 +218,7 @@ type Greeting struct {
 	From          *Identity              `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"` // not set by somebody who only wants to know who is there
 	Task          string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"` // whom the caller wants to reach
 	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	Boot          uint64                 `protobuf:"fixed64,4,opt,name=boot,proto3" json:"boot,omitempty"` // of the process that the caller wants to reach, 0 where it may be any
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -271,6 +274,13 @@ func (x *Greeting) GetAddress() string {
 	return ""
 }
 
+func (x *Greeting) GetBoot() uint64 {
+	if x != nil {
+		return x.Boot
+	}
+	return 0
+}
+
 type VouchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
@@ -315,27 +325,29 @@ func (x *VouchRequest) GetTask() string {
 	return ""
 }
 
-type Beat struct {
+// Hello begins a link.
+type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Greeting      *Greeting              `protobuf:"bytes,1,opt,name=greeting,proto3" json:"greeting,omitempty"`
+	Memory        []byte                 `protobuf:"bytes,2,opt,name=memory,proto3" json:"memory,omitempty"` // how a process of the same machine can read the caller's memory; may be empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Beat) Reset() {
-	*x = Beat{}
+func (x *Hello) Reset() {
+	*x = Hello{}
 	mi := &file_remote_wire_link_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Beat) String() string {
+func (x *Hello) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Beat) ProtoMessage() {}
+func (*Hello) ProtoMessage() {}
 
-func (x *Beat) ProtoReflect() protoreflect.Message {
+func (x *Hello) ProtoReflect() protoreflect.Message {
 	mi := &file_remote_wire_link_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -347,197 +359,183 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Beat.ProtoReflect.Descriptor instead.
-func (*Beat) Descriptor() ([]byte, []int) {
+// Deprecated: Use Hello.ProtoReflect.Descriptor instead.
+func (*Hello) Descriptor() ([]byte, []int) {
 	return file_remote_wire_link_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *Beat) GetNumber() uint64 {
+func (x *Hello) GetGreeting() *Greeting {
 	if x != nil {
-		return x.Number
+		return x.Greeting
+	}
+	return nil
+}
+
+func (x *Hello) GetMemory() []byte {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// Welcome answers a hello.
+type Welcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Identity      *Identity              `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
+	Refusal       *Refusal               `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"` // in place of the identity
+	Memory        []byte                 `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`   // who reads the memory that the hello offers; empty when nobody does
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Welcome) Reset() {
+	*x = Welcome{}
+	mi := &file_remote_wire_link_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Welcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Welcome) ProtoMessage() {}
+
+func (x *Welcome) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_wire_link_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
+func (*Welcome) Descriptor() ([]byte, []int) {
+	return file_remote_wire_link_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Welcome) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *Welcome) GetRefusal() *Refusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
+
+func (x *Welcome) GetMemory() []byte {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// Refusal tells why a stream ends: an error of TensorFlow's class.
+type Refusal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_remote_wire_link_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_wire_link_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_remote_wire_link_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Refusal) GetCode() int32 {
+	if x != nil {
+		return x.Code
 	}
 	return 0
 }
 
-type FromCaller struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to Kind:
-	//
-	//	*FromCaller_Hello
-	//	*FromCaller_Beat
-	Kind          isFromCaller_Kind `protobuf_oneof:"kind"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FromCaller) Reset() {
-	*x = FromCaller{}
-	mi := &file_remote_wire_link_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FromCaller) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FromCaller) ProtoMessage() {}
-
-func (x *FromCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_remote_wire_link_proto_msgTypes[5]
+func (x *Refusal) GetMessage() string {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FromCaller.ProtoReflect.Descriptor instead.
-func (*FromCaller) Descriptor() ([]byte, []int) {
-	return file_remote_wire_link_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *FromCaller) GetKind() isFromCaller_Kind {
-	if x != nil {
-		return x.Kind
-	}
-	return nil
-}
-
-func (x *FromCaller) GetHello() *Greeting {
-	if x != nil {
-		if x, ok := x.Kind.(*FromCaller_Hello); ok {
-			return x.Hello
-		}
-	}
-	return nil
-}
-
-func (x *FromCaller) GetBeat() *Beat {
-	if x != nil {
-		if x, ok := x.Kind.(*FromCaller_Beat); ok {
-			return x.Beat
-		}
-	}
-	return nil
-}
-
-type isFromCaller_Kind interface {
-	isFromCaller_Kind()
-}
-
-type FromCaller_Hello struct {
-	Hello *Greeting `protobuf:"bytes,1,opt,name=hello,proto3,oneof"` // first
-}
-
-type FromCaller_Beat struct {
-	Beat *Beat `protobuf:"bytes,2,opt,name=beat,proto3,oneof"`
-}
-
-func (*FromCaller_Hello) isFromCaller_Kind() {}
-
-func (*FromCaller_Beat) isFromCaller_Kind() {}
-
-type ToCaller struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to Kind:
-	//
-	//	*ToCaller_Welcome
-	//	*ToCaller_Beat
-	//	*ToCaller_Leaving
-	Kind          isToCaller_Kind `protobuf_oneof:"kind"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ToCaller) Reset() {
-	*x = ToCaller{}
-	mi := &file_remote_wire_link_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ToCaller) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ToCaller) ProtoMessage() {}
-
-func (x *ToCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_remote_wire_link_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ToCaller.ProtoReflect.Descriptor instead.
-func (*ToCaller) Descriptor() ([]byte, []int) {
-	return file_remote_wire_link_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *ToCaller) GetKind() isToCaller_Kind {
-	if x != nil {
-		return x.Kind
-	}
-	return nil
-}
-
-func (x *ToCaller) GetWelcome() *Identity {
-	if x != nil {
-		if x, ok := x.Kind.(*ToCaller_Welcome); ok {
-			return x.Welcome
-		}
-	}
-	return nil
-}
-
-func (x *ToCaller) GetBeat() *Beat {
-	if x != nil {
-		if x, ok := x.Kind.(*ToCaller_Beat); ok {
-			return x.Beat
-		}
-	}
-	return nil
-}
-
-func (x *ToCaller) GetLeaving() string {
-	if x != nil {
-		if x, ok := x.Kind.(*ToCaller_Leaving); ok {
-			return x.Leaving
-		}
+		return x.Message
 	}
 	return ""
 }
 
-type isToCaller_Kind interface {
-	isToCaller_Kind()
+// Goodbye is the last message of a side that ends a link on purpose.
+type Goodbye struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Leaving       string                 `protobuf:"bytes,1,opt,name=leaving,proto3" json:"leaving,omitempty"` // why the task goes away; empty when only the link ends
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
-type ToCaller_Welcome struct {
-	Welcome *Identity `protobuf:"bytes,1,opt,name=welcome,proto3,oneof"` // first
+func (x *Goodbye) Reset() {
+	*x = Goodbye{}
+	mi := &file_remote_wire_link_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
 }
 
-type ToCaller_Beat struct {
-	Beat *Beat `protobuf:"bytes,2,opt,name=beat,proto3,oneof"` // the number of the beat that it answers
+func (x *Goodbye) String() string {
+	return protoimpl.X.MessageStringOf(x)
 }
 
-type ToCaller_Leaving struct {
-	Leaving string `protobuf:"bytes,3,opt,name=leaving,proto3,oneof"` // last: why the task goes away on purpose
+func (*Goodbye) ProtoMessage() {}
+
+func (x *Goodbye) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_wire_link_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
 }
 
-func (*ToCaller_Welcome) isToCaller_Kind() {}
+// Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
+func (*Goodbye) Descriptor() ([]byte, []int) {
+	return file_remote_wire_link_proto_rawDescGZIP(), []int{7}
+}
 
-func (*ToCaller_Beat) isToCaller_Kind() {}
-
-func (*ToCaller_Leaving) isToCaller_Kind() {}
+func (x *Goodbye) GetLeaving() string {
+	if x != nil {
+		return x.Leaving
+	}
+	return ""
+}
 
 var File_remote_wire_link_proto protoreflect.FileDescriptor
 
@@ -558,25 +556,26 @@ const file_remote_wire_link_proto_rawDesc = "" +
 	"\x03pid\x18\x05 \x01(\x03R\x03pid\x12\x12\n" +
 	"\x04host\x18\x06 \x01(\tR\x04host\x12\x18\n" +
 	"\astarted\x18\a \x01(\x03R\astarted\x12+\n" +
-	"\adevices\x18\b \x03(\v2\x11.troupe.v1.DeviceR\adevices\"a\n" +
+	"\adevices\x18\b \x03(\v2\x11.troupe.v1.DeviceR\adevices\"u\n" +
 	"\bGreeting\x12'\n" +
 	"\x04from\x18\x01 \x01(\v2\x13.troupe.v1.IdentityR\x04from\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x18\n" +
-	"\aaddress\x18\x03 \x01(\tR\aaddress\"\"\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04boot\x18\x04 \x01(\x06R\x04boot\"\"\n" +
 	"\fVouchRequest\x12\x12\n" +
-	"\x04task\x18\x01 \x01(\tR\x04task\"\x1e\n" +
-	"\x04Beat\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\"h\n" +
-	"\n" +
-	"FromCaller\x12+\n" +
-	"\x05hello\x18\x01 \x01(\v2\x13.troupe.v1.GreetingH\x00R\x05hello\x12%\n" +
-	"\x04beat\x18\x02 \x01(\v2\x0f.troupe.v1.BeatH\x00R\x04beatB\x06\n" +
-	"\x04kind\"\x86\x01\n" +
-	"\bToCaller\x12/\n" +
-	"\awelcome\x18\x01 \x01(\v2\x13.troupe.v1.IdentityH\x00R\awelcome\x12%\n" +
-	"\x04beat\x18\x02 \x01(\v2\x0f.troupe.v1.BeatH\x00R\x04beat\x12\x1a\n" +
-	"\aleaving\x18\x03 \x01(\tH\x00R\aleavingB\x06\n" +
-	"\x04kindB*Z(github.com/troupe-run/troupe/remote/wireb\x06proto3"
+	"\x04task\x18\x01 \x01(\tR\x04task\"P\n" +
+	"\x05Hello\x12/\n" +
+	"\bgreeting\x18\x01 \x01(\v2\x13.troupe.v1.GreetingR\bgreeting\x12\x16\n" +
+	"\x06memory\x18\x02 \x01(\fR\x06memory\"\x80\x01\n" +
+	"\aWelcome\x12/\n" +
+	"\bidentity\x18\x01 \x01(\v2\x13.troupe.v1.IdentityR\bidentity\x12,\n" +
+	"\arefusal\x18\x02 \x01(\v2\x12.troupe.v1.RefusalR\arefusal\x12\x16\n" +
+	"\x06memory\x18\x03 \x01(\fR\x06memory\"7\n" +
+	"\aRefusal\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"#\n" +
+	"\aGoodbye\x12\x18\n" +
+	"\aleaving\x18\x01 \x01(\tR\aleavingB*Z(github.com/troupe-run/troupe/remote/wireb\x06proto3"
 
 var (
 	file_remote_wire_link_proto_rawDescOnce sync.Once
@@ -590,28 +589,28 @@ func file_remote_wire_link_proto_rawDescGZIP() []byte {
 	return file_remote_wire_link_proto_rawDescData
 }
 
-var file_remote_wire_link_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_remote_wire_link_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_remote_wire_link_proto_goTypes = []any{
 	(*Device)(nil),       // 0: troupe.v1.Device
 	(*Identity)(nil),     // 1: troupe.v1.Identity
 	(*Greeting)(nil),     // 2: troupe.v1.Greeting
 	(*VouchRequest)(nil), // 3: troupe.v1.VouchRequest
-	(*Beat)(nil),         // 4: troupe.v1.Beat
-	(*FromCaller)(nil),   // 5: troupe.v1.FromCaller
-	(*ToCaller)(nil),     // 6: troupe.v1.ToCaller
+	(*Hello)(nil),        // 4: troupe.v1.Hello
+	(*Welcome)(nil),      // 5: troupe.v1.Welcome
+	(*Refusal)(nil),      // 6: troupe.v1.Refusal
+	(*Goodbye)(nil),      // 7: troupe.v1.Goodbye
 }
 var file_remote_wire_link_proto_depIdxs = []int32{
 	0, // 0: troupe.v1.Identity.devices:type_name -> troupe.v1.Device
 	1, // 1: troupe.v1.Greeting.from:type_name -> troupe.v1.Identity
-	2, // 2: troupe.v1.FromCaller.hello:type_name -> troupe.v1.Greeting
-	4, // 3: troupe.v1.FromCaller.beat:type_name -> troupe.v1.Beat
-	1, // 4: troupe.v1.ToCaller.welcome:type_name -> troupe.v1.Identity
-	4, // 5: troupe.v1.ToCaller.beat:type_name -> troupe.v1.Beat
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	2, // 2: troupe.v1.Hello.greeting:type_name -> troupe.v1.Greeting
+	1, // 3: troupe.v1.Welcome.identity:type_name -> troupe.v1.Identity
+	6, // 4: troupe.v1.Welcome.refusal:type_name -> troupe.v1.Refusal
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_remote_wire_link_proto_init() }
@@ -619,22 +618,13 @@ func file_remote_wire_link_proto_init() {
 	if File_remote_wire_link_proto != nil {
 		return
 	}
-	file_remote_wire_link_proto_msgTypes[5].OneofWrappers = []any{
-		(*FromCaller_Hello)(nil),
-		(*FromCaller_Beat)(nil),
-	}
-	file_remote_wire_link_proto_msgTypes[6].OneofWrappers = []any{
-		(*ToCaller_Welcome)(nil),
-		(*ToCaller_Beat)(nil),
-		(*ToCaller_Leaving)(nil),
-	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_remote_wire_link_proto_rawDesc), len(file_remote_wire_link_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

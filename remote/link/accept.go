@@ -1,0 +1,154 @@
+package link
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/wire"
+)
+
+// accepted is the end of a link that another task has opened.
+type accepted struct {
+	*pipe
+	link *link
+	from *wire.Identity
+	once sync.Once
+}
+
+// Handle registers what serves the streams of other tasks' links.
+func (l *Links) Handle(register func(method string, serve func(ctx context.Context, s Stream))) {
+	register(AttachMethod, l.attached)
+	register(BulkMethod, l.receive)
+}
+
+// attached serves the other end of a peer's link, and tells who watches if it ends without a
+// goodbye.
+func (l *Links) attached(_ context.Context, s Stream) {
+	late := time.AfterFunc(l.timing.Handshake, func() {
+		if err := s.Close(); err != nil {
+			l.log.Debug("closing a connection that said no hello", "error", err)
+		}
+	})
+	a, err := l.accept(s)
+	if !late.Stop() || err != nil {
+		if err != nil {
+			l.refuse(s, err)
+		}
+		return
+	}
+	if !l.enter(a) {
+		return
+	}
+	defer l.leave(a)
+	select {
+	case <-a.done:
+	case <-l.ending:
+		a.once.Do(func() {}) // what comes now is no loss
+		a.bye("its server is stopping", nil)
+		limit := time.NewTimer(goodbye)
+		defer limit.Stop()
+		select {
+		case <-a.ended: // the peer closes the link when it has read that
+		case <-a.done:
+		case <-limit.C:
+		}
+	}
+}
+
+// accept shakes hands.
+func (l *Links) accept(s Stream) (*accepted, error) {
+	count := &l.counters
+	in := newInbound(s, l.config.Pool, count, l.self.Address, "")
+	h, body, _, err := in.next()
+	if err != nil {
+		return nil, err
+	}
+	hello := &wire.Hello{}
+	if h.kind != kindHello || proto.Unmarshal(body, hello) != nil {
+		return nil, status.InvalidArgumentf("A link must begin with a hello.")
+	}
+	if err := l.admit(hello.GetGreeting()); err != nil {
+		return nil, err
+	}
+	from := hello.GetGreeting().GetFrom()
+	k := l.tasks[from.GetTask()]
+	if k == nil {
+		return nil, status.Errorf(status.FailedPrecondition, "%s opened a link to itself.", Describe(from))
+	}
+	in.there.address = from.GetAddress()
+	out := newOutbound(s, count, l.start)
+	a := &accepted{link: k, from: from}
+	a.pipe = newPipe(l, s, in, out, a)
+	return a, nil
+}
+
+// refuse tells the other end why there is no link.
+func (l *Links) refuse(s Stream, why error) {
+	switch status.CodeOf(why) {
+	case status.DataLoss, status.InvalidArgument:
+		l.counters.framesRefused.Add(1)
+		l.log.Warn("a connection was refused", "error", why)
+	}
+	e := status.From(why)
+	m, err := speak(kindWelcome, &wire.Welcome{Refusal: &wire.Refusal{Code: int32(e.Code), Message: e.Message}})
+	if err != nil {
+		l.log.Error("a refusal could not be encoded", "error", err)
+		return
+	}
+	newOutbound(s, &l.counters, l.start).post(m) // who is gone needs no answer
+}
+
+// enter makes a an end of the links; false if they are closed.
+func (l *Links) enter(a *accepted) bool {
+	m, err := speak(kindWelcome, &wire.Welcome{Identity: l.self})
+	if err != nil {
+		l.log.Error("a welcome could not be encoded", "error", err)
+		a.close()
+		return false
+	}
+	l.mu.Lock()
+	l.callers[process{a.from.GetTask(), a.from.GetBoot()}] = a // before the welcome: tensors may follow it
+	l.mu.Unlock()
+	a.out.post(m)
+	a.link.accepted.Store(a.pipe) // after the welcome, which is the first message
+	if !l.start(a.read) {
+		l.leave(a)
+		return false
+	}
+	l.clock.add(a.pipe)
+	return true
+}
+
+func (l *Links) leave(a *accepted) {
+	l.clock.remove(a.pipe)
+	a.link.accepted.CompareAndSwap(a.pipe, nil)
+	key := process{a.from.GetTask(), a.from.GetBoot()}
+	l.mu.Lock()
+	if l.callers[key] == a {
+		delete(l.callers, key)
+	}
+	l.mu.Unlock()
+	a.close()
+}
+
+// lost ends the link, and tells who watches.
+func (a *accepted) lost(why string) {
+	a.once.Do(func() {
+		a.link.accepted.CompareAndSwap(a.pipe, nil)
+		err := status.Errorf(status.Unavailable, "worker %s (%s) was lost: %s, since %s", a.from.GetTask(), a.from.GetAddress(), why, stamp(time.Now()))
+		a.links.tell(a.from.GetTask(), err)
+		a.close()
+	})
+}
+
+// left answers a goodbye with one, behind all that was posted.
+func (a *accepted) left(string) {
+	a.once.Do(func() {
+		a.link.accepted.CompareAndSwap(a.pipe, nil)
+		a.bye("", a.close)
+	})
+}

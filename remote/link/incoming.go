@@ -1,0 +1,302 @@
+package link
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// inbound reads the messages of a link's stream. One goroutine uses it.
+type inbound struct {
+	stream Stream
+	pool   *tensor.Pool // of tensors
+	count  *counters
+	number uint32
+	buf    []byte // of heads and bodies
+	forms  []form
+	dims   []int64 // of all forms
+	types  map[string]protoreflect.MessageType
+	here   pids // actors of this task that get messages
+	there  pids // actors of the other one that send them
+}
+
+// letter is an actor's message that has arrived.
+type letter struct {
+	target  *actor.PID
+	sender  *actor.PID // nil: nobody
+	message any        // a proto.Message or a *wire.Parcel
+}
+
+// form is what a message tells of one of its tensors.
+type form struct {
+	dtype tensor.DType // 0: encoded
+	shape tensor.Shape
+	size  int // bytes of the content
+	sum   uint32
+}
+
+func newInbound(s Stream, pool *tensor.Pool, count *counters, self, other string) *inbound {
+	return &inbound{stream: s, pool: pool, count: count, types: map[string]protoreflect.MessageType{},
+		here: pids{address: self}, there: pids{address: other}}
+}
+
+// next reads a message: its head, and its body, which is valid until the next call. An error of
+// the connection is returned as it is, io.EOF at the end of the stream; what is wrong with the
+// message is INVALID_ARGUMENT or DATA_LOSS.
+func (in *inbound) next() (h head, body []byte, contents int, err error) {
+	n, err := in.stream.Next()
+	if err != nil {
+		return h, nil, 0, err
+	}
+	if n < headSize || n > maxContents {
+		return h, nil, 0, status.InvalidArgumentf("A message of %d bytes cannot be.", n)
+	}
+	var b [headSize]byte
+	if err := readAll(in.stream, b[:]); err != nil {
+		return h, nil, 0, err
+	}
+	if h, err = readHead(b[:], n, in.number); err != nil {
+		return h, nil, 0, err
+	}
+	in.number++
+	if cap(in.buf) > keepBytes {
+		in.buf = nil
+	}
+	if in.buf, err = readGrowing(in.stream, in.buf, h.body); err != nil {
+		return h, nil, 0, err
+	}
+	if checksum(in.buf) != h.sum {
+		return h, nil, 0, status.New(status.DataLoss, "The checksum of a message's body is wrong.")
+	}
+	return h, in.buf, n - headSize - h.body, nil
+}
+
+var errLetter = status.InvalidArgumentf("An actor's message is malformed.")
+
+// letter decodes an actor's message and reads its tensors.
+func (in *inbound) letter(h head, b []byte, contents int) (*letter, error) {
+	r := fields{b: b}
+	l := &letter{}
+	l.target = in.here.get(r.bytes(), r.request(), "")
+	if h.flags&flagSender != 0 {
+		id, request := r.bytes(), r.request()
+		address := ""
+		if h.flags&flagElsewhere != 0 {
+			address = string(r.bytes())
+		}
+		l.sender = in.there.get(id, request, address)
+	}
+	name := r.bytes()
+	if r.bad || h.flags&^(flagParcel|flagSender|flagElsewhere) != 0 || h.tensors > 0 && h.flags&flagParcel == 0 {
+		return nil, errLetter
+	}
+	m, err := in.message(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.describe(&r, h.tensors, contents); err != nil {
+		return nil, err
+	}
+	if err := proto.Unmarshal(r.b, m); err != nil {
+		return nil, status.InvalidArgumentf("An actor's message is no %s: %v", name, err)
+	}
+	l.message = m
+	if h.flags&flagParcel != 0 {
+		tensors, err := in.tensors()
+		if err != nil {
+			return nil, err
+		}
+		l.message = &wire.Parcel{Message: m, Tensors: tensors}
+	}
+	return l, nil
+}
+
+// message makes an empty message of a type.
+func (in *inbound) message(name []byte) (proto.Message, error) {
+	t := in.types[string(name)]
+	if t == nil {
+		var err error
+		if t, err = protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(name)); err != nil {
+			return nil, status.InvalidArgumentf("An actor's message is of the unknown type %q.", name)
+		}
+		if _, system := t.Zero().Interface().(actor.SystemMessage); system {
+			return nil, status.InvalidArgumentf("A message of type %q is the actor system's.", name)
+		}
+		in.types[string(name)] = t
+	}
+	return t.New().Interface(), nil
+}
+
+// describe reads the forms of n tensors, and checks that they make up all of the contents.
+func (in *inbound) describe(r *fields, n, contents int) error {
+	in.forms, in.dims = in.forms[:0], in.dims[:0]
+	for range n {
+		f := form{dtype: tensor.DType(r.varint())}
+		size := uint64(0)
+		if f.dtype != 0 {
+			rank := r.varint()
+			if f.dtype.Size() == 0 || rank > tensor.MaxRank {
+				return errLetter
+			}
+			from := len(in.dims)
+			for range rank {
+				in.dims = append(in.dims, int64(r.varint()))
+			}
+			f.shape = in.dims[from:len(in.dims):len(in.dims)]
+			elements, err := f.shape.NumElements()
+			if err != nil || elements > maxContents/int64(f.dtype.Size()) {
+				return errLetter
+			}
+			size = uint64(elements) * uint64(f.dtype.Size())
+		} else {
+			size = r.varint()
+		}
+		f.sum = r.fixed32()
+		if r.bad || size > uint64(contents) {
+			return errLetter
+		}
+		f.size = int(size)
+		contents -= f.size
+		in.forms = append(in.forms, f)
+	}
+	if r.bad || contents != 0 {
+		return errLetter
+	}
+	return nil
+}
+
+// tensors reads the contents of the tensors that describe has found.
+func (in *inbound) tensors() (out []*tensor.Tensor, err error) {
+	if len(in.forms) == 0 {
+		return nil, nil
+	}
+	out = make([]*tensor.Tensor, 0, len(in.forms))
+	for i := range in.forms {
+		t, err := in.tensor(&in.forms[i])
+		if err != nil {
+			for _, t := range out {
+				t.Release()
+			}
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+var errContent = status.New(status.DataLoss, "The checksum of a tensor in an actor's message is wrong.")
+
+func (in *inbound) tensor(f *form) (*tensor.Tensor, error) {
+	in.count.bytesReceived.Add(int64(f.size))
+	if f.dtype == 0 {
+		b, err := readGrowing(in.stream, nil, f.size)
+		if err != nil {
+			return nil, err
+		}
+		if checksum(b) != f.sum {
+			return nil, errContent
+		}
+		in.count.bytesCopied.Add(int64(f.size))
+		return tensor.ReadWire(tensor.NewBytes(b), len(b), in.pool)
+	}
+	t, err := tensor.New(in.pool, f.dtype, f.shape)
+	if status.CodeOf(err) == status.ResourceExhausted && in.pool != tensor.Host {
+		// A message is not lost for a device's limit, which is held where large tensors are pushed.
+		t, err = tensor.New(tensor.Host, f.dtype, f.shape)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = readAll(in.stream, t.Data()); err == nil && checksum(t.Data()) != f.sum {
+		err = errContent
+	}
+	if err != nil {
+		t.Release()
+		return nil, err
+	}
+	return t, nil
+}
+
+// fields reads the fields of a body, and remembers whether one was not there.
+type fields struct {
+	b   []byte
+	bad bool
+}
+
+func (r *fields) take(n int) bool {
+	if n < 0 {
+		r.b, r.bad = nil, true
+		return false
+	}
+	r.b = r.b[n:]
+	return true
+}
+
+func (r *fields) bytes() []byte {
+	v, n := protowire.ConsumeBytes(r.b)
+	r.take(n)
+	return v
+}
+
+func (r *fields) varint() uint64 {
+	v, n := protowire.ConsumeVarint(r.b)
+	r.take(n)
+	return v
+}
+
+func (r *fields) request() uint32 {
+	v := r.varint()
+	if v > 1<<32-1 {
+		r.bad = true
+	}
+	return uint32(v)
+}
+
+func (r *fields) fixed32() uint32 {
+	if len(r.b) < 4 {
+		r.take(-1)
+		return 0
+	}
+	v := binary.LittleEndian.Uint32(r.b)
+	r.b = r.b[4:]
+	return v
+}
+
+// maxPIDs bounds the addresses of actors that an end of a link remembers.
+const maxPIDs = 256
+
+// pids are the PIDs of actors that have been met, so that a message to the same one takes no
+// memory and no look-up.
+type pids struct {
+	address string
+	known   map[string]*actor.PID
+}
+
+func (p *pids) get(id []byte, request uint32, address string) *actor.PID {
+	if request != 0 || address != "" || strings.HasPrefix(string(id), "future") {
+		if address == "" {
+			address = p.address
+		}
+		pid := actor.NewPID(address, string(id)) // met once
+		pid.RequestId = request
+		return pid
+	}
+	pid := p.known[string(id)]
+	if pid == nil {
+		if p.known == nil || len(p.known) >= maxPIDs {
+			p.known = map[string]*actor.PID{}
+		}
+		pid = actor.NewPID(p.address, string(id))
+		p.known[pid.Id] = pid
+	}
+	return pid
+}

@@ -1,0 +1,200 @@
+package link
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// maxWaiting bounds the bytes of messages that wait for a stream which is full; whoever sends
+	// more waits for room.
+	maxWaiting = 64 << 20
+	// maxErrands is how many messages of others a sender writes after its own.
+	maxErrands = 4
+)
+
+// outbound sends the messages of a link's stream. Whoever has one while nobody writes writes it
+// at once, on the own goroutine. Who comes while another one writes leaves the message to that
+// one, so that no actor waits behind a full socket but the first.
+type outbound struct {
+	stream Stream
+	count  *counters
+	spawn  func(func()) bool
+
+	mu      sync.Mutex
+	room    sync.Cond
+	waiting []*outgoing
+	bytes   int // that wait
+	writing bool
+	closed  bool   // nothing more is taken
+	then    func() // to be called when nothing waits any more
+	err     error  // of the stream
+
+	number  uint32       // of the next message; the writer's
+	letters atomic.Int64 // actors' messages written
+	writes  uint64       // messages written; mu
+}
+
+func newOutbound(s Stream, c *counters, spawn func(func()) bool) *outbound {
+	o := &outbound{stream: s, count: c, spawn: spawn}
+	o.room.L = &o.mu
+	return o
+}
+
+// post sends a message and takes it over; false, and the message is still the caller's, when the
+// stream takes none any more.
+func (o *outbound) post(m *outgoing) bool {
+	o.mu.Lock()
+	for o.bytes > 0 && o.bytes+m.size > maxWaiting && !o.closed {
+		o.room.Wait()
+	}
+	if o.closed {
+		o.mu.Unlock()
+		return false
+	}
+	if o.writing {
+		o.append(m)
+		o.mu.Unlock()
+		return true
+	}
+	o.writing = true
+	o.mu.Unlock()
+	o.write(m)
+	o.drain(maxErrands)
+	return true
+}
+
+// last sends the last message, if it is not nil, after those that wait, and does not wait itself.
+// then, if any, is called once when all is written, or will not be.
+func (o *outbound) last(m *outgoing, then func()) {
+	o.mu.Lock()
+	if o.closed || m == nil {
+		o.mu.Unlock()
+		if m != nil {
+			m.free()
+		}
+		if then != nil {
+			then()
+		}
+		return
+	}
+	defer o.mu.Unlock()
+	o.closed, o.then = true, then
+	o.room.Broadcast()
+	o.leave(m)
+}
+
+// beat sends a message if nothing else is on its way, and does not wait.
+func (o *outbound) beat(m *outgoing) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || o.writing {
+		m.free()
+		return
+	}
+	o.leave(m)
+}
+
+// append lets m wait. mu is held.
+func (o *outbound) append(m *outgoing) {
+	o.waiting = append(o.waiting, m)
+	o.bytes += m.size
+}
+
+// leave lets another goroutine write m. mu is held.
+func (o *outbound) leave(m *outgoing) {
+	o.append(m)
+	if o.writing {
+		return
+	}
+	o.writing = true
+	if !o.spawn(func() { o.drain(-1) }) {
+		o.writing = false
+		o.discard()
+	}
+}
+
+// drain writes what waits, at most so many messages; another goroutine gets the rest.
+func (o *outbound) drain(most int) {
+	for ; ; most-- {
+		o.mu.Lock()
+		if len(o.waiting) == 0 {
+			o.writing, o.waiting = false, nil
+			then := o.then
+			o.then = nil
+			o.mu.Unlock()
+			if then != nil {
+				then()
+			}
+			return
+		}
+		if most == 0 {
+			if !o.spawn(func() { o.drain(-1) }) {
+				o.writing = false
+				o.discard()
+			}
+			o.mu.Unlock()
+			return
+		}
+		m := o.waiting[0]
+		o.waiting[0], o.waiting = nil, o.waiting[1:]
+		o.bytes -= m.size
+		o.room.Broadcast()
+		o.mu.Unlock()
+		o.write(m)
+	}
+}
+
+// write writes m, for the one who writes.
+func (o *outbound) write(m *outgoing) {
+	seal(m.buf, o.number)
+	o.number++
+	err := o.stream.Send(m.pieces...)
+	if err == nil {
+		if m.kind == kindMessage {
+			o.count.messagesSent.Add(1)
+			o.letters.Add(1)
+		}
+		o.count.bytesSent.Add(int64(m.content))
+		o.count.bytesCopied.Add(int64(m.copied))
+	}
+	m.free()
+	o.mu.Lock()
+	o.writes++
+	o.mu.Unlock()
+	if err != nil {
+		o.end(err)
+	}
+}
+
+// end makes an end of sending: what waits is dropped.
+func (o *outbound) end(err error) {
+	o.mu.Lock()
+	if o.err == nil {
+		o.err = err
+	}
+	then := o.then
+	o.closed, o.then = true, nil
+	o.discard()
+	o.room.Broadcast()
+	o.mu.Unlock()
+	if then != nil {
+		then()
+	}
+}
+
+// discard drops what waits. mu is held.
+func (o *outbound) discard() {
+	for _, m := range o.waiting {
+		m.free()
+	}
+	o.waiting, o.bytes = nil, 0
+}
+
+// progress tells how many messages were written, whether one is being written, and with what
+// error writing ended.
+func (o *outbound) progress() (writes uint64, writing bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writes, o.writing, o.err
+}

@@ -1,0 +1,196 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/wire"
+)
+
+// pipe is one end of a link's stream after the handshake, and does what both ends do alike: it
+// sends messages and heartbeats, reads, and notices that the other end is lost.
+type pipe struct {
+	links  *Links
+	out    *outbound
+	in     *inbound
+	stream Stream
+	owner  end
+	done   chan struct{} // closed by close
+	ended  chan struct{} // the stream was read to its end
+	once   sync.Once
+
+	// reader is 0 while the reading goroutine reads, and the number of the message that it
+	// delivers. Whoever swaps that for 0 reads on; who delivered it then leaves.
+	reader    atomic.Uint64
+	delivered uint64        // the reader's
+	arrivals  atomic.Uint64 // messages
+	received  atomic.Int64  // actors' messages
+	readers   atomic.Int32  // goroutines that deliver or read
+
+	// The rest belongs to the Links' clock.
+	pulse   *pulse
+	arrived uint64
+	reading uint64 // reader at the last tick
+	written uint64
+	since   time.Time // when something was written, or nothing was to be
+	failed  bool      // writing had failed at the last tick
+}
+
+// end is what a pipe tells. The calls come once, one of them, and not from the clock's goroutine
+// while it holds a lock.
+type end interface {
+	// lost tells that the connection broke, or that the other end is silent or makes no sense.
+	lost(why string)
+	// left tells that the other end said goodbye, and why it goes away, if it does.
+	left(leaving string)
+}
+
+// maxReaders bounds the goroutines that one stream's slow deliveries may take.
+const maxReaders = 256
+
+func newPipe(l *Links, s Stream, in *inbound, out *outbound, owner end) *pipe {
+	return &pipe{links: l, stream: s, in: in, out: out, owner: owner, done: make(chan struct{}), ended: make(chan struct{}),
+		pulse: newPulse(l.timing, time.Now())}
+}
+
+// read takes what comes until the stream ends, or another goroutine has taken over.
+func (p *pipe) read() {
+	p.readers.Add(1)
+	defer p.readers.Add(-1)
+	for {
+		h, body, contents, err := p.in.next()
+		p.arrivals.Add(1)
+		var l *letter
+		switch {
+		case err != nil:
+		case h.kind == kindBeat:
+			continue
+		case h.kind == kindMessage:
+			if l, err = p.in.letter(h, body, contents); err == nil {
+				p.links.counters.messagesReceived.Add(1)
+				p.received.Add(1)
+				p.delivered++
+				p.reader.Store(p.delivered)
+				number := p.delivered
+				p.deliver(l)
+				if !p.reader.CompareAndSwap(number, 0) {
+					return // another goroutine reads
+				}
+				continue
+			}
+		case h.kind == kindGoodbye:
+			m := &wire.Goodbye{}
+			if err = proto.Unmarshal(body, m); err == nil {
+				p.owner.left(m.Leaving)
+				close(p.ended)
+				return
+			}
+			err = status.InvalidArgumentf("A goodbye is malformed: %v", err)
+		default:
+			err = status.InvalidArgumentf("A message of kind %d came in the middle of a link.", h.kind)
+		}
+		p.broke(err)
+		close(p.ended)
+		return
+	}
+}
+
+// broke tells the owner why reading ended.
+func (p *pipe) broke(err error) {
+	select {
+	case <-p.done:
+		return // this side has closed the stream
+	default:
+	}
+	if _, _, sent := p.out.progress(); sent != nil && errors.Is(err, io.EOF) {
+		err = sent
+	}
+	switch status.CodeOf(err) {
+	case status.DataLoss, status.InvalidArgument:
+		p.links.counters.framesRefused.Add(1)
+		p.links.log.Warn("a link was ended, because a message on it made no sense", "error", err)
+	}
+	p.owner.lost(explain(err))
+}
+
+// deliver hands a message to its actor, which may deal with it on this goroutine.
+func (p *pipe) deliver(l *letter) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.links.log.Error("delivering an actor's message panicked", "actor", l.target.Id, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		}
+	}()
+	p.links.deliver(l)
+}
+
+// tick is called once a beat.
+func (p *pipe) tick(now time.Time) {
+	select {
+	case <-p.done:
+		return
+	default:
+	}
+	timing := &p.links.timing
+	if n := p.arrivals.Load(); n != p.arrived {
+		p.arrived = n
+		p.pulse.hear(now)
+	}
+	if r := p.reader.Load(); r != 0 {
+		p.pulse.hear(now) // it is this side that does not listen
+		if r == p.reading && p.readers.Load() < maxReaders && p.reader.CompareAndSwap(r, 0) && !p.links.start(p.read) {
+			close(p.ended) // the links are closed, and nobody reads any more
+		}
+		p.reading = r
+	}
+	writes, writing, err := p.out.progress()
+	if !writing || writes != p.written {
+		p.written, p.since = writes, now
+	}
+	failed := p.failed
+	p.failed = err != nil
+	switch {
+	case p.pulse.lost(now):
+		p.owner.lost(fmt.Sprintf("nothing was heard from it for %v", timing.Silence))
+	case failed:
+		p.owner.lost(explain(err)) // the reader would know better, but does not end
+	case writing && now.Sub(p.since) > timing.Stall:
+		p.owner.lost(fmt.Sprintf("it took no byte of the messages to it for %v", timing.Stall))
+	default:
+		if m, err := speak(kindBeat, nil); err == nil {
+			p.out.beat(m)
+		}
+	}
+}
+
+// letters is how many actors' messages have passed.
+func (p *pipe) letters() int64 { return p.received.Load() + p.out.letters.Load() }
+
+// bye says goodbye after all that was posted. then, if any, is called once when it is written, or
+// will not be.
+func (p *pipe) bye(leaving string, then func()) {
+	m, err := speak(kindGoodbye, &wire.Goodbye{Leaving: leaving})
+	if err != nil {
+		p.links.log.Error("a goodbye could not be encoded", "error", err)
+		m = nil
+	}
+	p.out.last(m, then)
+}
+
+// close ends the stream.
+func (p *pipe) close() {
+	p.once.Do(func() {
+		close(p.done)
+		p.out.end(errClosed)
+		if err := p.stream.Close(); err != nil {
+			p.links.log.Debug("closing a link's connection", "error", err)
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package link
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// Push hands data to the peer's Sink beside all other traffic, with a header of at most 64 KiB
+// that tells the sink what it is. It returns at once. data must not change until release is
+// called, which is once, when it is needed no longer, sent or not. Pushes may overtake each other.
+// One that fails later takes the peer down with it: the sink may miss it. The error, if any, is
+// that of a peer that is down already, and then release was called.
+func (p *Peer) Push(step uint64, header, data []byte, release func()) error {
+	if release == nil {
+		release = func() {}
+	}
+	if len(header) > maxHeader || len(data) > maxTotal {
+		release()
+		return status.InvalidArgumentf("A push with a header of %d bytes and %d bytes of data is too large.", len(header), len(data))
+	}
+	p.mu.Lock()
+	err := p.err
+	if err == nil && p.leaving {
+		err = errClosed
+	}
+	if err == nil && p.bulk == nil {
+		b := newBulk(p)
+		if p.link.links.start(b.run) {
+			p.bulk = b
+		} else {
+			err = errClosed
+		}
+	}
+	b := p.bulk
+	p.used = time.Now()
+	p.mu.Unlock()
+	if err != nil {
+		release()
+		return err
+	}
+	b.add(&push{step: step, header: header, data: data, release: release})
+	return nil
+}
+
+// Room tells whether n bytes more may be pushed now. Where they may not, ready is called once when
+// they may, or the peer is down, and the caller asks again. At most 256 MiB should wait for a peer
+// and 1 GiB for all of the task, but there is always room where nothing waits for the peer.
+func (p *Peer) Room(n int, ready func()) bool { return p.share.room(int64(n), ready) }
+
+// backlog tells how many bytes wait, and for how long the peer has taken none, if it does not read.
+func (p *Peer) backlog() (bytes int64, stalled time.Duration) {
+	p.mu.Lock()
+	b := p.bulk
+	p.mu.Unlock()
+	if b == nil {
+		return 0, 0
+	}
+	return p.share.queued(), time.Duration(b.stall.stalled.Load())
+}
+
+// Drop forgets the queued pushes of a step that is over, the one that is being sent included.
+func (p *Peer) Drop(step uint64) {
+	p.mu.Lock()
+	b := p.bulk
+	p.mu.Unlock()
+	if b != nil {
+		b.drop(step)
+	}
+}
+
+// push is one tensor on its way.
+type push struct {
+	step    uint64
+	header  []byte
+	data    []byte
+	release func()
+	dropped bool // bulk.mu
+}
+
+// bulk is the queue of a peer's pushes, and the goroutine that sends them.
+type bulk struct {
+	peer   *Peer
+	ctx    context.Context // ends with stop
+	cancel context.CancelFunc
+	stall  stall
+	number uint32 // of the next frame; the sender's, as buf
+	buf    []byte
+
+	lending
+
+	mu      sync.Mutex
+	queue   []*push
+	sending *push
+	stream  Stream
+	stopped bool
+	cause   error // why the stream ended, of its reader
+
+	wake chan struct{} // capacity 1: something of the above, or of what is lent, has changed
+}
+
+func newBulk(p *Peer) *bulk {
+	b := &bulk{peer: p, wake: make(chan struct{}, 1)}
+	b.lent = map[uint32]*push{}
+	b.ctx, b.cancel = context.WithCancel(p.link.links.ctx)
+	return b
+}
+
+func (b *bulk) signal() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// add queues a push, or lets go of it if the peer went down meanwhile, which its watchers learn.
+func (b *bulk) add(p *push) {
+	b.peer.share.take(int64(len(p.data)))
+	b.mu.Lock()
+	stopped := b.stopped
+	if !stopped {
+		b.queue = append(b.queue, p)
+	}
+	b.mu.Unlock()
+	if stopped {
+		b.over(p)
+		return
+	}
+	b.signal()
+}
+
+// over lets go of a push.
+func (b *bulk) over(p *push) {
+	p.release()
+	b.peer.share.give(int64(len(p.data)))
+}
+
+func (b *bulk) drop(step uint64) {
+	b.mu.Lock()
+	var dropped []*push
+	kept := b.queue[:0]
+	for _, p := range b.queue {
+		if p.step == step {
+			dropped = append(dropped, p)
+		} else {
+			kept = append(kept, p)
+		}
+	}
+	clear(b.queue[len(kept):])
+	b.queue = kept
+	if b.sending != nil && b.sending.step == step {
+		b.sending.dropped = true
+	}
+	b.mu.Unlock()
+	for _, p := range dropped {
+		b.over(p)
+	}
+}
+
+// idle tells whether nothing is on its way.
+func (b *bulk) idle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queue) == 0 && b.sending == nil && len(b.lent) == 0
+}
+
+// next waits for the next push, and tells whether it is to be lent. Without a push, either the peer
+// is to be told that it may read memory, or the sender is to end.
+func (b *bulk) next() (p *push, lend bool) {
+	for {
+		b.mu.Lock()
+		if b.stopped {
+			b.mu.Unlock()
+			return nil, false
+		}
+		if b.allowed {
+			b.allowed = false
+			b.mu.Unlock()
+			return nil, true
+		}
+		if len(b.queue) > 0 {
+			p := b.queue[0]
+			lend := b.lends(p)
+			if !lend || b.lentRoom(p) {
+				b.queue[0] = nil
+				b.queue = b.queue[1:]
+				b.sending = p
+				b.mu.Unlock()
+				return p, lend
+			}
+		}
+		b.mu.Unlock()
+		<-b.wake
+	}
+}
+
+// sent notes that the sender needs a push no longer; unless it is lent, it is over.
+func (b *bulk) sent(p *push, lent bool) {
+	b.mu.Lock()
+	b.sending = nil
+	b.mu.Unlock()
+	if !lent {
+		b.over(p)
+	}
+}
+
+// wanted tells whether the push that is being sent is still to go on.
+func (b *bulk) wanted(p *push) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !p.dropped && !b.stopped
+}

@@ -1,0 +1,36 @@
+package link
+
+import "sync/atomic"
+
+// Stats counts what a task's links did since they were made. Bytes are those of tensors'
+// contents, those in actors' messages and those that were pushed.
+type Stats struct {
+	MessagesSent     int64 // actors' messages
+	MessagesReceived int64
+	MessagesDropped  int64 // that no link could take any more
+	BytesSent        int64 // written to sockets
+	BytesReceived    int64 // read from sockets
+	BytesLent        int64 // that processes of this machine read from this one's memory
+	BytesRead        int64 // that this process read from others' memory
+	BytesCopied      int64 // of all these, those that were copied between a tensor's memory and the socket
+	BytesQueued      int64 // waiting to be sent now
+	FramesRefused    int64 // messages of either stream that were malformed, corrupted or out of turn
+	Stalls           int64 // times that a peer took no byte for a while
+}
+
+// counters are the Stats as they are counted.
+type counters struct {
+	messagesSent, messagesReceived, messagesDropped  atomic.Int64
+	bytesSent, bytesReceived, bytesLent, bytesRead   atomic.Int64
+	bytesCopied, framesRefused, stalls, handedReader atomic.Int64
+}
+
+// Stats is a snapshot of the links' counters.
+func (l *Links) Stats() Stats {
+	c := &l.counters
+	return Stats{
+		MessagesSent: c.messagesSent.Load(), MessagesReceived: c.messagesReceived.Load(), MessagesDropped: c.messagesDropped.Load(),
+		BytesSent: c.bytesSent.Load(), BytesReceived: c.bytesReceived.Load(), BytesLent: c.bytesLent.Load(), BytesRead: c.bytesRead.Load(),
+		BytesCopied: c.bytesCopied.Load(), BytesQueued: l.budget.queued(), FramesRefused: c.framesRefused.Load(), Stalls: c.stalls.Load(),
+	}
+}
