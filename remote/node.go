@@ -13,10 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/gateway"
+	"github.com/troupe-run/troupe/remote/http2"
 	"github.com/troupe-run/troupe/remote/link"
 	"github.com/troupe-run/troupe/remote/membership"
 	"github.com/troupe-run/troupe/remote/port"
@@ -61,6 +64,7 @@ type Node struct {
 	gateway *gateway.Gateway
 	gossip  *membership.Membership
 	serving atomic.Pointer[actors.Task] // task, for connections that end while the node starts
+	linked  atomic.Pointer[link.Links]  // links, for messages that are sent while the node starts
 
 	stop    sync.Once
 	stopErr error
@@ -98,7 +102,7 @@ func Listen(c Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log}
-	n.port, err = port.Listen(port.Config{Address: self.Address, Logger: c.Log, Closed: n.connectionClosed, Holder: link.Holder(port.Dialer(nil))})
+	n.port, err = port.Listen(port.Config{Address: self.Address, Logger: c.Log, Closed: n.connectionClosed, Holder: link.Holder(port.Dialer(nil)), Resolve: n.resolve})
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +138,9 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		described = append(described, &wire.Device{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation()})
 	}
 	sink := &sink{pool: cpus[0].Pool()}
-	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Dial: n.port.Dial, Sink: sink, Logger: c.Log})
+	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Dial: n.port.Dial, Open: n.openStream,
+		System: n.port.System(), Rest: n.remoting, Pool: sink.pool, Sink: sink, Logger: c.Log})
+	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: &cluster{node: n}, Devices: cpus, Boot: n.boot,
 		Lease: c.Lease, Defaults: c.Defaults, ParseCompression: ParseCompression, Log: c.Log})
 	if err != nil {
@@ -149,6 +155,12 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	services.Inline(gateway.Inline...)
 	wire.RegisterOperator(services, n)
 	n.links.Register(services.Early())
+	n.links.Handle(func(method string, serve func(context.Context, link.Stream)) {
+		services.HandleStream(method, func(ctx context.Context, s *http2.Stream) error {
+			serve(ctx, s)
+			return nil
+		})
+	})
 	n.gossip, err = membership.Start(ctx, membership.Config{Spec: n.spec, Self: n.self, Port: n.port, Links: n.links,
 		Events: n.heard, Logger: c.Log})
 	if err != nil {
@@ -162,6 +174,29 @@ func (n *Node) connectionClosed(number uint64) {
 	if t := n.serving.Load(); t != nil {
 		t.ConnectionClosed(actors.Connection(number))
 	}
+}
+
+// resolve finds what sends to actors of other tasks.
+func (n *Node) resolve(pid *actor.PID) (actor.Process, bool) {
+	if l := n.linked.Load(); l != nil {
+		return l.Resolve(pid)
+	}
+	return nil, false
+}
+
+// remoting finds the actor library's own way to actors of other tasks: the resolver that it adds
+// behind the port's.
+func (n *Node) remoting(pid *actor.PID) (actor.Process, bool) {
+	all := n.port.System().ProcessRegistry.RemoteHandlers
+	return all[len(all)-1](pid)
+}
+
+func (n *Node) openStream(ctx context.Context, address, method string) (link.Stream, error) {
+	s, err := n.port.OpenStream(ctx, address, method)
+	if err != nil {
+		return nil, err // not a nil *http2.Stream
+	}
+	return s, nil
 }
 
 // heard logs what gossip tells of the cluster.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/spec"
+	"github.com/troupe-run/troupe/remote/wire"
 )
 
 // Back-off between the attempts to reach a peer that was never seen.
@@ -218,8 +219,9 @@ func (k *link) retire(p *Peer, mayGo func() bool) bool {
 	return true
 }
 
-// explain takes from an error of gRPC what a person wants to know.
+// explain takes from an error of a connection what a person wants to know.
 func explain(err error) string {
+	err = wire.FromGRPC(err)
 	text := status.From(err).Message
 	if i := strings.LastIndex(text, "desc = "); i >= 0 {
 		text = text[i+len("desc = "):]

@@ -149,15 +149,13 @@ func (o *outbound) drain(most int) {
 func (o *outbound) write(m *outgoing) {
 	seal(m.buf, o.number)
 	o.number++
-	err := o.stream.Send(m.pieces...)
-	if err == nil {
-		if m.kind == kindMessage {
-			o.count.messagesSent.Add(1)
-			o.letters.Add(1)
-		}
+	if m.kind == kindMessage { // counted before an answer can come
+		o.letters.Add(1)
+		o.count.messagesSent.Add(1)
 		o.count.bytesSent.Add(int64(m.content))
 		o.count.bytesCopied.Add(int64(m.copied))
 	}
+	err := o.stream.Send(m.pieces...)
 	m.free()
 	o.mu.Lock()
 	o.writes++

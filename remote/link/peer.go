@@ -46,7 +46,7 @@ func (k *link) open(ctx context.Context) (_ *Peer, err error) {
 	defer stop()
 	stream, err := l.config.Open(ctx, k.task.Address, AttachMethod)
 	if err != nil {
-		return nil, err
+		return nil, wire.FromGRPC(err)
 	}
 	shut := sync.OnceFunc(func() {
 		if err := stream.Close(); err != nil {
@@ -75,7 +75,7 @@ func (k *link) open(ctx context.Context) (_ *Peer, err error) {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return nil, err
+		return nil, wire.FromGRPC(err)
 	}
 	welcome := &wire.Welcome{}
 	if h.kind != kindWelcome || proto.Unmarshal(body, welcome) != nil {

@@ -78,8 +78,8 @@ func (p *pipe) read() {
 				p.links.counters.messagesReceived.Add(1)
 				p.received.Add(1)
 				p.delivered++
-				p.reader.Store(p.delivered)
 				number := p.delivered
+				p.reader.Store(number)
 				p.deliver(l)
 				if !p.reader.CompareAndSwap(number, 0) {
 					return // another goroutine reads
@@ -113,7 +113,7 @@ func (p *pipe) broke(err error) {
 	if _, _, sent := p.out.progress(); sent != nil && errors.Is(err, io.EOF) {
 		err = sent
 	}
-	switch status.CodeOf(err) {
+	switch err = wire.FromGRPC(err); status.CodeOf(err) {
 	case status.DataLoss, status.InvalidArgument:
 		p.links.counters.framesRefused.Add(1)
 		p.links.log.Warn("a link was ended, because a message on it made no sense", "error", err)

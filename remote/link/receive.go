@@ -33,7 +33,7 @@ func (l *Links) receive(_ context.Context, s Stream) {
 		}
 	})
 	in := &arriving{links: l, stream: s}
-	defer in.close()
+	defer in.withdraw()
 	owner, err := in.hello()
 	if !late.Stop() {
 		return
@@ -51,14 +51,16 @@ func (l *Links) receive(_ context.Context, s Stream) {
 	// in the middle of a tensor would hold its memory for ever.
 	select {
 	case err = <-ended:
-	case <-owner.done:
-		return // nobody is there to be told
+		if err != nil {
+			in.refuse(err)
+		}
+		return
+	case <-owner.done: // nobody is there to be told
 	case <-l.ending:
-		err = status.New(status.Unavailable, "The server is stopping.")
+		in.refuse(status.New(status.Unavailable, "The server is stopping."))
 	}
-	if err != nil {
-		in.refuse(err)
-	}
+	in.close()
+	<-ended
 }
 
 // arriving is one peer's stream of tensors, and the one that is arriving.
@@ -151,11 +153,14 @@ func (in *arriving) refuse(why error) {
 	}
 }
 
-// close ends the stream.
+// close ends the stream at once.
 func (in *arriving) close() {
 	if err := in.stream.Close(); err != nil {
 		in.links.log.Debug("closing a stream of tensors", "error", err)
 	}
+}
+
+func (in *arriving) withdraw() {
 	if in.ours != nil {
 		if err := in.ours.Close(); err != nil {
 			in.links.log.Debug("closing a stream of tensors", "error", err)

@@ -203,22 +203,22 @@ func TestMessagesKeepTheirOrder(t *testing.T) {
 // sockets are full, go on all the same.
 func TestFloodsBothWaysDoNotDeadlock(t *testing.T) {
 	a, b, _ := talkers(t)
-	const rounds = 60
-	big := random(t, tensor.Uint8, 4<<20)
+	const rounds, each = 16, 10
+	big := random(t, tensor.Uint8, 1<<20)
 	defer big.Release()
 	flood := func(n *node, to *node, done chan struct{}) func(c actor.Context) {
 		got := 0
 		return func(c actor.Context) {
 			m := c.Message().(*actorswire.Parcel)
 			m.Release()
-			if got++; got == rounds {
+			if got++; got == rounds*(1+each) {
 				close(done)
 			}
 			if m.Message.(*wrapperspb.Int32Value).Value == 0 {
 				return
 			}
 			// Ten large messages for each one that asks for them, from the goroutine that delivers.
-			for range rounds / 6 {
+			for range each {
 				n.system.Root.Send(actor.NewPID(to.self.Address, "flood"), &actorswire.Parcel{Message: &wrapperspb.Int32Value{}, Tensors: []*tensor.Tensor{big.Retain()}})
 			}
 		}
@@ -294,4 +294,3 @@ type restProcess struct{ got chan any }
 func (r *restProcess) SendUserMessage(_ *actor.PID, m any)   { r.got <- actor.UnwrapEnvelopeMessage(m) }
 func (r *restProcess) SendSystemMessage(_ *actor.PID, m any) { r.got <- m }
 func (r *restProcess) Stop(*actor.PID)                       { r.got <- "stop" }
-
