@@ -39,13 +39,11 @@ func (p *Port) OpenStream(ctx context.Context, address, method string) (*http2.S
 	return http2.Open(ctx, conn, "https", address, method)
 }
 
-// HandleStream serves a streaming method; the stream and its connection end when serve returns, and
-// the caller is told of its error.
+// HandleStream serves a streaming method, also before Open: links are among what tells that the
+// server starts. The stream and its connection end when serve returns, and the caller is told of
+// its error.
 func (s *Services) HandleStream(method string, serve func(ctx context.Context, stream *http2.Stream) error) {
 	s.addMethod(method, &http2.Method{Stream: func(ctx context.Context, stream *http2.Stream) (err error) {
-		if err := s.await(ctx, method); err != nil {
-			return err
-		}
 		return s.guard(method, func() error { return serve(ctx, stream) })
 	}})
 }
