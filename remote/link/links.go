@@ -59,6 +59,7 @@ type Links struct {
 	clock     clock
 	counters  counters
 	budget    budget
+	attach    func(offer []byte) (memory, error)
 
 	ctx    context.Context // ends when the links close
 	cancel context.CancelFunc
@@ -87,7 +88,7 @@ func New(config Config) *Links {
 		ending: make(chan struct{}), watchers: map[int]func(string, error){}, callers: map[process]*accepted{},
 		self: &wire.Identity{Task: config.Self.Name(), Address: config.Self.Address, Spec: config.Spec.String(), Boot: config.Boot,
 			Pid: int64(os.Getpid()), Host: host, Started: time.Now().UnixNano(), Devices: config.Devices}}
-	l.clock.links = l
+	l.clock.links, l.attach = l, attach
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	for _, t := range config.Spec.Tasks() {
 		if t != config.Self {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +24,7 @@ type pipe struct {
 	owner  end
 	done   chan struct{} // closed by close
 	ended  chan struct{} // the stream was read to its end
-	once   sync.Once
+	closed atomic.Bool
 
 	// reader is 0 while the reading goroutine reads, and the number of the message that it
 	// delivers. Whoever swaps that for 0 reads on; who delivered it then leaves.
@@ -186,11 +185,12 @@ func (p *pipe) bye(leaving string, then func()) {
 
 // close ends the stream.
 func (p *pipe) close() {
-	p.once.Do(func() {
-		close(p.done)
-		p.out.end(errClosed)
-		if err := p.stream.Close(); err != nil {
-			p.links.log.Debug("closing a link's connection", "error", err)
-		}
-	})
+	if p.closed.Swap(true) {
+		return
+	}
+	close(p.done)
+	p.out.end(errClosed) // which may close again
+	if err := p.stream.Close(); err != nil {
+		p.links.log.Debug("closing a link's connection", "error", err)
+	}
 }

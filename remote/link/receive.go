@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/remote/samehost"
 	"github.com/troupe-run/troupe/remote/wire"
 )
 
@@ -73,9 +72,7 @@ type arriving struct {
 	answer chan struct{} // capacity 1: who has it may answer
 
 	answers uint32
-	theirs  []byte           // the sender's offer of its memory
-	ours    *samehost.Advert // who reads it
-	memory  *samehost.Memory // of the sender, once it may be read
+	borrowing
 
 	open  bool
 	step  uint64
@@ -105,15 +102,7 @@ func (in *arriving) hello() (owner *accepted, err error) {
 	if owner == nil {
 		return nil, status.Errorf(status.FailedPrecondition, "%s sends tensors without a link to %s", Describe(in.from), Describe(in.links.self))
 	}
-	welcome := &wire.Welcome{}
-	if len(in.theirs) > 0 && !in.links.config.NoLending {
-		if in.ours, err = samehost.NewAdvert(); err != nil {
-			in.links.log.Debug("others' memory cannot be read", "error", err)
-		} else {
-			welcome.Memory = in.ours.Bytes()
-		}
-	}
-	header, err := proto.Marshal(welcome)
+	header, err := proto.Marshal(&wire.Welcome{Memory: in.present()})
 	if err != nil {
 		return nil, err
 	}
@@ -157,14 +146,6 @@ func (in *arriving) refuse(why error) {
 func (in *arriving) close() {
 	if err := in.stream.Close(); err != nil {
 		in.links.log.Debug("closing a stream of tensors", "error", err)
-	}
-}
-
-func (in *arriving) withdraw() {
-	if in.ours != nil {
-		if err := in.ours.Close(); err != nil {
-			in.links.log.Debug("closing a stream of tensors", "error", err)
-		}
 	}
 }
 
@@ -245,42 +226,4 @@ func (in *arriving) finish(err error) {
 		in.done(err)
 	}
 	in.open, in.dst, in.done = false, nil, nil
-}
-
-// attach says that the sender's memory can be read, if it can.
-func (in *arriving) attach() error {
-	if in.ours == nil {
-		return status.InvalidArgumentf("A sender of tensors lets its memory be read, which nobody asked for.")
-	}
-	m, err := samehost.Attach(in.theirs)
-	if err != nil {
-		in.links.log.Debug("a peer's memory cannot be read", "task", in.from.GetTask(), "error", err)
-		return nil
-	}
-	in.memory = m
-	return in.say(&frame{kind: frameReads})
-}
-
-// read takes a tensor out of the sender's memory.
-func (in *arriving) read(f *frame) error {
-	if in.memory == nil {
-		return status.InvalidArgumentf("A sender of tensors lent one to who cannot read its memory.")
-	}
-	in.begin(f)
-	kind := frameRead
-	var err error
-	if len(in.dst) > 0 {
-		if err = in.memory.Read(in.dst, f.where); err != nil {
-			if status.CodeOf(err) == status.Unavailable { // the sender is gone
-				in.finish(err)
-				return err
-			}
-			in.links.log.Warn("a peer's memory cannot be read any more", "task", in.from.GetTask(), "error", err)
-			kind = frameUnread
-		} else {
-			in.links.counters.bytesRead.Add(int64(len(in.dst)))
-		}
-	}
-	in.finish(err)
-	return in.say(&frame{kind: kind, where: uint64(f.number)})
 }
