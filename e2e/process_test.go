@@ -143,16 +143,22 @@ func (p *process) terminate() error {
 // residentMiB is the memory that a process holds.
 func (p *process) residentMiB(t testing.TB) float64 {
 	t.Helper()
+	return p.memory(t, "VmRSS")
+}
+
+// memory is one of the kernel's figures of a process's memory, in MiB.
+func (p *process) memory(t testing.TB, figure string) float64 {
+	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
 		t.Skipf("no memory figures on this system: %v", err)
 	}
 	for line := range strings.SplitSeq(string(text), "\n") {
 		var kb float64
-		if n, _ := fmt.Sscanf(line, "VmRSS: %f kB", &kb); n == 1 {
+		if n, _ := fmt.Sscanf(line, figure+": %f kB", &kb); n == 1 {
 			return kb / 1024
 		}
 	}
-	t.Fatalf("no VmRSS of %s", p.name)
+	t.Fatalf("no %s of %s", figure, p.name)
 	return 0
 }
