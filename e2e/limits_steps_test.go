@@ -240,7 +240,7 @@ func TestGoroutinesOfStepsInFlight(t *testing.T) {
 				with = runtime.NumGoroutine()
 				give(ctx, t, s, n)
 				var got []int
-				err := r.answers(n, slack(limitTime), func(_ uint32, message []byte) error {
+				err := r.answers(n, slack(limitTime), func(message []byte) error {
 					a := &corepb.RunStepResponse{}
 					if err := proto.Unmarshal(message, a); err != nil {
 						return err

@@ -11,19 +11,24 @@ import (
 	"testing"
 	"time"
 
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
 // rawClient speaks HTTP/2 by hand, so that a test decides what it reads, and when, and what its windows
-// let the server send. One goroutine writes.
+// let the server send. One goroutine reads.
 type rawClient struct {
 	conn   net.Conn
 	framer *http2.Framer
 	stream uint32 // of the next request
+	early  bytes.Buffer
+	open   map[uint32][]byte // what came of answers that are not complete
 
-	mu      sync.Mutex
+	mu      sync.Mutex // of what is written
 	headers bytes.Buffer
 	encoder *hpack.Encoder
 }
@@ -42,7 +47,8 @@ func rawDial(t testing.TB, addr string, window uint32, receive int) *rawClient {
 			t.Fatal(err)
 		}
 	}
-	r := &rawClient{conn: conn, framer: http2.NewFramer(conn, conn), stream: 1}
+	r := &rawClient{conn: conn, stream: 1, open: map[uint32][]byte{}}
+	r.framer = http2.NewFramer(conn, r)
 	r.framer.SetMaxReadFrameSize(1 << 20)
 	r.encoder = hpack.NewEncoder(&r.headers)
 	_, err = conn.Write([]byte(http2.ClientPreface))
@@ -87,54 +93,89 @@ func (r *rawClient) call(method string, q proto.Message) (stream uint32, err err
 	return stream, r.framer.WriteData(stream, true, append(prefix(uint32(len(b))), b...))
 }
 
+// Read reads what came from the server, for the framer: first what the test has read itself.
+func (r *rawClient) Read(p []byte) (int, error) {
+	if r.early.Len() > 0 {
+		return r.early.Read(p)
+	}
+	return r.conn.Read(p)
+}
+
+// next reads a frame. When it ends a call, it gives the call's stream and message.
+func (r *rawClient) next() (stream uint32, message []byte, ended bool, err error) {
+	f, err := r.framer.ReadFrame()
+	if err != nil {
+		return 0, nil, false, err
+	}
+	stream = f.Header().StreamID
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch f := f.(type) {
+	case *http2.DataFrame:
+		r.open[stream] = append(r.open[stream], f.Data()...)
+	case *http2.HeadersFrame:
+		if !f.StreamEnded() {
+			break
+		}
+		b := r.open[stream]
+		delete(r.open, stream)
+		if len(b) < 5 {
+			return 0, nil, false, fmt.Errorf("stream %d ends without a message", stream)
+		}
+		return stream, b[5:], true, nil
+	case *http2.PingFrame:
+		if !f.IsAck() {
+			err = r.framer.WritePing(true, f.Data)
+		}
+	case *http2.SettingsFrame:
+		if !f.IsAck() {
+			err = r.framer.WriteSettingsAck()
+		}
+	case *http2.RSTStreamFrame:
+		err = fmt.Errorf("stream %d was reset: %v", stream, f.ErrCode)
+	case *http2.GoAwayFrame:
+		err = fmt.Errorf("the server ends the connection: %v %s", f.ErrCode, f.DebugData())
+	}
+	return 0, nil, false, err
+}
+
 // answers reads the answers of n calls and hands each over as it is complete.
-func (r *rawClient) answers(n int, limit time.Duration, take func(stream uint32, message []byte) error) error {
+func (r *rawClient) answers(n int, limit time.Duration, take func(message []byte) error) error {
 	if err := r.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return err
 	}
-	open := map[uint32][]byte{}
 	for n > 0 {
-		f, err := r.framer.ReadFrame()
+		_, message, ended, err := r.next()
 		if err != nil {
 			return fmt.Errorf("%d answers are missing: %w", n, err)
 		}
-		stream := f.Header().StreamID
-		switch f := f.(type) {
-		case *http2.DataFrame:
-			open[stream] = append(open[stream], f.Data()...)
-		case *http2.HeadersFrame:
-			if !f.StreamEnded() {
-				continue
-			}
-			b := open[stream]
-			delete(open, stream)
-			if len(b) < 5 {
-				return fmt.Errorf("stream %d ends without a message", stream)
-			}
-			if err := take(stream, b[5:]); err != nil {
-				return err
-			}
-			n--
-		case *http2.PingFrame:
-			if !f.IsAck() {
-				r.mu.Lock()
-				err = r.framer.WritePing(true, f.Data)
-				r.mu.Unlock()
-			}
-		case *http2.SettingsFrame:
-			if !f.IsAck() {
-				r.mu.Lock()
-				err = r.framer.WriteSettingsAck()
-				r.mu.Unlock()
-			}
-		case *http2.RSTStreamFrame:
-			return fmt.Errorf("stream %d was reset: %v", stream, f.ErrCode)
-		case *http2.GoAwayFrame:
-			return fmt.Errorf("the server ends the connection: %v %s", f.ErrCode, f.DebugData())
+		if !ended {
+			continue
 		}
-		if err != nil {
+		n--
+		if err := take(message); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// claimedFeed is the beginning of a RunStepRequest in its frame, which says that a feed of so many
+// bytes of floats for x follows, for a step that fetches y.
+func claimedFeed(session string, bytes uint32) ([]byte, error) {
+	head, err := proto.Marshal(&corepb.RunStepRequest{SessionHandle: session, Fetch: []string{"y:0"}})
+	if err != nil {
+		return nil, err
+	}
+	shape, err := proto.Marshal(&tensorpb.TensorProto{Dtype: float, TensorShape: floats([]int64{int64(bytes / 4)}).TensorShape})
+	if err != nil {
+		return nil, err
+	}
+	value := protowire.AppendVarint(protowire.AppendTag(shape, 4, protowire.BytesType), uint64(bytes))
+	named := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "x:0")
+	named = protowire.AppendVarint(protowire.AppendTag(named, 2, protowire.BytesType), uint64(len(value))+uint64(bytes))
+	named = append(named, value...)
+	head = protowire.AppendVarint(protowire.AppendTag(head, 2, protowire.BytesType), uint64(len(named))+uint64(bytes))
+	head = append(head, named...)
+	return append(prefix(uint32(len(head))+bytes), head...), nil
 }
