@@ -16,6 +16,10 @@ import (
 var scratch string
 
 func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		fmt.Fprintln(os.Stderr, playRole(role))
+		os.Exit(1)
+	}
 	var err error
 	if scratch, err = os.MkdirTemp("", "troupe-e2e-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
