@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -87,6 +88,8 @@ func (s *Session) Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetc
 
 // RunStep runs a step. The fed tensors stay the caller's. It waits as long as the step takes: bound
 // it by ctx, whose deadline is told to the server too, so that its answer says what it waited for.
+// Feeds of 2 GiB or more are RESOURCE_EXHAUSTED before anything is sent, and so are fetches when they
+// are there.
 func (s *Session) RunStep(ctx context.Context, step Step) (*Result, error) {
 	q, err := s.request(ctx, step)
 	if err != nil {
@@ -106,7 +109,19 @@ func (s *Session) RunStep(ctx context.Context, step Step) (*Result, error) {
 	return r, nil
 }
 
+// maxFeeds is what the feeds of one step may take in bytes, so that they fit into one message with
+// their names and shapes.
+const maxFeeds = math.MaxInt32 - 1<<20
+
 func (s *Session) request(ctx context.Context, step Step) (*corepb.RunStepRequest, error) {
+	sum := 0
+	for _, t := range step.Feeds {
+		sum += t.ByteSize()
+	}
+	if sum > maxFeeds {
+		return nil, status.Errorf(status.ResourceExhausted, "The %d fed tensors take %d bytes, more than the %d that fit into one request. "+
+			"Feed them in several steps, large ones in parts or through a queue, or restore them from a checkpoint.", len(step.Feeds), sum, maxFeeds)
+	}
 	q := &corepb.RunStepRequest{SessionHandle: s.handle, Fetch: unique(step.Fetches), Target: step.Targets, Options: step.Options,
 		StoreErrorsInResponseBody: true, RequestId: rand.Int64N(1<<62) + 1}
 	for _, name := range slices.Sorted(maps.Keys(step.Feeds)) {

@@ -130,7 +130,8 @@ func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepRespo
 		if err != nil {
 			return nil, err
 		}
-		return s.Run(ctx, &q.StepRequest)
+		result, err := s.Run(ctx, &q.StepRequest)
+		return sendable(q.Fetches, result, err)
 	})
 	if err != nil {
 		if q.inBody {
@@ -190,7 +191,8 @@ func (g *Gateway) runCallable(ctx context.Context, q *runCallableRequest) (*runC
 		if err != nil {
 			return nil, err
 		}
-		return s.RunCallable(ctx, q.handle, q.feeds, port.Detach)
+		result, err := s.RunCallable(ctx, q.handle, q.feeds, port.Detach)
+		return sendable(nil, result, err)
 	})
 	if err != nil {
 		return nil, err

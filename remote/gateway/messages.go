@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"fmt"
+	"math"
 	"slices"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
@@ -210,6 +212,44 @@ func (m *runStepResponse) MarshalWire() (mem.BufferSlice, error) {
 		w.content(t, content)
 	}
 	return w.metadata(m.result.Metadata)
+}
+
+const (
+	// maxMessage is the largest message that TensorFlow's client takes, in bytes.
+	maxMessage = math.MaxInt32
+	// headBytes is what a fetched tensor takes in a message beside its name and content, at most where
+	// it has a few dimensions.
+	headBytes = 64
+)
+
+// sendable gives what a step ended with, or RESOURCE_EXHAUSTED where its result does not fit into one
+// message. names are those of the result's tensors; nil where they have none.
+func sendable(names []string, r *actors.StepResult, err error) (*actors.StepResult, error) {
+	if err != nil {
+		return nil, err
+	}
+	sum, largest := 0, 0
+	for i, t := range r.Tensors {
+		sum += headBytes + t.ByteSize()
+		if names != nil {
+			sum += len(names[i])
+		}
+		if t.ByteSize() > r.Tensors[largest].ByteSize() {
+			largest = i
+		}
+	}
+	if sum <= maxMessage {
+		return r, nil
+	}
+	defer r.Release()
+	name := fmt.Sprintf("number %d", largest)
+	if names != nil {
+		name = names[largest]
+	}
+	t := r.Tensors[largest]
+	return nil, status.Errorf(status.ResourceExhausted, "The fetched tensors take %d bytes, more than the %d that fit into one answer; the largest of the %d is %s, "+
+		"%v%v with %d bytes. Fetch them in several steps, large ones in slices or through a queue, or save them to a checkpoint.",
+		sum, maxMessage, len(r.Tensors), name, t.DType(), t.Shape(), t.ByteSize())
 }
 
 // runCallableRequest is tensorflow.RunCallableRequest.

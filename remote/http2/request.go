@@ -70,7 +70,7 @@ func (s *stream) announced() error {
 	s.compressed = s.prefix[0]&1 != 0
 	s.size = length(s.prefix[:])
 	if s.size > maxMessage {
-		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is too large: at most %d are taken", s.size, maxMessage)
+		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is too large: at most %d are taken. Feed large values in several steps, in parts or through a queue, or restore them from a checkpoint.", s.size, maxMessage)
 	}
 	return nil
 }
