@@ -22,6 +22,7 @@ type options struct {
 	start         bool
 	lease         time.Duration
 	memoryLimit   int64
+	bind          string
 	log           *slog.Logger
 }
 
@@ -48,6 +49,10 @@ func WithLease(lease time.Duration) Option { return func(o *options) { o.lease =
 // WithMemoryLimit bounds the bytes that the tensors on each of the server's devices may take; 0 is
 // what the machine has.
 func WithMemoryLimit(bytes int64) Option { return func(o *options) { o.memoryLimit = bytes } }
+
+// WithBind gives the host:port to bind, for a server that is reached at its address of the cluster
+// through a forwarded port. Without it the server binds that address.
+func WithBind(address string) Option { return func(o *options) { o.bind = address } }
 
 // WithLogger says where the server logs; slog.Default() is the default.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }

@@ -29,6 +29,7 @@ type task struct {
 	index int
 	addr  string
 	proc  *process // the one that runs now, nil if none was started
+	flags []string // beside the cluster's
 }
 
 func (k *task) key() string    { return fmt.Sprintf("%s:%d", k.job, k.index) }
@@ -126,7 +127,7 @@ func (c *cluster) launch(k *task) error {
 	if err != nil {
 		return err
 	}
-	args := append([]string{"serve", "--cluster", c.spec, "--job", k.job, "--task", fmt.Sprint(k.index)}, c.flags...)
+	args := append([]string{"serve", "--cluster", c.spec, "--job", k.job, "--task", fmt.Sprint(k.index)}, append(k.flags, c.flags...)...)
 	k.proc, err = launch(k.name(), exec.Command(path, args...))
 	return err
 }

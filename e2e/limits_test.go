@@ -30,7 +30,7 @@ const (
 )
 
 // limitTime bounds one call of the tests of limits.
-const limitTime = 20 * time.Second
+const limitTime = time.Minute
 
 // withoutRace skips a test of memory or speed under the race detector, which multiplies both.
 func withoutRace(t testing.TB) {

@@ -7,26 +7,39 @@ import (
 	"testing"
 )
 
-// proxy is a connection between a client and a server that can lose the server's answers and break.
+// proxy stands between a server and those who connect to it. It can lose the server's answers, stop
+// forwarding a connection, and break all of them.
 type proxy struct {
 	listener net.Listener
 	server   string
 
-	mu    sync.Mutex
-	links map[net.Conn]net.Conn // client to server
-	held  bool                  // the server's answers are dropped
-	done  bool
-	wg    sync.WaitGroup
+	mu      sync.Mutex
+	changed sync.Cond // a connection has ended
+	links   map[*forwarded]struct{}
+	held    bool // the server's answers are dropped
+	done    bool
+	wg      sync.WaitGroup
+}
+
+// forwarded is a connection through a proxy. Its fields are guarded by the proxy.
+type forwarded struct {
+	client, server net.Conn
+	bytes          int  // so far, both ways
+	frozen, ended  bool // frozen: nothing is read from either end
 }
 
 // newProxy listens on a port of its own for a server.
-func newProxy(t *testing.T, server string) *proxy {
+func newProxy(t testing.TB, server string) *proxy { return newProxyAt(t, "127.0.0.1:0", server) }
+
+// newProxyAt listens at an address for a server.
+func newProxyAt(t testing.TB, addr, server string) *proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: l, server: server, links: map[net.Conn]net.Conn{}}
+	p := &proxy{listener: l, server: server, links: map[*forwarded]struct{}{}}
+	p.changed.L = &p.mu
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
 		p.mu.Lock()
@@ -52,25 +65,34 @@ func (p *proxy) accept() {
 			_ = client.Close()
 			continue
 		}
+		f := &forwarded{client: client, server: server}
 		p.mu.Lock()
 		if p.done {
 			p.mu.Unlock()
-			_ = client.Close()
-			_ = server.Close()
+			f.close()
 			return
 		}
-		p.links[client] = server
+		p.links[f] = struct{}{}
 		p.mu.Unlock()
-		p.wg.Go(func() { p.forward(server, client, false) })
-		p.wg.Go(func() { p.forward(client, server, true) })
+		p.wg.Go(func() { p.forward(f, server, client, false) })
+		p.wg.Go(func() { p.forward(f, client, server, true) })
 	}
 }
 
+func (f *forwarded) close() {
+	_ = f.client.Close()
+	_ = f.server.Close()
+}
+
 // forward copies until either end breaks, and breaks the other then.
-func (p *proxy) forward(to, from net.Conn, answers bool) {
+func (p *proxy) forward(f *forwarded, to, from net.Conn, answers bool) {
 	defer func() {
-		_ = to.Close()
-		_ = from.Close()
+		f.close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.links, f)
+		f.ended = true
+		p.changed.Broadcast()
 	}()
 	buffer := make([]byte, 64<<10)
 	for {
@@ -79,8 +101,15 @@ func (p *proxy) forward(to, from net.Conn, answers bool) {
 			return
 		}
 		p.mu.Lock()
-		held := p.held
+		f.bytes += n
+		for f.frozen && !f.ended {
+			p.changed.Wait()
+		}
+		held, ended := p.held, f.ended
 		p.mu.Unlock()
+		if ended {
+			return
+		}
 		if answers && held {
 			continue
 		}
@@ -97,14 +126,32 @@ func (p *proxy) hold() {
 	p.mu.Unlock()
 }
 
+// freeze stops forwarding the connection that has carried most, and tells how much that is. Neither
+// end learns of it.
+func (p *proxy) freeze() (bytes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var most *forwarded
+	for f := range p.links {
+		if f.bytes > bytes {
+			most, bytes = f, f.bytes
+		}
+	}
+	if most != nil {
+		most.frozen = true
+	}
+	return bytes
+}
+
 // cut breaks all connections. New ones are whole.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for client, server := range p.links {
-		_ = client.Close()
-		_ = server.Close()
+	for f := range p.links {
+		f.ended = true
+		f.close()
 	}
 	clear(p.links)
 	p.held = false
+	p.changed.Broadcast()
 }

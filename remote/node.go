@@ -33,6 +33,9 @@ type Config struct {
 	Spec *spec.Spec
 	Job  string
 	Task int
+	// Bind, if set, is the host:port to bind in place of the task's address, for one that is reached
+	// through a forwarded port.
+	Bind string
 	// CPUs is the number of CPU devices, 1 where it is 0. MemoryLimit bounds the bytes of the
 	// tensors on each; 0 means no bound but the machine's.
 	CPUs        int
@@ -102,7 +105,7 @@ func Listen(c Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log}
-	n.port, err = port.Listen(port.Config{Address: self.Address, Logger: c.Log, Closed: n.connectionClosed, Holder: link.Holder(port.Dialer(nil)), Resolve: n.resolve})
+	n.port, err = port.Listen(port.Config{Address: self.Address, Bind: c.Bind, Logger: c.Log, Closed: n.connectionClosed, Holder: link.Holder(port.Dialer(nil)), Resolve: n.resolve})
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ The cluster is declared in one of these forms, the same for all of its tasks:
 
 Flags take one dash or two, and underscores for dashes. --job may be left out where the cluster
 has one job, --task where the job has one task. Port 0 in a cluster of one task stands for a free
-port. The server binds the address that the cluster gives it.
+port. The server binds the address that the cluster gives it, or what --bind says.
 
 With --server_def the task is embedded by another program: standard output gets
 "TARGET grpc://host:port" when the port is bound, or "ERROR code message"; the line "start" on
@@ -38,6 +38,7 @@ type serveFlags struct {
 	limit size
 	lease time.Duration
 	drain time.Duration
+	bind  string
 }
 
 func newServe(stdin *os.File) *cobra.Command {
@@ -58,6 +59,7 @@ func newServe(stdin *os.File) *cobra.Command {
 	flags.StringVar(&f.config, "config", "", "file with a tensorflow.ConfigProto, binary or text: what sessions inherit")
 	flags.Var(&f.compress, "rpc-compression", "how large tensors are compressed on their way to other tasks, where a session's rpc_options say nothing: "+
 		strings.Join(compress.Names(), ", ")+", with :1 (fast) to :3 (small)")
+	flags.StringVar(&f.bind, "bind", "", "host:port to bind where a forwarded port stands for the task's address in the cluster")
 	flags.StringVar(&f.protocol, "protocol", "", "grpc, the only one there is")
 	flags.StringArrayVar(&f.jobs, declaredJob, nil, "")
 	flags.Lookup(declaredJob).Hidden = true
@@ -74,7 +76,7 @@ func newServe(stdin *os.File) *cobra.Command {
 		}
 		tuneMemory(int64(f.limit))
 		signals := catchSignals()
-		server, err := f.server(log, troupe.WithLogger(log), troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.limit)))
+		server, err := f.server(log, troupe.WithLogger(log), troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.limit)), troupe.WithBind(f.bind))
 		if err != nil {
 			if f.serverDef != "" {
 				announceError(cmd.OutOrStdout(), err)
