@@ -45,7 +45,7 @@ type Push struct {
 type Cluster interface {
 	// Self is the name of the own task.
 	Self() string
-	// Tasks are the names of all declared tasks, the own one included, in order.
+	// Tasks are the names of all declared tasks, the own one included, in order. They must not be changed.
 	Tasks() []string
 	// Known gives what is known of a task's devices without asking it; nil when it was never reached.
 	Known(task string) []DeviceInfo

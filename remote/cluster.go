@@ -15,7 +15,8 @@ import (
 
 // cluster shows the actors the declared cluster through this node's links.
 type cluster struct {
-	node *Node
+	node  *Node
+	tasks []string
 
 	mu    sync.Mutex
 	known map[string][]actors.DeviceInfo
@@ -23,17 +24,19 @@ type cluster struct {
 
 var _ actors.Cluster = (*cluster)(nil)
 
+func newCluster(n *Node) *cluster {
+	c := &cluster{node: n}
+	for _, t := range n.spec.Tasks() {
+		c.tasks = append(c.tasks, t.Name())
+	}
+	return c
+}
+
 // Self is the own task's name.
 func (c *cluster) Self() string { return c.node.self.Name() }
 
 // Tasks are the declared tasks' names, in order.
-func (c *cluster) Tasks() []string {
-	var names []string
-	for _, t := range c.node.spec.Tasks() {
-		names = append(names, t.Name())
-	}
-	return names
-}
+func (c *cluster) Tasks() []string { return c.tasks }
 
 // Known are the devices of a task when it was reached the last time, or else what gossip tells.
 func (c *cluster) Known(task string) []actors.DeviceInfo {
@@ -41,10 +44,8 @@ func (c *cluster) Known(task string) []actors.DeviceInfo {
 	known := c.known[task]
 	c.mu.Unlock()
 	if known == nil && c.node.gossip != nil {
-		for _, m := range c.node.gossip.View() {
-			if m.Task.Name() == task && len(m.Devices) > 0 {
-				return deviceInfos(m.Devices)
-			}
+		if m, ok := c.node.gossip.Member(task); ok && len(m.Devices) > 0 {
+			return deviceInfos(m.Devices)
 		}
 	}
 	return known

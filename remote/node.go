@@ -144,7 +144,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Dial: n.port.Dial, Open: n.openStream,
 		System: n.port.System(), Rest: n.remoting, Pool: sink.pool, Sink: sink, Logger: c.Log})
 	n.linked.Store(n.links)
-	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: &cluster{node: n}, Devices: cpus, Boot: n.boot,
+	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: cpus, Boot: n.boot,
 		Lease: c.Lease, Defaults: c.Defaults, ParseCompression: ParseCompression, Log: c.Log})
 	if err != nil {
 		return err

@@ -16,16 +16,19 @@ import (
 
 const (
 	greetTimeout = 700 * time.Millisecond
-	greetAtOnce  = 16 // processes greeted at the same time
-	joinWith     = 3  // processes to exchange views with; gossip does the rest
-	askVouches   = 3  // processes asked who is at this task's address
+	greetAtOnce  = 16                    // processes greeted at the same time, at most
+	enough       = 4                     // processes that answer, after which no further ones are greeted
+	joinWith     = 3                     // processes to exchange views with; gossip does the rest
+	askVouches   = 3                     // processes asked who is at this task's address
+	greetPause   = 50 * time.Millisecond // between greetings beyond enough, while none has failed
 	firstPause   = 250 * time.Millisecond
 	alonePause   = 5 * time.Second
 	joinedPause  = 5 * time.Second
 )
 
-// survey greets all other tasks, and finds out whether this process may be part of the cluster.
-// It gives the tasks that are there.
+// survey greets the other tasks, in an order of its own, until it has found enough of them, and
+// finds out whether this process may be part of the cluster. It gives the tasks that it found: a
+// start costs the same in a large cluster as in a small one, unless nobody is there.
 func (m *Membership) survey(ctx context.Context) (present []spec.Task, err error) {
 	var others []spec.Task
 	for _, t := range m.config.Spec.Tasks() {
@@ -36,7 +39,7 @@ func (m *Membership) survey(ctx context.Context) (present []spec.Task, err error
 	var taken error
 	var asked sync.WaitGroup
 	asked.Go(func() { taken = m.claim(ctx) })
-	present, refusals := m.greet(ctx, others)
+	present, refusals := m.greet(ctx, sample(others, len(others)))
 	asked.Wait()
 	if taken != nil {
 		return nil, taken
@@ -104,32 +107,54 @@ func (m *Membership) same(found *wire.Identity) error {
 		link.Describe(self), link.Describe(found))
 }
 
-// greet greets the tasks, some at a time, and tells who is there and who refuses, or is refused.
+// greet greets the tasks in order until enough have answered, and tells who is there and who
+// refuses, or is refused. Where tasks start all at once a few connections for each must do, or they
+// keep each other from answering in time: so no more are made than have to answer, and further ones
+// when one of them has failed, or takes its time.
 func (m *Membership) greet(ctx context.Context, tasks []spec.Task) (present []spec.Task, refusals []error) {
-	var mu sync.Mutex
-	var greeting sync.WaitGroup
-	turns := make(chan struct{}, greetAtOnce)
 	ctx, cancel := context.WithTimeout(ctx, 2*greetTimeout)
 	defer cancel()
-	for _, t := range tasks {
-		turns <- struct{}{}
-		greeting.Go(func() {
-			defer func() { <-turns }()
+	type answer struct {
+		task spec.Task
+		err  error
+	}
+	answers := make(chan answer)
+	underWay := 0
+	begin := func() {
+		t := tasks[0]
+		tasks = tasks[1:]
+		underWay++
+		go func() { // bounded by greetTimeout, and waited for below
 			ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 			defer cancel()
 			_, err := m.config.Links.Greet(ctx, t)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				present = append(present, t)
-			case status.CodeOf(err) == status.FailedPrecondition:
-				refusals = append(refusals, err)
-			}
-		})
+			answers <- answer{t, err}
+		}()
 	}
-	greeting.Wait()
-	return present, refusals
+	pace := time.NewTicker(greetPause)
+	defer pace.Stop()
+	for {
+		for len(tasks) > 0 && len(present)+underWay < enough {
+			begin()
+		}
+		if underWay == 0 {
+			return present, refusals
+		}
+		select {
+		case a := <-answers:
+			underWay--
+			switch {
+			case a.err == nil:
+				present = append(present, a.task)
+			case status.CodeOf(a.err) == status.FailedPrecondition:
+				refusals = append(refusals, a.err)
+			}
+		case <-pace.C:
+			if len(tasks) > 0 && len(present) < enough && underWay < greetAtOnce {
+				begin()
+			}
+		}
+	}
 }
 
 // join exchanges views with some of the tasks, which have been greeted.
@@ -152,7 +177,7 @@ func (m *Membership) join(ctx context.Context, present []spec.Task) {
 	}
 }
 
-// seek looks for the tasks that are not up, as long as the membership lives: all of them while
+// seek looks for the tasks that are not up, as long as the membership lives: among all of them while
 // this task is alone, then a few at a time, since the network may have been cut in two.
 func (m *Membership) seek() {
 	pause := firstPause
@@ -170,6 +195,7 @@ func (m *Membership) seek() {
 			absent = sample(absent, joinWith)
 		} else {
 			pause = min(2*pause, alonePause)
+			absent = sample(absent, len(absent))
 		}
 		present, refusals := m.greet(m.ctx, absent)
 		for _, err := range refusals {

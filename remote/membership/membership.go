@@ -158,6 +158,8 @@ func (m *Membership) settings() *memberlist.Config {
 	c.Transport = m.transport
 	c.Delegate, c.Events, c.Alive, c.Merge, c.Conflict = m.delegates, m.delegates, m.delegates, m.delegates, m.delegates
 	c.TCPTimeout = streamTimeout
+	// A packet is smaller than the tables that compressing it takes.
+	c.EnableCompression = false
 	c.DeadNodeReclaimTime = time.Second // a host may come back with another address
 	c.SecretKey = m.config.Key
 	c.BindPort = m.transport.number
@@ -181,11 +183,21 @@ func (w logWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// Member is what gossip believes of a declared task, by its full name; false for any other.
+func (m *Membership) Member(task string) (Member, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v := m.members[task]; v != nil {
+		return *v, true
+	}
+	return Member{}, false
+}
+
 // View is what gossip believes of all declared tasks, in the order of the spec.
 func (m *Membership) View() []Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []Member
+	all := make([]Member, 0, len(m.members))
 	for _, t := range m.config.Spec.Tasks() {
 		all = append(all, *m.members[t.Name()])
 	}

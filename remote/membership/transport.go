@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -104,8 +105,8 @@ func lookup(ctx context.Context, host string) ([]net.IP, error) {
 
 // read takes packets from the socket until Shutdown.
 func (t *transport) read() {
+	b := make([]byte, maxPacket)
 	for {
-		b := make([]byte, maxPacket)
 		n, from, err := t.port.Packets().ReadFrom(b)
 		select {
 		case <-t.quit:
@@ -123,7 +124,7 @@ func (t *transport) read() {
 			continue
 		}
 		select {
-		case t.packets <- &memberlist.Packet{Buf: b[:n:n], From: from, Timestamp: time.Now()}:
+		case t.packets <- &memberlist.Packet{Buf: bytes.Clone(b[:n]), From: from, Timestamp: time.Now()}:
 		case <-t.quit:
 			return
 		}
