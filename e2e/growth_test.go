@@ -22,34 +22,36 @@ import (
 // growthFile is where TestGrowthTables writes, which is skipped without it.
 func growthFile() string { return os.Getenv("TROUPE_E2E_GROWTH") }
 
-// simulate starts so many tasks of the job "task" in this process, all at once, and waits until
-// each of them has heard by gossip of all others. It tells how long both took.
+// startedAtOnce is how many tasks start at the same time: all of a large cluster share this machine's
+// cores, which each task of a real one has to itself.
+const startedAtOnce = 8
+
+// simulate starts so many tasks of the job "task" in this process and waits until each of them has
+// heard by gossip of all others. It tells how long both took.
 func simulate(t *testing.T, tasks int) (e *embedded, started, known time.Duration) {
 	t.Helper()
 	spec := troupe.ClusterSpec{}
 	for range tasks {
 		spec["task"] = append(spec["task"], freeAddress(t))
 	}
-	e = &embedded{}
-	t.Cleanup(func() { e.stop(t) })
+	e = &embedded{servers: make([]*troupe.Server, tasks)}
 	quiet := troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	for i := range tasks {
-		s, err := troupe.NewServer(spec, troupe.WithTask(i), troupe.WithStart(false), quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.servers = append(e.servers, s)
-	}
+	t.Cleanup(func() { e.stopAtOnce(t) })
 	begun := time.Now()
 	var starting sync.WaitGroup
-	for _, s := range e.servers {
+	turns := make(chan struct{}, startedAtOnce)
+	for i := range tasks {
+		turns <- struct{}{}
 		starting.Go(func() {
-			if err := s.Start(t.Context()); err != nil {
+			defer func() { <-turns }()
+			var err error
+			if e.servers[i], err = troupe.NewServer(spec, troupe.WithTask(i), quiet); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	starting.Wait()
+	e.servers = slices.DeleteFunc(e.servers, func(s *troupe.Server) bool { return s == nil })
 	if t.Failed() {
 		t.FailNow()
 	}
