@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -21,8 +20,10 @@ import (
 type master struct {
 	task  *Task
 	state *masterState
-	// users are the connections that use a session, leases the timers of those that none uses.
+	// users are the connections that use a session, uses the same by connection, leases the timers of
+	// the sessions that none uses.
 	users    map[*Session]map[Connection]struct{}
+	uses     map[Connection]map[*Session]struct{}
 	leases   map[*Session]*time.Timer
 	draining bool
 	// gone are the connections that ended last, in the order of ended from next on: the news of a
@@ -38,13 +39,24 @@ const rememberedConnections = 1 << 12
 // masterState is what the master publishes.
 type masterState struct {
 	task     *Task
-	sessions atomic.Pointer[map[string]*Session]
+	sessions sync.Map // *Session by handle
 }
 
-func newMasterState(t *Task) *masterState {
-	m := &masterState{task: t}
-	m.sessions.Store(&map[string]*Session{})
-	return m
+// session finds an open session; nil if there is none.
+func (m *masterState) session(handle string) *Session {
+	if s, ok := m.sessions.Load(handle); ok {
+		return s.(*Session)
+	}
+	return nil
+}
+
+// all are the open sessions.
+func (m *masterState) all() (all []*Session) {
+	m.sessions.Range(func(_, s any) bool {
+		all = append(all, s.(*Session))
+		return true
+	})
+	return all
 }
 
 // Connection names a client's connection; zero for clients in the process, whose sessions have no
@@ -78,23 +90,24 @@ type (
 func (m *master) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
 	case *actor.Started:
-		m.users, m.leases, m.gone = map[*Session]map[Connection]struct{}{}, map[*Session]*time.Timer{}, map[Connection]struct{}{}
+		m.users, m.uses = map[*Session]map[Connection]struct{}{}, map[Connection]map[*Session]struct{}{}
+		m.leases, m.gone = map[*Session]*time.Timer{}, map[Connection]struct{}{}
 	case admit:
 		if m.draining {
 			msg.reply <- status.Errorf(status.Unavailable, "The server of %s is shutting down", m.task.name)
 			return
 		}
-		m.publish(func(s map[string]*Session) { s[msg.session.handle] = msg.session })
+		m.state.sessions.Store(msg.session.handle, msg.session)
 		m.users[msg.session] = map[Connection]struct{}{}
 		m.attach(c, msg.session, msg.conn)
 		msg.reply <- nil
 	case remove:
-		s := (*m.state.sessions.Load())[msg.handle]
+		s := m.state.session(msg.handle)
 		m.drop(s)
 		msg.reply <- s
 	case removeAll:
 		m.draining = m.draining || msg.stop
-		all := slices.Collect(maps.Values(*m.state.sessions.Load()))
+		all := m.state.all()
 		for _, s := range all {
 			m.drop(s)
 		}
@@ -105,15 +118,13 @@ func (m *master) Receive(c actor.Context) {
 		delete(m.gone, m.ended[m.next])
 		m.gone[msg.conn], m.ended[m.next] = struct{}{}, msg.conn
 		m.next = (m.next + 1) % rememberedConnections
-		for s, conns := range m.users {
-			if _, ok := conns[msg.conn]; !ok {
-				continue
-			}
-			delete(conns, msg.conn)
-			if len(conns) == 0 {
+		for s := range m.uses[msg.conn] {
+			delete(m.users[s], msg.conn)
+			if len(m.users[s]) == 0 {
 				m.lease(c, s)
 			}
 		}
+		delete(m.uses, msg.conn)
 	case expired:
 		if m.leases[msg.session] == nil {
 			return // used again meanwhile
@@ -140,6 +151,10 @@ func (m *master) attach(c actor.Context, s *Session, conn Connection) {
 		return
 	}
 	conns[conn] = struct{}{}
+	if m.uses[conn] == nil {
+		m.uses[conn] = map[*Session]struct{}{}
+	}
+	m.uses[conn][s] = struct{}{}
 	if t := m.leases[s]; t != nil {
 		t.Stop()
 		delete(m.leases, s)
@@ -156,7 +171,12 @@ func (m *master) drop(s *Session) {
 	if s == nil {
 		return
 	}
-	m.publish(func(all map[string]*Session) { delete(all, s.handle) })
+	m.state.sessions.Delete(s.handle)
+	for conn := range m.users[s] {
+		if delete(m.uses[conn], s); len(m.uses[conn]) == 0 {
+			delete(m.uses, conn)
+		}
+	}
 	delete(m.users, s)
 	if t := m.leases[s]; t != nil {
 		t.Stop()
@@ -164,15 +184,9 @@ func (m *master) drop(s *Session) {
 	}
 }
 
-func (m *master) publish(change func(map[string]*Session)) {
-	all := maps.Clone(*m.state.sessions.Load())
-	change(all)
-	m.state.sessions.Store(&all)
-}
-
 // peerDown fails the steps that a lost task owes a part of.
 func (m *masterState) peerDown(task string, err error) {
-	for _, s := range *m.sessions.Load() {
+	for _, s := range m.all() {
 		for _, st := range s.running() {
 			st.lost(task, err)
 		}
@@ -264,7 +278,7 @@ func (t *Task) CreateSession(ctx context.Context, conn Connection, def *graphpb.
 // Session finds a session by its handle, for a call over a client's connection. The error of an
 // unknown one is ABORTED, in TensorFlow's words.
 func (t *Task) Session(handle string, conn Connection) (*Session, error) {
-	s := (*t.sessionsOf.sessions.Load())[handle]
+	s := t.sessionsOf.session(handle)
 	if s == nil {
 		return nil, status.Errorf(status.Aborted, "Session %s is not found. Possibly, this master has restarted.", handle)
 	}
@@ -292,12 +306,12 @@ func (t *Task) CloseSession(ctx context.Context, handle string) error {
 func (t *Task) ConnectionClosed(conn Connection) { t.System.Root.Send(t.master, detach{conn}) }
 
 // Sessions is the number of open sessions.
-func (t *Task) Sessions() int { return len(*t.sessionsOf.sessions.Load()) }
+func (t *Task) Sessions() int { return len(t.sessionsOf.all()) }
 
 // ListDevices lists the devices of all tasks that can be reached, the own task's apart. A handle
 // that is not empty must be a session's.
 func (t *Task) ListDevices(ctx context.Context, handle string) (own, others []DeviceInfo, err error) {
-	s := (*t.sessionsOf.sessions.Load())[handle]
+	s := t.sessionsOf.session(handle)
 	if handle != "" && s == nil {
 		return nil, nil, status.InvalidArgumentf("Session %s is not found. Possibly, this master has restarted.", handle)
 	}
