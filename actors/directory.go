@@ -65,7 +65,7 @@ func (d *directory) Receive(c actor.Context) {
 const answerTime = 4 * time.Second
 
 // homes asks the directory for the devices of resources: one message to each task that has a
-// share in the answer.
+// share in the answer, and all at the same time.
 func (t *Task) homes(ctx context.Context, resources []place.Resource) ([]string, error) {
 	tasks := t.Cluster.Tasks()
 	shares := map[string][]int{}
@@ -74,9 +74,9 @@ func (t *Task) homes(ctx context.Context, resources []place.Resource) ([]string,
 		shares[shard] = append(shares[shard], i)
 	}
 	homes := make([]string, len(resources))
-	for shard, indexes := range shares {
+	err := parallel(ctx, sortedKeys(shares), func(ctx context.Context, shard string) error {
 		claim := &wire.Claim{}
-		for _, i := range indexes {
+		for _, i := range shares[shard] {
 			r := resources[i]
 			claim.Resources = append(claim.Resources, &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name, Device: r.Default})
 		}
@@ -85,14 +85,18 @@ func (t *Task) homes(ctx context.Context, resources []place.Resource) ([]string,
 			err = failed(answer.Failure)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if len(answer.Devices) != len(indexes) {
-			return nil, status.Internalf("The directory of %s answered %d of %d names", shard, len(answer.Devices), len(indexes))
+		if len(answer.Devices) != len(shares[shard]) {
+			return status.Internalf("The directory of %s answered %d of %d names", shard, len(answer.Devices), len(shares[shard]))
 		}
-		for k, i := range indexes {
+		for k, i := range shares[shard] {
 			homes[i] = answer.Devices[k]
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return homes, nil
 }

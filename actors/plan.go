@@ -68,16 +68,26 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	}
 	p := &plan{id: planIDs.Add(1), pruned: pruned, remote: map[string]*share{}, feeds: feedSpecs(g, pruned)}
 	own := map[string]*graph.Graph{}
+	var others []partition.TaskParts
 	for _, tp := range parts.Tasks() {
-		if tp.Task == s.task.name {
-			for _, d := range tp.Devices {
-				own[d] = parts.ByDevice[d]
-			}
+		if tp.Task != s.task.name {
+			others = append(others, tp)
 			continue
 		}
-		if p.remote[tp.Task], err = s.share(ctx, tp, parts); err != nil {
-			return nil, err
+		for _, d := range tp.Devices {
+			own[d] = parts.ByDevice[d]
 		}
+	}
+	var mu sync.Mutex
+	err = parallel(ctx, others, func(ctx context.Context, tp partition.TaskParts) error {
+		sh, err := s.share(ctx, tp, parts)
+		mu.Lock()
+		defer mu.Unlock()
+		p.remote[tp.Task] = sh
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	for _, d := range parts.Devices {
 		p.graphs = append(p.graphs, parts.ByDevice[d])
