@@ -191,6 +191,7 @@ func growWithTasks(t *testing.T, g *growth, tasks int, rest, stepTime time.Durat
 	idle := use()
 	idle.minus(before).note(g, tasks, "at rest")
 	if rest > 0 {
+		time.Sleep(rest) // the gossip tells the last news some times more
 		used := processorTime(t)
 		time.Sleep(rest) // the measure is of what happens while nobody does anything
 		g.add(tasks, "at rest: processor", "ms/s", milliseconds(processorTime(t)-used)/rest.Seconds())

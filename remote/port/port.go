@@ -141,6 +141,7 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 	p.mux = newMux(config.TLS, p.http)
 	// The throttle of dead letters keeps a goroutine for its interval.
 	p.system = actor.NewActorSystem(actorLogger(p.log, p.mute), actor.WithDeadLetterThrottleInterval(100*time.Millisecond))
+	shrinkRegistry(p.system)
 	ip := local.IP.String()
 	if local.IP.To4() == nil {
 		ip = "[" + (&net.IPAddr{IP: local.IP, Zone: local.Zone}).String() + "]"
