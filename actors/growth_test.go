@@ -13,6 +13,7 @@ import (
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // BenchmarkOpenAndClose opens and closes a session beside many others, each with a client's
@@ -95,4 +96,58 @@ func TestParallel(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// A step costs one message to each other task that has a part and one back, however large the
+// cluster and the session are; a task is watched over as long as a session has parts on it.
+func TestMessagesOfAStep(t *testing.T) {
+	for _, tasks := range []int{4, 16, 64} {
+		t.Run(fmt.Sprint(tasks), func(t *testing.T) {
+			var jobs, parts []string
+			var text strings.Builder
+			for i := range tasks {
+				job := "t" + string(rune('a'+i/26)) + string(rune('a'+i%26))
+				jobs, parts = append(jobs, job), append(parts, "part_"+job)
+				fmt.Fprintf(&text, "stay_%s = NoOp() @%s0\npart_%s = Const() value=1 @%s0\n", job, job, job, job)
+			}
+			fmt.Fprintf(&text, "sum = AddN(%s) N=%d @%s0\npair = AddN(%s, %s) N=2 @%s0\n", strings.Join(parts, ", "), tasks, jobs[0], parts[0], parts[1], jobs[0])
+			net := newNetwork(t, jobs...)
+			var sent atomic.Int64
+			net.filter(func(_, _ string, _ proto.Message, _ func()) bool {
+				sent.Add(1)
+				return true
+			})
+			a := net.node(taskName(jobs[0]))
+			c := open(t, a, text.String())
+			var everywhere []string
+			for _, job := range jobs {
+				everywhere = append(everywhere, "!stay_"+job)
+			}
+			for _, step := range []struct {
+				name    string
+				req     func() *StepRequest
+				results []int64
+				want    int64
+			}{
+				{"two tasks", func() *StepRequest { return request(nil, "pair:0") }, []int64{2}, 2},
+				{"no_op on all", func() *StepRequest { return request(nil, everywhere...) }, nil, 2 * int64(tasks-1)},
+				{"a sum of all", func() *StepRequest { return request(nil, "sum:0") }, []int64{int64(tasks)}, 2 * int64(tasks-1)},
+			} {
+				c.run(step.req(), step.results...) // which builds the plan
+				before := sent.Load()
+				c.run(step.req(), step.results...)
+				if n := sent.Load() - before; n != step.want {
+					t.Errorf("%s: %d messages, not %d", step.name, n, step.want)
+				}
+			}
+			last := taskName(jobs[tasks-1])
+			if !a.task.Uses(last) || net.node(last).task.Uses(a.name) {
+				t.Error("a master watches over those who have its parts, and they over nobody")
+			}
+			c.close()
+			if a.task.Uses(last) {
+				t.Error("a closed session is watched over")
+			}
+		})
+	}
 }

@@ -40,6 +40,27 @@ const rememberedConnections = 1 << 12
 type masterState struct {
 	task     *Task
 	sessions sync.Map // *Session by handle
+
+	mu   sync.Mutex
+	used map[string]int // how many sessions have parts of their plans on another task
+}
+
+// use counts a session that has parts on a task, or has no more.
+func (m *masterState) use(task string, by int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.used[task] += by; m.used[task] == 0 {
+		delete(m.used, task)
+	}
+}
+
+// Uses tells whether a session of this master has parts on another task, which the master then
+// watches over. It takes no lock that is held while anything is called.
+func (t *Task) Uses(task string) bool {
+	m := t.sessionsOf
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.used[task] > 0
 }
 
 // session finds an open session; nil if there is none.

@@ -106,9 +106,9 @@ func (s *Session) share(ctx context.Context, tp partition.TaskParts, parts *part
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	s.reached[tp.Task] = true
-	s.mu.Unlock()
+	if err := s.reach(tp.Task); err != nil {
+		return nil, err
+	}
 	sh := &share{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Compression: uint32(s.options.compression)}}
 	for _, d := range tp.Devices {
 		part := parts.ByDevice[d]

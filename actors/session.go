@@ -52,7 +52,7 @@ type Session struct {
 
 	mu        sync.Mutex
 	lost      map[string][]uint64 // by task, the steps whose part there could not be told to end
-	reached   map[string]bool     // the other tasks that have been sent a part of a plan
+	reached   map[string]bool     // the other tasks that have been sent a part of a plan; nil after the end
 	steps     map[uint64]*step
 	partials  map[string]*partialRun
 	callables map[int64]*callable
@@ -521,12 +521,30 @@ func (s *Session) abandon() error {
 	return err
 }
 
+// reach notes that another task will have a part of the session's plans.
+func (s *Session) reach(task string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reached == nil {
+		return errClosed()
+	}
+	if !s.reached[task] {
+		s.reached[task] = true
+		s.task.sessionsOf.use(task, 1)
+	}
+	return nil
+}
+
 // dropRemote tells the other tasks to forget the session.
 func (s *Session) dropRemote() {
 	s.mu.Lock()
 	tasks := sortedKeys(s.reached)
+	s.reached = nil
 	s.mu.Unlock()
 	t := s.task
+	for _, task := range tasks {
+		t.sessionsOf.use(task, -1)
+	}
 	drop := func(p Peer) {
 		t.System.Root.Send(actor.NewPID(p.Address(), workerName), &wire.DropSession{Session: s.handle})
 	}

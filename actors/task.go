@@ -81,7 +81,7 @@ func NewTask(c Config) (*Task, error) {
 	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, crew: newCrew()}
 	t.life, t.die = context.WithCancel(context.Background())
 	t.steps.init()
-	t.sessionsOf = &masterState{task: t}
+	t.sessionsOf = &masterState{task: t, used: map[string]int{}}
 	c.Cluster.Watch(t.peerDown)
 	for _, a := range []struct {
 		pid  **actor.PID

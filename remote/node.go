@@ -142,7 +142,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	}
 	sink := &sink{pool: cpus[0].Pool()}
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Dial: n.port.Dial, Open: n.openStream,
-		System: n.port.System(), Rest: n.remoting, Pool: sink.pool, Sink: sink, Logger: c.Log})
+		System: n.port.System(), Rest: n.remoting, Pool: sink.pool, Sink: sink, InUse: n.uses, Logger: c.Log})
 	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: cpus, Boot: n.boot,
 		Lease: c.Lease, Defaults: c.Defaults, ParseCompression: ParseCompression, Log: c.Log})
@@ -171,6 +171,12 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	}
 	services.Open()
 	return nil
+}
+
+// uses tells whether the link to a task is needed though nothing passes over it.
+func (n *Node) uses(task string) bool {
+	t := n.serving.Load()
+	return t == nil || t.Uses(task)
 }
 
 func (n *Node) connectionClosed(number uint64) {
