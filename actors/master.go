@@ -338,7 +338,8 @@ func (t *Task) ListDevices(ctx context.Context, handle string) (own, others []De
 	}
 	tasks := t.Cluster.Tasks()
 	if s != nil {
-		tasks = slices.DeleteFunc(slices.Clone(tasks), func(task string) bool { return !s.mayUse(task) })
+		allowed := s.allowed()
+		tasks = slices.DeleteFunc(slices.Clone(tasks), func(task string) bool { return !allowed[task] })
 	}
 	found := make([][]DeviceInfo, len(tasks))
 	var wg sync.WaitGroup

@@ -31,7 +31,7 @@ type Session struct {
 	config  *corepb.ConfigProto
 	options sessionOptions
 	worker  *workerSession
-	devices []place.Device
+	devices *place.Prepared
 	pid     *actor.PID
 
 	// Published by the actor.
@@ -99,7 +99,7 @@ func newSession(t *Task, config *corepb.ConfigProto) (*Session, error) {
 	}
 	s.plans.Store(&map[string]*plan{})
 	var err error
-	if s.devices, err = t.placeable(s.options.filters); err != nil {
+	if s.devices, err = t.prepare(s.options.filters); err != nil {
 		return nil, err
 	}
 	s.life, s.die = context.WithCancel(context.Background())
@@ -163,9 +163,33 @@ func (t *Task) placeable(filters []string) ([]place.Device, error) {
 	return place.FilterDevices(all, filters, t.name)
 }
 
-// mayUse says whether the session's device filters leave it any device of a task.
-func (s *Session) mayUse(task string) bool {
-	return slices.ContainsFunc(s.devices, func(d place.Device) bool { return strings.HasPrefix(d.Name, task+"/") })
+// prepare is placeable, made ready for a session to place nodes. Sessions without filters share
+// what does not change: a large cluster has many devices.
+func (t *Task) prepare(filters []string) (*place.Prepared, error) {
+	devices, err := t.placeable(filters)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(filters) > 0:
+		return place.Prepare(devices)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.placing == nil || !slices.Equal(t.placing.Devices(), devices) {
+		if t.placing, err = place.Prepare(devices); err != nil {
+			return nil, err
+		}
+	}
+	return t.placing.Share(), nil
+}
+
+// allowed are the tasks of which the session's device filters leave it a device.
+func (s *Session) allowed() map[string]bool {
+	tasks := map[string]bool{}
+	for _, d := range s.devices.Devices() {
+		tasks[taskOf(d.Name)] = true
+	}
+	return tasks
 }
 
 // Describe lists the task's own devices.
@@ -328,7 +352,7 @@ func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64)
 // place assigns devices to new nodes.
 func (s *Session) place(ctx context.Context, g *graph.Graph, nodes []*graph.Node) error {
 	o := place.Options{
-		Devices:       s.devices,
+		Prepared:      s.devices,
 		SoftPlacement: s.options.soft,
 		Supports:      supports,
 		Colocations:   &s.colocations,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -59,6 +60,7 @@ type Task struct {
 
 	mu       sync.Mutex
 	sessions map[string]*workerSession
+	placing  *place.Prepared // the devices of all tasks, as they were known when a session was made
 
 	master, directory *actor.PID
 	sessionsOf        *masterState

@@ -57,3 +57,34 @@ func BenchmarkExtendByOne(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkExtendLargeCluster places one node in a session of a large cluster.
+func BenchmarkExtendLargeCluster(b *testing.B) {
+	for _, tasks := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprint(tasks), func(b *testing.B) {
+			s := &sketch{}
+			s.node("before", "Read")
+			var names []string
+			for i := range tasks {
+				names = append(names, fmt.Sprintf("/job:worker/replica:0/task:%d/device:CPU:0", i))
+			}
+			devices, err := Prepare(devicesOf(b, names...))
+			if err != nil {
+				b.Fatal(err)
+			}
+			o := Options{Prepared: devices, Supports: supports, Colocations: &Colocations{}}
+			if err := Place(s.graph(), s.nodes, o); err != nil {
+				b.Fatal(err)
+			}
+			n := s.node("new", "Read")
+			g := s.graph()
+			b.ReportAllocs()
+			for b.Loop() {
+				n.Assigned = ""
+				if err := Place(g, s.nodes[1:], o); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

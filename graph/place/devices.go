@@ -66,6 +66,32 @@ var typeOrder = map[string]int{"GPU": 210, "CPU": 70}
 // belongs to ops that have a kernel nowhere: they may be on any device, and fail when they run.
 type types uint64
 
+// Prepared are devices made ready to choose from, for who places nodes on them again and again. They
+// are not safe for concurrent use.
+type Prepared struct {
+	given []Device
+	set   *deviceSet
+}
+
+// Prepare orders devices, of which there must be one at least. They must not be changed any more.
+func Prepare(devices []Device) (*Prepared, error) {
+	set, err := newDeviceSet(devices)
+	if err != nil {
+		return nil, err
+	}
+	return &Prepared{devices, set}, nil
+}
+
+// Devices are the devices as they were given. They must not be changed.
+func (p *Prepared) Devices() []Device { return p.given }
+
+// Share gives the same devices to another user, who may use them at the same time.
+func (p *Prepared) Share() *Prepared {
+	set := *p.set
+	set.found = map[query][]int{}
+	return &Prepared{p.given, &set}
+}
+
 // deviceSet is the devices of a session in the order in which they are preferred.
 type deviceSet struct {
 	devices []Device
@@ -75,6 +101,9 @@ type deviceSet struct {
 	cpu     types
 	found   map[query][]int
 }
+
+// maxFound bounds how many answers a set remembers.
+const maxFound = 1 << 12
 
 type query struct {
 	spec  Spec
@@ -134,6 +163,9 @@ func (s *deviceSet) candidates(spec Spec, of types) []int {
 		}
 	default:
 		c = s.matching(spec, of)
+	}
+	if len(s.found) >= maxFound {
+		clear(s.found)
 	}
 	s.found[q] = c
 	return c

@@ -2,6 +2,7 @@ package place
 
 import (
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -49,5 +50,40 @@ func TestFilterDevices(t *testing.T) {
 	}
 	if _, err := NewDevice("/job:a/cpu:0", false); err == nil {
 		t.Error("a device with a partial name is accepted")
+	}
+}
+
+// Users that share prepared devices place at the same time, as if each had its own, and what is
+// remembered for them is bounded.
+func TestPrepared(t *testing.T) {
+	devices := devicesOf(t, w0, w1, ps0, w1gpu0)
+	p, err := Prepare(devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var users sync.WaitGroup
+	for range 4 {
+		mine := p.Share()
+		users.Go(func() {
+			for range 10 {
+				s := &sketch{}
+				s.node("there", "Add", on("/job:worker/task:1/device:CPU:0"))
+				s.node("anywhere", "Add")
+				err := Place(s.graph(), s.nodes, Options{Prepared: mine, Supports: supports})
+				if err != nil || s.nodes[0].Assigned != w1 || s.nodes[1].Assigned == w1 {
+					t.Errorf("placed on %q and %q, %v", s.nodes[0].Assigned, s.nodes[1].Assigned, err)
+				}
+			}
+		})
+	}
+	users.Wait()
+	for i := range 2 * maxFound {
+		p.set.candidates(Spec{Job: "worker", Replica: -1, Task: i, Index: -1}, 1)
+	}
+	if n := len(p.set.found); n > maxFound {
+		t.Errorf("%d answers are remembered", n)
+	}
+	if _, err := Prepare(nil); err == nil {
+		t.Error("no devices are enough")
 	}
 }

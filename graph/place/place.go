@@ -24,6 +24,8 @@ import (
 type Options struct {
 	// Devices are the devices to choose from, after FilterDevices.
 	Devices []Device
+	// Prepared, if set, stands for Devices. With nil each Place takes time in proportion to them.
+	Prepared *Prepared
 	// SoftPlacement is ConfigProto.allow_soft_placement: types and indexes of devices that
 	// cannot be had are ignored, and so are colocation requests that contradict the rest.
 	// Jobs, replicas and tasks always hold.
@@ -51,14 +53,16 @@ type Options struct {
 //
 // What cannot be placed is INVALID_ARGUMENT, in TensorFlow's words; then no node is placed.
 func Place(g *graph.Graph, nodes []*graph.Node, o Options) error {
-	devices, err := newDeviceSet(o.Devices)
-	if err != nil {
-		return err
+	if o.Prepared == nil {
+		var err error
+		if o.Prepared, err = Prepare(o.Devices); err != nil {
+			return err
+		}
 	}
 	if !slices.IsSortedFunc(nodes, byID) {
 		nodes = slices.SortedFunc(slices.Values(nodes), byID)
 	}
-	p := &placer{groups: newGroups(nodes, devices, o.SoftPlacement), graph: g, nodes: nodes, Options: o}
+	p := &placer{groups: newGroups(nodes, o.Prepared.set, o.SoftPlacement), graph: g, nodes: nodes, Options: o}
 	if err := p.run(); err != nil {
 		for _, n := range nodes {
 			n.Assigned = ""
