@@ -130,26 +130,27 @@ func (p *product) part(i0, i1, j0, j1 int) product {
 	return q
 }
 
-// Sizes of the pieces a product is divided into for par: small enough to
-// balance, and neighbours are computed together where they fall to one call.
 const (
-	pieceRows    = 28
-	pieceColumns = 32
-	// worthSplitting is the multiplications, some 8 µs of them, below which
-	// waking another core costs more than it saves.
-	worthSplitting = 1 << 19
+	// leastRows and leastColumns are the sides of the smallest part that a product is divided
+	// into for par: two tiles of the widest kind below each other, and one beside another.
+	leastRows    = 28
+	leastColumns = 32
+	// worthSplitting is the multiplications of a part, some 40 µs of them: less is not worth
+	// waking another core.
+	worthSplitting = 1 << 21
+	// partsPerCore lets a core that comes late do less than the others.
+	partsPerCore = 2
 	// largeProduct is the multiplications, some 2 ms of them, from which each core gets one part:
-	// every further part packs the same panels again, a tenth of the time, and a core that comes
-	// late matters less.
+	// a core that comes late matters less then.
 	largeProduct = 1 << 27
 )
 
-// job is a product with its division. Jobs are reused, with their body
+// job is a product with its division into rows x columns parts. Jobs are reused, with their body
 // function, so that a call allocates nothing.
 type job struct {
 	product
-	rowPieces, columnPieces int
-	body                    func(lo, hi int)
+	rows, columns int
+	body          func(lo, hi int)
 }
 
 var jobs = sync.Pool{New: func() any {
@@ -158,48 +159,55 @@ var jobs = sync.Pool{New: func() any {
 	return j
 }}
 
-// divide computes p in pieces numbered down the columns of pieces.
+// divide computes p in parts.
 func (p *product) divide(par Parallel) {
-	rowPieces := (p.m + pieceRows - 1) / pieceRows
-	columnPieces := (p.n + pieceColumns - 1) / pieceColumns
-	work := min(p.m, pieceRows) * min(p.n, pieceColumns) * min(p.k, worthSplitting)
-	grain := max(1, worthSplitting/work)
-	if pieces := rowPieces * columnPieces; p.m*p.n > largeProduct/p.k {
-		grain = max(grain, pieces/runtime.GOMAXPROCS(0))
-	}
-	if rowPieces*columnPieces <= grain {
+	rows, columns := p.cuts(runtime.GOMAXPROCS(0))
+	if rows*columns == 1 {
 		p.compute()
 		return
 	}
 	j := jobs.Get().(*job)
-	j.product, j.rowPieces, j.columnPieces = *p, rowPieces, columnPieces
-	par(rowPieces*columnPieces, grain, j.body)
+	j.product, j.rows, j.columns = *p, rows, columns
+	par(rows*columns, 1, j.body)
 	j.product = product{}
 	jobs.Put(j)
 }
 
-// run computes pieces lo to hi: the rest of a column of pieces, then whole
-// columns at once, then the start of one.
-func (j *job) run(lo, hi int) {
-	for lo < hi {
-		row, column := lo%j.rowPieces, lo/j.rowPieces
-		if columns := (hi - lo) / j.rowPieces; row == 0 && columns > 0 {
-			j.pieces(0, j.rowPieces, column, column+columns)
-			lo += columns * j.rowPieces
-			continue
+// cuts decides into how many rows and columns of parts p is divided for so many cores: as many
+// parts as are worth it, and of the ways to make these the one that reads least. A is read (and
+// packed, where it has to be) once for each column of parts, B once for each row.
+func (p *product) cuts(cores int) (rows, columns int) {
+	// Neither m·n, which is no more than the length of C, nor what follows overflows.
+	parts := p.m * p.n / max(1, worthSplitting/p.k)
+	if p.m*p.n <= largeProduct/p.k {
+		cores *= partsPerCore
+	}
+	parts = max(1, min(parts, cores))
+	mostRows := min(parts, max(1, p.m/leastRows))
+	mostColumns := min(parts, ceilDiv(p.n, leastColumns))
+	rows, columns = 1, mostColumns
+	for r := 2; r <= mostRows; r++ {
+		c := min(parts/r, mostColumns)
+		if more := r*c - rows*columns; more > 0 || more == 0 && c*p.m+r*p.n < columns*p.m+rows*p.n {
+			rows, columns = r, c
 		}
-		rows := min(j.rowPieces-row, hi-lo)
-		j.pieces(row, row+rows, column, column+1)
-		lo += rows
+	}
+	return rows, columns
+}
+
+func (j *job) run(lo, hi int) {
+	for ; lo < hi; lo++ {
+		p := j.part(j.rectangle(lo))
+		p.compute()
 	}
 }
 
-func (j *job) pieces(row0, row1, column0, column1 int) {
-	p := j.part(
-		row0*j.m/j.rowPieces, row1*j.m/j.rowPieces,
-		column0*pieceColumns, min(column1*pieceColumns, j.n),
-	)
-	p.compute()
+// rectangle is part i of the job, counted along the rows of parts: rows i0 to i1 and columns j0
+// to j1, which are cut where tiles end.
+func (j *job) rectangle(i int) (i0, i1, j0, j1 int) {
+	row, column, strips := i/j.columns, i%j.columns, ceilDiv(j.n, leastColumns)
+	return row * j.m / j.rows, (row + 1) * j.m / j.rows,
+		column * strips / j.columns * leastColumns, min((column+1)*strips/j.columns*leastColumns, j.n)
 }
 
 // compute computes p on this goroutine.

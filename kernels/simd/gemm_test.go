@@ -116,6 +116,43 @@ func TestGemmShapes(t *testing.T) {
 	})
 }
 
+// TestCuts: the parts of a product cover it once, are no more than asked for, and read little.
+func TestCuts(t *testing.T) {
+	for _, s := range [][3]int{{1, 1, 1 << 30}, {128, 300, 784}, {784, 300, 128}, {1, 100000, 512}, {100000, 1, 512}, {29, 33, 1 << 20}, {5000, 40, 300}, {64, 64, 64}} {
+		for _, cores := range []int{1, 2, 3, 4, 7, 16, 64} {
+			j := job{product: product{m: s[0], n: s[1], k: s[2]}}
+			j.rows, j.columns = j.cuts(cores)
+			if n := j.rows * j.columns; n < 1 || n > cores*partsPerCore {
+				t.Errorf("%v for %d cores: %d x %d parts", s, cores, j.rows, j.columns)
+			}
+			covered := 0
+			for i := range j.rows * j.columns {
+				i0, i1, j0, j1 := j.rectangle(i)
+				if i0 >= i1 || j0 >= j1 {
+					t.Errorf("%v for %d cores: part %d is empty", s, cores, i)
+				}
+				covered += (i1 - i0) * (j1 - j0)
+				for i := range i {
+					if a0, a1, b0, b1 := j.rectangle(i); a0 < i1 && i0 < a1 && b0 < j1 && j0 < b1 {
+						t.Errorf("%v for %d cores: parts meet", s, cores)
+					}
+				}
+			}
+			if covered != j.m*j.n {
+				t.Errorf("%v for %d cores: %d of %d covered", s, cores, covered, j.m*j.n)
+			}
+		}
+	}
+	for _, c := range []struct{ m, n, k, rows, columns int }{
+		{128, 300, 784, 1, 4}, {784, 300, 128, 4, 1}, {1024, 1024, 1024, 1, 2}, {128, 300, 100, 1, 1}, {128, 300, 200, 1, 3},
+	} {
+		p := product{m: c.m, n: c.n, k: c.k}
+		if rows, columns := p.cuts(2); rows != c.rows || columns != c.columns {
+			t.Errorf("%d x %d x %d: %d x %d parts, not %d x %d", c.m, c.n, c.k, rows, columns, c.rows, c.columns)
+		}
+	}
+}
+
 // TestGemmLarge crosses every blocking boundary and takes every path of the
 // plan: packed and in place, one column and one row.
 func TestGemmLarge(t *testing.T) {
