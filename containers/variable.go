@@ -27,7 +27,7 @@ type Variable struct {
 	// mu guards value, and the moment at which dead is set: under mu, a dead variable has no
 	// value. References are added to it only under mu or by who holds one already, so
 	// a value that is exclusive under mu stays so until mu is unlocked.
-	mu    sync.Mutex
+	mu    sync.RWMutex
 	value *tensor.Tensor
 }
 
@@ -65,18 +65,30 @@ func (v *Variable) set(t *tensor.Tensor) {
 
 // Read returns the value with a reference for the caller, nil when there is none.
 func (v *Variable) Read() *tensor.Tensor {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	if v.value == nil {
 		return nil
 	}
 	return v.value.Retain()
 }
 
+// View calls look with the value, which it borrows, and without calling it fails like Update where
+// there is none. While look runs writers wait: of a large value that is read in some places, such as
+// by a gather, no writer then makes a copy. look must not call the variable's methods, nor keep t.
+func (v *Variable) View(look func(t *tensor.Tensor) error) error {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.value == nil {
+		return v.Uninitialized()
+	}
+	return look(v.value)
+}
+
 // Initialized tells whether the variable holds a value.
 func (v *Variable) Initialized() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	return v.value != nil
 }
 
@@ -89,24 +101,50 @@ func (v *Variable) Assign(t *tensor.Tensor) {
 }
 
 // Update calls change with the value, writable in place: memory that somebody else can still
-// see is copied to memory of pool first. While change runs no other update runs, and reads wait;
-// it must not call the variable's methods, and keeps t no longer than it runs. What it wrote
-// stays when it fails. Without a value the error is FAILED_PRECONDITION in TensorFlow's words,
-// and RESOURCE_EXHAUSTED (the value unchanged) where there is no memory for the copy.
+// see is copied to memory of pool first. It is Rewrite for changes of parts of the value.
 func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error) error {
+	return v.Rewrite(pool, nil, func(next, old *tensor.Tensor) error {
+		if next != old {
+			copy(next.Data(), old.Data())
+		}
+		return change(next)
+	})
+}
+
+// Rewrite calls change with the value as it was, old, and the tensor to fill with what it becomes,
+// next: old itself where nobody else can see its memory, so that the change is in place. Else next
+// is spare, if that is not nil, exclusive to the caller and of the value's type and shape, or new
+// memory of pool: a change of all elements then is one pass over memory, not a copy and a change.
+//
+// While change runs no other update runs, and reads wait; it must not call the variable's methods,
+// and keeps nothing. It checks before it writes: what it wrote in place stays when it fails.
+// Without a value the error is FAILED_PRECONDITION in TensorFlow's words, and RESOURCE_EXHAUSTED
+// where there is no memory; the value is unchanged then. The elements are of fixed size.
+func (v *Variable) Rewrite(pool *tensor.Pool, spare *tensor.Tensor, change func(next, old *tensor.Tensor) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.value == nil {
+	old := v.value
+	switch {
+	case old == nil:
 		return v.Uninitialized()
+	case old.Exclusive():
+		return change(old, old)
 	}
-	if !v.value.Exclusive() {
-		own, err := v.value.Clone(pool)
-		if err != nil {
+	var next *tensor.Tensor
+	if spare != nil && spare.Exclusive() && spare.DType() == old.DType() && spare.Shape().Equal(old.Shape()) {
+		next = spare.Retain()
+	} else {
+		var err error
+		if next, err = tensor.New(pool, old.DType(), old.Shape()); err != nil {
 			return err
 		}
-		v.set(own)
 	}
-	return change(v.value)
+	if err := change(next, old); err != nil {
+		next.Release()
+		return err
+	}
+	v.set(next)
+	return nil
 }
 
 // Replace calls change with the value (borrowed, nil when there is none) and makes what it

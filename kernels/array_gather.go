@@ -54,15 +54,12 @@ func withVariable(c *Construction, run func(*Context, *tensor.Tensor) error) (an
 		return nil, err
 	}
 	return Func(func(ctx *Context) error {
-		t, err := readVariable(ctx, 0)
-		if err != nil {
-			return err
-		}
-		defer t.Release()
-		if t.DType() != dtype {
-			return status.InvalidArgumentf("Trying to read variable with wrong dtype. Expected %v got %v", dtype, t.DType())
-		}
-		return run(ctx, t)
+		return viewVariable(ctx, 0, func(t *tensor.Tensor) error {
+			if t.DType() != dtype {
+				return status.InvalidArgumentf("Trying to read variable with wrong dtype. Expected %v got %v", dtype, t.DType())
+			}
+			return run(ctx, t)
+		})
 	}), nil
 }
 

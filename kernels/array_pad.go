@@ -206,7 +206,8 @@ func mirrorPadGrad(ctx *Context, dtype tensor.DType, offset int, update updater)
 		for d, p := range at {
 			o += origin[d][p]
 		}
-		update(dst[o*size:(o+1)*size], src[i*size:(i+1)*size])
+		to := dst[o*size : (o+1)*size]
+		update(to, to, src[i*size:(i+1)*size])
 		for d := len(at) - 1; d >= 0; d-- {
 			if at[d]++; at[d] < t.Dim(d) {
 				break

@@ -159,8 +159,8 @@ func addAll(ctx *Context, a, b []*tensor.Tensor) (sums []*tensor.Tensor, err err
 		case updaters[updateAdd][x.DType()] == nil:
 			err = status.InvalidArgumentf("Trying to add unsupported dtype %v", x.DType())
 		default:
-			if sums[i], err = x.Clone(ctx.Device.Pool()); err == nil {
-				updateAll(ctx, updaters[updateAdd][x.DType()], sums[i], y)
+			if sums[i], err = tensor.New(ctx.Device.Pool(), x.DType(), x.Shape()); err == nil {
+				updateAll(ctx, updaters[updateAdd][x.DType()], sums[i], x, y)
 			}
 		}
 		if err != nil {

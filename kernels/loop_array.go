@@ -100,15 +100,17 @@ func (a *tensorArray) add(ctx *Context, e *arrayElement, t *tensor.Tensor) error
 	if update == nil {
 		return status.InvalidArgumentf("tensor_array::AddToTensor type not supported: %v", a.dtype)
 	}
-	if !e.t.Exclusive() {
-		own, err := e.t.Clone(ctx.Device.Pool())
-		if err != nil {
-			return err
-		}
-		e.t.Release()
-		e.t = own
+	if e.t.Exclusive() {
+		updateAll(ctx, update, e.t, e.t, t)
+		return nil
 	}
-	updateAll(ctx, update, e.t, t)
+	sum, err := tensor.New(ctx.Device.Pool(), e.t.DType(), e.t.Shape())
+	if err != nil {
+		return err
+	}
+	updateAll(ctx, update, sum, e.t, t)
+	e.t.Release()
+	e.t = sum
 	return nil
 }
 

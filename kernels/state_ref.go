@@ -172,12 +172,8 @@ func refUpdate(op updateOp) func(*Construction) (any, error) {
 			if v.DType() != dtype || value.DType() != dtype {
 				return status.InvalidArgumentf("%s requires elements of type %v, not %v and %v", ctx.Node.Op, dtype, v.DType(), value.DType())
 			}
-			err := updateVariable(ctx, v, func(t *tensor.Tensor) error {
-				if !t.Shape().Equal(value.Shape()) {
-					return status.InvalidArgumentf("Parameters and update must be the same size")
-				}
-				updateAll(ctx, update, t, value)
-				return nil
+			err := rewriteVariable(ctx, v, update, func(have, got tensor.Shape) error {
+				return status.InvalidArgumentf("Parameters and update must be the same size")
 			})
 			if err == nil {
 				ctx.Pass(0, 0)

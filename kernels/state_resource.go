@@ -65,10 +65,33 @@ func readVariable(ctx *Context, i int) (*tensor.Tensor, error) {
 		}
 		err = v.Uninitialized()
 	}
-	if h, bad := ctx.Handle(i); bad == nil && status.CodeOf(err) != status.InvalidArgument {
-		return nil, errNotFound(h, err)
+	return nil, unreadable(ctx, i, err)
+}
+
+// viewVariable is readVariable for kernels that read the variable only while they run: writers wait
+// for look.
+func viewVariable(ctx *Context, i int, look func(*tensor.Tensor) error) error {
+	v, err := ctx.Variable(i)
+	if err != nil {
+		return unreadable(ctx, i, err)
 	}
-	return nil, err
+	there := false
+	err = v.View(func(t *tensor.Tensor) error {
+		there = true
+		return look(t)
+	})
+	if !there {
+		return unreadable(ctx, i, err)
+	}
+	return err
+}
+
+// unreadable is the error of reading the variable behind input i.
+func unreadable(ctx *Context, i int, err error) error {
+	if h, bad := ctx.Handle(i); bad == nil && status.CodeOf(err) != status.InvalidArgument {
+		return errNotFound(h, err)
+	}
+	return err
 }
 
 func newAssignVariable(c *Construction) (any, error) {
@@ -116,12 +139,8 @@ func assignUpdate(op updateOp) func(*Construction) (any, error) {
 			if v.DType() != value.DType() || v.DType() != dtype {
 				return status.InvalidArgumentf("DType of variable handle and value does not match.")
 			}
-			return updateVariable(ctx, v, func(t *tensor.Tensor) error {
-				if !t.Shape().Equal(value.Shape()) {
-					return status.InvalidArgumentf("Cannot update variable with shape %v using a Tensor with shape %v, shapes must be equal.", t.Shape(), value.Shape())
-				}
-				updateAll(ctx, update, t, value)
-				return nil
+			return rewriteVariable(ctx, v, update, func(have, got tensor.Shape) error {
+				return status.InvalidArgumentf("Cannot update variable with shape %v using a Tensor with shape %v, shapes must be equal.", have, got)
 			})
 		}), nil
 	}

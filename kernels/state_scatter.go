@@ -114,7 +114,8 @@ func updateRows(op updateOp, t *tensor.Tensor, at []int64, n int, updates *tenso
 	update := updaters[op][t.DType()]
 	for i, r := range at {
 		o := i * step * size
-		update(dst[int(r)*row:(int(r)+1)*row], src[o:o+row])
+		to := dst[int(r)*row : (int(r)+1)*row]
+		update(to, to, src[o:o+row])
 	}
 }
 

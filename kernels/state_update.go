@@ -4,6 +4,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/simd"
 )
@@ -22,9 +23,9 @@ const (
 	updateOps
 )
 
-// updater sets each element of dst to the op of it and that of src. Both are the memory of as
-// many elements.
-type updater func(dst, src []byte)
+// updater sets each element of dst to the op of that of old and that of value. All are the memory
+// of as many elements; dst may be either of the others.
+type updater func(dst, old, value []byte)
 
 // updaters are the arithmetic updates for each element type; setting is movement, which needs
 // no arithmetic. Types of which an op has no row are refused by the table.
@@ -55,10 +56,7 @@ var updaters = func() (all updaterTable) {
 
 // updating makes an updater of a slice function that computes dst from a and b.
 func updating[T any](f func(dst, a, b []T)) updater {
-	return func(dst, src []byte) {
-		d := cells[T](dst)
-		f(d, d, cells[T](src))
-	}
+	return func(dst, old, value []byte) { f(cells[T](dst), cells[T](old), cells[T](value)) }
 }
 
 // cells views memory as elements. It must be aligned for them.
@@ -109,12 +107,30 @@ func addHalf[H halfFloat](all *updaterTable, wide func(H) float32, narrow func(f
 	row(updateMax, func(a, b float32) float32 { return max(a, b) })
 }
 
-// updateAll updates all elements of t with those of value, of the same type and shape, on as
-// many cores as the size is worth.
-func updateAll(ctx *Context, update updater, t, value *tensor.Tensor) {
-	dst, src, size := t.Data(), value.Data(), t.DType().Size()
-	ctx.Device.Parallel(t.Len(), cheapGrain, func(lo, hi int) {
-		update(dst[lo*size:hi*size], src[lo*size:hi*size])
+// updateAll sets all elements of next to what update makes of those of old and value, of the same
+// type and shape, on as many cores as the size is worth.
+func updateAll(ctx *Context, update updater, next, old, value *tensor.Tensor) {
+	to, from, with, size := next.Data(), old.Data(), value.Data(), old.DType().Size()
+	if old.Len() <= cheapGrain {
+		update(to, from, with)
+		return
+	}
+	ctx.Device.Parallel(old.Len(), cheapGrain, func(lo, hi int) {
+		update(to[lo*size:hi*size], from[lo*size:hi*size], with[lo*size:hi*size])
+	})
+}
+
+// rewriteVariable updates all elements of a variable with those of input 1. The result goes into
+// the variable's own memory, while someone reads that into the input's, where nobody else needs it,
+// or else into new memory, always in one pass. mismatch is the error for shapes that differ.
+func rewriteVariable(ctx *Context, v *containers.Variable, update updater, mismatch func(have, got tensor.Shape) error) error {
+	value := ctx.Input(1)
+	return v.Rewrite(ctx.Device.Pool(), value, func(next, old *tensor.Tensor) error {
+		if !old.Shape().Equal(value.Shape()) {
+			return mismatch(old.Shape(), value.Shape())
+		}
+		updateAll(ctx, update, next, old, value)
+		return nil
 	})
 }
 
