@@ -1688,6 +1688,615 @@ done:
 	VZEROUPPER
 	RET
 
+// func momentumAVX512(v []float32, accum []float32, grad []float32, rate float32, keep float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·momentumAVX512(SB), NOSPLIT, $0-80
+	MOVQ         v_base+0(FP), AX
+	MOVQ         accum_base+24(FP), CX
+	MOVQ         grad_base+48(FP), DX
+	MOVQ         v_len+8(FP), BX
+	VBROADCASTSS rate+72(FP), Z0
+	VBROADCASTSS keep+76(FP), Z1
+	CMPQ         BX, $0x00000020
+	JL           single
+
+unrolled:
+	VMOVUPS      (AX), Z2
+	VMOVUPS      (CX), Z3
+	VMOVUPS      (DX), Z4
+	VFMADD213PS  Z4, Z1, Z3
+	VMOVUPS      Z3, (CX)
+	VFNMADD231PS Z3, Z0, Z2
+	VMOVUPS      Z2, (AX)
+	VMOVUPS      64(AX), Z2
+	VMOVUPS      64(CX), Z3
+	VMOVUPS      64(DX), Z4
+	VFMADD213PS  Z4, Z1, Z3
+	VMOVUPS      Z3, 64(CX)
+	VFNMADD231PS Z3, Z0, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x00000020, BX
+	CMPQ         BX, $0x00000020
+	JGE          unrolled
+
+single:
+	CMPQ         BX, $0x10
+	JL           rest
+	VMOVUPS      (AX), Z2
+	VMOVUPS      (CX), Z3
+	VMOVUPS      (DX), Z4
+	VFMADD213PS  Z4, Z1, Z3
+	VMOVUPS      Z3, (CX)
+	VFNMADD231PS Z3, Z0, Z2
+	VMOVUPS      Z2, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, BX
+	JMP          single
+
+rest:
+	TESTQ        BX, BX
+	JZ           done
+	MOVQ         $0xffffffff, SI
+	BZHIQ        BX, SI, SI
+	KMOVW        SI, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VMOVUPS.Z    (CX), K1, Z3
+	VMOVUPS.Z    (DX), K1, Z4
+	VFMADD213PS  Z4, Z1, Z3
+	VMOVUPS      Z3, K1, (CX)
+	VFNMADD231PS Z3, Z0, Z2
+	VMOVUPS      Z2, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func momentumNesterovAVX512(v []float32, accum []float32, grad []float32, rate float32, keep float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·momentumNesterovAVX512(SB), NOSPLIT, $0-80
+	MOVQ         v_base+0(FP), AX
+	MOVQ         accum_base+24(FP), CX
+	MOVQ         grad_base+48(FP), DX
+	MOVQ         v_len+8(FP), BX
+	VBROADCASTSS rate+72(FP), Z0
+	VBROADCASTSS keep+76(FP), Z1
+	CMPQ         BX, $0x00000020
+	JL           single
+
+unrolled:
+	VMOVUPS      (AX), Z2
+	VMOVUPS      (CX), Z3
+	VMOVUPS      (DX), Z4
+	VFMADD213PS  Z4, Z1, Z3
+	VMOVUPS      Z3, (CX)
+	VFMADD213PS  Z4, Z1, Z3
+	VFNMADD231PS Z3, Z0, Z2
+	VMOVUPS      Z2, (AX)
+	VMOVUPS      64(AX), Z2
+	VMOVUPS      64(CX), Z3
+	VMOVUPS      64(DX), Z4
+	VFMADD213PS  Z4, Z1, Z3
+	VMOVUPS      Z3, 64(CX)
+	VFMADD213PS  Z4, Z1, Z3
+	VFNMADD231PS Z3, Z0, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x00000020, BX
+	CMPQ         BX, $0x00000020
+	JGE          unrolled
+
+single:
+	CMPQ         BX, $0x10
+	JL           rest
+	VMOVUPS      (AX), Z2
+	VMOVUPS      (CX), Z3
+	VMOVUPS      (DX), Z4
+	VFMADD213PS  Z4, Z1, Z3
+	VMOVUPS      Z3, (CX)
+	VFMADD213PS  Z4, Z1, Z3
+	VFNMADD231PS Z3, Z0, Z2
+	VMOVUPS      Z2, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, BX
+	JMP          single
+
+rest:
+	TESTQ        BX, BX
+	JZ           done
+	MOVQ         $0xffffffff, SI
+	BZHIQ        BX, SI, SI
+	KMOVW        SI, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VMOVUPS.Z    (CX), K1, Z3
+	VMOVUPS.Z    (DX), K1, Z4
+	VFMADD213PS  Z4, Z1, Z3
+	VMOVUPS      Z3, K1, (CX)
+	VFMADD213PS  Z4, Z1, Z3
+	VFNMADD231PS Z3, Z0, Z2
+	VMOVUPS      Z2, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rmsPropAVX512(v []float32, ms []float32, mom []float32, grad []float32, rate float32, rest float32, keep float32, eps float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rmsPropAVX512(SB), NOSPLIT, $0-112
+	MOVQ         v_base+0(FP), AX
+	MOVQ         ms_base+24(FP), CX
+	MOVQ         mom_base+48(FP), DX
+	MOVQ         grad_base+72(FP), BX
+	MOVQ         v_len+8(FP), SI
+	VBROADCASTSS rate+96(FP), Z0
+	VBROADCASTSS rest+100(FP), Z1
+	VBROADCASTSS keep+104(FP), Z2
+	VBROADCASTSS eps+108(FP), Z3
+	CMPQ         SI, $0x00000020
+	JL           single
+
+unrolled:
+	VMOVUPS     (CX), Z4
+	VMOVUPS     (BX), Z5
+	VMOVAPS     Z5, Z6
+	VFMSUB213PS Z4, Z5, Z6
+	VFMADD231PS Z6, Z1, Z4
+	VMOVUPS     Z4, (CX)
+	VADDPS      Z3, Z4, Z4
+	VSQRTPS     Z4, Z4
+	VMULPS      Z0, Z5, Z5
+	VDIVPS      Z4, Z5, Z5
+	VMOVUPS     (AX), Z4
+	VMOVUPS     (DX), Z6
+	VFMADD213PS Z5, Z2, Z6
+	VMOVUPS     Z6, (DX)
+	VSUBPS      Z6, Z4, Z4
+	VMOVUPS     Z4, (AX)
+	VMOVUPS     64(CX), Z4
+	VMOVUPS     64(BX), Z5
+	VMOVAPS     Z5, Z6
+	VFMSUB213PS Z4, Z5, Z6
+	VFMADD231PS Z6, Z1, Z4
+	VMOVUPS     Z4, 64(CX)
+	VADDPS      Z3, Z4, Z4
+	VSQRTPS     Z4, Z4
+	VMULPS      Z0, Z5, Z5
+	VDIVPS      Z4, Z5, Z5
+	VMOVUPS     64(AX), Z4
+	VMOVUPS     64(DX), Z6
+	VFMADD213PS Z5, Z2, Z6
+	VMOVUPS     Z6, 64(DX)
+	VSUBPS      Z6, Z4, Z4
+	VMOVUPS     Z4, 64(AX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	SUBQ        $0x00000020, SI
+	CMPQ        SI, $0x00000020
+	JGE         unrolled
+
+single:
+	CMPQ        SI, $0x10
+	JL          rest
+	VMOVUPS     (CX), Z4
+	VMOVUPS     (BX), Z5
+	VMOVAPS     Z5, Z6
+	VFMSUB213PS Z4, Z5, Z6
+	VFMADD231PS Z6, Z1, Z4
+	VMOVUPS     Z4, (CX)
+	VADDPS      Z3, Z4, Z4
+	VSQRTPS     Z4, Z4
+	VMULPS      Z0, Z5, Z5
+	VDIVPS      Z4, Z5, Z5
+	VMOVUPS     (AX), Z4
+	VMOVUPS     (DX), Z6
+	VFMADD213PS Z5, Z2, Z6
+	VMOVUPS     Z6, (DX)
+	VSUBPS      Z6, Z4, Z4
+	VMOVUPS     Z4, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	SUBQ        $0x10, SI
+	JMP         single
+
+rest:
+	TESTQ       SI, SI
+	JZ          done
+	MOVQ        $0xffffffff, DI
+	BZHIQ       SI, DI, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (CX), K1, Z4
+	VMOVUPS.Z   (BX), K1, Z5
+	VMOVAPS     Z5, Z6
+	VFMSUB213PS Z4, Z5, Z6
+	VFMADD231PS Z6, Z1, Z4
+	VMOVUPS     Z4, K1, (CX)
+	VADDPS      Z3, Z4, Z4
+	VSQRTPS     Z4, Z4
+	VMULPS      Z0, Z5, Z5
+	VDIVPS      Z4, Z5, Z5
+	VMOVUPS.Z   (AX), K1, Z0
+	VMOVUPS.Z   (DX), K1, Z1
+	VFMADD213PS Z5, Z2, Z1
+	VMOVUPS     Z1, K1, (DX)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rmsPropCenteredAVX512(v []float32, ms []float32, mom []float32, grad []float32, mg []float32, rate float32, rest float32, keep float32, eps float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rmsPropCenteredAVX512(SB), NOSPLIT, $0-136
+	MOVQ         v_base+0(FP), AX
+	MOVQ         ms_base+24(FP), CX
+	MOVQ         mom_base+48(FP), DX
+	MOVQ         grad_base+72(FP), BX
+	MOVQ         mg_base+96(FP), SI
+	MOVQ         v_len+8(FP), DI
+	VBROADCASTSS rate+120(FP), Z0
+	VBROADCASTSS rest+124(FP), Z1
+	VBROADCASTSS keep+128(FP), Z2
+	VBROADCASTSS eps+132(FP), Z3
+	CMPQ         DI, $0x00000020
+	JL           single
+
+unrolled:
+	VMOVUPS      (CX), Z4
+	VMOVUPS      (BX), Z5
+	VMOVAPS      Z5, Z6
+	VFMSUB213PS  Z4, Z5, Z6
+	VFMADD231PS  Z6, Z1, Z4
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      (SI), Z7
+	VSUBPS       Z7, Z5, Z6
+	VFMADD231PS  Z6, Z1, Z7
+	VMOVUPS      Z7, (SI)
+	VFNMADD231PS Z7, Z7, Z4
+	VADDPS       Z3, Z4, Z4
+	VSQRTPS      Z4, Z4
+	VMULPS       Z0, Z5, Z5
+	VDIVPS       Z4, Z5, Z5
+	VMOVUPS      (AX), Z4
+	VMOVUPS      (DX), Z6
+	VFMADD213PS  Z5, Z2, Z6
+	VMOVUPS      Z6, (DX)
+	VSUBPS       Z6, Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VMOVUPS      64(CX), Z4
+	VMOVUPS      64(BX), Z5
+	VMOVAPS      Z5, Z6
+	VFMSUB213PS  Z4, Z5, Z6
+	VFMADD231PS  Z6, Z1, Z4
+	VMOVUPS      Z4, 64(CX)
+	VMOVUPS      64(SI), Z7
+	VSUBPS       Z7, Z5, Z6
+	VFMADD231PS  Z6, Z1, Z7
+	VMOVUPS      Z7, 64(SI)
+	VFNMADD231PS Z7, Z7, Z4
+	VADDPS       Z3, Z4, Z4
+	VSQRTPS      Z4, Z4
+	VMULPS       Z0, Z5, Z5
+	VDIVPS       Z4, Z5, Z5
+	VMOVUPS      64(AX), Z4
+	VMOVUPS      64(DX), Z6
+	VFMADD213PS  Z5, Z2, Z6
+	VMOVUPS      Z6, 64(DX)
+	VSUBPS       Z6, Z4, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, SI
+	SUBQ         $0x00000020, DI
+	CMPQ         DI, $0x00000020
+	JGE          unrolled
+
+single:
+	CMPQ         DI, $0x10
+	JL           rest
+	VMOVUPS      (CX), Z4
+	VMOVUPS      (BX), Z5
+	VMOVAPS      Z5, Z6
+	VFMSUB213PS  Z4, Z5, Z6
+	VFMADD231PS  Z6, Z1, Z4
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      (SI), Z7
+	VSUBPS       Z7, Z5, Z6
+	VFMADD231PS  Z6, Z1, Z7
+	VMOVUPS      Z7, (SI)
+	VFNMADD231PS Z7, Z7, Z4
+	VADDPS       Z3, Z4, Z4
+	VSQRTPS      Z4, Z4
+	VMULPS       Z0, Z5, Z5
+	VDIVPS       Z4, Z5, Z5
+	VMOVUPS      (AX), Z4
+	VMOVUPS      (DX), Z6
+	VFMADD213PS  Z5, Z2, Z6
+	VMOVUPS      Z6, (DX)
+	VSUBPS       Z6, Z4, Z4
+	VMOVUPS      Z4, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, BX
+	ADDQ         $0x40, SI
+	SUBQ         $0x10, DI
+	JMP          single
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	MOVQ         $0xffffffff, R8
+	BZHIQ        DI, R8, R8
+	KMOVW        R8, K1
+	VMOVUPS.Z    (CX), K1, Z4
+	VMOVUPS.Z    (BX), K1, Z5
+	VMOVAPS      Z5, Z6
+	VFMSUB213PS  Z4, Z5, Z6
+	VFMADD231PS  Z6, Z1, Z4
+	VMOVUPS      Z4, K1, (CX)
+	VMOVUPS.Z    (SI), K1, Z7
+	VSUBPS       Z7, Z5, Z6
+	VFMADD231PS  Z6, Z1, Z7
+	VMOVUPS      Z7, K1, (SI)
+	VFNMADD231PS Z7, Z7, Z4
+	VADDPS       Z3, Z4, Z4
+	VSQRTPS      Z4, Z4
+	VMULPS       Z0, Z5, Z5
+	VDIVPS       Z4, Z5, Z5
+	VMOVUPS.Z    (AX), K1, Z0
+	VMOVUPS.Z    (DX), K1, Z1
+	VFMADD213PS  Z5, Z2, Z1
+	VMOVUPS      Z1, K1, (DX)
+	VSUBPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adagradAVX512(v []float32, accum []float32, grad []float32, rate float32, eps float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·adagradAVX512(SB), NOSPLIT, $0-80
+	MOVQ         v_base+0(FP), AX
+	MOVQ         accum_base+24(FP), CX
+	MOVQ         grad_base+48(FP), DX
+	MOVQ         v_len+8(FP), BX
+	VBROADCASTSS rate+72(FP), Z0
+	VBROADCASTSS eps+76(FP), Z1
+	CMPQ         BX, $0x00000020
+	JL           single
+
+unrolled:
+	VMOVUPS     (AX), Z2
+	VMOVUPS     (CX), Z3
+	VMOVUPS     (DX), Z4
+	VFMADD231PS Z4, Z4, Z3
+	VMOVUPS     Z3, (CX)
+	VMULPS      Z0, Z4, Z4
+	VSQRTPS     Z3, Z3
+	VADDPS      Z1, Z3, Z3
+	VDIVPS      Z3, Z4, Z4
+	VSUBPS      Z4, Z2, Z2
+	VMOVUPS     Z2, (AX)
+	VMOVUPS     64(AX), Z2
+	VMOVUPS     64(CX), Z3
+	VMOVUPS     64(DX), Z4
+	VFMADD231PS Z4, Z4, Z3
+	VMOVUPS     Z3, 64(CX)
+	VMULPS      Z0, Z4, Z4
+	VSQRTPS     Z3, Z3
+	VADDPS      Z1, Z3, Z3
+	VDIVPS      Z3, Z4, Z4
+	VSUBPS      Z4, Z2, Z2
+	VMOVUPS     Z2, 64(AX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, DX
+	SUBQ        $0x00000020, BX
+	CMPQ        BX, $0x00000020
+	JGE         unrolled
+
+single:
+	CMPQ        BX, $0x10
+	JL          rest
+	VMOVUPS     (AX), Z2
+	VMOVUPS     (CX), Z3
+	VMOVUPS     (DX), Z4
+	VFMADD231PS Z4, Z4, Z3
+	VMOVUPS     Z3, (CX)
+	VMULPS      Z0, Z4, Z4
+	VSQRTPS     Z3, Z3
+	VADDPS      Z1, Z3, Z3
+	VDIVPS      Z3, Z4, Z4
+	VSUBPS      Z4, Z2, Z2
+	VMOVUPS     Z2, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	SUBQ        $0x10, BX
+	JMP         single
+
+rest:
+	TESTQ       BX, BX
+	JZ          done
+	MOVQ        $0xffffffff, SI
+	BZHIQ       BX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (AX), K1, Z2
+	VMOVUPS.Z   (CX), K1, Z3
+	VMOVUPS.Z   (DX), K1, Z4
+	VFMADD231PS Z4, Z4, Z3
+	VMOVUPS     Z3, K1, (CX)
+	VMULPS      Z0, Z4, Z4
+	VSQRTPS     Z3, Z3
+	VADDPS      Z1, Z3, Z3
+	VDIVPS      Z3, Z4, Z4
+	VSUBPS      Z4, Z2, Z2
+	VMOVUPS     Z2, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func ftrlAVX512(v []float32, accum []float32, linear []float32, grad []float32, rate float32, perRate float32, bound float32, ridge float32, shrink float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·ftrlAVX512(SB), NOSPLIT, $0-116
+	MOVQ         v_base+0(FP), AX
+	MOVQ         accum_base+24(FP), CX
+	MOVQ         linear_base+48(FP), DX
+	MOVQ         grad_base+72(FP), BX
+	MOVQ         v_len+8(FP), SI
+	VBROADCASTSS rate+96(FP), Z0
+	VBROADCASTSS perRate+100(FP), Z1
+	VBROADCASTSS bound+104(FP), Z2
+	VBROADCASTSS ridge+108(FP), Z3
+	VBROADCASTSS shrink+112(FP), Z4
+	VBROADCASTSS lanes80000000<>+0(SB), Z5
+	VBROADCASTSS lanes7fffffff<>+0(SB), Z6
+	CMPQ         SI, $0x00000020
+	JL           single
+
+unrolled:
+	VMOVUPS      (AX), Z7
+	VMOVUPS      (CX), Z8
+	VMOVUPS      (DX), Z9
+	VMOVUPS      (BX), Z10
+	VSQRTPS      Z8, Z11
+	VFMADD231PS  Z10, Z10, Z8
+	VMOVUPS      Z8, (CX)
+	VSQRTPS      Z8, Z8
+	VSUBPS       Z11, Z8, Z11
+	VMULPS       Z1, Z11, Z11
+	VFMADD231PS  Z7, Z4, Z10
+	VFMADD231PS  Z10, Z0, Z9
+	VFNMADD231PS Z11, Z7, Z9
+	VMOVUPS      Z9, (DX)
+	VMULPS       Z1, Z8, Z8
+	VADDPS       Z3, Z8, Z8
+	VPANDD       Z5, Z9, Z11
+	VPORD        Z2, Z11, Z11
+	VSUBPS       Z9, Z11, Z11
+	VDIVPS       Z8, Z11, Z11
+	VPANDD       Z6, Z9, Z7
+	VCMPPS       $0x1e, Z2, Z7, K1
+	VMOVAPS.Z    Z11, K1, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS      64(AX), Z7
+	VMOVUPS      64(CX), Z8
+	VMOVUPS      64(DX), Z9
+	VMOVUPS      64(BX), Z10
+	VSQRTPS      Z8, Z11
+	VFMADD231PS  Z10, Z10, Z8
+	VMOVUPS      Z8, 64(CX)
+	VSQRTPS      Z8, Z8
+	VSUBPS       Z11, Z8, Z11
+	VMULPS       Z1, Z11, Z11
+	VFMADD231PS  Z7, Z4, Z10
+	VFMADD231PS  Z10, Z0, Z9
+	VFNMADD231PS Z11, Z7, Z9
+	VMOVUPS      Z9, 64(DX)
+	VMULPS       Z1, Z8, Z8
+	VADDPS       Z3, Z8, Z8
+	VPANDD       Z5, Z9, Z11
+	VPORD        Z2, Z11, Z11
+	VSUBPS       Z9, Z11, Z11
+	VDIVPS       Z8, Z11, Z11
+	VPANDD       Z6, Z9, Z7
+	VCMPPS       $0x1e, Z2, Z7, K1
+	VMOVAPS.Z    Z11, K1, Z7
+	VMOVUPS      Z7, 64(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, DX
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x00000020, SI
+	CMPQ         SI, $0x00000020
+	JGE          unrolled
+
+single:
+	CMPQ         SI, $0x10
+	JL           rest
+	VMOVUPS      (AX), Z7
+	VMOVUPS      (CX), Z8
+	VMOVUPS      (DX), Z9
+	VMOVUPS      (BX), Z10
+	VSQRTPS      Z8, Z11
+	VFMADD231PS  Z10, Z10, Z8
+	VMOVUPS      Z8, (CX)
+	VSQRTPS      Z8, Z8
+	VSUBPS       Z11, Z8, Z11
+	VMULPS       Z1, Z11, Z11
+	VFMADD231PS  Z7, Z4, Z10
+	VFMADD231PS  Z10, Z0, Z9
+	VFNMADD231PS Z11, Z7, Z9
+	VMOVUPS      Z9, (DX)
+	VMULPS       Z1, Z8, Z8
+	VADDPS       Z3, Z8, Z8
+	VPANDD       Z5, Z9, Z11
+	VPORD        Z2, Z11, Z11
+	VSUBPS       Z9, Z11, Z11
+	VDIVPS       Z8, Z11, Z11
+	VPANDD       Z6, Z9, Z7
+	VCMPPS       $0x1e, Z2, Z7, K1
+	VMOVAPS.Z    Z11, K1, Z7
+	VMOVUPS      Z7, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, BX
+	SUBQ         $0x10, SI
+	JMP          single
+
+rest:
+	TESTQ        SI, SI
+	JZ           done
+	MOVQ         $0xffffffff, DI
+	BZHIQ        SI, DI, DI
+	KMOVW        DI, K1
+	VMOVUPS.Z    (AX), K1, Z7
+	VMOVUPS.Z    (CX), K1, Z8
+	VMOVUPS.Z    (DX), K1, Z9
+	VMOVUPS.Z    (BX), K1, Z10
+	VSQRTPS      Z8, Z11
+	VFMADD231PS  Z10, Z10, Z8
+	VMOVUPS      Z8, K1, (CX)
+	VSQRTPS      Z8, Z8
+	VSUBPS       Z11, Z8, Z11
+	VMULPS       Z1, Z11, Z11
+	VFMADD231PS  Z7, Z4, Z10
+	VFMADD231PS  Z10, Z0, Z9
+	VFNMADD231PS Z11, Z7, Z9
+	VMOVUPS      Z9, K1, (DX)
+	VMULPS       Z1, Z8, Z8
+	VADDPS       Z3, Z8, Z8
+	VPANDD       Z5, Z9, Z11
+	VPORD        Z2, Z11, Z11
+	VSUBPS       Z9, Z11, Z11
+	VDIVPS       Z8, Z11, Z11
+	VPANDD       Z6, Z9, Z7
+	VCMPPS       $0x1e, Z2, Z7, K2
+	VMOVAPS.Z    Z11, K2, Z0
+	VMOVUPS      Z0, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func addAVX2(dst []float32, a []float32, b []float32)
 // Requires: AVX
 TEXT ·addAVX2(SB), NOSPLIT, $0-72
@@ -3351,6 +3960,613 @@ rest:
 	VDIVPS      Y8, Y7, Y7
 	VSUBPS      Y7, Y6, Y6
 	VMASKMOVPS  Y6, Y5, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func momentumAVX2(v []float32, accum []float32, grad []float32, rate float32, keep float32)
+// Requires: AVX, FMA3
+TEXT ·momentumAVX2(SB), NOSPLIT, $0-80
+	MOVQ         v_base+0(FP), AX
+	MOVQ         accum_base+24(FP), CX
+	MOVQ         grad_base+48(FP), DX
+	MOVQ         v_len+8(FP), BX
+	VBROADCASTSS rate+72(FP), Y0
+	VBROADCASTSS keep+76(FP), Y1
+	CMPQ         BX, $0x00000010
+	JL           single
+
+unrolled:
+	VMOVUPS      (AX), Y2
+	VMOVUPS      (CX), Y3
+	VMOVUPS      (DX), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VMOVUPS      Y3, (CX)
+	VFNMADD231PS Y3, Y0, Y2
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      32(AX), Y2
+	VMOVUPS      32(CX), Y3
+	VMOVUPS      32(DX), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VMOVUPS      Y3, 32(CX)
+	VFNMADD231PS Y3, Y0, Y2
+	VMOVUPS      Y2, 32(AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x00000010, BX
+	CMPQ         BX, $0x00000010
+	JGE          unrolled
+
+single:
+	CMPQ         BX, $0x08
+	JL           rest
+	VMOVUPS      (AX), Y2
+	VMOVUPS      (CX), Y3
+	VMOVUPS      (DX), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VMOVUPS      Y3, (CX)
+	VFNMADD231PS Y3, Y0, Y2
+	VMOVUPS      Y2, (AX)
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, BX
+	JMP          single
+
+rest:
+	TESTQ        BX, BX
+	JZ           done
+	LEAQ         lanewindow<>+0(SB), SI
+	NEGQ         BX
+	VMOVUPS      64(SI)(BX*4), Y2
+	VMASKMOVPS   (AX), Y2, Y3
+	VMASKMOVPS   (CX), Y2, Y4
+	VMASKMOVPS   (DX), Y2, Y5
+	VFMADD213PS  Y5, Y1, Y4
+	VMASKMOVPS   Y4, Y2, (CX)
+	VFNMADD231PS Y4, Y0, Y3
+	VMASKMOVPS   Y3, Y2, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func momentumNesterovAVX2(v []float32, accum []float32, grad []float32, rate float32, keep float32)
+// Requires: AVX, FMA3
+TEXT ·momentumNesterovAVX2(SB), NOSPLIT, $0-80
+	MOVQ         v_base+0(FP), AX
+	MOVQ         accum_base+24(FP), CX
+	MOVQ         grad_base+48(FP), DX
+	MOVQ         v_len+8(FP), BX
+	VBROADCASTSS rate+72(FP), Y0
+	VBROADCASTSS keep+76(FP), Y1
+	CMPQ         BX, $0x00000010
+	JL           single
+
+unrolled:
+	VMOVUPS      (AX), Y2
+	VMOVUPS      (CX), Y3
+	VMOVUPS      (DX), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VMOVUPS      Y3, (CX)
+	VFMADD213PS  Y4, Y1, Y3
+	VFNMADD231PS Y3, Y0, Y2
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      32(AX), Y2
+	VMOVUPS      32(CX), Y3
+	VMOVUPS      32(DX), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VMOVUPS      Y3, 32(CX)
+	VFMADD213PS  Y4, Y1, Y3
+	VFNMADD231PS Y3, Y0, Y2
+	VMOVUPS      Y2, 32(AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x00000010, BX
+	CMPQ         BX, $0x00000010
+	JGE          unrolled
+
+single:
+	CMPQ         BX, $0x08
+	JL           rest
+	VMOVUPS      (AX), Y2
+	VMOVUPS      (CX), Y3
+	VMOVUPS      (DX), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VMOVUPS      Y3, (CX)
+	VFMADD213PS  Y4, Y1, Y3
+	VFNMADD231PS Y3, Y0, Y2
+	VMOVUPS      Y2, (AX)
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, BX
+	JMP          single
+
+rest:
+	TESTQ        BX, BX
+	JZ           done
+	LEAQ         lanewindow<>+0(SB), SI
+	NEGQ         BX
+	VMOVUPS      64(SI)(BX*4), Y2
+	VMASKMOVPS   (AX), Y2, Y3
+	VMASKMOVPS   (CX), Y2, Y4
+	VMASKMOVPS   (DX), Y2, Y5
+	VFMADD213PS  Y5, Y1, Y4
+	VMASKMOVPS   Y4, Y2, (CX)
+	VFMADD213PS  Y5, Y1, Y4
+	VFNMADD231PS Y4, Y0, Y3
+	VMASKMOVPS   Y3, Y2, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rmsPropAVX2(v []float32, ms []float32, mom []float32, grad []float32, rate float32, rest float32, keep float32, eps float32)
+// Requires: AVX, FMA3
+TEXT ·rmsPropAVX2(SB), NOSPLIT, $0-112
+	MOVQ         v_base+0(FP), AX
+	MOVQ         ms_base+24(FP), CX
+	MOVQ         mom_base+48(FP), DX
+	MOVQ         grad_base+72(FP), BX
+	MOVQ         v_len+8(FP), SI
+	VBROADCASTSS rate+96(FP), Y0
+	VBROADCASTSS rest+100(FP), Y1
+	VBROADCASTSS keep+104(FP), Y2
+	VBROADCASTSS eps+108(FP), Y3
+	CMPQ         SI, $0x00000010
+	JL           single
+
+unrolled:
+	VMOVUPS     (CX), Y4
+	VMOVUPS     (BX), Y5
+	VMOVAPS     Y5, Y6
+	VFMSUB213PS Y4, Y5, Y6
+	VFMADD231PS Y6, Y1, Y4
+	VMOVUPS     Y4, (CX)
+	VADDPS      Y3, Y4, Y4
+	VSQRTPS     Y4, Y4
+	VMULPS      Y0, Y5, Y5
+	VDIVPS      Y4, Y5, Y5
+	VMOVUPS     (AX), Y4
+	VMOVUPS     (DX), Y6
+	VFMADD213PS Y5, Y2, Y6
+	VMOVUPS     Y6, (DX)
+	VSUBPS      Y6, Y4, Y4
+	VMOVUPS     Y4, (AX)
+	VMOVUPS     32(CX), Y4
+	VMOVUPS     32(BX), Y5
+	VMOVAPS     Y5, Y6
+	VFMSUB213PS Y4, Y5, Y6
+	VFMADD231PS Y6, Y1, Y4
+	VMOVUPS     Y4, 32(CX)
+	VADDPS      Y3, Y4, Y4
+	VSQRTPS     Y4, Y4
+	VMULPS      Y0, Y5, Y5
+	VDIVPS      Y4, Y5, Y5
+	VMOVUPS     32(AX), Y4
+	VMOVUPS     32(DX), Y6
+	VFMADD213PS Y5, Y2, Y6
+	VMOVUPS     Y6, 32(DX)
+	VSUBPS      Y6, Y4, Y4
+	VMOVUPS     Y4, 32(AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x00000010, SI
+	CMPQ        SI, $0x00000010
+	JGE         unrolled
+
+single:
+	CMPQ        SI, $0x08
+	JL          rest
+	VMOVUPS     (CX), Y4
+	VMOVUPS     (BX), Y5
+	VMOVAPS     Y5, Y6
+	VFMSUB213PS Y4, Y5, Y6
+	VFMADD231PS Y6, Y1, Y4
+	VMOVUPS     Y4, (CX)
+	VADDPS      Y3, Y4, Y4
+	VSQRTPS     Y4, Y4
+	VMULPS      Y0, Y5, Y5
+	VDIVPS      Y4, Y5, Y5
+	VMOVUPS     (AX), Y4
+	VMOVUPS     (DX), Y6
+	VFMADD213PS Y5, Y2, Y6
+	VMOVUPS     Y6, (DX)
+	VSUBPS      Y6, Y4, Y4
+	VMOVUPS     Y4, (AX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, BX
+	SUBQ        $0x08, SI
+	JMP         single
+
+rest:
+	TESTQ       SI, SI
+	JZ          done
+	LEAQ        lanewindow<>+0(SB), DI
+	NEGQ        SI
+	VMOVUPS     64(DI)(SI*4), Y4
+	VMASKMOVPS  (CX), Y4, Y5
+	VMASKMOVPS  (BX), Y4, Y6
+	VMOVAPS     Y6, Y7
+	VFMSUB213PS Y5, Y6, Y7
+	VFMADD231PS Y7, Y1, Y5
+	VMASKMOVPS  Y5, Y4, (CX)
+	VADDPS      Y3, Y5, Y5
+	VSQRTPS     Y5, Y5
+	VMULPS      Y0, Y6, Y6
+	VDIVPS      Y5, Y6, Y6
+	VMASKMOVPS  (AX), Y4, Y0
+	VMASKMOVPS  (DX), Y4, Y1
+	VFMADD213PS Y6, Y2, Y1
+	VMASKMOVPS  Y1, Y4, (DX)
+	VSUBPS      Y1, Y0, Y0
+	VMASKMOVPS  Y0, Y4, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rmsPropCenteredAVX2(v []float32, ms []float32, mom []float32, grad []float32, mg []float32, rate float32, rest float32, keep float32, eps float32)
+// Requires: AVX, FMA3
+TEXT ·rmsPropCenteredAVX2(SB), NOSPLIT, $0-136
+	MOVQ         v_base+0(FP), AX
+	MOVQ         ms_base+24(FP), CX
+	MOVQ         mom_base+48(FP), DX
+	MOVQ         grad_base+72(FP), BX
+	MOVQ         mg_base+96(FP), SI
+	MOVQ         v_len+8(FP), DI
+	VBROADCASTSS rate+120(FP), Y0
+	VBROADCASTSS rest+124(FP), Y1
+	VBROADCASTSS keep+128(FP), Y2
+	VBROADCASTSS eps+132(FP), Y3
+	CMPQ         DI, $0x00000010
+	JL           single
+
+unrolled:
+	VMOVUPS      (CX), Y4
+	VMOVUPS      (BX), Y5
+	VMOVAPS      Y5, Y6
+	VFMSUB213PS  Y4, Y5, Y6
+	VFMADD231PS  Y6, Y1, Y4
+	VMOVUPS      Y4, (CX)
+	VMOVUPS      (SI), Y7
+	VSUBPS       Y7, Y5, Y6
+	VFMADD231PS  Y6, Y1, Y7
+	VMOVUPS      Y7, (SI)
+	VFNMADD231PS Y7, Y7, Y4
+	VADDPS       Y3, Y4, Y4
+	VSQRTPS      Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VDIVPS       Y4, Y5, Y5
+	VMOVUPS      (AX), Y4
+	VMOVUPS      (DX), Y6
+	VFMADD213PS  Y5, Y2, Y6
+	VMOVUPS      Y6, (DX)
+	VSUBPS       Y6, Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VMOVUPS      32(CX), Y4
+	VMOVUPS      32(BX), Y5
+	VMOVAPS      Y5, Y6
+	VFMSUB213PS  Y4, Y5, Y6
+	VFMADD231PS  Y6, Y1, Y4
+	VMOVUPS      Y4, 32(CX)
+	VMOVUPS      32(SI), Y7
+	VSUBPS       Y7, Y5, Y6
+	VFMADD231PS  Y6, Y1, Y7
+	VMOVUPS      Y7, 32(SI)
+	VFNMADD231PS Y7, Y7, Y4
+	VADDPS       Y3, Y4, Y4
+	VSQRTPS      Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VDIVPS       Y4, Y5, Y5
+	VMOVUPS      32(AX), Y4
+	VMOVUPS      32(DX), Y6
+	VFMADD213PS  Y5, Y2, Y6
+	VMOVUPS      Y6, 32(DX)
+	VSUBPS       Y6, Y4, Y4
+	VMOVUPS      Y4, 32(AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000040, DX
+	ADDQ         $0x00000040, BX
+	ADDQ         $0x00000040, SI
+	SUBQ         $0x00000010, DI
+	CMPQ         DI, $0x00000010
+	JGE          unrolled
+
+single:
+	CMPQ         DI, $0x08
+	JL           rest
+	VMOVUPS      (CX), Y4
+	VMOVUPS      (BX), Y5
+	VMOVAPS      Y5, Y6
+	VFMSUB213PS  Y4, Y5, Y6
+	VFMADD231PS  Y6, Y1, Y4
+	VMOVUPS      Y4, (CX)
+	VMOVUPS      (SI), Y7
+	VSUBPS       Y7, Y5, Y6
+	VFMADD231PS  Y6, Y1, Y7
+	VMOVUPS      Y7, (SI)
+	VFNMADD231PS Y7, Y7, Y4
+	VADDPS       Y3, Y4, Y4
+	VSQRTPS      Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VDIVPS       Y4, Y5, Y5
+	VMOVUPS      (AX), Y4
+	VMOVUPS      (DX), Y6
+	VFMADD213PS  Y5, Y2, Y6
+	VMOVUPS      Y6, (DX)
+	VSUBPS       Y6, Y4, Y4
+	VMOVUPS      Y4, (AX)
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	ADDQ         $0x20, BX
+	ADDQ         $0x20, SI
+	SUBQ         $0x08, DI
+	JMP          single
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	LEAQ         lanewindow<>+0(SB), R8
+	NEGQ         DI
+	VMOVUPS      64(R8)(DI*4), Y4
+	VMASKMOVPS   (CX), Y4, Y5
+	VMASKMOVPS   (BX), Y4, Y6
+	VMOVAPS      Y6, Y7
+	VFMSUB213PS  Y5, Y6, Y7
+	VFMADD231PS  Y7, Y1, Y5
+	VMASKMOVPS   Y5, Y4, (CX)
+	VMASKMOVPS   (SI), Y4, Y8
+	VSUBPS       Y8, Y6, Y7
+	VFMADD231PS  Y7, Y1, Y8
+	VMASKMOVPS   Y8, Y4, (SI)
+	VFNMADD231PS Y8, Y8, Y5
+	VADDPS       Y3, Y5, Y5
+	VSQRTPS      Y5, Y5
+	VMULPS       Y0, Y6, Y6
+	VDIVPS       Y5, Y6, Y6
+	VMASKMOVPS   (AX), Y4, Y0
+	VMASKMOVPS   (DX), Y4, Y1
+	VFMADD213PS  Y6, Y2, Y1
+	VMASKMOVPS   Y1, Y4, (DX)
+	VSUBPS       Y1, Y0, Y0
+	VMASKMOVPS   Y0, Y4, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adagradAVX2(v []float32, accum []float32, grad []float32, rate float32, eps float32)
+// Requires: AVX, FMA3
+TEXT ·adagradAVX2(SB), NOSPLIT, $0-80
+	MOVQ         v_base+0(FP), AX
+	MOVQ         accum_base+24(FP), CX
+	MOVQ         grad_base+48(FP), DX
+	MOVQ         v_len+8(FP), BX
+	VBROADCASTSS rate+72(FP), Y0
+	VBROADCASTSS eps+76(FP), Y1
+	CMPQ         BX, $0x00000010
+	JL           single
+
+unrolled:
+	VMOVUPS     (AX), Y2
+	VMOVUPS     (CX), Y3
+	VMOVUPS     (DX), Y4
+	VFMADD231PS Y4, Y4, Y3
+	VMOVUPS     Y3, (CX)
+	VMULPS      Y0, Y4, Y4
+	VSQRTPS     Y3, Y3
+	VADDPS      Y1, Y3, Y3
+	VDIVPS      Y3, Y4, Y4
+	VSUBPS      Y4, Y2, Y2
+	VMOVUPS     Y2, (AX)
+	VMOVUPS     32(AX), Y2
+	VMOVUPS     32(CX), Y3
+	VMOVUPS     32(DX), Y4
+	VFMADD231PS Y4, Y4, Y3
+	VMOVUPS     Y3, 32(CX)
+	VMULPS      Y0, Y4, Y4
+	VSQRTPS     Y3, Y3
+	VADDPS      Y1, Y3, Y3
+	VDIVPS      Y3, Y4, Y4
+	VSUBPS      Y4, Y2, Y2
+	VMOVUPS     Y2, 32(AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DX
+	SUBQ        $0x00000010, BX
+	CMPQ        BX, $0x00000010
+	JGE         unrolled
+
+single:
+	CMPQ        BX, $0x08
+	JL          rest
+	VMOVUPS     (AX), Y2
+	VMOVUPS     (CX), Y3
+	VMOVUPS     (DX), Y4
+	VFMADD231PS Y4, Y4, Y3
+	VMOVUPS     Y3, (CX)
+	VMULPS      Y0, Y4, Y4
+	VSQRTPS     Y3, Y3
+	VADDPS      Y1, Y3, Y3
+	VDIVPS      Y3, Y4, Y4
+	VSUBPS      Y4, Y2, Y2
+	VMOVUPS     Y2, (AX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JMP         single
+
+rest:
+	TESTQ       BX, BX
+	JZ          done
+	LEAQ        lanewindow<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y2
+	VMASKMOVPS  (AX), Y2, Y3
+	VMASKMOVPS  (CX), Y2, Y4
+	VMASKMOVPS  (DX), Y2, Y5
+	VFMADD231PS Y5, Y5, Y4
+	VMASKMOVPS  Y4, Y2, (CX)
+	VMULPS      Y0, Y5, Y5
+	VSQRTPS     Y4, Y4
+	VADDPS      Y1, Y4, Y4
+	VDIVPS      Y4, Y5, Y5
+	VSUBPS      Y5, Y3, Y3
+	VMASKMOVPS  Y3, Y2, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func ftrlAVX2(v []float32, accum []float32, linear []float32, grad []float32, rate float32, perRate float32, bound float32, ridge float32, shrink float32)
+// Requires: AVX, FMA3
+TEXT ·ftrlAVX2(SB), NOSPLIT, $0-116
+	MOVQ         v_base+0(FP), AX
+	MOVQ         accum_base+24(FP), CX
+	MOVQ         linear_base+48(FP), DX
+	MOVQ         grad_base+72(FP), BX
+	MOVQ         v_len+8(FP), SI
+	VBROADCASTSS rate+96(FP), Y0
+	VBROADCASTSS perRate+100(FP), Y1
+	VBROADCASTSS bound+104(FP), Y2
+	VBROADCASTSS ridge+108(FP), Y3
+	VBROADCASTSS shrink+112(FP), Y4
+	CMPQ         SI, $0x00000010
+	JL           single
+
+unrolled:
+	VMOVUPS      (AX), Y5
+	VMOVUPS      (CX), Y6
+	VMOVUPS      (DX), Y7
+	VMOVUPS      (BX), Y8
+	VSQRTPS      Y6, Y9
+	VFMADD231PS  Y8, Y8, Y6
+	VMOVUPS      Y6, (CX)
+	VSQRTPS      Y6, Y6
+	VSUBPS       Y9, Y6, Y9
+	VMULPS       Y1, Y9, Y9
+	VFMADD231PS  Y5, Y4, Y8
+	VFMADD231PS  Y8, Y0, Y7
+	VFNMADD231PS Y9, Y5, Y7
+	VMOVUPS      Y7, (DX)
+	VMULPS       Y1, Y6, Y6
+	VADDPS       Y3, Y6, Y6
+	VANDPS       lanes80000000<>+0(SB), Y7, Y9
+	VORPS        Y2, Y9, Y9
+	VSUBPS       Y7, Y9, Y9
+	VDIVPS       Y6, Y9, Y9
+	VANDPS       lanes7fffffff<>+0(SB), Y7, Y5
+	VCMPPS       $0x1e, Y2, Y5, Y5
+	VANDPS       Y9, Y5, Y5
+	VMOVUPS      Y5, (AX)
+	VMOVUPS      32(AX), Y5
+	VMOVUPS      32(CX), Y6
+	VMOVUPS      32(DX), Y7
+	VMOVUPS      32(BX), Y8
+	VSQRTPS      Y6, Y9
+	VFMADD231PS  Y8, Y8, Y6
+	VMOVUPS      Y6, 32(CX)
+	VSQRTPS      Y6, Y6
+	VSUBPS       Y9, Y6, Y9
+	VMULPS       Y1, Y9, Y9
+	VFMADD231PS  Y5, Y4, Y8
+	VFMADD231PS  Y8, Y0, Y7
+	VFNMADD231PS Y9, Y5, Y7
+	VMOVUPS      Y7, 32(DX)
+	VMULPS       Y1, Y6, Y6
+	VADDPS       Y3, Y6, Y6
+	VANDPS       lanes80000000<>+0(SB), Y7, Y9
+	VORPS        Y2, Y9, Y9
+	VSUBPS       Y7, Y9, Y9
+	VDIVPS       Y6, Y9, Y9
+	VANDPS       lanes7fffffff<>+0(SB), Y7, Y5
+	VCMPPS       $0x1e, Y2, Y5, Y5
+	VANDPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000040, DX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x00000010, SI
+	CMPQ         SI, $0x00000010
+	JGE          unrolled
+
+single:
+	CMPQ         SI, $0x08
+	JL           rest
+	VMOVUPS      (AX), Y5
+	VMOVUPS      (CX), Y6
+	VMOVUPS      (DX), Y7
+	VMOVUPS      (BX), Y8
+	VSQRTPS      Y6, Y9
+	VFMADD231PS  Y8, Y8, Y6
+	VMOVUPS      Y6, (CX)
+	VSQRTPS      Y6, Y6
+	VSUBPS       Y9, Y6, Y9
+	VMULPS       Y1, Y9, Y9
+	VFMADD231PS  Y5, Y4, Y8
+	VFMADD231PS  Y8, Y0, Y7
+	VFNMADD231PS Y9, Y5, Y7
+	VMOVUPS      Y7, (DX)
+	VMULPS       Y1, Y6, Y6
+	VADDPS       Y3, Y6, Y6
+	VANDPS       lanes80000000<>+0(SB), Y7, Y9
+	VORPS        Y2, Y9, Y9
+	VSUBPS       Y7, Y9, Y9
+	VDIVPS       Y6, Y9, Y9
+	VANDPS       lanes7fffffff<>+0(SB), Y7, Y5
+	VCMPPS       $0x1e, Y2, Y5, Y5
+	VANDPS       Y9, Y5, Y5
+	VMOVUPS      Y5, (AX)
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	ADDQ         $0x20, BX
+	SUBQ         $0x08, SI
+	JMP          single
+
+rest:
+	TESTQ        SI, SI
+	JZ           done
+	LEAQ         lanewindow<>+0(SB), DI
+	NEGQ         SI
+	VMOVUPS      64(DI)(SI*4), Y5
+	VMASKMOVPS   (AX), Y5, Y6
+	VMASKMOVPS   (CX), Y5, Y7
+	VMASKMOVPS   (DX), Y5, Y8
+	VMASKMOVPS   (BX), Y5, Y9
+	VSQRTPS      Y7, Y10
+	VFMADD231PS  Y9, Y9, Y7
+	VMASKMOVPS   Y7, Y5, (CX)
+	VSQRTPS      Y7, Y7
+	VSUBPS       Y10, Y7, Y10
+	VMULPS       Y1, Y10, Y10
+	VFMADD231PS  Y6, Y4, Y9
+	VFMADD231PS  Y9, Y0, Y8
+	VFNMADD231PS Y10, Y6, Y8
+	VMASKMOVPS   Y8, Y5, (DX)
+	VMULPS       Y1, Y7, Y7
+	VADDPS       Y3, Y7, Y7
+	VANDPS       lanes80000000<>+0(SB), Y8, Y10
+	VORPS        Y2, Y10, Y10
+	VSUBPS       Y8, Y10, Y10
+	VDIVPS       Y7, Y10, Y10
+	VANDPS       lanes7fffffff<>+0(SB), Y8, Y6
+	VCMPPS       $0x1e, Y2, Y6, Y0
+	VANDPS       Y10, Y0, Y0
+	VMASKMOVPS   Y0, Y5, (AX)
 
 done:
 	VZEROUPPER

@@ -80,6 +80,24 @@ func adamAVX512(v []float32, m []float32, vv []float32, grad []float32, rate flo
 func adamNesterovAVX512(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)
 
 //go:noescape
+func momentumAVX512(v []float32, accum []float32, grad []float32, rate float32, keep float32)
+
+//go:noescape
+func momentumNesterovAVX512(v []float32, accum []float32, grad []float32, rate float32, keep float32)
+
+//go:noescape
+func rmsPropAVX512(v []float32, ms []float32, mom []float32, grad []float32, rate float32, rest float32, keep float32, eps float32)
+
+//go:noescape
+func rmsPropCenteredAVX512(v []float32, ms []float32, mom []float32, grad []float32, mg []float32, rate float32, rest float32, keep float32, eps float32)
+
+//go:noescape
+func adagradAVX512(v []float32, accum []float32, grad []float32, rate float32, eps float32)
+
+//go:noescape
+func ftrlAVX512(v []float32, accum []float32, linear []float32, grad []float32, rate float32, perRate float32, bound float32, ridge float32, shrink float32)
+
+//go:noescape
 func addAVX2(dst []float32, a []float32, b []float32)
 
 //go:noescape
@@ -153,3 +171,21 @@ func adamAVX2(v []float32, m []float32, vv []float32, grad []float32, rate float
 
 //go:noescape
 func adamNesterovAVX2(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)
+
+//go:noescape
+func momentumAVX2(v []float32, accum []float32, grad []float32, rate float32, keep float32)
+
+//go:noescape
+func momentumNesterovAVX2(v []float32, accum []float32, grad []float32, rate float32, keep float32)
+
+//go:noescape
+func rmsPropAVX2(v []float32, ms []float32, mom []float32, grad []float32, rate float32, rest float32, keep float32, eps float32)
+
+//go:noescape
+func rmsPropCenteredAVX2(v []float32, ms []float32, mom []float32, grad []float32, mg []float32, rate float32, rest float32, keep float32, eps float32)
+
+//go:noescape
+func adagradAVX2(v []float32, accum []float32, grad []float32, rate float32, eps float32)
+
+//go:noescape
+func ftrlAVX2(v []float32, accum []float32, linear []float32, grad []float32, rate float32, perRate float32, bound float32, ridge float32, shrink float32)

@@ -271,6 +271,11 @@ func TestLengthsMustAgree(t *testing.T) {
 		"Neg":       func() { Neg(long, short) },
 		"Axpy":      func() { Axpy(long, 1, short) },
 		"ApplyAdam": func() { ApplyAdam(long, long, long, short, 1, 1, 1, 1, false) },
+		"Momentum":  func() { ApplyMomentum(long, long, short, 1, 1, false) },
+		"RMSProp":   func() { ApplyRMSProp(long, long, long, short, 1, 1, 1, 1) },
+		"Centered":  func() { ApplyCenteredRMSProp(long, short, long, long, long, 1, 1, 1, 1) },
+		"Adagrad":   func() { ApplyAdagrad(long, short, long, 1, 1) },
+		"Ftrl":      func() { ApplyFtrl(long, long, short, long, 1, 1, 1, 1, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -297,6 +302,11 @@ func TestLong(t *testing.T) {
 		"Axpy":      func(w, x, _, _ []float32) { Axpy(w, 0.1, x) },
 		"ApplyAdam": func(w, x, y, z []float32) { ApplyAdam(w, x, y, z, 0.1, 0.9, 0.99, 1e-7, false) },
 		"Nesterov":  func(w, x, y, z []float32) { ApplyAdam(w, x, y, z, 0.1, 0.9, 0.99, 1e-7, true) },
+		"Momentum":  func(w, x, y, _ []float32) { ApplyMomentum(w, x, y, 0.1, 0.9, false) },
+		"RMSProp":   func(w, x, y, z []float32) { ApplyRMSProp(w, x, y, z, 0.1, 0.9, 0.5, 1e-3) },
+		"Centered":  func(w, x, y, z []float32) { ApplyCenteredRMSProp(w, x, y, z, z, 0.1, 0.9, 0.5, 1e-3) },
+		"Adagrad":   func(w, x, y, _ []float32) { ApplyAdagrad(w, x, y, 0.1, 1e-3) },
+		"Ftrl":      func(w, x, y, z []float32) { ApplyFtrl(w, x, y, z, 0.1, 0.9, 0.5, 0.1, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachLevel(t, func(t *testing.T) {

@@ -24,6 +24,13 @@ type kernelSet struct {
 	// rest1 and rest2 are 1-beta1 and 1-beta2.
 	adam, adamNesterov func(v, m, vv, grad []float32, rate, beta1, rest1, rest2, eps float32)
 
+	// keep is the momentum, rest one less the decay. See asm for ftrl's.
+	momentum, momentumNesterov func(v, accum, grad []float32, rate, keep float32)
+	rmsProp                    func(v, ms, mom, grad []float32, rate, rest, keep, eps float32)
+	rmsPropCentered            func(v, ms, mom, grad, mg []float32, rate, rest, keep, eps float32)
+	adagrad                    func(v, accum, grad []float32, rate, eps float32)
+	ftrl                       func(v, accum, linear, grad []float32, rate, perRate, bound, ridge, shrink float32)
+
 	// tiles are the inner kernels of the matrix product; nil selects the
 	// portable one.
 	tiles *tileSet
@@ -40,6 +47,8 @@ var portable = kernelSet{
 	sum: sum, maxOf: maxOf, dot: dot, axpy: axpy,
 	narrow: narrow, widen: widen,
 	adam: adam, adamNesterov: adamNesterov,
+	momentum: momentum, momentumNesterov: momentumNesterov, rmsProp: rmsProp, rmsPropCentered: rmsPropCentered,
+	adagrad: adagrad, ftrl: ftrl,
 }
 
 // active is set before main starts and changes only in tests.

@@ -13,6 +13,8 @@ var avx512 = kernelSet{
 	sum: sumAVX512, maxOf: maxOfAVX512, dot: dotAVX512, axpy: axpyAVX512,
 	narrow: narrowAVX512, widen: widenAVX512,
 	adam: adamAVX512, adamNesterov: adamNesterovAVX512,
+	momentum: momentumAVX512, momentumNesterov: momentumNesterovAVX512, rmsProp: rmsPropAVX512, rmsPropCentered: rmsPropCenteredAVX512,
+	adagrad: adagradAVX512, ftrl: ftrlAVX512,
 	tiles: &tilesAVX512,
 }
 
@@ -27,6 +29,8 @@ var avx2 = kernelSet{
 	sum: sumAVX2, maxOf: maxOfAVX2, dot: dotAVX2, axpy: axpyAVX2,
 	narrow: narrowAVX2, widen: widenAVX2,
 	adam: adamAVX2, adamNesterov: adamNesterovAVX2,
+	momentum: momentumAVX2, momentumNesterov: momentumNesterovAVX2, rmsProp: rmsPropAVX2, rmsPropCentered: rmsPropCenteredAVX2,
+	adagrad: adagradAVX2, ftrl: ftrlAVX2,
 	tiles: &tilesAVX2,
 }
 

@@ -50,21 +50,3 @@ func axpy(y, x []float32, alpha float32) {
 }
 
 func squareRoot(x float32) float32 { return float32(math.Sqrt(float64(x))) }
-
-func adam(v, m, vv, grad []float32, rate, beta1, rest1, rest2, eps float32) {
-	m, vv, grad = m[:len(v)], vv[:len(v)], grad[:len(v)]
-	for i := range v {
-		m[i] += (grad[i] - m[i]) * rest1
-		vv[i] += (grad[i]*grad[i] - vv[i]) * rest2
-		v[i] -= m[i] * rate / (squareRoot(vv[i]) + eps)
-	}
-}
-
-func adamNesterov(v, m, vv, grad []float32, rate, beta1, rest1, rest2, eps float32) {
-	m, vv, grad = m[:len(v)], vv[:len(v)], grad[:len(v)]
-	for i := range v {
-		m[i] += (grad[i] - m[i]) * rest1
-		vv[i] += (grad[i]*grad[i] - vv[i]) * rest2
-		v[i] -= (grad[i]*rest1 + beta1*m[i]) * rate / (squareRoot(vv[i]) + eps)
-	}
-}
