@@ -46,7 +46,7 @@ func newScatterNd(c *Construction) (any, error) {
 			return err
 		}
 		clear(out.Data())
-		return scatterPoints(op, out, indices, updates, ignore)
+		return scatterPoints(ctx.Device, op, out, indices, updates, ignore)
 	}), nil
 }
 
@@ -72,7 +72,7 @@ func newTensorScatter(op updateOp) func(*Construction) (any, error) {
 			if err != nil {
 				return err
 			}
-			return scatterPoints(op, out, indices, updates, ignore)
+			return scatterPoints(ctx.Device, op, out, indices, updates, ignore)
 		}), nil
 	}
 }
@@ -125,7 +125,7 @@ func scatterNdVariable(ctx *Context, v *containers.Variable, op updateOp, ignore
 		if err := scatterNdShapes(t.Shape(), indices, updates); err != nil {
 			return err
 		}
-		return scatterPoints(op, t, indices, updates, ignore)
+		return scatterPoints(ctx.Device, op, t, indices, updates, ignore)
 	})
 }
 
@@ -193,7 +193,7 @@ func scatterTargets(v []int64, shape tensor.Shape, indices *tensor.Tensor, ignor
 
 // scatterPoints updates t where the rows of indices point; the shapes have been checked. All
 // indices are checked before anything is written.
-func scatterPoints(op updateOp, t, indices, updates *tensor.Tensor, ignore bool) error {
+func scatterPoints(dev Device, op updateOp, t, indices, updates *tensor.Tensor, ignore bool) error {
 	at, err := readIndices(indices)
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func scatterPoints(op updateOp, t, indices, updates *tensor.Tensor, ignore bool)
 	_, depth := pointDims(indices)
 	n := t.Shape()[depth:].Elements()
 	if !ignore {
-		updateRows(op, t, to, n, updates)
+		updateRows(dev, op, t, to, n, updates)
 		return nil
 	}
 	matrix := updates.Reshaped(tensor.Shape{int64(len(to)), int64(n)})
@@ -217,7 +217,7 @@ func scatterPoints(op updateOp, t, indices, updates *tensor.Tensor, ignore bool)
 	rows, kept := inside(to)
 	for i, r := range rows {
 		row := matrix.Rows(int(r), int(r)+1)
-		updateRows(op, t, kept[i:i+1], n, row)
+		updateRows(dev, op, t, kept[i:i+1], n, row)
 		row.Release()
 	}
 	return nil

@@ -1,9 +1,7 @@
 package kernels
 
 import (
-	"cmp"
-	"slices"
-	"unsafe"
+	"sync"
 
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/status"
@@ -48,41 +46,11 @@ type optimizerKernel[T any] struct {
 	scalars          []int // which the scalars are, with their names
 	names            []string
 	scalarOf         func(*tensor.Tensor) T
-}
-
-const maxSlots = 4
-
-// lockedVariable is a variable of a running update: where it stands among the inputs, and its
-// value while it is locked.
-type lockedVariable struct {
-	variable *containers.Variable
-	at       int
+	idle             sync.Pool // of *application[T]
 }
 
 func (k *optimizerKernel[T]) Compute(ctx *Context) error {
-	var memory [maxSlots]lockedVariable
-	vars := memory[:k.slots]
-	for i := range vars {
-		v, err := k.variable(ctx, i)
-		if err != nil {
-			return err
-		}
-		vars[i] = lockedVariable{v, i}
-	}
-	if err := k.checkInputs(ctx); err != nil {
-		return err
-	}
-	// All updates lock in the order of addresses, so that none waits for another in a ring.
-	slices.SortFunc(vars, func(a, b lockedVariable) int {
-		return cmp.Compare(uintptr(unsafe.Pointer(a.variable)), uintptr(unsafe.Pointer(b.variable)))
-	})
-	for i := range vars[1:] {
-		if vars[i].variable == vars[i+1].variable {
-			return status.InvalidArgumentf("Inputs %d and %d of %s are the same variable %s", vars[i].at, vars[i+1].at, ctx.Node.Op, vars[i].variable.Name)
-		}
-	}
-	values := make([]*tensor.Tensor, k.slots)
-	if err := k.locked(ctx, vars, values); err != nil {
+	if err := k.apply(ctx); err != nil {
 		return err
 	}
 	if !k.resource {
@@ -136,98 +104,6 @@ func (k *optimizerKernel[T]) checkInputs(ctx *Context) error {
 		if err := checkType(ctx, at, want); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// locked locks the variables one after the other and updates when all are.
-func (k *optimizerKernel[T]) locked(ctx *Context, vars []lockedVariable, values []*tensor.Tensor) error {
-	if len(vars) == 0 {
-		return k.run(ctx, values)
-	}
-	return vars[0].variable.Update(ctx.Device.Pool(), func(t *tensor.Tensor) error {
-		values[vars[0].at] = t
-		return k.locked(ctx, vars[1:], values)
-	})
-}
-
-// run updates the values in place.
-func (k *optimizerKernel[T]) run(ctx *Context, values []*tensor.Tensor) error {
-	v, grad := values[0], ctx.Input(k.gradAt)
-	slots := make([][]T, len(values))
-	for i, s := range values {
-		if !s.Shape().Equal(v.Shape()) {
-			return status.InvalidArgumentf("var and %s do not have the same shape%v %v", k.inputs[i], v.Shape(), s.Shape())
-		}
-		slots[i] = viewOf[T](s)
-	}
-	h := make([]T, len(k.scalars))
-	for i, at := range k.scalars {
-		h[i] = k.scalarOf(ctx.Input(at))
-	}
-	g := viewOf[T](grad)
-	if k.sparse {
-		return k.rows(ctx, v.Shape(), slots, grad.Shape(), g, h)
-	}
-	if !grad.Shape().Equal(v.Shape()) {
-		return status.InvalidArgumentf("var and %s do not have the same shape%v %v", k.inputs[k.gradAt], v.Shape(), grad.Shape())
-	}
-	if len(g) <= costlyGrain {
-		k.update(slots, g, h, k.flag)
-		return nil
-	}
-	ctx.Device.Parallel(len(g), costlyGrain, func(lo, hi int) {
-		part := make([][]T, len(slots))
-		// Blocks that fit the cache, since an update may go over its slots more than once.
-		for ; lo < hi; lo += costlyGrain {
-			end := min(lo+costlyGrain, hi)
-			for i, s := range slots {
-				part[i] = s[lo:end]
-			}
-			k.update(part, g[lo:end], h, k.flag)
-		}
-	})
-	return nil
-}
-
-// rows updates the rows that the indices name, one after the other: an index may come twice.
-func (k *optimizerKernel[T]) rows(ctx *Context, shape tensor.Shape, slots [][]T, gradShape tensor.Shape, grad, h []T) error {
-	indices := ctx.Input(k.gradAt + 1)
-	if len(shape) == 0 {
-		return status.InvalidArgumentf("var must be at least 1 dimensional")
-	}
-	if indices.Rank() != 1 {
-		return status.InvalidArgumentf("indices must be one-dimensional")
-	}
-	if len(gradShape) != len(shape) {
-		return status.InvalidArgumentf("var and grad must have the same rank: %v vs. %v", shape, gradShape)
-	}
-	for d := 1; d < len(shape); d++ {
-		if shape[d] != gradShape[d] {
-			return status.InvalidArgumentf("var and grad must match in dimension %d", d)
-		}
-	}
-	if gradShape[0] != int64(indices.Len()) {
-		return status.InvalidArgumentf("grad must be the same size as indices in the first dimension.")
-	}
-	inner := shape[1:].Elements()
-	for i := range indices.Len() {
-		if row, err := intAt(indices, i); err != nil {
-			return err
-		} else if row < 0 || row >= shape[0] {
-			return status.InvalidArgumentf("Index %d at offset %d in indices is out of range", row, i)
-		}
-	}
-	part := make([][]T, len(slots))
-	for i := range indices.Len() {
-		row, err := intAt(indices, i)
-		if err != nil {
-			return err
-		}
-		for j, s := range slots {
-			part[j] = s[int(row)*inner : int(row+1)*inner]
-		}
-		k.update(part, grad[i*inner:(i+1)*inner], h, k.flag)
 	}
 	return nil
 }

@@ -63,14 +63,7 @@ func momentum[T numeric](slots [][]T, grad, h []T, nesterov bool) {
 }
 
 func momentum32(slots [][]float32, grad, h []float32, nesterov bool) {
-	if nesterov {
-		momentum(slots, grad, h, true)
-		return
-	}
-	v, a := slots[0], slots[1]
-	simd.MulScalar(a, a, h[1])
-	simd.Add(a, a, grad)
-	simd.Axpy(v, -h[0], a)
+	simd.ApplyMomentum(slots[0], slots[1], grad, h[0], h[1], nesterov)
 }
 
 // h: lr, momentum; slots: var, accum
@@ -144,6 +137,14 @@ func adagrad[T floating](slots [][]T, grad, h []T, updateSlots bool) {
 	}
 }
 
+func adagrad32(slots [][]float32, grad, h []float32, updateSlots bool) {
+	if !updateSlots {
+		adagrad(slots, grad, h, false)
+		return
+	}
+	simd.ApplyAdagrad(slots[0], slots[1], grad, h[0], 0)
+}
+
 // h: lr, epsilon
 func adagradV2[T floating](slots [][]T, grad, h []T, updateSlots bool) {
 	v, a := slots[0], slots[1]
@@ -153,6 +154,14 @@ func adagradV2[T floating](slots [][]T, grad, h []T, updateSlots bool) {
 		}
 		v[i] -= g * h[0] / (sqrt(a[i]) + h[1])
 	}
+}
+
+func adagradV232(slots [][]float32, grad, h []float32, updateSlots bool) {
+	if !updateSlots {
+		adagradV2(slots, grad, h, false)
+		return
+	}
+	simd.ApplyAdagrad(slots[0], slots[1], grad, h[0], h[1])
 }
 
 // h: lr, l1, l2
@@ -202,6 +211,10 @@ func rmsProp[T floating](slots [][]T, grad, h []T, _ bool) {
 	}
 }
 
+func rmsProp32(slots [][]float32, grad, h []float32, _ bool) {
+	simd.ApplyRMSProp(slots[0], slots[1], slots[2], grad, h[0], h[1], h[2], h[3])
+}
+
 // slots: var, mg, ms, mom
 func rmsPropCentered[T floating](slots [][]T, grad, h []T, _ bool) {
 	v, mg, ms, mom := slots[0], slots[1], slots[2], slots[3]
@@ -211,6 +224,10 @@ func rmsPropCentered[T floating](slots [][]T, grad, h []T, _ bool) {
 		mom[i] = mom[i]*h[2] + g*h[0]/sqrt(ms[i]-mg[i]*mg[i]+h[3])
 		v[i] -= mom[i]
 	}
+}
+
+func rmsPropCentered32(slots [][]float32, grad, h []float32, _ bool) {
+	simd.ApplyCenteredRMSProp(slots[0], slots[1], slots[2], slots[3], grad, h[0], h[1], h[2], h[3])
 }
 
 // h: lr, alpha, sign_decay, beta; slots: var, m
@@ -265,6 +282,23 @@ func follow[T floating](slots [][]T, grad []T, lr, l1, l2, shrinkage, lrPower T,
 		}
 		a[i] = next
 	}
+}
+
+func ftrl32(slots [][]float32, grad, h []float32, linearByLR bool) {
+	follow32(slots, grad, h[0], h[1], h[2], 0, h[3], linearByLR)
+}
+
+func ftrlV232(slots [][]float32, grad, h []float32, linearByLR bool) {
+	follow32(slots, grad, h[0], h[1], h[2], h[3], h[4], linearByLR)
+}
+
+// follow32 is follow, by vectors for the power that is the default.
+func follow32(slots [][]float32, grad []float32, lr, l1, l2, shrinkage, lrPower float32, linearByLR bool) {
+	if lrPower != -0.5 {
+		follow(slots, grad, lr, l1, l2, shrinkage, lrPower, linearByLR)
+		return
+	}
+	simd.ApplyFtrl(slots[0], slots[1], slots[2], grad, lr, l1, l2, shrinkage, linearByLR)
 }
 
 // halfUpdate makes an update of halves of one of floats, block by block.

@@ -16,7 +16,7 @@ func scatterRef(op updateOp) func(*Construction) (any, error) {
 				return err
 			}
 			err := updateVariable(ctx, v, func(t *tensor.Tensor) error {
-				return scatterRows(op, t, ctx.Input(1), ctx.Input(2), false)
+				return scatterRows(ctx.Device, op, t, ctx.Input(1), ctx.Input(2), false)
 			})
 			if err == nil {
 				ctx.Pass(0, 0)
@@ -37,7 +37,7 @@ func scatterVariable(op updateOp) func(*Construction) (any, error) {
 				return err
 			}
 			return updateVariable(ctx, v, func(t *tensor.Tensor) error {
-				return scatterRows(op, t, ctx.Input(1), ctx.Input(2), true)
+				return scatterRows(ctx.Device, op, t, ctx.Input(1), ctx.Input(2), true)
 			})
 		}), nil
 	}
@@ -53,7 +53,7 @@ func scatterTypes(have tensor.DType, updates *tensor.Tensor) error {
 // scatterRows updates params[indices[i]] with updates[i], or with the one scalar that updates
 // is, in the order of the indices. strict forbids dividing floats by zero too, as TensorFlow's
 // resource ops do. All indices are checked before anything is written.
-func scatterRows(op updateOp, params, indices, updates *tensor.Tensor, strict bool) error {
+func scatterRows(dev Device, op updateOp, params, indices, updates *tensor.Tensor, strict bool) error {
 	if params.Rank() == 0 {
 		return status.InvalidArgumentf("params must be at least 1-D, got shape %v", params.Shape())
 	}
@@ -74,7 +74,7 @@ func scatterRows(op updateOp, params, indices, updates *tensor.Tensor, strict bo
 	if err := checkDivisors(op, updates, strict); err != nil {
 		return err
 	}
-	updateRows(op, params, at.v, inner.Elements(), updates)
+	updateRows(dev, op, params, at.v, inner.Elements(), updates)
 	return nil
 }
 
@@ -86,8 +86,9 @@ func checkDivisors(op updateOp, updates *tensor.Tensor, strict bool) error {
 }
 
 // updateRows is the loop of all scatter ops: row i of updates (its one element, where it is a
-// scalar) goes to row at[i] of t; rows have n elements. Indices have been checked.
-func updateRows(op updateOp, t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor) {
+// scalar) goes to row at[i] of t; rows have n elements. Indices have been checked. A row may be named
+// more than once: cores share out the columns.
+func updateRows(dev Device, op updateOp, t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor) {
 	if n == 0 || len(at) == 0 {
 		return
 	}
@@ -104,20 +105,21 @@ func updateRows(op updateOp, t *tensor.Tensor, at []int64, n int, updates *tenso
 	if step == 0 && n > 1 {
 		src = repeated(src[:size], n)
 	}
-	if op == updateSet {
-		for i, r := range at {
-			o := i * step * size
-			copy(dst[int(r)*row:(int(r)+1)*row], src[o:o+row])
-		}
-		return
-	}
 	update := updaters[op][t.DType()]
-	for i, r := range at {
-		o := i * step * size
-		to := dst[int(r)*row : (int(r)+1)*row]
-		update(to, to, src[o:o+row])
-	}
+	dev.Parallel(n, max(leastColumns, cheapGrain/len(at)), func(lo, hi int) {
+		for i, r := range at {
+			to, with := dst[int(r)*row+lo*size:int(r)*row+hi*size], src[(i*step+lo)*size:(i*step+hi)*size]
+			if op == updateSet {
+				copy(to, with)
+			} else {
+				update(to, to, with)
+			}
+		}
+	})
 }
+
+// leastColumns is how many columns of a scatter are worth a core: enough for long runs of memory.
+const leastColumns = 256
 
 func repeated(element []byte, n int) []byte {
 	out := make([]byte, 0, n*len(element))
