@@ -3,7 +3,6 @@ package actors
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
