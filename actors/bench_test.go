@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -88,4 +90,129 @@ func BenchmarkRun(b *testing.B) {
 			}
 		})
 	}
+}
+
+// pair is a cluster of two tasks of which one is played by the benchmark.
+type pair struct {
+	self, other string
+	peer        Peer
+}
+
+func (p *pair) Self() string                               { return p.self }
+func (p *pair) Tasks() []string                            { return []string{p.self, p.other} }
+func (p *pair) Known(string) []DeviceInfo                  { return nil }
+func (p *pair) Peer(context.Context, string) (Peer, error) { return p.peer, nil }
+func (p *pair) Reached(string) Peer                        { return p.peer }
+func (p *pair) Watch(func(string, error))                  {}
+
+// played is a peer that takes messages only.
+type played struct {
+	name  string
+	takes func(m *wire.Parcel, sender *actor.PID)
+}
+
+func (p *played) Task() string                    { return p.name }
+func (p *played) Address() string                 { return p.name }
+func (p *played) Boot() uint64                    { return 1 }
+func (p *played) Devices() []DeviceInfo           { return nil }
+func (p *played) Hold() func()                    { return func() {} }
+func (p *played) Push(Push) error                 { return status.Internalf("not in this benchmark") }
+func (p *played) Room(int, func()) bool           { return true }
+func (*played) SendSystemMessage(*actor.PID, any) {}
+func (*played) Stop(*actor.PID)                   {}
+
+func (p *played) SendUserMessage(_ *actor.PID, message any) {
+	_, m, sender := actor.UnwrapEnvelope(message)
+	if parcel, ok := m.(*wire.Parcel); ok {
+		p.takes(parcel, sender)
+	}
+}
+
+// of starts the task of a job, whose peer is of another job and played by takes.
+func (p *pair) start(b *testing.B, job, other string, takes func(m *wire.Parcel, sender *actor.PID)) *Task {
+	p.self, p.other = taskName(job), taskName(other)
+	peer := &played{p.other, takes}
+	p.peer = peer
+	system := actor.NewActorSystem()
+	system.ProcessRegistry.Address = p.self
+	system.ProcessRegistry.RegisterAddressResolver(func(*actor.PID) (actor.Process, bool) { return peer, true })
+	device := devices.NewCPU(system, p.self+"/device:CPU:0", job, 0)
+	task, err := NewTask(Config{System: system, Cluster: p, Devices: []*devices.CPU{device}, Boot: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := task.Stop(context.Background()); err != nil {
+			b.Error(err)
+		}
+		system.Shutdown()
+	})
+	return task
+}
+
+// BenchmarkAcross is the two ends of a step that sends a small tensor to another task, without the way
+// between them.
+func BenchmarkAcross(b *testing.B) {
+	var first *wire.RunPartition // with the plan
+	var edge []*wire.Transfer
+	b.Run("master", func(b *testing.B) {
+		var cluster pair
+		var task *Task
+		task = cluster.start(b, "a", "b", func(m *wire.Parcel, _ *actor.PID) {
+			m.Release()
+			q, ok := m.Message.(*wire.RunPartition)
+			if !ok {
+				return
+			}
+			if q.Plan != nil {
+				first, edge = q, q.Transfers
+			}
+			task.inlets[1].SendUserMessage(nil, &wire.Parcel{Message: &wire.PartitionDone{Step: q.Step, Task: cluster.other}})
+		})
+		handle, err := task.CreateSession(context.Background(), 0, kernelstest.GraphDef(b, "x = Placeholder() @a0\ny = Neg(x) @b0"), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s, err := task.Session(handle, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		req := &StepRequest{Feeds: []Feed{{"x:0", kernelstest.I64(kernelstest.S(3), 1, 2, 3)}}, Targets: []string{"y"}}
+		defer req.done()
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := s.Run(context.Background(), req); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("worker", func(b *testing.B) {
+		if first == nil {
+			b.Skip("it needs the plan that the master made")
+		}
+		var cluster pair
+		done := make(chan struct{}, 1)
+		task := cluster.start(b, "b", "a", func(m *wire.Parcel, _ *actor.PID) {
+			if err := failed(m.Message.(*wire.PartitionDone).Failure); err != nil {
+				b.Error(err)
+			}
+			m.Release()
+			done <- struct{}{}
+		})
+		sender := actor.NewPID(cluster.other, answersName)
+		v := kernelstest.I64(kernelstest.S(3), 1, 2, 3)
+		defer v.Release()
+		run := func(m *wire.RunPartition) {
+			p := &wire.Parcel{Message: m, Tensors: []*tensor.Tensor{v.Retain()}}
+			task.inlets[0].SendUserMessage(nil, &actor.MessageEnvelope{Message: p, Sender: sender})
+			<-done
+		}
+		run(first)
+		m := &wire.RunPartition{Step: 1 << 40, Session: first.Session, PlanId: first.PlanId, Master: first.Master, Boot: first.Boot, Transfers: edge}
+		b.ReportAllocs()
+		for b.Loop() {
+			m.Step++
+			run(m)
+		}
+	})
 }

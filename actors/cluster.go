@@ -32,6 +32,10 @@ type Peer interface {
 	// Push hands a large tensor to the peer's step beside the actors' messages. It takes over the
 	// caller's reference and does not wait. Errors that come later break the link.
 	Push(p Push) error
+	// Room tells whether the queue of what was pushed has room for n bytes more now. Where it has not,
+	// ready is called once when it may have or the peer is gone, and the caller asks again. A peer that
+	// is gone has room: Push tells.
+	Room(n int, ready func()) bool
 }
 
 // Push is a tensor on its way to a step of another task.

@@ -32,6 +32,7 @@ type network struct {
 	boots uint64
 	cut   map[[2]string]bool
 	pipes map[[2]string]*pipe
+	jams  map[[2]string]*jam
 	// pass decides whether a message is delivered; nil for all. It may keep it and deliver later.
 	pass func(from, to string, m proto.Message, deliver func()) bool
 
@@ -58,7 +59,7 @@ type node struct {
 // may be left: no goroutine, no tensor.
 func newNetwork(t testing.TB, jobs ...string) *network {
 	net := &network{t: t, lease: time.Hour, nodes: map[string]*node{}, seen: map[string][]DeviceInfo{}, cut: map[[2]string]bool{},
-		pipes: map[[2]string]*pipe{}, over: make(chan struct{})}
+		pipes: map[[2]string]*pipe{}, jams: map[[2]string]*jam{}, over: make(chan struct{})}
 	leaks := goleak.IgnoreCurrent()
 	host := tensor.Host.Stats().InUse
 	t.Cleanup(func() {
@@ -440,8 +441,75 @@ func (r reached) Push(p Push) error {
 	r.by.mu.Lock()
 	r.by.large++
 	r.by.mu.Unlock()
-	r.peer.task.Deliver(p.Step, p.Key, c)
+	deliver := func() { r.peer.task.Deliver(p.Step, p.Key, c) }
+	if j := r.jam(); j == nil || !j.take(len(c.Data()), deliver) {
+		deliver()
+	}
 	return nil
+}
+
+func (r reached) Room(n int, ready func()) bool {
+	j := r.jam()
+	return j == nil || j.room(r.by, n, ready)
+}
+
+func (r reached) jam() *jam {
+	r.by.net.mu.Lock()
+	defer r.by.net.mu.Unlock()
+	return r.by.net.jams[[2]string{r.by.name, r.peer.name}]
+}
+
+// jam is a way on which large tensors do not get on, until it is cleared.
+type jam struct {
+	mu      sync.Mutex
+	limit   int // bytes that wait
+	queued  int
+	peak    int64 // of the sender's memory when it asked for room
+	waiting []func()
+	held    []func()
+	cleared bool
+}
+
+// jam stops the large tensors from one task to another; limit bytes of them may wait.
+func (net *network) jam(from, to string, limit int) *jam {
+	net.mu.Lock()
+	defer net.mu.Unlock()
+	j := &jam{limit: limit}
+	net.jams[[2]string{from, to}] = j
+	return j
+}
+
+func (j *jam) take(n int, deliver func()) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.cleared {
+		return false
+	}
+	j.queued += n
+	j.held = append(j.held, deliver)
+	return true
+}
+
+func (j *jam) room(by *node, n int, ready func()) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.peak = max(j.peak, by.device.Pool().Stats().InUse)
+	if j.cleared || j.queued+n <= j.limit {
+		return true
+	}
+	j.waiting = append(j.waiting, ready)
+	return false
+}
+
+// clear lets everything get on.
+func (j *jam) clear() {
+	j.mu.Lock()
+	held, waiting := j.held, j.waiting
+	j.cleared, j.held, j.waiting = true, nil, nil
+	j.mu.Unlock()
+	for _, f := range slices.Concat(held, waiting) {
+		f()
+	}
 }
 
 // wantError complains unless err has the code and its message all of the parts.

@@ -165,6 +165,7 @@ func (st *step) proceed(work func()) {
 		st.own.brief = false
 	}
 	st.mu.Lock()
+	st.shared = true
 	resumed := st.resumed
 	st.mu.Unlock()
 	select {

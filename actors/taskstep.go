@@ -53,7 +53,21 @@ func (t *Task) makeStep(done func(error)) *taskStep {
 	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
 	st.cancel.Bind(st.rendezvous.Abort)
 	st.Cancellation, st.Rendezvous, st.Continue, st.Yield = &st.cancel, st.rendezvous, t.crew.Schedule, st.leaveGoroutine
+	st.Room = st.room
 	return st
+}
+
+// room tells whether the way to a device has room for a large tensor. Where it has not, ready is called
+// when it may have.
+func (st *taskStep) room(device string, size int, ready func()) bool {
+	if st.task.local(device) {
+		return true
+	}
+	p := st.task.Cluster.Reached(taskOf(device))
+	if p == nil {
+		return true // the send waits for the peer, or fails
+	}
+	return p.Room(size, func() { st.task.crew.Schedule(ready) })
 }
 
 // begin makes st a step of a plan. The name of the container is the first step's also for later ones,

@@ -54,6 +54,7 @@ type node struct {
 	sync   kernels.Kernel
 	async  kernels.AsyncKernel
 	kind   kind
+	send   bool // to another device
 	recv   bool // its outputs may be missing, which makes it dead
 	costly bool
 	// initializer tells that references to variables without a value may come in.
@@ -167,6 +168,7 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 	dev := p.device
 	n.graph, n.kind = g, kinds[g.Op]
 	n.recv = g.Op == "_Recv" || g.Op == "_HostRecv"
+	n.send = g.Op == "_Send" || g.Op == "_HostSend"
 	n.numIn, n.numOut = int32(len(g.Inputs)), int32(len(g.OutTypes))
 	n.fanout = make([]int32, n.numOut)
 	for i, t := range g.InTypes {

@@ -23,6 +23,7 @@ type run struct {
 	frames map[uint64]*frame
 	root   frame
 	away   int // kernels that have been started and have not reported
+	stalls int // of those, sends that wait for room: nothing more is fired meanwhile
 	err    error
 	ctx    kernels.Context
 	outs   [8]kernels.Value
@@ -59,6 +60,7 @@ type asyncCall struct {
 	ins   [4]kernels.Value
 	outs  [4]kernels.Value
 	begun time.Time
+	stall bool // a send that waits for room
 	// reported lets only the first report count.
 	reported atomic.Bool
 }
@@ -116,7 +118,7 @@ func (e Execution) Waiting(limit int) []string {
 // when there is nothing of either. Ending the run is the last owner's part.
 func (r *run) work() {
 	for {
-		for len(r.ready) > 0 {
+		for len(r.ready) > 0 && r.stalls == 0 {
 			r.burst()
 			if r.yielded {
 				r.yielded = false
@@ -164,7 +166,7 @@ func (r *run) burst() {
 			r.abandon(r.cur, p)
 		}
 	}()
-	for len(r.ready) > 0 {
+	for len(r.ready) > 0 && r.stalls == 0 {
 		last := len(r.ready) - 1
 		t := r.ready[last]
 		r.ready = r.ready[:last]
@@ -243,6 +245,9 @@ func (r *run) fire(t task) {
 	}
 	if n.async != nil {
 		r.start(t, ins)
+		return
+	}
+	if n.send && r.stall(t, ins) {
 		return
 	}
 	if r.step.Yield != nil && (n.costly || long(ins)) && r.step.Yield() {
@@ -434,19 +439,21 @@ func (r *run) handOver(t task, ins []kernels.Value) bool {
 	}
 	call := r.depart(t, ins)
 	go func() {
-		var err error
-		func() {
-			defer func() {
-				if p := recover(); p != nil {
-					err = panicked(t.n, p)
-				}
-			}()
-			err = t.n.sync.Compute(&call.ctx)
-		}()
+		err := call.compute()
 		<-helpers
 		r.report(call, err, true)
 	}()
 	return true
+}
+
+// compute runs the call's kernel; a panic is an error.
+func (call *asyncCall) compute() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(call.n, p)
+		}
+	}()
+	return call.n.sync.Compute(&call.ctx)
 }
 
 // report leaves a result for the owner. Without an owner a new one takes over: the reporting
@@ -474,6 +481,9 @@ func (r *run) report(call *asyncCall, err error, inline bool) {
 // take deals with a report. The outputs of a kernel that left them unfit are a bug like a panic.
 func (r *run) take(rep report) {
 	r.away--
+	if rep.call.stall {
+		r.stalls--
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			r.abandon(rep.call.task, p)

@@ -301,3 +301,50 @@ func TestStarvedIteration(t *testing.T) {
 		}
 	}
 }
+
+// TestYield: a run leaves a goroutine that must not be kept before it computes on large inputs, and not
+// otherwise.
+func TestYield(t *testing.T) {
+	const text = `
+		x = _Arg() index=0
+		y = Neg(x)
+		z = Square(y)
+		r = _Retval(z) index=0`
+	d := newTestDevice(t)
+	p := program(t, d, text, nil)
+	for _, large := range []bool{false, true} {
+		n := int64(3)
+		if large {
+			n = longInput
+		}
+		x := kernelstest.Iota[int64](tensor.Int64, kernelstest.S(n))
+		step := newTestStep(newResults(), x)
+		var later func()
+		keep := false
+		step.Yield = func() bool {
+			keep = !keep
+			return keep
+		}
+		step.Continue = func(work func()) { later = work }
+		_, ended := start(p, step)
+		if (later != nil) != large {
+			t.Errorf("large %v: the run yielded: %v", large, later != nil)
+		}
+		if large {
+			select {
+			case <-ended:
+				t.Error("the run has ended before it went on")
+			default:
+			}
+			for later != nil {
+				work := later
+				later = nil
+				work()
+			}
+		}
+		if o := <-ended; o.err != nil {
+			t.Error(o.err)
+		}
+		x.Release()
+	}
+}

@@ -35,6 +35,9 @@ type Step struct {
 	// Yield, if not nil, is called before a kernel that may take long. When it gives true, the caller
 	// gives its goroutine back, and the run goes on by Continue.
 	Yield func() bool
+	// Room, if not nil, is asked before size bytes are sent to a device. Where it tells that they have to
+	// wait, ready is called once when they may have room, on another goroutine, and the caller asks again.
+	Room func(device string, size int, ready func()) bool
 	// Depth is how many function calls this step is nested in.
 	Depth int
 }

@@ -97,6 +97,9 @@ func (p peer) Push(q actors.Push) error {
 	return p.Peer.Push(q.Step, pushHeader(q.Key, q.Tensor), q.Tensor.Data(), q.Tensor.Release)
 }
 
+// Room tells that there is room: the link bounds nothing yet.
+func (p peer) Room(int, func()) bool { return true }
+
 // pushHeader tells the receiver which edge a tensor is the value of, its type and its shape.
 func pushHeader(key kernels.Key, t *tensor.Tensor) []byte {
 	b := make([]byte, 0, len(key.Edge)+48)

@@ -1,0 +1,74 @@
+package devices
+
+import (
+	"sync"
+
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// stallable is the size in bytes from which a tensor that is sent has to wait for room.
+const stallable = 64 << 10
+
+// waitingSend is a send that waits for room on its way.
+type waitingSend struct {
+	run  *run
+	dst  string
+	size int
+	room func(device string, size int, ready func()) bool
+
+	mu       sync.Mutex // held until the call is there
+	call     *asyncCall
+	withdraw func() bool
+}
+
+// stall tells whether a send has to wait, and lets it. The run fires nothing meanwhile: what makes
+// more to be sent would only fill memory. Room comes as the network takes what lies before it, and so
+// does not depend on the run.
+func (r *run) stall(t task, ins []kernels.Value) bool {
+	if r.step.Room == nil || t.dead || len(ins) == 0 || ins[0].Tensor == nil {
+		return false
+	}
+	size := len(ins[0].Tensor.Data())
+	if size <= stallable {
+		return false
+	}
+	dst, err := t.n.graph.Attrs.Str("recv_device")
+	if err != nil {
+		return false // the kernel says so
+	}
+	w := &waitingSend{run: r, dst: dst, size: size, room: r.step.Room}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.room(dst, size, w.retry) {
+		return false
+	}
+	w.call = r.depart(t, ins)
+	w.call.stall = true
+	r.stalls++
+	var ok bool
+	if w.withdraw, ok = r.step.Cancellation.OnCancel(w.cancel); !ok {
+		w.cancel(r.step.Cancellation.Err())
+	}
+	return true
+}
+
+// retry sends where there is room now.
+func (w *waitingSend) retry() {
+	w.mu.Lock()
+	call, withdraw := w.call, w.withdraw
+	w.mu.Unlock()
+	if call.reported.Load() || !w.room(w.dst, w.size, w.retry) || call.reported.Swap(true) {
+		return
+	}
+	if withdraw != nil {
+		withdraw()
+	}
+	w.run.report(call, call.compute(), false)
+}
+
+// cancel gives the send up.
+func (w *waitingSend) cancel(err error) {
+	if !w.call.reported.Swap(true) {
+		w.run.report(w.call, err, false)
+	}
+}
