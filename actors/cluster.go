@@ -43,6 +43,8 @@ type Push struct {
 	Step   uint64
 	Key    kernels.Key
 	Tensor *tensor.Tensor
+	// Compression is for where the tensor's bytes are sent; within a machine they may not be.
+	Compression Compression
 }
 
 // Cluster is the declared cluster and who of it is reached.

@@ -34,7 +34,9 @@ const maxMail = 256 << 10
 func (st *taskStep) forward(key kernels.Key, dst string, v *tensor.Tensor, dead bool) error {
 	task := taskOf(dst)
 	if v != nil && len(v.Data()) > largeTensor {
-		return st.reach(task, func(p Peer) error { return p.Push(Push{Step: uint64(st.ID), Key: key, Tensor: v}) }, v.Release)
+		return st.reach(task, func(p Peer) error {
+			return p.Push(Push{Step: uint64(st.ID), Key: key, Tensor: v, Compression: st.plan.compression})
+		}, v.Release)
 	}
 	if v != nil && v.DType() == tensor.Variant {
 		defer v.Release()

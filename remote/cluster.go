@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/remote/compress"
 	"github.com/troupe-run/troupe/remote/link"
 	"github.com/troupe-run/troupe/remote/wire"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -94,7 +95,7 @@ func deviceInfos(list []*wire.Device) []actors.DeviceInfo {
 
 // Push sends a large tensor from its own memory.
 func (p peer) Push(q actors.Push) error {
-	return p.Peer.Push(q.Step, pushHeader(q.Key, q.Tensor), q.Tensor.Data(), q.Tensor.Release)
+	return p.Peer.PushCompressed(q.Step, pushHeader(q.Key, q.Tensor), q.Tensor.Data(), compress.Algorithm(q.Compression), q.Tensor.DType().Size(), q.Tensor.Release)
 }
 
 // Room tells that there is room: the link bounds nothing yet.

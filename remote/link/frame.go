@@ -3,8 +3,10 @@ package link
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/compress"
 )
 
 // A stream of tensors goes beside a link, so that the link's messages do not stand behind them. It
@@ -12,6 +14,8 @@ import (
 // piece of a tensor. The head has, in little endian:
 //
 //	0  uint8  kind
+//	1  uint8  compress.Algorithm of the piece
+//	2  uint8  size in bytes of the elements of a compressed piece
 //	4  uint32 length of the header in bytes
 //	8  uint64 step
 //	16 uint64 length of the tensor
@@ -32,6 +36,9 @@ type frame struct {
 	number uint32
 	sum    uint32 // of the piece
 	size   int    // bytes of the piece
+	by     compress.Algorithm
+	width  int // bytes of an element, where the piece is compressed
+	plain  int // bytes of the tensor that the piece stands for
 }
 
 type frameKind uint8
@@ -59,7 +66,7 @@ const (
 // encode gives the head and header of a frame with that piece, in memory of buf.
 func (f *frame) encode(buf, piece []byte) []byte {
 	b := append(buf[:0], make([]byte, frameHead)...)
-	b[0] = byte(f.kind)
+	b[0], b[1], b[2] = byte(f.kind), byte(f.by), byte(f.width)
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(f.header)))
 	binary.LittleEndian.PutUint64(b[8:], f.step)
 	binary.LittleEndian.PutUint64(b[16:], f.total)
@@ -92,7 +99,7 @@ func readFrame(s Stream, number uint32, buf *[]byte) (*frame, error) {
 	}
 	f := &frame{kind: frameKind(b[0]), step: binary.LittleEndian.Uint64(b[8:]), total: binary.LittleEndian.Uint64(b[16:]),
 		where: binary.LittleEndian.Uint64(b[24:]), number: binary.LittleEndian.Uint32(b[32:]), sum: binary.LittleEndian.Uint32(b[36:]),
-		size: n - frameHead - int(header)}
+		size: n - frameHead - int(header), by: compress.Algorithm(b[1]), width: int(b[2])}
 	if f.header, err = readGrowing(s, *buf, int(header)); err != nil {
 		return nil, err
 	}
@@ -103,7 +110,7 @@ func readFrame(s Stream, number uint32, buf *[]byte) (*frame, error) {
 	if f.number != number {
 		return nil, status.Errorf(status.DataLoss, "Frame %d came where number %d was due.", f.number, number)
 	}
-	if b[1] != 0 || b[2] != 0 || b[3] != 0 || f.total > maxTotal {
+	if b[3] != 0 || f.total > maxTotal {
 		return nil, status.InvalidArgumentf("A frame claims a tensor of %d bytes.", f.total)
 	}
 	switch f.kind {
@@ -111,21 +118,38 @@ func readFrame(s Stream, number uint32, buf *[]byte) (*frame, error) {
 		if f.where > f.total || uint64(f.size) > f.total-f.where {
 			return nil, status.InvalidArgumentf("A frame claims %d bytes from %d on of %d.", f.size, f.where, f.total)
 		}
+		f.plain = f.size
+		if f.by != compress.None {
+			// A sender compresses whole pieces alone, and only what becomes smaller.
+			f.plain = int(min(pieceSize, f.total-f.where))
+			if !f.by.Valid() || f.size >= f.plain {
+				return nil, status.InvalidArgumentf("A frame has a piece of %d bytes for %d, compressed by algorithm %d.", f.size, f.plain, f.by)
+			}
+		}
 	default:
-		if f.size != 0 {
+		if f.size != 0 || f.by != compress.None {
 			return nil, status.InvalidArgumentf("A frame of kind %d carries %d bytes.", f.kind, f.size)
 		}
 	}
 	return f, nil
 }
 
-// piece reads the frame's piece into dst, which has its length, and checks it.
-func (f *frame) piece(s Stream, dst []byte) error {
-	if err := readAll(s, dst); err != nil {
+// piece reads what the frame's piece stands for into dst, which has that length, and checks it. A
+// compressed piece passes through buf.
+func (f *frame) piece(s Stream, dst []byte, buf *[]byte) error {
+	sent := dst
+	if f.by != compress.None {
+		*buf = slices.Grow((*buf)[:0], f.size)[:f.size]
+		sent = *buf
+	}
+	if err := readAll(s, sent); err != nil {
 		return err
 	}
-	if checksum(dst) != f.sum {
+	if checksum(sent) != f.sum {
 		return status.Errorf(status.DataLoss, "The checksum of %d bytes from %d on of a tensor of step %d is wrong.", len(dst), f.where, f.step)
+	}
+	if f.by != compress.None {
+		return f.by.Decompress(dst, sent, f.width)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/compress"
 )
 
 // Push hands data to the peer's Sink beside all other traffic, with a header of at most 64 KiB
@@ -14,6 +15,12 @@ import (
 // One that fails later takes the peer down with it: the sink may miss it. The error, if any, is
 // that of a peer that is down already, and then release was called.
 func (p *Peer) Push(step uint64, header, data []byte, release func()) error {
+	return p.PushCompressed(step, header, data, compress.None, 0, release)
+}
+
+// PushCompressed is Push with data whose pieces are compressed where they are sent and it makes
+// them smaller. width is the size in bytes of the elements that data is made of.
+func (p *Peer) PushCompressed(step uint64, header, data []byte, by compress.Algorithm, width int, release func()) error {
 	if release == nil {
 		release = func() {}
 	}
@@ -41,7 +48,7 @@ func (p *Peer) Push(step uint64, header, data []byte, release func()) error {
 		release()
 		return err
 	}
-	b.add(&push{step: step, header: header, data: data, release: release})
+	b.add(&push{step: step, header: header, data: data, by: by, width: width, release: release})
 	return nil
 }
 
@@ -76,6 +83,8 @@ type push struct {
 	step    uint64
 	header  []byte
 	data    []byte
+	by      compress.Algorithm
+	width   int
 	release func()
 	dropped bool // bulk.mu
 }
@@ -88,6 +97,7 @@ type bulk struct {
 	stall  stall
 	number uint32 // of the next frame; the sender's, as buf
 	buf    []byte
+	packed []byte // the compressed piece that is being sent
 
 	lending
 

@@ -69,6 +69,7 @@ type arriving struct {
 	from   *wire.Identity
 	number uint32 // of the next frame
 	buf    []byte
+	packed []byte        // a compressed piece
 	answer chan struct{} // capacity 1: who has it may answer
 
 	answers uint32
@@ -183,7 +184,7 @@ func (in *arriving) take(f *frame) error {
 		return status.InvalidArgumentf("A frame of kind %d for bytes from %d on of step %d does not follow what came before.", f.kind, f.where, f.step)
 	}
 	if in.dst != nil {
-		if err := f.piece(in.stream, in.dst[in.where:in.where+uint64(f.size)]); err != nil {
+		if err := f.piece(in.stream, in.dst[in.where:in.where+uint64(f.plain)], &in.packed); err != nil {
 			if status.CodeOf(err) == status.DataLoss {
 				in.finish(err)
 			}
@@ -191,7 +192,7 @@ func (in *arriving) take(f *frame) error {
 		}
 	}
 	in.links.counters.bytesReceived.Add(int64(f.size))
-	in.where += uint64(f.size)
+	in.where += uint64(f.plain)
 	if in.where == in.total {
 		in.finish(nil)
 	} else if f.size == 0 {

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/compress"
 	"github.com/troupe-run/troupe/remote/wire"
 )
 
@@ -132,12 +133,18 @@ func (b *bulk) sendOne(s Stream, p *push) error {
 			}
 			return b.write(s, &frame{kind: frameAbandon, step: p.step, total: f.total, where: f.where}, nil)
 		}
-		piece := p.data[f.where:min(f.where+pieceSize, f.total)]
+		plain := p.data[f.where:min(f.where+pieceSize, f.total)]
+		piece := plain
+		f.by, f.width = compress.None, 0
+		var smaller bool
+		if b.packed, smaller = p.by.Append(b.packed[:0], plain, p.width); smaller {
+			piece, f.by, f.width = b.packed, p.by, p.width
+		}
 		if err := b.write(s, f, piece); err != nil {
 			return err
 		}
 		b.peer.link.links.counters.bytesSent.Add(int64(len(piece)))
-		f.where += uint64(len(piece))
+		f.where += uint64(len(plain))
 		if f.where == f.total {
 			return nil
 		}
