@@ -68,6 +68,19 @@ func (c *conn) shut(err error) {
 	})
 }
 
+// linger lets the other end read what was written last, before its deadline: a connection that is
+// closed with something unread takes that back.
+func (c *conn) linger() {
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	var waste [4 << 10]byte
+	for err := error(nil); err == nil; {
+		_, err = c.nc.Read(waste[:])
+	}
+}
+
 // nextHeader reads the next frame's head. A header list is in one piece (RFC 9113, 6.10).
 func (c *conn) nextHeader() (header, error) {
 	if err := c.in.fill(headerSize); err != nil {

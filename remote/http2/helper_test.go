@@ -331,6 +331,18 @@ func (r *raw) call(id uint32, path string, data string) {
 	r.must(r.fr.WriteData(id, true, framed([]byte(data))))
 }
 
+// large makes a call with a request of n bytes, in frames of 16 KiB.
+func (r *raw) large(id uint32, path string, n int) {
+	r.t.Helper()
+	r.headers(id, path)
+	b := framed(make([]byte, n))
+	for len(b) > 16<<10 {
+		r.must(r.fr.WriteData(id, false, b[:16<<10]))
+		b = b[16<<10:]
+	}
+	r.must(r.fr.WriteData(id, true, b))
+}
+
 // result is what a call ended with.
 type result struct {
 	status  int // -1 for a reset

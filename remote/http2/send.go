@@ -155,12 +155,7 @@ func (s *Stream) finish(err error) {
 	}
 	gone := c.err != nil
 	c.mu.Unlock()
-	half, ok := c.nc.(interface{ CloseWrite() error })
-	if gone || !ok || half.CloseWrite() != nil {
-		return
-	}
-	var waste [4 << 10]byte
-	for err := error(nil); err == nil; {
-		_, err = c.nc.Read(waste[:])
+	if !gone {
+		c.linger()
 	}
 }

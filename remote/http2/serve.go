@@ -119,7 +119,10 @@ func (c *serverConn) end(err error) {
 	var e *connError
 	if errors.As(err, &e) {
 		c.server.config.Logger.Debug("a connection was ended", "client", c.peer.Address, "error", err)
-		c.goAway(e.code, e.why)
+		if c.nc.SetDeadline(time.Now().Add(closeTime)) == nil {
+			c.goAway(e.code, e.why)
+			c.linger()
+		}
 	}
 	c.shut(err)
 	c.mu.Lock()

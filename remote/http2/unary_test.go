@@ -32,7 +32,7 @@ func TestUnary(t *testing.T) {
 func TestUnaryLarge(t *testing.T) {
 	s := newTestServer(t)
 	c := s.dial(t, grpc.WithInitialWindowSize(1<<20))
-	data := bytes.Repeat([]byte("0123456789abcde"), 5<<20)
+	data := bytes.Repeat([]byte("0123456789abcde"), 1<<20)
 	got, err := invoke(withDeadline(t), c, "/t/echo", data)
 	if err != nil || !bytes.Equal(got, data) {
 		t.Fatalf("%d bytes, %v", len(got), err)

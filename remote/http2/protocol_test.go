@@ -1,0 +1,324 @@
+package http2
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	x "golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
+)
+
+func TestFramesInParts(t *testing.T) {
+	s := newTestServer(t)
+	r := s.dialRaw(t)
+	block := r.fields("/t/echo", field("long", strings.Repeat("x", 30000)))
+	r.must(r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: 1, PadLength: 9, Priority: x.PriorityParam{Weight: 3, StreamDep: 5}}))
+	r.must(r.fr.WriteContinuation(1, false, block[:16000]))
+	r.must(r.fr.WriteContinuation(1, false, nil))
+	r.must(r.fr.WriteContinuation(1, true, block[16000:]))
+	data := bytes.Repeat([]byte("0123456789"), 10000)
+	for b := framed(data); len(b) > 0; {
+		n := min(len(b), 3, 1+len(b)%7)
+		if len(b) < 90000 {
+			n = min(len(b), 20000)
+		}
+		r.must(r.fr.WriteDataPadded(1, false, b[:n], make([]byte, n%256)))
+		b = b[n:]
+	}
+	r.must(r.fr.WriteRawFrame(0xfb, 7, 99, []byte("unknown")))
+	r.must(r.fr.WritePriority(77, x.PriorityParam{}))
+	r.must(r.fr.WriteData(1, true, nil)) // as clients half-close
+	// The answer is beyond the client's window, in frames of 16 KiB.
+	r.must(r.fr.WriteWindowUpdate(0, 1<<20))
+	r.must(r.fr.WriteWindowUpdate(1, 1<<20))
+	r.answer(1).echoed(t, string(data))
+	r.call(3, "/t/inline", "x")
+	r.answer(3).echoed(t, "x")
+}
+
+// Settings change the windows of answers that wait, down to below nothing.
+func TestWindowsChange(t *testing.T) {
+	s := newTestServer(t)
+	r := s.dialRaw(t, initialWindow(7))
+	r.must(r.fr.WriteWindowUpdate(0, 1<<20))
+	r.call(1, "/t/big", "100 10")
+	r.ping() // 7 bytes came
+	r.must(r.fr.WriteSettings(initialWindow(3)))
+	r.must(r.fr.WriteWindowUpdate(1, 4))
+	r.ping() // the window was -4, and is 0
+	s.check(t, func(c *serverConn) error {
+		if st := c.streams[1]; st == nil || st.window != 0 || st.left != 98 || c.owed != 98 {
+			return fmt.Errorf("%+v", st)
+		}
+		return nil
+	})
+	r.must(r.fr.WriteSettings(initialWindow(0), initialWindow(1<<20)))
+	if res := r.answer(1); res.status != 0 || len(res.data) != 98 {
+		t.Errorf("status %d, %d bytes after the settings", res.status, len(res.data))
+	}
+	s.pool.awaitBack(t)
+}
+
+// check looks at the only connection.
+func (s *testServer) check(t *testing.T, holds func(*serverConn) error) {
+	t.Helper()
+	for _, c := range s.all() {
+		c.mu.Lock()
+		err := holds(c)
+		c.mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestHeaderTable(t *testing.T) {
+	s := newTestServer(t)
+	r := s.dialRaw(t, x.Setting{ID: x.SettingHeaderTableSize, Val: 0})
+	id := uint32(1)
+	for _, size := range []uint32{0, 4096, 64, 0, 1 << 20, 128} {
+		r.dec.SetAllowedMaxDynamicTableSize(4096)
+		r.must(r.fr.WriteSettings(x.Setting{ID: x.SettingHeaderTableSize, Val: size}))
+		r.enc.SetMaxDynamicTableSize(min(size, 4096))
+		for range 3 {
+			r.call(id, "/t/echo", "x")
+			r.answer(id).echoed(t, "x")
+			r.call(id+2, "/t/fail", "x")
+			if res := r.answer(id + 2); res.status != int(codes.FailedPrecondition) {
+				t.Errorf("%+v", res)
+			}
+			id += 4
+		}
+	}
+}
+
+func TestResets(t *testing.T) {
+	s := newTestServer(t)
+	r := s.dialRaw(t)
+	// Before the request, in its middle, while its handler runs, while its answer is under way, and after it.
+	r.headers(1, "/t/echo")
+	r.must(r.fr.WriteRSTStream(1, x.ErrCodeCancel))
+	r.headers(3, "/t/echo")
+	r.must(r.fr.WriteData(3, false, framed(make([]byte, 100000))[:9000]))
+	r.must(r.fr.WriteRSTStream(3, x.ErrCodeCancel))
+	r.must(r.fr.WriteData(3, true, make([]byte, 100)))
+	r.call(5, "/t/wait", "")
+	<-s.entered
+	r.must(r.fr.WriteRSTStream(5, x.ErrCodeCancel))
+	r.call(7, "/t/big", "1000000 10000")
+	r.ping()
+	r.must(r.fr.WriteRSTStream(7, x.ErrCodeCancel))
+	r.must(r.fr.WriteRSTStream(7, x.ErrCodeCancel))
+	r.must(r.fr.WriteWindowUpdate(7, 10))
+	s.pool.awaitBack(t)
+	r.must(r.fr.WriteWindowUpdate(0, 1<<20))
+	r.call(9, "/t/inline", "x")
+	r.answer(9).echoed(t, "x")
+	r.must(r.fr.WriteRSTStream(9, x.ErrCodeCancel))
+	r.call(11, "/t/inline", "x")
+	r.answer(11).echoed(t, "x")
+	s.check(t, func(c *serverConn) error {
+		if len(c.streams) > 0 || c.owed != 0 {
+			return fmt.Errorf("%d streams, %d bytes", len(c.streams), c.owed)
+		}
+		return nil
+	})
+}
+
+// A reset in the middle of an answer that the kernel is taking frees nothing too early.
+func TestResetWhileWriting(t *testing.T) {
+	s := newTestServer(t)
+	for i := range 5 {
+		r := s.dialRaw(t, initialWindow(maxWindow), x.Setting{ID: x.SettingMaxFrameSize, Val: 1 << 18})
+		r.must(r.fr.WriteWindowUpdate(0, 1<<30))
+		r.call(1, "/t/big", fmt.Sprintf("%d %d", 30<<20, 5<<20+i))
+		r.call(3, "/t/big", fmt.Sprintf("%d %d", 6<<20, 26<<15))
+		eventually(t, "the answer is stuck", s.stuck)
+		r.must(r.fr.WriteRSTStream(1, x.ErrCodeCancel))
+		var frames int
+		for over := false; !over; {
+			f, err := r.fr.ReadFrame()
+			r.must(err)
+			switch f := f.(type) {
+			case *x.DataFrame:
+				if bytes.IndexByte(f.Data(), 0xEE) >= 0 {
+					t.Fatal("a buffer was sent that had been let go")
+				}
+				frames++
+			case *x.HeadersFrame:
+				_, err := r.dec.DecodeFull(f.HeaderBlockFragment())
+				r.must(err)
+				over = f.StreamEnded() && f.StreamID == 3
+			}
+		}
+		r.nc.Close()
+		if frames == 0 {
+			t.Error("nothing came")
+		}
+	}
+	s.pool.awaitBack(t)
+}
+
+// A connection that breaks in the middle of answers lets everything go.
+func TestBreakWhileWriting(t *testing.T) {
+	s := newTestServer(t)
+	for range 5 {
+		r := s.dialRaw(t, initialWindow(1<<20))
+		r.must(r.fr.WriteWindowUpdate(0, 1<<30))
+		for id := uint32(1); id < 20; id += 2 {
+			r.call(id, "/t/big", fmt.Sprintf("%d %d", 3<<20, 100000))
+		}
+		eventually(t, "the answer is stuck", s.stuck)
+		r.nc.Close()
+		eventually(t, "the connection ends", func() bool { return len(s.all()) == 0 })
+	}
+	s.pool.awaitBack(t)
+}
+
+func TestMalformedCalls(t *testing.T) {
+	s := newTestServer(t)
+	r := s.dialRaw(t)
+	deflated := func(wrap func(io.Writer) io.WriteCloser, data []byte) []byte {
+		var b bytes.Buffer
+		w := wrap(&b)
+		w.Write(data)
+		w.Close()
+		return b.Bytes()
+	}
+	gz := deflated(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }, []byte("hello"))
+	zl := deflated(func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }, []byte("hello"))
+	compressed := func(data []byte) []byte {
+		b := framed(data)
+		b[0] = 1
+		return b
+	}
+	id := uint32(1)
+	for _, c := range []struct {
+		name, encoding string
+		body           []byte
+		want           codes.Code
+	}{
+		{"nothing", "", nil, codes.Internal},
+		{"a part of a prefix", "", []byte{0, 0}, codes.Internal},
+		{"a part", "", framed(make([]byte, 100000))[:70000], codes.Internal},
+		{"two requests", "", append(framed([]byte("a")), framed([]byte("b"))...), codes.Internal},
+		{"two large requests", "", append(framed(make([]byte, 200000)), 1), codes.Internal},
+		{"4 GiB", "", []byte{0, 0xff, 0xff, 0xff, 0xff, 1}, codes.ResourceExhausted},
+		{"gzip", "gzip", compressed(gz), codes.OK},
+		{"zlib", "deflate", compressed(zl), codes.OK},
+		{"a part of gzip", "gzip", compressed(gz[:len(gz)-9]), codes.Internal},
+		{"no gzip", "gzip", compressed([]byte("hello")), codes.Internal},
+		{"snappy", "snappy", compressed(gz), codes.Unimplemented},
+	} {
+		r.headers(id, "/t/echo", field("grpc-encoding", c.encoding))
+		for len(c.body) > 16<<10 {
+			r.must(r.fr.WriteData(id, false, c.body[:16<<10]))
+			c.body = c.body[16<<10:]
+		}
+		r.must(r.fr.WriteData(id, true, c.body))
+		res := r.answer(id)
+		if res.status != int(c.want) {
+			t.Errorf("%s: status %d %q", c.name, res.status, res.message)
+		}
+		if c.want == codes.OK {
+			res.echoed(t, "hello")
+		}
+		id += 2
+	}
+	if n := s.receiving.Load(); n != 0 {
+		t.Errorf("%d bytes of requests are still counted", n)
+	}
+	// Trailers in place of a request, and headers alone.
+	r.headers(id, "/t/echo")
+	r.must(r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: id, BlockFragment: []byte{0x82}, EndHeaders: true, EndStream: true}))
+	if res := r.answer(id); res.status != int(codes.Internal) {
+		t.Errorf("trailers: %+v", res)
+	}
+	r.must(r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: id + 2, BlockFragment: r.fields("/t/echo"), EndHeaders: true, EndStream: true}))
+	if res := r.answer(id + 2); res.status != int(codes.Internal) {
+		t.Errorf("headers alone: %+v", res)
+	}
+	r.must(r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: id + 4, BlockFragment: []byte{0x82, 0x84}, EndHeaders: true, EndStream: true}))
+	if res := r.answer(id + 4); res.status != int(codes.InvalidArgument) {
+		t.Errorf("a browser: %+v", res)
+	}
+}
+
+// A bomb of zeros is refused when it has grown to what requests may take.
+func TestDecompressionBomb(t *testing.T) {
+	s := newTestServer(t)
+	s.maxReceiving = 4 << 20
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	for range 8 {
+		w.Write(make([]byte, 1<<20))
+	}
+	w.Close()
+	bomb := framed(b.Bytes())
+	bomb[0] = 1
+	r := s.dialRaw(t)
+	r.headers(1, "/t/echo", field("grpc-encoding", "gzip"))
+	for len(bomb) > 16<<10 {
+		r.must(r.fr.WriteData(1, false, bomb[:16<<10]))
+		bomb = bomb[16<<10:]
+	}
+	r.must(r.fr.WriteData(1, true, bomb))
+	if res := r.answer(1); res.status != int(codes.ResourceExhausted) {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestBrokenConnections(t *testing.T) {
+	s := newTestServer(t)
+	for _, c := range []struct {
+		name string
+		send func(r *raw)
+		want x.ErrCode
+	}{
+		{"an even stream", func(r *raw) { r.headers(2, "/t/echo") }, x.ErrCodeProtocol},
+		{"stream 0", func(r *raw) { r.headers(0, "/t/echo") }, x.ErrCodeProtocol},
+		{"backwards", func(r *raw) { r.headers(5, "/t/echo"); r.headers(3, "/t/echo") }, x.ErrCodeProtocol},
+		{"DATA of nothing", func(r *raw) { r.fr.WriteData(1, false, []byte("x")) }, x.ErrCodeProtocol},
+		{"RST of nothing", func(r *raw) { r.fr.WriteRSTStream(1, 0) }, x.ErrCodeProtocol},
+		{"CONTINUATION of nothing", func(r *raw) { r.fr.WriteContinuation(1, true, nil) }, x.ErrCodeProtocol},
+		{"interleaved", func(r *raw) {
+			r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: 1})
+			r.fr.WritePing(false, [8]byte{})
+		}, x.ErrCodeProtocol},
+		{"short RST", func(r *raw) { r.headers(1, "/t/echo"); r.fr.WriteRawFrame(x.FrameRSTStream, 0, 1, []byte("abc")) }, x.ErrCodeFrameSize},
+		{"short PING", func(r *raw) { r.fr.WriteRawFrame(x.FramePing, 0, 0, []byte("abc")) }, x.ErrCodeFrameSize},
+		{"long PING", func(r *raw) { r.fr.WriteRawFrame(x.FramePing, 0, 0, make([]byte, 9)) }, x.ErrCodeFrameSize},
+		{"short SETTINGS", func(r *raw) { r.fr.WriteRawFrame(x.FrameSettings, 0, 0, make([]byte, 7)) }, x.ErrCodeFrameSize},
+		{"short WINDOW_UPDATE", func(r *raw) { r.fr.WriteRawFrame(x.FrameWindowUpdate, 0, 0, make([]byte, 3)) }, x.ErrCodeFrameSize},
+		{"a window of nothing", func(r *raw) { r.fr.WriteWindowUpdate(0, 0) }, x.ErrCodeProtocol},
+		{"a window too large", func(r *raw) { r.fr.WriteWindowUpdate(0, maxWindow) }, x.ErrCodeFlowControl},
+		{"a stream's window too large", func(r *raw) { r.headers(1, "/t/echo"); r.fr.WriteWindowUpdate(1, maxWindow) }, x.ErrCodeFlowControl},
+		{"an initial window too large", func(r *raw) { r.fr.WriteSettings(initialWindow(1 << 31)) }, x.ErrCodeFlowControl},
+		{"frames too small", func(r *raw) { r.fr.WriteSettings(x.Setting{ID: x.SettingMaxFrameSize, Val: 1}) }, x.ErrCodeProtocol},
+		{"PUSH_PROMISE", func(r *raw) { r.fr.WriteRawFrame(x.FramePushPromise, 4, 1, make([]byte, 9)) }, x.ErrCodeProtocol},
+		{"a frame too large", func(r *raw) { r.fr.WriteRawFrame(0xfb, 0, 0, make([]byte, frameSize+1)) }, x.ErrCodeFrameSize},
+		{"all padding", func(r *raw) { r.headers(1, "/t/echo"); r.fr.WriteRawFrame(x.FrameData, flagPadded, 1, []byte{2, 1}) }, x.ErrCodeProtocol},
+		{"padding of nothing", func(r *raw) { r.headers(1, "/t/echo"); r.fr.WriteRawFrame(x.FrameData, flagPadded, 1, nil) }, x.ErrCodeFrameSize},
+		{"headers of padding", func(r *raw) { r.fr.WriteRawFrame(x.FrameHeaders, flagPadded|flagEndHeaders, 1, []byte{9, 0x82}) }, x.ErrCodeProtocol},
+		{"bad compression", func(r *raw) { r.fr.WriteRawFrame(x.FrameHeaders, flagEndHeaders, 1, []byte{0xff, 0xff, 0xff}) }, x.ErrCodeCompression},
+		{"cut compression", func(r *raw) { r.fr.WriteRawFrame(x.FrameHeaders, flagEndHeaders, 1, []byte{0x40, 0x0a, 'x'}) }, x.ErrCodeCompression},
+		{"a table too large", func(r *raw) { r.fr.WriteRawFrame(x.FrameHeaders, flagEndHeaders, 1, []byte{0x3f, 0xff, 0xff, 0x7f}) }, x.ErrCodeCompression},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := s.dialRaw(t)
+			r.call(7777, "/t/echo", "x") // a stream that is over does not matter
+			r.answer(7777).echoed(t, "x")
+			r = s.dialRaw(t)
+			c.send(r)
+			if code, said := r.goneAway(); !said || code != c.want {
+				t.Errorf("ended with %v %v", code, said)
+			}
+		})
+	}
+	eventually(t, "the connections end", func() bool { return int(s.closed.Load()) >= 25 })
+}
