@@ -98,9 +98,6 @@ func (p peer) Push(q actors.Push) error {
 	return p.Peer.PushCompressed(q.Step, pushHeader(q.Key, q.Tensor), q.Tensor.Data(), compress.Algorithm(q.Compression), q.Tensor.DType().Size(), q.Tensor.Release)
 }
 
-// Room tells that there is room: the link bounds nothing yet.
-func (p peer) Room(int, func()) bool { return true }
-
 // pushHeader tells the receiver which edge a tensor is the value of, its type and its shape.
 func pushHeader(key kernels.Key, t *tensor.Tensor) []byte {
 	b := make([]byte, 0, len(key.Edge)+48)
