@@ -34,11 +34,11 @@ type step struct {
 	calm   func()
 
 	mu      sync.Mutex
-	owed    map[string]*share // other tasks whose part has not ended
-	local   bool              // the own part has not ended
-	ending  bool              // the last part has ended
-	over    bool              // and the session knows
-	shared  bool              // others than the goroutine that runs the step may know it
+	owed    []*share // by other tasks, whose part has not ended
+	local   bool     // the own part has not ended
+	ending  bool     // the last part has ended
+	over    bool     // and the session knows
+	shared  bool     // others than the goroutine that runs the step may know it
 	err     error
 	aborted bool
 	done    chan struct{} // closed when over; made when somebody waits, as the next two are
@@ -104,9 +104,8 @@ func (st *step) run() {
 		}
 		st.session.task.led.enter(st)
 		st.mu.Lock()
-		st.owed = make(map[string]*share, len(st.plan.remote))
-		for task, sh := range st.plan.remote {
-			st.owed[task] = sh
+		for _, sh := range st.plan.remote {
+			st.owed = append(st.owed, sh)
 		}
 		st.mu.Unlock()
 		if st.own.brief {
@@ -320,7 +319,11 @@ func (st *step) partDone(m *wire.PartitionDone, tensors []*tensor.Tensor) {
 			t.Release()
 		}
 		st.mu.Lock()
-		sh := st.owed[m.Task]
+		i := st.owes(m.Task)
+		var sh *share
+		if i >= 0 {
+			sh = st.owed[i]
+		}
 		st.mu.Unlock()
 		if sh == nil {
 			return
@@ -354,11 +357,12 @@ func (st *step) partEnded(task string, err error) {
 		st.local = false
 		task = st.session.task.name
 	} else {
-		if st.owed[task] == nil {
+		i := st.owes(task)
+		if i < 0 {
 			st.mu.Unlock()
 			return
 		}
-		delete(st.owed, task)
+		st.owed = slices.Delete(st.owed, i, i+1)
 	}
 	if err != nil {
 		st.err = status.Worse(st.err, atTask(err, task))
@@ -447,11 +451,24 @@ func (st *step) abortLocked() []*share {
 	if st.broken != nil {
 		close(st.broken)
 	}
-	abort := make([]*share, 0, len(st.owed))
+	return append(make([]*share, 0, len(st.owed)), st.owed...) // not nil
+}
+
+// owes is where the share of a task is in what is owed, or -1; the caller holds the lock.
+func (st *step) owes(task string) int {
+	return slices.IndexFunc(st.owed, func(sh *share) bool { return sh.task == task })
+}
+
+// owing are the tasks that owe the end of their part, in order.
+func (st *step) owing() []string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	var tasks []string
 	for _, sh := range st.owed {
-		abort = append(abort, sh)
+		tasks = append(tasks, sh.task)
 	}
-	return abort
+	slices.Sort(tasks)
+	return tasks
 }
 
 // spread ends the parts that still run.
@@ -485,7 +502,7 @@ func (st *step) fail(err error) {
 // lost ends the parts of a task that is gone. If only the connection to it is, the part may live on.
 func (st *step) lost(task string, err error) {
 	st.mu.Lock()
-	_, owes := st.owed[task]
+	owes := st.owes(task) >= 0
 	st.mu.Unlock()
 	if owes {
 		st.session.stray(task, st.id)
@@ -495,10 +512,7 @@ func (st *step) lost(task string, err error) {
 
 // abandon ends the parts that other tasks owe.
 func (st *step) abandon(err error) {
-	st.mu.Lock()
-	tasks := sortedKeys(st.owed)
-	st.mu.Unlock()
-	for _, task := range tasks {
+	for _, task := range st.owing() {
 		st.partEnded(task, err)
 	}
 }
@@ -550,11 +564,8 @@ func (st *step) await() error {
 
 // overdue is the error of a step that did not end in time: it names what the step waits for.
 func (st *step) overdue(limit time.Duration) error {
+	tasks := st.owing()
 	st.mu.Lock()
-	var tasks []string
-	for task := range st.owed {
-		tasks = append(tasks, task)
-	}
 	local := st.local
 	st.mu.Unlock()
 	var waits []string
@@ -563,7 +574,6 @@ func (st *step) overdue(limit time.Duration) error {
 			waits = append(waits, "{{node "+n+"}}")
 		}
 	}
-	slices.Sort(tasks)
 	remote := make([][]string, len(tasks))
 	var asked sync.WaitGroup
 	for i, task := range tasks {

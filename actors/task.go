@@ -73,6 +73,9 @@ type Task struct {
 	die  context.CancelFunc
 	work sync.WaitGroup // what goes on in the background
 	crew *crew
+	// Functions of the task's, made once for its steps.
+	schedule func(work func())
+	isLocal  func(device string) bool
 }
 
 // NewTask starts the actors of a task.
@@ -83,6 +86,7 @@ func NewTask(c Config) (*Task, error) {
 	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, crew: newCrew()}
 	t.life, t.die = context.WithCancel(context.Background())
 	t.steps.init()
+	t.schedule, t.isLocal = t.crew.Schedule, t.local
 	t.sessionsOf = &masterState{task: t, used: map[string]int{}}
 	c.Cluster.Watch(t.peerDown)
 	for _, a := range []struct {

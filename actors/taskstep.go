@@ -49,10 +49,10 @@ func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds 
 func (t *Task) makeStep(done func(error)) *taskStep {
 	st := &taskStep{task: t, master: t.name, done: done}
 	st.programEnd = st.ended
-	st.rendezvous = devices.NewRendezvous(t.local, st.forward)
+	st.rendezvous = devices.NewRendezvous(t.isLocal, st.forward)
 	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
 	st.cancel.Bind(st.rendezvous.Abort)
-	st.Cancellation, st.Rendezvous, st.Continue, st.Yield = &st.cancel, st.rendezvous, t.crew.Schedule, st.leaveGoroutine
+	st.Cancellation, st.Rendezvous, st.Continue, st.Yield = &st.cancel, st.rendezvous, t.schedule, st.leaveGoroutine
 	st.Room = st.room
 	return st
 }

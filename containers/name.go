@@ -10,7 +10,10 @@ import (
 const stepPrefix = "__per_step_"
 
 // StepName is the name of the container for what ends with a step. No client can name it.
-func StepName(step int64) string { return stepPrefix + strconv.FormatInt(step, 10) }
+func StepName(step int64) string {
+	var name [len(stepPrefix) + 20]byte
+	return string(strconv.AppendInt(append(name[:0], stepPrefix...), step, 10))
+}
 
 func isStepName(name string) bool { return strings.HasPrefix(name, stepPrefix) }
 

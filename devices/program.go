@@ -54,8 +54,9 @@ type node struct {
 	sync   kernels.Kernel
 	async  kernels.AsyncKernel
 	kind   kind
-	send   bool // to another device
-	recv   bool // its outputs may be missing, which makes it dead
+	send   bool   // to another device
+	recv   bool   // its outputs may be missing, which makes it dead
+	edge   string // that a receive receives
 	costly bool
 	// initializer tells that references to variables without a value may come in.
 	initializer bool
@@ -185,6 +186,13 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 			return err
 		}
 		n.index = int(i)
+	}
+	if n.recv {
+		edge, err := g.Attrs.Str("tensor_name")
+		if err != nil {
+			return err
+		}
+		n.edge = edge
 	}
 	build := func() (any, error) {
 		return nil, nil

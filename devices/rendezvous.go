@@ -18,15 +18,56 @@ type Rendezvous struct {
 	local func(device string) bool
 
 	mu    sync.Mutex
+	few   []meeting // while there are at most fewMeetings of them, else table
 	table map[kernels.Key]*meeting
 	err   error
 }
 
 // meeting is a value without a receiver, or a receiver without a value.
 type meeting struct {
+	key     kernels.Key
 	t       *tensor.Tensor
 	dead    bool
 	waiting func(*tensor.Tensor, bool, error)
+}
+
+// fewMeetings is how many meetings are looked through one after the other.
+const fewMeetings = 8
+
+// findLocked gives the meeting of a key, nil where there is none, valid until the next change.
+func (r *Rendezvous) findLocked(key kernels.Key) *meeting {
+	for i := range r.few {
+		if r.few[i].key == key {
+			return &r.few[i]
+		}
+	}
+	return r.table[key]
+}
+
+func (r *Rendezvous) addLocked(m meeting) {
+	if len(r.few) < fewMeetings && len(r.table) == 0 {
+		r.few = append(r.few, m)
+		return
+	}
+	if r.table == nil {
+		r.table = map[kernels.Key]*meeting{}
+	}
+	r.table[m.key] = &m
+}
+
+// removeLocked takes a meeting out that findLocked gave.
+func (r *Rendezvous) removeLocked(m *meeting) meeting {
+	out := *m
+	for i := range r.few {
+		if m == &r.few[i] {
+			last := len(r.few) - 1
+			r.few[i], r.few[last] = r.few[last], meeting{}
+			r.few = r.few[:last]
+			return out
+		}
+	}
+	delete(r.table, out.key)
+	return out
 }
 
 var _ kernels.Rendezvous = (*Rendezvous)(nil)
@@ -55,13 +96,10 @@ func (r *Rendezvous) Deposit(key kernels.Key, t *tensor.Tensor, dead bool) error
 		}
 		return r.err
 	}
-	m := r.table[key]
+	m := r.findLocked(key)
 	switch {
 	case m == nil:
-		if r.table == nil {
-			r.table = map[kernels.Key]*meeting{}
-		}
-		r.table[key] = &meeting{t: t, dead: dead}
+		r.addLocked(meeting{key: key, t: t, dead: dead})
 		r.mu.Unlock()
 		return nil
 	case m.waiting == nil:
@@ -71,10 +109,25 @@ func (r *Rendezvous) Deposit(key kernels.Key, t *tensor.Tensor, dead bool) error
 		}
 		return status.Internalf("The edge %s was sent twice in one step", key.Edge)
 	}
-	delete(r.table, key)
+	met := r.removeLocked(m)
 	r.mu.Unlock()
-	m.waiting(t, dead, nil)
+	met.waiting(t, dead, nil)
 	return nil
+}
+
+// take gives what was sent under key, if it is there and of the type.
+func (r *Rendezvous) take(key kernels.Key, dtype tensor.DType) (t *tensor.Tensor, dead, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return nil, false, false
+	}
+	m := r.findLocked(key)
+	if m == nil || m.waiting != nil || !m.dead && m.t.DType() != dtype {
+		return nil, false, false
+	}
+	met := r.removeLocked(m)
+	return met.t, met.dead, true
 }
 
 // Recv calls done with what is sent under key, now or later, or with the error that ends the step.
@@ -86,21 +139,18 @@ func (r *Rendezvous) Recv(key kernels.Key, done func(*tensor.Tensor, bool, error
 		done(nil, false, err)
 		return
 	}
-	m := r.table[key]
+	m := r.findLocked(key)
 	switch {
 	case m == nil:
-		if r.table == nil {
-			r.table = map[kernels.Key]*meeting{}
-		}
-		r.table[key] = &meeting{waiting: done}
+		r.addLocked(meeting{key: key, waiting: done})
 		r.mu.Unlock()
 	case m.waiting != nil:
 		r.mu.Unlock()
 		done(nil, false, status.Internalf("The edge %s was received twice in one step", key.Edge))
 	default:
-		delete(r.table, key)
+		met := r.removeLocked(m)
 		r.mu.Unlock()
-		done(m.t, m.dead, nil)
+		done(met.t, met.dead, nil)
 	}
 }
 
@@ -113,15 +163,22 @@ func (r *Rendezvous) Abort(err error) {
 		return
 	}
 	r.err = err
-	table := r.table
-	r.table = nil
+	few, table := r.few, r.table
+	r.few, r.table = nil, nil
 	r.mu.Unlock()
+	for i := range few {
+		few[i].abort(err)
+	}
 	for _, m := range table {
-		if m.waiting != nil {
-			m.waiting(nil, false, err)
-		} else if m.t != nil {
-			m.t.Release()
-		}
+		m.abort(err)
+	}
+}
+
+func (m *meeting) abort(err error) {
+	if m.waiting != nil {
+		m.waiting(nil, false, err)
+	} else if m.t != nil {
+		m.t.Release()
 	}
 }
 
@@ -137,10 +194,16 @@ func (r *Rendezvous) Expected(limit int) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var names []string
-	for key, m := range r.table {
+	note := func(m *meeting) {
 		if m.waiting != nil && len(names) < limit {
-			names = append(names, key.Edge)
+			names = append(names, m.key.Edge)
 		}
+	}
+	for i := range r.few {
+		note(&r.few[i])
+	}
+	for _, m := range r.table {
+		note(m)
 	}
 	return names
 }

@@ -243,6 +243,14 @@ func (r *run) fire(t task) {
 			return
 		}
 	}
+	if n.recv && !t.dead && r.step.Trace == nil {
+		if v, dead, ok := r.received(n, it); ok {
+			r.outs[0] = kernels.Value{Tensor: v}
+			r.propagate(n, it, r.outs[:1], dead)
+			r.outs[0] = kernels.Value{}
+			return
+		}
+	}
 	if n.async != nil {
 		r.start(t, ins)
 		return
@@ -318,6 +326,14 @@ func (r *run) fed(n *node) *tensor.Tensor {
 		}
 	}
 	return nil
+}
+
+// received takes what a receive waits for where it is there already, like fed.
+func (r *run) received(n *node, it *iteration) (v *tensor.Tensor, dead, ok bool) {
+	if meet, _ := r.step.Rendezvous.(*Rendezvous); meet != nil {
+		return meet.take(kernels.Key{Edge: n.edge, Tag: kernels.Tag{Frame: it.frame.id, Iter: it.num}}, n.graph.OutTypes[0])
+	}
+	return nil, false, false
 }
 
 // takes tells whether an _Arg node may yield t.
