@@ -216,3 +216,32 @@ func BenchmarkAcross(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkLookup finds a step's session and its plan.
+func BenchmarkLookup(b *testing.B) {
+	task := alone{}.task(b)
+	handle, err := task.CreateSession(context.Background(), 0, kernelstest.GraphDef(b, smallSteps[2].graph), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := task.Session(handle, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	req := &StepRequest{Feeds: []Feed{{"x:0", kernelstest.I64(kernelstest.S(3), 1, 2, 3)}}, Fetches: []string{"y:0"}}
+	defer req.done()
+	r, err := s.Run(context.Background(), req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Release()
+	b.ReportAllocs()
+	for b.Loop() {
+		s, err := task.Session(handle, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var room [256]byte
+		s.ready(req.appendKey(room[:0])).local.release()
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
 // drop is for runs whose results nobody looks at.
@@ -56,4 +57,31 @@ func BenchmarkWide(b *testing.B) {
 // BenchmarkLoop runs a loop of 10,000 iterations, in each of which twelve nodes fire.
 func BenchmarkLoop(b *testing.B) {
 	benchmark(b, 10_000*12, strings.ReplaceAll(fmt.Sprintf(countdown, 32, 10_000), " wide=true", ""))
+}
+
+// BenchmarkSmall runs programs of steps that compute next to nothing, in memory that is used again.
+func BenchmarkSmall(b *testing.B) {
+	for _, c := range []struct{ name, text string }{
+		{"no_op", "n = NoOp()"},
+		{"const_add", "a = Const() value=1\nb = AddV2(a, a)\nr = _Retval(b) index=0"},
+		{"fed_add", "x = _Arg() index=0\ny = AddV2(x, x)\nr = _Retval(y) index=0"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			d := newTestDevice(b)
+			p := program(b, d, c.text, nil)
+			x := kernelstest.I64(kernelstest.S(3), 1, 2, 3)
+			defer x.Release()
+			step := newTestStep(drop{}, x)
+			var failure error
+			ended := 0
+			done := func(err error) { failure, ended = err, ended+1 }
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Run(step, done)
+			}
+			if failure != nil || ended == 0 {
+				b.Fatal(failure, ended)
+			}
+		})
+	}
 }
