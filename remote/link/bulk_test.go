@@ -165,7 +165,7 @@ func TestLossDuringPushesReleasesAll(t *testing.T) {
 			s := testSpec(t, 2)
 			bind := freeAddresses(t, 1)[0]
 			sink := newTestSink()
-			a, b := startNode(t, s, 0, ""), startNode(t, s, 1, bind, func(c *Config) { c.Sink = sink })
+			a, b := startNode(t, s, 0, "", silent), startNode(t, s, 1, bind, silent, func(c *Config) { c.Sink = sink })
 			x := startProxy(t, b.self.Address, bind)
 			p, err := a.Ensure(within(t, patience), task1)
 			if err != nil {

@@ -103,7 +103,7 @@ func TestSlowPeer(t *testing.T) {
 			s := testSpec(t, 3)
 			with := func(sink Sink) option {
 				return func(c *Config) {
-					c.Sink, c.NoLending = sink, !lending
+					c.Sink, c.NoLending, c.Timing.Silence = sink, !lending, time.Second
 					c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 				}
 			}
@@ -141,7 +141,7 @@ func TestSlowPeer(t *testing.T) {
 			}
 			pushOne(t, q, fast, randomBytes(20<<20))
 			wait(t, log.stalls, "the warning of the stall")
-			if st, err := a.State(task1); err != nil || st.Stalled < quick.Silence || st.Queued < maxQueued/2 {
+			if st, err := a.State(task1); err != nil || st.Stalled < time.Second || st.Queued < maxQueued/2 {
 				t.Errorf("%+v %v", st, err)
 			}
 			if s := a.Stats(); s.Stalls != 1 || strings.Count(log.String(), "takes no tensors") != 1 || !strings.Contains(log.String(), task1) {

@@ -30,10 +30,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// quick is a timing for tests that wait for silence.
-var quick = Timing{Beat: 20 * time.Millisecond, Silence: 300 * time.Millisecond, Handshake: time.Second, First: 2 * time.Second, Again: time.Second}
+// quick is a timing for tests on a busy machine.
+var quick = Timing{Beat: 20 * time.Millisecond, Silence: 5 * time.Second, Handshake: 3 * time.Second, First: 5 * time.Second, Again: 3 * time.Second}
 
-const patience = 10 * time.Second
+// silent is for tests that wait for silence.
+func silent(c *Config) { c.Timing.Silence = 300 * time.Millisecond }
+
+const patience = 30 * time.Second
 
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)

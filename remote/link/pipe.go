@@ -25,6 +25,7 @@ type pipe struct {
 	done   chan struct{} // closed by close
 	ended  chan struct{} // the stream was read to its end
 	closed atomic.Bool
+	why    atomic.Pointer[string] // of cut
 
 	// reader is 0 while the reading goroutine reads, and the number of the message that it
 	// delivers. Whoever swaps that for 0 reads on; who delivered it then leaves.
@@ -43,8 +44,8 @@ type pipe struct {
 	failed  bool      // writing had failed at the last tick
 }
 
-// end is what a pipe tells. The calls come once, one of them, and not from the clock's goroutine
-// while it holds a lock.
+// end is what a pipe tells, after the last message that came was delivered, or is being delivered
+// by an actor that takes long.
 type end interface {
 	// lost tells that the connection broke, or that the other end is silent or makes no sense.
 	lost(why string)
@@ -102,12 +103,24 @@ func (p *pipe) read() {
 	}
 }
 
+// cut ends the stream as lost. The reader tells the owner, since what has come before is delivered
+// before.
+func (p *pipe) cut(why string) {
+	if p.why.CompareAndSwap(nil, &why) {
+		p.shut()
+	}
+}
+
 // broke tells the owner why reading ended.
 func (p *pipe) broke(err error) {
 	select {
 	case <-p.done:
 		return // this side has closed the stream
 	default:
+	}
+	if why := p.why.Load(); why != nil {
+		p.owner.lost(*why)
+		return
 	}
 	if _, _, sent := p.out.progress(); sent != nil && errors.Is(err, io.EOF) {
 		err = sent
@@ -157,11 +170,11 @@ func (p *pipe) tick(now time.Time) {
 	p.failed = err != nil
 	switch {
 	case p.pulse.lost(now):
-		p.owner.lost(fmt.Sprintf("nothing was heard from it for %v", timing.Silence))
+		p.cut(fmt.Sprintf("nothing was heard from it for %v", timing.Silence))
 	case failed:
-		p.owner.lost(explain(err)) // the reader would know better, but does not end
+		p.cut(explain(err)) // the reader would know better, but does not end
 	case writing && now.Sub(p.since) > timing.Stall:
-		p.owner.lost(fmt.Sprintf("it took no byte of the messages to it for %v", timing.Stall))
+		p.cut(fmt.Sprintf("it took no byte of the messages to it for %v", timing.Stall))
 	default:
 		if m, err := speak(kindBeat, nil); err == nil {
 			p.out.beat(m)
@@ -190,6 +203,11 @@ func (p *pipe) close() {
 	}
 	close(p.done)
 	p.out.end(errClosed) // which may close again
+	p.shut()
+}
+
+// shut closes the connection.
+func (p *pipe) shut() {
 	if err := p.stream.Close(); err != nil {
 		p.links.log.Debug("closing a link's connection", "error", err)
 	}

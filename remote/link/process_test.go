@@ -75,7 +75,7 @@ func TestRealProcesses(t *testing.T) {
 		limit  time.Duration
 		why    string
 	}{
-		{syscall.SIGKILL, 300 * time.Millisecond, "the connection broke"},
+		{syscall.SIGKILL, 2 * time.Second, "the connection broke"},
 		{syscall.SIGSTOP, 5 * time.Second, "nothing was heard from it for 3.5s"},
 	} {
 		t.Run(strings.ReplaceAll(c.signal.String(), " ", "_"), func(t *testing.T) {

@@ -39,7 +39,7 @@ func (b *bulk) run() {
 	}
 	b.mu.Unlock()
 	if err != nil {
-		b.peer.lost("its tensors could not be sent: " + explain(err)) // no news where it was the peer that ended this
+		b.peer.pipe.cut("its tensors could not be sent: " + explain(err)) // no news where it was the peer that ended this
 	}
 }
 
