@@ -1,7 +1,11 @@
 package link
 
 import (
+	"fmt"
 	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // countSink takes everything into the same memory.
@@ -14,15 +18,46 @@ func (s *countSink) Begin(_ string, _, _ uint64, _ []byte, size int) ([]byte, fu
 	return s.memory[:size], func(error) { s.done <- struct{}{} }, nil
 }
 
-func benchmarkPush(b *testing.B, n int) {
-	sink := &countSink{memory: make([]byte, n), done: make(chan struct{}, 1024)}
-	_, _, p := pair(b, sink)
-	data := make([]byte, n)
-	b.SetBytes(int64(n))
-	for b.Loop() {
-		if err := p.Push(1, nil, data, nil); err != nil {
-			b.Fatal(err)
+// BenchmarkPush is the time until a tensor lies in the receiver's memory, over the tests' plain TCP
+// stream or out of the sender's memory.
+func BenchmarkPush(b *testing.B) {
+	for _, lend := range []bool{false, true} {
+		for _, n := range []int{128 << 10, 256 << 10, 1 << 20, 16 << 20, 64 << 20} {
+			b.Run(fmt.Sprintf("lend=%v/%dKiB", lend, n>>10), func(b *testing.B) {
+				sink := &countSink{memory: make([]byte, n), done: make(chan struct{}, 1024)}
+				s := testSpec(b, 2)
+				with := func(c *Config) { c.Sink, c.NoLending = sink, !lend }
+				a := startNode(b, s, 0, "", with)
+				startNode(b, s, 1, "", with)
+				p, err := a.Ensure(within(b, patience), task1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				data := randomBytes(n)
+				b.SetBytes(int64(n))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := p.Push(1, nil, data, nil); err != nil {
+						b.Fatal(err)
+					}
+					<-sink.done
+				}
+			})
 		}
-		<-sink.done
+	}
+}
+
+// BenchmarkMessage is a request and its answer between actors of two tasks.
+func BenchmarkMessage(b *testing.B) {
+	a, n, _ := talkers(b)
+	hear(b, n, "echo", func(c actor.Context) { c.Respond(c.Message()) })
+	answers := make(chan struct{}, 1)
+	me := hear(b, a, "me", func(actor.Context) { answers <- struct{}{} })
+	to := actor.NewPID(n.self.Address, "echo")
+	m := &wrapperspb.StringValue{Value: "some text"}
+	b.ReportAllocs()
+	for b.Loop() {
+		a.system.Root.RequestWithCustomSender(to, m, me)
+		<-answers
 	}
 }

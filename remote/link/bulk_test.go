@@ -244,9 +244,3 @@ func TestDroppedStepIsGivenUp(t *testing.T) {
 		t.Error(p.Err())
 	}
 }
-
-func BenchmarkPush(b *testing.B) {
-	for _, n := range []int{256 << 10, 16 << 20} {
-		b.Run(fmt.Sprint(n>>10, "KiB"), func(b *testing.B) { benchmarkPush(b, n) })
-	}
-}

@@ -1,13 +1,40 @@
-// Package link keeps a task informed about the tasks that its plans need, and carries large
-// tensors to them.
+// Package link connects a task to those that its plans need: it tells whether they are there,
+// carries the messages between their actors, and large tensors.
 //
 // A link is opened when somebody asks for the peer (Links.Ensure) and closed when nobody has
-// needed it for a minute. It begins with a handshake that refuses a process of another cluster
-// spec, and that tells the peer's boot id and devices. Then both ends send heartbeats. A peer
-// whose connection breaks is lost at once; one that is frozen, when nothing was heard from it
-// for a few seconds (gRPC's own keepalive takes 13). A Peer stands for one process: it is up,
-// and then it is down for ever. A process that came back is another Peer.
+// needed it for a minute. It is one stream on a connection of its own. It begins with a handshake
+// that refuses a process of another cluster spec, and that tells the peer's boot id and devices.
+// Then both ends send what they have for each other, and heartbeats when that is nothing. A peer
+// whose connection breaks is lost at once; one that is frozen, when nothing was heard from it for a
+// few seconds. A Peer stands for one process: it is up, and then it is down for ever. A process
+// that came back is another Peer. Two tasks may have two links, of which each has opened one.
 //
-// Large tensors flow over a connection of their own, so that the heartbeats and the actors'
-// messages do not stand behind them.
+// # Messages
+//
+// Links.Resolve is how the actor system finds what sends to actors of other tasks. A message is
+// encoded into pooled memory and written by the goroutine that sends it, and the goroutine that
+// reads the other end delivers it: nothing is handed over. Tensors that travel with it go from and
+// to their own memory. So that no actor is held up for long, whoever comes while another one writes
+// leaves the message to that one; and where an actor takes more than a beat to deal with a message,
+// another goroutine reads on. The order of messages on a link is kept. For the bytes see head and
+// outgoing.
+//
+// # Tensors
+//
+// Large tensors are pushed over a second stream, so that messages do not stand behind them; for the
+// bytes see frame. They are written from their own memory and read into that of the receiver's Sink.
+// Between processes of one machine that agree on it they are not sent: the receiver reads them out
+// of the sender's memory (package samehost), and until it has, the sender keeps them. Where that fails
+// they are sent.
+//
+// What waits for a peer is bounded by who asks for room first (Peer.Room). A peer that takes nothing
+// for seconds although it is heard is reported (State, Stats, the log) and after half a minute given
+// up.
+//
+// # Trust
+//
+// Every head, body, header and content has a CRC-32C, and messages and frames of a stream are numbered.
+// What is malformed, corrupted, repeated or out of turn ends its stream with INVALID_ARGUMENT or
+// DATA_LOSS, and is counted. Claimed sizes are held against what they must add up to before memory is
+// taken.
 package link

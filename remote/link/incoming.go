@@ -21,7 +21,8 @@ type inbound struct {
 	pool   *tensor.Pool // of tensors
 	count  *counters
 	number uint32
-	buf    []byte // of heads and bodies
+	head   [headSize]byte
+	buf    []byte // of bodies
 	forms  []form
 	dims   []int64 // of all forms
 	types  map[string]protoreflect.MessageType
@@ -60,11 +61,10 @@ func (in *inbound) next() (h head, body []byte, contents int, err error) {
 	if n < headSize || n > maxContents {
 		return h, nil, 0, status.InvalidArgumentf("A message of %d bytes cannot be.", n)
 	}
-	var b [headSize]byte
-	if err := readAll(in.stream, b[:]); err != nil {
+	if err := readAll(in.stream, in.head[:]); err != nil {
 		return h, nil, 0, err
 	}
-	if h, err = readHead(b[:], n, in.number); err != nil {
+	if h, err = readHead(in.head[:], n, in.number); err != nil {
 		return h, nil, 0, err
 	}
 	in.number++
@@ -83,9 +83,8 @@ func (in *inbound) next() (h head, body []byte, contents int, err error) {
 var errLetter = status.InvalidArgumentf("An actor's message is malformed.")
 
 // letter decodes an actor's message and reads its tensors.
-func (in *inbound) letter(h head, b []byte, contents int) (*letter, error) {
+func (in *inbound) letter(h head, b []byte, contents int) (l letter, err error) {
 	r := fields{b: b}
-	l := &letter{}
 	l.target = in.here.get(r.bytes(), r.request(), "")
 	if h.flags&flagSender != 0 {
 		id, request := r.bytes(), r.request()
@@ -97,23 +96,23 @@ func (in *inbound) letter(h head, b []byte, contents int) (*letter, error) {
 	}
 	name := r.bytes()
 	if r.bad || h.flags&^(flagParcel|flagSender|flagElsewhere) != 0 || h.tensors > 0 && h.flags&flagParcel == 0 {
-		return nil, errLetter
+		return l, errLetter
 	}
 	m, err := in.message(name)
 	if err != nil {
-		return nil, err
+		return l, err
 	}
 	if err := in.describe(&r, h.tensors, contents); err != nil {
-		return nil, err
+		return l, err
 	}
 	if err := proto.Unmarshal(r.b, m); err != nil {
-		return nil, status.InvalidArgumentf("An actor's message is no %s: %v", name, err)
+		return l, status.InvalidArgumentf("An actor's message is no %s: %v", name, err)
 	}
 	l.message = m
 	if h.flags&flagParcel != 0 {
 		tensors, err := in.tensors()
 		if err != nil {
-			return nil, err
+			return l, err
 		}
 		l.message = &wire.Parcel{Message: m, Tensors: tensors}
 	}

@@ -10,7 +10,7 @@ import (
 const (
 	// lendSize is the size in bytes from which a tensor for a process of this machine is not sent
 	// but read from the sender's memory.
-	lendSize = 256 << 10
+	lendSize = 128 << 10
 	// maxLent bounds the bytes that a peer has not read yet of those that were lent to it, unless it
 	// is one tensor.
 	maxLent = 64 << 20

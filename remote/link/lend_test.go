@@ -18,7 +18,14 @@ func pushOne(t *testing.T, p *Peer, sink *testSink, data []byte) {
 		t.Fatal(err)
 	}
 	for {
-		got := wait(t, sink.arrivals, "the arrival")
+		var got arrival
+		select {
+		case got = <-sink.arrivals:
+		case <-p.Done():
+			t.Fatal(p.Err())
+		case <-time.After(patience):
+			t.Fatal("the tensor did not arrive")
+		}
 		if got.err == nil {
 			if !bytes.Equal(got.data, data) || got.header != "head" {
 				t.Fatal("another tensor arrived")

@@ -68,7 +68,7 @@ func (p *pipe) read() {
 	for {
 		h, body, contents, err := p.in.next()
 		p.arrivals.Add(1)
-		var l *letter
+		var l letter
 		switch {
 		case err != nil:
 		case h.kind == kindBeat:
@@ -134,7 +134,7 @@ func (p *pipe) broke(err error) {
 }
 
 // deliver hands a message to its actor, which may deal with it on this goroutine.
-func (p *pipe) deliver(l *letter) {
+func (p *pipe) deliver(l letter) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.links.log.Error("delivering an actor's message panicked", "actor", l.target.Id, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))

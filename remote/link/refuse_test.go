@@ -70,14 +70,14 @@ func record(t testing.TB, message any, sender *actor.PID) []byte {
 }
 
 // hearLetter reads one message off a stream that plays it.
-func hearLetter(data []byte) (*letter, error) {
+func hearLetter(data []byte) (letter, error) {
 	in := newInbound(&tape{play: [][]byte{data}}, tensor.Host, &counters{}, "there:1", "here:1")
 	h, body, contents, err := in.next()
 	if err != nil {
-		return nil, err
+		return letter{}, err
 	}
 	if h.kind != kindMessage {
-		return nil, status.InvalidArgumentf("kind %d", h.kind)
+		return letter{}, status.InvalidArgumentf("kind %d", h.kind)
 	}
 	return in.letter(h, body, contents)
 }

@@ -95,7 +95,7 @@ func (k *link) send(pid *actor.PID, message any, sender *actor.PID) bool {
 }
 
 // deliver gives a message that has arrived to its actor.
-func (l *Links) deliver(m *letter) {
+func (l *Links) deliver(m letter) {
 	system := l.config.System
 	message := m.message
 	if p, ok := message.(*wire.Parcel); ok {
