@@ -135,7 +135,18 @@ func FuzzServerConn(f *testing.F) {
 		<-ctx.Done()
 		return &message{wire: s.pool.pattern(5000, 5000)}, err
 	}}
-	s.streams = echoStream
+	s.streams = func(_ context.Context, st *Stream) error {
+		var sending sync.WaitGroup
+		defer sending.Wait()
+		for {
+			b, err := receive(st)
+			if err != nil {
+				st.Close()
+				return err
+			}
+			sending.Go(func() { _ = st.Send(b) }) // it fails where the script ends
+		}
+	}
 	closed := make(chan uint64, 1)
 	s.Server = NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: testCodec{},
 		Closed: func(n uint64) { closed <- n }, Logger: slog.New(slog.DiscardHandler)})

@@ -20,7 +20,8 @@ const (
 )
 
 // Send writes one message made of pieces, in order. The pieces are the caller's again when it
-// returns. Messages of several senders do not mix. It waits while the other end does not read.
+// returns. Messages of several senders do not mix. It waits while the other end does not read, but
+// only a minute for window. Window comes to who reads: another goroutine has to be at Next or Read.
 func (s *Stream) Send(pieces ...[]byte) error {
 	size := 0
 	for _, p := range pieces {
@@ -102,8 +103,13 @@ func (s *Stream) room(left int) (int, error) {
 		if n >= min(left, prefixSize) && c.queue.bytes() < streamQuantum {
 			return n, nil
 		}
-		if c.busy || c.queue.empty() {
+		if c.busy {
 			c.written.Wait()
+		} else if c.queue.empty() {
+			// An end that gives no window is as dead as one that takes no bytes.
+			limit := time.AfterFunc(stall, func() { c.shut(errStuck) })
+			c.written.Wait()
+			limit.Stop()
 		} else {
 			c.flush() // which lets go of mu: all may be different
 		}

@@ -1,0 +1,138 @@
+package http2
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// inBubble serves one end of a pipe while time is the test's.
+func inBubble(t *testing.T, client func(t *testing.T, s *testServer, nc net.Conn)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &testServer{streams: echoStream}
+		methods := s.methods()
+		s.Server = NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: testCodec{},
+			Closed: func(uint64) { s.closed.Add(1) }, Logger: slog.New(slog.DiscardHandler)})
+		near, far := net.Pipe()
+		s.Serve(near, nil, 1, nil)
+		client(t, s, far)
+		far.Close()
+		if err := s.Stop(context.Background(), time.Second); err != nil {
+			t.Error(err)
+		}
+		s.pool.awaitBack(t)
+	})
+}
+
+// openFor gives how long until the server has closed the connection.
+func (s *testServer) openFor(t *testing.T, most time.Duration) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for s.closed.Load() == 0 {
+		if time.Since(began) > most {
+			t.Fatalf("open for more than %v", most)
+		}
+		<-time.After(time.Second)
+	}
+	return time.Since(began)
+}
+
+func TestPrefaceNeverComes(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *testServer, nc net.Conn) {
+		go io.Copy(io.Discard, nc)
+		if d := s.openFor(t, time.Minute); d > prefaceTimeout+time.Second {
+			t.Error(d)
+		}
+	})
+}
+
+func TestSilentClient(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *testServer, nc net.Conn) {
+		go io.Copy(io.Discard, nc)
+		if _, err := io.WriteString(nc, preface); err != nil {
+			t.Fatal(err)
+		}
+		if d := s.openFor(t, 5*time.Minute); d < pingIdle || d > pingIdle+2*pingAnswer {
+			t.Error(d)
+		}
+	})
+}
+
+// A client that answers pings stays, however long it says nothing else.
+func TestIdleClient(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *testServer, nc net.Conn) {
+		r := newRaw(t, nc)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				f, err := r.fr.ReadFrame()
+				if err != nil {
+					return
+				}
+				if h := f.Header(); h.Type == 6 && h.Flags == 0 && r.fr.WritePing(true, [8]byte{}) != nil {
+					return
+				}
+			}
+		}()
+		if _, err := io.WriteString(nc, preface); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Hour)
+		if s.closed.Load() != 0 {
+			t.Error("an idle client was cut off")
+		}
+		nc.Close()
+		<-done
+	})
+}
+
+// A client that takes no bytes ends with its connection, and does not hold up the server.
+func TestStuckClient(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *testServer, nc net.Conn) {
+		r := newRaw(t, nc)
+		go func() {
+			var b [100]byte
+			_, _ = io.ReadFull(nc, b[:]) // the greeting; then it reads no more
+		}()
+		if _, err := io.WriteString(nc, preface); err != nil {
+			t.Fatal(err)
+		}
+		r.call(1, "/t/big", "60000 1000")
+		if d := s.openFor(t, 5*time.Minute); d < stall || d > stall+2*pingAnswer {
+			t.Error(d)
+		}
+	})
+}
+
+// A stream's sender that gets no window does not wait for ever.
+func TestStreamWithoutWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		r := newRaw(t, far)
+		go io.Copy(io.Discard, far)
+		go func() { _ = r.fr.WriteSettings(initialWindow(10)) }()
+		st, err := Open(context.Background(), near, "http", "t", "/t/stream")
+		if err != nil {
+			t.Fatal(err)
+		}
+		reading := make(chan error)
+		go func() {
+			_, err := st.Next()
+			reading <- err
+		}()
+		began := time.Now()
+		if err := st.Send(make([]byte, 100)); err == nil || time.Since(began) != stall {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if err := <-reading; err == nil || errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+		far.Close()
+	})
+}
