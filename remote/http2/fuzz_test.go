@@ -119,7 +119,7 @@ func FuzzServerConn(f *testing.F) {
 				if step == 1 {
 					fr.WriteRSTStream(1, x.ErrCodeCancel)
 				}
-				fr.WriteData(3, true, append([]byte{0, 0}, make([]byte, 1<<16)...))
+				fr.WriteData(3, true, append([]byte{0, 0}, make([]byte, 300)...))
 				fr.WritePing(step == 2, [8]byte{})
 				fr.WriteGoAway(3, 0, []byte("bye"))
 			}), byte(step*step*7))

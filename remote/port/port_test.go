@@ -28,6 +28,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	troupe "github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/http2"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -100,31 +101,48 @@ func spawnEcho(t *testing.T, p *Port) {
 	}
 }
 
-// panicky is a service that panics in each of its two ways to be called.
+// panicky is a service that panics.
 var panicky = &grpc.ServiceDesc{ServiceName: "test.Panicky", HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
 		panic("unary")
 	}}},
-	Streams: []grpc.StreamDesc{{StreamName: "Stream", ServerStreams: true, Handler: func(any, grpc.ServerStream) error { panic("stream") }}},
+}
+
+// hello is a stream that says something, and then waits for its end.
+func hello(ctx context.Context, s *http2.Stream) error {
+	if err := s.Send([]byte("hello")); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// openHello opens a stream of hello's.
+func openHello(t *testing.T, from, to *Port) *http2.Stream {
+	t.Helper()
+	s, err := from.OpenStream(deadline(t), to.Addr(), "/test.Stream/Hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if n, err := s.Next(); n != len("hello") || err != nil {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	return s
 }
 
 func TestActorsAndServicesShareThePort(t *testing.T) {
 	a, b := listenTest(t, Config{}), listenTest(t, Config{})
 	spawnEcho(t, b)
 	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+	b.Services().HandleStream("/test.Stream/Hello", hello)
 	b.Services().Open()
 	ask(t, a, b, "echo")
 	client := healthpb.NewHealthClient(dialTest(t, a, b.Addr()))
 	if r, err := client.Check(deadline(t), &healthpb.HealthCheckRequest{}); err != nil || r.Status != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("unary: %v %v", r, err)
 	}
-	watch, err := client.Watch(deadline(t), &healthpb.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err := watch.Recv(); err != nil || r.Status != healthpb.HealthCheckResponse_SERVING {
-		t.Errorf("stream: %v %v", r, err)
-	}
+	openHello(t, a, b)
 	ask(t, a, b, "echo")
 }
 
@@ -153,6 +171,7 @@ func TestLargeActorMessage(t *testing.T) {
 func TestPanicsAreErrors(t *testing.T) {
 	a, b := listenTest(t, Config{}), listenTest(t, Config{})
 	b.Services().RegisterService(panicky, nil)
+	b.Services().HandleStream("/test.Panicky/Stream", func(context.Context, *http2.Stream) error { panic("stream") })
 	b.Services().Open()
 	c := dialTest(t, a, b.Addr())
 	for method, want := range map[string]codes.Code{
@@ -194,6 +213,39 @@ func TestPanicsAreErrors(t *testing.T) {
 	}
 	spawnEcho(t, b)
 	ask(t, a, b, "echo")
+}
+
+// A panic costs its call and nothing else, wherever it happens: a client's connection goes on.
+func TestPanicsOfInlineCalls(t *testing.T) {
+	a, b := listenTest(t, Config{}), listenTest(t, Config{})
+	b.Services().RegisterService(&grpc.ServiceDesc{ServiceName: "test.Inline", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Call",
+		Handler: func(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			m := &raw{}
+			if err := read(m); err != nil {
+				return nil, err
+			}
+			switch string(m.data) {
+			case "raw:inline":
+				panic("inline")
+			case "raw:detached":
+				Detach(ctx)
+				panic("detached")
+			}
+			return m, nil
+		}}}}, nil)
+	const path = "/test.Inline/Call"
+	b.Services().Inline(path)
+	b.Services().Open()
+	c := dialTest(t, a, b.Addr())
+	for _, what := range []string{"inline", "detached", "inline"} {
+		if err := c.Invoke(deadline(t), path, &raw{[]byte(what)}, &raw{}); status.Code(err) != codes.Internal {
+			t.Errorf("%s: %v", what, err)
+		}
+		reply := &raw{}
+		if err := c.Invoke(deadline(t), path, &raw{[]byte("x")}, reply); err != nil || string(reply.data) != "raw:raw:x" {
+			t.Errorf("after %s: %q %v", what, reply.data, err)
+		}
+	}
 }
 
 func TestEarlyCallsWaitForTheStart(t *testing.T) {
@@ -303,6 +355,13 @@ func TestTLS(t *testing.T) {
 	spawnEcho(t, b)
 	ask(t, a, b, "echo")
 	testGossip(t, a, b)
+	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+	b.Services().HandleStream("/test.Stream/Hello", hello)
+	b.Services().Open()
+	if _, err := healthpb.NewHealthClient(dialTest(t, a, b.Addr())).Check(deadline(t), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("unary: %v", err)
+	}
+	openHello(t, a, b)
 	plain := listenTest(t, Config{})
 	err := dialTest(t, plain, b.Addr()).Invoke(deadline(t), "/x/y", wrapperspb.String(""), wrapperspb.String(""))
 	if status.Code(err) != codes.Unavailable {
@@ -354,13 +413,8 @@ func TestStopWaitsForCallsAndEndsStreams(t *testing.T) {
 	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
 	b.Services().Open()
 	c := dialTest(t, a, b.Addr())
-	watch, err := healthpb.NewHealthClient(dialTest(t, a, b.Addr())).Watch(deadline(t), &healthpb.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := watch.Recv(); err != nil {
-		t.Fatal(err)
-	}
+	b.Services().HandleStream("/test.Stream/Hello", hello)
+	watch := openHello(t, a, b)
 	got := make(chan error, 1)
 	go func() {
 		reply := &wrapperspb.StringValue{}
@@ -382,7 +436,7 @@ func TestStopWaitsForCallsAndEndsStreams(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
-	if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
+	if _, err := watch.Next(); status.Code(err) != codes.Unavailable {
 		t.Errorf("the stream: %v", err)
 	}
 }

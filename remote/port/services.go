@@ -36,8 +36,8 @@ func newServices(log *slog.Logger) *Services {
 		handlers: newGauge()}
 }
 
-// RegisterService adds a service; a second one of the same name replaces the first. Of a stream's
-// handler see HandleStream.
+// RegisterService adds a service's unary methods; a second service of the same name replaces the
+// first. Streams are served with HandleStream.
 func (s *Services) RegisterService(desc *grpc.ServiceDesc, impl any) { s.register(desc, impl, false) }
 
 // Early registers services that answer before Open: those by which the starting server itself
@@ -57,9 +57,6 @@ func (s *Services) GetServiceInfo() map[string]grpc.ServiceInfo {
 		info := grpc.ServiceInfo{Metadata: desc.Metadata}
 		for _, m := range desc.Methods {
 			info.Methods = append(info.Methods, grpc.MethodInfo{Name: m.MethodName})
-		}
-		for _, m := range desc.Streams {
-			info.Methods = append(info.Methods, grpc.MethodInfo{Name: m.StreamName, IsClientStream: m.ClientStreams, IsServerStream: m.ServerStreams})
 		}
 		infos[name] = info
 	}
@@ -136,18 +133,6 @@ func (s *Services) register(desc *grpc.ServiceDesc, impl any, early bool) {
 				return err
 			})
 			return reply, err
-		}})
-	}
-	for i := range desc.Streams {
-		m := &desc.Streams[i]
-		path := "/" + desc.ServiceName + "/" + m.StreamName
-		s.addMethod(path, &http2.Method{Stream: func(ctx context.Context, stream *http2.Stream) error {
-			if !early {
-				if err := s.await(ctx, path); err != nil {
-					return err
-				}
-			}
-			return s.guard(path, func() error { return m.Handler(impl, serverStream{ctx, stream}) })
 		}})
 	}
 }

@@ -2,14 +2,10 @@ package port
 
 import (
 	"context"
-	"io"
 	"net"
 
 	"github.com/troupe-run/troupe/remote/http2"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -47,57 +43,3 @@ func (s *Services) HandleStream(method string, serve func(ctx context.Context, s
 		return s.guard(method, func() error { return serve(ctx, stream) })
 	}})
 }
-
-// serverStream shows a stream to a handler that was written for grpc-go. Headers and trailers of its
-// own it does not have.
-type serverStream struct {
-	ctx    context.Context
-	stream *http2.Stream
-}
-
-var _ grpc.ServerStream = serverStream{}
-
-func (s serverStream) Context() context.Context { return s.ctx }
-
-// SendMsg sends a message.
-func (s serverStream) SendMsg(m any) error {
-	b, err := Codec{}.Marshal(m)
-	if err != nil {
-		return err
-	}
-	defer b.Free()
-	pieces := make([][]byte, len(b))
-	for i, p := range b {
-		pieces[i] = p.ReadOnlyData()
-	}
-	return s.stream.Send(pieces...)
-}
-
-// RecvMsg waits for a message; io.EOF after the last one.
-func (s serverStream) RecvMsg(m any) error {
-	n, err := s.stream.Next()
-	if err != nil {
-		return err
-	}
-	b := mem.DefaultBufferPool().Get(n)
-	*b = (*b)[:n]
-	data := mem.BufferSlice{mem.NewBuffer(b, mem.DefaultBufferPool())}
-	defer data.Free()
-	if _, err := io.ReadFull(s.stream, *b); err != nil {
-		return err
-	}
-	return Codec{}.Unmarshal(data, m)
-}
-
-// SetHeader, SendHeader and SetTrailer refuse what the stream would not send.
-func (serverStream) SetHeader(metadata.MD) error {
-	return status.Error(codes.Unimplemented, "streams have no headers of their own")
-}
-
-// SendHeader is like SetHeader.
-func (serverStream) SendHeader(metadata.MD) error {
-	return status.Error(codes.Unimplemented, "streams have no headers of their own")
-}
-
-// SetTrailer drops the trailer.
-func (serverStream) SetTrailer(metadata.MD) {}
