@@ -77,6 +77,7 @@ func TestSlowClients(t *testing.T) {
 				}
 				during := latencies(ctx, t, s)
 				whole(ctx, t, s)
+				feeds(ctx, t, s)
 				for _, target := range []string{"here", "there"} {
 					t.Logf("a step on %s: %v at the median, %v beside %d slow clients", target, before[target], during[target], n)
 					if during[target] > besideFactor*before[target]+besideMore {
@@ -92,6 +93,40 @@ func TestSlowClients(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An answer that a client does not take holds up no other one on the same connection.
+func TestSlowStream(t *testing.T) {
+	c := newCluster(t, "worker=1")
+	k, ctx := c.task("worker", 0), patient(t)
+	s := openSession(t, clientOf(t, k), graphOf(append(variableOf("v", "/job:worker", slowBytes/4), two())...))
+	if _, err := s.Run(ctx, nil, nil, []string{"v_set"}); err != nil {
+		t.Fatal(err)
+	}
+	r := rawDial(t, k.addr, 1024, 0)
+	if err := r.askForV(s.Handle()); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if _, err := r.call("RunStep", &corepb.RunStepRequest{SessionHandle: s.Handle(), Fetch: []string{"two:0"}}); err != nil {
+			t.Fatal(err)
+		}
+		err := r.answers(1, slack(5*time.Second), func(message []byte) error {
+			if len(message) > 100 {
+				return fmt.Errorf("%d bytes came", len(message))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(r.open[1]); n != 1024 {
+		t.Errorf("%d bytes of the large answer came, not the window's", n)
+	}
+	if err := r.takeV(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -151,7 +186,7 @@ func (r *rawClient) trickle() error {
 
 // takeV takes the rest of the variable at full speed. It must be long: what came before was little.
 func (r *rawClient) takeV() error {
-	if n := len(r.open[1]); n > 100 {
+	if n := len(r.open[1]); n > 1024 {
 		return fmt.Errorf("a slow client got %d bytes", n)
 	}
 	if err := errors.Join(r.framer.WriteWindowUpdate(1, 1<<30), r.conn.(*net.TCPConn).SetReadBuffer(1<<20)); err != nil {
@@ -183,12 +218,12 @@ func (r *rawClient) drip() error { return r.framer.WriteData(1, false, []byte{1}
 // unanswered checks that the call is still open.
 func (r *rawClient) unanswered() error { return r.whatCame() }
 
-// latencies are the medians of steps that do nothing on the master's task and on another, taken for a
-// good two seconds.
+// latencies are the medians of steps that do nothing on the master's task and on another, taken for
+// two seconds.
 func latencies(ctx context.Context, t testing.TB, s *client.Session) map[string]time.Duration {
 	t.Helper()
 	took := map[string][]time.Duration{}
-	for begun := time.Now(); time.Since(begun) < 2500*time.Millisecond; {
+	for begun := time.Now(); time.Since(begun) < 2*time.Second; {
 		for _, target := range []string{"here", "there"} {
 			now := time.Now()
 			if _, err := s.Run(ctx, nil, nil, []string{target}); err != nil {
@@ -198,6 +233,25 @@ func latencies(ctx context.Context, t testing.TB, s *client.Session) map[string]
 		}
 	}
 	return map[string]time.Duration{"here": median(took["here"]), "there": median(took["there"])}
+}
+
+// feeds checks that a client that sends at full speed is served.
+func feeds(ctx context.Context, t testing.TB, s *client.Session) {
+	t.Helper()
+	x, err := tensor.Zeros(tensor.Host, tensor.Float32, tensor.Shape{mebibyte})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Release()
+	out, err := s.Run(ctx, map[string]*tensor.Tensor{"x:0": x}, []string{"y:0"}, nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer out[0].Release()
+	if out[0].Len() != mebibyte {
+		t.Errorf("%d elements came", out[0].Len())
+	}
 }
 
 // whole checks that a client that reads gets what the slow ones do not take.
