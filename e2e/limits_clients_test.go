@@ -130,6 +130,34 @@ func TestSlowStream(t *testing.T) {
 	}
 }
 
+// What clients claim to send, and do not, leaves room for those who do.
+func TestClaimedFeeds(t *testing.T) {
+	withoutRace(t)
+	c := newCluster(t, "worker=1")
+	k, ctx := c.task("worker", 0), patient(t)
+	s := openSession(t, clientOf(t, k), graphOf(placeholder("x", "/job:worker", float), on(node("y", "Neg", float, "x"), "/job:worker")))
+	feeds(ctx, t, s)
+	k.proc.forgetPeak(t)
+	claims := make([]*rawClient, 100)
+	for i := range claims {
+		r := rawDial(t, k.addr, 1<<20, 0)
+		claims[i] = r
+		if err := r.claim(s.Handle(), 2000*mebibyte); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.drip(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	feeds(ctx, t, s)
+	k.within(t, allowance+float64(len(claims)*slowClient))
+	for _, r := range claims {
+		if err := r.unanswered(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // eachSecond does something each second until end is closed or it fails.
 func eachSecond(end <-chan struct{}, do func() error) error {
 	tick := time.NewTicker(time.Second)
@@ -201,8 +229,11 @@ func (r *rawClient) takeV() error {
 }
 
 // claimX begins a feed of slowBytes.
-func (r *rawClient) claimX(session string) error {
-	message, err := claimedFeed(session, slowBytes)
+func (r *rawClient) claimX(session string) error { return r.claim(session, slowBytes) }
+
+// claim begins a feed of so many bytes.
+func (r *rawClient) claim(session string, bytes uint32) error {
+	message, err := claimedFeed(session, bytes)
 	if err == nil {
 		_, err = r.begin("RunStep")
 	}
