@@ -23,6 +23,7 @@ type options struct {
 	lease         time.Duration
 	memoryLimit   int64
 	bind          string
+	noLending     bool
 	log           *slog.Logger
 }
 
@@ -53,6 +54,10 @@ func WithMemoryLimit(bytes int64) Option { return func(o *options) { o.memoryLim
 // WithBind gives the host:port to bind, for a server that is reached at its address of the cluster
 // through a forwarded port. Without it the server binds that address.
 func WithBind(address string) Option { return func(o *options) { o.bind = address } }
+
+// WithLending(false) keeps processes of the same machine from reading large tensors out of this one's
+// memory, and this one from reading theirs: the tensors go over the connection, as between machines.
+func WithLending(lending bool) Option { return func(o *options) { o.noLending = !lending } }
 
 // WithLogger says where the server logs; slog.Default() is the default.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }

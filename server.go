@@ -93,7 +93,7 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	if err != nil {
 		return nil, err
 	}
-	node, err := remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, CPUs: cpus,
+	node, err := remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, NoLending: o.noLending, CPUs: cpus,
 		MemoryLimit: o.memoryLimit, Lease: o.lease, Defaults: defaults, Log: o.log})
 	if err != nil {
 		return nil, startError(err)

@@ -42,7 +42,11 @@ func withoutRace(t testing.TB) {
 
 // patient bounds what a whole test does.
 func patient(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), slack(limitTime))
+	limit := slack(limitTime)
+	if full() {
+		limit *= 4
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -30,7 +30,10 @@ func TestWireRates(t *testing.T) {
 
 	t.Log("| | measured | beside | ratio |")
 	t.Log("| --- | --- | --- | --- |")
-	for _, form := range wireForms(t) {
+	for _, form := range []struct {
+		name  string
+		flags []string
+	}{{"", nil}, {"over the connection: ", []string{"--lending=false"}}} {
 		c := newCluster(t, "ps=1,worker=1", form.flags...)
 		s := openSession(t, clientOf(t, c.task("worker", 0)), graphOf(append(variableOf("v", "/job:ps", size/4),
 			on(with(node("size", "Size", float, "v_read"), "out_type", dtypeAttr(int64T)), "/job:worker"),
@@ -71,17 +74,6 @@ func TestWireRates(t *testing.T) {
 			t.Error("something is slower than a busy machine explains")
 		}
 	}
-}
-
-// wireForms are the ways from task to task on one machine.
-func wireForms(t *testing.T) []struct {
-	name  string
-	flags []string
-} {
-	return []struct {
-		name  string
-		flags []string
-	}{{}}
 }
 
 // measured is something to do, so often before the others' turn comes.

@@ -36,6 +36,9 @@ type Config struct {
 	// Bind, if set, is the host:port to bind in place of the task's address, for one that is reached
 	// through a forwarded port.
 	Bind string
+	// NoLending keeps processes of the same machine from reading large tensors out of each other's
+	// memory: they go over the connection then.
+	NoLending bool
 	// CPUs is the number of CPU devices, 1 where it is 0. MemoryLimit bounds the bytes of the
 	// tensors on each; 0 means no bound but the machine's.
 	CPUs        int
@@ -142,7 +145,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	}
 	sink := &sink{pool: cpus[0].Pool()}
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Dial: n.port.Dial, Open: n.openStream,
-		System: n.port.System(), Rest: n.remoting, Pool: sink.pool, Sink: sink, InUse: n.uses, Logger: c.Log})
+		System: n.port.System(), Rest: n.remoting, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
 	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: cpus, Boot: n.boot,
 		Lease: c.Lease, Defaults: c.Defaults, ParseCompression: ParseCompression, Log: c.Log})

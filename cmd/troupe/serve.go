@@ -39,6 +39,7 @@ type serveFlags struct {
 	lease time.Duration
 	drain time.Duration
 	bind  string
+	lend  bool
 }
 
 func newServe(stdin *os.File) *cobra.Command {
@@ -59,6 +60,7 @@ func newServe(stdin *os.File) *cobra.Command {
 	flags.StringVar(&f.config, "config", "", "file with a tensorflow.ConfigProto, binary or text: what sessions inherit")
 	flags.Var(&f.compress, "rpc-compression", "how large tensors are compressed on their way to other tasks, where a session's rpc_options say nothing: "+
 		strings.Join(compress.Names(), ", ")+", with :1 (fast) to :3 (small)")
+	flags.BoolVar(&f.lend, "lending", true, "large tensors for processes of this machine are read out of memory, not sent")
 	flags.StringVar(&f.bind, "bind", "", "host:port to bind where a forwarded port stands for the task's address in the cluster")
 	flags.StringVar(&f.protocol, "protocol", "", "grpc, the only one there is")
 	flags.StringArrayVar(&f.jobs, declaredJob, nil, "")
@@ -76,7 +78,7 @@ func newServe(stdin *os.File) *cobra.Command {
 		}
 		tuneMemory(int64(f.limit))
 		signals := catchSignals()
-		server, err := f.server(log, troupe.WithLogger(log), troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.limit)), troupe.WithBind(f.bind))
+		server, err := f.server(log, troupe.WithLogger(log), troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.limit)), troupe.WithBind(f.bind), troupe.WithLending(f.lend))
 		if err != nil {
 			if f.serverDef != "" {
 				announceError(cmd.OutOrStdout(), err)
