@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,7 +71,7 @@ func TestWireRates(t *testing.T) {
 		t.Logf("| %sno_op on one task | %v | bare gRPC %v | %.2f |", form.name, took["here"], took["bare"], here)
 		t.Logf("| %sno_op across tasks | %v | bare gRPC %v | %.2f |", form.name, took["there"], took["bare"], there)
 
-		if bandwidth < 0.1 || beside > 50*time.Millisecond || here > 10 || there > 15 {
+		if bandwidth < 0.2 || beside > 50*time.Millisecond || here > 10 || there > 15 {
 			t.Error("something is slower than a busy machine explains")
 		}
 	}
@@ -83,7 +84,8 @@ type measured struct {
 	do    func() error
 }
 
-// inTurn measures several things in turn, so that a busy moment meets all of them, and gives the medians.
+// inTurn measures several things in turn, so that a busy moment meets all of them, and gives the time
+// that the fastest quarter of each took at most, which a machine that is busy half of the time leaves alone.
 func inTurn(t *testing.T, rounds int, what ...measured) map[string]time.Duration {
 	t.Helper()
 	took := map[string][]time.Duration{}
@@ -98,11 +100,12 @@ func inTurn(t *testing.T, rounds int, what ...measured) map[string]time.Duration
 			}
 		}
 	}
-	medians := map[string]time.Duration{}
+	quarter := map[string]time.Duration{}
 	for name, d := range took {
-		medians[name] = median(d).Round(100 * time.Nanosecond)
+		slices.Sort(d)
+		quarter[name] = d[len(d)/4].Round(100 * time.Nanosecond)
 	}
-	return medians
+	return quarter
 }
 
 // during gives the median of something done over and over while something else is.
