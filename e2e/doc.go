@@ -6,10 +6,12 @@
 //     every function whose name begins with test_ as a subtest.
 //   - faults/ are functions like these during which tasks die, freeze and come back; faults_test.go
 //     runs them.
-//   - The other tests are in Go: faults, membership, hostile bytes, retries, random graphs.
+//   - The other tests are in Go: faults, membership, hostile bytes, retries, random graphs, and the
+//     limits and rates that docs/wire.md states.
 //
 // The tests make a Python virtual environment with the packages of requirements.txt in the user's
 // cache directory on first use. TROUPE_PYTHON names an interpreter to use instead. Without Python
 // or a package index they are skipped, with CI=true they fail. TROUPE_E2E_BINARY names a binary to
-// test instead of the one built from this tree, TROUPE_E2E_FULL=1 asks for all repetitions.
+// test instead of the one built from this tree, TROUPE_E2E_FULL=1 asks for all repetitions
+// and the largest tensors.
 package e2e

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,8 +20,8 @@ import (
 	"github.com/troupe-run/troupe/remote/client"
 )
 
-// What the tests of limits share: tensors, many of them, many steps, and clients and tasks that do
-// not read. Each states what a process may take for it, and holds the processes to that.
+// What the tests of limits share: of large tensors, many tensors and steps, clients and tasks that do not
+// read. Each states what a process may take, and holds the processes to that.
 
 const (
 	mebibyte = 1 << 20
@@ -153,7 +152,7 @@ func variableOf(name, device string, n int64) []*nodepb.NodeDef {
 	return nodes
 }
 
-// run runs a step and gives its one result as int64.
+// runInt64 runs a step and gives its one result.
 func runInt64(ctx context.Context, s *client.Session, feeds map[string]*tensor.Tensor, fetch string) (int64, error) {
 	out, err := s.Run(ctx, feeds, []string{fetch}, nil)
 	if err != nil {
@@ -165,6 +164,3 @@ func runInt64(ctx context.Context, s *client.Session, feeds map[string]*tensor.T
 	}
 	return tensor.Of[int64](out[0])[0], nil
 }
-
-// names joins what an error has to tell.
-func names(k *task) []string { return []string{k.name(), strings.TrimPrefix(k.target(), "grpc://")} }
