@@ -28,7 +28,7 @@ const startedAtOnce = 8
 
 // simulate starts so many tasks of the job "task" in this process and waits until each of them has
 // heard by gossip of all others. It tells how long both took.
-func simulate(t *testing.T, tasks int) (e *embedded, started, known time.Duration) {
+func simulate(t *testing.T, tasks int) (e *embedded, started, known took) {
 	t.Helper()
 	spec := troupe.ClusterSpec{}
 	for range tasks {
@@ -37,7 +37,8 @@ func simulate(t *testing.T, tasks int) (e *embedded, started, known time.Duratio
 	e = &embedded{servers: make([]*troupe.Server, tasks)}
 	quiet := troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	t.Cleanup(func() { e.stopAtOnce(t) })
-	begun := time.Now()
+	begun, used := time.Now(), processorTime(t)
+	since := func() took { return took{time.Since(begun), processorTime(t) - used} }
 	var starting sync.WaitGroup
 	turns := make(chan struct{}, startedAtOnce)
 	for i := range tasks {
@@ -55,7 +56,7 @@ func simulate(t *testing.T, tasks int) (e *embedded, started, known time.Duratio
 	if t.Failed() {
 		t.FailNow()
 	}
-	started = time.Since(begun)
+	started = since()
 	for _, s := range e.servers {
 		eventually(t, time.Minute, s.Task()+" knows all", func() error {
 			for _, other := range s.Status() {
@@ -66,7 +67,7 @@ func simulate(t *testing.T, tasks int) (e *embedded, started, known time.Duratio
 			return nil
 		})
 	}
-	return e, started, time.Since(begun)
+	return e, started, since()
 }
 
 // usage is what this process holds at a moment.
@@ -116,17 +117,27 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// timed is the time that f takes.
-func timed(f func()) time.Duration {
-	begun := time.Now()
+// took is the time that something has taken, and that of all cores which this process has used for
+// it. The second one is what to compare on a machine that others use too.
+type took struct{ wall, processor time.Duration }
+
+// timed is what f takes.
+func timed(t *testing.T, f func()) took {
+	t.Helper()
+	begun, used := time.Now(), processorTime(t)
 	f()
-	return time.Since(begun)
+	return took{time.Since(begun), processorTime(t) - used}
+}
+
+func (k took) note(g *growth, size int, of string) {
+	g.add(size, of, "ms", milliseconds(k.wall))
+	g.add(size, of+": processor", "ms", milliseconds(k.processor))
 }
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// open opens a session on a server; it is closed at the test's end, unless that was done before.
+// openOn opens a session on a server.
 func openOn(t *testing.T, s *troupe.Server, g *graphpb.GraphDef) *troupe.Session {
 	t.Helper()
 	session, err := s.NewSession(t.Context(), g, nil)
@@ -136,7 +147,7 @@ func openOn(t *testing.T, s *troupe.Server, g *graphpb.GraphDef) *troupe.Session
 	return session
 }
 
-// step is a step of a session, the results of which nobody wants.
+// runOn runs a step of a session, whose results nobody wants.
 func runOn(t *testing.T, s *troupe.Session, fetches, targets []string) {
 	t.Helper()
 	out, err := s.Run(t.Context(), nil, fetches, targets)
@@ -148,24 +159,30 @@ func runOn(t *testing.T, s *troupe.Session, fetches, targets []string) {
 	}
 }
 
-// cost is a step's median time and what it allocates, in the whole process.
+// cost is what a step takes: the first one, the median time of the others, and on average what they
+// use of the processor and allocate, in the whole process.
 type cost struct {
-	first, median time.Duration
-	allocs, bytes float64
+	first             took
+	median, processor time.Duration
+	allocs, bytes     float64
 }
 
 // steps repeats a step for about limit, and at least five times after the first one, which builds
 // its plan.
 func steps(t *testing.T, limit time.Duration, step func()) cost {
 	t.Helper()
-	c := cost{first: timed(step)}
+	c := cost{first: timed(t, step)}
 	step()
 	var times []time.Duration
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	for begun := time.Now(); len(times) < 5 || len(times) < 2000 && time.Since(begun) < limit; {
-		times = append(times, timed(step))
-	}
+	c.processor = timed(t, func() {
+		for begun := time.Now(); len(times) < 5 || len(times) < 2000 && time.Since(begun) < limit; {
+			one := time.Now()
+			step()
+			times = append(times, time.Since(one))
+		}
+	}).processor / time.Duration(len(times))
 	runtime.ReadMemStats(&after)
 	slices.Sort(times)
 	c.median = times[len(times)/2]
@@ -175,8 +192,9 @@ func steps(t *testing.T, limit time.Duration, step func()) cost {
 }
 
 func (c cost) note(g *growth, size int, of string) {
-	g.add(size, of+": first", "ms", milliseconds(c.first))
+	c.first.note(g, size, of+": first")
 	g.add(size, of+": median", "µs", microseconds(c.median))
+	g.add(size, of+": processor", "µs", microseconds(c.processor))
 	g.add(size, of+": allocations", "", c.allocs)
 	g.add(size, of+": allocated", "KiB", c.bytes/1024)
 }
@@ -186,8 +204,8 @@ func (c cost) note(g *growth, size int, of string) {
 func growWithTasks(t *testing.T, g *growth, tasks int, rest, stepTime time.Duration) {
 	before := use()
 	e, started, known := simulate(t, tasks)
-	g.add(tasks, "start of all", "ms", milliseconds(started))
-	g.add(tasks, "all know all", "ms", milliseconds(known))
+	started.note(g, tasks, "start of all")
+	known.note(g, tasks, "all know all")
 	idle := use()
 	idle.minus(before).note(g, tasks, "at rest")
 	if rest > 0 {
@@ -199,27 +217,25 @@ func growWithTasks(t *testing.T, g *growth, tasks int, rest, stepTime time.Durat
 
 	def, everywhere := wideGraph("task", tasks)
 	var s *troupe.Session
-	create := timed(func() { s = openOn(t, e.servers[0], def) })
-	g.add(tasks, "session", "ms", milliseconds(create))
+	timed(t, func() { s = openOn(t, e.servers[0], def) }).note(g, tasks, "session")
 	steps(t, stepTime, func() { runOn(t, s, []string{"pair:0"}, nil) }).note(g, tasks, "2 tasks")
 	one := use()
 	steps(t, stepTime, func() { runOn(t, s, nil, everywhere) }).note(g, tasks, "no_op on all")
 	steps(t, stepTime, func() { runOn(t, s, []string{"sum:0"}, nil) }).note(g, tasks, "reduce")
 	linked := use().minus(one)
 	linked.note(g, tasks, "links of a master to all")
-	g.add(tasks, "next session", "ms", milliseconds(timed(func() { closeSession(t, openOn(t, e.servers[0], def)) })))
+	timed(t, func() { closeSession(t, openOn(t, e.servers[0], def)) }).note(g, tasks, "next session")
 	closeSession(t, s)
 
 	// Each task is a master, whose steps touch itself and task 0, like a worker and its server.
 	small := use()
 	sessions := make([]*troupe.Session, tasks)
-	opening := timed(func() {
+	timed(t, func() {
 		for i, server := range e.servers {
 			sessions[i] = openOn(t, server, workerGraph(i))
 			runOn(t, sessions[i], []string{"sum:0"}, nil)
 		}
-	})
-	g.add(tasks, "every task a master: sessions and first steps", "ms", milliseconds(opening))
+	}).note(g, tasks, "every task a master: sessions and first steps")
 	use().minus(small).note(g, tasks, "every task a master")
 	steps(t, stepTime, func() {
 		var wg sync.WaitGroup
@@ -238,7 +254,7 @@ func growWithTasks(t *testing.T, g *growth, tasks int, rest, stepTime time.Durat
 	for _, s := range sessions {
 		closeSession(t, s)
 	}
-	g.add(tasks, "stop of all", "ms", milliseconds(timed(func() { e.stopAtOnce(t) })))
+	timed(t, func() { e.stopAtOnce(t) }).note(g, tasks, "stop of all")
 }
 
 // workerGraph sums a constant of a task and one of task 0.
@@ -274,46 +290,104 @@ func growWithSessions(t *testing.T, g *growth, e *embedded, sessions int, stepTi
 	def, everywhere := wideGraph("task", len(e.servers))
 	before := use()
 	all := make([]*troupe.Session, sessions)
-	opening := timed(func() {
+	timed(t, func() {
 		for i := range all {
 			all[i] = openOn(t, e.servers[0], def)
 		}
-	})
-	running := timed(func() {
+	}).note(g, sessions, "open all")
+	timed(t, func() {
 		for _, s := range all {
 			runOn(t, s, nil, everywhere)
 		}
-	})
-	g.add(sessions, "open all", "ms", milliseconds(opening))
-	g.add(sessions, "first steps", "ms", milliseconds(running))
+	}).note(g, sessions, "first steps")
 	use().minus(before).note(g, sessions, "all")
 	i := 0
 	steps(t, stepTime, func() { i++; runOn(t, all[i%sessions], nil, everywhere) }).note(g, sessions, "a step of one of them")
-	g.add(sessions, "close all", "ms", milliseconds(timed(func() {
+	timed(t, func() {
 		for _, s := range all {
 			closeSession(t, s)
 		}
-	})))
+	}).note(g, sessions, "close all")
 }
 
 // growWithGraph measures sessions with a graph of so many nodes.
 func growWithGraph(t *testing.T, g *growth, e *embedded, def *graphpb.GraphDef, nodes int, fetches, targets []string, stepTime time.Duration) {
 	before := use()
 	var s *troupe.Session
-	g.add(nodes, "session", "ms", milliseconds(timed(func() { s = openOn(t, e.servers[0], def) })))
-	c := steps(t, stepTime, func() { runOn(t, s, fetches, targets) })
-	c.note(g, nodes, "step")
+	timed(t, func() { s = openOn(t, e.servers[0], def) }).note(g, nodes, "session")
+	steps(t, stepTime, func() { runOn(t, s, fetches, targets) }).note(g, nodes, "step")
 	use().minus(before).note(g, nodes, "session and plan")
-	last := s
-	g.add(nodes, "extend by one node, ten times", "ms", milliseconds(timed(func() {
+	timed(t, func() {
 		for i := range 10 {
-			if err := last.Extend(t.Context(), graphOf(onTask(node(fmt.Sprintf("more_%d", i), "NoOp", 0), "task", 1))); err != nil {
+			if err := s.Extend(t.Context(), graphOf(onTask(node(fmt.Sprintf("more_%d", i), "NoOp", 0), "task", 1))); err != nil {
 				t.Fatal(err)
 			}
 		}
-	})))
-	small := steps(t, stepTime, func() { runOn(t, s, nil, []string{"more_1"}) })
-	g.add(nodes, "step of one node: first", "ms", milliseconds(small.first))
-	g.add(nodes, "step of one node: median", "µs", microseconds(small.median))
-	g.add(nodes, "close", "ms", milliseconds(timed(func() { closeSession(t, s) })))
+	}).note(g, nodes, "extend by one node, ten times")
+	steps(t, stepTime, func() { runOn(t, s, nil, []string{"more_1"}) }).note(g, nodes, "step of one node")
+	timed(t, func() { closeSession(t, s) }).note(g, nodes, "close")
+}
+
+// What a task costs does not depend on how many others there are, nor a step on tasks, sessions and
+// nodes that it does not touch. The sizes are small: TestGrowthTables takes the whole curves.
+func TestGrowth(t *testing.T) {
+	const stepTime = 20 * time.Millisecond
+	atMost := func(t *testing.T, g *growth, name string, most float64) {
+		t.Helper()
+		r := g.row(t, name)
+		if e := exponent(g.sizes, r.values); e > most {
+			t.Errorf("%s grows with the power %.2f: %v for %v", name, e, r.values, g.sizes)
+		}
+	}
+	t.Run("tasks", func(t *testing.T) {
+		g := &growth{title: "Tasks"}
+		for _, n := range []int{4, 8, 16} {
+			growWithTasks(t, g, n, 0, stepTime)
+		}
+		t.Log("\n" + g.markdown())
+		// One task of each cluster is not another one: what is done once for each other task grows a
+		// little faster than the number of tasks while that is small.
+		const worst = worstExponent + 0.2
+		for name, most := range map[string]float64{
+			"at rest: goroutines": worst, "at rest: heap and stacks": worst, "2 tasks: allocations": 0.3, "no_op on all: allocations": worst,
+			"reduce: allocations": worst, "a step of each master: allocations": worst,
+		} {
+			atMost(t, g, name, most)
+		}
+		most := map[string]float64{"at rest: goroutines": 40, "links of a master to all: goroutines": 16} // for each task
+		if runtime.GOOS == "linux" {
+			most["links of a master to all: sockets"] = 4 // of two connections, which have both ends here
+		}
+		for name, each := range most {
+			for i, v := range g.row(t, name).values {
+				if v > each*float64(g.sizes[i]) {
+					t.Errorf("%s: %v with %d tasks, more than %v for each", name, v, g.sizes[i], each)
+				}
+			}
+		}
+	})
+	e, _, _ := simulate(t, 4)
+	t.Run("sessions", func(t *testing.T) {
+		g := &growth{title: "Sessions"}
+		growWithSessions(t, &growth{}, e, 1, stepTime) // the links are opened
+		for _, n := range []int{10, 30, 100} {
+			growWithSessions(t, g, e, n, stepTime)
+		}
+		t.Log("\n" + g.markdown())
+		atMost(t, g, "a step of one of them: allocations", 0.2)
+		for i, v := range g.row(t, "all: goroutines").values {
+			if v > 20 {
+				t.Errorf("%d sessions have %v goroutines", g.sizes[i], v)
+			}
+		}
+	})
+	t.Run("nodes", func(t *testing.T) {
+		g := &growth{title: "Nodes"}
+		for _, n := range []int{100, 300, 1000} {
+			growWithGraph(t, g, e, chains("task", 4, n), n, []string{"sum:0"}, nil, stepTime)
+		}
+		t.Log("\n" + g.markdown())
+		atMost(t, g, "step: allocations", 0.2)
+		atMost(t, g, "step of one node: allocations", 0.2)
+	})
 }
