@@ -10,6 +10,7 @@ import (
 	"time"
 
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 )
 
 // TestGrowthTables takes the curves of docs/growth.md, which takes some minutes, and writes them to
@@ -46,6 +47,13 @@ func TestGrowthTables(t *testing.T) {
 		}
 		write(g)
 	})
+	t.Run("processes", func(t *testing.T) {
+		g := &growth{title: "Tasks in processes of their own", axis: "tasks"}
+		for _, n := range []int{4, 16} {
+			t.Run(fmt.Sprint(n), func(t *testing.T) { growWithProcesses(t, g, n) })
+		}
+		write(g)
+	})
 	for _, shape := range []struct {
 		name             string
 		make             func(job string, tasks, nodes int) *graphpb.GraphDef
@@ -64,5 +72,43 @@ func TestGrowthTables(t *testing.T) {
 			}
 			write(g)
 		})
+	}
+}
+
+// growWithProcesses measures a cluster of real processes: what each holds, and a remote client's steps.
+func growWithProcesses(t *testing.T, g *growth, tasks int) {
+	var c *cluster
+	g.add(tasks, "start, until each lists all devices", "ms", milliseconds(timed(t, func() { c = newCluster(t, fmt.Sprintf("task=%d", tasks)) }).wall))
+	resident := func(when string) {
+		var all, most float64
+		for _, k := range c.tasks {
+			v := k.proc.residentMiB(t)
+			all, most = all+v, max(most, v)
+		}
+		g.add(tasks, "resident "+when+", mean of a process", "MiB", all/float64(tasks))
+		g.add(tasks, "resident "+when+", largest process", "MiB", most)
+	}
+	resident("after the start")
+	m, err := dial(c.tasks[0].addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	def, everywhere := wideGraph("task", tasks)
+	session, err := m.createSession(t.Context(), def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, targets := range map[string][]string{"no_op on all": everywhere, "no_op on two": everywhere[:2]} {
+		cost := steps(t, time.Second, func() {
+			if _, err := m.runStep(t.Context(), &corepb.RunStepRequest{SessionHandle: session, Target: targets}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		g.add(tasks, name+": median", "µs", microseconds(cost.median))
+	}
+	resident("after steps")
+	if err := m.closeSession(t.Context(), session); err != nil {
+		t.Error(err)
 	}
 }
