@@ -337,6 +337,8 @@ func (c *serverConn) serveStream(s *stream) error {
 		c.queue.buf = appendWindow(c.queue.buf, 0, maxWindow-c.creditLeft)
 		c.queue.buf = appendWindow(c.queue.buf, s.id, maxWindow-streamWindow)
 		c.encode(s.id, 0, fieldOK, fieldGRPC)
+		// Clients make further calls on another connection.
+		c.queue.buf = appendGoAway(c.queue.buf, s.id, codeNone, "this connection is a stream's")
 		c.flush()
 	}
 	c.mu.Unlock()
