@@ -98,9 +98,10 @@ func TestSlowClients(t *testing.T) {
 
 // An answer that a client does not take holds up no other one on the same connection.
 func TestSlowStream(t *testing.T) {
+	const size = 4 * mebibyte
 	c := newCluster(t, "worker=1")
 	k, ctx := c.task("worker", 0), patient(t)
-	s := openSession(t, clientOf(t, k), graphOf(append(variableOf("v", "/job:worker", slowBytes/4), two())...))
+	s := openSession(t, clientOf(t, k), graphOf(append(variableOf("v", "/job:worker", size/4), two())...))
 	if _, err := s.Run(ctx, nil, nil, []string{"v_set"}); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestSlowStream(t *testing.T) {
 	if n := len(r.open[1]); n != 1024 {
 		t.Errorf("%d bytes of the large answer came, not the window's", n)
 	}
-	if err := r.takeV(); err != nil {
+	if err := r.takeRest(size); err != nil {
 		t.Error(err)
 	}
 }
@@ -213,7 +214,9 @@ func (r *rawClient) trickle() error {
 }
 
 // takeV takes the rest of the variable at full speed. It must be long: what came before was little.
-func (r *rawClient) takeV() error {
+func (r *rawClient) takeV() error { return r.takeRest(slowBytes) }
+
+func (r *rawClient) takeRest(bytes int) error {
 	if n := len(r.open[1]); n > 1024 {
 		return fmt.Errorf("a slow client got %d bytes", n)
 	}
@@ -221,7 +224,7 @@ func (r *rawClient) takeV() error {
 		return err
 	}
 	return r.answers(1, slack(limitTime), func(message []byte) error {
-		if len(message) < slowBytes {
+		if len(message) < bytes {
 			return fmt.Errorf("%d bytes came", len(message))
 		}
 		return nil
