@@ -155,6 +155,9 @@ func (t *Task) Deliver(step uint64, key kernels.Key, v *tensor.Tensor) {
 	t.steps.deposit(step, key, v, false)
 }
 
+// Refuse fails a step for which a peer pushes a tensor that cannot be taken in, now or when it comes.
+func (t *Task) Refuse(step uint64, err error) { t.steps.refuse(step, err) }
+
 // peerDown fails the steps that a lost task has a part in, as worker or as master.
 func (t *Task) peerDown(task string, err error) {
 	t.steps.masterDown(task, err)

@@ -150,6 +150,7 @@ func readPushHeader(b []byte) (key kernels.Key, dtype tensor.DType, shape tensor
 type sink struct {
 	pool    *tensor.Pool
 	deliver func(step uint64, key kernels.Key, t *tensor.Tensor)
+	refuse  func(step uint64, err error)
 }
 
 var _ link.Sink = (*sink)(nil)
@@ -169,6 +170,7 @@ func (s *sink) Begin(_ string, _ uint64, step uint64, header []byte, size int) (
 	}
 	t, err := tensor.New(s.pool, dtype, shape)
 	if err != nil {
+		s.refuse(step, err)
 		return nil, nil, err
 	}
 	return t.Data(), func(err error) {

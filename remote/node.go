@@ -154,7 +154,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	}
 	n.task = task
 	n.serving.Store(task)
-	sink.deliver = n.task.Deliver
+	sink.deliver, sink.refuse = n.task.Deliver, n.task.Refuse
 	n.gateway = gateway.New(n.task)
 	services := n.port.Services()
 	services.RegisterService(gateway.Desc, n.gateway)
