@@ -1325,7 +1325,12 @@ GLOBL lanesff800000<>(SB), RODATA|NOPTR, $32
 
 // func dotAVX512(a []float32, b []float32) float32
 // Requires: AVX, AVX512F, BMI2, SSE
-TEXT ·dotAVX512(SB), NOSPLIT, $0-52
+TEXT ·dotAVX512(SB), NOSPLIT, $8-52
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
 	MOVQ    a_base+0(FP), AX
 	MOVQ    b_base+24(FP), CX
 	MOVQ    a_len+8(FP), DX
@@ -1390,12 +1395,18 @@ done:
 	VSHUFPS    $0xb1, Z0, Z0, Z1
 	VADDPS     Z1, Z0, Z0
 	MOVSS      X0, ret+48(FP)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func axpyAVX512(y []float32, x []float32, alpha float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·axpyAVX512(SB), NOSPLIT, $0-52
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·axpyAVX512(SB), NOSPLIT, $8-52
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         y_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
 	MOVQ         y_len+8(FP), DX
@@ -1450,12 +1461,18 @@ rest:
 	VMOVUPS     Z1, K1, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func adamAVX512(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·adamAVX512(SB), NOSPLIT, $0-116
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·adamAVX512(SB), NOSPLIT, $8-116
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         m_base+24(FP), CX
 	MOVQ         vv_base+48(FP), DX
@@ -1563,12 +1580,18 @@ rest:
 	VMOVUPS     Z4, K1, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func adamNesterovAVX512(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·adamNesterovAVX512(SB), NOSPLIT, $0-116
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·adamNesterovAVX512(SB), NOSPLIT, $8-116
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         m_base+24(FP), CX
 	MOVQ         vv_base+48(FP), DX
@@ -1685,12 +1708,18 @@ rest:
 	VMOVUPS     Z5, K1, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func momentumAVX512(v []float32, accum []float32, grad []float32, rate float32, keep float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·momentumAVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·momentumAVX512(SB), NOSPLIT, $8-80
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         accum_base+24(FP), CX
 	MOVQ         grad_base+48(FP), DX
@@ -1753,12 +1782,18 @@ rest:
 	VMOVUPS      Z2, K1, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func momentumNesterovAVX512(v []float32, accum []float32, grad []float32, rate float32, keep float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·momentumNesterovAVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·momentumNesterovAVX512(SB), NOSPLIT, $8-80
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         accum_base+24(FP), CX
 	MOVQ         grad_base+48(FP), DX
@@ -1825,12 +1860,18 @@ rest:
 	VMOVUPS      Z2, K1, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func rmsPropAVX512(v []float32, ms []float32, mom []float32, grad []float32, rate float32, rest float32, keep float32, eps float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·rmsPropAVX512(SB), NOSPLIT, $0-112
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·rmsPropAVX512(SB), NOSPLIT, $8-112
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         ms_base+24(FP), CX
 	MOVQ         mom_base+48(FP), DX
@@ -1934,12 +1975,18 @@ rest:
 	VMOVUPS     Z0, K1, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func rmsPropCenteredAVX512(v []float32, ms []float32, mom []float32, grad []float32, mg []float32, rate float32, rest float32, keep float32, eps float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·rmsPropCenteredAVX512(SB), NOSPLIT, $0-136
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·rmsPropCenteredAVX512(SB), NOSPLIT, $8-136
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         ms_base+24(FP), CX
 	MOVQ         mom_base+48(FP), DX
@@ -2066,12 +2113,18 @@ rest:
 	VMOVUPS      Z0, K1, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func adagradAVX512(v []float32, accum []float32, grad []float32, rate float32, eps float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·adagradAVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·adagradAVX512(SB), NOSPLIT, $8-80
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         accum_base+24(FP), CX
 	MOVQ         grad_base+48(FP), DX
@@ -2150,12 +2203,18 @@ rest:
 	VMOVUPS     Z2, K1, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func ftrlAVX512(v []float32, accum []float32, linear []float32, grad []float32, rate float32, perRate float32, bound float32, ridge float32, shrink float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·ftrlAVX512(SB), NOSPLIT, $0-116
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·ftrlAVX512(SB), NOSPLIT, $8-116
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         accum_base+24(FP), CX
 	MOVQ         linear_base+48(FP), DX
@@ -2294,6 +2353,7 @@ rest:
 	VMOVUPS      Z0, K1, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -3604,7 +3664,12 @@ done:
 
 // func dotAVX2(a []float32, b []float32) float32
 // Requires: AVX, FMA3, SSE
-TEXT ·dotAVX2(SB), NOSPLIT, $0-52
+TEXT ·dotAVX2(SB), NOSPLIT, $8-52
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
 	MOVQ    a_base+0(FP), AX
 	MOVQ    b_base+24(FP), CX
 	MOVQ    a_len+8(FP), DX
@@ -3667,12 +3732,18 @@ done:
 	VSHUFPS    $0xb1, Y0, Y0, Y1
 	VADDPS     Y1, Y0, Y0
 	MOVSS      X0, ret+48(FP)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func axpyAVX2(y []float32, x []float32, alpha float32)
-// Requires: AVX, FMA3
-TEXT ·axpyAVX2(SB), NOSPLIT, $0-52
+// Requires: AVX, FMA3, SSE
+TEXT ·axpyAVX2(SB), NOSPLIT, $8-52
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         y_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
 	MOVQ         y_len+8(FP), DX
@@ -3727,12 +3798,18 @@ rest:
 	VMASKMOVPS  Y2, Y1, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func adamAVX2(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)
-// Requires: AVX, FMA3
-TEXT ·adamAVX2(SB), NOSPLIT, $0-116
+// Requires: AVX, FMA3, SSE
+TEXT ·adamAVX2(SB), NOSPLIT, $8-116
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         m_base+24(FP), CX
 	MOVQ         vv_base+48(FP), DX
@@ -3840,12 +3917,18 @@ rest:
 	VMASKMOVPS  Y5, Y4, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func adamNesterovAVX2(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)
-// Requires: AVX, FMA3
-TEXT ·adamNesterovAVX2(SB), NOSPLIT, $0-116
+// Requires: AVX, FMA3, SSE
+TEXT ·adamNesterovAVX2(SB), NOSPLIT, $8-116
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         m_base+24(FP), CX
 	MOVQ         vv_base+48(FP), DX
@@ -3962,12 +4045,18 @@ rest:
 	VMASKMOVPS  Y6, Y5, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func momentumAVX2(v []float32, accum []float32, grad []float32, rate float32, keep float32)
-// Requires: AVX, FMA3
-TEXT ·momentumAVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, SSE
+TEXT ·momentumAVX2(SB), NOSPLIT, $8-80
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         accum_base+24(FP), CX
 	MOVQ         grad_base+48(FP), DX
@@ -4030,12 +4119,18 @@ rest:
 	VMASKMOVPS   Y3, Y2, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func momentumNesterovAVX2(v []float32, accum []float32, grad []float32, rate float32, keep float32)
-// Requires: AVX, FMA3
-TEXT ·momentumNesterovAVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, SSE
+TEXT ·momentumNesterovAVX2(SB), NOSPLIT, $8-80
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         accum_base+24(FP), CX
 	MOVQ         grad_base+48(FP), DX
@@ -4102,12 +4197,18 @@ rest:
 	VMASKMOVPS   Y3, Y2, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func rmsPropAVX2(v []float32, ms []float32, mom []float32, grad []float32, rate float32, rest float32, keep float32, eps float32)
-// Requires: AVX, FMA3
-TEXT ·rmsPropAVX2(SB), NOSPLIT, $0-112
+// Requires: AVX, FMA3, SSE
+TEXT ·rmsPropAVX2(SB), NOSPLIT, $8-112
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         ms_base+24(FP), CX
 	MOVQ         mom_base+48(FP), DX
@@ -4211,12 +4312,18 @@ rest:
 	VMASKMOVPS  Y0, Y4, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func rmsPropCenteredAVX2(v []float32, ms []float32, mom []float32, grad []float32, mg []float32, rate float32, rest float32, keep float32, eps float32)
-// Requires: AVX, FMA3
-TEXT ·rmsPropCenteredAVX2(SB), NOSPLIT, $0-136
+// Requires: AVX, FMA3, SSE
+TEXT ·rmsPropCenteredAVX2(SB), NOSPLIT, $8-136
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         ms_base+24(FP), CX
 	MOVQ         mom_base+48(FP), DX
@@ -4343,12 +4450,18 @@ rest:
 	VMASKMOVPS   Y0, Y4, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func adagradAVX2(v []float32, accum []float32, grad []float32, rate float32, eps float32)
-// Requires: AVX, FMA3
-TEXT ·adagradAVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, SSE
+TEXT ·adagradAVX2(SB), NOSPLIT, $8-80
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         accum_base+24(FP), CX
 	MOVQ         grad_base+48(FP), DX
@@ -4427,12 +4540,18 @@ rest:
 	VMASKMOVPS  Y3, Y2, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func ftrlAVX2(v []float32, accum []float32, linear []float32, grad []float32, rate float32, perRate float32, bound float32, ridge float32, shrink float32)
-// Requires: AVX, FMA3
-TEXT ·ftrlAVX2(SB), NOSPLIT, $0-116
+// Requires: AVX, FMA3, SSE
+TEXT ·ftrlAVX2(SB), NOSPLIT, $8-116
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         v_base+0(FP), AX
 	MOVQ         accum_base+24(FP), CX
 	MOVQ         linear_base+48(FP), DX
@@ -4569,5 +4688,6 @@ rest:
 	VMASKMOVPS   Y0, Y5, (AX)
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET

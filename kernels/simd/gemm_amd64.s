@@ -5,8 +5,13 @@
 #include "textflag.h"
 
 // func gemmN1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN1x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN1x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -93,12 +98,18 @@ finish:
 store:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT1x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT1x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -188,12 +199,18 @@ finish:
 store:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN2x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN2x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -308,12 +325,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z2, K1, (AX)
 	VMOVUPS Z3, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT2x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT2x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -431,12 +454,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z2, K1, (AX)
 	VMOVUPS Z3, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN3x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN3x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -579,12 +608,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z4, K1, (AX)
 	VMOVUPS Z5, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT3x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT3x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -730,12 +765,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z4, K1, (AX)
 	VMOVUPS Z5, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN4x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN4x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -910,12 +951,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z6, K1, (AX)
 	VMOVUPS Z7, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT4x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT4x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -1089,12 +1136,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z6, K1, (AX)
 	VMOVUPS Z7, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN5x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN5x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -1297,12 +1350,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z8, K1, (AX)
 	VMOVUPS Z9, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT5x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT5x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -1504,12 +1563,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z8, K1, (AX)
 	VMOVUPS Z9, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN6x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN6x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -1740,12 +1805,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z10, K1, (AX)
 	VMOVUPS Z11, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT6x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT6x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -1975,12 +2046,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z10, K1, (AX)
 	VMOVUPS Z11, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN7x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN7x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -2243,12 +2320,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z12, K1, (AX)
 	VMOVUPS Z13, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT7x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT7x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -2506,12 +2589,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z12, K1, (AX)
 	VMOVUPS Z13, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN8x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN8x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -2802,12 +2891,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z14, K1, (AX)
 	VMOVUPS Z15, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT8x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT8x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -3093,12 +3188,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z14, K1, (AX)
 	VMOVUPS Z15, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN9x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN9x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -3417,12 +3518,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z16, K1, (AX)
 	VMOVUPS Z17, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT9x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT9x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -3736,12 +3843,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z16, K1, (AX)
 	VMOVUPS Z17, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN10x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN10x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -4092,12 +4205,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z18, K1, (AX)
 	VMOVUPS Z19, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT10x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT10x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -4439,12 +4558,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z18, K1, (AX)
 	VMOVUPS Z19, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN11x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN11x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -4823,12 +4948,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z20, K1, (AX)
 	VMOVUPS Z21, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT11x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT11x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -5198,12 +5329,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z20, K1, (AX)
 	VMOVUPS Z21, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN12x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN12x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -5610,12 +5747,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z22, K1, (AX)
 	VMOVUPS Z23, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT12x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT12x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -6013,12 +6156,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z22, K1, (AX)
 	VMOVUPS Z23, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN13x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN13x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -6457,12 +6606,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z24, K1, (AX)
 	VMOVUPS Z25, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT13x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT13x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -6888,12 +7043,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z24, K1, (AX)
 	VMOVUPS Z25, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN14x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN14x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -7360,12 +7521,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z26, K1, (AX)
 	VMOVUPS Z27, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT14x2AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT14x2AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -7819,12 +7986,18 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Z26, K1, (AX)
 	VMOVUPS Z27, K2, 64(AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN1x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN1x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -7893,12 +8066,18 @@ finish:
 
 store:
 	VMOVUPS Z0, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT1x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT1x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -7970,12 +8149,18 @@ finish:
 
 store:
 	VMOVUPS Z0, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN2x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN2x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -8062,12 +8247,18 @@ store:
 	VMOVUPS Z0, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z1, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT2x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT2x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -8157,12 +8348,18 @@ store:
 	VMOVUPS Z0, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z1, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN3x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN3x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -8267,12 +8464,18 @@ store:
 	VMOVUPS Z1, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT3x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT3x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -8380,12 +8583,18 @@ store:
 	VMOVUPS Z1, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN4x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN4x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -8512,12 +8721,18 @@ store:
 	VMOVUPS Z2, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z3, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT4x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT4x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -8643,12 +8858,18 @@ store:
 	VMOVUPS Z2, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z3, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN5x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN5x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -8793,12 +9014,18 @@ store:
 	VMOVUPS Z3, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z4, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT5x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT5x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -8942,12 +9169,18 @@ store:
 	VMOVUPS Z3, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z4, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN6x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN6x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -9110,12 +9343,18 @@ store:
 	VMOVUPS Z4, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z5, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT6x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT6x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -9277,12 +9516,18 @@ store:
 	VMOVUPS Z4, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z5, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN7x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN7x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -9467,12 +9712,18 @@ store:
 	VMOVUPS Z5, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z6, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT7x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT7x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -9652,12 +9903,18 @@ store:
 	VMOVUPS Z5, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z6, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN8x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN8x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -9860,12 +10117,18 @@ store:
 	VMOVUPS Z6, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z7, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT8x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT8x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -10063,12 +10326,18 @@ store:
 	VMOVUPS Z6, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z7, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN9x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN9x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -10289,12 +10558,18 @@ store:
 	VMOVUPS Z7, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z8, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT9x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT9x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -10510,12 +10785,18 @@ store:
 	VMOVUPS Z7, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z8, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN10x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN10x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -10758,12 +11039,18 @@ store:
 	VMOVUPS Z8, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z9, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT10x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT10x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -10997,12 +11284,18 @@ store:
 	VMOVUPS Z8, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z9, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN11x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN11x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -11263,12 +11556,18 @@ store:
 	VMOVUPS Z9, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z10, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT11x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT11x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -11520,12 +11819,18 @@ store:
 	VMOVUPS Z9, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z10, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN12x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN12x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -11804,12 +12109,18 @@ store:
 	VMOVUPS Z10, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z11, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT12x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT12x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -12079,12 +12390,18 @@ store:
 	VMOVUPS Z10, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z11, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN13x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN13x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -12385,12 +12702,18 @@ store:
 	VMOVUPS Z11, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z12, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT13x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT13x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -12678,12 +13001,18 @@ store:
 	VMOVUPS Z11, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z12, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmN14x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN14x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -13002,12 +13331,18 @@ store:
 	VMOVUPS Z12, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z13, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmT14x1AVX512(SB), NOSPLIT, $0-80
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT14x1AVX512(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -13313,6 +13648,7 @@ store:
 	VMOVUPS Z12, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z13, K1, (AX)
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -13476,8 +13812,13 @@ TEXT ·transposeAVX512(SB), NOSPLIT, $0-32
 	RET
 
 // func gemmN1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmN1x2AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmN1x2AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -13561,6 +13902,7 @@ finish:
 store:
 	VMASKMOVPS Y0, Y2, (AX)
 	VMASKMOVPS Y1, Y3, 32(AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
@@ -13599,8 +13941,13 @@ DATA lanewindow<>+124(SB)/4, $0x00000000
 GLOBL lanewindow<>(SB), RODATA|NOPTR, $128
 
 // func gemmT1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmT1x2AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT1x2AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -13687,12 +14034,18 @@ finish:
 store:
 	VMASKMOVPS Y0, Y2, (AX)
 	VMASKMOVPS Y1, Y3, 32(AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmN2x2AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmN2x2AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -13803,12 +14156,18 @@ store:
 	ADDQ       CX, AX
 	VMASKMOVPS Y2, Y4, (AX)
 	VMASKMOVPS Y3, Y5, 32(AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmT2x2AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT2x2AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -13922,12 +14281,18 @@ store:
 	ADDQ       CX, AX
 	VMASKMOVPS Y2, Y4, (AX)
 	VMASKMOVPS Y3, Y5, 32(AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmN3x2AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmN3x2AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -14065,12 +14430,18 @@ store:
 	ADDQ       CX, AX
 	VMASKMOVPS Y4, Y6, (AX)
 	VMASKMOVPS Y5, Y7, 32(AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmT3x2AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT3x2AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -14211,12 +14582,18 @@ store:
 	ADDQ       CX, AX
 	VMASKMOVPS Y4, Y6, (AX)
 	VMASKMOVPS Y5, Y7, 32(AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmN4x2AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmN4x2AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -14385,12 +14762,18 @@ store:
 	ADDQ       CX, AX
 	VMASKMOVPS Y6, Y8, (AX)
 	VMASKMOVPS Y7, Y9, 32(AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmT4x2AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT4x2AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -14558,12 +14941,18 @@ store:
 	ADDQ       CX, AX
 	VMASKMOVPS Y6, Y8, (AX)
 	VMASKMOVPS Y7, Y9, 32(AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmN5x2AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmN5x2AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -14759,12 +15148,18 @@ store:
 	ADDQ       CX, AX
 	VMASKMOVPS Y8, Y10, (AX)
 	VMASKMOVPS Y9, Y11, 32(AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmT5x2AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT5x2AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -14959,12 +15354,18 @@ store:
 	ADDQ       CX, AX
 	VMASKMOVPS Y8, Y10, (AX)
 	VMASKMOVPS Y9, Y11, 32(AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmN6x2AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmN6x2AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -15187,12 +15588,18 @@ store:
 	ADDQ       CX, AX
 	VMASKMOVPS Y10, Y12, (AX)
 	VMASKMOVPS Y11, Y13, 32(AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmT6x2AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT6x2AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -15414,12 +15821,18 @@ store:
 	ADDQ       CX, AX
 	VMASKMOVPS Y10, Y12, (AX)
 	VMASKMOVPS Y11, Y13, 32(AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmN1x1AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmN1x1AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -15488,12 +15901,18 @@ finish:
 
 store:
 	VMASKMOVPS Y0, Y1, (AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmT1x1AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT1x1AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -15565,12 +15984,18 @@ finish:
 
 store:
 	VMASKMOVPS Y0, Y1, (AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmN2x1AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmN2x1AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -15657,12 +16082,18 @@ store:
 	VMASKMOVPS Y0, Y2, (AX)
 	ADDQ       CX, AX
 	VMASKMOVPS Y1, Y2, (AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmT2x1AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT2x1AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -15752,12 +16183,18 @@ store:
 	VMASKMOVPS Y0, Y2, (AX)
 	ADDQ       CX, AX
 	VMASKMOVPS Y1, Y2, (AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmN3x1AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmN3x1AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -15862,12 +16299,18 @@ store:
 	VMASKMOVPS Y1, Y3, (AX)
 	ADDQ       CX, AX
 	VMASKMOVPS Y2, Y3, (AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmT3x1AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT3x1AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -15975,12 +16418,18 @@ store:
 	VMASKMOVPS Y1, Y3, (AX)
 	ADDQ       CX, AX
 	VMASKMOVPS Y2, Y3, (AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmN4x1AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmN4x1AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -16107,12 +16556,18 @@ store:
 	VMASKMOVPS Y2, Y4, (AX)
 	ADDQ       CX, AX
 	VMASKMOVPS Y3, Y4, (AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmT4x1AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT4x1AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -16238,12 +16693,18 @@ store:
 	VMASKMOVPS Y2, Y4, (AX)
 	ADDQ       CX, AX
 	VMASKMOVPS Y3, Y4, (AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmN5x1AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmN5x1AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -16388,12 +16849,18 @@ store:
 	VMASKMOVPS Y3, Y5, (AX)
 	ADDQ       CX, AX
 	VMASKMOVPS Y4, Y5, (AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmT5x1AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT5x1AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -16537,12 +17004,18 @@ store:
 	VMASKMOVPS Y3, Y5, (AX)
 	ADDQ       CX, AX
 	VMASKMOVPS Y4, Y5, (AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmN6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmN6x1AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmN6x1AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -16705,12 +17178,18 @@ store:
 	VMASKMOVPS Y4, Y6, (AX)
 	ADDQ       CX, AX
 	VMASKMOVPS Y5, Y6, (AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func gemmT6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·gemmT6x1AVX2(SB), NOSPLIT, $0-80
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT6x1AVX2(SB), NOSPLIT, $8-80
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       lda+16(FP), DX
@@ -16872,6 +17351,7 @@ store:
 	VMASKMOVPS Y4, Y6, (AX)
 	ADDQ       CX, AX
 	VMASKMOVPS Y5, Y6, (AX)
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 

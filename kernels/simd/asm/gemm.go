@@ -52,6 +52,7 @@ func (t tile) write() {
 	}
 	t.text(fmt.Sprintf("gemm%s%dx%d", layout, t.m, t.vectors),
 		"func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)")
+	restore := flushSubnormals()
 	k, a, lda, b, ldb, next := arg("k"), arg("a"), arg("lda"), arg("b"), arg("ldb"), arg("next")
 	rows := t.rowPointers(a, lda)
 	acc := make([][]vec, t.m)
@@ -120,6 +121,7 @@ func (t tile) write() {
 	JNZ(LabelRef("tailloop"))
 	Label("finish")
 	t.finish(acc, fromA, fromB)
+	restore()
 	end()
 }
 

@@ -21,6 +21,7 @@ func adam(s isa) {
 			name = "adamNesterov"
 		}
 		s.text(name, "func(v, m, vv, grad []float32, rate, beta1, rest1, rest2, eps float32)")
+		restore := flushSubnormals()
 		ptrs := slices("v", "m", "vv", "grad")
 		n := length("v")
 		rate, eps := s.scalar("rate"), s.scalar("eps")
@@ -50,6 +51,7 @@ func adam(s isa) {
 			VSUBPS(m, v, v)
 			l.store(0, v)
 		})
+		restore()
 		end()
 	}
 }
@@ -63,6 +65,7 @@ func momentum(s isa) {
 			name = "momentumNesterov"
 		}
 		s.text(name, "func(v, accum, grad []float32, rate, keep float32)")
+		restore := flushSubnormals()
 		ptrs := slices("v", "accum", "grad")
 		n := length("v")
 		rate, keep := s.scalar("rate"), s.scalar("keep")
@@ -76,6 +79,7 @@ func momentum(s isa) {
 			VFNMADD231PS(accum, rate, v)
 			l.store(0, v)
 		})
+		restore()
 		end()
 	}
 }
@@ -89,6 +93,7 @@ func rmsProp(s isa) {
 			name, parameters = "rmsPropCentered", "v, ms, mom, grad, mg"
 		}
 		s.text(name, "func("+parameters+" []float32, rate, rest, keep, eps float32)")
+		restore := flushSubnormals()
 		ptrs := slices("v", "ms", "mom", "grad")
 		if centered {
 			ptrs = append(ptrs, slices("mg")...)
@@ -119,6 +124,7 @@ func rmsProp(s isa) {
 			VSUBPS(mom, v, v)
 			l.store(0, v)
 		})
+		restore()
 		end()
 	}
 }
@@ -126,6 +132,7 @@ func rmsProp(s isa) {
 // adagrad writes the update by the root of the sum of squares.
 func adagrad(s isa) {
 	s.text("adagrad", "func(v, accum, grad []float32, rate, eps float32)")
+	restore := flushSubnormals()
 	ptrs := slices("v", "accum", "grad")
 	n := length("v")
 	rate, eps := s.scalar("rate"), s.scalar("eps")
@@ -140,6 +147,7 @@ func adagrad(s isa) {
 		VSUBPS(grad, v, v)
 		l.store(0, v)
 	})
+	restore()
 	end()
 }
 
@@ -151,6 +159,7 @@ func adagrad(s isa) {
 //	v = (sign(linear)*bound - linear) / (sqrt(accum + grad²)*perRate + ridge) where |linear| > bound, else 0
 func ftrl(s isa) {
 	s.text("ftrl", "func(v, accum, linear, grad []float32, rate, perRate, bound, ridge, shrink float32)")
+	restore := flushSubnormals()
 	ptrs := slices("v", "accum", "linear", "grad")
 	n := length("v")
 	rate, perRate, bound := s.scalar("rate"), s.scalar("perRate"), s.scalar("bound")
@@ -178,5 +187,6 @@ func ftrl(s isa) {
 		s.and(rest, linear, v)
 		l.store(0, s.keep(greaterQ, v, bound, root))
 	})
+	restore()
 	end()
 }

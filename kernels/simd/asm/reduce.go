@@ -70,6 +70,7 @@ func reductions(s isa) {
 	end()
 
 	s.text("dot", "func(a, b []float32) float32")
+	restore := flushSubnormals()
 	ptrs = slices("a", "b")
 	n = length("a")
 	acc = accumulators(s, 4, s.zero())
@@ -77,9 +78,11 @@ func reductions(s isa) {
 		VFMADD231PS(l.load(0), l.load(1), acc[l.slot])
 	})
 	Store(s.fold(acc, add).AsX(), ReturnIndex(0))
+	restore()
 	end()
 
 	s.text("axpy", "func(y, x []float32, alpha float32)")
+	restore = flushSubnormals()
 	ptrs = slices("y", "x")
 	n = length("y")
 	alpha := s.scalar("alpha")
@@ -88,5 +91,6 @@ func reductions(s isa) {
 		VFMADD231PS(l.load(1), alpha, y)
 		l.store(0, y)
 	})
+	restore()
 	end()
 }
