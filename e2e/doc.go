@@ -13,5 +13,5 @@
 // cache directory on first use. TROUPE_PYTHON names an interpreter to use instead. Without Python
 // or a package index they are skipped, with CI=true they fail. TROUPE_E2E_BINARY names a binary to
 // test instead of the one built from this tree, TROUPE_E2E_FULL=1 asks for all repetitions
-// and the largest tensors.
+// and the largest tensors, TROUPE_E2E_GROWTH names a file for the tables of docs/growth.md.
 package e2e
