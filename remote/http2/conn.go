@@ -21,6 +21,7 @@ type conn struct {
 	number uint64
 	ended  chan struct{} // closed by shut
 	once   sync.Once
+	socket socket
 
 	// Of the goroutine that reads.
 	decoder *hpack.Decoder

@@ -99,7 +99,7 @@ func (l *Links) refuse(s Stream, why error) {
 		l.log.Error("a refusal could not be encoded", "error", err)
 		return
 	}
-	newOutbound(s, &l.counters, l.start).post(m) // who is gone needs no answer
+	newOutbound(s, &l.counters, l.start).write(m) // who is gone needs no answer
 }
 
 // enter makes a an end of the links; false if they are closed.

@@ -98,3 +98,6 @@ type oneMessage struct{ *bytes.Reader }
 func (s *oneMessage) Next() (int, error)   { return s.Len(), nil }
 func (s *oneMessage) Send(...[]byte) error { return nil }
 func (s *oneMessage) Close() error         { return nil }
+
+// Takes says yes.
+func (*oneMessage) Takes(int) bool { return true }

@@ -13,9 +13,11 @@ const (
 	maxErrands = 4
 )
 
-// outbound sends the messages of a link's stream. Whoever has one while nobody writes writes it
-// at once, on the own goroutine. Who comes while another one writes leaves the message to that
-// one, so that no actor waits behind a full socket but the first.
+// outbound sends the messages of a link's stream. Whoever has one while nobody writes, and the
+// kernel has room for it, writes it at once, on the own goroutine. Who comes while another one
+// writes leaves the message to that one; what the kernel would not take at once is left to a
+// goroutine that may wait. So a goroutine that reads a link may send: were it to wait in a write,
+// two tasks could each wait for the other one to read.
 type outbound struct {
 	stream Stream
 	count  *counters
@@ -52,8 +54,8 @@ func (o *outbound) post(m *outgoing) bool {
 		o.mu.Unlock()
 		return false
 	}
-	if o.writing {
-		o.append(m)
+	if o.writing || !o.stream.Takes(m.size) {
+		o.leave(m)
 		o.mu.Unlock()
 		return true
 	}
@@ -128,7 +130,7 @@ func (o *outbound) drain(most int) {
 			}
 			return
 		}
-		if most == 0 {
+		if most == 0 || most > 0 && !o.stream.Takes(o.waiting[0].size) {
 			if !o.spawn(func() { o.drain(-1) }) {
 				o.writing = false
 				o.discard()

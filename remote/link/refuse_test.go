@@ -380,3 +380,6 @@ func TestNonsenseEndsTheLink(t *testing.T) {
 		})
 	}
 }
+
+// Takes says yes.
+func (*tape) Takes(int) bool { return true }

@@ -17,6 +17,9 @@ type Stream interface {
 	// the pieces are the caller's again. It blocks while the other end does not read. It is safe
 	// for concurrent use.
 	Send(pieces ...[]byte) error
+	// Takes tells whether a message of n bytes would be taken at once. It is a guess on the safe
+	// side, for one goroutine that sends.
+	Takes(n int) bool
 	// Close ends the connection: Next and Send fail at once, blocked ones too.
 	Close() error
 }

@@ -186,3 +186,6 @@ func (r *replay) Read(p []byte) (int, error) {
 	}
 	return r.Conn.Read(p)
 }
+
+// Takes says yes.
+func (*testStream) Takes(int) bool { return true }
