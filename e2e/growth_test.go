@@ -41,12 +41,23 @@ func simulate(t *testing.T, tasks int) (e *embedded, started, known took) {
 	since := func() took { return took{time.Since(begun), processorTime(t) - used} }
 	var starting sync.WaitGroup
 	turns := make(chan struct{}, startedAtOnce)
+	begin := func(i int) (err error) {
+		e.servers[i], err = troupe.NewServer(spec, troupe.WithTask(i), troupe.WithStart(!raceDetector), quiet)
+		return err
+	}
+	if raceDetector { // see remote.Listen; it takes longer, since tasks that are not served yet are waited for
+		for i := range tasks {
+			if err := begin(i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin = func(i int) error { return e.servers[i].Start(t.Context()) }
+	}
 	for i := range tasks {
 		turns <- struct{}{}
 		starting.Go(func() {
 			defer func() { <-turns }()
-			var err error
-			if e.servers[i], err = troupe.NewServer(spec, troupe.WithTask(i), quiet); err != nil {
+			if err := begin(i); err != nil {
 				t.Error(err)
 			}
 		})
@@ -275,6 +286,9 @@ func (e *embedded) stopAtOnce(t *testing.T) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for _, s := range e.servers {
+		if s == nil { // it did not start
+			continue
+		}
 		wg.Go(func() {
 			if err := s.Stop(t.Context()); err != nil {
 				t.Errorf("%s did not stop in order: %v", s.Task(), err)
@@ -331,10 +345,13 @@ func growWithGraph(t *testing.T, g *growth, e *embedded, def *graphpb.GraphDef, 
 // What a task costs does not depend on how many others there are, nor a step on tasks, sessions and
 // nodes that it does not touch. The sizes are small: TestGrowthTables takes the whole curves.
 func TestGrowth(t *testing.T) {
-	const stepTime = 20 * time.Millisecond
+	const stepTime = 100 * time.Millisecond
 	atMost := func(t *testing.T, g *growth, name string, most float64) {
 		t.Helper()
 		r := g.row(t, name)
+		if raceDetector && strings.HasSuffix(name, "allocations") {
+			return // under it a sync.Pool forgets at random
+		}
 		if e := exponent(g.sizes, r.values); e > most {
 			t.Errorf("%s grows with the power %.2f: %v for %v", name, e, r.values, g.sizes)
 		}
@@ -345,9 +362,9 @@ func TestGrowth(t *testing.T) {
 			growWithTasks(t, g, n, 0, stepTime)
 		}
 		t.Log("\n" + g.markdown())
-		// One task of each cluster is not another one: what is done once for each other task grows a
-		// little faster than the number of tasks while that is small.
-		const worst = worstExponent + 0.2
+		// One task of each cluster is not another one: what is done once for each other task has the power
+		// 1.16 at these sizes. What grows with the square has 2.
+		const worst = 1.5
 		for name, most := range map[string]float64{
 			"at rest: goroutines": worst, "at rest: heap and stacks": worst, "2 tasks: allocations": 0.3, "no_op on all: allocations": worst,
 			"reduce: allocations": worst, "a step of each master: allocations": worst,
