@@ -15,7 +15,7 @@
 // encoded into pooled memory and written by the goroutine that sends it, and the goroutine that
 // reads the other end delivers it: nothing is handed over. Tensors that travel with it go from and
 // to their own memory. So that no actor is held up for long, whoever comes while another one writes
-// leaves the message to that one; and where an actor takes more than a beat to deal with a message,
+// leaves the message to that one; and where an actor deals with a message for longer than a link may be silent,
 // another goroutine reads on. The order of messages on a link is kept. For the bytes see head and
 // outgoing.
 //

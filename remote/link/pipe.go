@@ -28,7 +28,9 @@ type pipe struct {
 	why    atomic.Pointer[string] // of cut
 
 	// reader is 0 while the reading goroutine reads, and the number of the message that it
-	// delivers. Whoever swaps that for 0 reads on; who delivered it then leaves.
+	// delivers. Whoever swaps that for 0 reads on; who delivered it then leaves. That happens
+	// after a time in which a link would be lost: who delivers has long reached the actor then,
+	// and no message overtakes it on the way there.
 	reader    atomic.Uint64
 	delivered uint64        // the reader's
 	arrivals  atomic.Uint64 // messages
@@ -38,7 +40,8 @@ type pipe struct {
 	// The rest belongs to the Links' clock.
 	pulse   *pulse
 	arrived uint64
-	reading uint64 // reader at the last tick
+	reading uint64    // reader at the last tick
+	slow    time.Time // since when it has been that
 	written uint64
 	since   time.Time // when something was written, or nothing was to be
 	failed  bool      // writing had failed at the last tick
@@ -157,10 +160,11 @@ func (p *pipe) tick(now time.Time) {
 	}
 	if r := p.reader.Load(); r != 0 {
 		p.pulse.hear(now) // it is this side that does not listen
-		if r == p.reading && p.readers.Load() < maxReaders && p.reader.CompareAndSwap(r, 0) && !p.links.start(p.read) {
+		if r != p.reading {
+			p.reading, p.slow = r, now
+		} else if now.Sub(p.slow) > timing.Silence && p.readers.Load() < maxReaders && p.reader.CompareAndSwap(r, 0) && !p.links.start(p.read) {
 			close(p.ended) // the links are closed, and nobody reads any more
 		}
-		p.reading = r
 	}
 	writes, writing, err := p.out.progress()
 	if !writing || writes != p.written {
