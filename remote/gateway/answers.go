@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
@@ -23,9 +24,25 @@ const (
 	answerBytes = 32 << 20
 )
 
+// answerKey says which requests are the same one: those of an id that ask for the same.
 type answerKey struct {
 	session string
 	request int64
+	asked   uint64 // a hash of the fetches, or a callable's handle
+}
+
+var fetchSeed = maphash.MakeSeed()
+
+// hashFetches tells requests apart that fetch different things.
+func hashFetches(fetches []string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(fetchSeed)
+	for _, f := range fetches {
+		// A maphash takes everything.
+		_, _ = h.WriteString(f)
+		_ = h.WriteByte(0)
+	}
+	return h.Sum64()
 }
 
 // answers are the steps that run and the results of those that ended a short time ago.

@@ -35,7 +35,7 @@ func TestRepeatedRequest(t *testing.T) {
 			<-finish
 			return result(t, pool, 100), nil
 		}
-		key := answerKey{"s", 7}
+		key := answerKey{"s", 7, 0}
 		answered := make(chan *actors.StepResult, 3)
 		for range 2 {
 			go func() {
@@ -75,7 +75,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	var a answers
 	a.init()
 	for i := range 2 * maxAnswers {
-		r, err := a.once(t.Context(), answerKey{"s", int64(i + 1)}, func() (*actors.StepResult, error) { return result(t, pool, 64<<10), nil })
+		r, err := a.once(t.Context(), answerKey{"s", int64(i + 1), 0}, func() (*actors.StepResult, error) { return result(t, pool, 64<<10), nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func TestWaitingForAnAnswerEnds(t *testing.T) {
 	defer a.close()
 	finish := make(chan struct{})
 	begun := make(chan struct{})
-	go a.once(t.Context(), answerKey{"s", 1}, func() (*actors.StepResult, error) {
+	go a.once(t.Context(), answerKey{"s", 1, 0}, func() (*actors.StepResult, error) {
 		close(begun)
 		<-finish
 		return nil, errors.New("failed")
@@ -104,8 +104,20 @@ func TestWaitingForAnAnswerEnds(t *testing.T) {
 	<-begun
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := a.once(ctx, answerKey{"s", 1}, nil); status.CodeOf(err) != status.Cancelled {
+	if _, err := a.once(ctx, answerKey{"s", 1, 0}, nil); status.CodeOf(err) != status.Cancelled {
 		t.Fatal(err)
 	}
 	close(finish)
+}
+
+// A client that uses an id again for something else gets what it asks for.
+func TestSameIDOfOtherRequests(t *testing.T) {
+	keys := map[answerKey]bool{}
+	for _, fetches := range [][]string{nil, {""}, {"a:0"}, {"a:0", "b:0"}, {"b:0", "a:0"}, {"a:0b:0"}} {
+		key := answerKey{"s", 7, hashFetches(fetches)}
+		if keys[key] || key != (answerKey{"s", 7, hashFetches(fetches)}) {
+			t.Errorf("%q: the key is not its own", fetches)
+		}
+		keys[key] = true
+	}
 }

@@ -122,7 +122,7 @@ func (g *Gateway) partialRunSetup(ctx context.Context, q *corepb.PartialRunSetup
 func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepResponse, error) {
 	defer q.releaseFeeds()
 	q.Detach = port.Detach
-	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID}, func() (*actors.StepResult, error) {
+	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID, hashFetches(q.Fetches)}, func() (*actors.StepResult, error) {
 		s, err := g.session(ctx, q.session)
 		if err == nil {
 			err = q.invalid
@@ -183,7 +183,7 @@ func (g *Gateway) makeCallable(ctx context.Context, q *corepb.MakeCallableReques
 
 func (g *Gateway) runCallable(ctx context.Context, q *runCallableRequest) (*runCallableResponse, error) {
 	defer q.release()
-	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID}, func() (*actors.StepResult, error) {
+	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID, uint64(q.handle)}, func() (*actors.StepResult, error) {
 		s, err := g.session(ctx, q.session)
 		if err == nil {
 			err = q.invalid

@@ -1,6 +1,9 @@
 package http2
 
 import (
+	"fmt"
+	"runtime/debug"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
@@ -10,13 +13,25 @@ import (
 // large one.
 const quantum = 512 << 10
 
+// encodeAnswer writes an answer's message. A panic costs the answer, not the process.
+func (c *serverConn) encodeAnswer(reply any) (body mem.BufferSlice, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.server.config.Logger.Error("writing an answer panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			err = status.Errorf(codes.Internal, "writing the answer panicked: %v", r)
+		}
+	}()
+	if body, err = c.server.config.Codec.Marshal(reply); err != nil {
+		err = status.Errorf(codes.Internal, "the answer cannot be written: %v", err)
+	}
+	return body, err
+}
+
 // answer sends what a call ended with.
 func (c *serverConn) answer(s *stream, reply any, err error) {
 	var body mem.BufferSlice
 	if err == nil {
-		if body, err = c.server.config.Codec.Marshal(reply); err != nil {
-			err = status.Errorf(codes.Internal, "the answer cannot be written: %v", err)
-		}
+		body, err = c.encodeAnswer(reply)
 	}
 	size := body.Len()
 	c.mu.Lock()

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 )
 
 // Peer is who makes a call.
@@ -180,5 +182,9 @@ func (c *serverConn) decode(s *stream, message mem.BufferSlice, request any) err
 		message.Free()
 		message = plain
 	}
-	return c.server.config.Codec.Unmarshal(message, request)
+	err := c.server.config.Codec.Unmarshal(message, request)
+	if _, ok := status.FromError(err); !ok {
+		return status.Errorf(codes.Internal, "the request cannot be read: %v", err)
+	}
+	return err
 }

@@ -186,6 +186,9 @@ func (s *testServer) methods() map[string]*Method {
 	return map[string]*Method{
 		"/t/echo":   {Unary: echo},
 		"/t/inline": {Unary: echo, Inline: true},
+		"/t/unwritten": {Unary: func(_ context.Context, read func(any) error) (any, error) {
+			return "what the codec panics at", read(&message{})
+		}, Inline: true},
 		"/t/early": {Unary: func(ctx context.Context, read func(any) error) (any, error) {
 			Detach(ctx)
 			return echo(ctx, read)

@@ -76,6 +76,9 @@ func TestUnaryErrors(t *testing.T) {
 	if _, err := invoke(withDeadline(t), c, "/t/unread", make([]byte, 3<<20)); status.Code(err) != codes.Aborted {
 		t.Errorf("an error without reading: %v", err)
 	}
+	if _, err := invoke(withDeadline(t), c, "/t/unwritten", nil); status.Code(err) != codes.Internal {
+		t.Errorf("an answer that cannot be written: %v", err)
+	}
 	if _, err := invoke(metadata.AppendToOutgoingContext(withDeadline(t), "x-bin", "\x01\x02", "a", "b"), c, "/t/echo", nil); err != nil {
 		t.Errorf("with metadata: %v", err)
 	}
