@@ -1,0 +1,148 @@
+package actors
+
+import (
+	"context"
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// dispatch starts another task's part, unless the step has failed meanwhile: its parts have been
+// told to end then, and nobody would tell one that begins later.
+func (st *step) dispatch(sh *share, again bool) {
+	if st.cause() != nil {
+		st.partEnded(sh.task, nil)
+		return
+	}
+	if err := st.send(sh, again); err != nil {
+		st.partEnded(sh.task, err)
+		return
+	}
+	if err := st.cause(); err != nil {
+		st.abort(sh, status.Derive(err))
+	}
+}
+
+// send asks a task to run its part, with the plan when it is not known to have it.
+func (st *step) send(sh *share, again bool) error {
+	s := st.session
+	patience := st.linger
+	if again { // on a goroutine of its own
+		patience = context.Background
+	}
+	peer := s.task.Cluster.Reached(sh.task)
+	if peer == nil {
+		var err error
+		if peer, err = s.task.Cluster.Peer(patience(), sh.task); err != nil {
+			return err
+		}
+	}
+	if peer.Boot() != sh.boot {
+		if err := s.forgetPlans(patience(), sh.task); err != nil {
+			return err
+		}
+		return status.Errorf(status.Aborted, "%s (%s) was restarted: its variables and queues are gone, and have to be made again",
+			sh.task, peer.Address())
+	}
+	m := &wire.RunPartition{Step: st.id, Session: s.handle, PlanId: st.plan.id, Master: s.task.name, Boot: sh.boot, Trace: st.trace}
+	if !again {
+		st.hold(peer)
+	}
+	worker := actor.NewPID(peer.Address(), workerName)
+	for _, id := range s.strays(sh.task) {
+		s.task.System.Root.Send(worker, &wire.AbortStep{Step: id, Failure: failure(errStray)})
+	}
+	sh.mu.Lock()
+	if !sh.sent || again {
+		m.Plan = sh.plan
+		sh.sent = true
+	}
+	sh.mu.Unlock()
+	along := st.own.outbox.take(sh.task)
+	m.Transfers = along.transfers
+	s.task.System.Root.RequestWithCustomSender(worker, &wire.Parcel{Message: m, Tensors: along.tensors}, s.task.answers)
+	return nil
+}
+
+var errStray = &status.Error{Code: status.Cancelled, Message: "The connection to the step's master was lost", Derived: true}
+
+// maxStrays bounds the steps of a session that are remembered for a task.
+const maxStrays = 1 << 10
+
+// stray remembers a step whose part on a task could not be told to end.
+func (s *Session) stray(task string, step uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost == nil {
+		s.lost = map[string][]uint64{}
+	}
+	if len(s.lost[task]) < maxStrays {
+		s.lost[task] = append(s.lost[task], step)
+	}
+}
+
+// strays hands over the steps that a task has to be told about.
+func (s *Session) strays(task string) []uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lost) == 0 {
+		return nil
+	}
+	steps := s.lost[task]
+	delete(s.lost, task)
+	return steps
+}
+
+// hold keeps the link to a peer open as long as the step runs.
+func (st *step) hold(p Peer) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.holds = append(st.holds, p.Hold())
+}
+
+// serveWorkers takes the answers of the tasks that have a part of a step of this master's.
+func (t *Task) serveWorkers(message any, _ *actor.PID) {
+	p, ok := message.(*wire.Parcel)
+	if !ok {
+		return
+	}
+	m, ok := p.Message.(*wire.PartitionDone)
+	if !ok {
+		p.Release()
+		return
+	}
+	if st := t.led.find(m.Step); st != nil {
+		st.partDone(m, p.Tensors)
+	} else {
+		p.Release()
+	}
+}
+
+// ledSteps finds the steps that a task's sessions run on other tasks too.
+type ledSteps struct {
+	mu   sync.Mutex
+	byID map[uint64]*step
+}
+
+func (l *ledSteps) enter(st *step) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byID == nil {
+		l.byID = map[uint64]*step{}
+	}
+	l.byID[st.id] = st
+}
+
+func (l *ledSteps) leave(st *step) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.byID, st.id)
+}
+
+func (l *ledSteps) find(id uint64) *step {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byID[id]
+}

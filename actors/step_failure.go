@@ -1,0 +1,134 @@
+package actors
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// closed is what isDone and isBroken give when that has happened.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// isDone is closed when every part has ended.
+func (st *step) isDone() <-chan struct{} {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.doneLocked()
+}
+
+func (st *step) doneLocked() <-chan struct{} {
+	if st.over {
+		return closed
+	}
+	if st.done == nil {
+		st.done = make(chan struct{})
+	}
+	return st.done
+}
+
+// isBroken is closed at the first failure.
+func (st *step) isBroken() <-chan struct{} {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.brokenLocked()
+}
+
+func (st *step) brokenLocked() <-chan struct{} {
+	if st.aborted {
+		return closed
+	}
+	if st.broken == nil {
+		st.broken = make(chan struct{})
+	}
+	return st.broken
+}
+
+// atTask names the task of an error, but for those that speak of the cluster itself.
+func atTask(err error, task string) error {
+	if strings.Contains(err.Error(), "{{node ") {
+		return status.AtTask(err, task)
+	}
+	return err
+}
+
+// abortLocked gives the tasks to abort when the step has failed just now; nil otherwise.
+func (st *step) abortLocked() []*share {
+	if st.err == nil || st.aborted {
+		return nil
+	}
+	st.aborted = true
+	if st.broken != nil {
+		close(st.broken)
+	}
+	return append(make([]*share, 0, len(st.owed)), st.owed...) // not nil
+}
+
+// owes is where the share of a task is in what is owed, or -1; the caller holds the lock.
+func (st *step) owes(task string) int {
+	return slices.IndexFunc(st.owed, func(sh *share) bool { return sh.task == task })
+}
+
+// owing are the tasks that owe the end of their part, in order.
+func (st *step) owing() []string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	var tasks []string
+	for _, sh := range st.owed {
+		tasks = append(tasks, sh.task)
+	}
+	slices.Sort(tasks)
+	return tasks
+}
+
+// spread ends the parts that still run.
+func (st *step) spread(abort []*share, err error) {
+	derived := status.Derive(err)
+	st.own.fail(derived)
+	for _, sh := range abort {
+		st.abort(sh, derived)
+	}
+}
+
+// abort tells a task to end its part.
+func (st *step) abort(sh *share, err error) {
+	if p := st.session.task.Cluster.Reached(sh.task); p != nil {
+		st.session.task.System.Root.Send(actor.NewPID(p.Address(), workerName), &wire.AbortStep{Step: st.id, Failure: failure(err)})
+	}
+}
+
+// fail ends the step with err, unless it has failed before.
+func (st *step) fail(err error) {
+	st.mu.Lock()
+	st.err = status.Worse(st.err, err)
+	abort := st.abortLocked()
+	failure := st.err
+	st.mu.Unlock()
+	if abort != nil {
+		st.spread(abort, failure)
+	}
+}
+
+// lost ends the parts of a task that is gone. If only the connection to it is, the part may live on.
+func (st *step) lost(task string, err error) {
+	st.mu.Lock()
+	owes := st.owes(task) >= 0
+	st.mu.Unlock()
+	if owes {
+		st.session.stray(task, st.id)
+		st.partEnded(task, err)
+	}
+}
+
+// abandon ends the parts that other tasks owe.
+func (st *step) abandon(err error) {
+	for _, task := range st.owing() {
+		st.partEnded(task, err)
+	}
+}
