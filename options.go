@@ -56,7 +56,8 @@ func WithMemoryLimit(bytes int64) Option { return func(o *options) { o.memoryLim
 func WithBind(address string) Option { return func(o *options) { o.bind = address } }
 
 // WithLending(false) keeps processes of the same machine from reading large tensors out of this one's
-// memory, and this one from reading theirs: the tensors go over the connection, as between machines.
+// memory, and this one from reading theirs, and servers of one process from sharing tensors: they go
+// over the connection, as between machines.
 func WithLending(lending bool) Option { return func(o *options) { o.noLending = !lending } }
 
 // WithLogger says where the server logs; slog.Default() is the default.

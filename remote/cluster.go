@@ -93,8 +93,14 @@ func deviceInfos(list []*wire.Device) []actors.DeviceInfo {
 	return out
 }
 
-// Push sends a large tensor from its own memory.
+// Push sends a large tensor from its own memory; a task of this process takes over the tensor itself.
+// Who asks for compression wants it sent.
 func (p peer) Push(q actors.Push) error {
+	if compress.Algorithm(q.Compression) == compress.None {
+		if taken, err := p.Peer.Hand(q.Step, q.Key, q.Tensor); taken {
+			return err
+		}
+	}
 	return p.Peer.PushCompressed(q.Step, pushHeader(q.Key, q.Tensor), q.Tensor.Data(), compress.Algorithm(q.Compression), q.Tensor.DType().Size(), q.Tensor.Release)
 }
 
@@ -181,3 +187,7 @@ func (s *sink) Begin(_ string, _ uint64, step uint64, header []byte, size int) (
 		s.deliver(step, key, t)
 	}, nil
 }
+
+// Take gives a tensor of another task of this process to its step. It stays in the account of the
+// device's memory that it came from.
+func (s *sink) Take(step uint64, key kernels.Key, t *tensor.Tensor) { s.deliver(step, key, t) }

@@ -37,7 +37,8 @@ type Config struct {
 	// through a forwarded port.
 	Bind string
 	// NoLending keeps processes of the same machine from reading large tensors out of each other's
-	// memory: they go over the connection then.
+	// memory, and tasks of the same process from taking tensors over as they are: they go over the
+	// connection then.
 	NoLending bool
 	// CPUs is the number of CPU devices, 1 where it is 0. MemoryLimit bounds the bytes of the
 	// tensors on each; 0 means no bound but the machine's.

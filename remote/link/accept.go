@@ -14,9 +14,10 @@ import (
 // accepted is the end of a link that another task has opened.
 type accepted struct {
 	*pipe
-	link *link
-	from *wire.Identity
-	once sync.Once
+	link    *link
+	from    *wire.Identity
+	passage *passage // nil: from is of another process
+	once    sync.Once
 }
 
 // Handle registers what serves the streams of other tasks' links.
@@ -81,7 +82,10 @@ func (l *Links) accept(s Stream) (*accepted, error) {
 	}
 	in.there.address = from.GetAddress()
 	out := newOutbound(s, count, l.start)
-	a := &accepted{link: k, from: from}
+	a := &accepted{link: k, from: from, passage: l.newPassage(from)}
+	if a.passage != nil {
+		in.shelf, out.shelf = &a.passage.out, &a.passage.back
+	}
 	a.pipe = newPipe(l, s, in, out, a)
 	return a, nil
 }
@@ -133,6 +137,7 @@ func (l *Links) leave(a *accepted) {
 	}
 	l.mu.Unlock()
 	a.close()
+	a.passage.leave()
 }
 
 // lost ends the link, and tells who watches.

@@ -6,6 +6,9 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
 )
 
 // countSink takes everything into the same memory.
@@ -16,6 +19,11 @@ type countSink struct {
 
 func (s *countSink) Begin(_ string, _, _ uint64, _ []byte, size int) ([]byte, func(error), error) {
 	return s.memory[:size], func(error) { s.done <- struct{}{} }, nil
+}
+
+func (s *countSink) Take(_ uint64, _ kernels.Key, t *tensor.Tensor) {
+	t.Release()
+	s.done <- struct{}{}
 }
 
 // BenchmarkPush is the time until a tensor lies in the receiver's memory, over the tests' plain TCP
@@ -44,6 +52,20 @@ func BenchmarkPush(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkHand is the same for a tensor of a task of this process.
+func BenchmarkHand(b *testing.B) {
+	sink := &countSink{done: make(chan struct{}, 1)}
+	_, _, p := talkers(b, near, func(c *Config) { c.Sink = sink })
+	v := random(b, tensor.Uint8, 64<<20)
+	b.ReportAllocs()
+	for b.Loop() {
+		if taken, err := p.Hand(1, kernels.Key{Edge: "edge"}, v.Retain()); !taken || err != nil {
+			b.Fatal(taken, err)
+		}
+		<-sink.done
 	}
 }
 

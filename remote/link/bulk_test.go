@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
 )
 
 // arrival is one push as the sink saw it.
@@ -47,6 +49,9 @@ func (s *testSink) Begin(from string, boot, step uint64, header []byte, size int
 		s.arrivals <- a
 	}, nil
 }
+
+// Take lets go: other tests are about what is handed over.
+func (s *testSink) Take(_ uint64, _ kernels.Key, t *tensor.Tensor) { t.Release() }
 
 func pair(t testing.TB, sink Sink) (a, b *node, p *Peer) {
 	t.Helper()

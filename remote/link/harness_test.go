@@ -74,6 +74,7 @@ type node struct {
 	server *testServer
 	system *actor.ActorSystem
 	killed sync.Once
+	ended  sync.Once
 }
 
 type option func(*Config)
@@ -107,8 +108,10 @@ func startNode(t testing.TB, s *spec.Spec, index int, bind string, options ...op
 	return n
 }
 
-// stop ends the node as its owner would.
-func (n *node) stop() {
+// stop ends the node as its owner would, if nobody has.
+func (n *node) stop() { n.ended.Do(n.end) }
+
+func (n *node) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := n.Links.Close(ctx); err != nil {

@@ -19,6 +19,7 @@ import (
 type inbound struct {
 	stream Stream
 	pool   *tensor.Pool // of tensors
+	shelf  *shelf       // of tensors from a task of this process; nil: it is of another one
 	count  *counters
 	number uint32
 	head   [headSize]byte
@@ -95,7 +96,9 @@ func (in *inbound) letter(h head, b []byte, contents int) (l letter, err error) 
 		l.sender = in.there.get(id, request, address)
 	}
 	name := r.bytes()
-	if r.bad || h.flags&^(flagParcel|flagSender|flagElsewhere) != 0 || h.tensors > 0 && h.flags&flagParcel == 0 {
+	handed := h.flags&flagHanded != 0
+	if r.bad || h.flags&^(flagParcel|flagSender|flagElsewhere|flagHanded) != 0 || (h.tensors > 0 || handed) && h.flags&flagParcel == 0 ||
+		handed && (h.tensors > 0 || in.shelf == nil) {
 		return l, errLetter
 	}
 	m, err := in.message(name)
@@ -110,7 +113,12 @@ func (in *inbound) letter(h head, b []byte, contents int) (l letter, err error) 
 	}
 	l.message = m
 	if h.flags&flagParcel != 0 {
-		tensors, err := in.tensors()
+		var tensors []*tensor.Tensor
+		if handed {
+			tensors, err = in.shelf.take(h.number)
+		} else {
+			tensors, err = in.tensors()
+		}
 		if err != nil {
 			return l, err
 		}

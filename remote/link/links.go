@@ -36,8 +36,8 @@ type Config struct {
 	Pool *tensor.Pool
 	// Sink takes the tensors that peers push; nil drops them.
 	Sink Sink
-	// NoLending sends tensors to processes of this machine as to others, and reads none out of
-	// their memory.
+	// NoLending sends tensors to processes of this machine, and to tasks of this process, as to
+	// others, and reads none out of their memory.
 	NoLending bool
 	// InUse tells whether this task needs to know when a peer is lost, besides by Hold and
 	// OnDown. Links that it does not claim are closed after a while. It must not block or call
@@ -96,6 +96,7 @@ func New(config Config) *Links {
 			l.tasks[t.Name()], l.addresses[t.Address] = k, k
 		}
 	}
+	l.moveIn()
 	return l
 }
 
@@ -201,6 +202,7 @@ var errClosed = status.New(status.Cancelled, "The server is stopping.")
 // their goroutines, until ctx ends. Peers of this side are told CANCELLED.
 func (l *Links) Close(ctx context.Context) error {
 	l.once.Do(func() {
+		l.moveOut()
 		close(l.ending)
 		var leaving sync.WaitGroup
 		for _, k := range l.tasks {

@@ -22,6 +22,7 @@ type outbound struct {
 	stream Stream
 	count  *counters
 	spawn  func(func()) bool
+	shelf  *shelf // for tensors to a task of this process; nil: they are sent
 
 	mu      sync.Mutex
 	room    sync.Cond
@@ -47,7 +48,7 @@ func newOutbound(s Stream, c *counters, spawn func(func()) bool) *outbound {
 // stream takes none any more.
 func (o *outbound) post(m *outgoing) bool {
 	o.mu.Lock()
-	for o.bytes > 0 && o.bytes+m.size > maxWaiting && !o.closed {
+	for o.bytes > 0 && o.bytes+m.held > maxWaiting && !o.closed {
 		o.room.Wait()
 	}
 	if o.closed {
@@ -100,7 +101,7 @@ func (o *outbound) beat(m *outgoing) {
 // append lets m wait. mu is held.
 func (o *outbound) append(m *outgoing) {
 	o.waiting = append(o.waiting, m)
-	o.bytes += m.size
+	o.bytes += m.held
 }
 
 // leave lets another goroutine write m. mu is held.
@@ -140,7 +141,7 @@ func (o *outbound) drain(most int) {
 		}
 		m := o.waiting[0]
 		o.waiting[0], o.waiting = nil, o.waiting[1:]
-		o.bytes -= m.size
+		o.bytes -= m.held
 		o.room.Broadcast()
 		o.mu.Unlock()
 		o.write(m)
@@ -150,6 +151,12 @@ func (o *outbound) drain(most int) {
 // write writes m, for the one who writes.
 func (o *outbound) write(m *outgoing) {
 	seal(m.buf, o.number)
+	if m.handed {
+		o.count.tensorsHanded.Add(int64(len(m.tensors)))
+		o.shelf.put(o.number, m.tensors)
+		clear(m.tensors)
+		m.tensors = m.tensors[:0]
+	}
 	o.number++
 	if m.kind == kindMessage { // counted before an answer can come
 		o.letters.Add(1)

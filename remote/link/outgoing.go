@@ -26,15 +26,18 @@ import (
 //	  the body for it: a tensorflow.TensorProto
 //	the protocol buffer
 //
-// The tensors' contents follow the body, in order.
+// The tensors' contents follow the body, in order. Between tasks of one process neither the tensors'
+// descriptions nor their contents are sent: see passage.
 type outgoing struct {
 	buf      []byte   // the head, the body, and the small contents
 	pieces   [][]byte // all of the message, in order
 	tensors  []*tensor.Tensor
 	contents [][]byte // of the tensors
 	size     int      // bytes of all pieces
+	held     int      // bytes that it keeps while it waits: size, and the tensors that go as they are
 	content  int      // bytes of the contents
 	copied   int      // of these, those in buf
+	handed   bool     // the tensors go as they are
 	kind     kind
 }
 
@@ -43,6 +46,7 @@ const (
 	flagParcel    = 1 << iota // the receiver gets a *wire.Parcel
 	flagSender                // there is a sender
 	flagElsewhere             // of another address than the sending task's
+	flagHanded                // the parcel's tensors are on the link's shelf
 )
 
 const (
@@ -69,8 +73,9 @@ func speak(k kind, m proto.Message) (*outgoing, error) {
 }
 
 // encode makes a message for an actor of another task. It takes over the references of the
-// parcel's tensors, if message is one. self is this task's address.
-func encode(self string, target *actor.PID, message any, sender *actor.PID) (*outgoing, error) {
+// parcel's tensors, if message is one. self is this task's address. near tells that the other task is
+// of this process.
+func encode(self string, target *actor.PID, message any, sender *actor.PID, near bool) (*outgoing, error) {
 	o := outgoings.Get().(*outgoing)
 	o.kind = kindMessage
 	h := head{kind: kindMessage}
@@ -79,6 +84,9 @@ func encode(self string, target *actor.PID, message any, sender *actor.PID) (*ou
 		m, ok = p.Message, true
 		o.tensors, p.Tensors = append(o.tensors, p.Tensors...), nil
 		h.flags, h.tensors = flagParcel, len(o.tensors)
+		if o.handed = near && passes(o.tensors); o.handed {
+			h.flags, h.tensors = flagParcel|flagHanded, 0
+		}
 	}
 	if !ok || m == nil {
 		o.free()
@@ -98,7 +106,10 @@ func encode(self string, target *actor.PID, message any, sender *actor.PID) (*ou
 	}
 	b = protowire.AppendString(b, string(m.ProtoReflect().Descriptor().FullName()))
 	var err error
-	if b, err = o.describe(b); err == nil {
+	if !o.handed {
+		b, err = o.describe(b)
+	}
+	if err == nil {
 		b, err = proto.MarshalOptions{}.MarshalAppend(b, m)
 	}
 	o.buf = b
@@ -169,6 +180,12 @@ func (o *outgoing) finish(h *head) {
 	o.buf = b
 	for _, p := range o.pieces {
 		o.size += len(p)
+	}
+	o.held = o.size
+	if o.handed {
+		for _, t := range o.tensors {
+			o.held += t.ByteSize()
+		}
 	}
 }
 

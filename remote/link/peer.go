@@ -26,6 +26,8 @@ type Peer struct {
 	pipe  *pipe
 	share share
 	done  chan struct{}
+	// passage is nil where the peer is of another process.
+	passage *passage
 
 	mu       sync.Mutex
 	err      error
@@ -92,8 +94,11 @@ func (k *link) open(ctx context.Context) (_ *Peer, err error) {
 		return nil, status.New(status.DeadlineExceeded, "the handshake took too long")
 	}
 	now := time.Now()
-	p := &Peer{link: k, id: id, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}}
+	p := &Peer{link: k, id: id, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}, passage: l.join(id)}
 	p.share.budget = &l.budget
+	if p.passage != nil {
+		in.shelf, out.shelf = &p.passage.back, &p.passage.out
+	}
 	p.pipe = newPipe(l, stream, in, out, p)
 	return p, nil
 }
@@ -223,7 +228,7 @@ func (p *Peer) left(leaving string) {
 
 // unused tells whether nobody holds or has lately used the peer. p.mu is held.
 func (p *Peer) unused(now time.Time) bool {
-	return p.holds == 0 && len(p.watchers) == 0 && now.Sub(p.used) > p.link.links.timing.Idle && (p.bulk == nil || p.bulk.idle())
+	return p.holds == 0 && len(p.watchers) == 0 && now.Sub(p.used) > p.link.links.timing.Idle && (p.bulk == nil || p.bulk.idle()) && p.passage.idle()
 }
 
 // lost ends the peer as lost.
@@ -295,4 +300,5 @@ func (p *Peer) fail(reason string, err error) {
 	}
 	p.share.end()
 	p.pipe.close()
+	p.passage.close()
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/remote/compress"
 )
 
@@ -50,6 +52,29 @@ func (p *Peer) PushCompressed(step uint64, header, data []byte, by compress.Algo
 	}
 	b.add(&push{step: step, header: header, data: data, by: by, width: width, release: release})
 	return nil
+}
+
+// Hand gives a tensor to a step of the peer's task as it is, where that is a task of this process, and
+// then takes over the caller's reference; taken is false where it is not, and nothing has happened. It
+// returns at once. Bytes, copies, Room and Drop have no part in it. The error is as of Push.
+func (p *Peer) Hand(step uint64, key kernels.Key, t *tensor.Tensor) (taken bool, err error) {
+	if p.passage == nil {
+		return false, nil
+	}
+	p.mu.Lock()
+	err = p.err
+	if err == nil && p.leaving {
+		err = errClosed
+	}
+	p.used = time.Now()
+	p.mu.Unlock()
+	if err != nil {
+		t.Release()
+		return true, err
+	}
+	p.link.links.counters.tensorsHanded.Add(1)
+	p.passage.hands.add(handed{step, key, t})
+	return true, nil
 }
 
 // Room tells whether n bytes more may be pushed now. Where they may not, ready is called once when

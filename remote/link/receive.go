@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/remote/wire"
 )
 
@@ -22,6 +24,9 @@ type Sink interface {
 	// another, those of several peers concurrently. Begin must not keep header and must not wait:
 	// the peer's next pushes stand behind it.
 	Begin(from string, boot uint64, step uint64, header []byte, size int) (dst []byte, done func(error), err error)
+	// Take is handed a tensor, with its reference, for a step from a task of this process. Those of
+	// one peer come one after another.
+	Take(step uint64, key kernels.Key, t *tensor.Tensor)
 }
 
 // receive serves a peer's stream of tensors.

@@ -17,6 +17,7 @@ import (
 	actorswire "github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/remote/spec"
 	"github.com/troupe-run/troupe/remote/wire"
 )
@@ -59,7 +60,7 @@ func (s *tape) Close() error { return nil }
 // record gives the bytes of a message as the first of a stream.
 func record(t testing.TB, message any, sender *actor.PID) []byte {
 	t.Helper()
-	m, err := encode("here:1", actor.NewPID("there:1", "ears"), message, sender)
+	m, err := encode("here:1", actor.NewPID("there:1", "ears"), message, sender, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func FuzzMessage(f *testing.F) {
 			}
 			return
 		}
-		m, err := encode("here:1", l.target, l.message, l.sender)
+		m, err := encode("here:1", l.target, l.message, l.sender, false)
 		if err != nil {
 			t.Fatalf("what was taken cannot be sent: %v", err)
 		}
@@ -203,6 +204,10 @@ func (s *checkSink) Begin(_ string, _, step uint64, _ []byte, size int) ([]byte,
 			s.whole++
 		}
 	}, nil
+}
+
+func (s *checkSink) Take(uint64, kernels.Key, *tensor.Tensor) {
+	s.t.Error("a frame became a tensor of this process")
 }
 
 // Whatever frames come, a tensor is whole only if its pieces came in order and all of them, which a

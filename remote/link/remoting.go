@@ -62,7 +62,12 @@ func (k *link) rest(pid *actor.PID) actor.Process {
 
 // send sends a message over a link; false if there is none, or the message cannot go over one.
 func (k *link) send(pid *actor.PID, message any, sender *actor.PID) bool {
-	if k.own.Load() == nil && k.accepted.Load() == nil {
+	ways := [...]*pipe{k.own.Load(), k.accepted.Load()}
+	near := true
+	for _, way := range ways {
+		near = near && (way == nil || way.out.shelf != nil)
+	}
+	if ways[0] == nil && ways[1] == nil {
 		return false
 	}
 	if p, ok := message.(*wire.Parcel); ok {
@@ -73,7 +78,7 @@ func (k *link) send(pid *actor.PID, message any, sender *actor.PID) bool {
 			}
 		}
 	}
-	m, err := encode(k.links.self.Address, pid, message, sender)
+	m, err := encode(k.links.self.Address, pid, message, sender, near)
 	switch err {
 	case nil:
 	case errNoMessage:
@@ -83,7 +88,7 @@ func (k *link) send(pid *actor.PID, message any, sender *actor.PID) bool {
 		k.links.log.Error("a message could not be sent", "actor", pid.Id, "task", k.task.Name(), "error", err)
 		return true
 	}
-	for _, way := range [...]*pipe{k.own.Load(), k.accepted.Load()} {
+	for _, way := range ways {
 		if way != nil && way.out.post(m) {
 			return true
 		}

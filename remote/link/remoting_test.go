@@ -20,11 +20,15 @@ func withActors(c *Config) {
 	c.System = actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Millisecond))
 }
 
-// talkers are two nodes with actors, and a link that the first has opened.
+// near lets nodes hand each other tensors, as they are of one process.
+func near(c *Config) { c.NoLending = false }
+
+// talkers are two nodes with actors, and a link that the first has opened. What they say is sent, unless
+// they are near.
 func talkers(t testing.TB, options ...option) (a, b *node, p *Peer) {
 	t.Helper()
 	s := testSpec(t, 2)
-	options = append([]option{withActors}, options...)
+	options = append([]option{withActors, func(c *Config) { c.NoLending = true }}, options...)
 	a, b = startNode(t, s, 0, "", options...), startNode(t, s, 1, "", options...)
 	p, err := a.Ensure(within(t, patience), task1)
 	if err != nil {
