@@ -1,0 +1,171 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
+	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
+	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
+	versionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/versions_go_proto"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"go.uber.org/goleak"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/spec"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// freeAddresses are addresses at which nobody listens, below the ports that the system gives to
+// outgoing connections.
+func freeAddresses(t *testing.T, n int) map[int]string {
+	t.Helper()
+	addresses := map[int]string{}
+	for len(addresses) < n {
+		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			defer l.Close() // once all are found
+			addresses[len(addresses)] = address
+		}
+	}
+	return addresses
+}
+
+// twoNodes are the two tasks of a cluster, both in this process.
+func twoNodes(t *testing.T, noLending bool) [2]*Node {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	var nodes [2]*Node
+	s, err := spec.New(map[string]map[int]string{"w": freeAddresses(t, len(nodes))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range nodes {
+		if nodes[i], err = Listen(Config{Spec: s, Job: "w", Task: i, NoLending: noLending, Log: log}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			if err := nodes[i].Stop(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, n := range nodes {
+		if err := n.Serve(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return nodes
+}
+
+// there is a graph of which all but what is fed is on the second task.
+func there() *graphpb.GraphDef {
+	float := &attrpb.AttrValue{Value: &attrpb.AttrValue_Type{Type: typespb.DataType_DT_FLOAT}}
+	shape := &attrpb.AttrValue{Value: &attrpb.AttrValue_Shape{Shape: &shapepb.TensorShapeProto{UnknownRank: true}}}
+	of, typed := map[string]*attrpb.AttrValue{"dtype": float, "shape": shape}, map[string]*attrpb.AttrValue{"T": float}
+	const second = "/job:w/task:1"
+	return &graphpb.GraphDef{Versions: &versionspb.VersionDef{Producer: 2474}, Node: []*nodepb.NodeDef{
+		{Name: "x", Op: "Placeholder", Attr: of, Device: "/job:w/task:0"},
+		{Name: "same", Op: "Identity", Input: []string{"x"}, Attr: typed, Device: second},
+		{Name: "total", Op: "VariableV2", Attr: of, Device: second},
+		{Name: "init", Op: "Assign", Input: []string{"total", "x"}, Device: second,
+			Attr: map[string]*attrpb.AttrValue{"T": float, "validate_shape": {Value: &attrpb.AttrValue_B{}}}},
+		{Name: "add", Op: "AssignAdd", Input: []string{"total", "x"}, Attr: typed, Device: second},
+		{Name: "now", Op: "Identity", Input: []string{"total"}, Attr: typed, Device: second},
+	}}
+}
+
+// What goes to another task of the process and comes back is the tensor that was fed, whatever its
+// size, and variables that share memory with it do not change it. With lending off all of it is sent.
+func TestTasksOfAProcess(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sent=%v", sent), func(t *testing.T) {
+			host := tensor.Host.Stats().InUse
+			nodes := twoNodes(t, sent)
+			handle, err := nodes[0].Task().CreateSession(t.Context(), 0, there(), &corepb.ConfigProto{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			session, err := nodes[0].Task().Session(handle, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := func(x *tensor.Tensor, fetch string) *tensor.Tensor {
+				t.Helper()
+				r := &actors.StepRequest{Fetches: []string{fetch}}
+				if x != nil {
+					r.Feeds = []actors.Feed{{Name: "x:0", Tensor: x}}
+				}
+				got, err := session.Run(t.Context(), r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return got.Tensors[0]
+			}
+			crossed := 0
+			for _, n := range []int64{16 << 20, 64 << 10, 1 << 10, 8} {
+				x, err := tensor.Zeros(tensor.Host, tensor.Float32, tensor.Shape{n})
+				if err != nil {
+					t.Fatal(err)
+				}
+				tensor.Of[float32](x)[7] = 7
+				was := bytes.Clone(x.Data())
+				for range 3 {
+					same := run(x, "same:0")
+					if !bytes.Equal(same.Data(), was) || (&same.Data()[0] == &x.Data()[0]) == sent {
+						t.Errorf("%d elements came back as others, or in other memory", n)
+					}
+					same.Release()
+				}
+				crossed += 6
+				first := run(x, "init:0")
+				second := run(x, "add:0")
+				third := run(nil, "now:0")
+				crossed += 5
+				for i, v := range []*tensor.Tensor{x, first, second, third} {
+					want := float32(7 * (1 + i/2))
+					if got := tensor.Of[float32](v)[7]; got != want {
+						t.Errorf("%d elements: tensor %d has %v for %v", n, i, got, want)
+					}
+				}
+				for _, v := range []*tensor.Tensor{first, second, third, x} {
+					v.Release()
+				}
+			}
+			for i, n := range nodes {
+				s := n.links.Stats()
+				if moved := s.BytesSent + s.BytesReceived + s.BytesCopied + s.BytesLent + s.BytesRead; (moved > 0) != sent {
+					t.Errorf("task %d: %+v", i, s)
+				}
+				crossed -= int(s.TensorsHanded)
+			}
+			if !sent && crossed != 0 {
+				t.Errorf("%d tensors less were handed over than have crossed", crossed)
+			}
+			for _, n := range nodes {
+				if err := n.Stop(context.Background()); err != nil {
+					t.Error(err)
+				}
+				if used := n.task.Devices[0].Pool().Stats().InUse; used != 0 {
+					t.Errorf("%d bytes of the memory of %s are in use", used, n.self)
+				}
+			}
+			if used := tensor.Host.Stats().InUse; used != host {
+				t.Errorf("%d bytes of the host's memory are in use", used-host)
+			}
+		})
+	}
+}
