@@ -48,8 +48,7 @@ func (l *Links) attached(_ context.Context, s Stream) {
 	select {
 	case <-a.done:
 	case <-l.ending:
-		a.once.Do(func() {}) // what comes now is no loss
-		a.bye("its server is stopping", nil)
+		a.part()
 		limit := time.NewTimer(goodbye)
 		defer limit.Stop()
 		select {
@@ -138,6 +137,12 @@ func (l *Links) leave(a *accepted) {
 	l.mu.Unlock()
 	a.close()
 	a.passage.leave()
+}
+
+// part says goodbye because the server stops; the second time it does nothing.
+func (a *accepted) part() {
+	a.once.Do(func() {}) // what comes now is no loss
+	a.bye("its server is stopping", nil)
 }
 
 // lost ends the link, and tells who watches.

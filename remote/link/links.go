@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -211,6 +212,12 @@ func (l *Links) Close(ctx context.Context) error {
 			}
 		}
 		leaving.Wait() // bounded, see leave
+		l.mu.Lock()
+		callers := slices.Collect(maps.Values(l.callers))
+		l.mu.Unlock()
+		for _, a := range callers {
+			a.part() // now: later nobody writes a goodbye any more
+		}
 		l.mu.Lock()
 		l.closed = true
 		l.mu.Unlock()

@@ -166,10 +166,10 @@ func (b *bulk) add(p *push) {
 	b.signal()
 }
 
-// over lets go of a push.
+// over lets go of a push. It is counted out first, so that whoever learns of the release finds it so.
 func (b *bulk) over(p *push) {
-	p.release()
 	b.peer.share.give(int64(len(p.data)))
+	p.release()
 }
 
 func (b *bulk) drop(step uint64) {
