@@ -25,7 +25,10 @@ import (
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A probe of memberlist that is under way at the stop ends with its own timeout, some seconds later.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
+}
 
 // freeAddresses are addresses at which nobody listens, below the ports that the system gives to
 // outgoing connections.
