@@ -34,13 +34,11 @@ type step struct {
 	owed    []*share // by other tasks, whose part has not ended
 	local   bool     // the own part has not ended
 	ending  bool     // the last part has ended
-	over    bool     // and the session knows
+	done    event    // and the session knows
+	broken  event    // the first failure
 	shared  bool     // others than the goroutine that runs the step may know it
 	err     error
-	aborted bool
-	done    chan struct{} // closed when over; made when somebody waits, as the next two are
-	broken  chan struct{} // closed at the first failure
-	resumed chan func()   // work of the own part, for the goroutine that waits for the step
+	resumed chan func() // work of the own part, for the goroutine that waits for the step; made when one does
 	stats   []*steppb.StepStats
 	trace   bool
 	holds   []func()
@@ -61,7 +59,7 @@ func (t *Task) takeStep() *step {
 // ended on the goroutine of its call, without an error.
 func (st *step) recycle() {
 	st.mu.Lock()
-	known := st.shared || st.err != nil || st.calm != nil || st.done != nil || st.broken != nil || st.resumed != nil || len(st.plan.remote) > 0
+	known := st.shared || st.err != nil || st.calm != nil || st.done.told != nil || st.broken.told != nil || st.resumed != nil || len(st.plan.remote) > 0
 	st.mu.Unlock()
 	if known {
 		return
@@ -69,9 +67,23 @@ func (st *step) recycle() {
 	task := st.session.task
 	st.own.reset()
 	st.feeds, st.session, st.plan, st.call = st.feeds[:0], nil, nil, stepCall{}
-	st.ending, st.over = false, false
+	st.ending, st.done = false, event{}
 	st.out.reset()
 	task.spare.Put(st)
+}
+
+// isDone is closed when every part has ended, and the session knows.
+func (st *step) isDone() <-chan struct{} {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.done.wait()
+}
+
+// isBroken is closed at the first failure.
+func (st *step) isBroken() <-chan struct{} {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.broken.wait()
 }
 
 // beginStep makes st a step of a plan in its session. The caller runs it. It takes over the caller's claim
@@ -246,10 +258,7 @@ func (st *step) partEnded(task string, err error) {
 	st.session.leave(st)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.over = true
-	if st.done != nil {
-		close(st.done)
-	}
+	st.done.happen()
 }
 
 // cause is the step's error.
@@ -267,11 +276,11 @@ const afterFailure = time.Second
 // by themselves.
 func (st *step) await() error {
 	st.mu.Lock()
-	if st.over {
+	if st.done.happened {
 		st.mu.Unlock()
 		return st.cause()
 	}
-	done, broken := st.doneLocked(), st.brokenLocked()
+	done, broken := st.done.wait(), st.broken.wait()
 	if st.resumed == nil {
 		st.resumed = make(chan func())
 	}

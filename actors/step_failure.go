@@ -9,47 +9,6 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// closed is what isDone and isBroken give when that has happened.
-var closed = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-// isDone is closed when every part has ended.
-func (st *step) isDone() <-chan struct{} {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.doneLocked()
-}
-
-func (st *step) doneLocked() <-chan struct{} {
-	if st.over {
-		return closed
-	}
-	if st.done == nil {
-		st.done = make(chan struct{})
-	}
-	return st.done
-}
-
-// isBroken is closed at the first failure.
-func (st *step) isBroken() <-chan struct{} {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.brokenLocked()
-}
-
-func (st *step) brokenLocked() <-chan struct{} {
-	if st.aborted {
-		return closed
-	}
-	if st.broken == nil {
-		st.broken = make(chan struct{})
-	}
-	return st.broken
-}
-
 // atTask names the task of an error, but for those that speak of the cluster itself.
 func atTask(err error, task string) error {
 	if strings.Contains(err.Error(), "{{node ") {
@@ -60,13 +19,10 @@ func atTask(err error, task string) error {
 
 // abortLocked gives the tasks to abort when the step has failed just now; nil otherwise.
 func (st *step) abortLocked() []*share {
-	if st.err == nil || st.aborted {
+	if st.err == nil || st.broken.happened {
 		return nil
 	}
-	st.aborted = true
-	if st.broken != nil {
-		close(st.broken)
-	}
+	st.broken.happen()
 	return append(make([]*share, 0, len(st.owed)), st.owed...) // not nil
 }
 
