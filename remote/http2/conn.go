@@ -108,6 +108,24 @@ func (c *conn) payload(h header, atMost int) ([]byte, error) {
 	return c.in.next(h.length), nil
 }
 
+// dataSize reads what a DATA frame says of its padding, and gives how many bytes of contents and how
+// many of padding follow.
+func (c *conn) dataSize(h header) (contents, padding int, err error) {
+	if h.flags&flagPadded == 0 {
+		return h.length, 0, nil
+	}
+	if h.length == 0 {
+		return 0, 0, broken(codeFrameSize, "a padded frame of nothing")
+	}
+	if err := c.in.fill(1); err != nil {
+		return 0, 0, err
+	}
+	if padding = int(c.in.next(1)[0]); padding >= h.length {
+		return 0, 0, broken(codeProtocol, "a frame that is all padding")
+	}
+	return h.length - 1 - padding, padding, nil
+}
+
 // control handles the frames that are about the connection and its windows, and skips those of
 // unknown types.
 func (c *conn) control(h header) error {

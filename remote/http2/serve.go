@@ -233,18 +233,9 @@ func (c *serverConn) data(h header) (kept bool, err error) {
 		return false, broken(codeFlowControl, "more DATA than the connection's window")
 	}
 	c.consumed += h.length
-	n, padding := h.length, 0
-	if h.flags&flagPadded != 0 {
-		if n == 0 {
-			return false, broken(codeFrameSize, "a padded frame of nothing")
-		}
-		if err := c.in.fill(1); err != nil {
-			return false, err
-		}
-		if padding = int(c.in.next(1)[0]); padding >= n {
-			return false, broken(codeProtocol, "a frame that is all padding")
-		}
-		n -= padding + 1
+	n, padding, err := c.dataSize(h)
+	if err != nil {
+		return false, err
 	}
 	s, whole := c.find(h.stream), false
 	if s != nil && !s.declined && !s.begun {

@@ -262,20 +262,12 @@ func (s *Stream) data(h header) error {
 	if h.stream != s.id || s.client && !s.answered {
 		return broken(codeProtocol, "DATA of stream %d", h.stream)
 	}
-	s.frame, s.over = h.length, h.flags&flagEndStream != 0
-	if h.flags&flagPadded != 0 {
-		if h.length == 0 {
-			return broken(codeFrameSize, "a padded frame of nothing")
-		}
-		if err := s.conn.in.fill(1); err != nil {
-			return err
-		}
-		s.padding = int(s.conn.in.next(1)[0])
-		if s.frame -= 1 + s.padding; s.frame < 0 {
-			return broken(codeProtocol, "a frame that is all padding")
-		}
-		s.giveCredit(1 + s.padding)
+	var err error
+	if s.frame, s.padding, err = s.conn.dataSize(h); err != nil {
+		return err
 	}
+	s.over = h.flags&flagEndStream != 0
+	s.giveCredit(h.length - s.frame)
 	if s.frame == 0 {
 		return s.unpad()
 	}

@@ -51,7 +51,7 @@ func (c *conn) rawConn() syscall.RawConn {
 		}
 		c.socket.raw = raw
 		// The system may allow less. What it tells is twice what was asked for, and it accounts for
-		// up to two bytes where it holds one.
+		// up to two bytes where it holds one. Where it tells nothing there is no room to count on.
 		_ = raw.Control(func(fd uintptr) {
 			if size, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF); err == nil {
 				c.socket.room = size / 4
