@@ -17,13 +17,17 @@ func (p *Port) Streams() <-chan net.Conn { return p.mux.streams.accepted }
 // DialStream opens a gossip connection to another task's port. The first byte written must
 // differ from 'P' and 0x16, by which the other end knows HTTP/2 and TLS.
 func (p *Port) DialStream(address string, timeout time.Duration) (net.Conn, error) {
-	dialer := &net.Dialer{Timeout: timeout}
-	if p.config.TLS == nil {
-		return dialer.Dial("tcp", address)
-	}
-	config := p.config.TLS.Clone()
-	config.NextProtos = []string{protoGossip}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", address)
+	return p.dial(ctx, address, protoGossip)
+}
+
+// dial opens a connection to another task's port, which speaks proto where it is encrypted.
+func (p *Port) dial(ctx context.Context, address, proto string) (net.Conn, error) {
+	if p.config.TLS == nil {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	}
+	config := p.config.TLS.Clone()
+	config.NextProtos = []string{proto}
+	return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
 }

@@ -39,8 +39,17 @@ func (r remotingCreds) ClientHandshake(ctx context.Context, authority string, ra
 		}
 		return r.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	}
-	conn, err := shakeHands(ctx, raw, r.tls, authority)
-	if err != nil {
+	config := r.tls
+	if config.ServerName == "" {
+		host, _, err := net.SplitHostPort(authority)
+		if err != nil {
+			host = authority
+		}
+		config = config.Clone()
+		config.ServerName = host
+	}
+	conn := tls.Client(raw, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, nil, err
 	}
 	return conn, tlsInfo(conn), nil
@@ -49,21 +58,6 @@ func (r remotingCreds) ClientHandshake(ctx context.Context, authority string, ra
 // Clone gives credentials of the same kind.
 func (r remotingCreds) Clone() credentials.TransportCredentials {
 	return remotingCreds{r.TransportCredentials.Clone(), r.tls}
-}
-
-// shakeHands makes a client's side of an encrypted connection, to the host of address unless the
-// configuration names another.
-func shakeHands(ctx context.Context, raw net.Conn, config *tls.Config, address string) (*tls.Conn, error) {
-	if config.ServerName == "" {
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			host = address
-		}
-		config = config.Clone()
-		config.ServerName = host
-	}
-	conn := tls.Client(raw, config)
-	return conn, conn.HandshakeContext(ctx)
 }
 
 func tlsInfo(conn *tls.Conn) credentials.AuthInfo {

@@ -18,21 +18,19 @@ import (
 const openTimeout = 10 * time.Second
 
 // Services are the gRPC services of a port besides the actors' remoting. Services may be added
-// at any time, but calls wait until Open. It implements grpc.ServiceRegistrar and what
-// reflection needs.
+// at any time, but calls wait until Open. It implements grpc.ServiceRegistrar.
 type Services struct {
-	log       *slog.Logger
-	mu        sync.RWMutex
-	described map[string]*grpc.ServiceDesc
-	methods   map[string]*http2.Method // by path
-	opened    chan struct{}            // closed by Open
-	once      sync.Once
+	log     *slog.Logger
+	mu      sync.RWMutex
+	methods map[string]*http2.Method // by path
+	opened  chan struct{}            // closed by Open
+	once    sync.Once
 
-	handlers *gauge // every call and stream, the remoting's too
+	handlers *gauge // the remoting's calls; http2 counts its own
 }
 
 func newServices(log *slog.Logger) *Services {
-	return &Services{log: log, described: map[string]*grpc.ServiceDesc{}, methods: map[string]*http2.Method{}, opened: make(chan struct{}),
+	return &Services{log: log, methods: map[string]*http2.Method{}, opened: make(chan struct{}),
 		handlers: newGauge()}
 }
 
@@ -47,21 +45,6 @@ func (s *Services) Early() grpc.ServiceRegistrar { return early{s} }
 type early struct{ *Services }
 
 func (e early) RegisterService(desc *grpc.ServiceDesc, impl any) { e.register(desc, impl, true) }
-
-// GetServiceInfo lists the services as reflection wants them.
-func (s *Services) GetServiceInfo() map[string]grpc.ServiceInfo {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	infos := map[string]grpc.ServiceInfo{}
-	for name, desc := range s.described {
-		info := grpc.ServiceInfo{Metadata: desc.Metadata}
-		for _, m := range desc.Methods {
-			info.Methods = append(info.Methods, grpc.MethodInfo{Name: m.MethodName})
-		}
-		infos[name] = info
-	}
-	return infos
-}
 
 // Open lets calls in: whatever they reach must be ready.
 func (s *Services) Open() { s.once.Do(func() { close(s.opened) }) }
@@ -116,9 +99,6 @@ func (s *Services) Inline(paths ...string) {
 }
 
 func (s *Services) register(desc *grpc.ServiceDesc, impl any, early bool) {
-	s.mu.Lock()
-	s.described[desc.ServiceName] = desc
-	s.mu.Unlock()
 	for i := range desc.Methods {
 		m := &desc.Methods[i]
 		path := "/" + desc.ServiceName + "/" + m.MethodName
@@ -128,11 +108,8 @@ func (s *Services) register(desc *grpc.ServiceDesc, impl any, early bool) {
 					return nil, err
 				}
 			}
-			err = s.guard(path, func() error {
-				reply, err = m.Handler(impl, ctx, read, nil)
-				return err
-			})
-			return reply, err
+			defer s.recover(path, &err)
+			return m.Handler(impl, ctx, read, nil)
 		}})
 	}
 }
@@ -157,7 +134,8 @@ func (s *Services) await(ctx context.Context, method string) error {
 	}
 }
 
-// guard counts a call and turns its panic into an INTERNAL error.
+// guard counts a call of the remoting and turns its panic into an INTERNAL error: some of its methods
+// do nothing but panic, and an actor message of an unknown type makes it panic.
 func (s *Services) guard(method string, call func() error) (err error) {
 	if !s.handlers.enter() {
 		return errStopping
@@ -167,8 +145,6 @@ func (s *Services) guard(method string, call func() error) (err error) {
 	return call()
 }
 
-// guardStream and guardUnary do that for the remoting's own handlers: some of its methods do nothing
-// but panic, and an actor message of an unknown type makes it panic.
 func (s *Services) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	return s.guard(info.FullMethod, func() error { return next(srv, stream) })
 }
@@ -181,6 +157,7 @@ func (s *Services) guardUnary(ctx context.Context, req any, info *grpc.UnaryServ
 	return reply, err
 }
 
+// recover turns a call's panic into an INTERNAL error.
 func (s *Services) recover(method string, err *error) {
 	if r := recover(); r != nil {
 		s.log.Error("a remote call panicked", "method", method, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))

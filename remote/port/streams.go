@@ -2,7 +2,6 @@ package port
 
 import (
 	"context"
-	"net"
 
 	"github.com/troupe-run/troupe/remote/http2"
 	"google.golang.org/grpc/codes"
@@ -18,21 +17,15 @@ func Detach(ctx context.Context) { http2.Detach(ctx) }
 func (p *Port) OpenStream(ctx context.Context, address, method string) (*http2.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	conn, err := p.dial(ctx, address, protoHTTP2)
 	if err != nil {
 		return nil, status.Errorf(codes.Unavailable, "%v", err)
 	}
-	if p.config.TLS == nil {
-		return http2.Open(ctx, raw, "http", address, method)
+	scheme := "http"
+	if p.config.TLS != nil {
+		scheme = "https"
 	}
-	config := p.config.TLS.Clone()
-	config.NextProtos = []string{protoHTTP2}
-	conn, err := shakeHands(ctx, raw, config, address)
-	if err != nil {
-		_ = raw.Close() // the handshake's error says it all
-		return nil, status.Errorf(codes.Unavailable, "%v", err)
-	}
-	return http2.Open(ctx, conn, "https", address, method)
+	return http2.Open(ctx, conn, scheme, address, method)
 }
 
 // HandleStream serves a streaming method, also before Open: links are among what tells that the
@@ -40,6 +33,7 @@ func (p *Port) OpenStream(ctx context.Context, address, method string) (*http2.S
 // its error.
 func (s *Services) HandleStream(method string, serve func(ctx context.Context, stream *http2.Stream) error) {
 	s.addMethod(method, &http2.Method{Stream: func(ctx context.Context, stream *http2.Stream) (err error) {
-		return s.guard(method, func() error { return serve(ctx, stream) })
+		defer s.recover(method, &err)
+		return serve(ctx, stream)
 	}})
 }
