@@ -6,14 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 // cluster is a cluster of real processes on this machine.
@@ -67,7 +67,7 @@ func declare(t testing.TB, jobs string, flags ...string) *cluster {
 		}
 		var addrs []string
 		for i := range n {
-			k := &task{job: name, index: i, addr: freeAddress(t)}
+			k := &task{job: name, index: i, addr: spectest.Address(t)}
 			c.tasks = append(c.tasks, k)
 			addrs = append(addrs, k.addr)
 		}
@@ -75,43 +75,6 @@ func declare(t testing.TB, jobs string, flags ...string) *cluster {
 	}
 	c.spec = strings.Join(parts, ";")
 	return c
-}
-
-var ports struct {
-	sync.Mutex
-	given map[int]bool
-}
-
-// freeAddress finds a port below the range that the system gives to outgoing connections, free for
-// TCP and UDP, and never gives one twice.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	ports.Lock()
-	defer ports.Unlock()
-	for range 1000 {
-		port := 10000 + rand.IntN(22000)
-		if ports.given[port] {
-			continue
-		}
-		addr := fmt.Sprintf("127.0.0.1:%d", port)
-		tcp, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue
-		}
-		udp, err := net.ListenPacket("udp", addr)
-		_ = tcp.Close()
-		if err != nil {
-			continue
-		}
-		_ = udp.Close()
-		if ports.given == nil {
-			ports.given = map[int]bool{}
-		}
-		ports.given[port] = true
-		return addr
-	}
-	t.Fatal("no free port found")
-	return ""
 }
 
 // start starts a task's process.

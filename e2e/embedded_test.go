@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 	"go.uber.org/goleak"
 )
 
@@ -23,7 +24,7 @@ func embed(t *testing.T, job string, tasks int) *embedded {
 	t.Helper()
 	spec := troupe.ClusterSpec{}
 	for range tasks {
-		spec[job] = append(spec[job], freeAddress(t))
+		spec[job] = append(spec[job], spectest.Address(t))
 	}
 	e := &embedded{}
 	t.Cleanup(func() { e.stop(t) })

@@ -17,6 +17,7 @@ import (
 
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 // growthFile is where TestGrowthTables writes, which is skipped without it.
@@ -32,7 +33,7 @@ func simulate(t *testing.T, tasks int) (e *embedded, started, known took) {
 	t.Helper()
 	spec := troupe.ClusterSpec{}
 	for range tasks {
-		spec["task"] = append(spec["task"], freeAddress(t))
+		spec["task"] = append(spec["task"], spectest.Address(t))
 	}
 	e = &embedded{servers: make([]*troupe.Server, tasks)}
 	quiet := troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 const (
@@ -48,7 +49,7 @@ func TestStalledConnection(t *testing.T) {
 		c.attachLogs(t)
 	})
 	ps := c.task("ps", 0)
-	behind := freeAddress(t)
+	behind := spectest.Address(t)
 	ps.flags = []string{"--bind", behind}
 	p := newProxyAt(t, ps.addr, behind)
 	for _, k := range c.tasks {

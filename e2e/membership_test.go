@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 // command runs a troupe command to its end and gives its exit code and all that it printed.
@@ -47,7 +49,7 @@ func contains(t *testing.T, what, text string, parts ...string) {
 func TestStrangersAreRefused(t *testing.T) {
 	c := newCluster(t, "ps=1,worker=2")
 	ps, first, second := c.task("ps", 0), c.task("worker", 0), c.task("worker", 1)
-	elsewhere := freeAddress(t)
+	elsewhere := spectest.Address(t)
 
 	for _, row := range []struct {
 		name, spec, job string

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"testing"
 	"time"
 
@@ -23,6 +21,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/spec"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 func TestMain(m *testing.M) {
@@ -30,27 +29,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
 
-// freeAddresses are addresses at which nobody listens, below the ports that the system gives to
-// outgoing connections.
-func freeAddresses(t *testing.T, n int) map[int]string {
-	t.Helper()
-	addresses := map[int]string{}
-	for len(addresses) < n {
-		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			defer l.Close() // once all are found
-			addresses[len(addresses)] = address
-		}
-	}
-	return addresses
-}
-
 // twoNodes are the two tasks of a cluster, both in this process.
 func twoNodes(t *testing.T, noLending bool) [2]*Node {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	var nodes [2]*Node
-	s, err := spec.New(map[string]map[int]string{"w": freeAddresses(t, len(nodes))})
+	addresses := spectest.Addresses(t, len(nodes))
+	s, err := spec.New(map[string]map[int]string{"w": {0: addresses[0], 1: addresses[1]}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 // arrival is one push as the sink saw it.
@@ -168,7 +169,7 @@ func TestLossDuringPushesReleasesAll(t *testing.T) {
 	for _, how := range []string{"killed", "frozen"} {
 		t.Run(how, func(t *testing.T) {
 			s := testSpec(t, 2)
-			bind := freeAddresses(t, 1)[0]
+			bind := spectest.Address(t)
 			sink := newTestSink()
 			a, b := startNode(t, s, 0, "", silent), startNode(t, s, 1, bind, silent, func(c *Config) { c.Sink = sink })
 			x := startProxy(t, b.self.Address, bind)

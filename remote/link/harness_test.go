@@ -15,6 +15,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/spec"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 	"github.com/troupe-run/troupe/remote/wire"
 	"go.uber.org/goleak"
 )
@@ -44,24 +45,9 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// freeAddresses are addresses at which nobody listens, below the ports that the system gives to
-// outgoing connections, so that none of these takes one before its node does.
-func freeAddresses(t testing.TB, n int) []string {
-	t.Helper()
-	var addresses []string
-	for len(addresses) < n {
-		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			defer l.Close()
-			addresses = append(addresses, address)
-		}
-	}
-	return addresses
-}
-
 func testSpec(t testing.TB, n int) *spec.Spec {
 	t.Helper()
-	s, err := spec.Parse("worker=" + strings.Join(freeAddresses(t, n), ","))
+	s, err := spec.Parse("worker=" + strings.Join(spectest.Addresses(t, n), ","))
 	if err != nil {
 		t.Fatal(err)
 	}

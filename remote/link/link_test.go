@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/spec"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 const (
@@ -90,7 +91,7 @@ func TestKilledPeerIsLostAtOnceAndComesBackAsAnother(t *testing.T) {
 
 func TestFrozenPeerIsLostOnBothEnds(t *testing.T) {
 	s := testSpec(t, 2)
-	bind := freeAddresses(t, 1)[0]
+	bind := spectest.Address(t)
 	a, b := startNode(t, s, 0, "", silent), startNode(t, s, 1, bind, silent)
 	x := startProxy(t, b.self.Address, bind)
 	there := watch(b.Links)

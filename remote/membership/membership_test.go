@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-run/troupe/remote/link"
 	"github.com/troupe-run/troupe/remote/port"
 	"github.com/troupe-run/troupe/remote/spec"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 	"github.com/troupe-run/troupe/remote/wire"
 )
 
@@ -150,19 +151,10 @@ func (p *process) expect(index int, what string, match func(Event) bool) Event {
 func isUp(e Event) bool   { return e.Refused == nil && e.Member.Health == Up }
 func isDown(e Event) bool { return e.Refused == nil && e.Member.Health == Down }
 
-// testSpec declares n tasks at ports that are free, and below those that the system gives to
-// outgoing connections, so that none of these takes one before its task does.
+// testSpec declares n tasks.
 func testSpec(t *testing.T, n int) *spec.Spec {
 	t.Helper()
-	var addresses []string
-	for len(addresses) < n {
-		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			defer l.Close()
-			addresses = append(addresses, address)
-		}
-	}
-	s, err := spec.Parse("worker=" + strings.Join(addresses, ","))
+	s, err := spec.Parse("worker=" + strings.Join(spectest.Addresses(t, n), ","))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,65 @@
+// Package spectest finds addresses for the clusters of tests.
+package spectest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+)
+
+// Ports are taken from below the range that systems give to outgoing connections, so that none of
+// these takes one before its task does.
+const firstPort, ports = 10_000, 22_000
+
+// claims is where a port is claimed while its test runs: go test runs the tests of several
+// packages at a time, each in its own process, and between the choice of a port and the start of
+// its task another process would find it free.
+const claims = "127.0.0.3"
+
+// Addresses are n addresses of this machine, free for TCP and UDP, which no other test that asks
+// here gets before this one has ended.
+func Addresses(t testing.TB, n int) []string {
+	t.Helper()
+	var found []string
+	for range 100 * n {
+		if len(found) == n {
+			break
+		}
+		port := firstPort + rand.IntN(ports)
+		claim, err := net.Listen("tcp", fmt.Sprintf("%s:%d", claims, port))
+		if err != nil {
+			continue
+		}
+		if address := fmt.Sprintf("127.0.0.1:%d", port); free(address) {
+			t.Cleanup(func() { claim.Close() })
+			found = append(found, address)
+		} else {
+			claim.Close()
+		}
+	}
+	if len(found) < n {
+		t.Fatalf("%d of %d free ports found", len(found), n)
+	}
+	return found
+}
+
+// Address is one of Addresses.
+func Address(t testing.TB) string {
+	t.Helper()
+	return Addresses(t, 1)[0]
+}
+
+func free(address string) bool {
+	tcp, err := net.Listen("tcp", address)
+	if err != nil {
+		return false
+	}
+	defer tcp.Close()
+	udp, err := net.ListenPacket("udp", address)
+	if err != nil {
+		return false
+	}
+	udp.Close()
+	return true
+}
