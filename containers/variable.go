@@ -101,7 +101,7 @@ func (v *Variable) Assign(t *tensor.Tensor) {
 }
 
 // Update calls change with the value, writable in place: memory that somebody else can still
-// see is copied to memory of pool first. It is Rewrite for changes of parts of the value.
+// see is copied to memory of pool first. It is Rewrite for changes of parts of a value on the host.
 func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error) error {
 	return v.Rewrite(pool, nil, func(next, old *tensor.Tensor) error {
 		if next != old {
@@ -113,14 +113,14 @@ func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error
 
 // Rewrite calls change with the value as it was, old, and the tensor to fill with what it becomes,
 // next: old itself where nobody else can see its memory, so that the change is in place. Else next
-// is spare, if that is not nil, exclusive to the caller and of the value's type and shape, or new
-// memory of pool: a change of all elements then is one pass over memory, not a copy and a change.
+// is spare, if that is not nil, exclusive to the caller, in memory and of the value's type and shape, or new
+// memory: a change of all elements then is one pass over memory, not a copy and a change.
 //
 // While change runs no other update runs, and reads wait; it must not call the variable's methods,
 // and keeps nothing. It checks before it writes: what it wrote in place stays when it fails.
 // Without a value the error is FAILED_PRECONDITION in TensorFlow's words, and RESOURCE_EXHAUSTED
 // where there is no memory; the value is unchanged then. The elements are of fixed size.
-func (v *Variable) Rewrite(pool *tensor.Pool, spare *tensor.Tensor, change func(next, old *tensor.Tensor) error) error {
+func (v *Variable) Rewrite(memory tensor.Memory, spare *tensor.Tensor, change func(next, old *tensor.Tensor) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	old := v.value
@@ -131,11 +131,11 @@ func (v *Variable) Rewrite(pool *tensor.Pool, spare *tensor.Tensor, change func(
 		return change(old, old)
 	}
 	var next *tensor.Tensor
-	if spare != nil && spare.Exclusive() && spare.DType() == old.DType() && spare.Shape().Equal(old.Shape()) {
+	if spare != nil && spare.Exclusive() && memory.Holds(spare) && spare.DType() == old.DType() && spare.Shape().Equal(old.Shape()) {
 		next = spare.Retain()
 	} else {
 		var err error
-		if next, err = tensor.New(pool, old.DType(), old.Shape()); err != nil {
+		if next, err = memory.New(old.DType(), old.Shape()); err != nil {
 			return err
 		}
 	}

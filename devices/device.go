@@ -60,6 +60,9 @@ func (d *CPU) MemoryLimit() int64 { return d.memoryLimit }
 // Pool is where the device's tensors come from.
 func (d *CPU) Pool() *tensor.Pool { return d.pool }
 
+// Memory is the pool: host memory.
+func (d *CPU) Memory() tensor.Memory { return d.pool }
+
 // Resources are the device's containers.
 func (d *CPU) Resources() *containers.Manager { return d.resources }
 

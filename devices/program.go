@@ -23,6 +23,8 @@ type Program struct {
 	runs   runPool
 	owned  []kernels.Closer
 	light  bool
+	// accelerator is the device where its work goes on after a run has given it, else nil.
+	accelerator kernels.Accelerator
 }
 
 type kind uint8
@@ -50,14 +52,18 @@ var kinds = map[string]kind{
 
 // node is a node of a program, with all that firing it needs at hand.
 type node struct {
-	graph  *graph.Node
-	sync   kernels.Kernel
-	async  kernels.AsyncKernel
-	kind   kind
-	send   bool   // to another device
-	recv   bool   // its outputs may be missing, which makes it dead
-	edge   string // that a receive receives
-	costly bool
+	graph *graph.Node
+	sync  kernels.Kernel
+	async kernels.AsyncKernel
+	kind  kind
+	send  bool   // to another device
+	recv  bool   // its outputs may be missing, which makes it dead
+	edge  string // that a receive receives
+	// handed tells that what is fed or received is the output as it is; elsewhere the kernel has to move
+	// it to another memory.
+	handed  bool
+	hostOut []bool // outputs in host memory, see kernels.MemoryTypes
+	costly  bool
 	// initializer tells that references to variables without a value may come in.
 	initializer bool
 	refIn       []bool // nil when no input takes a reference
@@ -121,6 +127,7 @@ type CompileOptions struct {
 // lays out the frames. Errors name the node. The program has to be closed.
 func Compile(g *graph.Graph, dev kernels.Device, opts CompileOptions) (*Program, error) {
 	p := &Program{device: dev, nodes: make([]node, len(g.Nodes))}
+	p.accelerator, _ = dev.(kernels.Accelerator)
 	if err := p.compile(g, opts); err != nil {
 		p.Close()
 		return nil, err
@@ -170,6 +177,8 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 	n.graph, n.kind = g, kinds[g.Op]
 	n.recv = g.Op == "_Recv" || g.Op == "_HostRecv"
 	n.send = g.Op == "_Send" || g.Op == "_HostSend"
+	n.handed = p.accelerator == nil || g.Op == "_HostRecv"
+	_, n.hostOut = kernels.MemoryTypes(g, dev.Type())
 	n.numIn, n.numOut = int32(len(g.Inputs)), int32(len(g.OutTypes))
 	n.fanout = make([]int32, n.numOut)
 	for i, t := range g.InTypes {

@@ -77,6 +77,8 @@ type Execution struct {
 // once, with the run's error, when all kernels have ended: on the caller's goroutine, or on the
 // one that reports the last result. The caller must not hold a lock that done takes.
 //
+// On an accelerator that is after all work of the run has been done there.
+//
 // The first error cancels step's Cancellation, so that what waits gives up.
 func (p *Program) Run(step *kernels.Step, done func(error)) Execution {
 	r, _ := p.runs.pool.Get().(*run)
@@ -84,6 +86,10 @@ func (p *Program) Run(step *kernels.Step, done func(error)) Execution {
 		r = &run{p: p, waits: map[*asyncCall]struct{}{}, spare: make([][]*iteration, len(p.frames))}
 		r.root.info = p.frames[0]
 		r.root.window = make([]*iteration, 1)
+	}
+	if a := p.accelerator; a != nil {
+		ended := done
+		done = func(err error) { a.Settle(step, func(e error) { ended(status.Worse(err, e)) }) }
 	}
 	r.step, r.done, r.owned = step, done, true
 	it := r.begin(&r.root, 0)
@@ -235,7 +241,7 @@ func (r *run) fire(t task) {
 		it.ops--
 		return
 	}
-	if n.kind == kindArg {
+	if n.kind == kindArg && n.handed {
 		if fed := r.fed(n); fed != nil {
 			r.outs[0] = kernels.Value{Tensor: fed}
 			r.propagate(n, it, r.outs[:1], false)
@@ -243,7 +249,7 @@ func (r *run) fire(t task) {
 			return
 		}
 	}
-	if n.recv && !t.dead && r.step.Trace == nil {
+	if n.recv && n.handed && !t.dead && r.step.Trace == nil {
 		if v, dead, ok := r.received(n, it); ok {
 			r.outs[0] = kernels.Value{Tensor: v}
 			r.propagate(n, it, r.outs[:1], dead)
@@ -251,11 +257,11 @@ func (r *run) fire(t task) {
 			return
 		}
 	}
-	if n.async != nil {
-		r.start(t, ins)
+	if n.send && r.stall(t, ins) {
 		return
 	}
-	if n.send && r.stall(t, ins) {
+	if n.async != nil {
+		r.start(t, ins)
 		return
 	}
 	if r.step.Yield != nil && (n.costly || long(ins)) && r.step.Yield() {
@@ -274,7 +280,7 @@ func (r *run) fire(t task) {
 	c := &r.ctx
 	c.Node, c.Device, c.Step, c.Dead = n.graph, r.p.device, r.step, t.dead
 	c.Tag = kernels.Tag{Frame: it.frame.id, Iter: it.num}
-	c.Inputs = ins
+	c.Inputs, c.HostOutputs = ins, n.hostOut
 	if int(n.numOut) <= len(r.outs) {
 		c.Outputs = r.outs[:n.numOut]
 	} else {
@@ -302,7 +308,7 @@ func long(ins []kernels.Value) bool {
 	size := 0
 	for i := range ins {
 		if t := ins[i].Tensor; t != nil {
-			if n := len(t.Data()); n > 0 {
+			if n := t.DataSize(); n > 0 {
 				size += n
 			} else {
 				size += longElement * t.Len()
@@ -413,7 +419,7 @@ func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
 	c := &call.ctx
 	c.Node, c.Device, c.Step, c.Dead = n.graph, r.p.device, r.step, t.dead
 	c.Tag = kernels.Tag{Frame: t.it.frame.id, Iter: t.it.num}
-	c.Inputs = append(call.ins[:0], ins...)
+	c.Inputs, c.HostOutputs = append(call.ins[:0], ins...), n.hostOut
 	clear(ins)
 	if int(n.numOut) <= len(call.outs) {
 		c.Outputs = call.outs[:n.numOut]
@@ -432,7 +438,11 @@ func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
 
 // start begins an asynchronous kernel. It may report before it returns.
 func (r *run) start(t task, ins []kernels.Value) {
-	call := r.depart(t, ins)
+	r.setOff(r.depart(t, ins))
+}
+
+// setOff runs the asynchronous kernel of a call that nobody has reported yet.
+func (r *run) setOff(call *asyncCall) {
 	done := func(err error) {
 		if !call.reported.Swap(true) {
 			r.report(call, err, false)
@@ -440,10 +450,10 @@ func (r *run) start(t task, ins []kernels.Value) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			done(panicked(t.n, p))
+			done(panicked(call.n, p))
 		}
 	}()
-	t.n.async.ComputeAsync(&call.ctx, done)
+	call.n.async.ComputeAsync(&call.ctx, done)
 }
 
 // handOver gives a costly kernel to another core, if one is free.

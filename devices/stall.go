@@ -28,7 +28,7 @@ func (r *run) stall(t task, ins []kernels.Value) bool {
 	if r.step.Room == nil || t.dead || len(ins) == 0 || ins[0].Tensor == nil {
 		return false
 	}
-	size := len(ins[0].Tensor.Data())
+	size := ins[0].Tensor.DataSize()
 	if size <= stallable {
 		return false
 	}
@@ -57,7 +57,16 @@ func (w *waitingSend) retry() {
 	w.mu.Lock()
 	call, withdraw := w.call, w.withdraw
 	w.mu.Unlock()
-	if call.reported.Load() || !w.room(w.dst, w.size, w.retry) || call.reported.Swap(true) {
+	if call.reported.Load() || !w.room(w.dst, w.size, w.retry) {
+		return
+	}
+	if call.n.async != nil {
+		if withdraw == nil || withdraw() {
+			w.run.setOff(call)
+		}
+		return
+	}
+	if call.reported.Swap(true) {
 		return
 	}
 	if withdraw != nil {

@@ -44,6 +44,9 @@ type Context struct {
 	// kernel took over with Forward or Take. Outputs belong to the kernel until it ends, then to
 	// the executor. An output that is left nil is a missing output, legal for Switch and Merge alone.
 	Inputs, Outputs []Value
+	// HostOutputs tells which outputs lie in host memory on a device that has memory of its own, as
+	// MemoryTypes does.
+	HostOutputs []bool
 }
 
 // NumInputs is the number of data inputs.
@@ -77,9 +80,18 @@ func (c *Context) Take(i int) *tensor.Tensor {
 	return t
 }
 
-// Allocate makes output o a new tensor with undefined content and returns it for filling.
+// memory is where output o belongs.
+func (c *Context) memory(o int) tensor.Memory {
+	if c.HostOutputs != nil && c.HostOutputs[o] {
+		return c.Device.Pool()
+	}
+	return c.Device.Memory()
+}
+
+// Allocate makes output o a new tensor with undefined content, in the memory that it belongs to,
+// and returns it for filling.
 func (c *Context) Allocate(o int, dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
-	t, err := tensor.New(c.Device.Pool(), dtype, shape)
+	t, err := c.memory(o).New(dtype, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -88,20 +100,16 @@ func (c *Context) Allocate(o int, dtype tensor.DType, shape tensor.Shape) (*tens
 }
 
 // Forward makes output o the tensor at input i when nobody else can see that tensor and it has
-// the dtype and shape asked for, and returns it for writing in place; else it allocates. Reading
+// the dtype, shape and memory asked for, and returns it for writing in place; else it allocates. Reading
 // input i stays legal until the kernel has written over it: input i is left in place as borrowed.
 func (c *Context) Forward(i, o int, dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
-	if t := c.Inputs[i].Tensor; t != nil && t.DType() == dtype && t.Exclusive() && t.Shape().Equal(shape) {
-		c.Outputs[o] = Value{Tensor: t.Retain()}
-		return t, nil
-	}
-	return c.Allocate(o, dtype, shape)
+	return c.ForwardAny(o, dtype, shape, i)
 }
 
 // ForwardAny is Forward with the first of the inputs that can be taken over.
 func (c *Context) ForwardAny(o int, dtype tensor.DType, shape tensor.Shape, inputs ...int) (*tensor.Tensor, error) {
 	for _, i := range inputs {
-		if t := c.Inputs[i].Tensor; t != nil && t.DType() == dtype && t.Exclusive() && t.Shape().Equal(shape) {
+		if t := c.Inputs[i].Tensor; t != nil && t.DType() == dtype && t.Exclusive() && t.Shape().Equal(shape) && c.memory(o).Holds(t) {
 			c.Outputs[o] = Value{Tensor: t.Retain()}
 			return t, nil
 		}

@@ -88,8 +88,10 @@ type Device interface {
 	Name() string
 	// Type is CPU or GPU.
 	Type() string
-	// Pool is where tensors in the device's memory come from; for a CPU host memory.
+	// Pool is where the device's tensors in host memory come from.
 	Pool() *tensor.Pool
+	// Memory is the device's own memory: the Pool for a CPU.
+	Memory() tensor.Memory
 	// Parallel calls body on parts of [0,n) that cover it, each of grain or more, on as many of
 	// the process's workers as are free, and returns when all parts are done.
 	Parallel(n, grain int, body func(lo, hi int))

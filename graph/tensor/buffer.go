@@ -13,8 +13,8 @@ import (
 // widest vector registers.
 const Alignment = 64
 
-// Buffer is reference-counted memory that tensors share. Its memory returns to the pool
-// that it came from when the last reference is released.
+// Buffer is reference-counted memory that tensors share, on the host or on a device. Its memory
+// returns to where it came from when the last reference is released.
 type Buffer struct {
 	refs  atomic.Int32
 	class int16 // of the pool; -1 for memory that no pool owns
@@ -22,9 +22,13 @@ type Buffer struct {
 	raw   []byte
 	owner *Pool
 	free  func()
+	// home, addr and size are those of a device's memory.
+	home Home
+	addr uint64
+	size int
 }
 
-// Bytes is the whole memory. It may be written only while the caller holds the only reference.
+// Bytes is the whole memory of a buffer on the host. It may be written only while the caller holds the only reference.
 func (b *Buffer) Bytes() []byte { return b.data }
 
 // Retain adds a reference.
@@ -43,6 +47,8 @@ func (b *Buffer) Release() {
 		b.owner.put(b)
 	case b.free != nil:
 		b.free()
+	case b.home != nil:
+		b.home.Free(b)
 	}
 }
 

@@ -204,7 +204,7 @@ func (t *Tensor) Proto() (*tensorpb.TensorProto, error) {
 	p := &tensorpb.TensorProto{Dtype: t.dtype.Proto(), TensorShape: t.shape.Proto()}
 	switch e := t.elems.(type) {
 	case nil:
-		p.TensorContent = append([]byte(nil), t.data...)
+		p.TensorContent = append([]byte(nil), t.Data()...)
 	case []string:
 		p.StringVal = make([][]byte, len(e))
 		for i, s := range e {

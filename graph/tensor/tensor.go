@@ -17,14 +17,16 @@ import (
 const inlineRank = 4
 
 // Tensor is an n-dimensional array of one element type. Elements of fixed size lie row-major,
-// little-endian, in Data; strings, resource handles and variants are Go values.
+// little-endian, in Data, or at Address in the memory of a device; strings, resource handles and
+// variants are Go values.
 type Tensor struct {
 	refs   atomic.Int32
 	dtype  DType
 	shape  Shape
 	n      int
 	data   []byte
-	elems  any // []string, []Handle or []any
+	addr   uint64 // of the elements in a device's memory, else 0
+	elems  any    // []string, []Handle or []any
 	buf    *Buffer
 	shared atomic.Bool // another tensor has the same elems
 	dims   [inlineRank]int64
@@ -134,11 +136,15 @@ func FromBuffer(dtype DType, shape Shape, buf *Buffer) (*Tensor, error) {
 	}
 	size := int64(dtype.Size())
 	if size == 0 || n > int64(len(buf.data)) || n*size != int64(len(buf.data)) {
-		return nil, status.InvalidArgumentf("A buffer of %d bytes cannot hold a tensor of type %v and shape %v", len(buf.data), dtype, shape)
+		return nil, wrongSize(len(buf.data), dtype, shape)
 	}
 	t := header(dtype, shape, int(n))
 	t.buf, t.data = buf, buf.data
 	return t, nil
+}
+
+func wrongSize(size int, dtype DType, shape Shape) error {
+	return status.InvalidArgumentf("A buffer of %d bytes cannot hold a tensor of type %v and shape %v", size, dtype, shape)
 }
 
 // DType is the type of the elements.
@@ -156,8 +162,22 @@ func (t *Tensor) Dim(i int) int { return int(t.shape[i]) }
 // Len is the number of elements.
 func (t *Tensor) Len() int { return t.n }
 
-// Data is the memory of fixed-size elements; nil for Go-valued ones.
-func (t *Tensor) Data() []byte { return t.data }
+// Data is the host memory of fixed-size elements; nil for Go-valued ones. It panics for a tensor
+// in the memory of a device: reading that on the host is a bug.
+func (t *Tensor) Data() []byte {
+	if t.addr != 0 {
+		panic("tensor: the memory of a device was taken for the host's")
+	}
+	return t.data
+}
+
+// DataSize is the bytes of fixed-size elements, wherever they lie; 0 for Go-valued ones.
+func (t *Tensor) DataSize() int {
+	if t.addr != 0 {
+		return t.n * t.dtype.Size()
+	}
+	return len(t.data)
+}
 
 // ByteSize is the bytes of the elements' memory; for strings their lengths' sum.
 func (t *Tensor) ByteSize() int {
@@ -168,7 +188,7 @@ func (t *Tensor) ByteSize() int {
 		}
 		return n
 	}
-	return len(t.data)
+	return t.DataSize()
 }
 
 // Retain adds a reference and returns t.
@@ -193,7 +213,7 @@ func (t *Tensor) Release() {
 		t.buf.Release()
 		t.buf = nil
 	}
-	t.data, t.elems, t.shape = nil, nil, nil
+	t.data, t.elems, t.shape, t.addr = nil, nil, nil, 0
 	t.shared.Store(false)
 	headers.Put(t)
 }
@@ -222,7 +242,7 @@ func (t *Tensor) alias(dtype DType, shape Shape, n int) *Tensor {
 	}
 	if t.buf != nil {
 		t.buf.Retain()
-		r.buf, r.data = t.buf, t.data
+		r.buf, r.data, r.addr = t.buf, t.data, t.addr
 	} else if t.data != nil {
 		r.data = r.inline[:copy(r.inline[:], t.data)]
 	}
@@ -251,6 +271,11 @@ func (t *Tensor) Rows(from, to int) *Tensor {
 		r.shared.Store(true)
 	}
 	size := t.dtype.Size()
+	if t.addr != 0 {
+		t.buf.Retain()
+		r.buf, r.addr = t.buf, t.addr+uint64(from*per*size)
+		return r
+	}
 	part := t.data[from*per*size : to*per*size]
 	if t.buf != nil {
 		t.buf.Retain()
@@ -261,13 +286,13 @@ func (t *Tensor) Rows(from, to int) *Tensor {
 	return r
 }
 
-// Clone is a deep copy in memory from pool.
+// Clone is a deep copy of a tensor on the host, in memory from pool.
 func (t *Tensor) Clone(pool *Pool) (*Tensor, error) {
 	c, err := New(pool, t.dtype, t.shape)
 	if err != nil {
 		return nil, err
 	}
-	copy(c.data, t.data)
+	copy(c.data, t.Data())
 	switch e := t.elems.(type) {
 	case []string:
 		copy(c.elems.([]string), e)
@@ -288,13 +313,13 @@ type Elem interface {
 }
 
 // Of views the fixed-size elements as a slice of T, which must have the dtype's element size.
-// The slice is valid as long as the caller's reference.
+// The slice is valid as long as the caller's reference. Like Data it is for host memory alone.
 func Of[T Elem](t *Tensor) []T {
 	var zero T
 	if int(unsafe.Sizeof(zero)) != t.dtype.Size() {
 		panic("tensor: elements of type " + t.dtype.String() + " viewed with another size")
 	}
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.data))), t.n)
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Data()))), t.n)
 }
 
 // Strings is the elements of a string tensor.

@@ -39,11 +39,11 @@ func (t *Tensor) AppendWire(dst []byte) (head, content []byte, err error) {
 	}
 	switch e := t.elems.(type) {
 	case nil:
-		if len(t.data) == 0 {
+		if len(t.Data()) == 0 {
 			return dst, nil, nil
 		}
 		dst = protowire.AppendTag(dst, fieldContent, protowire.BytesType)
-		return protowire.AppendVarint(dst, uint64(len(t.data))), t.data, nil
+		return protowire.AppendVarint(dst, uint64(len(t.Data()))), t.Data(), nil
 	case []string:
 		for _, s := range e {
 			dst = protowire.AppendTag(dst, fieldString, protowire.BytesType)
@@ -160,7 +160,7 @@ func ReadWire(src Source, n int, pool *Pool) (*Tensor, error) {
 		p.TensorShape = shape.Proto()
 	}
 	if t != nil {
-		p.TensorContent = append([]byte(nil), t.data...)
+		p.TensorContent = append([]byte(nil), t.Data()...)
 		t.Release()
 		t = nil
 	}

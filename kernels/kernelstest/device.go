@@ -17,6 +17,8 @@ type Device struct {
 	t         testing.TB
 	pool      *tensor.Pool
 	resources *containers.Manager
+	// accelerator is what runs the ops that have a row for it; nil for none.
+	accelerator kernels.Accelerator
 }
 
 // DeviceName is the full name of every Device.
@@ -34,6 +36,9 @@ func NewDevice(t testing.TB) *Device {
 			t.Errorf("%d bytes of the device's pool were not released", n)
 		}
 	})
+	if Accelerate != nil && !isCPUOnly(t.Name()) {
+		d.accelerator = Accelerate(t, DeviceName, d.resources)
+	}
 	return d
 }
 
@@ -45,6 +50,9 @@ func (d *Device) Type() string { return "CPU" }
 
 // Pool is the device's memory.
 func (d *Device) Pool() *tensor.Pool { return d.pool }
+
+// Memory is the pool: host memory.
+func (d *Device) Memory() tensor.Memory { return d.pool }
 
 // Resources are the device's containers.
 func (d *Device) Resources() kernels.Resources { return d.resources }

@@ -165,10 +165,12 @@ func Values(inputs ...any) []kernels.Value {
 
 // Kernel is a node with its kernel, to run more than once.
 type Kernel struct {
-	Node   *graph.Node
-	Step   *kernels.Step
-	device *Device
-	impl   any
+	Node      *graph.Node
+	Step      *kernels.Step
+	device    kernels.Device
+	carry     *carry // nil on the CPU
+	resources *containers.Manager
+	impl      any
 }
 
 // Kernel makes the node and its kernel; inputs tell the types.
@@ -177,18 +179,24 @@ func (d *Device) Kernel(op Op, inputs ...any) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	def, err := kernels.Find(node, d.Type())
+	k := &Kernel{Node: node, Step: op.Step, device: d, resources: d.resources}
+	if d.accelerator != nil && kernels.Supports(node, d.accelerator.Type()) {
+		k.device, k.carry = d.accelerator, newCarry(d.accelerator, node)
+	}
+	def, err := kernels.Find(node, k.device.Type())
 	if err != nil {
 		return nil, err
 	}
-	impl, err := def.New(&kernels.Construction{Node: node, Device: d, Session: op.Session, Functions: op.Functions})
+	if k.carry != nil {
+		countRow(def)
+	}
+	k.impl, err = def.New(&kernels.Construction{Node: node, Device: k.device, Session: op.Session, Functions: op.Functions})
 	if err != nil {
 		return nil, err
 	}
-	if c, ok := impl.(kernels.Closer); ok {
+	if c, ok := k.impl.(kernels.Closer); ok {
 		d.t.Cleanup(c.Close)
 	}
-	k := &Kernel{Node: node, Step: op.Step, device: d, impl: impl}
 	if k.Step == nil {
 		k.Step = NewStep()
 	}
@@ -210,7 +218,18 @@ func (k *Kernel) Try(inputs ...kernels.Value) ([]kernels.Value, error) {
 // Start runs the kernel; done gets the outputs, on any goroutine. It takes over the inputs.
 func (k *Kernel) Start(inputs []kernels.Value, done func([]kernels.Value, error)) {
 	ctx := &kernels.Context{Node: k.Node, Device: k.device, Step: k.Step, Inputs: inputs, Outputs: make([]kernels.Value, len(k.Node.OutTypes))}
+	back := func() error { return nil }
+	if k.carry != nil {
+		ctx.HostOutputs = k.carry.hostOut
+		var err error
+		if back, err = k.carry.in(k.resources, inputs); err != nil {
+			release(inputs)
+			done(nil, err)
+			return
+		}
+	}
 	end := func(err error) {
+		err = k.settle(ctx, back, err)
 		release(ctx.Inputs)
 		if err != nil {
 			release(ctx.Outputs)
@@ -226,6 +245,25 @@ func (k *Kernel) Start(inputs []kernels.Value, done func([]kernels.Value, error)
 	default:
 		panic(fmt.Sprintf("kernelstest: a %T is no kernel", impl))
 	}
+}
+
+// settle waits until what a kernel gave to an accelerator has been done, and brings the values back.
+func (k *Kernel) settle(ctx *kernels.Context, back func() error, err error) error {
+	if k.carry == nil {
+		return err
+	}
+	settled := make(chan error, 1)
+	k.carry.accelerator.Settle(k.Step, func(err error) { settled <- err })
+	if e := <-settled; err == nil {
+		err = e
+	}
+	if e := k.carry.out(ctx.Outputs); err == nil {
+		err = e
+	}
+	if e := back(); err == nil {
+		err = e
+	}
+	return err
 }
 
 func release(values []kernels.Value) {

@@ -1,0 +1,74 @@
+package tensor
+
+// Memory is where tensors can be made: a Pool for the host's memory, or the memory of a device
+// that has its own.
+type Memory interface {
+	// New makes a tensor with undefined content, under the rules of the function New. A device's
+	// memory refuses Go-valued elements with INVALID_ARGUMENT.
+	New(dtype DType, shape Shape) (*Tensor, error)
+	// Holds tells whether t lies in this memory. All host memory counts as one.
+	Holds(t *Tensor) bool
+}
+
+// Home is the memory of a device, which the processor cannot read. It is what tells tensors on
+// one device from those on another.
+type Home interface {
+	// Free takes back the memory of a buffer after its last release. It may be called on any
+	// goroutine, and does not wait.
+	Free(b *Buffer)
+}
+
+// DeviceBuffer makes a buffer of size bytes of a device's memory, with one reference. addr is
+// where it lies for the device, never 0.
+func DeviceBuffer(home Home, addr uint64, size int) *Buffer {
+	b := &Buffer{class: -1, home: home, addr: addr, size: size}
+	b.refs.Store(1)
+	return b
+}
+
+// Address is where a device's buffer lies, 0 for one in host memory, and Size its bytes.
+func (b *Buffer) Address() uint64 { return b.addr }
+
+// Size is the bytes of the buffer's memory, on the host or on a device.
+func (b *Buffer) Size() int {
+	if b.home != nil {
+		return b.size
+	}
+	return len(b.data)
+}
+
+// FromDevice makes a tensor of fixed-size elements over the beginning of a device's buffer, and
+// takes over the caller's reference to it.
+func FromDevice(dtype DType, shape Shape, buf *Buffer) (*Tensor, error) {
+	n, err := shape.NumElements()
+	if err != nil {
+		return nil, err
+	}
+	size := int64(dtype.Size())
+	if size == 0 || n > int64(buf.size)/size {
+		return nil, wrongSize(buf.size, dtype, shape)
+	}
+	t := header(dtype, shape, int(n))
+	t.buf, t.addr = buf, buf.addr
+	return t, nil
+}
+
+// Home is the device memory that the tensor lies in, nil for host memory.
+func (t *Tensor) Home() Home {
+	if t.addr == 0 {
+		return nil
+	}
+	return t.buf.home
+}
+
+// OnHost tells whether the elements lie in host memory.
+func (t *Tensor) OnHost() bool { return t.addr == 0 }
+
+// Address is where the elements lie on their device, 0 for host memory.
+func (t *Tensor) Address() uint64 { return t.addr }
+
+// New makes a tensor in the pool's memory.
+func (p *Pool) New(dtype DType, shape Shape) (*Tensor, error) { return New(p, dtype, shape) }
+
+// Holds tells whether t lies in host memory.
+func (p *Pool) Holds(t *Tensor) bool { return t.addr == 0 }

@@ -1,0 +1,75 @@
+package kernels
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Accelerator is a device with memory of its own, which kernels give work to: a GPU. The work of
+// all kernels and steps runs on the device in the order in which it was given, and no call waits
+// for it. So a tensor may be released once its last use was given. What lies on the host and is
+// needed there (shapes, axes) is declared in the row's HostInputs; a value of the device's memory
+// reaches the host by Download.
+//
+// ctx is the execution that the work is for: what fails on the device fails its step with an
+// error that names its node. It is nil for the work of constructors. All methods may be called
+// concurrently; the order of calls that do not wait for each other is any.
+type Accelerator interface {
+	Device
+	// Launch runs a function on the device.
+	Launch(ctx *Context, l Launch)
+	// Copy fills dst with the bytes of src, which are as many. Both lie on the device.
+	Copy(ctx *Context, dst, src *tensor.Tensor)
+	// Fill sets all bytes of dst, on the device, to value.
+	Fill(ctx *Context, dst *tensor.Tensor, value byte)
+	// Upload gives a new tensor on the device with the elements of host, which it keeps a
+	// reference to as long as it needs it. The caller must not write to host any more.
+	Upload(ctx *Context, host *tensor.Tensor) (*tensor.Tensor, error)
+	// Download calls done with a new tensor on the host that holds the elements of t, on another
+	// goroutine, when the device has got there; or with the error that ended the step.
+	Download(ctx *Context, t *tensor.Tensor, done func(host *tensor.Tensor, err error))
+	// Settle calls done, on another goroutine, when all that was given before has run, with the
+	// error of what was given for step.
+	Settle(step *Step, done func(error))
+	// Card describes the device for the choice of functions and sizes.
+	Card() Card
+}
+
+// Card is what kernels may want to know of an accelerator.
+type Card struct {
+	// Compute is the compute capability, 10 times the major number plus the minor one: 90 for 9.0.
+	Compute int
+	// Processors is the number of multiprocessors, SharedMemory the bytes that a block may have.
+	Processors, SharedMemory int
+}
+
+// Launch is a call of a device function.
+type Launch struct {
+	// Function is its name in the sources in kernels/cuda.
+	Function string
+	// Grid is the number of blocks and Block that of threads in each, in three dimensions. What is
+	// 0 counts as 1.
+	Grid, Block [3]int
+	// Shared is the bytes of dynamic shared memory for each block.
+	Shared int
+	// Args are the parameters as the device lies them out: each one 8 bytes wide, structs of such
+	// members one word after the other. Of, Float and Int make them.
+	Args []uint64
+}
+
+// Double is a floating-point parameter, a double in the sources.
+func Double(v float64) uint64 { return math.Float64bits(v) }
+
+// threads is the size of the blocks of functions that work on elements one by one.
+const threads = 256
+
+// elementwise is a launch of a function whose threads stride over n elements. The blocks are
+// enough to fill the card some times over, more of them would only cost their start.
+func elementwise(a Accelerator, function string, n int, args ...uint64) Launch {
+	blocks := (n + threads - 1) / threads
+	return Launch{Function: function, Grid: [3]int{min(blocks, 32*a.Card().Processors)}, Block: [3]int{threads}, Args: args}
+}
+
+// accelerator is the device of a kernel whose row is for one.
+func accelerator(d Device) Accelerator { return d.(Accelerator) }

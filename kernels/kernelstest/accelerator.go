@@ -1,0 +1,168 @@
+package kernelstest
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// Accelerate, if not nil, makes the accelerator that every Device of the process gives those ops
+// to that have a row for it. So the tests of the CPU's kernels are the accelerator's, too: inputs
+// are moved to its memory and outputs back, and so are the values of the variables that the
+// inputs refer to. It is set before the first test, and ends the accelerator with t. The
+// accelerator's name and containers are those of the Device.
+var Accelerate func(t testing.TB, name string, resources *containers.Manager) kernels.Accelerator
+
+// CPUOnly makes the devices of a test, and of its subtests, run all ops on the CPU: for tests of
+// what only its rows promise.
+func CPUOnly(t testing.TB) {
+	cpuOnly.Store(t.Name(), true)
+	t.Cleanup(func() { cpuOnly.Delete(t.Name()) })
+}
+
+var cpuOnly sync.Map
+
+func isCPUOnly(name string) bool {
+	for {
+		if _, ok := cpuOnly.Load(name); ok {
+			return true
+		}
+		last := strings.LastIndexByte(name, '/')
+		if last < 0 {
+			return false
+		}
+		name = name[:last]
+	}
+}
+
+// Accelerated counts the executions of each row of an accelerator, so that a test can find the rows
+// that no test runs.
+var Accelerated struct {
+	sync.Mutex
+	Rows map[*kernels.Def]int
+}
+
+func countRow(def *kernels.Def) {
+	Accelerated.Lock()
+	defer Accelerated.Unlock()
+	if Accelerated.Rows == nil {
+		Accelerated.Rows = map[*kernels.Def]int{}
+	}
+	Accelerated.Rows[def]++
+}
+
+// carry runs a kernel of the accelerator's with values that lie on the host.
+type carry struct {
+	accelerator kernels.Accelerator
+	hostIn      []bool
+	hostOut     []bool
+}
+
+func newCarry(a kernels.Accelerator, n *graph.Node) *carry {
+	in, out := kernels.MemoryTypes(n, a.Type())
+	return &carry{a, in, out}
+}
+
+// in moves the inputs to the accelerator. The returned function moves what the kernel changed in
+// place, the variables, back.
+func (c *carry) in(resources *containers.Manager, values []kernels.Value) (back func() error, err error) {
+	variables := referred(resources, values)
+	for i, v := range values {
+		if v.Tensor == nil || c.hostIn != nil && c.hostIn[i] {
+			continue
+		}
+		moved, err := c.accelerator.Upload(nil, v.Tensor)
+		if err != nil {
+			return nil, err
+		}
+		v.Tensor.Release()
+		values[i].Tensor = moved
+	}
+	for _, v := range variables {
+		if err := move(v, func(t *tensor.Tensor) (*tensor.Tensor, error) { return c.accelerator.Upload(nil, t) }); err != nil {
+			return nil, err
+		}
+	}
+	return func() error {
+		for _, v := range slices.Concat(variables, referred(resources, values)) {
+			if err := move(v, c.download); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// out moves the outputs back to the host.
+func (c *carry) out(values []kernels.Value) error {
+	for i, v := range values {
+		if v.Tensor == nil || v.Tensor.OnHost() {
+			continue
+		}
+		moved, err := c.download(v.Tensor)
+		if err != nil {
+			return err
+		}
+		v.Tensor.Release()
+		values[i].Tensor = moved
+	}
+	return nil
+}
+
+// download gives the host's copy of a tensor that is on the accelerator, or one more reference.
+func (c *carry) download(t *tensor.Tensor) (*tensor.Tensor, error) {
+	if t.OnHost() {
+		return t.Retain(), nil
+	}
+	type result struct {
+		t   *tensor.Tensor
+		err error
+	}
+	done := make(chan result, 1)
+	c.accelerator.Download(nil, t, func(t *tensor.Tensor, err error) { done <- result{t, err} })
+	r := <-done
+	return r.t, r.err
+}
+
+// move replaces a variable's value, if it has one of fixed-size elements.
+func move(v *containers.Variable, to func(*tensor.Tensor) (*tensor.Tensor, error)) error {
+	t := v.Read()
+	if t == nil {
+		return nil
+	}
+	defer t.Release()
+	if t.DType().Size() == 0 {
+		return nil
+	}
+	moved, err := to(t)
+	if err == nil {
+		v.Assign(moved)
+	}
+	return err
+}
+
+// referred are the variables that references and handles among the values lead to.
+func referred(resources *containers.Manager, values []kernels.Value) []*containers.Variable {
+	var found []*containers.Variable
+	for _, v := range values {
+		switch {
+		case v.Ref != nil:
+			found = append(found, v.Ref)
+		case v.Tensor != nil && v.Tensor.DType() == tensor.Resource:
+			for _, h := range v.Tensor.Handles() {
+				if r, err := resources.Lookup(h.Container, h.Type, h.Name); err == nil {
+					if v, ok := r.(*containers.Variable); ok {
+						found = append(found, v)
+					}
+				}
+			}
+		}
+	}
+	return found
+}
