@@ -28,7 +28,7 @@ func (alone) Watch(func(string, error)) {}
 func (alone) task(b *testing.B) *Task {
 	system := actor.NewActorSystem()
 	device := devices.NewCPU(system, alone{}.Self()+"/device:CPU:0", "local", 0)
-	task, err := NewTask(Config{System: system, Cluster: alone{}, Devices: []*devices.CPU{device}})
+	task, err := NewTask(Config{System: system, Cluster: alone{}, Devices: []devices.Device{device}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func (p *pair) start(b *testing.B, job, other string, takes func(m *wire.Parcel,
 	system.ProcessRegistry.Address = p.self
 	system.ProcessRegistry.RegisterAddressResolver(func(*actor.PID) (actor.Process, bool) { return peer, true })
 	device := devices.NewCPU(system, p.self+"/device:CPU:0", job, 0)
-	task, err := NewTask(Config{System: system, Cluster: p, Devices: []*devices.CPU{device}, Boot: 1})
+	task, err := NewTask(Config{System: system, Cluster: p, Devices: []devices.Device{device}, Boot: 1})
 	if err != nil {
 		b.Fatal(err)
 	}

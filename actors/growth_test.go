@@ -24,7 +24,7 @@ func BenchmarkOpenAndClose(b *testing.B) {
 			system := actor.NewActorSystem()
 			defer system.Shutdown()
 			device := devices.NewCPU(system, alone{}.Self()+"/device:CPU:0", "local", 0)
-			task, err := NewTask(Config{System: system, Cluster: alone{}, Devices: []*devices.CPU{device}})
+			task, err := NewTask(Config{System: system, Cluster: alone{}, Devices: []devices.Device{device}})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -104,7 +104,7 @@ func (net *network) start(job string) *node {
 	})
 	n.device = devices.NewCPU(n.system, name+"/device:CPU:0", job, 0)
 	var err error
-	n.task, err = NewTask(Config{System: n.system, Cluster: n, Devices: []*devices.CPU{n.device}, Boot: n.boot, Lease: net.lease,
+	n.task, err = NewTask(Config{System: n.system, Cluster: n, Devices: []devices.Device{n.device}, Boot: n.boot, Lease: net.lease,
 		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		net.t.Fatal(err)

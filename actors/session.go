@@ -370,10 +370,11 @@ func supports(n *graph.Node, deviceType string) bool { return kernels.Supports(n
 
 // ready gives the plan of a signature, claimed for the caller, where it is built.
 func (s *Session) ready(key []byte) *plan {
-	if p := (*s.plans.Load())[string(key)]; p != nil && p.local.claim() {
-		return p
+	p := (*s.plans.Load())[string(key)]
+	if p == nil || s.worker.useless(p.local) || !p.local.claim() {
+		return nil
 	}
-	return nil
+	return p
 }
 
 // plan gives the plan of a signature, building it at the first step that needs it, and claims it
@@ -395,7 +396,7 @@ func (s *Session) plan(ctx context.Context, sig graph.Signature) (*plan, error) 
 func (s *Session) build(ctx context.Context, key string, sig graph.Signature) error {
 	var p *plan
 	return s.mutate(ctx, func(ctx context.Context) error {
-		if (*s.plans.Load())[key] != nil {
+		if have := (*s.plans.Load())[key]; have != nil && !s.worker.useless(have.local) {
 			return nil
 		}
 		var err error

@@ -28,7 +28,8 @@ const (
 type Config struct {
 	System  *actor.ActorSystem
 	Cluster Cluster
-	Devices []*devices.CPU
+	// Devices are the task's, CPU:0 first: clients' tensors lie in its memory. The task closes them.
+	Devices []devices.Device
 	// Boot is this process's random number, as its peers see it.
 	Boot uint64
 	// Lease is how long a session lives on after its client's last connection ended.
@@ -62,6 +63,9 @@ type Task struct {
 	sessions map[string]*workerSession
 	placing  *place.Prepared // the devices of all tasks, as they were known when a session was made
 
+	living sync.Mutex
+	lives  []life // of the devices that may be lost; their containers are empty of what was before
+
 	master, directory *actor.PID
 	sessionsOf        *masterState
 	led               ledSteps
@@ -84,6 +88,7 @@ func NewTask(c Config) (*Task, error) {
 		c.Log = slog.Default()
 	}
 	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, crew: newCrew()}
+	t.lives = mortal(c.Devices)
 	t.life, t.die = context.WithCancel(context.Background())
 	t.steps.init()
 	t.schedule, t.isLocal = t.crew.Schedule, t.local
@@ -193,6 +198,9 @@ func (t *Task) Stop(ctx context.Context) error {
 	}
 	for _, d := range t.Devices {
 		if e := d.Resources().Close(); e != nil && err == nil {
+			err = e
+		}
+		if e := d.Close(); e != nil && err == nil {
 			err = e
 		}
 	}

@@ -13,6 +13,7 @@ import (
 type taskPlan struct {
 	programs  []*devices.Program
 	functions []*functionSet
+	lives     []life          // of the devices that may be lost
 	peers     map[string]bool // the other tasks that it exchanges tensors with
 	used      int64           // when it was used last, in the session's counting of uses
 	claims    atomic.Int64
@@ -54,8 +55,14 @@ func (p *taskPlan) release() {
 
 // functionSet is a library's functions on a task's devices, shared by the plans of the library.
 type functionSet struct {
-	byDevice map[string]*devices.Functions // under the session's lock
+	byDevice map[functionsKey]*devices.Functions // under the session's lock
 	claims   atomic.Int64
+}
+
+// functionsKey is a device in one of its lives.
+type functionsKey struct {
+	device      string
+	incarnation uint64
 }
 
 func (f *functionSet) release() {
@@ -76,6 +83,7 @@ func (s *workerSession) compile(parts map[string]*graph.Graph) (*taskPlan, error
 		if g == nil {
 			continue
 		}
+		p.lives = append(p.lives, mortal([]devices.Device{d})...)
 		opts := devices.CompileOptions{Session: s.handle, Kernels: s.kernel, Functions: s.functionsOn(p, g.Library, d)}
 		program, err := devices.Compile(g, d, opts)
 		if err != nil {
@@ -112,13 +120,13 @@ func (s *workerSession) notePeers(p *taskPlan, g *graph.Graph) {
 
 // functionsOn gives the library's functions on a device, the same for all plans of the library, for
 // as long as p lives.
-func (s *workerSession) functionsOn(p *taskPlan, library *graph.Library, d *devices.CPU) *devices.Functions {
+func (s *workerSession) functionsOn(p *taskPlan, library *graph.Library, d devices.Device) *devices.Functions {
 	s.mu.Lock()
 	set := s.functions
 	var replaced *functionSet
 	if set == nil || s.library != library {
 		// An extended session has a new library; older plans keep theirs.
-		replaced, set = set, &functionSet{byDevice: map[string]*devices.Functions{}}
+		replaced, set = set, &functionSet{byDevice: map[functionsKey]*devices.Functions{}}
 		if !s.forgotten {
 			set.claims.Store(1)
 			s.library, s.functions = library, set
@@ -128,10 +136,11 @@ func (s *workerSession) functionsOn(p *taskPlan, library *graph.Library, d *devi
 		set.claims.Add(1)
 		p.functions = append(p.functions, set)
 	}
-	f := set.byDevice[d.Name()]
+	key := functionsKey{d.Name(), d.Incarnation()}
+	f := set.byDevice[key]
 	if f == nil {
 		f = devices.NewFunctions(library, d, s.handle)
-		set.byDevice[d.Name()] = f
+		set.byDevice[key] = f
 	}
 	s.mu.Unlock()
 	replaced.release()

@@ -119,6 +119,10 @@ func (st *taskStep) refuse(err error) {
 // done is called.
 func (st *taskStep) run() {
 	programs := st.plan.programs
+	if err := st.session.fit(st.plan); err != nil {
+		st.refuse(err)
+		return
+	}
 	if len(programs) == 0 {
 		st.also()
 		st.ended(nil)

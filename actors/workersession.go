@@ -22,17 +22,25 @@ type workerSession struct {
 	task     *Task
 	handle   string
 	master   string
-	devices  []*devices.CPU
+	devices  []devices.Device
 	isolated bool
 	orphaned *time.Timer // runs while nothing is heard of a master that was lost; under the task's lock
 
 	mu        sync.Mutex
 	forgotten bool
-	kernels   map[string]any
+	kernels   map[string]sharedKernel
+	retired   []any  // kernels of devices that were lost
+	lives     []life // of the devices that may be lost, as the session knows them
 	plans     map[uint64]*taskPlan // that other tasks' masters sent
 	uses      int64
 	library   *graph.Library // the latest one
 	functions *functionSet   // of library
+}
+
+// sharedKernel is a kernel with state, which the session's plans share.
+type sharedKernel struct {
+	kernel any
+	device string
 }
 
 // sessionFor finds or makes what the task keeps of a session.
@@ -42,7 +50,7 @@ func (t *Task) sessionFor(handle, master string, isolated bool) *workerSession {
 	s := t.sessions[handle]
 	if s == nil {
 		s = &workerSession{task: t, handle: handle, master: master, devices: t.Devices, isolated: isolated,
-			kernels: map[string]any{}, plans: map[uint64]*taskPlan{}}
+			kernels: map[string]sharedKernel{}, plans: map[uint64]*taskPlan{}, lives: mortal(t.Devices)}
 		if isolated {
 			s.devices = slices.Clone(t.Devices)
 			for i, d := range s.devices {
@@ -104,8 +112,11 @@ func (s *workerSession) forget() {
 	}
 	s.mu.Lock()
 	s.forgotten = true
-	private, plans, functions := s.kernels, s.plans, s.functions
-	s.kernels, s.plans, s.functions, s.library = nil, nil, nil, nil
+	private, plans, functions := s.retired, s.plans, s.functions
+	for _, k := range s.kernels {
+		private = append(private, k.kernel)
+	}
+	s.kernels, s.retired, s.plans, s.functions, s.library = nil, nil, nil, nil, nil
 	s.mu.Unlock()
 	for _, k := range private {
 		if c, ok := k.(kernels.Closer); ok {
@@ -154,8 +165,14 @@ func (t *Task) forgetSessions() {
 // plan finds and claims a compiled plan; nil when the task does not have it.
 func (s *workerSession) plan(id uint64) *taskPlan {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	p := s.plans[id]
+	if p != nil && s.uselessLocked(p) {
+		delete(s.plans, id)
+		s.mu.Unlock()
+		p.release()
+		return nil // the master sends it again
+	}
+	defer s.mu.Unlock()
 	if p != nil {
 		s.uses++
 		p.used = s.uses
@@ -234,11 +251,11 @@ func (s *workerSession) kernel(n *graph.Node, def *kernels.Def, make func() (any
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k, ok := s.kernels[n.Name]; ok {
-		return k, true, nil
+		return k.kernel, true, nil
 	}
 	if kernel, err = make(); err != nil || s.forgotten {
 		return kernel, false, err
 	}
-	s.kernels[n.Name] = kernel
+	s.kernels[n.Name] = sharedKernel{kernel, n.Assigned}
 	return kernel, true, nil
 }

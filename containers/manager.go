@@ -87,6 +87,24 @@ func (m *Manager) Clear(container string) error {
 	return end(c, time.Now().Add(patience))
 }
 
+// Empty is Clear for all containers but those of steps, which end with their step.
+func (m *Manager) Empty() error {
+	m.mu.Lock()
+	var names []string
+	for name := range m.containers {
+		if !isStepName(name) {
+			names = append(names, name)
+		}
+	}
+	m.mu.Unlock()
+	slices.Sort(names)
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, m.Clear(name))
+	}
+	return errors.Join(errs...)
+}
+
 // Close clears all containers and refuses new ones with ABORTED. It returns within seconds,
 // with DEADLINE_EXCEEDED where a container or a resource has not ended by then.
 func (m *Manager) Close() error {

@@ -9,6 +9,25 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
+// Device is a device of a task, as the task sees it. The first device of a task is its CPU:0, whose memory
+// is the host's. It is safe for concurrent use.
+type Device interface {
+	kernels.Device
+	// Incarnation is a random number of this start of the device, never 0. It changes while the process lives
+	// where a device was lost and started anew: what lay in its memory is gone then, and what was made
+	// for the former start fails.
+	Incarnation() uint64
+	// MemoryLimit is the most bytes that tensors on the device may take; 0 where nothing bounds them.
+	MemoryLimit() int64
+	// Description is what people want to know of the hardware, in TensorFlow's words; empty for a CPU.
+	Description() string
+	// WithResources is the same device with containers of its own: what a session with isolated
+	// state runs on. It shares all else with the device, and is not closed.
+	WithResources(r *containers.Manager) Device
+	// Close gives up what the device holds, after its containers are closed. Nothing runs on it any more.
+	Close() error
+}
+
 // CPU is a processor device of a task: memory of the process, the process's workers, and the
 // containers that live on it. It is safe for concurrent use.
 type CPU struct {
@@ -19,7 +38,7 @@ type CPU struct {
 	resources   *containers.Manager
 }
 
-var _ kernels.Device = (*CPU)(nil)
+var _ Device = (*CPU)(nil)
 
 // NewCPU makes the device called name (a full device name). memoryLimit bounds the bytes of its
 // tensors, 0 for no bound but the machine's. job is the name of its default container. With a nil system the
@@ -37,9 +56,8 @@ func NewCPU(system *actor.ActorSystem, name, job string, memoryLimit int64) *CPU
 	}
 }
 
-// WithResources is the same device with containers of its own: what a session with isolated
-// state runs on. It shares memory accounting and incarnation with d.
-func (d *CPU) WithResources(r *containers.Manager) *CPU {
+// WithResources shares memory accounting and incarnation with d.
+func (d *CPU) WithResources(r *containers.Manager) Device {
 	c := *d
 	c.resources = r
 	return &c
@@ -51,11 +69,17 @@ func (d *CPU) Name() string { return d.name }
 // Type is CPU.
 func (d *CPU) Type() string { return "CPU" }
 
-// Incarnation is a random number of this start of the device, never 0.
+// Incarnation is a random number of the device's start, never 0. It does not change.
 func (d *CPU) Incarnation() uint64 { return d.incarnation }
 
 // MemoryLimit is the most bytes that tensors on the device may take; 0 where nothing bounds them.
 func (d *CPU) MemoryLimit() int64 { return d.memoryLimit }
+
+// Description is empty.
+func (d *CPU) Description() string { return "" }
+
+// Close does nothing: the memory is the process's.
+func (d *CPU) Close() error { return nil }
 
 // Pool is where the device's tensors come from.
 func (d *CPU) Pool() *tensor.Pool { return d.pool }

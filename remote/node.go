@@ -137,7 +137,7 @@ func (n *Node) Serve(ctx context.Context) error {
 
 // assemble builds the task on its port; Stop takes down what is there when it fails.
 func (n *Node) assemble(ctx context.Context, c Config) (err error) {
-	var cpus []*devices.CPU
+	var cpus []devices.Device
 	var described []*wire.Device
 	for i := range c.CPUs {
 		d := devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit)

@@ -38,7 +38,7 @@ func serve(t testing.TB, graph string) served {
 	silent := slog.New(slog.DiscardHandler)
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return silent }))
 	device := devices.NewCPU(system, alone{}.Self()+"/device:CPU:0", "local", 0)
-	task, err := actors.NewTask(actors.Config{System: system, Cluster: alone{}, Devices: []*devices.CPU{device}, Log: silent})
+	task, err := actors.NewTask(actors.Config{System: system, Cluster: alone{}, Devices: []devices.Device{device}, Log: silent})
 	if err != nil {
 		t.Fatal(err)
 	}
