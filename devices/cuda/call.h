@@ -1,0 +1,9 @@
+// What cu lacks, or does with allocations or Go pointers that it should not, and calls of cuBLAS, whose
+// functions are found at run time.
+#include <cuda.h>
+#include <stddef.h>
+#include <stdint.h>
+
+CUresult troupe_launch(uintptr_t f, const unsigned *grid, const unsigned *block, unsigned shared, CUstream stream,
+                       const uint64_t *args, size_t count);
+CUresult troupe_load(CUmodule *module, const char *image, char *log, size_t size);

@@ -1,0 +1,133 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+// #cgo CFLAGS: -I/usr/local/cuda/include
+// #include "call.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"gorgonia.org/cu"
+
+	"github.com/troupe-run/troupe/devices/cuda/shim"
+	"github.com/troupe-run/troupe/devices/gpu"
+)
+
+// Driver is CUDA's driver. All values of it are the same, since a process has one.
+type Driver struct{}
+
+// Cards are the cards that the driver shows, which is asked once in the life of the process.
+func (Driver) Cards() ([]gpu.Card, error) { return cards() }
+
+var cards = sync.OnceValues(func() ([]gpu.Card, error) {
+	list, err := listCards()
+	if visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); err != nil && set {
+		err = fmt.Errorf("%w (CUDA_VISIBLE_DEVICES is %q)", err, visible)
+	}
+	return list, err
+})
+
+func listCards() ([]gpu.Card, error) {
+	if err := shim.Open(); err != nil {
+		return nil, err
+	}
+	count, err := cu.NumDevices()
+	if err != nil {
+		return nil, check("cuDeviceGetCount", err)
+	}
+	if count == 0 {
+		return nil, errors.New("the CUDA driver shows no GPU")
+	}
+	list := make([]gpu.Card, count)
+	for i := range list {
+		device, err := cu.GetDevice(i)
+		if err != nil {
+			return nil, check("cuDeviceGet", err)
+		}
+		info, err := describe(device)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = &card{device: device, info: info}
+	}
+	return list, nil
+}
+
+// describe asks the driver what Info tells of a card.
+func describe(device cu.Device) (info gpu.Info, err error) {
+	if info.Name, err = device.Name(); err != nil {
+		return info, check("cuDeviceGetName", err)
+	}
+	if info.Memory, err = device.TotalMem(); err != nil {
+		return info, check("cuDeviceTotalMem", err)
+	}
+	var major, minor int
+	for _, a := range []struct {
+		of  cu.DeviceAttribute
+		dst *int
+	}{
+		{cu.ComputeCapabilityMajor, &major},
+		{cu.ComputeCapabilityMinor, &minor},
+		{cu.MultiprocessorCount, &info.Processors},
+		{cu.MaxSharedMemoryPerBlock, &info.SharedMemory},
+	} {
+		if *a.dst, err = device.Attribute(a.of); err != nil {
+			return info, check("cuDeviceGetAttribute", err)
+		}
+	}
+	info.Compute = major*10 + minor
+	var pci [32]C.char
+	if err := result("cuDeviceGetPCIBusId", C.cuDeviceGetPCIBusId(&pci[0], C.int(len(pci)), C.CUdevice(device))); err != nil {
+		return info, err
+	}
+	info.PCI = strings.ToLower(C.GoString(&pci[0]))
+	return info, nil
+}
+
+// card is a card, and how often its primary context was reset.
+type card struct {
+	device cu.Device
+	info   gpu.Info
+
+	mu sync.Mutex
+	// resets counts. A context that was opened before a reset is gone with all that was in it, and closing it
+	// must not reset what others have opened since.
+	resets int
+}
+
+func (c *card) Info() gpu.Info { return c.info }
+
+func (c *card) Open() (gpu.Context, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	handle, err := c.device.RetainPrimaryCtx()
+	if err != nil {
+		return nil, check("cuDevicePrimaryCtxRetain", err)
+	}
+	return &context{card: c, handle: handle, opened: c.resets}, nil
+}
+
+// release gives up a context. With reset it is destroyed before, if no other's close did that already.
+func (c *card) release(opened int, reset bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var failed error
+	if reset && opened == c.resets {
+		failed = check("cuDevicePrimaryCtxReset", c.device.ResetPrimaryCtx())
+		c.resets++
+	}
+	return errors.Join(failed, check("cuDevicePrimaryCtxRelease", c.device.ReleasePrimaryCtx()))
+}
+
+// alive tells whether what a context has on the card was not destroyed by a reset.
+func (c *card) alive(opened int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return opened == c.resets
+}

@@ -1,0 +1,74 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+// #include "call.h"
+import "C"
+
+import (
+	"reflect"
+
+	"github.com/troupe-run/troupe/devices/gpu"
+)
+
+// check makes a *gpu.Error of what a function of cu returned; nil stays nil. cu's errors are the
+// driver's codes, of a type that it does not export.
+func check(call string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if v := reflect.ValueOf(err); v.CanInt() {
+		return failure(call, C.CUresult(v.Int()), "")
+	}
+	return &gpu.Error{Call: call, Code: C.CUDA_ERROR_UNKNOWN, Name: "CUDA_ERROR_UNKNOWN", Text: err.Error()}
+}
+
+// result is check for a function of the driver that is called directly.
+func result(call string, code C.CUresult) error {
+	if code == C.CUDA_SUCCESS {
+		return nil
+	}
+	return failure(call, code, "")
+}
+
+// failure describes a code that is no success; more, where there is some, is added to the driver's text.
+func failure(call string, code C.CUresult, more string) error {
+	e := &gpu.Error{Call: call, Code: int(code), Name: "an unknown error", Text: "no description",
+		OutOfMemory: code == C.CUDA_ERROR_OUT_OF_MEMORY, Sticky: sticky(int(code))}
+	var text *C.char
+	if C.cuGetErrorName(code, &text) == C.CUDA_SUCCESS && text != nil {
+		e.Name = C.GoString(text)
+	}
+	if C.cuGetErrorString(code, &text) == C.CUDA_SUCCESS && text != nil {
+		e.Text = C.GoString(text)
+	}
+	if more != "" {
+		e.Text += ": " + more
+	}
+	return e
+}
+
+// sticky tells whether the context is of no use after an error: those of which cuda.h says that the context cannot be
+// used, or that the process is left in an inconsistent state.
+func sticky(code int) bool {
+	switch code {
+	case 214, // ECC_UNCORRECTABLE
+		220, // NVLINK_UNCORRECTABLE
+		226, // CONTAINED, since CUDA 12.8
+		700, // ILLEGAL_ADDRESS
+		702, // LAUNCH_TIMEOUT
+		709, // CONTEXT_IS_DESTROYED
+		710, // ASSERT
+		714, // HARDWARE_STACK_ERROR
+		715, // ILLEGAL_INSTRUCTION
+		716, // MISALIGNED_ADDRESS
+		717, // INVALID_ADDRESS_SPACE
+		718, // INVALID_PC
+		719, // LAUNCH_FAILED
+		721, // TENSOR_MEMORY_LEAK, since CUDA 12.9
+		911, // EXTERNAL_DEVICE
+		999: // UNKNOWN
+		return true
+	}
+	return false
+}

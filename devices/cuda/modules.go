@@ -1,0 +1,85 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+// #include <stdlib.h>
+// #include "call.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/troupe-run/troupe/devices/gpu"
+)
+
+// modules are what a context has loaded: each module when its first function is asked for, and once.
+type modules struct {
+	mu        sync.Mutex
+	loaded    map[string]C.CUmodule
+	functions map[string]gpu.Function
+}
+
+func (m *modules) function(name string) (gpu.Function, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f, ok := m.functions[name]; ok {
+		return f, nil
+	}
+	module, ptx, ok := find(name)
+	if !ok {
+		return 0, failure("cuModuleGetFunction", C.CUDA_ERROR_NOT_FOUND, fmt.Sprintf("no module has a function %q", name))
+	}
+	handle, err := m.load(module, ptx)
+	if err != nil {
+		return 0, err
+	}
+	text := C.CString(name)
+	defer C.free(unsafe.Pointer(text))
+	var f C.CUfunction
+	if code := C.cuModuleGetFunction(&f, handle, text); code != C.CUDA_SUCCESS {
+		return 0, failure("cuModuleGetFunction", code, fmt.Sprintf("function %q of module %q", name, module))
+	}
+	if m.functions == nil {
+		m.functions = map[string]gpu.Function{}
+	}
+	m.functions[name] = gpu.Function(uintptr(unsafe.Pointer(f)))
+	return m.functions[name], nil
+}
+
+// load compiles a module for the card, or finds it in the driver's cache on disk.
+func (m *modules) load(name, ptx string) (C.CUmodule, error) {
+	if handle, ok := m.loaded[name]; ok {
+		return handle, nil
+	}
+	// cu has a call with a log too, which lets the driver write into Go's memory behind cgo's back.
+	const size = 16 << 10
+	log := (*C.char)(C.calloc(1, size))
+	defer C.free(unsafe.Pointer(log))
+	image := C.CString(ptx)
+	defer C.free(unsafe.Pointer(image))
+	var handle C.CUmodule
+	if code := C.troupe_load(&handle, image, log, size-1); code != C.CUDA_SUCCESS {
+		return nil, failure("cuModuleLoadDataEx", code, fmt.Sprintf("module %q: %s", name, C.GoString(log)))
+	}
+	if m.loaded == nil {
+		m.loaded = map[string]C.CUmodule{}
+	}
+	m.loaded[name] = handle
+	return handle, nil
+}
+
+// unload gives the modules back, and with them their functions.
+func (m *modules) unload() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var failed []error
+	for _, handle := range m.loaded {
+		failed = append(failed, result("cuModuleUnload", C.cuModuleUnload(handle)))
+	}
+	clear(m.loaded)
+	clear(m.functions)
+	return errors.Join(failed...)
+}

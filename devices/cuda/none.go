@@ -1,0 +1,17 @@
+//go:build !(cuda && cgo && linux)
+
+package cuda
+
+import (
+	"errors"
+
+	"github.com/troupe-run/troupe/devices/gpu"
+)
+
+// Driver has no cards in this build.
+type Driver struct{}
+
+// Cards says that this build has none.
+func (Driver) Cards() ([]gpu.Card, error) {
+	return nil, errors.New("this binary was built without CUDA: build it on Linux with -tags cuda and cgo (make cuda)")
+}
