@@ -58,7 +58,7 @@ func (c *context) NewStream() (gpu.Stream, error) {
 	if err != nil {
 		return nil, check("cuStreamCreate", err)
 	}
-	return &stream{s}, nil
+	return &stream{s, &c.modules}, nil
 }
 
 func (c *context) NewEvent() (gpu.Event, error) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/troupe-run/troupe/devices/cuda/shim"
 	"github.com/troupe-run/troupe/devices/gpu"
+	kernels "github.com/troupe-run/troupe/kernels/cuda"
 )
 
 // Driver is CUDA's driver. All values of it are the same, since a process has one.
@@ -75,7 +76,7 @@ func describe(device cu.Device) (info gpu.Info, err error) {
 		{cu.ComputeCapabilityMajor, &major},
 		{cu.ComputeCapabilityMinor, &minor},
 		{cu.MultiprocessorCount, &info.Processors},
-		{cu.MaxSharedMemoryPerBlock, &info.SharedMemory},
+		{C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &info.SharedMemory},
 	} {
 		if *a.dst, err = device.Attribute(a.of); err != nil {
 			return info, check("cuDeviceGetAttribute", err)
@@ -110,7 +111,7 @@ func (c *card) Open() (gpu.Context, error) {
 	if err != nil {
 		return nil, check("cuDevicePrimaryCtxRetain", err)
 	}
-	return &context{card: c, handle: handle, opened: c.resets}, nil
+	return &context{card: c, handle: handle, opened: c.resets, modules: modules{find: kernels.Module}}, nil
 }
 
 // release gives up a context. With reset it is destroyed before, if no other's close did that already.

@@ -15,11 +15,37 @@ import (
 	"github.com/troupe-run/troupe/devices/gpu"
 )
 
+// finder gives the PTX of the module that has a function, and a name of the module's own.
+type finder func(function string) (name, ptx string, ok bool)
+
 // modules are what a context has loaded: each module when its first function is asked for, and once.
 type modules struct {
+	find finder
+
 	mu        sync.Mutex
 	loaded    map[string]C.CUmodule
 	functions map[string]gpu.Function
+	shared    map[gpu.Function]uint32 // dynamic shared memory beyond usual that was asked for
+}
+
+// usual is the shared memory of a block, in bytes, that every card gives without being asked.
+const usual = 48 << 10
+
+// allow lets a function's launches have more dynamic shared memory than usual.
+func (m *modules) allow(f gpu.Function, shared uint32) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.shared[f] >= shared {
+		return nil
+	}
+	if err := result("cuFuncSetAttribute", C.troupe_allow(C.uintptr_t(f), C.int(shared))); err != nil {
+		return err
+	}
+	if m.shared == nil {
+		m.shared = map[gpu.Function]uint32{}
+	}
+	m.shared[f] = shared
+	return nil
 }
 
 func (m *modules) function(name string) (gpu.Function, error) {
@@ -28,7 +54,7 @@ func (m *modules) function(name string) (gpu.Function, error) {
 	if f, ok := m.functions[name]; ok {
 		return f, nil
 	}
-	module, ptx, ok := find(name)
+	module, ptx, ok := m.find(name)
 	if !ok {
 		return 0, failure("cuModuleGetFunction", C.CUDA_ERROR_NOT_FOUND, fmt.Sprintf("no module has a function %q", name))
 	}
@@ -81,5 +107,6 @@ func (m *modules) unload() error {
 	}
 	clear(m.loaded)
 	clear(m.functions)
+	clear(m.shared)
 	return errors.Join(failed...)
 }

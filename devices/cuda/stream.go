@@ -18,12 +18,20 @@ import (
 	"github.com/troupe-run/troupe/devices/gpu"
 )
 
-type stream struct{ cu.Stream }
+type stream struct {
+	cu.Stream
+	modules *modules // of its context
+}
 
 // handle is the stream as the driver knows it.
 func (s *stream) handle() C.CUstream { return C.CUstream(unsafe.Pointer(s.C())) }
 
 func (s *stream) Launch(f gpu.Function, grid, block [3]uint32, shared uint32, args []uint64) error {
+	if shared > usual {
+		if err := s.modules.allow(f, shared); err != nil {
+			return err
+		}
+	}
 	return result("cuLaunchKernel", C.troupe_launch(C.uintptr_t(f),
 		(*C.uint)(&grid[0]), (*C.uint)(&block[0]), C.uint(shared), s.handle(),
 		(*C.uint64_t)(unsafe.SliceData(args)), C.size_t(len(args))))

@@ -33,7 +33,7 @@ type Info struct {
 	Memory       int64  // bytes in all
 	Compute      int    // compute capability, major*10 + minor, such as 90
 	Processors   int    // streaming multiprocessors
-	SharedMemory int    // bytes that a block may take without asking for more
+	SharedMemory int    // bytes that a block may take, static and dynamic together
 }
 
 // Context holds what a program has on a card: memory, loaded kernels, streams and events. Every method but

@@ -1,0 +1,18 @@
+// The program cards prints the cards that there are, or why there are none.
+package main
+
+import (
+	"fmt"
+
+	"github.com/troupe-run/troupe/devices/cuda"
+)
+
+func main() {
+	cards, err := cuda.Driver{}.Cards()
+	if err != nil {
+		fmt.Println("no cards:", err)
+	}
+	for _, card := range cards {
+		fmt.Printf("%+v\n", card.Info())
+	}
+}
