@@ -1,0 +1,339 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/troupe-run/troupe/devices/gpu"
+	kernels "github.com/troupe-run/troupe/kernels/cuda"
+)
+
+// A block of the tests' kernels.
+var block = [3]uint32{128, 1, 1}
+
+func TestCards(t *testing.T) {
+	firstCard(t)
+	cards, err := Driver{}.Cards()
+	must(t, err)
+	seen := map[string]bool{}
+	for _, card := range cards {
+		info := card.Info()
+		if info.Name == "" || info.Memory < 1<<20 || info.Compute < 30 || info.Processors < 1 || info.SharedMemory < usual {
+			t.Errorf("%+v", info)
+		}
+		if !regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$`).MatchString(info.PCI) || seen[info.PCI] {
+			t.Errorf("%+v: no address, or another card's", info)
+		}
+		seen[info.PCI] = true
+	}
+	again, err := Driver{}.Cards()
+	must(t, err)
+	if len(again) != len(cards) || again[0] != cards[0] {
+		t.Error("another list on the second call")
+	}
+}
+
+func TestMemory(t *testing.T) {
+	c := openCard(t)
+	free, total, err := c.MemoryInfo()
+	must(t, err)
+	if free <= 0 || free > total {
+		t.Errorf("%d of %d bytes are free", free, total)
+	}
+	const size = 1 << 20
+	a, err := c.Alloc(size)
+	must(t, err)
+	b, err := c.Alloc(size)
+	must(t, err)
+	if a%256 != 0 || b%256 != 0 {
+		t.Errorf("%#x and %#x are not aligned", a, b)
+	}
+	host, err := c.AllocHost(size)
+	must(t, err)
+	back, err := c.AllocHost(size)
+	must(t, err)
+	for i := range host {
+		host[i] = byte(i * 7)
+	}
+	s, err := c.NewStream()
+	must(t, err)
+	must(t, s.CopyIn(a, host))
+	must(t, s.Fill(a+100, 0xee, 50))
+	must(t, s.Copy(b, a, size))
+	must(t, s.Fill(a, 1, size)) // which b must not see
+	must(t, s.CopyOut(back, b))
+	must(t, s.Synchronize())
+	want := bytes.Clone(host)
+	copy(want[100:], bytes.Repeat([]byte{0xee}, 50))
+	if !bytes.Equal(back, want) {
+		t.Error("what came back is not what was copied and filled")
+	}
+
+	must(t, s.CopyIn(a, nil))
+	must(t, s.CopyOut(nil, a))
+	must(t, s.Copy(b, a, 0))
+	must(t, s.Fill(a, 1, 0))
+	must(t, s.Close())
+	must(t, c.FreeHost(host))
+	must(t, c.FreeHost(back))
+	must(t, c.Free(a))
+	must(t, c.Free(b))
+	wantError(t, c.Free(a), "cuMemFree", 1, "CUDA_ERROR_INVALID_VALUE")
+	must(t, c.Close(false))
+}
+
+// wantError checks an error that does not break the context.
+func wantError(t *testing.T, err error, call string, code int, name string) *gpu.Error {
+	t.Helper()
+	var e *gpu.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("%v is no *gpu.Error", err)
+	}
+	if e.Call != call || e.Code != code || e.Name != name || e.Text == "" || e.Sticky {
+		t.Errorf("%#v", e)
+	}
+	return e
+}
+
+func TestOutOfMemory(t *testing.T) {
+	c := openCard(t)
+	_, total, err := c.MemoryInfo()
+	must(t, err)
+	_, err = c.Alloc(total + 1<<30)
+	if e := wantError(t, err, "cuMemAlloc", 2, "CUDA_ERROR_OUT_OF_MEMORY"); !e.OutOfMemory {
+		t.Errorf("%#v is not out of memory", e)
+	}
+	a, err := c.Alloc(1 << 10)
+	must(t, err)
+	must(t, c.Free(a))
+	must(t, c.Close(false))
+}
+
+// sum adds two vectors of n elements on the card and tells whether the result is right.
+func sum(c gpu.Context, n int) (right bool, err error) {
+	var addr [3]uint64
+	for i := range addr {
+		if addr[i], err = c.Alloc(int64(n * 4)); err != nil {
+			return false, err
+		}
+		defer func() { err = errors.Join(err, c.Free(addr[i])) }()
+	}
+	host, err := c.AllocHost(int64(n * 4))
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, c.FreeHost(host)) }()
+	for i := range n {
+		binary.LittleEndian.PutUint32(host[4*i:], math.Float32bits(float32(i)))
+	}
+	f, err := c.Function("add_f32")
+	if err != nil {
+		return false, err
+	}
+	s, err := c.NewStream()
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	err = errors.Join(
+		s.CopyIn(addr[0], host),
+		s.CopyIn(addr[1], host),
+		s.Launch(f, [3]uint32{4, 1, 1}, block, 0, []uint64{addr[0], addr[1], addr[2], uint64(n)}),
+		s.CopyOut(host, addr[2]),
+		s.Synchronize())
+	right = true
+	for i := range n {
+		right = right && math.Float32frombits(binary.LittleEndian.Uint32(host[4*i:])) == float32(2*i)
+	}
+	return right, err
+}
+
+func wantSum(t *testing.T, c gpu.Context) {
+	t.Helper()
+	if right, err := sum(c, 1000); err != nil || !right {
+		t.Fatalf("a sum on the card: right is %v, %v", right, err)
+	}
+}
+
+func TestLaunch(t *testing.T) {
+	c := openCard(t)
+	wantSum(t, c)
+	f, err := c.Function("add_f32")
+	must(t, err)
+	s, err := c.NewStream()
+	must(t, err)
+	tooMany := [3]uint32{1 << 12, 1, 1}
+	wantError(t, s.Launch(f, [3]uint32{1, 1, 1}, tooMany, 0, []uint64{0, 0, 0, 0}), "cuLaunchKernel", 1, "CUDA_ERROR_INVALID_VALUE")
+	must(t, s.Close())
+	wantSum(t, c)
+	must(t, c.Close(false))
+}
+
+func TestFunctions(t *testing.T) {
+	c := openCard(t)
+	asked := 0
+	c.modules.find = func(function string) (string, string, bool) {
+		asked++
+		if function == "bad" {
+			return "bad", "no PTX", true
+		}
+		if function == "absent" {
+			_, ptx, ok := kernels.Module("add_f32")
+			return "other", ptx, ok
+		}
+		return kernels.Module(function)
+	}
+	f, err := c.Function("add_f32")
+	must(t, err)
+	g, err := c.Function("tanh_f32")
+	must(t, err)
+	if again, err := c.Function("add_f32"); err != nil || again != f || f == g || asked != 2 || len(c.modules.loaded) != 1 {
+		t.Errorf("%x, %x and %x (%v) from %d modules, asked %d times", f, again, g, err, len(c.modules.loaded), asked)
+	}
+	for _, want := range []struct{ function, call, text string }{
+		{"no_such", "cuModuleGetFunction", `no module has a function "no_such"`},
+		{"absent", "cuModuleGetFunction", `function "absent" of module "other"`},
+		{"bad", "cuModuleLoadDataEx", `module "bad": ptxas`},
+	} {
+		_, err := c.Function(want.function)
+		var e *gpu.Error
+		if !errors.As(err, &e) || e.Call != want.call || !strings.Contains(e.Text, want.text) || e.Sticky {
+			t.Errorf("%s: %v", want.function, err)
+		}
+	}
+	must(t, c.Close(false))
+}
+
+func TestEvents(t *testing.T) {
+	c := openCard(t)
+	e, err := c.NewEvent()
+	must(t, err)
+	done, err := e.Done()
+	must(t, err)
+	if !done {
+		t.Error("an event that was never recorded is not done")
+	}
+	first, err := c.NewStream()
+	must(t, err)
+	second, err := c.NewStream()
+	must(t, err)
+	a, err := c.Alloc(1 << 20)
+	must(t, err)
+	out, err := c.AllocHost(1 << 20)
+	must(t, err)
+	for round := range 20 { // the second stream sees what the first did before its event
+		must(t, first.Fill(a, byte(round), 1<<20))
+		must(t, first.Record(e))
+		must(t, second.Wait(e))
+		must(t, second.CopyOut(out, a))
+		must(t, second.Record(e))
+		must(t, e.Synchronize())
+		if done, err := e.Done(); err != nil || !done {
+			t.Fatalf("after Synchronize Done is %v, %v", done, err)
+		}
+		if want := bytes.Repeat([]byte{byte(round)}, 1<<20); !bytes.Equal(out, want) {
+			t.Fatalf("round %d: the copy passed the fill that it was to wait for", round)
+		}
+	}
+	must(t, e.Close())
+	must(t, first.Close())
+	must(t, second.Close())
+	must(t, c.Free(a))
+	must(t, c.FreeHost(out))
+	must(t, c.Close(false))
+}
+
+// TestThreads uses one context from several threads at the same time.
+func TestThreads(t *testing.T) {
+	c := openCard(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			runtime.LockOSThread()
+			// Nobody bound this thread yet, unless the one that it was made from lent it its context.
+			if err := c.Bind(); err != nil {
+				t.Error(err)
+				return
+			}
+			for range 10 {
+				if right, err := sum(c, 5000); err != nil || !right {
+					t.Errorf("a sum on the card: right is %v, %v", right, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, c.Close(false))
+}
+
+func TestUnboundThread(t *testing.T) {
+	c := openCard(t)
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		_, err := c.Alloc(1 << 10)
+		failed <- err
+	}()
+	wantError(t, <-failed, "cuMemAlloc", 201, "CUDA_ERROR_INVALID_CONTEXT")
+	must(t, c.Close(false))
+}
+
+// TestReset breaks the primary context, which two of the process's devices have open, and opens both anew.
+func TestReset(t *testing.T) {
+	one := openCard(t)
+	two := openCard(t)
+	wantSum(t, one)
+	f, err := one.Function("add_f32")
+	must(t, err)
+	s, err := one.NewStream()
+	must(t, err)
+	// The address is on no card: far from what any driver hands out.
+	const nowhere = 0x10
+	err = errors.Join(s.Launch(f, [3]uint32{1, 1, 1}, block, 0, []uint64{nowhere, nowhere, nowhere, 100}), s.Synchronize())
+	var e *gpu.Error
+	if !errors.As(err, &e) || !e.Sticky || e.Code != 700 {
+		t.Fatalf("a kernel that reads no memory of the card: %v", err)
+	}
+	for _, c := range []*context{one, two} {
+		if _, err := c.Alloc(1 << 10); !errors.As(err, &e) || !e.Sticky {
+			t.Errorf("a call after the context broke: %v", err)
+		}
+	}
+
+	must(t, one.Close(true))
+	one = openCard(t)
+	wantSum(t, one)
+	kept, err := one.Alloc(1 << 10)
+	must(t, err)
+	must(t, two.Close(true)) // which must not take away what one has since
+	must(t, one.Bind())
+	must(t, one.Free(kept))
+	wantSum(t, one)
+	two = openCard(t)
+	wantSum(t, two)
+	must(t, two.Close(false))
+	must(t, one.Bind())
+	must(t, one.Close(false))
+}
+
+func TestErrorText(t *testing.T) {
+	firstCard(t)
+	err := failure("cuMemAlloc", 2, "more")
+	e := err.(*gpu.Error)
+	if want := fmt.Sprintf("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2): %s", e.Text); err.Error() != want || !strings.HasSuffix(want, ": more") {
+		t.Errorf("%q", err)
+	}
+	if e := failure("f", 12345, "").(*gpu.Error); e.Name == "" || e.Text == "" || e.Code != 12345 {
+		t.Errorf("%#v", e)
+	}
+}
