@@ -21,11 +21,13 @@ type arrivals struct {
 	groups map[string]*graph.Node
 }
 
-// arrival is an output of a node on another device. For a signal the index is 0.
+// arrival is an output of a node on another device, or in the other memory of its own. For a signal the
+// index and the memory are 0.
 type arrival struct {
 	from  int
 	index int
 	dev   int32
+	to    memory // that it comes to
 }
 
 // cut replaces the edges between devices.
@@ -67,9 +69,9 @@ type refRead struct {
 func (s *splitter) cutInputs(node *graph.Node) (reads []refRead, err error) {
 	dev := s.places[node.ID].dev
 	for i, in := range node.Inputs {
-		if from := s.places[in.Node.ID]; from.dev == dev {
+		if s.stays(node, i) {
 			continue
-		} else if node.InTypes[i].IsRef() {
+		} else if from := s.places[in.Node.ID]; node.InTypes[i].IsRef() {
 			return nil, status.InvalidArgumentf("Input %d of {{node %s}} is a reference to {{node %s}}, which is on another device: %s, not %s",
 				i, node.Name, in.Node.Name, s.devices[from.dev], s.devices[dev])
 		}
@@ -79,18 +81,21 @@ func (s *splitter) cutInputs(node *graph.Node) (reads []refRead, err error) {
 	}
 	for i, in := range node.Inputs {
 		from := s.places[in.Node.ID]
-		if from.dev == dev || in.Node.OutTypes[in.Index].IsRef() {
+		if in.Node.OutTypes[in.Index].IsRef() || s.stays(node, i) {
 			continue
 		}
-		key := arrival{in.Node.ID, in.Index, dev}
+		if from.kind == NextIteration && s.places[node.ID].kind == Merge {
+			return nil, status.Internalf("{{node %s}} closes a loop from one memory of %s to the other", in.Node.Name, s.devices[dev])
+		}
+		key := arrival{in.Node.ID, in.Index, dev, s.inputMemory(node, i)}
 		recv := s.tensors[key]
 		if recv == nil {
-			if _, recv, err = s.transfer(in, dev, in.Node, from.phase); err != nil {
+			if _, recv, err = s.transfer(in, dev, key.to, in.Node, from.phase); err != nil {
 				return nil, err
 			}
 			s.tensors[key] = recv
 			// An output of a Switch may be dead when the Switch is not.
-			if key.index = 0; from.kind != Switch && s.signals[key] == nil {
+			if key.index, key.to = 0, hostMemory; from.dev != dev && from.kind != Switch && s.signals[key] == nil {
 				s.signals[key] = recv
 			}
 		}
@@ -124,7 +129,7 @@ func (s *splitter) refRead(node *graph.Node, i int) refRead {
 // cutRead lets the device of the variable read it when the reader would.
 func (s *splitter) cutRead(r refRead) error {
 	in := r.reader.Inputs[r.i]
-	read, recv, err := s.transfer(in, s.places[r.reader.ID].dev, in.Node, r.phase)
+	read, recv, err := s.transfer(in, s.places[r.reader.ID].dev, s.inputMemory(r.reader, r.i), in.Node, r.phase)
 	if err != nil {
 		return err
 	}
@@ -143,7 +148,7 @@ func (s *splitter) cutControls(node *graph.Node) error {
 	for _, from := range node.Controls {
 		if s.places[from.ID].dev == dev {
 			local = append(local, from)
-		} else if recv := s.signals[arrival{from.ID, 0, dev}]; recv != nil {
+		} else if recv := s.signals[arrival{from: from.ID, dev: dev}]; recv != nil {
 			local = append(local, recv)
 		} else {
 			remote = append(remote, from)
@@ -188,7 +193,7 @@ func (s *splitter) signal(from []*graph.Node, dev int32) (*graph.Node, error) {
 	slices.SortFunc(from, func(a, b *graph.Node) int { return a.ID - b.ID })
 	from = slices.Compact(from)
 	if len(from) == 1 {
-		key := arrival{from[0].ID, 0, dev}
+		key := arrival{from: from[0].ID, dev: dev}
 		recv, err := s.sendSignal(from, dev)
 		s.signals[key] = recv
 		return recv, err
@@ -212,28 +217,33 @@ func (s *splitter) sendSignal(from []*graph.Node, dev int32) (*graph.Node, error
 		p.phase &= s.places[f.ID].phase
 	}
 	c := s.emptyConst(from[0], "control", p, slices.Clone(from)...)
-	_, recv, err := s.transfer(graph.Output{Node: c}, dev, from[0], p.phase)
+	_, recv, err := s.transfer(graph.Output{Node: c}, dev, hostMemory, from[0], p.phase)
 	if err == nil {
 		s.transfers[len(s.transfers)-1].Control = true
 	}
 	return recv, err
 }
 
-// transfer adds the nodes that take an output to another device, on behalf of user, in the
-// iterations p: first reads the output, last has it on the other device.
-func (s *splitter) transfer(out graph.Output, dev int32, user *graph.Node, p phase) (first, last *graph.Node, err error) {
+// transfer adds the nodes that take an output to a memory of a device, another one or its own, on behalf
+// of user, in the iterations p: first reads the output, last has it where it is wanted.
+func (s *splitter) transfer(out graph.Output, dev int32, to memory, user *graph.Node, p phase) (first, last *graph.Node, err error) {
 	from, dtype := s.places[out.Node.ID], out.Node.OutTypes[out.Index].Base()
-	start, err := s.starter(user, from.out, dev, p)
-	if err != nil {
-		return nil, nil, err
+	var start *graph.Node
+	if from.dev != dev {
+		if start, err = s.starter(user, from.out, dev, p); err != nil {
+			return nil, nil, err
+		}
 	}
 	sendOp, recvOp := "_Send", "_Recv"
-	if s.opts.HostMemory != nil && s.opts.HostMemory(out.Node, out.Index) {
-		sendOp, recvOp = "_HostSend", "_HostRecv"
+	if s.hosted(from.dev, s.outputMemory(out)) {
+		sendOp = "_HostSend"
+	}
+	if s.hosted(dev, to) {
+		recvOp = "_HostRecv"
 	}
 	at := placed{dev: from.dev, in: from.out, out: from.out, phase: p}
 	sent := dtype
-	if s.narrows(out, dev) {
+	if s.narrows(out, dev, to) {
 		sent = tensor.BFloat16
 		first = s.cast(user, out, dtype, sent, at)
 		out = graph.Output{Node: first}
@@ -254,6 +264,9 @@ func (s *splitter) transfer(out graph.Output, dev int32, user *graph.Node, p pha
 		Name: s.namer.name(user, "send"), Op: sendOp, Attrs: attrs("T"),
 		Inputs: []graph.Output{out}, InTypes: way.types,
 	}, at)
+	if from.dev == dev {
+		start = send // what comes first here is certain, in every iteration
+	}
 	at.dev, at.kind = dev, Recv
 	last = s.add(user, graph.Node{
 		Name: s.namer.name(user, "recv"), Op: recvOp, Attrs: attrs("tensor_type"), OutTypes: way.types,

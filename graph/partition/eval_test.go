@@ -169,6 +169,7 @@ func (m *machine) fire(e execution) {
 	case Send:
 		m.mail[string(n.Attrs["tensor_name"].GetS())+at] = value{dead: dead, n: first0(in).n}
 		m.receive(string(n.Attrs["tensor_name"].GetS()) + at)
+		m.pass(e, Send, nil, dead) // control edges leave from it
 		return
 	case Recv:
 		m.wanted[string(n.Attrs["tensor_name"].GetS())+at] = e

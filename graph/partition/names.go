@@ -59,8 +59,9 @@ func typeAttr(t tensor.DType) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_Type{Type: t.Proto()}}
 }
 
-// token is the type of the empty tensors that stand for control edges and loop iterations.
-const token = tensor.Float32
+// token is the type of the empty tensors that stand for control edges and loop iterations: on devices
+// with memory of their own int32 passes through control flow in host memory.
+const token = tensor.Int32
 
 var (
 	tokenType = typeAttr(token)

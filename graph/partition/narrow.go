@@ -5,16 +5,13 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// narrows tells whether an output crosses to device dev as bfloat16.
-func (s *splitter) narrows(out graph.Output, dev int32) bool {
+// narrows tells whether an output crosses to a memory of device dev as bfloat16.
+func (s *splitter) narrows(out graph.Output, dev int32, to memory) bool {
 	n := out.Node
 	if n.OutTypes[out.Index].Base() != tensor.Float32 || !s.opts.Narrow && n.Attrs[graph.WireType] == nil {
 		return false
 	}
-	if n.Attrs["value"] == emptyTensor {
-		return false // a control edge
-	}
-	if s.opts.HostMemory != nil && s.opts.HostMemory(n, out.Index) {
+	if s.hosted(s.places[n.ID].dev, s.outputMemory(out)) || s.hosted(dev, to) {
 		return false // the device's Cast would take it from host memory and back
 	}
 	return taskOf(s.devices[s.places[n.ID].dev]) != taskOf(s.devices[dev])

@@ -29,6 +29,8 @@ func (s *splitter) place() error {
 	slices.Sort(s.devices)
 	for d, device := range s.devices {
 		index[device] = int32(d)
+		s.types = append(s.types, typeOf(device))
+		s.own = append(s.own, s.types[d] != "CPU")
 	}
 	for id, node := range nodes {
 		s.places[id].dev = index[node.Assigned]
@@ -36,15 +38,23 @@ func (s *splitter) place() error {
 	reader := s.firstReaders()
 	for _, id := range slices.Backward(s.info.Order) {
 		if k := kinds[id]; (k == Enter || k == NextIteration) && reader[id] >= 0 && !nodes[id].InTypes[0].IsRef() {
-			s.places[id].dev = s.places[reader[id]].dev
+			s.move(id, s.places[reader[id]].dev)
 		}
 	}
 	for _, id := range s.info.Order {
 		if kinds[id] == Switch || kinds[id] == Exit {
-			s.places[id].dev = s.places[nodes[id].Inputs[0].Node.ID].dev
+			s.move(id, s.places[nodes[id].Inputs[0].Node.ID].dev)
 		}
 	}
 	return nil
+}
+
+// move puts a node on another device if it can run there.
+func (s *splitter) move(id int32, dev int32) {
+	p := &s.places[id]
+	if s.opts.Supports == nil || s.types[p.dev] == s.types[dev] || s.opts.Supports(s.g.Nodes[id], s.types[dev]) {
+		p.dev = dev
+	}
 }
 
 // firstReaders gives for each Enter and NextIteration the node of least ID that takes its

@@ -17,7 +17,8 @@ import (
 type maker struct {
 	rng     *rand.Rand
 	devices int
-	budget  int // of expressions
+	gpus    bool // every other device is a GPU
+	budget  int  // of expressions
 	nodes   []*graph.Node
 	vars    []*variable
 }
@@ -44,13 +45,21 @@ func (k *maker) inner(s *scope) *scope {
 	return &scope{depth: s.depth + 1, home: k.rng.IntN(k.devices)}
 }
 
+// device names one of the devices.
+func (k *maker) device(i int) string {
+	if k.gpus && i%2 == 1 {
+		return longName(fmt.Sprintf("w%dg%d", i/4, i/2%2))
+	}
+	return longName(fmt.Sprintf("w%d", i))
+}
+
 func (k *maker) node(s *scope, op string, outs []tensor.DType, in ...graph.Output) *graph.Node {
 	n := &graph.Node{
 		Name: fmt.Sprintf("%s%d", strings.ToLower(op), len(k.nodes)), Op: op, Attrs: graph.Attrs{}, Inputs: in, OutTypes: outs,
-		Assigned: longName(fmt.Sprintf("w%d", s.home)),
+		Assigned: k.device(s.home),
 	}
 	if k.rng.IntN(3) == 0 {
-		n.Assigned = longName(fmt.Sprintf("w%d", k.rng.IntN(k.devices)))
+		n.Assigned = k.device(k.rng.IntN(k.devices))
 	}
 	for _, i := range in {
 		n.InTypes = append(n.InTypes, i.Node.OutTypes[i.Index].Base())
@@ -271,8 +280,8 @@ func (k *maker) refEnter(s *scope, frame string) graph.Output {
 	return graph.Output{Node: e}
 }
 
-func randomGraph(rng *rand.Rand, devices int) *graph.Graph {
-	k := &maker{rng: rng, devices: devices, budget: 4 + rng.IntN(40)}
+func randomGraph(rng *rand.Rand, devices int, gpus bool) *graph.Graph {
+	k := &maker{rng: rng, devices: devices, gpus: gpus, budget: 4 + rng.IntN(40)}
 	top := &scope{}
 	k.constant(top, 7)
 	for k.budget > 0 {
@@ -292,11 +301,11 @@ func TestRandomGraphs(t *testing.T) {
 	executions, nodes := 0, 0
 	for seed := range n {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		g := randomGraph(rng, 1+rng.IntN(5))
+		g := randomGraph(rng, 1+rng.IntN(5), seed%3 != 0)
 		nodes += len(g.Nodes)
 		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			before := formatWhole(g)
-			parts, err := Split(g, Options{Narrow: seed%2 == 1})
+			parts, err := Split(g, Options{Narrow: seed%2 == 1, MemoryTypes: memoryTypes})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,10 +18,12 @@ type Options struct {
 	// Incarnation is the number of the present life of a device's process. The transfers
 	// carry it, so that those of an earlier life are not taken for it. nil stands for 0.
 	Incarnation func(device string) uint64
-	// HostMemory tells whether an output of a node lies in host memory though its device has a
-	// memory of its own: then it is sent and received there, by _HostSend and _HostRecv. nil
-	// where no device has.
-	HostMemory func(n *graph.Node, output int) bool
+	// MemoryTypes tells which inputs and outputs of a node lie in host memory though its device, of the
+	// given type, has memory of its own; nil for none. It is asked of nodes on devices other than CPUs.
+	MemoryTypes func(n *graph.Node, deviceType string) (hostIn, hostOut []bool)
+	// Supports tells whether a node may run on another type of device than that which it is assigned
+	// to. nil: it may.
+	Supports func(n *graph.Node, deviceType string) bool
 	// Narrow has all float32 values cross from task to task as bfloat16, which without it only
 	// those of nodes with the attribute graph.WireType do.
 	Narrow bool
@@ -94,12 +96,17 @@ type splitter struct {
 	opts Options
 	// info covers the nodes of g.
 	info *FrameInfo
-	// devices are the names that dev stands for, sorted.
+	// devices are the names that dev stands for, sorted, types their types, and own tells which have
+	// memory of their own.
 	devices []string
-	nodes   []*graph.Node
-	slab    []graph.Node // for the nodes to come
-	places  []placed
-	namer   namer
+	types   []string
+	own     []bool
+	// memories are those of nodes on such devices, as far as they were asked for.
+	memories []nodeMemory
+	nodes    []*graph.Node
+	slab     []graph.Node // for the nodes to come
+	places   []placed
+	namer    namer
 
 	// entered tells in which iterations of its parent each frame runs, irregular which frames
 	// have iterations that not all of their NextIterations lead to.

@@ -42,18 +42,6 @@ func TestTransfersCarryTheSendersIncarnation(t *testing.T) {
 	}
 }
 
-func TestHostMemoryIsSentFromThere(t *testing.T) {
-	g := parseGraph(t, "s = Split(d, x) float,float @w0\nd = Const() float @w0\nx = Const() float @w0\ny = Add(s, s:1) float @w1")
-	parts, err := Split(g, Options{HostMemory: func(n *graph.Node, output int) bool { return n.Name == "s" && output == 1 }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	y := parts.ByDevice[longName("w1")].Lookup("y")
-	if got := []string{y.Inputs[0].Node.Op, y.Inputs[1].Node.Op}; got[0] != "_Recv" || got[1] != "_HostRecv" {
-		t.Errorf("y reads %v", got)
-	}
-}
-
 func TestFeedsGoByTheirUserName(t *testing.T) {
 	g := parseGraph(t, "_arg_x_0 = _Arg() float @w0\nb = Neg(_arg_x_0) float @w1")
 	g.Nodes[0].Attrs[graph.EndpointAttr] = stringAttr("x:0")
@@ -119,7 +107,7 @@ func BenchmarkSplit(b *testing.B) {
 			var parts *Parts
 			for b.Loop() {
 				var err error
-				if parts, err = Split(g, Options{}); err != nil {
+				if parts, err = Split(g, Options{MemoryTypes: memoryTypes}); err != nil {
 					b.Fatal(err)
 				}
 			}

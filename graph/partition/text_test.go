@@ -16,7 +16,7 @@ import (
 //
 //	name = Op(input, input:1, &reference, ^control) outtype,outtype @device key=value ...
 //
-// where device w1.2 is CPU 2 of task 1 of job w, and w1 its CPU 0. An input has the type of the
+// where device w1.2 is CPU 2 of task 1 of job w, w1 its CPU 0, and w1g2 its GPU 2. An input has the type of the
 // output it names, without its reference form unless it is written with &. The key "loop" is
 // frame_name, "invariant" a constant Enter, "parallel" is
 // parallel_iterations, "n" the value of a Const, and "wire" graph.WireType.
@@ -31,24 +31,37 @@ var dtypeNames = func() map[string]tensor.DType {
 	return m
 }()
 
-var shortDevice = regexp.MustCompile(`^([a-z]+)(\d+)(?:\.(\d+))?$`)
+var shortDevice = regexp.MustCompile(`^([a-z]+)(\d+)(?:([.g])(\d+))?$`)
 
 func longName(short string) string {
 	m := shortDevice.FindStringSubmatch(short)
 	if m == nil {
 		return short
 	}
-	if m[3] == "" {
-		m[3] = "0"
+	kind := "CPU"
+	if m[3] == "g" {
+		kind = "GPU"
 	}
-	return fmt.Sprintf("/job:%s/replica:0/task:%s/device:CPU:%s", m[1], m[2], m[3])
+	if m[4] == "" {
+		m[4] = "0"
+	}
+	return fmt.Sprintf("/job:%s/replica:0/task:%s/device:%s:%s", m[1], m[2], kind, m[4])
 }
 
-var longDevice = regexp.MustCompile(`/job:([a-z]+)/replica:0/task:(\d+)/device:CPU:(\d+)`)
+var longDevice = regexp.MustCompile(`/job:([a-z]+)/replica:0/task:(\d+)/device:([CG])PU:(\d+)`)
 
 // shorten writes all device names within s in their short form.
 func shorten(s string) string {
-	return strings.ReplaceAll(longDevice.ReplaceAllString(s, "$1$2.$3"), ".0", "")
+	return longDevice.ReplaceAllStringFunc(s, func(name string) string {
+		m := longDevice.FindStringSubmatch(name)
+		switch {
+		case m[3] == "G":
+			return m[1] + m[2] + "g" + m[4]
+		case m[4] == "0":
+			return m[1] + m[2]
+		}
+		return m[1] + m[2] + "." + m[4]
+	})
 }
 
 func parseGraph(t testing.TB, text string) *graph.Graph {

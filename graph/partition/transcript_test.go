@@ -74,7 +74,7 @@ func answer(t *testing.T, verb, text string) string {
 		}
 		return formatFrames(g, info)
 	}
-	parts, err := Split(g, Options{})
+	parts, err := Split(g, Options{MemoryTypes: memoryTypes})
 	if err != nil {
 		return failed(err)
 	}
@@ -115,6 +115,9 @@ func checkParts(t testing.TB, parts *Parts) {
 				t.Errorf("%s has no declaration", n.Name)
 			}
 			for i, in := range n.Inputs {
+				if from, to := memoriesOf(device, n, i); from != to {
+					t.Errorf("input %d of %s, %s, comes in the memory %d of %s, and is wanted in %d", i, n.Name, in.Node.Name, from, device, to)
+				}
 				got := in.Node.OutTypes[in.Index]
 				if (n.Attrs["DstT"] != nil || in.Node.Attrs["DstT"] != nil || info.Kinds[id] == Send) && got.Base() != n.InTypes[i].Base() {
 					t.Errorf("input %d of %s is %v, and gets %v", i, n.Name, n.InTypes[i], got)
@@ -125,7 +128,7 @@ func checkParts(t testing.TB, parts *Parts) {
 				sent[string(n.Attrs["tensor_name"].GetS())]++
 			case Recv:
 				received[string(n.Attrs["tensor_name"].GetS())]++
-				if info.Of[id] != 0 && len(n.Controls) == 0 {
+				if (info.Of[id] != 0 || n.Attrs["send_device"].String() == n.Attrs["recv_device"].String()) && len(n.Controls) == 0 {
 					t.Errorf("%s has nothing that starts it in its loop", n.Name)
 				}
 			}
