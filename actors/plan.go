@@ -62,7 +62,7 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 			return nil, status.Internalf("The node %s was not placed", n.Name)
 		}
 	}
-	parts, err := partition.Split(pruned.Graph, partition.Options{Narrow: s.options.narrow})
+	parts, err := partition.Split(pruned.Graph, partition.Options{Narrow: s.options.narrow, MemoryTypes: kernels.MemoryTypes, Supports: supports})
 	if err != nil {
 		return nil, err
 	}

@@ -366,7 +366,17 @@ func (s *Session) place(ctx context.Context, g *graph.Graph, nodes []*graph.Node
 	return place.Place(g, nodes, o)
 }
 
-func supports(n *graph.Node, deviceType string) bool { return kernels.Supports(n, deviceType) }
+// supports tells whether a node can run on a type of device. The library's functions run on CPUs.
+func supports(n *graph.Node, deviceType string) bool {
+	if kernels.Supports(n, deviceType) {
+		return true
+	}
+	if deviceType != "CPU" {
+		return false
+	}
+	_, err := graph.LookupOp(n.Op)
+	return err != nil
+}
 
 // ready gives the plan of a signature, claimed for the caller, where it is built.
 func (s *Session) ready(key []byte) *plan {

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"strconv"
+	"strings"
 
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
@@ -31,7 +32,7 @@ func (p *pruner) join() error {
 			Op:       "Identity",
 			Def:      mustOp("Identity"),
 			Attrs:    Attrs{"T": {Value: &attrpb.AttrValue_Type{Type: t.Proto()}}},
-			Assigned: to.Node.Assigned,
+			Assigned: hostOf(to.Node.Assigned),
 			InTypes:  []tensor.DType{t},
 			OutTypes: []tensor.DType{t},
 		}
@@ -39,6 +40,16 @@ func (p *pruner) join() error {
 		p.replace(to, n)
 	}
 	return nil
+}
+
+// hostOf is a device whose memory is the host's, and which has a kernel for an Identity of every type: the
+// device itself, or the first CPU of its task.
+func hostOf(device string) string {
+	task, kind, full := strings.Cut(device, "/device:")
+	if !full || strings.HasPrefix(kind, "CPU:") {
+		return device
+	}
+	return task + "/device:CPU:0"
 }
 
 // use tells that something needs a node that stands for a fed output.

@@ -14,6 +14,11 @@ func isResource(t tensor.DType) bool { return t == tensor.Resource || t.IsRef() 
 func (p *placer) joinEdges() error {
 	for i, n := range p.nodes {
 		for k, in := range n.Inputs {
+			if isResource(n.InTypes[k]) && p.runsFunctions(n) {
+				if err := p.joinTypes(in.Node, int32(i)); err != nil {
+					return err
+				}
+			}
 			if !binds(in.Node, n, n.InTypes[k]) {
 				continue
 			}
@@ -30,6 +35,28 @@ func (p *placer) joinEdges() error {
 			}
 		}
 	}
+	return nil
+}
+
+// joinTypes keeps a resource to the types of device that the caller of a function, to which it is passed,
+// has kernels for: the bodies of functions run on the device of their caller, and cannot read memory that
+// only another type of device reads.
+func (p *placer) joinTypes(resource *graph.Node, caller int32) error {
+	src, err := p.member(resource)
+	if err != nil {
+		return err
+	}
+	from, of := &p.members[p.root(src)], p.members[caller].own
+	if from.types == 0 || of == 0 {
+		return nil
+	}
+	if from.types&of == 0 {
+		n := p.members[caller].node
+		return attach(status.InvalidArgumentf("Cannot pass the resource of {{node %s}} (%s), which is for %s devices, to the function that "+
+			"{{node %s}} (%s) calls: it runs on %s devices. Place the resource there.", resource.Name, resource.Op,
+			strings.Join(p.devices.typeNames(from.types), " and "), n.Name, n.Op, strings.Join(p.devices.typeNames(of), " and ")), n)
+	}
+	from.types &= of
 	return nil
 }
 
@@ -101,6 +128,11 @@ func (p *placer) callsFunction(n *graph.Node) bool {
 		return true
 	}
 	return p.graph.Library != nil && p.graph.Library.Functions[n.Op] != nil
+}
+
+// runsFunctions tells whether functions of the library run on behalf of n, in whatever form it names them.
+func (p *placer) runsFunctions(n *graph.Node) bool {
+	return forwards(n.Op) && n.Op != "IdentityN" || p.callsFunction(n)
 }
 
 // isDataset tells whether n makes a tf.data dataset: these are handed on as variants that mean

@@ -183,6 +183,11 @@ func (p *placer) moveTo(o owner, home string) error {
 			"'%s', which lives on %s, where its group cannot be: %s", n.Name, n.Name, o.resource.Name, o.resource.Container,
 			home, err)
 	}
+	if group := p.members[p.root(o.member)].types; group != 0 && group&p.devices.kinds[p.devices.byName[s.String()]] == 0 {
+		return status.InvalidArgumentf("Cannot assign a device for operation %s: {{node %s}} uses resource '%s' of container '%s', which lives "+
+			"on %s, but not all ops that use it have kernels for %s devices.%s", n.Name, n.Name, o.resource.Name, o.resource.Container,
+			home, s.Type, p.explain(p.root(o.member)))
+	}
 	// A type and index that the client asked for yield, if they may, to those of the home.
 	m.resource, m.requested = s, s
 	return nil
