@@ -113,6 +113,11 @@ func Register(rows ...Def) {
 			registry[r.Op] = map[string][]*Def{}
 		}
 		registry[r.Op][r.Device] = append(registry[r.Op][r.Device], &r)
+		if r.Device == "CPU" {
+			for _, s := range shared[r.Op] {
+				s.apply(r)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,127 @@
+package kernels
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// A GPU's rows that take the CPU's kernels as they are: of ops whose operands lie in host memory,
+// and of those that look at no element. Which operands TensorFlow keeps on the host is what its
+// own GPU kernels declare: most of all tensors of int32, since they are shapes, sizes and axes.
+
+// sharing is what a GPU's row has of its own beside the CPU's.
+type sharing struct {
+	// types restricts attributes, in addition to what the CPU's row does.
+	types map[string][]tensor.DType
+	// hostInputs and hostOutputs are those of the row.
+	hostInputs, hostOutputs []string
+}
+
+// shared holds the sharings of each op.
+var shared = map[string][]sharing{}
+
+// share gives GPUs the CPU's rows of some ops. The CPU's may be registered before or after.
+func share(s sharing, ops ...string) {
+	for _, op := range ops {
+		shared[op] = append(shared[op], s)
+		for _, cpu := range registry[op]["CPU"] {
+			s.apply(*cpu)
+		}
+	}
+}
+
+// apply registers the GPU's row that a CPU's row leads to, if any type is left.
+func (s sharing) apply(row Def) {
+	types := map[string][]tensor.DType{}
+	for attr, list := range row.Types {
+		types[attr] = list
+	}
+	for attr, only := range s.types {
+		list, ok := types[attr]
+		if !ok {
+			types[attr] = only
+			continue
+		}
+		both := slices.DeleteFunc(slices.Clone(list), func(t tensor.DType) bool { return !slices.Contains(only, t) })
+		if len(both) == 0 {
+			return
+		}
+		types[attr] = both
+	}
+	row.Device, row.Types, row.HostInputs, row.HostOutputs = "GPU", types, s.hostInputs, s.hostOutputs
+	Register(row)
+}
+
+// onHost gives GPUs the rows of ops that compute in host memory, for these types of an attribute
+// or, without types, for all that the CPU has.
+func onHost(attr string, types []tensor.DType, ops ...string) {
+	s := sharing{hostInputs: []string{everything}, hostOutputs: []string{everything}}
+	if types != nil {
+		s.types = map[string][]tensor.DType{attr: types}
+	}
+	share(s, ops...)
+}
+
+// passing gives GPUs the rows of ops that look at no element of the device's memory: with int32 in
+// attr all is on the host, with other types what is named.
+func passing(attr string, hostInputs, hostOutputs []string, ops ...string) {
+	share(sharing{types: map[string][]tensor.DType{attr: besideInt32}, hostInputs: hostInputs, hostOutputs: hostOutputs}, ops...)
+	onHost(attr, justInt32, ops...)
+}
+
+var (
+	justInt32 = []tensor.DType{tensor.Int32}
+	// besideInt32 are all other types. Strings, resources and variants among them are the host's anyway.
+	besideInt32 = func() (types []tensor.DType) {
+		for d := tensor.Invalid; d < tensor.Invalid.Ref(); d++ {
+			if d.Valid() && d != tensor.Int32 {
+				types = append(types, d)
+			}
+		}
+		return types
+	}()
+	// variableTypes are those of variables on a GPU. As in TensorFlow int32 is not: its variables
+	// are the host's, and an op that asks for one goes to a CPU.
+	variableTypes = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int8, tensor.Int16, tensor.Int64,
+		tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64, tensor.Bool, tensor.Complex64, tensor.Complex128}
+)
+
+func init() {
+	share(sharing{}, "NoOp", "ControlTrigger", "Placeholder", "PlaceholderV2", "IdentityN", "Bitcast", "Abort")
+
+	// What passes values on.
+	passing("T", nil, nil, "Identity", "RefIdentity", "Snapshot", "StopGradient", "PreventGradient", "DebugGradientIdentity",
+		"DebugGradientRefIdentity", "GuaranteeConst", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "Squeeze", "EnsureShape")
+	passing("dtype", nil, nil, "PlaceholderWithDefault")
+	passing("T", names("pred"), nil, "Switch", "RefSwitch")
+	passing("T", names("output_index"), nil, "_SwitchN")
+	passing("T", names("index"), nil, "RefSelect")
+	passing("T", nil, names("value_index"), "Merge", "RefMerge")
+	passing("T", names("shape"), nil, "Reshape")
+	passing("T", names("dim"), nil, "ExpandDims")
+	passing("T", nil, names("output"), "Shape", "ShapeN", "Size", "Rank")
+	passing("T", names("data"), nil, "Print")
+	onHost("", nil, "LoopCond", "Assert", "PrintV2")
+
+	// Shapes, sizes and axes.
+	onHost("", nil, "BroadcastArgs", "BroadcastGradientArgs", "ConcatOffset", "LinSpace")
+	onHost("Tidx", justInt32, "Range")
+	onHost("T", justInt32,
+		"Abs", "Neg", "Sign", "Square", "Add", "AddV2", "AddN", "Sub", "Mul", "Div", "FloorDiv", "FloorMod", "Mod", "TruncateMod", "SquaredDifference",
+		"Maximum", "Minimum", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "ClipByValue", "Sum", "Max", "Min",
+		"InvertPermutation", "BroadcastTo", "Fill", "OnesLike", "ZerosLike", "Concat", "ConcatV2", "Pack", "Unpack", "SplitV", "Pad", "PadV2",
+		"Reverse", "ReverseV2", "Slice", "StridedSlice", "StridedSliceGrad", "TensorStridedSliceUpdate", "Where",
+		"ScatterNd", "ScatterNdNonAliasingAdd", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMin", "TensorScatterMax")
+
+	// Variables: what finds them and moves their values.
+	share(sharing{types: map[string][]tensor.DType{"dtype": variableTypes}}, "Variable", "VariableV2", "VarHandleOp", "AssignVariableOp")
+	share(sharing{types: map[string][]tensor.DType{"T": variableTypes}}, "Assign", "DestroyTemporaryVariable")
+	share(sharing{hostOutputs: names(everything)}, "IsVariableInitialized", "VarIsInitializedOp", "VariableShape")
+	share(sharing{}, "ReadVariableOp", "DestroyResourceOp", "DisableCopyOnRead")
+
+	// The stacks of loops keep values where they are.
+	onHost("", nil, "Stack", "StackV2", "StackClose", "StackCloseV2")
+	passing("T", names("handle"), nil, "StackPush", "StackPushV2")
+	passing("elem_type", names("handle"), nil, "StackPop", "StackPopV2")
+}
