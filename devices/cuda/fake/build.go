@@ -1,0 +1,316 @@
+//go:build linux
+
+package fake
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// TB is what Build needs of a test.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Skipf(format string, args ...any)
+}
+
+// Build gives the path of a libcuda.so.1 with the repository's kernels; libcublas.so.12 lies in the same
+// folder. Both are kept in the user's cache directory under the hash of what they were made of. Without
+// g++ the test is skipped, in CI (CI=true) it fails. It may be called concurrently, by processes too.
+func Build(t TB) string {
+	t.Helper()
+	if _, err := exec.LookPath("g++"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("CI needs g++ for the fake CUDA driver: %v", err)
+		}
+		t.Skipf("no g++, so nothing runs on the fake CUDA driver: %v", err)
+	}
+	lib, err := libraries()
+	if err != nil {
+		t.Fatalf("building the fake CUDA driver: %v", err)
+	}
+	return lib
+}
+
+var libraries = sync.OnceValues(func() (string, error) {
+	root, err := repository()
+	if err != nil {
+		return "", err
+	}
+	return buildFrom(filepath.Join(root, "kernels", "cuda"), filepath.Join(root, "devices", "cuda", "fake", "driver"))
+})
+
+// repository is the folder of go.mod above the working directory, which is a test's own package.
+func repository() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("no go.mod above %s", dir)
+		}
+	}
+}
+
+var flags = []string{
+	"-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-strict-aliasing",
+	"-fno-math-errno", "-ffp-contract=off", "-fwrapv",
+}
+
+// A unit is a source to be compiled.
+type unit struct {
+	name   string // of the object file
+	text   string
+	flags  []string
+	kernel bool // its variables are kernels' shared memory
+}
+
+// buildFrom builds the driver in one folder with the kernels in another.
+func buildFrom(kernels, driver string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	b := &builder{dir: filepath.Join(cache, "troupe", "fakecuda"), kernels: kernels, driver: driver}
+	if err := os.MkdirAll(b.dir, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := b.lock()
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if err := b.readHeaders(); err != nil {
+		return "", err
+	}
+	units, err := b.units()
+	if err != nil {
+		return "", err
+	}
+	objects, err := b.compileAll(units)
+	if err != nil {
+		return "", err
+	}
+	return b.link(units, objects)
+}
+
+// A builder keeps what it made in dir, by the hash of all that it depends on.
+type builder struct {
+	dir, kernels, driver string
+	headers              map[string]string // by folder: what all units of it depend on
+	compiler             string            // and its version
+}
+
+// lock lets one process build at a time: the others find what it made.
+func (b *builder) lock() (func(), error) {
+	f, err := os.OpenFile(filepath.Join(b.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", f.Name(), err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+func (b *builder) readHeaders() error {
+	version, err := exec.Command("g++", "--version").Output()
+	if err != nil {
+		return err
+	}
+	b.compiler = string(version)
+	b.headers = map[string]string{}
+	for dir, pattern := range map[string]string{b.kernels: "*.cuh", b.driver: "*.h"} {
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			b.headers[dir] += string(text)
+		}
+	}
+	return nil
+}
+
+var entry = regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`)
+
+// units are the driver's sources, and one for each PTX file: the kernels' source followed by the
+// registration of each kernel that the PTX has.
+func (b *builder) units() ([]unit, error) {
+	var all []unit
+	sources, err := filepath.Glob(filepath.Join(b.driver, "*.cc"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range sources {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, unit{name: strings.TrimSuffix(filepath.Base(file), ".cc"), text: string(text), flags: []string{"-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"}})
+	}
+	modules, err := filepath.Glob(filepath.Join(b.kernels, "ptx", "*.ptx"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range modules {
+		ptx, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".ptx")
+		source := filepath.Join(b.kernels, name+".cu")
+		text, err := os.ReadFile(source)
+		if err != nil {
+			return nil, err
+		}
+		var u strings.Builder
+		fmt.Fprintf(&u, "#line 1 %q\n%s\n#include \"register.h\"\nFAKE_SHARED(%s)\n", name+".cu", text, name)
+		for _, m := range entry.FindAllStringSubmatch(string(ptx), -1) {
+			fmt.Fprintf(&u, "FAKE_REGISTER(%s)\n", m[1])
+		}
+		all = append(all, unit{name: "kernels_" + name, text: u.String(), flags: []string{"-w"}, kernel: true})
+	}
+	return all, nil
+}
+
+func sum(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d\n%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:10])
+}
+
+// compileAll gives the object file of each unit, compiled on all cores where it is not there.
+func (b *builder) compileAll(units []unit) ([]string, error) {
+	objects, failed := make([]string, len(units)), make([]error, len(units))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := range next {
+				objects[i], failed[i] = b.compile(units[i])
+			}
+		})
+	}
+	for i := range units {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return objects, errors.Join(failed...)
+}
+
+func (b *builder) compile(u unit) (string, error) {
+	args := slices.Concat(flags, u.flags)
+	depends := b.headers[b.driver]
+	if u.kernel {
+		depends += b.headers[b.kernels]
+	}
+	object := filepath.Join(b.dir, u.name+"-"+sum(b.compiler, strings.Join(args, " "), depends, u.text)+".o")
+	return object, b.once(object, func(made string) error {
+		args := append(args, "-I"+b.kernels, "-I"+b.driver, "-x", "c++", "-c", "-", "-o", made)
+		return gpp(args, u.text)
+	})
+}
+
+// link makes the libraries of the objects: those named cublas make the one, all others the driver.
+func (b *builder) link(units []unit, objects []string) (string, error) {
+	var script strings.Builder
+	script.WriteString("SECTIONS\n{\n  fake_shared (NOLOAD) :\n  {\n")
+	var cuda, blas []string
+	for i, u := range units {
+		if strings.HasPrefix(u.name, "cublas") {
+			blas = append(blas, objects[i])
+			continue
+		}
+		cuda = append(cuda, objects[i])
+		if u.kernel {
+			name := strings.TrimPrefix(u.name, "kernels_")
+			fmt.Fprintf(&script, "    . = ALIGN(64);\n    fake_shared_%[1]s_begin = .;\n    *%[2]s(.bss .bss.*)\n    fake_shared_%[1]s_end = .;\n", name, filepath.Base(objects[i]))
+		}
+	}
+	script.WriteString("  }\n}\nINSERT AFTER .bss;\n")
+	dir := filepath.Join(b.dir, "lib-"+sum(append(slices.Clone(objects), script.String())...))
+	lib := filepath.Join(dir, "libcuda.so.1")
+	return lib, b.once(dir, func(made string) error {
+		if err := os.MkdirAll(made, 0o755); err != nil {
+			return err
+		}
+		layout := filepath.Join(made, "shared.ld")
+		if err := os.WriteFile(layout, []byte(script.String()), 0o644); err != nil {
+			return err
+		}
+		shared := []string{"-shared", "-Wl,-Bsymbolic", "-Wl,--no-undefined", "-lpthread"}
+		cudaLib := filepath.Join(made, "libcuda.so.1")
+		if err := gpp(slices.Concat(cuda, shared, []string{"-Wl,-soname,libcuda.so.1", "-Wl,-T," + layout, "-o", cudaLib}), ""); err != nil {
+			return err
+		}
+		if len(blas) == 0 {
+			return nil
+		}
+		return gpp(slices.Concat(blas, []string{cudaLib}, shared, []string{"-Wl,-soname,libcublas.so.12", "-Wl,-rpath,$ORIGIN", "-o", filepath.Join(made, "libcublas.so.12")}), "")
+	})
+}
+
+// once makes what is not there yet, and removes what has not been used for long. What is there was used
+// now.
+func (b *builder) once(path string, create func(made string) error) error {
+	now := time.Now()
+	if err := os.Chtimes(path, now, now); err == nil {
+		return nil
+	}
+	if err := b.prune(now.Add(-14 * 24 * time.Hour)); err != nil {
+		return err
+	}
+	made := path + ".part"
+	if err := create(made); err != nil {
+		return errors.Join(err, os.RemoveAll(made))
+	}
+	return os.Rename(made, path)
+}
+
+func (b *builder) prune(before time.Time) error {
+	files, err := os.ReadDir(b.dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err == nil && f.Name() != "lock" && info.ModTime().Before(before) {
+			if err := os.RemoveAll(filepath.Join(b.dir, f.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func gpp(args []string, stdin string) error {
+	cmd := exec.Command("g++", args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("g++ %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}

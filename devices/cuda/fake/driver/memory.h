@@ -1,0 +1,34 @@
+// Memory of cards and pinned memory of the host.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+namespace fake {
+
+// An Arena gives blocks of memory at addresses that it never gives twice. New memory is filled with
+// 0xff, which is a NaN. Behind and before a block are guard bytes, around them and in the place of a
+// freed block nothing at all, so that accesses fail.
+class Arena {
+ public:
+  struct Block { size_t size; uint64_t owner; };
+  // allocate gives the address of bytes, aligned to 256, or 0.
+  uint64_t allocate(size_t bytes, uint64_t owner);
+  bool free(uint64_t address);
+  void free_all(uint64_t owner);
+  // find gives the address of the block that [address, address+bytes) lies in, or 0.
+  uint64_t find(uint64_t address, size_t bytes) const;
+  bool contains(uint64_t address) const { return base && address >= base && address - base < reserved; }
+  // damaged gives a block whose guard bytes changed, or 0.
+  uint64_t damaged() const;
+  size_t used() const { return used_; }
+  const std::map<uint64_t, Block> &blocks() const { return blocks_; }
+
+ private:
+  static constexpr size_t reserved = 1ull << 38;  // addresses, not memory
+  uint64_t base = 0, next = 0;
+  size_t used_ = 0;
+  std::map<uint64_t, Block> blocks_;
+};
+
+}  // namespace fake
