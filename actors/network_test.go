@@ -31,6 +31,7 @@ type network struct {
 	seen  map[string][]DeviceInfo
 	boots uint64
 	cut   map[[2]string]bool
+	more  func(n *node, job string) []devices.Device // devices of a task beside its CPU; nil for none
 	pipes map[[2]string]*pipe
 	jams  map[[2]string]*jam
 	// pass decides whether a message is delivered; nil for all. It may keep it and deliver later.
@@ -103,8 +104,12 @@ func (net *network) start(job string) *node {
 		return wireTo{n, pid.Address}, true
 	})
 	n.device = devices.NewCPU(n.system, name+"/device:CPU:0", job, 0)
+	all := []devices.Device{n.device}
+	if net.more != nil {
+		all = append(all, net.more(n, job)...)
+	}
 	var err error
-	n.task, err = NewTask(Config{System: n.system, Cluster: n, Devices: []devices.Device{n.device}, Boot: n.boot, Lease: net.lease,
+	n.task, err = NewTask(Config{System: n.system, Cluster: n, Devices: all, Boot: n.boot, Lease: net.lease,
 		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		net.t.Fatal(err)
