@@ -3,13 +3,16 @@ package troupe
 import (
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/devices/cards"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote"
+	"google.golang.org/protobuf/proto"
 )
 
 // maxCPUs bounds device_count's CPU: each device has memory and containers of its own.
@@ -49,16 +52,33 @@ func defaultsOf(config *corepb.ConfigProto) (actors.SessionDefaults, error) {
 	return d, nil
 }
 
+// forceGrowth is TensorFlow's environment variable that holds over gpu_options.allow_growth.
+const forceGrowth = "TF_FORCE_GPU_ALLOW_GROWTH"
+
+// gpusOf is what a server's config says of GPUs, with what the environment does.
+func gpusOf(config *corepb.ConfigProto, log *slog.Logger) (*corepb.ConfigProto, error) {
+	c := &corepb.ConfigProto{DeviceCount: config.GetDeviceCount(), GpuOptions: config.GetGpuOptions()}
+	switch force := os.Getenv(forceGrowth); force {
+	case "":
+	case "true", "false":
+		o := &corepb.GPUOptions{}
+		proto.Merge(o, c.GpuOptions)
+		o.AllowGrowth, c.GpuOptions = force == "true", o
+	default:
+		log.Error("an environment variable is neither true nor false, and is ignored", "name", forceGrowth, "value", force)
+	}
+	return c, cards.Check(c)
+}
+
 // tellUnused logs, once a server, what its config asks for and nothing here can give.
 func tellUnused(config *corepb.ConfigProto, log *slog.Logger) {
 	for _, kind := range slices.Sorted(maps.Keys(config.GetDeviceCount())) {
-		if n := config.GetDeviceCount()[kind]; kind != "CPU" && n > 0 {
+		if n := config.GetDeviceCount()[kind]; kind != "CPU" && kind != "GPU" && n > 0 {
 			log.Warn("the config asks for devices that this build does not have", "type", kind, "count", n)
 		}
 	}
-	var unused []string
+	unused := cards.Unused(config)
 	for name, set := range map[string]bool{
-		"gpu_options":                  config.GetGpuOptions() != nil,
 		"intra_op_parallelism_threads": config.GetIntraOpParallelismThreads() != 0,
 		"inter_op_parallelism_threads": config.GetInterOpParallelismThreads() != 0,
 		"use_per_session_threads":      config.GetUsePerSessionThreads(),

@@ -3,6 +3,7 @@ package troupe
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -47,13 +48,29 @@ func define(declaration any, o *options) (*corepb.ServerDef, *spec.Spec, error) 
 		return nil, nil, status.Errorf(status.NotFound,
 			"No server factory registered for the given ServerDef: its protocol is %q.\nThe available server factories are: [ GRPC_SERVER ], whose protocol is %q", def.Protocol, protocol)
 	}
-	if o.config != nil {
-		if def.DefaultSessionConfig == nil {
-			def.DefaultSessionConfig = &corepb.ConfigProto{}
+	return def, cluster, configure(def, o)
+}
+
+// configure merges what the options say into the ServerDef's config.
+func configure(def *corepb.ServerDef, o *options) error {
+	if o.config == nil && o.gpus == nil && o.gpuOptions == nil {
+		return nil
+	}
+	if def.DefaultSessionConfig == nil {
+		def.DefaultSessionConfig = &corepb.ConfigProto{}
+	}
+	more := &corepb.ConfigProto{GpuOptions: o.gpuOptions}
+	if o.gpus != nil {
+		if *o.gpus < 0 || *o.gpus > math.MaxInt32 {
+			return status.InvalidArgumentf("A server cannot have %d GPUs", *o.gpus)
 		}
+		more.DeviceCount = map[string]int32{"GPU": int32(*o.gpus)}
+	}
+	if o.config != nil {
 		proto.Merge(def.DefaultSessionConfig, o.config)
 	}
-	return def, cluster, nil
+	proto.Merge(def.DefaultSessionConfig, more)
+	return nil
 }
 
 // pickTask fills in which task the server is. The codes of what is not in the cluster are

@@ -1,6 +1,8 @@
 package troupe
 
 import (
+	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -104,6 +106,35 @@ func TestConfigsAreMerged(t *testing.T) {
 	}
 }
 
+func TestGPUsOfAConfig(t *testing.T) {
+	def := defOf("ps", 0, "grpc")
+	def.DefaultSessionConfig = &corepb.ConfigProto{DeviceCount: map[string]int32{"CPU": 2, "GPU": 4}, GpuOptions: &corepb.GPUOptions{VisibleDeviceList: "1", AllowGrowth: true}}
+	opts := apply([]Option{WithGPUs(0), WithGPUOptions(&corepb.GPUOptions{VisibleDeviceList: "0"}), WithConfig(&corepb.ConfigProto{DeviceCount: map[string]int32{"GPU": 3}})})
+	got, _, err := define(def, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &corepb.ConfigProto{DeviceCount: map[string]int32{"CPU": 2, "GPU": 0}, GpuOptions: &corepb.GPUOptions{VisibleDeviceList: "0", AllowGrowth: true}}
+	if !proto.Equal(got.DefaultSessionConfig, want) {
+		t.Errorf("merged to %v", got.DefaultSessionConfig)
+	}
+	log := &bytes.Buffer{}
+	for force, growth := range map[string]bool{"": true, "true": true, "false": false, "no": true} {
+		t.Setenv(forceGrowth, force)
+		log.Reset()
+		gpus, err := gpusOf(got.DefaultSessionConfig, slog.New(slog.NewTextHandler(log, nil)))
+		if err != nil || gpus.GpuOptions.AllowGrowth != growth || gpus.GpuOptions.VisibleDeviceList != "0" || gpus.DeviceCount["GPU"] != 0 {
+			t.Errorf("%s=%s: %v, %v", forceGrowth, force, gpus, err)
+		}
+		if told := strings.Contains(log.String(), "neither true nor false"); told != (force == "no") {
+			t.Errorf("%s=%s logged %s", forceGrowth, force, log)
+		}
+	}
+	if !proto.Equal(got.DefaultSessionConfig, want) {
+		t.Errorf("the environment changed the config to %v", got.DefaultSessionConfig)
+	}
+}
+
 func TestRefusedConfigs(t *testing.T) {
 	for want, c := range map[string]struct {
 		config *corepb.ConfigProto
@@ -115,6 +146,8 @@ func TestRefusedConfigs(t *testing.T) {
 		"operation_timeout_in_ms is negative: -1":                               {&corepb.ConfigProto{OperationTimeoutInMs: -1}, nil, status.InvalidArgument},
 		`compression_algorithm is "lz4"; the known ones are`:                    {&corepb.ConfigProto{RpcOptions: &corepb.RPCOptions{CompressionAlgorithm: "lz4"}}, nil, status.InvalidArgument},
 		"ConfigProto.cluster_def is not a default":                              {&corepb.ConfigProto{ClusterDef: defOf("", 0, "").Cluster}, nil, status.Unimplemented},
+		"gpu_options.per_process_gpu_memory_fraction = 2: ":                     {&corepb.ConfigProto{GpuOptions: &corepb.GPUOptions{PerProcessGpuMemoryFraction: 2}}, nil, status.Unimplemented},
+		"A server cannot have -1 GPUs":                                          {nil, WithGPUs(-1), status.InvalidArgument},
 		"A session's lease must be positive, not -1s":                           {nil, WithLease(-1e9), status.InvalidArgument},
 		"The memory limit is negative: -5":                                      {nil, WithMemoryLimit(-5), status.InvalidArgument},
 	} {

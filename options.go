@@ -19,6 +19,8 @@ type options struct {
 	job, protocol *string
 	task          *int
 	config        *corepb.ConfigProto
+	gpus          *int
+	gpuOptions    *corepb.GPUOptions
 	start         bool
 	lease         time.Duration
 	memoryLimit   int64
@@ -37,9 +39,17 @@ func WithTask(index int) Option { return func(o *options) { o.task = &index } }
 func WithProtocol(name string) Option { return func(o *options) { o.protocol = &name } }
 
 // WithConfig gives what sessions on the server inherit; it is merged into the ServerDef's own.
-// device_count makes the server's devices, allow_soft_placement, log_device_placement,
+// device_count and gpu_options make the server's devices, allow_soft_placement, log_device_placement,
 // operation_timeout_in_ms and rpc_options' compression hold where the client asks for nothing else.
 func WithConfig(config *corepb.ConfigProto) Option { return func(o *options) { o.config = config } }
+
+// WithGPUs bounds the GPUs that the server uses: 0 for none. Without it, and where no device_count says
+// otherwise, it uses all that it finds; a build without CUDA finds none.
+func WithGPUs(count int) Option { return func(o *options) { o.gpus = &count } }
+
+// WithGPUOptions says how the server uses GPUs: which, and how much of their memory. It is merged into the
+// config's gpu_options. Options that cannot be had are errors that name the field.
+func WithGPUOptions(gpu *corepb.GPUOptions) Option { return func(o *options) { o.gpuOptions = gpu } }
 
 // WithStart(false) makes a server whose port is bound but that does not serve before Start.
 func WithStart(start bool) Option { return func(o *options) { o.start = start } }

@@ -89,12 +89,16 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	if err != nil {
 		return nil, err
 	}
+	gpus, err := gpusOf(def.DefaultSessionConfig, o.log)
+	if err != nil {
+		return nil, err
+	}
 	defaults, err := defaultsOf(def.DefaultSessionConfig)
 	if err != nil {
 		return nil, err
 	}
 	node, err := remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, NoLending: o.noLending, CPUs: cpus,
-		MemoryLimit: o.memoryLimit, Lease: o.lease, Defaults: defaults, Log: o.log})
+		MemoryLimit: o.memoryLimit, GPUConfig: gpus, Lease: o.lease, Defaults: defaults, Log: o.log})
 	if err != nil {
 		return nil, startError(err)
 	}

@@ -14,6 +14,8 @@ type DeviceInfo struct {
 	// MemoryLimit is in bytes, Incarnation a random number of the device's start.
 	MemoryLimit int64
 	Incarnation uint64
+	// Description is of the hardware, in TensorFlow's words; empty for a CPU.
+	Description string
 }
 
 // Peer is another task of the cluster, as far as it is reached. It is safe for concurrent use.

@@ -195,7 +195,8 @@ func (s *Session) allowed() map[string]bool {
 func (t *Task) Describe() []DeviceInfo {
 	out := make([]DeviceInfo, len(t.Devices))
 	for i, d := range t.Devices {
-		out[i] = DeviceInfo{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation()}
+		out[i] = DeviceInfo{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation(),
+			Description: d.Description()}
 	}
 	return out
 }

@@ -88,7 +88,8 @@ func (p peer) Devices() []actors.DeviceInfo { return deviceInfos(p.Peer.Devices(
 func deviceInfos(list []*wire.Device) []actors.DeviceInfo {
 	out := make([]actors.DeviceInfo, len(list))
 	for i, d := range list {
-		out[i] = actors.DeviceInfo{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation}
+		out[i] = actors.DeviceInfo{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation,
+			Description: d.Description}
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/devices"
@@ -44,6 +45,10 @@ type Config struct {
 	// tensors on each; 0 means no bound but the machine's.
 	CPUs        int
 	MemoryLimit int64
+	// GPUs lists and opens GPUs; nil for a build without. GPUConfig says which of them the server uses and
+	// how, in its device_count and gpu_options; nil for all.
+	GPUs      devices.GPUs
+	GPUConfig *corepb.ConfigProto
 	// Lease is how long a session lives on after its client's last connection ended; 0 means
 	// DefaultLease.
 	Lease    time.Duration
@@ -137,21 +142,28 @@ func (n *Node) Serve(ctx context.Context) error {
 
 // assemble builds the task on its port; Stop takes down what is there when it fails.
 func (n *Node) assemble(ctx context.Context, c Config) (err error) {
-	var cpus []devices.Device
-	var described []*wire.Device
+	var all []devices.Device
 	for i := range c.CPUs {
-		d := devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit)
-		cpus = append(cpus, d)
-		described = append(described, &wire.Device{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation()})
+		all = append(all, devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit))
 	}
-	sink := &sink{pool: cpus[0].Pool()}
+	gpus, err := n.openGPUs(c)
+	if err != nil {
+		return err
+	}
+	all = append(all, gpus...)
+	var described []*wire.Device
+	for _, d := range all {
+		described = append(described, &wire.Device{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation(),
+			Description: d.Description()})
+	}
+	sink := &sink{pool: all[0].Pool()}
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Dial: n.port.Dial, Open: n.openStream,
 		System: n.port.System(), Rest: n.remoting, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
 	n.linked.Store(n.links)
-	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: cpus, Boot: n.boot,
+	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
 		Lease: c.Lease, Defaults: c.Defaults, ParseCompression: ParseCompression, Log: c.Log})
 	if err != nil {
-		return err
+		return errors.Join(err, closeAll(gpus))
 	}
 	n.task = task
 	n.serving.Store(task)

@@ -13,7 +13,8 @@ func (n *Node) ClusterStatus() *wire.ClusterStatus {
 			t.Since = s.Since.UnixNano()
 		}
 		for _, d := range s.Devices {
-			t.Devices = append(t.Devices, &wire.Device{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation})
+			t.Devices = append(t.Devices, &wire.Device{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation,
+				Description: d.Description})
 		}
 		out.Tasks = append(out.Tasks, t)
 	}

@@ -59,9 +59,9 @@ func newDevices() *cobra.Command {
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), devices)
 		}
-		t := table(cmd.OutOrStdout(), "DEVICE", "TYPE", "MEMORY LIMIT", "INCARNATION")
+		t := table(cmd.OutOrStdout(), "DEVICE", "TYPE", "MEMORY LIMIT", "INCARNATION", "DESCRIPTION")
 		for _, d := range devices {
-			t.row(d.Name, d.Type, limitText(d.MemoryLimit), fmt.Sprintf("%016x", d.Incarnation))
+			t.row(d.Name, d.Type, limitText(d.MemoryLimit), fmt.Sprintf("%016x", d.Incarnation), d.Description)
 		}
 		return t.end()
 	})

@@ -35,6 +35,7 @@ standard input is answered with "STARTED", and the end of standard input ends th
 
 type serveFlags struct {
 	declaration
+	gpus  gpuFlags
 	limit size
 	lease time.Duration
 	drain time.Duration
@@ -65,6 +66,7 @@ func newServe(stdin *os.File) *cobra.Command {
 	flags.StringVar(&f.protocol, "protocol", "", "grpc, the only one there is")
 	flags.StringArrayVar(&f.jobs, declaredJob, nil, "")
 	flags.Lookup(declaredJob).Hidden = true
+	f.gpus.add(flags, allGPUs)
 	runFlags(cmd, &f.limit, &f.lease, &f.drain)
 	logger := logFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -78,7 +80,8 @@ func newServe(stdin *os.File) *cobra.Command {
 		}
 		tuneMemory(int64(f.limit))
 		signals := catchSignals()
-		server, err := f.server(log, troupe.WithLogger(log), troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.limit)), troupe.WithBind(f.bind), troupe.WithLending(f.lend))
+		server, err := f.server(log, append(f.gpus.options(), troupe.WithLogger(log), troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.limit)),
+			troupe.WithBind(f.bind), troupe.WithLending(f.lend))...)
 		if err != nil {
 			if f.serverDef != "" {
 				announceError(cmd.OutOrStdout(), err)

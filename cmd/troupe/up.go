@@ -12,12 +12,14 @@ import (
 
 const upHelp = `Up runs a whole cluster in one process, on ports of one address, and prints the target of
 each task and the cluster in the form that serve takes. It is for trying things out and for tests:
-the tasks share the process, and what one of them computes slows the others.`
+the tasks share the process, and what one of them computes slows the others. With --gpus all of them
+use the same ones, and have to share their memory: give --gpu-allow-growth or --gpu-memory-fraction.`
 
 func newUp() *cobra.Command {
 	var plan local.Plan
 	var tasks string
 	var limit size
+	var gpus gpuFlags
 	var lease, drain time.Duration
 	cmd := &cobra.Command{
 		Use:     "up",
@@ -29,6 +31,7 @@ func newUp() *cobra.Command {
 	cmd.Flags().StringVar(&tasks, "tasks", "ps=1,worker=2", "how many tasks each job has")
 	cmd.Flags().StringVar(&plan.Host, "host", "127.0.0.1", "the address to bind")
 	cmd.Flags().IntVar(&plan.Port, "port", 0, "port of the first task, the others follow (0: free ones)")
+	gpus.add(cmd.Flags(), 0)
 	runFlags(cmd, &limit, &lease, &drain)
 	logger := logFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -41,7 +44,7 @@ func newUp() *cobra.Command {
 		}
 		tuneMemory(int64(limit))
 		signals := catchSignals()
-		cluster, err := local.Start(plan, troupe.WithLogger(log), troupe.WithLease(lease), troupe.WithMemoryLimit(int64(limit)))
+		cluster, err := local.Start(plan, append(gpus.options(), troupe.WithLogger(log), troupe.WithLease(lease), troupe.WithMemoryLimit(int64(limit)))...)
 		if err != nil {
 			return refused(err)
 		}

@@ -75,6 +75,8 @@ type Device struct {
 	// MemoryLimit is in bytes; 0 is none. Incarnation is a random number of the device's start.
 	MemoryLimit int64
 	Incarnation uint64
+	// Description is of the hardware, for people; empty for a CPU.
+	Description string
 	// Local tells whether the device is of the server that was asked.
 	Local bool
 }
@@ -89,10 +91,10 @@ func (c *Client) ListDevices(ctx context.Context) ([]Device, error) {
 	}
 	var devices []Device
 	for _, d := range a.LocalDevice {
-		devices = append(devices, Device{d.Name, d.DeviceType, d.MemoryLimit, d.Incarnation, true})
+		devices = append(devices, Device{d.Name, d.DeviceType, d.MemoryLimit, d.Incarnation, d.PhysicalDeviceDesc, true})
 	}
 	for _, d := range a.RemoteDevice {
-		devices = append(devices, Device{d.Name, d.DeviceType, d.MemoryLimit, d.Incarnation, false})
+		devices = append(devices, Device{d.Name, d.DeviceType, d.MemoryLimit, d.Incarnation, d.PhysicalDeviceDesc, false})
 	}
 	return devices, nil
 }

@@ -160,7 +160,7 @@ func attributes(devices []actors.DeviceInfo) []*devicepb.DeviceAttributes {
 	out := make([]*devicepb.DeviceAttributes, len(devices))
 	for i, d := range devices {
 		out[i] = &devicepb.DeviceAttributes{Name: d.Name, DeviceType: d.Type, MemoryLimit: d.MemoryLimit,
-			Incarnation: d.Incarnation, Locality: &devicepb.DeviceLocality{}}
+			Incarnation: d.Incarnation, PhysicalDeviceDesc: d.Description, Locality: &devicepb.DeviceLocality{}}
 	}
 	return out
 }

@@ -49,7 +49,7 @@ func Run(ctx context.Context, w io.Writer, fancy bool) (err error) {
 	log := &journal{}
 	quiet := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cluster, err := local.Start(local.Plan{Jobs: []local.Job{{Name: "ps", Tasks: 1}, {Name: "worker", Tasks: 2}}, Host: "127.0.0.1"},
-		troupe.WithLogger(quiet))
+		troupe.WithLogger(quiet), troupe.WithGPUs(0))
 	if err != nil {
 		return fmt.Errorf("the cluster did not come up: %w", err)
 	}

@@ -1,0 +1,56 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/devices/cards"
+)
+
+var errNoGPUs = errors.New("this build of Troupe has no CUDA")
+
+// openGPUs makes the GPU devices that the server's config asks for, and logs once which, or why there are
+// none. A card that cannot be opened is an error: the others are closed again then.
+func (n *Node) openGPUs(c Config) ([]devices.Device, error) {
+	if !cards.Wanted(c.GPUConfig) {
+		return nil, cards.Check(c.GPUConfig)
+	}
+	var found []cards.Card
+	why := errNoGPUs
+	if c.GPUs != nil {
+		found, why = c.GPUs.Cards()
+	}
+	plans, notes, err := cards.Plan(c.GPUConfig, found)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range notes {
+		n.log.Info(note)
+	}
+	var opened []devices.Device
+	for i, p := range plans {
+		name := fmt.Sprintf("%s/device:GPU:%d", n.self.Name(), i)
+		d, err := c.GPUs.Open(n.port.System(), name, c.Job, p)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s (%s) cannot be used: %w", name, p.Description, err), closeAll(opened))
+		}
+		opened = append(opened, d)
+		n.log.Info("a GPU is used", "device", name, "memory", d.MemoryLimit(), "card", d.Description())
+	}
+	switch {
+	case len(found) == 0:
+		n.log.Info("no GPU is used", "reason", why)
+	case len(plans) == 0:
+		n.log.Info("no GPU is used", "reason", fmt.Sprintf("the config leaves none of %d cards", len(found)))
+	}
+	return opened, nil
+}
+
+func closeAll(all []devices.Device) error {
+	var errs []error
+	for _, d := range all {
+		errs = append(errs, d.Resources().Close(), d.Close())
+	}
+	return errors.Join(errs...)
+}
