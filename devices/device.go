@@ -91,4 +91,4 @@ func (d *CPU) Memory() tensor.Memory { return d.pool }
 func (d *CPU) Resources() *containers.Manager { return d.resources }
 
 // Parallel spreads a loop over the process's workers.
-func (d *CPU) Parallel(n, grain int, body func(lo, hi int)) { parallel(n, grain, body) }
+func (d *CPU) Parallel(n, grain int, body func(lo, hi int)) { Parallel(n, grain, body) }

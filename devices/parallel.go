@@ -11,9 +11,9 @@ import (
 // devices and steps.
 var helpers = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 
-// parallel calls body on parts of [0,n), each at least grain long, and returns when they cover it.
+// Parallel calls body on parts of [0,n), each at least grain long, and returns when they cover it.
 // Parts are taken from a shared counter, so that a slow helper holds nobody up.
-func parallel(n, grain int, body func(lo, hi int)) {
+func Parallel(n, grain int, body func(lo, hi int)) {
 	grain = max(grain, 1)
 	if n < 2*grain {
 		if n > 0 {

@@ -84,7 +84,7 @@ func TestParallel(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 7, 100, 100_003} {
 		for _, grain := range []int{0, 1, 3, 1000, 1 << 40} {
 			seen := make([]atomic.Int32, n)
-			parallel(n, grain, func(lo, hi int) {
+			Parallel(n, grain, func(lo, hi int) {
 				for i := lo; i < hi; i++ {
 					seen[i].Add(1)
 				}
@@ -98,9 +98,9 @@ func TestParallel(t *testing.T) {
 	}
 	t.Run("nested", func(t *testing.T) {
 		var sum atomic.Int64
-		parallel(50, 1, func(lo, hi int) {
+		Parallel(50, 1, func(lo, hi int) {
 			for range hi - lo {
-				parallel(50, 1, func(lo, hi int) { sum.Add(int64(hi - lo)) })
+				Parallel(50, 1, func(lo, hi int) { sum.Add(int64(hi - lo)) })
 			}
 		})
 		if sum.Load() != 2500 {
@@ -116,7 +116,7 @@ func TestParallel(t *testing.T) {
 				t.Errorf("%d helpers are still taken", len(helpers))
 			}
 		}()
-		parallel(100, 1, func(lo, hi int) {
+		Parallel(100, 1, func(lo, hi int) {
 			if lo <= 57 && 57 < hi {
 				panic("ouch")
 			}
@@ -126,7 +126,7 @@ func TestParallel(t *testing.T) {
 		var wg sync.WaitGroup
 		var sum atomic.Int64
 		for range 100 {
-			wg.Go(func() { parallel(1000, 10, func(lo, hi int) { sum.Add(int64(hi - lo)) }) })
+			wg.Go(func() { Parallel(1000, 10, func(lo, hi int) { sum.Add(int64(hi - lo)) }) })
 		}
 		wg.Wait()
 		if sum.Load() != 100_000 {

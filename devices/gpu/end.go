@@ -1,0 +1,67 @@
+package gpu
+
+import (
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// end decides which comes first: the end of some work, or that of the step which waits for it.
+type end struct {
+	mu       sync.Mutex
+	over     bool
+	withdraw func() bool
+	timer    *time.Timer
+}
+
+// watch calls cancelled, if it comes first, when the step has been cancelled for as long as grace, with the error that
+// cancelled it.
+func watch(step *kernels.Step, grace time.Duration, cancelled func(error)) *end {
+	e := &end{}
+	if step == nil {
+		return e
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	stop := func(err error) {
+		if e.first() {
+			cancelled(err)
+		}
+	}
+	note := func(err error) {
+		if grace == 0 {
+			stop(err)
+			return
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if !e.over {
+			e.timer = time.AfterFunc(grace, func() { stop(err) })
+		}
+	}
+	withdraw, ok := step.Cancellation.OnCancel(note)
+	if ok {
+		e.withdraw = withdraw
+	} else {
+		go note(step.Cancellation.Err())
+	}
+	return e
+}
+
+// first tells whether the caller is the first to ask.
+func (e *end) first() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over {
+		return false
+	}
+	e.over = true
+	if e.withdraw != nil {
+		e.withdraw()
+	}
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	return true
+}

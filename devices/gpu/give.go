@@ -1,0 +1,105 @@
+package gpu
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// give queues a command of an execution, which is nil for a constructor's. Where that fails so does the step.
+func (d *core) give(ctx *kernels.Context, c command, words []uint64) error {
+	c.life = d.life.Load()
+	if ctx != nil {
+		c.work, c.node = d.workOf(ctx.Step), ctx.Node
+	}
+	err := c.life.over()
+	if err == nil {
+		err = c.life.owns(ctx)
+	}
+	if err == nil && !d.queue.give(c, words) {
+		err = d.shut()
+	}
+	if err != nil && c.work != nil {
+		c.work.fail(err, c.node)
+	}
+	return err
+}
+
+// owns refuses an execution with tensors that lie in other memory of devices: those of a life before.
+func (l *life) owns(ctx *kernels.Context) error {
+	if ctx == nil {
+		return nil
+	}
+	for _, list := range [2][]kernels.Value{ctx.Inputs, ctx.Outputs} {
+		for _, v := range list {
+			if v.Tensor != nil && !v.Tensor.OnHost() && !l.memory.Holds(v.Tensor) {
+				return l.foreign()
+			}
+		}
+	}
+	return nil
+}
+
+func (l *life) foreign() error {
+	return status.Errorf(status.Aborted, "A tensor does not lie in the memory of %s any more, which was started anew", l.device.name)
+}
+
+// Launch queues a kernel.
+func (d *core) Launch(ctx *kernels.Context, k kernels.Launch) {
+	c := command{kind: launchCommand, function: k.Function, shared: uint32(k.Shared)}
+	for i := range 3 {
+		c.grid[i], c.block[i] = uint32(max(k.Grid[i], 1)), uint32(max(k.Block[i], 1))
+	}
+	d.tell(ctx, d.give(ctx, c, k.Args))
+}
+
+// tell logs the error of what no step can be told of.
+func (d *core) tell(ctx *kernels.Context, err error) {
+	if err != nil && ctx == nil {
+		d.opts.Log.Error("a GPU's work could not be given", "device", d.name, "error", err)
+	}
+}
+
+// Copy queues a copy within the device's memory.
+func (d *core) Copy(ctx *kernels.Context, dst, src *tensor.Tensor) {
+	d.tell(ctx, d.give(ctx, command{kind: copyCommand, dst: dst.Address(), src: src.Address(), bytes: int64(src.DataSize())}, nil))
+}
+
+// Fill queues that all bytes of dst become value.
+func (d *core) Fill(ctx *kernels.Context, dst *tensor.Tensor, value byte) {
+	d.tell(ctx, d.give(ctx, command{kind: fillCommand, dst: dst.Address(), value: value, bytes: int64(dst.DataSize())}, nil))
+}
+
+// Settle calls done when all that was given has run, with the error of step's work; at once where nothing was given for
+// it. A step that is cancelled waits for patience at most.
+func (d *core) Settle(step *kernels.Step, done func(error)) {
+	d.mu.Lock()
+	w := d.works[step]
+	delete(d.works, step)
+	d.mu.Unlock()
+	if w == nil {
+		resume(step, func() { done(nil) })
+		return
+	}
+	report := func(err error) { resume(step, func() { done(status.Worse(w.problem(), err)) }) }
+	e := watch(step, patience, func(err error) {
+		report(status.Derive(status.Errorf(status.Unavailable, "%s has not done its work %v after the step had ended: %v", d.name, patience, err)))
+	})
+	then := func(err error) {
+		if e.first() {
+			report(err)
+		}
+	}
+	if err := d.give(nil, command{kind: settleCommand, then: then}, nil); err != nil {
+		then(err)
+	}
+}
+
+// resume calls f on a goroutine of the step's.
+func resume(step *kernels.Step, f func()) {
+	if step != nil && step.Continue != nil {
+		step.Continue(f)
+		return
+	}
+	go f()
+}

@@ -1,0 +1,231 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// life is a device from one start to its loss: the context on the card and all that is in it. But for what
+// is said to be otherwise it is the device's thread's own.
+type life struct {
+	device *core
+	number uint64 // the incarnation
+	resets int    // the card's resets when it began
+
+	context   Context
+	memory    *memory // safe for concurrent use
+	pinned    *pinned // safe for concurrent use
+	compute   Stream
+	in, out   Stream // copies from and to the host
+	peers     Stream // copies from other cards
+	functions map[string]Function
+
+	marks []mark // of the compute stream, in order
+	last  uint64 // the position of the last command for the compute stream
+
+	launched sync.Mutex
+	running  []running // launches that are not known to be done, in order; under launched
+
+	spares struct {
+		sync.Mutex
+		events []Event
+	}
+	done atomic.Uint64 // the compute stream has done all commands up to this position
+	lost atomic.Pointer[status.Error]
+}
+
+// mark is an event in the compute stream, after the command at a position.
+type mark struct {
+	position uint64
+	event    Event
+}
+
+// running is a launch.
+type running struct {
+	position uint64
+	node     *graph.Node
+	function string
+}
+
+// start opens the card's context on the calling thread.
+func (d *core) start() (*life, error) {
+	context, err := d.opts.Card.Open()
+	if err != nil {
+		return nil, err
+	}
+	l := &life{device: d, number: rand.Uint64() | 1, context: context, functions: map[string]Function{}}
+	if err := l.open(); err != nil {
+		if e := context.Close(false); e != nil {
+			d.opts.Log.Warn("a GPU's context was not closed", "device", d.name, "error", e)
+		}
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *life) open() error {
+	d := l.device
+	if err := l.context.Bind(); err != nil {
+		return err
+	}
+	if d.limit == 0 {
+		free, total, err := l.context.MemoryInfo()
+		if err != nil {
+			return err
+		}
+		if d.limit, err = d.share(free, total); err != nil {
+			return err
+		}
+	}
+	l.memory = &memory{life: l, limit: d.limit, grow: d.opts.AllowGrowth}
+	l.pinned = newPinned(l, d.hostLimit())
+	for _, s := range []*Stream{&l.compute, &l.in, &l.out, &l.peers} {
+		var err error
+		if *s, err = l.context.NewStream(); err != nil {
+			return err
+		}
+	}
+	l.done.Store(d.queue.given.Load())
+	return nil
+}
+
+// share is the limit of the device's memory on a card with these bytes free and in all.
+func (d *core) share(free, total int64) (int64, error) {
+	limit := d.opts.MemoryLimit
+	switch {
+	case limit > 0:
+	case d.opts.MemoryFraction > 0:
+		limit = int64(float64(total) * d.opts.MemoryFraction)
+	default:
+		limit = free - systemMemory(free, d.info.Compute/10)
+	}
+	if limit < grain {
+		return 0, status.Errorf(status.ResourceExhausted, "its share of the card's memory is %d bytes; %d of %d are free", limit, free, total)
+	}
+	return limit, nil
+}
+
+// systemMemory is what TensorFlow leaves of a card's free memory to the driver and its libraries, by the major
+// number of the compute capability: MinSystemMemory in gpu_device.cc.
+func systemMemory(free int64, major int) int64 {
+	reserve := int64(1800)
+	switch {
+	case free < 2<<30:
+		reserve = 225
+	case major <= 6:
+		reserve = 500
+	case major <= 7:
+		reserve = 1050
+	case major <= 8:
+		reserve = 1536
+	}
+	if reserve <<= 20; reserve < free {
+		return reserve
+	}
+	return 0
+}
+
+// event takes an event from those that are done, or makes one.
+func (l *life) event() (Event, error) {
+	l.spares.Lock()
+	if n := len(l.spares.events); n > 0 {
+		e := l.spares.events[n-1]
+		l.spares.events = l.spares.events[:n-1]
+		l.spares.Unlock()
+		return e, nil
+	}
+	l.spares.Unlock()
+	return l.context.NewEvent()
+}
+
+// spare takes back an event that is done.
+func (l *life) spare(e Event) {
+	l.spares.Lock()
+	l.spares.events = append(l.spares.events, e)
+	l.spares.Unlock()
+}
+
+// over is the error of whoever uses the life after its end, nil before. It may be called on any goroutine.
+func (l *life) over() error {
+	if e := l.lost.Load(); e != nil {
+		return e
+	}
+	return nil
+}
+
+// failed is the error of a call that the driver refused. It ends the life if the driver's context is broken.
+// It may be called on any goroutine.
+func (l *life) failed(err error) error {
+	var refused *Error
+	if errors.As(err, &refused) && refused.Sticky {
+		l.lose(err)
+		return l.over()
+	}
+	return status.Internalf("%s: %v", l.device.name, err)
+}
+
+// lose ends the life: all steps with work in the device fail, and its thread starts it anew. It may be called
+// on any goroutine.
+func (l *life) lose(cause error) {
+	d := l.device
+	msg := fmt.Sprintf("%s was lost and is started anew: %v", d.name, cause)
+	l.launched.Lock()
+	l.trim()
+	if n := len(l.running); n > 0 {
+		r := l.running[0]
+		if n == 1 {
+			msg += "\nIt ran " + r.function
+		} else {
+			msg += fmt.Sprintf("\nIt ran one of %d launches, of which the first is %s", n, r.function)
+		}
+		if r.node != nil {
+			msg += fmt.Sprintf("\n\t [[{{node %s}}]]", devices.UserName(r.node))
+		}
+	}
+	l.launched.Unlock()
+	if !l.lost.CompareAndSwap(nil, &status.Error{Code: status.Unavailable, Message: msg}) {
+		return
+	}
+	d.opts.Log.Error("a GPU was lost", "device", d.name, "error", cause)
+	d.mu.Lock()
+	works := slices.Collect(maps.Values(d.works))
+	d.mu.Unlock()
+	for _, w := range works {
+		w.fail(l.over(), nil)
+	}
+	d.queue.wake()
+}
+
+// trim forgets launches that are done.
+func (l *life) trim() {
+	done := l.done.Load()
+	i := 0
+	for i < len(l.running) && l.running[i].position <= done {
+		i++
+	}
+	l.running = slices.Delete(l.running, 0, i)
+}
+
+// release gives back what the life has on the card, where all work is done.
+func (l *life) release() error {
+	err := l.memory.retire()
+	l.pinned.retire()
+	if l.lost.Load() == nil {
+		for _, s := range []Stream{l.compute, l.in, l.out, l.peers} {
+			err = errors.Join(err, s.Close())
+		}
+		for _, e := range l.spares.events {
+			err = errors.Join(err, e.Close())
+		}
+	}
+	return errors.Join(err, l.context.Close(false))
+}

@@ -1,0 +1,250 @@
+package gpu
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// patience bounds the wait for what a card has begun, when a device ends or a step is cancelled.
+const patience = 10 * time.Second
+
+// run is the device's thread: it starts the device and drains its queue.
+func (d *core) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(d.ended)
+	l, err := d.start()
+	if err != nil {
+		started <- err
+		return
+	}
+	d.life.Store(l)
+	d.waits.compute, d.waits.in, d.waits.out, d.waits.peers = d.newWaiter(), d.newWaiter(), d.newWaiter(), d.newWaiter()
+	d.bindWaiters(l)
+	started <- nil
+	var b batch
+	for d.queue.next(&b) {
+		for i := range b.commands {
+			l.execute(&b, i)
+		}
+		if l.lost.Load() != nil {
+			l = d.renew(l)
+		}
+	}
+	d.stop(l)
+}
+
+func (d *core) waiters() [4]*waiter {
+	return [4]*waiter{d.waits.compute, d.waits.in, d.waits.out, d.waits.peers}
+}
+
+// bindWaiters binds the threads that wait to the context of a life.
+func (d *core) bindWaiters(l *life) {
+	for _, w := range d.waiters() {
+		w.do(func() {
+			if err := l.context.Bind(); err != nil {
+				l.lose(err)
+			}
+		})
+	}
+}
+
+// execute puts a command into its stream.
+func (l *life) execute(b *batch, i int) {
+	c, position := &b.commands[i], b.first+uint64(i)
+	err := l.over()
+	switch {
+	case l.device.closed.Load():
+		err = l.device.shut()
+	case err == nil && c.life != l:
+		err = c.life.over()
+	}
+	if err != nil {
+		c.drop(err)
+		return
+	}
+	switch c.kind {
+	case launchCommand:
+		err = l.launch(c, b.words[c.from:c.to], position)
+	case copyCommand:
+		l.last = position
+		err = l.compute.Copy(c.dst, c.src, c.bytes)
+	case fillCommand:
+		l.last = position
+		err = l.compute.Fill(c.dst, c.value, c.bytes)
+	case uploadCommand:
+		err = l.upload(c, position)
+	case downloadCommand:
+		err = l.download(c, position)
+	case settleCommand:
+		_, err = l.mark(position, c.then)
+	}
+	if err != nil {
+		l.lose(err)
+		c.drop(l.over())
+	}
+}
+
+// drop gives a command up.
+func (c *command) drop(err error) {
+	if c.work != nil {
+		c.work.fail(err, c.node)
+	}
+	if c.then != nil {
+		go c.then(err)
+	}
+}
+
+// shut is the error of what is given to a device that is closed.
+func (d *core) shut() error { return status.Errorf(status.Cancelled, "%s is closed", d.name) }
+
+// manyLaunches is after how many the device makes sure to learn what is done.
+const manyLaunches = 256
+
+// launch puts a kernel into the compute stream. Where it cannot begin its step fails, of which no more
+// kernels run: they would take for data what was never written.
+func (l *life) launch(c *command, args []uint64, position uint64) error {
+	if c.work != nil && c.work.failed.Load() {
+		return nil
+	}
+	f, ok := l.functions[c.function]
+	var err error
+	if !ok {
+		if f, err = l.context.Function(c.function); err == nil {
+			l.functions[c.function] = f
+		}
+	}
+	if err == nil {
+		l.last = position
+		l.launched.Lock()
+		l.running = append(l.running, running{position, c.node, c.function})
+		full := len(l.running) > manyLaunches
+		if full {
+			l.trim()
+			full = len(l.running) > manyLaunches
+		}
+		l.launched.Unlock()
+		if full && (len(l.marks) == 0 || position-l.marks[len(l.marks)-1].position >= manyLaunches/2) {
+			if _, err := l.mark(position-1, nil); err != nil {
+				return err
+			}
+		}
+		err = l.compute.Launch(f, c.grid, c.block, c.shared, args)
+	}
+	if err == nil {
+		return nil
+	}
+	if refused, ok := err.(*Error); c.work == nil || ok && refused.Sticky {
+		return err
+	}
+	c.work.fail(status.Internalf("%s could not run %s: %v", l.device.name, c.function, err), c.node)
+	return nil
+}
+
+// mark records an event in the compute stream, after all commands up to position. then, if not nil, is called when they
+// are done.
+func (l *life) mark(position uint64, then func(error)) (Event, error) {
+	e, err := l.event()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.compute.Record(e); err != nil {
+		return nil, err
+	}
+	done := l.done.Load()
+	i := 0
+	for i < len(l.marks) && l.marks[i].position <= done {
+		i++
+	}
+	l.marks = append(l.marks[:0], l.marks[i:]...)
+	l.marks = append(l.marks, mark{position, e})
+	l.device.waits.compute.items <- item{life: l, event: e, position: position, then: then}
+	return e, nil
+}
+
+// follow lets a stream wait until the compute stream has done all commands up to after; position is that of the
+// command that wants it.
+func (l *life) follow(s Stream, after, position uint64) error {
+	after = min(after, l.last)
+	if after <= l.done.Load() {
+		return nil
+	}
+	for _, m := range l.marks {
+		if m.position >= after {
+			return s.Wait(m.event)
+		}
+	}
+	e, err := l.mark(position-1, nil)
+	if err != nil {
+		return err
+	}
+	return s.Wait(e)
+}
+
+// upload puts a copy from the host into its stream. The compute stream goes on after the last piece of a tensor.
+func (l *life) upload(c *command, position uint64) error {
+	if err := l.follow(l.in, c.after, position); err != nil {
+		return err
+	}
+	if err := l.in.CopyIn(c.dst, c.host); err != nil {
+		return err
+	}
+	return l.end(c, l.in, l.device.waits.in, c.last, position)
+}
+
+// download puts a copy to the host into its stream, after all that the compute stream has.
+func (l *life) download(c *command, position uint64) error {
+	if err := l.follow(l.out, position, position); err != nil {
+		return err
+	}
+	if err := l.out.CopyOut(c.host, c.src); err != nil {
+		return err
+	}
+	return l.end(c, l.out, l.device.waits.out, false, position)
+}
+
+// end records the end of a copy, for those that wait for it; join lets the compute stream wait, too.
+func (l *life) end(c *command, s Stream, w *waiter, join bool, position uint64) error {
+	e, err := l.event()
+	if err != nil {
+		return err
+	}
+	if err := s.Record(e); err != nil {
+		return err
+	}
+	if join {
+		l.last = position
+		if err := l.compute.Wait(e); err != nil {
+			return err
+		}
+	}
+	w.items <- item{life: l, event: e, then: c.then}
+	return nil
+}
+
+// renew starts a device anew that was lost.
+func (d *core) renew(l *life) *life { return l }
+
+// stop ends the device's last life, and the threads that wait.
+func (d *core) stop(l *life) {
+	if _, err := l.mark(d.queue.given.Load(), nil); err != nil {
+		l.lose(err)
+	}
+	for _, w := range d.waiters() {
+		close(w.items)
+	}
+	ended := make(chan struct{})
+	go func() {
+		d.crew.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		d.closing = status.Errorf(status.DeadlineExceeded, "%s has not done its work after %v", d.name, patience)
+		return
+	}
+	d.closing = l.release()
+}

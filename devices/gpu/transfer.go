@@ -1,0 +1,90 @@
+package gpu
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// piece is the size of the parts of a tensor that are copied to the card by way of pinned memory: while one is on its
+// way the next one is copied there.
+const piece = 4 << 20
+
+// Upload gives a tensor on the device with the elements of host. They are copied into pinned memory before it
+// returns; where there is not enough of that, or they lie in it already, host is kept until the card has them.
+func (d *core) Upload(ctx *kernels.Context, host *tensor.Tensor) (*tensor.Tensor, error) {
+	l := d.life.Load()
+	if !host.OnHost() {
+		return nil, status.Internalf("A tensor that lies on a device is uploaded to %s", d.name)
+	}
+	t, after, err := l.memory.make(host.DType(), host.Shape())
+	if err != nil {
+		return nil, err
+	}
+	data := host.Data()
+	size := piece
+	if l.pinned.holds(data) {
+		size = len(data)
+	}
+	for at := 0; at < len(data); at += size {
+		c := command{kind: uploadCommand, dst: t.Address() + uint64(at), host: data[at:min(at+size, len(data))], after: after, last: at+size >= len(data)}
+		var staged []byte
+		if size == piece {
+			staged = l.pinned.get(len(c.host))
+		}
+		if staged != nil {
+			copy(staged, c.host)
+			c.host, c.then = staged, func(error) { l.pinned.put(staged) }
+		} else {
+			host.Retain()
+			c.then = func(error) { host.Release() }
+		}
+		if err := d.give(ctx, c, nil); err != nil {
+			c.then(err)
+			t.Release()
+			return nil, err
+		}
+		after = 0 // the pieces lie in one stream
+	}
+	return t, nil
+}
+
+// Download calls done with a copy of t in pinned host memory. t is kept until the copy is there, so that
+// its memory is neither written to nor used for another tensor before. A step that is cancelled does not wait.
+func (d *core) Download(ctx *kernels.Context, t *tensor.Tensor, done func(*tensor.Tensor, error)) {
+	l := d.life.Load()
+	if t.OnHost() || !l.memory.Holds(t) {
+		err := l.over()
+		if err == nil {
+			err = l.foreign()
+		}
+		go done(nil, err)
+		return
+	}
+	host, err := l.pinned.make(t.DType(), t.Shape())
+	if err != nil {
+		go done(nil, err)
+		return
+	}
+	t.Retain()
+	var step *kernels.Step
+	if ctx != nil {
+		step = ctx.Step
+	}
+	e := watch(step, 0, func(err error) { done(nil, err) })
+	then := func(err error) {
+		t.Release()
+		switch {
+		case !e.first():
+			host.Release()
+		case err != nil:
+			host.Release()
+			resume(step, func() { done(nil, err) })
+		default:
+			resume(step, func() { done(host, nil) })
+		}
+	}
+	if err := d.give(ctx, command{kind: downloadCommand, src: t.Address(), host: host.Data(), then: then}, nil); err != nil {
+		then(err)
+	}
+}

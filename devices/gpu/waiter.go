@@ -1,0 +1,59 @@
+package gpu
+
+import "runtime"
+
+// waiter is a thread that waits for the events of one stream, in order, and lets it be known what is done.
+type waiter struct {
+	device *core
+	items  chan item
+}
+
+// item is an event, and what comes after it.
+type item struct {
+	life     *life
+	event    Event
+	position uint64      // of an event in the compute stream: the last command before it; else 0
+	then     func(error) // may be nil
+	call     func()      // instead of an event: called on the thread
+}
+
+// waiterItems bounds the items that a waiter has not come to: then the device's thread waits for it.
+const waiterItems = 1 << 12
+
+func (d *core) newWaiter() *waiter {
+	w := &waiter{device: d, items: make(chan item, waiterItems)}
+	d.crew.Add(1)
+	go w.run()
+	return w
+}
+
+func (w *waiter) run() {
+	defer w.device.crew.Done()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for i := range w.items {
+		if i.call != nil {
+			i.call()
+			continue
+		}
+		err := i.event.Synchronize()
+		if err != nil {
+			err = i.life.failed(err)
+		} else {
+			if i.position > 0 {
+				i.life.done.Store(i.position)
+			}
+			i.life.spare(i.event)
+		}
+		if i.then != nil {
+			i.then(err)
+		}
+	}
+}
+
+// do calls f on the waiter's thread, after all items before it, and waits for it.
+func (w *waiter) do(f func()) {
+	called := make(chan struct{})
+	w.items <- item{call: func() { f(); close(called) }}
+	<-called
+}

@@ -1,0 +1,61 @@
+package gpu
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// work is what a device knows of a step from the first that is given for it until it is settled.
+type work struct {
+	device *core
+	step   *kernels.Step
+	failed atomic.Bool
+	mu     sync.Mutex
+	err    error
+}
+
+// workOf finds or makes the work of a step; nil for none.
+func (d *core) workOf(step *kernels.Step) *work {
+	if step == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := d.works[step]
+	if w == nil {
+		w = &work{device: d, step: step}
+		d.works[step] = w
+	}
+	return w
+}
+
+// fail has the step fail with err, and with the first err of all that it is called with. The step is
+// cancelled on another goroutine, since that calls whoever waits.
+func (w *work) fail(err error, node *graph.Node) {
+	if node != nil {
+		err = status.AtNode(err, devices.UserName(node))
+	}
+	w.mu.Lock()
+	first := w.err == nil
+	w.err = status.Worse(w.err, err)
+	w.mu.Unlock()
+	if first {
+		w.failed.Store(true)
+		go w.step.Cancellation.Cancel(status.Derive(err))
+	}
+}
+
+// problem is what the step failed with, nil for nothing.
+func (w *work) problem() error {
+	if !w.failed.Load() {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
