@@ -44,6 +44,32 @@ type Card struct {
 	Processors, SharedMemory int
 }
 
+// MatrixMultiplier is what an accelerator implements that has a library of matrix products.
+type MatrixMultiplier interface {
+	// Gemm queues a batch of products and tells whether it did: false, with nothing queued, where
+	// the library is not there or does not do such products. The kernel then launches its own. What
+	// fails later fails ctx's step, as with Launch.
+	Gemm(ctx *Context, g Gemm) bool
+}
+
+// Gemm sets each matrix of a batch C to Alpha·op(A)·op(B) + Beta·C, where op transposes what TransA
+// and TransB say: op(A) is M by K, op(B) K by N, C M by N. The matrices are stored by rows without gaps,
+// and matrix i of an operand begins i times its stride, in elements, after the tensor's first element.
+// A stride of 0 takes the same matrix for all products. M, N, K and Batch are at least 1.
+type Gemm struct {
+	// DType is float16, bfloat16, float32 or float64, that of all three tensors. Sums of half types
+	// are float32.
+	DType          tensor.DType
+	TransA, TransB bool
+	M, N, K, Batch int
+	// Alpha and Beta scale; with a Beta of 0 the content of C does not matter.
+	Alpha, Beta float64
+	// TF32 lets float32 operands be rounded to TF32 before they are multiplied.
+	TF32                      bool
+	A, B, C                   *tensor.Tensor
+	StrideA, StrideB, StrideC int
+}
+
 // Launch is a call of a device function.
 type Launch struct {
 	// Function is its name in the sources in kernels/cuda.
