@@ -42,7 +42,7 @@ for source; do
     -Wno-unused-function -Wno-unused-parameter \
     -Xclang -target-feature -Xclang +ptx$version -Xclang -mlink-builtin-bitcode -Xclang "$LIBDEVICE" \
     -S -o "ptx/$name.part" "$name.cu"
-  { echo "// SHA-256 $sum"; cat "ptx/$name.part"; } >"ptx/$name.ptx"
+  { echo "// SHA-256 $sum"; sed -E 's@[[:space:]]*//.*@@; /^$/d' "ptx/$name.part"; } >"ptx/$name.ptx"
   rm "ptx/$name.part"
   echo "ptx/$name.ptx"
 done
