@@ -5,7 +5,7 @@
 // Batches are the dimensions of a batch, outermost first, and how far apart neighbours in each are in
 // the operands, in elements.
 struct Batches {
-  u64 rank, dims[6], a[6], b[6];
+  u64 rank, dims[8], a[8], b[8];
 };
 
 // batch_offsets finds the operands of product z.
