@@ -115,7 +115,7 @@ func (r *Rendezvous) Deposit(key kernels.Key, t *tensor.Tensor, dead bool) error
 	return nil
 }
 
-// take gives what was sent under key, if it is there and of the type.
+// take gives what was sent under key, if it is there, of the type and on the host.
 func (r *Rendezvous) take(key kernels.Key, dtype tensor.DType) (t *tensor.Tensor, dead, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +123,7 @@ func (r *Rendezvous) take(key kernels.Key, dtype tensor.DType) (t *tensor.Tensor
 		return nil, false, false
 	}
 	m := r.findLocked(key)
-	if m == nil || m.waiting != nil || !m.dead && m.t.DType() != dtype {
+	if m == nil || m.waiting != nil || !m.dead && (m.t.DType() != dtype || !m.t.OnHost()) {
 		return nil, false, false
 	}
 	met := r.removeLocked(m)

@@ -1,11 +1,6 @@
 package kernels
 
 import (
-	"cmp"
-	"slices"
-	"unsafe"
-
-	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
@@ -18,28 +13,15 @@ const (
 	updateBlock = 1 << 12
 )
 
-// application is one execution of an optimizer's kernel. Executions are reused, with the function
+// application is one execution of an optimizer's kernel. Executions are reused, with the functions
 // that they lock by, so that a small update allocates nothing.
 type application[T any] struct {
 	*optimizerKernel[T]
-	ctx     *Context
-	vars    [maxSlots]lockedVariable
-	locked  int // how many of vars are
-	rewrite func(next, old *tensor.Tensor) error
-
-	// The slots in the order of the inputs: what they were and what they become, which is the same
-	// memory where the update is in place.
-	old, next [maxSlots]*tensor.Tensor
-	from, to  [maxSlots][]T
-	part      [maxSlots][]T
-	grad      []T
-	h         [maxScalars]T
-}
-
-// lockedVariable is a variable of an update and where it stands among the inputs.
-type lockedVariable struct {
-	variable *containers.Variable
-	at       int
+	slotLocks
+	from, to [maxSlots][]T
+	part     [maxSlots][]T
+	grad     []T
+	h        [maxScalars]T
 }
 
 // apply locks the variables and updates them.
@@ -47,63 +29,36 @@ func (k *optimizerKernel[T]) apply(ctx *Context) error {
 	a, _ := k.idle.Get().(*application[T])
 	if a == nil {
 		a = &application[T]{optimizerKernel: k}
-		a.rewrite = a.take
+		a.prepare(a.run)
 	}
-	a.ctx = ctx
-	err := a.begin()
-	*a = application[T]{optimizerKernel: k, rewrite: a.rewrite}
+	err := k.lock(ctx, &a.slotLocks)
+	*a = application[T]{optimizerKernel: k, slotLocks: a.slotLocks.unused()}
 	k.idle.Put(a)
 	return err
 }
 
-// begin finds the variables and checks the inputs. All updates lock in the order of addresses, so
-// that none waits for another in a ring.
-func (a *application[T]) begin() error {
-	vars := a.vars[:a.slots]
-	for i := range vars {
-		v, err := a.variable(a.ctx, i)
+// lock finds the variables, checks the inputs, and updates under the variables' locks.
+func (k *optimizerKernel[T]) lock(ctx *Context, l *slotLocks) error {
+	for i := range k.slots {
+		v, err := k.variable(ctx, i)
 		if err != nil {
 			return err
 		}
-		vars[i] = lockedVariable{v, i}
+		l.vars[i] = lockedVariable{v, i}
 	}
-	if err := a.checkInputs(a.ctx); err != nil {
+	if err := k.checkInputs(ctx); err != nil {
 		return err
 	}
-	slices.SortFunc(vars, func(x, y lockedVariable) int {
-		return cmp.Compare(uintptr(unsafe.Pointer(x.variable)), uintptr(unsafe.Pointer(y.variable)))
-	})
-	for i := range vars[1:] {
-		if vars[i].variable == vars[i+1].variable {
-			return status.InvalidArgumentf("Inputs %d and %d of %s are the same variable %s", vars[i].at, vars[i+1].at, a.ctx.Node.Op, vars[i].variable.Name)
-		}
-	}
-	return a.lock()
-}
-
-// lock locks the next variable, and updates once all are.
-func (a *application[T]) lock() error {
-	if a.locked == a.slots {
-		return a.run()
-	}
-	return a.vars[a.locked].variable.Rewrite(a.ctx.Device.Pool(), nil, a.rewrite)
-}
-
-// take takes in the variable that was locked last.
-func (a *application[T]) take(next, old *tensor.Tensor) error {
-	at := a.vars[a.locked].at
-	a.next[at], a.old[at] = next, old
-	a.locked++
-	return a.lock()
+	return l.lockAll(ctx, k.slots)
 }
 
 // run updates the locked variables.
 func (a *application[T]) run() error {
+	if err := a.checkShapes(a.ctx, a.old[:a.slots]); err != nil {
+		return err
+	}
 	v, grad := a.old[0], a.ctx.Input(a.gradAt)
 	for i, s := range a.old[:a.slots] {
-		if !s.Shape().Equal(v.Shape()) {
-			return status.InvalidArgumentf("var and %s do not have the same shape%v %v", a.inputs[i], v.Shape(), s.Shape())
-		}
 		a.from[i], a.to[i] = viewOf[T](s), viewOf[T](a.next[i])
 	}
 	for i, at := range a.scalars {
@@ -111,10 +66,7 @@ func (a *application[T]) run() error {
 	}
 	a.grad = viewOf[T](grad)
 	if a.sparse {
-		return a.rows(v.Shape(), grad.Shape())
-	}
-	if !grad.Shape().Equal(v.Shape()) {
-		return status.InvalidArgumentf("var and %s do not have the same shape%v %v", a.inputs[a.gradAt], v.Shape(), grad.Shape())
+		return a.rows(v.Shape())
 	}
 	grain := cheapGrain / a.slots
 	if len(a.grad) < 2*grain {
@@ -140,26 +92,8 @@ func (a *application[T]) span(part [][]T, lo, hi int) {
 }
 
 // rows updates the rows that the indices name, one after the other: an index may come twice.
-func (a *application[T]) rows(shape, gradShape tensor.Shape) error {
-	indices := a.ctx.Input(a.gradAt + 1)
-	if len(shape) == 0 {
-		return status.InvalidArgumentf("var must be at least 1 dimensional")
-	}
-	if indices.Rank() != 1 {
-		return status.InvalidArgumentf("indices must be one-dimensional")
-	}
-	if len(gradShape) != len(shape) {
-		return status.InvalidArgumentf("var and grad must have the same rank: %v vs. %v", shape, gradShape)
-	}
-	for d := 1; d < len(shape); d++ {
-		if shape[d] != gradShape[d] {
-			return status.InvalidArgumentf("var and grad must match in dimension %d", d)
-		}
-	}
-	if gradShape[0] != int64(indices.Len()) {
-		return status.InvalidArgumentf("grad must be the same size as indices in the first dimension.")
-	}
-	at, err := readIndices(indices)
+func (a *application[T]) rows(shape tensor.Shape) error {
+	at, err := readIndices(a.ctx.Input(a.gradAt + 1))
 	if err != nil {
 		return err
 	}

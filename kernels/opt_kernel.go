@@ -108,23 +108,66 @@ func (k *optimizerKernel[T]) checkInputs(ctx *Context) error {
 	return nil
 }
 
-// register makes the rows of all forms for one element type.
+// checkShapes checks that the slots and the gradient go together, and the indices of a sparse update.
+func (k *optimizerKernel[T]) checkShapes(ctx *Context, slots []*tensor.Tensor) error {
+	shape, grad := slots[0].Shape(), ctx.Input(k.gradAt).Shape()
+	for i, s := range slots {
+		if !s.Shape().Equal(shape) {
+			return status.InvalidArgumentf("var and %s do not have the same shape%v %v", k.inputs[i], shape, s.Shape())
+		}
+	}
+	if !k.sparse {
+		if !grad.Equal(shape) {
+			return status.InvalidArgumentf("var and %s do not have the same shape%v %v", k.inputs[k.gradAt], shape, grad)
+		}
+		return nil
+	}
+	indices := ctx.Input(k.gradAt + 1)
+	if len(shape) == 0 {
+		return status.InvalidArgumentf("var must be at least 1 dimensional")
+	}
+	if indices.Rank() != 1 {
+		return status.InvalidArgumentf("indices must be one-dimensional")
+	}
+	if len(grad) != len(shape) {
+		return status.InvalidArgumentf("var and grad must have the same rank: %v vs. %v", shape, grad)
+	}
+	for d := 1; d < len(shape); d++ {
+		if shape[d] != grad[d] {
+			return status.InvalidArgumentf("var and grad must match in dimension %d", d)
+		}
+	}
+	if grad[0] != int64(indices.Len()) {
+		return status.InvalidArgumentf("grad must be the same size as indices in the first dimension.")
+	}
+	return nil
+}
+
+// registerOptimizer makes the rows of all forms for one element type.
 func registerOptimizer[T any](o *optimizer, f update[T], scalarOf func(*tensor.Tensor) T) {
 	dtype := dtypeOf[T]()
-	form := func(there, resource, sparse bool, prefix string) {
-		if !there {
-			return
-		}
-		types := map[string][]tensor.DType{"T": {dtype}}
-		Register(Def{Op: prefix + "Apply" + o.name, Types: types, New: func(c *Construction) (any, error) {
+	o.forms.each(func(prefix string, resource, sparse bool) {
+		Register(Def{Op: prefix + "Apply" + o.name, Types: only("T", dtype), New: func(c *Construction) (any, error) {
 			k := &optimizerKernel[T]{optimizer: o, dtype: dtype, update: f, resource: resource, sparse: sparse, scalarOf: scalarOf}
 			return k, k.configure(c)
 		}})
+	})
+}
+
+// each calls do for each form that there is, with what its ops' names begin with.
+func (f optimizerForms) each(do func(prefix string, resource, sparse bool)) {
+	if f.ref {
+		do("", false, false)
 	}
-	form(o.forms.ref, false, false, "")
-	form(o.forms.resource, true, false, "Resource")
-	form(o.forms.sparseRef, false, true, "Sparse")
-	form(o.forms.sparseResource, true, true, "ResourceSparse")
+	if f.resource {
+		do("Resource", true, false)
+	}
+	if f.sparseRef {
+		do("Sparse", false, true)
+	}
+	if f.sparseResource {
+		do("ResourceSparse", true, true)
+	}
 }
 
 // configure reads the attributes and finds the inputs.

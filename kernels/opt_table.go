@@ -23,6 +23,7 @@ func optimizers(o optimizer, f32 update[float32], f64 update[float64]) {
 		}
 		return tensor.Of[bfloat16](t)[0]
 	})
+	registerGPUOptimizer(&o)
 }
 
 func scalar32(t *tensor.Tensor) float32 {
