@@ -101,7 +101,20 @@ enum { attribute_threads, attribute_shared, attribute_registers = 4, attribute_d
 API cuModuleLoadData(Handle *module, const char *image) {
   return in_context([&](Context &c) { return image ? load(c, module, image) : INVALID_VALUE; });
 }
-API cuModuleLoadDataEx(Handle *module, const char *image, unsigned, int *, void **) { return cuModuleLoadData(module, image); }
+
+// The log of errors is the only option that means something here.
+API cuModuleLoadDataEx(Handle *module, const char *image, unsigned count, int *options, void **values) {
+  CUresult r = cuModuleLoadData(module, image);
+  enum { error_log = 5, error_log_size = 6 };
+  char *log = nullptr;
+  size_t size = 0;
+  for (unsigned i = 0; i < count; i++) {
+    if (options[i] == error_log) log = (char *)values[i];
+    if (options[i] == error_log_size) size = (uintptr_t)values[i];
+  }
+  if (log && size) snprintf(log, size, "%s", r == INVALID_PTX ? "ptxas fatal   : no .version, .target and .address_size" : "");
+  return r;
+}
 
 API cuModuleUnload(void *module) {
   return in_context([&](Context &c) {
