@@ -6,32 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/troupe-run/troupe/devices/gpu"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
-
-// openBlas opens cuBLAS: with a driver that is not the machine's own that of testdata, which is compiled for it.
-func openBlas(t *testing.T, c *context) gpu.Blas {
-	t.Helper()
-	if os.Getenv("TROUPE_LIBCUDA") != "" && os.Getenv("TROUPE_LIBCUBLAS") == "" {
-		library := filepath.Join(t.TempDir(), "libcublas.so")
-		if out, err := exec.Command("cc", "-O1", "-shared", "-fPIC", "-o", library, "testdata/blas.c").CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		t.Setenv("TROUPE_LIBCUBLAS", library)
-	}
-	b, err := c.Blas()
-	must(t, err)
-	if b == nil {
-		t.Skip("there is no cuBLAS")
-	}
-	return b
-}
 
 // encodings are how elements of a type of matrices are written, for whole numbers of few digits.
 var encodings = map[tensor.DType]struct {
@@ -94,7 +73,11 @@ func matrix(count, rows, columns, seed int) []float64 {
 
 func TestBlas(t *testing.T) {
 	c := openCard(t)
-	b := openBlas(t, c)
+	b, err := c.Blas()
+	must(t, err)
+	if b == nil {
+		t.Skip("there is no cuBLAS")
+	}
 	const m, n, k, count = 5, 3, 4, 2
 	for dtype, as := range encodings {
 		for _, transposed := range []struct{ a, b bool }{{}, {a: true}, {b: true}, {true, true}} {

@@ -253,6 +253,50 @@ func TestEvents(t *testing.T) {
 	must(t, c.Close(false))
 }
 
+func TestCopyBetweenCards(t *testing.T) {
+	one := openCard(t)
+	cards, err := Driver{}.Cards()
+	must(t, err)
+	if len(cards) < 2 {
+		t.Skip("there is one card")
+	}
+	const size = 1 << 16
+	a, err := one.Alloc(size)
+	must(t, err)
+	first, err := one.NewStream()
+	must(t, err)
+	filled, err := one.NewEvent()
+	must(t, err)
+	must(t, first.Fill(a, 7, size))
+	must(t, first.Record(filled))
+
+	two, err := cards[1].Open()
+	must(t, err)
+	must(t, two.Bind())
+	b, err := two.Alloc(size)
+	must(t, err)
+	second, err := two.NewStream()
+	must(t, err)
+	out, err := two.AllocHost(size)
+	must(t, err)
+	must(t, second.Wait(filled))
+	must(t, second.Copy(b, a, size))
+	must(t, second.CopyOut(out, b))
+	must(t, second.Synchronize())
+	if !bytes.Equal(out, bytes.Repeat([]byte{7}, size)) {
+		t.Error("the other card has not what was copied to it")
+	}
+	must(t, two.FreeHost(out))
+	must(t, two.Free(b))
+	must(t, second.Close())
+	must(t, two.Close(false))
+	must(t, one.Bind())
+	must(t, filled.Close())
+	must(t, first.Close())
+	must(t, one.Free(a))
+	must(t, one.Close(false))
+}
+
 // TestThreads uses one context from several threads at the same time.
 func TestThreads(t *testing.T) {
 	c := openCard(t)
@@ -336,4 +380,27 @@ func TestErrorText(t *testing.T) {
 	if e := failure("f", 12345, "").(*gpu.Error); e.Name == "" || e.Text == "" || e.Code != 12345 {
 		t.Errorf("%#v", e)
 	}
+}
+
+// BenchmarkLaunch is what a launch of a small kernel costs its caller, and on a card that runs them slower than they
+// are queued what it costs the card.
+func BenchmarkLaunch(b *testing.B) {
+	c := openCard(b)
+	f, err := c.Function("add_f32")
+	must(b, err)
+	a, err := c.Alloc(1 << 10)
+	must(b, err)
+	s, err := c.NewStream()
+	must(b, err)
+	args := []uint64{a, a, a, 32}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Launch(f, [3]uint32{1, 1, 1}, block, 0, args); err != nil {
+			b.Fatal(err)
+		}
+	}
+	must(b, s.Synchronize())
+	must(b, s.Close())
+	must(b, c.Free(a))
+	must(b, c.Close(false))
 }

@@ -17,10 +17,7 @@ func check(call string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if v := reflect.ValueOf(err); v.CanInt() {
-		return failure(call, C.CUresult(v.Int()), "")
-	}
-	return &gpu.Error{Call: call, Code: C.CUDA_ERROR_UNKNOWN, Name: "CUDA_ERROR_UNKNOWN", Text: err.Error()}
+	return failure(call, C.CUresult(reflect.ValueOf(err).Int()), "")
 }
 
 // result is check for a function of the driver that is called directly.

@@ -10,7 +10,6 @@ package cuda
 import "C"
 
 import (
-	"fmt"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -69,28 +68,18 @@ func (s *stream) Fill(dst uint64, value byte, bytes int64) error {
 }
 
 func (s *stream) Record(e gpu.Event) error {
-	return check("cuEventRecord", own(e).Record(s.Stream))
+	return check("cuEventRecord", e.(*event).Event.Record(s.Stream))
 }
 
 func (s *stream) Wait(e gpu.Event) error {
-	return check("cuStreamWaitEvent", s.Stream.Wait(own(e).Event, 0))
+	return check("cuStreamWaitEvent", s.Stream.Wait(e.(*event).Event, 0))
 }
 
 func (s *stream) Synchronize() error { return check("cuStreamSynchronize", s.Stream.Synchronize()) }
 
 func (s *stream) Close() error { return check("cuStreamDestroy", s.Stream.Destroy()) }
 
-// event is an event of one card.
 type event struct{ cu.Event }
-
-// own is the event of this driver that e is. Those of another driver are a mistake of the program.
-func own(e gpu.Event) *event {
-	ours, ok := e.(*event)
-	if !ok {
-		panic(fmt.Sprintf("cuda: %T is not an event of this driver", e))
-	}
-	return ours
-}
 
 func (e *event) Synchronize() error { return check("cuEventSynchronize", e.Event.Synchronize()) }
 

@@ -62,12 +62,13 @@ type Context interface {
 	NewStream() (Stream, error)
 	// NewEvent makes an event without timing. One that was never recorded counts as done.
 	NewEvent() (Event, error)
-	// Blas is the card's library of matrix products; nil, and no error, where there is none. The
-	// caller closes it before the context.
+	// Blas is the card's library of matrix products; nil, and no error, where there is none. It takes memory on the
+	// card for itself, some tens of MiB, which must be left for it. The caller closes it before the context.
 	Blas() (Blas, error)
 	// Close unloads the kernels and releases the context, after which neither it nor what it made is used.
 	// Streams, events and memory that were not given back may live on with the primary context. With reset the
-	// driver destroys all that this process has on the card: the way out of a sticky error.
+	// driver destroys all that this process has on the card: the way out of a sticky error. The calling
+	// thread is bound to no context then.
 	Close(reset bool) error
 }
 
