@@ -13,7 +13,7 @@ package cuda
 import "C"
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"sync"
 	"unsafe"
@@ -115,33 +115,33 @@ func (c *context) Blas() (gpu.Blas, error) {
 	// TensorFlow's default: float32 products from inputs rounded to TF32, where the card can.
 	const tf32 = 3
 	if err := l.check("cublasSetMathMode", C.troupe_blas_math(l.setMathMode, b.handle, tf32)); err != nil {
-		return nil, fmt.Errorf("%w (and closing: %v)", err, b.Close())
+		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
 }
 
-func (b *blas) Close() error {
-	return b.library.check("cublasDestroy", C.troupe_blas_destroy(b.library.destroy, b.handle))
+func (h *blas) Close() error {
+	return h.library.check("cublasDestroy", C.troupe_blas_destroy(h.library.destroy, h.handle))
 }
 
-func (b *blas) Gemm(s gpu.Stream, dtype tensor.DType, transA, transB bool, m, n, k int64, alpha float64,
-	a uint64, lda int64, bb uint64, ldb int64, beta float64, c uint64, ldc int64) error {
-	g, err := b.prepare(s, dtype, transA, transB, m, n, k, alpha, a, lda, bb, ldb, beta, c, ldc)
+func (h *blas) Gemm(s gpu.Stream, dtype tensor.DType, transA, transB bool, m, n, k int64, alpha float64,
+	a uint64, lda int64, b uint64, ldb int64, beta float64, c uint64, ldc int64) error {
+	g, err := h.prepare(s, dtype, transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 	if err != nil {
 		return err
 	}
-	return b.library.check("cublasGemmEx", C.troupe_blas_gemm(b.library.gemm, &g))
+	return h.library.check("cublasGemmEx", C.troupe_blas_gemm(h.library.gemm, &g))
 }
 
-func (b *blas) GemmStridedBatched(s gpu.Stream, dtype tensor.DType, transA, transB bool, m, n, k int64, alpha float64,
-	a uint64, lda, strideA int64, bb uint64, ldb, strideB int64, beta float64, c uint64, ldc, strideC int64,
+func (h *blas) GemmStridedBatched(s gpu.Stream, dtype tensor.DType, transA, transB bool, m, n, k int64, alpha float64,
+	a uint64, lda, strideA int64, b uint64, ldb, strideB int64, beta float64, c uint64, ldc, strideC int64,
 	count int64) error {
-	g, err := b.prepare(s, dtype, transA, transB, m, n, k, alpha, a, lda, bb, ldb, beta, c, ldc)
+	g, err := h.prepare(s, dtype, transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 	if err != nil {
 		return err
 	}
 	g.stride_a, g.stride_b, g.stride_c, g.count = C.int64_t(strideA), C.int64_t(strideB), C.int64_t(strideC), C.int64_t(count)
-	return b.library.check("cublasGemmStridedBatchedEx", C.troupe_blas_batched(b.library.batched, &g))
+	return h.library.check("cublasGemmStridedBatchedEx", C.troupe_blas_batched(h.library.batched, &g))
 }
 
 // numbers are cudaDataType_t and cublasComputeType_t of a type of matrices.
@@ -153,23 +153,23 @@ var numbers = map[tensor.DType]struct{ data, compute C.int }{
 }
 
 // prepare points the handle at the stream, and translates what both products have in common.
-func (b *blas) prepare(s gpu.Stream, dtype tensor.DType, transA, transB bool, m, n, k int64, alpha float64,
-	a uint64, lda int64, bb uint64, ldb int64, beta float64, c uint64, ldc int64) (C.struct_troupe_gemm, error) {
+func (h *blas) prepare(s gpu.Stream, dtype tensor.DType, transA, transB bool, m, n, k int64, alpha float64,
+	a uint64, lda int64, b uint64, ldb int64, beta float64, c uint64, ldc int64) (C.struct_troupe_gemm, error) {
 	number, ok := numbers[dtype]
 	if !ok {
 		return C.struct_troupe_gemm{}, status.Unimplementedf("cuBLAS does not multiply matrices of %v", dtype)
 	}
-	if s != b.stream {
+	if s != h.stream {
 		handle := unsafe.Pointer(s.(*stream).C())
-		if err := b.library.check("cublasSetStream", C.troupe_blas_stream(b.library.setStream, b.handle, handle)); err != nil {
+		if err := h.library.check("cublasSetStream", C.troupe_blas_stream(h.library.setStream, h.handle, handle)); err != nil {
 			return C.struct_troupe_gemm{}, err
 		}
-		b.stream = s
+		h.stream = s
 	}
 	return C.struct_troupe_gemm{
-		handle: b.handle, op_a: operation(transA), op_b: operation(transB), _type: number.data, compute: number.compute,
+		handle: h.handle, op_a: operation(transA), op_b: operation(transB), _type: number.data, compute: number.compute,
 		m: C.int64_t(m), n: C.int64_t(n), k: C.int64_t(k), lda: C.int64_t(lda), ldb: C.int64_t(ldb), ldc: C.int64_t(ldc),
-		alpha: C.double(alpha), beta: C.double(beta), a: C.uint64_t(a), b: C.uint64_t(bb), c: C.uint64_t(c),
+		alpha: C.double(alpha), beta: C.double(beta), a: C.uint64_t(a), b: C.uint64_t(b), c: C.uint64_t(c),
 	}, nil
 }
 

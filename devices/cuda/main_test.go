@@ -24,9 +24,9 @@ func useDriver(t testing.TB) {
 	}
 	if _, err := open("libcuda.so.1"); err != nil {
 		library := fake.Build(t)
-		os.Setenv("TROUPE_LIBCUDA", library)
-		os.Setenv("TROUPE_LIBCUBLAS", filepath.Join(filepath.Dir(library), "libcublas.so.12"))
-		os.Setenv("FAKE_CUDA_DEVICES", "2")
+		t.Setenv("TROUPE_LIBCUDA", library)
+		t.Setenv("TROUPE_LIBCUBLAS", filepath.Join(filepath.Dir(library), "libcublas.so.12"))
+		t.Setenv("FAKE_CUDA_DEVICES", "2")
 	}
 }
 

@@ -119,7 +119,7 @@ type Event interface {
 // swap the operands and m with n. All matrices are of dtype Float32, Float64, Float16 or BFloat16; half types
 // are summed in float32. Float32 may be rounded to TF32, as TensorFlow does by default.
 type Blas interface {
-	// Gemm queues C = alpha·op(A)·op(B) + beta·C. With beta 0 the old C is not read.
+	// Gemm queues C = alpha·op(A)·op(B) + beta·C. With beta 0 the old C is not read. m, n and k are positive.
 	Gemm(stream Stream, dtype tensor.DType, transA, transB bool, m, n, k int64, alpha float64, a uint64, lda int64,
 		b uint64, ldb int64, beta float64, c uint64, ldc int64) error
 	// GemmStridedBatched queues Gemm for count triples of matrices, of which each begins stride elements after the
