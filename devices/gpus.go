@@ -1,15 +1,28 @@
 package devices
 
 import (
+	"log/slog"
+
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/devices/cards"
+	"github.com/troupe-run/troupe/graph/tensor"
 )
 
 // GPUs is how a server comes to GPU devices: a machine's cards and what opens them.
 type GPUs interface {
 	// Cards lists the cards that the process may use. Without any the error says why, in words for people.
 	Cards() ([]cards.Card, error)
-	// Open makes the device with a full name of the card with the index plan.Card in what Cards gave. Its
-	// containers are like a CPU's: job names the default one. The caller closes it.
-	Open(system *actor.ActorSystem, name, job string, plan cards.Device) (Device, error)
+	// Open makes a planned device of the card that has the index plan.Card in what Cards gave. The caller closes
+	// it, after its containers.
+	Open(plan cards.Device, place Place) (Device, error)
+}
+
+// Place is where in a task a device belongs.
+type Place struct {
+	// Name is its full name, Job the name of its default container, and System where its containers live.
+	Name, Job string
+	System    *actor.ActorSystem
+	// Host is the memory of the task's CPU, for the device's tensors in host memory.
+	Host *tensor.Pool
+	Log  *slog.Logger
 }

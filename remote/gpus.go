@@ -6,13 +6,14 @@ import (
 
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/devices/cards"
+	"github.com/troupe-run/troupe/graph/tensor"
 )
 
 var errNoGPUs = errors.New("this build of Troupe has no CUDA")
 
 // openGPUs makes the GPU devices that the server's config asks for, and logs once which, or why there are
-// none. A card that cannot be opened is an error: the others are closed again then.
-func (n *Node) openGPUs(c Config) ([]devices.Device, error) {
+// none. host is the memory of the task's CPU. A card that cannot be opened is an error: the others are closed again then.
+func (n *Node) openGPUs(c Config, host *tensor.Pool) ([]devices.Device, error) {
 	if !cards.Wanted(c.GPUConfig) {
 		return nil, cards.Check(c.GPUConfig)
 	}
@@ -31,7 +32,7 @@ func (n *Node) openGPUs(c Config) ([]devices.Device, error) {
 	var opened []devices.Device
 	for i, p := range plans {
 		name := fmt.Sprintf("%s/device:GPU:%d", n.self.Name(), i)
-		d, err := c.GPUs.Open(n.port.System(), name, c.Job, p)
+		d, err := c.GPUs.Open(p, devices.Place{Name: name, Job: c.Job, System: n.port.System(), Host: host, Log: c.Log})
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s (%s) cannot be used: %w", name, p.Description, err), closeAll(opened))
 		}

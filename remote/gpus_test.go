@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 
 	"github.com/troupe-run/troupe/actors"
@@ -41,12 +40,12 @@ type inventedGPU struct {
 
 func (r *rig) Cards() ([]cards.Card, error) { return r.cards, r.why }
 
-func (r *rig) Open(system *actor.ActorSystem, name, job string, plan cards.Device) (devices.Device, error) {
+func (r *rig) Open(plan cards.Device, at devices.Place) (devices.Device, error) {
 	if plan.Card == r.broken {
 		return nil, status.Internalf("the card is broken")
 	}
 	r.open++
-	return inventedGPU{devices.NewCPU(system, name, job, plan.Limit(r.cards[plan.Card].Memory)), r, plan}, nil
+	return inventedGPU{devices.NewCPU(at.System, at.Name, at.Job, plan.MemoryLimit), r, plan}, nil
 }
 
 func (g inventedGPU) Type() string        { return "GPU" }

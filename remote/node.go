@@ -146,7 +146,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	for i := range c.CPUs {
 		all = append(all, devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit))
 	}
-	gpus, err := n.openGPUs(c)
+	gpus, err := n.openGPUs(c, all[0].Pool())
 	if err != nil {
 		return err
 	}

@@ -30,14 +30,12 @@ type Device struct {
 	// Card is the index of its card among those that were found. Several devices may share a card.
 	Card int
 	// MemoryLimit bounds the bytes of its tensors. 0 stands for what is free on the card when the device starts,
-	// less what Limit leaves to others.
+	// but for what TensorFlow leaves to the system.
 	MemoryLimit int64
 	// AllowGrowth has the device take memory when it is needed, not all at once.
 	AllowGrowth bool
 	// Description tells people of the card, in TensorFlow's words.
 	Description string
-
-	compute int
 }
 
 // The least that a card must have: the kernels are compiled for compute capability 7.0, and TensorFlow leaves
@@ -128,7 +126,7 @@ func Plan(config *corepb.ConfigProto, found []Card) (devices []Device, notes []s
 	}
 	var ordinals []int32
 	for i, card := range valid[:use] {
-		d := Device{Card: card, AllowGrowth: o.GetAllowGrowth(), Description: found[card].describe(card), compute: found[card].Compute}
+		d := Device{Card: card, AllowGrowth: o.GetAllowGrowth(), Description: found[card].describe(card)}
 		if len(virtual) == 0 || len(virtual[i].GetMemoryLimitMb()) == 0 {
 			if fraction := o.GetPerProcessGpuMemoryFraction(); fraction > 0 {
 				d.MemoryLimit = max(int64(float64(found[card].Memory)*fraction), 1)
@@ -245,29 +243,3 @@ func (c Card) describe(index int) string {
 }
 
 func version(compute int) string { return fmt.Sprintf("%d.%d", compute/10, compute%10) }
-
-// Limit is the bytes that the device's tensors may take on a card with free bytes.
-func (d *Device) Limit(free int64) int64 {
-	if d.MemoryLimit > 0 {
-		return d.MemoryLimit
-	}
-	if reserve := d.reserve(free); reserve < free {
-		return free - reserve
-	}
-	return free
-}
-
-// reserve is what TensorFlow leaves to the driver and to libraries.
-func (d *Device) reserve(free int64) int64 {
-	switch major := d.compute / 10; {
-	case free < 2<<30:
-		return 225 << 20
-	case major <= 6:
-		return 500 << 20
-	case major == 7:
-		return 1050 << 20
-	case major == 8:
-		return 1536 << 20
-	}
-	return 1800 << 20
-}

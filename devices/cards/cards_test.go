@@ -141,28 +141,6 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-func TestLimit(t *testing.T) {
-	const mib = 1 << 20
-	for _, c := range []struct {
-		card       Card
-		free, want int64 // in MiB
-	}{
-		{h100, 81_000, 79_200}, {a100, 40_000, 38_464}, {tiny, 4_000, 2_950}, {tiny, 2_000, 1_775}, {h100, 225, 225}, {h100, 100, 100}, {h100, 0, 0},
-	} {
-		devices, _, err := Plan(nil, []Card{c.card})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := devices[0].Limit(c.free * mib); got != c.want*mib {
-			t.Errorf("%s with %d MiB free: %d MiB, want %d", c.card.Name, c.free, got/mib, c.want)
-		}
-	}
-	shared := Device{MemoryLimit: 5}
-	if got := shared.Limit(1 << 40); got != 5 {
-		t.Errorf("a limit of 5 became %d", got)
-	}
-}
-
 func TestUnused(t *testing.T) {
 	got := Unused(config(t, `gpu_options { force_gpu_compatible: true polling_active_delay_usecs: 1 allow_growth: true visible_device_list: "0"
 		experimental { collective_ring_order: "0" virtual_devices { } } }`))
