@@ -214,7 +214,9 @@ func (s *Server) Trim() int64 {
 
 func trim(task *actors.Task) (bytes int64) {
 	for _, d := range task.Devices {
-		bytes += d.Pool().Trim()
+		if d.Type() == "CPU" { // others share the CPU's host memory
+			bytes += d.Pool().Trim()
+		}
 	}
 	return bytes
 }

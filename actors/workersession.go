@@ -29,8 +29,8 @@ type workerSession struct {
 	mu        sync.Mutex
 	forgotten bool
 	kernels   map[string]sharedKernel
-	retired   []any  // kernels of devices that were lost
-	lives     []life // of the devices that may be lost, as the session knows them
+	retired   []any                // kernels of devices that were lost
+	lives     []life               // of the devices that may be lost, as the session knows them
 	plans     map[uint64]*taskPlan // that other tasks' masters sent
 	uses      int64
 	library   *graph.Library // the latest one
