@@ -13,7 +13,7 @@ type GPUs interface {
 	// Cards lists the cards that the process may use. Without any the error says why, in words for people.
 	Cards() ([]cards.Card, error)
 	// Open makes a planned device of the card that has the index plan.Card in what Cards gave. The caller closes
-	// it, after its containers.
+	// it, after its containers. The error names the card and the device.
 	Open(plan cards.Device, place Place) (Device, error)
 }
 

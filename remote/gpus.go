@@ -6,10 +6,10 @@ import (
 
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/devices/cards"
+	"github.com/troupe-run/troupe/devices/cuda"
+	"github.com/troupe-run/troupe/devices/gpu"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
-
-var errNoGPUs = errors.New("this build of Troupe has no CUDA")
 
 // openGPUs makes the GPU devices that the server's config asks for, and logs once which, or why there are
 // none. host is the memory of the task's CPU. A card that cannot be opened is an error: the others are closed again then.
@@ -17,11 +17,10 @@ func (n *Node) openGPUs(c Config, host *tensor.Pool) ([]devices.Device, error) {
 	if !cards.Wanted(c.GPUConfig) {
 		return nil, cards.Check(c.GPUConfig)
 	}
-	var found []cards.Card
-	why := errNoGPUs
-	if c.GPUs != nil {
-		found, why = c.GPUs.Cards()
+	if c.GPUs == nil {
+		c.GPUs = gpu.Cards(cuda.Driver{})
 	}
+	found, why := c.GPUs.Cards()
 	plans, notes, err := cards.Plan(c.GPUConfig, found)
 	if err != nil {
 		return nil, err
@@ -34,7 +33,7 @@ func (n *Node) openGPUs(c Config, host *tensor.Pool) ([]devices.Device, error) {
 		name := fmt.Sprintf("%s/device:GPU:%d", n.self.Name(), i)
 		d, err := c.GPUs.Open(p, devices.Place{Name: name, Job: c.Job, System: n.port.System(), Host: host, Log: c.Log})
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%s (%s) cannot be used: %w", name, p.Description, err), closeAll(opened))
+			return nil, errors.Join(err, closeAll(opened))
 		}
 		opened = append(opened, d)
 		n.log.Info("a GPU is used", "device", name, "memory", d.MemoryLimit(), "card", d.Description())

@@ -45,7 +45,7 @@ type Config struct {
 	// tensors on each; 0 means no bound but the machine's.
 	CPUs        int
 	MemoryLimit int64
-	// GPUs lists and opens GPUs; nil for a build without. GPUConfig says which of them the server uses and
+	// GPUs lists and opens GPUs; nil stands for CUDA's, of which there are none in a build without it. GPUConfig says which of them the server uses and
 	// how, in its device_count and gpu_options; nil for all.
 	GPUs      devices.GPUs
 	GPUConfig *corepb.ConfigProto
