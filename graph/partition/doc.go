@@ -17,6 +17,16 @@
 // Float values may cross from task to task as bfloat16 (graph.WireType, Options.Narrow): a Cast before the
 // _Send makes them so and one after the _Recv makes them float again.
 //
+// # Memory
+//
+// A GPU has memory of its own, and its kernels say which inputs and outputs are the host's instead
+// (Options.MemoryTypes). A _Send takes what lies in the device's memory and a _Recv brings it there; _HostSend
+// and _HostRecv are for host memory. Each side is what its own end of the edge asks for. An edge whose
+// ends lie on one device in different memories is cut too: the _Recv waits for its _Send by a control edge, so that
+// it runs in the same iterations and needs no other start. References are never copied: reading one in
+// the other memory is a transfer of its own, as from another device. What stands for control edges and loop
+// iterations is of a type that is the host's on GPUs.
+//
 // # Loops
 //
 // A loop over several devices has a leader, the device of its LoopCond. Every device that takes
@@ -36,7 +46,8 @@
 // inputs are dead: the dead bit travels, a dead LoopCond ends the small loops.
 //
 // Enters and NextIterations are there on every device that reads them, so that a value crosses
-// before it enters the loop: an invariant (a constant Enter) once, not in each iteration.
+// before it enters the loop: an invariant (a constant Enter) once, not in each iteration. Where the other device
+// has no kernel for such a node (Options.Supports), it stays.
 //
 // The construction is that of TensorFlow's graph_partition.cc; the three ways of starting a
 // _Recv, the invariants and the shared control edges are Troupe's.
