@@ -22,7 +22,7 @@ func (s *splitter) duplicateEdges() {
 	copies := map[arrival]*graph.Node{}
 	onDevice := func(from *graph.Node, dev int32) *graph.Node {
 		p := s.places[from.ID]
-		if p.dev == dev || p.kind != Enter && p.kind != NextIteration {
+		if p.dev == dev || p.kind != Enter && p.kind != NextIteration || !s.runs(from, p.dev, dev) {
 			return from
 		}
 		if in := from.Inputs[0]; in.Node.OutTypes[in.Index].IsRef() {

@@ -3,6 +3,7 @@ package partition
 import (
 	"slices"
 
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 )
 
@@ -51,10 +52,14 @@ func (s *splitter) place() error {
 
 // move puts a node on another device if it can run there.
 func (s *splitter) move(id int32, dev int32) {
-	p := &s.places[id]
-	if s.opts.Supports == nil || s.types[p.dev] == s.types[dev] || s.opts.Supports(s.g.Nodes[id], s.types[dev]) {
+	if p := &s.places[id]; s.runs(s.g.Nodes[id], p.dev, dev) {
 		p.dev = dev
 	}
+}
+
+// runs tells whether a node that is placed on one device has a kernel for another.
+func (s *splitter) runs(n *graph.Node, placed, dev int32) bool {
+	return s.opts.Supports == nil || s.types[placed] == s.types[dev] || s.opts.Supports(n, s.types[dev])
 }
 
 // firstReaders gives for each Enter and NextIteration the node of least ID that takes its

@@ -11,7 +11,8 @@
 //
 // What is Troupe's own: an op that owns a named resource, and that nothing pins to a task,
 // goes to the home of that resource (Options.Home), so that clients of different tasks that
-// use one name mean one resource; and ops without any kernel are placed all the same.
+// use one name mean one resource; ops without any kernel are placed all the same; and a resource that is passed
+// to a function stays on devices of a type that runs functions, since their bodies are not placed node by node.
 package place
 
 import (
