@@ -73,10 +73,12 @@ type core struct {
 	mu       sync.Mutex
 	works    map[*kernels.Step]*work
 	managers []weak.Pointer[containers.Manager]
-	tried    time.Time // when starting anew was tried last
-	closing  error     // what giving back failed with
+	tried    time.Time     // when starting anew was tried last
+	rest     time.Duration // between two tries
+	closing  error         // what giving back failed with
 
 	closed atomic.Bool
+	seen   atomic.Uint64 // what was given at the last Trim
 }
 
 // Open starts a device on a card. The error names the card.
@@ -84,7 +86,7 @@ func Open(o Options) (*Device, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	d := &core{opts: o, name: o.Name, info: o.Card.Info(), queue: newQueue(), ended: make(chan struct{}), works: map[*kernels.Step]*work{}}
+	d := &core{opts: o, name: o.Name, info: o.Card.Info(), queue: newQueue(), ended: make(chan struct{}), works: map[*kernels.Step]*work{}, rest: retryAfter}
 	started := make(chan error, 1)
 	go d.run(started)
 	if err := <-started; err != nil {

@@ -13,6 +13,9 @@ func (d *core) give(ctx *kernels.Context, c command, words []uint64) error {
 		c.work, c.node = d.workOf(ctx.Step), ctx.Node
 	}
 	err := c.life.over()
+	if err != nil {
+		d.retry()
+	}
 	if err == nil {
 		err = c.life.owns(ctx)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,9 +18,12 @@ import (
 // life is a device from one start to its loss: the context on the card and all that is in it. But for what
 // is said to be otherwise it is the device's thread's own.
 type life struct {
-	device *core
-	number uint64 // the incarnation
-	resets int    // the card's resets when it began
+	device  *core
+	number  uint64 // the incarnation
+	share   *share
+	epoch   int   // of share
+	buried  bool  // it was lost, and nothing of it is left
+	closing error // what closing its context failed with
 
 	context   Context
 	memory    *memory // safe for concurrent use
@@ -41,6 +45,10 @@ type life struct {
 	}
 	done atomic.Uint64 // the compute stream has done all commands up to this position
 	lost atomic.Pointer[status.Error]
+	gone chan struct{} // closed once lost is set
+
+	use  sync.RWMutex // held for reading by other threads that call the context
+	shut bool         // the context is closed, or about to be
 }
 
 // mark is an event in the compute stream, after the command at a position.
@@ -58,16 +66,12 @@ type running struct {
 
 // start opens the card's context on the calling thread.
 func (d *core) start() (*life, error) {
-	context, err := d.opts.Card.Open()
-	if err != nil {
+	l := &life{device: d, number: rand.Uint64() | 1, functions: map[string]Function{}, gone: make(chan struct{})}
+	if err := enter(d.opts.Card, l); err != nil {
 		return nil, err
 	}
-	l := &life{device: d, number: rand.Uint64() | 1, context: context, functions: map[string]Function{}}
 	if err := l.open(); err != nil {
-		if e := context.Close(false); e != nil {
-			d.opts.Log.Warn("a GPU's context was not closed", "device", d.name, "error", e)
-		}
-		return nil, err
+		return nil, errors.Join(err, l.dismiss(err))
 	}
 	return l, nil
 }
@@ -195,6 +199,7 @@ func (l *life) lose(cause error) {
 	if !l.lost.CompareAndSwap(nil, &status.Error{Code: status.Unavailable, Message: msg}) {
 		return
 	}
+	close(l.gone)
 	d.opts.Log.Error("a GPU was lost", "device", d.name, "error", cause)
 	d.mu.Lock()
 	works := slices.Collect(maps.Values(d.works))
@@ -219,13 +224,51 @@ func (l *life) trim() {
 func (l *life) release() error {
 	err := l.memory.retire()
 	l.pinned.retire()
-	if l.lost.Load() == nil {
-		for _, s := range []Stream{l.compute, l.in, l.out, l.peers} {
+	l.pinned.trim()
+	l.end()
+	for _, e := range l.spares.events {
+		err = errors.Join(err, e.Close())
+	}
+	return errors.Join(err, l.closeStreams(), l.leave())
+}
+
+func (l *life) closeStreams() (err error) {
+	for _, s := range []Stream{l.compute, l.in, l.out, l.peers} {
+		if s != nil {
 			err = errors.Join(err, s.Close())
 		}
-		for _, e := range l.spares.events {
-			err = errors.Join(err, e.Close())
-		}
 	}
-	return errors.Join(err, l.context.Close(false))
+	return err
+}
+
+// dismiss closes the context of a life that could not begin.
+func (l *life) dismiss(cause error) error {
+	var refused *Error
+	if errors.As(cause, &refused) && refused.Sticky {
+		l.lost.Store(&status.Error{Code: status.Unavailable, Message: cause.Error()})
+		return l.abandon()
+	}
+	return errors.Join(l.closeStreams(), l.leave())
+}
+
+// end keeps other threads from calling the context, and waits for those that do.
+func (l *life) end() {
+	l.use.Lock()
+	l.shut = true
+	l.use.Unlock()
+}
+
+// bound calls f on a thread that the life's context is bound to. It may be called on any goroutine.
+func (l *life) bound(f func(Context) error) error {
+	l.use.RLock()
+	defer l.use.RUnlock()
+	if l.shut {
+		return status.Errorf(status.Unavailable, "%s is closed, or not started anew yet", l.device.name)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := l.context.Bind(); err != nil {
+		return err
+	}
+	return f(l.context)
 }

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"errors"
-	"runtime"
 	"sync"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -181,18 +180,8 @@ func (m *memory) retire() error {
 	var errs []error
 	if m.life.lost.Load() == nil {
 		for _, r := range m.arena.regions {
-			errs = append(errs, m.life.context.Free(r.addr))
+			errs = append(errs, m.life.context.Free(r.addr)) // the device's own thread
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// bound calls f on a thread that the life's context is bound to.
-func (l *life) bound(f func(Context) error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := l.context.Bind(); err != nil {
-		return err
-	}
-	return f(l.context)
 }

@@ -113,12 +113,12 @@ func (p *pinned) put(b []byte) {
 	}
 }
 
-// retire ends the memory with its life: chunks go back as soon as no tensor lies in them.
+// retire ends the memory with its life: no more is handed out, and trim and put give the chunks back that no tensor lies
+// in any more.
 func (p *pinned) retire() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.retired = true
-	p.drop()
+	p.mu.Unlock()
 }
 
 // trim gives unused chunks back.
@@ -129,11 +129,12 @@ func (p *pinned) trim() (bytes int64) {
 }
 
 func (p *pinned) drop() (bytes int64) {
+	now := p.life.device.life.Load() // a chunk may be of a life before
 	for r := p.arena.idle(0); r != nil; r = p.arena.idle(0) {
 		chunk := p.chunks[r]
 		delete(p.chunks, r)
 		bytes += r.size
-		if err := p.life.device.life.Load().bound(func(c Context) error { return c.FreeHost(chunk) }); err != nil {
+		if err := now.bound(func(c Context) error { return c.FreeHost(chunk) }); err != nil {
 			p.life.device.opts.Log.Warn("pinned host memory was not given back", "device", p.life.device.name, "bytes", r.size, "error", err)
 		}
 	}

@@ -15,7 +15,8 @@ const (
 	fillCommand
 	uploadCommand
 	downloadCommand
-	peerCommand   // a copy from another card of the process
+	departCommand // tells another device when a tensor is ready
+	arriveCommand // a copy from there
 	settleCommand // tells when all before it is done
 )
 
@@ -35,7 +36,7 @@ type command struct {
 	host        []byte
 	after       uint64 // an upload's memory is free once the compute stream has done all up to here
 	last        bool   // an upload's last piece, for which later work waits
-	ready       Event  // what a peer's copy waits for
+	leave       *departure
 	// then is called once, on a thread that does not launch, when the command is done or given up.
 	then func(error)
 }

@@ -23,6 +23,8 @@ func (d *core) run(started chan<- error) {
 	d.life.Store(l)
 	d.waits.compute, d.waits.in, d.waits.out, d.waits.peers = d.newWaiter(), d.newWaiter(), d.newWaiter(), d.newWaiter()
 	d.bindWaiters(l)
+	d.register()
+	defer d.unregister()
 	started <- nil
 	var b batch
 	for d.queue.next(&b) {
@@ -78,6 +80,10 @@ func (l *life) execute(b *batch, i int) {
 		err = l.upload(c, position)
 	case downloadCommand:
 		err = l.download(c, position)
+	case departCommand:
+		err = l.depart(c)
+	case arriveCommand:
+		err = l.arrive(c, position)
 	case settleCommand:
 		_, err = l.mark(position, c.then)
 	}
@@ -91,6 +97,9 @@ func (l *life) execute(b *batch, i int) {
 func (c *command) drop(err error) {
 	if c.work != nil {
 		c.work.fail(err, c.node)
+	}
+	if c.kind == departCommand {
+		c.leave.refuse(err)
 	}
 	if c.then != nil {
 		go c.then(err)
@@ -191,7 +200,7 @@ func (l *life) upload(c *command, position uint64) error {
 	if err := l.in.CopyIn(c.dst, c.host); err != nil {
 		return err
 	}
-	return l.end(c, l.in, l.device.waits.in, c.last, position)
+	return l.finish(c, l.in, l.device.waits.in, c.last, position)
 }
 
 // download puts a copy to the host into its stream, after all that the compute stream has.
@@ -202,11 +211,11 @@ func (l *life) download(c *command, position uint64) error {
 	if err := l.out.CopyOut(c.host, c.src); err != nil {
 		return err
 	}
-	return l.end(c, l.out, l.device.waits.out, false, position)
+	return l.finish(c, l.out, l.device.waits.out, false, position)
 }
 
-// end records the end of a copy, for those that wait for it; join lets the compute stream wait, too.
-func (l *life) end(c *command, s Stream, w *waiter, join bool, position uint64) error {
+// finish records the end of a copy, for those that wait for it; join lets the compute stream wait, too.
+func (l *life) finish(c *command, s Stream, w *waiter, join bool, position uint64) error {
 	e, err := l.event()
 	if err != nil {
 		return err
@@ -224,13 +233,12 @@ func (l *life) end(c *command, s Stream, w *waiter, join bool, position uint64) 
 	return nil
 }
 
-// renew starts a device anew that was lost.
-func (d *core) renew(l *life) *life { return l }
-
 // stop ends the device's last life, and the threads that wait.
 func (d *core) stop(l *life) {
-	if _, err := l.mark(d.queue.given.Load(), nil); err != nil {
-		l.lose(err)
+	if l.lost.Load() == nil {
+		if _, err := l.mark(d.queue.given.Load(), nil); err != nil {
+			l.lose(err)
+		}
 	}
 	for _, w := range d.waiters() {
 		close(w.items)
@@ -240,11 +248,18 @@ func (d *core) stop(l *life) {
 		d.crew.Wait()
 		close(ended)
 	}()
+	late := time.NewTimer(patience)
+	defer late.Stop()
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-late.C:
 		d.closing = status.Errorf(status.DeadlineExceeded, "%s has not done its work after %v", d.name, patience)
 		return
 	}
-	d.closing = l.release()
+	switch {
+	case l.lost.Load() == nil:
+		d.closing = l.release()
+	case !l.buried:
+		d.closing = l.bury()
+	}
 }

@@ -1,6 +1,9 @@
 package gpu
 
-import "runtime"
+import (
+	"runtime"
+	"time"
+)
 
 // waiter is a thread that waits for the events of one stream, in order, and lets it be known what is done.
 type waiter struct {
@@ -56,4 +59,20 @@ func (w *waiter) do(f func()) {
 	called := make(chan struct{})
 	w.items <- item{call: func() { f(); close(called) }}
 	<-called
+}
+
+// reach waits until the thread has come past all items; it is false when late is over before.
+func (w *waiter) reach(late <-chan time.Time) bool {
+	reached := make(chan struct{})
+	select {
+	case w.items <- item{call: func() { close(reached) }}:
+	case <-late:
+		return false
+	}
+	select {
+	case <-reached:
+		return true
+	case <-late:
+		return false
+	}
 }

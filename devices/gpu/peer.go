@@ -1,0 +1,157 @@
+package gpu
+
+import (
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// peers are the devices of this process by task and name: tasks have actor systems of their own.
+var peers struct {
+	sync.Mutex
+	open map[peerName]*core
+}
+
+type peerName struct {
+	system *actor.ActorSystem
+	name   string
+}
+
+func (d *core) register() {
+	peers.Lock()
+	defer peers.Unlock()
+	if peers.open == nil {
+		peers.open = map[peerName]*core{}
+	}
+	peers.open[peerName{d.opts.System, d.name}] = d
+}
+
+func (d *core) unregister() {
+	peers.Lock()
+	defer peers.Unlock()
+	if k := (peerName{d.opts.System, d.name}); peers.open[k] == d {
+		delete(peers.open, k)
+	}
+}
+
+// Reaches tells whether the device with a full name is a GPU of the same task.
+func (d *core) Reaches(device string) bool {
+	peers.Lock()
+	defer peers.Unlock()
+	return peers.open[peerName{d.opts.System, device}] != nil
+}
+
+// departure is a point in another device's compute stream, which a copy from there waits for.
+type departure struct {
+	known chan struct{} // closed once event and err are
+	life  *life
+	event Event
+	err   error
+}
+
+// Fetch gives a tensor on this device with the elements of t, which lies on another GPU of this process. The copy runs
+// after all that was given to that device before, and holds t until it is done.
+//
+// The thread of this device waits in the queue for the other's, which comes to t's departure first whatever it
+// waits for itself: departures are given before what waits for them, so that there is no circle.
+func (d *core) Fetch(ctx *kernels.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+	m, ok := t.Home().(*memory)
+	if !ok {
+		return nil, status.Internalf("%s cannot read the memory that a tensor with shape%v lies in", d.name, t.Shape())
+	}
+	source := m.life
+	if err := source.over(); err != nil {
+		return nil, err
+	}
+	here, after, err := d.life.Load().memory.make(t.DType(), t.Shape())
+	if err != nil {
+		return nil, err
+	}
+	leave := &departure{known: make(chan struct{}), life: source}
+	depart := command{kind: departCommand, leave: leave, life: source}
+	if !source.device.queue.give(depart, nil) {
+		here.Release()
+		return nil, source.device.shut()
+	}
+	t.Retain()
+	c := command{kind: arriveCommand, leave: leave, dst: here.Address(), src: t.Address(), bytes: int64(t.DataSize()), after: after}
+	c.then = func(error) {
+		t.Release()
+		leave.end()
+	}
+	if err := d.give(ctx, c, nil); err != nil {
+		c.then(err)
+		here.Release()
+		return nil, err
+	}
+	return here, nil
+}
+
+// problem is why there is no event, once it is known or the other device is lost.
+func (p *departure) problem() error {
+	select {
+	case <-p.known:
+		return p.err
+	default:
+		return p.life.over()
+	}
+}
+
+// end gives the event back, when the copy is done.
+func (p *departure) end() {
+	<-p.known
+	if p.event != nil {
+		p.life.spare(p.event)
+	}
+}
+
+// depart records where a tensor leaves this device.
+func (l *life) depart(c *command) (err error) {
+	e, err := l.event()
+	if err != nil {
+		return err
+	}
+	if err := l.compute.Record(e); err != nil {
+		return err
+	}
+	c.leave.event = e
+	close(c.leave.known)
+	return nil
+}
+
+// refuse tells who waits for a departure that there is none.
+func (p *departure) refuse(err error) {
+	p.err = err
+	close(p.known)
+}
+
+// arrive puts a copy from another device into its stream.
+func (l *life) arrive(c *command, position uint64) error {
+	select {
+	case <-c.leave.known:
+	case <-c.leave.life.gone:
+	case <-l.gone:
+		return l.over()
+	}
+	if err := c.leave.problem(); err != nil {
+		// The other device is lost, not this one: what waits for the tensor fails.
+		if c.work == nil {
+			return err
+		}
+		c.drop(err)
+		return nil
+	}
+	if err := l.peers.Wait(c.leave.event); err != nil {
+		return err
+	}
+	if err := l.follow(l.peers, c.after, position); err != nil {
+		return err
+	}
+	if err := l.peers.Copy(c.dst, c.src, c.bytes); err != nil {
+		return err
+	}
+	return l.finish(c, l.peers, l.device.waits.peers, true, position)
+}

@@ -1,0 +1,104 @@
+package gpu
+
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// retryAfter is how long a device that could not be started stays out of service before it is tried again.
+const retryAfter = 3 * time.Second
+
+// renew starts a device anew that was lost: with another incarnation, and empty containers. Where that fails it
+// stays out of service, and a use of it after a while tries again. It gives the life that the device has then.
+func (d *core) renew(l *life) *life {
+	if !d.due() {
+		return l
+	}
+	if err := d.clear(l); err != nil {
+		return d.outOfService(l, err)
+	}
+	n, err := d.start()
+	if err != nil {
+		return d.outOfService(l, err)
+	}
+	d.bindWaiters(n)
+	d.life.Store(n)
+	l.pinned.trim()
+	d.opts.Log.Warn("a GPU was started anew: its variables are gone", "device", d.name)
+	return n
+}
+
+// due tells whether it is time to try, and notes that it is done.
+func (d *core) due() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.tried.IsZero() && time.Since(d.tried) < d.rest {
+		return false
+	}
+	d.tried = time.Now()
+	return true
+}
+
+// retry wakes the thread of a device that is out of service, when it is time to try again.
+func (d *core) retry() {
+	d.mu.Lock()
+	again := !d.tried.IsZero() && time.Since(d.tried) >= d.rest
+	d.mu.Unlock()
+	if again {
+		d.queue.wake()
+	}
+}
+
+// clear ends what is left of a life that was lost, and empties the containers before another one begins.
+func (d *core) clear(l *life) error {
+	if l.buried {
+		return nil
+	}
+	// The threads that wait are told by the driver that the context is broken.
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for _, w := range d.waiters() {
+		if !w.reach(late.C) {
+			return status.Errorf(status.Unavailable, "its work does not end")
+		}
+	}
+	for _, m := range d.containers() {
+		if err := m.Empty(); err != nil {
+			return err
+		}
+	}
+	if err := l.bury(); err != nil {
+		d.opts.Log.Warn("a GPU's broken context was not closed as it should", "device", d.name, "error", err)
+	}
+	return nil
+}
+
+// bury closes the context of a life that was lost, once no thread waits in it. Nothing of the life is in use afterwards but host memory
+// that tensors lie in.
+func (l *life) bury() error {
+	l.buried = true
+	_ = l.memory.retire() // it gives nothing back: the reset does
+	l.pinned.retire()
+	l.end()
+	return l.abandon()
+}
+
+// containers are all that are in use with the device.
+func (d *core) containers() (all []*containers.Manager) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.managers {
+		if m := w.Value(); m != nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func (d *core) outOfService(l *life, err error) *life {
+	d.opts.Log.Error("a GPU could not be started anew", "device", d.name, "error", err)
+	l.lost.Store(&status.Error{Code: status.Unavailable, Message: d.name + " was lost, and cannot be started anew yet: " + err.Error()})
+	return l
+}
