@@ -9,27 +9,33 @@ import (
 
 // runFill yields a tensor of the shape of input 0, each element the scalar input 1.
 func runFill(ctx *Context) error {
-	if dims := ctx.Input(0); dims.Rank() > 1 || dims.Rank() == 0 && dims.Len() != 1 {
-		return status.InvalidArgumentf("dims must represent a vector, got shape %v", dims.Shape())
+	shape, err := fillShape(ctx)
+	if err != nil {
+		return err
 	}
 	value := ctx.Input(1)
-	if value.Rank() != 0 && !(value.Rank() == 1 && value.Len() == 1) {
-		return status.InvalidArgumentf("value must represent a scalar, got shape %v", value.Shape())
-	}
-	sizes, err := ctx.Ints(0)
-	if err != nil {
-		return err
-	}
-	shape, err := shapeOf(sizes)
-	if err != nil {
-		return err
-	}
 	out, err := ctx.Allocate(0, value.DType(), shape)
 	if err != nil {
 		return err
 	}
 	fill(ctx, out, value)
 	return nil
+}
+
+// fillShape is the shape that input 0 of Fill gives. Input 1 must be a scalar.
+func fillShape(ctx *Context) (tensor.Shape, error) {
+	if dims := ctx.Input(0); dims.Rank() > 1 || dims.Rank() == 0 && dims.Len() != 1 {
+		return nil, status.InvalidArgumentf("dims must represent a vector, got shape %v", dims.Shape())
+	}
+	value := ctx.Input(1)
+	if value.Rank() != 0 && !(value.Rank() == 1 && value.Len() == 1) {
+		return nil, status.InvalidArgumentf("value must represent a scalar, got shape %v", value.Shape())
+	}
+	sizes, err := ctx.Ints(0)
+	if err != nil {
+		return nil, err
+	}
+	return shapeOf(sizes)
 }
 
 // zerosLike yields zeros of the input's type and shape, in its memory where that is legal.

@@ -3,7 +3,6 @@ package kernels
 import (
 	"unsafe"
 
-	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
@@ -17,8 +16,7 @@ func (k *addNKernel) Compute(ctx *Context) error {
 			return err
 		}
 		if s := ctx.Inputs[i].Tensor.Shape(); !s.Equal(first.Shape()) {
-			return status.InvalidArgumentf("Inputs to operation %s of type %s must have the same size and shape.  Input 0: %v != input %d: %v",
-				ctx.Node.Name, ctx.Node.Op, first.Shape(), i, s)
+			return differentShapes(ctx, i, first.Shape(), s)
 		}
 	}
 	if len(ctx.Inputs) == 1 {

@@ -227,11 +227,16 @@ func (k *binaryKernel) Compute(ctx *Context) error {
 	return nil
 }
 
+// differentShapes is TensorFlow's error for input i of ops whose inputs have one shape.
+func differentShapes(ctx *Context, i int, first, other tensor.Shape) error {
+	return status.InvalidArgumentf("Inputs to operation %s of type %s must have the same size and shape.  Input 0: %v != input %d: %v",
+		ctx.Node.Name, ctx.Node.Op, first, i, other)
+}
+
 // broadcast computes operands of different shapes.
 func (k *binaryKernel) broadcast(ctx *Context, a, b *tensor.Tensor) error {
 	if k.sameShape {
-		return status.InvalidArgumentf("Inputs to operation %s of type %s must have the same size and shape.  Input 0: %v != input 1: %v",
-			ctx.Node.Name, ctx.Node.Op, a.Shape(), b.Shape())
+		return differentShapes(ctx, 1, a.Shape(), b.Shape())
 	}
 	shape, ok := broadcastShape(a.Shape(), b.Shape())
 	if !ok {

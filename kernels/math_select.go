@@ -20,35 +20,14 @@ func (k *selectKernel[T]) Compute(ctx *Context) error {
 	if k.broadcasts {
 		return k.broadcast(ctx, cond, yes, no)
 	}
-	sizes := func() error {
-		if !yes.Shape().Equal(no.Shape()) {
-			return status.InvalidArgumentf("'then' and 'else' must have the same size.  but received: %v vs. %v", yes.Shape(), no.Shape())
-		}
-		return nil
-	}
-	if cond.Rank() == 0 {
-		if err := sizes(); err != nil {
-			return err
-		}
-		return k.whole(ctx, tensor.Of[bool](cond)[0])
-	}
-	if cond.Rank() != 1 || yes.Rank() == 1 {
-		for i := range 2 {
-			if s := ctx.Input(i + 1).Shape(); !s.Equal(cond.Shape()) {
-				return status.InvalidArgumentf("Inputs to operation %s of type %s must have the same size and shape.  Input 0: %v != input %d: %v",
-					ctx.Node.Name, ctx.Node.Op, cond.Shape(), i+1, s)
-			}
-		}
-		return k.elements(ctx, cond, yes, no)
-	}
-	if yes.Rank() == 0 {
-		return status.InvalidArgumentf("'then' must be at least a vector, but saw shape: %v", yes.Shape())
-	}
-	if yes.Dim(0) != cond.Len() {
-		return status.InvalidArgumentf("Number of batches of 'then' must match size of 'cond', but saw: %d vs. %d", yes.Dim(0), cond.Len())
-	}
-	if err := sizes(); err != nil {
+	if err := checkSelect(ctx, cond, yes, no); err != nil {
 		return err
+	}
+	switch {
+	case cond.Rank() == 0:
+		return k.whole(ctx, tensor.Of[bool](cond)[0])
+	case cond.Rank() != 1 || yes.Rank() == 1:
+		return k.elements(ctx, cond, yes, no)
 	}
 	out, err := ctx.ForwardAny(0, k.dtype, yes.Shape(), 1, 2)
 	if err != nil || out.Len() == 0 {
@@ -64,6 +43,41 @@ func (k *selectKernel[T]) Compute(ctx *Context) error {
 		}
 	}
 	return nil
+}
+
+// checkSelect refuses inputs of Select whose shapes do not go together. The condition has the shape of
+// the others, or is a scalar, or a vector that picks rows.
+func checkSelect(ctx *Context, cond, yes, no *tensor.Tensor) error {
+	switch {
+	case cond.Rank() == 0:
+	case cond.Rank() != 1 || yes.Rank() == 1:
+		for i := range 2 {
+			if s := ctx.Input(i + 1).Shape(); !s.Equal(cond.Shape()) {
+				return differentShapes(ctx, i+1, cond.Shape(), s)
+			}
+		}
+	case yes.Rank() == 0:
+		return status.InvalidArgumentf("'then' must be at least a vector, but saw shape: %v", yes.Shape())
+	case yes.Dim(0) != cond.Len():
+		return status.InvalidArgumentf("Number of batches of 'then' must match size of 'cond', but saw: %d vs. %d", yes.Dim(0), cond.Len())
+	}
+	if !yes.Shape().Equal(no.Shape()) {
+		return status.InvalidArgumentf("'then' and 'else' must have the same size.  but received: %v vs. %v", yes.Shape(), no.Shape())
+	}
+	return nil
+}
+
+// selectV2Shape is the shape that the inputs of SelectV2 have in common.
+func selectV2Shape(cond, yes, no *tensor.Tensor) (tensor.Shape, error) {
+	shape, ok := broadcastShape(yes.Shape(), no.Shape())
+	if ok {
+		shape, ok = broadcastShape(cond.Shape(), shape)
+	}
+	if !ok {
+		return nil, status.InvalidArgumentf("condition %v, then %v, and else %v must be broadcastable", cond.Shape(), yes.Shape(), no.Shape())
+	}
+	_, err := shape.NumElements()
+	return shape, err
 }
 
 // whole yields one of the two as it is.
@@ -103,19 +117,12 @@ func pick[T any](dst []T, cond []bool, a, b []T) {
 }
 
 func (k *selectKernel[T]) broadcast(ctx *Context, cond, yes, no *tensor.Tensor) error {
-	both, ok := broadcastShape(yes.Shape(), no.Shape())
-	shape := both
-	if ok {
-		shape, ok = broadcastShape(cond.Shape(), both)
-	}
-	if !ok {
-		return status.InvalidArgumentf("condition %v, then %v, and else %v must be broadcastable", cond.Shape(), yes.Shape(), no.Shape())
+	shape, err := selectV2Shape(cond, yes, no)
+	if err != nil {
+		return err
 	}
 	if yes.Shape().Equal(shape) && no.Shape().Equal(shape) && cond.Shape().Equal(shape) {
 		return k.elements(ctx, cond, yes, no)
-	}
-	if _, err := shape.NumElements(); err != nil {
-		return err
 	}
 	out, err := ctx.ForwardAny(0, k.dtype, shape, 1, 2)
 	if err != nil || out.Len() == 0 {
@@ -152,14 +159,8 @@ type clipKernel[T ordered] struct{ dtype tensor.DType }
 
 func (k *clipKernel[T]) Compute(ctx *Context) error {
 	in, least, most := ctx.Input(0), ctx.Input(1), ctx.Input(2)
-	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 1, k.dtype), checkType(ctx, 2, k.dtype)); err != nil {
+	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 1, k.dtype), checkType(ctx, 2, k.dtype), checkClip(in, least, most)); err != nil {
 		return err
-	}
-	for _, t := range []*tensor.Tensor{least, most} {
-		if t.Rank() != 0 && !t.Shape().Equal(in.Shape()) {
-			return status.InvalidArgumentf("clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. input shape: %vclip_value_min shape: %vclip_value_max shape: %v",
-				in.Shape(), least.Shape(), most.Shape())
-		}
 	}
 	out, err := ctx.Forward(0, 0, k.dtype, in.Shape())
 	if err != nil || out.Len() == 0 {
@@ -172,6 +173,17 @@ func (k *clipKernel[T]) Compute(ctx *Context) error {
 			dst[i] = min(max(src[i], lo[i*strideLo]), hi[i*strideHi])
 		}
 	})
+	return nil
+}
+
+// checkClip refuses bounds that are neither scalars nor of the tensor's shape.
+func checkClip(in, least, most *tensor.Tensor) error {
+	for _, t := range []*tensor.Tensor{least, most} {
+		if t.Rank() != 0 && !t.Shape().Equal(in.Shape()) {
+			return status.InvalidArgumentf("clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. input shape: %vclip_value_min shape: %vclip_value_max shape: %v",
+				in.Shape(), least.Shape(), most.Shape())
+		}
+	}
 	return nil
 }
 

@@ -33,18 +33,9 @@ func (k *biasKernel) Compute(ctx *Context) error {
 	if err := firstError(checkType(ctx, 0, dtype), checkType(ctx, 1, dtype)); err != nil {
 		return err
 	}
-	if in.Rank() < 2 {
-		return status.InvalidArgumentf("Input tensor must be at least 2D: %v", in.Shape())
-	}
-	if bias.Rank() != 1 {
-		return status.InvalidArgumentf("Biases must be 1D: %v", bias.Shape())
-	}
-	channel := in.Rank() - 1
-	if k.channelsFirst {
-		channel = 1
-	}
-	if bias.Dim(0) != in.Dim(channel) {
-		return status.InvalidArgumentf("Must provide as many biases as the last dimension of the input tensor: %v vs. %v", bias.Shape(), in.Shape())
+	channel, err := biasChannel(in, bias, k.channelsFirst)
+	if err != nil {
+		return err
 	}
 	out, err := ctx.Forward(0, 0, dtype, in.Shape())
 	if err != nil || out.Len() == 0 {
@@ -54,13 +45,27 @@ func (k *biasKernel) Compute(ctx *Context) error {
 		k.sum.repeat(ctx, out, in, bias, false)
 		return nil
 	}
-	shape := make(tensor.Shape, in.Rank()-channel)
-	for i := range shape {
-		shape[i] = 1
-	}
-	shape[0] = int64(bias.Len())
+	shape := leadingShape(bias.Len(), in.Rank()-channel)
 	k.sum.rows(ctx, out, newWalk(in.Shape(), in.Shape(), shape), in, bias)
 	return nil
+}
+
+// biasChannel is the dimension of the channels, which a bias must have one value for each of.
+func biasChannel(in, bias *tensor.Tensor, channelsFirst bool) (int, error) {
+	if in.Rank() < 2 {
+		return 0, status.InvalidArgumentf("Input tensor must be at least 2D: %v", in.Shape())
+	}
+	if bias.Rank() != 1 {
+		return 0, status.InvalidArgumentf("Biases must be 1D: %v", bias.Shape())
+	}
+	channel := in.Rank() - 1
+	if channelsFirst {
+		channel = 1
+	}
+	if bias.Dim(0) != in.Dim(channel) {
+		return 0, status.InvalidArgumentf("Must provide as many biases as the last dimension of the input tensor: %v vs. %v", bias.Shape(), in.Shape())
+	}
+	return channel, nil
 }
 
 // biasGradKernel sums over everything but the channels.

@@ -35,20 +35,29 @@ func constantly[T any](d *distribution[T]) distributed[T] {
 	return func(*Context) (*distribution[T], error) { return d, nil }
 }
 
-// bounded reads minval and maxval from input at and the one after.
+// bounds reads minval and maxval from input at and the one after.
+func bounds[T int32 | int64](ctx *Context, at int) (lo, hi T, err error) {
+	for i, name := range []string{"minval", "maxval"} {
+		if s := ctx.Input(at + i).Shape(); len(s) != 0 {
+			return 0, 0, status.InvalidArgumentf("%s must be 0-D, got shape %v", name, s)
+		}
+		if err := checkType(ctx, at+i, dtypeOf[T]()); err != nil {
+			return 0, 0, err
+		}
+	}
+	lo, hi = viewOf[T](ctx.Input(at))[0], viewOf[T](ctx.Input(at + 1))[0]
+	if lo >= hi {
+		return 0, 0, status.InvalidArgumentf("Need minval < maxval, got %d >= %d", lo, hi)
+	}
+	return lo, hi, nil
+}
+
+// bounded makes the distribution between the bounds at input at and the one after.
 func bounded[T int32 | int64](at int, make func(lo, hi T) *distribution[T]) distributed[T] {
 	return func(ctx *Context) (*distribution[T], error) {
-		for i, name := range []string{"minval", "maxval"} {
-			if s := ctx.Input(at + i).Shape(); len(s) != 0 {
-				return nil, status.InvalidArgumentf("%s must be 0-D, got shape %v", name, s)
-			}
-			if err := checkType(ctx, at+i, dtypeOf[T]()); err != nil {
-				return nil, err
-			}
-		}
-		lo, hi := viewOf[T](ctx.Input(at))[0], viewOf[T](ctx.Input(at + 1))[0]
-		if lo >= hi {
-			return nil, status.InvalidArgumentf("Need minval < maxval, got %d >= %d", lo, hi)
+		lo, hi, err := bounds[T](ctx, at)
+		if err != nil {
+			return nil, err
 		}
 		return make(lo, hi), nil
 	}

@@ -1,0 +1,147 @@
+package kernels
+
+import "github.com/troupe-run/troupe/graph/tensor"
+
+// gpuType is an element type that a device function serves, by the suffix of the function's name.
+type gpuType struct {
+	dtype  tensor.DType
+	suffix string
+}
+
+// suffixes are how the names of device functions end, after an underscore.
+var suffixes = map[tensor.DType]string{
+	tensor.Float32: "f32", tensor.Float64: "f64", tensor.Float16: "f16", tensor.BFloat16: "bf16",
+	tensor.Int8: "i8", tensor.Int16: "i16", tensor.Int32: "i32", tensor.Int64: "i64",
+	tensor.Uint8: "u8", tensor.Uint16: "u16", tensor.Uint32: "u32", tensor.Uint64: "u64",
+	tensor.Bool: "b", tensor.Complex64: "c64", tensor.Complex128: "c128",
+}
+
+// exactly are types with functions of their own.
+func exactly(dtypes ...tensor.DType) []gpuType {
+	var types []gpuType
+	for _, d := range dtypes {
+		types = append(types, gpuType{d, suffixes[d]})
+	}
+	return types
+}
+
+// sized are types whose elements are handled as unsigned integers of their size: functions of bits, and
+// arithmetic that is the same with and without sign.
+func sized(dtypes ...tensor.DType) []gpuType {
+	var types []gpuType
+	for _, d := range dtypes {
+		types = append(types, gpuType{d, sizeSuffix(d)})
+	}
+	return types
+}
+
+func sizeSuffix(d tensor.DType) string {
+	return map[int]string{1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "u128"}[d.Size()]
+}
+
+// The types that GPUs' rows serve. Int32 is the host's, but for ops on bits, as in TensorFlow.
+var (
+	gpuFloats   = exactly(tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16)
+	gpuSigned   = exactly(tensor.Int8, tensor.Int16, tensor.Int64)
+	gpuUnsigned = exactly(tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64)
+	gpuDivided  = exactly(tensor.Int8, tensor.Int16, tensor.Int64, tensor.Uint8, tensor.Uint16)
+	gpuIntegers = sized(tensor.Int8, tensor.Int16, tensor.Int64, tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64)
+	gpuBits     = append(sized(tensor.Int32), gpuIntegers...)
+	gpuBool     = exactly(tensor.Bool)
+)
+
+// packOf is the elements that a thread of an elementwise function takes at once: PACK in the sources.
+func packOf(d tensor.DType) int {
+	switch d {
+	case tensor.Float32, tensor.Float16, tensor.BFloat16:
+		return 4
+	case tensor.Bool:
+		return 8
+	}
+	return 1
+}
+
+// gpuKernel names the device function of a kernel and its element types.
+type gpuKernel struct {
+	function string
+	in, out  tensor.DType
+}
+
+// over launches the function for n elements, of which a thread takes several at once. There is no launch
+// for none.
+func (k *gpuKernel) over(ctx *Context, n int, args ...uint64) {
+	if n > 0 {
+		pack := packOf(k.in)
+		a := accelerator(ctx.Device)
+		a.Launch(ctx, elementwise(a, k.function, (n+pack-1)/pack, args...))
+	}
+}
+
+// gpuRow is the row of a kernel without attributes.
+func gpuRow(op, attr string, dtype tensor.DType, k Kernel) Def {
+	return Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{attr: {dtype}}, New: func(*Construction) (any, error) { return k, nil }}
+}
+
+// gpuUnary is a function of one element.
+type gpuUnary struct {
+	gpuKernel
+	more []uint64
+}
+
+func (k *gpuUnary) Compute(ctx *Context) error {
+	a := ctx.Inputs[0].Tensor
+	if err := checkType(ctx, 0, k.in); err != nil {
+		return err
+	}
+	out, err := ctx.Forward(0, 0, k.out, a.Shape())
+	if err != nil {
+		return err
+	}
+	k.over(ctx, a.Len(), append([]uint64{a.Address(), out.Address(), uint64(a.Len())}, k.more...)...)
+	return nil
+}
+
+// unaryOnGPU registers a unary op by the name of its device function.
+func unaryOnGPU(op, function string, sets ...[]gpuType) {
+	for _, set := range sets {
+		for _, t := range set {
+			Register(gpuRow(op, "T", t.dtype, &gpuUnary{gpuKernel{function + "_" + t.suffix, t.dtype, t.dtype}, nil}))
+		}
+	}
+}
+
+// testOnGPU registers a unary op whose result is a bool.
+func testOnGPU(op, function string) {
+	for _, t := range gpuFloats {
+		Register(gpuRow(op, "T", t.dtype, &gpuUnary{gpuKernel{function + "_" + t.suffix, t.dtype, tensor.Bool}, nil}))
+	}
+}
+
+// gpuZip is a function of two elements of tensors of one shape.
+type gpuZip struct {
+	gpuKernel
+	more []uint64
+}
+
+func (k *gpuZip) Compute(ctx *Context) error {
+	a, b := ctx.Inputs[0].Tensor, ctx.Inputs[1].Tensor
+	if err := firstError(checkType(ctx, 0, k.in), checkType(ctx, 1, k.in)); err != nil {
+		return err
+	}
+	if !a.Shape().Equal(b.Shape()) {
+		return differentShapes(ctx, 1, a.Shape(), b.Shape())
+	}
+	out, err := ctx.ForwardAny(0, k.out, a.Shape(), 0, 1)
+	if err != nil {
+		return err
+	}
+	k.over(ctx, a.Len(), append([]uint64{a.Address(), b.Address(), out.Address(), uint64(a.Len())}, k.more...)...)
+	return nil
+}
+
+// gradOnGPU registers the gradient of an elementwise op.
+func gradOnGPU(op, function string) {
+	for _, t := range gpuFloats {
+		Register(gpuRow(op, "T", t.dtype, &gpuZip{gpuKernel{function + "_" + t.suffix, t.dtype, t.dtype}, nil}))
+	}
+}

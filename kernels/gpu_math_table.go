@@ -1,0 +1,97 @@
+package kernels
+
+import "github.com/troupe-run/troupe/graph/tensor"
+
+// The elementwise ops of GPUs: floats compute as on the CPU, halves in float, rounded at the end. Integer
+// arithmetic reports nothing, as on TensorFlow's GPUs: what is divided by zero becomes -1 or, of unsigned
+// types, all ones; its remainder is itself; and negative powers are 0, but those of 1 and -1.
+func init() {
+	unaryOnGPU("Neg", "neg", gpuFloats, sized(tensor.Int8, tensor.Int16, tensor.Int64))
+	unaryOnGPU("Abs", "abs", gpuFloats, gpuSigned)
+	unaryOnGPU("Square", "square", gpuFloats, gpuIntegers)
+	unaryOnGPU("Sign", "sign", gpuFloats, gpuSigned)
+	unaryOnGPU("Reciprocal", "reciprocal", gpuFloats)
+	unaryOnGPU("Inv", "reciprocal", gpuFloats)
+	unaryOnGPU("Invert", "invert", gpuBits)
+	for op, function := range map[string]string{
+		"Sqrt": "sqrt", "Rsqrt": "rsqrt", "Floor": "floor", "Ceil": "ceil", "Rint": "rint", "Round": "rint",
+		"Exp": "exp", "Expm1": "expm1", "Log": "log", "Log1p": "log1p", "Sin": "sin", "Cos": "cos", "Tan": "tan",
+		"Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Tanh": "tanh",
+		"Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh", "Sigmoid": "sigmoid", "Erf": "erf", "Erfc": "erfc",
+		"Erfinv": "erfinv", "Lgamma": "lgamma", "Digamma": "digamma",
+		"Relu": "relu", "Relu6": "relu6", "Elu": "elu", "Selu": "selu", "Softplus": "softplus", "Softsign": "softsign",
+	} {
+		unaryOnGPU(op, function, gpuFloats)
+	}
+	testOnGPU("IsNan", "isnan")
+	testOnGPU("IsInf", "isinf")
+	testOnGPU("IsFinite", "isfinite")
+
+	for op, function := range map[string]string{
+		"ReluGrad": "relugrad", "Relu6Grad": "relu6grad", "EluGrad": "elugrad", "SeluGrad": "selugrad",
+		"SoftplusGrad": "softplusgrad", "SoftsignGrad": "softsigngrad", "TanhGrad": "tanhgrad", "SigmoidGrad": "sigmoidgrad",
+		"SqrtGrad": "sqrtgrad", "RsqrtGrad": "rsqrtgrad", "ReciprocalGrad": "reciprocalgrad", "InvGrad": "reciprocalgrad",
+	} {
+		gradOnGPU(op, function)
+	}
+	for _, t := range gpuFloats {
+		types := map[string][]tensor.DType{"T": {t.dtype}}
+		Register(
+			Def{Op: "LeakyRelu", Device: "GPU", Types: types, New: func(c *Construction) (any, error) {
+				alpha, err := c.Attrs().Float("alpha")
+				return &gpuUnary{gpuKernel{"leakyrelu_" + t.suffix, t.dtype, t.dtype}, []uint64{Double(float64(alpha))}}, err
+			}},
+			Def{Op: "LeakyReluGrad", Device: "GPU", Types: types, New: func(c *Construction) (any, error) {
+				alpha, err := c.Attrs().Float("alpha")
+				return &gpuZip{gpuKernel{"leakyrelugrad_" + t.suffix, t.dtype, t.dtype}, []uint64{Double(float64(alpha))}}, err
+			}})
+	}
+
+	for _, op := range []string{"Add", "AddV2"} {
+		binaryOnGPU(op, "add", gpuFloats, gpuIntegers)
+	}
+	binaryOnGPU("Sub", "sub", gpuFloats, gpuIntegers)
+	binaryOnGPU("Mul", "mul", gpuFloats, gpuIntegers)
+	binaryOnGPU("RealDiv", "div", gpuFloats)
+	binaryOnGPU("Div", "div", gpuFloats, gpuDivided)
+	binaryOnGPU("Maximum", "maximum", gpuFloats, gpuSigned, gpuUnsigned)
+	binaryOnGPU("Minimum", "minimum", gpuFloats, gpuSigned, gpuUnsigned)
+	binaryOnGPU("SquaredDifference", "squareddifference", gpuFloats, sized(tensor.Int8, tensor.Int16, tensor.Int64))
+	singlyOnGPU("TruncateDiv", "div", gpuDivided)
+	singlyOnGPU("FloorDiv", "floordiv", gpuFloats, gpuDivided)
+	singlyOnGPU("Mod", "mod", gpuFloats, gpuDivided)
+	singlyOnGPU("TruncateMod", "mod", gpuFloats, gpuDivided)
+	singlyOnGPU("FloorMod", "floormod", gpuFloats, gpuDivided)
+	singlyOnGPU("MulNoNan", "mulnonan", gpuFloats)
+	singlyOnGPU("DivNoNan", "divnonan", gpuFloats)
+	singlyOnGPU("Xdivy", "xdivy", gpuFloats)
+	singlyOnGPU("Xlogy", "xlogy", gpuFloats)
+	singlyOnGPU("Xlog1py", "xlog1py", gpuFloats)
+	singlyOnGPU("Pow", "pow", gpuFloats, exactly(tensor.Int64))
+	singlyOnGPU("Atan2", "atan2", gpuFloats)
+	singlyOnGPU("NextAfter", "nextafter", gpuFloats[:2])
+
+	compareOnGPU("Less", "less", false, gpuFloats, gpuSigned, gpuUnsigned)
+	compareOnGPU("LessEqual", "lessequal", false, gpuFloats, gpuSigned, gpuUnsigned)
+	compareOnGPU("Greater", "less", true, gpuFloats, gpuSigned, gpuUnsigned)
+	compareOnGPU("GreaterEqual", "lessequal", true, gpuFloats, gpuSigned, gpuUnsigned)
+	equalOnGPU("Equal", "equal", false, gpuFloats, gpuIntegers, gpuBool)
+	equalOnGPU("NotEqual", "notequal", true, gpuFloats, gpuIntegers, gpuBool)
+
+	binaryOnGPU("BitwiseAnd", "bitwiseand", gpuBits)
+	binaryOnGPU("BitwiseOr", "bitwiseor", gpuBits)
+	binaryOnGPU("BitwiseXor", "bitwisexor", gpuBits)
+	for op, function := range map[string]string{"LeftShift": "leftshift", "RightShift": "rightshift"} {
+		binaryOnGPU(op, function, gpuSigned, gpuUnsigned, exactly(tensor.Int32))
+	}
+
+	logical := func(op string, k Kernel) {
+		Register(Def{Op: op, Device: "GPU", New: func(*Construction) (any, error) { return k, nil }})
+	}
+	logical("LogicalNot", &gpuUnary{gpuKernel{"not_b", tensor.Bool, tensor.Bool}, nil})
+	for op, function := range map[string]string{"LogicalAnd": "logicaland_b", "LogicalOr": "logicalor_b"} {
+		logical(op, &gpuBinary{gpuKernel: gpuKernel{function, tensor.Bool, tensor.Bool}, pack: packOf(tensor.Bool)})
+	}
+
+	onHost("T", justInt32, "TruncateDiv", "Pow")
+}
