@@ -113,15 +113,4 @@ func init() {
 		"InvertPermutation", "BroadcastTo", "Fill", "OnesLike", "ZerosLike", "Concat", "ConcatV2", "Pack", "Unpack", "SplitV", "Pad", "PadV2",
 		"Reverse", "ReverseV2", "Slice", "StridedSlice", "StridedSliceGrad", "TensorStridedSliceUpdate", "Where",
 		"ScatterNd", "ScatterNdNonAliasingAdd", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMin", "TensorScatterMax")
-
-	// Variables: what finds them and moves their values.
-	share(sharing{types: map[string][]tensor.DType{"dtype": variableTypes}}, "Variable", "VariableV2", "VarHandleOp", "AssignVariableOp")
-	share(sharing{types: map[string][]tensor.DType{"T": variableTypes}}, "Assign", "DestroyTemporaryVariable")
-	share(sharing{hostOutputs: names(everything)}, "IsVariableInitialized", "VarIsInitializedOp", "VariableShape")
-	share(sharing{}, "ReadVariableOp", "DestroyResourceOp", "DisableCopyOnRead")
-
-	// The stacks of loops keep values where they are.
-	onHost("", nil, "Stack", "StackV2", "StackClose", "StackCloseV2")
-	passing("T", names("handle"), nil, "StackPush", "StackPushV2")
-	passing("elem_type", names("handle"), nil, "StackPop", "StackPopV2")
 }

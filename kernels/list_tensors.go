@@ -15,7 +15,7 @@ func part(ctx *Context, t *tensor.Tensor, shape tensor.Shape, at, size int) (*te
 		defer run.Release()
 		return run.Reshaped(shape), nil
 	}
-	out, err := tensor.New(ctx.Device.Pool(), t.DType(), shape)
+	out, err := memoryFor(ctx, t.DType()).New(t.DType(), shape)
 	if err != nil || size == 0 {
 		return out, err
 	}

@@ -160,7 +160,7 @@ func addAll(ctx *Context, a, b []*tensor.Tensor) (sums []*tensor.Tensor, err err
 			err = status.InvalidArgumentf("Trying to add unsupported dtype %v", x.DType())
 		default:
 			if sums[i], err = tensor.New(ctx.Device.Pool(), x.DType(), x.Shape()); err == nil {
-				updateAll(ctx, updaters[updateAdd][x.DType()], sums[i], x, y)
+				updateAll(ctx, updateAdd, sums[i], x, y)
 			}
 		}
 		if err != nil {

@@ -96,19 +96,18 @@ func (a *tensorArray) write(ctx *Context, i int, t *tensor.Tensor) error {
 
 // add adds t to an element that has been written, in place where nobody else sees it.
 func (a *tensorArray) add(ctx *Context, e *arrayElement, t *tensor.Tensor) error {
-	update := updaters[updateAdd][a.dtype]
-	if update == nil {
+	if updaters[updateAdd][a.dtype] == nil {
 		return status.InvalidArgumentf("tensor_array::AddToTensor type not supported: %v", a.dtype)
 	}
 	if e.t.Exclusive() {
-		updateAll(ctx, update, e.t, e.t, t)
+		updateAll(ctx, updateAdd, e.t, e.t, t)
 		return nil
 	}
-	sum, err := tensor.New(ctx.Device.Pool(), e.t.DType(), e.t.Shape())
+	sum, err := memoryFor(ctx, a.dtype).New(a.dtype, e.t.Shape())
 	if err != nil {
 		return err
 	}
-	updateAll(ctx, update, sum, e.t, t)
+	updateAll(ctx, updateAdd, sum, e.t, t)
 	e.t.Release()
 	e.t = sum
 	return nil
@@ -123,18 +122,17 @@ func (a *tensorArray) take(ctx *Context, i int) (*tensor.Tensor, error) {
 		if !a.shape.full() {
 			return nil, status.InvalidArgumentf("TensorArray %s: Could not read from TensorArray index %d.  Furthermore, the element shape is not fully defined: %v.  It is possible you are working with a resizeable TensorArray and stop_gradients is not allowing the gradients to be written.  If you set the full element_shape property on the forward TensorArray, the proper all-zeros tensor will be returned instead of incurring this error.", a.name, i, a.shape)
 		}
-		return tensor.Zeros(ctx.Device.Pool(), a.dtype, a.shape.dims)
+		return zeros(ctx, memoryFor(ctx, a.dtype), a.dtype, a.shape.dims)
 	}
 	e := &a.elems[i]
 	if e.cleared {
 		return nil, status.InvalidArgumentf("TensorArray %s: Could not read index %d twice because it was cleared after a previous read (perhaps try setting clear_after_read = false?).", a.name, i)
 	}
 	if e.t == nil {
-		zeros, err := tensor.Zeros(ctx.Device.Pool(), a.dtype, e.shape)
-		if err != nil {
+		var err error
+		if e.t, err = zeros(ctx, memoryFor(ctx, a.dtype), a.dtype, e.shape); err != nil {
 			return nil, err
 		}
-		e.t = zeros
 	}
 	e.read = true
 	t := e.t

@@ -11,7 +11,13 @@ import (
 // The second output of the ops that make arrays, and the last input of those that use them, is a
 // float called the flow: it carries nothing but the order of things.
 
-func flow() *tensor.Tensor { return tensor.Scalar(tensor.Float32, float32(0)) }
+func setFlow(ctx *Context) error {
+	t, err := zeros(ctx, ctx.memory(1), tensor.Float32, nil)
+	if err == nil {
+		ctx.SetOutput(1, t)
+	}
+	return err
+}
 
 // newTensorArray makes the kernel that makes an array in the step's container.
 func newTensorArray(c *Construction) (any, error) {
@@ -58,8 +64,7 @@ func newTensorArray(c *Construction) (any, error) {
 			return err
 		}
 		ctx.SetOutput(0, stepHandle(ctx, kindTensorArray, array.name, array))
-		ctx.SetOutput(1, flow())
-		return nil
+		return setFlow(ctx)
 	}), nil
 }
 
@@ -93,8 +98,7 @@ func newTensorArrayGrad(c *Construction) (any, error) {
 			return err
 		}
 		ctx.SetOutput(0, stepHandle(ctx, kindTensorArray, name, r))
-		ctx.SetOutput(1, flow())
-		return nil
+		return setFlow(ctx)
 	}), nil
 }
 

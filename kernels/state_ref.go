@@ -77,7 +77,7 @@ func newTemporaryVariable(c *Construction) (any, error) {
 	return Func(func(ctx *Context) error {
 		var mine *containers.Variable
 		_, err := ctx.Device.Resources().LookupOrCreate(ctx.Step.Container, kindTemporary, temporaryName(ctx, name), func() (containers.Resource, error) {
-			t, err := tensor.Zeros(ctx.Device.Pool(), dtype, shape)
+			t, err := zeros(ctx, ctx.Device.Memory(), dtype, shape)
 			if err != nil {
 				return nil, err
 			}
@@ -166,13 +166,12 @@ func refUpdate(op updateOp) func(*Construction) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		update := updaters[op][dtype]
 		return Func(func(ctx *Context) error {
 			v, value := ctx.Ref(0), ctx.Input(1)
 			if v.DType() != dtype || value.DType() != dtype {
 				return status.InvalidArgumentf("%s requires elements of type %v, not %v and %v", ctx.Node.Op, dtype, v.DType(), value.DType())
 			}
-			err := rewriteVariable(ctx, v, update, func(have, got tensor.Shape) error {
+			err := rewriteVariable(ctx, v, op, func(have, got tensor.Shape) error {
 				return status.InvalidArgumentf("Parameters and update must be the same size")
 			})
 			if err == nil {

@@ -129,7 +129,6 @@ func assignUpdate(op updateOp) func(*Construction) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		update := updaters[op][dtype]
 		return Func(func(ctx *Context) error {
 			v, err := ctx.Variable(0)
 			if err != nil {
@@ -139,18 +138,23 @@ func assignUpdate(op updateOp) func(*Construction) (any, error) {
 			if v.DType() != value.DType() || v.DType() != dtype {
 				return status.InvalidArgumentf("DType of variable handle and value does not match.")
 			}
-			return rewriteVariable(ctx, v, update, func(have, got tensor.Shape) error {
+			return rewriteVariable(ctx, v, op, func(have, got tensor.Shape) error {
 				return status.InvalidArgumentf("Cannot update variable with shape %v using a Tensor with shape %v, shapes must be equal.", have, got)
 			})
 		}), nil
 	}
 }
 
-// updateVariable is Variable.Update for any element type: Go-valued elements are always copied
-// first, since a tensor does not know whether it shares them.
+// updateVariable is Variable.Update for any element type and memory: Go-valued elements are always
+// copied first, since a tensor does not know whether it shares them.
 func updateVariable(ctx *Context, v *containers.Variable, change func(*tensor.Tensor) error) error {
 	if v.DType().Size() > 0 {
-		return v.Update(ctx.Device.Pool(), change)
+		return v.Rewrite(ctx.Device.Memory(), nil, func(next, old *tensor.Tensor) error {
+			if next != old {
+				copyAll(ctx, next, old)
+			}
+			return change(next)
+		})
 	}
 	return v.Replace(func(old *tensor.Tensor) (*tensor.Tensor, error) {
 		if old == nil {

@@ -16,7 +16,7 @@ func scatterRef(op updateOp) func(*Construction) (any, error) {
 				return err
 			}
 			err := updateVariable(ctx, v, func(t *tensor.Tensor) error {
-				return scatterRows(ctx.Device, op, t, ctx.Input(1), ctx.Input(2), false)
+				return scatterRows(ctx, op, t, false)
 			})
 			if err == nil {
 				ctx.Pass(0, 0)
@@ -37,7 +37,7 @@ func scatterVariable(op updateOp) func(*Construction) (any, error) {
 				return err
 			}
 			return updateVariable(ctx, v, func(t *tensor.Tensor) error {
-				return scatterRows(ctx.Device, op, t, ctx.Input(1), ctx.Input(2), true)
+				return scatterRows(ctx, op, t, true)
 			})
 		}), nil
 	}
@@ -51,9 +51,11 @@ func scatterTypes(have tensor.DType, updates *tensor.Tensor) error {
 }
 
 // scatterRows updates params[indices[i]] with updates[i], or with the one scalar that updates
-// is, in the order of the indices. strict forbids dividing floats by zero too, as TensorFlow's
-// resource ops do. All indices are checked before anything is written.
-func scatterRows(dev Device, op updateOp, params, indices, updates *tensor.Tensor, strict bool) error {
+// is, in the order of the indices; inputs 1 and 2 are the indices and the updates. strict forbids
+// dividing floats by zero too, as TensorFlow's resource ops do. All indices are checked before
+// anything is written.
+func scatterRows(ctx *Context, op updateOp, params *tensor.Tensor, strict bool) error {
+	indices, updates := ctx.Input(1), ctx.Input(2)
 	if params.Rank() == 0 {
 		return status.InvalidArgumentf("params must be at least 1-D, got shape %v", params.Shape())
 	}
@@ -74,7 +76,7 @@ func scatterRows(dev Device, op updateOp, params, indices, updates *tensor.Tenso
 	if err := checkDivisors(op, updates, strict); err != nil {
 		return err
 	}
-	updateRows(dev, op, params, at.v, inner.Elements(), updates)
+	updateRows(ctx.Device, op, params, at.v, inner.Elements(), updates)
 	return nil
 }
 

@@ -107,9 +107,14 @@ func addHalf[H halfFloat](all *updaterTable, wide func(H) float32, narrow func(f
 	row(updateMax, func(a, b float32) float32 { return max(a, b) })
 }
 
-// updateAll sets all elements of next to what update makes of those of old and value, of the same
-// type and shape, on as many cores as the size is worth.
-func updateAll(ctx *Context, update updater, next, old, value *tensor.Tensor) {
+// updateAll sets all elements of next to what an update makes of those of old and value, of the same
+// type and shape: on as many cores as the size is worth, or on the accelerator that they lie on.
+func updateAll(ctx *Context, op updateOp, next, old, value *tensor.Tensor) {
+	if !old.OnHost() {
+		updateAllOn(ctx, op, next, old, value)
+		return
+	}
+	update := updaters[op][old.DType()]
 	to, from, with, size := next.Data(), old.Data(), value.Data(), old.DType().Size()
 	if old.Len() <= cheapGrain {
 		update(to, from, with)
@@ -123,13 +128,13 @@ func updateAll(ctx *Context, update updater, next, old, value *tensor.Tensor) {
 // rewriteVariable updates all elements of a variable with those of input 1. The result goes into
 // the variable's own memory, while someone reads that into the input's, where nobody else needs it,
 // or else into new memory, always in one pass. mismatch is the error for shapes that differ.
-func rewriteVariable(ctx *Context, v *containers.Variable, update updater, mismatch func(have, got tensor.Shape) error) error {
+func rewriteVariable(ctx *Context, v *containers.Variable, op updateOp, mismatch func(have, got tensor.Shape) error) error {
 	value := ctx.Input(1)
-	return v.Rewrite(ctx.Device.Pool(), value, func(next, old *tensor.Tensor) error {
+	return v.Rewrite(ctx.Device.Memory(), value, func(next, old *tensor.Tensor) error {
 		if !old.Shape().Equal(value.Shape()) {
 			return mismatch(old.Shape(), value.Shape())
 		}
-		updateAll(ctx, update, next, old, value)
+		updateAll(ctx, op, next, old, value)
 		return nil
 	})
 }
