@@ -1,0 +1,60 @@
+// What kernels that move elements share: elements of a size whatever their type, division of indices,
+// and places that indices name.
+#pragma once
+#include "troupe.cuh"
+
+typedef u8 cell1;
+typedef u16 cell2;
+typedef u32 cell4;
+typedef u64 cell8;
+typedef uint4 cell16;
+
+// FOR_CELLS instantiates a macro for each size of elements.
+#define FOR_CELLS(macro) macro(1) macro(2) macro(4) macro(8) macro(16)
+
+// Divisor divides by a size. magic is a multiplier and, in its upper half, a shift, which do for
+// indices below 2^31; it is 0 where there may be greater ones.
+struct Divisor {
+  u64 size, magic;
+};
+
+DEVICE u64 divide(u64 i, const Divisor &by) {
+  if (by.magic == 0) return i / by.size;
+  return (__umulhi((u32)i, (u32)by.magic) + (u32)i) >> (u32)(by.magic >> 32);
+}
+
+// split divides i and gives the remainder.
+DEVICE u64 split(u64 &i, const Divisor &by) {
+  u64 q = divide(i, by), r = i - q * by.size;
+  i = q;
+  return r;
+}
+
+// index_at is element i of a tensor of integers: of uint8 for kind 1, int8 for 0, int16, int32 and
+// int64 for 2, 4 and 8.
+DEVICE i64 index_at(const void *p, u64 kind, u64 i) {
+  switch (kind) {
+  case 0: return ((const i8 *)p)[i];
+  case 1: return ((const u8 *)p)[i];
+  case 2: return ((const i16 *)p)[i];
+  case 4: return ((const i32 *)p)[i];
+  }
+  return ((const i64 *)p)[i];
+}
+
+// Point tells how rows of depth indices name slices of a tensor.
+constexpr int POINT = 8;
+struct Point {
+  u64 depth, dims[POINT];
+};
+
+// point is the number of the slice that row i of the indices names, -1 for none.
+DEVICE i64 point(const Point &p, const void *indices, u64 kind, u64 i) {
+  i64 at = 0;
+  for (u64 k = 0; k < p.depth; k++) {
+    i64 x = index_at(indices, kind, i * p.depth + k);
+    if ((u64)x >= p.dims[k]) return -1;
+    at = at * (i64)p.dims[k] + x;
+  }
+  return at;
+}
