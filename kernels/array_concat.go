@@ -12,6 +12,10 @@ func joinTensors(ctx *Context, shape tensor.Shape, axis int, parts []*tensor.Ten
 		return err
 	}
 	before, after := around(shape, axis)
+	if !out.OnHost() {
+		joinOn(ctx, out, before, parts)
+		return nil
+	}
 	total := int(shape[axis]) * after
 	at, runs := 0, before > 1
 	nests := make([]*nest, 0, len(parts))

@@ -118,7 +118,7 @@ func (b *band) gather(ctx *Context, diagonals, matrices *tensor.Tensor, n int) {
 // padOutput fills a new output with the scalar input i, with zeros where there is none.
 func padOutput(ctx *Context, out *tensor.Tensor, i int) error {
 	if i >= len(ctx.Inputs) {
-		clear(out.Data())
+		zero(ctx, out)
 		return nil
 	}
 	v := ctx.Input(i)
@@ -291,6 +291,10 @@ func matrixBandPart(ctx *Context) error {
 	if err != nil {
 		return err
 	}
+	if !out.OnHost() {
+		bandPartOn(ctx, out, rows, cols, lower, upper)
+		return nil
+	}
 	data := out.Data()
 	for at := 0; at < len(data); at += rows * cols * size {
 		for r := range rows {
@@ -316,7 +320,7 @@ func diag(ctx *Context) error {
 	if err != nil {
 		return err
 	}
-	clear(out.Data())
+	zero(ctx, out)
 	if t.Len() > 0 {
 		move(ctx, out, t, newNest([]int{t.Len()}, []int{t.Len() + 1}, []int{1}, 0, 0))
 	}

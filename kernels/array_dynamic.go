@@ -30,7 +30,9 @@ func dynamicPartition(ctx *Context) error {
 		if err != nil {
 			return err
 		}
-		moveAt(ctx, out, data, nil, from, inner.Elements(), len(from))
+		if err := moveAt(ctx, out, data, nil, from, inner.Elements(), len(from)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -84,10 +86,12 @@ func dynamicStitch(ctx *Context) error {
 		return err
 	}
 	// Rows that no index names are undefined in TensorFlow; here they never show old memory.
-	clear(out.Data())
+	zero(ctx, out)
 	per := inner.Elements()
 	for i, l := range lists {
-		moveAt(ctx, out, ctx.Input(n+i), l.v, nil, per, len(l.v))
+		if err := moveAt(ctx, out, ctx.Input(n+i), l.v, nil, per, len(l.v)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -97,6 +97,9 @@ func gatherAlong(ctx *Context, params, indices *tensor.Tensor, axisArg, batchArg
 			}
 		}
 	}
+	if !params.OnHost() {
+		return gatherOn(ctx, params, indices, axis, batch)
+	}
 	at, err := readIndices(indices)
 	if err != nil {
 		return err
@@ -118,8 +121,7 @@ func gatherAlong(ctx *Context, params, indices *tensor.Tensor, axisArg, batchArg
 	outer := params.Shape()[batch:axis].Elements()
 	batches := params.Shape()[:batch].Elements()
 	if batches*outer == 1 {
-		moveAt(ctx, out, params, nil, at.v, inner, len(at.v))
-		return nil
+		return moveAt(ctx, out, params, nil, at.v, inner, len(at.v))
 	}
 	// The rows of all batches and outer positions in one list.
 	per := len(at.v) / batches
@@ -132,8 +134,7 @@ func gatherAlong(ctx *Context, params, indices *tensor.Tensor, axisArg, batchArg
 			}
 		}
 	}
-	moveAt(ctx, out, params, nil, from, inner, len(from))
-	return nil
+	return moveAt(ctx, out, params, nil, from, inner, len(from))
 }
 
 // newGatherNd makes the kernel that yields the elements or slices of params that the rows of
@@ -185,6 +186,9 @@ func gatherPoints(ctx *Context, params, indices *tensor.Tensor, ignore bool) err
 	if rows > 0 && params.Len() == 0 {
 		return status.InvalidArgumentf("Requested more than 0 entries, but params is empty.  Params shape: %v", params.Shape())
 	}
+	if !params.OnHost() {
+		return gatherPointsOn(ctx, params, indices, shape)
+	}
 	at, err := readIndices(indices)
 	if err != nil {
 		return err
@@ -204,13 +208,11 @@ func gatherPoints(ctx *Context, params, indices *tensor.Tensor, ignore bool) err
 	}
 	slice := params.Shape()[depth:].Elements()
 	if bad < 0 {
-		moveAt(ctx, out, params, nil, from, slice, rows)
-		return nil
+		return moveAt(ctx, out, params, nil, from, slice, rows)
 	}
-	clear(out.Data())
+	zero(ctx, out)
 	to, from := inside(from)
-	moveAt(ctx, out, params, to, from, slice, len(to))
-	return nil
+	return moveAt(ctx, out, params, to, from, slice, len(to))
 }
 
 // points turns rows of indices, one for each dimension, into row-major positions, -1 for a row

@@ -49,7 +49,7 @@ func zerosLike(ctx *Context) error {
 	}
 	out, err := forwardPlain(ctx, 0, 0, t.DType(), t.Shape())
 	if err == nil {
-		clear(out.Data())
+		zero(ctx, out)
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func newEmpty(c *Construction) (any, error) {
 		}
 		out, err := ctx.Allocate(0, dtype, shape)
 		if err == nil {
-			clear(out.Data())
+			zero(ctx, out)
 		}
 		return err
 	}), nil
@@ -297,12 +297,16 @@ func oneHot(ctx *Context, attr int64) error {
 	if _, ok := mulSize(int64(indices.Len()), depth); !ok {
 		return status.InvalidArgumentf("OneHot result would have shape %v + [%d], which exceeds 2**63 - 1 elements", indices.Shape(), depth)
 	}
+	shape := replaced(indices.Shape(), int(axis), int(axis), depth)
+	if !indices.OnHost() {
+		return oneHotOn(ctx, shape, int(axis))
+	}
 	at, err := readSmallIndices(indices)
 	if err != nil {
 		return err
 	}
 	defer at.free()
-	out, err := ctx.Allocate(0, on.DType(), replaced(indices.Shape(), int(axis), int(axis), depth))
+	out, err := ctx.Allocate(0, on.DType(), shape)
 	if err != nil {
 		return err
 	}

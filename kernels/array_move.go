@@ -113,10 +113,15 @@ func oneIf(b bool) int {
 	return 0
 }
 
-// move runs a nest on as many cores as it is worth.
+// move runs a nest on as many cores as it is worth, or on the accelerator whose memory dst and src
+// lie in.
 func move(ctx *Context, dst, src *tensor.Tensor, n *nest) {
 	rows, row := n.rows()
 	if rows == 0 || row == 0 {
+		return
+	}
+	if !dst.OnHost() {
+		moveOn(ctx, dst, src, n)
 		return
 	}
 	m := moverOf(dst.DType())
@@ -128,24 +133,42 @@ func move(ctx *Context, dst, src *tensor.Tensor, n *nest) {
 	ctx.Device.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) { m.nest(dst, src, n, lo, hi) })
 }
 
-// moveAt copies rows of n elements on as many cores as it is worth. Where rows go to one place
-// more than once (to has repetitions), the order counts and one core does it.
-func moveAt(ctx *Context, dst, src *tensor.Tensor, to, from []int64, n, rows int) {
+// moveAt copies rows of n elements on as many cores as it is worth, or on the accelerator whose
+// memory dst and src lie in. Where rows go to one place more than once (to has repetitions), the
+// order counts and one core does it.
+func moveAt(ctx *Context, dst, src *tensor.Tensor, to, from []int64, n, rows int) error {
 	if rows == 0 || n == 0 {
-		return
+		return nil
+	}
+	if !dst.OnHost() {
+		return moveAtOn(ctx, dst, src, to, from, n, rows)
 	}
 	m := moverOf(dst.DType())
 	row := n * moveBytes(dst.DType())
 	if to != nil || rows*row <= moveGrain {
 		m.rows(dst, src, to, from, n, 0, rows)
-		return
+		return nil
 	}
 	ctx.Device.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) { m.rows(dst, src, to, from, n, lo, hi) })
+	return nil
 }
 
-// fill sets all elements of dst to the first of value.
+// zero clears a tensor of fixed-size elements; one of others has the zero values that it is made with.
+func zero(ctx *Context, t *tensor.Tensor) {
+	if t.OnHost() {
+		clear(t.Data())
+	} else if t.Len() > 0 {
+		accelerator(ctx.Device).Fill(ctx, t, 0)
+	}
+}
+
+// fill sets all elements of dst to the first of value, which may lie on the host for any dst.
 func fill(ctx *Context, dst, value *tensor.Tensor) {
 	if dst.Len() == 0 {
+		return
+	}
+	if !dst.OnHost() {
+		fillOn(ctx, dst, value)
 		return
 	}
 	m, size := moverOf(dst.DType()), moveBytes(dst.DType())

@@ -35,6 +35,24 @@ func newNest(dims []int, dst, src []int, dstOff, srcOff int) *nest {
 	return n
 }
 
+// permuted is the nest that copies a tensor with the dimensions dims to one that has them in the
+// order of perm.
+func permuted(dims []int, perm ...int) *nest {
+	own := make([]int, len(dims))
+	step := 1
+	for i := len(dims) - 1; i >= 0; i-- {
+		own[i] = step
+		step *= dims[i]
+	}
+	to, dst, src := make([]int, len(dims)), make([]int, len(dims)), make([]int, len(dims))
+	step = 1
+	for i := len(perm) - 1; i >= 0; i-- {
+		to[i], dst[i], src[i] = dims[perm[i]], step, own[perm[i]]
+		step *= to[i]
+	}
+	return newNest(to, dst, src, 0, 0)
+}
+
 // turn brings the loop in which the source is contiguous next to the innermost one, when those
 // two are different loops: then tiles of both fit the cache.
 func (n *nest) turn() {

@@ -57,7 +57,7 @@ func pad(ctx *Context) error {
 	if len(ctx.Inputs) > 2 {
 		fill(ctx, out, ctx.Input(2))
 	} else {
-		clear(out.Data())
+		zero(ctx, out)
 	}
 	if t.Len() == 0 {
 		return nil
@@ -180,6 +180,10 @@ func mirrorPadGrad(ctx *Context, dtype tensor.DType, offset int, update updater)
 	out, err := ctx.Allocate(0, t.DType(), shape)
 	if err != nil {
 		return err
+	}
+	if !out.OnHost() {
+		mirrorPadGradOn(ctx, out, t, before, offset)
+		return nil
 	}
 	clear(out.Data())
 	// For each position of each dimension, where its gradient goes.

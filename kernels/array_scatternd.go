@@ -45,8 +45,8 @@ func newScatterNd(c *Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		clear(out.Data())
-		return scatterPoints(ctx.Device, op, out, indices, updates, ignore)
+		zero(ctx, out)
+		return scatterPoints(ctx, op, out, indices, updates, ignore)
 	}), nil
 }
 
@@ -65,14 +65,16 @@ func newTensorScatter(op updateOp) func(*Construction) (any, error) {
 			if err := tensorScatterShapes(t.Shape(), indices, updates); err != nil {
 				return err
 			}
-			if err := checkPoints(t.Shape(), indices, ignore); err != nil {
-				return err
+			if indices.OnHost() {
+				if err := checkPoints(t.Shape(), indices, ignore); err != nil {
+					return err
+				}
 			}
 			out, err := writable(ctx, 0, 0)
 			if err != nil {
 				return err
 			}
-			return scatterPoints(ctx.Device, op, out, indices, updates, ignore)
+			return scatterPoints(ctx, op, out, indices, updates, ignore)
 		}), nil
 	}
 }
@@ -125,7 +127,7 @@ func scatterNdVariable(ctx *Context, v *containers.Variable, op updateOp, ignore
 		if err := scatterNdShapes(t.Shape(), indices, updates); err != nil {
 			return err
 		}
-		return scatterPoints(ctx.Device, op, t, indices, updates, ignore)
+		return scatterPoints(ctx, op, t, indices, updates, ignore)
 	})
 }
 
@@ -192,8 +194,13 @@ func scatterTargets(v []int64, shape tensor.Shape, indices *tensor.Tensor, ignor
 }
 
 // scatterPoints updates t where the rows of indices point; the shapes have been checked. All
-// indices are checked before anything is written.
-func scatterPoints(dev Device, op updateOp, t, indices, updates *tensor.Tensor, ignore bool) error {
+// indices are checked before anything is written; on an accelerator those that point nowhere are
+// left out.
+func scatterPoints(ctx *Context, op updateOp, t, indices, updates *tensor.Tensor, ignore bool) error {
+	if !t.OnHost() {
+		lead, depth := pointDims(indices)
+		return scatterOn(ctx, op, t, indices, indices.Shape()[:lead].Elements(), t.Shape()[:depth], updates)
+	}
 	at, err := readIndices(indices)
 	if err != nil {
 		return err
@@ -209,7 +216,7 @@ func scatterPoints(dev Device, op updateOp, t, indices, updates *tensor.Tensor, 
 	_, depth := pointDims(indices)
 	n := t.Shape()[depth:].Elements()
 	if !ignore {
-		updateRows(dev, op, t, to, n, updates)
+		updateRows(ctx.Device, op, t, to, n, updates)
 		return nil
 	}
 	matrix := updates.Reshaped(tensor.Shape{int64(len(to)), int64(n)})
@@ -217,7 +224,7 @@ func scatterPoints(dev Device, op updateOp, t, indices, updates *tensor.Tensor, 
 	rows, kept := inside(to)
 	for i, r := range rows {
 		row := matrix.Rows(int(r), int(r)+1)
-		updateRows(dev, op, t, kept[i:i+1], n, row)
+		updateRows(ctx.Device, op, t, kept[i:i+1], n, row)
 		row.Release()
 	}
 	return nil

@@ -210,7 +210,7 @@ func newStridedSliceGrad(c *Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		clear(out.Data())
+		zero(ctx, out)
 		if dy.Len() > 0 {
 			strides, offset := b.place(shape)
 			move(ctx, out, dy, newNest(ints(b.size), strides, stridesOf(b.size), offset, 0))

@@ -189,6 +189,9 @@ func reverseSequence(ctx *Context, batch, seq int) error {
 	case lengthsT.Len() != t.Dim(batch):
 		return status.InvalidArgumentf("Length of seq_lengths != input.dims(%d), (%d vs. %d)", batch, lengthsT.Len(), t.Dim(batch))
 	}
+	if !t.OnHost() {
+		return reverseSequenceOn(ctx, batch, seq)
+	}
 	lengths, err := ctx.Ints(1)
 	if err != nil {
 		return err

@@ -38,6 +38,10 @@ func roll(ctx *Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
+	if !out.OnHost() {
+		rollOn(ctx, out, in, shifts)
+		return nil
+	}
 	switch in.DType() {
 	case tensor.String:
 		rollRows(out.Strings(), in.Strings(), in.Shape(), shifts)

@@ -117,6 +117,9 @@ func (k *spaceBatch) Compute(ctx *Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
+	if !out.OnHost() {
+		return b.copyOn(ctx, out, in, k.toBatch)
+	}
 	b.copy(out.Data(), in.Data(), k.toBatch)
 	return nil
 }
@@ -170,6 +173,7 @@ func (k *spaceBatch) read(ctx *Context) (block, margins []int64, err error) {
 type depthSpace struct {
 	size    int
 	toDepth bool
+	first   bool // channels come before rows and columns
 }
 
 func (k *depthSpace) Compute(ctx *Context) error {
@@ -184,43 +188,40 @@ func (k *depthSpace) Compute(ctx *Context) error {
 		return status.Unimplementedf("%s of type %v is not supported", ctx.Node.Op, in.DType())
 	}
 	n, h, w, c, size := in.Dim(0), in.Dim(1), in.Dim(2), in.Dim(3), k.size
-	var shape tensor.Shape
+	if k.first {
+		c, h, w = in.Dim(1), in.Dim(2), in.Dim(3)
+	}
+	var sizes [4]int
 	if k.toDepth {
 		if h%size != 0 || w%size != 0 {
 			return status.InvalidArgumentf("Image width %d and height %d should be divisible by block_size: %d", w, h, size)
 		}
 		h, w = h/size, w/size
-		shape = tensor.Shape{int64(n), int64(h), int64(w), int64(c * size * size)}
+		sizes = [4]int{n, h, w, c * size * size}
 	} else {
 		if c%(size*size) != 0 {
 			return status.InvalidArgumentf("Input depth dimension %d should be divisible by: %d", c, size*size)
 		}
 		c /= size * size
-		shape = tensor.Shape{int64(n), int64(h * size), int64(w * size), int64(c)}
+		sizes = [4]int{n, h * size, w * size, c}
+	}
+	shape := tensor.Shape{int64(sizes[0]), int64(sizes[1]), int64(sizes[2]), int64(sizes[3])}
+	if k.first {
+		shape[1], shape[2], shape[3] = shape[3], shape[1], shape[2]
 	}
 	out, err := ctx.Allocate(0, in.DType(), shape)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	pixel := c * in.DType().Size()
-	deep, wide := out.Data(), in.Data()
-	if !k.toDepth {
-		deep, wide = wide, deep
-	}
-	for row := range n * h {
-		for col := range w {
-			for y := range size {
-				for x := range size {
-					d := (((row*w+col)*size+y)*size + x) * pixel
-					s := ((row*size+y)*w*size + col*size + x) * pixel
-					if k.toDepth {
-						copy(deep[d:d+pixel], wide[s:])
-					} else {
-						copy(wide[s:s+pixel], deep[d:])
-					}
-				}
-			}
-		}
+	switch {
+	case k.first && k.toDepth:
+		move(ctx, out, in, permuted([]int{n, c, h, size, w, size}, 0, 3, 5, 1, 2, 4))
+	case k.first:
+		move(ctx, out, in, permuted([]int{n, size, size, c, h, w}, 0, 3, 4, 1, 5, 2))
+	case k.toDepth:
+		move(ctx, out, in, permuted([]int{n, h, size, w, size, c}, 0, 1, 3, 2, 4, 5))
+	default:
+		move(ctx, out, in, permuted([]int{n, h, w, size, size, c}, 0, 1, 3, 2, 4, 5))
 	}
 	return nil
 }
@@ -239,10 +240,10 @@ func newDepthSpace(toDepth bool) func(c *Construction) (any, error) {
 		if size <= 1 || size > limit {
 			return nil, status.InvalidArgumentf("Block size should be > 1, but was: %d", size)
 		}
-		if first {
+		if first && c.Device.Type() == "CPU" {
 			return nil, status.InvalidArgumentf("Only NHWC data_format supported on CPU. Got NCHW")
 		}
-		return &depthSpace{int(size), toDepth}, nil
+		return &depthSpace{int(size), toDepth, first}, nil
 	}
 }
 

@@ -125,7 +125,7 @@ func (k *xentKernel[T]) Compute(ctx *Context) error {
 		return err
 	}
 	if grad.Len() == 0 {
-		clear(loss.Data())
+		zero(ctx, loss)
 		return nil
 	}
 	wide, release, err := k.stretched(ctx.Device, shape, logits, labels)

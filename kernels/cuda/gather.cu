@@ -22,10 +22,9 @@ template <class C> DEVICE void gather_nd(C *out, const C *params, const void *in
 // out is [.., depth, suffix], indices [.., suffix].
 template <class C>
 DEVICE void one_hot(C *out, const void *indices, u64 kind, const C *on, const C *off, const Divisor &depth, const Divisor &suffix, u64 count) {
-  C yes = *on, no = *off;
   GRID_LOOP(i, count) {
     u64 row = i, k = split(row, suffix), d = split(row, depth);
-    out[i] = index_at(indices, kind, row * suffix.size + k) == (i64)d ? yes : no;
+    out[i] = *(index_at(indices, kind, row * suffix.size + k) == (i64)d ? on : off);
   }
 }
 

@@ -51,6 +51,7 @@ struct Point {
 // point is the number of the slice that row i of the indices names, -1 for none.
 DEVICE i64 point(const Point &p, const void *indices, u64 kind, u64 i) {
   i64 at = 0;
+#pragma unroll 1
   for (u64 k = 0; k < p.depth; k++) {
     i64 x = index_at(indices, kind, i * p.depth + k);
     if ((u64)x >= p.dims[k]) return -1;

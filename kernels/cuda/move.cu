@@ -11,6 +11,7 @@ struct Nest {
 
 // place adds where round i of the nest's first loops is.
 DEVICE void place(const Nest &n, u64 loops, u64 i, i64 &d, i64 &s) {
+#pragma unroll 1
   for (u64 k = loops; k-- > 0;) {
     i64 r = (i64)split(i, n.dims[k]);
     d += r * n.dst[k];

@@ -14,10 +14,12 @@ struct Blocks {
 // inside finds the element of the large images that element i of the small ones is.
 DEVICE bool inside(const Blocks &b, u64 i, u64 &large) {
   u64 k = split(i, b.pixel), cell = i, offset, step = b.pixel.size;
+#pragma unroll 1
   for (u64 d = 0; d < b.rank; d++) i = divide(i, b.grid[d]);
   offset = i;
   u64 n = split(offset, b.batch);
   large = k;
+#pragma unroll 1
   for (u64 d = b.rank; d-- > 0;) {
     i64 x = (i64)(split(cell, b.grid[d]) * b.block[d].size + split(offset, b.block[d])) - b.before[d];
     if ((u64)x >= b.space[d]) return false;
@@ -64,10 +66,13 @@ template <class T> DEVICE void mirror_grad(const T *in, T *out, const Mirror &m,
   GRID_LOOP(i, count) {
     typename Wide<T>::type sum = 0;
     u64 combinations = 1;
+#pragma unroll 1
     for (u64 d = 0; d < m.rank; d++) combinations *= 3;
+#pragma unroll 1
     for (u64 c = 0; c < combinations; c++) {
       u64 rest = c, left = i, from = 0;
       bool there = true;
+#pragma unroll 1
       for (u64 d = m.rank; d-- > 0;) {
         i64 n = (i64)m.dims[d].size, before = (i64)m.before[d], p = (i64)split(left, m.dims[d]), at;
         switch (rest % 3) {

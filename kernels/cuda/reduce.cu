@@ -1,0 +1,160 @@
+// Reductions of the middle of three dimensions, and where the extreme element of it stands.
+#include "combine.cuh"
+#include "index.cuh"
+
+// Blocks have THREADS threads. A tile is width results side by side, each reduced by THREADS/width
+// threads; width is a power of 2. Which thread adds what depends on the sizes alone, so that a sum has
+// the same rounding each time.
+constexpr u64 THREADS = 256;
+
+// across combines the values of the threads of a tile that have the same column, for the first width
+// threads. partial is shared memory for THREADS values; all threads must come here, and pass a barrier
+// before they come again.
+template <class V, class F> DEVICE V across(V v, V *partial, u64 width, F combine) {
+  for (int o = 16; o >= (int)width; o /= 2) v = combine(v, v.shuffled(o));
+  if (width == THREADS) return v;
+  partial[threadIdx.x] = v;
+  __syncthreads();
+  // A warp has the columns lane % width, or of width/32 warps each has other columns.
+  if (threadIdx.x < width) {
+    u64 step = width > 32 ? width : 32;
+    for (u64 t = threadIdx.x + step; t < THREADS; t += step) v = combine(v, partial[t]);
+  }
+  return v;
+}
+
+template <class T> struct Value {
+  T v;
+  __device__ __forceinline__ Value shuffled(int o) const { return {__shfl_xor_sync(ALL_LANES, v, o)}; }
+};
+
+struct Plain {
+  template <class T> __device__ __forceinline__ static T apply(T a) { return a; }
+};
+struct Squared {
+  template <class T> __device__ __forceinline__ static T apply(T a) { return Prod::apply(a, a); }
+};
+
+// Finish is what is done to each result.
+enum Finish { NOTHING, MEAN, ROOT, HALF };
+
+template <class T> DEVICE T finished(T v, u64 finish, u64 elements) {
+  switch (finish) {
+  case MEAN:
+    if (T(0.5) == T(0) && elements == 0) return 0; // integers
+    return v / (T)elements;
+  case ROOT: return (T)sqrt((double)v);
+  case HALF: return v / 2;
+  }
+  return v;
+}
+
+// in is [outer, reduced, inner], out [outer, parts, inner]: block row y of the grid reduces part y, of
+// per. outputs is outer*inner, elements what each result is made of in all.
+template <class Op, class First, class Acc, class In, class Out>
+DEVICE void reduce(const In *in, Out *out, u64 outputs, u64 reduced, const Divisor &inner, u64 width, u64 per, u64 finish, u64 elements) {
+  __shared__ Value<Acc> partial[THREADS];
+  u64 column = threadIdx.x % width, first = threadIdx.x / width, step = THREADS / width;
+  u64 part = blockIdx.y, from = part * per, to = min(from + per, reduced);
+  for (u64 tile = (u64)blockIdx.x * width; tile < outputs; tile += (u64)gridDim.x * width) {
+    u64 c = tile + column, o = c, k = 0;
+    Acc acc = Op::template identity<Acc>();
+    if (c < outputs) {
+      k = split(o, inner);
+      const In *at = in + o * reduced * inner.size + k;
+      u64 r = from + first;
+      for (; r + 3 * step < to; r += 4 * step) { // four loads under way
+        In e[4];
+        for (int j = 0; j < 4; j++) e[j] = at[(r + j * step) * inner.size];
+        for (int j = 0; j < 4; j++) acc = Op::apply(acc, First::apply((Acc)e[j]));
+      }
+      for (; r < to; r += step) acc = Op::apply(acc, First::apply((Acc)at[r * inner.size]));
+    }
+    acc = across(Value<Acc>{acc}, partial, width, [](Value<Acc> a, Value<Acc> b) { return Value<Acc>{Op::apply(a.v, b.v)}; }).v;
+    if (first == 0 && c < outputs) out[(o * gridDim.y + part) * inner.size + k] = (Out)finished(acc, finish, elements);
+    __syncthreads();
+  }
+}
+
+#define REDUCE(name, Op, First, Acc, In, Out)                                                                           \
+  KERNEL_OF(256, reduce_##name)(const In *in, Out *out, u64 outputs, u64 reduced, Divisor inner, u64 width, u64 per, u64 finish, u64 elements) { \
+    reduce<Op, First, Acc>(in, out, outputs, reduced, inner, width, per, finish, elements);                             \
+  }
+#define REDUCE_FULL(name, Op, First)            \
+  REDUCE(name##_f32, Op, First, float, float, float) \
+  REDUCE(name##_f64, Op, First, double, double, double) \
+  REDUCE(name##_f16, Op, First, float, half, half) \
+  REDUCE(name##_bf16, Op, First, float, bfloat16, bfloat16) \
+  REDUCE(name##_i64, Op, First, i64, i64, i64)
+// Sums and products of half types stay floats until the last step.
+#define REDUCE_WIDENING(name, Op, First)        \
+  REDUCE(name##_f16_f32, Op, First, float, half, float) \
+  REDUCE(name##_bf16_f32, Op, First, float, bfloat16, float)
+#define REDUCE_NARROWING(name, Op)              \
+  REDUCE(name##_f32_f16, Op, Plain, float, float, half) \
+  REDUCE(name##_f32_bf16, Op, Plain, float, float, bfloat16)
+REDUCE_FULL(sum, Sum, Plain)
+REDUCE_WIDENING(sum, Sum, Plain)
+REDUCE_NARROWING(sum, Sum)
+REDUCE_FULL(squares, Sum, Squared)
+REDUCE_WIDENING(squares, Sum, Squared)
+REDUCE_FULL(prod, Prod, Plain)
+REDUCE_WIDENING(prod, Prod, Plain)
+REDUCE_NARROWING(prod, Prod)
+REDUCE_FULL(max, Max, Plain)
+REDUCE_FULL(min, Min, Plain)
+REDUCE(all_b, And, Plain, u32, u8, u8)
+REDUCE(any_b, Or, Plain, u32, u8, u8)
+
+// Best is the extreme element so far and where it stands, NOWHERE before there is one. NaN is never
+// extreme; of equal elements the first is.
+constexpr u64 NOWHERE = ~0ull;
+
+template <class T> struct Best {
+  T v;
+  u64 at;
+  __device__ __forceinline__ Best shuffled(int o) const { return {__shfl_xor_sync(ALL_LANES, v, o), __shfl_xor_sync(ALL_LANES, at, o)}; }
+};
+
+template <class Op, class W, class T>
+DEVICE void arg(const T *in, void *out, u64 wide, u64 outputs, u64 reduced, const Divisor &inner, u64 width) {
+  __shared__ Best<W> partial[THREADS];
+  u64 column = threadIdx.x % width, first = threadIdx.x / width, step = THREADS / width;
+  for (u64 tile = (u64)blockIdx.x * width; tile < outputs; tile += (u64)gridDim.x * width) {
+    u64 c = tile + column, o = c;
+    Best<W> best{Op::template identity<W>(), NOWHERE};
+    if (c < outputs) {
+      u64 k = split(o, inner);
+      const T *at = in + o * reduced * inner.size + k;
+      for (u64 r = first; r < reduced; r += step) {
+        W v = (W)at[r * inner.size];
+        if (v == v && v != best.v && Op::apply(v, best.v) == v) best = {v, r};
+      }
+    }
+    best = across(best, partial, width, [](Best<W> a, Best<W> b) {
+      if (a.v == b.v) return a.at < b.at ? a : b;
+      return Op::apply(a.v, b.v) == a.v ? a : b;
+    });
+    if (first == 0 && c < outputs) {
+      u64 at = best.at == NOWHERE ? 0 : best.at;
+      if (wide) ((i64 *)out)[c] = (i64)at;
+      else ((i32 *)out)[c] = (i32)at;
+    }
+    __syncthreads();
+  }
+}
+
+#define ARG(name, Op, W, T)                                                                                             \
+  KERNEL_OF(256, arg_##name)(const T *in, void *out, u64 wide, u64 outputs, u64 reduced, Divisor inner, u64 width) { \
+    arg<Op, W>(in, out, wide, outputs, reduced, inner, width);                                                          \
+  }
+#define ARGS(name, Op)              \
+  ARG(name##_f32, Op, float, float) \
+  ARG(name##_f64, Op, double, double) \
+  ARG(name##_f16, Op, float, half)  \
+  ARG(name##_bf16, Op, float, bfloat16) \
+  ARG(name##_i32, Op, i32, i32)     \
+  ARG(name##_i64, Op, i64, i64)     \
+  ARG(name##_u8, Op, u32, u8)
+ARGS(max, Max)
+ARGS(min, Min)
