@@ -182,8 +182,7 @@ func mirrorPadGrad(ctx *Context, dtype tensor.DType, offset int, update updater)
 		return err
 	}
 	if !out.OnHost() {
-		mirrorPadGradOn(ctx, out, t, before, offset)
-		return nil
+		return mirrorPadGradOn(ctx, out, t, before, offset)
 	}
 	clear(out.Data())
 	// For each position of each dimension, where its gradient goes.

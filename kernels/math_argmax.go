@@ -17,34 +17,12 @@ type argKernel[T ordered] struct {
 }
 
 func (k *argKernel[T]) Compute(ctx *Context) error {
-	in, dim := ctx.Input(0), ctx.Input(1)
-	if err := checkType(ctx, 0, k.dtype); err != nil {
+	out, at, err := argOutput(ctx, k.dtype, k.out)
+	if err != nil || out.Len() == 0 {
 		return err
 	}
-	if dim.Rank() != 0 {
-		return status.InvalidArgumentf("dim must be a scalar, but received tensor of shape: %v", dim.Shape())
-	}
-	axis, err := intAt(dim, 0)
-	if err != nil {
-		return err
-	}
-	rank := int64(in.Rank())
-	if axis < -rank || axis >= rank {
-		return status.InvalidArgumentf("Expected dimension in the range [%d, %d), but got %d", -rank, rank, axis)
-	}
-	at := int((axis + rank) % rank)
-	if in.Dim(at) == 0 {
-		return status.InvalidArgumentf("Reduction axis %d is empty in shape %v", axis, in.Shape())
-	}
-	shape := append(in.Shape()[:at:at].Clone(), in.Shape()[at+1:]...)
-	out, err := ctx.Allocate(0, k.out, shape)
-	if err != nil {
-		return err
-	}
-	outer, inner := in.Shape()[:at].Elements(), in.Shape()[at+1:].Elements()
-	if out.Len() == 0 {
-		return nil
-	}
+	in := ctx.Input(0)
+	outer, inner := around(in.Shape(), at)
 	switch k.out {
 	case tensor.Int32:
 		argReduce(ctx.Device, k, tensor.Of[int32](out), viewOf[T](in), outer, in.Dim(at), inner)
@@ -56,6 +34,31 @@ func (k *argKernel[T]) Compute(ctx *Context) error {
 		argReduce(ctx.Device, k, tensor.Of[uint16](out), viewOf[T](in), outer, in.Dim(at), inner)
 	}
 	return nil
+}
+
+// argOutput makes the output, of type index, for an input of type dtype, and gives the axis.
+func argOutput(ctx *Context, dtype, index tensor.DType) (out *tensor.Tensor, at int, err error) {
+	in, dim := ctx.Input(0), ctx.Input(1)
+	if err := checkType(ctx, 0, dtype); err != nil {
+		return nil, 0, err
+	}
+	if dim.Rank() != 0 {
+		return nil, 0, status.InvalidArgumentf("dim must be a scalar, but received tensor of shape: %v", dim.Shape())
+	}
+	axis, err := intAt(dim, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	rank := int64(in.Rank())
+	if axis < -rank || axis >= rank {
+		return nil, 0, status.InvalidArgumentf("Expected dimension in the range [%d, %d), but got %d", -rank, rank, axis)
+	}
+	at = int((axis + rank) % rank)
+	if in.Dim(at) == 0 {
+		return nil, 0, status.InvalidArgumentf("Reduction axis %d is empty in shape %v", axis, in.Shape())
+	}
+	out, err = ctx.Allocate(0, index, replaced(in.Shape(), at, at+1))
+	return out, at, err
 }
 
 func argReduce[T ordered, I int16 | uint16 | int32 | int64](dev Device, k *argKernel[T], dst []I, src []T, outer, n, inner int) {

@@ -13,27 +13,13 @@ type scanKernel[T numeric] struct {
 }
 
 func (k *scanKernel[T]) Compute(ctx *Context) error {
-	in, axes := ctx.Input(0), ctx.Input(1)
-	if err := checkType(ctx, 0, k.dtype); err != nil {
-		return err
-	}
-	if axes.Rank() != 0 {
-		return status.InvalidArgumentf("ScanOp: axis must be a scalar, not %v", axes.Shape())
-	}
-	axis, err := intAt(axes, 0)
-	if err != nil {
-		return err
-	}
-	rank := int64(in.Rank())
-	if axis < -rank || axis >= rank {
-		return status.InvalidArgumentf("ScanOp: Expected scan axis in the range [%d, %d), but got %d", -rank, rank, axis)
-	}
-	at := int((axis + rank) % rank)
-	out, err := ctx.Forward(0, 0, k.dtype, in.Shape())
+	out, at, err := scanOutput(ctx, k.dtype)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	outer, n, inner := in.Shape()[:at].Elements(), in.Dim(at), in.Shape()[at+1:].Elements()
+	in := ctx.Input(0)
+	n := in.Dim(at)
+	outer, inner := around(in.Shape(), at)
 	dst, src := viewOf[T](out), viewOf[T](in)
 	ctx.Device.Parallel(outer, max(1, cheapGrain/(n*inner)), func(lo, hi int) {
 		running := make([]T, inner)
@@ -42,6 +28,28 @@ func (k *scanKernel[T]) Compute(ctx *Context) error {
 		}
 	})
 	return nil
+}
+
+// scanOutput makes the output for an input of type dtype, in its place where that is legal, and gives
+// the axis.
+func scanOutput(ctx *Context, dtype tensor.DType) (out *tensor.Tensor, at int, err error) {
+	in, axes := ctx.Input(0), ctx.Input(1)
+	if err := checkType(ctx, 0, dtype); err != nil {
+		return nil, 0, err
+	}
+	if axes.Rank() != 0 {
+		return nil, 0, status.InvalidArgumentf("ScanOp: axis must be a scalar, not %v", axes.Shape())
+	}
+	axis, err := intAt(axes, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	rank := int64(in.Rank())
+	if axis < -rank || axis >= rank {
+		return nil, 0, status.InvalidArgumentf("ScanOp: Expected scan axis in the range [%d, %d), but got %d", -rank, rank, axis)
+	}
+	out, err = ctx.Forward(0, 0, dtype, in.Shape())
+	return out, int((axis + rank) % rank), err
 }
 
 // scan goes over rows of len(running) elements.

@@ -28,11 +28,11 @@ func (k *segmentKernel[T]) Compute(ctx *Context) error {
 	if err := checkType(ctx, 0, k.dtype); err != nil {
 		return err
 	}
-	segments, inner, err := k.shape(ctx, data, ids)
+	segments, inner, err := segmentShape(ctx, k.unsorted)
 	if err != nil {
 		return err
 	}
-	rows, err := k.segmentOf(ids, segments)
+	rows, err := segmentOf(ids, segments, k.unsorted)
 	if err != nil {
 		return err
 	}
@@ -68,9 +68,10 @@ func (k *segmentKernel[T]) Compute(ctx *Context) error {
 	return nil
 }
 
-// shape gives the number of segments and the shape of a row.
-func (k *segmentKernel[T]) shape(ctx *Context, data, ids *tensor.Tensor) (segments int64, inner tensor.Shape, err error) {
-	if !k.unsorted {
+// segmentShape gives the number of segments and the shape of a row.
+func segmentShape(ctx *Context, unsorted bool) (segments int64, inner tensor.Shape, err error) {
+	data, ids := ctx.Input(0), ctx.Input(1)
+	if !unsorted {
 		if data.Rank() == 0 {
 			return 0, nil, status.InvalidArgumentf("Shape must be at least rank 1")
 		}
@@ -109,7 +110,7 @@ func (k *segmentKernel[T]) shape(ctx *Context, data, ids *tensor.Tensor) (segmen
 }
 
 // segmentOf checks the ids and gives the segment of each row, negative for none.
-func (k *segmentKernel[T]) segmentOf(ids *tensor.Tensor, segments int64) ([]int, error) {
+func segmentOf(ids *tensor.Tensor, segments int64, unsorted bool) ([]int, error) {
 	rows := make([]int, ids.Len())
 	for i := range rows {
 		id, err := intAt(ids, i)
@@ -123,12 +124,12 @@ func (k *segmentKernel[T]) segmentOf(ids *tensor.Tensor, segments int64) ([]int,
 			}
 		}
 		switch {
-		case k.unsorted && id < 0:
-		case k.unsorted && id >= segments:
+		case unsorted && id < 0:
+		case unsorted && id >= segments:
 			return nil, status.InvalidArgumentf("segment_ids%s = %d is out of range [0, %d)", place(ids.Shape(), i), id, segments)
-		case !k.unsorted && next < id:
+		case !unsorted && next < id:
 			return nil, status.InvalidArgumentf("segment ids are not increasing")
-		case !k.unsorted && (id < 0 || id >= segments):
+		case !unsorted && (id < 0 || id >= segments):
 			return nil, status.InvalidArgumentf("Segment id %d out of range [0, %d), possibly because 'segment_ids' input is not sorted.", id, segments)
 		}
 		rows[i] = int(id)

@@ -16,52 +16,62 @@ type topKKernel[T ordered] struct {
 }
 
 func (k *topKKernel[T]) Compute(ctx *Context) error {
-	in, count := ctx.Input(0), k.k
-	if err := checkType(ctx, 0, k.dtype); err != nil {
-		return err
-	}
+	input := -1
 	if k.fromInput {
-		t := ctx.Input(1)
-		if t.Rank() != 0 {
-			return status.InvalidArgumentf("k must be scalar, got shape %v", t.Shape())
-		}
-		var err error
-		if t.DType() == tensor.Int16 {
-			count = int64(tensor.Of[int16](t)[0])
-		} else if count, err = intAt(t, 0); err != nil {
-			return err
-		}
+		input = 1
 	}
-	if count < 0 {
-		return status.InvalidArgumentf("Need k >= 0, got %d", count)
-	}
-	if in.Rank() == 0 {
-		return status.InvalidArgumentf("input must be >= 1-D, got shape %v", in.Shape())
-	}
-	columns := in.Dim(in.Rank() - 1)
-	if int64(columns) < count {
-		return status.InvalidArgumentf("input must have at least k columns. Had %d, needed %d", columns, count)
-	}
-	shape := in.Shape().Clone()
-	shape[len(shape)-1] = count
-	values, err := ctx.Allocate(0, k.dtype, shape)
-	if err != nil {
-		return err
-	}
-	indices, err := ctx.Allocate(1, k.index, shape)
+	values, indices, err := topKOutputs(ctx, k.dtype, k.index, k.k, input)
 	if err != nil || values.Len() == 0 {
 		return err
 	}
+	in := ctx.Input(0)
+	count, columns := values.Dim(in.Rank()-1), in.Dim(in.Rank()-1)
 	src, dst := viewOf[T](in), viewOf[T](values)
 	switch k.index {
 	case tensor.Int16:
-		topRows(ctx.Device, dst, tensor.Of[int16](indices), src, int(count), columns)
+		topRows(ctx.Device, dst, tensor.Of[int16](indices), src, count, columns)
 	case tensor.Int32:
-		topRows(ctx.Device, dst, tensor.Of[int32](indices), src, int(count), columns)
+		topRows(ctx.Device, dst, tensor.Of[int32](indices), src, count, columns)
 	default:
-		topRows(ctx.Device, dst, tensor.Of[int64](indices), src, int(count), columns)
+		topRows(ctx.Device, dst, tensor.Of[int64](indices), src, count, columns)
 	}
 	return nil
+}
+
+// topKOutputs makes the outputs for count elements, or as many as an input tells, of each row.
+func topKOutputs(ctx *Context, dtype, index tensor.DType, count int64, input int) (values, indices *tensor.Tensor, err error) {
+	in := ctx.Input(0)
+	if err := checkType(ctx, 0, dtype); err != nil {
+		return nil, nil, err
+	}
+	if input >= 0 {
+		t := ctx.Input(input)
+		if t.Rank() != 0 {
+			return nil, nil, status.InvalidArgumentf("k must be scalar, got shape %v", t.Shape())
+		}
+		if t.DType() == tensor.Int16 {
+			count = int64(tensor.Of[int16](t)[0])
+		} else if count, err = intAt(t, 0); err != nil {
+			return nil, nil, err
+		}
+	}
+	if count < 0 {
+		return nil, nil, status.InvalidArgumentf("Need k >= 0, got %d", count)
+	}
+	if in.Rank() == 0 {
+		return nil, nil, status.InvalidArgumentf("input must be >= 1-D, got shape %v", in.Shape())
+	}
+	columns := in.Dim(in.Rank() - 1)
+	if int64(columns) < count {
+		return nil, nil, status.InvalidArgumentf("input must have at least k columns. Had %d, needed %d", columns, count)
+	}
+	shape := in.Shape().Clone()
+	shape[len(shape)-1] = count
+	if values, err = ctx.Allocate(0, dtype, shape); err != nil {
+		return nil, nil, err
+	}
+	indices, err = ctx.Allocate(1, index, shape)
+	return values, indices, err
 }
 
 func topRows[T ordered, I int16 | int32 | int64](dev Device, dst []T, at []I, src []T, count, columns int) {
@@ -163,30 +173,8 @@ type inTopKKernel struct {
 }
 
 func (k *inTopKKernel) Compute(ctx *Context) error {
-	predictions, targets, count := ctx.Input(0), ctx.Input(1), k.k
-	if err := checkType(ctx, 0, tensor.Float32); err != nil {
-		return err
-	}
-	if k.fromInput {
-		t := ctx.Input(2)
-		if t.Rank() != 0 {
-			return status.InvalidArgumentf("k must be 0-D, got shape %v", t.Shape())
-		}
-		var err error
-		if count, err = intAt(t, 0); err != nil {
-			return err
-		}
-	}
-	if predictions.Rank() != 2 {
-		return status.InvalidArgumentf("predictions must be 2-dimensional")
-	}
-	if targets.Rank() != 1 {
-		return status.InvalidArgumentf("targets must be 1-dimensional")
-	}
-	if predictions.Dim(0) != targets.Len() {
-		return status.InvalidArgumentf("First dimension of predictions %d must match length of targets %d", predictions.Dim(0), targets.Len())
-	}
-	out, err := ctx.Allocate(0, tensor.Bool, targets.Shape())
+	predictions, targets := ctx.Input(0), ctx.Input(1)
+	out, count, err := k.output(ctx)
 	if err != nil {
 		return err
 	}
@@ -200,6 +188,35 @@ func (k *inTopKKernel) Compute(ctx *Context) error {
 		dst[r] = inTop(rows[r*classes:(r+1)*classes], target, count)
 	}
 	return nil
+}
+
+// output makes the output and gives how many classes count.
+func (k *inTopKKernel) output(ctx *Context) (out *tensor.Tensor, count int64, err error) {
+	predictions, targets := ctx.Input(0), ctx.Input(1)
+	if err := checkType(ctx, 0, tensor.Float32); err != nil {
+		return nil, 0, err
+	}
+	count = k.k
+	if k.fromInput {
+		t := ctx.Input(2)
+		if t.Rank() != 0 {
+			return nil, 0, status.InvalidArgumentf("k must be 0-D, got shape %v", t.Shape())
+		}
+		if count, err = intAt(t, 0); err != nil {
+			return nil, 0, err
+		}
+	}
+	if predictions.Rank() != 2 {
+		return nil, 0, status.InvalidArgumentf("predictions must be 2-dimensional")
+	}
+	if targets.Rank() != 1 {
+		return nil, 0, status.InvalidArgumentf("targets must be 1-dimensional")
+	}
+	if predictions.Dim(0) != targets.Len() {
+		return nil, 0, status.InvalidArgumentf("First dimension of predictions %d must match length of targets %d", predictions.Dim(0), targets.Len())
+	}
+	out, err = ctx.Allocate(0, tensor.Bool, targets.Shape())
+	return out, count, err
 }
 
 func inTop(row []float32, target, k int64) bool {

@@ -18,7 +18,28 @@ type sparseXentKernel[T floating] struct {
 
 func (k *sparseXentKernel[T]) Compute(ctx *Context) error {
 	logits, labels := ctx.Input(0), ctx.Input(1)
-	if err := checkType(ctx, 0, k.dtype); err != nil {
+	if err := checkSparseXent(ctx, k.dtype); err != nil {
+		return err
+	}
+	if err := checkLabels(labels, logits.Dim(1)); err != nil {
+		return err
+	}
+	loss, grad, err := sparseXentOutputs(ctx)
+	if err != nil {
+		return err
+	}
+	if labels.DType() == tensor.Int32 {
+		sparseXent(ctx.Device, &k.rowMath, viewOf[T](loss), viewOf[T](grad), viewOf[T](logits), tensor.Of[int32](labels))
+	} else {
+		sparseXent(ctx.Device, &k.rowMath, viewOf[T](loss), viewOf[T](grad), viewOf[T](logits), tensor.Of[int64](labels))
+	}
+	return nil
+}
+
+// checkSparseXent refuses logits and labels that do not go together.
+func checkSparseXent(ctx *Context, dtype tensor.DType) error {
+	logits, labels := ctx.Input(0), ctx.Input(1)
+	if err := checkType(ctx, 0, dtype); err != nil {
 		return err
 	}
 	switch {
@@ -31,23 +52,17 @@ func (k *sparseXentKernel[T]) Compute(ctx *Context) error {
 	case logits.Dim(1) == 0:
 		return status.InvalidArgumentf("Must have at least one class, but got logits shape %v", logits.Shape())
 	}
-	if err := checkLabels(labels, logits.Dim(1)); err != nil {
-		return err
-	}
-	loss, err := ctx.Allocate(0, k.dtype, labels.Shape())
-	if err != nil {
-		return err
-	}
-	grad, err := ctx.Forward(0, 1, k.dtype, logits.Shape())
-	if err != nil {
-		return err
-	}
-	if labels.DType() == tensor.Int32 {
-		sparseXent(ctx.Device, &k.rowMath, viewOf[T](loss), viewOf[T](grad), viewOf[T](logits), tensor.Of[int32](labels))
-	} else {
-		sparseXent(ctx.Device, &k.rowMath, viewOf[T](loss), viewOf[T](grad), viewOf[T](logits), tensor.Of[int64](labels))
-	}
 	return nil
+}
+
+// sparseXentOutputs makes the losses and the gradients, which may take the logits' place.
+func sparseXentOutputs(ctx *Context) (loss, grad *tensor.Tensor, err error) {
+	logits := ctx.Input(0)
+	if loss, err = ctx.Allocate(0, logits.DType(), ctx.Input(1).Shape()); err != nil {
+		return nil, nil, err
+	}
+	grad, err = ctx.Forward(0, 1, logits.DType(), logits.Shape())
+	return loss, grad, err
 }
 
 func sparseXent[T floating, I int32 | int64](dev Device, m *rowMath[T], loss, grad, logits []T, labels []I) {
@@ -101,33 +116,11 @@ type xentKernel[T floating] struct {
 }
 
 func (k *xentKernel[T]) Compute(ctx *Context) error {
-	logits, labels := ctx.Input(0), ctx.Input(1)
-	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 1, k.dtype)); err != nil {
+	loss, grad, err := xentOutputs(ctx, k.dtype)
+	if err != nil || grad.Len() == 0 {
 		return err
 	}
-	shape, ok := broadcastShape(logits.Shape(), labels.Shape())
-	if !ok {
-		return status.InvalidArgumentf("logits and labels must be broadcastable: logits_size=%v labels_size=%v", logits.Shape(), labels.Shape())
-	}
-	if len(shape) != 2 {
-		return status.InvalidArgumentf("logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional")
-	}
-	loss, err := ctx.Allocate(0, k.dtype, shape[:1])
-	if err != nil {
-		return err
-	}
-	inputs := []int{0}
-	if !labels.Shape().Equal(shape) {
-		inputs = nil // the labels' rows are read again after others are written
-	}
-	grad, err := ctx.ForwardAny(1, k.dtype, shape, inputs...)
-	if err != nil {
-		return err
-	}
-	if grad.Len() == 0 {
-		zero(ctx, loss)
-		return nil
-	}
+	logits, labels, shape := ctx.Input(0), ctx.Input(1), grad.Shape()
 	wide, release, err := k.stretched(ctx.Device, shape, logits, labels)
 	if err != nil {
 		return err
@@ -152,6 +145,32 @@ func (k *xentKernel[T]) Compute(ctx *Context) error {
 		})
 	})
 	return nil
+}
+
+// xentOutputs makes the losses and the gradients; without gradients the losses are zero.
+func xentOutputs(ctx *Context, dtype tensor.DType) (loss, grad *tensor.Tensor, err error) {
+	logits, labels := ctx.Input(0), ctx.Input(1)
+	if err := firstError(checkType(ctx, 0, dtype), checkType(ctx, 1, dtype)); err != nil {
+		return nil, nil, err
+	}
+	shape, ok := broadcastShape(logits.Shape(), labels.Shape())
+	if !ok {
+		return nil, nil, status.InvalidArgumentf("logits and labels must be broadcastable: logits_size=%v labels_size=%v", logits.Shape(), labels.Shape())
+	}
+	if len(shape) != 2 {
+		return nil, nil, status.InvalidArgumentf("logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional")
+	}
+	if loss, err = ctx.Allocate(0, dtype, shape[:1]); err != nil {
+		return nil, nil, err
+	}
+	inputs := []int{0}
+	if !labels.Shape().Equal(shape) {
+		inputs = nil // the labels' rows are read again after others are written
+	}
+	if grad, err = ctx.ForwardAny(1, dtype, shape, inputs...); err == nil && grad.Len() == 0 {
+		zero(ctx, loss)
+	}
+	return loss, grad, err
 }
 
 // weigh sums a row's labels, and their products with the logits less the greatest of these.

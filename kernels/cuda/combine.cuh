@@ -22,8 +22,8 @@ template <class T> struct Unsigned { typedef T type; };
 template <> struct Unsigned<i32> { typedef u32 type; };
 template <> struct Unsigned<i64> { typedef u64 type; };
 
-// Each has apply, which is associative but for rounding, and identity. Those that are not, Sub and Div,
-// are for updates alone. NaN wins against all numbers.
+// Each has apply and identity. Sub is for updates alone, the others are associative but for rounding.
+// NaN wins against all numbers.
 #define COMBINE(name, expression, neutral)                                \
   struct name {                                                           \
     template <class T> __device__ __forceinline__ static T apply(T a, T b) { \
@@ -35,7 +35,6 @@ template <> struct Unsigned<i64> { typedef u64 type; };
 COMBINE(Sum, (T)((U)a + (U)b), 0)
 COMBINE(Sub, (T)((U)a - (U)b), 0)
 COMBINE(Prod, (T)((U)a * (U)b), 1)
-COMBINE(Div, a / b, 1)
 COMBINE(Min, a != a || a < b ? a : b, Limits<T>::most)
 COMBINE(Max, a != a || a > b ? a : b, Limits<T>::least)
 COMBINE(And, a & b, 1)

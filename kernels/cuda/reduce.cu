@@ -11,6 +11,7 @@ constexpr u64 THREADS = 256;
 // threads. partial is shared memory for THREADS values; all threads must come here, and pass a barrier
 // before they come again.
 template <class V, class F> DEVICE V across(V v, V *partial, u64 width, F combine) {
+#pragma unroll 1
   for (int o = 16; o >= (int)width; o /= 2) v = combine(v, v.shuffled(o));
   if (width == THREADS) return v;
   partial[threadIdx.x] = v;
@@ -18,6 +19,7 @@ template <class V, class F> DEVICE V across(V v, V *partial, u64 width, F combin
   // A warp has the columns lane % width, or of width/32 warps each has other columns.
   if (threadIdx.x < width) {
     u64 step = width > 32 ? width : 32;
+#pragma unroll 1
     for (u64 t = threadIdx.x + step; t < THREADS; t += step) v = combine(v, partial[t]);
   }
   return v;
@@ -68,6 +70,7 @@ DEVICE void reduce(const In *in, Out *out, u64 outputs, u64 reduced, const Divis
         for (int j = 0; j < 4; j++) e[j] = at[(r + j * step) * inner.size];
         for (int j = 0; j < 4; j++) acc = Op::apply(acc, First::apply((Acc)e[j]));
       }
+#pragma unroll 1
       for (; r < to; r += step) acc = Op::apply(acc, First::apply((Acc)at[r * inner.size]));
     }
     acc = across(Value<Acc>{acc}, partial, width, [](Value<Acc> a, Value<Acc> b) { return Value<Acc>{Op::apply(a.v, b.v)}; }).v;
@@ -126,6 +129,7 @@ DEVICE void arg(const T *in, void *out, u64 wide, u64 outputs, u64 reduced, cons
     if (c < outputs) {
       u64 k = split(o, inner);
       const T *at = in + o * reduced * inner.size + k;
+#pragma unroll 1
       for (u64 r = first; r < reduced; r += step) {
         W v = (W)at[r * inner.size];
         if (v == v && v != best.v && Op::apply(v, best.v) == v) best = {v, r};
