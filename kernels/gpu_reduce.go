@@ -160,11 +160,11 @@ func gpuReductionRows(op string, r gpuReduction, types ...tensor.DType) {
 	}
 }
 
-// gpuFloats are the floating-point types of kernels on accelerators.
-var gpuFloats = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16}
+// floatTypes are the floating-point types of kernels on accelerators.
+var floatTypes = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16}
 
 func init() {
-	numbers := append(gpuFloats[:len(gpuFloats):len(gpuFloats)], tensor.Int64)
+	numbers := append(floatTypes[:len(floatTypes):len(floatTypes)], tensor.Int64)
 	gpuReductionRows("Sum", gpuReduction{first: "reduce_sum", then: "reduce_sum", widens: true}, numbers...)
 	gpuReductionRows("Mean", gpuReduction{first: "reduce_sum", then: "reduce_sum", widens: true, finish: finishMean}, numbers...)
 	gpuReductionRows("Prod", gpuReduction{first: "reduce_prod", then: "reduce_prod", widens: true}, numbers...)
@@ -174,7 +174,7 @@ func init() {
 	gpuReductionRows("All", gpuReduction{first: "reduce_all", then: "reduce_all"}, tensor.Bool)
 	gpuReductionRows("Any", gpuReduction{first: "reduce_any", then: "reduce_any"}, tensor.Bool)
 	half := gpuReduction{first: "reduce_squares", then: "reduce_sum", widens: true, finish: finishHalf}
-	for _, dtype := range gpuFloats {
+	for _, dtype := range floatTypes {
 		Register(Def{Op: "L2Loss", Device: "GPU", Types: only("T", dtype), New: always(func(ctx *Context) error {
 			in := ctx.Input(0)
 			if err := checkType(ctx, 0, dtype); err != nil {

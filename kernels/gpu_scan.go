@@ -66,7 +66,7 @@ func newGPUScan(function string) func(*Construction) (any, error) {
 }
 
 func init() {
-	types := append(gpuFloats[:len(gpuFloats):len(gpuFloats)], tensor.Int32, tensor.Int64)
+	types := append(floatTypes[:len(floatTypes):len(floatTypes)], tensor.Int32, tensor.Int64)
 	Register(
 		Def{Op: "Cumsum", Device: "GPU", Types: map[string][]tensor.DType{"T": types}, HostInputs: []string{"axis"}, New: newGPUScan("scan_sum")},
 		Def{Op: "Cumprod", Device: "GPU", Types: map[string][]tensor.DType{"T": types}, HostInputs: []string{"axis"}, New: newGPUScan("scan_prod")})

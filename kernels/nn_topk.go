@@ -136,15 +136,17 @@ func topKRows[T ordered]() {
 		return &topKKernel[T]{dtype: dtype, index: tensor.Int32, k: k}, err
 	})
 	withHalves("TopKV2", "T", dtype, func(c *Construction) (any, error) {
-		index := tensor.Int32
-		if _, ok := c.Attrs()["index_type"]; ok { // graphs of older clients have none
-			var err error
-			if index, err = c.Attrs().Type("index_type"); err != nil {
-				return nil, err
-			}
-		}
-		return &topKKernel[T]{dtype: dtype, index: index, fromInput: true}, nil
+		index, err := topKIndex(c)
+		return &topKKernel[T]{dtype: dtype, index: index, fromInput: true}, err
 	})
+}
+
+// topKIndex is the type of TopKV2's indices. Graphs of older clients have no attribute for it.
+func topKIndex(c *Construction) (tensor.DType, error) {
+	if _, ok := c.Attrs()["index_type"]; !ok {
+		return tensor.Int32, nil
+	}
+	return c.Attrs().Type("index_type")
 }
 
 // newApproxTopK makes the kernel of ApproxTopK, which on a CPU is exact: as in TensorFlow it is
