@@ -7,17 +7,6 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// denseTypes are the element types that GPUs have dense layers for, and their names in those of
-// functions.
-var denseTypes = map[tensor.DType]string{tensor.Float16: "f16", tensor.BFloat16: "bf16", tensor.Float32: "f32", tensor.Float64: "f64"}
-
-// eachDenseType calls register for each of the types.
-func eachDenseType(register func(dtype tensor.DType)) {
-	for dtype := range denseTypes {
-		register(dtype)
-	}
-}
-
 // allowTF32 tells whether products of floats may round them to TF32 first, as TensorFlow does on
 // cards that can. NVIDIA_TF32_OVERRIDE=0 forbids it, as it does with NVIDIA's libraries.
 func allowTF32() bool { return os.Getenv("NVIDIA_TF32_OVERRIDE") != "0" }
@@ -120,5 +109,5 @@ func (g *gemmLaunch) run(ctx *Context, args func(partial uint64) []uint64) error
 // addSplits adds up sums for each element of out.
 func addSplits(ctx *Context, out *tensor.Tensor, partial uint64, splits int) {
 	a := accelerator(ctx.Device)
-	a.Launch(ctx, elementwise(a, "add_splits_"+denseTypes[out.DType()], out.Len(), partial, out.Address(), uint64(splits), uint64(out.Len())))
+	a.Launch(ctx, elementwise(a, "add_splits_"+suffixes[out.DType()], out.Len(), partial, out.Address(), uint64(splits), uint64(out.Len())))
 }

@@ -83,10 +83,6 @@ func gatherPointsOn(ctx *Context, params, indices *tensor.Tensor, shape tensor.S
 	return nil
 }
 
-// kernelTypes are the suffixes of the names of functions that compute.
-var kernelTypes = map[tensor.DType]string{tensor.Float32: "f32", tensor.Float64: "f64", tensor.Float16: "f16", tensor.BFloat16: "bf16",
-	tensor.Int32: "i32", tensor.Int64: "i64", tensor.Uint8: "u8", tensor.Bool: "b"}
-
 // scatterFunctions are the functions of the updates.
 var scatterFunctions = [updateOps]string{updateSet: "scatter_set", updateAdd: "scatter_add", updateSub: "scatter_sub", updateMul: "scatter_mul",
 	updateMin: "scatter_min", updateMax: "scatter_max"}
@@ -117,7 +113,7 @@ func scatterOn(ctx *Context, op updateOp, t, indices *tensor.Tensor, rows int, d
 	if op == updateSet {
 		function = cellFunction(function, wide)
 	} else {
-		function += "_" + kernelTypes[t.DType()]
+		function += "_" + suffixes[t.DType()]
 	}
 	count := rows * inner
 	row := divisor(inner, count)

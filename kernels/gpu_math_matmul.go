@@ -88,7 +88,7 @@ func matmulTiling(dev Accelerator, p *matProduct, ta, tb, cores bool, dtype tens
 	if cores {
 		name += map[bool]string{false: "n", true: "t"}[ta] + map[bool]string{false: "n", true: "t"}[tb] + "_"
 	}
-	t.function = name + denseTypes[dtype]
+	t.function = name + suffixes[dtype]
 	return t
 }
 

@@ -31,9 +31,6 @@ var gpuOptimizers = map[string]struct {
 	"PowerSign":               {"power_sign", false},
 }
 
-// gpuFloats are the types of GPU optimizers and the suffixes of their functions.
-var gpuFloats = map[tensor.DType]string{tensor.Float32: "f32", tensor.Float64: "f64", tensor.Float16: "f16", tensor.BFloat16: "bf16"}
-
 // registerGPUOptimizer makes a GPU's rows of an optimizer, if GPUs have it. As in TensorFlow the
 // scalars are tensors of the device's memory.
 func registerGPUOptimizer(o *optimizer) {
@@ -45,8 +42,8 @@ func registerGPUOptimizer(o *optimizer) {
 		if sparse && !on.sparse {
 			return
 		}
-		for dtype, suffix := range gpuFloats {
-			function := "apply_" + on.function + "_" + suffix
+		for _, t := range gpuFloats {
+			dtype, function := t.dtype, "apply_"+on.function+"_"+t.suffix
 			if sparse {
 				function = "sparse_" + function
 			}

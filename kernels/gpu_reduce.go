@@ -130,9 +130,9 @@ func (f gpuFold) launch(ctx *Context, function string, to, from *tensor.Tensor, 
 	if outputs == 0 {
 		return
 	}
-	function += "_" + kernelTypes[from.DType()]
+	function += "_" + suffixes[from.DType()]
 	if to.DType() != from.DType() {
-		function += "_" + kernelTypes[to.DType()]
+		function += "_" + suffixes[to.DType()]
 	}
 	a, width := accelerator(ctx.Device), f.width()
 	inner := divisor(f.inner, outputs)

@@ -16,7 +16,7 @@ func gpuArg(function string, dtype, index tensor.DType) Func {
 		f := gpuFold{outer, in.Dim(at), inner, 1}
 		by := divisor(inner, out.Len())
 		a := accelerator(ctx.Device)
-		a.Launch(ctx, Launch{Function: function + "_" + kernelTypes[cellType(dtype)], Grid: [3]int{f.blocks(a)}, Block: [3]int{threads},
+		a.Launch(ctx, Launch{Function: function + "_" + suffixes[cellType(dtype)], Grid: [3]int{f.blocks(a)}, Block: [3]int{threads},
 			Args: []uint64{in.Address(), out.Address(), uint64(oneIf(index == tensor.Int64)), uint64(out.Len()), uint64(f.reduced), by[0], by[1], uint64(f.width())}})
 		return nil
 	}
@@ -58,7 +58,7 @@ func newGPUScan(function string) func(*Construction) (any, error) {
 				name += "_blocks"
 				l.Grid[0] = min(lines, 32*a.Card().Processors)
 			}
-			l.Function = name + "_" + kernelTypes[dtype]
+			l.Function = name + "_" + suffixes[dtype]
 			a.Launch(ctx, l)
 			return nil
 		}), nil

@@ -40,7 +40,7 @@ func gpuSegment(function string, dtype tensor.DType, empty float64, mean bool) F
 		}
 		defer list.Release()
 		by := divisor(inner.Elements(), out.Len())
-		a.Launch(ctx, elementwise(a, function+"_"+kernelTypes[dtype], out.Len(), data.Address(), out.Address(), list.Address(),
+		a.Launch(ctx, elementwise(a, function+"_"+suffixes[dtype], out.Len(), data.Address(), out.Address(), list.Address(),
 			by[0], by[1], uint64(oneIf(mean)), Double(empty), uint64(out.Len())))
 		return nil
 	}

@@ -38,7 +38,7 @@ func gpuSoftmax(dtype tensor.DType, inLogs bool) Func {
 		}
 		columns := in.Dim(in.Rank() - 1)
 		a := accelerator(ctx.Device)
-		a.Launch(ctx, eachRowOn(a, "softmax_"+kernelTypes[dtype], in.Len()/columns, columns, []uint64{in.Address(), out.Address()}, uint64(oneIf(inLogs))))
+		a.Launch(ctx, eachRowOn(a, "softmax_"+suffixes[dtype], in.Len()/columns, columns, []uint64{in.Address(), out.Address()}, uint64(oneIf(inLogs))))
 		return nil
 	}
 }
@@ -53,7 +53,7 @@ func gpuXent(dtype tensor.DType) Func {
 		logits, labels := ctx.Input(0), ctx.Input(1)
 		a := accelerator(ctx.Device)
 		steps := append(stretchSteps(logits.Shape()), stretchSteps(labels.Shape())...)
-		a.Launch(ctx, eachRowOn(a, "xent_"+kernelTypes[dtype], grad.Dim(0), grad.Dim(1),
+		a.Launch(ctx, eachRowOn(a, "xent_"+suffixes[dtype], grad.Dim(0), grad.Dim(1),
 			[]uint64{logits.Address(), labels.Address(), loss.Address(), grad.Address()}, steps...))
 		return nil
 	}
@@ -92,7 +92,7 @@ func gpuSparseXent(dtype tensor.DType) Func {
 		}
 		logits, labels := ctx.Input(0), ctx.Input(1)
 		a := accelerator(ctx.Device)
-		a.Launch(ctx, eachRowOn(a, "sparse_xent_"+kernelTypes[dtype], logits.Dim(0), logits.Dim(1),
+		a.Launch(ctx, eachRowOn(a, "sparse_xent_"+suffixes[dtype], logits.Dim(0), logits.Dim(1),
 			[]uint64{logits.Address(), labels.Address(), indexKind(labels.DType()), loss.Address(), grad.Address()}))
 		return nil
 	}

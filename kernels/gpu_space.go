@@ -75,7 +75,7 @@ func mirrorPadGradOn(ctx *Context, out, in *tensor.Tensor, before []int64, offse
 	}
 	args := append([]uint64{in.Address(), out.Address()}, words...)
 	a := accelerator(ctx.Device)
-	a.Launch(ctx, elementwise(a, "mirror_grad_"+kernelTypes[out.DType()], out.Len(), append(args, uint64(out.Len()))...))
+	a.Launch(ctx, elementwise(a, "mirror_grad_"+suffixes[out.DType()], out.Len(), append(args, uint64(out.Len()))...))
 	return nil
 }
 

@@ -16,12 +16,12 @@ func gpuTopK(dtype, index tensor.DType, count int64, input int) Func {
 		args := []uint64{in.Address(), values.Address(), indices.Address(), indexKind(index)}
 		// Looking k times through a row by a block, or for each element once by a thread.
 		if k < 8 || columns > 1<<15 {
-			a.Launch(ctx, Launch{Function: "top_next_" + kernelTypes[dtype], Grid: [3]int{min(rows, 32*a.Card().Processors)}, Block: [3]int{threads},
+			a.Launch(ctx, Launch{Function: "top_next_" + suffixes[dtype], Grid: [3]int{min(rows, 32*a.Card().Processors)}, Block: [3]int{threads},
 				Args: append(args, uint64(rows), uint64(columns), uint64(k))})
 			return nil
 		}
 		by := divisor(columns, in.Len())
-		a.Launch(ctx, elementwise(a, "top_rank_"+kernelTypes[dtype], in.Len(), append(args, by[0], by[1], uint64(k), uint64(in.Len()))...))
+		a.Launch(ctx, elementwise(a, "top_rank_"+suffixes[dtype], in.Len(), append(args, by[0], by[1], uint64(k), uint64(in.Len()))...))
 		return nil
 	}
 }
