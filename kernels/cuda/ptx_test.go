@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -99,11 +100,8 @@ func TestParametersAreEightBytes(t *testing.T) {
 }
 
 func isMultipleOf8(decimal string) bool {
-	n := 0
-	for _, c := range decimal {
-		n = n*10 + int(c-'0')
-	}
-	return n%8 == 0
+	n, err := strconv.Atoi(decimal)
+	return err == nil && n%8 == 0
 }
 
 func TestNamesAreUnique(t *testing.T) {

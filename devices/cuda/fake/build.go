@@ -49,7 +49,8 @@ var libraries = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return buildFrom(filepath.Join(root, "kernels", "cuda"), filepath.Join(root, "devices", "cuda", "fake", "driver"))
+	kernels := filepath.Join(root, "kernels", "cuda")
+	return buildFrom(kernels, kernels, filepath.Join(root, "devices", "cuda", "fake", "driver"))
 })
 
 // repository is the folder of go.mod above the working directory, which is a test's own package.
@@ -81,13 +82,13 @@ type unit struct {
 	kernel bool // its variables are kernels' shared memory
 }
 
-// buildFrom builds the driver in one folder with the kernels in another.
-func buildFrom(kernels, driver string) (string, error) {
+// buildFrom builds the driver of one folder with the kernels of another, whose headers are in a third.
+func buildFrom(kernels, headers, driver string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	b := &builder{dir: filepath.Join(cache, "troupe", "fakecuda"), kernels: kernels, driver: driver}
+	b := &builder{dir: filepath.Join(cache, "troupe", "fakecuda"), kernels: kernels, include: headers, driver: driver}
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		return "", err
 	}
@@ -112,9 +113,9 @@ func buildFrom(kernels, driver string) (string, error) {
 
 // A builder keeps what it made in dir, by the hash of all that it depends on.
 type builder struct {
-	dir, kernels, driver string
-	headers              map[string]string // by folder: what all units of it depend on
-	compiler             string            // and its version
+	dir, kernels, include, driver string
+	headers                       map[string]string // by folder: what all units that may include them depend on
+	compiler                      string            // its version
 }
 
 // lock lets one process build at a time: the others find what it made.
@@ -136,7 +137,7 @@ func (b *builder) readHeaders() error {
 	}
 	b.compiler = string(version)
 	b.headers = map[string]string{}
-	for dir, pattern := range map[string]string{b.kernels: "*.cuh", b.driver: "*.h"} {
+	for dir, pattern := range map[string]string{b.include: "*.cuh", b.driver: "*.h"} {
 		files, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return err
@@ -226,11 +227,11 @@ func (b *builder) compile(u unit) (string, error) {
 	args := slices.Concat(flags, u.flags)
 	depends := b.headers[b.driver]
 	if u.kernel {
-		depends += b.headers[b.kernels]
+		depends += b.headers[b.include]
 	}
 	object := filepath.Join(b.dir, u.name+"-"+sum(b.compiler, strings.Join(args, " "), depends, u.text)+".o")
 	return object, b.once(object, func(made string) error {
-		args := append(args, "-I"+b.kernels, "-I"+b.driver, "-x", "c++", "-c", "-", "-o", made)
+		args := append(args, "-I"+b.include, "-I"+b.driver, "-x", "c++", "-c", "-", "-o", made)
 		return gpp(args, u.text)
 	})
 }

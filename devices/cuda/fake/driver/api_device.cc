@@ -20,7 +20,8 @@ Uuid uuid_of(int number) {
 }
 
 std::string uuid_text(int number) {
-  const unsigned char *b = uuid_of(number).bytes;
+  const Uuid u = uuid_of(number);
+  const unsigned char *b = u.bytes;
   char text[64];
   snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
            b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);

@@ -74,16 +74,14 @@ CUresult check(const Function &f, Size3 grid, Size3 block, unsigned shared) {
   return threads > f.most_threads ? INVALID_VALUE : SUCCESS;
 }
 
-CUresult run(const Kernel &k, Size3 grid, Size3 block, unsigned shared, const std::vector<unsigned char> &args) {
+CUresult run(const Arena &memory, const Kernel &k, Size3 grid, Size3 block, unsigned shared, const std::vector<unsigned char> &args) {
   if (strike("fault")) return ILLEGAL_ADDRESS;
   if (int fault = run_grid(k, grid, block, shared, args.data())) return (CUresult)fault;
-  for (auto &d : state().devices)
-    if (uint64_t at = d->memory.damaged()) {
-      fprintf(stderr, "fake CUDA: %s wrote beyond the ends of the %zu bytes at %#llx\n", k.name,
-              d->memory.blocks().at(at).size, (unsigned long long)at);
-      return ILLEGAL_ADDRESS;
-    }
-  return SUCCESS;
+  uint64_t at = memory.damaged();
+  if (!at) return SUCCESS;
+  fprintf(stderr, "fake CUDA: %s wrote beyond the ends of the %zu bytes at %#llx\n", k.name, memory.blocks().at(at).size,
+          (unsigned long long)at);
+  return ILLEGAL_ADDRESS;
 }
 
 CUresult on_function(const void *handle, const std::function<CUresult(Context &, Function &)> &work) {
@@ -184,7 +182,8 @@ API cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     std::vector<unsigned char> args;
     if ((error = parameters(*f.kernel, each, extra, &args))) return error;
     if (strike("launch")) return LAUNCH_OUT_OF_RESOURCES;
-    auto k = f.kernel;
-    return enqueue(c, s, [=, args = std::move(args)] { return run(*k, grid, block, shared, args); });
+    const Kernel *k = f.kernel;
+    const Arena *memory = &device_at(c.device)->memory;
+    return enqueue(c, s, [=, args = std::move(args)] { return run(*memory, *k, grid, block, shared, args); });
   });
 }
