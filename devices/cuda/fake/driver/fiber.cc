@@ -78,7 +78,7 @@ namespace fake {
 void restart(Fiber *f, void (*entry)()) {
   // The words above the kept registers are the return address that ret takes on amd64, at a multiple
   // of 16 so that entry finds the stack aligned as after a call, and padding.
-  uintptr_t *words = (uintptr_t *)(f->stack + fiber_stack - 16) - kept;
+  uintptr_t *words = (uintptr_t *)(f->stack + fiber_stack - 16 - f->offset) - kept;
   memset(words, 0, (kept + 2) * sizeof *words);
   words[entry_slot] = (uintptr_t)entry;
   f->sp = words;
@@ -91,7 +91,8 @@ Fiber *make_fiber(void (*entry)()) {
     perror("fake CUDA: a stack for a kernel's thread");
     abort();
   }
-  Fiber *f = new Fiber{nullptr, m + guard};
+  static unsigned made;
+  Fiber *f = new Fiber{nullptr, m + guard, made++ * 192 % 8192};
   restart(f, entry);
   return f;
 }

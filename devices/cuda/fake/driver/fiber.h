@@ -7,6 +7,7 @@ namespace fake {
 struct Fiber {
   void *sp;      // where it goes on
   char *stack;   // mapped memory with an inaccessible page below
+  size_t offset; // of its end: caches keep few lines of the same place in a page
 };
 
 constexpr size_t fiber_stack = 128 << 10;
