@@ -28,49 +28,6 @@ func mortal(all []devices.Device) []life {
 	return lives
 }
 
-// renew empties the containers of the devices that were started anew since the last call. Every step that
-// uses such a device calls it before it runs.
-func (t *Task) renew() error {
-	t.living.Lock()
-	defer t.living.Unlock()
-	for i := range t.lives {
-		l := &t.lives[i]
-		now := l.device.Incarnation()
-		if now == l.number {
-			continue
-		}
-		t.Log.Warn("a device was lost and started anew: its variables are gone", "device", l.device.Name())
-		for _, d := range t.allOf(l.device.Name()) {
-			if err := d.Resources().Empty(); err != nil {
-				return status.Errorf(status.Unavailable, "The containers of %s, which was started anew, are not empty yet: %v", d.Name(), err)
-			}
-		}
-		l.number = now
-	}
-	return nil
-}
-
-// allOf is a device as the task and the sessions with isolated state have it.
-func (t *Task) allOf(name string) []devices.Device {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var found []devices.Device
-	note := func(all []devices.Device) {
-		for _, d := range all {
-			if d.Name() == name {
-				found = append(found, d)
-			}
-		}
-	}
-	note(t.Devices)
-	for _, s := range t.sessions {
-		if s.isolated {
-			note(s.devices)
-		}
-	}
-	return found
-}
-
 // outlived names a device of the plan that was started anew since the plan was compiled; "" if there is none.
 func (p *taskPlan) outlived() string {
 	for _, l := range p.lives {
@@ -104,9 +61,6 @@ func (s *workerSession) uselessLocked(p *taskPlan) bool {
 func (s *workerSession) fit(p *taskPlan) error {
 	if len(p.lives) == 0 {
 		return nil
-	}
-	if err := s.task.renew(); err != nil {
-		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

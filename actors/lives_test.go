@@ -40,12 +40,24 @@ func init() {
 type losable struct {
 	*devices.CPU
 	life *atomic.Uint64
+	all  *[]*containers.Manager
+}
+
+// lose starts the device anew.
+func (d losable) lose(t *testing.T) {
+	for _, m := range *d.all {
+		if err := m.Empty(); err != nil {
+			t.Error(err)
+		}
+	}
+	d.life.Add(1)
 }
 
 func (d losable) Type() string        { return invented }
 func (d losable) Incarnation() uint64 { return d.life.Load() }
 func (d losable) WithResources(r *containers.Manager) devices.Device {
-	return losable{d.CPU.WithResources(r).(*devices.CPU), d.life}
+	*d.all = append(*d.all, r)
+	return losable{d.CPU.WithResources(r).(*devices.CPU), d.life, d.all}
 }
 
 // losableNetwork starts tasks that have an invented device each, and gives these by job.
@@ -53,7 +65,8 @@ func losableNetwork(t *testing.T, jobs ...string) (*network, map[string]losable)
 	net := newNetwork(t)
 	all := map[string]losable{}
 	net.more = func(n *node, job string) []devices.Device {
-		d := losable{devices.NewCPU(n.system, n.name+"/device:"+invented+":0", job, 0), &atomic.Uint64{}}
+		d := losable{devices.NewCPU(n.system, n.name+"/device:"+invented+":0", job, 0), &atomic.Uint64{}, new([]*containers.Manager)}
+		*d.all = append(*d.all, d.Resources())
 		d.life.Store(1)
 		all[job] = d
 		return []devices.Device{d}
@@ -133,7 +146,7 @@ func TestLostDevice(t *testing.T) {
 				c.run(request(nil, "ineg:0"), -7)
 			}
 			idle.run(request(nil, "iread:0"), 7)
-			all["a"].life.Store(2)
+			all["a"].lose(t)
 			for _, c := range []*client{c, idle, private} {
 				// Told once, of whatever signature: the variable is gone, and that of the CPU is not.
 				_, err := c.try(t.Context(), request(nil, "iread:0", "read:0"))

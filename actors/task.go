@@ -63,9 +63,6 @@ type Task struct {
 	sessions map[string]*workerSession
 	placing  *place.Prepared // the devices of all tasks, as they were known when a session was made
 
-	living sync.Mutex
-	lives  []life // of the devices that may be lost; their containers are empty of what was before
-
 	master, directory *actor.PID
 	sessionsOf        *masterState
 	led               ledSteps
@@ -88,7 +85,6 @@ func NewTask(c Config) (*Task, error) {
 		c.Log = slog.Default()
 	}
 	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, crew: newCrew()}
-	t.lives = mortal(c.Devices)
 	t.life, t.die = context.WithCancel(context.Background())
 	t.steps.init()
 	t.schedule, t.isLocal = t.crew.Schedule, t.local

@@ -14,8 +14,8 @@ import (
 type Device interface {
 	kernels.Device
 	// Incarnation is a random number of this start of the device, never 0. It changes while the process lives
-	// where a device was lost and started anew: what lay in its memory is gone then, and what was made
-	// for the former start fails.
+	// where a device was lost and started anew: what lay in its memory is gone then and its containers, those
+	// of WithResources too, are empty, and what was made for the former start fails.
 	Incarnation() uint64
 	// MemoryLimit is the most bytes that tensors on the device may take; 0 where nothing bounds them.
 	MemoryLimit() int64
