@@ -1,0 +1,98 @@
+package gpu
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// TestOrder has steps compute chains over tensors whose memory is given back at once, so that others get it, while uploads
+// and downloads run in streams of their own. With whatever chance has run first, each sees its own values.
+func TestOrder(t *testing.T) {
+	for seed := range uint64(20) {
+		m := newMachine(1, 1<<20)
+		if seed > 0 {
+			m.chance = rand.New(rand.NewPCG(seed, 1))
+		}
+		d := open(t, m.cards[0], nil)
+		chance := rand.New(rand.NewPCG(seed, 2))
+		type want struct {
+			value byte
+			got   chan *tensor.Tensor
+		}
+		var wants []want
+		step := newStep()
+		ctx := inStep(step, "n")
+		for range 60 {
+			n, value := 1+chance.IntN(5000), byte(chance.IntN(256))
+			x := upload(t, d, ctx, n, value)
+			for range chance.IntN(4) {
+				y := device(t, d, n)
+				by := byte(chance.IntN(256))
+				d.Launch(ctx, add(y, x, by))
+				value += by
+				x.Release()
+				x = y
+			}
+			switch chance.IntN(4) {
+			case 0:
+				y := device(t, d, n)
+				d.Copy(ctx, y, x)
+				x.Release()
+				x = y
+			case 1:
+				d.Fill(ctx, x, 9)
+				value = 9
+			}
+			w := want{value, make(chan *tensor.Tensor, 1)}
+			d.Download(ctx, x, func(host *tensor.Tensor, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				w.got <- host
+			})
+			x.Release()
+			wants = append(wants, w)
+		}
+		if err := settle(t, d, step); err != nil {
+			t.Fatal(err)
+		}
+		for i, w := range wants {
+			host := <-w.got
+			if host == nil {
+				t.FailNow()
+			}
+			if !bytes.Equal(host.Data(), bytes.Repeat([]byte{w.value}, host.Len())) {
+				t.Fatalf("seed %d, chain %d: got %v…, want %d", seed, i, host.Data()[:min(8, host.Len())], w.value)
+			}
+			host.Release()
+		}
+	}
+}
+
+func TestLargeUpload(t *testing.T) {
+	for _, limit := range []int64{0, 6 << 20, 1} { // enough pinned memory, some, none
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			m := newMachine(1, 64<<20)
+			m.chance = rand.New(rand.NewPCG(1, 1))
+			d := open(t, m.cards[0], func(o *Options) { o.HostLimit = limit })
+			host := bytesOf(t, 3*piece+1000, 0)
+			defer host.Release()
+			for i := range host.Data() {
+				host.Data()[i] = byte(i >> 12)
+			}
+			x, err := d.Upload(nil, host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer x.Release()
+			got, err := fetch(t, d, nil, x)
+			if err != nil || !bytes.Equal(got, host.Data()) {
+				t.Errorf("what came back is not what was sent: %v", err)
+			}
+		})
+	}
+}

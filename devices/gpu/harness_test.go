@@ -1,0 +1,132 @@
+package gpu
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open makes a device on a card, which is closed when the test ends and must have given back everything by then.
+func open(t testing.TB, card *fakeCard, change func(*Options)) *Device {
+	t.Helper()
+	o := Options{Card: card, Name: "/job:test/replica:0/task:0/device:GPU:0", Job: "test", Host: tensor.NewPool("test", 0),
+		AllowGrowth: true, Log: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&o)
+	}
+	d, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.rest = 0
+	t.Cleanup(func() {
+		used := d.Stats().InUse
+		pinned := d.Stats().PinnedUsed
+		if err := d.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+		if used != 0 || pinned != 0 {
+			t.Errorf("%d bytes of the card and %d of pinned memory were not released", used, pinned)
+		}
+		if n := o.Host.Stats().InUse; n != 0 {
+			t.Errorf("%d bytes of the host's pool were not released", n)
+		}
+		card.m.mu.Lock()
+		defer card.m.mu.Unlock()
+		if card.opened == 0 && (len(card.areas) > 0 || len(card.streams) > 0 || card.events != 0 || len(card.pinned) > 0) {
+			t.Errorf("left on the card: %d regions, %d streams, %d events, %d chunks", len(card.areas), len(card.streams), card.events, len(card.pinned))
+		}
+	})
+	return d
+}
+
+// inStep is an execution of a node in a step.
+func inStep(step *kernels.Step, node string) *kernels.Context {
+	return &kernels.Context{Node: &graph.Node{Name: node, Op: "Test"}, Step: step}
+}
+
+func newStep() *kernels.Step { return &kernels.Step{ID: 1, Cancellation: &kernels.Cancellation{}} }
+
+// settle waits for a step's work.
+func settle(t testing.TB, d *Device, step *kernels.Step) error {
+	t.Helper()
+	done := make(chan error, 1)
+	d.Settle(step, func(err error) { done <- err })
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(30 * time.Second):
+		t.Fatal("the step does not settle")
+		return nil
+	}
+}
+
+// fetch brings a tensor to the host.
+func fetch(t testing.TB, d *Device, ctx *kernels.Context, x *tensor.Tensor) ([]byte, error) {
+	t.Helper()
+	type result struct {
+		t   *tensor.Tensor
+		err error
+	}
+	done := make(chan result, 1)
+	d.Download(ctx, x, func(t *tensor.Tensor, err error) { done <- result{t, err} })
+	select {
+	case r := <-done:
+		if r.err != nil {
+			return nil, r.err
+		}
+		defer r.t.Release()
+		return append([]byte(nil), r.t.Data()...), nil
+	case <-time.After(30 * time.Second):
+		t.Fatal("the download does not end")
+		return nil, nil
+	}
+}
+
+// bytesOf makes a tensor of n bytes.
+func bytesOf(t testing.TB, n int, value byte) *tensor.Tensor {
+	t.Helper()
+	x, err := tensor.New(tensor.Host, tensor.Uint8, tensor.Shape{int64(n)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range x.Data() {
+		x.Data()[i] = value
+	}
+	return x
+}
+
+// add is dst = src + value.
+func add(dst, src *tensor.Tensor, value byte) kernels.Launch {
+	return kernels.Launch{Function: "add", Args: []uint64{dst.Address(), src.Address(), uint64(src.Len()), uint64(value)}}
+}
+
+// device makes a tensor on the device.
+func device(t testing.TB, d *Device, n int) *tensor.Tensor {
+	t.Helper()
+	x, err := d.Memory().New(tensor.Uint8, tensor.Shape{int64(n)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// upload brings n bytes of a value to the device.
+func upload(t testing.TB, d *Device, ctx *kernels.Context, n int, value byte) *tensor.Tensor {
+	t.Helper()
+	host := bytesOf(t, n, value)
+	defer host.Release()
+	x, err := d.Upload(ctx, host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
