@@ -1,12 +1,11 @@
 package gpu
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"unsafe"
-
-	"github.com/troupe-run/troupe/graph/tensor"
 )
 
 // machine is a driver in Go whose cards are memory of the process. What is put into a stream runs late: when something waits
@@ -150,10 +149,7 @@ func (x *fakeContext) Alloc(n int64) (uint64, error) {
 	if c.used+n > c.memory {
 		return 0, &Error{Call: "Alloc", Code: 2, Name: "OUT_OF_MEMORY", OutOfMemory: true}
 	}
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = 0xEE
-	}
+	b := bytes.Repeat([]byte{0xEE}, int(n))
 	addr := c.next
 	c.next += uint64(n) + 4096
 	c.used += n
@@ -475,5 +471,3 @@ func (s *fakeStream) each(dst, src, n uint64, f func(byte) byte) error {
 	}
 	return err
 }
-
-var _ = tensor.Uint8
