@@ -75,6 +75,7 @@ type core struct {
 	managers []weak.Pointer[containers.Manager]
 	tried    time.Time     // when starting anew was tried last
 	rest     time.Duration // between two tries
+	grace    time.Duration // for the work of steps that are cancelled
 	closing  error         // what giving back failed with
 
 	closed atomic.Bool
@@ -86,7 +87,7 @@ func Open(o Options) (*Device, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	d := &core{opts: o, name: o.Name, info: o.Card.Info(), queue: newQueue(), ended: make(chan struct{}), works: map[*kernels.Step]*work{}, rest: retryAfter}
+	d := &core{opts: o, name: o.Name, info: o.Card.Info(), queue: newQueue(), ended: make(chan struct{}), works: map[*kernels.Step]*work{}, rest: retryAfter, grace: patience}
 	started := make(chan error, 1)
 	go d.run(started)
 	if err := <-started; err != nil {

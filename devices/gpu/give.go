@@ -74,7 +74,7 @@ func (d *core) Fill(ctx *kernels.Context, dst *tensor.Tensor, value byte) {
 }
 
 // Settle calls done when all that was given has run, with the error of step's work; at once where nothing was given for
-// it. A step that is cancelled waits for patience at most.
+// it. A step that is cancelled waits for a bounded time.
 func (d *core) Settle(step *kernels.Step, done func(error)) {
 	d.mu.Lock()
 	w := d.works[step]
@@ -85,8 +85,8 @@ func (d *core) Settle(step *kernels.Step, done func(error)) {
 		return
 	}
 	report := func(err error) { resume(step, func() { done(status.Worse(w.problem(), err)) }) }
-	e := watch(step, patience, func(err error) {
-		report(status.Derive(status.Errorf(status.Unavailable, "%s has not done its work %v after the step had ended: %v", d.name, patience, err)))
+	e := watch(step, d.grace, func(err error) {
+		report(status.Derive(status.Errorf(status.Unavailable, "%s has not done its work %v after the step had ended: %v", d.name, d.grace, err)))
 	})
 	then := func(err error) {
 		if e.first() {

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -15,10 +16,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open makes a device on a card, which is closed when the test ends and must have given back everything by then.
-func open(t testing.TB, card *fakeCard, change func(*Options)) *Device {
+func open(t testing.TB, card *fakeCard, change func(*Options)) *testDevice {
 	t.Helper()
+	log := make(journal, 100)
 	o := Options{Card: card, Name: "/job:test/replica:0/task:0/device:GPU:0", Job: "test", Host: tensor.NewPool("test", 0),
-		AllowGrowth: true, Log: slog.New(slog.DiscardHandler)}
+		AllowGrowth: true, Log: slog.New(log)}
 	if change != nil {
 		change(&o)
 	}
@@ -45,7 +47,47 @@ func open(t testing.TB, card *fakeCard, change func(*Options)) *Device {
 			t.Errorf("left on the card: %d regions, %d streams, %d events, %d chunks", len(card.areas), len(card.streams), card.events, len(card.pinned))
 		}
 	})
-	return d
+	return &testDevice{d, log}
+}
+
+// testDevice is a device with what it writes to its log.
+type testDevice struct {
+	*Device
+	log journal
+}
+
+// Messages of the log.
+const (
+	startedAnew = "a GPU was started anew: its variables are gone"
+	notStarted  = "a GPU could not be started anew"
+)
+
+// told waits until the log has a message.
+func (d *testDevice) told(t testing.TB, message string) {
+	t.Helper()
+	late := time.After(30 * time.Second)
+	for {
+		select {
+		case m := <-d.log:
+			if m == message {
+				return
+			}
+		case <-late:
+			t.Fatalf("the log does not tell %q", message)
+		}
+	}
+}
+
+// journal is a log of messages.
+type journal chan string
+
+func (j journal) Enabled(context.Context, slog.Level) bool { return true }
+func (j journal) WithAttrs([]slog.Attr) slog.Handler       { return j }
+func (j journal) WithGroup(string) slog.Handler            { return j }
+
+func (j journal) Handle(_ context.Context, r slog.Record) error {
+	j <- r.Message
+	return nil
 }
 
 // inStep is an execution of a node in a step.
@@ -56,7 +98,7 @@ func inStep(step *kernels.Step, node string) *kernels.Context {
 func newStep() *kernels.Step { return &kernels.Step{ID: 1, Cancellation: &kernels.Cancellation{}} }
 
 // settle waits for a step's work.
-func settle(t testing.TB, d *Device, step *kernels.Step) error {
+func settle(t testing.TB, d *testDevice, step *kernels.Step) error {
 	t.Helper()
 	done := make(chan error, 1)
 	d.Settle(step, func(err error) { done <- err })
@@ -70,7 +112,7 @@ func settle(t testing.TB, d *Device, step *kernels.Step) error {
 }
 
 // fetch brings a tensor to the host.
-func fetch(t testing.TB, d *Device, ctx *kernels.Context, x *tensor.Tensor) ([]byte, error) {
+func fetch(t testing.TB, d *testDevice, ctx *kernels.Context, x *tensor.Tensor) ([]byte, error) {
 	t.Helper()
 	type result struct {
 		t   *tensor.Tensor
@@ -110,7 +152,7 @@ func add(dst, src *tensor.Tensor, value byte) kernels.Launch {
 }
 
 // device makes a tensor on the device.
-func device(t testing.TB, d *Device, n int) *tensor.Tensor {
+func device(t testing.TB, d *testDevice, n int) *tensor.Tensor {
 	t.Helper()
 	x, err := d.Memory().New(tensor.Uint8, tensor.Shape{int64(n)})
 	if err != nil {
@@ -120,7 +162,7 @@ func device(t testing.TB, d *Device, n int) *tensor.Tensor {
 }
 
 // upload brings n bytes of a value to the device.
-func upload(t testing.TB, d *Device, ctx *kernels.Context, n int, value byte) *tensor.Tensor {
+func upload(t testing.TB, d *testDevice, ctx *kernels.Context, n int, value byte) *tensor.Tensor {
 	t.Helper()
 	host := bytesOf(t, n, value)
 	defer host.Release()
