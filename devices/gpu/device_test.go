@@ -74,16 +74,14 @@ func TestOrder(t *testing.T) {
 }
 
 func TestLargeUpload(t *testing.T) {
-	for _, limit := range []int64{0, 6 << 20, 1} { // enough pinned memory, some, none
+	for _, limit := range []int64{0, 3 * piece / 2, 1} { // enough pinned memory, some, none
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			m := newMachine(1, 64<<20)
 			m.chance = rand.New(rand.NewPCG(1, 1))
 			d := open(t, m.cards[0], func(o *Options) { o.HostLimit = limit })
-			host := bytesOf(t, 3*piece+1000, 0)
+			host := bytesOf(t, 2*piece+1000, 1)
 			defer host.Release()
-			for i := range host.Data() {
-				host.Data()[i] = byte(i >> 12)
-			}
+			copy(host.Data()[piece:], bytes.Repeat([]byte{2}, piece))
 			x, err := d.Upload(nil, host)
 			if err != nil {
 				t.Fatal(err)

@@ -210,13 +210,7 @@ func TestOutOfService(t *testing.T) {
 func TestWorkThatDoesNotEnd(t *testing.T) {
 	card := newMachine(1, 1<<20).cards[0]
 	d := open(t, card, nil)
-	gate := func(shut bool) {
-		card.m.mu.Lock()
-		card.gates["slow"] = shut
-		card.m.changed.Broadcast()
-		card.m.mu.Unlock()
-	}
-	gate(true)
+	card.m.shut("slow", true)
 	step := newStep()
 	ctx := inStep(step, "n")
 	x := upload(t, d, ctx, 10, 1)
@@ -234,7 +228,7 @@ func TestWorkThatDoesNotEnd(t *testing.T) {
 	}
 	d.grace = time.Millisecond
 	wantError(t, settle(t, d, step), status.Unavailable, "too late")
-	gate(false)
+	card.m.shut("slow", false)
 	works(t, d)
 }
 

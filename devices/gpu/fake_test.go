@@ -54,6 +54,16 @@ type fakeCard struct {
 	loads  int
 }
 
+// shut has all launches of a function wait, or go on.
+func (m *machine) shut(function string, wait bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.cards {
+		c.gates[function] = wait
+	}
+	m.changed.Broadcast()
+}
+
 type area struct {
 	addr  uint64
 	bytes []byte
@@ -245,6 +255,14 @@ func (x *fakeContext) Close(reset bool) error {
 	c.opened--
 	if reset && x.epoch == c.resets {
 		c.resets++
+		for _, s := range c.streams { // nobody waits any more for what is gone
+			for _, o := range s.ops {
+				if o.record != nil {
+					o.record.done = true
+				}
+			}
+		}
+		c.m.changed.Broadcast()
 		c.broken, c.areas, c.used, c.streams, c.events = nil, nil, 0, nil, 0
 	}
 	return nil

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"testing"
@@ -140,9 +141,7 @@ func bytesOf(t testing.TB, n int, value byte) *tensor.Tensor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range x.Data() {
-		x.Data()[i] = value
-	}
+	copy(x.Data(), bytes.Repeat([]byte{value}, n))
 	return x
 }
 

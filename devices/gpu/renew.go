@@ -98,7 +98,7 @@ func (d *core) containers() (all []*containers.Manager) {
 }
 
 func (d *core) outOfService(l *life, err error) *life {
-	d.opts.Log.Error("a GPU could not be started anew", "device", d.name, "error", err)
 	l.lost.Store(&status.Error{Code: status.Unavailable, Message: d.name + " was lost, and cannot be started anew yet: " + err.Error()})
+	d.opts.Log.Error("a GPU could not be started anew", "device", d.name, "error", err)
 	return l
 }
