@@ -64,7 +64,7 @@ func unaryOnGPU(op, function string, sets ...[]gpuType) {
 
 // testOnGPU registers a unary op whose result is a bool.
 func testOnGPU(op, function string) {
-	for _, t := range gpuFloats {
+	for _, t := range gpuReals {
 		Register(gpuRow(op, "T", t.dtype, &gpuUnary{gpuKernel{function + "_" + t.suffix, t.dtype, tensor.Bool}, nil}))
 	}
 }
@@ -93,7 +93,7 @@ func (k *gpuZip) Compute(ctx *Context) error {
 
 // gradOnGPU registers the gradient of an elementwise op.
 func gradOnGPU(op, function string) {
-	for _, t := range gpuFloats {
+	for _, t := range gpuReals {
 		Register(gpuRow(op, "T", t.dtype, &gpuZip{gpuKernel{function + "_" + t.suffix, t.dtype, t.dtype}, nil}))
 	}
 }

@@ -211,15 +211,15 @@ func biasOnGPU(t gpuType) {
 
 func init() {
 	selectOnGPU()
-	for _, t := range append(exactly(tensor.Int8, tensor.Int16, tensor.Int64, tensor.Uint8, tensor.Uint16), gpuFloats...) {
+	for _, t := range append(exactly(tensor.Int8, tensor.Int16, tensor.Int64, tensor.Uint8, tensor.Uint16), gpuReals...) {
 		Register(gpuRow("ClipByValue", "T", t.dtype, &gpuClip{gpuKernel{"clip_" + t.suffix, t.dtype, t.dtype}}))
 	}
-	for _, t := range append(gpuIntegers, gpuFloats...) {
+	for _, t := range append(gpuIntegers, gpuReals...) {
 		for _, op := range []string{"AddN", "AccumulateNV2"} {
 			Register(gpuRow(op, "T", t.dtype, &gpuAddN{gpuKernel{"addn_" + t.suffix, t.dtype, t.dtype}}))
 		}
 	}
-	for _, t := range append(gpuBits, gpuFloats...) {
+	for _, t := range append(gpuBits, gpuReals...) {
 		biasOnGPU(t)
 	}
 	for d := range suffixes {

@@ -6,12 +6,12 @@ import "github.com/troupe-run/troupe/graph/tensor"
 // arithmetic reports nothing, as on TensorFlow's GPUs: what is divided by zero becomes -1 or, of unsigned
 // types, all ones; its remainder is itself; and negative powers are 0, but those of 1 and -1.
 func init() {
-	unaryOnGPU("Neg", "neg", gpuFloats, sized(tensor.Int8, tensor.Int16, tensor.Int64))
-	unaryOnGPU("Abs", "abs", gpuFloats, gpuSigned)
-	unaryOnGPU("Square", "square", gpuFloats, gpuIntegers)
-	unaryOnGPU("Sign", "sign", gpuFloats, gpuSigned)
-	unaryOnGPU("Reciprocal", "reciprocal", gpuFloats)
-	unaryOnGPU("Inv", "reciprocal", gpuFloats)
+	unaryOnGPU("Neg", "neg", gpuReals, sized(tensor.Int8, tensor.Int16, tensor.Int64))
+	unaryOnGPU("Abs", "abs", gpuReals, gpuSigned)
+	unaryOnGPU("Square", "square", gpuReals, gpuIntegers)
+	unaryOnGPU("Sign", "sign", gpuReals, gpuSigned)
+	unaryOnGPU("Reciprocal", "reciprocal", gpuReals)
+	unaryOnGPU("Inv", "reciprocal", gpuReals)
 	unaryOnGPU("Invert", "invert", gpuBits)
 	for op, function := range map[string]string{
 		"Sqrt": "sqrt", "Rsqrt": "rsqrt", "Floor": "floor", "Ceil": "ceil", "Rint": "rint", "Round": "rint",
@@ -21,7 +21,7 @@ func init() {
 		"Erfinv": "erfinv", "Lgamma": "lgamma", "Digamma": "digamma",
 		"Relu": "relu", "Relu6": "relu6", "Elu": "elu", "Selu": "selu", "Softplus": "softplus", "Softsign": "softsign",
 	} {
-		unaryOnGPU(op, function, gpuFloats)
+		unaryOnGPU(op, function, gpuReals)
 	}
 	testOnGPU("IsNan", "isnan")
 	testOnGPU("IsInf", "isinf")
@@ -34,7 +34,7 @@ func init() {
 	} {
 		gradOnGPU(op, function)
 	}
-	for _, t := range gpuFloats {
+	for _, t := range gpuReals {
 		types := map[string][]tensor.DType{"T": {t.dtype}}
 		Register(
 			Def{Op: "LeakyRelu", Device: "GPU", Types: types, New: func(c *Construction) (any, error) {
@@ -48,35 +48,35 @@ func init() {
 	}
 
 	for _, op := range []string{"Add", "AddV2"} {
-		binaryOnGPU(op, "add", gpuFloats, gpuIntegers)
+		binaryOnGPU(op, "add", gpuReals, gpuIntegers)
 	}
-	binaryOnGPU("Sub", "sub", gpuFloats, gpuIntegers)
-	binaryOnGPU("Mul", "mul", gpuFloats, gpuIntegers)
-	binaryOnGPU("RealDiv", "div", gpuFloats)
-	binaryOnGPU("Div", "div", gpuFloats, gpuDivided)
-	binaryOnGPU("Maximum", "maximum", gpuFloats, gpuSigned, gpuUnsigned)
-	binaryOnGPU("Minimum", "minimum", gpuFloats, gpuSigned, gpuUnsigned)
-	binaryOnGPU("SquaredDifference", "squareddifference", gpuFloats, sized(tensor.Int8, tensor.Int16, tensor.Int64))
+	binaryOnGPU("Sub", "sub", gpuReals, gpuIntegers)
+	binaryOnGPU("Mul", "mul", gpuReals, gpuIntegers)
+	binaryOnGPU("RealDiv", "div", gpuReals)
+	binaryOnGPU("Div", "div", gpuReals, gpuDivided)
+	binaryOnGPU("Maximum", "maximum", gpuReals, gpuSigned, gpuUnsigned)
+	binaryOnGPU("Minimum", "minimum", gpuReals, gpuSigned, gpuUnsigned)
+	binaryOnGPU("SquaredDifference", "squareddifference", gpuReals, sized(tensor.Int8, tensor.Int16, tensor.Int64))
 	singlyOnGPU("TruncateDiv", "div", gpuDivided)
-	singlyOnGPU("FloorDiv", "floordiv", gpuFloats, gpuDivided)
-	singlyOnGPU("Mod", "mod", gpuFloats, gpuDivided)
-	singlyOnGPU("TruncateMod", "mod", gpuFloats, gpuDivided)
-	singlyOnGPU("FloorMod", "floormod", gpuFloats, gpuDivided)
-	singlyOnGPU("MulNoNan", "mulnonan", gpuFloats)
-	singlyOnGPU("DivNoNan", "divnonan", gpuFloats)
-	singlyOnGPU("Xdivy", "xdivy", gpuFloats)
-	singlyOnGPU("Xlogy", "xlogy", gpuFloats)
-	singlyOnGPU("Xlog1py", "xlog1py", gpuFloats)
-	singlyOnGPU("Pow", "pow", gpuFloats, exactly(tensor.Int64))
-	singlyOnGPU("Atan2", "atan2", gpuFloats)
-	singlyOnGPU("NextAfter", "nextafter", gpuFloats[:2])
+	singlyOnGPU("FloorDiv", "floordiv", gpuReals, gpuDivided)
+	singlyOnGPU("Mod", "mod", gpuReals, gpuDivided)
+	singlyOnGPU("TruncateMod", "mod", gpuReals, gpuDivided)
+	singlyOnGPU("FloorMod", "floormod", gpuReals, gpuDivided)
+	singlyOnGPU("MulNoNan", "mulnonan", gpuReals)
+	singlyOnGPU("DivNoNan", "divnonan", gpuReals)
+	singlyOnGPU("Xdivy", "xdivy", gpuReals)
+	singlyOnGPU("Xlogy", "xlogy", gpuReals)
+	singlyOnGPU("Xlog1py", "xlog1py", gpuReals)
+	singlyOnGPU("Pow", "pow", gpuReals, exactly(tensor.Int64))
+	singlyOnGPU("Atan2", "atan2", gpuReals)
+	singlyOnGPU("NextAfter", "nextafter", gpuReals[:2])
 
-	compareOnGPU("Less", "less", false, gpuFloats, gpuSigned, gpuUnsigned)
-	compareOnGPU("LessEqual", "lessequal", false, gpuFloats, gpuSigned, gpuUnsigned)
-	compareOnGPU("Greater", "less", true, gpuFloats, gpuSigned, gpuUnsigned)
-	compareOnGPU("GreaterEqual", "lessequal", true, gpuFloats, gpuSigned, gpuUnsigned)
-	equalOnGPU("Equal", "equal", false, gpuFloats, gpuIntegers, gpuBool)
-	equalOnGPU("NotEqual", "notequal", true, gpuFloats, gpuIntegers, gpuBool)
+	compareOnGPU("Less", "less", false, gpuReals, gpuSigned, gpuUnsigned)
+	compareOnGPU("LessEqual", "lessequal", false, gpuReals, gpuSigned, gpuUnsigned)
+	compareOnGPU("Greater", "less", true, gpuReals, gpuSigned, gpuUnsigned)
+	compareOnGPU("GreaterEqual", "lessequal", true, gpuReals, gpuSigned, gpuUnsigned)
+	equalOnGPU("Equal", "equal", false, gpuReals, gpuIntegers, gpuBool)
+	equalOnGPU("NotEqual", "notequal", true, gpuReals, gpuIntegers, gpuBool)
 
 	binaryOnGPU("BitwiseAnd", "bitwiseand", gpuBits)
 	binaryOnGPU("BitwiseOr", "bitwiseor", gpuBits)

@@ -42,7 +42,7 @@ func registerGPUOptimizer(o *optimizer) {
 		if sparse && !on.sparse {
 			return
 		}
-		for _, t := range gpuFloats {
+		for _, t := range gpuReals {
 			dtype, function := t.dtype, "apply_"+on.function+"_"+t.suffix
 			if sparse {
 				function = "sparse_" + function

@@ -86,7 +86,7 @@ func randomOnGPU(stateful, stateless, attr, ints string, t gpuType, function str
 }
 
 func init() {
-	for _, t := range gpuFloats {
+	for _, t := range gpuReals {
 		randomOnGPU("RandomUniform", "StatelessRandomUniform", "dtype", "", t, "random_uniform", nil)
 		randomOnGPU("RandomStandardNormal", "StatelessRandomNormal", "dtype", "", t, "random_normal", nil)
 		randomOnGPU("TruncatedNormal", "StatelessTruncatedNormal", "dtype", "", t, "random_truncated", nil)

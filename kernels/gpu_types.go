@@ -41,7 +41,7 @@ func sizeSuffix(d tensor.DType) string {
 
 // The types that GPUs' rows serve. Int32 is the host's, but for ops on bits, as in TensorFlow.
 var (
-	gpuFloats   = exactly(tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16)
+	gpuReals    = exactly(tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16)
 	gpuSigned   = exactly(tensor.Int8, tensor.Int16, tensor.Int64)
 	gpuUnsigned = exactly(tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64)
 	gpuDivided  = exactly(tensor.Int8, tensor.Int16, tensor.Int64, tensor.Uint8, tensor.Uint16)
@@ -52,7 +52,7 @@ var (
 
 // eachDenseType calls register for each type that GPUs have dense layers for.
 func eachDenseType(register func(dtype tensor.DType)) {
-	for _, t := range gpuFloats {
+	for _, t := range gpuReals {
 		register(t.dtype)
 	}
 }

@@ -119,8 +119,8 @@ func TestOutOfMemory(t *testing.T) {
 	must(t, c.Close(false))
 }
 
-// sum adds two vectors of n elements on the card and tells whether the result is right.
-func sum(c gpu.Context, n int) (right bool, err error) {
+// masked has the card keep those of n numbers that are above zero, and tells whether the result is right.
+func masked(c gpu.Context, n int) (right bool, err error) {
 	var addr [3]uint64
 	for i := range addr {
 		if addr[i], err = c.Alloc(int64(n * 4)); err != nil {
@@ -136,7 +136,7 @@ func sum(c gpu.Context, n int) (right bool, err error) {
 	for i := range n {
 		binary.LittleEndian.PutUint32(host[4*i:], math.Float32bits(float32(i)))
 	}
-	f, err := c.Function("add_f32")
+	f, err := c.Function("relugrad_f32")
 	if err != nil {
 		return false, err
 	}
@@ -153,29 +153,29 @@ func sum(c gpu.Context, n int) (right bool, err error) {
 		s.Synchronize())
 	right = true
 	for i := range n {
-		right = right && math.Float32frombits(binary.LittleEndian.Uint32(host[4*i:])) == float32(2*i)
+		right = right && math.Float32frombits(binary.LittleEndian.Uint32(host[4*i:])) == float32(i)
 	}
 	return right, err
 }
 
-func wantSum(t *testing.T, c gpu.Context) {
+func wantMasked(t *testing.T, c gpu.Context) {
 	t.Helper()
-	if right, err := sum(c, 1000); err != nil || !right {
-		t.Fatalf("a sum on the card: right is %v, %v", right, err)
+	if right, err := masked(c, 1000); err != nil || !right {
+		t.Fatalf("a launch on the card: right is %v, %v", right, err)
 	}
 }
 
 func TestLaunch(t *testing.T) {
 	c := openCard(t)
-	wantSum(t, c)
-	f, err := c.Function("add_f32")
+	wantMasked(t, c)
+	f, err := c.Function("relugrad_f32")
 	must(t, err)
 	s, err := c.NewStream()
 	must(t, err)
 	tooMany := [3]uint32{1 << 12, 1, 1}
 	wantError(t, s.Launch(f, [3]uint32{1, 1, 1}, tooMany, 0, []uint64{0, 0, 0, 0}), "cuLaunchKernel", 1, "CUDA_ERROR_INVALID_VALUE")
 	must(t, s.Close())
-	wantSum(t, c)
+	wantMasked(t, c)
 	must(t, c.Close(false))
 }
 
@@ -188,16 +188,16 @@ func TestFunctions(t *testing.T) {
 			return "bad", "no PTX", true
 		}
 		if function == "absent" {
-			_, ptx, ok := kernels.Module("add_f32")
+			_, ptx, ok := kernels.Module("relugrad_f32")
 			return "other", ptx, ok
 		}
 		return kernels.Module(function)
 	}
-	f, err := c.Function("add_f32")
+	f, err := c.Function("relugrad_f32")
 	must(t, err)
-	g, err := c.Function("tanh_f32")
+	g, err := c.Function("relu_f32")
 	must(t, err)
-	if again, err := c.Function("add_f32"); err != nil || again != f || f == g || asked != 2 || len(c.modules.loaded) != 1 {
+	if again, err := c.Function("relugrad_f32"); err != nil || again != f || f == g || asked != 2 || len(c.modules.loaded) != 1 {
 		t.Errorf("%x, %x and %x (%v) from %d modules, asked %d times", f, again, g, err, len(c.modules.loaded), asked)
 	}
 	for _, want := range []struct{ function, call, text string }{
@@ -310,8 +310,8 @@ func TestThreads(t *testing.T) {
 				return
 			}
 			for range 10 {
-				if right, err := sum(c, 5000); err != nil || !right {
-					t.Errorf("a sum on the card: right is %v, %v", right, err)
+				if right, err := masked(c, 5000); err != nil || !right {
+					t.Errorf("a launch on the card: right is %v, %v", right, err)
 				}
 			}
 		})
@@ -336,8 +336,8 @@ func TestUnboundThread(t *testing.T) {
 func TestReset(t *testing.T) {
 	one := openCard(t)
 	two := openCard(t)
-	wantSum(t, one)
-	f, err := one.Function("add_f32")
+	wantMasked(t, one)
+	f, err := one.Function("relugrad_f32")
 	must(t, err)
 	s, err := one.NewStream()
 	must(t, err)
@@ -356,15 +356,15 @@ func TestReset(t *testing.T) {
 
 	must(t, one.Close(true))
 	one = openCard(t)
-	wantSum(t, one)
+	wantMasked(t, one)
 	kept, err := one.Alloc(1 << 10)
 	must(t, err)
 	must(t, two.Close(true)) // which must not take away what one has since
 	must(t, one.Bind())
 	must(t, one.Free(kept))
-	wantSum(t, one)
+	wantMasked(t, one)
 	two = openCard(t)
-	wantSum(t, two)
+	wantMasked(t, two)
 	must(t, two.Close(false))
 	must(t, one.Bind())
 	must(t, one.Close(false))
