@@ -176,22 +176,21 @@ func (k *layout) Compute(ctx *Context) error {
 			v.Release()
 		}
 	}()
-	pool := ctx.Device.Pool()
 	for _, i := range k.images {
 		if t := ctx.Inputs[i].Tensor; t.Rank() > 2 {
 			s := t.Shape()
 			last := append(append(tensor.Shape{s[0]}, s[2:]...), s[1])
-			moved, err := tensor.New(pool, t.DType(), last)
+			moved, err := ctx.Device.Memory().New(t.DType(), last)
 			if err != nil {
 				return err
 			}
 			sub.Inputs[i].Tensor = moved
-			moveChannels(ctx.Device, moved, t, int(s[0]), int(s[1]), s[2:].Elements())
+			moveChannels(ctx, moved, t, int(s[0]), int(s[1]), s[2:].Elements())
 		}
 	}
 	if k.sizes >= 0 {
 		if t := ctx.Inputs[k.sizes].Tensor; t.Rank() == 1 && t.Len() > 2 && t.DType().Size() > 0 {
-			moved, err := tensor.New(pool, t.DType(), t.Shape())
+			moved, err := tensor.New(ctx.Device.Pool(), t.DType(), t.Shape())
 			if err != nil {
 				return err
 			}
@@ -212,7 +211,7 @@ func (k *layout) Compute(ctx *Context) error {
 		if err != nil {
 			return err
 		}
-		moveChannels(ctx.Device, out, t, int(s[0]), s[1:last].Elements(), int(s[last]))
+		moveChannels(ctx, out, t, int(s[0]), s[1:last].Elements(), int(s[last]))
 	}
 	for o, v := range sub.Outputs {
 		if ctx.Outputs[o].Tensor == nil {
@@ -223,8 +222,13 @@ func (k *layout) Compute(ctx *Context) error {
 }
 
 // moveChannels transposes each of n matrices of some rows and columns.
-func moveChannels(dev Device, dst, src *tensor.Tensor, n, rows, columns int) {
+func moveChannels(ctx *Context, dst, src *tensor.Tensor, n, rows, columns int) {
+	dev := ctx.Device
 	if src.Len() == 0 {
+		return
+	}
+	if a, ok := dev.(Accelerator); ok {
+		moveChannelsOn(ctx, a, dst, src, n, rows, columns)
 		return
 	}
 	switch src.DType().Size() {

@@ -1,0 +1,217 @@
+package kernels
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// deviceConv is Conv2D or one of its gradients on an accelerator, for images whose channels come last.
+type deviceConv struct {
+	windowing
+	dtype tensor.DType
+	tf32  bool
+}
+
+// mostPixels is how far the functions count along a side of an image, its padding included.
+const mostPixels = 1 << 28
+
+// check refuses images that the functions cannot count through.
+func (k *deviceConv) check(ctx *Context, c *convolution) error {
+	for _, w := range []*window{&c.rows, &c.cols} {
+		if w.in >= mostPixels || w.size >= mostPixels/w.dilation || w.out >= mostPixels/w.stride || c.batch*c.rows.in*c.cols.in > 1<<31-1 {
+			return status.Errorf(status.ResourceExhausted, "A convolution of %d images of %d by %d is too large for %s", c.batch, c.rows.in, c.cols.in, ctx.Device.Name())
+		}
+	}
+	return nil
+}
+
+// forward is Conv2D: patches times filter.
+func (k *deviceConv) forward(ctx *Context) error {
+	image, filter := ctx.Input(0), ctx.Input(1)
+	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 1, k.dtype)); err != nil {
+		return err
+	}
+	c, err := k.plan(image.Shape(), filter.Shape())
+	if err := firstError(err, k.check(ctx, &c)); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, tensor.Shape{image.Shape()[0], int64(c.rows.out), int64(c.cols.out), filter.Shape()[3]})
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	if image.Len() == 0 || c.patch() == 0 {
+		accelerator(ctx.Device).Fill(ctx, out, 0)
+		return nil
+	}
+	if c.pointwise() {
+		p := matProduct{m: c.places(), n: c.outDepth, k: c.inDepth, count: 1}
+		return multiplyOn(ctx, &p, false, false, k.tf32, image, filter, out)
+	}
+	width := c.outDepth / c.groups
+	return k.run(ctx, "forward", out, c.places(), width, c.patch(), c.groups, func(partial uint64) []uint64 {
+		return slices.Concat(
+			[]uint64{image.Address(), uint64(c.places()), uint64(c.patch()), flag(aligned(image, c.inDepth, c.groupDepth))}, c.patchWords(),
+			matrixOf(filter, width, c.patch(), c.outDepth, true), outputWords(out, partial, width, c.outDepth),
+			[]uint64{uint64(c.groupDepth), uint64(width), uint64(width)})
+	})
+}
+
+// filterGrad is Conv2DBackpropFilter: patches, transposed, times gradient.
+func (k *deviceConv) filterGrad(ctx *Context) error {
+	image, grad := ctx.Input(0), ctx.Input(2)
+	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 2, k.dtype)); err != nil {
+		return err
+	}
+	shape, err := sizesInput(ctx, 1, 4, "filter_sizes")
+	if err != nil {
+		return err
+	}
+	c, err := k.plan(image.Shape(), shape)
+	if err != nil {
+		return err
+	}
+	if err := firstError(c.checkGradient(grad.Shape()), k.check(ctx, &c)); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	if image.Len() == 0 || grad.Len() == 0 {
+		accelerator(ctx.Device).Fill(ctx, out, 0)
+		return nil
+	}
+	if c.pointwise() {
+		p := matProduct{m: c.inDepth, n: c.outDepth, k: c.places(), count: 1}
+		return multiplyOn(ctx, &p, true, false, k.tf32, image, grad, out)
+	}
+	width := c.outDepth / c.groups
+	return k.run(ctx, "filter", out, c.patch(), width, c.places(), c.groups, func(partial uint64) []uint64 {
+		return slices.Concat(
+			[]uint64{image.Address(), uint64(c.patch()), uint64(c.places()), flag(aligned(image, c.inDepth, c.groupDepth))}, c.patchWords(),
+			matrixOf(grad, width, c.places(), c.outDepth, true), outputWords(out, partial, width, c.outDepth),
+			[]uint64{uint64(c.groupDepth), uint64(width), uint64(width)})
+	})
+}
+
+// inputGrad is Conv2DBackpropInput: patches of the gradient times those taps of the filter that saw
+// the pixel. They are the same for all pixels of a phase, which are a stride apart.
+func (k *deviceConv) inputGrad(ctx *Context) error {
+	filter, grad := ctx.Input(1), ctx.Input(2)
+	if err := firstError(checkType(ctx, 1, k.dtype), checkType(ctx, 2, k.dtype)); err != nil {
+		return err
+	}
+	shape, err := sizesInput(ctx, 0, 4, "input_sizes")
+	if err != nil {
+		return err
+	}
+	c, err := k.plan(shape, filter.Shape())
+	if err != nil {
+		return err
+	}
+	if err := firstError(c.checkGradient(grad.Shape()), k.check(ctx, &c)); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	if c.outDepth == 0 || c.patch() == 0 || grad.Len() == 0 {
+		accelerator(ctx.Device).Fill(ctx, out, 0)
+		return nil
+	}
+	if c.pointwise() {
+		p := matProduct{m: c.places(), n: c.inDepth, k: c.outDepth, count: 1}
+		return multiplyOn(ctx, &p, false, true, k.tf32, grad, filter, out)
+	}
+	width := c.outDepth / c.groups
+	y, x := acrossOf(&c.rows), acrossOf(&c.cols)
+	sy, sx := c.rows.stride, c.cols.stride
+	// The first phase has as many pixels and taps as any.
+	pixels := c.batch * ((c.rows.in + sy - 1) / sy) * ((c.cols.in + sx - 1) / sx)
+	taps := ((c.rows.size + y.step - 1) / y.step) * ((c.cols.size + x.step - 1) / x.step)
+	return k.run(ctx, "input", out, pixels, c.groupDepth, taps*width, c.groups*sy*sx, func(partial uint64) []uint64 {
+		back := []uint64{uint64(c.rows.out), uint64(c.cols.out), uint64(c.outDepth), 0, 0, 0, uint64(width), 1, 1, 0, 0,
+			-uint64(y.step * c.rows.dilation / sy), -uint64(x.step * c.cols.dilation / sx)}
+		return slices.Concat(
+			[]uint64{grad.Address(), 0, 0, flag(aligned(grad, c.outDepth, width))}, back,
+			[]uint64{filter.Address(), uint64(c.groupDepth), 0, flag(aligned(filter, c.outDepth, width)), 0, uint64(width),
+				uint64(c.cols.size), uint64(c.groupDepth * c.outDepth), uint64(c.outDepth), 0, 0, uint64(y.step), uint64(x.step)},
+			[]uint64{out.Address(), partial, uint64(out.Len()), flag(out.Address()%16 == 0 && c.groupDepth%4 == 0),
+				0, 0, uint64(c.rows.in), uint64(c.cols.in), uint64(c.inDepth), uint64(sy), uint64(sx), 0, 0},
+			[]uint64{uint64(width), uint64(width), uint64(c.groupDepth)},
+			y.words(), x.words(), []uint64{uint64(c.batch), uint64(c.groups)})
+	})
+}
+
+// run launches a function of conv.cu or conv_sm80.cu.
+func (k *deviceConv) run(ctx *Context, what string, out *tensor.Tensor, m, n, depth, batch int, args func(partial uint64) []uint64) error {
+	t := tiling{"conv_" + what + "_", 64, 64, 256}
+	if tensorCores(accelerator(ctx.Device), k.dtype, k.tf32) {
+		t = tiling{"conv_" + what + "_mma_", 128, 64, 128}
+	}
+	t.function += denseTypes[k.dtype]
+	g := gemmLaunch{tiling: t, m: m, n: n, k: depth, batch: batch, out: out}
+	return g.run(ctx, args)
+}
+
+// patchWords are the parameters of how the window moves over the image.
+func (c *convolution) patchWords() []uint64 {
+	return []uint64{uint64(c.rows.in), uint64(c.cols.in), uint64(c.inDepth), uint64(c.rows.out), uint64(c.cols.out), uint64(c.cols.size), uint64(c.groupDepth),
+		uint64(c.rows.stride), uint64(c.cols.stride), -uint64(c.rows.before), -uint64(c.cols.before), uint64(c.rows.dilation), uint64(c.cols.dilation)}
+}
+
+// matrixOf is matrixWords for a part of a matrix whose rows are row elements apart.
+func matrixOf(t *tensor.Tensor, outer, inner, row int, across bool) []uint64 {
+	w := matrixWords(t, outer, inner, across, []int{row})
+	w[4] = uint64(row)
+	return w
+}
+
+// across is a window as the gradient by the image sees it: pixels of a phase see every step'th tap.
+type across struct {
+	*window
+	step int
+}
+
+func acrossOf(w *window) across {
+	a, b := w.stride, w.dilation
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return across{w, w.stride / a}
+}
+
+func (a *across) words() []uint64 {
+	return []uint64{uint64(a.in), uint64(a.stride), uint64(a.dilation), uint64(a.before), uint64(a.size), uint64(a.step)}
+}
+
+// deviceWindowRow makes the row of an op that moves a window over images, for one element type.
+// host is the input that is a shape, if any.
+func deviceWindowRow(op string, dtype tensor.DType, host string, construct func(c *Construction) (any, error)) {
+	def := Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{"T": {dtype}}, Expensive: true, New: construct}
+	if host != "" {
+		def.HostInputs = []string{host}
+	}
+	Register(def)
+}
+
+func init() {
+	eachDenseType(func(dtype tensor.DType) {
+		row := func(op, host string, run func(*deviceConv, *Context) error, images []int, sizes int, results ...int) {
+			deviceWindowRow(op, dtype, host, func(c *Construction) (any, error) {
+				w, err := newWindowing(c)
+				if err != nil {
+					return nil, err
+				}
+				k := &deviceConv{w, dtype, allowTF32()}
+				return w.inLayout(Func(func(ctx *Context) error { return run(k, ctx) }), images, sizes, results...), nil
+			})
+		}
+		row("Conv2D", "", (*deviceConv).forward, []int{0}, -1, 0)
+		row("Conv2DBackpropInput", "input_sizes", (*deviceConv).inputGrad, []int{2}, 0, 0)
+		row("Conv2DBackpropFilter", "filter_sizes", (*deviceConv).filterGrad, []int{0, 2}, -1)
+	})
+}
