@@ -188,30 +188,17 @@ func (a *across) words() []uint64 {
 	return []uint64{uint64(a.in), uint64(a.stride), uint64(a.dilation), uint64(a.before), uint64(a.size), uint64(a.step)}
 }
 
-// deviceWindowRow makes the row of an op that moves a window over images, for one element type.
-// host is the input that is a shape, if any.
-func deviceWindowRow(op string, dtype tensor.DType, host string, construct func(c *Construction) (any, error)) {
-	def := Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{"T": {dtype}}, Expensive: true, New: construct}
-	if host != "" {
-		def.HostInputs = []string{host}
-	}
-	Register(def)
-}
-
 func init() {
 	eachDenseType(func(dtype tensor.DType) {
-		row := func(op, host string, run func(*deviceConv, *Context) error, images []int, sizes int, results ...int) {
-			deviceWindowRow(op, dtype, host, func(c *Construction) (any, error) {
+		row := func(op string, host []string, run func(*deviceConv, *Context) error, images []int, sizes int, results ...int) {
+			Register(Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{"T": {dtype}}, HostInputs: host, Expensive: true, New: func(c *Construction) (any, error) {
 				w, err := newWindowing(c)
-				if err != nil {
-					return nil, err
-				}
 				k := &deviceConv{w, dtype, allowTF32()}
-				return w.inLayout(Func(func(ctx *Context) error { return run(k, ctx) }), images, sizes, results...), nil
-			})
+				return w.inLayout(Func(func(ctx *Context) error { return run(k, ctx) }), images, sizes, results...), err
+			}})
 		}
-		row("Conv2D", "", (*deviceConv).forward, []int{0}, -1, 0)
-		row("Conv2DBackpropInput", "input_sizes", (*deviceConv).inputGrad, []int{2}, 0, 0)
-		row("Conv2DBackpropFilter", "filter_sizes", (*deviceConv).filterGrad, []int{0, 2}, -1)
+		row("Conv2D", nil, (*deviceConv).forward, []int{0}, -1, 0)
+		row("Conv2DBackpropInput", []string{"input_sizes"}, (*deviceConv).inputGrad, []int{2}, 0, 0)
+		row("Conv2DBackpropFilter", []string{"filter_sizes"}, (*deviceConv).filterGrad, []int{0, 2}, -1)
 	})
 }

@@ -44,27 +44,61 @@ func perChannel(ctx *Context, i int, what string, channels int) error {
 	return nil
 }
 
-func (b *batchNorm) forward(ctx *Context) error {
-	x := ctx.Input(0)
-	if err := checkType(ctx, 0, tensor.Float32); err != nil {
-		return err
+// normChannels is the number of channels of images of rank 4 or 5.
+func normChannels(x tensor.Shape, channelsFirst bool) (int, error) {
+	if len(x) != 4 && len(x) != 5 {
+		return 0, status.InvalidArgumentf("input must be 4 or 5-dimensional%v", x)
 	}
-	if x.Rank() != 4 && x.Rank() != 5 {
-		return status.InvalidArgumentf("input must be 4 or 5-dimensional%v", x.Shape())
+	if channelsFirst {
+		return int(x[1]), nil
 	}
-	channels := x.Dim(x.Rank() - 1)
+	return int(x[len(x)-1]), nil
+}
+
+// checkForward checks the inputs of images of a type, and gives the number of channels.
+func (b *batchNorm) checkForward(ctx *Context, dtype tensor.DType, channelsFirst bool) (channels int, err error) {
+	if err := checkType(ctx, 0, dtype); err != nil {
+		return 0, err
+	}
+	if channels, err = normChannels(ctx.Input(0).Shape(), channelsFirst); err != nil {
+		return 0, err
+	}
 	if err := firstError(perChannel(ctx, 1, "scale", channels), perChannel(ctx, 2, "offset", channels)); err != nil {
+		return 0, err
+	}
+	if b.training && b.average == 1 {
+		return channels, nil
+	}
+	when := "When is_training=false"
+	if b.training {
+		when = "When exponential_avg_factor != 1"
+	}
+	return channels, firstError(perChannel(ctx, 3, when+", mean", channels), perChannel(ctx, 4, when+", variance", channels))
+}
+
+// checkBackward is checkForward for the gradient.
+func checkBackward(ctx *Context, dtype tensor.DType, channelsFirst bool) (channels int, err error) {
+	dy, x := ctx.Input(0), ctx.Input(1)
+	if err := firstError(checkType(ctx, 0, dtype), checkType(ctx, 1, dtype)); err != nil {
+		return 0, err
+	}
+	for _, t := range []*tensor.Tensor{dy, x} {
+		if channels, err = normChannels(t.Shape(), channelsFirst); err != nil {
+			return 0, err
+		}
+	}
+	if !x.Shape().Equal(dy.Shape()) {
+		return 0, status.InvalidArgumentf("x and y_backprop must have same shape, but x has shape %v and y_backprop has shape %v", x.Shape(), dy.Shape())
+	}
+	return channels, firstError(perChannel(ctx, 2, "scale", channels), perChannel(ctx, 3, "reserve_space_1", channels), perChannel(ctx, 4, "reserve_space_2", channels))
+}
+
+func (b *batchNorm) forward(ctx *Context) error {
+	channels, err := b.checkForward(ctx, tensor.Float32, false)
+	if err != nil {
 		return err
 	}
-	if !b.training || b.average != 1 {
-		when := "When is_training=false"
-		if b.training {
-			when = "When exponential_avg_factor != 1"
-		}
-		if err := firstError(perChannel(ctx, 3, when+", mean", channels), perChannel(ctx, 4, when+", variance", channels)); err != nil {
-			return err
-		}
-	}
+	x := ctx.Input(0)
 	y, err := ctx.Allocate(0, tensor.Float32, x.Shape())
 	if err != nil {
 		return err
@@ -162,26 +196,14 @@ func (b *batchNorm) measure(ctx *Context, work, src []float32, stats [4][]float3
 }
 
 func (b *batchNorm) backward(ctx *Context) error {
+	channels, err := checkBackward(ctx, tensor.Float32, false)
+	if err != nil {
+		return err
+	}
 	dy, x := ctx.Input(0), ctx.Input(1)
-	if err := firstError(checkType(ctx, 0, tensor.Float32), checkType(ctx, 1, tensor.Float32)); err != nil {
-		return err
-	}
-	for _, t := range []*tensor.Tensor{dy, x} {
-		if t.Rank() != 4 && t.Rank() != 5 {
-			return status.InvalidArgumentf("input must be 4 or 5-dimensional%v", t.Shape())
-		}
-	}
-	if !x.Shape().Equal(dy.Shape()) {
-		return status.InvalidArgumentf("x and y_backprop must have same shape, but x has shape %v and y_backprop has shape %v", x.Shape(), dy.Shape())
-	}
-	channels := x.Dim(x.Rank() - 1)
-	if err := firstError(perChannel(ctx, 2, "scale", channels), perChannel(ctx, 3, "reserve_space_1", channels), perChannel(ctx, 4, "reserve_space_2", channels)); err != nil {
-		return err
-	}
 	shapes := []tensor.Shape{x.Shape(), {int64(channels)}, {int64(channels)}, {0}, {0}}
 	var out [5]*tensor.Tensor
 	for i, s := range shapes {
-		var err error
 		if out[i], err = ctx.Allocate(i, tensor.Float32, s); err != nil {
 			return err
 		}

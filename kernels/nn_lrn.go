@@ -24,6 +24,23 @@ func newLRN(c *Construction) (l lrn, err error) {
 	return lrn{int(radius), bias, alpha, beta}, firstError(err, err1, err2, err3)
 }
 
+func checkLRN(in tensor.Shape) error {
+	if len(in) != 4 {
+		return status.InvalidArgumentf("in must be 4-dimensional")
+	}
+	return nil
+}
+
+func checkLRNGrad(grad, in, out tensor.Shape) error {
+	if len(grad) != 4 || len(in) != 4 {
+		return status.InvalidArgumentf("inputs must be 4-dimensional")
+	}
+	if !in.Equal(grad) || !out.Equal(grad) {
+		return status.InvalidArgumentf("input_grads, input_image, and out_image should have the same shape")
+	}
+	return nil
+}
+
 // scale sets dst to the bias plus alpha times the sum of the squares around each channel.
 func (l *lrn) scale(dst, row []float32) {
 	for c := range row {
@@ -37,11 +54,8 @@ func (l *lrn) scale(dst, row []float32) {
 
 func (l *lrn) forward(ctx *Context) error {
 	in := ctx.Input(0)
-	if err := checkType(ctx, 0, tensor.Float32); err != nil {
+	if err := firstError(checkType(ctx, 0, tensor.Float32), checkLRN(in.Shape())); err != nil {
 		return err
-	}
-	if in.Rank() != 4 {
-		return status.InvalidArgumentf("in must be 4-dimensional")
 	}
 	out, err := ctx.Allocate(0, tensor.Float32, in.Shape())
 	if err != nil || out.Len() == 0 {
@@ -63,14 +77,8 @@ func (l *lrn) forward(ctx *Context) error {
 
 func (l *lrn) backward(ctx *Context) error {
 	grad, in, out := ctx.Input(0), ctx.Input(1), ctx.Input(2)
-	if err := firstError(checkType(ctx, 0, tensor.Float32), checkType(ctx, 1, tensor.Float32), checkType(ctx, 2, tensor.Float32)); err != nil {
+	if err := firstError(checkType(ctx, 0, tensor.Float32), checkType(ctx, 1, tensor.Float32), checkType(ctx, 2, tensor.Float32), checkLRNGrad(grad.Shape(), in.Shape(), out.Shape())); err != nil {
 		return err
-	}
-	if grad.Rank() != 4 || in.Rank() != 4 {
-		return status.InvalidArgumentf("inputs must be 4-dimensional")
-	}
-	if !in.Shape().Equal(grad.Shape()) || !out.Shape().Equal(grad.Shape()) {
-		return status.InvalidArgumentf("input_grads, input_image, and out_image should have the same shape")
 	}
 	result, err := ctx.Allocate(0, tensor.Float32, grad.Shape())
 	if err != nil || result.Len() == 0 {

@@ -5,6 +5,23 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
+// planGrad is plan for the gradient of max pooling, whose other inputs must have the result's shape.
+func (p *pooling) planGrad(image, result, grad tensor.Shape) (pool, error) {
+	if p.sizeDepth != 1 || p.strideDepth != 1 {
+		return pool{}, status.Unimplementedf("MaxPoolingGrad is not yet supported on the depth dimension.")
+	}
+	out, err := p.plan(image)
+	if err != nil {
+		return pool{}, err
+	}
+	if want := out.outShape(); !result.Equal(want) {
+		return pool{}, status.InvalidArgumentf("Expected orig_output shape to be %v, but got %v", want, result)
+	} else if !grad.Equal(want) {
+		return pool{}, status.InvalidArgumentf("Expected grad shape to be %v, but got %v", want, grad)
+	}
+	return out, nil
+}
+
 // maxPoolGradKernel is MaxPoolGrad, and MaxPoolGradV2 whose window comes as inputs: each place of
 // the result gives its gradient to the first of the greatest elements of its window.
 type maxPoolGradKernel[T ordered] struct {
@@ -24,17 +41,9 @@ func (k *maxPoolGradKernel[T]) Compute(ctx *Context) error {
 			return err
 		}
 	}
-	if attrs.sizeDepth != 1 || attrs.strideDepth != 1 {
-		return status.Unimplementedf("MaxPoolingGrad is not yet supported on the depth dimension.")
-	}
-	p, err := attrs.plan(image.Shape())
+	p, err := attrs.planGrad(image.Shape(), result.Shape(), grad.Shape())
 	if err != nil {
 		return err
-	}
-	if want := p.outShape(); !result.Shape().Equal(want) {
-		return status.InvalidArgumentf("Expected orig_output shape to be %v, but got %v", want, result.Shape())
-	} else if !grad.Shape().Equal(want) {
-		return status.InvalidArgumentf("Expected grad shape to be %v, but got %v", want, grad.Shape())
 	}
 	out, err := ctx.Allocate(0, k.dtype, image.Shape())
 	if err != nil || out.Len() == 0 {

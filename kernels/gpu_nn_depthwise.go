@@ -1,0 +1,118 @@
+package kernels
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// deviceDepthwise is DepthwiseConv2dNative or one of its gradients on an accelerator, by the
+// functions in depthwise.cu.
+type deviceDepthwise struct {
+	windowing
+	dtype tensor.DType
+}
+
+// words are the parameters of the sizes.
+func (k *deviceDepthwise) words(d *depthwise) []uint64 {
+	return slices.Concat(gridWords(d.inDepth, d.rows.in, d.cols.in, k.channelsFirst), gridWords(d.outDepth, d.rows.out, d.cols.out, k.channelsFirst),
+		d.rows.words(), d.cols.words(), []uint64{uint64(d.times)})
+}
+
+func (k *deviceDepthwise) launch(ctx *Context, function string, a, b, out *tensor.Tensor, d *depthwise) {
+	dev := accelerator(ctx.Device)
+	dev.Launch(ctx, elementwise(dev, function+denseTypes[k.dtype], out.Len(), append([]uint64{a.Address(), b.Address(), out.Address(), uint64(out.Len())}, k.words(d)...)...))
+}
+
+func (k *deviceDepthwise) forward(ctx *Context) error {
+	image, filter := ctx.Input(0), ctx.Input(1)
+	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 1, k.dtype)); err != nil {
+		return err
+	}
+	d, err := k.planDepthwise(k.channelsLast(image.Shape()), filter.Shape())
+	if err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, k.inOrder(tensor.Shape{int64(d.batch), int64(d.rows.out), int64(d.cols.out), int64(d.outDepth)}))
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	k.launch(ctx, "depthwise_", image, filter, out, &d)
+	return nil
+}
+
+func (k *deviceDepthwise) inputGrad(ctx *Context) error {
+	filter, grad := ctx.Input(1), ctx.Input(2)
+	if err := firstError(checkType(ctx, 1, k.dtype), checkType(ctx, 2, k.dtype)); err != nil {
+		return err
+	}
+	shape, err := sizesInput(ctx, 0, 4, "input_sizes")
+	if err != nil {
+		return err
+	}
+	d, err := k.planDepthwise(k.channelsLast(shape), filter.Shape())
+	if err != nil {
+		return err
+	}
+	if err := d.checkGradient(k.channelsLast(grad.Shape())); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	k.launch(ctx, "depthwise_input_", grad, filter, out, &d)
+	return nil
+}
+
+func (k *deviceDepthwise) filterGrad(ctx *Context) error {
+	image, grad := ctx.Input(0), ctx.Input(2)
+	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 2, k.dtype)); err != nil {
+		return err
+	}
+	shape, err := sizesInput(ctx, 1, 4, "filter_sizes")
+	if err != nil {
+		return err
+	}
+	d, err := k.planDepthwise(k.channelsLast(image.Shape()), shape)
+	if err != nil {
+		return err
+	}
+	if err := d.checkGradient(k.channelsLast(grad.Shape())); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	dev := accelerator(ctx.Device)
+	if grad.Len() == 0 {
+		dev.Fill(ctx, out, 0)
+		return nil
+	}
+	c := newColumnReduction(dev, d.batch*d.rows.out*d.cols.out, d.outDepth, 1, false)
+	sums, err := ctx.Device.Memory().New(sumType(k.dtype), tensor.Shape{int64(c.parts), int64(out.Len())})
+	if err != nil {
+		return err
+	}
+	defer sums.Release()
+	c.launch(ctx, dev, "depthwise_filter_"+denseTypes[k.dtype], d.rows.size*d.cols.size,
+		slices.Concat([]uint64{image.Address(), grad.Address(), sums.Address()}, c.words(), k.words(&d)))
+	addSplits(ctx, out, sums.Address(), c.parts)
+	return nil
+}
+
+func init() {
+	eachDenseType(func(dtype tensor.DType) {
+		row := func(op string, host []string, run func(*deviceDepthwise, *Context) error) {
+			Register(Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{"T": {dtype}}, HostInputs: host, Expensive: true, New: func(c *Construction) (any, error) {
+				w, err := newWindowing(c)
+				k := &deviceDepthwise{w, dtype}
+				return Func(func(ctx *Context) error { return run(k, ctx) }), err
+			}})
+		}
+		row("DepthwiseConv2dNative", nil, (*deviceDepthwise).forward)
+		row("DepthwiseConv2dNativeBackpropInput", []string{"input_sizes"}, (*deviceDepthwise).inputGrad)
+		row("DepthwiseConv2dNativeBackpropFilter", []string{"filter_sizes"}, (*deviceDepthwise).filterGrad)
+	})
+}
