@@ -59,17 +59,18 @@ func TestTransfer(t *testing.T) {
 
 	d.Run(t, kt.Op{Type: "_Send", Attrs: attrs, Step: step}, x.Retain())
 	expect(t, d.Run(t, kt.Op{Type: "_Recv", Attrs: attrs, Outputs: 1, Step: step}), x)
-	if _, err := d.Try(kt.Op{Type: "_Send", Attrs: kt.Attrs{"tensor_name": "e", "recv_device": "", "client_terminated": true}}); status.CodeOf(err) != status.Unimplemented {
+	if _, err := d.Try(kt.Op{Type: "_Send", Attrs: kt.Attrs{"tensor_name": "e", "recv_device": "", "client_terminated": true}}, x.Retain()); status.CodeOf(err) != status.Unimplemented {
 		t.Errorf("client_terminated: %v", err)
 	}
 
 	io.Fed[2] = x.Retain()
 	expect(t, d.Run(t, kt.Op{Type: "_Arg", Attrs: attrs, Outputs: 1, Step: step}), x)
 	d.Run(t, kt.Op{Type: "_Retval", Attrs: attrs, Step: step}, x.Retain())
-	if diff := kt.Diff(io.Fetched[2], x, 0); diff != "" {
+	fetched := d.OnHost(t, io.Fetched[2])
+	if diff := kt.Diff(fetched, x, 0); diff != "" {
 		t.Error(diff)
 	}
-	io.Fetched[2].Release()
+	fetched.Release()
 	io.Fed[2] = kt.I32(nil, 1)
 	if _, err := d.Try(kt.Op{Type: "_Arg", Attrs: attrs, Outputs: 1, Step: step}); err == nil || err.Error() != "Type mismatch: actual int32 vs. expect float" {
 		t.Error(err)

@@ -18,6 +18,7 @@ func float32Variable(name string, values ...float32) *containers.Variable {
 
 // TestOptimizersDoNotDeadlock runs updates that name the same variables in opposite orders.
 func TestOptimizersDoNotDeadlock(t *testing.T) {
+	kt.CPUOnly(t) // there the tests move each variable for one kernel at a time
 	d := kt.NewDevice(t)
 	a, b := float32Variable("a", 1, 2), float32Variable("b", 3, 4)
 	defer a.Close()
@@ -79,7 +80,6 @@ func TestOptimizerErrors(t *testing.T) {
 		{"ApplyMomentum", []any{v, long, scalar, pair, scalar}, status.InvalidArgument, "var and accum do not have the same shape[2] [3]"},
 		{"ApplyMomentum", []any{v, w, scalar, triple, scalar}, status.InvalidArgument, "var and grad do not have the same shape[2] [3]"},
 		{"ApplyMomentum", []any{v, v, scalar, pair, scalar}, status.InvalidArgument, "are the same variable v"},
-		{"SparseApplyMomentum", []any{v, w, scalar, pair, kt.I32(kt.S(2), 0, 2), scalar}, status.InvalidArgument, "Index 2 at offset 1 in indices is out of range"},
 		{"SparseApplyMomentum", []any{v, w, scalar, pair, kt.I32(kt.S(1), 0), scalar}, status.InvalidArgument, "grad must be the same size as indices in the first dimension."},
 		{"SparseApplyMomentum", []any{v, w, scalar, pair, kt.I32(kt.S(1, 2), 0, 1), scalar}, status.InvalidArgument, "indices must be one-dimensional"},
 	} {
@@ -90,5 +90,87 @@ func TestOptimizerErrors(t *testing.T) {
 			}
 		}
 		fails(t, d, c.code, c.text, kt.Op{Type: c.op, Attrs: attrs, Outputs: 1}, inputs...)
+	}
+}
+
+// TestSparseIndicesAreChecked: rows that the variable does not have are refused, before anything changes.
+func TestSparseIndicesAreChecked(t *testing.T) {
+	kt.CPUOnly(t) // on a GPU nobody looks at indices before; see TestSparseRowsOnGPU
+	d := kt.NewDevice(t)
+	v, w := float32Variable("v", 1, 2), float32Variable("w", 1, 2)
+	defer v.Close()
+	defer w.Close()
+	attrs := kt.Attrs{"T": tensor.Float32, "use_locking": false, "use_nesterov": false}
+	fails(t, d, status.InvalidArgument, "Index 2 at offset 1 in indices is out of range", kt.Op{Type: "SparseApplyMomentum", Attrs: attrs, Outputs: 1},
+		v, w, kt.F32(nil, 1), kt.F32(kt.S(2), 1, 1), kt.I32(kt.S(2), 0, 2), kt.F32(nil, 1))
+	now := v.Read()
+	defer now.Release()
+	if diff := kt.Diff(now, kt.F32(kt.S(2), 1, 2), 0); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSparseRepeats: rows that are named more than once get their updates in the order of the indices,
+// for momentum does not commute. Of many rows most have neighbours with the same hash.
+func TestSparseRepeats(t *testing.T) {
+	d := kt.NewDevice(t)
+	const rows, inner, count = 300, 3, 1000
+	for _, index := range []tensor.DType{tensor.Int32, tensor.Int64} {
+		v, accum := make([]float32, rows*inner), make([]float32, rows*inner)
+		grad, at32, at64 := make([]float32, count*inner), make([]int32, count), make([]int64, count)
+		variable, slot := float32Matrix("v", rows, inner), float32Matrix("accum", rows, inner)
+		for i := range count {
+			row := i * i % 251
+			at32[i], at64[i] = int32(row), int64(row)
+			for j := range inner {
+				grad[i*inner+j] = float32(i%7) - 3 + float32(j)
+				p := row*inner + j
+				accum[p] = accum[p]*0.5 + grad[i*inner+j]
+				v[p] -= accum[p] * 0.25
+			}
+		}
+		indices := kt.Of(tensor.Int32, kt.S(count), at32...)
+		if index == tensor.Int64 {
+			indices = kt.Of(tensor.Int64, kt.S(count), at64...)
+		}
+		attrs := kt.Attrs{"T": tensor.Float32, "use_locking": true, "use_nesterov": false, "Tindices": index}
+		d.Run(t, kt.Op{Type: "SparseApplyMomentum", Attrs: attrs, Outputs: 1}, variable, slot, kt.F32(nil, 0.25), kt.F32(kt.S(count, inner), grad...), indices, kt.F32(nil, 0.5))
+		for _, c := range []struct {
+			variable *containers.Variable
+			want     []float32
+		}{{variable, v}, {slot, accum}} {
+			got := c.variable.Read()
+			if diff := kt.Diff(got, kt.F32(kt.S(rows, inner), c.want...), 1e-5); diff != "" {
+				t.Errorf("%v, %s: %s", index, c.variable.Name, diff)
+			}
+			got.Release()
+			c.variable.Close()
+		}
+	}
+}
+
+// float32Matrix is a variable of zeros.
+func float32Matrix(name string, rows, inner int64) *containers.Variable {
+	v := containers.NewVariable(name, tensor.Float32)
+	v.Assign(kt.F32(kt.S(rows, inner), make([]float32, rows*inner)...))
+	return v
+}
+
+// TestSparseRowsOnGPU: rows that a variable does not have are left out on a GPU, as with TensorFlow's.
+func TestSparseRowsOnGPU(t *testing.T) {
+	if kt.Accelerate == nil {
+		t.Skip("without an accelerator")
+	}
+	d := kt.NewDevice(t)
+	v, w := float32Variable("v", 1, 2), float32Variable("w", 0, 0)
+	defer v.Close()
+	defer w.Close()
+	attrs := kt.Attrs{"T": tensor.Float32, "use_locking": false, "use_nesterov": false}
+	d.Run(t, kt.Op{Type: "SparseApplyMomentum", Attrs: attrs, Outputs: 1},
+		v, w, kt.F32(nil, 1), kt.F32(kt.S(3), 1, 5, 7), kt.I32(kt.S(3), -1, 1, 2), kt.F32(nil, 1))
+	now := v.Read()
+	defer now.Release()
+	if diff := kt.Diff(now, kt.F32(kt.S(2), 1, -3), 0); diff != "" {
+		t.Error(diff)
 	}
 }

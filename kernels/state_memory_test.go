@@ -83,6 +83,7 @@ func holding(x *tensor.Tensor) *containers.Variable {
 
 // TestAssignMovesNothing: assigning takes the tensor's memory over, reading shares it.
 func TestAssignMovesNothing(t *testing.T) {
+	kt.CPUOnly(t)
 	d := kt.NewDevice(t)
 	const n = 1000
 	v, h := refVariable(t, d, tensor.Float32, kt.S(n)), variable(t, d, tensor.Float32, kt.S(n))

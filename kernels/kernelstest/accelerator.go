@@ -85,7 +85,7 @@ func (c *carry) in(resources *containers.Manager, values []kernels.Value) (back 
 		values[i].Tensor = moved
 	}
 	for _, v := range variables {
-		if err := move(v, func(t *tensor.Tensor) (*tensor.Tensor, error) { return c.accelerator.Upload(nil, t) }); err != nil {
+		if err := move(v, c.upload); err != nil {
 			return nil, err
 		}
 	}
@@ -113,6 +113,29 @@ func (c *carry) out(values []kernels.Value) error {
 		values[i].Tensor = moved
 	}
 	return nil
+}
+
+// OnHost gives the host's copy of a tensor that a kernel has handed to somebody else than its
+// outputs. It takes the reference over.
+func (d *Device) OnHost(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
+	t.Helper()
+	if x.OnHost() {
+		return x
+	}
+	defer x.Release()
+	host, err := (&carry{accelerator: d.accelerator}).download(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
+}
+
+// upload gives the accelerator's copy of a tensor on the host, or one more reference.
+func (c *carry) upload(t *tensor.Tensor) (*tensor.Tensor, error) {
+	if !t.OnHost() {
+		return t.Retain(), nil
+	}
+	return c.accelerator.Upload(nil, t)
 }
 
 // download gives the host's copy of a tensor that is on the accelerator, or one more reference.
