@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -17,9 +18,16 @@ func TestArrayOpsLikeTensorFlow(t *testing.T) {
 			// TensorFlow names the types by number.
 			c.Err = ""
 		}
-		// Element types that TensorFlow's CPU kernels leave out work here.
-		return c.Code != status.Unimplemented
+		// Element types that TensorFlow's CPU kernels leave out work here. An accelerator does not look at
+		// indices, see TestIndicesOutsideOnAccelerator, and has no order of updates.
+		return c.Code != status.Unimplemented && !(kt.Accelerate != nil && aboutIndices(c))
 	})
+}
+
+// aboutIndices tells cases that fail for what indices on a device say, and the one with two updates of an element.
+func aboutIndices(c *kt.Case) bool {
+	return strings.Contains(c.Err, "is not in [") || strings.Contains(c.Err, "does not index into") || strings.Contains(c.Err, "seq_lens(") ||
+		c.Name == "TensorScatterUpdate/913"
 }
 
 // Whatever the inputs hold, ops answer with an error or a result, leave alone what others can see
