@@ -33,7 +33,7 @@ func checkNumericsOn(describe func(anomalies) string) func(*Construction) (any, 
 				return
 			}
 			a := accelerator(ctx.Device)
-			a.Launch(ctx, elementwise(a, "find_anomalies_"+gpuFloats[t.DType()], t.Len(), t.Address(), uint64(t.Len()), found.Address()))
+			a.Launch(ctx, elementwise(a, "find_anomalies_"+suffixes[t.DType()], t.Len(), t.Address(), uint64(t.Len()), found.Address()))
 			a.Download(ctx, found, func(bits *tensor.Tensor, err error) {
 				if err != nil {
 					done(err)

@@ -75,7 +75,7 @@ func (k *deviceBatchNorm) forward(ctx *Context) error {
 	if x.Len() == 0 {
 		return nil
 	}
-	a.Launch(ctx, elementwise(a, "batch_norm_apply_"+denseTypes[k.dtype], x.Len(), slices.Concat([]uint64{x.Address(), y.Address()}, k.images(x, &c),
+	a.Launch(ctx, elementwise(a, "batch_norm_apply_"+suffixes[k.dtype], x.Len(), slices.Concat([]uint64{x.Address(), y.Address()}, k.images(x, &c),
 		[]uint64{ctx.Input(1).Address(), ctx.Input(2).Address(), mean.Address(), variance.Address(), Double(float64(k.epsilon))})...))
 	return nil
 }
@@ -89,7 +89,7 @@ func (k *deviceBatchNorm) measure(ctx *Context, a Accelerator, x *tensor.Tensor,
 	}
 	defer partial.Release()
 	if x.Len() > 0 {
-		c.launch(ctx, a, "batch_norm_moments_"+denseTypes[k.dtype], 1, append([]uint64{x.Address(), partial.Address()}, c.words()...))
+		c.launch(ctx, a, "batch_norm_moments_"+suffixes[k.dtype], 1, append([]uint64{x.Address(), partial.Address()}, c.words()...))
 	}
 	a.Launch(ctx, elementwise(a, "batch_norm_finish", c.columns, partial.Address(), uint64(c.parts), uint64(c.columns), ctx.Input(3).Address(), ctx.Input(4).Address(),
 		Double(float64(k.average)), stats[0].Address(), stats[1].Address(), stats[2].Address(), stats[3].Address()))
@@ -135,7 +135,7 @@ func (k *deviceBatchNorm) backward(ctx *Context) error {
 	}
 	defer perRow.Release()
 	scale, mean, variance := ctx.Input(2).Address(), ctx.Input(3).Address(), ctx.Input(4).Address()
-	suffix, epsilon := denseTypes[k.dtype], Double(float64(k.epsilon))
+	suffix, epsilon := suffixes[k.dtype], Double(float64(k.epsilon))
 	c.launch(ctx, a, "batch_norm_slopes_"+suffix, 1, append([]uint64{dy.Address(), x.Address(), mean, partial.Address()}, c.words()...))
 	a.Launch(ctx, elementwise(a, "batch_norm_grad_finish", channels, partial.Address(), uint64(c.parts), uint64(channels), uint64(c.rows), flag(k.training),
 		variance, epsilon, out[1].Address(), out[2].Address(), perRow.Address()))

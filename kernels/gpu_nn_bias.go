@@ -34,7 +34,7 @@ func (k *deviceBiasGrad) Compute(ctx *Context) error {
 		return err
 	}
 	defer sums.Release()
-	c.launch(ctx, a, "bias_grad_"+denseTypes[k.dtype], 1, append([]uint64{in.Address(), sums.Address()}, c.words()...))
+	c.launch(ctx, a, "bias_grad_"+suffixes[k.dtype], 1, append([]uint64{in.Address(), sums.Address()}, c.words()...))
 	addSplits(ctx, out, sums.Address(), c.parts)
 	return nil
 }

@@ -152,7 +152,7 @@ func (k *deviceConv) run(ctx *Context, what string, out *tensor.Tensor, m, n, de
 	if tensorCores(accelerator(ctx.Device), k.dtype, k.tf32) {
 		t = tiling{"conv_" + what + "_mma_", 128, 64, 128}
 	}
-	t.function += denseTypes[k.dtype]
+	t.function += suffixes[k.dtype]
 	g := gemmLaunch{tiling: t, m: m, n: n, k: depth, batch: batch, out: out}
 	return g.run(ctx, args)
 }

@@ -21,7 +21,7 @@ func (k *deviceDepthwise) words(d *depthwise) []uint64 {
 
 func (k *deviceDepthwise) launch(ctx *Context, function string, a, b, out *tensor.Tensor, d *depthwise) {
 	dev := accelerator(ctx.Device)
-	dev.Launch(ctx, elementwise(dev, function+denseTypes[k.dtype], out.Len(), append([]uint64{a.Address(), b.Address(), out.Address(), uint64(out.Len())}, k.words(d)...)...))
+	dev.Launch(ctx, elementwise(dev, function+suffixes[k.dtype], out.Len(), append([]uint64{a.Address(), b.Address(), out.Address(), uint64(out.Len())}, k.words(d)...)...))
 }
 
 func (k *deviceDepthwise) forward(ctx *Context) error {
@@ -96,7 +96,7 @@ func (k *deviceDepthwise) filterGrad(ctx *Context) error {
 		return err
 	}
 	defer sums.Release()
-	c.launch(ctx, dev, "depthwise_filter_"+denseTypes[k.dtype], d.rows.size*d.cols.size,
+	c.launch(ctx, dev, "depthwise_filter_"+suffixes[k.dtype], d.rows.size*d.cols.size,
 		slices.Concat([]uint64{image.Address(), grad.Address(), sums.Address()}, c.words(), k.words(&d)))
 	addSplits(ctx, out, sums.Address(), c.parts)
 	return nil

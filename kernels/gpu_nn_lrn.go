@@ -26,7 +26,7 @@ func (k *deviceLRN) forward(ctx *Context) error {
 		return err
 	}
 	a, n := accelerator(ctx.Device), out.Len()
-	a.Launch(ctx, elementwise(a, "lrn_"+denseTypes[k.dtype], n, append([]uint64{in.Address(), out.Address(), uint64(n)}, k.words(in.Dim(3))...)...))
+	a.Launch(ctx, elementwise(a, "lrn_"+suffixes[k.dtype], n, append([]uint64{in.Address(), out.Address(), uint64(n)}, k.words(in.Dim(3))...)...))
 	return nil
 }
 
@@ -45,8 +45,8 @@ func (k *deviceLRN) backward(ctx *Context) error {
 	}
 	defer norms.Release()
 	a, n, words := accelerator(ctx.Device), result.Len(), k.words(in.Dim(3))
-	a.Launch(ctx, elementwise(a, "lrn_norm_"+denseTypes[k.dtype], n, append([]uint64{in.Address(), norms.Address(), uint64(n)}, words...)...))
-	a.Launch(ctx, elementwise(a, "lrn_grad_"+denseTypes[k.dtype], n,
+	a.Launch(ctx, elementwise(a, "lrn_norm_"+suffixes[k.dtype], n, append([]uint64{in.Address(), norms.Address(), uint64(n)}, words...)...))
+	a.Launch(ctx, elementwise(a, "lrn_grad_"+suffixes[k.dtype], n,
 		slices.Concat([]uint64{grad.Address(), in.Address(), out.Address(), norms.Address(), result.Address(), uint64(n)}, words)...))
 	return nil
 }

@@ -21,7 +21,7 @@ func (k *devicePool) words(p *pool) []uint64 {
 
 func (k *devicePool) launch(ctx *Context, function string, out *tensor.Tensor, args ...uint64) {
 	a := accelerator(ctx.Device)
-	a.Launch(ctx, elementwise(a, function+"_"+denseTypes[k.dtype], out.Len(), args...))
+	a.Launch(ctx, elementwise(a, function+"_"+suffixes[k.dtype], out.Len(), args...))
 }
 
 func (k *devicePool) max(ctx *Context) error {
