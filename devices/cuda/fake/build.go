@@ -31,17 +31,23 @@ type TB interface {
 // g++ the test is skipped, in CI (CI=true) it fails. It may be called concurrently, by processes too.
 func Build(t TB) string {
 	t.Helper()
-	if _, err := exec.LookPath("g++"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("CI needs g++ for the fake CUDA driver: %v", err)
-		}
-		t.Skipf("no g++, so nothing runs on the fake CUDA driver: %v", err)
-	}
+	needCompiler(t)
 	lib, err := libraries()
 	if err != nil {
 		t.Fatalf("building the fake CUDA driver: %v", err)
 	}
 	return lib
+}
+
+func needCompiler(t TB) {
+	t.Helper()
+	_, err := exec.LookPath("g++")
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("CI needs g++ for the fake CUDA driver: %v", err)
+	}
+	if err != nil {
+		t.Skipf("no g++, so nothing runs on the fake CUDA driver: %v", err)
+	}
 }
 
 var libraries = sync.OnceValues(func() (string, error) {
@@ -70,16 +76,17 @@ func repository() (string, error) {
 }
 
 var flags = []string{
-	"-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-strict-aliasing",
+	"-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-strict-aliasing",
 	"-fno-math-errno", "-ffp-contract=off", "-fwrapv",
 }
 
 // A unit is a source to be compiled.
 type unit struct {
-	name   string // of the object file
-	text   string
-	flags  []string
-	kernel bool // its variables are kernels' shared memory
+	name    string // of the object file
+	text    string
+	headers string // the text of those that it includes beside the driver's
+	flags   []string
+	kernel  bool // its variables are kernels' shared memory
 }
 
 // buildFrom builds the driver of one folder with the kernels of another, whose headers are in a third.
@@ -114,8 +121,8 @@ func buildFrom(kernels, headers, driver string) (string, error) {
 // A builder keeps what it made in dir, by the hash of all that it depends on.
 type builder struct {
 	dir, kernels, include, driver string
-	headers                       map[string]string // by folder: what all units that may include them depend on
-	compiler                      string            // its version
+	interfaces                    string // the driver's headers, which all units depend on
+	compiler                      string // its version
 }
 
 // lock lets one process build at a time: the others find what it made.
@@ -136,21 +143,41 @@ func (b *builder) readHeaders() error {
 		return err
 	}
 	b.compiler = string(version)
-	b.headers = map[string]string{}
-	for dir, pattern := range map[string]string{b.include: "*.cuh", b.driver: "*.h"} {
-		files, err := filepath.Glob(filepath.Join(dir, pattern))
+	files, err := filepath.Glob(filepath.Join(b.driver, "*.h"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			b.headers[dir] += string(text)
-		}
+		b.interfaces += string(text)
 	}
 	return nil
+}
+
+var includes = regexp.MustCompile(`(?m)^#include "(.*)"$`)
+
+// included is the text of the headers that a kernels' source includes, and of theirs.
+func (b *builder) included(text string) (string, error) {
+	var all strings.Builder
+	var seen []string
+	for queue := []string{text}; len(queue) > 0; queue = queue[1:] {
+		for _, m := range includes.FindAllStringSubmatch(queue[0], -1) {
+			if slices.Contains(seen, m[1]) {
+				continue
+			}
+			header, err := os.ReadFile(filepath.Join(b.include, m[1]))
+			if err != nil {
+				return "", err
+			}
+			seen = append(seen, m[1])
+			queue = append(queue, string(header))
+			all.Write(header)
+		}
+	}
+	return all.String(), nil
 }
 
 var entry = regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`)
@@ -168,7 +195,7 @@ func (b *builder) units() ([]unit, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, unit{name: strings.TrimSuffix(filepath.Base(file), ".cc"), text: string(text), flags: []string{"-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"}})
+		all = append(all, unit{name: strings.TrimSuffix(filepath.Base(file), ".cc"), text: string(text), flags: []string{"-O2", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"}})
 	}
 	modules, err := filepath.Glob(filepath.Join(b.kernels, "ptx", "*.ptx"))
 	if err != nil {
@@ -185,12 +212,16 @@ func (b *builder) units() ([]unit, error) {
 		if err != nil {
 			return nil, err
 		}
+		headers, err := b.included(string(text))
+		if err != nil {
+			return nil, err
+		}
 		var u strings.Builder
 		fmt.Fprintf(&u, "#line 1 %q\n%s\n#include \"register.h\"\nFAKE_SHARED(%s)\n", name+".cu", text, name)
 		for _, m := range entry.FindAllStringSubmatch(string(ptx), -1) {
 			fmt.Fprintf(&u, "FAKE_REGISTER(%s)\n", m[1])
 		}
-		all = append(all, unit{name: "kernels_" + name, text: u.String(), flags: []string{"-w"}, kernel: true})
+		all = append(all, unit{name: "kernels_" + name, text: u.String(), headers: headers, flags: []string{"-O1", "-w"}, kernel: true})
 	}
 	return all, nil
 }
@@ -225,11 +256,7 @@ func (b *builder) compileAll(units []unit) ([]string, error) {
 
 func (b *builder) compile(u unit) (string, error) {
 	args := slices.Concat(flags, u.flags)
-	depends := b.headers[b.driver]
-	if u.kernel {
-		depends += b.headers[b.include]
-	}
-	object := filepath.Join(b.dir, u.name+"-"+sum(b.compiler, strings.Join(args, " "), depends, u.text)+".o")
+	object := filepath.Join(b.dir, u.name+"-"+sum(b.compiler, strings.Join(args, " "), b.interfaces, u.headers, u.text)+".o")
 	return object, b.once(object, func(made string) error {
 		args := append(args, "-I"+b.include, "-I"+b.driver, "-x", "c++", "-c", "-", "-o", made)
 		return gpp(args, u.text)

@@ -41,7 +41,7 @@ func TestBuild(t *testing.T) {
 // TestDriver runs the checks of testdata/checks, programs in C++ that use the driver with the kernels of
 // testdata/kernels, each in a process of its own.
 func TestDriver(t *testing.T) {
-	Build(t) // skips or fails without g++
+	needCompiler(t)
 	lib, err := buildFrom(filepath.Join("testdata", "kernels"), filepath.Join("..", "..", "..", "kernels", "cuda"), "driver")
 	if err != nil {
 		t.Fatal(err)

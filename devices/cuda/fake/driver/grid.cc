@@ -46,7 +46,7 @@ unsigned launches;          // changes the order of threads from launch to launc
 
 void thread_main() {
   for (;;) {
-    kernel->call(arguments);
+    kernel->call(kernel->function, arguments);
     threads[current].state = Thread::done;
     fake_switch(&threads[current].fiber->sp, scheduler);
   }

@@ -9,9 +9,11 @@ namespace fake {
 // A kernel that was compiled into this library.
 struct Kernel {
   const char *name;
-  void (*call)(const unsigned char *parameters);  // for the one thread that the index variables name
-  std::vector<unsigned> sizes;                    // of its parameters, in bytes
-  char *shared, *shared_end;                      // the shared variables of its source
+  void (*function)();
+  // call calls the function with packed parameters, for the one thread that the index variables name.
+  void (*call)(void (*function)(), const unsigned char *parameters);
+  std::vector<unsigned> sizes;  // of its parameters, in bytes
+  char *shared, *shared_end;    // the shared variables of its source
 };
 
 void add_kernel(const Kernel &k);

@@ -1,24 +1,30 @@
 // Registration of kernels: the generated source of each .cu file ends with a FAKE_REGISTER for each of
 // its kernels.
 #pragma once
-#include <cstring>
-#include <tuple>
+#include <utility>
 
 #include "grid.h"
 
 namespace fake {
 
-template <auto function> struct Caller;
-template <class... A, void (*function)(A...)> struct Caller<function> {
+// It depends on the types of the parameters alone: kernels are many, signatures few.
+template <class... A> struct Caller {
   static_assert(((sizeof(A) % 8 == 0) && ...), "each parameter of a kernel is of 8-byte words");
-  static void call(const unsigned char *parameters) {
-    std::tuple<A...> args;
-    // Braces fix the order of evaluation, and with it where each parameter lies.
-    std::apply([&](A &...a) { (void)std::initializer_list<int>{(memcpy((void *)&a, parameters, sizeof a), parameters += sizeof a, 0)...}; }, args);
-    std::apply(function, args);
+  template <size_t... I> static void call_with(void (*function)(A...), const unsigned char *parameters, std::index_sequence<I...>) {
+    constexpr size_t sizes[] = {sizeof(A)..., 0};
+    size_t at[sizeof...(A) + 1] = {};
+    for (size_t i = 0; i < sizeof...(A); i++) at[i + 1] = at[i] + sizes[i];
+    (void)parameters;
+    function(*(const A *)(parameters + at[I])...);
   }
-  static std::vector<unsigned> sizes() { return {(unsigned)sizeof(A)...}; }
+  static void call(void (*function)(), const unsigned char *parameters) {
+    call_with((void (*)(A...))function, parameters, std::index_sequence_for<A...>{});
+  }
 };
+
+template <class... A> void add(const char *name, void (*function)(A...), char *shared, char *shared_end) {
+  add_kernel({name, (void (*)())function, Caller<A...>::call, {(unsigned)sizeof(A)...}, shared, shared_end});
+}
 
 }  // namespace fake
 
@@ -27,6 +33,5 @@ template <class... A, void (*function)(A...)> struct Caller<function> {
   extern "C" __attribute__((visibility("hidden"))) char fake_shared_##file##_begin[], fake_shared_##file##_end[]; \
   static char *const fake_shared_begin = fake_shared_##file##_begin, *const fake_shared_end = fake_shared_##file##_end;
 
-#define FAKE_REGISTER(name)                                                                        \
-  static const bool fake_registered_##name = (fake::add_kernel({#name, fake::Caller<name>::call,   \
-      fake::Caller<name>::sizes(), fake_shared_begin, fake_shared_end}), true);
+#define FAKE_REGISTER(name) \
+  static const bool fake_registered_##name = (fake::add(#name, name, fake_shared_begin, fake_shared_end), true);
