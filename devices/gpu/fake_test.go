@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -462,7 +463,8 @@ func (e *fakeEvent) Close() error {
 	return err
 }
 
-// functions are the kernels of all fake cards. Their operands are bytes.
+// functions are the kernels of all fake cards. Operands of those for tests are bytes; others are named like
+// those of ops, of which Sign's has a bug.
 var functions = []struct {
 	name string
 	run  func(s *fakeStream, args []uint64) error
@@ -473,6 +475,13 @@ var functions = []struct {
 	{"slow", func(s *fakeStream, a []uint64) error {
 		return s.each(a[0], a[1], a[2], func(b byte) byte { return b + byte(a[3]) })
 	}},
+	{"neg_u64", func(s *fakeStream, a []uint64) error {
+		return s.ints(a[0], a[1], a[2], func(v int64) int64 { return -v })
+	}},
+	{"square_u64", func(s *fakeStream, a []uint64) error {
+		return s.ints(a[0], a[1], a[2], func(v int64) int64 { return v * v })
+	}},
+	{"sign_i64", func(s *fakeStream, a []uint64) error { return s.ints(0, a[1], a[2], nil) }},
 	{"fault", func(s *fakeStream, a []uint64) error {
 		return s.x.card.fault(700, "ILLEGAL_ADDRESS", "an illegal memory access was encountered")
 	}},
@@ -486,6 +495,18 @@ func (s *fakeStream) each(dst, src, n uint64, f func(byte) byte) error {
 	to, err := s.memory(dst, int64(n))
 	for i := range to {
 		to[i] = f(from[i])
+	}
+	return err
+}
+
+func (s *fakeStream) ints(src, dst, n uint64, f func(int64) int64) error {
+	from, err := s.memory(src, 8*int64(n))
+	if err != nil {
+		return err
+	}
+	to, err := s.memory(dst, 8*int64(n))
+	for ; len(to) > 0; from, to = from[8:], to[8:] {
+		binary.LittleEndian.PutUint64(to, uint64(f(int64(binary.LittleEndian.Uint64(from)))))
 	}
 	return err
 }

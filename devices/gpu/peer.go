@@ -9,6 +9,8 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
+var _ kernels.Peer = (*Device)(nil)
+
 // peers are the devices of this process by task and name: tasks have actor systems of their own.
 var peers struct {
 	sync.Mutex
