@@ -53,6 +53,7 @@ type fakeCard struct {
 	refuse func(call string) error
 	gates  map[string]bool // functions that wait until the gate opens
 	loads  int
+	idle   bool // launches do nothing
 }
 
 // shut has all launches of a function wait, or go on.
@@ -351,6 +352,9 @@ func (s *fakeStream) memory(addr uint64, n int64) ([]byte, error) {
 func (s *fakeStream) Launch(f Function, grid, block [3]uint32, shared uint32, args []uint64) error {
 	if block[0] > 1024 {
 		return &Error{Call: "Launch", Code: 1, Name: "INVALID_VALUE", Text: "block"}
+	}
+	if s.x.card.idle {
+		return nil
 	}
 	k, args := functions[f-1], append([]uint64(nil), args...)
 	return s.put("Launch", op{run: func() error {
