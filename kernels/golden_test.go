@@ -12,7 +12,6 @@ import (
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
 	"github.com/troupe-run/troupe/containers"
-	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -141,7 +140,6 @@ func contents(list []*tensor.Tensor) string {
 // run runs the node. Inputs that the op updates become variables, whose values come back.
 // With shared inputs somebody else can see them, and the kernel must leave them alone.
 func (g *golden) run(d *kt.Device, shared bool) (outputs []*tensor.Tensor, err error) {
-	node := &graph.Node{Name: g.node.Op, Op: g.node.Op, Attrs: g.node.Attr, OutTypes: make([]tensor.DType, max(6, len(g.outputs)))}
 	inputs := make([]kernels.Value, len(g.inputs))
 	var variables []*containers.Variable
 	updates := strings.Contains(g.node.Op, "Apply")
@@ -176,22 +174,12 @@ func (g *golden) run(d *kt.Device, shared bool) (outputs []*tensor.Tensor, err e
 			inputs[i] = kernels.Value{Tensor: tensor.FromHandle(tensor.Handle{Device: d.Name(), Name: v.Name, Type: "Var"})}
 		}
 	}
-	defer func() {
-		for _, v := range inputs {
-			v.Release()
-		}
-	}()
-	def, err := kernels.Find(node, "CPU")
-	if err != nil {
-		return nil, err
+	values := make([]any, len(inputs))
+	for i, v := range inputs {
+		values[i] = v
 	}
-	impl, err := def.New(&kernels.Construction{Node: node, Device: d})
-	if err != nil {
-		return nil, err
-	}
-	ctx := &kernels.Context{Node: node, Device: d, Step: kt.NewStep(), Inputs: inputs, Outputs: make([]kernels.Value, len(node.OutTypes))}
-	err = impl.(kernels.Kernel).Compute(ctx)
-	for _, v := range ctx.Outputs {
+	got, err := d.Try(kt.Op{Type: g.node.Op, Name: g.node.Op, Raw: g.node.Attr, Outputs: len(g.outputs)}, values...)
+	for _, v := range got {
 		if v.Tensor != nil {
 			outputs = append(outputs, v.Tensor)
 		}
