@@ -89,9 +89,12 @@ func flip(dims []int64, yes bool) []int64 {
 }
 
 // TestProductsOfManySizes reaches the tiles' edges, more than one tile, and divisions along k.
-func TestProductsOfManySizes(t *testing.T) {
+func TestProductsOfManySizes(t *testing.T) { checkProducts(t, denseTypes) }
+
+func checkProducts(t *testing.T, types []tensor.DType) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(11, 12))
-	for _, dtype := range denseTypes {
+	for _, dtype := range types {
 		for _, s := range [][3]int64{{1, 1, 1}, {3, 5, 7}, {64, 64, 32}, {65, 66, 33}, {40, 72, 64}, {1, 70, 300}, {70, 1, 40}, {16, 24, 1100}, {5, 3, 777}, {130, 136, 48}} {
 			for i := range 4 {
 				ta, tb := i&1 != 0, i&2 != 0
@@ -106,9 +109,12 @@ func TestProductsOfManySizes(t *testing.T) {
 }
 
 // TestProductsOfBatches reaches batches that are broadcast.
-func TestProductsOfBatches(t *testing.T) {
+func TestProductsOfBatches(t *testing.T) { checkBatches(t, denseTypes) }
+
+func checkBatches(t *testing.T, types []tensor.DType) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(13, 14))
-	for _, dtype := range denseTypes {
+	for _, dtype := range types {
 		for _, c := range [][3]tensor.Shape{
 			{{2, 3}, {2, 3}, {2, 3}}, {{4}, {}, {4}}, {{}, {4}, {4}}, {{2, 1, 3}, {5, 1}, {2, 5, 3}}, {{3, 1}, {1, 2}, {3, 2}}, {{0}, {0}, {0}},
 		} {
