@@ -85,11 +85,11 @@ func gatherPointsOn(ctx *Context, params, indices *tensor.Tensor, shape tensor.S
 
 // scatterFunctions are the functions of the updates.
 var scatterFunctions = [updateOps]string{updateSet: "scatter_set", updateAdd: "scatter_add", updateSub: "scatter_sub", updateMul: "scatter_mul",
-	updateMin: "scatter_min", updateMax: "scatter_max"}
+	updateDiv: "scatter_div", updateMin: "scatter_min", updateMax: "scatter_max"}
 
 // scatterOn updates t, on the accelerator, where rows rows of indices point in the dimensions dims,
 // which are t's first ones or what they come to. updates has a row for each of these, or one element
-// for all. Setting is for all types, the other ops but division for those that scattered names.
+// for all. Setting is for all types, the other ops for those that scattered names.
 func scatterOn(ctx *Context, op updateOp, t, indices *tensor.Tensor, rows int, dims tensor.Shape, updates *tensor.Tensor) error {
 	point, err := pointWords(dims)
 	if err != nil {

@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/troupe-run/troupe/graph/tensor"
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
 
 // A GPU's rows of variables, the stacks and arrays of loops, and what their kernels do to values in
 // the device's memory. Their order of work is that of the locks: who has changed a variable has put
@@ -8,10 +12,23 @@ import "github.com/troupe-run/troupe/graph/tensor"
 func init() {
 	dtypes, types := map[string][]tensor.DType{"dtype": variableTypes}, map[string][]tensor.DType{"T": variableTypes}
 	share(sharing{types: dtypes}, "Variable", "VariableV2", "TemporaryVariable", "VarHandleOp", "AssignVariableOp",
-		"AssignAddVariableOp", "AssignSubVariableOp")
-	share(sharing{types: types}, "Assign", "AssignAdd", "AssignSub", "DestroyTemporaryVariable")
+		"ResourceGather", "ResourceGatherNd")
+	moving("dtype", updatedTypes, nil, "AssignAddVariableOp", "AssignSubVariableOp")
+	moving("T", updatedTypes, nil, "AssignAdd", "AssignSub")
+	share(sharing{types: types}, "Assign", "DestroyTemporaryVariable")
 	share(sharing{hostOutputs: names(everything)}, "IsVariableInitialized", "VarIsInitializedOp", "VariableShape")
 	share(sharing{}, "ReadVariableOp", "DestroyResourceOp", "DisableCopyOnRead")
+
+	// Several updates of one element come in any order, and indices that are out of range are left out,
+	// as with TensorFlow's GPU kernels.
+	adding := slices.DeleteFunc(slices.Clone(scattered), func(d tensor.DType) bool { return d == tensor.Int32 })
+	moving("T", variableTypes, nil, "ScatterUpdate", "ScatterNdUpdate", "ResourceScatterNdUpdate")
+	moving("dtype", variableTypes, nil, "ResourceScatterUpdate")
+	moving("T", adding, nil, "ScatterAdd", "ScatterSub", "ScatterMul", "ScatterDiv", "ScatterMin", "ScatterMax",
+		"ScatterNdAdd", "ScatterNdSub", "ScatterNdMin", "ScatterNdMax",
+		"ResourceScatterNdAdd", "ResourceScatterNdSub", "ResourceScatterNdMin", "ResourceScatterNdMax")
+	moving("dtype", adding, nil, "ResourceScatterAdd", "ResourceScatterSub", "ResourceScatterMul", "ResourceScatterDiv", "ResourceScatterMin", "ResourceScatterMax")
+	moving("T", variableTypes, names("begin", "end", "strides"), "StridedSliceAssign", "ResourceStridedSliceAssign")
 
 	// The stacks and arrays of loops keep values where they are.
 	onHost("", nil, "Stack", "StackV2", "StackClose", "StackCloseV2", "TensorArrayCloseV3")
@@ -22,8 +39,15 @@ func init() {
 	share(sharing{hostInputs: names("handle", "shape_to_prepend"), hostOutputs: names("grad_handle")}, "TensorArrayGradWithShape")
 	share(sharing{hostInputs: names("handle"), hostOutputs: names("size")}, "TensorArraySizeV3")
 	arrayWriter(names("handle", "index"), "TensorArrayWriteV3")
+	arrayWriter(names("handle", "indices"), "TensorArrayScatterV3")
+	arrayWriter(names("handle", "lengths"), "TensorArraySplitV3")
 	arrayReading(names("handle", "index"), nil, "TensorArrayReadV3")
+	arrayReading(names("handle", "indices"), nil, "TensorArrayGatherV3")
+	arrayReading(names("handle"), names("lengths"), "TensorArrayConcatV3")
 }
+
+// updatedTypes are those of variables that are added to.
+var updatedTypes = slices.DeleteFunc(slices.Clone(variableTypes), func(d tensor.DType) bool { return d == tensor.Bool })
 
 // arrayWriter makes the rows of an op that puts values into arrays: those of int32 come from the host,
 // the flow never does.
@@ -49,12 +73,8 @@ func memoryFor(ctx *Context, dtype tensor.DType) tensor.Memory {
 // zeros makes a tensor of zeros.
 func zeros(ctx *Context, memory tensor.Memory, dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
 	t, err := memory.New(dtype, shape)
-	switch {
-	case err != nil || dtype.Size() == 0:
-	case t.OnHost():
-		clear(t.Data())
-	case t.Len() > 0:
-		accelerator(ctx.Device).Fill(ctx, t, 0)
+	if err == nil {
+		zero(ctx, t)
 	}
 	return t, err
 }
@@ -75,18 +95,20 @@ func updateAllOn(ctx *Context, op updateOp, next, old, value *tensor.Tensor) {
 	if op == updateSub {
 		name = "update_sub_"
 	}
-	suffix := updateSuffixes[old.DType()]
-	if d := old.DType(); d == tensor.Complex64 || d == tensor.Complex128 {
-		n *= 2 // real and imaginary parts
-	}
 	if n == 0 {
 		return
+	}
+	var suffix string
+	switch d := old.DType(); {
+	case d == tensor.Complex64:
+		suffix, n = "f32", 2*n // real and imaginary parts
+	case d == tensor.Complex128:
+		suffix, n = "f64", 2*n
+	case d.IsFloating():
+		suffix = suffixes[d]
+	default:
+		suffix = sizeSuffix(d)
 	}
 	a := accelerator(ctx.Device)
 	a.Launch(ctx, elementwise(a, name+suffix, (old.DataSize()+15)/16, next.Address(), old.Address(), value.Address(), uint64(n)))
 }
-
-// updateSuffixes are the types' functions in kernels/cuda/update.cu: signs do not matter there.
-var updateSuffixes = map[tensor.DType]string{tensor.Float32: "f32", tensor.Float64: "f64", tensor.Float16: "f16", tensor.BFloat16: "bf16",
-	tensor.Int8: "u8", tensor.Uint8: "u8", tensor.Int16: "u16", tensor.Uint16: "u16", tensor.Int32: "u32", tensor.Uint32: "u32",
-	tensor.Int64: "u64", tensor.Uint64: "u64", tensor.Complex64: "f32", tensor.Complex128: "f64"}

@@ -53,7 +53,7 @@ func scatterTypes(have tensor.DType, updates *tensor.Tensor) error {
 // scatterRows updates params[indices[i]] with updates[i], or with the one scalar that updates
 // is, in the order of the indices; inputs 1 and 2 are the indices and the updates. strict forbids
 // dividing floats by zero too, as TensorFlow's resource ops do. All indices are checked before
-// anything is written.
+// anything is written. Of values in an accelerator's memory only the shapes are checked.
 func scatterRows(ctx *Context, op updateOp, params *tensor.Tensor, strict bool) error {
 	indices, updates := ctx.Input(1), ctx.Input(2)
 	if params.Rank() == 0 {
@@ -64,6 +64,9 @@ func scatterRows(ctx *Context, op updateOp, params *tensor.Tensor, strict bool) 
 	if updates.Rank() != 0 && !(updates.Rank() == lead+len(inner) && updates.Shape()[:lead].Equal(indices.Shape()) && updates.Shape()[lead:].Equal(inner)) {
 		return status.InvalidArgumentf("Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got updates.shape %v, indices.shape %v, params.shape %v",
 			updates.Shape(), indices.Shape(), params.Shape())
+	}
+	if !params.OnHost() {
+		return scatterOn(ctx, op, params, indices, indices.Len(), params.Shape()[:1], updates)
 	}
 	at, err := readIndices(indices)
 	if err != nil {

@@ -59,6 +59,17 @@ DEVICE void scatter(T *out, const void *indices, u64 kind, const Point &p, const
   }
 }
 
+// Div leaves an integer as it is that is to be divided by zero.
+struct Div {
+  template <class T> __device__ __forceinline__ static T apply(T a, T b) {
+    if constexpr (T(0.5) == T(0)) {
+      if (b == 0) return a;
+      if (b == T(-1)) return Sub::apply(T(0), a);
+    }
+    return a / b;
+  }
+};
+
 #define SCATTER(name, Update, T)                                                                              \
   KERNEL(scatter_##name)(T *out, const void *indices, u64 kind, Point p, const T *updates, Divisor inner, u64 step, u64 count) { \
     scatter<Update>(out, indices, kind, p, updates, inner, step, count);                                      \
@@ -76,5 +87,6 @@ FOR_CELLS(SET)
 CHANGES(add, Sum)
 CHANGES(sub, Sub)
 CHANGES(mul, Prod)
+CHANGES(div, Div)
 CHANGES(min, Min)
 CHANGES(max, Max)
