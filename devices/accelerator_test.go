@@ -259,13 +259,10 @@ func TestAcceleratorParts(t *testing.T) {
 			g_s = AddV2(h_s, g_a)
 			r0 = _Retval(g_s) index=0`, want: map[int]int64{0: 10}, moves: [2]map[string]int{{"up": 1, "down": 1, "fetch": 1}, {"up": 1, "fetch": 1}}},
 		{name: "an accelerator's value in another one's host memory", text: `
-			g_a = Const() value=3 wide=true
 			h_b = Const() value=4
 			g_shape = Const() value=1
-			g_flat = Const() value=1
-			g_vector = Reshape(g_shape, g_flat) Tshape=int64
-			h_r = Reshape(h_b, g_vector) Tshape=int64
-			r0 = _Retval(h_r) index=0`, want: map[int]int64{0: 4}},
+			h_r = Reshape(h_b, g_shape) Tshape=int64
+			r0 = _Retval(h_r) index=0`, want: map[int]int64{0: 4}, moves: [2]map[string]int{{"up": 1}, {"up": 1, "fetch": 1, "down": 2}}},
 		{name: "a dead value goes there and back", text: `
 			p = Const() value=false
 			a = Const() value=5 wide=true
