@@ -39,6 +39,9 @@ type Options struct {
 	// HostLimit bounds the pinned host memory for copies from and to the card; 0 for an eighth of the pool's
 	// limit and at most 4 GiB. Beyond it copies are slower.
 	HostLimit int64
+	// rest is the time between two tries to start a device anew, and grace what the card gets to do the work of steps that
+	// were cancelled, and of a device that ends; 0 for the usual times.
+	rest, grace time.Duration
 	// Log is told of the loss of the device and of what could not be given back; nil is the default log.
 	Log *slog.Logger
 }
@@ -73,10 +76,8 @@ type core struct {
 	mu       sync.Mutex
 	works    map[*kernels.Step]*work
 	managers []weak.Pointer[containers.Manager]
-	tried    time.Time     // when starting anew was tried last
-	rest     time.Duration // between two tries
-	grace    time.Duration // for the work of steps that are cancelled
-	closing  error         // what giving back failed with
+	tried    time.Time // when starting anew was tried last
+	closing  error     // what giving back failed with
 
 	closed atomic.Bool
 	seen   atomic.Uint64 // what was given at the last Trim
@@ -87,7 +88,13 @@ func Open(o Options) (*Device, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	d := &core{opts: o, name: o.Name, info: o.Card.Info(), queue: newQueue(), ended: make(chan struct{}), works: map[*kernels.Step]*work{}, rest: retryAfter, grace: patience}
+	d := &core{opts: o, name: o.Name, info: o.Card.Info(), queue: newQueue(), ended: make(chan struct{}), works: map[*kernels.Step]*work{}}
+	if o.rest == 0 {
+		d.opts.rest = retryAfter
+	}
+	if o.grace == 0 {
+		d.opts.grace = patience
+	}
 	started := make(chan error, 1)
 	go d.run(started)
 	if err := <-started; err != nil {

@@ -264,8 +264,11 @@ func (x *fakeContext) Close(reset bool) error {
 				}
 			}
 		}
+		for p, n := range c.pinned { // who still looks at it sees nothing
+			clear(unsafe.Slice(p, n))
+		}
+		c.broken, c.areas, c.used, c.streams, c.events, c.pinned = nil, nil, 0, nil, 0, nil
 		c.m.changed.Broadcast()
-		c.broken, c.areas, c.used, c.streams, c.events = nil, nil, 0, nil, 0
 	}
 	return nil
 }

@@ -85,8 +85,8 @@ func (d *core) Settle(step *kernels.Step, done func(error)) {
 		return
 	}
 	report := func(err error) { resume(step, func() { done(status.Worse(w.problem(), err)) }) }
-	e := watch(step, d.grace, func(err error) {
-		report(status.Derive(status.Errorf(status.Unavailable, "%s has not done its work %v after the step had ended: %v", d.name, d.grace, err)))
+	e := watch(step, d.opts.grace, func(err error) {
+		report(status.Derive(status.Errorf(status.Unavailable, "%s has not done its work %v after the step had ended: %v", d.name, d.opts.grace, err)))
 	})
 	then := func(err error) {
 		if e.first() {

@@ -21,7 +21,7 @@ func open(t testing.TB, card *fakeCard, change func(*Options)) *testDevice {
 	t.Helper()
 	log := make(journal, 100)
 	o := Options{Card: card, Name: "/job:test/replica:0/task:0/device:GPU:0", Job: "test", Host: tensor.NewPool("test", 0),
-		AllowGrowth: true, Log: slog.New(log)}
+		AllowGrowth: true, Log: slog.New(log), rest: 1}
 	if change != nil {
 		change(&o)
 	}
@@ -29,7 +29,6 @@ func open(t testing.TB, card *fakeCard, change func(*Options)) *testDevice {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.rest = 0
 	t.Cleanup(func() {
 		used := d.Stats().InUse
 		pinned := d.Stats().PinnedUsed
@@ -75,6 +74,23 @@ func (d *testDevice) told(t testing.TB, message string) {
 			}
 		case <-late:
 			t.Fatalf("the log does not tell %q", message)
+		}
+	}
+}
+
+// revive uses a lost device until it is started anew.
+func (d *testDevice) revive(t testing.TB) {
+	t.Helper()
+	late := time.After(30 * time.Second)
+	for {
+		d.retry()
+		select {
+		case m := <-d.log:
+			if m == startedAnew {
+				return
+			}
+		case <-late:
+			t.Fatal("the device is not started anew")
 		}
 	}
 }

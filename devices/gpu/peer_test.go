@@ -129,7 +129,6 @@ func TestFetchFromADeviceOutOfService(t *testing.T) {
 	m.mu.Lock()
 	m.cards[0].refuse = nil
 	m.mu.Unlock()
-	a.Launch(nil, kernels.Launch{Function: "add"})
-	a.told(t, startedAnew)
+	a.revive(t)
 	works(t, a)
 }

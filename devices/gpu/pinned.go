@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"errors"
 	"sync"
 	"unsafe"
 
@@ -8,8 +9,7 @@ import (
 )
 
 // pinned is host memory that the card reads and writes directly, in one life of a device. It is bounded: who gets none
-// takes ordinary memory, whose copies are slower and hold up the device's thread. A tensor may keep
-// its part beyond the life's end.
+// takes ordinary memory, whose copies are slower and hold up the device's thread.
 type pinned struct {
 	life  *life
 	limit int64
@@ -18,13 +18,15 @@ type pinned struct {
 	arena   arena
 	chunks  map[*region][]byte
 	retired bool
+	told    bool
+	empty   chan struct{}
 }
 
 // firstChunk is the size of the first chunk of pinned memory; later ones double what there is.
 const firstChunk = 1 << 20
 
 func newPinned(l *life, limit int64) *pinned {
-	return &pinned{life: l, limit: limit, chunks: map[*region][]byte{}}
+	return &pinned{life: l, limit: limit, chunks: map[*region][]byte{}, empty: make(chan struct{})}
 }
 
 // hostLimit is the most pinned memory that the device takes.
@@ -108,35 +110,36 @@ func (p *pinned) put(b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.arena.give(address(b), 0)
-	if p.retired {
-		p.drop()
+	p.note()
+}
+
+// note tells who ends the life when no tensor lies in its pinned memory any more.
+func (p *pinned) note() {
+	if p.retired && p.arena.inUse == 0 && !p.told {
+		p.told = true
+		close(p.empty)
 	}
 }
 
-// retire ends the memory with its life: no more is handed out, and trim and put give the chunks back that no tensor lies
-// in any more.
-func (p *pinned) retire() {
+// retire ends the memory with its life: no more is handed out. The channel is closed when all has been put back. Until
+// then the context must not be closed, since the memory goes with it.
+func (p *pinned) retire() (empty <-chan struct{}) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.retired = true
-	p.mu.Unlock()
+	p.note()
+	return p.empty
 }
 
 // trim gives unused chunks back.
-func (p *pinned) trim() (bytes int64) {
+func (p *pinned) trim() (bytes int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.drop()
-}
-
-func (p *pinned) drop() (bytes int64) {
-	now := p.life.device.life.Load() // a chunk may be of a life before
 	for r := p.arena.idle(0); r != nil; r = p.arena.idle(0) {
 		chunk := p.chunks[r]
 		delete(p.chunks, r)
 		bytes += r.size
-		if err := now.bound(func(c Context) error { return c.FreeHost(chunk) }); err != nil {
-			p.life.device.opts.Log.Warn("pinned host memory was not given back", "device", p.life.device.name, "bytes", r.size, "error", err)
-		}
+		err = errors.Join(err, p.life.bound(func(c Context) error { return c.FreeHost(chunk) }))
 	}
-	return bytes
+	return bytes, err
 }

@@ -25,7 +25,6 @@ func (d *core) renew(l *life) *life {
 	}
 	d.bindWaiters(n)
 	d.life.Store(n)
-	l.pinned.trim()
 	d.opts.Log.Warn("a GPU was started anew: its variables are gone", "device", d.name)
 	return n
 }
@@ -34,7 +33,7 @@ func (d *core) renew(l *life) *life {
 func (d *core) due() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.tried.IsZero() && time.Since(d.tried) < d.rest {
+	if !d.tried.IsZero() && time.Since(d.tried) < d.opts.rest {
 		return false
 	}
 	d.tried = time.Now()
@@ -44,20 +43,21 @@ func (d *core) due() bool {
 // retry wakes the thread of a device that is out of service, when it is time to try again.
 func (d *core) retry() {
 	d.mu.Lock()
-	again := !d.tried.IsZero() && time.Since(d.tried) >= d.rest
+	again := !d.tried.IsZero() && time.Since(d.tried) >= d.opts.rest
 	d.mu.Unlock()
 	if again {
 		d.queue.wake()
 	}
 }
 
-// clear ends what is left of a life that was lost, and empties the containers before another one begins.
+// clear ends what is left of a life that was lost, and empties the containers before another one begins. After an error
+// it has to be called again.
 func (d *core) clear(l *life) error {
 	if l.buried {
 		return nil
 	}
 	// The threads that wait are told by the driver that the context is broken.
-	late := time.NewTimer(patience)
+	late := time.NewTimer(d.opts.grace)
 	defer late.Stop()
 	for _, w := range d.waiters() {
 		if !w.reach(late.C) {
@@ -69,20 +69,24 @@ func (d *core) clear(l *life) error {
 			return err
 		}
 	}
-	if err := l.bury(); err != nil {
-		d.opts.Log.Warn("a GPU's broken context was not closed as it should", "device", d.name, "error", err)
-	}
-	return nil
+	return l.bury()
 }
 
-// bury closes the context of a life that was lost, once no thread waits in it. Nothing of the life is in use afterwards but host memory
-// that tensors lie in.
+// bury closes the context of a life that was lost, once no thread waits in it.
 func (l *life) bury() error {
-	l.buried = true
-	_ = l.memory.retire() // it gives nothing back: the reset does
-	l.pinned.retire()
+	if err := l.memory.retire(); err != nil {
+		return err
+	}
+	if err := l.emptied(); err != nil {
+		return err
+	}
 	l.end()
-	return l.abandon()
+	err := l.abandon()
+	if err != nil && l.buried {
+		l.device.opts.Log.Warn("a GPU's broken context was not closed as it should", "device", l.device.name, "error", err)
+		return nil
+	}
+	return err
 }
 
 // containers are all that are in use with the device.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
 )
 
 // share is what the devices of this process on one card have in common: the driver's context. When it breaks, all of
@@ -12,8 +14,7 @@ import (
 type share struct {
 	lives  map[*life]bool // those that use the context
 	leaves []*life        // those that have found it broken, and wait for the others
-	left   chan struct{}  // closed when the context is reset; nil while it is not broken
-	epoch  int            // counts the resets
+	left   chan struct{}  // closed when they have been closed
 }
 
 // shares are those of all cards in use, and guard what is in them.
@@ -30,15 +31,18 @@ func enter(card Card, l *life) (err error) {
 		return err
 	}
 	s := shares.of[card]
+	if s != nil && len(s.leaves) > 0 {
+		return errors.Join(status.Errorf(status.Unavailable, "the card is being reset"), l.context.Close(false))
+	}
 	if s == nil {
 		if shares.of == nil {
 			shares.of = map[Card]*share{}
 		}
-		s = &share{lives: map[*life]bool{}}
+		s = &share{lives: map[*life]bool{}, left: make(chan struct{})}
 		shares.of[card] = s
 	}
 	s.lives[l] = true
-	l.share, l.epoch = s, s.epoch
+	l.share = s
 	return nil
 }
 
@@ -62,50 +66,38 @@ func (s *share) without(l *life) {
 	}
 }
 
-// abandon closes the context of a life that was lost, with a reset once all that share it have been told and have
-// abandoned it, too, or after patience. It returns after that.
+// abandon closes the context of a life that was lost, with a reset: once all that share it have been told and have
+// abandoned it, too. It waits for that, for patience; then it has to be called again.
 func (l *life) abandon() error {
 	s := l.share
 	shares.Lock()
-	if l.epoch != s.epoch { // the others did not wait
-		defer shares.Unlock()
-		err := l.context.Close(false)
-		s.without(l)
-		return err
-	}
-	s.leaves = append(s.leaves, l)
-	if s.left == nil {
-		s.left = make(chan struct{})
-	}
-	left := s.left
-	for other := range s.lives {
-		if other != l && other.epoch == s.epoch {
-			go other.lose(fmt.Errorf("another device on its card was lost: %w", l.over()))
+	if s.lives[l] {
+		s.leaves = append(s.leaves, l)
+		for other := range s.lives {
+			if other != l {
+				go other.lose(fmt.Errorf("another device on its card was lost: %w", l.over()))
+			}
 		}
+		s.without(l)
 	}
-	s.without(l)
 	shares.Unlock()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(l.device.opts.grace)
 	defer timer.Stop()
 	select {
-	case <-left:
+	case <-s.left:
+		l.buried = true
+		return l.closing
 	case <-timer.C:
-		shares.Lock()
-		if s.left == left {
-			s.finish()
-		}
-		shares.Unlock()
+		return status.Errorf(status.Unavailable, "another device on its card has not let it go yet")
 	}
-	return l.closing
 }
 
-// finish closes the contexts of those that have abandoned theirs, the last one with a reset.
+// finish closes the contexts of those that have abandoned theirs, the last one with a reset. What enters later is a
+// share of its own.
 func (s *share) finish() {
 	for i, l := range s.leaves {
 		l.closing = errors.Join(l.context.Bind(), l.context.Close(i == len(s.leaves)-1))
 	}
 	s.leaves = nil
-	s.epoch++
 	close(s.left)
-	s.left = nil
 }

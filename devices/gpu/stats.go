@@ -1,5 +1,7 @@
 package gpu
 
+import "errors"
+
 // Stats counts what a device has of its card's memory, in bytes; sizes are those of blocks, which are
 // multiples of 256.
 type Stats struct {
@@ -38,11 +40,15 @@ func (d *core) Stats() Stats {
 // Trim gives what is free of the card's memory back to it, under AllowGrowth, and unused pinned memory to the system, if
 // nothing was given to the device since the last Trim. It tells the bytes. Whoever owns the process calls it now
 // and then.
-func (d *core) Trim() (int64, error) {
+func (d *core) Trim() int64 {
 	l := d.life.Load()
 	if given := d.queue.given.Load(); l.over() != nil || d.seen.Swap(given) != given {
-		return 0, nil
+		return 0
 	}
 	bytes, err := l.memory.trim()
-	return bytes + l.pinned.trim(), err
+	host, err2 := l.pinned.trim()
+	if err = errors.Join(err, err2); err != nil {
+		d.opts.Log.Warn("a GPU's memory was not given back", "device", d.name, "error", err)
+	}
+	return bytes + host
 }
