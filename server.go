@@ -214,7 +214,9 @@ func (s *Server) Trim() int64 {
 
 func trim(task *actors.Task) (bytes int64) {
 	for _, d := range task.Devices {
-		if d.Type() == "CPU" { // others share the CPU's host memory
+		if t, ok := d.(interface{ Trim() int64 }); ok {
+			bytes += t.Trim()
+		} else if d.Type() == "CPU" { // others share the CPU's host memory
 			bytes += d.Pool().Trim()
 		}
 	}

@@ -30,13 +30,11 @@ func open(t testing.TB, card *fakeCard, change func(*Options)) *testDevice {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		used := d.Stats().InUse
-		pinned := d.Stats().PinnedUsed
 		if err := d.Close(); err != nil {
 			t.Errorf("closing: %v", err)
 		}
-		if used != 0 || pinned != 0 {
-			t.Errorf("%d bytes of the card and %d of pinned memory were not released", used, pinned)
+		if s := d.Stats(); s.InUse != 0 || s.PinnedUsed != 0 {
+			t.Errorf("%d bytes of the card and %d of pinned memory were not released", s.InUse, s.PinnedUsed)
 		}
 		if n := o.Host.Stats().InUse; n != 0 {
 			t.Errorf("%d bytes of the host's pool were not released", n)
