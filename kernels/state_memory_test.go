@@ -159,14 +159,17 @@ func expectSame(t *testing.T, got, want *tensor.Tensor) {
 	}
 }
 
-// optimizerOps are the ops by reference with their slots and scalars.
-var optimizerOps = []struct {
+// optimizerForm is an op with its slots and scalars.
+type optimizerForm struct {
 	op      string
 	slots   int
 	before  int // scalars before the gradient
 	after   int
 	globals bool // the last scalar is a step
-}{
+}
+
+// optimizerOps are ops by reference.
+var optimizerOps = []optimizerForm{
 	{"ApplyGradientDescent", 1, 1, 0, false}, {"ApplyProximalGradientDescent", 1, 3, 0, false},
 	{"ApplyMomentum", 2, 1, 1, false}, {"ApplyAdam", 3, 6, 0, false}, {"ApplyAdaMax", 3, 5, 0, false},
 	{"ApplyAdagrad", 2, 1, 0, false}, {"ApplyAdagradV2", 2, 2, 0, false}, {"ApplyProximalAdagrad", 2, 3, 0, false},
