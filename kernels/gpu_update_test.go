@@ -49,8 +49,14 @@ func (c change) run(t *testing.T) (after []*tensor.Tensor) {
 	}
 	d.Run(t, kt.Op{Type: c.op, Attrs: c.attrs, Outputs: outputs}, inputs...)
 	for _, v := range variables {
-		after = append(after, v.Read())
+		now := v.Read()
+		own, err := now.Clone(tensor.Host)
+		now.Release()
 		v.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		after = append(after, own)
 	}
 	return after
 }
