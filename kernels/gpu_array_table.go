@@ -51,6 +51,7 @@ func init() {
 	moving("T", movedTypes, names("k", "num_rows", "num_cols", "padding_value"), "MatrixDiagV2", "MatrixDiagV3")
 	moving("T", movedTypes, names("k", "padding_value"), "MatrixDiagPartV2", "MatrixDiagPartV3")
 	moving("T", movedTypes, names("k"), "MatrixSetDiagV2", "MatrixSetDiagV3")
+	moving("dtype", movedTypes, names("shape"), "Empty")
 	moving("Tparams", movedTypes, nil, "Gather", "GatherNd")
 	moving("Tparams", movedTypes, names("axis"), "GatherV2")
 	// The sizes of what comes out follow from integers, which are read on the host.

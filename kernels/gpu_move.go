@@ -1,10 +1,6 @@
 package kernels
 
-import (
-	"fmt"
-
-	"github.com/troupe-run/troupe/graph/tensor"
-)
+import "github.com/troupe-run/troupe/graph/tensor"
 
 // What array ops do to tensors in an accelerator's memory. As on the host they say what goes where:
 // the device's functions know the size of elements and not their type. Runs of neighbours are moved
@@ -45,7 +41,9 @@ func widest(size int, bytes ...uint64) int {
 }
 
 // cellFunction names the function for elements of a size.
-func cellFunction(name string, size int) string { return fmt.Sprintf("%s_%d", name, size) }
+func cellFunction(name string, size int) string { return name + cellSuffixes[size] }
+
+var cellSuffixes = [...]string{1: "_1", 2: "_2", 4: "_4", 8: "_8", 16: "_16"}
 
 // moveOn runs a nest that is not empty.
 func moveOn(ctx *Context, dst, src *tensor.Tensor, n *nest) {

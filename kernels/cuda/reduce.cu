@@ -2,26 +2,41 @@
 #include "combine.cuh"
 #include "index.cuh"
 
-// Blocks have THREADS threads. A tile is width results side by side, each reduced by THREADS/width
-// threads; width is a power of 2. Which thread adds what depends on the sizes alone, so that a sum has
-// the same rounding each time.
+// Blocks have THREADS threads. A tile is width results, each reduced by THREADS/width threads; width is
+// a power of 2. Which thread adds what depends on the sizes alone, so that a sum has the same rounding
+// each time.
 constexpr u64 THREADS = 256;
 
-// across combines the values of the threads of a tile that have the same column, for the first width
-// threads. partial is shared memory for THREADS values; all threads must come here, and pass a barrier
-// before they come again.
-template <class V, class F> DEVICE V across(V v, V *partial, u64 width, F combine) {
+// Spot is a thread's place in a tile: its result, and where it begins. Neighbours read neighbours: they
+// work for one result where what it is made of is contiguous (inner is 1), else for one each.
+struct Spot {
+  u64 column, first, step;
+  __device__ __forceinline__ Spot(u64 width, u64 inner) : step(THREADS / width) {
+    column = inner == 1 ? threadIdx.x / step : threadIdx.x % width;
+    first = inner == 1 ? threadIdx.x % step : threadIdx.x / width;
+  }
+};
+
+// across combines the values of the threads that work for one result, for the first of them. partial is
+// shared memory for THREADS values; all threads must come here, and pass a barrier before they come again.
+template <class V, class F> DEVICE V across(V v, V *partial, u64 width, u64 inner, F combine) {
+  u64 step = THREADS / width;
+  int from = inner == 1 ? 1 : (int)width, to = inner == 1 && step < 32 ? (int)step : 32;
 #pragma unroll 1
-  for (int o = 16; o >= (int)width; o /= 2) v = combine(v, v.shuffled(o));
-  if (width == THREADS) return v;
+  for (int o = from; o < to; o *= 2) v = combine(v, v.shuffled(o));
+  if (inner == 1 ? step <= 32 : step == 1) return v;
   partial[threadIdx.x] = v;
   __syncthreads();
-  // A warp has the columns lane % width, or of width/32 warps each has other columns.
-  if (threadIdx.x < width) {
-    u64 step = width > 32 ? width : 32;
-#pragma unroll 1
-    for (u64 t = threadIdx.x + step; t < THREADS; t += step) v = combine(v, partial[t]);
+  u64 next = 32, end = THREADS;
+  if (inner == 1) { // the warps that follow
+    if (threadIdx.x % step != 0) return v;
+    end = threadIdx.x + step;
+  } else { // the warps with the same columns
+    if (threadIdx.x >= width) return v;
+    if (width > 32) next = width;
   }
+#pragma unroll 1
+  for (u64 t = threadIdx.x + next; t < end; t += next) v = combine(v, partial[t]);
   return v;
 }
 
@@ -56,10 +71,10 @@ template <class T> DEVICE T finished(T v, u64 finish, u64 elements) {
 template <class Op, class First, class Acc, class In, class Out>
 DEVICE void reduce(const In *in, Out *out, u64 outputs, u64 reduced, const Divisor &inner, u64 width, u64 per, u64 finish, u64 elements) {
   __shared__ Value<Acc> partial[THREADS];
-  u64 column = threadIdx.x % width, first = threadIdx.x / width, step = THREADS / width;
-  u64 part = blockIdx.y, from = part * per, to = min(from + per, reduced);
+  Spot spot(width, inner.size);
+  u64 first = spot.first, step = spot.step, part = blockIdx.y, from = part * per, to = min(from + per, reduced);
   for (u64 tile = (u64)blockIdx.x * width; tile < outputs; tile += (u64)gridDim.x * width) {
-    u64 c = tile + column, o = c, k = 0;
+    u64 c = tile + spot.column, o = c, k = 0;
     Acc acc = Op::template identity<Acc>();
     if (c < outputs) {
       k = split(o, inner);
@@ -73,7 +88,7 @@ DEVICE void reduce(const In *in, Out *out, u64 outputs, u64 reduced, const Divis
 #pragma unroll 1
       for (; r < to; r += step) acc = Op::apply(acc, First::apply((Acc)at[r * inner.size]));
     }
-    acc = across(Value<Acc>{acc}, partial, width, [](Value<Acc> a, Value<Acc> b) { return Value<Acc>{Op::apply(a.v, b.v)}; }).v;
+    acc = across(Value<Acc>{acc}, partial, width, inner.size, [](Value<Acc> a, Value<Acc> b) { return Value<Acc>{Op::apply(a.v, b.v)}; }).v;
     if (first == 0 && c < outputs) out[(o * gridDim.y + part) * inner.size + k] = (Out)finished(acc, finish, elements);
     __syncthreads();
   }
@@ -122,24 +137,24 @@ template <class T> struct Best {
 template <class Op, class W, class T>
 DEVICE void arg(const T *in, void *out, u64 wide, u64 outputs, u64 reduced, const Divisor &inner, u64 width) {
   __shared__ Best<W> partial[THREADS];
-  u64 column = threadIdx.x % width, first = threadIdx.x / width, step = THREADS / width;
+  Spot spot(width, inner.size);
   for (u64 tile = (u64)blockIdx.x * width; tile < outputs; tile += (u64)gridDim.x * width) {
-    u64 c = tile + column, o = c;
+    u64 c = tile + spot.column, o = c;
     Best<W> best{Op::template identity<W>(), NOWHERE};
     if (c < outputs) {
       u64 k = split(o, inner);
       const T *at = in + o * reduced * inner.size + k;
 #pragma unroll 1
-      for (u64 r = first; r < reduced; r += step) {
+      for (u64 r = spot.first; r < reduced; r += spot.step) {
         W v = (W)at[r * inner.size];
         if (v == v && v != best.v && Op::apply(v, best.v) == v) best = {v, r};
       }
     }
-    best = across(best, partial, width, [](Best<W> a, Best<W> b) {
+    best = across(best, partial, width, inner.size, [](Best<W> a, Best<W> b) {
       if (a.v == b.v) return a.at < b.at ? a : b;
       return Op::apply(a.v, b.v) == a.v ? a : b;
     });
-    if (first == 0 && c < outputs) {
+    if (spot.first == 0 && c < outputs) {
       u64 at = best.at == NOWHERE ? 0 : best.at;
       if (wide) ((i64 *)out)[c] = (i64)at;
       else ((i32 *)out)[c] = (i32)at;
