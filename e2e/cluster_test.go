@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -21,6 +22,9 @@ type cluster struct {
 	spec  string // as --cluster takes it
 	flags []string
 	tasks []*task
+	// binary is what the tasks run, built() where it is empty, and env what their environment has more.
+	binary string
+	env    []string
 }
 
 // task is one process of a cluster.
@@ -41,6 +45,13 @@ func (k *task) name() string   { return fmt.Sprintf("/job:%s/replica:0/task:%d",
 func newCluster(t testing.TB, jobs string, flags ...string) *cluster {
 	t.Helper()
 	c := declare(t, jobs, flags...)
+	c.startAll(t)
+	return c
+}
+
+// startAll starts a declared cluster as newCluster does.
+func (c *cluster) startAll(t testing.TB) {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := c.stop(); err != nil {
 			t.Error(err)
@@ -51,7 +62,6 @@ func newCluster(t testing.TB, jobs string, flags ...string) *cluster {
 		c.start(t, k)
 	}
 	c.ready(t)
-	return c
 }
 
 // declare makes a cluster of which no task runs.
@@ -86,12 +96,18 @@ func (c *cluster) start(t testing.TB, k *task) {
 }
 
 func (c *cluster) launch(k *task) error {
-	path, err := built()
-	if err != nil {
-		return err
+	path := c.binary
+	if path == "" {
+		var err error
+		if path, err = built(); err != nil {
+			return err
+		}
 	}
 	args := append([]string{"serve", "--cluster", c.spec, "--job", k.job, "--task", fmt.Sprint(k.index)}, append(k.flags, c.flags...)...)
-	k.proc, err = launch(k.name(), exec.Command(path, args...))
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), c.env...)
+	var err error
+	k.proc, err = launch(k.name(), cmd)
 	return err
 }
 

@@ -83,7 +83,12 @@ func TestPipelineProgram(t *testing.T) {
 // Two workers train at once, each through its own task.
 func TestTrainingProgram(t *testing.T) {
 	needPython(t)
-	c := newCluster(t, "ps=1,worker=2")
+	trainTwo(t, newCluster(t, "ps=1,worker=2"))
+}
+
+// trainTwo trains through the first two workers of a cluster with one ps at the same time.
+func trainTwo(t *testing.T, c *cluster) {
+	t.Helper()
 	chief, second := drivers.borrow(t), drivers.borrow(t)
 	ps := c.task("ps", 0).addr
 	workers := c.task("worker", 0).addr + "," + c.task("worker", 1).addr

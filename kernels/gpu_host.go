@@ -109,7 +109,7 @@ func init() {
 	onHost("Tidx", justInt32, "Range")
 	onHost("T", justInt32,
 		"Abs", "Neg", "Sign", "Square", "Add", "AddV2", "AddN", "Sub", "Mul", "Div", "FloorDiv", "FloorMod", "Mod", "TruncateMod", "SquaredDifference",
-		"Maximum", "Minimum", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "ClipByValue", "Sum", "Max", "Min",
+		"Maximum", "Minimum", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "ClipByValue", "Sum", "Prod", "Max", "Min",
 		"InvertPermutation", "BroadcastTo", "Fill", "OnesLike", "ZerosLike", "Concat", "ConcatV2", "Pack", "Unpack", "SplitV", "Pad", "PadV2",
 		"Reverse", "ReverseV2", "Slice", "StridedSlice", "StridedSliceGrad", "TensorStridedSliceUpdate", "Where",
 		"ScatterNd", "ScatterNdNonAliasingAdd", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMin", "TensorScatterMax")
