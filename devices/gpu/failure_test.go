@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -231,6 +232,46 @@ func TestWorkThatDoesNotEnd(t *testing.T) {
 	wantError(t, settle(t, d, step), status.Unavailable, "too late")
 	card.m.shut("slow", false)
 	works(t, d)
+}
+
+// TestQueueIsFull: a step that was cancelled does not wait for room in the queue of a card that hangs.
+func TestQueueIsFull(t *testing.T) {
+	card := newMachine(1, 1<<20).cards[0]
+	d := open(t, card, func(o *Options) { o.grace = time.Millisecond })
+	card.m.shut("slow", true)
+	x := upload(t, d, nil, 1, 1)
+	slow := add(x, x, 1)
+	slow.Function = "slow"
+	d.Launch(nil, slow)
+	var fetching sync.WaitGroup
+	const many = queueLimit + 2*waiterItems
+	filled := make(chan struct{})
+	go func() {
+		defer close(filled)
+		for range many { // each is an event to wait for
+			fetching.Add(1)
+			d.Download(nil, x, func(host *tensor.Tensor, err error) {
+				if err != nil {
+					t.Error(err)
+				} else {
+					host.Release()
+				}
+				fetching.Done()
+			})
+		}
+	}()
+	step := newStep()
+	step.Cancellation.Cancel(status.Errorf(status.Cancelled, "enough"))
+	var err error
+	for err == nil { // until the queue is full
+		err = d.give(inStep(step, "n"), command{kind: fillCommand, dst: x.Address(), bytes: 1}, nil)
+	}
+	wantError(t, err, status.Unavailable, "too much to do")
+	wantError(t, settle(t, d, step), status.Unavailable, "too much to do")
+	card.m.shut("slow", false)
+	<-filled
+	fetching.Wait()
+	x.Release()
 }
 
 // TestCloseWhileWorkIsQueued: all that waits is told, and the threads end.

@@ -9,8 +9,10 @@ import (
 // give queues a command of an execution, which is nil for a constructor's. Where that fails so does the step.
 func (d *core) give(ctx *kernels.Context, c command, words []uint64) error {
 	c.life = d.life.Load()
+	var step *kernels.Step
 	if ctx != nil {
-		c.work, c.node = d.workOf(ctx.Step), ctx.Node
+		step = ctx.Step
+		c.work, c.node = d.workOf(step), ctx.Node
 	}
 	err := c.life.over()
 	if err != nil {
@@ -19,13 +21,24 @@ func (d *core) give(ctx *kernels.Context, c command, words []uint64) error {
 	if err == nil {
 		err = c.life.owns(ctx)
 	}
-	if err == nil && !d.queue.give(c, words) {
-		err = d.shut()
+	if err == nil {
+		err = d.enqueue(c, words, step)
 	}
 	if err != nil && c.work != nil {
 		c.work.fail(err, c.node)
 	}
 	return err
+}
+
+// enqueue puts a command of a step into the queue.
+func (d *core) enqueue(c command, words []uint64, step *kernels.Step) error {
+	switch d.queue.give(c, words, step, d.opts.grace) {
+	case refused:
+		return d.shut()
+	case late:
+		return status.Derive(status.Errorf(status.Unavailable, "%s has too much to do, %v after the step had ended", d.name, d.opts.grace))
+	}
+	return nil
 }
 
 // owns refuses an execution with tensors that lie in other memory of devices: those of a life before.
@@ -93,7 +106,12 @@ func (d *core) Settle(step *kernels.Step, done func(error)) {
 			report(err)
 		}
 	}
-	if err := d.give(nil, command{kind: settleCommand, then: then}, nil); err != nil {
+	c := command{kind: settleCommand, life: d.life.Load(), then: then}
+	err := c.life.over()
+	if err == nil {
+		err = d.enqueue(c, nil, step)
+	}
+	if err != nil {
 		then(err)
 	}
 }

@@ -74,9 +74,13 @@ func (d *core) Fetch(ctx *kernels.Context, t *tensor.Tensor) (*tensor.Tensor, er
 	}
 	leave := &departure{known: make(chan struct{}), life: source}
 	depart := command{kind: departCommand, leave: leave, life: source}
-	if !source.device.queue.give(depart, nil) {
+	var step *kernels.Step
+	if ctx != nil {
+		step = ctx.Step
+	}
+	if err := source.device.enqueue(depart, nil, step); err != nil {
 		here.Release()
-		return nil, source.device.shut()
+		return nil, err
 	}
 	t.Retain()
 	c := command{kind: arriveCommand, leave: leave, dst: here.Address(), src: t.Address(), bytes: int64(t.DataSize()), after: after}

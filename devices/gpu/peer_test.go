@@ -90,7 +90,9 @@ func TestFetchFromALostDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := &departure{known: make(chan struct{}), life: a.life.Load()}
-	a.queue.give(command{kind: departCommand, leave: begun, life: begun.life}, nil)
+	if err := a.enqueue(command{kind: departCommand, leave: begun, life: begun.life}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
 	<-begun.known
 	begun.end()
 	m.shut("fault", false)

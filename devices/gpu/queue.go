@@ -3,8 +3,10 @@ package gpu
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/kernels"
 )
 
 type kind uint8
@@ -76,18 +78,44 @@ func newQueue() *queue {
 	return q
 }
 
-// give appends a command. It waits while the queue is full; so no lock is held that the device's threads take. It is
-// false for a queue that is closed.
-func (q *queue) give(c command, words []uint64) bool {
+// outcome is what became of a command that was given.
+type outcome uint8
+
+const (
+	taken outcome = iota
+	refused
+	late
+)
+
+// give appends a command of a step, which may be nil. It waits while the queue is full, so no lock is held that the
+// device's threads take; when the step was cancelled grace ago and the queue is full still, it is late.
+// A closed queue has refused.
+func (q *queue) give(c command, words []uint64, step *kernels.Step, grace time.Duration) outcome {
 	q.mu.Lock()
-	for len(q.batch.commands) >= queueLimit && !q.closed {
+	defer q.mu.Unlock()
+	var e *end
+	gone := false
+	for len(q.batch.commands) >= queueLimit && !q.closed && !gone {
+		if e == nil {
+			e = watch(step, grace, func(error) {
+				q.mu.Lock()
+				gone = true
+				q.emptied.Broadcast()
+				q.mu.Unlock()
+			})
+		}
 		q.waiting++
 		q.emptied.Wait()
 		q.waiting--
 	}
-	if q.closed {
-		q.mu.Unlock()
-		return false
+	if e != nil {
+		e.first()
+	}
+	switch {
+	case q.closed:
+		return refused
+	case gone:
+		return late
 	}
 	c.from = len(q.batch.words)
 	q.batch.words = append(q.batch.words, words...)
@@ -95,8 +123,7 @@ func (q *queue) give(c command, words []uint64) bool {
 	q.batch.commands = append(q.batch.commands, c)
 	q.given.Add(1)
 	q.awake()
-	q.mu.Unlock()
-	return true
+	return taken
 }
 
 func (q *queue) awake() {

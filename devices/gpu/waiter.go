@@ -21,7 +21,7 @@ type item struct {
 }
 
 // waiterItems bounds the items that a waiter has not come to: then the device's thread waits for it.
-const waiterItems = 1 << 12
+const waiterItems = 1 << 10
 
 func (d *core) newWaiter() *waiter {
 	w := &waiter{device: d, items: make(chan item, waiterItems)}
