@@ -49,6 +49,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
+	if used := device.Stats().InUse; code == 0 && used != 0 {
+		fmt.Fprintf(os.Stderr, "%d bytes of the GPU's memory were not released\n", used)
+		code = 1
+	}
 	os.Exit(code)
 }
 

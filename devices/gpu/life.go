@@ -169,12 +169,17 @@ func (l *life) over() error {
 // failed is the error of a call that the driver refused. It ends the life if the driver's context is broken.
 // It may be called on any goroutine.
 func (l *life) failed(err error) error {
-	var refused *Error
-	if errors.As(err, &refused) && refused.Sticky {
+	if broken(err) {
 		l.lose(err)
 		return l.over()
 	}
 	return status.Internalf("%s: %v", l.device.name, err)
+}
+
+// broken tells whether an error of the driver means that its context is of no use any more.
+func broken(err error) bool {
+	var refused *Error
+	return errors.As(err, &refused) && refused.Sticky
 }
 
 // lose ends the life: all steps with work in the device fail, and its thread starts it anew. It may be called
@@ -258,8 +263,7 @@ func (l *life) closeStreams() (err error) {
 
 // dismiss closes the context of a life that could not begin.
 func (l *life) dismiss(cause error) error {
-	var refused *Error
-	if errors.As(cause, &refused) && refused.Sticky {
+	if broken(cause) {
 		l.lost.Store(&status.Error{Code: status.Unavailable, Message: cause.Error()})
 		return l.abandon()
 	}

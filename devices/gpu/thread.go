@@ -140,12 +140,16 @@ func (l *life) launch(c *command, args []uint64, position uint64) error {
 				return err
 			}
 		}
-		err = l.compute.Launch(f, c.grid, c.block, c.shared, args)
+		if err = l.compute.Launch(f, c.grid, c.block, c.shared, args); err != nil && !broken(err) {
+			l.launched.Lock()
+			l.running = l.running[:len(l.running)-1] // it does not run
+			l.launched.Unlock()
+		}
 	}
 	if err == nil {
 		return nil
 	}
-	if refused, ok := err.(*Error); c.work == nil || ok && refused.Sticky {
+	if c.work == nil || broken(err) {
 		return err
 	}
 	c.work.fail(status.Internalf("%s could not run %s: %v", l.device.name, c.function, err), c.node)
