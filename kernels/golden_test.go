@@ -203,6 +203,10 @@ func (g *golden) check(d *kt.Device) string {
 	return ""
 }
 
+// unreported are ops whose indices a GPU does not report when they are out of range, as TensorFlow's
+// do not either: they lie in its memory.
+var unreported = map[string]bool{"SparseSoftmaxCrossEntropyWithLogits": true, "UnsortedSegmentSum": true}
+
 func (g *golden) compare(d *kt.Device, shared bool) string {
 	got, err := g.run(d, shared)
 	defer func() {
@@ -211,6 +215,9 @@ func (g *golden) compare(d *kt.Device, shared bool) string {
 		}
 	}()
 	if g.code != status.OK {
+		if err == nil && kt.Accelerate != nil && unreported[g.node.Op] {
+			return ""
+		}
 		if status.CodeOf(err) != g.code || !strings.HasPrefix(fmt.Sprint(err), g.message) {
 			return fmt.Sprintf("got %v: %v\nwant %v: %s", status.CodeOf(err), err, g.code, g.message)
 		}

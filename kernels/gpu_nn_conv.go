@@ -20,7 +20,7 @@ const mostPixels = 1 << 28
 // check refuses images that the functions cannot count through.
 func (k *deviceConv) check(ctx *Context, c *convolution) error {
 	for _, w := range []*window{&c.rows, &c.cols} {
-		if w.in >= mostPixels || w.size >= mostPixels/w.dilation || w.out >= mostPixels/w.stride || c.batch*c.rows.in*c.cols.in > 1<<31-1 {
+		if w.in >= mostPixels || w.size >= mostPixels/max(w.dilation, 1) || w.out >= mostPixels/max(w.stride, 1) || c.batch*c.rows.in*c.cols.in > 1<<31-1 {
 			return status.Errorf(status.ResourceExhausted, "A convolution of %d images of %d by %d is too large for %s", c.batch, c.rows.in, c.cols.in, ctx.Device.Name())
 		}
 	}
