@@ -202,13 +202,13 @@ func TestPoolingOnGPU(t *testing.T) {
 				agree(t, kt.Op{Type: "MaxPoolGrad", Attrs: attrs}, 0, image, result, grad)
 				agree(t, kt.Op{Type: "AvgPoolGrad", Attrs: attrs}, max(1e-6, tolerance), sizes(image), grad)
 				in := kt.Attrs{"T": dtype, "padding": c.padding, "data_format": format}
-				agree(t, kt.Op{Type: "MaxPoolGradV2", Attrs: in}, 0, image, result, grad, intList(window), intList(strides))
+				agree(t, kt.Op{Type: "MaxPoolGradV2", Attrs: in}, 0, image, result, grad, narrow32(window), narrow32(strides))
 			}
 		}
 	}
 }
 
-func intList(list []int64) *tensor.Tensor {
+func narrow32(list []int64) *tensor.Tensor {
 	narrow := make([]int32, len(list))
 	for i, v := range list {
 		narrow[i] = int32(v)
