@@ -18,6 +18,8 @@ func TestFlow(t *testing.T) {
 		kt.Case{Name: "Const/type", Op: "Const", Attrs: kt.Attrs{"dtype": tensor.Int32, "value": x},
 			Code: status.InvalidArgument, Err: "Type mismatch between value (float) and dtype (int32)"},
 		kt.Case{Op: "NoOp"},
+		kt.Case{Op: "ControlTrigger"},
+		kt.Case{Op: "PlaceholderV2", Attrs: kt.Attrs{"dtype": tensor.Int64, "shape": kt.S()}, Code: status.InvalidArgument, Err: "You must feed a value"},
 		kt.Case{Op: "Identity", Inputs: in(x), Want: out(x)},
 		kt.Case{Op: "IdentityN", Inputs: in(x, kt.Str(kt.S(1), "s")), Want: out(x, kt.Str(kt.S(1), "s"))},
 		kt.Case{Op: "Placeholder", Attrs: kt.Attrs{"dtype": tensor.Float32, "shape": kt.S(-1, 2)}, Code: status.InvalidArgument,

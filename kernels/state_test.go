@@ -100,6 +100,10 @@ func TestRefVariable(t *testing.T) {
 	if refVariable(t, d, tensor.Float32, kt.S(20)) != v {
 		t.Error("one name, two variables")
 	}
+	older := kt.Op{Type: "Variable", Outputs: 1, Attrs: kt.Attrs{"container": "", "shared_name": "v", "dtype": tensor.Float32, "shape": kt.S(20)}}
+	if d.Run(t, older)[0].Ref != v {
+		t.Error("one name, two variables")
+	}
 	assign := kt.Attrs{"validate_shape": true, "use_locking": true}
 	f32 := kt.Attrs{"T": tensor.Float32, "use_locking": false}
 	initialized := func(want bool) {
