@@ -212,8 +212,8 @@ func TestPicksLikeCPU(t *testing.T) {
 	}
 	for _, row := range own("Fill") {
 		d := typeOf(row, "T")
-		add("Fill", d, 0, kt.Attrs{"T": d, "index_type": tensor.Int32}, ints(3, 347), numbersFor("", 0, d))
-		add("Fill", d, 0, kt.Attrs{"T": d, "index_type": tensor.Int32}, ints(3, 0), numbersFor("", 0, d))
+		add("Fill", d, 0, kt.Attrs{"T": d, "index_type": tensor.Int32}, axes(3, 347), numbersFor("", 0, d))
+		add("Fill", d, 0, kt.Attrs{"T": d, "index_type": tensor.Int32}, axes(3, 0), numbersFor("", 0, d))
 	}
 	for _, row := range own("BiasAdd") {
 		d := typeOf(row, "T")
@@ -253,7 +253,7 @@ func TestRandomLikeCPU(t *testing.T) {
 				d = tout
 			}
 			for _, n := range []int32{0, 1, 7, 5003} {
-				inputs := []*tensor.Tensor{ints(n)}
+				inputs := []*tensor.Tensor{axes(n)}
 				switch {
 				case strings.HasSuffix(op, "V2"):
 					// The counter's lower half runs over.

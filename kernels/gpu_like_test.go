@@ -131,7 +131,7 @@ func indices(n int64, outside bool, dims ...int64) *tensor.Tensor {
 	return t
 }
 
-func ints(v ...int32) *tensor.Tensor { return kt.I32(kt.S(int64(len(v))), v...) }
+func axes(v ...int32) *tensor.Tensor { return kt.I32(kt.S(int64(len(v))), v...) }
 
 func int1(v int32) *tensor.Tensor { return kt.I32(nil, v) }
 

@@ -21,28 +21,28 @@ func TestReductionsOnAcceleratorLikeCPU(t *testing.T) {
 			if op == "Prod" && d == tensor.Int64 {
 				continue
 			}
-			add(op, nil, quarters(d, 300), ints(0))
-			add(op, kt.Attrs{"keep_dims": true}, quarters(d, 3, 70), ints(1))
-			add(op, nil, quarters(d, 70, 3), ints(0))
-			add(op, nil, quarters(d, 4, 3, 5, 7), ints(0, 2))
-			add(op, nil, quarters(d, 4, 3, 5, 7), ints(-1, 1))
-			add(op, nil, quarters(d, 30, 1, 40), ints(1))
-			add(op, nil, quarters(d, 2, 0), ints(0))
+			add(op, nil, quarters(d, 300), axes(0))
+			add(op, kt.Attrs{"keep_dims": true}, quarters(d, 3, 70), axes(1))
+			add(op, nil, quarters(d, 70, 3), axes(0))
+			add(op, nil, quarters(d, 4, 3, 5, 7), axes(0, 2))
+			add(op, nil, quarters(d, 4, 3, 5, 7), axes(-1, 1))
+			add(op, nil, quarters(d, 30, 1, 40), axes(1))
+			add(op, nil, quarters(d, 2, 0), axes(0))
 			if op != "Prod" {
 				// Two launches, of rows and of columns.
-				add(op, nil, quarters(d, 20000), ints(0))
-				add(op, nil, quarters(d, 3, 9000, 2), ints(1))
-				add(op, nil, quarters(d, 700, 40), ints(0))
+				add(op, nil, quarters(d, 20000), axes(0))
+				add(op, nil, quarters(d, 3, 9000, 2), axes(1))
+				add(op, nil, quarters(d, 700, 40), axes(0))
 			}
 		}
 	}
 	for _, op := range []string{"Sum", "Prod", "Max", "Min"} {
-		add(op, nil, quarters(tensor.Float32, 0, 3), ints(0))
+		add(op, nil, quarters(tensor.Float32, 0, 3), axes(0))
 	}
-	add("Max", nil, kt.F32(kt.S(2, 3), 1, float32(math.NaN()), 2, 4, 5, 6), ints(1))
+	add("Max", nil, kt.F32(kt.S(2, 3), 1, float32(math.NaN()), 2, 4, 5, 6), axes(1))
 	for _, op := range []string{"All", "Any"} {
-		add(op, nil, quarters(tensor.Bool, 40, 30), ints(1))
-		add(op, nil, quarters(tensor.Bool, 9000), ints(0))
+		add(op, nil, quarters(tensor.Bool, 40, 30), axes(1))
+		add(op, nil, quarters(tensor.Bool, 9000), axes(0))
 	}
 	for _, d := range gpuFloatTypes {
 		add("L2Loss", nil, quarters(d, 9000))
