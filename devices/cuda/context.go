@@ -39,16 +39,13 @@ func (c *context) Free(addr uint64) error {
 	return check("cuMemFree", cu.MemFree(cu.DevicePtr(addr)))
 }
 
-func (c *context) AllocHost(bytes int64) ([]byte, error) {
-	var p unsafe.Pointer
-	if err := result("cuMemAllocHost", C.cuMemAllocHost(&p, C.size_t(bytes))); err != nil {
-		return nil, err
-	}
-	return unsafe.Slice((*byte)(p), bytes), nil
+// Pin relies on Go's collector, which moves no heap memory. The memory counts as pinned in all contexts.
+func (c *context) Pin(memory []byte) error {
+	return result("cuMemHostRegister", C.cuMemHostRegister(unsafe.Pointer(unsafe.SliceData(memory)), C.size_t(len(memory)), C.CU_MEMHOSTREGISTER_PORTABLE))
 }
 
-func (c *context) FreeHost(b []byte) error {
-	return check("cuMemFreeHost", cu.MemFreeHost(unsafe.Pointer(unsafe.SliceData(b))))
+func (c *context) Unpin(memory []byte) error {
+	return result("cuMemHostUnregister", C.cuMemHostUnregister(unsafe.Pointer(unsafe.SliceData(memory))))
 }
 
 func (c *context) Function(name string) (gpu.Function, error) { return c.modules.function(name) }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe/devices/gpu"
+	"github.com/troupe-run/troupe/graph/status"
 	kernels "github.com/troupe-run/troupe/kernels/cuda"
 )
 
@@ -58,9 +59,9 @@ func TestMemory(t *testing.T) {
 	if a%256 != 0 || b%256 != 0 {
 		t.Errorf("%#x and %#x are not aligned", a, b)
 	}
-	host, err := c.AllocHost(size)
+	host, err := pinned(c, size)
 	must(t, err)
-	back, err := c.AllocHost(size)
+	back, err := pinned(c, size)
 	must(t, err)
 	for i := range host {
 		host[i] = byte(i * 7)
@@ -84,12 +85,18 @@ func TestMemory(t *testing.T) {
 	must(t, s.Copy(b, a, 0))
 	must(t, s.Fill(a, 1, 0))
 	must(t, s.Close())
-	must(t, c.FreeHost(host))
-	must(t, c.FreeHost(back))
+	must(t, c.Unpin(host))
+	must(t, c.Unpin(back))
 	must(t, c.Free(a))
 	must(t, c.Free(b))
 	wantError(t, c.Free(a), "cuMemFree", 1, "CUDA_ERROR_INVALID_VALUE")
 	must(t, c.Close(false))
+}
+
+// pinned is memory of the host that a context has pinned.
+func pinned(c gpu.Context, size int64) ([]byte, error) {
+	b := make([]byte, size)
+	return b, c.Pin(b)
 }
 
 // wantError checks an error that does not break the context.
@@ -128,11 +135,11 @@ func masked(c gpu.Context, n int) (right bool, err error) {
 		}
 		defer func() { err = errors.Join(err, c.Free(addr[i])) }()
 	}
-	host, err := c.AllocHost(int64(n * 4))
+	host, err := pinned(c, int64(n*4))
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, c.FreeHost(host)) }()
+	defer func() { err = errors.Join(err, c.Unpin(host)) }()
 	for i := range n {
 		binary.LittleEndian.PutUint32(host[4*i:], math.Float32bits(float32(i)))
 	}
@@ -229,7 +236,7 @@ func TestEvents(t *testing.T) {
 	must(t, err)
 	a, err := c.Alloc(1 << 20)
 	must(t, err)
-	out, err := c.AllocHost(1 << 20)
+	out, err := pinned(c, 1<<20)
 	must(t, err)
 	for round := range 20 { // the second stream sees what the first did before its event
 		must(t, first.Fill(a, byte(round), 1<<20))
@@ -249,7 +256,7 @@ func TestEvents(t *testing.T) {
 	must(t, first.Close())
 	must(t, second.Close())
 	must(t, c.Free(a))
-	must(t, c.FreeHost(out))
+	must(t, c.Unpin(out))
 	must(t, c.Close(false))
 }
 
@@ -277,7 +284,7 @@ func TestCopyBetweenCards(t *testing.T) {
 	must(t, err)
 	second, err := two.NewStream()
 	must(t, err)
-	out, err := two.AllocHost(size)
+	out, err := pinned(two, size)
 	must(t, err)
 	must(t, second.Wait(filled))
 	must(t, second.Copy(b, a, size))
@@ -286,7 +293,7 @@ func TestCopyBetweenCards(t *testing.T) {
 	if !bytes.Equal(out, bytes.Repeat([]byte{7}, size)) {
 		t.Error("the other card has not what was copied to it")
 	}
-	must(t, two.FreeHost(out))
+	must(t, two.Unpin(out))
 	must(t, two.Free(b))
 	must(t, second.Close())
 	must(t, two.Close(false))
@@ -328,7 +335,10 @@ func TestUnboundThread(t *testing.T) {
 		_, err := c.Alloc(1 << 10)
 		failed <- err
 	}()
-	wantError(t, <-failed, "cuMemAlloc", 201, "CUDA_ERROR_INVALID_CONTEXT")
+	// A thread that Go used before may be bound to a context that is gone.
+	if err := <-failed; status.CodeOf(err) == status.OK || !strings.Contains(err.Error(), "CONTEXT") {
+		t.Errorf("an unbound thread took memory: %v", err)
+	}
 	must(t, c.Close(false))
 }
 

@@ -50,11 +50,11 @@ type Context interface {
 	Alloc(bytes int64) (addr uint64, err error)
 	// Free gives back what Alloc took. Work that uses it must be done.
 	Free(addr uint64) error
-	// AllocHost takes memory of the host that the card reads and writes directly: copies from and into it run
-	// beside other work.
-	AllocHost(bytes int64) ([]byte, error)
-	// FreeHost gives back what AllocHost took: the slice with the same first byte.
-	FreeHost([]byte) error
+	// Pin has the card read and write memory of the host's directly: copies from and into it run beside other
+	// work. It stays the caller's, and outlives the context; the end of that undoes Pin as Unpin does.
+	Pin(memory []byte) error
+	// Unpin undoes Pin, of the same memory. Work that uses it must be done.
+	Unpin(memory []byte) error
 	// Function finds a kernel by its name and loads the module that has it, which may take seconds for the
 	// first function of a module.
 	Function(name string) (Function, error)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph"
@@ -225,31 +224,14 @@ func (l *life) trim() {
 	l.running = slices.Delete(l.running, 0, i)
 }
 
-// release gives back what the life has on the card, where all work is done. Where tensors still lie in its pinned memory
-// after patience, the context stays open.
+// release gives back what the life has on the card, where all work is done.
 func (l *life) release() error {
-	err := l.memory.retire()
-	if e := l.emptied(); e != nil {
-		return errors.Join(err, e)
-	}
-	_, e := l.pinned.trim()
+	err := errors.Join(l.memory.retire(), l.pinned.retire())
 	l.end()
 	for _, e := range l.spares.events {
 		err = errors.Join(err, e.Close())
 	}
-	return errors.Join(err, e, l.closeStreams(), l.leave())
-}
-
-// emptied waits until no tensor lies in the life's pinned memory, which ends with its context.
-func (l *life) emptied() error {
-	late := time.NewTimer(l.device.opts.grace)
-	defer late.Stop()
-	select {
-	case <-l.pinned.retire():
-		return nil
-	case <-late.C:
-		return status.Errorf(status.Unavailable, "results in its pinned host memory are still in use")
-	}
+	return errors.Join(err, l.closeStreams(), l.leave())
 }
 
 func (l *life) closeStreams() (err error) {

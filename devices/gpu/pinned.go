@@ -2,13 +2,15 @@ package gpu
 
 import (
 	"errors"
+	"os"
 	"sync"
 	"unsafe"
 
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// pinned is host memory that the card reads and writes directly, in one life of a device. It is bounded: who gets none
+// pinned is host memory that the card reads and writes directly, in one life of a device. It is the process's, and so
+// outlives the card's context: results lie in it for as long as somebody keeps them. It is bounded: who gets none
 // takes ordinary memory, whose copies are slower and hold up the device's thread.
 type pinned struct {
 	life  *life
@@ -18,15 +20,13 @@ type pinned struct {
 	arena   arena
 	chunks  map[*region][]byte
 	retired bool
-	told    bool
-	empty   chan struct{}
 }
 
 // firstChunk is the size of the first chunk of pinned memory; later ones double what there is.
 const firstChunk = 1 << 20
 
 func newPinned(l *life, limit int64) *pinned {
-	return &pinned{life: l, limit: limit, chunks: map[*region][]byte{}, empty: make(chan struct{})}
+	return &pinned{life: l, limit: limit, chunks: map[*region][]byte{}}
 }
 
 // hostLimit is the most pinned memory that the device takes.
@@ -67,18 +67,22 @@ func (p *pinned) extend(size int64) bool {
 		return false
 	}
 	want &^= grain - 1
-	var chunk []byte
-	err := p.life.bound(func(c Context) (err error) {
-		chunk, err = c.AllocHost(want)
-		return err
-	})
-	if err != nil {
+	chunk := pages(want)
+	if err := p.life.bound(func(c Context) error { return c.Pin(chunk) }); err != nil {
 		p.life.device.opts.Log.Warn("no pinned host memory can be had for a GPU", "device", p.life.device.name, "bytes", want, "error", err)
 		return false
 	}
 	r := p.arena.add(address(chunk), want)
 	p.chunks[r] = chunk
 	return true
+}
+
+// pages is memory of whole pages, which are what a card's driver pins.
+func pages(size int64) []byte {
+	page := os.Getpagesize()
+	raw := make([]byte, int(size)+page)
+	off := -int(address(raw)) & (page - 1)
+	return raw[off : off+int(size)]
 }
 
 // holds tells whether data lies in this memory.
@@ -110,36 +114,38 @@ func (p *pinned) put(b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.arena.give(address(b), 0)
-	p.note()
 }
 
-// note tells who ends the life when no tensor lies in its pinned memory any more.
-func (p *pinned) note() {
-	if p.retired && p.arena.inUse == 0 && !p.told {
-		p.told = true
-		close(p.empty)
-	}
-}
-
-// retire ends the memory with its life: no more is handed out. The channel is closed when all has been put back. Until
-// then the context must not be closed, since the memory goes with it.
-func (p *pinned) retire() (empty <-chan struct{}) {
+// retire ends the memory with its life: no more is handed out, and the card knows it no longer. Tensors in it stay what
+// they are. Nothing has to be undone for a life that was lost.
+func (p *pinned) retire() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.retired {
+		return nil
+	}
 	p.retired = true
-	p.note()
-	return p.empty
+	if p.life.over() != nil {
+		return nil
+	}
+	for _, chunk := range p.chunks {
+		err = errors.Join(err, p.life.bound(func(c Context) error { return c.Unpin(chunk) }))
+	}
+	return err
 }
 
 // trim gives unused chunks back.
 func (p *pinned) trim() (bytes int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.retired {
+		return 0, nil
+	}
 	for r := p.arena.idle(0); r != nil; r = p.arena.idle(0) {
 		chunk := p.chunks[r]
 		delete(p.chunks, r)
 		bytes += r.size
-		err = errors.Join(err, p.life.bound(func(c Context) error { return c.FreeHost(chunk) }))
+		err = errors.Join(err, p.life.bound(func(c Context) error { return c.Unpin(chunk) }))
 	}
 	return bytes, err
 }

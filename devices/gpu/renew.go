@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"errors"
 	"time"
 
 	"github.com/troupe-run/troupe/containers"
@@ -74,10 +75,7 @@ func (d *core) clear(l *life) error {
 
 // bury closes the context of a life that was lost, once no thread waits in it.
 func (l *life) bury() error {
-	if err := l.memory.retire(); err != nil {
-		return err
-	}
-	if err := l.emptied(); err != nil {
+	if err := errors.Join(l.memory.retire(), l.pinned.retire()); err != nil {
 		return err
 	}
 	l.end()

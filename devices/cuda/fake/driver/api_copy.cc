@@ -14,7 +14,12 @@ bool on_card(uint64_t address, size_t bytes) {
   return false;
 }
 
-bool pinned(uint64_t address, size_t bytes) { return state().host.find(address, bytes); }
+bool pinned(uint64_t address, size_t bytes) {
+  auto &all = state().registered;
+  auto r = all.upper_bound(address);
+  if (r != all.begin() && address + bytes <= (--r)->first + r->second.size) return true;
+  return state().host.find(address, bytes);
+}
 
 // usable tells whether a copy may touch an address: of a card, pinned, or of the process's other memory.
 bool usable(uint64_t address, size_t bytes) {

@@ -71,3 +71,25 @@ API cuMemFreeHost(void *p) {
     return m.free((uint64_t)p) ? SUCCESS : INVALID_VALUE;
   });
 }
+
+API cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags) {
+  return in_context([&](Context &c) {
+    auto &all = state().registered;
+    uint64_t address = (uint64_t)p;
+    if (!p || !bytes || flags > 15) return INVALID_VALUE;
+    if (strike("hostalloc")) return OUT_OF_MEMORY;
+    auto next = all.lower_bound(address);
+    bool taken = next != all.end() && next->first < address + bytes;
+    if (next != all.begin()) taken |= std::prev(next)->first + std::prev(next)->second.size > address;
+    if (taken) return HOST_MEMORY_ALREADY_REGISTERED;
+    all[address] = {bytes, c.handle};
+    return SUCCESS;
+  });
+}
+
+API cuMemHostUnregister(void *p) {
+  return in_context([&](Context &c) {
+    if (CUresult broken = drain(c)) return broken;
+    return state().registered.erase((uint64_t)p) ? SUCCESS : HOST_MEMORY_NOT_REGISTERED;
+  });
+}

@@ -14,6 +14,8 @@
   E(INVALID_HANDLE, 400, "invalid resource handle")                         \
   E(NOT_FOUND, 500, "named symbol not found")                               \
   E(NOT_READY, 600, "device not ready")                                     \
+  E(HOST_MEMORY_ALREADY_REGISTERED, 712, "part or all of the requested memory range is already mapped") \
+  E(HOST_MEMORY_NOT_REGISTERED, 713, "pointer does not correspond to a registered memory region") \
   E(ILLEGAL_ADDRESS, 700, "an illegal memory access was encountered")       \
   E(LAUNCH_OUT_OF_RESOURCES, 701, "too many resources requested for launch") \
   E(PEER_ACCESS_ALREADY_ENABLED, 704, "peer access is already enabled")     \

@@ -76,6 +76,7 @@ void destroy_context(Handle handle) {
   s.contexts.erase(it);
   device_at(context->device)->memory.free_all(handle);
   s.host.free_all(handle);
+  std::erase_if(s.registered, [&](auto &r) { return r.second.owner == handle; });
   for (auto &stream : context->streams) {  // events of other contexts may still point into them
     stream->queue.clear();
     stream->over = stream->queued;

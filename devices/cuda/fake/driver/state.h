@@ -78,7 +78,10 @@ struct State {
   std::recursive_mutex lock;
   bool initialized = false;
   std::vector<std::unique_ptr<Device>> devices;  // the visible ones
-  Arena host;                                    // pinned memory
+  Arena host;                                    // pinned memory of the driver's
+  // Memory of the process's that is pinned: by its address the size, and the context that pinned it.
+  struct Registered { size_t size; uint64_t owner; };
+  std::map<uint64_t, Registered> registered;
   Handle issued = 0;
   std::map<Handle, std::shared_ptr<Context>> contexts;
   std::map<Handle, std::shared_ptr<Stream>> streams;
