@@ -107,6 +107,7 @@ func init() {
 	// Shapes, sizes and axes.
 	onHost("", nil, "BroadcastArgs", "BroadcastGradientArgs", "ConcatOffset", "LinSpace")
 	onHost("Tidx", justInt32, "Range")
+	onHost("T", []tensor.DType{tensor.Int32, tensor.Int64}, "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
 	onHost("T", justInt32,
 		"Abs", "Neg", "Sign", "Square", "Add", "AddV2", "AddN", "Sub", "Mul", "Div", "FloorDiv", "FloorMod", "Mod", "TruncateMod", "SquaredDifference",
 		"Maximum", "Minimum", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "ClipByValue", "Sum", "Prod", "Max", "Min",

@@ -129,3 +129,65 @@ func (s started) Write(line []byte) (int, error) {
 	}
 	return len(line), nil
 }
+
+// TestProducts has a device multiply by the library beside the driver: transposed or not, one matrix for a whole
+// batch or one each.
+func TestProducts(t *testing.T) {
+	useDriver(t)
+	cards, err := Driver{}.Cards()
+	must(t, err)
+	d := openDevice(t, cards[0], "a", nil)
+	const m, n, k, batch = 3, 5, 4, 2
+	up := func(from, count int) *tensor.Tensor {
+		host, err := tensor.New(tensor.Host, tensor.Float32, tensor.Shape{int64(count)})
+		must(t, err)
+		defer host.Release()
+		for i := range tensor.Of[float32](host) {
+			tensor.Of[float32](host)[i] = float32((i*7+from)%11 - 5)
+		}
+		x, err := d.Upload(nil, host)
+		must(t, err)
+		return x
+	}
+	a, b, c := up(1, batch*m*k), up(2, k*n), up(3, batch*m*n)
+	defer a.Release()
+	defer b.Release()
+	defer c.Release()
+	for i := range 4 {
+		transA, transB := i&1 != 0, i&2 != 0
+		if !d.Gemm(nil, kernels.Gemm{DType: tensor.Float32, TransA: transA, TransB: transB, M: m, N: n, K: k, Batch: batch, Alpha: 1, A: a, B: b, C: c, StrideA: m * k, StrideC: m * n}) {
+			t.Skip("there is no cuBLAS")
+		}
+		got := make(chan *tensor.Tensor, 1)
+		d.Download(nil, c, func(host *tensor.Tensor, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			got <- host
+		})
+		host := <-got
+		if host == nil {
+			return
+		}
+		at := func(from, i int) float32 { return float32((i*7+from)%11 - 5) }
+		for j := range batch * m * n {
+			item, row, column := j/(m*n), j/n%m, j%n
+			sum := float32(0)
+			for l := range k {
+				left, right := row*k+l, l*n+column
+				if transA {
+					left = l*m + row
+				}
+				if transB {
+					right = column*k + l
+				}
+				sum += at(1, item*m*k+left) * at(2, right)
+			}
+			if v := tensor.Of[float32](host)[j]; v != sum {
+				t.Errorf("transposed %v and %v: element %d is %v, not %v", transA, transB, j, v, sum)
+				break
+			}
+		}
+		host.Release()
+	}
+}

@@ -3,6 +3,7 @@ package gpu
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,13 +110,10 @@ func Open(o Options) (*Device, error) {
 func (d *core) keep(m *containers.Manager) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	kept := d.managers[:0]
-	for _, w := range d.managers {
-		if w.Value() != nil {
-			kept = append(kept, w)
-		}
+	if len(d.managers) == cap(d.managers) { // before it grows, since sessions come and go
+		d.managers = slices.DeleteFunc(d.managers, func(w weak.Pointer[containers.Manager]) bool { return w.Value() == nil })
 	}
-	d.managers = append(kept, weak.Make(m))
+	d.managers = append(d.managers, weak.Make(m))
 }
 
 // WithResources is the same device with containers of its own.

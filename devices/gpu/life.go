@@ -31,6 +31,7 @@ type life struct {
 	in, out   Stream // copies from and to the host
 	peers     Stream // copies from other cards
 	functions map[string]Function
+	blas      Blas // the vendor's library of matrix products, nil where it is not there
 
 	marks []mark // of the compute stream, in order
 	last  uint64 // the position of the last command for the compute stream
@@ -79,6 +80,13 @@ func (l *life) open() error {
 	d := l.device
 	if err := l.context.Bind(); err != nil {
 		return err
+	}
+	// Before the memory is shared out: the library takes some for itself.
+	blas, err := l.context.Blas()
+	if err != nil {
+		d.opts.Log.Warn("a GPU does without its library of matrix products", "device", d.name, "error", err)
+	} else {
+		l.blas = blas
 	}
 	if d.limit == 0 {
 		free, total, err := l.context.MemoryInfo()
@@ -228,6 +236,9 @@ func (l *life) trim() {
 func (l *life) release() error {
 	err := errors.Join(l.memory.retire(), l.pinned.retire())
 	l.end()
+	if l.blas != nil {
+		err = errors.Join(err, l.blas.Close())
+	}
 	for _, e := range l.spares.events {
 		err = errors.Join(err, e.Close())
 	}

@@ -13,6 +13,7 @@ type kind uint8
 
 const (
 	launchCommand kind = iota
+	productCommand
 	copyCommand
 	fillCommand
 	uploadCommand
@@ -32,6 +33,7 @@ type command struct {
 	grid, block [3]uint32
 	shared      uint32
 	from, to    int // the arguments, in the batch's words
+	product     *product
 	dst, src    uint64
 	bytes       int64
 	value       byte

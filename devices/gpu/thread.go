@@ -70,6 +70,8 @@ func (l *life) execute(b *batch, i int) {
 	switch c.kind {
 	case launchCommand:
 		err = l.launch(c, b.words[c.from:c.to], position)
+	case productCommand:
+		err = l.begin(c, position, func() error { return l.multiply(c.product) })
 	case copyCommand:
 		l.last = position
 		err = l.compute.Copy(c.dst, c.src, c.bytes)
@@ -112,42 +114,49 @@ func (d *core) shut() error { return status.Errorf(status.Cancelled, "%s is clos
 // manyLaunches is after how many the device makes sure to learn what is done.
 const manyLaunches = 256
 
-// launch puts a kernel into the compute stream. Where it cannot begin its step fails, of which no more
-// kernels run: they would take for data what was never written.
+// launch puts a kernel into the compute stream.
 func (l *life) launch(c *command, args []uint64, position uint64) error {
+	return l.begin(c, position, func() error {
+		f, ok := l.functions[c.function]
+		if !ok {
+			var err error
+			if f, err = l.context.Function(c.function); err != nil {
+				return err
+			}
+			l.functions[c.function] = f
+		}
+		return l.compute.Launch(f, c.grid, c.block, c.shared, args)
+	})
+}
+
+// begin starts a kernel in the compute stream. Where it cannot begin its step fails, of which no more
+// kernels run: they would take for data what was never written.
+func (l *life) begin(c *command, position uint64, start func() error) error {
 	if c.work != nil && c.work.failed.Load() {
 		return nil
 	}
-	f, ok := l.functions[c.function]
-	var err error
-	if !ok {
-		if f, err = l.context.Function(c.function); err == nil {
-			l.functions[c.function] = f
+	l.last = position
+	l.launched.Lock()
+	l.running = append(l.running, running{position, c.node, c.function})
+	full := len(l.running) > manyLaunches
+	if full {
+		l.trim()
+		full = len(l.running) > manyLaunches
+	}
+	l.launched.Unlock()
+	if full && (len(l.marks) == 0 || position-l.marks[len(l.marks)-1].position >= manyLaunches/2) {
+		if _, err := l.mark(position-1, nil); err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		l.last = position
-		l.launched.Lock()
-		l.running = append(l.running, running{position, c.node, c.function})
-		full := len(l.running) > manyLaunches
-		if full {
-			l.trim()
-			full = len(l.running) > manyLaunches
-		}
-		l.launched.Unlock()
-		if full && (len(l.marks) == 0 || position-l.marks[len(l.marks)-1].position >= manyLaunches/2) {
-			if _, err := l.mark(position-1, nil); err != nil {
-				return err
-			}
-		}
-		if err = l.compute.Launch(f, c.grid, c.block, c.shared, args); err != nil && !broken(err) {
-			l.launched.Lock()
-			l.running = l.running[:len(l.running)-1] // it does not run
-			l.launched.Unlock()
-		}
-	}
+	err := start()
 	if err == nil {
 		return nil
+	}
+	if !broken(err) {
+		l.launched.Lock()
+		l.running = l.running[:len(l.running)-1] // it does not run
+		l.launched.Unlock()
 	}
 	if c.work == nil || broken(err) {
 		return err
