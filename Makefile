@@ -3,13 +3,17 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && CGO_ENABLED=1 CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test-cuda
+.PHONY: troupe cuda test test-cuda
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
 
 cuda:
 	$(WITH_CUDA) go build -tags cuda -o $(TROUPE) ./cmd/troupe
+
+test:
+	go test ./...
+	$(MAKE) test-cuda
 
 # On the machine's cards, or without any on a driver that runs the kernels on the CPU.
 test-cuda:

@@ -17,7 +17,7 @@ type twoCores struct{ pool *tensor.Pool }
 func (d *twoCores) Name() string                 { return kt.DeviceName }
 func (d *twoCores) Type() string                 { return "CPU" }
 func (d *twoCores) Pool() *tensor.Pool           { return d.pool }
-func (d *twoCores) Memory() tensor.Memory { return d.Pool() }
+func (d *twoCores) Memory() tensor.Memory        { return d.Pool() }
 func (d *twoCores) Resources() kernels.Resources { return (*containers.Manager)(nil) }
 func (d *twoCores) Parallel(n, grain int, body func(lo, hi int)) {
 	if n < 2*grain {
