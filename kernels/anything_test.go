@@ -79,6 +79,11 @@ func (a anything) run() {
 	for _, v := range <-ended {
 		v.Release()
 	}
+	for _, fetched := range step.Fetches.(*kt.IO).Fetched {
+		if fetched != nil {
+			fetched.Release()
+		}
+	}
 }
 
 // echo has the function that gives back its arguments.
