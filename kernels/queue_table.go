@@ -4,8 +4,8 @@ package kernels
 // of container and name, and one kernel serves both.
 func init() {
 	Register(
-		Def{Op: "FIFOQueue", New: newFIFOQueue(refHandle)},
-		Def{Op: "FIFOQueueV2", New: newFIFOQueue(resourceHandle)},
+		Def{Op: "FIFOQueue", New: newFIFOQueue},
+		Def{Op: "FIFOQueueV2", New: newFIFOQueue},
 		Def{Op: "FakeQueue", New: newFakeQueue},
 		Def{Op: "QueueEnqueue", New: newEnqueue},
 		Def{Op: "QueueEnqueueV2", New: newEnqueue},

@@ -3,7 +3,6 @@ package kernels
 import (
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -12,36 +11,7 @@ import (
 
 // queueOf is the queue that the handle at input 0 names.
 func queueOf(ctx *Context) (*queues.Queue, error) {
-	container, name, err := "", "", error(nil)
-	if ref := ctx.Ref(0); ref != nil {
-		t := ref.Read()
-		if t == nil {
-			return nil, ref.Uninitialized()
-		}
-		defer t.Release()
-		if t.DType() != tensor.String || t.Len() != 2 {
-			return nil, status.InvalidArgumentf("A queue's reference handle must hold 2 strings, got %v%v", t.DType(), t.Shape())
-		}
-		container, name = t.Strings()[0], t.Strings()[1]
-	} else {
-		var h *tensor.Handle
-		if h, err = ctx.Handle(0); err != nil {
-			return nil, err
-		}
-		if q, ok := h.Local.(*queues.Queue); ok {
-			return q, nil
-		}
-		container, name = h.Container, h.Name
-	}
-	r, err := ctx.Device.Resources().Lookup(container, kindQueue, name)
-	if err != nil {
-		return nil, err
-	}
-	q, ok := r.(*queues.Queue)
-	if !ok {
-		return nil, status.InvalidArgumentf("Resource %s/%s is not a queue", container, name)
-	}
-	return q, nil
+	return resourceAt[*queues.Queue](ctx, 0, kindQueue)
 }
 
 // queueAccess makes the kernel of an op that may wait for a queue. start begins the operation;
@@ -56,65 +26,12 @@ func queueAccess(c *Construction, start func(ctx *Context, q *queues.Queue, end 
 	}
 	return AsyncFunc(func(ctx *Context, done func(error)) {
 		q, err := queueOf(ctx)
-		if err == nil {
-			err = ctx.Step.Cancellation.Err()
-		}
 		if err != nil {
 			done(err)
 			return
 		}
-		cancellation := ctx.Step.Cancellation
-		w := &cancellable{done: done}
-		// From here on the operation may end at any time, and the context with it.
-		w.attach(cancellation, start(ctx, q, w.end))
+		wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) { return start(ctx, q, end) })
 	}), nil
-}
-
-// cancellable is an operation that is under way: what ends it tells the step's cancellation so,
-// whichever comes first.
-type cancellable struct {
-	done     func(error)
-	mu       sync.Mutex
-	ended    bool
-	withdraw func() bool
-}
-
-// attach makes c cancel the operation while it lasts.
-func (w *cancellable) attach(c *Cancellation, cancel func(error)) {
-	w.mu.Lock()
-	ended := w.ended
-	w.mu.Unlock()
-	if ended {
-		return
-	}
-	withdraw, ok := c.OnCancel(cancel)
-	if !ok {
-		cancel(c.Err())
-		return
-	}
-	w.mu.Lock()
-	ended = w.ended
-	w.withdraw = withdraw
-	w.mu.Unlock()
-	if ended {
-		withdraw()
-	}
-}
-
-// end ends the operation; only the first call counts.
-func (w *cancellable) end(err error) {
-	w.mu.Lock()
-	if w.ended {
-		w.mu.Unlock()
-		return
-	}
-	w.ended = true
-	withdraw := w.withdraw
-	w.mu.Unlock()
-	if withdraw != nil {
-		withdraw()
-	}
-	w.done(err)
 }
 
 func newEnqueue(c *Construction) (any, error) {
@@ -214,19 +131,11 @@ func newQueueClose(c *Construction) (any, error) {
 		}
 		// Closing waits for the enqueues before it. A step that is cancelled meanwhile does not:
 		// the queue closes later without it.
-		cancellation := ctx.Step.Cancellation
-		w := &cancellable{done: done}
-		q.CloseQueue(cancelPending, w.end)
-		w.attach(cancellation, func(cause error) { w.end(cancelled(cause)) })
+		wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) {
+			q.CloseQueue(cancelPending, end)
+			return func(cause error) { end(cancelled(cause)) }
+		})
 	}), nil
-}
-
-// cancelled is the error of what a cancelled step gave up waiting for.
-func cancelled(cause error) error {
-	if cause == nil {
-		return ErrStepCancelled
-	}
-	return status.Derive(status.Errorf(status.Cancelled, "Step was cancelled: %v", cause))
 }
 
 func newQueueSize(*Construction) (any, error) {

@@ -151,6 +151,13 @@ func (q *Queue) Close() {
 	}
 }
 
+// Deleted tells whether operations are refused: the queue was deleted, or failed.
+func (q *Queue) Deleted() bool {
+	q.gate.RLock()
+	defer q.gate.RUnlock()
+	return q.ended != nil
+}
+
 // Done is closed when the queue has ended and holds nothing any more.
 func (q *Queue) Done() <-chan struct{} { return q.done }
 
