@@ -295,6 +295,9 @@ func (t *Task) CreateSession(ctx context.Context, conn Connection, def *graphpb.
 	return s.handle, nil
 }
 
+// Has tells whether a handle is that of an open session.
+func (t *Task) Has(handle string) bool { return t.sessionsOf.session(handle) != nil }
+
 // Session finds a session by its handle, for a call over a client's connection. The error of an
 // unknown one is ABORTED, in TensorFlow's words.
 func (t *Task) Session(handle string, conn Connection) (*Session, error) {

@@ -134,7 +134,7 @@ func (s *Session) configure(c *corepb.ConfigProto) error {
 	case len(c.GetSessionInterOpThreadPool()) > 0:
 		return status.InvalidArgumentf("Distributed session does not support session thread pool options: session_inter_op_thread_pool")
 	case len(c.GetClusterDef().GetJob()) > 0:
-		return status.Unimplementedf("ConfigProto.cluster_def (cluster propagation) is not supported: declare the cluster to the servers")
+		return status.Unimplementedf("ConfigProto.cluster_def is for sessions over grpc://: declare the cluster to the server")
 	}
 	return nil
 }

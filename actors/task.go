@@ -28,8 +28,10 @@ const (
 type Config struct {
 	System  *actor.ActorSystem
 	Cluster Cluster
-	// Devices are the task's, CPU:0 first: clients' tensors lie in its memory. The task closes them.
+	// Devices are the task's, CPU:0 first: clients' tensors lie in its memory. The task closes them, unless
+	// they are Lent by another task.
 	Devices []devices.Device
+	Lent    bool
 	// Boot is this process's random number, as its peers see it.
 	Boot uint64
 	// Lease is how long a session lives on after its client's last connection ended.
@@ -191,6 +193,9 @@ func (t *Task) Stop(ctx context.Context) error {
 	t.forgetSessions()
 	if !t.crew.dismiss(ctx) && err == nil {
 		err = status.Errorf(status.DeadlineExceeded, "Kernels of %s did not end", t.name)
+	}
+	if t.Lent {
+		return err
 	}
 	for _, d := range t.Devices {
 		if e := d.Resources().Close(); e != nil && err == nil {

@@ -24,6 +24,9 @@ type Device interface {
 	// WithResources is the same device with containers of its own: what a session with isolated
 	// state runs on. It shares all else with the device, and is not closed.
 	WithResources(r *containers.Manager) Device
+	// Renamed is the same device under another full name, with the same containers: what a session runs on
+	// whose client declares the cluster. It is not closed.
+	Renamed(name string) Device
 	// Close gives up what the device holds, after its containers are closed. Nothing runs on it any more.
 	Close() error
 }
@@ -60,6 +63,13 @@ func NewCPU(system *actor.ActorSystem, name, job string, memoryLimit int64) *CPU
 func (d *CPU) WithResources(r *containers.Manager) Device {
 	c := *d
 	c.resources = r
+	return &c
+}
+
+// Renamed shares everything else with d.
+func (d *CPU) Renamed(name string) Device {
+	c := *d
+	c.name = name
 	return &c
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,8 @@ type Config struct {
 	Lease    time.Duration
 	Defaults actors.SessionDefaults
 	Log      *slog.Logger // nil: slog.Default()
+
+	lent []devices.Device // of the node whose guest this one is
 }
 
 // DefaultLease is long enough for a client to come back after its connection broke.
@@ -75,6 +78,7 @@ type Node struct {
 	task    *actors.Task
 	gateway *gateway.Gateway
 	gossip  *membership.Membership
+	declare *propagation
 	serving atomic.Pointer[actors.Task] // task, for connections that end while the node starts
 	linked  atomic.Pointer[link.Links]  // links, for messages that are sent while the node starts
 
@@ -142,15 +146,10 @@ func (n *Node) Serve(ctx context.Context) error {
 
 // assemble builds the task on its port; Stop takes down what is there when it fails.
 func (n *Node) assemble(ctx context.Context, c Config) (err error) {
-	var all []devices.Device
-	for i := range c.CPUs {
-		all = append(all, devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit))
-	}
-	gpus, err := n.openGPUs(c, all[0].Pool())
+	all, err := n.devices(c)
 	if err != nil {
 		return err
 	}
-	all = append(all, gpus...)
 	var described []*wire.Device
 	for _, d := range all {
 		described = append(described, &wire.Device{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation(),
@@ -161,18 +160,23 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		System: n.port.System(), Rest: n.remoting, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
 	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
-		Lease: c.Lease, Defaults: c.Defaults, ParseCompression: ParseCompression, Log: c.Log})
+		Lease: c.Lease, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Log: c.Log})
 	if err != nil {
-		return errors.Join(err, closeAll(gpus))
+		if c.lent == nil {
+			err = errors.Join(err, closeAll(all))
+		}
+		return err
 	}
 	n.task = task
+	n.declare = newPropagation(n)
 	n.serving.Store(task)
 	sink.deliver, sink.refuse = n.task.Deliver, n.task.Refuse
-	n.gateway = gateway.New(n.task)
+	n.gateway = gateway.New(n.task, n.declare)
 	services := n.port.Services()
 	services.RegisterService(gateway.Desc, n.gateway)
 	services.Inline(gateway.Inline...)
 	wire.RegisterOperator(services, n)
+	wire.RegisterGuests(services, n.declare.guests)
 	n.links.Register(services.Early())
 	n.links.Handle(func(method string, serve func(context.Context, link.Stream)) {
 		services.HandleStream(method, func(ctx context.Context, s *http2.Stream) error {
@@ -189,6 +193,25 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	return nil
 }
 
+// devices are the node's CPUs and GPUs; a guest's are those of its host.
+func (n *Node) devices(c Config) (all []devices.Device, err error) {
+	if c.lent != nil {
+		for _, d := range c.lent {
+			_, device, _ := strings.Cut(d.Name(), "/device:")
+			all = append(all, d.Renamed(n.self.Name()+"/device:"+device))
+		}
+		return all, nil
+	}
+	for i := range c.CPUs {
+		all = append(all, devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit))
+	}
+	gpus, err := n.openGPUs(c, all[0].Pool())
+	if err != nil {
+		return nil, err
+	}
+	return append(all, gpus...), nil
+}
+
 // uses tells whether the link to a task is needed though nothing passes over it.
 func (n *Node) uses(task string) bool {
 	t := n.serving.Load()
@@ -197,7 +220,9 @@ func (n *Node) uses(task string) bool {
 
 func (n *Node) connectionClosed(number uint64) {
 	if t := n.serving.Load(); t != nil {
-		t.ConnectionClosed(actors.Connection(number))
+		for _, t := range append([]*actors.Task{t}, n.declare.Tasks()...) {
+			t.ConnectionClosed(actors.Connection(number))
+		}
 	}
 }
 
@@ -268,6 +293,9 @@ func (n *Node) Stop(ctx context.Context) error {
 
 func (n *Node) takeDown(ctx context.Context) error {
 	var errs []error
+	if n.declare != nil {
+		n.declare.close()
+	}
 	if n.gossip != nil { // first, so that peers know that the end is on purpose
 		errs = append(errs, n.gossip.Leave(ctx))
 	}

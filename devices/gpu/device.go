@@ -54,6 +54,7 @@ type Options struct {
 // its variables are gone, and it is started anew, with another incarnation.
 type Device struct {
 	*core
+	name      string // as the device is called here; core.name is its first name
 	resources *containers.Manager
 }
 
@@ -101,7 +102,7 @@ func Open(o Options) (*Device, error) {
 	if err := <-started; err != nil {
 		return nil, status.Errorf(status.Unavailable, "%s cannot be used as %s: %v", d.info.Name, o.Name, err)
 	}
-	dev := &Device{core: d, resources: containers.NewManager(o.System, o.Name, o.Job)}
+	dev := &Device{core: d, name: o.Name, resources: containers.NewManager(o.System, o.Name, o.Job)}
 	d.keep(dev.resources)
 	return dev, nil
 }
@@ -119,11 +120,16 @@ func (d *core) keep(m *containers.Manager) {
 // WithResources is the same device with containers of its own.
 func (d *Device) WithResources(r *containers.Manager) devices.Device {
 	d.keep(r)
-	return &Device{core: d.core, resources: r}
+	return &Device{core: d.core, name: d.name, resources: r}
+}
+
+// Renamed is the same device under another full name.
+func (d *Device) Renamed(name string) devices.Device {
+	return &Device{core: d.core, name: name, resources: d.resources}
 }
 
 // Name is the full device name.
-func (d *core) Name() string { return d.name }
+func (d *Device) Name() string { return d.name }
 
 // Type is GPU.
 func (d *core) Type() string { return "GPU" }

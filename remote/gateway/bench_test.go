@@ -42,7 +42,7 @@ func serve(t testing.TB, graph string) served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := New(task)
+	g := New(task, undeclared{})
 	t.Cleanup(func() {
 		g.Close()
 		if err := task.Stop(context.Background()); err != nil {
@@ -198,3 +198,8 @@ func TestRequestsShareMemory(t *testing.T) {
 		}
 	}
 }
+
+// undeclared stands for clients that declare no clusters.
+type undeclared struct{ Declared }
+
+func (undeclared) Tasks() []*actors.Task { return nil }

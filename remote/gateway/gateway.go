@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -16,12 +17,22 @@ import (
 	"google.golang.org/grpc"
 )
 
+// Declared makes clusters that clients declare with their sessions (ConfigProto.cluster_def).
+type Declared interface {
+	// Open gives the task that is the session's master. target is what the client connected to. opened is called
+	// when the session is open, or is not to be.
+	Open(ctx context.Context, cluster *corepb.ClusterDef, target string) (task *actors.Task, opened func(), err error)
+	// Tasks are the masters of such sessions that there may be; the list must not be changed.
+	Tasks() []*actors.Task
+}
+
 // Gateway is the service. Its methods may be called concurrently.
 type Gateway struct {
-	task    *actors.Task
-	pool    *tensor.Pool
-	answers answers
-	steps   sync.Pool // of *runStepRequest, whose memory is used again
+	task     *actors.Task
+	declared Declared
+	pool     *tensor.Pool
+	answers  answers
+	steps    sync.Pool // of *runStepRequest, whose memory is used again
 }
 
 // Inline are the methods that may run on the goroutine which reads their client's connection: they call
@@ -29,8 +40,8 @@ type Gateway struct {
 var Inline = []string{"/tensorflow.MasterService/RunStep", "/tensorflow.MasterService/RunCallable"}
 
 // New makes the service of a task.
-func New(task *actors.Task) *Gateway {
-	g := &Gateway{task: task, pool: task.Devices[0].Pool()}
+func New(task *actors.Task, declared Declared) *Gateway {
+	g := &Gateway{task: task, declared: declared, pool: task.Devices[0].Pool()}
 	g.answers.init()
 	return g
 }
@@ -84,7 +95,16 @@ var Desc = &grpc.ServiceDesc{
 }
 
 func (g *Gateway) createSession(ctx context.Context, q *corepb.CreateSessionRequest) (*corepb.CreateSessionResponse, error) {
-	handle, err := g.task.CreateSession(ctx, connectionOf(ctx), q.GraphDef, q.Config)
+	task := g.task
+	if cluster := q.GetConfig().GetClusterDef(); len(cluster.GetJob()) > 0 {
+		declared, opened, err := g.declared.Open(ctx, cluster, q.Target)
+		if err != nil {
+			return nil, err
+		}
+		defer opened()
+		task, q.Config.ClusterDef = declared, nil
+	}
+	handle, err := task.CreateSession(ctx, connectionOf(ctx), q.GraphDef, q.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +112,17 @@ func (g *Gateway) createSession(ctx context.Context, q *corepb.CreateSessionRequ
 }
 
 func (g *Gateway) session(ctx context.Context, handle string) (*actors.Session, error) {
-	return g.task.Session(handle, connectionOf(ctx))
+	return g.taskOf(handle).Session(handle, connectionOf(ctx))
+}
+
+// taskOf is the master of a session: the server's own task, but for sessions of declared clusters.
+func (g *Gateway) taskOf(handle string) *actors.Task {
+	for _, t := range g.declared.Tasks() {
+		if t.Has(handle) {
+			return t
+		}
+	}
+	return g.task
 }
 
 func (g *Gateway) extendSession(ctx context.Context, q *corepb.ExtendSessionRequest) (*corepb.ExtendSessionResponse, error) {
@@ -145,11 +175,11 @@ func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepRespo
 }
 
 func (g *Gateway) closeSession(ctx context.Context, q *corepb.CloseSessionRequest) (*corepb.CloseSessionResponse, error) {
-	return &corepb.CloseSessionResponse{}, g.task.CloseSession(ctx, q.SessionHandle)
+	return &corepb.CloseSessionResponse{}, g.taskOf(q.SessionHandle).CloseSession(ctx, q.SessionHandle)
 }
 
 func (g *Gateway) listDevices(ctx context.Context, q *corepb.ListDevicesRequest) (*corepb.ListDevicesResponse, error) {
-	own, others, err := g.task.ListDevices(ctx, q.SessionHandle)
+	own, others, err := g.taskOf(q.SessionHandle).ListDevices(ctx, q.SessionHandle)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +196,11 @@ func attributes(devices []actors.DeviceInfo) []*devicepb.DeviceAttributes {
 }
 
 func (g *Gateway) reset(ctx context.Context, q *corepb.ResetRequest) (*corepb.ResetResponse, error) {
-	return &corepb.ResetResponse{}, g.task.Reset(ctx, q.Container)
+	err := g.task.Reset(ctx, q.Container)
+	for _, t := range g.declared.Tasks() {
+		err = cmp.Or(err, t.Reset(ctx, q.Container))
+	}
+	return &corepb.ResetResponse{}, err
 }
 
 func (g *Gateway) makeCallable(ctx context.Context, q *corepb.MakeCallableRequest) (*corepb.MakeCallableResponse, error) {

@@ -1,0 +1,194 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/spec"
+	"github.com/troupe-run/troupe/remote/wire"
+)
+
+// A client may declare the cluster itself (ConfigProto.cluster_def), over servers that were started without
+// knowing of each other. Each of them then runs a guest: a second node in its process, at a port of its own, which
+// is the task that the client says, on the devices and with the containers of its host. To itself a guest is a task
+// of an ordinary cluster; the host only starts it and ends it.
+
+const (
+	// maxGuests bounds the clusters that a process is part of at one time.
+	maxGuests = 64
+	// guestLease is how long a guest lives without hearing from its cluster's master, and a cluster without
+	// sessions; its master is heard guestPulse apart.
+	guestLease = 30 * time.Second
+	guestPulse = 10 * time.Second
+)
+
+// guests are the tasks of other clusters in this process.
+type guests struct {
+	host *Node
+
+	mu      sync.Mutex
+	all     map[uint64]*guest // by cluster
+	closed  bool
+	endings sync.WaitGroup // the guests that are being stopped
+}
+
+var _ wire.GuestServer = (*guests)(nil)
+
+type guest struct {
+	node  *Node
+	lease *time.Timer
+
+	joining sync.Once
+	joined  error
+}
+
+// Lend binds a port for a guest.
+func (g *guests) Lend(_ context.Context, q *wire.LendRequest) (*wire.LendReply, error) {
+	declared, err := spec.Parse(q.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	task, ok := declared.ByName(q.GetTask())
+	if !ok {
+		return nil, status.InvalidArgumentf("%s is not a task of the cluster %v", q.GetTask(), declared)
+	}
+	node, err := g.listen(task)
+	if err != nil {
+		return nil, err
+	}
+	id := q.GetCluster()
+	g.mu.Lock()
+	switch {
+	case g.closed:
+		err = status.Errorf(status.Unavailable, "The server of %s is shutting down", g.host.self.Name())
+	case g.all[id] != nil:
+		err = status.Errorf(status.AlreadyExists, "%s is part of that cluster already, as %s", g.host.self.Name(), g.all[id].node.self.Name())
+	case len(g.all) >= maxGuests:
+		err = status.Errorf(status.ResourceExhausted, "%s is part of %d clusters that clients declared, which is the limit", g.host.self.Name(), maxGuests)
+	default:
+		g.all[id] = &guest{node: node, lease: time.AfterFunc(guestLease, func() { g.end(id) })}
+	}
+	g.mu.Unlock()
+	if err != nil {
+		return nil, errors.Join(err, node.Stop(context.Background()))
+	}
+	return &wire.LendReply{Address: node.Address()}, nil
+}
+
+// listen binds a free port of the host's address for the guest that is to be the task. It is a cluster of its own
+// until it joins the others, whose ports are not known yet.
+func (g *guests) listen(task spec.Task) (*Node, error) {
+	c := g.host.config
+	at := func(address string) (string, error) {
+		host, _, err := net.SplitHostPort(address)
+		return net.JoinHostPort(host, "0"), err
+	}
+	address, err := at(g.host.self.Address)
+	if err == nil && c.Bind != "" {
+		c.Bind, err = at(c.Bind)
+	}
+	if err != nil {
+		return nil, status.Internalf("The server's own address: %v", err)
+	}
+	c.Job, c.Task = task.Job, task.Index
+	if c.Spec, err = spec.New(map[string]map[int]string{task.Job: {task.Index: address}}); err != nil {
+		return nil, err
+	}
+	c.lent = g.host.task.Devices
+	c.Log = c.Log.With("guest", task.Name())
+	return Listen(c)
+}
+
+// Join lets a guest serve.
+func (g *guests) Join(ctx context.Context, q *wire.JoinRequest) (*wire.GuestDone, error) {
+	held, err := g.find(q.GetCluster())
+	if err != nil {
+		return nil, err
+	}
+	held.joining.Do(func() { held.joined = held.node.join(ctx, q.GetSpec()) })
+	return &wire.GuestDone{}, held.joined
+}
+
+// join makes a bound node a serving task of the cluster with the addresses that all its tasks have now.
+func (n *Node) join(ctx context.Context, text string) error {
+	s, err := spec.Parse(text)
+	if err != nil {
+		return err
+	}
+	if self, ok := s.ByName(n.self.Name()); !ok || self != n.self {
+		return status.InvalidArgumentf("The cluster %v does not have %v", s, n.self)
+	}
+	n.spec = s
+	return n.Serve(ctx)
+}
+
+// Renew keeps a guest for another lease.
+func (g *guests) Renew(_ context.Context, q *wire.RenewRequest) (*wire.GuestDone, error) {
+	held, err := g.find(q.GetCluster())
+	if err != nil {
+		return nil, err
+	}
+	held.lease.Reset(guestLease)
+	return &wire.GuestDone{}, nil
+}
+
+// Leave ends a guest. It returns before the guest has stopped.
+func (g *guests) Leave(_ context.Context, q *wire.LeaveRequest) (*wire.GuestDone, error) {
+	g.end(q.GetCluster())
+	return &wire.GuestDone{}, nil
+}
+
+func (g *guests) find(cluster uint64) (*guest, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if held := g.all[cluster]; held != nil {
+		return held, nil
+	}
+	return nil, status.Errorf(status.NotFound, "%s is not part of that cluster, or not any more", g.host.self.Name())
+}
+
+// end stops a guest, if it is there, on a goroutine that close waits for.
+func (g *guests) end(cluster uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	held := g.all[cluster]
+	if held == nil {
+		return
+	}
+	delete(g.all, cluster)
+	held.lease.Stop()
+	g.endings.Go(func() {
+		if err := held.node.Stop(context.Background()); err != nil {
+			g.host.log.Warn("a guest did not stop in order", "task", held.node.self.Name(), "error", err)
+		}
+	})
+}
+
+// task is the guest of a cluster as a task that serves.
+func (g *guests) task(cluster uint64) (*actors.Task, error) {
+	held, err := g.find(cluster)
+	if err != nil {
+		return nil, err
+	}
+	return held.node.task, nil
+}
+
+// close ends all guests and lets none in any more.
+func (g *guests) close() {
+	g.mu.Lock()
+	g.closed = true
+	var left []uint64
+	for id := range g.all {
+		left = append(left, id)
+	}
+	g.mu.Unlock()
+	for _, id := range left {
+		g.end(id)
+	}
+	g.endings.Wait() // each is bounded by Stop
+}
