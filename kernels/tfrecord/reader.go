@@ -1,0 +1,178 @@
+package tfrecord
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// readAhead is what a reader takes from its file at a time.
+const readAhead = 64 << 10
+
+// firstRead bounds the memory taken for a record before any of its bytes are there: a length that
+// passed its checksum may still be one that somebody made up.
+const firstRead = 1 << 20
+
+// A Reader gives the records of a file one after the other. It is not safe for concurrent use.
+type Reader struct {
+	in     io.Reader
+	limit  uint64
+	offset uint64
+	record []byte
+	err    error
+}
+
+// NewReader reads the records of r, which is compressed with c. A record of more than limit bytes
+// is refused; a limit of 0 is none. The caller keeps and closes r.
+func NewReader(r io.Reader, c Compression, limit uint64) *Reader {
+	in := bufio.NewReaderSize(r, readAhead)
+	if limit == 0 {
+		limit = math.MaxInt - headerSize - footerSize
+	}
+	if c == None {
+		return &Reader{in: in, limit: limit}
+	}
+	return &Reader{in: &inflater{file: in, compression: c}, limit: limit}
+}
+
+// Offset is where the next record begins, in uncompressed bytes.
+func (r *Reader) Offset() uint64 { return r.offset }
+
+// Next gives the next record, in memory that the next call overwrites. At the end of the file,
+// which also one in the midst of a header is, its error is io.EOF. A record that is cut off or
+// changed is DATA_LOSS, one beyond the limit RESOURCE_EXHAUSTED, and what the file's own errors
+// are they stay. After an error every further call gives the same one.
+func (r *Reader) Next() ([]byte, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	record, err := r.read()
+	if err != nil {
+		r.err, r.record = err, nil
+		return nil, err
+	}
+	return record, nil
+}
+
+func (r *Reader) read() ([]byte, error) {
+	var header [headerSize]byte
+	switch _, err := io.ReadFull(r.in, header[:]); {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, io.EOF
+	case err != nil:
+		return nil, err
+	}
+	if binary.LittleEndian.Uint32(header[8:]) != checksum(header[:8]) {
+		return nil, corrupted(r.offset)
+	}
+	length := binary.LittleEndian.Uint64(header[:])
+	switch {
+	case length >= math.MaxUint64-footerSize:
+		return nil, status.New(status.DataLoss, "record size too large")
+	case length > r.limit:
+		return nil, status.Errorf(status.ResourceExhausted, "record at %d has %d bytes, more than the limit of %d", r.offset, length, r.limit)
+	}
+	data, err := r.take(int(length) + footerSize)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, status.Errorf(status.DataLoss, "truncated record at %d' failed with %s", r.offset, r.endOfFile())
+	case err != nil:
+		return nil, err
+	}
+	data, crc := data[:length], binary.LittleEndian.Uint32(data[length:])
+	if crc != checksum(data) {
+		return nil, corrupted(r.offset + headerSize)
+	}
+	r.offset += headerSize + length + footerSize
+	return data, nil
+}
+
+func corrupted(offset uint64) error {
+	hint := ""
+	if offset == 0 {
+		hint = " (Is this even a TFRecord file?)"
+	}
+	return status.Errorf(status.DataLoss, "corrupted record at %d%s", offset, hint)
+}
+
+// endOfFile is how TensorFlow words the end of a plain and of a compressed file.
+func (r *Reader) endOfFile() string {
+	if _, ok := r.in.(*inflater); ok {
+		return "EOF reached"
+	}
+	return "Read less bytes than requested"
+}
+
+// take reads n bytes into memory that grows with what has come. io.EOF is an end before them.
+func (r *Reader) take(n int) ([]byte, error) {
+	if n <= max(cap(r.record), firstRead) {
+		if cap(r.record) < n {
+			r.record = make([]byte, n)
+		}
+		_, err := io.ReadFull(r.in, r.record[:n])
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = io.EOF
+		}
+		return r.record[:n], err
+	}
+	b := bytes.NewBuffer(r.record[:0])
+	if _, err := io.CopyN(b, r.in, int64(n)); err != nil {
+		return nil, err
+	}
+	r.record = b.Bytes()
+	return r.record, nil
+}
+
+// An inflater decompresses a file. It opens it with the first read, so that making one does
+// neither wait nor fail.
+type inflater struct {
+	file        io.Reader
+	compression Compression
+	open        io.Reader
+}
+
+func (f *inflater) Read(p []byte) (int, error) {
+	if f.open == nil {
+		var err error
+		if f.compression == ZLIB {
+			f.open, err = zlib.NewReader(f.file)
+		} else {
+			f.open, err = gzip.NewReader(f.file)
+		}
+		if err != nil {
+			f.open = nil
+			return 0, inflateError(err)
+		}
+	}
+	n, err := f.open.Read(p)
+	return n, inflateError(err)
+}
+
+// inflateError words what is wrong with compressed data as zlib does. One that is cut off has ended.
+func inflateError(err error) error {
+	var corrupt flate.CorruptInputError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return io.EOF
+	case errors.Is(err, zlib.ErrHeader), errors.Is(err, gzip.ErrHeader):
+		return status.New(status.DataLoss, "inflate() failed with error -3: incorrect header check")
+	case errors.Is(err, zlib.ErrChecksum), errors.Is(err, gzip.ErrChecksum):
+		return status.New(status.DataLoss, "inflate() failed with error -3: incorrect data check")
+	case errors.Is(err, zlib.ErrDictionary):
+		return status.New(status.DataLoss, "inflate() failed with error 2: need dictionary")
+	case errors.As(err, &corrupt):
+		return status.Errorf(status.DataLoss, "inflate() failed with error -3: invalid data near byte %d", int64(corrupt))
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+package tfrecord
+
+import (
+	"encoding/binary"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// keepBuffer is the largest record whose buffer a writer keeps for the next one.
+const keepBuffer = 1 << 20
+
+// A Writer appends records to a file. It is not safe for concurrent use.
+type Writer struct {
+	out        io.Writer
+	compressor interface {
+		io.WriteCloser
+		Flush() error
+	}
+	buffer []byte
+	closed bool
+}
+
+// NewWriter writes records to w, compressed with c. Without compression each record is one call of
+// w.Write, so that a process which dies leaves at most its last record torn. The caller keeps and
+// closes w, after Close.
+func NewWriter(w io.Writer, c Compression) *Writer {
+	switch c {
+	case ZLIB:
+		z := zlib.NewWriter(w)
+		return &Writer{out: z, compressor: z}
+	case GZIP:
+		z := gzip.NewWriter(w)
+		return &Writer{out: z, compressor: z}
+	}
+	return &Writer{out: w}
+}
+
+// Write appends one record.
+func (w *Writer) Write(record []byte) error {
+	if w.closed {
+		return status.New(status.FailedPrecondition, "Writer not initialized or previously closed")
+	}
+	_, err := w.out.Write(w.frame(record))
+	return err
+}
+
+func (w *Writer) frame(record []byte) []byte {
+	b := Append(w.buffer[:0], record)
+	if cap(b) <= keepBuffer {
+		w.buffer = b
+	}
+	return b
+}
+
+// Append appends to file the bytes of a record, uncompressed.
+func Append(file, record []byte) []byte {
+	start := len(file)
+	file = binary.LittleEndian.AppendUint64(file, uint64(len(record)))
+	file = binary.LittleEndian.AppendUint32(file, checksum(file[start:]))
+	file = append(file, record...)
+	return binary.LittleEndian.AppendUint32(file, checksum(record))
+}
+
+// Flush hands everything written so far to the file. It costs compressed files some of their
+// compression.
+func (w *Writer) Flush() error {
+	if w.closed {
+		return status.New(status.FailedPrecondition, "Writer not initialized or previously closed")
+	}
+	if w.compressor == nil {
+		return nil
+	}
+	return w.compressor.Flush()
+}
+
+// Close ends a compressed file. Nothing can be written after it; closing again does nothing.
+func (w *Writer) Close() error {
+	if w.closed {
+		return nil
+	}
+	w.closed, w.buffer = true, nil
+	if w.compressor == nil {
+		return nil
+	}
+	return w.compressor.Close()
+}
