@@ -148,7 +148,26 @@ func (p *Program) compile(g *graph.Graph, opts CompileOptions) error {
 	}
 	p.light = len(p.nodes) <= lightNodes && len(p.frames) == 1 &&
 		!slices.ContainsFunc(p.nodes, func(n node) bool { return n.costly || callsFunctions(n.graph) })
-	return p.link(g, byID)
+	if err := p.link(g, byID); err != nil {
+		return err
+	}
+	p.readLate()
+	return nil
+}
+
+// passesRefs is refIn of an Identity that hands references on.
+var passesRefs = []bool{true}
+
+// readLate makes an Identity of a reference hand on the reference where no node waits for the reading itself:
+// each user reads the variable when it runs. In TensorFlow too such a value shares the variable's memory, and what
+// runs after an update sees it; SyncReplicasOptimizer needs that for the tokens it makes of the global step. Where
+// the graph orders an update after the reading the value is that from before.
+func (p *Program) readLate() {
+	for i := range p.nodes {
+		if n := &p.nodes[i]; n.graph.Op == "Identity" && len(n.ctrl) == 0 && n.refIn == nil {
+			n.refIn = passesRefs
+		}
+	}
 }
 
 // Close gives up what the program's kernels hold. It must not run any more, nor be run again.
