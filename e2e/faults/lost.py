@@ -204,3 +204,23 @@ def test_training_goes_on_after_a_restart(cluster):
                 cluster.kill("ps")
                 cluster.start("ps")
     assert killed and abs(value - 3.0) < 0.01, value
+
+
+def test_a_declared_cluster_loses_a_task(cluster):
+    config = tf.ConfigProto(operation_timeout_in_ms=20000)
+    for job, task in (("master", ("worker", 0)), ("slave", ("worker", 1))):
+        config.cluster_def.job.add(name=job).tasks[0] = cluster.address(*task)
+    with tf.device("/job:slave"):
+        there = tf.placeholder_with_default(1.0, []) + 1
+    before = tf.Session(cluster.target("worker", 0), config=config)
+    assert before.run(there) == 2
+    cluster.kill("worker", 1)
+    with raises(tf.errors.UnavailableError, "/job:slave/replica:0/task:0", within=5 * cluster.slack):
+        before.run(there)
+    cluster.start("worker", 1)
+    with tf.Session(cluster.target("worker", 0), config=config) as sess:
+        assert sess.run(there) == 2, "a new session meets the restarted server"
+    with raises(tf.errors.AbortedError, "is not found", within=5 * cluster.slack):
+        before.run(there)
+    with raises(tf.errors.AbortedError, "is not found"):
+        before.close()
