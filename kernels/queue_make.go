@@ -1,28 +1,46 @@
 package kernels
 
 import (
+	"math"
+	"math/rand/v2"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/queues"
 )
 
-// newFIFOQueue makes the kernel that yields a queue's handle. A queue without shared_name is the session's
-// own and ends with it.
-func newFIFOQueue(c *Construction) (any, error) {
-	options, err := queueOptions(c)
-	if err != nil {
-		return nil, err
+// newQueue makes what makes the kernel that yields the handle of a queue of that kind. A queue without
+// shared_name is the session's own and ends with it.
+func newQueue(kind queues.Kind) func(*Construction) (any, error) {
+	return func(c *Construction) (any, error) {
+		options, err := queueOptions(c, kind)
+		if err != nil {
+			return nil, err
+		}
+		system := c.Device.Resources().System()
+		return newSource(c, kindQueue, namedBySession, func(name string) (*queues.Queue, error) {
+			o := options
+			o.Name = name
+			if kind == queues.RandomShuffle {
+				o.Random = shuffleNumbers(o.Seed, o.Seed2)
+			}
+			return queues.Spawn(system, o)
+		}, func(q *queues.Queue) error { return q.Matches(c.Node.Op, options) })
 	}
-	system := c.Device.Resources().System()
-	return newSource(c, kindQueue, namedBySession, func(name string) (*queues.Queue, error) {
-		o := options
-		o.Name = name
-		return queues.Spawn(system, o)
-	}, func(q *queues.Queue) error { return q.Matches(options) })
 }
 
-func queueOptions(c *Construction) (queues.Options, error) {
-	o := queues.Options{Name: c.Node.Name, Pool: c.Device.Pool()}
+// shuffleNumbers is the random numbers of a queue with those seeds.
+func shuffleNumbers(seed, seed2 int64) func() uint32 {
+	gen := newPhilox(uint64(seed), uint64(seed2))
+	if seed == 0 && seed2 == 0 {
+		gen = newPhilox(rand.Uint64(), rand.Uint64())
+	}
+	numbers := oneAtATime(&gen)
+	return numbers.next
+}
+
+func queueOptions(c *Construction, kind queues.Kind) (queues.Options, error) {
+	o := queues.Options{Kind: kind, Name: c.Node.Name, Pool: c.Device.Pool()}
 	var err error
 	if o.DTypes, err = c.Attrs().TypeList("component_types"); err != nil {
 		return o, err
@@ -36,14 +54,47 @@ func queueOptions(c *Construction) (queues.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	for i, p := range shapes.GetShape() {
+	for _, p := range shapes.GetShape() {
 		s, known := tensor.ShapeFromProto(p)
-		if !known {
-			return o, status.InvalidArgumentf("Component %d of queue '%s' needs a fully defined shape, not an unknown one", i, o.Name)
+		switch {
+		case !known && kind == queues.PaddingFIFO:
+			return o, status.InvalidArgumentf("shape <unknown> must have known rank.")
+		case !known:
+			return o, status.InvalidArgumentf("Shape <unknown> is not fully defined")
 		}
 		o.Shapes = append(o.Shapes, s)
 	}
-	return o, nil
+	switch kind {
+	case queues.RandomShuffle:
+		err = shuffleOptions(c, &o)
+	case queues.Priority:
+		o.DTypes = append([]tensor.DType{tensor.Int64}, o.DTypes...)
+		if len(o.Shapes) > 0 {
+			o.Shapes = append([]tensor.Shape{{}}, o.Shapes...)
+		}
+	}
+	return o, err
+}
+
+func shuffleOptions(c *Construction, o *queues.Options) error {
+	least, err := c.Attrs().Int("min_after_dequeue")
+	seed, err2 := c.Attrs().Int("seed")
+	seed2, err3 := c.Attrs().Int("seed2")
+	if err := firstError(err, err2, err3); err != nil {
+		return err
+	}
+	o.MinAfterDequeue, o.Seed, o.Seed2 = int(least), seed, seed2
+	capacity := o.Capacity
+	if capacity < 0 {
+		capacity = math.MaxInt32
+	}
+	switch {
+	case least < 0:
+		return status.InvalidArgumentf("min_after_dequeue %d must be >= 0", least)
+	case int(least) >= capacity:
+		return status.InvalidArgumentf("min_after_dequeue %d must be < capacity %d", least, capacity)
+	}
+	return nil
 }
 
 // newFakeQueue makes the kernel that gives old ops access to a queue that has a resource handle.

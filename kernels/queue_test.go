@@ -69,7 +69,8 @@ func TestQueue(t *testing.T) {
 			fails(t, d, status.InvalidArgument, "Timeout not supported yet.", kt.Op{Type: "QueueDequeue" + version, Attrs: timeout, Outputs: 2}, handle())
 			other := queueAttrs(2, "")
 			other["component_types"] = []tensor.DType{tensor.Int64}
-			fails(t, d, status.InvalidArgument, "Signature mismatch, have: int64 expected: float, int32", kt.Op{Type: "QueueDequeue" + version, Attrs: other, Outputs: 2}, handle())
+			fails(t, d, status.InvalidArgument, "->int64 expected: ", kt.Op{Type: "QueueDequeue" + version, Attrs: other, Outputs: 1}, handle())
+			fails(t, d, status.InvalidArgument, ", float-> expected: ", kt.Op{Type: "QueueEnqueue" + version, Attrs: attrs}, handle(), x.Retain())
 
 			run("QueueEnqueue", 0, x.Retain(), kt.I32(nil, 7))
 			expect(t, run("QueueIsClosed", 1), kt.Bool(nil, false))
@@ -194,5 +195,56 @@ func TestPrivateQueue(t *testing.T) {
 	}
 	for _, h := range []*tensor.Tensor{a, b, c} {
 		h.Release()
+	}
+}
+
+// TestQueueOrders holds the orders that the seeds and priorities give to those of TensorFlow 2.21.
+func TestQueueOrders(t *testing.T) {
+	count := func(from, to int) *tensor.Tensor {
+		var all []int32
+		for i := from; i < to; i++ {
+			all = append(all, int32(i))
+		}
+		return kt.I32(kt.S(int64(to-from)), all...)
+	}
+	attrs := kt.Attrs{"component_types": []tensor.DType{tensor.Int32}, "shapes": []tensor.Shape{{}}, "capacity": 40,
+		"min_after_dequeue": 0, "container": "", "shared_name": "", "timeout_ms": -1}
+	for _, c := range []struct {
+		seed, seed2 int
+		want        []int32
+	}{
+		{7, 11, []int32{13, 5, 15, 1, 7, 17, 4, 11, 20, 10, 19, 22, 3, 0, 21, 8, 6, 16, 9, 12, 25, 24, 23, 18, 2, 14}},
+		{0, 3, []int32{12, 3, 19, 1, 10, 8, 13, 14, 25, 7, 0, 17, 4, 20, 15, 11, 2, 5, 6, 24, 21, 22, 18, 23, 16, 9}},
+		{-5, 1 << 40, []int32{5, 9, 14, 3, 4, 13, 8, 0, 1, 25, 12, 17, 2, 11, 6, 18, 10, 16, 21, 15, 22, 7, 20, 23, 24, 19}},
+	} {
+		d := kt.NewDevice(t)
+		attrs["seed"], attrs["seed2"] = c.seed, c.seed2
+		h := d.Run(t, kt.Op{Type: "RandomShuffleQueueV2", Attrs: attrs, Outputs: 1})[0].Tensor
+		d.Run(t, kt.Op{Type: "QueueEnqueueManyV2", Attrs: attrs}, h.Retain(), count(0, 20))
+		expect(t, d.Run(t, kt.Op{Type: "QueueDequeueManyV2", Attrs: attrs, Outputs: 1}, h.Retain(), kt.I32(nil, 8)), kt.I32(kt.S(8), c.want[:8]...))
+		d.Run(t, kt.Op{Type: "QueueEnqueueManyV2", Attrs: attrs}, h.Retain(), count(20, 26))
+		expect(t, d.Run(t, kt.Op{Type: "QueueDequeueManyV2", Attrs: attrs, Outputs: 1}, h, kt.I32(nil, 18)), kt.I32(kt.S(18), c.want[8:]...))
+	}
+
+	d := kt.NewDevice(t)
+	h := d.Run(t, kt.Op{Type: "PriorityQueueV2", Attrs: attrs, Outputs: 1})[0].Tensor
+	attrs["component_types"] = []tensor.DType{tensor.Int64, tensor.Int32}
+	var priorities []int64
+	for i := range int64(20) {
+		priorities = append(priorities, i*7%4)
+	}
+	d.Run(t, kt.Op{Type: "QueueEnqueueManyV2", Attrs: attrs}, h.Retain(), kt.I64(kt.S(20), priorities...), count(0, 20))
+	out := d.Run(t, kt.Op{Type: "QueueDequeueManyV2", Attrs: attrs, Outputs: 2}, h, kt.I32(nil, 20))
+	expect(t, out[1:], kt.I32(kt.S(20), 0, 12, 4, 8, 16, 11, 3, 19, 7, 15, 6, 14, 2, 10, 18, 1, 5, 9, 13, 17))
+	out[0].Release()
+}
+
+func TestBadShuffleQueue(t *testing.T) {
+	d := kt.NewDevice(t)
+	attrs := kt.Attrs{"component_types": []tensor.DType{tensor.Int32}, "shapes": []tensor.Shape{{}}, "capacity": 4,
+		"container": "", "shared_name": "", "seed": 0, "seed2": 0}
+	for least, message := range map[int]string{-1: "min_after_dequeue -1 must be >= 0", 4: "min_after_dequeue 4 must be < capacity 4"} {
+		attrs["min_after_dequeue"] = least
+		fails(t, d, status.InvalidArgument, message, kt.Op{Type: "RandomShuffleQueueV2", Attrs: attrs, Outputs: 1})
 	}
 }

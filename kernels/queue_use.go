@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/queues"
@@ -34,16 +35,28 @@ func queueAccess(c *Construction, start func(ctx *Context, q *queues.Queue, end 
 	}), nil
 }
 
-func newEnqueue(c *Construction) (any, error) {
+func newEnqueue(c *Construction) (any, error) { return enqueue(c, (*queues.Queue).Enqueue) }
+
+func newEnqueueMany(c *Construction) (any, error) { return enqueue(c, (*queues.Queue).EnqueueMany) }
+
+func enqueue(c *Construction, start func(*queues.Queue, []*tensor.Tensor, func(error)) func(error)) (any, error) {
 	return queueAccess(c, func(ctx *Context, q *queues.Queue, end func(error)) func(error) {
-		return q.Enqueue(components(ctx), end)
+		if err := matchQueue(c.Node, slices.Concat(c.Node.InTypes[:1], q.DTypes()), nil); err != nil {
+			end(err)
+			return func(error) {}
+		}
+		return start(q, components(ctx), end)
 	})
 }
 
-func newEnqueueMany(c *Construction) (any, error) {
-	return queueAccess(c, func(ctx *Context, q *queues.Queue, end func(error)) func(error) {
-		return q.EnqueueMany(components(ctx), end)
-	})
+// matchQueue tells with INVALID_ARGUMENT that a node does not have the inputs and outputs that the queue's components
+// ask for.
+func matchQueue(n *graph.Node, inputs, outputs []tensor.DType) error {
+	if slices.Equal(n.InTypes, inputs) && slices.Equal(n.OutTypes, outputs) {
+		return nil
+	}
+	return status.InvalidArgumentf("Signature mismatch, have: %s->%s expected: %s->%s",
+		typeNames(n.InTypes), typeNames(n.OutTypes), typeNames(inputs), typeNames(outputs))
 }
 
 // components takes over the inputs after the handle.
@@ -92,13 +105,9 @@ func batchSize(ctx *Context) (int, error) {
 }
 
 func dequeue(c *Construction, start func(ctx *Context, q *queues.Queue, take func([]*tensor.Tensor, error)) func(error)) (any, error) {
-	want, err := c.Attrs().TypeList("component_types")
-	if err != nil {
-		return nil, err
-	}
 	return queueAccess(c, func(ctx *Context, q *queues.Queue, end func(error)) func(error) {
-		if have := q.DTypes(); !slices.Equal(have, want) {
-			end(status.InvalidArgumentf("Signature mismatch, have: %s expected: %s", typeNames(want), typeNames(have)))
+		if err := matchQueue(c.Node, c.Node.InTypes, q.DTypes()); err != nil {
+			end(err)
 			return func(error) {}
 		}
 		return start(ctx, q, func(tuple []*tensor.Tensor, err error) {

@@ -62,12 +62,32 @@ func (r run) element(pool *tensor.Pool) ([]*tensor.Tensor, error) {
 		if !r.many {
 			return t.Retain(), nil
 		}
-		return view(t, r, t.Shape()[1:], pool)
+		return view(t, r, r.shape(t), pool)
 	})
 }
 
+// copied is the run's one element in memory of its own.
+func (r run) copied(pool *tensor.Pool) ([]*tensor.Tensor, error) {
+	return r.each(func(t *tensor.Tensor) (*tensor.Tensor, error) {
+		out, err := tensor.New(pool, t.DType(), r.shape(t))
+		if err == nil {
+			copyRows(out, 0, t, r)
+		}
+		return out, err
+	})
+}
+
+// shape is the shape of the run's elements in t, a tensor of its batch.
+func (r run) shape(t *tensor.Tensor) tensor.Shape {
+	if r.many {
+		return t.Shape()[1:]
+	}
+	return t.Shape()
+}
+
 // gather is the runs' elements, in order, as a tuple of their rows: in the memory that they lie
-// in where that is one piece, else copied to one from pool. shapes are the elements' shapes.
+// in where that is one piece, else copied to one from pool. shapes are the elements' shapes; a size
+// that is not known is the largest of all, and smaller elements are padded with zeros.
 func gather(runs []run, shapes []tensor.Shape, pool *tensor.Pool) ([]*tensor.Tensor, error) {
 	n := 0
 	for _, r := range runs {
@@ -76,7 +96,11 @@ func gather(runs []run, shapes []tensor.Shape, pool *tensor.Pool) ([]*tensor.Ten
 	component := -1
 	return runs[0].each(func(t *tensor.Tensor) (*tensor.Tensor, error) {
 		component++
-		shape := rowsOf(shapes[component], int64(n))
+		element, padded := largest(runs, component, shapes[component])
+		shape := rowsOf(element, int64(n))
+		if padded {
+			return pad(runs, component, shape, pool)
+		}
 		if len(runs) == 1 {
 			return view(t, runs[0], shape, pool)
 		}
@@ -138,19 +162,24 @@ func copyRows(dst *tensor.Tensor, at int, src *tensor.Tensor, r run) int {
 		per /= src.Dim(0)
 	}
 	n := r.len() * per
+	copyElements(dst, at, src, r.from*per, n)
+	return at + n
+}
+
+// copyElements copies n elements of a tensor, from position from on, to position at of another.
+func copyElements(dst *tensor.Tensor, at int, src *tensor.Tensor, from, n int) {
 	switch src.DType() {
 	case tensor.String:
-		copy(dst.Strings()[at:], src.Strings()[r.from*per:][:n])
+		copy(dst.Strings()[at:], src.Strings()[from:][:n])
 	case tensor.Resource:
-		copy(dst.Handles()[at:], src.Handles()[r.from*per:][:n])
+		copy(dst.Handles()[at:], src.Handles()[from:][:n])
 	case tensor.Variant:
-		copy(dst.Variants()[at:], src.Variants()[r.from*per:][:n])
+		copy(dst.Variants()[at:], src.Variants()[from:][:n])
 		tensor.RetainVariants(dst.Variants()[at : at+n])
 	default:
 		size := src.DType().Size()
-		copy(dst.Data()[at*size:], src.Data()[r.from*per*size:][:n*size])
+		copy(dst.Data()[at*size:], src.Data()[from*size:][:n*size])
 	}
-	return at + n
 }
 
 // collected is runs that left the order together, for a waiter that wants more.

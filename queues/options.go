@@ -14,15 +14,24 @@ const unbounded = math.MaxInt32
 
 // Options are what a queue is made from: the attributes of its op.
 type Options struct {
+	Kind Kind
 	// Name is what error messages call the queue.
 	Name string
 	// DTypes are the types of an element's components.
 	DTypes []tensor.DType
 	// Shapes are the components' shapes, fully known, one for each; none when they were not
-	// specified, and then elements may differ in shape and cannot be dequeued in batches.
+	// specified, and then elements may differ in shape and cannot be dequeued in batches. A PaddingFIFO
+	// must have them, and negative sizes in them are not known.
 	Shapes []tensor.Shape
 	// Capacity is the most elements that the queue holds; negative for no limit.
 	Capacity int
+	// MinAfterDequeue is how many elements a RandomShuffle keeps back while it is open.
+	MinAfterDequeue int
+	// Random is where a RandomShuffle has its random numbers from. It calls it for each element that leaves, never
+	// concurrently.
+	Random func() uint32
+	// Seed and Seed2 are what Random was asked to be made from; both zero for any numbers.
+	Seed, Seed2 int64
 	// Pool is where batches are put together; tensor.Host when nil.
 	Pool *tensor.Pool
 }
@@ -39,11 +48,23 @@ func (o Options) checked() (Options, error) {
 		}
 	}
 	if len(o.Shapes) != 0 && len(o.Shapes) != len(o.DTypes) {
-		return o, status.InvalidArgumentf("Different number of component types.  Types: %s, Shapes: %s", typeList(o.DTypes), shapeList(o.Shapes))
+		shapes := slices.Clone(o.Shapes)
+		for i, s := range shapes {
+			shapes[i] = zeroUnknown(s)
+		}
+		return o, status.InvalidArgumentf("Different number of component types.  Types: %s, Shapes: %s", typeList(o.DTypes), shapeList(shapes))
+	}
+	if err := o.checkKind(); err != nil {
+		return o, err
 	}
 	for i, s := range o.Shapes {
+		if o.Kind == PaddingFIFO {
+			s = zeroUnknown(s)
+		} else if partial(s) {
+			return o, status.InvalidArgumentf("Shape %v is not fully defined", s)
+		}
 		if _, err := s.NumElements(); err != nil {
-			return o, status.InvalidArgumentf("Component %d of queue '%s' needs a fully defined shape: %v", i, o.Name, err)
+			return o, status.InvalidArgumentf("Component %d of queue '%s': %v", i, o.Name, err)
 		}
 	}
 	if o.Capacity > unbounded {
@@ -64,24 +85,58 @@ func (o Options) checked() (Options, error) {
 	return o, nil
 }
 
-// matches is nil where a queue made from o may serve a node with the options asked for, which
-// shares its name; else INVALID_ARGUMENT in TensorFlow's words (QueueBase::MatchesNodeDef).
-func (o *Options) matches(asked Options) error {
+// checkKind checks what a queue of the kind needs.
+func (o *Options) checkKind() error {
+	switch {
+	case o.Kind == PaddingFIFO && len(o.Shapes) == 0:
+		return status.InvalidArgumentf("Shapes must be provided for all components, but received %d dtypes and 0 shapes.", len(o.DTypes))
+	case o.Kind == RandomShuffle && (o.Random == nil || o.MinAfterDequeue < 0):
+		return status.Internalf("Queue '%s' has no random numbers, or keeps %d elements back", o.Name, o.MinAfterDequeue)
+	case o.Kind != RandomShuffle && o.MinAfterDequeue != 0:
+		return status.Internalf("%v '%s' keeps no elements back", o.Kind, o.Name)
+	case o.Kind == Priority && o.DTypes[0] != tensor.Int64:
+		return status.InvalidArgumentf("PriorityQueue priority index component must be type int64, but dtype is: %v", o.DTypes[0])
+	case o.Kind == Priority && len(o.Shapes) > 0 && len(o.Shapes[0]) > 0:
+		return status.InvalidArgumentf("PriorityQueue priority index component must be a scalar, but shape is: %v", o.Shapes[0])
+	}
+	return nil
+}
+
+// matches is nil where a queue made from o may serve a node of that op with the options asked for, which
+// shares its name; else INVALID_ARGUMENT in TensorFlow's words (the MatchesNodeDef of each kind).
+func (o *Options) matches(op string, asked Options) error {
+	same := tensor.Shape.Equal
+	if o.Kind == PaddingFIFO {
+		same = mayBeSame
+	}
 	if asked.Capacity < 0 {
 		asked.Capacity = unbounded
 	}
 	switch {
+	case o.Kind != asked.Kind:
+		return status.InvalidArgumentf("Expected %v, found %s", o.Kind, op)
 	case o.Capacity != asked.Capacity:
 		return status.InvalidArgumentf("Shared queue '%s' has capacity %d but requested capacity was %d",
 			o.Name, o.Capacity, asked.Capacity)
+	case o.MinAfterDequeue != asked.MinAfterDequeue:
+		return status.InvalidArgumentf("Shared queue '%s' has min_after_dequeue %d but requested min_after_dequeue was %d.",
+			o.Name, o.MinAfterDequeue, asked.MinAfterDequeue)
+	case (asked.Seed != 0 || asked.Seed2 != 0) && (asked.Seed != o.Seed || asked.Seed2 != o.Seed2):
+		return status.InvalidArgumentf("Shared queue '%s' has random seeds (%d, %d) but requested seeds are (%d, %d).",
+			o.Name, o.Seed, o.Seed2, asked.Seed, asked.Seed2)
 	case !slices.Equal(o.DTypes, asked.DTypes):
 		return status.InvalidArgumentf("Shared queue '%s' has component types %s but requested component types were %s",
 			o.Name, typeList(o.DTypes), typeList(asked.DTypes))
-	case !slices.EqualFunc(o.Shapes, asked.Shapes, tensor.Shape.Equal):
+	case !slices.EqualFunc(o.Shapes, asked.Shapes, same):
 		return status.InvalidArgumentf("Shared queue '%s' has component shapes %s but requested component shapes were %s",
 			o.Name, shapeList(o.Shapes), shapeList(asked.Shapes))
 	}
 	return nil
+}
+
+// mayBeSame tells whether shapes with unknown sizes can be those of the same tensor.
+func mayBeSame(a, b tensor.Shape) bool {
+	return slices.EqualFunc(a, b, func(x, y int64) bool { return x < 0 || y < 0 || x == y })
 }
 
 // checkTypes checks an element's, or a batch's, number of components and their types.
@@ -102,8 +157,11 @@ func (o *Options) checkOne(tuple []*tensor.Tensor) error {
 	if err := o.checkTypes(tuple); err != nil {
 		return err
 	}
+	if o.Kind == Priority && len(o.Shapes) == 0 && tuple[0].Rank() > 0 {
+		return badPriority(tuple[0].Shape())
+	}
 	for i, want := range o.Shapes {
-		if !tuple[i].Shape().Equal(want) {
+		if !tuple[i].Shape().Compatible(want) {
 			return shapeMismatch(i, want, tuple[i].Shape())
 		}
 	}
@@ -124,10 +182,13 @@ func (o *Options) checkMany(tuple []*tensor.Tensor) error {
 		}
 		return status.InvalidArgumentf("Tuple component %d of a batch must have at least one dimension, got shape []", i)
 	}
+	if o.Kind == Priority && len(o.Shapes) == 0 && tuple[0].Rank() > 1 {
+		return badPriority(tuple[0].Shape()[1:])
+	}
 	rows := tuple[0].Dim(0)
 	for i, t := range tuple {
 		if len(o.Shapes) > 0 {
-			if want := rowsOf(o.Shapes[i], int64(rows)); !t.Shape().Equal(want) {
+			if want := rowsOf(o.Shapes[i], int64(rows)); !t.Shape().Compatible(want) {
 				return shapeMismatch(i, want, t.Shape())
 			}
 		} else if t.Dim(0) != rows {
@@ -136,6 +197,10 @@ func (o *Options) checkMany(tuple []*tensor.Tensor) error {
 		}
 	}
 	return nil
+}
+
+func badPriority(shape tensor.Shape) error {
+	return status.InvalidArgumentf("Expected the priority element to be a scalar, but received shape: %v", shape)
 }
 
 func shapeMismatch(component int, want, got tensor.Shape) error {

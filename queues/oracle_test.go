@@ -12,8 +12,11 @@ import (
 )
 
 // naive is the oracle: a queue of numbers that looks at everything anew after each request and
-// moves one element at a time.
+// moves one element at a time. By priority it is a number's own value that counts.
 type naive struct {
+	kind     Kind
+	least    int // kept back while it is open
+	random   func() uint32
 	capacity int
 	closed   bool
 	elems    []int
@@ -33,55 +36,96 @@ type asked struct {
 
 func (q *naive) tell(a *asked, outcome string) { q.log = append(q.log, a.name+" "+outcome) }
 
-// step finds the one thing that happens next, does it, and tells whether there was one.
-func (q *naive) step() bool {
-	if len(q.enqueues) > 0 {
-		a := q.enqueues[0]
-		switch {
-		case a.op == "close" && q.closed, a.op == "enqueue" && q.closed:
-			q.tell(a, "CANCELLED")
-			q.enqueues = q.enqueues[1:]
-			return true
-		case a.op == "close":
-			q.closed = true
-			q.tell(a, "OK")
-			q.enqueues = q.enqueues[1:]
-			return true
-		case len(q.elems) < q.capacity:
-			q.elems = append(q.elems, a.todo[0])
-			if a.todo = a.todo[1:]; len(a.todo) == 0 {
-				q.tell(a, "OK")
-				q.enqueues = q.enqueues[1:]
-			}
-			return true
-		}
-	}
-	if len(q.dequeues) == 0 {
+// put lets the first enqueue put in one element, or end, and tells whether it could.
+func (q *naive) put() bool {
+	if len(q.enqueues) == 0 {
 		return false
 	}
-	a := q.dequeues[0]
-	have := len(a.taken) + len(q.elems)
+	a := q.enqueues[0]
 	switch {
-	case q.closed && have < a.n && (a.op != "upto" || have == 0):
-		q.elems = append(a.taken, q.elems...)
-		q.dequeues = q.dequeues[1:]
-		q.tell(a, "OUT_OF_RANGE")
-	case q.closed && have < a.n:
-		a.n = have
-	case len(a.taken) == a.n:
-		q.dequeues = q.dequeues[1:]
-		q.tell(a, fmt.Sprint(a.taken))
-	case len(q.elems) > 0:
-		a.taken = append(a.taken, q.elems[0])
-		q.elems = q.elems[1:]
+	case a.op == "close" && q.closed, a.op == "enqueue" && q.closed:
+		q.tell(a, "CANCELLED")
+		q.enqueues = q.enqueues[1:]
+	case a.op == "close":
+		q.closed = true
+		q.tell(a, "OK")
+		q.enqueues = q.enqueues[1:]
+	case len(q.elems) < q.capacity:
+		q.elems = append(q.elems, a.todo[0])
+		if a.todo = a.todo[1:]; len(a.todo) == 0 {
+			q.tell(a, "OK")
+			q.enqueues = q.enqueues[1:]
+		}
 	default:
 		return false
 	}
 	return true
 }
 
+// get lets the first dequeue take one element, or end, and tells whether it could.
+func (q *naive) get() bool {
+	if len(q.dequeues) == 0 {
+		return false
+	}
+	a := q.dequeues[0]
+	have := len(a.taken) + len(q.elems)
+	ready := len(q.elems)
+	if !q.closed {
+		ready -= q.least
+	}
+	switch {
+	case q.closed && have < a.n && (a.op != "upto" || have == 0):
+		q.giveBack(a)
+		q.dequeues = q.dequeues[1:]
+		q.tell(a, "OUT_OF_RANGE")
+	case q.closed && have < a.n:
+		q.giveBack(a)
+		a.n = have
+	case len(a.taken) == a.n:
+		q.dequeues = q.dequeues[1:]
+		q.tell(a, fmt.Sprint(a.taken))
+	case ready > 0 && (q.kind != Priority || have >= a.n):
+		i := 0
+		switch q.kind {
+		case RandomShuffle: // the last one comes to where the chosen one was
+			i = int(q.random()) % len(q.elems)
+			last := len(q.elems) - 1
+			a.taken = append(a.taken, q.elems[i])
+			q.elems[i] = q.elems[last]
+			q.elems = q.elems[:last]
+			return true
+		case Priority:
+			i = slices.Index(q.elems, slices.Min(q.elems))
+		}
+		a.taken = append(a.taken, q.elems[i])
+		q.elems = slices.Delete(q.elems, i, i+1)
+	default:
+		return false
+	}
+	return true
+}
+
+// giveBack puts back what a dequeue has collected.
+func (q *naive) giveBack(a *asked) {
+	if q.kind == RandomShuffle {
+		slices.Reverse(a.taken)
+		q.elems = append(q.elems, a.taken...)
+	} else {
+		q.elems = append(a.taken, q.elems...)
+	}
+	a.taken = nil
+}
+
+// settle serves the enqueues as far as it goes, then the dequeues, until nothing changes.
 func (q *naive) settle() {
-	for q.step() {
+	for changed := true; changed; {
+		changed = false
+		for q.put() {
+			changed = true
+		}
+		for q.get() {
+			changed = true
+		}
 	}
 }
 
@@ -96,7 +140,7 @@ func (q *naive) cancel(name string) {
 	for i, a := range q.dequeues {
 		if a.name == name {
 			q.dequeues = slices.Delete(q.dequeues, i, i+1)
-			q.elems = append(a.taken, q.elems...)
+			q.giveBack(a)
 			q.tell(a, "CANCELLED")
 			break
 		}
@@ -114,33 +158,48 @@ func (q *naive) closeAndCancel(a *asked) {
 	q.tell(a, "OK")
 }
 
-// TestOracle drives random requests through the queue and the oracle: each request must bring
+// TestOracle drives random requests through queues of all kinds and the oracle: each request must bring
 // about the same completions and leave as many elements.
 func TestOracle(t *testing.T) {
-	for seed := range uint64(300) {
-		pool := tensor.NewPool("test", 0)
-		runOracle(t, rand.New(rand.NewPCG(seed, 0)), pool)
-		if n := pool.Stats().InUse; n != 0 {
-			t.Errorf("seed %d: %d bytes still in use", seed, n)
-		}
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
+	for kind := FIFO; kind <= Priority; kind++ {
+		t.Run(kind.String(), func(t *testing.T) {
+			for seed := range uint64(300) {
+				pool := tensor.NewPool("test", 0)
+				runOracle(t, kind, rand.New(rand.NewPCG(seed, 0)), pool)
+				if n := pool.Stats().InUse; n != 0 {
+					t.Errorf("seed %d: %d bytes still in use", seed, n)
+				}
+				if t.Failed() {
+					t.Fatalf("seed %d", seed)
+				}
+			}
+		})
 	}
 }
 
-func runOracle(t *testing.T, r *rand.Rand, pool *tensor.Pool) {
+func runOracle(t *testing.T, kind Kind, r *rand.Rand, pool *tensor.Pool) {
 	capacity := 1 + r.IntN(6)
-	q, err := Spawn(nil, Options{
-		Name: "q", Capacity: capacity, Pool: pool,
+	options := Options{
+		Kind: kind, Name: "q", Capacity: capacity, Pool: pool,
 		DTypes: []tensor.DType{tensor.Int64, tensor.String},
 		Shapes: []tensor.Shape{{8}, {}},
-	})
+	}
+	oracle := &naive{kind: kind, capacity: capacity}
+	switch kind {
+	case RandomShuffle:
+		options.MinAfterDequeue = r.IntN(capacity)
+		oracle.least = options.MinAfterDequeue
+		seed := r.Uint64()
+		options.Random = rand.New(rand.NewPCG(seed, 0)).Uint32
+		oracle.random = rand.New(rand.NewPCG(seed, 0)).Uint32
+	case Priority:
+		options.Shapes[0] = tensor.Shape{}
+	}
+	q, err := Spawn(nil, options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	oracle := &naive{capacity: capacity}
 	var log, names []string
 	cancels := map[string]func(error){}
 	done := func(name string) func(error) {
@@ -161,7 +220,11 @@ func runOracle(t *testing.T, r *rand.Rand, pool *tensor.Pool) {
 			release(tuple)
 		}
 	}
-	next := 0
+	count := 0
+	next := func() int { // each value once, in no order
+		count++
+		return count * 7919 % 100003
+	}
 	for i := range 120 {
 		name := fmt.Sprint("r", i)
 		a := &asked{name: name, n: 1 + r.IntN(8)}
@@ -169,13 +232,11 @@ func runOracle(t *testing.T, r *rand.Rand, pool *tensor.Pool) {
 		what := r.IntN(100)
 		switch {
 		case what < 30:
-			next++
-			a.op, a.todo = "enqueue", []int{next}
-			cancel = q.Enqueue(tupleOf(t, &q.options, pool, false, next), done(name))
+			a.op, a.todo = "enqueue", []int{next()}
+			cancel = q.Enqueue(tupleOf(t, &q.options, pool, false, a.todo...), done(name))
 		case what < 48:
 			for range a.n {
-				next++
-				a.todo = append(a.todo, next)
+				a.todo = append(a.todo, next())
 			}
 			a.op = "enqueue"
 			cancel = q.EnqueueMany(tupleOf(t, &q.options, pool, true, a.todo...), done(name))

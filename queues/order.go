@@ -1,7 +1,7 @@
 package queues
 
 // order is the elements of a queue, and decides which of them leaves next: the seam at which
-// queues of other kinds differ (shuffling, by priority). Runs of length zero do not occur.
+// queues of different kinds differ. Runs of length zero do not occur.
 type order interface {
 	// len is how many elements there are.
 	len() int
@@ -13,15 +13,7 @@ type order interface {
 	restore(r run)
 }
 
-// kind is a kind of queue: the name of its op in messages, and the order of its elements.
-type kind struct {
-	name  string
-	order func() order
-}
-
-var fifoQueue = kind{"FIFOQueue", func() order { return &fifo{} }}
-
-// maxIdleRing is the longest ring that an empty queue keeps.
+// maxIdleRing is the longest ring or list that an empty queue keeps.
 const maxIdleRing = 1024
 
 // fifo is first in, first out: a ring of runs.

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Queue is a FIFOQueue. All methods may be called concurrently; none waits. What one goroutine
+// Queue is a queue of any kind. All methods may be called concurrently; none waits. What one goroutine
 // asks for is done in that order.
 //
 // An operation takes over the references to its tensors, also when it fails, and calls done
@@ -45,7 +45,7 @@ type runner interface {
 	end()
 }
 
-// Spawn makes a FIFOQueue, as an actor of system. Without a system (nil) the queue works on its
+// Spawn makes a queue, as an actor of system. Without a system (nil) the queue works on its
 // callers' goroutines. The error is INVALID_ARGUMENT for options that no queue can have.
 func Spawn(system *actor.ActorSystem, opts Options) (*Queue, error) {
 	opts, err := opts.checked()
@@ -103,8 +103,10 @@ func (q *Queue) dequeueBatch(a action, op string, n int, done func([]*tensor.Ten
 	switch {
 	case n < 0:
 		done(nil, status.InvalidArgumentf("%s requested %d < 0 elements", op, n))
+	case len(q.options.Shapes) == 0 && q.options.Kind == Priority:
+		done(nil, status.InvalidArgumentf("PriorityQueue's DequeueMany requires the components to have specified shapes."))
 	case len(q.options.Shapes) == 0:
-		done(nil, status.InvalidArgumentf("FIFOQueue's DequeueMany and DequeueUpTo require the components to have specified shapes."))
+		done(nil, status.InvalidArgumentf("%v's DequeueMany and DequeueUpTo require the components to have specified shapes.", q.options.Kind))
 	case n == 0:
 		done(q.options.none())
 	default:
@@ -136,9 +138,9 @@ func (q *Queue) IsClosed(done func(bool, error)) {
 	q.submit(&waiter{action: look, seen: func(_ int, closed bool, err error) { done(closed, err) }})
 }
 
-// Matches tells with INVALID_ARGUMENT that the queue cannot serve a node that asks for opts
+// Matches tells with INVALID_ARGUMENT that the queue cannot serve a node of that op that asks for opts
 // under the same name.
-func (q *Queue) Matches(opts Options) error { return q.options.matches(opts) }
+func (q *Queue) Matches(op string, opts Options) error { return q.options.matches(op, opts) }
 
 // DTypes are the types of an element's components; the caller must not change them.
 func (q *Queue) DTypes() []tensor.DType { return q.options.DTypes }
@@ -146,7 +148,7 @@ func (q *Queue) DTypes() []tensor.DType { return q.options.DTypes }
 // Close deletes the queue: what waits fails with ABORTED, the elements are dropped, the actor
 // stops. It does not wait for that; Done tells.
 func (q *Queue) Close() {
-	if q.refuse(status.Errorf(status.Aborted, "FIFOQueue '%s' was deleted.", q.options.Name)) {
+	if q.refuse(status.Errorf(status.Aborted, "%v '%s' was deleted.", q.options.Kind, q.options.Name)) {
 		q.runner.end()
 	}
 }
@@ -171,7 +173,7 @@ func (q *Queue) Describe() string {
 	if q.closed.Load() {
 		state = "closed"
 	}
-	return fmt.Sprintf("FIFOQueue of (%s), %d elements, %s, %s", typeList(q.options.DTypes), q.size.Load(), capacity, state)
+	return fmt.Sprintf("%v of (%s), %d elements, %s, %s", q.options.Kind, typeList(q.options.DTypes), q.size.Load(), capacity, state)
 }
 
 func noCancel(error) {}
@@ -217,11 +219,11 @@ func (q *Queue) refuse(err error) bool {
 	return true
 }
 
-// none is a batch of no elements.
+// none is a batch of no elements. A size that is not known is zero then.
 func (o *Options) none() ([]*tensor.Tensor, error) {
 	tuple := make([]*tensor.Tensor, 0, len(o.DTypes))
 	for i, d := range o.DTypes {
-		t, err := tensor.New(o.Pool, d, rowsOf(o.Shapes[i], 0))
+		t, err := tensor.New(o.Pool, d, rowsOf(zeroUnknown(o.Shapes[i]), 0))
 		if err != nil {
 			release(tuple)
 			return nil, err

@@ -30,7 +30,7 @@ type core struct {
 }
 
 func newCore(o Options) core {
-	return core{state: newState(fifoQueue, o), pending: map[*waiter]struct{}{}}
+	return core{state: newState(o), pending: map[*waiter]struct{}{}}
 }
 
 // handle runs a message through the machine. When that panics the queue is over: err is the
@@ -73,7 +73,7 @@ func (q *Queue) handle(m any) (effects []completion, err error) {
 func (q *Queue) fail(err error) []completion {
 	c := &q.core
 	c.over = err
-	c.state = newState(fifoQueue, q.options)
+	c.state = newState(q.options)
 	q.size.Store(0)
 	var effects []completion
 	for w := range c.pending {
@@ -84,7 +84,7 @@ func (q *Queue) fail(err error) []completion {
 }
 
 func (q *Queue) failure(cause any) error {
-	return status.Errorf(status.Aborted, "FIFOQueue '%s' failed, its elements are lost: %v", q.options.Name, cause)
+	return status.Errorf(status.Aborted, "%v '%s' failed, its elements are lost: %v", q.options.Kind, q.options.Name, cause)
 }
 
 // inline runs a queue on its callers' goroutines, under a lock.

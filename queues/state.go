@@ -7,7 +7,7 @@ import (
 
 // state is a queue without concurrency: submit and cancel take a request and return the
 // completions that it brought about, in order. The semantics are those of TensorFlow's
-// QueueBase and FIFOQueue:
+// QueueBase and the queues made from it:
 //
 //   - Enqueues and closings wait in one line, dequeues in another. Only the first of a line is
 //     served; it may be served in part (a batch goes in as space comes, a batch is collected as
@@ -17,11 +17,11 @@ import (
 //   - On a closed queue enqueues fail, and dequeues of more than there is: what a dequeue had
 //     collected goes back to the front.
 //
-// It differs in one point: where TensorFlow loses what a dequeue had collected when that dequeue
-// is cancelled (or gets no memory for its batch), it goes back to the front too.
+// It differs in two points. Where TensorFlow loses what a dequeue had collected when that dequeue
+// is cancelled (or gets no memory for its batch), it goes back to the front too. And a DequeueUpTo
+// of more than a closed PriorityQueue has gets what is left, which TensorFlow loses with an error.
 type state struct {
 	Options
-	kind      kind
 	order     order
 	closed    bool
 	enqueues  line
@@ -29,8 +29,8 @@ type state struct {
 	completed []completion
 }
 
-func newState(k kind, o Options) *state {
-	return &state{Options: o, kind: k, order: k.order()}
+func newState(o Options) *state {
+	return &state{Options: o, order: o.order()}
 }
 
 // submit takes a new request. Its tuple has been checked, and belongs to the queue.
@@ -128,14 +128,20 @@ func (s *state) tryEnqueue(w *waiter) progress {
 		return s.end(w, err)
 	}
 	if s.closed {
-		return s.end(w, status.Errorf(status.Cancelled, "%s '%s' is closed.", s.kind.name, s.Name))
+		return s.end(w, status.Errorf(status.Cancelled, "%s '%s' is closed.", s.Kind.says(w.action), s.Name))
 	}
 	room := s.Capacity - s.order.len()
 	if room <= 0 {
 		return stuck
 	}
 	enter, rest := w.in.split(min(room, w.in.len()))
-	s.order.push(enter)
+	if s.Kind.scatters() && w.in.many {
+		if err := s.pushApart(enter); err != nil {
+			return s.end(w, err)
+		}
+	} else {
+		s.order.push(enter)
+	}
 	w.in = rest
 	if rest.len() > 0 {
 		return some
@@ -143,10 +149,37 @@ func (s *state) tryEnqueue(w *waiter) progress {
 	return s.end(w, nil)
 }
 
+// pushApart puts in a copy of each element of a batch. Elements that leave one by one must not keep the
+// memory of the whole batch.
+func (s *state) pushApart(r run) error {
+	var apart []run
+	for i := r.from; i < r.to; i++ {
+		tuple, err := run{r.batch, i, i + 1}.copied(s.Pool)
+		if err != nil {
+			collected(apart).leave()
+			return err
+		}
+		apart = append(apart, one(tuple))
+	}
+	for _, e := range apart {
+		s.order.push(e)
+	}
+	r.leave()
+	return nil
+}
+
+// ready is how many elements may leave now.
+func (s *state) ready() int {
+	if s.closed {
+		return s.order.len()
+	}
+	return s.order.len() - s.MinAfterDequeue
+}
+
 func (s *state) tryDequeue(w *waiter) progress {
 	if s.closed && s.order.len() < w.want {
 		short := status.Errorf(status.OutOfRange, "%s '%s' is closed and has insufficient elements (requested %d, current size %d)",
-			s.kind.name, s.Name, w.want, s.order.len())
+			s.Kind.says(w.action), s.Name, w.want, s.order.len())
 		s.putBack(w)
 		if w.action != dequeueUpTo || s.order.len() == 0 {
 			return s.end(w, short)
@@ -157,9 +190,14 @@ func (s *state) tryDequeue(w *waiter) progress {
 		w.got = w.few[:0]
 	}
 	p := stuck
-	for w.want > 0 && s.order.len() > 0 {
-		r := s.order.take(min(w.want, s.order.len()))
+	ready := s.ready()
+	if s.Kind == Priority && ready < w.want {
+		return stuck
+	}
+	for w.want > 0 && ready > 0 {
+		r := s.order.take(min(w.want, ready))
 		w.want -= r.len()
+		ready -= r.len()
 		w.got = w.got.add(r)
 		p = some
 	}

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write what the transcripts' commands gi
 // TestTranscripts runs testdata/*.txt: blocks of commands, a line of dashes, and what came of
 // them: completions in their order, then the queue. The commands are
 //
-//	queue capacity=N types=T,… [shapes=S;…] [name=NAME]
+//	queue [kind=KIND] capacity=N types=T,… [shapes=S;…] [name=NAME] [min=N] [seeds=N,N] [random=N,…]
 //	enqueue ID VALUE | (TYPE SHAPE, …)     a tuple whose components are full of VALUE, or zero
 //	enqueue_many ID VALUE… | (TYPE SHAPE, …)
 //	dequeue ID
@@ -27,7 +27,9 @@ var update = flag.Bool("update", false, "write what the transcripts' commands gi
 //	close ID [cancel]
 //	cancel ID
 //	size | is_closed | delete
-//	matches capacity=N types=T,… [shapes=S;…]
+//	matches OP [kind=KIND] capacity=N types=T,… [shapes=S;…] …
+//
+// A queue that shuffles uses the numbers given as random, again and again.
 //
 // At the end of each file all memory must be back in the pool.
 func TestTranscripts(t *testing.T) {
@@ -101,7 +103,7 @@ func (s *script) command(f []string) {
 	case "queue":
 		s.spawn(s.options(f[1:]))
 	case "matches":
-		s.say("%s", outcome(q.Matches(s.options(f[1:]))))
+		s.say("%s", outcome(q.Matches(f[1], s.options(f[2:]))))
 	case "enqueue":
 		s.cancels[f[1]] = q.Enqueue(s.tuple(false, f[2:]), s.done(f[1]))
 	case "enqueue_many":
@@ -271,6 +273,19 @@ func (s *script) options(f []string) Options {
 		switch name {
 		case "name":
 			o.Name = value
+		case "kind":
+			o.Kind = s.kind(value)
+		case "min":
+			o.MinAfterDequeue = s.number(value)
+		case "seeds":
+			a, b, _ := strings.Cut(value, ",")
+			o.Seed, o.Seed2 = int64(s.number(a)), int64(s.number(b))
+		case "random":
+			numbers, next := strings.Split(value, ","), 0
+			o.Random = func() uint32 {
+				next++
+				return uint32(s.number(numbers[(next-1)%len(numbers)]))
+			}
 		case "capacity":
 			o.Capacity = s.number(value)
 		case "types":
@@ -286,6 +301,16 @@ func (s *script) options(f []string) Options {
 		}
 	}
 	return o
+}
+
+func (s *script) kind(name string) Kind {
+	for k := FIFO; k <= Priority; k++ {
+		if k.String() == name {
+			return k
+		}
+	}
+	s.t.Fatalf("no kind %s", name)
+	return 0
 }
 
 func (s *script) number(text string) int {
@@ -324,21 +349,14 @@ func (s *script) shape(text string) tensor.Shape {
 func (s *script) picture() string {
 	st := s.queue.core.state
 	var b strings.Builder
-	var all collected
-	for st.order.len() > 0 {
-		all = append(all, st.order.take(1))
-	}
 	b.WriteString("=")
-	for _, r := range all {
+	for _, r := range elements(st.order) {
 		tuple, err := r.element(s.pool)
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		b.WriteString(" " + valueAt(tuple[0], 0))
 		release(tuple)
-	}
-	for i := len(all) - 1; i >= 0; i-- {
-		st.order.restore(all[i])
 	}
 	if st.closed {
 		b.WriteString(" closed")
@@ -358,4 +376,26 @@ func (s *script) picture() string {
 		fmt.Fprintf(&b, " | dequeue waits, has %d, wants %d", got, w.want)
 	}
 	return b.String()
+}
+
+// elements is what is in an order, as it lies there, one by one.
+func elements(o order) []run {
+	var all []run
+	switch o := o.(type) {
+	case *fifo:
+		for i := range o.runs {
+			for r := *o.at(i); r.len() > 0; {
+				var first run
+				first, r = r.split(1)
+				all = append(all, first)
+			}
+		}
+	case *shuffle:
+		all = append(all, o.elems...)
+	case *heap:
+		for _, e := range o.elems {
+			all = append(all, e.run)
+		}
+	}
+	return all
 }
