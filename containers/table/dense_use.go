@@ -1,0 +1,217 @@
+package table
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// errDeleted is what uses of a table that was deleted meanwhile end with.
+func (d *dense[K, V]) errDeleted() error {
+	return status.Errorf(status.NotFound, "The %s was deleted.", d.kind)
+}
+
+// Find takes but the first of the defaults, as TensorFlow's dense table does.
+func (d *dense[K, V]) Find(keys, defaults *tensor.Tensor, allocate func(tensor.DType, tensor.Shape) (*tensor.Tensor, error)) error {
+	shape, err := d.checkFind(keys, defaults)
+	if err != nil {
+		return err
+	}
+	out, err := allocate(d.to.DType, shape)
+	if err != nil {
+		return err
+	}
+	n, err := d.batch(keys)
+	if err != nil {
+		return err
+	}
+	in, to, missing := d.key.of(keys), d.value.of(out), d.value.of(defaults)
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.keys == nil {
+		return d.errDeleted()
+	}
+	for i := range n {
+		key := in[i*d.width : (i+1)*d.width]
+		if err := d.legal(key); err != nil {
+			return err
+		}
+		value := missing[:min(d.valueWidth, len(missing))]
+		if at, _ := d.probe(&d.buckets, key); at >= 0 {
+			value = d.v[at*d.valueWidth : (at+1)*d.valueWidth]
+		}
+		d.value.copy(to[i*d.valueWidth:(i+1)*d.valueWidth], value)
+	}
+	return nil
+}
+
+func (d *dense[K, V]) Insert(keys, values *tensor.Tensor) error {
+	if err := d.checkEntries(keys, values); err != nil {
+		return err
+	}
+	n, err := d.batch(keys)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.keys == nil {
+		return d.errDeleted()
+	}
+	if err := d.grow(n); err != nil {
+		return err
+	}
+	in, v := d.key.of(keys), d.value.of(values)
+	for i := range n {
+		key := in[i*d.width : (i+1)*d.width]
+		if err := d.legal(key); err != nil {
+			return err
+		}
+		added, err := d.put(&d.buckets, key, v[i*d.valueWidth:(i+1)*d.valueWidth])
+		if err != nil {
+			return err
+		}
+		d.n += added
+	}
+	return nil
+}
+
+// put adds an entry or replaces its value, and gives the number of entries added.
+func (d *dense[K, V]) put(b *buckets[K, V], key []K, value []V) (added int, err error) {
+	at, free := d.probe(b, key)
+	if at < 0 {
+		if free < 0 {
+			return 0, status.Internalf("Internal error in MutableDenseHashTable insert")
+		}
+		at, added = free, 1
+		d.key.keep(b.k[at*d.width:], key)
+	}
+	for j, v := range value {
+		d.value.set(b.v, at*d.valueWidth+j, v)
+	}
+	return added, nil
+}
+
+// grow makes room for n more entries, and the buckets the table's own. As in TensorFlow, all the n count as new.
+func (d *dense[K, V]) grow(n int) error {
+	want, size := float32(d.n+n), d.size()
+	if want <= float32(size)*d.maxLoad {
+		return d.own()
+	}
+	for want > float32(size)*d.maxLoad {
+		size <<= 1
+	}
+	fresh, err := d.allocate(size)
+	if err != nil {
+		return err
+	}
+	entries := 0
+	for i := range int(d.size()) {
+		key := d.k[i*d.width : (i+1)*d.width]
+		if d.mark(key) {
+			continue
+		}
+		added, err := d.put(&fresh, key, d.v[i*d.valueWidth:(i+1)*d.valueWidth])
+		if err != nil {
+			fresh.release()
+			return err
+		}
+		entries += added
+	}
+	d.buckets.release()
+	d.buckets, d.n = fresh, entries
+	return nil
+}
+
+// own copies buckets that somebody else sees, too.
+func (d *dense[K, V]) own() error {
+	if d.keys.Exclusive() && d.values.Exclusive() {
+		return nil
+	}
+	keys, err := d.keys.Clone(d.pool)
+	if err != nil {
+		return err
+	}
+	values, err := d.values.Clone(d.pool)
+	if err != nil {
+		keys.Release()
+		return err
+	}
+	d.buckets.release()
+	d.buckets = d.over(keys, values)
+	return nil
+}
+
+func (d *dense[K, V]) Remove(keys *tensor.Tensor) error {
+	if err := d.checkKeys(keys); err != nil {
+		return err
+	}
+	n, err := d.batch(keys)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.keys == nil {
+		return d.errDeleted()
+	}
+	if err := d.own(); err != nil {
+		return err
+	}
+	in := d.key.of(keys)
+	for i := range n {
+		key := in[i*d.width : (i+1)*d.width]
+		if err := d.legal(key); err != nil {
+			return err
+		}
+		if at, _ := d.probe(&d.buckets, key); at >= 0 {
+			d.n--
+			copy(d.k[at*d.width:], d.deleted)
+		}
+	}
+	return nil
+}
+
+// Import takes the buckets that Export gave.
+func (d *dense[K, V]) Import(keys, values *tensor.Tensor) error {
+	if err := d.checkTypes(keys, values); err != nil {
+		return err
+	}
+	if s := keys.Shape(); len(s) != 2 || s[0] == 0 || s[1] != int64(d.width) {
+		return status.InvalidArgumentf("Expected a matrix of buckets with %d columns and at least a row for keys, got shape %v", d.width, s)
+	}
+	if want := (tensor.Shape{keys.Shape()[0], int64(d.valueWidth)}); !values.Shape().Equal(want) {
+		return status.InvalidArgumentf("Expected shape %v for value, got %v", want, values.Shape())
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.Deleted() {
+		return d.errDeleted()
+	}
+	d.buckets.release()
+	d.buckets = d.over(keys.Retain(), values.Retain())
+	d.n = 0
+	for i := range keys.Dim(0) {
+		if !d.mark(d.k[i*d.width : (i+1)*d.width]) {
+			d.n++
+		}
+	}
+	return nil
+}
+
+func (d *dense[K, V]) Export(*tensor.Pool) (keys, values *tensor.Tensor, err error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.keys == nil {
+		return nil, nil, d.errDeleted()
+	}
+	return d.keys.Retain(), d.values.Retain(), nil
+}
+
+// Close gives the buckets back.
+func (d *dense[K, V]) Close() {
+	d.base.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.buckets.release()
+	d.n = 0
+}

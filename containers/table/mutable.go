@@ -1,0 +1,92 @@
+package table
+
+import (
+	"sync"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// mutable is a table that changes, TensorFlow's MutableHashTable, whose values are scalars, and
+// MutableHashTableOfTensors, whose values are vectors.
+type mutable[K comparable, V any] struct {
+	base
+	mu      sync.RWMutex
+	entries *entries[K, V]
+}
+
+func (m *mutable[K, V]) Len() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.entries.len()
+}
+
+func (m *mutable[K, V]) Bytes() int64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.entries.bytes()
+}
+
+func (m *mutable[K, V]) Describe() string { return m.describe(m.Len(), m.Bytes()) }
+
+func (m *mutable[K, V]) Find(keys, defaults *tensor.Tensor, allocate func(tensor.DType, tensor.Shape) (*tensor.Tensor, error)) error {
+	shape, err := m.checkFind(keys, defaults)
+	if err != nil {
+		return err
+	}
+	out, err := allocate(m.to.DType, shape)
+	if err != nil {
+		return err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e := m.entries
+	e.find(e.value.of(out), e.key.of(keys), e.value.of(defaults), defaults.Len() == out.Len())
+	return nil
+}
+
+func (m *mutable[K, V]) Insert(keys, values *tensor.Tensor) error {
+	return m.put(keys, values, false)
+}
+
+func (m *mutable[K, V]) Import(keys, values *tensor.Tensor) error { return m.put(keys, values, true) }
+
+func (m *mutable[K, V]) put(keys, values *tensor.Tensor, only bool) error {
+	if err := m.checkEntries(keys, values); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries
+	if only {
+		e.clear()
+	}
+	if err := e.room(keys.Len()); err != nil {
+		return err
+	}
+	e.put(e.key.of(keys), e.value.of(values))
+	return nil
+}
+
+func (m *mutable[K, V]) Remove(keys *tensor.Tensor) error {
+	if err := m.checkKeys(keys); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entries.remove(m.entries.key.of(keys))
+	return nil
+}
+
+func (m *mutable[K, V]) Export(pool *tensor.Pool) (keys, values *tensor.Tensor, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.entries.export(pool, len(m.to.Shape) > 0)
+}
+
+// Close drops the entries: variants may hold memory of a pool.
+func (m *mutable[K, V]) Close() {
+	m.base.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entries.clear()
+}

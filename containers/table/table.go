@@ -1,0 +1,162 @@
+// Package table holds lookup tables, the maps from keys to values that live in containers. There are
+// three kinds, as in TensorFlow: a static table is filled once and then only read, without a lock; a
+// mutable one is a hash map behind a read-write lock; a dense one is TensorFlow's open addressing in two
+// tensors of buckets, which its checkpoints hold as they are, so that the hash function and the order
+// of probing are part of the format.
+//
+// Tables are typed by their constructor ([New]); no element is boxed. All methods may be called
+// concurrently. A call that changes several keys is one change to those who read.
+package table
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Side is what a table's keys or its values are: their type, and the shape of a single one.
+type Side struct {
+	DType tensor.DType
+	Shape tensor.Shape
+}
+
+// Table is a lookup table of any kind. Errors have the class and the text of TensorFlow's
+// (core/framework/lookup_interface.cc, core/kernels/lookup_table_op.{h,cc}).
+type Table interface {
+	// Key and Value tell what the table maps to what.
+	Key() Side
+	Value() Side
+	// Len is the number of entries; a static table that was not initialized has none.
+	Len() int
+	// Bytes estimates the memory that the entries take.
+	Bytes() int64
+	// Find gives the value of each key: a tensor of shape batch + value shape, made with allocate. A key
+	// that is missing gets its default: defaults holds one value for all keys or one for each.
+	Find(keys, defaults *tensor.Tensor, allocate func(tensor.DType, tensor.Shape) (*tensor.Tensor, error)) error
+	// Insert adds entries or replaces their values. UNIMPLEMENTED for static tables.
+	Insert(keys, values *tensor.Tensor) error
+	// Remove removes entries; missing ones do not matter. UNIMPLEMENTED for static tables.
+	Remove(keys *tensor.Tensor) error
+	// Import makes the given entries the table's only ones. It initializes a static table.
+	Import(keys, values *tensor.Tensor) error
+	// Export gives all entries, in memory from pool; the caller owns both tensors. Those of hash tables
+	// come in the order of insertion, as long as nothing is removed; dense ones give their buckets.
+	Export(pool *tensor.Pool) (keys, values *tensor.Tensor, err error)
+	// Describe tells kind, types, entries and bytes, for listings.
+	Describe() string
+	// Close ends the table when it leaves its container.
+	Close()
+	// Deleted tells whether Close was called.
+	Deleted() bool
+}
+
+// Kind is the kind of a table.
+type Kind int
+
+// The kinds: TensorFlow's HashTable, MutableHashTable and MutableHashTableOfTensors, and
+// MutableDenseHashTable.
+const (
+	Static Kind = iota
+	Mutable
+	Dense
+)
+
+// Options tell what table to make.
+type Options struct {
+	Kind       Kind
+	Key, Value tensor.DType
+	// ValueShape is the shape of one value: a scalar, or a vector in mutable and dense tables.
+	ValueShape tensor.Shape
+
+	// EmptyKey and DeletedKey mark the buckets of dense tables that hold no entry, and tell the shape
+	// of a key. New retains them.
+	EmptyKey, DeletedKey *tensor.Tensor
+	// Buckets is how many buckets a dense table has at first, a power of two.
+	Buckets int64
+	// MaxLoad is the share of a dense table's buckets beyond which it grows.
+	MaxLoad float32
+	// Pool is where the buckets of dense tables come from.
+	Pool *tensor.Pool
+}
+
+// New makes a table; INVALID_ARGUMENT for options that contradict themselves, UNIMPLEMENTED for types that no
+// table has.
+func New(o Options) (Table, error) {
+	switch o.Key {
+	case tensor.Int32:
+		return withKey(o, element[int32]{dtype: o.Key, of: tensor.Of[int32], size: 4}, func(k int32) uint64 { return uint64(k) })
+	case tensor.Int64:
+		return withKey(o, element[int64]{dtype: o.Key, of: tensor.Of[int64], size: 8}, func(k int64) uint64 { return uint64(k) })
+	case tensor.String:
+		return withKey(o, stringElement, Hash64)
+	}
+	return nil, unsupported(o)
+}
+
+func withKey[K comparable](o Options, key element[K], hash func(K) uint64) (Table, error) {
+	switch o.Value {
+	case tensor.Bool:
+		return build(o, key, hash, element[bool]{dtype: o.Value, of: tensor.Of[bool], size: 1})
+	case tensor.Int32:
+		return build(o, key, hash, element[int32]{dtype: o.Value, of: tensor.Of[int32], size: 4})
+	case tensor.Int64:
+		return build(o, key, hash, element[int64]{dtype: o.Value, of: tensor.Of[int64], size: 8})
+	case tensor.Float32:
+		return build(o, key, hash, element[float32]{dtype: o.Value, of: tensor.Of[float32], size: 4})
+	case tensor.Float64:
+		return build(o, key, hash, element[float64]{dtype: o.Value, of: tensor.Of[float64], size: 8})
+	case tensor.String:
+		return build(o, key, hash, stringElement)
+	case tensor.Variant:
+		return build(o, key, hash, variantElement)
+	case tensor.Resource:
+		return build(o, key, hash, element[tensor.Handle]{dtype: o.Value, of: (*tensor.Tensor).Handles, size: 120})
+	}
+	return nil, unsupported(o)
+}
+
+func build[K comparable, V any](o Options, key element[K], hash func(K) uint64, value element[V]) (Table, error) {
+	b := traits{from: Side{DType: key.dtype}, to: Side{DType: value.dtype, Shape: slices.Clone(o.ValueShape)}}
+	switch o.Kind {
+	case Static:
+		if o.Value == tensor.Variant || o.Value == tensor.Resource {
+			return nil, unsupported(o) // what cannot be compared
+		}
+		b.kind, b.to.Shape = "HashTable", nil
+		return newStatic(b, key, value), nil
+	case Mutable:
+		b.kind = "MutableHashTable"
+		return &mutable[K, V]{base: base{traits: b}, entries: newEntries(key, value, int(b.to.Shape.Elements()))}, nil
+	}
+	b.kind = "MutableDenseHashTable"
+	return newDense(b, o, key, hash, value)
+}
+
+func unsupported(o Options) error {
+	return status.Unimplementedf("There are no tables from %v to %v", o.Key, o.Value)
+}
+
+// traits are what a table is, for good.
+type traits struct {
+	kind     string
+	from, to Side
+}
+
+func (t *traits) Key() Side   { return t.from }
+func (t *traits) Value() Side { return t.to }
+
+func (t *traits) describe(n int, bytes int64) string {
+	return fmt.Sprintf("%s %v%v->%v%v, %d entries, %d bytes", t.kind, t.from.DType, t.from.Shape, t.to.DType, t.to.Shape, n, bytes)
+}
+
+// base is what tables of every kind have.
+type base struct {
+	traits
+	deleted atomic.Bool
+}
+
+func (b *base) Deleted() bool { return b.deleted.Load() }
+func (b *base) Close()        { b.deleted.Store(true) }
