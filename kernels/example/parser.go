@@ -1,0 +1,164 @@
+package example
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Dense is a feature whose values fill a tensor of a declared shape.
+type Dense struct {
+	Key   string
+	DType tensor.DType // Float32, Int64 or String
+	// Shape is that of one example's values. A first size of -1 says that their number varies, in
+	// multiples of what the other sizes make: then examples are padded to the longest.
+	Shape tensor.Shape
+}
+
+// varies tells whether the first size of the shape is open.
+func (d *Dense) varies() bool { return len(d.Shape) > 0 && d.Shape[0] < 0 }
+
+// Sparse is a feature of any number of values, given as a sparse tensor.
+type Sparse struct {
+	Key   string
+	DType tensor.DType
+}
+
+// Ragged is a feature of any number of values, given as a ragged tensor with splits of int32 or int64.
+type Ragged struct {
+	Key           string
+	DType, Splits tensor.DType
+}
+
+// Features are what to read of a message.
+type Features struct {
+	Dense  []Dense
+	Sparse []Sparse
+	Ragged []Ragged
+}
+
+// Parser reads Examples. It is immutable.
+type Parser struct {
+	Features
+	index  map[string]int // of a key among dense, sparse and ragged features, in this order
+	stride []int          // elements of a dense feature, or of the part that repeats
+}
+
+// New makes a parser. INVALID_ARGUMENT for types and shapes that there cannot be, INTERNAL (as in TensorFlow)
+// for a key that is asked for twice.
+func New(f Features) (*Parser, error) {
+	p := &Parser{Features: f, index: map[string]int{}, stride: make([]int, len(f.Dense))}
+	add := func(key string, dtype tensor.DType) error {
+		if err := checkType(dtype); err != nil {
+			return err
+		}
+		if _, twice := p.index[key]; twice {
+			return status.Internalf("Could not avoid collision. This should not happen.")
+		}
+		p.index[key] = len(p.index)
+		return nil
+	}
+	for i := range f.Dense {
+		d := &f.Dense[i]
+		if err := add(d.Key, d.DType); err != nil {
+			return nil, err
+		}
+		part := d.Shape
+		if d.varies() {
+			part = part[1:]
+		}
+		n, err := part.NumElements()
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 && d.varies() {
+			return nil, status.InvalidArgumentf("dense_shapes[%d] has a variable length of parts without elements: %v", i, d.Shape)
+		}
+		p.stride[i] = int(n)
+	}
+	for _, s := range f.Sparse {
+		if err := add(s.Key, s.DType); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range f.Ragged {
+		if err := add(r.Key, r.DType); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func checkType(dtype tensor.DType) error {
+	if !slices.Contains([]tensor.DType{tensor.Float32, tensor.Int64, tensor.String}, dtype) {
+		return status.InvalidArgumentf("Invalid config dtype: %v", dtype)
+	}
+	return nil
+}
+
+// Run is where and how a message is parsed.
+type Run struct {
+	Pool *tensor.Pool
+	// Parallel calls body on parts of [0,n) that cover it, each of grain or more, and returns when all are done.
+	Parallel func(n, grain int, body func(lo, hi int))
+}
+
+// Result holds a tensor for each feature that was asked for: Dense those of dense ones, Indices, Values and
+// Shapes those of sparse ones, RaggedValues, Splits and (for lists of features) OuterSplits those of ragged
+// ones. Lengths holds the numbers of rows of dense lists.
+type Result struct {
+	Dense, Lengths                    []*tensor.Tensor
+	Indices, Values, Shapes           []*tensor.Tensor
+	RaggedValues, Splits, OuterSplits []*tensor.Tensor
+}
+
+func newResult(f *Features) *Result {
+	list := func(n int) []*tensor.Tensor { return make([]*tensor.Tensor, n) }
+	return &Result{
+		Dense: list(len(f.Dense)), Lengths: list(len(f.Dense)),
+		Indices: list(len(f.Sparse)), Values: list(len(f.Sparse)), Shapes: list(len(f.Sparse)),
+		RaggedValues: list(len(f.Ragged)), Splits: list(len(f.Ragged)), OuterSplits: list(len(f.Ragged)),
+	}
+}
+
+// Release releases all tensors.
+func (r *Result) Release() {
+	for _, list := range [][]*tensor.Tensor{r.Dense, r.Lengths, r.Indices, r.Values, r.Shapes, r.RaggedValues, r.Splits, r.OuterSplits} {
+		for i, t := range list {
+			if t != nil {
+				t.Release()
+				list[i] = nil
+			}
+		}
+	}
+}
+
+// found are the features of one example that the parser is for.
+type found struct {
+	features []string
+	present  []bool
+}
+
+func (p *Parser) newFound() *found {
+	return &found{make([]string, len(p.index)), make([]bool, len(p.index))}
+}
+
+// scan finds the features in a serialized Example. The last one of a key counts, except that an empty
+// dense feature is none. It is false where the message is broken.
+func (p *Parser) scan(serialized string, f *found) bool {
+	clear(f.present)
+	for c := (cursor{serialized}); ; {
+		features, done, ok := c.next(delimited(1))
+		if !ok || done {
+			return ok
+		}
+		if !entries(features, func(key, feature string) {
+			if i, wanted := p.index[key]; wanted && (feature != "" || i >= len(p.Dense)) {
+				f.features[i], f.present[i] = feature, true
+			}
+		}) {
+			return false
+		}
+	}
+}

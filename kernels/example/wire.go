@@ -1,0 +1,124 @@
+package example
+
+import (
+	"strings"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// cursor reads a message field by field; s is what is left of it. Its methods are false where the
+// message is broken.
+type cursor struct{ s string }
+
+// varint reads a varint. Bits beyond 64 are dropped.
+func (c *cursor) varint() (v uint64, ok bool) {
+	s := c.s
+	for i := 0; i < len(s) && i < 10; i++ {
+		b := s[i]
+		v |= uint64(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			c.s = s[i+1:]
+			return v, true
+		}
+	}
+	return 0, false
+}
+
+// bytes reads a length and as many bytes, which it does not copy.
+func (c *cursor) bytes() (b string, ok bool) {
+	n, ok := c.varint()
+	if !ok || n > uint64(len(c.s)) {
+		return "", false
+	}
+	b, c.s = c.s[:n], c.s[n:]
+	return b, true
+}
+
+// tag reads a field's number and wire type, as they are on the wire.
+func (c *cursor) tag() (tag uint64, ok bool) {
+	if len(c.s) > 0 && c.s[0] < 0x80 {
+		tag, c.s = uint64(c.s[0]), c.s[1:]
+		return tag, tag>>3 != 0
+	}
+	tag, ok = c.varint()
+	return tag, ok && tag>>3 != 0 && tag>>3 <= uint64(protowire.MaxValidNumber)
+}
+
+// skip passes over a field that nobody asked for.
+func (c *cursor) skip(tag uint64) bool {
+	n := protowire.ConsumeFieldValue(protowire.Number(tag>>3), protowire.Type(tag&7), unsafe.Slice(unsafe.StringData(c.s), len(c.s)))
+	if n < 0 {
+		return false
+	}
+	c.s = c.s[n:]
+	return true
+}
+
+// delimited is the tag of a field that begins with its length.
+func delimited(number uint64) uint64 { return number<<3 | uint64(protowire.BytesType) }
+
+// next reads on to the field with a tag, which begins with its length, and gives its content. There is
+// no such field any more when done is true.
+func (c *cursor) next(want uint64) (content string, done, ok bool) {
+	for len(c.s) > 0 {
+		tag, ok := c.tag()
+		if !ok {
+			return "", false, false
+		}
+		if tag == want {
+			content, ok = c.bytes()
+			return content, false, ok
+		}
+		if !c.skip(tag) {
+			return "", false, false
+		}
+	}
+	return "", true, true
+}
+
+// entries calls visit with the key and value of each entry of a message that has nothing but a map,
+// such as Features and FeatureLists. It is false for a broken message.
+func entries(message string, visit func(key, value string)) bool {
+	c := cursor{message}
+	for {
+		content, done, ok := c.next(delimited(1))
+		if !ok || done {
+			return ok
+		}
+		key, value, ok := entry(content)
+		if !ok {
+			return false
+		}
+		visit(key, value)
+	}
+}
+
+func entry(content string) (key, value string, ok bool) {
+	for c := (cursor{content}); len(c.s) > 0; {
+		tag, ok := c.tag()
+		switch {
+		case !ok:
+			return "", "", false
+		case tag == delimited(1):
+			key, ok = c.bytes()
+		case tag == delimited(2):
+			value, ok = c.bytes()
+		default:
+			ok = c.skip(tag)
+		}
+		if !ok {
+			return "", "", false
+		}
+	}
+	return key, value, true
+}
+
+// own makes a string out of a part of a message. A small part is copied, so that it does not keep the
+// message in memory for as long as it lives itself.
+func own(part string, message int) string {
+	if 2*len(part) >= message {
+		return part
+	}
+	return strings.Clone(part)
+}
