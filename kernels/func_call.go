@@ -106,6 +106,15 @@ func truth(t *tensor.Tensor) (bool, error) {
 	}
 }
 
+// toBool makes a condition's value a tensor.
+func toBool(ctx *Context) error {
+	v, err := truth(ctx.Input(0))
+	if err == nil {
+		ctx.SetOutput(0, tensor.Scalar(tensor.Bool, v))
+	}
+	return err
+}
+
 func newIf(c *Construction) (any, error) {
 	then, err := functionAttr(c, "then_branch")
 	if err != nil {

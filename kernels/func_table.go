@@ -14,6 +14,7 @@ func init() {
 		Def{Op: "StatelessWhile", New: newWhile},
 		Def{Op: "_While", New: newWhile},
 		Def{Op: "FakeParam", New: newFakeParam},
+		Def{Op: "ToBool", New: always(toBool)},
 		Def{Op: "_ListToArray", New: always(passAll)},
 		Def{Op: "_ArrayToList", New: always(passAll)},
 		Def{Op: "SymbolicGradient", New: newSymbolicGradient},

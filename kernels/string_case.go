@@ -1,0 +1,54 @@
+package kernels
+
+import (
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+)
+
+// newStringCase makes the constructor of an op that changes the case of letters: those of ASCII, or all of
+// Unicode by its full mappings (ß becomes SS) where the encoding is utf-8.
+func newStringCase(ascii func(byte) byte, unicode func(language.Tag, ...cases.Option) cases.Caser) func(*Construction) (any, error) {
+	return func(c *Construction) (any, error) {
+		encoding, err := c.Attrs().Str("encoding")
+		if err != nil {
+			return nil, err
+		}
+		switch encoding {
+		case "":
+			return eachString(func(s string) string {
+				b := []byte(s)
+				for i, x := range b {
+					b[i] = ascii(x)
+				}
+				return string(b)
+			}), nil
+		case "utf-8":
+			return Func(func(ctx *Context) error {
+				caser := unicode(language.Und) // has state: one for each execution
+				return eachString(func(s string) string {
+					// As a string of C it ends with its first zero byte, and what is no UTF-8 becomes U+FFFD.
+					s, _, _ = strings.Cut(s, "\x00")
+					return caser.String(string([]rune(s)))
+				})(ctx)
+			}), nil
+		}
+		return nil, status.InvalidArgumentf("only utf-8 or '' (no encoding) is supported, received %s", encoding)
+	}
+}
+
+func asciiLower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+func asciiUpper(c byte) byte {
+	if 'a' <= c && c <= 'z' {
+		c -= 'a' - 'A'
+	}
+	return c
+}
