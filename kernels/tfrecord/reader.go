@@ -176,3 +176,7 @@ func inflateError(err error) error {
 	}
 	return err
 }
+
+// NewInflater decompresses r, ZLIB or GZIP. Data that is changed is DATA_LOSS; data that is cut off ends
+// with io.EOF, as in TensorFlow.
+func NewInflater(r io.Reader, c Compression) io.Reader { return &inflater{file: r, compression: c} }
