@@ -53,7 +53,7 @@ func (l indexList) free() {
 // within tells with TensorFlow's text which of the indices, of the given shape, is not in [0, n).
 func (l indexList) within(shape tensor.Shape, n int64) error {
 	for i, v := range l.v {
-		if uint64(v) >= uint64(n) {
+		if v < 0 || v >= n {
 			return status.InvalidArgumentf("indices%s = %d is not in [0, %d)", position(shape, i), v, n)
 		}
 	}

@@ -109,6 +109,10 @@ func nesting(t *tensor.Tensor) int {
 			depth = max(depth, v.depth+1)
 		case *optional:
 			depth = max(depth, v.depth+1)
+		case boxed:
+			depth = max(depth, nesting(v.t)+1)
+		case *ragged:
+			depth = max(depth, nesting(v.values)+1)
 		}
 	}
 	return depth

@@ -37,6 +37,8 @@ func variantZeros(ctx *Context, v any) (any, error) {
 			return nil, err
 		}
 		return newOptional(v.has, list), nil
+	case *ragged:
+		return v.zeros(ctx)
 	}
 	return nil, status.Unimplementedf("ZerosLike of a variant that holds a %T is not supported", v)
 }
@@ -134,6 +136,11 @@ func variantAdd(ctx *Context, a, b any) (tensor.Counted, error) {
 			return nil, err
 		}
 		return newOptional(a.has, list), nil
+	case *ragged:
+		if other, ok := b.(*ragged); ok {
+			return a.add(ctx, other)
+		}
+		return nil, status.InvalidArgumentf("AddN of a ragged tensor and a %T", b)
 	}
 	return nil, status.Unimplementedf("AddN of variants that hold a %T is not supported", a)
 }

@@ -14,6 +14,7 @@ const (
 	kindRefVariable = "LegacyVar" // of references; a namespace of its own, as in TensorFlow
 	kindTemporary   = "TmpVar"
 	kindQueue       = "Queue"
+	kindSparseMap   = "SparseTensorsMap"
 )
 
 // variableSlot is what a variable's handle refers to locally: the variable, once it was found
