@@ -15,6 +15,7 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/lower"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels"
@@ -311,7 +312,8 @@ func (s *Session) create(ctx context.Context, def *graphpb.GraphDef) error {
 		if g, err = graph.Build(def); err != nil {
 			return err
 		}
-		return s.place(ctx, g, g.Nodes)
+		g, err = s.place(ctx, g, 0)
+		return err
 	}, func() { s.graph.Store(g) }, nil)
 }
 
@@ -338,7 +340,8 @@ func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64)
 			return err
 		}
 		version = s.version + 1
-		return s.place(ctx, g, g.Nodes[len(old.Nodes):])
+		g, err = s.place(ctx, g, len(old.Nodes))
+		return err
 	}, func() {
 		s.graph.Store(g)
 		s.version = version
@@ -349,8 +352,13 @@ func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64)
 	return version, nil
 }
 
-// place assigns devices to new nodes.
-func (s *Session) place(ctx context.Context, g *graph.Graph, nodes []*graph.Node) error {
+// place puts the nodes of functions that need it in the place of their callers, and assigns devices to the
+// new nodes, those from number from on. The result is the graph with all of them.
+func (s *Session) place(ctx context.Context, g *graph.Graph, from int) (*graph.Graph, error) {
+	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices()})
+	if err != nil {
+		return nil, err
+	}
 	o := place.Options{
 		Prepared:      s.devices,
 		SoftPlacement: s.options.soft,
@@ -364,7 +372,7 @@ func (s *Session) place(ctx context.Context, g *graph.Graph, nodes []*graph.Node
 	if s.options.log {
 		o.Log = func(n *graph.Node) { s.task.Log.Info(fmt.Sprintf("%s: (%s): %s", n.Name, n.Op, n.Assigned)) }
 	}
-	return place.Place(g, nodes, o)
+	return g, place.Place(g, g.Nodes[from:], o)
 }
 
 // supports tells whether a node can run on a type of device. The library's functions run on CPUs.

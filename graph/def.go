@@ -78,6 +78,9 @@ func (g *Graph) Contains(def *graphpb.GraphDef) bool {
 
 // equals tells whether def would build to n.
 func (n *Node) equals(def *nodepb.NodeDef) bool {
+	if n.Lowered != nil {
+		n = n.Lowered
+	}
 	if n.Op != def.GetOp() || n.Requested != def.GetDevice() || !n.equalInputs(def.GetInput()) {
 		return false
 	}

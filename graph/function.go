@@ -346,7 +346,7 @@ func needed(g *Graph, f *FunctionGraph) []*Node {
 		}
 	}
 	for _, n := range g.Nodes {
-		if hasEffect(n) {
+		if HasEffect(n) {
 			mark(n)
 		}
 	}
@@ -360,9 +360,9 @@ func needed(g *Graph, f *FunctionGraph) []*Node {
 	return slices.DeleteFunc(slices.Clone(g.Nodes), func(n *Node) bool { return !keep[n.ID] })
 }
 
-// hasEffect tells whether a body's node must run though nothing depends on it: it is
+// HasEffect tells whether a body's node must run though nothing depends on it: it is
 // stateful (but for reads that are only declared so), or part of a loop or conditional.
-func hasEffect(n *Node) bool {
+func HasEffect(n *Node) bool {
 	switch n.Op {
 	case "ResourceGather", "ResourceGatherNd":
 		return false

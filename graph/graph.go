@@ -35,6 +35,10 @@ type Node struct {
 	// InTypes are the declared types of the inputs, OutTypes those of the outputs; reference
 	// types where the op takes or yields a reference.
 	InTypes, OutTypes []tensor.DType
+	// Lowered is the node as the client wrote it, where package lower has put the nodes of its functions
+	// in its place. The node itself then passes on what these put out, its inputs: whoever reads an output of
+	// it reads the input of that number (Prune), and what waits for it waits for all of them and its Controls.
+	Lowered *Node
 }
 
 // Output is one output of a node: the tensor that TensorFlow writes "name:index".
@@ -86,6 +90,30 @@ func New(nodes []*Node, library *Library, producer int32) *Graph {
 		return (*names)(nil).with(byName)
 	})
 	return g
+}
+
+// With is g with nodes added that are complete, as New takes them, and have names of their own. g stays
+// as it is.
+func (g *Graph) With(nodes []*Node) *Graph {
+	if len(nodes) == 0 {
+		return g
+	}
+	byName := make(map[string]*Node, len(nodes))
+	all := append(make([]*Node, 0, len(g.Nodes)+len(nodes)), g.Nodes...)
+	for _, n := range nodes {
+		n.ID = len(all)
+		all = append(all, n)
+		byName[n.Name] = n
+	}
+	out := *g
+	out.Nodes, out.tail = all, nil
+	var index *names
+	if g.index != nil {
+		index = g.index()
+	}
+	index = index.with(byName)
+	out.index = func() *names { return index }
+	return &out
 }
 
 // Lookup finds a node by name; nil if there is none.

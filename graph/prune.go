@@ -147,7 +147,7 @@ func (p *pruner) fetch() error {
 		t := n.OutTypes[src.Index].Base()
 		ret := p.boundary("_Retval", "_retval_", src, i, t, name)
 		ret.InTypes = []tensor.DType{t}
-		ret.Inputs = []Output{{p.keep(n), src.Index}}
+		ret.Inputs = []Output{p.read(src)}
 		p.out.Fetches[i] = ret
 	}
 	return nil
@@ -239,14 +239,13 @@ func (p *pruner) connect(n, c *Node) {
 		c.Inputs = make([]Output, len(n.Inputs))
 	}
 	for i, in := range n.Inputs {
-		if by := p.fed[in]; by != nil {
-			c.Inputs[i] = Output{p.use(by), 0}
-			continue
-		}
-		c.Inputs[i] = Output{p.keep(in.Node), in.Index}
+		c.Inputs[i] = p.read(in)
 	}
 	if len(n.Controls) > 0 {
 		c.Controls = make([]*Node, 0, len(n.Controls))
+	}
+	if n.Lowered != nil {
+		wait(c)
 	}
 	for _, before := range n.Controls {
 		if by := p.stands[before]; by != nil {
@@ -257,6 +256,32 @@ func (p *pruner) connect(n, c *Node) {
 		}
 		c.Controls = append(c.Controls, p.keep(before))
 	}
+}
+
+// read is the copy of an output that something reads: the one that stands for it where it is fed, and
+// what a lowered node passes on.
+func (p *pruner) read(in Output) Output {
+	for {
+		if by := p.fed[in]; by != nil {
+			return Output{p.use(by), 0}
+		}
+		if in.Node.Lowered == nil {
+			return Output{p.keep(in.Node), in.Index}
+		}
+		in = in.Node.Inputs[in.Index]
+	}
+}
+
+// wait makes of a lowered node, which is kept since something waits for it and not for what it passes
+// on, one that only waits: its inputs need not come to where it is.
+func wait(c *Node) {
+	for _, in := range c.Inputs {
+		if !contains(c.Controls, in.Node) {
+			c.Controls = append(c.Controls, in.Node)
+		}
+	}
+	c.Op, c.Def, c.Attrs = "NoOp", mustOp("NoOp"), Attrs{}
+	c.Inputs, c.InTypes, c.OutTypes = nil, nil, nil
 }
 
 // checkRefs refuses fed tensors where a node needs a reference to a variable.

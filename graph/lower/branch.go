@@ -1,0 +1,179 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// call inlines a function in the place of a node that calls it.
+func (s *site) call(ref *graph.FunctionRef, args []graph.Output, device string) error {
+	begin, err := s.begin(args)
+	if err != nil {
+		return err
+	}
+	results, done, err := s.inline("", ref, args, device, begin)
+	if err != nil {
+		return err
+	}
+	s.done = done
+	if len(done) == 0 {
+		s.done = begin.nodes
+	}
+	s.results, err = s.strict(results, done)
+	return err
+}
+
+// begin makes what the sources and the effects of a call wait for: all that the call waits for. A dead argument,
+// from a branch that is not taken, keeps them from running too, and those in a loop run once in each iteration.
+func (s *site) begin(args []graph.Output) (start, error) {
+	controls := slices.Clone(s.node.Controls)
+	for i, a := range args {
+		arrived, err := s.add(fmt.Sprintf("arg_%d", i), "Identity", a.Node.Requested, nil, a)
+		if err != nil {
+			return start{}, err
+		}
+		controls = append(controls, arrived)
+	}
+	if len(controls) == 0 {
+		return start{}, nil
+	}
+	n, err := s.add("start", "NoOp", s.node.Requested, controls)
+	return start{nodes: []*graph.Node{n}}, err
+}
+
+// strict has results come when what is done for its effect is done.
+func (s *site) strict(results []graph.Output, done []*graph.Node) ([]graph.Output, error) {
+	if len(done) == 0 {
+		return results, nil
+	}
+	out := make([]graph.Output, len(results))
+	for i, r := range results {
+		n, err := s.add(fmt.Sprintf("result_%d", i), "Identity", r.Node.Requested, done, r)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = graph.Output{Node: n}
+	}
+	return out, nil
+}
+
+// conditional puts one of several functions' results out: the first one's where the condition is false or 0.
+func (s *site) conditional(functions []*graph.FunctionRef) error {
+	cond, args := s.node.Inputs[0], s.node.Inputs[1:]
+	two := s.node.Op != "Case" && s.node.Op != "StatelessCase"
+	if two {
+		var err error
+		if cond, err = s.truth("cond", cond); err != nil {
+			return err
+		}
+	}
+	return s.choose(len(functions), two, cond, args, func(i int, name string, args []graph.Output, begin start) ([]graph.Output, []*graph.Node, error) {
+		return s.inline(name, functions[i], args, s.node.Requested, begin)
+	})
+}
+
+// branch makes the nodes of a conditional's branch.
+type branch func(i int, name string, args []graph.Output, begin start) (results []graph.Output, done []*graph.Node, err error)
+
+// choose makes the nodes of a conditional of n branches.
+func (s *site) choose(n int, two bool, cond graph.Output, args []graph.Output, body branch) error {
+	pivot, err := s.route("pivot", two, n, cond, cond)
+	if err != nil {
+		return err
+	}
+	routed := []*graph.Node{}
+	for i, a := range args {
+		r, err := s.route(fmt.Sprintf("switch_%d", i), two, n, a, cond)
+		if err != nil {
+			return err
+		}
+		routed = append(routed, r)
+	}
+	var results [][]graph.Output
+	var ends []graph.Output
+	effects := false
+	for i := range n {
+		name := fmt.Sprintf("/branch%d", i)
+		if two {
+			name = []string{"/else", "/then"}[i]
+		}
+		taken, err := s.add(name[1:]+"/taken", "Identity", s.node.Requested, nil, graph.Output{Node: pivot, Index: i})
+		if err != nil {
+			return err
+		}
+		inner := []graph.Output{}
+		for _, r := range routed {
+			inner = append(inner, graph.Output{Node: r, Index: i})
+		}
+		out, done, err := body(i, name, inner, start{nodes: []*graph.Node{taken}})
+		if err != nil {
+			return err
+		}
+		if len(out) != len(s.node.OutTypes) {
+			return status.InvalidArgumentf("A branch has %d results, but %s has %d outputs", len(out), s.node.Op, len(s.node.OutTypes))
+		}
+		results = append(results, out)
+		effects = effects || len(done) > 0
+		end := taken
+		if len(done) > 0 {
+			if end, err = s.add(name[1:]+"/done", "Identity", s.node.Requested, done, graph.Output{Node: taken}); err != nil {
+				return err
+			}
+		}
+		ends = append(ends, graph.Output{Node: end})
+	}
+	merged := []graph.Output{}
+	for k := range s.node.OutTypes {
+		var in []graph.Output
+		for i := range n {
+			in = append(in, results[i][k])
+		}
+		m, err := s.add(fmt.Sprintf("merge_%d", k), "Merge", s.node.Requested, nil, in...)
+		if err != nil {
+			return err
+		}
+		merged = append(merged, graph.Output{Node: m})
+	}
+	s.results = merged
+	if effects || len(merged) == 0 {
+		executed, err := s.add("executed", "Merge", s.node.Requested, nil, ends...)
+		if err != nil {
+			return err
+		}
+		s.done = []*graph.Node{executed}
+	}
+	if effects {
+		s.results, err = s.strict(merged, s.done)
+	}
+	return err
+}
+
+// route makes the node that hands a value to the branch that is taken.
+func (s *site) route(name string, two bool, n int, value, cond graph.Output) (*graph.Node, error) {
+	device := value.Node.Requested
+	if name == "pivot" {
+		device = s.node.Requested
+	}
+	controls := s.node.Controls
+	if name != "pivot" {
+		controls = nil // Effects wait for the pivot.
+	}
+	op := "Switch"
+	if !two {
+		op = "_SwitchN"
+	}
+	sw, err := s.add(name, op, device, controls, value, cond)
+	if err != nil || two {
+		return sw, err
+	}
+	sw.Attrs["num_outs"] = intAttr(int64(n))
+	t := sw.OutTypes[0]
+	sw.OutTypes = nil
+	for range n {
+		sw.OutTypes = append(sw.OutTypes, t)
+	}
+	return sw, nil
+}

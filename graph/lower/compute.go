@@ -1,0 +1,196 @@
+package lower
+
+import (
+	"fmt"
+	"maps"
+
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
+	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// compute puts a node into the graph that computes a value of a type, and takes the first error of several.
+type compute struct {
+	*site
+	err    error
+	before []*graph.Node // of constants
+}
+
+// compute begins.
+func (s *site) compute() *compute {
+	c := &compute{site: s}
+	c.before, c.err = s.anchor()
+	return c
+}
+
+// anchor is what constants on behalf of the node wait for, so that they run as often as it would.
+func (s *site) anchor() ([]*graph.Node, error) {
+	if len(s.node.Inputs) == 0 {
+		return s.node.Controls, nil
+	}
+	n, err := s.add("begins", "Identity", s.node.Inputs[0].Node.Requested, s.node.Controls, s.node.Inputs[0])
+	return []*graph.Node{n}, err
+}
+
+func (c *compute) op(name, op string, t tensor.DType, attrs graph.Attrs, inputs ...graph.Output) graph.Output {
+	if c.err != nil {
+		return graph.Output{}
+	}
+	n, err := c.add(name, op, c.node.Requested, nil, inputs...)
+	if err != nil {
+		c.err = err
+		return graph.Output{}
+	}
+	n.OutTypes = []tensor.DType{t}
+	if t == tensor.Invalid {
+		n.OutTypes = nil
+	}
+	for _, a := range n.Def.GetAttr() {
+		if _, ok := n.Attrs[a.Name]; !ok && a.DefaultValue != nil {
+			n.Attrs[a.Name] = a.DefaultValue
+		}
+	}
+	maps.Copy(n.Attrs, attrs)
+	return graph.Output{Node: n}
+}
+
+func (c *compute) constant(name string, v *tensorpb.TensorProto) graph.Output {
+	if c.err != nil {
+		return graph.Output{}
+	}
+	var out graph.Output
+	out, c.err = c.site.constant(name, v, c.before...)
+	return out
+}
+
+// assert is a node that fails with the data unless ok is true.
+func (c *compute) assert(name string, ok graph.Output, data ...graph.Output) *graph.Node {
+	if c.err != nil {
+		return nil
+	}
+	types := &attrpb.AttrValue_ListValue{}
+	for _, d := range data {
+		types.Type = append(types.Type, d.Node.OutTypes[d.Index].Proto())
+	}
+	return c.op(name, "Assert", tensor.Invalid, graph.Attrs{"T": {Value: &attrpb.AttrValue_List{List: types}}}, append([]graph.Output{ok}, data...)...).Node
+}
+
+func intTensor(v int32) *tensorpb.TensorProto {
+	return &tensorpb.TensorProto{Dtype: typespb.DataType_DT_INT32, TensorShape: &shapepb.TensorShapeProto{}, IntVal: []int32{v}}
+}
+
+func stringTensor(s string) *tensorpb.TensorProto {
+	return &tensorpb.TensorProto{Dtype: typespb.DataType_DT_STRING, TensorShape: &shapepb.TensorShapeProto{}, StringVal: [][]byte{[]byte(s)}}
+}
+
+// constant makes a constant, after controls.
+func (s *site) constant(name string, v *tensorpb.TensorProto, controls ...*graph.Node) (graph.Output, error) {
+	n, err := s.add(name, "Const", s.node.Requested, controls)
+	if err != nil {
+		return graph.Output{}, err
+	}
+	n.OutTypes = []tensor.DType{tensor.FromProto(v.Dtype)}
+	n.Attrs["dtype"] = typeAttr(n.OutTypes[0])
+	n.Attrs["value"] = &attrpb.AttrValue{Value: &attrpb.AttrValue_Tensor{Tensor: v}}
+	return graph.Output{Node: n}, nil
+}
+
+// count makes the frame of a For: an index from start by delta up to limit, and the body's variables.
+func (s *site) count(body *graph.FunctionRef) error {
+	f, err := s.newFrame()
+	if err != nil {
+		return err
+	}
+	c := s.compute()
+	cast := func(name string, in graph.Output, from, to tensor.DType) graph.Output {
+		return c.op(name, "Cast", to, graph.Attrs{"SrcT": typeAttr(from), "DstT": typeAttr(to)}, in)
+	}
+	wide := [3]graph.Output{}
+	for i, name := range []string{"start", "limit", "delta"} {
+		wide[i] = cast(name, s.node.Inputs[i], tensor.Int32, tensor.Int64)
+	}
+	start64, limit, delta := wide[0], wide[1], wide[2]
+	sign := c.op("sign", "Sign", tensor.Int64, nil, delta)
+	ahead := c.op("ahead", "Equal", tensor.Bool, nil, sign, c.op("direction", "Sign", tensor.Int64, nil, c.op("distance", "Sub", tensor.Int64, nil, limit, start64)))
+	valid := c.op("valid", "LogicalOr", tensor.Bool, nil, c.op("empty", "Equal", tensor.Bool, nil, start64, limit), ahead)
+	checked := c.assert("checked", valid, c.constant("message", stringTensor("Invalid start/limit/delta")), start64, limit, delta)
+	end := c.op("end", "Mul", tensor.Int64, nil, limit, sign)
+	if c.err != nil {
+		return c.err
+	}
+	start64.Node.Controls = s.node.Controls
+	f.vars = []variable{{start: start64}, {start: end, constant: true}, {start: sign, constant: true}, {start: delta, constant: true}}
+	first := len(f.vars)
+	for _, in := range s.node.Inputs[3:] {
+		f.vars = append(f.vars, variable{start: in})
+	}
+	if err := f.open(); err != nil {
+		return err
+	}
+	f.vars[0].enter.Controls = append(f.vars[0].enter.Controls[:len(f.vars[0].enter.Controls):len(f.vars[0].enter.Controls)], checked)
+	v := f.read(0, first)
+	if err := f.decide(c.op("more", "Less", tensor.Bool, nil, c.op("at", "Mul", tensor.Int64, nil, v[0], v[2]), v[1]), nil); err != nil {
+		return err
+	}
+	taken, err := f.taken()
+	if err != nil {
+		return err
+	}
+	in := f.inside(0, len(f.vars))
+	args := append([]graph.Output{cast("index", in[0], tensor.Int64, tensor.Int32)}, in[first:]...)
+	next := []graph.Output{c.op("following", "AddV2", tensor.Int64, nil, in[0], in[3]), {}, {}, {}}
+	if c.err != nil {
+		return c.err
+	}
+	results, done, err := s.inline("/body", body, args, s.node.Requested, start{nodes: []*graph.Node{taken}, all: true})
+	if err != nil {
+		return err
+	}
+	if len(results) != len(args)-1 {
+		return status.InvalidArgumentf("For loop body returned %d arguments. Expected: %d", len(results), len(args)-1)
+	}
+	if err := f.close(append(next, results...), done); err != nil {
+		return err
+	}
+	s.results = s.results[first:]
+	return nil
+}
+
+// remoteCall inlines a function on the device that the first input names; where that is not a constant, on
+// each device, for the name to choose.
+func (s *site) remoteCall(ref *graph.FunctionRef) error {
+	target, args := s.node.Inputs[0], s.node.Inputs[1:]
+	if target.Node.Op == "Const" {
+		t, err := target.Node.Attrs.Tensor("value")
+		if err != nil {
+			return err
+		}
+		if len(t.GetStringVal()) != 1 {
+			return status.InvalidArgumentf("The target of a RemoteCall must be one device's name")
+		}
+		return s.call(ref, args, string(t.GetStringVal()[0]))
+	}
+	names := &tensorpb.TensorProto{Dtype: typespb.DataType_DT_STRING, TensorShape: &shapepb.TensorShapeProto{
+		Dim: []*shapepb.TensorShapeProto_Dim{{Size: int64(len(s.devices))}}}}
+	for _, d := range s.devices {
+		names.StringVal = append(names.StringVal, []byte(d.Name))
+	}
+	c := s.compute()
+	same := c.op("same", "Equal", tensor.Bool, nil, target, c.constant("devices", names))
+	axis := c.constant("axis", intTensor(0))
+	index := graph.Attrs{"Tidx": typeAttr(tensor.Int32)}
+	known := c.assert("known", c.op("any", "Any", tensor.Bool, index, same, axis), c.constant("message", stringTensor("RemoteCall: there is no device")), target)
+	number := c.op("number", "Cast", tensor.Int32, graph.Attrs{"SrcT": typeAttr(tensor.Bool), "DstT": typeAttr(tensor.Int32)}, same)
+	which := c.op("which", "ArgMax", tensor.Int32, graph.Attrs{"Tidx": typeAttr(tensor.Int32), "output_type": typeAttr(tensor.Int32)}, number, axis)
+	if c.err != nil {
+		return c.err
+	}
+	which.Node.Controls = []*graph.Node{known}
+	return s.choose(len(s.devices), false, which, args, func(i int, name string, args []graph.Output, begin start) ([]graph.Output, []*graph.Node, error) {
+		return s.inline(fmt.Sprintf("%s_device", name), ref, args, s.devices[i].Name, begin)
+	})
+}

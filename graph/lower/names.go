@@ -1,0 +1,56 @@
+package lower
+
+import (
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	"github.com/troupe-run/troupe/graph/place"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// merger gives a body's nodes the caller's device where they leave it open.
+type merger struct {
+	caller string
+	spec   place.Spec
+	known  map[string]string
+}
+
+func newMerger(caller string) (*merger, error) {
+	spec, err := place.Parse(caller)
+	return &merger{caller, spec, map[string]string{"": caller}}, err
+}
+
+// merge is the device for a node that asks for one.
+func (m *merger) merge(asked string) (string, error) {
+	if d, ok := m.known[asked]; ok {
+		return d, nil
+	}
+	spec, err := place.Parse(asked)
+	if err != nil {
+		return "", err
+	}
+	base := m.spec
+	if spec.Job != "" && spec.Job != base.Job || spec.Task >= 0 && spec.Task != base.Task {
+		base = base.OnTask() // Another task need not have the caller's kind of device.
+	}
+	if spec.Type != "" && spec.Type != base.Type {
+		base.Index = -1
+	}
+	d := base.Override(spec).String()
+	m.known[asked] = d
+	return d, nil
+}
+
+func stringAttr(s string) *attrpb.AttrValue {
+	return &attrpb.AttrValue{Value: &attrpb.AttrValue_S{S: []byte(s)}}
+}
+
+func intAttr(i int64) *attrpb.AttrValue {
+	return &attrpb.AttrValue{Value: &attrpb.AttrValue_I{I: i}}
+}
+
+func boolAttr(b bool) *attrpb.AttrValue {
+	return &attrpb.AttrValue{Value: &attrpb.AttrValue_B{B: b}}
+}
+
+func typeAttr(t tensor.DType) *attrpb.AttrValue {
+	return &attrpb.AttrValue{Value: &attrpb.AttrValue_Type{Type: t.Proto()}}
+}

@@ -1,0 +1,318 @@
+package lower
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/partition"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// site is a node that is being lowered.
+type site struct {
+	*lowerer
+	node   *graph.Node
+	calls  *stack
+	inputs []graph.Output // of the node, as they were
+
+	results []graph.Output
+	// done are nodes that end when all that the functions do for its effect is done.
+	done []*graph.Node
+}
+
+// readReferences has the functions read a variable's value once: an argument is a value.
+func (s *site) readReferences() error {
+	n := s.node
+	s.inputs = n.Inputs
+	for i, in := range n.Inputs {
+		t := in.Node.OutTypes[in.Index]
+		if !t.IsRef() || n.InTypes[i].IsRef() {
+			continue
+		}
+		if len(n.Inputs) > 0 && &n.Inputs[0] == &s.inputs[0] {
+			n.Inputs = slices.Clone(n.Inputs)
+		}
+		read, err := s.add("read", "Identity", in.Node.Requested, n.Controls, in)
+		if err != nil {
+			return err
+		}
+		n.Inputs[i] = graph.Output{Node: read}
+	}
+	return nil
+}
+
+// replace makes the node pass on what its functions' nodes put out.
+func (s *site) replace() error {
+	n := s.node
+	if len(s.results) != len(n.OutTypes) {
+		return status.InvalidArgumentf("The functions of node %s (%s) have %d results, but it has %d outputs", n.Name, n.Op, len(s.results), len(n.OutTypes))
+	}
+	types := &attrpb.AttrValue_ListValue{}
+	in := make([]tensor.DType, len(s.results))
+	for i, r := range s.results {
+		if have := r.Node.OutTypes[r.Index].Base(); have != n.OutTypes[i].Base() {
+			return status.InvalidArgumentf("The result %d of the functions of node %s (%s) is %v, but its output is %v", i, n.Name, n.Op, have, n.OutTypes[i])
+		}
+		in[i] = n.OutTypes[i].Base()
+		types.Type = append(types.Type, in[i].Proto())
+	}
+	op, attrs := "IdentityN", graph.Attrs{"T": {Value: &attrpb.AttrValue_List{List: types}}}
+	if len(s.results) == 0 {
+		op, attrs = "NoOp", graph.Attrs{}
+	}
+	def, err := graph.LookupOp(op)
+	if err != nil {
+		return err
+	}
+	controls := s.done
+	if len(s.results) == 0 {
+		controls = append(slices.Clone(s.done), n.Controls...)
+	}
+	n.Op, n.Def, n.Attrs = op, def, attrs
+	n.Inputs, n.InTypes, n.Controls = s.results, in, controls
+	n.Requested = onTask(n.Requested)
+	return nil
+}
+
+// add puts a node into the graph that routes values. Its attribute T is the type of the first input.
+func (s *site) add(name, op, device string, controls []*graph.Node, inputs ...graph.Output) (*graph.Node, error) {
+	def, err := graph.LookupOp(op)
+	if err != nil {
+		return nil, err
+	}
+	n := &graph.Node{Name: s.name(s.node.Name + "/" + name), Op: op, Def: def, Attrs: graph.Attrs{}, Requested: onTask(device),
+		Inputs: inputs, Controls: controls}
+	if len(inputs) > 0 {
+		t := inputs[0].Node.OutTypes[inputs[0].Index].Base()
+		for _, a := range def.GetAttr() {
+			switch a.GetName() {
+			case "T":
+				n.Attrs["T"] = typeAttr(t)
+			case "N":
+				n.Attrs["N"] = intAttr(int64(len(inputs)))
+			}
+		}
+		for _, in := range inputs {
+			n.InTypes = append(n.InTypes, in.Node.OutTypes[in.Index].Base())
+		}
+		switch op {
+		case "ToBool", "LoopCond":
+			n.OutTypes = []tensor.DType{tensor.Bool}
+		case "Switch":
+			n.OutTypes = []tensor.DType{t, t}
+		case "Merge":
+			n.OutTypes = []tensor.DType{t, tensor.Int32}
+		case "NoOp":
+		default:
+			n.OutTypes = []tensor.DType{t}
+		}
+	}
+	return n, s.append(n)
+}
+
+// append takes a node into the graph.
+func (s *site) append(n *graph.Node) error {
+	if len(s.added) >= maxNodes {
+		return status.Errorf(status.ResourceExhausted, "The functions that the graph's nodes call have more than %d nodes", maxNodes)
+	}
+	s.added = append(s.added, n)
+	return nil
+}
+
+// truth is a condition as a bool.
+func (s *site) truth(name string, cond graph.Output) (graph.Output, error) {
+	if cond.Node.OutTypes[cond.Index].Base() == tensor.Bool {
+		return cond, nil
+	}
+	n, err := s.add(name, "ToBool", s.node.Requested, nil, cond)
+	return graph.Output{Node: n}, err
+}
+
+// start is what nodes of a body wait for.
+type start struct {
+	nodes []*graph.Node
+	// all tells that every node waits that has no other node of the body before it; else those that have
+	// no input, or an effect.
+	all bool
+}
+
+// inline puts the nodes of a function's body into the graph. Its results, and the nodes that do something
+// for its effect, are returned.
+func (s *site) inline(name string, ref *graph.FunctionRef, args []graph.Output, device string, begin start) ([]graph.Output, []*graph.Node, error) {
+	fg, err := s.body(ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(args) != len(fg.Args) {
+		return nil, nil, status.InvalidArgumentf("Function %s takes %d arguments, not %d", ref.Name, len(fg.Args), len(args))
+	}
+	for i, a := range args {
+		if have, want := a.Node.OutTypes[a.Index].Base(), fg.Args[i].OutTypes[0]; have != want {
+			return nil, nil, status.InvalidArgumentf("The argument %d of function %s is %v, not %v", i, ref.Name, want, have)
+		}
+	}
+	c := &copier{site: s, fg: fg, args: args, prefix: s.node.Name + name, begin: begin, nodes: make([]*graph.Node, len(fg.Nodes)),
+		calls: &stack{ref.Name, s.calls}}
+	if c.device, err = newMerger(device); err != nil {
+		return nil, nil, err
+	}
+	for _, pass := range []func() error{c.copy, c.connect} {
+		if err := pass(); err != nil {
+			return nil, nil, err
+		}
+	}
+	results := make([]graph.Output, len(fg.Rets))
+	for i, ret := range fg.Rets {
+		results[i] = c.of(ret.Inputs[0])
+	}
+	done, err := c.effects()
+	return results, done, err
+}
+
+// copier copies a function's body.
+type copier struct {
+	*site
+	fg     *graph.FunctionGraph
+	args   []graph.Output
+	prefix string
+	device *merger
+	begin  start
+	calls  *stack
+	nodes  []*graph.Node // by the ID in the body; nil for its _Arg and _Retval nodes
+	index  map[*graph.Node]int
+}
+
+// copy makes the nodes, without inputs.
+func (c *copier) copy() error {
+	c.index = make(map[*graph.Node]int, len(c.args))
+	for i, a := range c.fg.Args {
+		c.index[a] = i
+	}
+	for id, n := range c.fg.Nodes {
+		if n.Op == "_Arg" || n.Op == "_Retval" {
+			continue
+		}
+		m := *n
+		m.Name = c.name(c.prefix + "/" + n.Name)
+		device, err := c.device.merge(n.Requested)
+		if err != nil {
+			return status.AtNode(err, m.Name)
+		}
+		m.Requested, m.Assigned = device, ""
+		c.rename(&m)
+		if err := c.append(&m); err != nil {
+			return err
+		}
+		c.owner[&m] = c.calls
+		c.nodes[id] = &m
+	}
+	return nil
+}
+
+// rename makes the body's names in a node's attributes those of the copies.
+func (c *copier) rename(n *graph.Node) {
+	class, frame := n.Attrs["_class"], n.Attrs["frame_name"]
+	if class == nil && frame == nil {
+		return
+	}
+	n.Attrs = maps.Clone(n.Attrs)
+	if frame != nil {
+		n.Attrs["frame_name"] = stringAttr(c.prefix + "/" + string(frame.GetS()))
+	}
+	if class == nil {
+		return
+	}
+	list := &attrpb.AttrValue_ListValue{}
+	for _, v := range class.GetList().GetS() {
+		with, is := strings.CutPrefix(string(v), "loc:@")
+		if of := c.fg.Lookup(with); is && of != nil {
+			if i, ok := c.index[of]; ok {
+				v = []byte("loc:@" + c.args[i].Node.Name)
+			} else {
+				v = []byte("loc:@" + c.prefix + "/" + with)
+			}
+		}
+		list.S = append(list.S, v)
+	}
+	n.Attrs["_class"] = &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: list}}
+}
+
+// connect sets the copies' inputs.
+func (c *copier) connect() error {
+	for id, n := range c.fg.Nodes {
+		m := c.nodes[id]
+		if m == nil {
+			continue
+		}
+		inner := false // whether a node of the body comes before
+		m.Inputs = make([]graph.Output, len(n.Inputs))
+		for i, in := range n.Inputs {
+			m.Inputs[i] = c.of(in)
+			inner = inner || in.Node.Op != "_Arg"
+		}
+		m.Controls = make([]*graph.Node, 0, len(n.Controls))
+		for _, before := range n.Controls {
+			m.Controls = append(m.Controls, c.of(graph.Output{Node: before}).Node)
+			inner = inner || before.Op != "_Arg"
+		}
+		if !inner && (c.begin.all || len(n.Inputs) == 0 || graph.HasEffect(n)) {
+			for _, s := range c.begin.nodes {
+				if !slices.Contains(m.Controls, s) {
+					m.Controls = append(m.Controls, s)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// of is what an output of the body is now.
+func (c *copier) of(o graph.Output) graph.Output {
+	for o.Node.Op == "_Arg" {
+		i, ok := c.index[o.Node]
+		if !ok {
+			break
+		}
+		return c.args[i]
+	}
+	return graph.Output{Node: c.nodes[o.Node.ID], Index: o.Index}
+}
+
+// effects are the copies that the caller must wait for: what the function names, and what runs for its
+// effect. Those in loops of the body have ended with the loop.
+func (c *copier) effects() ([]*graph.Node, error) {
+	var out []*graph.Node
+	seen := map[*graph.Node]bool{}
+	take := func(n *graph.Node) {
+		if m := c.nodes[n.ID]; m != nil && !seen[m] {
+			seen[m] = true
+			out = append(out, m)
+		}
+	}
+	for _, n := range c.fg.ControlRets {
+		if n.Op != "_Arg" {
+			take(n)
+		}
+	}
+	frames, err := partition.Frames(c.fg.Graph)
+	if err != nil {
+		return nil, err
+	}
+	for id, n := range c.fg.Nodes {
+		if frames.In(id) != 0 || frames.Out(id) != 0 {
+			continue
+		}
+		switch n.Op {
+		case "ReadVariableOp", "VarHandleOp":
+			continue
+		}
+		if partition.KindOf(n.Op) == partition.Plain && graph.HasEffect(n) {
+			take(n)
+		}
+	}
+	return out, nil
+}
