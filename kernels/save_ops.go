@@ -1,8 +1,8 @@
 package kernels
 
 import (
-	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -17,17 +17,31 @@ func onDisk(run func(ctx *Context) error) AsyncFunc {
 	}
 }
 
-// checkpointInputs reads the inputs that saving and restoring share: the prefix of the files, the
+// stringInputs makes sure that the first n inputs are strings.
+func stringInputs(ctx *Context, n int) error {
+	if len(ctx.Inputs) < n {
+		return status.InvalidArgumentf("%s needs %d inputs or more", ctx.Node.Op, n)
+	}
+	for i := range n {
+		if t := ctx.Input(i); t.DType() != tensor.String {
+			return status.InvalidArgumentf("Input %d of %s must be of type string, got %v", i, ctx.Node.Op, t.DType())
+		}
+	}
+	return nil
+}
+
+// checkpointInputs reads the inputs that SaveV2 and RestoreV2 share: the prefix of the files, the
 // tensors' names, and which slice of a whole each is ("" for all of it).
 func checkpointInputs(ctx *Context) (prefix string, names, slices []string, err error) {
+	if err := stringInputs(ctx, 3); err != nil {
+		return "", nil, nil, err
+	}
 	p, n, s := ctx.Input(0), ctx.Input(1), ctx.Input(2)
 	switch {
-	case p.DType() != tensor.String || p.Len() != 1:
+	case p.Len() != 1:
 		err = status.InvalidArgumentf("Input prefix should have a single element, got %d instead.", p.Len())
-	case n.DType() != tensor.String || n.Rank() != 1:
-		err = status.InvalidArgumentf("Input tensor_names should be an 1-D tensor, got %v instead.", n.Shape())
-	case s.DType() != tensor.String || s.Rank() != 1:
-		err = status.InvalidArgumentf("Input shape_and_slices should be an 1-D tensor, got %v instead.", s.Shape())
+	case n.Rank() != 1 || s.Rank() != 1:
+		err = status.InvalidArgumentf("Input tensor_names and shape_and_slices should be an 1-D tensors, got %v and %v instead.", n.Shape(), s.Shape())
 	case n.Len() != s.Len():
 		err = status.InvalidArgumentf("tensor_names and shape_and_slices have different number of elements: %d vs. %d", n.Len(), s.Len())
 	}
@@ -45,33 +59,39 @@ func saveV2(ctx *Context) error {
 	if len(names) != len(ctx.Inputs)-3 {
 		return status.InvalidArgumentf("Got %d tensor names but %d tensors.", len(names), len(ctx.Inputs)-3)
 	}
-	w, err := checkpoint.Create(prefix)
+	w, err := checkpoint.Create(checkpoint.OS, prefix, variantCodec{ctx.Device.Pool()})
 	if err != nil {
 		return err
 	}
 	defer w.Abort()
 	for i, name := range names {
-		if err := saveOne(w, name, slices[i], ctx.Input(3+i)); err != nil {
+		t := ctx.Input(3 + i)
+		if slices[i] == "" {
+			err = w.Add(name, t)
+		} else {
+			var whole tensor.Shape
+			var slice checkpoint.Slice
+			if whole, slice, err = sliceToSave(slices[i], t); err == nil {
+				err = w.AddSlice(name, whole, slice, t)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return w.Finish()
 }
 
-func saveOne(w *checkpoint.Writer, name, spec string, t *tensor.Tensor) error {
-	if spec == "" {
-		return w.Add(name, t)
+// sliceToSave reads which slice of a whole a tensor is.
+func sliceToSave(spec string, t *tensor.Tensor) (whole tensor.Shape, slice checkpoint.Slice, err error) {
+	if whole, slice, err = checkpoint.ParseSlice(spec); err != nil {
+		return nil, nil, err
 	}
-	whole, slice, err := checkpoint.ParseSlice(spec)
-	if err != nil {
-		return err
+	shape, err := slice.Shape(whole)
+	if err == nil && !shape.Equal(t.Shape()) {
+		err = status.InvalidArgumentf("Slice in shape_and_slice specification does not match the shape of the tensor to  save: %s, tensor: %v", spec, t.Shape())
 	}
-	if shape, err := slice.Shape(whole); err != nil {
-		return err
-	} else if !shape.Equal(t.Shape()) {
-		return status.InvalidArgumentf("Slice in shape_and_slice specification does not match the shape of the tensor to  save: %s, tensor: %v", spec, t.Shape())
-	}
-	return w.AddSlice(name, whole, slice, t)
+	return whole, slice, err
 }
 
 func newRestoreV2(c *Construction) (any, error) {
@@ -79,40 +99,59 @@ func newRestoreV2(c *Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return onDisk(func(ctx *Context) error {
-		prefix, names, slices, err := checkpointInputs(ctx)
-		if err != nil {
-			return err
-		}
-		if len(names) != len(dtypes) || len(names) != len(ctx.Outputs) {
-			return status.InvalidArgumentf("Got %d tensor names, but %d expected dtypes.", len(names), len(dtypes))
-		}
-		r, err := checkpoint.Open(prefix)
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		for i, name := range names {
-			t, err := restoreOne(ctx, r, name, slices[i], dtypes[i])
-			if err != nil {
-				return err
-			}
-			ctx.SetOutput(i, t)
-		}
-		return nil
-	}), nil
+	return onDisk(func(ctx *Context) error { return restoreV2(ctx, dtypes) }), nil
 }
 
-func restoreOne(ctx *Context, r *checkpoint.Reader, name, spec string, dtype tensor.DType) (*tensor.Tensor, error) {
-	have, whole, err := r.Lookup(name)
+func restoreV2(ctx *Context, dtypes []tensor.DType) error {
+	if n := ctx.Input(1).Len(); n != len(dtypes) || n != len(ctx.Outputs) {
+		return status.InvalidArgumentf("Got %d tensor names, but %d expected dtypes.", n, len(dtypes))
+	}
+	prefix, names, slices, err := checkpointInputs(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if have != dtype {
-		return nil, status.InvalidArgumentf("tensor_name = %s; expected dtype %v does not equal original dtype %v", name, dtype, have)
+	if !checkpoint.Exists(checkpoint.OS, prefix) {
+		return restoreFromV1(ctx, prefix, names, slices, dtypes)
 	}
+	r, err := checkpoint.Open(checkpoint.OS, prefix, variantCodec{ctx.Device.Pool()})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	order, err := r.InFileOrder(names)
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	for _, i := range order {
+		have, _, err := r.Lookup(names[i])
+		if err != nil {
+			return err
+		}
+		if have != dtypes[i] {
+			wrong = append(wrong, "tensor_name = "+names[i]+"; expected dtype "+dtypes[i].String()+" does not equal original dtype "+have.String())
+		}
+	}
+	if len(wrong) > 0 {
+		return status.InvalidArgumentf("%s", strings.Join(wrong, "\n"))
+	}
+	for _, i := range order {
+		t, err := restoreOne(ctx, r, names[i], slices[i])
+		if err != nil {
+			return err
+		}
+		ctx.SetOutput(i, t)
+	}
+	return nil
+}
+
+func restoreOne(ctx *Context, r *checkpoint.Reader, name, spec string) (*tensor.Tensor, error) {
 	if spec == "" {
 		return r.Read(ctx.Device.Pool(), name)
+	}
+	_, whole, err := r.Lookup(name)
+	if err != nil {
+		return nil, err
 	}
 	shape, slice, err := checkpoint.ParseSlice(spec)
 	if err != nil {
@@ -132,6 +171,9 @@ func newMergeCheckpoints(c *Construction) (any, error) {
 	// Graphs of older clients do not have the attribute.
 	missing, _ := c.Attrs().Bool("allow_missing_files")
 	return onDisk(func(ctx *Context) error {
+		if err := stringInputs(ctx, 2); err != nil {
+			return err
+		}
 		from, to := ctx.Input(0), ctx.Input(1)
 		if from.Rank() != 1 {
 			return status.InvalidArgumentf("Input checkpoint_prefixes should be an 1-D tensor, got %v instead.", from.Shape())
@@ -140,13 +182,13 @@ func newMergeCheckpoints(c *Construction) (any, error) {
 			return err
 		}
 		prefix := to.Strings()[0]
-		if err := checkpoint.Merge(from.Strings(), prefix, missing); err != nil || !remove {
+		if err := checkpoint.Merge(checkpoint.OS, from.Strings(), prefix, missing); err != nil || !remove {
 			return err
 		}
 		for _, p := range from.Strings() {
 			if dir := filepath.Dir(p); dir != filepath.Dir(prefix) {
 				// Only an empty folder goes; the first of several prefixes has it removed.
-				_ = os.Remove(dir)
+				_ = checkpoint.OS.Remove(dir)
 			}
 		}
 		return nil

@@ -22,6 +22,14 @@ func overlap(a, b Slice, whole tensor.Shape) (c box, ok bool) {
 	return c, true
 }
 
+func (b box) elements() int64 {
+	n := int64(1)
+	for _, d := range b.size {
+		n *= d
+	}
+	return n
+}
+
 func (e Extent) bounds(size int64) (start, end int64) {
 	if e.Length < 0 {
 		return 0, size
@@ -29,60 +37,148 @@ func (e Extent) bounds(size int64) (start, end int64) {
 	return e.Start, e.Start + e.Length
 }
 
-func (e Extent) first() int64 {
-	if e.Length < 0 {
-		return 0
-	}
-	return e.Start
+// view is a slice of a tensor of the shape whole, as it lies in memory or in a file by itself.
+type view struct {
+	slice Slice
+	shape tensor.Shape // of the slice
+	whole tensor.Shape
 }
 
-// copy copies the box from src, slice from of a tensor, to dst, slice to of it, and gives the
-// number of elements.
-func (b box) copy(dst *tensor.Tensor, to Slice, src *tensor.Tensor, from Slice) int {
-	size := dst.DType().Size()
-	if len(b.size) == 0 {
-		return copy(dst.Data(), src.Data()) / size
+func newView(s Slice, whole tensor.Shape) (view, error) {
+	shape, err := s.Shape(whole)
+	return view{s, shape, whole}, err
+}
+
+// runs calls f for each run of neighbours that lie one after the other in both slices: at element src of
+// from and dst of to, n of them. src grows from call to call.
+func (b box) runs(to, from view, f func(dst, src, n int64) error) error {
+	// The last dimensions that both slices have whole are one run with the one before them.
+	inner, n := len(b.size), int64(1)
+	for inner > 0 {
+		inner--
+		n *= b.size[inner]
+		if b.size[inner] != to.shape[inner] || b.size[inner] != from.shape[inner] {
+			break
+		}
 	}
-	last := len(b.size) - 1
-	run := int(b.size[last]) * size
-	at := make([]int64, last)
-	rows := tensor.Shape(b.size[:last]).Elements()
-	for range rows {
+	at := make([]int64, inner)
+	for {
 		d, s := int64(0), int64(0)
-		for i := range b.size {
-			p := b.start[i]
-			if i < last {
+		for i, p := range b.start {
+			if i < inner {
 				p += at[i]
 			}
-			d = d*dst.Shape()[i] + p - to[i].first()
-			s = s*src.Shape()[i] + p - from[i].first()
+			ds, _ := to.slice[i].bounds(0)
+			ss, _ := from.slice[i].bounds(0)
+			d = d*to.shape[i] + p - ds
+			s = s*from.shape[i] + p - ss
 		}
-		copy(dst.Data()[int(d)*size:int(d)*size+run], src.Data()[int(s)*size:])
-		for i := last - 1; i >= 0; i-- {
+		if err := f(d, s, n); err != nil {
+			return err
+		}
+		i := inner - 1
+		for ; i >= 0; i-- {
 			if at[i]++; at[i] < b.size[i] {
 				break
 			}
 			at[i] = 0
 		}
+		if i < 0 {
+			return nil
+		}
 	}
-	return rows * int(b.size[last])
 }
 
-// cutOut is a slice of a tensor as one of its own.
-func cutOut(pool *tensor.Pool, t *tensor.Tensor, s Slice, shape tensor.Shape) (*tensor.Tensor, error) {
-	if t.DType().Size() == 0 {
-		return nil, status.Unimplementedf("Restoring a slice of a tensor of type %v is not supported", t.DType())
+// copyTensor copies what two slices have in common.
+func (b box) copyTensor(dst *tensor.Tensor, to view, src *tensor.Tensor, from view) error {
+	if dst.DType() == tensor.String {
+		return b.runs(to, from, func(d, s, n int64) error {
+			copy(dst.Strings()[d:d+n], src.Strings()[s:])
+			return nil
+		})
 	}
-	out, err := tensor.New(pool, t.DType(), shape)
+	size := int64(dst.DType().Size())
+	if size == 0 {
+		return status.InvalidArgumentf("Dtype %v not supported.", dst.DType())
+	}
+	return b.runs(to, from, func(d, s, n int64) error {
+		copy(dst.Data()[d*size:(d+n)*size], src.Data()[s*size:])
+		return nil
+	})
+}
+
+// sliceSet is the slices of a tensor that a checkpoint has, none over another.
+type sliceSet struct {
+	shape tensor.Shape
+	dtype tensor.DType
+	list  []saved
+	byKey map[string]int // by String
+	hull  box
+}
+
+// saved is a slice and the file it is in, where slices of a tensor lie in several.
+type saved struct {
+	view
+	file int
+}
+
+func (set *sliceSet) register(s Slice, file int) error {
+	v, err := newView(s, set.shape)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all := make(Slice, len(s))
-	for i := range all {
-		all[i] = Extent{0, -1}
+	all := set.box(s)
+	if set.byKey == nil {
+		set.byKey, set.hull = map[string]int{}, all
+	} else if set.hull.touches(all) {
+		for _, have := range set.list {
+			if _, ok := overlap(have.slice, s, set.shape); ok {
+				return status.Internalf("Overlapping slices: existing slice = %v, new slice = %v", have.slice, s)
+			}
+		}
 	}
-	if b, ok := overlap(s, all, t.Shape()); ok {
-		b.copy(out, s, t, all)
+	for i, start := range all.start {
+		end := max(set.hull.start[i]+set.hull.size[i], start+all.size[i])
+		set.hull.start[i] = min(set.hull.start[i], start)
+		set.hull.size[i] = end - set.hull.start[i]
 	}
-	return out, nil
+	set.byKey[s.String()] = len(set.list)
+	set.list = append(set.list, saved{v, file})
+	return nil
+}
+
+func (set *sliceSet) box(s Slice) (b box) {
+	for i, d := range set.shape {
+		start, end := s[i].bounds(d)
+		b.start, b.size = append(b.start, start), append(b.size, end-start)
+	}
+	return b
+}
+
+func (b box) touches(c box) bool {
+	for i := range b.start {
+		if b.start[i] >= c.start[i]+c.size[i] || c.start[i] >= b.start[i]+b.size[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// find gives the slices that a slice can be put together from; ok is false where they do not cover it.
+func (set *sliceSet) find(s Slice) (list []saved, ok bool) {
+	if i, ok := set.byKey[s.String()]; ok {
+		return set.list[i : i+1], true
+	}
+	shape, err := s.Shape(set.shape)
+	if err != nil {
+		return nil, false
+	}
+	missing := int64(shape.Elements())
+	for _, have := range set.list {
+		if b, ok := overlap(have.slice, s, set.shape); ok {
+			missing -= b.elements()
+			list = append(list, have)
+		}
+	}
+	return list, missing == 0
 }

@@ -1,14 +1,8 @@
-// Package checkpoint reads and writes TensorFlow's checkpoints of format V2 ("tensor bundles"):
-// an index file PREFIX.index, a sorted table from the names of tensors to where they lie, and
-// data files PREFIX.data-00000-of-00001 with the elements. What it writes TensorFlow reads, and
-// the other way round.
 package checkpoint
 
 import (
-	"encoding/binary"
-	"hash/crc32"
-	"io"
-	"os"
+	"cmp"
+	"slices"
 
 	bundlepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
@@ -16,94 +10,125 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxIndex bounds the index files that are read, which lie in memory as a whole.
-const maxIndex = 1 << 30
-
-// Reader reads a checkpoint. It is for one goroutine.
+// Reader reads a checkpoint of format V2. It is for one goroutine.
 type Reader struct {
-	prefix  string
-	shards  int32
-	entries map[string]*bundlepb.BundleEntryProto
-	files   map[int32]*os.File
+	fs       FS
+	prefix   string
+	variants Codec
+	shards   int32
+	big      bool // numbers are big-endian
+	src      Source
+	index    *tableReader
+	files    map[int32]Source
+	sets     map[string]*sliceSet
+	checked  map[place]bool // what was read before, and is as it was written
 }
 
-// Open reads the index of a checkpoint: NOT_FOUND where there is none, DATA_LOSS where it is
-// damaged.
-func Open(prefix string) (*Reader, error) {
-	file, err := readIndexFile(prefix)
+// place is where a tensor lies.
+type place struct {
+	shard        int32
+	offset, size int64
+}
+
+// Open opens the index of a checkpoint: NOT_FOUND where there is none, DATA_LOSS where it is damaged.
+func Open(fsys FS, prefix string, variants Codec) (*Reader, error) {
+	name := indexName(prefix)
+	src, err := fsys.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, fileError(name, err)
 	}
-	list, err := decodeTable(file)
-	if err != nil {
-		return nil, err
-	}
-	r := &Reader{prefix: prefix, entries: map[string]*bundlepb.BundleEntryProto{}, files: map[int32]*os.File{}}
-	for i, e := range list {
-		if i == 0 {
-			h := &bundlepb.BundleHeaderProto{}
-			if e.key != "" || proto.Unmarshal([]byte(e.value), h) != nil || h.NumShards < 0 {
-				return nil, corrupt("no header")
-			}
-			if h.Endianness != bundlepb.BundleHeaderProto_LITTLE {
-				return nil, status.Unimplementedf("The checkpoint %s is from a big-endian machine, which is not supported", prefix)
-			}
-			r.shards = h.NumShards
-			continue
-		}
-		p := &bundlepb.BundleEntryProto{}
-		if err := proto.Unmarshal([]byte(e.value), p); err != nil {
-			return nil, corrupt("bad entry")
-		}
-		r.entries[e.key] = p
-	}
-	if len(list) == 0 {
-		return nil, corrupt("no header")
+	r := &Reader{fs: fsys, prefix: prefix, variants: variants, src: src, files: map[int32]Source{}, sets: map[string]*sliceSet{}, checked: map[place]bool{}}
+	if err := r.open(); err != nil {
+		r.Close()
+		return nil, asFileError(name, err)
 	}
 	return r, nil
 }
 
-func readIndexFile(prefix string) ([]byte, error) {
-	f, err := os.Open(indexName(prefix))
+func (r *Reader) open() (err error) {
+	if r.index, err = openTable(r.src); err != nil {
+		return err
+	}
+	h, err := readHeader(r.index)
 	if err != nil {
-		if os.IsNotExist(err) {
-			return nil, status.Errorf(status.NotFound, "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for %s", prefix)
-		}
-		return nil, fileError(err, "Cannot read the checkpoint "+prefix)
+		return headerError(indexName(r.prefix), err)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxIndex+1))
-	if err != nil {
-		return nil, fileError(err, "Cannot read the checkpoint "+prefix)
-	}
-	if len(data) > maxIndex {
-		return nil, status.Errorf(status.ResourceExhausted, "The index of the checkpoint %s is larger than %d bytes", prefix, maxIndex)
-	}
-	return data, nil
+	r.shards, r.big = h.NumShards, h.Endianness == bundlepb.BundleHeaderProto_BIG
+	return checkVersion(h.Version, formatVersion)
 }
 
-// Close closes the data files.
+func readHeader(t *tableReader) (*bundlepb.BundleHeaderProto, error) {
+	value, ok, err := t.get("")
+	if err != nil {
+		return nil, err
+	}
+	h := &bundlepb.BundleHeaderProto{}
+	switch {
+	case !ok:
+		return nil, status.Internalf("failed to seek to header entry")
+	case proto.Unmarshal(value, h) != nil || h.NumShards < 0:
+		return nil, dataLoss("unable to parse header")
+	}
+	return h, nil
+}
+
+func headerError(name string, err error) error {
+	return status.Errorf(status.CodeOf(err), "Unable to read file (%s). Perhaps the file is corrupt or was produced by a newer version of TensorFlow with format changes (%s)", name, err.Error())
+}
+
+// Close closes the files.
 func (r *Reader) Close() {
+	_ = r.src.Close()
 	for _, f := range r.files {
 		_ = f.Close()
 	}
 	r.files = nil
 }
 
-// Lookup tells the type and the shape of a tensor; NOT_FOUND where there is none of the name.
-func (r *Reader) Lookup(name string) (tensor.DType, tensor.Shape, error) {
-	e, ok := r.entries[name]
+func (r *Reader) entry(key string) (*bundlepb.BundleEntryProto, error) {
+	value, ok, err := r.index.get(key)
+	if err != nil {
+		return nil, asFileError(indexName(r.prefix), err)
+	}
 	if !ok {
-		return tensor.Invalid, nil, status.Errorf(status.NotFound, "Key %s not found in checkpoint", name)
+		return nil, status.Errorf(status.NotFound, "Key %s not found in checkpoint %s", key, r.prefix)
+	}
+	e := &bundlepb.BundleEntryProto{}
+	if proto.Unmarshal(value, e) != nil {
+		return nil, status.Errorf(status.DataLoss, "Entry for key %s not parseable.", key)
 	}
 	shape, known := tensor.ShapeFromProto(e.Shape)
-	if !known && e.Shape != nil {
-		return tensor.Invalid, nil, corrupt("a tensor of unknown rank")
+	if _, err := shape.NumElements(); err != nil || !known && e.Shape != nil {
+		return nil, status.Errorf(status.DataLoss, "Invalid tensor shape: %s %v", key, e.Shape)
 	}
-	if _, err := shape.NumElements(); err != nil {
-		return tensor.Invalid, nil, corrupt(err.Error())
+	return e, nil
+}
+
+// Lookup tells the type and the shape of a tensor; NOT_FOUND where there is none of the name.
+func (r *Reader) Lookup(name string) (tensor.DType, tensor.Shape, error) {
+	e, err := r.entry(name)
+	if err != nil {
+		return tensor.Invalid, nil, err
 	}
+	shape, _ := tensor.ShapeFromProto(e.Shape)
 	return tensor.FromProto(e.Dtype), shape, nil
+}
+
+// InFileOrder gives the positions of names in the order in which the tensors lie in the files.
+func (r *Reader) InFileOrder(names []string) ([]int, error) {
+	places := make([]place, len(names))
+	order := make([]int, len(names))
+	for i, name := range names {
+		e, err := r.entry(name)
+		if err != nil {
+			return nil, err
+		}
+		order[i], places[i] = i, place{e.ShardId, e.Offset, 0}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(places[a].shard, places[b].shard), cmp.Compare(places[a].offset, places[b].offset))
+	})
+	return order, nil
 }
 
 // Read reads a tensor into memory of pool, put together from its slices where it was saved so.
@@ -112,190 +137,100 @@ func (r *Reader) Read(pool *tensor.Pool, name string) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make(Slice, len(shape))
-	for i := range all {
-		all[i] = Extent{0, -1}
-	}
-	return r.ReadSlice(pool, name, all)
+	return r.ReadSlice(pool, name, Whole(len(shape)))
 }
 
-// ReadSlice reads a part of a tensor.
+// ReadSlice reads a part of a tensor. Memory is taken for that part alone, and only when the files are long enough.
 func (r *Reader) ReadSlice(pool *tensor.Pool, name string, s Slice) (*tensor.Tensor, error) {
-	dtype, whole, err := r.Lookup(name)
+	e, err := r.entry(name)
 	if err != nil {
 		return nil, err
 	}
-	shape, err := s.Shape(whole)
+	whole, _ := tensor.ShapeFromProto(e.Shape)
+	to, err := newView(s, whole)
 	if err != nil {
 		return nil, err
 	}
-	e := r.entries[name]
-	if len(e.Slices) == 0 {
-		t, err := r.read(pool, name, e)
-		if err != nil || s.full(whole) {
-			return t, err
-		}
-		defer t.Release()
-		return cutOut(pool, t, s, shape)
+	if len(e.Slices) == 0 && s.full(whole) {
+		return r.readAll(pool, name, e)
 	}
-	if exact, ok := r.entries[sliceKey(name, s)]; ok {
-		return r.read(pool, name, exact)
-	}
-	if dtype.Size() == 0 {
-		return nil, status.Unimplementedf("Restoring another slice than was saved of %s, a tensor of type %v, is not supported", name, dtype)
-	}
-	out, err := tensor.Zeros(pool, dtype, shape)
+	set, err := r.set(name, e)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.assemble(pool, name, e, out, s, whole); err != nil {
-		out.Release()
+	list, ok := set.find(s)
+	if !ok {
+		return nil, status.InvalidArgumentf("Does not have sufficient slices for partitioned tensor %s to restore in slice_spec: %v", name, s)
+	}
+	parts := make([]part, len(list))
+	for i, have := range list {
+		if parts[i], err = r.part(name, e, have.view); err != nil {
+			return nil, err
+		}
+	}
+	if len(parts) == 1 && list[0].slice.String() == s.String() {
+		return r.readAll(pool, name, parts[0].entry)
+	}
+	t, err := tensor.New(pool, set.dtype, to.shape)
+	if err != nil {
 		return nil, err
 	}
-	return out, nil
-}
-
-// assemble fills out, slice s of a tensor, from the slices that were saved. They must cover it.
-func (r *Reader) assemble(pool *tensor.Pool, name string, e *bundlepb.BundleEntryProto, out *tensor.Tensor, s Slice, whole tensor.Shape) error {
-	covered := 0
-	for _, p := range e.Slices {
-		saved := sliceFromProto(p)
-		shape, err := saved.Shape(whole)
-		if err != nil {
-			return corrupt("a slice outside of its tensor")
-		}
-		part, ok := r.entries[sliceKey(name, saved)]
-		if !ok {
-			return corrupt("a slice of " + name + " is missing")
-		}
-		box, ok := overlap(s, saved, whole)
-		if !ok {
-			continue
-		}
-		t, err := r.read(pool, name, part)
-		if err != nil {
-			return err
-		}
-		if !t.Shape().Equal(shape) || t.DType() != out.DType() {
+	for _, p := range parts {
+		if err := r.readPart(pool, name, p, t, to); err != nil {
 			t.Release()
-			return corrupt("a slice of another shape")
+			return nil, err
 		}
-		n := box.copy(out, s, t, saved)
-		t.Release()
-		covered += n
-	}
-	if covered < out.Len() {
-		return status.Errorf(status.NotFound, "The slices of %s in the checkpoint %s do not cover what is asked for", name, r.prefix)
-	}
-	return nil
-}
-
-// read reads the tensor of an entry and checks it.
-func (r *Reader) read(pool *tensor.Pool, name string, e *bundlepb.BundleEntryProto) (*tensor.Tensor, error) {
-	shape, _ := tensor.ShapeFromProto(e.Shape)
-	dtype := tensor.FromProto(e.Dtype)
-	n, err := shape.NumElements()
-	if err != nil || e.Size < 0 || e.Offset < 0 {
-		return nil, corrupt("bad entry of " + name)
-	}
-	f, err := r.file(e.ShardId)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fileError(err, "Cannot read the checkpoint "+r.prefix)
-	}
-	if e.Offset > info.Size() || e.Size > info.Size()-e.Offset {
-		return nil, status.Errorf(status.DataLoss, "The data of %s lies beyond the end of %s", name, f.Name())
-	}
-	size := int64(dtype.Size())
-	switch {
-	case dtype == tensor.String:
-		// A string takes a byte of the file or more.
-		if n > e.Size {
-			return nil, corrupt("bad size of " + name)
-		}
-	case size == 0:
-		return nil, status.Unimplementedf("Restoring tensors of type %v is not supported: %s", dtype, name)
-	case n > e.Size || n*size != e.Size:
-		return nil, corrupt("bad size of " + name)
-	}
-	t, err := tensor.New(pool, dtype, shape)
-	if err != nil {
-		return nil, err
-	}
-	if dtype == tensor.String {
-		err = readStrings(f, e, t.Strings())
-	} else {
-		err = readData(f, e, t.Data())
-	}
-	if err != nil {
-		t.Release()
-		return nil, err
 	}
 	return t, nil
 }
 
-func (r *Reader) file(shard int32) (*os.File, error) {
-	if f, ok := r.files[shard]; ok {
-		return f, nil
+// set gives the slices in which a tensor was saved.
+func (r *Reader) set(name string, e *bundlepb.BundleEntryProto) (*sliceSet, error) {
+	if set, ok := r.sets[name]; ok {
+		return set, nil
 	}
-	if shard < 0 || shard >= r.shards {
-		return nil, corrupt("a data file that is not there")
+	whole, _ := tensor.ShapeFromProto(e.Shape)
+	set := &sliceSet{shape: whole, dtype: tensor.FromProto(e.Dtype)}
+	if len(e.Slices) == 0 {
+		if err := set.register(Whole(len(whole)), 0); err != nil {
+			return nil, err
+		}
 	}
-	f, err := os.Open(dataName(r.prefix, shard, r.shards))
+	for _, p := range e.Slices {
+		s, err := sliceFromProto(p)
+		if err != nil {
+			return nil, err
+		}
+		if err := set.register(s, 0); err != nil {
+			return nil, err
+		}
+	}
+	r.sets[name] = set
+	return set, nil
+}
+
+// part is a slice that was saved.
+type part struct {
+	view
+	entry *bundlepb.BundleEntryProto
+}
+
+func (r *Reader) part(name string, e *bundlepb.BundleEntryProto, v view) (part, error) {
+	if len(e.Slices) == 0 {
+		return part{v, e}, nil
+	}
+	own, err := r.entry(sliceKey(name, v.slice))
 	if err != nil {
-		return nil, fileError(err, "Cannot read the checkpoint "+r.prefix)
+		return part{}, status.Errorf(status.DataLoss, "Slice %v of %s: %s", v.slice, name, err.Error())
 	}
-	r.files[shard] = f
-	return f, nil
+	if shape, _ := tensor.ShapeFromProto(own.Shape); !shape.Equal(v.shape) || own.Dtype != e.Dtype || len(own.Slices) > 0 {
+		return part{}, status.Errorf(status.DataLoss, "Slice %v of %s has another shape or type", v.slice, name)
+	}
+	return part{v, own}, r.checkSize(name, own)
 }
 
-func mismatch(f *os.File, e *bundlepb.BundleEntryProto) error {
-	return status.Errorf(status.DataLoss, "Checksum does not match: data of %d bytes at %d of %s", e.Size, e.Offset, f.Name())
-}
-
-func readData(f *os.File, e *bundlepb.BundleEntryProto, data []byte) error {
-	if _, err := f.ReadAt(data, e.Offset); err != nil && len(data) > 0 {
-		return fileError(err, "Cannot read "+f.Name())
-	}
-	if mask(crc32.Checksum(data, castagnoli)) != e.Crc32C {
-		return mismatch(f, e)
-	}
-	return nil
-}
-
-func readStrings(f *os.File, e *bundlepb.BundleEntryProto, list []string) error {
-	data := make([]byte, e.Size)
-	if _, err := f.ReadAt(data, e.Offset); err != nil && len(data) > 0 {
-		return fileError(err, "Cannot read "+f.Name())
-	}
-	lengths := make([]uint64, len(list))
-	var crc uint32
-	var fixed []byte
-	for i := range lengths {
-		v, n := binary.Uvarint(data)
-		if n <= 0 {
-			return mismatch(f, e)
-		}
-		lengths[i], data = v, data[n:]
-		fixed = appendLength(fixed[:0], v)
-		crc = crc32.Update(crc, castagnoli, fixed)
-	}
-	if len(data) < 4 || binary.LittleEndian.Uint32(data) != mask(crc) {
-		return mismatch(f, e)
-	}
-	crc = crc32.Update(crc, castagnoli, data)
-	data = data[4:]
-	for i, n := range lengths {
-		if n > uint64(len(data)) {
-			return mismatch(f, e)
-		}
-		list[i], data = string(data[:n]), data[n:]
-	}
-	if mask(crc) != e.Crc32C {
-		return mismatch(f, e)
-	}
-	return nil
+// Exists tells whether there is a checkpoint of format V2. Like TensorFlow it takes the prefix for a pattern.
+func Exists(fsys FS, prefix string) bool {
+	list, err := fsys.Glob(indexName(prefix))
+	return err == nil && len(list) > 0
 }

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -17,53 +18,81 @@ type Extent struct{ Start, Length int64 }
 // Slice is a part of a tensor: what one of the partitions of a variable holds.
 type Slice []Extent
 
+// Whole is the slice that is all of a tensor of the rank.
+func Whole(rank int) Slice {
+	s := make(Slice, rank)
+	for i := range s {
+		s[i].Length = -1
+	}
+	return s
+}
+
 // ParseSlice reads what Saver writes for partitions: the sizes of the whole tensor, separated by
 // spaces, then for each dimension "start,length" or "-", separated by colons.
-func ParseSlice(spec string) (shape tensor.Shape, slice Slice, err error) {
-	bad := func(why string) error {
-		return status.InvalidArgumentf("Invalid shape and slice specification '%s': %s", spec, why)
-	}
+func ParseSlice(spec string) (whole tensor.Shape, slice Slice, err error) {
 	words := strings.Split(spec, " ")
-	extents := words[len(words)-1]
-	for _, w := range words[:len(words)-1] {
-		d, err := strconv.ParseInt(w, 10, 64)
-		if err != nil || d < 0 {
-			return nil, nil, bad("sizes must be numbers that are not negative")
-		}
-		shape = append(shape, d)
+	if len(words) < 2 {
+		return nil, nil, status.InvalidArgumentf("Need least two elements in shape_and_slice specification: %s", spec)
 	}
-	if extents != "" {
-		for _, e := range strings.Split(extents, ":") {
-			x := Extent{0, -1}
-			if start, length, ok := strings.Cut(e, ","); ok {
-				var err1, err2 error
-				x.Start, err1 = strconv.ParseInt(start, 10, 64)
-				x.Length, err2 = strconv.ParseInt(length, 10, 64)
-				if err1 != nil || err2 != nil || x.Start < 0 || x.Length <= 0 {
-					return nil, nil, bad("a slice is start,length or -")
-				}
-			} else if e != "-" {
-				return nil, nil, bad("a slice is start,length or -")
-			}
-			slice = append(slice, x)
-		}
-	}
-	if len(slice) != len(shape) {
-		return nil, nil, bad("there must be as many slices as sizes")
-	}
-	if _, err := slice.Shape(shape); err != nil {
-		return nil, nil, bad(err.Error())
-	}
-	if _, err := shape.NumElements(); err != nil {
+	if slice, err = parseExtents(words[len(words)-1]); err != nil {
 		return nil, nil, err
 	}
-	return shape, slice, nil
+	for _, w := range words[:len(words)-1] {
+		d, err := strconv.ParseInt(w, 10, 64)
+		if err != nil {
+			return nil, nil, status.InvalidArgumentf("Non numerical dimension in shape_and_slice: %s", spec)
+		}
+		whole = append(whole, d)
+	}
+	if _, err := whole.NumElements(); err != nil {
+		return nil, nil, err
+	}
+	_, err = slice.Shape(whole)
+	return whole, slice, err
+}
+
+func parseExtents(text string) (slice Slice, err error) {
+	for item := range strings.SplitSeq(text, ":") {
+		switch item {
+		case "":
+			continue
+		case "-":
+			slice = append(slice, Extent{0, -1})
+			continue
+		}
+		numbers := strings.FieldsFunc(item, func(c rune) bool { return c == ',' })
+		var e [2]int64
+		ok := len(numbers) == 2
+		for i := 0; ok && i < 2; i++ {
+			e[i], err = strconv.ParseInt(numbers[i], 10, 64)
+			ok = err == nil
+		}
+		if !ok {
+			return nil, status.InvalidArgumentf("Expected a pair of numbers or '-' but got '%s': string = %s", item, text)
+		}
+		if e[0] < 0 || e[1] <= 0 {
+			return nil, status.InvalidArgumentf("Expected non-negative start and positive length but got start = %d, length = %d: string = %s", e[0], e[1], text)
+		}
+		slice = append(slice, Extent{e[0], e[1]})
+	}
+	return slice, nil
+}
+
+// String is the form that ParseSlice reads.
+func (s Slice) String() string {
+	parts := make([]string, len(s))
+	for i, e := range s {
+		if parts[i] = "-"; e.Length >= 0 {
+			parts[i] = fmt.Sprintf("%d,%d", e.Start, e.Length)
+		}
+	}
+	return strings.Join(parts, ":")
 }
 
 // Shape is the shape of the slice of a tensor of the shape.
 func (s Slice) Shape(whole tensor.Shape) (tensor.Shape, error) {
 	if len(s) != len(whole) {
-		return nil, status.InvalidArgumentf("A slice of %d dimensions of a tensor of shape %v", len(s), whole)
+		return nil, status.Internalf("Mismatching ranks: shape = %v, slice = %v", whole, s)
 	}
 	shape := whole.Clone()
 	for i, e := range s {
@@ -71,7 +100,7 @@ func (s Slice) Shape(whole tensor.Shape) (tensor.Shape, error) {
 			continue
 		}
 		if e.Start < 0 || e.Start > whole[i] || e.Length > whole[i]-e.Start {
-			return nil, status.InvalidArgumentf("Extent in dimension %d out of bounds: shape = [%d,%d) of a size of %d", i, e.Start, e.Start+e.Length, whole[i])
+			return nil, status.Internalf("Extent in dimension %d out of bounds: shape = %v, slice = %v", i, whole, s)
 		}
 		shape[i] = e.Length
 	}
@@ -101,16 +130,19 @@ func (s Slice) proto() *slicepb.TensorSliceProto {
 	return p
 }
 
-func sliceFromProto(p *slicepb.TensorSliceProto) Slice {
+func sliceFromProto(p *slicepb.TensorSliceProto) (Slice, error) {
 	var s Slice
 	for _, x := range p.GetExtent() {
-		e := Extent{0, -1}
+		e := Extent{x.Start, -1}
 		if l, ok := x.GetHasLength().(*slicepb.TensorSliceProto_Extent_Length); ok {
-			e = Extent{x.Start, l.Length}
+			e.Length = l.Length
+		}
+		if e != (Extent{0, -1}) && (e.Start < 0 || e.Length <= 0) {
+			return nil, status.InvalidArgumentf("Expected non-negative start and positive length but got start = %d, length = %d: extent = %v", e.Start, e.Length, x)
 		}
 		s = append(s, e)
 	}
-	return s
+	return s, nil
 }
 
 // sliceKey is the key under which a slice of a tensor is found: TensorFlow's EncodeTensorNameSlice.

@@ -1,0 +1,318 @@
+package checkpoint
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"math"
+
+	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
+	slicepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_slice_go_proto"
+	versionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/versions_go_proto"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// Field numbers of tensorflow.SavedTensorSlices and what is in it.
+const (
+	fieldMeta = 1 // of SavedTensorSlices
+	fieldData = 2
+
+	fieldMetaTensor   = 1 // of SavedTensorSliceMeta
+	fieldMetaVersions = 2
+
+	fieldName       = 1 // of SavedSliceMeta, SavedSlice
+	fieldShape      = 2 // of SavedSliceMeta
+	fieldType       = 3
+	fieldSlices     = 4
+	fieldSlice      = 2 // of SavedSlice
+	fieldSliceData  = 3
+	fieldHalfVal    = 13 // of TensorProto
+	fieldFloatVal   = 5
+	fieldDoubleVal  = 6
+	fieldIntVal     = 7
+	fieldStringVal  = 8
+	fieldComplexVal = 9
+	fieldInt64Val   = 10
+	fieldBoolVal    = 11
+	fieldDcomplex   = 12
+)
+
+// v1Type is how format V1 holds a type: in which field of a TensorProto, as numbers of how many bytes (0 for varints
+// and strings), and TensorFlow's estimate of what an element takes at most.
+type v1Type struct {
+	field protowire.Number
+	fixed int
+	bound int64
+}
+
+var v1Types = map[tensor.DType]v1Type{
+	tensor.Float32: {fieldFloatVal, 4, 4}, tensor.Float64: {fieldDoubleVal, 8, 8}, tensor.Float16: {fieldHalfVal, 0, 3},
+	tensor.Int8: {fieldIntVal, 0, 10}, tensor.Int16: {fieldIntVal, 0, 10}, tensor.Int32: {fieldIntVal, 0, 10}, tensor.Int64: {fieldInt64Val, 0, 10},
+	tensor.Uint8: {fieldIntVal, 0, 2}, tensor.Uint16: {fieldIntVal, 0, 3}, tensor.Bool: {fieldBoolVal, 0, 1},
+	tensor.QInt8: {fieldIntVal, 0, 10}, tensor.QUint8: {fieldIntVal, 0, 2}, tensor.QInt32: {fieldIntVal, 0, 10},
+	tensor.Complex64: {fieldComplexVal, 4, 8}, tensor.Complex128: {fieldDcomplex, 8, 16}, tensor.String: {fieldStringVal, 0, 10},
+}
+
+// varint gives a function from the position of an element to the number that is written of it.
+func varint(t *tensor.Tensor) func(i int) uint64 {
+	switch t.DType() {
+	case tensor.Int8, tensor.QInt8:
+		return signed(tensor.Of[int8](t))
+	case tensor.Int16:
+		return signed(tensor.Of[int16](t))
+	case tensor.Int32, tensor.QInt32:
+		return signed(tensor.Of[int32](t))
+	case tensor.Int64:
+		return signed(tensor.Of[int64](t))
+	case tensor.Uint16, tensor.Float16:
+		return unsigned(tensor.Of[uint16](t))
+	}
+	return unsigned(tensor.Of[uint8](t)) // also bool
+}
+
+func signed[T int8 | int16 | int32 | int64](list []T) func(int) uint64 {
+	return func(i int) uint64 { return uint64(int64(list[i])) }
+}
+
+func unsigned[T uint8 | uint16](list []T) func(int) uint64 {
+	return func(i int) uint64 { return uint64(list[i]) }
+}
+
+// valuesSize is the size of a TensorProto with the values of a tensor in it and nothing else, and of its one
+// packed field.
+func valuesSize(t *tensor.Tensor) (all, packed int64) {
+	kind := v1Types[t.DType()]
+	tag := int64(protowire.SizeTag(kind.field))
+	switch {
+	case t.Len() == 0:
+		return 0, 0
+	case t.DType() == tensor.String:
+		for _, s := range t.Strings() {
+			all += tag + int64(protowire.SizeBytes(len(s)))
+		}
+		return all, 0
+	case kind.fixed > 0:
+		packed = int64(len(t.Data()))
+	default:
+		value := varint(t)
+		for i := range t.Len() {
+			packed += int64(protowire.SizeVarint(value(i)))
+		}
+	}
+	return tag + int64(protowire.SizeVarint(uint64(packed))) + packed, packed
+}
+
+// writeValues writes such a TensorProto.
+func writeValues(w io.Writer, t *tensor.Tensor, packed int64) error {
+	kind := v1Types[t.DType()]
+	if t.Len() == 0 {
+		return nil
+	}
+	out := bufio.NewWriterSize(w, 1<<12) // errors come with Flush
+	var buf [2 * binary.MaxVarintLen64]byte
+	if t.DType() == tensor.String {
+		for _, s := range t.Strings() {
+			_, _ = out.Write(protowire.AppendVarint(protowire.AppendTag(buf[:0], kind.field, protowire.BytesType), uint64(len(s))))
+			_, _ = out.WriteString(s)
+		}
+		return out.Flush()
+	}
+	_, _ = out.Write(protowire.AppendVarint(protowire.AppendTag(buf[:0], kind.field, protowire.BytesType), uint64(packed)))
+	if kind.fixed > 0 {
+		_, _ = out.Write(t.Data())
+		return out.Flush()
+	}
+	value := varint(t)
+	for i := range t.Len() {
+		_, _ = out.Write(protowire.AppendVarint(buf[:0], value(i)))
+	}
+	return out.Flush()
+}
+
+// readValues fills t from such a TensorProto; ok is false where the message is bad or has more values or fewer.
+func readValues(b []byte, t *tensor.Tensor) (ok bool) {
+	kind := v1Types[t.DType()]
+	n := 0
+	whole := eachField(b, func(num protowire.Number, typ protowire.Type, v []byte, x uint64) bool {
+		if num != kind.field {
+			return true
+		}
+		switch {
+		case t.DType() == tensor.String:
+			if typ != protowire.BytesType || n == t.Len() {
+				return false
+			}
+			t.Strings()[n] = string(v)
+			n++
+			return true
+		case kind.fixed > 0:
+			switch typ {
+			case protowire.Fixed32Type:
+				v = binary.LittleEndian.AppendUint32(nil, uint32(x))
+			case protowire.Fixed64Type:
+				v = binary.LittleEndian.AppendUint64(nil, x)
+			}
+			if len(v)%kind.fixed != 0 || len(v) > len(t.Data())-n {
+				return false
+			}
+			n += copy(t.Data()[n:], v)
+			return true
+		case typ == protowire.VarintType:
+			return putVarint(t, &n, x)
+		}
+		for len(v) > 0 {
+			x, k := protowire.ConsumeVarint(v)
+			if k < 0 || !putVarint(t, &n, x) {
+				return false
+			}
+			v = v[k:]
+		}
+		return true
+	})
+	if kind.fixed > 0 {
+		return whole && n == len(t.Data())
+	}
+	return whole && n == t.Len()
+}
+
+func putVarint(t *tensor.Tensor, n *int, x uint64) bool {
+	if *n == t.Len() {
+		return false
+	}
+	if t.DType() == tensor.Bool && x != 0 {
+		x = 1
+	}
+	size := t.DType().Size()
+	var buf [8]byte
+	binary.LittleEndian.PutUint64(buf[:], x)
+	copy(t.Data()[*n*size:], buf[:size])
+	*n++
+	return true
+}
+
+// eachField calls f with each field of a message: its bytes, or its number. It is false where f is, or where the
+// message is malformed.
+func eachField(b []byte, f func(num protowire.Number, typ protowire.Type, v []byte, x uint64) bool) bool {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return false
+		}
+		b = b[n:]
+		var v []byte
+		var x uint64
+		switch typ {
+		case protowire.BytesType:
+			v, n = protowire.ConsumeBytes(b)
+		case protowire.VarintType:
+			x, n = protowire.ConsumeVarint(b)
+		case protowire.Fixed32Type:
+			var y uint32
+			y, n = protowire.ConsumeFixed32(b)
+			x = uint64(y)
+		case protowire.Fixed64Type:
+			x, n = protowire.ConsumeFixed64(b)
+		default:
+			n = protowire.ConsumeFieldValue(num, typ, b)
+		}
+		if n < 0 || !f(num, typ, v, x) {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+// field is the last field of the number, a message.
+func field(b []byte, want protowire.Number) (found []byte, ok bool) {
+	ok = eachField(b, func(num protowire.Number, typ protowire.Type, v []byte, _ uint64) bool {
+		if num == want && typ == protowire.BytesType {
+			found = v
+		}
+		return true
+	})
+	return found, ok
+}
+
+// v1Tensor is a SavedSliceMeta: a tensor and the slices of it that a file has.
+type v1Tensor struct {
+	name   string
+	dtype  tensor.DType
+	shape  tensor.Shape
+	slices []Slice
+}
+
+func (m *v1Tensor) append(b []byte) ([]byte, error) {
+	own := protowire.AppendString(protowire.AppendTag(nil, fieldName, protowire.BytesType), m.name)
+	own, err := appendMessage(own, fieldShape, m.shape.Proto())
+	if err != nil {
+		return nil, err
+	}
+	own = protowire.AppendVarint(protowire.AppendTag(own, fieldType, protowire.VarintType), uint64(m.dtype))
+	for _, s := range m.slices {
+		if own, err = appendMessage(own, fieldSlices, s.proto()); err != nil {
+			return nil, err
+		}
+	}
+	return protowire.AppendBytes(protowire.AppendTag(b, fieldMetaTensor, protowire.BytesType), own), nil
+}
+
+func appendMessage(b []byte, num protowire.Number, m proto.Message) ([]byte, error) {
+	v, err := proto.Marshal(m)
+	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), v), err
+}
+
+// readMeta reads the first record of a file; ok is false where it is malformed.
+func readMeta(b []byte) (list []v1Tensor, versions *versionspb.VersionDef, err error, ok bool) {
+	meta, ok := field(b, fieldMeta)
+	versions = &versionspb.VersionDef{}
+	ok = ok && eachField(meta, func(num protowire.Number, typ protowire.Type, v []byte, _ uint64) bool {
+		switch {
+		case num == fieldMetaVersions && typ == protowire.BytesType:
+			return proto.Unmarshal(v, versions) == nil
+		case num == fieldMetaTensor && typ == protowire.BytesType:
+			m, problem, ok := readTensorMeta(v)
+			list = append(list, m)
+			if err == nil {
+				err = problem
+			}
+			return ok
+		}
+		return true
+	})
+	return list, versions, err, ok
+}
+
+func readTensorMeta(b []byte) (m v1Tensor, err error, ok bool) {
+	ok = eachField(b, func(num protowire.Number, typ protowire.Type, v []byte, x uint64) bool {
+		switch {
+		case num == fieldName && typ == protowire.BytesType:
+			m.name = string(v)
+		case num == fieldType && typ == protowire.VarintType && x <= math.MaxInt32:
+			m.dtype = tensor.DType(x)
+		case num == fieldShape && typ == protowire.BytesType:
+			p := &shapepb.TensorShapeProto{}
+			if proto.Unmarshal(v, p) != nil {
+				return false
+			}
+			m.shape, _ = tensor.ShapeFromProto(p)
+		case num == fieldSlices && typ == protowire.BytesType:
+			p := &slicepb.TensorSliceProto{}
+			if proto.Unmarshal(v, p) != nil {
+				return false
+			}
+			s, problem := sliceFromProto(p)
+			if err == nil {
+				err = problem
+			}
+			m.slices = append(m.slices, s)
+		}
+		return true
+	})
+	if _, problem := m.shape.NumElements(); err == nil {
+		err = problem
+	}
+	return m, err, ok
+}
