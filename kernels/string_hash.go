@@ -49,4 +49,3 @@ func newStrongHashBucket(c *Construction) (any, error) {
 	}
 	return hashBuckets(c, func(s string) uint64 { return siphash.Hash(uint64(key[0]), uint64(key[1]), []byte(s)) })
 }
-
