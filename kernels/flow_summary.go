@@ -179,7 +179,7 @@ func elementPrinter(t *tensor.Tensor, quote bool) func(int) string {
 		}
 	case tensor.Variant:
 		v := t.Variants()
-		return func(i int) string { return fmt.Sprintf("<%T>", v[i]) }
+		return func(i int) string { return "<" + variantValue(v[i]) + ">" }
 	case tensor.Bool, tensor.Uint8, tensor.QUint8, tensor.Uint4:
 		return unsignedPrinter(tensor.Of[uint8](t))
 	case tensor.Uint16, tensor.QUint16:

@@ -27,6 +27,9 @@ func (o *optional) Release() {
 	}
 }
 
+// nested is how deep the tensors go.
+func (o *optional) nested() int { return o.depth }
+
 // newOptional takes over references to the tensors.
 func newOptional(has bool, list []*tensor.Tensor) *optional {
 	o := &optional{has: has, list: list}

@@ -97,22 +97,15 @@ type tensorList struct {
 // release, too) takes stack for each level.
 const maxNesting = 100
 
-// nesting is how deep lists and optionals lie in one another in a tensor.
+// nesting is how deep lists, optionals and the like lie in one another in a tensor.
 func nesting(t *tensor.Tensor) int {
 	if t.DType() != tensor.Variant {
 		return 0
 	}
 	depth := 0
 	for _, v := range t.Variants() {
-		switch v := v.(type) {
-		case *tensorList:
-			depth = max(depth, v.depth+1)
-		case *optional:
-			depth = max(depth, v.depth+1)
-		case boxed:
-			depth = max(depth, nesting(v.t)+1)
-		case *ragged:
-			depth = max(depth, nesting(v.values)+1)
+		if v, ok := v.(interface{ nested() int }); ok {
+			depth = max(depth, v.nested()+1)
 		}
 	}
 	return depth
@@ -121,6 +114,9 @@ func nesting(t *tensor.Tensor) int {
 func tooDeep() error {
 	return status.Errorf(status.ResourceExhausted, "Variants are nested more than %d deep", maxNesting)
 }
+
+// nested is how deep the list's elements go.
+func (l *tensorList) nested() int { return l.depth }
 
 // admit notes how deep an element goes that is about to be added.
 func (l *tensorList) admit(t *tensor.Tensor) error {

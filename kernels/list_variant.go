@@ -39,6 +39,9 @@ func variantZeros(ctx *Context, v any) (any, error) {
 		return newOptional(v.has, list), nil
 	case *ragged:
 		return v.zeros(ctx)
+	case *tensorMap:
+		// Whose keys are missing has a gradient of zero for them.
+		return newTensorMap(), nil
 	}
 	return nil, status.Unimplementedf("ZerosLike of a variant that holds a %T is not supported", v)
 }
@@ -78,7 +81,7 @@ func releaseSet(list []*tensor.Tensor) {
 	}
 }
 
-// variantAddN adds up scalars that hold lists or optionals of tensors that can be added.
+// variantAddN adds up scalars that hold lists, optionals or maps of tensors that can be added.
 func variantAddN(ctx *Context) error {
 	out, err := ctx.Allocate(0, tensor.Variant, nil)
 	if err != nil {
@@ -141,6 +144,12 @@ func variantAdd(ctx *Context, a, b any) (tensor.Counted, error) {
 			return a.add(ctx, other)
 		}
 		return nil, status.InvalidArgumentf("AddN of a ragged tensor and a %T", b)
+	case *tensorMap:
+		other, ok := b.(*tensorMap)
+		if !ok {
+			return nil, status.InvalidArgumentf("AddN of a map and a %T", b)
+		}
+		return mapSum(ctx, a, other)
 	}
 	return nil, status.Unimplementedf("AddN of variants that hold a %T is not supported", a)
 }

@@ -16,6 +16,8 @@ type ragged struct {
 	values *tensor.Tensor
 }
 
+func (r *ragged) nested() int { return nesting(r.values) }
+
 // newRagged takes over references to the tensors.
 func newRagged(splits []*tensor.Tensor, values *tensor.Tensor) *ragged {
 	r := &ragged{splits: splits, values: values}

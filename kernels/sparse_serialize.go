@@ -17,6 +17,8 @@ func (b boxed) Retain() { b.t.Retain() }
 // Release drops a reference to the tensor.
 func (b boxed) Release() { b.t.Release() }
 
+func (b boxed) nested() int { return nesting(b.t) }
+
 // packInto stores a tensor in element i of a tensor of strings (as a TensorProto) or of variants
 // (which gets a reference of its own).
 func packInto(out *tensor.Tensor, i int, t *tensor.Tensor) error {

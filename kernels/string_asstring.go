@@ -126,6 +126,11 @@ var stringers = map[tensor.DType]func(dst []string, t *tensor.Tensor, format str
 			dst[i] = fmt.Sprint(v)
 		}
 	},
+	tensor.Variant: func(dst []string, t *tensor.Tensor, _ string) {
+		for i, v := range t.Variants() {
+			dst[i] = variantText(v)
+		}
+	},
 	tensor.String: func(dst []string, t *tensor.Tensor, format string) {
 		for i, v := range t.Strings() {
 			dst[i] = fmt.Sprintf(format, v)
