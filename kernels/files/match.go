@@ -1,0 +1,227 @@
+package files
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// special are the characters that make a name a pattern.
+const special = `*?[\`
+
+// Match finds the files that a pattern names (tsl/platform/file_system_helper.cc): * and ? stand for all but
+// slashes, [a-z] and [!a-z] for one character, a backslash makes the next character ordinary. A pattern without a
+// folder gives names that begin with "./". A name that is no pattern gives itself, if there is such a file. A folder
+// that may not be read has nothing in it. The order is the system's.
+func Match(pattern string) ([]string, error) {
+	if pattern == "" {
+		return nil, nil
+	}
+	plain, err := local(pattern)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.ContainsAny(pattern, special) {
+		if _, err := os.Stat(plain); err != nil {
+			return nil, nil
+		}
+		return []string{pattern}, nil
+	}
+	levels := prefixes(pattern)
+	first := slices.IndexFunc(levels, func(l string) bool { return strings.ContainsAny(l, special) })
+	if first < 1 {
+		return nil, status.InvalidArgumentf("Cannot find files by the pattern %s", pattern)
+	}
+	found := []string{levels[first-1]}
+	for i := first; i < len(levels); i++ {
+		var next []string
+		for _, dir := range found {
+			names, err := children(dir)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				path := join(dir, name)
+				if fnmatch(levels[i], path) && (i == len(levels)-1 || isDir(path)) {
+					next = append(next, path)
+				}
+			}
+		}
+		found = next
+	}
+	return found, nil
+}
+
+// prefixes are the folders that a pattern names, from the outermost to the pattern itself.
+func prefixes(pattern string) []string {
+	if dirname(pattern[:strings.IndexAny(pattern, special)]) == "" {
+		pattern = "./" + pattern
+	}
+	if strings.HasSuffix(pattern, "/") {
+		pattern = dirname(pattern)
+	}
+	var all []string
+	for {
+		all = append(all, pattern)
+		parent := dirname(pattern)
+		if parent == "" || parent == pattern {
+			break
+		}
+		pattern = parent
+	}
+	slices.Reverse(all)
+	return all
+}
+
+func join(dir, name string) string { return strings.TrimSuffix(dir, "/") + "/" + name }
+
+// children are the names in a folder; there are none in what is no folder, or may not be read.
+func children(dir string) ([]string, error) {
+	path, err := local(dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil
+	}
+	defer f.Close() // nothing was written
+	if info, err := f.Stat(); err != nil || !info.IsDir() {
+		return nil, nil
+	}
+	names, err := f.Readdirnames(-1)
+	return names, Error(dir, err)
+}
+
+func isDir(name string) bool {
+	path, err := local(name)
+	if err != nil {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// fnmatch tells whether a path matches a pattern as POSIX has it with FNM_PATHNAME.
+func fnmatch(pattern, path string) bool {
+	// Where to go on when a * has to take one more character: it never takes a slash, so that only the last *
+	// since a slash counts.
+	starPattern, starPath := "", ""
+	star := false
+	for {
+		if pattern != "" && pattern[0] == '*' {
+			pattern = pattern[1:]
+			star, starPattern, starPath = true, pattern, path
+			continue
+		}
+		if path == "" && pattern == "" {
+			return true
+		}
+		if path != "" && pattern != "" {
+			c, size := utf8.DecodeRuneInString(path)
+			if rest, ok := one(pattern, c); ok {
+				pattern, path = rest, path[size:]
+				if c == '/' {
+					star = false
+				}
+				continue
+			}
+		}
+		if !star || starPath == "" || starPath[0] == '/' {
+			return false
+		}
+		_, size := utf8.DecodeRuneInString(starPath)
+		starPath = starPath[size:]
+		pattern, path = starPattern, starPath
+	}
+}
+
+// one matches a character with the first element of a pattern that is no *, and gives the rest of the pattern.
+func one(pattern string, c rune) (rest string, ok bool) {
+	p, size := utf8.DecodeRuneInString(pattern)
+	rest = pattern[size:]
+	switch p {
+	case '?':
+		return rest, c != '/'
+	case '[':
+		if after, ok, closed := bracket(rest, c); closed {
+			return after, ok && c != '/'
+		}
+	case '\\':
+		if rest == "" {
+			return "", false
+		}
+		p, size = utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+	}
+	return rest, p == c
+}
+
+// bracket matches a character with a set, of which the opening bracket has been read. closed is false where there is
+// no closing one: then it is no set.
+func bracket(pattern string, c rune) (rest string, ok, closed bool) {
+	negated := false
+	if pattern != "" && (pattern[0] == '!' || pattern[0] == '^') {
+		negated, pattern = true, pattern[1:]
+	}
+	in := false
+	for first := true; pattern != ""; first = false {
+		if pattern[0] == ']' && !first {
+			return pattern[1:], in != negated, true
+		}
+		if name, after, isClass := class(pattern); isClass {
+			in = in || name(c)
+			pattern = after
+			continue
+		}
+		low, after := element(pattern)
+		high := low
+		if strings.HasPrefix(after, "-") && len(after) > 1 && after[1] != ']' {
+			high, after = element(after[1:])
+		}
+		in = in || low <= c && c <= high
+		pattern = after
+	}
+	return "", false, false
+}
+
+// element reads a character of a set.
+func element(pattern string) (rune, string) {
+	if pattern[0] == '\\' && len(pattern) > 1 {
+		pattern = pattern[1:]
+	}
+	c, size := utf8.DecodeRuneInString(pattern)
+	return c, pattern[size:]
+}
+
+var classes = map[string]func(rune) bool{
+	"alnum":  func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) },
+	"alpha":  unicode.IsLetter,
+	"blank":  func(c rune) bool { return c == ' ' || c == '\t' },
+	"cntrl":  unicode.IsControl,
+	"digit":  func(c rune) bool { return '0' <= c && c <= '9' },
+	"graph":  func(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) },
+	"lower":  unicode.IsLower,
+	"print":  unicode.IsPrint,
+	"punct":  func(c rune) bool { return unicode.IsPunct(c) || unicode.IsSymbol(c) },
+	"space":  unicode.IsSpace,
+	"upper":  unicode.IsUpper,
+	"xdigit": func(c rune) bool { return strings.ContainsRune("0123456789abcdefABCDEF", c) },
+}
+
+// class reads a class of characters such as [:digit:].
+func class(pattern string) (in func(rune) bool, rest string, ok bool) {
+	name, found := strings.CutPrefix(pattern, "[:")
+	if !found {
+		return nil, "", false
+	}
+	name, rest, found = strings.Cut(name, ":]")
+	if in = classes[name]; !found || in == nil {
+		return nil, "", false
+	}
+	return in, rest, true
+}

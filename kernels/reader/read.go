@@ -1,0 +1,152 @@
+package reader
+
+import (
+	"errors"
+	"io"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// maxRecords bounds what one operation may read.
+const maxRecords = 1 << 26
+
+// reading is an operation that reads records.
+type reading struct {
+	*Reader
+	operation
+	work    Work
+	most    int64 // 0 for one
+	records []Record
+	done    func([]Record, error)
+}
+
+// Read reads one record. It asks work for a new unit whenever it has come to the end of one.
+func (r *Reader) Read(work Work, done func(Record, error)) (cancel func(error)) {
+	return r.read(work, 0, func(records []Record, err error) {
+		if err != nil {
+			done(Record{}, err)
+			return
+		}
+		done(records[0], nil)
+	})
+}
+
+// ReadUpTo reads n records, or what is left of a unit of work, if that is one or more. INVALID_ARGUMENT for
+// a negative n.
+func (r *Reader) ReadUpTo(work Work, n int64, done func([]Record, error)) (cancel func(error)) {
+	switch {
+	case n < 0:
+		done(nil, status.InvalidArgumentf("num_records must be >= 0 not %d", n))
+	case n == 0:
+		done(nil, nil)
+	default:
+		return r.read(work, n, done)
+	}
+	return func(error) {}
+}
+
+func (r *Reader) read(work Work, most int64, done func([]Record, error)) (cancel func(error)) {
+	o := &reading{Reader: r, work: work, most: most, done: done}
+	o.run = o.goOn
+	o.fail = func(err error) { done(nil, err) }
+	return r.enter(&o.operation)
+}
+
+// finish ends the operation.
+func (o *reading) finish(err error) {
+	records := o.records
+	if err != nil {
+		records = nil
+	}
+	o.leave()
+	o.done(records, err)
+}
+
+// goOn reads until the operation has what it wants, or has to wait for the name of a unit of work.
+func (o *reading) goOn() {
+	for {
+		if err := o.gaveUp(); err != nil {
+			o.finish(err)
+			return
+		}
+		if o.finished.Load() >= o.started.Load() {
+			o.await()
+			return
+		}
+		enough, err := o.one()
+		if enough || err != nil {
+			o.finish(err)
+			return
+		}
+	}
+}
+
+// gaveUp is why the operation is to end, nil as long as it is not.
+func (o *reading) gaveUp() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.cancelled
+}
+
+// one reads one record, if the unit of work has one, and tells whether that is enough.
+func (o *reading) one() (enough bool, err error) {
+	record, last, err := o.source.Next()
+	end := errors.Is(err, io.EOF)
+	if err != nil && !end {
+		return false, err
+	}
+	if !end {
+		if len(o.records) == maxRecords {
+			return false, status.Errorf(status.ResourceExhausted, "%s reads more than %d records at once", o.title(), maxRecords)
+		}
+		o.records = append(o.records, record)
+		o.produced.Add(1)
+	}
+	if last || end {
+		o.source.Close()
+		o.finished.Store(o.started.Load())
+	}
+	return int64(len(o.records)) >= max(o.most, 1) || (last || end) && len(o.records) > 0, nil
+}
+
+// await asks for the name of a unit of work, and gives the goroutine back.
+func (o *reading) await() {
+	o.mu.Lock()
+	o.waits++
+	turn := o.waits
+	o.mu.Unlock()
+	cancel := o.work(func(name string, err error) { go o.begin(name, err) })
+	o.mu.Lock()
+	if o.waits == turn { // else the name has come already
+		o.wait = cancel
+	}
+	cancelled := o.cancelled
+	o.mu.Unlock()
+	if cancelled != nil {
+		cancel(cancelled)
+	}
+}
+
+// begin goes on with a unit of work.
+func (o *reading) begin(name string, err error) {
+	o.mu.Lock()
+	o.waits++
+	o.wait = nil
+	if o.deleted && err != nil {
+		err = o.gone()
+	}
+	o.mu.Unlock()
+	if err == nil {
+		o.Reader.work = name
+		if err = o.source.Open(name); err == nil {
+			o.started.Add(1)
+		} else {
+			o.source.Close()
+		}
+	}
+	if err != nil {
+		o.finish(err)
+		return
+	}
+	o.goOn()
+}

@@ -1,0 +1,123 @@
+package reader
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Fields of tensorflow.ReaderBaseState.
+const (
+	fieldStarted  = 1
+	fieldFinished = 2
+	fieldProduced = 3
+	fieldWork     = 4
+)
+
+// SerializeState gives the state for RestoreState: a tensorflow.ReaderBaseState. UNIMPLEMENTED for readers that may
+// be in the midst of a file.
+func (r *Reader) SerializeState(done func(state string, err error)) (cancel func(error)) {
+	state := ""
+	return r.now(func() error {
+		if !r.source.Whole() {
+			return status.Unimplementedf("Reader SerializeState")
+		}
+		var b []byte
+		for i, v := range []int64{r.started.Load(), r.finished.Load(), r.produced.Load()} {
+			if v != 0 {
+				b = protowire.AppendTag(b, protowire.Number(fieldStarted+i), protowire.VarintType)
+				b = protowire.AppendVarint(b, uint64(v))
+			}
+		}
+		if r.work != "" {
+			b = protowire.AppendTag(b, fieldWork, protowire.BytesType)
+			b = protowire.AppendString(b, r.work)
+		}
+		state = string(b)
+		return nil
+	}, func(err error) { done(state, err) })
+}
+
+// RestoreState makes the state one that SerializeState gave, of a reader of the same kind. After an error the reader
+// is what it was at first.
+func (r *Reader) RestoreState(state string, done func(error)) (cancel func(error)) {
+	return r.now(func() error {
+		err := r.restore(state)
+		if err != nil {
+			r.reset()
+		}
+		return err
+	}, done)
+}
+
+func (r *Reader) restore(state string) error {
+	if !r.source.Whole() {
+		return status.Unimplementedf("Reader RestoreState")
+	}
+	var counts [3]int64
+	work := ""
+	for b := []byte(state); len(b) > 0; {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return r.malformed(state)
+		}
+		b = b[n:]
+		switch {
+		case num >= fieldStarted && num <= fieldProduced && typ == protowire.VarintType:
+			var v uint64
+			v, n = protowire.ConsumeVarint(b)
+			counts[num-fieldStarted] = int64(v)
+		case num == fieldWork && typ == protowire.BytesType:
+			work, n = protowire.ConsumeString(b)
+		default:
+			n = protowire.ConsumeFieldValue(num, typ, b)
+		}
+		if n < 0 {
+			return r.malformed(state)
+		}
+		b = b[n:]
+	}
+	text := fmt.Sprintf("work_started: %d work_finished: %d num_records_produced: %d current_work: \"%s\"", counts[0], counts[1], counts[2], escape(work))
+	switch {
+	case counts[0] < 0 || counts[1] < 0 || counts[2] < 0:
+		return status.InvalidArgumentf("Unexpected negative value when restoring in %s: %s", r.title(), text)
+	case counts[0] > counts[1]:
+		return status.InvalidArgumentf("Inconsistent work started vs. finished when restoring in %s: %s", r.title(), text)
+	}
+	r.source.Close()
+	r.started.Store(counts[0])
+	r.finished.Store(counts[1])
+	r.produced.Store(counts[2])
+	r.work = work
+	return nil
+}
+
+func (r *Reader) malformed(state string) error {
+	return status.InvalidArgumentf("Could not parse state for %s: %s", r.title(), escape(state))
+}
+
+// escape writes bytes as C has them: octal where they do not print.
+func escape(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; c {
+		case '\n':
+			b.WriteString(`\n`)
+		case '\r':
+			b.WriteString(`\r`)
+		case '\t':
+			b.WriteString(`\t`)
+		case '"', '\'', '\\':
+			b.WriteString(`\` + string(rune(c)))
+		default:
+			if c < ' ' || c >= 0x7f {
+				fmt.Fprintf(&b, `\%03o`, c)
+			} else {
+				b.WriteByte(c)
+			}
+		}
+	}
+	return b.String()
+}
