@@ -48,6 +48,7 @@ func init() {
 		Def{Op: "ReaderRestoreStateV2", New: onReader(readerRestoreState)},
 		Def{Op: "ReaderReset", New: onReader(readerReset)},
 		Def{Op: "ReaderResetV2", New: onReader(readerReset)},
+		Def{Op: "RecordInput", New: newRecordInput},
 		Def{Op: "ReadFile", New: func(*Construction) (any, error) { return onDisk(readFile), nil }},
 		Def{Op: "WriteFile", New: func(*Construction) (any, error) { return onDisk(writeFile), nil }},
 		Def{Op: "MatchingFiles", New: func(*Construction) (any, error) { return onDisk(matchingFiles), nil }},
