@@ -73,7 +73,7 @@ func kindOf(op string) string {
 // other resources without one belong to their kernel alone.
 func namedByNode(n *graph.Node) bool {
 	switch n.Op {
-	case "Variable", "VariableV2", "VarHandleOp", "MutexV2", "Stage", "MapStage", "OrderedMapStage":
+	case "Variable", "VariableV2", "VarHandleOp", "MutexV2", "SummaryWriter", "Stage", "MapStage", "OrderedMapStage":
 		return true
 	}
 	return n.Attrs["use_node_name_sharing"].GetB()
