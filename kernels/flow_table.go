@@ -15,6 +15,7 @@ func init() {
 		Def{Op: "Snapshot", New: always(pass)},
 		Def{Op: "StopGradient", New: always(pass)},
 		Def{Op: "PreventGradient", New: always(pass)},
+		Def{Op: "_EagerConst", New: always(pass)},
 		Def{Op: "PlaceholderWithDefault", New: always(pass)},
 		Def{Op: "DebugGradientIdentity", New: always(pass)},
 		Def{Op: "DebugGradientRefIdentity", New: always(pass), UninitializedOK: true},
