@@ -70,7 +70,7 @@ def test_every_kind_of_summary_comes_back(cluster):
         assert values[1][0].histo.num == 3 and values[1][0].histo.min == -3
         assert [v.tag for v in values[2]] == ["image/image/0", "image/image/1"] and values[2][0].image.width == 4
         assert values[3][0].audio.encoded_audio_string[:4] == b"RIFF"
-        same(tf.make_ndarray(values[4][0].tensor), np.array([[1, 2], [3, 4]]))
+        same(tf.make_ndarray(values[4][0].tensor), np.array([[1, 2], [3, 4]], np.int32))
         assert values[4][0].metadata == metadata
         assert [(v.tag, v.simple_value) for v in values[5]] == [("a", 1.0), ("b", 2.0)]
         assert got[6].graph_def == graph and got[7] == event
