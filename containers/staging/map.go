@@ -1,0 +1,257 @@
+package staging
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Map is a staging area whose tuples have keys. A tuple may be put in and taken out in parts, which the indices
+// of its components tell; it can be taken when it is complete. Methods are like those of Buffer.
+type Map struct {
+	area
+	width   int // components of a tuple
+	ordered bool
+	// complete and incomplete are the tuples; nil stands for a component that has not come, or is gone.
+	complete, incomplete map[int64]*entry
+	// order is the keys of complete: ascending in an ordered map, else as they came.
+	order []int64
+}
+
+type entry struct {
+	key   *tensor.Tensor
+	tuple []*tensor.Tensor
+}
+
+// NewMap makes an empty map of tuples of width components; messages call it name. Of an ordered one
+// the least key leaves first when no key is asked for.
+func NewMap(name string, width int, ordered bool, limits Limits) *Map {
+	m := &Map{width: width, ordered: ordered, complete: map[int64]*entry{}, incomplete: map[int64]*entry{}}
+	m.init(name, limits)
+	return m
+}
+
+// Put adds the components at the indices, which ascend, of the tuple with that key, an int64 of any shape with one
+// element. It takes over the references. A whole tuple waits for room, a part for memory only. One whose
+// key is there already is dropped. INVALID_ARGUMENT for bad indices and components that are there already,
+// RESOURCE_EXHAUSTED for what never finds room.
+func (m *Map) Put(key *tensor.Tensor, indices []int32, values []*tensor.Tensor, done func(error)) (cancel func(cause error)) {
+	owned := append(slices.Clone(values), key)
+	id, bytes := tensor.Of[int64](key)[0], bytesOf(values)
+	return m.put(owned, func() (bool, error) {
+		if err := ascending(indices); err != nil {
+			return true, err
+		}
+		if len(indices) != len(values) {
+			return true, status.InvalidArgumentf("Number of indices '%d' does not match the number of values '%d'", len(indices), len(values))
+		}
+		if err := m.admits(bytes); err != nil {
+			return true, err
+		}
+		if len(indices) != m.width {
+			if !m.hasMemory(bytes) {
+				return false, nil
+			}
+			return true, m.putPart(key, id, indices, values, bytes)
+		}
+		if !m.fits(len(m.complete), bytes) {
+			return false, nil
+		}
+		m.bytes += bytes
+		m.finish(id, &entry{key: key, tuple: values})
+		return true, nil
+	}, done)
+}
+
+// putPart adds components to a tuple that is not complete.
+func (m *Map) putPart(key *tensor.Tensor, id int64, indices []int32, values []*tensor.Tensor, bytes int64) error {
+	e, there := m.incomplete[id]
+	for _, i := range indices {
+		if err := m.within(id, i); err != nil {
+			return err
+		}
+		if there && e.tuple[i] != nil {
+			return status.InvalidArgumentf("The tensor for index '%d' for key '%d' was already initialized '%d'.", i, id, m.width)
+		}
+	}
+	if there {
+		key.Release() // the entry has one
+	} else {
+		e = &entry{key: key, tuple: make([]*tensor.Tensor, m.width)}
+		m.incomplete[id] = e
+	}
+	for k, i := range indices {
+		e.tuple[i] = values[k]
+	}
+	m.bytes += bytes
+	if !slices.Contains(e.tuple, nil) {
+		delete(m.incomplete, id)
+		m.finish(id, e)
+	}
+	return nil
+}
+
+// finish makes a complete tuple one that can be taken.
+func (m *Map) finish(id int64, e *entry) {
+	if _, there := m.complete[id]; there {
+		m.leave(e)
+		return
+	}
+	m.complete[id] = e
+	at := len(m.order)
+	if m.ordered {
+		at, _ = slices.BinarySearch(m.order, id)
+	}
+	m.order = slices.Insert(m.order, at, id)
+}
+
+func (m *Map) leave(e *entry) {
+	m.bytes -= bytesOf(e.tuple)
+	release(e.tuple)
+	e.key.Release()
+}
+
+// Take takes out the components at the indices, which ascend, of the tuple with that key when it is there. done
+// owns them. INVALID_ARGUMENT for bad indices and components that are gone.
+func (m *Map) Take(key int64, indices []int32, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+	return m.find(key, indices, func(e *entry) []*tensor.Tensor { return m.takeFrom(key, e, indices) }, done)
+}
+
+// Peek is Take, but leaves the components there.
+func (m *Map) Peek(key int64, indices []int32, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+	return m.find(key, indices, func(e *entry) []*tensor.Tensor {
+		out := make([]*tensor.Tensor, len(indices))
+		for k, i := range indices {
+			out[k] = e.tuple[i].Retain()
+		}
+		return out
+	}, done)
+}
+
+func (m *Map) find(key int64, indices []int32, use func(*entry) []*tensor.Tensor, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+	var out []*tensor.Tensor
+	return m.take(func() (bool, error) {
+		if err := ascending(indices); err != nil {
+			return true, err
+		}
+		e, there := m.complete[key]
+		if !there {
+			return false, nil
+		}
+		if err := m.has(key, e, indices); err != nil {
+			return true, err
+		}
+		out = use(e)
+		return true, nil
+	}, func(err error) { done(out, err) })
+}
+
+// TakeAny is Take for a tuple that is there, and gives its key too, which done owns.
+func (m *Map) TakeAny(indices []int32, done func(key *tensor.Tensor, tuple []*tensor.Tensor, err error)) (cancel func(cause error)) {
+	var key *tensor.Tensor
+	var out []*tensor.Tensor
+	return m.take(func() (bool, error) {
+		if err := ascending(indices); err != nil {
+			return true, err
+		}
+		if len(m.complete) == 0 {
+			return false, nil
+		}
+		id := m.order[0]
+		e := m.complete[id]
+		if err := m.has(id, e, indices); err != nil {
+			return true, err
+		}
+		key = e.key.Retain()
+		out = m.takeFrom(id, e, indices)
+		return true, nil
+	}, func(err error) { done(key, out, err) })
+}
+
+// has checks that the components at the indices are there.
+func (m *Map) has(key int64, e *entry, indices []int32) error {
+	for _, i := range indices {
+		if err := m.within(key, i); err != nil {
+			return err
+		}
+		if e.tuple[i] == nil {
+			return status.InvalidArgumentf("Tensor at index '%d' for key '%d' has already been removed.", i, key)
+		}
+	}
+	return nil
+}
+
+// takeFrom takes components out of an entry, which goes with the last of them.
+func (m *Map) takeFrom(key int64, e *entry, indices []int32) []*tensor.Tensor {
+	out := make([]*tensor.Tensor, len(indices))
+	for k, i := range indices {
+		out[k], e.tuple[i] = e.tuple[i], nil
+	}
+	m.bytes -= bytesOf(out)
+	if !slices.ContainsFunc(e.tuple, func(t *tensor.Tensor) bool { return t != nil }) {
+		delete(m.complete, key)
+		at := slices.Index(m.order, key)
+		m.order = slices.Delete(m.order, at, at+1)
+		e.key.Release()
+	}
+	return out
+}
+
+func (m *Map) within(key int64, i int32) error {
+	if i < 0 || int(i) >= m.width {
+		return status.InvalidArgumentf("Index '%d' for key '%d' was out of bounds '%d'.", i, key, m.width)
+	}
+	return nil
+}
+
+func ascending(indices []int32) error {
+	if len(indices) == 0 {
+		return status.InvalidArgumentf("Indices are empty")
+	}
+	for i := 1; i < len(indices); i++ {
+		if indices[i-1] >= indices[i] {
+			return status.InvalidArgumentf("Indices are not strictly ordered")
+		}
+	}
+	return nil
+}
+
+// Size is how many complete tuples there are, also in part; IncompleteSize how many are not yet.
+func (m *Map) Size() (n int) {
+	m.room.Look(func() { n = len(m.complete) })
+	return n
+}
+
+// IncompleteSize is how many tuples there are of which components are still to come.
+func (m *Map) IncompleteSize() (n int) {
+	m.room.Look(func() { n = len(m.incomplete) })
+	return n
+}
+
+// Clear drops all tuples.
+func (m *Map) Clear() error {
+	return m.room.Do(func() error {
+		m.drop()
+		return nil
+	})
+}
+
+func (m *Map) drop() {
+	for _, all := range []map[int64]*entry{m.complete, m.incomplete} {
+		for _, e := range all {
+			m.leave(e)
+		}
+		clear(all)
+	}
+	m.order = nil
+}
+
+// Close deletes the map.
+func (m *Map) Close() { m.close(m.drop) }
+
+// Describe is the map for listings.
+func (m *Map) Describe() string {
+	return fmt.Sprintf("staging map of %d components, %d tuples, %d incomplete", m.width, m.Size(), m.IncompleteSize())
+}

@@ -1,0 +1,108 @@
+// Package staging holds TensorFlow's staging areas: a buffer of tuples in the order in which they came (Stage,
+// Unstage), and a map of tuples by key (MapStage and OrderedMapStage, with their kin). Who puts into a full area
+// waits for room, and who takes waits for what it takes.
+package staging
+
+import (
+	"github.com/troupe-run/troupe/containers/waiting"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Limits bound what an area holds; 0 stands for no limit.
+type Limits struct {
+	// Capacity is the most tuples, Bytes the most memory of their elements.
+	Capacity, Bytes int64
+}
+
+// area is what buffers and maps have in common: those who wait, and the bytes that are there.
+type area struct {
+	name    string
+	limits  Limits
+	room    waiting.Room
+	putters *waiting.Line
+	takers  *waiting.Line
+	bytes   int64 // guarded by room
+}
+
+func (a *area) init(name string, limits Limits) {
+	a.name, a.limits = name, limits
+	// Whoever can go on does, since those before may wait for something else: more memory, another key.
+	a.putters, a.takers = a.room.NewLine(false), a.room.NewLine(false)
+}
+
+// admits tells with RESOURCE_EXHAUSTED that so many bytes never find room.
+func (a *area) admits(bytes int64) error {
+	if a.limits.Bytes > 0 && bytes > a.limits.Bytes {
+		return status.Errorf(status.ResourceExhausted, "Attempted to insert tensors with combined size of '%d' bytes into Staging Area with a memory limit of '%d'.",
+			bytes, a.limits.Bytes)
+	}
+	return nil
+}
+
+// fits tells whether there is room for another tuple, of so many bytes, where there are count.
+func (a *area) fits(count int, bytes int64) bool {
+	return (a.limits.Capacity <= 0 || int64(count) < a.limits.Capacity) && a.hasMemory(bytes)
+}
+
+func (a *area) hasMemory(bytes int64) bool {
+	return a.limits.Bytes <= 0 || bytes <= a.limits.Bytes-a.bytes
+}
+
+// put has a tuple put in, whose references it takes over; attempt owns them when it ends without an error.
+func (a *area) put(tuple []*tensor.Tensor, attempt waiting.Attempt, done func(error)) (cancel func(error)) {
+	return a.putters.Ask(attempt, "Stage operation was cancelled", func(err error) {
+		if err != nil {
+			release(tuple)
+		}
+		done(err)
+	})
+}
+
+func (a *area) take(attempt waiting.Attempt, done func(error)) (cancel func(error)) {
+	return a.takers.Ask(attempt, "Unstage operation was cancelled", done)
+}
+
+func (a *area) close(drop func()) {
+	a.room.Close(status.Errorf(status.Aborted, "Staging area '%s' was deleted.", a.name), drop)
+}
+
+// Deleted tells whether the area was deleted.
+func (a *area) Deleted() bool { return a.room.Closed() }
+
+// The sizes of TensorFlow's C++ objects, which its limits of memory count for elements that are no numbers.
+const (
+	stringBytes = 24
+	objectBytes = 64
+)
+
+// bytesOf is the memory of the elements as TensorFlow counts it (Tensor::TotalBytes).
+func bytesOf(tuple []*tensor.Tensor) (bytes int64) {
+	for _, t := range tuple {
+		switch {
+		case t == nil:
+		case t.DType() == tensor.String:
+			bytes += int64(t.ByteSize() + stringBytes*t.Len())
+		case t.DType().Size() == 0:
+			bytes += int64(objectBytes * t.Len())
+		default:
+			bytes += int64(t.ByteSize())
+		}
+	}
+	return bytes
+}
+
+func release(tuple []*tensor.Tensor) {
+	for _, t := range tuple {
+		if t != nil {
+			t.Release()
+		}
+	}
+}
+
+func retained(tuple []*tensor.Tensor) []*tensor.Tensor {
+	for _, t := range tuple {
+		t.Retain()
+	}
+	return append([]*tensor.Tensor(nil), tuple...)
+}
