@@ -6,7 +6,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
-	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 )
@@ -38,9 +37,11 @@ func (st *taskStep) forward(key kernels.Key, dst string, v *tensor.Tensor, dead 
 			return p.Push(Push{Step: uint64(st.ID), Key: key, Tensor: v, Compression: st.plan.compression})
 		}, v.Release)
 	}
-	if v != nil && v.DType() == tensor.Variant {
-		defer v.Release()
-		return status.Unimplementedf("A tensor of type %v cannot leave its process", v.DType())
+	if v != nil {
+		if err := v.Leaves(); err != nil {
+			v.Release()
+			return err
+		}
 	}
 	if st.outbox.add(task, key, v, dead) {
 		st.Flush()

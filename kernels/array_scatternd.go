@@ -17,11 +17,6 @@ func newScatterNd(c *Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	op := updateAdd
-	if updaters[op][dtype] == nil {
-		// Elements that cannot be added are set; the table lists bool and string.
-		op = updateSet
-	}
 	return Func(func(ctx *Context) error {
 		indices, updates := ctx.Input(0), ctx.Input(1)
 		if err := checkType(ctx, 1, dtype); err != nil {
@@ -46,7 +41,7 @@ func newScatterNd(c *Construction) (any, error) {
 			return err
 		}
 		zero(ctx, out)
-		return scatterPoints(ctx, op, out, indices, updates, ignore)
+		return scatterPoints(ctx, updateAdd, out, indices, updates, ignore)
 	}), nil
 }
 
@@ -124,7 +119,7 @@ func scatterNdVariable(ctx *Context, v *containers.Variable, op updateOp, ignore
 		defer indices.Release()
 	}
 	return updateVariable(ctx, v, func(t *tensor.Tensor) error {
-		if err := scatterNdShapes(t.Shape(), indices, updates); err != nil {
+		if err := scatterNdVariableShapes(t.Shape(), indices, updates); err != nil {
 			return err
 		}
 		return scatterPoints(ctx, op, t, indices, updates, ignore)
@@ -161,6 +156,24 @@ func scatterNdShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error 
 			depth, len(shape), shape, lead, updates.Rank(), updates.Shape())
 	}
 	return nil
+}
+
+// scatterNdVariableShapes is scatterNdShapes with the texts of the ops that update a variable.
+func scatterNdVariableShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error {
+	if len(shape) == 0 {
+		return status.InvalidArgumentf("Output must be at least 1-D, got shape: %v", shape)
+	}
+	if indices.Rank() == 0 || updates.Rank() == 0 || shape.Elements() == 0 && indices.Len() > 0 && updates.Len() > 0 {
+		return scatterNdShapes(shape, indices, updates)
+	}
+	if a, b := indices.Dim(0), updates.Dim(0); indices.Rank() > 1 && a != b {
+		return status.InvalidArgumentf("Dimensions [0,1) of indices[shape=%v] = %d must match dimensions [0,1) of updates[shape=%v] = %d", indices.Shape(), a, updates.Shape(), b)
+	}
+	if lead, depth := pointDims(indices); updates.Rank() >= lead && depth <= len(shape) && updates.Rank() != lead+len(shape)-depth {
+		return status.InvalidArgumentf("Dimensions [%d,%d) of input[shape=%v] must match dimensions [%d,%d) of updates[shape=%v]",
+			depth, len(shape), shape, depth, updates.Rank(), updates.Shape())
+	}
+	return scatterNdShapes(shape, indices, updates)
 }
 
 // tensorScatterShapes is scatterNdShapes with the texts of the ops that update a tensor.

@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/troupe-run/troupe/graph/tensor"
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
 
 // The ops that make, look at and rearrange arrays.
 func init() {
@@ -92,15 +96,15 @@ func init() {
 		Def{Op: "TensorScatterSub", Types: numbers("T"), New: newTensorScatter(updateSub)},
 		Def{Op: "TensorScatterMin", Types: reals("T"), New: newTensorScatter(updateMin)},
 		Def{Op: "TensorScatterMax", Types: reals("T"), New: newTensorScatter(updateMax)},
-		Def{Op: "ScatterNdNonAliasingAdd", Types: numbers("T"), New: newTensorScatter(updateAdd)},
+		Def{Op: "ScatterNdNonAliasingAdd", Types: numbersAndBool("T"), New: newTensorScatter(updateAdd)},
 		Def{Op: "ScatterNdUpdate", New: newScatterNdVariable(updateSet)},
-		Def{Op: "ScatterNdAdd", Types: numbers("T"), New: newScatterNdVariable(updateAdd)},
-		Def{Op: "ScatterNdSub", Types: numbers("T"), New: newScatterNdVariable(updateSub)},
+		Def{Op: "ScatterNdAdd", Types: numbersAndBool("T"), New: newScatterNdVariable(updateAdd)},
+		Def{Op: "ScatterNdSub", Types: numbersAndBool("T"), New: newScatterNdVariable(updateSub)},
 		Def{Op: "ScatterNdMin", Types: reals("T"), New: newScatterNdVariable(updateMin)},
 		Def{Op: "ScatterNdMax", Types: reals("T"), New: newScatterNdVariable(updateMax)},
 		Def{Op: "ResourceScatterNdUpdate", New: newScatterNdVariable(updateSet)},
-		Def{Op: "ResourceScatterNdAdd", Types: numbers("T"), New: newScatterNdVariable(updateAdd)},
-		Def{Op: "ResourceScatterNdSub", Types: numbers("T"), New: newScatterNdVariable(updateSub)},
+		Def{Op: "ResourceScatterNdAdd", Types: numbersAndBool("T"), New: newScatterNdVariable(updateAdd)},
+		Def{Op: "ResourceScatterNdSub", Types: numbersAndBool("T"), New: newScatterNdVariable(updateSub)},
 		Def{Op: "ResourceScatterNdMin", Types: reals("T"), New: newScatterNdVariable(updateMin)},
 		Def{Op: "ResourceScatterNdMax", Types: reals("T"), New: newScatterNdVariable(updateMax)},
 
@@ -115,4 +119,8 @@ func init() {
 
 func only(attr string, dtype tensor.DType) map[string][]tensor.DType {
 	return map[string][]tensor.DType{attr: {dtype}}
+}
+
+func numbersAndBool(attr string) map[string][]tensor.DType {
+	return map[string][]tensor.DType{attr: append(slices.Clone(numberTypes), tensor.Bool)}
 }

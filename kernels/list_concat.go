@@ -50,7 +50,7 @@ func tensorListConcat(ctx *Context, dtype tensor.DType) error {
 	return nil
 }
 
-// concatShape is the length that all elements must have, -1 for any, and the shape of their rows.
+// concatShape is the length of all elements, -1 where they have none in common, and the shape of their rows.
 // The op takes the elements' shape as an attribute, without the first dimension, or as an input.
 func concatShape(ctx *Context, l *tensorList) (first int64, rest partialShape, err error) {
 	first = -1
@@ -76,6 +76,8 @@ func concatShape(ctx *Context, l *tensorList) (first int64, rest partialShape, e
 		}
 		rest = partialShape{dims[1:], true}
 	}
+	common := first // of the elements that are set, -1 where they differ
+	differ := false
 	for i, t := range l.elems {
 		if t == nil {
 			continue
@@ -89,6 +91,11 @@ func concatShape(ctx *Context, l *tensorList) (first int64, rest partialShape, e
 		if first != -1 && first != t.Shape()[0] {
 			return 0, rest, status.InvalidArgumentf("First entry of element_shape input does not match the first dim of list element at index: %d Expected: %d Actual: %d", i, first, t.Dim(0))
 		}
+		if common == -1 && !differ {
+			common = t.Shape()[0]
+		} else if common != t.Shape()[0] {
+			common, differ = -1, true
+		}
 	}
 	if !rest.full() {
 		if len(l.elems) == 0 {
@@ -97,7 +104,7 @@ func concatShape(ctx *Context, l *tensorList) (first int64, rest partialShape, e
 		return 0, rest, status.InvalidArgumentf("Trying to concat list with only uninitialized tensors but element_shape_except_first_dim is not fully defined: %v", rest)
 	}
 	rest.dims = rest.dims.Clone()
-	return first, rest, nil
+	return common, rest, nil
 }
 
 func concatLengths(ctx *Context, l *tensorList, first int64) ([]int64, error) {
@@ -113,7 +120,7 @@ func concatLengths(ctx *Context, l *tensorList, first int64) ([]int64, error) {
 		switch {
 		case t != nil:
 			lengths[i] = t.Shape()[0]
-		case first != -1:
+		case i >= len(given) && first != -1:
 			lengths[i] = first
 		case len(ctx.Inputs) < 3:
 			return nil, status.InvalidArgumentf("Concating lists with uninitialized tensors is not supported in this version of TensorListConcat. Consider updating your GraphDef to run the newer version.")

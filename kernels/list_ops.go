@@ -94,14 +94,16 @@ func tensorListPopBack(ctx *Context, dtype tensor.DType) error {
 	if len(l.elems) == 0 {
 		return status.InvalidArgumentf("Trying to pop from an empty list.")
 	}
-	shape, err := partialShapeInput(ctx, 1)
-	if err != nil {
-		return err
-	}
-	if shape, err = shape.merge(l.shape); err != nil {
-		return err
-	}
 	last := len(l.elems) - 1
+	var shape partialShape
+	if l.elems[last] == nil {
+		if shape, err = l.shapeInput(ctx, 1); err != nil {
+			return err
+		}
+		if !shape.full() {
+			return status.InvalidArgumentf("Trying to read an uninitialized tensor but element_shape is not fully defined.%v", shape)
+		}
+	}
 	t, err := l.element(ctx, last, shape)
 	if err != nil {
 		return err
@@ -175,8 +177,13 @@ func tensorListGetItem(ctx *Context, dtype tensor.DType) error {
 	}
 	var shape partialShape
 	if l.elems[i] == nil {
-		if shape, err = l.common(ctx, 2); err != nil {
+		if shape, err = l.shapeInput(ctx, 2); err != nil {
 			return err
+		}
+		if !shape.full() {
+			if shape, err = l.agreed(shape, l.elems); err != nil {
+				return err
+			}
 		}
 	}
 	t, err := l.element(ctx, i, shape)

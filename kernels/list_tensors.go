@@ -23,23 +23,15 @@ func part(ctx *Context, t *tensor.Tensor, shape tensor.Shape, at, size int) (*te
 	return out, nil
 }
 
-// join copies the elements of the list that pick tells (all for nil), one after the other, to a
-// new output 0 of the given shape; elements that are not set become zeros of size elements.
-func (l *tensorList) join(ctx *Context, shape tensor.Shape, pick []int64, size int) error {
+// join copies elements of the list, one after the other, to a new output 0 of the given shape;
+// elements that are not set become zeros of size elements.
+func (l *tensorList) join(ctx *Context, shape tensor.Shape, elems []*tensor.Tensor, size int) error {
 	out, err := ctx.Allocate(0, l.dtype, shape)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	n := len(l.elems)
-	if pick != nil {
-		n = len(pick)
-	}
-	for i := range n {
-		k := i
-		if pick != nil {
-			k = int(pick[i])
-		}
-		if t := l.elems[k]; t != nil {
+	for i, t := range elems {
+		if t != nil {
 			move(ctx, out, t, newNest([]int{size}, []int{1}, []int{1}, i*size, 0))
 		} else if bytes := l.dtype.Size(); bytes > 0 {
 			clear(out.Data()[i*size*bytes : (i+1)*size*bytes])
@@ -65,12 +57,17 @@ func newTensorListStack(c *Construction) (any, error) {
 		if want != -1 && int64(len(l.elems)) != want {
 			return status.InvalidArgumentf("Operation expected a list with %d elements but got a list with %d elements.", want, len(l.elems))
 		}
-		shape, err := l.common(ctx, 1)
+		shape, err := l.shapeInput(ctx, 1)
 		if err != nil {
 			return err
 		}
 		if !shape.full() && len(l.elems) == 0 {
 			return status.InvalidArgumentf("Tried to stack elements of an empty list with non-fully-defined element_shape: %v", shape)
+		}
+		if !l.shape.full() {
+			if shape, err = l.agreed(shape, l.elems); err != nil {
+				return err
+			}
 		}
 		if !shape.full() {
 			return status.InvalidArgumentf("Tried to stack list which only contains uninitialized tensors and has a non-fully-defined element_shape: %v", shape)
@@ -79,7 +76,7 @@ func newTensorListStack(c *Construction) (any, error) {
 		if _, err := whole.NumElements(); err != nil {
 			return err
 		}
-		return l.join(ctx, whole, nil, shape.dims.Elements())
+		return l.join(ctx, whole, l.elems, shape.dims.Elements())
 	}), nil
 }
 
@@ -88,30 +85,40 @@ func tensorListGather(ctx *Context, dtype tensor.DType) error {
 	if err != nil {
 		return err
 	}
-	shape, err := l.common(ctx, 2)
+	pick, err := ctx.Ints(1)
 	if err != nil {
 		return err
 	}
-	pick, err := ctx.Ints(1)
+	shape, err := l.shapeInput(ctx, 2)
 	if err != nil {
 		return err
 	}
 	if !shape.full() && len(pick) == 0 {
 		return status.InvalidArgumentf("Tried to gather 0-elements from a list with non-fully-defined shape: %v", shape)
 	}
-	if !shape.full() {
-		return status.InvalidArgumentf("Tried to gather uninitialized tensors from a list with non-fully-defined element_shape: %v", shape)
-	}
-	for _, i := range pick {
+	picked := make([]*tensor.Tensor, len(pick))
+	for k, i := range pick {
 		if i < 0 || i >= int64(len(l.elems)) {
+			if !l.shape.full() {
+				return status.InvalidArgumentf("Trying to gather element %d in a list with %d elements.", i, len(l.elems))
+			}
 			return status.InvalidArgumentf("Index %d out o range; list only has %d elements.", i, len(l.elems))
 		}
+		picked[k] = l.elems[i]
+	}
+	if !l.shape.full() {
+		if shape, err = l.agreed(shape, picked); err != nil {
+			return err
+		}
+	}
+	if !shape.full() {
+		return status.InvalidArgumentf("Tried to gather uninitialized tensors from a list with non-fully-defined element_shape: %v", shape)
 	}
 	whole := replaced(shape.dims, 0, 0, int64(len(pick)))
 	if _, err := whole.NumElements(); err != nil {
 		return err
 	}
-	return l.join(ctx, whole, pick, shape.dims.Elements())
+	return l.join(ctx, whole, picked, shape.dims.Elements())
 }
 
 // rowsFor checks that the rows of a tensor may become elements of a list of the shape of input i.

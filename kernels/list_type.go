@@ -247,20 +247,22 @@ func (l *tensorList) element(ctx *Context, i int, shape partialShape) (*tensor.T
 	return tensor.Zeros(ctx.Device.Pool(), l.dtype, shape.dims)
 }
 
-// common is what the op's input i, the list, and all its elements that are set say about the
-// elements' shape.
-func (l *tensorList) common(ctx *Context, i int) (partialShape, error) {
+// shapeInput is what the op's input i and the list say about the elements' shape.
+func (l *tensorList) shapeInput(ctx *Context, i int) (partialShape, error) {
 	shape, err := partialShapeInput(ctx, i)
 	if err != nil {
 		return shape, err
 	}
-	if shape, err = shape.merge(l.shape); err != nil || shape.full() && l.shape.full() {
-		return shape, err
-	}
-	for _, t := range l.elems {
+	return shape.merge(l.shape)
+}
+
+// agreed is what a shape and those of the elements that are set say.
+func (l *tensorList) agreed(shape partialShape, elems []*tensor.Tensor) (partialShape, error) {
+	for _, t := range elems {
 		if t == nil {
 			continue
 		}
+		var err error
 		if shape, err = shape.merge(partialShape{t.Shape(), true}); err != nil {
 			return shape, err
 		}

@@ -116,7 +116,7 @@ func variantAdd(ctx *Context, a, b any) (tensor.Counted, error) {
 		case a.dtype != other.dtype:
 			return nil, status.InvalidArgumentf("Trying to add two lists of tensors of different dtypes. One is %v and the other is %v", a.dtype, other.dtype)
 		case len(a.elems) != len(other.elems):
-			return nil, status.InvalidArgumentf("Trying to add two lists of tensors of different lengths. One is %d and the other is %d", len(a.elems), len(other.elems))
+			return nil, status.InvalidArgumentf("Trying to add two lists of tensors with different lengths. One is %d and the other is %d", len(a.elems), len(other.elems))
 		}
 		shape, err := a.shape.merge(other.shape)
 		if err != nil {

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
@@ -32,6 +33,16 @@ func packInto(out *tensor.Tensor, i int, t *tensor.Tensor) error {
 	p, err := t.Proto()
 	if err != nil {
 		return err
+	}
+	if t.DType() == tensor.String && t.Len() > 0 {
+		// As in TensorFlow here, strings lie in the content: all their lengths, then their bytes.
+		for _, v := range p.StringVal {
+			p.TensorContent = protowire.AppendVarint(p.TensorContent, uint64(len(v)))
+		}
+		for _, v := range p.StringVal {
+			p.TensorContent = append(p.TensorContent, v...)
+		}
+		p.StringVal = nil
 	}
 	b, err := proto.Marshal(p)
 	out.Strings()[i] = string(b)
@@ -167,6 +178,9 @@ func deserializeSparse(ctx *Context, dtype tensor.DType) error {
 			return err
 		}
 		parts[i] = sparse{three[0], three[1], tensor.Of[int64](three[2])}
+		if _, err := parts[i].dense(); err != nil && len(lead) > 0 {
+			return err
+		}
 		if i > 0 && len(parts[i].shape) != len(parts[0].shape) {
 			return status.InvalidArgumentf("Inconsistent shape across SparseTensors: rank prior to SparseTensor[%d] was: %d but rank of SparseTensor[%d] is: %d",
 				i, len(parts[0].shape), i, len(parts[i].shape))
@@ -188,7 +202,10 @@ func unpackStrings(ctx *Context, i int, dtype tensor.DType, three []*tensor.Tens
 			return err
 		}
 	}
-	return checkParts(i, dtype, three)
+	if err := checkParts(i, dtype, three, 1); err != nil {
+		return err
+	}
+	return checkIndexTypes(i, three)
 }
 
 // unpackVariants reads sparse tensor i, stored as variants, into three.
@@ -200,18 +217,26 @@ func unpackVariants(ctx *Context, i int, dtype tensor.DType, three []*tensor.Ten
 		}
 		three[k] = b.t.Retain()
 	}
-	return checkParts(i, dtype, three)
+	if err := checkIndexTypes(i, three); err != nil {
+		return err
+	}
+	return checkParts(i, dtype, three, 2)
 }
 
-func checkParts(i int, dtype tensor.DType, three []*tensor.Tensor) error {
+func checkIndexTypes(i int, three []*tensor.Tensor) error {
+	for _, k := range []int{2, 0} {
+		if t := three[k]; t.DType() != tensor.Int64 {
+			return status.InvalidArgumentf("Expected serialized_sparse[%d, %d] to be a %s of DT_INT64 but received dtype %v", i, k, []string{"matrix", "", "vector"}[k], t.DType())
+		}
+	}
+	return nil
+}
+
+// checkParts checks that three tensors make a sparse tensor. TensorFlow's text names the shape by another
+// number in strings than in variants.
+func checkParts(i int, dtype tensor.DType, three []*tensor.Tensor, shapeNumber int) error {
 	indices, values, shape := three[0], three[1], three[2]
 	switch {
-	case shape.DType() != tensor.Int64:
-		return status.InvalidArgumentf("Expected serialized_sparse[%d, 2] to be a vector of DT_INT64 but received dtype %v", i, shape.DType())
-	case shape.Rank() != 1:
-		return status.InvalidArgumentf("Expected serialized_sparse[%d, 2] to be a shape vector but its shape is %v", i, shape.Shape())
-	case indices.DType() != tensor.Int64:
-		return status.InvalidArgumentf("Expected serialized_sparse[%d, 0] to be a matrix of DT_INT64 but received dtype %v", i, indices.DType())
 	case indices.Rank() != 2:
 		return status.InvalidArgumentf("Expected serialized_sparse[%d, 0] to represent an index matrix but received shape %v", i, indices.Shape())
 	case values.Rank() != 1:
@@ -220,9 +245,10 @@ func checkParts(i int, dtype tensor.DType, three []*tensor.Tensor) error {
 		return status.InvalidArgumentf("Requested SparseTensor of type %v but SparseTensor[%d].values.dtype() == %v", dtype, i, values.DType())
 	case indices.Dim(0) != values.Len():
 		return status.InvalidArgumentf("Expected row counts of SparseTensor[%d].indices and SparseTensor[%d].values to match but they do not: %d vs. %d", i, i, indices.Dim(0), values.Len())
+	case shape.Rank() != 1:
+		return status.InvalidArgumentf("Expected serialized_sparse[%d, %d] to be a shape vector but its shape is %v", i, shapeNumber, shape.Shape())
 	case indices.Dim(1) != shape.Len():
 		return status.InvalidArgumentf("Expected column counts of SparseTensor[%d].indices to match size of SparseTensor[%d].shape but they do not: %d vs. %d", i, i, indices.Dim(1), shape.Len())
 	}
-	_, err := shapeOf(tensor.Of[int64](shape))
-	return err
+	return nil
 }

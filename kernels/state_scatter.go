@@ -102,6 +102,10 @@ func updateRows(dev Device, op updateOp, t *tensor.Tensor, at []int64, n int, up
 	if updates.Len() == 1 && updates.Rank() == 0 {
 		step = 0
 	}
+	if size == 0 && op == updateAdd {
+		appendRows(t.Strings(), at, n, updates.Strings(), step)
+		return
+	}
 	if size == 0 {
 		setRows(t, at, n, updates, step)
 		return
@@ -160,5 +164,27 @@ func setCells[E any](dst []E, at []int64, n int, src []E, step int) {
 			continue
 		}
 		copy(row, src[i*n:])
+	}
+}
+
+// appendRows is updateRows for strings that are added: what goes to one place is put together in order.
+func appendRows(dst []string, at []int64, n int, src []string, step int) {
+	sums := map[int][]byte{}
+	for i, r := range at {
+		for j := range n {
+			to := int(r)*n + j
+			from := i*step + j
+			if step == 0 {
+				from = 0
+			}
+			sum, ok := sums[to]
+			if !ok {
+				sum = []byte(dst[to])
+			}
+			sums[to] = append(sum, src[from]...)
+		}
+	}
+	for to, sum := range sums {
+		dst[to] = string(sum)
 	}
 }

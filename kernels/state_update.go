@@ -49,6 +49,17 @@ var updaters = func() (all updaterTable) {
 	addComplex[complex128](&all)
 	addHalf(&all, float16.float, toFloat16)
 	addHalf(&all, bfloat16.float, toBFloat16)
+	// Truths are added and subtracted as the numbers 0 and 1, and what is not 0 is true.
+	all[updateAdd][tensor.Bool] = updating(func(dst, a, b []uint8) {
+		for i, v := range b {
+			dst[i] = uint8(oneIf(a[i] != 0 || v != 0))
+		}
+	})
+	all[updateSub][tensor.Bool] = updating(func(dst, a, b []uint8) {
+		for i, v := range b {
+			dst[i] = uint8(oneIf((a[i] != 0) != (v != 0)))
+		}
+	})
 	all[updateAdd][tensor.Float32] = updating(simd.Add)
 	all[updateSub][tensor.Float32] = updating(simd.Sub)
 	return all

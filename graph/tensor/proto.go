@@ -13,6 +13,11 @@ import (
 // the typed lists, of which a short one is filled up with its last value, as TensorFlow does. The
 // sizes are checked before memory is taken: INVALID_ARGUMENT for a message that contradicts itself.
 func FromTensorProto(p *tensorpb.TensorProto, pool *Pool) (*Tensor, error) {
+	return fromProto(p, pool, 0)
+}
+
+// fromProto is FromTensorProto for a tensor that lies in variants of some depth.
+func fromProto(p *tensorpb.TensorProto, pool *Pool, depth int) (*Tensor, error) {
 	dtype := FromProto(p.GetDtype())
 	shape, known := ShapeFromProto(p.GetTensorShape())
 	if !known && p.GetTensorShape().GetUnknownRank() {
@@ -49,6 +54,13 @@ func FromTensorProto(p *tensorpb.TensorProto, pool *Pool) (*Tensor, error) {
 		return nil, err
 	}
 	if n == 0 {
+		return t, nil
+	}
+	if dtype == Variant {
+		if err := fillVariants(t, p.VariantVal, pool, depth); err != nil {
+			t.Release()
+			return nil, err
+		}
 		return t, nil
 	}
 	if values.n == 0 {
@@ -168,10 +180,7 @@ func valueList(p *tensorpb.TensorProto, dtype DType) (values, error) {
 	case Resource:
 		return list(p.ResourceHandleVal, (*Tensor).Handles, HandleFromProto), nil
 	case Variant:
-		if len(p.VariantVal) > 0 {
-			return values{}, status.Unimplementedf("Variants of type %q cannot be read from a message", p.VariantVal[0].GetTypeName())
-		}
-		return values{}, nil
+		return values{n: int64(len(p.VariantVal))}, nil
 	}
 	return values{}, status.InvalidArgumentf("No tensor can have type %v", dtype)
 }
@@ -199,8 +208,11 @@ func float8s(p *tensorpb.TensorProto) (out []byte) {
 	return out
 }
 
-// Proto is the tensor as a message with memory of its own. Variants do not travel: UNIMPLEMENTED.
-func (t *Tensor) Proto() (*tensorpb.TensorProto, error) {
+// Proto is the tensor as a message with memory of its own. UNIMPLEMENTED for variants that may not
+// leave their process.
+func (t *Tensor) Proto() (*tensorpb.TensorProto, error) { return t.proto(0) }
+
+func (t *Tensor) proto(depth int) (*tensorpb.TensorProto, error) {
 	p := &tensorpb.TensorProto{Dtype: t.dtype.Proto(), TensorShape: t.shape.Proto()}
 	switch e := t.elems.(type) {
 	case nil:
@@ -215,8 +227,11 @@ func (t *Tensor) Proto() (*tensorpb.TensorProto, error) {
 		for i, h := range e {
 			p.ResourceHandleVal[i] = h.Proto()
 		}
-	default:
-		return nil, status.Unimplementedf("A tensor of type %v cannot leave its process", t.dtype)
+	case []any:
+		var err error
+		if p.VariantVal, err = variantsProto(e, depth); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
 }

@@ -57,8 +57,15 @@ func (t *Tensor) AppendWire(dst []byte) (head, content []byte, err error) {
 		}
 		dst, err = proto.MarshalOptions{}.MarshalAppend(dst, &p)
 		return dst, nil, err
+	case []any:
+		p := tensorpb.TensorProto{}
+		if p.VariantVal, err = variantsProto(e, 0); err != nil {
+			return nil, nil, err
+		}
+		dst, err = proto.MarshalOptions{}.MarshalAppend(dst, &p)
+		return dst, nil, err
 	}
-	return nil, nil, status.Unimplementedf("A tensor of type %v cannot leave its process", t.dtype)
+	return nil, nil, status.Internalf("A tensor of type %v has no elements", t.dtype)
 }
 
 func dimSize(d int64) int { return 1 + protowire.SizeVarint(uint64(d)) }
