@@ -29,8 +29,16 @@ type FunctionGraph struct {
 // become _Arg nodes, results _Retval nodes, and placeholders in attributes the call's values or
 // the signature's defaults. Nodes that neither have effects nor are needed for a result are
 // left out. NOT_FOUND for a function or op that does not exist, INVALID_ARGUMENT for a body that
-// is no graph; errors name the function.
+// is no graph; errors name the function. The name SymbolicGradient stands for the gradient of the function
+// that the attribute f names.
 func (l *Library) Instantiate(name string, attrs Attrs) (*FunctionGraph, error) {
+	if name == gradientOp {
+		f, err := attrs.Func("f")
+		if err != nil {
+			return nil, err
+		}
+		return l.gradient(f)
+	}
 	f, ok := l.Functions[name]
 	if !ok {
 		return nil, status.Errorf(status.NotFound, "Function %s is not defined.", name)

@@ -194,6 +194,7 @@ func newFakeParam(c *Construction) (any, error) {
 	}), nil
 }
 
-func newSymbolicGradient(*Construction) (any, error) {
-	return nil, status.Unimplementedf("SymbolicGradient is not supported: build gradients on the client")
+// newSymbolicGradient makes the kernel that calls the gradient of a function.
+func newSymbolicGradient(c *Construction) (any, error) {
+	return NewCall(c, &graph.FunctionRef{Name: c.Node.Op, Attrs: c.Node.Attrs})
 }

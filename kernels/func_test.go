@@ -114,7 +114,6 @@ func TestFunctions(t *testing.T) {
 	fails(t, d, status.Internal, "Expect to produce 1 tensors, but only get 2", op("PartitionedCall", kt.Attrs{"f": f("two")}), kt.I32(nil, 0))
 	fails(t, d, status.NotFound, "nowhere", op("PartitionedCall", kt.Attrs{"f": f("nowhere")}), kt.I32(nil, 0))
 	fails(t, d, status.InvalidArgument, "complex64 cannot be converted", op("If", branches), kt.Of[complex64](tensor.Complex64, nil, 1), kt.I32(nil, 3))
-	fails(t, d, status.Unimplemented, "SymbolicGradient", kt.Op{Type: "SymbolicGradient"})
 	expect(t, d.Run(t, op("FakeParam", kt.Attrs{"dtype": tensor.Int32, "shape": kt.S(-1, 2)})), kt.I32(kt.S(0, 2)))
 }
 
