@@ -5,56 +5,97 @@ package e2e
 import (
 	"bytes"
 	"context"
+	cmdline "flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/tensor"
+	"google.golang.org/protobuf/encoding/prototext"
 )
 
-// Random graphs give the same results on clusters of one, two and four tasks, to the last bit:
-// where a node runs changes nothing.
+var (
+	graphCount = cmdline.Int("graphs", 0, "how many random graphs to compare; 0: a share that fits into the time of a test")
+	graphSeed  = cmdline.Uint64("graph-seed", 0, "the seed of the first random graph")
+)
+
+// Random graphs give the same results on clusters of one, two and four tasks, to the last bit: where a node runs
+// changes nothing, and neither does how a function is run. A graph that fails is made smaller before it is shown.
 func TestRandomGraphsOnSmallAndLargeClusters(t *testing.T) {
-	graphs := uint64(40)
-	if full() {
-		graphs = 400
-	}
-	sizes := []int{1, 2, places}
-	clusters := make([]*embedded, len(sizes))
-	for i, tasks := range sizes {
-		clusters[i] = embed(t, "worker", tasks)
-	}
-	for seed := range graphs {
-		g := newRandomGraph(seed, 20+int(seed)*3%100)
-		var first []string
-		for i, e := range clusters {
-			master := int(seed) % sizes[i]
-			got, err := runRandomGraph(t, e, master, g, sizes[i], seed)
-			if err != nil {
-				t.Fatalf("graph %d on %d tasks, master %d: %v", seed, sizes[i], master, err)
-			}
-			if i == 0 {
-				first = got
-				continue
-			}
-			for j := range got {
-				if got[j] != first[j] {
-					t.Errorf("graph %d on %d tasks: value %d is %s, on one task %s", seed, sizes[i], j, got[j], first[j])
-				}
-			}
-		}
-		if t.Failed() {
-			t.Fatalf("graph %d:\n%v", seed, g.on("worker", sizes[len(sizes)-1]))
+	graphs := uint64(*graphCount)
+	if graphs == 0 {
+		graphs = 120
+		if full() {
+			graphs = 1200
 		}
 	}
+	c := newSizes(t)
+	for seed := *graphSeed; seed < *graphSeed+graphs; seed++ {
+		statements := 2 + int(seed)%16
+		err := c.compare(t, seed, statements)
+		if err == nil {
+			continue
+		}
+		for less := 0; less < statements; less++ {
+			if smaller := c.compare(t, seed, less); smaller != nil {
+				statements, err = less, smaller
+				break
+			}
+		}
+		path := filepath.Join(os.TempDir(), fmt.Sprintf("graph-%d-%d.pbtxt", seed, statements))
+		text := prototext.Format(newRandomGraph(seed, statements).on("worker", places))
+		if werr := os.WriteFile(path, []byte(text), 0o600); werr != nil {
+			t.Error(werr)
+		}
+		t.Fatalf("the graph of seed %d with %d statements (-graph-seed=%d -graphs=1; %s): %v", seed, statements, seed, path, err)
+	}
+}
+
+// sizes are clusters of one, two and four tasks.
+type sizes struct {
+	tasks    []int
+	clusters []*embedded
+}
+
+func newSizes(t *testing.T) *sizes {
+	c := &sizes{tasks: []int{1, 2, places}}
+	for _, n := range c.tasks {
+		c.clusters = append(c.clusters, embed(t, "worker", n))
+	}
+	return c
+}
+
+// compare runs a graph on each cluster, and tells the first difference.
+func (c *sizes) compare(t *testing.T, seed uint64, statements int) error {
+	g := newRandomGraph(seed, statements)
+	var first []string
+	for i, e := range c.clusters {
+		master := int(seed) % c.tasks[i]
+		got, err := runRandomGraph(t, e, master, g, c.tasks[i], seed)
+		if err != nil {
+			return fmt.Errorf("on %d tasks, master %d: %w", c.tasks[i], master, err)
+		}
+		if i == 0 {
+			first = got
+		}
+		for j := range got {
+			if got[j] != first[j] {
+				return fmt.Errorf("on %d tasks, master %d, %s, but on one task %s", c.tasks[i], master, got[j], first[j])
+			}
+		}
+	}
+	return nil
 }
 
 // runRandomGraph runs three steps of a graph and describes all that they fetched.
 func runRandomGraph(t *testing.T, e *embedded, master int, g *randomGraph, tasks int, seed uint64) (got []string, err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), slack(20*time.Second))
 	defer cancel()
-	s, err := e.servers[master].NewSession(ctx, g.on("worker", tasks), nil)
+	def := g.on("worker", tasks)
+	s, err := e.servers[master].NewSession(ctx, def, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -68,19 +109,11 @@ func runRandomGraph(t *testing.T, e *embedded, master int, g *randomGraph, tasks
 			return nil, fmt.Errorf("initializing: %w", err)
 		}
 	}
-	fetches := make([]string, 0, len(g.matrices)+len(g.scalars))
-	for _, name := range append(append(fetches, g.matrices[len(g.feeds):]...), g.scalars...) {
-		fetches = append(fetches, name+":0")
-	}
-	r := rand.New(rand.NewPCG(seed, 99))
-	for step := range 3 {
+	fetches := g.fetches()
+	for step, values := range g.values(seed) {
 		fed := map[string]*tensor.Tensor{}
-		for _, name := range g.feeds {
-			values := make([]float32, side*side)
-			for i := range values {
-				values[i] = r.Float32()*4 - 2
-			}
-			if fed[name], err = tensor.FromSlice(tensor.Float32, tensor.Shape{side, side}, values); err != nil {
+		for i, name := range g.feeds {
+			if fed[name], err = tensor.FromSlice(tensor.Float32, tensor.Shape{side, side}, values[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -99,4 +132,20 @@ func runRandomGraph(t *testing.T, e *embedded, master int, g *randomGraph, tasks
 		}
 	}
 	return got, nil
+}
+
+// values are what the three steps of a graph are fed.
+func (g *randomGraph) values(seed uint64) [][][]float32 {
+	r := rand.New(rand.NewPCG(seed, 99))
+	steps := make([][][]float32, 3)
+	for i := range steps {
+		for range g.feeds {
+			values := make([]float32, side*side)
+			for k := range values {
+				values[k] = r.Float32()*4 - 2
+			}
+			steps[i] = append(steps[i], values)
+		}
+	}
+	return steps
 }

@@ -18,10 +18,7 @@ func (s *site) call(ref *graph.FunctionRef, args []graph.Output, device string) 
 	if err != nil {
 		return err
 	}
-	s.done = done
-	if len(done) == 0 {
-		s.done = begin.nodes
-	}
+	s.done = append(slices.Clone(done), begin.nodes...)
 	s.results, err = s.strict(results, done)
 	return err
 }

@@ -68,10 +68,8 @@ func (s *site) replace() error {
 	if err != nil {
 		return err
 	}
-	controls := s.done
-	if len(s.results) == 0 {
-		controls = append(slices.Clone(s.done), n.Controls...)
-	}
+	// What waits for the node waits for all that the node waits for, also where no result depends on it.
+	controls := append(slices.Clone(s.done), n.Controls...)
 	n.Op, n.Def, n.Attrs = op, def, attrs
 	n.Inputs, n.InTypes, n.Controls = s.results, in, controls
 	n.Requested = onTask(n.Requested)
@@ -135,8 +133,8 @@ func (s *site) truth(name string, cond graph.Output) (graph.Output, error) {
 // start is what nodes of a body wait for.
 type start struct {
 	nodes []*graph.Node
-	// all tells that every node waits that has no other node of the body before it; else those that have
-	// no input, or an effect.
+	// all tells that every node waits that has no other node of the body before it; else those that have no
+	// input, or an effect. What comes behind one that waits does so too.
 	all bool
 }
 
@@ -157,6 +155,9 @@ func (s *site) inline(name string, ref *graph.FunctionRef, args []graph.Output, 
 	}
 	c := &copier{site: s, fg: fg, args: args, prefix: s.node.Name + name, begin: begin, nodes: make([]*graph.Node, len(fg.Nodes)),
 		calls: &stack{ref.Name, s.calls}}
+	if c.frames, err = partition.Frames(fg.Graph); err != nil {
+		return nil, nil, err
+	}
 	if c.device, err = newMerger(device); err != nil {
 		return nil, nil, err
 	}
@@ -182,6 +183,7 @@ type copier struct {
 	device *merger
 	begin  start
 	calls  *stack
+	frames *partition.FrameInfo
 	nodes  []*graph.Node // by the ID in the body; nil for its _Arg and _Retval nodes
 	index  map[*graph.Node]int
 }
@@ -241,25 +243,43 @@ func (c *copier) rename(n *graph.Node) {
 	n.Attrs["_class"] = &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: list}}
 }
 
-// connect sets the copies' inputs.
+// connect sets the copies' inputs, and has those wait for the call that must.
 func (c *copier) connect() error {
 	for id, n := range c.fg.Nodes {
 		m := c.nodes[id]
 		if m == nil {
 			continue
 		}
-		inner := false // whether a node of the body comes before
 		m.Inputs = make([]graph.Output, len(n.Inputs))
 		for i, in := range n.Inputs {
 			m.Inputs[i] = c.of(in)
-			inner = inner || in.Node.Op != "_Arg"
 		}
-		m.Controls = make([]*graph.Node, 0, len(n.Controls))
+		m.Controls = make([]*graph.Node, 0, len(n.Controls)+len(c.begin.nodes))
 		for _, before := range n.Controls {
 			m.Controls = append(m.Controls, c.of(graph.Output{Node: before}).Node)
-			inner = inner || before.Op != "_Arg"
 		}
-		if !inner && (c.begin.all || len(n.Inputs) == 0 || graph.HasEffect(n)) {
+	}
+	waits := make([]bool, len(c.fg.Nodes)) // for what the body begins with, itself or what comes before it
+	for _, id := range c.frames.Order {
+		n, m := c.fg.Nodes[id], c.nodes[id]
+		if m == nil {
+			continue
+		}
+		inner := false // whether a node of the body comes before
+		for _, in := range n.Inputs {
+			inner = inner || in.Node.Op != "_Arg"
+			waits[id] = waits[id] || waits[in.Node.ID]
+		}
+		for _, before := range n.Controls {
+			inner = inner || before.Op != "_Arg"
+			waits[id] = waits[id] || waits[before.ID]
+		}
+		// In a loop of the body everything comes behind its Enters.
+		if waits[id] || c.frames.In(int(id)) != 0 {
+			continue
+		}
+		if graph.HasEffect(n) || len(n.Inputs) == 0 && !inner || c.begin.all && !inner {
+			waits[id] = true
 			for _, s := range c.begin.nodes {
 				if !slices.Contains(m.Controls, s) {
 					m.Controls = append(m.Controls, s)
@@ -282,7 +302,7 @@ func (c *copier) of(o graph.Output) graph.Output {
 	return graph.Output{Node: c.nodes[o.Node.ID], Index: o.Index}
 }
 
-// effects are the copies that the caller must wait for: what the function names, and what runs for its
+// effects are what the caller must wait for: the copies of what the function names, and of what runs for its
 // effect. Those in loops of the body have ended with the loop.
 func (c *copier) effects() ([]*graph.Node, error) {
 	var out []*graph.Node
@@ -298,21 +318,24 @@ func (c *copier) effects() ([]*graph.Node, error) {
 			take(n)
 		}
 	}
-	frames, err := partition.Frames(c.fg.Graph)
-	if err != nil {
-		return nil, err
-	}
+	branches := false
 	for id, n := range c.fg.Nodes {
-		if frames.In(id) != 0 || frames.Out(id) != 0 {
+		if c.frames.In(id) != 0 || c.frames.Out(id) != 0 {
 			continue
 		}
+		branches = branches || c.frames.Kinds[id] == partition.Switch
 		switch n.Op {
 		case "ReadVariableOp", "VarHandleOp":
 			continue
 		}
-		if partition.KindOf(n.Op) == partition.Plain && graph.HasEffect(n) {
+		if c.frames.Kinds[id] == partition.Plain && graph.HasEffect(n) {
 			take(n)
 		}
 	}
-	return out, nil
+	if !branches || len(out) == 0 {
+		return out, nil
+	}
+	// What lies in a branch of the body that is not taken is dead, and done.
+	n, err := c.add("done", "ControlTrigger", c.node.Requested, out)
+	return []*graph.Node{n}, err
 }
