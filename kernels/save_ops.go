@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/checkpoint"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // onDisk makes a kernel of a function that waits for files: it runs on a goroutine of its own,
@@ -48,7 +49,8 @@ func checkpointInputs(ctx *Context) (prefix string, names, slices []string, err 
 	if err != nil {
 		return "", nil, nil, err
 	}
-	return p.Strings()[0], n.Strings(), s.Strings(), nil
+	prefix, err = files.Local(p.Strings()[0])
+	return prefix, n.Strings(), s.Strings(), err
 }
 
 func saveV2(ctx *Context) error {
@@ -181,11 +183,20 @@ func newMergeCheckpoints(c *Construction) (any, error) {
 		if err := needScalar(to, tensor.String, "Input destination_prefix should be a scalar tensor, got %v instead."); err != nil {
 			return err
 		}
-		prefix := to.Strings()[0]
-		if err := checkpoint.Merge(checkpoint.OS, from.Strings(), prefix, missing); err != nil || !remove {
+		prefix, err := files.Local(to.Strings()[0])
+		if err != nil {
 			return err
 		}
-		for _, p := range from.Strings() {
+		parts := make([]string, from.Len())
+		for i, p := range from.Strings() {
+			if parts[i], err = files.Local(p); err != nil {
+				return err
+			}
+		}
+		if err := checkpoint.Merge(checkpoint.OS, parts, prefix, missing); err != nil || !remove {
+			return err
+		}
+		for _, p := range parts {
 			if dir := filepath.Dir(p); dir != filepath.Dir(prefix) {
 				// Only an empty folder goes; the first of several prefixes has it removed.
 				_ = checkpoint.OS.Remove(dir)

@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/checkpoint"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // remapMatrix has the attributes of LoadAndRemapMatrix: the result's size, and how many rows of the matrix in the
@@ -96,7 +97,11 @@ func (m remapMatrix) run(ctx *Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := checkpoint.Open(checkpoint.OS, ctx.Input(0).Strings()[0], nil)
+	prefix, err := files.Local(ctx.Input(0).Strings()[0])
+	if err != nil {
+		return err
+	}
+	r, err := checkpoint.Open(checkpoint.OS, prefix, variantCodec{ctx.Device.Pool()})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/checkpoint"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // saveV1 makes Save of fixed == 2 inputs before the tensors, and SaveSlices of 3.
@@ -42,7 +43,11 @@ func saveV1(fixed int) AsyncFunc {
 			}
 		}
 		slices.SortStableFunc(list, func(a, b checkpoint.Named) int { return strings.Compare(a.Name, b.Name) })
-		return checkpoint.WriteV1(checkpoint.OS, file.Strings()[0], list)
+		path, err := files.Local(file.Strings()[0])
+		if err != nil {
+			return err
+		}
+		return checkpoint.WriteV1(checkpoint.OS, path, list)
 	})
 }
 
@@ -82,12 +87,16 @@ func newRestoreV1(c *Construction) (any, error) {
 			}
 			spec = ctx.Input(2).Strings()[0]
 		}
-		r, err := checkpoint.OpenV1(checkpoint.OS, pattern.Strings()[0], int(preferred))
+		path, err := files.Local(pattern.Strings()[0])
+		if err != nil {
+			return err
+		}
+		r, err := checkpoint.OpenV1(checkpoint.OS, path, int(preferred))
 		if err != nil {
 			return err
 		}
 		defer r.Close()
-		t, err := restoreOneV1(ctx, r, pattern.Strings()[0], name.Strings()[0], spec, dtype)
+		t, err := restoreOneV1(ctx, r, path, name.Strings()[0], spec, dtype)
 		if err == nil {
 			ctx.SetOutput(0, t)
 		}

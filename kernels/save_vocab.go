@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // newVocabRemapping makes the kernel that finds the lines of one vocabulary file in another.
@@ -89,16 +89,13 @@ func outputRemapping(ctx *Context, tokens []string, old map[string]int64) error 
 // eachLine calls f with each of the first size lines of a file, all of them with -1. There must be as
 // many, one or more, and none may be empty.
 func eachLine(name string, size int64, f func(line int64, text string) error) error {
-	file, err := os.Open(name)
+	path, err := files.Local(name)
 	if err != nil {
-		code := status.Unknown
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			code = status.NotFound
-		case errors.Is(err, fs.ErrPermission):
-			code = status.PermissionDenied
-		}
-		return status.Errorf(code, "%s; %v", name, errors.Unwrap(err))
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return files.Error(name, err)
 	}
 	defer file.Close()
 	r := bufio.NewReader(file)
@@ -107,7 +104,7 @@ func eachLine(name string, size int64, f func(line int64, text string) error) er
 		text, err := r.ReadString('\n')
 		at += len(text)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return status.Errorf(status.Unknown, "%s; %v", name, err)
+			return files.Error(name, err)
 		}
 		switch {
 		case err != nil && text == "" && size >= 0 && line != size:

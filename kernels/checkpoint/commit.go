@@ -11,6 +11,7 @@ import (
 	versionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/versions_go_proto"
 	bundlepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels/files"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -106,13 +107,13 @@ func move(fsys FS, from, to string, keep bool) error {
 	if keep {
 		source = to + temporary()
 		if err := fsys.Link(from, source); errors.Is(err, fs.ErrNotExist) {
-			return fileError(from, err)
+			return files.Error(from, err)
 		} else if err != nil {
 			return errNoLinks
 		}
 	}
 	if err := fsys.Rename(source, to); err != nil {
-		return fileError(from, err)
+		return files.Error(from, err)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // FS is the file system that checkpoints lie in. It is for any number of goroutines. Its errors are those of
@@ -97,37 +98,6 @@ func (osFS) Glob(pattern string) ([]string, error) {
 	return list, err
 }
 
-// fileError gives an error of the file system TensorFlow's code and form.
-func fileError(name string, err error) error {
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		return status.Errorf(codeOf(err), "%s; %v", name, err)
-	}
-	text := errno.Error()
-	if text != "" {
-		text = strings.ToUpper(text[:1]) + text[1:]
-	}
-	return status.Errorf(codeOf(err), "%s; %s", name, text)
-}
-
-func codeOf(err error) status.Code {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return status.NotFound
-	case errors.Is(err, fs.ErrPermission):
-		return status.PermissionDenied
-	case errors.Is(err, fs.ErrExist):
-		return status.AlreadyExists
-	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTDIR):
-		return status.FailedPrecondition
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EFBIG):
-		return status.ResourceExhausted
-	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENAMETOOLONG):
-		return status.InvalidArgument
-	}
-	return status.Unknown
-}
-
 // temporary is an ending for names of files that are not complete yet, which nobody else has.
 func temporary() string {
 	var b [8]byte
@@ -139,7 +109,7 @@ func temporary() string {
 func makeDir(fsys FS, name string) error {
 	dir := filepath.Dir(name)
 	if err := fsys.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fileError(dir, err)
+		return files.Error(dir, err)
 	}
 	return nil
 }
@@ -149,7 +119,7 @@ func writeFile(fsys FS, name string, write func(io.Writer) error) error {
 	temp := name + temporary()
 	f, err := fsys.Create(temp)
 	if err != nil {
-		return fileError(temp, err)
+		return files.Error(temp, err)
 	}
 	if err := write(f); err != nil {
 		_ = f.Close()
@@ -158,11 +128,11 @@ func writeFile(fsys FS, name string, write func(io.Writer) error) error {
 	}
 	if err := closeDurably(f); err != nil {
 		_ = fsys.Remove(temp)
-		return fileError(temp, err)
+		return files.Error(temp, err)
 	}
 	if err := fsys.Rename(temp, name); err != nil {
 		_ = fsys.Remove(temp)
-		return fileError(name, err)
+		return files.Error(name, err)
 	}
 	return syncDir(fsys, filepath.Dir(name))
 }
@@ -177,7 +147,7 @@ func closeDurably(f File) error {
 
 func syncDir(fsys FS, dir string) error {
 	if err := fsys.SyncDir(dir); err != nil {
-		return fileError(dir, err)
+		return files.Error(dir, err)
 	}
 	return nil
 }
@@ -188,5 +158,5 @@ func asFileError(name string, err error) error {
 	if errors.As(err, &s) {
 		return err
 	}
-	return fileError(name, err)
+	return files.Error(name, err)
 }

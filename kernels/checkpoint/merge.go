@@ -6,6 +6,7 @@ import (
 
 	bundlepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels/files"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -22,9 +23,9 @@ func Merge(fsys FS, prefixes []string, prefix string, allowMissing bool) error {
 		case errors.Is(err, fs.ErrNotExist) && allowMissing:
 			continue
 		case errors.Is(err, fs.ErrNotExist):
-			return status.InvalidArgumentf("allow_missing_files was set to false and %s did not exist.%v", p, fileError(p, err))
+			return status.InvalidArgumentf("allow_missing_files was set to false and %s did not exist.%v", p, files.Error(p, err))
 		case err != nil:
-			return fileError(indexName(p), err)
+			return files.Error(indexName(p), err)
 		}
 		err = m.add(src, p)
 		if closed := src.Close(); err == nil {

@@ -7,6 +7,7 @@ import (
 	bundlepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -35,7 +36,7 @@ func Open(fsys FS, prefix string, variants Codec) (*Reader, error) {
 	name := indexName(prefix)
 	src, err := fsys.Open(name)
 	if err != nil {
-		return nil, fileError(name, err)
+		return nil, files.Error(name, err)
 	}
 	r := &Reader{fs: fsys, prefix: prefix, variants: variants, src: src, files: map[int32]Source{}, sets: map[string]*sliceSet{}, checked: map[place]bool{}}
 	if err := r.open(); err != nil {

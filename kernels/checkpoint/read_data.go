@@ -9,6 +9,7 @@ import (
 	bundlepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // chunk is how much of a file is read at once, so that what is read is in the cache when it is checked.
@@ -37,7 +38,7 @@ func (r *Reader) file(shard int32) (Source, error) {
 	name := dataName(r.prefix, shard, r.shards)
 	f, err := r.fs.Open(name)
 	if err != nil {
-		return nil, fileError(name, err)
+		return nil, files.Error(name, err)
 	}
 	r.files[shard] = f
 	return f, nil

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // ReaderV1 reads a checkpoint of format V1, of one file or several. It is for one goroutine.
@@ -64,7 +65,7 @@ func (r *ReaderV1) load(file int) error {
 	name := r.names[file]
 	src, err := r.fs.Open(name)
 	if err != nil {
-		return unable(name, fileError(name, err), "")
+		return unable(name, files.Error(name, err), "")
 	}
 	t, err := openTable(src)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	bundlepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // formatVersion is the version of format V2 that is written, and the newest that is read.
@@ -43,7 +44,7 @@ func Create(fsys FS, prefix string, variants Codec) (*Writer, error) {
 	w := &Writer{fs: fsys, prefix: prefix, variants: variants, temp: dataName(prefix, 0, 1) + temporary(), entries: map[string]*bundlepb.BundleEntryProto{}}
 	var err error
 	if w.file, err = fsys.Create(w.temp); err != nil {
-		return nil, fileError(w.temp, err)
+		return nil, files.Error(w.temp, err)
 	}
 	w.out = bufio.NewWriterSize(w.file, 1<<20)
 	return w, nil

@@ -65,8 +65,8 @@ func code(number syscall.Errno) status.Code {
 	return status.Unknown
 }
 
-// local is the path that a file's name means to the system. Names of other file systems are UNIMPLEMENTED.
-func local(name string) (string, error) {
+// Local is the path that a file's name means to the system. Names of other file systems are UNIMPLEMENTED.
+func Local(name string) (string, error) {
 	path := name
 	if scheme, rest, ok := strings.Cut(name, "://"); ok && isScheme(scheme) {
 		if scheme != "file" {
@@ -93,7 +93,7 @@ func isScheme(s string) bool {
 
 // Open opens a file for reading.
 func Open(name string) (*os.File, error) {
-	path, err := local(name)
+	path, err := Local(name)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func Read(name string) (string, error) {
 
 // Write makes a file with a content, or gives one a new content; folders that are missing are made.
 func Write(name, content string) error {
-	path, err := local(name)
+	path, err := Local(name)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func Match(pattern string) ([]string, error) {
 	if pattern == "" {
 		return nil, nil
 	}
-	plain, err := local(pattern)
+	plain, err := Local(pattern)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func join(dir, name string) string { return strings.TrimSuffix(dir, "/") + "/" +
 
 // children are the names in a folder; there are none in what is no folder, or may not be read.
 func children(dir string) ([]string, error) {
-	path, err := local(dir)
+	path, err := Local(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func children(dir string) ([]string, error) {
 }
 
 func isDir(name string) bool {
-	path, err := local(name)
+	path, err := Local(name)
 	if err != nil {
 		return false
 	}
