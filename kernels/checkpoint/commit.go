@@ -49,15 +49,12 @@ func commit(fsys FS, prefix string, b *bundle, keep bool) error {
 	if old == n {
 		first, shards = n, 2*n
 	}
-	for i, name := range b.files {
-		if err := move(fsys, name, dataName(prefix, first+int32(i), shards), keep); err != nil {
-			return err
+	if err := b.place(fsys, prefix, first, shards, keep); err != nil {
+		if shardsOf(fsys, prefix) == old { // the new index is not there, and its data is in nobody's way
+			for i := range n {
+				_ = fsys.Remove(dataName(prefix, first+i, shards))
+			}
 		}
-	}
-	if err := syncDir(fsys, dir); err != nil {
-		return err
-	}
-	if err := b.writeIndex(fsys, prefix, first, shards); err != nil {
 		return err
 	}
 	switch old {
@@ -69,6 +66,19 @@ func commit(fsys FS, prefix string, b *bundle, keep bool) error {
 		}
 	}
 	return nil
+}
+
+// place gives the data files names that no index names yet, and then writes the index that does.
+func (b *bundle) place(fsys FS, prefix string, first, shards int32, keep bool) error {
+	for i, name := range b.files {
+		if err := move(fsys, name, dataName(prefix, first+int32(i), shards), keep); err != nil {
+			return err
+		}
+	}
+	if err := syncDir(fsys, filepath.Dir(prefix)); err != nil {
+		return err
+	}
+	return b.writeIndex(fsys, prefix, first, shards)
 }
 
 // rename gives the data files of a checkpoint that is complete the names that they would have had without an

@@ -46,7 +46,7 @@ func Create(fsys FS, prefix string, variants Codec) (*Writer, error) {
 	if w.file, err = fsys.Create(w.temp); err != nil {
 		return nil, files.Error(w.temp, err)
 	}
-	w.out = bufio.NewWriterSize(w.file, 1<<20)
+	w.out = bufio.NewWriterSize(w.file, 1<<16)
 	return w, nil
 }
 

@@ -1,0 +1,217 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/troupe-run/troupe/kernels/checkpoint"
+)
+
+// errCrash is what everything fails with once a disk has lost its power.
+var errCrash = errors.New("the power is gone")
+
+// disk is a file system in memory that can lose its power. What a crash leaves is what was synced, and any number of
+// the changes of names since the folder was: they reach a disk in the order in which they were made.
+type disk struct {
+	mu      sync.Mutex
+	names   map[string]*inode
+	durable map[string]*inode
+	pending []func(map[string]*inode)
+	ops     int
+	crashAt int // the change that fails, the first being 1; 0 for none
+	noLinks bool
+	lock    sync.Mutex
+}
+
+type inode struct{ data, durable []byte }
+
+func newDisk() *disk {
+	return &disk{names: map[string]*inode{}, durable: map[string]*inode{}}
+}
+
+// change counts a change that is about to be.
+func (d *disk) change() error {
+	d.ops++
+	if d.crashAt > 0 && d.ops >= d.crashAt {
+		return errCrash
+	}
+	return nil
+}
+
+// rename makes a change to names that SyncDir makes durable.
+func (d *disk) rename(f func(map[string]*inode)) {
+	f(d.names)
+	d.pending = append(d.pending, f)
+}
+
+// after gives the disks that there may be after a crash.
+func (d *disk) after() (list []*disk) {
+	for n := range len(d.pending) + 1 {
+		for _, lost := range []bool{false, true} {
+			names := maps.Clone(d.durable)
+			for _, f := range d.pending[:n] {
+				f(names)
+			}
+			next := newDisk()
+			next.noLinks = d.noLinks
+			copies := map[*inode]*inode{}
+			for name, node := range names {
+				if copies[node] == nil {
+					data := node.data
+					if lost {
+						data = node.durable
+					}
+					copies[node] = &inode{bytes.Clone(data), bytes.Clone(data)}
+				}
+				next.names[name] = copies[node]
+			}
+			next.durable = maps.Clone(next.names)
+			list = append(list, next)
+		}
+	}
+	return list
+}
+
+type openFile struct {
+	d    *disk
+	node *inode
+}
+
+func (f openFile) Write(b []byte) (int, error) {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	if err := f.d.change(); err != nil {
+		f.node.data = append(f.node.data, b[:len(b)/2]...) // torn
+		return 0, err
+	}
+	f.node.data = append(f.node.data, b...)
+	return len(b), nil
+}
+
+func (f openFile) Sync() error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	if err := f.d.change(); err != nil {
+		return err
+	}
+	f.node.durable = bytes.Clone(f.node.data)
+	return nil
+}
+
+func (f openFile) Close() error { return nil }
+
+func (d *disk) Create(name string) (checkpoint.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.change(); err != nil {
+		return nil, err
+	}
+	if d.names[name] != nil {
+		return nil, fs.ErrExist
+	}
+	node := &inode{}
+	d.rename(func(m map[string]*inode) { m[name] = node })
+	return openFile{d, node}, nil
+}
+
+type content struct{ *bytes.Reader }
+
+func (content) Close() error { return nil }
+
+func (d *disk) Open(name string) (checkpoint.Source, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	node := d.names[name]
+	if node == nil {
+		return nil, fs.ErrNotExist
+	}
+	return content{bytes.NewReader(node.data)}, nil
+}
+
+func (c content) ReadAt(b []byte, at int64) (int, error) {
+	n, err := c.Reader.ReadAt(b, at)
+	if n == len(b) && errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
+
+func (d *disk) named(name string, f func(*inode) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.change(); err != nil {
+		return err
+	}
+	node := d.names[name]
+	if node == nil {
+		return fs.ErrNotExist
+	}
+	return f(node)
+}
+
+func (d *disk) Rename(from, to string) error {
+	return d.named(from, func(node *inode) error {
+		d.rename(func(m map[string]*inode) {
+			delete(m, from)
+			m[to] = node
+		})
+		return nil
+	})
+}
+
+func (d *disk) Link(from, to string) error {
+	return d.named(from, func(node *inode) error {
+		if d.noLinks {
+			return errors.ErrUnsupported
+		}
+		if d.names[to] != nil {
+			return fs.ErrExist
+		}
+		d.rename(func(m map[string]*inode) { m[to] = node })
+		return nil
+	})
+}
+
+func (d *disk) Remove(name string) error {
+	return d.named(name, func(*inode) error {
+		d.rename(func(m map[string]*inode) { delete(m, name) })
+		return nil
+	})
+}
+
+func (d *disk) Mkdir(string) error { return fs.ErrExist }
+
+func (d *disk) SyncDir(string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.change(); err != nil {
+		return err
+	}
+	d.durable, d.pending = maps.Clone(d.names), nil
+	return nil
+}
+
+func (d *disk) Glob(pattern string) (list []string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name := range d.names {
+		if ok, err := path.Match(pattern, name); err != nil {
+			return nil, err
+		} else if ok {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+func (d *disk) Lock(string) (unlock func(), err error) {
+	d.lock.Lock()
+	return d.lock.Unlock, nil
+}
