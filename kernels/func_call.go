@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"slices"
+
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -86,6 +88,9 @@ func releaseAll(values []Value) {
 	}
 }
 
+// conditionTypes are the types of numbers that can be conditions.
+var conditionTypes = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Uint8}
+
 // truth reads a condition: a scalar is true when it is not zero or empty, any other tensor when
 // it has elements.
 func truth(t *tensor.Tensor) (bool, error) {
@@ -99,7 +104,7 @@ func truth(t *tensor.Tensor) (bool, error) {
 		return tensor.Of[bool](t)[0], nil
 	default:
 		zero, ok := zeroIn[d]
-		if !ok || d.IsComplex() {
+		if !ok || !slices.Contains(conditionTypes, d) {
 			return false, status.InvalidArgumentf("%v cannot be converted to a boolean", d)
 		}
 		return !zero(t.Data()), nil

@@ -168,12 +168,14 @@ func addAll(ctx *Context, a, b []*tensor.Tensor) (sums []*tensor.Tensor, err err
 		case y == nil:
 			sums[i] = x.Retain()
 			continue
-		case x.DType() != y.DType() || !x.Shape().Equal(y.Shape()):
-			err = status.InvalidArgumentf("Cannot add tensors of %v%v and %v%v", x.DType(), x.Shape(), y.DType(), y.Shape())
+		case x.DType() != y.DType():
+			err = status.InvalidArgumentf("Trying to add two tensors with incompatible element types. One is %v and the other is %v", x.DType(), y.DType())
+		case !x.Shape().Equal(y.Shape()):
+			err = status.InvalidArgumentf("Trying to add two tensors with incompatible element shapes. One is %v and the other is %v", x.Shape(), y.Shape())
 		case x.DType() == tensor.Variant && x.Rank() == 0:
 			err = addVariants(ctx, sums, i, x, y)
 		case updaters[updateAdd][x.DType()] == nil:
-			err = status.InvalidArgumentf("Trying to add unsupported dtype %v", x.DType())
+			err = status.InvalidArgumentf("Trying to add unsupported dtype %d", x.DType())
 		default:
 			if sums[i], err = tensor.New(ctx.Device.Pool(), x.DType(), x.Shape()); err == nil {
 				updateAll(ctx, updateAdd, sums[i], x, y)

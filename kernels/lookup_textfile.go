@@ -146,6 +146,8 @@ func (f textFile) read(most int64, add func(keys, values *tensor.Tensor) error) 
 			b.release()
 		}
 		switch {
+		case err == io.EOF && at == 0 && f.size == 0:
+			return status.Errorf(status.OutOfRange, "Finished reading 0 of lines from %s", f.path)
 		case err == io.EOF && at == 0:
 			// TensorFlow's iterator is at its end before the table looks at it.
 			return status.Errorf(status.OutOfRange, "Read less bytes than requested")
@@ -245,10 +247,10 @@ func (b *batch) set(t *tensor.Tensor, index int64, line string, columns []string
 		tensor.Of[int64](t)[b.n], err = strconv.ParseInt(number, 10, 64)
 	case tensor.Float32:
 		var v float64
-		v, err = parseDecimal(number, 32)
+		v, err = parseFloat(number, 32)
 		tensor.Of[float32](t)[b.n] = float32(v)
 	case tensor.Float64:
-		tensor.Of[float64](t)[b.n], err = parseDecimal(number, 64)
+		tensor.Of[float64](t)[b.n], err = parseFloat(number, 64)
 	default:
 		return status.InvalidArgumentf("Data type %v not supported.", t.DType())
 	}
@@ -256,14 +258,6 @@ func (b *batch) set(t *tensor.Tensor, index int64, line string, columns []string
 		return status.InvalidArgumentf("Field %s in line %d is not a valid %v.", text, at, t.DType())
 	}
 	return nil
-}
-
-// parseDecimal reads a decimal number, an infinity or NaN. Numbers beyond the range are infinite.
-func parseDecimal(s string, bits int) (float64, error) {
-	if strings.ContainsAny(s, "xX") {
-		return 0, strconv.ErrSyntax
-	}
-	return parseFloat(s, bits)
 }
 
 // lines reads a file by lines, without their ends.

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/containers/table"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
@@ -210,6 +211,9 @@ func newDestroyResource(c *Construction) (any, error) {
 		h, err := ctx.Handle(0)
 		if err != nil {
 			return err
+		}
+		if _, ok := h.Local.(*table.Anonymous); ok {
+			return nil // it ends with its handles
 		}
 		err = ctx.Device.Resources().Delete(h.Container, h.Type, h.Name)
 		if ignore && status.CodeOf(err) == status.NotFound {

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"golang.org/x/text/cases"
@@ -31,12 +32,32 @@ func newStringCase(ascii func(byte) byte, unicode func(language.Tag, ...cases.Op
 				return eachString(func(s string) string {
 					// As a string of C it ends with its first zero byte, and what is no UTF-8 becomes U+FFFD.
 					s, _, _ = strings.Cut(s, "\x00")
-					return caser.String(string([]rune(s)))
+					return caser.String(validUTF8(s))
 				})(ctx)
 			}), nil
 		}
 		return nil, status.InvalidArgumentf("only utf-8 or '' (no encoding) is supported, received %s", encoding)
 	}
+}
+
+// validUTF8 puts U+FFFD in the place of what is no UTF-8: one for each byte, or for as many as begin a longer
+// sequence that then breaks off.
+func validUTF8(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 {
+			for n < len(s) && !utf8.FullRuneInString(s[:n+1]) {
+				n++
+			}
+		}
+		b.WriteRune(r)
+		s = s[n:]
+	}
+	return b.String()
 }
 
 func asciiLower(c byte) byte {

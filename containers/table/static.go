@@ -3,6 +3,8 @@ package table
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -102,14 +104,11 @@ func (p pair) Size() (int64, error) { return int64(p.keys.Len()), nil }
 func (p pair) Each(add func(keys, values *tensor.Tensor) error) error { return add(p.keys, p.values) }
 
 func (s *static[K, V]) Import(keys, values *tensor.Tensor) error {
-	switch {
-	case keys.Len() == 0:
-		return status.InvalidArgumentf("keys and values cannot be empty tensors.")
-	case !keys.Shape().Equal(values.Shape()):
-		return status.InvalidArgumentf("keys and values should have the same dimension.%v vs %v", keys.Shape(), values.Shape())
-	}
 	if err := s.checkEntries(keys, values); err != nil {
 		return err
+	}
+	if keys.Len() == 0 {
+		return status.InvalidArgumentf("keys and values cannot be empty tensors.")
 	}
 	return s.Initialize(pair{keys, values})
 }
@@ -175,7 +174,15 @@ func (e *entries[K, V]) addUnequal(keys []K, values []V) error {
 // show prints an element as TensorFlow's messages do: floats with six digits, booleans as numbers.
 func show(v any) string {
 	switch v := v.(type) {
-	case float32, float64:
+	case float32:
+		return show(float64(v))
+	case float64:
+		switch {
+		case math.IsNaN(v):
+			return "nan"
+		case math.IsInf(v, 0):
+			return strings.TrimPrefix(strings.ToLower(fmt.Sprint(v)), "+")
+		}
 		return fmt.Sprintf("%.6g", v)
 	case bool:
 		if v {
