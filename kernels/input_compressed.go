@@ -63,7 +63,7 @@ func decodeZstd(s string) (string, error) {
 	if header.FrameContentSize > maxInflated {
 		return "", status.Errorf(status.ResourceExhausted, "Decompressed zstd input would have %d bytes, more than %d", header.FrameContentSize, maxInflated)
 	}
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(max(header.FrameContentSize, 1)))
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(max(header.FrameContentSize, 64<<10)))
 	if err != nil {
 		return "", err
 	}

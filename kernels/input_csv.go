@@ -131,18 +131,14 @@ func csvInt(s string, bits int) (int64, bool) {
 	return v, err == nil
 }
 
-// csvFloat reads a decimal number, an infinity or a NaN. One beyond the range is infinite.
+// csvFloat reads a number, an infinity or a NaN, as parseFloat does, with spaces around it.
 func csvFloat(s string, bits int) (float64, bool) {
 	s = strings.Trim(s, space)
-	digits := strings.TrimLeft(s, "+-")
-	if len(s)-len(digits) > 1 || strings.ContainsAny(digits, "_xXpP") {
-		return 0, false
-	}
-	if strings.EqualFold(digits, "nan") {
+	if digits := strings.TrimLeft(s, "+-"); len(s)-len(digits) <= 1 && strings.EqualFold(digits, "nan") {
 		return math.NaN(), true
 	}
-	v, err := strconv.ParseFloat(s, bits)
-	return v, err == nil || math.IsInf(v, 0)
+	v, err := parseFloat(s, bits)
+	return v, err == nil
 }
 
 // split appends the wanted fields of a record.

@@ -34,8 +34,10 @@ func (t *Tensor) AppendWire(dst []byte) (head, content []byte, err error) {
 	for _, d := range t.shape {
 		dst = protowire.AppendTag(dst, fieldDim, protowire.BytesType)
 		dst = protowire.AppendVarint(dst, uint64(dimSize(d)))
-		dst = protowire.AppendTag(dst, fieldSize, protowire.VarintType)
-		dst = protowire.AppendVarint(dst, uint64(d))
+		if d != 0 {
+			dst = protowire.AppendTag(dst, fieldSize, protowire.VarintType)
+			dst = protowire.AppendVarint(dst, uint64(d))
+		}
 	}
 	switch e := t.elems.(type) {
 	case nil:
@@ -68,7 +70,13 @@ func (t *Tensor) AppendWire(dst []byte) (head, content []byte, err error) {
 	return nil, nil, status.Internalf("A tensor of type %v has no elements", t.dtype)
 }
 
-func dimSize(d int64) int { return 1 + protowire.SizeVarint(uint64(d)) }
+// dimSize is the size of a dimension's message, in which zero is left out.
+func dimSize(d int64) int {
+	if d == 0 {
+		return 0
+	}
+	return 1 + protowire.SizeVarint(uint64(d))
+}
 
 // Source is where ReadWire reads from: a message that may lie in several pieces.
 type Source interface {

@@ -48,10 +48,10 @@ const maxPlaces = 1 << 27
 
 func (b *batch) parse() error {
 	n := len(b.serialized)
-	if n > 0 && len(b.index) > maxPlaces/n {
-		return status.Errorf(status.ResourceExhausted, "OOM when parsing %d features of %d examples in one batch", len(b.index), n)
+	if n > 0 && b.n > maxPlaces/n {
+		return status.Errorf(status.ResourceExhausted, "OOM when parsing %d features of %d examples in one batch", b.n, n)
 	}
-	b.places = make([][]place, len(b.index))
+	b.places = make([][]place, b.n)
 	for i, d := range b.Dense {
 		if d.varies() {
 			b.places[i] = make([]place, n)

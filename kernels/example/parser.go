@@ -41,22 +41,23 @@ type Features struct {
 // Parser reads Examples. It is immutable.
 type Parser struct {
 	Features
+	n      int            // of all features
 	index  map[string]int // of a key among dense, sparse and ragged features, in this order
 	stride []int          // elements of a dense feature, or of the part that repeats
 }
 
-// New makes a parser. INVALID_ARGUMENT for types and shapes that there cannot be, INTERNAL (as in TensorFlow)
-// for a key that is asked for twice.
+// New makes a parser. INVALID_ARGUMENT for types and shapes that there cannot be. Of features with one key the first
+// gets the values, as in TensorFlow.
 func New(f Features) (*Parser, error) {
 	p := &Parser{Features: f, index: map[string]int{}, stride: make([]int, len(f.Dense))}
 	add := func(key string, dtype tensor.DType) error {
 		if err := checkType(dtype); err != nil {
 			return err
 		}
-		if _, twice := p.index[key]; twice {
-			return status.Internalf("Could not avoid collision. This should not happen.")
+		if _, twice := p.index[key]; !twice {
+			p.index[key] = p.n
 		}
-		p.index[key] = len(p.index)
+		p.n++
 		return nil
 	}
 	for i := range f.Dense {
@@ -141,19 +142,26 @@ type found struct {
 }
 
 func (p *Parser) newFound() *found {
-	return &found{make([]string, len(p.index)), make([]bool, len(p.index))}
+	return &found{make([]string, p.n), make([]bool, p.n)}
 }
 
 // scan finds the features in a serialized Example. The last one of a key counts, except that an empty
 // dense feature is none. It is false where the message is broken.
 func (p *Parser) scan(serialized string, f *found) bool {
 	clear(f.present)
-	for c := (cursor{serialized}); ; {
-		features, done, ok := c.next(delimited(1))
-		if !ok || done {
-			return ok
+	for c := (cursor{serialized}); len(c.s) > 0; {
+		tag, ok := c.tag()
+		switch {
+		case !ok:
+			return false
+		case tag != delimited(1):
+			if !c.skipLoosely(tag) {
+				return false
+			}
+			continue
 		}
-		if !entries(features, func(key, feature string) {
+		features, ok := c.bytes()
+		if !ok || !entries(features, func(key, feature string) {
 			if i, wanted := p.index[key]; wanted && (feature != "" || i >= len(p.Dense)) {
 				f.features[i], f.present[i] = feature, true
 			}
@@ -161,4 +169,5 @@ func (p *Parser) scan(serialized string, f *found) bool {
 			return false
 		}
 	}
+	return true
 }

@@ -167,7 +167,7 @@ func (q *sequences) parse() error {
 		q.context[i].length = in.Len()
 	}
 	for e := range q.Serialized {
-		if !q.scan(e) {
+		if !q.scan(e, (*cursor).skipLoosely) {
 			return status.InvalidArgumentf("Invalid protocol message input, example id: %s", q.name(e))
 		}
 	}
@@ -199,8 +199,8 @@ func (q *sequences) makeTracks() error {
 	return nil
 }
 
-// scan finds the features of example e, of which the last of a key counts.
-func (q *sequences) scan(e int) bool {
+// scan finds the features of example e, of which the last of a key counts. skip passes over fields that nobody knows.
+func (q *sequences) scan(e int, skip func(c *cursor, tag uint64) bool) bool {
 	for c := (cursor{q.Serialized[e]}); len(c.s) > 0; {
 		tag, ok := c.tag()
 		if !ok {
@@ -212,7 +212,7 @@ func (q *sequences) scan(e int) bool {
 		case delimited(2):
 			index, tracks = q.listsWanted.index, q.lists
 		default:
-			if !c.skip(tag) {
+			if !skip(&c, tag) {
 				return false
 			}
 			continue

@@ -28,7 +28,7 @@ func (q *sequences) one() error {
 	if err := q.makeTracks(); err != nil {
 		return err
 	}
-	if !q.scan(0) {
+	if !q.scan(0, (*cursor).skip) {
 		return q.unparsed()
 	}
 	for i := range q.context {

@@ -55,6 +55,16 @@ func (c *cursor) skip(tag uint64) bool {
 	return true
 }
 
+// skipLoosely is skip for the fields of a whole message: one that is longer than the message ends it, as in TensorFlow.
+func (c *cursor) skipLoosely(tag uint64) bool {
+	if protowire.Type(tag&7) != protowire.BytesType {
+		return c.skip(tag)
+	}
+	n, ok := c.varint()
+	c.s = c.s[min(n, uint64(len(c.s))):]
+	return ok
+}
+
 // delimited is the tag of a field that begins with its length.
 func delimited(number uint64) uint64 { return number<<3 | uint64(protowire.BytesType) }
 
