@@ -5,7 +5,7 @@ import struct
 import tempfile
 import zlib
 
-from support import Background, np, raises, same, tf
+from support import Background, np, raises, tf
 
 RAW = tf.raw_ops
 
@@ -68,8 +68,8 @@ def test_lines_to_batches(cluster):
             got = until_end(sess, batch)
             assert [len(b[0]) for b in got] == [4] * 7 + [2], [len(b[0]) for b in got]
             keys, ints, floats, texts = (np.concatenate(column) for column in zip(*got))
-            same(ints, [10 * i + j for _ in range(2) for i in range(3) for j in range(5)])
-            same(floats, [j + 0.5 for _ in range(6) for j in range(5)])
+            assert list(ints) == [10 * i + j for _ in range(2) for i in range(3) for j in range(5)], ints
+            assert list(floats) == [j + 0.5 for _ in range(6) for j in range(5)], floats
             assert list(texts[:5]) == [b"w%d" % j for j in range(5)], texts
             assert keys[6] == names[1].encode() + b":3", keys[6]
             assert sess.run(counts) == [30, 6]
@@ -97,7 +97,7 @@ def test_examples_to_shuffled_batches(cluster):
             ids = np.concatenate([b["id"] for b in got])
             assert sorted(ids) == list(range(40)) and list(ids) != list(range(40)), ids
             for b in got:
-                same(b["x"], [[i, -i] if i % 2 else [0.5, 0.25] for i in b["id"]])
+                assert b["x"].tolist() == [[i, -i] if i % 2 else [0.5, 0.25] for i in b["id"]], b
                 assert list(b["tags"].values) == [b"t%d" % k for i in b["id"] for k in range(i % 3)], b["tags"]
             assert len(names) == 4
 
@@ -115,7 +115,7 @@ def test_fixed_length_records(cluster):
                     sess.run(queue.enqueue([name]))
                     sess.run(queue.close())
                     values = [v for _ in range(2) for v in sess.run(read)[1]]
-                    same([struct.unpack("<i", v)[0] for v in values], range(5))
+                    assert [struct.unpack("<i", v)[0] for v in values] == list(range(5)), values
                     with raises(tf.errors.OutOfRangeError, "is closed and has insufficient elements (requested 1, current size 0)"):
                         sess.run(read)
 
@@ -130,7 +130,7 @@ def test_a_read_waits_for_its_file(cluster):
             sess.run(read, options=tf.RunOptions(timeout_in_ms=200))
         waiting = Background(lambda: sess.run(read))
         sess.run(put, {name: "a"})
-        assert waiting.result() == [b"a", b"a"]
+        assert list(waiting.result()) == [b"a", b"a"]
 
 
 def test_readers_are_shared_by_name(cluster):
