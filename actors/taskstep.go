@@ -2,13 +2,10 @@ package actors
 
 import (
 	"sync"
-	"time"
 
-	steppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/step_stats_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/devices"
-	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -255,44 +252,4 @@ func (st *taskStep) waiting(limit int) []string {
 		names = append(names, ex.Waiting(limit-len(names))...)
 	}
 	return names
-}
-
-// trace makes the step record when its kernels ran.
-func (st *taskStep) trace() {
-	st.stats = &stepStats{devices: map[string]*steppb.DeviceStepStats{}}
-	st.Trace = st.stats.record
-}
-
-// stepStats collects a step's RunMetadata.
-type stepStats struct {
-	mu      sync.Mutex
-	devices map[string]*steppb.DeviceStepStats
-}
-
-func (s *stepStats) record(n *graph.Node, device string, begun, ended time.Time) {
-	took := ended.Sub(begun)
-	ns := &steppb.NodeExecStats{
-		NodeName: devices.UserName(n), TimelineLabel: n.Name + " = " + n.Op,
-		AllStartMicros: begun.UnixMicro(), OpEndRelMicros: took.Microseconds(), AllEndRelMicros: took.Microseconds(),
-		AllStartNanos: begun.UnixNano(), OpEndRelNanos: took.Nanoseconds(), AllEndRelNanos: took.Nanoseconds(),
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d := s.devices[device]
-	if d == nil {
-		d = &steppb.DeviceStepStats{Device: device}
-		s.devices[device] = d
-	}
-	d.NodeStats = append(d.NodeStats, ns)
-}
-
-// proto is what was collected.
-func (s *stepStats) proto() *steppb.StepStats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := &steppb.StepStats{}
-	for _, d := range s.devices {
-		out.DevStats = append(out.DevStats, d)
-	}
-	return out
 }

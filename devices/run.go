@@ -294,7 +294,7 @@ func (r *run) fire(t task) {
 	err := n.sync.Compute(c)
 	r.computing = false
 	if r.step.Trace != nil {
-		r.step.Trace(n.graph, r.p.device.Name(), begun, time.Now())
+		r.step.Trace(n.graph, r.p.device.Name(), c.Outputs, begun, time.Now())
 	}
 	r.finish(t, c, err)
 }
@@ -487,7 +487,7 @@ func (call *asyncCall) compute() (err error) {
 // completes an asynchronous kernel may be an actor or hold a peer's stream.
 func (r *run) report(call *asyncCall, err error, inline bool) {
 	if r.step.Trace != nil {
-		r.step.Trace(call.n.graph, r.p.device.Name(), call.begun, time.Now())
+		r.step.Trace(call.n.graph, r.p.device.Name(), call.ctx.Outputs, call.begun, time.Now())
 	}
 	r.mu.Lock()
 	delete(r.waits, call)

@@ -24,8 +24,9 @@ type Step struct {
 	// Container is the name of the container for what ends with the step (TensorArrays, stacks,
 	// temporary variables). The task clears it after the step.
 	Container string
-	// Trace, if not nil, is told of every kernel that ran: where and when it began and ended.
-	Trace func(n *graph.Node, device string, begun, ended time.Time)
+	// Trace, if not nil, is told of every kernel that ran: where, what it put out, and when it began and
+	// ended. The outputs are borrowed for the call; those of a kernel that failed may be missing.
+	Trace func(n *graph.Node, device string, outputs []Value, begun, ended time.Time)
 	// Flush, if not nil, is called when the run has fired all that was ready and has to wait: what
 	// its kernels have sent meanwhile should be on its way.
 	Flush func()

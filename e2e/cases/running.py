@@ -1,8 +1,10 @@
 """What a run takes and gives: feeds, fetches, partial runs, callables, options."""
+import json
 import threading
 import time
 
 from support import Background, np, raises, same, tf
+from tensorflow.python.client import timeline
 
 DTYPES = [tf.float16, tf.float32, tf.float64, tf.bfloat16, tf.int8, tf.int16, tf.int32, tf.int64,
           tf.uint8, tf.uint16, tf.uint32, tf.uint64, tf.bool, tf.complex64, tf.complex128, tf.string]
@@ -222,6 +224,14 @@ def test_tracing_tells_what_ran_where(cluster):
         plain = tf.RunMetadata()
         sess.run(c, {a: np.eye(2)}, run_metadata=plain)
         assert not plain.step_stats.dev_stats
+        trace = json.loads(timeline.Timeline(metadata.step_stats).generate_chrome_trace_format(show_memory=True))["traceEvents"]
+        ops = {e["args"]["name"]: e["args"] for e in trace if e["ph"] == "X"}
+        assert ops["there"]["op"] == "MatMul" and ops["here"]["input1"] == "here/y", ops
+        assert "there" in ops["here"]["input0"], "the transfer bears no name of what it brings: %s" % ops["here"]
+        kinds = {e["cat"] for e in trace if "cat" in e}
+        assert {"Op", "Tensor", "Memory"} <= kinds and "unknown" not in {o["op"] for o in ops.values()}, (kinds, ops)
+        there = [n for d in metadata.step_stats.dev_stats for n in d.node_stats if n.node_name == "there"][0]
+        assert [d.size for d in there.output[0].tensor_description.shape.dim] == [2, 2] and there.memory[0].total_bytes == 16, there
 
 
 def test_partition_graphs_of_every_device(cluster):
