@@ -199,3 +199,23 @@ def test_collected_steps_of_a_dead_session_wait_for_nobody(cluster):
     with cluster.session() as sess:
         sess.run(put)
         assert sess.run(size) == 1, "the dead session's step took the element"
+
+
+def test_tensors_stay_in_the_session(cluster):
+    """Handles of tensors that one run leaves where they are for later ones."""
+    with cluster.graph():
+        with tf.device("/job:ps/task:0"):
+            handle = tf.get_session_handle(tf.constant([[1.0, 2.0]]) * 3)
+        with cluster.session() as sess, cluster.session() as other:
+            h = sess.run(handle)
+            assert "/job:ps/replica:0/task:0" in h.handle, h.handle
+            holder, value = tf.get_session_tensor(h.handle, tf.float32)
+            for _ in range(2):
+                assert sess.run(value + 1, {holder: h.handle}).tolist() == [[4.0, 7.0]]
+            with raises(tf.errors.InvalidArgumentError, "is not in the session store"):
+                other.run(value, {holder: h.handle})
+            raw = h.get_raw_handle()
+            holder, delete = tf.delete_session_tensor(raw)
+            sess.run(delete, {holder: raw})
+            with raises(tf.errors.InvalidArgumentError, "Failed to delete a tensor with handle"):
+                sess.run(delete, {holder: raw})
