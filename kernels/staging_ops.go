@@ -83,7 +83,14 @@ func unstage(ctx *Context, b *staging.Buffer, end func(error)) func(error) {
 }
 
 func stagePeek(ctx *Context, b *staging.Buffer, end func(error)) func(error) {
-	index, err := scalarInput32(ctx, 0, "index must be scalar")
+	err := error(nil)
+	if ctx.Input(0).Rank() != 0 {
+		err = status.InvalidArgumentf("index must be scalar")
+	}
+	index := 0
+	if err == nil {
+		index, err = scalarInput32(ctx, 0, "")
+	}
 	if err != nil {
 		end(err)
 		return func(error) {}

@@ -1,0 +1,112 @@
+package barrier
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// InsertMany gives each key one component: the row of values, borrowed, at the key's place. What has all its
+// components then is ready. Keys that come together first have the same index. After an error the keys before
+// the one that it names are in. INVALID_ARGUMENT for values that do not fit the keys, have no elements
+// or are there already, and for tuples that turn out to have the wrong shape, which are dropped; CANCELLED for
+// what a closed barrier does not take.
+func (b *Barrier) InsertMany(component int, keys []string, values *tensor.Tensor) error {
+	return b.room.Do(func() error {
+		if err := b.insertable(keys, values); err != nil {
+			return err
+		}
+		fresh := false
+		defer func() {
+			if fresh {
+				b.index++
+			}
+			b.drained = b.closed && len(b.incomplete) == 0
+		}()
+		for i, key := range keys {
+			e, isNew, err := b.elementOf(key, i)
+			if err != nil {
+				return err
+			}
+			fresh = fresh || isNew
+			if e.components[component] != nil {
+				return status.InvalidArgumentf("Key %s already has a value for component %d in barrier %s", key, component, b.options.Name)
+			}
+			if e.components[component], err = row(values, i, b.options.Pool); err != nil {
+				return err
+			}
+			if err := b.complete(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// insertable checks what does not depend on the single keys.
+func (b *Barrier) insertable(keys []string, values *tensor.Tensor) error {
+	name := b.options.Name
+	switch {
+	case len(keys) > 0 && values.Len() == 0:
+		return status.InvalidArgumentf("Tensors with no elements are not supported %s: received shape %v", name, values.Shape())
+	case len(keys) > 0 && (values.Rank() == 0 || values.Dim(0) != len(keys)):
+		return status.InvalidArgumentf("Barrier %s got %d keys, but values of shape %v", name, len(keys), values.Shape())
+	case b.closed && (b.cancelled || len(keys) > 0 && len(b.incomplete) == 0):
+		return status.Errorf(status.Cancelled, "Barrier %s is closed.  Pending enqueues cancelled: %d.  Number of new insertions: %d.  Number of incomplete keys: %d.",
+			name, b.cancelling(), len(keys), len(b.incomplete))
+	case b.index == math.MaxInt64-1:
+		return status.Internalf("Barrier has had %d insertions and can no longer keep track of new ones.", b.index)
+	}
+	return nil
+}
+
+func (b *Barrier) cancelling() int {
+	if b.cancelled {
+		return 1
+	}
+	return 0
+}
+
+// elementOf finds the tuple of a key or begins it, which a closed barrier does not.
+func (b *Barrier) elementOf(key string, i int) (e *element, isNew bool, err error) {
+	if e, there := b.incomplete[key]; there {
+		return e, false, nil
+	}
+	if b.closed {
+		return nil, false, status.Errorf(status.Cancelled, "Barrier %s is closed, but attempted to insert a brand new key: %s.  Pending enqueues cancelled: %d.  Insertion index: %d.  Number of incomplete keys: %d.",
+			b.options.Name, key, b.cancelling(), i, len(b.incomplete))
+	}
+	e = &element{index: b.index, key: key, components: make([]*tensor.Tensor, len(b.options.DTypes))}
+	b.incomplete[key] = e
+	return e, true, nil
+}
+
+// complete makes a tuple ready that has all its components. One of the wrong shape is dropped.
+func (b *Barrier) complete(e *element) error {
+	if slices.Contains(e.components, nil) {
+		return nil
+	}
+	delete(b.incomplete, e.key)
+	for i, want := range b.options.Shapes {
+		if have := e.components[i].Shape(); !have.Equal(want) {
+			e.release()
+			// The index and the key are components, too.
+			return status.InvalidArgumentf("Shape mismatch in tuple component %d. Expected %v, got %v", i+2, want, have)
+		}
+	}
+	at := sort.Search(len(b.ready), func(i int) bool { return b.ready[i].index > e.index })
+	b.ready = slices.Insert(b.ready, at, e)
+	return nil
+}
+
+// row is a copy of row i, so that a tuple that waits long does not keep all that came with it.
+func row(values *tensor.Tensor, i int, pool *tensor.Pool) (*tensor.Tensor, error) {
+	view := values.Rows(i, i+1)
+	defer view.Release()
+	one := view.Reshaped(values.Shape()[1:])
+	defer one.Release()
+	return one.Clone(pool)
+}

@@ -1,0 +1,122 @@
+package barrier
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Taken is what leaves a barrier together: vectors of the tuples' indices and keys, and for each component a
+// tensor of a row for each tuple. The receiver owns them.
+type Taken struct {
+	Indices, Keys *tensor.Tensor
+	Components    []*tensor.Tensor
+}
+
+// All is the tensors in the order of the op's outputs.
+func (t *Taken) All() []*tensor.Tensor {
+	return append([]*tensor.Tensor{t.Indices, t.Keys}, t.Components...)
+}
+
+// TakeMany waits for n tuples, the first by their indices, and takes them. A closed barrier gives fewer, one or
+// more, where smallBatch allows it. OUT_OF_RANGE where a closed barrier cannot have so many any more,
+// CANCELLED when cancel was called, ABORTED when the barrier was deleted.
+func (b *Barrier) TakeMany(n int, smallBatch bool, done func(*Taken, error)) (cancel func(cause error)) {
+	if n < 0 {
+		done(nil, status.InvalidArgumentf("TakeMany requested %d < 0 elements", n))
+		return func(error) {}
+	}
+	var taken *Taken
+	var err error
+	// What can still come counts when the request is made; from then on it waits.
+	b.room.Look(func() { n, err = b.promised(n, smallBatch) })
+	if err != nil {
+		done(nil, err)
+		return func(error) {}
+	}
+	return b.takes.Ask(func() (over bool, err error) {
+		ready := len(b.ready)
+		switch {
+		case ready >= n:
+		case !b.drained:
+			return false, nil
+		case !smallBatch || ready == 0:
+			return true, status.Errorf(status.OutOfRange, "PriorityQueue '%s_queue' is closed and has insufficient elements (requested %d, current size %d)",
+				b.options.Name, n, ready)
+		}
+		taken, err = b.take(min(n, ready))
+		return true, err
+	}, "Dequeue operation was cancelled", func(err error) { done(taken, err) })
+}
+
+// promised is how many tuples a new request waits for.
+func (b *Barrier) promised(n int, smallBatch bool) (int, error) {
+	if !b.closed {
+		return n, nil
+	}
+	available := len(b.ready)
+	if smallBatch {
+		n = min(n, available)
+	} else {
+		available += len(b.incomplete)
+	}
+	if available < max(n, 1) {
+		return 0, status.Errorf(status.OutOfRange, "Barrier '%s' is closed and has insufficient elements (requested %d, total size %d)", b.options.Name, n, available)
+	}
+	return n, nil
+}
+
+// take gathers the first n tuples. After an error they are all there still.
+func (b *Barrier) take(n int) (*Taken, error) {
+	var made []*tensor.Tensor
+	make := func(d tensor.DType, s tensor.Shape) (*tensor.Tensor, error) {
+		t, err := tensor.New(b.options.Pool, d, append(tensor.Shape{int64(n)}, s...))
+		if err == nil {
+			made = append(made, t)
+			return t, nil
+		}
+		for _, t := range made {
+			t.Release()
+		}
+		return nil, err
+	}
+	indices, err := make(tensor.Int64, nil)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := make(tensor.String, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range b.options.DTypes {
+		if _, err := make(d, b.options.Shapes[i]); err != nil {
+			return nil, err
+		}
+	}
+	taken := &Taken{Indices: indices, Keys: keys, Components: made[2:]}
+	for i, e := range b.ready[:n] {
+		tensor.Of[int64](indices)[i], keys.Strings()[i] = e.index, e.key
+		for c, t := range e.components {
+			setRow(taken.Components[c], i, t)
+		}
+		e.release()
+		b.ready[i] = nil
+	}
+	b.ready = b.ready[n:]
+	return taken, nil
+}
+
+// setRow copies an element to row i.
+func setRow(to *tensor.Tensor, i int, from *tensor.Tensor) {
+	n := from.Len()
+	switch from.DType() {
+	case tensor.String:
+		copy(to.Strings()[i*n:], from.Strings())
+	case tensor.Resource:
+		copy(to.Handles()[i*n:], from.Handles())
+	case tensor.Variant:
+		copy(to.Variants()[i*n:], from.Variants())
+		tensor.RetainVariants(from.Variants())
+	default:
+		copy(to.Data()[i*from.DataSize():], from.Data())
+	}
+}
