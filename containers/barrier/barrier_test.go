@@ -1,0 +1,173 @@
+package barrier
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+type fixture struct {
+	*testing.T
+	*Barrier
+	pool *tensor.Pool
+	told []string
+}
+
+// newFixture has a barrier of two components of two floats each.
+func newFixture(t *testing.T) *fixture {
+	f := &fixture{T: t, pool: tensor.NewPool("test", 1<<20)}
+	f.Barrier = New(Options{Name: "b", DTypes: []tensor.DType{tensor.Float64, tensor.String}, Shapes: []tensor.Shape{{2}, {}}, Pool: f.pool})
+	t.Cleanup(func() {
+		f.Barrier.Close()
+		if n := f.pool.Stats().InUse; n != 0 {
+			t.Errorf("%d bytes were not given back", n)
+		}
+	})
+	return f
+}
+
+func (f *fixture) expectError(err error, want string) {
+	f.Helper()
+	got := ""
+	if err != nil {
+		got = fmt.Sprintf("%v: %v", status.CodeOf(err), err)
+	}
+	if got != want {
+		f.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// first inserts component 0 of keys, values being 0, 1, ...; second component 1, the key in capitals.
+func (f *fixture) first(keys string, want string) {
+	f.Helper()
+	list := strings.Fields(keys)
+	v, err := tensor.New(f.pool, tensor.Float64, tensor.Shape{int64(len(list)), 2})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i := range tensor.Of[float64](v) {
+		tensor.Of[float64](v)[i] = float64(i)
+	}
+	defer v.Release()
+	f.expectError(f.InsertMany(0, list, v), want)
+}
+
+func (f *fixture) second(keys string, want string) {
+	f.Helper()
+	list := strings.Fields(keys)
+	v, err := tensor.FromStrings(tensor.Shape{int64(len(list))}, strings.Fields(strings.ToUpper(keys)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer v.Release()
+	f.expectError(f.InsertMany(1, list, v), want)
+}
+
+func (f *fixture) take(n int, small bool) (cancel func(error)) {
+	return f.TakeMany(n, small, func(taken *Taken, err error) {
+		if err != nil {
+			f.told = append(f.told, fmt.Sprintf("%v: %v", status.CodeOf(err), err))
+			return
+		}
+		text := ""
+		for i, key := range taken.Keys.Strings() {
+			text += fmt.Sprint(" ", key, tensor.Of[float64](taken.Components[0])[2*i:2*i+2], taken.Components[1].Strings()[i])
+		}
+		for _, t := range taken.All() {
+			t.Release()
+		}
+		f.told = append(f.told, strings.TrimSpace(text))
+	})
+}
+
+func (f *fixture) expect(want ...string) {
+	f.Helper()
+	if got := strings.Join(f.told, "\n"); got != strings.Join(want, "\n") {
+		f.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	f.told = nil
+}
+
+func TestTakesWhatIsComplete(t *testing.T) {
+	f := newFixture(t)
+	f.take(2, false)
+	f.take(1, false)
+	f.first("a b", "")
+	f.first("c", "")
+	f.second("c", "")
+	f.expect() // the first take is first
+	f.second("b a", "")
+	f.expect("b[2 3]B a[0 1]A", "c[0 1]C")
+	f.first("a", "") // a key that is gone is a new one
+	f.first("a", "INVALID_ARGUMENT: Key a already has a value for component 0 in barrier b")
+	if r, i := f.ReadySize(), f.IncompleteSize(); r != 0 || i != 1 {
+		t.Errorf("sizes %d, %d", r, i)
+	}
+	f.take(0, false)
+	f.take(-1, false)
+	f.expect("", "INVALID_ARGUMENT: TakeMany requested -1 < 0 elements")
+	cancel := f.take(1, false)
+	cancel(nil)
+	f.expect("CANCELLED: Dequeue operation was cancelled")
+}
+
+func TestEarlierKeysLeaveFirst(t *testing.T) {
+	f := newFixture(t)
+	f.first("a", "")
+	f.first("b", "")
+	f.second("b", "")
+	f.second("a", "")
+	f.take(2, false)
+	f.expect("a[0 1]A b[0 1]B")
+}
+
+func TestBadInsertions(t *testing.T) {
+	f := newFixture(t)
+	empty, _ := tensor.New(f.pool, tensor.Float64, tensor.Shape{1, 0})
+	defer empty.Release()
+	f.expectError(f.InsertMany(0, []string{"a"}, empty), "INVALID_ARGUMENT: Tensors with no elements are not supported b: received shape [1,0]")
+	wide, _ := tensor.Zeros(f.pool, tensor.Float64, tensor.Shape{1, 3})
+	defer wide.Release()
+	f.expectError(f.InsertMany(0, []string{"a", "b"}, wide), "INVALID_ARGUMENT: Barrier b got 2 keys, but values of shape [1,3]")
+	f.expectError(f.InsertMany(0, []string{"a"}, wide), "")
+	f.second("a", "INVALID_ARGUMENT: Shape mismatch in tuple component 2. Expected [2], got [3]")
+	if r, i := f.ReadySize(), f.IncompleteSize(); r != 0 || i != 0 {
+		t.Errorf("sizes %d, %d", r, i)
+	}
+}
+
+func TestClose(t *testing.T) {
+	f := newFixture(t)
+	f.first("a b c", "")
+	f.second("a", "")
+	f.take(4, false)
+	f.take(4, true)
+	f.expectError(f.CloseBarrier(false), "")
+	f.expectError(f.CloseBarrier(false), "CANCELLED: Barrier 'b' is already closed.")
+	f.first("d", "CANCELLED: Barrier b is closed, but attempted to insert a brand new key: d.  Pending enqueues cancelled: 0.  Insertion index: 0.  Number of incomplete keys: 2.")
+	f.take(9, false)
+	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 9, total size 3)")
+	f.second("b c", "")
+	f.expect("OUT_OF_RANGE: PriorityQueue 'b_queue' is closed and has insufficient elements (requested 4, current size 3)", "a[0 1]A b[2 3]B c[4 5]C")
+	f.first("d", "CANCELLED: Barrier b is closed.  Pending enqueues cancelled: 0.  Number of new insertions: 1.  Number of incomplete keys: 0.")
+	f.take(1, true)
+	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 0, total size 0)")
+	f.expectError(f.CloseBarrier(true), "")
+	f.expectError(f.CloseBarrier(true), "CANCELLED: Barrier 'b' is already closed.")
+}
+
+func TestCloseDropsWhatIsIncomplete(t *testing.T) {
+	f := newFixture(t)
+	f.first("a b", "")
+	f.second("a", "")
+	f.expectError(f.CloseBarrier(true), "")
+	f.second("b", "CANCELLED: Barrier b is closed.  Pending enqueues cancelled: 1.  Number of new insertions: 1.  Number of incomplete keys: 0.")
+	f.take(5, true)
+	f.expect("a[0 1]A")
+	f.Barrier.Close()
+	f.take(1, false)
+	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 1, total size 0)")
+}

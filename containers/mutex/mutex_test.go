@@ -1,0 +1,66 @@
+package mutex
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+func TestLocksInOrder(t *testing.T) {
+	m := New("m")
+	var got []string
+	locks := map[string]*Lock{}
+	lock := func(name string) func(error) {
+		return m.Lock(func(l *Lock, err error) {
+			if err != nil {
+				name += ": " + err.Error()
+			}
+			got = append(got, name)
+			locks[name] = l
+		})
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		got = nil
+	}
+	lock("a")
+	cancel := lock("b")
+	lock("c")
+	lock("d")
+	expect("a")
+	cancel(errors.New("the step failed"))
+	expect("b: Lock acquisition cancelled.")
+	locks["a"].Retain()
+	locks["a"].Release()
+	expect()
+	if n := locks["a"].References(); n != 1 {
+		t.Errorf("%d references", n)
+	}
+	locks["a"].Release()
+	expect("c")
+	m.Close()
+	expect("d: Mutex 'm' was deleted.")
+	locks["c"].Release() // a lock outlives its mutex
+	lock("e")
+	expect("e: Mutex 'm' was deleted.")
+}
+
+func TestCancelled(t *testing.T) {
+	m := New("m")
+	var held *Lock
+	m.Lock(func(l *Lock, _ error) { held = l })
+	var err error
+	m.Lock(func(_ *Lock, e error) { err = e })(errors.New("the step failed"))
+	if e := status.From(err); e == nil || e.Code != status.Cancelled || !e.Derived {
+		t.Errorf("got %#v", err)
+	}
+	held.Release()
+	if got := m.Describe(); got != "mutex, free" {
+		t.Error(got)
+	}
+}
