@@ -32,12 +32,10 @@ func newBarrier(c *Construction) (any, error) {
 		return nil, err
 	}
 	for i, p := range shapes.GetShape() {
-		s, known := tensor.ShapeFromProto(p)
-		if known {
-			_, err = s.NumElements()
-		}
-		if !known || err != nil {
-			return nil, status.InvalidArgumentf("Component %d of barrier '%s' needs a fully defined shape", i, c.Node.Name)
+		// A shape of unknown rank, which the client sends where none was given, stands for a scalar's.
+		s, _ := tensor.ShapeFromProto(p)
+		if _, err := s.NumElements(); err != nil {
+			return nil, status.InvalidArgumentf("Component %d of barrier '%s' needs a fully defined shape: %v", i, c.Node.Name, err)
 		}
 		o.Shapes = append(o.Shapes, s)
 	}
