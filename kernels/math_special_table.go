@@ -21,6 +21,8 @@ func init() {
 	Register(binary("Polygamma", costly, perElement2(polygamma))...)
 	Register(binary("Igamma", costly, perElement2(igamma))...)
 	Register(binary("Igammac", costly, perElement2(igammac))...)
+	Register(binary("IgammaGradA", costly, perElement2(igammaGradA))...)
+	Register(binary("RandomGammaGrad", costly, perElement2(gammaSampleGrad))...)
 	betaincRows[float32]()
 	betaincRows[float64]()
 }

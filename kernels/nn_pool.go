@@ -268,6 +268,14 @@ func poolRows[T ordered](m poolMath[T]) {
 		p, err := newPooling(c, true)
 		return p.inLayout(&maxPoolGradKernel[T]{p, dtype, false}, []int{0, 1, 2}, -1, 0), err
 	})
+	withHalves("MaxPoolGradGrad", "T", dtype, func(c *Construction) (any, error) {
+		p, err := newPooling(c, true)
+		return p.inLayout(&maxPoolGradGradKernel[T]{p, dtype, false}, []int{0, 1, 2}, -1, 0), err
+	})
+	withHalves("MaxPoolGradGradV2", "T", dtype, func(c *Construction) (any, error) {
+		p, err := newPooling(c, false)
+		return p.inLayout(&maxPoolGradGradKernel[T]{p, dtype, true}, []int{0, 1, 2}, -1, 0), err
+	})
 	withHalves("MaxPoolGradV2", "T", dtype, func(c *Construction) (any, error) {
 		p, err := newPooling(c, false)
 		return p.inLayout(&maxPoolGradKernel[T]{p, dtype, true}, []int{0, 1, 2}, -1, 0), err

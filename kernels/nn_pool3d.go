@@ -248,6 +248,7 @@ func pool3Rows[T floating]() {
 	row("MaxPool3D", maxPool3[T], []int{0}, -1)
 	row("AvgPool3D", avgPool3[T], []int{0}, -1)
 	row("MaxPool3DGrad", maxPool3Grad[T], []int{0, 1, 2}, -1)
+	row("MaxPool3DGradGrad", maxPool3GradGrad[T], []int{0, 1, 2}, -1)
 	row("AvgPool3DGrad", avgPool3Grad[T], []int{1}, 0)
 }
 

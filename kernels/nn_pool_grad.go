@@ -14,12 +14,17 @@ func (p *pooling) planGrad(image, result, grad tensor.Shape) (pool, error) {
 	if err != nil {
 		return pool{}, err
 	}
-	if want := out.outShape(); !result.Equal(want) {
-		return pool{}, status.InvalidArgumentf("Expected orig_output shape to be %v, but got %v", want, result)
-	} else if !grad.Equal(want) {
-		return pool{}, status.InvalidArgumentf("Expected grad shape to be %v, but got %v", want, grad)
+	if err := firstError(expectShape("orig_output", out.outShape(), result), expectShape("grad", out.outShape(), grad)); err != nil {
+		return pool{}, err
 	}
 	return out, nil
+}
+
+func expectShape(name string, want, have tensor.Shape) error {
+	if !have.Equal(want) {
+		return status.InvalidArgumentf("Expected %s shape to be %v, but got %v", name, want, have)
+	}
+	return nil
 }
 
 // maxPoolGradKernel is MaxPoolGrad, and MaxPoolGradV2 whose window comes as inputs: each place of

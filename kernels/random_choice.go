@@ -65,7 +65,8 @@ func reorderRows[E any](dst, src []E, order []int) {
 // multinomialKernel draws classes by their unnormalized log-probabilities.
 type multinomialKernel[T floating] struct {
 	dtype, out tensor.DType
-	gen        *generator
+	// numbers is where so many random numbers come from.
+	numbers func(ctx *Context, n int64) (philox, error)
 }
 
 func (k *multinomialKernel[T]) Compute(ctx *Context) error {
@@ -91,7 +92,10 @@ func (k *multinomialKernel[T]) Compute(ctx *Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	gen := k.gen.reserve(int64(logits.Dim(0)) * int64(samples+3) / 4 * 4 * 2 * reservedPerOutput)
+	gen, err := k.numbers(ctx, int64(logits.Dim(0))*int64(samples+3)/4*4*2*reservedPerOutput)
+	if err != nil {
+		return err
+	}
 	x := oneAtATime(&gen)
 	cdf := make([]float64, classes)
 	row := viewOf[T](logits)
@@ -137,15 +141,20 @@ func multinomialRows[T floating]() {
 	for _, out := range []tensor.DType{tensor.Int32, tensor.Int64} {
 		construct := func(c *Construction) (any, error) {
 			g, err := newGenerator(c)
-			return &multinomialKernel[T]{dtype, out, g}, err
+			return &multinomialKernel[T]{dtype, out, func(_ *Context, n int64) (philox, error) { return g.reserve(n), nil }}, err
 		}
-		row := func(in tensor.DType, construct func(*Construction) (any, error)) {
-			Register(Def{Op: "Multinomial", Types: map[string][]tensor.DType{"T": {in}, "output_dtype": {out}}, HostInputs: []string{"num_samples"}, New: construct})
+		stateless := func(*Construction) (any, error) {
+			return &multinomialKernel[T]{dtype, out, func(ctx *Context, _ int64) (philox, error) { return seedInput(ctx, 2) }}, nil
 		}
-		row(dtype, construct)
+		row := func(in tensor.DType, construct, stateless func(*Construction) (any, error)) {
+			types := map[string][]tensor.DType{"T": {in}, "output_dtype": {out}}
+			Register(Def{Op: "Multinomial", Types: types, HostInputs: []string{"num_samples"}, New: construct})
+			Register(Def{Op: "StatelessMultinomial", Types: types, HostInputs: []string{"num_samples", "seed"}, New: stateless})
+		}
+		row(dtype, construct, stateless)
 		if dtype == tensor.Float32 {
 			for _, half := range halfTypes {
-				row(half, halves(half, construct))
+				row(half, halves(half, construct), halves(half, stateless))
 			}
 		}
 	}

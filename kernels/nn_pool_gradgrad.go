@@ -1,0 +1,103 @@
+package kernels
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// maxPoolGradGradKernel is MaxPoolGradGrad, and MaxPoolGradGradV2 whose window comes as inputs: each place of
+// the result takes the element of input 2, of the image's shape, at the first of the greatest of its window.
+type maxPoolGradGradKernel[T ordered] struct {
+	pooling
+	dtype      tensor.DType
+	fromInputs bool
+}
+
+// Compute picks the elements.
+func (k *maxPoolGradGradKernel[T]) Compute(ctx *Context) error {
+	image, result, grad := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 1, k.dtype), checkType(ctx, 2, k.dtype)); err != nil {
+		return err
+	}
+	attrs := k.pooling
+	if k.fromInputs {
+		if err := attrs.windowInputs(ctx, 3); err != nil {
+			return err
+		}
+	}
+	if attrs.sizeDepth != 1 || attrs.strideDepth != 1 {
+		return status.Unimplementedf("MaxPoolingGradGrad is not yet supported on the depth dimension.")
+	}
+	p, err := attrs.plan(image.Shape())
+	if err != nil {
+		return err
+	}
+	if err := firstError(expectShape("orig_output", p.outShape(), result.Shape()), expectShape("grad", image.Shape(), grad.Shape())); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, result.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	dst, src, g := viewOf[T](out), viewOf[T](image), viewOf[T](grad)
+	ctx.Device.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
+		p.eachPlace(lo, hi, func(place, image int, rows, cols [3]int) {
+			for c := range p.depth {
+				best := -1
+				for y := rows[0]; y < rows[1]; y++ {
+					for x := cols[0]; x < cols[1]; x++ {
+						if at := image + ((rows[2]+y)*p.cols.in+cols[2]+x)*p.depth + c; best < 0 || src[at] > src[best] {
+							best = at
+						}
+					}
+				}
+				dst[place*p.depth+c] = picked(g, best)
+			}
+		})
+	})
+	return nil
+}
+
+// picked is an element, 0 for a window that holds none.
+func picked[T ordered](values []T, at int) T {
+	if at < 0 {
+		return 0
+	}
+	return values[at]
+}
+
+// maxPool3GradGrad is the same for volumes.
+func maxPool3GradGrad[T floating](p pooling3) Func {
+	return func(ctx *Context) error {
+		image, result, grad, dtype := ctx.Input(0), ctx.Input(1), ctx.Input(2), dtypeOf[T]()
+		if err := firstError(checkType(ctx, 0, dtype), checkType(ctx, 1, dtype), checkType(ctx, 2, dtype)); err != nil {
+			return err
+		}
+		plan, err := p.plan(image.Shape())
+		if err != nil {
+			return err
+		}
+		if err := firstError(expectShape("orig_output", plan.outShape(), result.Shape()), expectShape("grad", image.Shape(), grad.Shape())); err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, dtype, result.Shape())
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		dst, src, g := viewOf[T](out), viewOf[T](image), viewOf[T](grad)
+		ctx.Device.Parallel(plan.batch, 1, func(lo, hi int) {
+			plan.each(lo, hi, func(place int, pixels []int) {
+				for c := range plan.depth {
+					best := -1
+					for _, at := range pixels {
+						if best < 0 || src[at+c] > src[best] {
+							best = at + c
+						}
+					}
+					dst[place+c] = picked(g, best)
+				}
+			})
+		})
+		return nil
+	}
+}
