@@ -109,6 +109,11 @@ func TestGolden(t *testing.T) {
 	all := records(t, goldenPath())
 	byOp := map[string][]golden{}
 	for _, g := range all {
+		if g.node.Op == "FusedBatchNormV3" && g.node.Attr["T"].GetType() == tensor.Float32.Proto() && len(g.outputs) > 5 {
+			// The file was written without oneDNN, whose kernel leaves this output empty.
+			g.outputs[5].Release()
+			g.outputs[5] = kt.F32(kt.S(0))
+		}
 		byOp[g.node.Op] = append(byOp[g.node.Op], g)
 	}
 	for op, cases := range byOp {

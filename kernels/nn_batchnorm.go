@@ -15,10 +15,16 @@ type batchNorm struct {
 	training      bool
 	average       float32 // weight of the batch in the running mean and variance
 	outputs       int
+	half          bool // the images are of a half type
 }
 
 func newBatchNorm(c *Construction, outputs int) (b batchNorm, err error) {
 	b.outputs, b.average = outputs, 1
+	dtype, err := c.Attrs().Type("T")
+	if err != nil {
+		return b, err
+	}
+	b.half = dtype != tensor.Float32
 	b.channelsFirst, err = channelsFirst(c)
 	var err1, err2, err3 error
 	b.epsilon, err1 = c.Attrs().Float("epsilon")
@@ -155,8 +161,17 @@ func (b *batchNorm) statistics(ctx *Context, channels int) (stats [4][]float32, 
 		stats[i] = tensor.Of[float32](t)
 	}
 	if b.outputs > 5 {
-		// The last is for the GPU alone.
-		ctx.SetOutput(5, tensor.Scalar[float32](tensor.Float32, 0))
+		// What a GPU would keep for the gradient; as in TensorFlow, whose float kernels are oneDNN's, it has no
+		// element for float32 and one for halves. Programs reshape it.
+		shape := tensor.Shape{0}
+		if b.half {
+			shape = nil
+		}
+		reserve, err := ctx.Allocate(5, tensor.Float32, shape)
+		if err != nil {
+			return stats, err
+		}
+		zero(ctx, reserve)
 	}
 	return stats, nil
 }
