@@ -19,12 +19,28 @@ func (s *site) call(ref *graph.FunctionRef, args []graph.Output, device string) 
 		return err
 	}
 	s.done = append(slices.Clone(done), begin.nodes...)
+	if begin.all {
+		for i, r := range results {
+			if slices.Contains(args, r) {
+				if results[i], err = s.after(fmt.Sprintf("passed_%d", i), r, begin.nodes); err != nil {
+					return err
+				}
+			}
+		}
+	}
 	s.results, err = s.strict(results, done)
 	return err
 }
 
-// begin makes what the sources and the effects of a call wait for: all that the call waits for. A dead argument,
-// from a branch that is not taken, keeps them from running too, and those in a loop run once in each iteration.
+// after is a value that comes when controls are done.
+func (s *site) after(name string, value graph.Output, controls []*graph.Node) (graph.Output, error) {
+	n, err := s.add(name, "Identity", value.Node.Requested, controls, value)
+	return graph.Output{Node: n}, err
+}
+
+// begin makes what the sources and the effects of a call wait for, and everything in it where the call has
+// controls: all that the call waits for. A dead argument, from a branch that is not taken, keeps them from running
+// too, and those in a loop run once in each iteration.
 func (s *site) begin(args []graph.Output) (start, error) {
 	controls := slices.Clone(s.node.Controls)
 	for i, a := range args {
@@ -38,7 +54,7 @@ func (s *site) begin(args []graph.Output) (start, error) {
 		return start{}, nil
 	}
 	n, err := s.add("start", "NoOp", s.node.Requested, controls)
-	return start{nodes: []*graph.Node{n}}, err
+	return start{nodes: []*graph.Node{n}, all: len(s.node.Controls) > 0}, err
 }
 
 // strict has results come when what is done for its effect is done.
@@ -48,11 +64,10 @@ func (s *site) strict(results []graph.Output, done []*graph.Node) ([]graph.Outpu
 	}
 	out := make([]graph.Output, len(results))
 	for i, r := range results {
-		n, err := s.add(fmt.Sprintf("result_%d", i), "Identity", r.Node.Requested, done, r)
-		if err != nil {
+		var err error
+		if out[i], err = s.after(fmt.Sprintf("result_%d", i), r, done); err != nil {
 			return nil, err
 		}
-		out[i] = graph.Output{Node: n}
 	}
 	return out, nil
 }
@@ -154,15 +169,11 @@ func (s *site) route(name string, two bool, n int, value, cond graph.Output) (*g
 	if name == "pivot" {
 		device = s.node.Requested
 	}
-	controls := s.node.Controls
-	if name != "pivot" {
-		controls = nil // Effects wait for the pivot.
-	}
 	op := "Switch"
 	if !two {
 		op = "_SwitchN"
 	}
-	sw, err := s.add(name, op, device, controls, value, cond)
+	sw, err := s.add(name, op, device, s.node.Controls, value, cond)
 	if err != nil || two {
 		return sw, err
 	}

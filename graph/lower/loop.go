@@ -188,7 +188,14 @@ func (f *frame) inside(lo, hi int) []graph.Output {
 func (f *frame) close(next []graph.Output, done []*graph.Node) error {
 	for i, v := range f.vars {
 		if v.constant {
-			f.results = append(f.results, v.start)
+			result := v.start
+			if len(f.node.Controls) > 0 {
+				var err error
+				if result, err = f.after(fmt.Sprintf("passed_%d", i), result, f.node.Controls); err != nil {
+					return err
+				}
+			}
+			f.results = append(f.results, result)
 			continue
 		}
 		value := graph.Output{Node: v.choice, Index: 1}

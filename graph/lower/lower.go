@@ -193,6 +193,12 @@ func (l *lowerer) lower(n *graph.Node) error {
 	return s.replace()
 }
 
+// callsFunctions tells whether functions run on behalf of n.
+func (l *lowerer) callsFunctions(n *graph.Node) bool {
+	form, _ := formOf(n)
+	return form != plain || l.g.Library.Functions[n.Op] != nil
+}
+
 // spans tells whether a node's functions may need more than the device that the node would run on.
 func (l *lowerer) spans(n *graph.Node, functions []*graph.FunctionRef) bool {
 	for _, t := range n.InTypes {

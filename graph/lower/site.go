@@ -274,11 +274,13 @@ func (c *copier) connect() error {
 			inner = inner || before.Op != "_Arg"
 			waits[id] = waits[id] || waits[before.ID]
 		}
-		// In a loop of the body everything comes behind its Enters.
-		if waits[id] || c.frames.In(int(id)) != 0 {
+		// In a loop of the body everything comes behind its Enters. What calls functions waits itself: all that
+		// becomes of it does so then.
+		calls := c.callsFunctions(n)
+		if waits[id] && !calls || c.frames.In(int(id)) != 0 {
 			continue
 		}
-		if graph.HasEffect(n) || len(n.Inputs) == 0 && !inner || c.begin.all && !inner {
+		if calls || graph.HasEffect(n) || len(n.Inputs) == 0 && !inner || c.begin.all && !inner {
 			waits[id] = true
 			for _, s := range c.begin.nodes {
 				if !slices.Contains(m.Controls, s) {
