@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -89,13 +88,9 @@ func outputRemapping(ctx *Context, tokens []string, old map[string]int64) error 
 // eachLine calls f with each of the first size lines of a file, all of them with -1. There must be as
 // many, one or more, and none may be empty.
 func eachLine(name string, size int64, f func(line int64, text string) error) error {
-	path, err := files.Local(name)
+	file, err := files.Open(name)
 	if err != nil {
 		return err
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return files.Error(name, err)
 	}
 	defer file.Close()
 	r := bufio.NewReader(file)

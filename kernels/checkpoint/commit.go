@@ -40,7 +40,7 @@ func commit(fsys FS, prefix string, b *bundle, keep bool) error {
 	dir := filepath.Dir(prefix)
 	unlock, err := fsys.Lock(dir)
 	if err != nil {
-		return asFileError(dir, err)
+		return files.Error(dir, err)
 	}
 	defer unlock()
 	n := int32(len(b.files))

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/troupe-run/troupe/kernels/checkpoint"
 )
@@ -113,7 +113,7 @@ func (d *disk) Create(name string) (checkpoint.File, error) {
 		return nil, err
 	}
 	if d.names[name] != nil {
-		return nil, fs.ErrExist
+		return nil, syscall.EEXIST
 	}
 	node := &inode{}
 	d.rename(func(m map[string]*inode) { m[name] = node })
@@ -129,7 +129,7 @@ func (d *disk) Open(name string) (checkpoint.Source, error) {
 	defer d.mu.Unlock()
 	node := d.names[name]
 	if node == nil {
-		return nil, fs.ErrNotExist
+		return nil, syscall.ENOENT
 	}
 	return content{bytes.NewReader(node.data)}, nil
 }
@@ -150,7 +150,7 @@ func (d *disk) named(name string, f func(*inode) error) error {
 	}
 	node := d.names[name]
 	if node == nil {
-		return fs.ErrNotExist
+		return syscall.ENOENT
 	}
 	return f(node)
 }
@@ -171,7 +171,7 @@ func (d *disk) Link(from, to string) error {
 			return errors.ErrUnsupported
 		}
 		if d.names[to] != nil {
-			return fs.ErrExist
+			return syscall.EEXIST
 		}
 		d.rename(func(m map[string]*inode) { m[to] = node })
 		return nil
@@ -185,7 +185,7 @@ func (d *disk) Remove(name string) error {
 	})
 }
 
-func (d *disk) Mkdir(string) error { return fs.ErrExist }
+func (d *disk) Mkdir(string) error { return syscall.EEXIST }
 
 func (d *disk) SyncDir(string) error {
 	d.mu.Lock()

@@ -81,4 +81,3 @@ func TableEntries(src Source) (map[string][]byte, error) {
 
 // SliceKey is sliceKey.
 var SliceKey = sliceKey
-

@@ -8,10 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"syscall"
 
-	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
@@ -87,14 +86,9 @@ func (osFS) Link(from, to string) error   { return os.Link(from, to) }
 func (osFS) Remove(name string) error     { return os.Remove(name) }
 func (osFS) Mkdir(name string) error      { return os.Mkdir(name, 0o755) }
 
-// Glob takes what is no pattern for a name, and [!a] for [^a], as fnmatch does.
 func (osFS) Glob(pattern string) ([]string, error) {
-	list, err := filepath.Glob(strings.ReplaceAll(pattern, "[!", "[^"))
-	if err == nil && len(list) == 0 {
-		if _, err := os.Lstat(pattern); err == nil {
-			return []string{pattern}, nil
-		}
-	}
+	list, err := files.Match(pattern)
+	slices.Sort(list)
 	return list, err
 }
 
@@ -124,7 +118,7 @@ func writeFile(fsys FS, name string, write func(io.Writer) error) error {
 	if err := write(f); err != nil {
 		_ = f.Close()
 		_ = fsys.Remove(temp)
-		return asFileError(temp, err)
+		return files.Error(temp, err)
 	}
 	if err := closeDurably(f); err != nil {
 		_ = fsys.Remove(temp)
@@ -150,13 +144,4 @@ func syncDir(fsys FS, dir string) error {
 		return files.Error(dir, err)
 	}
 	return nil
-}
-
-// asFileError leaves errors that have a status already.
-func asFileError(name string, err error) error {
-	var s *status.Error
-	if errors.As(err, &s) {
-		return err
-	}
-	return files.Error(name, err)
 }

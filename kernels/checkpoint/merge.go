@@ -32,7 +32,7 @@ func Merge(fsys FS, prefixes []string, prefix string, allowMissing bool) error {
 			err = closed
 		}
 		if err != nil {
-			return asFileError(indexName(p), err)
+			return files.Error(indexName(p), err)
 		}
 	}
 	if m.header == nil {

@@ -41,7 +41,7 @@ func Open(fsys FS, prefix string, variants Codec) (*Reader, error) {
 	r := &Reader{fs: fsys, prefix: prefix, variants: variants, src: src, files: map[int32]Source{}, sets: map[string]*sliceSet{}, checked: map[place]bool{}}
 	if err := r.open(); err != nil {
 		r.Close()
-		return nil, asFileError(name, err)
+		return nil, files.Error(name, err)
 	}
 	return r, nil
 }
@@ -89,7 +89,7 @@ func (r *Reader) Close() {
 func (r *Reader) entry(key string) (*bundlepb.BundleEntryProto, error) {
 	value, ok, err := r.index.get(key)
 	if err != nil {
-		return nil, asFileError(indexName(r.prefix), err)
+		return nil, files.Error(indexName(r.prefix), err)
 	}
 	if !ok {
 		return nil, status.Errorf(status.NotFound, "Key %s not found in checkpoint %s", key, r.prefix)

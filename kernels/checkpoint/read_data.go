@@ -199,5 +199,5 @@ func (r *Reader) readError(e *bundlepb.BundleEntryProto, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return status.Errorf(status.DataLoss, "%s ended before %d", name, e.Offset+e.Size)
 	}
-	return asFileError(name, err)
+	return files.Error(name, err)
 }

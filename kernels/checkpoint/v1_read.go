@@ -70,12 +70,12 @@ func (r *ReaderV1) load(file int) error {
 	t, err := openTable(src)
 	if err != nil {
 		_ = src.Close()
-		return unable(name, asFileError(name, err), ": perhaps your file is in a different file format and you need to use a different restore operator?")
+		return unable(name, files.Error(name, err), ": perhaps your file is in a different file format and you need to use a different restore operator?")
 	}
 	r.open[file] = t
 	value, ok, err := t.get("")
 	if err != nil {
-		return unable(name, asFileError(name, err), "")
+		return unable(name, files.Error(name, err), "")
 	}
 	list, versions, problem, good := readMeta(value)
 	if !ok || !good {
@@ -191,7 +191,7 @@ func (r *ReaderV1) copyRecord(pool *tensor.Pool, name string, t *tensor.Tensor, 
 func (r *ReaderV1) record(pool *tensor.Pool, name string, dtype tensor.DType, s saved) (*tensor.Tensor, error) {
 	value, ok, err := r.open[s.file].get(sliceKey(name, s.slice))
 	if err != nil {
-		return nil, asFileError(r.names[s.file], err)
+		return nil, files.Error(r.names[s.file], err)
 	}
 	if !ok {
 		return nil, errCopy

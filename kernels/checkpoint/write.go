@@ -73,7 +73,7 @@ func (w *Writer) Add(name string, t *tensor.Tensor) error {
 		return status.Unimplementedf("Saving tensors of type %v is not supported: %s", t.DType(), name)
 	}
 	if err != nil {
-		return asFileError(w.temp, err)
+		return files.Error(w.temp, err)
 	}
 	e.Size = out.n
 	w.offset += out.n
@@ -172,7 +172,7 @@ func (w *Writer) Finish() error {
 	}
 	if err != nil {
 		_ = w.fs.Remove(w.temp)
-		return asFileError(w.temp, err)
+		return files.Error(w.temp, err)
 	}
 	return nil
 }
