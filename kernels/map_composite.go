@@ -14,6 +14,7 @@ import (
 type composite struct {
 	refs       atomic.Int32
 	class      protos.TypeSpecProto_TypeSpecClass
+	metadata   string // the specification that the class is of
 	components []*tensor.Tensor
 	depth      int // see tensorList
 }
@@ -33,25 +34,24 @@ func (c *composite) Release() {
 func (c *composite) nested() int { return c.depth }
 
 // compositeClass reads the attribute metadata, a serialized CompositeTensorVariantMetadata.
-func compositeClass(c *Construction, failure string) (protos.TypeSpecProto_TypeSpecClass, error) {
-	text, err := c.Attrs().Str("metadata")
-	if err != nil {
-		return 0, err
+func compositeClass(c *Construction, failure string) (class protos.TypeSpecProto_TypeSpecClass, text string, err error) {
+	if text, err = c.Attrs().Str("metadata"); err != nil {
+		return 0, "", err
 	}
 	var m protos.CompositeTensorVariantMetadata
 	if err := proto.Unmarshal([]byte(text), &m); err != nil {
-		return 0, status.InvalidArgumentf("%s", failure)
+		return 0, "", status.InvalidArgumentf("%s", failure)
 	}
-	return m.GetTypeSpecProto().GetTypeSpecClass(), nil
+	return m.GetTypeSpecProto().GetTypeSpecClass(), text, nil
 }
 
 func newCompositeFromComponents(c *Construction) (any, error) {
-	class, err := compositeClass(c, "Error parsing metadata")
+	class, metadata, err := compositeClass(c, "Error parsing metadata")
 	if err != nil {
 		return nil, err
 	}
 	return Func(func(ctx *Context) error {
-		v := &composite{class: class, components: make([]*tensor.Tensor, len(ctx.Inputs))}
+		v := &composite{class: class, metadata: metadata, components: make([]*tensor.Tensor, len(ctx.Inputs))}
 		v.refs.Store(1)
 		for i := range ctx.Inputs {
 			if v.depth = max(v.depth, nesting(ctx.Input(i))); v.depth > maxNesting {
@@ -71,7 +71,7 @@ func newCompositeFromComponents(c *Construction) (any, error) {
 }
 
 func newCompositeToComponents(c *Construction) (any, error) {
-	class, err := compositeClass(c, "Error parsing `metadata`")
+	class, _, err := compositeClass(c, "Error parsing `metadata`")
 	if err != nil {
 		return nil, err
 	}
