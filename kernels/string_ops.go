@@ -178,6 +178,16 @@ var numberReaders = map[tensor.DType]func(out *tensor.Tensor, i int, s string) b
 		tensor.Of[int64](out)[i] = v
 		return err == nil
 	},
+	tensor.Uint32: func(out *tensor.Tensor, i int, s string) bool {
+		v, err := strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, 32)
+		tensor.Of[uint32](out)[i] = uint32(v)
+		return err == nil
+	},
+	tensor.Uint64: func(out *tensor.Tensor, i int, s string) bool {
+		v, err := strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, 64)
+		tensor.Of[uint64](out)[i] = v
+		return err == nil
+	},
 }
 
 // parseFloat takes numbers beyond the range for infinite ones and hexadecimal ones without an
