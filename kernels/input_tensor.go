@@ -46,7 +46,7 @@ func parseTensor(pool *tensor.Pool, serialized string, variants bool) (*tensor.T
 	if err := proto.Unmarshal(bytes, &p); err != nil {
 		return nil, status.InvalidArgumentf("Could not parse `serialized` as TensorProto, base64: %s", base64.StdEncoding.EncodeToString(bytes))
 	}
-	t, err := tensorFromProto(pool, &p, 0)
+	t, err := tensor.FromTensorProto(&p, pool)
 	if err != nil && status.CodeOf(err) == status.InvalidArgument {
 		err = status.InvalidArgumentf("Cannot parse tensor from proto: %v", err)
 	}
@@ -57,7 +57,14 @@ func parseTensor(pool *tensor.Pool, serialized string, variants bool) (*tensor.T
 func serializeTensor(ctx *Context) error {
 	in := ctx.Input(0)
 	if in.DType() == tensor.Variant {
-		b, err := serializeVariants(in)
+		p, err := in.Proto()
+		if err == nil {
+			err = tensor.PackVariants(p)
+		}
+		if err != nil {
+			return err
+		}
+		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ const (
 	optionName = "tensorflow::data::Optional"
 	raggedName = "RaggedTensorVariant"
 	boxedName  = "tensorflow::Tensor"
+	mapName    = "tensorflow::TensorMap"
 )
 
 func init() {
@@ -22,6 +23,7 @@ func init() {
 	tensor.RegisterVariant(optionName, readOptional)
 	tensor.RegisterVariant(raggedName, readRagged)
 	tensor.RegisterVariant(boxedName, readBoxed)
+	tensor.RegisterVariant(mapName, readMap)
 }
 
 // Portable is the list in TensorFlow's form. Its metadata are varints (how many elements are not set, which
@@ -166,4 +168,35 @@ func readBoxed(d tensor.VariantData) (any, error) {
 		return nil, tooDeep()
 	}
 	return boxed{d.Tensors[0]}, nil
+}
+
+// Portable is the map in TensorFlow's form: each key before its value.
+func (m *tensorMap) Portable() tensor.VariantData {
+	d := tensor.VariantData{Type: mapName}
+	for i, key := range m.keys {
+		d.Tensors = append(d.Tensors, key, m.values[i])
+	}
+	return d
+}
+
+func readMap(d tensor.VariantData) (any, error) {
+	m := newTensorMap()
+	if len(d.Tensors)%2 != 0 {
+		return nil, status.InvalidArgumentf("The description of a map of tensors has a key without a value")
+	}
+	for i := 0; i < len(d.Tensors); i += 2 {
+		key, value := d.Tensors[i], d.Tensors[i+1]
+		name, err := mapKey(key)
+		if err != nil {
+			return nil, err
+		}
+		if _, there := m.rows[name]; there {
+			return nil, status.InvalidArgumentf("The description of a map of tensors has a key twice")
+		}
+		if m.depth = max(m.depth, nesting(value)); m.depth > maxNesting {
+			return nil, tooDeep()
+		}
+		m.put(name, key, value)
+	}
+	return m, nil
 }

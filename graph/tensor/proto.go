@@ -13,11 +13,11 @@ import (
 // the typed lists, of which a short one is filled up with its last value, as TensorFlow does. The
 // sizes are checked before memory is taken: INVALID_ARGUMENT for a message that contradicts itself.
 func FromTensorProto(p *tensorpb.TensorProto, pool *Pool) (*Tensor, error) {
-	return fromProto(p, pool, 0)
+	return fromProto(p, pool, outermost())
 }
 
-// fromProto is FromTensorProto for a tensor that lies in variants of some depth.
-func fromProto(p *tensorpb.TensorProto, pool *Pool, depth int) (*Tensor, error) {
+// fromProto is FromTensorProto for a tensor that may lie in variants.
+func fromProto(p *tensorpb.TensorProto, pool *Pool, at nest) (*Tensor, error) {
 	dtype := FromProto(p.GetDtype())
 	shape, known := ShapeFromProto(p.GetTensorShape())
 	if !known && p.GetTensorShape().GetUnknownRank() {
@@ -42,6 +42,12 @@ func fromProto(p *tensorpb.TensorProto, pool *Pool, depth int) (*Tensor, error) 
 	if dtype == String && len(p.TensorContent) > 0 {
 		return stringsFromContent(p.TensorContent, shape, n)
 	}
+	variants := p.VariantVal
+	if dtype == Variant && len(p.TensorContent) > 0 {
+		if variants, err = unpackVariants(p.TensorContent, n); err != nil {
+			return nil, err
+		}
+	}
 	values, err := valueList(p, dtype)
 	if err != nil {
 		return nil, err
@@ -57,7 +63,7 @@ func fromProto(p *tensorpb.TensorProto, pool *Pool, depth int) (*Tensor, error) 
 		return t, nil
 	}
 	if dtype == Variant {
-		if err := fillVariants(t, p.VariantVal, pool, depth); err != nil {
+		if err := fillVariants(t, variants, pool, at); err != nil {
 			t.Release()
 			return nil, err
 		}
@@ -210,9 +216,9 @@ func float8s(p *tensorpb.TensorProto) (out []byte) {
 
 // Proto is the tensor as a message with memory of its own. UNIMPLEMENTED for variants that may not
 // leave their process.
-func (t *Tensor) Proto() (*tensorpb.TensorProto, error) { return t.proto(0) }
+func (t *Tensor) Proto() (*tensorpb.TensorProto, error) { return t.proto(outermost()) }
 
-func (t *Tensor) proto(depth int) (*tensorpb.TensorProto, error) {
+func (t *Tensor) proto(at nest) (*tensorpb.TensorProto, error) {
 	p := &tensorpb.TensorProto{Dtype: t.dtype.Proto(), TensorShape: t.shape.Proto()}
 	switch e := t.elems.(type) {
 	case nil:
@@ -229,7 +235,7 @@ func (t *Tensor) proto(depth int) (*tensorpb.TensorProto, error) {
 		}
 	case []any:
 		var err error
-		if p.VariantVal, err = variantsProto(e, depth); err != nil {
+		if p.VariantVal, err = variantsProto(e, at); err != nil {
 			return nil, err
 		}
 	}

@@ -61,7 +61,7 @@ func (t *Tensor) AppendWire(dst []byte) (head, content []byte, err error) {
 		return dst, nil, err
 	case []any:
 		p := tensorpb.TensorProto{}
-		if p.VariantVal, err = variantsProto(e, 0); err != nil {
+		if p.VariantVal, err = variantsProto(e, outermost()); err != nil {
 			return nil, nil, err
 		}
 		dst, err = proto.MarshalOptions{}.MarshalAppend(dst, &p)
