@@ -137,7 +137,7 @@ def test_savers_options(cluster):
             again = tf.train.import_meta_graph(path + ".meta")
             with cluster.session() as sess:
                 again.restore(sess, path)
-                assert sess.run("b:0") == 5
+                assert sess.run("b/Read/ReadVariableOp:0") == 5
         with cluster.graph():
             tf.train.init_from_checkpoint(path, {"a": tf.get_variable("other", [4])})
             with cluster.session() as sess:

@@ -43,7 +43,7 @@ type Options struct {
 
 // maxNodes bounds what the functions of one graph may become, since a short library can stand for a
 // graph of any size.
-const maxNodes = 1 << 20
+const maxNodes = 1 << 18
 
 // Functions lowers nodes of g from number from on: those that an Extend added, and that nobody but the caller
 // has seen. The result is g with the functions' nodes added; g itself must not be used any more, nor be placed

@@ -1,0 +1,164 @@
+package lower_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/lower"
+	"github.com/troupe-run/troupe/graph/place"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+const (
+	here  = "/job:a/replica:0/task:0/device:CPU:0"
+	there = "/job:b/replica:0/task:0/device:CPU:0"
+)
+
+// unary is a function of a float that returns what its nodes make of x.
+func unary(name, result string, nodes ...string) string {
+	return fmt.Sprintf(`---library { function {
+		signature { name: %q input_arg { name: "x" type: DT_FLOAT } output_arg { name: "y" type: DT_FLOAT } }
+		%s ret { key: "y" value: %q } } }
+---`, name, strings.Join(nodes, "\n"), result)
+}
+
+func op(tag, name, op, device string, inputs ...string) string {
+	text := fmt.Sprintf(`%s { name: %q op: %q device: %q`, tag, name, op, device)
+	for _, in := range inputs {
+		text += fmt.Sprintf(` input: %q`, in)
+	}
+	return text + ` attr { key: "T" value { type: DT_FLOAT } } }
+`
+}
+
+func function(key, name string) string {
+	return fmt.Sprintf(`attr { key: %q value { func { name: %q } } }
+`, key, name)
+}
+
+const floats = `attr { key: "Tin" value { list { type: DT_FLOAT } } } attr { key: "Tout" value { list { type: DT_FLOAT } } }
+`
+
+func placeholder(name, dtype string) string {
+	return fmt.Sprintf(`node { name: %q op: "Placeholder" attr { key: "dtype" value { type: %s } } }
+`, name, dtype)
+}
+
+func calling(tag, name, fn, input string) string {
+	return fmt.Sprintf(`%s { name: %q op: "PartitionedCall" input: %q %s %s }
+`, tag, name, input, floats, function("f", fn))
+}
+
+func build(t *testing.T, text string) *graph.Graph {
+	t.Helper()
+	def := &graphpb.GraphDef{}
+	for _, part := range strings.Split(text, "---") { // a library is one message, of which each function is a part
+		more := &graphpb.GraphDef{}
+		if err := prototext.Unmarshal([]byte(part), more); err != nil {
+			t.Fatal(err)
+		}
+		proto.Merge(def, more)
+	}
+	g, err := graph.Build(def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func run(t *testing.T, text string, devices ...string) (*graph.Graph, error) {
+	t.Helper()
+	var o lower.Options
+	for i, name := range devices {
+		d, err := place.NewDevice(name, i == 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Devices = append(o.Devices, d)
+	}
+	return lower.Functions(build(t, text), 0, o)
+}
+
+// ops lists the graph's ops, and on which device each is asked to be.
+func ops(g *graph.Graph) string {
+	var out []string
+	for _, n := range g.Nodes {
+		out = append(out, strings.TrimSuffix(n.Name+":"+n.Op+"@"+strings.TrimSuffix(n.Requested, "/replica:0/task:0/device:CPU:0"), "@"))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestOneDeviceKeepsItsFunctions(t *testing.T) {
+	text := placeholder("in", "DT_FLOAT") + calling("node", "c", "f", "in") + unary("f", "twice:z:0", op("node_def", "twice", "AddV2", there, "x", "x"))
+	g, err := run(t, text, here)
+	if err != nil || len(g.Nodes) != 2 {
+		t.Errorf("%v, %v", ops(g), err)
+	}
+	// Nor does a body that names no device take part with others.
+	g, err = run(t, strings.ReplaceAll(text, there, ""), here, there)
+	if err != nil || len(g.Nodes) != 2 {
+		t.Errorf("%v, %v", ops(g), err)
+	}
+}
+
+func TestACallOverTwoDevicesBecomesItsBody(t *testing.T) {
+	g, err := run(t, placeholder("in", "DT_FLOAT")+calling("node", "c", "f", "in")+
+		unary("f", "neg:y:0", op("node_def", "twice", "AddV2", there, "x", "x"), op("node_def", "neg", "Neg", "", "twice:z:0")), here, there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"c/twice:AddV2@/job:b", "c/neg:Neg"} {
+		if !strings.Contains(ops(g), want) {
+			t.Errorf("no %s in %s", want, ops(g))
+		}
+	}
+	pruned, err := graph.Prune(g, graph.Signature{Feeds: []string{"in:0"}, Fetches: []string{"c:0"}}, here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range pruned.Graph.Nodes {
+		if n.Op == "PartitionedCall" {
+			t.Errorf("%s is still to be called", n.Name)
+		}
+	}
+}
+
+func TestAConditionalBecomesSwitchAndMerge(t *testing.T) {
+	cond := fmt.Sprintf(`node { name: "if" op: "StatelessIf" input: "p" input: "in" %s %s %s
+		attr { key: "Tcond" value { type: DT_BOOL } } attr { key: "_lower_using_switch_merge" value { b: true } } }
+`, floats, function("then_branch", "f"), function("else_branch", "g"))
+	text := placeholder("p", "DT_BOOL") + placeholder("in", "DT_FLOAT") + cond +
+		unary("f", "neg:y:0", op("node_def", "neg", "Neg", "", "x")) + unary("g", "exp:y:0", op("node_def", "exp", "Exp", "", "x"))
+	g, err := run(t, text, here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{":Switch", ":Merge", ":Neg", ":Exp"} {
+		if !strings.Contains(ops(g), want) {
+			t.Errorf("no %s in %s", want, ops(g))
+		}
+	}
+}
+
+func TestWhatCannotBeLowered(t *testing.T) {
+	itself := placeholder("in", "DT_FLOAT") + calling("node", "c", "f", "in") +
+		unary("f", "again:output:0", op("node_def", "twice", "AddV2", there, "x", "x"), calling("node_def", "again", "f", "twice:z:0"))
+	if _, err := run(t, itself, here, there); status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), "c") {
+		t.Errorf("a function that calls itself: %v", err)
+	}
+	// Thirty functions, each of which calls the one before twice: a billion nodes.
+	doubling := placeholder("in", "DT_FLOAT") + calling("node", "c", "f30", "in") + unary("f0", "twice:z:0", op("node_def", "twice", "AddV2", there, "x", "x"))
+	for i := 1; i <= 30; i++ {
+		before := fmt.Sprintf("f%d", i-1)
+		doubling += unary(fmt.Sprintf("f%d", i), "second:output:0", calling("node_def", "first", before, "x"), calling("node_def", "second", before, "first:output:0"))
+	}
+	if _, err := run(t, doubling, here, there); status.CodeOf(err) != status.ResourceExhausted {
+		t.Errorf("a billion nodes: %v", err)
+	}
+}
