@@ -12,7 +12,7 @@ cuda:
 	$(WITH_CUDA) go build -tags cuda -o $(TROUPE) ./cmd/troupe
 
 test:
-	go test ./...
+	go test -timeout 30m ./...
 	$(MAKE) test-cuda
 
 # On the machine's cards, or without any on a driver that runs the kernels on the CPU.
