@@ -49,12 +49,14 @@ func (k *deviceBatchNorm) forward(ctx *Context) error {
 			return err
 		}
 	}
-	if k.outputs > 5 { // a place for what cuDNN keeps
-		reserve, err := ctx.Allocate(5, tensor.Float32, tensor.Shape{})
+	if k.outputs > 5 {
+		reserve, err := ctx.Allocate(5, tensor.Float32, k.reserve())
 		if err != nil {
 			return err
 		}
-		a.Fill(ctx, reserve, 0)
+		if reserve.Len() > 0 {
+			a.Fill(ctx, reserve, 0)
+		}
 	}
 	if channels == 0 {
 		return nil

@@ -18,6 +18,15 @@ type batchNorm struct {
 	half          bool // the images are of a half type
 }
 
+// reserve is the shape of output 5 of FusedBatchNormV3: what cuDNN would keep for the gradient. As in TensorFlow, whose
+// float kernels are oneDNN's, it has no element for float32 and one for halves. Programs reshape it.
+func (b *batchNorm) reserve() tensor.Shape {
+	if b.half {
+		return nil
+	}
+	return tensor.Shape{0}
+}
+
 func newBatchNorm(c *Construction, outputs int) (b batchNorm, err error) {
 	b.outputs, b.average = outputs, 1
 	dtype, err := c.Attrs().Type("T")
@@ -161,13 +170,7 @@ func (b *batchNorm) statistics(ctx *Context, channels int) (stats [4][]float32, 
 		stats[i] = tensor.Of[float32](t)
 	}
 	if b.outputs > 5 {
-		// What a GPU would keep for the gradient; as in TensorFlow, whose float kernels are oneDNN's, it has no
-		// element for float32 and one for halves. Programs reshape it.
-		shape := tensor.Shape{0}
-		if b.half {
-			shape = nil
-		}
-		reserve, err := ctx.Allocate(5, tensor.Float32, shape)
+		reserve, err := ctx.Allocate(5, tensor.Float32, b.reserve())
 		if err != nil {
 			return stats, err
 		}
