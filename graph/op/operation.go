@@ -1,0 +1,265 @@
+package op
+
+import (
+	"slices"
+	"strconv"
+
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/shape"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Operation is a node of the graph. A nil Operation is one that could not be added; its outputs are zero
+// Outputs.
+type Operation struct {
+	graph    *building
+	name, op string
+	device   string
+	decl     *graph.OpDef
+	attrs    graph.Attrs
+	inputs   []Output
+	counts   []int // how many inputs each argument stands for
+	controls []*Operation
+	types    []tensor.DType
+	shapes   []shape.Shape
+	handles  map[int][]shape.Handle
+	args     [][2]int // the range of outputs that each output argument stands for
+	value    *tensor.Tensor
+}
+
+// Name is the operation's full name.
+func (o *Operation) Name() string { return o.name }
+
+// Type is the op, such as MatMul.
+func (o *Operation) Type() string { return o.op }
+
+// Device is the device that the operation asks for, possibly partial or empty.
+func (o *Operation) Device() string { return o.device }
+
+// Attrs are all attributes. They must not be changed.
+func (o *Operation) Attrs() graph.Attrs { return o.attrs }
+
+// Inputs are the data inputs in order. They must not be changed.
+func (o *Operation) Inputs() []Output { return o.inputs }
+
+// Input gives the tensors of the op's i-th input argument, which may stand for several.
+func (o *Operation) Input(i int) []Output {
+	from := 0
+	for _, n := range o.counts[:i] {
+		from += n
+	}
+	return o.inputs[from : from+o.counts[i]]
+}
+
+// Controls are the operations that run before this one, besides those of its inputs.
+func (o *Operation) Controls() []*Operation { return o.controls }
+
+// NumOutputs is the number of output tensors.
+func (o *Operation) NumOutputs() int {
+	if o == nil {
+		return 0
+	}
+	return len(o.types)
+}
+
+// Output is the i-th output tensor.
+func (o *Operation) Output(i int) Output {
+	if o == nil {
+		return Output{}
+	}
+	return Output{o, i}
+}
+
+// OutputList gives the tensors of the op's i-th output argument, which may stand for several.
+func (o *Operation) OutputList(i int) []Output {
+	if o == nil {
+		return nil
+	}
+	out := make([]Output, 0, o.args[i][1]-o.args[i][0])
+	for k := o.args[i][0]; k < o.args[i][1]; k++ {
+		out = append(out, Output{o, k})
+	}
+	return out
+}
+
+func (o *Operation) def() *nodepb.NodeDef {
+	n := &nodepb.NodeDef{Name: o.name, Op: o.op, Device: o.device, Attr: o.attrs}
+	for _, in := range o.inputs {
+		if in.Index == 0 {
+			n.Input = append(n.Input, in.Op.name)
+		} else {
+			n.Input = append(n.Input, in.Name())
+		}
+	}
+	for _, c := range o.controls {
+		n.Input = append(n.Input, "^"+c.name)
+	}
+	return n
+}
+
+// Output is one output of an operation: the tensor that TensorFlow writes "name:index". The zero Output is one
+// of an operation that could not be added.
+type Output struct {
+	Op    *Operation
+	Index int
+}
+
+// Name is "name:index", as feeds and fetches name the tensor.
+func (o Output) Name() string {
+	if o.Op == nil {
+		return ""
+	}
+	return o.Op.name + ":" + strconv.Itoa(o.Index)
+}
+
+// DType is the element type: a reference type where the op yields a reference to a variable.
+func (o Output) DType() tensor.DType {
+	if o.Op == nil {
+		return tensor.Invalid
+	}
+	return o.Op.types[o.Index]
+}
+
+// Shape is what is known of the shape.
+func (o Output) Shape() shape.Shape {
+	if o.Op == nil {
+		return shape.Unknown()
+	}
+	return o.Op.shapes[o.Index]
+}
+
+// Handles are what is known of the tensors that a handle stands for; nil for other tensors.
+func (o Output) Handles() []shape.Handle {
+	if o.Op == nil {
+		return nil
+	}
+	return o.Op.handles[o.Index]
+}
+
+func (o Output) outputs() []Output { return []Output{o} }
+
+// List is the value of an input argument that stands for several tensors.
+type List []Output
+
+func (l List) outputs() []Output { return l }
+
+// Input is the value of an input argument: an Output, or a List for one that stands for several tensors.
+type Input interface{ outputs() []Output }
+
+// Spec tells what operation to add.
+type Spec struct {
+	// Op is the op's type. Inputs has a value for each of its input arguments.
+	Op     string
+	Inputs []Input
+	// Attrs are the attributes that do not follow from the inputs and have no default, or are not to have it.
+	// See Attr for the values.
+	Attrs map[string]any
+}
+
+// Add adds an operation. The functions of this package, one for each op, call it; a program calls it for ops that
+// it knows by name only. It gives nil, and the graph an error, where the op does not take the inputs or attributes, or
+// their shapes; and nil, without a new error, where the graph has one already.
+func (s *Scope) Add(spec Spec) *Operation {
+	if s.graph.err != nil {
+		return nil
+	}
+	o, err := s.make(spec)
+	if err != nil {
+		s.fail(err)
+		return nil
+	}
+	s.graph.ops = append(s.graph.ops, o)
+	s.graph.byName[o.name] = o
+	return o
+}
+
+func (s *Scope) make(spec Spec) (*Operation, error) {
+	o := &Operation{graph: s.graph, op: spec.Op, device: s.device.String(), controls: s.controls}
+	args := make([][]tensor.DType, len(spec.Inputs))
+	for i, in := range spec.Inputs {
+		list := in.outputs()
+		for _, t := range list {
+			if t.Op == nil {
+				return nil, status.InvalidArgumentf("%s: input %d is no tensor: the operation it comes from was never added", spec.Op, len(o.inputs))
+			}
+			if t.Op.graph != s.graph {
+				return nil, errForeign
+			}
+			args[i] = append(args[i], t.DType())
+			o.inputs = append(o.inputs, t)
+		}
+		o.counts = append(o.counts, len(list))
+	}
+	attrs := make(graph.Attrs, len(spec.Attrs)+2)
+	for name, v := range spec.Attrs {
+		value, err := Attr(v)
+		if err != nil {
+			return nil, status.InvalidArgumentf("%s: attribute '%s': %v", spec.Op, name, err)
+		}
+		attrs[name] = value
+	}
+	call, err := s.graph.library.Call(spec.Op, args, attrs)
+	if err != nil {
+		return nil, err
+	}
+	o.decl, o.attrs = call.Def, call.Attrs
+	for _, types := range call.Outputs {
+		o.args = append(o.args, [2]int{len(o.types), len(o.types) + len(types)})
+		o.types = append(o.types, types...)
+	}
+	s.scoped(o)
+	if err := o.infer(); err != nil {
+		return nil, err
+	}
+	name := s.opName
+	if name == "" {
+		name = spec.Op
+	}
+	o.name = s.unique(s.prefix + name)
+	return o, nil
+}
+
+// scoped gives o the attributes that the scope stands for.
+func (s *Scope) scoped(o *Operation) {
+	if s.container != "" {
+		if have, ok := o.attrs["container"]; ok && len(have.GetS()) == 0 {
+			o.attrs["container"] = mustAttr(s.container)
+		}
+	}
+	if len(s.colocate) > 0 {
+		o.attrs["_class"] = mustAttr(slices.Compact(slices.Sorted(slices.Values(s.colocate))))
+	}
+}
+
+// infer finds the shapes of the outputs.
+func (o *Operation) infer() error {
+	n := &shape.Node{Op: o.op, Attrs: o.attrs, In: make([]shape.Shape, len(o.inputs)), Out: o.types,
+		Value:   func(i int) *tensor.Tensor { return o.inputs[i].value() },
+		Handles: func(i int) []shape.Handle { return o.inputs[i].Handles() }}
+	for i, in := range o.inputs {
+		n.In[i] = in.Shape()
+	}
+	r, err := shape.Infer(n)
+	if err != nil {
+		return status.InvalidArgumentf("%s: %v", o.op, err)
+	}
+	o.shapes, o.handles = r.Out, r.Handles
+	return nil
+}
+
+// value is the tensor's value where it is known while the graph is built: that of a constant.
+func (o Output) value() *tensor.Tensor {
+	if o.Op == nil || o.Op.op != "Const" {
+		return nil
+	}
+	if o.Op.value == nil {
+		v, err := tensor.FromTensorProto(o.Op.attrs["value"].GetTensor(), tensor.Host)
+		if err != nil {
+			return nil // the session that takes the graph says so
+		}
+		o.Op.value = v
+	}
+	return o.Op.value
+}

@@ -1,0 +1,177 @@
+// Package op builds graphs: each op of TensorFlow is a function here that adds a node.
+//
+//	s := op.NewScope()
+//	x := op.Placeholder(s, tensor.Float32, shape.Of(-1, 784))
+//	w := op.Variable(s, ...)
+//	y := op.Softmax(s, op.MatMul(s, x, w))
+//	def, err := s.GraphDef()
+//
+// A Scope says where nodes are added: under which prefix of names, on which device, after which other operations.
+// Scopes that are derived from each other share one graph. What goes wrong is kept in the graph, with the line of
+// the program that did it, and all that follows from it is skipped: look at Err, or at the error of GraphDef,
+// after the last node.
+//
+// A graph may be built by one goroutine at a time.
+package op
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	versionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/versions_go_proto"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/place"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// producer is the version of TensorFlow's graphs that this package writes (GraphDef.versions.producer).
+const producer = 2374
+
+// Scope is a place in a graph where operations are added. It is immutable: the With methods and SubScope give
+// derived ones.
+type Scope struct {
+	graph     *building
+	prefix    string // "" or ends in /
+	device    place.Spec
+	container string
+	controls  []*Operation
+	colocate  []string
+	opName    string
+}
+
+// building is the graph that scopes share.
+type building struct {
+	ops     []*Operation
+	byName  map[string]*Operation
+	taken   map[string]int // lower-case names in use, with the next suffix to try
+	library *graph.Library
+	err     error
+}
+
+// NewScope is a scope of a new, empty graph.
+func NewScope() *Scope {
+	return &Scope{device: place.Open(), graph: &building{byName: map[string]*Operation{}, taken: map[string]int{}, library: &graph.Library{}}}
+}
+
+// Err is the first error of the graph, nil if there was none.
+func (s *Scope) Err() error { return s.graph.err }
+
+// fail keeps the first error.
+func (s *Scope) fail(err error) {
+	if s.graph.err == nil && err != nil {
+		s.graph.err = at(err)
+	}
+}
+
+// Fail makes err the graph's error, if it has none yet, with the line of the caller. Packages that build on
+// this one use it.
+func (s *Scope) Fail(err error) { s.fail(err) }
+
+func (s *Scope) derive(change func(*Scope)) *Scope {
+	d := *s
+	d.opName = ""
+	change(&d)
+	return &d
+}
+
+// SubScope is a scope whose operations' names begin with name and a slash; where that prefix is in use already,
+// with name_1 and so on.
+func (s *Scope) SubScope(name string) *Scope {
+	prefix := s.unique(s.prefix+name) + "/"
+	return s.derive(func(d *Scope) { d.prefix = prefix })
+}
+
+// WithDevice is a scope whose operations ask for a device, such as /job:ps/task:0 or /device:GPU:0. What it
+// leaves open is as in s.
+func (s *Scope) WithDevice(device string) *Scope {
+	spec, err := place.Parse(device)
+	if err != nil {
+		s.fail(err)
+		return s
+	}
+	return s.derive(func(d *Scope) { d.device = s.device.Override(spec) })
+}
+
+// WithContainer is a scope whose variables, queues and other named resources lie in a container of that name,
+// where their own container attribute names none.
+func (s *Scope) WithContainer(container string) *Scope {
+	return s.derive(func(d *Scope) { d.container = container })
+}
+
+// WithControlDependencies is a scope whose operations run after ops, and after those of s.
+func (s *Scope) WithControlDependencies(ops ...*Operation) *Scope {
+	return s.derive(func(d *Scope) {
+		d.controls = slices.Clip(d.controls)
+		for _, o := range ops {
+			if o != nil && !slices.Contains(d.controls, o) {
+				d.controls = append(d.controls, o)
+			}
+		}
+	})
+}
+
+// ColocateWith is a scope whose operations run on the devices of ops, besides those of s.
+func (s *Scope) ColocateWith(ops ...*Operation) *Scope {
+	return s.derive(func(d *Scope) {
+		d.colocate = slices.Clip(d.colocate)
+		for _, o := range ops {
+			if o != nil {
+				d.colocate = append(d.colocate, "loc:@"+o.Name())
+			}
+		}
+	})
+}
+
+// WithName is a scope whose operations are called name instead of after their op: for one operation, as in
+// op.MatMul(s.WithName("logits"), x, w). It ends with the next derived scope.
+func (s *Scope) WithName(name string) *Scope {
+	return s.derive(func(d *Scope) { d.opName = name })
+}
+
+// unique takes a name that no other operation or prefix has: name, name_1, name_2, whatever the case of its
+// letters, as in TensorFlow's Python. The prefixes of a name are taken with it.
+func (s *Scope) unique(name string) string {
+	key := strings.ToLower(name)
+	next, used := s.graph.taken[key]
+	if used {
+		for ; ; next++ {
+			try := name + "_" + strconv.Itoa(max(next, 1))
+			if _, used := s.graph.taken[strings.ToLower(try)]; !used {
+				s.graph.taken[key] = max(next, 1) + 1
+				name = try
+				break
+			}
+		}
+	}
+	s.graph.taken[strings.ToLower(name)] = 0
+	return name
+}
+
+// Operations are the graph's operations in the order in which they were added.
+func (s *Scope) Operations() []*Operation { return slices.Clone(s.graph.ops) }
+
+// Operation finds an operation of the graph by its full name; nil if there is none.
+func (s *Scope) Operation(name string) *Operation { return s.graph.byName[name] }
+
+// GraphDef is the graph as TensorFlow's message, which a session or a file takes; the graph's error if it
+// has one. The message is the caller's; the graph may grow on.
+func (s *Scope) GraphDef() (*graphpb.GraphDef, error) {
+	if s.graph.err != nil {
+		return nil, s.graph.err
+	}
+	def := &graphpb.GraphDef{Versions: &versionspb.VersionDef{Producer: producer}, Library: s.graph.library.Proto()}
+	for _, o := range s.graph.ops {
+		n := o.def()
+		n.Attr = maps.Clone(n.Attr)
+		def.Node = append(def.Node, n)
+	}
+	return def, nil
+}
+
+// Same tells whether both scopes are of one graph.
+func (s *Scope) Same(t *Scope) bool { return s.graph == t.graph }
+
+var errForeign = status.New(status.InvalidArgument, "An input is of another graph")

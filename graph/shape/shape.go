@@ -1,0 +1,101 @@
+// Package shape infers the shapes of what operations put out, before anything runs.
+//
+// A shape may be known in full, in part or not at all. Infer looks an op up in a table of functions, one for each op,
+// which state what the op demands of its inputs' shapes and what follows for its outputs. It is what a graph
+// builder needs to report a mistake at the line that made it. The rules are those of TensorFlow's ops.
+package shape
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Shape is what is known of a tensor's shape. The zero Shape is one of which nothing is known.
+type Shape struct {
+	dims  tensor.Shape // sizes, -1 where one is not known
+	known bool         // whether the rank is
+}
+
+// Of is a shape of known rank; a size of -1 is not known.
+func Of(dims ...int64) Shape { return Shape{dims, true} }
+
+// Scalar is the shape of a tensor with one element and no dimensions.
+func Scalar() Shape { return Shape{known: true} }
+
+// Unknown is a shape of which nothing is known.
+func Unknown() Shape { return Shape{} }
+
+// UnknownOf is a shape of which only the rank is known.
+func UnknownOf(rank int) Shape {
+	dims := make(tensor.Shape, rank)
+	for i := range dims {
+		dims[i] = -1
+	}
+	return Shape{dims, true}
+}
+
+// HasRank tells whether the number of dimensions is known.
+func (s Shape) HasRank() bool { return s.known }
+
+// Rank is the number of dimensions, -1 where it is not known.
+func (s Shape) Rank() int {
+	if !s.known {
+		return -1
+	}
+	return len(s.dims)
+}
+
+// Dim is the size of a dimension, -1 where it is not known. A negative i counts from the last one.
+func (s Shape) Dim(i int) int64 {
+	if !s.known {
+		return -1
+	}
+	if i < 0 {
+		i += len(s.dims)
+	}
+	return s.dims[i]
+}
+
+// Dims are the sizes, -1 where one is not known, and whether even their number is known.
+func (s Shape) Dims() (dims tensor.Shape, known bool) { return s.dims.Clone(), s.known }
+
+// Full tells whether everything is known.
+func (s Shape) Full() bool {
+	for _, d := range s.dims {
+		if d < 0 {
+			return false
+		}
+	}
+	return s.known
+}
+
+// String is [2,?] for a shape that is known in part, and <unknown> for one that is not.
+func (s Shape) String() string {
+	if !s.known {
+		return "<unknown>"
+	}
+	return s.dims.String()
+}
+
+// Merge is what is known when both are known of the same tensor, or INVALID_ARGUMENT where they contradict each other.
+func (s Shape) Merge(t Shape) (Shape, error) {
+	if !s.known {
+		return t, nil
+	}
+	if !t.known {
+		return s, nil
+	}
+	if len(s.dims) != len(t.dims) {
+		return Shape{}, status.InvalidArgumentf("Shapes must be equal rank, but are %d and %d: %v and %v", len(s.dims), len(t.dims), s, t)
+	}
+	out := s.dims.Clone()
+	for i, d := range t.dims {
+		switch {
+		case out[i] < 0:
+			out[i] = d
+		case d >= 0 && d != out[i]:
+			return Shape{}, status.InvalidArgumentf("Dimension %d in both shapes must be equal, but are %d and %d. Shapes are %v and %v.", i, out[i], d, s, t)
+		}
+	}
+	return Shape{out, true}, nil
+}
