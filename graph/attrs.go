@@ -138,3 +138,10 @@ func (a Attrs) Func(name string) (*FunctionRef, error) {
 	}
 	return &FunctionRef{Name: v.Func.GetName(), Attrs: v.Func.GetAttr()}, nil
 }
+
+// Attributes by which a QueueClose tells why its producer gives up: a text and an error code. The op does not
+// declare them, so that servers that do not know them ignore them.
+const (
+	CloseReasonAttr = "_close_reason"
+	CloseCodeAttr   = "_close_code"
+)

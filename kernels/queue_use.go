@@ -132,6 +132,7 @@ func newQueueClose(c *Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	reason := closeReason(c.Attrs())
 	return AsyncFunc(func(ctx *Context, done func(error)) {
 		q, err := queueOf(ctx)
 		if err != nil {
@@ -141,10 +142,23 @@ func newQueueClose(c *Construction) (any, error) {
 		// Closing waits for the enqueues before it. A step that is cancelled meanwhile does not:
 		// the queue closes later without it.
 		wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) {
-			q.CloseQueue(cancelPending, end)
+			q.CloseQueue(cancelPending, reason, end)
 			return func(cause error) { end(cancelled(cause)) }
 		})
 	}), nil
+}
+
+// closeReason is the error that dequeues are to fail with, nil for a queue that just ends.
+func closeReason(a graph.Attrs) error {
+	text, err := a.Str(graph.CloseReasonAttr)
+	if err != nil {
+		return nil
+	}
+	code := status.Unknown
+	if c, err := a.Int(graph.CloseCodeAttr); err == nil && c > 0 && status.Code(c) != status.OutOfRange {
+		code = status.Code(c)
+	}
+	return status.New(code, text)
 }
 
 func newQueueSize(*Construction) (any, error) {

@@ -162,24 +162,8 @@ func copyRows(dst *tensor.Tensor, at int, src *tensor.Tensor, r run) int {
 		per /= src.Dim(0)
 	}
 	n := r.len() * per
-	copyElements(dst, at, src, r.from*per, n)
+	dst.CopyElements(at, src, r.from*per, n)
 	return at + n
-}
-
-// copyElements copies n elements of a tensor, from position from on, to position at of another.
-func copyElements(dst *tensor.Tensor, at int, src *tensor.Tensor, from, n int) {
-	switch src.DType() {
-	case tensor.String:
-		copy(dst.Strings()[at:], src.Strings()[from:][:n])
-	case tensor.Resource:
-		copy(dst.Handles()[at:], src.Handles()[from:][:n])
-	case tensor.Variant:
-		copy(dst.Variants()[at:], src.Variants()[from:][:n])
-		tensor.RetainVariants(dst.Variants()[at : at+n])
-	default:
-		size := src.DType().Size()
-		copy(dst.Data()[at*size:], src.Data()[from*size:][:n*size])
-	}
 }
 
 // collected is runs that left the order together, for a waiter that wants more.

@@ -255,9 +255,9 @@ func runOracle(t *testing.T, kind Kind, r *rand.Rand, pool *tensor.Pool) {
 			oracle.cancel(victim)
 		case i > 60 && what == 98:
 			a.op = "close"
-			q.CloseQueue(false, done(name))
+			q.CloseQueue(false, nil, done(name))
 		case i > 60:
-			q.CloseQueue(true, done(name))
+			q.CloseQueue(true, nil, done(name))
 			oracle.closeAndCancel(a)
 		}
 		if cancel != nil {

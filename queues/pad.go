@@ -60,7 +60,7 @@ func pad(runs []run, component int, shape tensor.Shape, pool *tensor.Pool) (*ten
 // position at of dst.
 func copyCorner(dst *tensor.Tensor, at int, whole tensor.Shape, src *tensor.Tensor, from int, part tensor.Shape) {
 	if whole[1:].Equal(part[1:]) {
-		copyElements(dst, at, src, from, part.Elements())
+		dst.CopyElements(at, src, from, part.Elements())
 		return
 	}
 	row, room := part[1:].Elements(), whole[1:].Elements()

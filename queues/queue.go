@@ -118,8 +118,11 @@ func (q *Queue) dequeueBatch(a action, op string, n int, done func([]*tensor.Ten
 // CloseQueue says that no more elements come. Enqueues that wait go in still, and closing waits
 // for them, unless cancelPending cancels them. Enqueues that come later are CANCELLED, and so is
 // a second closing unless it cancels pending ones.
-func (q *Queue) CloseQueue(cancelPending bool, done func(error)) {
-	w := &waiter{action: closeGently, done: done}
+//
+// A reason tells why the producer gives up: dequeues that lack elements then fail with it, where they
+// are told otherwise by OUT_OF_RANGE that all has been delivered.
+func (q *Queue) CloseQueue(cancelPending bool, reason error, done func(error)) {
+	w := &waiter{action: closeGently, reason: reason, done: done}
 	if cancelPending {
 		w.action = closeAndCancel
 	}

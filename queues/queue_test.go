@@ -324,7 +324,7 @@ func TestLinear(t *testing.T) {
 		}
 		produce.Wait()
 		closed := newPromise(t)
-		b.CloseQueue(false, closed.end)
+		b.CloseQueue(false, nil, closed.end)
 		closed.want(status.OK, "")
 		consume.Wait()
 		if len(seen) != producers*each {

@@ -24,6 +24,7 @@ type state struct {
 	Options
 	order     order
 	closed    bool
+	reason    error // why its producer gave up, if it did
 	enqueues  line
 	dequeues  line
 	completed []completion
@@ -37,7 +38,7 @@ func newState(o Options) *state {
 func (s *state) submit(w *waiter) []completion {
 	switch w.action {
 	case closeAndCancel:
-		s.closed = true
+		s.close(w)
 		for s.enqueues.first != nil {
 			s.end(s.enqueues.first, enqueueCancelled(nil))
 		}
@@ -118,13 +119,20 @@ func serve(l *line, try func(*waiter) progress) (changed bool) {
 	return changed
 }
 
+// close closes the queue; a second closing changes nothing.
+func (s *state) close(w *waiter) {
+	if !s.closed {
+		s.closed, s.reason = true, w.reason
+	}
+}
+
 func (s *state) tryEnqueue(w *waiter) progress {
 	if w.action == closeGently {
 		var err error
 		if s.closed {
 			err = status.Errorf(status.Cancelled, "Queue '%s' is already closed.", s.Name)
 		}
-		s.closed = true
+		s.close(w)
 		return s.end(w, err)
 	}
 	if s.closed {
@@ -180,6 +188,9 @@ func (s *state) tryDequeue(w *waiter) progress {
 	if s.closed && s.order.len() < w.want {
 		short := status.Errorf(status.OutOfRange, "%s '%s' is closed and has insufficient elements (requested %d, current size %d)",
 			s.Kind.says(w.action), s.Name, w.want, s.order.len())
+		if s.reason != nil {
+			short = status.Errorf(status.CodeOf(s.reason), "%s '%s' was closed by its producer: %v", s.Kind.says(w.action), s.Name, s.reason)
+		}
 		s.putBack(w)
 		if w.action != dequeueUpTo || s.order.len() == 0 {
 			return s.end(w, short)

@@ -115,7 +115,9 @@ func (s *script) command(f []string) {
 	case "dequeue_up_to":
 		s.cancels[f[1]] = q.DequeueUpTo(s.number(f[2]), s.given(f[1], true))
 	case "close":
-		q.CloseQueue(len(f) > 2, s.done(f[1]))
+		q.CloseQueue(len(f) > 2, nil, s.done(f[1]))
+	case "give_up":
+		q.CloseQueue(false, status.New(status.DataLoss, strings.Join(f[2:], " ")), s.done(f[1]))
 	case "cancel":
 		s.cancels[f[1]](nil)
 	case "size":

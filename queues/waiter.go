@@ -24,6 +24,7 @@ type waiter struct {
 	in     run       // what an enqueue has still to put in
 	want   int       // how many elements a dequeue still lacks
 	got    collected // what it has taken
+	reason error     // why a closing closes, nil where all went well
 	few    [1]run    // got's memory where one run is all
 	// Who asked is told through one of these, once: enqueues and closing, dequeues, looking.
 	done  func(error)

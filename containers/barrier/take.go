@@ -96,27 +96,11 @@ func (b *Barrier) take(n int) (*Taken, error) {
 	for i, e := range b.ready[:n] {
 		tensor.Of[int64](indices)[i], keys.Strings()[i] = e.index, e.key
 		for c, t := range e.components {
-			setRow(taken.Components[c], i, t)
+			taken.Components[c].CopyElements(i*t.Len(), t, 0, t.Len())
 		}
 		e.release()
 		b.ready[i] = nil
 	}
 	b.ready = b.ready[n:]
 	return taken, nil
-}
-
-// setRow copies an element to row i.
-func setRow(to *tensor.Tensor, i int, from *tensor.Tensor) {
-	n := from.Len()
-	switch from.DType() {
-	case tensor.String:
-		copy(to.Strings()[i*n:], from.Strings())
-	case tensor.Resource:
-		copy(to.Handles()[i*n:], from.Handles())
-	case tensor.Variant:
-		copy(to.Variants()[i*n:], from.Variants())
-		tensor.RetainVariants(from.Variants())
-	default:
-		copy(to.Data()[i*from.DataSize():], from.Data())
-	}
 }

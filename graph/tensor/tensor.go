@@ -292,17 +292,25 @@ func (t *Tensor) Clone(pool *Pool) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	copy(c.data, t.Data())
-	switch e := t.elems.(type) {
-	case []string:
-		copy(c.elems.([]string), e)
-	case []Handle:
-		copy(c.elems.([]Handle), e)
-	case []any:
-		copy(c.elems.([]any), e)
-		RetainVariants(e)
-	}
+	c.CopyElements(0, t, 0, t.n)
 	return c, nil
+}
+
+// CopyElements copies n elements of src, from position from on, to position at of t. Both have the same type
+// and lie on the host; t is the caller's own, and had nothing at that place.
+func (t *Tensor) CopyElements(at int, src *Tensor, from, n int) {
+	switch e := src.elems.(type) {
+	case []string:
+		copy(t.elems.([]string)[at:], e[from:][:n])
+	case []Handle:
+		copy(t.elems.([]Handle)[at:], e[from:][:n])
+	case []any:
+		copy(t.elems.([]any)[at:], e[from:][:n])
+		RetainVariants(e[from:][:n])
+	default:
+		size := t.dtype.Size()
+		copy(t.Data()[at*size:], src.Data()[from*size:][:n*size])
+	}
 }
 
 // Elem is the constraint of Go types that elements are read as. Float16 and BFloat16 elements
