@@ -1,0 +1,323 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// ProducerOptions are how a producer sends. The zero value is a good start.
+type ProducerOptions struct {
+	// Batch is how many elements go into the queue in one step at most; 128 if it is 0. Fewer go where the
+	// source is slow: an element never waits for others while the last step is over.
+	Batch int
+	// InFlight is how many such steps may be under way; 1 if it is 0, which keeps the order. With what is being
+	// gathered it is the producer's credit: Batch*(InFlight+1) elements that were put and are not in the queue yet.
+	InFlight int
+	// KeepOpen leaves the queue open when Range ends well, for other producers.
+	KeepOpen bool
+}
+
+// Producer puts elements into a queue. Its methods may be called concurrently. Close or Fail ends it; so does the
+// context that it was made with, which leaves the queue as it is.
+type Producer[T any] struct {
+	*nodes
+	queue   *Of[T]
+	options ProducerOptions
+	ctx     context.Context
+	cancel  context.CancelFunc
+	feeds   []string
+	senders sync.WaitGroup
+
+	mu      sync.Mutex
+	filling []*tensor.Tensor // rows that wait for a sender, nil if there are none
+	filled  int
+	flying  int
+	changed chan struct{} // closed and made anew when any of these, or err, changes
+	ending  bool
+	err     error
+	stats   counters
+}
+
+// Producer starts a producer in a session. Its steps end with ctx.
+func (q *Of[T]) Producer(ctx context.Context, session Session, o ProducerOptions) (*Producer[T], error) {
+	if o.Batch == 0 {
+		o.Batch = 128
+	}
+	if o.InFlight == 0 {
+		o.InFlight = 1
+	}
+	if o.Batch < 0 || o.InFlight < 0 {
+		return nil, status.InvalidArgumentf("Queue %s: %d elements to a step, %d steps in flight", q.Name, o.Batch, o.InFlight)
+	}
+	n, err := q.open(ctx, session, func(s *op.Scope, queue op.Output, types []tensor.DType) {
+		var rows op.List
+		for i, t := range types {
+			rows = append(rows, s.WithName("row"+strconv.Itoa(i)).Add(op.Spec{Op: "Placeholder", Attrs: map[string]any{"dtype": t}}).Output(0))
+		}
+		s.WithName("enqueue").Add(op.Spec{Op: "QueueEnqueueManyV2", Inputs: []op.Input{queue, rows}})
+		s.WithName("close").Add(op.Spec{Op: "QueueCloseV2", Inputs: []op.Input{queue}})
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &Producer[T]{nodes: n, queue: q, options: o, changed: make(chan struct{}), stats: started()}
+	for i := range q.codec.fields {
+		p.feeds = append(p.feeds, n.name("row"+strconv.Itoa(i)+":0"))
+	}
+	p.ctx, p.cancel = context.WithCancel(ctx)
+	for range o.InFlight {
+		p.senders.Go(p.send)
+	}
+	return p, nil
+}
+
+// notify wakes all who wait for a change. The caller holds the lock.
+func (p *Producer[T]) notify() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// await unlocks until something changes, or a context ends; it counts the time.
+func (p *Producer[T]) await(ctx context.Context, spent *time.Duration) error {
+	changed, from := p.changed, time.Now()
+	p.mu.Unlock()
+	var err error
+	select {
+	case <-changed:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-p.ctx.Done():
+		err = context.Cause(p.ctx)
+	}
+	p.mu.Lock()
+	*spent += time.Since(from)
+	return err
+}
+
+// Put puts an element in. It returns when the element is on its way, and waits while the producer's credit is used up
+// since the queue is full. An error is that of an earlier element, and the producer is over with it: how many are
+// in the queue Stats tells.
+func (p *Producer[T]) Put(ctx context.Context, row T) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.err == nil && !p.ending && p.filled == p.options.Batch {
+		if err := p.await(ctx, &p.stats.waiting); err != nil && p.err == nil {
+			return err
+		}
+	}
+	switch {
+	case p.err != nil:
+		return p.err
+	case p.ending:
+		return status.Errorf(status.Cancelled, "The producer of queue %s is closed", p.queue.Name)
+	case p.filling == nil:
+		rows, err := p.queue.codec.make(p.options.Batch)
+		if err != nil {
+			return err
+		}
+		p.filling = rows
+	}
+	if err := p.queue.codec.encode(p.filling, p.filled, &row); err != nil {
+		return err
+	}
+	if p.filled++; p.filled == 1 {
+		p.notify()
+	}
+	return nil
+}
+
+// send is a sender: it takes what has gathered and runs a step with it, until the producer ends.
+func (p *Producer[T]) send() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.err == nil {
+		if p.filled == 0 {
+			if p.ending {
+				return
+			}
+			if err := p.await(p.ctx, &p.stats.idle); err != nil {
+				p.fail(err)
+			}
+			continue
+		}
+		rows, n := p.filling, p.filled
+		p.filling, p.filled = nil, 0
+		p.flying++
+		p.notify()
+		p.mu.Unlock()
+		err := p.enqueue(rows, n)
+		p.mu.Lock()
+		p.flying--
+		if err != nil {
+			p.fail(err)
+			return
+		}
+		p.stats.elements += int64(n)
+		p.stats.steps++
+		p.notify()
+	}
+}
+
+// fail is the producer's end by an error. The caller holds the lock.
+func (p *Producer[T]) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+	release(p.filling)
+	p.filling, p.filled = nil, 0
+	p.notify()
+}
+
+// enqueue puts the first n rows into the queue.
+func (p *Producer[T]) enqueue(rows []*tensor.Tensor, n int) error {
+	defer release(rows)
+	feeds := make(map[string]*tensor.Tensor, len(rows))
+	for i, t := range rows {
+		part := t
+		if n < t.Dim(0) {
+			part = t.Rows(0, n)
+			defer part.Release()
+		}
+		if 2*n <= t.Dim(0) {
+			// A queue in this process keeps the tensor, with the memory that these few rows would not need.
+			small, err := part.Clone(tensor.Host)
+			if err != nil {
+				return err
+			}
+			defer small.Release()
+			part = small
+		}
+		feeds[p.feeds[i]] = part
+	}
+	_, err := p.session.Run(p.ctx, feeds, nil, []string{p.name("enqueue")})
+	return err
+}
+
+// Flush waits until all that was put is in the queue.
+func (p *Producer[T]) Flush(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var waited time.Duration
+	for p.err == nil && p.filled+p.flying > 0 {
+		if err := p.await(ctx, &waited); err != nil {
+			return err
+		}
+	}
+	return p.err
+}
+
+// Close waits until all that was put is in the queue, closes it, and ends the producer. Elements that other
+// producers put in later are refused.
+func (p *Producer[T]) Close(ctx context.Context) error {
+	if err := p.stop(ctx); err != nil {
+		return err
+	}
+	_, err := p.session.Run(ctx, nil, nil, []string{p.name("close")})
+	return err
+}
+
+// Detach is Close without closing the queue.
+func (p *Producer[T]) Detach(ctx context.Context) error { return p.stop(ctx) }
+
+// stop flushes and ends the senders.
+func (p *Producer[T]) stop(ctx context.Context) error {
+	err := p.Flush(ctx)
+	p.mu.Lock()
+	p.ending = true
+	if err != nil {
+		p.fail(err)
+	}
+	p.notify()
+	p.mu.Unlock()
+	if err != nil {
+		p.cancel() // a step that still waits for room
+	}
+	p.senders.Wait()
+	p.cancel()
+	return err
+}
+
+// Fail closes the queue with a reason, and ends the producer: consumers get what is in, then an error with the
+// code (graph/status) and the text of reason. What was put and is not in yet is dropped.
+func (p *Producer[T]) Fail(ctx context.Context, reason error) error {
+	p.mu.Lock()
+	p.ending = true
+	p.fail(reason)
+	p.mu.Unlock()
+	p.cancel()
+	p.senders.Wait()
+	n, err := p.queue.open(ctx, p.session, func(s *op.Scope, queue op.Output, _ []tensor.DType) {
+		s.WithName("close").Add(op.Spec{Op: "QueueCloseV2", Inputs: []op.Input{queue},
+			Attrs: map[string]any{graph.CloseReasonAttr: reason.Error(), graph.CloseCodeAttr: int(status.CodeOf(reason))}})
+	})
+	if err != nil {
+		return err
+	}
+	_, err = p.session.Run(ctx, nil, nil, []string{n.name("close")})
+	return err
+}
+
+// Range puts all elements of a sequence in, then closes the queue, or detaches with KeepOpen. An error of the sequence
+// closes it with that reason, and is returned.
+func (p *Producer[T]) Range(ctx context.Context, rows iter.Seq2[T, error]) error {
+	for row, err := range rows {
+		if err == nil {
+			if err = p.Put(ctx, row); err == nil {
+				continue
+			}
+		}
+		// The queue may be gone, or the context over; what counts is why.
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		if failed := p.Fail(closing, err); failed != nil {
+			return errors.Join(err, failed)
+		}
+		return err
+	}
+	if p.options.KeepOpen {
+		return p.Detach(ctx)
+	}
+	return p.Close(ctx)
+}
+
+// closeTime bounds how long a failed producer tries to tell.
+const closeTime = 10 * time.Second
+
+// Chan is a channel as Range takes it.
+func Chan[T any](ch <-chan T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for row := range ch {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+// All is a sequence without errors as Range takes it.
+func All[T any](rows iter.Seq[T]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Stats tells how the producer does: Waiting is the time that Put waited for consumers to make room, Idle the time that
+// its senders waited for elements.
+func (p *Producer[T]) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stats.stats()
+}

@@ -1,0 +1,35 @@
+package pipeline
+
+import "time"
+
+// Stats tells how far one side of a pipeline is, and which side the other one waits for. A producer whose Waiting grows
+// is faster than the consumers, one whose Idle grows is the slow part; of a consumer Waiting is the
+// time that its loop waited for elements, Idle the time that its fetched batches waited for the loop.
+type Stats struct {
+	// Elements went into the queue, or came out to the loop, in so many Steps.
+	Elements, Steps int64
+	Waiting, Idle   time.Duration
+	// Running is the time since the start.
+	Running time.Duration
+}
+
+// Rate is in elements a second since the start.
+func (s Stats) Rate() float64 {
+	if s.Running <= 0 {
+		return 0
+	}
+	return float64(s.Elements) / s.Running.Seconds()
+}
+
+// counters are Stats that are being counted.
+type counters struct {
+	elements, steps int64
+	waiting, idle   time.Duration
+	start           time.Time
+}
+
+func started() counters { return counters{start: time.Now()} }
+
+func (c *counters) stats() Stats {
+	return Stats{Elements: c.elements, Steps: c.steps, Waiting: c.waiting, Idle: c.idle, Running: time.Since(c.start)}
+}
