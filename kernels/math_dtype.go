@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"math"
 	"unsafe"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -98,51 +97,16 @@ func checkType(ctx *Context, i int, want tensor.DType) error {
 }
 
 // float gives the value of a half.
-func (h float16) float() float32 {
-	sign := uint32(h&0x8000) << 16
-	exp := uint32(h>>10) & 0x1f
-	frac := uint32(h & 0x3ff)
-	switch exp {
-	case 0:
-		// Zero and subnormals are multiples of 2^-24, exact in float32.
-		f := float32(frac) * (1.0 / (1 << 24))
-		return math.Float32frombits(math.Float32bits(f) | sign)
-	case 31:
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	}
-	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
-}
+func (h float16) float() float32 { return tensor.F16(h).Float32() }
 
 // toFloat16 rounds to the nearest half, ties to even; values beyond 65504 become infinite.
-func toFloat16(f float32) float16 {
-	b := math.Float32bits(f)
-	sign := uint16(b>>16) & 0x8000
-	b &= 0x7fffffff
-	switch {
-	case b > 0x7f800000:
-		return float16(sign | 0x7e00)
-	case b >= 0x477ff000: // 65520 and above round up to infinity
-		return float16(sign | 0x7c00)
-	case b < 0x38800000: // below the least normal half
-		// Adding 0.5 leaves the rounded multiple of 2^-24 in the low bits of the fraction.
-		f := math.Float32frombits(b) + 0.5
-		return float16(sign | uint16(math.Float32bits(f)-0x3f000000))
-	}
-	b += 0xfff + b>>13&1
-	return float16(sign | uint16(b>>13-112<<10))
-}
+func toFloat16(f float32) float16 { return float16(tensor.ToF16(f)) }
 
 // float gives the value of a bfloat16.
-func (h bfloat16) float() float32 { return math.Float32frombits(uint32(h) << 16) }
+func (h bfloat16) float() float32 { return tensor.BF16(h).Float32() }
 
 // toBFloat16 rounds to the nearest bfloat16, ties to even.
-func toBFloat16(f float32) bfloat16 {
-	b := math.Float32bits(f)
-	if f != f {
-		return bfloat16(b>>16&0x8000 | 0x7fc0)
-	}
-	return bfloat16((b + 0x7fff + b>>16&1) >> 16)
-}
+func toBFloat16(f float32) bfloat16 { return bfloat16(tensor.ToBF16(f)) }
 
 // widen sets dst to the values of src.
 func widen[H halfFloat](dst []float32, src []H) {
