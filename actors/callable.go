@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"sync/atomic"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph"
@@ -9,37 +10,78 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// callable is a prepared step: its signature is fixed and its feeds and results are positional.
-type callable struct {
+// Callable is a prepared step: its signature is fixed, its feeds and results are positional, and it
+// knows its plan. Its methods may be called concurrently.
+type Callable struct {
+	session *Session
 	sig     graph.Signature
 	key     []byte
 	options *corepb.RunOptions
+	plan    atomic.Pointer[plan] // which the session may have dropped meanwhile
 }
 
-// MakeCallable prepares a step and returns its handle.
-func (s *Session) MakeCallable(ctx context.Context, o *corepb.CallableOptions) (int64, error) {
+// Prepare makes a callable. It costs nothing once nobody uses it any more.
+func (s *Session) Prepare(ctx context.Context, o *corepb.CallableOptions) (*Callable, error) {
 	if s.closed.Load() {
-		return 0, errClosed()
+		return nil, errClosed()
 	}
 	s.touch()
 	switch {
 	case len(o.GetTensorConnection()) > 0:
-		return 0, status.Unimplementedf("CallableOptions.tensor_connection is not supported")
+		return nil, status.Unimplementedf("CallableOptions.tensor_connection is not supported")
 	case len(o.GetFeedDevices()) > 0:
-		return 0, status.Unimplementedf("CallableOptions.feed_devices is not supported: feeds come from the master's CPU:0")
+		return nil, status.Unimplementedf("CallableOptions.feed_devices is not supported: feeds come from the master's CPU:0")
 	case len(o.GetFetchDevices()) > 0:
-		return 0, status.Unimplementedf("CallableOptions.fetch_devices is not supported: fetches go to the master's CPU:0")
+		return nil, status.Unimplementedf("CallableOptions.fetch_devices is not supported: fetches go to the master's CPU:0")
 	}
 	if err := checkOptions(o.GetRunOptions()); err != nil {
-		return 0, err
+		return nil, err
 	}
-	c := &callable{sig: graph.Signature{Feeds: o.GetFeed(), Fetches: o.GetFetch(), Targets: o.GetTarget()}, options: o.GetRunOptions()}
+	c := &Callable{session: s, sig: graph.Signature{Feeds: o.GetFeed(), Fetches: o.GetFetch(), Targets: o.GetTarget()}, options: o.GetRunOptions()}
 	c.key = appendSignature(nil, c.sig)
 	p, err := s.plan(ctx, c.sig)
 	if err != nil {
+		return nil, err
+	}
+	c.plan.Store(p)
+	p.local.release()
+	return c, nil
+}
+
+// Run runs the step with the signature's feeds in order, which stay the caller's, and puts the fetched tensors,
+// which are the caller's to release, into fetched, in order too. Of detach see StepRequest.
+func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, detach func(context.Context)) (*corepb.RunMetadata, error) {
+	s := c.session
+	if s.closed.Load() {
+		return nil, errClosed()
+	}
+	s.touch()
+	if len(feeds) != len(c.sig.Feeds) {
+		return nil, status.InvalidArgumentf("Expected %d feed tensors, but got %d", len(c.sig.Feeds), len(feeds))
+	}
+	if len(fetched) != len(c.sig.Fetches) {
+		return nil, status.InvalidArgumentf("There is room for %d fetched tensors, where the callable gives %d", len(fetched), len(c.sig.Fetches))
+	}
+	call := s.callOf(ctx, detach, c.options)
+	p := c.plan.Load()
+	if !s.take(p) {
+		var err error
+		if p, err = s.planOf(&call, c.key, func() graph.Signature { return c.sig }); err != nil {
+			return nil, err
+		}
+		c.plan.Store(p)
+	}
+	st := s.task.takeStep()
+	st.feeds = append(st.feeds, feeds...)
+	return s.run(st, call, p, c.sig.Fetches, fetched, c.options)
+}
+
+// MakeCallable prepares a step and returns its handle.
+func (s *Session) MakeCallable(ctx context.Context, o *corepb.CallableOptions) (int64, error) {
+	c, err := s.Prepare(ctx, o)
+	if err != nil {
 		return 0, err
 	}
-	p.local.release()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counter++
@@ -52,19 +94,18 @@ func (s *Session) RunCallable(ctx context.Context, handle int64, feeds []*tensor
 	if s.closed.Load() {
 		return nil, errClosed()
 	}
-	s.touch()
 	s.mu.Lock()
 	c := s.callables[handle]
 	s.mu.Unlock()
 	if c == nil {
 		return nil, status.InvalidArgumentf("No such callable handle: %d", handle)
 	}
-	if len(feeds) != len(c.sig.Feeds) {
-		return nil, status.InvalidArgumentf("Expected %d feed tensors, but got %d", len(c.sig.Feeds), len(feeds))
+	r := newResult(len(c.sig.Fetches))
+	var err error
+	if r.Metadata, err = c.Run(ctx, feeds, r.Tensors, detach); err != nil {
+		return nil, err
 	}
-	st := s.task.takeStep()
-	st.feeds = append(st.feeds, feeds...)
-	return s.run(st, s.callOf(ctx, detach, c.options), c.key, func() graph.Signature { return c.sig }, c.sig.Fetches, c.options)
+	return r, nil
 }
 
 // ReleaseCallable forgets a prepared step; an unknown handle is none.

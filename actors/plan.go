@@ -27,6 +27,8 @@ type plan struct {
 	feeds  []feedSpec
 	graphs []*graph.Graph // of every device, for RunOptions.output_partition_graphs
 	used   atomic.Int64   // unix nanoseconds of the last use
+	// dropped tells that the session has forgotten the plan: no step begins with it any more.
+	dropped atomic.Bool
 }
 
 // share is a plan's part on another task.
@@ -210,23 +212,22 @@ func (f *fetches) Fetch(index int, t *tensor.Tensor, dead bool) {
 	}
 }
 
-// take hands the gathered tensors over. One that is missing, since its branch was not taken, is
+// take hands the gathered tensors over to dst. One that is missing, since its branch was not taken, is
 // an error that names it.
-func (f *fetches) take(names []string) (*StepResult, error) {
+func (f *fetches) take(names []string, dst []*tensor.Tensor) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, t := range f.tensors {
 		if t == nil {
 			f.releaseLocked()
-			return nil, status.Internalf("The tensor returned for %s was not valid: it was fetched, but its branch was not taken\n\t [[{{node %s}}]]",
+			return status.Internalf("The tensor returned for %s was not valid: it was fetched, but its branch was not taken\n\t [[{{node %s}}]]",
 				names[i], nodeOf(names[i]))
 		}
 	}
-	r := &StepResult{}
-	r.Tensors = append(r.few[:0], f.tensors...)
+	copy(dst, f.tensors)
 	clear(f.tensors)
 	f.tensors = f.tensors[:0]
-	return r, nil
+	return nil
 }
 
 func (f *fetches) release() {

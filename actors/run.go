@@ -40,6 +40,16 @@ type StepResult struct {
 	few      [2]*tensor.Tensor // where Tensors often lie
 }
 
+// newResult makes room for n tensors.
+func newResult(n int) *StepResult {
+	r := &StepResult{}
+	if r.Tensors = r.few[:]; n > len(r.few) {
+		r.Tensors = make([]*tensor.Tensor, n)
+	}
+	r.Tensors = r.Tensors[:n]
+	return r
+}
+
 // Release gives up the result's tensors.
 func (r *StepResult) Release() {
 	for _, t := range r.Tensors {
@@ -94,12 +104,36 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (*StepResult, error
 	if req.Partial != "" {
 		return s.runPartial(ctx, req)
 	}
+	var room [256]byte
+	c := s.callOf(ctx, req.Detach, req.Options)
+	p, err := s.planOf(&c, req.appendKey(room[:0]), req.signature)
+	if err != nil {
+		return nil, err
+	}
 	st := s.task.takeStep()
 	for i := range req.Feeds {
 		st.feeds = append(st.feeds, req.Feeds[i].Tensor)
 	}
-	var room [256]byte
-	return s.run(st, s.callOf(ctx, req.Detach, req.Options), req.appendKey(room[:0]), req.signature, req.Fetches, req.Options)
+	r := newResult(len(req.Fetches))
+	if r.Metadata, err = s.run(st, c, p, req.Fetches, r.Tensors, req.Options); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// planOf gives the plan of a key, claimed for the caller. sig is called where it has to be built, which the
+// call waits for.
+func (s *Session) planOf(c *stepCall, key []byte, sig func() graph.Signature) (*plan, error) {
+	if p := s.ready(key); p != nil {
+		return p, nil
+	}
+	ctx, cancel := c.bound()
+	defer cancel()
+	p, err := s.plan(ctx, sig())
+	if err != nil {
+		return nil, tooLate(ctx, err, c.limit)
+	}
+	return p, nil
 }
 
 // tooLate tells an error that is only the end of the time limit apart.
@@ -165,18 +199,9 @@ func (c *stepCall) bound() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(c.ctx, c.until)
 }
 
-// run runs a step whose feeds are set, and waits for its end. The plan is the one of key; sig is called
-// where it has to be built.
-func (s *Session) run(st *step, c stepCall, key []byte, sig func() graph.Signature, names []string, o *corepb.RunOptions) (*StepResult, error) {
-	p := s.ready(key)
-	if p == nil {
-		ctx, cancel := c.bound()
-		defer cancel()
-		var err error
-		if p, err = s.plan(ctx, sig()); err != nil {
-			return nil, tooLate(ctx, err, c.limit)
-		}
-	}
+// run runs a step of a plan, whose feeds are set and whose claim it takes over, waits for its end, and puts the
+// fetched tensors into fetched.
+func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*tensor.Tensor, o *corepb.RunOptions) (*corepb.RunMetadata, error) {
 	for i := range p.feeds {
 		if err := p.feeds[i].check(st.feeds[i]); err != nil {
 			p.local.release()
@@ -206,13 +231,13 @@ func (s *Session) run(st *step, c stepCall, key []byte, sig func() graph.Signatu
 		})
 		return nil, err
 	}
-	result, err := st.out.take(names)
-	if err == nil {
-		result.Metadata = st.metadata(o)
+	var md *corepb.RunMetadata
+	if err = st.out.take(names, fetched); err == nil {
+		md = st.metadata(o)
 	}
 	st.releaseFeeds()
 	st.recycle()
-	return result, err
+	return md, err
 }
 
 // afterEnd calls f when the step's last part has ended, which may be now.

@@ -55,7 +55,7 @@ type Session struct {
 	reached   map[string]bool     // the other tasks that have been sent a part of a plan; nil after the end
 	steps     map[uint64]*step
 	partials  map[string]*partialRun
-	callables map[int64]*callable
+	callables map[int64]*Callable
 	counter   int64
 	idle      chan struct{} // closed when the session is closed and its last step is over
 	used      atomic.Int64  // unix nanoseconds of the last call
@@ -93,7 +93,7 @@ type closing struct{}
 // newSession makes a session over a client's first graph.
 func newSession(t *Task, config *corepb.ConfigProto) (*Session, error) {
 	s := &Session{task: t, handle: newHandle(), config: config, steps: map[uint64]*step{}, partials: map[string]*partialRun{},
-		callables: map[int64]*callable{}, idle: make(chan struct{}), gone: make(chan struct{}), reached: map[string]bool{}}
+		callables: map[int64]*Callable{}, idle: make(chan struct{}), gone: make(chan struct{}), reached: map[string]bool{}}
 	if err := s.configure(config); err != nil {
 		return nil, err
 	}
@@ -389,11 +389,15 @@ func supports(n *graph.Node, deviceType string) bool {
 
 // ready gives the plan of a signature, claimed for the caller, where it is built.
 func (s *Session) ready(key []byte) *plan {
-	p := (*s.plans.Load())[string(key)]
-	if p == nil || s.worker.useless(p.local) || !p.local.claim() {
-		return nil
+	if p := (*s.plans.Load())[string(key)]; s.take(p) {
+		return p
 	}
-	return p
+	return nil
+}
+
+// take claims a plan for the caller, unless there is none or it is of no use any more.
+func (s *Session) take(p *plan) bool {
+	return p != nil && !p.dropped.Load() && !s.worker.useless(p.local) && p.local.claim()
 }
 
 // plan gives the plan of a signature, building it at the first step that needs it, and claims it
@@ -453,6 +457,7 @@ func (s *Session) publish(change func(map[string]*plan)) {
 	s.plans.Store(&m)
 	for k, p := range old {
 		if m[k] != p {
+			p.dropped.Store(true)
 			p.local.release()
 		}
 	}
