@@ -91,16 +91,23 @@ func TestMistakes(t *testing.T) {
 		if add(s, bad, x).Op != nil {
 			t.Errorf("%s: an operation was added after the mistake", c.want)
 		}
-		_, err := s.GraphDef()
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want %s", err, c.want)
-		} else if !strings.Contains(err.Error(), "scope_test.go:") {
-			t.Errorf("%v does not name the line", err)
-		}
+		err := checkError(t, s, c.want, "scope_test.go:")
 		if code := status.CodeOf(err); code != status.InvalidArgument && code != status.NotFound {
 			t.Errorf("%v has code %v", err, code)
 		}
 	}
+}
+
+// checkError tells whether a graph has the error, from a line of the file, and gives it.
+func checkError(t *testing.T, s *Scope, want, file string) error {
+	t.Helper()
+	_, err := s.GraphDef()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	} else if !strings.Contains(err.Error(), file) {
+		t.Errorf("%v does not name the line", err)
+	}
+	return err
 }
 
 func TestShapesMerge(t *testing.T) {

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph"
+)
+
+// attribute is an attribute with a default, which ops share.
+type attribute struct {
+	goType   string
+	ops      []string
+	defaults map[string][]string // ops by default
+}
+
+// attributes is the file of the functions for attributes that need not be given.
+func attributes(ops []*graph.OpDef) ([]byte, error) {
+	entries, err := readTable(attrTable)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*attribute{}
+	for _, def := range ops {
+		_, optional := split(def)
+		for _, a := range optional {
+			have := all[a.Name]
+			if have == nil {
+				have = &attribute{goType: goType(a), defaults: map[string][]string{}}
+				all[a.Name] = have
+			}
+			if have.goType != goType(a) {
+				return nil, fmt.Errorf("attribute %s of %s is a %s, that of %s a %s", a.Name, def.Name, goType(a), have.ops[0], have.goType)
+			}
+			have.ops = append(have.ops, def.Name)
+			v := value(a.DefaultValue)
+			have.defaults[v] = append(have.defaults[v], def.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if all[name] == nil {
+			return nil, fmt.Errorf("attrs.txt tells of %s, which is no op's attribute with a default", name)
+		}
+	}
+	b := &source{imports: map[string]bool{}}
+	for _, name := range slices.SortedFunc(maps.Keys(all), func(x, y string) int { return strings.Compare(exported(x), exported(y)) }) {
+		a := all[name]
+		summary := entries[name].summary
+		if summary == "" {
+			summary = "sets the attribute " + name
+		}
+		b.printf("// %s %s.\n//\n// %s\n", exported(name), summary, strings.Join(slices.Concat([]string{takers(a.ops)}, a.unless()), " "))
+		b.printf("func %s(v %s) Attr { return Attr{%q, v} }\n\n", exported(name), b.uses(a.goType), name)
+	}
+	return b.file("attr")
+}
+
+// few is the number of ops that a comment names.
+const few = 12
+
+func takers(ops []string) string {
+	if len(ops) > few {
+		return fmt.Sprintf("%d ops take it.", len(ops))
+	}
+	return "Ops: " + strings.Join(ops, ", ") + "."
+}
+
+// unless tells the defaults.
+func (a *attribute) unless() []string {
+	if len(a.defaults) == 1 {
+		return []string{"Default: " + slices.Collect(maps.Keys(a.defaults))[0] + "."}
+	}
+	var out []string
+	for _, v := range slices.Sorted(maps.Keys(a.defaults)) {
+		if ops := a.defaults[v]; len(ops) > few {
+			out = append(out, fmt.Sprintf("%s (%d ops)", v, len(ops)))
+		} else {
+			out = append(out, fmt.Sprintf("%s (%s)", v, strings.Join(ops, ", ")))
+		}
+	}
+	return []string{"Defaults: " + strings.Join(out, "; ") + "."}
+}

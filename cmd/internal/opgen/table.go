@@ -1,0 +1,114 @@
+package main
+
+import (
+	_ "embed" // for the table
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph"
+)
+
+// table is ops.txt: sections, each with its ops and what their comments say first.
+//
+//go:embed ops.txt
+var table string
+
+// attrTable is attrs.txt: what the attributes' comments say first.
+//
+//go:embed attrs.txt
+var attrTable string
+
+// entry is an op of the table.
+type entry struct{ area, summary string }
+
+// readTable reads lines "Op summary" under lines "# area".
+func readTable(text string) (map[string]entry, error) {
+	ops := map[string]entry{}
+	area := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		if name, ok := strings.CutPrefix(line, "# "); ok {
+			area = name
+			continue
+		}
+		name, summary, _ := strings.Cut(line, " ")
+		if _, ok := ops[name]; ok {
+			return nil, fmt.Errorf("%s is twice in the table", name)
+		}
+		ops[name] = entry{area, strings.TrimSpace(summary)}
+	}
+	return ops, nil
+}
+
+// byHand are the ops that graph/op has functions or types of that name for, written by hand.
+var byHand = map[string]bool{
+	"Const": true,
+	"If":    true, "StatelessIf": true, "Case": true, "StatelessCase": true, "While": true, "StatelessWhile": true,
+	// The first versions of ops whose names are those of types. They yield references; VariableV2 does so too.
+	"Variable": true, "TensorArray": true,
+}
+
+// public are the declarations of those ops that programs may use in new graphs.
+func public(names []string) ([]*graph.OpDef, error) {
+	var ops []*graph.OpDef
+	for _, name := range names {
+		if name[0] == '_' || byHand[name] {
+			continue
+		}
+		def, err := graph.LookupOp(name)
+		if err != nil {
+			return nil, err
+		}
+		if def.Deprecation == nil {
+			ops = append(ops, def)
+		}
+	}
+	return ops, nil
+}
+
+const registryFile = "gen_constructors_test.go"
+
+// generate makes all files for the ops of those names.
+func generate(names []string) (map[string][]byte, error) {
+	entries, err := readTable(table)
+	if err != nil {
+		return nil, err
+	}
+	ops, err := public(names)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	areas := map[string][]*graph.OpDef{}
+	for _, def := range ops {
+		known[def.Name] = true
+		area := entries[def.Name].area
+		if area == "" {
+			area = "other"
+		}
+		areas[area] = append(areas[area], def)
+	}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if !known[name] {
+			return nil, fmt.Errorf("ops.txt tells of %s, which is no op that gets a constructor", name)
+		}
+	}
+	files := map[string][]byte{}
+	for area, list := range areas {
+		if files["gen_"+area+".go"], err = constructors(area, list, entries); err != nil {
+			return nil, err
+		}
+	}
+	if files["attr/gen_attrs.go"], err = attributes(ops); err != nil {
+		return nil, err
+	}
+	if files[registryFile], err = registry(ops); err != nil {
+		return nil, err
+	}
+	return files, nil
+}
