@@ -39,7 +39,8 @@ type conn struct {
 	// widened is told of every stream's credit; by reports the change of the initial window.
 	widened func(stream uint32, n int64) error
 	resized func(by int64) error
-	broken  func() // told of the end; nil for nobody
+	limited func(calls int) // told how many calls the other end takes at once; nil for nobody
+	broken  func()          // told of the end; nil for nobody
 }
 
 func (c *conn) init(nc net.Conn, read []byte, number uint64) {
@@ -198,6 +199,10 @@ func (c *conn) takeSettings(h header) error {
 		switch binary.BigEndian.Uint16(b) {
 		case settingTableSize:
 			c.encoder.SetMaxDynamicTableSize(min(value, 4096))
+		case settingMaxStreams:
+			if c.limited != nil {
+				c.limited(int(min(value, maxStreams)))
+			}
 		case settingInitialWindow:
 			if value > maxWindow {
 				return broken(codeFlowControl, "an initial window of %d bytes", value)

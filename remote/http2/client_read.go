@@ -1,0 +1,294 @@
+package http2
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// greet says what a client says first, and waits for the server's settings.
+func (c *Client) greet() error {
+	c.mu.Lock()
+	c.queue.buf = append(c.queue.buf, preface...)
+	c.queue.buf = appendSettings(c.queue.buf, setting{settingPush, 0}, setting{settingInitialWindow, maxWindow},
+		setting{settingMaxFrame, frameSize}, setting{settingMaxHeaderList, maxHeaderList})
+	c.queue.buf = appendWindow(c.queue.buf, 0, maxWindow-defaultWindow)
+	c.flush()
+	c.mu.Unlock()
+	for {
+		h, err := c.nextHeader()
+		if err != nil {
+			return err
+		}
+		if h.kind == frameData || h.kind == frameHeaders || h.length > frameSize {
+			return broken(codeProtocol, "the server does not begin with SETTINGS")
+		}
+		if err := c.control(h); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		settled := c.settled
+		c.mu.Unlock()
+		if settled {
+			return nil
+		}
+	}
+}
+
+// errInterrupted tells the reader that its call was cancelled; the connection is as before.
+var errInterrupted = errors.New("http2: the call was cancelled")
+
+// frame handles one frame, for the reader. Data of its own call it leaves to be read.
+func (c *Client) frame(own *clientCall) error {
+	c.mu.Lock()
+	if own != nil && own.cancelled {
+		c.mu.Unlock()
+		return errInterrupted
+	}
+	c.between = true
+	c.mu.Unlock()
+	h, err := c.nextHeader()
+	c.mu.Lock()
+	c.between = false
+	if c.hurried {
+		c.hurried = false
+		if e := c.nc.SetReadDeadline(time.Time{}); e != nil && err == nil {
+			err = e
+		}
+	}
+	cancelled := own != nil && own.cancelled
+	if err == nil && cancelled {
+		c.hurry() // the rest of this frame
+	}
+	c.mu.Unlock()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if cancelled {
+			return errInterrupted
+		}
+		return nil // it was meant for a reader before
+	}
+	if err != nil {
+		return err
+	}
+	if h.length > frameSize {
+		return broken(codeFrameSize, "a frame of %d bytes", h.length)
+	}
+	switch h.kind {
+	case frameData:
+		return c.data(h, own)
+	case frameHeaders:
+		c.current, c.ending = c.find(h.stream), h.flags&flagEndStream != 0
+		return c.headersOf(h)
+	case frameContinuation:
+		return c.headersOf(h)
+	case frameReset:
+		return c.resetBy(h)
+	case frameGoAway:
+		return c.goesAway(h)
+	}
+	return c.control(h)
+}
+
+// find gives a call that waits for more of its answer; nil for any other.
+func (c *Client) find(id uint32) *clientCall {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.calls[id]; p != nil && !p.over {
+		return p
+	}
+	return nil
+}
+
+// data takes a DATA frame. Its contents are read when somebody asks for them where they are the reader's own,
+// and kept for the other calls.
+func (c *Client) data(h header, own *clientCall) error {
+	n, padding, err := c.dataSize(h)
+	if err != nil {
+		return err
+	}
+	p := c.find(h.stream)
+	c.giveCredit(p, h.length)
+	if p == nil {
+		return c.in.skip(n + padding) // it was on its way when the call ended
+	}
+	a := &p.answer
+	if !a.answered {
+		return broken(codeProtocol, "DATA of stream %d before its headers", h.stream)
+	}
+	a.frame, a.padding, a.last = n, padding, h.flags&flagEndStream != 0
+	if p == own {
+		return nil
+	}
+	if err := a.keep(); err != nil {
+		return c.give(p, err)
+	}
+	return a.frameRead()
+}
+
+// giveCredit lets the server send on. What it may send is bounded by what was asked for.
+func (c *Client) giveCredit(p *clientCall, n int) {
+	c.consumed += n
+	ofCall := false
+	if p != nil {
+		p.answer.consumed += n
+		ofCall = p.answer.consumed >= maxWindow/2
+	}
+	if c.consumed < maxWindow/2 && !ofCall {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.consumed >= maxWindow/2 {
+		c.queue.buf = appendWindow(c.queue.buf, 0, c.consumed)
+		c.consumed = 0
+	}
+	if ofCall {
+		c.queue.buf = appendWindow(c.queue.buf, p.id, p.answer.consumed)
+		p.answer.consumed = 0
+	}
+	c.flush()
+}
+
+// headersOf takes the headers that begin and end an answer.
+func (c *Client) headersOf(h header) error {
+	whole, err := c.headers(h)
+	if err != nil || !whole {
+		return err
+	}
+	p := c.current
+	c.current = nil
+	if p == nil {
+		return nil // its call is over
+	}
+	f := &c.fields
+	switch {
+	case c.ending:
+		err = f.outcome()
+		if err == nil && !p.answer.complete() {
+			err = status.Error(codes.Internal, "the server's answer is not complete")
+		}
+		return c.give(p, err)
+	case f.status != "200" || !strings.HasPrefix(f.contentType, "application/grpc"):
+		return c.give(p, status.Errorf(codes.Unavailable, "what answers is no gRPC server: HTTP status %.20q, content %.100q", f.status, f.contentType))
+	}
+	p.answer.answered = true
+	return nil
+}
+
+// give ends a call, with an error or without. It returns none of its own.
+func (c *Client) give(p *clientCall, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.giveLocked(p, err)
+	return nil
+}
+
+func (c *Client) giveLocked(p *clientCall, err error) {
+	if p.over {
+		return
+	}
+	p.over, p.err = true, err
+	p.wake()
+	c.written.Broadcast()
+}
+
+// resetBy takes the server's word that it answers a call no more.
+func (c *Client) resetBy(h header) error {
+	b, err := c.payload(h, 4)
+	if err != nil {
+		return err
+	}
+	if h.length != 4 {
+		return broken(codeFrameSize, "a malformed RST_STREAM")
+	}
+	p := c.find(h.stream)
+	if p == nil {
+		return nil
+	}
+	switch code := errorCode(binary.BigEndian.Uint32(b)); code {
+	case codeRefused:
+		err = ErrNotSent
+	case codeCancel:
+		err = status.Error(codes.Canceled, "the server cancelled the call")
+	case codeCalm:
+		err = status.Error(codes.ResourceExhausted, "the server turned the call away")
+	default:
+		err = status.Errorf(codes.Internal, "the server gave the call up (HTTP/2 code %d)", code)
+	}
+	return c.give(p, err)
+}
+
+// goesAway takes the server's word that it takes no more calls, and which it took.
+func (c *Client) goesAway(h header) error {
+	b, err := c.payload(h, inputSize)
+	if err != nil {
+		return err
+	}
+	if h.length < 8 {
+		return broken(codeFrameSize, "a malformed GOAWAY")
+	}
+	last := binary.BigEndian.Uint32(b) & maxWindow
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leaving = true
+	for id, p := range c.calls {
+		if id > last {
+			c.giveLocked(p, ErrNotSent)
+		}
+	}
+	c.written.Broadcast()
+	return nil
+}
+
+// lost ends the connection with an error of the reader's.
+func (c *Client) lost(err error) {
+	var e *connError
+	if errors.As(err, &e) && c.nc.SetWriteDeadline(time.Now().Add(closeTime)) == nil {
+		c.mu.Lock()
+		c.queue.buf = appendGoAway(c.queue.buf, maxWindow, e.code, e.why)
+		c.flush()
+		c.mu.Unlock()
+	}
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the server closed the connection")
+	}
+	c.shut(err)
+}
+
+// failed tells all calls that the connection is gone.
+func (c *Client) failed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.calls {
+		c.giveLocked(p, unavailable(c.err))
+	}
+}
+
+// look takes in what the server has said since somebody read last, such as that it goes. mu is held, and is
+// again when it returns.
+func (c *Client) look() {
+	c.reading = true
+	c.mu.Unlock()
+	var err error
+	for err == nil {
+		waiting, alive := c.peek()
+		if !alive {
+			err = io.EOF
+		} else if waiting {
+			err = c.frame(nil)
+		} else {
+			break
+		}
+	}
+	if err != nil {
+		c.lost(err)
+	}
+	c.mu.Lock()
+	c.handOn()
+}
