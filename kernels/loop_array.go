@@ -118,13 +118,16 @@ func (a *tensorArray) take(ctx *Context, i int) (*tensor.Tensor, error) {
 	if i < 0 || !a.gradient && i >= len(a.elems) {
 		return nil, status.InvalidArgumentf("Tried to read from index %d but array size is: %d", i, len(a.elems))
 	}
-	if i >= len(a.elems) || !a.elems[i].written {
+	if err := a.grow(i + 1); err != nil {
+		return nil, err
+	}
+	e := &a.elems[i]
+	if !e.written {
 		if !a.shape.full() {
 			return nil, status.InvalidArgumentf("TensorArray %s: Could not read from TensorArray index %d.  Furthermore, the element shape is not fully defined: %v.  It is possible you are working with a resizeable TensorArray and stop_gradients is not allowing the gradients to be written.  If you set the full element_shape property on the forward TensorArray, the proper all-zeros tensor will be returned instead of incurring this error.", a.name, i, a.shape)
 		}
-		return zeros(ctx, memoryFor(ctx, a.dtype), a.dtype, a.shape.dims)
+		e.shape, e.written = a.shape.dims, true
 	}
-	e := &a.elems[i]
 	if e.cleared {
 		return nil, status.InvalidArgumentf("TensorArray %s: Could not read index %d twice because it was cleared after a previous read (perhaps try setting clear_after_read = false?).", a.name, i)
 	}
@@ -199,6 +202,21 @@ func (a *tensorArray) size() (int, error) {
 	return len(a.elems), a.open()
 }
 
+// growing tells whether writes may make the array longer.
+func (a *tensorArray) growing() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.dynamic
+}
+
+// narrow notes what a reader says of the elements' shape.
+func (a *tensorArray) narrow(shape partialShape) (err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shape, err = a.shape.merge(shape)
+	return err
+}
+
 // gradientOf makes the array of gradients of a, whose size is fixed from then on. lead are
 // dimensions that gradients have before those of the values.
 func (a *tensorArray) gradientOf(name string, lead tensor.Shape) (*tensorArray, error) {
@@ -208,7 +226,7 @@ func (a *tensorArray) gradientOf(name string, lead tensor.Shape) (*tensorArray, 
 		return nil, err
 	}
 	if a.gradient {
-		return nil, status.InvalidArgumentf("Unable to create a gradients TensorArray for %s.  Perhaps you used the multiple_writes_aggregate flag on a previous write?  Gradient calculation is impossible when multiple writes are performed to the same index.", a.name)
+		return nil, status.InvalidArgumentf("Wrong input container. %s", arrayGradsPrefix+a.name)
 	}
 	a.dynamic = false
 	g := &tensorArray{name: name, dtype: a.dtype, identical: a.identical, clears: true, gradient: true, elems: make([]arrayElement, len(a.elems))}

@@ -8,19 +8,49 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// The second output of the ops that make arrays, and the last input of those that use them, is a
-// float called the flow: it carries nothing but the order of things.
+// handleKind is how an op hands out an array; the ops of each version of TensorFlow have one.
+type handleKind int
 
-func setFlow(ctx *Context) error {
-	t, err := zeros(ctx, ctx.memory(1), tensor.Float32, nil)
+const (
+	resourceHandle handleKind = iota
+	stringHandle              // a vector of two strings
+	refHandle                 // a reference to such a vector
+)
+
+// What the first of the two strings of a handle is.
+const (
+	arraysPrefix     = "_tensor_arrays"
+	arrayGradsPrefix = "_tensor_array_grads"
+)
+
+// set makes output 0 the handle of a. A resource handle has a second output beside it, and all ops that use
+// an array have a last input: a float called the flow, which carries nothing but the order of things.
+func (k handleKind) set(ctx *Context, prefix string, a *tensorArray) error {
+	switch k {
+	case refHandle:
+		ctx.SetRef(0, nameVariable(prefix, a.name))
+		return nil
+	case stringHandle:
+		t, err := tensor.FromStrings(tensor.Shape{2}, []string{prefix, a.name})
+		if err == nil {
+			ctx.SetOutput(0, t)
+		}
+		return err
+	}
+	ctx.SetOutput(0, stepHandle(ctx, kindTensorArray, a.name, a))
+	flow, err := zeros(ctx, ctx.memory(1), tensor.Float32, nil)
 	if err == nil {
-		ctx.SetOutput(1, t)
+		ctx.SetOutput(1, flow)
 	}
 	return err
 }
 
 // newTensorArray makes the kernel that makes an array in the step's container.
-func newTensorArray(c *Construction) (any, error) {
+func newTensorArray(handle handleKind) func(*Construction) (any, error) {
+	return func(c *Construction) (any, error) { return makeTensorArray(c, handle) }
+}
+
+func makeTensorArray(c *Construction, handle handleKind) (any, error) {
 	a := c.Attrs()
 	dtype, err := a.Type("dtype")
 	if err != nil {
@@ -63,14 +93,17 @@ func newTensorArray(c *Construction) (any, error) {
 		if err := addToStep(ctx, kindTensorArray, array.name, array); err != nil {
 			return err
 		}
-		ctx.SetOutput(0, stepHandle(ctx, kindTensorArray, array.name, array))
-		return setFlow(ctx)
+		return handle.set(ctx, arraysPrefix, array)
 	}), nil
 }
 
 // newTensorArrayGrad makes the kernel that makes the gradient array of an array, or finds the one
 // that was made for the same source.
-func newTensorArrayGrad(c *Construction) (any, error) {
+func newTensorArrayGrad(handle handleKind) func(*Construction) (any, error) {
+	return func(c *Construction) (any, error) { return makeTensorArrayGrad(c, handle) }
+}
+
+func makeTensorArrayGrad(c *Construction, handle handleKind) (any, error) {
 	source, err := c.Attrs().Str("source")
 	if err != nil {
 		return nil, err
@@ -97,8 +130,7 @@ func newTensorArrayGrad(c *Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		ctx.SetOutput(0, stepHandle(ctx, kindTensorArray, name, r))
-		return setFlow(ctx)
+		return handle.set(ctx, arrayGradsPrefix, r.(*tensorArray))
 	}), nil
 }
 
@@ -180,11 +212,32 @@ func tensorArrayGather(ctx *Context, a *tensorArray) error {
 	if err != nil {
 		return err
 	}
+	return packElements(ctx, a, shape, indices)
+}
+
+// tensorArrayPack stacks all elements.
+func tensorArrayPack(ctx *Context, a *tensorArray) error {
+	dims, known, err := ctx.Node.Attrs.Shape("element_shape")
+	if err != nil {
+		return err
+	}
+	n, err := a.size()
+	if err != nil {
+		return err
+	}
+	return packElements(ctx, a, partialShape{dims, known}, upTo(n))
+}
+
+// packElements stacks the elements of the indices, which have the shape that was asked for.
+func packElements(ctx *Context, a *tensorArray, shape partialShape, indices []int64) error {
+	if err := a.narrow(shape); err != nil {
+		return err
+	}
 	if len(indices) == 0 {
 		if !shape.full() {
 			return status.Unimplementedf("TensorArray has size zero, but element shape %v is not fully defined. Currently only static shapes are supported when packing zero-size TensorArrays.", shape)
 		}
-		_, err := ctx.Allocate(0, a.dtype, replaced(dims, 0, 0, 0))
+		_, err := ctx.Allocate(0, a.dtype, replaced(shape.dims, 0, 0, 0))
 		return err
 	}
 	list, err := a.takeAll(ctx, indices)
@@ -247,103 +300,6 @@ func tensorArrayConcat(ctx *Context, a *tensorArray) error {
 		return err
 	}
 	return joinTensors(ctx, replaced(list[0].Shape(), 0, 1, total), 0, list)
-}
-
-// tensorArrayScatter writes the rows of input 2 where input 1 tells.
-func tensorArrayScatter(ctx *Context) error {
-	indices, t := ctx.Input(1), ctx.Input(2)
-	a, err := arrayFor(ctx, t.DType(), writes)
-	if err != nil {
-		return err
-	}
-	switch {
-	case t.Rank() == 0:
-		return status.InvalidArgumentf("Input value for unpack must be at least a vector but received shape: %v", t.Shape())
-	case indices.Rank() != 1:
-		return status.InvalidArgumentf("Expected indices to be a vector, but received shape: %v", indices.Shape())
-	case indices.Len() != t.Dim(0):
-		return status.InvalidArgumentf("Expected len(indices) == values.shape[0], but saw: %d vs. %d", indices.Len(), t.Dim(0))
-	}
-	to, err := ctx.Ints(1)
-	if err != nil {
-		return err
-	}
-	row := t.Shape()[1:]
-	n := row.Elements()
-	err = a.writeAll(ctx, to, func(i int) (*tensor.Tensor, error) { return part(ctx, t, row, i*n, n) })
-	if err == nil {
-		ctx.Pass(3, 0)
-	}
-	return err
-}
-
-// writeAll writes the tensors that get yields to the indices.
-func (a *tensorArray) writeAll(ctx *Context, to []int64, get func(int) (*tensor.Tensor, error)) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err := a.open(); err != nil {
-		return err
-	}
-	for _, i := range to {
-		if i >= int64(len(a.elems)) && !a.dynamic {
-			return status.InvalidArgumentf("Max scatter index must be < array size (%d vs. %d)", i, len(a.elems))
-		}
-	}
-	for k, i := range to {
-		t, err := get(k)
-		if err != nil {
-			return err
-		}
-		err = a.write(ctx, int(i), t)
-		t.Release()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// tensorArraySplit writes runs of rows of input 1, as long as input 2 tells, to the elements.
-func tensorArraySplit(ctx *Context) error {
-	t, lengthsT := ctx.Input(1), ctx.Input(2)
-	a, err := arrayFor(ctx, t.DType(), writes)
-	if err != nil {
-		return err
-	}
-	if lengthsT.Rank() != 1 {
-		return status.InvalidArgumentf("Expected lengths to be a vector, received shape: %v", lengthsT.Shape())
-	}
-	if t.Rank() == 0 {
-		return status.InvalidArgumentf("Expected value to be at least a vector, but received shape: %v", t.Shape())
-	}
-	lengths, err := ctx.Ints(2)
-	if err != nil {
-		return err
-	}
-	if total, ok := addSize(lengths...); !ok || total != t.Shape()[0] {
-		return status.InvalidArgumentf("Expected sum of lengths to be equal to values.shape[0], but sum of lengths is %d and value's shape is: %v", total, t.Shape())
-	}
-	size, err := a.size()
-	if err != nil {
-		return err
-	}
-	if size > len(lengths) || size < len(lengths) && !a.dynamic {
-		return status.InvalidArgumentf("TensorArray's size is not equal to the size of lengths (%d vs. %d), and the TensorArray is not marked as dynamically resizeable", size, len(lengths))
-	}
-	per, at := t.Shape()[1:].Elements(), int64(0)
-	to := make([]int64, len(lengths))
-	for i := range to {
-		to[i] = int64(i)
-	}
-	err = a.writeAll(ctx, to, func(i int) (*tensor.Tensor, error) {
-		n := lengths[i]
-		at += n
-		return part(ctx, t, replaced(t.Shape(), 0, 1, n), int(at-n)*per, int(n)*per)
-	})
-	if err == nil {
-		ctx.Pass(3, 0)
-	}
-	return err
 }
 
 func tensorArraySize(ctx *Context) error {

@@ -130,10 +130,13 @@ func stepResource[R containers.Resource](ctx *Context, kind string) (r R, err er
 			return r, ref.Uninitialized()
 		}
 		defer t.Release()
-		if t.DType() != tensor.String || t.Len() != 2 {
-			return r, status.InvalidArgumentf("%s handle must have two elements, but had shape: %v", kind, t.Shape())
+		if name, err = handleName(kind, t); err != nil {
+			return r, err
 		}
-		name = t.Strings()[1]
+	} else if t := ctx.Input(0); t != nil && t.DType() == tensor.String {
+		if name, err = handleName(kind, t); err != nil {
+			return r, err
+		}
 	} else {
 		h, err := ctx.Handle(0)
 		if err != nil {
@@ -153,6 +156,18 @@ func stepResource[R containers.Resource](ctx *Context, kind string) (r R, err er
 		return r, status.InvalidArgumentf("Resource %s is not a %s", name, kind)
 	}
 	return r, nil
+}
+
+// handleName is the name in a handle that is a container and a name.
+func handleName(kind string, t *tensor.Tensor) (string, error) {
+	if t.DType() != tensor.String || t.Len() != 2 {
+		text := "Stack handle must have two elements, but had shape: %v"
+		if kind == kindTensorArray {
+			text = "Tensor array handle must be 2-element vector, but had shape: %v"
+		}
+		return "", status.InvalidArgumentf(text, t.Shape())
+	}
+	return t.Strings()[1], nil
 }
 
 // stackPush keeps input 1 and passes it on. swap_memory is a hint for devices whose memory is

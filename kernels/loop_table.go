@@ -11,17 +11,26 @@ func init() {
 		Def{Op: "StackPopV2", New: newStackPop},
 		Def{Op: "StackClose", New: always(stackClose)},
 		Def{Op: "StackCloseV2", New: always(stackClose)},
+	)
 
-		Def{Op: "TensorArrayV3", New: newTensorArray},
-		Def{Op: "TensorArrayGradV3", New: newTensorArrayGrad},
-		Def{Op: "TensorArrayGradWithShape", New: newTensorArrayGrad},
-		Def{Op: "TensorArrayWriteV3", New: always(tensorArrayWrite)},
-		Def{Op: "TensorArrayReadV3", New: arrayReader(tensorArrayRead)},
-		Def{Op: "TensorArrayGatherV3", New: arrayReader(tensorArrayGather)},
-		Def{Op: "TensorArrayConcatV3", New: arrayReader(tensorArrayConcat)},
-		Def{Op: "TensorArrayScatterV3", New: always(tensorArrayScatter)},
-		Def{Op: "TensorArraySplitV3", New: always(tensorArraySplit)},
-		Def{Op: "TensorArraySizeV3", New: always(tensorArraySize)},
-		Def{Op: "TensorArrayCloseV3", New: always(tensorArrayClose)},
+	// The handle of the first version is a reference to strings, that of the second strings, that of the third a resource.
+	for version, kind := range map[string]handleKind{"": refHandle, "V2": stringHandle, "V3": resourceHandle} {
+		Register(
+			Def{Op: "TensorArray" + version, New: newTensorArray(kind)},
+			Def{Op: "TensorArrayGrad" + version, New: newTensorArrayGrad(kind)},
+			Def{Op: "TensorArrayWrite" + version, New: always(tensorArrayWrite)},
+			Def{Op: "TensorArrayRead" + version, New: arrayReader(tensorArrayRead)},
+			Def{Op: "TensorArrayGather" + version, New: arrayReader(tensorArrayGather)},
+			Def{Op: "TensorArrayConcat" + version, New: arrayReader(tensorArrayConcat)},
+			Def{Op: "TensorArrayScatter" + version, New: always(tensorArrayScatter)},
+			Def{Op: "TensorArraySplit" + version, New: always(tensorArraySplit)},
+			Def{Op: "TensorArraySize" + version, New: always(tensorArraySize)},
+			Def{Op: "TensorArrayClose" + version, New: always(tensorArrayClose)},
+		)
+	}
+	Register(
+		Def{Op: "TensorArrayGradWithShape", New: newTensorArrayGrad(resourceHandle)},
+		Def{Op: "TensorArrayPack", New: arrayReader(tensorArrayPack)},
+		Def{Op: "TensorArrayUnpack", New: always(tensorArrayUnpack)},
 	)
 }

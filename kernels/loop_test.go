@@ -101,7 +101,7 @@ func TestTensorArray(t *testing.T) {
 	expect(t, run("ReadV3", g2, kt.I32(nil, 0), flow.Retain()), kt.F32(kt.S(20), twice...))
 	expect(t, run("ReadV3", d2.Retain(), kt.I32(nil, 0), flow.Retain()), row)
 	fails(t, d, status.InvalidArgument, "twice because it was cleared", op("ReadV3"), d2, kt.I32(nil, 0), flow.Retain())
-	fails(t, d, status.InvalidArgument, "Unable to create a gradients TensorArray", op("GradV3"), g, flow.Retain())
+	fails(t, d, status.InvalidArgument, "Wrong input container. _tensor_array_grads", op("GradV3"), g, flow.Retain())
 
 	matrix := kt.Iota[float32](tensor.Float32, kt.S(3, 20))
 	b := array(0, kt.Attrs{"dynamic_size": true, "clear_after_read": false, "identical_element_shapes": true})
@@ -128,5 +128,42 @@ func TestTensorArray(t *testing.T) {
 		if !row.Exclusive() {
 			t.Error("a reference was kept")
 		}
+	}
+}
+
+// TestOldTensorArrays: the ops of the first two versions work as those of the third, with strings for handles.
+func TestOldTensorArrays(t *testing.T) {
+	for _, version := range []string{"", "V2"} {
+		t.Run("TensorArray"+version, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			attrs := kt.Attrs{"dtype": tensor.Float32, "element_shape": kt.Unknown{}, "element_shape_except0": kt.Unknown{}, "source": "gradients"}
+			op := func(name string) kt.Op { return kt.Op{Type: "TensorArray" + name, Attrs: attrs} }
+			handles := func(made kernels.Value) func() any {
+				return func() any {
+					if made.Ref != nil {
+						return made.Ref
+					}
+					return made.Tensor.Retain()
+				}
+			}
+			made := d.Run(t, op(version), kt.I32(nil, 3))[0]
+			defer made.Release()
+			array, flow := handles(made), kt.F32(nil, 0)
+			matrix := kt.Iota[float32](tensor.Float32, kt.S(3, 2))
+			expect(t, d.Run(t, op("Unpack"), array(), matrix.Retain(), flow.Retain()), flow)
+			fails(t, d, status.InvalidArgument, "first dimension equal to the array size (1 vs. 3)", op("Unpack"), array(), kt.F32(kt.S(1, 2), 1, 2), flow.Retain())
+			expect(t, d.Run(t, op("Size"+version), array(), flow.Retain()), kt.I32(nil, 3))
+
+			grad := d.Run(t, op("Grad"+version), array(), flow.Retain())[0]
+			defer grad.Release()
+			expect(t, d.Run(t, op("Write"+version), handles(grad)(), kt.I32(nil, 1), kt.F32(kt.S(2), 7, 8), flow.Retain()), flow)
+			expect(t, d.Run(t, op("Pack"), handles(grad)(), flow.Retain()), kt.F32(kt.S(3, 2), 0, 0, 7, 8, 0, 0))
+
+			expect(t, d.Run(t, op("Read"+version), array(), kt.I32(nil, 0), flow.Retain()), kt.F32(kt.S(2), 0, 1))
+			d.Run(t, op("Close"+version), array())
+			fails(t, d, status.InvalidArgument, "has already been closed", op("Gather"+version), array(), kt.I32(kt.S(1), 0), flow.Retain())
+			fails(t, d, status.InvalidArgument, "must be 2-element vector, but had shape: [1]", op("Concat"+version), kt.Str(kt.S(1), "x"), flow.Retain())
+			fails(t, d, status.NotFound, "other", op("Concat"+version), kt.Str(kt.S(2), "_tensor_arrays", "other"), flow.Retain())
+		})
 	}
 }

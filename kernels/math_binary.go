@@ -41,6 +41,18 @@ func floats2[A, B any](f32 func(dst []A, a, b []float32), f64 func(dst []B, a, b
 	return rows
 }
 
+// quantized2 makes rows for the quantized types, of functions of the integers that stand for them.
+func quantized2[R any](q8 func(dst []R, a, b []int8), q16 func(dst []R, a, b []int16), q32 func(dst []R, a, b []int32),
+	qu8 func(dst []R, a, b []uint8), qu16 func(dst []R, a, b []uint16)) binaryRows {
+	rows := binaryRows{on(q8), on(q16), on(q32), on(qu8), on(qu16)}
+	for i, dtype := range []tensor.DType{tensor.QInt8, tensor.QInt16, tensor.QInt32, tensor.QUint8, tensor.QUint16} {
+		in := *rows[i].in
+		in.dtype = dtype
+		rows[i].in = &in
+	}
+	return rows
+}
+
 // perElement2 is floats2 for a function of two float64s.
 func perElement2(f func(a, b float64) float64) binaryRows {
 	return floats2(

@@ -84,10 +84,10 @@ func init() {
 		unsigned2(greaterEqual[uint8], greaterEqual[uint16], greaterEqual[uint32], greaterEqual[uint64]))...)
 	Register(binary("Equal", binaryOptions{mismatch: &no}, floats2(equal[float32], equal[float64]), signed2(equal[int8], equal[int16], equal[int32], equal[int64]),
 		unsigned2(equal[uint8], equal[uint16], equal[uint32], equal[uint64]), complex2(equal[complex64], equal[complex128]),
-		binaryRows{on(equal[bool]), on(equal[string])})...)
+		binaryRows{on(equal[bool]), on(equal[string])}, quantized2(equal[int8], equal[int16], equal[int32], equal[uint8], equal[uint16]))...)
 	Register(binary("NotEqual", binaryOptions{mismatch: &yes}, floats2(notEqual[float32], notEqual[float64]), signed2(notEqual[int8], notEqual[int16], notEqual[int32], notEqual[int64]),
 		unsigned2(notEqual[uint8], notEqual[uint16], notEqual[uint32], notEqual[uint64]), complex2(notEqual[complex64], notEqual[complex128]),
-		binaryRows{on(notEqual[bool]), on(notEqual[string])})...)
+		binaryRows{on(notEqual[bool]), on(notEqual[string])}, quantized2(notEqual[int8], notEqual[int16], notEqual[int32], notEqual[uint8], notEqual[uint16]))...)
 	Register(untyped(binary("LogicalAnd", plain, binaryRows{on(logicalAnd)}))...)
 	Register(untyped(binary("LogicalOr", plain, binaryRows{on(logicalOr)}))...)
 

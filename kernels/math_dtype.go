@@ -82,8 +82,13 @@ func elemSize(t tensor.DType) int {
 // elements is where a tensor's elements start. It is the form in which the drivers of
 // elementwise ops, which know sizes but no types, hand elements to slice functions.
 func elements(t *tensor.Tensor) unsafe.Pointer {
-	if t.DType() == tensor.String {
+	switch t.DType() {
+	case tensor.String:
 		return unsafe.Pointer(unsafe.SliceData(t.Strings()))
+	case tensor.Resource:
+		return unsafe.Pointer(unsafe.SliceData(t.Handles()))
+	case tensor.Variant:
+		return unsafe.Pointer(unsafe.SliceData(t.Variants()))
 	}
 	return unsafe.Pointer(unsafe.SliceData(t.Data()))
 }

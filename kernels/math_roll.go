@@ -49,6 +49,7 @@ func roll(ctx *Context) error {
 		rollRows(out.Handles(), in.Handles(), in.Shape(), shifts)
 	case tensor.Variant:
 		rollRows(out.Variants(), in.Variants(), in.Shape(), shifts)
+		tensor.RetainVariants(out.Variants())
 	default:
 		size := in.DType().Size()
 		bytes := append(in.Shape().Clone(), int64(size))

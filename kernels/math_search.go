@@ -87,9 +87,13 @@ func boundRows[T ordered]() {
 	dtype := dtypeOf[T]()
 	for op, after := range map[string]bool{"LowerBound": false, "UpperBound": true} {
 		for _, out := range []tensor.DType{tensor.Int32, tensor.Int64} {
-			Register(Def{Op: op, Types: map[string][]tensor.DType{"T": {dtype}, "out_type": {out}}, New: func(*Construction) (any, error) {
-				return &boundKernel[T]{dtype, out, after}, nil
-			}})
+			construct := func(*Construction) (any, error) { return &boundKernel[T]{dtype, out, after}, nil }
+			Register(Def{Op: op, Types: map[string][]tensor.DType{"T": {dtype}, "out_type": {out}}, New: construct})
+			if dtype == tensor.Float32 {
+				for _, half := range halfTypes {
+					Register(Def{Op: op, Types: map[string][]tensor.DType{"T": {half}, "out_type": {out}}, New: halves(half, construct)})
+				}
+			}
 		}
 	}
 }

@@ -29,10 +29,11 @@ func (k *selectKernel[T]) Compute(ctx *Context) error {
 	case cond.Rank() != 1 || yes.Rank() == 1:
 		return k.elements(ctx, cond, yes, no)
 	}
-	out, err := ctx.ForwardAny(0, k.dtype, yes.Shape(), 1, 2)
+	out, err := k.output(ctx, yes.Shape())
 	if err != nil || out.Len() == 0 {
 		return err
 	}
+	defer k.filled(out)
 	dst, a, b := viewOf[T](out), viewOf[T](yes), viewOf[T](no)
 	n := len(dst) / cond.Len()
 	for i, c := range tensor.Of[bool](cond) {
@@ -90,12 +91,29 @@ func (k *selectKernel[T]) whole(ctx *Context, yes bool) error {
 	return nil
 }
 
+// output is the memory of the result: that of an operand where nobody else sees it. Variants get memory of
+// their own, since elements that hold references are not to be written over.
+func (k *selectKernel[T]) output(ctx *Context, shape tensor.Shape) (*tensor.Tensor, error) {
+	if k.dtype == tensor.Variant {
+		return ctx.Allocate(0, k.dtype, shape)
+	}
+	return ctx.ForwardAny(0, k.dtype, shape, 1, 2)
+}
+
+// filled counts the references that the picked elements hold.
+func (k *selectKernel[T]) filled(out *tensor.Tensor) {
+	if k.dtype == tensor.Variant {
+		tensor.RetainVariants(out.Variants())
+	}
+}
+
 // elements picks element by element.
 func (k *selectKernel[T]) elements(ctx *Context, cond, yes, no *tensor.Tensor) error {
-	out, err := ctx.ForwardAny(0, k.dtype, yes.Shape(), 1, 2)
+	out, err := k.output(ctx, yes.Shape())
 	if err != nil {
 		return err
 	}
+	defer k.filled(out)
 	dst, c, a, b := viewOf[T](out), tensor.Of[bool](cond), viewOf[T](yes), viewOf[T](no)
 	if len(dst) <= cheapGrain {
 		pick(dst, c, a, b)
@@ -124,10 +142,11 @@ func (k *selectKernel[T]) broadcast(ctx *Context, cond, yes, no *tensor.Tensor) 
 	if yes.Shape().Equal(shape) && no.Shape().Equal(shape) && cond.Shape().Equal(shape) {
 		return k.elements(ctx, cond, yes, no)
 	}
-	out, err := ctx.ForwardAny(0, k.dtype, shape, 1, 2)
+	out, err := k.output(ctx, shape)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
+	defer k.filled(out)
 	dst, c, a, b := viewOf[T](out), tensor.Of[bool](cond), viewOf[T](yes), viewOf[T](no)
 	w := newWalk(shape, cond.Shape(), yes.Shape(), no.Shape())
 	inner := w.inner()
@@ -207,6 +226,8 @@ func init() {
 	}
 	selectRows[complex128](tensor.Complex128)
 	selectRows[string](tensor.String)
+	selectRows[tensor.Handle](tensor.Resource)
+	selectRows[any](tensor.Variant)
 	clipRows[float32]()
 	clipRows[float64]()
 	clipRows[int8]()

@@ -306,6 +306,8 @@ func init() {
 	poolRows(poolMath[int64]{least: math.MinInt64, max: maximum[int64]})
 	poolRows(poolMath[uint8]{max: maximum[uint8]})
 	poolRows(poolMath[uint16]{max: maximum[uint16]})
+	poolRows(poolMath[uint32]{max: maximum[uint32]})
+	poolRows(poolMath[uint64]{max: maximum[uint64]})
 	avgPoolRows(m32)
 	avgPoolRows(m64)
 }

@@ -54,18 +54,32 @@ func init() {
 	withMomentum := optimizer{"Momentum", names("var", "accum", "lr", "grad", "momentum"), 2, "use_nesterov", allForms}
 	optimizers(withMomentum, momentum32, momentum[float64])
 	complexOptimizers(withMomentum, momentum[complex64], momentum[complex128])
-	optimizers(optimizer{"KerasMomentum", withMomentum.inputs, 2, "use_nesterov", optimizerForms{resource: true, sparseResource: true}}, momentumKeras[float32], momentumKeras[float64])
+	keras := optimizer{"KerasMomentum", withMomentum.inputs, 2, "use_nesterov", optimizerForms{resource: true, sparseResource: true}}
+	optimizers(keras, momentumKeras[float32], momentumKeras[float64])
+	complexOptimizers(keras, momentumKeras[complex64], momentumKeras[complex128])
 
-	optimizers(optimizer{"Adam", names("var", "m", "v", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "grad"), 3, "use_nesterov", denseForms}, adam32, adam[float64])
+	withAdam := optimizer{"Adam", names("var", "m", "v", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "grad"), 3, "use_nesterov", denseForms}
+	optimizers(withAdam, adam32, adam[float64])
+	complexOptimizers(withAdam, adamComplex[complex64], adamComplex[complex128])
 	optimizers(optimizer{"AdamWithAmsgrad", names("var", "m", "v", "vhat", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "grad"), 4, "", optimizerForms{resource: true}}, amsgrad[float32], amsgrad[float64])
 	optimizers(optimizer{"AdaMax", names("var", "m", "v", "beta1_power", "lr", "beta1", "beta2", "epsilon", "grad"), 3, "", denseForms}, adaMax[float32], adaMax[float64])
-	optimizers(optimizer{"Adagrad", names("var", "accum", "lr", "grad"), 2, "update_slots", allForms}, adagrad32, adagrad[float64])
-	optimizers(optimizer{"AdagradV2", names("var", "accum", "lr", "epsilon", "grad"), 2, "update_slots", allForms}, adagradV232, adagradV2[float64])
+	withAdagrad := optimizer{"Adagrad", names("var", "accum", "lr", "grad"), 2, "update_slots", allForms}
+	optimizers(withAdagrad, adagrad32, adagrad[float64])
+	complexOptimizers(withAdagrad, adagradComplex[complex64], adagradComplex[complex128])
+	withAdagradV2 := optimizer{"AdagradV2", names("var", "accum", "lr", "epsilon", "grad"), 2, "update_slots", allForms}
+	optimizers(withAdagradV2, adagradV232, adagradV2[float64])
+	complexOptimizers(withAdagradV2, adagradV2Complex[complex64], adagradV2Complex[complex128])
 	optimizers(optimizer{"ProximalAdagrad", names("var", "accum", "lr", "l1", "l2", "grad"), 2, "", allForms}, adagradProximal[float32], adagradProximal[float64])
 	optimizers(optimizer{"AdagradDA", names("var", "gradient_accumulator", "gradient_squared_accumulator", "grad", "lr", "l1", "l2", "global_step"), 3, "", allForms}, adagradDual[float32], adagradDual[float64])
-	optimizers(optimizer{"Adadelta", names("var", "accum", "accum_update", "lr", "rho", "epsilon", "grad"), 3, "", allForms}, adadelta[float32], adadelta[float64])
-	optimizers(optimizer{"RMSProp", names("var", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad"), 3, "", allForms}, rmsProp32, rmsProp[float64])
-	optimizers(optimizer{"CenteredRMSProp", names("var", "mg", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad"), 4, "", allForms}, rmsPropCentered32, rmsPropCentered[float64])
+	withAdadelta := optimizer{"Adadelta", names("var", "accum", "accum_update", "lr", "rho", "epsilon", "grad"), 3, "", allForms}
+	optimizers(withAdadelta, adadelta[float32], adadelta[float64])
+	complexOptimizers(withAdadelta, adadeltaComplex[complex64], adadeltaComplex[complex128])
+	withRMSProp := optimizer{"RMSProp", names("var", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad"), 3, "", allForms}
+	optimizers(withRMSProp, rmsProp32, rmsProp[float64])
+	complexOptimizers(withRMSProp, rmsPropComplex[complex64], rmsPropComplex[complex128])
+	withCenteredRMSProp := optimizer{"CenteredRMSProp", names("var", "mg", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad"), 4, "", allForms}
+	optimizers(withCenteredRMSProp, rmsPropCentered32, rmsPropCentered[float64])
+	complexOptimizers(withCenteredRMSProp, rmsPropCenteredComplex[complex64], rmsPropCenteredComplex[complex128])
 	optimizers(optimizer{"Ftrl", names("var", "accum", "linear", "grad", "lr", "l1", "l2", "lr_power"), 3, "multiply_linear_by_lr", allForms}, ftrl32, ftrl[float64])
 	optimizers(optimizer{"FtrlV2", names("var", "accum", "linear", "grad", "lr", "l1", "l2", "l2_shrinkage", "lr_power"), 3, "multiply_linear_by_lr", allForms}, ftrlV232, ftrlV2[float64])
 	optimizers(optimizer{"AddSign", names("var", "m", "lr", "alpha", "sign_decay", "beta", "grad"), 2, "", denseForms}, addSign[float32], addSign[float64])

@@ -67,7 +67,7 @@ func momentum32(slots [][]float32, grad, h []float32, nesterov bool) {
 }
 
 // h: lr, momentum; slots: var, accum
-func momentumKeras[T floating](slots [][]T, grad, h []T, nesterov bool) {
+func momentumKeras[T numeric](slots [][]T, grad, h []T, nesterov bool) {
 	v, a, lr, mom := slots[0], slots[1], h[0], h[1]
 	for i, g := range grad {
 		a[i] = a[i]*mom - g*lr

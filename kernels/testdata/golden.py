@@ -527,7 +527,7 @@ def optimizer(op, slots, args, types=(np.float32, np.float64, half), sparse=Fals
             with tf.Graph().as_default() as g, tf.device('/cpu:0'):
                 kw, inputs, vs = dict(attrs), [], []
                 for s in slots:
-                    init = np.abs(arr(t, shape, 0.1, 2))
+                    init = np.abs(arr(t, shape, 0.1, 2)).astype(t)
                     if s in ('var', 'linear', 'm', 'gradient_accumulator'): init = arr(t, shape)
                     v = tf.compat.v1.get_variable(s, initializer=tf.constant(init), use_resource=op.startswith('Resource'))
                     kw[s] = v.handle if op.startswith('Resource') else v._variable
@@ -590,6 +590,40 @@ def section_opt():
         optimizer('ResourceApplyKerasMomentum', ['var', 'accum'], [('lr', .3), G, ('momentum', .9)], use_nesterov=n)
         optimizer('ResourceSparseApplyKerasMomentum', ['var', 'accum'], [('lr', .3), G, I, ('momentum', .9)], (np.float32,), True, use_nesterov=n)
     optimizer('ResourceApplyAdamWithAmsgrad', ['var', 'm', 'v', 'vhat'], [('beta1_power', .9), ('beta2_power', .99), ('lr', .1), ('beta1', .9), ('beta2', .99), ('epsilon', 1e-3), G])
+
+def section_types():
+    """Types that few programs use, which TensorFlow registers all the same."""
+    for t in [half, bf]:
+        for op in ['LowerBound', 'UpperBound']:
+            for o in (tf.int32, tf.int64): case(op, np.sort(arr(t, (2, 6))), arr(t, (2, 4)), out_type=o)
+    for t in [np.uint32, np.uint64]:
+        x = arr(t, (1, 4, 4, 2), 0, 90)
+        case('MaxPoolGrad', x, x[:, :2, :2], arr(t, (1, 2, 2, 2), 0, 90), ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding='VALID')
+    for op in ['Equal', 'NotEqual']:
+        for q in [tf.qint8, tf.quint8, tf.qint16, tf.quint16, tf.qint32]:
+            t = q.as_numpy_dtype
+            case(op, np.array([1, 2, 3], t), np.array([1, 5, 3], t)); case(op, np.array([[1], [2]], t), np.array([1, 2], t))
+    G, I = ('grad', None), ('indices', None)
+    for pre in ('', 'Resource'):
+        for n in (False, True):
+            optimizer(pre + 'ApplyAdam', ['var', 'm', 'v'], [('beta1_power', .9), ('beta2_power', .99), ('lr', .1), ('beta1', .9), ('beta2', .99), ('epsilon', 1e-3), G], C, use_nesterov=n)
+            optimizer(pre + 'ApplyAdagrad', ['var', 'accum'], [('lr', .3), G], C, update_slots=n)
+            optimizer(pre + 'ApplyAdagradV2', ['var', 'accum'], [('lr', .3), ('epsilon', .1), G], C, update_slots=n)
+            optimizer(pre + 'ApplyMomentum', ['var', 'accum'], [('lr', .3), G, ('momentum', .9)], C, use_nesterov=n)
+        dense = lambda op, *more: optimizer(pre + op, *more, C)
+        sparse = lambda op, *more: optimizer(pre + 'Sparse' + op, *more, C, True)
+        dense('ApplyAdadelta', ['var', 'accum', 'accum_update'], [('lr', .3), ('rho', .9), ('epsilon', .1), G])
+        dense('ApplyRMSProp', ['var', 'ms', 'mom'], [('lr', .3), ('rho', .9), ('momentum', .5), ('epsilon', .1), G])
+        dense('ApplyCenteredRMSProp', ['var', 'mg', 'ms', 'mom'], [('lr', .3), ('rho', .9), ('momentum', .5), ('epsilon', 5.), G])
+        sparse('ApplyMomentum', ['var', 'accum'], [('lr', .3), G, I, ('momentum', .9)])
+        sparse('ApplyAdagrad', ['var', 'accum'], [('lr', .3), G, I])
+        sparse('ApplyAdagradV2', ['var', 'accum'], [('lr', .3), ('epsilon', .1), G, I])
+        sparse('ApplyAdadelta', ['var', 'accum', 'accum_update'], [('lr', .3), ('rho', .9), ('epsilon', .1), G, I])
+        sparse('ApplyRMSProp', ['var', 'ms', 'mom'], [('lr', .3), ('rho', .9), ('momentum', .5), ('epsilon', .1), G, I])
+        sparse('ApplyCenteredRMSProp', ['var', 'mg', 'ms', 'mom'], [('lr', .3), ('rho', .9), ('momentum', .5), ('epsilon', 5.), G, I])
+    for n in (False, True):
+        optimizer('ResourceApplyKerasMomentum', ['var', 'accum'], [('lr', .3), G, ('momentum', .9)], C, use_nesterov=n)
+        optimizer('ResourceSparseApplyKerasMomentum', ['var', 'accum'], [('lr', .3), G, I, ('momentum', .9)], C, True, use_nesterov=n)
 
 if __name__ == '__main__':
     for name, f in list(globals().items()):
