@@ -1,0 +1,100 @@
+// Package grad differentiates graphs: it adds the operations that compute gradients to a graph of package op.
+//
+//	loss := op.Mean(s, op.SquaredDifference(s, y, want), axes)
+//	dw := grad.Gradients(s, []op.Output{loss}, []op.Output{w})[0].Dense(s)
+//
+// It goes back from the ys to the xs, from each operation to its inputs, and adds up what comes to one tensor over
+// several ways. What an op does with the gradients of its outputs says a table, with one function for each op: those of
+// TensorFlow's Python (python/ops/*_grad.py). Ops lists the ops that are in it.
+package grad
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/op"
+)
+
+// Gradient is the gradient with respect to one tensor. Where the tensor was read by rows, as an embedding is, it
+// stays sparse: Values[i] belongs to row Indices[i], and rows that are named twice add up. The zero Gradient is that of
+// a tensor that no y depends on.
+type Gradient struct {
+	// Values is the gradient itself, or its rows where Indices are given.
+	Values op.Output
+	// Indices are the rows, Shape the shape of the whole; zero Outputs for a dense gradient.
+	Indices, Shape op.Output
+}
+
+// Connected tells whether a y depends on the tensor.
+func (d Gradient) Connected() bool { return d.Values.Op != nil }
+
+// Sparse tells whether only rows are given.
+func (d Gradient) Sparse() bool { return d.Indices.Op != nil }
+
+// Dense is the gradient as one tensor, of the shape of what it belongs to; for a sparse one this adds an operation.
+// It is the zero Output where no y depends on the tensor.
+func (d Gradient) Dense(s *op.Scope) op.Output {
+	if !d.Sparse() {
+		return d.Values
+	}
+	b := builder{s}
+	return b.op("UnsortedSegmentSum", d.Values, d.Indices, b.at(d.Shape, 0))
+}
+
+type options struct {
+	dys      []op.Output
+	stop     []op.Output
+	colocate bool
+}
+
+// Option changes what Gradients does.
+type Option func(*options)
+
+// From gives the gradients of the ys, one for each and of its shape. Without it they are ones, so that it is the sum of
+// all elements of the ys that is differentiated.
+func From(dys ...op.Output) Option { return func(o *options) { o.dys = dys } }
+
+// StopAt takes tensors as constants: nothing goes back through them.
+func StopAt(tensors ...op.Output) Option {
+	return func(o *options) { o.stop = append(o.stop, tensors...) }
+}
+
+// Colocated puts the operations of a gradient on the device of the operation that they differentiate. Without it they go
+// where the scope says.
+func Colocated() Option { return func(o *options) { o.colocate = true } }
+
+// Gradients adds operations that compute the gradients of ys with respect to each of xs, and gives them in the order of
+// xs. The xs may be any tensors of the graph, also handles of variables.
+//
+// An op between them that has no gradient makes the graph's error UNIMPLEMENTED; ops whose derivative is zero or
+// not defined, such as comparisons, end the way back.
+func Gradients(s *op.Scope, ys, xs []op.Output, opts ...Option) []Gradient {
+	var o options
+	for _, set := range opts {
+		set(&o)
+	}
+	out := make([]Gradient, len(xs))
+	if s.Err() != nil {
+		return out
+	}
+	b := &backprop{options: &o, s: s.SubScope("gradients"), grads: map[op.Output][]Gradient{}}
+	if err := b.run(ys, xs); err != nil {
+		s.Fail(err)
+		return out
+	}
+	for i, x := range xs {
+		out[i] = b.sum(x)
+	}
+	return out
+}
+
+// Ops are the names of the ops that have a gradient, sorted. Those that are known to have none are not among them.
+func Ops() []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for name, r := range maps.All(rules) {
+			if r != nil && !yield(name) {
+				return
+			}
+		}
+	})
+}

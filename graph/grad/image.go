@@ -1,0 +1,62 @@
+package grad
+
+import "github.com/troupe-run/troupe/graph/op"
+
+func init() {
+	register(map[string]func(g *call) []op.Output{"RGBToHSV": rgbToHSV}, many)
+}
+
+// rgbToHSV differentiates value = max, saturation = (max−min)/max, and hue, which goes round a circle of six sectors,
+// by the part that each colour has in them: 1 for the largest, −1 for the smallest.
+func rgbToHSV(g *call) []op.Output {
+	x, dy := g.x(0), g.d(0)
+	t := x.DType().Base()
+	parts := func(v op.Output) []op.Output {
+		return g.node("Unpack", map[string]any{"axis": -1, "num": 3}, v).OutputList(0)
+	}
+	as := func(b op.Output) op.Output { return g.cast(b, t) }
+	c, d := parts(x), parts(dy)
+	if len(c) != 3 || len(d) != 3 {
+		return nil // the graph has its error
+	}
+	above := func(strict bool, a, b int) op.Output {
+		if strict {
+			return g.op("Greater", c[a], c[b])
+		}
+		return g.op("GreaterEqual", c[a], c[b])
+	}
+	and := func(a, b op.Output) op.Output { return as(g.op("LogicalAnd", a, b)) }
+	largest := [3]op.Output{and(above(false, 0, 2), above(false, 0, 1)), and(above(true, 1, 0), above(false, 1, 2)), and(above(true, 2, 0), above(true, 2, 1))}
+	smallest := [3]op.Output{and(above(true, 2, 0), above(true, 1, 0)), and(above(false, 0, 1), above(true, 2, 1)), and(above(false, 0, 2), above(false, 1, 2))}
+	pick := func(which [3]op.Output) op.Output {
+		return g.add(g.add(g.mul(which[0], c[0]), g.mul(which[1], c[1])), g.mul(which[2], c[2]))
+	}
+	high, low := pick(largest), pick(smallest)
+	over := func(a, b op.Output) op.Output { return g.op("DivNoNan", a, b) }
+	span := g.sub(high, low)
+	out := make(op.List, 3)
+	for i := range 3 {
+		dValue := largest[i]
+		dSaturation := g.sub(over(g.mul(largest[i], low), g.square(high)), over(smallest[i], high))
+		// In the sector where colour k is the largest the hue is (c[k+1] − c[k+2]) / (6·span), and a constant.
+		dSpan := g.sub(largest[i], smallest[i])
+		var dHue op.Output
+		for k := range 3 {
+			difference := g.sub(c[(k+1)%3], c[(k+2)%3])
+			slope := g.neg(over(g.mul(difference, dSpan), g.square(span)))
+			if i == (k+1)%3 {
+				slope = g.add(slope, over(g.number(x, 1), span))
+			} else if i == (k+2)%3 {
+				slope = g.sub(slope, over(g.number(x, 1), span))
+			}
+			term := g.mul(largest[k], slope)
+			if k == 0 {
+				dHue = term
+			} else {
+				dHue = g.add(dHue, term)
+			}
+		}
+		out[i] = g.add(g.add(g.mul(d[2], dValue), g.mul(d[1], dSaturation)), g.scaled(g.mul(d[0], dHue), 1.0/6))
+	}
+	return []op.Output{g.make("Pack", map[string]any{"axis": -1}, out)}
+}

@@ -1,0 +1,120 @@
+package grad
+
+import (
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+func init() {
+	register(map[string]unary{
+		"LRN": func(g *call, x, y, dy op.Output) op.Output {
+			return g.make("LRNGrad", g.attrs("depth_radius", "bias", "alpha", "beta"), dy, x, y)
+		},
+		"BiasAddGrad": func(g *call, x, y, dy op.Output) op.Output {
+			if g.text("data_format") == "NCHW" {
+				shape := g.shape(x)
+				rest := g.fill(g.expand(g.sub(g.op("Size", shape), g.int(2)), 0), g.int(1))
+				dy = g.reshape(dy, g.concat(0, g.shape(dy), rest))
+			}
+			return g.op("BroadcastTo", dy, g.shape(x))
+		},
+		"TopK":   topK,
+		"TopKV2": topK,
+		"NthElement": func(g *call, x, y, dy op.Output) op.Output {
+			chosen := g.cast(g.op("Equal", g.expand(y, -1), x), dy.DType().Base())
+			return g.mul(g.div(chosen, g.total(chosen, g.ints(-1), true)), g.expand(dy, -1))
+		},
+	}, one)
+	register(map[string]func(g *call) []op.Output{
+		"BiasAdd": func(g *call) []op.Output {
+			return []op.Output{g.d(0), g.make("BiasAddGrad", g.attrs("data_format"), g.d(0))}
+		},
+		"BiasAddV1": func(g *call) []op.Output { return []op.Output{g.d(0), g.op("BiasAddGrad", g.d(0))} },
+		"SoftmaxCrossEntropyWithLogits": func(g *call) []op.Output {
+			return []op.Output{g.crossEntropy(), g.mul(g.expand(g.d(0), -1), g.neg(g.op("LogSoftmax", g.x(0))))}
+		},
+		"SparseSoftmaxCrossEntropyWithLogits": func(g *call) []op.Output { return []op.Output{g.crossEntropy(), none} },
+		"FusedBatchNorm":                      batchNorm("FusedBatchNormGrad", false),
+		"FusedBatchNormV2":                    batchNorm("FusedBatchNormGradV2", false),
+		"FusedBatchNormV3":                    batchNorm("FusedBatchNormGradV3", true),
+		"BlockLSTM":                           blockLSTM("BlockLSTMGrad"),
+		"BlockLSTMV2":                         blockLSTM("BlockLSTMGradV2"),
+	}, many)
+}
+
+// topK sends the gradients of the largest elements back to where these stood.
+func topK(g *call, x, y, dy op.Output) op.Output {
+	shape, indices := g.shape(x), g.Output(1)
+	last := g.at(shape, -1)
+	flat := g.reshape(indices, g.make("Pack", nil, op.List{g.int(-1), g.at(g.shape(indices), -1)}))
+	rows := g.at(g.shape(flat), 0)
+	first := g.expand(g.mul(g.span(g.int(0), rows), last), -1)
+	at := g.reshape(g.add(g.cast(flat, tensor.Int32), first), g.ints(-1, 1))
+	size := g.make("Prod", map[string]any{"keep_dims": true}, shape, g.ints(0))
+	return g.reshape(g.op("ScatterNd", at, g.reshape(dy, g.ints(-1)), size), shape)
+}
+
+// crossEntropy is the gradient of the logits: the op has it ready, for its second output.
+func (g *call) crossEntropy() op.Output {
+	dx := g.mul(g.expand(g.d(0), -1), g.Output(1))
+	if !g.dy[1].Connected() {
+		return dx
+	}
+	// Somebody differentiates twice.
+	p := g.op("Softmax", g.x(0))
+	second := g.d(1)
+	mean := g.total(g.mul(second, p), g.ints(-1), true)
+	return g.add(dx, g.mul(g.sub(second, mean), p))
+}
+
+// batchNorm differentiates normalization. In inference the moments are constants, which are inputs, and the gradient's
+// kernel takes the channels last only.
+func batchNorm(name string, reserve bool) func(g *call) []op.Output {
+	return func(g *call) []op.Output {
+		x, dy := g.x(0), g.d(0)
+		attrs := g.attrs("epsilon", "data_format", "is_training")
+		mean, variance := g.Output(3), g.Output(4)
+		var back op.Output
+		if !g.flag("is_training") {
+			mean, variance = g.x(3), g.x(4)
+			switch g.text("data_format") {
+			case "NCHW":
+				attrs["data_format"] = "NHWC"
+				last := g.ints(0, 2, 3, 1)
+				x, dy, back = g.op("Transpose", x, last), g.op("Transpose", dy, last), g.ints(0, 3, 1, 2)
+			case "NCDHW":
+				attrs["data_format"] = "NDHWC"
+				last := g.ints(0, 2, 3, 4, 1)
+				x, dy, back = g.op("Transpose", x, last), g.op("Transpose", dy, last), g.ints(0, 4, 1, 2, 3)
+			}
+		}
+		in := []op.Input{dy, x, g.x(1), mean, variance}
+		if reserve {
+			in = append(in, g.Output(5))
+		}
+		o := g.node(name, attrs, in...)
+		dx := o.Output(0)
+		if back.Op != nil {
+			dx = g.op("Transpose", dx, back)
+		}
+		return []op.Output{dx, o.Output(1), o.Output(2), none, none}
+	}
+}
+
+func blockLSTM(name string) func(g *call) []op.Output {
+	return func(g *call) []op.Output {
+		var in []op.Input
+		for _, x := range g.Inputs() {
+			in = append(in, x)
+		}
+		for i := range g.NumOutputs() {
+			in = append(in, g.Output(i))
+		}
+		o := g.node(name, g.attrs("use_peephole"), append(in, g.d(1), g.d(6))...)
+		out := []op.Output{none}
+		for i := range 8 {
+			out = append(out, o.Output(i))
+		}
+		return out
+	}
+}

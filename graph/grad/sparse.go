@@ -1,0 +1,96 @@
+package grad
+
+import (
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/shape"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+func init() {
+	register(map[string]func(g *call) []op.Output{
+		"SparseReorder": func(g *call) []op.Output {
+			count := g.at(g.shape(g.x(0)), 0)
+			order := g.node("SparseReorder", nil, g.x(0), g.span(g.int(0), count), g.x(2)).Output(1)
+			return []op.Output{none, g.gather(g.d(1), g.op("InvertPermutation", order)), none}
+		},
+		"SparseSlice": func(g *call) []op.Output {
+			return []op.Output{none, g.op("SparseSliceGrad", g.d(1), g.x(0), g.x(3), g.Output(0)), none, none, none}
+		},
+		"SparseToDense": func(g *call) []op.Output {
+			indices := g.x(0)
+			if indices.Shape().Rank() < 2 { // one number for each value of a vector, or for a single one
+				indices = g.reshape(indices, g.concat(0, g.shape(g.x(2)), g.expand(g.op("Size", g.x(1)), 0)))
+			}
+			dx := g.op("GatherNd", g.d(0), indices)
+			return []op.Output{none, none, dx, g.sub(g.totalOf(g.d(0)), g.totalOf(dx))}
+		},
+		"RaggedTensorToVariant": func(g *call) []op.Output {
+			values := g.Inputs()[len(g.Inputs())-1]
+			splits := g.longs()
+			if n := len(g.Inputs()); n > 1 {
+				splits = g.x(n - 2)
+			}
+			attrs := g.attrs("Tvalues")
+			out := make([]op.Output, len(g.Inputs()))
+			out[len(out)-1] = g.make("RaggedTensorToVariantGradient", attrs, g.d(0), splits, g.shape(values))
+			return out
+		},
+		"RandomGamma": func(g *call) []op.Output {
+			// The sample has the axes of the shape and then those of alpha.
+			outer := g.at(g.shape(g.x(0)), 0)
+			ones := g.fill(g.expand(outer, 0), g.int(1))
+			alpha := g.reshape(g.x(1), g.concat(0, ones, g.shape(g.x(1))))
+			slope := g.op("RandomGammaGrad", alpha, g.Output(0))
+			return []op.Output{none, g.total(g.mul(g.d(0), slope), g.span(g.int(0), outer), false)}
+		},
+		"RaggedTensorFromVariant": func(g *call) []op.Output {
+			n := g.NumOutputs() - 1
+			splits := make(op.List, n)
+			for i := range splits {
+				splits[i] = g.Output(i)
+			}
+			batched := g.x(0).Shape().Rank() == 1 || !g.x(0).Shape().HasRank() && n > 0
+			return []op.Output{g.make("RaggedTensorToVariant", map[string]any{"batched_input": batched}, splits, g.d(n))}
+		},
+		"RaggedTensorToTensor": raggedToTensor,
+		"OptionalFromValue": func(g *call) []op.Output {
+			types := make([]tensor.DType, len(g.Inputs()))
+			shapes := make([]shape.Shape, len(g.Inputs()))
+			for i, x := range g.Inputs() {
+				types[i], shapes[i] = x.DType().Base(), x.Shape()
+			}
+			return g.node("OptionalGetValue", map[string]any{"output_types": types, "output_shapes": shapes}, g.d(0)).OutputList(0)
+		},
+		"OptionalGetValue": func(g *call) []op.Output {
+			return []op.Output{g.make("OptionalFromValue", nil, op.List(g.ds()))}
+		},
+	}, many)
+}
+
+// raggedToTensor sends the gradients of what came from values back to these, and adds up those of the default.
+func raggedToTensor(g *call) []op.Output {
+	values, preset, dy := g.x(1), g.x(2), g.d(0)
+	types := g.Attrs()["row_partition_types"].GetList().GetS()
+	rank := int32(0)
+	for _, t := range types {
+		if string(t) != "FIRST_DIM_SIZE" {
+			rank++
+		}
+	}
+	// The same op, over numbers instead of values, tells where each element came from.
+	size := g.at(g.shape(values), 0)
+	outer := g.op("Slice", g.shape(dy), g.ints(0), g.ints(1+rank))
+	from := g.make("RaggedTensorToTensor", g.attrs("row_partition_types"), outer, g.span(g.int(0), size), g.int(-1), op.List(g.Input(3)))
+	there := g.op("NotEqual", from, g.int(-1))
+
+	elements := g.from(g.shape(values), 1)
+	rows := g.reshape(dy, g.concat(0, g.ints(-1), elements))
+	flat := func(v op.Output) op.Output { return g.reshape(v, g.ints(-1)) }
+	// Negative numbers are of no segment.
+	dvalues := g.op("UnsortedSegmentSum", rows, flat(from), size)
+	column := g.reshape(there, g.concat(0, g.shape(there), g.fill(g.shape(elements), g.int(1))))
+	ddefault, _ := g.unbroadcast(preset, dy, g.where(column, g.number(dy, 0), dy), none)
+	out := make([]op.Output, len(g.Inputs()))
+	out[1], out[2] = dvalues, ddefault
+	return out
+}
