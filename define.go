@@ -83,10 +83,10 @@ func pickTask(def *corepb.ServerDef, cluster *spec.Spec, o *options, fixed bool)
 	case def.JobName == "" && len(jobs) == 1:
 		def.JobName = jobs[0]
 	case def.JobName == "":
-		return status.InvalidArgumentf("Must specify an explicit `job_name`: the cluster has the jobs %s.", strings.Join(jobs, ", "))
+		return noJobGiven(jobs)
 	}
 	if !slices.Contains(jobs, def.JobName) {
-		return status.Internalf("Job %q was not defined in cluster, whose jobs are %s", def.JobName, strings.Join(jobs, ", "))
+		return noJob(def.JobName, jobs)
 	}
 	tasks := jobTasks(def.Cluster, def.JobName)
 	switch {
@@ -105,6 +105,14 @@ func pickTask(def *corepb.ServerDef, cluster *spec.Spec, o *options, fixed bool)
 		return noTask(int(def.TaskIndex), def.JobName, tasks)
 	}
 	return nil
+}
+
+func noJobGiven(jobs []string) error {
+	return status.InvalidArgumentf("Must specify an explicit `job_name`: the cluster has the jobs %s.", strings.Join(jobs, ", "))
+}
+
+func noJob(job string, jobs []string) error {
+	return status.Internalf("Job %q was not defined in cluster, whose jobs are %s", job, strings.Join(jobs, ", "))
 }
 
 func noTask(index int, job string, tasks []int32) error {

@@ -27,7 +27,11 @@ type options struct {
 	bind          string
 	noLending     bool
 	log           *slog.Logger
+
+	claim bool // the task was chosen as a free one
 }
+
+func defaults() options { return options{start: true, lease: DefaultLease, log: slog.Default()} }
 
 // WithJob says which job the server is a task of. It may be left out where the cluster has one job.
 func WithJob(name string) Option { return func(o *options) { o.job = &name } }

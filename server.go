@@ -48,7 +48,7 @@ type Server struct {
 // INTERNAL for a job or task that it does not have, NOT_FOUND for a protocol other than grpc,
 // UNKNOWN where the port cannot be bound.
 func NewServer[D Declaration](declaration D, opts ...Option) (*Server, error) {
-	o := options{start: true, lease: DefaultLease, log: slog.Default()}
+	o := defaults()
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -97,7 +97,7 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	if err != nil {
 		return nil, err
 	}
-	node, err := remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, NoLending: o.noLending, CPUs: cpus,
+	node, err := remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, CPUs: cpus,
 		MemoryLimit: o.memoryLimit, GPUConfig: gpus, Lease: o.lease, Defaults: defaults, Log: o.log})
 	if err != nil {
 		return nil, startError(err)

@@ -38,6 +38,9 @@ type Config struct {
 	// Bind, if set, is the host:port to bind in place of the task's address, for one that is reached
 	// through a forwarded port.
 	Bind string
+	// Claimed says that the process has chosen the task itself, as a free one: it serves only if tasks
+	// that are there find it at the task's address.
+	Claimed bool
 	// NoLending keeps processes of the same machine from reading large tensors out of each other's
 	// memory, and tasks of the same process from taking tensors over as they are: they go over the
 	// connection then.
@@ -185,7 +188,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		})
 	})
 	n.gossip, err = membership.Start(ctx, membership.Config{Spec: n.spec, Self: n.self, Port: n.port, Links: n.links,
-		Events: n.heard, Logger: c.Log})
+		Events: n.heard, Confirm: c.Claimed, Logger: c.Log})
 	if err != nil {
 		return err
 	}

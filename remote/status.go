@@ -20,6 +20,9 @@ type TaskStatus struct {
 	Devices []actors.DeviceInfo
 }
 
+// Target is what clients connect to.
+func (s TaskStatus) Target() string { return Target(s.Address) }
+
 // Status tells what this task knows of all declared tasks, in order. A task's link knows best
 // while there is one, since it notices a loss at once; gossip knows of all.
 func (n *Node) Status() []TaskStatus {

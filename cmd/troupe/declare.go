@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,6 +20,7 @@ type declaration struct {
 	cluster   string   // --cluster
 	jobs      []string // --ps=…, --worker=…
 	serverDef string   // --server-def
+	join      []string // --join
 	job       string
 	task      int
 	hasTask   bool
@@ -33,7 +35,8 @@ func (d *declaration) check() error {
 	for _, form := range []struct {
 		name string
 		set  bool
-	}{{"--cluster", d.cluster != ""}, {"a flag for each job", len(d.jobs) > 0}, {"--server-def", d.serverDef != ""}} {
+	}{{"--cluster", d.cluster != ""}, {"a flag for each job", len(d.jobs) > 0}, {"--server-def", d.serverDef != ""},
+		{"--join", len(d.join) > 0}} {
 		if form.set {
 			given = append(given, form.name)
 		}
@@ -42,13 +45,13 @@ func (d *declaration) check() error {
 		return usage(fmt.Errorf("the cluster is declared more than once, by %s", strings.Join(given, " and ")))
 	}
 	if len(given) == 0 && os.Getenv(tfConfig) == "" {
-		return usage(fmt.Errorf("no cluster is declared: give --cluster, a flag for each job such as --worker=host:port, --server-def, or %s in the environment", tfConfig))
+		return usage(fmt.Errorf("no cluster is declared: give --cluster, a flag for each job such as --worker=host:port, --server-def, %s in the environment, or --join to learn it from a running one", tfConfig))
 	}
 	return nil
 }
 
-// server makes the declared server, started.
-func (d *declaration) server(log *slog.Logger, opts ...troupe.Option) (*troupe.Server, error) {
+// server makes the declared server, started. ctx bounds how long a cluster to join is looked for.
+func (d *declaration) server(ctx context.Context, log *slog.Logger, opts ...troupe.Option) (*troupe.Server, error) {
 	config := &corepb.ConfigProto{}
 	if d.config != "" {
 		if err := readProto(d.config, config); err != nil {
@@ -68,6 +71,9 @@ func (d *declaration) server(log *slog.Logger, opts ...troupe.Option) (*troupe.S
 	}
 	if d.protocol != "" {
 		own = append(own, troupe.WithProtocol(d.protocol))
+	}
+	if len(d.join) > 0 {
+		return troupe.JoinCluster(ctx, d.join, append(opts, own...)...)
 	}
 	if d.serverDef != "" {
 		def := &corepb.ServerDef{}

@@ -11,24 +11,30 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/wire"
 )
 
-// query makes a command that asks a server.
+// query makes a command that asks a server: the first of several that answers.
 func query(cmd *cobra.Command, ask func(ctx context.Context, c *client.Client, args []string) error) *cobra.Command {
 	timeout := cmd.Flags().Duration("timeout", 15*time.Second, "how long to wait for the server")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !strings.Contains(args[0], "://") {
-			args[0] = "grpc://" + args[0]
+		targets := strings.Split(args[0], ",")
+		for i, target := range targets {
+			targets[i] = remote.Target(strings.TrimSpace(target))
 		}
-		c, err := client.Dial(args[0])
-		if err != nil {
-			return usage(err)
-		}
-		defer c.Close()
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
+		c, err := client.DialAny(ctx, targets...)
+		switch {
+		case status.CodeOf(err) == status.InvalidArgument:
+			return usage(err)
+		case err != nil:
+			return fromServer(err)
+		}
+		defer c.Close()
 		return fromServer(ask(ctx, c, args[1:]))
 	}
 	return cmd
@@ -44,9 +50,9 @@ func targetOnly(cmd *cobra.Command, args []string) error {
 func newDevices() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "devices TARGET",
+		Use:     "devices TARGET[,TARGET…]",
 		Short:   "List the devices of a cluster",
-		Long:    "Devices lists the devices of all tasks that the server at TARGET reaches, its own first.",
+		Long:    "Devices lists the devices of all tasks that the server at TARGET reaches, its own first. Of\nseveral targets the first that answers is asked.",
 		Example: "  troupe devices grpc://10.0.0.2:2222",
 		Args:    targetOnly,
 	}
@@ -69,7 +75,7 @@ func newDevices() *cobra.Command {
 
 func newReset() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "reset TARGET [CONTAINER …]",
+		Use:   "reset TARGET[,TARGET…] [CONTAINER …]",
 		Short: "Close a server's sessions and empty containers",
 		Long: `Reset closes all sessions of the server at TARGET and empties the named containers on all
 tasks of its cluster: their variables, queues and tables are gone. Without names it empties the
@@ -98,11 +104,12 @@ default container of every device.`,
 func newStatus() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "status TARGET",
+		Use:   "status TARGET[,TARGET…]",
 		Short: "Show which tasks of a cluster are up",
 		Long: `Status shows what the server at TARGET knows of each declared task: whether it is up, down or
 was never seen, since when, at which address, with which devices, and why it is not up. It asks a
-server of Troupe's; TensorFlow's do not know.`,
+server of Troupe's; TensorFlow's do not know. Of several targets the first that answers is asked: any
+task of the cluster tells of all.`,
 		Example: "  troupe status grpc://10.0.0.2:2222",
 		Args:    targetOnly,
 	}

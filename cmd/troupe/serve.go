@@ -24,6 +24,14 @@ The cluster is declared in one of these forms, the same for all of its tasks:
   TF_CONFIG in the environment, as TensorFlow's launchers set it
   --server_def FILE, a tensorflow.ServerDef, binary or text
 
+or not at all, where a cluster runs already:
+
+  --join h:2222,h:2223 --job worker      (any of its tasks; the first that answers tells the rest)
+
+The server is then the first task of the job that no process is and whose address is of this
+machine, or the one that --task names. It exits with 3 and says who has which task when none is
+free, and with 4 when none of the seeds answers.
+
 Flags take one dash or two, and underscores for dashes. --job may be left out where the cluster
 has one job, --task where the job has one task. Port 0 in a cluster of one task stands for a free
 port. The server binds the address that the cluster gives it, or what --bind says.
@@ -50,11 +58,13 @@ func newServe(stdin *os.File) *cobra.Command {
 		Short: "Run one task of a cluster until it is stopped",
 		Long:  serveHelp,
 		Example: `  troupe serve --cluster 'ps=10.0.0.1:2222;worker=10.0.0.2:2222,10.0.0.3:2222' --job worker --task 1
+  troupe serve --join 10.0.0.1:2222 --job worker
   troupe serve --local=localhost:0`,
 		Args: noArgs,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.cluster, "cluster", "", "the cluster, as job=host:port,host:port;job=host:port")
+	flags.StringSliceVar(&f.join, "join", nil, "host:port of tasks of a running cluster, of which the server becomes a free one")
 	flags.StringVar(&f.job, "job", "", "the job that the server is a task of (also --job_name)")
 	flags.IntVar(&f.task, "task", 0, "which task of the job it is (also --task_index)")
 	flags.StringVar(&f.serverDef, "server-def", "", "file with a tensorflow.ServerDef, binary or text")
@@ -80,11 +90,14 @@ func newServe(stdin *os.File) *cobra.Command {
 		}
 		tuneMemory(int64(f.limit))
 		signals := catchSignals()
-		server, err := f.server(log, append(f.gpus.options(), troupe.WithLogger(log), troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.limit)),
+		server, err := f.server(cmd.Context(), log, append(f.gpus.options(), troupe.WithLogger(log), troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.limit)),
 			troupe.WithBind(f.bind), troupe.WithLending(f.lend))...)
 		if err != nil {
 			if f.serverDef != "" {
 				announceError(cmd.OutOrStdout(), err)
+			}
+			if len(f.join) > 0 && status.CodeOf(err) == status.Unavailable {
+				return fromServer(err)
 			}
 			return refused(err)
 		}

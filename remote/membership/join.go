@@ -20,6 +20,7 @@ const (
 	enough       = 4                     // processes that answer, after which no further ones are greeted
 	joinWith     = 3                     // processes to exchange views with; gossip does the rest
 	askVouches   = 3                     // processes asked who is at this task's address
+	confirmTries = 3                     // times that they are asked where one must find it
 	greetPause   = 50 * time.Millisecond // between greetings beyond enough, while none has failed
 	firstPause   = 250 * time.Millisecond
 	alonePause   = 5 * time.Second
@@ -52,7 +53,14 @@ func (m *Membership) survey(ctx context.Context) (present []spec.Task, err error
 	for _, refusal := range refusals {
 		m.log.Warn("a task of the cluster runs something else", "error", refusal)
 	}
-	return present, m.vouched(ctx, present)
+	if len(present) == 0 && m.config.Confirm {
+		return nil, status.Errorf(status.Unavailable, "%v found none of the cluster's other tasks at the addresses that the cluster spec gives them.", m.config.Self)
+	}
+	err = m.vouched(ctx, present)
+	for again := 1; m.config.Confirm && again < confirmTries && status.CodeOf(err) == status.FailedPrecondition; again++ {
+		err = m.vouched(ctx, present) // they may only have been busy
+	}
+	return present, err
 }
 
 // claim asks at this task's own address who is there: it must be this process.
@@ -76,23 +84,36 @@ func (m *Membership) claim(ctx context.Context) error {
 func (m *Membership) vouched(ctx context.Context, present []spec.Task) error {
 	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
-	errs := make([]error, min(len(present), askVouches))
+	type voucher struct{ other, blind error } // who is not this process was found, or nobody
+	vouchers := make([]voucher, min(len(present), askVouches))
 	var asked sync.WaitGroup
 	for i, by := range sample(present, askVouches) {
 		asked.Go(func() {
 			id, err := m.config.Links.AskVouch(ctx, by, m.config.Self.Name())
 			if err != nil {
 				m.log.Debug("nobody was found at this task's address", "by", by.Name(), "error", err)
+				vouchers[i].blind = status.Errorf(status.FailedPrecondition, "%v serves, but %v does not find it at that address: %v. The address must lead to this process.",
+					m.config.Self, by, err)
 				return
 			}
-			errs[i] = m.same(id)
+			vouchers[i].other = m.same(id)
 		})
 	}
 	asked.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
+	var unseen error
+	seen := false
+	for _, v := range vouchers {
+		if v.other != nil {
+			return v.other
 		}
+		if v.blind == nil {
+			seen = true
+		} else {
+			unseen = v.blind
+		}
+	}
+	if m.config.Confirm && !seen {
+		return unseen
 	}
 	return nil
 }

@@ -33,6 +33,10 @@ type Config struct {
 	// Events is told what changes, in order, on one goroutine, and must not block. Without it
 	// changes are logged.
 	Events func(Event)
+	// Confirm asks for more than that nobody contradicts: others must be there, and one of them must
+	// find this process at its task's address. It is how a process claims a task that it was not
+	// started for by name.
+	Confirm bool
 	// Key, of 16, 24 or 32 bytes, encrypts the gossip; all tasks need the same.
 	Key    []byte
 	Logger *slog.Logger // nil: slog.Default()

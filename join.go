@@ -1,0 +1,154 @@
+package troupe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote"
+	"github.com/troupe-run/troupe/remote/spec"
+)
+
+const (
+	// joinTime bounds JoinCluster where its context has no deadline.
+	joinTime = time.Minute
+	// seedPatience is how long JoinCluster asks seeds of which none answers: they may be starting too.
+	seedPatience = 5 * time.Second
+)
+
+// Discover asks any one server of a cluster for all of its tasks, which are declared in this order:
+// where each is (TaskStatus.Target), and whether that server finds it up. seeds are addresses
+// (host:port) or targets; the first that answers is enough. UNAVAILABLE when none does: the error
+// lists each with its reason.
+func Discover(ctx context.Context, seeds ...string) ([]TaskStatus, error) {
+	_, all, err := remote.Discover(ctx, 0, seeds...)
+	return all, err
+}
+
+// JoinCluster makes this process a task of a cluster that it knows by seeds alone, addresses
+// (host:port) or targets of any of its tasks, and starts it. The cluster's spec is learned from the
+// first seed that answers, for at most 5 s. WithJob says the job, which may be left out where the
+// cluster has one; WithTask the task, or else it is the first free one: one that no process is, at an
+// address of this machine. With WithBind it is the first free one whose address leads to this process.
+//
+// Who has a task's address has the task: of several processes that claim one at the same moment the
+// system lets one bind it, and that one serves only after other tasks have found it there. So no two
+// processes are one task. A process that loses goes on to the next free task.
+//
+// RESOURCE_EXHAUSTED is the error when no task is free; it lists the tasks of the job, by whom and
+// since when each is taken, or why its address is none for this process. A cluster has the tasks that
+// its spec declares and does not grow. UNAVAILABLE: no seed answers, or no task is found at its
+// address.
+func JoinCluster(ctx context.Context, seeds []string, opts ...Option) (*Server, error) {
+	o := defaults()
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if !o.start {
+		return nil, status.InvalidArgumentf("A server that joins a cluster is started at once: WithStart(false) is for NewServer")
+	}
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, joinTime)
+		defer cancel()
+	}
+	cluster, known, err := remote.Discover(ctx, seedPatience, seeds...)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := candidates(cluster, &o)
+	if err != nil {
+		return nil, err
+	}
+	o.claim = true
+	c := claimant{options: o, cluster: cluster, known: known}
+	var taken []string
+	for _, task := range tasks {
+		s, why, err := c.claim(ctx, task)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			return s, nil
+		}
+		taken = append(taken, fmt.Sprintf("%v: %s", task, why))
+	}
+	return nil, status.Errorf(status.ResourceExhausted, "No task of job %q is free for this process in the cluster of %s:\n  %s\n"+
+		"The cluster has the tasks that its spec declares. Stop one of these processes, or start all tasks with a spec that has one more.",
+		tasks[0].Job, strings.Join(seeds, ", "), strings.Join(taken, "\n  "))
+}
+
+// candidates are the tasks that a process which joins may become, in order.
+func candidates(cluster *spec.Spec, o *options) ([]spec.Task, error) {
+	jobs := cluster.Jobs()
+	if o.job == nil {
+		if len(jobs) > 1 {
+			return nil, noJobGiven(jobs)
+		}
+		o.job = &jobs[0]
+	}
+	if !slices.Contains(jobs, *o.job) {
+		return nil, noJob(*o.job, jobs)
+	}
+	tasks := slices.DeleteFunc(cluster.Tasks(), func(t spec.Task) bool { return t.Job != *o.job })
+	if o.task == nil {
+		return tasks, nil
+	}
+	for _, t := range tasks {
+		if t.Index == *o.task {
+			return []spec.Task{t}, nil
+		}
+	}
+	return nil, noTask(*o.task, *o.job, jobTasks(cluster.Proto(), *o.job))
+}
+
+// claimant is a process that looks for a task to be.
+type claimant struct {
+	options options
+	cluster *spec.Spec
+	known   []TaskStatus // by who told of the cluster
+	machine remote.Machine
+}
+
+// claim tries to become a task; why tells who has it, or what else is in the way. An error is one
+// that every other task would meet too.
+func (c *claimant) claim(ctx context.Context, task spec.Task) (s *Server, why string, err error) {
+	if c.options.bind == "" {
+		if why := c.machine.Refuses(ctx, task.Address); why != "" {
+			return nil, why + c.lastSeen(task), nil
+		}
+	}
+	if holder := remote.Holder(ctx, task.Address); holder != "" {
+		return nil, "it is taken by " + holder, nil
+	}
+	o := c.options
+	o.job, o.task = &task.Job, &task.Index
+	def, cluster, err := define(c.cluster.Proto(), &o)
+	if err != nil {
+		return nil, "", err
+	}
+	s, err = newServer(def, cluster, &o)
+	if err == nil {
+		err = s.Start(ctx)
+	}
+	switch status.CodeOf(err) {
+	case status.OK:
+		return s, "", nil
+	case status.Unknown, status.AlreadyExists, status.FailedPrecondition:
+		return nil, status.From(err).Message, nil
+	}
+	return nil, "", err
+}
+
+// lastSeen is what the cluster knows of a task.
+func (c *claimant) lastSeen(task spec.Task) string {
+	for _, k := range c.known {
+		if k.Task == task.Name() {
+			return fmt.Sprintf(" (the task is %s, since %s)", k.State, k.Since.UTC().Format(time.RFC3339))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,124 @@
+package remote
+
+import (
+	"context"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/link"
+	"github.com/troupe-run/troupe/remote/port"
+	"github.com/troupe-run/troupe/remote/spec"
+	"github.com/troupe-run/troupe/remote/wire"
+)
+
+const (
+	// seedPause is between two rounds of asking seeds.
+	seedPause = 250 * time.Millisecond
+	// holderTime bounds the question who serves an address.
+	holderTime = time.Second
+	// lookupTime bounds the look-up of a host's addresses.
+	lookupTime = 2 * time.Second
+)
+
+// Discover learns the cluster from any one of seeds (host:port or grpc://host:port): the tasks that it
+// declares, and what the one that answered knows of each. Seeds of which none answers are asked again
+// for patience; the error is then UNAVAILABLE and lists each with its reason.
+func Discover(ctx context.Context, patience time.Duration, seeds ...string) (*spec.Spec, []TaskStatus, error) {
+	targets := make([]string, len(seeds))
+	for i, seed := range seeds {
+		targets[i] = Target(seed)
+	}
+	until := time.Now().Add(patience)
+	for {
+		cluster, told, err := client.Discover(ctx, targets...)
+		if err == nil {
+			return cluster, statusOf(told), nil
+		}
+		if status.CodeOf(err) != status.Unavailable || time.Now().After(until) {
+			return nil, nil, err
+		}
+		pause := time.NewTimer(seedPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil, nil, err // which says more than that the time is over
+		}
+	}
+}
+
+// Target is an address as a target: grpc://host:port. What is a target stays as it is.
+func Target(address string) string {
+	if strings.Contains(address, "://") {
+		return address
+	}
+	return "grpc://" + address
+}
+
+// statusOf is what ClusterStatus made a message of.
+func statusOf(told *wire.ClusterStatus) []TaskStatus {
+	all := make([]TaskStatus, 0, len(told.GetTasks()))
+	for _, t := range told.GetTasks() {
+		s := TaskStatus{Task: t.GetTask(), Address: t.GetAddress(), State: t.GetState(), Reason: t.GetReason(), Boot: t.GetBoot()}
+		if t.GetSince() != 0 {
+			s.Since = time.Unix(0, t.GetSince())
+		}
+		for _, d := range t.GetDevices() {
+			s.Devices = append(s.Devices, actors.DeviceInfo{Name: d.GetName(), Type: d.GetType(), MemoryLimit: d.GetMemoryLimit(),
+				Incarnation: d.GetIncarnation(), Description: d.GetDescription()})
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Holder asks the process at an address who it is, and gives the answer in words; it is empty when
+// nobody answers.
+func Holder(ctx context.Context, address string) string {
+	ctx, cancel := context.WithTimeout(ctx, holderTime)
+	defer cancel()
+	return link.Holder(port.Dialer(nil))(ctx, address)
+}
+
+// Machine tells which addresses are of this machine. It remembers what it has found out, and is for
+// one goroutine.
+type Machine struct{ hosts map[string]string }
+
+// Refuses tells why a process of this machine cannot bind an address, or nothing if it can as far as
+// the machine is concerned.
+func (m *Machine) Refuses(ctx context.Context, address string) string {
+	host, _, err := spec.SplitAddress(address)
+	if err != nil {
+		return status.From(err).Message
+	}
+	why, known := m.hosts[host]
+	if !known {
+		why = foreign(ctx, host)
+		if m.hosts == nil {
+			m.hosts = map[string]string{}
+		}
+		m.hosts[host] = why
+	}
+	return why
+}
+
+// foreign is why a host is not this machine; empty if it is. Who can bind a port of an address has it.
+func foreign(ctx context.Context, host string) string {
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if err != nil {
+		return "the address of " + host + " is not known here"
+	}
+	for _, ip := range ips {
+		if c, err := net.ListenUDP("udp", &net.UDPAddr{IP: ip.IP, Zone: ip.Zone}); err == nil {
+			_ = c.Close() // it was never used
+			return ""
+		}
+	}
+	return host + " is not this machine"
+}
