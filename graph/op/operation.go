@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
-	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/shape"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -17,6 +17,7 @@ type Operation struct {
 	graph    *building
 	name, op string
 	device   string
+	spec     place.Spec // device, parsed
 	decl     *graph.OpDef
 	attrs    graph.Attrs
 	inputs   []Output
@@ -84,21 +85,6 @@ func (o *Operation) OutputList(i int) []Output {
 	return out
 }
 
-func (o *Operation) def() *nodepb.NodeDef {
-	n := &nodepb.NodeDef{Name: o.name, Op: o.op, Device: o.device, Attr: o.attrs}
-	for _, in := range o.inputs {
-		if in.Index == 0 {
-			n.Input = append(n.Input, in.Op.name)
-		} else {
-			n.Input = append(n.Input, in.Name())
-		}
-	}
-	for _, c := range o.controls {
-		n.Input = append(n.Input, "^"+c.name)
-	}
-	return n
-}
-
 // Output is one output of an operation: the tensor that TensorFlow writes "name:index". The zero Output is one
 // of an operation that could not be added.
 type Output struct {
@@ -112,6 +98,14 @@ func (o Output) Name() string {
 		return ""
 	}
 	return o.Op.name + ":" + strconv.Itoa(o.Index)
+}
+
+// reference is the tensor as a graph's nodes name it.
+func (o Output) reference() string {
+	if o.Index == 0 {
+		return o.Op.name
+	}
+	return o.Name()
 }
 
 // DType is the element type: a reference type where the op yields a reference to a variable.
@@ -176,7 +170,7 @@ func (s *Scope) Add(spec Spec) *Operation {
 }
 
 func (s *Scope) make(spec Spec) (*Operation, error) {
-	o := &Operation{graph: s.graph, op: spec.Op, device: s.device.String(), controls: s.controls}
+	o := &Operation{graph: s.graph, op: spec.Op, device: s.device.String(), spec: s.device, controls: s.graph.inside(s.controls)}
 	args := make([][]tensor.DType, len(spec.Inputs))
 	for i, in := range spec.Inputs {
 		list := in.outputs()
@@ -184,8 +178,9 @@ func (s *Scope) make(spec Spec) (*Operation, error) {
 			if t.Op == nil {
 				return nil, status.InvalidArgumentf("%s: input %d is no tensor: the operation it comes from was never added", spec.Op, len(o.inputs))
 			}
-			if t.Op.graph != s.graph {
-				return nil, errForeign
+			t, err := s.graph.enter(t)
+			if err != nil {
+				return nil, err
 			}
 			args[i] = append(args[i], t.DType())
 			o.inputs = append(o.inputs, t)
@@ -213,11 +208,7 @@ func (s *Scope) make(spec Spec) (*Operation, error) {
 	if err := o.infer(); err != nil {
 		return nil, err
 	}
-	name := s.opName
-	if name == "" {
-		name = spec.Op
-	}
-	o.name = s.unique(s.prefix + name)
+	o.name = s.named(spec.Op).opName
 	return o, nil
 }
 

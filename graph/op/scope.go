@@ -40,23 +40,38 @@ type Scope struct {
 	controls  []*Operation
 	colocate  []string
 	opName    string
+	exact     bool // whether opName is the full name, and taken already
 }
 
-// building is the graph that scopes share.
+// building is the graph that scopes share: that of a session, or the body of a function.
 type building struct {
-	ops     []*Operation
-	byName  map[string]*Operation
-	taken   map[string]int // lower-case names in use, with the next suffix to try
-	library *graph.Library
-	err     error
+	*shared
+	ops    []*Operation
+	byName map[string]*Operation
+	taken  map[string]int // lower-case names in use, with the next suffix to try
+	body   *body          // of a function, else nil
+}
+
+// shared is what a graph and the bodies of its functions have in common.
+type shared struct {
+	library   *graph.Library
+	functions map[string]*Function
+	variables []*Variable
+	producer  int32
+	err       error
+}
+
+func newBuilding(shared *shared, body *body) *building {
+	return &building{shared: shared, byName: map[string]*Operation{}, taken: map[string]int{}, body: body}
 }
 
 // NewScope is a scope of a new, empty graph.
 func NewScope() *Scope {
-	return &Scope{device: place.Open(), graph: &building{byName: map[string]*Operation{}, taken: map[string]int{}, library: &graph.Library{}}}
+	all := &shared{library: &graph.Library{}, functions: map[string]*Function{}, producer: producer}
+	return &Scope{device: place.Open(), graph: newBuilding(all, nil)}
 }
 
-// Err is the first error of the graph, nil if there was none.
+// Err is the first error of the graph or of a function's body in it, nil if there was none.
 func (s *Scope) Err() error { return s.graph.err }
 
 // fail keeps the first error.
@@ -72,7 +87,7 @@ func (s *Scope) Fail(err error) { s.fail(err) }
 
 func (s *Scope) derive(change func(*Scope)) *Scope {
 	d := *s
-	d.opName = ""
+	d.opName, d.exact = "", false
 	change(&d)
 	return &d
 }
@@ -150,21 +165,56 @@ func (s *Scope) unique(name string) string {
 	return name
 }
 
+// named is s with a name that is known now: that of the scope, or else name.
+func (s *Scope) named(name string) *Scope {
+	if s.exact {
+		return s
+	}
+	if s.opName != "" {
+		name = s.opName
+	}
+	name = s.unique(s.prefix + name)
+	return s.derive(func(d *Scope) { d.opName, d.exact = name, true })
+}
+
+// within is s for operations that belong to o: their names begin with its name.
+func (s *Scope) within(o *Operation) *Scope {
+	return s.derive(func(d *Scope) {
+		if o != nil {
+			d.prefix = o.name + "/"
+		}
+	})
+}
+
+// beside is s for an operation that has to run on o's device, whatever the scope's is.
+func (s *Scope) beside(o *Operation) *Scope {
+	if o == nil {
+		return s
+	}
+	d := *s
+	d.device = o.spec
+	return &d
+}
+
 // Operations are the graph's operations in the order in which they were added.
 func (s *Scope) Operations() []*Operation { return slices.Clone(s.graph.ops) }
 
 // Operation finds an operation of the graph by its full name; nil if there is none.
 func (s *Scope) Operation(name string) *Operation { return s.graph.byName[name] }
 
-// GraphDef is the graph as TensorFlow's message, which a session or a file takes; the graph's error if it
-// has one. The message is the caller's; the graph may grow on.
+// GraphDef is the graph with its functions as TensorFlow's message, which a session or a file takes; the
+// graph's error if it has one. The message is the caller's; the graph may grow on. It is
+// FAILED_PRECONDITION in the body of a function.
 func (s *Scope) GraphDef() (*graphpb.GraphDef, error) {
 	if s.graph.err != nil {
 		return nil, s.graph.err
 	}
-	def := &graphpb.GraphDef{Versions: &versionspb.VersionDef{Producer: producer}, Library: s.graph.library.Proto()}
+	if s.graph.body != nil {
+		return nil, status.New(status.FailedPrecondition, "The body of a function is no graph of its own: ask a scope of the graph around it")
+	}
+	def := &graphpb.GraphDef{Versions: &versionspb.VersionDef{Producer: s.graph.producer}, Library: s.graph.library.Proto()}
 	for _, o := range s.graph.ops {
-		n := o.def()
+		n := o.node(Output.reference)
 		n.Attr = maps.Clone(n.Attr)
 		def.Node = append(def.Node, n)
 	}
@@ -174,4 +224,4 @@ func (s *Scope) GraphDef() (*graphpb.GraphDef, error) {
 // Same tells whether both scopes are of one graph.
 func (s *Scope) Same(t *Scope) bool { return s.graph == t.graph }
 
-var errForeign = status.New(status.InvalidArgument, "An input is of another graph")
+var errForeign = status.New(status.InvalidArgument, "An input is of another graph, or of a function's body that this operation is not in")

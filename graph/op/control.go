@@ -1,0 +1,235 @@
+package op
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/op/attr"
+	"github.com/troupe-run/troupe/graph/shape"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// While repeats body as long as cond gives true, and gives the last values. Both get a scope of their own and the
+// loop's variables, whose first values are inputs; body gives the next ones. Both may use tensors of the graph
+// around them, and variables. Loops nest.
+//
+//	sum := op.While(s, []op.Output{i, total},
+//		func(s *op.Scope, v []op.Output) op.Output { return op.Less(s, v[0], n) },
+//		func(s *op.Scope, v []op.Output) []op.Output {
+//			return []op.Output{op.AddV2(s, v[0], one), op.AddV2(s, v[1], v[0])}
+//		})[1]
+//
+// A value keeps its type and its shape. Where the shape changes from one round to the next, tell what stays the same
+// with attr.OutputShapes, one shape for each input. Where nothing is known of the shape after a round, body is
+// drawn again with a value of which as little is known. attr.ParallelIterations bounds how many rounds may be
+// under way, where they do not wait for each other (10).
+func While(s *Scope, inputs []Output, cond func(s *Scope, v []Output) Output, body func(s *Scope, v []Output) []Output, attrs ...attr.Attr) []Output {
+	none := make([]Output, len(inputs))
+	params := ParamsOf(inputs...)
+	if err := invariants(params, attrs); err != nil {
+		s.fail(err)
+	}
+	s = s.named("while")
+	round := s.round(inputs, params, body)
+	if round == nil {
+		return none
+	}
+	condition := s.draw(s.opName+"_cond", params, func(s *Scope, v []Output) []Output { return []Output{cond(s, v)} })
+	if condition == nil {
+		return none
+	}
+	captures := union(condition, round)
+	for _, c := range captures {
+		round.results = append(round.results, round.body.take(c))
+	}
+	condition.finish(s, captures)
+	round.finish(s, captures)
+	op := "StatelessWhile"
+	if condition.stateful || round.stateful {
+		op = "While"
+	}
+	all := ParamsOf(slices.Concat(inputs, captures)...)
+	copy(all, params)
+	attrs = slices.DeleteFunc(slices.Clone(attrs), func(a attr.Attr) bool { return a.Name == "output_shapes" })
+	n := s.after(condition, round).add(op, need{"cond": condition.Func(), "body": round.Func(), lowered: true,
+		"output_shapes": each(all, func(p Param) shape.Shape { return p.Shape })}, attrs, List(slices.Concat(inputs, captures)))
+	return n.yields(all)[:len(inputs)]
+}
+
+// round draws a loop's body, and leaves in params what is known of its variables in all rounds.
+func (s *Scope) round(inputs []Output, params []Param, body func(s *Scope, v []Output) []Output) *Function {
+	for {
+		library, functions := s.graph.library, maps.Clone(s.graph.functions)
+		f := s.draw(s.opName+"_body", params, body)
+		if f == nil {
+			return nil
+		}
+		again, err := f.repeats(inputs, params)
+		if err != nil {
+			s.fail(err)
+			return nil
+		}
+		if !again {
+			return f
+		}
+		s.graph.library, s.graph.functions = library, functions
+	}
+}
+
+// invariants replaces the shapes of a loop's variables by those that the attributes give.
+func invariants(params []Param, attrs []attr.Attr) error {
+	for _, a := range attrs {
+		shapes, ok := a.Value.([]shape.Shape)
+		if a.Name != "output_shapes" || !ok {
+			continue
+		}
+		if len(shapes) != len(params) {
+			return status.InvalidArgumentf("A loop of %d variables gets %d shapes", len(params), len(shapes))
+		}
+		for i, known := range shapes {
+			if !holds(known, params[i].Shape) {
+				return status.InvalidArgumentf("Variable %d of a loop has the shape %v, which is not one of %v", i, params[i].Shape, known)
+			}
+			params[i].Shape = known
+		}
+	}
+	return nil
+}
+
+// repeats tells whether what a loop's body gives can be its next arguments: not, without an error, where less is known of
+// it, which it leaves in params.
+func (f *Function) repeats(inputs []Output, params []Param) (again bool, err error) {
+	if len(f.results) != len(params) {
+		return false, status.InvalidArgumentf("The loop's body gives %d values for its %d variables", len(f.results), len(params))
+	}
+	for i, r := range f.results {
+		p := &params[i]
+		if r.DType() != p.DType {
+			return false, status.InvalidArgumentf("Variable %d of the loop, %s, is of type %v, but %v after a round", i, inputs[i].Name(), p.DType, r.DType())
+		}
+		if _, err := p.Shape.Merge(r.Shape()); err != nil {
+			return false, status.InvalidArgumentf("Variable %d of the loop, %s, has the shape %v, but %v after a round: attr.OutputShapes tells what stays the same",
+				i, inputs[i].Name(), p.Shape, r.Shape())
+		}
+		if !holds(p.Shape, r.Shape()) {
+			p.Shape, again = common(p.Shape, r.Shape()), true
+		}
+	}
+	return again, nil
+}
+
+// lowered is the attribute that has TensorFlow, too, run a conditional or loop as part of the graph around it.
+const lowered = "_lower_using_switch_merge"
+
+// Cond is what then gives where pred is true, else what otherwise gives; only the operations of that one run. pred
+// is a scalar. Both give as many values, of the same types, and may use tensors of the graph around them.
+func Cond(s *Scope, pred Output, then, otherwise func(s *Scope) []Output, attrs ...attr.Attr) []Output {
+	s = s.named("cond")
+	return s.choose([]string{"StatelessIf", "If"}, pred, []string{"_true", "_false"}, []func(*Scope) []Output{then, otherwise},
+		func(branches []*Function) need {
+			return need{"then_branch": branches[0].Func(), "else_branch": branches[1].Func()}
+		}, attrs)
+}
+
+// Case is what the branch of that index gives; that of the last branch for an index that there is not. Only the operations
+// of that branch run. index is an int32 scalar. All branches give as many values, of the same types.
+func Case(s *Scope, index Output, branches []func(s *Scope) []Output, attrs ...attr.Attr) []Output {
+	s = s.named("switch_case")
+	if len(branches) == 0 {
+		s.fail(status.New(status.InvalidArgument, "Case needs a branch"))
+		return nil
+	}
+	return s.choose([]string{"StatelessCase", "Case"}, index, slices.Repeat([]string{"_branch"}, len(branches)), branches,
+		func(branches []*Function) need { return need{"branches": each(branches, (*Function).Func)} }, attrs)
+}
+
+// choose adds an op that runs one of several functions: the first of ops if none of them is stateful.
+func (s *Scope) choose(ops []string, by Output, suffixes []string, draw []func(*Scope) []Output, functions func([]*Function) need, attrs []attr.Attr) []Output {
+	branches := make([]*Function, len(draw))
+	op := ops[0]
+	for i, d := range draw {
+		b := s.draw(s.opName+suffixes[i], nil, func(s *Scope, _ []Output) []Output { return d(s) })
+		if b == nil {
+			return nil
+		}
+		branches[i] = b
+		if b.stateful {
+			op = ops[1]
+		}
+		if err := b.matches(branches[0], i); err != nil {
+			s.fail(err)
+			return nil
+		}
+	}
+	captures := union(branches...)
+	for _, b := range branches {
+		b.finish(s, captures)
+	}
+	results := ParamsOf(branches[0].results...)
+	for i := range results {
+		for _, b := range branches[1:] {
+			results[i].Shape = common(results[i].Shape, b.results[i].Shape())
+		}
+	}
+	given := functions(branches)
+	given["Tout"], given[lowered] = each(results, func(p Param) tensor.DType { return p.DType }), true
+	given["output_shapes"] = each(results, func(p Param) shape.Shape { return p.Shape })
+	return s.after(branches...).add(op, given, attrs, by, List(captures)).yields(results)
+}
+
+// matches tells whether branch i gives what the first one does.
+func (f *Function) matches(first *Function, i int) error {
+	if len(f.results) != len(first.results) {
+		return status.InvalidArgumentf("Branch %d gives %d values, branch 0 gives %d", i, len(f.results), len(first.results))
+	}
+	for k, r := range f.results {
+		if want := first.results[k].DType(); r.DType() != want {
+			return status.InvalidArgumentf("Value %d of branch %d is of type %v, that of branch 0 of type %v", k, i, r.DType(), want)
+		}
+	}
+	return nil
+}
+
+// union has the captures of all functions, each once.
+func union(functions ...*Function) []Output {
+	var all []Output
+	for _, f := range functions {
+		for _, c := range f.body.body.outer {
+			if !slices.Contains(all, c) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// holds tells whether each tensor of which t is known is one of s.
+func holds(s, t shape.Shape) bool {
+	if !s.HasRank() {
+		return true
+	}
+	if s.Rank() != t.Rank() {
+		return false
+	}
+	for i := range s.Rank() {
+		if s.Dim(i) >= 0 && s.Dim(i) != t.Dim(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// common is what is known of a tensor that has one of two shapes.
+func common(s, t shape.Shape) shape.Shape {
+	if !s.HasRank() || s.Rank() != t.Rank() {
+		return shape.Unknown()
+	}
+	dims, _ := s.Dims()
+	for i := range dims {
+		if dims[i] != t.Dim(i) {
+			dims[i] = -1
+		}
+	}
+	return shape.Of(dims...)
+}

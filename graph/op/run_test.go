@@ -1,0 +1,177 @@
+package op_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// session opens a session of the graph on a server of its own.
+func session(t *testing.T, s *op.Scope) *troupe.Session {
+	t.Helper()
+	def, err := s.GraphDef()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := troupe.NewLocalServer(troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	sess, err := server.NewSession(t.Context(), def, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sess
+}
+
+// names are those of tensors, to be fetched.
+func names(fetches []op.Output) []string {
+	out := make([]string, len(fetches))
+	for i, f := range fetches {
+		out[i] = f.Name()
+	}
+	return out
+}
+
+// fetch runs a step and gives the values, which are all of one type.
+func fetch[T tensor.Value](t *testing.T, sess *troupe.Session, targets []*op.Operation, fetches ...op.Output) [][]T {
+	t.Helper()
+	var run []string
+	for _, o := range targets {
+		run = append(run, o.Name())
+	}
+	results, err := sess.Run(t.Context(), nil, names(fetches), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([][]T, len(results))
+	for i, r := range results {
+		v, err := tensor.Values[T](r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i] = slices.Clone(v)
+		r.Release()
+	}
+	return out
+}
+
+// want compares the single values of what was fetched.
+func want[T tensor.Value](t *testing.T, got [][]T, values ...T) {
+	t.Helper()
+	var flat []T
+	for _, g := range got {
+		flat = append(flat, g...)
+	}
+	if !slices.Equal(flat, values) {
+		t.Errorf("got %v, want %v", flat, values)
+	}
+}
+
+func TestVariables(t *testing.T) {
+	s := op.NewScope()
+	w := op.NewVariable(s.WithName("w"), op.Const(s, []float32{1, 2, 3}))
+	two := op.Const(s, []float32{2, 2, 2})
+	double := w.Assign(s, op.Mul(s, w.Read(s), two))
+	grown := w.Read(s.WithControlDependencies(w.AssignAdd(s, two)))
+	rows := w.Gather(s, op.Const(s, []int32{2, 0}))
+	row := w.ScatterUpdate(s, op.Const(s, int32(1)), op.Const(s, float32(9)))
+	init := op.Initialize(s)
+	known := w.Initialized(s)
+	sess := session(t, s)
+	want(t, fetch[bool](t, sess, nil, known), false)
+	fetch[bool](t, sess, []*op.Operation{init})
+	want(t, fetch[bool](t, sess, nil, known), true)
+	want(t, fetch[float32](t, sess, []*op.Operation{double}))
+	want(t, fetch[float32](t, sess, nil, grown), 4, 6, 8)
+	want(t, fetch[float32](t, sess, nil, rows), 8, 4)
+	want(t, fetch[float32](t, sess, []*op.Operation{row}))
+	want(t, fetch[float32](t, sess, nil, grown), 6, 11, 10)
+	if w.Name() != "w" || w.Initializer().Name() != "w/Assign" || w.Shape().String() != "[3]" {
+		t.Errorf("%s of shape %v is initialized by %s", w.Name(), w.Shape(), w.Initializer().Name())
+	}
+}
+
+// A loop uses tensors around it and a variable; one within it uses tensors of both.
+func TestWhile(t *testing.T) {
+	s := op.NewScope()
+	zero, one := op.Const(s, int32(0)), op.Const(s, int32(1))
+	n := op.Identity(s, op.Const(s, int32(4)))
+	calls := op.NewVariable(s.WithName("calls"), op.Const(s, int32(0)))
+	out := op.While(s, []op.Output{zero, zero},
+		func(s *op.Scope, v []op.Output) op.Output { return op.Less(s, v[0], n) },
+		func(s *op.Scope, v []op.Output) []op.Output {
+			counted := calls.AssignAdd(s, one)
+			inner := op.While(s.WithControlDependencies(counted), []op.Output{zero, v[1]},
+				func(s *op.Scope, w []op.Output) op.Output { return op.Less(s, w[0], v[0]) },
+				func(s *op.Scope, w []op.Output) []op.Output {
+					return []op.Output{op.AddV2(s, w[0], one), op.AddV2(s, w[1], n)}
+				})
+			return []op.Output{op.AddV2(s, v[0], one), inner[1]}
+		})
+	after := calls.Read(s.WithControlDependencies(out[0].Op))
+	init := op.Initialize(s)
+	sess := session(t, s)
+	fetch[int32](t, sess, []*op.Operation{init})
+	want(t, fetch[int32](t, sess, nil, out[0], out[1], after), 4, 24, 4) // (0+1+2+3) rounds of n
+	if out[0].Op.Type() != "While" {
+		t.Errorf("a loop with an effect is a %s", out[0].Op.Type())
+	}
+}
+
+func TestCondAndCase(t *testing.T) {
+	s := op.NewScope()
+	x, y := op.Identity(s, op.Const(s, []float32{1, 2})), op.Identity(s, op.Const(s, []float32{3, 4}))
+	log := op.NewVariable(s.WithName("log"), op.Const(s, float32(0)))
+	choose := func(pred bool) []op.Output {
+		return op.Cond(s, op.Const(s, pred),
+			func(s *op.Scope) []op.Output {
+				add := log.AssignAdd(s, op.Const(s, float32(1)))
+				return []op.Output{op.AddV2(s.WithControlDependencies(add), x, y), x}
+			},
+			func(s *op.Scope) []op.Output { return []op.Output{op.Mul(s, y, y), op.Const(s, []float32{5})} })
+	}
+	a, b := choose(true), choose(false)
+	branch := func(v float32) func(s *op.Scope) []op.Output {
+		return func(s *op.Scope) []op.Output { return []op.Output{op.Mul(s, x, op.Const(s, v))} }
+	}
+	c := op.Case(s, op.Const(s, int32(1)), []func(*op.Scope) []op.Output{branch(10), branch(100), branch(1000)})
+	init, read := op.Initialize(s), log.Read(s)
+	sess := session(t, s)
+	fetch[float32](t, sess, []*op.Operation{init})
+	want(t, fetch[float32](t, sess, nil, a[0], a[1], b[0], b[1], c[0]), 4, 6, 1, 2, 9, 16, 5, 100, 200)
+	want(t, fetch[float32](t, sess, nil, read), 1)
+	if a[1].Shape().String() != "[?]" || a[0].Op.Type() != "If" || c[0].Op.Type() != "StatelessCase" {
+		t.Errorf("%s gives %v, then %s", a[0].Op.Type(), a[1].Shape(), c[0].Op.Type())
+	}
+}
+
+// Functions capture what is around them, are called from other functions, and have names of their own.
+func TestFunctions(t *testing.T) {
+	s := op.NewScope()
+	scale := op.Identity(s, op.Const(s, float32(10)))
+	x := op.Const(s, float32(2))
+	scaled := op.NewFunction(s, "scaled", op.ParamsOf(x), func(s *op.Scope, args []op.Output) []op.Output {
+		return []op.Output{op.Mul(s, args[0], scale), args[0]}
+	})
+	again := op.NewFunction(s, "scaled", op.ParamsOf(x), func(s *op.Scope, args []op.Output) []op.Output {
+		return scaled.Call(s, scaled.Call(s, args[0])[0])
+	})
+	out := again.Call(s, x)
+	sess := session(t, s)
+	want(t, fetch[float32](t, sess, nil, out...), 200, 20)
+	if scaled.Name() != "scaled" || again.Name() != "scaled_1" || len(again.Captures()) != 1 || again.Captures()[0] != scale {
+		t.Errorf("%s and %s, which captures %v", scaled.Name(), again.Name(), again.Captures())
+	}
+}

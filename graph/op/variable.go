@@ -1,0 +1,137 @@
+package op
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/op/attr"
+	"github.com/troupe-run/troupe/graph/shape"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Variable is a tensor that lives longer than a step, in the container of its device: a resource variable, as
+// TensorFlow's Python makes them. The operations that its methods add run on the variable's device, whatever
+// device their scope asks for. It may be used in functions' bodies, and is made outside of them.
+type Variable struct {
+	handle      Output
+	dtype       tensor.DType
+	shape       shape.Shape
+	initializer *Operation
+}
+
+// NewVariable is a variable that its Initializer sets to initial. It is called by the scope's name for it:
+//
+//	w := op.NewVariable(s.WithName("w"), op.Const(s, [][]float32{{1}, {2}}))
+//
+// That name is also the one under which the variable is found by other sessions of the cluster, unless
+// attr.SharedName gives another. The shape is fixed where that of initial is known.
+func NewVariable(s *Scope, initial Output, attrs ...attr.Attr) *Variable {
+	v := VariableOf(s, initial.DType(), initial.Shape(), attrs...)
+	if v.handle.Op != nil {
+		v.initializer = v.Assign(s.within(v.handle.Op).WithName("Assign"), initial)
+	}
+	return v
+}
+
+// VariableOf is a variable without an initial value: one that another session has set, or an Assign does.
+func VariableOf(s *Scope, dtype tensor.DType, shape shape.Shape, attrs ...attr.Attr) *Variable {
+	v := &Variable{dtype: dtype, shape: shape}
+	if s.graph.body != nil {
+		s.fail(status.New(status.InvalidArgument, "A variable cannot be made in the body of a function: make it outside, and use it there"))
+	}
+	s = s.named("Variable")
+	if !slices.ContainsFunc(attrs, func(a attr.Attr) bool { return a.Name == "shared_name" }) {
+		attrs = slices.Concat(attrs, []attr.Attr{attr.SharedName(s.opName)})
+	}
+	v.handle = VarHandleOp(s, dtype, shape, attrs...)
+	if v.handle.Op != nil {
+		s.graph.variables = append(s.graph.variables, v)
+	}
+	return v
+}
+
+// Name is the name of the variable's node.
+func (v *Variable) Name() string {
+	if v.handle.Op == nil {
+		return ""
+	}
+	return v.handle.Op.name
+}
+
+// Handle is the resource, which ops on variables take.
+func (v *Variable) Handle() Output { return v.handle }
+
+// DType is the type of the value.
+func (v *Variable) DType() tensor.DType { return v.dtype }
+
+// Shape is what is known of the value's shape.
+func (v *Variable) Shape() shape.Shape { return v.shape }
+
+// Initializer is the operation that gives the variable its initial value; nil for one that has none.
+func (v *Variable) Initializer() *Operation { return v.initializer }
+
+// Initialized tells whether the variable has a value.
+func (v *Variable) Initialized(s *Scope) Output { return VarIsInitializedOp(v.at(s), v.handle) }
+
+// Read is the value at the time when the operation runs, which is after those that the scope depends on.
+func (v *Variable) Read(s *Scope) Output { return ReadVariableOp(v.at(s), v.handle, v.dtype) }
+
+// Assign sets the value.
+func (v *Variable) Assign(s *Scope, value Output) *Operation {
+	return AssignVariableOp(v.at(s), v.handle, v.fits(s, value))
+}
+
+// AssignAdd adds delta to the value.
+func (v *Variable) AssignAdd(s *Scope, delta Output) *Operation {
+	return AssignAddVariableOp(v.at(s), v.handle, v.fits(s, delta))
+}
+
+// AssignSub subtracts delta from the value.
+func (v *Variable) AssignSub(s *Scope, delta Output) *Operation {
+	return AssignSubVariableOp(v.at(s), v.handle, v.fits(s, delta))
+}
+
+// Gather gives the rows that indices name, without reading the others.
+func (v *Variable) Gather(s *Scope, indices Output) Output {
+	return ResourceGather(v.at(s), v.handle, indices, v.dtype)
+}
+
+// ScatterAdd adds updates to the rows that indices name; a row that is named twice gets both.
+func (v *Variable) ScatterAdd(s *Scope, indices, updates Output) *Operation {
+	return ResourceScatterAdd(v.at(s), v.handle, indices, updates)
+}
+
+// ScatterUpdate sets the rows that indices name to updates.
+func (v *Variable) ScatterUpdate(s *Scope, indices, updates Output) *Operation {
+	return ResourceScatterUpdate(v.at(s), v.handle, indices, updates)
+}
+
+// fits is value, of which the graph has an error where its type or shape is not the variable's.
+func (v *Variable) fits(s *Scope, value Output) Output {
+	if value.Op == nil || v.handle.Op == nil {
+		return value
+	}
+	if value.DType().Base() != v.dtype {
+		s.fail(status.InvalidArgumentf("Variable %s is of type %v, its new value %s of type %v", v.Name(), v.dtype, value.Name(), value.DType()))
+	} else if _, err := v.shape.Merge(value.Shape()); err != nil {
+		s.fail(status.InvalidArgumentf("Variable %s has the shape %v, its new value %s the shape %v", v.Name(), v.shape, value.Name(), value.Shape()))
+	}
+	return value
+}
+
+// at is s for operations that run where the variable lies.
+func (v *Variable) at(s *Scope) *Scope { return s.beside(v.handle.Op) }
+
+// Variables are those that were made in the graph, in order.
+func (s *Scope) Variables() []*Variable { return slices.Clone(s.graph.variables) }
+
+// Initialize is an operation that runs the initializers of all variables that the graph has by now.
+func Initialize(s *Scope) *Operation {
+	var ops []*Operation
+	for _, v := range s.graph.variables {
+		if v.initializer != nil {
+			ops = append(ops, v.initializer)
+		}
+	}
+	return Group(s, ops...)
+}
