@@ -25,6 +25,7 @@ var layers = [][]string{
 	{"actors"},
 	{"remote"},
 	{""}, // the root package
+	{"examples"},
 	{"cmd"},
 	{"e2e"},
 }
@@ -147,7 +148,7 @@ func bannedFrom(path, from string) bool {
 		return within(path, module+"/"+from)
 	}
 	folder, _ := folderOf(path)
-	return folder != "cmd" && folder != "e2e" && !strings.HasSuffix(path, "test")
+	return folder != "cmd" && folder != "e2e" && folder != "examples" && !strings.HasSuffix(path, "test")
 }
 
 func within(path, prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") }
