@@ -690,6 +690,7 @@ var constructors = map[string]any{
 	"TanhGrad":                                   TanhGrad,
 	"TemporaryVariable":                          TemporaryVariable,
 	"TensorArrayCloseV3":                         TensorArrayCloseV3,
+	"TensorArrayConcatV2":                        TensorArrayConcatV2,
 	"TensorArrayConcatV3":                        TensorArrayConcatV3,
 	"TensorArrayGatherV3":                        TensorArrayGatherV3,
 	"TensorArrayGradV3":                          TensorArrayGradV3,

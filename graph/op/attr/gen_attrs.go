@@ -264,7 +264,7 @@ func ElementShape(v shape.Shape) Attr { return Attr{"element_shape", v} }
 
 // ElementShapeExcept0 sets the attribute element_shape_except0.
 //
-// Ops: TensorArrayConcatV3. Default: unknown.
+// Ops: TensorArrayConcatV2, TensorArrayConcatV3. Default: unknown.
 func ElementShapeExcept0(v shape.Shape) Attr { return Attr{"element_shape_except0", v} }
 
 // EllipsisMask sets the attribute ellipsis_mask.
