@@ -80,7 +80,7 @@ func dimSize(d int64) int {
 
 // Source is where ReadWire reads from: a message that may lie in several pieces.
 type Source interface {
-	// Next returns n bytes that the caller may keep until the message is released; it may copy.
+	// Next returns n bytes, which are valid until the next call of a method; it may copy.
 	Next(n int) ([]byte, error)
 	// ReadFull fills dst.
 	ReadFull(dst []byte) error

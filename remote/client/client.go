@@ -1,6 +1,11 @@
 // Package client is a client of tensorflow.MasterService in Go: it opens sessions on any server
 // that a grpc:// target names, TensorFlow's or Troupe's, and asks Troupe's for the state of their
-// cluster.
+// cluster. It carries no server along: a program that only wants a client is small. The root package
+// has the same sessions beside those of servers in the process.
+//
+// What is fed leaves from the tensors' own memory, and what is fetched is read from the connection into
+// the memory of the tensors that the caller gets. A call that is alone on its connection is written and
+// read by the goroutine that makes it.
 //
 // Errors are those of package graph/status, with the code and the text that the server gave. A
 // server that cannot be reached is UNAVAILABLE at once, and the error names its target.
@@ -8,34 +13,26 @@ package client
 
 import (
 	"context"
-	"math"
 	"strings"
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/http2"
 	"github.com/troupe-run/troupe/remote/spec"
 	"github.com/troupe-run/troupe/remote/wire"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // DefaultTimeout bounds every call but a session's steps where its context has no deadline: those
 // calls compute nothing.
 const DefaultTimeout = 30 * time.Second
 
-// The windows of HTTP/2 are large enough that a tensor never waits for an update.
-const (
-	streamWindow = 16 << 20 // bytes
-	connWindow   = 32 << 20 // bytes
-)
-
-// Client is a connection to one server. All methods may be called concurrently.
+// Client is a way to one server. It connects when it has something to say, and again when the
+// connection was lost. All methods may be called concurrently.
 type Client struct {
 	target string
-	conn   *grpc.ClientConn
+	line   line
 }
 
 // Dial makes a client for a target, grpc://host:port. Nothing is sent before the first call.
@@ -49,24 +46,17 @@ func Dial(target string) (*Client, error) {
 	} else if port == 0 {
 		return nil, status.InvalidArgumentf("%q is not a target: port 0 stands for any", target)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithNoProxy(),
-		grpc.WithDisableRetry(),
-		grpc.WithInitialWindowSize(streamWindow),
-		grpc.WithInitialConnWindowSize(connWindow),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)))
-	if err != nil {
-		return nil, status.InvalidArgumentf("%q is not a target: %v", target, err)
-	}
-	return &Client{target: target, conn: conn}, nil
+	c := &Client{target: target}
+	c.line.init(address)
+	return c, nil
 }
 
 // Target is what the client was made for.
 func (c *Client) Target() string { return c.target }
 
-// Close ends the connection. Sessions that were not closed end with their lease.
-func (c *Client) Close() error { return c.conn.Close() }
+// Close ends the connection, and the calls that wait for answers. Sessions that were not closed end with
+// their lease.
+func (c *Client) Close() error { return c.line.close() }
 
 // Device is a device of the cluster.
 type Device struct {
@@ -82,11 +72,14 @@ type Device struct {
 }
 
 // ListDevices lists the devices of all tasks that the server reaches, its own first.
-func (c *Client) ListDevices(ctx context.Context) ([]Device, error) {
+func (c *Client) ListDevices(ctx context.Context) ([]Device, error) { return c.devices(ctx, "") }
+
+// devices lists the devices that a session may use; of no session, all.
+func (c *Client) devices(ctx context.Context, session string) ([]Device, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	var a corepb.ListDevicesResponse
-	if err := c.master(ctx, "ListDevices", &corepb.ListDevicesRequest{}, &a); err != nil {
+	if err := c.master(ctx, "ListDevices", &corepb.ListDevicesRequest{SessionHandle: session}, &a); err != nil {
 		return nil, err
 	}
 	var devices []Device
@@ -130,19 +123,42 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, DefaultTimeout)
 }
 
-func (c *Client) master(ctx context.Context, method string, request, answer any) error {
-	return c.call(ctx, "/tensorflow.MasterService/"+method, request, answer)
+const service = "/tensorflow.MasterService/"
+
+func (c *Client) master(ctx context.Context, method string, request, answer proto.Message) error {
+	return c.call(ctx, service+method, request, answer)
 }
 
-func (c *Client) call(ctx context.Context, method string, request, answer any) error {
-	err := c.conn.Invoke(ctx, method, request, answer)
+// call makes a call whose messages carry no tensors.
+func (c *Client) call(ctx context.Context, method string, request, answer proto.Message) error {
+	b, err := proto.Marshal(request)
+	if err != nil {
+		return status.InvalidArgumentf("The request cannot be sent: %v", err)
+	}
+	return c.invoke(ctx, method, [][]byte{b}, func(r *wire.Reader) error {
+		b, err := r.Next(r.End())
+		if err != nil {
+			return err
+		}
+		if err := proto.Unmarshal(b, answer); err != nil {
+			return status.Internalf("The answer of %s to %s cannot be read: %v", c.target, method, err)
+		}
+		return nil
+	})
+}
+
+// invoke makes a call and gives its error the form of those of this package.
+func (c *Client) invoke(ctx context.Context, method string, request [][]byte, read func(*wire.Reader) error) error {
+	err := c.line.call(ctx, method, request, func(a *http2.Answer) error {
+		r := wire.ReadFrom(a, a.Size())
+		return read(&r)
+	})
 	if err == nil {
 		return nil
 	}
-	s := grpcstatus.Convert(err)
-	if s.Code() == codes.Unavailable || s.Code() == codes.DeadlineExceeded {
-		// What gRPC itself says does not always name the server.
-		return status.Errorf(status.Code(s.Code()), "%s: %s", c.target, s.Message())
+	e := status.From(wire.FromGRPC(err))
+	if e.Code == status.Unavailable || e.Code == status.DeadlineExceeded {
+		return status.Errorf(e.Code, "%s: %s", c.target, e.Message)
 	}
-	return wire.FromGRPC(err)
+	return e
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,10 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/wire"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 )
 
 func named(name string, v float32) *corepb.NamedTensorProto {
@@ -21,54 +25,95 @@ func named(name string, v float32) *corepb.NamedTensorProto {
 		TensorShape: &shapepb.TensorShapeProto{}, FloatVal: []float32{v}}}
 }
 
-func TestAnswersComeInAnyOrder(t *testing.T) {
-	out, err := fetched([]string{"a:0", "b:0", "a:0"}, []*corepb.NamedTensorProto{named("b:0", 2), named("a:0", 1)})
+// read reads an answer for names.
+func read(t *testing.T, names []string, tensors ...*corepb.NamedTensorProto) (*answer, error) {
+	t.Helper()
+	b, err := proto.Marshal(&corepb.RunStepResponse{Tensor: tensors, Metadata: &corepb.RunMetadata{}, StatusCode: 5, StatusErrorMessage: "five"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []float32{1, 2, 1} {
-		if got := tensor.Of[float32](out[i])[0]; got != want {
+	a := &answer{fetched: make([]*tensor.Tensor, len(names))}
+	r := wire.NewReader(mem.BufferSlice{mem.SliceBuffer(b[:len(b)/2]), mem.SliceBuffer(b[len(b)/2:])})
+	return a, a.readStep(&r, names)
+}
+
+func TestAnswersComeInAnyOrder(t *testing.T) {
+	a, err := read(t, []string{"a:0", "b:0"}, named("b:0", 2), named("a:0", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := []string{"a:0", "b:0", "a:0"}
+	for i, v := range spread(a.fetched, unique(asked), asked) {
+		if got := tensor.Of[float32](v)[0]; got != []float32{1, 2, 1}[i] {
 			t.Errorf("result %d is %v", i, got)
 		}
-		out[i].Release()
+		v.Release()
+	}
+	if a.code != status.NotFound || a.text != "five" || a.metadata == nil {
+		t.Errorf("%v", a)
 	}
 }
 
 func TestAnswersThatDoNotFit(t *testing.T) {
 	malformed := named("a:0", 1)
 	malformed.Tensor.FloatVal = []float32{1, 2, 3}
-	for want, answer := range map[string][]*corepb.NamedTensorProto{
-		"lacks the tensor b:0":              {named("a:0", 1)},
+	for want, tensors := range map[string][]*corepb.NamedTensorProto{
 		"tensor c:0 that was not asked for": {named("a:0", 1), named("c:0", 1)},
 		"tensor a:0 that was not asked for": {named("a:0", 1), named("a:0", 1)},
-		"a:0":                               {malformed, named("b:0", 1)},
+		"has 3 values in its message":       {malformed, named("b:0", 1)},
 	} {
-		out, err := fetched([]string{"a:0", "b:0"}, answer)
-		if out != nil || err == nil || want != "a:0" && (!strings.Contains(err.Error(), want) || status.CodeOf(err) != status.Internal) {
-			t.Errorf("%s: %v, %v", want, out, err)
+		a, err := read(t, []string{"a:0", "b:0"}, tensors...)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
 		}
+		a.release()
 	}
 }
 
+// written is the message that a step becomes.
+func written(t *testing.T, ctx context.Context, step Step) (*corepb.RunStepRequest, error) {
+	t.Helper()
+	w := &writer{}
+	if err := (&Session{handle: "h"}).write(ctx, w, step, unique(step.Fetches), "p"); err != nil {
+		return nil, err
+	}
+	q := &corepb.RunStepRequest{}
+	return q, proto.Unmarshal(slices.Concat(w.end()...), q)
+}
+
 func TestRequests(t *testing.T) {
-	one := tensor.Scalar(tensor.Float32, float32(1))
+	one := tensor.FromScalar(float32(1))
 	defer one.Release()
-	s := &Session{handle: "h"}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	q, err := s.request(ctx, Step{Feeds: map[string]*tensor.Tensor{"y:0": one, "x:0": one}, Fetches: []string{"a:0", "a:0"}, Targets: []string{"t"}})
+	large, err := tensor.FromValues(make([]float32, inPlace), 2, inPlace/2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(q.Feed) != 2 || q.Feed[0].Name != "x:0" || len(q.Fetch) != 1 || q.SessionHandle != "h" || !q.StoreErrorsInResponseBody || q.RequestId == 0 {
+	defer large.Release()
+	tensor.Of[float32](large)[inPlace-1] = 7
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	q, err := written(t, ctx, Step{Feeds: map[string]*tensor.Tensor{"y:0": one, "x:0": large}, Fetches: []string{"a:0", "a:0"}, Targets: []string{"t"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(q.Feed) != 2 || q.Feed[0].Name != "x:0" || len(q.Fetch) != 1 || q.Target[0] != "t" || q.SessionHandle != "h" || q.PartialRunHandle != "p" ||
+		!q.StoreErrorsInResponseBody || q.RequestId == 0 {
 		t.Errorf("%v", q)
 	}
+	back, err := tensor.FromTensorProto(q.Feed[0].Tensor, tensor.Host)
+	if err != nil || !back.Shape().Equal(large.Shape()) || tensor.Of[float32](back)[inPlace-1] != 7 {
+		t.Errorf("%v, %v", back, err)
+	}
+	back.Release()
 	if ms := q.Options.GetTimeoutInMs(); ms < 50_000 || ms > 60_000 {
 		t.Errorf("the deadline became %d ms", ms)
 	}
-	q, err = s.request(t.Context(), Step{Options: &corepb.RunOptions{TimeoutInMs: 7}})
+	q, err = written(t, t.Context(), Step{Options: &corepb.RunOptions{TimeoutInMs: 7}})
 	if err != nil || q.Options.TimeoutInMs != 7 {
 		t.Errorf("%v, %v", q, err)
+	}
+	if _, err := written(t, t.Context(), Step{Feeds: map[string]*tensor.Tensor{"x:0": nil}}); status.CodeOf(err) != status.InvalidArgument {
+		t.Error(err)
 	}
 }
 

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/wire"
 )
 
 // Session is a session on a server. Its methods may be called concurrently.
@@ -61,6 +61,11 @@ func (s *Session) Extend(ctx context.Context, more *graphpb.GraphDef) error {
 	return err
 }
 
+// Devices lists the devices that the session may use, those of its server first.
+func (s *Session) Devices(ctx context.Context) ([]Device, error) {
+	return s.client.devices(ctx, s.handle)
+}
+
 // Step is what to run: tensors to feed by name ("x:0"), tensors to fetch, and nodes to run for
 // what they do.
 type Step struct {
@@ -74,7 +79,7 @@ type Step struct {
 // release.
 type Result struct {
 	Tensors  []*tensor.Tensor
-	Metadata *corepb.RunMetadata
+	Metadata *corepb.RunMetadata // what the options asked for; nil where that is nothing
 }
 
 // Run fetches tensors and runs targets without options; see RunStep.
@@ -87,98 +92,146 @@ func (s *Session) Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetc
 }
 
 // RunStep runs a step. The fed tensors stay the caller's. It waits as long as the step takes: bound
-// it by ctx, whose deadline is told to the server too, so that its answer says what it waited for.
+// it by ctx, whose deadline is told to the server too, so that its answer says what it waited for. When
+// ctx ends the call does at once, and the server is told that nobody waits for the step any more: Troupe's
+// ends it on all tasks, and so does TensorFlow's, but for kernels that do not look whether they are cancelled.
 // Feeds of 2 GiB or more are RESOURCE_EXHAUSTED before anything is sent, and so are fetches when they
 // are there.
 func (s *Session) RunStep(ctx context.Context, step Step) (*Result, error) {
-	q, err := s.request(ctx, step)
+	a, err := s.run(ctx, step, "")
 	if err != nil {
 		return nil, err
 	}
-	var a corepb.RunStepResponse
-	if err := s.client.master(ctx, "RunStep", q, &a); err != nil {
-		return nil, err
+	return &Result{a.fetched, a.metadata}, nil
+}
+
+// run runs a step, or goes on with a partial run.
+func (s *Session) run(ctx context.Context, step Step, partial string) (a answer, err error) {
+	w := writers.Get().(*writer)
+	defer w.free()
+	fetches := unique(step.Fetches)
+	if err := s.write(ctx, w, step, fetches, partial); err != nil {
+		return a, err
 	}
-	if a.StatusCode != 0 {
-		return nil, status.New(status.Code(a.StatusCode), a.StatusErrorMessage)
+	a.fetched = make([]*tensor.Tensor, len(fetches), len(step.Fetches))
+	err = s.client.invoke(ctx, service+"RunStep", w.end(), func(r *wire.Reader) error { return a.readStep(r, fetches) })
+	if err == nil && a.code != 0 {
+		err = status.New(a.code, a.text)
 	}
-	r := &Result{Metadata: a.Metadata}
-	if r.Tensors, err = fetched(step.Fetches, a.Tensor); err != nil {
-		return nil, err
+	if err == nil {
+		if i := slices.Index(a.fetched, nil); i >= 0 {
+			err = status.Internalf("The server's answer lacks the tensor %s", fetches[i])
+		}
 	}
-	return r, nil
+	if err != nil {
+		a.release()
+		return a, err
+	}
+	if len(fetches) < len(step.Fetches) {
+		a.fetched = spread(a.fetched, fetches, step.Fetches)
+	}
+	return a, nil
 }
 
 // maxFeeds is what the feeds of one step may take in bytes, so that they fit into one message with
 // their names and shapes.
 const maxFeeds = math.MaxInt32 - 1<<20
 
-func (s *Session) request(ctx context.Context, step Step) (*corepb.RunStepRequest, error) {
+// fits refuses feeds that no message holds.
+func fits(sum, feeds int) error {
+	if sum <= maxFeeds {
+		return nil
+	}
+	return status.Errorf(status.ResourceExhausted, "The %d fed tensors take %d bytes, more than the %d that fit into one request. "+
+		"Feed them in several steps, large ones in parts or through a queue, or restore them from a checkpoint.", feeds, sum, maxFeeds)
+}
+
+var writers = sync.Pool{New: func() any { return &writer{} }}
+
+// maxKept is the most memory in bytes that a writer keeps for the next request.
+const maxKept = 64 << 10
+
+func (w *writer) free() {
+	if w.reset(); cap(w.buf) <= maxKept {
+		writers.Put(w)
+	}
+}
+
+// write writes a tensorflow.RunStepRequest.
+func (s *Session) write(ctx context.Context, w *writer, step Step, fetches []string, partial string) error {
 	sum := 0
-	for _, t := range step.Feeds {
+	for name, t := range step.Feeds {
+		if t == nil {
+			return status.InvalidArgumentf("Nothing was fed for %s", name)
+		}
 		sum += t.ByteSize()
 	}
-	if sum > maxFeeds {
-		return nil, status.Errorf(status.ResourceExhausted, "The %d fed tensors take %d bytes, more than the %d that fit into one request. "+
-			"Feed them in several steps, large ones in parts or through a queue, or restore them from a checkpoint.", len(step.Feeds), sum, maxFeeds)
+	if err := fits(sum, len(step.Feeds)); err != nil {
+		return err
 	}
-	q := &corepb.RunStepRequest{SessionHandle: s.handle, Fetch: unique(step.Fetches), Target: step.Targets, Options: step.Options,
-		StoreErrorsInResponseBody: true, RequestId: rand.Int64N(1<<62) + 1}
-	for _, name := range slices.Sorted(maps.Keys(step.Feeds)) {
-		p, err := step.Feeds[name].Proto()
-		if err != nil {
-			return nil, err
+	w.text(1, s.handle)
+	var room [8]string
+	names := room[:0]
+	for name := range step.Feeds {
+		names = append(names, name)
+	}
+	slices.Sort(names) // steps are told apart by their feeds' order too
+	for _, name := range names {
+		if err := w.named(2, name, step.Feeds[name]); err != nil {
+			return err
 		}
-		q.Feed = append(q.Feed, &corepb.NamedTensorProto{Name: name, Tensor: p})
 	}
-	if deadline, ok := ctx.Deadline(); ok && step.Options == nil {
-		q.Options = &corepb.RunOptions{TimeoutInMs: max(1, time.Until(deadline).Milliseconds())}
+	for _, name := range fetches {
+		w.text(3, name)
 	}
-	return q, nil
+	for _, name := range step.Targets {
+		w.text(4, name)
+	}
+	options := step.Options
+	if deadline, ok := ctx.Deadline(); ok && options == nil {
+		options = &corepb.RunOptions{TimeoutInMs: max(1, time.Until(deadline).Milliseconds())}
+	}
+	if options != nil {
+		if err := w.message(5, options); err != nil {
+			return err
+		}
+	}
+	if partial != "" {
+		w.text(6, partial)
+	}
+	w.number(7, 1) // store_errors_in_response_body: an error's text may be long there
+	w.number(8, requestID())
+	return nil
 }
+
+func requestID() int64 { return rand.Int64N(1<<62) + 1 }
 
 // unique drops repeated names: the protocol asks for each tensor once.
 func unique(names []string) []string {
-	var out []string
-	for _, name := range names {
-		if !slices.Contains(out, name) {
-			out = append(out, name)
+	for i, name := range names {
+		if !slices.Contains(names[:i], name) {
+			continue
+		}
+		out := slices.Clone(names[:i])
+		for _, name := range names[i:] {
+			if !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+		return out
+	}
+	return names
+}
+
+// spread repeats the tensors of names where they were asked for several times.
+func spread(fetched []*tensor.Tensor, names, asked []string) []*tensor.Tensor {
+	out := make([]*tensor.Tensor, len(asked))
+	for i, name := range asked {
+		if out[i] = fetched[slices.Index(names, name)]; slices.Contains(asked[:i], name) {
+			out[i].Retain()
 		}
 	}
 	return out
-}
-
-// fetched puts the answer's tensors, which come in any order, into the order of names.
-func fetched(names []string, answer []*corepb.NamedTensorProto) (out []*tensor.Tensor, err error) {
-	byName := map[string]*tensor.Tensor{}
-	defer func() {
-		for _, t := range byName {
-			t.Release()
-		}
-		if err != nil {
-			for _, t := range out {
-				t.Release()
-			}
-			out = nil
-		}
-	}()
-	for _, n := range answer {
-		if byName[n.Name] != nil || !slices.Contains(names, n.Name) {
-			return nil, status.Internalf("The server answered with a tensor %s that was not asked for", n.Name)
-		}
-		if byName[n.Name], err = tensor.FromTensorProto(n.Tensor, tensor.Host); err != nil {
-			delete(byName, n.Name)
-			return nil, err
-		}
-	}
-	for _, name := range names {
-		t := byName[name]
-		if t == nil {
-			return out, status.Internalf("The server's answer lacks the tensor %s", name)
-		}
-		out = append(out, t.Retain())
-	}
-	return out, nil
 }
 
 // Close ends the session: running steps are cancelled; variables and queues with names stay.

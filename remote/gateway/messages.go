@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/wire"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -26,7 +27,7 @@ type runStepRequest struct {
 	invalid   error // the first fed value that cannot be taken, nil if all can
 	requestID int64
 	gateway   *Gateway
-	reader    reader
+	reader    wire.Reader
 	response  runStepResponse
 	writer    writer
 }
@@ -62,13 +63,13 @@ func (m *runStepRequest) releaseFeeds() {
 // UnmarshalWire reads the message.
 func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
 	r := &m.reader
-	*r = newReader(data)
-	defer func() { *r = reader{} }()
-	err := r.fields(r.end, func(num protowire.Number, typ protowire.Type) (known bool, err error) {
+	*r = wire.NewReader(data)
+	defer func() { *r = wire.Reader{} }()
+	err := r.Fields(r.End(), func(num protowire.Number, typ protowire.Type) (known bool, err error) {
 		known = true
 		switch {
 		case num == 1 && typ == protowire.BytesType:
-			m.session, err = r.textLike(m.session)
+			m.session, err = r.TextLike(m.session)
 		case num == 2 && typ == protowire.BytesType:
 			m.Feeds = slices.Grow(m.Feeds, 1)[:len(m.Feeds)+1]
 			err = readNamedTensor(r, m.gateway.pool, &m.Feeds[len(m.Feeds)-1], &m.invalid)
@@ -79,7 +80,7 @@ func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
 		case num == 5 && typ == protowire.BytesType:
 			m.Options, err = readOptions(r)
 		case num == 6 && typ == protowire.BytesType:
-			m.Partial, err = r.text()
+			m.Partial, err = r.Text()
 		case num == 7 && typ == protowire.VarintType:
 			var v uint64
 			v, err = r.Varint()
@@ -100,16 +101,16 @@ func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
 }
 
 // appendText reads one more string, which may be the one that lies behind the list's end.
-func appendText(list []string, r *reader) ([]string, error) {
+func appendText(list []string, r *wire.Reader) ([]string, error) {
 	list = slices.Grow(list, 1)[:len(list)+1]
 	last := &list[len(list)-1]
 	var err error
-	*last, err = r.textLike(*last)
+	*last, err = r.TextLike(*last)
 	return list, err
 }
 
-func readOptions(r *reader) (*corepb.RunOptions, error) {
-	n, err := r.length()
+func readOptions(r *wire.Reader) (*corepb.RunOptions, error) {
+	n, err := r.Length()
 	if err != nil || n == 0 {
 		return nil, err
 	}
@@ -126,21 +127,21 @@ func readOptions(r *reader) (*corepb.RunOptions, error) {
 
 // readNamedTensor reads a tensorflow.NamedTensorProto. See readTensor for invalid, and appendText for
 // the name.
-func readNamedTensor(r *reader, pool *tensor.Pool, f *actors.Feed, invalid *error) error {
+func readNamedTensor(r *wire.Reader, pool *tensor.Pool, f *actors.Feed, invalid *error) error {
 	before := f.Name
 	*f = actors.Feed{}
-	n, err := r.length()
+	n, err := r.Length()
 	if err != nil {
 		return err
 	}
 	var wrong error
-	err = r.fields(n, func(num protowire.Number, typ protowire.Type) (known bool, err error) {
+	err = r.Fields(n, func(num protowire.Number, typ protowire.Type) (known bool, err error) {
 		switch {
 		case num == 1 && typ == protowire.BytesType:
-			f.Name, err = r.textLike(before)
+			f.Name, err = r.TextLike(before)
 		case num == 2 && typ == protowire.BytesType:
 			if f.Tensor != nil {
-				return true, errTruncated
+				return true, wire.ErrMalformed
 			}
 			f.Tensor, err = readTensor(r, pool, &wrong)
 		default:
@@ -158,18 +159,18 @@ func readNamedTensor(r *reader, pool *tensor.Pool, f *actors.Feed, invalid *erro
 // readTensor reads a tensorflow.TensorProto. Of a value that cannot be taken (its sizes do not fit,
 // or there is no memory for it) the reason goes into invalid, and the message is read on: the
 // client's step gets the answer, where an error here would only end its call as INTERNAL.
-func readTensor(r *reader, pool *tensor.Pool, invalid *error) (*tensor.Tensor, error) {
-	n, err := r.length()
+func readTensor(r *wire.Reader, pool *tensor.Pool, invalid *error) (*tensor.Tensor, error) {
+	n, err := r.Length()
 	if err != nil {
 		return nil, err
 	}
-	end := r.off + n
+	end := r.Offset() + n
 	t, err := tensor.ReadWire(r, n, pool)
-	if err != nil && r.off <= end {
+	if err != nil && r.Offset() <= end {
 		if *invalid == nil {
 			*invalid = err
 		}
-		return nil, r.discard(end - r.off)
+		return nil, r.Discard(end - r.Offset())
 	}
 	return t, err
 }
@@ -272,13 +273,13 @@ func (m *runCallableRequest) release() {
 
 // UnmarshalWire reads the message.
 func (m *runCallableRequest) UnmarshalWire(data mem.BufferSlice) error {
-	r := newReader(data)
-	err := r.fields(r.end, func(num protowire.Number, typ protowire.Type) (known bool, err error) {
+	r := wire.NewReader(data)
+	err := r.Fields(r.End(), func(num protowire.Number, typ protowire.Type) (known bool, err error) {
 		known = true
 		var v uint64
 		switch {
 		case num == 1 && typ == protowire.BytesType:
-			m.session, err = r.text()
+			m.session, err = r.Text()
 		case num == 2 && typ == protowire.VarintType:
 			v, err = r.Varint()
 			m.handle = int64(v)

@@ -79,6 +79,18 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// Retire takes no more calls: the connection ends with the last of those that it has.
+func (c *Client) Retire() {
+	c.mu.Lock()
+	c.leaving = true
+	unused := len(c.calls) == 0
+	c.written.Broadcast()
+	c.mu.Unlock()
+	if unused {
+		c.shut(net.ErrClosed)
+	}
+}
+
 // Ready tells whether the connection takes calls, as far as is known.
 func (c *Client) Ready() bool {
 	c.mu.Lock()
