@@ -1,0 +1,160 @@
+package troupe
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// NewSession opens a session over a graph, which may be nil or grow later. config is the session's
+// own, over the server's; nil for none. Its steps start without a network. The session lives until it is
+// closed; variables and other named resources outlive it.
+func (s *Server) NewSession(ctx context.Context, graph *graphpb.GraphDef, config *corepb.ConfigProto) (*Session, error) {
+	node, err := s.running()
+	if err != nil {
+		return nil, err
+	}
+	if graph == nil {
+		graph = &graphpb.GraphDef{}
+	}
+	if config == nil {
+		config = &corepb.ConfigProto{}
+	}
+	// Connection 0: no client's connection keeps the session alive, its owner closes it.
+	handle, err := node.Task().CreateSession(ctx, 0, graph, config)
+	if err != nil {
+		return nil, err
+	}
+	session, err := node.Task().Session(handle, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{&local{task: node.Task(), session: session, handle: handle}}, nil
+}
+
+// Devices lists the devices of all tasks that the server reaches, its own first.
+func (s *Server) Devices(ctx context.Context) ([]Device, error) {
+	node, err := s.running()
+	if err != nil {
+		return nil, err
+	}
+	return listDevices(ctx, node.Task(), "")
+}
+
+// Reset closes all sessions of the server and empties containers on all tasks; without names the
+// default ones.
+func (s *Server) Reset(ctx context.Context, containers ...string) error {
+	node, err := s.running()
+	if err != nil {
+		return err
+	}
+	return node.Task().Reset(ctx, containers)
+}
+
+// local is a session on a server of this process.
+type local struct {
+	task    *actors.Task
+	session *actors.Session
+	handle  string
+
+	extending sync.Mutex
+	version   int64
+}
+
+func (l *local) extend(ctx context.Context, more *graphpb.GraphDef) error {
+	l.extending.Lock()
+	defer l.extending.Unlock()
+	version, err := l.session.Extend(ctx, more, l.version)
+	if err == nil {
+		l.version = version
+	}
+	return err
+}
+
+func (l *local) run(ctx context.Context, step Step) (*Result, error) { return l.step(ctx, step, "") }
+
+// step runs a step, or goes on with a partial run.
+func (l *local) step(ctx context.Context, step Step, partial string) (*Result, error) {
+	req := &actors.StepRequest{Fetches: step.Fetches, Targets: step.Targets, Options: step.Options, Partial: partial}
+	if len(step.Feeds) > 0 {
+		req.Feeds = make([]actors.Feed, 0, len(step.Feeds))
+		for name, t := range step.Feeds {
+			if t == nil {
+				return nil, status.InvalidArgumentf("Nothing was fed for %s", name)
+			}
+			req.Feeds = append(req.Feeds, actors.Feed{Name: name, Tensor: t})
+		}
+		// Steps are told apart by their feeds' order too.
+		slices.SortFunc(req.Feeds, func(a, b actors.Feed) int { return strings.Compare(a.Name, b.Name) })
+	}
+	r, err := l.session.Run(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{Tensors: r.Tensors, Metadata: r.Metadata}, nil
+}
+
+func (l *local) prepare(ctx context.Context, o *corepb.CallableOptions) (prepared, error) {
+	c, err := l.session.Prepare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return localCallable{c}, nil
+}
+
+func (l *local) setup(ctx context.Context, feeds, fetches, targets []string) (partial, error) {
+	handle, err := l.session.PartialSetup(ctx, feeds, fetches, targets)
+	if err != nil {
+		return nil, err
+	}
+	return &localPartial{l, handle}, nil
+}
+
+func (l *local) devices(ctx context.Context) ([]Device, error) {
+	return listDevices(ctx, l.task, l.handle)
+}
+
+func (l *local) close(ctx context.Context) error { return l.task.CloseSession(ctx, l.handle) }
+
+func listDevices(ctx context.Context, task *actors.Task, session string) ([]Device, error) {
+	own, others, err := task.ListDevices(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Device, 0, len(own)+len(others))
+	for i, d := range slices.Concat(own, others) {
+		all = append(all, Device{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation,
+			Description: d.Description, Local: i < len(own)})
+	}
+	return all, nil
+}
+
+type localCallable struct{ *actors.Callable }
+
+func (c localCallable) run(ctx context.Context, feeds, fetched []*tensor.Tensor) error {
+	_, err := c.Callable.Run(ctx, feeds, fetched, nil)
+	return err
+}
+
+// release has nothing to do: the callable goes with its last user.
+func (c localCallable) release(context.Context) error { return nil }
+
+type localPartial struct {
+	session *local
+	handle  string
+}
+
+func (p *localPartial) run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches []string) ([]*tensor.Tensor, error) {
+	r, err := p.session.step(ctx, Step{Feeds: feeds, Fetches: fetches}, p.handle)
+	if err != nil {
+		return nil, err
+	}
+	return r.Tensors, nil
+}
