@@ -26,6 +26,7 @@ type options struct {
 	memoryLimit   int64
 	bind          string
 	noLending     bool
+	actors        map[string]ActorMaker
 	log           *slog.Logger
 
 	claim bool // the task was chosen as a free one

@@ -97,12 +97,13 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	if err != nil {
 		return nil, err
 	}
-	node, err := remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, CPUs: cpus,
-		MemoryLimit: o.memoryLimit, GPUConfig: gpus, Lease: o.lease, Defaults: defaults, Log: o.log})
+	s := &Server{def: def, self: self, log: o.log, stopped: make(chan struct{})}
+	s.node, err = remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, CPUs: cpus,
+		MemoryLimit: o.memoryLimit, GPUConfig: gpus, Lease: o.lease, Defaults: defaults, Actors: s.kinds(o.actors), Log: o.log})
 	if err != nil {
 		return nil, startError(err)
 	}
-	return &Server{def: def, self: self, log: o.log, stopped: make(chan struct{}), node: node}, nil
+	return s, nil
 }
 
 // Start begins to serve. A server that runs is left alone; one that was stopped is

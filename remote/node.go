@@ -18,6 +18,7 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/gateway"
@@ -57,7 +58,9 @@ type Config struct {
 	// DefaultLease.
 	Lease    time.Duration
 	Defaults actors.SessionDefaults
-	Log      *slog.Logger // nil: slog.Default()
+	// Actors are the kinds of the program's own actors, by name.
+	Actors map[string]cast.Make
+	Log    *slog.Logger // nil: slog.Default()
 
 	lent []devices.Device // of the node whose guest this one is
 }
@@ -79,11 +82,15 @@ type Node struct {
 	port    *port.Port
 	links   *link.Links
 	task    *actors.Task
+	cast    *cast.Cast
 	gateway *gateway.Gateway
 	gossip  *membership.Membership
 	declare *propagation
 	serving atomic.Pointer[actors.Task] // task, for connections that end while the node starts
 	linked  atomic.Pointer[link.Links]  // links, for messages that are sent while the node starts
+	// cast, for what is asked and heard while the node starts
+	performing atomic.Pointer[cast.Cast]
+	gossiping  atomic.Pointer[membership.Membership] // gossip, the same
 
 	stop    sync.Once
 	stopErr error
@@ -171,6 +178,10 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	n.task = task
+	if n.cast, err = n.newCast(); err != nil {
+		return err
+	}
+	n.performing.Store(n.cast)
 	n.declare = newPropagation(n)
 	n.serving.Store(task)
 	sink.deliver, sink.refuse = n.task.Deliver, n.task.Refuse
@@ -192,6 +203,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
+	n.gossiping.Store(n.gossip)
 	services.Open()
 	return nil
 }
@@ -217,8 +229,8 @@ func (n *Node) devices(c Config) (all []devices.Device, err error) {
 
 // uses tells whether the link to a task is needed though nothing passes over it.
 func (n *Node) uses(task string) bool {
-	t := n.serving.Load()
-	return t == nil || t.Uses(task)
+	t, c := n.serving.Load(), n.performing.Load()
+	return t == nil || t.Uses(task) || c != nil && c.Uses(task)
 }
 
 func (n *Node) connectionClosed(number uint64) {
@@ -257,10 +269,14 @@ func (n *Node) heard(e membership.Event) {
 	switch {
 	case e.Refused != nil:
 		n.log.Warn("a process was refused", "task", e.Member.Task.Name(), "reason", e.Refused)
+		return
 	case e.Restarted:
 		n.log.Info("a task was restarted", "task", e.Member.Task.Name(), "address", e.Member.Task.Address)
 	default:
 		n.log.Info("a task is "+e.Member.Health.String(), "task", e.Member.Task.Name(), "address", e.Member.Task.Address, "reason", e.Member.Reason)
+	}
+	if c := n.performing.Load(); c != nil {
+		c.TaskChanged(taskChange(n.gossipStatus(e.Member)))
 	}
 }
 
@@ -301,6 +317,9 @@ func (n *Node) takeDown(ctx context.Context) error {
 	}
 	if n.gossip != nil { // first, so that peers know that the end is on purpose
 		errs = append(errs, n.gossip.Leave(ctx))
+	}
+	if n.cast != nil { // before the task, whose sessions its actors may use
+		errs = append(errs, n.cast.Stop(ctx))
 	}
 	if n.task != nil {
 		errs = append(errs, n.task.Stop(ctx))

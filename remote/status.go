@@ -28,11 +28,8 @@ func (s TaskStatus) Target() string { return Target(s.Address) }
 func (n *Node) Status() []TaskStatus {
 	var out []TaskStatus
 	for _, m := range n.gossip.View() {
-		s := TaskStatus{Task: m.Task.Name(), Address: m.Task.Address, State: m.Health.String(), Since: m.Since, Reason: m.Reason,
-			Boot: m.Boot, Devices: deviceInfos(m.Devices)}
-		if m.Task == n.self {
-			s.Devices = n.task.Describe()
-		} else if st, err := n.links.State(s.Task); err == nil {
+		s := n.gossipStatus(m)
+		if st, err := n.links.State(s.Task); err == nil { // not the own task
 			s.merge(st)
 			if known := n.task.Cluster.Known(s.Task); known != nil {
 				s.Devices = known
@@ -41,6 +38,16 @@ func (n *Node) Status() []TaskStatus {
 		out = append(out, s)
 	}
 	return out
+}
+
+// gossipStatus is what gossip tells of a task.
+func (n *Node) gossipStatus(m membership.Member) TaskStatus {
+	s := TaskStatus{Task: m.Task.Name(), Address: m.Task.Address, State: m.Health.String(), Since: m.Since, Reason: m.Reason,
+		Boot: m.Boot, Devices: deviceInfos(m.Devices)}
+	if m.Task == n.self {
+		s.Devices = n.task.Describe()
+	}
+	return s
 }
 
 // merge takes over what a link knows better than gossip.

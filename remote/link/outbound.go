@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -51,6 +52,34 @@ func (o *outbound) post(m *outgoing) bool {
 	for o.bytes > 0 && o.bytes+m.held > maxWaiting && !o.closed {
 		o.room.Wait()
 	}
+	return o.give(m)
+}
+
+// postWithin is post for who may have no more than window bytes wait, and waits for room no longer than
+// until ctx ends.
+func (o *outbound) postWithin(ctx context.Context, m *outgoing, window int) bool {
+	o.mu.Lock()
+	full := func() bool { return o.bytes > 0 && o.bytes+m.held > window && !o.closed }
+	if full() {
+		defer context.AfterFunc(ctx, func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.room.Broadcast()
+		})()
+	}
+	for full() {
+		if ctx.Err() != nil {
+			o.mu.Unlock()
+			return false
+		}
+		o.room.Wait()
+	}
+	return o.give(m)
+}
+
+// give lets m be written, by this goroutine or another one; false if nothing is taken any more. mu is
+// held, and is not afterwards.
+func (o *outbound) give(m *outgoing) bool {
 	if o.closed {
 		o.mu.Unlock()
 		return false

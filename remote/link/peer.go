@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -166,6 +167,28 @@ func (p *Peer) Hold() (release func()) {
 		p.holds--
 		p.used = time.Now()
 	})
+}
+
+// Post sends a message to the actor of that name on the peer's task, over the end of the link that this
+// side has opened. It waits, until ctx ends, while more than window bytes of messages wait for the peer,
+// so that messages which may wait leave room to those which may not. UNAVAILABLE when the peer is down.
+func (p *Peer) Post(ctx context.Context, name string, m proto.Message, window int) error {
+	l := p.link.links
+	o, err := encode(l.self.Address, actor.NewPID(p.Address(), name), m, nil, false)
+	if err != nil {
+		return err
+	}
+	if p.pipe.out.postWithin(ctx, o, window) {
+		return nil
+	}
+	o.free()
+	if err := p.Err(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return status.From(err)
+	}
+	return p.link.unreached("its link has just broken")
 }
 
 func (p *Peer) touch() {

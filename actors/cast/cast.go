@@ -1,0 +1,318 @@
+package cast
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// Bounds of what programs' actors may take.
+const (
+	// MaxMessage bounds the encoded size of a message in bytes.
+	MaxMessage = 1 << 20
+	// MaxQueued and MaxQueuedBytes bound what waits for one actor.
+	MaxQueued      = 1024
+	MaxQueuedBytes = 16 << 20
+	// MaxActors bounds the actors of a task, MaxBytes what waits for all of them.
+	MaxActors = 1 << 16
+	MaxBytes  = 256 << 20
+	// maxName bounds the bytes of an actor's name.
+	maxName = 256
+	// maxErrands bounds the answers and notices that are being sent without anybody who waits.
+	maxErrands = 4096
+)
+
+// ProcessName is the name under which a task's cast is reached.
+const ProcessName = "cast"
+
+// Ref addresses an actor: the full name of its task, and its own.
+type Ref struct{ Task, Name string }
+
+// Actor gets its messages one at a time.
+type Actor interface {
+	// Receive handles a proto.Message, an Ended, or what TaskChanged was given.
+	Receive(c *Context, message any)
+	// Close is called once, after the last message.
+	Close() error
+}
+
+// Make makes an actor of a kind for its arguments, which may be nil.
+type Make func(c *Context, arguments proto.Message) (Actor, error)
+
+// Ended tells that an actor has ended: Err is nil where that was on purpose.
+type Ended struct {
+	Ref Ref
+	Err error
+}
+
+// Transport takes mail to other tasks.
+type Transport interface {
+	// Reach gives the way to a task; where it cannot be reached that is an error, in bounded time.
+	Reach(ctx context.Context, task string) (Way, error)
+	// Watch registers what is told, without waiting, of every task whose link breaks.
+	Watch(down func(task string, err error))
+}
+
+// Way is the way to a task, until the link breaks that it is.
+type Way interface {
+	// Post sends mail to the task's cast. Mail that is posted one after another arrives in order, or not
+	// at all. It waits, until ctx ends, while too much waits for the task already.
+	Post(ctx context.Context, m *wire.Mail) error
+}
+
+// Config is what a cast is made of.
+type Config struct {
+	System    *actor.ActorSystem
+	Self      string   // the task's full name
+	Tasks     []string // of the cluster
+	Boot      uint64
+	Transport Transport
+	Kinds     map[string]Make
+	// Present gives what is to be told first to who wants to know of tasks.
+	Present func() []TaskChange
+	Log     *slog.Logger
+}
+
+// Cast is a task's actors of programs. All methods may be called concurrently.
+type Cast struct {
+	config Config
+	log    *slog.Logger
+	life   context.Context
+	die    context.CancelFunc
+	work   sync.WaitGroup // errands
+	room   chan struct{}  // of errands
+	bytes  atomic.Int64   // that wait for all actors
+	lanes  map[string]*lane
+	tasks  hub
+
+	mu      sync.Mutex
+	stopped bool
+	actors  map[string]*performer
+	born    uint64 // actors so far
+	asks    map[string]*ask
+	nextAsk uint64
+	asked   map[Ref]*performer // requests that an actor has got and not answered, by who asks
+	watches map[Ref]*watch
+	nextID  uint64
+}
+
+// New makes a task's cast and lets it be reached.
+func New(c Config) (*Cast, error) {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	s := &Cast{config: c, log: c.Log, room: make(chan struct{}, maxErrands), lanes: map[string]*lane{}, actors: map[string]*performer{},
+		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*performer{}, watches: map[Ref]*watch{}, nextID: rand.Uint64()}
+	s.tasks.subscribers = map[*Subscription]struct{}{}
+	s.life, s.die = context.WithCancel(context.Background())
+	for _, t := range c.Tasks {
+		s.lanes[t] = newLane()
+	}
+	if _, fresh := c.System.ProcessRegistry.Add(&inlet{s}, ProcessName); !fresh {
+		return nil, status.Internalf("There is a %s already on %s", ProcessName, c.Self)
+	}
+	c.Transport.Watch(s.down)
+	return s, nil
+}
+
+// Self is the task's full name.
+func (s *Cast) Self() string { return s.config.Self }
+
+// Stop ends all actors: their contexts end, they handle no further message, and are closed. It waits for
+// them until ctx ends; who goes on then is named in the error.
+func (s *Cast) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopped = true
+	all := slices.Collect(maps.Values(s.actors))
+	asks := s.asks
+	s.asks = map[string]*ask{}
+	watched := map[Ref]uint64{}
+	for ref, w := range s.watches {
+		watched[ref] = w.id
+	}
+	s.mu.Unlock()
+	s.die()
+	for ref, id := range watched {
+		s.ended(ref, id, s.stopping())
+	}
+	for _, a := range asks {
+		a.settle(nil, s.stopping())
+	}
+	for _, p := range all {
+		p.dismiss(s.stopping())
+	}
+	var late []string
+	for _, p := range all {
+		select {
+		case <-p.gone:
+		case <-ctx.Done():
+			select {
+			case <-p.gone:
+			default:
+				late = append(late, p.ref.Name)
+			}
+		}
+	}
+	s.tasks.close()
+	s.work.Wait() // their context has ended
+	if len(late) > 0 {
+		slices.Sort(late)
+		return status.Errorf(status.DeadlineExceeded, "%d actors of %s have not ended, among them %s: they must return when their context ends",
+			len(late), s.config.Self, strings.Join(late[:min(len(late), 5)], ", "))
+	}
+	return nil
+}
+
+func (s *Cast) stopping() error {
+	return status.Errorf(status.Cancelled, "The server of %s is stopping.", s.config.Self)
+}
+
+// errand runs f, which waits for other tasks, on a goroutine that Stop waits for; f must end with its
+// context. Where too many are under way already it is dropped.
+func (s *Cast) errand(f func(ctx context.Context)) {
+	select {
+	case s.room <- struct{}{}:
+	default:
+		s.log.Warn("an answer to another task was dropped, because too many are waiting to be sent", "limit", maxErrands)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		<-s.room
+		return
+	}
+	s.work.Go(func() {
+		defer func() { <-s.room }()
+		f(s.life)
+	})
+}
+
+// resolve checks a reference; an empty task is the own one.
+func (s *Cast) resolve(r Ref) (Ref, error) {
+	if r.Task == "" {
+		r.Task = s.config.Self
+	}
+	if r.Task != s.config.Self && s.lanes[r.Task] == nil {
+		return r, status.InvalidArgumentf("%s is not a task of the cluster", r.Task)
+	}
+	return r, nil
+}
+
+// checkName refuses what cannot be an actor's name.
+func checkName(name string) error {
+	bad := strings.IndexFunc(name, func(c rune) bool { return c <= ' ' || c == 0x7f || c == '?' || c == '#' })
+	if name == "" || len(name) > maxName || bad >= 0 {
+		return status.InvalidArgumentf("%q is not a name of an actor: it has 1 to %d bytes, and no space, control character, ? or #", name, maxName)
+	}
+	return nil
+}
+
+// Spawn makes an actor of a kind on ref's task and waits until it is there, or why it is not. Without a
+// name it gets one of its own.
+func (s *Cast) Spawn(ctx context.Context, kind string, ref Ref, arguments proto.Message) (Ref, error) {
+	ref, err := s.resolve(ref)
+	if err != nil {
+		return Ref{}, err
+	}
+	if ref.Name == "" {
+		s.mu.Lock()
+		s.nextID++
+		ref.Name = kind + "-" + strconv.FormatUint(s.nextID, 36)
+		s.mu.Unlock()
+	}
+	if err := checkName(ref.Name); err != nil {
+		return Ref{}, err
+	}
+	content, err := enclose(arguments)
+	if err != nil {
+		return Ref{}, err
+	}
+	if _, err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Spawn{Spawn: &wire.Spawn{Kind: kind, Arguments: content}}}); err != nil {
+		return Ref{}, err
+	}
+	return ref, nil
+}
+
+// End lets an actor handle what it has got, ends it, and waits until it has ended.
+func (s *Cast) End(ctx context.Context, ref Ref) error {
+	ref, err := s.resolve(ref)
+	if err != nil {
+		return err
+	}
+	_, err = s.request(ctx, ref, &wire.Mail{What: &wire.Mail_End{End: &wire.End{}}})
+	return err
+}
+
+// spawn makes an actor of this task; who asked is told when it is there.
+func (s *Cast) spawn(name string, q *wire.Spawn, asker Ref) {
+	p, err := s.admit(name, q, asker)
+	if err != nil {
+		s.answer(asker, nil, err)
+		return
+	}
+	props := actor.PropsFromFunc(p.receive, actor.WithSupervisor(actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })))
+	// Ids of the actor system's own: a name may be given again before the system has forgotten it.
+	pid, err := s.config.System.Root.SpawnNamed(props, ProcessName+"/"+strconv.FormatUint(p.number, 10))
+	if err != nil {
+		p.finish(status.Internalf("The actor %s did not start: %v", name, err))
+		return
+	}
+	p.found(pid)
+}
+
+func (s *Cast) admit(name string, q *wire.Spawn, asker Ref) (*performer, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	create := s.config.Kinds[q.GetKind()]
+	if create == nil {
+		return nil, status.Errorf(status.NotFound, "The program of %s has no actors of kind %q; it has %s", s.config.Self, q.GetKind(), list(s.config.Kinds))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.stopped:
+		return nil, s.stopping()
+	case s.actors[name] != nil:
+		return nil, status.Errorf(status.AlreadyExists, "There is an actor %s already on %s, of kind %q", name, s.config.Self, s.actors[name].kind)
+	case len(s.actors) >= MaxActors:
+		return nil, status.Errorf(status.ResourceExhausted, "%s has %d actors, which is the limit", s.config.Self, MaxActors)
+	}
+	s.born++
+	p := newPerformer(s, name, q, create, asker)
+	s.actors[name] = p
+	return p, nil
+}
+
+func list(kinds map[string]Make) string {
+	if len(kinds) == 0 {
+		return "none at all"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
+}
+
+// find gives an actor of this task.
+func (s *Cast) find(name string) (*performer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.actors[name]; p != nil {
+		return p, nil
+	}
+	if s.stopped {
+		return nil, s.stopping()
+	}
+	return nil, status.Errorf(status.NotFound, "There is no actor %s on %s", name, s.config.Self)
+}

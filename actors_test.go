@@ -1,0 +1,515 @@
+package troupe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// company starts so many tasks of the job w in this process, all with the same options.
+func company(t *testing.T, tasks int, opts ...Option) []*Server {
+	t.Helper()
+	cluster := ClusterSpec{"w": spectest.Addresses(t, tasks)}
+	var all []*Server
+	for i := range tasks {
+		s, err := NewServer(cluster, append([]Option{WithTask(i), WithStart(false), silent}, opts...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stop(t, s) })
+		all = append(all, s)
+	}
+	for _, s := range all {
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// counting adds up numbers and answers each request with the sum so far. Text it does not like: "panic",
+// "stop" and "fail" do that.
+var counting = WithActor("counter", func(c *ActorContext, arguments proto.Message) (Actor, error) {
+	var sum int64
+	if start, ok := arguments.(*wrapperspb.Int64Value); ok {
+		if sum = start.Value; sum < 0 {
+			return nil, status.InvalidArgumentf("a sum of %d cannot be", sum)
+		}
+	}
+	return ActorFunc(func(c *ActorContext, message any) {
+		switch m := message.(type) {
+		case *wrapperspb.Int64Value:
+			sum += m.Value
+		case *emptypb.Empty:
+			if err := c.Reply(wrapperspb.Int64(sum)); err != nil {
+				panic(err)
+			}
+		case *wrapperspb.StringValue:
+			switch m.Value {
+			case "panic":
+				panic("as it was told")
+			case "stop":
+				c.Stop()
+			case "fail":
+				if err := c.Fail(status.Errorf(status.OutOfRange, "no text")); err != nil {
+					panic(err)
+				}
+			}
+		}
+	}), nil
+})
+
+func sum(t *testing.T, s *Server, ref ActorRef) int64 {
+	t.Helper()
+	v, err := Ask[*wrapperspb.Int64Value](deadline(t), s, ref, &emptypb.Empty{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Value
+}
+
+// From each task an actor on each task is made, gets messages in order, and answers.
+func TestActorsOfTheProgram(t *testing.T) {
+	all := company(t, 3, counting)
+	for i, from := range all {
+		for j, on := range all {
+			ref, err := from.Spawn(deadline(t), "counter", ActorRef{Task: fmt.Sprintf("/job:w/task:%d", j), Name: fmt.Sprintf("of %d", i)}, nil)
+			if status.CodeOf(err) != status.InvalidArgument {
+				t.Fatalf("a name with a space: %v, %v", ref, err)
+			}
+			ref, err = from.Spawn(deadline(t), "counter", ActorRef{Task: fmt.Sprintf("/job:w/task:%d", j), Name: fmt.Sprintf("of%d", i)}, wrapperspb.Int64(5))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ref.Task != on.Task() {
+				t.Errorf("it is %v", ref)
+			}
+			for n := range 100 {
+				if err := from.Send(deadline(t), ref, wrapperspb.Int64(int64(n))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := sum(t, from, ref); got != 5+4950 {
+				t.Errorf("the sum on %s from %s is %d", on.Task(), from.Task(), got)
+			}
+			if again, err := ParseActorRef(ref.String()); err != nil || again != ref {
+				t.Errorf("%v became %v, %v", ref, again, err)
+			}
+		}
+	}
+	if got := sum(t, all[2], ActorRef{all[1].Task(), "of0"}); got != 4955 {
+		t.Errorf("through a third task the sum is %d", got)
+	}
+	for text, want := range map[string]string{"fail": "no text", "panic": "panicked: as it was told", "stop": "has ended"} {
+		ref, err := all[0].Spawn(deadline(t), "counter", ActorRef{Task: all[1].Task()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Ask[*emptypb.Empty](deadline(t), all[0], ref, wrapperspb.String(text))
+		if err == nil || !strings.Contains(err.Error(), want) || (status.CodeOf(err) == status.OutOfRange) != (text == "fail") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := Ask[*emptypb.Empty](deadline(t), all[0], ActorRef{all[1].Task(), "of0"}, &emptypb.Empty{}); status.CodeOf(err) != status.InvalidArgument ||
+		!strings.Contains(err.Error(), "*wrapperspb.Int64Value, not a *emptypb.Empty") {
+		t.Errorf("an answer of another type: %v", err)
+	}
+}
+
+func TestActorsThatCannotBe(t *testing.T) {
+	all := company(t, 2, counting)
+	at := func(task int, name string) ActorRef { return ActorRef{all[task].Task(), name} }
+	for task := range all {
+		if _, err := all[0].Spawn(deadline(t), "counter", at(task, "a"), nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			kind string
+			at   ActorRef
+			args proto.Message
+			code status.Code
+			want string
+		}{
+			{"counter", at(task, "a"), nil, status.AlreadyExists, "There is an actor a already on " + all[task].Task() + `, of kind "counter"`},
+			{"painter", at(task, "b"), nil, status.NotFound, `no actors of kind "painter"; it has counter`},
+			{"counter", at(task, "b"), wrapperspb.Int64(-1), status.InvalidArgument, "a sum of -1 cannot be"},
+			{"counter", at(task, "?b"), nil, status.InvalidArgument, "is not a name"},
+			{"counter", at(task, strings.Repeat("x", 257)), nil, status.InvalidArgument, "is not a name"},
+			{"counter", at(task, "b"), wrapperspb.String(strings.Repeat("x", MaxActorMessage)), status.ResourceExhausted, "the limit is 1048576"},
+			{"counter", ActorRef{"/job:x/task:0", "b"}, nil, status.InvalidArgument, "not a task of the cluster"},
+			{"counter", ActorRef{"w", "b"}, nil, status.InvalidArgument, "as a task name"},
+		} {
+			if _, err := all[0].Spawn(deadline(t), c.kind, c.at, c.args); status.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s at %v: %v: %v", c.kind, c.at, status.CodeOf(err), err)
+			}
+		}
+		if _, err := Ask[*emptypb.Empty](deadline(t), all[0], at(task, "b"), &emptypb.Empty{}); status.CodeOf(err) != status.NotFound {
+			t.Errorf("an actor that is not there: %v", err)
+		}
+		if err := all[0].EndActor(deadline(t), at(task, "b")); status.CodeOf(err) != status.NotFound {
+			t.Errorf("the end of one that is not there: %v", err)
+		}
+		large := wrapperspb.String(strings.Repeat("x", MaxActorMessage))
+		if err := all[0].Send(deadline(t), at(task, "a"), large); status.CodeOf(err) != status.ResourceExhausted {
+			t.Errorf("a message that is too large: %v", err)
+		}
+		if err := all[0].Send(deadline(t), at(task, "a"), nil); status.CodeOf(err) != status.InvalidArgument {
+			t.Errorf("no message: %v", err)
+		}
+		// Its name is free once it has ended.
+		if err := all[0].EndActor(deadline(t), at(task, "a")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := all[0].Spawn(deadline(t), "counter", at(task, "a"), wrapperspb.Int64(7)); err != nil {
+			t.Fatal(err)
+		}
+		if got := sum(t, all[1], at(task, "a")); got != 7 {
+			t.Errorf("the new one has %d", got)
+		}
+	}
+}
+
+// told waits for what a watch tells.
+func told(t *testing.T, ended <-chan ActorEnded) ActorEnded {
+	t.Helper()
+	select {
+	case e, ok := <-ended:
+		if !ok {
+			t.Fatal("the watch ended without a word")
+		}
+		return e
+	case <-deadline(t).Done():
+		t.Fatal("nobody told of the end")
+	}
+	return ActorEnded{}
+}
+
+func TestWatchingActors(t *testing.T) {
+	all := company(t, 3, counting)
+	for task, on := range all[:2] {
+		for _, c := range []struct {
+			end  func(ref ActorRef) error
+			code status.Code
+		}{
+			{func(ref ActorRef) error { return all[0].EndActor(deadline(t), ref) }, status.OK},
+			{func(ref ActorRef) error { return all[0].Send(deadline(t), ref, wrapperspb.String("stop")) }, status.OK},
+			{func(ref ActorRef) error { return all[2].Send(deadline(t), ref, wrapperspb.String("panic")) }, status.Internal},
+		} {
+			ref, err := all[0].Spawn(deadline(t), "counter", ActorRef{on.Task(), "a"}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var watches []<-chan ActorEnded
+			for _, by := range []int{0, 0, 1, 2} {
+				w, err := all[by].WatchActor(deadline(t), ref)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum(t, all[by], ref) // the watch was sent before
+				watches = append(watches, w)
+			}
+			if err := c.end(ref); err != nil {
+				t.Fatal(err)
+			}
+			for i, w := range watches {
+				if e := told(t, w); e.Actor != ref || status.CodeOf(e.Err) != c.code {
+					t.Errorf("task %d, watcher %d: %v", task, i, e)
+				}
+				if _, more := <-w; more {
+					t.Errorf("watcher %d was told twice", i)
+				}
+			}
+		}
+		w, err := all[2].WatchActor(deadline(t), ActorRef{on.Task(), "nobody"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := told(t, w); status.CodeOf(e.Err) != status.NotFound {
+			t.Errorf("an actor that is not there: %v", e)
+		}
+	}
+	// A watch that is given up says nothing.
+	ctx, cancel := context.WithCancel(t.Context())
+	ref, err := all[0].Spawn(deadline(t), "counter", ActorRef{all[1].Task(), "a"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := all[0].WatchActor(ctx, ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if e, more := <-w; more {
+		t.Errorf("%v", e)
+	}
+	// A task that stops takes its actors along.
+	if w, err = all[0].WatchActor(deadline(t), ref); err != nil {
+		t.Fatal(err)
+	}
+	sum(t, all[0], ref)
+	stop(t, all[1])
+	if e := told(t, w); e.Err == nil {
+		t.Errorf("%v", e)
+	}
+	if _, err := Ask[*emptypb.Empty](deadline(t), all[0], ref, &emptypb.Empty{}); status.CodeOf(err) != status.Unavailable || !strings.Contains(err.Error(), "/job:w/replica:0/task:1") {
+		t.Errorf("an actor of a stopped task: %v", err)
+	}
+	if _, err := all[1].Spawn(deadline(t), "counter", ActorRef{}, nil); status.CodeOf(err) != status.FailedPrecondition {
+		t.Errorf("on a stopped server: %v", err)
+	}
+}
+
+// gate is an actor that waits until it may go on, or ends.
+func gate(entered chan<- string, pass <-chan struct{}) Option {
+	return WithActor("gate", func(c *ActorContext, _ proto.Message) (Actor, error) {
+		return ActorFunc(func(c *ActorContext, message any) {
+			entered <- c.Self().Name
+			select {
+			case <-pass:
+			case <-c.Context().Done():
+			}
+			if c.Sender() != (ActorRef{}) {
+				c.Reply(&emptypb.Empty{})
+			}
+		}), nil
+	})
+}
+
+// What waits for an actor is bounded; an actor that is busy keeps nobody else from anything.
+func TestFullQueues(t *testing.T) {
+	entered, pass := make(chan string, MaxActorQueue+10), make(chan struct{})
+	all := company(t, 2, gate(entered, pass), counting)
+	for _, on := range all {
+		ref, err := all[0].Spawn(deadline(t), "gate", ActorRef{on.Task(), "g"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counter, err := all[0].Spawn(deadline(t), "counter", ActorRef{on.Task(), "c"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := make(chan error, 1)
+		go func() {
+			_, err := Ask[*emptypb.Empty](deadline(t), all[0], ref, &emptypb.Empty{})
+			first <- err
+		}()
+		<-entered
+		for range MaxActorQueue {
+			if err := all[0].Send(deadline(t), ref, &emptypb.Empty{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Ask[*emptypb.Empty](deadline(t), all[0], ref, &emptypb.Empty{}); status.CodeOf(err) != status.ResourceExhausted || !strings.Contains(err.Error(), "is full: 1024 messages") {
+			t.Errorf("one too many: %v", err)
+		}
+		if err := all[0].Send(deadline(t), ref, &emptypb.Empty{}); (status.CodeOf(err) == status.ResourceExhausted) != (on == all[0]) {
+			t.Errorf("one too many that nobody waits for: %v", err)
+		}
+		if got := sum(t, all[1], counter); got != 0 {
+			t.Errorf("beside it %d is counted", got)
+		}
+		// The same of bytes.
+		bytes, err := all[0].Spawn(deadline(t), "gate", ActorRef{on.Task(), "b"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := all[0].Send(deadline(t), bytes, &emptypb.Empty{}); err != nil {
+			t.Fatal(err)
+		}
+		<-entered
+		large := wrapperspb.String(strings.Repeat("x", MaxActorMessage/2))
+		for range MaxActorQueueBytes / proto.Size(large) {
+			if err := all[0].Send(deadline(t), bytes, large); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Ask[*emptypb.Empty](deadline(t), all[0], bytes, large); status.CodeOf(err) != status.ResourceExhausted {
+			t.Errorf("one too large: %v", err)
+		}
+		select {
+		case err := <-first:
+			t.Errorf("the first was answered early: %v", err)
+		default:
+		}
+		pass <- struct{}{} // to one of the two, which are both closed by the end of the test
+		pass <- struct{}{}
+	drain:
+		for n := 0; n < MaxActorQueue; {
+			select {
+			case <-entered:
+			case pass <- struct{}{}:
+				n++
+			case <-deadline(t).Done():
+				break drain
+			}
+		}
+		if err := <-first; err != nil {
+			t.Errorf("the first: %v", err)
+		}
+	}
+}
+
+// A server that stops ends its actors: their contexts end, they are closed, who waits for them is told.
+func TestStopEndsActors(t *testing.T) {
+	closed := make(chan string, 10)
+	entered := make(chan string, 10)
+	all := company(t, 2, gate(entered, nil), WithActor("closer", func(c *ActorContext, _ proto.Message) (Actor, error) {
+		return &closer{c.Self().Name, closed}, nil
+	}))
+	ref, err := all[0].Spawn(deadline(t), "gate", ActorRef{all[1].Task(), "g"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all[0].Spawn(deadline(t), "closer", ActorRef{all[1].Task(), "c"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan error, 1)
+	go func() {
+		_, err := Ask[*emptypb.Empty](deadline(t), all[0], ref, &emptypb.Empty{})
+		asked <- err
+	}()
+	<-entered
+	if err := all[0].Send(deadline(t), ActorRef{all[1].Task(), "c"}, wrapperspb.String("panic")); err != nil {
+		t.Fatal(err)
+	}
+	if name := <-closed; name != "c" {
+		t.Errorf("%s was closed", name)
+	}
+	stop(t, all[1])
+	select {
+	case <-asked: // with the answer that it gave when its context ended, or with the loss of the task
+	case <-deadline(t).Done():
+		t.Error("who asked was not told")
+	}
+}
+
+// closer panics at every message, and tells that it was closed.
+type closer struct {
+	name   string
+	closed chan<- string
+}
+
+func (c *closer) Receive(*ActorContext, any) { panic("no messages") }
+func (c *closer) Close() error {
+	c.closed <- c.name
+	return errors.New("nobody hears this")
+}
+
+// An actor watches others and the cluster's tasks, and answers later than it is asked.
+func TestActorsThatWatch(t *testing.T) {
+	supervisor := WithActor("supervisor", func(c *ActorContext, arguments proto.Message) (Actor, error) {
+		ward, err := ParseActorRef(arguments.(*wrapperspb.StringValue).Value)
+		if err != nil {
+			return nil, err
+		}
+		c.WatchTasks()
+		var asker ActorRef
+		tasks := map[string]string{}
+		ended := ""
+		return ActorFunc(func(c *ActorContext, message any) {
+			switch m := message.(type) {
+			case TaskStatus:
+				tasks[m.Task] = m.State
+			case ActorEnded:
+				ended = m.Actor.String() + ": " + m.Err.Error()
+			case *emptypb.Empty:
+				asker = c.Sender()
+			}
+			if asker != (ActorRef{}) && ended != "" && len(tasks) == 2 {
+				if err := c.Send(asker, wrapperspb.String(ended)); err != nil {
+					panic(err)
+				}
+				asker = ActorRef{}
+			}
+		}), c.Watch(ward)
+	})
+	all := company(t, 2, counting, supervisor)
+	ward, err := all[0].Spawn(deadline(t), "counter", ActorRef{all[1].Task(), "ward"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	boss, err := all[1].Spawn(deadline(t), "supervisor", ActorRef{all[0].Task(), "boss"}, wrapperspb.String(ward.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan error, 1)
+	go func() {
+		text, err := Ask[*wrapperspb.StringValue](deadline(t), all[1], boss, &emptypb.Empty{})
+		if err == nil && !strings.Contains(text.Value, "/task:1/actor:ward: The actor ward") {
+			err = fmt.Errorf("it answered %q", text.Value)
+		}
+		answer <- err
+	}()
+	sum(t, all[1], ward)
+	if err := all[1].Send(deadline(t), ward, wrapperspb.String("panic")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answer; err != nil {
+		t.Error(err)
+	}
+}
+
+// A program is told of the tasks as they come, go and come back.
+func TestWatchTasks(t *testing.T) {
+	cluster := ClusterSpec{"w": spectest.Addresses(t, 2)}
+	start := func(task int) *Server {
+		t.Helper()
+		s, err := NewServer(cluster, WithTask(task), silent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stop(t, s) })
+		return s
+	}
+	first := start(0)
+	ctx, cancel := context.WithCancel(deadline(t))
+	events := make(chan TaskStatus)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		defer close(events)
+		for e := range first.WatchTasks(ctx) {
+			events <- e
+		}
+	})
+	until := func(task int, state string) TaskStatus {
+		t.Helper()
+		for e := range events {
+			if e.Task == fmt.Sprintf("/job:w/replica:0/task:%d", task) && e.State == state {
+				return e
+			}
+		}
+		t.Fatalf("task %d was never %s", task, state)
+		return TaskStatus{}
+	}
+	until(0, "up")
+	second := start(1)
+	boot := until(1, "up").Boot
+	stop(t, second)
+	if e := until(1, "down"); e.Reason == "" || e.Target() != "grpc://"+cluster["w"][1] {
+		t.Errorf("%+v", e)
+	}
+	start(1)
+	if e := until(1, "up"); e.Boot == boot {
+		t.Errorf("%+v is the first process", e)
+	}
+	cancel()
+	for range events {
+	}
+	watching.Wait()
+}

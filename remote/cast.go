@@ -1,0 +1,77 @@
+package remote
+
+import (
+	"context"
+
+	"github.com/troupe-run/troupe/actors/cast"
+	actorswire "github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/remote/link"
+	"github.com/troupe-run/troupe/remote/membership"
+)
+
+// castWindow is how many bytes may wait on a link before the messages of programs' actors wait for
+// room: the runtime's own have a multiple of it.
+const castWindow = 4 << 20
+
+// ways takes the mail of programs' actors over the node's links.
+type ways struct{ node *Node }
+
+var _ cast.Transport = ways{}
+
+// Reach opens the link to a task.
+func (w ways) Reach(ctx context.Context, task string) (cast.Way, error) {
+	p, err := w.node.links.Ensure(ctx, task)
+	if err != nil {
+		return nil, err
+	}
+	return way{p}, nil
+}
+
+// Watch tells of lost tasks as long as the links live.
+func (w ways) Watch(down func(task string, err error)) { w.node.links.Watch(down) }
+
+type way struct{ peer *link.Peer }
+
+// Post sends mail over the link.
+func (w way) Post(ctx context.Context, m *actorswire.Mail) error {
+	return w.peer.Post(ctx, cast.ProcessName, m, castWindow)
+}
+
+// newCast makes the program's actors' place on this task. A guest has none: programs know the clusters
+// that they are started for.
+func (n *Node) newCast() (*cast.Cast, error) {
+	kinds := n.config.Actors
+	if n.config.lent != nil {
+		kinds = nil
+	}
+	return cast.New(cast.Config{System: n.port.System(), Self: n.self.Name(), Tasks: n.taskNames(), Boot: n.boot, Transport: ways{n},
+		Kinds: kinds, Present: n.present, Log: n.log})
+}
+
+func (n *Node) taskNames() []string {
+	var names []string
+	for _, t := range n.spec.Tasks() {
+		names = append(names, t.Name())
+	}
+	return names
+}
+
+// present is what is known of the tasks that were seen; while the node starts those are none.
+func (n *Node) present() []cast.TaskChange {
+	var all []cast.TaskChange
+	gossip := n.gossiping.Load()
+	if gossip == nil {
+		return nil
+	}
+	for _, m := range gossip.View() {
+		if m.Health != membership.NeverSeen {
+			all = append(all, taskChange(n.gossipStatus(m)))
+		}
+	}
+	return all
+}
+
+func taskChange(s TaskStatus) cast.TaskChange { return cast.TaskChange{Task: s.Task, What: s} }
+
+// Cast is the place of the program's actors.
+func (n *Node) Cast() *cast.Cast { return n.cast }
