@@ -25,8 +25,7 @@ var layers = [][]string{
 	{"actors"},
 	{"remote"},
 	{""}, // the root package
-	{"examples"},
-	{"cmd"},
+	{"cmd", "examples"},
 	{"e2e"},
 }
 

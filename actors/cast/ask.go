@@ -102,7 +102,7 @@ func (s *Cast) await(ctx context.Context, task string, send func(asker Ref) erro
 	if task == s.config.Self {
 		s.withdraw(asker)
 	} else {
-		s.errand(func(ctx context.Context) {
+		s.errand(task, func(ctx context.Context) {
 			if err := s.mail(ctx, task, &wire.Mail{From: name, What: &wire.Mail_Withdraw{Withdraw: &wire.Withdraw{}}}); err != nil {
 				s.log.Debug("a request could not be withdrawn", "task", task, "error", err) // it ends with the link
 			}

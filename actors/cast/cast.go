@@ -30,8 +30,10 @@ const (
 	MaxBytes  = 256 << 20
 	// maxName bounds the bytes of an actor's name.
 	maxName = 256
-	// maxErrands bounds the answers and notices that are being sent without anybody who waits.
-	maxErrands = 4096
+	// maxErrands bounds the answers and notices for a task that wait to be sent without anybody who waits
+	// for that, maxCouriers how many are under way.
+	maxErrands  = 1 << 20
+	maxCouriers = 64
 )
 
 // ProcessName is the name under which a task's cast is reached.
@@ -91,8 +93,7 @@ type Cast struct {
 	log    *slog.Logger
 	life   context.Context
 	die    context.CancelFunc
-	work   sync.WaitGroup // errands
-	room   chan struct{}  // of errands
+	work   sync.WaitGroup // couriers
 	bytes  atomic.Int64   // that wait for all actors
 	lanes  map[string]*lane
 	tasks  hub
@@ -113,7 +114,7 @@ func New(c Config) (*Cast, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	s := &Cast{config: c, log: c.Log, room: make(chan struct{}, maxErrands), lanes: map[string]*lane{}, actors: map[string]*performer{},
+	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, actors: map[string]*performer{},
 		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*performer{}, watches: map[Ref]*watch{}, nextID: rand.Uint64()}
 	s.tasks.subscribers = map[*Subscription]struct{}{}
 	s.life, s.die = context.WithCancel(context.Background())
@@ -179,25 +180,41 @@ func (s *Cast) stopping() error {
 	return status.Errorf(status.Cancelled, "The server of %s is stopping.", s.config.Self)
 }
 
-// errand runs f, which waits for other tasks, on a goroutine that Stop waits for; f must end with its
-// context. Where too many are under way already it is dropped.
-func (s *Cast) errand(f func(ctx context.Context)) {
-	select {
-	case s.room <- struct{}{}:
-	default:
-		s.log.Warn("an answer to another task was dropped, because too many are waiting to be sent", "limit", maxErrands)
-		return
-	}
+// errand runs f, which has something to say to a task and ends with its context, on a goroutine that Stop
+// waits for. False where that will not be: the cast stops, or far too much waits for the task.
+func (s *Cast) errand(task string, f func(ctx context.Context)) bool {
+	l := s.lanes[task]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped {
-		<-s.room
-		return
+	switch {
+	case s.stopped || l == nil:
+		return false
+	case len(l.errands) >= maxErrands:
+		s.log.Error("an answer to another task was dropped: too many wait to be sent", "task", task, "limit", maxErrands)
+		return false
 	}
-	s.work.Go(func() {
-		defer func() { <-s.room }()
+	l.errands = append(l.errands, f)
+	if l.couriers < maxCouriers {
+		l.couriers++
+		s.work.Go(func() { s.run(l) })
+	}
+	return true
+}
+
+func (s *Cast) run(l *lane) {
+	for {
+		s.mu.Lock()
+		if len(l.errands) == 0 {
+			l.errands = nil
+			l.couriers--
+			s.mu.Unlock()
+			return
+		}
+		f := l.errands[0]
+		l.errands[0], l.errands = nil, l.errands[1:]
+		s.mu.Unlock()
 		f(s.life)
-	})
+	}
 }
 
 // resolve checks a reference; an empty task is the own one.

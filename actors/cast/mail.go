@@ -22,6 +22,10 @@ type lane struct {
 	mu   sync.Mutex // of what has arrived; whoever has it delivers, so that order is kept
 	boot uint64
 	last uint64
+
+	// Of errands to the task; Cast.mu.
+	errands  []func(ctx context.Context)
+	couriers int
 }
 
 func newLane() *lane {
@@ -187,7 +191,7 @@ func (s *Cast) answer(asker Ref, content *wire.Content, err error) {
 	if err != nil {
 		m.What = &wire.Mail_Failure{Failure: failure(err)}
 	}
-	s.errand(func(ctx context.Context) {
+	s.errand(asker.Task, func(ctx context.Context) {
 		if err := s.mail(ctx, asker.Task, m); err != nil {
 			s.log.Debug("an answer was lost", "task", asker.Task, "error", err) // with the link, which ends the request too
 		}

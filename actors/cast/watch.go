@@ -51,13 +51,17 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 	id := w.id
 	s.mu.Unlock()
 	if first {
-		s.errand(func(ctx context.Context) {
+		under := s.errand(ref.Task, func(ctx context.Context) {
 			defer close(w.set)
 			_, err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Watch{Watch: &wire.Watch{Id: id}}})
 			if err != nil {
 				s.ended(ref, id, err)
 			}
 		})
+		if !under {
+			close(w.set)
+			s.ended(ref, id, status.Errorf(status.ResourceExhausted, "Too much waits to be sent to %s", ref.Task))
+		}
 	}
 	return w.set, func() {
 		s.mu.Lock()
@@ -107,7 +111,7 @@ func (s *Cast) announce(task string, ref Ref, id uint64, why error) {
 		s.ended(ref, id, why)
 		return
 	}
-	s.errand(func(ctx context.Context) {
+	s.errand(task, func(ctx context.Context) {
 		for range announceTries {
 			try, cancel := context.WithTimeout(ctx, announceTime)
 			_, err := s.request(try, Ref{task, ref.Name}, &wire.Mail{What: &wire.Mail_Ended{Ended: &wire.Ended{Watch: id, Failure: failure(why)}}})

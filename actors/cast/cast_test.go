@@ -1,0 +1,303 @@
+package cast
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// network joins casts without links. Each letter is encoded and decoded on its way.
+type network struct {
+	t *testing.T
+
+	mu    sync.Mutex
+	casts map[string]*Cast
+	downs map[string][]func(string, error)                    // by the task that watches
+	pass  func(from, to string, m *wire.Mail, deliver func()) // nil: all arrives
+}
+
+// end is one task's end of the network.
+type end struct {
+	net  *network
+	self string
+}
+
+func (e end) Reach(_ context.Context, task string) (Way, error) { return path{e, task}, nil }
+
+func (e end) Watch(down func(string, error)) {
+	e.net.mu.Lock()
+	defer e.net.mu.Unlock()
+	e.net.downs[e.self] = append(e.net.downs[e.self], down)
+}
+
+type path struct {
+	end
+	to string
+}
+
+func (p path) Post(_ context.Context, m *wire.Mail) error {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	copied := &wire.Mail{}
+	if err := proto.Unmarshal(b, copied); err != nil {
+		return err
+	}
+	p.net.mu.Lock()
+	to, pass := p.net.casts[p.to], p.net.pass
+	p.net.mu.Unlock()
+	deliver := func() { (&inlet{to}).SendUserMessage(nil, copied) }
+	if pass != nil {
+		pass(p.self, p.to, copied, deliver)
+	} else {
+		deliver()
+	}
+	return nil
+}
+
+// cut tells both ends that the link between two tasks broke.
+func (n *network) cut(a, b string) {
+	for _, ends := range [][2]string{{a, b}, {b, a}} {
+		for _, down := range n.downs[ends[0]] {
+			down(ends[1], status.Errorf(status.Unavailable, "worker %s was lost", ends[1]))
+		}
+	}
+}
+
+// echo answers with what it gets; its fields tell what the last one was.
+type echo struct {
+	got  chan<- any
+	hold bool
+}
+
+func (e *echo) Receive(c *Context, message any) {
+	e.got <- message
+	if m, ok := message.(proto.Message); ok && !e.hold && c.Sender() != (Ref{}) {
+		if err := c.Reply(m); err != nil {
+			panic(err)
+		}
+	}
+}
+func (e *echo) Close() error { return nil }
+
+func newNetwork(t *testing.T, tasks ...string) (*network, chan any) {
+	t.Helper()
+	n := &network{t: t, casts: map[string]*Cast{}, downs: map[string][]func(string, error){}}
+	got := make(chan any, 1000)
+	for i, task := range tasks {
+		log := slog.New(slog.NewTextHandler(io.Discard, nil))
+		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }),
+			actor.WithDeadLetterThrottleInterval(time.Millisecond))
+		s, err := New(Config{System: system, Self: task, Tasks: tasks, Boot: uint64(i + 1), Transport: end{n, task}, Log: log,
+			Kinds: map[string]Make{
+				"echo":  func(*Context, proto.Message) (Actor, error) { return &echo{got: got}, nil },
+				"stone": func(*Context, proto.Message) (Actor, error) { return &echo{got: got, hold: true}, nil },
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.casts[task] = s
+		t.Cleanup(func() {
+			if err := s.Stop(deadline(t)); err != nil {
+				t.Error(err)
+			}
+			if left := s.bytes.Load(); left != 0 || len(s.actors)+len(s.asked)+len(s.asks)+len(s.watches) > 0 {
+				t.Errorf("%s keeps %d bytes, %d actors, %d and %d requests, %d watches", task, left, len(s.actors), len(s.asked), len(s.asks), len(s.watches))
+			}
+			system.Shutdown()
+		})
+	}
+	return n, got
+}
+
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func spawn(t *testing.T, s *Cast, kind string, ref Ref) Ref {
+	t.Helper()
+	ref, err := s.Spawn(deadline(t), kind, ref, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// A message of a type that the program does not know, or that is none at all, costs itself alone.
+func TestMessagesThatMakeNoSense(t *testing.T) {
+	n, _ := newNetwork(t, "a", "b")
+	a := n.casts["a"]
+	ref := spawn(t, a, "echo", Ref{"b", "echo"})
+	for _, c := range []struct{ content, want string }{
+		{"no.such.Message", "does not know messages of type"},
+		{"google.protobuf.StringValue", "is no google.protobuf.StringValue"},
+	} {
+		_, err := a.request(deadline(t), ref, &wire.Mail{What: &wire.Mail_Content{Content: &wire.Content{Type: c.content, Value: []byte{0xff}}}})
+		if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.content, err)
+		}
+	}
+	if answer, err := a.Ask(deadline(t), ref, wrapperspb.Int64(7)); err != nil || !proto.Equal(answer, wrapperspb.Int64(7)) {
+		t.Errorf("%v, %v", answer, err)
+	}
+	for _, m := range []*wire.Mail{{Task: "c", To: "echo", Number: 1}, {Task: "a", Boot: 1, Number: 1 << 40}, {}} {
+		(&inlet{n.casts["b"]}).SendUserMessage(nil, m) // dropped
+	}
+}
+
+// Mail that was overtaken is dropped: what arrives is in order.
+func TestOvertakenMail(t *testing.T) {
+	n, got := newNetwork(t, "a", "b")
+	a := n.casts["a"]
+	ref := spawn(t, a, "echo", Ref{"b", "echo"})
+	var held []func()
+	n.pass = func(_, _ string, m *wire.Mail, deliver func()) { held = append(held, deliver) }
+	for i := range 4 {
+		if err := a.Send(deadline(t), Ref{}, ref, wrapperspb.Int64(int64(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.mu.Lock()
+	n.pass = nil
+	n.mu.Unlock()
+	for _, i := range []int{0, 2, 1, 2, 3} {
+		held[i]()
+	}
+	for _, want := range []int64{0, 2, 3} {
+		if m := (<-got).(*wrapperspb.Int64Value); m.Value != want {
+			t.Errorf("%d came for %d", m.Value, want)
+		}
+	}
+	if len(got) > 0 {
+		t.Errorf("%d messages more", len(got))
+	}
+}
+
+// Whoever waits is told when the link breaks, whatever was lost with it.
+func TestLostTasks(t *testing.T) {
+	n, got := newNetwork(t, "a", "b")
+	a, b := n.casts["a"], n.casts["b"]
+	stone := spawn(t, a, "stone", Ref{"b", "stone"})
+	watcher := spawn(t, a, "echo", Ref{"a", "echo"})
+	p, err := a.find(watcher.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.context.Watch(stone); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan Ended, 2)
+	set, _, err := a.Watch(stone, func(e Ended) { ended <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-set
+	asked := make(chan error, 1)
+	go func() {
+		_, err := a.Ask(deadline(t), stone, &emptypb.Empty{})
+		asked <- err
+	}()
+	<-got // it has the question
+	if !a.Uses("b") || b.Uses("a") {
+		t.Error("who waits needs the link")
+	}
+	n.cut("a", "b")
+	if err := <-asked; status.CodeOf(err) != status.Unavailable {
+		t.Errorf("the request: %v", err)
+	}
+	if e := <-ended; e.Ref != stone || status.CodeOf(e.Err) != status.Unavailable {
+		t.Errorf("the watch: %v", e)
+	}
+	if e := (<-got).(Ended); e.Ref != stone || status.CodeOf(e.Err) != status.Unavailable {
+		t.Errorf("the actor's watch: %v", e)
+	}
+	if a.Uses("b") {
+		t.Error("nobody waits any more")
+	}
+	b.mu.Lock()
+	if len(b.asked) > 0 {
+		t.Error("a lost task's request is kept")
+	}
+	b.mu.Unlock()
+	// A new watch is not ended by what the old one hears late.
+	if set, _, err = a.Watch(stone, func(e Ended) { ended <- e }); err != nil {
+		t.Fatal(err)
+	}
+	<-set
+	(&inlet{a}).SendUserMessage(nil, &wire.Mail{Task: "b", Boot: 2, Number: 1 << 40, From: "?late", To: stone.Name, What: &wire.Mail_Ended{Ended: &wire.Ended{Watch: 5}}})
+	select {
+	case e := <-ended:
+		t.Errorf("%v", e)
+	default:
+	}
+}
+
+// A notice of an end that is lost is sent again.
+func TestLostNotice(t *testing.T) {
+	n, _ := newNetwork(t, "a", "b")
+	a := n.casts["a"]
+	ref := spawn(t, a, "echo", Ref{"b", "echo"})
+	ended := make(chan Ended, 1)
+	set, _, err := a.Watch(ref, func(e Ended) { ended <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-set
+	var lost atomic.Int32
+	n.mu.Lock()
+	n.pass = func(_, _ string, m *wire.Mail, deliver func()) {
+		if _, ok := m.What.(*wire.Mail_Ended); ok && lost.CompareAndSwap(0, 1) {
+			return
+		}
+		deliver()
+	}
+	n.mu.Unlock()
+	if err := a.End(deadline(t), ref); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-ended; e.Err != nil || e.Ref != ref || lost.Load() != 1 {
+		t.Errorf("%v", e)
+	}
+}
+
+// A request that is given up is forgotten where it waits.
+func TestWithdrawnRequests(t *testing.T) {
+	n, got := newNetwork(t, "a", "b")
+	for _, task := range []string{"a", "b"} {
+		stone := spawn(t, n.casts["a"], "stone", Ref{task, "stone"})
+		ctx, cancel := context.WithCancel(context.Background())
+		asked := make(chan error, 1)
+		go func() {
+			_, err := n.casts["a"].Ask(ctx, stone, &emptypb.Empty{})
+			asked <- err
+		}()
+		<-got
+		cancel()
+		if err := <-asked; status.CodeOf(err) != status.Cancelled {
+			t.Errorf("%v", err)
+		}
+		n.casts["a"].work.Wait()
+		if s := n.casts[task]; len(s.asked) > 0 {
+			t.Errorf("task %s keeps %d requests", task, len(s.asked))
+		}
+	}
+}

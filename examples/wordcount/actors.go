@@ -1,0 +1,64 @@
+package main
+
+import (
+	"hash/fnv"
+	"strings"
+	"unicode"
+
+	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/examples/wordcount/words"
+	"google.golang.org/protobuf/proto"
+)
+
+const counterName = "counter"
+
+// newCounter makes an actor that counts the words which it is sent.
+func newCounter(*troupe.ActorContext, proto.Message) (troupe.Actor, error) {
+	total := map[string]int64{}
+	return troupe.ActorFunc(func(c *troupe.ActorContext, message any) {
+		switch m := message.(type) {
+		case *words.Words:
+			for word, times := range m.Times {
+				total[word] += times
+			}
+			c.Reply(&words.Done{})
+		case *words.Total:
+			c.Reply(&words.Words{Times: total})
+		}
+	}), nil
+}
+
+// newSplitter makes an actor that takes lines apart and asks the counters of all tasks to count their
+// words. It answers when they have.
+func newSplitter(_ *troupe.ActorContext, arguments proto.Message) (troupe.Actor, error) {
+	tasks := arguments.(*words.Tasks).Names
+	return troupe.ActorFunc(func(c *troupe.ActorContext, message any) {
+		line, ok := message.(*words.Line)
+		if !ok {
+			return
+		}
+		for task, share := range shares(line.Text, len(tasks)) {
+			counter := troupe.ActorRef{Task: tasks[task], Name: counterName}
+			if _, err := troupe.Ask[*words.Done](c.Context(), c.Server(), counter, &words.Words{Times: share}); err != nil {
+				c.Fail(err)
+				return
+			}
+		}
+		c.Reply(&words.Done{})
+	}), nil
+}
+
+// shares counts the words of a line for each of n counters that has any of them.
+func shares(line string, n int) map[int]map[string]int64 {
+	all := map[int]map[string]int64{}
+	for word := range strings.FieldsFuncSeq(strings.ToLower(line), func(r rune) bool { return !unicode.IsLetter(r) }) {
+		h := fnv.New32a()
+		h.Write([]byte(word))
+		at := int(h.Sum32() % uint32(n))
+		if all[at] == nil {
+			all[at] = map[string]int64{}
+		}
+		all[at][word]++
+	}
+	return all
+}
