@@ -11,6 +11,7 @@ package grad
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/troupe-run/troupe/graph/op"
 )
@@ -78,6 +79,7 @@ func Gradients(s *op.Scope, ys, xs []op.Output, opts ...Option) []Gradient {
 		return out
 	}
 	b := &backprop{options: &o, s: s.SubScope("gradients"), grads: map[op.Output][]Gradient{}}
+	b.source = strings.TrimSuffix(b.s.Prefix(), "/")
 	if err := b.run(ys, xs); err != nil {
 		s.Fail(err)
 		return out

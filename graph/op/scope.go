@@ -99,6 +99,9 @@ func (s *Scope) SubScope(name string) *Scope {
 	return s.derive(func(d *Scope) { d.prefix = prefix })
 }
 
+// Prefix is what the names of the scope's operations begin with: empty, or ending in a slash.
+func (s *Scope) Prefix() string { return s.prefix }
+
 // WithDevice is a scope whose operations ask for a device, such as /job:ps/task:0 or /device:GPU:0. What it
 // leaves open is as in s.
 func (s *Scope) WithDevice(device string) *Scope {
