@@ -140,6 +140,8 @@ type gradCase struct {
 	f    func(s *op.Scope, x []op.Output) []op.Output
 	// known gives the placeholders shapes even where the case is tried without; for gradients that need them.
 	known bool
+	// sparse tells that the gradients are rows.
+	sparse bool
 	// tolerance is relative to the larger of 1 and the value; 0 stands for that of float64.
 	tolerance float64
 }
@@ -235,7 +237,10 @@ func (c *gradCase) check(t *testing.T, known bool) {
 		if !d.Connected() {
 			t.Fatalf("input %d has no gradient", at[i])
 		}
-		fetches = append(fetches, d.Dense(s))
+		if c.sparse != d.Sparse() {
+			t.Errorf("the gradient of input %d is sparse: %v", at[i], d.Sparse())
+		}
+		fetches = append(fetches, node(s, "Identity", nil, d.Dense(s)).Output(0)) // what is fed cannot be fetched
 	}
 	sess := session(t, s)
 	values, shapes := run(t, sess, feeds, ys...)
@@ -306,7 +311,7 @@ func TestCentralDifferences(t *testing.T) {
 	}
 	t.Run("cases", func(t *testing.T) {
 		names := map[string]int{}
-		for _, c := range slices.Concat(mathCases, arrayCases, nnCases, linalgCases, stateCases) {
+		for _, c := range slices.Concat(mathCases, arrayCases, nnCases, linalgCases, listCases, stateCases) {
 			name := c.name
 			if names[c.name]++; names[c.name] > 1 {
 				name = fmt.Sprintf("%s#%d", c.name, names[c.name])

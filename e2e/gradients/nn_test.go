@@ -1,0 +1,98 @@
+package gradients
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+var nnCases = slices.Concat([]gradCase{
+	call("BiasAdd", nil, in(2, 3), in(3)), call("BiasAdd", attrs{"data_format": "NCHW"}, in(2, 3, 2, 1), in(3)), call("BiasAddV1", nil, in(2, 3), in(3)),
+	call("BiasAddGrad", nil, in(2, 3)), call("BiasAddGrad", attrs{"data_format": "NCHW"}, in(2, 3, 2, 1)),
+	call("LRN", attrs{"depth_radius": 1, "alpha": 0.5}, in(1, 1, 2, 4).of(tensor.Float32)),
+	call("TopKV2", nil, in(2, 5).apart(), scalar(3)), call("TopK", attrs{"k": 2}, in(4).apart()), call("NthElement", nil, in(2, 4).apart(), scalar(1)),
+	// Both outputs: the second is what the first has as its gradient.
+	{name: "SoftmaxCrossEntropyWithLogits", in: []input{in(3, 4), in(3, 4).between(0.1, 0.9)}, f: func(s *op.Scope, x []op.Output) []op.Output {
+		return floats(node(s, "SoftmaxCrossEntropyWithLogits", nil, x[0], x[1]))[:1]
+	}},
+	call("SoftmaxCrossEntropyWithLogits", nil, in(3, 4), in(3, 4).with(1, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0).fixed()),
+	call("SparseSoftmaxCrossEntropyWithLogits", nil, in(3, 4), longs(0, 3, 1)),
+	call("MaxPoolV2", attrs{"padding": "SAME"}, in(1, 3, 3, 1).apart(), ints(1, 2, 2, 1), ints(1, 2, 2, 1)),
+}, convolutions(), pools(), norms(), lstm())
+
+func convolutions() (out []gradCase) {
+	for _, a := range []attrs{
+		{"strides": []int{1, 1, 1, 1}, "padding": "SAME"}, {"strides": []int{1, 2, 2, 1}, "padding": "VALID"},
+		{"strides": []int{1, 1, 1, 1}, "padding": "EXPLICIT", "explicit_paddings": []int{0, 0, 1, 0, 0, 2, 0, 0}},
+		{"strides": []int{1, 1, 1, 1}, "padding": "SAME", "dilations": []int{1, 2, 2, 1}},
+	} {
+		out = append(out, call("Conv2D", a, in(1, 4, 3, 2), in(2, 2, 2, 1)), call("DepthwiseConv2dNative", a, in(1, 4, 3, 2), in(2, 2, 2, 1)))
+	}
+	same := attrs{"strides": []int{1, 2, 2, 1}, "padding": "SAME"}
+	out = append(out,
+		call("Conv2DBackpropInput", same, ints(1, 3, 3, 1), in(2, 2, 1, 2), in(1, 2, 2, 2)), call("Conv2DBackpropFilter", same, in(1, 3, 3, 1), ints(2, 2, 1, 2), in(1, 2, 2, 2)),
+		call("DepthwiseConv2dNativeBackpropInput", same, ints(1, 3, 3, 1), in(2, 2, 1, 2), in(1, 2, 2, 2)),
+		call("DepthwiseConv2dNativeBackpropFilter", same, in(1, 3, 3, 1), ints(2, 2, 1, 2), in(1, 2, 2, 2)))
+	cube := attrs{"strides": []int{1, 1, 2, 1, 1}, "padding": "SAME"}
+	return append(out, call("Conv3D", cube, in(1, 2, 3, 2, 1), in(2, 2, 1, 1, 2)),
+		call("Conv3DBackpropInputV2", cube, ints(1, 2, 3, 2, 1), in(2, 2, 1, 1, 2), in(1, 2, 2, 2, 2)),
+		call("Conv3DBackpropFilterV2", cube, in(1, 2, 3, 2, 1), ints(2, 2, 1, 1, 2), in(1, 2, 2, 2, 2)))
+}
+
+func pools() (out []gradCase) {
+	flat := attrs{"ksize": []int{1, 2, 2, 1}, "strides": []int{1, 2, 1, 1}, "padding": "SAME"}
+	deep := attrs{"ksize": []int{1, 2, 2, 1, 1}, "strides": []int{1, 1, 2, 1, 1}, "padding": "SAME"}
+	out = append(out, call("MaxPool", flat, in(1, 3, 3, 2).apart()), call("AvgPool", flat, in(1, 3, 3, 2)),
+		call("AvgPoolGrad", flat, ints(1, 3, 3, 1), in(1, 2, 3, 1)), call("AvgPool3DGrad", deep, ints(1, 2, 3, 1, 1), in(1, 2, 2, 1, 1)),
+		call("MaxPool3D", deep, in(1, 2, 3, 1, 1).apart()), call("AvgPool3D", deep, in(1, 2, 3, 1, 1)))
+	// The gradients' gradients, of an input whose maxima do not move.
+	for name, a := range map[string]attrs{"MaxPool": flat, "MaxPool3D": deep} {
+		x := in(1, 3, 3, 1).apart().fixed()
+		if name == "MaxPool3D" {
+			x = in(1, 2, 3, 1, 1).apart().fixed()
+		}
+		out = append(out, gradCase{name: name + "Grad", in: []input{x, x}, f: func(s *op.Scope, x []op.Output) []op.Output {
+			y := node(s, name, a, x[0]).Output(0)
+			return []op.Output{node(s, name+"Grad", a, x[0], y, y).Output(0)}
+		}})
+		out[len(out)-1].in = []input{x}
+	}
+	return out
+}
+
+func norms() (out []gradCase) {
+	one := in(2).of(tensor.Float32).between(0.5, 1.5)
+	for _, name := range []string{"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"} {
+		for _, training := range []bool{true, false} {
+			for _, format := range []string{"NHWC", "NCHW"} {
+				x := in(2, 2, 2, 2).of(tensor.Float32)
+				moments := []input{in(2).of(tensor.Float32).fixed(), one.fixed()}
+				if training {
+					moments = []input{in(0).of(tensor.Float32).fixed(), in(0).of(tensor.Float32).fixed()}
+				}
+				out = append(out, gradCase{name: name, in: append([]input{x, one, in(2).of(tensor.Float32)}, moments...), tolerance: 2e-2,
+					f: func(s *op.Scope, x []op.Output) []op.Output {
+						o := node(s, name, attrs{"is_training": training, "data_format": format, "epsilon": 0.1}, x[0], x[1], x[2], x[3], x[4])
+						return []op.Output{o.Output(0)}
+					}})
+			}
+		}
+	}
+	return out
+}
+
+func lstm() (out []gradCase) {
+	f32 := func(sizes ...int64) input { return in(sizes...).of(tensor.Float32).between(-0.5, 0.5) }
+	for _, name := range []string{"BlockLSTM", "BlockLSTMV2"} {
+		for _, peephole := range []bool{false, true} {
+			// Two steps of a cell of two numbers.
+			arguments := []input{in().of(tensor.Int64).with(2).fixed(), f32(2, 1, 2), f32(1, 2), f32(1, 2), f32(4, 8), f32(2), f32(2), f32(2), f32(8)}
+			out = append(out, gradCase{name: name, in: arguments, f: func(s *op.Scope, x []op.Output) []op.Output {
+				o := node(s, name, attrs{"use_peephole": peephole}, each(x, func(o op.Output) op.Input { return o })...)
+				return []op.Output{o.Output(6)}
+			}})
+		}
+	}
+	return out
+}

@@ -1,0 +1,4 @@
+package gradients
+
+var listCases = []gradCase{}
+var stateCases = []gradCase{}
