@@ -70,7 +70,6 @@ var linalgCases = slices.Concat([]gradCase{
 	shaped(call("MatrixSolveLs", nil, in(4, 2), in(4, 2), number(0.1).fixed())), shaped(call("MatrixSolveLs", nil, in(2, 4), in(2, 2), number(0.1).fixed())),
 }, triangular(), einsums(), transforms(), []gradCase{
 	call("RGBToHSV", nil, in(2, 3, 3).between(0.1, 0.9).apart()),
-	gammaCase(),
 })
 
 func triangular() (out []gradCase) {
@@ -135,15 +134,8 @@ func transforms() (out []gradCase) {
 		out = append(out, call(name, nil, z(2, 3)), call(name+"2D", nil, z(2, 2, 3)), call(name+"3D", nil, z(2, 1, 3)))
 	}
 	return append(out,
-		call("RFFT", real, in(2, 4), ints(4)), call("RFFT", real, in(5), ints(5)), call("RFFT", real, in(5), ints(3)), call("RFFT", real, in(3), ints(4)),
+		call("RFFT", real, in(2, 4), ints(4)), call("RFFT", real, in(5), ints(5)), call("RFFT", real, in(5), ints(3)),
 		call("RFFT2D", real, in(2, 3, 4), ints(3, 4)), call("RFFT3D", real, in(2, 1, 3), ints(2, 1, 3)),
 		call("IRFFT", real, z(2, 3), ints(4)), call("IRFFT", real, z(3), ints(5)), call("IRFFT", real, z(4), ints(4)),
 		call("IRFFT2D", real, z(2, 3), ints(2, 4)), call("IRFFT3D", real, z(2, 1, 2), ints(2, 1, 3)))
-}
-
-// gammaCase draws with a seed of its own, so that a step more or less in alpha moves the same sample.
-func gammaCase() gradCase {
-	return gradCase{name: "RandomGamma", in: []input{ints(2), in(2).between(0.5, 2)}, tolerance: 1e-4, f: func(s *op.Scope, x []op.Output) []op.Output {
-		return floats(node(s, "RandomGamma", attrs{"seed": 3, "seed2": 4}, x[0], x[1]))
-	}}
 }

@@ -11,10 +11,11 @@ var nnCases = slices.Concat([]gradCase{
 	call("BiasAdd", nil, in(2, 3), in(3)), call("BiasAdd", attrs{"data_format": "NCHW"}, in(2, 3, 2, 1), in(3)), call("BiasAddV1", nil, in(2, 3), in(3)),
 	call("BiasAddGrad", nil, in(2, 3)), call("BiasAddGrad", attrs{"data_format": "NCHW"}, in(2, 3, 2, 1)),
 	call("LRN", attrs{"depth_radius": 1, "alpha": 0.5}, in(1, 1, 2, 4).of(tensor.Float32)),
-	call("TopKV2", nil, in(2, 5).apart(), scalar(3)), call("TopK", attrs{"k": 2}, in(4).apart()), call("NthElement", nil, in(2, 4).apart(), scalar(1)),
+	call("TopKV2", nil, in(2, 5).apart(), scalar(3)), call("NthElement", nil, in(2, 4).apart(), scalar(1)),
 	// Both outputs: the second is what the first has as its gradient.
 	{name: "SoftmaxCrossEntropyWithLogits", in: []input{in(3, 4), in(3, 4).between(0.1, 0.9)}, f: func(s *op.Scope, x []op.Output) []op.Output {
-		return floats(node(s, "SoftmaxCrossEntropyWithLogits", nil, x[0], x[1]))[:1]
+		// The gradient takes each row of labels to add up to 1.
+		return floats(node(s, "SoftmaxCrossEntropyWithLogits", nil, x[0], node(s, "Softmax", nil, x[1]).Output(0)))[:1]
 	}},
 	call("SoftmaxCrossEntropyWithLogits", nil, in(3, 4), in(3, 4).with(1, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0).fixed()),
 	call("SparseSoftmaxCrossEntropyWithLogits", nil, in(3, 4), longs(0, 3, 1)),
@@ -45,19 +46,31 @@ func pools() (out []gradCase) {
 	deep := attrs{"ksize": []int{1, 2, 2, 1, 1}, "strides": []int{1, 1, 2, 1, 1}, "padding": "SAME"}
 	out = append(out, call("MaxPool", flat, in(1, 3, 3, 2).apart()), call("AvgPool", flat, in(1, 3, 3, 2)),
 		call("AvgPoolGrad", flat, ints(1, 3, 3, 1), in(1, 2, 3, 1)), call("AvgPool3DGrad", deep, ints(1, 2, 3, 1, 1), in(1, 2, 2, 1, 1)),
-		call("MaxPool3D", deep, in(1, 2, 3, 1, 1).apart()), call("AvgPool3D", deep, in(1, 2, 3, 1, 1)))
+		call("MaxPool3D", deep, in(1, 2, 3, 1, 1).of(tensor.Float32).apart()), call("AvgPool3D", deep, in(1, 2, 3, 1, 1)))
 	// The gradients' gradients, of an input whose maxima do not move.
 	for name, a := range map[string]attrs{"MaxPool": flat, "MaxPool3D": deep} {
-		x := in(1, 3, 3, 1).apart().fixed()
+		x, dy := in(1, 3, 3, 1).apart().fixed(), in(1, 2, 3, 1)
 		if name == "MaxPool3D" {
-			x = in(1, 2, 3, 1, 1).apart().fixed()
+			x, dy = in(1, 2, 3, 1, 1).of(tensor.Float32).apart().fixed(), in(1, 2, 2, 1, 1).of(tensor.Float32)
 		}
-		out = append(out, gradCase{name: name + "Grad", in: []input{x, x}, f: func(s *op.Scope, x []op.Output) []op.Output {
+		first := func(s *op.Scope, x, dy op.Output) (y, dx op.Output) {
+			y = node(s, name, a, x).Output(0)
+			return y, node(s, name+"Grad", a, x, y, dy).Output(0)
+		}
+		out = append(out, gradCase{name: name + "Grad", in: []input{x, dy}, f: func(s *op.Scope, x []op.Output) []op.Output {
+			_, dx := first(s, x[0], x[1])
+			return []op.Output{dx}
+		}}, gradCase{name: name + "GradGrad", in: []input{x, x.free()}, f: func(s *op.Scope, x []op.Output) []op.Output {
 			y := node(s, name, a, x[0]).Output(0)
-			return []op.Output{node(s, name+"Grad", a, x[0], y, y).Output(0)}
+			return floats(node(s, name+"GradGrad", a, x[0], y, x[1]))
 		}})
-		out[len(out)-1].in = []input{x}
 	}
+	x, dy := in(1, 3, 3, 1).apart().fixed(), in(1, 2, 2, 1)
+	size, same := ints(1, 2, 2, 1), attrs{"padding": "SAME"}
+	out = append(out, gradCase{name: "MaxPoolGradV2", in: []input{x, dy, size, size}, f: func(s *op.Scope, x []op.Output) []op.Output {
+		y := node(s, "MaxPoolV2", same, x[0], x[2], x[3]).Output(0)
+		return floats(node(s, "MaxPoolGradV2", same, x[0], y, x[1], x[2], x[3]))
+	}})
 	return out
 }
 

@@ -56,7 +56,7 @@ func init() {
 			dx, _ := g.unbroadcast(x, y, dy, none)
 			return dx
 		},
-		"Pad": unpad, "PadV2": func(g *call, x, y, dy op.Output) op.Output { return unpad(g, x, y, dy) },
+		"Pad": unpad,
 		"MirrorPad": func(g *call, x, y, dy op.Output) op.Output {
 			return g.make("MirrorPadGrad", g.attrs("mode"), dy, g.x(1))
 		},
@@ -84,6 +84,10 @@ func init() {
 	register(map[string]func(g *call) []op.Output{
 		"IdentityN": func(g *call) []op.Output { return g.ds() },
 		"Fill":      func(g *call) []op.Output { return []op.Output{none, g.totalOf(g.d(0))} },
+		"PadV2": func(g *call) []op.Output {
+			dx := unpad(g, g.x(0), g.Output(0), g.d(0))
+			return []op.Output{dx, none, g.sub(g.totalOf(g.d(0)), g.totalOf(dx))}
+		},
 		"Pack": func(g *call) []op.Output {
 			n := len(g.Inputs())
 			attrs := g.attrs("axis")

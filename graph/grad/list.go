@@ -14,15 +14,19 @@ func init() {
 			return []op.Output{o.Output(0), o.Output(1)}
 		},
 		"TensorListPopBack": func(g *call) []op.Output {
-			list := g.listGradient(0, g.dtype("element_dtype"))
+			var list op.Output
+			if g.dy[0].Connected() {
+				list = g.d(0)
+			} else {
+				list = g.emptyLike(g.Output(0), g.Output(1))
+			}
 			return []op.Output{g.op("TensorListPushBack", list, g.d(1)), none}
 		},
 		"TensorListStack": func(g *call) []op.Output {
 			return []op.Output{g.make("TensorListFromTensor", nil, g.d(0), g.elementShape(g.x(0))), none}
 		},
 		"TensorListFromTensor": func(g *call) []op.Output {
-			list := g.listGradient(0, g.x(0).DType().Base())
-			return []op.Output{g.make("TensorListStack", g.element(g.x(0)), list, g.from(g.shape(g.x(0)), 1)), none}
+			return []op.Output{g.make("TensorListStack", g.element(g.x(0)), g.d(0), g.from(g.shape(g.x(0)), 1)), none}
 		},
 		"TensorListConcat":   func(g *call) []op.Output { return []op.Output{g.splitList()} },
 		"TensorListConcatV2": func(g *call) []op.Output { return []op.Output{g.splitList(), none, none} },
@@ -45,8 +49,10 @@ func init() {
 			return []op.Output{g.op("TensorListResize", g.d(0), g.op("TensorListLength", g.x(0))), none}
 		},
 		"TensorListGather": func(g *call) []op.Output {
-			list := g.emptyLike(g.x(0), g.d(0))
-			return []op.Output{g.op("TensorListScatterIntoExistingList", list, g.d(0), g.x(1)), none, none}
+			// An element that was read twice gets the sum, twice.
+			list, length := g.emptyLike(g.x(0), g.d(0)), g.op("TensorListLength", g.x(0))
+			rows := g.gather(g.op("UnsortedSegmentSum", g.d(0), g.x(1), length), g.x(1))
+			return []op.Output{g.op("TensorListScatterIntoExistingList", list, rows, g.x(1)), none, none}
 		},
 		"TensorListScatter":   func(g *call) []op.Output { return []op.Output{g.gatherList(g.x(0), g.x(1)), none, none} },
 		"TensorListScatterV2": func(g *call) []op.Output { return []op.Output{g.gatherList(g.x(0), g.x(1)), none, none, none} },
@@ -65,15 +71,7 @@ func (g *call) elementShape(list op.Output) op.Output {
 	return g.make("TensorListElementShape", map[string]any{"shape_type": tensor.Int32}, list)
 }
 
-// listGradient is the gradient of the list that is output i: an empty list where nothing depends on it.
-func (g *call) listGradient(i int, element tensor.DType) op.Output {
-	if g.dy[i].Connected() {
-		return g.d(i)
-	}
-	return g.make("EmptyTensorList", map[string]any{"element_dtype": element}, g.elementShape(g.Output(i)), g.int(-1))
-}
-
-// emptyLike is a list as long as another, without elements, for elements as the given tensor's.
+// emptyLike is a list as long as another whose elements are not set, which counts as zeros, for elements as the given tensor's.
 func (g *call) emptyLike(list, element op.Output) op.Output {
 	return g.make("TensorListReserve", g.element(element), g.elementShape(list), g.op("TensorListLength", list))
 }

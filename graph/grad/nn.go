@@ -18,7 +18,6 @@ func init() {
 			}
 			return g.op("BroadcastTo", dy, g.shape(x))
 		},
-		"TopK":   topK,
 		"TopKV2": topK,
 		"NthElement": func(g *call, x, y, dy op.Output) op.Output {
 			chosen := g.cast(g.op("Equal", g.expand(y, -1), x), dy.DType().Base())

@@ -17,12 +17,11 @@ func init() {
 			return []op.Output{none, g.op("SparseSliceGrad", g.d(1), g.x(0), g.x(3), g.Output(0)), none, none, none}
 		},
 		"SparseToDense": func(g *call) []op.Output {
-			indices := g.x(0)
-			if indices.Shape().Rank() < 2 { // one number for each value of a vector, or for a single one
-				indices = g.reshape(indices, g.concat(0, g.shape(g.x(2)), g.expand(g.op("Size", g.x(1)), 0)))
-			}
-			dx := g.op("GatherNd", g.d(0), indices)
-			return []op.Output{none, none, dx, g.sub(g.totalOf(g.d(0)), g.totalOf(dx))}
+			// The indices may also be a vector or a single number, and the values a single one for all.
+			indices := g.reshape(g.x(0), g.make("Pack", nil, op.List{g.int(-1), g.op("Size", g.x(1))}))
+			rows := g.op("GatherNd", g.d(0), indices)
+			dx, _ := g.unbroadcast(g.x(2), rows, rows, none)
+			return []op.Output{none, none, dx, g.sub(g.totalOf(g.d(0)), g.totalOf(rows))}
 		},
 		"RaggedTensorToVariant": func(g *call) []op.Output {
 			values := g.Inputs()[len(g.Inputs())-1]
