@@ -56,8 +56,8 @@ func floatOf(t *testing.T, v *tensor.Tensor) float32 {
 	return f
 }
 
-// counting is a graph with a counter: next adds x to it.
-func counting() (s *op.Scope, x, next op.Output, reset *op.Operation) {
+// counterGraph is a graph with a counter: next adds x to it.
+func counterGraph() (s *op.Scope, x, next op.Output, reset *op.Operation) {
 	s = op.NewScope()
 	x = op.Placeholder(s.WithName("x"), tensor.Float32, attr.Shape(shape.Of()))
 	counter := op.VariableV2(s.WithName("counter"), shape.Of(), tensor.Float32)
@@ -67,7 +67,7 @@ func counting() (s *op.Scope, x, next op.Output, reset *op.Operation) {
 
 func TestStepsOfABuiltGraph(t *testing.T) {
 	onBoth(t, func(t *testing.T, m Master) {
-		s, x, next, reset := counting()
+		s, x, next, reset := counterGraph()
 		session := sessionOf(t, m, s)
 		if err := session.Do(t.Context(), Feeds{x: float32(0)}, reset); err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func TestStepsOfABuiltGraph(t *testing.T) {
 
 func TestCallables(t *testing.T) {
 	onBoth(t, func(t *testing.T, m Master) {
-		s, x, next, reset := counting()
+		s, x, next, reset := counterGraph()
 		y := op.Placeholder(s.WithName("y"), tensor.Float32, attr.Shape(shape.Of()))
 		difference := op.Sub(s, x, y)
 		session := sessionOf(t, m, s)
@@ -188,7 +188,7 @@ func TestCallables(t *testing.T) {
 
 func TestPartialRuns(t *testing.T) {
 	onBoth(t, func(t *testing.T, m Master) {
-		s, x, next, reset := counting()
+		s, x, next, reset := counterGraph()
 		y := op.Placeholder(s.WithName("y"), tensor.Float32, attr.Shape(shape.Of()))
 		product := op.Mul(s.WithName("product"), next, y)
 		session := sessionOf(t, m, s)
@@ -251,7 +251,7 @@ func TestContextsCancelSteps(t *testing.T) {
 
 func TestRunMetadata(t *testing.T) {
 	onBoth(t, func(t *testing.T, m Master) {
-		s, x, next, reset := counting()
+		s, x, next, reset := counterGraph()
 		session := sessionOf(t, m, s)
 		zero := tensor.FromScalar(float32(0))
 		defer zero.Release()
@@ -277,7 +277,7 @@ func TestMasters(t *testing.T) {
 		if err != nil || len(devices) == 0 || !devices[0].Local || !strings.HasSuffix(devices[0].Name, "/device:CPU:0") || devices[0].Incarnation == 0 {
 			t.Errorf("%+v, %v", devices, err)
 		}
-		s, x, next, reset := counting()
+		s, x, next, reset := counterGraph()
 		session := sessionOf(t, m, s)
 		if of, err := session.Devices(t.Context()); err != nil || len(of) != len(devices) || of[0] != devices[0] {
 			t.Errorf("%+v, %v", of, err)

@@ -86,7 +86,12 @@ func (osFS) Link(from, to string) error   { return os.Link(from, to) }
 func (osFS) Remove(name string) error     { return os.Remove(name) }
 func (osFS) Mkdir(name string) error      { return os.Mkdir(name, 0o755) }
 
+// Glob takes a name for itself where there is a file of that name, so that a checkpoint in a folder run[1] is found, which
+// TensorFlow does not find.
 func (osFS) Glob(pattern string) ([]string, error) {
+	if _, err := os.Stat(pattern); err == nil {
+		return []string{pattern}, nil
+	}
 	list, err := files.Match(pattern)
 	slices.Sort(list)
 	return list, err
