@@ -4,11 +4,15 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/op/attr"
+	"github.com/troupe-run/troupe/graph/shape"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
@@ -174,4 +178,90 @@ func TestFunctions(t *testing.T) {
 	if scaled.Name() != "scaled" || again.Name() != "scaled_1" || len(again.Captures()) != 1 || again.Captures()[0] != scale {
 		t.Errorf("%s and %s, which captures %v", scaled.Name(), again.Name(), again.Captures())
 	}
+}
+
+func TestQueues(t *testing.T) {
+	s := op.NewScope()
+	types := []tensor.DType{tensor.Float32}
+	rows := op.Const(s, []float32{3, 1, 2})
+	two := op.Const(s, int32(2))
+	fifo := op.NewFIFOQueue(s.WithName("fifo"), types, attr.Shapes([]shape.Shape{shape.Scalar()}))
+	shuffled := op.NewShuffleQueue(s, types, attr.Shapes([]shape.Shape{shape.Scalar()}), attr.MinAfterDequeue(1))
+	padded := op.NewPaddingFIFOQueue(s, types, attr.Shapes([]shape.Shape{shape.Of(-1)}))
+	ordered := op.NewPriorityQueue(s, types, []shape.Shape{shape.Scalar()})
+	fill := []*op.Operation{fifo.EnqueueMany(s, rows), shuffled.EnqueueMany(s, rows), ordered.EnqueueMany(s, op.Const(s, []int64{3, 1, 2}), rows),
+		padded.Enqueue(s.WithControlDependencies(padded.Enqueue(s, rows)), op.Const(s, []float32{7}))}
+	batch, rest := fifo.DequeueMany(s, two), fifo.DequeueUpTo(s, two)
+	padding := padded.DequeueMany(s, two)
+	one, first := shuffled.Dequeue(s), ordered.Dequeue(s)
+	size, closed, end := fifo.Size(s), fifo.Closed(s), fifo.Close(s)
+	for _, c := range []struct{ got, want string }{
+		{batch[0].Shape().String(), "[2]"}, {rest[0].Shape().String(), "[?]"}, {padding[0].Shape().String(), "[2,?]"},
+		{one[0].Shape().String(), "[]"}, {first[0].DType().String(), "int64"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %s, want %s", c.got, c.want)
+		}
+	}
+	sess := session(t, s)
+	fetch[float32](t, sess, fill)
+	want(t, fetch[float32](t, sess, nil, batch[0]), 3, 1)
+	want(t, fetch[int32](t, sess, nil, size), 1)
+	want(t, fetch[float32](t, sess, nil, padding[0]), 3, 1, 2, 7, 0, 0)
+	want(t, fetch[float32](t, sess, nil, first[1]), 1)
+	fetch[float32](t, sess, nil, one[0])
+	fetch[float32](t, sess, []*op.Operation{end})
+	want(t, fetch[bool](t, sess, nil, closed), true)
+	want(t, fetch[float32](t, sess, nil, rest[0]), 2)
+}
+
+func TestReadersAndTables(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "words.txt")
+	if err := os.WriteFile(file, []byte("apple\t3\npear\t5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := op.NewScope()
+	files := op.NewFIFOQueue(s, []tensor.DType{tensor.String})
+	reader := op.NewTextLineReader(s)
+	add := files.Enqueue(s, op.Const(s, file))
+	_, line := reader.Read(s, files)
+	read := reader.Records(s)
+	prices := op.NewFileTable(s, op.Const(s, file), tensor.String, 0, tensor.Int64, 1)
+	fixed := op.NewTable(s, op.Const(s, []string{"a", "b"}), op.Const(s, []int64{10, 20}))
+	changing := op.NewMutableTable(s.WithName("changing"), tensor.String, tensor.Int64)
+	none := op.Const(s, int64(-1))
+	words := op.Const(s, []string{"pear", "b", "plum"})
+	price, known := prices.Find(s, words, none), fixed.Find(s, words, none)
+	insert := changing.Insert(s, words, op.Const(s, []int64{1, 2, 3}))
+	remove := changing.Remove(s, op.Const(s, []string{"b"}))
+	left, size := changing.Find(s, words, none), changing.Size(s)
+	keys, _ := changing.Export(s)
+	count := op.Size(s, keys)
+	init := op.Initialize(s)
+	sess := session(t, s)
+	fetch[int64](t, sess, []*op.Operation{init, add})
+	want(t, fetch[string](t, sess, nil, line), "apple\t3")
+	want(t, fetch[string](t, sess, nil, line), "pear\t5")
+	want(t, fetch[int64](t, sess, nil, read, price, known), 2, 5, -1, -1, -1, 20, -1)
+	fetch[int64](t, sess, []*op.Operation{insert})
+	fetch[int64](t, sess, []*op.Operation{remove})
+	want(t, fetch[int64](t, sess, nil, left, size), 1, -1, 3, 2)
+	want(t, fetch[int32](t, sess, nil, count), 2)
+}
+
+func TestTensorArrays(t *testing.T) {
+	s := op.NewScope()
+	one, n := op.Const(s, int32(1)), op.Const(s, int32(3))
+	x := op.Const(s, []float32{1, 2})
+	a := op.NewTensorArray(s, tensor.Float32, n)
+	out := op.While(s, []op.Output{op.Const(s, int32(0)), a.Flow(), x},
+		func(s *op.Scope, v []op.Output) op.Output { return op.Less(s, v[0], n) },
+		func(s *op.Scope, v []op.Output) []op.Output {
+			return []op.Output{op.AddV2(s, v[0], one), a.WithFlow(v[1]).Write(s, v[0], v[2]).Flow(), op.Mul(s, v[2], x)}
+		})
+	all := a.WithFlow(out[1]).Stack(s)
+	b := op.NewTensorArray(s, tensor.Float32, op.Const(s, int32(0)), attr.DynamicSize(true)).Unstack(s, all)
+	row := b.Read(s, one)
+	sess := session(t, s)
+	want(t, fetch[float32](t, sess, nil, all, row), 1, 2, 1, 4, 1, 8, 1, 4)
 }

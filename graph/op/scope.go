@@ -57,8 +57,11 @@ type shared struct {
 	library   *graph.Library
 	functions map[string]*Function
 	variables []*Variable
-	producer  int32
-	err       error
+	// initializers are those of variables and tables that the graph itself has; those of a function's body run
+	// with it.
+	initializers []*Operation
+	producer     int32
+	err          error
 }
 
 func newBuilding(shared *shared, body *body) *building {

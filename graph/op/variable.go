@@ -29,6 +29,7 @@ func NewVariable(s *Scope, initial Output, attrs ...attr.Attr) *Variable {
 	v := VariableOf(s, initial.DType(), initial.Shape(), attrs...)
 	if v.handle.Op != nil {
 		v.initializer = v.Assign(s.within(v.handle.Op).WithName("Assign"), initial)
+		s.graph.initialize(v.initializer)
 	}
 	return v
 }
@@ -125,13 +126,12 @@ func (v *Variable) at(s *Scope) *Scope { return s.beside(v.handle.Op) }
 // Variables are those that were made in the graph, in order.
 func (s *Scope) Variables() []*Variable { return slices.Clone(s.graph.variables) }
 
-// Initialize is an operation that runs the initializers of all variables that the graph has by now.
-func Initialize(s *Scope) *Operation {
-	var ops []*Operation
-	for _, v := range s.graph.variables {
-		if v.initializer != nil {
-			ops = append(ops, v.initializer)
-		}
+// Initialize is an operation that runs the initializers of all variables and tables that the graph has by now.
+func Initialize(s *Scope) *Operation { return Group(s, s.graph.initializers...) }
+
+// initialize notes an initializer for Initialize.
+func (b *building) initialize(o *Operation) {
+	if o != nil && b.body == nil {
+		b.initializers = append(b.initializers, o)
 	}
-	return Group(s, ops...)
 }
