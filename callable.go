@@ -56,7 +56,7 @@ func (c *Callable) RunInto(ctx context.Context, fetched, feeds []*tensor.Tensor)
 	return c.p.run(ctx, feeds, fetched)
 }
 
-// Release lets the server forget the step.
+// Release lets the server forget the step: to run it is INVALID_ARGUMENT then.
 func (c *Callable) Release(ctx context.Context) error { return c.p.release(ctx) }
 
 // PartialRun is one step whose feeds come, and whose fetches go, over several calls: stateful ops run once. It ends

@@ -72,8 +72,17 @@ func (l *local) extend(ctx context.Context, more *graphpb.GraphDef) error {
 	l.extending.Lock()
 	defer l.extending.Unlock()
 	version, err := l.session.Extend(ctx, more, l.version)
-	if err == nil {
-		l.version = version
+	if err != nil {
+		return l.told(err)
+	}
+	l.version = version
+	return nil
+}
+
+// told gives the error of a session that is gone as servers tell it over the network: ABORTED.
+func (l *local) told(err error) error {
+	if status.CodeOf(err) == status.FailedPrecondition && !l.task.Has(l.handle) {
+		_, err = l.task.Session(l.handle, 0)
 	}
 	return err
 }
@@ -96,7 +105,7 @@ func (l *local) step(ctx context.Context, step Step, partial string) (*Result, e
 	}
 	r, err := l.session.Run(ctx, req)
 	if err != nil {
-		return nil, err
+		return nil, l.told(err)
 	}
 	return &Result{Tensors: r.Tensors, Metadata: r.Metadata}, nil
 }
@@ -104,15 +113,15 @@ func (l *local) step(ctx context.Context, step Step, partial string) (*Result, e
 func (l *local) prepare(ctx context.Context, o *corepb.CallableOptions) (prepared, error) {
 	c, err := l.session.Prepare(ctx, o)
 	if err != nil {
-		return nil, err
+		return nil, l.told(err)
 	}
-	return localCallable{c}, nil
+	return &localCallable{l, c}, nil
 }
 
 func (l *local) setup(ctx context.Context, feeds, fetches, targets []string) (partial, error) {
 	handle, err := l.session.PartialSetup(ctx, feeds, fetches, targets)
 	if err != nil {
-		return nil, err
+		return nil, l.told(err)
 	}
 	return &localPartial{l, handle}, nil
 }
@@ -136,15 +145,22 @@ func listDevices(ctx context.Context, task *actors.Task, session string) ([]Devi
 	return all, nil
 }
 
-type localCallable struct{ *actors.Callable }
-
-func (c localCallable) run(ctx context.Context, feeds, fetched []*tensor.Tensor) error {
-	_, err := c.Callable.Run(ctx, feeds, fetched, nil)
-	return err
+type localCallable struct {
+	session  *local
+	callable *actors.Callable
 }
 
-// release has nothing to do: the callable goes with its last user.
-func (c localCallable) release(context.Context) error { return nil }
+func (c *localCallable) run(ctx context.Context, feeds, fetched []*tensor.Tensor) error {
+	if _, err := c.callable.Run(ctx, feeds, fetched, nil); err != nil {
+		return c.session.told(err)
+	}
+	return nil
+}
+
+func (c *localCallable) release(context.Context) error {
+	c.callable.Release()
+	return nil
+}
 
 type localPartial struct {
 	session *local

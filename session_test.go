@@ -174,14 +174,21 @@ func TestCallables(t *testing.T) {
 		for _, v := range out {
 			v.Release()
 		}
+		other, err := session.Prepare(t.Context(), []op.Output{y, x}, []op.Output{difference})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := c.Release(t.Context()); err != nil {
 			t.Error(err)
+		}
+		if _, err := c.Run(t.Context(), one, two); status.CodeOf(err) != status.InvalidArgument {
+			t.Errorf("a released callable: %v", err)
 		}
 		if err := session.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.Run(t.Context(), one, two); err == nil {
-			t.Error("a callable of a closed session runs")
+		if _, err := other.Run(t.Context(), one, two); status.CodeOf(err) != status.Aborted {
+			t.Errorf("a callable of a closed session: %v", err)
 		}
 	})
 }
@@ -288,8 +295,8 @@ func TestMasters(t *testing.T) {
 		if err := m.Reset(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := session.Eval(t.Context(), Feeds{x: float32(1)}, next); err == nil {
-			t.Error("a session outlived a reset")
+		if _, err := session.Eval(t.Context(), Feeds{x: float32(1)}, next); status.CodeOf(err) != status.Aborted {
+			t.Errorf("a session outlived a reset: %v", err)
 		}
 		session = sessionOf(t, m, s)
 		if _, err := session.Eval(t.Context(), Feeds{x: float32(1)}, next); status.CodeOf(err) != status.FailedPrecondition {

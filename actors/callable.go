@@ -18,6 +18,7 @@ type Callable struct {
 	key     []byte
 	options *corepb.RunOptions
 	plan    atomic.Pointer[plan] // which the session may have dropped meanwhile
+	over    atomic.Bool
 }
 
 // Prepare makes a callable. It costs nothing once nobody uses it any more.
@@ -56,6 +57,9 @@ func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, det
 		return nil, errClosed()
 	}
 	s.touch()
+	if c.over.Load() {
+		return nil, status.InvalidArgumentf("The callable was released")
+	}
 	if len(feeds) != len(c.sig.Feeds) {
 		return nil, status.InvalidArgumentf("Expected %d feed tensors, but got %d", len(c.sig.Feeds), len(feeds))
 	}
@@ -74,6 +78,12 @@ func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, det
 	st := s.task.takeStep()
 	st.feeds = append(st.feeds, feeds...)
 	return s.run(st, call, p, c.sig.Fetches, fetched, c.options)
+}
+
+// Release ends the use of the callable. Runs that have begun go on.
+func (c *Callable) Release() {
+	c.over.Store(true)
+	c.plan.Store(nil)
 }
 
 // MakeCallable prepares a step and returns its handle.

@@ -266,7 +266,7 @@ func (p *goProgram) prepared() {
 	p.tell("a feed is missing: %v", status.CodeOf(err))
 	p.must(c.Release(p.ctx))
 	_, err = c.Run(p.ctx, three, five)
-	p.tell("after release: %v", err != nil || p.isLocal())
+	p.tell("after release: %v", status.CodeOf(err))
 
 	partial, err := p.session.PartialRunSetup(p.ctx, []string{"x:0", "y:0"}, []string{"next:0", "product:0"}, nil)
 	p.must(err)
@@ -282,8 +282,6 @@ func (p *goProgram) prepared() {
 		p.tell("partial %v %v", status.CodeOf(err), values(out))
 	}
 }
-
-func (p *goProgram) isLocal() bool { _, is := p.master.(*troupe.Server); return is }
 
 func values(tensors []*tensor.Tensor) (all []float32) {
 	for _, t := range tensors {
@@ -317,7 +315,7 @@ func (p *goProgram) failures() {
 	p.tell("nodes that are there: %v", status.CodeOf(p.session.Extend(p.ctx, def)))
 	p.must(p.session.Close(p.ctx))
 	_, err = p.session.Eval(p.ctx, troupe.Feeds{x: float32(1), y: float32(1)}, sum)
-	p.tell("a closed session: %v", err != nil)
+	p.tell("a closed session: %v", status.CodeOf(err))
 }
 
 // cancelled gives up steps that wait: they take no element afterwards.
