@@ -146,6 +146,9 @@ func (s *Scope) ColocateWith(ops ...*Operation) *Scope {
 	})
 }
 
+// Beside is a scope whose operations run where o does, whatever device s asks for.
+func (s *Scope) Beside(o *Operation) *Scope { return s.beside(o).ColocateWith(o) }
+
 // WithName is a scope whose operations are called name instead of after their op: for one operation, as in
 // op.MatMul(s.WithName("logits"), x, w). It ends with the next derived scope.
 func (s *Scope) WithName(name string) *Scope {

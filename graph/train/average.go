@@ -1,0 +1,42 @@
+package train
+
+import "github.com/troupe-run/troupe/graph/op"
+
+// Averages keeps exponential moving averages of variables, which often serve better than the variables themselves:
+// a = decay·a + (1−decay)·v, beginning with the variable's initial value.
+type Averages struct {
+	decay float64
+	of    []*op.Variable
+	avg   map[*op.Variable]*op.Variable
+}
+
+// NewAverages makes a variable for the average of each of variables, or of all that the graph has. The nearer decay is to
+// 1, the more steps count.
+func NewAverages(s *op.Scope, decay float64, variables ...*op.Variable) *Averages {
+	if len(variables) == 0 {
+		variables = s.Variables()
+	}
+	a := &Averages{decay: decay, of: variables, avg: map[*op.Variable]*op.Variable{}}
+	for _, v := range variables {
+		at := s.Beside(v.Handle().Op)
+		initial := v.Read(at.WithControlDependencies(v.Initializer()))
+		a.avg[v] = op.NewVariable(at.WithName(v.Name()+"/ExponentialMovingAverage"), initial)
+	}
+	return a
+}
+
+// Update is an operation that takes the variables' values into the averages: run it after a step, as with a scope
+// that depends on that step's operation.
+func (a *Averages) Update(s *op.Scope) *op.Operation {
+	s = s.SubScope("ExponentialMovingAverage")
+	done := make([]*op.Operation, len(a.of))
+	for i, v := range a.of {
+		avg, at := a.avg[v], s.Beside(v.Handle().Op)
+		part := op.Cast(at, op.Const(at, 1-a.decay), v.DType())
+		done[i] = avg.AssignSub(at, op.Mul(at, op.Sub(at, avg.Read(at), v.Read(at)), part))
+	}
+	return op.Group(s, done...)
+}
+
+// Of is the average of a variable; nil for one that has none.
+func (a *Averages) Of(v *op.Variable) *op.Variable { return a.avg[v] }

@@ -1,0 +1,129 @@
+package train
+
+import (
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Optimizer is a way to change variables by gradients: SGD, Momentum, Adagrad, RMSProp, Adam, AdamW or FTRL. Its
+// fields are set before it is used. One that is used twice in a graph goes on with the same variables.
+type Optimizer interface {
+	// name is that of the scope of its operations.
+	name() string
+	// dense and sparse add what changes a variable by a gradient, or by rows of one, each once.
+	dense(t *target, d op.Output) *op.Operation
+	sparse(t *target, values, indices op.Output) *op.Operation
+}
+
+// finisher is an optimizer that does something after all variables have been changed.
+type finisher interface {
+	finish(s *op.Scope) []*op.Operation
+}
+
+// Rate is what a learning rate may be: a number, or a scalar tensor, such as one that falls with the global step.
+type Rate interface{ float64 | op.Output }
+
+// state is what all optimizers have: the rate, and variables of their own.
+type state struct {
+	rate  any // of type Rate
+	slots map[slotKey]*op.Variable
+}
+
+type slotKey struct {
+	of   *op.Variable // nil for one that is not of a variable
+	name string
+}
+
+func newState[R Rate](rate R) state { return state{rate: rate, slots: map[slotKey]*op.Variable{}} }
+
+// application is one call of Apply.
+type application struct {
+	*op.Scope
+	outer *op.Scope // where variables are made
+	rates map[rateKey]op.Output
+}
+
+type rateKey struct {
+	of any
+	t  tensor.DType
+}
+
+// target is a variable that an update is added for.
+type target struct {
+	*op.Scope
+	*application
+	variable, first *op.Variable
+}
+
+func (t *target) handle() op.Output { return t.variable.Handle() }
+
+// number is a hyperparameter as a scalar of the variable's type.
+func (t *target) number(v float64) op.Output { return t.scalar(v) }
+
+// scalar is a number or a scalar tensor in the variable's type.
+func (t *target) scalar(v any) op.Output {
+	key := rateKey{v, t.variable.DType()}
+	if out, ok := t.rates[key]; ok {
+		return out
+	}
+	// They are shared by all variables, and stay where the scope says.
+	s := t.application.Scope
+	var out op.Output
+	switch v := v.(type) {
+	case op.Output:
+		out = v
+	case float64:
+		if key.t == tensor.Float64 {
+			out = op.Const(s, v)
+		} else {
+			out = op.Const(s, float32(v))
+		}
+	}
+	if out.Op != nil && out.DType() != key.t {
+		out = op.Cast(s, out, key.t)
+	}
+	t.rates[key] = out
+	return out
+}
+
+// slot is the optimizer's variable of that name for the target's, of the same shape and on the same device. It is made
+// when it is first asked for, and begins with a number in each element.
+func (s *state) slot(t *target, name string, initial float64) op.Output {
+	v := t.variable
+	return s.variable(slotKey{v, name}, func() *op.Variable {
+		at := t.outer.Beside(v.Handle().Op).WithName(v.Name() + "/" + name)
+		return op.NewVariable(at, filled(at, v, initial))
+	})
+}
+
+// variable finds a variable of the optimizer, or makes it.
+func (s *state) variable(key slotKey, make func() *op.Variable) op.Output {
+	v, ok := s.slots[key]
+	if !ok {
+		v = make()
+		s.slots[key] = v
+	}
+	return v.Handle()
+}
+
+// filled is a tensor of a variable's shape. Where that is not known the variable's initial value has it.
+func filled(s *op.Scope, v *op.Variable, with float64) op.Output {
+	s = s.SubScope(v.Name() + "/Initializer")
+	value := op.Cast(s, op.Const(s, with), v.DType())
+	if dims, known := v.Shape().Dims(); known && v.Shape().Full() {
+		if len(dims) == 0 {
+			return value
+		}
+		return op.Fill(s, op.Const(s, []int64(dims)), value)
+	}
+	like := v.Read(s.WithControlDependencies(v.Initializer()))
+	return op.Fill(s, op.Shape(s, like), value)
+}
+
+// scalarVariable is one that an optimizer has once, beside the first variable that it updates.
+func (s *state) scalarVariable(t *target, name string, initial float64) op.Output {
+	return s.variable(slotKey{nil, name}, func() *op.Variable {
+		at := t.outer.Beside(t.first.Handle().Op).WithName(name)
+		return op.NewVariable(at, op.Cast(at, op.Const(at, initial), t.first.DType()))
+	})
+}
