@@ -111,6 +111,11 @@ func trainInGo(t *testing.T, target, which string, steps int) (out trained) {
 			t.Error(err)
 		}
 	}()
+	defer func() {
+		if err := client.Reset(ctx); err != nil { // Python begins without variables, too
+			t.Error(err)
+		}
+	}()
 	sess, err := client.NewSession(ctx, def, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -34,17 +34,17 @@ func (b *backprop) run(ys, xs []op.Output) error {
 	}
 	b.reach(ys, xs)
 	for i, y := range ys {
-		if _, ok := b.between[y.Op]; !ok {
-			continue
-		}
 		if !trainable(y.DType()) {
 			return status.InvalidArgumentf("Gradients: y %d, %s, has the type %v, which cannot be differentiated", i, y.Name(), y.DType())
 		}
-		dy := op.Output{}
+		if _, ok := b.between[y.Op]; !ok {
+			continue
+		}
+		var dy op.Output
 		if b.dys != nil {
 			dy = b.dys[i]
 		} else {
-			dy = builder{b.s}.like("OnesLike", y)
+			dy = builder{b.s}.op("OnesLike", y)
 		}
 		b.grads[y] = append(b.grads[y], Gradient{Values: dy})
 	}

@@ -104,10 +104,7 @@ func (b builder) vector(t tensor.DType, v ...int64) op.Output {
 	return b.ints(short...)
 }
 
-// like is ZerosLike or OnesLike of x; of a constant where the shape is known.
-func (b builder) like(name string, x op.Output) op.Output { return b.op(name, x) }
-
-func (b builder) zeros(x op.Output) op.Output { return b.like("ZerosLike", x) }
+func (b builder) zeros(x op.Output) op.Output { return b.op("ZerosLike", x) }
 
 // shape is the shape of x as an int32 vector: a constant where it is known.
 func (b builder) shape(x op.Output) op.Output { return b.shapeAs(x, tensor.Int32) }
@@ -130,7 +127,7 @@ func (b builder) at(v op.Output, i int32) op.Output {
 	return b.make("StridedSlice", map[string]any{"shrink_axis_mask": 1, "end_mask": mask}, v, b.ints(i), end, b.ints(1))
 }
 
-// head is all of a vector but its last n elements, tail its last n.
+// head is all of a vector but its last n elements.
 func (b builder) head(v op.Output, n int32) op.Output {
 	return b.make("StridedSlice", map[string]any{"begin_mask": 1}, v, b.ints(0), b.ints(-n), b.ints(1))
 }
@@ -140,7 +137,7 @@ func (b builder) from(v op.Output, i int32) op.Output {
 	return b.make("StridedSlice", map[string]any{"end_mask": 1}, v, b.ints(i), b.ints(0), b.ints(1))
 }
 
-// index is x[..., i, ...] at an axis that counts from the last, such as -1.
+// index is x from begin to end along an axis that counts from the last, such as -1; an end of 0 is the axis' own.
 func (b builder) index(x op.Output, axis int32, begin, end int32) op.Output {
 	// An ellipsis stands for the axes before.
 	n := int(-axis) + 1
@@ -191,7 +188,7 @@ func (b builder) gather(x, indices op.Output) op.Output {
 	return b.op("GatherV2", x, indices, b.int(0))
 }
 
-// ones are ones of a shape that is a tensor.
+// fill is a value in a shape that is a tensor.
 func (b builder) fill(shape, value op.Output) op.Output { return b.op("Fill", shape, value) }
 
 // matmul multiplies batches of matrices.

@@ -84,7 +84,7 @@ func (g *call) adjointInverse(x op.Output) op.Output {
 
 // identity is a batch of identity matrices like x.
 func (g *call) identity(x op.Output) op.Output {
-	return g.op("MatrixSetDiag", g.zeros(x), g.like("OnesLike", g.op("MatrixDiagPart", x)))
+	return g.op("MatrixSetDiag", g.zeros(x), g.op("OnesLike", g.op("MatrixDiagPart", x)))
 }
 
 // lower is the lower triangle.
