@@ -144,7 +144,7 @@ func scatterNdShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error 
 			return status.InvalidArgumentf("Updates shape must have rank at least one. Found:%v", updates.Shape())
 		}
 	}
-	if shape.Elements() == 0 && indices.Len() > 0 && updates.Len() > 0 {
+	if emptyMixed(shape, indices, updates) {
 		return status.InvalidArgumentf("Indices and updates specified for empty output.  indices shape: %v", indices.Shape())
 	}
 	lead, depth := pointDims(indices)
@@ -158,12 +158,21 @@ func scatterNdShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error 
 	return nil
 }
 
+// emptyMixed tells whether some of the tensors of a scattered update are empty and others not, which TensorFlow
+// refuses, but for no indices and no updates.
+func emptyMixed(shape tensor.Shape, indices, updates *tensor.Tensor) bool {
+	if indices.Len() == 0 && updates.Len() == 0 {
+		return false
+	}
+	return shape.Elements() == 0 || indices.Len() == 0 || updates.Len() == 0
+}
+
 // scatterNdVariableShapes is scatterNdShapes with the texts of the ops that update a variable.
 func scatterNdVariableShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error {
 	if len(shape) == 0 {
 		return status.InvalidArgumentf("Output must be at least 1-D, got shape: %v", shape)
 	}
-	if indices.Rank() == 0 || updates.Rank() == 0 || shape.Elements() == 0 && indices.Len() > 0 && updates.Len() > 0 {
+	if indices.Rank() == 0 || updates.Rank() == 0 || emptyMixed(shape, indices, updates) {
 		return scatterNdShapes(shape, indices, updates)
 	}
 	if a, b := indices.Dim(0), updates.Dim(0); indices.Rank() > 1 && a != b {
@@ -183,7 +192,7 @@ func tensorScatterShapes(shape tensor.Shape, indices, updates *tensor.Tensor) er
 	}
 	lead, depth := pointDims(indices)
 	switch {
-	case shape.Elements() == 0 && indices.Len() > 0 && updates.Len() > 0:
+	case emptyMixed(shape, indices, updates):
 		return status.InvalidArgumentf("Indices and updates specified for empty output shape")
 	case updates.Rank() < lead || !updates.Shape()[:lead].Equal(indices.Shape()[:lead]):
 		return status.InvalidArgumentf("Outer dimensions of indices and update must match. Indices shape: %v, updates shape:%v", indices.Shape(), updates.Shape())

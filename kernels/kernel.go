@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
@@ -124,63 +125,77 @@ func Register(rows ...Def) {
 // Ops are the names of all ops that have a row, sorted.
 func Ops() []string { return slices.Sorted(maps.Keys(registry)) }
 
-// Find gives the row that serves the node on a type of device. The error is UNIMPLEMENTED and
-// names the op, the types that have no kernel, the ones that have, and the node.
+// Find gives the row that serves the node on a type of device. The error is INVALID_ARGUMENT, as TensorFlow's
+// placer gives it, and names the op, the node and its types, and the types that have kernels.
 func Find(n *graph.Node, deviceType string) (*Def, error) {
-	rows := registry[n.Op][deviceType]
-	if len(rows) == 0 {
-		return nil, status.Unimplementedf("No kernel for op %s%s on %s devices\n\t [[{{node %s}}]]", n.Op, typesOf(n), deviceType, n.Name)
-	}
-	for _, r := range rows {
-		if ok, _, _ := r.serves(n); ok {
+	for _, r := range registry[n.Op][deviceType] {
+		if r.serves(n) {
 			return r, nil
 		}
 	}
-	_, attr, have := rows[0].serves(n)
-	return nil, status.Unimplementedf("No kernel for op %s with %s=%v on %s devices; there are kernels for %v\n\t [[{{node %s}}]]",
-		n.Op, attr, have, deviceType, rows[0].Types[attr], n.Name)
-}
-
-// typesOf lists a node's type attributes for a message: " with T=float".
-func typesOf(n *graph.Node) string {
-	text := ""
-	for _, a := range n.Def.GetAttr() {
-		if t, err := n.Attrs.Type(a.Name); err == nil {
-			text += fmt.Sprintf(", %s=%v", a.Name, t)
-		} else if list, err := n.Attrs.TypeList(a.Name); err == nil && len(list) > 0 {
-			text += fmt.Sprintf(", %s=%v", a.Name, list)
+	have := &strings.Builder{}
+	for _, device := range slices.Sorted(maps.Keys(registry[n.Op])) {
+		for _, r := range registry[n.Op][device] {
+			fmt.Fprintf(have, "  device='%s'", device)
+			for _, attr := range slices.Sorted(maps.Keys(r.Types)) {
+				fmt.Fprintf(have, "; %s in %s", attr, protoNames(r.Types[attr]))
+			}
+			have.WriteByte('\n')
 		}
 	}
-	if text == "" {
-		return ""
+	if have.Len() == 0 {
+		have.WriteString("  <no registered kernels>\n")
 	}
-	return " with " + text[2:]
+	return nil, status.InvalidArgumentf("No OpKernel was registered to support Op '%s' used by {{node %s}} with these attrs: [%s]\nRegistered devices: [%s]\nRegistered kernels:\n%s\n\t [[%s]]",
+		n.Op, n.Name, typesOf(n), deviceType, have, n.Name)
 }
 
-// serves tells whether the row serves the node's types; else which attribute's type it does not.
-func (r *Def) serves(n *graph.Node) (ok bool, attr string, have tensor.DType) {
+// typesOf lists a node's type attributes for a message: "T=DT_FLOAT".
+func typesOf(n *graph.Node) string {
+	var list []string
+	for _, a := range n.Def.GetAttr() {
+		if t, err := n.Attrs.Type(a.Name); err == nil {
+			list = append(list, a.Name+"="+t.Proto().String())
+		} else if types, err := n.Attrs.TypeList(a.Name); err == nil && len(types) > 0 {
+			list = append(list, a.Name+"="+protoNames(types))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// protoNames are the names of dtypes in TensorFlow's messages: "[DT_FLOAT, DT_INT32]".
+func protoNames(types []tensor.DType) string {
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = t.Proto().String()
+	}
+	return "[" + strings.Join(names, ", ") + "]"
+}
+
+// serves tells whether the row serves the node's types.
+func (r *Def) serves(n *graph.Node) bool {
 	for attr, want := range r.Types {
 		types, err := n.Attrs.TypeList(attr)
 		if err != nil {
 			t, err := n.Attrs.Type(attr)
 			if err != nil {
-				return false, attr, tensor.Invalid
+				return false
 			}
 			types = []tensor.DType{t}
 		}
 		for _, t := range types {
 			if !slices.Contains(want, t) {
-				return false, attr, t
+				return false
 			}
 		}
 	}
-	return true, "", tensor.Invalid
+	return true
 }
 
 // Supports tells whether any row serves the node on a type of device.
 func Supports(n *graph.Node, deviceType string) bool {
 	for _, r := range registry[n.Op][deviceType] {
-		if ok, _, _ := r.serves(n); ok {
+		if r.serves(n) {
 			return true
 		}
 	}

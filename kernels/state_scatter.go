@@ -51,8 +51,9 @@ func scatterTypes(have tensor.DType, updates *tensor.Tensor) error {
 }
 
 // scatterRows updates params[indices[i]] with updates[i], or with the one scalar that updates
-// is, in the order of the indices; inputs 1 and 2 are the indices and the updates. strict forbids
-// dividing floats by zero too, as TensorFlow's resource ops do. All indices are checked before
+// is, in the order of the indices; inputs 1 and 2 are the indices and the updates. strict is what
+// TensorFlow's resource ops do: dividing floats by zero is forbidden too, and without an index updates may have
+// any shape. All indices are checked before
 // anything is written. Of values in an accelerator's memory only the shapes are checked.
 func scatterRows(ctx *Context, op updateOp, params *tensor.Tensor, strict bool) error {
 	indices, updates := ctx.Input(1), ctx.Input(2)
@@ -61,6 +62,12 @@ func scatterRows(ctx *Context, op updateOp, params *tensor.Tensor, strict bool) 
 	}
 	inner := params.Shape()[1:]
 	lead := indices.Rank()
+	if strict && updates.Rank() != 0 && !startsWith(updates.Shape(), indices.Shape()) {
+		if indices.Len() == 0 {
+			return nil
+		}
+		return status.InvalidArgumentf("The shape of indices (%v) must be a prefix of the shape of updates (%v)", indices.Shape(), updates.Shape())
+	}
 	if updates.Rank() != 0 && !(updates.Rank() == lead+len(inner) && updates.Shape()[:lead].Equal(indices.Shape()) && updates.Shape()[lead:].Equal(inner)) {
 		return status.InvalidArgumentf("Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got updates.shape %v, indices.shape %v, params.shape %v",
 			updates.Shape(), indices.Shape(), params.Shape())
@@ -81,6 +88,11 @@ func scatterRows(ctx *Context, op updateOp, params *tensor.Tensor, strict bool) 
 	}
 	updateRows(ctx.Device, op, params, at.v, inner.Elements(), updates)
 	return nil
+}
+
+// startsWith tells whether the first dimensions of s are those of prefix.
+func startsWith(s, prefix tensor.Shape) bool {
+	return len(s) >= len(prefix) && s[:len(prefix)].Equal(prefix)
 }
 
 func checkDivisors(op updateOp, updates *tensor.Tensor, strict bool) error {

@@ -69,7 +69,7 @@ func TestResourceVariable(t *testing.T) {
 		kt.Op{Type: "AssignVariableOp", Attrs: kt.Attrs{"dtype": tensor.Int32}}, h.Retain(), kt.I32(nil, 2))
 	fails(t, d, status.InvalidArgument, "Cannot update variable with shape [20] using a Tensor with shape [2], shapes must be equal.",
 		kt.Op{Type: "AssignAddVariableOp", Attrs: f32}, h.Retain(), kt.F32(kt.S(2), 1, 2))
-	fails(t, d, status.Unimplemented, "No kernel for op AssignAddVariableOp with dtype=string",
+	fails(t, d, status.InvalidArgument, "No OpKernel was registered to support Op 'AssignAddVariableOp'",
 		kt.Op{Type: "AssignAddVariableOp", Attrs: kt.Attrs{"dtype": tensor.String}}, h.Retain(), kt.Str(nil, "a"))
 	fails(t, d, status.InvalidArgument, "Trying to access resource y located in device /job:a from device "+kt.DeviceName,
 		kt.Op{Type: "ReadVariableOp", Attrs: f32, Outputs: 1}, tensor.FromHandle(tensor.Handle{Name: "y", Device: "/job:a"}))
