@@ -156,6 +156,9 @@ const (
 
 // playRole is another process of a measurement: it prints its address and serves until it is killed.
 func playRole(role string) error {
+	if role == roleActors {
+		return playActors()
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -9,10 +9,6 @@ import (
 	"github.com/troupe-run/troupe/remote/membership"
 )
 
-// castWindow is how many bytes may wait on a link before the messages of programs' actors wait for
-// room: the runtime's own have a multiple of it.
-const castWindow = 4 << 20
-
 // ways takes the mail of programs' actors over the node's links.
 type ways struct{ node *Node }
 
@@ -32,9 +28,9 @@ func (w ways) Watch(down func(task string, err error)) { w.node.links.Watch(down
 
 type way struct{ peer *link.Peer }
 
-// Post sends mail over the link.
+// Post sends mail beside the link's own messages, which do not wait for it.
 func (w way) Post(ctx context.Context, m *actorswire.Mail) error {
-	return w.peer.Post(ctx, cast.ProcessName, m, castWindow)
+	return w.peer.Post(ctx, cast.ProcessName, m)
 }
 
 // newCast makes the program's actors' place on this task. A guest has none: programs know the clusters

@@ -97,6 +97,7 @@ type Cast struct {
 	bytes  atomic.Int64   // that wait for all actors
 	lanes  map[string]*lane
 	tasks  hub
+	drops  drops
 
 	mu      sync.Mutex
 	stopped bool

@@ -101,6 +101,7 @@ func newNetwork(t *testing.T, tasks ...string) (*network, chan any) {
 	t.Helper()
 	n := &network{t: t, casts: map[string]*Cast{}, downs: map[string][]func(string, error){}}
 	got := make(chan any, 1000)
+	var systems []*actor.ActorSystem
 	for i, task := range tasks {
 		log := slog.New(slog.NewTextHandler(io.Discard, nil))
 		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }),
@@ -114,16 +115,25 @@ func newNetwork(t *testing.T, tasks ...string) (*network, chan any) {
 			t.Fatal(err)
 		}
 		n.casts[task] = s
-		t.Cleanup(func() {
+		systems = append(systems, system)
+	}
+	t.Cleanup(func() {
+		for _, s := range n.casts {
 			if err := s.Stop(deadline(t)); err != nil {
 				t.Error(err)
 			}
+		}
+		for task, s := range n.casts {
+			s.mu.Lock()
 			if left := s.bytes.Load(); left != 0 || len(s.actors)+len(s.asked)+len(s.asks)+len(s.watches) > 0 {
 				t.Errorf("%s keeps %d bytes, %d actors, %d and %d requests, %d watches", task, left, len(s.actors), len(s.asked), len(s.asks), len(s.watches))
 			}
+			s.mu.Unlock()
+		}
+		for _, system := range systems {
 			system.Shutdown()
-		})
-	}
+		}
+	})
 	return n, got
 }
 
@@ -296,8 +306,11 @@ func TestWithdrawnRequests(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		n.casts["a"].work.Wait()
-		if s := n.casts[task]; len(s.asked) > 0 {
+		s := n.casts[task]
+		s.mu.Lock()
+		if len(s.asked) > 0 {
 			t.Errorf("task %s keeps %d requests", task, len(s.asked))
 		}
+		s.mu.Unlock()
 	}
 }

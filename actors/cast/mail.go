@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
@@ -172,7 +173,28 @@ func (s *Cast) refuse(to, sender Ref, err error) {
 		s.answer(sender, nil, err)
 		return
 	}
-	s.log.Warn("a message to an actor of the program was dropped", "actor", to.Name, "sender", sender.Name, "task", sender.Task, "error", err)
+	if n := s.drops.note(time.Now()); n > 0 {
+		s.log.Warn("messages to actors of the program were dropped", "count", n, "last", to.Name, "sender", sender.Name, "task", sender.Task, "error", err)
+	}
+}
+
+// drops counts messages that were dropped, to tell of them once a second.
+type drops struct {
+	mu    sync.Mutex
+	count int
+	told  time.Time
+}
+
+// note counts one more, and gives how many are to be told of now.
+func (d *drops) note(now time.Time) (tell int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.count++
+	if now.Sub(d.told) < time.Second {
+		return 0
+	}
+	tell, d.count, d.told = d.count, 0, now
+	return tell
 }
 
 // answer answers a request of this or another task, with a failure if err is not nil. It does not wait.

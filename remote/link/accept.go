@@ -24,6 +24,7 @@ type accepted struct {
 func (l *Links) Handle(register func(method string, serve func(ctx context.Context, s Stream))) {
 	register(AttachMethod, l.attached)
 	register(BulkMethod, l.receive)
+	register(PostMethod, l.posted)
 }
 
 // attached serves the other end of a peer's link, and tells who watches if it ends without a
@@ -61,32 +62,39 @@ func (l *Links) attached(_ context.Context, s Stream) {
 
 // accept shakes hands.
 func (l *Links) accept(s Stream) (*accepted, error) {
-	count := &l.counters
-	in := newInbound(s, l.config.Pool, count, l.self.Address, "")
-	h, body, _, err := in.next()
+	in, k, from, err := l.greet(s)
 	if err != nil {
 		return nil, err
 	}
-	hello := &wire.Hello{}
-	if h.kind != kindHello || proto.Unmarshal(body, hello) != nil {
-		return nil, status.InvalidArgumentf("A link must begin with a hello.")
-	}
-	if err := l.admit(hello.GetGreeting()); err != nil {
-		return nil, err
-	}
-	from := hello.GetGreeting().GetFrom()
-	k := l.tasks[from.GetTask()]
-	if k == nil {
-		return nil, status.Errorf(status.FailedPrecondition, "%s opened a link to itself.", Describe(from))
-	}
-	in.there.address = from.GetAddress()
-	out := newOutbound(s, count, l.start)
+	out := newOutbound(s, &l.counters, l.start)
 	a := &accepted{link: k, from: from, passage: l.newPassage(from)}
 	if a.passage != nil {
 		in.shelf, out.shelf = &a.passage.out, &a.passage.back
 	}
 	a.pipe = newPipe(l, s, in, out, a)
 	return a, nil
+}
+
+// greet reads the hello that a stream begins with, and tells whose it is.
+func (l *Links) greet(s Stream) (in *inbound, k *link, from *wire.Identity, err error) {
+	in = newInbound(s, l.config.Pool, &l.counters, l.self.Address, "")
+	h, body, _, err := in.next()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	hello := &wire.Hello{}
+	if h.kind != kindHello || proto.Unmarshal(body, hello) != nil {
+		return nil, nil, nil, status.InvalidArgumentf("A link must begin with a hello.")
+	}
+	if err := l.admit(hello.GetGreeting()); err != nil {
+		return nil, nil, nil, err
+	}
+	from = hello.GetGreeting().GetFrom()
+	if k = l.tasks[from.GetTask()]; k == nil {
+		return nil, nil, nil, status.Errorf(status.FailedPrecondition, "%s opened a link to itself.", Describe(from))
+	}
+	in.there.address = from.GetAddress()
+	return in, k, from, nil
 }
 
 // refuse tells the other end why there is no link.

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -38,16 +37,42 @@ type Peer struct {
 	watchers map[int]func(error)
 	nextID   int
 	bulk     *bulk
+	post     *post
 	leaving  bool
 	parting  error // of a peer that is leaving
 }
 
 // open makes one attempt to connect and shake hands.
-func (k *link) open(ctx context.Context) (_ *Peer, err error) {
+func (k *link) open(ctx context.Context) (*Peer, error) {
+	l := k.links
+	h, err := k.shake(ctx, AttachMethod)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	p := &Peer{link: k, id: h.id, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}, passage: l.join(h.id)}
+	p.share.budget = &l.budget
+	if p.passage != nil {
+		h.in.shelf, h.out.shelf = &p.passage.back, &p.passage.out
+	}
+	p.pipe = newPipe(l, h.stream, h.in, h.out, p)
+	return p, nil
+}
+
+// handshake is a stream whose other end has said who it is.
+type handshake struct {
+	stream Stream
+	in     *inbound
+	out    *outbound
+	id     *wire.Identity
+}
+
+// shake opens a stream to the task and exchanges hello and welcome, in bounded time.
+func (k *link) shake(ctx context.Context, method string) (_ *handshake, err error) {
 	l := k.links
 	ctx, stop := context.WithTimeout(ctx, l.timing.Handshake)
 	defer stop()
-	stream, err := l.config.Open(ctx, k.task.Address, AttachMethod)
+	stream, err := l.config.Open(ctx, k.task.Address, method)
 	if err != nil {
 		return nil, wire.FromGRPC(err)
 	}
@@ -94,14 +119,7 @@ func (k *link) open(ctx context.Context) (_ *Peer, err error) {
 	if !unhook() {
 		return nil, status.New(status.DeadlineExceeded, "the handshake took too long")
 	}
-	now := time.Now()
-	p := &Peer{link: k, id: id, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}, passage: l.join(id)}
-	p.share.budget = &l.budget
-	if p.passage != nil {
-		in.shelf, out.shelf = &p.passage.back, &p.passage.out
-	}
-	p.pipe = newPipe(l, stream, in, out, p)
-	return p, nil
+	return &handshake{stream, in, out, id}, nil
 }
 
 // Task is the full name of the task.
@@ -167,28 +185,6 @@ func (p *Peer) Hold() (release func()) {
 		p.holds--
 		p.used = time.Now()
 	})
-}
-
-// Post sends a message to the actor of that name on the peer's task, over the end of the link that this
-// side has opened. It waits, until ctx ends, while more than window bytes of messages wait for the peer,
-// so that messages which may wait leave room to those which may not. UNAVAILABLE when the peer is down.
-func (p *Peer) Post(ctx context.Context, name string, m proto.Message, window int) error {
-	l := p.link.links
-	o, err := encode(l.self.Address, actor.NewPID(p.Address(), name), m, nil, false)
-	if err != nil {
-		return err
-	}
-	if p.pipe.out.postWithin(ctx, o, window) {
-		return nil
-	}
-	o.free()
-	if err := p.Err(); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return status.From(err)
-	}
-	return p.link.unreached("its link has just broken")
 }
 
 func (p *Peer) touch() {
@@ -295,7 +291,7 @@ func (p *Peer) fail(reason string, err error) {
 		err = p.parting // what comes now is the other end's half of the goodbye: not a loss
 	}
 	p.err = err
-	bulk := p.bulk
+	bulk, post := p.bulk, p.post
 	ids := make([]int, 0, len(p.watchers))
 	for id := range p.watchers {
 		ids = append(ids, id)
@@ -320,6 +316,9 @@ func (p *Peer) fail(reason string, err error) {
 	p.link.links.clock.remove(p)
 	if bulk != nil {
 		bulk.stop()
+	}
+	if post != nil {
+		post.stop()
 	}
 	p.share.end()
 	p.pipe.close()
