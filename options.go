@@ -30,9 +30,14 @@ type options struct {
 	log           *slog.Logger
 
 	claim bool // the task was chosen as a free one
+
+	localHost string // where the tasks of a LocalCluster are
+	firstPort int
 }
 
-func defaults() options { return options{start: true, lease: DefaultLease, log: slog.Default()} }
+func defaults() options {
+	return options{start: true, lease: DefaultLease, log: slog.Default(), localHost: "127.0.0.1"}
+}
 
 // WithJob says which job the server is a task of. It may be left out where the cluster has one job.
 func WithJob(name string) Option { return func(o *options) { o.job = &name } }
@@ -69,6 +74,12 @@ func WithMemoryLimit(bytes int64) Option { return func(o *options) { o.memoryLim
 // WithBind gives the host:port to bind, for a server that is reached at its address of the cluster
 // through a forwarded port. Without it the server binds that address.
 func WithBind(address string) Option { return func(o *options) { o.bind = address } }
+
+// WithLocalPorts says where the tasks of a LocalCluster are: the address that they bind, and the port of the first, which
+// the others follow; 0 for free ones.
+func WithLocalPorts(host string, first int) Option {
+	return func(o *options) { o.localHost, o.firstPort = host, first }
+}
 
 // WithLending(false) keeps processes of the same machine from reading large tensors out of this one's
 // memory, and this one from reading theirs, and servers of one process from sharing tensors: they go

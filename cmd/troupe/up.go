@@ -3,11 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe"
-	"github.com/troupe-run/troupe/cmd/troupe/local"
 )
 
 const upHelp = `Up runs a whole cluster in one process, on ports of one address, and prints the target of
@@ -16,8 +17,8 @@ the tasks share the process, and what one of them computes slows the others. Wit
 use the same ones, and have to share their memory: give --gpu-allow-growth or --gpu-memory-fraction.`
 
 func newUp() *cobra.Command {
-	var plan local.Plan
-	var tasks string
+	var tasks, host string
+	var port int
 	var limit size
 	var gpus gpuFlags
 	var lease, drain time.Duration
@@ -29,8 +30,8 @@ func newUp() *cobra.Command {
 		Args:    noArgs,
 	}
 	cmd.Flags().StringVar(&tasks, "tasks", "ps=1,worker=2", "how many tasks each job has")
-	cmd.Flags().StringVar(&plan.Host, "host", "127.0.0.1", "the address to bind")
-	cmd.Flags().IntVar(&plan.Port, "port", 0, "port of the first task, the others follow (0: free ones)")
+	cmd.Flags().StringVar(&host, "host", "127.0.0.1", "the address to bind")
+	cmd.Flags().IntVar(&port, "port", 0, "port of the first task, the others follow (0: free ones)")
 	gpus.add(cmd.Flags(), 0)
 	runFlags(cmd, &limit, &lease, &drain)
 	logger := logFlag(cmd)
@@ -39,25 +40,44 @@ func newUp() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if plan.Jobs, err = local.ParseTasks(tasks); err != nil {
+		jobs, err := parseTasks(tasks)
+		if err != nil {
 			return usage(err)
 		}
 		tuneMemory(int64(limit))
 		signals := catchSignals()
-		cluster, err := local.Start(plan, append(gpus.options(), troupe.WithLogger(log), troupe.WithLease(lease), troupe.WithMemoryLimit(int64(limit)))...)
+		cluster, err := troupe.NewLocalCluster(jobs, append(gpus.options(), troupe.WithLogger(log), troupe.WithLease(lease),
+			troupe.WithMemoryLimit(int64(limit)), troupe.WithLocalPorts(host, port))...)
 		if err != nil {
 			return refused(err)
 		}
 		printCluster(cmd.OutOrStdout(), cluster)
-		runUntil(cmd.Context(), signals, log, drain, cluster.Servers...)
+		runUntil(cmd.Context(), signals, log, drain, cluster.Servers()...)
 		return nil
 	}
 	return cmd
 }
 
-func printCluster(w io.Writer, c *local.Cluster) {
-	for _, s := range c.Servers {
+func printCluster(w io.Writer, c *troupe.LocalCluster) {
+	for _, s := range c.Servers() {
 		fmt.Fprintf(w, "%-32s %s\n", s.Task(), s.Target())
 	}
-	fmt.Fprintf(w, "--cluster '%s'\n", c.Spec)
+	fmt.Fprintf(w, "--cluster '%s'\n", c)
+}
+
+// parseTasks reads how many tasks each job has: ps=1,worker=2.
+func parseTasks(text string) (map[string]int, error) {
+	jobs := map[string]int{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, count, ok := strings.Cut(strings.TrimSpace(part), "=")
+		n, err := strconv.Atoi(count)
+		if !ok || err != nil || n < 1 {
+			return nil, fmt.Errorf("%q does not say how many tasks a job has, as in ps=1,worker=2", part)
+		}
+		if jobs[name] > 0 {
+			return nil, fmt.Errorf("The job %s is there twice", name)
+		}
+		jobs[name] = n
+	}
+	return jobs, nil
 }

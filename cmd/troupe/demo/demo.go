@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe"
-	"github.com/troupe-run/troupe/cmd/troupe/local"
 	"github.com/troupe-run/troupe/remote/client"
 )
 
@@ -31,7 +30,7 @@ var acts = []act{
 
 // stage is what an act plays on: a client for each task.
 type stage struct {
-	cluster          *local.Cluster
+	cluster          *troupe.LocalCluster
 	ps               *client.Client
 	worker0, worker1 *client.Client
 	out              *printer
@@ -48,8 +47,7 @@ func Run(ctx context.Context, w io.Writer, fancy bool) (err error) {
 	out.line("Troupe: a cluster of three tasks in this process, driven over gRPC.")
 	log := &journal{}
 	quiet := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	cluster, err := local.Start(local.Plan{Jobs: []local.Job{{Name: "ps", Tasks: 1}, {Name: "worker", Tasks: 2}}, Host: "127.0.0.1"},
-		troupe.WithLogger(quiet), troupe.WithGPUs(0))
+	cluster, err := troupe.NewLocalCluster(map[string]int{"ps": 1, "worker": 2}, troupe.WithLogger(quiet), troupe.WithGPUs(0))
 	if err != nil {
 		return fmt.Errorf("the cluster did not come up: %w", err)
 	}
@@ -66,7 +64,7 @@ func Run(ctx context.Context, w io.Writer, fancy bool) (err error) {
 			out.line("All of it worked, in " + short(time.Since(began)) + ". TensorFlow's own client does the same: see README.md.")
 		}
 	}()
-	for _, s := range cluster.Servers {
+	for _, s := range cluster.Servers() {
 		out.line(fmt.Sprintf("  %-30s %s", s.Task(), s.Target()))
 	}
 	out.line("  up after " + short(time.Since(began)))
@@ -77,7 +75,7 @@ func Run(ctx context.Context, w io.Writer, fancy bool) (err error) {
 		job    string
 		task   int
 	}{{&s.ps, "ps", 0}, {&s.worker0, "worker", 0}, {&s.worker1, "worker", 1}} {
-		if *c.client, err = client.Dial(cluster.Target(c.job, c.task)); err != nil {
+		if *c.client, err = client.Dial(cluster.Server(c.job, c.task).Target()); err != nil {
 			return err
 		}
 		defer (*c.client).Close()

@@ -1,0 +1,66 @@
+package troupe
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+func TestClusterInOneProcess(t *testing.T) {
+	c, err := NewLocalCluster(map[string]int{"ps": 1, "worker": 2}, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, task := range c.spec.Tasks() {
+		if s := c.Servers()[i]; s.Task() != task.Name() || c.Server(task.Job, task.Index) != s || s.Target() != "grpc://"+task.Address {
+			t.Errorf("%s is at %s", s.Task(), s.Target())
+		}
+	}
+	if c.Server("chief", 0) != nil {
+		t.Error("there is a server of a task that is not there")
+	}
+	if err := c.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNothingIsLeftOfAClusterThatDoesNotStart(t *testing.T) {
+	// The second of two ports is taken; the first must be free again afterwards.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().(*net.TCPAddr).Port
+	_, err = NewLocalCluster(map[string]int{"w": 2}, WithLocalPorts("127.0.0.1", taken-1), silent)
+	if status.CodeOf(err) != status.Unknown {
+		t.Fatalf("%v: %v", status.CodeOf(err), err)
+	}
+	if strings.Contains(err.Error(), "port "+strconv.Itoa(taken-1)+" is taken") {
+		t.Skip("somebody else has the port before it")
+	}
+	first, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(taken-1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+}
+
+func TestHostsThatAreNotHere(t *testing.T) {
+	_, err := NewLocalCluster(map[string]int{"w": 1}, WithLocalPorts("192.0.2.1", 0), silent)
+	if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), "No free ports can be had at 192.0.2.1") {
+		t.Error(err)
+	}
+	if _, err := NewLocalCluster(map[string]int{"w": 2}, WithLocalPorts("127.0.0.1", 65535), silent); status.CodeOf(err) != status.InvalidArgument {
+		t.Error(err)
+	}
+	for _, n := range []int{-1, 0, 257} {
+		if _, err := NewLocalCluster(map[string]int{"v": 1, "w": n}, silent); status.CodeOf(err) != status.InvalidArgument {
+			t.Errorf("%d tasks: %v", n, err)
+		}
+	}
+}
