@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// BatchToSpace adds an operation of that type.
+// BatchToSpace moves blocks of the batch into the spatial dimensions, the inverse of SpaceToBatch.
 //
 //   - input: T
 //   - crops: Tidx
@@ -19,7 +19,7 @@ func BatchToSpace(s *Scope, input, crops Output, blockSize int64) (output Output
 	return s.add("BatchToSpace", need{"block_size": blockSize}, nil, input, crops).argument(0)
 }
 
-// BatchToSpaceND adds an operation of that type.
+// BatchToSpaceND moves blocks of the batch into any number of dimensions, the inverse of SpaceToBatchND.
 //
 //   - input: T
 //   - blockShape: Tblock_shape
@@ -31,7 +31,7 @@ func BatchToSpaceND(s *Scope, input, blockShape, crops Output) (output Output) {
 	return s.add("BatchToSpaceND", nil, nil, input, blockShape, crops).argument(0)
 }
 
-// Bitcast adds an operation of that type.
+// Bitcast reads the same bytes as elements of another type.
 //
 //   - input: T
 //   - kind: type, one of bfloat16, half, float, double, int64, int32, uint8, uint16, uint32, uint64, int8, int16, complex64, complex128, qint8, quint8, qint16, quint16, qint32
@@ -41,7 +41,7 @@ func Bitcast(s *Scope, input Output, kind tensor.DType) (output Output) {
 	return s.add("Bitcast", need{"type": kind}, nil, input).argument(0)
 }
 
-// BroadcastArgs adds an operation of that type.
+// BroadcastArgs gives the shape that two shapes are broadcast to.
 //
 //   - s0: T
 //   - s1: T
@@ -51,7 +51,7 @@ func BroadcastArgs(s *Scope, s0, s1 Output) (r0 Output) {
 	return s.add("BroadcastArgs", nil, nil, s0, s1).argument(0)
 }
 
-// BroadcastGradientArgs adds an operation of that type.
+// BroadcastGradientArgs gives the dimensions over which the gradients of broadcast arguments are summed.
 //
 //   - s0: T
 //   - s1: T
@@ -63,7 +63,7 @@ func BroadcastGradientArgs(s *Scope, s0, s1 Output) (r0, r1 Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// BroadcastTo adds an operation of that type.
+// BroadcastTo repeats a tensor to a larger shape.
 //
 //   - input: T
 //   - shape: Tidx
@@ -73,7 +73,7 @@ func BroadcastTo(s *Scope, input, shape Output) (output Output) {
 	return s.add("BroadcastTo", nil, nil, input, shape).argument(0)
 }
 
-// CheckNumerics adds an operation of that type.
+// CheckNumerics passes a tensor on, and fails where it has a NaN or infinity.
 //
 //   - tensor: T
 //   - message: string
@@ -83,7 +83,7 @@ func CheckNumerics(s *Scope, tensor Output, message string) (output Output) {
 	return s.add("CheckNumerics", need{"message": message}, nil, tensor).argument(0)
 }
 
-// CheckNumericsV2 adds an operation of that type.
+// CheckNumericsV2 passes a tensor on, and fails where it has a NaN or infinity, telling their signs.
 //
 //   - tensor: T
 //   - message: string
@@ -93,7 +93,7 @@ func CheckNumericsV2(s *Scope, tensor Output, message string) (output Output) {
 	return s.add("CheckNumericsV2", need{"message": message}, nil, tensor).argument(0)
 }
 
-// CompositeTensorVariantFromComponents adds an operation of that type.
+// CompositeTensorVariantFromComponents packs the tensors of a composite one into a variant.
 //
 //   - components: tensors of the types Tcomponents
 //   - metadata: string
@@ -102,7 +102,7 @@ func CompositeTensorVariantFromComponents(s *Scope, components []Output, metadat
 	return s.add("CompositeTensorVariantFromComponents", need{"metadata": metadata}, nil, List(components)).argument(0)
 }
 
-// CompositeTensorVariantToComponents adds an operation of that type.
+// CompositeTensorVariantToComponents unpacks the tensors of a composite one.
 //
 //   - encoded: variant
 //   - metadata: string
@@ -112,7 +112,7 @@ func CompositeTensorVariantToComponents(s *Scope, encoded Output, metadata strin
 	return s.add("CompositeTensorVariantToComponents", need{"metadata": metadata, "Tcomponents": tcomponents}, nil, encoded).OutputList(0)
 }
 
-// Concat adds an operation of that type.
+// Concat joins tensors along a dimension, which comes first.
 //
 //   - concatDim: int32
 //   - values: tensors of type T
@@ -121,7 +121,7 @@ func Concat(s *Scope, concatDim Output, values []Output) (output Output) {
 	return s.add("Concat", nil, nil, concatDim, List(values)).argument(0)
 }
 
-// ConcatOffset adds an operation of that type.
+// ConcatOffset gives where each tensor lies in what Concat makes of them.
 //
 //   - concatDim: int32
 //   - shape: tensors of type shape_type
@@ -131,7 +131,7 @@ func ConcatOffset(s *Scope, concatDim Output, shape []Output) (offset []Output) 
 	return s.add("ConcatOffset", nil, nil, concatDim, List(shape)).OutputList(0)
 }
 
-// ConcatV2 adds an operation of that type.
+// ConcatV2 joins tensors along a dimension.
 //
 //   - values: tensors of type T
 //   - axis: Tidx
@@ -141,7 +141,7 @@ func ConcatV2(s *Scope, values []Output, axis Output) (output Output) {
 	return s.add("ConcatV2", nil, nil, List(values), axis).argument(0)
 }
 
-// ConjugateTranspose adds an operation of that type.
+// ConjugateTranspose permutes the dimensions and conjugates the elements.
 //
 //   - x: T
 //   - perm: Tperm
@@ -151,7 +151,7 @@ func ConjugateTranspose(s *Scope, x, perm Output) (y Output) {
 	return s.add("ConjugateTranspose", nil, nil, x, perm).argument(0)
 }
 
-// DebugGradientIdentity adds an operation of that type.
+// DebugGradientIdentity passes a tensor on, for a debugger.
 //
 //   - input: T
 //   - returns output: T
@@ -159,7 +159,7 @@ func DebugGradientIdentity(s *Scope, input Output) (output Output) {
 	return s.add("DebugGradientIdentity", nil, nil, input).argument(0)
 }
 
-// DebugGradientRefIdentity adds an operation of that type.
+// DebugGradientRefIdentity passes a reference on, for a debugger.
 //
 //   - input: a reference to a variable of type T
 //   - returns output: a reference to a variable of type T
@@ -167,7 +167,7 @@ func DebugGradientRefIdentity(s *Scope, input Output) (output Output) {
 	return s.add("DebugGradientRefIdentity", nil, nil, input).argument(0)
 }
 
-// DepthToSpace adds an operation of that type.
+// DepthToSpace moves depth into blocks of height and width.
 //
 //   - input: T
 //   - blockSize: int (at least 2)
@@ -177,7 +177,7 @@ func DepthToSpace(s *Scope, input Output, blockSize int64, attrs ...attr.Attr) (
 	return s.add("DepthToSpace", need{"block_size": blockSize}, attrs, input).argument(0)
 }
 
-// Diag adds an operation of that type.
+// Diag makes a tensor with the argument's elements on its diagonal, and zeros.
 //
 //   - diagonal: T
 //   - returns output: T
@@ -186,7 +186,7 @@ func Diag(s *Scope, diagonal Output) (output Output) {
 	return s.add("Diag", nil, nil, diagonal).argument(0)
 }
 
-// DiagPart adds an operation of that type.
+// DiagPart gives the diagonal of a tensor.
 //
 //   - input: T
 //   - returns diagonal: T
@@ -195,7 +195,7 @@ func DiagPart(s *Scope, input Output) (diagonal Output) {
 	return s.add("DiagPart", nil, nil, input).argument(0)
 }
 
-// Empty adds an operation of that type.
+// Empty makes a tensor whose elements are zero where init says so, else anything.
 //
 //   - shape: int32
 //   - dtype: type
@@ -205,7 +205,7 @@ func Empty(s *Scope, shape Output, dtype tensor.DType, attrs ...attr.Attr) (outp
 	return s.add("Empty", need{"dtype": dtype}, attrs, shape).argument(0)
 }
 
-// EnsureShape adds an operation of that type.
+// EnsureShape passes a tensor on, and fails where its shape is not the one that is given.
 //
 //   - input: T
 //   - shape: shape
@@ -214,7 +214,7 @@ func EnsureShape(s *Scope, input Output, shape shape.Shape) (output Output) {
 	return s.add("EnsureShape", need{"shape": shape}, nil, input).argument(0)
 }
 
-// ExpandDims adds an operation of that type.
+// ExpandDims puts in a dimension of size 1.
 //
 //   - input: T
 //   - dim: Tdim
@@ -224,7 +224,7 @@ func ExpandDims(s *Scope, input, dim Output) (output Output) {
 	return s.add("ExpandDims", nil, nil, input, dim).argument(0)
 }
 
-// Fill adds an operation of that type.
+// Fill makes a tensor of one value.
 //
 //   - dims: index_type
 //   - value: T
@@ -234,7 +234,7 @@ func Fill(s *Scope, dims, value Output) (output Output) {
 	return s.add("Fill", nil, nil, dims, value).argument(0)
 }
 
-// Gather adds an operation of that type.
+// Gather gives the rows that indices name.
 //
 //   - params: Tparams
 //   - indices: Tindices
@@ -245,7 +245,7 @@ func Gather(s *Scope, params, indices Output, attrs ...attr.Attr) (output Output
 	return s.add("Gather", nil, attrs, params, indices).argument(0)
 }
 
-// GatherNd adds an operation of that type.
+// GatherNd gives the elements or slices that rows of indices name.
 //
 //   - params: Tparams
 //   - indices: Tindices
@@ -256,7 +256,7 @@ func GatherNd(s *Scope, params, indices Output, attrs ...attr.Attr) (output Outp
 	return s.add("GatherNd", nil, attrs, params, indices).argument(0)
 }
 
-// GatherV2 adds an operation of that type.
+// GatherV2 gives slices along an axis that indices name.
 //
 //   - params: Tparams
 //   - indices: Tindices
@@ -269,7 +269,7 @@ func GatherV2(s *Scope, params, indices, axis Output, attrs ...attr.Attr) (outpu
 	return s.add("GatherV2", nil, attrs, params, indices, axis).argument(0)
 }
 
-// GuaranteeConst adds an operation of that type.
+// GuaranteeConst passes a tensor on, and says that it will not change.
 //
 //   - input: T
 //   - returns output: T
@@ -277,7 +277,7 @@ func GuaranteeConst(s *Scope, input Output) (output Output) {
 	return s.add("GuaranteeConst", nil, nil, input).argument(0)
 }
 
-// Identity adds an operation of that type.
+// Identity passes a tensor on.
 //
 //   - input: T
 //   - returns output: T
@@ -285,7 +285,7 @@ func Identity(s *Scope, input Output) (output Output) {
 	return s.add("Identity", nil, nil, input).argument(0)
 }
 
-// IdentityN adds an operation of that type.
+// IdentityN passes tensors on, all when all are there.
 //
 //   - input: tensors of the types T
 //   - returns output: tensors of the types T
@@ -293,7 +293,7 @@ func IdentityN(s *Scope, input []Output) (output []Output) {
 	return s.add("IdentityN", nil, nil, List(input)).OutputList(0)
 }
 
-// InvertPermutation adds an operation of that type.
+// InvertPermutation gives the inverse of a permutation.
 //
 //   - x: T
 //   - returns y: T
@@ -302,7 +302,7 @@ func InvertPermutation(s *Scope, x Output) (y Output) {
 	return s.add("InvertPermutation", nil, nil, x).argument(0)
 }
 
-// ListDiff adds an operation of that type.
+// ListDiff gives the elements of x that y has not, and where they were.
 //
 //   - x: T
 //   - y: T
@@ -314,7 +314,7 @@ func ListDiff(s *Scope, x, y Output, attrs ...attr.Attr) (out, idx Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// LowerBound adds an operation of that type.
+// LowerBound finds for each value the first place in its sorted row that is not below it.
 //
 //   - sortedInputs: T
 //   - values: T
@@ -324,7 +324,7 @@ func LowerBound(s *Scope, sortedInputs, values Output, attrs ...attr.Attr) (outp
 	return s.add("LowerBound", nil, attrs, sortedInputs, values).argument(0)
 }
 
-// MatrixBandPart adds an operation of that type.
+// MatrixBandPart keeps a band about the diagonal of matrices, and sets the rest to zero.
 //
 //   - input: T
 //   - numLower: Tindex
@@ -335,7 +335,7 @@ func MatrixBandPart(s *Scope, input, numLower, numUpper Output) (band Output) {
 	return s.add("MatrixBandPart", nil, nil, input, numLower, numUpper).argument(0)
 }
 
-// MatrixDiag adds an operation of that type.
+// MatrixDiag makes matrices with the argument's rows on their diagonals.
 //
 //   - diagonal: T
 //   - returns output: T
@@ -343,7 +343,7 @@ func MatrixDiag(s *Scope, diagonal Output) (output Output) {
 	return s.add("MatrixDiag", nil, nil, diagonal).argument(0)
 }
 
-// MatrixDiagPart adds an operation of that type.
+// MatrixDiagPart gives the diagonals of matrices.
 //
 //   - input: T
 //   - returns diagonal: T
@@ -351,7 +351,7 @@ func MatrixDiagPart(s *Scope, input Output) (diagonal Output) {
 	return s.add("MatrixDiagPart", nil, nil, input).argument(0)
 }
 
-// MatrixDiagPartV2 adds an operation of that type.
+// MatrixDiagPartV2 gives a band of diagonals of matrices.
 //
 //   - input: T
 //   - k: int32
@@ -361,7 +361,7 @@ func MatrixDiagPartV2(s *Scope, input, k, paddingValue Output) (diagonal Output)
 	return s.add("MatrixDiagPartV2", nil, nil, input, k, paddingValue).argument(0)
 }
 
-// MatrixDiagPartV3 adds an operation of that type.
+// MatrixDiagPartV3 gives a band of diagonals of matrices, aligned as asked for.
 //
 //   - input: T
 //   - k: int32
@@ -372,7 +372,7 @@ func MatrixDiagPartV3(s *Scope, input, k, paddingValue Output, attrs ...attr.Att
 	return s.add("MatrixDiagPartV3", nil, attrs, input, k, paddingValue).argument(0)
 }
 
-// MatrixDiagV2 adds an operation of that type.
+// MatrixDiagV2 makes matrices with given bands of diagonals.
 //
 //   - diagonal: T
 //   - k: int32
@@ -384,7 +384,7 @@ func MatrixDiagV2(s *Scope, diagonal, k, numRows, numCols, paddingValue Output) 
 	return s.add("MatrixDiagV2", nil, nil, diagonal, k, numRows, numCols, paddingValue).argument(0)
 }
 
-// MatrixDiagV3 adds an operation of that type.
+// MatrixDiagV3 makes matrices with given bands of diagonals, aligned as asked for.
 //
 //   - diagonal: T
 //   - k: int32
@@ -397,7 +397,7 @@ func MatrixDiagV3(s *Scope, diagonal, k, numRows, numCols, paddingValue Output, 
 	return s.add("MatrixDiagV3", nil, attrs, diagonal, k, numRows, numCols, paddingValue).argument(0)
 }
 
-// MatrixSetDiag adds an operation of that type.
+// MatrixSetDiag replaces the diagonals of matrices.
 //
 //   - input: T
 //   - diagonal: T
@@ -406,7 +406,7 @@ func MatrixSetDiag(s *Scope, input, diagonal Output) (output Output) {
 	return s.add("MatrixSetDiag", nil, nil, input, diagonal).argument(0)
 }
 
-// MatrixSetDiagV2 adds an operation of that type.
+// MatrixSetDiagV2 replaces a band of diagonals of matrices.
 //
 //   - input: T
 //   - diagonal: T
@@ -416,7 +416,7 @@ func MatrixSetDiagV2(s *Scope, input, diagonal, k Output) (output Output) {
 	return s.add("MatrixSetDiagV2", nil, nil, input, diagonal, k).argument(0)
 }
 
-// MatrixSetDiagV3 adds an operation of that type.
+// MatrixSetDiagV3 replaces a band of diagonals of matrices, aligned as asked for.
 //
 //   - input: T
 //   - diagonal: T
@@ -427,7 +427,7 @@ func MatrixSetDiagV3(s *Scope, input, diagonal, k Output, attrs ...attr.Attr) (o
 	return s.add("MatrixSetDiagV3", nil, attrs, input, diagonal, k).argument(0)
 }
 
-// MirrorPad adds an operation of that type.
+// MirrorPad pads a tensor with mirrored values.
 //
 //   - input: T
 //   - paddings: Tpaddings
@@ -438,7 +438,7 @@ func MirrorPad(s *Scope, input, paddings Output, mode string) (output Output) {
 	return s.add("MirrorPad", need{"mode": mode}, nil, input, paddings).argument(0)
 }
 
-// MirrorPadGrad adds an operation of that type.
+// MirrorPadGrad folds what MirrorPad added back into the tensor.
 //
 //   - input: T
 //   - paddings: Tpaddings
@@ -449,7 +449,7 @@ func MirrorPadGrad(s *Scope, input, paddings Output, mode string) (output Output
 	return s.add("MirrorPadGrad", need{"mode": mode}, nil, input, paddings).argument(0)
 }
 
-// OneHot adds an operation of that type.
+// OneHot makes vectors that are on at an index and off elsewhere.
 //
 //   - indices: TI
 //   - depth: int32
@@ -462,7 +462,7 @@ func OneHot(s *Scope, indices, depth, onValue, offValue Output, attrs ...attr.At
 	return s.add("OneHot", nil, attrs, indices, depth, onValue, offValue).argument(0)
 }
 
-// OnesLike adds an operation of that type.
+// OnesLike makes a tensor of ones with the argument's shape.
 //
 //   - x: T
 //   - returns y: T
@@ -471,7 +471,7 @@ func OnesLike(s *Scope, x Output) (y Output) {
 	return s.add("OnesLike", nil, nil, x).argument(0)
 }
 
-// Pack adds an operation of that type.
+// Pack joins tensors of one shape along a new dimension.
 //
 //   - values: tensors of type T
 //   - returns output: T
@@ -480,7 +480,7 @@ func Pack(s *Scope, values []Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Pack", nil, attrs, List(values)).argument(0)
 }
 
-// Pad adds an operation of that type.
+// Pad pads a tensor with zeros.
 //
 //   - input: T
 //   - paddings: Tpaddings
@@ -490,7 +490,7 @@ func Pad(s *Scope, input, paddings Output) (output Output) {
 	return s.add("Pad", nil, nil, input, paddings).argument(0)
 }
 
-// PadV2 adds an operation of that type.
+// PadV2 pads a tensor with a value.
 //
 //   - input: T
 //   - paddings: Tpaddings
@@ -501,7 +501,7 @@ func PadV2(s *Scope, input, paddings, constantValues Output) (output Output) {
 	return s.add("PadV2", nil, nil, input, paddings, constantValues).argument(0)
 }
 
-// Placeholder adds an operation of that type.
+// Placeholder is a tensor that each step feeds.
 //
 //   - dtype: type
 //   - returns output: dtype
@@ -510,7 +510,7 @@ func Placeholder(s *Scope, dtype tensor.DType, attrs ...attr.Attr) (output Outpu
 	return s.add("Placeholder", need{"dtype": dtype}, attrs).argument(0)
 }
 
-// PlaceholderWithDefault adds an operation of that type.
+// PlaceholderWithDefault is a tensor that a step may feed, else the input.
 //
 //   - input: dtype
 //   - shape: shape
@@ -519,7 +519,7 @@ func PlaceholderWithDefault(s *Scope, input Output, shape shape.Shape) (output O
 	return s.add("PlaceholderWithDefault", need{"shape": shape}, nil, input).argument(0)
 }
 
-// PreventGradient adds an operation of that type.
+// PreventGradient passes a tensor on, and fails when its gradient is asked for.
 //
 //   - input: T
 //   - returns output: T
@@ -528,7 +528,7 @@ func PreventGradient(s *Scope, input Output, attrs ...attr.Attr) (output Output)
 	return s.add("PreventGradient", nil, attrs, input).argument(0)
 }
 
-// Rank adds an operation of that type.
+// Rank gives the number of dimensions.
 //
 //   - input: T
 //   - returns output: int32
@@ -536,7 +536,7 @@ func Rank(s *Scope, input Output) (output Output) {
 	return s.add("Rank", nil, nil, input).argument(0)
 }
 
-// RefIdentity adds an operation of that type.
+// RefIdentity passes a reference on.
 //
 //   - input: a reference to a variable of type T
 //   - returns output: a reference to a variable of type T
@@ -544,7 +544,7 @@ func RefIdentity(s *Scope, input Output) (output Output) {
 	return s.add("RefIdentity", nil, nil, input).argument(0)
 }
 
-// Reshape adds an operation of that type.
+// Reshape gives the same elements in another shape, of which one size may be -1.
 //
 //   - tensor: T
 //   - shape: Tshape
@@ -554,7 +554,7 @@ func Reshape(s *Scope, tensor, shape Output) (output Output) {
 	return s.add("Reshape", nil, nil, tensor, shape).argument(0)
 }
 
-// ResourceStridedSliceAssign adds an operation of that type.
+// ResourceStridedSliceAssign sets a strided slice of a variable.
 //
 //   - ref: resource
 //   - begin: Index
@@ -571,7 +571,7 @@ func ResourceStridedSliceAssign(s *Scope, ref, begin, end, strides, value Output
 	return s.add("ResourceStridedSliceAssign", nil, attrs, ref, begin, end, strides, value)
 }
 
-// Reverse adds an operation of that type.
+// Reverse reverses the dimensions for which dims is true.
 //
 //   - tensor: T
 //   - dims: bool
@@ -581,7 +581,7 @@ func Reverse(s *Scope, tensor, dims Output) (output Output) {
 	return s.add("Reverse", nil, nil, tensor, dims).argument(0)
 }
 
-// ReverseSequence adds an operation of that type.
+// ReverseSequence reverses a part of each sequence in a batch.
 //
 //   - input: T
 //   - seqLengths: Tlen
@@ -593,7 +593,7 @@ func ReverseSequence(s *Scope, input, seqLengths Output, seqDim int64, attrs ...
 	return s.add("ReverseSequence", need{"seq_dim": seqDim}, attrs, input, seqLengths).argument(0)
 }
 
-// ReverseV2 adds an operation of that type.
+// ReverseV2 reverses dimensions.
 //
 //   - tensor: T
 //   - axis: Tidx
@@ -604,7 +604,7 @@ func ReverseV2(s *Scope, tensor, axis Output) (output Output) {
 	return s.add("ReverseV2", nil, nil, tensor, axis).argument(0)
 }
 
-// Roll adds an operation of that type.
+// Roll rotates elements along dimensions.
 //
 //   - input: T
 //   - shift: Tshift
@@ -616,7 +616,7 @@ func Roll(s *Scope, input, shift, axis Output) (output Output) {
 	return s.add("Roll", nil, nil, input, shift, axis).argument(0)
 }
 
-// ScatterNd adds an operation of that type.
+// ScatterNd adds updates up at indices of a tensor of zeros.
 //
 //   - indices: Tindices
 //   - updates: T
@@ -628,7 +628,7 @@ func ScatterNd(s *Scope, indices, updates, shape Output, attrs ...attr.Attr) (ou
 	return s.add("ScatterNd", nil, attrs, indices, updates, shape).argument(0)
 }
 
-// ScatterNdNonAliasingAdd adds an operation of that type.
+// ScatterNdNonAliasingAdd adds updates to a tensor at indices.
 //
 //   - input: T
 //   - indices: Tindices
@@ -641,7 +641,7 @@ func ScatterNdNonAliasingAdd(s *Scope, input, indices, updates Output, attrs ...
 	return s.add("ScatterNdNonAliasingAdd", nil, attrs, input, indices, updates).argument(0)
 }
 
-// Shape adds an operation of that type.
+// Shape gives the shape as a vector.
 //
 //   - input: T
 //   - returns output: out_type
@@ -650,7 +650,7 @@ func Shape(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Shape", nil, attrs, input).argument(0)
 }
 
-// ShapeN adds an operation of that type.
+// ShapeN gives the shapes of several tensors.
 //
 //   - input: tensors of type T
 //   - returns output: tensors of type out_type
@@ -659,7 +659,7 @@ func ShapeN(s *Scope, input []Output, attrs ...attr.Attr) (output []Output) {
 	return s.add("ShapeN", nil, attrs, List(input)).OutputList(0)
 }
 
-// Size adds an operation of that type.
+// Size gives the number of elements.
 //
 //   - input: T
 //   - returns output: out_type
@@ -668,7 +668,7 @@ func Size(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Size", nil, attrs, input).argument(0)
 }
 
-// Slice adds an operation of that type.
+// Slice gives a part of a tensor, by where it begins and its size.
 //
 //   - input: T
 //   - begin: Index
@@ -679,7 +679,7 @@ func Slice(s *Scope, input, begin, size Output) (output Output) {
 	return s.add("Slice", nil, nil, input, begin, size).argument(0)
 }
 
-// Snapshot adds an operation of that type.
+// Snapshot gives a copy of the tensor.
 //
 //   - input: T
 //   - returns output: T
@@ -687,7 +687,7 @@ func Snapshot(s *Scope, input Output) (output Output) {
 	return s.add("Snapshot", nil, nil, input).argument(0)
 }
 
-// SpaceToBatch adds an operation of that type.
+// SpaceToBatch moves blocks of height and width into the batch.
 //
 //   - input: T
 //   - paddings: Tpaddings
@@ -698,7 +698,7 @@ func SpaceToBatch(s *Scope, input, paddings Output, blockSize int64) (output Out
 	return s.add("SpaceToBatch", need{"block_size": blockSize}, nil, input, paddings).argument(0)
 }
 
-// SpaceToBatchND adds an operation of that type.
+// SpaceToBatchND moves blocks of any dimensions into the batch.
 //
 //   - input: T
 //   - blockShape: Tblock_shape
@@ -710,7 +710,7 @@ func SpaceToBatchND(s *Scope, input, blockShape, paddings Output) (output Output
 	return s.add("SpaceToBatchND", nil, nil, input, blockShape, paddings).argument(0)
 }
 
-// SpaceToDepth adds an operation of that type.
+// SpaceToDepth moves blocks of height and width into depth.
 //
 //   - input: T
 //   - blockSize: int (at least 2)
@@ -720,7 +720,7 @@ func SpaceToDepth(s *Scope, input Output, blockSize int64, attrs ...attr.Attr) (
 	return s.add("SpaceToDepth", need{"block_size": blockSize}, attrs, input).argument(0)
 }
 
-// Split adds an operation of that type.
+// Split cuts a tensor into equal parts.
 //
 //   - splitDim: int32
 //   - value: T
@@ -730,7 +730,7 @@ func Split(s *Scope, splitDim, value Output, numSplit int64) (output []Output) {
 	return s.add("Split", need{"num_split": numSplit}, nil, splitDim, value).OutputList(0)
 }
 
-// SplitV adds an operation of that type.
+// SplitV cuts a tensor into parts of given sizes.
 //
 //   - value: T
 //   - sizeSplits: Tlen
@@ -742,7 +742,7 @@ func SplitV(s *Scope, value, sizeSplits, splitDim Output, numSplit int64) (outpu
 	return s.add("SplitV", need{"num_split": numSplit}, nil, value, sizeSplits, splitDim).OutputList(0)
 }
 
-// Squeeze adds an operation of that type.
+// Squeeze takes out dimensions of size 1.
 //
 //   - input: T
 //   - returns output: T
@@ -751,7 +751,7 @@ func Squeeze(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Squeeze", nil, attrs, input).argument(0)
 }
 
-// StopGradient adds an operation of that type.
+// StopGradient passes a tensor on, whose gradient is zero.
 //
 //   - input: T
 //   - returns output: T
@@ -759,7 +759,7 @@ func StopGradient(s *Scope, input Output) (output Output) {
 	return s.add("StopGradient", nil, nil, input).argument(0)
 }
 
-// StridedSlice adds an operation of that type.
+// StridedSlice gives a part of a tensor as x[begin:end:stride] does in Python.
 //
 //   - input: T
 //   - begin: Index
@@ -776,7 +776,7 @@ func StridedSlice(s *Scope, input, begin, end, strides Output, attrs ...attr.Att
 	return s.add("StridedSlice", nil, attrs, input, begin, end, strides).argument(0)
 }
 
-// StridedSliceAssign adds an operation of that type.
+// StridedSliceAssign sets a strided slice of a variable that a reference names.
 //
 //   - ref: a reference to a variable of type T
 //   - begin: Index
@@ -794,7 +794,7 @@ func StridedSliceAssign(s *Scope, ref, begin, end, strides, value Output, attrs 
 	return s.add("StridedSliceAssign", nil, attrs, ref, begin, end, strides, value).argument(0)
 }
 
-// StridedSliceGrad adds an operation of that type.
+// StridedSliceGrad puts a gradient of a strided slice back into zeros of the tensor's shape.
 //
 //   - shape: Index
 //   - begin: Index
@@ -812,7 +812,7 @@ func StridedSliceGrad(s *Scope, shape, begin, end, strides, dy Output, attrs ...
 	return s.add("StridedSliceGrad", nil, attrs, shape, begin, end, strides, dy).argument(0)
 }
 
-// TensorScatterAdd adds an operation of that type.
+// TensorScatterAdd adds updates to a tensor at indices.
 //
 //   - tensor: T
 //   - indices: Tindices
@@ -824,7 +824,7 @@ func TensorScatterAdd(s *Scope, tensor, indices, updates Output, attrs ...attr.A
 	return s.add("TensorScatterAdd", nil, attrs, tensor, indices, updates).argument(0)
 }
 
-// TensorScatterMax adds an operation of that type.
+// TensorScatterMax takes the maximum of a tensor and updates at indices.
 //
 //   - tensor: T
 //   - indices: Tindices
@@ -836,7 +836,7 @@ func TensorScatterMax(s *Scope, tensor, indices, updates Output, attrs ...attr.A
 	return s.add("TensorScatterMax", nil, attrs, tensor, indices, updates).argument(0)
 }
 
-// TensorScatterMin adds an operation of that type.
+// TensorScatterMin takes the minimum of a tensor and updates at indices.
 //
 //   - tensor: T
 //   - indices: Tindices
@@ -848,7 +848,7 @@ func TensorScatterMin(s *Scope, tensor, indices, updates Output, attrs ...attr.A
 	return s.add("TensorScatterMin", nil, attrs, tensor, indices, updates).argument(0)
 }
 
-// TensorScatterSub adds an operation of that type.
+// TensorScatterSub subtracts updates from a tensor at indices.
 //
 //   - tensor: T
 //   - indices: Tindices
@@ -860,7 +860,7 @@ func TensorScatterSub(s *Scope, tensor, indices, updates Output, attrs ...attr.A
 	return s.add("TensorScatterSub", nil, attrs, tensor, indices, updates).argument(0)
 }
 
-// TensorScatterUpdate adds an operation of that type.
+// TensorScatterUpdate replaces a tensor's values at indices.
 //
 //   - tensor: T
 //   - indices: Tindices
@@ -872,7 +872,7 @@ func TensorScatterUpdate(s *Scope, tensor, indices, updates Output, attrs ...att
 	return s.add("TensorScatterUpdate", nil, attrs, tensor, indices, updates).argument(0)
 }
 
-// TensorStridedSliceUpdate adds an operation of that type.
+// TensorStridedSliceUpdate replaces a strided slice of a tensor.
 //
 //   - input: T
 //   - begin: Index
@@ -890,7 +890,7 @@ func TensorStridedSliceUpdate(s *Scope, input, begin, end, strides, value Output
 	return s.add("TensorStridedSliceUpdate", nil, attrs, input, begin, end, strides, value).argument(0)
 }
 
-// Tile adds an operation of that type.
+// Tile repeats a tensor along its dimensions.
 //
 //   - input: T
 //   - multiples: Tmultiples
@@ -900,7 +900,7 @@ func Tile(s *Scope, input, multiples Output) (output Output) {
 	return s.add("Tile", nil, nil, input, multiples).argument(0)
 }
 
-// Transpose adds an operation of that type.
+// Transpose permutes the dimensions.
 //
 //   - x: T
 //   - perm: Tperm
@@ -910,7 +910,7 @@ func Transpose(s *Scope, x, perm Output) (y Output) {
 	return s.add("Transpose", nil, nil, x, perm).argument(0)
 }
 
-// Unique adds an operation of that type.
+// Unique gives the distinct elements of a vector, and the place of each element among them.
 //
 //   - x: T
 //   - returns y: T
@@ -921,7 +921,7 @@ func Unique(s *Scope, x Output, attrs ...attr.Attr) (y, idx Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// UniqueV2 adds an operation of that type.
+// UniqueV2 gives the distinct slices along an axis, and the place of each among them.
 //
 //   - x: T
 //   - axis: Taxis
@@ -934,7 +934,7 @@ func UniqueV2(s *Scope, x, axis Output, attrs ...attr.Attr) (y, idx Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// UniqueWithCounts adds an operation of that type.
+// UniqueWithCounts gives the distinct elements of a vector, and how often each is there.
 //
 //   - x: T
 //   - returns y: T
@@ -946,7 +946,7 @@ func UniqueWithCounts(s *Scope, x Output, attrs ...attr.Attr) (y, idx, count Out
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// UniqueWithCountsV2 adds an operation of that type.
+// UniqueWithCountsV2 gives the distinct slices along an axis, and how often each is there.
 //
 //   - x: T
 //   - axis: Taxis
@@ -960,7 +960,7 @@ func UniqueWithCountsV2(s *Scope, x, axis Output, attrs ...attr.Attr) (y, idx, c
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// Unpack adds an operation of that type.
+// Unpack cuts a tensor along a dimension, which goes.
 //
 //   - value: T
 //   - num: int (at least 0)
@@ -970,7 +970,7 @@ func Unpack(s *Scope, value Output, num int64, attrs ...attr.Attr) (output []Out
 	return s.add("Unpack", need{"num": num}, attrs, value).OutputList(0)
 }
 
-// UpperBound adds an operation of that type.
+// UpperBound finds for each value the first place in its sorted row that is above it.
 //
 //   - sortedInputs: T
 //   - values: T
@@ -980,7 +980,7 @@ func UpperBound(s *Scope, sortedInputs, values Output, attrs ...attr.Attr) (outp
 	return s.add("UpperBound", nil, attrs, sortedInputs, values).argument(0)
 }
 
-// Where adds an operation of that type.
+// Where gives the coordinates of the elements that are not zero.
 //
 //   - input: T
 //   - returns index: int64
@@ -989,7 +989,7 @@ func Where(s *Scope, input Output) (index Output) {
 	return s.add("Where", nil, nil, input).argument(0)
 }
 
-// ZerosLike adds an operation of that type.
+// ZerosLike makes a tensor of zeros with the argument's shape.
 //
 //   - x: T
 //   - returns y: T

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Abort adds an operation of that type.
+// Abort ends the process.
 //
 //   - attr.ErrorMsg: string; default ""
 //   - attr.ExitWithoutError: bool; default false
@@ -16,12 +16,12 @@ func Abort(s *Scope, attrs ...attr.Attr) *Operation {
 	return s.add("Abort", nil, attrs)
 }
 
-// ControlTrigger adds an operation of that type.
+// ControlTrigger does nothing, when all that it waits for was done or was dead.
 func ControlTrigger(s *Scope) *Operation {
 	return s.add("ControlTrigger", nil, nil)
 }
 
-// DeviceIndex adds an operation of that type.
+// DeviceIndex gives the place of the step's device in a list.
 //
 //   - deviceNames: a list of string
 //   - returns index: int32
@@ -29,7 +29,7 @@ func DeviceIndex(s *Scope, deviceNames []string) (index Output) {
 	return s.add("DeviceIndex", need{"device_names": deviceNames}, nil).argument(0)
 }
 
-// Enter adds an operation of that type.
+// Enter lets a tensor into a loop's frame.
 //
 //   - data: T
 //   - frameName: string
@@ -40,7 +40,7 @@ func Enter(s *Scope, data Output, frameName string, attrs ...attr.Attr) (output 
 	return s.add("Enter", need{"frame_name": frameName}, attrs, data).argument(0)
 }
 
-// Exit adds an operation of that type.
+// Exit lets a tensor out of a loop's frame.
 //
 //   - data: T
 //   - returns output: T
@@ -48,7 +48,7 @@ func Exit(s *Scope, data Output) (output Output) {
 	return s.add("Exit", nil, nil, data).argument(0)
 }
 
-// FakeParam adds an operation of that type.
+// FakeParam stands for a value that a branch does not have.
 //
 //   - dtype: type
 //   - shape: shape
@@ -57,7 +57,7 @@ func FakeParam(s *Scope, dtype tensor.DType, shape shape.Shape) (output Output) 
 	return s.add("FakeParam", need{"dtype": dtype, "shape": shape}, nil).argument(0)
 }
 
-// For adds an operation of that type.
+// For runs a function for each number of a range.
 //
 //   - start: int32
 //   - limit: int32
@@ -69,7 +69,7 @@ func For(s *Scope, start, limit, delta Output, input []Output, body Func) (outpu
 	return s.add("For", need{"body": body}, nil, start, limit, delta, List(input)).OutputList(0)
 }
 
-// LoopCond adds an operation of that type.
+// LoopCond hands on a loop's condition.
 //
 //   - input: bool
 //   - returns output: bool
@@ -77,7 +77,7 @@ func LoopCond(s *Scope, input Output) (output Output) {
 	return s.add("LoopCond", nil, nil, input).argument(0)
 }
 
-// Merge adds an operation of that type.
+// Merge hands on the first of its inputs that is alive.
 //
 //   - inputs: tensors of type T
 //   - returns output: T
@@ -87,7 +87,7 @@ func Merge(s *Scope, inputs []Output) (output, valueIndex Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// NextIteration adds an operation of that type.
+// NextIteration hands a tensor to the next round of a loop.
 //
 //   - data: T
 //   - returns output: T
@@ -95,12 +95,12 @@ func NextIteration(s *Scope, data Output) (output Output) {
 	return s.add("NextIteration", nil, nil, data).argument(0)
 }
 
-// NoOp adds an operation of that type.
+// NoOp does nothing, after all that it waits for.
 func NoOp(s *Scope) *Operation {
 	return s.add("NoOp", nil, nil)
 }
 
-// PartitionedCall adds an operation of that type.
+// PartitionedCall calls a function without effects, whose parts run on the devices that they ask for.
 //
 //   - args: tensors of the types Tin
 //   - tout: a list of type (at least 0)
@@ -113,7 +113,7 @@ func PartitionedCall(s *Scope, args []Output, tout []tensor.DType, f Func, attrs
 	return s.add("PartitionedCall", need{"Tout": tout, "f": f}, attrs, List(args)).OutputList(0)
 }
 
-// RefEnter adds an operation of that type.
+// RefEnter lets a reference into a loop's frame.
 //
 //   - data: a reference to a variable of type T
 //   - frameName: string
@@ -124,7 +124,7 @@ func RefEnter(s *Scope, data Output, frameName string, attrs ...attr.Attr) (outp
 	return s.add("RefEnter", need{"frame_name": frameName}, attrs, data).argument(0)
 }
 
-// RefExit adds an operation of that type.
+// RefExit lets a reference out of a loop's frame.
 //
 //   - data: a reference to a variable of type T
 //   - returns output: a reference to a variable of type T
@@ -132,7 +132,7 @@ func RefExit(s *Scope, data Output) (output Output) {
 	return s.add("RefExit", nil, nil, data).argument(0)
 }
 
-// RefMerge adds an operation of that type.
+// RefMerge hands on the first of its references that is alive.
 //
 //   - inputs: tensors of type T
 //   - returns output: a reference to a variable of type T
@@ -142,7 +142,7 @@ func RefMerge(s *Scope, inputs []Output) (output, valueIndex Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// RefNextIteration adds an operation of that type.
+// RefNextIteration hands a reference to the next round of a loop.
 //
 //   - data: a reference to a variable of type T
 //   - returns output: a reference to a variable of type T
@@ -150,7 +150,7 @@ func RefNextIteration(s *Scope, data Output) (output Output) {
 	return s.add("RefNextIteration", nil, nil, data).argument(0)
 }
 
-// RefSelect adds an operation of that type.
+// RefSelect hands on the reference of an index.
 //
 //   - index: int32
 //   - inputs: tensors of type T
@@ -159,7 +159,7 @@ func RefSelect(s *Scope, index Output, inputs []Output) (output Output) {
 	return s.add("RefSelect", nil, nil, index, List(inputs)).argument(0)
 }
 
-// RefSwitch adds an operation of that type.
+// RefSwitch hands a reference to one of two outputs.
 //
 //   - data: a reference to a variable of type T
 //   - pred: bool
@@ -170,7 +170,7 @@ func RefSwitch(s *Scope, data, pred Output) (outputFalse, outputTrue Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// RemoteCall adds an operation of that type.
+// RemoteCall calls a function on a device.
 //
 //   - target: string
 //   - args: tensors of the types Tin
@@ -181,7 +181,7 @@ func RemoteCall(s *Scope, target Output, args []Output, tout []tensor.DType, f F
 	return s.add("RemoteCall", need{"Tout": tout, "f": f}, nil, target, List(args)).OutputList(0)
 }
 
-// StatefulPartitionedCall adds an operation of that type.
+// StatefulPartitionedCall calls a function, whose parts run on the devices that they ask for.
 //
 //   - args: tensors of the types Tin
 //   - tout: a list of type (at least 0)
@@ -194,7 +194,7 @@ func StatefulPartitionedCall(s *Scope, args []Output, tout []tensor.DType, f Fun
 	return s.add("StatefulPartitionedCall", need{"Tout": tout, "f": f}, attrs, List(args)).OutputList(0)
 }
 
-// Switch adds an operation of that type.
+// Switch hands a tensor to one of two outputs; what depends on the other is dead.
 //
 //   - data: T
 //   - pred: bool
@@ -205,7 +205,7 @@ func Switch(s *Scope, data, pred Output) (outputFalse, outputTrue Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// SymbolicGradient adds an operation of that type.
+// SymbolicGradient computes the gradients of a function.
 //
 //   - input: tensors of the types Tin
 //   - tout: a list of type (at least 1)
@@ -215,7 +215,7 @@ func SymbolicGradient(s *Scope, input []Output, tout []tensor.DType, f Func) (ou
 	return s.add("SymbolicGradient", need{"Tout": tout, "f": f}, nil, List(input)).OutputList(0)
 }
 
-// ToBool adds an operation of that type.
+// ToBool tells whether a tensor is true as Python sees it: not zero, or not empty.
 //
 //   - input: T
 //   - returns output: bool

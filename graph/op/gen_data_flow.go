@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// AccumulatorApplyGradient adds an operation of that type.
+// AccumulatorApplyGradient adds a gradient to an accumulator, unless it is older than its step.
 //
 //   - handle: a reference to a variable of type string
 //   - localStep: int64
@@ -18,7 +18,7 @@ func AccumulatorApplyGradient(s *Scope, handle, localStep, gradient Output) *Ope
 	return s.add("AccumulatorApplyGradient", nil, nil, handle, localStep, gradient)
 }
 
-// AccumulatorNumAccumulated adds an operation of that type.
+// AccumulatorNumAccumulated tells how many gradients an accumulator has.
 //
 //   - handle: a reference to a variable of type string
 //   - returns numAccumulated: int32
@@ -26,7 +26,7 @@ func AccumulatorNumAccumulated(s *Scope, handle Output) (numAccumulated Output) 
 	return s.add("AccumulatorNumAccumulated", nil, nil, handle).argument(0)
 }
 
-// AccumulatorSetGlobalStep adds an operation of that type.
+// AccumulatorSetGlobalStep sets an accumulator's step.
 //
 //   - handle: a reference to a variable of type string
 //   - newGlobalStep: int64
@@ -34,7 +34,7 @@ func AccumulatorSetGlobalStep(s *Scope, handle, newGlobalStep Output) *Operation
 	return s.add("AccumulatorSetGlobalStep", nil, nil, handle, newGlobalStep)
 }
 
-// AccumulatorTakeGradient adds an operation of that type.
+// AccumulatorTakeGradient takes the mean of an accumulator's gradients, and waits for so many.
 //
 //   - handle: a reference to a variable of type string
 //   - numRequired: int32
@@ -44,7 +44,7 @@ func AccumulatorTakeGradient(s *Scope, handle, numRequired Output, dtype tensor.
 	return s.add("AccumulatorTakeGradient", need{"dtype": dtype}, nil, handle, numRequired).argument(0)
 }
 
-// Barrier adds an operation of that type.
+// Barrier makes a barrier, which gathers the components of elements by key.
 //
 //   - componentTypes: a list of type (at least 1)
 //   - returns handle: a reference to a variable of type string
@@ -56,7 +56,7 @@ func Barrier(s *Scope, componentTypes []tensor.DType, attrs ...attr.Attr) (handl
 	return s.add("Barrier", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// BarrierClose adds an operation of that type.
+// BarrierClose closes a barrier.
 //
 //   - handle: a reference to a variable of type string
 //   - attr.CancelPendingEnqueues: bool; default false
@@ -64,7 +64,7 @@ func BarrierClose(s *Scope, handle Output, attrs ...attr.Attr) *Operation {
 	return s.add("BarrierClose", nil, attrs, handle)
 }
 
-// BarrierIncompleteSize adds an operation of that type.
+// BarrierIncompleteSize tells how many elements of a barrier lack a component.
 //
 //   - handle: a reference to a variable of type string
 //   - returns size: int32
@@ -72,7 +72,7 @@ func BarrierIncompleteSize(s *Scope, handle Output) (size Output) {
 	return s.add("BarrierIncompleteSize", nil, nil, handle).argument(0)
 }
 
-// BarrierInsertMany adds an operation of that type.
+// BarrierInsertMany gives a barrier one component of elements.
 //
 //   - handle: a reference to a variable of type string
 //   - keys: string
@@ -82,7 +82,7 @@ func BarrierInsertMany(s *Scope, handle, keys, values Output, componentIndex int
 	return s.add("BarrierInsertMany", need{"component_index": componentIndex}, nil, handle, keys, values)
 }
 
-// BarrierReadySize adds an operation of that type.
+// BarrierReadySize tells how many elements of a barrier are complete.
 //
 //   - handle: a reference to a variable of type string
 //   - returns size: int32
@@ -90,7 +90,7 @@ func BarrierReadySize(s *Scope, handle Output) (size Output) {
 	return s.add("BarrierReadySize", nil, nil, handle).argument(0)
 }
 
-// BarrierTakeMany adds an operation of that type.
+// BarrierTakeMany takes complete elements of a barrier, and waits for them.
 //
 //   - handle: a reference to a variable of type string
 //   - numElements: int32
@@ -106,7 +106,7 @@ func BarrierTakeMany(s *Scope, handle, numElements Output, componentTypes []tens
 	return added.argument(0), added.argument(1), added.OutputList(2)
 }
 
-// Batch adds an operation of that type.
+// Batch gathers the tensors of several steps into a batch.
 //
 //   - inTensors: tensors of the types T
 //   - numBatchThreads: int
@@ -126,7 +126,7 @@ func Batch(s *Scope, inTensors []Output, numBatchThreads, maxBatchSize, batchTim
 	return added.OutputList(0), added.argument(1), added.argument(2)
 }
 
-// BatchFunction adds an operation of that type.
+// BatchFunction calls a function on a batch gathered from several steps.
 //
 //   - inTensors: tensors of the types Tin
 //   - capturedTensors: tensors of the types Tcaptured
@@ -152,7 +152,7 @@ func BatchFunction(s *Scope, inTensors, capturedTensors []Output, f Func, numBat
 	return s.add("BatchFunction", need{"f": f, "num_batch_threads": numBatchThreads, "max_batch_size": maxBatchSize, "batch_timeout_micros": batchTimeoutMicros, "Tout": tout}, attrs, List(inTensors), List(capturedTensors)).OutputList(0)
 }
 
-// ConditionalAccumulator adds an operation of that type.
+// ConditionalAccumulator makes an accumulator of gradients.
 //
 //   - dtype: type, one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
 //   - shape: shape
@@ -164,14 +164,14 @@ func ConditionalAccumulator(s *Scope, dtype tensor.DType, shape shape.Shape, att
 	return s.add("ConditionalAccumulator", need{"dtype": dtype, "shape": shape}, attrs).argument(0)
 }
 
-// DeleteSessionTensor adds an operation of that type.
+// DeleteSessionTensor forgets a tensor that the session keeps.
 //
 //   - handle: string
 func DeleteSessionTensor(s *Scope, handle Output) *Operation {
 	return s.add("DeleteSessionTensor", nil, nil, handle)
 }
 
-// DynamicPartition adds an operation of that type.
+// DynamicPartition cuts a tensor's rows into parts that a tensor of numbers names.
 //
 //   - data: T
 //   - partitions: int32
@@ -181,7 +181,7 @@ func DynamicPartition(s *Scope, data, partitions Output, numPartitions int64) (o
 	return s.add("DynamicPartition", need{"num_partitions": numPartitions}, nil, data, partitions).OutputList(0)
 }
 
-// DynamicStitch adds an operation of that type.
+// DynamicStitch puts rows of several tensors together by indices.
 //
 //   - indices: tensors of type int32
 //   - data: tensors of type T
@@ -190,7 +190,7 @@ func DynamicStitch(s *Scope, indices, data []Output) (merged Output) {
 	return s.add("DynamicStitch", nil, nil, List(indices), List(data)).argument(0)
 }
 
-// FIFOQueue adds an operation of that type.
+// FIFOQueue is FIFOQueueV2 with references in place of resources.
 //
 //   - componentTypes: a list of type (at least 1)
 //   - returns handle: a reference to a variable of type string
@@ -202,7 +202,7 @@ func FIFOQueue(s *Scope, componentTypes []tensor.DType, attrs ...attr.Attr) (han
 	return s.add("FIFOQueue", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// FIFOQueueV2 adds an operation of that type.
+// FIFOQueueV2 makes a queue in the order in which elements came; see Queue.
 //
 //   - componentTypes: a list of type (at least 1)
 //   - returns handle: resource
@@ -214,7 +214,7 @@ func FIFOQueueV2(s *Scope, componentTypes []tensor.DType, attrs ...attr.Attr) (h
 	return s.add("FIFOQueueV2", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// FakeQueue adds an operation of that type.
+// FakeQueue makes a reference of a queue's handle.
 //
 //   - resource: resource
 //   - returns handle: a reference to a variable of type string
@@ -222,7 +222,7 @@ func FakeQueue(s *Scope, resource Output) (handle Output) {
 	return s.add("FakeQueue", nil, nil, resource).argument(0)
 }
 
-// GetSessionHandle adds an operation of that type.
+// GetSessionHandle keeps a tensor in the session, and names it.
 //
 //   - value: T
 //   - returns handle: string
@@ -230,7 +230,7 @@ func GetSessionHandle(s *Scope, value Output) (handle Output) {
 	return s.add("GetSessionHandle", nil, nil, value).argument(0)
 }
 
-// GetSessionHandleV2 adds an operation of that type.
+// GetSessionHandleV2 keeps a tensor in the session, and gives a handle of it.
 //
 //   - value: T
 //   - returns handle: resource
@@ -238,7 +238,7 @@ func GetSessionHandleV2(s *Scope, value Output) (handle Output) {
 	return s.add("GetSessionHandleV2", nil, nil, value).argument(0)
 }
 
-// GetSessionTensor adds an operation of that type.
+// GetSessionTensor gives a tensor that the session keeps.
 //
 //   - handle: string
 //   - dtype: type
@@ -247,7 +247,7 @@ func GetSessionTensor(s *Scope, handle Output, dtype tensor.DType) (value Output
 	return s.add("GetSessionTensor", need{"dtype": dtype}, nil, handle).argument(0)
 }
 
-// MapClear adds an operation of that type.
+// MapClear empties a staging area.
 //
 //   - dtypes: a list of type
 //   - attr.Capacity: int (at least 0); default 0
@@ -258,7 +258,7 @@ func MapClear(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) *Operation {
 	return s.add("MapClear", need{"dtypes": dtypes}, attrs)
 }
 
-// MapIncompleteSize adds an operation of that type.
+// MapIncompleteSize tells how many keys of a staging area lack tensors.
 //
 //   - dtypes: a list of type
 //   - returns size: int32
@@ -270,7 +270,7 @@ func MapIncompleteSize(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) (siz
 	return s.add("MapIncompleteSize", need{"dtypes": dtypes}, attrs).argument(0)
 }
 
-// MapPeek adds an operation of that type.
+// MapPeek gives the tensors of a key of a staging area.
 //
 //   - key: int64
 //   - indices: int32
@@ -284,7 +284,7 @@ func MapPeek(s *Scope, key, indices Output, dtypes []tensor.DType, attrs ...attr
 	return s.add("MapPeek", need{"dtypes": dtypes}, attrs, key, indices).OutputList(0)
 }
 
-// MapSize adds an operation of that type.
+// MapSize tells how many keys a staging area has.
 //
 //   - dtypes: a list of type
 //   - returns size: int32
@@ -296,7 +296,7 @@ func MapSize(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) (size Output) 
 	return s.add("MapSize", need{"dtypes": dtypes}, attrs).argument(0)
 }
 
-// MapStage adds an operation of that type.
+// MapStage puts tensors into a staging area under a key.
 //
 //   - key: int64
 //   - indices: int32
@@ -310,7 +310,7 @@ func MapStage(s *Scope, key, indices Output, values []Output, dtypes []tensor.DT
 	return s.add("MapStage", need{"dtypes": dtypes}, attrs, key, indices, List(values))
 }
 
-// MapUnstage adds an operation of that type.
+// MapUnstage takes the tensors of a key out of a staging area.
 //
 //   - key: int64
 //   - indices: int32
@@ -324,7 +324,7 @@ func MapUnstage(s *Scope, key, indices Output, dtypes []tensor.DType, attrs ...a
 	return s.add("MapUnstage", need{"dtypes": dtypes}, attrs, key, indices).OutputList(0)
 }
 
-// MapUnstageNoKey adds an operation of that type.
+// MapUnstageNoKey takes any key's tensors out of a staging area.
 //
 //   - indices: int32
 //   - dtypes: a list of type (at least 1)
@@ -339,7 +339,7 @@ func MapUnstageNoKey(s *Scope, indices Output, dtypes []tensor.DType, attrs ...a
 	return added.argument(0), added.OutputList(1)
 }
 
-// OrderedMapClear adds an operation of that type.
+// OrderedMapClear empties a staging area that is sorted by key.
 //
 //   - dtypes: a list of type
 //   - attr.Capacity: int (at least 0); default 0
@@ -350,7 +350,7 @@ func OrderedMapClear(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) *Opera
 	return s.add("OrderedMapClear", need{"dtypes": dtypes}, attrs)
 }
 
-// OrderedMapIncompleteSize adds an operation of that type.
+// OrderedMapIncompleteSize tells how many keys of a staging area that is sorted by key lack tensors.
 //
 //   - dtypes: a list of type
 //   - returns size: int32
@@ -362,7 +362,7 @@ func OrderedMapIncompleteSize(s *Scope, dtypes []tensor.DType, attrs ...attr.Att
 	return s.add("OrderedMapIncompleteSize", need{"dtypes": dtypes}, attrs).argument(0)
 }
 
-// OrderedMapPeek adds an operation of that type.
+// OrderedMapPeek gives the tensors of a key of a staging area that is sorted by key.
 //
 //   - key: int64
 //   - indices: int32
@@ -376,7 +376,7 @@ func OrderedMapPeek(s *Scope, key, indices Output, dtypes []tensor.DType, attrs 
 	return s.add("OrderedMapPeek", need{"dtypes": dtypes}, attrs, key, indices).OutputList(0)
 }
 
-// OrderedMapSize adds an operation of that type.
+// OrderedMapSize tells how many keys a staging area that is sorted by key has.
 //
 //   - dtypes: a list of type
 //   - returns size: int32
@@ -388,7 +388,7 @@ func OrderedMapSize(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) (size O
 	return s.add("OrderedMapSize", need{"dtypes": dtypes}, attrs).argument(0)
 }
 
-// OrderedMapStage adds an operation of that type.
+// OrderedMapStage puts tensors into a staging area that is sorted by key under a key.
 //
 //   - key: int64
 //   - indices: int32
@@ -402,7 +402,7 @@ func OrderedMapStage(s *Scope, key, indices Output, values []Output, dtypes []te
 	return s.add("OrderedMapStage", need{"dtypes": dtypes}, attrs, key, indices, List(values))
 }
 
-// OrderedMapUnstage adds an operation of that type.
+// OrderedMapUnstage takes the tensors of a key out of a staging area that is sorted by key.
 //
 //   - key: int64
 //   - indices: int32
@@ -416,7 +416,7 @@ func OrderedMapUnstage(s *Scope, key, indices Output, dtypes []tensor.DType, att
 	return s.add("OrderedMapUnstage", need{"dtypes": dtypes}, attrs, key, indices).OutputList(0)
 }
 
-// OrderedMapUnstageNoKey adds an operation of that type.
+// OrderedMapUnstageNoKey takes any key's tensors out of a staging area that is sorted by key.
 //
 //   - indices: int32
 //   - dtypes: a list of type (at least 1)
@@ -431,7 +431,7 @@ func OrderedMapUnstageNoKey(s *Scope, indices Output, dtypes []tensor.DType, att
 	return added.argument(0), added.OutputList(1)
 }
 
-// PaddingFIFOQueue adds an operation of that type.
+// PaddingFIFOQueue is PaddingFIFOQueueV2 with references in place of resources.
 //
 //   - componentTypes: a list of type (at least 1)
 //   - returns handle: a reference to a variable of type string
@@ -443,7 +443,7 @@ func PaddingFIFOQueue(s *Scope, componentTypes []tensor.DType, attrs ...attr.Att
 	return s.add("PaddingFIFOQueue", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// PaddingFIFOQueueV2 adds an operation of that type.
+// PaddingFIFOQueueV2 makes a queue that pads what it dequeues in batches; see Queue.
 //
 //   - componentTypes: a list of type (at least 1)
 //   - returns handle: resource
@@ -455,7 +455,7 @@ func PaddingFIFOQueueV2(s *Scope, componentTypes []tensor.DType, attrs ...attr.A
 	return s.add("PaddingFIFOQueueV2", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// ParallelDynamicStitch adds an operation of that type.
+// ParallelDynamicStitch puts rows of several tensors together by indices, which do not overlap.
 //
 //   - indices: tensors of type int32
 //   - data: tensors of type T
@@ -464,7 +464,7 @@ func ParallelDynamicStitch(s *Scope, indices, data []Output) (merged Output) {
 	return s.add("ParallelDynamicStitch", nil, nil, List(indices), List(data)).argument(0)
 }
 
-// PriorityQueue adds an operation of that type.
+// PriorityQueue is PriorityQueueV2 with references in place of resources.
 //
 //   - shapes: a list of shape (at least 0)
 //   - returns handle: a reference to a variable of type string
@@ -476,7 +476,7 @@ func PriorityQueue(s *Scope, shapes []shape.Shape, attrs ...attr.Attr) (handle O
 	return s.add("PriorityQueue", need{"shapes": shapes}, attrs).argument(0)
 }
 
-// PriorityQueueV2 adds an operation of that type.
+// PriorityQueueV2 makes a queue that gives the lowest priority first; see Queue.
 //
 //   - shapes: a list of shape (at least 0)
 //   - returns handle: resource
@@ -488,7 +488,7 @@ func PriorityQueueV2(s *Scope, shapes []shape.Shape, attrs ...attr.Attr) (handle
 	return s.add("PriorityQueueV2", need{"shapes": shapes}, attrs).argument(0)
 }
 
-// QueueClose adds an operation of that type.
+// QueueClose is QueueCloseV2 with references in place of resources.
 //
 //   - handle: a reference to a variable of type string
 //   - attr.CancelPendingEnqueues: bool; default false
@@ -496,7 +496,7 @@ func QueueClose(s *Scope, handle Output, attrs ...attr.Attr) *Operation {
 	return s.add("QueueClose", nil, attrs, handle)
 }
 
-// QueueCloseV2 adds an operation of that type.
+// QueueCloseV2 closes a queue: no more elements come.
 //
 //   - handle: resource
 //   - attr.CancelPendingEnqueues: bool; default false
@@ -504,7 +504,7 @@ func QueueCloseV2(s *Scope, handle Output, attrs ...attr.Attr) *Operation {
 	return s.add("QueueCloseV2", nil, attrs, handle)
 }
 
-// QueueDequeue adds an operation of that type.
+// QueueDequeue is QueueDequeueV2 with references in place of resources.
 //
 //   - handle: a reference to a variable of type string
 //   - componentTypes: a list of type (at least 1)
@@ -514,7 +514,7 @@ func QueueDequeue(s *Scope, handle Output, componentTypes []tensor.DType, attrs 
 	return s.add("QueueDequeue", need{"component_types": componentTypes}, attrs, handle).OutputList(0)
 }
 
-// QueueDequeueMany adds an operation of that type.
+// QueueDequeueMany is QueueDequeueManyV2 with references in place of resources.
 //
 //   - handle: a reference to a variable of type string
 //   - n: int32
@@ -525,7 +525,7 @@ func QueueDequeueMany(s *Scope, handle, n Output, componentTypes []tensor.DType,
 	return s.add("QueueDequeueMany", need{"component_types": componentTypes}, attrs, handle, n).OutputList(0)
 }
 
-// QueueDequeueManyV2 adds an operation of that type.
+// QueueDequeueManyV2 takes n elements, in batches.
 //
 //   - handle: resource
 //   - n: int32
@@ -536,7 +536,7 @@ func QueueDequeueManyV2(s *Scope, handle, n Output, componentTypes []tensor.DTyp
 	return s.add("QueueDequeueManyV2", need{"component_types": componentTypes}, attrs, handle, n).OutputList(0)
 }
 
-// QueueDequeueUpTo adds an operation of that type.
+// QueueDequeueUpTo is QueueDequeueUpToV2 with references in place of resources.
 //
 //   - handle: a reference to a variable of type string
 //   - n: int32
@@ -547,7 +547,7 @@ func QueueDequeueUpTo(s *Scope, handle, n Output, componentTypes []tensor.DType,
 	return s.add("QueueDequeueUpTo", need{"component_types": componentTypes}, attrs, handle, n).OutputList(0)
 }
 
-// QueueDequeueUpToV2 adds an operation of that type.
+// QueueDequeueUpToV2 takes n elements, or what is left of a closed queue, in batches.
 //
 //   - handle: resource
 //   - n: int32
@@ -558,7 +558,7 @@ func QueueDequeueUpToV2(s *Scope, handle, n Output, componentTypes []tensor.DTyp
 	return s.add("QueueDequeueUpToV2", need{"component_types": componentTypes}, attrs, handle, n).OutputList(0)
 }
 
-// QueueDequeueV2 adds an operation of that type.
+// QueueDequeueV2 takes an element, and waits for one.
 //
 //   - handle: resource
 //   - componentTypes: a list of type (at least 1)
@@ -568,7 +568,7 @@ func QueueDequeueV2(s *Scope, handle Output, componentTypes []tensor.DType, attr
 	return s.add("QueueDequeueV2", need{"component_types": componentTypes}, attrs, handle).OutputList(0)
 }
 
-// QueueEnqueue adds an operation of that type.
+// QueueEnqueue is QueueEnqueueV2 with references in place of resources.
 //
 //   - handle: a reference to a variable of type string
 //   - components: tensors of the types Tcomponents
@@ -577,7 +577,7 @@ func QueueEnqueue(s *Scope, handle Output, components []Output, attrs ...attr.At
 	return s.add("QueueEnqueue", nil, attrs, handle, List(components))
 }
 
-// QueueEnqueueMany adds an operation of that type.
+// QueueEnqueueMany is QueueEnqueueManyV2 with references in place of resources.
 //
 //   - handle: a reference to a variable of type string
 //   - components: tensors of the types Tcomponents
@@ -586,7 +586,7 @@ func QueueEnqueueMany(s *Scope, handle Output, components []Output, attrs ...att
 	return s.add("QueueEnqueueMany", nil, attrs, handle, List(components))
 }
 
-// QueueEnqueueManyV2 adds an operation of that type.
+// QueueEnqueueManyV2 adds an element for each row.
 //
 //   - handle: resource
 //   - components: tensors of the types Tcomponents
@@ -595,7 +595,7 @@ func QueueEnqueueManyV2(s *Scope, handle Output, components []Output, attrs ...a
 	return s.add("QueueEnqueueManyV2", nil, attrs, handle, List(components))
 }
 
-// QueueEnqueueV2 adds an operation of that type.
+// QueueEnqueueV2 adds an element, and waits while the queue is full.
 //
 //   - handle: resource
 //   - components: tensors of the types Tcomponents
@@ -604,7 +604,7 @@ func QueueEnqueueV2(s *Scope, handle Output, components []Output, attrs ...attr.
 	return s.add("QueueEnqueueV2", nil, attrs, handle, List(components))
 }
 
-// QueueIsClosed adds an operation of that type.
+// QueueIsClosed is QueueIsClosedV2 with references in place of resources.
 //
 //   - handle: a reference to a variable of type string
 //   - returns isClosed: bool
@@ -612,7 +612,7 @@ func QueueIsClosed(s *Scope, handle Output) (isClosed Output) {
 	return s.add("QueueIsClosed", nil, nil, handle).argument(0)
 }
 
-// QueueIsClosedV2 adds an operation of that type.
+// QueueIsClosedV2 tells whether a queue is closed.
 //
 //   - handle: resource
 //   - returns isClosed: bool
@@ -620,7 +620,7 @@ func QueueIsClosedV2(s *Scope, handle Output) (isClosed Output) {
 	return s.add("QueueIsClosedV2", nil, nil, handle).argument(0)
 }
 
-// QueueSize adds an operation of that type.
+// QueueSize is QueueSizeV2 with references in place of resources.
 //
 //   - handle: a reference to a variable of type string
 //   - returns size: int32
@@ -628,7 +628,7 @@ func QueueSize(s *Scope, handle Output) (size Output) {
 	return s.add("QueueSize", nil, nil, handle).argument(0)
 }
 
-// QueueSizeV2 adds an operation of that type.
+// QueueSizeV2 tells how many elements a queue has.
 //
 //   - handle: resource
 //   - returns size: int32
@@ -636,7 +636,7 @@ func QueueSizeV2(s *Scope, handle Output) (size Output) {
 	return s.add("QueueSizeV2", nil, nil, handle).argument(0)
 }
 
-// RandomShuffleQueue adds an operation of that type.
+// RandomShuffleQueue is RandomShuffleQueueV2 with references in place of resources.
 //
 //   - componentTypes: a list of type (at least 1)
 //   - returns handle: a reference to a variable of type string
@@ -651,7 +651,7 @@ func RandomShuffleQueue(s *Scope, componentTypes []tensor.DType, attrs ...attr.A
 	return s.add("RandomShuffleQueue", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// RandomShuffleQueueV2 adds an operation of that type.
+// RandomShuffleQueueV2 makes a queue that gives random elements; see Queue.
 //
 //   - componentTypes: a list of type (at least 1)
 //   - returns handle: resource
@@ -666,7 +666,7 @@ func RandomShuffleQueueV2(s *Scope, componentTypes []tensor.DType, attrs ...attr
 	return s.add("RandomShuffleQueueV2", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// RecordInput adds an operation of that type.
+// RecordInput gives random records of files in batches.
 //
 //   - filePattern: string
 //   - returns records: string
@@ -680,7 +680,7 @@ func RecordInput(s *Scope, filePattern string, attrs ...attr.Attr) (records Outp
 	return s.add("RecordInput", need{"file_pattern": filePattern}, attrs).argument(0)
 }
 
-// ResourceAccumulatorApplyGradient adds an operation of that type.
+// ResourceAccumulatorApplyGradient adds a gradient to an accumulator, unless it is older than its step.
 //
 //   - handle: resource
 //   - localStep: int64
@@ -690,7 +690,7 @@ func ResourceAccumulatorApplyGradient(s *Scope, handle, localStep, gradient Outp
 	return s.add("ResourceAccumulatorApplyGradient", nil, nil, handle, localStep, gradient)
 }
 
-// ResourceAccumulatorNumAccumulated adds an operation of that type.
+// ResourceAccumulatorNumAccumulated tells how many gradients an accumulator has.
 //
 //   - handle: resource
 //   - returns numAccumulated: int32
@@ -698,7 +698,7 @@ func ResourceAccumulatorNumAccumulated(s *Scope, handle Output) (numAccumulated 
 	return s.add("ResourceAccumulatorNumAccumulated", nil, nil, handle).argument(0)
 }
 
-// ResourceAccumulatorSetGlobalStep adds an operation of that type.
+// ResourceAccumulatorSetGlobalStep sets an accumulator's step.
 //
 //   - handle: resource
 //   - newGlobalStep: int64
@@ -706,7 +706,7 @@ func ResourceAccumulatorSetGlobalStep(s *Scope, handle, newGlobalStep Output) *O
 	return s.add("ResourceAccumulatorSetGlobalStep", nil, nil, handle, newGlobalStep)
 }
 
-// ResourceAccumulatorTakeGradient adds an operation of that type.
+// ResourceAccumulatorTakeGradient takes the mean of an accumulator's gradients, and waits for so many.
 //
 //   - handle: resource
 //   - numRequired: int32
@@ -716,7 +716,7 @@ func ResourceAccumulatorTakeGradient(s *Scope, handle, numRequired Output, dtype
 	return s.add("ResourceAccumulatorTakeGradient", need{"dtype": dtype}, nil, handle, numRequired).argument(0)
 }
 
-// ResourceConditionalAccumulator adds an operation of that type.
+// ResourceConditionalAccumulator makes an accumulator of gradients.
 //
 //   - dtype: type, one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
 //   - shape: shape
@@ -728,7 +728,7 @@ func ResourceConditionalAccumulator(s *Scope, dtype tensor.DType, shape shape.Sh
 	return s.add("ResourceConditionalAccumulator", need{"dtype": dtype, "shape": shape}, attrs).argument(0)
 }
 
-// SparseAccumulatorApplyGradient adds an operation of that type.
+// SparseAccumulatorApplyGradient adds a sparse gradient to an accumulator, unless it is older than its step.
 //
 //   - handle: a reference to a variable of type string
 //   - localStep: int64
@@ -741,7 +741,7 @@ func SparseAccumulatorApplyGradient(s *Scope, handle, localStep, gradientIndices
 	return s.add("SparseAccumulatorApplyGradient", need{"has_known_shape": hasKnownShape}, nil, handle, localStep, gradientIndices, gradientValues, gradientShape)
 }
 
-// SparseAccumulatorTakeGradient adds an operation of that type.
+// SparseAccumulatorTakeGradient takes the mean of an accumulator's sparse gradients, and waits for so many.
 //
 //   - handle: a reference to a variable of type string
 //   - numRequired: int32
@@ -754,7 +754,7 @@ func SparseAccumulatorTakeGradient(s *Scope, handle, numRequired Output, dtype t
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// SparseConditionalAccumulator adds an operation of that type.
+// SparseConditionalAccumulator makes an accumulator of sparse gradients.
 //
 //   - dtype: type, one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
 //   - shape: shape
@@ -766,7 +766,7 @@ func SparseConditionalAccumulator(s *Scope, dtype tensor.DType, shape shape.Shap
 	return s.add("SparseConditionalAccumulator", need{"dtype": dtype, "shape": shape}, attrs).argument(0)
 }
 
-// Stack adds an operation of that type.
+// Stack is StackV2 with references in place of resources.
 //
 //   - elemType: type
 //   - returns handle: a reference to a variable of type string
@@ -775,21 +775,21 @@ func Stack(s *Scope, elemType tensor.DType, attrs ...attr.Attr) (handle Output) 
 	return s.add("Stack", need{"elem_type": elemType}, attrs).argument(0)
 }
 
-// StackClose adds an operation of that type.
+// StackClose is StackCloseV2 with references in place of resources.
 //
 //   - handle: a reference to a variable of type string
 func StackClose(s *Scope, handle Output) *Operation {
 	return s.add("StackClose", nil, nil, handle)
 }
 
-// StackCloseV2 adds an operation of that type.
+// StackCloseV2 deletes a stack.
 //
 //   - handle: resource
 func StackCloseV2(s *Scope, handle Output) *Operation {
 	return s.add("StackCloseV2", nil, nil, handle)
 }
 
-// StackPop adds an operation of that type.
+// StackPop is StackPopV2 with references in place of resources.
 //
 //   - handle: a reference to a variable of type string
 //   - elemType: type
@@ -798,7 +798,7 @@ func StackPop(s *Scope, handle Output, elemType tensor.DType) (elem Output) {
 	return s.add("StackPop", need{"elem_type": elemType}, nil, handle).argument(0)
 }
 
-// StackPopV2 adds an operation of that type.
+// StackPopV2 takes the last tensor off a stack.
 //
 //   - handle: resource
 //   - elemType: type
@@ -807,7 +807,7 @@ func StackPopV2(s *Scope, handle Output, elemType tensor.DType) (elem Output) {
 	return s.add("StackPopV2", need{"elem_type": elemType}, nil, handle).argument(0)
 }
 
-// StackPush adds an operation of that type.
+// StackPush is StackPushV2 with references in place of resources.
 //
 //   - handle: a reference to a variable of type string
 //   - elem: T
@@ -817,7 +817,7 @@ func StackPush(s *Scope, handle, elem Output, attrs ...attr.Attr) (output Output
 	return s.add("StackPush", nil, attrs, handle, elem).argument(0)
 }
 
-// StackPushV2 adds an operation of that type.
+// StackPushV2 puts a tensor on a stack.
 //
 //   - handle: resource
 //   - elem: T
@@ -827,7 +827,7 @@ func StackPushV2(s *Scope, handle, elem Output, attrs ...attr.Attr) (output Outp
 	return s.add("StackPushV2", nil, attrs, handle, elem).argument(0)
 }
 
-// StackV2 adds an operation of that type.
+// StackV2 makes a stack of tensors, which lasts for a step.
 //
 //   - maxSize: int32
 //   - elemType: type
@@ -837,7 +837,7 @@ func StackV2(s *Scope, maxSize Output, elemType tensor.DType, attrs ...attr.Attr
 	return s.add("StackV2", need{"elem_type": elemType}, attrs, maxSize).argument(0)
 }
 
-// Stage adds an operation of that type.
+// Stage puts tensors into a staging area.
 //
 //   - values: tensors of the types dtypes
 //   - attr.Capacity: int (at least 0); default 0
@@ -848,7 +848,7 @@ func Stage(s *Scope, values []Output, attrs ...attr.Attr) *Operation {
 	return s.add("Stage", nil, attrs, List(values))
 }
 
-// StageClear adds an operation of that type.
+// StageClear empties a staging area.
 //
 //   - dtypes: a list of type
 //   - attr.Capacity: int (at least 0); default 0
@@ -859,7 +859,7 @@ func StageClear(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) *Operation 
 	return s.add("StageClear", need{"dtypes": dtypes}, attrs)
 }
 
-// StagePeek adds an operation of that type.
+// StagePeek gives the tensors at an index of a staging area.
 //
 //   - index: int32
 //   - dtypes: a list of type (at least 1)
@@ -872,7 +872,7 @@ func StagePeek(s *Scope, index Output, dtypes []tensor.DType, attrs ...attr.Attr
 	return s.add("StagePeek", need{"dtypes": dtypes}, attrs, index).OutputList(0)
 }
 
-// StageSize adds an operation of that type.
+// StageSize tells how many elements a staging area has.
 //
 //   - dtypes: a list of type
 //   - returns size: int32
@@ -884,14 +884,27 @@ func StageSize(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) (size Output
 	return s.add("StageSize", need{"dtypes": dtypes}, attrs).argument(0)
 }
 
-// TensorArrayCloseV3 adds an operation of that type.
+// TensorArrayCloseV3 deletes an array's tensors.
 //
 //   - handle: resource
 func TensorArrayCloseV3(s *Scope, handle Output) *Operation {
 	return s.add("TensorArrayCloseV3", nil, nil, handle)
 }
 
-// TensorArrayConcatV3 adds an operation of that type.
+// TensorArrayConcatV2 is TensorArrayConcatV3 of an earlier version.
+//
+//   - handle: string
+//   - flowIn: float
+//   - dtype: type
+//   - returns value: dtype
+//   - returns lengths: int64
+//   - attr.ElementShapeExcept0: shape; default unknown
+func TensorArrayConcatV2(s *Scope, handle, flowIn Output, dtype tensor.DType, attrs ...attr.Attr) (value, lengths Output) {
+	added := s.add("TensorArrayConcatV2", need{"dtype": dtype}, attrs, handle, flowIn)
+	return added.Output(0), added.Output(1)
+}
+
+// TensorArrayConcatV3 gives an array's tensors behind each other.
 //
 //   - handle: resource
 //   - flowIn: float
@@ -904,7 +917,7 @@ func TensorArrayConcatV3(s *Scope, handle, flowIn Output, dtype tensor.DType, at
 	return added.Output(0), added.Output(1)
 }
 
-// TensorArrayGatherV3 adds an operation of that type.
+// TensorArrayGatherV3 gives some of an array's tensors as the rows of one.
 //
 //   - handle: resource
 //   - indices: int32
@@ -916,7 +929,7 @@ func TensorArrayGatherV3(s *Scope, handle, indices, flowIn Output, dtype tensor.
 	return s.add("TensorArrayGatherV3", need{"dtype": dtype}, attrs, handle, indices, flowIn).argument(0)
 }
 
-// TensorArrayGradV3 adds an operation of that type.
+// TensorArrayGradV3 makes the array of the gradients of another.
 //
 //   - handle: resource
 //   - flowIn: float
@@ -928,7 +941,7 @@ func TensorArrayGradV3(s *Scope, handle, flowIn Output, source string) (gradHand
 	return added.Output(0), added.Output(1)
 }
 
-// TensorArrayGradWithShape adds an operation of that type.
+// TensorArrayGradWithShape makes the array of the gradients of another, with more dimensions.
 //
 //   - handle: resource
 //   - flowIn: float
@@ -941,7 +954,7 @@ func TensorArrayGradWithShape(s *Scope, handle, flowIn, shapeToPrepend Output, s
 	return added.Output(0), added.Output(1)
 }
 
-// TensorArrayReadV3 adds an operation of that type.
+// TensorArrayReadV3 gives an array's tensor at an index.
 //
 //   - handle: resource
 //   - index: int32
@@ -952,7 +965,7 @@ func TensorArrayReadV3(s *Scope, handle, index, flowIn Output, dtype tensor.DTyp
 	return s.add("TensorArrayReadV3", need{"dtype": dtype}, nil, handle, index, flowIn).argument(0)
 }
 
-// TensorArrayScatterV3 adds an operation of that type.
+// TensorArrayScatterV3 sets tensors of an array to the rows of one.
 //
 //   - handle: resource
 //   - indices: int32
@@ -963,7 +976,7 @@ func TensorArrayScatterV3(s *Scope, handle, indices, value, flowIn Output) (flow
 	return s.add("TensorArrayScatterV3", nil, nil, handle, indices, value, flowIn).argument(0)
 }
 
-// TensorArraySizeV3 adds an operation of that type.
+// TensorArraySizeV3 tells how many tensors an array has.
 //
 //   - handle: resource
 //   - flowIn: float
@@ -972,7 +985,7 @@ func TensorArraySizeV3(s *Scope, handle, flowIn Output) (size Output) {
 	return s.add("TensorArraySizeV3", nil, nil, handle, flowIn).argument(0)
 }
 
-// TensorArraySplitV3 adds an operation of that type.
+// TensorArraySplitV3 sets an array's tensors to parts of one.
 //
 //   - handle: resource
 //   - value: T
@@ -983,7 +996,7 @@ func TensorArraySplitV3(s *Scope, handle, value, lengths, flowIn Output) (flowOu
 	return s.add("TensorArraySplitV3", nil, nil, handle, value, lengths, flowIn).argument(0)
 }
 
-// TensorArrayV3 adds an operation of that type.
+// TensorArrayV3 makes an array of tensors, which lasts for a step; see TensorArray.
 //
 //   - size: int32
 //   - dtype: type
@@ -999,7 +1012,7 @@ func TensorArrayV3(s *Scope, size Output, dtype tensor.DType, attrs ...attr.Attr
 	return added.Output(0), added.Output(1)
 }
 
-// TensorArrayWriteV3 adds an operation of that type.
+// TensorArrayWriteV3 sets an array's tensor at an index.
 //
 //   - handle: resource
 //   - index: int32
@@ -1010,7 +1023,7 @@ func TensorArrayWriteV3(s *Scope, handle, index, value, flowIn Output) (flowOut 
 	return s.add("TensorArrayWriteV3", nil, nil, handle, index, value, flowIn).argument(0)
 }
 
-// Unbatch adds an operation of that type.
+// Unbatch gives each step its part of a batch.
 //
 //   - batchedTensor: T
 //   - batchIndex: int64
@@ -1023,7 +1036,7 @@ func Unbatch(s *Scope, batchedTensor, batchIndex, id Output, timeoutMicros int64
 	return s.add("Unbatch", need{"timeout_micros": timeoutMicros}, attrs, batchedTensor, batchIndex, id).argument(0)
 }
 
-// UnbatchGrad adds an operation of that type.
+// UnbatchGrad gathers gradients of what Unbatch gave.
 //
 //   - originalInput: T
 //   - batchIndex: int64
@@ -1036,7 +1049,7 @@ func UnbatchGrad(s *Scope, originalInput, batchIndex, grad, id Output, attrs ...
 	return s.add("UnbatchGrad", nil, attrs, originalInput, batchIndex, grad, id).argument(0)
 }
 
-// Unstage adds an operation of that type.
+// Unstage takes tensors out of a staging area, and waits for them.
 //
 //   - dtypes: a list of type (at least 1)
 //   - returns values: tensors of the types dtypes

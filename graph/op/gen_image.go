@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 )
 
-// AdjustContrastv2 adds an operation of that type.
+// AdjustContrastv2 scales each channel's distance from its mean.
 //
 //   - images: T
 //   - contrastFactor: float
@@ -16,7 +16,7 @@ func AdjustContrastv2(s *Scope, images, contrastFactor Output) (output Output) {
 	return s.add("AdjustContrastv2", nil, nil, images, contrastFactor).argument(0)
 }
 
-// AdjustHue adds an operation of that type.
+// AdjustHue turns the hue of RGB images.
 //
 //   - images: T
 //   - delta: float
@@ -26,7 +26,7 @@ func AdjustHue(s *Scope, images, delta Output) (output Output) {
 	return s.add("AdjustHue", nil, nil, images, delta).argument(0)
 }
 
-// AdjustSaturation adds an operation of that type.
+// AdjustSaturation scales the saturation of RGB images.
 //
 //   - images: T
 //   - scale: float
@@ -36,7 +36,7 @@ func AdjustSaturation(s *Scope, images, scale Output) (output Output) {
 	return s.add("AdjustSaturation", nil, nil, images, scale).argument(0)
 }
 
-// DecodeImage adds an operation of that type.
+// DecodeImage decodes an image of any format that is known.
 //
 //   - contents: string
 //   - returns image: dtype
@@ -47,7 +47,7 @@ func DecodeImage(s *Scope, contents Output, attrs ...attr.Attr) (image Output) {
 	return s.add("DecodeImage", nil, attrs, contents).argument(0)
 }
 
-// DecodePng adds an operation of that type.
+// DecodePng decodes a PNG image.
 //
 //   - contents: string
 //   - returns image: dtype
@@ -57,7 +57,7 @@ func DecodePng(s *Scope, contents Output, attrs ...attr.Attr) (image Output) {
 	return s.add("DecodePng", nil, attrs, contents).argument(0)
 }
 
-// EncodePng adds an operation of that type.
+// EncodePng encodes an image as PNG.
 //
 //   - image: T
 //   - returns contents: string
@@ -67,7 +67,7 @@ func EncodePng(s *Scope, image Output, attrs ...attr.Attr) (contents Output) {
 	return s.add("EncodePng", nil, attrs, image).argument(0)
 }
 
-// HSVToRGB adds an operation of that type.
+// HSVToRGB turns hue, saturation and value into red, green and blue.
 //
 //   - images: T
 //   - returns output: T
@@ -76,7 +76,7 @@ func HSVToRGB(s *Scope, images Output) (output Output) {
 	return s.add("HSVToRGB", nil, nil, images).argument(0)
 }
 
-// RGBToHSV adds an operation of that type.
+// RGBToHSV turns red, green and blue into hue, saturation and value.
 //
 //   - images: T
 //   - returns output: T

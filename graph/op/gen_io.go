@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// FixedLengthRecordReaderV2 adds an operation of that type.
+// FixedLengthRecordReaderV2 makes a reader of records of one size; see Reader.
 //
 //   - recordBytes: int
 //   - returns readerHandle: resource
@@ -21,7 +21,7 @@ func FixedLengthRecordReaderV2(s *Scope, recordBytes int64, attrs ...attr.Attr) 
 	return s.add("FixedLengthRecordReaderV2", need{"record_bytes": recordBytes}, attrs).argument(0)
 }
 
-// GenerateVocabRemapping adds an operation of that type.
+// GenerateVocabRemapping tells where the words of a new vocabulary were in an old one.
 //
 //   - newVocabFile: string
 //   - oldVocabFile: string
@@ -35,7 +35,7 @@ func GenerateVocabRemapping(s *Scope, newVocabFile, oldVocabFile Output, newVoca
 	return added.Output(0), added.Output(1)
 }
 
-// IdentityReaderV2 adds an operation of that type.
+// IdentityReaderV2 makes a reader that gives the queue's elements themselves; see Reader.
 //
 //   - returns readerHandle: resource
 //   - attr.Container: string; default ""
@@ -44,7 +44,7 @@ func IdentityReaderV2(s *Scope, attrs ...attr.Attr) (readerHandle Output) {
 	return s.add("IdentityReaderV2", nil, attrs).argument(0)
 }
 
-// LMDBReader adds an operation of that type.
+// LMDBReader makes a reader of LMDB databases.
 //
 //   - returns readerHandle: a reference to a variable of type string
 //   - attr.Container: string; default ""
@@ -53,7 +53,7 @@ func LMDBReader(s *Scope, attrs ...attr.Attr) (readerHandle Output) {
 	return s.add("LMDBReader", nil, attrs).argument(0)
 }
 
-// LoadAndRemapMatrix adds an operation of that type.
+// LoadAndRemapMatrix reads a matrix of a checkpoint, with its rows and columns in another order.
 //
 //   - ckptPath: string
 //   - oldTensorName: string
@@ -68,7 +68,7 @@ func LoadAndRemapMatrix(s *Scope, ckptPath, oldTensorName, rowRemapping, colRema
 	return s.add("LoadAndRemapMatrix", need{"num_rows": numRows, "num_cols": numCols}, attrs, ckptPath, oldTensorName, rowRemapping, colRemapping, initializingValues).argument(0)
 }
 
-// MatchingFiles adds an operation of that type.
+// MatchingFiles lists the files that match patterns.
 //
 //   - pattern: string
 //   - returns filenames: string
@@ -76,7 +76,7 @@ func MatchingFiles(s *Scope, pattern Output) (filenames Output) {
 	return s.add("MatchingFiles", nil, nil, pattern).argument(0)
 }
 
-// MergeV2Checkpoints adds an operation of that type.
+// MergeV2Checkpoints joins checkpoints written in parts.
 //
 //   - checkpointPrefixes: string
 //   - destinationPrefix: string
@@ -86,7 +86,7 @@ func MergeV2Checkpoints(s *Scope, checkpointPrefixes, destinationPrefix Output, 
 	return s.add("MergeV2Checkpoints", nil, attrs, checkpointPrefixes, destinationPrefix)
 }
 
-// ReadFile adds an operation of that type.
+// ReadFile gives a file's contents.
 //
 //   - filename: string
 //   - returns contents: string
@@ -94,7 +94,7 @@ func ReadFile(s *Scope, filename Output) (contents Output) {
 	return s.add("ReadFile", nil, nil, filename).argument(0)
 }
 
-// ReaderNumRecordsProduced adds an operation of that type.
+// ReaderNumRecordsProduced is ReaderNumRecordsProducedV2 with references in place of resources.
 //
 //   - readerHandle: a reference to a variable of type string
 //   - returns recordsProduced: int64
@@ -102,7 +102,7 @@ func ReaderNumRecordsProduced(s *Scope, readerHandle Output) (recordsProduced Ou
 	return s.add("ReaderNumRecordsProduced", nil, nil, readerHandle).argument(0)
 }
 
-// ReaderNumRecordsProducedV2 adds an operation of that type.
+// ReaderNumRecordsProducedV2 tells how many records a reader gave.
 //
 //   - readerHandle: resource
 //   - returns recordsProduced: int64
@@ -110,7 +110,7 @@ func ReaderNumRecordsProducedV2(s *Scope, readerHandle Output) (recordsProduced 
 	return s.add("ReaderNumRecordsProducedV2", nil, nil, readerHandle).argument(0)
 }
 
-// ReaderNumWorkUnitsCompleted adds an operation of that type.
+// ReaderNumWorkUnitsCompleted is ReaderNumWorkUnitsCompletedV2 with references in place of resources.
 //
 //   - readerHandle: a reference to a variable of type string
 //   - returns unitsCompleted: int64
@@ -118,7 +118,7 @@ func ReaderNumWorkUnitsCompleted(s *Scope, readerHandle Output) (unitsCompleted 
 	return s.add("ReaderNumWorkUnitsCompleted", nil, nil, readerHandle).argument(0)
 }
 
-// ReaderNumWorkUnitsCompletedV2 adds an operation of that type.
+// ReaderNumWorkUnitsCompletedV2 tells how many files a reader is through with.
 //
 //   - readerHandle: resource
 //   - returns unitsCompleted: int64
@@ -126,7 +126,7 @@ func ReaderNumWorkUnitsCompletedV2(s *Scope, readerHandle Output) (unitsComplete
 	return s.add("ReaderNumWorkUnitsCompletedV2", nil, nil, readerHandle).argument(0)
 }
 
-// ReaderRead adds an operation of that type.
+// ReaderRead is ReaderReadV2 with references in place of resources.
 //
 //   - readerHandle: a reference to a variable of type string
 //   - queueHandle: a reference to a variable of type string
@@ -137,7 +137,7 @@ func ReaderRead(s *Scope, readerHandle, queueHandle Output) (key, value Output) 
 	return added.Output(0), added.Output(1)
 }
 
-// ReaderReadUpTo adds an operation of that type.
+// ReaderReadUpTo is ReaderReadUpToV2 with references in place of resources.
 //
 //   - readerHandle: a reference to a variable of type string
 //   - queueHandle: a reference to a variable of type string
@@ -149,7 +149,7 @@ func ReaderReadUpTo(s *Scope, readerHandle, queueHandle, numRecords Output) (key
 	return added.Output(0), added.Output(1)
 }
 
-// ReaderReadUpToV2 adds an operation of that type.
+// ReaderReadUpToV2 gives up to so many records.
 //
 //   - readerHandle: resource
 //   - queueHandle: resource
@@ -161,7 +161,7 @@ func ReaderReadUpToV2(s *Scope, readerHandle, queueHandle, numRecords Output) (k
 	return added.Output(0), added.Output(1)
 }
 
-// ReaderReadV2 adds an operation of that type.
+// ReaderReadV2 gives the next record.
 //
 //   - readerHandle: resource
 //   - queueHandle: resource
@@ -172,21 +172,21 @@ func ReaderReadV2(s *Scope, readerHandle, queueHandle Output) (key, value Output
 	return added.Output(0), added.Output(1)
 }
 
-// ReaderReset adds an operation of that type.
+// ReaderReset is ReaderResetV2 with references in place of resources.
 //
 //   - readerHandle: a reference to a variable of type string
 func ReaderReset(s *Scope, readerHandle Output) *Operation {
 	return s.add("ReaderReset", nil, nil, readerHandle)
 }
 
-// ReaderResetV2 adds an operation of that type.
+// ReaderResetV2 sets a reader back to its start.
 //
 //   - readerHandle: resource
 func ReaderResetV2(s *Scope, readerHandle Output) *Operation {
 	return s.add("ReaderResetV2", nil, nil, readerHandle)
 }
 
-// ReaderRestoreState adds an operation of that type.
+// ReaderRestoreState is ReaderRestoreStateV2 with references in place of resources.
 //
 //   - readerHandle: a reference to a variable of type string
 //   - state: string
@@ -194,7 +194,7 @@ func ReaderRestoreState(s *Scope, readerHandle, state Output) *Operation {
 	return s.add("ReaderRestoreState", nil, nil, readerHandle, state)
 }
 
-// ReaderRestoreStateV2 adds an operation of that type.
+// ReaderRestoreStateV2 sets a reader to a state that it was in.
 //
 //   - readerHandle: resource
 //   - state: string
@@ -202,7 +202,7 @@ func ReaderRestoreStateV2(s *Scope, readerHandle, state Output) *Operation {
 	return s.add("ReaderRestoreStateV2", nil, nil, readerHandle, state)
 }
 
-// ReaderSerializeState adds an operation of that type.
+// ReaderSerializeState is ReaderSerializeStateV2 with references in place of resources.
 //
 //   - readerHandle: a reference to a variable of type string
 //   - returns state: string
@@ -210,7 +210,7 @@ func ReaderSerializeState(s *Scope, readerHandle Output) (state Output) {
 	return s.add("ReaderSerializeState", nil, nil, readerHandle).argument(0)
 }
 
-// ReaderSerializeStateV2 adds an operation of that type.
+// ReaderSerializeStateV2 gives a reader's state.
 //
 //   - readerHandle: resource
 //   - returns state: string
@@ -218,7 +218,7 @@ func ReaderSerializeStateV2(s *Scope, readerHandle Output) (state Output) {
 	return s.add("ReaderSerializeStateV2", nil, nil, readerHandle).argument(0)
 }
 
-// Restore adds an operation of that type.
+// Restore reads a tensor of a checkpoint of the first format.
 //
 //   - filePattern: string
 //   - tensorName: string
@@ -229,7 +229,7 @@ func Restore(s *Scope, filePattern, tensorName Output, dt tensor.DType, attrs ..
 	return s.add("Restore", need{"dt": dt}, attrs, filePattern, tensorName).argument(0)
 }
 
-// RestoreSlice adds an operation of that type.
+// RestoreSlice reads a part of a tensor of a checkpoint of the first format.
 //
 //   - filePattern: string
 //   - tensorName: string
@@ -241,7 +241,7 @@ func RestoreSlice(s *Scope, filePattern, tensorName, shapeAndSlice Output, dt te
 	return s.add("RestoreSlice", need{"dt": dt}, attrs, filePattern, tensorName, shapeAndSlice).argument(0)
 }
 
-// RestoreV2 adds an operation of that type.
+// RestoreV2 reads tensors, or parts of them, of a checkpoint.
 //
 //   - prefix: string
 //   - tensorNames: string
@@ -252,7 +252,7 @@ func RestoreV2(s *Scope, prefix, tensorNames, shapeAndSlices Output, dtypes []te
 	return s.add("RestoreV2", need{"dtypes": dtypes}, nil, prefix, tensorNames, shapeAndSlices).OutputList(0)
 }
 
-// Save adds an operation of that type.
+// Save writes tensors to a checkpoint of the first format.
 //
 //   - filename: string
 //   - tensorNames: string
@@ -261,7 +261,7 @@ func Save(s *Scope, filename, tensorNames Output, data []Output) *Operation {
 	return s.add("Save", nil, nil, filename, tensorNames, List(data))
 }
 
-// SaveSlices adds an operation of that type.
+// SaveSlices writes parts of tensors to a checkpoint of the first format.
 //
 //   - filename: string
 //   - tensorNames: string
@@ -271,7 +271,7 @@ func SaveSlices(s *Scope, filename, tensorNames, shapesAndSlices Output, data []
 	return s.add("SaveSlices", nil, nil, filename, tensorNames, shapesAndSlices, List(data))
 }
 
-// SaveV2 adds an operation of that type.
+// SaveV2 writes tensors, or parts of them, to a checkpoint.
 //
 //   - prefix: string
 //   - tensorNames: string
@@ -281,7 +281,7 @@ func SaveV2(s *Scope, prefix, tensorNames, shapeAndSlices Output, tensors []Outp
 	return s.add("SaveV2", nil, nil, prefix, tensorNames, shapeAndSlices, List(tensors))
 }
 
-// ShardedFilename adds an operation of that type.
+// ShardedFilename names a file of a checkpoint written in parts.
 //
 //   - basename: string
 //   - shard: int32
@@ -291,7 +291,7 @@ func ShardedFilename(s *Scope, basename, shard, numShards Output) (filename Outp
 	return s.add("ShardedFilename", nil, nil, basename, shard, numShards).argument(0)
 }
 
-// ShardedFilespec adds an operation of that type.
+// ShardedFilespec gives the pattern of a checkpoint's files written in parts.
 //
 //   - basename: string
 //   - numShards: int32
@@ -300,7 +300,7 @@ func ShardedFilespec(s *Scope, basename, numShards Output) (filename Output) {
 	return s.add("ShardedFilespec", nil, nil, basename, numShards).argument(0)
 }
 
-// TFRecordReaderV2 adds an operation of that type.
+// TFRecordReaderV2 makes a reader of TensorFlow's records; see Reader.
 //
 //   - returns readerHandle: resource
 //   - attr.Container: string; default ""
@@ -310,7 +310,7 @@ func TFRecordReaderV2(s *Scope, attrs ...attr.Attr) (readerHandle Output) {
 	return s.add("TFRecordReaderV2", nil, attrs).argument(0)
 }
 
-// TextLineReaderV2 adds an operation of that type.
+// TextLineReaderV2 makes a reader of lines; see Reader.
 //
 //   - returns readerHandle: resource
 //   - attr.SkipHeaderLines: int; default 0
@@ -320,7 +320,7 @@ func TextLineReaderV2(s *Scope, attrs ...attr.Attr) (readerHandle Output) {
 	return s.add("TextLineReaderV2", nil, attrs).argument(0)
 }
 
-// WholeFileReader adds an operation of that type.
+// WholeFileReader is WholeFileReaderV2 with references in place of resources.
 //
 //   - returns readerHandle: a reference to a variable of type string
 //   - attr.Container: string; default ""
@@ -329,7 +329,7 @@ func WholeFileReader(s *Scope, attrs ...attr.Attr) (readerHandle Output) {
 	return s.add("WholeFileReader", nil, attrs).argument(0)
 }
 
-// WholeFileReaderV2 adds an operation of that type.
+// WholeFileReaderV2 makes a reader of whole files; see Reader.
 //
 //   - returns readerHandle: resource
 //   - attr.Container: string; default ""
@@ -338,7 +338,7 @@ func WholeFileReaderV2(s *Scope, attrs ...attr.Attr) (readerHandle Output) {
 	return s.add("WholeFileReaderV2", nil, attrs).argument(0)
 }
 
-// WriteFile adds an operation of that type.
+// WriteFile writes a file.
 //
 //   - filename: string
 //   - contents: string

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// BandedTriangularSolve adds an operation of that type.
+// BandedTriangularSolve solves systems with banded triangular matrices.
 //
 //   - matrix: T
 //   - rhs: T
@@ -19,7 +19,7 @@ func BandedTriangularSolve(s *Scope, matrix, rhs Output, attrs ...attr.Attr) (ou
 	return s.add("BandedTriangularSolve", nil, attrs, matrix, rhs).argument(0)
 }
 
-// Cholesky adds an operation of that type.
+// Cholesky factors symmetric positive definite matrices.
 //
 //   - input: T
 //   - returns output: T
@@ -28,7 +28,7 @@ func Cholesky(s *Scope, input Output) (output Output) {
 	return s.add("Cholesky", nil, nil, input).argument(0)
 }
 
-// Eig adds an operation of that type.
+// Eig gives the eigenvalues and eigenvectors of square matrices.
 //
 //   - input: T
 //   - tout: type, one of complex64, complex128
@@ -41,7 +41,7 @@ func Eig(s *Scope, input Output, tout tensor.DType, attrs ...attr.Attr) (e, v Ou
 	return added.Output(0), added.Output(1)
 }
 
-// Einsum adds an operation of that type.
+// Einsum sums products of elements as Einstein's notation says.
 //
 //   - inputs: tensors of type T
 //   - equation: string
@@ -50,7 +50,7 @@ func Einsum(s *Scope, inputs []Output, equation string) (output Output) {
 	return s.add("Einsum", need{"equation": equation}, nil, List(inputs)).argument(0)
 }
 
-// FFT adds an operation of that type.
+// FFT computes the Fourier transform of rows.
 //
 //   - input: Tcomplex
 //   - returns output: Tcomplex
@@ -59,7 +59,7 @@ func FFT(s *Scope, input Output) (output Output) {
 	return s.add("FFT", nil, nil, input).argument(0)
 }
 
-// FFT2D adds an operation of that type.
+// FFT2D computes the Fourier transform of matrices.
 //
 //   - input: Tcomplex
 //   - returns output: Tcomplex
@@ -68,7 +68,7 @@ func FFT2D(s *Scope, input Output) (output Output) {
 	return s.add("FFT2D", nil, nil, input).argument(0)
 }
 
-// FFT3D adds an operation of that type.
+// FFT3D computes the Fourier transform of volumes.
 //
 //   - input: Tcomplex
 //   - returns output: Tcomplex
@@ -77,7 +77,7 @@ func FFT3D(s *Scope, input Output) (output Output) {
 	return s.add("FFT3D", nil, nil, input).argument(0)
 }
 
-// IFFT adds an operation of that type.
+// IFFT computes the inverse Fourier transform of rows.
 //
 //   - input: Tcomplex
 //   - returns output: Tcomplex
@@ -86,7 +86,7 @@ func IFFT(s *Scope, input Output) (output Output) {
 	return s.add("IFFT", nil, nil, input).argument(0)
 }
 
-// IFFT2D adds an operation of that type.
+// IFFT2D computes the inverse Fourier transform of matrices.
 //
 //   - input: Tcomplex
 //   - returns output: Tcomplex
@@ -95,7 +95,7 @@ func IFFT2D(s *Scope, input Output) (output Output) {
 	return s.add("IFFT2D", nil, nil, input).argument(0)
 }
 
-// IFFT3D adds an operation of that type.
+// IFFT3D computes the inverse Fourier transform of volumes.
 //
 //   - input: Tcomplex
 //   - returns output: Tcomplex
@@ -104,7 +104,7 @@ func IFFT3D(s *Scope, input Output) (output Output) {
 	return s.add("IFFT3D", nil, nil, input).argument(0)
 }
 
-// IRFFT adds an operation of that type.
+// IRFFT computes the inverse Fourier transform of rows to real numbers.
 //
 //   - input: Tcomplex
 //   - fftLength: int32
@@ -115,7 +115,7 @@ func IRFFT(s *Scope, input, fftLength Output, attrs ...attr.Attr) (output Output
 	return s.add("IRFFT", nil, attrs, input, fftLength).argument(0)
 }
 
-// IRFFT2D adds an operation of that type.
+// IRFFT2D computes the inverse Fourier transform of matrices to real numbers.
 //
 //   - input: Tcomplex
 //   - fftLength: int32
@@ -126,7 +126,7 @@ func IRFFT2D(s *Scope, input, fftLength Output, attrs ...attr.Attr) (output Outp
 	return s.add("IRFFT2D", nil, attrs, input, fftLength).argument(0)
 }
 
-// IRFFT3D adds an operation of that type.
+// IRFFT3D computes the inverse Fourier transform of volumes to real numbers.
 //
 //   - input: Tcomplex
 //   - fftLength: int32
@@ -137,7 +137,7 @@ func IRFFT3D(s *Scope, input, fftLength Output, attrs ...attr.Attr) (output Outp
 	return s.add("IRFFT3D", nil, attrs, input, fftLength).argument(0)
 }
 
-// LogMatrixDeterminant adds an operation of that type.
+// LogMatrixDeterminant gives the sign and the logarithm of matrices' determinants.
 //
 //   - input: T
 //   - returns sign: T
@@ -148,7 +148,7 @@ func LogMatrixDeterminant(s *Scope, input Output) (sign, logAbsDeterminant Outpu
 	return added.Output(0), added.Output(1)
 }
 
-// Lu adds an operation of that type.
+// Lu factors matrices into lower and upper triangular ones.
 //
 //   - input: T
 //   - returns lu: T
@@ -160,7 +160,7 @@ func Lu(s *Scope, input Output, attrs ...attr.Attr) (lu, p Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// MatrixDeterminant adds an operation of that type.
+// MatrixDeterminant gives the determinants of matrices.
 //
 //   - input: T
 //   - returns output: T
@@ -169,7 +169,7 @@ func MatrixDeterminant(s *Scope, input Output) (output Output) {
 	return s.add("MatrixDeterminant", nil, nil, input).argument(0)
 }
 
-// MatrixInverse adds an operation of that type.
+// MatrixInverse inverts matrices.
 //
 //   - input: T
 //   - returns output: T
@@ -179,7 +179,7 @@ func MatrixInverse(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("MatrixInverse", nil, attrs, input).argument(0)
 }
 
-// MatrixSolve adds an operation of that type.
+// MatrixSolve solves systems of linear equations.
 //
 //   - matrix: T
 //   - rhs: T
@@ -190,7 +190,7 @@ func MatrixSolve(s *Scope, matrix, rhs Output, attrs ...attr.Attr) (output Outpu
 	return s.add("MatrixSolve", nil, attrs, matrix, rhs).argument(0)
 }
 
-// MatrixSolveLs adds an operation of that type.
+// MatrixSolveLs solves systems of linear equations by least squares.
 //
 //   - matrix: T
 //   - rhs: T
@@ -202,7 +202,7 @@ func MatrixSolveLs(s *Scope, matrix, rhs, l2Regularizer Output, attrs ...attr.At
 	return s.add("MatrixSolveLs", nil, attrs, matrix, rhs, l2Regularizer).argument(0)
 }
 
-// MatrixTriangularSolve adds an operation of that type.
+// MatrixTriangularSolve solves systems with triangular matrices.
 //
 //   - matrix: T
 //   - rhs: T
@@ -214,7 +214,7 @@ func MatrixTriangularSolve(s *Scope, matrix, rhs Output, attrs ...attr.Attr) (ou
 	return s.add("MatrixTriangularSolve", nil, attrs, matrix, rhs).argument(0)
 }
 
-// Qr adds an operation of that type.
+// Qr factors matrices into orthogonal and upper triangular ones.
 //
 //   - input: T
 //   - returns q: T
@@ -226,7 +226,7 @@ func Qr(s *Scope, input Output, attrs ...attr.Attr) (q, r Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// RFFT adds an operation of that type.
+// RFFT computes the Fourier transform of rows, which are real.
 //
 //   - input: Treal
 //   - fftLength: int32
@@ -237,7 +237,7 @@ func RFFT(s *Scope, input, fftLength Output, attrs ...attr.Attr) (output Output)
 	return s.add("RFFT", nil, attrs, input, fftLength).argument(0)
 }
 
-// RFFT2D adds an operation of that type.
+// RFFT2D computes the Fourier transform of matrices, which are real.
 //
 //   - input: Treal
 //   - fftLength: int32
@@ -248,7 +248,7 @@ func RFFT2D(s *Scope, input, fftLength Output, attrs ...attr.Attr) (output Outpu
 	return s.add("RFFT2D", nil, attrs, input, fftLength).argument(0)
 }
 
-// RFFT3D adds an operation of that type.
+// RFFT3D computes the Fourier transform of volumes, which are real.
 //
 //   - input: Treal
 //   - fftLength: int32
@@ -259,7 +259,7 @@ func RFFT3D(s *Scope, input, fftLength Output, attrs ...attr.Attr) (output Outpu
 	return s.add("RFFT3D", nil, attrs, input, fftLength).argument(0)
 }
 
-// SelfAdjointEigV2 adds an operation of that type.
+// SelfAdjointEigV2 gives the eigenvalues and eigenvectors of self-adjoint matrices.
 //
 //   - input: T
 //   - returns e: T
@@ -271,7 +271,7 @@ func SelfAdjointEigV2(s *Scope, input Output, attrs ...attr.Attr) (e, v Output) 
 	return added.Output(0), added.Output(1)
 }
 
-// Svd adds an operation of that type.
+// Svd factors matrices into singular values and vectors.
 //
 //   - input: T
 //   - returns sOut: T
@@ -285,7 +285,7 @@ func Svd(s *Scope, input Output, attrs ...attr.Attr) (sOut, u, v Output) {
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// TridiagonalMatMul adds an operation of that type.
+// TridiagonalMatMul multiplies by a tridiagonal matrix.
 //
 //   - superdiag: T
 //   - maindiag: T
@@ -297,7 +297,7 @@ func TridiagonalMatMul(s *Scope, superdiag, maindiag, subdiag, rhs Output) (outp
 	return s.add("TridiagonalMatMul", nil, nil, superdiag, maindiag, subdiag, rhs).argument(0)
 }
 
-// TridiagonalSolve adds an operation of that type.
+// TridiagonalSolve solves systems with tridiagonal matrices.
 //
 //   - diagonals: T
 //   - rhs: T

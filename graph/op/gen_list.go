@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// EmptyTensorList adds an operation of that type.
+// EmptyTensorList makes an empty list of tensors.
 //
 //   - elementShape: shape_type
 //   - maxNumElements: int32
@@ -19,14 +19,14 @@ func EmptyTensorList(s *Scope, elementShape, maxNumElements Output, elementDtype
 	return s.add("EmptyTensorList", need{"element_dtype": elementDtype}, nil, elementShape, maxNumElements).argument(0)
 }
 
-// EmptyTensorMap adds an operation of that type.
+// EmptyTensorMap makes an empty map of tensors.
 //
 //   - returns handle: variant
 func EmptyTensorMap(s *Scope) (handle Output) {
 	return s.add("EmptyTensorMap", nil, nil).argument(0)
 }
 
-// OptionalFromValue adds an operation of that type.
+// OptionalFromValue makes an optional of tensors.
 //
 //   - components: tensors of the types Toutput_types
 //   - returns optional: variant
@@ -34,7 +34,7 @@ func OptionalFromValue(s *Scope, components []Output) (optional Output) {
 	return s.add("OptionalFromValue", nil, nil, List(components)).argument(0)
 }
 
-// OptionalGetValue adds an operation of that type.
+// OptionalGetValue gives the tensors of an optional.
 //
 //   - optional: variant
 //   - outputTypes: a list of type (at least 1)
@@ -44,7 +44,7 @@ func OptionalGetValue(s *Scope, optional Output, outputTypes []tensor.DType, out
 	return s.add("OptionalGetValue", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, optional).OutputList(0)
 }
 
-// OptionalHasValue adds an operation of that type.
+// OptionalHasValue tells whether an optional has tensors.
 //
 //   - optional: variant
 //   - returns hasValue: bool
@@ -52,14 +52,14 @@ func OptionalHasValue(s *Scope, optional Output) (hasValue Output) {
 	return s.add("OptionalHasValue", nil, nil, optional).argument(0)
 }
 
-// OptionalNone adds an operation of that type.
+// OptionalNone makes an optional without tensors.
 //
 //   - returns optional: variant
 func OptionalNone(s *Scope) (optional Output) {
 	return s.add("OptionalNone", nil, nil).argument(0)
 }
 
-// TensorListConcat adds an operation of that type.
+// TensorListConcat gives a list's tensors behind each other.
 //
 //   - inputHandle: variant
 //   - elementDtype: type
@@ -71,7 +71,7 @@ func TensorListConcat(s *Scope, inputHandle Output, elementDtype tensor.DType, a
 	return added.Output(0), added.Output(1)
 }
 
-// TensorListConcatLists adds an operation of that type.
+// TensorListConcatLists joins lists.
 //
 //   - inputA: variant
 //   - inputB: variant
@@ -81,7 +81,7 @@ func TensorListConcatLists(s *Scope, inputA, inputB Output, elementDtype tensor.
 	return s.add("TensorListConcatLists", need{"element_dtype": elementDtype}, nil, inputA, inputB).argument(0)
 }
 
-// TensorListConcatV2 adds an operation of that type.
+// TensorListConcatV2 gives a list's tensors behind each other, and how many rows each has.
 //
 //   - inputHandle: variant
 //   - elementShape: shape_type
@@ -95,7 +95,7 @@ func TensorListConcatV2(s *Scope, inputHandle, elementShape, leadingDims Output,
 	return added.Output(0), added.Output(1)
 }
 
-// TensorListElementShape adds an operation of that type.
+// TensorListElementShape tells the shape of a list's tensors.
 //
 //   - inputHandle: variant
 //   - shapeType: type, one of int32, int64
@@ -104,7 +104,7 @@ func TensorListElementShape(s *Scope, inputHandle Output, shapeType tensor.DType
 	return s.add("TensorListElementShape", need{"shape_type": shapeType}, nil, inputHandle).argument(0)
 }
 
-// TensorListFromTensor adds an operation of that type.
+// TensorListFromTensor makes a list of a tensor's rows.
 //
 //   - tensor: element_dtype
 //   - elementShape: shape_type
@@ -114,7 +114,7 @@ func TensorListFromTensor(s *Scope, tensor, elementShape Output) (outputHandle O
 	return s.add("TensorListFromTensor", nil, nil, tensor, elementShape).argument(0)
 }
 
-// TensorListGather adds an operation of that type.
+// TensorListGather gives some of a list's tensors as the rows of one.
 //
 //   - inputHandle: variant
 //   - indices: int32
@@ -125,7 +125,7 @@ func TensorListGather(s *Scope, inputHandle, indices, elementShape Output, eleme
 	return s.add("TensorListGather", need{"element_dtype": elementDtype}, nil, inputHandle, indices, elementShape).argument(0)
 }
 
-// TensorListGetItem adds an operation of that type.
+// TensorListGetItem gives a list's tensor at an index.
 //
 //   - inputHandle: variant
 //   - index: int32
@@ -137,7 +137,7 @@ func TensorListGetItem(s *Scope, inputHandle, index, elementShape Output, elemen
 	return s.add("TensorListGetItem", need{"element_dtype": elementDtype}, nil, inputHandle, index, elementShape).argument(0)
 }
 
-// TensorListLength adds an operation of that type.
+// TensorListLength tells how many tensors a list has.
 //
 //   - inputHandle: variant
 //   - returns length: int32
@@ -145,7 +145,7 @@ func TensorListLength(s *Scope, inputHandle Output) (length Output) {
 	return s.add("TensorListLength", nil, nil, inputHandle).argument(0)
 }
 
-// TensorListPopBack adds an operation of that type.
+// TensorListPopBack takes a list's last tensor off.
 //
 //   - inputHandle: variant
 //   - elementShape: int32
@@ -157,7 +157,7 @@ func TensorListPopBack(s *Scope, inputHandle, elementShape Output, elementDtype 
 	return added.Output(0), added.Output(1)
 }
 
-// TensorListPushBack adds an operation of that type.
+// TensorListPushBack appends a tensor to a list.
 //
 //   - inputHandle: variant
 //   - tensor: element_dtype
@@ -166,7 +166,7 @@ func TensorListPushBack(s *Scope, inputHandle, tensor Output) (outputHandle Outp
 	return s.add("TensorListPushBack", nil, nil, inputHandle, tensor).argument(0)
 }
 
-// TensorListPushBackBatch adds an operation of that type.
+// TensorListPushBackBatch appends a row to each list of a batch.
 //
 //   - inputHandles: variant
 //   - tensor: element_dtype
@@ -175,7 +175,7 @@ func TensorListPushBackBatch(s *Scope, inputHandles, tensor Output) (outputHandl
 	return s.add("TensorListPushBackBatch", nil, nil, inputHandles, tensor).argument(0)
 }
 
-// TensorListReserve adds an operation of that type.
+// TensorListReserve makes a list of so many tensors that are not set.
 //
 //   - elementShape: shape_type
 //   - numElements: int32
@@ -186,7 +186,7 @@ func TensorListReserve(s *Scope, elementShape, numElements Output, elementDtype 
 	return s.add("TensorListReserve", need{"element_dtype": elementDtype}, nil, elementShape, numElements).argument(0)
 }
 
-// TensorListResize adds an operation of that type.
+// TensorListResize makes a list longer or shorter.
 //
 //   - inputHandle: variant
 //   - size: int32
@@ -195,7 +195,7 @@ func TensorListResize(s *Scope, inputHandle, size Output) (outputHandle Output) 
 	return s.add("TensorListResize", nil, nil, inputHandle, size).argument(0)
 }
 
-// TensorListScatter adds an operation of that type.
+// TensorListScatter makes a list with rows of a tensor at indices.
 //
 //   - tensor: element_dtype
 //   - indices: int32
@@ -206,7 +206,7 @@ func TensorListScatter(s *Scope, tensor, indices, elementShape Output) (outputHa
 	return s.add("TensorListScatter", nil, nil, tensor, indices, elementShape).argument(0)
 }
 
-// TensorListScatterIntoExistingList adds an operation of that type.
+// TensorListScatterIntoExistingList sets tensors of a list to rows of one.
 //
 //   - inputHandle: variant
 //   - tensor: element_dtype
@@ -216,7 +216,7 @@ func TensorListScatterIntoExistingList(s *Scope, inputHandle, tensor, indices Ou
 	return s.add("TensorListScatterIntoExistingList", nil, nil, inputHandle, tensor, indices).argument(0)
 }
 
-// TensorListScatterV2 adds an operation of that type.
+// TensorListScatterV2 makes a list of so many tensors, with rows of a tensor at indices.
 //
 //   - tensor: element_dtype
 //   - indices: int32
@@ -228,7 +228,7 @@ func TensorListScatterV2(s *Scope, tensor, indices, elementShape, numElements Ou
 	return s.add("TensorListScatterV2", nil, nil, tensor, indices, elementShape, numElements).argument(0)
 }
 
-// TensorListSetItem adds an operation of that type.
+// TensorListSetItem sets a list's tensor at an index.
 //
 //   - inputHandle: variant
 //   - index: int32
@@ -239,7 +239,7 @@ func TensorListSetItem(s *Scope, inputHandle, index, item Output, attrs ...attr.
 	return s.add("TensorListSetItem", nil, attrs, inputHandle, index, item).argument(0)
 }
 
-// TensorListSplit adds an operation of that type.
+// TensorListSplit makes a list of parts of a tensor.
 //
 //   - tensor: element_dtype
 //   - elementShape: shape_type
@@ -250,7 +250,7 @@ func TensorListSplit(s *Scope, tensor, elementShape, lengths Output) (outputHand
 	return s.add("TensorListSplit", nil, nil, tensor, elementShape, lengths).argument(0)
 }
 
-// TensorListStack adds an operation of that type.
+// TensorListStack gives a list's tensors as the rows of one.
 //
 //   - inputHandle: variant
 //   - elementShape: int32
@@ -261,7 +261,7 @@ func TensorListStack(s *Scope, inputHandle, elementShape Output, elementDtype te
 	return s.add("TensorListStack", need{"element_dtype": elementDtype}, attrs, inputHandle, elementShape).argument(0)
 }
 
-// TensorMapErase adds an operation of that type.
+// TensorMapErase takes a key out of a map.
 //
 //   - inputHandle: variant
 //   - key: key_dtype
@@ -271,7 +271,7 @@ func TensorMapErase(s *Scope, inputHandle, key Output, valueDtype tensor.DType) 
 	return s.add("TensorMapErase", need{"value_dtype": valueDtype}, nil, inputHandle, key).argument(0)
 }
 
-// TensorMapHasKey adds an operation of that type.
+// TensorMapHasKey tells whether a map has a key.
 //
 //   - inputHandle: variant
 //   - key: key_dtype
@@ -280,7 +280,7 @@ func TensorMapHasKey(s *Scope, inputHandle, key Output) (hasKey Output) {
 	return s.add("TensorMapHasKey", nil, nil, inputHandle, key).argument(0)
 }
 
-// TensorMapInsert adds an operation of that type.
+// TensorMapInsert sets the tensor of a key of a map.
 //
 //   - inputHandle: variant
 //   - key: key_dtype
@@ -290,7 +290,7 @@ func TensorMapInsert(s *Scope, inputHandle, key, value Output) (outputHandle Out
 	return s.add("TensorMapInsert", nil, nil, inputHandle, key, value).argument(0)
 }
 
-// TensorMapLookup adds an operation of that type.
+// TensorMapLookup gives the tensor of a key of a map.
 //
 //   - inputHandle: variant
 //   - key: key_dtype
@@ -300,7 +300,7 @@ func TensorMapLookup(s *Scope, inputHandle, key Output, valueDtype tensor.DType)
 	return s.add("TensorMapLookup", need{"value_dtype": valueDtype}, nil, inputHandle, key).argument(0)
 }
 
-// TensorMapSize adds an operation of that type.
+// TensorMapSize tells how many keys a map has.
 //
 //   - inputHandle: variant
 //   - returns size: int32
@@ -308,7 +308,7 @@ func TensorMapSize(s *Scope, inputHandle Output) (size Output) {
 	return s.add("TensorMapSize", nil, nil, inputHandle).argument(0)
 }
 
-// TensorMapStackKeys adds an operation of that type.
+// TensorMapStackKeys gives a map's keys as the rows of one tensor.
 //
 //   - inputHandle: variant
 //   - keyDtype: type

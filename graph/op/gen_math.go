@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Abs adds an operation of that type.
+// Abs gives absolute values.
 //
 //   - x: T
 //   - returns y: T
@@ -17,7 +17,7 @@ func Abs(s *Scope, x Output) (y Output) {
 	return s.add("Abs", nil, nil, x).argument(0)
 }
 
-// AccumulateNV2 adds an operation of that type.
+// AccumulateNV2 adds up tensors of one shape.
 //
 //   - inputs: tensors of type T
 //   - shape: shape
@@ -27,7 +27,7 @@ func AccumulateNV2(s *Scope, inputs []Output, shape shape.Shape) (sum Output) {
 	return s.add("AccumulateNV2", need{"shape": shape}, nil, List(inputs)).argument(0)
 }
 
-// Acos adds an operation of that type.
+// Acos gives arc cosines.
 //
 //   - x: T
 //   - returns y: T
@@ -36,7 +36,7 @@ func Acos(s *Scope, x Output) (y Output) {
 	return s.add("Acos", nil, nil, x).argument(0)
 }
 
-// Acosh adds an operation of that type.
+// Acosh gives inverse hyperbolic cosines.
 //
 //   - x: T
 //   - returns y: T
@@ -45,7 +45,7 @@ func Acosh(s *Scope, x Output) (y Output) {
 	return s.add("Acosh", nil, nil, x).argument(0)
 }
 
-// Add adds an operation of that type.
+// Add adds numbers, or joins strings, of shapes that are broadcast to each other.
 //
 //   - x: T
 //   - y: T
@@ -55,7 +55,7 @@ func Add(s *Scope, x, y Output) (z Output) {
 	return s.add("Add", nil, nil, x, y).argument(0)
 }
 
-// AddN adds an operation of that type.
+// AddN adds up tensors of one shape.
 //
 //   - inputs: tensors of type T
 //   - returns sum: T
@@ -64,7 +64,7 @@ func AddN(s *Scope, inputs []Output) (sum Output) {
 	return s.add("AddN", nil, nil, List(inputs)).argument(0)
 }
 
-// AddV2 adds an operation of that type.
+// AddV2 adds numbers of shapes that are broadcast to each other.
 //
 //   - x: T
 //   - y: T
@@ -74,7 +74,7 @@ func AddV2(s *Scope, x, y Output) (z Output) {
 	return s.add("AddV2", nil, nil, x, y).argument(0)
 }
 
-// All adds an operation of that type.
+// All tells whether all elements along dimensions are true.
 //
 //   - input: bool
 //   - reductionIndices: Tidx
@@ -85,7 +85,7 @@ func All(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output O
 	return s.add("All", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// Angle adds an operation of that type.
+// Angle gives the arguments of complex numbers.
 //
 //   - input: T
 //   - returns output: Tout
@@ -95,7 +95,7 @@ func Angle(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Angle", nil, attrs, input).argument(0)
 }
 
-// Any adds an operation of that type.
+// Any tells whether any element along dimensions is true.
 //
 //   - input: bool
 //   - reductionIndices: Tidx
@@ -106,7 +106,7 @@ func Any(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output O
 	return s.add("Any", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// ApproximateEqual adds an operation of that type.
+// ApproximateEqual tells where two tensors differ by less than a tolerance.
 //
 //   - x: T
 //   - y: T
@@ -117,7 +117,7 @@ func ApproximateEqual(s *Scope, x, y Output, attrs ...attr.Attr) (z Output) {
 	return s.add("ApproximateEqual", nil, attrs, x, y).argument(0)
 }
 
-// ArgMax adds an operation of that type.
+// ArgMax gives the index of the largest element along a dimension.
 //
 //   - input: T
 //   - dimension: Tidx
@@ -129,7 +129,7 @@ func ArgMax(s *Scope, input, dimension Output, attrs ...attr.Attr) (output Outpu
 	return s.add("ArgMax", nil, attrs, input, dimension).argument(0)
 }
 
-// ArgMin adds an operation of that type.
+// ArgMin gives the index of the smallest element along a dimension.
 //
 //   - input: T
 //   - dimension: Tidx
@@ -141,7 +141,7 @@ func ArgMin(s *Scope, input, dimension Output, attrs ...attr.Attr) (output Outpu
 	return s.add("ArgMin", nil, attrs, input, dimension).argument(0)
 }
 
-// Asin adds an operation of that type.
+// Asin gives arc sines.
 //
 //   - x: T
 //   - returns y: T
@@ -150,7 +150,7 @@ func Asin(s *Scope, x Output) (y Output) {
 	return s.add("Asin", nil, nil, x).argument(0)
 }
 
-// Asinh adds an operation of that type.
+// Asinh gives inverse hyperbolic sines.
 //
 //   - x: T
 //   - returns y: T
@@ -159,7 +159,7 @@ func Asinh(s *Scope, x Output) (y Output) {
 	return s.add("Asinh", nil, nil, x).argument(0)
 }
 
-// Atan adds an operation of that type.
+// Atan gives arc tangents.
 //
 //   - x: T
 //   - returns y: T
@@ -168,7 +168,7 @@ func Atan(s *Scope, x Output) (y Output) {
 	return s.add("Atan", nil, nil, x).argument(0)
 }
 
-// Atan2 adds an operation of that type.
+// Atan2 gives the angles of the points (x, y).
 //
 //   - y: T
 //   - x: T
@@ -178,7 +178,7 @@ func Atan2(s *Scope, y, x Output) (z Output) {
 	return s.add("Atan2", nil, nil, y, x).argument(0)
 }
 
-// Atanh adds an operation of that type.
+// Atanh gives inverse hyperbolic tangents.
 //
 //   - x: T
 //   - returns y: T
@@ -187,7 +187,7 @@ func Atanh(s *Scope, x Output) (y Output) {
 	return s.add("Atanh", nil, nil, x).argument(0)
 }
 
-// BatchMatMul adds an operation of that type.
+// BatchMatMul multiplies matrices of batches of one shape.
 //
 //   - x: T
 //   - y: T
@@ -201,7 +201,7 @@ func BatchMatMul(s *Scope, x, y Output, attrs ...attr.Attr) (output Output) {
 	return s.add("BatchMatMul", nil, attrs, x, y).argument(0)
 }
 
-// BatchMatMulV2 adds an operation of that type.
+// BatchMatMulV2 multiplies matrices of batches that are broadcast to each other.
 //
 //   - x: T
 //   - y: T
@@ -215,7 +215,7 @@ func BatchMatMulV2(s *Scope, x, y Output, attrs ...attr.Attr) (output Output) {
 	return s.add("BatchMatMulV2", nil, attrs, x, y).argument(0)
 }
 
-// BatchMatMulV3 adds an operation of that type.
+// BatchMatMulV3 multiplies matrices of batches, with a result of another type.
 //
 //   - x: Ta
 //   - y: Tb
@@ -231,7 +231,7 @@ func BatchMatMulV3(s *Scope, x, y Output, tout tensor.DType, attrs ...attr.Attr)
 	return s.add("BatchMatMulV3", need{"Tout": tout}, attrs, x, y).argument(0)
 }
 
-// BesselI0 adds an operation of that type.
+// BesselI0 gives the modified Bessel function I0.
 //
 //   - x: T
 //   - returns y: T
@@ -240,7 +240,7 @@ func BesselI0(s *Scope, x Output) (y Output) {
 	return s.add("BesselI0", nil, nil, x).argument(0)
 }
 
-// BesselI0e adds an operation of that type.
+// BesselI0e gives the modified Bessel function I0, scaled by exp(-|x|).
 //
 //   - x: T
 //   - returns y: T
@@ -249,7 +249,7 @@ func BesselI0e(s *Scope, x Output) (y Output) {
 	return s.add("BesselI0e", nil, nil, x).argument(0)
 }
 
-// BesselI1 adds an operation of that type.
+// BesselI1 gives the modified Bessel function I1.
 //
 //   - x: T
 //   - returns y: T
@@ -258,7 +258,7 @@ func BesselI1(s *Scope, x Output) (y Output) {
 	return s.add("BesselI1", nil, nil, x).argument(0)
 }
 
-// BesselI1e adds an operation of that type.
+// BesselI1e gives the modified Bessel function I1, scaled by exp(-|x|).
 //
 //   - x: T
 //   - returns y: T
@@ -267,7 +267,7 @@ func BesselI1e(s *Scope, x Output) (y Output) {
 	return s.add("BesselI1e", nil, nil, x).argument(0)
 }
 
-// BesselJ0 adds an operation of that type.
+// BesselJ0 gives the Bessel function J0.
 //
 //   - x: T
 //   - returns y: T
@@ -276,7 +276,7 @@ func BesselJ0(s *Scope, x Output) (y Output) {
 	return s.add("BesselJ0", nil, nil, x).argument(0)
 }
 
-// BesselJ1 adds an operation of that type.
+// BesselJ1 gives the Bessel function J1.
 //
 //   - x: T
 //   - returns y: T
@@ -285,7 +285,7 @@ func BesselJ1(s *Scope, x Output) (y Output) {
 	return s.add("BesselJ1", nil, nil, x).argument(0)
 }
 
-// BesselK0 adds an operation of that type.
+// BesselK0 gives the modified Bessel function K0.
 //
 //   - x: T
 //   - returns y: T
@@ -294,7 +294,7 @@ func BesselK0(s *Scope, x Output) (y Output) {
 	return s.add("BesselK0", nil, nil, x).argument(0)
 }
 
-// BesselK0e adds an operation of that type.
+// BesselK0e gives the modified Bessel function K0, scaled by exp(x).
 //
 //   - x: T
 //   - returns y: T
@@ -303,7 +303,7 @@ func BesselK0e(s *Scope, x Output) (y Output) {
 	return s.add("BesselK0e", nil, nil, x).argument(0)
 }
 
-// BesselK1 adds an operation of that type.
+// BesselK1 gives the modified Bessel function K1.
 //
 //   - x: T
 //   - returns y: T
@@ -312,7 +312,7 @@ func BesselK1(s *Scope, x Output) (y Output) {
 	return s.add("BesselK1", nil, nil, x).argument(0)
 }
 
-// BesselK1e adds an operation of that type.
+// BesselK1e gives the modified Bessel function K1, scaled by exp(x).
 //
 //   - x: T
 //   - returns y: T
@@ -321,7 +321,7 @@ func BesselK1e(s *Scope, x Output) (y Output) {
 	return s.add("BesselK1e", nil, nil, x).argument(0)
 }
 
-// BesselY0 adds an operation of that type.
+// BesselY0 gives the Bessel function Y0.
 //
 //   - x: T
 //   - returns y: T
@@ -330,7 +330,7 @@ func BesselY0(s *Scope, x Output) (y Output) {
 	return s.add("BesselY0", nil, nil, x).argument(0)
 }
 
-// BesselY1 adds an operation of that type.
+// BesselY1 gives the Bessel function Y1.
 //
 //   - x: T
 //   - returns y: T
@@ -339,7 +339,7 @@ func BesselY1(s *Scope, x Output) (y Output) {
 	return s.add("BesselY1", nil, nil, x).argument(0)
 }
 
-// Betainc adds an operation of that type.
+// Betainc gives the regularized incomplete beta function.
 //
 //   - a: T
 //   - b: T
@@ -350,7 +350,7 @@ func Betainc(s *Scope, a, b, x Output) (z Output) {
 	return s.add("Betainc", nil, nil, a, b, x).argument(0)
 }
 
-// Bincount adds an operation of that type.
+// Bincount counts, or sums the weights of, each number below a size.
 //
 //   - arr: int32
 //   - size: int32
@@ -361,7 +361,7 @@ func Bincount(s *Scope, arr, size, weights Output) (bins Output) {
 	return s.add("Bincount", nil, nil, arr, size, weights).argument(0)
 }
 
-// BitwiseAnd adds an operation of that type.
+// BitwiseAnd gives the bits that are set in both.
 //
 //   - x: T
 //   - y: T
@@ -371,7 +371,7 @@ func BitwiseAnd(s *Scope, x, y Output) (z Output) {
 	return s.add("BitwiseAnd", nil, nil, x, y).argument(0)
 }
 
-// BitwiseOr adds an operation of that type.
+// BitwiseOr gives the bits that are set in either.
 //
 //   - x: T
 //   - y: T
@@ -381,7 +381,7 @@ func BitwiseOr(s *Scope, x, y Output) (z Output) {
 	return s.add("BitwiseOr", nil, nil, x, y).argument(0)
 }
 
-// BitwiseXor adds an operation of that type.
+// BitwiseXor gives the bits that are set in one only.
 //
 //   - x: T
 //   - y: T
@@ -391,7 +391,7 @@ func BitwiseXor(s *Scope, x, y Output) (z Output) {
 	return s.add("BitwiseXor", nil, nil, x, y).argument(0)
 }
 
-// Bucketize adds an operation of that type.
+// Bucketize tells which of the ranges between boundaries each element is in.
 //
 //   - input: T
 //   - boundaries: a list of float
@@ -401,7 +401,7 @@ func Bucketize(s *Scope, input Output, boundaries []float32) (output Output) {
 	return s.add("Bucketize", need{"boundaries": boundaries}, nil, input).argument(0)
 }
 
-// Cast adds an operation of that type.
+// Cast converts elements to another type.
 //
 //   - x: SrcT
 //   - dstT: type
@@ -411,7 +411,7 @@ func Cast(s *Scope, x Output, dstT tensor.DType, attrs ...attr.Attr) (y Output) 
 	return s.add("Cast", need{"DstT": dstT}, attrs, x).argument(0)
 }
 
-// Ceil adds an operation of that type.
+// Ceil rounds up.
 //
 //   - x: T
 //   - returns y: T
@@ -420,7 +420,7 @@ func Ceil(s *Scope, x Output) (y Output) {
 	return s.add("Ceil", nil, nil, x).argument(0)
 }
 
-// ClipByValue adds an operation of that type.
+// ClipByValue limits elements to a range.
 //
 //   - t: T
 //   - clipValueMin: T
@@ -431,7 +431,7 @@ func ClipByValue(s *Scope, t, clipValueMin, clipValueMax Output) (output Output)
 	return s.add("ClipByValue", nil, nil, t, clipValueMin, clipValueMax).argument(0)
 }
 
-// Complex adds an operation of that type.
+// Complex makes complex numbers of their parts.
 //
 //   - real: T
 //   - imag: T
@@ -442,7 +442,7 @@ func Complex(s *Scope, real, imag Output, attrs ...attr.Attr) (out Output) {
 	return s.add("Complex", nil, attrs, real, imag).argument(0)
 }
 
-// ComplexAbs adds an operation of that type.
+// ComplexAbs gives the absolute values of complex numbers.
 //
 //   - x: T
 //   - returns y: Tout
@@ -452,7 +452,7 @@ func ComplexAbs(s *Scope, x Output, attrs ...attr.Attr) (y Output) {
 	return s.add("ComplexAbs", nil, attrs, x).argument(0)
 }
 
-// Conj adds an operation of that type.
+// Conj conjugates complex numbers.
 //
 //   - input: T
 //   - returns output: T
@@ -461,7 +461,7 @@ func Conj(s *Scope, input Output) (output Output) {
 	return s.add("Conj", nil, nil, input).argument(0)
 }
 
-// Cos adds an operation of that type.
+// Cos gives cosines.
 //
 //   - x: T
 //   - returns y: T
@@ -470,7 +470,7 @@ func Cos(s *Scope, x Output) (y Output) {
 	return s.add("Cos", nil, nil, x).argument(0)
 }
 
-// Cosh adds an operation of that type.
+// Cosh gives hyperbolic cosines.
 //
 //   - x: T
 //   - returns y: T
@@ -479,7 +479,7 @@ func Cosh(s *Scope, x Output) (y Output) {
 	return s.add("Cosh", nil, nil, x).argument(0)
 }
 
-// Cross adds an operation of that type.
+// Cross gives cross products of vectors of three.
 //
 //   - a: T
 //   - b: T
@@ -489,7 +489,7 @@ func Cross(s *Scope, a, b Output) (product Output) {
 	return s.add("Cross", nil, nil, a, b).argument(0)
 }
 
-// Cumprod adds an operation of that type.
+// Cumprod multiplies up along a dimension.
 //
 //   - x: T
 //   - axis: Tidx
@@ -502,7 +502,7 @@ func Cumprod(s *Scope, x, axis Output, attrs ...attr.Attr) (out Output) {
 	return s.add("Cumprod", nil, attrs, x, axis).argument(0)
 }
 
-// Cumsum adds an operation of that type.
+// Cumsum adds up along a dimension.
 //
 //   - x: T
 //   - axis: Tidx
@@ -515,7 +515,7 @@ func Cumsum(s *Scope, x, axis Output, attrs ...attr.Attr) (out Output) {
 	return s.add("Cumsum", nil, attrs, x, axis).argument(0)
 }
 
-// Dawsn adds an operation of that type.
+// Dawsn gives Dawson's integral.
 //
 //   - x: T
 //   - returns y: T
@@ -524,7 +524,7 @@ func Dawsn(s *Scope, x Output) (y Output) {
 	return s.add("Dawsn", nil, nil, x).argument(0)
 }
 
-// DenseBincount adds an operation of that type.
+// DenseBincount counts, or sums the weights of, each number below a size, row by row.
 //
 //   - input: Tidx
 //   - size: Tidx
@@ -537,7 +537,7 @@ func DenseBincount(s *Scope, input, size, weights Output, attrs ...attr.Attr) (o
 	return s.add("DenseBincount", nil, attrs, input, size, weights).argument(0)
 }
 
-// Digamma adds an operation of that type.
+// Digamma gives the derivative of the logarithm of the gamma function.
 //
 //   - x: T
 //   - returns y: T
@@ -546,7 +546,7 @@ func Digamma(s *Scope, x Output) (y Output) {
 	return s.add("Digamma", nil, nil, x).argument(0)
 }
 
-// Div adds an operation of that type.
+// Div divides; integers towards zero.
 //
 //   - x: T
 //   - y: T
@@ -556,7 +556,7 @@ func Div(s *Scope, x, y Output) (z Output) {
 	return s.add("Div", nil, nil, x, y).argument(0)
 }
 
-// DivNoNan adds an operation of that type.
+// DivNoNan divides, with 0 where the divisor is 0.
 //
 //   - x: T
 //   - y: T
@@ -566,7 +566,7 @@ func DivNoNan(s *Scope, x, y Output) (z Output) {
 	return s.add("DivNoNan", nil, nil, x, y).argument(0)
 }
 
-// Equal adds an operation of that type.
+// Equal tells where two tensors are equal.
 //
 //   - x: T
 //   - y: T
@@ -576,7 +576,7 @@ func Equal(s *Scope, x, y Output, attrs ...attr.Attr) (z Output) {
 	return s.add("Equal", nil, attrs, x, y).argument(0)
 }
 
-// Erf adds an operation of that type.
+// Erf gives the error function.
 //
 //   - x: T
 //   - returns y: T
@@ -585,7 +585,7 @@ func Erf(s *Scope, x Output) (y Output) {
 	return s.add("Erf", nil, nil, x).argument(0)
 }
 
-// Erfc adds an operation of that type.
+// Erfc gives one minus the error function.
 //
 //   - x: T
 //   - returns y: T
@@ -594,7 +594,7 @@ func Erfc(s *Scope, x Output) (y Output) {
 	return s.add("Erfc", nil, nil, x).argument(0)
 }
 
-// Erfinv adds an operation of that type.
+// Erfinv inverts the error function.
 //
 //   - x: T
 //   - returns y: T
@@ -603,7 +603,7 @@ func Erfinv(s *Scope, x Output) (y Output) {
 	return s.add("Erfinv", nil, nil, x).argument(0)
 }
 
-// EuclideanNorm adds an operation of that type.
+// EuclideanNorm gives the square root of the sum of squares along dimensions.
 //
 //   - input: T
 //   - reductionIndices: Tidx
@@ -615,7 +615,7 @@ func EuclideanNorm(s *Scope, input, reductionIndices Output, attrs ...attr.Attr)
 	return s.add("EuclideanNorm", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// Exp adds an operation of that type.
+// Exp gives e to the power of x.
 //
 //   - x: T
 //   - returns y: T
@@ -624,7 +624,7 @@ func Exp(s *Scope, x Output) (y Output) {
 	return s.add("Exp", nil, nil, x).argument(0)
 }
 
-// Expint adds an operation of that type.
+// Expint gives the exponential integral.
 //
 //   - x: T
 //   - returns y: T
@@ -633,7 +633,7 @@ func Expint(s *Scope, x Output) (y Output) {
 	return s.add("Expint", nil, nil, x).argument(0)
 }
 
-// Expm1 adds an operation of that type.
+// Expm1 gives exp(x) - 1, exact for small x.
 //
 //   - x: T
 //   - returns y: T
@@ -642,7 +642,7 @@ func Expm1(s *Scope, x Output) (y Output) {
 	return s.add("Expm1", nil, nil, x).argument(0)
 }
 
-// Floor adds an operation of that type.
+// Floor rounds down.
 //
 //   - x: T
 //   - returns y: T
@@ -651,7 +651,7 @@ func Floor(s *Scope, x Output) (y Output) {
 	return s.add("Floor", nil, nil, x).argument(0)
 }
 
-// FloorDiv adds an operation of that type.
+// FloorDiv divides and rounds down.
 //
 //   - x: T
 //   - y: T
@@ -661,7 +661,7 @@ func FloorDiv(s *Scope, x, y Output) (z Output) {
 	return s.add("FloorDiv", nil, nil, x, y).argument(0)
 }
 
-// FloorMod adds an operation of that type.
+// FloorMod gives the remainder of a division rounded down, which has the divisor's sign.
 //
 //   - x: T
 //   - y: T
@@ -671,7 +671,7 @@ func FloorMod(s *Scope, x, y Output) (z Output) {
 	return s.add("FloorMod", nil, nil, x, y).argument(0)
 }
 
-// FresnelCos adds an operation of that type.
+// FresnelCos gives the Fresnel cosine integral.
 //
 //   - x: T
 //   - returns y: T
@@ -680,7 +680,7 @@ func FresnelCos(s *Scope, x Output) (y Output) {
 	return s.add("FresnelCos", nil, nil, x).argument(0)
 }
 
-// FresnelSin adds an operation of that type.
+// FresnelSin gives the Fresnel sine integral.
 //
 //   - x: T
 //   - returns y: T
@@ -689,7 +689,7 @@ func FresnelSin(s *Scope, x Output) (y Output) {
 	return s.add("FresnelSin", nil, nil, x).argument(0)
 }
 
-// Greater adds an operation of that type.
+// Greater tells where x > y.
 //
 //   - x: T
 //   - y: T
@@ -699,7 +699,7 @@ func Greater(s *Scope, x, y Output) (z Output) {
 	return s.add("Greater", nil, nil, x, y).argument(0)
 }
 
-// GreaterEqual adds an operation of that type.
+// GreaterEqual tells where x >= y.
 //
 //   - x: T
 //   - y: T
@@ -709,7 +709,7 @@ func GreaterEqual(s *Scope, x, y Output) (z Output) {
 	return s.add("GreaterEqual", nil, nil, x, y).argument(0)
 }
 
-// HistogramFixedWidth adds an operation of that type.
+// HistogramFixedWidth counts the elements of equal ranges.
 //
 //   - values: T
 //   - valueRange: T
@@ -721,7 +721,7 @@ func HistogramFixedWidth(s *Scope, values, valueRange, nbins Output, attrs ...at
 	return s.add("HistogramFixedWidth", nil, attrs, values, valueRange, nbins).argument(0)
 }
 
-// Igamma adds an operation of that type.
+// Igamma gives the regularized lower incomplete gamma function.
 //
 //   - a: T
 //   - x: T
@@ -731,7 +731,7 @@ func Igamma(s *Scope, a, x Output) (z Output) {
 	return s.add("Igamma", nil, nil, a, x).argument(0)
 }
 
-// IgammaGradA adds an operation of that type.
+// IgammaGradA gives the derivative of Igamma by a.
 //
 //   - a: T
 //   - x: T
@@ -741,7 +741,7 @@ func IgammaGradA(s *Scope, a, x Output) (z Output) {
 	return s.add("IgammaGradA", nil, nil, a, x).argument(0)
 }
 
-// Igammac adds an operation of that type.
+// Igammac gives the regularized upper incomplete gamma function.
 //
 //   - a: T
 //   - x: T
@@ -751,7 +751,7 @@ func Igammac(s *Scope, a, x Output) (z Output) {
 	return s.add("Igammac", nil, nil, a, x).argument(0)
 }
 
-// Imag adds an operation of that type.
+// Imag gives the imaginary parts.
 //
 //   - input: T
 //   - returns output: Tout
@@ -761,7 +761,7 @@ func Imag(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Imag", nil, attrs, input).argument(0)
 }
 
-// Inv adds an operation of that type.
+// Inv gives 1/x.
 //
 //   - x: T
 //   - returns y: T
@@ -770,7 +770,7 @@ func Inv(s *Scope, x Output) (y Output) {
 	return s.add("Inv", nil, nil, x).argument(0)
 }
 
-// InvGrad adds an operation of that type.
+// InvGrad gives the gradient of Inv.
 //
 //   - y: T
 //   - dy: T
@@ -780,7 +780,7 @@ func InvGrad(s *Scope, y, dy Output) (z Output) {
 	return s.add("InvGrad", nil, nil, y, dy).argument(0)
 }
 
-// Invert adds an operation of that type.
+// Invert flips all bits.
 //
 //   - x: T
 //   - returns y: T
@@ -789,7 +789,7 @@ func Invert(s *Scope, x Output) (y Output) {
 	return s.add("Invert", nil, nil, x).argument(0)
 }
 
-// IsFinite adds an operation of that type.
+// IsFinite tells where elements are finite.
 //
 //   - x: T
 //   - returns y: bool
@@ -798,7 +798,7 @@ func IsFinite(s *Scope, x Output) (y Output) {
 	return s.add("IsFinite", nil, nil, x).argument(0)
 }
 
-// IsInf adds an operation of that type.
+// IsInf tells where elements are infinite.
 //
 //   - x: T
 //   - returns y: bool
@@ -807,7 +807,7 @@ func IsInf(s *Scope, x Output) (y Output) {
 	return s.add("IsInf", nil, nil, x).argument(0)
 }
 
-// IsNan adds an operation of that type.
+// IsNan tells where elements are no number.
 //
 //   - x: T
 //   - returns y: bool
@@ -816,7 +816,7 @@ func IsNan(s *Scope, x Output) (y Output) {
 	return s.add("IsNan", nil, nil, x).argument(0)
 }
 
-// KMC2ChainInitialization adds an operation of that type.
+// KMC2ChainInitialization gives the index of a point for a new center by k-MC2.
 //
 //   - distances: float
 //   - seed: int64
@@ -825,7 +825,7 @@ func KMC2ChainInitialization(s *Scope, distances, seed Output) (index Output) {
 	return s.add("KMC2ChainInitialization", nil, nil, distances, seed).argument(0)
 }
 
-// KmeansPlusPlusInitialization adds an operation of that type.
+// KmeansPlusPlusInitialization chooses centers by k-means++.
 //
 //   - points: float
 //   - numToSample: int64
@@ -836,7 +836,7 @@ func KmeansPlusPlusInitialization(s *Scope, points, numToSample, seed, numRetrie
 	return s.add("KmeansPlusPlusInitialization", nil, nil, points, numToSample, seed, numRetriesPerSample).argument(0)
 }
 
-// LeftShift adds an operation of that type.
+// LeftShift shifts bits to the left.
 //
 //   - x: T
 //   - y: T
@@ -846,7 +846,7 @@ func LeftShift(s *Scope, x, y Output) (z Output) {
 	return s.add("LeftShift", nil, nil, x, y).argument(0)
 }
 
-// Less adds an operation of that type.
+// Less tells where x < y.
 //
 //   - x: T
 //   - y: T
@@ -856,7 +856,7 @@ func Less(s *Scope, x, y Output) (z Output) {
 	return s.add("Less", nil, nil, x, y).argument(0)
 }
 
-// LessEqual adds an operation of that type.
+// LessEqual tells where x <= y.
 //
 //   - x: T
 //   - y: T
@@ -866,7 +866,7 @@ func LessEqual(s *Scope, x, y Output) (z Output) {
 	return s.add("LessEqual", nil, nil, x, y).argument(0)
 }
 
-// Lgamma adds an operation of that type.
+// Lgamma gives the logarithm of the absolute value of the gamma function.
 //
 //   - x: T
 //   - returns y: T
@@ -875,7 +875,7 @@ func Lgamma(s *Scope, x Output) (y Output) {
 	return s.add("Lgamma", nil, nil, x).argument(0)
 }
 
-// LinSpace adds an operation of that type.
+// LinSpace gives so many numbers at equal distances.
 //
 //   - start: T
 //   - stop: T
@@ -887,7 +887,7 @@ func LinSpace(s *Scope, start, stop, num Output) (output Output) {
 	return s.add("LinSpace", nil, nil, start, stop, num).argument(0)
 }
 
-// Log adds an operation of that type.
+// Log gives natural logarithms.
 //
 //   - x: T
 //   - returns y: T
@@ -896,7 +896,7 @@ func Log(s *Scope, x Output) (y Output) {
 	return s.add("Log", nil, nil, x).argument(0)
 }
 
-// Log1p adds an operation of that type.
+// Log1p gives log(1 + x), exact for small x.
 //
 //   - x: T
 //   - returns y: T
@@ -905,7 +905,7 @@ func Log1p(s *Scope, x Output) (y Output) {
 	return s.add("Log1p", nil, nil, x).argument(0)
 }
 
-// LogicalAnd adds an operation of that type.
+// LogicalAnd tells where both are true.
 //
 //   - x: bool
 //   - y: bool
@@ -914,7 +914,7 @@ func LogicalAnd(s *Scope, x, y Output) (z Output) {
 	return s.add("LogicalAnd", nil, nil, x, y).argument(0)
 }
 
-// LogicalNot adds an operation of that type.
+// LogicalNot tells where x is false.
 //
 //   - x: bool
 //   - returns y: bool
@@ -922,7 +922,7 @@ func LogicalNot(s *Scope, x Output) (y Output) {
 	return s.add("LogicalNot", nil, nil, x).argument(0)
 }
 
-// LogicalOr adds an operation of that type.
+// LogicalOr tells where either is true.
 //
 //   - x: bool
 //   - y: bool
@@ -931,7 +931,7 @@ func LogicalOr(s *Scope, x, y Output) (z Output) {
 	return s.add("LogicalOr", nil, nil, x, y).argument(0)
 }
 
-// MatMul adds an operation of that type.
+// MatMul multiplies two matrices.
 //
 //   - a: T
 //   - b: T
@@ -945,7 +945,7 @@ func MatMul(s *Scope, a, b Output, attrs ...attr.Attr) (product Output) {
 	return s.add("MatMul", nil, attrs, a, b).argument(0)
 }
 
-// Max adds an operation of that type.
+// Max gives the largest element along dimensions.
 //
 //   - input: T
 //   - reductionIndices: Tidx
@@ -957,7 +957,7 @@ func Max(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output O
 	return s.add("Max", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// Maximum adds an operation of that type.
+// Maximum gives the larger of two elements.
 //
 //   - x: T
 //   - y: T
@@ -967,7 +967,7 @@ func Maximum(s *Scope, x, y Output) (z Output) {
 	return s.add("Maximum", nil, nil, x, y).argument(0)
 }
 
-// Mean adds an operation of that type.
+// Mean gives the mean along dimensions.
 //
 //   - input: T
 //   - reductionIndices: Tidx
@@ -979,7 +979,7 @@ func Mean(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output 
 	return s.add("Mean", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// Min adds an operation of that type.
+// Min gives the smallest element along dimensions.
 //
 //   - input: T
 //   - reductionIndices: Tidx
@@ -991,7 +991,7 @@ func Min(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output O
 	return s.add("Min", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// Minimum adds an operation of that type.
+// Minimum gives the smaller of two elements.
 //
 //   - x: T
 //   - y: T
@@ -1001,7 +1001,7 @@ func Minimum(s *Scope, x, y Output) (z Output) {
 	return s.add("Minimum", nil, nil, x, y).argument(0)
 }
 
-// Mod adds an operation of that type.
+// Mod gives the remainder of a division towards zero, which has the dividend's sign.
 //
 //   - x: T
 //   - y: T
@@ -1011,7 +1011,7 @@ func Mod(s *Scope, x, y Output) (z Output) {
 	return s.add("Mod", nil, nil, x, y).argument(0)
 }
 
-// Mul adds an operation of that type.
+// Mul multiplies elements.
 //
 //   - x: T
 //   - y: T
@@ -1021,7 +1021,7 @@ func Mul(s *Scope, x, y Output) (z Output) {
 	return s.add("Mul", nil, nil, x, y).argument(0)
 }
 
-// MulNoNan adds an operation of that type.
+// MulNoNan multiplies elements, with 0 where y is 0, whatever x is.
 //
 //   - x: T
 //   - y: T
@@ -1031,7 +1031,7 @@ func MulNoNan(s *Scope, x, y Output) (z Output) {
 	return s.add("MulNoNan", nil, nil, x, y).argument(0)
 }
 
-// Ndtri adds an operation of that type.
+// Ndtri gives the quantile function of the normal distribution.
 //
 //   - x: T
 //   - returns y: T
@@ -1040,7 +1040,7 @@ func Ndtri(s *Scope, x Output) (y Output) {
 	return s.add("Ndtri", nil, nil, x).argument(0)
 }
 
-// NearestNeighbors adds an operation of that type.
+// NearestNeighbors gives the nearest centers of points.
 //
 //   - points: float
 //   - centers: float
@@ -1052,7 +1052,7 @@ func NearestNeighbors(s *Scope, points, centers, k Output) (nearestCenterIndices
 	return added.Output(0), added.Output(1)
 }
 
-// Neg adds an operation of that type.
+// Neg negates.
 //
 //   - x: T
 //   - returns y: T
@@ -1061,7 +1061,7 @@ func Neg(s *Scope, x Output) (y Output) {
 	return s.add("Neg", nil, nil, x).argument(0)
 }
 
-// NextAfter adds an operation of that type.
+// NextAfter gives the next number from x1 towards x2.
 //
 //   - x1: T
 //   - x2: T
@@ -1071,7 +1071,7 @@ func NextAfter(s *Scope, x1, x2 Output) (output Output) {
 	return s.add("NextAfter", nil, nil, x1, x2).argument(0)
 }
 
-// NotEqual adds an operation of that type.
+// NotEqual tells where two tensors differ.
 //
 //   - x: T
 //   - y: T
@@ -1081,7 +1081,7 @@ func NotEqual(s *Scope, x, y Output, attrs ...attr.Attr) (z Output) {
 	return s.add("NotEqual", nil, attrs, x, y).argument(0)
 }
 
-// Polygamma adds an operation of that type.
+// Polygamma gives derivatives of the digamma function.
 //
 //   - a: T
 //   - x: T
@@ -1091,7 +1091,7 @@ func Polygamma(s *Scope, a, x Output) (z Output) {
 	return s.add("Polygamma", nil, nil, a, x).argument(0)
 }
 
-// PopulationCount adds an operation of that type.
+// PopulationCount counts the bits that are set.
 //
 //   - x: T
 //   - returns y: uint8
@@ -1100,7 +1100,7 @@ func PopulationCount(s *Scope, x Output) (y Output) {
 	return s.add("PopulationCount", nil, nil, x).argument(0)
 }
 
-// Pow adds an operation of that type.
+// Pow gives x to the power of y.
 //
 //   - x: T
 //   - y: T
@@ -1110,7 +1110,7 @@ func Pow(s *Scope, x, y Output) (z Output) {
 	return s.add("Pow", nil, nil, x, y).argument(0)
 }
 
-// Prod adds an operation of that type.
+// Prod multiplies the elements along dimensions.
 //
 //   - input: T
 //   - reductionIndices: Tidx
@@ -1122,7 +1122,7 @@ func Prod(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output 
 	return s.add("Prod", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// RaggedBincount adds an operation of that type.
+// RaggedBincount counts, or sums the weights of, each number of a ragged tensor, row by row.
 //
 //   - splits: int64
 //   - values: Tidx
@@ -1136,7 +1136,7 @@ func RaggedBincount(s *Scope, splits, values, size, weights Output, attrs ...att
 	return s.add("RaggedBincount", nil, attrs, splits, values, size, weights).argument(0)
 }
 
-// Range adds an operation of that type.
+// Range gives the numbers from start to before limit.
 //
 //   - start: Tidx
 //   - limit: Tidx
@@ -1147,7 +1147,7 @@ func Range(s *Scope, start, limit, delta Output) (output Output) {
 	return s.add("Range", nil, nil, start, limit, delta).argument(0)
 }
 
-// Real adds an operation of that type.
+// Real gives the real parts.
 //
 //   - input: T
 //   - returns output: Tout
@@ -1157,7 +1157,7 @@ func Real(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Real", nil, attrs, input).argument(0)
 }
 
-// RealDiv adds an operation of that type.
+// RealDiv divides real or complex numbers.
 //
 //   - x: T
 //   - y: T
@@ -1167,7 +1167,7 @@ func RealDiv(s *Scope, x, y Output) (z Output) {
 	return s.add("RealDiv", nil, nil, x, y).argument(0)
 }
 
-// Reciprocal adds an operation of that type.
+// Reciprocal gives 1/x.
 //
 //   - x: T
 //   - returns y: T
@@ -1176,7 +1176,7 @@ func Reciprocal(s *Scope, x Output) (y Output) {
 	return s.add("Reciprocal", nil, nil, x).argument(0)
 }
 
-// ReciprocalGrad adds an operation of that type.
+// ReciprocalGrad gives the gradient of Reciprocal.
 //
 //   - y: T
 //   - dy: T
@@ -1186,7 +1186,7 @@ func ReciprocalGrad(s *Scope, y, dy Output) (z Output) {
 	return s.add("ReciprocalGrad", nil, nil, y, dy).argument(0)
 }
 
-// RightShift adds an operation of that type.
+// RightShift shifts bits to the right.
 //
 //   - x: T
 //   - y: T
@@ -1196,7 +1196,7 @@ func RightShift(s *Scope, x, y Output) (z Output) {
 	return s.add("RightShift", nil, nil, x, y).argument(0)
 }
 
-// Rint adds an operation of that type.
+// Rint rounds to the nearest integer, halves to even.
 //
 //   - x: T
 //   - returns y: T
@@ -1205,7 +1205,7 @@ func Rint(s *Scope, x Output) (y Output) {
 	return s.add("Rint", nil, nil, x).argument(0)
 }
 
-// Round adds an operation of that type.
+// Round rounds to the nearest integer, halves to even.
 //
 //   - x: T
 //   - returns y: T
@@ -1214,7 +1214,7 @@ func Round(s *Scope, x Output) (y Output) {
 	return s.add("Round", nil, nil, x).argument(0)
 }
 
-// Rsqrt adds an operation of that type.
+// Rsqrt gives 1/sqrt(x).
 //
 //   - x: T
 //   - returns y: T
@@ -1223,7 +1223,7 @@ func Rsqrt(s *Scope, x Output) (y Output) {
 	return s.add("Rsqrt", nil, nil, x).argument(0)
 }
 
-// RsqrtGrad adds an operation of that type.
+// RsqrtGrad gives the gradient of Rsqrt.
 //
 //   - y: T
 //   - dy: T
@@ -1233,7 +1233,7 @@ func RsqrtGrad(s *Scope, y, dy Output) (z Output) {
 	return s.add("RsqrtGrad", nil, nil, y, dy).argument(0)
 }
 
-// SegmentMax adds an operation of that type.
+// SegmentMax gives the largest elements of the rows of each segment.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1244,7 +1244,7 @@ func SegmentMax(s *Scope, data, segmentIDs Output) (output Output) {
 	return s.add("SegmentMax", nil, nil, data, segmentIDs).argument(0)
 }
 
-// SegmentMean adds an operation of that type.
+// SegmentMean averages the rows of each segment.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1255,7 +1255,7 @@ func SegmentMean(s *Scope, data, segmentIDs Output) (output Output) {
 	return s.add("SegmentMean", nil, nil, data, segmentIDs).argument(0)
 }
 
-// SegmentMin adds an operation of that type.
+// SegmentMin gives the smallest elements of the rows of each segment.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1266,7 +1266,7 @@ func SegmentMin(s *Scope, data, segmentIDs Output) (output Output) {
 	return s.add("SegmentMin", nil, nil, data, segmentIDs).argument(0)
 }
 
-// SegmentProd adds an operation of that type.
+// SegmentProd multiplies the rows of each segment.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1277,7 +1277,7 @@ func SegmentProd(s *Scope, data, segmentIDs Output) (output Output) {
 	return s.add("SegmentProd", nil, nil, data, segmentIDs).argument(0)
 }
 
-// SegmentSum adds an operation of that type.
+// SegmentSum adds up the rows of each segment.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1288,7 +1288,7 @@ func SegmentSum(s *Scope, data, segmentIDs Output) (output Output) {
 	return s.add("SegmentSum", nil, nil, data, segmentIDs).argument(0)
 }
 
-// Select adds an operation of that type.
+// Select takes elements or rows of one tensor where the condition is true, of the other where not.
 //
 //   - condition: bool
 //   - t: T
@@ -1298,7 +1298,7 @@ func Select(s *Scope, condition, t, e Output) (output Output) {
 	return s.add("Select", nil, nil, condition, t, e).argument(0)
 }
 
-// SelectV2 adds an operation of that type.
+// SelectV2 takes elements of one tensor where the condition is true, of the other where not; all are broadcast.
 //
 //   - condition: bool
 //   - t: T
@@ -1308,7 +1308,7 @@ func SelectV2(s *Scope, condition, t, e Output) (output Output) {
 	return s.add("SelectV2", nil, nil, condition, t, e).argument(0)
 }
 
-// Sigmoid adds an operation of that type.
+// Sigmoid gives 1/(1 + exp(-x)).
 //
 //   - x: T
 //   - returns y: T
@@ -1317,7 +1317,7 @@ func Sigmoid(s *Scope, x Output) (y Output) {
 	return s.add("Sigmoid", nil, nil, x).argument(0)
 }
 
-// SigmoidGrad adds an operation of that type.
+// SigmoidGrad gives the gradient of Sigmoid.
 //
 //   - y: T
 //   - dy: T
@@ -1327,7 +1327,7 @@ func SigmoidGrad(s *Scope, y, dy Output) (z Output) {
 	return s.add("SigmoidGrad", nil, nil, y, dy).argument(0)
 }
 
-// Sign adds an operation of that type.
+// Sign gives the signs.
 //
 //   - x: T
 //   - returns y: T
@@ -1336,7 +1336,7 @@ func Sign(s *Scope, x Output) (y Output) {
 	return s.add("Sign", nil, nil, x).argument(0)
 }
 
-// Sin adds an operation of that type.
+// Sin gives sines.
 //
 //   - x: T
 //   - returns y: T
@@ -1345,7 +1345,7 @@ func Sin(s *Scope, x Output) (y Output) {
 	return s.add("Sin", nil, nil, x).argument(0)
 }
 
-// Sinh adds an operation of that type.
+// Sinh gives hyperbolic sines.
 //
 //   - x: T
 //   - returns y: T
@@ -1354,7 +1354,7 @@ func Sinh(s *Scope, x Output) (y Output) {
 	return s.add("Sinh", nil, nil, x).argument(0)
 }
 
-// SparseBincount adds an operation of that type.
+// SparseBincount counts, or sums the weights of, each number of a sparse tensor, row by row.
 //
 //   - indices: int64
 //   - values: Tidx
@@ -1369,7 +1369,7 @@ func SparseBincount(s *Scope, indices, values, denseShape, size, weights Output,
 	return s.add("SparseBincount", nil, attrs, indices, values, denseShape, size, weights).argument(0)
 }
 
-// SparseSegmentMean adds an operation of that type.
+// SparseSegmentMean averages the rows of each segment, the rows being named by indices.
 //
 //   - data: T
 //   - indices: Tidx
@@ -1383,7 +1383,7 @@ func SparseSegmentMean(s *Scope, data, indices, segmentIDs Output, attrs ...attr
 	return s.add("SparseSegmentMean", nil, attrs, data, indices, segmentIDs).argument(0)
 }
 
-// SparseSegmentMeanGrad adds an operation of that type.
+// SparseSegmentMeanGrad gives the gradient of SparseSegmentMean.
 //
 //   - grad: T
 //   - indices: Tidx
@@ -1397,7 +1397,7 @@ func SparseSegmentMeanGrad(s *Scope, grad, indices, segmentIDs, outputDim0 Outpu
 	return s.add("SparseSegmentMeanGrad", nil, nil, grad, indices, segmentIDs, outputDim0).argument(0)
 }
 
-// SparseSegmentMeanWithNumSegments adds an operation of that type.
+// SparseSegmentMeanWithNumSegments averages the rows of each segment, the rows being named by indices, of which there are so many.
 //
 //   - data: T
 //   - indices: Tidx
@@ -1413,7 +1413,7 @@ func SparseSegmentMeanWithNumSegments(s *Scope, data, indices, segmentIDs, numSe
 	return s.add("SparseSegmentMeanWithNumSegments", nil, attrs, data, indices, segmentIDs, numSegments).argument(0)
 }
 
-// SparseSegmentSqrtN adds an operation of that type.
+// SparseSegmentSqrtN adds up, divided by the square root of their number, the rows of each segment, the rows being named by indices.
 //
 //   - data: T
 //   - indices: Tidx
@@ -1427,7 +1427,7 @@ func SparseSegmentSqrtN(s *Scope, data, indices, segmentIDs Output, attrs ...att
 	return s.add("SparseSegmentSqrtN", nil, attrs, data, indices, segmentIDs).argument(0)
 }
 
-// SparseSegmentSqrtNGrad adds an operation of that type.
+// SparseSegmentSqrtNGrad gives the gradient of SparseSegmentSqrtN.
 //
 //   - grad: T
 //   - indices: Tidx
@@ -1441,7 +1441,7 @@ func SparseSegmentSqrtNGrad(s *Scope, grad, indices, segmentIDs, outputDim0 Outp
 	return s.add("SparseSegmentSqrtNGrad", nil, nil, grad, indices, segmentIDs, outputDim0).argument(0)
 }
 
-// SparseSegmentSqrtNWithNumSegments adds an operation of that type.
+// SparseSegmentSqrtNWithNumSegments adds up, divided by the square root of their number, the rows of each segment, the rows being named by indices, of which there are so many.
 //
 //   - data: T
 //   - indices: Tidx
@@ -1457,7 +1457,7 @@ func SparseSegmentSqrtNWithNumSegments(s *Scope, data, indices, segmentIDs, numS
 	return s.add("SparseSegmentSqrtNWithNumSegments", nil, attrs, data, indices, segmentIDs, numSegments).argument(0)
 }
 
-// SparseSegmentSum adds an operation of that type.
+// SparseSegmentSum adds up the rows of each segment, the rows being named by indices.
 //
 //   - data: T
 //   - indices: Tidx
@@ -1471,7 +1471,7 @@ func SparseSegmentSum(s *Scope, data, indices, segmentIDs Output, attrs ...attr.
 	return s.add("SparseSegmentSum", nil, attrs, data, indices, segmentIDs).argument(0)
 }
 
-// SparseSegmentSumGrad adds an operation of that type.
+// SparseSegmentSumGrad gives the gradient of SparseSegmentSum.
 //
 //   - grad: T
 //   - indices: Tidx
@@ -1485,7 +1485,7 @@ func SparseSegmentSumGrad(s *Scope, grad, indices, segmentIDs, outputDim0 Output
 	return s.add("SparseSegmentSumGrad", nil, nil, grad, indices, segmentIDs, outputDim0).argument(0)
 }
 
-// SparseSegmentSumWithNumSegments adds an operation of that type.
+// SparseSegmentSumWithNumSegments adds up the rows of each segment, the rows being named by indices, of which there are so many.
 //
 //   - data: T
 //   - indices: Tidx
@@ -1501,7 +1501,7 @@ func SparseSegmentSumWithNumSegments(s *Scope, data, indices, segmentIDs, numSeg
 	return s.add("SparseSegmentSumWithNumSegments", nil, attrs, data, indices, segmentIDs, numSegments).argument(0)
 }
 
-// Spence adds an operation of that type.
+// Spence gives the dilogarithm of 1 - x.
 //
 //   - x: T
 //   - returns y: T
@@ -1510,7 +1510,7 @@ func Spence(s *Scope, x Output) (y Output) {
 	return s.add("Spence", nil, nil, x).argument(0)
 }
 
-// Sqrt adds an operation of that type.
+// Sqrt gives square roots.
 //
 //   - x: T
 //   - returns y: T
@@ -1519,7 +1519,7 @@ func Sqrt(s *Scope, x Output) (y Output) {
 	return s.add("Sqrt", nil, nil, x).argument(0)
 }
 
-// SqrtGrad adds an operation of that type.
+// SqrtGrad gives the gradient of Sqrt.
 //
 //   - y: T
 //   - dy: T
@@ -1529,7 +1529,7 @@ func SqrtGrad(s *Scope, y, dy Output) (z Output) {
 	return s.add("SqrtGrad", nil, nil, y, dy).argument(0)
 }
 
-// Square adds an operation of that type.
+// Square gives squares.
 //
 //   - x: T
 //   - returns y: T
@@ -1538,7 +1538,7 @@ func Square(s *Scope, x Output) (y Output) {
 	return s.add("Square", nil, nil, x).argument(0)
 }
 
-// SquaredDifference adds an operation of that type.
+// SquaredDifference gives (x - y)².
 //
 //   - x: T
 //   - y: T
@@ -1548,7 +1548,7 @@ func SquaredDifference(s *Scope, x, y Output) (z Output) {
 	return s.add("SquaredDifference", nil, nil, x, y).argument(0)
 }
 
-// Sub adds an operation of that type.
+// Sub subtracts.
 //
 //   - x: T
 //   - y: T
@@ -1558,7 +1558,7 @@ func Sub(s *Scope, x, y Output) (z Output) {
 	return s.add("Sub", nil, nil, x, y).argument(0)
 }
 
-// Sum adds an operation of that type.
+// Sum adds up the elements along dimensions.
 //
 //   - input: T
 //   - reductionIndices: Tidx
@@ -1570,7 +1570,7 @@ func Sum(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output O
 	return s.add("Sum", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// Tan adds an operation of that type.
+// Tan gives tangents.
 //
 //   - x: T
 //   - returns y: T
@@ -1579,7 +1579,7 @@ func Tan(s *Scope, x Output) (y Output) {
 	return s.add("Tan", nil, nil, x).argument(0)
 }
 
-// Tanh adds an operation of that type.
+// Tanh gives hyperbolic tangents.
 //
 //   - x: T
 //   - returns y: T
@@ -1588,7 +1588,7 @@ func Tanh(s *Scope, x Output) (y Output) {
 	return s.add("Tanh", nil, nil, x).argument(0)
 }
 
-// TanhGrad adds an operation of that type.
+// TanhGrad gives the gradient of Tanh.
 //
 //   - y: T
 //   - dy: T
@@ -1598,7 +1598,7 @@ func TanhGrad(s *Scope, y, dy Output) (z Output) {
 	return s.add("TanhGrad", nil, nil, y, dy).argument(0)
 }
 
-// TruncateDiv adds an operation of that type.
+// TruncateDiv divides and rounds towards zero.
 //
 //   - x: T
 //   - y: T
@@ -1608,7 +1608,7 @@ func TruncateDiv(s *Scope, x, y Output) (z Output) {
 	return s.add("TruncateDiv", nil, nil, x, y).argument(0)
 }
 
-// TruncateMod adds an operation of that type.
+// TruncateMod gives the remainder of a division towards zero, which has the dividend's sign.
 //
 //   - x: T
 //   - y: T
@@ -1618,7 +1618,7 @@ func TruncateMod(s *Scope, x, y Output) (z Output) {
 	return s.add("TruncateMod", nil, nil, x, y).argument(0)
 }
 
-// UnsortedSegmentMax adds an operation of that type.
+// UnsortedSegmentMax gives the largest elements of the rows of each segment, whose numbers need no order.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1631,7 +1631,7 @@ func UnsortedSegmentMax(s *Scope, data, segmentIDs, numSegments Output) (output 
 	return s.add("UnsortedSegmentMax", nil, nil, data, segmentIDs, numSegments).argument(0)
 }
 
-// UnsortedSegmentMin adds an operation of that type.
+// UnsortedSegmentMin gives the smallest elements of the rows of each segment, whose numbers need no order.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1644,7 +1644,7 @@ func UnsortedSegmentMin(s *Scope, data, segmentIDs, numSegments Output) (output 
 	return s.add("UnsortedSegmentMin", nil, nil, data, segmentIDs, numSegments).argument(0)
 }
 
-// UnsortedSegmentProd adds an operation of that type.
+// UnsortedSegmentProd multiplies the rows of each segment, whose numbers need no order.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1657,7 +1657,7 @@ func UnsortedSegmentProd(s *Scope, data, segmentIDs, numSegments Output) (output
 	return s.add("UnsortedSegmentProd", nil, nil, data, segmentIDs, numSegments).argument(0)
 }
 
-// UnsortedSegmentSum adds an operation of that type.
+// UnsortedSegmentSum adds up the rows of each segment, whose numbers need no order.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1670,7 +1670,7 @@ func UnsortedSegmentSum(s *Scope, data, segmentIDs, numSegments Output) (output 
 	return s.add("UnsortedSegmentSum", nil, nil, data, segmentIDs, numSegments).argument(0)
 }
 
-// Xdivy adds an operation of that type.
+// Xdivy gives x/y, and 0 where x is 0.
 //
 //   - x: T
 //   - y: T
@@ -1680,7 +1680,7 @@ func Xdivy(s *Scope, x, y Output) (z Output) {
 	return s.add("Xdivy", nil, nil, x, y).argument(0)
 }
 
-// Xlog1py adds an operation of that type.
+// Xlog1py gives x·log(1 + y), and 0 where x is 0.
 //
 //   - x: T
 //   - y: T
@@ -1690,7 +1690,7 @@ func Xlog1py(s *Scope, x, y Output) (z Output) {
 	return s.add("Xlog1py", nil, nil, x, y).argument(0)
 }
 
-// Xlogy adds an operation of that type.
+// Xlogy gives x·log(y), and 0 where x is 0.
 //
 //   - x: T
 //   - y: T
@@ -1700,7 +1700,7 @@ func Xlogy(s *Scope, x, y Output) (z Output) {
 	return s.add("Xlogy", nil, nil, x, y).argument(0)
 }
 
-// Zeta adds an operation of that type.
+// Zeta gives the Hurwitz zeta function.
 //
 //   - x: T
 //   - q: T

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 )
 
-// ApproxTopK adds an operation of that type.
+// ApproxTopK gives the k largest or smallest elements, most of them for sure.
 //
 //   - input: T
 //   - k: int (at least 0)
@@ -23,7 +23,7 @@ func ApproxTopK(s *Scope, input Output, k int64, attrs ...attr.Attr) (values, in
 	return added.Output(0), added.Output(1)
 }
 
-// AvgPool adds an operation of that type.
+// AvgPool averages windows of images.
 //
 //   - value: T
 //   - ksize: a list of int (at least 4)
@@ -36,7 +36,7 @@ func AvgPool(s *Scope, value Output, ksize, strides []int64, padding string, att
 	return s.add("AvgPool", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, value).argument(0)
 }
 
-// AvgPool3D adds an operation of that type.
+// AvgPool3D averages windows of volumes.
 //
 //   - input: T
 //   - ksize: a list of int (at least 5)
@@ -49,7 +49,7 @@ func AvgPool3D(s *Scope, input Output, ksize, strides []int64, padding string, a
 	return s.add("AvgPool3D", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, input).argument(0)
 }
 
-// AvgPool3DGrad adds an operation of that type.
+// AvgPool3DGrad gives the gradient of AvgPool3D.
 //
 //   - origInputShape: int32
 //   - grad: T
@@ -63,7 +63,7 @@ func AvgPool3DGrad(s *Scope, origInputShape, grad Output, ksize, strides []int64
 	return s.add("AvgPool3DGrad", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, origInputShape, grad).argument(0)
 }
 
-// AvgPoolGrad adds an operation of that type.
+// AvgPoolGrad gives the gradient of AvgPool.
 //
 //   - origInputShape: int32
 //   - grad: T
@@ -77,7 +77,7 @@ func AvgPoolGrad(s *Scope, origInputShape, grad Output, ksize, strides []int64, 
 	return s.add("AvgPoolGrad", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, origInputShape, grad).argument(0)
 }
 
-// BiasAdd adds an operation of that type.
+// BiasAdd adds a vector to the channels.
 //
 //   - value: T
 //   - bias: T
@@ -88,7 +88,7 @@ func BiasAdd(s *Scope, value, bias Output, attrs ...attr.Attr) (output Output) {
 	return s.add("BiasAdd", nil, attrs, value, bias).argument(0)
 }
 
-// BiasAddGrad adds an operation of that type.
+// BiasAddGrad sums gradients by channel.
 //
 //   - outBackprop: T
 //   - returns output: T
@@ -98,7 +98,7 @@ func BiasAddGrad(s *Scope, outBackprop Output, attrs ...attr.Attr) (output Outpu
 	return s.add("BiasAddGrad", nil, attrs, outBackprop).argument(0)
 }
 
-// BiasAddV1 adds an operation of that type.
+// BiasAddV1 adds a vector to the last dimension.
 //
 //   - value: T
 //   - bias: T
@@ -108,7 +108,7 @@ func BiasAddV1(s *Scope, value, bias Output) (output Output) {
 	return s.add("BiasAddV1", nil, nil, value, bias).argument(0)
 }
 
-// BlockLSTM adds an operation of that type.
+// BlockLSTM runs an LSTM over a sequence.
 //
 //   - seqLenMax: int64
 //   - x: T
@@ -135,7 +135,7 @@ func BlockLSTM(s *Scope, seqLenMax, x, csPrev, hPrev, w, wci, wcf, wco, b Output
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4), added.Output(5), added.Output(6)
 }
 
-// BlockLSTMGrad adds an operation of that type.
+// BlockLSTMGrad gives the gradient of BlockLSTM.
 //
 //   - seqLenMax: int64
 //   - x: T
@@ -170,7 +170,7 @@ func BlockLSTMGrad(s *Scope, seqLenMax, x, csPrev, hPrev, w, wci, wcf, wco, b, i
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4), added.Output(5), added.Output(6), added.Output(7)
 }
 
-// BlockLSTMGradV2 adds an operation of that type.
+// BlockLSTMGradV2 gives the gradient of BlockLSTMV2.
 //
 //   - seqLenMax: int64
 //   - x: T
@@ -205,7 +205,7 @@ func BlockLSTMGradV2(s *Scope, seqLenMax, x, csPrev, hPrev, w, wci, wcf, wco, b,
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4), added.Output(5), added.Output(6), added.Output(7)
 }
 
-// BlockLSTMV2 adds an operation of that type.
+// BlockLSTMV2 runs an LSTM over a sequence, with the gates in another order.
 //
 //   - seqLenMax: int64
 //   - x: T
@@ -231,7 +231,7 @@ func BlockLSTMV2(s *Scope, seqLenMax, x, csPrev, hPrev, w, wci, wcf, wco, b Outp
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4), added.Output(5), added.Output(6)
 }
 
-// Conv adds an operation of that type.
+// Conv convolves images or volumes.
 //
 //   - input: T
 //   - filter: T
@@ -248,7 +248,7 @@ func Conv(s *Scope, input, filter Output, strides []int64, padding string, attrs
 	return s.add("Conv", need{"strides": strides, "padding": padding}, attrs, input, filter).argument(0)
 }
 
-// Conv2D adds an operation of that type.
+// Conv2D convolves images with filters.
 //
 //   - input: T
 //   - filter: T
@@ -264,7 +264,7 @@ func Conv2D(s *Scope, input, filter Output, strides []int64, padding string, att
 	return s.add("Conv2D", need{"strides": strides, "padding": padding}, attrs, input, filter).argument(0)
 }
 
-// Conv2DBackpropFilter adds an operation of that type.
+// Conv2DBackpropFilter gives the gradient of Conv2D by its filter.
 //
 //   - input: T
 //   - filterSizes: int32
@@ -281,7 +281,7 @@ func Conv2DBackpropFilter(s *Scope, input, filterSizes, outBackprop Output, stri
 	return s.add("Conv2DBackpropFilter", need{"strides": strides, "padding": padding}, attrs, input, filterSizes, outBackprop).argument(0)
 }
 
-// Conv2DBackpropInput adds an operation of that type.
+// Conv2DBackpropInput gives the gradient of Conv2D by its input.
 //
 //   - inputSizes: int32
 //   - filter: T
@@ -298,7 +298,7 @@ func Conv2DBackpropInput(s *Scope, inputSizes, filter, outBackprop Output, strid
 	return s.add("Conv2DBackpropInput", need{"strides": strides, "padding": padding}, attrs, inputSizes, filter, outBackprop).argument(0)
 }
 
-// Conv3D adds an operation of that type.
+// Conv3D convolves volumes with filters.
 //
 //   - input: T
 //   - filter: T
@@ -312,7 +312,7 @@ func Conv3D(s *Scope, input, filter Output, strides []int64, padding string, att
 	return s.add("Conv3D", need{"strides": strides, "padding": padding}, attrs, input, filter).argument(0)
 }
 
-// Conv3DBackpropFilterV2 adds an operation of that type.
+// Conv3DBackpropFilterV2 gives the gradient of Conv3D by its filter.
 //
 //   - input: T
 //   - filterSizes: int32
@@ -327,7 +327,7 @@ func Conv3DBackpropFilterV2(s *Scope, input, filterSizes, outBackprop Output, st
 	return s.add("Conv3DBackpropFilterV2", need{"strides": strides, "padding": padding}, attrs, input, filterSizes, outBackprop).argument(0)
 }
 
-// Conv3DBackpropInputV2 adds an operation of that type.
+// Conv3DBackpropInputV2 gives the gradient of Conv3D by its input.
 //
 //   - inputSizes: Tshape
 //   - filter: T
@@ -343,7 +343,7 @@ func Conv3DBackpropInputV2(s *Scope, inputSizes, filter, outBackprop Output, str
 	return s.add("Conv3DBackpropInputV2", need{"strides": strides, "padding": padding}, attrs, inputSizes, filter, outBackprop).argument(0)
 }
 
-// DataFormatDimMap adds an operation of that type.
+// DataFormatDimMap gives the index of a dimension in another data format.
 //
 //   - x: T
 //   - returns y: T
@@ -354,7 +354,7 @@ func DataFormatDimMap(s *Scope, x Output, attrs ...attr.Attr) (y Output) {
 	return s.add("DataFormatDimMap", nil, attrs, x).argument(0)
 }
 
-// DataFormatVecPermute adds an operation of that type.
+// DataFormatVecPermute permutes a vector of sizes to another data format.
 //
 //   - x: T
 //   - returns y: T
@@ -365,7 +365,7 @@ func DataFormatVecPermute(s *Scope, x Output, attrs ...attr.Attr) (y Output) {
 	return s.add("DataFormatVecPermute", nil, attrs, x).argument(0)
 }
 
-// DepthwiseConv2dNative adds an operation of that type.
+// DepthwiseConv2dNative convolves each channel of images with filters of its own.
 //
 //   - input: T
 //   - filter: T
@@ -380,7 +380,7 @@ func DepthwiseConv2dNative(s *Scope, input, filter Output, strides []int64, padd
 	return s.add("DepthwiseConv2dNative", need{"strides": strides, "padding": padding}, attrs, input, filter).argument(0)
 }
 
-// DepthwiseConv2dNativeBackpropFilter adds an operation of that type.
+// DepthwiseConv2dNativeBackpropFilter gives the gradient of DepthwiseConv2dNative by its filter.
 //
 //   - input: T
 //   - filterSizes: int32
@@ -396,7 +396,7 @@ func DepthwiseConv2dNativeBackpropFilter(s *Scope, input, filterSizes, outBackpr
 	return s.add("DepthwiseConv2dNativeBackpropFilter", need{"strides": strides, "padding": padding}, attrs, input, filterSizes, outBackprop).argument(0)
 }
 
-// DepthwiseConv2dNativeBackpropInput adds an operation of that type.
+// DepthwiseConv2dNativeBackpropInput gives the gradient of DepthwiseConv2dNative by its input.
 //
 //   - inputSizes: int32
 //   - filter: T
@@ -412,7 +412,7 @@ func DepthwiseConv2dNativeBackpropInput(s *Scope, inputSizes, filter, outBackpro
 	return s.add("DepthwiseConv2dNativeBackpropInput", need{"strides": strides, "padding": padding}, attrs, inputSizes, filter, outBackprop).argument(0)
 }
 
-// Elu adds an operation of that type.
+// Elu gives x, and exp(x) - 1 where it is negative.
 //
 //   - features: T
 //   - returns activations: T
@@ -421,7 +421,7 @@ func Elu(s *Scope, features Output) (activations Output) {
 	return s.add("Elu", nil, nil, features).argument(0)
 }
 
-// EluGrad adds an operation of that type.
+// EluGrad gives the gradient of Elu.
 //
 //   - gradients: T
 //   - outputs: T
@@ -431,7 +431,7 @@ func EluGrad(s *Scope, gradients, outputs Output) (backprops Output) {
 	return s.add("EluGrad", nil, nil, gradients, outputs).argument(0)
 }
 
-// FusedBatchNorm adds an operation of that type.
+// FusedBatchNorm normalizes a batch by channel.
 //
 //   - x: T
 //   - scale: T
@@ -453,7 +453,7 @@ func FusedBatchNorm(s *Scope, x, scale, offset, mean, variance Output, attrs ...
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4)
 }
 
-// FusedBatchNormGrad adds an operation of that type.
+// FusedBatchNormGrad gives the gradient of FusedBatchNorm.
 //
 //   - yBackprop: T
 //   - x: T
@@ -474,7 +474,7 @@ func FusedBatchNormGrad(s *Scope, yBackprop, x, scale, reserveSpace1, reserveSpa
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4)
 }
 
-// FusedBatchNormGradV2 adds an operation of that type.
+// FusedBatchNormGradV2 gives the gradient of FusedBatchNormV2.
 //
 //   - yBackprop: T
 //   - x: T
@@ -496,7 +496,7 @@ func FusedBatchNormGradV2(s *Scope, yBackprop, x, scale, reserveSpace1, reserveS
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4)
 }
 
-// FusedBatchNormGradV3 adds an operation of that type.
+// FusedBatchNormGradV3 gives the gradient of FusedBatchNormV3.
 //
 //   - yBackprop: T
 //   - x: T
@@ -519,7 +519,7 @@ func FusedBatchNormGradV3(s *Scope, yBackprop, x, scale, reserveSpace1, reserveS
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4)
 }
 
-// FusedBatchNormV2 adds an operation of that type.
+// FusedBatchNormV2 normalizes a batch by channel, with statistics of another type.
 //
 //   - x: T
 //   - scale: U
@@ -542,7 +542,7 @@ func FusedBatchNormV2(s *Scope, x, scale, offset, mean, variance Output, attrs .
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4)
 }
 
-// FusedBatchNormV3 adds an operation of that type.
+// FusedBatchNormV3 normalizes a batch by channel, with statistics of another type and a reserve for the gradient.
 //
 //   - x: T
 //   - scale: U
@@ -566,7 +566,7 @@ func FusedBatchNormV3(s *Scope, x, scale, offset, mean, variance Output, attrs .
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4), added.Output(5)
 }
 
-// InTopK adds an operation of that type.
+// InTopK tells whether targets are among the k highest predictions.
 //
 //   - predictions: float
 //   - targets: T
@@ -577,7 +577,7 @@ func InTopK(s *Scope, predictions, targets Output, k int64) (precision Output) {
 	return s.add("InTopK", need{"k": k}, nil, predictions, targets).argument(0)
 }
 
-// InTopKV2 adds an operation of that type.
+// InTopKV2 tells whether targets are among the k highest predictions.
 //
 //   - predictions: float
 //   - targets: T
@@ -588,7 +588,7 @@ func InTopKV2(s *Scope, predictions, targets, k Output) (precision Output) {
 	return s.add("InTopKV2", nil, nil, predictions, targets, k).argument(0)
 }
 
-// L2Loss adds an operation of that type.
+// L2Loss gives half the sum of squares.
 //
 //   - t: T
 //   - returns output: T
@@ -597,7 +597,7 @@ func L2Loss(s *Scope, t Output) (output Output) {
 	return s.add("L2Loss", nil, nil, t).argument(0)
 }
 
-// LRN adds an operation of that type.
+// LRN normalizes by the squares of near channels.
 //
 //   - input: T
 //   - returns output: T
@@ -610,7 +610,7 @@ func LRN(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("LRN", nil, attrs, input).argument(0)
 }
 
-// LRNGrad adds an operation of that type.
+// LRNGrad gives the gradient of LRN.
 //
 //   - inputGrads: T
 //   - inputImage: T
@@ -625,7 +625,7 @@ func LRNGrad(s *Scope, inputGrads, inputImage, outputImage Output, attrs ...attr
 	return s.add("LRNGrad", nil, attrs, inputGrads, inputImage, outputImage).argument(0)
 }
 
-// LSTMBlockCell adds an operation of that type.
+// LSTMBlockCell runs an LSTM over one time step.
 //
 //   - x: T
 //   - csPrev: T
@@ -651,7 +651,7 @@ func LSTMBlockCell(s *Scope, x, csPrev, hPrev, w, wci, wcf, wco, b Output, attrs
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4), added.Output(5), added.Output(6)
 }
 
-// LSTMBlockCellGrad adds an operation of that type.
+// LSTMBlockCellGrad gives the gradient of LSTMBlockCell.
 //
 //   - x: T
 //   - csPrev: T
@@ -681,7 +681,7 @@ func LSTMBlockCellGrad(s *Scope, x, csPrev, hPrev, w, wci, wcf, wco, b, i, cs, f
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4)
 }
 
-// LeakyRelu adds an operation of that type.
+// LeakyRelu gives x, and alpha·x where it is negative.
 //
 //   - features: T
 //   - returns activations: T
@@ -691,7 +691,7 @@ func LeakyRelu(s *Scope, features Output, attrs ...attr.Attr) (activations Outpu
 	return s.add("LeakyRelu", nil, attrs, features).argument(0)
 }
 
-// LeakyReluGrad adds an operation of that type.
+// LeakyReluGrad gives the gradient of LeakyRelu.
 //
 //   - gradients: T
 //   - features: T
@@ -702,7 +702,7 @@ func LeakyReluGrad(s *Scope, gradients, features Output, attrs ...attr.Attr) (ba
 	return s.add("LeakyReluGrad", nil, attrs, gradients, features).argument(0)
 }
 
-// LogSoftmax adds an operation of that type.
+// LogSoftmax gives the logarithms of Softmax, row by row.
 //
 //   - logits: T
 //   - returns logsoftmax: T
@@ -711,7 +711,7 @@ func LogSoftmax(s *Scope, logits Output) (logsoftmax Output) {
 	return s.add("LogSoftmax", nil, nil, logits).argument(0)
 }
 
-// MaxPool adds an operation of that type.
+// MaxPool gives the largest elements of windows of images.
 //
 //   - input: T
 //   - ksize: a list of int (at least 4)
@@ -725,7 +725,7 @@ func MaxPool(s *Scope, input Output, ksize, strides []int64, padding string, att
 	return s.add("MaxPool", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, input).argument(0)
 }
 
-// MaxPool3D adds an operation of that type.
+// MaxPool3D gives the largest elements of windows of volumes.
 //
 //   - input: T
 //   - ksize: a list of int (at least 5)
@@ -738,7 +738,7 @@ func MaxPool3D(s *Scope, input Output, ksize, strides []int64, padding string, a
 	return s.add("MaxPool3D", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, input).argument(0)
 }
 
-// MaxPool3DGrad adds an operation of that type.
+// MaxPool3DGrad gives the gradient of MaxPool3D.
 //
 //   - origInput: TInput
 //   - origOutput: TInput
@@ -754,7 +754,7 @@ func MaxPool3DGrad(s *Scope, origInput, origOutput, grad Output, ksize, strides 
 	return s.add("MaxPool3DGrad", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, origInput, origOutput, grad).argument(0)
 }
 
-// MaxPool3DGradGrad adds an operation of that type.
+// MaxPool3DGradGrad gives the gradient of MaxPool3DGrad.
 //
 //   - origInput: T
 //   - origOutput: T
@@ -769,7 +769,7 @@ func MaxPool3DGradGrad(s *Scope, origInput, origOutput, grad Output, ksize, stri
 	return s.add("MaxPool3DGradGrad", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, origInput, origOutput, grad).argument(0)
 }
 
-// MaxPoolGrad adds an operation of that type.
+// MaxPoolGrad gives the gradient of MaxPool.
 //
 //   - origInput: T
 //   - origOutput: T
@@ -785,7 +785,7 @@ func MaxPoolGrad(s *Scope, origInput, origOutput, grad Output, ksize, strides []
 	return s.add("MaxPoolGrad", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, origInput, origOutput, grad).argument(0)
 }
 
-// MaxPoolGradGrad adds an operation of that type.
+// MaxPoolGradGrad gives the gradient of MaxPoolGrad.
 //
 //   - origInput: T
 //   - origOutput: T
@@ -800,7 +800,7 @@ func MaxPoolGradGrad(s *Scope, origInput, origOutput, grad Output, ksize, stride
 	return s.add("MaxPoolGradGrad", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, origInput, origOutput, grad).argument(0)
 }
 
-// MaxPoolGradGradV2 adds an operation of that type.
+// MaxPoolGradGradV2 gives the gradient of MaxPoolGradV2.
 //
 //   - origInput: T
 //   - origOutput: T
@@ -815,7 +815,7 @@ func MaxPoolGradGradV2(s *Scope, origInput, origOutput, grad, ksize, strides Out
 	return s.add("MaxPoolGradGradV2", need{"padding": padding}, attrs, origInput, origOutput, grad, ksize, strides).argument(0)
 }
 
-// MaxPoolGradV2 adds an operation of that type.
+// MaxPoolGradV2 gives the gradient of MaxPoolV2.
 //
 //   - origInput: T
 //   - origOutput: T
@@ -830,7 +830,7 @@ func MaxPoolGradV2(s *Scope, origInput, origOutput, grad, ksize, strides Output,
 	return s.add("MaxPoolGradV2", need{"padding": padding}, attrs, origInput, origOutput, grad, ksize, strides).argument(0)
 }
 
-// MaxPoolV2 adds an operation of that type.
+// MaxPoolV2 gives the largest elements of windows of images, whose size is a tensor.
 //
 //   - input: T
 //   - ksize: int32
@@ -843,7 +843,7 @@ func MaxPoolV2(s *Scope, input, ksize, strides Output, padding string, attrs ...
 	return s.add("MaxPoolV2", need{"padding": padding}, attrs, input, ksize, strides).argument(0)
 }
 
-// NthElement adds an operation of that type.
+// NthElement gives the n-th smallest, or largest, element of each row.
 //
 //   - input: T
 //   - n: int32
@@ -854,7 +854,7 @@ func NthElement(s *Scope, input, n Output, attrs ...attr.Attr) (values Output) {
 	return s.add("NthElement", nil, attrs, input, n).argument(0)
 }
 
-// Relu adds an operation of that type.
+// Relu gives x, and 0 where it is negative.
 //
 //   - features: T
 //   - returns activations: T
@@ -863,7 +863,7 @@ func Relu(s *Scope, features Output) (activations Output) {
 	return s.add("Relu", nil, nil, features).argument(0)
 }
 
-// Relu6 adds an operation of that type.
+// Relu6 limits x to 0 and 6.
 //
 //   - features: T
 //   - returns activations: T
@@ -872,7 +872,7 @@ func Relu6(s *Scope, features Output) (activations Output) {
 	return s.add("Relu6", nil, nil, features).argument(0)
 }
 
-// Relu6Grad adds an operation of that type.
+// Relu6Grad gives the gradient of Relu6.
 //
 //   - gradients: T
 //   - features: T
@@ -882,7 +882,7 @@ func Relu6Grad(s *Scope, gradients, features Output) (backprops Output) {
 	return s.add("Relu6Grad", nil, nil, gradients, features).argument(0)
 }
 
-// ReluGrad adds an operation of that type.
+// ReluGrad gives the gradient of Relu.
 //
 //   - gradients: T
 //   - features: T
@@ -892,7 +892,7 @@ func ReluGrad(s *Scope, gradients, features Output) (backprops Output) {
 	return s.add("ReluGrad", nil, nil, gradients, features).argument(0)
 }
 
-// Selu adds an operation of that type.
+// Selu gives the scaled exponential linear unit.
 //
 //   - features: T
 //   - returns activations: T
@@ -901,7 +901,7 @@ func Selu(s *Scope, features Output) (activations Output) {
 	return s.add("Selu", nil, nil, features).argument(0)
 }
 
-// SeluGrad adds an operation of that type.
+// SeluGrad gives the gradient of Selu.
 //
 //   - gradients: T
 //   - outputs: T
@@ -911,7 +911,7 @@ func SeluGrad(s *Scope, gradients, outputs Output) (backprops Output) {
 	return s.add("SeluGrad", nil, nil, gradients, outputs).argument(0)
 }
 
-// Softmax adds an operation of that type.
+// Softmax gives exp(x) over its sum, row by row.
 //
 //   - logits: T
 //   - returns softmax: T
@@ -920,7 +920,7 @@ func Softmax(s *Scope, logits Output) (softmax Output) {
 	return s.add("Softmax", nil, nil, logits).argument(0)
 }
 
-// SoftmaxCrossEntropyWithLogits adds an operation of that type.
+// SoftmaxCrossEntropyWithLogits gives the cross entropy of Softmax and labels, row by row, and its gradient.
 //
 //   - features: T
 //   - labels: T
@@ -932,7 +932,7 @@ func SoftmaxCrossEntropyWithLogits(s *Scope, features, labels Output) (loss, bac
 	return added.Output(0), added.Output(1)
 }
 
-// Softplus adds an operation of that type.
+// Softplus gives log(1 + exp(x)).
 //
 //   - features: T
 //   - returns activations: T
@@ -941,7 +941,7 @@ func Softplus(s *Scope, features Output) (activations Output) {
 	return s.add("Softplus", nil, nil, features).argument(0)
 }
 
-// SoftplusGrad adds an operation of that type.
+// SoftplusGrad gives the gradient of Softplus.
 //
 //   - gradients: T
 //   - features: T
@@ -951,7 +951,7 @@ func SoftplusGrad(s *Scope, gradients, features Output) (backprops Output) {
 	return s.add("SoftplusGrad", nil, nil, gradients, features).argument(0)
 }
 
-// Softsign adds an operation of that type.
+// Softsign gives x/(1 + |x|).
 //
 //   - features: T
 //   - returns activations: T
@@ -960,7 +960,7 @@ func Softsign(s *Scope, features Output) (activations Output) {
 	return s.add("Softsign", nil, nil, features).argument(0)
 }
 
-// SoftsignGrad adds an operation of that type.
+// SoftsignGrad gives the gradient of Softsign.
 //
 //   - gradients: T
 //   - features: T
@@ -970,7 +970,7 @@ func SoftsignGrad(s *Scope, gradients, features Output) (backprops Output) {
 	return s.add("SoftsignGrad", nil, nil, gradients, features).argument(0)
 }
 
-// SparseSoftmaxCrossEntropyWithLogits adds an operation of that type.
+// SparseSoftmaxCrossEntropyWithLogits gives the cross entropy of Softmax and the classes of labels, row by row, and its gradient.
 //
 //   - features: T
 //   - labels: Tlabels
@@ -983,7 +983,7 @@ func SparseSoftmaxCrossEntropyWithLogits(s *Scope, features, labels Output) (los
 	return added.Output(0), added.Output(1)
 }
 
-// TopKV2 adds an operation of that type.
+// TopKV2 gives the k largest elements of each row, and where they are.
 //
 //   - input: T
 //   - k: Tk

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// DecodeCSV adds an operation of that type.
+// DecodeCSV parses lines of comma-separated values into columns.
 //
 //   - records: string
 //   - recordDefaults: tensors of the types OUT_TYPE
@@ -22,7 +22,7 @@ func DecodeCSV(s *Scope, records Output, recordDefaults []Output, attrs ...attr.
 	return s.add("DecodeCSV", nil, attrs, records, List(recordDefaults)).OutputList(0)
 }
 
-// DecodeCompressed adds an operation of that type.
+// DecodeCompressed decompresses strings.
 //
 //   - bytes: string
 //   - returns output: string
@@ -31,7 +31,7 @@ func DecodeCompressed(s *Scope, bytes Output, attrs ...attr.Attr) (output Output
 	return s.add("DecodeCompressed", nil, attrs, bytes).argument(0)
 }
 
-// DecodeJSONExample adds an operation of that type.
+// DecodeJSONExample turns examples in JSON into messages.
 //
 //   - jsonExamples: string
 //   - returns binaryExamples: string
@@ -39,7 +39,7 @@ func DecodeJSONExample(s *Scope, jsonExamples Output) (binaryExamples Output) {
 	return s.add("DecodeJSONExample", nil, nil, jsonExamples).argument(0)
 }
 
-// DecodePaddedRaw adds an operation of that type.
+// DecodePaddedRaw reads strings' bytes as numbers, padded to one length.
 //
 //   - inputBytes: string
 //   - fixedLength: int32
@@ -50,7 +50,7 @@ func DecodePaddedRaw(s *Scope, inputBytes, fixedLength Output, outType tensor.DT
 	return s.add("DecodePaddedRaw", need{"out_type": outType}, attrs, inputBytes, fixedLength).argument(0)
 }
 
-// DecodeRaw adds an operation of that type.
+// DecodeRaw reads strings' bytes as numbers.
 //
 //   - bytes: string
 //   - outType: type, one of half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, complex128, bool, bfloat16
@@ -60,7 +60,7 @@ func DecodeRaw(s *Scope, bytes Output, outType tensor.DType, attrs ...attr.Attr)
 	return s.add("DecodeRaw", need{"out_type": outType}, attrs, bytes).argument(0)
 }
 
-// ParseExample adds an operation of that type.
+// ParseExample parses Example messages into tensors.
 //
 //   - serialized: string
 //   - names: string
@@ -79,7 +79,7 @@ func ParseExample(s *Scope, serialized, names Output, sparseKeys, denseKeys, den
 	return added.OutputList(0), added.OutputList(1), added.OutputList(2), added.OutputList(3)
 }
 
-// ParseExampleV2 adds an operation of that type.
+// ParseExampleV2 parses Example messages into tensors.
 //
 //   - serialized: string
 //   - names: string
@@ -104,7 +104,7 @@ func ParseExampleV2(s *Scope, serialized, names, sparseKeys, denseKeys, raggedKe
 	return added.OutputList(0), added.OutputList(1), added.OutputList(2), added.OutputList(3), added.OutputList(4), added.OutputList(5)
 }
 
-// ParseSequenceExample adds an operation of that type.
+// ParseSequenceExample parses SequenceExample messages into tensors.
 //
 //   - serialized: string
 //   - debugName: string
@@ -138,7 +138,7 @@ func ParseSequenceExample(s *Scope, serialized, debugName Output, contextDenseDe
 	return added.OutputList(0), added.OutputList(1), added.OutputList(2), added.OutputList(3), added.OutputList(4), added.OutputList(5), added.OutputList(6), added.OutputList(7), added.OutputList(8)
 }
 
-// ParseSequenceExampleV2 adds an operation of that type.
+// ParseSequenceExampleV2 parses SequenceExample messages into tensors.
 //
 //   - serialized: string
 //   - debugName: string
@@ -182,7 +182,7 @@ func ParseSequenceExampleV2(s *Scope, serialized, debugName, contextSparseKeys, 
 	return added.OutputList(0), added.OutputList(1), added.OutputList(2), added.OutputList(3), added.OutputList(4), added.OutputList(5), added.OutputList(6), added.OutputList(7), added.OutputList(8), added.OutputList(9), added.OutputList(10), added.OutputList(11), added.OutputList(12), added.OutputList(13)
 }
 
-// ParseSingleExample adds an operation of that type.
+// ParseSingleExample parses one Example message into tensors.
 //
 //   - serialized: string
 //   - denseDefaults: tensors of the types Tdense
@@ -201,7 +201,7 @@ func ParseSingleExample(s *Scope, serialized Output, denseDefaults []Output, num
 	return added.OutputList(0), added.OutputList(1), added.OutputList(2), added.OutputList(3)
 }
 
-// ParseSingleSequenceExample adds an operation of that type.
+// ParseSingleSequenceExample parses one SequenceExample message into tensors.
 //
 //   - serialized: string
 //   - featureListDenseMissingAssumedEmpty: string
@@ -230,7 +230,7 @@ func ParseSingleSequenceExample(s *Scope, serialized, featureListDenseMissingAss
 	return added.OutputList(0), added.OutputList(1), added.OutputList(2), added.OutputList(3), added.OutputList(4), added.OutputList(5), added.OutputList(6), added.OutputList(7)
 }
 
-// ParseTensor adds an operation of that type.
+// ParseTensor parses a TensorProto message.
 //
 //   - serialized: string
 //   - outType: type
@@ -239,7 +239,7 @@ func ParseTensor(s *Scope, serialized Output, outType tensor.DType) (output Outp
 	return s.add("ParseTensor", need{"out_type": outType}, nil, serialized).argument(0)
 }
 
-// SerializeTensor adds an operation of that type.
+// SerializeTensor writes a tensor as a TensorProto message.
 //
 //   - tensor: T
 //   - returns serialized: string
@@ -247,7 +247,7 @@ func SerializeTensor(s *Scope, tensor Output) (serialized Output) {
 	return s.add("SerializeTensor", nil, nil, tensor).argument(0)
 }
 
-// StringToNumber adds an operation of that type.
+// StringToNumber parses numbers.
 //
 //   - stringTensor: string
 //   - returns output: out_type

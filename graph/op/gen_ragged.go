@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// RaggedGather adds an operation of that type.
+// RaggedGather gives the rows of a ragged tensor that indices name.
 //
 //   - paramsNestedSplits: tensors of type Tsplits
 //   - paramsDenseValues: Tvalues
@@ -22,7 +22,7 @@ func RaggedGather(s *Scope, paramsNestedSplits []Output, paramsDenseValues, indi
 	return added.OutputList(0), added.argument(1)
 }
 
-// RaggedRange adds an operation of that type.
+// RaggedRange gives ranges of numbers as a ragged tensor.
 //
 //   - starts: T
 //   - limits: T
@@ -36,7 +36,7 @@ func RaggedRange(s *Scope, starts, limits, deltas Output, attrs ...attr.Attr) (r
 	return added.Output(0), added.Output(1)
 }
 
-// RaggedTensorFromVariant adds an operation of that type.
+// RaggedTensorFromVariant unpacks ragged tensors.
 //
 //   - encodedRagged: variant
 //   - inputRaggedRank: int (at least -1)
@@ -50,7 +50,7 @@ func RaggedTensorFromVariant(s *Scope, encodedRagged Output, inputRaggedRank, ou
 	return added.OutputList(0), added.argument(1)
 }
 
-// RaggedTensorToSparse adds an operation of that type.
+// RaggedTensorToSparse turns a ragged tensor into a sparse one.
 //
 //   - rtNestedSplits: tensors of type Tsplits
 //   - rtDenseValues: T
@@ -63,7 +63,7 @@ func RaggedTensorToSparse(s *Scope, rtNestedSplits []Output, rtDenseValues Outpu
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// RaggedTensorToTensor adds an operation of that type.
+// RaggedTensorToTensor pads a ragged tensor to a dense one.
 //
 //   - shape: Tshape
 //   - values: T
@@ -77,7 +77,7 @@ func RaggedTensorToTensor(s *Scope, shape, values, defaultValue Output, rowParti
 	return s.add("RaggedTensorToTensor", need{"row_partition_types": rowPartitionTypes}, nil, shape, values, defaultValue, List(rowPartitionTensors)).argument(0)
 }
 
-// RaggedTensorToVariant adds an operation of that type.
+// RaggedTensorToVariant packs a ragged tensor.
 //
 //   - rtNestedSplits: tensors of type Tsplits
 //   - rtDenseValues: Tvalues
@@ -88,7 +88,7 @@ func RaggedTensorToVariant(s *Scope, rtNestedSplits []Output, rtDenseValues Outp
 	return s.add("RaggedTensorToVariant", need{"batched_input": batchedInput}, nil, List(rtNestedSplits), rtDenseValues).argument(0)
 }
 
-// RaggedTensorToVariantGradient adds an operation of that type.
+// RaggedTensorToVariantGradient gives the gradient of RaggedTensorToVariant.
 //
 //   - encodedRaggedGrad: variant
 //   - rowSplits: Tsplits

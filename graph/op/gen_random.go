@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Multinomial adds an operation of that type.
+// Multinomial draws classes by logits.
 //
 //   - logits: T
 //   - numSamples: int32
@@ -20,7 +20,7 @@ func Multinomial(s *Scope, logits, numSamples Output, attrs ...attr.Attr) (outpu
 	return s.add("Multinomial", nil, attrs, logits, numSamples).argument(0)
 }
 
-// RandomGamma adds an operation of that type.
+// RandomGamma draws of gamma distributions.
 //
 //   - shape: S
 //   - alpha: T
@@ -33,7 +33,7 @@ func RandomGamma(s *Scope, shape, alpha Output, attrs ...attr.Attr) (output Outp
 	return s.add("RandomGamma", nil, attrs, shape, alpha).argument(0)
 }
 
-// RandomGammaGrad adds an operation of that type.
+// RandomGammaGrad gives the derivative of a gamma sample by alpha.
 //
 //   - alpha: T
 //   - sample: T
@@ -43,7 +43,7 @@ func RandomGammaGrad(s *Scope, alpha, sample Output) (output Output) {
 	return s.add("RandomGammaGrad", nil, nil, alpha, sample).argument(0)
 }
 
-// RandomIndexShuffle adds an operation of that type.
+// RandomIndexShuffle gives the place of an index in a random permutation.
 //
 //   - index: dtype
 //   - seed: Tseed
@@ -56,7 +56,7 @@ func RandomIndexShuffle(s *Scope, index, seed, maxIndex Output, attrs ...attr.At
 	return s.add("RandomIndexShuffle", nil, attrs, index, seed, maxIndex).argument(0)
 }
 
-// RandomPoissonV2 adds an operation of that type.
+// RandomPoissonV2 draws of Poisson distributions.
 //
 //   - shape: S
 //   - rate: R
@@ -70,7 +70,7 @@ func RandomPoissonV2(s *Scope, shape, rate Output, attrs ...attr.Attr) (output O
 	return s.add("RandomPoissonV2", nil, attrs, shape, rate).argument(0)
 }
 
-// RandomShuffle adds an operation of that type.
+// RandomShuffle shuffles the rows of a tensor.
 //
 //   - value: T
 //   - returns output: T
@@ -80,7 +80,7 @@ func RandomShuffle(s *Scope, value Output, attrs ...attr.Attr) (output Output) {
 	return s.add("RandomShuffle", nil, attrs, value).argument(0)
 }
 
-// RandomStandardNormal adds an operation of that type.
+// RandomStandardNormal draws of the normal distribution.
 //
 //   - shape: T
 //   - dtype: type, one of half, bfloat16, float, double
@@ -92,7 +92,7 @@ func RandomStandardNormal(s *Scope, shape Output, dtype tensor.DType, attrs ...a
 	return s.add("RandomStandardNormal", need{"dtype": dtype}, attrs, shape).argument(0)
 }
 
-// RandomUniform adds an operation of that type.
+// RandomUniform draws numbers of [0, 1).
 //
 //   - shape: T
 //   - dtype: type, one of half, bfloat16, float, double
@@ -104,7 +104,7 @@ func RandomUniform(s *Scope, shape Output, dtype tensor.DType, attrs ...attr.Att
 	return s.add("RandomUniform", need{"dtype": dtype}, attrs, shape).argument(0)
 }
 
-// RandomUniformInt adds an operation of that type.
+// RandomUniformInt draws integers of [minval, maxval).
 //
 //   - shape: T
 //   - minval: Tout
@@ -118,7 +118,7 @@ func RandomUniformInt(s *Scope, shape, minval, maxval Output, attrs ...attr.Attr
 	return s.add("RandomUniformInt", nil, attrs, shape, minval, maxval).argument(0)
 }
 
-// StatelessMultinomial adds an operation of that type.
+// StatelessMultinomial draws classes by logits, the same for the same seed.
 //
 //   - logits: T
 //   - numSamples: int32
@@ -131,14 +131,14 @@ func StatelessMultinomial(s *Scope, logits, numSamples, seed Output, attrs ...at
 	return s.add("StatelessMultinomial", nil, attrs, logits, numSamples, seed).argument(0)
 }
 
-// StatelessRandomGetAlg adds an operation of that type.
+// StatelessRandomGetAlg gives the random generator of the step's device.
 //
 //   - returns alg: int32
 func StatelessRandomGetAlg(s *Scope) (alg Output) {
 	return s.add("StatelessRandomGetAlg", nil, nil).argument(0)
 }
 
-// StatelessRandomGetKeyCounter adds an operation of that type.
+// StatelessRandomGetKeyCounter turns a seed into a key and a counter.
 //
 //   - seed: Tseed
 //   - returns key: uint64
@@ -149,7 +149,7 @@ func StatelessRandomGetKeyCounter(s *Scope, seed Output) (key, counter Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// StatelessRandomGetKeyCounterAlg adds an operation of that type.
+// StatelessRandomGetKeyCounterAlg turns a seed into a key, a counter and a generator.
 //
 //   - seed: Tseed
 //   - returns key: uint64
@@ -161,7 +161,7 @@ func StatelessRandomGetKeyCounterAlg(s *Scope, seed Output) (key, counter, alg O
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// StatelessRandomNormal adds an operation of that type.
+// StatelessRandomNormal draws of the normal distribution, the same for the same seed.
 //
 //   - shape: T
 //   - seed: Tseed
@@ -173,7 +173,7 @@ func StatelessRandomNormal(s *Scope, shape, seed Output, attrs ...attr.Attr) (ou
 	return s.add("StatelessRandomNormal", nil, attrs, shape, seed).argument(0)
 }
 
-// StatelessRandomNormalV2 adds an operation of that type.
+// StatelessRandomNormalV2 draws of the normal distribution, the same for the same key, counter and generator.
 //
 //   - shape: Tshape
 //   - key: uint64
@@ -186,7 +186,7 @@ func StatelessRandomNormalV2(s *Scope, shape, key, counter, alg Output, attrs ..
 	return s.add("StatelessRandomNormalV2", nil, attrs, shape, key, counter, alg).argument(0)
 }
 
-// StatelessRandomUniform adds an operation of that type.
+// StatelessRandomUniform draws numbers of [0, 1), the same for the same seed.
 //
 //   - shape: T
 //   - seed: Tseed
@@ -198,7 +198,7 @@ func StatelessRandomUniform(s *Scope, shape, seed Output, attrs ...attr.Attr) (o
 	return s.add("StatelessRandomUniform", nil, attrs, shape, seed).argument(0)
 }
 
-// StatelessRandomUniformFullInt adds an operation of that type.
+// StatelessRandomUniformFullInt draws integers of the whole range, the same for the same seed.
 //
 //   - shape: T
 //   - seed: Tseed
@@ -210,7 +210,7 @@ func StatelessRandomUniformFullInt(s *Scope, shape, seed Output, attrs ...attr.A
 	return s.add("StatelessRandomUniformFullInt", nil, attrs, shape, seed).argument(0)
 }
 
-// StatelessRandomUniformFullIntV2 adds an operation of that type.
+// StatelessRandomUniformFullIntV2 draws integers of the whole range, the same for the same key, counter and generator.
 //
 //   - shape: Tshape
 //   - key: uint64
@@ -223,7 +223,7 @@ func StatelessRandomUniformFullIntV2(s *Scope, shape, key, counter, alg Output, 
 	return s.add("StatelessRandomUniformFullIntV2", nil, attrs, shape, key, counter, alg).argument(0)
 }
 
-// StatelessRandomUniformInt adds an operation of that type.
+// StatelessRandomUniformInt draws integers of [minval, maxval), the same for the same seed.
 //
 //   - shape: T
 //   - seed: Tseed
@@ -237,7 +237,7 @@ func StatelessRandomUniformInt(s *Scope, shape, seed, minval, maxval Output) (ou
 	return s.add("StatelessRandomUniformInt", nil, nil, shape, seed, minval, maxval).argument(0)
 }
 
-// StatelessRandomUniformIntV2 adds an operation of that type.
+// StatelessRandomUniformIntV2 draws integers of [minval, maxval), the same for the same key, counter and generator.
 //
 //   - shape: Tshape
 //   - key: uint64
@@ -252,7 +252,7 @@ func StatelessRandomUniformIntV2(s *Scope, shape, key, counter, alg, minval, max
 	return s.add("StatelessRandomUniformIntV2", nil, nil, shape, key, counter, alg, minval, maxval).argument(0)
 }
 
-// StatelessRandomUniformV2 adds an operation of that type.
+// StatelessRandomUniformV2 draws numbers of [0, 1), the same for the same key, counter and generator.
 //
 //   - shape: Tshape
 //   - key: uint64
@@ -265,7 +265,7 @@ func StatelessRandomUniformV2(s *Scope, shape, key, counter, alg Output, attrs .
 	return s.add("StatelessRandomUniformV2", nil, attrs, shape, key, counter, alg).argument(0)
 }
 
-// StatelessTruncatedNormal adds an operation of that type.
+// StatelessTruncatedNormal draws of the normal distribution within two standard deviations, the same for the same seed.
 //
 //   - shape: T
 //   - seed: Tseed
@@ -277,7 +277,7 @@ func StatelessTruncatedNormal(s *Scope, shape, seed Output, attrs ...attr.Attr) 
 	return s.add("StatelessTruncatedNormal", nil, attrs, shape, seed).argument(0)
 }
 
-// StatelessTruncatedNormalV2 adds an operation of that type.
+// StatelessTruncatedNormalV2 draws of the normal distribution within two standard deviations, the same for the same key, counter and generator.
 //
 //   - shape: Tshape
 //   - key: uint64
@@ -290,7 +290,7 @@ func StatelessTruncatedNormalV2(s *Scope, shape, key, counter, alg Output, attrs
 	return s.add("StatelessTruncatedNormalV2", nil, attrs, shape, key, counter, alg).argument(0)
 }
 
-// TruncatedNormal adds an operation of that type.
+// TruncatedNormal draws of the normal distribution within two standard deviations.
 //
 //   - shape: T
 //   - dtype: type, one of half, bfloat16, float, double

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// AddManySparseToTensorsMap adds an operation of that type.
+// AddManySparseToTensorsMap keeps a batch of sparse tensors, and gives their handles.
 //
 //   - sparseIndices: int64
 //   - sparseValues: T
@@ -19,7 +19,7 @@ func AddManySparseToTensorsMap(s *Scope, sparseIndices, sparseValues, sparseShap
 	return s.add("AddManySparseToTensorsMap", nil, attrs, sparseIndices, sparseValues, sparseShape).argument(0)
 }
 
-// AddSparseToTensorsMap adds an operation of that type.
+// AddSparseToTensorsMap keeps a sparse tensor, and gives its handle.
 //
 //   - sparseIndices: int64
 //   - sparseValues: T
@@ -31,7 +31,7 @@ func AddSparseToTensorsMap(s *Scope, sparseIndices, sparseValues, sparseShape Ou
 	return s.add("AddSparseToTensorsMap", nil, attrs, sparseIndices, sparseValues, sparseShape).argument(0)
 }
 
-// DeserializeManySparse adds an operation of that type.
+// DeserializeManySparse reads a batch of sparse tensors.
 //
 //   - serializedSparse: string
 //   - dtype: type
@@ -43,7 +43,7 @@ func DeserializeManySparse(s *Scope, serializedSparse Output, dtype tensor.DType
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// DeserializeSparse adds an operation of that type.
+// DeserializeSparse reads sparse tensors.
 //
 //   - serializedSparse: Tserialized
 //   - dtype: type
@@ -56,7 +56,7 @@ func DeserializeSparse(s *Scope, serializedSparse Output, dtype tensor.DType) (s
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// SerializeManySparse adds an operation of that type.
+// SerializeManySparse writes each row of a batch of sparse tensors.
 //
 //   - sparseIndices: int64
 //   - sparseValues: T
@@ -67,7 +67,7 @@ func SerializeManySparse(s *Scope, sparseIndices, sparseValues, sparseShape Outp
 	return s.add("SerializeManySparse", nil, attrs, sparseIndices, sparseValues, sparseShape).argument(0)
 }
 
-// SerializeSparse adds an operation of that type.
+// SerializeSparse writes a sparse tensor.
 //
 //   - sparseIndices: int64
 //   - sparseValues: T
@@ -78,7 +78,7 @@ func SerializeSparse(s *Scope, sparseIndices, sparseValues, sparseShape Output, 
 	return s.add("SerializeSparse", nil, attrs, sparseIndices, sparseValues, sparseShape).argument(0)
 }
 
-// SparseConcat adds an operation of that type.
+// SparseConcat joins sparse tensors along a dimension.
 //
 //   - indices: tensors of type int64
 //   - values: tensors of type T
@@ -92,7 +92,7 @@ func SparseConcat(s *Scope, indices, values, shapes []Output, concatDim int64) (
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// SparseReorder adds an operation of that type.
+// SparseReorder sorts a sparse tensor's indices.
 //
 //   - inputIndices: int64
 //   - inputValues: T
@@ -104,7 +104,7 @@ func SparseReorder(s *Scope, inputIndices, inputValues, inputShape Output) (outp
 	return added.Output(0), added.Output(1)
 }
 
-// SparseReshape adds an operation of that type.
+// SparseReshape gives a sparse tensor another shape.
 //
 //   - inputIndices: int64
 //   - inputShape: int64
@@ -116,7 +116,7 @@ func SparseReshape(s *Scope, inputIndices, inputShape, newShape Output) (outputI
 	return added.Output(0), added.Output(1)
 }
 
-// SparseSlice adds an operation of that type.
+// SparseSlice gives a part of a sparse tensor.
 //
 //   - indices: int64
 //   - values: T
@@ -131,7 +131,7 @@ func SparseSlice(s *Scope, indices, values, shape, start, size Output) (outputIn
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// SparseSliceGrad adds an operation of that type.
+// SparseSliceGrad gives the gradient of SparseSlice.
 //
 //   - backpropValGrad: T
 //   - inputIndices: int64
@@ -143,7 +143,7 @@ func SparseSliceGrad(s *Scope, backpropValGrad, inputIndices, inputStart, output
 	return s.add("SparseSliceGrad", nil, nil, backpropValGrad, inputIndices, inputStart, outputIndices).argument(0)
 }
 
-// SparseSplit adds an operation of that type.
+// SparseSplit cuts a sparse tensor into equal parts.
 //
 //   - splitDim: int64
 //   - indices: int64
@@ -158,7 +158,7 @@ func SparseSplit(s *Scope, splitDim, indices, values, shape Output, numSplit int
 	return added.OutputList(0), added.OutputList(1), added.OutputList(2)
 }
 
-// SparseToDense adds an operation of that type.
+// SparseToDense makes a dense tensor with values at indices.
 //
 //   - sparseIndices: Tindices
 //   - outputShape: Tindices
@@ -171,7 +171,7 @@ func SparseToDense(s *Scope, sparseIndices, outputShape, sparseValues, defaultVa
 	return s.add("SparseToDense", nil, attrs, sparseIndices, outputShape, sparseValues, defaultValue).argument(0)
 }
 
-// TakeManySparseFromTensorsMap adds an operation of that type.
+// TakeManySparseFromTensorsMap gives sparse tensors by their handles as a batch.
 //
 //   - sparseHandles: int64
 //   - dtype: type

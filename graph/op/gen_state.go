@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Assign adds an operation of that type.
+// Assign sets a variable that a reference names.
 //
 //   - ref: a reference to a variable of type T
 //   - value: T
@@ -19,7 +19,7 @@ func Assign(s *Scope, ref, value Output, attrs ...attr.Attr) (outputRef Output) 
 	return s.add("Assign", nil, attrs, ref, value).argument(0)
 }
 
-// AssignAdd adds an operation of that type.
+// AssignAdd adds to a variable that a reference names.
 //
 //   - ref: a reference to a variable of type T
 //   - value: T
@@ -30,7 +30,7 @@ func AssignAdd(s *Scope, ref, value Output, attrs ...attr.Attr) (outputRef Outpu
 	return s.add("AssignAdd", nil, attrs, ref, value).argument(0)
 }
 
-// AssignAddVariableOp adds an operation of that type.
+// AssignAddVariableOp adds to a variable.
 //
 //   - resource: resource
 //   - value: dtype
@@ -38,7 +38,7 @@ func AssignAddVariableOp(s *Scope, resource, value Output) *Operation {
 	return s.add("AssignAddVariableOp", nil, nil, resource, value)
 }
 
-// AssignSub adds an operation of that type.
+// AssignSub subtracts from a variable that a reference names.
 //
 //   - ref: a reference to a variable of type T
 //   - value: T
@@ -49,7 +49,7 @@ func AssignSub(s *Scope, ref, value Output, attrs ...attr.Attr) (outputRef Outpu
 	return s.add("AssignSub", nil, attrs, ref, value).argument(0)
 }
 
-// AssignSubVariableOp adds an operation of that type.
+// AssignSubVariableOp subtracts from a variable.
 //
 //   - resource: resource
 //   - value: dtype
@@ -57,7 +57,7 @@ func AssignSubVariableOp(s *Scope, resource, value Output) *Operation {
 	return s.add("AssignSubVariableOp", nil, nil, resource, value)
 }
 
-// AssignVariableOp adds an operation of that type.
+// AssignVariableOp sets a variable.
 //
 //   - resource: resource
 //   - value: dtype
@@ -66,14 +66,14 @@ func AssignVariableOp(s *Scope, resource, value Output, attrs ...attr.Attr) *Ope
 	return s.add("AssignVariableOp", nil, attrs, resource, value)
 }
 
-// ConsumeMutexLock adds an operation of that type.
+// ConsumeMutexLock holds a lock until here.
 //
 //   - mutexLock: variant
 func ConsumeMutexLock(s *Scope, mutexLock Output) *Operation {
 	return s.add("ConsumeMutexLock", nil, nil, mutexLock)
 }
 
-// CountUpTo adds an operation of that type.
+// CountUpTo counts a variable that a reference names up to a limit.
 //
 //   - ref: a reference to a variable of type T
 //   - limit: int
@@ -83,7 +83,7 @@ func CountUpTo(s *Scope, ref Output, limit int64) (output Output) {
 	return s.add("CountUpTo", need{"limit": limit}, nil, ref).argument(0)
 }
 
-// DestroyResourceOp adds an operation of that type.
+// DestroyResourceOp deletes a resource.
 //
 //   - resource: resource
 //   - attr.IgnoreLookupError: bool; default true
@@ -91,7 +91,7 @@ func DestroyResourceOp(s *Scope, resource Output, attrs ...attr.Attr) *Operation
 	return s.add("DestroyResourceOp", nil, attrs, resource)
 }
 
-// DestroyTemporaryVariable adds an operation of that type.
+// DestroyTemporaryVariable deletes a step's variable, and gives its last value.
 //
 //   - ref: a reference to a variable of type T
 //   - varName: string
@@ -100,14 +100,14 @@ func DestroyTemporaryVariable(s *Scope, ref Output, varName string) (value Outpu
 	return s.add("DestroyTemporaryVariable", need{"var_name": varName}, nil, ref).argument(0)
 }
 
-// DisableCopyOnRead adds an operation of that type.
+// DisableCopyOnRead takes back that a variable is copied when it is read.
 //
 //   - resource: resource
 func DisableCopyOnRead(s *Scope, resource Output) *Operation {
 	return s.add("DisableCopyOnRead", nil, nil, resource)
 }
 
-// IsVariableInitialized adds an operation of that type.
+// IsVariableInitialized tells whether a variable that a reference names has a value.
 //
 //   - ref: a reference to a variable of type dtype
 //   - returns isInitialized: bool
@@ -115,7 +115,7 @@ func IsVariableInitialized(s *Scope, ref Output) (isInitialized Output) {
 	return s.add("IsVariableInitialized", nil, nil, ref).argument(0)
 }
 
-// MutexLock adds an operation of that type.
+// MutexLock takes a lock, and waits for it.
 //
 //   - mutex: resource
 //   - returns mutexLock: variant
@@ -123,7 +123,7 @@ func MutexLock(s *Scope, mutex Output) (mutexLock Output) {
 	return s.add("MutexLock", nil, nil, mutex).argument(0)
 }
 
-// MutexV2 adds an operation of that type.
+// MutexV2 makes a lock.
 //
 //   - returns resource: resource
 //   - attr.Container: string; default ""
@@ -132,7 +132,7 @@ func MutexV2(s *Scope, attrs ...attr.Attr) (resource Output) {
 	return s.add("MutexV2", nil, attrs).argument(0)
 }
 
-// ReadVariableOp adds an operation of that type.
+// ReadVariableOp gives a variable's value.
 //
 //   - resource: resource
 //   - dtype: type
@@ -141,7 +141,7 @@ func ReadVariableOp(s *Scope, resource Output, dtype tensor.DType) (value Output
 	return s.add("ReadVariableOp", need{"dtype": dtype}, nil, resource).argument(0)
 }
 
-// ResourceCountUpTo adds an operation of that type.
+// ResourceCountUpTo counts a variable up to a limit.
 //
 //   - resource: resource
 //   - limit: int
@@ -151,7 +151,7 @@ func ResourceCountUpTo(s *Scope, resource Output, limit int64, t tensor.DType) (
 	return s.add("ResourceCountUpTo", need{"limit": limit, "T": t}, nil, resource).argument(0)
 }
 
-// ResourceGather adds an operation of that type.
+// ResourceGather gives rows of a variable.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -164,7 +164,7 @@ func ResourceGather(s *Scope, resource, indices Output, dtype tensor.DType, attr
 	return s.add("ResourceGather", need{"dtype": dtype}, attrs, resource, indices).argument(0)
 }
 
-// ResourceGatherNd adds an operation of that type.
+// ResourceGatherNd gives elements or slices of a variable.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -175,7 +175,7 @@ func ResourceGatherNd(s *Scope, resource, indices Output, dtype tensor.DType) (o
 	return s.add("ResourceGatherNd", need{"dtype": dtype}, nil, resource, indices).argument(0)
 }
 
-// ResourceScatterAdd adds an operation of that type.
+// ResourceScatterAdd adds updates to rows of a variable.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -186,7 +186,7 @@ func ResourceScatterAdd(s *Scope, resource, indices, updates Output) *Operation 
 	return s.add("ResourceScatterAdd", nil, nil, resource, indices, updates)
 }
 
-// ResourceScatterDiv adds an operation of that type.
+// ResourceScatterDiv divides rows of a variable by updates.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -197,7 +197,7 @@ func ResourceScatterDiv(s *Scope, resource, indices, updates Output) *Operation 
 	return s.add("ResourceScatterDiv", nil, nil, resource, indices, updates)
 }
 
-// ResourceScatterMax adds an operation of that type.
+// ResourceScatterMax takes the maximum with updates of rows of a variable.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -208,7 +208,7 @@ func ResourceScatterMax(s *Scope, resource, indices, updates Output) *Operation 
 	return s.add("ResourceScatterMax", nil, nil, resource, indices, updates)
 }
 
-// ResourceScatterMin adds an operation of that type.
+// ResourceScatterMin takes the minimum with updates of rows of a variable.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -219,7 +219,7 @@ func ResourceScatterMin(s *Scope, resource, indices, updates Output) *Operation 
 	return s.add("ResourceScatterMin", nil, nil, resource, indices, updates)
 }
 
-// ResourceScatterMul adds an operation of that type.
+// ResourceScatterMul multiplies rows of a variable by updates.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -230,7 +230,7 @@ func ResourceScatterMul(s *Scope, resource, indices, updates Output) *Operation 
 	return s.add("ResourceScatterMul", nil, nil, resource, indices, updates)
 }
 
-// ResourceScatterNdAdd adds an operation of that type.
+// ResourceScatterNdAdd adds updates to elements or slices of a variable.
 //
 //   - ref: resource
 //   - indices: Tindices
@@ -242,7 +242,7 @@ func ResourceScatterNdAdd(s *Scope, ref, indices, updates Output, attrs ...attr.
 	return s.add("ResourceScatterNdAdd", nil, attrs, ref, indices, updates)
 }
 
-// ResourceScatterNdMax adds an operation of that type.
+// ResourceScatterNdMax takes the maximum with updates of elements or slices of a variable.
 //
 //   - ref: resource
 //   - indices: Tindices
@@ -254,7 +254,7 @@ func ResourceScatterNdMax(s *Scope, ref, indices, updates Output, attrs ...attr.
 	return s.add("ResourceScatterNdMax", nil, attrs, ref, indices, updates)
 }
 
-// ResourceScatterNdMin adds an operation of that type.
+// ResourceScatterNdMin takes the minimum with updates of elements or slices of a variable.
 //
 //   - ref: resource
 //   - indices: Tindices
@@ -266,7 +266,7 @@ func ResourceScatterNdMin(s *Scope, ref, indices, updates Output, attrs ...attr.
 	return s.add("ResourceScatterNdMin", nil, attrs, ref, indices, updates)
 }
 
-// ResourceScatterNdSub adds an operation of that type.
+// ResourceScatterNdSub subtracts updates from elements or slices of a variable.
 //
 //   - ref: resource
 //   - indices: Tindices
@@ -278,7 +278,7 @@ func ResourceScatterNdSub(s *Scope, ref, indices, updates Output, attrs ...attr.
 	return s.add("ResourceScatterNdSub", nil, attrs, ref, indices, updates)
 }
 
-// ResourceScatterNdUpdate adds an operation of that type.
+// ResourceScatterNdUpdate sets elements or slices of a variable.
 //
 //   - ref: resource
 //   - indices: Tindices
@@ -290,7 +290,7 @@ func ResourceScatterNdUpdate(s *Scope, ref, indices, updates Output, attrs ...at
 	return s.add("ResourceScatterNdUpdate", nil, attrs, ref, indices, updates)
 }
 
-// ResourceScatterSub adds an operation of that type.
+// ResourceScatterSub subtracts updates from rows of a variable.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -301,7 +301,7 @@ func ResourceScatterSub(s *Scope, resource, indices, updates Output) *Operation 
 	return s.add("ResourceScatterSub", nil, nil, resource, indices, updates)
 }
 
-// ResourceScatterUpdate adds an operation of that type.
+// ResourceScatterUpdate sets rows of a variable.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -311,7 +311,7 @@ func ResourceScatterUpdate(s *Scope, resource, indices, updates Output) *Operati
 	return s.add("ResourceScatterUpdate", nil, nil, resource, indices, updates)
 }
 
-// ScatterAdd adds an operation of that type.
+// ScatterAdd adds updates to rows of a variable, which is a reference.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -324,7 +324,7 @@ func ScatterAdd(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (out
 	return s.add("ScatterAdd", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterDiv adds an operation of that type.
+// ScatterDiv divides rows of a variable by updates, which is a reference.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -337,7 +337,7 @@ func ScatterDiv(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (out
 	return s.add("ScatterDiv", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterMax adds an operation of that type.
+// ScatterMax takes the maximum with updates of rows of a variable, which is a reference.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -350,7 +350,7 @@ func ScatterMax(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (out
 	return s.add("ScatterMax", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterMin adds an operation of that type.
+// ScatterMin takes the minimum with updates of rows of a variable, which is a reference.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -363,7 +363,7 @@ func ScatterMin(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (out
 	return s.add("ScatterMin", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterMul adds an operation of that type.
+// ScatterMul multiplies rows of a variable by updates, which is a reference.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -376,7 +376,7 @@ func ScatterMul(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (out
 	return s.add("ScatterMul", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterNdAdd adds an operation of that type.
+// ScatterNdAdd adds updates to elements or slices of a variable, which is a reference.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -390,7 +390,7 @@ func ScatterNdAdd(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (o
 	return s.add("ScatterNdAdd", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterNdMax adds an operation of that type.
+// ScatterNdMax takes the maximum with updates of elements or slices of a variable, which is a reference.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -404,7 +404,7 @@ func ScatterNdMax(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (o
 	return s.add("ScatterNdMax", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterNdMin adds an operation of that type.
+// ScatterNdMin takes the minimum with updates of elements or slices of a variable, which is a reference.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -418,7 +418,7 @@ func ScatterNdMin(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (o
 	return s.add("ScatterNdMin", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterNdSub adds an operation of that type.
+// ScatterNdSub subtracts updates from elements or slices of a variable, which is a reference.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -432,7 +432,7 @@ func ScatterNdSub(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (o
 	return s.add("ScatterNdSub", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterNdUpdate adds an operation of that type.
+// ScatterNdUpdate sets elements or slices of a variable, which is a reference.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -445,7 +445,7 @@ func ScatterNdUpdate(s *Scope, ref, indices, updates Output, attrs ...attr.Attr)
 	return s.add("ScatterNdUpdate", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterSub adds an operation of that type.
+// ScatterSub subtracts updates from rows of a variable, which is a reference.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -458,7 +458,7 @@ func ScatterSub(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (out
 	return s.add("ScatterSub", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterUpdate adds an operation of that type.
+// ScatterUpdate sets rows of a variable, which is a reference.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -470,7 +470,7 @@ func ScatterUpdate(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (
 	return s.add("ScatterUpdate", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// TemporaryVariable adds an operation of that type.
+// TemporaryVariable makes a variable for a step.
 //
 //   - shape: shape
 //   - dtype: type
@@ -480,7 +480,7 @@ func TemporaryVariable(s *Scope, shape shape.Shape, dtype tensor.DType, attrs ..
 	return s.add("TemporaryVariable", need{"shape": shape, "dtype": dtype}, attrs).argument(0)
 }
 
-// VarHandleOp adds an operation of that type.
+// VarHandleOp makes a variable's handle; see Variable.
 //
 //   - dtype: type
 //   - shape: shape
@@ -493,7 +493,7 @@ func VarHandleOp(s *Scope, dtype tensor.DType, shape shape.Shape, attrs ...attr.
 	return s.add("VarHandleOp", need{"dtype": dtype, "shape": shape}, attrs).argument(0)
 }
 
-// VarIsInitializedOp adds an operation of that type.
+// VarIsInitializedOp tells whether a variable has a value.
 //
 //   - resource: resource
 //   - returns isInitialized: bool
@@ -501,7 +501,7 @@ func VarIsInitializedOp(s *Scope, resource Output) (isInitialized Output) {
 	return s.add("VarIsInitializedOp", nil, nil, resource).argument(0)
 }
 
-// VariableShape adds an operation of that type.
+// VariableShape gives the shape of a variable's value.
 //
 //   - input: resource
 //   - returns output: out_type
@@ -510,7 +510,7 @@ func VariableShape(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("VariableShape", nil, attrs, input).argument(0)
 }
 
-// VariableV2 adds an operation of that type.
+// VariableV2 makes a variable and a reference to it; new graphs use Variable.
 //
 //   - shape: shape
 //   - dtype: type

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 )
 
-// AsString adds an operation of that type.
+// AsString writes numbers as strings.
 //
 //   - input: T
 //   - returns output: string
@@ -20,7 +20,7 @@ func AsString(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("AsString", nil, attrs, input).argument(0)
 }
 
-// RegexFullMatch adds an operation of that type.
+// RegexFullMatch tells which strings a regular expression matches from end to end.
 //
 //   - input: string
 //   - pattern: string
@@ -29,7 +29,7 @@ func RegexFullMatch(s *Scope, input, pattern Output) (output Output) {
 	return s.add("RegexFullMatch", nil, nil, input, pattern).argument(0)
 }
 
-// RegexReplace adds an operation of that type.
+// RegexReplace replaces what a regular expression matches.
 //
 //   - input: string
 //   - pattern: string
@@ -40,7 +40,7 @@ func RegexReplace(s *Scope, input, pattern, rewrite Output, attrs ...attr.Attr) 
 	return s.add("RegexReplace", nil, attrs, input, pattern, rewrite).argument(0)
 }
 
-// StaticRegexFullMatch adds an operation of that type.
+// StaticRegexFullMatch tells which strings a regular expression matches from end to end.
 //
 //   - input: string
 //   - pattern: string
@@ -49,7 +49,7 @@ func StaticRegexFullMatch(s *Scope, input Output, pattern string) (output Output
 	return s.add("StaticRegexFullMatch", need{"pattern": pattern}, nil, input).argument(0)
 }
 
-// StaticRegexReplace adds an operation of that type.
+// StaticRegexReplace replaces what a regular expression matches.
 //
 //   - input: string
 //   - pattern: string
@@ -60,7 +60,7 @@ func StaticRegexReplace(s *Scope, input Output, pattern, rewrite string, attrs .
 	return s.add("StaticRegexReplace", need{"pattern": pattern, "rewrite": rewrite}, attrs, input).argument(0)
 }
 
-// StringFormat adds an operation of that type.
+// StringFormat puts tensors into a template.
 //
 //   - inputs: tensors of the types T
 //   - returns output: string
@@ -71,7 +71,7 @@ func StringFormat(s *Scope, inputs []Output, attrs ...attr.Attr) (output Output)
 	return s.add("StringFormat", nil, attrs, List(inputs)).argument(0)
 }
 
-// StringJoin adds an operation of that type.
+// StringJoin joins strings, element by element.
 //
 //   - inputs: tensors of type string
 //   - returns output: string
@@ -80,7 +80,7 @@ func StringJoin(s *Scope, inputs []Output, attrs ...attr.Attr) (output Output) {
 	return s.add("StringJoin", nil, attrs, List(inputs)).argument(0)
 }
 
-// StringLength adds an operation of that type.
+// StringLength gives the lengths of strings.
 //
 //   - input: string
 //   - returns output: int32
@@ -89,7 +89,7 @@ func StringLength(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("StringLength", nil, attrs, input).argument(0)
 }
 
-// StringLower adds an operation of that type.
+// StringLower gives strings in lower case.
 //
 //   - input: string
 //   - returns output: string
@@ -98,7 +98,7 @@ func StringLower(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("StringLower", nil, attrs, input).argument(0)
 }
 
-// StringNGrams adds an operation of that type.
+// StringNGrams gives runs of n strings of ragged rows.
 //
 //   - data: string
 //   - dataSplits: Tsplits
@@ -116,7 +116,7 @@ func StringNGrams(s *Scope, data, dataSplits Output, separator string, ngramWidt
 	return added.Output(0), added.Output(1)
 }
 
-// StringSplit adds an operation of that type.
+// StringSplit cuts strings at any of some bytes.
 //
 //   - input: string
 //   - delimiter: string
@@ -129,7 +129,7 @@ func StringSplit(s *Scope, input, delimiter Output, attrs ...attr.Attr) (indices
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// StringSplitV2 adds an operation of that type.
+// StringSplitV2 cuts strings at a separator.
 //
 //   - input: string
 //   - sep: string
@@ -142,7 +142,7 @@ func StringSplitV2(s *Scope, input, sep Output, attrs ...attr.Attr) (indices, va
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// StringStrip adds an operation of that type.
+// StringStrip takes white space off both ends.
 //
 //   - input: string
 //   - returns output: string
@@ -150,7 +150,7 @@ func StringStrip(s *Scope, input Output) (output Output) {
 	return s.add("StringStrip", nil, nil, input).argument(0)
 }
 
-// StringToHashBucket adds an operation of that type.
+// StringToHashBucket hashes strings to numbers below a bound.
 //
 //   - stringTensor: string
 //   - numBuckets: int (at least 1)
@@ -159,7 +159,7 @@ func StringToHashBucket(s *Scope, stringTensor Output, numBuckets int64) (output
 	return s.add("StringToHashBucket", need{"num_buckets": numBuckets}, nil, stringTensor).argument(0)
 }
 
-// StringToHashBucketFast adds an operation of that type.
+// StringToHashBucketFast hashes strings to numbers below a bound, with a fast hash.
 //
 //   - input: string
 //   - numBuckets: int (at least 1)
@@ -168,7 +168,7 @@ func StringToHashBucketFast(s *Scope, input Output, numBuckets int64) (output Ou
 	return s.add("StringToHashBucketFast", need{"num_buckets": numBuckets}, nil, input).argument(0)
 }
 
-// StringToHashBucketStrong adds an operation of that type.
+// StringToHashBucketStrong hashes strings to numbers below a bound, with a keyed hash.
 //
 //   - input: string
 //   - numBuckets: int (at least 1)
@@ -178,7 +178,7 @@ func StringToHashBucketStrong(s *Scope, input Output, numBuckets int64, key []in
 	return s.add("StringToHashBucketStrong", need{"num_buckets": numBuckets, "key": key}, nil, input).argument(0)
 }
 
-// StringUpper adds an operation of that type.
+// StringUpper gives strings in upper case.
 //
 //   - input: string
 //   - returns output: string

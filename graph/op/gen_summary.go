@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 )
 
-// Assert adds an operation of that type.
+// Assert fails with tensors where a condition is false.
 //
 //   - condition: bool
 //   - data: tensors of the types T
@@ -15,7 +15,7 @@ func Assert(s *Scope, condition Output, data []Output, attrs ...attr.Attr) *Oper
 	return s.add("Assert", nil, attrs, condition, List(data))
 }
 
-// AudioSummaryV2 adds an operation of that type.
+// AudioSummaryV2 makes a summary of sound.
 //
 //   - tag: string
 //   - tensor: float
@@ -26,14 +26,14 @@ func AudioSummaryV2(s *Scope, tag, tensor, sampleRate Output, attrs ...attr.Attr
 	return s.add("AudioSummaryV2", nil, attrs, tag, tensor, sampleRate).argument(0)
 }
 
-// CloseSummaryWriter adds an operation of that type.
+// CloseSummaryWriter closes a writer.
 //
 //   - writer: resource
 func CloseSummaryWriter(s *Scope, writer Output) *Operation {
 	return s.add("CloseSummaryWriter", nil, nil, writer)
 }
 
-// CreateSummaryDbWriter adds an operation of that type.
+// CreateSummaryDbWriter opens a writer's database.
 //
 //   - writer: resource
 //   - dbUri: string
@@ -44,7 +44,7 @@ func CreateSummaryDbWriter(s *Scope, writer, dbUri, experimentName, runName, use
 	return s.add("CreateSummaryDbWriter", nil, nil, writer, dbUri, experimentName, runName, userName)
 }
 
-// CreateSummaryFileWriter adds an operation of that type.
+// CreateSummaryFileWriter opens a writer's event file.
 //
 //   - writer: resource
 //   - logdir: string
@@ -55,14 +55,14 @@ func CreateSummaryFileWriter(s *Scope, writer, logdir, maxQueue, flushMillis, fi
 	return s.add("CreateSummaryFileWriter", nil, nil, writer, logdir, maxQueue, flushMillis, filenameSuffix)
 }
 
-// FlushSummaryWriter adds an operation of that type.
+// FlushSummaryWriter writes what a writer has gathered.
 //
 //   - writer: resource
 func FlushSummaryWriter(s *Scope, writer Output) *Operation {
 	return s.add("FlushSummaryWriter", nil, nil, writer)
 }
 
-// HistogramSummary adds an operation of that type.
+// HistogramSummary makes a summary of a tensor's distribution.
 //
 //   - tag: string
 //   - values: T
@@ -72,7 +72,7 @@ func HistogramSummary(s *Scope, tag, values Output) (summary Output) {
 	return s.add("HistogramSummary", nil, nil, tag, values).argument(0)
 }
 
-// ImageSummary adds an operation of that type.
+// ImageSummary makes a summary of images.
 //
 //   - tag: string
 //   - tensor: T
@@ -84,7 +84,7 @@ func ImageSummary(s *Scope, tag, tensor Output, attrs ...attr.Attr) (summary Out
 	return s.add("ImageSummary", nil, attrs, tag, tensor).argument(0)
 }
 
-// ImportEvent adds an operation of that type.
+// ImportEvent writes an Event message.
 //
 //   - writer: resource
 //   - event: string
@@ -92,7 +92,7 @@ func ImportEvent(s *Scope, writer, event Output) *Operation {
 	return s.add("ImportEvent", nil, nil, writer, event)
 }
 
-// MergeSummary adds an operation of that type.
+// MergeSummary joins summaries.
 //
 //   - inputs: tensors of type string
 //   - returns summary: string
@@ -100,7 +100,7 @@ func MergeSummary(s *Scope, inputs []Output) (summary Output) {
 	return s.add("MergeSummary", nil, nil, List(inputs)).argument(0)
 }
 
-// Print adds an operation of that type.
+// Print passes a tensor on, and logs tensors.
 //
 //   - input: T
 //   - data: tensors of the types U
@@ -112,7 +112,7 @@ func Print(s *Scope, input Output, data []Output, attrs ...attr.Attr) (output Ou
 	return s.add("Print", nil, attrs, input, List(data)).argument(0)
 }
 
-// PrintV2 adds an operation of that type.
+// PrintV2 prints a string.
 //
 //   - input: string
 //   - attr.OutputStream: string; default "stderr"
@@ -121,7 +121,7 @@ func PrintV2(s *Scope, input Output, attrs ...attr.Attr) *Operation {
 	return s.add("PrintV2", nil, attrs, input)
 }
 
-// ScalarSummary adds an operation of that type.
+// ScalarSummary makes a summary of scalars.
 //
 //   - tags: string
 //   - values: T
@@ -131,7 +131,7 @@ func ScalarSummary(s *Scope, tags, values Output) (summary Output) {
 	return s.add("ScalarSummary", nil, nil, tags, values).argument(0)
 }
 
-// SummaryWriter adds an operation of that type.
+// SummaryWriter makes a writer of event files.
 //
 //   - returns writer: resource
 //   - attr.SharedName: string; default ""
@@ -140,7 +140,7 @@ func SummaryWriter(s *Scope, attrs ...attr.Attr) (writer Output) {
 	return s.add("SummaryWriter", nil, attrs).argument(0)
 }
 
-// TensorSummary adds an operation of that type.
+// TensorSummary makes a summary of a tensor.
 //
 //   - tensor: T
 //   - returns summary: string
@@ -151,7 +151,7 @@ func TensorSummary(s *Scope, tensor Output, attrs ...attr.Attr) (summary Output)
 	return s.add("TensorSummary", nil, attrs, tensor).argument(0)
 }
 
-// TensorSummaryV2 adds an operation of that type.
+// TensorSummaryV2 makes a summary of a tensor with metadata.
 //
 //   - tag: string
 //   - tensor: T
@@ -161,7 +161,7 @@ func TensorSummaryV2(s *Scope, tag, tensor, serializedSummaryMetadata Output) (s
 	return s.add("TensorSummaryV2", nil, nil, tag, tensor, serializedSummaryMetadata).argument(0)
 }
 
-// WriteAudioSummary adds an operation of that type.
+// WriteAudioSummary writes a summary of sound.
 //
 //   - writer: resource
 //   - step: int64
@@ -173,7 +173,7 @@ func WriteAudioSummary(s *Scope, writer, step, tag, tensor, sampleRate Output, a
 	return s.add("WriteAudioSummary", nil, attrs, writer, step, tag, tensor, sampleRate)
 }
 
-// WriteGraphSummary adds an operation of that type.
+// WriteGraphSummary writes a graph.
 //
 //   - writer: resource
 //   - step: int64
@@ -182,7 +182,7 @@ func WriteGraphSummary(s *Scope, writer, step, tensor Output) *Operation {
 	return s.add("WriteGraphSummary", nil, nil, writer, step, tensor)
 }
 
-// WriteHistogramSummary adds an operation of that type.
+// WriteHistogramSummary writes a summary of a tensor's distribution.
 //
 //   - writer: resource
 //   - step: int64
@@ -193,7 +193,7 @@ func WriteHistogramSummary(s *Scope, writer, step, tag, values Output) *Operatio
 	return s.add("WriteHistogramSummary", nil, nil, writer, step, tag, values)
 }
 
-// WriteImageSummary adds an operation of that type.
+// WriteImageSummary writes a summary of images.
 //
 //   - writer: resource
 //   - step: int64
@@ -206,7 +206,7 @@ func WriteImageSummary(s *Scope, writer, step, tag, tensor, badColor Output, att
 	return s.add("WriteImageSummary", nil, attrs, writer, step, tag, tensor, badColor)
 }
 
-// WriteRawProtoSummary adds an operation of that type.
+// WriteRawProtoSummary writes Summary messages.
 //
 //   - writer: resource
 //   - step: int64
@@ -215,7 +215,7 @@ func WriteRawProtoSummary(s *Scope, writer, step, tensor Output) *Operation {
 	return s.add("WriteRawProtoSummary", nil, nil, writer, step, tensor)
 }
 
-// WriteScalarSummary adds an operation of that type.
+// WriteScalarSummary writes a summary of a scalar.
 //
 //   - writer: resource
 //   - step: int64
@@ -226,7 +226,7 @@ func WriteScalarSummary(s *Scope, writer, step, tag, value Output) *Operation {
 	return s.add("WriteScalarSummary", nil, nil, writer, step, tag, value)
 }
 
-// WriteSummary adds an operation of that type.
+// WriteSummary writes a summary of a tensor.
 //
 //   - writer: resource
 //   - step: int64

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 )
 
-// ApplyAdaMax adds an operation of that type.
+// ApplyAdaMax updates a variable by AdaMax, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - m: a reference to a variable of type T
@@ -24,7 +24,7 @@ func ApplyAdaMax(s *Scope, variable, m, v, beta1Power, lr, beta1, beta2, epsilon
 	return s.add("ApplyAdaMax", nil, attrs, variable, m, v, beta1Power, lr, beta1, beta2, epsilon, grad).argument(0)
 }
 
-// ApplyAdadelta adds an operation of that type.
+// ApplyAdadelta updates a variable by Adadelta, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -40,7 +40,7 @@ func ApplyAdadelta(s *Scope, variable, accum, accumUpdate, lr, rho, epsilon, gra
 	return s.add("ApplyAdadelta", nil, attrs, variable, accum, accumUpdate, lr, rho, epsilon, grad).argument(0)
 }
 
-// ApplyAdagrad adds an operation of that type.
+// ApplyAdagrad updates a variable by Adagrad, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -54,7 +54,7 @@ func ApplyAdagrad(s *Scope, variable, accum, lr, grad Output, attrs ...attr.Attr
 	return s.add("ApplyAdagrad", nil, attrs, variable, accum, lr, grad).argument(0)
 }
 
-// ApplyAdagradDA adds an operation of that type.
+// ApplyAdagradDA updates a variable by Adagrad with dual averaging, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - gradientAccumulator: a reference to a variable of type T
@@ -71,7 +71,7 @@ func ApplyAdagradDA(s *Scope, variable, gradientAccumulator, gradientSquaredAccu
 	return s.add("ApplyAdagradDA", nil, attrs, variable, gradientAccumulator, gradientSquaredAccumulator, grad, lr, l1, l2, globalStep).argument(0)
 }
 
-// ApplyAdagradV2 adds an operation of that type.
+// ApplyAdagradV2 updates a variable by Adagrad with epsilon, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -86,7 +86,7 @@ func ApplyAdagradV2(s *Scope, variable, accum, lr, epsilon, grad Output, attrs .
 	return s.add("ApplyAdagradV2", nil, attrs, variable, accum, lr, epsilon, grad).argument(0)
 }
 
-// ApplyAdam adds an operation of that type.
+// ApplyAdam updates a variable by Adam, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - m: a reference to a variable of type T
@@ -106,7 +106,7 @@ func ApplyAdam(s *Scope, variable, m, v, beta1Power, beta2Power, lr, beta1, beta
 	return s.add("ApplyAdam", nil, attrs, variable, m, v, beta1Power, beta2Power, lr, beta1, beta2, epsilon, grad).argument(0)
 }
 
-// ApplyAddSign adds an operation of that type.
+// ApplyAddSign updates a variable by AddSign, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - m: a reference to a variable of type T
@@ -122,7 +122,7 @@ func ApplyAddSign(s *Scope, variable, m, lr, alpha, signDecay, beta, grad Output
 	return s.add("ApplyAddSign", nil, attrs, variable, m, lr, alpha, signDecay, beta, grad).argument(0)
 }
 
-// ApplyCenteredRMSProp adds an operation of that type.
+// ApplyCenteredRMSProp updates a variable by RMSProp, centered, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - mg: a reference to a variable of type T
@@ -140,7 +140,7 @@ func ApplyCenteredRMSProp(s *Scope, variable, mg, ms, mom, lr, rho, momentum, ep
 	return s.add("ApplyCenteredRMSProp", nil, attrs, variable, mg, ms, mom, lr, rho, momentum, epsilon, grad).argument(0)
 }
 
-// ApplyFtrl adds an operation of that type.
+// ApplyFtrl updates a variable by FTRL-proximal, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -158,7 +158,7 @@ func ApplyFtrl(s *Scope, variable, accum, linear, grad, lr, l1, l2, lrPower Outp
 	return s.add("ApplyFtrl", nil, attrs, variable, accum, linear, grad, lr, l1, l2, lrPower).argument(0)
 }
 
-// ApplyFtrlV2 adds an operation of that type.
+// ApplyFtrlV2 updates a variable by FTRL-proximal with shrinkage, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -177,7 +177,7 @@ func ApplyFtrlV2(s *Scope, variable, accum, linear, grad, lr, l1, l2, l2Shrinkag
 	return s.add("ApplyFtrlV2", nil, attrs, variable, accum, linear, grad, lr, l1, l2, l2Shrinkage, lrPower).argument(0)
 }
 
-// ApplyGradientDescent adds an operation of that type.
+// ApplyGradientDescent updates a variable by gradient descent, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - alpha: T
@@ -189,7 +189,7 @@ func ApplyGradientDescent(s *Scope, variable, alpha, delta Output, attrs ...attr
 	return s.add("ApplyGradientDescent", nil, attrs, variable, alpha, delta).argument(0)
 }
 
-// ApplyMomentum adds an operation of that type.
+// ApplyMomentum updates a variable by momentum, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -204,7 +204,7 @@ func ApplyMomentum(s *Scope, variable, accum, lr, grad, momentum Output, attrs .
 	return s.add("ApplyMomentum", nil, attrs, variable, accum, lr, grad, momentum).argument(0)
 }
 
-// ApplyPowerSign adds an operation of that type.
+// ApplyPowerSign updates a variable by PowerSign, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - m: a reference to a variable of type T
@@ -220,7 +220,7 @@ func ApplyPowerSign(s *Scope, variable, m, lr, logbase, signDecay, beta, grad Ou
 	return s.add("ApplyPowerSign", nil, attrs, variable, m, lr, logbase, signDecay, beta, grad).argument(0)
 }
 
-// ApplyProximalAdagrad adds an operation of that type.
+// ApplyProximalAdagrad updates a variable by proximal Adagrad, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -235,7 +235,7 @@ func ApplyProximalAdagrad(s *Scope, variable, accum, lr, l1, l2, grad Output, at
 	return s.add("ApplyProximalAdagrad", nil, attrs, variable, accum, lr, l1, l2, grad).argument(0)
 }
 
-// ApplyProximalGradientDescent adds an operation of that type.
+// ApplyProximalGradientDescent updates a variable by proximal gradient descent, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - alpha: T
@@ -249,7 +249,7 @@ func ApplyProximalGradientDescent(s *Scope, variable, alpha, l1, l2, delta Outpu
 	return s.add("ApplyProximalGradientDescent", nil, attrs, variable, alpha, l1, l2, delta).argument(0)
 }
 
-// ApplyRMSProp adds an operation of that type.
+// ApplyRMSProp updates a variable by RMSProp, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - ms: a reference to a variable of type T
@@ -266,7 +266,7 @@ func ApplyRMSProp(s *Scope, variable, ms, mom, lr, rho, momentum, epsilon, grad 
 	return s.add("ApplyRMSProp", nil, attrs, variable, ms, mom, lr, rho, momentum, epsilon, grad).argument(0)
 }
 
-// ResourceApplyAdaMax adds an operation of that type.
+// ResourceApplyAdaMax updates a variable by AdaMax.
 //
 //   - variable: resource
 //   - m: resource
@@ -283,7 +283,7 @@ func ResourceApplyAdaMax(s *Scope, variable, m, v, beta1Power, lr, beta1, beta2,
 	return s.add("ResourceApplyAdaMax", nil, attrs, variable, m, v, beta1Power, lr, beta1, beta2, epsilon, grad)
 }
 
-// ResourceApplyAdadelta adds an operation of that type.
+// ResourceApplyAdadelta updates a variable by Adadelta.
 //
 //   - variable: resource
 //   - accum: resource
@@ -298,7 +298,7 @@ func ResourceApplyAdadelta(s *Scope, variable, accum, accumUpdate, lr, rho, epsi
 	return s.add("ResourceApplyAdadelta", nil, attrs, variable, accum, accumUpdate, lr, rho, epsilon, grad)
 }
 
-// ResourceApplyAdagrad adds an operation of that type.
+// ResourceApplyAdagrad updates a variable by Adagrad.
 //
 //   - variable: resource
 //   - accum: resource
@@ -311,7 +311,7 @@ func ResourceApplyAdagrad(s *Scope, variable, accum, lr, grad Output, attrs ...a
 	return s.add("ResourceApplyAdagrad", nil, attrs, variable, accum, lr, grad)
 }
 
-// ResourceApplyAdagradDA adds an operation of that type.
+// ResourceApplyAdagradDA updates a variable by Adagrad with dual averaging.
 //
 //   - variable: resource
 //   - gradientAccumulator: resource
@@ -327,7 +327,7 @@ func ResourceApplyAdagradDA(s *Scope, variable, gradientAccumulator, gradientSqu
 	return s.add("ResourceApplyAdagradDA", nil, attrs, variable, gradientAccumulator, gradientSquaredAccumulator, grad, lr, l1, l2, globalStep)
 }
 
-// ResourceApplyAdagradV2 adds an operation of that type.
+// ResourceApplyAdagradV2 updates a variable by Adagrad with epsilon.
 //
 //   - variable: resource
 //   - accum: resource
@@ -341,7 +341,7 @@ func ResourceApplyAdagradV2(s *Scope, variable, accum, lr, epsilon, grad Output,
 	return s.add("ResourceApplyAdagradV2", nil, attrs, variable, accum, lr, epsilon, grad)
 }
 
-// ResourceApplyAdam adds an operation of that type.
+// ResourceApplyAdam updates a variable by Adam.
 //
 //   - variable: resource
 //   - m: resource
@@ -360,7 +360,7 @@ func ResourceApplyAdam(s *Scope, variable, m, v, beta1Power, beta2Power, lr, bet
 	return s.add("ResourceApplyAdam", nil, attrs, variable, m, v, beta1Power, beta2Power, lr, beta1, beta2, epsilon, grad)
 }
 
-// ResourceApplyAdamWithAmsgrad adds an operation of that type.
+// ResourceApplyAdamWithAmsgrad updates a variable by Adam with AMSGrad.
 //
 //   - variable: resource
 //   - m: resource
@@ -379,7 +379,7 @@ func ResourceApplyAdamWithAmsgrad(s *Scope, variable, m, v, vhat, beta1Power, be
 	return s.add("ResourceApplyAdamWithAmsgrad", nil, attrs, variable, m, v, vhat, beta1Power, beta2Power, lr, beta1, beta2, epsilon, grad)
 }
 
-// ResourceApplyAddSign adds an operation of that type.
+// ResourceApplyAddSign updates a variable by AddSign.
 //
 //   - variable: resource
 //   - m: resource
@@ -394,7 +394,7 @@ func ResourceApplyAddSign(s *Scope, variable, m, lr, alpha, signDecay, beta, gra
 	return s.add("ResourceApplyAddSign", nil, attrs, variable, m, lr, alpha, signDecay, beta, grad)
 }
 
-// ResourceApplyCenteredRMSProp adds an operation of that type.
+// ResourceApplyCenteredRMSProp updates a variable by RMSProp, centered.
 //
 //   - variable: resource
 //   - mg: resource
@@ -411,7 +411,7 @@ func ResourceApplyCenteredRMSProp(s *Scope, variable, mg, ms, mom, lr, rho, mome
 	return s.add("ResourceApplyCenteredRMSProp", nil, attrs, variable, mg, ms, mom, lr, rho, momentum, epsilon, grad)
 }
 
-// ResourceApplyFtrl adds an operation of that type.
+// ResourceApplyFtrl updates a variable by FTRL-proximal.
 //
 //   - variable: resource
 //   - accum: resource
@@ -428,7 +428,7 @@ func ResourceApplyFtrl(s *Scope, variable, accum, linear, grad, lr, l1, l2, lrPo
 	return s.add("ResourceApplyFtrl", nil, attrs, variable, accum, linear, grad, lr, l1, l2, lrPower)
 }
 
-// ResourceApplyFtrlV2 adds an operation of that type.
+// ResourceApplyFtrlV2 updates a variable by FTRL-proximal with shrinkage.
 //
 //   - variable: resource
 //   - accum: resource
@@ -446,7 +446,7 @@ func ResourceApplyFtrlV2(s *Scope, variable, accum, linear, grad, lr, l1, l2, l2
 	return s.add("ResourceApplyFtrlV2", nil, attrs, variable, accum, linear, grad, lr, l1, l2, l2Shrinkage, lrPower)
 }
 
-// ResourceApplyGradientDescent adds an operation of that type.
+// ResourceApplyGradientDescent updates a variable by gradient descent.
 //
 //   - variable: resource
 //   - alpha: T
@@ -457,7 +457,7 @@ func ResourceApplyGradientDescent(s *Scope, variable, alpha, delta Output, attrs
 	return s.add("ResourceApplyGradientDescent", nil, attrs, variable, alpha, delta)
 }
 
-// ResourceApplyKerasMomentum adds an operation of that type.
+// ResourceApplyKerasMomentum updates a variable by momentum, the rate taken into it.
 //
 //   - variable: resource
 //   - accum: resource
@@ -471,7 +471,7 @@ func ResourceApplyKerasMomentum(s *Scope, variable, accum, lr, grad, momentum Ou
 	return s.add("ResourceApplyKerasMomentum", nil, attrs, variable, accum, lr, grad, momentum)
 }
 
-// ResourceApplyMomentum adds an operation of that type.
+// ResourceApplyMomentum updates a variable by momentum.
 //
 //   - variable: resource
 //   - accum: resource
@@ -485,7 +485,7 @@ func ResourceApplyMomentum(s *Scope, variable, accum, lr, grad, momentum Output,
 	return s.add("ResourceApplyMomentum", nil, attrs, variable, accum, lr, grad, momentum)
 }
 
-// ResourceApplyPowerSign adds an operation of that type.
+// ResourceApplyPowerSign updates a variable by PowerSign.
 //
 //   - variable: resource
 //   - m: resource
@@ -500,7 +500,7 @@ func ResourceApplyPowerSign(s *Scope, variable, m, lr, logbase, signDecay, beta,
 	return s.add("ResourceApplyPowerSign", nil, attrs, variable, m, lr, logbase, signDecay, beta, grad)
 }
 
-// ResourceApplyProximalAdagrad adds an operation of that type.
+// ResourceApplyProximalAdagrad updates a variable by proximal Adagrad.
 //
 //   - variable: resource
 //   - accum: resource
@@ -514,7 +514,7 @@ func ResourceApplyProximalAdagrad(s *Scope, variable, accum, lr, l1, l2, grad Ou
 	return s.add("ResourceApplyProximalAdagrad", nil, attrs, variable, accum, lr, l1, l2, grad)
 }
 
-// ResourceApplyProximalGradientDescent adds an operation of that type.
+// ResourceApplyProximalGradientDescent updates a variable by proximal gradient descent.
 //
 //   - variable: resource
 //   - alpha: T
@@ -527,7 +527,7 @@ func ResourceApplyProximalGradientDescent(s *Scope, variable, alpha, l1, l2, del
 	return s.add("ResourceApplyProximalGradientDescent", nil, attrs, variable, alpha, l1, l2, delta)
 }
 
-// ResourceApplyRMSProp adds an operation of that type.
+// ResourceApplyRMSProp updates a variable by RMSProp.
 //
 //   - variable: resource
 //   - ms: resource
@@ -543,7 +543,7 @@ func ResourceApplyRMSProp(s *Scope, variable, ms, mom, lr, rho, momentum, epsilo
 	return s.add("ResourceApplyRMSProp", nil, attrs, variable, ms, mom, lr, rho, momentum, epsilon, grad)
 }
 
-// ResourceSparseApplyAdadelta adds an operation of that type.
+// ResourceSparseApplyAdadelta updates the rows that indices name by Adadelta.
 //
 //   - variable: resource
 //   - accum: resource
@@ -560,7 +560,7 @@ func ResourceSparseApplyAdadelta(s *Scope, variable, accum, accumUpdate, lr, rho
 	return s.add("ResourceSparseApplyAdadelta", nil, attrs, variable, accum, accumUpdate, lr, rho, epsilon, grad, indices)
 }
 
-// ResourceSparseApplyAdagrad adds an operation of that type.
+// ResourceSparseApplyAdagrad updates the rows that indices name by Adagrad.
 //
 //   - variable: resource
 //   - accum: resource
@@ -575,7 +575,7 @@ func ResourceSparseApplyAdagrad(s *Scope, variable, accum, lr, grad, indices Out
 	return s.add("ResourceSparseApplyAdagrad", nil, attrs, variable, accum, lr, grad, indices)
 }
 
-// ResourceSparseApplyAdagradDA adds an operation of that type.
+// ResourceSparseApplyAdagradDA updates the rows that indices name by Adagrad with dual averaging.
 //
 //   - variable: resource
 //   - gradientAccumulator: resource
@@ -593,7 +593,7 @@ func ResourceSparseApplyAdagradDA(s *Scope, variable, gradientAccumulator, gradi
 	return s.add("ResourceSparseApplyAdagradDA", nil, attrs, variable, gradientAccumulator, gradientSquaredAccumulator, grad, indices, lr, l1, l2, globalStep)
 }
 
-// ResourceSparseApplyAdagradV2 adds an operation of that type.
+// ResourceSparseApplyAdagradV2 updates the rows that indices name by Adagrad with epsilon.
 //
 //   - variable: resource
 //   - accum: resource
@@ -609,7 +609,7 @@ func ResourceSparseApplyAdagradV2(s *Scope, variable, accum, lr, epsilon, grad, 
 	return s.add("ResourceSparseApplyAdagradV2", nil, attrs, variable, accum, lr, epsilon, grad, indices)
 }
 
-// ResourceSparseApplyCenteredRMSProp adds an operation of that type.
+// ResourceSparseApplyCenteredRMSProp updates the rows that indices name by RMSProp, centered.
 //
 //   - variable: resource
 //   - mg: resource
@@ -628,7 +628,7 @@ func ResourceSparseApplyCenteredRMSProp(s *Scope, variable, mg, ms, mom, lr, rho
 	return s.add("ResourceSparseApplyCenteredRMSProp", nil, attrs, variable, mg, ms, mom, lr, rho, momentum, epsilon, grad, indices)
 }
 
-// ResourceSparseApplyFtrl adds an operation of that type.
+// ResourceSparseApplyFtrl updates the rows that indices name by FTRL-proximal.
 //
 //   - variable: resource
 //   - accum: resource
@@ -647,7 +647,7 @@ func ResourceSparseApplyFtrl(s *Scope, variable, accum, linear, grad, indices, l
 	return s.add("ResourceSparseApplyFtrl", nil, attrs, variable, accum, linear, grad, indices, lr, l1, l2, lrPower)
 }
 
-// ResourceSparseApplyFtrlV2 adds an operation of that type.
+// ResourceSparseApplyFtrlV2 updates the rows that indices name by FTRL-proximal with shrinkage.
 //
 //   - variable: resource
 //   - accum: resource
@@ -667,7 +667,7 @@ func ResourceSparseApplyFtrlV2(s *Scope, variable, accum, linear, grad, indices,
 	return s.add("ResourceSparseApplyFtrlV2", nil, attrs, variable, accum, linear, grad, indices, lr, l1, l2, l2Shrinkage, lrPower)
 }
 
-// ResourceSparseApplyKerasMomentum adds an operation of that type.
+// ResourceSparseApplyKerasMomentum updates the rows that indices name by momentum, the rate taken into it.
 //
 //   - variable: resource
 //   - accum: resource
@@ -683,7 +683,7 @@ func ResourceSparseApplyKerasMomentum(s *Scope, variable, accum, lr, grad, indic
 	return s.add("ResourceSparseApplyKerasMomentum", nil, attrs, variable, accum, lr, grad, indices, momentum)
 }
 
-// ResourceSparseApplyMomentum adds an operation of that type.
+// ResourceSparseApplyMomentum updates the rows that indices name by momentum.
 //
 //   - variable: resource
 //   - accum: resource
@@ -699,7 +699,7 @@ func ResourceSparseApplyMomentum(s *Scope, variable, accum, lr, grad, indices, m
 	return s.add("ResourceSparseApplyMomentum", nil, attrs, variable, accum, lr, grad, indices, momentum)
 }
 
-// ResourceSparseApplyProximalAdagrad adds an operation of that type.
+// ResourceSparseApplyProximalAdagrad updates the rows that indices name by proximal Adagrad.
 //
 //   - variable: resource
 //   - accum: resource
@@ -715,7 +715,7 @@ func ResourceSparseApplyProximalAdagrad(s *Scope, variable, accum, lr, l1, l2, g
 	return s.add("ResourceSparseApplyProximalAdagrad", nil, attrs, variable, accum, lr, l1, l2, grad, indices)
 }
 
-// ResourceSparseApplyProximalGradientDescent adds an operation of that type.
+// ResourceSparseApplyProximalGradientDescent updates the rows that indices name by proximal gradient descent.
 //
 //   - variable: resource
 //   - alpha: T
@@ -730,7 +730,7 @@ func ResourceSparseApplyProximalGradientDescent(s *Scope, variable, alpha, l1, l
 	return s.add("ResourceSparseApplyProximalGradientDescent", nil, attrs, variable, alpha, l1, l2, grad, indices)
 }
 
-// ResourceSparseApplyRMSProp adds an operation of that type.
+// ResourceSparseApplyRMSProp updates the rows that indices name by RMSProp.
 //
 //   - variable: resource
 //   - ms: resource
@@ -748,7 +748,7 @@ func ResourceSparseApplyRMSProp(s *Scope, variable, ms, mom, lr, rho, momentum, 
 	return s.add("ResourceSparseApplyRMSProp", nil, attrs, variable, ms, mom, lr, rho, momentum, epsilon, grad, indices)
 }
 
-// SparseApplyAdadelta adds an operation of that type.
+// SparseApplyAdadelta updates the rows that indices name by Adadelta, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -766,7 +766,7 @@ func SparseApplyAdadelta(s *Scope, variable, accum, accumUpdate, lr, rho, epsilo
 	return s.add("SparseApplyAdadelta", nil, attrs, variable, accum, accumUpdate, lr, rho, epsilon, grad, indices).argument(0)
 }
 
-// SparseApplyAdagrad adds an operation of that type.
+// SparseApplyAdagrad updates the rows that indices name by Adagrad, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -782,7 +782,7 @@ func SparseApplyAdagrad(s *Scope, variable, accum, lr, grad, indices Output, att
 	return s.add("SparseApplyAdagrad", nil, attrs, variable, accum, lr, grad, indices).argument(0)
 }
 
-// SparseApplyAdagradDA adds an operation of that type.
+// SparseApplyAdagradDA updates the rows that indices name by Adagrad with dual averaging, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - gradientAccumulator: a reference to a variable of type T
@@ -801,7 +801,7 @@ func SparseApplyAdagradDA(s *Scope, variable, gradientAccumulator, gradientSquar
 	return s.add("SparseApplyAdagradDA", nil, attrs, variable, gradientAccumulator, gradientSquaredAccumulator, grad, indices, lr, l1, l2, globalStep).argument(0)
 }
 
-// SparseApplyAdagradV2 adds an operation of that type.
+// SparseApplyAdagradV2 updates the rows that indices name by Adagrad with epsilon, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -818,7 +818,7 @@ func SparseApplyAdagradV2(s *Scope, variable, accum, lr, epsilon, grad, indices 
 	return s.add("SparseApplyAdagradV2", nil, attrs, variable, accum, lr, epsilon, grad, indices).argument(0)
 }
 
-// SparseApplyCenteredRMSProp adds an operation of that type.
+// SparseApplyCenteredRMSProp updates the rows that indices name by RMSProp, centered, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - mg: a reference to a variable of type T
@@ -838,7 +838,7 @@ func SparseApplyCenteredRMSProp(s *Scope, variable, mg, ms, mom, lr, rho, moment
 	return s.add("SparseApplyCenteredRMSProp", nil, attrs, variable, mg, ms, mom, lr, rho, momentum, epsilon, grad, indices).argument(0)
 }
 
-// SparseApplyFtrl adds an operation of that type.
+// SparseApplyFtrl updates the rows that indices name by FTRL-proximal, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -858,7 +858,7 @@ func SparseApplyFtrl(s *Scope, variable, accum, linear, grad, indices, lr, l1, l
 	return s.add("SparseApplyFtrl", nil, attrs, variable, accum, linear, grad, indices, lr, l1, l2, lrPower).argument(0)
 }
 
-// SparseApplyFtrlV2 adds an operation of that type.
+// SparseApplyFtrlV2 updates the rows that indices name by FTRL-proximal with shrinkage, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -879,7 +879,7 @@ func SparseApplyFtrlV2(s *Scope, variable, accum, linear, grad, indices, lr, l1,
 	return s.add("SparseApplyFtrlV2", nil, attrs, variable, accum, linear, grad, indices, lr, l1, l2, l2Shrinkage, lrPower).argument(0)
 }
 
-// SparseApplyMomentum adds an operation of that type.
+// SparseApplyMomentum updates the rows that indices name by momentum, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -896,7 +896,7 @@ func SparseApplyMomentum(s *Scope, variable, accum, lr, grad, indices, momentum 
 	return s.add("SparseApplyMomentum", nil, attrs, variable, accum, lr, grad, indices, momentum).argument(0)
 }
 
-// SparseApplyProximalAdagrad adds an operation of that type.
+// SparseApplyProximalAdagrad updates the rows that indices name by proximal Adagrad, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -913,7 +913,7 @@ func SparseApplyProximalAdagrad(s *Scope, variable, accum, lr, l1, l2, grad, ind
 	return s.add("SparseApplyProximalAdagrad", nil, attrs, variable, accum, lr, l1, l2, grad, indices).argument(0)
 }
 
-// SparseApplyProximalGradientDescent adds an operation of that type.
+// SparseApplyProximalGradientDescent updates the rows that indices name by proximal gradient descent, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - alpha: T
@@ -929,7 +929,7 @@ func SparseApplyProximalGradientDescent(s *Scope, variable, alpha, l1, l2, grad,
 	return s.add("SparseApplyProximalGradientDescent", nil, attrs, variable, alpha, l1, l2, grad, indices).argument(0)
 }
 
-// SparseApplyRMSProp adds an operation of that type.
+// SparseApplyRMSProp updates the rows that indices name by RMSProp, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T
 //   - ms: a reference to a variable of type T

@@ -57,7 +57,7 @@ var byHand = map[string]bool{
 func public(names []string) ([]*graph.OpDef, error) {
 	var ops []*graph.OpDef
 	for _, name := range names {
-		if name[0] == '_' || byHand[name] {
+		if name[0] == '_' {
 			continue
 		}
 		def, err := graph.LookupOp(name)
@@ -79,10 +79,11 @@ func generate(names []string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ops, err := public(names)
+	all, err := public(names)
 	if err != nil {
 		return nil, err
 	}
+	ops := slices.DeleteFunc(slices.Clone(all), func(def *graph.OpDef) bool { return byHand[def.Name] })
 	known := map[string]bool{}
 	areas := map[string][]*graph.OpDef{}
 	for _, def := range ops {
@@ -104,7 +105,7 @@ func generate(names []string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	if files["attr/gen_attrs.go"], err = attributes(ops); err != nil {
+	if files["attr/gen_attrs.go"], err = attributes(all); err != nil {
 		return nil, err
 	}
 	if files[registryFile], err = registry(ops); err != nil {

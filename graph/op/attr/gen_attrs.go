@@ -7,17 +7,17 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// AdjX sets the attribute adj_x.
+// AdjX conjugates and transposes the first matrices.
 //
 // Ops: BatchMatMul, BatchMatMulV2, BatchMatMulV3. Default: false.
 func AdjX(v bool) Attr { return Attr{"adj_x", v} }
 
-// AdjY sets the attribute adj_y.
+// AdjY conjugates and transposes the second matrices.
 //
 // Ops: BatchMatMul, BatchMatMulV2, BatchMatMulV3. Default: false.
 func AdjY(v bool) Attr { return Attr{"adj_y", v} }
 
-// Adjoint sets the attribute adjoint.
+// Adjoint conjugates and transposes the matrices.
 //
 // Ops: BandedTriangularSolve, MatrixInverse, MatrixSolve, MatrixTriangularSolve. Default: false.
 func Adjoint(v bool) Attr { return Attr{"adjoint", v} }
@@ -27,12 +27,12 @@ func Adjoint(v bool) Attr { return Attr{"adjoint", v} }
 // Ops: ApproxTopK. Default: true.
 func AggregateToTopk(v bool) Attr { return Attr{"aggregate_to_topk", v} }
 
-// Align sets the attribute align.
+// Align says to which side diagonals of different lengths are aligned.
 //
 // Ops: MatrixDiagPartV3, MatrixDiagV3, MatrixSetDiagV3. Default: "RIGHT_LEFT".
 func Align(v string) Attr { return Attr{"align", v} }
 
-// AllowMissingFiles sets the attribute allow_missing_files.
+// AllowMissingFiles lets paths be missing.
 //
 // Ops: MergeV2Checkpoints. Default: false.
 func AllowMissingFiles(v bool) Attr { return Attr{"allow_missing_files", v} }
@@ -52,12 +52,12 @@ func AllowedBatchSizes(v []int64) Attr { return Attr{"allowed_batch_sizes", v} }
 // Ops: VarHandleOp. Default: empty.
 func AllowedDevices(v []string) Attr { return Attr{"allowed_devices", v} }
 
-// Alpha sets the attribute alpha.
+// Alpha is the slope, or other parameter, of a function.
 //
 // Ops: LRN, LRNGrad, LeakyRelu, LeakyReluGrad. Defaults: 0.2 (LeakyRelu, LeakyReluGrad); 1 (LRN, LRNGrad).
 func Alpha(v float32) Attr { return Attr{"alpha", v} }
 
-// Axis sets the attribute axis.
+// Axis is the dimension that is joined, cut or made.
 //
 // Ops: OneHot, Pack, Unpack. Defaults: -1 (OneHot); 0 (Pack, Unpack).
 func Axis(v int64) Attr { return Attr{"axis", v} }
@@ -77,7 +77,7 @@ func BadIndicesPolicy(v string) Attr { return Attr{"bad_indices_policy", v} }
 // Ops: ReverseSequence. Default: 0.
 func BatchDim(v int64) Attr { return Attr{"batch_dim", v} }
 
-// BatchDims sets the attribute batch_dims.
+// BatchDims is the number of leading dimensions that are batches.
 //
 // Ops: Conv, GatherV2, ResourceGather. Defaults: 0 (GatherV2, ResourceGather); 1 (Conv).
 func BatchDims(v int64) Attr { return Attr{"batch_dims", v} }
@@ -97,7 +97,7 @@ func BatchSize(v int64) Attr { return Attr{"batch_size", v} }
 // Ops: Batch, BatchFunction. Default: "".
 func BatchingQueue(v string) Attr { return Attr{"batching_queue", v} }
 
-// BeginMask sets the attribute begin_mask.
+// BeginMask has a bit for each dimension whose begin does not count.
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func BeginMask(v int64) Attr { return Attr{"begin_mask", v} }
@@ -117,12 +117,12 @@ func Bias(v float32) Attr { return Attr{"bias", v} }
 // Ops: DenseBincount, RaggedBincount, SparseBincount. Default: false.
 func BinaryOutput(v bool) Attr { return Attr{"binary_output", v} }
 
-// CancelPendingEnqueues sets the attribute cancel_pending_enqueues.
+// CancelPendingEnqueues lets enqueues that wait fail.
 //
 // Ops: BarrierClose, QueueClose, QueueCloseV2. Default: false.
 func CancelPendingEnqueues(v bool) Attr { return Attr{"cancel_pending_enqueues", v} }
 
-// Capacity sets the attribute capacity.
+// Capacity bounds the number of elements; a negative one is no bound.
 //
 // 28 ops take it. Defaults: -1 (Barrier, FIFOQueue, FIFOQueueV2, PaddingFIFOQueue, PaddingFIFOQueueV2, PriorityQueue, PriorityQueueV2, RandomShuffleQueue, RandomShuffleQueueV2); 0 (19 ops).
 func Capacity(v int64) Attr { return Attr{"capacity", v} }
@@ -132,17 +132,17 @@ func Capacity(v int64) Attr { return Attr{"capacity", v} }
 // Ops: BlockLSTM, BlockLSTMV2, LSTMBlockCell. Defaults: 0 (BlockLSTMV2); 3 (BlockLSTM, LSTMBlockCell).
 func CellClip(v float32) Attr { return Attr{"cell_clip", v} }
 
-// Channels sets the attribute channels.
+// Channels is the number of channels to decode to, 0 for that of the image.
 //
 // Ops: DecodeImage, DecodePng. Default: 0.
 func Channels(v int64) Attr { return Attr{"channels", v} }
 
-// ClearAfterRead sets the attribute clear_after_read.
+// ClearAfterRead forgets tensors that were read.
 //
 // Ops: TensorArrayV3. Default: true.
 func ClearAfterRead(v bool) Attr { return Attr{"clear_after_read", v} }
 
-// ComponentTypes sets the attribute component_types.
+// ComponentTypes are the types of an element's components.
 //
 // Ops: PriorityQueue, PriorityQueueV2. Default: empty.
 func ComponentTypes(v []tensor.DType) Attr { return Attr{"component_types", v} }
@@ -152,17 +152,17 @@ func ComponentTypes(v []tensor.DType) Attr { return Attr{"component_types", v} }
 // Ops: EncodePng. Default: -1.
 func Compression(v int64) Attr { return Attr{"compression", v} }
 
-// CompressionType sets the attribute compression_type.
+// CompressionType is how files are compressed: "", "ZLIB" or "GZIP".
 //
 // Ops: DecodeCompressed, RecordInput, TFRecordReaderV2. Default: "".
 func CompressionType(v string) Attr { return Attr{"compression_type", v} }
 
-// ComputeUv sets the attribute compute_uv.
+// ComputeUv asks for the singular vectors too.
 //
 // Ops: Svd. Default: true.
 func ComputeUv(v bool) Attr { return Attr{"compute_uv", v} }
 
-// ComputeV sets the attribute compute_v.
+// ComputeV asks for the eigenvectors too.
 //
 // Ops: Eig, SelfAdjointEigV2. Default: true.
 func ComputeV(v bool) Attr { return Attr{"compute_v", v} }
@@ -172,14 +172,14 @@ func ComputeV(v bool) Attr { return Attr{"compute_v", v} }
 // Ops: PartitionedCall, StatefulPartitionedCall. Default: "".
 func Config(v string) Attr { return Attr{"config", v} }
 
-// ConfigProto sets the attribute config_proto.
+// ConfigProto is a serialized ConfigProto.
 //
 // Ops: PartitionedCall, StatefulPartitionedCall. Default: "".
 func ConfigProto(v string) Attr { return Attr{"config_proto", v} }
 
-// Container sets the attribute container.
+// Container is the container of the resource, the default one for "".
 //
-// 57 ops take it. Default: "".
+// 58 ops take it. Default: "".
 func Container(v string) Attr { return Attr{"container", v} }
 
 // ContextDenseShapes sets the attribute context_dense_shapes.
@@ -202,7 +202,7 @@ func ContextRaggedValueTypes(v []tensor.DType) Attr { return Attr{"context_ragge
 // Ops: ParseSequenceExample, ParseSequenceExampleV2, ParseSingleSequenceExample. Default: empty.
 func ContextSparseTypes(v []tensor.DType) Attr { return Attr{"context_sparse_types", v} }
 
-// DataFormat sets the attribute data_format.
+// DataFormat is the order of the dimensions.
 //
 // 33 ops take it. Defaults: "CHANNELS_LAST" (Conv); "NDHWC" (AvgPool3D, AvgPool3DGrad, Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2, MaxPool3D, MaxPool3DGrad, MaxPool3DGradGrad); "NHWC" (24 ops).
 func DataFormat(v string) Attr { return Attr{"data_format", v} }
@@ -217,7 +217,7 @@ func DebugName(v string) Attr { return Attr{"debug_name", v} }
 // Ops: MergeV2Checkpoints. Default: true.
 func DeleteOldDirs(v bool) Attr { return Attr{"delete_old_dirs", v} }
 
-// Delimiter sets the attribute delimiter.
+// Delimiter parts the columns of a line.
 //
 // Ops: InitializeTableFromTextFile, InitializeTableFromTextFileV2. Default: "\t".
 func Delimiter(v string) Attr { return Attr{"delimiter", v} }
@@ -232,7 +232,7 @@ func DepthRadius(v int64) Attr { return Attr{"depth_radius", v} }
 // Ops: TensorSummary. Default: "".
 func Description(v string) Attr { return Attr{"description", v} }
 
-// Dilations sets the attribute dilations.
+// Dilations are the steps between the elements that a filter sees, by dimension.
 //
 // Ops: Conv, Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput. Defaults: [1, 1, 1, 1, 1] (Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2); [1, 1, 1, 1] (Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput); empty (Conv).
 func Dilations(v []int64) Attr { return Attr{"dilations", v} }
@@ -247,17 +247,17 @@ func DisplayName(v string) Attr { return Attr{"display_name", v} }
 // Ops: DataFormatDimMap, DataFormatVecPermute. Default: "NCHW".
 func DstFormat(v string) Attr { return Attr{"dst_format", v} }
 
-// Dtype sets the attribute dtype.
+// Dtype is the type of the elements.
 //
 // Ops: DecodeImage, DecodePng, HistogramFixedWidth, RandomPoissonV2, StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2. Defaults: float (StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2); int32 (HistogramFixedWidth); int64 (RandomPoissonV2); uint64 (StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2); uint8 (DecodeImage, DecodePng).
 func Dtype(v tensor.DType) Attr { return Attr{"dtype", v} }
 
-// DynamicSize sets the attribute dynamic_size.
+// DynamicSize lets the array grow.
 //
 // Ops: TensorArrayV3. Default: false.
 func DynamicSize(v bool) Attr { return Attr{"dynamic_size", v} }
 
-// ElementShape sets the attribute element_shape.
+// ElementShape is the shape of the tensors.
 //
 // Ops: TensorArrayGatherV3, TensorArrayV3, TensorListConcat. Default: unknown.
 func ElementShape(v shape.Shape) Attr { return Attr{"element_shape", v} }
@@ -267,7 +267,7 @@ func ElementShape(v shape.Shape) Attr { return Attr{"element_shape", v} }
 // Ops: TensorArrayConcatV2, TensorArrayConcatV3. Default: unknown.
 func ElementShapeExcept0(v shape.Shape) Attr { return Attr{"element_shape_except0", v} }
 
-// EllipsisMask sets the attribute ellipsis_mask.
+// EllipsisMask has a bit for the place of an ellipsis.
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func EllipsisMask(v int64) Attr { return Attr{"ellipsis_mask", v} }
@@ -287,12 +287,12 @@ func Encoding(v string) Attr { return Attr{"encoding", v} }
 // Ops: PrintV2. Default: "\n".
 func End(v string) Attr { return Attr{"end", v} }
 
-// EndMask sets the attribute end_mask.
+// EndMask has a bit for each dimension whose end does not count.
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func EndMask(v int64) Attr { return Attr{"end_mask", v} }
 
-// Epsilon sets the attribute epsilon.
+// Epsilon keeps a divisor from 0.
 //
 // Ops: FusedBatchNorm, FusedBatchNormGrad, FusedBatchNormGradV2, FusedBatchNormGradV3, FusedBatchNormV2, FusedBatchNormV3. Default: 0.0001.
 func Epsilon(v float32) Attr { return Attr{"epsilon", v} }
@@ -302,7 +302,7 @@ func Epsilon(v float32) Attr { return Attr{"epsilon", v} }
 // Ops: Abort. Default: "".
 func ErrorMsg(v string) Attr { return Attr{"error_msg", v} }
 
-// Exclusive sets the attribute exclusive.
+// Exclusive leaves the element itself out.
 //
 // Ops: Cumprod, Cumsum. Default: false.
 func Exclusive(v bool) Attr { return Attr{"exclusive", v} }
@@ -322,12 +322,12 @@ func ExitWithoutError(v bool) Attr { return Attr{"exit_without_error", v} }
 // Ops: DecodeImage. Default: true.
 func ExpandAnimations(v bool) Attr { return Attr{"expand_animations", v} }
 
-// ExplicitPaddings sets the attribute explicit_paddings.
+// ExplicitPaddings are the sizes that are padded, before and after each dimension, for the padding "EXPLICIT".
 //
 // Ops: Conv, Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput, MaxPool, MaxPoolGrad. Default: empty.
 func ExplicitPaddings(v []int64) Attr { return Attr{"explicit_paddings", v} }
 
-// ExponentialAvgFactor sets the attribute exponential_avg_factor.
+// ExponentialAvgFactor is the weight of the batch in the running statistics.
 //
 // Ops: FusedBatchNorm, FusedBatchNormV2, FusedBatchNormV3. Default: 1.
 func ExponentialAvgFactor(v float32) Attr { return Attr{"exponential_avg_factor", v} }
@@ -366,7 +366,7 @@ func FeatureListRaggedValueTypes(v []tensor.DType) Attr {
 // Ops: ParseSequenceExample, ParseSequenceExampleV2, ParseSingleSequenceExample. Default: empty.
 func FeatureListSparseTypes(v []tensor.DType) Attr { return Attr{"feature_list_sparse_types", v} }
 
-// FieldDelim sets the attribute field_delim.
+// FieldDelim parts the fields of a line.
 //
 // Ops: DecodeCSV. Default: ",".
 func FieldDelim(v string) Attr { return Attr{"field_delim", v} }
@@ -396,22 +396,22 @@ func FileShuffleShiftRatio(v float32) Attr { return Attr{"file_shuffle_shift_rat
 // Ops: AsString. Default: "".
 func Fill(v string) Attr { return Attr{"fill", v} }
 
-// FirstN sets the attribute first_n.
+// FirstN bounds how often is logged, unless negative.
 //
 // Ops: Print. Default: -1.
 func FirstN(v int64) Attr { return Attr{"first_n", v} }
 
-// FooterBytes sets the attribute footer_bytes.
+// FooterBytes is the size of a file's end that is not read.
 //
 // Ops: FixedLengthRecordReaderV2. Default: 0.
 func FooterBytes(v int64) Attr { return Attr{"footer_bytes", v} }
 
-// ForgetBias sets the attribute forget_bias.
+// ForgetBias is added to the forget gate.
 //
 // Ops: BlockLSTM, LSTMBlockCell. Default: 1.
 func ForgetBias(v float32) Attr { return Attr{"forget_bias", v} }
 
-// FullMatrices sets the attribute full_matrices.
+// FullMatrices asks for full, not reduced, matrices.
 //
 // Ops: Qr, Svd. Default: false.
 func FullMatrices(v bool) Attr { return Attr{"full_matrices", v} }
@@ -426,12 +426,12 @@ func GradA(v bool) Attr { return Attr{"grad_a", v} }
 // Ops: MatMul. Default: false.
 func GradB(v bool) Attr { return Attr{"grad_b", v} }
 
-// GradX sets the attribute grad_x.
+// GradX says that x is a gradient.
 //
 // Ops: BatchMatMul, BatchMatMulV2, BatchMatMulV3. Default: false.
 func GradX(v bool) Attr { return Attr{"grad_x", v} }
 
-// GradY sets the attribute grad_y.
+// GradY says that y is a gradient.
 //
 // Ops: BatchMatMul, BatchMatMulV2, BatchMatMulV3. Default: false.
 func GradY(v bool) Attr { return Attr{"grad_y", v} }
@@ -441,17 +441,17 @@ func GradY(v bool) Attr { return Attr{"grad_y", v} }
 // Ops: Conv. Default: 1.
 func Groups(v int64) Attr { return Attr{"groups", v} }
 
-// HeaderBytes sets the attribute header_bytes.
+// HeaderBytes is the size of a file's start that is not read.
 //
 // Ops: FixedLengthRecordReaderV2. Default: 0.
 func HeaderBytes(v int64) Attr { return Attr{"header_bytes", v} }
 
-// HopBytes sets the attribute hop_bytes.
+// HopBytes is the distance from one record to the next, 0 for the record's size.
 //
 // Ops: FixedLengthRecordReaderV2. Default: 0.
 func HopBytes(v int64) Attr { return Attr{"hop_bytes", v} }
 
-// IdenticalElementShapes sets the attribute identical_element_shapes.
+// IdenticalElementShapes says that all tensors have one shape.
 //
 // Ops: TensorArrayV3. Default: false.
 func IdenticalElementShapes(v bool) Attr { return Attr{"identical_element_shapes", v} }
@@ -466,12 +466,12 @@ func IgnoreLookupError(v bool) Attr { return Attr{"ignore_lookup_error", v} }
 // Ops: Equal, NotEqual. Default: true.
 func IncompatibleShapeError(v bool) Attr { return Attr{"incompatible_shape_error", v} }
 
-// IndexType sets the attribute index_type.
+// IndexType is the type of the indices.
 //
 // Ops: TopKV2. Default: int32.
 func IndexType(v tensor.DType) Attr { return Attr{"index_type", v} }
 
-// Init sets the attribute init.
+// Init sets the elements to zero.
 //
 // Ops: Empty. Default: false.
 func Init(v bool) Attr { return Attr{"init", v} }
@@ -481,7 +481,7 @@ func Init(v bool) Attr { return Attr{"init", v} }
 // Ops: AnonymousMutableDenseHashTable, MutableDenseHashTable, MutableDenseHashTableV2. Default: 131072.
 func InitialNumBuckets(v int64) Attr { return Attr{"initial_num_buckets", v} }
 
-// IsConstant sets the attribute is_constant.
+// IsConstant says that the tensor is the same in all rounds.
 //
 // Ops: Enter, RefEnter. Default: false.
 func IsConstant(v bool) Attr { return Attr{"is_constant", v} }
@@ -491,12 +491,12 @@ func IsConstant(v bool) Attr { return Attr{"is_constant", v} }
 // Ops: ApproxTopK. Default: true.
 func IsMaxK(v bool) Attr { return Attr{"is_max_k", v} }
 
-// IsTraining sets the attribute is_training.
+// IsTraining normalizes by the batch's statistics rather than by given ones.
 //
 // Ops: FusedBatchNorm, FusedBatchNormGrad, FusedBatchNormGradV2, FusedBatchNormGradV3, FusedBatchNormV2, FusedBatchNormV3. Default: true.
 func IsTraining(v bool) Attr { return Attr{"is_training", v} }
 
-// KeepDims sets the attribute keep_dims.
+// KeepDims keeps the dimensions, with size 1.
 //
 // Ops: All, Any, EuclideanNorm, Max, Mean, Min, Prod, Sum. Default: false.
 func KeepDims(v bool) Attr { return Attr{"keep_dims", v} }
@@ -506,7 +506,7 @@ func KeepDims(v bool) Attr { return Attr{"keep_dims", v} }
 // Ops: TensorSummary. Default: empty.
 func Labels(v []string) Attr { return Attr{"labels", v} }
 
-// LittleEndian sets the attribute little_endian.
+// LittleEndian says that bytes are in that order.
 //
 // Ops: DecodePaddedRaw, DecodeRaw. Default: true.
 func LittleEndian(v bool) Attr { return Attr{"little_endian", v} }
@@ -531,7 +531,7 @@ func LowPriorityMaxBatchSize(v int64) Attr { return Attr{"low_priority_max_batch
 // Ops: BatchFunction. Default: 0.
 func LowPriorityMaxEnqueuedBatches(v int64) Attr { return Attr{"low_priority_max_enqueued_batches", v} }
 
-// Lower sets the attribute lower.
+// Lower says that the lower triangle holds the matrix.
 //
 // Ops: BandedTriangularSolve, MatrixTriangularSolve. Default: true.
 func Lower(v bool) Attr { return Attr{"lower", v} }
@@ -546,7 +546,7 @@ func MaxEnqueuedBatches(v int64) Attr { return Attr{"max_enqueued_batches", v} }
 // Ops: ImageSummary, WriteImageSummary. Default: 3.
 func MaxImages(v int64) Attr { return Attr{"max_images", v} }
 
-// MaxLoadFactor sets the attribute max_load_factor.
+// MaxLoadFactor is how full a dense table gets before it grows.
 //
 // Ops: AnonymousMutableDenseHashTable, MutableDenseHashTable, MutableDenseHashTableV2. Default: 0.8.
 func MaxLoadFactor(v float32) Attr { return Attr{"max_load_factor", v} }
@@ -561,22 +561,22 @@ func MaxOutputs(v int64) Attr { return Attr{"max_outputs", v} }
 // Ops: LoadAndRemapMatrix. Default: -1.
 func MaxRowsInMemory(v int64) Attr { return Attr{"max_rows_in_memory", v} }
 
-// Maxsplit sets the attribute maxsplit.
+// Maxsplit bounds the number of cuts.
 //
 // Ops: StringSplitV2. Default: -1.
 func Maxsplit(v int64) Attr { return Attr{"maxsplit", v} }
 
-// MemoryLimit sets the attribute memory_limit.
+// MemoryLimit bounds the bytes of what is kept; 0 is no bound.
 //
 // 19 ops take it. Default: 0.
 func MemoryLimit(v int64) Attr { return Attr{"memory_limit", v} }
 
-// Message sets the attribute message.
+// Message goes before what is printed.
 //
 // Ops: PreventGradient, Print. Default: "".
 func Message(v string) Attr { return Attr{"message", v} }
 
-// MinAfterDequeue sets the attribute min_after_dequeue.
+// MinAfterDequeue is the number of elements that stay, to choose from.
 //
 // Ops: RandomShuffleQueue, RandomShuffleQueueV2. Default: 0.
 func MinAfterDequeue(v int64) Attr { return Attr{"min_after_dequeue", v} }
@@ -606,7 +606,7 @@ func NcontextDense(v int64) Attr { return Attr{"Ncontext_dense", v} }
 // Ops: ParseSequenceExample, ParseSequenceExampleV2. Default: 0.
 func NcontextSparse(v int64) Attr { return Attr{"Ncontext_sparse", v} }
 
-// NewAxisMask sets the attribute new_axis_mask.
+// NewAxisMask has a bit for each place where a dimension of size 1 is put in.
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func NewAxisMask(v int64) Attr { return Attr{"new_axis_mask", v} }
@@ -621,7 +621,7 @@ func NfeatureListDense(v int64) Attr { return Attr{"Nfeature_list_dense", v} }
 // Ops: ParseSequenceExample, ParseSequenceExampleV2. Default: 0.
 func NfeatureListSparse(v int64) Attr { return Attr{"Nfeature_list_sparse", v} }
 
-// NumElements sets the attribute num_elements.
+// NumElements is the number of tensors that an element has.
 //
 // Ops: TensorListStack. Default: -1.
 func NumElements(v int64) Attr { return Attr{"num_elements", v} }
@@ -636,17 +636,17 @@ func Offset(v int64) Attr { return Attr{"offset", v} }
 // Ops: GenerateVocabRemapping. Default: -1.
 func OldVocabSize(v int64) Attr { return Attr{"old_vocab_size", v} }
 
-// OutIdx sets the attribute out_idx.
+// OutIdx is the type of the indices.
 //
 // Ops: ListDiff, Unique, UniqueV2, UniqueWithCounts, UniqueWithCountsV2. Default: int32.
 func OutIdx(v tensor.DType) Attr { return Attr{"out_idx", v} }
 
-// OutType sets the attribute out_type.
+// OutType is the type of the result.
 //
 // Ops: LowerBound, SerializeManySparse, SerializeSparse, Shape, ShapeN, Size, StringToNumber, UpperBound, VariableShape. Defaults: float (StringToNumber); int32 (LowerBound, Shape, ShapeN, Size, UpperBound, VariableShape); string (SerializeManySparse, SerializeSparse).
 func OutType(v tensor.DType) Attr { return Attr{"out_type", v} }
 
-// OutputDtype sets the attribute output_dtype.
+// OutputDtype is the type of the result.
 //
 // Ops: Multinomial, StatelessMultinomial. Default: int64.
 func OutputDtype(v tensor.DType) Attr { return Attr{"output_dtype", v} }
@@ -656,22 +656,27 @@ func OutputDtype(v tensor.DType) Attr { return Attr{"output_dtype", v} }
 // Ops: Lu. Default: int32.
 func OutputIdxType(v tensor.DType) Attr { return Attr{"output_idx_type", v} }
 
-// OutputStream sets the attribute output_stream.
+// OutputShapes are the shapes of the outputs.
+//
+// Ops: Case, If, StatelessCase, StatelessIf, StatelessWhile, While. Default: empty.
+func OutputShapes(v []shape.Shape) Attr { return Attr{"output_shapes", v} }
+
+// OutputStream says where to print: "stderr", "stdout", "log(info)" and so on, or "file://" and a path.
 //
 // Ops: PrintV2. Default: "stderr".
 func OutputStream(v string) Attr { return Attr{"output_stream", v} }
 
-// OutputType sets the attribute output_type.
+// OutputType is the type of the result.
 //
 // Ops: ArgMax, ArgMin. Default: int64.
 func OutputType(v tensor.DType) Attr { return Attr{"output_type", v} }
 
-// ParallelIterations sets the attribute parallel_iterations.
+// ParallelIterations bounds how many rounds are under way.
 //
-// Ops: Enter, RefEnter. Default: 10.
+// Ops: Enter, RefEnter, StatelessWhile, While. Default: 10.
 func ParallelIterations(v int64) Attr { return Attr{"parallel_iterations", v} }
 
-// PartialPivoting sets the attribute partial_pivoting.
+// PartialPivoting swaps rows.
 //
 // Ops: TridiagonalSolve. Default: true.
 func PartialPivoting(v bool) Attr { return Attr{"partial_pivoting", v} }
@@ -691,7 +696,7 @@ func Placeholder(v string) Attr { return Attr{"placeholder", v} }
 // Ops: AsString. Default: -1.
 func Precision(v int64) Attr { return Attr{"precision", v} }
 
-// PreferredShard sets the attribute preferred_shard.
+// PreferredShard is the number of the shard to be asked first.
 //
 // Ops: Restore, RestoreSlice. Default: -1.
 func PreferredShard(v int64) Attr { return Attr{"preferred_shard", v} }
@@ -726,7 +731,7 @@ func ReplaceGlobal(v bool) Attr { return Attr{"replace_global", v} }
 // Ops: TensorListSetItem. Default: false.
 func ResizeIfIndexOutOfBounds(v bool) Attr { return Attr{"resize_if_index_out_of_bounds", v} }
 
-// Reverse sets the attribute reverse.
+// Reverse goes from the last element to the first.
 //
 // Ops: Cumprod, Cumsum, NthElement. Default: false.
 func Reverse(v bool) Attr { return Attr{"reverse", v} }
@@ -741,12 +746,12 @@ func Rounds(v int64) Attr { return Attr{"rounds", v} }
 // Ops: AsString. Default: false.
 func Scientific(v bool) Attr { return Attr{"scientific", v} }
 
-// Seed sets the attribute seed.
+// Seed is the seed of random numbers; with both seeds 0 each run differs.
 //
 // Ops: Multinomial, RandomGamma, RandomPoissonV2, RandomShuffle, RandomShuffleQueue, RandomShuffleQueueV2, RandomStandardNormal, RandomUniform, RandomUniformInt, TruncatedNormal. Default: 0.
 func Seed(v int64) Attr { return Attr{"seed", v} }
 
-// Seed2 sets the attribute seed2.
+// Seed2 is the second seed of random numbers.
 //
 // Ops: Multinomial, RandomGamma, RandomPoissonV2, RandomShuffle, RandomShuffleQueue, RandomShuffleQueueV2, RandomStandardNormal, RandomUniform, RandomUniformInt, TruncatedNormal. Default: 0.
 func Seed2(v int64) Attr { return Attr{"seed2", v} }
@@ -761,19 +766,19 @@ func SelectCols(v []int64) Attr { return Attr{"select_cols", v} }
 // Ops: StringJoin. Default: "".
 func Separator(v string) Attr { return Attr{"separator", v} }
 
-// Shape sets the attribute shape.
+// Shape is the shape that is fed.
 //
 // Ops: Placeholder. Default: unknown.
 func Shape(v shape.Shape) Attr { return Attr{"shape", v} }
 
-// Shapes sets the attribute shapes.
+// Shapes are the shapes of an element's components.
 //
 // Ops: Barrier, FIFOQueue, FIFOQueueV2, PaddingFIFOQueue, PaddingFIFOQueueV2, RandomShuffleQueue, RandomShuffleQueueV2. Default: empty.
 func Shapes(v []shape.Shape) Attr { return Attr{"shapes", v} }
 
-// SharedName sets the attribute shared_name.
+// SharedName is the name under which sessions share the resource.
 //
-// 57 ops take it. Default: "".
+// 58 ops take it. Default: "".
 func SharedName(v string) Attr { return Attr{"shared_name", v} }
 
 // Shortest sets the attribute shortest.
@@ -781,22 +786,22 @@ func SharedName(v string) Attr { return Attr{"shared_name", v} }
 // Ops: AsString. Default: false.
 func Shortest(v bool) Attr { return Attr{"shortest", v} }
 
-// ShrinkAxisMask sets the attribute shrink_axis_mask.
+// ShrinkAxisMask has a bit for each dimension of which one element is taken.
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func ShrinkAxisMask(v int64) Attr { return Attr{"shrink_axis_mask", v} }
 
-// SkipEmpty sets the attribute skip_empty.
+// SkipEmpty leaves empty strings out.
 //
 // Ops: StringSplit. Default: true.
 func SkipEmpty(v bool) Attr { return Attr{"skip_empty", v} }
 
-// SkipHeaderLines sets the attribute skip_header_lines.
+// SkipHeaderLines is the number of lines at a file's start that are not read.
 //
 // Ops: TextLineReaderV2. Default: 0.
 func SkipHeaderLines(v int64) Attr { return Attr{"skip_header_lines", v} }
 
-// Sorted sets the attribute sorted.
+// Sorted sorts the results.
 //
 // Ops: TopKV2. Default: true.
 func Sorted(v bool) Attr { return Attr{"sorted", v} }
@@ -806,7 +811,7 @@ func Sorted(v bool) Attr { return Attr{"sorted", v} }
 // Ops: SparseSegmentMean, SparseSegmentMeanWithNumSegments, SparseSegmentSqrtN, SparseSegmentSqrtNWithNumSegments, SparseSegmentSum, SparseSegmentSumWithNumSegments. Default: false.
 func SparseGradient(v bool) Attr { return Attr{"sparse_gradient", v} }
 
-// SqueezeDims sets the attribute squeeze_dims.
+// SqueezeDims are the dimensions to take out, all of size 1 where empty.
 //
 // Ops: Squeeze. Default: empty.
 func SqueezeDims(v []int64) Attr { return Attr{"squeeze_dims", v} }
@@ -821,12 +826,12 @@ func SrcFormat(v string) Attr { return Attr{"src_format", v} }
 // Ops: Stack, StackV2. Default: "".
 func StackName(v string) Attr { return Attr{"stack_name", v} }
 
-// Summarize sets the attribute summarize.
+// Summarize bounds how many elements of each tensor are shown.
 //
 // Ops: Assert, Print, StringFormat. Default: 3.
 func Summarize(v int64) Attr { return Attr{"summarize", v} }
 
-// SwapMemory sets the attribute swap_memory.
+// SwapMemory lets tensors leave a device's memory; it has no effect here.
 //
 // Ops: StackPush, StackPushV2. Default: false.
 func SwapMemory(v bool) Attr { return Attr{"swap_memory", v} }
@@ -836,7 +841,7 @@ func SwapMemory(v bool) Attr { return Attr{"swap_memory", v} }
 // Ops: RFFT, RFFT2D, RFFT3D. Default: complex64.
 func Tcomplex(v tensor.DType) Attr { return Attr{"Tcomplex", v} }
 
-// Template sets the attribute template.
+// Template is the text in which placeholders are replaced.
 //
 // Ops: StringFormat. Default: "%s".
 func Template(v string) Attr { return Attr{"template", v} }
@@ -846,12 +851,12 @@ func Template(v string) Attr { return Attr{"template", v} }
 // Ops: TensorArrayV3. Default: "".
 func TensorArrayName(v string) Attr { return Attr{"tensor_array_name", v} }
 
-// TimeoutMs sets the attribute timeout_ms.
+// TimeoutMs bounds how long is waited; it has no effect where it is negative.
 //
 // Ops: BarrierTakeMany, QueueDequeue, QueueDequeueMany, QueueDequeueManyV2, QueueDequeueUpTo, QueueDequeueUpToV2, QueueDequeueV2, QueueEnqueue, QueueEnqueueMany, QueueEnqueueManyV2, QueueEnqueueV2. Default: -1.
 func TimeoutMs(v int64) Attr { return Attr{"timeout_ms", v} }
 
-// Tolerance sets the attribute tolerance.
+// Tolerance is the difference that does not count.
 //
 // Ops: ApproximateEqual. Default: 1e-05.
 func Tolerance(v float32) Attr { return Attr{"tolerance", v} }
@@ -861,12 +866,12 @@ func Tolerance(v float32) Attr { return Attr{"tolerance", v} }
 // Ops: Angle, Complex, ComplexAbs, Imag, Real. Defaults: complex64 (Complex); float (Angle, ComplexAbs, Imag, Real).
 func Tout(v tensor.DType) Attr { return Attr{"Tout", v} }
 
-// TransposeA sets the attribute transpose_a.
+// TransposeA transposes the first matrix.
 //
 // Ops: MatMul. Default: false.
 func TransposeA(v bool) Attr { return Attr{"transpose_a", v} }
 
-// TransposeB sets the attribute transpose_b.
+// TransposeB transposes the second matrix.
 //
 // Ops: MatMul. Default: false.
 func TransposeB(v bool) Attr { return Attr{"transpose_b", v} }
@@ -886,12 +891,12 @@ func Truncate(v bool) Attr { return Attr{"Truncate", v} }
 // Ops: RaggedRange, RaggedTensorFromVariant. Default: int64.
 func Tsplits(v tensor.DType) Attr { return Attr{"Tsplits", v} }
 
-// Unit sets the attribute unit.
+// Unit says what a position counts: "BYTE" or "UTF8_CHAR".
 //
 // Ops: StringLength. Default: "BYTE".
 func Unit(v string) Attr { return Attr{"unit", v} }
 
-// UpdateSlots sets the attribute update_slots.
+// UpdateSlots updates the optimizer's state too.
 //
 // Ops: ApplyAdagrad, ApplyAdagradV2, ResourceApplyAdagrad, ResourceApplyAdagradV2, ResourceSparseApplyAdagrad, ResourceSparseApplyAdagradV2, SparseApplyAdagrad, SparseApplyAdagradV2. Default: true.
 func UpdateSlots(v bool) Attr { return Attr{"update_slots", v} }
@@ -901,17 +906,17 @@ func UpdateSlots(v bool) Attr { return Attr{"update_slots", v} }
 // Ops: Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput. Default: true.
 func UseCudnnOnGPU(v bool) Attr { return Attr{"use_cudnn_on_gpu", v} }
 
-// UseLocking sets the attribute use_locking.
+// UseLocking takes the variable's lock for the update.
 //
 // 77 ops take it. Defaults: false (69 ops); true (Assign, ResourceScatterNdAdd, ResourceScatterNdMax, ResourceScatterNdMin, ResourceScatterNdSub, ResourceScatterNdUpdate, ScatterNdUpdate, ScatterUpdate).
 func UseLocking(v bool) Attr { return Attr{"use_locking", v} }
 
-// UseNesterov sets the attribute use_nesterov.
+// UseNesterov uses Nesterov's momentum.
 //
 // Ops: ApplyAdam, ApplyMomentum, ResourceApplyAdam, ResourceApplyKerasMomentum, ResourceApplyMomentum, ResourceSparseApplyKerasMomentum, ResourceSparseApplyMomentum, SparseApplyMomentum. Default: false.
 func UseNesterov(v bool) Attr { return Attr{"use_nesterov", v} }
 
-// UseNodeNameSharing sets the attribute use_node_name_sharing.
+// UseNodeNameSharing names the resource by its node where shared_name is empty.
 //
 // Ops: HashTable, HashTableV2, MutableDenseHashTable, MutableDenseHashTableV2, MutableHashTable, MutableHashTableOfTensors, MutableHashTableOfTensorsV2, MutableHashTableV2. Default: false.
 func UseNodeNameSharing(v bool) Attr { return Attr{"use_node_name_sharing", v} }
@@ -926,17 +931,17 @@ func UsePeephole(v bool) Attr { return Attr{"use_peephole", v} }
 // Ops: DecodeCSV. Default: true.
 func UseQuoteDelim(v bool) Attr { return Attr{"use_quote_delim", v} }
 
-// ValidateIndices sets the attribute validate_indices.
+// ValidateIndices checks the indices.
 //
 // Ops: Gather, ResourceGather, SparseToDense. Default: true.
 func ValidateIndices(v bool) Attr { return Attr{"validate_indices", v} }
 
-// ValidateShape sets the attribute validate_shape.
+// ValidateShape fails where the shape changes.
 //
 // Ops: Assign, AssignVariableOp. Defaults: false (AssignVariableOp); true (Assign).
 func ValidateShape(v bool) Attr { return Attr{"validate_shape", v} }
 
-// ValueShape sets the attribute value_shape.
+// ValueShape is the shape of a table's values.
 //
 // Ops: AnonymousMutableDenseHashTable, AnonymousMutableHashTableOfTensors, MutableDenseHashTable, MutableDenseHashTableV2, MutableHashTableOfTensors, MutableHashTableOfTensorsV2. Default: [].
 func ValueShape(v shape.Shape) Attr { return Attr{"value_shape", v} }
@@ -951,7 +956,7 @@ func VarName(v string) Attr { return Attr{"var_name", v} }
 // Ops: InitializeTableFromTextFile, InitializeTableFromTextFileV2. Default: -1.
 func VocabSize(v int64) Attr { return Attr{"vocab_size", v} }
 
-// WaitForIncomplete sets the attribute wait_for_incomplete.
+// WaitForIncomplete waits for elements to be complete, not just closed.
 //
 // Ops: BarrierTakeMany. Default: false.
 func WaitForIncomplete(v bool) Attr { return Attr{"wait_for_incomplete", v} }
