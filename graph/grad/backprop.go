@@ -110,7 +110,7 @@ func (b *backprop) mark(o *op.Operation, end bool) {
 	more := false
 	if rule, known := rules[o.Type()]; !known || rule != nil {
 		for _, in := range o.Inputs() {
-			if _, ok := b.between[in.Op]; ok && b.passes(in) {
+			if b.wants(in) {
 				b.pending[in.Op]++
 				more = true
 			}
@@ -119,6 +119,12 @@ func (b *backprop) mark(o *op.Operation, end bool) {
 	if end || more {
 		b.between[o] = more
 	}
+}
+
+// wants tells whether a gradient of an operation's input leads to an x.
+func (b *backprop) wants(in op.Output) bool {
+	_, between := b.between[in.Op]
+	return between && b.passes(in)
 }
 
 // passes tells whether gradients go back over a tensor.
@@ -142,6 +148,9 @@ func (b *backprop) differentiate(o *op.Operation) error {
 		return nil
 	}
 	g := &call{Operation: o, dy: make([]Gradient, o.NumOutputs()), source: b.source}
+	for _, in := range o.Inputs() {
+		g.wanted = append(g.wanted, b.wants(in))
+	}
 	any := false
 	for i := range g.dy {
 		g.dy[i] = b.sum(o.Output(i))
@@ -167,7 +176,7 @@ func (b *backprop) differentiate(o *op.Operation) error {
 		}
 	}
 	for i, in := range o.Inputs() {
-		if _, ok := b.between[in.Op]; !ok || !b.passes(in) {
+		if !g.wanted[i] {
 			continue
 		}
 		if i < len(dx) && dx[i].Connected() {

@@ -13,6 +13,8 @@ type call struct {
 	*op.Operation
 	builder
 	dy []Gradient
+	// wanted tells of each input whether anybody asks for its gradient.
+	wanted []bool
 	// source names this run of Gradients among all of the graph.
 	source string
 }

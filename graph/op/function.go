@@ -72,6 +72,9 @@ func (f *Function) Results() []Output { return slices.Clone(f.results) }
 // Captures are the tensors around the function that its body uses. They are its last arguments.
 func (f *Function) Captures() []Output { return slices.Clone(f.captures) }
 
+// CaptureArgs are the arguments in the body that stand for the Captures.
+func (f *Function) CaptureArgs() []Output { return each(f.captures, f.body.take) }
+
 // Operations are those of the body, in the order in which they were added.
 func (f *Function) Operations() []*Operation { return slices.Clone(f.body.ops) }
 
