@@ -38,6 +38,26 @@ var flowCases = []gradCase{
 			func(s *op.Scope, v []op.Output) []op.Output { return []op.Output{op.Exp(s, v[0])} })
 	}},
 	nestedLoop(), recurrent(), loopOverVariable(),
+	overVariable("If", func(s *op.Scope, v *op.Variable) []op.Output {
+		read := func(which bool) op.Output {
+			return op.Cond(s, op.Identity(s, op.Const(s, which)),
+				func(s *op.Scope) []op.Output { return []op.Output{op.Square(s, v.Gather(s, vector(s, 0, 2, 2)))} },
+				func(s *op.Scope) []op.Output { return []op.Output{op.Const(s, 1.0)} })[0]
+		}
+		return []op.Output{read(true), read(false)}
+	}),
+	overVariable("Case", func(s *op.Scope, v *op.Variable) []op.Output {
+		return op.Case(s, op.Identity(s, op.Const(s, int32(1))), []func(s *op.Scope) []op.Output{
+			func(s *op.Scope) []op.Output { return []op.Output{v.Read(s)} },
+			func(s *op.Scope) []op.Output { return []op.Output{op.Exp(s, v.Read(s))} },
+		})
+	}),
+	overVariable("StatefulPartitionedCall", func(s *op.Scope, v *op.Variable) []op.Output {
+		f := op.NewFunction(s, "g", op.ParamsOf(op.Const(s, 1.0)), func(s *op.Scope, args []op.Output) []op.Output {
+			return []op.Output{op.Mul(s, op.Exp(s, v.Read(s)), args[0])}
+		})
+		return f.Call(s, op.Sum(s, v.Read(s), vector(s, 0, 1)))
+	}),
 }
 
 func condCase(which bool) gradCase {
@@ -113,5 +133,15 @@ func loopOverVariable() gradCase {
 			func(s *op.Scope, loop []op.Output) []op.Output {
 				return []op.Output{op.AddV2(s, loop[0], op.Const(s, int32(1))), op.Sin(s, op.AddV2(s, op.Mul(s, loop[1], v.Read(s)), loop[1]))}
 			})[1:]
+	}}
+}
+
+// overVariable is a function of a variable, which it reads in functions' bodies.
+func overVariable(name string, f func(s *op.Scope, v *op.Variable) []op.Output) gradCase {
+	handles := new([]op.Output)
+	return gradCase{name: name, in: []input{in(3, 2)}, handles: handles, f: func(s *op.Scope, x []op.Output) []op.Output {
+		v := op.VariableOf(s.WithName("of"+name), tensor.Float64, shape.Of(3, 2))
+		*handles = []op.Output{v.Handle()}
+		return f(s.WithControlDependencies(v.Assign(s, x[0])), v)
 	}}
 }

@@ -211,6 +211,12 @@ func withoutGradients(t *testing.T) {
 			lu := node(s, "Lu", nil, x).Output(0)
 			return []op.Output{node(s, "Mul", nil, lu, x).Output(0)}, []grad.Option{grad.StopAt(lu)}
 		}},
+		{"a function that draws", "(RandomStandardNormal) would run a second time", status.Unimplemented, func(s *op.Scope, x op.Output) ([]op.Output, []grad.Option) {
+			return op.Cond(s, op.Const(s, true), func(s *op.Scope) []op.Output {
+				noise := node(s, "RandomStandardNormal", attrs{"dtype": tensor.Float64}, op.Shape(s, x)).Output(0)
+				return []op.Output{op.Mul(s, x, noise)}
+			}, func(s *op.Scope) []op.Output { return []op.Output{x} }), nil
+		}},
 		{"integers", "cannot be differentiated", status.InvalidArgument, func(s *op.Scope, x op.Output) ([]op.Output, []grad.Option) {
 			shape := node(s, "Shape", nil, x).Output(0)
 			return []op.Output{x, shape}, nil

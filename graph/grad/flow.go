@@ -93,11 +93,12 @@ func (g *call) inputGradients(first int, given []op.Output) []Gradient {
 // want one.
 func (g *call) through(s *op.Scope, f *op.Function, args, dys []op.Output) []op.Output {
 	inside := make([]op.Output, len(args))
-	var xs, ys []op.Output
+	var xs, ys, outer []op.Output
+	first := len(g.wanted) - len(args)
 	for i, a := range args {
 		inside[i] = op.Identity(s, a)
-		if g.wanted[len(g.wanted)-len(args)+i] {
-			xs = append(xs, inside[i])
+		if g.wanted[first+i] {
+			xs, outer = append(xs, inside[i]), append(outer, g.x(first+i))
 		}
 	}
 	for _, r := range replay(s, f, inside) {
@@ -108,22 +109,28 @@ func (g *call) through(s *op.Scope, f *op.Function, args, dys []op.Output) []op.
 	out := make([]op.Output, len(xs))
 	for i, d := range Gradients(s, ys, xs, From(dys...)) {
 		if out[i] = d.Dense(s); !d.Connected() {
-			out[i] = zerosFor(s, xs[i])
+			out[i] = zerosFor(s, xs[i], outer[i])
 		}
 	}
 	return out
 }
 
-// zerosFor is a gradient of zeros: for a handle, in the shape of the variable behind it.
-func zerosFor(s *op.Scope, x op.Output) op.Output {
+// zerosFor is a gradient of zeros for x: for a handle, in the shape of the variable behind it, of which outer, the
+// tensor that x stands for, may tell more.
+func zerosFor(s *op.Scope, x, outer op.Output) op.Output {
 	if x.DType() != tensor.Resource {
 		return op.ZerosLike(s, x)
 	}
-	if behind := x.Handles(); len(behind) == 1 {
-		return op.Fill(s, op.VariableShape(s, x), op.Cast(s, op.Const(s, float32(0)), behind[0].DType))
+	var t tensor.DType
+	if behind := outer.Handles(); len(behind) == 1 {
+		t = behind[0].DType
+	} else if outer.Op.Type() == "VarHandleOp" {
+		t = tensor.FromProto(outer.Op.Attrs()["dtype"].GetType())
+	} else {
+		s.Fail(status.Unimplementedf("It is not known what is behind the handle %s, whose gradient is asked for", outer.Name()))
+		return op.Output{}
 	}
-	s.Fail(status.Unimplementedf("It is not known what is behind the handle %s, whose gradient is asked for", x.Name()))
-	return op.Output{}
+	return op.Fill(s, op.VariableShape(s, x), op.Cast(s, op.Const(s, float32(0)), t))
 }
 
 // whileRule runs the loop once more, and keeps what its variables were before each round; then it goes back from
@@ -227,7 +234,7 @@ func (l *loop) back(rounds op.Output, kept []op.Output) []op.Output {
 		if differentiable(l.Output(i)) {
 			start = append(start, l.d(i))
 		} else {
-			start = append(start, zerosFor(l.s, l.x(i)))
+			start = append(start, zerosFor(l.s, l.x(i), l.x(i)))
 		}
 	}
 	end := op.While(l.s, start, func(s *op.Scope, v []op.Output) op.Output {
