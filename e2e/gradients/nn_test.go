@@ -2,6 +2,7 @@ package gradients
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -92,7 +93,36 @@ func norms() (out []gradCase) {
 			}
 		}
 	}
+	// The gradients' gradients.
+	for _, name := range []string{"FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"} {
+		for _, training := range []bool{true, false} {
+			x := in(2, 2, 1, 2).of(tensor.Float32)
+			out = append(out, gradCase{name: name, in: []input{x, x.apart(), one, in(2).of(tensor.Float32).fixed(), one.fixed()}, tolerance: 2e-2,
+				f: func(s *op.Scope, x []op.Output) []op.Output {
+					a := attrs{"is_training": training, "epsilon": 0.5}
+					mean, variance, in := x[3], x[4], []op.Input{}
+					if training { // what the op itself finds
+						empty := node(s, "Const", attrs{"dtype": tensor.Float32, "value": emptyFloats()}).Output(0)
+						forward := node(s, strings.Replace(name, "Grad", "", 1), a, x[1], x[2], x[2], empty, empty)
+						mean, variance = node(s, "StopGradient", nil, forward.Output(3)).Output(0), node(s, "StopGradient", nil, forward.Output(4)).Output(0)
+					}
+					in = append(in, x[0], x[1], x[2], mean, variance)
+					if strings.HasSuffix(name, "V3") {
+						in = append(in, node(s, "Const", attrs{"dtype": tensor.Float32, "value": emptyFloats()}).Output(0))
+					}
+					return floats(node(s, name, a, in...))[:3]
+				}})
+		}
+	}
 	return out
+}
+
+func emptyFloats() *tensor.Tensor {
+	t, err := tensor.FromSlice(tensor.Float32, tensor.Shape{0}, []float32{})
+	if err != nil {
+		panic(err)
+	}
+	return t
 }
 
 func lstm() (out []gradCase) {

@@ -43,6 +43,9 @@ var stateCases = slices.Concat([]gradCase{
 	optional(), sparseCase("SparseReorder"), sparseCase("SparseSlice"),
 	call("SparseToDense", nil, matrix(2, 2, 0, 1, 1, 2), ints(2, 3), in(2), in()), call("SparseToDense", nil, ints(0, 2), ints(4), in(2), in()),
 	call("SparseToDense", nil, ints(0, 2), ints(4), in(), in()), call("SparseToDense", nil, scalar(2), ints(4), in(), in()),
+	{name: "RaggedTensorToSparse", in: []input{longs(0, 2, 2, 5), in(5)}, f: func(s *op.Scope, x []op.Output) []op.Output {
+		return floats(node(s, "RaggedTensorToSparse", nil, op.List{x[0]}, x[1]))
+	}},
 	ragged(), raggedToTensor(in(5), in()), raggedToTensor(in(5, 2), in(2)), raggedToTensor(in(5, 2), in()),
 })
 

@@ -33,9 +33,6 @@ func init() {
 			return []op.Output{g.crossEntropy(), g.mul(g.expand(g.d(0), -1), g.neg(g.op("LogSoftmax", g.x(0))))}
 		},
 		"SparseSoftmaxCrossEntropyWithLogits": func(g *call) []op.Output { return []op.Output{g.crossEntropy(), none} },
-		"FusedBatchNorm":                      batchNorm("FusedBatchNormGrad", false),
-		"FusedBatchNormV2":                    batchNorm("FusedBatchNormGradV2", false),
-		"FusedBatchNormV3":                    batchNorm("FusedBatchNormGradV3", true),
 		"BlockLSTM":                           blockLSTM("BlockLSTMGrad"),
 		"BlockLSTMV2":                         blockLSTM("BlockLSTMGradV2"),
 	}, many)
@@ -64,40 +61,6 @@ func (g *call) crossEntropy() op.Output {
 	second := g.d(1)
 	mean := g.total(g.mul(second, p), g.ints(-1), true)
 	return g.add(dx, g.mul(g.sub(second, mean), p))
-}
-
-// batchNorm differentiates normalization. In inference the moments are constants, which are inputs, and the gradient's
-// kernel takes the channels last only.
-func batchNorm(name string, reserve bool) func(g *call) []op.Output {
-	return func(g *call) []op.Output {
-		x, dy := g.x(0), g.d(0)
-		attrs := g.attrs("epsilon", "data_format", "is_training")
-		mean, variance := g.Output(3), g.Output(4)
-		var back op.Output
-		if !g.flag("is_training") {
-			mean, variance = g.x(3), g.x(4)
-			switch g.text("data_format") {
-			case "NCHW":
-				attrs["data_format"] = "NHWC"
-				last := g.ints(0, 2, 3, 1)
-				x, dy, back = g.op("Transpose", x, last), g.op("Transpose", dy, last), g.ints(0, 3, 1, 2)
-			case "NCDHW":
-				attrs["data_format"] = "NDHWC"
-				last := g.ints(0, 2, 3, 4, 1)
-				x, dy, back = g.op("Transpose", x, last), g.op("Transpose", dy, last), g.ints(0, 4, 1, 2, 3)
-			}
-		}
-		in := []op.Input{dy, x, g.x(1), mean, variance}
-		if reserve {
-			in = append(in, g.Output(5))
-		}
-		o := g.node(name, attrs, in...)
-		dx := o.Output(0)
-		if back.Op != nil {
-			dx = g.op("Transpose", dx, back)
-		}
-		return []op.Output{dx, o.Output(1), o.Output(2), none, none}
-	}
 }
 
 func blockLSTM(name string) func(g *call) []op.Output {

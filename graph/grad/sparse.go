@@ -23,6 +23,12 @@ func init() {
 			dx, _ := g.unbroadcast(g.x(2), rows, rows, none)
 			return []op.Output{none, none, dx, g.sub(g.totalOf(g.d(0)), g.totalOf(rows))}
 		},
+		"RaggedTensorToSparse": func(g *call) []op.Output {
+			out := make([]op.Output, len(g.Inputs()))
+			last := len(out) - 1
+			out[last] = g.reshapeLike(g.d(1), g.x(last))
+			return out
+		},
 		"RaggedTensorToVariant": func(g *call) []op.Output {
 			values := g.Inputs()[len(g.Inputs())-1]
 			splits := g.longs()

@@ -1,0 +1,50 @@
+package gradients
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/troupe-run/troupe/graph/grad"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// registered are the ops that TensorFlow 2.21's Python registers a gradient for, one on a line.
+//
+//go:embed testdata/registered.txt
+var registered string
+
+// without are those of them that have a kernel and no gradient here, by the reason.
+var without = map[string]string{
+	"the gradient is always zero or none":                         "ArgMax ArgMin Ceil Floor FloorDiv Rint Round Sign TruncateDiv",
+	"parts of TensorFlow 1's loops and conditionals":              "Enter Exit LoopCond Merge NextIteration RefEnter RefExit RefMerge RefNextIteration RefSwitch Switch",
+	"removed from TensorFlow's graphs, or part of its eager mode": "TopK _EagerConst",
+	"older versions of ops on arrays of tensors": "TensorArrayConcat TensorArrayConcatV2 TensorArrayGather TensorArrayGatherV2 TensorArrayRead TensorArrayReadV2 " +
+		"TensorArrayScatter TensorArrayScatterV2 TensorArraySplit TensorArraySplitV2 TensorArrayWrite TensorArrayWriteV2",
+	"nothing is trained through them": "ApproxTopK CompositeTensorVariantFromComponents CompositeTensorVariantToComponents TensorMapErase TensorMapInsert TensorMapLookup",
+}
+
+// Every op that a kernel runs and TensorFlow differentiates has a gradient, or a reason.
+func TestRegistered(t *testing.T) {
+	ops, have, names := kernels.Ops(), grad.Ops(), strings.Fields(registered)
+	if len(names) < 300 {
+		t.Fatalf("only %d ops are in the list", len(names))
+	}
+	reasons := map[string]string{}
+	for reason, list := range without {
+		for _, name := range strings.Fields(list) {
+			reasons[name] = reason
+		}
+	}
+	for _, name := range names {
+		_, excused := reasons[name]
+		runs, differentiated := slices.Contains(ops, name), slices.Contains(have, name)
+		switch {
+		case runs && !differentiated && !excused:
+			t.Errorf("%s has a kernel, and a gradient in TensorFlow, but none here", name)
+		case differentiated && excused:
+			t.Errorf("%s has a gradient by now", name)
+		}
+	}
+}
