@@ -1,6 +1,7 @@
 package gradients
 
 import (
+	"github.com/troupe-run/troupe/graph/grad"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/shape"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -37,6 +38,21 @@ var flowCases = []gradCase{
 		return op.While(s, []op.Output{x[0]}, func(s *op.Scope, v []op.Output) op.Output { return op.Const(s, false) },
 			func(s *op.Scope, v []op.Output) []op.Output { return []op.Output{op.Exp(s, v[0])} })
 	}},
+	// Gradients of gradients.
+	second("MatMul", func(s *op.Scope, x []op.Output) []op.Output {
+		return []op.Output{op.Softmax(s, op.Tanh(s, op.MatMul(s, op.Reshape(s, x[0], vector(s, 1, 2)), op.Reshape(s, x[1], vector(s, 2, 1)))))}
+	}),
+	second("If", func(s *op.Scope, x []op.Output) []op.Output {
+		return op.Cond(s, op.Identity(s, op.Const(s, true)), func(s *op.Scope) []op.Output { return []op.Output{op.Sin(s, op.Mul(s, x[0], x[1]))} },
+			func(s *op.Scope) []op.Output { return []op.Output{x[0]} })
+	}),
+	second("While", func(s *op.Scope, x []op.Output) []op.Output {
+		return op.While(s, []op.Output{op.Const(s, int32(0)), x[0]},
+			func(s *op.Scope, v []op.Output) op.Output { return op.Less(s, v[0], op.Const(s, int32(3))) },
+			func(s *op.Scope, v []op.Output) []op.Output {
+				return []op.Output{op.AddV2(s, v[0], op.Const(s, int32(1))), op.Sin(s, op.Mul(s, v[1], x[1]))}
+			})[1:]
+	}),
 	nestedLoop(), recurrent(), loopOverVariable(),
 	overVariable("If", func(s *op.Scope, v *op.Variable) []op.Output {
 		read := func(which bool) op.Output {
@@ -143,5 +159,15 @@ func overVariable(name string, f func(s *op.Scope, v *op.Variable) []op.Output) 
 		v := op.VariableOf(s.WithName("of"+name), tensor.Float64, shape.Of(3, 2))
 		*handles = []op.Output{v.Handle()}
 		return f(s.WithControlDependencies(v.Assign(s, x[0])), v)
+	}}
+}
+
+// second is the gradient of a function of two vectors, which is differentiated once more.
+func second(name string, f func(s *op.Scope, x []op.Output) []op.Output) gradCase {
+	return gradCase{name: name, in: []input{in(2), in(2)}, f: func(s *op.Scope, x []op.Output) (out []op.Output) {
+		for _, d := range grad.Gradients(s, []op.Output{op.Square(s, f(s, x)[0])}, x) {
+			out = append(out, d.Dense(s))
+		}
+		return out
 	}}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/shape"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"go.uber.org/goleak"
 )
 
 // input is an argument of a case: values that are differentiated, or constants.
@@ -153,10 +154,19 @@ var server = sync.OnceValues(func() (*troupe.Server, error) {
 	return troupe.NewLocalServer(troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 })
 
+// TestMain fails when a goroutine outlives the tests and their server.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if s, err := server(); err == nil {
-		_ = s.Stop(context.Background())
+	s, err := server()
+	if err == nil {
+		err = s.Stop(context.Background())
+	}
+	if err == nil && code == 0 {
+		err = goleak.Find(goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
 	os.Exit(code)
 }

@@ -91,8 +91,8 @@ func (t *target) scalar(v any) op.Output {
 func (s *state) slot(t *target, name string, initial float64) op.Output {
 	v := t.variable
 	return s.variable(slotKey{v, name}, func() *op.Variable {
-		at := t.outer.Beside(v.Handle().Op).WithName(v.Name() + "/" + name)
-		return op.NewVariable(at, filled(at, v, initial))
+		at, slot := t.outer.Beside(v.Handle().Op), v.Name()+"/"+name
+		return op.NewVariable(at.WithName(slot), filled(at.SubScope(slot+"/Initializer"), v, initial))
 	})
 }
 
@@ -108,7 +108,6 @@ func (s *state) variable(key slotKey, make func() *op.Variable) op.Output {
 
 // filled is a tensor of a variable's shape. Where that is not known the variable's initial value has it.
 func filled(s *op.Scope, v *op.Variable, with float64) op.Output {
-	s = s.SubScope(v.Name() + "/Initializer")
 	value := op.Cast(s, op.Const(s, with), v.DType())
 	if dims, known := v.Shape().Dims(); known && v.Shape().Full() {
 		if len(dims) == 0 {
@@ -123,7 +122,8 @@ func filled(s *op.Scope, v *op.Variable, with float64) op.Output {
 // scalarVariable is one that an optimizer has once, beside the first variable that it updates.
 func (s *state) scalarVariable(t *target, name string, initial float64) op.Output {
 	return s.variable(slotKey{nil, name}, func() *op.Variable {
-		at := t.outer.Beside(t.first.Handle().Op).WithName(name)
-		return op.NewVariable(at, op.Cast(at, op.Const(at, initial), t.first.DType()))
+		at := t.outer.Beside(t.first.Handle().Op)
+		value := at.SubScope(name + "/Initializer")
+		return op.NewVariable(at.WithName(name), op.Cast(value, op.Const(value, initial), t.first.DType()))
 	})
 }
