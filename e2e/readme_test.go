@@ -1,0 +1,44 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The program that the README shows is whole, shorter than 60 lines of code, and does what the README says.
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, found := strings.Cut(string(readme), "```go\npackage main")
+	program, _, ended := strings.Cut(program, "```")
+	if !found || !ended {
+		t.Fatal("the README has no program")
+	}
+	program = "package main" + program
+	lines := 0
+	for line := range strings.Lines(program) {
+		if strings.TrimSpace(line) != "" {
+			lines++
+		}
+	}
+	if lines >= 60 {
+		t.Errorf("the program has %d lines", lines)
+	}
+	path := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(path, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := exec.CommandContext(t.Context(), "go", "run", path)
+	run.Dir = ".."
+	out, err := run.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "after 200 steps 10 gives [32.0]") {
+		t.Errorf("%v: it printed %s", err, out)
+	}
+}
