@@ -26,6 +26,7 @@ type Operation struct {
 	types    []tensor.DType
 	shapes   []shape.Shape
 	handles  map[int][]shape.Handle
+	sizes    map[int]shape.Shape // what is known of outputs that are sizes
 	args     [][2]int // the range of outputs that each output argument stands for
 	value    *tensor.Tensor
 }
@@ -228,6 +229,7 @@ func (s *Scope) scoped(o *Operation) {
 func (o *Operation) infer() error {
 	n := &shape.Node{Op: o.op, Attrs: o.attrs, In: make([]shape.Shape, len(o.inputs)), Out: o.types,
 		Value:   func(i int) *tensor.Tensor { return o.inputs[i].value() },
+		Partial: func(i int) shape.Shape { return o.inputs[i].Op.sizes[o.inputs[i].Index] },
 		Handles: func(i int) []shape.Handle { return o.inputs[i].Handles() }}
 	for i, in := range o.inputs {
 		n.In[i] = in.Shape()
@@ -236,7 +238,7 @@ func (o *Operation) infer() error {
 	if err != nil {
 		return status.InvalidArgumentf("%s: %v", o.op, err)
 	}
-	o.shapes, o.handles = r.Out, r.Handles
+	o.shapes, o.handles, o.sizes = r.Out, r.Handles, r.Values
 	return nil
 }
 

@@ -1,6 +1,9 @@
 package shape
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -24,6 +27,10 @@ type Node struct {
 	// Value gives an input's value where it is known before anything runs, nil where it is not. The
 	// tensor stays the giver's. A nil func knows no values.
 	Value func(input int) *tensor.Tensor
+	// Partial gives what is known of the value of an input that is a vector of sizes: a shape, with -1 for sizes that
+	// are not known. For a scalar it is a shape of one dimension. It is what Result.Values held for the
+	// output that feeds the input. A nil func knows nothing.
+	Partial func(input int) Shape
 	// Handles gives what is known of what an input's handle stands for. A nil func knows nothing.
 	Handles func(input int) []Handle
 }
@@ -34,29 +41,79 @@ type Result struct {
 	Out []Shape
 	// Handles are what the handles among the outputs stand for, by output; nil where no output is a handle.
 	Handles map[int][]Handle
+	// Values are what is known of the values of outputs that are sizes, by output: see Node.Partial.
+	Values map[int]Shape
 }
 
 // Infer infers the shapes of a node's outputs: all unknown for an op of which the table knows nothing. An error
-// is INVALID_ARGUMENT and tells the shapes that the op does not take.
+// is INVALID_ARGUMENT and tells the shapes that the op does not take. Any node is taken: attributes or inputs that
+// the op does not have are an error.
 func Infer(n *Node) (*Result, error) {
-	r := &Result{Out: make([]Shape, len(n.Out))}
+	c := &call{Node: n, r: &Result{Out: make([]Shape, len(n.Out))}}
 	f, ok := table[n.Op]
 	if !ok {
-		return r, nil
+		return c.r, nil
 	}
-	if err := f(n, r); err != nil {
-		return nil, err
-	}
-	for i, s := range r.Out {
+	f(c)
+	for i, s := range c.r.Out {
 		if len(s.dims) > tensor.MaxRank {
-			return nil, status.InvalidArgumentf("Output %d would have %d dimensions, the limit is %d", i, len(s.dims), tensor.MaxRank)
+			c.fail("Output %d would have %d dimensions, the limit is %d", i, len(s.dims), tensor.MaxRank)
 		}
 	}
-	return r, nil
+	if c.err != nil {
+		return nil, status.Errorf(status.CodeOf(c.err), "%v%s.", strings.TrimSuffix(c.err.Error(), "."), c.context())
+	}
+	return c.r, nil
 }
 
-// rule states what an op demands of its inputs' shapes, and sets those of its outputs.
-type rule func(n *Node, r *Result) error
+// Knows tells whether there is a rule for the op.
+func Knows(op string) bool { return table[op] != nil }
 
-// table maps ops to their rules. The files named after areas of ops fill it.
-var table = map[string]rule{}
+// rule states what an op demands of its inputs' shapes, and sets those of its outputs.
+type rule func(c *call)
+
+// row gives ops, separated by spaces, their rule.
+type row struct {
+	ops  string
+	rule rule
+}
+
+// table maps ops to their rules.
+var table = index(mathOps, reduceOps, segmentOps, matrixOps, spectralOps, arrayOps, sliceOps, padOps, gatherOps, diagonalOps,
+	nnOps, windowOps, normOps, rnnOps, stateOps, resourceOps, trainingOps, controlOps, queueOps, flowOps, tensorArrayOps, listOps, lookupOps,
+	sparseOps, raggedOps, randomOps, stringOps, ioOps, parsingOps, imageOps)
+
+func index(areas ...[]row) map[string]rule {
+	t := map[string]rule{}
+	for _, rows := range areas {
+		for _, r := range rows {
+			for _, op := range strings.Fields(r.ops) {
+				t[op] = r.rule
+			}
+		}
+	}
+	return t
+}
+
+// context names what the rule saw: the inputs' shapes, and the values that it asked for.
+func (c *call) context() string {
+	var b strings.Builder
+	b.WriteString(" with input shapes: ")
+	for i, s := range c.In {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(s.String())
+	}
+	sep := " and with computed input values: "
+	for i, asked := range c.asked {
+		if !asked {
+			continue
+		}
+		if v, ok := c.known(i); ok {
+			fmt.Fprintf(&b, "%sinput[%d] = <%s>", sep, i, strings.Trim(fmt.Sprint(v[:min(len(v), 64)]), "[]"))
+			sep = ", "
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,557 @@
+package shape
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+var arrayOps = []row{
+	{"Const", constant},
+	{"Placeholder PlaceholderV2 FakeParam ImmutableConst", explicit},
+	{"PlaceholderWithDefault", func(c *call) {
+		s := c.attrShape("shape")
+		c.merge(c.in(0), s)
+		c.set(0, s)
+	}},
+	{"Identity GuaranteeConst PreventGradient Snapshot StopGradient", same},
+	{`CheckNumerics CheckNumericsV2 DebugGradientIdentity DebugGradientRefIdentity MatrixBandPart OnesLike RefIdentity
+		ZerosLike _EagerConst DeepCopy`, unchanged},
+	{"IdentityN", func(c *call) {
+		for i := range c.In {
+			c.set(i, c.in(i))
+			c.setHandles(i, c.handles(i))
+			c.setValue(i, c.sizes(i))
+		}
+	}},
+	{"EnsureShape", func(c *call) {
+		want := c.attrShape("shape")
+		c.set(0, c.merge(want, c.in(0)))
+		c.setValue(0, c.sizes(0))
+	}},
+	{"Shape ShapeN", func(c *call) {
+		for i, s := range c.In {
+			c.set(i, Of(int64(s.Rank())))
+			c.setValue(i, s)
+		}
+	}},
+	{"Rank", func(c *call) {
+		c.set(0, Scalar())
+		if s := c.in(0); s.known {
+			c.setValue(0, Of(int64(len(s.dims))))
+		}
+	}},
+	{"Size", func(c *call) {
+		c.set(0, Scalar())
+		if n := c.elements(c.in(0)); n >= 0 && (outType(c, 0) == tensor.Int64 || n == int64(int32(n))) {
+			c.setValue(0, Of(n))
+		}
+	}},
+	{"Reshape", reshape},
+	{"Bitcast", bitcast},
+	{"ExpandDims", expandDims},
+	{"Squeeze", squeeze},
+	{"Pack", pack},
+	{"Unpack", unpack},
+	{"Concat", func(c *call) { c.concat(1, len(c.In), 0) }},
+	{"ConcatV2", func(c *call) { c.concat(0, len(c.In)-1, len(c.In)-1) }},
+	{"ConcatOffset", func(c *call) {
+		for i := 1; i < len(c.In); i++ {
+			c.set(i-1, c.in(i))
+		}
+	}},
+	{"ParallelConcat", parallelConcat},
+	{"Empty", filled},
+	{"StridedSliceGrad", filled},
+	{"Fill", fill},
+	{"Tile", tile},
+	{"BroadcastTo", broadcastTo},
+	{"BroadcastArgs", func(c *call) {
+		x, y := c.vector(0).at(0), c.vector(1).at(0)
+		if x < 0 || y < 0 {
+			c.set(0, Of(-1))
+			return
+		}
+		c.set(0, Of(max(x, y)))
+		if s, t := c.sizes(0), c.sizes(1); s.Full() && t.Full() {
+			c.setValue(0, c.broadcast(s, t))
+		}
+	}},
+	{"BroadcastGradientArgs", gives(ranks(1, 1), Of(-1), Of(-1))},
+	{"Transpose ConjugateTranspose", transpose},
+	{"InvertPermutation", unchangedOf(1)},
+	{"ListDiff", gives(ranks(1, 1), Of(-1), Of(-1))},
+	{"LowerBound UpperBound", func(c *call) {
+		c.matrix(0)
+		c.matrix(1)
+		c.set(0, c.in(1))
+	}},
+	{"OneHot", oneHot},
+	{"Unique", func(c *call) {
+		c.vector(0)
+		c.set(0, Of(-1))
+		c.set(1, c.in(0))
+	}},
+	{"UniqueWithCounts", func(c *call) {
+		c.set(0, Of(-1))
+		c.set(1, c.in(0))
+		c.set(2, Of(-1))
+	}},
+	{"UniqueV2 UniqueWithCountsV2", func(c *call) {
+		c.set(0, c.unknownOf(int64(c.in(0).Rank())))
+		c.set(1, c.uniqueIndex())
+		c.set(2, Of(-1))
+	}},
+	{"Where", func(c *call) { c.set(0, Of(-1, int64(c.in(0).Rank()))) }},
+	{"Roll", func(c *call) {
+		c.atLeast(c.in(0), 1)
+		c.merge(c.atMost(c.in(1), 1), c.atMost(c.in(2), 1))
+		unchanged(c)
+	}},
+}
+
+func constant(c *call) {
+	v, err := c.Attrs.Tensor("value")
+	c.check(err)
+	dims, known := tensor.ShapeFromProto(v.GetTensorShape())
+	s := c.declared(dims, known)
+	if c.err == nil && !s.Full() {
+		c.fail("Shape %v of a constant is not known in full", s)
+	}
+	c.set(0, s)
+}
+
+func reshape(c *call) {
+	in, out := c.in(0), c.shapeOf(1)
+	c.set(0, out)
+	if !out.known || !in.known {
+		return
+	}
+	inN, inAt, inMany := c.knownPart(in)
+	outN, outAt, outMany := c.knownPart(out)
+	if inMany || outMany || c.err != nil {
+		return
+	}
+	switch {
+	case inAt < 0 && outAt < 0:
+		if inN != outN {
+			c.fail("Cannot reshape a tensor with %d elements to shape %v (%d elements)", inN, out, outN)
+		}
+	case inAt < 0 && outN > 0:
+		c.set(0, c.with(out, outAt, c.div(inN, outN, true)))
+	case inAt >= 0 && outAt < 0 && inN != 0:
+		c.div(outN, inN, true)
+	}
+}
+
+// knownPart is the product of the sizes that are known, the place of the one that is not (-1 for none), and whether
+// there are more. A size of 0 makes all known.
+func (c *call) knownPart(s Shape) (n int64, at int, many bool) {
+	if n = c.elements(s); n >= 0 {
+		return n, -1, false
+	}
+	n, at = 1, -1
+	for i, d := range s.dims {
+		switch {
+		case d >= 0:
+			n = c.mul(n, d)
+		case at >= 0:
+			return n, at, true
+		default:
+			at = i
+		}
+	}
+	return n, at, false
+}
+
+func bitcast(c *call) {
+	in := c.in(0)
+	from, to := int64(c.attrType("T").Size()), int64(c.attrType("type").Size())
+	if from <= 0 || to <= 0 {
+		c.fail("Cannot bitcast types %v and %v, whose elements have no fixed size", c.attrType("T"), c.attrType("type"))
+		return
+	}
+	switch {
+	case !in.known || from == to:
+		c.set(0, in)
+	case from > to:
+		c.set(0, join(in, Of(from/to)))
+	case len(in.dims) == 0 || (in.at(-1) >= 0 && in.at(-1) != to/from):
+		c.fail("Cannot bitcast due to shape. %v does not end in %d elements, which make one of %v", in, to/from, c.attrType("type"))
+	default:
+		c.set(0, c.sub(in, 0, -1))
+	}
+}
+
+func expandDims(c *call) {
+	in := c.in(0)
+	at, ok := c.ints(1)
+	if t := c.value(1); ok && len(at) != 1 || t != nil && t.Len() != 1 {
+		c.fail("'dim' input must be a tensor with a single value")
+		return
+	}
+	if c.in(1).known && len(c.in(1).dims) == 0 && c.sizes(0).known {
+		c.setValue(0, c.sizes(0)) // a scalar becomes a vector of one
+	}
+	if !ok || !in.known {
+		return
+	}
+	rank, d := int64(len(in.dims)), at[0]
+	if d < -rank-1 || d > rank {
+		c.fail("dim %d not in the interval [%d, %d].", d, -rank-1, rank)
+		return
+	}
+	if d < 0 {
+		d += rank + 1
+	}
+	c.set(0, join(c.sub(in, 0, int(d)), Of(1), c.from(in, int(d))))
+}
+
+func squeeze(c *call) {
+	in := c.in(0)
+	axes := c.attrInts("squeeze_dims")
+	if !in.known {
+		return
+	}
+	rank := int64(len(in.dims))
+	gone := make([]bool, rank)
+	for i, a := range axes {
+		if a < -rank || a >= rank {
+			c.fail("squeeze_dims[%d] not in [-%d,%d).", i, rank, rank)
+			return
+		}
+		gone[(a+rank)%rank] = true
+	}
+	dims := tensor.Shape{}
+	for i, d := range in.dims {
+		switch {
+		case d < 0 && gone[i], d == 1 && (gone[i] || len(axes) == 0):
+		case d < 0 && len(axes) == 0:
+			return
+		case gone[i]:
+			c.fail("Can not squeeze dim[%d], expected a dimension of 1, got %d", i, d)
+		default:
+			dims = append(dims, d)
+		}
+	}
+	c.set(0, Shape{dims, true})
+	c.setValue(0, c.sizes(0))
+}
+
+// packAxis is the axis attribute for a shape of a rank after packing.
+func (c *call) packAxis(rank int) int {
+	axis := c.attrInt("axis")
+	if axis < -int64(rank) || axis >= int64(rank) {
+		c.fail("Invalid axis: %d; must be in [%d,%d)", axis, -rank, rank)
+		return 0
+	}
+	if axis < 0 {
+		axis += int64(rank)
+	}
+	return int(axis)
+}
+
+func pack(c *call) {
+	cur := c.in(-1)
+	for i := len(c.In) - 2; i >= 0; i-- {
+		m, err := c.In[i].Merge(cur)
+		if err != nil {
+			c.fail("From merging shape %d with other shapes: %v", i, err)
+			return
+		}
+		cur = m
+	}
+	if cur.known {
+		axis := c.packAxis(len(cur.dims) + 1)
+		c.set(0, join(c.sub(cur, 0, axis), Of(int64(len(c.In))), c.from(cur, axis)))
+	}
+	c.packHandles()
+	if cur.known && len(cur.dims) == 0 && len(c.In) <= tensor.MaxRank {
+		dims := make(tensor.Shape, len(c.In))
+		for i := range dims {
+			dims[i] = -1
+			if v := c.sizes(i); len(v.dims) == 1 {
+				dims[i] = v.dims[0]
+			}
+		}
+		c.setValue(0, Shape{dims, true})
+	}
+}
+
+// packHandles keeps what all handles have in common.
+func (c *call) packHandles() {
+	var all []Handle
+	for i := range c.In {
+		h := c.handles(i)
+		switch {
+		case len(h) == 0:
+			continue
+		case all == nil:
+			all = slices.Clone(h)
+			continue
+		case len(all) != len(h):
+			return
+		}
+		for j := range all {
+			if all[j].DType != h[j].DType {
+				return
+			}
+			all[j].Shape = relax(all[j].Shape, h[j].Shape)
+		}
+	}
+	c.setHandles(0, all)
+}
+
+// relax is what holds for both.
+func relax(s, t Shape) Shape {
+	if !s.known || !t.known || len(s.dims) != len(t.dims) {
+		return Shape{}
+	}
+	dims := s.dims.Clone()
+	for i, d := range t.dims {
+		if dims[i] != d {
+			dims[i] = -1
+		}
+	}
+	return Shape{dims, true}
+}
+
+func unpack(c *call) {
+	in := c.in(0)
+	if !in.known {
+		return
+	}
+	axis := c.packAxis(len(in.dims))
+	c.size(in.at(axis), int64(len(c.Out)))
+	if c.err == nil {
+		c.setAll(join(c.sub(in, 0, axis), c.from(in, axis+1)))
+	}
+	if v := c.sizes(0); v.known && len(in.dims) == 1 && len(v.dims) == len(c.Out) {
+		for i, d := range v.dims {
+			c.setValue(i, Of(d))
+		}
+	}
+}
+
+// concat joins the inputs from first to end along the dimension that input axis names.
+func (c *call) concat(first, end, axis int) {
+	c.scalar(axis)
+	if first >= end {
+		c.fail("%s needs values to concatenate", c.Op)
+		return
+	}
+	at, ok := c.ints(axis)
+	if !ok || len(at) == 0 {
+		for i := first; i < end; i++ {
+			if s := c.in(i); s.known {
+				if len(s.dims) == 0 {
+					c.fail("Can't concatenate scalars (use tf.stack instead)")
+				}
+				for j := first; j < end; j++ {
+					c.is(c.in(j), len(s.dims))
+				}
+				c.set(0, UnknownOf(len(s.dims)))
+				return
+			}
+		}
+		return
+	}
+	d := at[0]
+	least := d + 1
+	if d < 0 {
+		least = -d
+	}
+	if least > tensor.MaxRank || least < 0 {
+		c.fail("Cannot concatenate along dimension %d", d)
+		return
+	}
+	var before, after Shape
+	middle := int64(0)
+	for i := end - 1; i >= first; i-- {
+		s := c.atLeast(c.in(i), int(least))
+		var rest Shape
+		if d == -1 {
+			rest = Scalar()
+		} else {
+			rest = c.from(s, int(d)+1)
+		}
+		b := c.sub(s, 0, int(d))
+		if i == end-1 {
+			before, middle, after = b, s.at(int(d)), rest
+			continue
+		}
+		before, middle, after = c.merge(b, before), c.add(middle, s.at(int(d))), c.merge(rest, after)
+	}
+	c.set(0, join(before, Of(middle), after))
+	c.concatValues(first, end)
+}
+
+// concatValues joins what is known of vectors of sizes.
+func (c *call) concatValues(first, end int) {
+	all := Scalar()
+	for i := first; i < end; i++ {
+		if c.in(i).Rank() != 1 {
+			return
+		}
+		v := c.sizes(i)
+		if !v.known {
+			if c.in(i).at(0) < 0 || c.in(i).at(0) > tensor.MaxRank {
+				return
+			}
+			v = UnknownOf(int(c.in(i).at(0)))
+		}
+		if all = join(all, v); len(all.dims) > tensor.MaxRank {
+			return
+		}
+	}
+	c.setValue(0, all)
+}
+
+func parallelConcat(c *call) {
+	s := c.attrShape("shape")
+	if !s.Full() {
+		c.fail("shape attr must be fully defined.")
+		return
+	}
+	cur := c.with(s, 0, 1)
+	for i, in := range c.In {
+		switch {
+		case !in.Full():
+			c.fail("All input shapes must be fully defined.")
+		case len(in.dims) < 1:
+			c.fail("The rank of all input shapes must be greater than 0, but input %d had rank 0.", i)
+		case in.at(0) != 1:
+			c.fail("Size of first dimension must be 1.")
+		default:
+			cur = c.merge(in, cur)
+		}
+	}
+	c.set(0, s)
+}
+
+func fill(c *call) {
+	c.vector(0)
+	c.scalar(1)
+	if dims, ok := c.ints(0); ok {
+		for _, d := range dims {
+			if d < 0 {
+				c.fail("Fill dimensions must be >= 0")
+			}
+		}
+	}
+	out := c.shapeOf(0)
+	c.set(0, out)
+	c.setHandles(0, c.handles(1))
+	if v := c.sizes(1); len(v.dims) == 1 && len(out.dims) == 1 && out.dims[0] >= 0 && out.dims[0] <= tensor.MaxRank {
+		c.setValue(0, Shape{slices.Repeat(v.dims, int(out.dims[0])), true})
+	}
+}
+
+func tile(c *call) {
+	in, by := c.in(0), c.shapeOf(1)
+	if in.known {
+		by = c.is(by, len(in.dims))
+		c.merge(c.in(1), Of(int64(len(in.dims))))
+	}
+	if !by.known {
+		return
+	}
+	in = c.is(in, len(by.dims))
+	dims := make(tensor.Shape, len(by.dims))
+	for i := range dims {
+		dims[i] = c.mul(in.at(i), by.at(i))
+	}
+	c.set(0, Shape{dims, true})
+}
+
+func broadcastTo(c *call) {
+	c.vector(1)
+	in, out := c.in(0), c.shapeOf(1)
+	if in.known && out.known {
+		in = c.atMost(in, len(out.dims))
+		for i := 1; i <= len(in.dims); i++ {
+			if d := in.at(-i); d > 1 {
+				out = c.with(out, -i, c.equal(d, out.at(-i)))
+			}
+		}
+	}
+	c.set(0, out)
+}
+
+func transpose(c *call) {
+	in, perm := c.in(0), c.in(1)
+	n := c.elements(perm)
+	order, ok := c.ints(1)
+	var rank int64
+	switch {
+	case in.known:
+		rank = int64(len(in.dims))
+	case n >= 0:
+		rank = n
+	case ok:
+		rank = int64(len(order))
+	default:
+		return
+	}
+	if !in.known && rank < 2 {
+		return
+	}
+	out := c.unknownOf(rank)
+	in = c.is(in, len(out.dims))
+	c.is(perm, 1)
+	c.size(n, rank)
+	if ok && c.err == nil {
+		if int64(len(order)) != rank {
+			c.fail("perm has %d dimensions for an input of rank %d", len(order), rank)
+			return
+		}
+		for i, p := range order {
+			if p < -rank || p >= rank {
+				c.fail("perm dim %d is out of range of input rank %d", p, rank)
+				return
+			}
+			out.dims[i] = in.at(int(p))
+		}
+	}
+	c.set(0, out)
+}
+
+func oneHot(c *call) {
+	axis := c.attrInt32("axis")
+	if axis < -1 {
+		c.fail("axis must be >= -1")
+	}
+	depth := c.dimOf(1)
+	in := c.in(0)
+	if !in.known || c.err != nil {
+		return
+	}
+	rank := len(in.dims) + 1
+	at := (axis + rank) % rank
+	c.set(0, join(c.sub(in, 0, at), Of(depth), c.from(in, at)))
+}
+
+// uniqueIndex is the shape of the indices into what is unique along an axis.
+func (c *call) uniqueIndex() Shape {
+	in := c.in(0)
+	axis, ok := c.ints(1)
+	if !ok || !in.known {
+		return Of(-1)
+	}
+	rank := int64(len(in.dims))
+	switch {
+	case c.in(1).Rank() != 1:
+		c.fail("axis expects a 1D vector.")
+	case len(axis) == 0 && rank != 1:
+		c.fail("x expects a 1D vector.")
+	case len(axis) == 0:
+		return in
+	case len(axis) > 1:
+		c.fail("axis does not support input tensors larger than 1 elements.")
+	case axis[0] < -rank || axis[0] >= rank:
+		c.fail("axis expects to be in the range [%d, %d)", -rank, rank)
+	default:
+		return Of(in.at(int(axis[0])))
+	}
+	return Of(-1)
+}

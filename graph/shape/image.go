@@ -1,0 +1,38 @@
+package shape
+
+var imageOps = []row{
+	{"AdjustContrastv2", func(c *call) {
+		c.scalar(1)
+		c.set(0, c.atLeast(c.in(0), 3))
+	}},
+	{"AdjustHue AdjustSaturation", unchangedFrom(3)},
+	{"HSVToRGB RGBToHSV", func(c *call) {
+		s := c.atLeast(c.in(0), 1)
+		c.set(0, c.with(s, -1, c.size(s.at(-1), 3)))
+	}},
+	{"DecodePng DecodeJpeg", func(c *call) {
+		c.scalar(0)
+		c.set(0, Of(-1, -1, c.channels()))
+	}},
+	{"DecodeImage", func(c *call) {
+		c.scalar(0)
+		if d := c.channels(); !c.attrBool("expand_animations") {
+			c.set(0, Of(-1, -1, d))
+		}
+	}},
+	{"EncodePng", func(c *call) { c.set(0, c.sub(c.atLeast(c.in(0), 3), 0, -3)) }},
+	{"EncodeJpeg", gives(ranks(3), Scalar())},
+}
+
+// channels is the number of channels that an attribute asks for, -1 for what the image has.
+func (c *call) channels() int64 {
+	n := c.attrInt("channels")
+	switch {
+	case n < 0:
+		c.fail("channels must be non-negative, got %d", n)
+		return -1
+	case n == 0:
+		return -1
+	}
+	return n
+}

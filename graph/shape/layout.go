@@ -1,0 +1,47 @@
+package shape
+
+import "github.com/troupe-run/troupe/graph/tensor"
+
+// layout is where the dimensions of images lie: the batch is always the first.
+type layout struct {
+	rank    int  // of the tensor
+	spatial int  // the first of the spatial dimensions, which follow each other
+	channel int  // the dimension of the channels
+	packed  bool // whether four channels each lie in a dimension of their own, the last
+}
+
+// layoutOf reads a data format such as NHWC for a number of spatial dimensions.
+func (c *call) layoutOf(attr string, spatial int) layout {
+	format := "NHWC"
+	if c.has(attr) {
+		format = c.attrStr(attr)
+	}
+	switch format {
+	case "NHWC", "NDHWC", "NWC":
+		return layout{spatial + 2, 1, spatial + 1, false}
+	case "NCHW", "NCDHW", "NCW":
+		return layout{spatial + 2, 2, 1, false}
+	case "NCHW_VECT_C":
+		return layout{spatial + 3, 2, 1, true}
+	}
+	c.fail("Invalid data format string: %s", format)
+	return layout{spatial + 2, 1, spatial + 1, false}
+}
+
+// shape is the shape of images.
+func (l layout) shape(batch, channels int64, spatial ...int64) Shape {
+	dims := make(tensor.Shape, l.rank)
+	dims[0], dims[l.channel] = batch, channels
+	copy(dims[l.spatial:], spatial)
+	if l.packed {
+		dims[l.rank-1] = 4
+	}
+	return Shape{dims, true}
+}
+
+// packedChannels demands a known number of packed channels.
+func (c *call) packedChannels(l layout, s Shape) {
+	if d := s.at(-1); l.packed && d != 4 && d != 32 {
+		c.fail("VECT_C dimension must be 4 or 32, but is %d", d)
+	}
+}

@@ -1,0 +1,305 @@
+package shape
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+var mathOps = []row{
+	{`Abs Angle Bucketize Ceil ClipByValue ComplexAbs Cumprod Cumsum Floor Imag IsFinite IsInf IsNan LogicalNot Real Rint Sign
+		Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Expm1 Log Log1p Rsqrt Sigmoid Sin Sinh Sqrt Tan Tanh
+		Digamma Erf Erfc Erfinv Lgamma Ndtri Inv Neg Reciprocal Round Square Conj Invert PopulationCount
+		InvGrad ReciprocalGrad RsqrtGrad SigmoidGrad SqrtGrad TanhGrad
+		BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1 BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1
+		Dawsn Expint FresnelCos FresnelSin Spence`, unchanged},
+	{"Cast", same},
+	{`Atan2 Complex DivNoNan FloorMod Igamma IgammaGradA Igammac Maximum Minimum Mod MulNoNan NextAfter
+		Polygamma Pow RealDiv SquaredDifference TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Zeta Div
+		BitwiseAnd BitwiseOr BitwiseXor LeftShift RightShift LogicalAnd LogicalOr
+		Greater GreaterEqual Less LessEqual RandomGammaGrad`, broadcastBoth},
+	{"Add AddV2", arithmetic(func(a, b int64) (int64, bool) { return a + b, (a^(a+b))&(b^(a+b)) >= 0 })},
+	{"Sub", arithmetic(func(a, b int64) (int64, bool) { return a - b, true })},
+	{"Mul", arithmetic(func(a, b int64) (int64, bool) { return a * b, a == 0 || b == 0 || a <= math.MaxInt64/b })},
+	{"FloorDiv", arithmetic(func(a, b int64) (int64, bool) {
+		if b == 0 {
+			return 0, false
+		}
+		return a / b, true
+	})},
+	{"Equal NotEqual", equality},
+	{"ApproximateEqual", mergeBoth},
+	{"AddN", addN},
+	{"AccumulateNV2", explicit},
+	{"Betainc", betainc},
+	{"Cross", cross},
+	{"Select", selectRows},
+	{"SelectV2", func(c *call) {
+		c.mergeBranches()
+		c.set(0, c.broadcast(c.in(0), c.broadcast(c.in(1), c.in(2))))
+	}},
+	{"Range", rangeOf},
+	{"LinSpace", linSpace},
+	{"HistogramFixedWidth", func(c *call) {
+		c.pair(1)
+		c.scalar(2)
+		n, ok := c.scalarInt(2)
+		if ok && n <= 0 {
+			c.fail("Requires nbins > 0: %d", n)
+		}
+		c.set(0, Of(orUnknown(n, ok)))
+	}},
+}
+
+// arithmetic is broadcastBoth for ops that programs compute sizes with: f gives the value of two that are known,
+// and whether it fits.
+func arithmetic(f func(a, b int64) (int64, bool)) rule {
+	return func(c *call) {
+		broadcastBoth(c)
+		if t := outType(c, 0); t != tensor.Int32 && t != tensor.Int64 {
+			return
+		}
+		x, y := c.sizes(0), c.sizes(1)
+		out := c.r.Out[0]
+		if !x.known || !y.known || !out.known || len(out.dims) > 1 {
+			return
+		}
+		n := int64(1)
+		if len(out.dims) == 1 {
+			n = out.dims[0]
+		}
+		if n < 0 || n > tensor.MaxRank {
+			return
+		}
+		dims := make(tensor.Shape, n)
+		for i := range dims {
+			a, b := stretched(x, i), stretched(y, i)
+			dims[i] = -1
+			if a >= 0 && b >= 0 {
+				if v, ok := f(a, b); ok && v >= 0 && (outType(c, 0) == tensor.Int64 || v <= math.MaxInt32) {
+					dims[i] = v
+				}
+			}
+		}
+		c.setValue(0, Shape{dims, true})
+	}
+}
+
+func stretched(s Shape, i int) int64 {
+	if len(s.dims) == 1 {
+		i = 0
+	}
+	return s.at(i)
+}
+
+func outType(c *call, i int) tensor.DType {
+	if i < len(c.Out) {
+		return c.Out[i]
+	}
+	return tensor.Invalid
+}
+
+func orUnknown(d int64, ok bool) int64 {
+	if !ok {
+		return -1
+	}
+	return d
+}
+
+func equality(c *call) {
+	x, y := c.in(0), c.in(1)
+	if c.has("incompatible_shape_error") && !c.attrBool("incompatible_shape_error") {
+		// With shapes that do not fit the op gives one false: nothing is known but where all is.
+		if !x.known || !y.known {
+			return
+		}
+		rank := max(len(x.dims), len(y.dims))
+		for i := 1; i <= rank; i++ {
+			a, b := int64(1), int64(1)
+			if i <= len(x.dims) {
+				a = x.at(-i)
+			}
+			if i <= len(y.dims) {
+				b = y.at(-i)
+			}
+			if (a < 0 || b < 0) && a != 1 && b != 1 && (a >= 0 || b >= 0) {
+				return
+			}
+		}
+		probe := &call{Node: c.Node, r: &Result{}}
+		if s := probe.broadcast(x, y); probe.err == nil {
+			c.set(0, s)
+		} else {
+			c.set(0, Scalar())
+		}
+		return
+	}
+	c.set(0, c.broadcast(x, y))
+}
+
+func addN(c *call) {
+	cur := c.in(-1)
+	handles := c.handles(len(c.In) - 1)
+	for i := len(c.In) - 2; i >= 0; i-- {
+		m, err := c.In[i].Merge(cur)
+		if err != nil {
+			c.fail("From merging shape %d with other shapes: %v", i, err)
+			return
+		}
+		cur = m
+		if c.attrType("T") == tensor.Variant {
+			handles = c.mergeHandles(handles, c.handles(i))
+		}
+	}
+	c.set(0, cur)
+	c.setHandles(0, handles)
+}
+
+// mergeHandles merges what two handles stand for.
+func (c *call) mergeHandles(a, b []Handle) []Handle {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	case len(a) != len(b):
+		c.fail("Trying to merge handles pointing to different numbers of tensors: %d and %d", len(a), len(b))
+		return a
+	}
+	out := make([]Handle, len(a))
+	for i := range a {
+		if a[i].DType != b[i].DType {
+			c.fail("Trying to merge handles pointing to different dtypes: %v of shape %v and %v of shape %v", a[i].DType, a[i].Shape, b[i].DType, b[i].Shape)
+		}
+		out[i] = Handle{a[i].DType, c.merge(a[i].Shape, b[i].Shape)}
+	}
+	return out
+}
+
+func betainc(c *call) {
+	out, scalars := Shape{}, 0
+	for i := range 3 {
+		switch s := c.in(i); {
+		case !s.known:
+		case len(s.dims) == 0:
+			scalars++
+		default:
+			out = c.merge(out, s)
+		}
+	}
+	if scalars == 3 {
+		out = Scalar()
+	}
+	c.set(0, out)
+}
+
+func cross(c *call) {
+	s := c.merge(c.atLeast(c.in(0), 1), c.atLeast(c.in(1), 1))
+	if s.known {
+		c.size(s.at(-1), 3)
+	}
+	c.set(0, s)
+}
+
+// mergeBranches merges what the handles of both branches stand for.
+func (c *call) mergeBranches() {
+	if a, b := c.handles(1), c.handles(2); len(a) > 0 && len(b) > 0 {
+		c.setHandles(0, c.mergeHandles(a, b))
+	}
+}
+
+func selectRows(c *call) {
+	c.mergeBranches()
+	data, cond := c.merge(c.in(1), c.in(2)), c.in(0)
+	switch {
+	case !cond.known || !data.known || len(cond.dims) == 0:
+	case len(cond.dims) != 1 || len(data.dims) == 0:
+		data = c.merge(data, cond)
+	default:
+		c.merge(cond, Of(data.at(0)))
+	}
+	c.set(0, data)
+}
+
+func rangeOf(c *call) {
+	for i, name := range []string{"start", "limit", "delta"} {
+		if s := c.in(i); s.known && len(s.dims) != 0 {
+			c.fail("Shape must be rank 0 but is rank %d for '%s'", len(s.dims), name)
+		}
+	}
+	c.set(0, Of(c.rangeSize()))
+}
+
+func (c *call) rangeSize() int64 {
+	v := [3]float64{}
+	whole := [3]int64{}
+	integral := true
+	for i := range v {
+		if n, ok := c.ints(i); ok && len(n) == 1 {
+			whole[i], v[i] = n[0], float64(n[0])
+			continue
+		}
+		integral = false
+		t := c.value(i)
+		if t == nil || t.Len() != 1 {
+			return -1
+		}
+		switch t.DType() {
+		case tensor.Float32:
+			v[i] = float64(tensor.Of[float32](t)[0])
+		case tensor.Float64:
+			v[i] = tensor.Of[float64](t)[0]
+		default:
+			return -1
+		}
+	}
+	start, limit, delta := v[0], v[1], v[2]
+	switch {
+	case start > limit && delta > 0:
+		c.fail("Requires start <= limit when delta > 0: %v/%v", start, limit)
+	case start < limit && delta < 0:
+		c.fail("Requires start >= limit when delta < 0: %v/%v", start, limit)
+	case delta == 0:
+		c.fail("Requires delta != 0")
+	case integral:
+		span := uint64(whole[1]) - uint64(whole[0])
+		if whole[1] < whole[0] {
+			span = -span
+		}
+		step := uint64(whole[2])
+		if whole[2] < 0 {
+			step = -step
+		}
+		n := span / step
+		if span%step != 0 {
+			n++
+		}
+		if n <= math.MaxInt64 {
+			return int64(n)
+		}
+		c.fail("Requires ((limit - start) / delta) <= %d", int64(math.MaxInt64))
+	default:
+		n := math.Abs((limit - start) / delta)
+		if outType(c, 0) == tensor.Float32 {
+			n = float64(float32(math.Abs(float64(float32(float32(limit)-float32(start)) / float32(delta)))))
+		}
+		if n = math.Ceil(n); n < math.MaxInt64 {
+			return int64(n)
+		}
+		c.fail("Requires ((limit - start) / delta) <= %d", int64(math.MaxInt64))
+	}
+	return -1
+}
+
+func linSpace(c *call) {
+	for i, name := range []string{"start", "stop", "num"} {
+		if s := c.in(i); s.known && len(s.dims) != 0 {
+			c.fail("Shape must be rank 0 but is rank %d for '%s'", len(s.dims), name)
+		}
+	}
+	n, ok := c.scalarInt(2)
+	if ok && n <= 0 {
+		c.fail("Requires num > 0: %d", n)
+	}
+	c.set(0, Of(orUnknown(n, ok)))
+}

@@ -1,0 +1,52 @@
+package shape
+
+var normOps = []row{
+	{"FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3", batchNorm},
+	{"FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3", batchNormGrad},
+}
+
+// batchNorm leaves the sixth output of V3 open: what it holds is the device's own.
+func batchNorm(c *call) {
+	l := c.layoutOf("data_format", c.spatialOf())
+	x := c.is(c.in(0), l.rank)
+	n := 5
+	factor := float32(1)
+	if c.has("exponential_avg_factor") {
+		f, err := c.Attrs.Float("exponential_avg_factor")
+		c.check(err)
+		factor = f
+	}
+	if c.attrBool("is_training") && factor == 1 {
+		n = 3
+	}
+	channels := x.at(l.channel)
+	for i := 1; i < n; i++ {
+		channels = c.equal(channels, c.vector(i).at(0))
+	}
+	c.set(0, c.with(x, l.channel, channels))
+	for i := 1; i < 5; i++ {
+		c.set(i, Of(channels))
+	}
+}
+
+func batchNormGrad(c *call) {
+	l := c.layoutOf("data_format", c.spatialOf())
+	dy, x := c.is(c.in(0), l.rank), c.is(c.in(1), l.rank)
+	channels := c.equal(dy.at(l.channel), x.at(l.channel))
+	for i := 2; i < 5; i++ {
+		channels = c.equal(channels, c.vector(i).at(0))
+	}
+	c.set(0, c.with(dy, l.channel, channels))
+	c.set(1, Of(channels))
+	c.set(2, Of(channels))
+	c.set(3, Of(0))
+	c.set(4, Of(0))
+}
+
+// spatialOf is the number of spatial dimensions that the data format names.
+func (c *call) spatialOf() int {
+	if f := c.attrStr("data_format"); f == "NDHWC" || f == "NCDHW" {
+		return 3
+	}
+	return 2
+}

@@ -1,0 +1,116 @@
+package shape
+
+// parsingOps decode records. Those of tf.Example give sparse tensors first, then dense and ragged ones.
+var parsingOps = []row{
+	{"DecodeCSV", func(c *call) {
+		for i := 1; i < len(c.In); i++ {
+			if s := c.atMost(c.in(i), 1); s.Rank() == 1 && s.at(0) > 1 {
+				c.fail("Shape of a default must be a length-0 or length-1 vector, or a scalar, but is %v.", s)
+			}
+		}
+		c.setAll(c.in(0))
+	}},
+	{"DecodeRaw", func(c *call) { c.set(0, join(c.in(0), Of(-1))) }},
+	{"DecodePaddedRaw", func(c *call) {
+		c.set(0, join(c.in(0), Of(c.div(c.dimOf(1), int64(c.attrType("out_type").Size()), true))))
+	}},
+	{"ParseTensor", unknown},
+	{"SerializeTensor", scalarOut},
+	{"ParseExample", func(c *call) {
+		in, p := c.vector(0), &parsed{call: c}
+		c.vector(1)
+		p.sparse(c.attrInt("Nsparse"), in, 1)
+		p.dense("dense_shapes", in)
+	}},
+	{"ParseExampleV2", func(c *call) {
+		in, p := c.atMost(c.in(0), 1), &parsed{call: c}
+		c.atMost(c.in(1), 1)
+		p.sparse(c.attrInt("num_sparse"), in, 1)
+		p.dense("dense_shapes", in)
+		p.ragged(c.typesIn("ragged_value_types"), false, in)
+	}},
+	{"ParseSingleExample", func(c *call) {
+		in, p := c.scalar(0), &parsed{call: c}
+		p.sparse(c.attrInt("num_sparse"), in, 1)
+		p.dense("dense_shapes", in)
+	}},
+	{"ParseSequenceExample", func(c *call) {
+		in, p := c.vector(0), &parsed{call: c}
+		c.vector(1)
+		p.sparse(c.attrInt("Ncontext_sparse"), in, 1)
+		p.dense("context_dense_shapes", in)
+		p.sparse(c.attrInt("Nfeature_list_sparse"), in, 2)
+		p.dense("feature_list_dense_shapes", Of(in.at(0), -1))
+		p.add(c.attrInt("Nfeature_list_dense"), in)
+	}},
+	{"ParseSequenceExampleV2", func(c *call) {
+		in, p := c.atMost(c.in(0), 1), &parsed{call: c}
+		c.atMost(c.in(1), 1)
+		p.sparse(c.attrInt("Ncontext_sparse"), in, 1)
+		p.dense("context_dense_shapes", in)
+		p.ragged(c.typesIn("context_ragged_value_types"), false, in)
+		p.sparse(c.attrInt("Nfeature_list_sparse"), in, 2)
+		p.dense("feature_list_dense_shapes", join(in, Of(-1)))
+		p.add(c.attrInt("Nfeature_list_dense"), in)
+		p.ragged(c.typesIn("feature_list_ragged_value_types"), true, in)
+	}},
+	{"ParseSingleSequenceExample", func(c *call) {
+		in, p := c.scalar(0), &parsed{call: c}
+		c.vector(1)
+		p.sparse(c.attrInt("Ncontext_sparse"), in, 1)
+		p.dense("context_dense_shapes", in)
+		p.sparse(c.attrInt("Nfeature_list_sparse"), in, 2)
+		p.dense("feature_list_dense_shapes", Of(-1))
+	}},
+}
+
+// parsed fills the outputs one after the other.
+type parsed struct {
+	*call
+	at int
+}
+
+// add states n outputs.
+func (p *parsed) add(n int64, s Shape) {
+	for ; n > 0 && p.at < len(p.r.Out); n-- {
+		p.set(p.at, s)
+		p.at++
+	}
+}
+
+// sparse states the outputs of n sparse tensors whose rank is the records' and more.
+func (p *parsed) sparse(n int64, records Shape, more int) {
+	rank := int64(-1)
+	if records.known {
+		rank = int64(len(records.dims) + more)
+	}
+	p.add(n, Of(-1, rank))
+	p.add(n, Of(-1))
+	p.add(n, Of(rank))
+}
+
+func (p *parsed) dense(attr string, prefix Shape) {
+	for _, s := range p.attrShapes(attr) {
+		p.add(1, join(prefix, s))
+	}
+}
+
+// ragged states the values and row splits of n ragged tensors, with a second row of splits where inner is set.
+func (p *parsed) ragged(n int64, inner bool, records Shape) {
+	examples := int64(-1)
+	if records.Rank() == 1 {
+		examples = records.at(0)
+	}
+	p.add(n, Of(-1))
+	p.add(n, Of(p.call.add(examples, 1)))
+	if inner {
+		p.add(n, Of(-1))
+	}
+}
+
+// typesIn is the number of types in an attribute.
+func (c *call) typesIn(attr string) int64 {
+	types, err := c.Attrs.TypeList(attr)
+	c.check(err)
+	return int64(len(types))
+}

@@ -1,0 +1,98 @@
+package shape
+
+var randomOps = []row{
+	{"RandomStandardNormal RandomUniform TruncatedNormal", filled},
+	{"RandomUniformInt", func(c *call) {
+		c.limits(1, 2)
+		filled(c)
+	}},
+	{"RandomShuffle", unchanged},
+	{"RandomGamma RandomPoissonV2", func(c *call) { c.set(0, join(c.shapeOf(0), c.in(1))) }},
+	{"RandomPoisson", func(c *call) { c.set(0, join(c.shapeOf(0), c.in(1))) }},
+	{"Multinomial", multinomial},
+	{"StatelessMultinomial", func(c *call) {
+		c.pair(2)
+		multinomial(c)
+	}},
+	{"StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformFullInt", stateless},
+	{"StatelessRandomUniformInt", func(c *call) {
+		c.limits(2, 3)
+		stateless(c)
+	}},
+	{`StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2 StatelessRandomUniformFullIntV2
+		StatelessRandomGammaV3`, statelessV2},
+	{"StatelessRandomUniformIntV2", func(c *call) {
+		c.limits(4, 5)
+		statelessV2(c)
+	}},
+	{"StatelessRandomGetKeyCounterAlg StatelessRandomGetKeyCounter", func(c *call) {
+		c.pair(0)
+		c.set(0, Of(1))
+		c.set(1, Of(2))
+		c.set(2, Scalar())
+	}},
+	{"StatelessRandomGetAlg", scalarOut},
+	{"RandomIndexShuffle", randomIndexShuffle},
+}
+
+// limits demands that both ends of a range are scalars.
+func (c *call) limits(low, high int) {
+	if s := c.in(low); s.known && len(s.dims) != 0 {
+		c.fail("minval must be a scalar; got a tensor of shape %v", s)
+	}
+	if s := c.in(high); s.known && len(s.dims) != 0 {
+		c.fail("maxval must be a scalar; got a tensor of shape %v", s)
+	}
+}
+
+func multinomial(c *call) {
+	logits := c.matrix(0)
+	c.scalar(1)
+	c.set(0, Of(logits.at(0), c.dimOf(1)))
+}
+
+func stateless(c *call) {
+	c.pair(1)
+	filled(c)
+}
+
+// statelessV2 has the generator's state as a key and a counter.
+func statelessV2(c *call) {
+	c.size(c.vector(1).at(0), 1)
+	c.vector(2)
+	c.scalar(3)
+	filled(c)
+}
+
+func randomIndexShuffle(c *call) {
+	index, seed, top := c.atMost(c.in(0), 1), c.atMost(c.atLeast(c.in(1), 1), 2), c.atMost(c.in(2), 1)
+	if d := seed.at(-1); seed.known && d != 3 {
+		c.fail("Seed must have shape [3] or [n, 3] but got %v.", seed)
+	}
+	if index.Rank() == 0 && seed.Rank() == 1 && top.Rank() == 0 {
+		c.set(0, Scalar())
+		return
+	}
+	if index.Rank() != 1 && seed.Rank() != 2 && top.Rank() != 1 {
+		return
+	}
+	n := int64(-1)
+	if index.Rank() == 1 {
+		n = index.at(0)
+	}
+	rows := func(what string, d int64) {
+		switch {
+		case n < 0:
+			n = d
+		case n > 1 && d > 1 && d != n:
+			c.fail("%s has %d rows but must have %d, since index had shape [%d].", what, d, n, n)
+		}
+	}
+	if seed.Rank() == 2 {
+		rows("Seed", seed.at(0))
+	}
+	if top.Rank() == 1 {
+		rows("Max index", top.at(0))
+	}
+	c.set(0, Of(n))
+}

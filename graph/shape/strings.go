@@ -1,0 +1,65 @@
+package shape
+
+import "strings"
+
+var stringOps = []row{
+	{`AsString StaticRegexFullMatch StaticRegexReplace StringLength StringLower StringStrip StringToHashBucket
+		StringToHashBucketFast StringToHashBucketStrong StringUpper DecodeBase64 EncodeBase64 StringToNumber DecodeCompressed
+		DecodeJSONExample`, unchanged},
+	{"RegexFullMatch", func(c *call) {
+		c.scalar(1)
+		c.set(0, c.in(0))
+	}},
+	{"RegexReplace", func(c *call) {
+		c.scalar(1)
+		c.scalar(2)
+		c.set(0, c.in(0))
+	}},
+	{"StringFormat", func(c *call) {
+		placeholder := c.attrStr("placeholder")
+		n := strings.Count(c.attrStr("template"), placeholder)
+		if placeholder == "" {
+			n = len(c.attrStr("template"))
+		}
+		if n != len(c.In) {
+			c.fail("num placeholders in template and num inputs must match: %d vs. %d", n, len(c.In))
+		}
+		c.set(0, Scalar())
+	}},
+	{"StringJoin", func(c *call) {
+		out, scalars := Shape{}, 0
+		for _, s := range c.In {
+			switch {
+			case s.Rank() == 0:
+				scalars++
+			case s.known:
+				out = c.merge(out, s)
+			}
+		}
+		if scalars == len(c.In) {
+			out = Scalar()
+		}
+		c.set(0, out)
+	}},
+	{"StringNGrams", func(c *call) {
+		c.vector(0)
+		c.set(0, Of(-1))
+		c.set(1, c.vector(1))
+	}},
+	{"StringSplit StringSplitV2", gives(ranks(1, 0), Of(-1, 2), Of(-1), Of(2))},
+	{"Substr", func(c *call) {
+		pos, length := c.in(1), c.in(2)
+		c.merge(pos, length)
+		c.set(0, c.broadcast(c.in(0), pos))
+	}},
+	{"UnicodeTranscode UnicodeScript", unchanged},
+	{"ReduceJoin", reduction},
+	{"UnsortedSegmentJoin", func(c *call) {
+		data, ids := c.in(0), c.in(1)
+		c.scalar(2)
+		if ids.known {
+			data, ids = c.mergePrefix(data, ids)
+			c.set(0, join(Of(c.dimOf(2)), c.from(data, len(ids.dims))))
+		}
+	}},
+}
