@@ -13,6 +13,10 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
+// refused are ops whose shape rules do not take the attributes that the test makes up, or unknown shapes.
+var refused = map[string]bool{"ApproxTopK": true, "BatchToSpaceND": true, "Conv2D": true, "DepthwiseConv2dNative": true, "Einsum": true,
+	"RaggedTensorToTensor": true, "ResourceCountUpTo": true, "SpaceToBatchND": true, "StringFormat": true}
+
 // TestConstructors calls every generated constructor with tensors of unknown shapes. A master takes the graph, and
 // each result is the output argument of its place.
 func TestConstructors(t *testing.T) {
@@ -25,8 +29,10 @@ func TestConstructors(t *testing.T) {
 		call := &construction{s: s, def: def, types: map[string]tensor.DType{}}
 		results := reflect.ValueOf(constructors[name]).Call(call.args(t))
 		g, err := s.GraphDef()
-		if err != nil {
+		if (err != nil) != refused[name] {
 			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil {
 			continue
 		}
 		built, err := graph.Build(g)

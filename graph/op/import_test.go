@@ -93,7 +93,7 @@ func text(t testing.TB, s string) *graphpb.GraphDef {
 // Tensors of the graph stand for those of the imported one; the rest follows the scope.
 func TestImportInto(t *testing.T) {
 	s := NewScope().WithDevice("/job:ps")
-	first := Placeholder(s.WithName("first"), tensor.Float32, attr.Shape(shape.Of(5, 3)))
+	first := Placeholder(s.WithName("first"), tensor.Float32, attr.Shape(shape.Of(4, 3)))
 	in := s.SubScope("model").WithControlDependencies(first.Op).WithDevice("/device:CPU:1")
 	im, err := Import(in, text(t, linear), map[string]Output{"x": first})
 	if err != nil {

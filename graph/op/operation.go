@@ -27,7 +27,7 @@ type Operation struct {
 	shapes   []shape.Shape
 	handles  map[int][]shape.Handle
 	sizes    map[int]shape.Shape // what is known of outputs that are sizes
-	args     [][2]int // the range of outputs that each output argument stands for
+	args     [][2]int            // the range of outputs that each output argument stands for
 	value    *tensor.Tensor
 }
 

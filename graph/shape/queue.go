@@ -1,6 +1,10 @@
 package shape
 
-import "math"
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
 
 // queueOps are queues, barriers, accumulators, stages, stacks and session tensors.
 var queueOps = []row{
@@ -58,7 +62,7 @@ func (c *call) components() {
 	shapes := c.attrShapes("shapes")
 	h := make([]Handle, 0, len(types)+1)
 	if c.Op == "PriorityQueue" || c.Op == "PriorityQueueV2" {
-		h = append(h, Handle{DType: 9, Shape: Scalar()}) // the priority, an int64, is the first component
+		h = append(h, Handle{DType: tensor.Int64, Shape: Scalar()}) // the priority, an int64, is the first component
 	}
 	for i, t := range types {
 		e := Handle{DType: t}
@@ -66,9 +70,6 @@ func (c *call) components() {
 			e.Shape = shapes[i]
 		}
 		h = append(h, e)
-	}
-	if len(shapes) != 0 && len(shapes) != len(types) {
-		c.fail("The queue has %d component types but %d shapes", len(types), len(shapes))
 	}
 	c.setHandles(0, h)
 }
