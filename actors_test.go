@@ -43,9 +43,9 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// counting adds up numbers and answers each request with the sum so far. Text it does not like: "panic",
+// counters add up numbers and answers each request with the sum so far. Text it does not like: "panic",
 // "stop" and "fail" do that.
-var counting = WithActor("counter", func(c *ActorContext, arguments proto.Message) (Actor, error) {
+var counters = WithActor("counter", func(c *ActorContext, arguments proto.Message) (Actor, error) {
 	var sum int64
 	if start, ok := arguments.(*wrapperspb.Int64Value); ok {
 		if sum = start.Value; sum < 0 {
@@ -86,7 +86,7 @@ func sum(t *testing.T, s *Server, ref ActorRef) int64 {
 
 // From each task an actor on each task is made, gets messages in order, and answers.
 func TestActorsOfTheProgram(t *testing.T) {
-	all := company(t, 3, counting)
+	all := company(t, 3, counters)
 	for i, from := range all {
 		for j, on := range all {
 			ref, err := from.Spawn(deadline(t), "counter", ActorRef{Task: fmt.Sprintf("/job:w/task:%d", j), Name: fmt.Sprintf("of %d", i)}, nil)
@@ -133,7 +133,7 @@ func TestActorsOfTheProgram(t *testing.T) {
 }
 
 func TestActorsThatCannotBe(t *testing.T) {
-	all := company(t, 2, counting)
+	all := company(t, 2, counters)
 	at := func(task int, name string) ActorRef { return ActorRef{all[task].Task(), name} }
 	for task := range all {
 		if _, err := all[0].Spawn(deadline(t), "counter", at(task, "a"), nil); err != nil {
@@ -201,7 +201,7 @@ func told(t *testing.T, ended <-chan ActorEnded) ActorEnded {
 }
 
 func TestWatchingActors(t *testing.T) {
-	all := company(t, 3, counting)
+	all := company(t, 3, counters)
 	for task, on := range all[:2] {
 		for _, c := range []struct {
 			end  func(ref ActorRef) error
@@ -294,7 +294,7 @@ func gate(entered chan<- string, pass <-chan struct{}) Option {
 // What waits for an actor is bounded; an actor that is busy keeps nobody else from anything.
 func TestFullQueues(t *testing.T) {
 	entered, pass := make(chan string, MaxActorQueue+10), make(chan struct{})
-	all := company(t, 2, gate(entered, pass), counting)
+	all := company(t, 2, gate(entered, pass), counters)
 	for _, on := range all {
 		ref, err := all[0].Spawn(deadline(t), "gate", ActorRef{on.Task(), "g"}, nil)
 		if err != nil {
@@ -439,7 +439,7 @@ func TestActorsThatWatch(t *testing.T) {
 			}
 		}), c.Watch(ward)
 	})
-	all := company(t, 2, counting, supervisor)
+	all := company(t, 2, counters, supervisor)
 	ward, err := all[0].Spawn(deadline(t), "counter", ActorRef{all[1].Task(), "ward"}, nil)
 	if err != nil {
 		t.Fatal(err)
