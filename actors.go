@@ -73,12 +73,12 @@ type ActorMaker func(c *ActorContext, arguments proto.Message) (Actor, error)
 
 // WithActor lets actors of a kind be made on the server, from any task of the cluster. A second option of
 // the same kind replaces the first.
-func WithActor(kind string, make ActorMaker) Option {
+func WithActor(kind string, create ActorMaker) Option {
 	return func(o *options) {
 		if o.actors == nil {
 			o.actors = map[string]ActorMaker{}
 		}
-		o.actors[kind] = make
+		o.actors[kind] = create
 	}
 }
 

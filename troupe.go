@@ -12,6 +12,9 @@
 //	fmt.Println(server.Target()) // what tf.compat.v1.Session takes
 //	err = server.Join(ctx)
 //
+// A process that knows a cluster by the address of any of its tasks becomes a free task of it with
+// JoinCluster. Programs may have actors of their own on the cluster's tasks: see Actor.
+//
 // A Go program opens sessions in its own process with Server.NewSession, and on any server that a
 // target names with package remote/client. All errors carry a code of TensorFlow's (package
 // graph/status).
