@@ -513,3 +513,49 @@ func TestWatchTasks(t *testing.T) {
 	}
 	watching.Wait()
 }
+
+func BenchmarkActors(b *testing.B) {
+	cluster := ClusterSpec{"w": spectest.Addresses(b, 2)}
+	var all []*Server
+	for i := range 2 {
+		s, err := NewServer(cluster, WithTask(i), WithStart(false), WithLending(false), silent, counters)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer s.Stop(context.Background())
+		all = append(all, s)
+	}
+	for _, s := range all {
+		if err := s.Start(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, on := range map[string]*Server{"same task": all[0], "other task": all[1]} {
+		ref, err := all[0].Spawn(b.Context(), "counter", ActorRef{on.Task(), "c"}, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run("Ask/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Ask[*wrapperspb.Int64Value](b.Context(), all[0], ref, &emptypb.Empty{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("Send/"+name, func(b *testing.B) { // with an answer to every 500th
+			b.ReportAllocs()
+			one := wrapperspb.Int64(1)
+			for i := 0; b.Loop(); i++ {
+				if err := all[0].Send(b.Context(), ref, one); err != nil {
+					b.Fatal(err)
+				}
+				if i%500 == 0 {
+					if _, err := Ask[*wrapperspb.Int64Value](b.Context(), all[0], ref, &emptypb.Empty{}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}

@@ -169,6 +169,9 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 	if answer, err := a.Ask(deadline(t), ref, wrapperspb.Int64(7)); err != nil || !proto.Equal(answer, wrapperspb.Int64(7)) {
 		t.Errorf("%v, %v", answer, err)
 	}
+	if _, err := a.request(deadline(t), ref, &wire.Mail{}); status.CodeOf(err) != status.Unimplemented {
+		t.Errorf("a request of another version: %v", err)
+	}
 	for _, m := range []*wire.Mail{{Task: "c", To: "echo", Number: 1}, {Task: "a", Boot: 1, Number: 1 << 40}, {}} {
 		(&inlet{n.casts["b"]}).SendUserMessage(nil, m) // dropped
 	}
@@ -312,5 +315,29 @@ func TestWithdrawnRequests(t *testing.T) {
 			t.Errorf("task %s keeps %d requests", task, len(s.asked))
 		}
 		s.mu.Unlock()
+	}
+}
+
+// Who is slow hears of each task's last change, and is woken once for all of them.
+func TestSlowSubscribers(t *testing.T) {
+	n, _ := newNetwork(t, "a")
+	a := n.casts["a"]
+	woken := 0
+	sub := a.Subscribe(func(*Subscription) { woken++ })
+	for i := range 3 {
+		a.TaskChanged(TaskChange{"x", i})
+		a.TaskChanged(TaskChange{"y", -i})
+	}
+	if got := sub.Take(); len(got) != 2 || got[0] != 2 || got[1] != -2 || woken != 1 {
+		t.Errorf("%v after %d times woken", got, woken)
+	}
+	a.TaskChanged(TaskChange{"y", 7})
+	if got := sub.Take(); len(got) != 1 || got[0] != 7 || woken != 2 {
+		t.Errorf("%v after %d times woken", got, woken)
+	}
+	sub.Cancel()
+	a.TaskChanged(TaskChange{"y", 8})
+	if got := sub.Take(); len(got) != 0 || woken != 2 {
+		t.Errorf("%v after the end", got)
 	}
 }

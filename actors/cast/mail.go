@@ -123,6 +123,8 @@ func (s *Cast) take(m *wire.Mail) {
 		s.answer(from, nil, nil)
 	case *wire.Mail_Withdraw:
 		s.withdraw(from)
+	default:
+		s.answer(from, nil, status.Unimplementedf("%s does not know the request: it is of another version", s.config.Self))
 	}
 }
 

@@ -111,8 +111,10 @@ func unavailable(err error) error {
 // Next waits for the next message and gives its length in bytes; io.EOF after the other end's last
 // one, where that ended well, else its error. What was not read of the message before is skipped.
 func (s *Stream) Next() (int, error) {
-	if err := s.skip(); err != nil {
-		return 0, s.failed(err)
+	if s.left > 0 { // else nothing takes memory for what is skipped
+		if err := s.skip(); err != nil {
+			return 0, s.failed(err)
+		}
 	}
 	var prefix [prefixSize]byte
 	for have := 0; have < prefixSize; {
