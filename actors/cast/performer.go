@@ -192,7 +192,7 @@ func (p *performer) step() (over bool, why error) {
 		i.message = m
 	}
 	if t, ok := i.message.(*taskNotice); ok {
-		for _, change := range t.subscription.take() {
+		for _, change := range t.subscription.Take() {
 			if why := p.handle(change, Ref{}); why != nil {
 				return true, why
 			}

@@ -73,8 +73,8 @@ func (s *Subscription) add(t TaskChange, newer bool) {
 	}
 }
 
-// take gives what has changed since the last time.
-func (s *Subscription) take() []any {
+// Take gives what has changed since the last time.
+func (s *Subscription) Take() []any {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	var all []any
@@ -85,9 +85,6 @@ func (s *Subscription) take() []any {
 	s.order, s.woken = nil, false
 	return all
 }
-
-// Take is take, for who is no actor.
-func (s *Subscription) Take() []any { return s.take() }
 
 // Cancel ends the subscription.
 func (s *Subscription) Cancel() {

@@ -27,6 +27,51 @@ func (c *crowd) Greet(_ context.Context, task spec.Task) (*wire.Identity, error)
 	return c.self, nil
 }
 
+// blind are links to a cluster whose tasks find nobody at this one's address.
+type blind struct {
+	crowd
+	asked atomic.Int64
+}
+
+func (b *blind) AskVouch(context.Context, spec.Task, string) (*wire.Identity, error) {
+	b.asked.Add(1)
+	return nil, status.New(status.Unavailable, "connection refused")
+}
+
+// A process that claims a task must be found there; one that was started as it need not be contradicted.
+func TestClaimsAreConfirmed(t *testing.T) {
+	s, err := spec.Parse("worker=127.0.0.1:1,127.0.0.1:2,127.0.0.1:3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := &wire.Identity{Boot: 1}
+	all := func(there bool) crowd {
+		return crowd{vouchers: vouchers{self: id, found: id}, there: func(spec.Task) bool { return there }}
+	}
+	unseen, absent, seen := &blind{crowd: all(true)}, all(false), all(true)
+	for _, row := range []struct {
+		name  string
+		links Links
+		claim bool
+		want  status.Code
+	}{
+		{"nobody finds it", unseen, true, status.FailedPrecondition},
+		{"nobody finds it, which was told to be it", unseen, false, status.OK},
+		{"nobody is there", &absent, true, status.Unavailable},
+		{"nobody is there, it was told to be it", &absent, false, status.OK},
+		{"it is found", &seen, true, status.OK},
+	} {
+		unseen.asked.Store(0)
+		m := &Membership{config: Config{Spec: s, Self: s.Tasks()[0], Links: row.links, Confirm: row.claim}, log: slog.New(slog.DiscardHandler)}
+		if _, err := m.survey(deadline(t, patience)); status.CodeOf(err) != row.want {
+			t.Errorf("%s: %v", row.name, err)
+		}
+		if n := unseen.asked.Load(); row.links == unseen && row.claim && n != 2*confirmTries {
+			t.Errorf("%s: two tasks were asked %d times", row.name, n)
+		}
+	}
+}
+
 // What a start costs does not grow with the cluster, and one task of many is found.
 func TestGreetings(t *testing.T) {
 	for _, tasks := range []int{10, 100, 1000} {
