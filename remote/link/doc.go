@@ -19,6 +19,10 @@
 // another goroutine reads on. The order of messages on a link is kept. For the bytes see head and
 // outgoing.
 //
+// Messages that may wait, which are those of programs' own actors, are posted (Peer.Post). They go over a
+// stream of the same form on a connection of its own, so that the link's messages do not stand behind
+// them; it is opened with the first one and ends with the link, as the link does with it.
+//
 // # Tensors
 //
 // Large tensors are pushed over a second stream, so that messages do not stand behind them; for the

@@ -4,8 +4,9 @@
 //   Vouch  (VouchRequest) returns (Identity) whom do you find at that task's address
 //   Attach (stream bytes) returns (stream bytes)  a link: Hello, Welcome, actors' messages, Goodbye
 //   Bulk   (stream bytes) returns (stream bytes)  large tensors
+//   Post   (stream bytes) returns (stream bytes)  messages of programs' actors: Hello, Welcome, and what a link has
 //
-// The messages of Attach and Bulk have heads of their own: see package remote/link.
+// The messages of Attach, Bulk and Post have heads of their own: see package remote/link.
 //
 // Regenerate from the repository's root with
 //   protoc --go_out=. --go_opt=paths=source_relative remote/wire/link.proto
