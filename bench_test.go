@@ -1,0 +1,111 @@
+package troupe
+
+import (
+	"testing"
+
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/op/attr"
+	"github.com/troupe-run/troupe/graph/shape"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// BenchmarkSteps is what small steps cost, in the process and over the loopback interface, and what large tensors do.
+func BenchmarkSteps(b *testing.B) {
+	server, err := NewLocalServer(silent)
+	if err != nil {
+		b.Fatal(err)
+	}
+	client, err := Dial(b.Context(), server.Target())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			b.Error(err)
+		}
+		if err := server.Stop(b.Context()); err != nil {
+			b.Error(err)
+		}
+	})
+	s := op.NewScope()
+	nothing := op.NoOp(s.WithName("nothing"))
+	x := op.Placeholder(s.WithName("x"), tensor.Float32, attr.Shape(shape.Of()))
+	sum := op.AddV2(s.WithName("sum"), x, x)
+	vector := op.Placeholder(s.WithName("vector"), tensor.Float32)
+	size := op.Size(s.WithName("size"), vector)
+	kept := op.VariableV2(s.WithName("kept"), shape.Of(16<<20), tensor.Float32)
+	keep := op.Assign(s.WithName("keep"), kept, vector).Op
+	def, err := s.GraphDef()
+	if err != nil {
+		b.Fatal(err)
+	}
+	one := tensor.FromScalar(float32(1))
+	defer one.Release()
+	large, err := tensor.FromValues(make([]float32, 16<<20))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer large.Release()
+
+	for _, m := range []struct {
+		name string
+		at   Master
+	}{{"process", server}, {"network", client}} {
+		session, err := m.at.NewSession(b.Context(), def, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := session.Do(b.Context(), Feeds{vector: large}, keep); err != nil {
+			b.Fatal(err)
+		}
+		noOp, err := session.Prepare(b.Context(), nil, nil, nothing)
+		if err != nil {
+			b.Fatal(err)
+		}
+		add, err := session.Prepare(b.Context(), []op.Output{x}, []op.Output{sum})
+		if err != nil {
+			b.Fatal(err)
+		}
+		feeds, feed, fetched := map[string]*tensor.Tensor{"x:0": one}, []*tensor.Tensor{one}, make([]*tensor.Tensor, 1)
+		run := func(feeds map[string]*tensor.Tensor, fetches, targets []string) func() error {
+			return func() error {
+				out, err := session.Run(b.Context(), feeds, fetches, targets)
+				for _, t := range out {
+					t.Release()
+				}
+				return err
+			}
+		}
+		for _, bench := range []struct {
+			name  string
+			bytes int64
+			do    func() error
+		}{
+			{"no_op", 0, run(nil, nil, []string{"nothing"})},
+			{"no_op callable", 0, func() error { return noOp.RunInto(b.Context(), nil, nil) }},
+			{"fed_add", 0, run(feeds, []string{"sum:0"}, nil)},
+			{"fed_add callable", 0, func() error {
+				err := add.RunInto(b.Context(), fetched, feed)
+				if err == nil {
+					fetched[0].Release()
+				}
+				return err
+			}},
+			{"feed 64 MiB", 64 << 20, run(map[string]*tensor.Tensor{"vector:0": large}, []string{size.Name()}, nil)},
+			{"fetch 64 MiB", 64 << 20, run(nil, []string{"kept:0"}, nil)},
+		} {
+			b.Run(m.name+"/"+bench.name, func(b *testing.B) {
+				b.SetBytes(bench.bytes)
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := bench.do(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+		if err := session.Close(b.Context()); err != nil {
+			b.Error(err)
+		}
+	}
+}
