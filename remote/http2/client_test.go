@@ -159,7 +159,7 @@ func TestClientOfManyGoroutines(t *testing.T) {
 		var all sync.WaitGroup
 		for g := range 24 {
 			all.Go(func() {
-				for i := range 30 {
+				for i := range 12 {
 					size := []int{10, 5000, 200 << 10, 1500 << 10}[(g+i)%4]
 					request := bytes.Repeat([]byte{byte(g), byte(i)}, size/2)
 					ctx, cancel := context.WithCancel(t.Context())

@@ -1,0 +1,43 @@
+package tensor_test
+
+import (
+	"fmt"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Go values become tensors, and tensors Go values.
+func ExampleFrom() {
+	t, err := tensor.From([][]int32{{1, 2, 3}, {4, 5, 6}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer t.Release()
+	fmt.Println(t.DType(), t.Shape())
+
+	rows, err := tensor.To[[][]int32](t)
+	fmt.Println(rows[1], err)
+
+	_, err = tensor.From([][]int32{{1, 2, 3}, {4}})
+	fmt.Println(err)
+	// Output:
+	// int32 [2,3]
+	// [4 5 6] <nil>
+	// A ragged value is no tensor: [1] has 1 elements, where [0] has 3
+}
+
+// A slice becomes a tensor without a copy, and is the program's again when the last reference was released.
+func ExampleWrap() {
+	pixels := make([]uint8, 28*28)
+	t, err := tensor.Wrap(pixels, func() { fmt.Println("the pixels are mine again") }, 28, 28)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(t.Shape())
+	t.Release()
+	// Output:
+	// [28,28]
+	// the pixels are mine again
+}
