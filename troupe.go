@@ -66,7 +66,7 @@
 // # Clients alone
 //
 // This package carries the whole runtime along. A program that only wants sessions on servers elsewhere can use package
-// remote/client, of which Client and its sessions are made, and stays a third of the size.
+// remote/client, of which Client and its sessions are made, and is less than half the size.
 package troupe
 
 import (
