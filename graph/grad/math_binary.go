@@ -1,6 +1,10 @@
 package grad
 
-import "github.com/troupe-run/troupe/graph/op"
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/op"
+)
 
 // binary gives the gradients of two inputs that were broadcast, before what was broadcast is summed up.
 type binary = func(g *call, x, y, dz op.Output) (dx, dy op.Output)
@@ -15,20 +19,7 @@ func init() {
 		})
 	})
 	register(map[string]func(g *call) []op.Output{
-		"AddN": func(g *call) []op.Output {
-			out := make([]op.Output, len(g.Inputs()))
-			for i := range out {
-				out[i] = g.d(0)
-			}
-			return out
-		},
-		"AccumulateNV2": func(g *call) []op.Output {
-			out := make([]op.Output, len(g.Inputs()))
-			for i := range out {
-				out[i] = g.d(0)
-			}
-			return out
-		},
+		"AddN": toAll, "AccumulateNV2": toAll,
 		"Select": func(g *call) []op.Output {
 			zeros := g.zeros(g.x(1))
 			return []op.Output{none, g.op("Select", g.x(0), g.d(0), zeros), g.op("Select", g.x(0), zeros, g.d(0))}
@@ -61,6 +52,9 @@ func init() {
 		},
 	}, many)
 }
+
+// toAll gives each input of a sum the sum's gradient.
+func toAll(g *call) []op.Output { return slices.Repeat([]op.Output{g.d(0)}, len(g.Inputs())) }
 
 var binaryRules = map[string]binary{
 	"Add":   func(g *call, x, y, dz op.Output) (op.Output, op.Output) { return dz, dz },
