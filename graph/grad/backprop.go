@@ -164,7 +164,7 @@ func (b *backprop) differentiate(o *op.Operation) error {
 		}
 		s := b.s.SubScope(o.Name() + "_grad")
 		if b.colocate {
-			s = s.ColocateWith(o)
+			s = s.Beside(o)
 		}
 		g.builder = builder{s}
 		var err error
