@@ -296,7 +296,7 @@ func (b *builder) source(n *Node, input string) (endpoint, *Node, error) {
 // checkEdge checks that output index of src exists and may be input k of n.
 func (b *builder) checkEdge(n *Node, k int, src *Node, index int) error {
 	if index >= len(src.OutTypes) {
-		return status.AtNode(status.InvalidArgumentf("Node '%s': Connecting to invalid output %d of source node %s which has %d outputs.",
+		return status.AtNode(status.InvalidArgumentf("Node '%s': Connecting to invalid output %d of source node %s which has %d outputs. Try using tf.compat.v1.experimental.output_all_intermediates(True).",
 			n.Name, index, src.Name, len(src.OutTypes)), n.Name)
 	}
 	if !compatible(n.InTypes[k], src.OutTypes[index]) {

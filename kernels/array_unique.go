@@ -10,6 +10,9 @@ import (
 // where yields the coordinates of the elements of input 0 that are not zero, one row for each.
 func where(ctx *Context) error {
 	t := ctx.Input(0)
+	if t.Rank() == 0 {
+		return status.InvalidArgumentf("WhereOp : Unhandled input dimensions: 0")
+	}
 	truths, ok := elementTruths(t)
 	if !ok {
 		return status.Unimplementedf("Where of elements of type %v is not supported", t.DType())
