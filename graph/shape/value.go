@@ -40,11 +40,16 @@ func (c *call) known(i int) ([]int64, bool) {
 			return integers(t)
 		}
 	}
-	if c.Partial == nil {
-		return nil, false
-	}
-	p := c.Partial(i)
+	p := c.partial(i)
 	return p.dims, p.Full()
+}
+
+// partial is Partial for any input.
+func (c *call) partial(i int) Shape {
+	if c.Partial == nil || i < 0 || i >= len(c.In) {
+		return Shape{}
+	}
+	return c.Partial(i)
 }
 
 // scalarInt is the value of a scalar input; ok is false where it is not known. One that is no scalar is an error.
@@ -144,10 +149,8 @@ func (c *call) spelled(i int, s Shape) Shape {
 	if s.known && len(s.dims) == 0 {
 		return Shape{}
 	}
-	if c.Partial != nil {
-		if p := c.Partial(i); p.known {
-			return p
-		}
+	if p := c.partial(i); p.known {
+		return p
 	}
 	return c.unknownOf(s.at(0))
 }
@@ -161,10 +164,7 @@ func (c *call) sizes(i int) Shape {
 		}
 		return Shape{dims, true}
 	}
-	if c.Partial != nil && i >= 0 && i < len(c.In) {
-		return c.Partial(i)
-	}
-	return Shape{}
+	return c.partial(i)
 }
 
 // integers are the elements of a tensor of integers.
