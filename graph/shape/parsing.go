@@ -25,6 +25,12 @@ var parsingOps = []row{
 	{"ParseExampleV2", func(c *call) {
 		in, p := c.atMost(c.in(0), 1), &parsed{call: c}
 		c.atMost(c.in(1), 1)
+		if n := c.typesIn("sparse_types"); n != c.attrInt("num_sparse") {
+			c.fail("len(sparse_keys) != len(sparse_types): %d and %d", c.attrInt("num_sparse"), n)
+		}
+		if n, m := c.typesIn("Tdense"), len(c.attrShapes("dense_shapes")); n != int64(m) {
+			c.fail("len(dense_keys) != len(dense_shapes): %d and %d", n, m)
+		}
 		p.sparse(c.attrInt("num_sparse"), in, 1)
 		p.dense("dense_shapes", in)
 		p.ragged(c.typesIn("ragged_value_types"), false, in)
