@@ -26,7 +26,7 @@ import (
 
 // tensorflowServers starts a process with TensorFlow's own servers, the tasks of one job "worker", and gives their
 // targets.
-func tensorflowServers(t *testing.T, tasks int) []string {
+func tensorflowServers(t *testing.T, tasks int) (targets []string, p *process) {
 	t.Helper()
 	// The ports are chosen when all else is ready, since nobody holds them meanwhile.
 	const program = `
@@ -48,15 +48,13 @@ os._exit(0)
 		t.Fatal(err)
 	}
 	cmd.Env = append(os.Environ(), "TF_CPP_MIN_LOG_LEVEL=2")
-	p, err := launch("TensorFlow's servers", cmd)
-	if err != nil {
+	if p, err = launch("TensorFlow's servers", cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		p.kill()
 	})
-	var targets []string
 	eventually(t, time.Minute, "TensorFlow's servers are up", func() error {
 		if !p.running() {
 			t.Fatalf("they ended: %v\n%s", p.err, p.log.tail())
@@ -69,7 +67,7 @@ os._exit(0)
 		}
 		return fmt.Errorf("they printed\n%s", p.log.tail())
 	})
-	return targets
+	return targets, p
 }
 
 func dialTarget(t *testing.T, target string) *troupe.Client {
@@ -89,7 +87,7 @@ func dialTarget(t *testing.T, target string) *troupe.Client {
 // The same Go program gives the same on a server of its own process, on one of Troupe's elsewhere, and on
 // TensorFlow's own.
 func TestGoProgramOnAllServers(t *testing.T) {
-	targets := tensorflowServers(t, 2)
+	targets, _ := tensorflowServers(t, 2)
 	c := newCluster(t, "worker=2")
 	masters := []struct {
 		name string

@@ -48,7 +48,7 @@ for line in sys.stdin:
 os._exit(0)
 `
 
-// pythonTimes is a process of timesInPython.
+// pythonTimes is a Python process that measures: it answers each line that it reads with TIME and nanoseconds.
 type pythonTimes struct {
 	t     *testing.T
 	proc  *process
@@ -56,9 +56,10 @@ type pythonTimes struct {
 	lines *bufio.Scanner
 }
 
-func timePython(t *testing.T, target string) *pythonTimes {
+// runPython starts such a program, which says TIME 0 when it is ready.
+func runPython(t *testing.T, program string, args ...string) *pythonTimes {
 	t.Helper()
-	cmd := exec.Command(needPython(t), "-c", timesInPython, target)
+	cmd := exec.Command(needPython(t), append([]string{"-c", program}, args...)...)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -80,9 +81,9 @@ func timePython(t *testing.T, target string) *pythonTimes {
 	return py
 }
 
-// time runs a step so often.
-func (p *pythonTimes) time(step string, times int) time.Duration {
-	if _, err := fmt.Fprintf(p.stdin, "%s %d\n", step, times); err != nil {
+// ask sends a line and gives the time that the program answers with.
+func (p *pythonTimes) ask(line ...any) time.Duration {
+	if _, err := fmt.Fprintln(p.stdin, line...); err != nil {
 		p.t.Fatal(err)
 	}
 	return p.next()
@@ -107,7 +108,7 @@ func (p *pythonTimes) next() time.Duration {
 func TestGoClientRates(t *testing.T) {
 	withoutRace(t)
 	c := newCluster(t, "worker=1")
-	python := timePython(t, c.tasks[0].target())
+	python := runPython(t, timesInPython, c.tasks[0].target())
 
 	s := op.NewScope()
 	nothing := op.NoOp(s.WithName("nothing"))
@@ -157,7 +158,7 @@ func TestGoClientRates(t *testing.T) {
 	for range rounds {
 		for name, step := range steps {
 			base := strings.TrimSuffix(name, " as a callable")
-			took["Python "+name] = append(took["Python "+name], python.time(base, times))
+			took["Python "+name] = append(took["Python "+name], python.ask(base, times))
 			took[name] = append(took[name], quarter(t, step, times))
 		}
 	}

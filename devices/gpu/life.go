@@ -47,6 +47,8 @@ type life struct {
 	lost atomic.Pointer[status.Error]
 	gone chan struct{} // closed once lost is set
 
+	leaving sync.WaitGroup // copies to other devices
+
 	use  sync.RWMutex // held for reading by other threads that call the context
 	shut bool         // the context is closed, or about to be
 }

@@ -111,6 +111,7 @@ func (p *departure) end() {
 	<-p.known
 	if p.event != nil {
 		p.life.spare(p.event)
+		p.life.leaving.Done()
 	}
 }
 
@@ -123,6 +124,7 @@ func (l *life) depart(c *command) (err error) {
 	if err := l.compute.Record(e); err != nil {
 		return err
 	}
+	l.leaving.Add(1)
 	c.leave.event = e
 	close(c.leave.known)
 	return nil

@@ -259,6 +259,9 @@ func (d *core) stop(l *life) {
 	ended := make(chan struct{})
 	go func() {
 		d.crew.Wait()
+		if l.lost.Load() == nil {
+			l.leaving.Wait() // other devices still read this one's memory
+		}
 		close(ended)
 	}()
 	late := time.NewTimer(patience)

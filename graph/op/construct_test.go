@@ -22,10 +22,13 @@ var (
 		"Conv2D":                {"strides": []int64{1, 1, 1, 1}},
 		"DepthwiseConv2dNative": {"strides": []int64{1, 1, 1, 1}},
 		"Einsum":                {"equation": "ab,bc->ac"},
-		"PriorityQueue":         {"shapes": []shape.Shape{}},
-		"PriorityQueueV2":       {"shapes": []shape.Shape{}},
-		"RaggedTensorToTensor":  {"row_partition_types": []string{"ROW_SPLITS", "ROW_SPLITS"}}}
-	listLengths = map[string]int{"StringFormat": 1}
+		"ParseSequenceExample": {
+			"context_sparse_keys": []string{}, "context_dense_keys": []string{}, "feature_list_sparse_keys": []string{}},
+		"PriorityQueue":        {"shapes": []shape.Shape{}},
+		"PriorityQueueV2":      {"shapes": []shape.Shape{}},
+		"RaggedTensorToTensor": {"row_partition_types": []string{"ROW_SPLITS", "ROW_SPLITS"}}}
+	listLengths = map[string]int{
+		"StringFormat": 1, "ParseExampleV2": 1, "ParseSingleExample": 1, "ParseSequenceExample": 0, "ParseSequenceExampleV2": 0}
 )
 
 // TestConstructors calls every generated constructor with tensors of unknown shapes. A master takes the graph, and

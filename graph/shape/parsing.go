@@ -25,24 +25,25 @@ var parsingOps = []row{
 	{"ParseExampleV2", func(c *call) {
 		in, p := c.atMost(c.in(0), 1), &parsed{call: c}
 		c.atMost(c.in(1), 1)
-		if n := c.typesIn("sparse_types"); n != c.attrInt("num_sparse") {
-			c.fail("len(sparse_keys) != len(sparse_types): %d and %d", c.attrInt("num_sparse"), n)
-		}
-		if n, m := c.typesIn("Tdense"), len(c.attrShapes("dense_shapes")); n != int64(m) {
-			c.fail("len(dense_keys) != len(dense_shapes): %d and %d", n, m)
-		}
+		c.alike("num_sparse", "sparse_types")
+		c.alike("Tdense", "dense_shapes")
 		p.sparse(c.attrInt("num_sparse"), in, 1)
 		p.dense("dense_shapes", in)
 		p.ragged(c.typesIn("ragged_value_types"), false, in)
 	}},
 	{"ParseSingleExample", func(c *call) {
 		in, p := c.scalar(0), &parsed{call: c}
+		c.alike("sparse_keys", "sparse_types", "num_sparse")
+		c.alike("dense_keys", "Tdense", "dense_shapes")
 		p.sparse(c.attrInt("num_sparse"), in, 1)
 		p.dense("dense_shapes", in)
 	}},
 	{"ParseSequenceExample", func(c *call) {
 		in, p := c.vector(0), &parsed{call: c}
 		c.vector(1)
+		c.alike("context_sparse_keys", "context_sparse_types", "Ncontext_sparse")
+		c.alike("context_dense_keys", "Tcontext_dense", "context_dense_shapes")
+		c.alike("feature_list_sparse_keys", "feature_list_sparse_types", "Nfeature_list_sparse")
 		p.sparse(c.attrInt("Ncontext_sparse"), in, 1)
 		p.dense("context_dense_shapes", in)
 		p.sparse(c.attrInt("Nfeature_list_sparse"), in, 2)
@@ -52,6 +53,9 @@ var parsingOps = []row{
 	{"ParseSequenceExampleV2", func(c *call) {
 		in, p := c.atMost(c.in(0), 1), &parsed{call: c}
 		c.atMost(c.in(1), 1)
+		c.alike("Ncontext_sparse", "context_sparse_types")
+		c.alike("Tcontext_dense", "context_dense_shapes")
+		c.alike("Nfeature_list_sparse", "feature_list_sparse_types")
 		p.sparse(c.attrInt("Ncontext_sparse"), in, 1)
 		p.dense("context_dense_shapes", in)
 		p.ragged(c.typesIn("context_ragged_value_types"), false, in)
@@ -119,4 +123,24 @@ func (c *call) typesIn(attr string) int64 {
 	types, err := c.Attrs.TypeList(attr)
 	c.check(err)
 	return int64(len(types))
+}
+
+// alike demands that attributes speak of the same number of things: lists by their length, numbers by themselves.
+func (c *call) alike(attrs ...string) {
+	first := c.countOf(attrs[0])
+	for _, other := range attrs[1:] {
+		if n := c.countOf(other); n != first {
+			c.fail("%s and %s must be of the same length, but are %d and %d.", attrs[0], other, first, n)
+		}
+	}
+}
+
+// countOf is the length of a list attribute, or the value of a number.
+func (c *call) countOf(attr string) int64 {
+	if v, err := c.Attrs.Int(attr); err == nil {
+		return v
+	}
+	l, err := c.Attrs.List(attr)
+	c.check(err)
+	return int64(max(len(l.GetS()), len(l.GetType()), len(l.GetShape())))
 }
