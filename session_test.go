@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -230,6 +231,7 @@ func TestContextsCancelSteps(t *testing.T) {
 		s := op.NewScope()
 		queue := op.FIFOQueueV2(s, []tensor.DType{tensor.Float32})
 		element := op.QueueDequeueV2(s, queue, []tensor.DType{tensor.Float32})[0]
+		put := op.QueueEnqueueV2(s, queue, []op.Output{op.Const(s, float32(1))})
 		session := sessionOf(t, m, s)
 		c, err := session.Prepare(t.Context(), nil, []op.Output{element})
 		if err != nil {
@@ -239,12 +241,16 @@ func TestContextsCancelSteps(t *testing.T) {
 			"step":     func(ctx context.Context) error { _, err := session.Eval(ctx, nil, element); return err },
 			"callable": func(ctx context.Context) error { _, err := c.Run(ctx); return err },
 		} {
+			// Once with an element, so that the steps below wait for one and for nothing else.
+			if err := errors.Join(session.Do(t.Context(), nil, put), run(t.Context())); err != nil {
+				t.Fatal(err)
+			}
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(10*time.Millisecond, cancel)
 			if err := run(ctx); status.CodeOf(err) != status.Cancelled {
 				t.Errorf("%s: cancelled: %v", name, err)
 			}
-			ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+			ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
 			if err := run(ctx); status.CodeOf(err) != status.DeadlineExceeded || !strings.Contains(err.Error(), element.Op.Name()) {
 				t.Errorf("%s: too late: %v", name, err)
 			}

@@ -146,7 +146,7 @@ func Find(n *graph.Node, deviceType string) (*Def, error) {
 	if have.Len() == 0 {
 		have.WriteString("  <no registered kernels>\n")
 	}
-	return nil, status.InvalidArgumentf("No OpKernel was registered to support Op '%s' used by {{node %s}} with these attrs: [%s]\nRegistered devices: [%s]\nRegistered kernels:\n%s\n\t [[%s]]",
+	return nil, status.InvalidArgumentf("No OpKernel was registered to support Op '%s' used by {{node %s}} with these attrs: [%s]\nRegistered devices: [%s]\nRegistered kernels:\n%s\n\t [[{{node %s}}]]",
 		n.Op, n.Name, typesOf(n), deviceType, have, n.Name)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math/bits"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -20,6 +21,8 @@ const (
 	trimEvery = 2 * time.Second
 	// worthReturning is the free memory in bytes that makes a collection worth its time.
 	worthReturning = 4 << 20
+	// longRest is after how many looks at a process that rests it is collected in any case: a power of two.
+	longRest = 2
 	// quiet is how many bytes may be allocated between two looks by a process that rests.
 	quiet = 256 << 10
 	// limitMargin is what a memory limit leaves for everything but tensors, in bytes.
@@ -104,25 +107,26 @@ func readHeap() heap {
 	return h
 }
 
-// keeper decides when a collection that returns memory pays: when pools let go of some, or once
-// each time the process comes to rest with much to return.
+// keeper decides when a collection that returns memory pays: when pools let go of some, once the process comes to
+// rest with much to return, and in a long rest now and then, ever more rarely: of what dies in it, such as sessions
+// whose clients are gone, nothing tells.
 type keeper struct {
 	last uint64
-	done bool
+	rest uint // looks since the process came to rest
 }
 
 func (k *keeper) due(dropped int64, h heap) bool {
 	busy := h.allocated-k.last > quiet
 	k.last = h.allocated
+	k.rest++
 	if busy {
-		k.done = false
+		k.rest = 0
 	}
-	if dropped > 0 {
+	switch {
+	case dropped > 0:
 		return true
+	case k.rest == 1:
+		return h.free+h.dead > worthReturning
 	}
-	if busy || k.done {
-		return false
-	}
-	k.done = true
-	return h.free+h.dead > worthReturning
+	return k.rest >= longRest && bits.OnesCount(k.rest) == 1
 }
