@@ -144,15 +144,9 @@ func (a *Answer) keep() error {
 			return status.Error(codes.Internal, "the server's answer has more than one message, or is compressed")
 		}
 		if len(a.room) == 0 {
-			if left <= chunkSize/2 {
-				a.room = make([]byte, left)
-				a.kept = append(a.kept, mem.SliceBuffer(a.room))
-			} else {
-				b := chunks.Get(chunkSize)
-				*b = (*b)[:min(left, chunkSize)]
-				a.room = *b
-				a.kept = append(a.kept, mem.NewBuffer(b, chunks))
-			}
+			b := piece(left)
+			a.room = b.ReadOnlyData() // nobody else has it yet
+			a.kept = append(a.kept, b)
 		}
 		k := min(a.frame, len(a.room))
 		if err := in.readFull(a.room[:k]); err != nil {

@@ -36,9 +36,9 @@ func expand(algorithm string, message mem.BufferSlice, hold func(bytes int) erro
 			if err := hold(chunkSize); err != nil {
 				return plain, err
 			}
-			b := chunks.Get(chunkSize)
-			room = *b
-			plain = append(plain, mem.NewBuffer(b, chunks))
+			b := piece(chunkSize)
+			room = b.ReadOnlyData() // nobody else has it yet
+			plain = append(plain, b)
 		}
 		var n int
 		n, err = out.Read(room)

@@ -1,18 +1,9 @@
 package http2
 
 import (
-	"sync"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
-)
-
-const (
-	// chunkSize is the memory in bytes that a large request grows by, smallPiece what one grows by
-	// that has less than a chunk's worth on its way.
-	chunkSize  = 1 << 20
-	smallPiece = 16 << 10
 )
 
 // take reads n bytes of the request; whole tells that it is complete. Where alias is set a request
@@ -86,25 +77,15 @@ func (s *stream) add(b mem.Buffer) {
 // taken as bytes come, not as they are claimed: only the one frame that is being read may claim.
 func (s *stream) grow(coming int) error {
 	size := s.size - s.got
-	large := size > chunkSize/2
-	switch {
-	case coming <= smallPiece && s.got < 4*smallPiece:
-		size, large = min(size, smallPiece), false
-	case large:
-		size = chunkSize
+	if coming <= smallPiece && s.got < 4*smallPiece {
+		size = min(size, smallPiece)
 	}
-	if err := s.hold(size); err != nil {
+	if err := s.hold(pieceSize(size)); err != nil {
 		return err
 	}
-	if !large {
-		s.room = make([]byte, size)
-		s.add(mem.SliceBuffer(s.room))
-		return nil
-	}
-	b := chunks.Get(chunkSize)
-	*b = (*b)[:min(s.size-s.got, chunkSize)]
-	s.room = *b
-	s.add(mem.NewBuffer(b, chunks))
+	b := piece(size)
+	s.room = b.ReadOnlyData() // nobody else has it yet
+	s.add(b)
 	return nil
 }
 
@@ -136,24 +117,4 @@ func (s *stream) settle() {
 	}
 	s.message.Free()
 	s.message, s.room, s.one[0] = nil, nil, nil
-}
-
-// chunks are the pooled memory of large requests.
-var chunks = &chunkPool{}
-
-type chunkPool struct{ pool sync.Pool }
-
-// Get gives a chunk with arbitrary contents.
-func (p *chunkPool) Get(int) *[]byte {
-	if b, ok := p.pool.Get().(*[]byte); ok {
-		return b
-	}
-	b := make([]byte, chunkSize)
-	return &b
-}
-
-// Put takes a chunk back.
-func (p *chunkPool) Put(b *[]byte) {
-	*b = (*b)[:cap(*b)]
-	p.pool.Put(b)
 }
