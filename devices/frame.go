@@ -114,11 +114,11 @@ func (r *run) iterate(f *frame) {
 	f.deadExits = f.deadExits[:0]
 	it := r.begin(f, f.count+1)
 	it.ops++ // keeps the iteration alive until everything for it is handed over
-	waiting := f.waiting
-	f.waiting = nil
-	for _, h := range waiting {
+	for _, h := range f.waiting {
 		r.activate(h.from, it, []kernels.Value{h.value}, false)
 	}
+	clear(f.waiting)
+	f.waiting = f.waiting[:0]
 	for _, h := range f.invariants {
 		r.repeat(h, it)
 	}

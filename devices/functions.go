@@ -118,9 +118,9 @@ func (fn *function) Call(step *kernels.Step, args []kernels.Value, done func([]k
 		c = &call{fn: fn}
 		c.ended = c.end
 	}
-	c.args, c.done, c.results = args, done, make([]kernels.Value, len(fn.body.Rets))
+	c.args, c.done, c.results = args, done, c.values(len(fn.body.Rets))
 	c.step = *step
-	c.step.Feeds, c.step.Fetches = c.args, c
+	c.step.Feeds, c.step.Fetches = &c.args, c
 	c.step.Depth++
 	fn.program.Run(&c.step, c.ended)
 }
@@ -163,15 +163,29 @@ type call struct {
 	step  kernels.Step
 	args  arguments
 	done  func([]kernels.Value, error)
-	ended func(error) // end, made once
+	ended func(error)     // end, made once
+	spare []kernels.Value // of the arguments before
 
 	mu      sync.Mutex
 	results []kernels.Value
 }
 
+// values makes room for n empty values: the results of one call lie where the arguments of the one before did.
+func (c *call) values(n int) []kernels.Value {
+	room := c.spare
+	c.spare = nil
+	if cap(room) < n {
+		return make([]kernels.Value, n)
+	}
+	room = room[:n]
+	clear(room)
+	return room
+}
+
 // end hands the results on when the function has run.
 func (c *call) end(err error) {
 	c.args.release()
+	c.spare = c.args
 	if err == nil {
 		err = c.dead()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/partition"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -19,10 +20,12 @@ type Program struct {
 	device kernels.Device
 	nodes  []node
 	frames []*frameInfo // 0 is the root
-	roots  []*node      // nodes without inputs
-	runs   runPool
-	owned  []kernels.Closer
-	light  bool
+	roots  []*node      // nodes that wait for nothing
+	// constants are the nodes that are inputs of others without ever running.
+	constants []constantNode
+	runs      runPool
+	owned     []kernels.Closer
+	light     bool
 	// accelerator is the device where its work goes on after a run has given it, else nil.
 	accelerator kernels.Accelerator
 }
@@ -69,6 +72,7 @@ type node struct {
 	refIn       []bool // nil when no input takes a reference
 	numIn       int32
 	numOut      int32
+	place       int // in the program
 	// frame is where the node lives, local its index there and base its first input slot.
 	frame *frameInfo
 	local int32
@@ -106,6 +110,13 @@ type frameInfo struct {
 	enters   int
 	template []nodeState // the state of an iteration's beginning
 	slots    int
+	fixed    []fixed // inputs that are there from an iteration's beginning
+}
+
+// fixed is an input that is the same in all iterations.
+type fixed struct {
+	slot  int32
+	value *tensor.Tensor
 }
 
 // KernelSource makes or finds the kernel of a node, so that stateful kernels can be shared by the
@@ -148,9 +159,14 @@ func (p *Program) compile(g *graph.Graph, opts CompileOptions) error {
 	}
 	p.light = len(p.nodes) <= lightNodes && len(p.frames) == 1 &&
 		!slices.ContainsFunc(p.nodes, func(n node) bool { return n.costly || callsFunctions(n.graph) })
-	if err := p.link(g, byID); err != nil {
+	w, err := p.wire(g, byID)
+	if err != nil {
 		return err
 	}
+	if p.accelerator == nil {
+		w.simplify()
+	}
+	p.link(w)
 	p.readLate()
 	return nil
 }
@@ -289,9 +305,6 @@ func (p *Program) layFrames(g *graph.Graph) error {
 				return status.AtNode(err, UserName(n.graph))
 			}
 		}
-		if len(n.graph.Inputs) == 0 && len(n.graph.Controls) == 0 {
-			p.roots = append(p.roots, n)
-		}
 	}
 	return nil
 }
@@ -300,33 +313,47 @@ func (p *Program) layFrames(g *graph.Graph) error {
 const maxParallelIterations = 1 << 12
 
 // link numbers the nodes and their input slots within their frames and joins outputs to slots.
-func (p *Program) link(g *graph.Graph, byID map[*graph.Node]*node) error {
-	for i := range p.nodes {
-		n := &p.nodes[i]
+func (p *Program) link(w *wiring) {
+	for i := range w.nodes {
+		l, n := &w.nodes[i], &p.nodes[i]
+		if l.gone {
+			continue
+		}
 		f := n.frame
 		n.local, n.base = int32(len(f.template)), int32(f.slots)
 		f.slots += int(n.numIn)
-		pending := n.numIn + int32(len(n.graph.Controls))
+		pending := int32(len(l.controls))
+		for slot, in := range l.inputs {
+			if in.value != nil {
+				f.fixed = append(f.fixed, fixed{n.base + int32(slot), in.value})
+			} else {
+				pending++
+			}
+		}
+		if pending == 0 {
+			p.roots = append(p.roots, n)
+		}
 		if n.kind == kindMerge {
-			pending = 1 + 2*int32(len(n.graph.Controls))
+			pending = 1 + 2*int32(len(l.controls))
 		}
 		f.template = append(f.template, nodeState{pending: pending})
 	}
-	for i := range p.nodes {
-		n := &p.nodes[i]
-		for slot, in := range n.graph.Inputs {
-			src := byID[in.Node]
-			if src == nil || in.Index >= int(src.numOut) {
-				return status.Internalf("The input %d of node %s lies outside of its graph", slot, n.graph.Name)
-			}
-			src.edges = append(src.edges, edge{dst: n, out: int32(in.Index), slot: n.base + int32(slot)})
-			src.fanout[in.Index]++
+	for i := range w.nodes {
+		l, n := &w.nodes[i], &p.nodes[i]
+		if l.gone {
+			continue
 		}
-		for _, c := range n.graph.Controls {
-			byID[c].ctrl = append(byID[c].ctrl, n)
+		for slot, in := range l.inputs {
+			if in.value == nil {
+				in.node.edges = append(in.node.edges, edge{dst: n, out: in.out, slot: n.base + int32(slot)})
+				in.node.fanout[in.out]++
+			}
+		}
+		for _, c := range l.controls {
+			c.ctrl = append(c.ctrl, n)
 		}
 	}
-	return nil
+	p.constants = w.constants
 }
 
 // hashName is the 64-bit FNV-1a hash: every task gives a frame the same number.

@@ -92,6 +92,9 @@ func (p *Program) Run(step *kernels.Step, done func(error)) Execution {
 		done = func(err error) { a.Settle(step, func(e error) { ended(status.Worse(err, e)) }) }
 	}
 	r.step, r.done, r.owned = step, done, true
+	if step.Trace != nil {
+		p.traceConstants(step)
+	}
 	it := r.begin(&r.root, 0)
 	for _, n := range p.roots {
 		r.push(n, it, false)
@@ -99,6 +102,14 @@ func (p *Program) Run(step *kernels.Step, done func(error)) Execution {
 	ex := Execution{r, r.num}
 	r.work()
 	return ex
+}
+
+// traceConstants tells of the constants as if they had run.
+func (p *Program) traceConstants(step *kernels.Step) {
+	now := time.Now()
+	for _, c := range p.constants {
+		step.Trace(c.graph, p.device.Name(), []kernels.Value{{Tensor: c.value}}, now, now)
+	}
 }
 
 // Waiting names the nodes whose kernels have started and not ended, at most limit of them: what a
@@ -326,8 +337,8 @@ func (r *run) fed(n *node) *tensor.Tensor {
 		if n.index < len(*feeds) && n.takes((*feeds)[n.index]) {
 			return (*feeds)[n.index].Retain()
 		}
-	case arguments:
-		if n.index < len(feeds) && n.takes(feeds[n.index].Tensor) {
+	case *arguments:
+		if n.index < len(*feeds) && n.takes((*feeds)[n.index].Tensor) {
 			return feeds.take(n.index)
 		}
 	}
@@ -575,6 +586,9 @@ func (r *run) newIteration(info *frameInfo) *iteration {
 		it = &iteration{state: make([]nodeState, len(info.template)), inputs: make([]kernels.Value, info.slots)}
 	}
 	copy(it.state, info.template)
+	for _, f := range info.fixed {
+		it.inputs[f.slot].Tensor = f.value.Retain()
+	}
 	return it
 }
 

@@ -41,7 +41,8 @@ type loopRun struct {
 	err      error
 	arrived  atomic.Int32
 	returned func([]Value, error)
-	testing  bool // whether the call under way is one of cond
+	testing  bool    // whether the call under way is one of cond
+	spare    []Value // the results of the last call of cond, for the arguments of the next one
 }
 
 func (r *loopRun) run() {
@@ -54,9 +55,9 @@ func (r *loopRun) run() {
 		r.arrived.Store(0)
 		r.testing = !r.testing
 		if r.testing {
-			args := make([]Value, len(r.vars))
-			for i, v := range r.vars {
-				args[i] = v
+			args := append(r.spare[:0], r.vars...)
+			r.spare = nil
+			for _, v := range args {
 				if v.Tensor != nil {
 					v.Tensor.Retain()
 				}
@@ -106,6 +107,7 @@ func (r *loopRun) proceed() bool {
 		more, r.err = truth(results[0].Tensor)
 	}
 	releaseAll(results)
+	r.spare = results
 	if !more {
 		r.finish()
 	}

@@ -1,0 +1,161 @@
+package devices
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// wiring is what the nodes of a program get and wait for, while it is compiled: as the graph has it, and then without
+// the nodes that need not run.
+type wiring struct {
+	program   *Program
+	nodes     []wires // those of the program's nodes
+	constants []constantNode
+}
+
+// wires lead to a node, and away from it.
+type wires struct {
+	inputs   []source
+	controls []*node // what it only waits for
+	users    []user
+	waiters  []*node // what only waits for it
+	gone     bool
+}
+
+// source is where an input comes from: a node's output, or a value that is always the same.
+type source struct {
+	node  *node
+	out   int32
+	value *tensor.Tensor
+}
+
+// user is an input that a node's output goes to.
+type user struct {
+	node *node
+	slot int
+}
+
+// constantNode is a node that does not run, and what its output is.
+type constantNode struct {
+	graph *graph.Node
+	value *tensor.Tensor
+}
+
+// wire takes the wiring from the graph.
+func (p *Program) wire(g *graph.Graph, byID map[*graph.Node]*node) (*wiring, error) {
+	w := &wiring{program: p, nodes: make([]wires, len(p.nodes))}
+	for i := range p.nodes {
+		p.nodes[i].place = i
+	}
+	for i := range p.nodes {
+		n, l := &p.nodes[i], &w.nodes[i]
+		for slot, in := range n.graph.Inputs {
+			src := byID[in.Node]
+			if src == nil || in.Index >= int(src.numOut) {
+				return nil, status.Internalf("The input %d of node %s lies outside of its graph", slot, n.graph.Name)
+			}
+			l.inputs = append(l.inputs, source{node: src, out: int32(in.Index)})
+			w.of(src).users = append(w.of(src).users, user{n, slot})
+		}
+		for _, c := range n.graph.Controls {
+			w.await(n, byID[c])
+		}
+	}
+	return w, nil
+}
+
+func (w *wiring) of(n *node) *wires { return &w.nodes[n.place] }
+
+// await lets a node wait for another one.
+func (w *wiring) await(n, other *node) {
+	if l := w.of(n); !slices.Contains(l.controls, other) {
+		l.controls = append(l.controls, other)
+		w.of(other).waiters = append(w.of(other).waiters, n)
+	}
+}
+
+// simplify takes out the nodes whose results are known without running them: identities, whose users get the input
+// instead, and constants, which lie in their users' inputs from the beginning.
+func (w *wiring) simplify() {
+	for i := range w.nodes {
+		if n := &w.program.nodes[i]; w.identity(n) {
+			w.bypass(n)
+		}
+	}
+	for i := range w.nodes {
+		n := &w.program.nodes[i]
+		if k, ok := n.sync.(interface{ Constant() *tensor.Tensor }); ok && w.fixable(n) {
+			w.fix(n, k.Constant())
+		}
+	}
+}
+
+// identities are the ops whose output is their input, and that nothing else is to be said of.
+var identities = map[string]bool{"Identity": true, "StopGradient": true, "PreventGradient": true, "Snapshot": true}
+
+// identity tells whether the users of a node may as well have its input. Where something waits for the node that is
+// not so: it is dead when its input is, which may be one of several outputs. An input that is a reference is read
+// where the node runs. What enters and leaves frames stays as it is, since it tells of more than values.
+func (w *wiring) identity(n *node) bool {
+	l := w.of(n)
+	if !identities[n.graph.Op] || len(l.controls) > 0 || len(l.waiters) > 0 || len(l.users) == 0 {
+		return false
+	}
+	switch in := l.inputs[0]; in.node.kind {
+	case kindEnter, kindExit, kindNextIteration:
+		return false
+	default:
+		return in.node.frame == n.frame && !in.node.graph.OutTypes[in.out].IsRef() && !n.graph.OutTypes[0].IsRef()
+	}
+}
+
+// bypass gives a node's only input to its users.
+func (w *wiring) bypass(n *node) {
+	l := w.of(n)
+	in := l.inputs[0]
+	from := w.of(in.node)
+	from.users = slices.DeleteFunc(from.users, func(u user) bool { return u.node == n })
+	for _, u := range l.users {
+		w.of(u.node).inputs[u.slot] = in
+		from.users = append(from.users, u)
+	}
+	*l = wires{gone: true}
+}
+
+// fixable tells whether the users of a constant may have it from the beginning and wait for what it waits for. A
+// Merge tells by what comes, and when, which branch was taken. A constant that waits for several nodes and is used by
+// several would make more edges than it spares.
+func (w *wiring) fixable(n *node) bool {
+	l := w.of(n)
+	return (len(l.controls) <= 1 || len(l.users)+len(l.waiters) <= 1) &&
+		!slices.ContainsFunc(l.users, func(u user) bool { return u.node.kind == kindMerge || u.node.frame != n.frame })
+}
+
+// fix gives a constant to its users.
+func (w *wiring) fix(n *node, value *tensor.Tensor) {
+	l := *w.of(n)
+	for _, u := range l.users {
+		w.of(u.node).inputs[u.slot] = source{value: value}
+	}
+	for _, c := range l.controls {
+		from := w.of(c)
+		from.waiters = slices.DeleteFunc(from.waiters, func(x *node) bool { return x == n })
+	}
+	for _, x := range l.waiters {
+		to := w.of(x)
+		to.controls = slices.DeleteFunc(to.controls, func(c *node) bool { return c == n })
+	}
+	for _, c := range l.controls {
+		for _, u := range l.users {
+			w.await(u.node, c)
+		}
+		for _, x := range l.waiters {
+			w.await(x, c)
+		}
+	}
+	w.constants = append(w.constants, constantNode{n.graph, value})
+	*w.of(n) = wires{gone: true}
+}
