@@ -266,6 +266,25 @@ func (r *run) merge(from *node, e *edge, it *iteration, state *nodeState, v kern
 
 // push makes a node ready.
 func (r *run) push(n *node, it *iteration, dead bool) {
+	if n.kind == kindRetval && r.deliver(n, it, dead) {
+		return
+	}
 	it.ops++
 	r.ready = append(r.ready, task{n, it, dead})
+}
+
+// deliver hands a result over at once, where its kernel would do no more; false where it would.
+func (r *run) deliver(n *node, it *iteration, dead bool) bool {
+	v := &it.inputs[n.base]
+	if !n.handed || r.step.Trace != nil || len(n.ctrl) > 0 || !dead && (v.Ref != nil || v.Tensor.DType() != n.graph.InTypes[0]) {
+		return false
+	}
+	t := v.Tensor
+	*v = kernels.Value{}
+	if dead && t != nil {
+		t.Release()
+		t = nil
+	}
+	r.step.Fetches.Fetch(n.index, t, dead)
+	return true
 }

@@ -92,11 +92,15 @@ func (p *Program) Run(step *kernels.Step, done func(error)) Execution {
 		done = func(err error) { a.Settle(step, func(e error) { ended(status.Worse(err, e)) }) }
 	}
 	r.step, r.done, r.owned = step, done, true
+	r.ctx.Device, r.ctx.Step = p.device, step
 	if step.Trace != nil {
 		p.traceConstants(step)
 	}
 	it := r.begin(&r.root, 0)
 	for _, n := range p.roots {
+		if n.kind == kindArg && n.handed && r.pass(n, it) {
+			continue
+		}
 		r.push(n, it, false)
 	}
 	ex := Execution{r, r.num}
@@ -252,14 +256,6 @@ func (r *run) fire(t task) {
 		it.ops--
 		return
 	}
-	if n.kind == kindArg && n.handed {
-		if fed := r.fed(n); fed != nil {
-			r.outs[0] = kernels.Value{Tensor: fed}
-			r.propagate(n, it, r.outs[:1], false)
-			r.outs[0] = kernels.Value{}
-			return
-		}
-	}
 	if n.recv && n.handed && !t.dead && r.step.Trace == nil {
 		if v, dead, ok := r.received(n, it); ok {
 			r.outs[0] = kernels.Value{Tensor: v}
@@ -289,7 +285,7 @@ func (r *run) fire(t task) {
 		}
 	}
 	c := &r.ctx
-	c.Node, c.Device, c.Step, c.Dead = n.graph, r.p.device, r.step, t.dead
+	c.Node, c.Dead = n.graph, t.dead
 	c.Tag = kernels.Tag{Frame: it.frame.id, Iter: it.num}
 	c.Inputs, c.HostOutputs = ins, n.hostOut
 	if int(n.numOut) <= len(r.outs) {
@@ -327,6 +323,18 @@ func long(ins []kernels.Value) bool {
 		}
 	}
 	return size > longInput
+}
+
+// pass hands on what an _Arg was fed with, where that is there already; false where it is not.
+func (r *run) pass(n *node, it *iteration) bool {
+	fed := r.fed(n)
+	if fed == nil {
+		return false
+	}
+	r.outs[0] = kernels.Value{Tensor: fed}
+	r.activate(n, it, r.outs[:1], false)
+	r.outs[0] = kernels.Value{}
+	return true
 }
 
 // fed gives a reference to the tensor of an _Arg where it is there already, without the detour of

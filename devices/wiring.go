@@ -78,11 +78,15 @@ func (w *wiring) await(n, other *node) {
 }
 
 // simplify takes out the nodes whose results are known without running them: identities, whose users get the input
-// instead, and constants, which lie in their users' inputs from the beginning.
+// instead, and constants, which lie in their users' inputs from the beginning. It also takes out arguments that nobody
+// uses, such as those that a loop's condition does not look at.
 func (w *wiring) simplify() {
 	for i := range w.nodes {
-		if n := &w.program.nodes[i]; w.identity(n) {
+		switch n := &w.program.nodes[i]; {
+		case w.identity(n):
 			w.bypass(n)
+		case n.kind == kindArg && len(w.nodes[i].users) == 0 && len(w.nodes[i].waiters) == 0:
+			w.nodes[i].gone = true
 		}
 	}
 	for i := range w.nodes {
