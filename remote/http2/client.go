@@ -60,7 +60,7 @@ func NewClient(ctx context.Context, nc net.Conn, scheme, authority string) (*Cli
 	c.widened, c.resized, c.limited = c.widen, c.resize, func(n int) { c.most = n }
 	c.broken = c.failed
 	stop := context.AfterFunc(ctx, func() { c.shut(ctx.Err()) })
-	err := c.greet()
+	err := c.greet(frameSize)
 	if !stop() {
 		err = ctx.Err()
 	}

@@ -12,35 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// greet says what a client says first, and waits for the server's settings.
-func (c *Client) greet() error {
-	c.mu.Lock()
-	c.queue.buf = append(c.queue.buf, preface...)
-	c.queue.buf = appendSettings(c.queue.buf, setting{settingPush, 0}, setting{settingInitialWindow, maxWindow},
-		setting{settingMaxFrame, frameSize}, setting{settingMaxHeaderList, maxHeaderList})
-	c.queue.buf = appendWindow(c.queue.buf, 0, maxWindow-defaultWindow)
-	c.flush()
-	c.mu.Unlock()
-	for {
-		h, err := c.nextHeader()
-		if err != nil {
-			return err
-		}
-		if h.kind == frameData || h.kind == frameHeaders || h.length > frameSize {
-			return broken(codeProtocol, "the server does not begin with SETTINGS")
-		}
-		if err := c.control(h); err != nil {
-			return err
-		}
-		c.mu.Lock()
-		settled := c.settled
-		c.mu.Unlock()
-		if settled {
-			return nil
-		}
-	}
-}
-
 // errInterrupted tells the reader that its call was cancelled; the connection is as before.
 var errInterrupted = errors.New("http2: the call was cancelled")
 

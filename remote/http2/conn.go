@@ -54,6 +54,35 @@ func (c *conn) init(nc net.Conn, read []byte, number uint64) {
 	c.decoder.SetMaxStringLength(maxHeaderList)
 }
 
+// greet says what a client says first, and waits for the server's settings. Frames may have at most so many bytes.
+func (c *conn) greet(maxFrame int) error {
+	c.mu.Lock()
+	c.queue.buf = append(c.queue.buf, preface...)
+	c.queue.buf = appendSettings(c.queue.buf, setting{settingPush, 0}, setting{settingInitialWindow, maxWindow},
+		setting{settingMaxFrame, uint32(maxFrame)}, setting{settingMaxHeaderList, maxHeaderList})
+	c.queue.buf = appendWindow(c.queue.buf, 0, maxWindow-defaultWindow)
+	c.flush()
+	c.mu.Unlock()
+	for {
+		h, err := c.nextHeader()
+		if err != nil {
+			return err
+		}
+		if h.kind == frameData || h.kind == frameHeaders || h.length > maxFrame {
+			return broken(codeProtocol, "the server does not begin with SETTINGS")
+		}
+		if err := c.control(h); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		settled := c.settled
+		c.mu.Unlock()
+		if settled {
+			return nil
+		}
+	}
+}
+
 // shut closes the socket, once, and wakes who waits to write.
 func (c *conn) shut(err error) {
 	c.once.Do(func() {

@@ -64,37 +64,17 @@ func Open(ctx context.Context, nc net.Conn, scheme, authority, path string) (*St
 // begin greets the server, learns how it wants to be spoken to, and calls the method.
 func (s *Stream) begin(scheme, authority, path string) error {
 	c := s.conn
-	c.mu.Lock()
-	c.queue.buf = append(c.queue.buf, preface...)
-	c.queue.buf = appendSettings(c.queue.buf, setting{settingPush, 0}, setting{settingInitialWindow, maxWindow},
-		setting{settingMaxFrame, largestFrame}, setting{settingMaxHeaderList, maxHeaderList})
-	c.queue.buf = appendWindow(c.queue.buf, 0, maxWindow-defaultWindow)
-	c.flush()
-	c.mu.Unlock()
-	for {
-		h, err := c.nextHeader()
-		if err != nil {
-			return err
-		}
-		if h.kind == frameData || h.kind == frameHeaders || h.length > largestFrame {
-			return broken(codeProtocol, "the server does not begin with SETTINGS")
-		}
-		if err := c.control(h); err != nil {
-			return err
-		}
-		c.mu.Lock()
-		if c.settled {
-			s.window = c.initial
-			c.encode(s.id, 0, hpackField{Name: ":method", Value: "POST"}, hpackField{Name: ":scheme", Value: scheme},
-				hpackField{Name: ":path", Value: path}, hpackField{Name: ":authority", Value: authority},
-				fieldGRPC, hpackField{Name: "te", Value: "trailers"})
-			c.flush()
-			err = c.err
-			c.mu.Unlock()
-			return err
-		}
-		c.mu.Unlock()
+	if err := c.greet(largestFrame); err != nil {
+		return err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.window = c.initial
+	c.encode(s.id, 0, hpackField{Name: ":method", Value: "POST"}, hpackField{Name: ":scheme", Value: scheme},
+		hpackField{Name: ":path", Value: path}, hpackField{Name: ":authority", Value: authority},
+		fieldGRPC, hpackField{Name: "te", Value: "trailers"})
+	c.flush()
+	return c.err
 }
 
 // unavailable gives a connection's failure the form of a call's.

@@ -1,0 +1,182 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/lower"
+	"github.com/troupe-run/troupe/graph/place"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// create takes in the session's first graph.
+func (s *Session) create(ctx context.Context, def *graphpb.GraphDef) error {
+	var g *graph.Graph
+	return s.mutate(ctx, func(ctx context.Context) error {
+		var err error
+		if g, err = graph.Build(def); err != nil {
+			return err
+		}
+		g, err = s.place(ctx, g, 0)
+		return err
+	}, func() { s.graph.Store(g) }, nil)
+}
+
+// Extend adds nodes to the graph of version from and returns the new version. A repetition of the
+// last extension, from a client that did not get the answer, is answered like the first time.
+func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64) (int64, error) {
+	if s.closed.Load() {
+		return 0, errClosed()
+	}
+	s.touch()
+	var g *graph.Graph
+	var version int64
+	err := s.mutate(ctx, func(ctx context.Context) error {
+		old := s.graph.Load()
+		if from == s.version-1 && old.Contains(def) {
+			g, version = old, s.version
+			return nil
+		}
+		if from != s.version {
+			return status.Errorf(status.Aborted, "Current version is %d but caller expected %d.", s.version, from)
+		}
+		var err error
+		if g, err = old.Extend(def); err != nil {
+			return err
+		}
+		version = s.version + 1
+		g, err = s.place(ctx, g, len(old.Nodes))
+		return err
+	}, func() {
+		s.graph.Store(g)
+		s.version = version
+	}, nil)
+	if err != nil {
+		return 0, err
+	}
+	return version, nil
+}
+
+// place puts the nodes of functions that need it in the place of their callers, and assigns devices to the
+// new nodes, those from number from on. The result is the graph with all of them.
+func (s *Session) place(ctx context.Context, g *graph.Graph, from int) (*graph.Graph, error) {
+	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices()})
+	if err != nil {
+		return nil, err
+	}
+	o := place.Options{
+		Prepared:      s.devices,
+		SoftPlacement: s.options.soft,
+		Supports:      supports,
+		Colocations:   &s.colocations,
+		Warn:          func(m string) { s.task.Log.Debug("placement", "session", s.handle, "warning", m) },
+	}
+	if !s.options.isolated {
+		o.Home = func(r []place.Resource) ([]string, error) { return s.task.homes(ctx, r) }
+	}
+	if s.options.log {
+		o.Log = func(n *graph.Node) { s.task.Log.Info(fmt.Sprintf("%s: (%s): %s", n.Name, n.Op, n.Assigned)) }
+	}
+	return g, place.Place(g, g.Nodes[from:], o)
+}
+
+// supports tells whether a node can run on a type of device. The library's functions run on CPUs.
+func supports(n *graph.Node, deviceType string) bool {
+	if kernels.Supports(n, deviceType) {
+		return true
+	}
+	if deviceType != "CPU" {
+		return false
+	}
+	_, err := graph.LookupOp(n.Op)
+	return err != nil
+}
+
+// ready gives the plan of a signature, claimed for the caller, where it is built.
+func (s *Session) ready(key []byte) *plan {
+	if p := (*s.plans.Load())[string(key)]; s.take(p) {
+		return p
+	}
+	return nil
+}
+
+// take claims a plan for the caller, unless there is none or it is of no use any more.
+func (s *Session) take(p *plan) bool {
+	return p != nil && !p.dropped.Load() && !s.worker.useless(p.local) && p.local.claim()
+}
+
+// plan gives the plan of a signature, building it at the first step that needs it, and claims it
+// for the caller. Failures are not kept.
+func (s *Session) plan(ctx context.Context, sig graph.Signature) (*plan, error) {
+	name := appendSignature(nil, sig)
+	key := string(name)
+	for {
+		if p := s.ready(name); p != nil {
+			return p, nil
+		}
+		if err := s.build(ctx, key, sig); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// build publishes the plan of a signature, unless somebody else has.
+func (s *Session) build(ctx context.Context, key string, sig graph.Signature) error {
+	var p *plan
+	return s.mutate(ctx, func(ctx context.Context) error {
+		if have := (*s.plans.Load())[key]; have != nil && !s.worker.useless(have.local) {
+			return nil
+		}
+		var err error
+		p, err = s.buildPlan(ctx, s.graph.Load(), sig)
+		return err
+	}, func() {
+		if p != nil {
+			s.publish(func(m map[string]*plan) { m[key] = p })
+		}
+	}, func() {
+		if p != nil {
+			p.local.release()
+		}
+	})
+}
+
+// maxPlans bounds the plans of a session; the one that was used the longest ago makes room.
+const maxPlans = 512
+
+// publish replaces the published plans by changed ones; in the actor. Plans that are not published
+// any more lose the table's claim.
+func (s *Session) publish(change func(map[string]*plan)) {
+	old := *s.plans.Load()
+	m := maps.Clone(old)
+	change(m)
+	for len(m) > maxPlans {
+		var oldest string
+		for k, p := range m {
+			if o := m[oldest]; o == nil || p.used.Load() < o.used.Load() {
+				oldest = k
+			}
+		}
+		delete(m, oldest)
+	}
+	s.plans.Store(&m)
+	for k, p := range old {
+		if m[k] != p {
+			p.dropped.Store(true)
+			p.local.release()
+		}
+	}
+}
+
+// forgetPlans drops the plans that have a part on a task, whose process is another one now.
+func (s *Session) forgetPlans(ctx context.Context, task string) error {
+	return s.mutate(ctx, func(context.Context) error { return nil }, func() {
+		s.publish(func(m map[string]*plan) {
+			maps.DeleteFunc(m, func(_ string, p *plan) bool { return p.remote[task] != nil })
+		})
+	}, nil)
+}

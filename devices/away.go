@@ -1,0 +1,132 @@
+package devices
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// report is what a kernel that ran elsewhere leaves for the owner.
+type report struct {
+	call *asyncCall
+	err  error
+}
+
+// asyncCall is an execution away from the owner.
+type asyncCall struct {
+	task
+	ctx   kernels.Context
+	ins   [4]kernels.Value
+	outs  [4]kernels.Value
+	begun time.Time
+	stall bool // a send that waits for room
+	// reported lets only the first report count.
+	reported atomic.Bool
+}
+
+// depart makes the record of an execution away from the owner, with inputs of its own.
+func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
+	n := t.n
+	call := &asyncCall{task: t}
+	c := &call.ctx
+	c.Node, c.Device, c.Step, c.Dead = n.graph, r.p.device, r.step, t.dead
+	c.Tag = kernels.Tag{Frame: t.it.frame.id, Iter: t.it.num}
+	c.Inputs, c.HostOutputs = append(call.ins[:0], ins...), n.hostOut
+	clear(ins)
+	if int(n.numOut) <= len(call.outs) {
+		c.Outputs = call.outs[:n.numOut]
+	} else {
+		c.Outputs = make([]kernels.Value, n.numOut)
+	}
+	if r.step.Trace != nil {
+		call.begun = time.Now()
+	}
+	r.away++
+	r.mu.Lock()
+	r.waits[call] = struct{}{}
+	r.mu.Unlock()
+	return call
+}
+
+// start begins an asynchronous kernel. It may report before it returns.
+func (r *run) start(t task, ins []kernels.Value) {
+	r.setOff(r.depart(t, ins))
+}
+
+// setOff runs the asynchronous kernel of a call that nobody has reported yet.
+func (r *run) setOff(call *asyncCall) {
+	done := func(err error) {
+		if !call.reported.Swap(true) {
+			r.report(call, err, false)
+		}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			done(panicked(call.n, p))
+		}
+	}()
+	call.n.async.ComputeAsync(&call.ctx, done)
+}
+
+// handOver gives a costly kernel to another core, if one is free.
+func (r *run) handOver(t task, ins []kernels.Value) bool {
+	select {
+	case helpers <- struct{}{}:
+	default:
+		return false
+	}
+	call := r.depart(t, ins)
+	go func() {
+		err := call.compute()
+		<-helpers
+		r.report(call, err, true)
+	}()
+	return true
+}
+
+// compute runs the call's kernel; a panic is an error.
+func (call *asyncCall) compute() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(call.n, p)
+		}
+	}()
+	return call.n.sync.Compute(&call.ctx)
+}
+
+// report leaves a result for the owner. Without an owner a new one takes over: the reporting
+// goroutine itself where it has nothing else to do (inline), else one of its own, since who
+// completes an asynchronous kernel may be an actor or hold a peer's stream.
+func (r *run) report(call *asyncCall, err error, inline bool) {
+	if r.step.Trace != nil {
+		r.step.Trace(call.n.graph, r.p.device.Name(), call.ctx.Outputs, call.begun, time.Now())
+	}
+	r.mu.Lock()
+	delete(r.waits, call)
+	r.inbox = append(r.inbox, report{call, err})
+	take := !r.owned
+	r.owned = true
+	r.mu.Unlock()
+	switch {
+	case !take:
+	case inline:
+		r.work()
+	default:
+		r.proceed()
+	}
+}
+
+// take deals with a report. The outputs of a kernel that left them unfit are a bug like a panic.
+func (r *run) take(rep report) {
+	r.away--
+	if rep.call.stall {
+		r.stalls--
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			r.abandon(rep.call.task, p)
+		}
+	}()
+	r.finish(rep.call.task, &rep.call.ctx, rep.err)
+}
