@@ -322,7 +322,11 @@ func (p *Program) link(w *wiring) {
 		f := n.frame
 		n.local, n.base = int32(len(f.template)), int32(f.slots)
 		f.slots += int(n.numIn)
-		pending := int32(len(l.controls))
+		controls := w.controls(n)
+		for _, c := range controls {
+			c.ctrl = append(c.ctrl, n)
+		}
+		pending := int32(len(controls))
 		for slot, in := range l.inputs {
 			if in.value != nil {
 				f.fixed = append(f.fixed, fixed{n.base + int32(slot), in.value})
@@ -334,7 +338,7 @@ func (p *Program) link(w *wiring) {
 			p.roots = append(p.roots, n)
 		}
 		if n.kind == kindMerge {
-			pending = 1 + 2*int32(len(l.controls))
+			pending = 1 + 2*int32(len(controls))
 		}
 		f.template = append(f.template, nodeState{pending: pending})
 	}
@@ -348,9 +352,6 @@ func (p *Program) link(w *wiring) {
 				in.node.edges = append(in.node.edges, edge{dst: n, out: in.out, slot: n.base + int32(slot)})
 				in.node.fanout[in.out]++
 			}
-		}
-		for _, c := range l.controls {
-			c.ctrl = append(c.ctrl, n)
 		}
 	}
 	p.constants = w.constants

@@ -16,7 +16,7 @@ type wiring struct {
 	constants []constantNode
 }
 
-// wires lead to a node, and away from it.
+// wires lead to a node, and away from it. What leads to a node that is gone, or comes from one, does not count.
 type wires struct {
 	inputs   []source
 	controls []*node // what it only waits for
@@ -69,12 +69,19 @@ func (p *Program) wire(g *graph.Graph, byID map[*graph.Node]*node) (*wiring, err
 
 func (w *wiring) of(n *node) *wires { return &w.nodes[n.place] }
 
+func (w *wiring) gone(n *node) bool { return w.nodes[n.place].gone }
+
 // await lets a node wait for another one.
 func (w *wiring) await(n, other *node) {
-	if l := w.of(n); !slices.Contains(l.controls, other) {
-		l.controls = append(l.controls, other)
-		w.of(other).waiters = append(w.of(other).waiters, n)
-	}
+	w.of(n).controls = append(w.of(n).controls, other)
+	w.of(other).waiters = append(w.of(other).waiters, n)
+}
+
+// controls are what a node only waits for, each once.
+func (w *wiring) controls(n *node) []*node {
+	live := slices.DeleteFunc(slices.Clone(w.of(n).controls), w.gone)
+	slices.SortFunc(live, func(a, b *node) int { return a.place - b.place })
+	return slices.Compact(live)
 }
 
 // simplify takes out the nodes whose results are known without running them: identities, whose users get the input
@@ -119,14 +126,14 @@ func (w *wiring) identity(n *node) bool {
 // bypass gives a node's only input to its users.
 func (w *wiring) bypass(n *node) {
 	l := w.of(n)
+	l.gone = true
 	in := l.inputs[0]
-	from := w.of(in.node)
-	from.users = slices.DeleteFunc(from.users, func(u user) bool { return u.node == n })
 	for _, u := range l.users {
-		w.of(u.node).inputs[u.slot] = in
-		from.users = append(from.users, u)
+		if !w.gone(u.node) {
+			w.of(u.node).inputs[u.slot] = in
+			w.of(in.node).users = append(w.of(in.node).users, u)
+		}
 	}
-	*l = wires{gone: true}
 }
 
 // fixable tells whether the users of a constant may have it from the beginning and wait for what it waits for. A
@@ -140,26 +147,21 @@ func (w *wiring) fixable(n *node) bool {
 
 // fix gives a constant to its users.
 func (w *wiring) fix(n *node, value *tensor.Tensor) {
-	l := *w.of(n)
+	l := w.of(n)
+	l.gone = true
+	next := slices.Clone(l.waiters)
 	for _, u := range l.users {
-		w.of(u.node).inputs[u.slot] = source{value: value}
-	}
-	for _, c := range l.controls {
-		from := w.of(c)
-		from.waiters = slices.DeleteFunc(from.waiters, func(x *node) bool { return x == n })
-	}
-	for _, x := range l.waiters {
-		to := w.of(x)
-		to.controls = slices.DeleteFunc(to.controls, func(c *node) bool { return c == n })
-	}
-	for _, c := range l.controls {
-		for _, u := range l.users {
-			w.await(u.node, c)
+		if !w.gone(u.node) {
+			w.of(u.node).inputs[u.slot] = source{value: value}
+			next = append(next, u.node)
 		}
-		for _, x := range l.waiters {
-			w.await(x, c)
+	}
+	for _, c := range w.controls(n) {
+		for _, x := range next {
+			if !w.gone(x) {
+				w.await(x, c)
+			}
 		}
 	}
 	w.constants = append(w.constants, constantNode{n.graph, value})
-	*w.of(n) = wires{gone: true}
 }
