@@ -31,7 +31,7 @@ func Addresses(t testing.TB, n int) []string {
 		if err != nil {
 			continue
 		}
-		if address := fmt.Sprintf("127.0.0.1:%d", port); free(address) {
+		if address := fmt.Sprintf("127.0.0.1:%d", port); unforked(func() bool { return free(address) }) {
 			t.Cleanup(func() { claim.Close() })
 			found = append(found, address)
 		} else {
