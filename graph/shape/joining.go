@@ -33,15 +33,24 @@ func (c *call) packAxis(rank int) int {
 	return int(axis)
 }
 
-func pack(c *call) {
-	cur := c.in(-1)
+// mergeAll merges the shapes of all inputs; not ok where they do not fit.
+func (c *call) mergeAll() (all Shape, ok bool) {
+	all = c.in(-1)
 	for i := len(c.In) - 2; i >= 0; i-- {
-		m, err := c.In[i].Merge(cur)
+		m, err := c.In[i].Merge(all)
 		if err != nil {
 			c.fail("From merging shape %d with other shapes: %v", i, err)
-			return
+			return all, false
 		}
-		cur = m
+		all = m
+	}
+	return all, true
+}
+
+func pack(c *call) {
+	cur, ok := c.mergeAll()
+	if !ok {
+		return
 	}
 	if cur.known {
 		axis := c.packAxis(len(cur.dims) + 1)

@@ -16,10 +16,7 @@ var listOps = []row{
 		c.merge(join(Of(-1), c.from(in, 1)), s)
 		c.setList(s)
 	}},
-	{"TensorListPushBack", func(c *call) {
-		s := c.listElement()
-		c.setList(s)
-	}},
+	{"TensorListPushBack", func(c *call) { c.setList(c.listElement()) }},
 	{"TensorListPushBackBatch", func(c *call) {
 		_, lists := c.mergePrefix(c.atLeast(c.in(1), 1), c.vector(0))
 		s := c.listElement()

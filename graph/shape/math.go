@@ -34,7 +34,7 @@ var mathOps = []row{
 	}},
 	{"AddN", addN},
 	{"AccumulateNV2", explicit},
-	{"Betainc", betainc},
+	{"Betainc", func(c *call) { c.set(0, c.mergeTensors(3)) }},
 	{"Cross", cross},
 	{"Select", selectRows},
 	{"SelectV2", func(c *call) {
@@ -141,20 +141,17 @@ func equality(c *call) {
 }
 
 func addN(c *call) {
-	cur := c.in(-1)
+	all, ok := c.mergeAll()
+	if !ok {
+		return
+	}
 	handles := c.handles(len(c.In) - 1)
-	for i := len(c.In) - 2; i >= 0; i-- {
-		m, err := c.In[i].Merge(cur)
-		if err != nil {
-			c.fail("From merging shape %d with other shapes: %v", i, err)
-			return
-		}
-		cur = m
-		if c.attrType("T") == tensor.Variant {
+	if c.attrType("T") == tensor.Variant {
+		for i := len(c.In) - 2; i >= 0; i-- {
 			handles = c.mergeHandles(handles, c.handles(i))
 		}
 	}
-	c.set(0, cur)
+	c.set(0, all)
 	c.setHandles(0, handles)
 }
 
@@ -179,9 +176,10 @@ func (c *call) mergeHandles(a, b []Handle) []Handle {
 	return out
 }
 
-func betainc(c *call) {
+// mergeTensors merges the shapes of the first n inputs, of which a scalar fits any other.
+func (c *call) mergeTensors(n int) Shape {
 	out, scalars := Shape{}, 0
-	for i := range 3 {
+	for i := range n {
 		switch s := c.in(i); {
 		case !s.known:
 		case len(s.dims) == 0:
@@ -190,10 +188,10 @@ func betainc(c *call) {
 			out = c.merge(out, s)
 		}
 	}
-	if scalars == 3 {
-		out = Scalar()
+	if scalars == n {
+		return Scalar()
 	}
-	c.set(0, out)
+	return out
 }
 
 func cross(c *call) {
@@ -224,12 +222,17 @@ func selectRows(c *call) {
 	c.set(0, data)
 }
 
-func rangeOf(c *call) {
-	for i, name := range []string{"start", "limit", "delta"} {
+// scalars demands that the first inputs, which have these names, are scalars.
+func (c *call) scalars(names ...string) {
+	for i, name := range names {
 		if s := c.in(i); s.known && len(s.dims) != 0 {
 			c.fail("Shape must be rank 0 but is rank %d for '%s'", len(s.dims), name)
 		}
 	}
+}
+
+func rangeOf(c *call) {
+	c.scalars("start", "limit", "delta")
 	c.set(0, Of(c.rangeSize()))
 }
 
@@ -295,11 +298,7 @@ func (c *call) rangeSize() int64 {
 }
 
 func linSpace(c *call) {
-	for i, name := range []string{"start", "stop", "num"} {
-		if s := c.in(i); s.known && len(s.dims) != 0 {
-			c.fail("Shape must be rank 0 but is rank %d for '%s'", len(s.dims), name)
-		}
-	}
+	c.scalars("start", "stop", "num")
 	n, ok := c.scalarInt(2)
 	if ok && n <= 0 {
 		c.fail("Requires num > 0: %d", n)

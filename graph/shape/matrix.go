@@ -8,18 +8,11 @@ var matrixOps = []row{
 	{"BatchMatMulV2 BatchMatMulV3", func(c *call) { c.batchMatMul(c.broadcast) }},
 	{"Einsum", einsum},
 	{"BatchCholesky BatchMatrixDeterminant BatchMatrixInverse BatchMatrixSolve BatchMatrixTriangularSolve", unknown},
-	{"Cholesky MatrixInverse MatrixSquareRoot MatrixExponential MatrixLogarithm", func(c *call) { c.set(0, c.square(c.in(0))) }},
-	{"CholeskyGrad", func(c *call) { c.set(0, c.square(c.in(0))) }},
-	{"MatrixDeterminant", func(c *call) {
+	{"Cholesky CholeskyGrad MatrixInverse MatrixSquareRoot MatrixExponential MatrixLogarithm", func(c *call) { c.set(0, c.square(c.in(0))) }},
+	{"MatrixDeterminant LogMatrixDeterminant", func(c *call) {
 		s := c.atLeast(c.in(0), 2)
 		c.equal(s.at(-1), s.at(-2))
-		c.set(0, c.sub(s, 0, -2))
-	}},
-	{"LogMatrixDeterminant", func(c *call) {
-		s := c.atLeast(c.in(0), 2)
-		c.equal(s.at(-1), s.at(-2))
-		c.set(0, c.sub(s, 0, -2))
-		c.set(1, c.sub(s, 0, -2))
+		c.setAll(c.sub(s, 0, -2))
 	}},
 	{"MatrixSolve", func(c *call) {
 		lhs, rhs := c.square(c.in(0)), c.atLeast(c.in(1), 2)
@@ -118,31 +111,27 @@ func (c *call) when(attr string, s Shape) Shape {
 }
 
 func matMul(c *call) {
-	a, b := c.matrix(0), c.matrix(1)
-	rows, inner := a.at(0), a.at(1)
-	if c.attrBool("transpose_a") {
+	c.set(0, c.product(c.matrix(0), c.matrix(1), "transpose_a", "transpose_b"))
+}
+
+// product is the shape of the product of two matrices, which attributes turn over.
+func (c *call) product(a, b Shape, turnA, turnB string) Shape {
+	rows, inner := a.at(-2), a.at(-1)
+	if c.attrBool(turnA) {
 		rows, inner = inner, rows
 	}
-	other, cols := b.at(0), b.at(1)
-	if c.attrBool("transpose_b") {
+	other, cols := b.at(-2), b.at(-1)
+	if c.attrBool(turnB) {
 		other, cols = cols, other
 	}
 	c.equal(inner, other)
-	c.set(0, Of(rows, cols))
+	return Of(rows, cols)
 }
 
 func (c *call) batchMatMul(batch func(x, y Shape) Shape) {
 	a, b := c.atLeast(c.in(0), 2), c.atLeast(c.in(1), 2)
-	rows, inner := a.at(-2), a.at(-1)
-	if c.attrBool("adj_x") {
-		rows, inner = inner, rows
-	}
-	other, cols := b.at(-2), b.at(-1)
-	if c.attrBool("adj_y") {
-		other, cols = cols, other
-	}
-	c.equal(inner, other)
-	c.set(0, join(batch(c.sub(a, 0, -2), c.sub(b, 0, -2)), Of(rows, cols)))
+	one := c.product(a, b, "adj_x", "adj_y")
+	c.set(0, join(batch(c.sub(a, 0, -2), c.sub(b, 0, -2)), one))
 }
 
 // einsum reads an equation such as ab,bc->ac: a label stands for one size everywhere.

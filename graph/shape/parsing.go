@@ -29,7 +29,7 @@ var parsingOps = []row{
 		c.alike("Tdense", "dense_shapes")
 		p.sparse(c.attrInt("num_sparse"), in, 1)
 		p.dense("dense_shapes", in)
-		p.ragged(c.typesIn("ragged_value_types"), false, in)
+		p.ragged(c.countOf("ragged_value_types"), false, in)
 	}},
 	{"ParseSingleExample", func(c *call) {
 		in, p := c.scalar(0), &parsed{call: c}
@@ -58,11 +58,11 @@ var parsingOps = []row{
 		c.alike("Nfeature_list_sparse", "feature_list_sparse_types")
 		p.sparse(c.attrInt("Ncontext_sparse"), in, 1)
 		p.dense("context_dense_shapes", in)
-		p.ragged(c.typesIn("context_ragged_value_types"), false, in)
+		p.ragged(c.countOf("context_ragged_value_types"), false, in)
 		p.sparse(c.attrInt("Nfeature_list_sparse"), in, 2)
 		p.dense("feature_list_dense_shapes", join(in, Of(-1)))
 		p.add(c.attrInt("Nfeature_list_dense"), in)
-		p.ragged(c.typesIn("feature_list_ragged_value_types"), true, in)
+		p.ragged(c.countOf("feature_list_ragged_value_types"), true, in)
 	}},
 	{"ParseSingleSequenceExample", func(c *call) {
 		in, p := c.scalar(0), &parsed{call: c}
@@ -116,13 +116,6 @@ func (p *parsed) ragged(n int64, inner bool, records Shape) {
 	if inner {
 		p.add(n, Of(-1))
 	}
-}
-
-// typesIn is the number of types in an attribute.
-func (c *call) typesIn(attr string) int64 {
-	types, err := c.Attrs.TypeList(attr)
-	c.check(err)
-	return int64(len(types))
 }
 
 // alike demands that attributes speak of the same number of things: lists by their length, numbers by themselves.

@@ -7,8 +7,7 @@ var randomOps = []row{
 		filled(c)
 	}},
 	{"RandomShuffle", unchanged},
-	{"RandomGamma RandomPoissonV2", func(c *call) { c.set(0, join(c.shapeOf(0), c.in(1))) }},
-	{"RandomPoisson", func(c *call) { c.set(0, join(c.shapeOf(0), c.in(1))) }},
+	{"RandomGamma RandomPoisson RandomPoissonV2", func(c *call) { c.set(0, join(c.shapeOf(0), c.in(1))) }},
 	{"Multinomial", multinomial},
 	{"StatelessMultinomial", func(c *call) {
 		c.pair(2)

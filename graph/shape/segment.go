@@ -6,15 +6,7 @@ var segmentOps = []row{
 		c.vector(1)
 		c.set(0, join(Of(-1), c.from(data, 1)))
 	}},
-	{"UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum", func(c *call) {
-		data, ids := c.in(0), c.in(1)
-		c.scalar(2)
-		if !ids.known {
-			return
-		}
-		data, ids = c.mergePrefix(data, ids)
-		c.set(0, join(Of(c.dimOf(2)), c.from(data, len(ids.dims))))
-	}},
+	{"UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum", unsortedSegment},
 	{"SparseSegmentMean SparseSegmentSqrtN SparseSegmentSum", func(c *call) {
 		data := c.atLeast(c.in(0), 1)
 		c.merge(c.vector(1), c.vector(2))
@@ -41,4 +33,14 @@ var segmentOps = []row{
 		}
 		c.set(0, join(Of(orUnknown(n, ok)), c.from(data, 1)))
 	}},
+}
+
+func unsortedSegment(c *call) {
+	data, ids := c.in(0), c.in(1)
+	c.scalar(2)
+	if !ids.known {
+		return
+	}
+	data, ids = c.mergePrefix(data, ids)
+	c.set(0, join(Of(c.dimOf(2)), c.from(data, len(ids.dims))))
 }

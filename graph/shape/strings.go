@@ -26,21 +26,7 @@ var stringOps = []row{
 		}
 		c.set(0, Scalar())
 	}},
-	{"StringJoin", func(c *call) {
-		out, scalars := Shape{}, 0
-		for _, s := range c.In {
-			switch {
-			case s.Rank() == 0:
-				scalars++
-			case s.known:
-				out = c.merge(out, s)
-			}
-		}
-		if scalars == len(c.In) {
-			out = Scalar()
-		}
-		c.set(0, out)
-	}},
+	{"StringJoin", func(c *call) { c.set(0, c.mergeTensors(len(c.In))) }},
 	{"StringNGrams", func(c *call) {
 		c.vector(0)
 		c.set(0, Of(-1))
@@ -54,12 +40,5 @@ var stringOps = []row{
 	}},
 	{"UnicodeTranscode UnicodeScript", unchanged},
 	{"ReduceJoin", reduction},
-	{"UnsortedSegmentJoin", func(c *call) {
-		data, ids := c.in(0), c.in(1)
-		c.scalar(2)
-		if ids.known {
-			data, ids = c.mergePrefix(data, ids)
-			c.set(0, join(Of(c.dimOf(2)), c.from(data, len(ids.dims))))
-		}
-	}},
+	{"UnsortedSegmentJoin", unsortedSegment},
 }

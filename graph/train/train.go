@@ -56,7 +56,7 @@ func Minimize(s *op.Scope, by Optimizer, loss op.Output, opts ...Option) *op.Ope
 	o := chosen(opts)
 	updates := Gradients(s, loss, o.variables...)
 	if o.norm != 0 {
-		updates, _ = ClipByGlobalNorm(s, updates, o.norm)
+		updates, _ = ClipByGlobalNorm(s, updates, o.norm) // the norm itself is for who calls that
 	}
 	return Apply(s, by, updates, opts...)
 }
