@@ -28,7 +28,7 @@ const tries = 5
 
 // NewLocalCluster starts a cluster that has so many tasks of each job:
 //
-//	cluster, err := NewLocalCluster("ps=1,worker=2")
+//	cluster, err := NewLocalCluster(map[string]int{"ps": 1, "worker": 2})
 //
 // The options are for all tasks. WithLocalPorts says where they are; else they have free ports of 127.0.0.1. On an
 // error no task is left.
@@ -62,16 +62,8 @@ func startLocal(jobs map[string]int, o *options, opts []Option) (*LocalCluster, 
 		}
 		c.servers = append(c.servers, s)
 	}
-	errs := make([]error, len(c.servers))
-	var wg sync.WaitGroup
-	for i, s := range c.servers {
-		wg.Go(func() { errs[i] = s.Start(context.Background()) })
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, c.abandon(err)
-		}
+	if err := c.each(func(s *Server) error { return s.Start(context.Background()) }); err != nil {
+		return nil, c.abandon(err)
 	}
 	return c, nil
 }
@@ -86,10 +78,15 @@ func (c *LocalCluster) abandon(err error) error {
 
 // Stop stops all tasks; the error is the first one's.
 func (c *LocalCluster) Stop(ctx context.Context) error {
+	return c.each(func(s *Server) error { return s.Stop(ctx) })
+}
+
+// each does the same with all servers at once; the error is the first one's.
+func (c *LocalCluster) each(do func(*Server) error) error {
 	errs := make([]error, len(c.servers))
 	var wg sync.WaitGroup
 	for i, s := range c.servers {
-		wg.Go(func() { errs[i] = s.Stop(ctx) })
+		wg.Go(func() { errs[i] = do(s) })
 	}
 	wg.Wait()
 	for _, err := range errs {

@@ -21,8 +21,6 @@ const (
 	trimEvery = 2 * time.Second
 	// worthReturning is the free memory in bytes that makes a collection worth its time.
 	worthReturning = 4 << 20
-	// longRest is after how many looks at a process that rests it is collected in any case: a power of two.
-	longRest = 2
 	// quiet is how many bytes may be allocated between two looks by a process that rests.
 	quiet = 256 << 10
 	// limitMargin is what a memory limit leaves for everything but tensors, in bytes.
@@ -128,5 +126,5 @@ func (k *keeper) due(dropped int64, h heap) bool {
 	case k.rest == 1:
 		return h.free+h.dead > worthReturning
 	}
-	return k.rest >= longRest && bits.OnesCount(k.rest) == 1
+	return bits.OnesCount(k.rest) == 1
 }
