@@ -30,19 +30,8 @@ func (l *Links) Handle(register func(method string, serve func(ctx context.Conte
 // attached serves the other end of a peer's link, and tells who watches if it ends without a
 // goodbye.
 func (l *Links) attached(_ context.Context, s Stream) {
-	late := time.AfterFunc(l.timing.Handshake, func() {
-		if err := s.Close(); err != nil {
-			l.log.Debug("closing a connection that said no hello", "error", err)
-		}
-	})
-	a, err := l.accept(s)
-	if !late.Stop() || err != nil {
-		if err != nil {
-			l.refuse(s, err)
-		}
-		return
-	}
-	if !l.enter(a) {
+	var a *accepted
+	if !l.inTime(s, func() (err error) { a, err = l.accept(s); return err }) || !l.enter(a) {
 		return
 	}
 	defer l.leave(a)
@@ -58,6 +47,27 @@ func (l *Links) attached(_ context.Context, s Stream) {
 		case <-limit.C:
 		}
 	}
+}
+
+// hurry closes a stream that has not said hello, and stopped the timer, in time.
+func (l *Links) hurry(s Stream) *time.Timer {
+	return time.AfterFunc(l.timing.Handshake, func() {
+		if err := s.Close(); err != nil {
+			l.log.Debug("closing a connection that said no hello", "error", err)
+		}
+	})
+}
+
+// inTime reads what a stream begins with. It closes one that begins too late and refuses one that begins wrongly; then it
+// gives false.
+func (l *Links) inTime(s Stream, read func() error) bool {
+	late := l.hurry(s)
+	err := read()
+	early := late.Stop()
+	if err != nil {
+		l.refuse(s, err)
+	}
+	return early && err == nil
 }
 
 // accept shakes hands.

@@ -3,7 +3,6 @@ package link
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
@@ -98,7 +97,7 @@ func (b *post) open() {
 		why := explain(err)
 		b.err = k.unreached(why)
 		close(b.ready)
-		b.peer.pipe.cut("its actors could not be sent messages: " + why)
+		b.lost(why)
 		return
 	}
 	b.mu.Lock()
@@ -131,23 +130,12 @@ func (b *post) lost(why string) { b.peer.pipe.cut("its actors could not be sent 
 func (b *post) left(string) {}
 
 // postman is the other end of a post.
-type postman struct {
-	*pipe
-	from *wire.Identity
-}
+type postman struct{ *pipe }
 
 // posted serves the post of another task.
 func (l *Links) posted(_ context.Context, s Stream) {
-	late := time.AfterFunc(l.timing.Handshake, func() {
-		if err := s.Close(); err != nil {
-			l.log.Debug("closing a connection that said no hello", "error", err)
-		}
-	})
-	in, _, from, err := l.greet(s)
-	if !late.Stop() || err != nil {
-		if err != nil {
-			l.refuse(s, err)
-		}
+	var in *inbound
+	if !l.inTime(s, func() (err error) { in, _, _, err = l.greet(s); return err }) {
 		return
 	}
 	m, err := speak(kindWelcome, &wire.Welcome{Identity: l.self})
@@ -155,7 +143,7 @@ func (l *Links) posted(_ context.Context, s Stream) {
 		l.log.Error("a welcome could not be encoded", "error", err)
 		return
 	}
-	p := &postman{from: from}
+	p := &postman{}
 	p.pipe = newPipe(l, s, in, newOutbound(s, &l.counters, l.start), p)
 	p.out.post(m)
 	defer p.close()

@@ -31,11 +31,7 @@ type Sink interface {
 
 // receive serves a peer's stream of tensors.
 func (l *Links) receive(_ context.Context, s Stream) {
-	late := time.AfterFunc(l.timing.Handshake, func() {
-		if err := s.Close(); err != nil {
-			l.log.Debug("closing a connection that said no hello", "error", err)
-		}
-	})
+	late := l.hurry(s)
 	in := &arriving{links: l, stream: s}
 	defer in.withdraw()
 	owner, err := in.hello()
