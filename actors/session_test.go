@@ -235,3 +235,33 @@ func TestSteps(t *testing.T) {
 	})
 	c.idle()
 }
+
+// A tensor goes to one task in one step and to another one in the next: what each step sends and receives is its own,
+// though the nodes that do so have the same names.
+func TestReadersOfSeveralTasks(t *testing.T) {
+	net := newNetwork(t, "p", "a", "b")
+	const text = `
+	x = Placeholder() @p0
+	r = Square(x) @p0
+	a = Identity(r) @a0
+	c = Neg(r) @b0
+	both = AddV2(a, c) @p0
+`
+	for _, master := range []string{"p", "a", "b"} {
+		t.Run(master, func(t *testing.T) {
+			c := open(t, net.node(taskName(master)), text)
+			defer c.close()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			for i, fetch := range []string{"c:0", "a:0", "c:0", "both:0", "a:0", "r:0"} {
+				got, err := c.try(ctx, request(map[string]int64{"x:0": 3}, fetch))
+				if err != nil {
+					t.Fatalf("step %d, %s: %v", i, fetch, err)
+				}
+				if want := map[string]int64{"a:0": 9, "c:0": -9, "both:0": 0, "r:0": 9}[fetch]; got[0] != want {
+					t.Errorf("step %d, %s: got %d, want %d", i, fetch, got[0], want)
+				}
+			}
+		})
+	}
+}

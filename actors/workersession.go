@@ -241,10 +241,10 @@ func (s *workerSession) oldestLocked() *taskPlan {
 	return p
 }
 
-// kernel makes a node's kernel, or gives the one that another plan of the session made for the
-// same node where the op has state (a private queue, a random generator): TensorFlow's OpSegment.
-func (s *workerSession) kernel(n *graph.Node, def *kernels.Def, make func() (any, error)) (kernel any, shared bool, err error) {
-	if n.Def == nil || !n.Def.IsStateful || def == nil {
+// kernel makes a node's kernel, or gives the one that another plan of the session made for the same node where it has
+// state: TensorFlow's OpSegment. It is a devices.KernelSource.
+func (s *workerSession) kernel(n *graph.Node, stateful bool, make func() (any, error)) (kernel any, shared bool, err error) {
+	if !stateful {
 		kernel, err = make()
 		return kernel, false, err
 	}

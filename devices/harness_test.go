@@ -44,7 +44,7 @@ func newTestDevice(t testing.TB) *CPU {
 // substitutes are kernels for nodes by name, instead of those of their ops.
 type substitutes map[string]any
 
-func (s substitutes) source(n *graph.Node, _ *kernels.Def, make func() (any, error)) (any, bool, error) {
+func (s substitutes) source(n *graph.Node, _ bool, make func() (any, error)) (any, bool, error) {
 	if k, ok := s[n.Name]; ok {
 		return k, false, nil
 	}

@@ -119,10 +119,10 @@ type fixed struct {
 	value *tensor.Tensor
 }
 
-// KernelSource makes or finds the kernel of a node, so that stateful kernels can be shared by the
-// programs of a session; def is nil for calls of the library's functions. shared tells that the
-// kernel outlives the program: the source closes it.
-type KernelSource func(n *graph.Node, def *kernels.Def, make func() (any, error)) (kernel any, shared bool, err error)
+// KernelSource makes or finds the kernel of a node. That of a stateful node (a private queue, a random generator) can
+// be shared by the programs of a session: the node is the client's, and its name stands for the same node in all of
+// them. shared tells that the kernel outlives the program: the source closes it.
+type KernelSource func(n *graph.Node, stateful bool, make func() (any, error)) (kernel any, shared bool, err error)
 
 // CompileOptions tell what a program is compiled for.
 type CompileOptions struct {
@@ -259,7 +259,7 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 	var k any
 	shared := false
 	if opts.Kernels != nil {
-		k, shared, err = opts.Kernels(g, def, build)
+		k, shared, err = opts.Kernels(g, hasState(g), build)
 	} else {
 		k, err = build()
 	}
@@ -278,6 +278,13 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 		return status.Internalf("The kernel of op %s is a %T", g.Op, k)
 	}
 	return nil
+}
+
+// hasState tells whether a node's kernel keeps something from one run to the next that other programs of the session
+// must see. Nodes that passes put in (transfers, arguments, results) are of one program: another one may use their names
+// for something else. Calls keep nothing themselves, and belong to the program's own version of the library.
+func hasState(n *graph.Node) bool {
+	return n.Def != nil && n.Def.IsStateful && n.Attrs[partition.UserNode] == nil && n.Attrs[graph.EndpointAttr] == nil && !callsFunctions(n)
 }
 
 // isFunction tells whether the node's op is a function of the library rather than a registered op.
