@@ -69,7 +69,8 @@ type node struct {
 	costly  bool
 	// initializer tells that references to variables without a value may come in.
 	initializer bool
-	refIn       []bool // nil when no input takes a reference
+	refIn       []bool // inputs that are not read where they are references; nil for none
+	readsRefs   bool   // reads such an input all the same, see passReferences
 	numIn       int32
 	numOut      int32
 	place       int // in the program
@@ -167,23 +168,8 @@ func (p *Program) compile(g *graph.Graph, opts CompileOptions) error {
 		w.simplify()
 	}
 	p.link(w)
-	p.readLate()
+	p.passReferences()
 	return nil
-}
-
-// passesRefs is refIn of an Identity that hands references on.
-var passesRefs = []bool{true}
-
-// readLate makes an Identity of a reference hand on the reference where no node waits for the reading itself:
-// each user reads the variable when it runs. In TensorFlow too such a value shares the variable's memory, and what
-// runs after an update sees it; SyncReplicasOptimizer needs that for the tokens it makes of the global step. Where
-// the graph orders an update after the reading the value is that from before.
-func (p *Program) readLate() {
-	for i := range p.nodes {
-		if n := &p.nodes[i]; n.graph.Op == "Identity" && len(n.ctrl) == 0 && n.refIn == nil {
-			n.refIn = passesRefs
-		}
-	}
 }
 
 // Close gives up what the program's kernels hold. It must not run any more, nor be run again.

@@ -232,7 +232,7 @@ func (r *run) fire(t task) {
 		r.propagate(n, it, nil, true)
 		return
 	}
-	if err := r.dereference(n, ins); err != nil {
+	if err := n.dereference(ins); err != nil {
 		r.fail(n, err)
 		it.ops--
 		return
@@ -387,29 +387,6 @@ func checkOutputs(n *node, outs []kernels.Value, dead bool) (error, bool) {
 		}
 	}
 	return nil, dead
-}
-
-// dereference reads the variables that are referred to where the op takes values, and refuses
-// those without a value.
-func (r *run) dereference(n *node, ins []kernels.Value) error {
-	for i := range ins {
-		ref := ins[i].Ref
-		if ref == nil {
-			continue
-		}
-		if n.refIn != nil && n.refIn[i] {
-			if !n.initializer && !ref.Initialized() {
-				return ref.Uninitialized()
-			}
-			continue
-		}
-		t := ref.Read()
-		if t == nil {
-			return ref.Uninitialized()
-		}
-		ins[i] = kernels.Value{Tensor: t}
-	}
-	return nil
 }
 
 // fail records an error and cancels the step. A root error displaces one that is only a consequence.

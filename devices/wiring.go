@@ -105,7 +105,7 @@ func (w *wiring) simplify() {
 }
 
 // identities are the ops whose output is their input, and that nothing else is to be said of.
-var identities = map[string]bool{"Identity": true, "StopGradient": true, "PreventGradient": true, "Snapshot": true}
+var identities = map[string]bool{"Identity": true, "StopGradient": true, "PreventGradient": true}
 
 // identity tells whether the users of a node may as well have its input. Where something waits for the node that is
 // not so: it is dead when its input is, which may be one of several outputs. An input that is a reference is read
