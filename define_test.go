@@ -64,7 +64,7 @@ func TestRefusedDeclarations(t *testing.T) {
 		want        string
 	}{
 		"empty":            {ClusterSpec{}, nil, status.InvalidArgument, "The cluster spec is empty"},
-		"no tasks":         {ClusterSpec{"ps": nil}, nil, status.InvalidArgument, `Job "ps" was defined in the cluster spec without any task`},
+		"no tasks":         {ClusterSpec{"ps": nil}, nil, status.InvalidArgument, "The cluster spec is empty: it must define at least one job with a task"},
 		"no ServerDef":     {(*corepb.ServerDef)(nil), nil, status.InvalidArgument, "The cluster spec is empty"},
 		"no ClusterDef":    {(*corepb.ClusterDef)(nil), nil, status.InvalidArgument, "The cluster spec is empty"},
 		"bad address":      {ClusterSpec{"ps": {"h"}}, nil, status.InvalidArgument, `Could not interpret "h" as a host-port pair: it has no port`},

@@ -42,6 +42,9 @@ func Parse(text string) (*Spec, error) {
 
 func parseTasks(job, list string) (map[int]string, error) {
 	tasks := map[int]string{}
+	if strings.TrimSpace(list) == "" {
+		return tasks, nil
+	}
 	next := 0
 	for address := range strings.SplitSeq(list, ",") {
 		address = strings.TrimSpace(address)

@@ -71,24 +71,22 @@ type Spec struct {
 }
 
 // New checks jobs (job name → task index → host:port) and makes the declaration. Indices need
-// not be dense. Every error is INVALID_ARGUMENT and names the job, the task or the address.
+// not be dense. A job without tasks, such as ps in a cluster that needs no parameter server, is as good as
+// one that is not there. Every error is INVALID_ARGUMENT and names the job, the task or the address.
 func New(jobs map[string]map[int]string) (*Spec, error) {
-	if len(jobs) == 0 {
-		return nil, status.InvalidArgumentf("The cluster spec is empty: it must define at least one job.")
-	}
 	s := &Spec{byName: map[string]Task{}, byAddr: map[string]Task{}}
 	for _, job := range slices.Sorted(maps.Keys(jobs)) {
 		if !validJob(job) {
 			return nil, status.InvalidArgumentf("%q is not a job name: a letter followed by letters, digits and underscores is one.", job)
-		}
-		if len(jobs[job]) == 0 {
-			return nil, status.InvalidArgumentf("Job %q was defined in the cluster spec without any task.", job)
 		}
 		for _, index := range slices.Sorted(maps.Keys(jobs[job])) {
 			if err := s.add(Task{Job: job, Index: index, Address: jobs[job][index]}); err != nil {
 				return nil, err
 			}
 		}
+	}
+	if len(s.tasks) == 0 {
+		return nil, status.InvalidArgumentf("The cluster spec is empty: it must define at least one job with a task.")
 	}
 	for _, t := range s.tasks {
 		// Only a cluster of one can let the system choose: nobody else must know the address.

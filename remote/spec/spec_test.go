@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	clusterpb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 )
 
@@ -38,11 +39,42 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
+// A job without tasks is as good as none, in every form.
+func TestJobsWithoutTasks(t *testing.T) {
+	want, err := Parse("worker=h:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := Parse("ps=; worker=h:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	def := want.Proto()
+	def.Job = append(def.Job, &clusterpb.JobDef{Name: "ps"})
+	proto, err := FromProto(def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, _, err := FromTFConfig([]byte(`{"cluster": {"ps": [], "worker": ["h:2"]}, "task": {"type": "worker", "index": 0}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, s := range map[string]*Spec{"text": text, "ClusterDef": proto, "TF_CONFIG": env} {
+		if !s.Equal(want) || strings.Join(s.Jobs(), " ") != "worker" {
+			t.Errorf("%s: %v, want %v", form, s, want)
+		}
+	}
+	_, err = text.Task("ps", 0)
+	if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), `Job "ps" was not defined in cluster`) {
+		t.Errorf("a task of the job: %v", err)
+	}
+}
+
 func TestBadSpecs(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                       "The cluster spec is empty: it must define at least one job.",
+		"":                       "The cluster spec is empty: it must define at least one job with a task.",
 		"worker":                 `Could not interpret "worker" as a job of a cluster spec`,
-		"worker=":                `Could not interpret "" as a host-port pair: it has no port. It is the address of /job:worker/replica:0/task:0.`,
+		"worker=":                "The cluster spec is empty: it must define at least one job with a task.",
 		"worker=a:1,":            "/job:worker/replica:0/task:1",
 		"worker=a:1,a:1":         `Duplicate address "a:1" in the cluster spec: /job:worker/replica:0/task:0 and /job:worker/replica:0/task:1`,
 		"a=h:1;b=h:1":            `Duplicate address "h:1"`,
