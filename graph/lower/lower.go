@@ -11,8 +11,9 @@
 //
 // Conditionals with the attribute _lower_using_switch_merge, as TensorFlow does. Of all others those
 // that may not run on one device: on several devices (Options.Devices), where a function reaches a node that
-// asks for another device, or a named resource, or is passed a resource, which may live anywhere. All the rest is
-// executed as it is by the device's own functions, which is faster: 2 to 3 times for a loop of scalars.
+// asks for another device, or a named resource, or is passed a resource, which may live anywhere. A node that says no to
+// lowering (the attribute is there and false) runs on one device whatever devices its functions ask for, as in TensorFlow.
+// All the rest is executed as it is by the device's own functions, which is faster: 2 to 3 times for a loop of scalars.
 //
 // # What a body's nodes keep
 //
@@ -151,7 +152,7 @@ func (l *lowerer) lower(n *graph.Node) error {
 	if len(functions) == 0 {
 		return nil
 	}
-	asked := form == conditional && n.Attrs["_lower_using_switch_merge"].GetB() &&
+	asked := form == conditional && n.Attrs[lowerAttr].GetB() &&
 		!n.Attrs["_XlaMustCompile"].GetB() && len(n.Attrs["_XlaCluster"].GetS())+len(n.Attrs["_tpu_replicate"].GetS()) == 0
 	needed := l.spread && (form == remote || l.spans(n, functions))
 	if !asked && !needed {
@@ -199,6 +200,15 @@ func (l *lowerer) callsFunctions(n *graph.Node) bool {
 	return form != plain || l.g.Library.Functions[n.Op] != nil
 }
 
+// lowerAttr is TensorFlow's attribute by which a node asks to be lowered, or not to be.
+const lowerAttr = "_lower_using_switch_merge"
+
+// declines tells whether a node asks not to be lowered.
+func declines(n *graph.Node) bool {
+	v := n.Attrs[lowerAttr]
+	return v != nil && !v.GetB()
+}
+
 // spans tells whether a node's functions may need more than the device that the node would run on.
 func (l *lowerer) spans(n *graph.Node, functions []*graph.FunctionRef) bool {
 	for _, t := range n.InTypes {
@@ -211,7 +221,7 @@ func (l *lowerer) spans(n *graph.Node, functions []*graph.FunctionRef) bool {
 		if name == "SymbolicGradient" {
 			name = f.Attrs["f"].GetFunc().GetName()
 		}
-		if r := l.reach.of(name); r.owns || r.elsewhere(n.Requested) {
+		if r := l.reach.of(name); r.owns || !declines(n) && r.elsewhere(n.Requested) {
 			return true
 		}
 	}

@@ -129,13 +129,17 @@ func TestACallOverTwoDevicesBecomesItsBody(t *testing.T) {
 	}
 }
 
-func TestAConditionalBecomesSwitchAndMerge(t *testing.T) {
+// conditional is a graph with a conditional that asks to be lowered, or not to be; its first branch computes on a device.
+func conditional(lowered bool, device string) string {
 	cond := fmt.Sprintf(`node { name: "if" op: "StatelessIf" input: "p" input: "in" %s %s %s
-		attr { key: "Tcond" value { type: DT_BOOL } } attr { key: "_lower_using_switch_merge" value { b: true } } }
-`, floats, function("then_branch", "f"), function("else_branch", "g"))
-	text := placeholder("p", "DT_BOOL") + placeholder("in", "DT_FLOAT") + cond +
-		unary("f", "neg:y:0", op("node_def", "neg", "Neg", "", "x")) + unary("g", "exp:y:0", op("node_def", "exp", "Exp", "", "x"))
-	g, err := run(t, text, here)
+		attr { key: "Tcond" value { type: DT_BOOL } } attr { key: "_lower_using_switch_merge" value { b: %v } } }
+`, floats, function("then_branch", "f"), function("else_branch", "g"), lowered)
+	return placeholder("p", "DT_BOOL") + placeholder("in", "DT_FLOAT") + cond +
+		unary("f", "neg:y:0", op("node_def", "neg", "Neg", device, "x")) + unary("g", "exp:y:0", op("node_def", "exp", "Exp", "", "x"))
+}
+
+func TestAConditionalBecomesSwitchAndMerge(t *testing.T) {
+	g, err := run(t, conditional(true, ""), here)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +147,16 @@ func TestAConditionalBecomesSwitchAndMerge(t *testing.T) {
 		if !strings.Contains(ops(g), want) {
 			t.Errorf("no %s in %s", want, ops(g))
 		}
+	}
+}
+
+func TestAConditionalThatDeclinesStaysOne(t *testing.T) {
+	g, err := run(t, conditional(false, there), here, there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ops(g); strings.Contains(got, "Switch") || g.Lookup("if").Op != "StatelessIf" || g.Lookup("if").Lowered != nil {
+		t.Errorf("it was lowered: %s", got)
 	}
 }
 
