@@ -191,3 +191,18 @@ def test_gradients_of_a_functional_conditional(cluster):
     with cluster.session() as sess:
         assert sess.run(slope, {x: 5.0, p: True}) == 10.0
         assert sess.run(slope, {x: 5.0, p: False}) == 3.0
+
+
+@control_flow_v2
+def test_a_loop_that_hands_on_what_it_captured(cluster):
+    x, n = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.int32, [])
+
+    def body(i, v):
+        with tf.device(ANOTHER):
+            i = i + 1
+        return i, x
+
+    _, v = tf.while_loop(lambda i, v: i < n, body, [tf.constant(0), tf.constant([5.0, 6.0])])
+    with cluster.session() as sess:
+        for k, want in ((0, [5, 6]), (1, [1, 2]), (3, [1, 2])):
+            same(sess.run(v, {x: [1, 2], n: k}), np.float32(want))

@@ -153,7 +153,7 @@ func (s *site) count(body *graph.FunctionRef) error {
 	if len(results) != len(args)-1 {
 		return status.InvalidArgumentf("For loop body returned %d arguments. Expected: %d", len(results), len(args)-1)
 	}
-	if err := f.close(append(next, results...), done); err != nil {
+	if err := f.close(append(next, results...), taken, done); err != nil {
 		return err
 	}
 	s.results = s.results[first:]

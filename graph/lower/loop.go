@@ -2,6 +2,7 @@ package lower
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
@@ -66,7 +67,7 @@ func (s *site) while(cond, body *graph.FunctionRef) error {
 	if err != nil {
 		return err
 	}
-	if err := f.close(next, done); err != nil {
+	if err := f.close(next, taken, done); err != nil {
 		return err
 	}
 	s.results = s.results[:len(s.node.Inputs)]
@@ -185,7 +186,7 @@ func (f *frame) inside(lo, hi int) []graph.Output {
 }
 
 // close hands next on to the next iteration, after what is done for its effect, and makes the way out.
-func (f *frame) close(next []graph.Output, done []*graph.Node) error {
+func (f *frame) close(next []graph.Output, taken *graph.Node, done []*graph.Node) error {
 	for i, v := range f.vars {
 		if v.constant {
 			result := v.start
@@ -205,7 +206,11 @@ func (f *frame) close(next []graph.Output, done []*graph.Node) error {
 		if have, want := value.Node.OutTypes[value.Index].Base(), v.merge.OutTypes[0]; have != want {
 			return status.InvalidArgumentf("The loop's variable %d is %v, but its body returns %v", i, want, have)
 		}
-		n, err := f.add(fmt.Sprintf("next_iteration_%d", i), "NextIteration", v.merge.Requested, done, value)
+		before := done
+		if f.invariant(value.Node) { // it is there in the last iteration, too, and would begin another one
+			before = append(slices.Clip(done), taken)
+		}
+		n, err := f.add(fmt.Sprintf("next_iteration_%d", i), "NextIteration", v.merge.Requested, before, value)
 		if err != nil {
 			return err
 		}
@@ -220,4 +225,9 @@ func (f *frame) close(next []graph.Output, done []*graph.Node) error {
 		f.results = append(f.results, graph.Output{Node: exit})
 	}
 	return nil
+}
+
+// invariant tells whether a node is the Enter of a constant variable.
+func (f *frame) invariant(n *graph.Node) bool {
+	return slices.ContainsFunc(f.vars, func(v variable) bool { return v.constant && v.enter == n })
 }
