@@ -39,10 +39,12 @@ class Analysis:
             needs |= self.needs.get(ref[0], set())
             root = self.roots.get(ref)
             if root is not None:
-                (writes if spec.writes and kind in "VNQ" else reads).add(root)
-                if kinds == "A" and self.statements[root].attrs.get("ref"):
+                changes = spec.writes and kind in "VNQ"
+                if kinds == "A" and self.statements[root].attrs.get("ref") and (changes or s.op == "alias"):
                     self.roots[(s.id, 0)] = root
-                    reads.discard(root)  # an alias is read where it is used
+                    if s.op == "alias":
+                        continue  # it is read where it is used
+                (writes if changes else reads).add(root)
         for other in s.after:
             needs |= self.needs.get(other, set())
         for body in s.bodies:

@@ -10,7 +10,7 @@ READS = {"read_plus": 3, "read_times": 3, "read_matmul": 1.5, "read_sum": 1, "re
          "read_int": 1.2, "alias": 2, "initialized": 0.2}
 CHANGES = {"assign": 2, "assign_as_is": 1, "assign_add": 3, "assign_sub": 1, "scatter_update": 0.7, "scatter_add": 0.7,
            "scatter_sub": 0.4, "scatter_max": 0.3, "scatter_nd_update": 0.4, "scatter_nd_add": 0.4, "slice_assign": 0.5,
-           "initialize": 0.4, "int_add": 1, "int_assign": 0.5, "count_up_to": 0.4, "apply": 1.2}
+           "start_over": 0.4, "int_add": 1, "int_assign": 0.5, "count_up_to": 0.4, "apply": 1.2}
 QUEUES = {"enqueue": 0.3, "dequeue": 0.3, "through": 0.4}
 WEIGHTS = {**PURE, **READS, **CHANGES, **QUEUES, "cond": 2, "loop": 4, "case": 0.3, "scan": 0.5, "train": 1, "gradients": 1,
            "function": 0.2}

@@ -82,7 +82,7 @@ _changes("scatter_max", "Vif", lambda v, i, x: tf.scatter_max(v, [i % 2], _row(x
 _changes("scatter_nd_update", "Vif", lambda v, i, x: tf.scatter_nd_update(v, [[i % 2, 1]], _bounded(x)[0, 0:1]))
 _changes("scatter_nd_add", "Vif", lambda v, i, x: tf.scatter_nd_add(v, [[i % 2]], _row(x)))
 _changes("slice_assign", "Vif", lambda v, i, x: v[i % 2].assign(_bounded(x)[1]))
-_changes("initialize", "V", lambda v: v.initializer, results="")
+_changes("start_over", "V", lambda v: tf.assign(v, v.initial_value))
 _changes("int_add", "Ni", lambda v, i: tf.assign_add(v, i % 97), results="")
 _changes("bump", "N", lambda v: tf.assign_add(v, 3), results="")  # several at a time give the same sum in any order
 _changes("int_assign", "Ni", lambda v, i: tf.assign(v, i % 97), results="")
