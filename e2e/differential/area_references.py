@@ -2,7 +2,8 @@
 import random
 
 from generate import Maker
-from program import Action, Program, Step
+from program import Action, Program
+from scripts import fetches, one_task
 
 PURE = {"add": 2, "multiply": 2, "matmul": 2, "tanh": 1, "half": 1, "rows": 0.5, "spread": 0.5, "sum": 1, "greater": 1, "less": 0.5,
         "odd": 0.5, "plus": 0.5, "element": 0.5, "choose": 0.5, "stack_mean": 0.5, "identity": 0.5}
@@ -38,29 +39,8 @@ def make(seed):
                    master=rng.choice(["worker:0", "worker:0", "worker:1", "ps:0"]), one_task=one_task(maker))
 
 
-def one_task(maker):
-    """Whether TensorFlow's servers would refuse the program on several tasks, for a function's sake."""
-    todo = list(maker.statements)
-    while todo:
-        s = todo.pop()
-        if s.op == "function" and s.attrs["how"] == "function":
-            return True
-        todo += [inner for b in s.bodies for inner in b.statements]
-    return False
-
 
 def script(rng, maker):
     """A few steps, each with its own fetches."""
-    values = [ref for ref, kind in maker.kinds.items() if kind in "fsib" and not _constant(maker, ref)]
-    ops = [s.id for s in maker.statements if s.part]
-    feedable = [ref for ref in values if maker.kinds[ref] == "f"]
-    actions = []
-    for _ in range(rng.randint(1, 4)):
-        step = Step(rng.sample(values, min(len(values), rng.randint(1, 5))), rng.sample(ops, min(len(ops), rng.choice([0, 0, 1, 2]))))
-        step.feeds = [(rng.choice(feedable), rng.randint(-4, 8)) for _ in range(rng.choice([0, 1, 1, 2]))]
-        actions.append(Action("run", steps=[step]))
-    return actions + [Action("state")]
-
-
-def _constant(maker, ref):
-    return next(s.op for s in maker.statements if s.id == ref[0]).startswith("constant_")
+    drawn = fetches(maker)
+    return [Action("run", steps=[drawn.step(rng)]) for _ in range(rng.randint(1, 4))] + [Action("state")]

@@ -1,66 +1,42 @@
-"""Area references: reference variables wherever resource variables are."""
+"""Area tasks: what tensors, control flow, functions and queues do between tasks."""
 import random
 
 from generate import Maker
-from program import Action, Program, Step
+from program import Action, Program
+from scripts import fetches, one_task
 
-PURE = {"add": 2, "multiply": 2, "matmul": 2, "tanh": 1, "half": 1, "rows": 0.5, "spread": 0.5, "sum": 1, "greater": 1, "less": 0.5,
-        "odd": 0.5, "plus": 0.5, "element": 0.5, "choose": 0.5, "stack_mean": 0.5, "identity": 0.5}
-READS = {"read_plus": 3, "read_times": 3, "read_matmul": 1.5, "read_sum": 1, "read_rows": 1, "read_reshaped": 0.7, "read_column": 0.7,
-         "read_int": 1.2, "alias": 2, "initialized": 0.2}
-CHANGES = {"assign": 2, "assign_as_is": 1, "assign_add": 3, "assign_sub": 1, "scatter_update": 0.7, "scatter_add": 0.7,
-           "scatter_sub": 0.4, "scatter_max": 0.3, "scatter_nd_update": 0.4, "scatter_nd_add": 0.4, "slice_assign": 0.5,
-           "initialize": 0.4, "int_add": 1, "int_assign": 0.5, "count_up_to": 0.4, "apply": 1.2}
-QUEUES = {"enqueue": 0.3, "dequeue": 0.3, "through": 0.4}
-WEIGHTS = {**PURE, **READS, **CHANGES, **QUEUES, "cond": 2, "loop": 4, "case": 0.3, "scan": 0.5, "train": 1, "gradients": 1,
-           "function": 0.2}
-INSIDE = {**{op: w / 2 for op, w in PURE.items()}, **READS, **CHANGES, **QUEUES, "cond": 2, "loop": 1.5, "scan": 0.3}
+PURE = {"add": 2, "subtract": 1, "multiply": 1.5, "matmul": 1.5, "tanh": 1, "relu": 0.5, "negative": 0.5, "half": 0.5, "transpose": 0.5,
+        "reversed": 0.3, "rows": 0.5, "add_n": 0.7, "concat_split": 0.7, "stack_mean": 0.5, "swap": 0.7, "identity": 1,
+        "stop_gradient": 0.3, "reshaped": 0.4, "sum": 1, "largest": 0.5, "positive_sum": 0.5, "element": 0.5, "spread": 0.7,
+        "scalar_add": 0.4, "fill": 0.4, "choose": 0.8, "greater": 1.2, "both": 0.5, "inverse": 0.5, "less": 0.7, "odd": 0.7,
+        "plus": 0.7, "times": 0.4, "count": 0.5, "to_int": 0.5, "to_float": 0.5, "text": 0.4, "size_where": 0.4}
+STATE = {"read_plus": 0.7, "read_times": 0.5, "read_int": 0.4, "assign_add": 0.7, "assign": 0.4, "int_add": 0.4, "enqueue": 0.8,
+         "dequeue": 0.8, "through": 0.8, "queued": 0.4}
+WEIGHTS = {**PURE, **STATE, "cond": 4, "case": 0.7, "loop": 4, "scan": 0.7, "map": 0.7, "function": 1.5, "gradients": 1, "train": 0.5}
+INSIDE = {**PURE, **STATE, "cond": 3, "case": 0.4, "loop": 2.5, "function": 0.7}
 
 
 def make(seed):
     rng = random.Random(seed)
-    maker = Maker(rng, WEIGHTS, INSIDE, depth=rng.choice([2, 2, 3]), away=rng.choice([0.0, 0.3, 0.6]), functional=0.15)
-    if rng.random() < 0.5:
-        maker.devices = [rng.choice(maker.devices)]
-    for _ in range(rng.randint(1, 3)):
-        maker.variable("V", ref=rng.random() < 0.75)
-    for _ in range(rng.randint(0, 1)):
-        maker.variable("N", ref=rng.random() < 0.75)
-    if rng.random() < 0.2:
-        maker.add("queue", n=rng.randint(0, 9), device=rng.choice(maker.devices))
-    maker.one("placeholder_f")
-    maker.part = 1
-    maker.draw(rng.randint(3, 12))
+    maker = Maker(rng, WEIGHTS, INSIDE, depth=rng.choice([1, 2, 2, 3]), away=rng.choice([0.5, 0.8, 1.0]), functional=rng.choice([0, 0.3, 0.6]))
+    for _ in range(rng.randint(1, 2)):
+        maker.one("placeholder_f")
     if rng.random() < 0.4:
-        maker.part = 2
-        maker.draw(rng.randint(2, 6))
-    return Program("references", seed, maker.statements, script(rng, maker), grappler=rng.random() < 0.25,
+        maker.one("placeholder_i")
+    if rng.random() < 0.4:
+        maker.one("placeholder_b")
+    for _ in range(rng.choice([0, 0, 1, 2])):
+        maker.variable(rng.choice("VVN"))
+    if rng.random() < 0.4:
+        maker.add("queue", n=rng.randint(0, 9), device=rng.choice(maker.devices))
+    maker.draw(rng.randint(1, 5))
+    maker.part = 1
+    maker.draw(rng.randint(1, 6))
+    drawn, actions = fetches(maker), []
+    for _ in range(rng.randint(2, 5)):
+        if actions and rng.random() < 0.5:
+            actions.append(Action("run", steps=[drawn.like(rng, rng.choice(actions).steps[0])]))
+        else:
+            actions.append(Action("run", steps=[drawn.step(rng)]))
+    return Program("tasks", seed, maker.statements, actions + [Action("state")], grappler=rng.random() < 0.25,
                    master=rng.choice(["worker:0", "worker:0", "worker:1", "ps:0"]), one_task=one_task(maker))
-
-
-def one_task(maker):
-    """Whether TensorFlow's servers would refuse the program on several tasks, for a function's sake."""
-    todo = list(maker.statements)
-    while todo:
-        s = todo.pop()
-        if s.op == "function" and s.attrs["how"] == "function":
-            return True
-        todo += [inner for b in s.bodies for inner in b.statements]
-    return False
-
-
-def script(rng, maker):
-    """A few steps, each with its own fetches."""
-    values = [ref for ref, kind in maker.kinds.items() if kind in "fsib" and not _constant(maker, ref)]
-    ops = [s.id for s in maker.statements if s.part]
-    feedable = [ref for ref in values if maker.kinds[ref] == "f"]
-    actions = []
-    for _ in range(rng.randint(1, 4)):
-        step = Step(rng.sample(values, min(len(values), rng.randint(1, 5))), rng.sample(ops, min(len(ops), rng.choice([0, 0, 1, 2]))))
-        step.feeds = [(rng.choice(feedable), rng.randint(-4, 8)) for _ in range(rng.choice([0, 1, 1, 2]))]
-        actions.append(Action("run", steps=[step]))
-    return actions + [Action("state")]
-
-
-def _constant(maker, ref):
-    return next(s.op for s in maker.statements if s.id == ref[0]).startswith("constant_")

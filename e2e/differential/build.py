@@ -103,11 +103,11 @@ class Builder:
 
     def device(self, task):
         """The scope of a task, such as worker:1; None leaves the device open."""
+        if self._one_task:
+            task = "worker:0"
         if task is None:
             return contextlib.nullcontext()
         job, index = task.split(":")
-        if self._one_task:
-            job, index = "worker", 0
         return tf.device("/job:%s/task:%s" % (job, index))
 
     def home(self, root):

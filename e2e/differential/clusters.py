@@ -26,6 +26,10 @@ class Troupe:
             if found:
                 self.targets["%s:%s" % found.group(1, 2)] = found.group(3)
 
+    def restart(self):
+        self.stop()
+        self.start()
+
     def running(self):
         return self._process.poll() is None
 
@@ -42,7 +46,7 @@ class Running:
     def __init__(self, targets):
         self.targets = targets
 
-    def start(self):
+    def restart(self):
         raise RuntimeError("the cluster no longer answers, and it is not this program's to restart")
 
     def running(self):

@@ -99,11 +99,26 @@ class Fuzzer:
         if not self._theirs.running():
             self._restart(self._theirs)
             return seen if alone else None
+        if difference is not None and difference.ours.error in running.HANGS and not self._answers(self._ours):
+            self._restart(self._ours)
         return seen if alone else difference
 
+    def _answers(self, cluster):
+        """Whether each task of a cluster still makes a variable."""
+        with tf.Graph().as_default(), tf.container("alive"):
+            ops = []
+            for task in cluster.targets:
+                with tf.device("/job:%s/task:%s" % tuple(task.split(":"))):
+                    ops += [tf.Variable(0.0, use_resource=ref).initializer for ref in (False, True)]
+            try:
+                with tf.Session(cluster.targets["worker:0"], config=tf.ConfigProto(operation_timeout_in_ms=2000)) as session:
+                    session.run(ops)
+                return True
+            except tf.errors.OpError:
+                return False
+
     def _restart(self, cluster):
-        cluster.stop()
-        cluster.start()
+        cluster.restart()
         self.restarts += 1
         self._containers = []
         self._pair.move(self._theirs.targets, self._ours.targets)

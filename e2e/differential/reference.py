@@ -39,6 +39,10 @@ class Servers:
                 raise RuntimeError("TensorFlow's servers did not start")
         self.targets = {"%s:%d" % (job, i): "grpc://" + a for job, addresses in spec.items() for i, a in enumerate(addresses)}
 
+    def restart(self):
+        self.stop()
+        self.start()
+
     def running(self):
         return self._process.poll() is None
 

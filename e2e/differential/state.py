@@ -58,13 +58,13 @@ def _bounded(x):
     return tf.tanh(x) + 0.1
 
 
-def _changes(name, args, build, results="A"):
+def _changes(name, args, build, results="A", outermost=False):
     def written(b, s, *xs):
         out = build(*xs)
         # Of a resource variable this reads what was written, of a reference variable it is the reference.
         return out if isinstance(out, tf.Operation) else tf.convert_to_tensor(out)
 
-    op(name, args, results, writes=True)(written)
+    op(name, args, results, writes=True, outermost=outermost)(written)
 
 
 def _row(x):
@@ -83,6 +83,7 @@ _changes("scatter_nd_update", "Vif", lambda v, i, x: tf.scatter_nd_update(v, [[i
 _changes("scatter_nd_add", "Vif", lambda v, i, x: tf.scatter_nd_add(v, [[i % 2]], _row(x)))
 _changes("slice_assign", "Vif", lambda v, i, x: v[i % 2].assign(_bounded(x)[1]))
 _changes("start_over", "V", lambda v: tf.assign(v, v.initial_value))
+_changes("initialize", "V", lambda v: v.initializer, results="", outermost=True)
 _changes("int_add", "Ni", lambda v, i: tf.assign_add(v, i % 97), results="")
 _changes("bump", "N", lambda v: tf.assign_add(v, 3), results="")  # several at a time give the same sum in any order
 _changes("int_assign", "Ni", lambda v, i: tf.assign(v, i % 97), results="")
