@@ -95,7 +95,7 @@ class Side:
         return getattr(self, "_" + action.kind)(action)
 
     def _run(self, action):
-        call = Calls(self._builder).call(action.steps[0])
+        call = Calls(self._builder).call(action.steps[0]) if action.steps else None
         return [attempt(lambda: call.run(self._session(action.session)))] if call else []
 
     def _parallel(self, action):
@@ -115,8 +115,8 @@ class Side:
         return [o or Outcome(error="Hang") for o in outcomes]
 
     def _callable(self, action):
-        call = Calls(self._builder).call(action.steps[0])
-        if not call or not (call.fetches or call.targets):
+        call = Calls(self._builder).call(action.steps[0]) if action.steps else None
+        if not call:
             return []
         session = self._session(action.session)
         feeds = list(call.feeds)
