@@ -129,6 +129,25 @@ func TestACallOverTwoDevicesBecomesItsBody(t *testing.T) {
 	}
 }
 
+// A conditional of a body that is drawn with its data asks to be beside the function's argument: the argument is the
+// caller's there, and may come from any device.
+func TestColocationWithAnArgumentIsNotWithWhereItComesFrom(t *testing.T) {
+	beside := strings.Replace(op("node_def", "neg", "Neg", "", "twice:z:0"), ` attr {`,
+		` attr { key: "_class" value { list { s: "loc:@x" s: "loc:@twice" } } } attr {`, 1)
+	g, err := run(t, placeholder("in", "DT_FLOAT")+calling("node", "c", "f", "in")+
+		unary("f", "neg:y:0", op("node_def", "twice", "AddV2", there, "x", "x"), beside), here, there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var classes []string
+	for _, c := range g.Lookup("c/neg").Attrs["_class"].GetList().GetS() {
+		classes = append(classes, string(c))
+	}
+	if got := strings.Join(classes, " "); got != "loc:@c/twice" {
+		t.Errorf("the body's node is beside %q, not beside the body's only", got)
+	}
+}
+
 // conditional is a graph with a conditional that asks to be lowered, or not to be; its first branch computes on a device.
 func conditional(lowered bool, device string) string {
 	cond := fmt.Sprintf(`node { name: "if" op: "StatelessIf" input: "p" input: "in" %s %s %s

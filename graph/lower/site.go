@@ -232,13 +232,19 @@ func (c *copier) rename(n *graph.Node) {
 	for _, v := range class.GetList().GetS() {
 		with, is := strings.CutPrefix(string(v), "loc:@")
 		if of := c.fg.Lookup(with); is && of != nil {
-			if i, ok := c.index[of]; ok {
-				v = []byte("loc:@" + c.args[i].Node.Name)
-			} else {
+			if i, ok := c.index[of]; !ok {
 				v = []byte("loc:@" + c.prefix + "/" + with)
+			} else if a := c.args[i]; isHandle(a.Node.OutTypes[a.Index]) {
+				v = []byte("loc:@" + a.Node.Name)
+			} else {
+				continue // A value reaches the caller's device, wherever it comes from.
 			}
 		}
 		list.S = append(list.S, v)
+	}
+	if len(list.S) == 0 {
+		delete(n.Attrs, "_class")
+		return
 	}
 	n.Attrs["_class"] = &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: list}}
 }
