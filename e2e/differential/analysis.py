@@ -74,6 +74,10 @@ class Analysis:
         reads, writes = self.parts.get(part, ((), ()))
         return bool(reads or writes)
 
+    def may_fail(self, part):
+        reads, writes = self.parts.get(part, ((), ()))
+        return CHECK in writes or any(not self.statements[v].attrs.get("initialized", True) for v in reads)
+
     def commutes(self, part):
         """Whether several steps may run this part at a time, because all that it does is to add."""
         return all(s.op == "bump" for s in self.statements.values() if s.part == part and self.touches(s.id))

@@ -54,6 +54,8 @@ class Maker:
                 after.append(other.id)
         s = Statement(self.id(), op, args, device, after, attrs, bodies, self.part, self.stage)
         frame.statements.append(s)
+        if not s.attrs.get("initialized", True):  # whoever reads it fails, which is for few to do
+            return (s.id, 0)
         for k, kind in enumerate(OPS[op].result_kinds(s)):
             frame.values.setdefault(kind, []).append((s.id, k))
             if len(self.frames) == 1:

@@ -8,6 +8,7 @@ from tensorflow.core.protobuf import config_pb2
 from build import Builder
 from program import DATA, value
 
+BROKEN = "InternalError"  # of TensorFlow's servers: a mistake of their own
 HANGS = ("DeadlineExceededError", "Hang")
 
 
@@ -27,8 +28,14 @@ class Outcome:
 
     def __str__(self):
         if self.error is not None:
-            return "%s: %s" % (self.error, " ".join(self.message.split())[:300])
+            return "%s: %s" % (self.error, _without_traceback(self.message))
         return "[%s]" % ", ".join(_short(v) for v in self.values)
+
+
+def _without_traceback(message):
+    """An error's text, without where the client made the node."""
+    lines = [line for line in message.split("\n") if line.strip() and not line.lstrip().startswith(("File ", "Detected at"))]
+    return " ".join(" ".join(lines).split())[:300]
 
 
 def _short(v):
@@ -67,6 +74,7 @@ class Side:
         self._targets = targets
         self._timeout = timeout
         self._sessions = {}
+        self._signatures = {}
 
     def close(self):
         for session in self._sessions.values():
@@ -90,17 +98,22 @@ class Side:
         ops = self._builder.initializers
         return [attempt(lambda: [self._session(0).run(ops)])] if ops else []
 
+    def _calls(self, steps, **how):
+        """The calls of steps. TensorFlow's master takes one step for another where the names of feeds, fetches and targets in a
+        row are the same, so that what is fed to one may be what the other fetches: such a second step is left out."""
+        calls = Calls(self._builder, **how)
+        made = [call for call in map(calls.call, steps) if call]
+        return [call for call in made if self._signatures.setdefault(call.names(), call.lengths()) == call.lengths()]
+
     def perform(self, action):
         """The outcomes of an action's calls."""
         return getattr(self, "_" + action.kind)(action)
 
     def _run(self, action):
-        call = Calls(self._builder).call(action.steps[0]) if action.steps else None
-        return [attempt(lambda: call.run(self._session(action.session)))] if call else []
+        return [attempt(lambda c=call: c.run(self._session(action.session))) for call in self._calls(action.steps[:1])]
 
     def _parallel(self, action):
-        calls = Calls(self._builder, variables=False)
-        calls = [c for c in (calls.call(step) for step in action.steps) if c]
+        calls = self._calls(action.steps, variables=False)
         outcomes = [None] * len(calls)
         session = self._session(action.session)
 
@@ -115,10 +128,11 @@ class Side:
         return [o or Outcome(error="Hang") for o in outcomes]
 
     def _callable(self, action):
-        call = Calls(self._builder).call(action.steps[0]) if action.steps else None
-        if not call:
+        calls = self._calls(action.steps[:1])
+        if not calls:
             return []
-        session = self._session(action.session)
+        session, call = self._session(action.session), calls[0]
+        call.fetches = list(dict.fromkeys(call.fetches))  # TensorFlow's client cannot parse the answer if one comes twice
         feeds = list(call.feeds)
         made = []
 
@@ -138,28 +152,26 @@ class Side:
         return outcomes
 
     def _partial(self, action):
-        calls = Calls(self._builder, together=True)
-        parts = [c for c in (calls.call(step) for step in action.steps) if c and c.fetches]
+        parts = [call for call in self._calls(action.steps, together=True, certain=True) if call.fetches]
         if not parts:
             return []
         session, fetched, fed = self._session(action.session), {}, {}
+        given = {t: v for c in parts for t, v in c.feeds.items()}
         for c in parts:
-            c.fetches = [t for t in dict.fromkeys(c.fetches) if t not in fetched]
-            c.feeds = {t: v for t, v in c.feeds.items() if t not in fed}
+            c.fetches = [t for t in dict.fromkeys(c.fetches) if t not in fetched and t not in given]
+            c.feeds = {t: given[t] for t in given if t not in fed and (t in c.feeds or t in c.needs)}
             fetched.update(dict.fromkeys(c.fetches))
             fed.update(c.feeds)
-        fetched = [t for t in fetched if t not in fed]
         handles = []
 
         def setup():
-            handles.append(session.partial_run_setup(fetched, list(fed)))
+            handles.append(session.partial_run_setup(list(fetched), list(fed)))
             return []
 
         outcomes = [attempt(setup)]
         for c in parts if handles else ():
-            fetches = [t for t in c.fetches if t not in fed]
-            if fetches or c.feeds:
-                outcomes.append(attempt(lambda c=c, f=fetches: session.partial_run(handles[0], f, c.feeds)))
+            if c.fetches or c.feeds:
+                outcomes.append(attempt(lambda c=c: session.partial_run(handles[0], c.fetches, c.feeds)))
         return outcomes
 
     def _open(self, action):
@@ -178,12 +190,24 @@ class Side:
 class Call:
     """A call of run."""
 
-    __slots__ = ("fetches", "targets", "feeds")
+    __slots__ = ("fetches", "targets", "feeds", "needs")
 
-    def __init__(self, fetches, targets, feeds):
+    def __init__(self, fetches, targets, feeds, needs):
         self.fetches = fetches
         self.targets = targets
         self.feeds = feeds
+        self.needs = needs  # the values that it is computed from
+
+    def names(self):
+        return tuple(name for group in self._signature() for name in group)
+
+    def lengths(self):
+        return tuple(map(len, self._signature()))
+
+    def _signature(self):
+        """The names that the client sends: what is fed it does not fetch."""
+        feeds = {t.name for t in self.feeds}
+        return [sorted(feeds), sorted({t.name for t in self.fetches} - feeds), sorted({op.name for op in self.targets})]
 
     def run(self, session):
         return session.run(self.fetches + self.targets, self.feeds)
@@ -192,12 +216,13 @@ class Call:
 class Calls:
     """Makes calls of the same time: no two of them may touch the same state in no order."""
 
-    def __init__(self, builder, together=False, variables=True):
+    def __init__(self, builder, together=False, variables=True, certain=False):
         self._builder = builder
         self._analysis = builder.analysis
         self._taken = set()  # parts that these calls run
         self._together = together  # they are one step
         self._variables = variables  # variables themselves can be fetched
+        self._certain = certain  # nothing may fail: of a partial run it is open which call says so
 
     def call(self, step):
         parts, before = set(), set() if self._together else set(self._taken)
@@ -226,7 +251,8 @@ class Calls:
             found = self._value((id, 0))
             if s.op.startswith("placeholder_") and found is not None and not s.attrs.get("default"):
                 feeds.setdefault(found.tensor, value(s.op[-1], s.attrs["n"]))
-        return Call(fetches, targets, feeds)
+        needs = {v.tensor for values in map(self._builder.top.values.get, needed) if values for v in values if v.kind in DATA}
+        return Call(fetches, targets, feeds, needs)
 
     def feeds(self, step):
         """What a step feeds, of what can be fed."""
@@ -252,6 +278,8 @@ class Calls:
         """Whether a statement may run beside those that were taken: then it is taken, too."""
         wanted = {self._analysis.statements[n].part for n in self._analysis.needs[id]}
         for p in wanted:
+            if self._certain and self._analysis.may_fail(p):
+                return False
             again = p in before and self._analysis.parts[p][1] and not self._analysis.commutes(p)
             if again or self._analysis.conflict(p, (self._taken | wanted) - {p}):
                 return False
@@ -301,7 +329,7 @@ class Pair:
                 self.failed += sum(o.error is not None for o in expected)
                 seen.append(expected)
                 for number, (e, g) in enumerate(zip(expected, got)):
-                    if e.error in HANGS or not same(e, g):
+                    if e.error in HANGS or e.error == BROKEN or not same(e, g):
                         return Difference(index - 1, number, e, g), seen
                 if not alone and len(expected) != len(got):
                     return Difference(index - 1, 0, Outcome(expected), Outcome(got)), seen
