@@ -1,0 +1,116 @@
+package metamorphic
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe"
+)
+
+// Cluster is a cluster of this process on which programs run.
+type Cluster struct {
+	Name    string
+	local   *troupe.LocalCluster
+	servers []*troupe.Server
+	devices []string
+}
+
+// shape is what a cluster consists of.
+type shape struct {
+	jobs    map[string]int
+	cpus    int
+	lending bool // tensors pass between tasks without being encoded
+}
+
+var shapes = []shape{
+	{map[string]int{"worker": 1}, 1, true},
+	{map[string]int{"worker": 1}, 3, true},
+	{map[string]int{"worker": 2}, 1, true},
+	{map[string]int{"ps": 1, "worker": 2}, 1, false},
+	{map[string]int{"worker": 4}, 1, true},
+	{map[string]int{"worker": 2}, 2, false},
+}
+
+func (s shape) String() string {
+	name := ""
+	for _, job := range slices.Sorted(maps.Keys(s.jobs)) {
+		name += fmt.Sprintf("%s=%d,", job, s.jobs[job])
+	}
+	return fmt.Sprintf("%s cpus=%d", name[:len(name)-1], s.cpus)
+}
+
+func (s shape) start() (*Cluster, error) {
+	local, err := troupe.NewLocalCluster(s.jobs, troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
+		troupe.WithConfig(&corepb.ConfigProto{DeviceCount: map[string]int32{"CPU": int32(s.cpus)}}), troupe.WithLending(s.lending))
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Name: s.String(), local: local, servers: local.Servers()}
+	for cpu := range s.cpus { // tasks first: places that are near each other lie on different tasks
+		for _, server := range c.servers {
+			c.devices = append(c.devices, fmt.Sprintf("%s/device:CPU:%d", server.Task(), cpu))
+		}
+	}
+	return c, nil
+}
+
+// reset drops all state of the cluster's resources.
+func (c *Cluster) reset(ctx context.Context) error { return c.servers[0].Reset(ctx) }
+
+func (c *Cluster) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return c.local.Stop(ctx)
+}
+
+// Clusters are one cluster of each shape. They are for one goroutine.
+type Clusters struct {
+	all  []*Cluster
+	used int
+}
+
+// StartClusters starts them all.
+func StartClusters() (*Clusters, error) {
+	c := &Clusters{}
+	for _, s := range shapes {
+		one, err := s.start()
+		if err != nil {
+			c.Stop()
+			return nil, err
+		}
+		c.all = append(c.all, one)
+	}
+	return c, nil
+}
+
+// Stop stops them all; the error is the first one's.
+func (c *Clusters) Stop() error {
+	var first error
+	for _, one := range c.all {
+		if err := one.stop(); err != nil && first == nil {
+			first = fmt.Errorf("the cluster %s did not stop: %w", one.Name, err)
+		}
+	}
+	c.all = nil
+	return first
+}
+
+// tidy drops the state of programs from time to time.
+func (c *Clusters) tidy(ctx context.Context) error {
+	const often = 64
+	if c.used++; c.used%often != 0 {
+		return nil
+	}
+	for _, one := range c.all {
+		if err := one.reset(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
