@@ -2,11 +2,13 @@ package metamorphic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
@@ -81,24 +83,27 @@ func StartClusters() (*Clusters, error) {
 	for _, s := range shapes {
 		one, err := s.start()
 		if err != nil {
-			c.Stop()
-			return nil, err
+			return nil, errors.Join(err, c.Stop())
 		}
 		c.all = append(c.all, one)
 	}
 	return c, nil
 }
 
-// Stop stops them all; the error is the first one's.
+// Stop stops them all. It gives the errors of those that did not stop.
 func (c *Clusters) Stop() error {
-	var first error
-	for _, one := range c.all {
-		if err := one.stop(); err != nil && first == nil {
-			first = fmt.Errorf("the cluster %s did not stop: %w", one.Name, err)
-		}
+	errs := make([]error, len(c.all))
+	var wg sync.WaitGroup
+	for i, one := range c.all {
+		wg.Go(func() {
+			if err := one.stop(); err != nil {
+				errs[i] = fmt.Errorf("the cluster %s did not stop: %w", one.Name, err)
+			}
+		})
 	}
+	wg.Wait()
 	c.all = nil
-	return first
+	return errors.Join(errs...)
 }
 
 // tidy drops the state of programs from time to time.

@@ -143,6 +143,7 @@ type drawing struct {
 	controls []string // for what nodes wait that touch a resource
 	last     *nodepb.NodeDef
 	random   *rand.Rand
+	unpinned bool // the nodes have no place
 }
 
 func (sc *scope) drawing(s *Stmt) *drawing {
@@ -204,6 +205,9 @@ func (d *drawing) node(op string, a attrs, inputs ...string) string {
 	place := d.s.Place
 	if d.s.Spread != 0 {
 		place = d.random.IntN(Places+1) - 1
+	}
+	if d.unpinned {
+		place = -1
 	}
 	return d.place(place, op, a, inputs...)
 }
@@ -300,6 +304,9 @@ func (d *drawing) get(id int) string {
 
 // settled is an argument's tensor as it is now.
 func (d *drawing) settled(id int, t Type) string { return d.copied(d.value(id, t), t) }
+
+// reads tells whether an argument is read from a reference.
+func (d *drawing) reads(id int) bool { return d.known(id) && d.alias[d.get(id)] > 0 }
 
 func (d *drawing) copied(v string, t Type) string {
 	if d.alias[v] == 0 {

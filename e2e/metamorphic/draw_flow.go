@@ -10,13 +10,13 @@ import (
 // inside is a scope within d's, of a construct's block.
 func (d *drawing) inside(b *Block, pivot string) *scope {
 	sc := &scope{drawer: d.drawer, outer: d.scope, nodes: d.nodes, values: map[int]string{}, lates: map[int]string{}, pivot: pivot}
-	sc.wait = d.f.sequence(d.f.alive(d.s, b)).wait
+	sc.wait = d.f.sequence(d.f.alive(b)).wait
 	return sc
 }
 
 // body draws a block's statements. What it gives comes when all that the block does is done.
 func (d *drawing) body(sc *scope, b *Block) string {
-	stmts := d.f.alive(d.s, b)
+	stmts := d.f.alive(b)
 	for _, s := range stmts {
 		sc.draw(s)
 	}
@@ -46,7 +46,7 @@ func (d *drawing) body(sc *scope, b *Block) string {
 // ends are control inputs from what touched resources last in a block.
 func (d *drawing) ends(b *Block) []string {
 	var out []string
-	for _, id := range d.f.sequence(d.f.alive(d.s, b)).ends() {
+	for _, id := range d.f.sequence(d.f.alive(b)).ends() {
 		out = append(out, "^"+nodeName(id))
 	}
 	return out
@@ -125,7 +125,11 @@ func (d *drawing) loop() string {
 	f := &frame{drawing: d, enterAttrs: func(constant bool) attrs {
 		return attrs{"frame_name": text(name), "is_constant": flag(constant), "parallel_iterations": number(int64(1 + s.ID%10))}
 	}}
-	f.vars = []*loopVar{{dtype: Int.proto(), start: d.constant(intOf(0))}, {dtype: Matrix.proto(), start: d.settled(s.Args[0], Matrix)}}
+	state := d.settled(s.Args[0], Matrix)
+	if d.reads(s.Args[0]) { // before the body changes what was read
+		d.controls = append(d.controls, "^"+base(state))
+	}
+	f.vars = []*loopVar{{dtype: Int.proto(), start: d.constant(intOf(0))}, {dtype: Matrix.proto(), start: state}}
 	iterations := s.Num & iterationsMask
 	var array string
 	if s.Num&arrayFlag != 0 {
@@ -154,14 +158,18 @@ func (d *drawing) loop() string {
 		}
 		return v
 	}
-	state := d.body(sc, b)
+	state = d.body(sc, b)
 	in := sc.drawing(s)
 	next := []string{in.op("AddV2", Int, pivot, in.constant(intOf(1))), state}
 	if array != "" {
 		handle := d.add(d.device(s.Place), "Enter", f.withType(typespb.DataType_DT_RESOURCE), array)
 		next = append(next, in.add(d.device(s.Place), "TensorArrayWriteV3", attrs{"T": dtype(Matrix)}, handle, pivot, state, f.vars[2].out+":1"))
 	}
-	return f.end(in, next, d.ends(b), array)
+	done := d.ends(b)
+	if d.f.late(b.Result) { // which is read before the next iteration changes it
+		done = append(done, "^"+state)
+	}
+	return f.end(in, next, done, array)
 }
 
 func (f *frame) withType(t typespb.DataType) attrs {

@@ -40,6 +40,8 @@ func (d *drawing) functional() string {
 		t := d.f.types[id]
 		types = append(types, t)
 		if t.resource() {
+			// A resource that is not pinned would be pinned by a call that is, but only in sessions that know of the call.
+			d.unpinned = d.unpinned || d.f.stmts[id].Place < 0
 			inputs = append(inputs, d.get(id))
 		} else {
 			inputs = append(inputs, d.settled(id, t))
@@ -97,7 +99,7 @@ func (d *drawing) lowered() *attrpb.AttrValue {
 func (d *drawing) captured() []int {
 	ids := map[int]bool{}
 	for _, b := range d.s.Blocks {
-		for _, id := range d.f.free(d.s, b) {
+		for _, id := range d.f.free(b) {
 			if t := d.f.types[id]; t != None && !t.ref() && d.known(id) {
 				ids[id] = true
 			}
@@ -109,7 +111,7 @@ func (d *drawing) captured() []int {
 // function draws a block as a function, which begins with the loop's variables if it is a loop's.
 func (d *drawing) function(b *Block, index int, captured []int, types []Type) string {
 	sc := &scope{drawer: d.drawer, nodes: &nodes{}, values: map[int]string{}, lates: map[int]string{}, outer: d.scope}
-	sc.wait = d.f.sequence(b.Stmts).wait
+	sc.wait = d.f.sequence(d.f.alive(b)).wait
 	first := len(types) - len(captured)
 	for i, id := range captured {
 		sc.values[id] = fmt.Sprintf("arg%d", first+i)

@@ -64,7 +64,7 @@ func (d *drawing) resource() string {
 func (d *drawing) toucher(o *toucher) string {
 	s := d.s
 	res := s.Args[0]
-	if d.f.types[res] != o.resource || !d.known(res) {
+	if d.f.inert(s) {
 		if o.out == None {
 			return d.node("NoOp", nil)
 		}
@@ -96,9 +96,10 @@ func (d *drawing) on(handle, op string, a attrs, inputs ...string) string {
 	return d.add(d.device(d.f.stmts[d.s.Args[0]].Place), op, a, inputs...)
 }
 
-// reference adds a node that hands a reference on, and waits for nothing.
+// reference adds a node that hands a reference on, beside it, and waits for nothing.
 func (d *drawing) reference(handle, op string, a attrs) string {
-	return d.add(d.device(d.f.stmts[d.s.Args[0]].Place), op, a, handle)
+	res := d.s.Args[0]
+	return d.add(d.device(d.f.stmts[res].Place), op, colocated(a, res), handle)
 }
 
 // late is a value for other scopes: an op's output of a reference type is read by an Identity, as clients do.
@@ -111,7 +112,7 @@ func (d *drawing) late(id int) string {
 		return l
 	}
 	r := d.alias[v]
-	l := d.add(d.device(d.f.stmts[r].Place), "Identity", attrs{"T": dtype(d.f.types[id])}, v)
+	l := d.add(d.device(d.f.stmts[r].Place), "Identity", colocated(attrs{"T": dtype(d.f.types[id])}, r), v)
 	d.alias[l], d.lates[id] = r, l
 	return l
 }

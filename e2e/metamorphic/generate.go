@@ -83,7 +83,8 @@ func (b *pool) put(s *Stmt) *Stmt {
 		s.Spread = g.r.Uint32()
 	}
 	_, creates := creators[s.Op]
-	if s.Op != "input" && !creates && g.r.IntN(6) == 0 && len(b.own) > 0 {
+	source := pures[s.Op] != nil && len(s.Args) == 0 // which may be fed, and then waits for nothing
+	if !source && !creates && g.r.IntN(6) == 0 && len(b.own) > 0 {
 		s.After = []int{b.own[g.r.IntN(len(b.own))]}
 	}
 	b.stmts = append(b.stmts, s)

@@ -118,19 +118,18 @@ func (m *Machine) eval(e *env, s *Stmt) Value {
 	return Value{} // a resource
 }
 
-// touch runs an op on a resource. Where that is not there, it gives its argument.
+// touch runs an op on a resource.
 func (m *Machine) touch(e *env, s *Stmt, o *toucher) Value {
+	if m.f.inert(s) {
+		return missing(o.out)
+	}
 	args := make([]Value, len(o.args))
 	for i, t := range o.args {
 		if args[i] = m.value(e, s.Args[1+i], t); m.f.shrinks(s, i) {
 			args[i] = squash(args[i])
 		}
 	}
-	c := m.cells[s.Args[0]]
-	if c == nil || m.f.types[s.Args[0]] != o.resource {
-		return missing(o.out)
-	}
-	return o.eval(c, s.Num, args)
+	return o.eval(m.cells[s.Args[0]], s.Num, args)
 }
 
 // shrinks tells whether an op on a resource squashes an argument, since what is stored must stay small.

@@ -75,7 +75,8 @@ func (f *facts) learn(stmts []*Stmt) {
 
 func (f *facts) learnToucher(s *Stmt, o *toucher, t touches) {
 	res := s.Args[0]
-	if f.types[res] != o.resource { // it is not there (any more)
+	if f.inert(s) {
+		clear(t)
 		f.sizes[s.ID] = ownSize
 		return
 	}
@@ -88,6 +89,12 @@ func (f *facts) learnToucher(s *Stmt, o *toucher, t touches) {
 	}
 }
 
+// inert tells whether a statement would touch a resource that is not there (any more). It gives a default value.
+func (f *facts) inert(s *Stmt) bool {
+	o := touchers[s.Op]
+	return o != nil && f.types[s.Args[0]] != o.resource
+}
+
 func (f *facts) learnBlocks(s *Stmt, t touches) {
 	for _, b := range s.Blocks {
 		for i, p := range b.Params {
@@ -95,7 +102,7 @@ func (f *facts) learnBlocks(s *Stmt, t touches) {
 			f.sizes[p] = max(f.size(s.Args[0]), smallSize)
 		}
 		f.learn(b.Stmts)
-		for _, inner := range f.alive(s, b) {
+		for _, inner := range f.alive(b) {
 			t.add(f.touch[inner.ID])
 		}
 		if r, ok := f.alias[b.Result]; ok {
@@ -137,12 +144,9 @@ func (f *facts) sizePure(s *Stmt) float64 {
 	return size
 }
 
-// alive are the statements of a block that are drawn: in a function all, in other blocks those that its result needs,
-// or that change something. What else there is would be pruned.
-func (f *facts) alive(s *Stmt, b *Block) []*Stmt {
-	if s.functional() {
-		return b.Stmts
-	}
+// alive are the statements of a block that are drawn: those that its result needs, or that change something. What else
+// there is would be pruned, and with it what only it needs from outside.
+func (f *facts) alive(b *Block) []*Stmt {
 	need := map[int]bool{b.Result: true}
 	var out []*Stmt
 	for _, inner := range slices.Backward(b.Stmts) {
@@ -159,21 +163,24 @@ func (f *facts) alive(s *Stmt, b *Block) []*Stmt {
 
 // uses are the values, resources and statements from outside that a statement needs.
 func (f *facts) uses(s *Stmt) []int {
+	if f.inert(s) {
+		return s.After
+	}
 	out := slices.Concat(s.Args, s.After)
 	for _, b := range s.Blocks {
-		out = append(out, f.free(s, b)...)
+		out = append(out, f.free(b)...)
 	}
 	return out
 }
 
 // free are what a block of a construct uses and does not define.
-func (f *facts) free(s *Stmt, b *Block) []int {
+func (f *facts) free(b *Block) []int {
 	own := map[int]bool{}
 	for _, p := range b.Params {
 		own[p] = true
 	}
 	used := map[int]bool{b.Result: true}
-	for _, inner := range f.alive(s, b) {
+	for _, inner := range f.alive(b) {
 		own[inner.ID] = true
 		for _, id := range f.uses(inner) {
 			used[id] = true

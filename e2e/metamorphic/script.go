@@ -39,9 +39,11 @@ func newScript(p *Program, r *rand.Rand) []*Action {
 
 // extend lets the sessions know more statements, or all.
 func (w *writer) extend(last int, partly bool) {
+	before := w.upto
+	first := w.p.Stmts[slices.IndexFunc(w.p.Stmts, func(s *Stmt) bool { return s.Op != "input" })].ID
 	w.upto = last
 	if partly {
-		w.upto = w.p.Stmts[w.r.IntN(len(w.p.Stmts))].ID
+		w.upto = max(before, w.p.Stmts[w.r.IntN(len(w.p.Stmts))].ID, first)
 	}
 	w.shown, w.acts = nil, nil
 	for _, s := range w.p.Stmts {
