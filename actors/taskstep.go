@@ -169,18 +169,17 @@ func (st *taskStep) also() {
 func (st *taskStep) ended(err error) {
 	st.mu.Lock()
 	st.err = status.Worse(st.err, err)
+	but := ""
+	if st.left == 1 {
+		but = st.master // what is for the master goes with the news of the end
+	}
+	st.mu.Unlock()
+	// Before the run counts as ended, since a parcel may have to wait for its peer. Other programs of the part
+	// may wait for what comes of this one's tensors, and flush nothing meanwhile.
+	st.flushBut(but)
+	st.mu.Lock()
 	st.left--
 	last := st.left == 0
-	if last {
-		// Before the last run's end is final, since a parcel may have to wait for its peer. What is
-		// for the master goes with the news of the end.
-		st.left++
-		st.mu.Unlock()
-		st.flushBut(st.master)
-		st.mu.Lock()
-		st.left--
-		last = st.left == 0
-	}
 	err = st.err
 	if last {
 		st.runs = nil
