@@ -63,6 +63,8 @@ func besselKe(order, x float64) float64 {
 		return math.Inf(1)
 	case x < 0 || math.IsNaN(x):
 		return math.NaN()
+	case math.IsInf(x, 1): // the steps below would be of length 0
+		return 0
 	}
 	// The integrand is as wide as 1/sqrt(x) where x is large. Its factors are multiplied as
 	// exponents, which overflow later.

@@ -1,0 +1,75 @@
+"""What is not tried, and what differs on purpose. Each with its reason."""
+from ops_make import ROWS
+
+# Ops without calls of their own, by what is said of them.
+NOT_COVERED = {
+    "control flow, whose result is which of several nodes run": "Abort Assert Case ControlTrigger Enter Exit For If LoopCond Merge NextIteration NoOp "
+        "PartitionedCall RefEnter RefExit RefMerge RefNextIteration RefSelect RefSwitch RemoteCall StatefulPartitionedCall StatelessCase StatelessIf "
+        "StatelessWhile SymbolicGradient While _If _While",
+    "the runtime's own, which clients do not send": "_Arg _ArrayToList _DeviceArg _DeviceRetval _EagerConst _HostRecv _HostSend _ListToArray _Recv _Retval "
+        "_Send FakeParam DeviceIndex",
+    "no inputs and no result to compare": "Const Placeholder PlaceholderV2 VarHandleOp Variable VariableV2 TemporaryVariable DestroyTemporaryVariable "
+        "DestroyResourceOp DisableCopyOnRead OptionalNone EmptyTensorMap StatelessRandomGetAlg",
+    "queues, barriers, accumulators, stages and mutexes: their state outlives the call": "AccumulatorApplyGradient AccumulatorNumAccumulated "
+        "AccumulatorSetGlobalStep AccumulatorTakeGradient Barrier BarrierClose BarrierIncompleteSize BarrierInsertMany BarrierReadySize BarrierTakeMany "
+        "ConditionalAccumulator SparseAccumulatorApplyGradient SparseAccumulatorTakeGradient SparseConditionalAccumulator ResourceAccumulatorApplyGradient "
+        "ResourceAccumulatorNumAccumulated ResourceAccumulatorSetGlobalStep ResourceAccumulatorTakeGradient ResourceConditionalAccumulator ConsumeMutexLock "
+        "MutexLock MutexV2 FIFOQueue FIFOQueueV2 FakeQueue PaddingFIFOQueue PaddingFIFOQueueV2 PriorityQueue PriorityQueueV2 QueueClose QueueCloseV2 "
+        "QueueDequeue QueueDequeueMany QueueDequeueManyV2 QueueDequeueUpTo QueueDequeueUpToV2 QueueDequeueV2 QueueEnqueue QueueEnqueueMany "
+        "QueueEnqueueManyV2 QueueEnqueueV2 QueueIsClosed QueueIsClosedV2 QueueSize QueueSizeV2 RandomShuffleQueue RandomShuffleQueueV2 MapClear "
+        "MapIncompleteSize MapPeek MapSize MapStage MapUnstage MapUnstageNoKey OrderedMapClear OrderedMapIncompleteSize OrderedMapPeek OrderedMapSize "
+        "OrderedMapStage OrderedMapUnstage OrderedMapUnstageNoKey Stage StageClear StagePeek StageSize Unstage Stack StackClose StackCloseV2 StackPop "
+        "StackPopV2 StackPush StackPushV2 StackV2 GetSessionHandle GetSessionHandleV2 GetSessionTensor DeleteSessionTensor AddManySparseToTensorsMap "
+        "AddSparseToTensorsMap TakeManySparseFromTensorsMap",
+    "batches of several steps": "Batch BatchFunction Unbatch UnbatchGrad",
+    "reads or writes files": "CloseSummaryWriter CreateSummaryDbWriter CreateSummaryFileWriter FixedLengthRecordReader FixedLengthRecordReaderV2 "
+        "FlushSummaryWriter GenerateVocabRemapping IdentityReader IdentityReaderV2 ImportEvent InitializeTableFromTextFile InitializeTableFromTextFileV2 "
+        "LMDBReader LoadAndRemapMatrix MatchingFiles MergeV2Checkpoints ReadFile ReaderNumRecordsProduced ReaderNumRecordsProducedV2 "
+        "ReaderNumWorkUnitsCompleted ReaderNumWorkUnitsCompletedV2 ReaderRead ReaderReadUpTo ReaderReadUpToV2 ReaderReadV2 ReaderReset ReaderResetV2 "
+        "ReaderRestoreState ReaderRestoreStateV2 ReaderSerializeState ReaderSerializeStateV2 RecordInput Restore RestoreSlice RestoreV2 Save SaveSlices "
+        "SaveV2 SummaryWriter TFRecordReader TFRecordReaderV2 TextLineReader TextLineReaderV2 WholeFileReader WholeFileReaderV2 WriteAudioSummary WriteFile "
+        "WriteGraphSummary WriteHistogramSummary WriteImageSummary WriteRawProtoSummary WriteScalarSummary WriteSummary",
+    "makes a table, which the lookups' calls do": "AnonymousHashTable AnonymousMutableDenseHashTable AnonymousMutableHashTable "
+        "AnonymousMutableHashTableOfTensors HashTable HashTableV2 MutableDenseHashTable MutableDenseHashTableV2 MutableHashTable MutableHashTableOfTensors "
+        "MutableHashTableOfTensorsV2 MutableHashTableV2 InitializeTable InitializeTableV2",
+    "the order of a hash table's content is not said": "LookupTableExport LookupTableExportV2",
+    "the old form of an op whose new one is covered and shares its kernel": "LookupTableFind LookupTableImport LookupTableInsert LookupTableSize "
+        "TensorArray TensorArrayClose TensorArrayCloseV2 TensorArrayConcat TensorArrayConcatV2 TensorArrayGather TensorArrayGatherV2 TensorArrayGrad "
+        "TensorArrayGradV2 TensorArrayPack TensorArrayRead TensorArrayReadV2 TensorArrayScatter TensorArrayScatterV2 TensorArraySize TensorArraySizeV2 "
+        "TensorArraySplit TensorArraySplitV2 TensorArrayUnpack TensorArrayV2 TensorArrayWrite TensorArrayWriteV2",
+    "makes, ends or differentiates a TensorArray; graphs with several ops do that": "TensorArrayV3 TensorArrayCloseV3 TensorArrayGradV3 TensorArrayGradWithShape",
+    "prints": "Print PrintV2",
+    "its result is an encoding that only its counterpart reads": "RaggedTensorToVariant RaggedTensorToVariantGradient CompositeTensorVariantFromComponents "
+        "CompositeTensorVariantToComponents",
+    "compressed bytes depend on the library's version, pictures are decoded exactly by the tests of png": "EncodePng DecodePng DecodeImage ImageSummary",
+}
+
+# Calls that end TensorFlow's server, as (op, condition, reason).
+CRASHES = []
+
+# Differences that stay, as (ops, condition, reason). The condition gets the call, TensorFlow's outcome and ours.
+ACCEPTED = []
+
+
+def stale(known):
+    """Names in NOT_COVERED that are not known, or that are made all the same."""
+    return [op for ops in NOT_COVERED.values() for op in ops.split() if op not in known or op in ROWS]
+
+
+def reason_not_covered(op):
+    for reason, ops in NOT_COVERED.items():
+        if op in ops.split():
+            return reason
+    return None
+
+
+def crashes(call):
+    return any(op == call.op and condition(call) for op, condition, _ in CRASHES)
+
+
+def accepted(call, theirs, ours):
+    """Why a difference is all right, or None."""
+    for ops, condition, reason in ACCEPTED:
+        if call.op in ops.split() and condition(call, theirs, ours):
+            return reason
+    return None

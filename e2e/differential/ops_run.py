@@ -1,0 +1,127 @@
+"""Runs calls on TensorFlow's server and on Troupe, many to a session, and finds those that differ."""
+import concurrent.futures
+import time
+
+import tensorflow.compat.v1 as tf
+from tensorflow.core.framework import versions_pb2
+from tensorflow.core.protobuf import rewriter_config_pb2
+
+import reference
+from ops_call import declaration
+from ops_compare import Outcome, difference
+
+TIMEOUT_MS = 10000
+
+
+def config():
+    c = tf.ConfigProto(operation_timeout_in_ms=TIMEOUT_MS)
+    c.graph_options.rewrite_options.disable_meta_optimizer = True
+    c.graph_options.rewrite_options.constant_folding = rewriter_config_pb2.RewriterConfig.OFF
+    c.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    c.graph_options.optimizer_options.do_constant_folding = False
+    return c
+
+
+class Refused(Exception):
+    """The client takes the call in no form."""
+
+
+def removed(call):
+    """The version of graphs from which on they may not have the op, or 0."""
+    return declaration(call.op).deprecation.version
+
+
+def build(calls):
+    """A graph of calls: what to fetch and feed for each, None where the client refuses."""
+    graph, parts = tf.Graph(), []
+    with graph.as_default(), tf.device("/cpu:0"):
+        if removed(calls[0]):
+            tf.import_graph_def(tf.GraphDef(versions=versions_pb2.VersionDef(producer=removed(calls[0]) - 1)))
+        for i, call in enumerate(calls):
+            built = None
+            for form in (call, call.changed(constant=False)) if call.constant else (call,):
+                try:
+                    built = form.build("c%d" % i)
+                    break
+                except (ValueError, TypeError, IndexError, tf.errors.OpError) as e:
+                    refusal = e
+            call.refusal = None if built else refusal
+            parts.append(built)
+    return graph, parts
+
+
+def run_graph(target, graph, parts, alive):
+    """The outcomes of a graph's calls on a server, each fetched on its own."""
+    outcomes = []
+    session = tf.Session(target, graph=graph, config=config())
+    try:
+        for part in parts:
+            if part is None:
+                outcomes.append(None)
+                continue
+            start = time.monotonic()
+            try:
+                outcomes.append(Outcome([x for x in session.run(part[0], part[1]) if x is not None]))
+            except tf.errors.OpError as e:
+                outcomes.append(Outcome(error=type(e).__name__, message=e.message))
+                if not alive():
+                    outcomes[-1] = Outcome(error="Crash", message="the server ended")
+                    break
+            except (ValueError, TypeError) as e:  # the client cannot read what came
+                outcomes.append(Outcome(error="Client", message=str(e)))
+            outcomes[-1].seconds = time.monotonic() - start
+    finally:
+        if alive():
+            close(session, outcomes)
+    return outcomes
+
+
+def close(session, outcomes):
+    """Closes the session. One with a call that hangs need not close in time."""
+    try:
+        session.close()
+    except tf.errors.OpError:
+        if not any(o and o.error == "DeadlineExceededError" for o in outcomes):
+            raise
+
+
+class Pair:
+    """TensorFlow's server and the one to compare with it."""
+
+    def __init__(self, ours):
+        self.ours, self.crashed, self.crashes = ours, [], {}
+        self.servers = reference.Servers(worker=1)
+
+    def close(self):
+        self.servers.stop()
+
+    def alone(self, target, call):
+        graph, parts = build([call])
+        return run_graph(target, graph, parts, lambda: True)[0]
+
+    def run(self, calls):
+        """For each call TensorFlow's outcome and ours; None for one that the client refuses, or that ends TensorFlow's server."""
+        old = [c for c in calls if removed(c)]
+        if old and len(calls) > 1:  # each in a graph of its time
+            new = iter(self.run([c for c in calls if not removed(c)]))
+            return [self.run([c])[0] if removed(c) else next(new) for c in calls]
+        if not calls:
+            return []
+        graph, parts = build(calls)
+        with concurrent.futures.ThreadPoolExecutor(1) as other:
+            ours = other.submit(run_graph, self.ours, graph, parts, lambda: True)
+            theirs = run_graph(self.servers.targets["worker:0"], graph, parts, self.servers.running)
+            ours = ours.result()
+        while len(theirs) < len(calls) or not self.servers.running():
+            at = len(theirs) - 1
+            self.crashed.append(calls[at])
+            self.crashes[calls[at].op] = self.crashes.get(calls[at].op, 0) + 1
+            theirs[at] = None
+            self.servers.start()
+            theirs += run_graph(self.servers.targets["worker:0"], graph, parts[at + 1:], self.servers.running)
+        pairs = [(t, o) if t is not None and o is not None else None for t, o in zip(theirs, ours)]
+        if len(calls) > 1 and all(p is None or p[1].error or p[0].error for p in pairs):
+            # One node that a server does not take spoils a graph for all.
+            return [p and self.run([c])[0] for p, c in zip(pairs, calls)]
+        # What differs has to differ in a graph of its own, too.
+        return [p and (self.run([c])[0] if len(calls) > 1 and difference(c, *p) else p) for p, c in zip(pairs, calls)]
