@@ -330,7 +330,7 @@ func diag(ctx *Context) error {
 func diagPart(ctx *Context) error {
 	t := ctx.Input(0)
 	half := t.Rank() / 2
-	if t.Rank()%2 != 0 || half == 0 {
+	if t.Rank()%2 != 0 {
 		return status.InvalidArgumentf("The rank of the tensor should be even and positive, got shape %v", t.Shape())
 	}
 	for i := range half {

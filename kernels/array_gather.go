@@ -106,12 +106,15 @@ func gatherAlong(ctx *Context, params, indices *tensor.Tensor, axisArg, batchArg
 	}
 	defer at.free()
 	n := params.Dim(axis)
-	if err := at.within(indices.Shape(), int64(n)); err != nil {
+	shape := replaced(params.Shape(), axis, axis+1, indices.Shape()[batch:]...)
+	elements, err := shape.NumElements()
+	if err != nil {
 		return err
 	}
-	shape := replaced(params.Shape(), axis, axis+1, indices.Shape()[batch:]...)
-	if _, err := shape.NumElements(); err != nil {
-		return err
+	if elements > 0 { // no index is looked at where nothing is moved
+		if err := at.within(indices.Shape(), int64(n)); err != nil {
+			return err
+		}
 	}
 	out, err := ctx.Allocate(0, params.DType(), shape)
 	if err != nil || out.Len() == 0 {

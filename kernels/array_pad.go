@@ -173,7 +173,7 @@ func mirrorPadGrad(ctx *Context, dtype tensor.DType, offset int, update updater)
 	shape := make(tensor.Shape, t.Rank())
 	for i := range shape {
 		shape[i] = t.Shape()[i] - before[i] - after[i]
-		if before[i] > t.Shape()[i] || shape[i] < int64(offset) || before[i] > shape[i]-int64(offset) || after[i] > shape[i]-int64(offset) {
+		if before[i] > t.Shape()[i] || shape[i] <= 0 || before[i] > shape[i]-int64(offset) || after[i] > shape[i]-int64(offset) {
 			return status.InvalidArgumentf("Total paddings must be less than the input dimension size: %d, %d not less than %d", before[i], after[i], t.Dim(i))
 		}
 	}

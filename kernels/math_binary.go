@@ -53,6 +53,15 @@ func quantized2[R any](q8 func(dst []R, a, b []int8), q16 func(dst []R, a, b []i
 	return rows
 }
 
+// eachPair is a function of two numbers over slices of them.
+func eachPair[T floating](f func(a, b T) T) func(dst, a, b []T) {
+	return func(dst, a, b []T) {
+		for i := range dst {
+			dst[i] = f(a[i], b[i])
+		}
+	}
+}
+
 // perElement2 is floats2 for a function of two float64s.
 func perElement2(f func(a, b float64) float64) binaryRows {
 	return floats2(

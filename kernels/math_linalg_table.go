@@ -137,12 +137,17 @@ func init() {
 	linalgOp("Eig", nil, func(a attrReader) (Kernel, error) {
 		vectors, err := a.flag("compute_v")
 		out, err2 := a.c.Attrs().Type("Tout")
-		if err2 == nil && !out.IsComplex() {
-			err2 = status.Unimplementedf("Eig with Tout=%v is not supported", out)
+		dtype, err3 := a.c.Attrs().Type("T")
+		want := tensor.Complex64
+		if dtype == tensor.Float64 || dtype == tensor.Complex128 {
+			want = tensor.Complex128
+		}
+		if err2 == nil && out != want {
+			err2 = status.InvalidArgumentf("Invalid output dtype %d vs %d", out, want)
 		}
 		return &linalg{inputs: 1, check: squareMatrix, run: general(vectors), results: func(in []tensor.Shape) []result {
 			return eigResults(in[0], vectors, out)
-		}}, firstError(err, err2)
+		}}, firstError(err, err2, err3)
 	})
 	linalgOp("Lu", half, func(a attrReader) (Kernel, error) {
 		index, err := a.c.Attrs().Type("output_idx_type")

@@ -73,7 +73,11 @@ func (k *boundKernel[T]) Compute(ctx *Context) error {
 	rows := viewOf[T](sorted)
 	for i, v := range viewOf[T](values) {
 		row := rows[i/m*n : (i/m+1)*n]
-		at := sort.Search(n, func(j int) bool { return row[j] > v || !k.after && row[j] == v })
+		// Only "less" is asked, and of which side, so that NaNs go where TensorFlow's search puts them.
+		at := sort.Search(n, func(j int) bool { return v < row[j] })
+		if !k.after {
+			at = sort.Search(n, func(j int) bool { return !(row[j] < v) })
+		}
 		if k.out == tensor.Int32 {
 			tensor.Of[int32](out)[i] = int32(at)
 		} else {

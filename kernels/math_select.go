@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"unsafe"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
@@ -189,9 +191,47 @@ func (k *clipKernel[T]) Compute(ctx *Context) error {
 	strideLo, strideHi := min(1, least.Rank()), min(1, most.Rank())
 	ctx.Device.Parallel(len(dst), cheapGrain, func(from, to int) {
 		for i := from; i < to; i++ {
-			dst[i] = min(max(src[i], lo[i*strideLo]), hi[i*strideHi])
+			dst[i] = clip(src[i], lo[i*strideLo], hi[i*strideHi])
 		}
 	})
+	return nil
+}
+
+// clip gives the lower bound where the bounds cross. Bounds that are NaN bound nothing.
+func clip[T ordered](v, lo, hi T) T {
+	if hi < v {
+		v = hi
+	}
+	if v < lo {
+		v = lo
+	}
+	return v
+}
+
+// complexClipKernel is ClipByValue in a box of the complex plane.
+type complexClipKernel[C complexNum, T float32 | float64] struct{ dtype tensor.DType }
+
+func (k *complexClipKernel[C, T]) Compute(ctx *Context) error {
+	in, least, most := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	if err := firstError(checkType(ctx, 0, k.dtype), checkType(ctx, 1, k.dtype), checkType(ctx, 2, k.dtype), checkClip(in, least, most)); err != nil {
+		return err
+	}
+	out, err := ctx.Forward(0, 0, k.dtype, in.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	parts := func(t *tensor.Tensor) []T { return unsafe.Slice((*T)(elements(t)), 2*t.Len()) }
+	dst, src, lo, hi := parts(out), parts(in), parts(least), parts(most)
+	for i := range dst { // real and imaginary parts in turn
+		l, h := i, i
+		if least.Rank() == 0 {
+			l %= 2
+		}
+		if most.Rank() == 0 {
+			h %= 2
+		}
+		dst[i] = clip(src[i], lo[l], hi[h])
+	}
 	return nil
 }
 
@@ -236,4 +276,8 @@ func init() {
 	clipRows[int64]()
 	clipRows[uint8]()
 	clipRows[uint16]()
+	for dtype, kernel := range map[tensor.DType]Kernel{tensor.Complex64: &complexClipKernel[complex64, float32]{tensor.Complex64},
+		tensor.Complex128: &complexClipKernel[complex128, float64]{tensor.Complex128}} {
+		Register(Def{Op: "ClipByValue", Types: map[string][]tensor.DType{"T": {dtype}}, New: func(*Construction) (any, error) { return kernel, nil }})
+	}
 }

@@ -59,10 +59,10 @@ func besselI1(x float64) float64 { return besselI1e(x) * math.Exp(math.Abs(x)) }
 // exp(-x(cosh t - 1)) cosh(order·t) for t from 0.
 func besselKe(order, x float64) float64 {
 	switch {
-	case x == 0:
+	case x <= 0: // TensorFlow's limit at 0 stands for all that is below, where the function is complex
 		return math.Inf(1)
-	case x < 0 || math.IsNaN(x):
-		return math.NaN()
+	case math.IsNaN(x):
+		return x
 	case math.IsInf(x, 1): // the steps below would be of length 0
 		return 0
 	}
@@ -188,13 +188,12 @@ func spence(x float64) float64 {
 	return sum
 }
 
-// expint is the exponential integral Ei, for positive arguments and, by its continuation, for
-// negative ones.
+// expint is the exponential integral Ei of what is not negative.
 func expint(x float64) float64 {
 	const euler = 0.57721566490153286
 	switch {
-	case math.IsNaN(x):
-		return x
+	case x < 0 || math.IsNaN(x):
+		return math.NaN()
 	case x == 0:
 		return math.Inf(-1)
 	case math.IsInf(x, 1):
@@ -209,23 +208,6 @@ func expint(x float64) float64 {
 			}
 		}
 		return math.Exp(x) / x * sum
-	case x < -2:
-		// Lentz's continued fraction of E1(-x).
-		y := -x
-		b := y + 1
-		c, d := 1/1e-300, 1/b
-		h := d
-		for i := 1.0; i < 1000; i++ {
-			an := -i * i
-			b += 2
-			d = 1 / (an*d + b)
-			c = b + an/c
-			h *= c * d
-			if math.Abs(c*d-1) < 1e-16 {
-				break
-			}
-		}
-		return -h * math.Exp(-y)
 	}
 	term, sum := 1.0, 0.0
 	for k := 1.0; k < 500; k++ {
@@ -241,12 +223,14 @@ func expint(x float64) float64 {
 // zeta is Hurwitz' zeta function by the formula of Euler and Maclaurin.
 func zeta(x, q float64) float64 {
 	switch {
-	case math.IsNaN(x) || math.IsNaN(q) || x < 1:
-		return math.NaN()
 	case x == 1:
 		return math.Inf(1)
-	case q <= 0 && q == math.Floor(q):
+	case math.IsNaN(x) || math.IsNaN(q) || x < 1:
+		return math.NaN()
+	case q <= 0 && q == math.Floor(q) && x == 2*math.Floor(x/2):
 		return math.Inf(1)
+	case q <= 0 && q == math.Floor(q): // the poles of odd orders have no one sign
+		return math.NaN()
 	case q <= 0 && x != math.Floor(x):
 		return math.NaN()
 	case q < -64:
@@ -283,19 +267,21 @@ func zeta(x, q float64) float64 {
 	return sum
 }
 
-// polygamma is the n-th derivative of digamma.
-func polygamma(n, x float64) float64 {
+// polygamma is the n-th derivative of digamma. Like TensorFlow's it takes n+1 in the type of its arguments, where an
+// order that is large and even stays even.
+func polygamma[T floating](n, x T) T {
 	switch {
 	case n == 0:
-		return digamma64(x)
-	case n < 0 || n != math.Floor(n):
-		return math.NaN()
+		return T(digamma64(float64(x)))
+	case !(n >= 0) || float64(n) != math.Floor(float64(n)):
+		return T(math.NaN())
 	}
+	order := float64(n + 1)
 	sign := 1.0
-	if math.Mod(n, 2) == 0 {
+	if math.Mod(order, 2) != 0 {
 		sign = -1
 	}
-	return sign * math.Gamma(n+1) * zeta(n+1, x)
+	return T(sign * math.Gamma(order) * zeta(order, float64(x)))
 }
 
 // igamma is the regularized lower incomplete gamma function, igammac the upper one.

@@ -18,7 +18,7 @@ func init() {
 	}
 	costly := binaryOptions{grain: blockLen}
 	Register(binary("Zeta", costly, perElement2(zeta))...)
-	Register(binary("Polygamma", costly, perElement2(polygamma))...)
+	Register(binary("Polygamma", costly, floats2(eachPair(polygamma[float32]), eachPair(polygamma[float64])))...)
 	Register(binary("Igamma", costly, perElement2(igamma))...)
 	Register(binary("Igammac", costly, perElement2(igammac))...)
 	Register(binary("IgammaGradA", costly, perElement2(igammaGradA))...)

@@ -126,9 +126,6 @@ func (p *padding) over(in, size, stride, dilation, before, after int64) (window,
 	if out < 0 {
 		return window{}, status.InvalidArgumentf("Computed output size would be negative: %d [input_size: %d, effective_filter_size: %d, stride: %d]", out, in, effective, stride)
 	}
-	if p.kind != "SAME" && in > 0 && effective > in+before+after {
-		return window{}, status.InvalidArgumentf("A window of %d elements does not fit into %d [input_size: %d, stride: %d]", effective, in+before+after, in, stride)
-	}
 	return window{in: int(in), out: int(out), size: int(size), stride: int(stride), dilation: int(dilation), before: int(before)}, nil
 }
 

@@ -108,6 +108,9 @@ func (k *optimizerKernel[T]) checkInputs(ctx *Context) error {
 	return nil
 }
 
+// emptyRows are the optimizers whose sparse forms take rows without elements. TensorFlow refuses them in the others.
+var emptyRows = map[string]bool{"Momentum": true, "KerasMomentum": true, "Adadelta": true, "RMSProp": true, "CenteredRMSProp": true}
+
 // checkShapes checks that the slots and the gradient go together, and the indices of a sparse update.
 func (k *optimizerKernel[T]) checkShapes(ctx *Context, slots []*tensor.Tensor) error {
 	shape, grad := slots[0].Shape(), ctx.Input(k.gradAt).Shape()
@@ -135,6 +138,9 @@ func (k *optimizerKernel[T]) checkShapes(ctx *Context, slots []*tensor.Tensor) e
 	for d := 1; d < len(shape); d++ {
 		if shape[d] != grad[d] {
 			return status.InvalidArgumentf("var and grad must match in dimension %d", d)
+		}
+		if grad[d] == 0 && !emptyRows[k.name] {
+			return status.InvalidArgumentf("Inner dimension should be greater than zero.")
 		}
 	}
 	if grad[0] != int64(indices.Len()) {

@@ -41,10 +41,12 @@ class Maker:
 
     def _choose_types(self):
         """An element type for each type attribute, such that TensorFlow has a CPU kernel for them."""
-        declared = {a.name: _type_names(a.allowed_values) or PLAIN + SMALL for a in self.declaration.attr if a.type == "type"}
+        resource = any(a.is_ref or a.type == tf.resource.as_datatype_enum for a in self.declaration.input_arg)
+        known = PLAIN + ([] if resource else SMALL)  # TensorFlow's variables of the small types fail in several ways
+        declared = {a.name: _type_names(a.allowed_values) or known for a in self.declaration.attr if a.type == "type"}
         rows = []
         for k in kernels.get_registered_kernels_for_op(self.op).kernel:
-            types = {c.name: [t for t in _type_names(c.allowed_values) if t in PLAIN + SMALL and t in declared.get(c.name, [t])] for c in k.constraint}
+            types = {c.name: [t for t in _type_names(c.allowed_values) if t in known and t in declared.get(c.name, [t])] for c in k.constraint}
             if k.device_type in ("CPU", "DEFAULT") and all(types.values()):
                 rows.append(types)
         chosen = rows[int(self.rng.integers(len(rows)))] if rows else {}
@@ -101,7 +103,7 @@ class Maker:
         out = self.rng.integers(0, max(bound, 1), shape).astype(dtype)
         if out.size and self.chance(bad):
             info = np.iinfo(dtype)
-            out.reshape(-1)[int(self.rng.integers(out.size))] = self.pick(-1, min(bound, info.max), info.max, info.min, -2)
+            out.reshape(-1)[int(self.rng.integers(out.size))] = max(self.pick(-1, min(bound, info.max), info.max, info.min, -2), info.min)
         return out
 
     def axis(self, rank, bad=.05):

@@ -267,7 +267,7 @@ def parse_tensor(m):
 def sparse(m, dtype, low=1, high=3, shape=None, sort=True):
     """Indices, values and shape of a sparse tensor."""
     shape = m.shape(low, high) if shape is None else shape
-    places = np.argwhere(m.rng.random(shape) < .5).astype(np.int64).reshape(-1, len(shape))
+    places = np.argwhere(np.asarray(m.rng.random(shape) < .5)).astype(np.int64)
     if not sort:
         m.rng.shuffle(places)
     if len(places) > 1 and m.chance(.05):

@@ -125,7 +125,7 @@ def segment_ids(m, dtype, n, most=4):
 @row("SegmentMax SegmentMean SegmentMin SegmentProd SegmentSum")
 def segment(m):
     shape = m.shape(1, 4)
-    return {"data": m.array("T", shape), "segment_ids": segment_ids(m, "Tindices", m.bent(shape[:1], .02)[0] if shape else 0)}
+    return {"data": m.array("T", shape), "segment_ids": segment_ids(m, "Tindices", shape[0] + m.chance(.02))}
 
 
 @row("UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum")

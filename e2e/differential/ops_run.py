@@ -64,6 +64,8 @@ def run_graph(target, graph, parts, alive):
                 outcomes.append(Outcome([x for x in session.run(part[0], part[1]) if x is not None]))
             except tf.errors.OpError as e:
                 outcomes.append(Outcome(error=type(e).__name__, message=e.message))
+                if isinstance(e, tf.errors.UnavailableError) and alive is always:
+                    raise  # the server to compare is gone
                 if not alive():
                     outcomes[-1] = Outcome(error="Crash", message="the server ended")
                     break
@@ -85,6 +87,10 @@ def close(session, outcomes):
             raise
 
 
+def always():
+    return True
+
+
 class Pair:
     """TensorFlow's server and the one to compare with it."""
 
@@ -97,7 +103,7 @@ class Pair:
 
     def alone(self, target, call):
         graph, parts = build([call])
-        return run_graph(target, graph, parts, lambda: True)[0]
+        return run_graph(target, graph, parts, always)[0]
 
     def run(self, calls):
         """For each call TensorFlow's outcome and ours; None for one that the client refuses, or that ends TensorFlow's server."""
@@ -109,12 +115,13 @@ class Pair:
             return []
         graph, parts = build(calls)
         with concurrent.futures.ThreadPoolExecutor(1) as other:
-            ours = other.submit(run_graph, self.ours, graph, parts, lambda: True)
+            ours = other.submit(run_graph, self.ours, graph, parts, always)
             theirs = run_graph(self.servers.targets["worker:0"], graph, parts, self.servers.running)
             ours = ours.result()
         while len(theirs) < len(calls) or not self.servers.running():
             at = len(theirs) - 1
             self.crashed.append(calls[at])
+            print("ends TensorFlow's server: %r" % calls[at], flush=True)
             self.crashes[calls[at].op] = self.crashes.get(calls[at].op, 0) + 1
             theirs[at] = None
             self.servers.start()

@@ -28,7 +28,7 @@ def simpler(call):
             yield call.changed([x[tuple(slice(less) if d == size else slice(None) for d in x.shape)] if x.ndim else x for x in arrays])
     most = max((x.ndim for x in arrays), default=0)
     for rank in range(most, 0, -1):  # a dimension of all inputs of a rank
-        yield call.changed([x[0] if x.ndim == rank and x.shape[0] else x for x in arrays])
+        yield call.changed([np.asarray(x[0], x.dtype) if x.ndim == rank and x.shape[0] else x for x in arrays])
     for i, x in enumerate(arrays):
         swap = lambda y: call.changed(arrays[:i] + [np.asarray(y, x.dtype)] + arrays[i + 1:])
         for axis, d in enumerate(x.shape):

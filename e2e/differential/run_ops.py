@@ -67,14 +67,13 @@ def main():
 
 def report(args, pair, tally, known):
     for finding in tally.findings.values():
-        print(finding)
+        if finding.times > 1:
+            print("%d times: %s (%s)" % (finding.times, finding.call.op, finding.kind))
     for why, times in tally.accepted.items():
         print("accepted, %d times: %s" % (times, why))
     if args.verbose:
         for op, calls in tally.refused.items():
             print("refused %d times: %s: %s" % (len(calls), op, str(calls[-1].refusal).split("\n")[0][:300]))
-        for call in pair.crashed:
-            print("ends TensorFlow's server: %r" % call)
         for op, s in sorted(tally.seconds.items(), key=lambda x: -x[1])[:5]:
             print("slow: %s, %.1f s" % (op, s))
         print("no call succeeds:", " ".join(op for op, (good, _) in tally.ops.items() if not good))
