@@ -206,3 +206,19 @@ def test_a_loop_that_hands_on_what_it_captured(cluster):
     with cluster.session() as sess:
         for k, want in ((0, [5, 6]), (1, [1, 2]), (3, [1, 2])):
             same(sess.run(v, {x: [1, 2], n: k}), np.float32(want))
+
+
+@control_flow_v2
+def test_what_a_functional_loop_passes_through_comes_when_it_has_ended(cluster):
+    with tf.device(PS):
+        v = tf.Variable(1)
+
+    def body(i, same):
+        with tf.control_dependencies([v.assign_add(1)]):
+            return i + 1, same
+
+    _, same = tf.while_loop(lambda i, _: i < 3, body, [0, 7])
+    with cluster.session() as sess:
+        sess.run(v.initializer)
+        assert sess.run(same) == 7
+        assert sess.run(v.read_value()) == 4

@@ -188,15 +188,8 @@ func (f *frame) inside(lo, hi int) []graph.Output {
 // close hands next on to the next iteration, after what is done for its effect, and makes the way out.
 func (f *frame) close(next []graph.Output, taken *graph.Node, done []*graph.Node) error {
 	for i, v := range f.vars {
+		f.results = append(f.results, v.start)
 		if v.constant {
-			result := v.start
-			if len(f.node.Controls) > 0 {
-				var err error
-				if result, err = f.after(fmt.Sprintf("passed_%d", i), result, f.node.Controls); err != nil {
-					return err
-				}
-			}
-			f.results = append(f.results, result)
 			continue
 		}
 		value := graph.Output{Node: v.choice, Index: 1}
@@ -222,7 +215,18 @@ func (f *frame) close(next []graph.Output, taken *graph.Node, done []*graph.Node
 		if len(f.done) == 0 {
 			f.done = []*graph.Node{exit}
 		}
-		f.results = append(f.results, graph.Output{Node: exit})
+		f.results[len(f.results)-1] = graph.Output{Node: exit}
+	}
+	// What the loop passes through is there when the loop has ended: a step that needs no more of it runs it all the same,
+	// for its effect.
+	for i, v := range f.vars {
+		if !v.constant {
+			continue
+		}
+		var err error
+		if f.results[i], err = f.after(fmt.Sprintf("passed_%d", i), v.start, append(slices.Clone(f.done), f.node.Controls...)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
