@@ -95,11 +95,14 @@ class Analysis:
 
     def conflict(self, part, others):
         """Whether this part cannot be run in one step with these: they touch the same state in no order."""
-        reads, writes = self.parts.get(part, ((), ()))
+        reads, writes = self.parts.get(part, (frozenset(), frozenset()))
         for other in others:
             if other == part:
                 continue
             r, w = self.parts[other]
             if writes & (r | w) or w & reads:
+                return True
+            # Where one fails it is open how far the other came.
+            if self.may_fail(part) and (w or self.may_fail(other)) or self.may_fail(other) and writes:
                 return True
         return False

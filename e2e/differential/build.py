@@ -127,7 +127,8 @@ class Builder:
             args.append(arg)
         deps = _unique(self.scope.wait(self.part, reads, writes) + self._after(s))
         outer, self.deps = self.deps, [] if not spec.gates else deps
-        with self.device(place), contextlib.nullcontext() if spec.gates else tf.control_dependencies(deps):
+        # Names tell the statement: in errors, and so that what is captured by a function is not called like a node of it.
+        with tf.name_scope("x%d" % s.id), self.device(place), contextlib.nullcontext() if spec.gates else tf.control_dependencies(deps):
             try:
                 out = spec.build(self, s, *args)
             except (TypeError, ValueError, LookupError, tf.errors.OpError) as e:

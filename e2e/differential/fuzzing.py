@@ -43,7 +43,7 @@ class Fuzzer:
         self.actions = 0
         self.findings = 0
         self.unstable = []
-        self.hung = 0  # that TensorFlow's servers did not answer
+        self.hung = []  # that TensorFlow's servers did not answer
         self.broken = []  # that they failed at with an internal error
         self.restarts = 0
         self.intermittent = 0
@@ -127,7 +127,7 @@ class Fuzzer:
     def _judge(self, program, difference):
         """Reports a difference, unless TensorFlow itself differs from run to run, or with Grappler."""
         if difference.theirs.error in running.HANGS:
-            self.hung += 1
+            self.hung.append(program.seed)
             return
         if difference.theirs.error == running.BROKEN:
             self.broken.append(program.seed)
@@ -186,9 +186,9 @@ class Fuzzer:
     def summary(self):
         took = time.monotonic() - self._started - self._shrinking
         pair = self._pair
-        refused = collections.Counter(r.split(":")[0] for r in pair.refused)
-        return ("%s: programs: %d, actions: %d, calls: %d, findings: %d (intermittent: %d), reference unstable: %d %s, hung: %d, internal errors: %d %s, restarts: %d, "
+        refused = collections.Counter(pair.refused).most_common(8)
+        return ("%s: programs: %d, actions: %d, calls: %d, findings: %d (intermittent: %d), reference unstable: %d %s, hung: %d %s, internal errors: %d %s, restarts: %d, "
                 "steps that computed: %.1f %%, refused by the client: %s, %.1f programs a second" % (
                     self._area, self.programs, self.actions, pair.calls, self.findings, self.intermittent, len(self.unstable),
-                    self.unstable[:10], self.hung, len(self.broken), self.broken[:10], self.restarts, 100 * (1 - pair.failed / max(1, pair.calls)), dict(refused) or "none",
+                    self.unstable[:10], len(self.hung), self.hung[:10], len(self.broken), self.broken[:10], self.restarts, 100 * (1 - pair.failed / max(1, pair.calls)), refused or "none",
                     self.programs / max(took, 1e-3)))

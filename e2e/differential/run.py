@@ -31,8 +31,8 @@ def main():
     args = parser.parse_args()
     if bool(args.ours) == bool(args.troupe):
         parser.error("either --ours or --troupe is needed")
-    tf.disable_v2_behavior()
     tf.logging.set_verbosity(tf.logging.FATAL)
+    tf.disable_v2_behavior()
     if args.ours:
         ours = clusters.Running(dict(task.split("=") for task in args.ours.split(",")))
     else:

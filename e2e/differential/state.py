@@ -18,7 +18,7 @@ OPTIMIZERS = {
 
 
 def _variable(b, s):
-    return tf.Variable(value(s.op[-1], s.attrs["n"]), use_resource=not s.attrs["ref"], name="v%d" % s.id)
+    return tf.Variable(value(s.op[-1], s.attrs["n"]), use_resource=not s.attrs["ref"])
 
 
 op("variable_V", "", "V", outermost=True)(_variable)

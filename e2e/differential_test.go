@@ -1,0 +1,70 @@
+//go:build unix
+
+package e2e
+
+import (
+	cmdline "flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	differentialArea     = cmdline.String("differential-area", "all", "the area of random programs to compare with TensorFlow's servers")
+	differentialSeed     = cmdline.Uint64("differential-seed", 0, "the seed of the first random program")
+	differentialPrograms = cmdline.Int("differential-programs", 0, "how many random programs of each area; 0: a share that fits into the time of a test")
+)
+
+// differentialTime bounds the default share of one area, without what it takes to make a finding small.
+const differentialTime = 6 * time.Second
+
+// Random programs give on Troupe what they give on TensorFlow's own servers: values, state and errors. What differs is made
+// small and printed with its seed.
+func TestProgramsOnTensorFlow(t *testing.T) {
+	python := needPython(t)
+	c := newCluster(t, "ps=1,worker=2")
+	var targets []string
+	for _, k := range c.tasks {
+		targets = append(targets, k.key()+"="+k.target())
+	}
+	args := []string{"differential/run.py", "--area", *differentialArea, "--seed", fmt.Sprint(*differentialSeed), "--ours", strings.Join(targets, ",")}
+	limit := 3 * time.Minute
+	programs := *differentialPrograms
+	if programs == 0 && full() {
+		programs = 500
+	}
+	if programs > 0 {
+		args = append(args, "--programs", fmt.Sprint(programs))
+		limit += time.Duration(3*programs) * time.Second
+	} else {
+		args = append(args, "--time", fmt.Sprint(differentialTime.Seconds()), "--findings", "1", "--shrink", "30")
+	}
+	cmd := exec.Command(python, args...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	p, err := launch("run.py", cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	code, err := p.wait(slack(limit))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, p.log.tail())
+	}
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, p.log)
+	}
+	areas := []string{"steps", "tasks", "references"}
+	if *differentialArea != "all" {
+		areas = []string{*differentialArea}
+	}
+	log := p.log.String()
+	for _, area := range areas {
+		if !strings.Contains(log, area+": programs: ") || strings.Contains(log, area+": programs: 0,") {
+			t.Errorf("no program of area %s ran", area)
+		}
+	}
+	t.Log(log)
+}
