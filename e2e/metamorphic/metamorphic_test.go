@@ -5,6 +5,7 @@ import (
 	cmdline "flag"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,6 +35,7 @@ func share(n int) uint64 {
 // Random programs give on clusters of all kinds what the interpreter gives. One that does not is made smaller before it is
 // shown.
 func TestRandomPrograms(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // plans come and go: there is much garbage, and little else
 	here := goleak.IgnoreCurrent()
 	end := *graphSeed + share(600)
 	var next atomic.Uint64

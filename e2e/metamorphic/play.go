@@ -39,6 +39,7 @@ type player struct {
 	machine  *Machine
 	graph    *Graph
 	sessions [2]*troupe.Session
+	top      map[int]*Stmt
 	have     [2]int // up to which statement the sessions know the program
 	upto     int
 }
@@ -51,7 +52,10 @@ func (c *Clusters) Play(ctx context.Context, p *Program, v Variant, deadline tim
 		devices = append(devices, cluster.devices[(i+v.Turn)%len(cluster.devices)])
 	}
 	form := Form{Names: fmt.Sprintf("p%d_", programs.Add(1)), Devices: devices, Lower: v.Lower, FeedConsts: v.FeedConsts, Shuffle: v.Shuffle}
-	pl := &player{p: p, v: v, cluster: cluster, deadline: deadline, machine: NewMachine(p), graph: Draw(p, form)}
+	pl := &player{p: p, v: v, cluster: cluster, deadline: deadline, machine: NewMachine(p), graph: Draw(p, form), top: map[int]*Stmt{}}
+	for _, s := range p.Stmts {
+		pl.top[s.ID] = s
+	}
 	defer func() {
 		bounded, cancel := context.WithTimeout(ctx, deadline)
 		defer cancel()
@@ -152,9 +156,9 @@ func (pl *player) step(a *Action, seed uint64) *step {
 	m := pl.machine
 	there := func(list []int, ok func(s *Stmt) bool) []int {
 		var out []int
-		for _, s := range pl.p.Stmts {
-			if slices.Contains(list, s.ID) && s.ID <= pl.upto && ok(s) {
-				out = append(out, s.ID)
+		for _, id := range list {
+			if s := pl.top[id]; s != nil && id <= pl.upto && ok(s) {
+				out = append(out, id)
 			}
 		}
 		return out
@@ -317,7 +321,9 @@ func (pl *player) callable(ctx context.Context, s *troupe.Session, a *Action) er
 
 // partial runs a step in two parts: what needs only some of the feeds comes first.
 func (pl *player) partial(ctx context.Context, s *troupe.Session, a *Action) error {
-	st := pl.step(a, a.Seed)
+	once := *a
+	once.Fetch = unique(a.Fetch) // each is fetched once
+	st := pl.step(&once, a.Seed)
 	if st == nil {
 		return nil
 	}
@@ -377,6 +383,16 @@ func (pl *player) partial(ctx context.Context, s *troupe.Session, a *Action) err
 		}
 	}
 	return nil
+}
+
+func unique(list []int) []int {
+	var out []int
+	for _, id := range list {
+		if !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // parallel runs independent steps at the same time.

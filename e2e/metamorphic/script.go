@@ -27,7 +27,7 @@ func newScript(p *Program, r *rand.Rand) []*Action {
 		}
 	}
 	script = append(script, &Action{Kind: Extend, Upto: w.upto})
-	for range 3 + r.IntN(8) {
+	for range 4 + r.IntN(9) {
 		if w.upto < last && r.IntN(3) == 0 {
 			w.extend(last, r.IntN(3) == 0)
 			add(&Action{Kind: Extend, Upto: w.upto})
@@ -75,16 +75,38 @@ func (w *writer) action() *Action {
 		return w.failing()
 	case k == 8:
 		return &Action{Kind: Reopen, Session: w.session()}
-	case k < 11 && len(w.done) > 0: // what was run before, with other values
-		again := cloneActions(w.done[w.r.IntN(len(w.done)):])[0]
-		again.Seed, again.Session = w.r.Uint64(), w.session()
-		if w.r.IntN(2) == 0 {
-			again.Fetch = w.some(again.Fetch)
-		}
-		return again
+	case k < 15 && len(w.done) > 0:
+		return w.again()
 	default:
 		return w.step(Run)
 	}
+}
+
+// again is a step that was there before, with other values, or one that differs from it a little: it must not be taken
+// for the other one.
+func (w *writer) again() *Action {
+	r := w.r
+	a := cloneActions(w.done[r.IntN(len(w.done)):])[0]
+	a.Seed, a.Session = r.Uint64(), w.session()
+	switch r.IntN(7) {
+	case 0:
+		a.Fetch = w.some(a.Fetch)
+	case 1:
+		a.Fetch = append(a.Fetch, w.shown[r.IntN(len(w.shown))]) // which may be there already
+	case 2:
+		r.Shuffle(len(a.Fetch), func(i, j int) { a.Fetch[i], a.Fetch[j] = a.Fetch[j], a.Fetch[i] })
+	case 3:
+		if len(w.acts) > 0 {
+			a.Target = append(a.Target, w.acts[r.IntN(len(w.acts))])
+		}
+	case 4:
+		a.Target = w.some(a.Target)[min(1, len(a.Target)):]
+	case 5:
+		a.Feed = nil
+		w.feed(a)
+	}
+	w.done = append(w.done, a)
+	return a
 }
 
 func (w *writer) session() int {
