@@ -174,7 +174,12 @@ func rangeHalf[H halfFloat](wide func(H) float32, narrow func(float32) H) Func {
 			}
 			in[i] = wide(tensor.Of[H](ctx.Input(i))[0])
 		}
-		n, err := rangeLength(in[0], in[1], in[2])
+		if err := checkRange(in[0], in[1], in[2]); err != nil {
+			return err
+		}
+		// The quotient that tells the length is rounded to the type, too.
+		quotient := wide(narrow(wide(narrow(in[1]-in[0])) / in[2]))
+		n, err := rangeLength(0, float32(math.Abs(float64(quotient))), 1)
 		if err != nil {
 			return err
 		}
@@ -190,15 +195,23 @@ func rangeHalf[H halfFloat](wide func(H) float32, narrow func(float32) H) Func {
 	}
 }
 
-// rangeLength is the number of values from start, by delta, before limit.
-func rangeLength[T ordered](start, limit, delta T) (int64, error) {
+// checkRange refuses steps of 0 and those away from the limit. Arguments that are NaN reach nothing, either.
+func checkRange[T ordered](start, limit, delta T) error {
 	switch {
 	case delta == 0:
-		return 0, status.InvalidArgumentf("Requires delta != 0: %v", delta)
-	case delta > 0 && start > limit:
-		return 0, status.InvalidArgumentf("Requires start <= limit when delta > 0: %v/%v", start, limit)
-	case delta < 0 && start < limit:
-		return 0, status.InvalidArgumentf("Requires start >= limit when delta < 0: %v/%v", start, limit)
+		return status.InvalidArgumentf("Requires delta != 0: %v", delta)
+	case delta > 0 && !(start <= limit):
+		return status.InvalidArgumentf("Requires start <= limit when delta > 0: %v/%v", start, limit)
+	case !(delta > 0) && !(start >= limit):
+		return status.InvalidArgumentf("Requires start >= limit when delta < 0: %v/%v", start, limit)
+	}
+	return nil
+}
+
+// rangeLength is the number of values from start, by delta, before limit.
+func rangeLength[T ordered](start, limit, delta T) (int64, error) {
+	if err := checkRange(start, limit, delta); err != nil {
+		return 0, err
 	}
 	n, ok := rangeSize(start, limit, delta)
 	if !ok {

@@ -177,8 +177,9 @@ func eraseCheck[T integer](bad func(v int64) bool, err error) func(b unsafe.Poin
 // binaryOptions are how a binary op differs from the others.
 type binaryOptions struct {
 	grain int
-	// sameShape ops do not broadcast; the error for other shapes names the op.
-	sameShape bool
+	// sameShape ops do not broadcast; the error for other shapes names the op. Nor do sameCount ops: they go by the number
+	// of elements, and the result has the shape of the first operand.
+	sameShape, sameCount bool
 	// mismatch, where it is there, is the result for shapes that do not go together when the
 	// node's attribute incompatible_shape_error is off.
 	mismatch *bool
@@ -258,6 +259,16 @@ func differentShapes(ctx *Context, i int, first, other tensor.Shape) error {
 func (k *binaryKernel) broadcast(ctx *Context, a, b *tensor.Tensor) error {
 	if k.sameShape {
 		return differentShapes(ctx, 1, a.Shape(), b.Shape())
+	}
+	if k.sameCount {
+		if a.Len() != b.Len() {
+			return status.InvalidArgumentf("The two arguments to a cwise op must have same number of elements, got %d and %d", a.Len(), b.Len())
+		}
+		out, err := ctx.ForwardAny(0, k.out.dtype, a.Shape(), 0)
+		if err == nil {
+			k.spans(ctx, out, a, b, 1, 1)
+		}
+		return err
 	}
 	shape, ok := broadcastShape(a.Shape(), b.Shape())
 	if !ok {

@@ -74,6 +74,13 @@ func floorDivFloat[T floating](dst, a, b []T) {
 	}
 }
 
+func truncDivFloat[T floating](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = T(math.Trunc(float64(a[i] / b[i])))
+	}
+}
+
 func mod[T integer](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {

@@ -45,7 +45,7 @@ func init() {
 	uintDivs := unsigned2(div[uint8], div[uint16], div[uint32], div[uint64]).checked(isZero, errDivisionByZero)
 	Register(binary("RealDiv", plain, realDivs)...)
 	Register(binary("Div", plain, realDivs, intDivs, uintDivs)...)
-	Register(binary("TruncateDiv", plain, intDivs, uintDivs)...)
+	Register(binary("TruncateDiv", plain, floats2(truncDivFloat[float32], truncDivFloat[float64]), intDivs, uintDivs)...)
 	Register(binary("FloorDiv", plain, floats2(floorDivFloat[float32], floorDivFloat[float64]), uintDivs,
 		signed2(floorDivSigned[int8], floorDivSigned[int16], floorDivSigned[int32], floorDivSigned[int64]).checked(isZero, errDivisionByZero))...)
 
@@ -103,7 +103,7 @@ func init() {
 		unsigned2(rightShift[uint8], rightShift[uint16], rightShift[uint32], rightShift[uint64]))...)
 
 	// Gradients take the op's output and the gradient of it.
-	same := binaryOptions{sameShape: true}
+	same := binaryOptions{sameCount: true}
 	Register(binary("TanhGrad", same, floats2(tanhGrad[float32], tanhGrad[float64]),
 		perComplex2(func(y, dy complex128) complex128 { return dy * (1 - y*y) }))...)
 	Register(binary("SigmoidGrad", same, floats2(sigmoidGrad[float32], sigmoidGrad[float64]),

@@ -212,6 +212,9 @@ func init() {
 		}})
 	}
 	for _, e := range entries {
+		if e.dtype == tensor.BFloat16 {
+			mixedProducts(matmulOf(gemmPortable[int32], nil), e)
+		}
 		one, all := []tensor.DType{e.dtype}, map[string][]tensor.DType{"T": {e.dtype}}
 		Register(
 			Def{Op: "MatMul", Types: all, Expensive: true, New: e.constructor(oneMatrix, "transpose_a", "transpose_b")},

@@ -74,10 +74,12 @@ func (p *reducePlan) make(shape tensor.Shape, axes *tensor.Tensor, keep bool) er
 // intAt is element i of a tensor of int32 or int64.
 func intAt(t *tensor.Tensor, i int) (int64, error) {
 	switch t.DType() {
+	case tensor.Int16:
+		return int64(tensor.Of[int16](t)[i]), nil
 	case tensor.Int32:
 		return int64(tensor.Of[int32](t)[i]), nil
 	case tensor.Int64:
 		return tensor.Of[int64](t)[i], nil
 	}
-	return 0, status.InvalidArgumentf("Expected a tensor of int32 or int64, not of %v", t.DType())
+	return 0, status.InvalidArgumentf("Expected a tensor of int16, int32 or int64, not of %v", t.DType())
 }

@@ -24,7 +24,7 @@ func besselIe(order int, x float64) float64 {
 				break
 			}
 		}
-		return sum / math.Sqrt(2*math.Pi*x)
+		return sum / (math.Sqrt(2*math.Pi) * math.Sqrt(x)) // in parts: 2πx may overflow
 	}
 	term := 1.0
 	if order == 1 {
@@ -66,6 +66,9 @@ func besselKe(order, x float64) float64 {
 	case math.IsInf(x, 1): // the steps below would be of length 0
 		return 0
 	}
+	if x > 1e10 { // the expansion for large arguments, of which one term is enough
+		return math.Sqrt(math.Pi/2) / math.Sqrt(x)
+	}
 	// The integrand is as wide as 1/sqrt(x) where x is large. Its factors are multiplied as
 	// exponents, which overflow later.
 	step := 1.0 / 32 / math.Max(1, math.Sqrt(x))
@@ -84,6 +87,21 @@ func besselK0e(x float64) float64 { return besselKe(0, x) }
 func besselK1e(x float64) float64 { return besselKe(1, x) }
 func besselK0(x float64) float64  { return besselKe(0, x) * math.Exp(-x) }
 func besselK1(x float64) float64  { return besselKe(1, x) * math.Exp(-x) }
+
+// besselY0 and besselY1 go to -∞ at 0, and stay there for what is negative, where they are complex.
+func besselY0(x float64) float64 {
+	if x < 0 {
+		return math.Inf(-1)
+	}
+	return math.Y0(x)
+}
+
+func besselY1(x float64) float64 {
+	if x < 0 {
+		return math.Inf(-1)
+	}
+	return math.Y1(x)
+}
 
 // dawson is exp(-x²) times the integral of exp(t²) from 0 to x, by sampling (Rybicki).
 func dawson(x float64) float64 {

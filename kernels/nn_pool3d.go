@@ -180,19 +180,17 @@ func maxPool3Grad[T floating](p pooling3) Func {
 		if err != nil || out.Len() == 0 {
 			return err
 		}
-		dst, src, g := viewOf[T](out), viewOf[T](image), viewOf[T](grad)
+		// All elements that are as great get the gradient. TensorFlow's are those that are this close.
+		const close = 1e-5
+		dst, src, y, g := viewOf[T](out), viewOf[T](image), viewOf[T](result), viewOf[T](grad)
 		clear(dst)
 		ctx.Device.Parallel(plan.batch, 1, func(lo, hi int) {
 			plan.each(lo, hi, func(place int, pixels []int) {
 				for c := range plan.depth {
-					best := -1
 					for _, at := range pixels {
-						if best < 0 || src[at+c] > src[best] {
-							best = at + c
+						if absolute(src[at+c]-y[place+c]) < close {
+							dst[at+c] += g[place+c]
 						}
-					}
-					if best >= 0 {
-						dst[best] += g[place+c]
 					}
 				}
 			})

@@ -66,7 +66,8 @@ func picked[T ordered](values []T, at int) T {
 	return values[at]
 }
 
-// maxPool3GradGrad is the same for volumes.
+// maxPool3GradGrad is MaxPool3DGradGrad: each place of the result takes the gradient at the first element of its window
+// that is what MaxPool3D made of it, 0 if none is.
 func maxPool3GradGrad[T floating](p pooling3) Func {
 	return func(ctx *Context) error {
 		image, result, grad, dtype := ctx.Input(0), ctx.Input(1), ctx.Input(2), dtypeOf[T]()
@@ -84,17 +85,18 @@ func maxPool3GradGrad[T floating](p pooling3) Func {
 		if err != nil || out.Len() == 0 {
 			return err
 		}
-		dst, src, g := viewOf[T](out), viewOf[T](image), viewOf[T](grad)
+		dst, src, y, g := viewOf[T](out), viewOf[T](image), viewOf[T](result), viewOf[T](grad)
 		ctx.Device.Parallel(plan.batch, 1, func(lo, hi int) {
 			plan.each(lo, hi, func(place int, pixels []int) {
 				for c := range plan.depth {
-					best := -1
+					first := -1
 					for _, at := range pixels {
-						if best < 0 || src[at+c] > src[best] {
-							best = at + c
+						if src[at+c] == y[place+c] {
+							first = at + c
+							break
 						}
 					}
-					dst[place+c] = picked(g, best)
+					dst[place+c] = picked(g, first)
 				}
 			})
 		})

@@ -280,7 +280,10 @@ func replacer(patternText, rewrite string, all bool) (func(string) string, error
 	if err != nil {
 		return nil, err
 	}
-	template := goTemplate(rewrite)
+	template, highest := goTemplate(rewrite)
+	if highest > re.NumSubexp() || highest < 0 { // replaces nothing
+		return func(s string) string { return s }, nil
+	}
 	return func(s string) string {
 		if all {
 			return re.ReplaceAllString(s, template)
@@ -293,7 +296,8 @@ func replacer(patternText, rewrite string, all bool) (func(string) string, error
 	}, nil
 }
 
-func goTemplate(rewrite string) string {
+// goTemplate gives a rewrite in Go's notation, and the highest group that it names, -1 where a backslash stands for nothing.
+func goTemplate(rewrite string) (template string, highest int) {
 	var b strings.Builder
 	for i := 0; i < len(rewrite); i++ {
 		switch c := rewrite[i]; {
@@ -301,15 +305,20 @@ func goTemplate(rewrite string) string {
 			b.WriteString("$$")
 		case c == '\\' && i+1 < len(rewrite) && rewrite[i+1] >= '0' && rewrite[i+1] <= '9':
 			i++
+			if highest >= 0 {
+				highest = max(highest, int(rewrite[i]-'0'))
+			}
 			b.WriteString("${" + rewrite[i:i+1] + "}")
 		case c == '\\' && i+1 < len(rewrite) && rewrite[i+1] == '\\':
 			i++
 			b.WriteByte('\\')
+		case c == '\\':
+			highest = -1
 		default:
 			b.WriteByte(c)
 		}
 	}
-	return b.String()
+	return b.String(), highest
 }
 
 func newStaticRegexReplace(c *Construction) (any, error) {

@@ -36,7 +36,7 @@ class Maker:
     """What a row makes its inputs with."""
 
     def __init__(self, op, rng):
-        self.op, self.rng, self.declaration, self.attrs = op, rng, declaration(op), {}
+        self.op, self.rng, self.declaration, self.attrs, self.constant = op, rng, declaration(op), {}, False
         self.types = self._choose_types()
 
     def _choose_types(self):
@@ -154,4 +154,4 @@ def make(op, seed):
     inputs = ROWS.get(op, generic)(m)
     told, own = inferred(op), {a.name for a in m.declaration.attr}
     attrs = dict({k: t for k, t in m.types.items() if k in own and k not in told}, **m.attrs)
-    return Call(op, inputs, attrs, constant=bool(m.rng.random() < .3))
+    return Call(op, inputs, attrs, constant=bool(m.constant or m.rng.random() < .3))

@@ -14,7 +14,7 @@ OPTIMIZERS = ["AdaMax", "Adadelta", "Adagrad", "AdagradDA", "AdagradV2", "Adam",
 def optimizer(m):
     shape = m.shape(1 if "Sparse" in m.op else 0, 3)
     kind = Var if m.op.startswith("Resource") else Ref
-    palette = m.pick("positive", "unit", "plain")
+    palette = m.pick("positive", "unit")
     rows = m.int(0, 4)
     inputs = {}
     for arg in m.declaration.input_arg:
@@ -29,7 +29,7 @@ def optimizer(m):
         elif arg.name == "lr_power":
             inputs[arg.name] = m.ints(m.pick(-.5, -.5, -1., 0.), "T")
         else:
-            inputs[arg.name] = m.array("T", m.bent((), .01), "unit")
+            inputs[arg.name] = m.array("T", (), "unit")
     m.flags(*[a.name for a in m.declaration.attr if a.name in ("use_nesterov", "update_slots", "multiply_linear_by_lr")])
     return inputs
 
