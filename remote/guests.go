@@ -40,8 +40,9 @@ type guests struct {
 var _ wire.GuestServer = (*guests)(nil)
 
 type guest struct {
-	node  *Node
-	lease *time.Timer
+	node   *Node
+	master clusterMaster
+	lease  *time.Timer
 
 	joining sync.Once
 	joined  error
@@ -57,26 +58,42 @@ func (g *guests) Lend(_ context.Context, q *wire.LendRequest) (*wire.LendReply, 
 	if !ok {
 		return nil, status.InvalidArgumentf("%s is not a task of the cluster %v", q.GetTask(), declared)
 	}
+	master, ok := declared.ByName(q.GetMaster())
+	if !ok {
+		return nil, status.InvalidArgumentf("The master %q is not a task of the cluster %v", q.GetMaster(), declared)
+	}
 	node, err := g.listen(task)
 	if err != nil {
 		return nil, err
 	}
 	id := q.GetCluster()
+	held := &guest{node: node, master: clusterMaster{Task: master, boot: q.GetBoot()}}
+	told := &sync.WaitGroup{}
 	g.mu.Lock()
+	older := g.supersededLocked(held.master)
 	switch {
 	case g.closed:
-		err = status.Errorf(status.Unavailable, "The server of %s is shutting down", g.host.self.Name())
+		err = g.host.shuttingDown()
 	case g.all[id] != nil:
 		err = status.Errorf(status.AlreadyExists, "%s is part of that cluster already, as %s", g.host.self.Name(), g.all[id].node.self.Name())
-	case len(g.all) >= maxGuests:
+	case len(g.all)-len(older) >= maxGuests:
 		err = status.Errorf(status.ResourceExhausted, "%s is part of %d clusters that clients declared, which is the limit", g.host.self.Name(), maxGuests)
 	default:
-		g.all[id] = &guest{node: node, lease: time.AfterFunc(guestLease, func() { g.end(id) })}
+		for _, other := range older {
+			told.Add(1)
+			g.endLocked(other, func(old *guest) {
+				defer told.Done()
+				g.tell(other, old, master)
+			})
+		}
+		held.lease = time.AfterFunc(guestLease, func() { g.end(id) })
+		g.all[id] = held
 	}
 	g.mu.Unlock()
 	if err != nil {
 		return nil, errors.Join(err, node.Stop(context.Background()))
 	}
+	told.Wait() // for supersedeTime at most: the new session opens when the old ones cannot run any more
 	return &wire.LendReply{Address: node.Address()}, nil
 }
 
@@ -149,13 +166,21 @@ func (g *guests) find(cluster uint64) (*guest, error) {
 	if held := g.all[cluster]; held != nil {
 		return held, nil
 	}
-	return nil, status.Errorf(status.NotFound, "%s is not part of that cluster, or not any more", g.host.self.Name())
+	return nil, g.absent()
 }
 
-// end stops a guest, if it is there, on a goroutine that close waits for.
+func (g *guests) absent() error {
+	return status.Errorf(status.NotFound, "%s is not part of that cluster, or not any more", g.host.self.Name())
+}
+
 func (g *guests) end(cluster uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.endLocked(cluster, func(*guest) {})
+}
+
+// endLocked stops a guest, if it is there, after a call of before, on a goroutine that close waits for.
+func (g *guests) endLocked(cluster uint64, before func(*guest)) {
 	held := g.all[cluster]
 	if held == nil {
 		return
@@ -163,6 +188,8 @@ func (g *guests) end(cluster uint64) {
 	delete(g.all, cluster)
 	held.lease.Stop()
 	g.endings.Go(func() {
+		before(held)
+		held.joining.Do(func() { held.joined = g.absent() }) // a node must not start while it stops
 		if err := held.node.Stop(context.Background()); err != nil {
 			g.host.log.Warn("a guest did not stop in order", "task", held.node.self.Name(), "error", err)
 		}

@@ -2,7 +2,9 @@ package remote
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,18 +35,25 @@ type propagation struct {
 	mu       sync.Mutex
 	closed   bool
 	declared map[string]*declaredCluster // by spec and own task
+
+	ended endedSessions
 }
 
 // declaredCluster is a cluster of guests with its master in this process.
 type declaredCluster struct {
-	id    uint64
 	hosts *spec.Spec // where the hosts of its tasks are
-	self  string
+	self  spec.Task  // the master
+	life  context.Context
+	die   context.CancelFunc
 
 	starting sync.Mutex // held while it starts or is looked after
-	task     *actors.Task
 
-	opening int // sessions that are being opened; the propagation's lock guards it
+	// The propagation's lock guards what follows. id and task change only while starting is held, too.
+	id         uint64
+	task       *actors.Task        // while it serves
+	opening    int                 // sessions that are being opened
+	sessions   map[string]struct{} // the handles of those that were opened, and may be closed since
+	superseded string              // the address of the master that has replaced this one
 }
 
 func newPropagation(n *Node) *propagation {
@@ -53,11 +62,11 @@ func newPropagation(n *Node) *propagation {
 	return p
 }
 
-// Open gives the task that is the master of a session whose client declares the cluster, and what tells that the
-// session is open, or is not to be. target is the address by which the client calls this server. Errors:
-// INVALID_ARGUMENT for a malformed cluster or one without this server, UNAVAILABLE and others, with the task's name, for
-// servers that cannot be part of it.
-func (p *propagation) Open(ctx context.Context, def *clusterpb.ClusterDef, target string) (*actors.Task, func(), error) {
+// Open gives the task that is the master of a session whose client declares the cluster, and a function that is told
+// the session's handle once it is open, or "" if it does not open. target is the address by which the client calls
+// this server. Errors: INVALID_ARGUMENT for a malformed cluster or one without this server, UNAVAILABLE and others,
+// with the task's name, for servers that cannot be part of it, ABORTED for a master that is replaced meanwhile.
+func (p *propagation) Open(ctx context.Context, def *clusterpb.ClusterDef, target string) (*actors.Task, func(handle string), error) {
 	hosts, err := spec.FromProto(def)
 	if err != nil {
 		return nil, nil, err
@@ -67,7 +76,7 @@ func (p *propagation) Open(ctx context.Context, def *clusterpb.ClusterDef, targe
 		return nil, nil, err
 	}
 	if self == p.host.self && hosts.Equal(p.host.spec) {
-		return p.host.task, func() {}, nil // it is the cluster that the servers were started with
+		return p.host.task, func(string) {}, nil // it is the cluster that the servers were started with
 	}
 	ctx, cancel := context.WithTimeout(ctx, propagateTime)
 	defer cancel()
@@ -75,12 +84,13 @@ func (p *propagation) Open(ctx context.Context, def *clusterpb.ClusterDef, targe
 	if err != nil {
 		return nil, nil, err
 	}
+	defer context.AfterFunc(c.life, cancel)()
 	task, err := p.ready(ctx, c)
-	if err != nil {
-		p.leave(c)
+	if err = p.refusal(c, err); err != nil {
+		p.leave(c, "")
 		return nil, nil, err
 	}
-	return task, func() { p.leave(c) }, nil
+	return task, func(handle string) { p.leave(c, handle) }, nil
 }
 
 // own finds this server in a cluster, by the address that the client called or by its own.
@@ -100,11 +110,12 @@ func (p *propagation) enter(hosts *spec.Spec, self spec.Task) (*declaredCluster,
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, status.Errorf(status.Unavailable, "The server of %s is shutting down", p.host.self.Name())
+		return nil, p.host.shuttingDown()
 	}
 	c := p.declared[key]
 	if c == nil {
-		c = &declaredCluster{id: rand.Uint64() | 1, hosts: hosts, self: self.Name()}
+		c = &declaredCluster{id: rand.Uint64() | 1, hosts: hosts, self: self, sessions: map[string]struct{}{}}
+		c.life, c.die = context.WithCancel(p.life)
 		p.declared[key] = c
 		p.work.Go(func() { p.pulse(key, c) })
 	}
@@ -112,10 +123,32 @@ func (p *propagation) enter(hosts *spec.Spec, self spec.Task) (*declaredCluster,
 	return c, nil
 }
 
-func (p *propagation) leave(c *declaredCluster) {
+// refusal is the error of a session that cannot be opened on a cluster: it says why the start was cut short, or else
+// is what the start led to.
+func (p *propagation) refusal(c *declaredCluster, err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case c.superseded != "":
+		return c.replaced()
+	case p.closed:
+		return p.host.shuttingDown()
+	}
+	return err
+}
+
+// leave notes that a session is open, or that it is not to be where there is no handle.
+func (p *propagation) leave(c *declaredCluster, handle string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.opening--
+	switch {
+	case handle == "":
+	case c.superseded != "":
+		p.ended.add(handle, c.lost(handle))
+	default:
+		c.sessions[handle] = struct{}{}
+	}
 }
 
 // ready gives the cluster's master. It starts the cluster if it has not started, or anew if a server has forgotten
@@ -123,70 +156,85 @@ func (p *propagation) leave(c *declaredCluster) {
 func (p *propagation) ready(ctx context.Context, c *declaredCluster) (*actors.Task, error) {
 	c.starting.Lock()
 	defer c.starting.Unlock()
+	if err := p.refusal(c, nil); err != nil {
+		return nil, err // its pulse may have ended
+	}
 	if c.task != nil {
 		if err := p.each(ctx, c, p.renew); status.CodeOf(err) != status.NotFound {
 			return c.task, nil // who is not reached now may be when it is needed
 		}
 		p.end(c)
+		p.mu.Lock()
 		c.id = rand.Uint64() | 1
+		p.mu.Unlock()
 	}
-	if err := p.start(ctx, c); err != nil {
+	task, err := p.start(ctx, c)
+	if err == nil {
+		err = p.publish(c, task)
+	}
+	if err != nil {
 		p.end(c)
 		return nil, err
 	}
-	p.publish(c.task, nil)
-	return c.task, nil
+	return task, nil
 }
 
-// start makes all hosts lend a guest, tells these of each other, and learns their devices.
-func (p *propagation) start(ctx context.Context, c *declaredCluster) error {
+// start makes all hosts lend a guest, tells these of each other, learns their devices, and gives the master.
+func (p *propagation) start(ctx context.Context, c *declaredCluster) (*actors.Task, error) {
 	var mu sync.Mutex
 	joined := c.hosts
 	err := p.each(ctx, c, func(ctx context.Context, c *declaredCluster, t spec.Task) error {
 		lent := &wire.LendReply{}
-		err := p.call(ctx, t, wire.GuestLend, &wire.LendRequest{Cluster: c.id, Spec: c.hosts.String(), Task: t.Name()}, lent)
-		if err != nil {
+		q := &wire.LendRequest{Cluster: c.id, Spec: c.hosts.String(), Task: t.Name(), Master: c.self.Name(), Boot: p.host.boot}
+		if err := p.host.call(ctx, t, wire.GuestLend, q, lent); err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		joined, err = joined.WithAddress(t.Job, t.Index, lent.GetAddress())
+		next, err := joined.WithAddress(t.Job, t.Index, lent.GetAddress())
+		if err == nil {
+			joined = next
+		}
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = p.each(ctx, c, func(ctx context.Context, c *declaredCluster, t spec.Task) error {
-		return p.call(ctx, t, wire.GuestJoin, &wire.JoinRequest{Cluster: c.id, Spec: joined.String()}, &wire.GuestDone{})
+		return p.host.call(ctx, t, wire.GuestJoin, &wire.JoinRequest{Cluster: c.id, Spec: joined.String()}, &wire.GuestDone{})
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if c.task, err = p.guests.task(c.id); err != nil {
-		return err
+	task, err := p.guests.task(c.id)
+	if err != nil {
+		return nil, err
 	}
-	return p.each(ctx, c, func(ctx context.Context, c *declaredCluster, t spec.Task) error {
-		if t.Name() == c.self {
+	return task, p.each(ctx, c, func(ctx context.Context, c *declaredCluster, t spec.Task) error {
+		if t == c.self {
 			return nil
 		}
-		_, err := c.task.Cluster.Peer(ctx, t.Name())
+		_, err := task.Cluster.Peer(ctx, t.Name())
 		return err
 	})
 }
 
-// publish adds a master that serves, and takes one away.
-func (p *propagation) publish(add, remove *actors.Task) {
+// publish lets a cluster's master serve, unless it was superseded while it started.
+func (p *propagation) publish(c *declaredCluster, task *actors.Task) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var next []*actors.Task
-	for _, t := range p.Tasks() {
-		if t != remove {
-			next = append(next, t)
-		}
+	if c.superseded != "" {
+		return c.replaced()
 	}
-	if add != nil {
-		next = append(next, add)
-	}
+	c.task = task
+	next := append(slices.Clone(p.Tasks()), task)
+	p.serving.Store(&next)
+	return nil
+}
+
+// hideLocked takes a master away from those that serve.
+func (p *propagation) hideLocked(task *actors.Task) {
+	next := slices.DeleteFunc(slices.Clone(p.Tasks()), func(t *actors.Task) bool { return t == task })
 	p.serving.Store(&next)
 }
 
@@ -220,9 +268,13 @@ func (p *propagation) each(ctx context.Context, c *declaredCluster, f func(conte
 	return nil
 }
 
+func (n *Node) shuttingDown() error {
+	return status.Errorf(status.Unavailable, "The server of %s is shutting down", n.self.Name())
+}
+
 // call asks the server that hosts a task.
-func (p *propagation) call(ctx context.Context, t spec.Task, method string, request, answer any) error {
-	conn, err := p.host.port.Dial(t.Address)
+func (n *Node) call(ctx context.Context, t spec.Task, method string, request, answer any) error {
+	conn, err := n.port.Dial(t.Address)
 	if err != nil {
 		return status.Errorf(status.Unavailable, "%v", err)
 	}
@@ -231,7 +283,7 @@ func (p *propagation) call(ctx context.Context, t spec.Task, method string, requ
 }
 
 func (p *propagation) renew(ctx context.Context, c *declaredCluster, t spec.Task) error {
-	return p.call(ctx, t, wire.GuestRenew, &wire.RenewRequest{Cluster: c.id}, &wire.GuestDone{})
+	return p.host.call(ctx, t, wire.GuestRenew, &wire.RenewRequest{Cluster: c.id}, &wire.GuestDone{})
 }
 
 // pulse keeps the guests of a cluster as long as it has sessions, and then ends it.
@@ -241,7 +293,7 @@ func (p *propagation) pulse(key string, c *declaredCluster) {
 	for idle := time.Duration(0); idle < guestLease; {
 		select {
 		case <-beat.C:
-		case <-p.life.Done():
+		case <-c.life.Done():
 			idle = guestLease
 			continue
 		}
@@ -253,13 +305,15 @@ func (p *propagation) pulse(key string, c *declaredCluster) {
 		switch idle += guestPulse; {
 		case c.opening > 0:
 			idle = 0
-		case idle >= guestLease:
+		case idle >= guestLease && c.superseded == "":
 			delete(p.declared, key) // under the lock that sessions enter by
 		}
 		p.mu.Unlock()
 	}
+	c.die()
 	c.starting.Lock()
 	defer c.starting.Unlock()
+	p.endSessions(c)
 	p.end(c)
 }
 
@@ -270,9 +324,12 @@ func (p *propagation) beat(c *declaredCluster) bool {
 	if c.task == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(p.life, guestPulse)
+	p.mu.Lock()
+	maps.DeleteFunc(c.sessions, func(handle string, _ struct{}) bool { return !c.task.Has(handle) })
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(c.life, guestPulse)
 	defer cancel()
-	if err := p.each(ctx, c, p.renew); err != nil {
+	if err := p.each(ctx, c, p.renew); err != nil && c.life.Err() == nil {
 		p.host.log.Warn("a part of a declared cluster is gone", "error", err)
 	}
 	return c.task.Sessions() > 0
@@ -280,12 +337,15 @@ func (p *propagation) beat(c *declaredCluster) bool {
 
 // end takes down what there is of a cluster; the caller holds starting.
 func (p *propagation) end(c *declaredCluster) {
-	p.publish(nil, c.task)
+	p.mu.Lock()
+	p.hideLocked(c.task)
 	c.task = nil
+	clear(c.sessions)
+	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := p.each(ctx, c, func(ctx context.Context, c *declaredCluster, t spec.Task) error {
-		return p.call(ctx, t, wire.GuestLeave, &wire.LeaveRequest{Cluster: c.id}, &wire.GuestDone{})
+		return p.host.call(ctx, t, wire.GuestLeave, &wire.LeaveRequest{Cluster: c.id}, &wire.GuestDone{})
 	})
 	if err != nil {
 		p.host.log.Info("a declared cluster ended without a word to all its tasks; those end by their lease", "error", err)

@@ -20,10 +20,15 @@ import (
 // Declared makes clusters that clients declare with their sessions (ConfigProto.cluster_def).
 type Declared interface {
 	// Open gives the task that is the session's master. target is what the client connected to. opened is called
-	// when the session is open, or is not to be.
-	Open(ctx context.Context, cluster *corepb.ClusterDef, target string) (task *actors.Task, opened func(), err error)
+	// with the session's handle when it is open, and with "" if it is not to be.
+	Open(ctx context.Context, cluster *corepb.ClusterDef, target string) (task *actors.Task, opened func(handle string), err error)
 	// Tasks are the masters of such sessions that there may be; the list must not be changed.
 	Tasks() []*actors.Task
+	// Explain gives why a session was ended before its client closed it, in place of the error that a call with its
+	// handle led to; err if nothing is known of the handle.
+	Explain(handle string, err error) error
+	// Forget gives up what Explain knows of a session, and tells whether there was anything.
+	Forget(handle string) bool
 }
 
 // Gateway is the service. Its methods may be called concurrently.
@@ -96,15 +101,17 @@ var Desc = &grpc.ServiceDesc{
 
 func (g *Gateway) createSession(ctx context.Context, q *corepb.CreateSessionRequest) (*corepb.CreateSessionResponse, error) {
 	task := g.task
+	var handle string
 	if cluster := q.GetConfig().GetClusterDef(); len(cluster.GetJob()) > 0 {
 		declared, opened, err := g.declared.Open(ctx, cluster, q.Target)
 		if err != nil {
 			return nil, err
 		}
-		defer opened()
+		defer func() { opened(handle) }()
 		task, q.Config.ClusterDef = declared, nil
 	}
-	handle, err := task.CreateSession(ctx, connectionOf(ctx), q.GraphDef, q.Config)
+	var err error
+	handle, err = task.CreateSession(ctx, connectionOf(ctx), q.GraphDef, q.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +119,11 @@ func (g *Gateway) createSession(ctx context.Context, q *corepb.CreateSessionRequ
 }
 
 func (g *Gateway) session(ctx context.Context, handle string) (*actors.Session, error) {
-	return g.taskOf(handle).Session(handle, connectionOf(ctx))
+	s, err := g.taskOf(handle).Session(handle, connectionOf(ctx))
+	if err != nil {
+		return nil, g.declared.Explain(handle, err)
+	}
+	return s, nil
 }
 
 // taskOf is the master of a session: the server's own task, but for sessions of declared clusters.
@@ -164,6 +175,7 @@ func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepRespo
 		return sendable(q.Fetches, result, err)
 	})
 	if err != nil {
+		err = g.declared.Explain(q.session, err)
 		if q.inBody {
 			q.response = runStepResponse{request: q, err: err}
 			return &q.response, nil
@@ -175,13 +187,16 @@ func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepRespo
 }
 
 func (g *Gateway) closeSession(ctx context.Context, q *corepb.CloseSessionRequest) (*corepb.CloseSessionResponse, error) {
+	if g.declared.Forget(q.SessionHandle) {
+		return &corepb.CloseSessionResponse{}, nil // it was ended already
+	}
 	return &corepb.CloseSessionResponse{}, g.taskOf(q.SessionHandle).CloseSession(ctx, q.SessionHandle)
 }
 
 func (g *Gateway) listDevices(ctx context.Context, q *corepb.ListDevicesRequest) (*corepb.ListDevicesResponse, error) {
 	own, others, err := g.taskOf(q.SessionHandle).ListDevices(ctx, q.SessionHandle)
 	if err != nil {
-		return nil, err
+		return nil, g.declared.Explain(q.SessionHandle, err)
 	}
 	return &corepb.ListDevicesResponse{LocalDevice: attributes(own), RemoteDevice: attributes(others)}, nil
 }
@@ -229,7 +244,7 @@ func (g *Gateway) runCallable(ctx context.Context, q *runCallableRequest) (*runC
 		return sendable(nil, result, err)
 	})
 	if err != nil {
-		return nil, err
+		return nil, g.declared.Explain(q.session, err)
 	}
 	return &runCallableResponse{result: result}, nil
 }

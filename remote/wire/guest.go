@@ -8,10 +8,11 @@ import (
 
 // The methods of troupe.v1.Guests.
 const (
-	GuestLend  = "/troupe.v1.Guests/Lend"
-	GuestJoin  = "/troupe.v1.Guests/Join"
-	GuestRenew = "/troupe.v1.Guests/Renew"
-	GuestLeave = "/troupe.v1.Guests/Leave"
+	GuestLend      = "/troupe.v1.Guests/Lend"
+	GuestJoin      = "/troupe.v1.Guests/Join"
+	GuestRenew     = "/troupe.v1.Guests/Renew"
+	GuestLeave     = "/troupe.v1.Guests/Leave"
+	GuestSupersede = "/troupe.v1.Guests/Supersede"
 )
 
 // GuestServer is what the service troupe.v1.Guests asks; see guest.proto.
@@ -20,6 +21,7 @@ type GuestServer interface {
 	Join(context.Context, *JoinRequest) (*GuestDone, error)
 	Renew(context.Context, *RenewRequest) (*GuestDone, error)
 	Leave(context.Context, *LeaveRequest) (*GuestDone, error)
+	Supersede(context.Context, *SupersedeRequest) (*GuestDone, error)
 }
 
 // RegisterGuests adds the service troupe.v1.Guests to a port's services.
@@ -32,6 +34,7 @@ func RegisterGuests(services grpc.ServiceRegistrar, server GuestServer) {
 			guestMethod("Join", GuestServer.Join),
 			guestMethod("Renew", GuestServer.Renew),
 			guestMethod("Leave", GuestServer.Leave),
+			guestMethod("Supersede", GuestServer.Supersede),
 		},
 		Metadata: "remote/wire/guest.proto",
 	}, server)

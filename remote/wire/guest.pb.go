@@ -6,6 +6,10 @@
 //   Renew (RenewRequest) returns (GuestDone)   the cluster is still in use
 //   Leave (LeaveRequest) returns (GuestDone)   it is not
 //
+// A host tells the older of two masters of the same name that the younger has replaced it:
+//
+//   Supersede (SupersedeRequest) returns (GuestDone)   end the cluster and its sessions
+//
 // Regenerate from the repository's root with
 //   protoc --go_out=. --go_opt=paths=source_relative remote/wire/guest.proto
 // (protoc-gen-go v1.36).
@@ -38,6 +42,8 @@ type LendRequest struct {
 	Cluster       uint64                 `protobuf:"fixed64,1,opt,name=cluster,proto3" json:"cluster,omitempty"` // random, of this start of the declared cluster
 	Spec          string                 `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`         // as the client declares it, as text
 	Task          string                 `protobuf:"bytes,3,opt,name=task,proto3" json:"task,omitempty"`         // the full name of the task that the receiver is to be in it
+	Master        string                 `protobuf:"bytes,4,opt,name=master,proto3" json:"master,omitempty"`     // the full name of the task that is the master
+	Boot          uint64                 `protobuf:"fixed64,5,opt,name=boot,proto3" json:"boot,omitempty"`       // of the master's process
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -91,6 +97,20 @@ func (x *LendRequest) GetTask() string {
 		return x.Task
 	}
 	return ""
+}
+
+func (x *LendRequest) GetMaster() string {
+	if x != nil {
+		return x.Master
+	}
+	return ""
+}
+
+func (x *LendRequest) GetBoot() uint64 {
+	if x != nil {
+		return x.Boot
+	}
+	return 0
 }
 
 type LendReply struct {
@@ -277,6 +297,58 @@ func (x *LeaveRequest) GetCluster() uint64 {
 	return 0
 }
 
+type SupersedeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cluster       uint64                 `protobuf:"fixed64,1,opt,name=cluster,proto3" json:"cluster,omitempty"` // the older master's
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`   // of the younger master
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SupersedeRequest) Reset() {
+	*x = SupersedeRequest{}
+	mi := &file_remote_wire_guest_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SupersedeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SupersedeRequest) ProtoMessage() {}
+
+func (x *SupersedeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_wire_guest_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SupersedeRequest.ProtoReflect.Descriptor instead.
+func (*SupersedeRequest) Descriptor() ([]byte, []int) {
+	return file_remote_wire_guest_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SupersedeRequest) GetCluster() uint64 {
+	if x != nil {
+		return x.Cluster
+	}
+	return 0
+}
+
+func (x *SupersedeRequest) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 type GuestDone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -285,7 +357,7 @@ type GuestDone struct {
 
 func (x *GuestDone) Reset() {
 	*x = GuestDone{}
-	mi := &file_remote_wire_guest_proto_msgTypes[5]
+	mi := &file_remote_wire_guest_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -297,7 +369,7 @@ func (x *GuestDone) String() string {
 func (*GuestDone) ProtoMessage() {}
 
 func (x *GuestDone) ProtoReflect() protoreflect.Message {
-	mi := &file_remote_wire_guest_proto_msgTypes[5]
+	mi := &file_remote_wire_guest_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -310,18 +382,20 @@ func (x *GuestDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestDone.ProtoReflect.Descriptor instead.
 func (*GuestDone) Descriptor() ([]byte, []int) {
-	return file_remote_wire_guest_proto_rawDescGZIP(), []int{5}
+	return file_remote_wire_guest_proto_rawDescGZIP(), []int{6}
 }
 
 var File_remote_wire_guest_proto protoreflect.FileDescriptor
 
 const file_remote_wire_guest_proto_rawDesc = "" +
 	"\n" +
-	"\x17remote/wire/guest.proto\x12\ttroupe.v1\"O\n" +
+	"\x17remote/wire/guest.proto\x12\ttroupe.v1\"{\n" +
 	"\vLendRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\x06R\acluster\x12\x12\n" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12\x12\n" +
-	"\x04task\x18\x03 \x01(\tR\x04task\"%\n" +
+	"\x04task\x18\x03 \x01(\tR\x04task\x12\x16\n" +
+	"\x06master\x18\x04 \x01(\tR\x06master\x12\x12\n" +
+	"\x04boot\x18\x05 \x01(\x06R\x04boot\"%\n" +
 	"\tLendReply\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\";\n" +
 	"\vJoinRequest\x12\x18\n" +
@@ -330,7 +404,10 @@ const file_remote_wire_guest_proto_rawDesc = "" +
 	"\fRenewRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\x06R\acluster\"(\n" +
 	"\fLeaveRequest\x12\x18\n" +
-	"\acluster\x18\x01 \x01(\x06R\acluster\"\v\n" +
+	"\acluster\x18\x01 \x01(\x06R\acluster\"F\n" +
+	"\x10SupersedeRequest\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\x06R\acluster\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\v\n" +
 	"\tGuestDoneB*Z(github.com/troupe-run/troupe/remote/wireb\x06proto3"
 
 var (
@@ -345,14 +422,15 @@ func file_remote_wire_guest_proto_rawDescGZIP() []byte {
 	return file_remote_wire_guest_proto_rawDescData
 }
 
-var file_remote_wire_guest_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_remote_wire_guest_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_remote_wire_guest_proto_goTypes = []any{
-	(*LendRequest)(nil),  // 0: troupe.v1.LendRequest
-	(*LendReply)(nil),    // 1: troupe.v1.LendReply
-	(*JoinRequest)(nil),  // 2: troupe.v1.JoinRequest
-	(*RenewRequest)(nil), // 3: troupe.v1.RenewRequest
-	(*LeaveRequest)(nil), // 4: troupe.v1.LeaveRequest
-	(*GuestDone)(nil),    // 5: troupe.v1.GuestDone
+	(*LendRequest)(nil),      // 0: troupe.v1.LendRequest
+	(*LendReply)(nil),        // 1: troupe.v1.LendReply
+	(*JoinRequest)(nil),      // 2: troupe.v1.JoinRequest
+	(*RenewRequest)(nil),     // 3: troupe.v1.RenewRequest
+	(*LeaveRequest)(nil),     // 4: troupe.v1.LeaveRequest
+	(*SupersedeRequest)(nil), // 5: troupe.v1.SupersedeRequest
+	(*GuestDone)(nil),        // 6: troupe.v1.GuestDone
 }
 var file_remote_wire_guest_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -373,7 +451,7 @@ func file_remote_wire_guest_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_remote_wire_guest_proto_rawDesc), len(file_remote_wire_guest_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
