@@ -128,7 +128,7 @@ func Listen(c Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log}
-	n.port, err = port.Listen(port.Config{Address: self.Address, Bind: c.Bind, Logger: c.Log, Closed: n.connectionClosed, Holder: link.Holder(port.Dialer(nil)), Resolve: n.resolve})
+	n.port, err = port.Listen(port.Config{Address: self.Address, Bind: c.Bind, Logger: c.Log, Closed: n.connectionClosed, Holder: link.Holder(port.Call), Resolve: n.resolve})
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 			Description: d.Description()})
 	}
 	sink := &sink{pool: all[0].Pool()}
-	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Dial: n.port.Dial, Open: n.openStream,
+	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Call: n.port.Call, Open: n.openStream,
 		System: n.port.System(), Rest: n.remoting, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
 	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,

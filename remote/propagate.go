@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	clusterpb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
@@ -273,13 +275,8 @@ func (n *Node) shuttingDown() error {
 }
 
 // call asks the server that hosts a task.
-func (n *Node) call(ctx context.Context, t spec.Task, method string, request, answer any) error {
-	conn, err := n.port.Dial(t.Address)
-	if err != nil {
-		return status.Errorf(status.Unavailable, "%v", err)
-	}
-	defer conn.Close()
-	return wire.FromGRPC(conn.Invoke(ctx, method, request, answer))
+func (n *Node) call(ctx context.Context, t spec.Task, method string, request, answer proto.Message) error {
+	return n.port.Call(ctx, t.Address, method, request, answer)
 }
 
 func (p *propagation) renew(ctx context.Context, c *declaredCluster, t spec.Task) error {

@@ -81,7 +81,7 @@ func statusOf(told *wire.ClusterStatus) []TaskStatus {
 func Holder(ctx context.Context, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, holderTime)
 	defer cancel()
-	return link.Holder(port.Dialer(nil))(ctx, address)
+	return link.Holder(port.Call)(ctx, address)
 }
 
 // Machine tells which addresses are of this machine. It remembers what it has found out, and is for

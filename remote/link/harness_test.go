@@ -72,7 +72,7 @@ func startNode(t testing.TB, s *spec.Spec, index int, bind string, options ...op
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Spec: s, Self: task, Boot: rand.Uint64(), Dial: dialTest, Open: openTest, Logger: slog.New(slog.DiscardHandler), Timing: quick,
+	c := Config{Spec: s, Self: task, Boot: rand.Uint64(), Call: callTest, Open: openTest, Logger: slog.New(slog.DiscardHandler), Timing: quick,
 		Devices: []*wire.Device{{Name: task.Name() + "/device:CPU:0", Type: "CPU", MemoryLimit: 1 << 30, Incarnation: 7}}}
 	for _, o := range options {
 		o(&c)

@@ -197,7 +197,7 @@ func TestAddressThatLeadsToAnotherTask(t *testing.T) {
 func TestWhoAndVouch(t *testing.T) {
 	s := testSpec(t, 3)
 	a, b := startNode(t, s, 0, ""), startNode(t, s, 1, "")
-	id, err := Who(within(t, patience), dialTest, b.self.Address)
+	id, err := Who(within(t, patience), callTest, b.self.Address)
 	if err != nil || id.Boot != b.self.Boot || !strings.Contains(Describe(id), task1+" at "+b.self.Address+" (process ") {
 		t.Errorf("%v %v", id, err)
 	}
@@ -219,7 +219,7 @@ func TestUnusedLinkIsClosedWithoutALoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	watched := New(Config{Spec: s, Self: s.Tasks()[0], Dial: dialTest})
+	watched := New(Config{Spec: s, Self: s.Tasks()[0], Call: callTest})
 	defer watched.cancel()
 	if !watched.mayClose(task1) {
 		t.Error("links that nobody watches stay open")

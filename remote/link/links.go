@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -19,14 +18,17 @@ import (
 	"github.com/troupe-run/troupe/remote/wire"
 )
 
+// Caller makes a unary call of the port at an address, with errors of graph/status; Port.Call is one.
+type Caller = func(ctx context.Context, address, method string, request, answer proto.Message) error
+
 // Config is what a task's links need.
 type Config struct {
 	Spec    *spec.Spec
 	Self    spec.Task
 	Boot    uint64 // random, of this process's start
 	Devices []*wire.Device
-	// Dial makes a connection to the port at the address, for single calls; Port.Dial is one.
-	Dial func(address string) (*grpc.ClientConn, error)
+	// Call makes a unary call.
+	Call Caller
 	// Open makes a stream to the port at an address.
 	Open Opener
 	// System has the actors of this process; nil where none gets messages over links.

@@ -34,7 +34,7 @@ func runPeer(text string) error {
 	if err != nil {
 		return err
 	}
-	serveTest(lis, New(Config{Spec: s, Self: task, Boot: uint64(os.Getpid()), Dial: dialTest, Open: openTest}))
+	serveTest(lis, New(Config{Spec: s, Self: task, Boot: uint64(os.Getpid()), Call: callTest, Open: openTest}))
 	fmt.Println("ready")
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
-	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/spec"
 	"github.com/troupe-run/troupe/remote/wire"
 )
@@ -50,7 +50,7 @@ func (l *Links) greeting(to spec.Task, boot uint64) *wire.Greeting {
 // process of another cluster spec, or that is not the task, is FAILED_PRECONDITION with a
 // message that names both sides; the other side logs it too. Nobody there is UNAVAILABLE.
 func (l *Links) Greet(ctx context.Context, task spec.Task) (*wire.Identity, error) {
-	id, err := call(ctx, l.config.Dial, task.Address, greetMethod, l.greeting(task, 0))
+	id, err := identify(ctx, l.config.Call, task.Address, greetMethod, l.greeting(task, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -60,19 +60,19 @@ func (l *Links) Greet(ctx context.Context, task spec.Task) (*wire.Identity, erro
 // AskVouch asks the process of task by whom it finds another task's address served. Two
 // processes whose machines resolve one name differently learn of each other in this way.
 func (l *Links) AskVouch(ctx context.Context, by spec.Task, of string) (*wire.Identity, error) {
-	return call(ctx, l.config.Dial, by.Address, vouchMethod, &wire.VouchRequest{Task: of})
+	return identify(ctx, l.config.Call, by.Address, vouchMethod, &wire.VouchRequest{Task: of})
 }
 
 // Who asks the process at any address who it is, and is not part of a cluster itself.
-func Who(ctx context.Context, dial func(address string) (*grpc.ClientConn, error), address string) (*wire.Identity, error) {
-	return call(ctx, dial, address, greetMethod, &wire.Greeting{})
+func Who(ctx context.Context, call Caller, address string) (*wire.Identity, error) {
+	return identify(ctx, call, address, greetMethod, &wire.Greeting{})
 }
 
 // Holder gives a function that tells in words who serves an address; it is empty when nobody
 // answers. It is what a port asks when its address is taken.
-func Holder(dial func(address string) (*grpc.ClientConn, error)) func(ctx context.Context, address string) string {
+func Holder(call Caller) func(ctx context.Context, address string) string {
 	return func(ctx context.Context, address string) string {
-		id, err := Who(ctx, dial, address)
+		id, err := Who(ctx, call, address)
 		if err != nil {
 			return ""
 		}
@@ -80,15 +80,10 @@ func Holder(dial func(address string) (*grpc.ClientConn, error)) func(ctx contex
 	}
 }
 
-func call(ctx context.Context, dial func(string) (*grpc.ClientConn, error), address, method string, request any) (*wire.Identity, error) {
-	conn, err := dial(address)
-	if err != nil {
-		return nil, status.Errorf(status.Unavailable, "%v", err)
-	}
-	defer conn.Close()
+func identify(ctx context.Context, call Caller, address, method string, request proto.Message) (*wire.Identity, error) {
 	id := &wire.Identity{}
-	if err := conn.Invoke(ctx, method, request, id); err != nil {
-		return nil, wire.FromGRPC(err)
+	if err := call(ctx, address, method, request, id); err != nil {
+		return nil, err
 	}
 	return id, nil
 }
@@ -121,7 +116,7 @@ func (l *Links) vouch(ctx context.Context, r *wire.VouchRequest) (*wire.Identity
 	}
 	ctx, cancel := context.WithTimeout(ctx, vouchTimeout)
 	defer cancel()
-	return call(ctx, l.config.Dial, k.task.Address, greetMethod, &wire.Greeting{})
+	return identify(ctx, l.config.Call, k.task.Address, greetMethod, &wire.Greeting{})
 }
 
 // process is a key for the links that others opened.

@@ -11,8 +11,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/remote/port"
+	"github.com/troupe-run/troupe/remote/wire"
 )
 
 // A test's stream is a TCP connection: a byte, the method's name, and then messages, each behind
@@ -81,9 +83,14 @@ func openTest(ctx context.Context, address, method string) (Stream, error) {
 	return newTestStream(c), nil
 }
 
-func dialTest(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithDisableRetry(),
+func callTest(ctx context.Context, address, method string, request, answer proto.Message) error {
+	c, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithDisableRetry(),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(port.Codec{}), grpc.MaxCallRecvMsgSize(1<<30)))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return wire.FromGRPC(c.Invoke(ctx, method, request, answer))
 }
 
 // testServer serves links at one listener: streams, and single calls over gRPC.

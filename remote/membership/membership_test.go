@@ -78,7 +78,7 @@ func start(t *testing.T, s *spec.Spec, index int, bind string) (*process, error)
 	if p.port, err = port.Listen(port.Config{Address: task.Address, Bind: bind, Logger: logger}); err != nil {
 		t.Fatal(err)
 	}
-	p.links = link.New(link.Config{Spec: s, Self: task, Boot: p.boot, Dial: p.port.Dial, Logger: logger,
+	p.links = link.New(link.Config{Spec: s, Self: task, Boot: p.boot, Call: p.port.Call, Logger: logger,
 		Devices: []*wire.Device{{Name: task.Name() + "/device:CPU:0", Type: "CPU", MemoryLimit: 1 << 40, Incarnation: p.boot + 1}}})
 	p.links.Register(p.port.Services())
 	p.port.Services().Open()

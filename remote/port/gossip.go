@@ -2,7 +2,6 @@ package port
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"time"
 )
@@ -19,15 +18,5 @@ func (p *Port) Streams() <-chan net.Conn { return p.mux.streams.accepted }
 func (p *Port) DialStream(address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return p.dial(ctx, address, protoGossip)
-}
-
-// dial opens a connection to another task's port, which speaks proto where it is encrypted.
-func (p *Port) dial(ctx context.Context, address, proto string) (net.Conn, error) {
-	if p.config.TLS == nil {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	}
-	config := p.config.TLS.Clone()
-	config.NextProtos = []string{proto}
-	return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+	return dial(ctx, p.config.TLS, address, protoGossip)
 }

@@ -81,8 +81,9 @@ type Port struct {
 	stopping sync.Once
 }
 
-// starting guards the remoting's start, which writes gRPC's logger for the whole process.
-var starting sync.Mutex
+// starting is held for writing while a remoting starts, which writes gRPC's logger for the whole process, and for
+// reading while one stops, which logs.
+var starting sync.RWMutex
 
 // Listen binds the port and starts the actors' remoting. Other services answer after
 // Services().Open(). A taken port is FAILED_PRECONDITION, a bad address INVALID_ARGUMENT.
@@ -228,7 +229,7 @@ func (p *Port) serverOptions() []grpc.ServerOption {
 	}
 }
 
-// dialOptions are the options for connections to other tasks' ports. No proxy of the
+// dialOptions are the options for the remoting's connections to other tasks' ports. No proxy of the
 // environment stands between tasks.
 func dialOptions(config *tls.Config) []grpc.DialOption {
 	creds := insecure.NewCredentials()
@@ -247,19 +248,6 @@ func dialOptions(config *tls.Config) []grpc.DialOption {
 		grpc.WithWriteBufferSize(ioBuffer),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Codec{}), grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
 	}
-}
-
-// Dialer makes connections to ports, with TLS if config is not nil, for who has no port yet.
-// Nothing is sent before a connection's first call. The caller closes it.
-func Dialer(config *tls.Config) func(address string) (*grpc.ClientConn, error) {
-	return func(address string) (*grpc.ClientConn, error) {
-		return grpc.NewClient("passthrough:///"+address, dialOptions(config)...)
-	}
-}
-
-// Dial makes a connection of its own to another task's port, like a Dialer.
-func (p *Port) Dial(address string) (*grpc.ClientConn, error) {
-	return Dialer(p.config.TLS)(address)
 }
 
 // Addr is the host:port that peers use, with the chosen port in place of port 0.
@@ -298,7 +286,9 @@ func (p *Port) stop(ctx context.Context) error {
 		defer close(down)
 		// Not gracefully: that waits for streams that never end, ten seconds if a peer is
 		// frozen, and races with the library's own actors.
+		starting.RLock()
 		p.remote.Shutdown(false)
+		starting.RUnlock()
 		// The connections to peers are closed by the children of this actor of the library.
 		if err := p.system.Root.StopFuture(p.system.NewLocalPID("EndpointSupervisor")).Wait(); err != nil {
 			p.log.Debug("the remoting's endpoints did not stop", "error", err)

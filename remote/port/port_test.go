@@ -60,7 +60,7 @@ func stopTest(t *testing.T, p *Port) {
 
 func dialTest(t *testing.T, from *Port, address string) *grpc.ClientConn {
 	t.Helper()
-	c, err := from.Dial(address)
+	c, err := grpc.NewClient("passthrough:///"+address, dialOptions(from.config.TLS)...)
 	if err != nil {
 		t.Fatal(err)
 	}

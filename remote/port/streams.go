@@ -17,15 +17,11 @@ func Detach(ctx context.Context) { http2.Detach(ctx) }
 func (p *Port) OpenStream(ctx context.Context, address, method string) (*http2.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	conn, err := p.dial(ctx, address, protoHTTP2)
+	conn, err := dial(ctx, p.config.TLS, address, protoHTTP2)
 	if err != nil {
 		return nil, status.Errorf(codes.Unavailable, "%v", err)
 	}
-	scheme := "http"
-	if p.config.TLS != nil {
-		scheme = "https"
-	}
-	return http2.Open(ctx, conn, scheme, address, method)
+	return http2.Open(ctx, conn, schemeOf(p.config.TLS), address, method)
 }
 
 // HandleStream serves a streaming method, also before Open: links are among what tells that the
