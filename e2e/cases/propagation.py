@@ -84,6 +84,33 @@ def test_sessions_share_a_declared_cluster(cluster):
             sess.close()
 
 
+def test_a_new_master_ends_its_namesakes_sessions(cluster):
+    old, new = "worker/0", "worker/1"
+    for isolated in (False, True):
+        with tf.Graph().as_default():
+            with tf.device("/job:replaced/task:0"):
+                a = tf.constant(5)
+            with tf.device("/job:helper/task:0"):
+                b = a + 1
+            configs = [declare(cluster, replaced=master, helper="ps/0") for master in (old, new)]
+            for config in configs:
+                config.isolate_session_state = isolated
+            other = open_session(cluster, old, declare(cluster, other=old, helper="ps/0"))
+            assert len(other.list_devices()) == 2
+            sess_old = open_session(cluster, old, configs[0])
+            assert len(sess_old.list_devices()) == 2
+            assert sess_old.run(b) == 6
+            sess_new = open_session(cluster, new, configs[1])
+            assert len(sess_new.list_devices()) == 2
+            assert sess_new.run(b) == 6
+            with raises(tf.errors.AbortedError, "Session handle is not found", cluster.address(*at(new))):
+                sess_old.run(b)
+            assert len(other.list_devices()) == 2
+            assert sess_new.run(b) == 6
+            for sess in (sess_old, sess_new, other):
+                sess.close()
+
+
 def test_the_cluster_that_is_there_may_be_declared(cluster):
     config = declare(cluster, ps="ps/0", worker="worker/0 worker/1")
     with tf.Graph().as_default(), open_session(cluster, "worker/1", config) as sess:

@@ -202,4 +202,5 @@ func TestRequestsShareMemory(t *testing.T) {
 // undeclared stands for clients that declare no clusters.
 type undeclared struct{ Declared }
 
-func (undeclared) Tasks() []*actors.Task { return nil }
+func (undeclared) Tasks() []*actors.Task             { return nil }
+func (undeclared) Explain(_ string, err error) error { return err }
