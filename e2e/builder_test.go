@@ -81,8 +81,8 @@ func TestDrawnGraphOnTensorFlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	about, err := json.Marshal(map[string]any{"init": opNames(inits), "steps": [][]any{{}, {}, {}}, "feed": []string{},
-		"fetch": names, "target": opNames(targets)})
+	step := map[string]any{"feed": map[string]any{}, "fetch": names, "target": opNames(targets)}
+	about, err := json.Marshal(map[string]any{"init": opNames(inits), "steps": []any{step, step, step}})
 	if err != nil {
 		t.Fatal(err)
 	}

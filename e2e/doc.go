@@ -6,8 +6,10 @@
 //     every function whose name begins with test_ as a subtest.
 //   - faults/ are functions like these during which tasks die, freeze and come back; faults_test.go
 //     runs them.
-//   - The other tests are in Go: faults, membership, hostile bytes, retries, random graphs, and the
-//     limits and rates that docs/wire.md states.
+//   - metamorphic/ makes random programs, runs them in many ways and holds them to an interpreter;
+//     here a sample of them is sent to TensorFlow's own servers.
+//   - The other tests are in Go: faults, membership, hostile bytes, retries, and the limits and rates
+//     that docs/wire.md states.
 //
 // The tests make a Python virtual environment with the packages of requirements.txt in the user's
 // cache directory on first use. TROUPE_PYTHON names an interpreter to use instead. Without Python

@@ -126,8 +126,9 @@ func counting(name, device string, n int64) []*nodepb.NodeDef {
 
 // total is the nodes of the sum of a vector of int64 on a device.
 func total(name, device, input string) []*nodepb.NodeDef {
-	sum := with(with(node(name, "Sum", int64T, input, name+"_axes"), "Tidx", dtypeAttr(int32T)), "keep_dims", flag(false))
-	return []*nodepb.NodeDef{on(constant(name+"_axes", int32T, ints(0)), device), on(sum, device)}
+	axes := &tensorpb.TensorProto{Dtype: typespb.DataType_DT_INT32, IntVal: []int32{0}, TensorShape: floats([]int64{1}, 0).TensorShape}
+	sum := with(with(node(name, "Sum", int64T, input, name+"_axes"), "Tidx", dtypeAttr(axes.Dtype)), "keep_dims", flag(false))
+	return []*nodepb.NodeDef{on(constant(name+"_axes", axes.Dtype, axes), device), on(sum, device)}
 }
 
 func placeholder(name, device string, t typespb.DataType) *nodepb.NodeDef {

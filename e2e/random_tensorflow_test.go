@@ -4,16 +4,24 @@ package e2e
 
 import (
 	"encoding/json"
+	cmdline "flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/troupe-run/troupe/e2e/metamorphic"
 	"google.golang.org/protobuf/proto"
 )
 
-// A sample of the random graphs, sent by TensorFlow's own client, gives on two tasks what TensorFlow's own servers give.
-func TestRandomGraphsOnTensorFlow(t *testing.T) {
+var (
+	graphCount = cmdline.Int("graphs", 0, "how many random programs to send to TensorFlow; 0: a share that fits into the time of a test")
+	graphSeed  = cmdline.Uint64("graph-seed", 0, "the seed of the first random program")
+)
+
+// A sample of the random programs, sent by TensorFlow's own client, gives on two tasks what TensorFlow's own servers give,
+// and both give what the interpreter of package metamorphic does.
+func TestRandomProgramsOnTensorFlow(t *testing.T) {
 	needPython(t)
 	graphs := uint64(25)
 	if full() {
@@ -24,18 +32,18 @@ func TestRandomGraphsOnTensorFlow(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for seed := *graphSeed; seed < *graphSeed+graphs; seed++ {
-		g := newRandomGraph(seed, 2+int(seed)%12)
-		def, err := proto.Marshal(g.on("worker", 2))
+		p := metamorphic.Of(seed)
+		e := metamorphic.Export(p, fmt.Sprintf("program%d_", seed), []string{"/job:worker/task:0", "/job:worker/task:1"})
+		def, err := proto.Marshal(e.Graph)
 		if err != nil {
 			t.Fatal(err)
 		}
-		about, err := json.Marshal(map[string]any{"init": append([]string{}, g.inits...), "steps": g.values(seed), "feed": g.feeds,
-			"fetch": g.fetches(), "target": append([]string{}, g.updates...)})
+		about, err := json.Marshal(e)
 		if err != nil {
 			t.Fatal(err)
 		}
 		name := filepath.Join(dir, fmt.Sprintf("graph%06d", seed))
-		for suffix, content := range map[string][]byte{".pb": def, ".json": about} {
+		for suffix, content := range map[string][]byte{".pb": def, ".json": about, ".txt": []byte(p.String())} {
 			if err := os.WriteFile(name+suffix, content, 0o600); err != nil {
 				t.Fatal(err)
 			}

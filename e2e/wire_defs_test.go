@@ -49,6 +49,14 @@ func graphOf(nodes ...*nodepb.NodeDef) *graphpb.GraphDef {
 // two is a scalar constant that later nodes may use.
 func two() *nodepb.NodeDef { return constant("two", float, floats(nil, 2)) }
 
+func flag(v bool) *attrpb.AttrValue { return &attrpb.AttrValue{Value: &attrpb.AttrValue_B{B: v}} }
+
+func number(v int64) *attrpb.AttrValue { return &attrpb.AttrValue{Value: &attrpb.AttrValue_I{I: v}} }
+
+func text(v string) *attrpb.AttrValue {
+	return &attrpb.AttrValue{Value: &attrpb.AttrValue_S{S: []byte(v)}}
+}
+
 func with(n *nodepb.NodeDef, attr string, v *attrpb.AttrValue) *nodepb.NodeDef {
 	n.Attr[attr] = v
 	return n

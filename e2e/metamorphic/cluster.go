@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe"
 )
@@ -75,6 +76,8 @@ func (c *Cluster) stop() error {
 type Clusters struct {
 	all  []*Cluster
 	used int
+	// damage changes the graphs that are sent, so that a test sees whether that is found; nil for none.
+	damage func(*graphpb.GraphDef)
 }
 
 // StartClusters starts them all.

@@ -6,11 +6,14 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	"go.uber.org/goleak"
 )
 
@@ -24,7 +27,7 @@ func share(n int) uint64 {
 	switch {
 	case *graphCount > 0:
 		return uint64(*graphCount)
-	case os.Getenv("TROUPE_E2E_FULL") == "1":
+	case full():
 		return uint64(10 * n)
 	case raceDetector:
 		return uint64(n / 10)
@@ -73,6 +76,82 @@ func TestRandomPrograms(t *testing.T) {
 		goleak.VerifyNone(t, here, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 	}
 }
+
+// What is wrong with a graph is found, and made small.
+func TestDamagedGraphs(t *testing.T) {
+	c, err := StartClusters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	eachNode := func(do func(*nodepb.NodeDef)) func(*graphpb.GraphDef) {
+		return func(def *graphpb.GraphDef) {
+			for _, n := range def.Node {
+				do(n)
+			}
+			for _, f := range def.Library.Function {
+				for _, n := range f.NodeDef {
+					do(n)
+				}
+			}
+		}
+	}
+	const most, hangs = 200, "a value that never comes"
+	for name, damage := range map[string]func(n *nodepb.NodeDef){
+		"another op": func(n *nodepb.NodeDef) {
+			if n.Op == "Minimum" {
+				n.Op = "AddV2"
+			}
+		},
+		"a reading that waits for nothing": func(n *nodepb.NodeDef) {
+			if n.Op == "ReadVariableOp" {
+				n.Input = slices.DeleteFunc(slices.Clone(n.Input), func(in string) bool { return in[0] == '^' })
+			}
+		},
+		hangs: func(n *nodepb.NodeDef) {
+			if n.Op == "QueueEnqueueV2" {
+				n.Op, n.Input, n.Attr = "NoOp", nil, nil
+			}
+		},
+	} {
+		deadline := slack(10 * time.Second)
+		if name == hangs {
+			if !full() {
+				continue // it takes long to make what hangs smaller
+			}
+			deadline = slack(500 * time.Millisecond)
+		}
+		t.Run(name, func(t *testing.T) {
+			c.damage = eachNode(damage)
+			defer func() { c.damage = nil }()
+			for seed := uint64(0); seed < most; seed++ {
+				f, err := c.Check(t.Context(), seed, deadline)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f == nil {
+					continue
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				const small = 8
+				if f = c.Shrink(ctx, f, deadline); f.Program.Size() > small {
+					t.Errorf("not small: %v", f)
+				}
+				t.Logf("%v", f)
+				return
+			}
+			t.Errorf("not found within %d programs", most)
+		})
+	}
+}
+
+// full says that everything was asked for, however long it takes.
+func full() bool { return os.Getenv("TROUPE_E2E_FULL") == "1" }
 
 // slack widens the bounds of times that the race detector stretches.
 func slack(d time.Duration) time.Duration { return time.Duration(slackFactor * float64(d)) }

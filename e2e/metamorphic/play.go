@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/graph/status"
@@ -35,6 +36,7 @@ type player struct {
 	p        *Program
 	v        Variant
 	cluster  *Cluster
+	damage   func(*graphpb.GraphDef)
 	deadline time.Duration // of an action
 	machine  *Machine
 	graph    *Graph
@@ -52,10 +54,8 @@ func (c *Clusters) Play(ctx context.Context, p *Program, v Variant, deadline tim
 		devices = append(devices, cluster.devices[(i+v.Turn)%len(cluster.devices)])
 	}
 	form := Form{Names: fmt.Sprintf("p%d_", programs.Add(1)), Devices: devices, Lower: v.Lower, FeedConsts: v.FeedConsts, Shuffle: v.Shuffle}
-	pl := &player{p: p, v: v, cluster: cluster, deadline: deadline, machine: NewMachine(p), graph: Draw(p, form), top: map[int]*Stmt{}}
-	for _, s := range p.Stmts {
-		pl.top[s.ID] = s
-	}
+	pl := newPlayer(p, v, Draw(p, form))
+	pl.cluster, pl.damage, pl.deadline = cluster, c.damage, deadline
 	defer func() {
 		bounded, cancel := context.WithTimeout(ctx, deadline)
 		defer cancel()
@@ -71,6 +71,14 @@ func (c *Clusters) Play(ctx context.Context, p *Program, v Variant, deadline tim
 		}
 	}
 	return nil
+}
+
+func newPlayer(p *Program, v Variant, g *Graph) *player {
+	pl := &player{p: p, v: v, machine: NewMachine(p), graph: g, top: map[int]*Stmt{}}
+	for _, s := range p.Stmts {
+		pl.top[s.ID] = s
+	}
+	return pl
 }
 
 func (pl *player) close(ctx context.Context, i int) error {
@@ -128,6 +136,9 @@ func (pl *player) act(ctx context.Context, a *Action) error {
 func (pl *player) session(ctx context.Context, i int) (*troupe.Session, error) {
 	var err error
 	def := pl.graph.Def(pl.have[i], pl.upto)
+	if pl.damage != nil {
+		pl.damage(def)
+	}
 	if pl.sessions[i] == nil {
 		server := pl.cluster.servers[pl.v.Masters[i]%len(pl.cluster.servers)]
 		pl.sessions[i], err = server.NewSession(ctx, def, nil)

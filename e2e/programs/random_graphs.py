@@ -1,6 +1,6 @@
 # usage: random_graphs.py DIR TARGET     runs the graphs of DIR on the cluster of TARGET and on one of TensorFlow's own
 # servers, of as many tasks, and prints what differs: "same: N of N". Each graph is NAME.pb, a GraphDef, with
-# NAME.json: init (targets), steps (what is fed), fetch and target.
+# NAME.json: init (targets) and steps (feed, by name, fetch, target, and want: what has to be fetched, if that is known).
 import glob
 import json
 import os
@@ -51,27 +51,42 @@ def on_one_task(graph):
 
 
 def run(where, graph, case):
-    """All that the steps fetch."""
+    """All that the steps fetch. TensorFlow's optimizers are off: they rewrite what is fed, and read variables at other times."""
+    config = tf.ConfigProto(operation_timeout_in_ms=30000)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
     g = tf.Graph()
     with g.as_default():
         tf.import_graph_def(graph, name="")
         out = []
-        with tf.Session(where, config=tf.ConfigProto(operation_timeout_in_ms=30000)) as session:
+        with tf.Session(where, config=config) as session:
             if case["init"]:
                 session.run([g.get_operation_by_name(n) for n in case["init"]])
-            targets = [g.get_operation_by_name(n) for n in case["target"]]
-            for feed in case["steps"]:
-                fed = {name: np.array(v, np.float32).reshape(3, 3) for name, v in zip(case["feed"], feed)}
-                out.append(session.run([case["fetch"], targets], fed)[0])
+            for step in case["steps"]:
+                fed = {name: np.array(v, g.get_tensor_by_name(name).dtype.as_numpy_dtype) for name, v in step["feed"].items()}
+                targets = [g.get_operation_by_name(n) for n in step["target"]]
+                out.append(session.run([step["fetch"], targets], fed)[0])
     return out
 
 
-def difference(ours, theirs, names):
-    for step, (a, b) in enumerate(zip(ours, theirs)):
-        for name, x, y in zip(names, a, b):
-            if x.shape != y.shape or not np.allclose(x, y, rtol=1e-3, atol=1e-4, equal_nan=True):
-                return "step %d, %s: %s, with TensorFlow's server %s" % (step, name, x.tolist(), y.tolist())
+def attempt(where, graph, case):
+    """What the steps fetch, and the error that they end with."""
+    try:
+        return run(where, graph, case), ""
+    except tf.errors.OpError as e:
+        return None, e.message
+
+
+def difference(ours, theirs, steps):
+    for number, (a, b, step) in enumerate(zip(ours, theirs, steps)):
+        for name, x, y, want in zip(step["fetch"], a, b, step.get("want", b)):
+            if not same_values(x, y) or not same_values(y, np.array(want)):
+                return "step %d, %s: %s, with TensorFlow's server %s, and it should be %s" % (number, name, x.tolist(), y.tolist(), np.array(want).tolist())
     return ""
+
+
+def same_values(x, y):
+    return x.shape == y.shape and np.allclose(x, y, rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
 cases = sorted(glob.glob(os.path.join(directory, "*.pb")))
@@ -84,8 +99,10 @@ try:
             graph.ParseFromString(f.read())
         with open(path[:-3] + ".json") as f:
             case = json.load(f)
-        theirs = run(reference, on_one_task(graph), case)
-        different = difference(run(target, graph, case), theirs, case["fetch"])
+        theirs, failed = attempt(reference, on_one_task(graph), case)
+        ours, failed_too = attempt(target, graph, case)
+        different = failed_too and "fails: " + failed_too or failed and "fails with TensorFlow's server: " + failed
+        different = different or difference(ours, theirs, case["steps"])
         if different:
             print(os.path.basename(path), different)
         same += not different

@@ -1,0 +1,78 @@
+package metamorphic
+
+import (
+	"slices"
+
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+)
+
+// Exported is a program for another client: its steps, one after the other, in one session that knows the whole
+// graph from the beginning.
+type Exported struct {
+	Graph *graphpb.GraphDef `json:"-"`
+	Init  []string          `json:"init"`
+	Steps []ExportedStep    `json:"steps"`
+}
+
+// ExportedStep is a step, and what it has to fetch. Values are numbers and nested lists of them.
+type ExportedStep struct {
+	Feed   map[string]any `json:"feed"`
+	Fetch  []string       `json:"fetch"`
+	Target []string       `json:"target"`
+	Want   []any          `json:"want"`
+}
+
+// Export gives what of a program's script is a step, and does not fail. The resources' names begin with the given one.
+func Export(p *Program, names string, devices []string) *Exported {
+	g := Draw(p, Form{Names: names, Devices: devices})
+	last := p.Stmts[len(p.Stmts)-1].ID
+	out := &Exported{Graph: g.Def(0, last), Init: append([]string{}, g.Inits(0, last)...), Steps: []ExportedStep{}}
+	pl := newPlayer(p, Variant{}, g)
+	pl.upto = last
+	var export func(actions []*Action)
+	export = func(actions []*Action) {
+		for _, a := range actions {
+			switch a.Kind {
+			case Parallel:
+				export(a.Parts)
+			case Run, Callable, Partial:
+				once := *a
+				once.Fetch, once.Target = unique(a.Fetch), unique(a.Target)
+				// TensorFlow does not see that the result of a call is fed that it has lowered.
+				once.Feed = slices.DeleteFunc(slices.Clone(a.Feed), func(id int) bool { return pl.top[id] == nil || pl.top[id].functional() })
+				if st := pl.step(&once, a.Seed); st != nil {
+					st.expect(pl.machine)
+					out.Steps = append(out.Steps, st.export())
+				}
+			}
+		}
+	}
+	export(p.Script)
+	return out
+}
+
+func (st *step) export() ExportedStep {
+	e := ExportedStep{Feed: map[string]any{}, Fetch: append([]string{}, st.fetches...), Target: append([]string{}, st.others...), Want: []any{}}
+	for id, v := range st.fed {
+		e.Feed[tensorName(id)] = v.nested()
+	}
+	for _, id := range st.fetch {
+		e.Want = append(e.Want, st.want[id].nested())
+	}
+	return e
+}
+
+// nested is the value as a number or rows of numbers.
+func (v Value) nested() any {
+	switch v.Type {
+	case Int:
+		return v.I
+	case Scalar:
+		return v.F[0]
+	}
+	var rows [][]float32
+	for i := range Side {
+		rows = append(rows, v.F[i*Side:(i+1)*Side])
+	}
+	return rows
+}
