@@ -9,7 +9,7 @@ import (
 
 // gather yields params[indices] along axis 0.
 func gather(ctx *Context) error {
-	return gatherAlong(ctx, ctx.Input(0), ctx.Input(1), 0, 0)
+	return gatherAlong(ctx, ctx.Input(0), ctx.Input(1), 0, 0, false)
 }
 
 // newGatherV2 makes the kernel that gathers along the axis of input 2; the first batch_dims
@@ -27,7 +27,7 @@ func newGatherV2(c *Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		return gatherAlong(ctx, ctx.Input(0), ctx.Input(1), axis, batchDims)
+		return gatherAlong(ctx, ctx.Input(0), ctx.Input(1), axis, batchDims, false)
 	}), nil
 }
 
@@ -43,7 +43,7 @@ func newResourceGather(c *Construction) (any, error) {
 		if batchDims > 0 && params.Rank() < int(batchDims) {
 			return status.InvalidArgumentf("params must have at least %d (batch_dims) dimensions but it has shape %v", batchDims, params.Shape())
 		}
-		return gatherAlong(ctx, params, ctx.Input(1), batchDims, batchDims)
+		return gatherAlong(ctx, params, ctx.Input(1), batchDims, batchDims, true)
 	})
 }
 
@@ -63,7 +63,8 @@ func withVariable(c *Construction, run func(*Context, *tensor.Tensor) error) (an
 	}), nil
 }
 
-func gatherAlong(ctx *Context, params, indices *tensor.Tensor, axisArg, batchArg int64) error {
+// gatherAlong yields slices of params. Where nothing is moved, it looks at indices only if it is to check them always.
+func gatherAlong(ctx *Context, params, indices *tensor.Tensor, axisArg, batchArg int64, always bool) error {
 	if params.Rank() == 0 {
 		return status.InvalidArgumentf("params must be at least 1 dimensional")
 	}
@@ -111,7 +112,7 @@ func gatherAlong(ctx *Context, params, indices *tensor.Tensor, axisArg, batchArg
 	if err != nil {
 		return err
 	}
-	if elements > 0 { // no index is looked at where nothing is moved
+	if always || elements > 0 {
 		if err := at.within(indices.Shape(), int64(n)); err != nil {
 			return err
 		}

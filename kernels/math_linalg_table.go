@@ -167,7 +167,15 @@ func init() {
 	})
 	linalgOp("BandedTriangularSolve", nil, func(a attrReader) (Kernel, error) {
 		lower, adjoint, err := a.flags("lower", "adjoint")
-		return &linalg{inputs: 2, check: bandedSizes, results: sameAs(1), run: banded(lower, adjoint), broadcast: true}, err
+		solve := &linalg{inputs: 2, check: bandedSizes, results: sameAs(1), run: banded(lower, adjoint), broadcast: true}
+		return Func(func(ctx *Context) error {
+			for i := range 2 {
+				if t := ctx.Input(i); t.Len() == 0 {
+					return status.InvalidArgumentf("In[%d] must not be an empty tensor: shape %v", i, t.Shape())
+				}
+			}
+			return solve.Compute(ctx)
+		}), err
 	})
 }
 

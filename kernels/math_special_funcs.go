@@ -262,6 +262,9 @@ func zeta(x, q float64) float64 {
 		}
 		return negative + zeta(x, q+n)
 	}
+	if math.IsInf(x, 1) && q > 0 { // of the terms only the first may be left
+		return math.Pow(q, -x)
+	}
 	sum := 0.0
 	n := max(12, 12-math.Floor(q))
 	for k := range int(n) {
@@ -296,7 +299,7 @@ func polygamma[T floating](n, x T) T {
 	}
 	order := float64(n + 1)
 	sign := 1.0
-	if math.Mod(order, 2) != 0 {
+	if math.Mod(order, 2) == 1 {
 		sign = -1
 	}
 	return T(sign * math.Gamma(order) * zeta(order, float64(x)))

@@ -80,7 +80,11 @@ func digamma64(x float64) float64 {
 	}
 	reflected := 0.0
 	if x < 0 {
-		reflected = math.Pi / math.Tan(math.Pi*x)
+		part := x - math.Floor(x) // the tangent has a period of 1, of which large arguments leave few digits
+		if part > 0.5 {
+			part--
+		}
+		reflected = math.Pi / math.Tan(math.Pi*part)
 		x = 1 - x
 	}
 	shift := 0.0
@@ -93,8 +97,26 @@ func digamma64(x float64) float64 {
 	return math.Log(x) - 0.5/x - series - shift - reflected
 }
 
-// ndtri64 is the inverse of the normal distribution function.
-func ndtri64(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
+// ndtri64 is the inverse of the normal distribution function. In the tails, where math.Erfcinv has no digits left, it
+// solves for the function's logarithm by Newton's method, which comes from one side as that is concave.
+func ndtri64(p float64) float64 {
+	switch {
+	case p > 0.5 && p < 1:
+		return -ndtri64(1 - p)
+	case !(p > 0 && p < 0.1):
+		return -math.Sqrt2 * math.Erfcinv(2*p)
+	}
+	x := -math.Sqrt(-2 * math.Log(p))
+	for range 50 {
+		below := math.Erfc(-x/math.Sqrt2) / 2
+		step := math.Log(below/p) * below * math.Sqrt(2*math.Pi) * math.Exp(x*x/2)
+		x -= step
+		if math.Abs(step) <= 1e-16*math.Abs(x) {
+			break
+		}
+	}
+	return x
+}
 
 func isNaN[T floating](dst []bool, a []T) {
 	for i, v := range a {

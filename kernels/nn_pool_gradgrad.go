@@ -6,7 +6,8 @@ import (
 )
 
 // maxPoolGradGradKernel is MaxPoolGradGrad, and MaxPoolGradGradV2 whose window comes as inputs: each place of
-// the result takes the element of input 2, of the image's shape, at the first of the greatest of its window.
+// the result takes the element of input 2, of the image's shape, at the first element of its window that is what MaxPool
+// made of it, 0 if none is.
 type maxPoolGradGradKernel[T ordered] struct {
 	pooling
 	dtype      tensor.DType
@@ -39,19 +40,20 @@ func (k *maxPoolGradGradKernel[T]) Compute(ctx *Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	dst, src, g := viewOf[T](out), viewOf[T](image), viewOf[T](grad)
+	dst, src, greatest, g := viewOf[T](out), viewOf[T](image), viewOf[T](result), viewOf[T](grad)
 	ctx.Device.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
 		p.eachPlace(lo, hi, func(place, image int, rows, cols [3]int) {
 			for c := range p.depth {
-				best := -1
-				for y := rows[0]; y < rows[1]; y++ {
+				first := -1
+				for y := rows[0]; y < rows[1] && first < 0; y++ {
 					for x := cols[0]; x < cols[1]; x++ {
-						if at := image + ((rows[2]+y)*p.cols.in+cols[2]+x)*p.depth + c; best < 0 || src[at] > src[best] {
-							best = at
+						if at := image + ((rows[2]+y)*p.cols.in+cols[2]+x)*p.depth + c; src[at] == greatest[place*p.depth+c] {
+							first = at
+							break
 						}
 					}
 				}
-				dst[place*p.depth+c] = picked(g, best)
+				dst[place*p.depth+c] = picked(g, first)
 			}
 		})
 	})

@@ -184,9 +184,6 @@ func (k *depthSpace) Compute(ctx *Context) error {
 		}
 		return status.InvalidArgumentf("Input rank should be: 4 instead of: %d", in.Rank())
 	}
-	if in.DType().Size() == 0 {
-		return status.Unimplementedf("%s of type %v is not supported", ctx.Node.Op, in.DType())
-	}
 	n, h, w, c, size := in.Dim(0), in.Dim(1), in.Dim(2), in.Dim(3), k.size
 	if k.first {
 		c, h, w = in.Dim(1), in.Dim(2), in.Dim(3)

@@ -43,7 +43,7 @@ class Maker:
         """An element type for each type attribute, such that TensorFlow has a CPU kernel for them."""
         resource = any(a.is_ref or a.type == tf.resource.as_datatype_enum for a in self.declaration.input_arg)
         known = PLAIN + ([] if resource else SMALL)  # TensorFlow's variables of the small types fail in several ways
-        declared = {a.name: _type_names(a.allowed_values) or known for a in self.declaration.attr if a.type == "type"}
+        declared = {a.name: [t for t in _type_names(a.allowed_values) if t in known] or known for a in self.declaration.attr if a.type == "type"}
         rows = []
         for k in kernels.get_registered_kernels_for_op(self.op).kernel:
             types = {c.name: [t for t in _type_names(c.allowed_values) if t in known and t in declared.get(c.name, [t])] for c in k.constraint}

@@ -113,7 +113,7 @@ def pool(m):
         m.types["T"] = m.types["TInput"]
     x, y = m.array(dtype, (n, *size, c), palette), (n, *out, c)
     if m.op in ("AvgPoolGrad", "AvgPool3DGrad"):
-        return {"orig_input_shape": m.ints(x.shape), "grad": m.array("T", m.bent(y), palette)}
+        return {"orig_input_shape": m.ints(x.shape), "grad": m.array("T", y, palette)}
     if "Grad" in m.op:
         largest = pooled(x, kernel, stride, padding, out) if m.chance(.9) else m.array(dtype, y, palette)
         grad = m.array("T", m.bent(x.shape if "GradGrad" in m.op else y), palette)
@@ -198,7 +198,6 @@ def top_k(m):
     if m.op == "ApproxTopK":
         m.set(k=max(k, 0), reduction_dimension=-1)
         m.constant = True  # the client refuses a shape that it does not know
-        m.flags("is_max_k")
         return {"input": x}
     m.flags("sorted")
     if m.op == "TopK":
