@@ -79,7 +79,7 @@ func TestCallWhilePortsStart(t *testing.T) {
 	var all sync.WaitGroup
 	for range 2 {
 		all.Go(func() {
-			for range 10 {
+			for range 20 {
 				further, err := Listen(Config{Address: "127.0.0.1:0", Logger: silent})
 				if err != nil {
 					t.Error(err)
