@@ -47,6 +47,14 @@ type Output struct {
 	Index int
 }
 
+// Passed is the output that readers of o read: o itself, or what a lowered node passes on as o.
+func (o Output) Passed() Output {
+	for o.Node.Lowered != nil {
+		o = o.Node.Inputs[o.Index]
+	}
+	return o
+}
+
 // Graph is a set of nodes whose inputs all lie in the set, with the functions they may call.
 // It is immutable but for what passes fill in its nodes: a graph that grows is a new one that
 // shares the nodes of the old one (Extend). Reading it concurrently is safe.

@@ -222,3 +222,14 @@ def test_what_a_functional_loop_passes_through_comes_when_it_has_ended(cluster):
         sess.run(v.initializer)
         assert sess.run(same) == 7
         assert sess.run(v.read_value()) == 4
+
+
+@control_flow_v2
+def test_a_gradient_through_a_loop_by_a_pinned_variable(cluster):
+    with tf.device(ANOTHER):
+        v = tf.Variable([1.0, 2.0, 3.0])
+    _, total = tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s + tf.gather(v, [i, i])), [tf.constant(0), tf.constant([0.0, 0.0])])
+    slope, = tf.gradients(total, [v])
+    with cluster.session() as sess:
+        sess.run(v.initializer)
+        same(sess.run(tf.convert_to_tensor(slope)), np.float32([2, 2, 2]))

@@ -129,6 +129,22 @@ func TestACallOverTwoDevicesBecomesItsBody(t *testing.T) {
 	}
 }
 
+// A node of a body that is to be with another one goes where that asks to be, not to the caller's device.
+func TestColocationInABodyIsStrongerThanTheCallersDevice(t *testing.T) {
+	beside := strings.Replace(op("node_def", "neg", "Neg", "", "x"), ` attr {`, ` attr { key: "_class" value { list { s: "loc:@twice" } } } attr {`, 1)
+	g, err := run(t, placeholder("in", "DT_FLOAT")+strings.Replace(calling("node", "c", "f", "in"), ` op:`, ` device: "`+here+`" op:`, 1)+
+		unary("f", "both:z:0", op("node_def", "twice", "AddV2", there, "x", "x"), beside, op("node_def", "both", "AddV2", "", "twice:z:0", "neg:y:0")), here, there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := g.Lookup("c/neg").Requested, g.Lookup("c/twice").Requested; got != want {
+		t.Errorf("the node asks for %q, the one that it is to be with for %q", got, want)
+	}
+	if got := g.Lookup("c/both").Requested; got == g.Lookup("c/twice").Requested {
+		t.Errorf("the node that is with nobody asks for %q", got)
+	}
+}
+
 // A conditional of a body that is drawn with its data asks to be beside the function's argument: the argument is the
 // caller's there, and may come from any device.
 func TestColocationWithAnArgumentIsNotWithWhereItComesFrom(t *testing.T) {

@@ -194,13 +194,14 @@ func (c *copier) copy() error {
 	for i, a := range c.fg.Args {
 		c.index[a] = i
 	}
+	requested := colocated(c.fg)
 	for id, n := range c.fg.Nodes {
 		if n.Op == "_Arg" || n.Op == "_Retval" {
 			continue
 		}
 		m := *n
 		m.Name = c.name(c.prefix + "/" + n.Name)
-		device, err := c.device.merge(n.Requested)
+		device, err := c.device.merge(requested[id])
 		if err != nil {
 			return status.AtNode(err, m.Name)
 		}

@@ -10,10 +10,12 @@ import (
 
 func isResource(t tensor.DType) bool { return t == tensor.Resource || t.IsRef() }
 
-// joinEdges puts the user of a reference or resource handle on the device of what made it.
+// joinEdges puts the user of a reference or resource handle on the device of what made it, also where a lowered node
+// passes it on.
 func (p *placer) joinEdges() error {
 	for i, n := range p.nodes {
 		for k, in := range n.Inputs {
+			in = in.Passed()
 			if isResource(n.InTypes[k]) && p.runsFunctions(n) {
 				if err := p.joinTypes(in.Node, int32(i)); err != nil {
 					return err
