@@ -20,7 +20,7 @@ INSIDE = {**{op: w / 2 for op, w in PURE.items()}, **READS, **CHANGES, **QUEUES,
 
 def make(seed):
     rng = random.Random(seed)
-    maker = Maker(rng, WEIGHTS, INSIDE, depth=rng.choice([2, 2, 3]), away=rng.choice([0.0, 0.3, 0.6]), functional=0.15)
+    maker = Maker(rng, WEIGHTS, INSIDE, depth=rng.choice([1, 2, 2, 3]), away=rng.choice([0.0, 0.3, 0.6]), functional=0.15)
     if rng.random() < 0.5:
         maker.devices = [rng.choice(maker.devices)]
     for _ in range(rng.randint(1, 3)):
@@ -31,10 +31,10 @@ def make(seed):
         maker.add("queue", n=rng.randint(0, 9), device=rng.choice(maker.devices))
     maker.one("placeholder_f")
     maker.part = 1
-    maker.draw(rng.randint(3, 12))
+    maker.draw(rng.randint(2, 8))
     if rng.random() < 0.4:
         maker.part = 2
-        maker.draw(rng.randint(2, 6))
+        maker.draw(rng.randint(1, 4))
     return Program("references", seed, maker.statements, script(rng, maker), grappler=rng.random() < 0.25,
                    master=rng.choice(["worker:0", "worker:0", "worker:1", "ps:0"]), one_task=one_task(maker))
 

@@ -145,7 +145,7 @@ class Maker:
         return Body(list(params), frame.statements, results, kinds)
 
     def _size(self):
-        return self.rng.choice([1, 2, 2, 3, 3, 4, 5]) if len(self.frames) == 1 else self.rng.choice([1, 2, 3])
+        return self.rng.choice([1, 1, 2, 2, 3, 4]) if len(self.frames) == 1 else self.rng.choice([0, 1, 1, 2])
 
     def _is_functional(self):
         return self.rng.random() < self.functional
@@ -160,7 +160,7 @@ class Maker:
 
     def _case(self):
         functional, kinds, i = self._is_functional(), self._result_kinds(), self.pick("i")
-        bodies = [self.body((), kinds, self._size() - 1, functional) for _ in range(3)]
+        bodies = [self.body((), kinds, self._size() - 1, functional) for _ in range(self.rng.choice([2, 3]))]
         return self.add("case", [i], bodies=bodies, functional=functional)
 
     def _loop(self):

@@ -40,9 +40,11 @@ class Fetches:
             step.fetches = rng.sample(step.fetches, len(step.fetches) - 1)
         elif how < 0.6:
             step.fetches += _sample(rng, self.values, 1)
-        elif how < 0.8:
+        elif how < 0.75:
             step.feeds = [(ref, rng.randint(-4, 8)) for ref, _ in step.feeds]
-        elif how < 0.9:
+        elif how < 0.88:
+            step.feeds = [(ref, rng.randint(-4, 8)) for ref in _sample(rng, self.feedable, max(1, len(step.feeds)))]
+        elif how < 0.93:
             step.feeds = step.feeds[1:]
         else:
             step.fetches, step.targets = step.fetches[::-1] * 2, []

@@ -1,6 +1,8 @@
 """Makes a program that fails small: delta debugging of its script, its statements and what these say."""
 import time
 
+from analysis import Analysis
+
 
 class Shrinker:
     """Tries smaller programs with `fails`, for a bounded time."""
@@ -15,7 +17,7 @@ class Shrinker:
         best, smaller = program, True
         while smaller and time.monotonic() < self._end:
             smaller = False
-            for reduction in (_actions, _statements, _steps, _bodies, _details):
+            for reduction in (_actions, _steps, _unneeded, _statements, _bodies, _details):
                 found = self._reduce(best, reduction)
                 smaller = smaller or found is not best
                 best = found
@@ -60,6 +62,23 @@ def _setter(owner, key, new):
 
 def _actions(program):
     return [_remover(program.script, a) for a in program.script]
+
+
+def _unneeded(program):
+    """All statements that no step needs, at once."""
+    analysis = Analysis(program)
+    needed = set()
+    for a in program.script:
+        for step in a.steps:
+            for id in [ref[0] for ref in step.fetches] + step.targets + [ref[0] for ref, _ in step.feeds]:
+                needed |= analysis.needs.get(id, set())
+    # What is not needed may be there for its effect: those that touch state are for the next reduction.
+    rest = [s for s in program.statements if s.id not in needed and not analysis.touches(s.id)]
+
+    def remove():
+        program.statements[:] = [s for s in program.statements if not any(s is other for other in rest)]
+
+    return [remove] if rest else []
 
 
 def _statements(program):
