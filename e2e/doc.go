@@ -8,6 +8,8 @@
 //     runs them.
 //   - metamorphic/ makes random programs, runs them in many ways and holds them to an interpreter;
 //     here a sample of them is sent to TensorFlow's own servers.
+//   - differential/ compares random programs, and single ops, on Troupe and on TensorFlow's own servers;
+//     differential_test.go runs a share of the programs, and `python differential/run.py --help` tells how to run more.
 //   - The other tests are in Go: faults, membership, hostile bytes, retries, and the limits and rates
 //     that docs/wire.md states.
 //

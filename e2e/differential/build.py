@@ -132,7 +132,7 @@ class Builder:
             try:
                 out = spec.build(self, s, *args)
             except (TypeError, ValueError, LookupError, tf.errors.OpError) as e:
-                self.refused.append("%s: %s" % (s.op, str(e).split("\n")[0]))
+                self.refused.append("%s: %s" % (s.op, str(e).split("\n")[0][:100]))
                 out = [self.default(k) for k in kinds.replace("A", "f")]
         self.deps = outer
         done = None

@@ -6,6 +6,8 @@ import subprocess
 class Troupe:
     """The tasks of `troupe up`: Troupe("path/to/troupe", ps=1, worker=2).targets["worker:0"]."""
 
+    restartable = True
+
     def __init__(self, binary, **jobs):
         self._command = [binary, "up", "--tasks", ",".join("%s=%d" % job for job in jobs.items())]
         self._tasks = sum(jobs.values())
@@ -41,13 +43,12 @@ class Troupe:
 
 
 class Running:
-    """A cluster that somebody else runs."""
+    """A cluster that somebody else runs, and restarts."""
+
+    restartable = False
 
     def __init__(self, targets):
         self.targets = targets
-
-    def restart(self):
-        raise RuntimeError("the cluster no longer answers, and it is not this program's to restart")
 
     def running(self):
         return True

@@ -6,15 +6,11 @@ import time
 
 import tensorflow.compat.v1 as tf
 
-import areas
-import flow  # registers its statements, as pure and state do
-import pure
-import running
-import state
+from areas import AREAS
 from listing import action, listing
+from outcomes import HANGS, same
+from running import Pair
 from shrinking import Shrinker
-
-_REGISTERED = (flow, pure, state)
 
 TIMEOUT = 10.0  # of one call, in seconds
 WATCHDOG = 60.0  # of one program
@@ -37,16 +33,13 @@ class Fuzzer:
         self._containers = []
         self._number = 0
         self._started = time.monotonic()
-        self._shrinking = 0.0
-        self._pair = running.Pair(theirs.targets, ours.targets, self._container)
-        self.programs = 0
-        self.actions = 0
-        self.findings = 0
-        self.unstable = []
-        self.hung = []  # that TensorFlow's servers did not answer
-        self.broken = []  # that they failed at with an internal error
-        self.restarts = 0
-        self.intermittent = 0
+        self._shrinking = 0.0  # seconds
+        self._lost = False  # our cluster does not answer, and somebody else has to restart it
+        self._pair = Pair(theirs.targets, ours.targets, self._container)
+        self.programs = self.actions = self.findings = self.intermittent = self.restarts = 0
+        self.unstable = []  # seeds for which TensorFlow's servers differ from run to run, or with Grappler
+        self.hung = []  # that they do not answer
+        self.broken = []  # that they answer with a mistake of their own, or crash at
 
     def _container(self):
         self._number += 1
@@ -57,17 +50,21 @@ class Fuzzer:
         """Runs programs until there were so many, the time is over, or there are enough findings."""
         self._started = time.monotonic()
         for number in range(seed, seed + programs):
-            if time.monotonic() - self._started - self._shrinking > seconds or self.findings >= findings:
+            if time.monotonic() - self._started - self._shrinking > seconds or self.findings >= findings or self._lost:
                 break
-            program = areas.AREAS[self._area](number)
+            program = AREAS[self._area](number)
             self.programs += 1
             self.actions += len(program.script)
-            difference = self._bounded(program, TIMEOUT)
-            if difference is not None:
-                began = time.monotonic()
-                self._judge(program, difference)
-                self._shrinking += time.monotonic() - began
-            if len(self._containers) >= 40:
+            try:
+                difference = self._bounded(program, TIMEOUT)
+                if difference is not None:
+                    began = time.monotonic()
+                    self._judge(program, difference)
+                    self._shrinking += time.monotonic() - began
+            except Stuck:
+                self.findings += 1
+                print("--- seed %d, area %s: the client is stuck\n%s\n" % (number, self._area, listing(program)), flush=True)
+            if len(self._containers) >= 40 and not self._lost:
                 self._clean()
 
     def _clean(self):
@@ -93,15 +90,16 @@ class Fuzzer:
         if not result:
             self._restart(self._ours)
             self._restart(self._theirs)
-            raise Stuck(listing(program))
+            raise Stuck()
         if isinstance(result[0], BaseException):
             raise result[0]
         difference, seen = result[0]
+        if difference is not None and difference.ours.error and not (self._ours.running() and self._answers(self._ours)):
+            self._restart(self._ours)
         if not self._theirs.running():
             self._restart(self._theirs)
+            self.broken.append(program.seed)
             return seen if alone else None
-        if difference is not None and difference.ours.error in running.HANGS and not self._answers(self._ours):
-            self._restart(self._ours)
         return seen if alone else difference
 
     def _answers(self, cluster):
@@ -119,76 +117,94 @@ class Fuzzer:
                 return False
 
     def _restart(self, cluster):
+        if not cluster.restartable:
+            self._lost = True
+            return
         cluster.restart()
         self.restarts += 1
         self._containers = []
         self._pair.move(self._theirs.targets, self._ours.targets)
 
     def _judge(self, program, difference):
-        """Reports a difference, unless TensorFlow itself differs from run to run, or with Grappler."""
-        if difference.theirs.error in running.HANGS:
+        """Reports a difference, unless TensorFlow's servers have no right answer."""
+        if difference.theirs.error in HANGS:
             self.hung.append(program.seed)
             return
-        if difference.theirs.error == running.BROKEN:
+        if difference.theirs.mistaken():
             self.broken.append(program.seed)
             return
-        if not self._stable(program):
+        small, tried, note = program, 0, ""
+        if self._lost:
+            note = ", and the cluster does not answer any more"
+        elif not self._stable(program, difference, (False, False, True)):
             self.unstable.append(program.seed)
             return
+        else:
+            small, difference, tried, note = self._smaller(program, difference)
+        self.findings += 1
+        print(self._report(program, small, difference, tried, note), flush=True)
+
+    def _smaller(self, program, difference):
+        """Makes a program small that differs, if it does so again."""
         kind = difference.kind()
         again = None
         for _ in range(4):
             again = again or self._bounded(program, TIMEOUT)
-        small, tried = program, 0
-        if again is None:
-            self.intermittent += 1
-        else:
-            impatient = IMPATIENCE if "a hang" in kind else TIMEOUT
-            shrinker = Shrinker(lambda p: self._fails(p, kind, impatient), self._shrink_seconds)
-            small, tried = shrinker.shrink(program), shrinker.tried
-            confirmed = self._bounded(small, TIMEOUT)
-            if confirmed is None:
-                small = program
-            difference = confirmed or again
-        self.findings += 1
-        print(self._report(program, small, difference, tried, again is None), flush=True)
-
-    def _stable(self, program, modes=(False, False, True)):
-        """Whether TensorFlow's servers give the same in each of several runs, with Grappler and without."""
-        runs = []
-        for grappler in modes:
-            one = program.copy()
-            one.grappler = grappler
-            runs.append(self._bounded(one, TIMEOUT, alone=True))
-        return all(len(r) == len(runs[0]) and all(len(x) == len(y) and all(map(running.same, x, y)) for x, y in zip(r, runs[0]))
-                   for r in runs)
+        if again is None or self._lost:
+            self.intermittent += again is None
+            return program, difference, 0, ", not again in four runs" if again is None else ""
+        shrinker = Shrinker(lambda p: self._fails(p, kind, IMPATIENCE if "a hang" in kind else TIMEOUT), self._shrink_seconds)
+        small = shrinker.shrink(program)
+        confirmed = None if self._lost else self._bounded(small, TIMEOUT)
+        if confirmed is None:
+            return program, again, shrinker.tried, ", a smaller one does not differ each time"
+        return small, confirmed, shrinker.tried, ""
 
     def _fails(self, program, kind, timeout):
+        """Whether a smaller program differs in the same way."""
+        if self._lost:
+            return False
         try:
             found = self._bounded(program, timeout)
-            return found is not None and found.kind() == kind and self._stable(program, (False, True))
+            return found is not None and found.kind() == kind and self._stable(program, found, (False, True))
         except Stuck:
             return False
 
-    def _report(self, program, small, difference, tried, once):
-        lines = ["--- seed %d, area %s: %s" % (program.seed, self._area, difference.kind())]
-        lines.append("%d statements of %d, after %d tries%s" % (small.size(), program.size(), tried, ", seen once in five runs" if once else ""))
-        lines.append(listing(small))
-        where = "initialization" if difference.action < 0 else "%d. %s" % (difference.action, action(small.script[difference.action]))
-        if difference.call:
-            where += ", call %d" % difference.call
-        lines.append("differs at " + where)
-        lines.append("  TensorFlow: %s" % difference.theirs)
-        lines.append("  Troupe:     %s" % difference.ours)
-        lines.append("repeat: python e2e/differential/run.py --area %s --seed %d --programs 1 --troupe BINARY" % (self._area, program.seed))
-        return "\n".join(lines) + "\n"
+    def _stable(self, program, difference, modes):
+        """Whether TensorFlow's servers give what they gave in further runs, with Grappler or without, up to the difference."""
+        for grappler in modes:
+            one = program.copy()
+            one.grappler = grappler
+            for before, now in zip(difference.seen, self._bounded(one, TIMEOUT, alone=True)):
+                if len(before) != len(now) or not all(map(same, before, now)):
+                    return False
+        return True
+
+    def _report(self, program, small, difference, tried, note):
+        where = "the initialization"
+        if difference.action >= 0:
+            where = "%d. %s" % (difference.action, action(small, small.script[difference.action]))
+        return "\n".join([
+            "--- seed %d, area %s: %s" % (program.seed, self._area, difference.kind()),
+            "%d statements of %d, after %d tries%s" % (small.size(), program.size(), tried, note),
+            listing(small),
+            "differs at %s%s" % (where, ", call %d" % difference.call if difference.call else ""),
+            "  TensorFlow: %s" % difference.theirs,
+            "  Troupe:     %s" % difference.ours,
+            "repeat: python e2e/differential/run.py --area %s --seed %d --programs 1 --troupe BINARY" % (self._area, program.seed),
+            ""])
 
     def summary(self):
         took = time.monotonic() - self._started - self._shrinking
         pair = self._pair
-        refused = collections.Counter(pair.refused).most_common(8)
-        return ("%s: programs: %d, actions: %d, calls: %d, findings: %d (intermittent: %d), reference unstable: %d %s, hung: %d %s, internal errors: %d %s, restarts: %d, "
-                "steps that computed: %.1f %%, refused by the client: %s, %.1f programs a second" % (
-                    self._area, self.programs, self.actions, pair.calls, self.findings, self.intermittent, len(self.unstable),
-                    self.unstable[:10], len(self.hung), self.hung[:10], len(self.broken), self.broken[:10], self.restarts, 100 * (1 - pair.failed / max(1, pair.calls)), refused or "none",
-                    self.programs / max(took, 1e-3)))
+        refused = ", ".join("%d %s" % (n, what) for what, n in collections.Counter(pair.refused).most_common(8))
+        return "; ".join([
+            "%s: programs: %d, %.1f a second" % (self._area, self.programs, self.programs / max(took, 1e-3)),
+            "actions: %d, calls: %d" % (self.actions, pair.calls),
+            "calls that computed: %.1f %%" % (100 * (1 - pair.failed / max(1, pair.calls))),
+            "findings: %d, intermittent: %d" % (self.findings, self.intermittent),
+            "reference unstable: %d %s" % (len(self.unstable), self.unstable[:10]),
+            "reference hung: %d %s" % (len(self.hung), self.hung[:10]),
+            "reference broken: %d %s" % (len(self.broken), self.broken[:10]),
+            "restarts: %d" % self.restarts,
+            "not built by the client: %s" % (refused or "none")])

@@ -5,6 +5,9 @@ from catalog import OPS
 from program import value
 
 
+_USUAL = {"parallel": 10, "initialized": True}  # attributes that go without saying
+
+
 def listing(program):
     """The program, a line for each statement and action."""
     lines = []
@@ -15,7 +18,7 @@ def listing(program):
         lines += _statements([s for s in program.statements if s.stage == stage], "")
     options = ["master %s" % program.master] + ["Grappler"] * program.grappler
     lines.append("session 0: " + ", ".join(options))
-    lines += ["%2d. %s" % (k, text) for k, text in enumerate(map(action, program.script))]
+    lines += ["%2d. %s" % (k, action(program, a)) for k, a in enumerate(program.script)]
     return "\n".join(lines)
 
 
@@ -24,7 +27,7 @@ def _statements(statements, indent):
     for s in statements:
         spec = OPS[s.op]
         kinds = spec.result_kinds(s)
-        attrs = {k: v for k, v in s.attrs.items() if v is not False}
+        attrs = {k: v for k, v in s.attrs.items() if v is not False and _USUAL.get(k) != v}
         if s.op.startswith(("constant_", "placeholder_")):
             attrs["n"] = number(s.op[-1], attrs["n"])
         args = [name(ref) for ref in s.args] + ["%s=%s" % (k, v) for k, v in attrs.items()]
@@ -61,21 +64,22 @@ def number(kind, n):
     return str(np.round(value(kind, n), 3).tolist()) if kind != "b" else str(bool(value(kind, n)))
 
 
-def _step(step):
+def _step(step, kinds):
     parts = []
     if step.fetches:
         parts.append("fetch " + ", ".join(map(name, step.fetches)))
     if step.targets:
         parts.append("target " + ", ".join("x%d" % id for id in step.targets))
     if step.feeds:
-        parts.append("feed " + ", ".join("%s with number %d" % (name(ref), n) for ref, n in step.feeds))
+        parts.append("feed " + ", ".join("%s = %s" % (name(ref), number(kinds[ref], n)) for ref, n in step.feeds if ref in kinds))
     if step.unfed:
         parts.append("nothing else fed")
     return "; ".join(parts) or "nothing"
 
 
-def action(a):
+def action(program, a):
     """An action in one line."""
+    kinds = {(s.id, k): kind for s in program.statements for k, kind in enumerate(OPS[s.op].result_kinds(s))}
     attrs = "".join(" %s=%s" % (k, v) for k, v in a.attrs.items() if v is not False)
     session = " session %d" % a.session if a.session else ""
-    return a.kind + session + attrs + "".join(" (%s)" % _step(step) for step in a.steps)
+    return a.kind + session + attrs + "".join(" (%s)" % _step(step, kinds) for step in a.steps)

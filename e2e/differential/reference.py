@@ -19,6 +19,8 @@ os._exit(0)
 class Servers:
     """A cluster of TensorFlow's servers: Servers(ps=1, worker=2).targets["worker:0"]. It is a context manager."""
 
+    restartable = True
+
     def __init__(self, **jobs):
         self._jobs = jobs
         self._process = None
