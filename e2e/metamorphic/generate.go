@@ -105,7 +105,7 @@ func (b *pool) put(s *Stmt) *Stmt {
 // The kinds of statements, more of them where they are to come more often.
 var (
 	pureKinds = []string{"neg", "abs", "relu", "tanh", "sigmoid", "add", "add", "sub", "sub", "mul", "max", "min", "scale", "shift", "matmul", "addn", "select",
-		"transpose", "rotate", "identity", "sum", "top", "mean", "sadd", "smul", "smax", "plus", "times", "toint", "tofloat", "fill", "const", "sconst", "iconst"}
+		"transpose", "rotate", "identity", "reshape", "reshape", "sum", "top", "mean", "sadd", "smul", "smax", "plus", "times", "toint", "tofloat", "fill", "const", "sconst", "iconst"}
 	constructs = []string{"cond", "cond", "loop", "loop", "if", "case", "while", "call", "invoke"}
 	resources  = []string{"variable", "variable", "reference", "reference", "intvariable", "intreference", "queue"}
 )

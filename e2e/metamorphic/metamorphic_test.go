@@ -14,6 +14,7 @@ import (
 
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"go.uber.org/goleak"
 )
 
@@ -40,6 +41,7 @@ func share(n int) uint64 {
 func TestRandomPrograms(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // plans come and go: there is much garbage, and little else
 	here := goleak.IgnoreCurrent()
+	host := tensor.Host.Stats().InUse
 	end := *graphSeed + share(600)
 	var next atomic.Uint64
 	next.Store(*graphSeed)
@@ -73,6 +75,9 @@ func TestRandomPrograms(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d programs in %v", min(next.Load(), end)-*graphSeed, time.Since(began).Round(time.Millisecond))
 	if !t.Failed() {
+		if n := tensor.Host.Stats().InUse - host; n != 0 {
+			t.Errorf("%d bytes of tensors are left", n)
+		}
 		goleak.VerifyNone(t, here, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 	}
 }

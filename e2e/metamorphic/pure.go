@@ -82,6 +82,16 @@ func init() {
 		"identity": {args: []Type{Matrix}, out: Matrix, shares: true,
 			eval: func(_ int, a []Value) Value { return a[0] },
 			draw: func(d *drawing, a []string) string { return d.op("Identity", Matrix, a...) }},
+		"reshape": {args: []Type{Matrix}, out: Matrix, shares: true, // through another shape, in the same memory
+			eval: func(_ int, a []Value) Value { return a[0] },
+			draw: func(d *drawing, a []string) string {
+				if d.s.Num&1 == 0 {
+					longer := d.node("ExpandDims", attrs{"T": dtype(Matrix), "Tdim": dtype(Int)}, a[0], d.constant(intOf(1)))
+					return d.node("Squeeze", attrs{"T": dtype(Matrix)}, longer)
+				}
+				shape := attrs{"T": dtype(Matrix), "Tshape": dtype(Int)}
+				return d.node("Reshape", shape, d.node("Reshape", shape, a[0], d.ints(Side*Side)), d.ints(Side, Side))
+			}},
 		"mean": {args: []Type{Matrix}, out: Scalar, grow: product(Side * Side),
 			eval: func(_ int, a []Value) Value {
 				return scalarOf(float32(math.RoundToEven(float64(total(a[0].F)) / (Side * Side))))
