@@ -14,16 +14,18 @@ func init() {
 		castFloats[float32](), castFloats[float64](), castHalfs[float16](), castHalfs[bfloat16](),
 		castBools(), castComplex64(), castComplex128(),
 	}
+	plain := map[[2]tensor.DType]Kernel{}
 	for _, rows := range sources {
 		for _, row := range rows {
 			if row.in != row.out {
+				plain[[2]tensor.DType{row.in.dtype, row.out.dtype}] = &unaryKernel{row, cheapGrain}
 				registerCast(row.in.dtype, row.out.dtype, &castKernel{plain: unaryKernel{row, cheapGrain}})
 			}
 		}
 		same := rows[0].in.dtype
 		Register(Def{Op: "Cast", Types: castTypes(same, same), New: func(*Construction) (any, error) { return Func(castToSame), nil }})
 	}
-	registerQuantizedCasts()
+	registerSmallCasts(plain)
 }
 
 func castTypes(src, dst tensor.DType) map[string][]tensor.DType {
@@ -116,32 +118,4 @@ func after[S, M any](f func(dst []M, a []S), row unaryRow) unaryRow {
 			row.each(row.out.at(dst, i), block, m)
 		}
 	}}
-}
-
-// registerQuantizedCasts lets the quantized types be cast as the integers that they are stored as.
-func registerQuantizedCasts() {
-	stored := map[tensor.DType]tensor.DType{
-		tensor.QInt8: tensor.Int8, tensor.QUint8: tensor.Uint8, tensor.QInt16: tensor.Int16, tensor.QUint16: tensor.Uint16, tensor.QInt32: tensor.Int32,
-	}
-	retype := func(e *elem, to tensor.DType) *elem {
-		c := *e
-		c.dtype = to
-		return &c
-	}
-	add := func(row unaryRow, src, dst tensor.DType) {
-		row.in, row.out = retype(row.in, src), retype(row.out, dst)
-		registerCast(src, dst, &castKernel{plain: unaryKernel{row, cheapGrain}})
-	}
-	rows := map[[2]tensor.DType]unaryRow{}
-	for _, set := range []unaryRows{castInts[int8](), castInts[uint8](), castInts[int16](), castInts[uint16](), castInts[int32](), castFloats[float32]()} {
-		for _, row := range set {
-			rows[[2]tensor.DType{row.in.dtype, row.out.dtype}] = row
-		}
-	}
-	for quantized, plain := range stored {
-		for _, other := range []tensor.DType{tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32, tensor.Float32} {
-			add(rows[[2]tensor.DType{plain, other}], quantized, other)
-			add(rows[[2]tensor.DType{other, plain}], other, quantized)
-		}
-	}
 }

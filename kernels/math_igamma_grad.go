@@ -11,7 +11,7 @@ func gammaSampleGrad(a, x float64) float64 { return gammaDerivative(a, x, true) 
 
 func gammaDerivative(a, x float64, sample bool) float64 {
 	switch {
-	case x == 0:
+	case x == 0 && !math.IsNaN(a), x > 0 && math.IsInf(a, 1) && !math.IsInf(x, 1):
 		return 0
 	case x < 0 || a <= 0 || math.IsNaN(a) || math.IsNaN(x):
 		return math.NaN()

@@ -52,8 +52,8 @@ func init() {
 	Register(reduction("Sum", reduceFloats(sumFloat, sums[float64]()), reduceComplex(sums[complex64](), sums[complex128]()),
 		reduceInts(sums[int8](), sums[int16](), sums[int32](), sums[int64](), sums[uint8](), sums[uint16](), sums[uint32](), sums[uint64]()))...)
 	Register(reduction("Mean", reduceFloats(averaged(sumFloat), averaged(sums[float64]())), reduceComplex(averagedComplex(sums[complex64]()), averagedComplex(sums[complex128]())),
-		reduceInts(averagedInt(sums[int8]()), averagedInt(sums[int16]()), averagedInt(sums[int32]()), averagedInt(sums[int64]()),
-			averagedInt(sums[uint8]()), averagedInt(sums[uint16]()), averagedInt(sums[uint32]()), averagedInt(sums[uint64]())))...)
+		[]reduceEntry{wideMean[int8](), wideMean[int16](), wideMean[int32](), reduceRow(averagedInt(sums[int64]())),
+			wideMean[uint8](), wideMean[uint16](), wideMean[uint32](), reduceRow(averagedInt(sums[uint64]()))})...)
 	Register(reduction("Prod", reduceFloats(products[float32](), products[float64]()), reduceComplex(products[complex64](), products[complex128]()),
 		reduceInts(products[int8](), products[int16](), products[int32](), products[int64](), products[uint8](), products[uint16](), products[uint32](), products[uint64]()))...)
 	Register(reduction("Max", reduceFloats(maxFloat, maxima(math.Inf(-1))),
@@ -150,6 +150,51 @@ func averagedInt[T integer](r reducer[T]) reducer[T] {
 		}
 	}
 	return r
+}
+
+// wideMean is Mean of integers whose sums are made of int64s, so that they do not overflow.
+func wideMean[T int8 | int16 | int32 | uint8 | uint16 | uint32]() reduceEntry {
+	wide, dtype := reduceRow(averagedInt(sums[int64]())), dtypeOf[T]()
+	return reduceEntry{dtype, func(c *Construction) (any, error) {
+		inner, err := wide.construct(c)
+		if err != nil {
+			return nil, err
+		}
+		return &viaInt64[T]{inner.(Kernel), dtype}, nil
+	}}
+}
+
+// viaInt64 is a kernel of int64s for input and output 0 of a narrower type.
+type viaInt64[T int8 | int16 | int32 | uint8 | uint16 | uint32] struct {
+	inner Kernel
+	dtype tensor.DType
+}
+
+func (k *viaInt64[T]) Compute(ctx *Context) error {
+	if err := checkType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	in := ctx.Input(0)
+	sub := *ctx
+	sub.Inputs, sub.Outputs = slices.Clone(ctx.Inputs), make([]Value, len(ctx.Outputs))
+	wide, err := tensor.New(ctx.Device.Pool(), tensor.Int64, in.Shape())
+	if err != nil {
+		return err
+	}
+	defer wide.Release()
+	defer func() { sub.Outputs[0].Release() }()
+	convert(viewOf[int64](wide), viewOf[T](in))
+	sub.Inputs[0].Tensor = wide
+	if err := k.inner.Compute(&sub); err != nil {
+		return err
+	}
+	result := sub.Outputs[0].Tensor
+	out, err := ctx.Allocate(0, k.dtype, result.Shape())
+	if err != nil {
+		return err
+	}
+	convert(viewOf[T](out), viewOf[int64](result))
+	return nil
 }
 
 // norms are the square roots of sums of squares.

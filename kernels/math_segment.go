@@ -177,6 +177,14 @@ func segmentMeans[T integer | floating]() {
 	})
 }
 
+func complexSegmentMeans[T complexNum]() {
+	segmentRows("SegmentMean", false, sums[T](), 0, func(row []T, n int) {
+		for i := range row {
+			row[i] /= T(complex(float64(n), 0))
+		}
+	})
+}
+
 func segmentExtremes[T ordered](least, greatest T) {
 	segmentSums[T]()
 	segmentMeans[T]()
@@ -218,5 +226,7 @@ func init() {
 	segmentHalves(tensor.Float16, 65504)
 	segmentHalves(tensor.BFloat16, bfloat16(0x7f7f).float())
 	segmentSums[complex64]()
+	complexSegmentMeans[complex64]()
 	segmentSums[complex128]()
+	complexSegmentMeans[complex128]()
 }

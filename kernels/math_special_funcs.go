@@ -276,7 +276,11 @@ func zeta(x, q float64) float64 {
 	bernoulli := [...]float64{1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330}
 	rising, factorial := x, 2.0
 	for k, b := range bernoulli {
-		term := b / factorial * rising * math.Pow(a, -x-2*float64(k+1)+1)
+		power := math.Pow(a, -x-2*float64(k+1)+1)
+		if power == 0 { // while the other factors may overflow
+			break
+		}
+		term := b / factorial * rising * power
 		sum += term
 		if math.Abs(term) < 1e-17*math.Abs(sum) {
 			break

@@ -80,9 +80,9 @@ func digamma64(x float64) float64 {
 	}
 	reflected := 0.0
 	if x < 0 {
-		part := x - math.Floor(x) // the tangent has a period of 1, of which large arguments leave few digits
-		if part > 0.5 {
-			part--
+		part := x
+		if x < -0.5 { // the tangent has a period of 1, of which large arguments leave few digits
+			part = x - math.Round(x)
 		}
 		reflected = math.Pi / math.Tan(math.Pi*part)
 		x = 1 - x
@@ -101,6 +101,8 @@ func digamma64(x float64) float64 {
 // solves for the function's logarithm by Newton's method, which comes from one side as that is concave.
 func ndtri64(p float64) float64 {
 	switch {
+	case p < 0 || p > 1:
+		return math.NaN()
 	case p > 0.5 && p < 1:
 		return -ndtri64(1 - p)
 	case !(p > 0 && p < 0.1):

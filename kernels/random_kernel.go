@@ -74,15 +74,11 @@ func randomKernel[T any](from source, of distributed[T]) Func {
 		if err != nil {
 			return err
 		}
-		if out.Len() == 0 {
-			// The other inputs do not matter then, not even impossible bounds.
-			return nil
-		}
-		d, err := of(ctx)
-		if err != nil {
+		gen, err := from(ctx, out.Len())
+		if err != nil || out.Len() == 0 { // the bounds do not matter then, not even impossible ones
 			return err
 		}
-		gen, err := from(ctx, out.Len())
+		d, err := of(ctx)
 		if err != nil {
 			return err
 		}

@@ -70,6 +70,13 @@ class TensorList(Kept):
         return raw.TensorListFromTensor(tensor=value, element_shape=tf.constant(self.more.get("element_shape", self.parts[0].shape[1:]), tf.int32))
 
 
+class TensorLists(Kept):
+    """A vector of such lists."""
+
+    def make(self, feed):
+        return raw.Pack(values=[TensorList(p).make(feed) for p in self.parts])
+
+
 class TensorMap(Kept):
     """A map of tensors: keys and values, the rows of two tensors."""
 
@@ -142,7 +149,7 @@ class Flow(Kept):
     """The flow of the call's TensorArray."""
 
 
-KEPT = {c.__name__: c for c in (Var, Ref, TensorList, TensorMap, Optional, Encoded, SparseVariant, Table, TensorArray, Flow)}
+KEPT = {c.__name__: c for c in (Var, Ref, TensorList, TensorLists, TensorMap, Optional, Encoded, SparseVariant, Table, TensorArray, Flow)}
 
 
 def parts_of(value):
@@ -208,8 +215,10 @@ class Call:
                 given[key] = tensor(value)
             defaults = {x.name: None for x in declaration(self.op).attr if x.HasField("default_value") and x.name not in inferred(self.op)}
             op = next(x for x in op_def_library._apply_op_helper(self.op, **given, **{**defaults, **self.attrs}) if isinstance(x, tf.Operation))
-            fetch = []
-            for out in op.outputs:
+            outputs, fetch = op.outputs, []
+            if "Switch" in self.op:  # all outputs but one are dead
+                outputs = raw.Merge(inputs=outputs)
+            for out in outputs:
                 if out.dtype == tf.variant:
                     fetch += read_variant(self, out)
                 elif out.dtype != tf.resource and not out.dtype._is_ref_dtype:
@@ -232,11 +241,14 @@ def read_variant(call, out):
         return [raw.OptionalHasValue(optional=out)]
     if "Map" in call.op:
         return [raw.TensorMapSize(input_handle=out)]
+    if call.op == "TensorListPushBackBatch":
+        lists = raw.Unpack(value=out, num=len(call.inputs["input_handles"].parts))
+        return [raw.TensorListStack(input_handle=x, element_shape=tf.constant(-1), element_dtype=call.inputs["tensor"].dtype) for x in lists]
     if "List" in call.op:
         dtype = call.attrs.get("element_dtype") or next((tf.as_dtype(a.dtype) for v in call.inputs.values() if isinstance(v, TensorList)
                                                          for a in v.parts), None) or tf.as_dtype(call.inputs["tensor"].dtype)
         return [raw.TensorListLength(input_handle=out), raw.TensorListElementShape(input_handle=out, shape_type=tf.int64)] + (
-            [] if call.op in ("TensorListReserve", "TensorListResize", "TensorListPushBackBatch", "EmptyTensorList") else
+            [] if call.op in ("TensorListReserve", "TensorListResize", "EmptyTensorList") else
             [raw.TensorListStack(input_handle=out, element_shape=tf.constant(-1), element_dtype=dtype)])
     return []
 

@@ -58,9 +58,7 @@ def conv(m):
     if max(dilation) > 1:
         m.set(dilations=[1] + dilation + [1])
     if m.op == "Conv":
-        m.set(strides=stride)
-        if max(dilation) > 1:
-            m.set(dilations=dilation)
+        m.set(dilations=[1] + dilation + [1])
     palette = m.pick(*PALETTES)
     x, w, dy = (n, *size, cin), (*kernel, cin // groups, cout), (n, *out, cout)
     if "BackpropFilter" in m.op:

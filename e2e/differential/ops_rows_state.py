@@ -2,7 +2,7 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ops_call import Flow, Optional, Ref, Table, TensorArray, TensorList, TensorMap, Var
+from ops_call import Flow, Optional, Ref, Table, TensorArray, TensorList, TensorLists, TensorMap, Var
 from ops_make import row
 from ops_rows_array import CASTS
 
@@ -95,7 +95,8 @@ def list_from(m):
     x = m.array("element_dtype", (n,) + shape)
     if m.op == "TensorListPushBackBatch":
         shape = shape or (2,)
-        return {"input_handles": TensorList(m.array("element_dtype", (m.int(0, 3),) + shape)), "tensor": m.array("element_dtype", m.bent(shape))}
+        lists = [m.array("element_dtype", (m.int(0, 3),) + shape[1:]) for _ in range(shape[0] + m.chance(.05))]
+        return {"input_handles": TensorLists(*lists), "tensor": m.array("element_dtype", m.bent(shape))}
     out = {"tensor": x, "element_shape": element_shape(m, shape, "shape_type")}
     if "Scatter" in m.op:
         out["indices"] = m.index("int32", m.bent((n,)), 5)
