@@ -164,3 +164,16 @@ def test_readers_on_several_tasks_in_turn(cluster):
                 sess.run(tf.global_variables_initializer())
                 for k in order:
                     same(sess.run(fetches[k], {x: 2.0}), np.float32(want[k]))
+
+
+def test_a_reader_of_a_far_and_a_near_variable(cluster):
+    """The far one is read when the reader's other inputs are there; that makes no earlier read of the near one."""
+    with tf.device("/job:worker/task:0"):
+        far = variable([[3.0]])
+    with tf.device("/job:ps"):
+        near, first = variable([[2.0]]), variable([[0.0]])
+        with tf.control_dependencies([tf.assign(first, [[1.0]])]):
+            step = tf.assign_add(near, [[1.0]])
+        with tf.control_dependencies([step]):
+            got = tf.tanh(tf.matmul(far.op.outputs[0], near) / 9.0)
+    same(results(cluster, got), np.float32([[np.tanh(np.float32(1))]]))

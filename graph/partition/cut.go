@@ -111,9 +111,17 @@ func (s *splitter) refRead(node *graph.Node, i int) refRead {
 	if s.places[node.ID].kind == Merge {
 		return r
 	}
-	after := func(n *graph.Node) {
+	var after func(n *graph.Node)
+	after = func(n *graph.Node) {
 		r.phase &= s.places[n.ID].phase
-		if n != node.Inputs[i].Node {
+		switch {
+		case n == node.Inputs[i].Node:
+		case passesReference(n): // waiting for it would make it a read of its own, of another time than the reader's
+			after(n.Inputs[0].Node)
+			for _, from := range n.Controls {
+				after(from)
+			}
+		default:
 			r.after = append(r.after, n)
 		}
 	}
@@ -124,6 +132,15 @@ func (s *splitter) refRead(node *graph.Node, i int) refRead {
 		after(from)
 	}
 	return r
+}
+
+// passesReference tells whether a node only hands a reference on, which its reader reads.
+func passesReference(n *graph.Node) bool {
+	if n.Op != "Identity" {
+		return false
+	}
+	in := n.Inputs[0]
+	return in.Node.OutTypes[in.Index].IsRef() || passesReference(in.Node)
 }
 
 // cutRead lets the device of the variable read it when the reader would.
