@@ -168,12 +168,15 @@ def test_readers_on_several_tasks_in_turn(cluster):
 
 def test_a_reader_of_a_far_and_a_near_variable(cluster):
     """The far one is read when the reader's other inputs are there; that makes no earlier read of the near one."""
-    with tf.device("/job:worker/task:0"):
-        far = variable([[3.0]])
+    identity = [[1.0, 0.0], [0.0, 1.0]]
     with tf.device("/job:ps"):
-        near, first = variable([[2.0]]), variable([[0.0]])
-        with tf.control_dependencies([tf.assign(first, [[1.0]])]):
-            step = tf.assign_add(near, [[1.0]])
+        first = variable(identity)
+    with tf.device("/job:worker/task:0"):
+        far = variable(identity)
+    with tf.device("/job:ps"):
+        near = variable(identity)
+        with tf.control_dependencies([tf.assign(first, [[1.0, 2.0], [3.0, 4.0]])]):
+            step = tf.assign_add(near, tf.ones((2, 2)))
         with tf.control_dependencies([step]):
-            got = tf.tanh(tf.matmul(far.op.outputs[0], near) / 9.0)
-    same(results(cluster, got), np.float32([[np.tanh(np.float32(1))]]))
+            got = tf.abs(tf.matmul(far.op.outputs[0], near))
+    same(results(cluster, got), np.float32([[2, 1], [1, 2]]))
