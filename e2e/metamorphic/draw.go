@@ -143,7 +143,8 @@ type drawing struct {
 	controls []string // for what nodes wait that touch a resource
 	last     *nodepb.NodeDef
 	random   *rand.Rand
-	unpinned bool // the nodes have no place
+	unpinned bool           // the nodes have no place
+	copies   map[int]string // of what is read late
 }
 
 func (sc *scope) drawing(s *Stmt) *drawing {
@@ -303,7 +304,19 @@ func (d *drawing) get(id int) string {
 }
 
 // settled is an argument's tensor as it is now.
-func (d *drawing) settled(id int, t Type) string { return d.copied(d.value(id, t), t) }
+func (d *drawing) settled(id int, t Type) string {
+	v := d.value(id, t)
+	if d.alias[v] == 0 {
+		return v
+	}
+	if d.copies[id] == "" {
+		if d.copies == nil {
+			d.copies = map[int]string{}
+		}
+		d.copies[id] = d.copied(v, t)
+	}
+	return d.copies[id]
+}
 
 // reads tells whether an argument is read from a reference.
 func (d *drawing) reads(id int) bool { return d.known(id) && d.alias[d.get(id)] > 0 }

@@ -20,8 +20,23 @@ const (
 	statelessFlag = 32
 )
 
-// functional draws a call of functions: a call, conditional or loop.
+// functional draws a call of functions: a call, conditional or loop. With TensorFlow, what waits for one that is lowered waits
+// only for its effects: so the result also waits for what was read from references for the arguments.
 func (d *drawing) functional() string {
+	var read []string
+	for _, id := range slices.Concat(d.s.Args, d.captured()) {
+		if d.reads(id) {
+			read = append(read, "^"+d.settled(id, d.f.types[id]))
+		}
+	}
+	out := d.functionCall()
+	if len(read) > 0 {
+		out = d.op("Identity", Matrix, append([]string{out}, read...)...)
+	}
+	return out
+}
+
+func (d *drawing) functionCall() string {
 	s := d.s
 	captured := d.captured()
 	var inputs, leading []string

@@ -1,7 +1,9 @@
 package metamorphic
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 )
@@ -29,6 +31,7 @@ func Export(p *Program, names string, devices []string) *Exported {
 	out := &Exported{Graph: g.Def(0, last), Init: append([]string{}, g.Inits(0, last)...), Steps: []ExportedStep{}}
 	pl := newPlayer(p, Variant{}, g)
 	pl.upto = last
+	known := map[string]string{}
 	var export func(actions []*Action)
 	export = func(actions []*Action) {
 		for _, a := range actions {
@@ -40,7 +43,17 @@ func Export(p *Program, names string, devices []string) *Exported {
 				once.Fetch, once.Target = unique(a.Fetch), unique(a.Target)
 				// TensorFlow does not see that the result of a call is fed that it has lowered.
 				once.Feed = slices.DeleteFunc(slices.Clone(a.Feed), func(id int) bool { return pl.top[id] == nil || pl.top[id].functional() })
-				if st := pl.step(&once, a.Seed); st != nil {
+				st := pl.step(&once, a.Seed)
+				if st == nil {
+					continue
+				}
+				// TensorFlow's master takes one step for another where the names in a row are the same, whether they are
+				// fed or fetched: such a second step is left out.
+				row, lengths := st.row()
+				if known[row] == "" {
+					known[row] = lengths
+				}
+				if known[row] == lengths {
 					st.expect(pl.machine)
 					out.Steps = append(out.Steps, st.export())
 				}
@@ -49,6 +62,17 @@ func Export(p *Program, names string, devices []string) *Exported {
 	}
 	export(p.Script)
 	return out
+}
+
+// row are the names of a step, and how many of them are fed, targets and fetched.
+func (st *step) row() (names, lengths string) {
+	var feeds []string
+	for _, id := range st.feeds {
+		feeds = append(feeds, tensorName(id))
+	}
+	slices.Sort(feeds)
+	all := slices.Concat(feeds, slices.Sorted(slices.Values(st.others)), slices.Sorted(slices.Values(st.fetches)))
+	return strings.Join(all, " "), fmt.Sprint(len(feeds), len(st.others), len(st.fetches))
 }
 
 func (st *step) export() ExportedStep {
