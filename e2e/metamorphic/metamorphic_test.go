@@ -42,7 +42,7 @@ func TestRandomPrograms(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // plans come and go: there is much garbage, and little else
 	here := goleak.IgnoreCurrent()
 	host := tensor.Host.Stats().InUse
-	end := *graphSeed + share(600)
+	end := *graphSeed + share(400)
 	var next atomic.Uint64
 	next.Store(*graphSeed)
 	var wg sync.WaitGroup
