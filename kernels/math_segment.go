@@ -32,9 +32,11 @@ func (k *segmentKernel[T]) Compute(ctx *Context) error {
 	if err != nil {
 		return err
 	}
-	rows, err := segmentOf(ids, segments, k.unsorted)
-	if err != nil {
-		return err
+	var rows []int
+	if !k.unsorted || data.Len() > 0 { // without data TensorFlow does not look at the ids, either
+		if rows, err = segmentOf(ids, segments, k.unsorted); err != nil {
+			return err
+		}
 	}
 	out, err := ctx.Allocate(0, k.dtype, append(tensor.Shape{segments}, inner...))
 	if err != nil || out.Len() == 0 {

@@ -95,7 +95,11 @@ class Maker:
         return self.array(dtype, self.shape(low, high, **more), palette)
 
     def ints(self, content, dtype="int32"):
-        return np.asarray(content, self.dtype(dtype))
+        """Given numbers; those that the type does not hold become its limits."""
+        dtype = self.dtype(dtype)
+        if dtype.kind in "iu" and dtype.itemsize < 8:
+            content = np.clip(np.asarray(content, np.int64), np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return np.asarray(content, dtype)
 
     def index(self, dtype, shape, bound, bad=.05):
         """Indices in [0, bound), with a chance of bad ones."""
