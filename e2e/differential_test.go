@@ -40,7 +40,7 @@ func TestProgramsOnTensorFlow(t *testing.T) {
 		args = append(args, "--programs", fmt.Sprint(programs))
 		limit += time.Duration(3*programs) * time.Second
 	} else {
-		args = append(args, "--time", fmt.Sprint(differentialTime.Seconds()), "--findings", "1", "--shrink", "30")
+		args = append(args, "--programs", "60", "--time", fmt.Sprint(differentialTime.Seconds()), "--findings", "1", "--shrink", "30")
 	}
 	cmd := exec.Command(python, args...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")

@@ -18,6 +18,10 @@ WATCHDOG = 60.0  # of one program
 IMPATIENCE = 1.5
 
 
+# What TensorFlow's placer says of a function that uses variables of several tasks. Troupe puts its nodes where these are.
+SPREAD = "Cannot place the graph because a reference or resource edge connects colocation groups"
+
+
 class Stuck(Exception):
     """A program did not end, although each of its calls has a timeout."""
 
@@ -39,6 +43,7 @@ class Fuzzer:
         self.programs = self.actions = self.findings = self.intermittent = self.restarts = 0
         self.unstable = []  # seeds for which TensorFlow's servers differ from run to run, or with Grappler
         self.hung = []  # that they do not answer
+        self.refused = 0  # that they cannot place, and Troupe can
         self.broken = []  # that they answer with a mistake of their own, or crash at
 
     def _container(self):
@@ -133,6 +138,9 @@ class Fuzzer:
         if difference.theirs.mistaken():
             self.broken.append(program.seed)
             return
+        if difference.ours.error is None and SPREAD in difference.theirs.message:
+            self.refused += 1
+            return
         small, tried, note = program, 0, ""
         if self._lost:
             note = ", and the cluster does not answer any more"
@@ -205,6 +213,6 @@ class Fuzzer:
             "findings: %d, intermittent: %d" % (self.findings, self.intermittent),
             "reference unstable: %d %s" % (len(self.unstable), self.unstable[:10]),
             "reference hung: %d %s" % (len(self.hung), self.hung[:10]),
-            "reference broken: %d %s" % (len(self.broken), self.broken[:10]),
+            "reference broken: %d %s" % (len(self.broken), self.broken[:10]), "refused by the reference: %d" % self.refused,
             "restarts: %d" % self.restarts,
             "not built by the client: %s" % (refused or "none")])
