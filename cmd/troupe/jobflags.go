@@ -74,7 +74,7 @@ func lookup(flags *pflag.FlagSet, name string) *pflag.Flag {
 
 // readJobFlag reads a flag that is none of serve's as a job.
 func readJobFlag(name, value string, hasValue bool) (string, error) {
-	if !hasValue {
+	if !hasValue || value == "" {
 		return "", fmt.Errorf("unknown flag: --%s (a job is declared by --%[1]s=host:port,host:port)", name)
 	}
 	job := name + "=" + value

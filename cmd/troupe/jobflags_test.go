@@ -53,7 +53,7 @@ func TestFlagsThatAreNoJobs(t *testing.T) {
 		"serve --taks=1":     `unknown flag: --taks (and it does not declare a job: Could not interpret "1" as a host-port pair: it has no port.`,
 		"serve --taks":       "unknown flag: --taks (a job is declared by --taks=host:port,host:port)",
 		"serve --ps=h":       `unknown flag: --ps (and it does not declare a job: Could not interpret "h"`,
-		"serve --ps=":        `unknown flag: --ps (and it does not declare a job: Could not interpret ""`,
+		"serve --ps=":        "unknown flag: --ps (a job is declared by --ps=host:port,host:port)",
 		"serve --1ps=h:1":    `"1ps" is not a job name`,
 		"serve --my-job=h:1": `"my-job" is not a job name`,
 		"serve -w h:99999":   "port 99999 is not in [0, 65535]",
