@@ -48,7 +48,8 @@ type bincountKernel[T numeric] struct {
 type bincountForm struct {
 	values, size, weights int
 	rows                  func(ctx *Context) (rows int64, rowOf func(i int) int, err error)
-	negative              string // the error for negative values; "" leaves them out
+	negative              string // the error for negative values
+	skips                 bool   // negative values in rows are left out
 	sameShape             bool   // weights must have the values' shape
 }
 
@@ -91,7 +92,7 @@ func (k *bincountKernel[T]) Compute(ctx *Context) error {
 			return err
 		}
 		if v < 0 {
-			if k.form.negative != "" {
+			if rows < 0 || !k.form.skips {
 				if rows >= 0 && k.form.sameShape {
 					return status.InvalidArgumentf("Input 'in' must be non-negative! Negative input value found: %d", v)
 				}
@@ -187,10 +188,10 @@ func raggedRows(ctx *Context) (int64, func(int) int, error) {
 
 // bincountForms are the ops by name.
 var bincountForms = map[string]bincountForm{
-	"Bincount":       {0, 1, 2, oneRow, "Input arr must be non-negative!", false},
-	"DenseBincount":  {0, 1, 2, matrixRows, "Input arr must be non-negative!", true},
-	"SparseBincount": {1, 3, 4, sparseRows, "", false},
-	"RaggedBincount": {1, 2, 3, raggedRows, "Input must be non-negative", false},
+	"Bincount":       {0, 1, 2, oneRow, "Input arr must be non-negative!", false, false},
+	"DenseBincount":  {0, 1, 2, matrixRows, "Input arr must be non-negative!", false, true},
+	"SparseBincount": {1, 3, 4, sparseRows, "Input arr must be non-negative!", true, false},
+	"RaggedBincount": {1, 2, 3, raggedRows, "Input must be non-negative", false, false},
 }
 
 func bincountRows[T numeric]() {

@@ -71,7 +71,7 @@ func (p *reducePlan) make(shape tensor.Shape, axes *tensor.Tensor, keep bool) er
 	return nil
 }
 
-// intAt is element i of a tensor of int32 or int64.
+// intAt is element i of a tensor of int16, int32 or int64.
 func intAt(t *tensor.Tensor, i int) (int64, error) {
 	switch t.DType() {
 	case tensor.Int16:

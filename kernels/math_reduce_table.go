@@ -129,8 +129,12 @@ func averaged[T floating](r reducer[T]) reducer[T] {
 	return r
 }
 
+// averagedComplex is averaged for complex numbers, of which the mean of nothing is 0.
 func averagedComplex[T complexNum](r reducer[T]) reducer[T] {
 	r.last = func(out []T, n int) {
+		if n == 0 {
+			return // the sums are 0
+		}
 		for i := range out {
 			out[i] /= T(complex(float64(n), 0))
 		}

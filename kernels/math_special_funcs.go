@@ -96,6 +96,14 @@ func besselY0(x float64) float64 {
 	return math.Y0(x)
 }
 
+// besselJ1 is odd, which math.J1 is not where it is least.
+func besselJ1(x float64) float64 {
+	if x < 0 {
+		return -math.J1(-x)
+	}
+	return math.J1(x)
+}
+
 func besselY1(x float64) float64 {
 	if x < 0 {
 		return math.Inf(-1)
@@ -312,7 +320,7 @@ func polygamma[T floating](n, x T) T {
 // igamma is the regularized lower incomplete gamma function, igammac the upper one.
 func igamma(a, x float64) float64 {
 	switch {
-	case x == 0 && a >= 0:
+	case x == 0:
 		return 0
 	case x < 0 || a <= 0 || math.IsNaN(a) || math.IsNaN(x):
 		return math.NaN()

@@ -11,7 +11,7 @@ func init() {
 	for op, f := range map[string]func(float64) float64{
 		"BesselI0": besselI0, "BesselI0e": besselI0e, "BesselI1": besselI1, "BesselI1e": besselI1e,
 		"BesselK0": besselK0, "BesselK0e": besselK0e, "BesselK1": besselK1, "BesselK1e": besselK1e,
-		"BesselJ0": math.J0, "BesselJ1": math.J1, "BesselY0": besselY0, "BesselY1": besselY1,
+		"BesselJ0": math.J0, "BesselJ1": besselJ1, "BesselY0": besselY0, "BesselY1": besselY1,
 		"Dawsn": dawson, "FresnelSin": fresnelSin, "FresnelCos": fresnelCos, "Spence": spence, "Expint": expint,
 	} {
 		Register(unary(op, blockLen, perElement1(f))...)

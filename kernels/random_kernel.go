@@ -92,14 +92,26 @@ func fromState(g *generator) source {
 	return func(_ *Context, n int) (philox, error) { return g.reserve(int64(n) * reservedPerOutput), nil }
 }
 
-// fromSeed is the source of stateless ops, whose input 1 is a seed.
-func fromSeed(ctx *Context, _ int) (philox, error) { return seedInput(ctx, 1) }
+// fromSeed is the source of stateless ops, whose input 1 is a seed. The type of one that nothing is made of does not matter.
+func fromSeed(ctx *Context, n int) (philox, error) {
+	if n == 0 {
+		return philox{}, seedShape(ctx.Input(1))
+	}
+	return seedInput(ctx, 1)
+}
+
+func seedShape(seed *tensor.Tensor) error {
+	if seed.Rank() != 1 || seed.Len() != 2 {
+		return status.InvalidArgumentf("seed must have shape [2], not %v", seed.Shape())
+	}
+	return nil
+}
 
 // seedInput makes a generator of the two integers at input i.
 func seedInput(ctx *Context, i int) (philox, error) {
 	seed := ctx.Input(i)
-	if seed.Rank() != 1 || seed.Len() != 2 {
-		return philox{}, status.InvalidArgumentf("seed must have shape [2], not %v", seed.Shape())
+	if err := seedShape(seed); err != nil {
+		return philox{}, err
 	}
 	seed0, err := intAt(seed, 0)
 	if err != nil {

@@ -13,7 +13,7 @@ SUMS = re.compile(r"MatMul|Conv|Einsum|FFT|^Sum$|^Mean$|EuclideanNorm|Cumsum|Seg
 # Functions that are approximated, each in its own way.
 SPECIAL = re.compile(r"Bessel|Betainc|Digamma|Erfinv|Expint|Fresnel|Igamma|Lgamma|Ndtri|Polygamma|Spence|Zeta|Dawsn|Gamma|Erf|Poisson|^Pow$")
 DECOMPOSED = re.compile(r"Cholesky|Determinant|Inverse|Solve|^Lu$|^Qr$|^Svd$|Eig")
-WAVES = re.compile(r"^(Sin|Cos|Tan|Log|Erfinv|Expm1|Log1p|Xlogy|Xlog1py|Lgamma|Digamma|Atan2|Acos|Angle)$")  # small where they cross 0
+WAVES = re.compile(r"^(Sin|Cos|Tan|Log|Erfinv|Expm1|Bessel[JY][01]|Log1p|Xlogy|Xlog1py|Lgamma|Digamma|Atan2|Acos|Angle)$")  # small where they cross 0
 UNSIGNED_VECTORS = re.compile(r"^Qr$|^Svd$|^SelfAdjointEigV2$|^Eig$")
 
 

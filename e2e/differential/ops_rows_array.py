@@ -359,7 +359,7 @@ def scatter(m):
 @row("OneHot")
 def one_hot(m):
     depth, shape = m.int(0, 5) if not m.chance(.03) else -1, m.shape(0, 3)
-    m.set(axis=m.axis(len(shape) + 1))
+    m.set(axis=m.int(-1, len(shape)))
     return {"indices": m.index("TI", shape, max(depth, 0) + 1, .2), "depth": m.ints(depth), "on_value": m.array("T", ()), "off_value": m.array("T", ())}
 
 

@@ -21,7 +21,7 @@ struct LeakyReluGrad {
 
 // The factor that is 0 makes a NaN of a gradient that is infinite, as TensorFlow's does.
 FUNCTION2(ReluGrad, x *(y > 0 ? T(1) : T(0)))
-FUNCTION2(Relu6Grad, y > 0 && y < 6 ? x : T(0))
+FUNCTION2(Relu6Grad, x *(y > 0 && y < 6 ? T(1) : T(0)))
 FUNCTION2(EluGrad, y < 0 ? (y + 1) * x : x)
 FUNCTION2(SeluGrad, y < 0 ? x * (y + T(selu_scale_alpha)) : x *T(selu_scale))
 FUNCTION2(SoftplusGrad, x / (exp(-y) + 1))

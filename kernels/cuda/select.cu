@@ -37,8 +37,8 @@ SELECT(u128, u128, 1)
     typedef typename Wide<T>::type W;                                                                              \
     GRID_LOOP(i, n) {                                                                                              \
       const W x = a[i], lo = least[i * least_step], hi = most[i * most_step];                                      \
-      const W y = x > lo || x != x ? x : lo;                                                                       \
-      out[i] = T(y < hi || y != y ? y : hi);                                                                       \
+      const W y = hi < x ? hi : x;                                                                                 \
+      out[i] = T(y < lo ? lo : y); /* the lower bound where they cross */                                          \
     }                                                                                                              \
   }
 CLIP(f32, float)
