@@ -59,13 +59,18 @@ func TestComplexInverseFunctions(t *testing.T) {
 func TestComparisonsAtTheEdges(t *testing.T) {
 	f := func(v ...float64) *tensor.Tensor { return kt.F64(kt.S(1, int64(len(v))), v...) }
 	out := kt.Attrs{"out_type": tensor.Int32}
+	clip := func(name string, want, v, lo, hi float32) kt.Case {
+		return kt.Case{Name: name, Op: "ClipByValue", Inputs: []any{kt.F32(nil, v), kt.F32(nil, lo), kt.F32(nil, hi)}, Want: []*tensor.Tensor{kt.F32(nil, want)}}
+	}
 	c64 := func(v complex64) *tensor.Tensor { return kt.Of(tensor.Complex64, nil, v) }
 	kt.Check(t,
 		kt.Case{Op: "LowerBound", Attrs: out, Inputs: []any{f(-2.7), f(nan)}, Want: []*tensor.Tensor{kt.I32(kt.S(1, 1), 0)}},
 		kt.Case{Op: "UpperBound", Attrs: out, Inputs: []any{f(-2.7), f(nan)}, Want: []*tensor.Tensor{kt.I32(kt.S(1, 1), 1)}},
 		kt.Case{Op: "LowerBound", Attrs: out, Inputs: []any{f(nan, nan), f(1)}, Want: []*tensor.Tensor{kt.I32(kt.S(1, 1), 0)}},
+		clip("crossed bounds", 2, 0, 2, 1), clip("a bound that is NaN", 5, 5, 2, nan32),
 		kt.Case{Name: "a complex box", Op: "ClipByValue", Inputs: []any{c64(1 + 5i), c64(2), c64(3 + 3i)}, Want: []*tensor.Tensor{c64(2 + 3i)}},
 		kt.Case{Op: "ReluGrad", Inputs: []any{f(nan, inf, 1), f(0, -1, 1)}, Want: []*tensor.Tensor{f(nan, nan, 1)}},
+		kt.Case{Op: "Relu6Grad", Inputs: []any{f(nan, inf, 1), f(7, -1, 1)}, Want: []*tensor.Tensor{f(nan, nan, 1)}},
 	)
 }
 

@@ -191,10 +191,21 @@ func (k *clipKernel[T]) Compute(ctx *Context) error {
 	strideLo, strideHi := min(1, least.Rank()), min(1, most.Rank())
 	ctx.Device.Parallel(len(dst), cheapGrain, func(from, to int) {
 		for i := from; i < to; i++ {
-			dst[i] = min(max(src[i], lo[i*strideLo]), hi[i*strideHi])
+			dst[i] = clip(src[i], lo[i*strideLo], hi[i*strideHi])
 		}
 	})
 	return nil
+}
+
+// clip gives the lower bound where the bounds cross. Bounds that are NaN bound nothing.
+func clip[T ordered](v, lo, hi T) T {
+	if hi < v {
+		v = hi
+	}
+	if v < lo {
+		v = lo
+	}
+	return v
 }
 
 // complexClipKernel is ClipByValue in a box of the complex plane.
@@ -219,7 +230,7 @@ func (k *complexClipKernel[C, T]) Compute(ctx *Context) error {
 		if most.Rank() == 0 {
 			h %= 2
 		}
-		dst[i] = min(max(src[i], lo[l]), hi[h])
+		dst[i] = clip(src[i], lo[l], hi[h])
 	}
 	return nil
 }

@@ -56,7 +56,8 @@ func softsign[T floating](dst, a []T) {
 // The gradients take the gradient of the result first, then the op's input (features) or, for
 // elu and selu, its output.
 
-// reluGrad multiplies the gradient of a unit at rest by 0, which NaN and infinities survive.
+// Where a unit is at rest the gradient is multiplied by 0, which NaN and infinities survive.
+
 func reluGrad[T ordered](dst, g, features []T) {
 	g, features = g[:len(dst)], features[:len(dst)]
 	for i := range dst {
@@ -74,7 +75,7 @@ func relu6Grad[T ordered](dst, g, features []T) {
 		if features[i] > 0 && features[i] < 6 {
 			dst[i] = g[i]
 		} else {
-			dst[i] = 0
+			dst[i] = g[i] * 0
 		}
 	}
 }

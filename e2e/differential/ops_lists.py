@@ -150,8 +150,6 @@ ACCEPTED = [
     ("TensorMapStackKeys", lambda c, t, o: sorted(map(repr, t.values[0])) == sorted(map(repr, o.values[0])),
      "the order of a map's keys is that of TensorFlow's hash table; here it is that of insertion"),
     ("TopK", lambda c, t, o: "index_type" in t.message, "TensorFlow 2.21 finds no kernel for the first version of TopK; it works here"),
-    ("ClipByValue", lambda c, t, o: not t.error and not o.error, "bounds that cross, or are NaN: the upper one counts here, and NaN is kept, on CPUs and GPUs"),
-    ("Relu6Grad", lambda c, t, o: not t.error and not finite(t), "a gradient that is not finite is kept at rest in TensorFlow; it is 0 here"),
     ("RegexReplace RegexFullMatch StaticRegexReplace StaticRegexFullMatch", lambda c, t, o: not all(valid_utf8(b) for b in c.inputs["input"].reshape(-1)),
      "bytes that are not UTF-8 match no class in TensorFlow; here each matches like U+FFFD"),
 ]
