@@ -11,6 +11,7 @@ PURE = {"add": 3, "subtract": 1, "multiply": 2, "matmul": 1, "tanh": 2, "negativ
 STATE = {"read_plus": 2, "read_times": 1.5, "read_int": 1, "assign": 1, "assign_add": 2, "scatter_add": 0.5, "int_add": 1,
          "enqueue": 0.5, "dequeue": 0.5, "through": 0.5, "queued": 0.3}
 FAILING = {"check": 1.0, "lookup": 1.0, "divide": 1.0, "finite": 0.5, "count_up_to": 0.7}
+LAST = 3  # part that several stages may add to
 WEIGHTS = {**PURE, **STATE, "cond": 0.7, "loop": 0.5, "function": 0.2}
 
 
@@ -40,12 +41,12 @@ def make(seed):
 
 def _parts(rng, maker):
     """Adds parts: some change variables, some fail, one adds to a counter, one uses a variable that has no value yet."""
-    for part in range(1, rng.randint(2, 4)):
+    for part in range(1, rng.randint(2, LAST + 1)):
         maker.part = part
         maker.weights = {**WEIGHTS, **FAILING} if rng.random() < 0.4 else WEIGHTS
         maker.draw(rng.randint(1, 3))
     maker.weights = WEIGHTS
-    fresh = max(maker.parts.values()) + 1
+    fresh = max(LAST, *maker.parts.values()) + 1  # later stages add to none of these
     if rng.random() < 0.25:
         maker.part = fresh
         counter = maker.variable("N")

@@ -129,9 +129,11 @@ class Builder:
         outer, self.deps = self.deps, [] if not spec.gates else deps
         # Names tell the statement: in errors, and so that what is captured by a function is not called like a node of it.
         with tf.name_scope("x%d" % s.id), self.device(place), contextlib.nullcontext() if spec.gates else tf.control_dependencies(deps):
+            context = self.graph._get_control_flow_context()  # pylint: disable=protected-access
             try:
                 out = spec.build(self, s, *args)
-            except (TypeError, ValueError, LookupError, tf.errors.OpError) as e:
+            except (AttributeError, TypeError, ValueError, LookupError, tf.errors.OpError) as e:  # of the client
+                self.graph._set_control_flow_context(context)  # pylint: disable=protected-access
                 self.refused.append("%s: %s" % (s.op, str(e).split("\n")[0][:100]))
                 out = [self.default(k) for k in kinds.replace("A", "f")]
         self.deps = outer
