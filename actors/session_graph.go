@@ -63,6 +63,10 @@ func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64)
 
 // place puts the nodes of functions that need it in the place of their callers, and assigns devices to the
 // new nodes, those from number from on. The result is the graph with all of them.
+//
+// Where the new nodes do not go with the places of old ones (an old node without a device, to which a new one with
+// another device is colocated) all nodes are placed anew but for those with state, which stay where it is: as
+// TensorFlow does at each extension. Plans made before keep the nodes that they were made of.
 func (s *Session) place(ctx context.Context, g *graph.Graph, from int) (*graph.Graph, error) {
 	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices()})
 	if err != nil {
@@ -81,7 +85,22 @@ func (s *Session) place(ctx context.Context, g *graph.Graph, from int) (*graph.G
 	if s.options.log {
 		o.Log = func(n *graph.Node) { s.task.Log.Info(fmt.Sprintf("%s: (%s): %s", n.Name, n.Op, n.Assigned)) }
 	}
-	return g, place.Place(g, g.Nodes[from:], o)
+	err = place.Place(g, g.Nodes[from:], o)
+	if err == nil || from == 0 {
+		return g, err
+	}
+	anew := g.Copy()
+	for i, n := range g.Nodes[:from] {
+		if n.Def == nil || n.Def.IsStateful {
+			anew.Nodes[i].Requested = n.Assigned
+		}
+	}
+	o.Colocations = &place.Colocations{}
+	if place.Place(anew, anew.Nodes, o) != nil {
+		return g, err
+	}
+	s.colocations = *o.Colocations
+	return anew, nil
 }
 
 // supports tells whether a node can run on a type of device. The library's functions run on CPUs.

@@ -7,6 +7,7 @@
 package graph
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -122,6 +123,40 @@ func (g *Graph) With(nodes []*Node) *Graph {
 	index = index.with(byName)
 	out.index = func() *names { return index }
 	return &out
+}
+
+// Copy is g with nodes of its own, none of which is placed yet: so a graph can be placed anew while steps run nodes
+// of g.
+func (g *Graph) Copy() *Graph {
+	copies := make(map[*Node]*Node, len(g.Nodes))
+	for _, n := range g.Nodes {
+		m := *n
+		m.Assigned = ""
+		copies[n] = &m
+	}
+	connect := func(n *Node) {
+		n.Inputs = slices.Clone(n.Inputs)
+		for i, in := range n.Inputs {
+			n.Inputs[i].Node = copies[in.Node]
+		}
+		n.Controls = slices.Clone(n.Controls)
+		for i, c := range n.Controls {
+			n.Controls[i] = copies[c]
+		}
+	}
+	nodes := make([]*Node, len(g.Nodes))
+	for i, n := range g.Nodes {
+		nodes[i] = copies[n]
+		connect(nodes[i])
+		if n.Lowered != nil {
+			lowered := *n.Lowered
+			connect(&lowered)
+			nodes[i].Lowered = &lowered
+		}
+	}
+	out := New(nodes, g.Library, g.Producer)
+	out.versioned = g.versioned
+	return out
 }
 
 // Lookup finds a node by name; nil if there is none.

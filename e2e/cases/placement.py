@@ -1,5 +1,5 @@
 """Where nodes run: devices asked for, colocation, soft placement."""
-from support import np, raises, tf
+from support import np, raises, same, tf
 
 CPU = "/job:%s/replica:0/task:%d/device:CPU:0"
 
@@ -110,3 +110,17 @@ def test_log_device_placement(cluster):
     with tf.device("/job:worker/task:0"):
         product = tf.multiply(total, x, name="product")
     assert cluster.run(product, log_device_placement=True) == 8
+
+
+def test_an_extension_moves_a_node_that_a_new_one_is_colocated_with(cluster):
+    # The node is placed by its first step, and again with the new one, which names another task.
+    free = tf.tanh(tf.constant(0.5), name="free")
+    v = tf.get_variable("moved", [], initializer=tf.zeros_initializer(), use_resource=True)
+    with cluster.session() as sess:
+        sess.run(v.initializer)
+        before = sess.run([free, v.assign_add(free)])
+        with tf.device("/job:ps/task:0"):
+            beside = tf.negative(free)
+        beside.op._set_attr("_class", tf.AttrValue(list=tf.AttrValue.ListValue(s=[b"loc:@free"])))
+        same(sess.run(beside), -before[0])
+        same(sess.run([free, v]), before)

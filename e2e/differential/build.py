@@ -157,7 +157,8 @@ class Builder:
             root = self.analysis.roots.get(ref)
             if root is None or self._usable(ref, kind) is None:
                 continue
-            if kind in "VNQ" or (self.analysis.statements[root].attrs.get("ref") and not self._settled(root)):
+            late = s.op == "alias" and self.analysis.references_change  # it may be read after an update
+            if kind in "VNQ" or (self.analysis.statements[root].attrs.get("ref") and (late or not self._settled(root))):
                 return self.home(root)
         return s.device
 

@@ -20,6 +20,11 @@ IMPATIENCE = 1.5
 
 # What TensorFlow's placer says of a function that uses variables of several tasks. Troupe puts its nodes where these are.
 SPREAD = "Cannot place the graph because a reference or resource edge connects colocation groups"
+# What it says of values that a branch takes in from such a function.
+APART = "Cannot merge devices with incompatible"
+# What TensorFlow's servers say where a result of a function is fetched that needs no more than some of the arguments. Where
+# Troupe runs the function's nodes in the place of the call, the others need not be fed.
+UNFED = "You must feed a value for placeholder tensor"
 
 
 class Stuck(Exception):
@@ -75,8 +80,15 @@ class Fuzzer:
     def _clean(self):
         """Drops the variables of the programs that are over."""
         for cluster in (self._theirs, self._ours):
-            for target in cluster.targets.values():
-                tf.Session.reset(target, self._containers, config=tf.ConfigProto(operation_timeout_in_ms=int(TIMEOUT * 1000)))
+            for task, target in cluster.targets.items():
+                try:
+                    tf.Session.reset(target, self._containers, config=tf.ConfigProto(operation_timeout_in_ms=int(TIMEOUT * 1000)))
+                except tf.errors.OpError as e:
+                    if cluster is self._ours:
+                        self.findings += 1
+                        print("--- a reset of %s gives %s\n" % (task, e.message), flush=True)
+                    self._restart(cluster)
+                    break
         self._containers = []
 
     def _bounded(self, program, timeout, alone=False):
@@ -138,7 +150,7 @@ class Fuzzer:
         if difference.theirs.mistaken():
             self.broken.append(program.seed)
             return
-        if difference.ours.error is None and SPREAD in difference.theirs.message:
+        if difference.ours.error is None and any(words in difference.theirs.message for words in (SPREAD, APART, UNFED)):
             self.refused += 1
             return
         small, tried, note = program, 0, ""
