@@ -153,6 +153,9 @@ class Fuzzer:
         if difference.ours.error is None and any(words in difference.theirs.message for words in (SPREAD, APART, UNFED)):
             self.refused += 1
             return
+        if program.one_task and APART in difference.ours.message:  # the reference was not asked for these devices
+            self.refused += 1
+            return
         small, tried, note = program, 0, ""
         if self._lost:
             note = ", and the cluster does not answer any more"

@@ -149,7 +149,7 @@ func TestColocationInABodyIsStrongerThanTheCallersDevice(t *testing.T) {
 // caller's there, and may come from any device.
 func TestColocationWithAnArgumentIsNotWithWhereItComesFrom(t *testing.T) {
 	beside := strings.Replace(op("node_def", "neg", "Neg", "", "twice:z:0"), ` attr {`,
-		` attr { key: "_class" value { list { s: "loc:@x" s: "loc:@twice" } } } attr {`, 1)
+		` attr { key: "_class" value { list { s: "loc:@x" s: "loc:@twice" s: "loc:@y" } } } attr {`, 1)
 	g, err := run(t, placeholder("in", "DT_FLOAT")+calling("node", "c", "f", "in")+
 		unary("f", "neg:y:0", op("node_def", "twice", "AddV2", there, "x", "x"), beside), here, there)
 	if err != nil {
@@ -159,7 +159,7 @@ func TestColocationWithAnArgumentIsNotWithWhereItComesFrom(t *testing.T) {
 	for _, c := range g.Lookup("c/neg").Attrs["_class"].GetList().GetS() {
 		classes = append(classes, string(c))
 	}
-	if got := strings.Join(classes, " "); got != "loc:@c/twice" {
+	if got := strings.Join(classes, " "); got != "loc:@c/twice loc:@c/y" {
 		t.Errorf("the body's node is beside %q, not beside the body's only", got)
 	}
 }

@@ -232,8 +232,10 @@ func (c *copier) rename(n *graph.Node) {
 	list := &attrpb.AttrValue_ListValue{}
 	for _, v := range class.GetList().GetS() {
 		with, is := strings.CutPrefix(string(v), "loc:@")
-		if of := c.fg.Lookup(with); is && of != nil {
-			if i, ok := c.index[of]; !ok {
+		if is {
+			// Names that the body does not have stay within it, too: a client may have written the name of what it
+			// captured, whose value reaches the caller's device.
+			if i, ok := c.index[c.fg.Lookup(with)]; !ok {
 				v = []byte("loc:@" + c.prefix + "/" + with)
 			} else if a := c.args[i]; isHandle(a.Node.OutTypes[a.Index]) {
 				v = []byte("loc:@" + a.Node.Name)
