@@ -49,6 +49,7 @@ class Fuzzer:
         self.unstable = []  # seeds for which TensorFlow's servers differ from run to run, or with Grappler
         self.hung = []  # that they do not answer
         self.refused = 0  # that they cannot place, and Troupe can
+        self.listed = 0  # differences that docs/differences.md names: a functional loop needs all its inputs
         self.broken = []  # that they answer with a mistake of their own, or crash at
 
     def _container(self):
@@ -156,10 +157,13 @@ class Fuzzer:
         if program.one_task and APART in difference.ours.message:  # the reference was not asked for these devices
             self.refused += 1
             return
+        if UNFED in difference.ours.message and any(s.attrs.get("functional") for scope in program.scopes() for s in scope):
+            self.listed += 1
+            return
         small, tried, note = program, 0, ""
         if self._lost:
             note = ", and the cluster does not answer any more"
-        elif not self._stable(program, difference, (False, False, True)):
+        elif not self._stable(program, difference, [(False, True), (False, True), (True, True), (False, False)]):
             self.unstable.append(program.seed)
             return
         else:
@@ -189,15 +193,16 @@ class Fuzzer:
             return False
         try:
             found = self._bounded(program, timeout)
-            return found is not None and found.kind() == kind and self._stable(program, found, (False, True))
+            return found is not None and found.kind() == kind and self._stable(program, found, [(False, True), (True, True)])
         except Stuck:
             return False
 
     def _stable(self, program, difference, modes):
-        """Whether TensorFlow's servers give what they gave in further runs, with Grappler or without, up to the difference."""
-        for grappler in modes:
+        """Whether TensorFlow's servers give what they gave in further runs, up to the difference. Modes are whether Grappler
+        runs, and whether constants are folded."""
+        for grappler, folds in modes:
             one = program.copy()
-            one.grappler = grappler
+            one.grappler, one.folds = grappler, folds
             for before, now in zip(difference.seen, self._bounded(one, TIMEOUT, alone=True)):
                 if len(before) != len(now) or not all(map(same, before, now)):
                     return False
@@ -229,5 +234,6 @@ class Fuzzer:
             "reference unstable: %d %s" % (len(self.unstable), self.unstable[:10]),
             "reference hung: %d %s" % (len(self.hung), self.hung[:10]),
             "reference broken: %d %s" % (len(self.broken), self.broken[:10]), "refused by the reference: %d" % self.refused,
+            "listed: %d" % self.listed,
             "restarts: %d" % self.restarts,
             "not built by the client: %s" % (refused or "none")])

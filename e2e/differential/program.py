@@ -69,7 +69,7 @@ class Action:
 class Program:
     """Statements, script, and how its sessions are configured."""
 
-    __slots__ = ("area", "seed", "statements", "script", "master", "grappler", "one_task")
+    __slots__ = ("area", "seed", "statements", "script", "master", "grappler", "folds", "one_task")
 
     def __init__(self, area, seed, statements, script, master="worker:0", grappler=False, one_task=False):
         self.area = area
@@ -78,6 +78,7 @@ class Program:
         self.script = script
         self.master = master
         self.grappler = grappler
+        self.folds = True  # TensorFlow's constants are folded
         self.one_task = one_task  # TensorFlow's servers get it on one task: they refuse functions over several
 
     def copy(self):

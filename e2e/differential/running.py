@@ -36,6 +36,8 @@ class Side:
         config = tf.ConfigProto(operation_timeout_in_ms=int(self._timeout * 1000))
         if not self._program.grappler:
             config.graph_options.rewrite_options.disable_meta_optimizer = True
+        if not self._program.folds:
+            config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
         self._sessions[number] = tf.Session(self._targets[task], graph=self._builder.graph, config=config)
 
     def initialize(self):
