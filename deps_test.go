@@ -36,7 +36,7 @@ var bans = []struct {
 	except     []string
 	reason     string
 }{
-	{"graph", "google.golang.org/grpc", true, []string{"google.golang.org/grpc/codes", "google.golang.org/grpc/status", "google.golang.org/grpc/internal"},
+	{"graph", "google.golang.org/grpc", true, []string{"google.golang.org/grpc/codes", "google.golang.org/grpc/status", "google.golang.org/grpc/internal", "google.golang.org/grpc/connectivity", "google.golang.org/grpc/grpclog"},
 		"passes over graphs are pure: they speak to nobody; gRPC's errors, which ours can become, open no connection"},
 	{"graph", "github.com/asynkron", true, nil, "passes over graphs are pure: they are called, they are no actors"},
 	{"graph/status", module, false, nil, "every package has errors: theirs imports none of them"},

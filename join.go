@@ -43,12 +43,12 @@ func Discover(ctx context.Context, seeds ...string) ([]TaskStatus, error) {
 // its spec declares and does not grow. UNAVAILABLE: no seed answers, or no task is found at its
 // address.
 func JoinCluster(ctx context.Context, seeds []string, opts ...Option) (*Server, error) {
-	o := defaults()
-	for _, opt := range opts {
-		opt(&o)
-	}
-	if !o.start {
-		return nil, status.InvalidArgumentf("A server that joins a cluster is started at once: WithStart(false) is for NewServer")
+	o, err := collect("JoinCluster", opts, map[string]string{
+		"WithStart":      "a server that joins a cluster is started at once",
+		"WithLocalPorts": "the cluster's declaration has the ports",
+	})
+	if err != nil {
+		return nil, err
 	}
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
@@ -59,12 +59,12 @@ func JoinCluster(ctx context.Context, seeds []string, opts ...Option) (*Server, 
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := candidates(cluster, &o)
+	tasks, err := candidates(cluster, o)
 	if err != nil {
 		return nil, err
 	}
 	o.claim = true
-	c := claimant{options: o, cluster: cluster, known: known}
+	c := claimant{options: *o, cluster: cluster, known: known}
 	var taken []string
 	for _, task := range tasks {
 		s, why, err := c.claim(ctx, task)
@@ -124,16 +124,7 @@ func (c *claimant) claim(ctx context.Context, task spec.Task) (s *Server, why st
 	if holder := remote.Holder(ctx, task.Address); holder != "" {
 		return nil, "it is taken by " + holder, nil
 	}
-	o := c.options
-	o.job, o.task = &task.Job, &task.Index
-	def, cluster, err := define(c.cluster.Proto(), &o)
-	if err != nil {
-		return nil, "", err
-	}
-	s, err = newServer(def, cluster, &o)
-	if err == nil {
-		err = s.Start(ctx)
-	}
+	s, err = start(ctx, c.cluster.Proto(), c.options.withTask(task.Job, task.Index))
 	switch status.CodeOf(err) {
 	case status.OK:
 		return s, "", nil

@@ -58,12 +58,14 @@ func NewSaver(s *op.Scope, variables ...*op.Variable) *Saver {
 // Save writes the variables' values to a checkpoint: files whose names begin with prefix. A checkpoint of that
 // name is replaced when the new one is whole.
 func (v *Saver) Save(ctx context.Context, session *Session, prefix string) error {
-	return session.Do(ctx, Feeds{v.path: prefix}, v.save)
+	_, err := session.Eval(ctx, Feeds{v.path: prefix}, v.save)
+	return err
 }
 
 // Restore gives the variables the values of a checkpoint. NOT_FOUND names a variable that is not in it.
 func (v *Saver) Restore(ctx context.Context, session *Session, prefix string) error {
-	return session.Do(ctx, Feeds{v.path: prefix}, v.restore)
+	_, err := session.Eval(ctx, Feeds{v.path: prefix}, v.restore)
+	return err
 }
 
 // stateFile lists a directory's checkpoints for TensorFlow's tools, in protobuf's text format.

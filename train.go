@@ -79,9 +79,9 @@ func Train(ctx context.Context, session *Session, t Training) (p Progress, err e
 	if p.Step, err = t.begin(ctx, session); err != nil {
 		return p, err
 	}
-	var fetches []string
+	what := []op.Runnable{t.Step}
 	if t.Loss.Op != nil {
-		fetches = append(fetches, t.Loss.Name())
+		what = append(what, t.Loss)
 	}
 	every := t.SaveEvery
 	if every == 0 {
@@ -100,7 +100,7 @@ func Train(ctx context.Context, session *Session, t Training) (p Progress, err e
 		if err != nil {
 			return p, err
 		}
-		if p.Loss, err = t.step(ctx, session, feeds, fetches); err != nil {
+		if p.Loss, err = step(ctx, session, feeds, what); err != nil {
 			return p, err
 		}
 		p.Step++
@@ -144,7 +144,8 @@ func (t *Training) begin(ctx context.Context, session *Session) (step int64, err
 	if t.Init == nil {
 		return 0, nil
 	}
-	return 0, session.Do(ctx, nil, t.Init)
+	_, err = session.Eval(ctx, nil, t.Init)
+	return 0, err
 }
 
 // batches are those of the training, or empty ones for ever; none where all steps have been run.
@@ -159,8 +160,8 @@ func (t *Training) batches(done int64) iter.Seq2[Feeds, error] {
 }
 
 // step runs one step and gives its loss.
-func (t *Training) step(ctx context.Context, session *Session, feeds Feeds, fetches []string) (loss float64, err error) {
-	fetched, err := session.eval(ctx, feeds, fetches, []string{t.Step.Name()})
+func step(ctx context.Context, session *Session, feeds Feeds, what []op.Runnable) (loss float64, err error) {
+	fetched, err := session.Eval(ctx, feeds, what...)
 	if err != nil || len(fetched) == 0 {
 		return math.NaN(), err
 	}

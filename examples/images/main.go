@@ -74,7 +74,7 @@ func examples(n int, seed uint64) iter.Seq2[Example, error] {
 }
 
 func run(ctx context.Context, out io.Writer, python, trainer string, images int) error {
-	cluster, err := troupe.NewLocalCluster(map[string]int{"ps": 1, "worker": 1}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
+	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 1}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}

@@ -101,6 +101,17 @@ func (o Output) Name() string {
 	return o.Op.name + ":" + strconv.Itoa(o.Index)
 }
 
+// Runnable is what a step can be asked for: an Output, whose value the step returns, or an *Operation, which it
+// only runs.
+type Runnable interface {
+	Name() string
+	runnable()
+}
+
+func (o Output) runnable() {}
+
+func (o *Operation) runnable() {}
+
 // reference is the tensor as a graph's nodes name it.
 func (o Output) reference() string {
 	if o.Index == 0 {
