@@ -3,6 +3,10 @@ package troupe
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -10,6 +14,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/op/attr"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/client"
@@ -176,4 +181,60 @@ func TestStopTwice(t *testing.T) {
 		t.Errorf("the first Stop gave %v, a later one %v", want, err)
 	}
 	steps.Wait()
+}
+
+// What a graph prints to a log goes to the logger of the server on which it runs.
+func TestGraphsLogToTheServersLogger(t *testing.T) {
+	var text logged
+	server := localServer(t, WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
+	s := op.NewScope()
+	say := op.PrintV2(s.WithName("say"), op.Const(s, "hello from the graph"), attr.OutputStream("log(info)"))
+	if _, err := sessionOf(t, server, s).Eval(t.Context(), nil, say); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "hello from the graph") || !strings.Contains(text.String(), "node=say") {
+		t.Errorf("the server logged %s", text.String())
+	}
+}
+
+// logged is text that several goroutines write.
+type logged struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// TestLibrariesLogToTheirLogger holds that no package writes to the process's default logger, but where a
+// configuration has none.
+func TestLibrariesLogToTheirLogger(t *testing.T) {
+	allowed := regexp.MustCompile(`\b\w+(\.\w+)* = slog\.Default\(\)|log: +slog\.Default\(\)|\{level: slog\.LevelError, log: slog\.Default\(\)\}`)
+	global := regexp.MustCompile(`\bslog\.(Default|Debug|Info|Warn|Error|Log|DebugContext|InfoContext|WarnContext|ErrorContext|LogAttrs)\(|\blog\.(Print|Fatal|Panic)(f|ln)?\(`)
+	for _, p := range goList(t, "./...") {
+		if folder, _ := folderOf(p.ImportPath); folder == "cmd" || folder == "examples" || folder == "e2e" || p.Name == "main" {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			content, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, line := range strings.Split(string(content), "\n") {
+				line, _, _ := strings.Cut(line, "//")
+				if global.MatchString(line) && !allowed.MatchString(line) {
+					t.Errorf("%s/%s:%d: %s", p.ImportPath, name, i+1, strings.TrimSpace(line))
+				}
+			}
+		}
+	}
 }

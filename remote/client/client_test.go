@@ -132,7 +132,7 @@ func TestServersThatKnowNoStatus(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	c, err := Dial(t.Context(), "grpc://" + l.Addr().String())
+	c, err := Dial(t.Context(), "grpc://"+l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,10 +149,10 @@ func TestNobodyThere(t *testing.T) {
 	}
 	defer c.Close(t.Context())
 	for name, call := range map[string]func() error{
-		"ListDevices":   func() error { _, err := c.Devices(t.Context()); return err },
-		"Reset":         func() error { return c.Reset(t.Context()) },
-		"Status":        func() error { _, err := c.Status(t.Context()); return err },
-		"CreateSession": func() error { _, err := c.NewSession(t.Context(), nil, nil); return err },
+		"Devices":    func() error { _, err := c.Devices(t.Context()); return err },
+		"Reset":      func() error { return c.Reset(t.Context()) },
+		"Status":     func() error { _, err := c.Status(t.Context()); return err },
+		"NewSession": func() error { _, err := c.NewSession(t.Context(), nil, nil); return err },
 	} {
 		if err := call(); status.CodeOf(err) != status.Unavailable || !strings.HasPrefix(err.Error(), "grpc://127.0.0.1:1: ") {
 			t.Errorf("%s: %v %v", name, status.CodeOf(err), err)
