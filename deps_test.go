@@ -79,8 +79,24 @@ func goList(t *testing.T, args ...string) []listed {
 		} else if err != nil {
 			t.Fatal(err)
 		}
+		p.ImportPath = plain(p.ImportPath)
+		for i := range p.Imports {
+			p.Imports[i] = plain(p.Imports[i])
+		}
+		for i := range p.Deps {
+			p.Deps[i] = plain(p.Deps[i])
+		}
 		all = append(all, p)
 	}
+}
+
+// plain is the path of a package without the folder internal that hides it from other modules: the layers and bans
+// are about what lies there, too.
+func plain(path string) string {
+	if rest, ok := strings.CutPrefix(path, module+"/internal/"); ok {
+		return module + "/" + rest
+	}
+	return path
 }
 
 // folderOf is the first folder of a package of the module; ok is false for one of others.
