@@ -74,12 +74,12 @@ type ActorMaker func(c *ActorContext, arguments proto.Message) (Actor, error)
 // WithActor lets actors of a kind be made on the server, from any task of the cluster. A second option of
 // the same kind replaces the first.
 func WithActor(kind string, create ActorMaker) Option {
-	return func(o *options) {
+	return option("WithActor", func(o *options) {
 		if o.actors == nil {
 			o.actors = map[string]ActorMaker{}
 		}
 		o.actors[kind] = create
-	}
+	})
 }
 
 // ActorRef addresses an actor by its task, such as /job:worker/task:1, and its name there. It is a plain

@@ -22,7 +22,7 @@ func company(t *testing.T, tasks int, opts ...Option) []*Server {
 	cluster := ClusterSpec{"w": spectest.Addresses(t, tasks)}
 	var all []*Server
 	for i := range tasks {
-		s, err := NewServer(cluster, append([]Option{WithTask(i), WithStart(false), silent}, opts...)...)
+		s, err := NewServer(t.Context(), cluster, append([]Option{WithTask(i), WithStart(false), silent}, opts...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -470,7 +470,7 @@ func TestWatchTasks(t *testing.T) {
 	cluster := ClusterSpec{"w": spectest.Addresses(t, 2)}
 	start := func(task int) *Server {
 		t.Helper()
-		s, err := NewServer(cluster, WithTask(task), silent)
+		s, err := NewServer(t.Context(), cluster, WithTask(task), silent)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -518,7 +518,7 @@ func BenchmarkActors(b *testing.B) {
 	cluster := ClusterSpec{"w": spectest.Addresses(b, 2)}
 	var all []*Server
 	for i := range 2 {
-		s, err := NewServer(cluster, WithTask(i), WithStart(false), WithLending(false), silent, counters)
+		s, err := NewServer(b.Context(), cluster, WithTask(i), WithStart(false), WithLending(false), silent, counters)
 		if err != nil {
 			b.Fatal(err)
 		}

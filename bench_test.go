@@ -11,7 +11,7 @@ import (
 
 // BenchmarkSteps is what small steps cost, in the process and over the loopback interface, and what large tensors do.
 func BenchmarkSteps(b *testing.B) {
-	server, err := NewLocalServer(silent)
+	server, err := NewLocalServer(b.Context(), silent)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -20,7 +20,7 @@ func BenchmarkSteps(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {
-		if err := client.Close(); err != nil {
+		if err := client.Close(b.Context()); err != nil {
 			b.Error(err)
 		}
 		if err := server.Stop(b.Context()); err != nil {
@@ -55,14 +55,14 @@ func BenchmarkSteps(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := session.Do(b.Context(), Feeds{vector: large}, keep); err != nil {
+		if _, err := session.Eval(b.Context(), Feeds{vector: large}, keep); err != nil {
 			b.Fatal(err)
 		}
-		noOp, err := session.Prepare(b.Context(), nil, nil, nothing)
+		noOp, err := session.Prepare(b.Context(), nil, nothing)
 		if err != nil {
 			b.Fatal(err)
 		}
-		add, err := session.Prepare(b.Context(), []op.Output{x}, []op.Output{sum})
+		add, err := session.Prepare(b.Context(), []op.Output{x}, sum)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -158,7 +158,7 @@ func TestRefusedConfigs(t *testing.T) {
 		if c.opt != nil {
 			opts = append(opts, c.opt)
 		}
-		if _, err := NewLocalServer(opts...); status.CodeOf(err) != c.code || !strings.Contains(err.Error(), want) {
+		if _, err := NewLocalServer(t.Context(), opts...); status.CodeOf(err) != c.code || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", status.CodeOf(err), err)
 		}
 	}

@@ -27,11 +27,11 @@ func ExampleWithActor() {
 			}
 		}), nil
 	}
-	server, err := troupe.NewLocalServer(troupe.WithActor("sum", newSum), troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	ctx := context.Background()
+	server, err := troupe.NewLocalServer(ctx, troupe.WithActor("sum", newSum), troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx := context.Background()
 	defer server.Stop(ctx)
 
 	sum, err := server.Spawn(ctx, "sum", troupe.ActorRef{Task: "/job:local/task:0", Name: "votes"}, nil)

@@ -17,11 +17,11 @@ var quiet = troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
 // A graph runs on a server of the process.
 func ExampleServer_NewSession() {
-	server, err := troupe.NewLocalServer(quiet)
+	ctx := context.Background()
+	server, err := troupe.NewLocalServer(ctx, quiet)
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx := context.Background()
 	defer server.Stop(ctx)
 
 	s := op.NewScope()
@@ -44,18 +44,18 @@ func ExampleServer_NewSession() {
 
 // The same over the network, on any server: here it is one of this process.
 func ExampleDial() {
-	server, err := troupe.NewLocalServer(quiet)
+	ctx := context.Background()
+	server, err := troupe.NewLocalServer(ctx, quiet)
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx := context.Background()
 	defer server.Stop(ctx)
 
 	client, err := troupe.Dial(ctx, server.Target())
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer client.Close()
+	defer client.Close(ctx)
 	devices, err := client.Devices(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -68,11 +68,11 @@ func ExampleDial() {
 
 // A step that is run often is prepared once: tensors go in and come out by position.
 func ExampleCallable() {
-	server, err := troupe.NewLocalServer(quiet)
+	ctx := context.Background()
+	server, err := troupe.NewLocalServer(ctx, quiet)
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx := context.Background()
 	defer server.Stop(ctx)
 
 	s := op.NewScope()
@@ -88,11 +88,11 @@ func ExampleCallable() {
 		log.Fatal(err)
 	}
 	defer session.Close(ctx)
-	if err := session.Do(ctx, nil, total.Initializer()); err != nil {
+	if _, err := session.Eval(ctx, nil, total.Initializer()); err != nil {
 		log.Fatal(err)
 	}
 
-	add, err := session.Prepare(ctx, []op.Output{x}, []op.Output{sum})
+	add, err := session.Prepare(ctx, []op.Output{x}, sum)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func ExampleTrain() {
 		fmt.Println(err)
 		return
 	}
-	server, err := troupe.NewLocalServer(troupe.WithLogger(slog.New(slog.DiscardHandler)))
+	server, err := troupe.NewLocalServer(ctx, troupe.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -13,42 +13,42 @@ import (
 )
 
 const (
-	// joinTime bounds JoinCluster where its context has no deadline.
+	// joinTime bounds JoinCluster if its context has no deadline.
 	joinTime = time.Minute
-	// seedPatience is how long JoinCluster asks seeds of which none answers: they may be starting too.
+	// seedPatience is how long JoinCluster asks seeds that do not answer: they may be starting too.
 	seedPatience = 5 * time.Second
 )
 
-// Discover asks any one server of a cluster for all of its tasks, which are declared in this order:
-// where each is (TaskStatus.Target), and whether that server finds it up. seeds are addresses
-// (host:port) or targets; the first that answers is enough. UNAVAILABLE when none does: the error
-// lists each with its reason.
+// Discover asks a server of a cluster for all declared tasks, in order: where each is (TaskStatus.Target), and whether
+// it is up. seeds are addresses (host:port) or targets of tasks, and the first that answers is enough. If none answers,
+// the error is UNAVAILABLE and lists each seed with its reason.
 func Discover(ctx context.Context, seeds ...string) ([]TaskStatus, error) {
 	_, all, err := remote.Discover(ctx, 0, seeds...)
 	return all, err
 }
 
-// JoinCluster makes this process a task of a cluster that it knows by seeds alone, addresses
-// (host:port) or targets of any of its tasks, and starts it. The cluster's spec is learned from the
-// first seed that answers, for at most 5 s. WithJob says the job, which may be left out where the
-// cluster has one; WithTask the task, or else it is the first free one: one that no process is, at an
-// address of this machine. With WithBind it is the first free one whose address leads to this process.
+// JoinCluster makes this process a task of a running cluster and starts it. seeds are addresses (host:port) or targets
+// of any of the cluster's tasks; the first that answers within 5 s tells the cluster's spec. ctx bounds the start; it
+// takes at most a minute if ctx has no deadline.
 //
-// Who has a task's address has the task: of several processes that claim one at the same moment the
-// system lets one bind it, and that one serves only after other tasks have found it there. So no two
-// processes are one task. A process that loses goes on to the next free task.
+// WithJob sets the job, which may be omitted if the cluster has one. WithTask sets the task. Without it JoinCluster
+// claims the first free task of the job whose address is local, or, with WithBind, the first whose address leads to
+// this process.
 //
-// RESOURCE_EXHAUSTED is the error when no task is free; it lists the tasks of the job, by whom and
-// since when each is taken, or why its address is none for this process. A cluster has the tasks that
-// its spec declares and does not grow. UNAVAILABLE: no seed answers, or no task is found at its
-// address.
+// Binding a task's address claims the task. If several processes race for a task, only one can bind its port, and it
+// serves only after other tasks have found it there. So no two processes are the same task. A process that loses goes
+// on to the next free task.
+//
+// If no task is free, the error is RESOURCE_EXHAUSTED. It lists the tasks of the job: which process has each and since
+// when, or why its address is not local. A cluster has the tasks that its spec declares and does not grow. UNAVAILABLE
+// means that no seed answered, or that no task could be found at its address.
 func JoinCluster(ctx context.Context, seeds []string, opts ...Option) (*Server, error) {
-	o := defaults()
-	for _, opt := range opts {
-		opt(&o)
-	}
-	if !o.start {
-		return nil, status.InvalidArgumentf("A server that joins a cluster is started at once: WithStart(false) is for NewServer")
+	o, err := collect("JoinCluster", opts, map[string]string{
+		"WithStart":      "a server that joins a cluster is started at once",
+		"WithLocalPorts": "the cluster's declaration has the ports",
+	})
+	if err != nil {
+		return nil, err
 	}
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
@@ -59,12 +59,12 @@ func JoinCluster(ctx context.Context, seeds []string, opts ...Option) (*Server, 
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := candidates(cluster, &o)
+	tasks, err := candidates(cluster, o)
 	if err != nil {
 		return nil, err
 	}
 	o.claim = true
-	c := claimant{options: o, cluster: cluster, known: known}
+	c := claimant{options: *o, cluster: cluster, known: known}
 	var taken []string
 	for _, task := range tasks {
 		s, why, err := c.claim(ctx, task)
@@ -124,16 +124,7 @@ func (c *claimant) claim(ctx context.Context, task spec.Task) (s *Server, why st
 	if holder := remote.Holder(ctx, task.Address); holder != "" {
 		return nil, "it is taken by " + holder, nil
 	}
-	o := c.options
-	o.job, o.task = &task.Job, &task.Index
-	def, cluster, err := define(c.cluster.Proto(), &o)
-	if err != nil {
-		return nil, "", err
-	}
-	s, err = newServer(def, cluster, &o)
-	if err == nil {
-		err = s.Start(ctx)
-	}
+	s, err = start(ctx, c.cluster.Proto(), c.options.withTask(task.Job, task.Index))
 	switch status.CodeOf(err) {
 	case status.OK:
 		return s, "", nil

@@ -21,7 +21,7 @@ func seeded(t *testing.T, workers int) (ps *Server, cluster ClusterSpec) {
 	t.Helper()
 	addresses := spectest.Addresses(t, 1+workers)
 	cluster = ClusterSpec{"ps": addresses[:1], "worker": addresses[1:]}
-	ps, err := NewServer(cluster, WithJob("ps"), silent)
+	ps, err := NewServer(t.Context(), cluster, WithJob("ps"), silent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 		{[]string{ps.Address()}, nil, status.InvalidArgument, []string{"Must specify an explicit `job_name`: the cluster has the jobs ps, worker"}},
 		{[]string{ps.Address()}, []Option{WithJob("chief")}, status.Internal, []string{`Job "chief" was not defined in cluster`}},
 		{[]string{ps.Address()}, []Option{WithJob("worker"), WithTask(7)}, status.Internal, []string{`Task 7 was not defined in job "worker", which has task 0 only`}},
-		{[]string{ps.Address()}, []Option{WithJob("worker"), WithStart(false)}, status.InvalidArgument, []string{"WithStart(false)"}},
+		{[]string{ps.Address()}, []Option{WithJob("worker"), WithStart(false)}, status.InvalidArgument, []string{"WithStart does not apply"}},
 		{[]string{dead, "grpc://127.0.0.1:1"}, []Option{WithJob("worker")}, status.Unavailable,
 			[]string{"None of 2 servers answers", "grpc://" + dead + ": ", "grpc://127.0.0.1:1: ", "connection refused"}},
 	} {
@@ -155,7 +155,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 func TestTasksOfOtherMachines(t *testing.T) {
 	addresses := spectest.Addresses(t, 2)
 	cluster := ClusterSpec{"ps": addresses[:1], "worker": {"192.0.2.1:2222", "no.such.host.invalid:2222", addresses[1]}}
-	ps, err := NewServer(cluster, WithJob("ps"), silent)
+	ps, err := NewServer(t.Context(), cluster, WithJob("ps"), silent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,19 +224,19 @@ func TestBoundElsewhere(t *testing.T) {
 
 func TestClientOfManyTargets(t *testing.T) {
 	ps, _ := seeded(t, 1)
-	c, err := client.DialAny(t.Context(), "grpc://127.0.0.1:1", ps.Target(), "grpc://"+spectest.Address(t))
+	c, err := client.Dial(t.Context(), strings.Join([]string{"grpc://127.0.0.1:1", ps.Target(), "grpc://" + spectest.Address(t)}, ","))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer c.Close(t.Context())
 	if c.Target() != ps.Target() {
 		t.Errorf("%s answered", c.Target())
 	}
-	if _, err := client.DialAny(t.Context(), "grpc://127.0.0.1:1", "grpc://127.0.0.1:2"); status.CodeOf(err) != status.Unavailable ||
+	if _, err := client.Dial(t.Context(), "grpc://127.0.0.1:1, grpc://127.0.0.1:2"); status.CodeOf(err) != status.Unavailable ||
 		!strings.Contains(err.Error(), "\n  grpc://127.0.0.1:1: ") || !strings.Contains(err.Error(), "\n  grpc://127.0.0.1:2: ") {
 		t.Errorf("%v", err)
 	}
-	if _, err := client.DialAny(t.Context(), ps.Target(), "nowhere"); status.CodeOf(err) != status.InvalidArgument {
+	if _, err := client.Dial(t.Context(), ps.Target()+",nowhere"); status.CodeOf(err) != status.InvalidArgument {
 		t.Errorf("%v", err)
 	}
 }

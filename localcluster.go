@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// LocalCluster is a cluster whose tasks all run in this process, as servers of their own on ports of one address: for
-// trying things out and for tests. What one of them computes slows the others.
+// LocalCluster is a cluster whose tasks all run in this process, each as a Server with a port of its own. It is for
+// tests and for trying things out: the tasks share the process's cores. All methods may be called concurrently.
 type LocalCluster struct {
 	spec    *spec.Spec
 	servers []*Server
@@ -26,19 +26,23 @@ const maxTasks = 256
 // taken by somebody else.
 const tries = 5
 
-// NewLocalCluster starts a cluster that has so many tasks of each job:
+// NewLocalCluster starts a cluster with the given number of tasks for each job:
 //
-//	cluster, err := NewLocalCluster(map[string]int{"ps": 1, "worker": 2})
+//	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 2})
 //
-// The options are for all tasks. WithLocalPorts says where they are; else they have free ports of 127.0.0.1. On an
-// error no task is left.
-func NewLocalCluster(jobs map[string]int, opts ...Option) (*LocalCluster, error) {
-	o := defaults()
-	for _, opt := range opts {
-		opt(&o)
+// The options are for all tasks. WithLocalPorts says where the tasks listen; without it they get free ports of
+// 127.0.0.1. ctx bounds the start, not the cluster's life. After an error no task is left.
+func NewLocalCluster(ctx context.Context, jobs map[string]int, opts ...Option) (*LocalCluster, error) {
+	const each = "NewLocalCluster gives each task its own"
+	o, err := collect("NewLocalCluster", opts, map[string]string{
+		"WithJob": each, "WithTask": each, "WithBind": each + " address; see WithLocalPorts", "WithStart": "its tasks are started together",
+	})
+	if err != nil {
+		return nil, err
 	}
+	o.start = false
 	for try := 1; ; try++ {
-		c, err := startLocal(jobs, &o, opts)
+		c, err := startLocal(ctx, jobs, o)
 		// UNKNOWN is the code of a port that cannot be bound.
 		if err == nil || o.firstPort != 0 || try == tries || status.CodeOf(err) != status.Unknown {
 			return c, err
@@ -46,7 +50,7 @@ func NewLocalCluster(jobs map[string]int, opts ...Option) (*LocalCluster, error)
 	}
 }
 
-func startLocal(jobs map[string]int, o *options, opts []Option) (*LocalCluster, error) {
+func startLocal(ctx context.Context, jobs map[string]int, o *options) (*LocalCluster, error) {
 	declared, err := o.declareLocal(jobs)
 	if err != nil {
 		return nil, err
@@ -55,28 +59,27 @@ func startLocal(jobs map[string]int, o *options, opts []Option) (*LocalCluster, 
 	// All ports are bound before the first task serves: none misses another, and no connection
 	// of one takes the port of the next.
 	for _, t := range declared.Tasks() {
-		own := append(opts[:len(opts):len(opts)], WithJob(t.Job), WithTask(t.Index), WithStart(false))
-		s, err := NewServer(declared.Proto(), own...)
+		s, err := start(ctx, declared.Proto(), o.withTask(t.Job, t.Index))
 		if err != nil {
-			return nil, c.abandon(err)
+			return nil, c.abandon(ctx, err)
 		}
 		c.servers = append(c.servers, s)
 	}
-	if err := c.each(func(s *Server) error { return s.Start(context.Background()) }); err != nil {
-		return nil, c.abandon(err)
+	if err := c.each(func(s *Server) error { return s.Start(ctx) }); err != nil {
+		return nil, c.abandon(ctx, err)
 	}
 	return c, nil
 }
 
 // abandon stops a cluster that did not come up and gives the error to report.
-func (c *LocalCluster) abandon(err error) error {
-	if e := c.Stop(context.Background()); e != nil {
-		return status.Errorf(status.CodeOf(err), "%v (and its cluster did not stop: %v)", err, e)
+func (c *LocalCluster) abandon(ctx context.Context, err error) error {
+	if e := c.Stop(context.WithoutCancel(ctx)); e != nil {
+		return status.Errorf(status.CodeOf(err), "%w (and its cluster did not stop: %v)", err, e)
 	}
 	return err
 }
 
-// Stop stops all tasks; the error is the first one's.
+// Stop stops all tasks, as Server.Stop does; the error is the first task's that has one.
 func (c *LocalCluster) Stop(ctx context.Context) error {
 	return c.each(func(s *Server) error { return s.Stop(ctx) })
 }
@@ -97,10 +100,10 @@ func (c *LocalCluster) each(do func(*Server) error) error {
 	return nil
 }
 
-// Servers are the tasks' servers, by job name, then task.
+// Servers returns the tasks' servers, by job name, then task.
 func (c *LocalCluster) Servers() []*Server { return slices.Clone(c.servers) }
 
-// Server is that of a task; nil where there is no such task.
+// Server returns the server of a task, or nil if there is no such task.
 func (c *LocalCluster) Server(job string, task int) *Server {
 	name := spec.TaskName(job, task)
 	for _, s := range c.servers {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestClusterInOneProcess(t *testing.T) {
-	c, err := NewLocalCluster(map[string]int{"ps": 1, "worker": 2}, silent)
+	c, err := NewLocalCluster(t.Context(), map[string]int{"ps": 1, "worker": 2}, silent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestNothingIsLeftOfAClusterThatDoesNotStart(t *testing.T) {
 	}
 	defer l.Close()
 	taken := l.Addr().(*net.TCPAddr).Port
-	_, err = NewLocalCluster(map[string]int{"w": 2}, WithLocalPorts("127.0.0.1", taken-1), silent)
+	_, err = NewLocalCluster(t.Context(), map[string]int{"w": 2}, WithLocalPorts("127.0.0.1", taken-1), silent)
 	if status.CodeOf(err) != status.Unknown {
 		t.Fatalf("%v: %v", status.CodeOf(err), err)
 	}
@@ -51,15 +51,15 @@ func TestNothingIsLeftOfAClusterThatDoesNotStart(t *testing.T) {
 }
 
 func TestHostsThatAreNotHere(t *testing.T) {
-	_, err := NewLocalCluster(map[string]int{"w": 1}, WithLocalPorts("192.0.2.1", 0), silent)
+	_, err := NewLocalCluster(t.Context(), map[string]int{"w": 1}, WithLocalPorts("192.0.2.1", 0), silent)
 	if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), "No free ports can be had at 192.0.2.1") {
 		t.Error(err)
 	}
-	if _, err := NewLocalCluster(map[string]int{"w": 2}, WithLocalPorts("127.0.0.1", 65535), silent); status.CodeOf(err) != status.InvalidArgument {
+	if _, err := NewLocalCluster(t.Context(), map[string]int{"w": 2}, WithLocalPorts("127.0.0.1", 65535), silent); status.CodeOf(err) != status.InvalidArgument {
 		t.Error(err)
 	}
 	for _, n := range []int{-1, 0, 257} {
-		if _, err := NewLocalCluster(map[string]int{"v": 1, "w": n}, silent); status.CodeOf(err) != status.InvalidArgument {
+		if _, err := NewLocalCluster(t.Context(), map[string]int{"v": 1, "w": n}, silent); status.CodeOf(err) != status.InvalidArgument {
 			t.Errorf("%d tasks: %v", n, err)
 		}
 	}

@@ -2,17 +2,20 @@ package troupe
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote"
 )
 
-// DefaultLease is how long a session lives on after its client's last connection ended, where
-// WithLease says nothing else.
+// DefaultLease is how long a session lives on after its client's last connection ended, unless WithLease says
+// otherwise.
 const DefaultLease = remote.DefaultLease
 
-// Option changes how a server is made. What an option says holds over what a ServerDef says.
+// Option changes how a server is made. Options override what a ServerDef says. An option that does not apply to
+// a constructor is an INVALID_ARGUMENT error that names it.
 type Option func(*options)
 
 type options struct {
@@ -33,58 +36,111 @@ type options struct {
 
 	localHost string // where the tasks of a LocalCluster are
 	firstPort int
+
+	given []string // the options' names
+	err   error    // of the first option that cannot be
 }
 
-func defaults() options {
-	return options{start: true, lease: DefaultLease, log: slog.Default(), localHost: "127.0.0.1"}
+// option is an option that tells its name.
+func option(name string, set func(*options)) Option {
+	return func(o *options) {
+		o.given = append(o.given, name)
+		set(o)
+	}
 }
 
-// WithJob says which job the server is a task of. It may be left out where the cluster has one job.
-func WithJob(name string) Option { return func(o *options) { o.job = &name } }
+// collect reads the options of a constructor. refused are those that do not apply to it, each with what to do
+// instead.
+func collect(constructor string, opts []Option, refused map[string]string) (*options, error) {
+	o := &options{start: true, lease: DefaultLease, log: slog.Default(), localHost: "127.0.0.1"}
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, status.InvalidArgumentf("An option of %s is nil", constructor)
+		}
+		opt(o)
+	}
+	for _, name := range o.given {
+		if instead, is := refused[name]; is {
+			return nil, status.InvalidArgumentf("%s does not apply to %s: %s", name, constructor, instead)
+		}
+	}
+	return o, o.err
+}
 
-// WithTask says which task of its job the server is. It may be left out where the job has one task.
-func WithTask(index int) Option { return func(o *options) { o.task = &index } }
+// WithJob sets the job that the server is a task of. It may be omitted if the cluster has one job.
+func WithJob(name string) Option { return option("WithJob", func(o *options) { o.job = &name }) }
 
-// WithProtocol says how the server speaks: "grpc", the default. Any other is refused.
-func WithProtocol(name string) Option { return func(o *options) { o.protocol = &name } }
+// WithTask sets the index of the server's task in its job. It may be omitted if the job has one task.
+func WithTask(index int) Option { return option("WithTask", func(o *options) { o.task = &index }) }
 
-// WithConfig gives what sessions on the server inherit; it is merged into the ServerDef's own.
-// device_count and gpu_options make the server's devices, allow_soft_placement, log_device_placement,
-// operation_timeout_in_ms and rpc_options' compression hold where the client asks for nothing else.
-func WithConfig(config *corepb.ConfigProto) Option { return func(o *options) { o.config = config } }
+// WithProtocol sets the protocol of the server. The only one is "grpc", the default.
+func WithProtocol(name string) Option {
+	return option("WithProtocol", func(o *options) { o.protocol = &name })
+}
 
-// WithGPUs bounds the GPUs that the server uses: 0 for none. Without it, and where no device_count says
-// otherwise, it uses all that it finds; a build without CUDA finds none.
-func WithGPUs(count int) Option { return func(o *options) { o.gpus = &count } }
+// WithConfig sets what sessions on the server inherit; it is merged into the ServerDef's own configuration.
+// device_count and gpu_options determine the server's devices; allow_soft_placement, log_device_placement,
+// operation_timeout_in_ms and the compression of rpc_options apply unless the client asks for something else.
+func WithConfig(config *corepb.ConfigProto) Option {
+	return option("WithConfig", func(o *options) { o.config = config })
+}
 
-// WithGPUOptions says how the server uses GPUs: which, and how much of their memory. It is merged into the
-// config's gpu_options. Options that cannot be had are errors that name the field.
-func WithGPUOptions(gpu *corepb.GPUOptions) Option { return func(o *options) { o.gpuOptions = gpu } }
+// WithGPUs limits the number of GPUs that the server uses; 0 means none. Without it, and if no device_count says
+// otherwise, the server uses all GPUs that it finds. A build without CUDA finds none.
+func WithGPUs(count int) Option { return option("WithGPUs", func(o *options) { o.gpus = &count }) }
 
-// WithStart(false) makes a server whose port is bound but that does not serve before Start.
-func WithStart(start bool) Option { return func(o *options) { o.start = start } }
+// WithGPUOptions says which GPUs the server uses, and how much of their memory. It is merged into the
+// configuration's gpu_options. A field that cannot be honoured is an error that names it.
+func WithGPUOptions(gpu *corepb.GPUOptions) Option {
+	return option("WithGPUOptions", func(o *options) { o.gpuOptions = gpu })
+}
+
+// WithStart(false) makes a server that has bound its port but does not serve until Start is called.
+func WithStart(start bool) Option { return option("WithStart", func(o *options) { o.start = start }) }
 
 // WithLease sets how long a session lives on after its client's last connection ended.
-func WithLease(lease time.Duration) Option { return func(o *options) { o.lease = lease } }
-
-// WithMemoryLimit bounds the bytes that the tensors on each of the server's devices may take; 0 is
-// what the machine has.
-func WithMemoryLimit(bytes int64) Option { return func(o *options) { o.memoryLimit = bytes } }
-
-// WithBind gives the host:port to bind, for a server that is reached at its address of the cluster
-// through a forwarded port. Without it the server binds that address.
-func WithBind(address string) Option { return func(o *options) { o.bind = address } }
-
-// WithLocalPorts says where the tasks of a LocalCluster are: the address that they bind, and the port of the first, which
-// the others follow; 0 for free ones.
-func WithLocalPorts(host string, first int) Option {
-	return func(o *options) { o.localHost, o.firstPort = host, first }
+func WithLease(lease time.Duration) Option {
+	return option("WithLease", func(o *options) { o.lease = lease })
 }
 
-// WithLending(false) keeps processes of the same machine from reading large tensors out of this one's
-// memory, and this one from reading theirs, and servers of one process from sharing tensors: they go
-// over the connection, as between machines.
-func WithLending(lending bool) Option { return func(o *options) { o.noLending = !lending } }
+// WithMemoryLimit limits the bytes that the tensors on each of the server's devices may take; 0 means no limit
+// but the machine's memory.
+func WithMemoryLimit(bytes int64) Option {
+	return option("WithMemoryLimit", func(o *options) { o.memoryLimit = bytes })
+}
 
-// WithLogger says where the server logs; slog.Default() is the default.
-func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+// WithBind sets the host:port to bind, for a server that others reach at its address of the cluster through a
+// forwarded port. Without it the server binds that address.
+func WithBind(address string) Option {
+	return option("WithBind", func(o *options) { o.bind = address })
+}
+
+// WithLocalPorts sets the host that the tasks of a LocalCluster bind and the port of the first task, which the
+// ports of the others follow; 0 means free ports.
+func WithLocalPorts(host string, first int) Option {
+	return option("WithLocalPorts", func(o *options) { o.localHost, o.firstPort = host, first })
+}
+
+// WithLending(false) turns off shared memory: processes of one machine do not read large tensors out of each
+// other's memory, and servers of one process do not share tensors. Tensors then take the connection, as between
+// machines.
+func WithLending(lending bool) Option {
+	return option("WithLending", func(o *options) { o.noLending = !lending })
+}
+
+// WithLogger sets the logger of the server and all of its parts; slog.Default() is the default.
+func WithLogger(log *slog.Logger) Option {
+	return option("WithLogger", func(o *options) {
+		if log == nil && o.err == nil {
+			o.err = status.InvalidArgumentf("WithLogger needs a logger: it is nil")
+		}
+		o.log = log
+	})
+}
+
+// withTask is a copy of the options for one task.
+func (o *options) withTask(job string, task int) *options {
+	c := *o
+	c.job, c.task, c.given = &job, &task, slices.Clone(o.given)
+	return &c
+}

@@ -17,9 +17,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Runner runs steps: a Session does, on a server in this process or over the network.
+// Runner runs steps. It is a Session of this package or of remote/client.
 type Runner interface {
-	// Run feeds tensors by name, runs targets, and gives the fetched tensors, which are the caller's to release.
+	// Run feeds tensors by name, runs targets, and returns the fetched tensors, which are the caller's to release.
 	Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches, targets []string) ([]*tensor.Tensor, error)
 }
 
@@ -32,9 +32,9 @@ type Model struct {
 
 // Signature is a function that a model offers, such as serving_default.
 type Signature struct {
-	// Method is what kind of function it is, such as tensorflow/serving/predict.
+	// Method is the kind of function, such as tensorflow/serving/predict.
 	Method string
-	// Inputs and Outputs are the tensors of the graph that stand for its arguments and results.
+	// Inputs and Outputs are the tensors of the graph for its arguments and results.
 	Inputs, Outputs map[string]SignatureTensor
 }
 
@@ -54,15 +54,16 @@ const (
 	oldCollection  = "legacy_init_op"
 )
 
-// LoadModel reads a SavedModel from its directory: the graph that has all the tags, which are "serve" where none are
-// given. Open a session with its Graph, Restore it there, then Run its signatures:
+// LoadModel reads a SavedModel from its directory: the graph that has all the tags, or the tag "serve" if none are given.
+// Open a session over its Graph, Restore the variables there, then Run its signatures:
 //
 //	model, err := troupe.LoadModel("/models/digits/1")
 //	session, err := server.NewSession(ctx, model.Graph(), nil)
 //	err = model.Restore(ctx, session)
 //	out, err := model.Run(ctx, session, "serving_default", map[string]*tensor.Tensor{"x": x})
 //
-// NOT_FOUND where there is no such model or no graph with these tags; DATA_LOSS for a file that is no model.
+// The error is NOT_FOUND if there is no such model or no graph with these tags, and DATA_LOSS if the file is not a
+// model.
 func LoadModel(dir string, tags ...string) (*Model, error) {
 	if len(tags) == 0 {
 		tags = []string{"serve"}
@@ -73,11 +74,11 @@ func LoadModel(dir string, tags ...string) (*Model, error) {
 	}
 	content, err := os.ReadFile(filepath.Join(dir, modelFile))
 	if err != nil {
-		return nil, status.Errorf(status.NotFound, "There is no SavedModel in %s: %v", dir, err)
+		return nil, status.Errorf(status.NotFound, "There is no SavedModel in %s: %w", dir, err)
 	}
 	var saved corepb.SavedModel
 	if err := proto.Unmarshal(content, &saved); err != nil {
-		return nil, status.Errorf(status.DataLoss, "%s is no SavedModel: %v", filepath.Join(dir, modelFile), err)
+		return nil, status.Errorf(status.DataLoss, "%s is no SavedModel: %w", filepath.Join(dir, modelFile), err)
 	}
 	var have []string
 	for _, meta := range saved.MetaGraphs {
@@ -92,7 +93,7 @@ func LoadModel(dir string, tags ...string) (*Model, error) {
 				continue
 			}
 			if m.signatures[name], err = signatureOf(def); err != nil {
-				return nil, status.Unimplementedf("Signature %s of %s: %v", name, dir, err)
+				return nil, status.Unimplementedf("Signature %s of %s: %w", name, dir, err)
 			}
 		}
 		return m, nil
@@ -128,14 +129,14 @@ func tensorsOf(infos map[string]*corepb.TensorInfo) (map[string]SignatureTensor,
 	return out, nil
 }
 
-// Graph is the model's graph, for a session. It is shared and must not be changed.
+// Graph returns the model's graph, for a session. It is shared and must not be changed.
 func (m *Model) Graph() *graphpb.GraphDef { return m.meta.GetGraphDef() }
 
-// Signatures are what the model offers, by name. They must not be changed.
+// Signatures returns the model's signatures by name. They must not be changed.
 func (m *Model) Signatures() map[string]*Signature { return m.signatures }
 
-// Restore gives the variables their saved values, in a session over the model's graph, and initializes its tables.
-// The tasks that hold the variables read the files, so that the directory must be at the same place for them.
+// Restore sets the variables to their saved values, in a session over the model's graph, and initializes its tables.
+// The tasks that hold the variables read the files, so the directory must have the same path on them.
 func (m *Model) Restore(ctx context.Context, session Runner) error {
 	feeds := map[string]*tensor.Tensor{}
 	defer func() {
@@ -192,9 +193,9 @@ func (m *Model) initializer() string {
 	return ""
 }
 
-// Run calls a signature in a session over the model's graph: with a tensor for each of its inputs, which stay the
-// caller's, and the caller gets one for each of its outputs, to release. INVALID_ARGUMENT names an input that is
-// missing, unknown or of another type or shape.
+// Run calls a signature in a session over the model's graph. inputs has a tensor for each input, which stay the
+// caller's; the result has one for each output, which are the caller's to release. INVALID_ARGUMENT names an input that
+// is missing, unknown, or of another type or shape.
 func (m *Model) Run(ctx context.Context, session Runner, signature string, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	s, ok := m.signatures[signature]
 	if !ok {

@@ -25,8 +25,8 @@ type Saver struct {
 	save, restore *op.Operation
 }
 
-// NewSaver adds what saves and restores variables to their graph: all that the graph has by then, where none are given. They
-// are saved under their names.
+// NewSaver adds to a graph the operations that save and restore variables: those given, or all that the graph has so
+// far. Variables are saved under their names.
 func NewSaver(s *op.Scope, variables ...*op.Variable) *Saver {
 	if len(variables) == 0 {
 		variables = s.Variables()
@@ -55,30 +55,32 @@ func NewSaver(s *op.Scope, variables ...*op.Variable) *Saver {
 	return v
 }
 
-// Save writes the variables' values to a checkpoint: files whose names begin with prefix. A checkpoint of that
-// name is replaced when the new one is whole.
+// Save writes the variables' values to a checkpoint: files whose names begin with prefix. A checkpoint of that name
+// is replaced once the new one is complete.
 func (v *Saver) Save(ctx context.Context, session *Session, prefix string) error {
-	return session.Do(ctx, Feeds{v.path: prefix}, v.save)
+	_, err := session.Eval(ctx, Feeds{v.path: prefix}, v.save)
+	return err
 }
 
-// Restore gives the variables the values of a checkpoint. NOT_FOUND names a variable that is not in it.
+// Restore sets the variables to the values of a checkpoint. NOT_FOUND names a variable that is not in it.
 func (v *Saver) Restore(ctx context.Context, session *Session, prefix string) error {
-	return session.Do(ctx, Feeds{v.path: prefix}, v.restore)
+	_, err := session.Eval(ctx, Feeds{v.path: prefix}, v.restore)
+	return err
 }
 
 // stateFile lists a directory's checkpoints for TensorFlow's tools, in protobuf's text format.
 const stateFile = "checkpoint"
 
-// Checkpoints are the checkpoints of a directory that a Saver writes to by steps: prefix is the directory and the first part
-// of their names, such as /data/run1/model, and that of step 100 is /data/run1/model-100. Its files must
-// be in reach of the program, too.
+// Checkpoints manages the checkpoints that a Saver writes at certain steps. Prefix is their directory and the first part
+// of their names: with /data/run1/model, the checkpoint of step 100 is /data/run1/model-100. The program must be able to
+// reach the files too.
 type Checkpoints struct {
 	Prefix string
-	// Keep is how many are kept, the latest; 5 if it is 0.
+	// Keep is how many of the latest checkpoints are kept; 0 means 5.
 	Keep int
 }
 
-// Latest is the latest checkpoint's prefix and step; ok is false where there is none.
+// Latest returns the prefix and the step of the latest checkpoint; ok is false if there is none.
 func (c Checkpoints) Latest() (prefix string, step int64, ok bool, err error) {
 	steps, err := c.steps()
 	if err != nil || len(steps) == 0 {
@@ -112,7 +114,7 @@ func (c Checkpoints) steps() ([]int64, error) {
 	return steps, nil
 }
 
-// Save saves the checkpoint of a step, drops those that are too many, and lists the rest for TensorFlow's tools.
+// Save saves the checkpoint of a step, deletes the oldest beyond Keep, and lists the rest for TensorFlow's tools.
 func (c Checkpoints) Save(ctx context.Context, session *Session, saver *Saver, step int64) error {
 	if err := os.MkdirAll(filepath.Dir(c.Prefix), 0o777); err != nil {
 		return err

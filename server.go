@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// stopTime bounds Stop where its context has no deadline.
+// stopTime bounds Stop if its context has no deadline.
 const stopTime = 5 * time.Second
 
 // state is how far a server's life has gone.
@@ -30,12 +30,11 @@ const (
 // Server is one task of a cluster, in this process. Several servers, of one cluster or of many, can
 // live in a process. All methods may be called concurrently.
 type Server struct {
-	def      *corepb.ServerDef
-	self     spec.Task
-	log      *slog.Logger
-	stopped  chan struct{}
-	stopOnce sync.Once
-	stopErr  error
+	def     *corepb.ServerDef
+	self    spec.Task
+	log     *slog.Logger
+	stopped chan struct{} // closed when the server has stopped
+	stopErr error         // set before that
 
 	node *remote.Node // whose port is bound
 
@@ -43,35 +42,50 @@ type Server struct {
 	state state
 }
 
-// NewServer makes a task of the declared cluster, binds its port, and starts it, unless
-// WithStart(false) is among the options. The errors are those of TensorFlow's servers: INVALID_ARGUMENT for a malformed cluster,
-// INTERNAL for a job or task that it does not have, NOT_FOUND for a protocol other than grpc,
-// UNKNOWN where the port cannot be bound.
-func NewServer[D Declaration](declaration D, opts ...Option) (*Server, error) {
-	o := defaults()
-	for _, opt := range opts {
-		opt(&o)
-	}
-	def, cluster, err := define(declaration, &o)
+// localOnly are the options for local clusters alone.
+var localOnly = map[string]string{"WithLocalPorts": "it is for NewLocalCluster; the cluster's declaration has the ports"}
+
+// NewServer makes a task of the declared cluster, binds its port, and starts it unless WithStart(false) is among
+// the options. ctx bounds the start, not the server's life.
+//
+// The errors are those of TensorFlow's servers: INVALID_ARGUMENT for a malformed cluster, INTERNAL for a job or
+// task that the cluster does not have, NOT_FOUND for a protocol other than grpc, UNKNOWN if the port cannot be
+// bound. After an error nothing of the server is left.
+func NewServer[D Declaration](ctx context.Context, declaration D, opts ...Option) (*Server, error) {
+	o, err := collect("NewServer", opts, localOnly)
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer(def, cluster, &o)
+	return start(ctx, declaration, o)
+}
+
+// start makes a server and starts it if the options say so.
+func start(ctx context.Context, declaration any, o *options) (*Server, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, status.From(err)
+	}
+	def, cluster, err := define(declaration, o)
 	if err != nil {
 		return nil, err
 	}
-	if o.start {
-		if err := s.Start(context.Background()); err != nil {
-			return nil, err // and nothing is left of it
-		}
+	s, err := newServer(def, cluster, o)
+	if err != nil || !o.start {
+		return s, err
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
-// NewLocalServer makes a cluster of one task, /job:local/replica:0/task:0, on a free port of the
+// NewLocalServer is NewServer for a cluster of one task, /job:local/replica:0/task:0, on a free port of the
 // loopback interface.
-func NewLocalServer(opts ...Option) (*Server, error) {
-	return NewServer(ClusterSpec{"local": {"localhost:0"}}, opts...)
+func NewLocalServer(ctx context.Context, opts ...Option) (*Server, error) {
+	o, err := collect("NewLocalServer", opts, localOnly)
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, ClusterSpec{"local": {"localhost:0"}}, o)
 }
 
 func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, error) {
@@ -106,8 +120,8 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	return s, nil
 }
 
-// Start begins to serve. A server that runs is left alone; one that was stopped is
-// FAILED_PRECONDITION. ctx bounds the start alone. A server that fails to start is stopped.
+// Start begins to serve. It does nothing for a server that serves already, and returns FAILED_PRECONDITION for
+// one that was stopped. ctx bounds the start alone. A server that fails to start is stopped.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,15 +134,15 @@ func (s *Server) Start(ctx context.Context) error {
 	if err := s.node.Serve(ctx); err != nil {
 		s.state = ended
 		close(s.stopped)
-		return err
+		return status.InContext(ctx, err)
 	}
 	tellUnused(s.def.DefaultSessionConfig, s.log)
 	s.state = serving
 	return nil
 }
 
-// startError gives an address that cannot be bound the code and the first words of TensorFlow's
-// servers, and keeps which port it is and what helps.
+// startError gives an address that cannot be bound the code and the first words of TensorFlow's servers, and
+// keeps which port it is and what to do.
 func startError(err error) error {
 	e := status.From(err)
 	if e.Code != status.FailedPrecondition && e.Code != status.PermissionDenied {
@@ -137,7 +151,7 @@ func startError(err error) error {
 	return status.Errorf(status.Unknown, "Could not start gRPC server at %s", strings.TrimPrefix(e.Message, "Could not start the server at "))
 }
 
-// Join waits until the server has stopped or ctx ends. TensorFlow's never returns.
+// Join waits until the server has stopped or ctx ends. TensorFlow's Join never returns.
 func (s *Server) Join(ctx context.Context) error {
 	select {
 	case <-s.stopped:
@@ -147,29 +161,38 @@ func (s *Server) Join(ctx context.Context) error {
 	}
 }
 
-// Stop ends the server: no new call is taken, running steps get until ctx ends (5 s where it has
-// no deadline) and are then cancelled, the port is free again. A second call waits for the first
-// and has its result.
+// Stop stops the server: it takes no new calls, and running steps are cancelled when ctx ends, or after 5 s if
+// ctx has no deadline. The port is free afterwards. A further call of Stop waits for the first until its own
+// context ends, and returns the first one's result.
 func (s *Server) Stop(ctx context.Context) error {
-	s.stopOnce.Do(func() {
-		if _, limited := ctx.Deadline(); !limited {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, stopTime)
-			defer cancel()
+	s.mu.Lock()
+	before := s.state
+	s.state = ended
+	s.mu.Unlock()
+	if before == ended {
+		select {
+		case <-s.stopped:
+			return s.stopErr
+		default:
 		}
-		s.mu.Lock()
-		before := s.state
-		s.state = ended
-		s.mu.Unlock()
-		if before != ended {
-			s.stopErr = s.node.Stop(ctx)
-			close(s.stopped)
+		select {
+		case <-s.stopped:
+			return s.stopErr
+		case <-ctx.Done():
+			return status.From(ctx.Err())
 		}
-	})
+	}
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, stopTime)
+		defer cancel()
+	}
+	defer close(s.stopped)
+	s.stopErr = s.node.Stop(ctx)
 	return s.stopErr
 }
 
-// running gives the node, or an error where it does not serve.
+// running returns the node, or an error if it does not serve.
 func (s *Server) running() (*remote.Node, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,19 +205,19 @@ func (s *Server) running() (*remote.Node, error) {
 	return s.node, nil
 }
 
-// Target is what a client opens sessions with: grpc://host:port, with the port that is bound.
+// Target is what clients dial: grpc://host:port, with the port that is bound.
 func (s *Server) Target() string { return s.node.Target() }
 
-// Address is the host:port at which the server is reached.
+// Address is the host:port at which others reach the server.
 func (s *Server) Address() string { return s.node.Address() }
 
 // Task is the server's task name, such as /job:worker/replica:0/task:1.
 func (s *Server) Task() string { return s.self.Name() }
 
-// ServerDef is what the declaration and the options came to. The caller owns it.
+// ServerDef returns what the declaration and the options came to. The caller owns it.
 func (s *Server) ServerDef() *corepb.ServerDef { return proto.Clone(s.def).(*corepb.ServerDef) }
 
-// Status tells of all declared tasks what this one knows; nil for a server that does not run.
+// Status returns what this task knows of all declared tasks, in order; nil for a server that does not serve.
 func (s *Server) Status() []TaskStatus {
 	node, err := s.running()
 	if err != nil {
@@ -203,8 +226,8 @@ func (s *Server) Status() []TaskStatus {
 	return node.Status()
 }
 
-// Trim gives idle tensor memory that nothing asked for since the last call back to the Go runtime
-// and tells how many bytes that are. Whoever owns the process calls it now and then.
+// Trim releases tensor memory that was idle since the last call to the Go runtime, and returns how many bytes
+// those were. A program that keeps servers for long calls it now and then.
 func (s *Server) Trim() int64 {
 	node, err := s.running()
 	if err != nil {

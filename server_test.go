@@ -29,7 +29,7 @@ var silent = WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
 func localServer(t *testing.T, opts ...Option) *Server {
 	t.Helper()
-	s, err := NewLocalServer(append([]Option{silent}, opts...)...)
+	s, err := NewLocalServer(t.Context(), append([]Option{silent}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestTakenPort(t *testing.T) {
 	defer l.Close()
 	address := l.Addr().String()
 	_, port, _ := net.SplitHostPort(address)
-	_, err = NewServer(ClusterSpec{"local": {address}}, silent)
+	_, err = NewServer(t.Context(), ClusterSpec{"local": {address}}, silent)
 	if status.CodeOf(err) != status.Unknown || !strings.HasPrefix(err.Error(), "Could not start gRPC server at "+address+": port "+port+" is taken.") ||
 		!strings.Contains(err.Error(), "another port in the cluster spec") {
 		t.Errorf("%v: %v", status.CodeOf(err), err)
@@ -170,14 +170,14 @@ type runner interface {
 
 func TestSessions(t *testing.T) {
 	s := localServer(t)
-	c, err := client.Dial(s.Target())
+	c, err := client.Dial(t.Context(), s.Target())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer c.Close(t.Context())
 	for name, open := range map[string]func() (runner, error){
 		"in the process":   func() (runner, error) { return s.NewSession(t.Context(), accumulator(), nil) },
-		"over the network": func() (runner, error) { return c.CreateSession(t.Context(), accumulator(), nil) },
+		"over the network": func() (runner, error) { return c.NewSession(t.Context(), accumulator(), nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			session, err := open()
@@ -232,12 +232,12 @@ func TestSessions(t *testing.T) {
 
 func TestClientOfAServerThatIsGone(t *testing.T) {
 	s := localServer(t)
-	c, err := client.Dial(s.Target())
+	c, err := client.Dial(t.Context(), s.Target())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	session, err := c.CreateSession(t.Context(), accumulator(), nil)
+	defer c.Close(t.Context())
+	session, err := c.NewSession(t.Context(), accumulator(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestTargets(t *testing.T) {
 		"grpc://localhost":   "it has no port",
 		"grpc://localhost:0": "port 0 stands for any",
 	} {
-		if _, err := client.Dial(target); status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), want) {
+		if _, err := client.Dial(t.Context(), target); status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", target, err)
 		}
 	}

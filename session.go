@@ -5,21 +5,42 @@ import (
 
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/closing"
 )
 
-// Session is a client's session: a graph, which may grow, and steps over it. It is the same on a Server of this
-// process, where a step begins without a network, and on any server that Dial connected to; in both cases the
-// graph may span the whole of the cluster. All methods may be called concurrently.
+// Session is a graph, which may grow, and steps over it. It is the same on a Server of this process, where a step
+// begins without a network, and on any server that Dial reaches; in both cases the graph may span the whole
+// cluster. All methods may be called concurrently.
 //
-// What a step fetches is the caller's to release, what it is fed stays the caller's. A fetched tensor may
-// share its memory with others, such as a variable's value: it must not be written to.
+// Of a graph that package graph/op built, what is fed and asked for is given as op.Output and *op.Operation:
 //
-// When the context of a call ends, so does the call. A step ends with it on all tasks; on a server of TensorFlow's
-// as soon as its kernels look whether they are cancelled, and the server does not tell when that was. A deadline is told
-// to the server, whose answer then says what the step waited for.
-type Session struct{ b backend }
+//	Eval     runs a step and returns tensors; Fetch is Eval for one output, as a Go value
+//	Prepare  prepares a step that is run often: a Callable
+//
+// Of any graph, it is named as in the graph ("x:0", "init"):
+//
+//	Run          runs a step and returns tensors
+//	RunStep      is Run with options, and returns the metadata that they ask for
+//	PrepareStep  is Prepare with names and options
+//	PartialRun   begins a step that is fed and fetched from in several calls
+//
+// Extend adds to the graph, Devices lists devices, and Close ends the session.
+//
+// Fetched tensors are the caller's to release, fed ones stay the caller's. A fetched tensor may share its memory
+// with others, such as a variable's value: do not write to it.
+//
+// When the context of a call ends, so does the call, and the step ends on all tasks. TensorFlow's servers end a step
+// as soon as their kernels check for cancellation, and do not tell when that was. A server learns the deadline of
+// the context, so that its answer says what the step waited for.
+type Session struct {
+	b      backend
+	closed *closing.Once
+}
+
+func newSession(b backend) *Session { return &Session{b, closing.New()} }
 
 // backend is a session in this process or on another server.
 type backend interface {
@@ -31,37 +52,49 @@ type backend interface {
 	close(ctx context.Context) error
 }
 
-// Step is what to run: tensors to feed by name ("x:0"), tensors to fetch, nodes to run for what they do, and
-// options, such as what to trace.
+// Step is what to run: tensors to feed by name ("x:0"), tensors to fetch, operations to run without fetching
+// anything from them, and options, such as what to trace.
 type Step = client.Step
 
-// Result is what a step gave.
+// Result is what a step returned.
 type Result = client.Result
 
 // Device is a device of a cluster.
 type Device = client.Device
 
 // Run runs a step: it feeds tensors by name ("x:0"), runs what the fetched tensors and the targets
-// (nodes' names) need, and gives the fetched tensors in order.
+// (operations' names) need, and returns the fetched tensors in order.
 func (s *Session) Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches, targets []string) ([]*tensor.Tensor, error) {
-	r, err := s.b.run(ctx, Step{Feeds: feeds, Fetches: fetches, Targets: targets})
+	r, err := s.RunStep(ctx, Step{Feeds: feeds, Fetches: fetches, Targets: targets})
 	if err != nil {
 		return nil, err
 	}
 	return r.Tensors, nil
 }
 
-// RunStep is Run with RunOptions, and gives the RunMetadata that these ask for: with FULL_TRACE what each device
+// RunStep is Run with RunOptions, and returns the RunMetadata that they ask for: with FULL_TRACE what each device
 // ran when, with output_partition_graphs the graph of each device.
-func (s *Session) RunStep(ctx context.Context, step Step) (*Result, error) { return s.b.run(ctx, step) }
+func (s *Session) RunStep(ctx context.Context, step Step) (*Result, error) {
+	r, err := s.b.run(ctx, step)
+	if err != nil {
+		return nil, status.InContext(ctx, err)
+	}
+	return r, nil
+}
 
-// Extend adds the nodes and functions of more to the graph. On an error the session is as before.
+// Extend adds the nodes and functions of more to the graph. After an error the session is as before.
 func (s *Session) Extend(ctx context.Context, more *graphpb.GraphDef) error {
-	return s.b.extend(ctx, more)
+	return status.InContext(ctx, s.b.extend(ctx, more))
 }
 
 // Devices lists the devices that the session may use, those of its own server first.
-func (s *Session) Devices(ctx context.Context) ([]Device, error) { return s.b.devices(ctx) }
+func (s *Session) Devices(ctx context.Context) ([]Device, error) {
+	devices, err := s.b.devices(ctx)
+	return devices, status.InContext(ctx, err)
+}
 
-// Close ends the session. Running steps are cancelled; variables and other named resources stay.
-func (s *Session) Close(ctx context.Context) error { return s.b.close(ctx) }
+// Close ends the session. Running steps are cancelled; variables and other named resources stay. Further calls of
+// Close wait for the first, each until its own context ends, and return nil once one has succeeded.
+func (s *Session) Close(ctx context.Context) error {
+	return status.InContext(ctx, s.closed.Do(ctx, s.b.close))
+}

@@ -13,9 +13,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// NewSession opens a session over a graph, which may be nil or grow later. config is the session's
-// own, over the server's; nil for none. Its steps start without a network. The session lives until it is
-// closed; variables and other named resources outlive it.
+// NewSession opens a session over a graph, which may be nil or grow later. config is merged over the server's
+// own; it may be nil. The session's steps start without a network. The session lives until it is closed;
+// variables and other named resources outlive it.
 func (s *Server) NewSession(ctx context.Context, graph *graphpb.GraphDef, config *corepb.ConfigProto) (*Session, error) {
 	node, err := s.running()
 	if err != nil {
@@ -30,13 +30,13 @@ func (s *Server) NewSession(ctx context.Context, graph *graphpb.GraphDef, config
 	// Connection 0: no client's connection keeps the session alive, its owner closes it.
 	handle, err := node.Task().CreateSession(ctx, 0, graph, config)
 	if err != nil {
-		return nil, err
+		return nil, status.InContext(ctx, err)
 	}
 	session, err := node.Task().Session(handle, 0)
 	if err != nil {
 		return nil, err
 	}
-	return &Session{&local{task: node.Task(), session: session, handle: handle}}, nil
+	return newSession(&local{task: node.Task(), session: session, handle: handle}), nil
 }
 
 // Devices lists the devices of all tasks that the server reaches, its own first.
@@ -45,17 +45,18 @@ func (s *Server) Devices(ctx context.Context) ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return listDevices(ctx, node.Task(), "")
+	devices, err := listDevices(ctx, node.Task(), "")
+	return devices, status.InContext(ctx, err)
 }
 
-// Reset closes all sessions of the server and empties containers on all tasks; without names the
-// default ones.
+// Reset closes all sessions of the server and empties containers on all tasks: without names, the default
+// ones.
 func (s *Server) Reset(ctx context.Context, containers ...string) error {
 	node, err := s.running()
 	if err != nil {
 		return err
 	}
-	return node.Task().Reset(ctx, containers)
+	return status.InContext(ctx, node.Task().Reset(ctx, containers))
 }
 
 // local is a session on a server of this process.

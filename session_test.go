@@ -2,7 +2,6 @@ package troupe
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +24,7 @@ func onBoth(t *testing.T, test func(t *testing.T, m Master)) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := c.Close(); err != nil {
+			if err := c.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -70,7 +69,7 @@ func TestStepsOfABuiltGraph(t *testing.T) {
 	onBoth(t, func(t *testing.T, m Master) {
 		s, x, next, reset := counterGraph()
 		session := sessionOf(t, m, s)
-		if err := session.Do(t.Context(), Feeds{x: float32(0)}, reset); err != nil {
+		if _, err := session.Eval(t.Context(), Feeds{x: float32(0)}, reset); err != nil {
 			t.Fatal(err)
 		}
 		two := tensor.FromScalar(float32(2))
@@ -105,13 +104,13 @@ func TestCallables(t *testing.T) {
 		y := op.Placeholder(s.WithName("y"), tensor.Float32, attr.Shape(shape.Of()))
 		difference := op.Sub(s, x, y)
 		session := sessionOf(t, m, s)
-		if err := session.Do(t.Context(), Feeds{x: float32(0)}, reset); err != nil {
+		if _, err := session.Eval(t.Context(), Feeds{x: float32(0)}, reset); err != nil {
 			t.Fatal(err)
 		}
 		one, two := tensor.FromScalar(float32(1)), tensor.FromScalar(float32(2))
 		defer one.Release()
 		defer two.Release()
-		c, err := session.Prepare(t.Context(), []op.Output{y, x}, []op.Output{difference, difference, next})
+		c, err := session.Prepare(t.Context(), []op.Output{y, x}, difference, difference, next)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,10 +150,10 @@ func TestCallables(t *testing.T) {
 		if err := c.RunInto(t.Context(), fetched[:1], []*tensor.Tensor{one, two}); status.CodeOf(err) != status.InvalidArgument {
 			t.Error(err)
 		}
-		if _, err := session.MakeCallable(t.Context(), []string{"x:0"}, []string{"absent:0"}, nil); err == nil || !strings.Contains(err.Error(), "absent") {
+		if _, err := session.PrepareStep(t.Context(), &corepb.CallableOptions{Feed: []string{"x:0"}, Fetch: []string{"absent:0"}}); err == nil || !strings.Contains(err.Error(), "absent") {
 			t.Errorf("a tensor that is not there: %v", err)
 		}
-		if _, err := session.MakeCallableWith(t.Context(), &corepb.CallableOptions{Fetch: []string{difference.Name()},
+		if _, err := session.PrepareStep(t.Context(), &corepb.CallableOptions{Fetch: []string{difference.Name()},
 			FeedDevices: map[string]string{"x:0": "/device:GPU:0"}}); status.CodeOf(err) != status.Unimplemented {
 			t.Error(err)
 		}
@@ -175,11 +174,11 @@ func TestCallables(t *testing.T) {
 		for _, v := range out {
 			v.Release()
 		}
-		other, err := session.Prepare(t.Context(), []op.Output{y, x}, []op.Output{difference})
+		other, err := session.Prepare(t.Context(), []op.Output{y, x}, difference)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Release(t.Context()); err != nil {
+		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if _, err := c.Run(t.Context(), one, two); status.CodeOf(err) != status.InvalidArgument {
@@ -200,12 +199,12 @@ func TestPartialRuns(t *testing.T) {
 		y := op.Placeholder(s.WithName("y"), tensor.Float32, attr.Shape(shape.Of()))
 		product := op.Mul(s.WithName("product"), next, y)
 		session := sessionOf(t, m, s)
-		if err := session.Do(t.Context(), Feeds{x: float32(0)}, reset); err != nil {
+		if _, err := session.Eval(t.Context(), Feeds{x: float32(0)}, reset); err != nil {
 			t.Fatal(err)
 		}
 		two := tensor.FromScalar(float32(2))
 		defer two.Release()
-		p, err := session.PartialRunSetup(t.Context(), []string{"x:0", "y:0"}, []string{"next:0", product.Name()}, nil)
+		p, err := session.PartialRun(t.Context(), []string{"x:0", "y:0"}, []string{"next:0", product.Name()}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +232,7 @@ func TestContextsCancelSteps(t *testing.T) {
 		element := op.QueueDequeueV2(s, queue, []tensor.DType{tensor.Float32})[0]
 		put := op.QueueEnqueueV2(s, queue, []op.Output{op.Const(s, float32(1))})
 		session := sessionOf(t, m, s)
-		c, err := session.Prepare(t.Context(), nil, []op.Output{element})
+		c, err := session.Prepare(t.Context(), nil, element)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +241,10 @@ func TestContextsCancelSteps(t *testing.T) {
 			"callable": func(ctx context.Context) error { _, err := c.Run(ctx); return err },
 		} {
 			// Once with an element, so that the steps below wait for one and for nothing else.
-			if err := errors.Join(session.Do(t.Context(), nil, put), run(t.Context())); err != nil {
+			if _, err := session.Eval(t.Context(), nil, put); err != nil {
+				t.Fatal(err)
+			}
+			if err := run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -295,7 +297,7 @@ func TestMasters(t *testing.T) {
 		if of, err := session.Devices(t.Context()); err != nil || len(of) != len(devices) || of[0] != devices[0] {
 			t.Errorf("%+v, %v", of, err)
 		}
-		if err := session.Do(t.Context(), Feeds{x: float32(1)}, reset); err != nil {
+		if _, err := session.Eval(t.Context(), Feeds{x: float32(1)}, reset); err != nil {
 			t.Fatal(err)
 		}
 		if err := m.Reset(t.Context()); err != nil {

@@ -98,12 +98,12 @@ func soakRun(t *testing.T, session *client.Session, i int) {
 // TestStepsKeepNoMemory runs many steps of a loop with TensorArrays and its gradient.
 func TestStepsKeepNoMemory(t *testing.T) {
 	s := localServer(t)
-	c, err := client.Dial(s.Target())
+	c, err := client.Dial(t.Context(), s.Target())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	session, err := c.CreateSession(t.Context(), soakLoop(t), nil)
+	defer c.Close(t.Context())
+	session, err := c.NewSession(t.Context(), soakLoop(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,18 +117,18 @@ func TestStepsKeepNoMemory(t *testing.T) {
 // the loop for its graph.
 func TestSessionsKeepNoMemory(t *testing.T) {
 	s := localServer(t)
-	c, err := client.Dial(s.Target())
+	c, err := client.Dial(t.Context(), s.Target())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer c.Close(t.Context())
 	loop, small := soakLoop(t), accumulator()
 	steady(t, soakSize(100, 2000), soakSize(200, 100_000), func(i int) {
 		graph := small
 		if i%100 == 0 {
 			graph = loop
 		}
-		session, err := c.CreateSession(t.Context(), graph, nil)
+		session, err := c.NewSession(t.Context(), graph, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,46 +12,47 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Training is a loop over batches that runs an optimizer's step for each. Only Step is needed.
+// Training is a loop over batches that runs an optimizer's step for each. Only Step is required.
 type Training struct {
-	// Step is what to run for each batch, such as the operation that an optimizer of package graph/train gives.
+	// Step is the operation to run for each batch, such as the one that graph/train.Minimize returns.
 	Step *op.Operation
 	// Loss is a float scalar that is fetched with each step, for Progress.
 	Loss op.Output
-	// Init is run first, where no checkpoint is restored: op.Initialize of the graph, for the chief of a cluster.
+	// Init runs first if no checkpoint is restored: op.Initialize of the graph, in the chief of a cluster.
 	Init *op.Operation
-	// Batches are what the steps are fed. Training ends with them, or with their first error. Without them steps
-	// are fed nothing.
+	// Batches are what the steps are fed. Training ends after the last batch, or with the first error. If Batches is
+	// nil, steps are fed nothing.
 	Batches iter.Seq2[Feeds, error]
-	// Steps bounds the step's number; 0 is no bound.
+	// Steps is the number of the last step; 0 means no limit.
 	Steps int64
 
-	// Saver, if any, saves a checkpoint every SaveEvery (10 minutes if that is 0) and in the end, and the latest
-	// one of Checkpoints is what training goes on from.
+	// Saver, if not nil, saves a checkpoint every SaveEvery (0 means 10 minutes) and at the end. Training resumes from
+	// the latest one of Checkpoints.
 	Saver       *Saver
 	Checkpoints Checkpoints
 	SaveEvery   time.Duration
 
-	// Each, if any, is told of each step. What it returns ends the training: ErrStop well, others as they are.
+	// Each, if not nil, is called after each step. An error that it returns ends the training: ErrStop without an error,
+	// any other with that error.
 	Each func(Progress) error
 }
 
-// Progress is how far a training is.
+// Progress is how far a training has come.
 type Progress struct {
-	// Step is the number of steps, those before the restored checkpoint included.
+	// Step is the number of steps, including those before the restored checkpoint.
 	Step int64
-	// Loss is that of the last step, NaN where none is fetched.
+	// Loss is the loss of the last step; NaN if none is fetched.
 	Loss float64
-	// Steps is how many steps this process has run, in Elapsed.
+	// Steps is the number of steps that this process has run, and Elapsed the time that they took.
 	Steps   int64
 	Elapsed time.Duration
 }
 
-// ErrStop ends a training well.
+// ErrStop ends a training without an error.
 var ErrStop = errors.New("troupe: training is to stop")
 
-// EarlyStop gives a Training's Each that ends it when the loss has not fallen by at least delta below its lowest
-// value in so many steps, or is no number. Others, if any, are told first.
+// EarlyStop returns a function for Training.Each that ends the training when the loss has not fallen by at least delta
+// below its lowest value for patience steps. A loss that is NaN is INVALID_ARGUMENT. It calls the others first.
 func EarlyStop(patience int64, delta float64, others ...func(Progress) error) func(Progress) error {
 	lowest, since := math.Inf(1), int64(0)
 	return func(p Progress) error {
@@ -72,16 +73,16 @@ func EarlyStop(patience int64, delta float64, others ...func(Progress) error) fu
 	}
 }
 
-// Train runs a training to its end, which comes with its batches, its number of steps, ErrStop, ctx or an error. It
-// tells how far it came in any case. The last checkpoint is saved unless there was an error.
+// Train runs a training until its batches end, its number of steps is reached, Each returns ErrStop, ctx ends, or an
+// error occurs. It always returns how far it came. The last checkpoint is saved unless there was an error.
 func Train(ctx context.Context, session *Session, t Training) (p Progress, err error) {
 	p.Loss = math.NaN()
 	if p.Step, err = t.begin(ctx, session); err != nil {
 		return p, err
 	}
-	var fetches []string
+	what := []op.Runnable{t.Step}
 	if t.Loss.Op != nil {
-		fetches = append(fetches, t.Loss.Name())
+		what = append(what, t.Loss)
 	}
 	every := t.SaveEvery
 	if every == 0 {
@@ -100,7 +101,7 @@ func Train(ctx context.Context, session *Session, t Training) (p Progress, err e
 		if err != nil {
 			return p, err
 		}
-		if p.Loss, err = t.step(ctx, session, feeds, fetches); err != nil {
+		if p.Loss, err = step(ctx, session, feeds, what); err != nil {
 			return p, err
 		}
 		p.Step++
@@ -144,7 +145,8 @@ func (t *Training) begin(ctx context.Context, session *Session) (step int64, err
 	if t.Init == nil {
 		return 0, nil
 	}
-	return 0, session.Do(ctx, nil, t.Init)
+	_, err = session.Eval(ctx, nil, t.Init)
+	return 0, err
 }
 
 // batches are those of the training, or empty ones for ever; none where all steps have been run.
@@ -159,8 +161,8 @@ func (t *Training) batches(done int64) iter.Seq2[Feeds, error] {
 }
 
 // step runs one step and gives its loss.
-func (t *Training) step(ctx context.Context, session *Session, feeds Feeds, fetches []string) (loss float64, err error) {
-	fetched, err := session.eval(ctx, feeds, fetches, []string{t.Step.Name()})
+func step(ctx context.Context, session *Session, feeds Feeds, what []op.Runnable) (loss float64, err error) {
+	fetched, err := session.Eval(ctx, feeds, what...)
 	if err != nil || len(fetched) == 0 {
 		return math.NaN(), err
 	}

@@ -71,7 +71,7 @@ func (st *taskStep) room(device string, size int, ready func()) bool {
 // which find it empty.
 func (st *taskStep) begin(id uint64, session *workerSession, plan *taskPlan, feeds kernels.Feeds, fetches kernels.Fetches) {
 	st.session, st.plan = session, plan
-	st.ID, st.Feeds, st.Fetches = int64(id), feeds, fetches
+	st.ID, st.Feeds, st.Fetches, st.Log = int64(id), feeds, fetches, st.task.Log
 	if st.Container == "" {
 		st.Container = containers.StepName(int64(id))
 	}

@@ -107,7 +107,7 @@ func player(t *testing.T, seed string) (*process, string) {
 // Programs' actors live in processes of their own, which are killed, frozen and replaced.
 func TestActorsAcrossProcesses(t *testing.T) {
 	addresses := spectest.Addresses(t, 3)
-	ps, err := troupe.NewServer(troupe.ClusterSpec{"ps": addresses[:1], "worker": addresses[1:]}, troupe.WithJob("ps"), players(),
+	ps, err := troupe.NewServer(t.Context(), troupe.ClusterSpec{"ps": addresses[:1], "worker": addresses[1:]}, troupe.WithJob("ps"), players(),
 		troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestActorsAcrossProcesses(t *testing.T) {
 // However much programs' actors are sent, steps go on.
 func TestActorsLeaveRoomToSteps(t *testing.T) {
 	addresses := spectest.Addresses(t, 2)
-	ps, err := troupe.NewServer(troupe.ClusterSpec{"ps": addresses[:1], "worker": addresses[1:]}, troupe.WithJob("ps"),
+	ps, err := troupe.NewServer(t.Context(), troupe.ClusterSpec{"ps": addresses[:1], "worker": addresses[1:]}, troupe.WithJob("ps"),
 		troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func embed(t *testing.T, job string, tasks int) *embedded {
 	e := &embedded{}
 	t.Cleanup(func() { e.stop(t) })
 	for i := range tasks {
-		s, err := troupe.NewServer(spec, troupe.WithTask(i), troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		s, err := troupe.NewServer(t.Context(), spec, troupe.WithTask(i), troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 		if err != nil {
 			t.Fatal(err)
 		}

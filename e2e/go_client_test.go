@@ -77,7 +77,7 @@ func dialTarget(t *testing.T, target string) *troupe.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
+		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -135,6 +135,13 @@ func (p *goProgram) must(err error) {
 	}
 }
 
+// do runs an operation.
+func (p *goProgram) do(feeds troupe.Feeds, what *op.Operation) {
+	p.t.Helper()
+	_, err := p.session.Eval(p.ctx, feeds, what)
+	p.must(err)
+}
+
 // open opens a session over what was built.
 func (p *goProgram) open(s *op.Scope) {
 	p.t.Helper()
@@ -171,10 +178,10 @@ func (p *goProgram) training() {
 	p.open(s)
 	defer func() { p.must(p.session.Close(p.ctx)) }()
 
-	p.must(p.session.Do(p.ctx, troupe.Feeds{first: [][]float32{{0.5}, {-0.5}}}, set))
+	p.do(troupe.Feeds{first: [][]float32{{0.5}, {-0.5}}}, set)
 	feeds := troupe.Feeds{x: [][]float32{{1, 2}, {3, -1}, {0.5, 0.25}}, y: [][]float32{{5}, {1}, {1}}, rate: float32(0.05)}
 	for range 200 {
-		p.must(p.session.Do(p.ctx, feeds, step))
+		p.do(feeds, step)
 	}
 	value, err := troupe.Fetch[[][]float32](p.ctx, p.session, nil, w)
 	p.must(err)
@@ -246,12 +253,12 @@ func (p *goProgram) prepared() {
 	op.Mul(s.WithName("product"), next, y)
 	p.open(s)
 	defer func() { p.must(p.session.Close(p.ctx)) }()
-	p.must(p.session.Do(p.ctx, troupe.Feeds{x: float32(0)}, zero))
+	p.do(troupe.Feeds{x: float32(0)}, zero)
 
 	three, five := tensor.FromScalar(float32(3)), tensor.FromScalar(float32(5))
 	defer three.Release()
 	defer five.Release()
-	c, err := p.session.Prepare(p.ctx, []op.Output{y, x}, []op.Output{difference, next})
+	c, err := p.session.Prepare(p.ctx, []op.Output{y, x}, difference, next)
 	p.must(err)
 	for range 3 {
 		out, err := c.Run(p.ctx, three, five)
@@ -262,11 +269,11 @@ func (p *goProgram) prepared() {
 	}
 	_, err = c.Run(p.ctx, three)
 	p.tell("a feed is missing: %v", status.CodeOf(err))
-	p.must(c.Release(p.ctx))
+	p.must(c.Close(p.ctx))
 	_, err = c.Run(p.ctx, three, five)
 	p.tell("after release: %v", status.CodeOf(err))
 
-	partial, err := p.session.PartialRunSetup(p.ctx, []string{"x:0", "y:0"}, []string{"next:0", "product:0"}, nil)
+	partial, err := p.session.PartialRun(p.ctx, []string{"x:0", "y:0"}, []string{"next:0", "product:0"}, nil)
 	p.must(err)
 	for _, call := range []struct {
 		feed, fetch string
@@ -335,7 +342,7 @@ func (p *goProgram) cancelled() {
 		_, err = p.session.Eval(ctx, nil, take)
 		p.tell("too late: %v", status.CodeOf(err))
 		cancel()
-		p.must(p.session.Do(p.ctx, troupe.Feeds{x: float32(i)}, put))
+		p.do(troupe.Feeds{x: float32(i)}, put)
 		n, err := troupe.Fetch[int32](p.ctx, p.session, nil, size)
 		p.must(err)
 		p.tell("%d elements", n)
@@ -410,7 +417,7 @@ func (p *goProgram) resets() {
 	v := op.VariableV2(s.WithName("kept"), shape.Of(), tensor.Float32)
 	set := op.Assign(s.WithName("set"), v, x).Op
 	p.open(s)
-	p.must(p.session.Do(p.ctx, troupe.Feeds{x: float32(1)}, set))
+	p.do(troupe.Feeds{x: float32(1)}, set)
 	p.must(p.session.Close(p.ctx))
 	p.open(s)
 	kept, err := troupe.Fetch[float32](p.ctx, p.session, nil, v)

@@ -43,7 +43,7 @@ func simulate(t *testing.T, tasks int) (e *embedded, started, known took) {
 	var starting sync.WaitGroup
 	turns := make(chan struct{}, startedAtOnce)
 	begin := func(i int) (err error) {
-		e.servers[i], err = troupe.NewServer(spec, troupe.WithTask(i), troupe.WithStart(!raceDetector), quiet)
+		e.servers[i], err = troupe.NewServer(t.Context(), spec, troupe.WithTask(i), troupe.WithStart(!raceDetector), quiet)
 		return err
 	}
 	if raceDetector { // see remote.Listen; it takes longer, since tasks that are not served yet are waited for

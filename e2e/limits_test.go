@@ -53,18 +53,18 @@ func patient(t testing.TB) context.Context {
 // clientOf is a client in Go of a task's master.
 func clientOf(t testing.TB, k *task) *client.Client {
 	t.Helper()
-	c, err := client.Dial(k.target())
+	c, err := client.Dial(t.Context(), k.target())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
 
 // openSession opens a session of a client in Go.
 func openSession(t testing.TB, c *client.Client, g *graphpb.GraphDef) *client.Session {
 	t.Helper()
-	s, err := c.CreateSession(patient(t), g, nil)
+	s, err := c.NewSession(patient(t), g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

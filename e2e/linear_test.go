@@ -136,12 +136,12 @@ func share(t *testing.T, e *embedded, clients int, nodes ...*nodepb.NodeDef) []s
 	t.Cleanup(cancel)
 	var all []sharer
 	for i := range clients {
-		c, err := client.Dial(e.servers[i%len(e.servers)].Target())
+		c, err := client.Dial(t.Context(), e.servers[i%len(e.servers)].Target())
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { c.Close() })
-		s, err := c.CreateSession(ctx, graphOf(nodes...), nil)
+		t.Cleanup(func() { c.Close(context.Background()) })
+		s, err := c.NewSession(ctx, graphOf(nodes...), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,12 +42,12 @@ func goSide(t *testing.T, k *task, name string) (*pipeline.Of[row], *client.Sess
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.Dial(k.target())
+	c, err := client.Dial(t.Context(), k.target())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close() })
-	session, err := c.CreateSession(t.Context(), nil, nil)
+	t.Cleanup(func() { c.Close(context.Background()) })
+	session, err := c.NewSession(t.Context(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,11 +127,11 @@ func TestGoClientRates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		add, err := session.Prepare(ctx, []op.Output{x}, []op.Output{sum})
+		add, err := session.Prepare(ctx, []op.Output{x}, sum)
 		if err != nil {
 			t.Fatal(err)
 		}
-		none, err := session.Prepare(ctx, nil, nil, nothing)
+		none, err := session.Prepare(ctx, nil, nothing)
 		if err != nil {
 			t.Fatal(err)
 		}

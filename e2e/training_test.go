@@ -107,7 +107,7 @@ func trainInGo(t *testing.T, target, which string, steps int) (out trained) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := client.Close(); err != nil {
+		if err := client.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -127,7 +127,7 @@ func trainInGo(t *testing.T, target, which string, steps int) (out trained) {
 	}()
 	do := func(o *op.Operation) {
 		t.Helper()
-		if err := sess.Do(ctx, nil, o); err != nil {
+		if _, err := sess.Eval(ctx, nil, o); err != nil {
 			t.Fatal(err)
 		}
 	}

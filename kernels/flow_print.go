@@ -77,7 +77,7 @@ func print(w io.Writer, text string) error {
 	return nil
 }
 
-// newPrintV2 makes the kernel of tf.print. It writes to the process's own streams or log; files
+// newPrintV2 makes the kernel of tf.print. It writes to the process's own streams or the server's log; files
 // of the server's machine are not for clients to write.
 func newPrintV2(c *Construction) (any, error) {
 	stream, err := c.Attrs().Str("output_stream")
@@ -88,18 +88,20 @@ func newPrintV2(c *Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var write func(string) error
-	log := func(level slog.Level) func(string) error {
-		return func(s string) error {
-			slog.Log(context.Background(), level, strings.TrimSuffix(s, "\n"), "node", c.Node.Name)
+	var write func(step *Step, s string) error
+	log := func(level slog.Level) func(*Step, string) error {
+		return func(step *Step, s string) error {
+			if step.Log != nil {
+				step.Log.Log(context.Background(), level, strings.TrimSuffix(s, "\n"), "node", c.Node.Name)
+			}
 			return nil
 		}
 	}
 	switch stream {
 	case "stdout":
-		write = func(s string) error { return print(os.Stdout, s) }
+		write = func(_ *Step, s string) error { return print(os.Stdout, s) }
 	case "stderr":
-		write = func(s string) error { return print(os.Stderr, s) }
+		write = func(_ *Step, s string) error { return print(os.Stderr, s) }
 	case "log(info)":
 		write = log(slog.LevelInfo)
 	case "log(warning)":
@@ -116,6 +118,6 @@ func newPrintV2(c *Construction) (any, error) {
 		if err := needScalar(ctx.Input(0), tensor.String, "Input is expected to be scalar, but got %v"); err != nil {
 			return err
 		}
-		return write(ctx.Input(0).Strings()[0] + end)
+		return write(ctx.Step, ctx.Input(0).Strings()[0]+end)
 	}), nil
 }

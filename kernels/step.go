@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,8 @@ type Step struct {
 	// Room, if not nil, is asked before size bytes are sent to a device. Where it tells that they have to
 	// wait, ready is called once when they may have room, on another goroutine, and the caller asks again.
 	Room func(device string, size int, ready func()) bool
+	// Log is where kernels log, such as a PrintV2 to a log; nil discards what they log.
+	Log *slog.Logger
 	// Depth is how many function calls this step is nested in.
 	Depth int
 }

@@ -96,10 +96,7 @@ type inline struct {
 func (l *inline) post(m any) []completion {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	effects, err := l.q.handle(m)
-	if err != nil {
-		slog.Error("queue failed", "queue", l.q.options.Name, "error", err)
-	}
+	effects, _ := l.q.handle(m) // all requests, and those that come, get the failure
 	return effects
 }
 

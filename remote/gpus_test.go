@@ -137,12 +137,12 @@ func TestGPUsOfATask(t *testing.T) {
 // checkDevices asks a task for its devices as clients do, and holds the GPUs against want.
 func checkDevices(t *testing.T, n *Node, want []actors.DeviceInfo) {
 	t.Helper()
-	c, err := client.Dial(n.Target())
+	c, err := client.Dial(t.Context(), n.Target())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	all, err := c.ListDevices(t.Context())
+	defer c.Close(t.Context())
+	all, err := c.Devices(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/link"
 	"github.com/troupe-run/troupe/remote/port"
 	"github.com/troupe-run/troupe/remote/spec"
-	"github.com/troupe-run/troupe/remote/wire"
 )
 
 const (
@@ -28,15 +26,22 @@ const (
 // declares, and what the one that answered knows of each. Seeds of which none answers are asked again
 // for patience; the error is then UNAVAILABLE and lists each with its reason.
 func Discover(ctx context.Context, patience time.Duration, seeds ...string) (*spec.Spec, []TaskStatus, error) {
+	if len(seeds) == 0 {
+		return nil, nil, status.InvalidArgumentf("No server is named: a seed reads host:port")
+	}
 	targets := make([]string, len(seeds))
 	for i, seed := range seeds {
 		targets[i] = Target(seed)
 	}
 	until := time.Now().Add(patience)
 	for {
-		cluster, told, err := client.Discover(ctx, targets...)
+		told, err := client.Discover(ctx, strings.Join(targets, ","))
 		if err == nil {
-			return cluster, statusOf(told), nil
+			cluster, err := spec.Parse(told.Spec)
+			if err != nil {
+				return nil, nil, status.Internalf("%s told of a cluster that cannot be: %w", told.Task, err)
+			}
+			return cluster, told.Tasks, nil
 		}
 		if status.CodeOf(err) != status.Unavailable || time.Now().After(until) {
 			return nil, nil, err
@@ -57,23 +62,6 @@ func Target(address string) string {
 		return address
 	}
 	return "grpc://" + address
-}
-
-// statusOf is what ClusterStatus made a message of.
-func statusOf(told *wire.ClusterStatus) []TaskStatus {
-	all := make([]TaskStatus, 0, len(told.GetTasks()))
-	for _, t := range told.GetTasks() {
-		s := TaskStatus{Task: t.GetTask(), Address: t.GetAddress(), State: t.GetState(), Reason: t.GetReason(), Boot: t.GetBoot()}
-		if t.GetSince() != 0 {
-			s.Since = time.Unix(0, t.GetSince())
-		}
-		for _, d := range t.GetDevices() {
-			s.Devices = append(s.Devices, actors.DeviceInfo{Name: d.GetName(), Type: d.GetType(), MemoryLimit: d.GetMemoryLimit(),
-				Incarnation: d.GetIncarnation(), Description: d.GetDescription()})
-		}
-		all = append(all, s)
-	}
-	return all
 }
 
 // Holder asks the process at an address who it is, and gives the answer in words; it is empty when

@@ -1,27 +1,24 @@
 package remote
 
 import (
-	"time"
-
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/link"
 	"github.com/troupe-run/troupe/remote/membership"
 )
 
 // TaskStatus is what this task knows of one of the cluster's.
-type TaskStatus struct {
-	Task, Address string
-	// State is "up", "down" or "never seen"; Since when, and for a task that is not up Reason why.
-	State  string
-	Since  time.Time
-	Reason string
-	// Boot is a random number of the task's start.
-	Boot    uint64
-	Devices []actors.DeviceInfo
-}
+type TaskStatus = client.TaskStatus
 
-// Target is what clients connect to.
-func (s TaskStatus) Target() string { return Target(s.Address) }
+// devicesOf lists a task's devices; local are those of this one.
+func devicesOf(infos []actors.DeviceInfo, local bool) []client.Device {
+	var devices []client.Device
+	for _, d := range infos {
+		devices = append(devices, client.Device{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation,
+			Description: d.Description, Local: local})
+	}
+	return devices
+}
 
 // Status tells what this task knows of all declared tasks, in order. A task's link knows best
 // while there is one, since it notices a loss at once; gossip knows of all.
@@ -30,9 +27,9 @@ func (n *Node) Status() []TaskStatus {
 	for _, m := range n.gossip.View() {
 		s := n.gossipStatus(m)
 		if st, err := n.links.State(s.Task); err == nil { // not the own task
-			s.merge(st)
+			merge(&s, st)
 			if known := n.task.Cluster.Known(s.Task); known != nil {
-				s.Devices = known
+				s.Devices = devicesOf(known, false)
 			}
 		}
 		out = append(out, s)
@@ -43,15 +40,15 @@ func (n *Node) Status() []TaskStatus {
 // gossipStatus is what gossip tells of a task.
 func (n *Node) gossipStatus(m membership.Member) TaskStatus {
 	s := TaskStatus{Task: m.Task.Name(), Address: m.Task.Address, State: m.Health.String(), Since: m.Since, Reason: m.Reason,
-		Boot: m.Boot, Devices: deviceInfos(m.Devices)}
+		Boot: m.Boot, Devices: devicesOf(deviceInfos(m.Devices), false)}
 	if m.Task == n.self {
-		s.Devices = n.task.Describe()
+		s.Devices = devicesOf(n.task.Describe(), true)
 	}
 	return s
 }
 
 // merge takes over what a link knows better than gossip.
-func (s *TaskStatus) merge(st link.State) {
+func merge(s *TaskStatus, st link.State) {
 	switch {
 	case st.Health == link.Up && s.State != "up":
 		s.State, s.Since, s.Boot, s.Reason = "up", st.Since, st.Boot, ""

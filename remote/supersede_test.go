@@ -69,15 +69,15 @@ func declared(isolated bool, jobs map[string]*Node) *corepb.ConfigProto {
 // dial gives a client's way to open sessions over the graph on a server.
 func dial(t *testing.T, n *Node, def *graphpb.GraphDef) func(*corepb.ConfigProto) (*client.Session, error) {
 	t.Helper()
-	c, err := client.Dial(n.Target())
+	c, err := client.Dial(t.Context(), n.Target())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close() })
+	t.Cleanup(func() { c.Close(context.Background()) })
 	return func(config *corepb.ConfigProto) (*client.Session, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		return c.CreateSession(ctx, def, config)
+		return c.NewSession(ctx, def, config)
 	}
 }
 

@@ -80,7 +80,7 @@ func (d *declaration) server(ctx context.Context, log *slog.Logger, opts ...trou
 		if err := readProto(d.serverDef, def); err != nil {
 			return nil, err
 		}
-		return troupe.NewServer(def, append(opts, own...)...)
+		return troupe.NewServer(ctx, def, append(opts, own...)...)
 	}
 	var cluster *spec.Spec
 	var err error
@@ -100,5 +100,5 @@ func (d *declaration) server(ctx context.Context, log *slog.Logger, opts ...trou
 	if os.Getenv(tfConfig) != "" && (d.cluster != "" || len(d.jobs) > 0) {
 		log.Debug("TF_CONFIG is ignored: the command line declares the cluster")
 	}
-	return troupe.NewServer(cluster.Proto(), append(opts, own...)...)
+	return troupe.NewServer(ctx, cluster.Proto(), append(opts, own...)...)
 }

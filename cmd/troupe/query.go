@@ -14,7 +14,6 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/client"
-	"github.com/troupe-run/troupe/remote/wire"
 )
 
 // query makes a command that asks a server: the first of several that answers.
@@ -27,14 +26,14 @@ func query(cmd *cobra.Command, ask func(ctx context.Context, c *client.Client, a
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
-		c, err := client.DialAny(ctx, targets...)
+		c, err := client.Dial(ctx, strings.Join(targets, ","))
 		switch {
 		case status.CodeOf(err) == status.InvalidArgument:
 			return usage(err)
 		case err != nil:
 			return fromServer(err)
 		}
-		defer c.Close()
+		defer c.Close(ctx)
 		return fromServer(ask(ctx, c, args[1:]))
 	}
 	return cmd
@@ -58,12 +57,12 @@ func newDevices() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return query(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
-		devices, err := c.ListDevices(ctx)
+		devices, err := c.Devices(ctx)
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			return printJSON(cmd.OutOrStdout(), devices)
+			return printJSON(cmd.OutOrStdout(), deviceRecords(devices))
 		}
 		t := table(cmd.OutOrStdout(), "DEVICE", "TYPE", "MEMORY LIMIT", "INCARNATION", "DESCRIPTION")
 		for _, d := range devices {
@@ -120,7 +119,7 @@ task of the cluster tells of all.`,
 			return err
 		}
 		if asJSON {
-			return printJSON(cmd.OutOrStdout(), s)
+			return printJSON(cmd.OutOrStdout(), statusRecordOf(s))
 		}
 		t := table(cmd.OutOrStdout(), "TASK", "ADDRESS", "STATE", "SINCE", "DEVICES", "WHY")
 		for _, task := range s.Tasks {
@@ -128,6 +127,52 @@ task of the cluster tells of all.`,
 		}
 		return t.end()
 	})
+}
+
+// The records are what --json prints. Their keys are snake_case and part of the command's interface: programs read
+// them.
+type (
+	deviceRecord struct {
+		Name        string `json:"name"`
+		Type        string `json:"type"`
+		MemoryLimit int64  `json:"memory_limit"` // bytes; 0 is none
+		Incarnation uint64 `json:"incarnation"`
+		Description string `json:"description"`
+		Local       bool   `json:"local"`
+	}
+	taskRecord struct {
+		Task    string         `json:"task"`
+		Address string         `json:"address"`
+		State   string         `json:"state"`
+		Since   int64          `json:"since,omitempty"` // nanoseconds since 1970
+		Reason  string         `json:"reason,omitempty"`
+		Boot    uint64         `json:"boot,omitempty"`
+		Devices []deviceRecord `json:"devices,omitempty"`
+	}
+	statusRecord struct {
+		Task  string       `json:"task"`
+		Spec  string       `json:"spec"`
+		Tasks []taskRecord `json:"tasks"`
+	}
+)
+
+func deviceRecords(devices []client.Device) []deviceRecord {
+	records := make([]deviceRecord, len(devices))
+	for i, d := range devices {
+		records[i] = deviceRecord(d)
+	}
+	return records
+}
+
+func statusRecordOf(s *client.ClusterStatus) statusRecord {
+	r := statusRecord{Task: s.Task, Spec: s.Spec, Tasks: make([]taskRecord, len(s.Tasks))}
+	for i, t := range s.Tasks {
+		r.Tasks[i] = taskRecord{Task: t.Task, Address: t.Address, State: t.State, Reason: t.Reason, Boot: t.Boot, Devices: deviceRecords(t.Devices)}
+		if !t.Since.IsZero() {
+			r.Tasks[i].Since = t.Since.UnixNano()
+		}
+	}
+	return r
 }
 
 func printJSON(w io.Writer, v any) error {
@@ -144,16 +189,15 @@ func limitText(bytes int64) string {
 	return s.String()
 }
 
-func sinceText(ns int64) string {
-	if ns == 0 {
+func sinceText(t time.Time) string {
+	if t.IsZero() {
 		return "-"
 	}
-	t := time.Unix(0, ns)
 	return fmt.Sprintf("%s (%s)", t.Format(time.DateTime), time.Since(t).Round(time.Second))
 }
 
 // devicesText counts devices by type: 2 CPU, 1 GPU.
-func devicesText(devices []*wire.Device) string {
+func devicesText(devices []client.Device) string {
 	var types []string
 	counts := map[string]int{}
 	for _, d := range devices {

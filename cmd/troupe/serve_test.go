@@ -118,12 +118,12 @@ func TestEmbeddedServer(t *testing.T) {
 	if got := p.line(p.stdout); got != "STARTED" {
 		t.Errorf("start was answered with %q", got)
 	}
-	c, err := client.Dial(announced)
+	c, err := client.Dial(t.Context(), announced)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	devices, err := c.ListDevices(t.Context())
+	defer c.Close(t.Context())
+	devices, err := c.Devices(t.Context())
 	if err != nil || len(devices) != 1 || devices[0].Name != "/job:localhost/replica:0/task:0/device:CPU:0" {
 		t.Errorf("%v, %v", devices, err)
 	}
@@ -167,11 +167,11 @@ func TestTakenPortIsNamedWithItsRemedy(t *testing.T) {
 
 func TestClusterFromTheEnvironment(t *testing.T) {
 	p := start(t, []string{`TF_CONFIG={"cluster":{"worker":{"3":"localhost:0"}},"task":{"type":"worker","index":3}}`}, "serve")
-	c, err := client.Dial(p.target())
+	c, err := client.Dial(t.Context(), p.target())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer c.Close(t.Context())
 	s, err := c.Status(t.Context())
 	if err != nil || len(s.Tasks) != 1 || s.Tasks[0].Task != "/job:worker/replica:0/task:3" || s.Tasks[0].State != "up" {
 		t.Errorf("%v, %v", s, err)

@@ -46,7 +46,7 @@ func newUp() *cobra.Command {
 		}
 		tuneMemory(int64(limit))
 		signals := catchSignals()
-		cluster, err := troupe.NewLocalCluster(jobs, append(gpus.options(), troupe.WithLogger(log), troupe.WithLease(lease),
+		cluster, err := troupe.NewLocalCluster(cmd.Context(), jobs, append(gpus.options(), troupe.WithLogger(log), troupe.WithLease(lease),
 			troupe.WithMemoryLimit(int64(limit)), troupe.WithLocalPorts(host, port))...)
 		if err != nil {
 			return refused(err)

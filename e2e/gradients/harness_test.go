@@ -151,7 +151,7 @@ type gradCase struct {
 }
 
 var server = sync.OnceValues(func() (*troupe.Server, error) {
-	return troupe.NewLocalServer(troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	return troupe.NewLocalServer(context.Background(), troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 })
 
 // TestMain fails when a goroutine outlives the tests and their server.

@@ -48,8 +48,8 @@ func (s shape) String() string {
 	return fmt.Sprintf("%s cpus=%d", name[:len(name)-1], s.cpus)
 }
 
-func (s shape) start() (*Cluster, error) {
-	local, err := troupe.NewLocalCluster(s.jobs, troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
+func (s shape) start(ctx context.Context) (*Cluster, error) {
+	local, err := troupe.NewLocalCluster(ctx, s.jobs, troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
 		troupe.WithConfig(&corepb.ConfigProto{DeviceCount: map[string]int32{"CPU": int32(s.cpus)}}), troupe.WithLending(s.lending))
 	if err != nil {
 		return nil, err
@@ -80,11 +80,11 @@ type Clusters struct {
 	damage func(*graphpb.GraphDef)
 }
 
-// StartClusters starts them all.
-func StartClusters() (*Clusters, error) {
+// StartClusters starts them all. ctx bounds the start.
+func StartClusters(ctx context.Context) (*Clusters, error) {
 	c := &Clusters{}
 	for _, s := range shapes {
-		one, err := s.start()
+		one, err := s.start(ctx)
 		if err != nil {
 			return nil, errors.Join(err, c.Stop())
 		}

@@ -50,7 +50,7 @@ func TestRandomPrograms(t *testing.T) {
 	began := time.Now()
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			c, err := StartClusters()
+			c, err := StartClusters(t.Context())
 			if err != nil {
 				t.Error(err)
 				return
@@ -84,7 +84,7 @@ func TestRandomPrograms(t *testing.T) {
 
 // What is wrong with a graph is found, and made small.
 func TestDamagedGraphs(t *testing.T) {
-	c, err := StartClusters()
+	c, err := StartClusters(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -195,7 +195,7 @@ func (pl *player) callable(ctx context.Context, s *troupe.Session, a *Action) er
 			names, values = append(names, tensorName(id)), append(values, fed[tensorName(id)])
 		}
 		if c == nil {
-			if c, err = s.MakeCallable(ctx, names, st.fetches, st.others); err != nil {
+			if c, err = s.PrepareStep(ctx, &corepb.CallableOptions{Feed: names, Fetch: st.fetches, Target: st.others}); err != nil {
 				return err
 			}
 		}
@@ -207,7 +207,7 @@ func (pl *player) callable(ctx context.Context, s *troupe.Session, a *Action) er
 			return fmt.Errorf("run %d: %w", i, err)
 		}
 	}
-	return c.Release(ctx)
+	return c.Close(ctx)
 }
 
 // partial runs a step in two parts: what needs only some of the feeds comes first.
@@ -245,7 +245,7 @@ func (pl *player) partial(ctx context.Context, s *troupe.Session, a *Action) err
 	for _, id := range st.feeds {
 		names = append(names, tensorName(id))
 	}
-	run, err := s.PartialRunSetup(ctx, names, st.fetches, st.others)
+	run, err := s.PartialRun(ctx, names, st.fetches, st.others)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func run(ctx context.Context, out io.Writer, model, dir string, steps int64) err
 		return err
 	}
 
-	cluster, err := troupe.NewLocalCluster(map[string]int{"ps": 1, "worker": 1}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
+	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 1}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}

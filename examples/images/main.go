@@ -74,7 +74,7 @@ func examples(n int, seed uint64) iter.Seq2[Example, error] {
 }
 
 func run(ctx context.Context, out io.Writer, python, trainer string, images int) error {
-	cluster, err := troupe.NewLocalCluster(map[string]int{"ps": 1, "worker": 1}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
+	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 1}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
@@ -121,11 +121,27 @@ func run(ctx context.Context, out io.Writer, python, trainer string, images int)
 	return nil
 }
 
+// needTensorFlow returns an error of one line, with the remedy, if the trainer cannot run.
+func needTensorFlow(ctx context.Context, python string) error {
+	if err := exec.CommandContext(ctx, python, "-c", "").Run(); err != nil {
+		return fmt.Errorf("%s does not run (%w): name a Python interpreter with -python", python, err)
+	}
+	find := exec.CommandContext(ctx, python, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorflow') is None)")
+	if err := find.Run(); err != nil {
+		return fmt.Errorf("%[1]s has no TensorFlow: run '%[1]s -m pip install tensorflow-cpu==2.21.0', or name another Python with -python", python)
+	}
+	return nil
+}
+
 func main() {
 	python := flag.String("python", "python3", "a Python with TensorFlow")
 	images := flag.Int("images", 20_000, "how many images there are")
 	flag.Parse()
-	if err := run(context.Background(), os.Stdout, *python, "examples/images/train.py", *images); err != nil {
+	ctx := context.Background()
+	if err := needTensorFlow(ctx, *python); err != nil {
+		log.Fatal(err)
+	}
+	if err := run(ctx, os.Stdout, *python, "examples/images/train.py", *images); err != nil {
 		log.Fatal(err)
 	}
 }

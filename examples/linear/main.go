@@ -58,7 +58,7 @@ func (m *line) points(n int, seed uint64) func(yield func(troupe.Feeds, error) b
 }
 
 func run(ctx context.Context, out io.Writer) error {
-	cluster, err := troupe.NewLocalCluster(map[string]int{"ps": 1, "worker": 2}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
+	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 2}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := chief.Do(ctx, nil, m.init); err != nil {
+	if _, err := chief.Eval(ctx, nil, m.init); err != nil {
 		return err
 	}
 	var workers errgroup.Group

@@ -62,7 +62,7 @@ func teach(ctx context.Context, target string, steps int, seed uint64) (troupe.P
 	if err != nil {
 		return troupe.Progress{}, err
 	}
-	defer client.Close()
+	defer client.Close(ctx)
 	m, random := newModel(), rand.New(rand.NewPCG(seed, 0))
 	session, err := m.open(ctx, client)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func run(ctx context.Context, out io.Writer, serve bool) error {
-	server, err := troupe.NewServer(troupe.ClusterSpec{"ps": {"localhost:0"}}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
+	server, err := troupe.NewServer(ctx, troupe.ClusterSpec{"ps": {"localhost:0"}}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func run(ctx context.Context, out io.Writer, serve bool) error {
 	if s.session, err = s.model.open(ctx, server); err != nil {
 		return err
 	}
-	if err := s.session.Do(ctx, nil, s.model.init); err != nil {
+	if _, err := s.session.Eval(ctx, nil, s.model.init); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", "localhost:0")

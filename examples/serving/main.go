@@ -77,7 +77,7 @@ func open(ctx context.Context, dir string) (*service, *troupe.Server, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	server, err := troupe.NewLocalServer(troupe.WithLogger(slog.New(slog.DiscardHandler)))
+	server, err := troupe.NewLocalServer(ctx, troupe.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	var servers []*troupe.Server
 	for i := range here { // all ports are bound before the first task looks for the others
-		s, err := troupe.NewServer(troupe.ClusterSpec{job: addresses}, append(opts, troupe.WithTask(i), troupe.WithStart(false))...)
+		s, err := troupe.NewServer(ctx, troupe.ClusterSpec{job: addresses}, append(opts, troupe.WithTask(i), troupe.WithStart(false))...)
 		if err != nil {
 			return err
 		}

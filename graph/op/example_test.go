@@ -22,7 +22,7 @@ func run(s *op.Scope, targets []*op.Operation, fetches ...op.Output) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server, err := troupe.NewLocalServer(troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	server, err := troupe.NewLocalServer(ctx, troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (o *Operation) Type() string { return o.op }
 func (o *Operation) Device() string { return o.device }
 
 // Attrs are all attributes. They must not be changed.
-func (o *Operation) Attrs() graph.Attrs { return o.attrs }
+func (o *Operation) Attrs() Attrs { return o.attrs }
 
 // Inputs are the data inputs in order. They must not be changed.
 func (o *Operation) Inputs() []Output { return o.inputs }
@@ -100,6 +100,21 @@ func (o Output) Name() string {
 	}
 	return o.Op.name + ":" + strconv.Itoa(o.Index)
 }
+
+// Attrs are an operation's attributes by name. Its getters (Type, Int, Str, TypeList and others) return INVALID_ARGUMENT for an
+// attribute that is missing or of another kind.
+type Attrs = graph.Attrs
+
+// Runnable is what a step can be asked for: an Output, whose value the step returns, or an *Operation, which it
+// only runs.
+type Runnable interface {
+	Name() string
+	runnable()
+}
+
+func (o Output) runnable() {}
+
+func (o *Operation) runnable() {}
 
 // reference is the tensor as a graph's nodes name it.
 func (o Output) reference() string {

@@ -23,7 +23,7 @@ func session(t *testing.T, s *op.Scope) *troupe.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := troupe.NewLocalServer(troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	server, err := troupe.NewLocalServer(t.Context(), troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,15 @@ type Handle struct {
 	Shape Shape
 }
 
+// Attrs are an operation's attributes by name. Its getters (Type, Int, Str, TypeList and others) return INVALID_ARGUMENT for an
+// attribute that is missing or of another kind.
+type Attrs = graph.Attrs
+
 // Node is what Infer sees of an operation.
 type Node struct {
 	// Op is the op's type, Attrs all its attributes.
 	Op    string
-	Attrs graph.Attrs
+	Attrs Attrs
 	// In are the shapes of the inputs, in order, Out the types of the outputs.
 	In  []Shape
 	Out []tensor.DType

@@ -1,6 +1,18 @@
-// Package status holds the errors that cross Troupe's wires: a code of TensorFlow's
-// (tensorflow.error.Code, which equals gRPC's numbers and Python's exception classes), a
-// message, and whether the error is only the consequence of another one.
+// Package status defines the errors that Troupe returns and sends. Each has one of TensorFlow's codes
+// (tensorflow.error.Code, the same numbers as gRPC's codes) and a message.
+//
+// A program reads what it needs with the functions and types of package errors:
+//
+//	var e *status.Error
+//	switch {
+//	case errors.Is(err, context.Canceled): // the context of the call was cancelled
+//	case errors.Is(err, context.DeadlineExceeded): // the call or its step ran out of time
+//	case errors.As(err, &e):
+//		log.Print(e.Code, e.Task(), e.Node())
+//	}
+//
+// CodeOf returns the code of any error. An Error is also a gRPC error: a gRPC handler may return it as it
+// is, and its client gets the same code and message.
 package status
 
 import (
@@ -8,6 +20,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 )
 
 // Code is a tensorflow.error.Code.
@@ -53,17 +68,109 @@ type Error struct {
 	// Derived marks the consequence of another error (a step cancelled because one of its
 	// kernels failed): a derived error loses against a root error when both are known.
 	Derived bool
+
+	cause error
 }
 
 // Error is the message alone: what TensorFlow's client shows after the class.
 func (e *Error) Error() string { return e.Message }
 
+// Unwrap returns the error that caused this one in the same process, such as the context's or the
+// operating system's; nil if there is none. Causes do not cross the network.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is makes every DEADLINE_EXCEEDED a context.DeadlineExceeded. A server answers shortly before the
+// caller's deadline, so the caller's own context may still have time left when the answer comes.
+//
+// CANCELLED is a context.Canceled only if the context of the call was cancelled, which Unwrap tells. A
+// step that ends because somebody else closed its session is CANCELLED too.
+func (e *Error) Is(target error) bool {
+	return target == context.DeadlineExceeded && e.Code == DeadlineExceeded
+}
+
+// GRPCStatus returns the code and the message as gRPC's status.
+func (e *Error) GRPCStatus() *grpcstatus.Status {
+	return grpcstatus.New(codes.Code(e.Code), e.Message)
+}
+
+// The forms in which messages name nodes and tasks are TensorFlow's. TensorFlow's protocol has no other
+// field for them, so Node and Task read the message: the result is the same in the server's process and
+// at a client, for servers of Troupe and of TensorFlow.
+const (
+	nodeStart, nodeEnd = "{{node ", "}}"
+	taskStart          = "From /job:"
+)
+
+// Node returns the name of the graph's node that failed, or "" if the message names none.
+func (e *Error) Node() string {
+	_, rest, found := strings.Cut(e.Message, nodeStart)
+	if !found {
+		return ""
+	}
+	name, _, found := strings.Cut(rest, nodeEnd)
+	if !found {
+		return ""
+	}
+	return name
+}
+
+// Task returns the full name of the task that the error is about, such as /job:worker/replica:0/task:1:
+// the task on which a node failed, or, for UNAVAILABLE and ABORTED, the task that was lost, stopped or
+// restarted. It is "" if the message names no task, and for errors of the session's own master.
+func (e *Error) Task() string {
+	if rest, found := strings.CutPrefix(e.Message, "From "); found {
+		if name := taskName(rest); name != "" && strings.HasPrefix(rest[len(name):], ":\n") {
+			return name
+		}
+	}
+	if e.Code == Unavailable || e.Code == Aborted {
+		for rest := e.Message; ; {
+			i := strings.Index(rest, "/job:")
+			if i < 0 {
+				break
+			}
+			if name := taskName(rest[i:]); name != "" {
+				return name
+			}
+			rest = rest[i+len("/job:"):]
+		}
+	}
+	return ""
+}
+
+// taskName returns the full task name that text begins with; "" if it begins with none.
+func taskName(text string) string {
+	at := 0
+	for _, part := range []struct {
+		label string
+		digit bool
+	}{{"/job:", false}, {"/replica:", true}, {"/task:", true}} {
+		if !strings.HasPrefix(text[at:], part.label) {
+			return ""
+		}
+		at += len(part.label)
+		from := at
+		for at < len(text) && (digit(text[at]) || !part.digit && letter(text[at])) {
+			at++
+		}
+		if at == from {
+			return ""
+		}
+	}
+	return text[:at]
+}
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }
+
+func letter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c == '-' }
+
 // New makes an error whose message is msg, verbatim.
 func New(code Code, msg string) error { return &Error{Code: code, Message: msg} }
 
-// Errorf makes an error with a formatted message.
+// Errorf makes an error with a formatted message. An operand of the verb %w becomes the error's cause.
 func Errorf(code Code, format string, args ...any) error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+	err := fmt.Errorf(format, args...)
+	return &Error{Code: code, Message: err.Error(), cause: errors.Unwrap(err)}
 }
 
 // InvalidArgumentf is Errorf with the code that bad requests and bad kernel inputs get.
@@ -77,22 +184,40 @@ func Unimplementedf(format string, args ...any) error { return Errorf(Unimplemen
 // Internalf is Errorf with the code of a bug of the runtime's own.
 func Internalf(format string, args ...any) error { return Errorf(Internal, format, args...) }
 
-// From gives the *Error that err is or wraps. Errors of package context become CANCELLED
-// and DEADLINE_EXCEEDED, all others UNKNOWN; nil stays nil.
+// From returns the *Error that err is or wraps. An error of gRPC keeps its code; errors of package context
+// become CANCELLED and DEADLINE_EXCEEDED, all others UNKNOWN. The result unwraps to err. nil stays nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil
 	}
 	var e *Error
-	switch {
-	case errors.As(err, &e):
+	if errors.As(err, &e) {
 		return e
-	case errors.Is(err, context.Canceled):
-		return &Error{Code: Cancelled, Message: err.Error()}
-	case errors.Is(err, context.DeadlineExceeded):
-		return &Error{Code: DeadlineExceeded, Message: err.Error()}
 	}
-	return &Error{Code: Unknown, Message: err.Error()}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &Error{Code: Cancelled, Message: err.Error(), cause: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Code: DeadlineExceeded, Message: err.Error(), cause: err}
+	}
+	if s, ok := grpcstatus.FromError(err); ok && s.Code() != codes.OK {
+		return &Error{Code: Code(s.Code()), Message: s.Message(), cause: err}
+	}
+	return &Error{Code: Unknown, Message: err.Error(), cause: err}
+}
+
+// InContext returns the error of a call that was made with ctx: where the call ended because ctx did, the
+// result unwraps to ctx.Err(). Code and message stay as they are, and nil stays nil.
+func InContext(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	e := *From(err)
+	if e.Code != Cancelled && e.Code != DeadlineExceeded {
+		return err
+	}
+	e.cause = ctx.Err()
+	return &e
 }
 
 // CodeOf is the code of err; OK for nil.
@@ -120,10 +245,10 @@ func AtNode(err error, node string) error {
 		return nil
 	}
 	e := *From(err)
-	if strings.Contains(e.Message, "{{node ") {
+	if strings.Contains(e.Message, nodeStart) {
 		return &e
 	}
-	e.Message += "\n\t [[{{node " + node + "}}]]"
+	e.Message += "\n\t [[" + nodeStart + node + nodeEnd + "]]"
 	return &e
 }
 
@@ -134,7 +259,7 @@ func AtTask(err error, task string) error {
 		return nil
 	}
 	e := *From(err)
-	if strings.HasPrefix(e.Message, "From /job:") {
+	if strings.HasPrefix(e.Message, taskStart) {
 		return &e
 	}
 	e.Message = "From " + task + ":\n" + e.Message

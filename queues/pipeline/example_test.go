@@ -12,7 +12,7 @@ import (
 // Words go through a queue of the cluster, from one session to another.
 func Example() {
 	ctx := context.Background()
-	server, err := troupe.NewLocalServer(troupe.WithLogger(silent))
+	server, err := troupe.NewLocalServer(ctx, troupe.WithLogger(silent))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func twoTasks(t testing.TB) (a, b *troupe.Session) {
 	spec := troupe.ClusterSpec{"worker": spectest.Addresses(t, 2)}
 	var sessions []*troupe.Session
 	for task := range spec["worker"] {
-		server, err := troupe.NewServer(spec, troupe.WithLogger(silent), troupe.WithTask(task))
+		server, err := troupe.NewServer(t.Context(), spec, troupe.WithLogger(silent), troupe.WithTask(task))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,20 +1,27 @@
-// Package client is a client of tensorflow.MasterService in Go: it opens sessions on any server
-// that a grpc:// target names, TensorFlow's or Troupe's, and asks Troupe's for the state of their
-// cluster. It carries no server along: a program that only wants a client is small. The root package
-// has the same sessions beside those of servers in the process.
+// Package client opens sessions on servers of tensorflow.MasterService, Troupe's or TensorFlow's own, and asks
+// Troupe's servers for the state of their cluster. It does not contain a server, so programs that only need a
+// client stay small. Package troupe has the same sessions, and servers.
 //
-// What is fed leaves from the tensors' own memory, and what is fetched is read from the connection into
-// the memory of the tensors that the caller gets. A call that is alone on its connection is written and
-// read by the goroutine that makes it.
+//	c, err := client.Dial(ctx, "grpc://10.0.0.2:2222")
+//	…
+//	defer c.Close(ctx)
+//	session, err := c.NewSession(ctx, graph, nil)
+//	…
+//	defer session.Close(ctx)
+//	out, err := session.Run(ctx, feeds, []string{"y:0"}, nil)
 //
-// Errors are those of package graph/status, with the code and the text that the server gave. A
-// server that cannot be reached is UNAVAILABLE at once, and the error names its target.
+// Tensors are sent from their own memory, and fetched ones are received into the memory of the tensors that the
+// caller gets. A call that is alone on its connection is written and read by the goroutine that makes it.
+//
+// Errors are those of package graph/status, with the code and the message that the server sent. A server that
+// cannot be reached is UNAVAILABLE at once, and the error names its target. A call that ended with its context
+// returns an error that is context.Canceled or context.DeadlineExceeded to errors.Is.
 package client
 
 import (
 	"context"
+	"slices"
 	"strings"
-	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
@@ -24,20 +31,47 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// DefaultTimeout bounds every call but a session's steps where its context has no deadline: those
-// calls compute nothing.
-const DefaultTimeout = 30 * time.Second
-
-// Client is a way to one server. It connects when it has something to say, and again when the
-// connection was lost. All methods may be called concurrently.
+// Client is a connection to one server. It connects for its first call, and again after the connection was
+// lost. All methods may be called concurrently.
 type Client struct {
 	target string
+	config *config
 	line   line
 }
 
-// Dial makes a client for a target, grpc://host:port. Nothing is sent before the first call.
-func Dial(target string) (*Client, error) {
-	address, ok := strings.CutPrefix(target, "grpc://")
+// Dial makes a client of a server. target is grpc://host:port, or several of those separated by commas: then
+// the client is of the first that answers.
+//
+// A single server is not asked: the first call connects. Of several, the one named first has a quarter of a
+// second before the next is asked too, and each gets 3 s at most. If none answers, the error is UNAVAILABLE
+// and lists them all, each with its reason. ctx bounds Dial alone.
+func Dial(ctx context.Context, target string, opts ...Option) (*Client, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, status.From(err)
+	}
+	config, err := configOf(opts)
+	if err != nil {
+		return nil, err
+	}
+	targets := split(target)
+	if len(targets) == 1 {
+		return newClient(targets[0], config)
+	}
+	c, _, err := firstOf(ctx, targets, config, func(ctx context.Context, c *Client) (struct{}, error) {
+		_, err := c.Status(ctx)
+		if status.CodeOf(err) == status.Unimplemented {
+			err = nil // a server of TensorFlow's
+		}
+		return struct{}{}, err
+	})
+	return c, err
+}
+
+// targetScheme begins every target.
+const targetScheme = "grpc://"
+
+func newClient(target string, config *config) (*Client, error) {
+	address, ok := strings.CutPrefix(target, targetScheme)
 	if !ok {
 		return nil, status.InvalidArgumentf("%q is not a target: it must read grpc://host:port", target)
 	}
@@ -46,37 +80,38 @@ func Dial(target string) (*Client, error) {
 	} else if port == 0 {
 		return nil, status.InvalidArgumentf("%q is not a target: port 0 stands for any", target)
 	}
-	c := &Client{target: target}
-	c.line.init(address)
+	c := &Client{target: target, config: config}
+	c.line.init(address, config)
 	return c, nil
 }
 
-// Target is what the client was made for.
+// Target is the server's target, grpc://host:port.
 func (c *Client) Target() string { return c.target }
 
-// Close ends the connection, and the calls that wait for answers. Sessions that were not closed end with
-// their lease.
-func (c *Client) Close() error { return c.line.close() }
+// Close ends the connection, and with CANCELLED the calls that wait for answers. Sessions that were not closed
+// end with their lease. The connection is released even if ctx has ended; ctx bounds how long Close waits for a
+// call that is connecting. Further calls of Close are allowed.
+func (c *Client) Close(ctx context.Context) error { return c.line.close(ctx) }
 
 // Device is a device of the cluster.
 type Device struct {
-	// Name is the full name, such as /job:worker/replica:0/task:1/device:CPU:0; Type CPU or GPU.
+	// Name is the full name, such as /job:worker/replica:0/task:1/device:CPU:0; Type is CPU or GPU.
 	Name, Type string
-	// MemoryLimit is in bytes; 0 is none. Incarnation is a random number of the device's start.
+	// MemoryLimit is in bytes; 0 means no limit. Incarnation is a random number that each start of the device chooses.
 	MemoryLimit int64
 	Incarnation uint64
-	// Description is of the hardware, for people; empty for a CPU.
+	// Description describes the hardware for people. It is empty for a CPU.
 	Description string
-	// Local tells whether the device is of the server that was asked.
+	// Local tells whether the device belongs to the server that was asked.
 	Local bool
 }
 
-// ListDevices lists the devices of all tasks that the server reaches, its own first.
-func (c *Client) ListDevices(ctx context.Context) ([]Device, error) { return c.devices(ctx, "") }
+// Devices lists the devices of all tasks that the server reaches, its own first.
+func (c *Client) Devices(ctx context.Context) ([]Device, error) { return c.devices(ctx, "") }
 
 // devices lists the devices that a session may use; of no session, all.
 func (c *Client) devices(ctx context.Context, session string) ([]Device, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	var a corepb.ListDevicesResponse
 	if err := c.master(ctx, "ListDevices", &corepb.ListDevicesRequest{SessionHandle: session}, &a); err != nil {
@@ -95,32 +130,17 @@ func (c *Client) devices(ctx context.Context, session string) ([]Device, error) 
 // Reset closes all sessions of the server and empties containers on all tasks; without names the
 // default ones.
 func (c *Client) Reset(ctx context.Context, containers ...string) error {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	return c.master(ctx, "Reset", &corepb.ResetRequest{Container: containers}, &corepb.ResetResponse{})
 }
 
-// Status asks what the server knows of all tasks of its cluster. TensorFlow's servers do not know
-// the call: UNIMPLEMENTED.
-func (c *Client) Status(ctx context.Context) (*wire.ClusterStatus, error) {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	a := &wire.ClusterStatus{}
-	err := c.call(ctx, wire.OperatorStatus, &wire.StatusRequest{}, a)
-	if status.CodeOf(err) == status.Unimplemented {
-		return nil, status.Unimplementedf("The server at %s does not tell the state of its cluster: it is not one of Troupe's", c.target)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return a, nil
-}
-
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+// bounded gives ctx the client's time limit if it has none.
+func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, DefaultTimeout)
+	return context.WithTimeout(ctx, c.config.timeout)
 }
 
 const service = "/tensorflow.MasterService/"
@@ -144,21 +164,38 @@ func (c *Client) call(ctx context.Context, method string, request, answer proto.
 			return status.Internalf("The answer of %s to %s cannot be read: %v", c.target, method, err)
 		}
 		return nil
-	})
+	}, nil)
 }
 
-// invoke makes a call and gives its error the form of those of this package.
-func (c *Client) invoke(ctx context.Context, method string, request [][]byte, read func(*wire.Reader) error) error {
+// invoke makes a call through the interceptors. verdict, if it is not nil, gives the error that the answer
+// carries.
+func (c *Client) invoke(ctx context.Context, method string, request [][]byte, read func(*wire.Reader) error, verdict func() error) error {
+	if len(c.config.intercept) == 0 {
+		return c.exchange(ctx, method, request, read, verdict)
+	}
+	call := func(ctx context.Context) error { return c.exchange(ctx, method, request, read, verdict) }
+	for _, intercept := range slices.Backward(c.config.intercept) {
+		next := call
+		call = func(ctx context.Context) error { return intercept(ctx, method, next) }
+	}
+	return call(ctx)
+}
+
+// exchange makes a call and gives its error the form of those of this package.
+func (c *Client) exchange(ctx context.Context, method string, request [][]byte, read func(*wire.Reader) error, verdict func() error) error {
 	err := c.line.call(ctx, method, request, func(a *http2.Answer) error {
 		r := wire.ReadFrom(a, a.Size())
 		return read(&r)
 	})
+	if err == nil && verdict != nil {
+		return status.InContext(ctx, verdict())
+	}
 	if err == nil {
 		return nil
 	}
 	e := status.From(wire.FromGRPC(err))
 	if e.Code == status.Unavailable || e.Code == status.DeadlineExceeded {
-		return status.Errorf(e.Code, "%s: %s", c.target, e.Message)
+		return status.InContext(ctx, status.Errorf(e.Code, "%s: %w", c.target, e))
 	}
-	return e
+	return status.InContext(ctx, e)
 }

@@ -132,27 +132,27 @@ func TestServersThatKnowNoStatus(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	c, err := Dial("grpc://" + l.Addr().String())
+	c, err := Dial(t.Context(), "grpc://"+l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer c.Close(t.Context())
 	if _, err := c.Status(t.Context()); status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), "it is not one of Troupe's") {
 		t.Error(err)
 	}
 }
 
 func TestNobodyThere(t *testing.T) {
-	c, err := Dial("grpc://127.0.0.1:1")
+	c, err := Dial(t.Context(), "grpc://127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer c.Close(t.Context())
 	for name, call := range map[string]func() error{
-		"ListDevices":   func() error { _, err := c.ListDevices(t.Context()); return err },
-		"Reset":         func() error { return c.Reset(t.Context()) },
-		"Status":        func() error { _, err := c.Status(t.Context()); return err },
-		"CreateSession": func() error { _, err := c.CreateSession(t.Context(), nil, nil); return err },
+		"Devices":    func() error { _, err := c.Devices(t.Context()); return err },
+		"Reset":      func() error { return c.Reset(t.Context()) },
+		"Status":     func() error { _, err := c.Status(t.Context()); return err },
+		"NewSession": func() error { _, err := c.NewSession(t.Context(), nil, nil); return err },
 	} {
 		if err := call(); status.CodeOf(err) != status.Unavailable || !strings.HasPrefix(err.Error(), "grpc://127.0.0.1:1: ") {
 			t.Errorf("%s: %v %v", name, status.CodeOf(err), err)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync/atomic"
@@ -10,15 +11,23 @@ import (
 	"github.com/troupe-run/troupe/remote/http2"
 )
 
+// alpn is HTTP/2 as TLS names it.
+const alpn = "h2"
+
 // line is the connection to a server, of which there is one at a time. It is made when a call needs it.
 type line struct {
 	address string
+	config  *config
 	conn    atomic.Pointer[http2.Client]
-	turn    chan struct{} // held by who replaces the connection
-	closed  bool          // by who has the turn
+	turn    chan struct{}   // held by the call that replaces the connection
+	life    context.Context // ends when the line is closed
+	end     context.CancelFunc
 }
 
-func (l *line) init(address string) { l.address, l.turn = address, make(chan struct{}, 1) }
+func (l *line) init(address string, config *config) {
+	l.address, l.config, l.turn = address, config, make(chan struct{}, 1)
+	l.life, l.end = context.WithCancel(context.Background())
+}
 
 // call makes a call. One that the server has not seen, since it goes or the connection was lost before, is
 // made again on another connection.
@@ -36,7 +45,7 @@ func (l *line) call(ctx context.Context, method string, request [][]byte, read f
 	return err
 }
 
-// connected gives a connection that is another one than broken.
+// connected returns a connection that is another one than broken.
 func (l *line) connected(ctx context.Context, broken *http2.Client) (*http2.Client, error) {
 	if c := l.conn.Load(); c != nil && c != broken {
 		return c, nil
@@ -47,43 +56,108 @@ func (l *line) connected(ctx context.Context, broken *http2.Client) (*http2.Clie
 		return nil, status.From(ctx.Err())
 	}
 	defer func() { <-l.turn }()
-	if l.closed {
-		return nil, errClosed
-	}
 	old := l.conn.Load()
 	if old != nil && old != broken {
 		return old, nil
 	}
-	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.address)
-	if err != nil {
-		return nil, unreachable(ctx, err)
+	if l.life.Err() != nil {
+		return nil, errClosed
 	}
-	c, err := http2.NewClient(ctx, nc, "http", l.address)
+	if old != nil {
+		l.config.log.Debug("the connection to the server was lost", "address", l.address)
+	}
+	c, err := l.connect(ctx)
 	if err != nil {
-		return nil, unreachable(ctx, err)
+		return nil, err
 	}
 	l.conn.Store(c)
+	if l.life.Err() != nil { // closed meanwhile
+		l.drop()
+		return nil, errClosed
+	}
+	l.config.log.Debug("connected to the server", "address", l.address)
 	if old != nil {
 		old.Retire()
 	}
 	return c, nil
 }
 
-func unreachable(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return status.From(ctx.Err())
+// connect makes a connection. It ends with ctx and when the line is closed.
+func (l *line) connect(ctx context.Context) (*http2.Client, error) {
+	dialing, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.life, cancel)()
+	nc, err := l.config.dial(dialing, l.address)
+	if err != nil {
+		return nil, l.unreachable(ctx, err)
 	}
-	return status.Errorf(status.Unavailable, "%v", err)
+	scheme := "http"
+	if l.config.tls != nil {
+		if nc, err = l.secure(dialing, nc); err != nil {
+			return nil, l.unreachable(ctx, err)
+		}
+		scheme = "https"
+	}
+	c, err := http2.NewClient(dialing, nc, scheme, l.address)
+	if err != nil {
+		return nil, l.unreachable(ctx, err)
+	}
+	return c, nil
+}
+
+// secure encrypts a connection, which it takes over.
+func (l *line) secure(ctx context.Context, plain net.Conn) (net.Conn, error) {
+	config := l.config.tls
+	if config.ServerName == "" {
+		host, _, err := net.SplitHostPort(l.address)
+		if err != nil {
+			return nil, errors.Join(err, plain.Close())
+		}
+		config = config.Clone()
+		config.ServerName = host
+	}
+	nc := tls.Client(plain, config)
+	if err := nc.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, plain.Close())
+	}
+	if got := nc.ConnectionState().NegotiatedProtocol; got != alpn {
+		return nil, errors.Join(status.Errorf(status.Unavailable, "the server does not offer HTTP/2 over TLS: ALPN negotiated %q", got), nc.Close())
+	}
+	return nc, nil
+}
+
+func (l *line) unreachable(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return status.From(ctx.Err())
+	case l.life.Err() != nil:
+		return errClosed
+	}
+	return status.Errorf(status.Unavailable, "%w", err)
 }
 
 var errClosed = status.Errorf(status.Cancelled, "The client was closed")
 
-func (l *line) close() error {
-	l.turn <- struct{}{}
-	defer func() { <-l.turn }()
-	l.closed = true
+// drop ends the connection that there is.
+func (l *line) drop() {
 	if c := l.conn.Swap(nil); c != nil {
-		return c.Close()
+		_ = c.Close() // it gives none but nil
 	}
+}
+
+// close ends the connection at once, and waits until ctx ends for a call that is connecting.
+func (l *line) close(ctx context.Context) error {
+	l.end()
+	l.drop()
+	select {
+	case l.turn <- struct{}{}:
+	default:
+		select {
+		case l.turn <- struct{}{}:
+		case <-ctx.Done():
+			return status.From(ctx.Err())
+		}
+	}
+	<-l.turn
 	return nil
 }

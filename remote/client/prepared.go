@@ -6,32 +6,48 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/closing"
 )
 
-// Callable is a prepared step: what is fed and fetched is named once, and then given by position. Its methods may
-// be called concurrently.
+// Callable is a step that was prepared once, to be run often: its feeds, fetches and targets are fixed, and
+// tensors go in and come out by position. Its methods may be called concurrently.
 type Callable struct {
 	session *Session
 	handle  int64
 	feeds   int
 	fetches int
+	closed  *closing.Once
 }
 
-// MakeCallable prepares a step.
-func (s *Session) MakeCallable(ctx context.Context, options *corepb.CallableOptions) (*Callable, error) {
-	ctx, cancel := bounded(ctx)
+// PrepareStep prepares a step. Servers refuse options that they do not support: Troupe's refuse the fields
+// feed_devices, fetch_devices and tensor_connection.
+func (s *Session) PrepareStep(ctx context.Context, options *corepb.CallableOptions) (*Callable, error) {
+	ctx, cancel := s.client.bounded(ctx)
 	defer cancel()
 	var a corepb.MakeCallableResponse
 	err := s.client.master(ctx, "MakeCallable", &corepb.MakeCallableRequest{SessionHandle: s.handle, Options: options, RequestId: requestID()}, &a)
 	if err != nil {
 		return nil, err
 	}
-	return &Callable{s, a.Handle, len(options.GetFeed()), len(options.GetFetch())}, nil
+	return &Callable{s, a.Handle, len(options.GetFeed()), len(options.GetFetch()), closing.New()}, nil
 }
 
-// Run runs the step. The fed tensors stay the caller's; the fetched ones, which are the caller's to release, are
-// put into fetched, which has a place for each. Of ctx see Session.RunStep; its deadline is the call's alone.
-func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor) error {
+// Run runs the step with a tensor for each feed, which stay the caller's. It returns a tensor for each fetch,
+// which are the caller's to release. See Session.RunStep for what ctx does; the server does not learn its deadline.
+func (c *Callable) Run(ctx context.Context, feeds ...*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if c.fetches == 0 {
+		return nil, c.RunInto(ctx, nil, feeds)
+	}
+	fetched := make([]*tensor.Tensor, c.fetches)
+	if err := c.RunInto(ctx, fetched, feeds); err != nil {
+		return nil, err
+	}
+	return fetched, nil
+}
+
+// RunInto is Run with a slice of the caller's: the fetched tensors are put into fetched, which has a place for
+// each. After an error nothing in it is to be released.
+func (c *Callable) RunInto(ctx context.Context, fetched, feeds []*tensor.Tensor) error {
 	if len(feeds) != c.feeds {
 		return status.InvalidArgumentf("Expected %d feed tensors, but got %d", c.feeds, len(feeds))
 	}
@@ -60,30 +76,34 @@ func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor) err
 	w.number(4, requestID())
 	clear(fetched)
 	a := answer{fetched: fetched}
-	err := c.session.client.invoke(ctx, service+"RunCallable", w.end(), a.readCallable)
+	err := c.session.client.invoke(ctx, service+"RunCallable", w.end(), a.readCallable, nil)
 	if err != nil {
 		a.release()
 	}
 	return err
 }
 
-// Release lets the server forget the step.
-func (c *Callable) Release(ctx context.Context) error {
-	ctx, cancel := bounded(ctx)
+// Close lets the server forget the step; running it is INVALID_ARGUMENT afterwards. Further calls of Close
+// return nil once one has succeeded.
+func (c *Callable) Close(ctx context.Context) error {
+	ctx, cancel := c.session.client.bounded(ctx)
 	defer cancel()
-	return c.session.client.master(ctx, "ReleaseCallable",
-		&corepb.ReleaseCallableRequest{SessionHandle: c.session.handle, Handle: c.handle}, &corepb.ReleaseCallableResponse{})
+	return c.closed.Do(ctx, func(ctx context.Context) error {
+		return c.session.client.master(ctx, "ReleaseCallable",
+			&corepb.ReleaseCallableRequest{SessionHandle: c.session.handle, Handle: c.handle}, &corepb.ReleaseCallableResponse{})
+	})
 }
 
-// PartialRun is a step that is fed and fetched from in several calls. Its methods may be called concurrently.
+// PartialRun is one step that is fed and fetched from in several calls: stateful operations run once. It ends after
+// its last feed and fetch, with its first error, or with its session. Its methods may be called concurrently.
 type PartialRun struct {
 	session *Session
 	handle  string
 }
 
-// PartialRunSetup begins a step whose feeds come, and whose fetches go, over several calls.
-func (s *Session) PartialRunSetup(ctx context.Context, feeds, fetches, targets []string) (*PartialRun, error) {
-	ctx, cancel := bounded(ctx)
+// PartialRun begins a partial run of all that will be fed, fetched and run.
+func (s *Session) PartialRun(ctx context.Context, feeds, fetches, targets []string) (*PartialRun, error) {
+	ctx, cancel := s.client.bounded(ctx)
 	defer cancel()
 	var a corepb.PartialRunSetupResponse
 	err := s.client.master(ctx, "PartialRunSetup",
@@ -94,7 +114,8 @@ func (s *Session) PartialRunSetup(ctx context.Context, feeds, fetches, targets [
 	return &PartialRun{s, a.PartialRunHandle}, nil
 }
 
-// Run feeds some of the step's feeds and waits for some of its fetches, each of which can be had once.
+// Run feeds some of the step's feeds and waits for some of its fetches, each of which can be had once. A fetch
+// that needs what has not been fed is INVALID_ARGUMENT. When ctx ends, so does the whole step.
 func (p *PartialRun) Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches []string) ([]*tensor.Tensor, error) {
 	a, err := p.session.run(ctx, Step{Feeds: feeds, Fetches: fetches}, p.handle)
 	if err != nil {

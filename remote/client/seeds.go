@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/remote/spec"
-	"github.com/troupe-run/troupe/remote/wire"
 )
 
 const (
@@ -18,56 +16,44 @@ const (
 	seedPause = 250 * time.Millisecond
 )
 
-// DialAny makes a client of the first of several servers that answers; one that is named earlier has
-// a quarter of a second before the next is asked too. Where only one is named it is as Dial, and asks
-// nobody. Each server gets 3 s at most. When none answers the error is UNAVAILABLE and lists them all,
-// each with its reason.
-func DialAny(ctx context.Context, targets ...string) (*Client, error) {
-	if len(targets) == 1 {
-		return Dial(targets[0])
+// split reads a target that may name several servers.
+func split(target string) []string {
+	targets := strings.Split(target, ",")
+	for i := range targets {
+		targets[i] = strings.TrimSpace(targets[i])
 	}
-	c, _, err := firstOf(ctx, targets, func(ctx context.Context, c *Client) (struct{}, error) {
-		_, err := c.Status(ctx)
-		if status.CodeOf(err) == status.Unimplemented {
-			err = nil // a server of TensorFlow's
-		}
-		return struct{}{}, err
-	})
-	return c, err
+	return targets
 }
 
-// Discover asks the first of several servers of Troupe's that answers for its cluster: the tasks that
-// it declares, and what the server knows of each. It is bounded as DialAny is.
-func Discover(ctx context.Context, targets ...string) (*spec.Spec, *wire.ClusterStatus, error) {
-	c, told, err := firstOf(ctx, targets, func(ctx context.Context, c *Client) (*wire.ClusterStatus, error) { return c.Status(ctx) })
+// Discover asks the first of several of Troupe's servers that answers for the state of its cluster. target and
+// options are those of Dial, and so are the bounds.
+func Discover(ctx context.Context, target string, opts ...Option) (*ClusterStatus, error) {
+	config, err := configOf(opts)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := c.Close(); err != nil {
-		return nil, nil, status.From(err)
-	}
-	cluster, err := spec.Parse(told.GetSpec())
+	c, told, err := firstOf(ctx, split(target), config, func(ctx context.Context, c *Client) (*ClusterStatus, error) { return c.Status(ctx) })
 	if err != nil {
-		return nil, nil, status.Internalf("%s told of a cluster that cannot be: %v", c.Target(), err)
+		return nil, err
 	}
-	return cluster, told, nil
+	if err := c.Close(ctx); err != nil {
+		return nil, err
+	}
+	return told, nil
 }
 
 // firstOf asks the servers until one has answered, and gives its client with the answer.
-func firstOf[A any](ctx context.Context, targets []string, ask func(context.Context, *Client) (A, error)) (found *Client, answer A, err error) {
-	if len(targets) == 0 {
-		return nil, answer, status.InvalidArgumentf("No server is named: a target reads grpc://host:port")
-	}
+func firstOf[A any](ctx context.Context, targets []string, config *config, ask func(context.Context, *Client) (A, error)) (found *Client, answer A, err error) {
 	clients := make([]*Client, 0, len(targets))
 	defer func() {
 		for _, c := range clients {
 			if c != found {
-				_ = c.Close() // nothing of it is used any more
+				_ = c.Close(ctx) // nothing of it is used any more
 			}
 		}
 	}()
 	for _, target := range targets {
-		c, err := Dial(target)
+		c, err := newClient(target, config)
 		if err != nil {
 			return nil, answer, err
 		}

@@ -12,22 +12,33 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/closing"
 	"github.com/troupe-run/troupe/remote/wire"
 )
 
-// Session is a session on a server. Its methods may be called concurrently.
+// Session is a graph on a server, and steps over it. Tensors, operations and feeds are named as in the graph
+// ("x:0", "init"). All methods may be called concurrently.
+//
+//	Run, RunStep     run a step; RunStep takes options and returns what they ask for
+//	PrepareStep      prepares a step that is run often: a Callable
+//	PartialRun       begins a step that is fed and fetched from in several calls
+//	Extend           adds nodes to the graph
+//	Devices, Handle  tell about the session
+//	Close            ends it
 type Session struct {
 	client *Client
 	handle string
+	closed *closing.Once
 
 	extending sync.Mutex
 	version   int64
 }
 
-// CreateSession opens a session over a graph, which may be nil or grow later; config is nil for the
-// server's defaults.
-func (c *Client) CreateSession(ctx context.Context, graph *graphpb.GraphDef, config *corepb.ConfigProto) (*Session, error) {
-	ctx, cancel := bounded(ctx)
+// NewSession opens a session over a graph, which may be nil or grow later. A nil config means the server's
+// defaults. Troupe's servers close a session after its lease, which begins when the client's connection ends;
+// TensorFlow's keep it until it is closed.
+func (c *Client) NewSession(ctx context.Context, graph *graphpb.GraphDef, config *corepb.ConfigProto) (*Session, error) {
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	if graph == nil {
 		graph = &graphpb.GraphDef{}
@@ -39,7 +50,7 @@ func (c *Client) CreateSession(ctx context.Context, graph *graphpb.GraphDef, con
 	if err := c.master(ctx, "CreateSession", &corepb.CreateSessionRequest{GraphDef: graph, Config: config, Target: c.target}, &a); err != nil {
 		return nil, err
 	}
-	return &Session{client: c, handle: a.SessionHandle, version: a.GraphVersion}, nil
+	return &Session{client: c, handle: a.SessionHandle, closed: closing.New(), version: a.GraphVersion}, nil
 }
 
 // Handle is the server's name for the session.
@@ -48,7 +59,7 @@ func (s *Session) Handle() string { return s.handle }
 // Extend adds the nodes and functions of more to the session's graph. On an error the session is as
 // before.
 func (s *Session) Extend(ctx context.Context, more *graphpb.GraphDef) error {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := s.client.bounded(ctx)
 	defer cancel()
 	s.extending.Lock()
 	defer s.extending.Unlock()
@@ -61,13 +72,13 @@ func (s *Session) Extend(ctx context.Context, more *graphpb.GraphDef) error {
 	return err
 }
 
-// Devices lists the devices that the session may use, those of its server first.
+// Devices lists the devices that the session may use, those of its own server first.
 func (s *Session) Devices(ctx context.Context) ([]Device, error) {
 	return s.client.devices(ctx, s.handle)
 }
 
-// Step is what to run: tensors to feed by name ("x:0"), tensors to fetch, and nodes to run for
-// what they do.
+// Step is what to run: tensors to feed by name ("x:0"), tensors to fetch, and operations (targets) to run
+// without fetching anything from them.
 type Step struct {
 	Feeds   map[string]*tensor.Tensor
 	Fetches []string
@@ -75,14 +86,15 @@ type Step struct {
 	Options *corepb.RunOptions // nil for none
 }
 
-// Result is what a step gave. The fetched tensors, in the order asked for, are the receiver's to
+// Result is what a step returned. The fetched tensors, in the order of Step.Fetches, are the caller's to
 // release.
 type Result struct {
 	Tensors  []*tensor.Tensor
-	Metadata *corepb.RunMetadata // what the options asked for; nil where that is nothing
+	Metadata *corepb.RunMetadata // what the options asked for; nil if they asked for nothing
 }
 
-// Run fetches tensors and runs targets without options; see RunStep.
+// Run runs a step without options: it feeds tensors, runs what the fetches and targets need, and returns the
+// fetched tensors in order, which are the caller's to release. See RunStep.
 func (s *Session) Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches, targets []string) ([]*tensor.Tensor, error) {
 	r, err := s.RunStep(ctx, Step{Feeds: feeds, Fetches: fetches, Targets: targets})
 	if err != nil {
@@ -91,12 +103,11 @@ func (s *Session) Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetc
 	return r.Tensors, nil
 }
 
-// RunStep runs a step. The fed tensors stay the caller's. It waits as long as the step takes: bound
-// it by ctx, whose deadline is told to the server too, so that its answer says what it waited for. When
-// ctx ends the call does at once, and the server is told that nobody waits for the step any more: Troupe's
-// ends it on all tasks, and so does TensorFlow's, but for kernels that do not look whether they are cancelled.
-// Feeds of 2 GiB or more are RESOURCE_EXHAUSTED before anything is sent, and so are fetches when they
-// are there.
+// RunStep runs a step. The fed tensors stay the caller's. It waits as long as the step takes, until ctx ends.
+// The server learns the deadline of ctx, so that its answer says what the step waited for. When ctx ends, the
+// call returns at once and the server is told: Troupe's servers end the step on all tasks, TensorFlow's as soon
+// as their kernels check for cancellation. Feeds of 2 GiB or more are RESOURCE_EXHAUSTED before anything is
+// sent, fetches of that size when they are there.
 func (s *Session) RunStep(ctx context.Context, step Step) (*Result, error) {
 	a, err := s.run(ctx, step, "")
 	if err != nil {
@@ -114,15 +125,15 @@ func (s *Session) run(ctx context.Context, step Step, partial string) (a answer,
 		return a, err
 	}
 	a.fetched = make([]*tensor.Tensor, len(fetches), len(step.Fetches))
-	err = s.client.invoke(ctx, service+"RunStep", w.end(), func(r *wire.Reader) error { return a.readStep(r, fetches) })
-	if err == nil && a.code != 0 {
-		err = status.New(a.code, a.text)
-	}
-	if err == nil {
-		if i := slices.Index(a.fetched, nil); i >= 0 {
-			err = status.Internalf("The server's answer lacks the tensor %s", fetches[i])
+	err = s.client.invoke(ctx, service+"RunStep", w.end(), func(r *wire.Reader) error { return a.readStep(r, fetches) }, func() error {
+		if a.code != 0 {
+			return status.New(a.code, a.text)
 		}
-	}
+		if i := slices.Index(a.fetched, nil); i >= 0 {
+			return status.Internalf("The server's answer lacks the tensor %s", fetches[i])
+		}
+		return nil
+	})
 	if err != nil {
 		a.release()
 		return a, err
@@ -234,9 +245,12 @@ func spread(fetched []*tensor.Tensor, names, asked []string) []*tensor.Tensor {
 	return out
 }
 
-// Close ends the session: running steps are cancelled; variables and queues with names stay.
+// Close ends the session: running steps are cancelled; variables and queues with names stay. Further calls of
+// Close return nil once one has succeeded.
 func (s *Session) Close(ctx context.Context) error {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := s.client.bounded(ctx)
 	defer cancel()
-	return s.client.master(ctx, "CloseSession", &corepb.CloseSessionRequest{SessionHandle: s.handle}, &corepb.CloseSessionResponse{})
+	return s.closed.Do(ctx, func(ctx context.Context) error {
+		return s.client.master(ctx, "CloseSession", &corepb.CloseSessionRequest{SessionHandle: s.handle}, &corepb.CloseSessionResponse{})
+	})
 }

@@ -33,9 +33,5 @@ func FromGRPC(err error) error {
 	if err == nil {
 		return nil
 	}
-	s, ok := grpcstatus.FromError(err)
-	if !ok {
-		return status.From(err)
-	}
-	return status.New(status.Code(s.Code()), s.Message())
+	return status.From(err)
 }

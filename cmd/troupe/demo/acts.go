@@ -14,7 +14,7 @@ import (
 
 // session opens a session for the time of use.
 func session(ctx context.Context, c *client.Client, g *graphpb.GraphDef, use func(*client.Session) error) error {
-	s, err := c.CreateSession(ctx, g, nil)
+	s, err := c.NewSession(ctx, g, nil)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func Run(ctx context.Context, w io.Writer, fancy bool) (err error) {
 	out.line("Troupe: a cluster of three tasks in this process, driven over gRPC.")
 	log := &journal{}
 	quiet := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	cluster, err := troupe.NewLocalCluster(map[string]int{"ps": 1, "worker": 2}, troupe.WithLogger(quiet), troupe.WithGPUs(0))
+	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 2}, troupe.WithLogger(quiet), troupe.WithGPUs(0))
 	if err != nil {
 		return fmt.Errorf("the cluster did not come up: %w", err)
 	}
@@ -75,10 +75,10 @@ func Run(ctx context.Context, w io.Writer, fancy bool) (err error) {
 		job    string
 		task   int
 	}{{&s.ps, "ps", 0}, {&s.worker0, "worker", 0}, {&s.worker1, "worker", 1}} {
-		if *c.client, err = client.Dial(cluster.Server(c.job, c.task).Target()); err != nil {
+		if *c.client, err = client.Dial(ctx, cluster.Server(c.job, c.task).Target()); err != nil {
 			return err
 		}
-		defer (*c.client).Close()
+		defer (*c.client).Close(ctx)
 	}
 	for i, a := range acts {
 		out.title(i+1, a.title)

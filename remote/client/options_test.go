@@ -1,0 +1,197 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"math/big"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+)
+
+// unimplemented is the address of a gRPC server that knows no method.
+func unimplemented(t *testing.T, opts ...grpc.ServerOption) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(opts...)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// certificate makes a certificate of example.org and what trusts it.
+func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"example.org"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+func TestTLS(t *testing.T) {
+	own, pool := certificate(t)
+	address := unimplemented(t, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{own}})))
+	for _, c := range []struct {
+		name   string
+		config *tls.Config
+		code   status.Code
+		text   string
+	}{
+		{"trusted", &tls.Config{RootCAs: pool, ServerName: "example.org"}, status.Unimplemented, ""},
+		{"another name", &tls.Config{RootCAs: pool}, status.Unavailable, "certificate"},
+		{"unknown authority", &tls.Config{ServerName: "example.org"}, status.Unavailable, "certificate"},
+	} {
+		client, err := Dial(t.Context(), "grpc://"+address, WithTLS(c.config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close(t.Context())
+		if _, err := client.Status(t.Context()); status.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v: %v", c.name, status.CodeOf(err), err)
+		}
+	}
+}
+
+// A server that speaks TLS, but not HTTP/2.
+func TestTLSWithoutHTTP2(t *testing.T) {
+	own, pool := certificate(t)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{own}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.(*tls.Conn).HandshakeContext(t.Context())
+			_ = c.Close()
+		}
+	}()
+	defer func() { l.Close(); <-done }()
+	c, err := Dial(t.Context(), "grpc://"+l.Addr().String(), WithTLS(&tls.Config{RootCAs: pool, ServerName: "example.org"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	if _, err := c.Status(t.Context()); status.CodeOf(err) != status.Unavailable || !strings.Contains(err.Error(), "HTTP/2") {
+		t.Error(err)
+	}
+}
+
+func TestInterceptorsDialersAndLoggers(t *testing.T) {
+	address := unimplemented(t)
+	var calls []string
+	intercept := func(name string) Option {
+		return WithInterceptor(func(ctx context.Context, method string, call func(context.Context) error) error {
+			calls = append(calls, name+" "+method)
+			err := call(ctx)
+			calls = append(calls, name+" "+status.CodeOf(err).String())
+			return err
+		})
+	}
+	var dialled []string
+	var log bytes.Buffer
+	c, err := Dial(t.Context(), "grpc://nowhere.invalid:1", intercept("outer"), intercept("inner"),
+		WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+		WithDialer(func(ctx context.Context, to string) (net.Conn, error) {
+			dialled = append(dialled, to)
+			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	if _, err := c.Status(t.Context()); status.CodeOf(err) != status.Unimplemented {
+		t.Error(err)
+	}
+	if want := []string{"outer /troupe.v1.Operator/Status", "inner /troupe.v1.Operator/Status", "inner UNIMPLEMENTED", "outer UNIMPLEMENTED"}; !slices.Equal(calls, want) {
+		t.Errorf("%q", calls)
+	}
+	if !slices.Equal(dialled, []string{"nowhere.invalid:1"}) || !strings.Contains(log.String(), "connected to the server") {
+		t.Errorf("%q, %s", dialled, log.String())
+	}
+}
+
+// Close ends a call that is connecting, at once, and may be called again.
+func TestCloseWhileConnecting(t *testing.T) {
+	dialling := make(chan struct{})
+	c, err := Dial(t.Context(), "grpc://127.0.0.1:1", WithDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		close(dialling)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := c.Status(t.Context()); ended <- err }()
+	<-dialling
+	for range 2 {
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-ended; status.CodeOf(err) != status.Cancelled || errors.Is(err, context.Canceled) {
+		t.Errorf("%v: %v", status.CodeOf(err), err)
+	}
+	if _, err := c.Status(t.Context()); status.CodeOf(err) != status.Cancelled {
+		t.Errorf("a closed client: %v", err)
+	}
+}
+
+// Errors of the system are causes of those of calls.
+func TestCausesOfUnavailable(t *testing.T) {
+	c, err := Dial(t.Context(), "grpc://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	_, err = c.Status(t.Context())
+	var failed *net.OpError
+	if status.CodeOf(err) != status.Unavailable || !errors.As(err, &failed) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if _, err := c.Status(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,65 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/wire"
+)
+
+// ClusterStatus is what a task knows of its cluster.
+type ClusterStatus struct {
+	// Task is the task that was asked, such as /job:ps/replica:0/task:0.
+	Task string
+	// Spec is the declared cluster, such as ps=10.0.0.1:2222;worker=10.0.0.2:2222,10.0.0.3:2222.
+	Spec string
+	// Tasks are all declared tasks, in order.
+	Tasks []TaskStatus
+}
+
+// TaskStatus is what a task knows of a declared one.
+type TaskStatus struct {
+	// Task is the full name, such as /job:ps/replica:0/task:0, Address the declared host:port.
+	Task, Address string
+	// State is "up", "down" or "never seen", Since when that began: the zero Time if it is not known. Reason
+	// tells why a task is not up.
+	State  string
+	Since  time.Time
+	Reason string
+	// Boot is a random number that each start of the task chooses; 0 for a task that was never seen.
+	Boot uint64
+	// Devices are those of the task, as far as they are known.
+	Devices []Device
+}
+
+// Target is what clients dial to reach the task: grpc://host:port.
+func (s TaskStatus) Target() string { return targetScheme + s.Address }
+
+// Status asks what the server knows of all tasks of its cluster. TensorFlow's servers do not know
+// the call: UNIMPLEMENTED.
+func (c *Client) Status(ctx context.Context) (*ClusterStatus, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	a := &wire.ClusterStatus{}
+	err := c.call(ctx, wire.OperatorStatus, &wire.StatusRequest{}, a)
+	if status.CodeOf(err) == status.Unimplemented {
+		return nil, status.Unimplementedf("The server at %s does not tell the state of its cluster: it is not one of Troupe's", c.target)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &ClusterStatus{Task: a.GetTask(), Spec: a.GetSpec(), Tasks: make([]TaskStatus, 0, len(a.GetTasks()))}
+	for _, t := range a.GetTasks() {
+		task := TaskStatus{Task: t.GetTask(), Address: t.GetAddress(), State: t.GetState(), Reason: t.GetReason(), Boot: t.GetBoot()}
+		if t.GetSince() != 0 {
+			task.Since = time.Unix(0, t.GetSince())
+		}
+		for _, d := range t.GetDevices() {
+			task.Devices = append(task.Devices, Device{Name: d.GetName(), Type: d.GetType(), MemoryLimit: d.GetMemoryLimit(),
+				Incarnation: d.GetIncarnation(), Description: d.GetDescription(), Local: t.GetTask() == a.GetTask()})
+		}
+		s.Tasks = append(s.Tasks, task)
+	}
+	return s, nil
+}

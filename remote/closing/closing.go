@@ -1,0 +1,38 @@
+// Package closing ends things once: what is closed by several callers is closed by one of them.
+package closing
+
+import (
+	"context"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// Once runs what ends something until it has succeeded once. Its methods may be called concurrently.
+type Once struct {
+	turn chan struct{} // held by the caller that closes
+	done bool          // guarded by the turn
+}
+
+// New makes a Once.
+func New() *Once { return &Once{turn: make(chan struct{}, 1)} }
+
+// Do runs end, unless an earlier call succeeded: then it returns nil. A call that comes while another one
+// runs waits for it until its own context ends. After an error the next call tries again.
+func (o *Once) Do(ctx context.Context, end func(context.Context) error) error {
+	select {
+	case o.turn <- struct{}{}:
+	default:
+		select {
+		case o.turn <- struct{}{}:
+		case <-ctx.Done():
+			return status.From(ctx.Err())
+		}
+	}
+	defer func() { <-o.turn }()
+	if o.done {
+		return nil
+	}
+	err := end(ctx)
+	o.done = err == nil
+	return err
+}
