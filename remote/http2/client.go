@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -145,8 +147,8 @@ func (c *Client) Call(ctx context.Context, path string, request [][]byte, read f
 	} else if stop != nil {
 		stop()
 	}
-	if cause := ctx.Err(); cause != nil && err != nil && cancelled {
-		return unavailable(cause)
+	if cause := ctx.Err(); cause != nil && err != nil && (cancelled || status.Code(err) == codes.Canceled) {
+		return unavailable(cause) // which the server may have seen first
 	}
 	return err
 }

@@ -94,7 +94,7 @@ func conversation(says func(fr *x.Framer, fields func(path string, more ...hpack
 	enc := hpack.NewEncoder(&block)
 	says(fr, func(path string, more ...hpackField) []byte {
 		block.Reset()
-		for _, f := range append([]hpackField{field(":method", "POST"), field(":path", path), field("content-type", "application/grpc")}, more...) {
+		for _, f := range append([]hpackField{field(":method", "POST"), field(":scheme", "http"), field(":path", path), field("content-type", "application/grpc")}, more...) {
 			enc.WriteField(f)
 		}
 		return bytes.Clone(block.Bytes())

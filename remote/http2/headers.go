@@ -12,33 +12,54 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// headerFields are the headers that gRPC gives a meaning.
+// headerFields are the headers that HTTP/2 and gRPC give a meaning, and what is wrong with a list.
 type headerFields struct {
 	size        int
+	pseudo      pseudoHeaders
 	method      string // :method
 	path        string
 	status      string // :status
 	contentType string
+	length      int64 // content-length; -1 if there is none
 	timeout     string
 	encoding    string
 	grpcStatus  string
 	message     string
+	regular     bool         // a header came that is no pseudo-header
+	malformed   string       // why the list is malformed (RFC 9113, 8.1.1); "" if it is not
+	fault       *streamError // of the frame that the list began in; nil if there is none
 }
+
+// pseudoHeaders is a set of pseudo-headers.
+type pseudoHeaders uint8
+
+const (
+	pseudoMethod pseudoHeaders = 1 << iota
+	pseudoScheme
+	pseudoPath
+	pseudoAuthority
+	pseudoStatus
+)
 
 // take notes a header of a list.
 func (f *headerFields) take(h hpack.HeaderField) {
 	if f.size += int(h.Size()); f.size > maxHeaderList {
 		return
 	}
+	if h.IsPseudo() {
+		f.takePseudo(h)
+		return
+	}
+	f.regular = true
 	switch h.Name {
-	case ":method":
-		f.method = h.Value
-	case ":path":
-		f.path = h.Value
-	case ":status":
-		f.status = h.Value
 	case "content-type":
 		f.contentType = h.Value
+	case "content-length":
+		n, err := strconv.ParseUint(h.Value, 10, 63)
+		if err != nil || f.length >= 0 && f.length != int64(n) {
+			f.malformed = "a wrong content-length"
+		}
+		f.length = int64(n)
 	case "grpc-timeout":
 		f.timeout = h.Value
 	case "grpc-encoding":
@@ -47,7 +68,100 @@ func (f *headerFields) take(h hpack.HeaderField) {
 		f.grpcStatus = h.Value
 	case "grpc-message":
 		f.message = h.Value
+	case "te":
+		if h.Value != "trailers" {
+			f.malformed = "te other than trailers"
+		}
+	case "user-agent", "grpc-accept-encoding", "accept-encoding":
+	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
+		f.malformed = h.Name + ", which is of a connection"
+	default:
+		if !validName(h.Name) {
+			f.malformed = "a name with characters that names may not have"
+		}
 	}
+	if !validValue(h.Value) {
+		f.malformed = "a value with characters that values may not have"
+	}
+}
+
+// takePseudo notes a pseudo-header.
+func (f *headerFields) takePseudo(h hpack.HeaderField) {
+	var which pseudoHeaders
+	switch h.Name {
+	case ":method":
+		which, f.method = pseudoMethod, h.Value
+	case ":scheme":
+		which = pseudoScheme
+	case ":path":
+		which, f.path = pseudoPath, h.Value
+	case ":authority":
+		which = pseudoAuthority
+	case ":status":
+		which, f.status = pseudoStatus, h.Value
+	default:
+		f.malformed = "an unknown pseudo-header"
+	}
+	switch {
+	case f.pseudo&which != 0:
+		f.malformed = h.Name + " twice"
+	case f.regular:
+		f.malformed = h.Name + " behind other headers"
+	case !validValue(h.Value):
+		f.malformed = "a value with characters that values may not have"
+	}
+	f.pseudo |= which
+}
+
+// validName tells whether a header may have the name. It does not begin with a colon.
+func validName(s string) bool {
+	for i := range len(s) {
+		if b := s[i]; b <= ' ' || b >= 0x7f || b == ':' || 'A' <= b && b <= 'Z' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// validValue tells whether a header may have the value. Space at the ends is let pass, since gRPC lets clients send it.
+func validValue(s string) bool {
+	for i := range len(s) {
+		if b := s[i]; b <= '\r' && (b == 0 || b == '\n' || b == '\r') {
+			return false
+		}
+	}
+	return true
+}
+
+// requestFault tells why the list does not begin a request; "" if it does. Of a list that was too large not all is known.
+func (f *headerFields) requestFault() string {
+	need := pseudoMethod | pseudoScheme | pseudoPath
+	if f.method == "CONNECT" {
+		need = pseudoMethod | pseudoAuthority
+	}
+	switch {
+	case f.malformed != "" || f.size > maxHeaderList:
+		return f.malformed
+	case f.pseudo&pseudoStatus != 0:
+		return ":status in a request"
+	case f.pseudo&need != need || f.pseudo&pseudoPath != 0 && f.path == "":
+		return "a request without method, scheme or path"
+	}
+	return ""
+}
+
+// trailerFault tells why the list does not end a request; "" if it does.
+func (f *headerFields) trailerFault() string {
+	if f.malformed == "" && f.pseudo != 0 {
+		return "a pseudo-header among trailers"
+	}
+	return f.malformed
+}
+
+// isGRPC tells whether a content type is gRPC's, and not that of its dialect for browsers.
+func isGRPC(contentType string) bool {
+	rest, ok := strings.CutPrefix(contentType, "application/grpc")
+	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
 // parseTimeout reads a grpc-timeout: at most eight digits and a unit.

@@ -214,6 +214,16 @@ func (s *testServer) methods() map[string]*Method {
 				return nil, status.FromContextError(ctx.Err()).Err()
 			}
 		}},
+		// stubborn answers when it is let, whatever becomes of its call.
+		"/t/stubborn": {Unary: func(_ context.Context, read func(any) error) (any, error) {
+			m := &message{}
+			if err := read(m); err != nil {
+				return nil, err
+			}
+			s.entered <- struct{}{}
+			<-s.release
+			return m, nil
+		}},
 		// big answers with as many counted bytes as the request says, in pieces of as many.
 		"/t/big": {Unary: func(ctx context.Context, read func(any) error) (any, error) {
 			m := &message{}
@@ -310,14 +320,19 @@ func (r *raw) must(err error) {
 	}
 }
 
-// fields compresses a call's headers.
-func (r *raw) fields(path string, more ...hpack.HeaderField) []byte {
+// block compresses headers.
+func (r *raw) block(fields ...hpack.HeaderField) []byte {
 	r.buf.Reset()
-	for _, f := range append([]hpack.HeaderField{{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: path},
-		{Name: ":authority", Value: "test"}, {Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}}, more...) {
+	for _, f := range fields {
 		r.must(r.enc.WriteField(f))
 	}
 	return bytes.Clone(r.buf.Bytes())
+}
+
+// fields compresses a call's headers.
+func (r *raw) fields(path string, more ...hpack.HeaderField) []byte {
+	return r.block(append([]hpack.HeaderField{{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: path},
+		{Name: ":authority", Value: "test"}, {Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}}, more...)...)
 }
 
 func (r *raw) headers(id uint32, path string, more ...hpack.HeaderField) {

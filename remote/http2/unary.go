@@ -2,7 +2,7 @@ package http2
 
 import "google.golang.org/grpc/mem"
 
-// stream is a unary call on a connection: its request on the way in, its answer on the way out.
+// stream is a call with one request on a connection: the request on the way in, the answer on the way out.
 type stream struct {
 	conn   *serverConn
 	id     uint32
@@ -26,6 +26,10 @@ type stream struct {
 	room       []byte        // of the last piece
 	credit     int           // bytes that the client may send
 	consumed   int           // bytes that it was not given credit for again
+	length     int64         // the request's content-length; -1 if it has none
+	received   int64         // bytes of such a request
+	refusal    string        // the HTTP status of a request that is not gRPC's
+	bodyless   bool          // and its answer has no contents
 
 	// Guarded by conn.mu.
 	window int64
@@ -33,7 +37,10 @@ type stream struct {
 	headed int             // what of head is queued
 	body   mem.BufferSlice // from off in the first buffer on
 	off    int
-	left   int // bytes of head and body that are not queued
+	left   int  // bytes of head and body that are not queued
+	plain  bool // the body is not a gRPC message, and ends the stream
+	many   bool // more messages may follow the body
+	opened bool // the answer's headers are queued, where there may be many
 	queued bool
 	gone   bool
 	next   *stream
