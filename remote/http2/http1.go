@@ -20,7 +20,11 @@ var errNotHTTP2 = errors.New("http2: the connection does not begin as HTTP/2")
 // since the connection is of no further use.
 func (c *serverConn) answerHTTP1() error {
 	method, ok := c.requestLine()
-	if !ok || c.nc.SetDeadline(time.Now().Add(closeTime)) != nil {
+	if c.nc.SetDeadline(time.Now().Add(closeTime)) != nil {
+		return errNotHTTP2
+	}
+	if !ok {
+		c.linger() // so that the client sees an end, and no reset
 		return errNotHTTP2
 	}
 	c.server.config.Logger.Debug("a client of HTTP/1 was answered", "client", c.peer.Address, "method", method)
