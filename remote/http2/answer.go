@@ -2,6 +2,7 @@ package http2
 
 import (
 	"fmt"
+	"net/http"
 	"runtime/debug"
 	"strconv"
 
@@ -91,8 +92,8 @@ func (c *serverConn) refuse(s *stream) {
 	if c.err != nil || c.streams[s.id] != s {
 		return
 	}
-	fields := []hpack.HeaderField{{Name: ":status", Value: s.refusal}, {Name: "content-type", Value: textType}, {Name: "content-length", Value: strconv.Itoa(len(about))}}
-	if s.refusal == "405" {
+	fields := []hpack.HeaderField{{Name: ":status", Value: strconv.Itoa(int(s.refusal))}, {Name: "content-type", Value: textType}, {Name: "content-length", Value: strconv.Itoa(len(about))}}
+	if s.refusal == http.StatusMethodNotAllowed {
 		fields = append(fields, hpack.HeaderField{Name: "allow", Value: "POST"})
 	}
 	if s.bodyless {

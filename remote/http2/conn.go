@@ -66,7 +66,7 @@ func (c *conn) init(nc net.Conn, read []byte, number uint64) {
 
 // takeField notes a header. Those beyond the list's limit are read for the table's sake alone.
 func (c *conn) takeField(h hpack.HeaderField) {
-	c.fields.take(h)
+	c.fields.take(&h)
 	if c.fields.size > maxHeaderList {
 		c.decoder.SetEmitEnabled(false)
 	}

@@ -244,7 +244,7 @@ func FuzzHeaders(f *testing.F) {
 		want := status.Error(codes.Code(code), s)
 		var got headerFields
 		for _, h := range trailer(want) {
-			got.take(h)
+			got.take(&h)
 		}
 		if err := got.outcome(); status.Code(err) != status.Code(want) || want != nil && status.Convert(err).Message() != s {
 			t.Fatalf("%v became %v", want, err)

@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"net/http"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -16,7 +17,7 @@ func (c *serverConn) open(h header) error {
 		return broken(codeProtocol, "a client's headers on stream %d", h.stream)
 	case h.stream > c.ids.last:
 		c.ids.open(h.stream)
-		c.opening = &stream{conn: c, id: h.stream, ended: last, length: -1}
+		c.opening = &stream{conn: c, id: h.stream, ended: last, due: -1}
 	default:
 		if err := c.trailers(h.stream, last); err != nil {
 			return err
@@ -64,9 +65,9 @@ func (c *serverConn) opened(h header) error {
 		case why != "":
 			return streamBroken(s.id, codeProtocol, "malformed headers: %s", why)
 		case s.ended && f.length > 0:
-			return s.lengthFault(f.length)
+			return s.lengthFault()
 		}
-		s.length = f.length
+		s.due = f.length
 		return c.begin(s)
 	}
 	s := c.find(h.stream)
@@ -78,16 +79,16 @@ func (c *serverConn) opened(h header) error {
 		return f.fault
 	case why != "":
 		return streamBroken(s.id, codeProtocol, "malformed trailers: %s", why)
-	case s.length >= 0 && s.received != s.length:
-		return s.lengthFault(s.length)
+	case s.due > 0:
+		return s.lengthFault()
 	}
 	c.over(s)
 	return nil
 }
 
 // lengthFault is the error of a request that has not as many bytes as its headers said.
-func (s *stream) lengthFault(length int64) error {
-	return streamBroken(s.id, codeProtocol, "a request has more or less bytes than its content-length, %d", length)
+func (s *stream) lengthFault() error {
+	return streamBroken(s.id, codeProtocol, "a request has more or less bytes than its content-length")
 }
 
 // find gives a call that is not over, or nil.
@@ -102,7 +103,7 @@ func (c *serverConn) over(s *stream) {
 	s.ended = true
 	switch {
 	case s.begun || s.declined:
-	case s.refusal != "":
+	case s.refusal != 0:
 		c.refuse(s)
 	default:
 		c.decline(s, status.Error(codes.Internal, "the call's request is not complete"))
@@ -128,7 +129,7 @@ func (c *serverConn) begin(s *stream) error {
 		c.decline(s, err)
 		return nil
 	}
-	if s.refusal == "" && s.method.Stream != nil {
+	if s.refusal == 0 && s.method.Stream != nil {
 		return c.serveStream(s)
 	}
 	if s.ended {
@@ -144,12 +145,12 @@ func (c *serverConn) prepare(s *stream, f *headerFields, leaving bool) error {
 	case leaving:
 		return status.Error(codes.Unavailable, "The server is stopping.")
 	case f.size > maxHeaderList:
-		return status.Errorf(codes.ResourceExhausted, "the call's headers take more than %d bytes", maxHeaderList)
+		return f.tooLarge()
 	case f.method != "POST":
-		s.refusal, s.bodyless = "405", f.method == "HEAD"
+		s.refusal, s.bodyless = http.StatusMethodNotAllowed, f.method == "HEAD"
 		return nil
 	case !isGRPC(f.contentType):
-		s.refusal = "415"
+		s.refusal = http.StatusUnsupportedMediaType
 		return nil
 	}
 	if s.method = c.server.config.Lookup(f.path); s.method == nil {

@@ -627,3 +627,21 @@ func TestStreamIDs(t *testing.T) {
 		t.Error("the last stream")
 	}
 }
+
+// The fast way to look at values is held to the plain one.
+func TestValidValue(t *testing.T) {
+	for _, bad := range []byte{0, '\t', '\n', '\r', 0x01, 0x1f, ' ', 0x7f, 0x80, 0x8a, 0xff} {
+		for n := range 40 {
+			for at := range max(n, 1) {
+				b := bytes.Repeat([]byte{'x'}, n)
+				if n > 0 {
+					b[at] = bad
+				}
+				want := !bytes.ContainsAny(b, "\x00\r\n")
+				if got := validValue(string(b)); got != want {
+					t.Fatalf("%q is %v", b, got)
+				}
+			}
+		}
+	}
+}

@@ -335,16 +335,16 @@ func (c *serverConn) data(h header) (kept bool, err error) {
 }
 
 // awaited tells that bytes of the request are still of use.
-func (s *stream) awaited() bool { return !s.declined && !s.begun && s.refusal == "" }
+func (s *stream) awaited() bool { return !s.declined && !s.begun && s.refusal == 0 }
 
 // dataFault tells why n bytes of data may not come on a stream, whose call is s or over.
 func (c *serverConn) dataFault(s *stream, id uint32, n int, last bool) error {
 	switch {
 	case s == nil && (c.ids.over(id) || c.ids.skipped(id)), s != nil && s.ended:
 		return streamBroken(id, codeStreamClosed, "DATA after the end of stream %d", id)
-	case s != nil && s.length >= 0:
-		if s.received += int64(n); s.received > s.length || last && s.received < s.length {
-			return s.lengthFault(s.length)
+	case s != nil && s.due >= 0:
+		if s.due -= int64(n); s.due < 0 || last && s.due > 0 {
+			return s.lengthFault()
 		}
 	}
 	return nil
