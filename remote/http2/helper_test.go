@@ -140,6 +140,7 @@ type testServer struct {
 	pool     counted
 	entered  chan struct{} // of each call of /t/wait
 	release  chan struct{} // lets them answer
+	left     chan error    // of each call of /t/count, how its messages went
 	streams  func(ctx context.Context, s *Stream) error
 }
 
@@ -149,7 +150,7 @@ func newTestServer(t testing.TB) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &testServer{listener: l, entered: make(chan struct{}, 1<<15), release: make(chan struct{})}
+	s := &testServer{listener: l, entered: make(chan struct{}, 1<<15), release: make(chan struct{}), left: make(chan error, 100)}
 	methods := s.methods()
 	s.Server = NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: testCodec{},
 		Closed: func(uint64) { s.closed.Add(1) }, Logger: slog.New(slog.DiscardHandler)})
@@ -246,6 +247,7 @@ func (s *testServer) methods() map[string]*Method {
 		"/t/unread": {Unary: func(context.Context, func(any) error) (any, error) {
 			return nil, status.Error(codes.Aborted, "not read")
 		}, Inline: true},
+		"/t/count":  {ServerStream: s.count},
 		"/t/stream": {Stream: func(ctx context.Context, st *Stream) error { return s.streams(ctx, st) }},
 	}
 }

@@ -538,9 +538,12 @@ func TestEndlessHeaders(t *testing.T) {
 		s := newTestServer(t)
 		r := s.dialRaw(t)
 		r.must(r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: 1, BlockFragment: r.fields("/t/echo")}))
-		part := make([]byte, n)
+		var parts bytes.Buffer
+		for fr := x.NewFramer(&parts, nil); parts.Len() < 64<<10; {
+			r.must(fr.WriteContinuation(1, false, make([]byte, n)))
+		}
 		go func() { // until the server closes the connection
-			for r.fr.WriteContinuation(1, false, part) == nil {
+			for err := error(nil); err == nil; _, err = r.nc.Write(parts.Bytes()) {
 			}
 		}()
 		if code, told := r.goneAway(); told && code != x.ErrCodeEnhanceYourCalm {
