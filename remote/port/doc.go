@@ -8,6 +8,8 @@
 //     gRPC believes to shake hands, and with TLS by the ALPN protocol;
 //   - gossip packets: UDP on the same number.
 //
+// It answers grpc.health.v1 for all services of the port.
+//
 // The package also keeps the library's rough edges in: it reports a taken port where the
 // library panics, turns panics of handlers into errors where the library ends the process,
 // gives gRPC its logger back, and stops in bounded time.

@@ -30,21 +30,25 @@ type healthService struct {
 
 func newHealth(s *Services) *healthService {
 	h := &healthService{services: s, changed: make(chan struct{})}
-	s.addMethod(healthpb.Health_Check_FullMethodName, h.unary(func(q *healthpb.HealthCheckRequest) (any, error) {
+	s.addMethod(healthpb.Health_Check_FullMethodName, h.unary(healthpb.Health_Check_FullMethodName, func(q *healthpb.HealthCheckRequest) (any, error) {
 		st, _, _ := h.look(q.Service)
 		if st == healthpb.HealthCheckResponse_SERVICE_UNKNOWN {
 			return nil, status.Errorf(codes.NotFound, "unknown service %.200s", q.Service)
 		}
 		return &healthpb.HealthCheckResponse{Status: st}, nil
 	}))
-	s.addMethod(healthpb.Health_List_FullMethodName, h.unary(func(*healthpb.HealthCheckRequest) (any, error) { return h.list(), nil }))
-	s.addMethod(healthpb.Health_Watch_FullMethodName, &http2.Method{ServerStream: h.watch})
+	s.addMethod(healthpb.Health_List_FullMethodName, h.unary(healthpb.Health_List_FullMethodName, func(*healthpb.HealthCheckRequest) (any, error) { return h.list(), nil }))
+	s.addMethod(healthpb.Health_Watch_FullMethodName, &http2.Method{ServerStream: func(ctx context.Context, read func(any) error, send func(any) error) (err error) {
+		defer s.recover(healthpb.Health_Watch_FullMethodName, &err)
+		return h.watch(ctx, read, send)
+	}})
 	return h
 }
 
 // unary is a method that answers at once. The request of List, which has no fields, reads as one of Check without a name.
-func (h *healthService) unary(answer func(*healthpb.HealthCheckRequest) (any, error)) *http2.Method {
-	return &http2.Method{Inline: true, Unary: func(_ context.Context, read func(any) error) (any, error) {
+func (h *healthService) unary(path string, answer func(*healthpb.HealthCheckRequest) (any, error)) *http2.Method {
+	return &http2.Method{Inline: true, Unary: func(_ context.Context, read func(any) error) (_ any, err error) {
+		defer h.services.recover(path, &err)
 		q := &healthpb.HealthCheckRequest{}
 		if err := read(q); err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package port
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -189,30 +190,43 @@ func TestWatchersAreBounded(t *testing.T) {
 
 // Requests of HTTP/1 are told what lives here, whatever their method, and gossip hears nothing of them.
 func TestHTTP1(t *testing.T) {
-	p := listenTest(t, Config{})
+	config := testTLS(t)
+	old := config.Clone()
+	old.NextProtos = []string{"http/1.1"}
+	plain, encrypted := listenTest(t, Config{}), listenTest(t, Config{TLS: config})
 	for _, method := range []string{"GET", "POST", "HEAD", "OPTIONS", "DELETE", "TRACE", "CONNECT"} {
-		nc, err := net.Dial("tcp", p.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(nc, method+" / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.ReadResponse(bufio.NewReader(nc), &http.Request{Method: method})
-		if err != nil {
-			t.Fatalf("%s: %v", method, err)
-		}
-		text, err := io.ReadAll(answer.Body)
-		nc.Close()
-		if err != nil || answer.StatusCode != http.StatusUpgradeRequired || method != "HEAD" && !strings.Contains(string(text), "grpc://"+p.Addr()) {
-			t.Errorf("%s: %s %q, %v", method, answer.Status, text, err)
+		for _, c := range []struct {
+			to  *Port
+			tls *tls.Config
+		}{{plain, nil}, {encrypted, config}, {encrypted, old}} {
+			nc, err := net.Dial("tcp", c.to.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if c.tls != nil {
+				client := c.tls.Clone()
+				client.ServerName = "127.0.0.1"
+				nc = tls.Client(nc, client)
+			}
+			if _, err := io.WriteString(nc, method+" / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.ReadResponse(bufio.NewReader(nc), &http.Request{Method: method})
+			if err != nil {
+				t.Fatalf("%s: %v", method, err)
+			}
+			text, err := io.ReadAll(answer.Body)
+			nc.Close()
+			if err != nil || answer.StatusCode != http.StatusUpgradeRequired || method != "HEAD" && !strings.Contains(string(text), "grpc://"+c.to.Addr()) {
+				t.Errorf("%s: %s %q, %v", method, answer.Status, text, err)
+			}
 		}
 	}
 	select {
-	case c := <-p.Streams():
+	case c := <-plain.Streams():
 		t.Errorf("gossip got a connection of %v", c.RemoteAddr())
 	default:
 	}
