@@ -170,7 +170,7 @@ func (c *serverConn) end(err error) {
 			c.mu.Lock()
 			c.leaving = true
 			c.queue.buf = appendGoAway(c.queue.buf, c.ids.last, e.code, e.why)
-			c.flush()
+			c.awaitSent(c.serial) // another goroutine may be writing
 			c.mu.Unlock()
 			c.linger()
 		}
