@@ -39,6 +39,7 @@ const rememberedConnections = 1 << 12
 type masterState struct {
 	task     *Task
 	sessions sync.Map // *Session by handle
+	expired  expiredSessions
 
 	mu   sync.Mutex
 	used map[string]int // how many sessions have parts of their plans on another task
@@ -149,6 +150,7 @@ func (m *master) Receive(c actor.Context) {
 		if m.leases[msg.session] == nil {
 			return // used again meanwhile
 		}
+		m.state.expired.add(msg.session.handle)
 		m.drop(msg.session)
 		m.task.Log.Info("a session's client is gone, its lease is over", "session", msg.session.handle)
 		m.task.background(func(context.Context) { // bounded by closeTime
@@ -298,12 +300,18 @@ func (t *Task) CreateSession(ctx context.Context, conn Connection, def *graphpb.
 // Has tells whether a handle is that of an open session.
 func (t *Task) Has(handle string) bool { return t.sessionsOf.session(handle) != nil }
 
+// Knows tells whether a handle is that of an open session, or of one whose lease ended lately.
+func (t *Task) Knows(handle string) bool {
+	_, expired := t.sessionsOf.expired.at(handle)
+	return expired || t.Has(handle)
+}
+
 // Session finds a session by its handle, for a call over a client's connection. The error of an
-// unknown one is ABORTED, in TensorFlow's words.
+// unknown one is ABORTED, in TensorFlow's words, and tells of a lease that ended.
 func (t *Task) Session(handle string, conn Connection) (*Session, error) {
 	s := t.sessionsOf.session(handle)
 	if s == nil {
-		return nil, status.Errorf(status.Aborted, "Session %s is not found. Possibly, this master has restarted.", handle)
+		return nil, t.notFound(status.Aborted, handle)
 	}
 	if conn != 0 && Connection(s.lastConn.Load()) != conn {
 		s.lastConn.Store(uint64(conn))
@@ -319,7 +327,7 @@ func (t *Task) CloseSession(ctx context.Context, handle string) error {
 		return err
 	}
 	if s == nil {
-		return status.Errorf(status.Aborted, "Session %s is not found. Possibly, this master has restarted.", handle)
+		return t.notFound(status.Aborted, handle)
 	}
 	return t.close(s, status.Errorf(status.Cancelled, "Step was cancelled by an explicit call to `Session::Close()`."))
 }
@@ -336,7 +344,7 @@ func (t *Task) Sessions() int { return len(t.sessionsOf.all()) }
 func (t *Task) ListDevices(ctx context.Context, handle string) (own, others []DeviceInfo, err error) {
 	s := t.sessionsOf.session(handle)
 	if handle != "" && s == nil {
-		return nil, nil, status.InvalidArgumentf("Session %s is not found. Possibly, this master has restarted.", handle)
+		return nil, nil, t.notFound(status.InvalidArgument, handle)
 	}
 	tasks := t.Cluster.Tasks()
 	if s != nil {

@@ -207,11 +207,36 @@ func TestLease(t *testing.T) {
 		a.task.ConnectionClosed(8)
 		if lease == 0 {
 			until(t, "the session is closed", func() bool { return a.task.Sessions() == 0 })
+			// A client that comes back is told why, whatever it wants.
+			const why = "after its client had had no connection to /job:a/replica:0/task:0 for 0s, which is the lease"
+			_, err := a.task.Session(handle, 9)
+			wantError(t, err, status.Aborted, "Session "+handle+" is not found: it was closed ")
+			wantError(t, err, status.Aborted, why)
+			wantError(t, a.task.CloseSession(t.Context(), handle), status.Aborted, why)
+			_, _, err = a.task.ListDevices(t.Context(), handle)
+			wantError(t, err, status.InvalidArgument, why)
 			continue
 		}
 		if _, err := a.task.Session(handle, 9); err != nil {
 			t.Error("a session was closed before its lease was over:", err)
 		}
+	}
+}
+
+// TestExpiredSessions: the oldest of too many are forgotten.
+func TestExpiredSessions(t *testing.T) {
+	var e expiredSessions
+	const beyond = 10
+	for i := range rememberedSessions + beyond {
+		e.add(fmt.Sprint(i))
+	}
+	for i := range rememberedSessions + beyond {
+		if _, known := e.at(fmt.Sprint(i)); known != (i >= beyond) {
+			t.Fatalf("session %d of %d: %v", i, rememberedSessions+beyond, known)
+		}
+	}
+	if len(e.since) != rememberedSessions {
+		t.Errorf("%d are remembered", len(e.since))
 	}
 }
 

@@ -17,9 +17,15 @@ import (
 	versionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/versions_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/port"
 	"github.com/troupe-run/troupe/remote/spec"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
@@ -57,6 +63,48 @@ func twoNodes(t *testing.T, noLending bool) [2]*Node {
 		}
 	}
 	return nodes
+}
+
+// Probes learn whether a task serves.
+func TestHealth(t *testing.T) {
+	n := twoNodes(t, false)[0]
+	state := func(service string) healthpb.HealthCheckResponse_ServingStatus {
+		t.Helper()
+		a := &healthpb.HealthCheckResponse{}
+		if err := port.Call(t.Context(), n.Address(), healthpb.Health_Check_FullMethodName, &healthpb.HealthCheckRequest{Service: service}, a); err != nil {
+			t.Fatal(err)
+		}
+		return a.Status
+	}
+	for _, service := range []string{"", "tensorflow.MasterService", "troupe.v1.Operator", "grpc.health.v1.Health"} {
+		if st := state(service); st != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("%q is %v", service, st)
+		}
+	}
+	// A node that stops tells those that watch first that it drains, and then that it ends.
+	c, err := grpc.NewClient("passthrough:///"+n.Address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	w, err := healthpb.NewHealthClient(c).Watch(t.Context(), &healthpb.HealthCheckRequest{Service: "tensorflow.MasterService"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := w.Recv(); err != nil || a.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Fatalf("%v, %v", a, err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- n.Stop(t.Context()) }()
+	if a, err := w.Recv(); err != nil || a.Status != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("%v, %v", a, err)
+	}
+	if _, err := w.Recv(); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
 }
 
 // there is a graph of which all but what is fed is on the second task.

@@ -205,6 +205,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	}
 	n.gossiping.Store(n.gossip)
 	services.Open()
+	services.Serving(true)
 	return nil
 }
 
@@ -312,6 +313,7 @@ func (n *Node) Stop(ctx context.Context) error {
 
 func (n *Node) takeDown(ctx context.Context) error {
 	var errs []error
+	n.port.Services().Serving(false) // first, so that load balancers send nobody here any more
 	if n.declare != nil {
 		n.declare.close()
 	}

@@ -129,7 +129,7 @@ func (g *Gateway) session(ctx context.Context, handle string) (*actors.Session, 
 // taskOf is the master of a session: the server's own task, but for sessions of declared clusters.
 func (g *Gateway) taskOf(handle string) *actors.Task {
 	for _, t := range g.declared.Tasks() {
-		if t.Has(handle) {
+		if t.Knows(handle) {
 			return t
 		}
 	}

@@ -2,8 +2,11 @@ package http2
 
 import (
 	"fmt"
+	"net/http"
 	"runtime/debug"
+	"strconv"
 
+	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
@@ -80,6 +83,32 @@ func (c *serverConn) decline(s *stream, err error) {
 	c.answer(s, nil, err)
 }
 
+// refuse answers a request that is not gRPC's, when it is over.
+func (c *serverConn) refuse(s *stream) {
+	s.declined = true
+	about := c.server.config.About + "\n"
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil || c.streams[s.id] != s {
+		return
+	}
+	fields := []hpack.HeaderField{{Name: ":status", Value: strconv.Itoa(int(s.refusal))}, {Name: "content-type", Value: textType}, {Name: "content-length", Value: strconv.Itoa(len(about))}}
+	if s.refusal == http.StatusMethodNotAllowed {
+		fields = append(fields, hpack.HeaderField{Name: "allow", Value: "POST"})
+	}
+	if s.bodyless {
+		c.encode(s.id, flagEndStream, fields...)
+		delete(c.streams, s.id)
+	} else {
+		c.encode(s.id, 0, fields...)
+		s.plain, s.headed = true, prefixSize // there is no prefix to send
+		s.body, s.left = mem.BufferSlice{mem.SliceBuffer(about)}, len(about)
+		c.owed += int64(s.left)
+		c.push(s)
+	}
+	c.reply()
+}
+
 // push puts a stream behind the others that can send. mu is held.
 func (c *serverConn) push(s *stream) {
 	s.queued, s.next = true, nil
@@ -111,7 +140,11 @@ func (c *serverConn) fill() {
 			if n <= 0 {
 				return
 			}
-			c.queue.buf = appendHeader(c.queue.buf, n, frameData, 0, s.id)
+			flags := uint8(0)
+			if s.plain && n == s.left {
+				flags = flagEndStream
+			}
+			c.queue.buf = appendHeader(c.queue.buf, n, frameData, flags, s.id)
 			s.window -= int64(n)
 			c.window -= int64(n)
 			c.owed -= int64(n)
@@ -123,7 +156,12 @@ func (c *serverConn) fill() {
 			c.push(s)
 			continue
 		}
-		c.encode(s.id, flagEndStream, fieldFinished)
+		if s.many {
+			continue // there may be more messages, and their sender ends the stream
+		}
+		if !s.plain {
+			c.encode(s.id, flagEndStream, fieldFinished)
+		}
 		delete(c.streams, s.id)
 	}
 }
@@ -166,10 +204,13 @@ func (s *stream) drop() {
 func (c *serverConn) widen(id uint32, n int64) error {
 	s := c.streams[id]
 	if s == nil {
+		if c.ids.idle(id) {
+			return broken(codeProtocol, "a WINDOW_UPDATE of stream %d, which was never opened", id)
+		}
 		return nil // its call is over
 	}
 	if s.window += n; s.window > maxWindow {
-		return broken(codeFlowControl, "the window of stream %d is too large", id)
+		return streamBroken(id, codeFlowControl, "the window of stream %d is too large", id)
 	}
 	if s.left > 0 && s.window > 0 && !s.queued {
 		c.push(s)
@@ -180,8 +221,8 @@ func (c *serverConn) widen(id uint32, n int64) error {
 // resize changes the window of all streams. mu is held.
 func (c *serverConn) resize(by int64) error {
 	for id := range c.streams {
-		if err := c.widen(id, by); err != nil {
-			return err
+		if c.widen(id, by) != nil {
+			return broken(codeFlowControl, "an initial window that makes that of stream %d too large", id)
 		}
 	}
 	return nil

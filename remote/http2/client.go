@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -145,10 +147,20 @@ func (c *Client) Call(ctx context.Context, path string, request [][]byte, read f
 	} else if stop != nil {
 		stop()
 	}
-	if cause := ctx.Err(); cause != nil && err != nil && cancelled {
-		return unavailable(cause)
+	if err != nil && (cancelled || status.Code(err) == codes.Canceled) {
+		if cause := ended(ctx); cause != nil {
+			return unavailable(cause)
+		}
 	}
 	return err
+}
+
+// ended is why a context has ended. A server that heard of its deadline may notice it before the context's timer does.
+func ended(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 // recycle lets the memory of a call be used again that ended well: nobody else knows it any more.

@@ -139,6 +139,8 @@ func (c *Client) headersOf(h header) error {
 	}
 	f := &c.fields
 	switch {
+	case f.size > maxHeaderList:
+		return c.give(p, f.tooLarge())
 	case c.ending:
 		err = f.outcome()
 		if err == nil && !p.answer.complete() {
@@ -200,6 +202,9 @@ func (c *Client) goesAway(h header) error {
 	b, err := c.payload(h, inputSize)
 	if err != nil {
 		return err
+	}
+	if h.stream != 0 {
+		return broken(codeProtocol, "a GOAWAY on stream %d", h.stream)
 	}
 	if h.length < 8 {
 		return broken(codeFrameSize, "a malformed GOAWAY")

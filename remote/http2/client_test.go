@@ -124,6 +124,19 @@ func TestClientErrors(t *testing.T) {
 	})
 }
 
+// An answer whose headers are more than the client said it takes is an error of its own.
+func TestClientOfLargeHeaders(t *testing.T) {
+	c := newClient(t, newTestServer(t).addr())
+	for range 3 {
+		if _, err := called(t.Context(), c, "/t/fail", bytes.Repeat([]byte("x"), 100_000)); status.Code(err) != codes.ResourceExhausted {
+			t.Error(err)
+		}
+		if b, err := called(t.Context(), c, "/t/echo", []byte("works")); err != nil || string(b) != "works" {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+}
+
 func TestClientReadsInPieces(t *testing.T) {
 	onBoth(t, func(t *testing.T, c *Client) {
 		request := make([]byte, 1<<20)

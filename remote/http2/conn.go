@@ -3,15 +3,22 @@ package http2
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"net"
 	"sync"
 
+	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
 
 const (
-	// maxHeaderList is the size in bytes of the headers that a call may have.
+	// maxHeaderList is the size in bytes of the headers that a call may have. A call with more is refused, and its
+	// connection goes on.
 	maxHeaderList = 64 << 10
+	// maxHeaderBlock is how many bytes of frames a header list may come in, compressed: one of the largest frame and
+	// its continuations. More end the connection, since a list that is not decoded leaves the table of those that
+	// follow unknown.
+	maxHeaderBlock = frameSize + 64<<10
 )
 
 // conn is what both ends of a connection have in common.
@@ -24,10 +31,13 @@ type conn struct {
 	socket socket
 
 	// Of the goroutine that reads.
-	decoder *hpack.Decoder
-	fields  headerFields
-	block   []byte // a header list that has not come to its end
-	pending uint32 // whose it is; 0 if there is none
+	decoder  *hpack.Decoder
+	fields   headerFields
+	block    []byte // a header list that has not come to its end
+	blockLen int    // of the frames that it came in
+	pending  uint32 // whose it is; 0 if there is none
+	// reserve counts memory of block, whose end gives it back as a negative number; nil for nobody.
+	reserve func(bytes int) error
 
 	// Guarded by mu.
 	window   int64 // bytes that the other end takes on the connection
@@ -50,8 +60,16 @@ func (c *conn) init(nc net.Conn, read []byte, number uint64) {
 	c.ended = make(chan struct{})
 	c.window, c.initial, c.maxFrame = defaultWindow, defaultWindow, defaultFrame
 	c.encoder = hpack.NewEncoder(&c.encoded)
-	c.decoder = hpack.NewDecoder(4096, c.fields.take)
-	c.decoder.SetMaxStringLength(maxHeaderList)
+	c.decoder = hpack.NewDecoder(4096, c.takeField)
+	c.decoder.SetMaxStringLength(2 * maxHeaderBlock) // Huffman's code makes at most 8 bits of 5
+}
+
+// takeField notes a header. Those beyond the list's limit are read for the table's sake alone.
+func (c *conn) takeField(h hpack.HeaderField) {
+	c.fields.take(&h)
+	if c.fields.size > maxHeaderList {
+		c.decoder.SetEmitEnabled(false)
+	}
 }
 
 // greet says what a client says first, and waits for the server's settings. Frames may have at most so many bytes.
@@ -138,8 +156,8 @@ func (c *conn) payload(h header, atMost int) ([]byte, error) {
 	return c.in.next(h.length), nil
 }
 
-// dataSize reads what a DATA frame says of its padding, and gives how many bytes of contents and how
-// many of padding follow.
+// dataSize reads what a DATA or HEADERS frame says of its padding, and gives how many bytes of contents and
+// how many of padding follow.
 func (c *conn) dataSize(h header) (contents, padding int, err error) {
 	if h.flags&flagPadded == 0 {
 		return h.length, 0, nil
@@ -167,8 +185,11 @@ func (c *conn) control(h header) error {
 		if err != nil {
 			return err
 		}
-		if h.length != 8 || h.stream != 0 {
-			return broken(codeFrameSize, "a malformed PING")
+		if h.length != 8 {
+			return broken(codeFrameSize, "a PING of %d bytes", h.length)
+		}
+		if h.stream != 0 {
+			return broken(codeProtocol, "a PING on stream %d", h.stream)
 		}
 		if h.flags&flagAck != 0 {
 			return nil
@@ -194,40 +215,84 @@ func (c *conn) control(h header) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if h.stream != 0 {
-			err = c.widened(h.stream, n)
+			if err = c.widened(h.stream, n); err == nil && n == 0 {
+				err = streamBroken(h.stream, codeProtocol, "a WINDOW_UPDATE of nothing")
+			}
 		} else if c.window += n; c.window > maxWindow {
 			err = broken(codeFlowControl, "the connection's window is too large")
 		}
 		c.written.Broadcast()
 		c.flush()
 		return err
-	case frameGoAway, framePriority:
+	case frameGoAway:
+		if h.stream != 0 {
+			return broken(codeProtocol, "a GOAWAY on stream %d", h.stream)
+		}
+		if h.length < 8 {
+			return broken(codeFrameSize, "a GOAWAY of %d bytes", h.length)
+		}
 		return c.in.skip(h.length) // a client that goes closes the connection
+	case framePriority:
+		return c.takePriority(h)
 	case framePush:
 		return broken(codeProtocol, "a frame of type %d that has no place here", h.kind)
 	}
 	return c.in.skip(h.length)
 }
 
+// takePriority checks a PRIORITY frame, which has no other effect: RFC 9113 deprecates priorities.
+func (c *conn) takePriority(h header) error {
+	switch {
+	case h.stream == 0:
+		return broken(codeProtocol, "a PRIORITY on stream 0")
+	case h.length != prioritySize:
+		if err := c.in.skip(h.length); err != nil {
+			return err
+		}
+		return streamBroken(h.stream, codeFrameSize, "a PRIORITY of %d bytes", h.length)
+	}
+	return c.priority(h.stream)
+}
+
+// priority reads what a frame says of a stream's priority. A stream that depends on itself was an error before
+// RFC 9113, and still tells of a broken client.
+func (c *conn) priority(stream uint32) error {
+	if err := c.in.fill(prioritySize); err != nil {
+		return err
+	}
+	if binary.BigEndian.Uint32(c.in.next(prioritySize))&maxWindow == stream {
+		return streamBroken(stream, codeProtocol, "stream %d depends on itself", stream)
+	}
+	return nil
+}
+
 func (c *conn) takeSettings(h header) error {
+	switch {
+	case h.stream != 0:
+		return broken(codeProtocol, "SETTINGS on stream %d", h.stream)
+	case h.length%6 != 0, h.flags&flagAck != 0 && h.length > 0:
+		return broken(codeFrameSize, "SETTINGS of %d bytes", h.length)
+	case h.flags&flagAck != 0:
+		return nil
+	case h.length > inputSize:
+		return broken(codeCalm, "%d settings", h.length/6)
+	}
 	b, err := c.payload(h, inputSize)
 	if err != nil {
 		return err
-	}
-	if h.stream != 0 || h.length%6 != 0 {
-		return broken(codeFrameSize, "malformed SETTINGS")
-	}
-	if h.flags&flagAck != 0 {
-		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	initial := c.initial
 	for ; len(b) >= 6; b = b[6:] {
 		value := binary.BigEndian.Uint32(b[2:])
-		switch binary.BigEndian.Uint16(b) {
+		switch http2.SettingID(binary.BigEndian.Uint16(b)) {
 		case settingTableSize:
 			c.encoder.SetMaxDynamicTableSize(min(value, 4096))
+		case settingPush:
+			if value > 1 {
+				return broken(codeProtocol, "ENABLE_PUSH is %d", value)
+			}
 		case settingMaxStreams:
 			if c.limited != nil {
 				c.limited(int(min(value, maxStreams)))
@@ -259,41 +324,77 @@ func (c *conn) takeSettings(h header) error {
 }
 
 // headers takes a HEADERS or CONTINUATION frame; whole tells that the list is complete, and then it
-// is in fields until the next one begins.
+// is in fields until the next one begins. An error of a stream is given when the list is complete.
 func (c *conn) headers(h header) (whole bool, err error) {
-	b, err := c.payload(h, inputSize)
-	if err != nil {
-		return false, err
-	}
+	n, padding := h.length, 0
 	if h.kind == frameHeaders {
-		if b, err = unpad(h, b); err != nil {
+		if n, padding, err = c.dataSize(h); err != nil {
 			return false, err
 		}
+		c.fields = headerFields{length: -1}
 		if h.flags&flagPriority != 0 {
-			if len(b) < 5 {
-				return false, broken(codeFrameSize, "a malformed HEADERS frame")
+			if n -= prioritySize; n < 0 {
+				return false, broken(codeFrameSize, "a HEADERS frame of %d bytes with a priority", h.length)
 			}
-			b = b[5:]
+			if err := c.priority(h.stream); err != nil && !errors.As(err, &c.fields.fault) {
+				return false, err
+			}
 		}
-		if h.flags&flagEndHeaders != 0 {
-			return true, c.decode(b)
+	}
+	whole = h.flags&flagEndHeaders != 0
+	if whole && c.pending == 0 && n <= inputSize {
+		if err := c.in.fill(n); err != nil {
+			return false, err
+		}
+		err = c.decode(c.in.next(n))
+	} else if err = c.gather(n); err == nil {
+		c.pending = h.stream
+		if whole {
+			err = c.decode(c.block)
+			c.forgetBlock()
 		}
 	}
-	if len(c.block)+len(b) > maxHeaderList {
-		return false, broken(codeCalm, "headers of more than %d bytes", maxHeaderList)
+	if err == nil {
+		err = c.in.skip(padding)
 	}
-	c.pending = h.stream
-	if c.block = append(c.block, b...); h.flags&flagEndHeaders == 0 {
-		return false, nil
+	return whole, err
+}
+
+// gather keeps a part of a header list until the list is complete. Memory is taken as bytes come.
+func (c *conn) gather(n int) error {
+	if c.blockLen += headerSize + n; c.blockLen > maxHeaderBlock {
+		return broken(codeCalm, "headers of more than %d bytes", maxHeaderBlock)
 	}
-	err = c.decode(c.block)
-	c.block, c.pending = nil, 0
-	return true, err
+	for n > 0 {
+		k := min(n, inputSize)
+		if c.reserve != nil {
+			if err := c.reserve(k); err != nil {
+				return err
+			}
+		}
+		if err := c.in.fill(k); err != nil {
+			if c.reserve != nil {
+				_ = c.reserve(-k) // which does not fail
+			}
+			return err
+		}
+		c.block = append(c.block, c.in.next(k)...)
+		n -= k
+	}
+	return nil
+}
+
+// forgetBlock lets a gathered list go.
+func (c *conn) forgetBlock() {
+	if c.reserve != nil {
+		_ = c.reserve(-len(c.block)) // which does not fail
+	}
+	c.block, c.blockLen, c.pending = nil, 0, 0
 }
 
 // decode fills fields. It must see every list, since lists change the table of those that follow.
 func (c *conn) decode(block []byte) error {
-	c.fields = headerFields{}
+	c.decoder.SetEmitEnabled(true)
 	if _, err := c.decoder.Write(block); err != nil {
 		return broken(codeCompression, "headers cannot be decoded: %v", err)
 	}
@@ -301,17 +402,6 @@ func (c *conn) decode(block []byte) error {
 		return broken(codeCompression, "headers cannot be decoded: %v", err)
 	}
 	return nil
-}
-
-// unpad takes a frame's padding off its payload.
-func unpad(h header, b []byte) ([]byte, error) {
-	if h.flags&flagPadded == 0 {
-		return b, nil
-	}
-	if len(b) == 0 || int(b[0]) >= len(b) {
-		return nil, broken(codeProtocol, "a frame that is all padding")
-	}
-	return b[1 : len(b)-int(b[0])], nil
 }
 
 // encode appends a HEADERS frame to the queue. mu is held. Lists that do not fit a frame are cut.

@@ -3,25 +3,27 @@ package http2
 import (
 	"encoding/binary"
 	"fmt"
+
+	"golang.org/x/net/http2"
 )
 
 // preface is what a client says first (RFC 9113, 3.4).
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+const preface = http2.ClientPreface
 
-type frameType uint8
+type frameType = http2.FrameType
 
 // The frames of RFC 9113, 6.
 const (
-	frameData frameType = iota
-	frameHeaders
-	framePriority
-	frameReset
-	frameSettings
-	framePush
-	framePing
-	frameGoAway
-	frameWindow
-	frameContinuation
+	frameData         = http2.FrameData
+	frameHeaders      = http2.FrameHeaders
+	framePriority     = http2.FramePriority
+	frameReset        = http2.FrameRSTStream
+	frameSettings     = http2.FrameSettings
+	framePush         = http2.FramePushPromise
+	framePing         = http2.FramePing
+	frameGoAway       = http2.FrameGoAway
+	frameWindow       = http2.FrameWindowUpdate
+	frameContinuation = http2.FrameContinuation
 )
 
 const (
@@ -34,26 +36,27 @@ const (
 
 // The settings of RFC 9113, 6.5.2.
 const (
-	settingTableSize     = 0x1
-	settingPush          = 0x2
-	settingMaxStreams    = 0x3
-	settingInitialWindow = 0x4
-	settingMaxFrame      = 0x5
-	settingMaxHeaderList = 0x6
+	settingTableSize     = http2.SettingHeaderTableSize
+	settingPush          = http2.SettingEnablePush
+	settingMaxStreams    = http2.SettingMaxConcurrentStreams
+	settingInitialWindow = http2.SettingInitialWindowSize
+	settingMaxFrame      = http2.SettingMaxFrameSize
+	settingMaxHeaderList = http2.SettingMaxHeaderListSize
 )
 
 // errorCode is a code of RFC 9113, 7.
-type errorCode uint32
+type errorCode = http2.ErrCode
 
 const (
-	codeNone        errorCode = 0x0
-	codeProtocol    errorCode = 0x1
-	codeFlowControl errorCode = 0x3
-	codeFrameSize   errorCode = 0x6
-	codeRefused     errorCode = 0x7
-	codeCancel      errorCode = 0x8
-	codeCompression errorCode = 0x9
-	codeCalm        errorCode = 0xb
+	codeNone         = http2.ErrCodeNo
+	codeProtocol     = http2.ErrCodeProtocol
+	codeFlowControl  = http2.ErrCodeFlowControl
+	codeStreamClosed = http2.ErrCodeStreamClosed
+	codeFrameSize    = http2.ErrCodeFrameSize
+	codeRefused      = http2.ErrCodeRefusedStream
+	codeCancel       = http2.ErrCodeCancel
+	codeCompression  = http2.ErrCodeCompression
+	codeCalm         = http2.ErrCodeEnhanceYourCalm
 )
 
 // connError ends a connection: the other end gets the code in a GOAWAY.
@@ -68,6 +71,19 @@ func broken(code errorCode, format string, args ...any) error {
 	return &connError{code, fmt.Sprintf(format, args...)}
 }
 
+// streamError ends a stream: the other end gets the code in a RST_STREAM, and the connection goes on. A reader that
+// does not tell it from the error that it wraps ends the connection, which RFC 9113, 5.4.2 allows.
+type streamError struct {
+	connError
+	stream uint32
+}
+
+func (e *streamError) Unwrap() error { return &e.connError }
+
+func streamBroken(stream uint32, code errorCode, format string, args ...any) error {
+	return &streamError{connError{code, fmt.Sprintf(format, args...)}, stream}
+}
+
 const (
 	headerSize    = 9
 	defaultWindow = 65535
@@ -75,6 +91,7 @@ const (
 	maxWindow     = 1<<31 - 1
 	largestFrame  = 1<<24 - 1
 	prefixSize    = 5 // of a gRPC message: a flag and the length
+	prioritySize  = 5 // of what a frame says of a stream's priority
 )
 
 // header is a frame's head.
@@ -97,14 +114,14 @@ func appendHeader(b []byte, length int, kind frameType, flags uint8, stream uint
 }
 
 type setting struct {
-	id    uint16
+	id    http2.SettingID
 	value uint32
 }
 
 func appendSettings(b []byte, settings ...setting) []byte {
 	b = appendHeader(b, 6*len(settings), frameSettings, 0, 0)
 	for _, s := range settings {
-		b = binary.BigEndian.AppendUint16(b, s.id)
+		b = binary.BigEndian.AppendUint16(b, uint16(s.id))
 		b = binary.BigEndian.AppendUint32(b, s.value)
 	}
 	return b

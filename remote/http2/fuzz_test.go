@@ -94,7 +94,7 @@ func conversation(says func(fr *x.Framer, fields func(path string, more ...hpack
 	enc := hpack.NewEncoder(&block)
 	says(fr, func(path string, more ...hpackField) []byte {
 		block.Reset()
-		for _, f := range append([]hpackField{field(":method", "POST"), field(":path", path), field("content-type", "application/grpc")}, more...) {
+		for _, f := range append([]hpackField{field(":method", "POST"), field(":scheme", "http"), field(":path", path), field("content-type", "application/grpc")}, more...) {
 			enc.WriteField(f)
 		}
 		return bytes.Clone(block.Bytes())
@@ -104,7 +104,7 @@ func conversation(says func(fr *x.Framer, fields func(path string, more ...hpack
 
 func FuzzServerConn(f *testing.F) {
 	type fields = func(path string, more ...hpackField) []byte
-	for _, path := range []string{"/t/echo", "/t/inline", "/t/late", "/t/early", "/t/big", "/t/fail", "/t/wait", "/t/stream", "/t/unread", "/t/none"} {
+	for _, path := range []string{"/t/echo", "/t/inline", "/t/late", "/t/early", "/t/big", "/t/fail", "/t/wait", "/t/stream", "/t/unread", "/t/none", "/t/count"} {
 		for step := range 3 {
 			f.Add(conversation(func(fr *x.Framer, of fields) {
 				fr.WriteSettings(initialWindow(20))
@@ -134,6 +134,13 @@ func FuzzServerConn(f *testing.F) {
 		err := read(&message{})
 		<-ctx.Done()
 		return &message{wire: s.pool.pattern(5000, 5000)}, err
+	}}
+	methods["/t/count"] = &Method{ServerStream: func(_ context.Context, read func(any) error, send func(any) error) error {
+		err := read(&message{})
+		for err == nil {
+			err = send(&message{wire: s.pool.pattern(5000, 700)})
+		}
+		return err
 	}}
 	s.streams = func(_ context.Context, st *Stream) error {
 		var sending sync.WaitGroup
@@ -244,7 +251,7 @@ func FuzzHeaders(f *testing.F) {
 		want := status.Error(codes.Code(code), s)
 		var got headerFields
 		for _, h := range trailer(want) {
-			got.take(h)
+			got.take(&h)
 		}
 		if err := got.outcome(); status.Code(err) != status.Code(want) || want != nil && status.Convert(err).Message() != s {
 			t.Fatalf("%v became %v", want, err)

@@ -12,31 +12,55 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// headerFields are the headers that gRPC gives a meaning.
+// headerFields are the headers that HTTP/2 and gRPC give a meaning, and what is wrong with a list.
 type headerFields struct {
 	size        int
+	pseudo      pseudoHeaders
 	method      string // :method
 	path        string
 	status      string // :status
 	contentType string
+	length      int64 // content-length; -1 if there is none
 	timeout     string
 	encoding    string
 	grpcStatus  string
 	message     string
+	regular     bool         // a header came that is no pseudo-header
+	malformed   string       // why the list is malformed (RFC 9113, 8.1.1); "" if it is not
+	fault       *streamError // of the frame that the list began in; nil if there is none
 }
 
-// take notes a header of a list.
-func (f *headerFields) take(h hpack.HeaderField) {
-	if f.size += int(h.Size()); f.size > maxHeaderList {
+// pseudoHeaders is a set of pseudo-headers.
+type pseudoHeaders uint8
+
+const (
+	pseudoMethod pseudoHeaders = 1 << iota
+	pseudoScheme
+	pseudoPath
+	pseudoAuthority
+	pseudoStatus
+)
+
+// take notes a header of a list. It is on the way of every header of every call.
+func (f *headerFields) take(h *hpack.HeaderField) {
+	if f.size += len(h.Name) + len(h.Value) + fieldOverhead; f.size > maxHeaderList {
 		return
 	}
+	if !validValue(h.Value) {
+		f.malformed = "a value with characters that values may not have"
+	}
+	var pseudo pseudoHeaders
 	switch h.Name {
 	case ":method":
-		f.method = h.Value
+		pseudo, f.method = pseudoMethod, h.Value
+	case ":scheme":
+		pseudo = pseudoScheme
 	case ":path":
-		f.path = h.Value
+		pseudo, f.path = pseudoPath, h.Value
+	case ":authority":
+		pseudo = pseudoAuthority
 	case ":status":
-		f.status = h.Value
+		pseudo, f.status = pseudoStatus, h.Value
 	case "content-type":
 		f.contentType = h.Value
 	case "grpc-timeout":
@@ -47,7 +71,118 @@ func (f *headerFields) take(h hpack.HeaderField) {
 		f.grpcStatus = h.Value
 	case "grpc-message":
 		f.message = h.Value
+	case "te", "user-agent", "grpc-accept-encoding", "accept-encoding":
+		if h.Name == "te" && h.Value != "trailers" {
+			f.malformed = "te other than trailers"
+		}
+	default:
+		f.takeOther(h)
 	}
+	switch {
+	case pseudo == 0:
+		f.regular = true
+	case f.regular:
+		f.malformed = h.Name + " behind other headers"
+	case f.pseudo&pseudo != 0:
+		f.malformed = h.Name + " twice"
+	}
+	f.pseudo |= pseudo
+}
+
+// fieldOverhead is what a header counts for beside its characters (RFC 7541, 4.1).
+const fieldOverhead = 32
+
+// takeOther notes a header that gRPC's clients seldom send.
+func (f *headerFields) takeOther(h *hpack.HeaderField) {
+	switch h.Name {
+	case "content-length":
+		n, err := strconv.ParseUint(h.Value, 10, 63)
+		if err != nil || f.length >= 0 && f.length != int64(n) {
+			f.malformed = "a wrong content-length"
+		}
+		f.length = int64(n)
+	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
+		f.malformed = h.Name + ", which is of a connection"
+	default:
+		if h.IsPseudo() {
+			f.malformed = "an unknown pseudo-header"
+		} else if !validName(h.Name) {
+			f.malformed = "a name with characters that names may not have"
+		}
+	}
+}
+
+// validName tells whether a header may have the name, which is not that of a pseudo-header.
+func validName(s string) bool {
+	for i := range len(s) {
+		if b := s[i]; b <= ' ' || b >= 0x7f || b == ':' || 'A' <= b && b <= 'Z' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// validValue tells whether a header may have the value. Space at the ends is let pass, since gRPC lets clients send it.
+// It looks at eight bytes at once: every header of every call comes here.
+func validValue(s string) bool {
+	var control uint64
+	if len(s) >= 8 {
+		for i := 8; i < len(s); i += 8 {
+			control |= belowSpace(s[i-8 : i])
+		}
+		control |= belowSpace(s[len(s)-8:])
+	} else {
+		for i := range len(s) {
+			if s[i] < ' ' {
+				control = 1
+			}
+		}
+	}
+	return control == 0 || !strings.ContainsAny(s, "\x00\r\n")
+}
+
+// belowSpace is not 0 if one of eight bytes is below the space.
+func belowSpace(s string) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	return (w - ' '*ones) &^ w & highs
+}
+
+// requestFault tells why the list does not begin a request; "" if it does. Of a list that was too large not all is known.
+func (f *headerFields) requestFault() string {
+	need := pseudoMethod | pseudoScheme | pseudoPath
+	if f.method == "CONNECT" {
+		need = pseudoMethod | pseudoAuthority
+	}
+	switch {
+	case f.malformed != "" || f.size > maxHeaderList:
+		return f.malformed
+	case f.pseudo&pseudoStatus != 0:
+		return ":status in a request"
+	case f.pseudo&need != need || f.pseudo&pseudoPath != 0 && f.path == "":
+		return "a request without method, scheme or path"
+	}
+	return ""
+}
+
+// tooLarge is the error of a call whose headers, or whose answer's, are more than is kept.
+func (f *headerFields) tooLarge() error {
+	return status.Errorf(codes.ResourceExhausted, "the call's headers take more than %d bytes", maxHeaderList)
+}
+
+// trailerFault tells why the list does not end a request; "" if it does.
+func (f *headerFields) trailerFault() string {
+	if f.malformed == "" && f.pseudo != 0 {
+		return "a pseudo-header among trailers"
+	}
+	return f.malformed
+}
+
+// isGRPC tells whether a content type is gRPC's, and not that of its dialect for browsers.
+func isGRPC(contentType string) bool {
+	rest, ok := strings.CutPrefix(contentType, "application/grpc")
+	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
 // parseTimeout reads a grpc-timeout: at most eight digits and a unit.

@@ -140,6 +140,7 @@ type testServer struct {
 	pool     counted
 	entered  chan struct{} // of each call of /t/wait
 	release  chan struct{} // lets them answer
+	left     chan error    // of each call of /t/count, how its messages went
 	streams  func(ctx context.Context, s *Stream) error
 }
 
@@ -149,7 +150,7 @@ func newTestServer(t testing.TB) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &testServer{listener: l, entered: make(chan struct{}, 1<<15), release: make(chan struct{})}
+	s := &testServer{listener: l, entered: make(chan struct{}, 1<<15), release: make(chan struct{}), left: make(chan error, 100)}
 	methods := s.methods()
 	s.Server = NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: testCodec{},
 		Closed: func(uint64) { s.closed.Add(1) }, Logger: slog.New(slog.DiscardHandler)})
@@ -214,6 +215,16 @@ func (s *testServer) methods() map[string]*Method {
 				return nil, status.FromContextError(ctx.Err()).Err()
 			}
 		}},
+		// stubborn answers when it is let, whatever becomes of its call.
+		"/t/stubborn": {Unary: func(_ context.Context, read func(any) error) (any, error) {
+			m := &message{}
+			if err := read(m); err != nil {
+				return nil, err
+			}
+			s.entered <- struct{}{}
+			<-s.release
+			return m, nil
+		}},
 		// big answers with as many counted bytes as the request says, in pieces of as many.
 		"/t/big": {Unary: func(ctx context.Context, read func(any) error) (any, error) {
 			m := &message{}
@@ -236,6 +247,7 @@ func (s *testServer) methods() map[string]*Method {
 		"/t/unread": {Unary: func(context.Context, func(any) error) (any, error) {
 			return nil, status.Error(codes.Aborted, "not read")
 		}, Inline: true},
+		"/t/count":  {ServerStream: s.count},
 		"/t/stream": {Stream: func(ctx context.Context, st *Stream) error { return s.streams(ctx, st) }},
 	}
 }
@@ -310,14 +322,19 @@ func (r *raw) must(err error) {
 	}
 }
 
-// fields compresses a call's headers.
-func (r *raw) fields(path string, more ...hpack.HeaderField) []byte {
+// block compresses headers.
+func (r *raw) block(fields ...hpack.HeaderField) []byte {
 	r.buf.Reset()
-	for _, f := range append([]hpack.HeaderField{{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: path},
-		{Name: ":authority", Value: "test"}, {Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}}, more...) {
+	for _, f := range fields {
 		r.must(r.enc.WriteField(f))
 	}
 	return bytes.Clone(r.buf.Bytes())
+}
+
+// fields compresses a call's headers.
+func (r *raw) fields(path string, more ...hpack.HeaderField) []byte {
+	return r.block(append([]hpack.HeaderField{{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: path},
+		{Name: ":authority", Value: "test"}, {Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}}, more...)...)
 }
 
 func (r *raw) headers(id uint32, path string, more ...hpack.HeaderField) {

@@ -119,6 +119,19 @@ func TestFloods(t *testing.T) {
 			long := hpack.HeaderField{Name: "x", Value: strings.Repeat("\\", 2000), Sensitive: true} // neither compressed nor in the table
 			return fr.WriteHeaders(x.HeadersFrameParam{StreamID: id, EndHeaders: true, BlockFragment: r.fields("/"+strings.Repeat("x", 300), long)})
 		},
+		"malformed headers": func(r *raw, fr *x.Framer, id uint32) error {
+			return fr.WriteHeaders(x.HeadersFrameParam{StreamID: id, EndHeaders: true, BlockFragment: r.fields("/", hpack.HeaderField{Name: "X"})})
+		},
+		"requests that are not gRPC's": func(r *raw, fr *x.Framer, id uint32) error {
+			return fr.WriteHeaders(x.HeadersFrameParam{StreamID: id, EndHeaders: true, EndStream: true,
+				BlockFragment: r.block(field(":method", "GET"), field(":scheme", "http"), field(":path", "/"))})
+		},
+		"PRIORITY that is cut": func(r *raw, fr *x.Framer, id uint32) error {
+			if id == 1 {
+				return fr.WriteHeaders(x.HeadersFrameParam{StreamID: id, EndHeaders: true, BlockFragment: r.fields("/t/echo")})
+			}
+			return fr.WriteRawFrame(x.FramePriority, 0, 1, make([]byte, 4))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestServer(t)

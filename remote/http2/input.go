@@ -47,6 +47,9 @@ func (in *input) fill(n int) error {
 	return nil
 }
 
+// peek gives what is buffered, and leaves it there.
+func (in *input) peek() []byte { return in.buf[in.r:in.w] }
+
 // next takes n bytes that fill has seen to. They are valid until the next call of fill or read.
 func (in *input) next(n int) []byte {
 	b := in.buf[in.r : in.r+n : in.r+n]

@@ -1,42 +1,94 @@
 package http2
 
 import (
-	"strings"
+	"net/http"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// open begins a call.
+// open takes the headers that begin a call, or end its request.
 func (c *serverConn) open(h header) error {
+	last := h.flags&flagEndStream != 0
+	c.opening, c.misplaced = nil, nil
 	switch {
 	case h.stream%2 == 0:
 		return broken(codeProtocol, "a client's headers on stream %d", h.stream)
-	case h.stream > c.last:
-		c.last = h.stream
-		c.opening = &stream{conn: c, id: h.stream, ended: h.flags&flagEndStream != 0}
-	case h.flags&flagEndStream == 0:
-		return broken(codeProtocol, "headers of stream %d after stream %d", h.stream, c.last)
+	case h.stream > c.ids.last:
+		c.ids.open(h.stream)
+		c.opening = &stream{conn: c, id: h.stream, ended: last, due: -1}
+	default:
+		if err := c.trailers(h.stream, last); err != nil {
+			return err
+		}
+	}
+	if last {
+		c.ids.end(h.stream)
 	}
 	return c.opened(h)
 }
 
+// trailers tells whether headers may come on a stream that is not new. An error of the stream is kept until they are
+// read.
+func (c *serverConn) trailers(id uint32, last bool) error {
+	switch s := c.find(id); {
+	case s != nil && s.ended:
+		c.misplaced = streamBroken(id, codeStreamClosed, "headers after the end of stream %d", id)
+	case s != nil && !last:
+		c.misplaced = streamBroken(id, codeProtocol, "headers in the middle of stream %d", id)
+	case s != nil:
+	case c.ids.skipped(id):
+		return broken(codeProtocol, "headers of stream %d after stream %d", id, c.ids.last)
+	case c.ids.over(id):
+		return broken(codeStreamClosed, "headers after the end of stream %d", id)
+	}
+	return nil
+}
+
 // opened takes a part of a header list. Trailers tell nothing but that a request is over, and still
-// change the table of the lists that follow.
+// change the table of the lists that follow, as do lists that have no place where they come.
 func (c *serverConn) opened(h header) error {
 	whole, err := c.headers(h)
 	if err != nil || !whole {
 		return err
 	}
+	f := &c.fields
+	if c.misplaced != nil {
+		return c.misplaced
+	}
 	if s := c.opening; s != nil {
 		c.opening = nil
+		switch why := f.requestFault(); {
+		case f.fault != nil:
+			return f.fault
+		case why != "":
+			return streamBroken(s.id, codeProtocol, "malformed headers: %s", why)
+		case s.ended && f.length > 0:
+			return s.lengthFault()
+		}
+		s.due = f.length
 		return c.begin(s)
 	}
-	if s := c.find(h.stream); s != nil {
-		c.over(s)
+	s := c.find(h.stream)
+	if s == nil {
+		return nil // its call is over
 	}
+	switch why := f.trailerFault(); {
+	case f.fault != nil:
+		return f.fault
+	case why != "":
+		return streamBroken(s.id, codeProtocol, "malformed trailers: %s", why)
+	case s.due > 0:
+		return s.lengthFault()
+	}
+	c.over(s)
 	return nil
+}
+
+// lengthFault is the error of a request that has not as many bytes as its headers said.
+func (s *stream) lengthFault() error {
+	return streamBroken(s.id, codeProtocol, "a request has more or less bytes than its content-length")
 }
 
 // find gives a call that is not over, or nil.
@@ -48,7 +100,12 @@ func (c *serverConn) find(id uint32) *stream {
 
 // over notes that the client sends no more of a request.
 func (c *serverConn) over(s *stream) {
-	if s.ended = true; !s.begun && !s.declined {
+	s.ended = true
+	switch {
+	case s.begun || s.declined:
+	case s.refusal != 0:
+		c.refuse(s)
+	default:
 		c.decline(s, status.Error(codes.Internal, "the call's request is not complete"))
 	}
 }
@@ -72,7 +129,7 @@ func (c *serverConn) begin(s *stream) error {
 		c.decline(s, err)
 		return nil
 	}
-	if s.method.Stream != nil {
+	if s.refusal == 0 && s.method.Stream != nil {
 		return c.serveStream(s)
 	}
 	if s.ended {
@@ -81,15 +138,20 @@ func (c *serverConn) begin(s *stream) error {
 	return nil
 }
 
-// prepare gives a call what its headers tell, or why it is declined.
+// prepare gives a call what its headers tell, or why it is declined. A request that is not gRPC's is refused when it is
+// over.
 func (c *serverConn) prepare(s *stream, f *headerFields, leaving bool) error {
 	switch {
 	case leaving:
 		return status.Error(codes.Unavailable, "The server is stopping.")
 	case f.size > maxHeaderList:
-		return status.Errorf(codes.ResourceExhausted, "the call's headers take more than %d bytes", maxHeaderList)
-	case f.method != "POST" || !strings.HasPrefix(f.contentType, "application/grpc"):
-		return status.Errorf(codes.InvalidArgument, "this is a gRPC server; it does not answer %.20q with content %.100q", f.method, f.contentType)
+		return f.tooLarge()
+	case f.method != "POST":
+		s.refusal, s.bodyless = http.StatusMethodNotAllowed, f.method == "HEAD"
+		return nil
+	case !isGRPC(f.contentType):
+		s.refusal = http.StatusUnsupportedMediaType
+		return nil
 	}
 	if s.method = c.server.config.Lookup(f.path); s.method == nil {
 		return status.Errorf(codes.Unimplemented, "unknown method %.200s", f.path)

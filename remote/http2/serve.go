@@ -1,7 +1,6 @@
 package http2
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -25,10 +24,11 @@ type serverConn struct {
 	spares   atomic.Int32
 
 	// Of the reader.
-	last       uint32 // the highest stream that the client opened
-	opening    *stream
-	consumed   int // bytes that the client was not given credit for again
-	creditLeft int // bytes that the client may send
+	ids        streamIDs
+	opening    *stream // whose headers are being read
+	misplaced  error   // of the headers that are being read: why they may not come on their stream
+	consumed   int     // bytes that the client was not given credit for again
+	creditLeft int     // bytes that the client may send
 
 	// Guarded by mu.
 	streams   map[uint32]*stream // calls that are not over: received, running or being answered
@@ -57,23 +57,52 @@ func (c *serverConn) serve() {
 	c.read()
 }
 
+// greet takes what a client says first, and says what a server does. It waits for the client, which may be one of
+// HTTP/1.
 func (c *serverConn) greet() error {
+	if err := c.nc.SetReadDeadline(time.Now().Add(prefaceTimeout)); err != nil {
+		return err
+	}
+	if err := c.takePreface(); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	c.queue.buf = appendSettings(c.queue.buf, setting{settingMaxStreams, maxStreams}, setting{settingInitialWindow, streamWindow},
 		setting{settingMaxFrame, frameSize}, setting{settingMaxHeaderList, maxHeaderList})
 	c.queue.buf = appendWindow(c.queue.buf, 0, connWindow-defaultWindow)
-	c.flush()
+	if c.in.buffered() < headerSize { // else it leaves with the acknowledgement of the client's settings
+		c.flush()
+	}
 	c.mu.Unlock()
-	if err := c.nc.SetReadDeadline(time.Now().Add(prefaceTimeout)); err != nil {
+	h, err := c.nextHeader()
+	if err != nil {
 		return err
 	}
-	if err := c.in.fill(len(preface)); err != nil {
-		return err
+	if h.kind != frameSettings || h.flags&flagAck != 0 {
+		return broken(codeProtocol, "the client does not begin with SETTINGS")
 	}
-	if !bytes.Equal(c.in.next(len(preface)), []byte(preface)) {
-		return broken(codeProtocol, "the connection does not begin as HTTP/2")
+	if err := c.takeSettings(h); err != nil {
+		return err
 	}
 	return c.nc.SetReadDeadline(time.Time{})
+}
+
+// takePreface reads the connection's first bytes as far as they are HTTP/2's.
+func (c *serverConn) takePreface() error {
+	for {
+		if err := c.in.fill(c.in.buffered() + 1); err != nil {
+			return err
+		}
+		b := c.in.peek()
+		n := min(len(b), len(preface))
+		if string(b[:n]) != preface[:n] {
+			return c.answerHTTP1()
+		}
+		if n == len(preface) {
+			c.in.next(n)
+			return nil
+		}
+	}
 }
 
 // read reads frames until the connection ends, or a call has taken this goroutine and nobody needs
@@ -82,6 +111,9 @@ func (c *serverConn) read() {
 	for {
 		kept, err := c.frame()
 		if err != nil {
+			if c.survives(err) {
+				continue
+			}
 			c.end(err)
 			return
 		}
@@ -89,6 +121,21 @@ func (c *serverConn) read() {
 			return
 		}
 	}
+}
+
+// survives ends the call that an error is of, and tells whether the connection goes on. Streams that the client has not
+// opened cannot be reset.
+func (c *serverConn) survives(err error) bool {
+	var e *streamError
+	if !errors.As(err, &e) || c.ids.idle(e.stream) {
+		return false
+	}
+	c.server.config.Logger.Debug("a call was ended", "client", c.peer.Address, "stream", e.stream, "error", err)
+	c.reset(e.stream, func() {
+		c.queue.buf = appendReset(c.queue.buf, e.stream, e.code)
+		c.reply()
+	})
+	return true
 }
 
 // spare waits to become the reader again.
@@ -120,11 +167,16 @@ func (c *serverConn) end(err error) {
 	if errors.As(err, &e) {
 		c.server.config.Logger.Debug("a connection was ended", "client", c.peer.Address, "error", err)
 		if c.nc.SetDeadline(time.Now().Add(closeTime)) == nil {
-			c.goAway(e.code, e.why)
+			c.mu.Lock()
+			c.leaving = true
+			c.queue.buf = appendGoAway(c.queue.buf, c.ids.last, e.code, e.why)
+			c.awaitSent(c.serial) // another goroutine may be writing
+			c.mu.Unlock()
 			c.linger()
 		}
 	}
 	c.shut(err)
+	c.forgetBlock()
 	c.mu.Lock()
 	var open []*stream
 	for _, s := range c.streams {
@@ -146,14 +198,14 @@ func (c *serverConn) end(err error) {
 }
 
 // goAway tells the client to make no more calls here.
-func (c *serverConn) goAway(code errorCode, why string) {
+func (c *serverConn) goAway(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.leaving {
 		return
 	}
 	c.leaving = true
-	c.queue.buf = appendGoAway(c.queue.buf, maxWindow, code, why)
+	c.queue.buf = appendGoAway(c.queue.buf, maxWindow, codeNone, why)
 	c.flush()
 }
 
@@ -195,17 +247,18 @@ func (c *serverConn) frame() (kept bool, err error) {
 		if h.length != 4 {
 			return false, broken(codeFrameSize, "a malformed RST_STREAM")
 		}
-		if h.stream == 0 || h.stream > c.last {
+		if c.ids.idle(h.stream) {
 			return false, broken(codeProtocol, "RST_STREAM of stream %d, which was never opened", h.stream)
 		}
-		c.reset(h.stream)
+		c.ids.end(h.stream)
+		c.reset(h.stream, c.flush)
 		return true, nil
 	}
 	return true, c.control(h)
 }
 
-// reset forgets a call that the client gave up.
-func (c *serverConn) reset(id uint32) {
+// reset forgets a call that the client gave up, or that is not to be answered. flush is called with mu held.
+func (c *serverConn) reset(id uint32, flush func()) {
 	c.mu.Lock()
 	s := c.streams[id]
 	if s != nil {
@@ -213,7 +266,7 @@ func (c *serverConn) reset(id uint32) {
 		s.drop()
 	}
 	c.written.Broadcast()
-	c.flush()
+	flush()
 	c.mu.Unlock()
 	if s == nil {
 		return
@@ -224,9 +277,18 @@ func (c *serverConn) reset(id uint32) {
 	s.call.end(context.Canceled)
 }
 
+// holdBlock counts memory of headers that come in parts as that of the requests they begin.
+func (c *serverConn) holdBlock(n int) error {
+	if sum := c.server.receiving.Add(int64(n)); n > 0 && sum > c.server.maxReceiving {
+		c.server.receiving.Add(-int64(n))
+		return broken(codeCalm, "the requests that are on their way to the server take %d bytes, and at most %d may", sum-int64(n), c.server.maxReceiving)
+	}
+	return nil
+}
+
 // data takes a DATA frame.
 func (c *serverConn) data(h header) (kept bool, err error) {
-	if h.stream == 0 || h.stream > c.last {
+	if c.ids.idle(h.stream) {
 		return false, broken(codeProtocol, "DATA of stream %d, which was never opened", h.stream)
 	}
 	if c.creditLeft -= h.length; c.creditLeft < 0 {
@@ -237,12 +299,21 @@ func (c *serverConn) data(h header) (kept bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s, whole := c.find(h.stream), false
-	if s != nil && !s.declined && !s.begun {
+	s, whole, last := c.find(h.stream), false, h.flags&flagEndStream != 0
+	misplaced := c.dataFault(s, h.stream, n, last)
+	if last {
+		c.ids.end(h.stream)
+	}
+	if misplaced != nil {
+		s = nil
+	}
+	if s != nil {
 		if s.credit -= h.length; s.credit < 0 {
 			return false, broken(codeFlowControl, "more DATA than the window of stream %d", s.id)
 		}
-		s.ended = h.flags&flagEndStream != 0
+	}
+	if s != nil && s.awaited() {
+		s.ended = last
 		whole, err = s.take(n, padding == 0)
 	} else {
 		err = c.in.skip(n) // it was on its way when the call ended
@@ -257,10 +328,26 @@ func (c *serverConn) data(h header) (kept bool, err error) {
 	if whole {
 		return c.start(s), nil
 	}
-	if s != nil && h.flags&flagEndStream != 0 {
+	if s != nil && last {
 		c.over(s)
 	}
-	return true, nil
+	return true, misplaced
+}
+
+// awaited tells that bytes of the request are still of use.
+func (s *stream) awaited() bool { return !s.declined && !s.begun && s.refusal == 0 }
+
+// dataFault tells why n bytes of data may not come on a stream, whose call is s or over.
+func (c *serverConn) dataFault(s *stream, id uint32, n int, last bool) error {
+	switch {
+	case s == nil && (c.ids.over(id) || c.ids.skipped(id)), s != nil && s.ended:
+		return streamBroken(id, codeStreamClosed, "DATA after the end of stream %d", id)
+	case s != nil && s.due >= 0:
+		if s.due -= int64(n); s.due < 0 || last && s.due > 0 {
+			return s.lengthFault()
+		}
+	}
+	return nil
 }
 
 // giveCredit lets the client send on.
@@ -297,7 +384,13 @@ func (c *serverConn) start(s *stream) (kept bool) {
 	c.mu.Unlock()
 	var reply any
 	err := errGone
-	if !full || c.awaitRoom(s) {
+	room := !full || c.awaitRoom(s)
+	switch {
+	case !room:
+	case s.method.ServerStream != nil:
+		c.serveMany(s)
+		return false
+	default:
 		reply, err = s.method.Unary(&s.call, s.call.read)
 	}
 	kept = !s.call.detached

@@ -40,7 +40,7 @@ const (
 	closeTime = 250 * time.Millisecond
 )
 
-// Method is how a server answers the calls of a method: one of Unary and Stream is set.
+// Method is how a server answers the calls of a method: one of Unary, ServerStream and Stream is set.
 type Method struct {
 	// Unary answers a call. It calls read once, with the request to fill.
 	Unary func(ctx context.Context, read func(any) error) (any, error)
@@ -48,6 +48,10 @@ type Method struct {
 	// Detach before it waits or computes for long. Other methods are detached once the request
 	// is read.
 	Inline bool
+	// ServerStream answers a call with any number of messages, on a goroutine of its own. send gives the error of a call
+	// that the client gave up or whose time is over; before that it waits until the message before was read. A server
+	// that stops waits for ServerStream as for Unary: who serves for long has to end it then.
+	ServerStream func(ctx context.Context, read func(any) error, send func(any) error) error
 	// Stream serves a stream, which has its connection for itself; both end when it returns. The
 	// caller is told of the error.
 	Stream func(ctx context.Context, s *Stream) error
@@ -61,6 +65,8 @@ type Config struct {
 	// Codec reads requests and writes answers. Buffers of an answer are let go when the kernel has
 	// them. A request's buffers are only valid during Unmarshal.
 	Codec encoding.CodecV2
+	// About is the line of text that requests get which are not gRPC's, those of HTTP/1 too.
+	About string
 	// Closed, if set, is told the number of every connection that ended. It must not block.
 	Closed func(connection uint64)
 	Logger *slog.Logger
@@ -96,7 +102,7 @@ func (s *Server) Serve(nc net.Conn, read []byte, number uint64, tls *tls.Connect
 	c := &serverConn{server: s, peer: Peer{Connection: number, Address: nc.RemoteAddr(), TLS: tls},
 		streams: map[uint32]*stream{}, handover: make(chan struct{})}
 	c.conn.init(nc, read, number)
-	c.widened, c.resized, c.more = c.widen, c.resize, c.fill
+	c.widened, c.resized, c.more, c.reserve = c.widen, c.resize, c.fill, c.holdBlock
 	c.creditLeft = connWindow
 	s.mu.Lock()
 	stopping := s.stopping
@@ -247,7 +253,7 @@ func (c *serverConn) leave(ctx context.Context) {
 	defer c.shut(net.ErrClosed)
 	stop := context.AfterFunc(ctx, func() { c.shut(net.ErrClosed) })
 	defer stop()
-	c.goAway(codeNone, "the server is stopping")
+	c.goAway("the server is stopping")
 	c.awaitIdle(ctx)
 	// A connection that is closed with something unread takes answers back that are on their way.
 	c.mu.Lock()

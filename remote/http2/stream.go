@@ -283,6 +283,9 @@ func (s *Stream) headers(h header) error {
 		return nil
 	}
 	f := &c.fields
+	if f.size > maxHeaderList {
+		return f.tooLarge()
+	}
 	if s.over {
 		s.outcome = f.outcome()
 	} else if !s.answered && (f.status != "200" || !strings.HasPrefix(f.contentType, "application/grpc")) {

@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// noSettings is an empty SETTINGS frame.
+const noSettings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
 // inBubble serves one end of a pipe while time is the test's.
 func inBubble(t *testing.T, client func(t *testing.T, s *testServer, nc net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -54,7 +57,7 @@ func TestPrefaceNeverComes(t *testing.T) {
 func TestSilentClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *testServer, nc net.Conn) {
 		go io.Copy(io.Discard, nc)
-		if _, err := io.WriteString(nc, preface); err != nil {
+		if _, err := io.WriteString(nc, preface+noSettings); err != nil {
 			t.Fatal(err)
 		}
 		if d := s.openFor(t, 5*time.Minute); d < pingIdle || d > pingIdle+2*pingAnswer {
@@ -80,7 +83,7 @@ func TestIdleClient(t *testing.T) {
 				}
 			}
 		}()
-		if _, err := io.WriteString(nc, preface); err != nil {
+		if _, err := io.WriteString(nc, preface+noSettings); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(time.Hour)
@@ -100,7 +103,7 @@ func TestStuckClient(t *testing.T) {
 			var b [100]byte
 			_, _ = io.ReadFull(nc, b[:]) // the greeting; then it reads no more
 		}()
-		if _, err := io.WriteString(nc, preface); err != nil {
+		if _, err := io.WriteString(nc, preface+noSettings); err != nil {
 			t.Fatal(err)
 		}
 		r.call(1, "/t/big", "60000 1000")

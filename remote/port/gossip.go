@@ -13,8 +13,8 @@ func (p *Port) Packets() *net.UDPConn { return p.udp }
 // them within two seconds.
 func (p *Port) Streams() <-chan net.Conn { return p.mux.streams.accepted }
 
-// DialStream opens a gossip connection to another task's port. The first byte written must
-// differ from 'P' and 0x16, by which the other end knows HTTP/2 and TLS.
+// DialStream opens a gossip connection to another task's port. The first byte written must be
+// neither a capital letter nor 0x16, by which the other end knows HTTP and TLS.
 func (p *Port) DialStream(address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()

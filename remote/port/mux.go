@@ -19,6 +19,7 @@ const streamHandoff = 2 * time.Second
 // ALPN protocols of a port with TLS.
 const (
 	protoHTTP2  = "h2"
+	protoHTTP1  = "http/1.1" // whose clients are told that they are wrong here
 	protoGossip = "memberlist"
 )
 
@@ -60,7 +61,7 @@ func newMux(config *tls.Config, http *http2.Server) *mux {
 		serving: &serving{seen: make(chan struct{})}, accepted: newConns()}
 	if config != nil {
 		m.tls = config.Clone()
-		m.tls.NextProtos = []string{protoHTTP2, protoRemoting, protoGossip}
+		m.tls.NextProtos = []string{protoHTTP2, protoRemoting, protoGossip, protoHTTP1}
 	}
 	return m
 }
@@ -109,16 +110,13 @@ func (m *mux) sort(c *conn) (net.Conn, credentials.AuthInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if first[0] == preface[0] {
+	if b := first[0]; 'A' <= b && b <= 'Z' { // HTTP/2's preface, or a request of HTTP/1
 		m.http.Serve(dup, first[:], m.last.Add(1), nil)
 	} else {
 		m.streams.give(&peeked{Conn: dup, first: first[:]})
 	}
 	return nil, nil, credentials.ErrConnDispatched
 }
-
-// preface begins the connections of HTTP/2.
-const preface = "PRI"
 
 // sortTLS shakes hands and goes by what the client wants to speak.
 func (m *mux) sortTLS(c *conn, first []byte) (net.Conn, credentials.AuthInfo, error) {

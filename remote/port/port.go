@@ -138,7 +138,8 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 	}
 	p := &Port{address: net.JoinHostPort(host, strconv.Itoa(number)), config: config, log: config.Logger, udp: udp,
 		services: newServices(config.Logger), mute: &muteGuard{}, dialled: newConns()}
-	p.http = http2.NewServer(http2.Config{Lookup: p.services.lookup, Codec: Codec{}, Closed: config.Closed, Logger: config.Logger})
+	p.http = http2.NewServer(http2.Config{Lookup: p.services.lookup, Codec: Codec{}, Closed: config.Closed, Logger: config.Logger,
+		About: "This is a Troupe task (gRPC over HTTP/2). TensorFlow's client connects to it as grpc://" + p.address + "."})
 	p.mux = newMux(config.TLS, p.http)
 	// The throttle of dead letters keeps a goroutine for its interval.
 	p.system = actor.NewActorSystem(actorLogger(p.log, p.mute), actor.WithDeadLetterThrottleInterval(100*time.Millisecond))
@@ -277,6 +278,7 @@ func (p *Port) stop(ctx context.Context) error {
 		defer cancel()
 	}
 	p.services.Open() // a call that still waits for the start is refused, not kept
+	p.services.health.set(false, true)
 	served := p.http.Stop(ctx, endTimeout)
 	handlers, dialled := p.services.handlers.close(), p.dialled.close()
 	p.mux.streams.stop()

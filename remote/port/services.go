@@ -18,7 +18,8 @@ import (
 const openTimeout = 10 * time.Second
 
 // Services are the gRPC services of a port besides the actors' remoting. Services may be added
-// at any time, but calls wait until Open. It implements grpc.ServiceRegistrar.
+// at any time, but calls wait until Open. grpc.health.v1 is there from the start. It implements
+// grpc.ServiceRegistrar.
 type Services struct {
 	log     *slog.Logger
 	mu      sync.RWMutex
@@ -27,11 +28,14 @@ type Services struct {
 	once    sync.Once
 
 	handlers *gauge // the remoting's calls; http2 counts its own
+	health   *healthService
 }
 
 func newServices(log *slog.Logger) *Services {
-	return &Services{log: log, methods: map[string]*http2.Method{}, opened: make(chan struct{}),
+	s := &Services{log: log, methods: map[string]*http2.Method{}, opened: make(chan struct{}),
 		handlers: newGauge()}
+	s.health = newHealth(s)
+	return s
 }
 
 // RegisterService adds a service's unary methods; a second service of the same name replaces the
