@@ -184,8 +184,8 @@ func TestMastersOfOneNameReplaceEachOther(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if err := second.Close(t.Context()); status.CodeOf(err) != status.Aborted || strings.Contains(err.Error(), younger.Address()) {
-				t.Errorf("a session that was closed before gives: %v", err)
+			if err := second.Close(t.Context()); err != nil {
+				t.Errorf("closing a session again: %v", err)
 			}
 
 			// A session that its client opens again is the younger one now.
