@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/troupe-run/troupe/actors/cast"
-	actorswire "github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/remote/link"
 	"github.com/troupe-run/troupe/remote/membership"
 )
@@ -28,14 +27,27 @@ func (w ways) Watch(down func(task string, err error)) { w.node.links.Watch(down
 
 type way struct{ peer *link.Peer }
 
-// Post sends mail beside the link's own messages, which do not wait for it.
-func (w way) Post(ctx context.Context, m *actorswire.Mail) error {
-	return w.peer.Post(ctx, cast.ProcessName, m)
+// Post sends beside the link's own messages, which do not wait for it.
+func (w way) Post(ctx context.Context, m *cast.Letter) error { return w.peer.Post(ctx, m) }
+
+// TryPost is Post that does not wait for room.
+func (w way) TryPost(ctx context.Context, m *cast.Letter) error { return w.peer.TryPost(ctx, m) }
+
+// programs gives what others send to the program's actors to the cast, once it is there.
+type programs struct{ node *Node }
+
+var _ link.Programs = programs{}
+
+// Receive takes messages of a task.
+func (p programs) Receive(task string, boot uint64, letters []cast.Letter) {
+	if c := p.node.performing.Load(); c != nil {
+		c.Receive(task, boot, letters)
+	}
 }
 
 // newCast makes the program's actors' place on this task. A guest has none: programs know the clusters
 // that they are started for.
-func (n *Node) newCast() (*cast.Cast, error) {
+func (n *Node) newCast() *cast.Cast {
 	kinds := n.config.Actors
 	if n.config.lent != nil {
 		kinds = nil

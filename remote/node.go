@@ -167,7 +167,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	}
 	sink := &sink{pool: all[0].Pool()}
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Call: n.port.Call, Open: n.openStream,
-		System: n.port.System(), Rest: n.remoting, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
+		System: n.port.System(), Programs: programs{n}, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
 	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
 		Lease: c.Lease, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Log: c.Log})
@@ -178,9 +178,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	n.task = task
-	if n.cast, err = n.newCast(); err != nil {
-		return err
-	}
+	n.cast = n.newCast()
 	n.performing.Store(n.cast)
 	n.declare = newPropagation(n)
 	n.serving.Store(task)
@@ -247,13 +245,6 @@ func (n *Node) resolve(pid *actor.PID) (actor.Process, bool) {
 		return l.Resolve(pid)
 	}
 	return nil, false
-}
-
-// remoting finds the actor library's own way to actors of other tasks: the resolver that it adds
-// behind the port's.
-func (n *Node) remoting(pid *actor.PID) (actor.Process, bool) {
-	all := n.port.System().ProcessRegistry.RemoteHandlers
-	return all[len(all)-1](pid)
 }
 
 func (n *Node) openStream(ctx context.Context, address, method string) (link.Stream, error) {

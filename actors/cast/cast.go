@@ -36,8 +36,8 @@ const (
 	maxCouriers = 64
 )
 
-// ProcessName is the name under which a task's cast is reached.
-const ProcessName = "cast"
+// idPrefix begins the ids that the actor system has for programs' actors.
+const idPrefix = "cast/"
 
 // Ref addresses an actor: the full name of its task, and its own.
 type Ref struct{ Task, Name string }
@@ -65,13 +65,6 @@ type Transport interface {
 	Reach(ctx context.Context, task string) (Way, error)
 	// Watch registers what is told, without waiting, of every task whose link breaks.
 	Watch(down func(task string, err error))
-}
-
-// Way is the way to a task, until the link breaks that it is.
-type Way interface {
-	// Post sends mail to the task's cast. Mail that is posted one after another arrives in order, or not
-	// at all. It waits, until ctx ends, while too much waits for the task already.
-	Post(ctx context.Context, m *wire.Mail) error
 }
 
 // Config is what a cast is made of.
@@ -110,8 +103,8 @@ type Cast struct {
 	nextID  uint64
 }
 
-// New makes a task's cast and lets it be reached.
-func New(c Config) (*Cast, error) {
+// New makes a task's cast.
+func New(c Config) *Cast {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
@@ -120,17 +113,17 @@ func New(c Config) (*Cast, error) {
 	s.tasks.subscribers = map[*Subscription]struct{}{}
 	s.life, s.die = context.WithCancel(context.Background())
 	for _, t := range c.Tasks {
-		s.lanes[t] = newLane()
-	}
-	if _, fresh := c.System.ProcessRegistry.Add(&inlet{s}, ProcessName); !fresh {
-		return nil, status.Internalf("There is a %s already on %s", ProcessName, c.Self)
+		s.lanes[t] = &lane{}
 	}
 	c.Transport.Watch(s.down)
-	return s, nil
+	return s
 }
 
 // Self is the task's full name.
 func (s *Cast) Self() string { return s.config.Self }
+
+// Knows tells whether a name is the full name of a task of the cluster.
+func (s *Cast) Knows(task string) bool { return s.lanes[task] != nil }
 
 // Stop ends all actors: their contexts end, they handle no further message, and are closed. It waits for
 // them until ctx ends; who goes on then is named in the error.
@@ -150,7 +143,7 @@ func (s *Cast) Stop(ctx context.Context) error {
 		s.ended(ref, id, s.stopping())
 	}
 	for _, a := range asks {
-		a.settle(nil, s.stopping())
+		a.settle(content{}, s.stopping())
 	}
 	for _, p := range all {
 		p.dismiss(s.stopping())
@@ -254,11 +247,11 @@ func (s *Cast) Spawn(ctx context.Context, kind string, ref Ref, arguments proto.
 	if err := checkName(ref.Name); err != nil {
 		return Ref{}, err
 	}
-	content, err := enclose(arguments)
+	enclosed, err := enclose(arguments)
 	if err != nil {
 		return Ref{}, err
 	}
-	if _, err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Spawn{Spawn: &wire.Spawn{Kind: kind, Arguments: content}}}); err != nil {
+	if _, err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Spawn{Spawn: &wire.Spawn{Kind: kind, Arguments: enclosed}}}); err != nil {
 		return Ref{}, err
 	}
 	return ref, nil
@@ -278,12 +271,12 @@ func (s *Cast) End(ctx context.Context, ref Ref) error {
 func (s *Cast) spawn(name string, q *wire.Spawn, asker Ref) {
 	p, err := s.admit(name, q, asker)
 	if err != nil {
-		s.answer(asker, nil, err)
+		s.answer(asker, content{}, err)
 		return
 	}
 	props := actor.PropsFromFunc(p.receive, actor.WithSupervisor(actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })))
 	// Ids of the actor system's own: a name may be given again before the system has forgotten it.
-	pid, err := s.config.System.Root.SpawnNamed(props, ProcessName+"/"+strconv.FormatUint(p.number, 10))
+	pid, err := s.config.System.Root.SpawnNamed(props, idPrefix+strconv.FormatUint(p.number, 10))
 	if err != nil {
 		p.finish(status.Internalf("The actor %s did not start: %v", name, err))
 		return
@@ -322,15 +315,24 @@ func list(kinds map[string]Make) string {
 	return strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
 }
 
-// find gives an actor of this task.
-func (s *Cast) find(name string) (*performer, error) {
+// find gives an actor of this task, for messages that are to be given to it: requests among them are kept
+// in mind until they are answered.
+func (s *Cast) find(name string, items []item) (*performer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.actors[name]; p != nil {
+	p := s.actors[name]
+	switch {
+	case p == nil && s.stopped:
+		return nil, s.stopping()
+	case p == nil:
+		return nil, status.Errorf(status.NotFound, "There is no actor %s on %s", name, s.config.Self)
+	case p.pending == nil: // it is ending
 		return p, nil
 	}
-	if s.stopped {
-		return nil, s.stopping()
+	for i := range items {
+		if asker := items[i].sender; isAsk(asker.Name) {
+			p.pending[asker], s.asked[asker] = struct{}{}, p
+		}
 	}
-	return nil, status.Errorf(status.NotFound, "There is no actor %s on %s", name, s.config.Self)
+	return p, nil
 }

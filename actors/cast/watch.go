@@ -75,7 +75,7 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 
 // watched makes a task a watcher of an actor of this one.
 func (s *Cast) watched(name string, by Ref, id uint64) {
-	p, err := s.find(name)
+	p, err := s.find(name, nil)
 	if err == nil {
 		p.mu.Lock()
 		if p.ended {
@@ -85,7 +85,7 @@ func (s *Cast) watched(name string, by Ref, id uint64) {
 		}
 		p.mu.Unlock()
 	}
-	s.answer(by, nil, err)
+	s.answer(by, content{}, err)
 }
 
 // ended tells those who watch an actor.

@@ -7,11 +7,13 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/spec"
@@ -33,8 +35,8 @@ type Config struct {
 	Open Opener
 	// System has the actors of this process; nil where none gets messages over links.
 	System *actor.ActorSystem
-	// Rest finds the process for messages to other tasks' actors that no link takes.
-	Rest actor.AddressResolver
+	// Programs takes the messages to programs' actors; nil refuses the streams that carry them.
+	Programs Programs
 	// Pool has the memory for tensors that come with actors' messages; nil: tensor.Host.
 	Pool *tensor.Pool
 	// Sink takes the tensors that peers push; nil drops them.
@@ -50,6 +52,13 @@ type Config struct {
 	Logger *slog.Logger // nil: slog.Default()
 }
 
+// Programs takes what other processes send to programs' actors.
+type Programs interface {
+	// Receive takes messages of a task's process, in the order of their sending. It must not wait, nor keep
+	// the slice. It tells each one's Room when the message was handled.
+	Receive(task string, boot uint64, letters []cast.Letter)
+}
+
 // Links are a task's links to the other tasks of its cluster, one for each at most. All methods
 // may be called concurrently.
 type Links struct {
@@ -61,6 +70,7 @@ type Links struct {
 	addresses map[string]*link // the same by address
 	clock     clock
 	counters  counters
+	epochs    atomic.Uint64 // of the streams of programs' actors that were opened
 	budget    budget
 	attach    func(offer []byte) (memory, error)
 
@@ -176,6 +186,7 @@ func (l *Links) tell(task string, err error) {
 	for _, down := range calls {
 		down(task, err)
 	}
+	l.tasks[task].unwatched()
 }
 
 // mayClose tells whether nobody watches over the task by other means than its Peer.
