@@ -110,8 +110,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 
 // Listen binds the task's port; calls that come wait for Serve, for a bounded time. Errors:
 // INVALID_ARGUMENT for a task that the cluster does not have, FAILED_PRECONDITION for a port that
-// is taken. Who starts several nodes in a process binds all of them before the first serves: while
-// the actor library binds a port it writes gRPC's logger, which those that serve read without a lock.
+// is taken.
 func Listen(c Config) (*Node, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()

@@ -287,6 +287,9 @@ func (p *performer) run() (over bool, why error) {
 		p.taken[p.next] = item{}
 		p.next++
 		p.handled(&i)
+		if p.next == len(p.taken) {
+			p.tell() // before an actor that may take long
+		}
 		if over, why = p.step(&i); over {
 			return over, why
 		}

@@ -105,7 +105,7 @@ func (l *Links) greet(s Stream) (*hello, error) {
 		return nil, err
 	}
 	m := &wire.Hello{}
-	if h.kind != kindHello || hear(body, m) != nil || h.flags == flagPrograms && l.config.Programs == nil {
+	if h.kind != kindHello || decodeSpeech(body, m) != nil || h.flags == flagPrograms && l.config.Programs == nil {
 		return nil, status.InvalidArgumentf("A link must begin with a hello.")
 	}
 	if err := l.admit(m.GetGreeting()); err != nil {

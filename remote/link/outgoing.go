@@ -86,8 +86,8 @@ func speak(k kind, flags byte, m proto.Message) (*outgoing, error) {
 // systemID is how protoactor's protocol names a process.
 func systemID(boot uint64) string { return fmt.Sprintf("%016x", boot) }
 
-// hear decodes what speak has made of m out of a message's body.
-func hear(body []byte, m proto.Message) error {
+// decodeSpeech decodes what speak has made of m out of a message's body.
+func decodeSpeech(body []byte, m proto.Message) error {
 	_, said, _, rest, ok := nextField(body)
 	if !ok || len(rest) > 0 {
 		return errSpeech

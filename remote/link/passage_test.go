@@ -345,7 +345,7 @@ func TestNearMessagesGetTheirTensors(t *testing.T) {
 // A message that claims tensors which nobody left for it is refused: so says a process that pretends
 // to be this one.
 func TestClaimsOfNothingAreRefused(t *testing.T) {
-	m, err := encode("here:1", actor.NewPID("there:1", "ears"), parcel(t), nil, true)
+	m, err := encode(actor.NewPID("there:1", "ears"), parcel(t), nil, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func (k *link) shake(ctx context.Context, flags byte) (_ *handshake, err error) 
 		return nil, wire.FromGRPC(err)
 	}
 	welcome := &wire.Welcome{}
-	if h.kind != kindWelcome || hear(body, welcome) != nil {
+	if h.kind != kindWelcome || decodeSpeech(body, welcome) != nil {
 		return nil, status.New(status.Unavailable, "it answered a hello with something else than a welcome")
 	}
 	if r := welcome.GetRefusal(); r != nil {

@@ -102,7 +102,7 @@ func (p *pipe) read() {
 			}
 		case h.kind == kindGoodbye:
 			m := &wire.Goodbye{}
-			if err = hear(body, m); err == nil {
+			if err = decodeSpeech(body, m); err == nil {
 				p.owner.left(m.Leaving)
 				close(p.ended)
 				return
