@@ -85,6 +85,9 @@ func WithActor(kind string, create ActorMaker) Option {
 // ActorRef addresses an actor by its task, such as /job:worker/task:1, and its name there. It is a plain
 // value: it may be made by hand, compared, and sent as text. A name is given anew only after the actor
 // that had it has ended; then it leads to the new one.
+//
+// With WithOutsiders the task may also be the host:port of a process outside the cluster that speaks protoactor-go's
+// remote protocol, and the name that of an actor there.
 type ActorRef struct{ Task, Name string }
 
 // actorPart is what stands between the task and the name in the text of a reference.
@@ -105,7 +108,7 @@ func ParseActorRef(text string) (ActorRef, error) {
 
 // resolve gives the task its full name; an empty one stays empty.
 func (r ActorRef) resolve() (cast.Ref, error) {
-	if r.Task == "" {
+	if r.Task == "" || cast.Outside(r.Task) {
 		return cast.Ref(r), nil
 	}
 	job, index, err := spec.ParseTaskName(r.Task)

@@ -293,9 +293,10 @@ func gate(entered chan<- string, pass <-chan struct{}) Option {
 
 // What waits for an actor is bounded; an actor that is busy keeps nobody else from anything.
 func TestFullQueues(t *testing.T) {
-	entered, pass := make(chan string, MaxActorQueue+10), make(chan struct{})
-	all := company(t, 2, gate(entered, pass), counters)
-	for _, on := range all {
+	for index := range 2 {
+		entered, pass := make(chan string, 2*MaxActorQueue), make(chan struct{})
+		all := company(t, 2, gate(entered, pass), counters)
+		on := all[index]
 		ref, err := all[0].Spawn(deadline(t), "gate", ActorRef{on.Task(), "g"}, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -26,6 +26,7 @@ type options struct {
 	memoryLimit   int64
 	bind          string
 	noLending     bool
+	outsiders     bool
 	actors        map[string]ActorMaker
 	log           *slog.Logger
 
@@ -85,6 +86,12 @@ func WithLocalPorts(host string, first int) Option {
 // memory, and this one from reading theirs, and servers of one process from sharing tensors: they go
 // over the connection, as between machines.
 func WithLending(lending bool) Option { return func(o *options) { o.noLending = !lending } }
+
+// WithOutsiders(true) lets processes that are no tasks of the cluster, but speak the remote protocol of
+// protoactor-go, exchange messages with the program's actors, and these with theirs: see docs/actors.md. Without it
+// they are turned away. They reach nothing else. Whoever reaches the port is let in, so give it to servers on
+// networks of which that holds.
+func WithOutsiders(let bool) Option { return func(o *options) { o.outsiders = let } }
 
 // WithLogger says where the server logs; slog.Default() is the default.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }

@@ -60,7 +60,9 @@ type Config struct {
 	Defaults actors.SessionDefaults
 	// Actors are the kinds of the program's own actors, by name.
 	Actors map[string]cast.Make
-	Log    *slog.Logger // nil: slog.Default()
+	// Outsiders lets processes that are no tasks of the cluster exchange messages with them.
+	Outsiders bool
+	Log       *slog.Logger // nil: slog.Default()
 
 	lent []devices.Device // of the node whose guest this one is
 }
@@ -166,7 +168,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	}
 	sink := &sink{pool: all[0].Pool()}
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Call: n.port.Call, Open: n.openStream,
-		System: n.port.System(), Programs: programs{n}, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
+		System: n.port.System(), Programs: programs{n}, Outsiders: c.Outsiders, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
 	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
 		Lease: c.Lease, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Log: c.Log})
@@ -189,11 +191,8 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	wire.RegisterOperator(services, n)
 	wire.RegisterGuests(services, n.declare.guests)
 	n.links.Register(services.Early())
-	n.links.Handle(func(method string, serve func(context.Context, link.Stream)) {
-		services.HandleStream(method, func(ctx context.Context, s *http2.Stream) error {
-			serve(ctx, s)
-			return nil
-		})
+	n.links.Handle(func(method string, serve func(context.Context, link.Stream) error) {
+		services.HandleStream(method, func(ctx context.Context, s *http2.Stream) error { return serve(ctx, s) })
 	})
 	n.gossip, err = membership.Start(ctx, membership.Config{Spec: n.spec, Self: n.self, Port: n.port, Links: n.links,
 		Events: n.heard, Confirm: c.Claimed, Logger: c.Log})

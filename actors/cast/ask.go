@@ -32,7 +32,7 @@ func (s *Cast) Ask(ctx context.Context, to Ref, message proto.Message) (proto.Me
 	if err != nil {
 		return nil, err
 	}
-	if err := checkName(to.Name); err != nil {
+	if err := s.checkRef(to); err != nil {
 		return nil, err
 	}
 	size, err := measure(message)
@@ -43,7 +43,7 @@ func (s *Cast) Ask(ctx context.Context, to Ref, message proto.Message) (proto.Me
 		if to.Task == s.config.Self {
 			return s.put(ctx, to.Name, item{sender: asker, content: content{message: message}, size: size}, true)
 		}
-		return s.post(ctx, to.Task, &Letter{To: to.Name, From: asker.Name, Message: message}, true)
+		return s.post(ctx, to.Task, s.letterTo(asker, to, message), true)
 	})
 	if err != nil {
 		return nil, err
@@ -53,6 +53,9 @@ func (s *Cast) Ask(ctx context.Context, to Ref, message proto.Message) (proto.Me
 
 // request sends mail that is answered, to this task or another one.
 func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) (content, error) {
+	if Outside(to.Task) {
+		return content{}, status.InvalidArgumentf("%s is outside the cluster: its actors are sent to, asked and watched, and neither made nor ended", to.Task)
+	}
 	m.To = to.Name
 	return s.await(ctx, to.Task, func(asker Ref) error {
 		m.From = asker.Name
@@ -92,7 +95,7 @@ func (s *Cast) await(ctx context.Context, task string, send func(asker Ref) erro
 	asker := Ref{s.config.Self, name}
 	if task == s.config.Self {
 		s.withdraw(asker)
-	} else {
+	} else if !Outside(task) {
 		s.errand(task, func(ctx context.Context) {
 			if err := s.mail(ctx, task, &wire.Mail{From: name, What: &wire.Mail_Withdraw{Withdraw: &wire.Withdraw{}}}); err != nil {
 				s.log.Debug("a request could not be withdrawn", "task", task, "error", err) // it ends with the link
@@ -168,7 +171,11 @@ func (s *Cast) down(task string, why error) {
 		all = append(all, p)
 	}
 	s.mu.Unlock()
-	if l := s.lanes[task]; l != nil {
+	if Outside(task) {
+		s.outsidersMu.Lock()
+		delete(s.outsiders, task)
+		s.outsidersMu.Unlock()
+	} else if l := s.lanes[task]; l != nil {
 		l.way.Store(nil)
 	}
 	for _, a := range asks {
@@ -180,6 +187,11 @@ func (s *Cast) down(task string, why error) {
 	for _, p := range all {
 		p.mu.Lock()
 		delete(p.watchers, task)
+		for w := range p.outsiders {
+			if w.Task == task {
+				delete(p.outsiders, w)
+			}
+		}
 		p.mu.Unlock()
 	}
 }

@@ -77,6 +77,12 @@ type Config struct {
 	Kinds     map[string]Make
 	// Present gives what is to be told first to who wants to know of tasks.
 	Present func() []TaskChange
+	// Outsiders lets processes outside the cluster send to the program's actors, and these to theirs.
+	Outsiders bool
+	// Address is what actors outside know this task by, Refused what is told of messages of the actor
+	// system's from outside that were refused. Both are needed with Outsiders.
+	Address string
+	Refused func(target, message, from string)
 	Log     *slog.Logger
 }
 
@@ -91,6 +97,9 @@ type Cast struct {
 	lanes  map[string]*lane
 	tasks  hub
 	drops  drops
+
+	outsidersMu sync.Mutex
+	outsiders   map[string]*lane // by the addresses of processes outside the cluster
 
 	mu      sync.Mutex
 	stopped bool
@@ -108,7 +117,7 @@ func New(c Config) *Cast {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, actors: map[string]*performer{},
+	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, outsiders: map[string]*lane{}, actors: map[string]*performer{},
 		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*performer{}, watches: map[Ref]*watch{}, nextID: rand.Uint64()}
 	s.tasks.subscribers = map[*Subscription]struct{}{}
 	s.life, s.die = context.WithCancel(context.Background())
@@ -177,7 +186,7 @@ func (s *Cast) stopping() error {
 // errand runs f, which has something to say to a task and ends with its context, on a goroutine that Stop
 // waits for. False where that will not be: the cast stops, or far too much waits for the task.
 func (s *Cast) errand(task string, f func(ctx context.Context)) bool {
-	l := s.lanes[task]
+	l := s.lane(task)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -216,8 +225,8 @@ func (s *Cast) resolve(r Ref) (Ref, error) {
 	if r.Task == "" {
 		r.Task = s.config.Self
 	}
-	if r.Task != s.config.Self && s.lanes[r.Task] == nil {
-		return r, status.InvalidArgumentf("%s is not a task of the cluster", r.Task)
+	if r.Task != s.config.Self && s.lane(r.Task) == nil {
+		return r, s.unknown(r.Task)
 	}
 	return r, nil
 }
@@ -229,6 +238,14 @@ func checkName(name string) error {
 		return status.InvalidArgumentf("%q is not a name of an actor: it has 1 to %d bytes, and no space, control character, ? or #", name, maxName)
 	}
 	return nil
+}
+
+// checkRef refuses what cannot be an actor's name on its task; outside there may be others.
+func (s *Cast) checkRef(r Ref) error {
+	if Outside(r.Task) && r.Name != "" {
+		return nil
+	}
+	return checkName(r.Name)
 }
 
 // Spawn makes an actor of a kind on ref's task and waits until it is there, or why it is not. Without a

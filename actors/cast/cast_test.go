@@ -28,9 +28,9 @@ type network struct {
 
 	mu    sync.Mutex
 	casts map[string]*Cast
-	downs map[string][]func(string, error)                    // by the task that watches
+	downs map[string][]func(string, error)                       // by the task that watches
 	pass  func(from, to string, m proto.Message, deliver func()) // nil: all arrives
-	sent  map[string]uint64                                       // by the task that sends
+	sent  map[string]uint64                                      // by the task that sends
 }
 
 // end is one task's end of the network.

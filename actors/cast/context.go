@@ -50,7 +50,13 @@ func (c *Context) Reply(message proto.Message) error {
 }
 
 // Fail answers a request with an error.
+//
+// To one outside the cluster it is a dead letter: their protocol has no errors.
 func (c *Context) Fail(err error) error {
+	if Outside(c.sender.Task) && err != nil {
+		c.performer.cast.deadLetter(c.Self().Name, c.sender)
+		return nil
+	}
 	if !isAsk(c.sender.Name) {
 		return status.New(status.FailedPrecondition, "The message that is being handled is no request")
 	}

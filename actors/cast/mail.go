@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/actors/wire"
@@ -35,9 +36,9 @@ const maxLane = MaxBytes
 
 // post sends a message to another task.
 func (s *Cast) post(ctx context.Context, task string, m *Letter, wait bool) error {
-	l := s.lanes[task]
+	l := s.lane(task)
 	if l == nil {
-		return status.InvalidArgumentf("%s is not a task of the cluster", task)
+		return s.unknown(task)
 	}
 	if way := l.way.Load(); way != nil {
 		err := send(ctx, *way, m, wait)
@@ -212,6 +213,7 @@ func (s *Cast) refuse(to, sender Ref, err error) {
 		s.answer(sender, content{}, err)
 		return
 	}
+	s.deadLetter(to.Name, sender)
 	if n := s.drops.note(time.Now()); n > 0 {
 		s.log.Warn("messages to actors of the program were dropped", "count", n, "last", to.Name, "sender", sender.Name, "task", sender.Task, "error", err)
 	}
@@ -282,7 +284,7 @@ func (s *Cast) send(ctx context.Context, from, to Ref, message proto.Message, wa
 	}
 	switch {
 	case to.Task != s.config.Self:
-		return s.post(ctx, to.Task, &Letter{To: to.Name, From: from.Name, Message: message}, wait)
+		return s.post(ctx, to.Task, s.letterTo(from, to, message), wait)
 	case answers:
 		s.settle(to.Name, content{message: message}, nil)
 		return nil
@@ -294,6 +296,10 @@ func (s *Cast) send(ctx context.Context, from, to Ref, message proto.Message, wa
 func measure(m proto.Message) (int, error) {
 	if m == nil || !m.ProtoReflect().IsValid() {
 		return 0, status.InvalidArgumentf("A message to an actor must not be nil")
+	}
+	switch m.(type) {
+	case actor.SystemMessage, *actor.PoisonPill, *actor.Touch:
+		return 0, status.InvalidArgumentf("A message %s is the actor system's own and no program's", m.ProtoReflect().Descriptor().FullName())
 	}
 	size := proto.Size(m)
 	if size > MaxMessage {

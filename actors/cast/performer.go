@@ -34,7 +34,6 @@ type performer struct {
 	enders  []Ref  // who asked for the end that it has come to
 	taken   []item // of the queue, to be handled before the rest of it
 	next    int    // of taken
-	freed   tally  // what was handled and not told yet
 
 	// What waits, taken or not.
 	messages, bytes atomic.Int64
@@ -51,6 +50,8 @@ type performer struct {
 	stop     error                // why it has to end before its next message
 	watchers map[string]uint64    // ids of watches by the tasks that have them
 	held     map[*func()]struct{} // what cancels its own watches
+	// outsiders are the actors outside the cluster that watch it.
+	outsiders map[Ref]struct{}
 }
 
 // item is what waits for an actor.
@@ -87,12 +88,6 @@ const (
 	takeAtOnce = 64
 	perTurn    = 256
 )
-
-// tally is what an actor has handled of one sender's messages.
-type tally struct {
-	room            Room
-	messages, bytes int
-}
 
 func newPerformer(s *Cast, name string, q *wire.Spawn, create Make, maker Ref) *performer {
 	p := &performer{cast: s, ref: Ref{s.config.Self, name}, number: s.born, kind: q.GetKind(), create: create, arguments: q.GetArguments(), maker: maker,
@@ -287,14 +282,10 @@ func (p *performer) run() (over bool, why error) {
 		p.taken[p.next] = item{}
 		p.next++
 		p.handled(&i)
-		if p.next == len(p.taken) {
-			p.tell() // before an actor that may take long
-		}
 		if over, why = p.step(&i); over {
 			return over, why
 		}
 	}
-	p.tell()
 	p.mu.Lock()
 	pid := p.pid
 	p.mu.Unlock()
@@ -304,7 +295,6 @@ func (p *performer) run() (over bool, why error) {
 
 // refill takes what comes next off the queue; without it the turn is over.
 func (p *performer) refill() bool {
-	p.tell()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended || len(p.queue) == 0 {
@@ -343,20 +333,7 @@ func (p *performer) handled(i *item) {
 		return
 	}
 	i.lane.waiting.Add(-int64(i.size))
-	if i.room != p.freed.room {
-		p.tell()
-		p.freed.room = i.room
-	}
-	p.freed.messages++
-	p.freed.bytes += i.size
-}
-
-// tell tells a sender what was handled of its messages.
-func (p *performer) tell() {
-	if p.freed.room != nil {
-		p.freed.room.Handled(p.freed.messages, p.freed.bytes)
-	}
-	p.freed = tally{}
+	i.room.Handled(1, i.size)
 }
 
 // step handles one of the queue; over tells that the actor ends, and why.
@@ -431,8 +408,8 @@ func (p *performer) finish(why error) {
 		return
 	}
 	p.ended = true
-	left, watchers := append(p.taken[p.next:], p.queue...), p.watchers
-	p.taken, p.next, p.queue, p.spare, p.watchers = nil, 0, nil, nil, nil
+	left, watchers, outsiders := append(p.taken[p.next:], p.queue...), p.watchers, p.outsiders
+	p.taken, p.next, p.queue, p.spare, p.watchers, p.outsiders = nil, 0, nil, nil, nil, nil
 	var cancels []func()
 	for cancel := range p.held {
 		cancels = append(cancels, *cancel)
@@ -452,11 +429,9 @@ func (p *performer) finish(why error) {
 		}
 	}
 	s := p.cast
-	p.tell()
 	for i := range left {
 		p.handled(&left[i])
 	}
-	p.tell()
 	p.makeRoom() // for who will find it ended
 	s.mu.Lock()
 	delete(s.actors, p.ref.Name)
@@ -476,6 +451,8 @@ func (p *performer) finish(why error) {
 	for _, i := range left {
 		if i.end {
 			p.enders = append(p.enders, i.sender)
+		} else if i.isMessage() {
+			s.deadLetter(p.ref.Name, i.sender)
 		}
 	}
 	for _, asker := range p.enders {
@@ -487,5 +464,6 @@ func (p *performer) finish(why error) {
 	for task, id := range watchers {
 		s.announce(task, p.ref, id, why)
 	}
+	s.terminated(p.ref.Name, outsiders)
 	close(p.gone)
 }

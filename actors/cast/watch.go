@@ -31,7 +31,7 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 	if ref, err = s.resolve(ref); err != nil {
 		return nil, nil, err
 	}
-	if err := checkName(ref.Name); err != nil {
+	if err := s.checkRef(ref); err != nil {
 		return nil, nil, err
 	}
 	me := &watcher{tell}
@@ -53,7 +53,12 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 	if first {
 		under := s.errand(ref.Task, func(ctx context.Context) {
 			defer close(w.set)
-			_, err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Watch{Watch: &wire.Watch{Id: id}}})
+			var err error
+			if Outside(ref.Task) {
+				err = s.watchOutside(ctx, ref, id)
+			} else {
+				_, err = s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Watch{Watch: &wire.Watch{Id: id}}})
+			}
 			if err != nil {
 				s.ended(ref, id, err)
 			}

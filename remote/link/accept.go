@@ -18,23 +18,40 @@ type accepted struct {
 	once    sync.Once
 }
 
-// Handle registers what serves the streams of other tasks' links.
-func (l *Links) Handle(register func(method string, serve func(ctx context.Context, s Stream))) {
+// Handle registers what serves the streams of other tasks' links, and those from outside the cluster. The caller
+// of a stream is told of an error that serve returns.
+func (l *Links) Handle(register func(method string, serve func(ctx context.Context, s Stream) error)) {
 	register(Method, l.attached)
-	register(BulkMethod, l.receive)
+	register(BulkMethod, func(ctx context.Context, s Stream) error {
+		l.receive(ctx, s)
+		return nil
+	})
 }
 
 // attached serves a stream of actors' messages, whoever has opened it.
-func (l *Links) attached(_ context.Context, s Stream) {
+func (l *Links) attached(_ context.Context, s Stream) error {
 	var h *hello
-	if !l.inTime(s, func() (err error) { h, err = l.greet(s); return err }) {
-		return
+	var denied error
+	if !l.inTime(s, func() (err error) {
+		if h, err = l.greet(s); status.CodeOf(err) == status.PermissionDenied {
+			denied, err = err, nil
+		}
+		return err
+	}) {
+		return nil
 	}
-	if h.flags == flagPrograms {
+	switch {
+	case denied != nil:
+		l.log.Warn("a process outside the cluster was turned away", "error", denied)
+		return wire.ToGRPC(denied)
+	case h.outside != "":
+		return l.serveOutside(s, h.outside)
+	case h.flags == flagPrograms:
 		l.servePrograms(s, h.in, h.link, h.from)
-		return
+	default:
+		l.serveLink(l.accept(s, h))
 	}
-	l.serveLink(l.accept(s, h))
+	return nil
 }
 
 // serveLink serves the other end of a peer's link, and tells who watches if it ends without a goodbye.
@@ -95,12 +112,27 @@ type hello struct {
 	link  *link
 	from  *wire.Identity
 	flags byte
+	// outside is the address of a process outside the cluster; then the rest is not set.
+	outside string
 }
 
 // greet reads the hello that a stream begins with, and tells whose it is.
 func (l *Links) greet(s Stream) (*hello, error) {
 	in := newInbound(s, l.config.Pool, &l.counters, l.self.Address, "")
-	h, body, _, err := in.next()
+	n, err := s.Next()
+	if err != nil {
+		return nil, err
+	}
+	first := in.head[:min(n, headSize)]
+	if err := readAll(s, first); err != nil {
+		return nil, err
+	}
+	if !hasHead(first) {
+		if len(first) > 0 && first[0] == fieldConnect<<3|2 {
+			return l.greetOutside(s, first, n)
+		}
+	}
+	h, body, _, err := in.rest(n)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +149,7 @@ func (l *Links) greet(s Stream) (*hello, error) {
 		return nil, status.Errorf(status.FailedPrecondition, "%s opened a link to itself.", Describe(from))
 	}
 	in.there.address = from.GetAddress()
-	return &hello{in, k, from, h.flags}, nil
+	return &hello{in: in, link: k, from: from, flags: h.flags}, nil
 }
 
 // refuse tells the other end why there is no link.

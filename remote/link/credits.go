@@ -2,6 +2,7 @@ package link
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -132,16 +133,18 @@ func readCredits(body []byte, told func(name string, messages, bytes int)) error
 
 // handled gathers what the actors of this task have handled of another one's messages.
 type handled struct {
-	mu       sync.Mutex
-	actors   map[string]*window
-	messages int
-	bytes    int
+	messages, bytes atomic.Int64 // of all accounts
+
+	mu    sync.Mutex
+	dirty []*account // those that have something
 }
 
 // account is where one actor's messages of one stream are counted when they are handled.
 type account struct {
-	pipe *pipe
-	name string
+	pipe            *pipe
+	name            string
+	messages, bytes atomic.Int64
+	dirty           atomic.Bool // it is in handled.dirty
 }
 
 var _ cast.Room = (*account)(nil)
@@ -149,22 +152,15 @@ var _ cast.Room = (*account)(nil)
 // Handled notes that messages were handled, or dropped.
 func (a *account) Handled(messages, bytes int) {
 	h := &a.pipe.handled
-	h.mu.Lock()
-	w := h.actors[a.name]
-	if w == nil {
-		w = &window{}
-		if h.actors == nil {
-			h.actors = map[string]*window{}
-		}
-		h.actors[a.name] = w
+	a.messages.Add(int64(messages))
+	a.bytes.Add(int64(bytes))
+	if !a.dirty.Load() && a.dirty.CompareAndSwap(false, true) {
+		h.mu.Lock()
+		h.dirty = append(h.dirty, a)
+		h.mu.Unlock()
 	}
-	w.messages += messages
-	w.bytes += bytes
-	h.messages += messages
-	h.bytes += bytes
-	due := h.messages >= creditMessages || h.bytes >= creditBytes
-	h.mu.Unlock()
-	if due {
+	allMessages, allBytes := h.messages.Add(int64(messages)), h.bytes.Add(int64(bytes))
+	if allMessages >= creditMessages || allBytes >= creditBytes {
 		a.pipe.giveCredits()
 	}
 }
@@ -174,13 +170,19 @@ func (h *handled) take() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var b []byte
-	for name, w := range h.actors {
-		b = protowire.AppendString(b, name)
-		b = protowire.AppendVarint(b, uint64(w.messages))
-		b = protowire.AppendVarint(b, uint64(w.bytes))
+	h.messages.Store(0)
+	h.bytes.Store(0)
+	for _, a := range h.dirty {
+		a.dirty.Store(false) // before it is read: what comes later is told the next time
+		messages, bytes := a.messages.Swap(0), a.bytes.Swap(0)
+		if messages > 0 || bytes > 0 {
+			b = protowire.AppendString(b, a.name)
+			b = protowire.AppendVarint(b, uint64(messages))
+			b = protowire.AppendVarint(b, uint64(bytes))
+		}
 	}
-	clear(h.actors)
-	h.messages, h.bytes = 0, 0
+	clear(h.dirty)
+	h.dirty = h.dirty[:0]
 	return b
 }
 

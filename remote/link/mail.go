@@ -87,7 +87,7 @@ var scratch = sync.Pool{New: func() any { b := make([]byte, 0, direct); return &
 // mail sends a message of a program's actor. Where it finds no room it waits until ctx ends, or is
 // RESOURCE_EXHAUSTED if it is not to wait.
 func (o *outbound) mail(ctx context.Context, m *cast.Letter, wait bool) error {
-	if system(m.Message) {
+	if refused(m.Message) || o.mailing.numbered && system(m.Message) {
 		return status.InvalidArgumentf("A message %s is the actor system's own and goes to no other process", typeName(m.Message))
 	}
 	data, pooled, err := marshal(m.Message)

@@ -246,7 +246,7 @@ func (a *arrivals) account(name []byte) *account {
 		if a.accounts == nil || len(a.accounts) >= maxNames {
 			a.accounts = map[string]*account{}
 		}
-		known = &account{a.pipe, string(name)}
+		known = &account{pipe: a.pipe, name: string(name)}
 		a.accounts[known.name] = known
 	}
 	return known

@@ -36,6 +36,8 @@ func (s *stage) Receive(_ string, _ uint64, letters []cast.Letter) {
 	}
 }
 
+func (s *stage) ReceiveOutside(context.Context, string, []cast.Letter) {}
+
 // next waits for a message and handles it.
 func (s *stage) next(t *testing.T) (to string, value []byte) {
 	t.Helper()

@@ -233,3 +233,6 @@ func (l *Links) deliver(k *link, m letter) {
 	}
 	system.Root.Send(m.target, message)
 }
+
+// RefuseSystem counts and logs a message of the actor system's from outside the cluster that was not taken.
+func (l *Links) RefuseSystem(target, message, from string) { l.refuseSystem(target, message, from) }

@@ -262,7 +262,7 @@ func TestSlowDeliveryHoldsNobodyUp(t *testing.T) {
 // A message to a task without a link opens one; what cannot be sent is a dead letter.
 func TestMessagesOpenALink(t *testing.T) {
 	s := testSpec(t, 2)
-	a := startNode(t, s, 0, "", withActors, func(c *Config) { c.Timing.First = 300 * time.Millisecond })
+	a := startNode(t, s, 0, "", withActors, func(c *Config) { c.Timing.First = 2 * time.Second })
 	pid := actor.NewPID(s.Tasks()[1].Address, "ears")
 	v := random(t, tensor.Float32, 100)
 	v.Retain()
