@@ -263,7 +263,7 @@ func (s *Server) stage(ref ActorRef) (*cast.Cast, cast.Ref, error) {
 		return nil, cast.Ref{}, err
 	}
 	c := node.Cast()
-	if c.Knows(ref.Task) { // the full name, as references have it that the server gave
+	if ref.Task == "" || c.Knows(ref.Task) { // the full name, as references have it that the server gave
 		return c, cast.Ref(ref), nil
 	}
 	to, err := ref.resolve()

@@ -22,6 +22,7 @@ type Letter struct {
 	// Number grows with each letter of a process to another one.
 	Number  uint64
 	Message proto.Message
+	Size    int // of Message, encoded, which proto.Size has just told; 0: it is not known
 	Kind    *Kind
 	Data    []byte // of the message, encoded; it is not changed any more
 	Room    Room   // nil: nobody waits for room

@@ -284,7 +284,7 @@ func (s *Cast) send(ctx context.Context, from, to Ref, message proto.Message, wa
 	}
 	switch {
 	case to.Task != s.config.Self:
-		return s.post(ctx, to.Task, s.letterTo(from, to, message), wait)
+		return s.post(ctx, to.Task, s.letterTo(from, to, message, size), wait)
 	case answers:
 		s.settle(to.Name, content{message: message}, nil)
 		return nil

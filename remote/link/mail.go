@@ -90,7 +90,7 @@ func (o *outbound) mail(ctx context.Context, m *cast.Letter, wait bool) error {
 	if refused(m.Message) || o.mailing.numbered && system(m.Message) {
 		return status.InvalidArgumentf("A message %s is the actor system's own and goes to no other process", typeName(m.Message))
 	}
-	data, pooled, err := marshal(m.Message)
+	data, pooled, err := marshal(m.Message, m.Size)
 	if err != nil {
 		return err
 	}
@@ -102,9 +102,11 @@ func (o *outbound) mail(ctx context.Context, m *cast.Letter, wait bool) error {
 	return err
 }
 
-// marshal encodes a message; a small one into memory of the pool.
-func marshal(m proto.Message) (data []byte, pooled *[]byte, err error) {
-	size := proto.Size(m)
+// marshal encodes a message of a size that is known if it is not 0; a small one into memory of the pool.
+func marshal(m proto.Message, size int) (data []byte, pooled *[]byte, err error) {
+	if size == 0 {
+		size = proto.Size(m)
+	}
 	if size < direct {
 		pooled = scratch.Get().(*[]byte)
 		data = *pooled
