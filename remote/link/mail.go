@@ -84,6 +84,13 @@ func (x *index) reset() {
 
 var scratch = sync.Pool{New: func() any { b := make([]byte, 0, direct); return &b }}
 
+// gatherWith lets the stream have messages of programs' actors.
+func (o *outbound) gatherWith(g *gathering) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mailing = g
+}
+
 // mail sends a message of a program's actor. Where it finds no room it waits until ctx ends, or is
 // RESOURCE_EXHAUSTED if it is not to wait.
 func (o *outbound) mail(ctx context.Context, m *cast.Letter, wait bool) error {

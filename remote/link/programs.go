@@ -105,7 +105,7 @@ func (s *programStream) open() {
 		s.lost(why)
 		return
 	}
-	h.out.mailing = &gathering{from: l.self.Address, to: k.task.Address, numbered: true, number: l.epochs.Add(1) << epochBits, flow: flow{limited: true}}
+	h.out.gatherWith(&gathering{from: l.self.Address, to: k.task.Address, numbered: true, number: l.epochs.Add(1) << epochBits, flow: flow{limited: true}})
 	s.mu.Lock()
 	s.pipe = newPipe(k, h.stream, h.in, h.out, s)
 	stopped := s.stopped
