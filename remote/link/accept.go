@@ -14,7 +14,7 @@ type accepted struct {
 	*pipe
 	link    *link
 	from    *wire.Identity
-	passage *passage // nil: from is of another process
+	handoff *handoff // nil: from is of another process
 	once    sync.Once
 }
 
@@ -98,9 +98,9 @@ func (l *Links) inTime(s Stream, read func() error) bool {
 // accept makes an end of a link of the other task's.
 func (l *Links) accept(s Stream, h *hello) *accepted {
 	out := newOutbound(s, &l.counters, l.start)
-	a := &accepted{link: h.link, from: h.from, passage: l.newPassage(h.from)}
-	if a.passage != nil {
-		h.in.shelf, out.shelf = &a.passage.out, &a.passage.back
+	a := &accepted{link: h.link, from: h.from, handoff: l.newHandoff(h.from)}
+	if a.handoff != nil {
+		h.in.localQueue, out.localQueue = &a.handoff.out, &a.handoff.back
 	}
 	a.pipe = newPipe(h.link, s, h.in, out, a)
 	return a
@@ -199,7 +199,7 @@ func (l *Links) leave(a *accepted) {
 	}
 	l.mu.Unlock()
 	a.close()
-	a.passage.leave()
+	a.handoff.leave()
 }
 
 // part says goodbye because the server stops; the second time it does nothing.

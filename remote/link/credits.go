@@ -69,12 +69,9 @@ func (f *flow) keep(name string, w *window) {
 	f.actors[name] = w
 }
 
-// room tells whether a message of so many bytes may be sent; an actor that has nothing may always be sent one.
+// room tells whether a message of so many bytes, at most cast.MaxMessage, may be sent.
 func (f *flow) room(w *window, size int) bool {
-	if w == nil || w.messages == 0 {
-		return true
-	}
-	return w.messages < windowMessages && w.bytes+size <= windowBytes && (f.bytes == 0 || f.bytes+size <= windowAll)
+	return w == nil || w.messages < windowMessages && w.bytes+size <= windowBytes && f.bytes+size <= windowAll
 }
 
 // take notes that a message is sent.

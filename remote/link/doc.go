@@ -40,7 +40,7 @@
 // Between processes of one machine that agree on it they are not sent: the receiver reads them out
 // of the sender's memory (package samehost), and until it has, the sender keeps them. Where that fails
 // they are sent. Between tasks of one process nothing is read either: the receiver takes over the
-// tensor itself, also one of a message (see passage).
+// tensor itself, also one of a message (see handoff).
 //
 // What waits for a peer is bounded by who asks for room first (Peer.Room). A peer that takes nothing
 // for seconds although it is heard is reported (State, Stats, the log) and after half a minute given

@@ -17,19 +17,19 @@ import (
 
 // inbound reads the messages of a link's stream. One goroutine uses it.
 type inbound struct {
-	stream Stream
-	pool   *tensor.Pool // of tensors
-	shelf  *shelf       // of tensors from a task of this process; nil: it is of another one
-	count  *counters
-	number uint32
-	head   [headSize]byte
-	buf    []byte // of bodies
-	forms  []form
-	dims   []int64 // of all forms
-	types  map[string]protoreflect.MessageType
-	here   pids // actors of this task that get messages
-	there  pids // actors of the other one that send them
-	batch  batch
+	stream     Stream
+	pool       *tensor.Pool // of tensors
+	localQueue *localQueue  // of tensors from a task of this process; nil: it is of another one
+	count      *counters
+	number     uint32
+	head       [headSize]byte
+	buf        []byte // of bodies
+	forms      []form
+	dims       []int64 // of all forms
+	types      map[string]protoreflect.MessageType
+	here       pids // actors of this task that get messages
+	there      pids // actors of the other one that send them
+	batch      batch
 }
 
 // letter is an actor's message that has arrived.
@@ -112,7 +112,7 @@ func (in *inbound) letter(h head, body []byte, contents int) (l letter, err erro
 	}
 	handed := h.flags&flagHanded != 0
 	if len(rest) > 0 || len(in.batch.envelopes) != 1 || h.flags&^(flagParcel|flagHanded) != 0 || (h.tensors > 0 || handed) && h.flags&flagParcel == 0 ||
-		handed && (h.tensors > 0 || in.shelf == nil) {
+		handed && (h.tensors > 0 || in.localQueue == nil) {
 		return l, errLetter
 	}
 	var e envelope
@@ -144,7 +144,7 @@ func (in *inbound) letter(h head, body []byte, contents int) (l letter, err erro
 	if h.flags&flagParcel != 0 {
 		var tensors []*tensor.Tensor
 		if handed {
-			tensors, err = in.shelf.take(h.number)
+			tensors, err = in.localQueue.take(h.number)
 		} else {
 			tensors, err = in.tensors()
 		}

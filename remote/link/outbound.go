@@ -20,10 +20,10 @@ const (
 // goroutine that may wait. So a goroutine that reads a link may send: were it to wait in a write,
 // two tasks could each wait for the other one to read.
 type outbound struct {
-	stream Stream
-	count  *counters
-	spawn  func(func()) bool
-	shelf  *shelf // for tensors to a task of this process; nil: they are sent
+	stream     Stream
+	count      *counters
+	spawn      func(func()) bool
+	localQueue *localQueue // for tensors to a task of this process; nil: they are sent
 
 	mu      sync.Mutex
 	room    sync.Cond
@@ -208,7 +208,7 @@ func (o *outbound) write(m *outgoing) {
 	}
 	if m.handed {
 		o.count.tensorsHanded.Add(int64(len(m.tensors)))
-		o.shelf.put(o.number, m.tensors)
+		o.localQueue.put(o.number, m.tensors)
 		clear(m.tensors)
 		m.tensors = m.tensors[:0]
 	}

@@ -24,8 +24,8 @@ type Peer struct {
 	pipe  *pipe
 	share share
 	done  chan struct{}
-	// passage is nil where the peer is of another process.
-	passage *passage
+	// handoff is nil where the peer is of another process.
+	handoff *handoff
 
 	mu       sync.Mutex
 	err      error
@@ -48,10 +48,10 @@ func (k *link) open(ctx context.Context) (*Peer, error) {
 		return nil, err
 	}
 	now := time.Now()
-	p := &Peer{link: k, id: h.id, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}, passage: l.join(h.id)}
+	p := &Peer{link: k, id: h.id, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}, handoff: l.join(h.id)}
 	p.share.budget = &l.budget
-	if p.passage != nil {
-		h.in.shelf, h.out.shelf = &p.passage.back, &p.passage.out
+	if p.handoff != nil {
+		h.in.localQueue, h.out.localQueue = &p.handoff.back, &p.handoff.out
 	}
 	p.pipe = newPipe(k, h.stream, h.in, h.out, p)
 	return p, nil
@@ -246,7 +246,7 @@ func (p *Peer) left(leaving string) {
 
 // unused tells whether nobody holds or has lately used the peer. p.mu is held.
 func (p *Peer) unused(now time.Time) bool {
-	return p.holds == 0 && len(p.watchers) == 0 && now.Sub(p.used) > p.link.links.timing.Idle && (p.bulk == nil || p.bulk.idle()) && p.passage.idle() && p.link.watches.none()
+	return p.holds == 0 && len(p.watchers) == 0 && now.Sub(p.used) > p.link.links.timing.Idle && (p.bulk == nil || p.bulk.idle()) && p.handoff.idle() && p.link.watches.none()
 }
 
 // lost ends the peer as lost.
@@ -321,5 +321,5 @@ func (p *Peer) fail(reason string, err error) {
 	}
 	p.share.end()
 	p.pipe.close()
-	p.passage.close()
+	p.handoff.close()
 }

@@ -40,13 +40,13 @@ type pipe struct {
 	readers   atomic.Int32  // goroutines that deliver or read
 
 	// The rest belongs to the Links' clock.
-	pulse   *pulse
-	arrived uint64
-	reading uint64    // reader at the last tick
-	slow    time.Time // since when it has been that
-	written uint64
-	since   time.Time // when something was written, or nothing was to be
-	failed  bool      // writing had failed at the last tick
+	heartbeat *heartbeat
+	arrived   uint64
+	reading   uint64    // reader at the last tick
+	slow      time.Time // since when it has been that
+	written   uint64
+	since     time.Time // when something was written, or nothing was to be
+	failed    bool      // writing had failed at the last tick
 }
 
 // end is what a pipe tells, after the last message that came was delivered, or is being delivered
@@ -64,7 +64,7 @@ const maxReaders = 256
 func newPipe(k *link, s Stream, in *inbound, out *outbound, owner end) *pipe {
 	l := k.links
 	return &pipe{links: l, task: k, stream: s, in: in, out: out, owner: owner, done: make(chan struct{}), ended: make(chan struct{}),
-		pulse: newPulse(l.timing, time.Now())}
+		heartbeat: newHeartbeat(l.timing, time.Now())}
 }
 
 // read takes what comes until the stream ends, or another goroutine has taken over.
@@ -167,10 +167,10 @@ func (p *pipe) tick(now time.Time) {
 	timing := &p.links.timing
 	if n := p.arrivals.Load(); n != p.arrived {
 		p.arrived = n
-		p.pulse.hear(now)
+		p.heartbeat.hear(now)
 	}
 	if r := p.reader.Load(); r != 0 {
-		p.pulse.hear(now) // it is this side that does not listen
+		p.heartbeat.hear(now) // it is this side that does not listen
 		if r != p.reading {
 			p.reading, p.slow = r, now
 		} else if now.Sub(p.slow) > timing.Silence && p.readers.Load() < maxReaders && p.reader.CompareAndSwap(r, 0) && !p.links.start(p.read) {
@@ -184,7 +184,7 @@ func (p *pipe) tick(now time.Time) {
 	failed := p.failed
 	p.failed = err != nil
 	switch {
-	case p.pulse.lost(now):
+	case p.heartbeat.lost(now):
 		p.cut(fmt.Sprintf("nothing was heard from it for %v", timing.Silence))
 	case failed:
 		p.cut(explain(err)) // the reader would know better, but does not end

@@ -150,7 +150,7 @@ func (k *link) send(u unlinked) bool {
 	ways := [...]*pipe{k.own.Load(), k.accepted.Load()}
 	near := true
 	for _, way := range ways {
-		near = near && (way == nil || way.out.shelf != nil)
+		near = near && (way == nil || way.out.localQueue != nil)
 	}
 	if ways[0] == nil && ways[1] == nil {
 		return false
