@@ -164,7 +164,8 @@ func (l *Links) find(task string) (*link, error) {
 }
 
 // Watch calls down whenever a peer is lost, whichever end opened the link: once for each link,
-// so perhaps twice. down must not block; cancel ends the watch, but not a call under way.
+// so perhaps twice. With Config.Outsiders it does so with the address of each process outside the cluster
+// whose connection ends. down must not block; cancel ends the watch, but not a call under way.
 func (l *Links) Watch(down func(task string, err error)) (cancel func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
