@@ -85,6 +85,9 @@ func WithActor(kind string, create ActorMaker) Option {
 // ActorRef addresses an actor by its task, such as /job:worker/task:1, and its name there. It is a plain
 // value: it may be made by hand, compared, and sent as text. A name is given anew only after the actor
 // that had it has ended; then it leads to the new one.
+//
+// With WithOutsiders the task may also be the host:port of a process outside the cluster that speaks protoactor-go's
+// remote protocol, and the name that of an actor there.
 type ActorRef struct{ Task, Name string }
 
 // actorPart is what stands between the task and the name in the text of a reference.
@@ -105,7 +108,7 @@ func ParseActorRef(text string) (ActorRef, error) {
 
 // resolve gives the task its full name; an empty one stays empty.
 func (r ActorRef) resolve() (cast.Ref, error) {
-	if r.Task == "" {
+	if r.Task == "" || cast.Outside(r.Task) {
 		return cast.Ref(r), nil
 	}
 	job, index, err := spec.ParseTaskName(r.Task)
@@ -145,15 +148,26 @@ func (s *Server) EndActor(ctx context.Context, ref ActorRef) error {
 	return c.End(ctx, to)
 }
 
-// Send sends a message to an actor; nobody is named as its sender. No error means that it is on its way,
-// not that it arrives. For an actor of this task NOT_FOUND and RESOURCE_EXHAUSTED tell that it does not;
-// another task logs it. Send waits only while too much waits to be sent to that task, and until ctx ends.
+// Send sends a message to an actor; nobody is named as its sender. While too much waits for the actor Send
+// waits, until ctx ends. No error means that the message is on its way: as long as the link to the actor's task
+// holds it arrives, if the actor is there. For an actor of this task NOT_FOUND tells that it is not; another
+// task logs it.
 func (s *Server) Send(ctx context.Context, to ActorRef, message proto.Message) error {
 	c, ref, err := s.stage(to)
 	if err != nil {
 		return err
 	}
 	return c.Send(ctx, cast.Ref{}, ref, message)
+}
+
+// TrySend is Send that does not wait for room: RESOURCE_EXHAUSTED where too much waits for the actor. It waits
+// only for a link to the actor's task, until ctx ends.
+func (s *Server) TrySend(ctx context.Context, to ActorRef, message proto.Message) error {
+	c, ref, err := s.stage(to)
+	if err != nil {
+		return err
+	}
+	return c.TrySend(ctx, cast.Ref{}, ref, message)
 }
 
 // Ask sends a message to an actor and waits for its answer: what it sends to the message's sender. It
@@ -248,8 +262,12 @@ func (s *Server) stage(ref ActorRef) (*cast.Cast, cast.Ref, error) {
 	if err != nil {
 		return nil, cast.Ref{}, err
 	}
+	c := node.Cast()
+	if ref.Task == "" || c.Knows(ref.Task) { // the full name, as references have it that the server gave
+		return c, cast.Ref(ref), nil
+	}
 	to, err := ref.resolve()
-	return node.Cast(), to, err
+	return c, to, err
 }
 
 // kinds are the program's makers as the runtime calls them.
@@ -313,12 +331,31 @@ func (c *ActorContext) Context() context.Context { return c.context.Life() }
 func (c *ActorContext) Sender() ActorRef { return ActorRef(c.context.Sender()) }
 
 // Send sends a message from this actor, as Server.Send does from nobody.
+//
+// An actor that waits here handles nothing meanwhile: two that send each other more than their queues take wait
+// until one of them ends. Actors that may use TrySend. To itself an actor sends as with TrySend.
 func (c *ActorContext) Send(to ActorRef, message proto.Message) error {
-	ref, err := to.resolve()
+	ref, err := c.resolve(to)
 	if err != nil {
 		return err
 	}
 	return c.context.Send(ref, message)
+}
+
+// TrySend is Send that does not wait for room: RESOURCE_EXHAUSTED where there is none.
+func (c *ActorContext) TrySend(to ActorRef, message proto.Message) error {
+	ref, err := c.resolve(to)
+	if err != nil {
+		return err
+	}
+	return c.context.TrySend(ref, message)
+}
+
+func (c *ActorContext) resolve(r ActorRef) (cast.Ref, error) {
+	if c.context.Cast().Knows(r.Task) {
+		return cast.Ref(r), nil
+	}
+	return r.resolve()
 }
 
 // Reply sends a message to the sender of the one that is being handled. FAILED_PRECONDITION where that is

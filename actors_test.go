@@ -293,9 +293,10 @@ func gate(entered chan<- string, pass <-chan struct{}) Option {
 
 // What waits for an actor is bounded; an actor that is busy keeps nobody else from anything.
 func TestFullQueues(t *testing.T) {
-	entered, pass := make(chan string, MaxActorQueue+10), make(chan struct{})
-	all := company(t, 2, gate(entered, pass), counters)
-	for _, on := range all {
+	for index := range 2 {
+		entered, pass := make(chan string, 2*MaxActorQueue), make(chan struct{})
+		all := company(t, 2, gate(entered, pass), counters)
+		on := all[index]
 		ref, err := all[0].Spawn(deadline(t), "gate", ActorRef{on.Task(), "g"}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -315,14 +316,24 @@ func TestFullQueues(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := Ask[*emptypb.Empty](deadline(t), all[0], ref, &emptypb.Empty{}); status.CodeOf(err) != status.ResourceExhausted || !strings.Contains(err.Error(), "is full: 1024 messages") {
+		if err := all[0].TrySend(deadline(t), ref, &emptypb.Empty{}); status.CodeOf(err) != status.ResourceExhausted || !strings.Contains(err.Error(), "1024 messages") {
 			t.Errorf("one too many: %v", err)
 		}
-		if err := all[0].Send(deadline(t), ref, &emptypb.Empty{}); (status.CodeOf(err) == status.ResourceExhausted) != (on == all[0]) {
-			t.Errorf("one too many that nobody waits for: %v", err)
-		}
+		ctx, cancel := context.WithCancel(deadline(t))
+		waits := make(chan error, 2)
+		go func() { waits <- all[0].Send(ctx, ref, &emptypb.Empty{}) }()
+		go func() {
+			_, err := Ask[*emptypb.Empty](ctx, all[0], ref, &emptypb.Empty{})
+			waits <- err
+		}()
 		if got := sum(t, all[1], counter); got != 0 {
 			t.Errorf("beside it %d is counted", got)
+		}
+		cancel()
+		for range cap(waits) {
+			if err := <-waits; status.CodeOf(err) != status.Cancelled {
+				t.Errorf("who waited for room: %v", err)
+			}
 		}
 		// The same of bytes.
 		bytes, err := all[0].Spawn(deadline(t), "gate", ActorRef{on.Task(), "b"}, nil)
@@ -339,9 +350,11 @@ func TestFullQueues(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := Ask[*emptypb.Empty](deadline(t), all[0], bytes, large); status.CodeOf(err) != status.ResourceExhausted {
+		if err := all[0].TrySend(deadline(t), bytes, large); status.CodeOf(err) != status.ResourceExhausted {
 			t.Errorf("one too large: %v", err)
 		}
+		sent := make(chan error, 1)
+		go func() { sent <- all[0].Send(deadline(t), ref, &emptypb.Empty{}) }() // until there is room
 		select {
 		case err := <-first:
 			t.Errorf("the first was answered early: %v", err)
@@ -350,7 +363,7 @@ func TestFullQueues(t *testing.T) {
 		pass <- struct{}{} // to one of the two, which are both closed by the end of the test
 		pass <- struct{}{}
 	drain:
-		for n := 0; n < MaxActorQueue; {
+		for n := 0; n < MaxActorQueue+1; {
 			select {
 			case <-entered:
 			case pass <- struct{}{}:
@@ -361,6 +374,9 @@ func TestFullQueues(t *testing.T) {
 		}
 		if err := <-first; err != nil {
 			t.Errorf("the first: %v", err)
+		}
+		if err := <-sent; err != nil {
+			t.Errorf("who waited for room: %v", err)
 		}
 	}
 }

@@ -50,6 +50,7 @@ var bans = []struct {
 	{"remote/client", module + "/actors", true, nil, "a client does not carry a server along"},
 	{"remote/client", module + "/kernels", true, nil, "a client does not carry a server along"},
 	{"queues/pipeline", "github.com/asynkron", true, nil, "who produces or consumes does not carry a server along"},
+	{"", "github.com/asynkron/protoactor-go/remote", true, nil, "links speak protoactor's remote protocol themselves, at the one port, and check who says what"},
 	{"", "github.com/spf13", true, nil, "who embeds a server does not get a command line with it"},
 	{"", "github.com/asynkron/protoactor-go/cluster", true, nil, "memberlist and links of our own say who is there"},
 	{"", "C", true, []string{"net", "os/user", "runtime/cgo"}, "Troupe is one static binary, built without C"},

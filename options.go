@@ -29,6 +29,7 @@ type options struct {
 	memoryLimit   int64
 	bind          string
 	noLending     bool
+	outsiders     bool
 	actors        map[string]ActorMaker
 	log           *slog.Logger
 
@@ -143,4 +144,12 @@ func (o *options) withTask(job string, task int) *options {
 	c := *o
 	c.job, c.task, c.given = &job, &task, slices.Clone(o.given)
 	return &c
+}
+
+// WithOutsiders(true) lets processes that are no tasks of the cluster, but speak the remote protocol of
+// protoactor-go, exchange messages with the program's actors, and these with theirs: see docs/actors.md. Without it
+// they are turned away. They reach nothing else. Whoever reaches the port is let in, so give it to servers on
+// networks of which that holds.
+func WithOutsiders(let bool) Option {
+	return option("WithOutsiders", func(o *options) { o.outsiders = let })
 }

@@ -112,7 +112,7 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 		return nil, err
 	}
 	s := &Server{def: def, self: self, log: o.log, stopped: make(chan struct{})}
-	s.node, err = remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, CPUs: cpus,
+	s.node, err = remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, Outsiders: o.outsiders, CPUs: cpus,
 		MemoryLimit: o.memoryLimit, GPUConfig: gpus, Lease: o.lease, Defaults: defaults, Actors: s.kinds(o.actors), Log: o.log})
 	if err != nil {
 		return nil, startError(err)

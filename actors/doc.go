@@ -8,7 +8,7 @@
 // plans that are built, the tensors that arrive) is published for reading without a message, so
 // that a step which stays on one task costs none.
 //
-// Actors of different tasks exchange the messages of package wire through the actor system's
-// remoting. A message may be lost with its connection: every wait for an answer ends when the
-// link to the peer breaks, or its time is over.
+// Actors of different tasks exchange the messages of package wire over the links of package remote/link. A
+// message may be lost with its link: every wait for an answer ends when the link to the peer breaks, or its
+// time is over.
 package actors

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/troupe-run/troupe/actors/cast"
-	actorswire "github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/remote/link"
 	"github.com/troupe-run/troupe/remote/membership"
 )
@@ -14,34 +13,53 @@ type ways struct{ node *Node }
 
 var _ cast.Transport = ways{}
 
-// Reach opens the link to a task.
+// Reach opens the link to a task, or a connection to a process outside the cluster.
 func (w ways) Reach(ctx context.Context, task string) (cast.Way, error) {
+	if cast.Outside(task) {
+		o, err := w.node.links.Outside(ctx, task)
+		if err != nil {
+			return nil, err
+		}
+		return o, nil
+	}
 	p, err := w.node.links.Ensure(ctx, task)
 	if err != nil {
 		return nil, err
 	}
-	return way{p}, nil
+	return p, nil
 }
 
 // Watch tells of lost tasks as long as the links live.
 func (w ways) Watch(down func(task string, err error)) { w.node.links.Watch(down) }
 
-type way struct{ peer *link.Peer }
+// programs gives what others send to the program's actors to the cast, once it is there.
+type programs struct{ node *Node }
 
-// Post sends mail beside the link's own messages, which do not wait for it.
-func (w way) Post(ctx context.Context, m *actorswire.Mail) error {
-	return w.peer.Post(ctx, cast.ProcessName, m)
+var _ link.Programs = programs{}
+
+// Receive takes messages of a task.
+func (p programs) Receive(task string, boot uint64, letters []cast.Letter) {
+	if c := p.node.performing.Load(); c != nil {
+		c.Receive(task, boot, letters)
+	}
+}
+
+// ReceiveOutside takes messages of a process outside the cluster.
+func (p programs) ReceiveOutside(ctx context.Context, address string, letters []cast.Letter) {
+	if c := p.node.performing.Load(); c != nil {
+		c.ReceiveOutside(ctx, address, letters)
+	}
 }
 
 // newCast makes the program's actors' place on this task. A guest has none: programs know the clusters
 // that they are started for.
-func (n *Node) newCast() (*cast.Cast, error) {
+func (n *Node) newCast() *cast.Cast {
 	kinds := n.config.Actors
 	if n.config.lent != nil {
 		kinds = nil
 	}
 	return cast.New(cast.Config{System: n.port.System(), Self: n.self.Name(), Tasks: n.taskNames(), Boot: n.boot, Transport: ways{n},
-		Kinds: kinds, Present: n.present, Log: n.log})
+		Kinds: kinds, Present: n.present, Outsiders: n.config.Outsiders, Address: n.self.Address, Refused: n.links.RefuseSystem, Log: n.log})
 }
 
 func (n *Node) taskNames() []string {

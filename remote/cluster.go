@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -77,7 +78,13 @@ func (c *cluster) Reached(task string) actors.Peer {
 }
 
 // Watch tells of lost tasks as long as the links live.
-func (c *cluster) Watch(down func(task string, err error)) { c.node.links.Watch(down) }
+func (c *cluster) Watch(down func(task string, err error)) {
+	c.node.links.Watch(func(task string, err error) {
+		if !cast.Outside(task) { // those are no tasks
+			down(task, err)
+		}
+	})
+}
 
 // peer is a link's peer as the actors see it.
 type peer struct{ *link.Peer }

@@ -60,7 +60,9 @@ type Config struct {
 	Defaults actors.SessionDefaults
 	// Actors are the kinds of the program's own actors, by name.
 	Actors map[string]cast.Make
-	Log    *slog.Logger // nil: slog.Default()
+	// Outsiders lets processes that are no tasks of the cluster exchange messages with them.
+	Outsiders bool
+	Log       *slog.Logger // nil: slog.Default()
 
 	lent []devices.Device // of the node whose guest this one is
 }
@@ -110,8 +112,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 
 // Listen binds the task's port; calls that come wait for Serve, for a bounded time. Errors:
 // INVALID_ARGUMENT for a task that the cluster does not have, FAILED_PRECONDITION for a port that
-// is taken. Who starts several nodes in a process binds all of them before the first serves: while
-// the actor library binds a port it writes gRPC's logger, which those that serve read without a lock.
+// is taken.
 func Listen(c Config) (*Node, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -167,7 +168,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	}
 	sink := &sink{pool: all[0].Pool()}
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Call: n.port.Call, Open: n.openStream,
-		System: n.port.System(), Rest: n.remoting, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
+		System: n.port.System(), Programs: programs{n}, Outsiders: c.Outsiders, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
 	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
 		Lease: c.Lease, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Log: c.Log})
@@ -178,9 +179,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	n.task = task
-	if n.cast, err = n.newCast(); err != nil {
-		return err
-	}
+	n.cast = n.newCast()
 	n.performing.Store(n.cast)
 	n.declare = newPropagation(n)
 	n.serving.Store(task)
@@ -192,11 +191,8 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	wire.RegisterOperator(services, n)
 	wire.RegisterGuests(services, n.declare.guests)
 	n.links.Register(services.Early())
-	n.links.Handle(func(method string, serve func(context.Context, link.Stream)) {
-		services.HandleStream(method, func(ctx context.Context, s *http2.Stream) error {
-			serve(ctx, s)
-			return nil
-		})
+	n.links.Handle(func(method string, serve func(context.Context, link.Stream) error) {
+		services.HandleStream(method, func(ctx context.Context, s *http2.Stream) error { return serve(ctx, s) })
 	})
 	n.gossip, err = membership.Start(ctx, membership.Config{Spec: n.spec, Self: n.self, Port: n.port, Links: n.links,
 		Events: n.heard, Confirm: c.Claimed, Logger: c.Log})
@@ -248,13 +244,6 @@ func (n *Node) resolve(pid *actor.PID) (actor.Process, bool) {
 		return l.Resolve(pid)
 	}
 	return nil, false
-}
-
-// remoting finds the actor library's own way to actors of other tasks: the resolver that it adds
-// behind the port's.
-func (n *Node) remoting(pid *actor.PID) (actor.Process, bool) {
-	all := n.port.System().ProcessRegistry.RemoteHandlers
-	return all[len(all)-1](pid)
 }
 
 func (n *Node) openStream(ctx context.Context, address, method string) (link.Stream, error) {

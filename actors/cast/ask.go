@@ -15,13 +15,13 @@ type ask struct {
 	task string // where the answer comes from
 	done chan struct{}
 
-	content *wire.Content // readable when done is closed
+	content content // readable when done is closed
 	err     error
 }
 
 // settle ends the wait; it is called once, by whoever takes the ask off Cast.asks.
-func (a *ask) settle(content *wire.Content, err error) {
-	a.content, a.err = content, err
+func (a *ask) settle(c content, err error) {
+	a.content, a.err = c, err
 	close(a.done)
 }
 
@@ -32,41 +32,35 @@ func (s *Cast) Ask(ctx context.Context, to Ref, message proto.Message) (proto.Me
 	if err != nil {
 		return nil, err
 	}
-	if err := checkName(to.Name); err != nil {
+	if err := s.checkRef(to); err != nil {
 		return nil, err
 	}
 	size, err := measure(message)
 	if err != nil {
 		return nil, err
 	}
-	if to.Task == s.config.Self {
-		answer, err := s.await(ctx, to.Task, func(asker Ref) error {
-			return s.put(to.Name, item{sender: asker, message: message, size: size})
-		})
-		return opened(answer, err)
-	}
-	content, err := enclose(message)
+	answer, err := s.await(ctx, to.Task, func(asker Ref) error {
+		if to.Task == s.config.Self {
+			return s.put(ctx, to.Name, item{sender: asker, content: content{message: message}, size: size}, true)
+		}
+		return s.post(ctx, to.Task, s.letterTo(asker, to, message, size), true)
+	})
 	if err != nil {
 		return nil, err
 	}
-	return opened(s.request(ctx, to, &wire.Mail{What: &wire.Mail_Content{Content: content}}))
-}
-
-func opened(c *wire.Content, err error) (proto.Message, error) {
-	if err != nil {
-		return nil, err
-	}
-	return open(c)
+	return answer.open()
 }
 
 // request sends mail that is answered, to this task or another one.
-func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) (*wire.Content, error) {
+func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) (content, error) {
+	if Outside(to.Task) {
+		return content{}, status.InvalidArgumentf("%s is outside the cluster: its actors are sent to, asked and watched, and neither made nor ended", to.Task)
+	}
 	m.To = to.Name
 	return s.await(ctx, to.Task, func(asker Ref) error {
 		m.From = asker.Name
 		if to.Task == s.config.Self {
-			m.Task = to.Task
-			s.take(m)
+			s.take(to.Task, m)
 			return nil
 		}
 		return s.mail(ctx, to.Task, m)
@@ -74,12 +68,12 @@ func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) (*wire.Content
 }
 
 // await gives a request a name, sends it, and waits for the answer.
-func (s *Cast) await(ctx context.Context, task string, send func(asker Ref) error) (*wire.Content, error) {
+func (s *Cast) await(ctx context.Context, task string, send func(asker Ref) error) (content, error) {
 	a := &ask{task: task, done: make(chan struct{})}
 	s.mu.Lock()
 	if s.stopped {
 		s.mu.Unlock()
-		return nil, s.stopping()
+		return content{}, s.stopping()
 	}
 	s.nextAsk++
 	name := "?" + strconv.FormatUint(s.nextAsk, 36)
@@ -87,7 +81,7 @@ func (s *Cast) await(ctx context.Context, task string, send func(asker Ref) erro
 	s.mu.Unlock()
 	if err := send(Ref{s.config.Self, name}); err != nil {
 		s.drop(name)
-		return nil, err
+		return content{}, err
 	}
 	select {
 	case <-a.done:
@@ -101,14 +95,14 @@ func (s *Cast) await(ctx context.Context, task string, send func(asker Ref) erro
 	asker := Ref{s.config.Self, name}
 	if task == s.config.Self {
 		s.withdraw(asker)
-	} else {
+	} else if !Outside(task) {
 		s.errand(task, func(ctx context.Context) {
 			if err := s.mail(ctx, task, &wire.Mail{From: name, What: &wire.Mail_Withdraw{Withdraw: &wire.Withdraw{}}}); err != nil {
 				s.log.Debug("a request could not be withdrawn", "task", task, "error", err) // it ends with the link
 			}
 		})
 	}
-	return nil, status.From(ctx.Err())
+	return content{}, status.From(ctx.Err())
 }
 
 // drop takes a request back that nobody has answered.
@@ -123,13 +117,13 @@ func (s *Cast) drop(name string) bool {
 }
 
 // settle gives a request its answer, if it still waits.
-func (s *Cast) settle(name string, content *wire.Content, err error) {
+func (s *Cast) settle(name string, c content, err error) {
 	s.mu.Lock()
 	a := s.asks[name]
 	delete(s.asks, name)
 	s.mu.Unlock()
 	if a != nil {
-		a.settle(content, err)
+		a.settle(c, err)
 	}
 }
 
@@ -177,8 +171,15 @@ func (s *Cast) down(task string, why error) {
 		all = append(all, p)
 	}
 	s.mu.Unlock()
+	if Outside(task) {
+		s.outsidersMu.Lock()
+		delete(s.outsiders, task)
+		s.outsidersMu.Unlock()
+	} else if l := s.lanes[task]; l != nil {
+		l.way.Store(nil)
+	}
 	for _, a := range asks {
-		a.settle(nil, why)
+		a.settle(content{}, why)
 	}
 	for ref, id := range lost {
 		s.ended(ref, id, why)
@@ -186,6 +187,11 @@ func (s *Cast) down(task string, why error) {
 	for _, p := range all {
 		p.mu.Lock()
 		delete(p.watchers, task)
+		for w := range p.outsiders {
+			if w.Task == task {
+				delete(p.outsiders, w)
+			}
+		}
 		p.mu.Unlock()
 	}
 }

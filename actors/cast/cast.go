@@ -36,8 +36,8 @@ const (
 	maxCouriers = 64
 )
 
-// ProcessName is the name under which a task's cast is reached.
-const ProcessName = "cast"
+// idPrefix begins the ids that the actor system has for programs' actors.
+const idPrefix = "cast/"
 
 // Ref addresses an actor: the full name of its task, and its own.
 type Ref struct{ Task, Name string }
@@ -67,13 +67,6 @@ type Transport interface {
 	Watch(down func(task string, err error))
 }
 
-// Way is the way to a task, until the link breaks that it is.
-type Way interface {
-	// Post sends mail to the task's cast. Mail that is posted one after another arrives in order, or not
-	// at all. It waits, until ctx ends, while too much waits for the task already.
-	Post(ctx context.Context, m *wire.Mail) error
-}
-
 // Config is what a cast is made of.
 type Config struct {
 	System    *actor.ActorSystem
@@ -84,6 +77,12 @@ type Config struct {
 	Kinds     map[string]Make
 	// Present gives what is to be told first to who wants to know of tasks.
 	Present func() []TaskChange
+	// Outsiders lets processes outside the cluster send to the program's actors, and these to theirs.
+	Outsiders bool
+	// Address is what actors outside know this task by, Refused what is told of messages of the actor
+	// system's from outside that were refused. Both are needed with Outsiders.
+	Address string
+	Refused func(target, message, from string)
 	Log     *slog.Logger
 }
 
@@ -99,6 +98,9 @@ type Cast struct {
 	tasks  hub
 	drops  drops
 
+	outsidersMu sync.Mutex
+	outsiders   map[string]*lane // by the addresses of processes outside the cluster
+
 	mu      sync.Mutex
 	stopped bool
 	actors  map[string]*performer
@@ -110,27 +112,27 @@ type Cast struct {
 	nextID  uint64
 }
 
-// New makes a task's cast and lets it be reached.
-func New(c Config) (*Cast, error) {
+// New makes a task's cast.
+func New(c Config) *Cast {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, actors: map[string]*performer{},
+	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, outsiders: map[string]*lane{}, actors: map[string]*performer{},
 		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*performer{}, watches: map[Ref]*watch{}, nextID: rand.Uint64()}
 	s.tasks.subscribers = map[*Subscription]struct{}{}
 	s.life, s.die = context.WithCancel(context.Background())
 	for _, t := range c.Tasks {
-		s.lanes[t] = newLane()
-	}
-	if _, fresh := c.System.ProcessRegistry.Add(&inlet{s}, ProcessName); !fresh {
-		return nil, status.Internalf("There is a %s already on %s", ProcessName, c.Self)
+		s.lanes[t] = &lane{}
 	}
 	c.Transport.Watch(s.down)
-	return s, nil
+	return s
 }
 
 // Self is the task's full name.
 func (s *Cast) Self() string { return s.config.Self }
+
+// Knows tells whether a name is the full name of a task of the cluster.
+func (s *Cast) Knows(task string) bool { return s.lanes[task] != nil }
 
 // Stop ends all actors: their contexts end, they handle no further message, and are closed. It waits for
 // them until ctx ends; who goes on then is named in the error.
@@ -150,7 +152,7 @@ func (s *Cast) Stop(ctx context.Context) error {
 		s.ended(ref, id, s.stopping())
 	}
 	for _, a := range asks {
-		a.settle(nil, s.stopping())
+		a.settle(content{}, s.stopping())
 	}
 	for _, p := range all {
 		p.dismiss(s.stopping())
@@ -184,7 +186,7 @@ func (s *Cast) stopping() error {
 // errand runs f, which has something to say to a task and ends with its context, on a goroutine that Stop
 // waits for. False where that will not be: the cast stops, or far too much waits for the task.
 func (s *Cast) errand(task string, f func(ctx context.Context)) bool {
-	l := s.lanes[task]
+	l := s.lane(task)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -223,8 +225,8 @@ func (s *Cast) resolve(r Ref) (Ref, error) {
 	if r.Task == "" {
 		r.Task = s.config.Self
 	}
-	if r.Task != s.config.Self && s.lanes[r.Task] == nil {
-		return r, status.InvalidArgumentf("%s is not a task of the cluster", r.Task)
+	if r.Task != s.config.Self && s.lane(r.Task) == nil {
+		return r, s.unknown(r.Task)
 	}
 	return r, nil
 }
@@ -236,6 +238,14 @@ func checkName(name string) error {
 		return status.InvalidArgumentf("%q is not a name of an actor: it has 1 to %d bytes, and no space, control character, ? or #", name, maxName)
 	}
 	return nil
+}
+
+// checkRef refuses what cannot be an actor's name on its task; outside there may be others.
+func (s *Cast) checkRef(r Ref) error {
+	if Outside(r.Task) && r.Name != "" {
+		return nil
+	}
+	return checkName(r.Name)
 }
 
 // Spawn makes an actor of a kind on ref's task and waits until it is there, or why it is not. Without a
@@ -254,11 +264,11 @@ func (s *Cast) Spawn(ctx context.Context, kind string, ref Ref, arguments proto.
 	if err := checkName(ref.Name); err != nil {
 		return Ref{}, err
 	}
-	content, err := enclose(arguments)
+	enclosed, err := enclose(arguments)
 	if err != nil {
 		return Ref{}, err
 	}
-	if _, err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Spawn{Spawn: &wire.Spawn{Kind: kind, Arguments: content}}}); err != nil {
+	if _, err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Spawn{Spawn: &wire.Spawn{Kind: kind, Arguments: enclosed}}}); err != nil {
 		return Ref{}, err
 	}
 	return ref, nil
@@ -278,12 +288,12 @@ func (s *Cast) End(ctx context.Context, ref Ref) error {
 func (s *Cast) spawn(name string, q *wire.Spawn, asker Ref) {
 	p, err := s.admit(name, q, asker)
 	if err != nil {
-		s.answer(asker, nil, err)
+		s.answer(asker, content{}, err)
 		return
 	}
 	props := actor.PropsFromFunc(p.receive, actor.WithSupervisor(actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })))
 	// Ids of the actor system's own: a name may be given again before the system has forgotten it.
-	pid, err := s.config.System.Root.SpawnNamed(props, ProcessName+"/"+strconv.FormatUint(p.number, 10))
+	pid, err := s.config.System.Root.SpawnNamed(props, idPrefix+strconv.FormatUint(p.number, 10))
 	if err != nil {
 		p.finish(status.Internalf("The actor %s did not start: %v", name, err))
 		return
@@ -322,15 +332,24 @@ func list(kinds map[string]Make) string {
 	return strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
 }
 
-// find gives an actor of this task.
-func (s *Cast) find(name string) (*performer, error) {
+// find gives an actor of this task, for messages that are to be given to it: requests among them are kept
+// in mind until they are answered.
+func (s *Cast) find(name string, items []item) (*performer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.actors[name]; p != nil {
+	p := s.actors[name]
+	switch {
+	case p == nil && s.stopped:
+		return nil, s.stopping()
+	case p == nil:
+		return nil, status.Errorf(status.NotFound, "There is no actor %s on %s", name, s.config.Self)
+	case p.pending == nil: // it is ending
 		return p, nil
 	}
-	if s.stopped {
-		return nil, s.stopping()
+	for i := range items {
+		if asker := items[i].sender; isAsk(asker.Name) {
+			p.pending[asker], s.asked[asker] = struct{}{}, p
+		}
 	}
-	return nil, status.Errorf(status.NotFound, "There is no actor %s on %s", name, s.config.Self)
+	return p, nil
 }

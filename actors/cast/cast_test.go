@@ -28,8 +28,9 @@ type network struct {
 
 	mu    sync.Mutex
 	casts map[string]*Cast
-	downs map[string][]func(string, error)                    // by the task that watches
-	pass  func(from, to string, m *wire.Mail, deliver func()) // nil: all arrives
+	downs map[string][]func(string, error)                       // by the task that watches
+	pass  func(from, to string, m proto.Message, deliver func()) // nil: all arrives
+	sent  map[string]uint64                                      // by the task that sends
 }
 
 // end is one task's end of the network.
@@ -51,25 +52,30 @@ type path struct {
 	to string
 }
 
-func (p path) Post(_ context.Context, m *wire.Mail) error {
-	b, err := proto.Marshal(m)
+func (p path) Post(_ context.Context, m *Letter) error {
+	data, err := proto.Marshal(m.Message)
 	if err != nil {
-		return err
-	}
-	copied := &wire.Mail{}
-	if err := proto.Unmarshal(b, copied); err != nil {
 		return err
 	}
 	p.net.mu.Lock()
 	to, pass := p.net.casts[p.to], p.net.pass
+	p.net.sent[p.self]++
+	came := Letter{To: m.To, From: m.From, Number: p.net.sent[p.self], Kind: kindOf(m.Message), Data: data}
 	p.net.mu.Unlock()
-	deliver := func() { (&inlet{to}).SendUserMessage(nil, copied) }
+	deliver := func() { to.Receive(p.self, p.net.casts[p.self].config.Boot, []Letter{came}) }
 	if pass != nil {
-		pass(p.self, p.to, copied, deliver)
+		pass(p.self, p.to, m.Message, deliver)
 	} else {
 		deliver()
 	}
 	return nil
+}
+
+func (p path) TryPost(ctx context.Context, m *Letter) error { return p.Post(ctx, m) }
+
+func kindOf(m proto.Message) *Kind {
+	t := m.ProtoReflect().Type()
+	return &Kind{Name: string(t.Descriptor().FullName()), Type: t}
 }
 
 // cut tells both ends that the link between two tasks broke.
@@ -99,21 +105,18 @@ func (e *echo) Close() error { return nil }
 
 func newNetwork(t *testing.T, tasks ...string) (*network, chan any) {
 	t.Helper()
-	n := &network{t: t, casts: map[string]*Cast{}, downs: map[string][]func(string, error){}}
+	n := &network{t: t, casts: map[string]*Cast{}, downs: map[string][]func(string, error){}, sent: map[string]uint64{}}
 	got := make(chan any, 1000)
 	var systems []*actor.ActorSystem
 	for i, task := range tasks {
 		log := slog.New(slog.NewTextHandler(io.Discard, nil))
 		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }),
 			actor.WithDeadLetterThrottleInterval(time.Millisecond))
-		s, err := New(Config{System: system, Self: task, Tasks: tasks, Boot: uint64(i + 1), Transport: end{n, task}, Log: log,
+		s := New(Config{System: system, Self: task, Tasks: tasks, Boot: uint64(i + 1), Transport: end{n, task}, Log: log,
 			Kinds: map[string]Make{
 				"echo":  func(*Context, proto.Message) (Actor, error) { return &echo{got: got}, nil },
 				"stone": func(*Context, proto.Message) (Actor, error) { return &echo{got: got, hold: true}, nil },
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		n.casts[task] = s
 		systems = append(systems, system)
 	}
@@ -157,23 +160,38 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 	n, _ := newNetwork(t, "a", "b")
 	a := n.casts["a"]
 	ref := spawn(t, a, "echo", Ref{"b", "echo"})
-	for _, c := range []struct{ content, want string }{
-		{"no.such.Message", "does not know messages of type"},
-		{"google.protobuf.StringValue", "is no google.protobuf.StringValue"},
+	b, number := n.casts["b"], uint64(1<<40)
+	for _, c := range []struct {
+		kind *Kind
+		want string
+	}{
+		{&Kind{Name: "no.such.Message"}, "does not know messages of type"},
+		{kindOf(&wrapperspb.StringValue{}), "is no google.protobuf.StringValue"},
 	} {
-		_, err := a.request(deadline(t), ref, &wire.Mail{What: &wire.Mail_Content{Content: &wire.Content{Type: c.content, Value: []byte{0xff}}}})
+		number++
+		_, err := a.await(deadline(t), ref.Task, func(asker Ref) error {
+			b.Receive("a", 1, []Letter{{To: ref.Name, From: asker.Name, Number: number, Kind: c.kind, Data: []byte{0xff}}})
+			return nil
+		})
 		if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.content, err)
+			t.Errorf("%s: %v", c.kind.Name, err)
 		}
 	}
+	n.mu.Lock()
+	n.sent["a"] = number + 1
+	n.mu.Unlock()
 	if answer, err := a.Ask(deadline(t), ref, wrapperspb.Int64(7)); err != nil || !proto.Equal(answer, wrapperspb.Int64(7)) {
 		t.Errorf("%v, %v", answer, err)
 	}
 	if _, err := a.request(deadline(t), ref, &wire.Mail{}); status.CodeOf(err) != status.Unimplemented {
 		t.Errorf("a request of another version: %v", err)
 	}
-	for _, m := range []*wire.Mail{{Task: "c", To: "echo", Number: 1}, {Task: "a", Boot: 1, Number: 1 << 40}, {}} {
-		(&inlet{n.casts["b"]}).SendUserMessage(nil, m) // dropped
+	for _, m := range []Letter{{To: "nobody", Kind: kindOf(&emptypb.Empty{})}, {To: Conversation, Kind: kindOf(&emptypb.Empty{})}, {To: "?1", Kind: kindOf(&emptypb.Empty{})}} {
+		for _, task := range []string{"a", "c"} {
+			number += 1 << 40
+			m.Number = number
+			b.Receive(task, 1, []Letter{m}) // dropped
+		}
 	}
 }
 
@@ -183,7 +201,7 @@ func TestOvertakenMail(t *testing.T) {
 	a := n.casts["a"]
 	ref := spawn(t, a, "echo", Ref{"b", "echo"})
 	var held []func()
-	n.pass = func(_, _ string, m *wire.Mail, deliver func()) { held = append(held, deliver) }
+	n.pass = func(_, _ string, _ proto.Message, deliver func()) { held = append(held, deliver) }
 	for i := range 4 {
 		if err := a.Send(deadline(t), Ref{}, ref, wrapperspb.Int64(int64(i))); err != nil {
 			t.Fatal(err)
@@ -211,7 +229,7 @@ func TestLostTasks(t *testing.T) {
 	a, b := n.casts["a"], n.casts["b"]
 	stone := spawn(t, a, "stone", Ref{"b", "stone"})
 	watcher := spawn(t, a, "echo", Ref{"a", "echo"})
-	p, err := a.find(watcher.Name)
+	p, err := a.find(watcher.Name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +274,11 @@ func TestLostTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-set
-	(&inlet{a}).SendUserMessage(nil, &wire.Mail{Task: "b", Boot: 2, Number: 1 << 40, From: "?late", To: stone.Name, What: &wire.Mail_Ended{Ended: &wire.Ended{Watch: 5}}})
+	late, err := proto.Marshal(&wire.Mail{From: "?late", To: stone.Name, What: &wire.Mail_Ended{Ended: &wire.Ended{Watch: 5}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Receive("b", 2, []Letter{{To: Conversation, Number: 1 << 40, Kind: kindOf(&wire.Mail{}), Data: late}})
 	select {
 	case e := <-ended:
 		t.Errorf("%v", e)
@@ -277,8 +299,9 @@ func TestLostNotice(t *testing.T) {
 	<-set
 	var lost atomic.Int32
 	n.mu.Lock()
-	n.pass = func(_, _ string, m *wire.Mail, deliver func()) {
-		if _, ok := m.What.(*wire.Mail_Ended); ok && lost.CompareAndSwap(0, 1) {
+	n.pass = func(_, _ string, m proto.Message, deliver func()) {
+		mail, _ := m.(*wire.Mail)
+		if _, ok := mail.GetWhat().(*wire.Mail_Ended); ok && lost.CompareAndSwap(0, 1) {
 			return
 		}
 		deliver()

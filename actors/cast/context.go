@@ -30,7 +30,13 @@ func (c *Context) Life() context.Context { return c.performer.life }
 
 // Send sends a message from this actor.
 func (c *Context) Send(to Ref, message proto.Message) error {
-	return c.performer.cast.Send(c.performer.life, c.Self(), to, message)
+	// An actor that waited for room in its own queue would make none.
+	return c.performer.cast.send(c.performer.life, c.Self(), to, message, to != c.Self())
+}
+
+// TrySend is Send that does not wait for room: RESOURCE_EXHAUSTED.
+func (c *Context) TrySend(to Ref, message proto.Message) error {
+	return c.performer.cast.send(c.performer.life, c.Self(), to, message, false)
 }
 
 var errNoSender = status.New(status.FailedPrecondition, "The message that is being handled has no sender")
@@ -44,7 +50,13 @@ func (c *Context) Reply(message proto.Message) error {
 }
 
 // Fail answers a request with an error.
+//
+// To one outside the cluster it is a dead letter: their protocol has no errors.
 func (c *Context) Fail(err error) error {
+	if Outside(c.sender.Task) && err != nil {
+		c.performer.cast.deadLetter(c.Self().Name, c.sender)
+		return nil
+	}
 	if !isAsk(c.sender.Name) {
 		return status.New(status.FailedPrecondition, "The message that is being handled is no request")
 	}
@@ -52,7 +64,7 @@ func (c *Context) Fail(err error) error {
 		return status.InvalidArgumentf("A request does not fail with no error")
 	}
 	c.performer.cast.withdraw(c.sender)
-	c.performer.cast.answer(c.sender, nil, err)
+	c.performer.cast.answer(c.sender, content{}, err)
 	return nil
 }
 
@@ -65,7 +77,7 @@ func (c *Context) Watch(ref Ref) error {
 	p.mu.Unlock()
 	_, cancel, err := p.cast.Watch(ref, func(e Ended) {
 		p.letGo(key)
-		_ = p.post(item{message: e}) // to one that has ended nobody has anything to say
+		_ = p.notify(item{notice: e}) // to one that has ended nobody has anything to say
 	})
 	if err != nil {
 		p.letGo(key)
@@ -83,13 +95,11 @@ func (c *Context) WatchTasks() {
 		return
 	}
 	p := c.performer
-	c.tasks = p.cast.Subscribe(func(s *Subscription) { _ = p.post(item{message: &taskNotice{s}}) }) // as above
+	c.tasks = p.cast.Subscribe(func(s *Subscription) { _ = p.notify(item{notice: &taskNotice{s}}) }) // as above
 	context.AfterFunc(p.life, c.tasks.Cancel)
 }
 
 // Stop ends the actor after the message that is being handled.
 func (c *Context) Stop() {
-	c.performer.mu.Lock()
-	defer c.performer.mu.Unlock()
-	c.performer.stopping = true
+	c.performer.stopping.Store(true)
 }

@@ -7,9 +7,15 @@
 // no actor of a program, however slow, holds up the runtime's messages, and a message that makes no sense
 // to the program costs itself alone.
 //
-// Between tasks everything travels as wire.Mail over the links. Mail to a task is numbered, and mail that
-// was overtaken, as may happen when a link breaks and another one is opened, is dropped: so what one
+// Between tasks messages travel as Letters, in batches, over a stream of their own. What the casts themselves
+// have to say to each other is wire.Mail, in Letters for Conversation. Letters to a task are numbered, and one
+// that was overtaken, as may happen when a link breaks and another one is opened, is dropped: so what one
 // task sends to another arrives in order, or not at all. Requests (Ask, Spawn, Watch, End) have a name of
 // their own that the answer goes to, and end with an error when the link to their task breaks, so that
 // none waits for an answer that was lost.
+//
+// A full queue holds its senders up, wherever they are: Room tells the sender's task what was handled. Who does
+// not want to wait uses TrySend.
+//
+// Processes outside the cluster may take part, where Config.Outsiders lets them: see outside.go.
 package cast

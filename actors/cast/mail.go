@@ -4,12 +4,11 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
@@ -17,138 +16,177 @@ import (
 
 // lane is the mail to and from one other task.
 type lane struct {
-	turn chan struct{} // whoever has it sends: numbers must grow in the order of sending
-	sent uint64
+	way atomic.Pointer[Way] // to the task, while its link is there
 
-	mu   sync.Mutex // of what has arrived; whoever has it delivers, so that order is kept
-	boot uint64
-	last uint64
+	mu      sync.Mutex // of what has arrived; whoever has it delivers, so that order is kept
+	boot    uint64
+	last    uint64
+	to      string       // the actor that has items
+	items   []item       // messages to it that are being delivered
+	waiting atomic.Int64 // bytes of messages from the task that wait for actors
 
 	// Of errands to the task; Cast.mu.
 	errands  []func(ctx context.Context)
 	couriers int
 }
 
-func newLane() *lane {
-	l := &lane{turn: make(chan struct{}, 1)}
-	l.turn <- struct{}{}
-	return l
-}
+// maxLane bounds the bytes that came from one task and wait for actors. Those that send keep far below it;
+// what broken links have left may add up.
+const maxLane = MaxBytes
 
-// mail sends mail to another task.
-func (s *Cast) mail(ctx context.Context, task string, m *wire.Mail) error {
-	l := s.lanes[task]
+// post sends a message to another task.
+func (s *Cast) post(ctx context.Context, task string, m *Letter, wait bool) error {
+	l := s.lane(task)
 	if l == nil {
-		return status.InvalidArgumentf("%s is not a task of the cluster", task)
+		return s.unknown(task)
+	}
+	if way := l.way.Load(); way != nil {
+		err := send(ctx, *way, m, wait)
+		if status.CodeOf(err) != status.Unavailable {
+			return err
+		}
+		l.way.CompareAndSwap(way, nil)
 	}
 	way, err := s.config.Transport.Reach(ctx, task)
 	if err != nil {
 		return err
 	}
-	select {
-	case <-l.turn:
-	case <-ctx.Done():
-		return status.From(ctx.Err())
-	}
-	defer func() { l.turn <- struct{}{} }()
-	l.sent++
-	m.Task, m.Boot, m.Number = s.config.Self, s.config.Boot, l.sent
-	return way.Post(ctx, m)
+	l.way.Store(&way)
+	return send(ctx, way, m, wait)
 }
 
-// inlet is where mail arrives: an address without a mailbox, so that the goroutine that reads the link
-// puts it where it belongs.
-type inlet struct{ cast *Cast }
-
-var _ actor.Process = (*inlet)(nil)
-
-// SendUserMessage takes mail in. It does not wait.
-func (in *inlet) SendUserMessage(_ *actor.PID, message any) {
-	_, m, _ := actor.UnwrapEnvelope(message)
-	mail, ok := m.(*wire.Mail)
-	if !ok {
-		return
+func send(ctx context.Context, way Way, m *Letter, wait bool) error {
+	if wait {
+		return way.Post(ctx, m)
 	}
-	s := in.cast
-	l := s.lanes[mail.GetTask()]
+	return way.TryPost(ctx, m)
+}
+
+// mail sends another task what casts have to say to each other.
+func (s *Cast) mail(ctx context.Context, task string, m *wire.Mail) error {
+	return s.post(ctx, task, &Letter{To: Conversation, Message: m}, true)
+}
+
+// Receive takes the letters of a task's process. It does not wait.
+func (s *Cast) Receive(task string, boot uint64, letters []Letter) {
+	l := s.lanes[task]
 	if l == nil {
-		s.log.Warn("mail of a task that the cluster does not have was dropped", "task", mail.GetTask())
+		s.log.Warn("mail of a task that the cluster does not have was dropped", "task", task)
+		for i := range letters {
+			letters[i].drop()
+		}
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.boot == mail.GetBoot() && mail.GetNumber() <= l.last {
-		s.log.Debug("mail that was overtaken was dropped", "task", mail.GetTask(), "from", mail.GetFrom(), "to", mail.GetTo())
-		return
+	for i := range letters {
+		m := &letters[i]
+		if l.boot == boot && m.Number <= l.last {
+			s.log.Debug("mail that was overtaken was dropped", "task", task, "from", m.From, "to", m.To)
+			m.drop()
+			continue
+		}
+		l.boot, l.last = boot, m.Number
+		switch {
+		case m.To == Conversation:
+			s.flush(l) // which it may be about
+			s.converse(task, m)
+		case isAsk(m.To):
+			s.settle(m.To, content{kind: m.Kind, data: m.Data}, nil)
+		default:
+			if m.To != l.to {
+				s.flush(l)
+				l.to = m.To
+			}
+			sender := Ref{task, m.From}
+			if m.From == "" {
+				sender = Ref{}
+			}
+			l.items = append(l.items, item{sender: sender, content: content{kind: m.Kind, data: m.Data}, size: len(m.Data), room: m.Room, lane: l})
+		}
 	}
-	l.boot, l.last = mail.GetBoot(), mail.GetNumber()
-	s.take(mail)
+	s.flush(l)
 }
 
-// SendSystemMessage does nothing: an inlet is neither watched nor supervised.
-func (in *inlet) SendSystemMessage(*actor.PID, any) {}
+// drop tells whoever waits for room that the message takes none.
+func (m *Letter) drop() {
+	if m.Room != nil {
+		m.Room.Handled(1, len(m.Data))
+	}
+}
 
-// Stop does nothing: an inlet ends with its actor system.
-func (in *inlet) Stop(*actor.PID) {}
+// flush gives an actor the messages that have gathered for it. The lane's mu is held.
+func (s *Cast) flush(l *lane) {
+	if len(l.items) == 0 {
+		return
+	}
+	p, err := s.find(l.to, l.items)
+	if err == nil {
+		err = p.take(l.items)
+	}
+	if err != nil {
+		for i := range l.items {
+			l.items[i].free()
+			s.refuse(Ref{s.config.Self, l.to}, l.items[i].sender, err)
+		}
+	}
+	clear(l.items)
+	l.items = l.items[:0]
+}
 
-// take does what mail asks for, mail of this task included. It does not wait.
-func (s *Cast) take(m *wire.Mail) {
-	from := Ref{m.GetTask(), m.GetFrom()}
+// converse does what another task's cast has to say.
+func (s *Cast) converse(task string, m *Letter) {
+	mail, err := content{kind: m.Kind, data: m.Data}.open()
+	said, ok := mail.(*wire.Mail)
+	if err != nil || !ok {
+		s.log.Warn("what another task said about actors makes no sense", "task", task, "error", err)
+		return
+	}
+	s.take(task, said)
+}
+
+// take does what a task's cast asks for, this task's included. It does not wait.
+func (s *Cast) take(task string, m *wire.Mail) {
+	from := Ref{task, m.GetFrom()}
 	if m.GetFrom() == "" {
 		from = Ref{}
 	}
 	switch what := m.GetWhat().(type) {
-	case *wire.Mail_Content:
-		if isAsk(m.GetTo()) {
-			s.settle(m.GetTo(), what.Content, nil)
-			return
-		}
-		s.deliver(m.GetTo(), item{sender: from, content: what.Content, size: len(what.Content.GetValue())})
+	case *wire.Mail_Content: // an answer without a message
+		s.settle(m.GetTo(), content{}, nil)
 	case *wire.Mail_Failure:
-		s.settle(m.GetTo(), nil, failed(what.Failure))
+		s.settle(m.GetTo(), content{}, failed(what.Failure))
 	case *wire.Mail_Spawn:
 		s.spawn(m.GetTo(), what.Spawn, from)
 	case *wire.Mail_End:
-		p, err := s.find(m.GetTo())
+		p, err := s.find(m.GetTo(), nil)
 		if err == nil {
-			err = p.post(item{end: true, sender: from})
+			err = p.notify(item{end: true, sender: from})
 		}
 		if err != nil {
-			s.answer(from, nil, err)
+			s.answer(from, content{}, err)
 		}
 	case *wire.Mail_Watch:
 		s.watched(m.GetTo(), from, what.Watch.GetId())
 	case *wire.Mail_Ended:
-		s.ended(Ref{m.GetTask(), m.GetTo()}, what.Ended.GetWatch(), failed(what.Ended.GetFailure()))
-		s.answer(from, nil, nil)
+		s.ended(Ref{task, m.GetTo()}, what.Ended.GetWatch(), failed(what.Ended.GetFailure()))
+		s.answer(from, content{}, nil)
 	case *wire.Mail_Withdraw:
 		s.withdraw(from)
 	default:
-		s.answer(from, nil, status.Unimplementedf("%s does not know the request: it is of another version", s.config.Self))
+		s.answer(from, content{}, status.Unimplementedf("%s does not know the request: it is of another version", s.config.Self))
 	}
 }
 
-// deliver puts a message of another task, or of nobody who waits, into an actor's queue.
-func (s *Cast) deliver(name string, i item) {
-	if err := s.put(name, i); err != nil {
-		s.refuse(Ref{s.config.Self, name}, i.sender, err)
-	}
-}
-
-// put puts a message into an actor's queue. A request is kept in mind until it is answered.
-func (s *Cast) put(name string, i item) error {
-	p, err := s.find(name)
+// put puts a message of this task into an actor's queue. Where that is full it waits until ctx ends, or
+// else is RESOURCE_EXHAUSTED.
+func (s *Cast) put(ctx context.Context, name string, i item, wait bool) error {
+	all := [1]item{i}
+	p, err := s.find(name, all[:])
 	if err != nil {
 		return err
 	}
-	if isAsk(i.sender.Name) {
-		s.mu.Lock()
-		if p.pending != nil {
-			p.pending[i.sender], s.asked[i.sender] = struct{}{}, p
-		}
-		s.mu.Unlock()
-	}
-	if err := p.post(i); err != nil {
+	if err := p.post(ctx, i, wait); err != nil {
 		s.withdraw(i.sender)
 		return err
 	}
@@ -172,9 +210,10 @@ func (s *Cast) withdraw(asker Ref) {
 func (s *Cast) refuse(to, sender Ref, err error) {
 	if isAsk(sender.Name) {
 		s.withdraw(sender)
-		s.answer(sender, nil, err)
+		s.answer(sender, content{}, err)
 		return
 	}
+	s.deadLetter(to.Name, sender)
 	if n := s.drops.note(time.Now()); n > 0 {
 		s.log.Warn("messages to actors of the program were dropped", "count", n, "last", to.Name, "sender", sender.Name, "task", sender.Task, "error", err)
 	}
@@ -200,18 +239,15 @@ func (d *drops) note(now time.Time) (tell int) {
 }
 
 // answer answers a request of this or another task, with a failure if err is not nil. It does not wait.
-func (s *Cast) answer(asker Ref, content *wire.Content, err error) {
+func (s *Cast) answer(asker Ref, c content, err error) {
 	if !isAsk(asker.Name) {
 		return
 	}
 	if asker.Task == s.config.Self {
-		s.settle(asker.Name, content, err)
+		s.settle(asker.Name, c, err)
 		return
 	}
-	m := &wire.Mail{To: asker.Name, What: &wire.Mail_Content{Content: content}}
-	if content == nil {
-		m.What = &wire.Mail_Content{Content: &wire.Content{}}
-	}
+	m := &wire.Mail{To: asker.Name, What: &wire.Mail_Content{Content: &wire.Content{}}}
 	if err != nil {
 		m.What = &wire.Mail_Failure{Failure: failure(err)}
 	}
@@ -222,9 +258,18 @@ func (s *Cast) answer(asker Ref, content *wire.Content, err error) {
 	})
 }
 
-// Send sends a message to an actor, from another one or from nobody. It waits, until ctx ends, only while
-// too much waits to be sent to the actor's task.
+// Send sends a message to an actor, from another one or from nobody. It waits, until ctx ends, while too
+// much waits for the actor or is to be sent to its task.
 func (s *Cast) Send(ctx context.Context, from, to Ref, message proto.Message) error {
+	return s.send(ctx, from, to, message, true)
+}
+
+// TrySend is Send that does not wait for room: RESOURCE_EXHAUSTED.
+func (s *Cast) TrySend(ctx context.Context, from, to Ref, message proto.Message) error {
+	return s.send(ctx, from, to, message, false)
+}
+
+func (s *Cast) send(ctx context.Context, from, to Ref, message proto.Message, wait bool) error {
 	to, err := s.resolve(to)
 	if err != nil {
 		return err
@@ -233,27 +278,28 @@ func (s *Cast) Send(ctx context.Context, from, to Ref, message proto.Message) er
 	if err != nil {
 		return err
 	}
-	if isAsk(to.Name) {
+	answers := isAsk(to.Name)
+	if answers {
 		s.withdraw(to)
 	}
-	if to.Task == s.config.Self && !isAsk(to.Name) {
-		return s.put(to.Name, item{sender: from, message: message, size: size})
-	}
-	content, err := enclose(message)
-	if err != nil {
-		return err
-	}
-	if to.Task == s.config.Self {
-		s.settle(to.Name, content, nil)
+	switch {
+	case to.Task != s.config.Self:
+		return s.post(ctx, to.Task, s.letterTo(from, to, message, size), wait)
+	case answers:
+		s.settle(to.Name, content{message: message}, nil)
 		return nil
 	}
-	return s.mail(ctx, to.Task, &wire.Mail{From: from.Name, To: to.Name, What: &wire.Mail_Content{Content: content}})
+	return s.put(ctx, to.Name, item{sender: from, content: content{message: message}, size: size}, wait)
 }
 
 // measure gives a message's encoded size, and refuses what is none or too large.
 func measure(m proto.Message) (int, error) {
 	if m == nil || !m.ProtoReflect().IsValid() {
 		return 0, status.InvalidArgumentf("A message to an actor must not be nil")
+	}
+	switch m.(type) {
+	case actor.SystemMessage, *actor.PoisonPill, *actor.Touch:
+		return 0, status.InvalidArgumentf("A message %s is the actor system's own and no program's", m.ProtoReflect().Descriptor().FullName())
 	}
 	size := proto.Size(m)
 	if size > MaxMessage {
@@ -276,22 +322,6 @@ func enclose(m proto.Message) (*wire.Content, error) {
 		return nil, status.InvalidArgumentf("A message to an actor cannot be encoded: %v", err)
 	}
 	return &wire.Content{Type: string(m.ProtoReflect().Descriptor().FullName()), Value: b}, nil
-}
-
-// open decodes a message; none is nil.
-func open(c *wire.Content) (proto.Message, error) {
-	if c.GetType() == "" {
-		return nil, nil
-	}
-	t, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(c.Type))
-	if err != nil {
-		return nil, status.InvalidArgumentf("The program does not know messages of type %q", c.Type)
-	}
-	m := t.New().Interface()
-	if err := proto.Unmarshal(c.Value, m); err != nil {
-		return nil, status.InvalidArgumentf("A message is no %s: %v", c.Type, err)
-	}
-	return m, nil
 }
 
 // isAsk tells whether a name is a request's, which answers go to.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
@@ -31,31 +31,63 @@ type performer struct {
 	// These belong to the actor's goroutine.
 	context Context
 	self    Actor
-	enders  []Ref // who asked for the end that it has come to
+	enders  []Ref  // who asked for the end that it has come to
+	taken   []item // of the queue, to be handled before the rest of it
+	next    int    // of taken
+
+	// What waits, taken or not.
+	messages, bytes atomic.Int64
+	waiting         atomic.Bool // somebody waits for room
+	stopping        atomic.Bool
 
 	mu       sync.Mutex
 	pid      *actor.PID // nil until the actor system has told it
 	queue    []item
-	bytes    int
-	turns    int // turns that are due since before pid was known
+	spare    []item // memory for the queue
+	turning  bool   // a turn is due
 	ended    bool
-	stop     error // why it has to end before its next message
-	stopping bool
+	room     chan struct{}        // closed when there is room again; nil: nobody waits
+	stop     error                // why it has to end before its next message
 	watchers map[string]uint64    // ids of watches by the tasks that have them
 	held     map[*func()]struct{} // what cancels its own watches
+	// outsiders are the actors outside the cluster that watch it.
+	outsiders map[Ref]struct{}
 }
 
 // item is what waits for an actor.
 type item struct {
 	sender  Ref
-	message any           // a proto.Message, or a notice
-	content *wire.Content // in place of a message: it came from another task
-	size    int           // bytes
-	end     bool          // the actor ends here, and sender is told
+	content content
+	notice  any  // in place of a message: an Ended, a *taskNotice or a nudge
+	end     bool // the actor ends here, and sender is told
+	size    int  // bytes
+	room    Room // of a message that came from another task; nil: of none that waits for room
+	lane    *lane
 }
 
-// turn lets an actor handle the first of its queue.
+// isMessage tells whether it is a message, and no notice. Only messages are bounded: who asks for notices
+// bounds them.
+func (i *item) isMessage() bool { return i.notice == nil && !i.end }
+
+// free tells that a message from another task takes no room any more.
+func (i *item) free() {
+	if i.room != nil {
+		i.room.Handled(1, i.size)
+	}
+}
+
+// nudge makes an actor see that it is to end.
+type nudge struct{}
+
+// turn lets an actor handle what waits for it.
 type turn struct{}
+
+const (
+	// takeAtOnce is how much of its queue an actor takes at a time, perTurn how many messages it handles
+	// before others get the goroutine.
+	takeAtOnce = 64
+	perTurn    = 256
+)
 
 func newPerformer(s *Cast, name string, q *wire.Spawn, create Make, maker Ref) *performer {
 	p := &performer{cast: s, ref: Ref{s.config.Self, name}, number: s.born, kind: q.GetKind(), create: create, arguments: q.GetArguments(), maker: maker,
@@ -65,58 +97,133 @@ func newPerformer(s *Cast, name string, q *wire.Spawn, create Make, maker Ref) *
 	return p
 }
 
-// found is told the actor's address, and gives it the turns that have gathered.
+// found is told the actor's address, and lets it begin with what has gathered.
 func (p *performer) found(pid *actor.PID) {
 	p.mu.Lock()
 	p.pid = pid
-	due := p.turns
+	p.wake()
+}
+
+// wake lets the actor handle its queue. mu is held, and is not afterwards.
+func (p *performer) wake() {
+	pid := p.pid
+	due := pid != nil && !p.turning && len(p.queue) > 0
+	if due {
+		p.turning = true
+	}
 	p.mu.Unlock()
-	for range due {
+	if due {
 		p.cast.config.System.Root.Send(pid, turn{})
 	}
 }
 
-// post puts something into the queue. A notice finds room always: what asks for notices bounds them.
-func (p *performer) post(i item) error {
-	notice := i.end || i.size == 0 && i.content == nil && !isMessage(i.message)
+func (p *performer) over() error {
+	return status.Errorf(status.NotFound, "There is no actor %s on %s: it has ended", p.ref.Name, p.ref.Task)
+}
+
+// post puts a message of this task into the queue. Where that is full it waits until ctx ends, or is
+// RESOURCE_EXHAUSTED.
+func (p *performer) post(ctx context.Context, i item, wait bool) error {
+	for {
+		p.mu.Lock()
+		if p.ended {
+			p.mu.Unlock()
+			return p.over()
+		}
+		if all := p.cast.bytes.Load() + int64(i.size); all > MaxBytes {
+			p.mu.Unlock()
+			return status.Errorf(status.ResourceExhausted, "%d bytes of messages wait for the actors of %s, which is the limit", all-int64(i.size), p.ref.Task)
+		}
+		n, bytes := p.messages.Load(), p.bytes.Load()
+		if n < MaxQueued && bytes+int64(i.size) <= MaxQueuedBytes {
+			p.add(1, i.size)
+			p.queue = append(p.queue, i)
+			p.wake()
+			return nil
+		}
+		if !wait {
+			p.mu.Unlock()
+			return status.Errorf(status.ResourceExhausted, "The queue of the actor %s on %s is full: %d messages of %d bytes wait for it", p.ref.Name, p.ref.Task, n, bytes)
+		}
+		if p.room == nil {
+			p.room = make(chan struct{})
+			p.waiting.Store(true)
+		}
+		room := p.room
+		p.mu.Unlock()
+		if p.messages.Load() != n { // somebody was handled before waiting was seen
+			p.makeRoom()
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return status.From(ctx.Err())
+		}
+	}
+}
+
+// makeRoom lets those who wait for room try again.
+func (p *performer) makeRoom() {
 	p.mu.Lock()
-	switch {
-	case p.ended:
-		p.mu.Unlock()
-		return status.Errorf(status.NotFound, "There is no actor %s on %s: it has ended", p.ref.Name, p.ref.Task)
-	case notice:
-	case len(p.queue) >= MaxQueued, p.bytes+i.size > MaxQueuedBytes:
-		n, bytes := len(p.queue), p.bytes
-		p.mu.Unlock()
-		return status.Errorf(status.ResourceExhausted, "The queue of the actor %s on %s is full: %d messages of %d bytes wait for it", p.ref.Name, p.ref.Task, n, bytes)
-	case p.cast.bytes.Load()+int64(i.size) > MaxBytes:
-		p.mu.Unlock()
-		return status.Errorf(status.ResourceExhausted, "%d bytes of messages wait for the actors of %s, which is the limit", p.cast.bytes.Load(), p.ref.Task)
-	}
-	p.queue = append(p.queue, i)
-	p.bytes += i.size
-	p.cast.bytes.Add(int64(i.size))
-	pid := p.pid
-	if pid == nil {
-		p.turns++
-	}
+	room := p.room
+	p.room = nil
+	p.waiting.Store(false)
 	p.mu.Unlock()
-	if pid != nil {
-		p.cast.config.System.Root.Send(pid, turn{})
+	if room != nil {
+		close(room)
 	}
+}
+
+func (p *performer) add(messages, bytes int) {
+	p.messages.Add(int64(messages))
+	p.bytes.Add(int64(bytes))
+	p.cast.bytes.Add(int64(bytes))
+}
+
+// take puts messages of another task into the queue, which has room for them: the sender has kept within its
+// windows.
+func (p *performer) take(items []item) error {
+	bytes := 0
+	for i := range items {
+		bytes += items[i].size
+	}
+	l := items[0].lane
+	if l.waiting.Load()+int64(bytes) > maxLane {
+		return status.Errorf(status.ResourceExhausted, "%d bytes of messages of one task wait for the actors of %s, which is the limit", l.waiting.Load(), p.ref.Task)
+	}
+	p.mu.Lock()
+	if p.ended {
+		p.mu.Unlock()
+		return p.over()
+	}
+	l.waiting.Add(int64(bytes))
+	p.add(len(items), bytes)
+	p.queue = append(p.queue, items...)
+	p.wake()
 	return nil
 }
 
-func isMessage(m any) bool { _, ok := m.(proto.Message); return ok }
+// notify puts a notice into the queue.
+func (p *performer) notify(i item) error {
+	p.mu.Lock()
+	if p.ended {
+		p.mu.Unlock()
+		return p.over()
+	}
+	p.queue = append(p.queue, i)
+	p.wake()
+	return nil
+}
 
 // dismiss ends the actor before its next message.
 func (p *performer) dismiss(why error) {
 	p.mu.Lock()
-	p.stopping, p.stop = true, why
+	p.stop = why
+	p.stopping.Store(true)
 	p.mu.Unlock()
 	p.die()
-	// The actor may have ended already; a notice finds room always.
-	_ = p.post(item{message: turn{}})
+	// The actor may have ended already.
+	_ = p.notify(item{notice: nudge{}})
 }
 
 // letGo forgets a watch of its own that is over.
@@ -135,9 +242,9 @@ func (p *performer) receive(c actor.Context) {
 			c.Stop(c.Self())
 			return
 		}
-		p.cast.answer(p.maker, nil, nil)
+		p.cast.answer(p.maker, content{}, nil)
 	case turn:
-		if over, why := p.step(); over {
+		if over, why := p.run(); over {
 			p.finish(why)
 			c.Stop(c.Self())
 		}
@@ -148,12 +255,12 @@ func (p *performer) receive(c actor.Context) {
 
 // begin makes the program's actor.
 func (p *performer) begin() (err error) {
-	arguments, err := open(p.arguments)
+	given, err := arguments(p.arguments)
 	if err != nil {
 		return err
 	}
 	p.arguments = nil
-	if crash := p.guard(func() { p.self, err = p.create(&p.context, arguments) }); crash != nil {
+	if crash := p.guard(func() { p.self, err = p.create(&p.context, given) }); crash != nil {
 		return crash
 	}
 	if err == nil && p.self == nil {
@@ -162,44 +269,101 @@ func (p *performer) begin() (err error) {
 	return err
 }
 
-// step handles the first of the queue; over tells that the actor ends, and why.
-func (p *performer) step() (over bool, why error) {
+// run handles what waits, for a turn; over tells that the actor ends, and why.
+func (p *performer) run() (over bool, why error) {
+	for range perTurn {
+		if p.next == len(p.taken) && !p.refill() {
+			return false, nil
+		}
+		if p.stopping.Load() {
+			return p.leaving()
+		}
+		i := p.taken[p.next]
+		p.taken[p.next] = item{}
+		p.next++
+		p.handled(&i)
+		if over, why = p.step(&i); over {
+			return over, why
+		}
+	}
 	p.mu.Lock()
-	if p.ended || len(p.queue) == 0 {
-		p.mu.Unlock()
-		return false, nil
-	}
-	if p.stopping {
-		why = p.stop
-		p.mu.Unlock()
-		return true, why
-	}
-	i := p.queue[0]
-	p.queue[0], p.queue = item{}, p.queue[1:]
-	p.bytes -= i.size
+	pid := p.pid
 	p.mu.Unlock()
-	p.cast.bytes.Add(-int64(i.size))
-	if i.end {
-		p.enders = append(p.enders, i.sender)
-		return true, nil
+	p.cast.config.System.Root.Send(pid, turn{}) // behind the actors that wait for a goroutine
+	return false, nil
+}
+
+// refill takes what comes next off the queue; without it the turn is over.
+func (p *performer) refill() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || len(p.queue) == 0 {
+		p.turning = false
+		if cap(p.spare) > 4*takeAtOnce { // an actor at rest is small
+			p.spare = nil
+		}
+		if cap(p.queue) > 4*takeAtOnce {
+			p.queue = nil
+		}
+		return false
 	}
-	if i.content != nil {
-		m, err := open(i.content)
+	p.next = 0
+	if len(p.queue) <= takeAtOnce {
+		p.taken, p.queue, p.spare = p.queue, p.spare[:0], p.taken
+		return true
+	}
+	p.taken = append(p.taken[:0], p.queue[:takeAtOnce]...)
+	clear(p.queue[:takeAtOnce])
+	p.queue = p.queue[takeAtOnce:]
+	return true
+}
+
+// handled counts a message that is about to be handled, and makes room for others.
+func (p *performer) handled(i *item) {
+	if !i.isMessage() {
+		return
+	}
+	p.messages.Add(-1)
+	p.bytes.Add(-int64(i.size))
+	p.cast.bytes.Add(-int64(i.size))
+	if p.waiting.Load() {
+		p.makeRoom()
+	}
+	if i.room == nil {
+		return
+	}
+	i.lane.waiting.Add(-int64(i.size))
+	i.room.Handled(1, i.size)
+}
+
+// step handles one of the queue; over tells that the actor ends, and why.
+func (p *performer) step(i *item) (over bool, why error) {
+	var message any
+	switch notice := i.notice.(type) {
+	case nil:
+		if i.end {
+			p.enders = append(p.enders, i.sender)
+			return true, nil
+		}
+		m, err := i.content.open()
 		if err != nil {
 			p.cast.refuse(p.ref, i.sender, err)
 			return false, nil
 		}
-		i.message = m
-	}
-	if t, ok := i.message.(*taskNotice); ok {
-		for _, change := range t.subscription.Take() {
+		message = m
+	case nudge:
+		return p.leaving()
+	case *taskNotice:
+		for _, change := range notice.subscription.Take() {
 			if why := p.handle(change, Ref{}); why != nil {
 				return true, why
 			}
 		}
 		return p.leaving()
+	default:
+		message = notice
 	}
-	if why := p.handle(i.message, i.sender); why != nil {
+	if why := p.handle(message, i.sender); why != nil {
 		return true, why
 	}
 	return p.leaving()
@@ -207,9 +371,12 @@ func (p *performer) step() (over bool, why error) {
 
 // leaving tells whether the actor has asked for its end, or somebody else has.
 func (p *performer) leaving() (bool, error) {
+	if !p.stopping.Load() {
+		return false, nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.stopping, p.stop
+	return true, p.stop
 }
 
 // handle gives the program a message. The error is a panic, with which the actor ends.
@@ -241,8 +408,8 @@ func (p *performer) finish(why error) {
 		return
 	}
 	p.ended = true
-	left, bytes, watchers := p.queue, p.bytes, p.watchers
-	p.queue, p.bytes, p.watchers = nil, 0, nil
+	left, watchers, outsiders := append(p.taken[p.next:], p.queue...), p.watchers, p.outsiders
+	p.taken, p.next, p.queue, p.spare, p.watchers, p.outsiders = nil, 0, nil, nil, nil, nil
 	var cancels []func()
 	for cancel := range p.held {
 		cancels = append(cancels, *cancel)
@@ -262,7 +429,10 @@ func (p *performer) finish(why error) {
 		}
 	}
 	s := p.cast
-	s.bytes.Add(-int64(bytes))
+	for i := range left {
+		p.handled(&left[i])
+	}
+	p.makeRoom() // for who will find it ended
 	s.mu.Lock()
 	delete(s.actors, p.ref.Name)
 	waiting := p.pending
@@ -276,21 +446,24 @@ func (p *performer) finish(why error) {
 		reason = status.Errorf(status.NotFound, "The actor %s on %s has ended", p.ref.Name, p.ref.Task)
 	}
 	if p.self == nil { // it never was there
-		s.answer(p.maker, nil, reason)
+		s.answer(p.maker, content{}, reason)
 	}
 	for _, i := range left {
 		if i.end {
 			p.enders = append(p.enders, i.sender)
+		} else if i.isMessage() {
+			s.deadLetter(p.ref.Name, i.sender)
 		}
 	}
 	for _, asker := range p.enders {
-		s.answer(asker, nil, nil)
+		s.answer(asker, content{}, nil)
 	}
 	for asker := range waiting {
-		s.answer(asker, nil, reason)
+		s.answer(asker, content{}, reason)
 	}
 	for task, id := range watchers {
 		s.announce(task, p.ref, id, why)
 	}
+	s.terminated(p.ref.Name, outsiders)
 	close(p.gone)
 }

@@ -31,7 +31,7 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 	if ref, err = s.resolve(ref); err != nil {
 		return nil, nil, err
 	}
-	if err := checkName(ref.Name); err != nil {
+	if err := s.checkRef(ref); err != nil {
 		return nil, nil, err
 	}
 	me := &watcher{tell}
@@ -53,7 +53,12 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 	if first {
 		under := s.errand(ref.Task, func(ctx context.Context) {
 			defer close(w.set)
-			_, err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Watch{Watch: &wire.Watch{Id: id}}})
+			var err error
+			if Outside(ref.Task) {
+				err = s.watchOutside(ctx, ref, id)
+			} else {
+				_, err = s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Watch{Watch: &wire.Watch{Id: id}}})
+			}
 			if err != nil {
 				s.ended(ref, id, err)
 			}
@@ -75,7 +80,7 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 
 // watched makes a task a watcher of an actor of this one.
 func (s *Cast) watched(name string, by Ref, id uint64) {
-	p, err := s.find(name)
+	p, err := s.find(name, nil)
 	if err == nil {
 		p.mu.Lock()
 		if p.ended {
@@ -85,7 +90,7 @@ func (s *Cast) watched(name string, by Ref, id uint64) {
 		}
 		p.mu.Unlock()
 	}
-	s.answer(by, nil, err)
+	s.answer(by, content{}, err)
 }
 
 // ended tells those who watch an actor.

@@ -43,12 +43,13 @@ standard input is answered with "STARTED", and the end of standard input ends th
 
 type serveFlags struct {
 	declaration
-	gpus  gpuFlags
-	limit size
-	lease time.Duration
-	drain time.Duration
-	bind  string
-	lend  bool
+	gpus      gpuFlags
+	limit     size
+	lease     time.Duration
+	drain     time.Duration
+	bind      string
+	lend      bool
+	outsiders bool
 }
 
 func newServe(stdin *os.File) *cobra.Command {
@@ -72,6 +73,7 @@ func newServe(stdin *os.File) *cobra.Command {
 	flags.Var(&f.compress, "rpc-compression", "how large tensors are compressed on their way to other tasks, where a session's rpc_options say nothing: "+
 		strings.Join(compress.Names(), ", ")+", with :1 (fast) to :3 (small)")
 	flags.BoolVar(&f.lend, "lending", true, "large tensors for processes of this machine are read out of memory, not sent")
+	flags.BoolVar(&f.outsiders, "outsiders", false, "processes that are no tasks of the cluster, and speak protoactor-go's remote protocol, exchange messages with programs' actors")
 	flags.StringVar(&f.bind, "bind", "", "host:port to bind where a forwarded port stands for the task's address in the cluster")
 	flags.StringVar(&f.protocol, "protocol", "", "grpc, the only one there is")
 	flags.StringArrayVar(&f.jobs, declaredJob, nil, "")
@@ -91,7 +93,7 @@ func newServe(stdin *os.File) *cobra.Command {
 		tuneMemory(int64(f.limit))
 		signals := catchSignals()
 		server, err := f.server(cmd.Context(), log, append(f.gpus.options(), troupe.WithLogger(log), troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.limit)),
-			troupe.WithBind(f.bind), troupe.WithLending(f.lend))...)
+			troupe.WithBind(f.bind), troupe.WithLending(f.lend), troupe.WithOutsiders(f.outsiders))...)
 		if err != nil {
 			if f.serverDef != "" {
 				announceError(cmd.OutOrStdout(), err)

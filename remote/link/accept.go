@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/wire"
 )
@@ -16,22 +14,49 @@ type accepted struct {
 	*pipe
 	link    *link
 	from    *wire.Identity
-	passage *passage // nil: from is of another process
+	handoff *handoff // nil: from is of another process
 	once    sync.Once
 }
 
-// Handle registers what serves the streams of other tasks' links.
-func (l *Links) Handle(register func(method string, serve func(ctx context.Context, s Stream))) {
-	register(AttachMethod, l.attached)
-	register(BulkMethod, l.receive)
-	register(PostMethod, l.posted)
+// Handle registers what serves the streams of other tasks' links, and those from outside the cluster. The caller
+// of a stream is told of an error that serve returns.
+func (l *Links) Handle(register func(method string, serve func(ctx context.Context, s Stream) error)) {
+	register(Method, l.attached)
+	register(BulkMethod, func(ctx context.Context, s Stream) error {
+		l.receive(ctx, s)
+		return nil
+	})
 }
 
-// attached serves the other end of a peer's link, and tells who watches if it ends without a
-// goodbye.
-func (l *Links) attached(_ context.Context, s Stream) {
-	var a *accepted
-	if !l.inTime(s, func() (err error) { a, err = l.accept(s); return err }) || !l.enter(a) {
+// attached serves a stream of actors' messages, whoever has opened it.
+func (l *Links) attached(_ context.Context, s Stream) error {
+	var h *hello
+	var denied error
+	if !l.inTime(s, func() (err error) {
+		if h, err = l.greet(s); status.CodeOf(err) == status.PermissionDenied {
+			denied, err = err, nil
+		}
+		return err
+	}) {
+		return nil
+	}
+	switch {
+	case denied != nil:
+		l.log.Warn("a process outside the cluster was turned away", "error", denied)
+		return wire.ToGRPC(denied)
+	case h.outside != "":
+		return l.serveOutside(s, h.outside)
+	case h.flags == flagPrograms:
+		l.servePrograms(s, h.in, h.link, h.from)
+	default:
+		l.serveLink(l.accept(s, h))
+	}
+	return nil
+}
+
+// serveLink serves the other end of a peer's link, and tells who watches if it ends without a goodbye.
+func (l *Links) serveLink(a *accepted) {
+	if !l.enter(a) {
 		return
 	}
 	defer l.leave(a)
@@ -70,41 +95,61 @@ func (l *Links) inTime(s Stream, read func() error) bool {
 	return early && err == nil
 }
 
-// accept shakes hands.
-func (l *Links) accept(s Stream) (*accepted, error) {
-	in, k, from, err := l.greet(s)
-	if err != nil {
-		return nil, err
-	}
+// accept makes an end of a link of the other task's.
+func (l *Links) accept(s Stream, h *hello) *accepted {
 	out := newOutbound(s, &l.counters, l.start)
-	a := &accepted{link: k, from: from, passage: l.newPassage(from)}
-	if a.passage != nil {
-		in.shelf, out.shelf = &a.passage.out, &a.passage.back
+	a := &accepted{link: h.link, from: h.from, handoff: l.newHandoff(h.from)}
+	if a.handoff != nil {
+		h.in.localQueue, out.localQueue = &a.handoff.out, &a.handoff.back
 	}
-	a.pipe = newPipe(l, s, in, out, a)
-	return a, nil
+	a.pipe = newPipe(h.link, s, h.in, out, a)
+	return a
+}
+
+// hello is what a stream of another task begins with.
+type hello struct {
+	in    *inbound
+	link  *link
+	from  *wire.Identity
+	flags byte
+	// outside is the address of a process outside the cluster; then the rest is not set.
+	outside string
 }
 
 // greet reads the hello that a stream begins with, and tells whose it is.
-func (l *Links) greet(s Stream) (in *inbound, k *link, from *wire.Identity, err error) {
-	in = newInbound(s, l.config.Pool, &l.counters, l.self.Address, "")
-	h, body, _, err := in.next()
+func (l *Links) greet(s Stream) (*hello, error) {
+	in := newInbound(s, l.config.Pool, &l.counters, l.self.Address, "")
+	n, err := s.Next()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	hello := &wire.Hello{}
-	if h.kind != kindHello || proto.Unmarshal(body, hello) != nil {
-		return nil, nil, nil, status.InvalidArgumentf("A link must begin with a hello.")
+	first := in.head[:min(n, headSize)]
+	if err := readAll(s, first); err != nil {
+		return nil, err
 	}
-	if err := l.admit(hello.GetGreeting()); err != nil {
-		return nil, nil, nil, err
+	if !hasHead(first) {
+		if len(first) > 0 && first[0] == fieldConnect<<3|2 {
+			return l.greetOutside(s, first, n)
+		}
 	}
-	from = hello.GetGreeting().GetFrom()
-	if k = l.tasks[from.GetTask()]; k == nil {
-		return nil, nil, nil, status.Errorf(status.FailedPrecondition, "%s opened a link to itself.", Describe(from))
+	h, body, _, err := in.rest(n)
+	if err != nil {
+		return nil, err
+	}
+	m := &wire.Hello{}
+	if h.kind != kindHello || decodeSpeech(body, m) != nil || h.flags == flagPrograms && l.config.Programs == nil {
+		return nil, status.InvalidArgumentf("A link must begin with a hello.")
+	}
+	if err := l.admit(m.GetGreeting()); err != nil {
+		return nil, err
+	}
+	from := m.GetGreeting().GetFrom()
+	k := l.tasks[from.GetTask()]
+	if k == nil {
+		return nil, status.Errorf(status.FailedPrecondition, "%s opened a link to itself.", Describe(from))
 	}
 	in.there.address = from.GetAddress()
-	return in, k, from, nil
+	return &hello{in: in, link: k, from: from, flags: h.flags}, nil
 }
 
 // refuse tells the other end why there is no link.
@@ -115,7 +160,7 @@ func (l *Links) refuse(s Stream, why error) {
 		l.log.Warn("a connection was refused", "error", why)
 	}
 	e := status.From(why)
-	m, err := speak(kindWelcome, &wire.Welcome{Refusal: &wire.Refusal{Code: int32(e.Code), Message: e.Message}})
+	m, err := speak(kindWelcome, 0, &wire.Welcome{Refusal: &wire.Refusal{Code: int32(e.Code), Message: e.Message}})
 	if err != nil {
 		l.log.Error("a refusal could not be encoded", "error", err)
 		return
@@ -125,7 +170,7 @@ func (l *Links) refuse(s Stream, why error) {
 
 // enter makes a an end of the links; false if they are closed.
 func (l *Links) enter(a *accepted) bool {
-	m, err := speak(kindWelcome, &wire.Welcome{Identity: l.self})
+	m, err := speak(kindWelcome, 0, &wire.Welcome{Identity: l.self})
 	if err != nil {
 		l.log.Error("a welcome could not be encoded", "error", err)
 		a.close()
@@ -154,7 +199,7 @@ func (l *Links) leave(a *accepted) {
 	}
 	l.mu.Unlock()
 	a.close()
-	a.passage.leave()
+	a.handoff.leave()
 }
 
 // part says goodbye because the server stops; the second time it does nothing.

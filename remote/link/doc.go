@@ -1,8 +1,9 @@
 // Package link connects a task to those that its plans need: it tells whether they are there,
 // carries the messages between their actors, and large tensors.
 //
-// A link is opened when somebody asks for the peer (Links.Ensure) and closed when nobody has
-// needed it for a minute. It is one stream on a connection of its own. It begins with a handshake
+// A link is opened when somebody asks for the peer (Links.Ensure), or an actor sends it a message, and closed
+// when nobody has needed it for a minute. It is one stream on a connection of its own, in protoactor's remote
+// protocol with fields beside it (see head). It begins with a handshake
 // that refuses a process of another cluster spec, and that tells the peer's boot id and devices.
 // Then both ends send what they have for each other, and heartbeats when that is nothing. A peer
 // whose connection breaks is lost at once; one that is frozen, when nothing was heard from it for a
@@ -19,9 +20,18 @@
 // another goroutine reads on. The order of messages on a link is kept. For the bytes see head and
 // outgoing.
 //
-// Messages that may wait, which are those of programs' own actors, are posted (Peer.Post). They go over a
-// stream of the same form on a connection of its own, so that the link's messages do not stand behind
-// them; it is opened with the first one and ends with the link, as the link does with it.
+// Of the actor system's own messages only those about watching travel (watches). Others, which would stop an actor
+// of another process, are refused and counted on both ends.
+//
+// # Programs' actors
+//
+// Messages of programs' own actors, which may wait, are posted (Peer.Post). They go over a stream of the same form
+// on a connection of its own, so that the link's messages do not stand behind them; it is opened with the first one
+// and ends with the link, as the link does with it. What waits is written in batches (mail), and a sender waits
+// while its actor has too much that it has not handled (credits), so that nothing finds a full queue.
+//
+// Processes that are no tasks of the cluster are turned away, or with Config.Outsiders reach programs' actors over
+// streams without heads (outside).
 //
 // # Tensors
 //
@@ -30,7 +40,7 @@
 // Between processes of one machine that agree on it they are not sent: the receiver reads them out
 // of the sender's memory (package samehost), and until it has, the sender keeps them. Where that fails
 // they are sent. Between tasks of one process nothing is read either: the receiver takes over the
-// tensor itself, also one of a message (see passage).
+// tensor itself, also one of a message (see handoff).
 //
 // What waits for a peer is bounded by who asks for room first (Peer.Room). A peer that takes nothing
 // for seconds although it is heard is reported (State, Stats, the log) and after half a minute given

@@ -4,14 +4,17 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// A link's stream is a sequence of messages, both ways. Each begins with a head of fixed size,
-// in little endian:
+// A link's stream is that of protoactor's remote protocol: the method Receive of remote.Remoting, with a
+// RemoteMessage in each of its messages, both ways. What a link needs beside them are fields that others
+// skip. The first of them is the head, bytes of a fixed size, in little endian:
 //
 //	0  uint8  kind
-//	1  uint8  flags of an actor's message
+//	1  uint8  flags
 //	2  uint16 zero
 //	4  uint32 number: how many messages came before on the stream, the same way
 //	8  uint32 length of the body in bytes
@@ -19,8 +22,15 @@ import (
 //	16 uint32 CRC-32C of the body
 //	20 uint32 CRC-32C of the head up to here
 //
-// The body of a hello, a welcome and a goodbye is the protocol buffer of that name; a heartbeat
-// has none. For the body of an actor's message see outgoing.
+// The body is the rest of the RemoteMessage, but for the contents of tensors:
+//
+//	hello    a ConnectRequest with a wire.Hello in its field 1000
+//	welcome  a ConnectResponse with a wire.Welcome in its field 1000
+//	goodbye  a DisconnectRequest with a wire.Goodbye in its field 1000
+//	beat     nothing
+//	message  a MessageBatch: of one message on a link, see outgoing, and of many on the stream of programs'
+//	         actors, see mail; and the tag and length of the contents, where there are any
+//	credits  see credits
 type head struct {
 	kind    kind
 	flags   byte
@@ -36,17 +46,29 @@ const (
 	kindHello   kind = iota + 1 // first from the side that opened the link
 	kindWelcome                 // first from the other one
 	kindBeat                    // nothing else was sent for a while
-	kindMessage                 // an actor's
+	kindMessage                 // actors'
 	kindGoodbye                 // last
+	kindCredits                 // what programs' actors have handled
 )
 
+// flagPrograms, of a hello, says that the stream carries the messages of programs' actors. For those of
+// an actor's message see outgoing.
+const flagPrograms = 1
+
 const (
-	headSize    = 24
+	headSize    = 27        // bytes, with the tag and length of its field
+	headFrom    = 3         // bytes of these
 	maxSpeech   = 16 << 20  // bytes of the body of a hello, welcome or goodbye
-	maxBody     = 1<<31 - 1 // bytes of the body of an actor's message
+	maxBody     = 1<<31 - 1 // bytes of the body of actors' messages
 	minForms    = 5         // bytes that the description of a tensor takes at least
 	maxContents = 1 << 46   // bytes: beyond any memory, and far from overflow
 )
+
+// headTag begins a message with a head.
+var headTag = func() (b [headFrom]byte) {
+	copy(b[:], append(protowire.AppendTag(nil, fieldHead, protowire.BytesType), headSize-headFrom))
+	return b
+}()
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -54,6 +76,8 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 // put writes all of the head but what seal adds.
 func (h *head) put(b []byte) {
+	copy(b, headTag[:])
+	b = b[headFrom:]
 	b[0], b[1], b[2], b[3] = byte(h.kind), h.flags, 0, 0
 	binary.LittleEndian.PutUint32(b[8:], uint32(h.body))
 	binary.LittleEndian.PutUint32(b[12:], uint32(h.tensors))
@@ -62,12 +86,20 @@ func (h *head) put(b []byte) {
 
 // seal numbers a head that was put and adds its checksum.
 func seal(b []byte, number uint32) {
+	b = b[headFrom:]
 	binary.LittleEndian.PutUint32(b[4:], number)
 	binary.LittleEndian.PutUint32(b[20:], checksum(b[:20]))
 }
 
+// hasHead tells whether a message that begins with b is a link's.
+func hasHead(b []byte) bool { return len(b) >= headSize && [headFrom]byte(b) == headTag }
+
 // readHead checks a head of a message of n bytes.
 func readHead(b []byte, n int, number uint32) (head, error) {
+	if !hasHead(b) {
+		return head{}, status.New(status.DataLoss, "A message has no head.")
+	}
+	b = b[headFrom:]
 	if checksum(b[:20]) != binary.LittleEndian.Uint32(b[20:]) {
 		return head{}, status.New(status.DataLoss, "The checksum of a message's head is wrong.")
 	}
@@ -83,7 +115,7 @@ func readHead(b []byte, n int, number uint32) (head, error) {
 	if body > limit || int(body) > n-headSize || tensors > body/minForms || b[2] != 0 || b[3] != 0 {
 		return head{}, status.InvalidArgumentf("A message of %d bytes claims a body of %d bytes and %d tensors.", n, body, tensors)
 	}
-	if h.kind != kindMessage && (int(body) != n-headSize || tensors > 0 || h.flags != 0) {
+	if h.kind != kindMessage && (int(body) != n-headSize || tensors > 0 || h.flags != 0 && (h.kind != kindHello || h.flags != flagPrograms)) {
 		return head{}, status.InvalidArgumentf("A message of kind %d and %d bytes claims a body of %d bytes and %d tensors.", h.kind, n, body, tensors)
 	}
 	h.body, h.tensors = int(body), int(tensors)

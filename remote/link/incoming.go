@@ -17,18 +17,19 @@ import (
 
 // inbound reads the messages of a link's stream. One goroutine uses it.
 type inbound struct {
-	stream Stream
-	pool   *tensor.Pool // of tensors
-	shelf  *shelf       // of tensors from a task of this process; nil: it is of another one
-	count  *counters
-	number uint32
-	head   [headSize]byte
-	buf    []byte // of bodies
-	forms  []form
-	dims   []int64 // of all forms
-	types  map[string]protoreflect.MessageType
-	here   pids // actors of this task that get messages
-	there  pids // actors of the other one that send them
+	stream     Stream
+	pool       *tensor.Pool // of tensors
+	localQueue *localQueue  // of tensors from a task of this process; nil: it is of another one
+	count      *counters
+	number     uint32
+	head       [headSize]byte
+	buf        []byte // of bodies
+	forms      []form
+	dims       []int64 // of all forms
+	types      map[string]protoreflect.MessageType
+	here       pids // actors of this task that get messages
+	there      pids // actors of the other one that send them
+	batch      batch
 }
 
 // letter is an actor's message that has arrived.
@@ -36,6 +37,7 @@ type letter struct {
 	target  *actor.PID
 	sender  *actor.PID // nil: nobody
 	message any        // a proto.Message or a *wire.Parcel
+	header  map[string]string
 }
 
 // form is what a message tells of one of its tensors.
@@ -65,6 +67,11 @@ func (in *inbound) next() (h head, body []byte, contents int, err error) {
 	if err := readAll(in.stream, in.head[:]); err != nil {
 		return h, nil, 0, err
 	}
+	return in.rest(n)
+}
+
+// rest reads a message of n bytes whose head has been read.
+func (in *inbound) rest(n int) (h head, body []byte, contents int, err error) {
 	if h, err = readHead(in.head[:], n, in.number); err != nil {
 		return h, nil, 0, err
 	}
@@ -84,38 +91,60 @@ func (in *inbound) next() (h head, body []byte, contents int, err error) {
 var errLetter = status.InvalidArgumentf("An actor's message is malformed.")
 
 // letter decodes an actor's message and reads its tensors.
-func (in *inbound) letter(h head, b []byte, contents int) (l letter, err error) {
-	r := fields{b: b}
-	l.target = in.here.get(r.bytes(), r.request(), "")
-	if h.flags&flagSender != 0 {
-		id, request := r.bytes(), r.request()
-		address := ""
-		if h.flags&flagElsewhere != 0 {
-			address = string(r.bytes())
-		}
-		l.sender = in.there.get(id, request, address)
-	}
-	name := r.bytes()
-	handed := h.flags&flagHanded != 0
-	if r.bad || h.flags&^(flagParcel|flagSender|flagElsewhere|flagHanded) != 0 || (h.tensors > 0 || handed) && h.flags&flagParcel == 0 ||
-		handed && (h.tensors > 0 || in.shelf == nil) {
+func (in *inbound) letter(h head, body []byte, contents int) (l letter, err error) {
+	number, data, _, rest, ok := nextField(body)
+	if !ok || number != fieldBatch {
 		return l, errLetter
 	}
-	m, err := in.message(name)
+	if contents > 0 {
+		number, kind, n := protowire.ConsumeTag(rest)
+		if n < 0 || number != fieldContents || kind != protowire.BytesType {
+			return l, errLetter
+		}
+		size, m := protowire.ConsumeVarint(rest[n:])
+		if m < 0 || size != uint64(contents) {
+			return l, errLetter
+		}
+		rest = rest[n+m:]
+	}
+	if err := in.batch.read(data); err != nil {
+		return l, err
+	}
+	handed := h.flags&flagHanded != 0
+	if len(rest) > 0 || len(in.batch.envelopes) != 1 || h.flags&^(flagParcel|flagHanded) != 0 || (h.tensors > 0 || handed) && h.flags&flagParcel == 0 ||
+		handed && (h.tensors > 0 || in.localQueue == nil) {
+		return l, errLetter
+	}
+	var e envelope
+	if err := e.read(&in.batch, in.batch.envelopes[0]); err != nil {
+		return l, err
+	}
+	if string(e.target.host) != in.here.address || e.serializer != 0 {
+		return l, errLetter
+	}
+	l.target = in.here.get(e.target)
+	if len(e.sender.name) > 0 {
+		l.sender = in.there.get(e.sender)
+	}
+	if l.header, err = readHeader(e.header); err != nil {
+		return l, err
+	}
+	m, err := in.message(e.kind)
 	if err != nil {
 		return l, err
 	}
+	r := fields{b: e.tensors}
 	if err := in.describe(&r, h.tensors, contents); err != nil {
 		return l, err
 	}
-	if err := proto.Unmarshal(r.b, m); err != nil {
-		return l, status.InvalidArgumentf("An actor's message is no %s: %v", name, err)
+	if err := proto.Unmarshal(e.data, m); err != nil {
+		return l, status.InvalidArgumentf("An actor's message is no %s: %v", e.kind, err)
 	}
 	l.message = m
 	if h.flags&flagParcel != 0 {
 		var tensors []*tensor.Tensor
 		if handed {
-			tensors, err = in.shelf.take(h.number)
+			tensors, err = in.localQueue.take(h.number)
 		} else {
 			tensors, err = in.tensors()
 		}
@@ -134,9 +163,6 @@ func (in *inbound) message(name []byte) (proto.Message, error) {
 		var err error
 		if t, err = protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(name)); err != nil {
 			return nil, status.InvalidArgumentf("An actor's message is of the unknown type %q.", name)
-		}
-		if _, system := t.Zero().Interface().(actor.SystemMessage); system {
-			return nil, status.InvalidArgumentf("A message of type %q is the actor system's.", name)
 		}
 		in.types[string(name)] = t
 	}
@@ -175,7 +201,7 @@ func (in *inbound) describe(r *fields, n, contents int) error {
 		contents -= f.size
 		in.forms = append(in.forms, f)
 	}
-	if r.bad || contents != 0 {
+	if r.bad || contents != 0 || len(r.b) > 0 {
 		return errLetter
 	}
 	return nil
@@ -248,24 +274,10 @@ func (r *fields) take(n int) bool {
 	return true
 }
 
-func (r *fields) bytes() []byte {
-	v, n := protowire.ConsumeBytes(r.b)
-	r.take(n)
-	return v
-}
-
 func (r *fields) varint() uint64 {
 	v, n := protowire.ConsumeVarint(r.b)
 	r.take(n)
 	return v
-}
-
-func (r *fields) request() uint32 {
-	v := r.varint()
-	if v > 1<<32-1 {
-		r.bad = true
-	}
-	return uint32(v)
 }
 
 func (r *fields) fixed32() uint32 {
@@ -288,21 +300,22 @@ type pids struct {
 	known   map[string]*actor.PID
 }
 
-func (p *pids) get(id []byte, request uint32, address string) *actor.PID {
-	if request != 0 || address != "" || strings.HasPrefix(string(id), "future") {
-		if address == "" {
-			address = p.address
+func (p *pids) get(a address) *actor.PID {
+	if a.request != 0 || string(a.host) != p.address || strings.HasPrefix(string(a.name), "future") {
+		host := p.address
+		if string(a.host) != host {
+			host = string(a.host)
 		}
-		pid := actor.NewPID(address, string(id)) // met once
-		pid.RequestId = request
+		pid := actor.NewPID(host, string(a.name)) // met once
+		pid.RequestId = a.request
 		return pid
 	}
-	pid := p.known[string(id)]
+	pid := p.known[string(a.name)]
 	if pid == nil {
 		if p.known == nil || len(p.known) >= maxPIDs {
 			p.known = map[string]*actor.PID{}
 		}
-		pid = actor.NewPID(p.address, string(id))
+		pid = actor.NewPID(p.address, string(a.name))
 		p.known[pid.Id] = pid
 	}
 	return pid

@@ -50,6 +50,8 @@ type link struct {
 	// Where messages to the task's actors go: the end that this side opened, and the one that the
 	// task did.
 	own, accepted atomic.Pointer[pipe]
+	watches       watches
+	unlinking     atomic.Bool // some wait for a link
 
 	mu      sync.Mutex
 	peer    *Peer
@@ -58,6 +60,8 @@ type link struct {
 	boot    uint64
 	since   time.Time // of the first attempt, or of the last change between up and down
 	reason  string    // why it is down, or why the last attempt failed
+	// Messages that wait for a link.
+	unlinked []unlinked
 }
 
 // attempt is shared by all who wait for the same peer.

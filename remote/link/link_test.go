@@ -281,10 +281,10 @@ func TestLeavingIsToldAtOnce(t *testing.T) {
 	wantError(t, err, status.Cancelled)
 }
 
-func TestPulse(t *testing.T) {
+func TestHeartbeat(t *testing.T) {
 	timing := Timing{}.withDefaults()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPulse(timing, time.Now())
+		p := newHeartbeat(timing, time.Now())
 		tick := func(n int) (lost bool) {
 			for range n {
 				time.Sleep(timing.Beat)

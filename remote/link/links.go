@@ -7,11 +7,13 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/spec"
@@ -33,8 +35,10 @@ type Config struct {
 	Open Opener
 	// System has the actors of this process; nil where none gets messages over links.
 	System *actor.ActorSystem
-	// Rest finds the process for messages to other tasks' actors that no link takes.
-	Rest actor.AddressResolver
+	// Programs takes the messages to programs' actors; nil refuses the streams that carry them.
+	Programs Programs
+	// Outsiders lets processes that are no tasks of the cluster in, to Programs.
+	Outsiders bool
 	// Pool has the memory for tensors that come with actors' messages; nil: tensor.Host.
 	Pool *tensor.Pool
 	// Sink takes the tensors that peers push; nil drops them.
@@ -50,6 +54,16 @@ type Config struct {
 	Logger *slog.Logger // nil: slog.Default()
 }
 
+// Programs takes what other processes send to programs' actors.
+type Programs interface {
+	// Receive takes messages of a task's process, in the order of their sending. It must not wait, nor keep
+	// the slice. It tells each one's Room when the message was handled.
+	Receive(task string, boot uint64, letters []cast.Letter)
+	// ReceiveOutside takes messages of a process outside the cluster. While it waits, which ends with ctx,
+	// nothing is read from that process.
+	ReceiveOutside(ctx context.Context, address string, letters []cast.Letter)
+}
+
 // Links are a task's links to the other tasks of its cluster, one for each at most. All methods
 // may be called concurrently.
 type Links struct {
@@ -61,7 +75,9 @@ type Links struct {
 	addresses map[string]*link // the same by address
 	clock     clock
 	counters  counters
+	epochs    atomic.Uint64 // of the streams of programs' actors that were opened
 	budget    budget
+	visitors  visitors
 	attach    func(offer []byte) (memory, error)
 
 	ctx    context.Context // ends when the links close
@@ -69,12 +85,13 @@ type Links struct {
 	ending chan struct{} // closed before ctx ends: say goodbye
 	once   sync.Once
 
-	mu       sync.Mutex
-	closed   bool
-	watchers map[int]func(task string, err error)
-	nextID   int
-	callers  map[process]*accepted // who has opened a link to this task
-	work     sync.WaitGroup        // every goroutine of the links
+	mu        sync.Mutex
+	closed    bool
+	watchers  map[int]func(task string, err error)
+	nextID    int
+	outsiders map[string]*Outsider  // by address
+	callers   map[process]*accepted // who has opened a link to this task
+	work      sync.WaitGroup        // every goroutine of the links
 }
 
 // New makes the links of a task; nothing is opened yet.
@@ -88,7 +105,7 @@ func New(config Config) *Links {
 	// Without a name of the host, its address in the spec still tells people where to look.
 	host, _ := os.Hostname()
 	l := &Links{config: config, timing: config.Timing.withDefaults(), log: config.Logger, tasks: map[string]*link{}, addresses: map[string]*link{},
-		ending: make(chan struct{}), watchers: map[int]func(string, error){}, callers: map[process]*accepted{},
+		ending: make(chan struct{}), watchers: map[int]func(string, error){}, callers: map[process]*accepted{}, outsiders: map[string]*Outsider{},
 		self: &wire.Identity{Task: config.Self.Name(), Address: config.Self.Address, Spec: config.Spec.String(), Boot: config.Boot,
 			Pid: int64(os.Getpid()), Host: host, Started: time.Now().UnixNano(), Devices: config.Devices}}
 	l.clock.links, l.attach = l, attach
@@ -147,7 +164,8 @@ func (l *Links) find(task string) (*link, error) {
 }
 
 // Watch calls down whenever a peer is lost, whichever end opened the link: once for each link,
-// so perhaps twice. down must not block; cancel ends the watch, but not a call under way.
+// so perhaps twice. With Config.Outsiders it does so with the address of each process outside the cluster
+// whose connection ends. down must not block; cancel ends the watch, but not a call under way.
 func (l *Links) Watch(down func(task string, err error)) (cancel func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,6 +193,9 @@ func (l *Links) tell(task string, err error) {
 	l.mu.Unlock()
 	for _, down := range calls {
 		down(task, err)
+	}
+	if k := l.tasks[task]; k != nil {
+		k.unwatched()
 	}
 }
 

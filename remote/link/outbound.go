@@ -1,9 +1,9 @@
 package link
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -20,19 +20,20 @@ const (
 // goroutine that may wait. So a goroutine that reads a link may send: were it to wait in a write,
 // two tasks could each wait for the other one to read.
 type outbound struct {
-	stream Stream
-	count  *counters
-	spawn  func(func()) bool
-	shelf  *shelf // for tensors to a task of this process; nil: they are sent
+	stream     Stream
+	count      *counters
+	spawn      func(func()) bool
+	localQueue *localQueue // for tensors to a task of this process; nil: they are sent
 
 	mu      sync.Mutex
 	room    sync.Cond
 	waiting []*outgoing
 	bytes   int // that wait
 	writing bool
-	closed  bool   // nothing more is taken
-	then    func() // to be called when nothing waits any more
-	err     error  // of the stream
+	mailing *gathering // of programs' actors' messages; nil: the stream has none
+	closed  bool       // nothing more is taken
+	then    func()     // to be called when nothing waits any more
+	err     error      // of the stream
 
 	number  uint32       // of the next message; the writer's
 	letters atomic.Int64 // actors' messages written
@@ -50,28 +51,6 @@ func newOutbound(s Stream, c *counters, spawn func(func()) bool) *outbound {
 func (o *outbound) post(m *outgoing) bool {
 	o.mu.Lock()
 	for o.bytes > 0 && o.bytes+m.held > maxWaiting && !o.closed {
-		o.room.Wait()
-	}
-	return o.give(m)
-}
-
-// postWithin is post for who may have no more than window bytes wait, and waits for room no longer than
-// until ctx ends.
-func (o *outbound) postWithin(ctx context.Context, m *outgoing, window int) bool {
-	o.mu.Lock()
-	full := func() bool { return o.bytes > 0 && o.bytes+m.held > window && !o.closed }
-	if full() {
-		defer context.AfterFunc(ctx, func() {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.room.Broadcast()
-		})()
-	}
-	for full() {
-		if ctx.Err() != nil {
-			o.mu.Unlock()
-			return false
-		}
 		o.room.Wait()
 	}
 	return o.give(m)
@@ -140,17 +119,39 @@ func (o *outbound) leave(m *outgoing) {
 		return
 	}
 	o.writing = true
+	o.spawnDrain()
+}
+
+// leaveLater is leave for who does not hold mu.
+func (o *outbound) leaveLater(m *outgoing) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		m.free()
+		return
+	}
+	o.leave(m)
+}
+
+// spawnDrain lets another goroutine write what waits. mu is held, and writing is set.
+func (o *outbound) spawnDrain() {
 	if !o.spawn(func() { o.drain(-1) }) {
 		o.writing = false
 		o.discard()
 	}
 }
 
-// drain writes what waits, at most so many messages; another goroutine gets the rest.
+// drain writes what waits, at most so many messages; another goroutine gets the rest. With a negative
+// number it writes all.
 func (o *outbound) drain(most int) {
 	for ; ; most-- {
 		o.mu.Lock()
-		if len(o.waiting) == 0 {
+		if most < 0 && len(o.waiting) == 0 && o.mailing != nil && o.mailing.few() {
+			o.pause()
+		}
+		size, some := o.pending()
+		switch {
+		case !some:
 			o.writing, o.waiting = false, nil
 			then := o.then
 			o.then = nil
@@ -159,37 +160,62 @@ func (o *outbound) drain(most int) {
 				then()
 			}
 			return
-		}
-		if most == 0 || most > 0 && !o.stream.Takes(o.waiting[0].size) {
-			if !o.spawn(func() { o.drain(-1) }) {
-				o.writing = false
-				o.discard()
-			}
+		case most == 0, most > 0 && !o.stream.Takes(size):
+			o.spawnDrain()
 			o.mu.Unlock()
 			return
 		}
-		m := o.waiting[0]
-		o.waiting[0], o.waiting = nil, o.waiting[1:]
-		o.bytes -= m.held
+		m := o.take()
 		o.room.Broadcast()
 		o.mu.Unlock()
 		o.write(m)
 	}
 }
 
+// pending tells whether something waits, and the size in bytes of what is written next. mu is held.
+func (o *outbound) pending() (size int, some bool) {
+	if len(o.waiting) > 0 {
+		return o.waiting[0].size, true
+	}
+	if o.mailing == nil {
+		return 0, false
+	}
+	return o.mailing.bytes, o.mailing.bytes > 0
+}
+
+// take takes what is written next: batches of programs' actors come after the stream's own messages, but
+// before the last of these. mu is held, and something waits.
+func (o *outbound) take() *outgoing {
+	if o.mailing != nil && (o.closed || len(o.waiting) == 0) {
+		if m := o.mailing.next(); m != nil {
+			return m
+		}
+	}
+	m := o.waiting[0]
+	o.waiting[0], o.waiting = nil, o.waiting[1:]
+	o.bytes -= m.held
+	return m
+}
+
 // write writes m, for the one who writes.
 func (o *outbound) write(m *outgoing) {
-	seal(m.buf, o.number)
+	switch {
+	case m.plain:
+	case m.head != nil:
+		seal(m.head, o.number)
+	default:
+		seal(m.buf, o.number)
+	}
 	if m.handed {
 		o.count.tensorsHanded.Add(int64(len(m.tensors)))
-		o.shelf.put(o.number, m.tensors)
+		o.localQueue.put(o.number, m.tensors)
 		clear(m.tensors)
 		m.tensors = m.tensors[:0]
 	}
 	o.number++
 	if m.kind == kindMessage { // counted before an answer can come
-		o.letters.Add(1)
-		o.count.messagesSent.Add(1)
+		o.letters.Add(int64(m.count))
+		o.count.messagesSent.Add(int64(m.count))
 		o.count.bytesSent.Add(int64(m.content))
 		o.count.bytesCopied.Add(int64(m.copied))
 	}
@@ -197,6 +223,9 @@ func (o *outbound) write(m *outgoing) {
 	m.free()
 	o.mu.Lock()
 	o.writes++
+	if o.mailing != nil {
+		o.mailing.wrote = time.Now()
+	}
 	o.mu.Unlock()
 	if err != nil {
 		o.end(err)
@@ -225,6 +254,9 @@ func (o *outbound) discard() {
 		m.free()
 	}
 	o.waiting, o.bytes = nil, 0
+	if o.mailing != nil {
+		o.mailing.discard()
+	}
 }
 
 // progress tells how many messages were written, whether one is being written, and with what

@@ -27,7 +27,7 @@ func TestSendersDoNotWaitForTheKernel(t *testing.T) {
 	var spawned sync.WaitGroup
 	o := newOutbound(s, &counters{}, func(f func()) bool { spawned.Go(f); return true })
 	for range 10 {
-		m, err := speak(kindBeat, nil)
+		m, err := speak(kindBeat, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestSendersDoNotWaitForTheKernel(t *testing.T) {
 	<-s.sending // on a goroutine of its own
 	close(s.closed)
 	spawned.Wait()
-	if m, err := speak(kindBeat, nil); err != nil || o.post(m) {
+	if m, err := speak(kindBeat, 0, nil); err != nil || o.post(m) {
 		t.Errorf("a stream that has failed takes messages (%v)", err)
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/wire"
 )
@@ -26,8 +24,8 @@ type Peer struct {
 	pipe  *pipe
 	share share
 	done  chan struct{}
-	// passage is nil where the peer is of another process.
-	passage *passage
+	// handoff is nil where the peer is of another process.
+	handoff *handoff
 
 	mu       sync.Mutex
 	err      error
@@ -37,7 +35,7 @@ type Peer struct {
 	watchers map[int]func(error)
 	nextID   int
 	bulk     *bulk
-	post     *post
+	programs *programStream
 	leaving  bool
 	parting  error // of a peer that is leaving
 }
@@ -45,17 +43,17 @@ type Peer struct {
 // open makes one attempt to connect and shake hands.
 func (k *link) open(ctx context.Context) (*Peer, error) {
 	l := k.links
-	h, err := k.shake(ctx, AttachMethod)
+	h, err := k.shake(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	p := &Peer{link: k, id: h.id, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}, passage: l.join(h.id)}
+	p := &Peer{link: k, id: h.id, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}, handoff: l.join(h.id)}
 	p.share.budget = &l.budget
-	if p.passage != nil {
-		h.in.shelf, h.out.shelf = &p.passage.back, &p.passage.out
+	if p.handoff != nil {
+		h.in.localQueue, h.out.localQueue = &p.handoff.back, &p.handoff.out
 	}
-	p.pipe = newPipe(l, h.stream, h.in, h.out, p)
+	p.pipe = newPipe(k, h.stream, h.in, h.out, p)
 	return p, nil
 }
 
@@ -67,12 +65,13 @@ type handshake struct {
 	id     *wire.Identity
 }
 
-// shake opens a stream to the task and exchanges hello and welcome, in bounded time.
-func (k *link) shake(ctx context.Context, method string) (_ *handshake, err error) {
+// shake opens a stream to the task and exchanges hello and welcome, in bounded time. The flags are those
+// of the hello.
+func (k *link) shake(ctx context.Context, flags byte) (_ *handshake, err error) {
 	l := k.links
 	ctx, stop := context.WithTimeout(ctx, l.timing.Handshake)
 	defer stop()
-	stream, err := l.config.Open(ctx, k.task.Address, method)
+	stream, err := l.config.Open(ctx, k.task.Address, Method)
 	if err != nil {
 		return nil, wire.FromGRPC(err)
 	}
@@ -90,7 +89,7 @@ func (k *link) shake(ctx context.Context, method string) (_ *handshake, err erro
 	unhook := context.AfterFunc(ctx, shut)
 	defer unhook()
 	in, out := newInbound(stream, l.config.Pool, &l.counters, l.self.Address, k.task.Address), newOutbound(stream, &l.counters, l.start)
-	hello, err := speak(kindHello, &wire.Hello{Greeting: l.greeting(k.task, 0)})
+	hello, err := speak(kindHello, flags, &wire.Hello{Greeting: l.greeting(k.task, 0)})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +105,7 @@ func (k *link) shake(ctx context.Context, method string) (_ *handshake, err erro
 		return nil, wire.FromGRPC(err)
 	}
 	welcome := &wire.Welcome{}
-	if h.kind != kindWelcome || proto.Unmarshal(body, welcome) != nil {
+	if h.kind != kindWelcome || decodeSpeech(body, welcome) != nil {
 		return nil, status.New(status.Unavailable, "it answered a hello with something else than a welcome")
 	}
 	if r := welcome.GetRefusal(); r != nil {
@@ -209,7 +208,7 @@ func (p *Peer) tick(now time.Time) {
 	l := p.link.links
 	p.mu.Lock()
 	leaving := p.leaving || p.err != nil
-	if n := p.pipe.letters(); n != p.letters {
+	if n := p.pipe.letters() + p.programs.letters(); n != p.letters {
 		p.letters, p.used = n, now
 	}
 	bulk := p.bulk
@@ -247,7 +246,7 @@ func (p *Peer) left(leaving string) {
 
 // unused tells whether nobody holds or has lately used the peer. p.mu is held.
 func (p *Peer) unused(now time.Time) bool {
-	return p.holds == 0 && len(p.watchers) == 0 && now.Sub(p.used) > p.link.links.timing.Idle && (p.bulk == nil || p.bulk.idle()) && p.passage.idle()
+	return p.holds == 0 && len(p.watchers) == 0 && now.Sub(p.used) > p.link.links.timing.Idle && (p.bulk == nil || p.bulk.idle()) && p.handoff.idle() && p.link.watches.none()
 }
 
 // lost ends the peer as lost.
@@ -291,7 +290,7 @@ func (p *Peer) fail(reason string, err error) {
 		err = p.parting // what comes now is the other end's half of the goodbye: not a loss
 	}
 	p.err = err
-	bulk, post := p.bulk, p.post
+	bulk, programs := p.bulk, p.programs
 	ids := make([]int, 0, len(p.watchers))
 	for id := range p.watchers {
 		ids = append(ids, id)
@@ -317,10 +316,10 @@ func (p *Peer) fail(reason string, err error) {
 	if bulk != nil {
 		bulk.stop()
 	}
-	if post != nil {
-		post.stop()
+	if programs != nil {
+		programs.stop()
 	}
 	p.share.end()
 	p.pipe.close()
-	p.passage.close()
+	p.handoff.close()
 }

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/wire"
 )
@@ -26,6 +24,10 @@ type pipe struct {
 	ended  chan struct{} // the stream was read to its end
 	closed atomic.Bool
 	why    atomic.Pointer[string] // of cut
+	task   *link
+	// programs takes the batches of a stream of programs' actors; nil: the stream has the runtime's messages.
+	programs func(body []byte) error
+	handled  handled // of these
 
 	// reader is 0 while the reading goroutine reads, and the number of the message that it
 	// delivers. Whoever swaps that for 0 reads on; who delivered it then leaves. That happens
@@ -38,13 +40,13 @@ type pipe struct {
 	readers   atomic.Int32  // goroutines that deliver or read
 
 	// The rest belongs to the Links' clock.
-	pulse   *pulse
-	arrived uint64
-	reading uint64    // reader at the last tick
-	slow    time.Time // since when it has been that
-	written uint64
-	since   time.Time // when something was written, or nothing was to be
-	failed  bool      // writing had failed at the last tick
+	heartbeat *heartbeat
+	arrived   uint64
+	reading   uint64    // reader at the last tick
+	slow      time.Time // since when it has been that
+	written   uint64
+	since     time.Time // when something was written, or nothing was to be
+	failed    bool      // writing had failed at the last tick
 }
 
 // end is what a pipe tells, after the last message that came was delivered, or is being delivered
@@ -59,9 +61,10 @@ type end interface {
 // maxReaders bounds the goroutines that one stream's slow deliveries may take.
 const maxReaders = 256
 
-func newPipe(l *Links, s Stream, in *inbound, out *outbound, owner end) *pipe {
-	return &pipe{links: l, stream: s, in: in, out: out, owner: owner, done: make(chan struct{}), ended: make(chan struct{}),
-		pulse: newPulse(l.timing, time.Now())}
+func newPipe(k *link, s Stream, in *inbound, out *outbound, owner end) *pipe {
+	l := k.links
+	return &pipe{links: l, task: k, stream: s, in: in, out: out, owner: owner, done: make(chan struct{}), ended: make(chan struct{}),
+		heartbeat: newHeartbeat(l.timing, time.Now())}
 }
 
 // read takes what comes until the stream ends, or another goroutine has taken over.
@@ -76,6 +79,14 @@ func (p *pipe) read() {
 		case err != nil:
 		case h.kind == kindBeat:
 			continue
+		case h.kind == kindMessage && p.programs != nil:
+			if err = p.programs(body); err == nil {
+				continue
+			}
+		case h.kind == kindCredits:
+			if err = p.takeCredits(body); err == nil {
+				continue
+			}
 		case h.kind == kindMessage:
 			if l, err = p.in.letter(h, body, contents); err == nil {
 				p.links.counters.messagesReceived.Add(1)
@@ -91,7 +102,7 @@ func (p *pipe) read() {
 			}
 		case h.kind == kindGoodbye:
 			m := &wire.Goodbye{}
-			if err = proto.Unmarshal(body, m); err == nil {
+			if err = decodeSpeech(body, m); err == nil {
 				p.owner.left(m.Leaving)
 				close(p.ended)
 				return
@@ -143,7 +154,7 @@ func (p *pipe) deliver(l letter) {
 			p.links.log.Error("delivering an actor's message panicked", "actor", l.target.Id, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 		}
 	}()
-	p.links.deliver(l)
+	p.links.deliver(p.task, l)
 }
 
 // tick is called once a beat.
@@ -156,10 +167,10 @@ func (p *pipe) tick(now time.Time) {
 	timing := &p.links.timing
 	if n := p.arrivals.Load(); n != p.arrived {
 		p.arrived = n
-		p.pulse.hear(now)
+		p.heartbeat.hear(now)
 	}
 	if r := p.reader.Load(); r != 0 {
-		p.pulse.hear(now) // it is this side that does not listen
+		p.heartbeat.hear(now) // it is this side that does not listen
 		if r != p.reading {
 			p.reading, p.slow = r, now
 		} else if now.Sub(p.slow) > timing.Silence && p.readers.Load() < maxReaders && p.reader.CompareAndSwap(r, 0) && !p.links.start(p.read) {
@@ -173,14 +184,17 @@ func (p *pipe) tick(now time.Time) {
 	failed := p.failed
 	p.failed = err != nil
 	switch {
-	case p.pulse.lost(now):
+	case p.heartbeat.lost(now):
 		p.cut(fmt.Sprintf("nothing was heard from it for %v", timing.Silence))
 	case failed:
 		p.cut(explain(err)) // the reader would know better, but does not end
 	case writing && now.Sub(p.since) > timing.Stall:
 		p.cut(fmt.Sprintf("it took no byte of the messages to it for %v", timing.Stall))
 	default:
-		if m, err := speak(kindBeat, nil); err == nil {
+		if p.programs != nil {
+			p.giveCredits()
+		}
+		if m, err := speak(kindBeat, 0, nil); err == nil {
 			p.out.beat(m)
 		}
 	}
@@ -192,7 +206,7 @@ func (p *pipe) letters() int64 { return p.received.Load() + p.out.letters.Load()
 // bye says goodbye after all that was posted. then, if any, is called once when it is written, or
 // will not be.
 func (p *pipe) bye(leaving string, then func()) {
-	m, err := speak(kindGoodbye, &wire.Goodbye{Leaving: leaving})
+	m, err := speak(kindGoodbye, 0, &wire.Goodbye{Leaving: leaving})
 	if err != nil {
 		p.links.log.Error("a goodbye could not be encoded", "error", err)
 		m = nil

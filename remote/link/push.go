@@ -58,7 +58,7 @@ func (p *Peer) PushCompressed(step uint64, header, data []byte, by compress.Algo
 // then takes over the caller's reference; taken is false where it is not, and nothing has happened. It
 // returns at once. Bytes, copies, Room and Drop have no part in it. The error is as of Push.
 func (p *Peer) Hand(step uint64, key kernels.Key, t *tensor.Tensor) (taken bool, err error) {
-	if p.passage == nil {
+	if p.handoff == nil {
 		return false, nil
 	}
 	p.mu.Lock()
@@ -73,7 +73,7 @@ func (p *Peer) Hand(step uint64, key kernels.Key, t *tensor.Tensor) (taken bool,
 		return true, err
 	}
 	p.link.links.counters.tensorsHanded.Add(1)
-	p.passage.hands.add(handed{step, key, t})
+	p.handoff.hands.add(handed{step, key, t})
 	return true, nil
 }
 

@@ -60,7 +60,7 @@ func (s *tape) Close() error { return nil }
 // record gives the bytes of a message as the first of a stream.
 func record(t testing.TB, message any, sender *actor.PID) []byte {
 	t.Helper()
-	m, err := encode("here:1", actor.NewPID("there:1", "ears"), message, sender, false)
+	m, err := encode(actor.NewPID("there:1", "ears"), message, sender, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,8 +127,8 @@ func reseal(b []byte) {
 	if len(b) < headSize {
 		return
 	}
-	if body := binary.LittleEndian.Uint32(b[8:]); int64(body) <= int64(len(b)-headSize) {
-		binary.LittleEndian.PutUint32(b[16:], checksum(b[headSize:headSize+int(body)]))
+	if body := binary.LittleEndian.Uint32(b[headFrom+8:]); int64(body) <= int64(len(b)-headSize) {
+		binary.LittleEndian.PutUint32(b[headFrom+16:], checksum(b[headSize:headSize+int(body)]))
 	}
 	seal(b, 0)
 }
@@ -154,7 +154,7 @@ func FuzzMessage(f *testing.F) {
 			}
 			return
 		}
-		m, err := encode("here:1", l.target, l.message, l.sender, false)
+		m, err := encode(l.target, l.message, l.sender, l.header, false)
 		if err != nil {
 			t.Fatalf("what was taken cannot be sent: %v", err)
 		}

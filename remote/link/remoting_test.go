@@ -259,17 +259,11 @@ func TestSlowDeliveryHoldsNobodyUp(t *testing.T) {
 	close(goOn)
 }
 
-// What no link takes goes to who comes after the links.
-func TestRest(t *testing.T) {
+// A message to a task without a link opens one; what cannot be sent is a dead letter.
+func TestMessagesOpenALink(t *testing.T) {
 	s := testSpec(t, 2)
-	rest := &restProcess{got: make(chan any, 10)}
-	a := startNode(t, s, 0, "", withActors, func(c *Config) { c.Rest = func(*actor.PID) (actor.Process, bool) { return rest, true } })
-	b := startNode(t, s, 1, "", withActors)
-	pid := actor.NewPID(b.self.Address, "ears")
-	heard := make(chan any, 1)
-	hear(t, b, "ears", func(c actor.Context) { heard <- c.Message() })
-	a.system.Root.Send(pid, &wrapperspb.BoolValue{})
-	wait(t, rest.got, "a message before there is a link")
+	a := startNode(t, s, 0, "", withActors, func(c *Config) { c.Timing.First = 2 * time.Second })
+	pid := actor.NewPID(s.Tasks()[1].Address, "ears")
 	v := random(t, tensor.Float32, 100)
 	v.Retain()
 	a.system.Root.Send(pid, &actorswire.Parcel{Message: &wrapperspb.BoolValue{}, Tensors: []*tensor.Tensor{v}})
@@ -277,24 +271,95 @@ func TestRest(t *testing.T) {
 		t.Error("a parcel that nobody takes keeps its tensors")
 	}
 	v.Release()
-	if _, err := a.Ensure(within(t, patience), task1); err != nil {
-		t.Fatal(err)
+	if _, err := a.system.Root.RequestFuture(pid, &wrapperspb.BoolValue{}, patience).Result(); err != actor.ErrDeadLetter {
+		t.Errorf("a request to a task that is not there: %v", err)
 	}
-	a.system.Root.Send(pid, &wrapperspb.BoolValue{})
-	wait(t, heard, "a message over the link")
-	a.system.Root.Send(pid, "no protocol buffer")
-	if m := wait(t, rest.got, "a message that is no protocol buffer"); m != "no protocol buffer" {
-		t.Error(m)
+	b := startNode(t, s, 1, "", withActors)
+	hear(t, b, "ears", func(c actor.Context) { c.Respond(wrapperspb.String(c.MessageHeader().Get("key"))) })
+	for range 3 {
+		answer := actor.NewFuture(a.system, patience)
+		a.system.Root.Send(pid, &actor.MessageEnvelope{Message: &wrapperspb.BoolValue{}, Header: map[string]string{"key": "value"}, Sender: answer.PID()})
+		if got, err := answer.Result(); err != nil || got.(*wrapperspb.StringValue).Value != "value" {
+			t.Errorf("%v, %v", got, err)
+		}
 	}
-	a.system.Root.Stop(pid)
-	wait(t, rest.got, "a message of the system")
+	if _, err := a.system.Root.RequestFuture(pid, "no protocol buffer", time.Millisecond).Result(); err == nil {
+		t.Error("a message that is no protocol buffer was answered")
+	}
 	if _, ok := a.Resolve(actor.NewPID("elsewhere:1", "x")); ok {
 		t.Error("an address outside the cluster is resolved")
 	}
 }
 
-type restProcess struct{ got chan any }
+// A task neither stops nor poisons another one's actors, whatever it sends.
+func TestNobodyStopsAnActorOfAnotherTask(t *testing.T) {
+	a, b, p := talkers(t)
+	heard := make(chan any, 10)
+	pid := hear(t, b, "ears", func(c actor.Context) { heard <- c.Message(); c.Respond(c.Message()) })
+	there := actor.NewPID(b.self.Address, "ears")
+	a.system.Root.Stop(there)
+	a.system.Root.Poison(there)
+	if n := a.Stats().SystemRefused; n != 2 {
+		t.Errorf("%d messages were refused where they were sent", n)
+	}
+	// And where a task sends them all the same.
+	for _, m := range []any{&actor.Stop{}, &actor.PoisonPill{}, &actor.Touch{}} {
+		o, err := encode(there, m, nil, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.pipe.out.post(o)
+	}
+	if _, err := a.system.Root.RequestFuture(there, &wrapperspb.BoolValue{}, patience).Result(); err != nil {
+		t.Error(err)
+	}
+	if _, alive := b.system.ProcessRegistry.GetLocal(pid.Id); !alive || len(heard) != 1 || b.Stats().SystemRefused != 3 || p.Err() != nil {
+		t.Errorf("%d messages arrived, %d were refused, %v", len(heard), b.Stats().SystemRefused, p.Err())
+	}
+}
 
-func (r *restProcess) SendUserMessage(_ *actor.PID, m any)   { r.got <- actor.UnwrapEnvelopeMessage(m) }
-func (r *restProcess) SendSystemMessage(_ *actor.PID, m any) { r.got <- m }
-func (r *restProcess) Stop(*actor.PID)                       { r.got <- "stop" }
+// Who watches an actor of another task is told of its end, that it is not there, and that its task is
+// out of reach.
+func TestWatchingOverLinks(t *testing.T) {
+	a, b, _ := talkers(t)
+	ended := make(chan *actor.Terminated, 10)
+	watcher, err := a.system.Root.SpawnNamed(actor.PropsFromFunc(func(c actor.Context) {
+		switch m := c.Message().(type) {
+		case *actor.PID:
+			c.Watch(m)
+		case *wrapperspb.StringValue:
+			c.Unwatch(actor.NewPID(b.self.Address, m.Value))
+			c.Respond(m)
+		case *actor.Terminated:
+			ended <- m
+		}
+	}), "watcher")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(name string, why actor.TerminatedReason) {
+		t.Helper()
+		if m := wait(t, ended, "the notice"); m.Who.Id != name || m.Who.Address != b.self.Address || m.Why != why {
+			t.Errorf("%v, want %s %v", m, name, why)
+		}
+	}
+	pids := map[string]*actor.PID{}
+	for _, name := range []string{"mortal", "ignored", "stays"} {
+		pids[name] = hear(t, b, name, func(c actor.Context) { c.Respond(c.Message()) })
+		a.system.Root.Send(watcher, actor.NewPID(b.self.Address, name))
+	}
+	a.system.Root.Send(watcher, actor.NewPID(b.self.Address, "nobody"))
+	expect("nobody", actor.TerminatedReason_NotFound)
+	if err := b.system.Root.StopFuture(pids["mortal"]).Wait(); err != nil {
+		t.Fatal(err)
+	}
+	expect("mortal", actor.TerminatedReason_Stopped)
+	if _, err := a.system.Root.RequestFuture(watcher, wrapperspb.String("ignored"), patience).Result(); err != nil {
+		t.Fatal(err)
+	}
+	b.kill()
+	expect("stays", actor.TerminatedReason_AddressTerminated)
+	if len(ended) > 0 {
+		t.Errorf("%v more", <-ended)
+	}
+}

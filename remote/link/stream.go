@@ -29,8 +29,10 @@ type Opener func(ctx context.Context, address, method string) (Stream, error)
 
 // The streams' methods.
 const (
-	AttachMethod = "/" + serviceName + "/Attach"
-	BulkMethod   = "/" + serviceName + "/Bulk"
+	// Method is that of protoactor's remoting: links, programs' actors, and peers that know no links.
+	Method = "/remote.Remoting/Receive"
+	// BulkMethod is that of large tensors.
+	BulkMethod = "/" + serviceName + "/Bulk"
 )
 
 // readAll fills p from the current message of s. A message that ends early is io.ErrUnexpectedEOF.

@@ -108,8 +108,8 @@ type testServer struct {
 func serveTest(lis net.Listener, l *Links) *testServer {
 	s := &testServer{lis: lis, calls: make(chan net.Conn), gone: make(chan struct{}), grpc: grpc.NewServer(grpc.ForceServerCodecV2(port.Codec{}))}
 	l.Register(s.grpc)
-	streams := map[string]func(context.Context, Stream){}
-	l.Handle(func(method string, serve func(context.Context, Stream)) { streams[method] = serve })
+	streams := map[string]func(context.Context, Stream) error{}
+	l.Handle(func(method string, serve func(context.Context, Stream) error) { streams[method] = serve })
 	s.work.Go(func() { _ = s.grpc.Serve(callsListener{s}) }) // ends with stop
 	s.work.Go(func() {
 		for {
@@ -126,7 +126,7 @@ func serveTest(lis net.Listener, l *Links) *testServer {
 	return s
 }
 
-func (s *testServer) serve(c net.Conn, streams map[string]func(context.Context, Stream)) {
+func (s *testServer) serve(c net.Conn, streams map[string]func(context.Context, Stream) error) {
 	var b [2]byte
 	if _, err := io.ReadFull(c, b[:1]); err != nil {
 		c.Close()

@@ -15,9 +15,6 @@ import (
 
 // Call makes a unary call of another task's port, such as /troupe.v1.Link/Greet, on a connection of its own. Errors are
 // those of graph/status; a port that cannot be reached is UNAVAILABLE.
-//
-// gRPC's own client is not used: it reads the process's gRPC logger at any time, also after its connection is closed,
-// and the start of a further port's remoting writes that logger without a lock (see muteGuard).
 func (p *Port) Call(ctx context.Context, address, method string, request, answer proto.Message) error {
 	return call(ctx, p.config.TLS, address, method, request, answer)
 }

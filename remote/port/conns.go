@@ -1,82 +1,50 @@
 package port
 
 import (
-	"context"
 	"net"
 	"sync"
 )
 
-// conns are open connections. Some of their owners would wait without a bound, or for longer
-// than a stop may take, for a peer that says nothing: the remoting's actors for those that they
-// dialled, gRPC's server for those that it accepted. So Stop closes the connections under them.
+// conns are open connections that say nothing for as long as they like: Stop closes them under their readers.
 type conns struct {
-	gauge *gauge
-	mu    sync.Mutex
-	open  map[*conn]struct{}
+	mu     sync.Mutex
+	closed bool
+	open   map[net.Conn]struct{}
 }
 
-func newConns() *conns { return &conns{gauge: newGauge(), open: map[*conn]struct{}{}} }
+func newConns() *conns { return &conns{open: map[net.Conn]struct{}{}} }
 
-// add counts a connection until it is closed; false, and a closed connection, after close.
-func (s *conns) add(raw net.Conn) (*conn, bool) {
-	c := &conn{Conn: raw, set: s}
-	if !s.gauge.enter() {
-		// Nobody has used it yet: its error would tell nothing.
-		_ = raw.Close()
-		return nil, false
-	}
+// add notes a connection; false, and a closed connection, after close.
+func (s *conns) add(c net.Conn) bool {
 	s.mu.Lock()
-	s.open[c] = struct{}{}
-	s.mu.Unlock()
-	return c, true
-}
-
-// dial opens a counted connection.
-func (s *conns) dial(ctx context.Context, address string) (net.Conn, error) {
-	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	if c, ok := s.add(raw); ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-// close refuses new connections and ends the open ones; the channel is closed when all are gone.
-func (s *conns) close() <-chan struct{} {
-	gone := s.gauge.close()
-	s.mu.Lock()
-	var open []*conn
-	for c := range s.open {
-		open = append(open, c)
+	closed := s.closed
+	if !closed {
+		s.open[c] = struct{}{}
 	}
 	s.mu.Unlock()
-	for _, c := range open {
-		_ = c.Close() // its owner closes it too, and then meets the error
+	if closed {
+		_ = c.Close() // nobody has used it yet: its error would tell nothing
 	}
-	return gone
+	return !closed
 }
 
-// conn is a counted connection.
-type conn struct {
-	net.Conn
-	set  *conns
-	once sync.Once
+// forget leaves a connection to its owner; false where close was first.
+func (s *conns) forget(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, there := s.open[c]
+	delete(s.open, c)
+	return there
 }
 
-// Close closes the connection, and stops counting it.
-func (c *conn) Close() error {
-	err := c.Conn.Close()
-	c.forget()
-	return err
-}
-
-func (c *conn) forget() {
-	c.once.Do(func() {
-		c.set.mu.Lock()
-		delete(c.set.open, c)
-		c.set.mu.Unlock()
-		c.set.gauge.leave()
-	})
+// close refuses new connections and ends the open ones.
+func (s *conns) close() {
+	s.mu.Lock()
+	s.closed = true
+	open := s.open
+	s.open = nil
+	s.mu.Unlock()
+	for c := range open {
+		_ = c.Close() // its reader meets the error
+	}
 }

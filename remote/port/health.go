@@ -100,7 +100,7 @@ func (h *healthService) watch(ctx context.Context, read func(any) error, send fu
 			told = st
 		}
 		if stopped {
-			return errStopping
+			return status.Error(codes.Unavailable, "The server is stopping.")
 		}
 		select {
 		case <-changed:

@@ -3,18 +3,21 @@ package port
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/remote/http2"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 )
 
-// streamHandoff bounds how long a gossip stream waits for the gossip to take it.
-const streamHandoff = 2 * time.Second
+const (
+	// streamHandoff bounds how long a gossip stream waits for the gossip to take it.
+	streamHandoff = 2 * time.Second
+	// maxAcceptPause bounds the wait after a connection could not be accepted.
+	maxAcceptPause = time.Second
+)
 
 // ALPN protocols of a port with TLS.
 const (
@@ -23,17 +26,17 @@ const (
 	protoGossip = "memberlist"
 )
 
-// mux is the transport credentials of the server of the actor library, which accepts all
-// connections. gRPC lets them shake hands on each, and so they see its first byte before HTTP/2
-// does. Only the remoting's connections stay with that server.
+// mux accepts the port's connections and sorts them by their first byte, or with TLS by their protocol.
 type mux struct {
-	insecure credentials.TransportCredentials
+	listener net.Listener
 	tls      *tls.Config // nil for plain connections
 	streams  *streams
-	serving  *serving
-	accepted *conns
+	sorting  *conns // connections that have no owner yet
 	http     *http2.Server
-	last     *atomic.Uint64 // the number of the last connection that http got
+	log      *slog.Logger
+	quit     chan struct{}
+	work     sync.WaitGroup
+	last     uint64 // the number of the last connection; the accepting goroutine's
 }
 
 // ConnectionOf is the number of the connection that a call to this process came over, which no
@@ -43,12 +46,6 @@ func ConnectionOf(ctx context.Context) uint64 {
 	return p.Connection
 }
 
-// serving tells that connections are being accepted.
-type serving struct {
-	once sync.Once
-	seen chan struct{}
-}
-
 // streams hands gossip connections over to whoever gossips.
 type streams struct {
 	accepted chan net.Conn
@@ -56,14 +53,57 @@ type streams struct {
 	once     sync.Once
 }
 
-func newMux(config *tls.Config, http *http2.Server) *mux {
-	m := &mux{http: http, last: &atomic.Uint64{}, insecure: insecure.NewCredentials(), streams: &streams{accepted: make(chan net.Conn), quit: make(chan struct{})},
-		serving: &serving{seen: make(chan struct{})}, accepted: newConns()}
+func newMux(config *tls.Config, listener net.Listener, http *http2.Server, log *slog.Logger) *mux {
+	m := &mux{listener: listener, http: http, log: log, streams: &streams{accepted: make(chan net.Conn), quit: make(chan struct{})}, sorting: newConns(), quit: make(chan struct{})}
 	if config != nil {
 		m.tls = config.Clone()
-		m.tls.NextProtos = []string{protoHTTP2, protoRemoting, protoGossip, protoHTTP1}
+		m.tls.NextProtos = []string{protoHTTP2, protoGossip, protoHTTP1}
 	}
+	m.work.Go(m.accept)
 	return m
+}
+
+// accept takes connections until the listener is closed.
+func (m *mux) accept() {
+	pause := 5 * time.Millisecond
+	for {
+		c, err := m.listener.Accept()
+		if err == nil {
+			pause = 5 * time.Millisecond
+			m.last++
+			number := m.last
+			m.work.Go(func() { m.take(c, number) })
+			continue
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		// Such as too many open files: it may pass.
+		m.log.Warn("a connection could not be accepted", "error", err)
+		wait := time.NewTimer(pause)
+		select {
+		case <-wait.C:
+		case <-m.quit:
+		}
+		wait.Stop()
+		pause = min(2*pause, maxAcceptPause)
+	}
+}
+
+// close ends the accepting; the channel is closed when no connection is without an owner any more.
+func (m *mux) close() <-chan struct{} {
+	close(m.quit)
+	if err := m.listener.Close(); err != nil {
+		m.log.Warn("closing the port's listener", "error", err)
+	}
+	m.streams.stop()
+	m.sorting.close()
+	done := make(chan struct{})
+	go func() {
+		m.work.Wait()
+		close(done)
+	}()
+	return done
 }
 
 func (s *streams) stop() { s.once.Do(func() { close(s.quit) }) }
@@ -81,105 +121,66 @@ func (s *streams) give(c net.Conn) {
 	}
 }
 
-// ServerHandshake sorts the connection. gRPC has set a deadline on it.
-func (m *mux) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	m.serving.once.Do(func() { close(m.serving.seen) })
-	c, ok := m.accepted.add(raw)
-	if !ok {
-		return nil, nil, net.ErrClosed
+// take finds an owner for a connection, in bounded time.
+func (m *mux) take(raw net.Conn, number uint64) {
+	if !m.sorting.add(raw) {
+		return
 	}
-	rw, info, err := m.sort(c)
+	err := raw.SetDeadline(time.Now().Add(handshakeTimeout))
+	if err == nil {
+		err = m.sort(raw, number)
+	}
 	if err != nil {
-		c.forget() // gRPC closes what it accepted, or it has another owner now
+		m.log.Debug("a connection ended before it said anything of use", "peer", raw.RemoteAddr(), "error", err)
+		m.sorting.forget(raw)
+		raw.Close()
 	}
-	return rw, info, err
 }
 
-func (m *mux) sort(c *conn) (net.Conn, credentials.AuthInfo, error) {
+func (m *mux) sort(c net.Conn, number uint64) error {
 	var first [1]byte
 	if _, err := c.Read(first[:]); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if m.tls != nil {
-		return m.sortTLS(c, first[:])
+		return m.sortTLS(c, first[:], number)
 	}
-	if first[0] == remotingMark {
-		return m.insecure.ServerHandshake(c)
-	}
-	dup, err := detach(c.Conn)
-	if err != nil {
-		return nil, nil, err
+	if err := m.release(c); err != nil {
+		return err
 	}
 	if b := first[0]; 'A' <= b && b <= 'Z' { // HTTP/2's preface, or a request of HTTP/1
-		m.http.Serve(dup, first[:], m.last.Add(1), nil)
+		m.http.Serve(c, first[:], number, nil)
 	} else {
-		m.streams.give(&peeked{Conn: dup, first: first[:]})
+		m.streams.give(&peeked{Conn: c, first: first[:]})
 	}
-	return nil, nil, credentials.ErrConnDispatched
+	return nil
 }
 
 // sortTLS shakes hands and goes by what the client wants to speak.
-func (m *mux) sortTLS(c *conn, first []byte) (net.Conn, credentials.AuthInfo, error) {
-	raw := &peeked{Conn: c, first: first}
-	conn := tls.Server(raw, m.tls)
+func (m *mux) sortTLS(raw net.Conn, first []byte, number uint64) error {
+	conn := tls.Server(&peeked{Conn: raw, first: first}, m.tls)
 	if err := conn.Handshake(); err != nil {
-		return nil, nil, err
+		return err
+	}
+	if err := m.release(raw); err != nil {
+		return err
 	}
 	state := conn.ConnectionState()
-	if state.NegotiatedProtocol == protoRemoting {
-		return conn, tlsInfo(conn), nil
-	}
-	dup, err := detach(c.Conn)
-	if err != nil {
-		return nil, nil, err
-	}
-	raw.Conn = dup
 	if state.NegotiatedProtocol == protoGossip {
 		m.streams.give(conn)
 	} else {
-		m.http.Serve(conn, nil, m.last.Add(1), &state)
+		m.http.Serve(conn, nil, number, &state)
 	}
-	return nil, nil, credentials.ErrConnDispatched
+	return nil
 }
 
-// detach makes a second handle of the connection and closes the first: gRPC clears the
-// deadlines of the first after the handshake, which would undo those of the new owner.
-func detach(raw net.Conn) (net.Conn, error) {
-	t, ok := raw.(*net.TCPConn)
-	if !ok {
-		return raw, nil
+// release takes a connection from the sorted ones to its owner, who closes it.
+func (m *mux) release(c net.Conn) error {
+	if !m.sorting.forget(c) {
+		return net.ErrClosed
 	}
-	f, err := t.File()
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	dup, err := net.FileConn(f)
-	if err != nil {
-		return nil, err
-	}
-	raw.Close()
-	return dup, nil
+	return c.SetDeadline(time.Time{})
 }
-
-// ClientHandshake is not used: the port dials with credentials of its own.
-func (m *mux) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return m.insecure.ClientHandshake(ctx, authority, raw)
-}
-
-// Info describes the security protocol.
-func (m *mux) Info() credentials.ProtocolInfo {
-	if m.tls != nil {
-		return credentials.NewTLS(m.tls).Info()
-	}
-	return m.insecure.Info()
-}
-
-// Clone shares the handover of streams.
-func (m *mux) Clone() credentials.TransportCredentials { c := *m; return &c }
-
-// OverrideServerName does nothing: it concerns clients, and gRPC has deprecated it.
-func (m *mux) OverrideServerName(string) error { return nil }
 
 // peeked is a connection whose first byte was read already.
 type peeked struct {

@@ -17,7 +17,7 @@ import (
 // openTimeout bounds how long an early call waits for a server that is still starting.
 const openTimeout = 10 * time.Second
 
-// Services are the gRPC services of a port besides the actors' remoting. Services may be added
+// Services are the gRPC services of a port. Services may be added
 // at any time, but calls wait until Open. grpc.health.v1 is there from the start. It implements
 // grpc.ServiceRegistrar.
 type Services struct {
@@ -27,13 +27,11 @@ type Services struct {
 	opened  chan struct{}            // closed by Open
 	once    sync.Once
 
-	handlers *gauge // the remoting's calls; http2 counts its own
-	health   *healthService
+	health *healthService
 }
 
 func newServices(log *slog.Logger) *Services {
-	s := &Services{log: log, methods: map[string]*http2.Method{}, opened: make(chan struct{}),
-		handlers: newGauge()}
+	s := &Services{log: log, methods: map[string]*http2.Method{}, opened: make(chan struct{})}
 	s.health = newHealth(s)
 	return s
 }
@@ -138,29 +136,6 @@ func (s *Services) await(ctx context.Context, method string) error {
 	}
 }
 
-// guard counts a call of the remoting and turns its panic into an INTERNAL error: some of its methods
-// do nothing but panic, and an actor message of an unknown type makes it panic.
-func (s *Services) guard(method string, call func() error) (err error) {
-	if !s.handlers.enter() {
-		return errStopping
-	}
-	defer s.handlers.leave()
-	defer s.recover(method, &err)
-	return call()
-}
-
-func (s *Services) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	return s.guard(info.FullMethod, func() error { return next(srv, stream) })
-}
-
-func (s *Services) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (reply any, err error) {
-	err = s.guard(info.FullMethod, func() error {
-		reply, err = next(ctx, req)
-		return err
-	})
-	return reply, err
-}
-
 // recover turns a call's panic into an INTERNAL error.
 func (s *Services) recover(method string, err *error) {
 	if r := recover(); r != nil {
@@ -168,5 +143,3 @@ func (s *Services) recover(method string, err *error) {
 		*err = status.Errorf(codes.Internal, "%s panicked: %v", method, r)
 	}
 }
-
-var errStopping = status.Error(codes.Unavailable, "The server is stopping.")

@@ -12,7 +12,7 @@ import (
 // (see Services.Inline), before it waits or computes for long.
 func Detach(ctx context.Context) { http2.Detach(ctx) }
 
-// OpenStream calls a streaming method of another task's port, such as /troupe.v1.Link/Attach, on a
+// OpenStream calls a streaming method of another task's port, such as /troupe.v1.Link/Bulk, on a
 // connection of its own. ctx bounds the opening. The caller closes the stream.
 func (p *Port) OpenStream(ctx context.Context, address, method string) (*http2.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)

@@ -2,11 +2,11 @@
 //
 //   Greet  (Greeting) returns (Identity)     who is there, or why not with you
 //   Vouch  (VouchRequest) returns (Identity) whom do you find at that task's address
-//   Attach (stream bytes) returns (stream bytes)  a link: Hello, Welcome, actors' messages, Goodbye
 //   Bulk   (stream bytes) returns (stream bytes)  large tensors
-//   Post   (stream bytes) returns (stream bytes)  messages of programs' actors: Hello, Welcome, and what a link has
 //
-// The messages of Attach, Bulk and Post have heads of their own: see package remote/link.
+// Actors' messages go over the streams of another service, remote.Remoting of protoactor: there Hello, Welcome and
+// Goodbye are the field 1000 of a ConnectRequest, a ConnectResponse and a DisconnectRequest. The heads of these
+// messages and the frames of Bulk are described in package remote/link.
 //
 // Regenerate from the repository's root with
 //   protoc --go_out=. --go_opt=paths=source_relative remote/wire/link.proto

@@ -34,24 +34,24 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// pulse decides from what was heard, and when, whether the other end is lost. It is pure.
-type pulse struct {
+// heartbeat decides from what was heard, and when, whether the other end is lost. It is pure.
+type heartbeat struct {
 	beat, silence time.Duration
 	heard         time.Time
 	ticked        time.Time
 }
 
-func newPulse(t Timing, now time.Time) *pulse {
-	return &pulse{beat: t.Beat, silence: t.Silence, heard: now, ticked: now}
+func newHeartbeat(t Timing, now time.Time) *heartbeat {
+	return &heartbeat{beat: t.Beat, silence: t.Silence, heard: now, ticked: now}
 }
 
 // hear notes that something arrived.
-func (p *pulse) hear(now time.Time) { p.heard = now }
+func (p *heartbeat) hear(now time.Time) { p.heard = now }
 
 // lost tells whether the other end has been silent for too long. It is to be called once a
 // beat: if a call comes late, this process did not run either (it was stopped, or the machine
 // slept), and the silence of that time proves nothing.
-func (p *pulse) lost(now time.Time) bool {
+func (p *heartbeat) lost(now time.Time) bool {
 	if late := now.Sub(p.ticked) - p.beat; late > p.beat {
 		p.heard = p.heard.Add(late)
 	}

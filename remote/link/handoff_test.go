@@ -345,29 +345,29 @@ func TestNearMessagesGetTheirTensors(t *testing.T) {
 // A message that claims tensors which nobody left for it is refused: so says a process that pretends
 // to be this one.
 func TestClaimsOfNothingAreRefused(t *testing.T) {
-	m, err := encode("here:1", actor.NewPID("there:1", "ears"), parcel(t), nil, true)
+	m, err := encode(actor.NewPID("there:1", "ears"), parcel(t), nil, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s shelf
+	var s localQueue
 	out := newOutbound(&tape{}, &counters{}, func(func()) bool { return false })
-	out.shelf = &s
+	out.localQueue = &s
 	out.post(m)
 	data := out.stream.(*tape).sent[0]
 	if _, err := hearLetter(data); status.CodeOf(err) != status.InvalidArgument {
 		t.Errorf("from another process: %v", err)
 	}
-	claim := func(s *shelf) (letter, error) {
+	claim := func(s *localQueue) (letter, error) {
 		in := newInbound(&tape{play: [][]byte{data}}, tensor.Host, &counters{}, "there:1", "here:1")
-		in.shelf = s
+		in.localQueue = s
 		h, body, contents, err := in.next()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return in.letter(h, body, contents)
 	}
-	if _, err := claim(&shelf{}); status.CodeOf(err) != status.InvalidArgument {
-		t.Errorf("an empty shelf: %v", err)
+	if _, err := claim(&localQueue{}); status.CodeOf(err) != status.InvalidArgument {
+		t.Errorf("an empty localQueue: %v", err)
 	}
 	if l, err := claim(&s); err != nil || len(l.message.(*actorswire.Parcel).Tensors) != 3 {
 		t.Errorf("%v %v", l, err)

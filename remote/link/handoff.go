@@ -10,18 +10,18 @@ import (
 	"github.com/troupe-run/troupe/remote/wire"
 )
 
-// passage joins the two ends of a link between tasks of this process. Tensors pass through it as they
+// handoff joins the two ends of a link between tasks of this process. Tensors pass through it as they
 // are: the receiver takes over the sender's reference, and who may write to the memory follows from the
 // count of references as within a task. A tensor stays in the account of the pool that it came from,
 // which is the sender's: a limit of the receiver's memory does not bound it.
 //
 // Messages still take the stream, for their order and for what happens when it breaks. Their tensors
-// wait on a shelf under the message's number. Each shelf is ended by the end that takes from it, when
+// wait on a localQueue under the message's number. Each localQueue is ended by the end that takes from it, when
 // it reads no more.
-type passage struct {
+type handoff struct {
 	opener *Links
-	out    shelf // of messages to the end that accepted the link
-	back   shelf // of messages to the end that opened it
+	out    localQueue // of messages to the end that accepted the link
+	back   localQueue // of messages to the end that opened it
 	hands  handover
 
 	mu           sync.Mutex
@@ -63,26 +63,26 @@ func (l *Links) resident(id *wire.Identity) *Links {
 	return other
 }
 
-// newPassage makes the passage of a link that from has opened; nil where there is none.
-func (l *Links) newPassage(from *wire.Identity) *passage {
+// newHandoff makes the handoff of a link that from has opened; nil where there is none.
+func (l *Links) newHandoff(from *wire.Identity) *handoff {
 	opener := l.resident(from)
 	if opener == nil {
 		return nil
 	}
-	return &passage{opener: opener, hands: handover{links: l}}
+	return &handoff{opener: opener, hands: handover{links: l}}
 }
 
-// join finds the passage of a link that this side has opened to the process id; nil where there is none.
-func (l *Links) join(id *wire.Identity) *passage {
+// join finds the handoff of a link that this side has opened to the process id; nil where there is none.
+func (l *Links) join(id *wire.Identity) *handoff {
 	other := l.resident(id)
 	if other == nil {
 		return nil
 	}
 	a := other.presence(l.self)
-	if a == nil || a.passage == nil || a.passage.opener != l {
+	if a == nil || a.handoff == nil || a.handoff.opener != l {
 		return nil
 	}
-	g := a.passage
+	g := a.handoff
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.left {
@@ -93,14 +93,14 @@ func (l *Links) join(id *wire.Identity) *passage {
 }
 
 // close is the part of the end that opened the link; g may be nil.
-func (g *passage) close() {
+func (g *handoff) close() {
 	if g != nil {
 		g.back.end()
 	}
 }
 
 // leave is the part of the end that accepted the link; g may be nil.
-func (g *passage) leave() {
+func (g *handoff) leave() {
 	if g == nil {
 		return
 	}
@@ -116,7 +116,7 @@ func (g *passage) leave() {
 }
 
 // idle tells whether no push is on its way; g may be nil.
-func (g *passage) idle() bool {
+func (g *handoff) idle() bool {
 	if g == nil {
 		return true
 	}
@@ -136,15 +136,15 @@ func passes(tensors []*tensor.Tensor) bool {
 	return len(tensors) > 0
 }
 
-// shelf keeps the tensors of messages that are on their way, by the messages' numbers.
-type shelf struct {
+// localQueue keeps the tensors of messages that are on their way, by the messages' numbers.
+type localQueue struct {
 	mu      sync.Mutex
 	ended   bool
 	tensors map[uint32][]*tensor.Tensor
 }
 
 // put takes over the references of a message's tensors, but not the slice.
-func (s *shelf) put(number uint32, tensors []*tensor.Tensor) {
+func (s *localQueue) put(number uint32, tensors []*tensor.Tensor) {
 	s.mu.Lock()
 	ended := s.ended
 	if !ended {
@@ -160,7 +160,7 @@ func (s *shelf) put(number uint32, tensors []*tensor.Tensor) {
 }
 
 // take hands over the tensors of a message that has arrived.
-func (s *shelf) take(number uint32) ([]*tensor.Tensor, error) {
+func (s *localQueue) take(number uint32) ([]*tensor.Tensor, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -175,7 +175,7 @@ func (s *shelf) take(number uint32) ([]*tensor.Tensor, error) {
 }
 
 // end lets go of what nobody took, now and later.
-func (s *shelf) end() {
+func (s *localQueue) end() {
 	s.mu.Lock()
 	left := s.tensors
 	s.ended, s.tensors = true, nil
