@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"runtime/debug"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -171,9 +172,9 @@ func (m *Mailbox) guard(message any) {
 	if p == nil {
 		return
 	}
-	m.panicked(message, p)
+	stack := m.panicked(message, p)
 	if message != nil {
-		m.owner.refuse(message, &Panic{Value: p})
+		m.owner.refuse(message, &Panic{p, stack})
 	}
 	m.invoker.EscalateFailure(p, message)
 }
@@ -188,11 +189,13 @@ func (m *Mailbox) do(work Work) {
 	work.Do()
 }
 
-func (m *Mailbox) panicked(message, p any) {
+func (m *Mailbox) panicked(message, p any) (stack []byte) {
+	stack = debug.Stack()
 	m.mu.Lock()
 	m.panics++
 	m.mu.Unlock()
-	m.owner.logPanic(message, p)
+	m.owner.logPanic(message, p, stack)
+	return stack
 }
 
 // stop refuses what waits and all that comes.

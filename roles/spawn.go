@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -31,7 +30,10 @@ type Spec struct {
 }
 
 // Panic is the cause of a message's failure.
-type Panic struct{ Value any }
+type Panic struct {
+	Value any
+	Stack []byte // of the goroutine that panicked
+}
 
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
@@ -116,10 +118,10 @@ func (r *Ref) refuse(message any, cause error) {
 	r.spec.Refuse(message, cause)
 }
 
-func (r *Ref) logPanic(message, p any) {
+func (r *Ref) logPanic(message, p any, stack []byte) {
 	if envelope, ok := message.(*actor.MessageEnvelope); ok {
 		message = envelope.Message
 	}
 	cmp.Or(r.spec.Log, r.system.Logger()).Error("an actor panicked", "actor", r.spec.Name, "message", fmt.Sprintf("%T", message),
-		"panic", p, "stack", string(debug.Stack()))
+		"panic", p, "stack", string(stack))
 }
