@@ -179,7 +179,7 @@ func (st *step) proceed(work func()) {
 	select {
 	case resumed <- work: // nobody waits where there is no channel
 	default:
-		st.session.task.crew.Schedule(work)
+		st.session.task.pool.Schedule(work)
 	}
 }
 

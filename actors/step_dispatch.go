@@ -62,7 +62,7 @@ func (st *step) send(sh *share, again bool) error {
 	sh.mu.Unlock()
 	along := st.own.outbox.take(sh.task)
 	m.Transfers = along.transfers
-	s.task.System.Root.RequestWithCustomSender(worker, &wire.Parcel{Message: m, Tensors: along.tensors}, s.task.answers)
+	s.task.System.Root.RequestWithCustomSender(worker, &wire.Parcel{Message: m, Tensors: along.tensors}, s.task.master.PID())
 	return nil
 }
 
@@ -100,24 +100,6 @@ func (st *step) hold(p Peer) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.holds = append(st.holds, p.Hold())
-}
-
-// serveWorkers takes the answers of the tasks that have a part of a step of this master's.
-func (t *Task) serveWorkers(message any, _ *actor.PID) {
-	p, ok := message.(*wire.Parcel)
-	if !ok {
-		return
-	}
-	m, ok := p.Message.(*wire.PartitionDone)
-	if !ok {
-		p.Release()
-		return
-	}
-	if st := t.led.find(m.Step); st != nil {
-		st.partDone(m, p.Tensors)
-	} else {
-		p.Release()
-	}
 }
 
 // ledSteps finds the steps that a task's sessions run on other tasks too.

@@ -64,7 +64,7 @@ func (st *taskStep) room(device string, size int, ready func()) bool {
 	if p == nil {
 		return true // the send waits for the peer, or fails
 	}
-	return p.Room(size, func() { st.task.crew.Schedule(ready) })
+	return p.Room(size, func() { st.task.pool.Schedule(ready) })
 }
 
 // begin makes st a step of a plan. The name of the container is the first step's also for later ones,
@@ -130,7 +130,7 @@ func (st *taskStep) run() {
 	st.mu.Unlock()
 	last := len(programs) - 1
 	for _, p := range programs[:last] {
-		st.task.crew.Schedule(func() { st.runOne(p) })
+		st.task.pool.Schedule(func() { st.runOne(p) })
 	}
 	st.runOne(programs[last])
 }
