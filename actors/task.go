@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -67,6 +68,7 @@ type Task struct {
 	placing  *place.Prepared // the devices of all tasks, as they were known when a session was made
 
 	master, worker, directory *roles.Ref
+	executors                 map[string]*devices.Executor // by the device's name; not changed
 	sessionsOf                *masterState
 	led                       ledSteps
 	spare                     sync.Pool // of *step
@@ -85,7 +87,7 @@ func NewTask(c Config) (*Task, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, pool: roles.NewPool()}
+	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, executors: map[string]*devices.Executor{}, pool: roles.NewPool()}
 	t.life, t.die = context.WithCancel(context.Background())
 	t.steps.init()
 	t.schedule, t.isLocal = t.pool.Schedule, t.local
@@ -93,6 +95,13 @@ func NewTask(c Config) (*Task, error) {
 		if err := start(); err != nil {
 			return nil, err
 		}
+	}
+	for _, d := range t.Devices {
+		e, err := devices.StartExecutor(t.System, d, t.pool, t.Log)
+		if err != nil {
+			return nil, err
+		}
+		t.executors[d.Name()] = e
 	}
 	c.Cluster.Watch(t.peerLost)
 	return t, nil
@@ -138,6 +147,16 @@ func (t *Task) peerLost(task string, err error) {
 	t.master.Send(&wire.PeerLost{Task: task, Failure: failure(err)})
 }
 
+// stopActors ends actors after the messages that they have been sent, and waits for that for a bounded time.
+func (t *Task) stopActors(all ...*roles.Ref) (err error) {
+	for _, r := range all {
+		if e := t.System.Root.PoisonFuture(r.PID()).Wait(); e != nil && err == nil {
+			err = status.Errorf(status.DeadlineExceeded, "The actor %s did not stop: %v", r.Name(), e)
+		}
+	}
+	return err
+}
+
 // background runs f on a goroutine that Stop waits for, with a context that ends then.
 func (t *Task) background(f func(ctx context.Context)) { t.work.Go(func() { f(t.life) }) }
 
@@ -146,14 +165,13 @@ func (t *Task) background(f func(ctx context.Context)) { t.work.Go(func() { f(t.
 func (t *Task) Stop(ctx context.Context) error {
 	t.sessionsOf.drain(ctx)
 	err := t.steps.drain(ctx)
-	for _, r := range []*roles.Ref{t.worker, t.master, t.directory} {
-		if e := t.System.Root.PoisonFuture(r.PID()).Wait(); e != nil && err == nil {
-			err = status.Errorf(status.DeadlineExceeded, "The actor %s did not stop: %v", r.Name(), e)
-		}
-	}
+	err = cmp.Or(err, t.stopActors(t.worker, t.master, t.directory))
 	t.die()
 	t.work.Wait()
 	t.forgetSessions()
+	for _, e := range t.executors {
+		err = cmp.Or(err, t.stopActors(e.Role()))
+	}
 	if !t.pool.Close(ctx) && err == nil {
 		err = status.Errorf(status.DeadlineExceeded, "Kernels of %s did not end", t.name)
 	}

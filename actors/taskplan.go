@@ -46,7 +46,7 @@ func (p *taskPlan) release() {
 		return
 	}
 	for _, program := range p.programs {
-		program.Close()
+		program.Executor().CloseProgram(program)
 	}
 	for _, f := range p.functions {
 		f.release()
@@ -85,7 +85,7 @@ func (s *workerSession) compile(parts map[string]*graph.Graph) (*taskPlan, error
 		}
 		p.lives = append(p.lives, mortal([]devices.Device{d})...)
 		opts := devices.CompileOptions{Session: s.handle, Kernels: s.kernel, Functions: s.functionsOn(p, g.Library, d)}
-		program, err := devices.Compile(g, d, opts)
+		program, err := s.task.executors[d.Name()].Compile(g, d, opts)
 		if err != nil {
 			p.release()
 			return nil, err

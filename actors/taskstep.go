@@ -25,7 +25,11 @@ type taskStep struct {
 	brief      bool // the goroutine that runs the part must not be kept for long
 	outbox     outbox
 	done       func(error)
-	programEnd func(error) // ended, made once
+	// Functions of the part's, made once.
+	programEnd func(error)
+	began      func(devices.Execution)
+	moved      func()
+	parts      []devices.Part
 	stats      *stepStats
 
 	mu   sync.Mutex
@@ -45,12 +49,12 @@ func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds 
 // makeStep makes what a taskStep is whatever its step.
 func (t *Task) makeStep(done func(error)) *taskStep {
 	st := &taskStep{task: t, master: t.name, done: done}
-	st.programEnd = st.ended
+	st.programEnd, st.began = st.ended, st.programBegan
 	st.rendezvous = devices.NewRendezvous(t.isLocal, st.forward)
 	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
 	st.cancel.Bind(st.rendezvous.Abort)
 	st.Cancellation, st.Rendezvous, st.Continue, st.Yield = &st.cancel, st.rendezvous, t.schedule, st.leaveGoroutine
-	st.Room = st.room
+	st.Room, st.moved = st.room, st.leftGoroutine
 	return st
 }
 
@@ -129,14 +133,23 @@ func (st *taskStep) run() {
 	st.left += len(programs)
 	st.mu.Unlock()
 	last := len(programs) - 1
-	for _, p := range programs[:last] {
-		st.task.pool.Schedule(func() { st.runOne(p) })
+	if len(st.parts) < len(programs) {
+		st.parts = make([]devices.Part, len(programs))
 	}
-	st.runOne(programs[last])
+	for i, p := range programs {
+		part := &st.parts[i]
+		part.Program, part.Step, part.Began, part.Done, part.Moved = p, &st.Step, st.began, st.programEnd, nil
+		if i < last {
+			p.Executor().RunElsewhere(part)
+			continue
+		}
+		part.Moved = st.moved
+		p.Executor().Run(part)
+	}
 }
 
-func (st *taskStep) runOne(p *devices.Program) {
-	ex := p.Run(&st.Step, st.programEnd)
+// programBegan notes an execution that may wait.
+func (st *taskStep) programBegan(ex devices.Execution) {
 	st.mu.Lock()
 	if st.left > 0 {
 		st.runs = append(st.runs, ex)
@@ -226,6 +239,9 @@ func (st *taskStep) receive(transfers []*wire.Transfer, tensors []*tensor.Tensor
 		st.fail(err)
 	}
 }
+
+// leftGoroutine notes that the part runs on a goroutine that may be kept for long.
+func (st *taskStep) leftGoroutine() { st.brief = false }
 
 // leaveGoroutine tells, once, that the part has to go on elsewhere before it computes for long.
 func (st *taskStep) leaveGoroutine() bool {

@@ -71,7 +71,12 @@ func (w *worker) refuse(message any, cause error) {
 // startPart begins a part of a step, as what its message leaves to be done.
 type startPart taskStep
 
-func (p *startPart) Do() { (*taskStep)(p).run() }
+// Do runs the part.
+func (p *startPart) Do(here bool) {
+	st := (*taskStep)(p)
+	st.brief = st.brief && here
+	st.run()
+}
 
 // receive takes in the tensors of a step, which may not have begun.
 func (t *Task) receive(step uint64, transfers []*wire.Transfer, tensors []*tensor.Tensor) {

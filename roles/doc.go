@@ -7,7 +7,7 @@
 // actor's dispatcher. A message is handled one after the other, in the order of arrival, as in any mailbox.
 //
 // Receive must neither block nor compute for long. It leaves what takes long to [Ref.After]: work that the
-// goroutine does when the actor is free for its next message.
+// goroutine which brought the message does when the actor is free for the next one.
 //
 // An actor that has stopped refuses messages: whoever waits for an answer is told, by the Refuse function
 // of its [Spec], and waits for no timeout.

@@ -7,8 +7,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Work is what a message leaves to be done after it: see [Ref.After].
-type Work interface{ Do() }
+// Work is what a message leaves to be done after it: see [Ref.After]. here tells that it is the goroutine that brought the
+// message; else it is one of the dispatcher's.
+type Work interface{ Do(here bool) }
 
 // inlineTurn is how many messages that came meanwhile the goroutine that brought one handles too. It has
 // work of its own: the rest is for the dispatcher.
@@ -77,7 +78,7 @@ func (m *Mailbox) PostUserMessage(message any) {
 	m.handled++
 	m.mu.Unlock()
 	m.handle(message)
-	m.next(inlineTurn)
+	m.next(inlineTurn, true)
 }
 
 // PostSystemMessage handles a message of the library's, before all others that wait.
@@ -90,17 +91,22 @@ func (m *Mailbox) PostSystemMessage(message any) {
 	}
 	m.running = true
 	m.mu.Unlock()
-	m.next(inlineTurn)
+	m.next(inlineTurn, false)
 }
 
-func (m *Mailbox) drain() { m.next(m.dispatcher.Throughput()) }
+func (m *Mailbox) drain() { m.next(m.dispatcher.Throughput(), false) }
 
-// next goes on after a message: the caller runs the actor. It handles what waits, at most turn messages, and
-// does what the last message left to do when others can run the actor.
-func (m *Mailbox) next(turn int) {
-	for {
+// next goes on after a message: the caller runs the actor. It handles what waits, at most turn messages. What the last
+// message left to do the caller does when others can run the actor, if the message was its own. It does no work of
+// others, who may wait for it for less long than its own takes.
+func (m *Mailbox) next(turn int, own bool) {
+	for ; ; own = false {
 		work := m.work
 		m.work = nil
+		if work != nil && !own {
+			m.doElsewhere(work)
+			work = nil
+		}
 		m.mu.Lock()
 		more := len(m.system) > 0 || !m.suspended && m.user.len() > 0
 		handOver := more && (work != nil || turn <= 0)
@@ -117,7 +123,7 @@ func (m *Mailbox) next(turn int) {
 			m.dispatcher.Schedule(m.resume)
 		}
 		if work != nil {
-			m.do(work)
+			m.do(work, true)
 		}
 		switch {
 		case !more || handOver:
@@ -179,14 +185,16 @@ func (m *Mailbox) guard(message any) {
 	m.invoker.EscalateFailure(p, message)
 }
 
+func (m *Mailbox) doElsewhere(work Work) { m.dispatcher.Schedule(func() { m.do(work, false) }) }
+
 // do does what a message left. A panic there costs that work alone.
-func (m *Mailbox) do(work Work) {
+func (m *Mailbox) do(work Work, here bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			m.panicked(work, p)
 		}
 	}()
-	work.Do()
+	work.Do(here)
 }
 
 func (m *Mailbox) panicked(message, p any) (stack []byte) {

@@ -101,7 +101,7 @@ func TestOrder(t *testing.T) {
 // workFunc is a function as work.
 type workFunc func()
 
-func (f workFunc) Do() { f() }
+func (f workFunc) Do(bool) { f() }
 
 // TestAfter: work that a message left is done beside the actor, which handles further messages.
 func TestAfter(t *testing.T) {
@@ -141,6 +141,33 @@ func TestAfterWithMore(t *testing.T) {
 		}
 	}})
 	r.Send("long")
+}
+
+// hereWork tells where it is done.
+type hereWork chan bool
+
+func (w hereWork) Do(here bool) { w <- here }
+
+// TestAfterOfOthers: a goroutine does the work of its own message alone; that of others is for the dispatcher.
+func TestAfterOfOthers(t *testing.T) {
+	var r *Ref
+	done := make(hereWork, 2)
+	r = spawn(t, newSystem(t), Spec{Receive: func(c actor.Context) {
+		switch c.Message() {
+		case "outer":
+			r.Send("inner") // as if another goroutine sent it meanwhile
+		case "inner", "own":
+			r.After(done)
+		}
+	}})
+	r.Send("outer")
+	if <-done {
+		t.Error("the work of another message was done here")
+	}
+	r.Send("own")
+	if !<-done {
+		t.Error("the work of the own message was done elsewhere")
+	}
 }
 
 // TestPanicCostsTheMessage holds that the actor and its state live on.

@@ -99,8 +99,8 @@ func (r *Ref) Send(message any) { r.mailbox.PostUserMessage(message) }
 // Stop ends the actor after the messages that were sent before.
 func (r *Ref) Stop() { r.system.Root.Poison(r.pid) }
 
-// After leaves work to be done after the message that is being handled, by the goroutine that handles it, while
-// others may handle further messages. Only Receive calls it, at most once for a message.
+// After leaves work to be done after the message that is being handled, while others may handle further messages: by the
+// goroutine that brought the message if it is that which handles it, else by one of the dispatcher's. Only Receive calls it, at most once for a message.
 func (r *Ref) After(work Work) {
 	if r.mailbox.work != nil {
 		panic("roles: a message leaves one work at most")
