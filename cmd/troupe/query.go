@@ -130,6 +130,36 @@ task of the cluster tells of all.`,
 	})
 }
 
+func newActors() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "actors TARGET[,TARGET…]",
+		Short: "List the actors of a task",
+		Long: `Actors lists the actors of the task at TARGET: its master, worker, directory, sessions, executors of
+devices, containers and queues. Of each it shows how many messages it has handled and how many
+wait, how many of them panicked, and since when it is there. Of several targets the first that
+answers is asked.`,
+		Example: "  troupe actors grpc://10.0.0.2:2222",
+		Args:    targetOnly,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return query(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		list, err := c.ListActors(ctx)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(cmd.OutOrStdout(), list)
+		}
+		t := table(cmd.OutOrStdout(), "KIND", "ACTOR", "STATE", "HANDLED", "WAITING", "PANICS", "SINCE")
+		for _, a := range list.Actors {
+			t.row(a.Kind, a.Name, a.State, strconv.FormatUint(a.Handled, 10), strconv.FormatInt(a.Waiting, 10), strconv.FormatUint(a.Panics, 10),
+				sinceText(a.Since))
+		}
+		return t.end()
+	})
+}
+
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -116,6 +116,21 @@ func (c *Client) Status(ctx context.Context) (*wire.ClusterStatus, error) {
 	return a, nil
 }
 
+// ListActors asks the server which actors its task has. TensorFlow's servers do not know the call: UNIMPLEMENTED.
+func (c *Client) ListActors(ctx context.Context) (*wire.TaskActors, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	a := &wire.TaskActors{}
+	err := c.call(ctx, wire.OperatorListActors, &wire.ListActorsRequest{}, a)
+	if status.CodeOf(err) == status.Unimplemented {
+		return nil, status.Unimplementedf("The server at %s does not list its actors: it is not one of Troupe's, or an older one", c.target)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}

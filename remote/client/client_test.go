@@ -140,6 +140,9 @@ func TestServersThatKnowNoStatus(t *testing.T) {
 	if _, err := c.Status(t.Context()); status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), "it is not one of Troupe's") {
 		t.Error(err)
 	}
+	if _, err := c.ListActors(t.Context()); status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), "it is not one of Troupe's") {
+		t.Error(err)
+	}
 }
 
 func TestNobodyThere(t *testing.T) {
@@ -152,6 +155,7 @@ func TestNobodyThere(t *testing.T) {
 		"ListDevices":   func() error { _, err := c.ListDevices(t.Context()); return err },
 		"Reset":         func() error { return c.Reset(t.Context()) },
 		"Status":        func() error { _, err := c.Status(t.Context()); return err },
+		"ListActors":    func() error { _, err := c.ListActors(t.Context()); return err },
 		"CreateSession": func() error { _, err := c.CreateSession(t.Context(), nil, nil); return err },
 	} {
 		if err := call(); status.CodeOf(err) != status.Unavailable || !strings.HasPrefix(err.Error(), "grpc://127.0.0.1:1: ") {
