@@ -58,7 +58,7 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 	case *wire.BuildPlan:
 		sig := graph.Signature{Feeds: msg.Feeds, Fetches: msg.Fetches, Targets: msg.Targets}
 		m.key = string(appendSignature(nil, sig))
-		if have := (*s.plans.Load())[m.key]; have != nil && !s.worker.useless(have.local) {
+		if have := (*s.plans.Load())[m.key]; have != nil && !s.worker.stale(have.local) {
 			return nil // somebody else was first
 		}
 		m.plan, err = s.buildPlan(ctx, s.graph.Load(), sig)
@@ -147,7 +147,7 @@ func (s *Session) ready(key []byte) *plan {
 
 // take claims a plan for the caller, unless there is none or it is of no use any more.
 func (s *Session) take(p *plan) bool {
-	return p != nil && !p.dropped.Load() && !s.worker.useless(p.local) && p.local.claim()
+	return p != nil && !p.dropped.Load() && !s.worker.stale(p.local) && p.local.claim()
 }
 
 // plan gives the plan of a signature, building it at the first step that needs it, and claims it

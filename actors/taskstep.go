@@ -120,12 +120,12 @@ func (st *taskStep) refuse(err error) {
 // done is called.
 func (st *taskStep) run() {
 	programs := st.plan.programs
-	if err := st.session.fit(st.plan); err != nil {
+	if err := st.session.checkDevices(st.plan); err != nil {
 		st.refuse(err)
 		return
 	}
 	if len(programs) == 0 {
-		st.also()
+		st.retain()
 		st.ended(nil)
 		return
 	}
@@ -171,8 +171,8 @@ func (st *taskStep) meets(task string) bool {
 	return st.plan == nil || st.plan.peers[task]
 }
 
-// also keeps the part from its end until ended is called once more. The part must not have ended.
-func (st *taskStep) also() {
+// retain keeps the part from its end until ended is called once more. The part must not have ended.
+func (st *taskStep) retain() {
 	st.mu.Lock()
 	st.left++
 	st.mu.Unlock()
