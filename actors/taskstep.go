@@ -25,11 +25,8 @@ type taskStep struct {
 	brief      bool // the goroutine that runs the part must not be kept for long
 	outbox     outbox
 	done       func(error)
-	// Functions of the part's, made once.
-	programEnd func(error)
-	began      func(devices.Execution)
-	moved      func()
 	parts      []devices.Part
+	onePart    [1]devices.Part // where parts often lie
 	stats      *stepStats
 
 	mu   sync.Mutex
@@ -49,12 +46,12 @@ func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds 
 // makeStep makes what a taskStep is whatever its step.
 func (t *Task) makeStep(done func(error)) *taskStep {
 	st := &taskStep{task: t, master: t.name, done: done}
-	st.programEnd, st.began = st.ended, st.programBegan
+	st.parts = st.onePart[:]
 	st.rendezvous = devices.NewRendezvous(t.isLocal, st.forward)
 	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
 	st.cancel.Bind(st.rendezvous.Abort)
 	st.Cancellation, st.Rendezvous, st.Continue, st.Yield = &st.cancel, st.rendezvous, t.schedule, st.leaveGoroutine
-	st.Room, st.moved = st.room, st.leftGoroutine
+	st.Room = st.room
 	return st
 }
 
@@ -138,18 +135,20 @@ func (st *taskStep) run() {
 	}
 	for i, p := range programs {
 		part := &st.parts[i]
-		part.Program, part.Step, part.Began, part.Done, part.Moved = p, &st.Step, st.began, st.programEnd, nil
+		part.Program, part.Step, part.Owner = p, &st.Step, st
 		if i < last {
 			p.Executor().RunElsewhere(part)
-			continue
+		} else {
+			p.Executor().Run(part)
 		}
-		part.Moved = st.moved
-		p.Executor().Run(part)
 	}
 }
 
-// programBegan notes an execution that may wait.
-func (st *taskStep) programBegan(ex devices.Execution) {
+// PartEnded takes the end of one program's run, as a devices.PartOwner.
+func (st *taskStep) PartEnded(err error) { st.ended(err) }
+
+// PartBegan notes an execution that may wait.
+func (st *taskStep) PartBegan(ex devices.Execution) {
 	st.mu.Lock()
 	if st.left > 0 {
 		st.runs = append(st.runs, ex)
@@ -240,8 +239,8 @@ func (st *taskStep) receive(transfers []*wire.Transfer, tensors []*tensor.Tensor
 	}
 }
 
-// leftGoroutine notes that the part runs on a goroutine that may be kept for long.
-func (st *taskStep) leftGoroutine() { st.brief = false }
+// PartMoved notes that the part runs on a goroutine that may be kept for long.
+func (st *taskStep) PartMoved() { st.brief = false }
 
 // leaveGoroutine tells, once, that the part has to go on elsewhere before it computes for long.
 func (st *taskStep) leaveGoroutine() bool {

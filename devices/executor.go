@@ -48,15 +48,21 @@ type Part struct {
 	// Program is what runs, as part of Step.
 	Program *Program
 	Step    *kernels.Step
-	// Began, if not nil, is given the execution when it waits or has ended; Done is told of its end, as by Program.Run.
-	Began func(Execution)
-	Done  func(error)
-	// Moved, if not nil, is called before the part runs on another goroutine than that which sent the message.
-	Moved func()
+	Owner   PartOwner
 
 	message  *wire.RunPart
 	executor *Executor
 	ended    func(error) // made once
+}
+
+// PartOwner is told how a part gets on.
+type PartOwner interface {
+	// PartMoved is called before a part runs elsewhere that was to run on the goroutine of the caller of Run.
+	PartMoved()
+	// PartBegan is given the execution when it waits or has ended.
+	PartBegan(Execution)
+	// PartEnded is called once, as by Program.Run, or where the executor refused the part.
+	PartEnded(error)
 }
 
 var _ roles.Work = (*Part)(nil)
@@ -89,14 +95,16 @@ func (e *Executor) send(p *Part, message *wire.RunPart) {
 
 // Do runs the part. It is the executor that calls it.
 func (p *Part) Do(here bool) {
-	if !here && p.Moved != nil {
-		p.Moved()
+	if !here {
+		p.Owner.PartMoved()
 	}
-	began := p.Began
+	p.run()
+}
+
+func (p *Part) run() {
+	owner := p.Owner
 	ex := p.Program.Run(p.Step, p.ended) // p may be in use for another part from here on
-	if began != nil {
-		began(ex)
-	}
+	owner.PartBegan(ex)
 }
 
 // end tells the executor first: the memory of the part may be used again once its step knows.
@@ -106,7 +114,7 @@ func (p *Part) end(err error) {
 		m = partFailed
 	}
 	p.executor.self.Send(m)
-	p.Done(err)
+	p.Owner.PartEnded(err)
 }
 
 // compilation is a Compile message with what lies beside it.
@@ -176,7 +184,7 @@ func (e *Executor) Receive(c actor.Context) {
 	case *Part:
 		e.state.PartsRunning++
 		if m.message.Elsewhere {
-			e.pool.Schedule(func() { m.Do(false) })
+			e.pool.Schedule(m.run)
 		} else {
 			e.self.After(m)
 		}
@@ -216,7 +224,7 @@ func (e *Executor) refuse(message any, cause error) {
 	}
 	switch m := message.(type) {
 	case *Part:
-		m.Done(err)
+		m.Owner.PartEnded(err)
 	case *compilation:
 		m.reply <- compiled{err: err}
 	case *closing:

@@ -35,6 +35,13 @@ func startTestExecutor(t testing.TB, d *CPU) (e *Executor, stop func()) {
 	}
 }
 
+// ended is told of the end of a part.
+type ended chan<- error
+
+func (ended) PartMoved()            {}
+func (ended) PartBegan(Execution)   {}
+func (e ended) PartEnded(err error) { e <- err }
+
 // TestExecutor runs parts from many goroutines, here and elsewhere, and counts them.
 func TestExecutor(t *testing.T) {
 	d := newTestDevice(t)
@@ -49,7 +56,7 @@ func TestExecutor(t *testing.T) {
 		wg.Go(func() {
 			for i := range each {
 				r, done := newResults(), make(chan error, 1)
-				part := &Part{Program: p, Step: newTestStep(r), Done: func(err error) { done <- err }}
+				part := &Part{Program: p, Step: newTestStep(r), Owner: ended(done)}
 				if (s+i)%2 == 0 {
 					e.Run(part)
 				} else {
@@ -65,7 +72,7 @@ func TestExecutor(t *testing.T) {
 	cancelled := newTestStep(newResults())
 	cancelled.Cancellation.Cancel(status.Errorf(status.Cancelled, "enough"))
 	failed := make(chan error, 1)
-	e.Run(&Part{Program: p, Step: cancelled, Done: func(err error) { failed <- err }})
+	e.Run(&Part{Program: p, Step: cancelled, Owner: ended(failed)})
 	wantError(t, <-failed, status.Cancelled, "enough")
 	s := e.State()
 	if s.PartsRunning != 0 || s.PartsDone != senders*each+1 || s.PartsFailed != 1 || s.Programs != 1 || s.Incarnation != d.Incarnation() || s.Losses != 0 {
@@ -76,7 +83,7 @@ func TestExecutor(t *testing.T) {
 		t.Errorf("%v", s)
 	}
 	stop()
-	e.Run(&Part{Program: p, Step: newTestStep(newResults()), Done: func(err error) { failed <- err }})
+	e.Run(&Part{Program: p, Step: newTestStep(newResults()), Owner: ended(failed)})
 	wantError(t, <-failed, status.Unavailable, "is closed")
 	if e.State() != nil {
 		t.Error("a stopped executor has a state")
