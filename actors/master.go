@@ -122,8 +122,11 @@ func (m *master) Receive(c actor.Context) {
 		m.connectionClosed(Connection(msg.Connection))
 	case *wire.LeaseExpired:
 		m.leaseExpired(msg.Session)
-	case *wire.PeerLost:
-		m.state.peerLost(msg.Task, failed(msg.Failure))
+	case *peerLost:
+		err := failed(msg.message.Failure)
+		for _, st := range msg.steps {
+			st.lost(msg.message.Task, err)
+		}
 	}
 }
 
@@ -251,13 +254,12 @@ func (m *master) drop(s *Session) {
 	}
 }
 
-// peerLost fails the steps that a lost task owes a part of.
-func (m *masterState) peerLost(task string, err error) {
+// running are the steps that run now, of all sessions.
+func (m *masterState) running() (all []*step) {
 	for _, s := range m.all() {
-		for _, st := range s.running() {
-			st.lost(task, err)
-		}
+		all = append(all, s.running()...)
 	}
+	return all
 }
 
 // drain closes all sessions; their running steps may end until ctx does.

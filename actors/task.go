@@ -143,8 +143,17 @@ func (t *Task) Refuse(step uint64, err error) { t.steps.refuse(step, err) }
 // peerLost tells the actors that a task is lost which has parts in steps, as worker or as master. They hear of it after
 // the last message that it sent.
 func (t *Task) peerLost(task string, err error) {
-	t.worker.Send(&wire.PeerLost{Task: task, Failure: failure(err)})
-	t.master.Send(&wire.PeerLost{Task: task, Failure: failure(err)})
+	m := &wire.PeerLost{Task: task, Failure: failure(err)}
+	t.worker.Send(&peerLost{message: m, parts: t.steps.own()})
+	t.master.Send(&peerLost{message: m, steps: t.sessionsOf.running()})
+}
+
+// peerLost is a PeerLost message with the steps of the task's own sessions that ran when the link broke: those that begin
+// before an actor comes to the message may go over the next link.
+type peerLost struct {
+	message *wire.PeerLost
+	steps   []*step     // for the master
+	parts   []*taskStep // for the worker
 }
 
 // stopActors ends actors after the messages that they have been sent, and waits for that for a bounded time.

@@ -53,11 +53,11 @@ func (w *worker) Receive(c actor.Context) {
 			names = st.waiting(maxWaiting)
 		}
 		c.Respond(&wire.Waiting{Nodes: names})
-	case *wire.PeerLost:
-		err := failed(m.Failure)
-		t.steps.masterDown(m.Task, err)
-		t.orphanSessionsOf(m.Task)
-		t.steps.peerDown(m.Task, err)
+	case *peerLost:
+		task, err := m.message.Task, failed(m.message.Failure)
+		t.steps.masterDown(task, err)
+		t.orphanSessionsOf(task)
+		t.steps.peerDown(m.parts, task, err)
 	}
 }
 

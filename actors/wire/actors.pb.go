@@ -133,7 +133,8 @@ func (x *Done) GetFailure() *Failure {
 	return nil
 }
 
-// PeerLost tells an actor that the link to a task broke. It comes after the last message that came over the link.
+// PeerLost tells an actor that the link to a task broke. It comes after the last message that came over the link. Beside it
+// lie the steps of the task's own sessions that ran then.
 type PeerLost struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
