@@ -19,6 +19,7 @@ const module = "github.com/troupe-run/troupe"
 // folder and of lower layers; folders of one layer do not know each other.
 var layers = [][]string{
 	{"graph"},
+	{"roles"},
 	{"containers", "queues"},
 	{"kernels"},
 	{"devices"},
@@ -45,6 +46,7 @@ var bans = []struct {
 	{"kernels", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"containers", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"queues", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
+	{"roles", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"devices", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"actors", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"remote/client", module + "/actors", true, nil, "a client does not carry a server along"},

@@ -167,7 +167,7 @@ func BenchmarkAcross(b *testing.B) {
 			if q.Plan != nil {
 				first, edge = q, q.Transfers
 			}
-			task.inlets[1].SendUserMessage(nil, &wire.Parcel{Message: &wire.PartitionDone{Step: q.Step, Task: cluster.other}})
+			task.master.Send(&wire.Parcel{Message: &wire.PartitionDone{Step: q.Step, Task: cluster.other}})
 		})
 		handle, err := task.CreateSession(context.Background(), 0, kernelstest.GraphDef(b, "x = Placeholder() @a0\ny = Neg(x) @b0"), nil)
 		if err != nil {
@@ -199,12 +199,12 @@ func BenchmarkAcross(b *testing.B) {
 			m.Release()
 			done <- struct{}{}
 		})
-		sender := actor.NewPID(cluster.other, answersName)
+		sender := actor.NewPID(cluster.other, masterName)
 		v := kernelstest.I64(kernelstest.S(3), 1, 2, 3)
 		defer v.Release()
 		run := func(m *wire.RunPartition) {
 			p := &wire.Parcel{Message: m, Tensors: []*tensor.Tensor{v.Retain()}}
-			task.inlets[0].SendUserMessage(nil, &actor.MessageEnvelope{Message: p, Sender: sender})
+			task.worker.Send(&actor.MessageEnvelope{Message: p, Sender: sender})
 			<-done
 		}
 		run(first)

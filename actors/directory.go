@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/roles"
 )
 
 // directory is the actor that keeps this task's share of where named resources live that nothing
@@ -23,9 +24,14 @@ type resourceName struct{ container, kind, name string }
 // maxHomes bounds a directory's share.
 const maxHomes = 1 << 20
 
-func newDirectory(t *Task) *directory { return &directory{task: t, homes: map[resourceName]string{}} }
+// startDirectory spawns the directory.
+func (t *Task) startDirectory() (err error) {
+	d := &directory{task: t, homes: map[resourceName]string{}}
+	t.directory, err = t.spawn(roles.Spec{Name: directoryName, Kind: "directory", Receive: d.Receive})
+	return err
+}
 
-// Receive answers claims and forgets containers.
+// Receive answers claims and forgets containers. See wire/directory.proto.
 func (d *directory) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *wire.Claim:

@@ -1,6 +1,6 @@
 // Package actors is who does what in a Troupe cluster.
 //
-// A Task is one task of the cluster in this process: its devices, the steps that run on them, and
+// A Task is one task of the cluster in this process: its devices with an executor each, the steps that run on them, and
 // three actors that other tasks can reach by name: the Worker ("worker"), which runs partitions
 // that masters send it, the Master ("master"), which holds the sessions that clients opened here,
 // and the Directory ("directory"), which keeps its share of where named resources live. Each
@@ -8,7 +8,8 @@
 // plans that are built, the tensors that arrive) is published for reading without a message, so
 // that a step which stays on one task costs none.
 //
-// Actors of different tasks exchange the messages of package wire over the links of package remote/link. A
+// Each actor's protocol is a file of package wire, in a process and between processes alike; what both ends share in
+// memory lies beside the message. Actors of different tasks exchange messages over the links of package remote/link. A
 // message may be lost with its link: every wait for an answer ends when the link to the peer breaks, or its
 // time is over.
 package actors

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -12,10 +11,12 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/roles"
+	"google.golang.org/protobuf/proto"
 )
 
-// master is the actor that keeps a task's sessions and knows whose client is still there. It
-// publishes the sessions for reading, so that a step finds its own without a message.
+// master is the actor that keeps a task's sessions and knows whose client is still there; workers of other tasks answer
+// it. It publishes the sessions for reading, so that a step finds its own without a message.
 type master struct {
 	task  *Task
 	state *masterState
@@ -84,91 +85,144 @@ func (m *masterState) all() (all []*Session) {
 // lease.
 type Connection uint64
 
-// The master's messages; those with a reply are asked.
-type (
-	admit struct {
-		session *Session
-		conn    Connection
-		reply   chan error
-	}
-	remove struct {
-		handle string
-		reply  chan *Session
-	}
-	removeAll struct {
-		stop  bool // and admit no more
-		reply chan []*Session
-	}
-	attach struct {
-		session *Session
-		conn    Connection
-	}
-	detach  struct{ conn Connection }
-	expired struct{ session *Session }
-)
+// masterCall is a message to the master with what lies beside it.
+type masterCall struct {
+	message proto.Message
+	session *Session         // of AdmitSession
+	reply   chan masterReply // has room for the one answer
+}
 
-// Receive handles the coming and going of sessions and connections.
+// masterReply answers a masterCall: with the sessions that were taken off, or an error.
+type masterReply struct {
+	sessions []*Session
+	err      error
+}
+
+// startMaster spawns the master.
+func (t *Task) startMaster() error {
+	t.sessionsOf = &masterState{task: t, used: map[string]int{}}
+	m := &master{task: t, state: t.sessionsOf, users: map[*Session]map[Connection]struct{}{}, uses: map[Connection]map[*Session]struct{}{},
+		leases: map[*Session]*time.Timer{}, gone: map[Connection]struct{}{}}
+	var err error
+	t.master, err = t.spawn(roles.Spec{Name: masterName, Kind: "master", Receive: m.Receive, Refuse: m.refuse})
+	return err
+}
+
+// Receive handles the coming and going of sessions and connections, and the answers of workers. See wire/master.proto.
 func (m *master) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
-	case *actor.Started:
-		m.users, m.uses = map[*Session]map[Connection]struct{}{}, map[Connection]map[*Session]struct{}{}
-		m.leases, m.gone = map[*Session]*time.Timer{}, map[Connection]struct{}{}
-	case admit:
-		if m.draining {
-			msg.reply <- status.Errorf(status.Unavailable, "The server of %s is shutting down", m.task.name)
-			return
+	case *masterCall:
+		msg.reply <- m.answer(msg)
+	case *wire.Parcel:
+		m.workerAnswered(msg)
+	case *wire.AttachConnection:
+		if s := m.state.session(msg.Session); s != nil {
+			m.attach(s, Connection(msg.Connection))
 		}
-		m.state.sessions.Store(msg.session.handle, msg.session)
-		m.users[msg.session] = map[Connection]struct{}{}
-		m.attach(c, msg.session, msg.conn)
-		msg.reply <- nil
-	case remove:
-		s := m.state.session(msg.handle)
-		m.drop(s)
-		msg.reply <- s
-	case removeAll:
-		m.draining = m.draining || msg.stop
-		all := m.state.all()
-		for _, s := range all {
-			m.drop(s)
+	case *wire.ConnectionClosed:
+		m.connectionClosed(Connection(msg.Connection))
+	case *wire.LeaseExpired:
+		m.leaseExpired(msg.Session)
+	case *peerLost:
+		err := failed(msg.message.Failure)
+		for _, st := range msg.steps {
+			st.lost(msg.message.Task, err)
 		}
-		msg.reply <- all
-	case attach:
-		m.attach(c, msg.session, msg.conn)
-	case detach:
-		delete(m.gone, m.ended[m.next])
-		m.gone[msg.conn], m.ended[m.next] = struct{}{}, msg.conn
-		m.next = (m.next + 1) % rememberedConnections
-		for s := range m.uses[msg.conn] {
-			delete(m.users[s], msg.conn)
-			if len(m.users[s]) == 0 {
-				m.lease(c, s)
-			}
-		}
-		delete(m.uses, msg.conn)
-	case expired:
-		if m.leases[msg.session] == nil {
-			return // used again meanwhile
-		}
-		m.state.expired.add(msg.session.handle)
-		m.drop(msg.session)
-		m.task.Log.Info("a session's client is gone, its lease is over", "session", msg.session.handle)
-		m.task.background(func(context.Context) { // bounded by closeTime
-			if err := m.task.close(msg.session, status.Errorf(status.Cancelled, "The session's client is gone")); err != nil {
-				m.task.Log.Warn("a session did not end in time", "error", err)
-			}
-		})
 	}
 }
 
-func (m *master) attach(c actor.Context, s *Session, conn Connection) {
+// answer handles a message that is answered.
+func (m *master) answer(c *masterCall) (r masterReply) {
+	switch msg := c.message.(type) {
+	case *wire.AdmitSession:
+		if m.draining {
+			r.err = status.Errorf(status.Unavailable, "The server of %s is shutting down", m.task.name)
+			return r
+		}
+		m.state.sessions.Store(c.session.handle, c.session)
+		m.users[c.session] = map[Connection]struct{}{}
+		m.attach(c.session, Connection(msg.Connection))
+	case *wire.RemoveSession:
+		if s := m.state.session(msg.Session); s != nil {
+			m.drop(s)
+			r.sessions = []*Session{s}
+		}
+	case *wire.RemoveSessions:
+		m.draining = m.draining || msg.Stop
+		r.sessions = m.state.all()
+		for _, s := range r.sessions {
+			m.drop(s)
+		}
+	}
+	return r
+}
+
+// refuse ends a message that the master did not handle.
+func (m *master) refuse(message any, cause error) {
+	switch msg := message.(type) {
+	case *masterCall:
+		err := status.Errorf(status.Unavailable, "The master of %s has stopped", m.task.name)
+		if cause != nil {
+			err = status.Internalf("The master of %s failed: %v", m.task.name, cause)
+		}
+		msg.reply <- masterReply{err: err}
+	case *wire.Parcel:
+		if cause == nil {
+			msg.Release()
+		}
+	}
+}
+
+// workerAnswered takes the end of another task's part of a step.
+func (m *master) workerAnswered(p *wire.Parcel) {
+	done, ok := p.Message.(*wire.PartitionDone)
+	if !ok {
+		p.Release()
+		return
+	}
+	if st := m.task.led.find(done.Step); st != nil {
+		st.partDone(done, p.Tensors)
+	} else {
+		p.Release()
+	}
+}
+
+func (m *master) connectionClosed(conn Connection) {
+	delete(m.gone, m.ended[m.next])
+	m.gone[conn], m.ended[m.next] = struct{}{}, conn
+	m.next = (m.next + 1) % rememberedConnections
+	for s := range m.uses[conn] {
+		delete(m.users[s], conn)
+		if len(m.users[s]) == 0 {
+			m.lease(s)
+		}
+	}
+	delete(m.uses, conn)
+}
+
+func (m *master) leaseExpired(handle string) {
+	s := m.state.session(handle)
+	if s == nil || m.leases[s] == nil {
+		return // used again meanwhile
+	}
+	m.state.expired.add(handle)
+	m.drop(s)
+	m.task.Log.Info("a session's client is gone, its lease is over", "session", handle)
+	m.task.background(func(context.Context) { // bounded by closeTime
+		if err := m.task.close(s, status.Errorf(status.Cancelled, "The session's client is gone")); err != nil {
+			m.task.Log.Warn("a session did not end in time", "error", err)
+		}
+	})
+}
+
+func (m *master) attach(s *Session, conn Connection) {
 	conns := m.users[s]
 	if conns == nil || conn == 0 {
 		return
 	}
 	if _, over := m.gone[conn]; over {
 		if len(conns) == 0 && m.leases[s] == nil {
-			m.lease(c, s)
+			m.lease(s)
 		}
 		return
 	}
@@ -184,15 +238,11 @@ func (m *master) attach(c actor.Context, s *Session, conn Connection) {
 }
 
 // lease starts the time after which a session without a client is closed.
-func (m *master) lease(c actor.Context, s *Session) {
-	root, self := c.ActorSystem().Root, c.Self()
-	m.leases[s] = time.AfterFunc(m.task.Lease, func() { root.Send(self, expired{s}) })
+func (m *master) lease(s *Session) {
+	m.leases[s] = time.AfterFunc(m.task.Lease, func() { m.task.master.Send(&wire.LeaseExpired{Session: s.handle}) })
 }
 
 func (m *master) drop(s *Session) {
-	if s == nil {
-		return
-	}
 	m.state.sessions.Delete(s.handle)
 	for conn := range m.users[s] {
 		if delete(m.uses[conn], s); len(m.uses[conn]) == 0 {
@@ -206,19 +256,18 @@ func (m *master) drop(s *Session) {
 	}
 }
 
-// peerDown fails the steps that a lost task owes a part of.
-func (m *masterState) peerDown(task string, err error) {
+// running are the steps that run now, of all sessions.
+func (m *masterState) running() (all []*step) {
 	for _, s := range m.all() {
-		for _, st := range s.running() {
-			st.lost(task, err)
-		}
+		all = append(all, s.running()...)
 	}
+	return all
 }
 
 // drain closes all sessions; their running steps may end until ctx does.
 func (m *masterState) drain(ctx context.Context) {
 	// Sessions are closed also when there is no time left for their steps.
-	all, err := askSelf(context.WithoutCancel(ctx), m.task, func(reply chan []*Session) any { return removeAll{true, reply} })
+	all, err := m.task.askMaster(context.WithoutCancel(ctx), &wire.RemoveSessions{Stop: true}, nil)
 	if err != nil {
 		m.task.Log.Warn("the master did not answer while stopping", "error", err)
 	}
@@ -243,20 +292,24 @@ func (s *Session) quiesce(ctx context.Context) {
 	}
 }
 
-// askSelf sends a message with a reply channel to the task's own master.
-func askSelf[A any](ctx context.Context, t *Task, message func(chan A) any) (A, error) {
-	reply := make(chan A, 1)
-	t.System.Root.Send(t.master, message(reply))
+// askMaster sends a message to the task's own master and waits for the answer.
+func (t *Task) askMaster(ctx context.Context, message proto.Message, s *Session) ([]*Session, error) {
+	c := &masterCall{message: message, session: s, reply: make(chan masterReply, 1)}
+	t.master.Send(c)
+	select {
+	case r := <-c.reply:
+		return r.sessions, r.err
+	default: // others are served first
+	}
 	limit := time.NewTimer(answerTime)
 	defer limit.Stop()
-	var none A
 	select {
-	case a := <-reply:
-		return a, nil
+	case r := <-c.reply:
+		return r.sessions, r.err
 	case <-ctx.Done():
-		return none, status.From(ctx.Err())
+		return nil, status.From(ctx.Err())
 	case <-limit.C:
-		return none, status.Errorf(status.Unavailable, "The master of %s does not answer", t.name)
+		return nil, status.Errorf(status.Unavailable, "The master of %s does not answer", t.name)
 	}
 }
 
@@ -284,9 +337,7 @@ func (t *Task) CreateSession(ctx context.Context, conn Connection, def *graphpb.
 	ctx, cancel := c.bound()
 	defer cancel()
 	if err = s.create(ctx, def); err == nil {
-		var refused error
-		refused, err = askSelf(ctx, t, func(reply chan error) any { return admit{s, conn, reply} })
-		err = cmp.Or(err, refused)
+		_, err = t.askMaster(ctx, &wire.AdmitSession{Connection: uint64(conn)}, s)
 	}
 	if err != nil {
 		if e := t.close(s, err); e != nil {
@@ -315,26 +366,28 @@ func (t *Task) Session(handle string, conn Connection) (*Session, error) {
 	}
 	if conn != 0 && Connection(s.lastConn.Load()) != conn {
 		s.lastConn.Store(uint64(conn))
-		t.System.Root.Send(t.master, attach{s, conn})
+		t.master.Send(&wire.AttachConnection{Session: handle, Connection: uint64(conn)})
 	}
 	return s, nil
 }
 
 // CloseSession ends a session: running steps are cancelled, resources stay.
 func (t *Task) CloseSession(ctx context.Context, handle string) error {
-	s, err := askSelf(ctx, t, func(reply chan *Session) any { return remove{handle, reply} })
+	removed, err := t.askMaster(ctx, &wire.RemoveSession{Session: handle}, nil)
 	if err != nil {
 		return err
 	}
-	if s == nil {
+	if len(removed) == 0 {
 		return t.notFound(status.Aborted, handle)
 	}
-	return t.close(s, status.Errorf(status.Cancelled, "Step was cancelled by an explicit call to `Session::Close()`."))
+	return t.close(removed[0], status.Errorf(status.Cancelled, "Step was cancelled by an explicit call to `Session::Close()`."))
 }
 
 // ConnectionClosed tells that a client's connection ended: sessions that nobody else uses end
 // after the lease.
-func (t *Task) ConnectionClosed(conn Connection) { t.System.Root.Send(t.master, detach{conn}) }
+func (t *Task) ConnectionClosed(conn Connection) {
+	t.master.Send(&wire.ConnectionClosed{Connection: uint64(conn)})
+}
 
 // Sessions is the number of open sessions.
 func (t *Task) Sessions() int { return len(t.sessionsOf.all()) }
@@ -374,7 +427,7 @@ func (t *Task) ListDevices(ctx context.Context, handle string) (own, others []De
 // the default ones). Tasks that were never seen have nothing to empty; the error names those that
 // were lost.
 func (t *Task) Reset(ctx context.Context, names []string) error {
-	all, err := askSelf(ctx, t, func(reply chan []*Session) any { return removeAll{false, reply} })
+	all, err := t.askMaster(ctx, &wire.RemoveSessions{}, nil)
 	if err != nil {
 		return err
 	}

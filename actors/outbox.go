@@ -144,7 +144,7 @@ func (st *taskStep) reach(task string, send func(Peer) error, drop func()) error
 	if p := st.task.Cluster.Reached(task); p != nil {
 		return send(p)
 	}
-	st.also()   // or the part would have ended when the peer is not reached, and nobody learn of it
+	st.retain() // or the part would have ended when the peer is not reached, and nobody learn of it
 	go func() { // ends with the step, or Peer's bound
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()

@@ -23,7 +23,7 @@ type plan struct {
 	id     uint64
 	pruned *graph.Pruned
 	local  *taskPlan
-	remote map[string]*share // by task
+	remote map[string]*taskPart // by task
 	feeds  []feedSpec
 	graphs []*graph.Graph // of every device, for RunOptions.output_partition_graphs
 	used   atomic.Int64   // unix nanoseconds of the last use
@@ -31,8 +31,8 @@ type plan struct {
 	dropped atomic.Bool
 }
 
-// share is a plan's part on another task.
-type share struct {
+// taskPart is a plan's part on another task.
+type taskPart struct {
 	task string
 	boot uint64
 	plan *wire.Plan
@@ -68,7 +68,7 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{id: planIDs.Add(1), pruned: pruned, remote: map[string]*share{}, feeds: feedSpecs(g, pruned)}
+	p := &plan{id: planIDs.Add(1), pruned: pruned, remote: map[string]*taskPart{}, feeds: feedSpecs(g, pruned)}
 	own := map[string]*graph.Graph{}
 	var others []partition.TaskParts
 	for _, tp := range parts.Tasks() {
@@ -82,7 +82,7 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	}
 	var mu sync.Mutex
 	err = parallel(ctx, others, func(ctx context.Context, tp partition.TaskParts) error {
-		sh, err := s.share(ctx, tp, parts)
+		sh, err := s.taskPart(ctx, tp, parts)
 		mu.Lock()
 		defer mu.Unlock()
 		p.remote[tp.Task] = sh
@@ -102,8 +102,8 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	return p, nil
 }
 
-// share prepares another task's part.
-func (s *Session) share(ctx context.Context, tp partition.TaskParts, parts *partition.Parts) (*share, error) {
+// taskPart prepares another task's part.
+func (s *Session) taskPart(ctx context.Context, tp partition.TaskParts, parts *partition.Parts) (*taskPart, error) {
 	peer, err := s.task.Cluster.Peer(ctx, tp.Task)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (s *Session) share(ctx context.Context, tp partition.TaskParts, parts *part
 	if err := s.reach(tp.Task); err != nil {
 		return nil, err
 	}
-	sh := &share{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Compression: uint32(s.options.compression)}}
+	sh := &taskPart{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Compression: uint32(s.options.compression)}}
 	for _, d := range tp.Devices {
 		part := parts.ByDevice[d]
 		def := part.Def()

@@ -221,8 +221,8 @@ func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*
 	}
 	st.run()
 	err := st.await()
-	if st.calm != nil {
-		st.calm()
+	if st.stopWatching != nil {
+		st.stopWatching()
 	}
 	if err != nil {
 		st.afterEnd(func() {

@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/roles"
+	"google.golang.org/protobuf/proto"
 )
 
 // Session is a client's session on this task's master. An actor owns its graph and its plans:
@@ -29,7 +32,7 @@ type Session struct {
 	options sessionOptions
 	worker  *workerSession
 	devices *place.Prepared
-	pid     *actor.PID
+	self    *roles.Ref
 
 	// Published by the actor.
 	plans  atomic.Pointer[map[string]*plan]
@@ -41,9 +44,9 @@ type Session struct {
 	colocations place.Colocations
 	busy        bool
 	stopping    bool
-	waiting     []mutation
+	waiting     []*change
 
-	life context.Context // ends with the session, and with it the work of its mutations
+	life context.Context // ends with the session, and with it the work of its changes
 	die  context.CancelFunc
 	gone chan struct{} // closed when the actor has stopped
 
@@ -68,24 +71,26 @@ type sessionOptions struct {
 	compression         Compression
 }
 
-// mutation is a change of the session that its actor has to let pass: work runs on a goroutine,
-// publish afterwards in the actor, or discard where the session ended meanwhile.
-type mutation struct {
+// change is a message that changes the session, with what lies beside it, and what comes of it. Its work runs on a
+// goroutine; then the actor publishes the result, or discards it where the session ended meanwhile.
+type change struct {
+	message proto.Message // of wire/session.proto
 	ctx     context.Context
-	work    func(ctx context.Context) error
-	publish func()
-	discard func()
-	reply   chan error
+	def     *graphpb.GraphDef // of Create and Extend
+	reply   chan error        // has room for the one answer
+
+	graph   *graph.Graph
+	version int64
+	key     string
+	plan    *plan
 }
 
-// changed tells the actor that the work of a mutation is done.
-type changed struct {
-	mutation
-	err error
+// changeDone tells the actor what the work of a change came to.
+type changeDone struct {
+	message *wire.ChangeDone
+	change  *change
+	err     error
 }
-
-// closing tells the actor to end after the change that is under way.
-type closing struct{}
 
 // newSession makes a session over a client's first graph.
 func newSession(t *Task, config *corepb.ConfigProto) (*Session, error) {
@@ -101,10 +106,10 @@ func newSession(t *Task, config *corepb.ConfigProto) (*Session, error) {
 	}
 	s.life, s.die = context.WithCancel(context.Background())
 	s.worker = t.sessionFor(s.handle, t.name, s.options.isolated)
-	if s.pid, err = t.System.Root.SpawnNamed(props(t, func() actor.Actor { return s }), "session/"+s.handle); err != nil {
+	if s.self, err = t.spawn(roles.Spec{Name: "session/" + s.handle, Kind: "session", Receive: s.Receive, Refuse: s.refuse}); err != nil {
 		s.die()
 		t.forgetSession(s.handle)
-		return nil, status.Internalf("The session's actor did not start: %v", err)
+		return nil, err
 	}
 	s.touch()
 	return s, nil
@@ -201,10 +206,10 @@ func (t *Task) Describe() []DeviceInfo {
 
 func (s *Session) touch() { s.used.Store(time.Now().UnixNano()) }
 
-// Receive handles the session's mutations.
+// Receive handles the session's changes. See wire/session.proto.
 func (s *Session) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
-	case mutation:
+	case *change:
 		switch {
 		case s.stopping:
 			m.reply <- errClosed()
@@ -213,7 +218,7 @@ func (s *Session) Receive(c actor.Context) {
 		default:
 			s.begin(m)
 		}
-	case changed:
+	case *changeDone:
 		s.finish(m)
 		s.busy = false
 		switch {
@@ -224,7 +229,7 @@ func (s *Session) Receive(c actor.Context) {
 			s.waiting = slices.Delete(s.waiting, 0, 1)
 			s.begin(next)
 		}
-	case closing:
+	case *wire.CloseSession:
 		s.stopping = true
 		for _, w := range s.waiting {
 			w.reply <- errClosed()
@@ -234,28 +239,39 @@ func (s *Session) Receive(c actor.Context) {
 			c.Stop(c.Self())
 		}
 	case *actor.Stopped:
-		s.publish(func(all map[string]*plan) { clear(all) })
+		s.publishPlans(func(all map[string]*plan) { clear(all) })
 		close(s.gone)
 	}
 }
 
-// finish publishes what the work of a mutation came to.
-func (s *Session) finish(m changed) {
+// refuse answers a change that the actor did not handle.
+func (s *Session) refuse(message any, cause error) {
+	m, ok := message.(*change)
+	switch {
+	case !ok:
+	case cause != nil:
+		m.reply <- status.Internalf("A change of session %s failed: %v", s.handle, cause)
+	default:
+		m.reply <- errClosed()
+	}
+}
+
+// finish publishes what the work of a change came to.
+func (s *Session) finish(m *changeDone) {
 	if m.err == nil && s.stopping {
 		m.err = errClosed()
-		if m.discard != nil {
-			m.discard()
+		if p := m.change.plan; p != nil {
+			p.local.release()
 		}
 	}
 	if m.err == nil {
-		m.publish()
+		s.publish(m.change)
 	}
-	m.reply <- m.err
+	m.change.reply <- m.err
 }
 
-func (s *Session) begin(m mutation) {
+func (s *Session) begin(m *change) {
 	s.busy = true
-	root, self := s.task.System.Root, s.pid
 	go func() { // ends with the work, whose waits are bounded, and soon after the session
 		ctx, cancel := context.WithCancel(m.ctx)
 		defer cancel()
@@ -268,27 +284,27 @@ func (s *Session) begin(m mutation) {
 					s.task.Log.Error("a session's change panicked", "session", s.handle, "panic", p, "stack", stack())
 				}
 			}()
-			err = m.work(ctx)
+			err = s.work(ctx, m)
 		}()
-		root.Send(self, changed{m, err})
+		s.self.Send(&changeDone{&wire.ChangeDone{}, m, err})
 	}()
 }
 
 func errClosed() error { return status.Errorf(status.FailedPrecondition, "Session is closed.") }
 
-// lastWord is how long work whose time is over may take to say what it waited for.
-const lastWord = 5 * time.Millisecond
+// finalAnswer is how long work whose time is over may take to say what it waited for.
+const finalAnswer = 5 * time.Millisecond
 
-// mutate lets a change pass through the actor and waits for it or for ctx. After an error the work
-// may still be under way: what it makes must not be looked at. discard may be nil.
-func (s *Session) mutate(ctx context.Context, work func(ctx context.Context) error, publish, discard func()) error {
-	m := mutation{ctx: ctx, work: work, publish: publish, discard: discard, reply: make(chan error, 1)}
-	s.task.System.Root.Send(s.pid, m)
+// apply has the actor make a change, and waits for it or for ctx. After an error the work
+// may still be under way: what it makes must not be looked at.
+func (s *Session) apply(ctx context.Context, m *change) error {
+	m.ctx, m.reply = ctx, make(chan error, 1)
+	s.self.Send(m)
 	select {
 	case err := <-m.reply:
 		return err
 	case <-ctx.Done():
-		last := time.NewTimer(lastWord)
+		last := time.NewTimer(finalAnswer)
 		defer last.Stop()
 		select {
 		case err := <-m.reply:
@@ -296,7 +312,7 @@ func (s *Session) mutate(ctx context.Context, work func(ctx context.Context) err
 		case <-last.C:
 			return status.From(ctx.Err())
 		}
-	case <-s.idle: // the actor may be gone
+	case <-s.idle: // the work may go on for a while
 		return errClosed()
 	}
 }
@@ -373,7 +389,7 @@ func (s *Session) Close(ctx context.Context, reason error) error {
 		err = s.abandon()
 	}
 	s.die()
-	s.task.System.Root.Send(s.pid, closing{})
+	s.self.Send(&wire.CloseSession{})
 	select {
 	case <-s.gone:
 	case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/lower"
 	"github.com/troupe-run/troupe/graph/place"
@@ -15,15 +16,7 @@ import (
 
 // create takes in the session's first graph.
 func (s *Session) create(ctx context.Context, def *graphpb.GraphDef) error {
-	var g *graph.Graph
-	return s.mutate(ctx, func(ctx context.Context) error {
-		var err error
-		if g, err = graph.Build(def); err != nil {
-			return err
-		}
-		g, err = s.place(ctx, g, 0)
-		return err
-	}, func() { s.graph.Store(g) }, nil)
+	return s.apply(ctx, &change{message: &wire.Create{}, def: def})
 }
 
 // Extend adds nodes to the graph of version from and returns the new version. A repetition of the
@@ -33,32 +26,61 @@ func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64)
 		return 0, errClosed()
 	}
 	s.touch()
-	var g *graph.Graph
-	var version int64
-	err := s.mutate(ctx, func(ctx context.Context) error {
-		old := s.graph.Load()
-		if from == s.version-1 && old.Contains(def) {
-			g, version = old, s.version
-			return nil
-		}
-		if from != s.version {
-			return status.Errorf(status.Aborted, "Current version is %d but caller expected %d.", s.version, from)
-		}
-		var err error
-		if g, err = old.Extend(def); err != nil {
-			return err
-		}
-		version = s.version + 1
-		g, err = s.place(ctx, g, len(old.Nodes))
-		return err
-	}, func() {
-		s.graph.Store(g)
-		s.version = version
-	}, nil)
-	if err != nil {
+	m := &change{message: &wire.Extend{Version: from}, def: def}
+	if err := s.apply(ctx, m); err != nil {
 		return 0, err
 	}
-	return version, nil
+	return m.version, nil
+}
+
+// work does what a change takes, beside the actor, which lets no other change pass meanwhile.
+func (s *Session) work(ctx context.Context, m *change) (err error) {
+	switch msg := m.message.(type) {
+	case *wire.Create:
+		if m.graph, err = graph.Build(m.def); err != nil {
+			return err
+		}
+		m.graph, err = s.place(ctx, m.graph, 0)
+	case *wire.Extend:
+		old := s.graph.Load()
+		if msg.Version == s.version-1 && old.Contains(m.def) {
+			m.graph, m.version = old, s.version
+			return nil
+		}
+		if msg.Version != s.version {
+			return status.Errorf(status.Aborted, "Current version is %d but caller expected %d.", s.version, msg.Version)
+		}
+		if m.graph, err = old.Extend(m.def); err != nil {
+			return err
+		}
+		m.version = s.version + 1
+		m.graph, err = s.place(ctx, m.graph, len(old.Nodes))
+	case *wire.BuildPlan:
+		sig := graph.Signature{Feeds: msg.Feeds, Fetches: msg.Fetches, Targets: msg.Targets}
+		m.key = string(appendSignature(nil, sig))
+		if have := (*s.plans.Load())[m.key]; have != nil && !s.worker.stale(have.local) {
+			return nil // somebody else was first
+		}
+		m.plan, err = s.buildPlan(ctx, s.graph.Load(), sig)
+	}
+	return err
+}
+
+// publish lets steps see a change whose work is done; in the actor.
+func (s *Session) publish(m *change) {
+	switch msg := m.message.(type) {
+	case *wire.Create, *wire.Extend:
+		s.graph.Store(m.graph)
+		s.version = m.version
+	case *wire.BuildPlan:
+		if m.plan != nil {
+			s.publishPlans(func(all map[string]*plan) { all[m.key] = m.plan })
+		}
+	case *wire.ForgetPlans:
+		s.publishPlans(func(all map[string]*plan) {
+			maps.DeleteFunc(all, func(_ string, p *plan) bool { return p.remote[msg.Task] != nil })
+		})
+	}
 }
 
 // place puts the nodes of functions that need it in the place of their callers, and assigns devices to the
@@ -125,51 +147,30 @@ func (s *Session) ready(key []byte) *plan {
 
 // take claims a plan for the caller, unless there is none or it is of no use any more.
 func (s *Session) take(p *plan) bool {
-	return p != nil && !p.dropped.Load() && !s.worker.useless(p.local) && p.local.claim()
+	return p != nil && !p.dropped.Load() && !s.worker.stale(p.local) && p.local.claim()
 }
 
 // plan gives the plan of a signature, building it at the first step that needs it, and claims it
 // for the caller. Failures are not kept.
 func (s *Session) plan(ctx context.Context, sig graph.Signature) (*plan, error) {
-	name := appendSignature(nil, sig)
-	key := string(name)
+	key := appendSignature(nil, sig)
 	for {
-		if p := s.ready(name); p != nil {
+		if p := s.ready(key); p != nil {
 			return p, nil
 		}
-		if err := s.build(ctx, key, sig); err != nil {
+		m := &change{message: &wire.BuildPlan{Feeds: sig.Feeds, Fetches: sig.Fetches, Targets: sig.Targets}}
+		if err := s.apply(ctx, m); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// build publishes the plan of a signature, unless somebody else has.
-func (s *Session) build(ctx context.Context, key string, sig graph.Signature) error {
-	var p *plan
-	return s.mutate(ctx, func(ctx context.Context) error {
-		if have := (*s.plans.Load())[key]; have != nil && !s.worker.useless(have.local) {
-			return nil
-		}
-		var err error
-		p, err = s.buildPlan(ctx, s.graph.Load(), sig)
-		return err
-	}, func() {
-		if p != nil {
-			s.publish(func(m map[string]*plan) { m[key] = p })
-		}
-	}, func() {
-		if p != nil {
-			p.local.release()
-		}
-	})
-}
-
 // maxPlans bounds the plans of a session; the one that was used the longest ago makes room.
 const maxPlans = 512
 
-// publish replaces the published plans by changed ones; in the actor. Plans that are not published
+// publishPlans replaces the published plans by changed ones; in the actor. Plans that are not published
 // any more lose the table's claim.
-func (s *Session) publish(change func(map[string]*plan)) {
+func (s *Session) publishPlans(change func(map[string]*plan)) {
 	old := *s.plans.Load()
 	m := maps.Clone(old)
 	change(m)
@@ -193,9 +194,5 @@ func (s *Session) publish(change func(map[string]*plan)) {
 
 // forgetPlans drops the plans that have a part on a task, whose process is another one now.
 func (s *Session) forgetPlans(ctx context.Context, task string) error {
-	return s.mutate(ctx, func(context.Context) error { return nil }, func() {
-		s.publish(func(m map[string]*plan) {
-			maps.DeleteFunc(m, func(_ string, p *plan) bool { return p.remote[task] != nil })
-		})
-	}, nil)
+	return s.apply(ctx, &change{message: &wire.ForgetPlans{Task: task}})
 }

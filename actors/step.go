@@ -27,16 +27,16 @@ type step struct {
 	out     fetches
 
 	// The rest of a call that lingers, on its goroutine.
-	bounds context.Context
-	calm   func()
+	bounds       context.Context
+	stopWatching func()
 
 	mu      sync.Mutex
-	owed    []*share // by other tasks, whose part has not ended
-	local   bool     // the own part has not ended
-	ending  bool     // the last part has ended
-	done    event    // and the session knows
-	broken  event    // the first failure
-	shared  bool     // others than the goroutine that runs the step may know it
+	owed    []*taskPart // by other tasks, whose part has not ended
+	local   bool        // the own part has not ended
+	ending  bool        // the last part has ended
+	done    event       // and the session knows
+	broken  event       // the first failure
+	shared  bool        // others than the goroutine that runs the step may know it
 	err     error
 	resumed chan func() // work of the own part, for the goroutine that waits for the step; made when one does
 	stats   []*steppb.StepStats
@@ -51,7 +51,7 @@ func (t *Task) takeStep() *step {
 	}
 	st := &step{}
 	st.own = t.makeStep(func(err error) { st.partEnded("", err) })
-	st.own.Continue, st.own.Yield = st.proceed, st.stay
+	st.own.Continue, st.own.Yield = st.proceed, st.yield
 	return st
 }
 
@@ -59,7 +59,7 @@ func (t *Task) takeStep() *step {
 // ended on the goroutine of its call, without an error.
 func (st *step) recycle() {
 	st.mu.Lock()
-	known := st.shared || st.err != nil || st.calm != nil || st.done.told != nil || st.broken.told != nil || st.resumed != nil || len(st.plan.remote) > 0
+	known := st.shared || st.err != nil || st.stopWatching != nil || st.done.told != nil || st.broken.told != nil || st.resumed != nil || len(st.plan.remote) > 0
 	st.mu.Unlock()
 	if known {
 		return
@@ -113,16 +113,16 @@ func (st *step) run() {
 		}
 		st.session.task.led.enter(st)
 		st.mu.Lock()
-		for _, sh := range st.plan.remote {
-			st.owed = append(st.owed, sh)
+		for _, part := range st.plan.remote {
+			st.owed = append(st.owed, part)
 		}
 		st.mu.Unlock()
 		if st.own.brief {
 			st.runFirst()
 			return
 		}
-		for _, sh := range st.plan.remote {
-			st.dispatch(sh, false)
+		for _, part := range st.plan.remote {
+			st.dispatch(part, false)
 		}
 	}
 	st.own.run()
@@ -134,10 +134,10 @@ func (st *step) linger() context.Context {
 	if st.call.ctx == nil {
 		return context.Background()
 	}
-	if st.calm == nil {
+	if st.stopWatching == nil {
 		ctx, cancel := st.call.bound()
 		stop := context.AfterFunc(ctx, func() { st.expire(ctx, st.call.limit) })
-		st.bounds, st.calm = ctx, func() {
+		st.bounds, st.stopWatching = ctx, func() {
 			stop()
 			cancel()
 		}
@@ -145,8 +145,8 @@ func (st *step) linger() context.Context {
 	return st.bounds
 }
 
-// stay is called by the own part before it computes for long: it does so on the goroutine of the call.
-func (st *step) stay() bool {
+// yield is called by the own part before it computes for long: it does so on the goroutine of the call.
+func (st *step) yield() bool {
 	if st.own.leaveGoroutine() {
 		st.linger()
 	}
@@ -157,10 +157,10 @@ func (st *step) stay() bool {
 // with the message that starts them. It must not take long.
 func (st *step) runFirst() {
 	st.own.outbox.hold()
-	st.own.also() // it does not end before what it has sent is on its way
+	st.own.retain() // it does not end before what it has sent is on its way
 	st.own.run()
-	for _, sh := range st.plan.remote {
-		st.dispatch(sh, false)
+	for _, part := range st.plan.remote {
+		st.dispatch(part, false)
 	}
 	st.own.outbox.release()
 	st.own.flush()
@@ -179,7 +179,7 @@ func (st *step) proceed(work func()) {
 	select {
 	case resumed <- work: // nobody waits where there is no channel
 	default:
-		st.session.task.crew.Schedule(work)
+		st.session.task.pool.Schedule(work)
 	}
 }
 
@@ -191,15 +191,15 @@ func (st *step) partDone(m *wire.PartitionDone, tensors []*tensor.Tensor) {
 		}
 		st.mu.Lock()
 		i := st.owes(m.Task)
-		var sh *share
+		var part *taskPart
 		if i >= 0 {
-			sh = st.owed[i]
+			part = st.owed[i]
 		}
 		st.mu.Unlock()
-		if sh == nil {
+		if part == nil {
 			return
 		}
-		go st.dispatch(sh, true) // bounded by the wait for the peer
+		go st.dispatch(part, true) // bounded by the wait for the peer
 		return
 	}
 	if len(m.StepStats) > 0 {

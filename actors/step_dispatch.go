@@ -11,58 +11,58 @@ import (
 
 // dispatch starts another task's part, unless the step has failed meanwhile: its parts have been
 // told to end then, and nobody would tell one that begins later.
-func (st *step) dispatch(sh *share, again bool) {
+func (st *step) dispatch(part *taskPart, again bool) {
 	if st.cause() != nil {
-		st.partEnded(sh.task, nil)
+		st.partEnded(part.task, nil)
 		return
 	}
-	if err := st.send(sh, again); err != nil {
-		st.partEnded(sh.task, err)
+	if err := st.send(part, again); err != nil {
+		st.partEnded(part.task, err)
 		return
 	}
 	if err := st.cause(); err != nil {
-		st.abort(sh, status.Derive(err))
+		st.abort(part, status.Derive(err))
 	}
 }
 
 // send asks a task to run its part, with the plan when it is not known to have it.
-func (st *step) send(sh *share, again bool) error {
+func (st *step) send(part *taskPart, again bool) error {
 	s := st.session
 	patience := st.linger
 	if again { // on a goroutine of its own
 		patience = context.Background
 	}
-	peer := s.task.Cluster.Reached(sh.task)
+	peer := s.task.Cluster.Reached(part.task)
 	if peer == nil {
 		var err error
-		if peer, err = s.task.Cluster.Peer(patience(), sh.task); err != nil {
+		if peer, err = s.task.Cluster.Peer(patience(), part.task); err != nil {
 			return err
 		}
 	}
-	if peer.Boot() != sh.boot {
-		if err := s.forgetPlans(patience(), sh.task); err != nil {
+	if peer.Boot() != part.boot {
+		if err := s.forgetPlans(patience(), part.task); err != nil {
 			return err
 		}
 		return status.Errorf(status.Aborted, "%s (%s) was restarted: its variables and queues are gone, and have to be made again",
-			sh.task, peer.Address())
+			part.task, peer.Address())
 	}
-	m := &wire.RunPartition{Step: st.id, Session: s.handle, PlanId: st.plan.id, Master: s.task.name, Boot: sh.boot, Trace: st.trace}
+	m := &wire.RunPartition{Step: st.id, Session: s.handle, PlanId: st.plan.id, Master: s.task.name, Boot: part.boot, Trace: st.trace}
 	if !again {
 		st.hold(peer)
 	}
 	worker := actor.NewPID(peer.Address(), workerName)
-	for _, id := range s.strays(sh.task) {
+	for _, id := range s.strays(part.task) {
 		s.task.System.Root.Send(worker, &wire.AbortStep{Step: id, Failure: failure(errStray)})
 	}
-	sh.mu.Lock()
-	if !sh.sent || again {
-		m.Plan = sh.plan
-		sh.sent = true
+	part.mu.Lock()
+	if !part.sent || again {
+		m.Plan = part.plan
+		part.sent = true
 	}
-	sh.mu.Unlock()
-	along := st.own.outbox.take(sh.task)
+	part.mu.Unlock()
+	along := st.own.outbox.take(part.task)
 	m.Transfers = along.transfers
-	s.task.System.Root.RequestWithCustomSender(worker, &wire.Parcel{Message: m, Tensors: along.tensors}, s.task.answers)
+	s.task.System.Root.RequestWithCustomSender(worker, &wire.Parcel{Message: m, Tensors: along.tensors}, s.task.master.PID())
 	return nil
 }
 
@@ -100,24 +100,6 @@ func (st *step) hold(p Peer) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.holds = append(st.holds, p.Hold())
-}
-
-// serveWorkers takes the answers of the tasks that have a part of a step of this master's.
-func (t *Task) serveWorkers(message any, _ *actor.PID) {
-	p, ok := message.(*wire.Parcel)
-	if !ok {
-		return
-	}
-	m, ok := p.Message.(*wire.PartitionDone)
-	if !ok {
-		p.Release()
-		return
-	}
-	if st := t.led.find(m.Step); st != nil {
-		st.partDone(m, p.Tensors)
-	} else {
-		p.Release()
-	}
 }
 
 // ledSteps finds the steps that a task's sessions run on other tasks too.

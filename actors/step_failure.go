@@ -18,17 +18,17 @@ func atTask(err error, task string) error {
 }
 
 // abortLocked gives the tasks to abort when the step has failed just now; nil otherwise.
-func (st *step) abortLocked() []*share {
+func (st *step) abortLocked() []*taskPart {
 	if st.err == nil || st.broken.happened {
 		return nil
 	}
 	st.broken.happen()
-	return append(make([]*share, 0, len(st.owed)), st.owed...) // not nil
+	return append(make([]*taskPart, 0, len(st.owed)), st.owed...) // not nil
 }
 
-// owes is where the share of a task is in what is owed, or -1; the caller holds the lock.
+// owes is where the part of a task is in what is owed, or -1; the caller holds the lock.
 func (st *step) owes(task string) int {
-	return slices.IndexFunc(st.owed, func(sh *share) bool { return sh.task == task })
+	return slices.IndexFunc(st.owed, func(part *taskPart) bool { return part.task == task })
 }
 
 // owing are the tasks that owe the end of their part, in order.
@@ -36,25 +36,25 @@ func (st *step) owing() []string {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	var tasks []string
-	for _, sh := range st.owed {
-		tasks = append(tasks, sh.task)
+	for _, part := range st.owed {
+		tasks = append(tasks, part.task)
 	}
 	slices.Sort(tasks)
 	return tasks
 }
 
 // spread ends the parts that still run.
-func (st *step) spread(abort []*share, err error) {
+func (st *step) spread(abort []*taskPart, err error) {
 	derived := status.Derive(err)
 	st.own.fail(derived)
-	for _, sh := range abort {
-		st.abort(sh, derived)
+	for _, part := range abort {
+		st.abort(part, derived)
 	}
 }
 
 // abort tells a task to end its part.
-func (st *step) abort(sh *share, err error) {
-	if p := st.session.task.Cluster.Reached(sh.task); p != nil {
+func (st *step) abort(part *taskPart, err error) {
+	if p := st.session.task.Cluster.Reached(part.task); p != nil {
 		st.session.task.System.Root.Send(actor.NewPID(p.Address(), workerName), &wire.AbortStep{Step: st.id, Failure: failure(err)})
 	}
 }

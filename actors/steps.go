@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -210,13 +211,24 @@ func (p *parking) release() {
 	}
 }
 
-// peerDown fails the steps that exchange tensors with the lost task, which may have been under way.
-func (s *stepTable) peerDown(task string, err error) {
-	for _, st := range s.all() {
-		if st.master != task && st.meets(task) {
+// peerDown fails the steps that exchange tensors with the lost task, which may have been under way: those of the task's
+// own sessions that are named, and all of other masters'.
+func (s *stepTable) peerDown(own []*taskStep, task string, err error) {
+	for _, st := range own {
+		if st.meets(task) {
 			st.fail(err)
 		}
 	}
+	for _, st := range s.all() {
+		if st.master != task && st.master != st.task.name && st.meets(task) {
+			st.fail(err)
+		}
+	}
+}
+
+// own are the parts of the steps of the task's own sessions.
+func (s *stepTable) own() []*taskStep {
+	return slices.DeleteFunc(s.all(), func(st *taskStep) bool { return st.master != st.task.name })
 }
 
 // masterDown fails the steps that the lost task began.

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -9,11 +10,13 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/roles"
 )
 
 // The names under which a task's actors are reached.
@@ -21,7 +24,6 @@ const (
 	workerName    = "worker"
 	masterName    = "master"
 	directoryName = "directory"
-	answersName   = "answers"
 )
 
 // Config is what a task is made of.
@@ -65,17 +67,16 @@ type Task struct {
 	sessions map[string]*workerSession
 	placing  *place.Prepared // the devices of all tasks, as they were known when a session was made
 
-	master, directory *actor.PID
-	sessionsOf        *masterState
-	led               ledSteps
-	spare             sync.Pool // of *step
-	inlets            []*inlet
-	answers           *actor.PID // where the workers of the own sessions' steps answer
+	master, worker, directory *roles.Ref
+	executors                 map[string]*devices.Executor // by the device's name; not changed
+	sessionsOf                *masterState
+	led                       ledSteps
+	spare                     sync.Pool // of *step
 
 	life context.Context // ends when the task stops
 	die  context.CancelFunc
 	work sync.WaitGroup // what goes on in the background
-	crew *crew
+	pool *roles.Pool
 	// Functions of the task's, made once for its steps.
 	schedule func(work func())
 	isLocal  func(device string) bool
@@ -86,53 +87,31 @@ func NewTask(c Config) (*Task, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, crew: newCrew()}
+	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, executors: map[string]*devices.Executor{}, pool: roles.NewPool()}
 	t.life, t.die = context.WithCancel(context.Background())
 	t.steps.init()
-	t.schedule, t.isLocal = t.crew.Schedule, t.local
-	t.sessionsOf = &masterState{task: t, used: map[string]int{}}
-	c.Cluster.Watch(t.peerDown)
-	for _, a := range []struct {
-		pid  **actor.PID
-		name string
-		make func() actor.Actor
-	}{
-		{&t.master, masterName, func() actor.Actor { return &master{task: t, state: t.sessionsOf} }},
-		{&t.directory, directoryName, func() actor.Actor { return newDirectory(t) }},
-	} {
-		pid, err := c.System.Root.SpawnNamed(props(t, a.make), a.name)
-		if err != nil {
-			return nil, status.Internalf("The actor %s of %s did not start: %v", a.name, t.name, err)
+	t.schedule, t.isLocal = t.pool.Schedule, t.local
+	for _, start := range []func() error{t.startMaster, t.startDirectory, t.startWorker} {
+		if err := start(); err != nil {
+			return nil, err
 		}
-		*a.pid = pid
 	}
-	worker, _, err := t.newInlet(workerName, t.serveMasters)
-	if err != nil {
-		return nil, err
+	for _, d := range t.Devices {
+		e, err := devices.StartExecutor(t.System, d, t.pool, t.Log)
+		if err != nil {
+			return nil, err
+		}
+		t.executors[d.Name()] = e
 	}
-	workers, pid, err := t.newInlet(answersName, t.serveWorkers)
-	if err != nil {
-		return nil, err
-	}
-	t.inlets, t.answers = []*inlet{worker, workers}, pid
+	c.Cluster.Watch(t.peerLost)
 	return t, nil
 }
 
-// props supervise an actor that holds state: a panic while it handles a message is logged and
-// costs that message alone.
-func props(t *Task, produce func() actor.Actor) *actor.Props {
-	guard := func(next actor.ReceiverFunc) actor.ReceiverFunc {
-		return func(c actor.ReceiverContext, envelope *actor.MessageEnvelope) {
-			defer func() {
-				if p := recover(); p != nil {
-					t.Log.Error("an actor panicked", "message", typeName(envelope.Message), "panic", p, "stack", stack())
-				}
-			}()
-			next(c, envelope)
-		}
-	}
-	return actor.PropsFromProducer(produce, actor.WithReceiverMiddleware(guard), actor.WithDispatcher(t.crew),
-		actor.WithSupervisor(actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })))
+// spawn starts one of the task's actors. Where the goroutine that brings a message has done its turn, they run on the
+// task's pool.
+func (t *Task) spawn(spec roles.Spec) (*roles.Ref, error) {
+	spec.Dispatcher, spec.Log = t.pool, t.Log
+	return roles.Spawn(t.System, spec)
 }
 
 // Name is the task's name, such as /job:worker/replica:0/task:1.
@@ -161,12 +140,30 @@ func (t *Task) Deliver(step uint64, key kernels.Key, v *tensor.Tensor) {
 // Refuse fails a step for which a peer pushes a tensor that cannot be taken in, now or when it comes.
 func (t *Task) Refuse(step uint64, err error) { t.steps.refuse(step, err) }
 
-// peerDown fails the steps that a lost task has a part in, as worker or as master.
-func (t *Task) peerDown(task string, err error) {
-	t.steps.masterDown(task, err)
-	t.orphanSessionsOf(task)
-	t.steps.peerDown(task, err)
-	t.sessionsOf.peerDown(task, err)
+// peerLost tells the actors that a task is lost which has parts in steps, as worker or as master. They hear of it after
+// the last message that it sent.
+func (t *Task) peerLost(task string, err error) {
+	m := &wire.PeerLost{Task: task, Failure: failure(err)}
+	t.worker.Send(&peerLost{message: m, parts: t.steps.own()})
+	t.master.Send(&peerLost{message: m, steps: t.sessionsOf.running()})
+}
+
+// peerLost is a PeerLost message with the steps of the task's own sessions that ran when the link broke: those that begin
+// before an actor comes to the message may go over the next link.
+type peerLost struct {
+	message *wire.PeerLost
+	steps   []*step     // for the master
+	parts   []*taskStep // for the worker
+}
+
+// stopActors ends actors after the messages that they have been sent, and waits for that for a bounded time.
+func (t *Task) stopActors(all ...*roles.Ref) (err error) {
+	for _, r := range all {
+		if e := t.System.Root.PoisonFuture(r.PID()).Wait(); e != nil && err == nil {
+			err = status.Errorf(status.DeadlineExceeded, "The actor %s did not stop: %v", r.Name(), e)
+		}
+	}
+	return err
 }
 
 // background runs f on a goroutine that Stop waits for, with a context that ends then.
@@ -177,21 +174,14 @@ func (t *Task) background(f func(ctx context.Context)) { t.work.Go(func() { f(t.
 func (t *Task) Stop(ctx context.Context) error {
 	t.sessionsOf.drain(ctx)
 	err := t.steps.drain(ctx)
-	for _, in := range t.inlets {
-		if e := in.close(); e != nil && err == nil {
-			err = e
-		}
-	}
-	for _, pid := range []*actor.PID{t.master, t.directory} {
-		f := t.System.Root.PoisonFuture(pid)
-		if e := f.Wait(); e != nil && err == nil {
-			err = status.Errorf(status.DeadlineExceeded, "The actor %s did not stop: %v", pid.Id, e)
-		}
-	}
+	err = cmp.Or(err, t.stopActors(t.worker, t.master, t.directory))
 	t.die()
 	t.work.Wait()
 	t.forgetSessions()
-	if !t.crew.dismiss(ctx) && err == nil {
+	for _, e := range t.executors {
+		err = cmp.Or(err, t.stopActors(e.Role()))
+	}
+	if !t.pool.Close(ctx) && err == nil {
 		err = status.Errorf(status.DeadlineExceeded, "Kernels of %s did not end", t.name)
 	}
 	if t.Lent {

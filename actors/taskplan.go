@@ -8,12 +8,12 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// taskPlan is a plan's share on one task, compiled. It lives as long as somebody has a claim to it:
+// taskPlan is a plan's part on one task, compiled. It lives as long as somebody has a claim to it:
 // the table that it is found in, and every step that runs it.
 type taskPlan struct {
 	programs  []*devices.Program
 	functions []*functionSet
-	lives     []life          // of the devices that may be lost
+	starts    []deviceStart   // of the devices that may be lost
 	peers     map[string]bool // the other tasks that it exchanges tensors with
 	used      int64           // when it was used last, in the session's counting of uses
 	claims    atomic.Int64
@@ -46,7 +46,7 @@ func (p *taskPlan) release() {
 		return
 	}
 	for _, program := range p.programs {
-		program.Close()
+		program.Executor().CloseProgram(program)
 	}
 	for _, f := range p.functions {
 		f.release()
@@ -59,7 +59,7 @@ type functionSet struct {
 	claims   atomic.Int64
 }
 
-// functionsKey is a device in one of its lives.
+// functionsKey is a device in one of its starts.
 type functionsKey struct {
 	device      string
 	incarnation uint64
@@ -83,9 +83,9 @@ func (s *workerSession) compile(parts map[string]*graph.Graph) (*taskPlan, error
 		if g == nil {
 			continue
 		}
-		p.lives = append(p.lives, mortal([]devices.Device{d})...)
+		p.starts = append(p.starts, startsOf([]devices.Device{d})...)
 		opts := devices.CompileOptions{Session: s.handle, Kernels: s.kernel, Functions: s.functionsOn(p, g.Library, d)}
-		program, err := devices.Compile(g, d, opts)
+		program, err := s.task.executors[d.Name()].Compile(g, d, opts)
 		if err != nil {
 			p.release()
 			return nil, err

@@ -25,7 +25,8 @@ type taskStep struct {
 	brief      bool // the goroutine that runs the part must not be kept for long
 	outbox     outbox
 	done       func(error)
-	programEnd func(error) // ended, made once
+	parts      []devices.Part
+	onePart    [1]devices.Part // where parts often lie
 	stats      *stepStats
 
 	mu   sync.Mutex
@@ -45,7 +46,7 @@ func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds 
 // makeStep makes what a taskStep is whatever its step.
 func (t *Task) makeStep(done func(error)) *taskStep {
 	st := &taskStep{task: t, master: t.name, done: done}
-	st.programEnd = st.ended
+	st.parts = st.onePart[:]
 	st.rendezvous = devices.NewRendezvous(t.isLocal, st.forward)
 	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
 	st.cancel.Bind(st.rendezvous.Abort)
@@ -64,7 +65,7 @@ func (st *taskStep) room(device string, size int, ready func()) bool {
 	if p == nil {
 		return true // the send waits for the peer, or fails
 	}
-	return p.Room(size, func() { st.task.crew.Schedule(ready) })
+	return p.Room(size, func() { st.task.pool.Schedule(ready) })
 }
 
 // begin makes st a step of a plan. The name of the container is the first step's also for later ones,
@@ -116,12 +117,12 @@ func (st *taskStep) refuse(err error) {
 // done is called.
 func (st *taskStep) run() {
 	programs := st.plan.programs
-	if err := st.session.fit(st.plan); err != nil {
+	if err := st.session.checkDevices(st.plan); err != nil {
 		st.refuse(err)
 		return
 	}
 	if len(programs) == 0 {
-		st.also()
+		st.retain()
 		st.ended(nil)
 		return
 	}
@@ -129,14 +130,25 @@ func (st *taskStep) run() {
 	st.left += len(programs)
 	st.mu.Unlock()
 	last := len(programs) - 1
-	for _, p := range programs[:last] {
-		st.task.crew.Schedule(func() { st.runOne(p) })
+	if len(st.parts) < len(programs) {
+		st.parts = make([]devices.Part, len(programs))
 	}
-	st.runOne(programs[last])
+	for i, p := range programs {
+		part := &st.parts[i]
+		part.Program, part.Step, part.Owner = p, &st.Step, st
+		if i < last {
+			p.Executor().RunElsewhere(part)
+		} else {
+			p.Executor().Run(part)
+		}
+	}
 }
 
-func (st *taskStep) runOne(p *devices.Program) {
-	ex := p.Run(&st.Step, st.programEnd)
+// PartEnded takes the end of one program's run, as a devices.PartOwner.
+func (st *taskStep) PartEnded(err error) { st.ended(err) }
+
+// PartBegan notes an execution that may wait.
+func (st *taskStep) PartBegan(ex devices.Execution) {
 	st.mu.Lock()
 	if st.left > 0 {
 		st.runs = append(st.runs, ex)
@@ -158,8 +170,8 @@ func (st *taskStep) meets(task string) bool {
 	return st.plan == nil || st.plan.peers[task]
 }
 
-// also keeps the part from its end until ended is called once more. The part must not have ended.
-func (st *taskStep) also() {
+// retain keeps the part from its end until ended is called once more. The part must not have ended.
+func (st *taskStep) retain() {
 	st.mu.Lock()
 	st.left++
 	st.mu.Unlock()
@@ -226,6 +238,9 @@ func (st *taskStep) receive(transfers []*wire.Transfer, tensors []*tensor.Tensor
 		st.fail(err)
 	}
 }
+
+// PartMoved notes that the part runs on a goroutine that may be kept for long.
+func (st *taskStep) PartMoved() { st.brief = false }
 
 // leaveGoroutine tells, once, that the part has to go on elsewhere before it computes for long.
 func (st *taskStep) leaveGoroutine() bool {

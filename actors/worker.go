@@ -7,18 +7,30 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/roles"
 	"google.golang.org/protobuf/proto"
 )
 
-// serveMasters handles what masters of other tasks send to the task as their worker: partitions of their
-// steps, the tensors that these receive, and what ends them. Small parts run there and then; all
-// else is only started.
-func (t *Task) serveMasters(message any, sender *actor.PID) {
-	switch m := message.(type) {
+// worker is the actor that runs a task's parts of the steps of all masters: partitions that they send, the tensors that
+// these receive, and what ends them. Several masters' messages are handled one after the other, which takes next to no
+// time. The parts run beside the actor: small ones on the goroutine that brought the message, the others on the pool.
+type worker struct{ task *Task }
+
+// startWorker spawns the worker.
+func (t *Task) startWorker() (err error) {
+	w := &worker{t}
+	t.worker, err = t.spawn(roles.Spec{Name: workerName, Kind: "worker", Receive: w.Receive, Refuse: w.refuse})
+	return err
+}
+
+// Receive handles a message of wire/worker.proto.
+func (w *worker) Receive(c actor.Context) {
+	t := w.task
+	switch m := c.Message().(type) {
 	case *wire.Parcel:
 		switch content := m.Message.(type) {
 		case *wire.RunPartition:
-			t.runPartition(content, m.Tensors, sender)
+			t.runPartition(content, m.Tensors, c.Sender())
 		case *wire.Tensors:
 			t.receive(content.Step, content.Transfers, m.Tensors)
 		default:
@@ -29,9 +41,10 @@ func (t *Task) serveMasters(message any, sender *actor.PID) {
 			st.fail(failed(m.Failure))
 		}
 	case *wire.DropSession:
-		t.crew.Schedule(func() { t.forgetSession(m.Session) })
+		t.pool.Schedule(func() { t.forgetSession(m.Session) })
 	case *wire.ClearContainers:
-		t.crew.Schedule(func() { // bounded by the containers' patience
+		sender := c.Sender()
+		t.pool.Schedule(func() { // bounded by the containers' patience
 			t.System.Root.Send(sender, &wire.Done{Failure: failure(t.clearContainers(m.Containers))})
 		})
 	case *wire.WaitingFor:
@@ -39,8 +52,30 @@ func (t *Task) serveMasters(message any, sender *actor.PID) {
 		if st := t.steps.find(m.Step); st != nil {
 			names = st.waiting(maxWaiting)
 		}
-		t.System.Root.Send(sender, &wire.Waiting{Nodes: names})
+		c.Respond(&wire.Waiting{Nodes: names})
+	case *peerLost:
+		task, err := m.message.Task, failed(m.message.Failure)
+		t.steps.masterDown(task, err)
+		t.orphanSessionsOf(task)
+		t.steps.peerDown(m.parts, task, err)
 	}
+}
+
+// refuse drops what comes when the worker has stopped.
+func (w *worker) refuse(message any, cause error) {
+	if p, ok := message.(*wire.Parcel); ok && cause == nil {
+		p.Release()
+	}
+}
+
+// startPart begins a part of a step, as what its message leaves to be done.
+type startPart taskStep
+
+// Do runs the part.
+func (p *startPart) Do(here bool) {
+	st := (*taskStep)(p)
+	st.brief = st.brief && here
+	st.run()
 }
 
 // receive takes in the tensors of a step, which may not have begun.
@@ -71,7 +106,7 @@ func (t *Task) clearContainers(names []string) error {
 }
 
 // runPartition runs this task's part of a step whose master is elsewhere, and answers when it has
-// ended. A part that takes long or is new runs on the crew.
+// ended. A part that takes long or is new runs on the pool.
 func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, sender *actor.PID) {
 	reply := func(done *wire.PartitionDone, with mail) {
 		done.Step, done.Task, done.Transfers = m.Step, t.name, with.transfers
@@ -117,7 +152,7 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	st.receive(m.Transfers, tensors)
 	switch {
 	case plan == nil:
-		t.crew.Schedule(func() {
+		t.pool.Schedule(func() {
 			plan, err := s.register(m.PlanId, m.Plan)
 			if err != nil {
 				st.refuse(err)
@@ -128,9 +163,9 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 		})
 	case plan.brief():
 		st.brief = true
-		st.run()
+		t.worker.After((*startPart)(st))
 	default:
-		t.crew.Schedule(st.run)
+		t.pool.Schedule(st.run)
 	}
 }
 

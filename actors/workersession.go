@@ -30,7 +30,7 @@ type workerSession struct {
 	forgotten bool
 	kernels   map[string]sharedKernel
 	retired   []any                // kernels of devices that were lost
-	lives     []life               // of the devices that may be lost, as the session knows them
+	starts    []deviceStart        // of the devices that may be lost, as the session knows them
 	plans     map[uint64]*taskPlan // that other tasks' masters sent
 	uses      int64
 	library   *graph.Library // the latest one
@@ -50,7 +50,7 @@ func (t *Task) sessionFor(handle, master string, isolated bool) *workerSession {
 	s := t.sessions[handle]
 	if s == nil {
 		s = &workerSession{task: t, handle: handle, master: master, devices: t.Devices, isolated: isolated,
-			kernels: map[string]sharedKernel{}, plans: map[uint64]*taskPlan{}, lives: mortal(t.Devices)}
+			kernels: map[string]sharedKernel{}, plans: map[uint64]*taskPlan{}, starts: startsOf(t.Devices)}
 		if isolated {
 			s.devices = slices.Clone(t.Devices)
 			for i, d := range s.devices {
@@ -166,7 +166,7 @@ func (t *Task) forgetSessions() {
 func (s *workerSession) plan(id uint64) *taskPlan {
 	s.mu.Lock()
 	p := s.plans[id]
-	if p != nil && s.uselessLocked(p) {
+	if p != nil && s.staleLocked(p) {
 		delete(s.plans, id)
 		s.mu.Unlock()
 		p.release()

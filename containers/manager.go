@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/containers/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // Resource is anything that lives in a container. It may have a method Describe() string, for
@@ -30,7 +32,7 @@ type Manager struct {
 	device, defaultContainer string
 
 	mu         sync.Mutex // held to find or start a container, never while one works
-	containers map[string]shell
+	containers map[string]container
 	closed     bool
 }
 
@@ -38,7 +40,7 @@ type Manager struct {
 // empty container name stands for. Without a system (nil) the containers are maps behind a mutex,
 // which is all that tests and the evaluation of constant subgraphs need.
 func NewManager(system *actor.ActorSystem, device, defaultContainer string) *Manager {
-	return &Manager{system: system, device: device, defaultContainer: defaultContainer, containers: map[string]shell{}}
+	return &Manager{system: system, device: device, defaultContainer: defaultContainer, containers: map[string]container{}}
 }
 
 // System is the actor system that the containers live in, nil where there is none: resources
@@ -53,19 +55,25 @@ func (m *Manager) DefaultContainer() string { return m.defaultContainer }
 // many ask at the same time; it must not block, nor call this manager. When it panics the error
 // is INTERNAL. A container whose actor failed answers ABORTED until it is cleared.
 func (m *Manager) LookupOrCreate(container, kind, name string, create func() (Resource, error)) (Resource, error) {
-	a := m.ask(container, lookupOrCreate{id{kind, name}, create})
+	a := m.ask(container, func(r *request) {
+		r.lookupOrCreate.Kind, r.lookupOrCreate.Name = kind, name
+		r.message, r.create = &r.lookupOrCreate, create
+	})
 	return a.resource, a.err
 }
 
 // Lookup returns a resource, or NOT_FOUND.
 func (m *Manager) Lookup(container, kind, name string) (Resource, error) {
-	a := m.ask(container, lookup{id{kind, name}})
+	a := m.ask(container, func(r *request) {
+		r.lookup.Kind, r.lookup.Name = kind, name
+		r.message = &r.lookup
+	})
 	return a.resource, a.err
 }
 
 // Delete closes and removes a resource; NOT_FOUND where there is none.
 func (m *Manager) Delete(container, kind, name string) error {
-	a := m.ask(container, remove{id{kind, name}})
+	a := m.ask(container, func(r *request) { r.message = &wire.Remove{Kind: kind, Name: name} })
 	if a.err != nil {
 		return a.err
 	}
@@ -110,7 +118,7 @@ func (m *Manager) Empty() error {
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	all := m.containers
-	m.containers, m.closed = map[string]shell{}, true
+	m.containers, m.closed = map[string]container{}, true
 	m.mu.Unlock()
 	deadline := time.Now().Add(patience)
 	var errs []error
@@ -120,7 +128,7 @@ func (m *Manager) Close() error {
 	return errors.Join(errs...)
 }
 
-func end(c shell, deadline time.Time) error {
+func end(c container, deadline time.Time) error {
 	resources, err := c.end(time.Until(deadline))
 	limit := time.NewTimer(time.Until(deadline))
 	defer limit.Stop()
@@ -158,13 +166,13 @@ func (m *Manager) List() ([]Entry, error) {
 	var out []Entry
 	var errs []error
 	for _, n := range names {
-		a := m.ask(n, list{})
+		a := m.ask(n, func(r *request) { r.message = &wire.List{} })
 		if status.CodeOf(a.err) == status.NotFound { // cleared meanwhile
 			continue
 		}
 		errs = append(errs, a.err)
-		for _, f := range a.found {
-			out = append(out, Entry{n, f.kind, f.name, describe(f.resource)})
+		for i, f := range a.found.GetResources() {
+			out = append(out, Entry{n, f.Kind, f.Name, describe(a.listed[i])})
 		}
 	}
 	return out, errors.Join(errs...)
@@ -174,45 +182,53 @@ func (m *Manager) resolve(container string) string {
 	return cmp.Or(container, m.defaultContainer)
 }
 
-func (m *Manager) ask(container string, msg message) answer {
+// ask sends a container the request that fill makes.
+func (m *Manager) ask(container string, fill func(r *request)) answer {
 	container = m.resolve(container)
 	for {
-		c, err := m.find(container, msg)
+		r := newRequest()
+		fill(r)
+		c, err := m.find(container, r.message)
 		if err != nil {
+			r.free()
 			return answer{err: err}
 		}
 		// A container leaves the map before it ends, so the next round finds another one or none.
-		if a := c.ask(msg, patience); a.err != errEnded {
+		if a := c.ask(r, patience); a.err != errEnded {
 			return a
 		}
 	}
 }
 
 // find gives the container for a message, started where the message may create something.
-func (m *Manager) find(container string, msg message) (shell, error) {
+func (m *Manager) find(name string, message proto.Message) (container, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c, ok := m.containers[container]; ok {
+	if c, ok := m.containers[name]; ok {
 		return c, nil
 	}
-	switch msg := msg.(type) {
-	case lookup:
-		return nil, noContainer(container, msg.name)
-	case remove:
-		return nil, noContainer(container, msg.name)
-	case list:
-		return nil, noContainer(container, "")
+	switch msg := message.(type) {
+	case *wire.Lookup:
+		return nil, noContainer(name, msg.Name)
+	case *wire.Remove:
+		return nil, noContainer(name, msg.Name)
+	case *wire.List:
+		return nil, noContainer(name, "")
 	}
 	if m.closed {
 		return nil, status.Errorf(status.Aborted, "The resources of device %s are closed.", m.device)
 	}
-	var c shell
-	if s := newStore(container); m.system == nil || isStepName(container) {
-		c = &locked{store: s}
-	} else {
-		c = spawn(m.system, s)
+	s := newStore(name)
+	if m.system == nil || isStepName(name) {
+		c := &plain{store: s}
+		m.containers[name] = c
+		return c, nil
 	}
-	m.containers[container] = c
+	c, err := spawn(m.system, m.device, s)
+	if err != nil {
+		return nil, err
+	}
+	m.containers[name] = c
 	return c, nil
 }
 

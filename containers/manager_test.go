@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/containers/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"go.uber.org/goleak"
 )
@@ -182,14 +183,14 @@ func TestFailedContainer(t *testing.T) {
 	m := NewManager(newSystem(t), "dev", "local")
 	x := get(t, m, "c", "Var", "x")
 	other := get(t, m, "d", "Var", "x")
-	a := m.ask("c", panics{})
-	wantCode(t, a.err, status.Internal, "bang")
-	<-m.containers["c"].(*acting).gone
+	a := m.ask("c", func(r *request) { r.message = (*wire.Remove)(nil) })
+	wantCode(t, a.err, status.Internal, "nil pointer")
+	<-m.containers["c"].(*role).gone
 	if x.closed.Load() != 1 {
 		t.Error("a failed container left a resource open")
 	}
 	_, err := m.LookupOrCreate("c", "Var", "x", make1("x"))
-	wantCode(t, err, status.Aborted, "bang")
+	wantCode(t, err, status.Aborted, "nil pointer")
 	if get(t, m, "d", "Var", "x") != other {
 		t.Error("one container's failure cost another one")
 	}
@@ -201,15 +202,11 @@ func TestFailedContainer(t *testing.T) {
 	wantCode(t, m.Close(), status.OK, "")
 }
 
-type panics struct{}
-
-func (panics) apply(*store) answer { panic("bang") }
-
 func TestStepContainers(t *testing.T) {
 	m := NewManager(newSystem(t), "dev", "local")
 	for step := range int64(100) {
 		x := get(t, m, StepName(step), "Stack", "s")
-		if _, plain := m.containers[StepName(step)].(*locked); !plain {
+		if _, plain := m.containers[StepName(step)].(*plain); !plain {
 			t.Fatal("a step's container is an actor")
 		}
 		wantCode(t, m.Clear(StepName(step)), status.OK, "")
@@ -278,7 +275,7 @@ func TestClearRace(t *testing.T) {
 func TestSlowContainer(t *testing.T) {
 	m := NewManager(newSystem(t), "dev", "local")
 	get(t, m, "c", "Var", "x")
-	c := m.containers["c"].(*acting)
+	c := m.containers["c"].(*role)
 	begun, release, made := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
 		_, err := m.LookupOrCreate("c", "Var", "slow", func() (Resource, error) {
@@ -289,7 +286,9 @@ func TestSlowContainer(t *testing.T) {
 		made <- err
 	}()
 	<-begun
-	a := c.ask(lookup{id{"Var", "x"}}, time.Millisecond)
+	r := newRequest()
+	r.message = &wire.Lookup{Kind: "Var", Name: "x"}
+	a := c.ask(r, time.Millisecond)
 	wantCode(t, a.err, status.DeadlineExceeded, "The container c did not answer within 1ms.")
 	_, err := c.end(time.Millisecond)
 	wantCode(t, err, status.DeadlineExceeded, "The container c did not stop within 1ms.")

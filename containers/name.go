@@ -31,3 +31,8 @@ func ValidName(name string) error {
 	}
 	return nil
 }
+
+// containerName is the name of a container's actor: container/, the device, the container's name and a number.
+func containerName(device, container string, number uint64) string {
+	return "container" + device + "/" + container + "#" + strconv.FormatUint(number, 10)
+}

@@ -6,7 +6,9 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/troupe-run/troupe/containers/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // id names a resource within its container. Resources of different kinds may share a name.
@@ -22,88 +24,82 @@ func newStore(container string) *store {
 	return &store{container: container, resources: map[id]Resource{}}
 }
 
-// message is a request to a container.
-type message interface{ apply(s *store) answer }
+// create makes a resource.
+type create func() (Resource, error)
 
-// answer is a container's reply: a resource, a listing, or an error.
+// answer is a container's reply: a resource, or a listing with the resources beside it, or an error.
 type answer struct {
 	resource Resource
-	found    []found
+	found    *wire.Found
+	listed   []Resource
 	err      error
 }
 
-type found struct {
-	id
-	resource Resource
+// serve answers a message. What makes a resource lies beside a LookupOrCreate.
+func (s *store) serve(message proto.Message, make create) answer {
+	switch m := message.(type) {
+	case *wire.LookupOrCreate:
+		return s.lookupOrCreate(id{m.Kind, m.Name}, make)
+	case *wire.Lookup:
+		return s.lookup(id{m.Kind, m.Name})
+	case *wire.Remove:
+		i := id{m.Kind, m.Name}
+		a := s.lookup(i)
+		delete(s.resources, i)
+		return a
+	case *wire.List:
+		return s.list()
+	}
+	return answer{err: status.Internalf("A container was sent a %T", message)}
 }
 
-type lookupOrCreate struct {
-	id
-	create func() (Resource, error)
-}
-
-func (m lookupOrCreate) apply(s *store) answer {
-	if r, ok := s.resources[m.id]; ok {
+func (s *store) lookupOrCreate(i id, make create) answer {
+	if r, ok := s.resources[i]; ok {
 		return answer{resource: r}
 	}
-	r, err := m.guarded()
+	r, err := make.guarded(i)
 	if err != nil {
 		return answer{err: err}
 	}
 	if r == nil {
-		return answer{err: status.Internalf("Making the resource %s/%s/%s gave nothing.", s.container, m.name, m.kind)}
+		return answer{err: status.Internalf("Making the resource %s/%s/%s gave nothing.", s.container, i.name, i.kind)}
 	}
-	s.resources[m.id] = r
+	s.resources[i] = r
 	return answer{resource: r}
 }
 
 // guarded makes the resource. The container is as it was when create panics, so the panic
 // costs the one who asked an error and nobody else anything.
-func (m lookupOrCreate) guarded() (r Resource, err error) {
+func (c create) guarded(i id) (r Resource, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r, err = nil, status.Internalf("Making the %s %s panicked: %v\n%s", m.kind, m.name, p, debug.Stack())
+			r, err = nil, status.Internalf("Making the %s %s panicked: %v\n%s", i.kind, i.name, p, debug.Stack())
 		}
 	}()
-	return m.create()
+	return c()
 }
 
-type lookup struct{ id }
-
-func (m lookup) apply(s *store) answer {
-	if r, ok := s.resources[m.id]; ok {
+func (s *store) lookup(i id) answer {
+	if r, ok := s.resources[i]; ok {
 		return answer{resource: r}
 	}
-	return answer{err: s.missing(m.id)}
+	return answer{err: status.Errorf(status.NotFound, "Resource %s/%s/%s does not exist.", s.container, i.name, i.kind)}
 }
 
-// remove takes a resource out; whoever asked closes it.
-type remove struct{ id }
-
-func (m remove) apply(s *store) answer {
-	r, ok := s.resources[m.id]
-	if !ok {
-		return answer{err: s.missing(m.id)}
+func (s *store) list() answer {
+	a := answer{found: &wire.Found{}}
+	ids := make([]id, 0, len(s.resources))
+	for i := range s.resources {
+		ids = append(ids, i)
 	}
-	delete(s.resources, m.id)
-	return answer{resource: r}
-}
-
-type list struct{}
-
-func (list) apply(s *store) answer {
-	var all []found
-	for k, r := range s.resources {
-		all = append(all, found{k, r})
-	}
-	slices.SortFunc(all, func(a, b found) int {
+	slices.SortFunc(ids, func(a, b id) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
 	})
-	return answer{found: all}
-}
-
-func (s *store) missing(i id) error {
-	return status.Errorf(status.NotFound, "Resource %s/%s/%s does not exist.", s.container, i.name, i.kind)
+	for _, i := range ids {
+		a.found.Resources = append(a.found.Resources, &wire.Resource{Kind: i.kind, Name: i.name})
+		a.listed = append(a.listed, s.resources[i])
+	}
+	return a
 }
 
 // drain closes everything and gives what it closed. A resource whose Close panics does not keep

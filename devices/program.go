@@ -17,10 +17,11 @@ import (
 // Program is a graph compiled for one device. It is immutable; any number of runs may use it at
 // the same time.
 type Program struct {
-	device kernels.Device
-	nodes  []node
-	frames []*frameInfo // 0 is the root
-	roots  []*node      // nodes that wait for nothing
+	executor *Executor // that compiled it; nil for those of functions
+	device   kernels.Device
+	nodes    []node
+	frames   []*frameInfo // 0 is the root
+	roots    []*node      // nodes that wait for nothing
 	// constants are the nodes that are inputs of others without ever running.
 	constants []constantNode
 	runs      runPool
@@ -385,6 +386,9 @@ func callsFunctions(n *graph.Node) bool {
 
 // lightNodes bounds a light program.
 const lightNodes = 256
+
+// Executor is the executor that the program was compiled by, and runs on.
+func (p *Program) Executor() *Executor { return p.executor }
 
 // Light tells that the program is small and has no loop, no function and no kernel that
 // is costly whatever its inputs.

@@ -2,20 +2,20 @@ package queues
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/queues/wire"
 )
 
 // Queue is a queue of any kind. All methods may be called concurrently; none waits. What one goroutine
 // asks for is done in that order.
 //
 // An operation takes over the references to its tensors, also when it fails, and calls done
-// exactly once: on the queue's goroutine, or on the caller's before the method returns (bad
-// arguments, a queue that is gone). done owns the tensors that it is given; it must not block,
+// exactly once: on the caller's goroutine before the method returns, or on that of another operation.
+// done owns the tensors that it is given; it must not block,
 // for the queue serves nobody else meanwhile, but it may call the queue. The function that an
 // operation returns cancels it, with the error that is the cause or nil, if it still waits: done
 // then gets CANCELLED, marked as derived from the cause. Cancelling later has no effect.
@@ -25,11 +25,8 @@ import (
 type Queue struct {
 	options Options
 	runner  runner
-	// gate orders messages before the end: who holds it for reading and finds ended nil has its
-	// message handled, since the actor stops only after the messages that came before.
-	gate  sync.RWMutex
-	ended error // why operations are refused
-	done  chan struct{}
+	ended   atomic.Pointer[error] // why operations are refused; nil while they are not
+	done    chan struct{}
 
 	size   atomic.Int64
 	closed atomic.Bool
@@ -39,9 +36,10 @@ type Queue struct {
 
 // runner takes a queue's messages one after the other.
 type runner interface {
-	// post takes a message that is not refused. The completions are for the caller to run.
-	post(m any) []completion
-	// end makes the queue end, after the messages that it has taken.
+	// send hands over a *waiter, a *cancellation or a *deletion. Each waiter is completed once, also when the queue
+	// has ended meanwhile.
+	send(message any)
+	// end lets the queue end, after the messages that it has taken.
 	end()
 }
 
@@ -54,9 +52,11 @@ func Spawn(system *actor.ActorSystem, opts Options) (*Queue, error) {
 	}
 	q := &Queue{options: opts, done: make(chan struct{}), core: newCore(opts)}
 	if system == nil {
-		q.runner = &inline{q: q}
-	} else {
-		q.runner = start(system, q)
+		q.runner = &locked{q: q}
+		return q, nil
+	}
+	if q.runner, err = start(system, q); err != nil {
+		return nil, err
 	}
 	return q, nil
 }
@@ -68,7 +68,9 @@ func (q *Queue) Enqueue(elem []*tensor.Tensor, done func(error)) (cancel func(er
 		done(err)
 		return noCancel
 	}
-	return q.submit(&waiter{action: enqueue, in: one(elem), done: done})
+	w := newWaiter(enqueueOne)
+	w.in, w.done = one(elem), done
+	return q.submit(w)
 }
 
 // EnqueueMany puts in the rows of dimension 0 of batch as elements, in order, as space comes:
@@ -79,27 +81,31 @@ func (q *Queue) EnqueueMany(batch []*tensor.Tensor, done func(error)) (cancel fu
 		done(err)
 		return noCancel
 	}
-	return q.submit(&waiter{action: enqueue, in: rows(batch), done: done})
+	w := newWaiter(enqueueMany)
+	w.in, w.done = rows(batch), done
+	return q.submit(w)
 }
 
 // Dequeue takes out an element. OUT_OF_RANGE when the queue is empty and closed.
 func (q *Queue) Dequeue(done func([]*tensor.Tensor, error)) (cancel func(error)) {
-	return q.submit(&waiter{action: dequeue, want: 1, given: done})
+	w := newWaiter(dequeueOne)
+	w.given = done
+	return q.submit(w)
 }
 
 // DequeueMany takes out n elements as one tuple of their rows; n is not negative. It waits for
 // all of them; OUT_OF_RANGE when they cannot come because the queue is closed. The components'
 // shapes must have been specified (INVALID_ARGUMENT).
 func (q *Queue) DequeueMany(n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
-	return q.dequeueBatch(dequeueMany, "DequeueManyOp", n, done)
+	return q.dequeueBatch(false, "DequeueManyOp", n, done)
 }
 
 // DequeueUpTo is DequeueMany, except that a closed queue gives what is left, one element or more.
 func (q *Queue) DequeueUpTo(n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
-	return q.dequeueBatch(dequeueUpTo, "DequeueUpToOp", n, done)
+	return q.dequeueBatch(true, "DequeueUpToOp", n, done)
 }
 
-func (q *Queue) dequeueBatch(a action, op string, n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
+func (q *Queue) dequeueBatch(upTo bool, op string, n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
 	switch {
 	case n < 0:
 		done(nil, status.InvalidArgumentf("%s requested %d < 0 elements", op, n))
@@ -110,7 +116,9 @@ func (q *Queue) dequeueBatch(a action, op string, n int, done func([]*tensor.Ten
 	case n == 0:
 		done(q.options.none())
 	default:
-		return q.submit(&waiter{action: a, want: n, given: done})
+		w := newWaiter(&wire.Dequeue{Count: int64(n), Batch: true, UpTo: upTo})
+		w.given = done
+		return q.submit(w)
 	}
 	return noCancel
 }
@@ -122,23 +130,25 @@ func (q *Queue) dequeueBatch(a action, op string, n int, done func([]*tensor.Ten
 // A reason tells why the producer gives up: dequeues that lack elements then fail with it, where they
 // are told otherwise by OUT_OF_RANGE that all has been delivered.
 func (q *Queue) CloseQueue(cancelPending bool, reason error, done func(error)) {
-	w := &waiter{action: closeGently, reason: reason, done: done}
-	if cancelPending {
-		w.action = closeAndCancel
-	}
+	w := newWaiter(&wire.Close{CancelPending: cancelPending})
+	w.reason, w.done = reason, done
 	q.submit(w)
 }
 
 // Size gives the number of elements that are in the queue, without those that a DequeueMany has
 // collected so far.
 func (q *Queue) Size(done func(int, error)) {
-	q.submit(&waiter{action: look, seen: func(size int, _ bool, err error) { done(size, err) }})
+	w := newWaiter(getState)
+	w.seen = func(s *wire.State, err error) { done(int(s.GetSize()), err) }
+	q.submit(w)
 }
 
 // IsClosed tells whether the queue is closed. One that waits for enqueues to go in before it
 // closes is not closed yet.
 func (q *Queue) IsClosed(done func(bool, error)) {
-	q.submit(&waiter{action: look, seen: func(_ int, closed bool, err error) { done(closed, err) }})
+	w := newWaiter(getState)
+	w.seen = func(s *wire.State, err error) { done(s.GetClosed(), err) }
+	q.submit(w)
 }
 
 // Matches tells with INVALID_ARGUMENT that the queue cannot serve a node of that op that asks for opts
@@ -157,11 +167,7 @@ func (q *Queue) Close() {
 }
 
 // Deleted tells whether operations are refused: the queue was deleted, or failed.
-func (q *Queue) Deleted() bool {
-	q.gate.RLock()
-	defer q.gate.RUnlock()
-	return q.ended != nil
-}
+func (q *Queue) Deleted() bool { return q.ended.Load() != nil }
 
 // Done is closed when the queue has ended and holds nothing any more.
 func (q *Queue) Done() <-chan struct{} { return q.done }
@@ -183,44 +189,23 @@ func noCancel(error) {}
 
 // submit hands a checked operation to the runner.
 func (q *Queue) submit(w *waiter) (cancel func(error)) {
-	if err := q.post(w); err != nil {
-		w.refused(err).run()
+	if err := q.ended.Load(); err != nil {
+		w.refused(*err).run()
+		return noCancel
+	}
+	q.runner.send(w)
+	if w.over.Load() {
 		return noCancel
 	}
 	return func(cause error) {
-		if w.over.Load() {
-			return
+		if !w.over.Load() {
+			q.runner.send(&cancellation{message: cancelOne, waiter: w, cause: cause})
 		}
-		// The error would say that the queue has ended: then so has the operation.
-		_ = q.post(cancellation{w, cause})
 	}
-}
-
-// post hands a message to the runner, unless the queue has ended: then the error tells why.
-func (q *Queue) post(m any) error {
-	q.gate.RLock()
-	if err := q.ended; err != nil {
-		q.gate.RUnlock()
-		return err
-	}
-	effects := q.runner.post(m)
-	q.gate.RUnlock() // before the effects, which may close the queue
-	for _, c := range effects {
-		c.run()
-	}
-	return nil
 }
 
 // refuse makes operations fail with err from now on. It is false when they do already.
-func (q *Queue) refuse(err error) bool {
-	q.gate.Lock()
-	defer q.gate.Unlock()
-	if q.ended != nil {
-		return false
-	}
-	q.ended = err
-	return true
-}
+func (q *Queue) refuse(err error) bool { return q.ended.CompareAndSwap(nil, &err) }
 
 // none is a batch of no elements. A size that is not known is zero then.
 func (o *Options) none() ([]*tensor.Tensor, error) {

@@ -222,7 +222,7 @@ func TestStoppedFromOutside(t *testing.T) {
 	d, late := newPromise(t), newPromise(t)
 	b.Dequeue(d.take)
 	b.settle()
-	system.Root.Stop(b.runner.(*acting).pid)
+	system.Root.Stop(b.runner.(*role).self.PID())
 	d.want(status.Aborted, "stopped")
 	<-b.Done()
 	b.Dequeue(late.take)

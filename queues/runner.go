@@ -5,21 +5,34 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/queues/wire"
+	"github.com/troupe-run/troupe/roles"
 )
 
-// The messages of a queue are new requests (*waiter), and these.
+// The envelopes of a queue's messages are *waiter, and these.
 type (
-	// cancellation cancels a request for a cause.
+	// cancellation cancels an operation for a cause.
 	cancellation struct {
-		*waiter
-		cause error
+		message *wire.Cancel
+		waiter  *waiter
+		cause   error
 	}
-	// ending deletes the queue.
-	ending struct{ err error }
+	// deletion ends the queue: operations fail with err.
+	deletion struct {
+		message *wire.Delete
+		err     error
+	}
+)
+
+var (
+	cancelOne   = &wire.Cancel{}
+	deleteQueue = &wire.Delete{}
 )
 
 // core is the machine and what it takes to end well when it fails.
@@ -35,7 +48,7 @@ func newCore(o Options) core {
 
 // handle runs a message through the machine. When that panics the queue is over: err is the
 // panic, and all requests end with ABORTED.
-func (q *Queue) handle(m any) (effects []completion, err error) {
+func (q *Queue) handle(message any) (effects []completion, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -43,18 +56,18 @@ func (q *Queue) handle(m any) (effects []completion, err error) {
 		}
 	}()
 	c := &q.core
-	switch m := m.(type) {
+	switch m := message.(type) {
 	case *waiter:
 		if c.over != nil {
 			return []completion{m.refused(c.over)}, nil
 		}
 		c.pending[m] = struct{}{}
 		effects = c.state.submit(m)
-	case cancellation:
+	case *cancellation:
 		if c.over == nil {
 			effects = c.state.cancel(m.waiter, m.cause)
 		}
-	case ending:
+	case *deletion:
 		if c.over == nil {
 			c.over = m.err
 			effects = c.state.abort(m.err)
@@ -87,90 +100,99 @@ func (q *Queue) failure(cause any) error {
 	return status.Errorf(status.Aborted, "%v '%s' failed, its elements are lost: %v", q.options.Kind, q.options.Name, cause)
 }
 
-// inline runs a queue on its callers' goroutines, under a lock.
-type inline struct {
+// locked runs a queue without an actor system, under a lock.
+type locked struct {
 	q  *Queue
 	mu sync.Mutex
 }
 
-func (l *inline) post(m any) []completion {
+func (l *locked) send(message any) {
+	for _, c := range l.handle(message) {
+		c.run()
+	}
+}
+
+func (l *locked) handle(message any) []completion {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	effects, _ := l.q.handle(m) // all requests, and those that come, get the failure
+	effects, _ := l.q.handle(message) // all requests, and those that come, get the failure
 	return effects
 }
 
-func (l *inline) end() {
-	for _, c := range l.post(ending{l.q.ended}) {
-		c.run()
-	}
+func (l *locked) end() {
+	l.send(&deletion{deleteQueue, *l.q.ended.Load()})
 	close(l.q.done)
 }
 
-// stopAtPanic is for a panic that gets past the actor's own guard: the library's own strategy
-// would start the actor again.
-var stopAtPanic = actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
-
-// acting runs a queue as an actor.
-type acting struct {
-	q      *Queue
-	system *actor.ActorSystem
-	pid    *actor.PID
+// role runs a queue as an actor. It stops at a panic: the elements would be lost without a word otherwise.
+type role struct {
+	q    *Queue
+	self *roles.Ref
+	log  *slog.Logger
 }
 
-func start(system *actor.ActorSystem, q *Queue) *acting {
-	a := &acting{q: q, system: system}
-	a.pid = system.Root.SpawnPrefix(actor.PropsFromFunc(a.receive, actor.WithGuardian(stopAtPanic)), "queue")
-	return a
+// spawned numbers the queues of the process, whose names need not be unique.
+var spawned atomic.Uint64
+
+func start(system *actor.ActorSystem, q *Queue) (*role, error) {
+	a := &role{q: q, log: system.Logger()}
+	var err error
+	a.self, err = roles.Spawn(system, roles.Spec{Name: "queue/" + q.options.Name + "#" + strconv.FormatUint(spawned.Add(1), 10), Kind: "queue",
+		Receive: a.Receive, Refuse: a.refuse, FailClosed: true})
+	return a, err
 }
 
-func (a *acting) post(m any) []completion {
-	a.system.Root.Send(a.pid, m)
-	return nil
+func (a *role) send(message any) { a.self.Send(message) }
+
+func (a *role) end() {
+	a.self.Send(&deletion{deleteQueue, *a.q.ended.Load()})
+	a.self.Stop()
 }
 
-// end is called when no message comes after those that the actor has been sent, so that Poison
-// loses none.
-func (a *acting) end() {
-	a.system.Root.Send(a.pid, ending{a.q.ended})
-	a.system.Root.Poison(a.pid)
-}
-
-func (a *acting) receive(ctx actor.Context) {
+// Receive is the queue's behaviour.
+func (a *role) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
-	case *waiter, cancellation, ending:
+	case *waiter, *cancellation, *deletion:
 		a.serve(m)
 	case *actor.Stopping:
 		// Only the queue itself stops the actor, and then it is over already; but nothing may wait
 		// for ever on one that something else has stopped.
 		if a.q.core.over == nil {
-			a.q.refuse(a.q.failure("its actor was stopped"))
-			a.serve(ending{a.q.failure("its actor was stopped")})
+			err := a.q.failure("its actor was stopped")
+			a.q.refuse(err)
+			a.serve(&deletion{deleteQueue, err})
 		}
 	case *actor.Stopped:
 		close(a.q.done)
 	}
 }
 
+// refuse completes an operation that came when the actor had stopped.
+func (a *role) refuse(message any, cause error) {
+	if w, ok := message.(*waiter); ok && cause == nil {
+		w.refused(*a.q.ended.Load()).run()
+	}
+}
+
 // serve handles a message and tells those whose requests it completed. After a panic, of the
 // machine or of one that was told, all are told that the queue is over.
-func (a *acting) serve(m any) {
-	effects, err := a.q.handle(m)
+func (a *role) serve(message any) {
+	effects, err := a.q.handle(message)
 	for len(effects) > 0 {
 		c := effects[0]
 		effects = effects[1:]
 		if e := tell(c); e != nil {
 			err = errors.Join(err, e)
-			more, e := a.q.handle(ending{a.q.failure(e)})
+			more, e := a.q.handle(&deletion{deleteQueue, a.q.failure(e)})
 			effects, err = append(effects, more...), errors.Join(err, e)
 		}
 	}
 	if err == nil {
 		return
 	}
-	a.system.Logger().Error("queue failed", slog.String("queue", a.q.options.Name), slog.Any("error", err))
+	a.log.Error("queue failed", slog.String("queue", a.q.options.Name), slog.Any("error", err))
 	if a.q.refuse(a.q.core.over) {
-		a.system.Root.Poison(a.pid)
+		a.self.Stop()
 	}
 }
 

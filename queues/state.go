@@ -3,6 +3,7 @@ package queues
 import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/queues/wire"
 )
 
 // state is a queue without concurrency: submit and cancel take a request and return the
@@ -45,7 +46,7 @@ func (s *state) submit(w *waiter) []completion {
 		s.flush()
 		s.end(w, nil)
 	case look:
-		s.completed = append(s.completed, completion{waiter: w, size: s.order.len(), closed: s.closed})
+		s.completed = append(s.completed, completion{waiter: w, state: &wire.State{Size: int64(s.order.len()), Closed: s.closed}})
 	case enqueue, closeGently:
 		s.enqueues.add(w)
 		s.flush()

@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/queues/wire"
+	"google.golang.org/protobuf/proto"
 )
 
 type action int8
@@ -18,18 +20,20 @@ const (
 	look                         // tell the size and whether the queue is closed
 )
 
-// waiter is a request, from the moment it is made until its completion.
+// waiter is an operation from the moment it is asked for until its completion: a message of the queue's protocol with
+// what lies beside it, and how far the queue has come with it.
 type waiter struct {
-	action action
-	in     run       // what an enqueue has still to put in
-	want   int       // how many elements a dequeue still lacks
-	got    collected // what it has taken
-	reason error     // why a closing closes, nil where all went well
-	few    [1]run    // got's memory where one run is all
+	message proto.Message // as in wire/queue.proto; not changed, so that operations share those without fields
+	action  action        // what the message asks for
+	in      run           // what an enqueue has still to put in
+	want    int           // how many elements a dequeue still lacks, from the message's count down
+	got     collected     // what it has taken
+	reason  error         // why a closing closes, nil where all went well
+	few     [1]run        // got's memory where one run is all
 	// Who asked is told through one of these, once: enqueues and closing, dequeues, looking.
 	done  func(error)
 	given func([]*tensor.Tensor, error)
-	seen  func(size int, closed bool, err error)
+	seen  func(*wire.State, error)
 	over  atomic.Bool // told
 
 	// Where it waits; list is nil while it does not.
@@ -37,12 +41,45 @@ type waiter struct {
 	prev, next *waiter
 }
 
+// newWaiter is the envelope of a message.
+func newWaiter(message proto.Message) *waiter {
+	w := &waiter{message: message}
+	switch m := message.(type) {
+	case *wire.Enqueue:
+		w.action = enqueue
+	case *wire.Dequeue:
+		w.want = int(m.Count)
+		switch {
+		case !m.Batch:
+			w.action = dequeue
+		case m.UpTo:
+			w.action = dequeueUpTo
+		default:
+			w.action = dequeueMany
+		}
+	case *wire.Close:
+		if w.action = closeGently; m.CancelPending {
+			w.action = closeAndCancel
+		}
+	default:
+		w.action = look
+	}
+	return w
+}
+
+// Messages that all operations of their kind share.
+var (
+	enqueueOne  = &wire.Enqueue{}
+	enqueueMany = &wire.Enqueue{Many: true}
+	dequeueOne  = &wire.Dequeue{Count: 1}
+	getState    = &wire.GetState{}
+)
+
 // completion is the end of a request. The receiver owns the tensors.
 type completion struct {
 	*waiter
 	tensors []*tensor.Tensor
-	size    int
-	closed  bool
+	state   *wire.State
 	err     error
 }
 
@@ -55,7 +92,7 @@ func (c completion) run() {
 	case c.given != nil:
 		c.given(c.tensors, c.err)
 	default:
-		c.seen(c.size, c.closed, c.err)
+		c.seen(c.state, c.err)
 	}
 }
 

@@ -1,6 +1,9 @@
 package remote
 
-import "github.com/troupe-run/troupe/remote/wire"
+import (
+	"github.com/troupe-run/troupe/remote/wire"
+	"github.com/troupe-run/troupe/roles"
+)
 
 var _ wire.OperatorServer = (*Node)(nil)
 
@@ -17,6 +20,16 @@ func (n *Node) ClusterStatus() *wire.ClusterStatus {
 				Description: d.Description})
 		}
 		out.Tasks = append(out.Tasks, t)
+	}
+	return out
+}
+
+// TaskActors lists the task's actors for who looks after it from elsewhere.
+func (n *Node) TaskActors() *wire.TaskActors {
+	out := &wire.TaskActors{Task: n.self.Name()}
+	for _, a := range roles.List(n.port.System()) {
+		out.Actors = append(out.Actors, &wire.ActorStatus{Name: a.Name, Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting),
+			Panics: a.Panics, Since: a.Since.UnixNano()})
 	}
 	return out
 }

@@ -1,6 +1,6 @@
-// The messages that Troupe's actors exchange between processes. Within a process the same
-// conversations are Go values. RunPartition, PartitionDone and Tensors are the messages of Parcels:
-// the contents of their transfers are the Parcel's tensors. Regenerate with
+// What the protocols of several actors have in common. Each role has its own file: master.proto, session.proto,
+// worker.proto, directory.proto; those of devices, containers and queues are with their packages.
+// Regenerate with
 //   protoc --go_out=. --go_opt=paths=source_relative actors/wire/actors.proto
 // from the repository's root (protoc-gen-go v1.36).
 
@@ -88,572 +88,7 @@ func (x *Failure) GetDerived() bool {
 	return false
 }
 
-// Part is one device's share of a plan.
-type Part struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
-	GraphDef      []byte                 `protobuf:"bytes,2,opt,name=graph_def,json=graphDef,proto3" json:"graph_def,omitempty"` // tensorflow.GraphDef with the functions that its nodes may call
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Part) Reset() {
-	*x = Part{}
-	mi := &file_actors_wire_actors_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Part) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Part) ProtoMessage() {}
-
-func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Part.ProtoReflect.Descriptor instead.
-func (*Part) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *Part) GetDevice() string {
-	if x != nil {
-		return x.Device
-	}
-	return ""
-}
-
-func (x *Part) GetGraphDef() []byte {
-	if x != nil {
-		return x.GraphDef
-	}
-	return nil
-}
-
-// Plan is a task's share of a session's graph for one set of feeds, fetches and targets. It
-// travels with the first RunPartition that needs it; a worker that lost it asks for it again.
-type Plan struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Parts         []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
-	Isolated      bool                   `protobuf:"varint,2,opt,name=isolated,proto3" json:"isolated,omitempty"`       // the session's resources are its own
-	Compression   uint32                 `protobuf:"varint,3,opt,name=compression,proto3" json:"compression,omitempty"` // of the tensors that the steps push: the transport's number, 0 for none
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Plan) Reset() {
-	*x = Plan{}
-	mi := &file_actors_wire_actors_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Plan) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Plan) ProtoMessage() {}
-
-func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Plan.ProtoReflect.Descriptor instead.
-func (*Plan) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *Plan) GetParts() []*Part {
-	if x != nil {
-		return x.Parts
-	}
-	return nil
-}
-
-func (x *Plan) GetIsolated() bool {
-	if x != nil {
-		return x.Isolated
-	}
-	return false
-}
-
-func (x *Plan) GetCompression() uint32 {
-	if x != nil {
-		return x.Compression
-	}
-	return 0
-}
-
-// RunPartition asks a worker to run its part of a step.
-type RunPartition struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
-	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
-	PlanId        uint64                 `protobuf:"varint,3,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
-	Plan          *Plan                  `protobuf:"bytes,4,opt,name=plan,proto3" json:"plan,omitempty"`     // absent when the worker is thought to have it
-	Master        string                 `protobuf:"bytes,5,opt,name=master,proto3" json:"master,omitempty"` // the task that asks, by name
-	Boot          uint64                 `protobuf:"varint,7,opt,name=boot,proto3" json:"boot,omitempty"`    // the worker's boot that the plan was made for
-	Trace         bool                   `protobuf:"varint,8,opt,name=trace,proto3" json:"trace,omitempty"`
-	Transfers     []*Transfer            `protobuf:"bytes,9,rep,name=transfers,proto3" json:"transfers,omitempty"` // what the master's own part has for it already
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RunPartition) Reset() {
-	*x = RunPartition{}
-	mi := &file_actors_wire_actors_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RunPartition) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RunPartition) ProtoMessage() {}
-
-func (x *RunPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RunPartition.ProtoReflect.Descriptor instead.
-func (*RunPartition) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *RunPartition) GetStep() uint64 {
-	if x != nil {
-		return x.Step
-	}
-	return 0
-}
-
-func (x *RunPartition) GetSession() string {
-	if x != nil {
-		return x.Session
-	}
-	return ""
-}
-
-func (x *RunPartition) GetPlanId() uint64 {
-	if x != nil {
-		return x.PlanId
-	}
-	return 0
-}
-
-func (x *RunPartition) GetPlan() *Plan {
-	if x != nil {
-		return x.Plan
-	}
-	return nil
-}
-
-func (x *RunPartition) GetMaster() string {
-	if x != nil {
-		return x.Master
-	}
-	return ""
-}
-
-func (x *RunPartition) GetBoot() uint64 {
-	if x != nil {
-		return x.Boot
-	}
-	return 0
-}
-
-func (x *RunPartition) GetTrace() bool {
-	if x != nil {
-		return x.Trace
-	}
-	return false
-}
-
-func (x *RunPartition) GetTransfers() []*Transfer {
-	if x != nil {
-		return x.Transfers
-	}
-	return nil
-}
-
-// PartitionDone ends a worker's part of a step: its state there is gone.
-type PartitionDone struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
-	Task          string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
-	Failure       *Failure               `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`                             // absent on success
-	UnknownPlan   bool                   `protobuf:"varint,4,opt,name=unknown_plan,json=unknownPlan,proto3" json:"unknown_plan,omitempty"` // nothing ran: send RunPartition with the plan
-	StepStats     []byte                 `protobuf:"bytes,5,opt,name=step_stats,json=stepStats,proto3" json:"step_stats,omitempty"`        // tensorflow.StepStats
-	Transfers     []*Transfer            `protobuf:"bytes,6,rep,name=transfers,proto3" json:"transfers,omitempty"`                         // the last that the part has for the master's
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PartitionDone) Reset() {
-	*x = PartitionDone{}
-	mi := &file_actors_wire_actors_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PartitionDone) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PartitionDone) ProtoMessage() {}
-
-func (x *PartitionDone) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PartitionDone.ProtoReflect.Descriptor instead.
-func (*PartitionDone) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *PartitionDone) GetStep() uint64 {
-	if x != nil {
-		return x.Step
-	}
-	return 0
-}
-
-func (x *PartitionDone) GetTask() string {
-	if x != nil {
-		return x.Task
-	}
-	return ""
-}
-
-func (x *PartitionDone) GetFailure() *Failure {
-	if x != nil {
-		return x.Failure
-	}
-	return nil
-}
-
-func (x *PartitionDone) GetUnknownPlan() bool {
-	if x != nil {
-		return x.UnknownPlan
-	}
-	return false
-}
-
-func (x *PartitionDone) GetStepStats() []byte {
-	if x != nil {
-		return x.StepStats
-	}
-	return nil
-}
-
-func (x *PartitionDone) GetTransfers() []*Transfer {
-	if x != nil {
-		return x.Transfers
-	}
-	return nil
-}
-
-// Tensors are pushed to the worker of the task that receives them.
-type Tensors struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
-	Transfers     []*Transfer            `protobuf:"bytes,2,rep,name=transfers,proto3" json:"transfers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Tensors) Reset() {
-	*x = Tensors{}
-	mi := &file_actors_wire_actors_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Tensors) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Tensors) ProtoMessage() {}
-
-func (x *Tensors) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Tensors.ProtoReflect.Descriptor instead.
-func (*Tensors) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *Tensors) GetStep() uint64 {
-	if x != nil {
-		return x.Step
-	}
-	return 0
-}
-
-func (x *Tensors) GetTransfers() []*Transfer {
-	if x != nil {
-		return x.Transfers
-	}
-	return nil
-}
-
-// Transfer is the value of one edge in one iteration.
-type Transfer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Edge          string                 `protobuf:"bytes,1,opt,name=edge,proto3" json:"edge,omitempty"`
-	Frame         uint64                 `protobuf:"varint,2,opt,name=frame,proto3" json:"frame,omitempty"`
-	Iter          int64                  `protobuf:"varint,3,opt,name=iter,proto3" json:"iter,omitempty"`
-	Dead          bool                   `protobuf:"varint,4,opt,name=dead,proto3" json:"dead,omitempty"` // without a value: the next of the Parcel's tensors is that of the next transfer which is not
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Transfer) Reset() {
-	*x = Transfer{}
-	mi := &file_actors_wire_actors_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Transfer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Transfer) ProtoMessage() {}
-
-func (x *Transfer) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Transfer.ProtoReflect.Descriptor instead.
-func (*Transfer) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *Transfer) GetEdge() string {
-	if x != nil {
-		return x.Edge
-	}
-	return ""
-}
-
-func (x *Transfer) GetFrame() uint64 {
-	if x != nil {
-		return x.Frame
-	}
-	return 0
-}
-
-func (x *Transfer) GetIter() int64 {
-	if x != nil {
-		return x.Iter
-	}
-	return 0
-}
-
-func (x *Transfer) GetDead() bool {
-	if x != nil {
-		return x.Dead
-	}
-	return false
-}
-
-// AbortStep ends a step that failed or was cancelled elsewhere.
-type AbortStep struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
-	Failure       *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AbortStep) Reset() {
-	*x = AbortStep{}
-	mi := &file_actors_wire_actors_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AbortStep) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AbortStep) ProtoMessage() {}
-
-func (x *AbortStep) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AbortStep.ProtoReflect.Descriptor instead.
-func (*AbortStep) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *AbortStep) GetStep() uint64 {
-	if x != nil {
-		return x.Step
-	}
-	return 0
-}
-
-func (x *AbortStep) GetFailure() *Failure {
-	if x != nil {
-		return x.Failure
-	}
-	return nil
-}
-
-// DropSession makes a worker forget a session's plans, kernels and isolated resources.
-type DropSession struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DropSession) Reset() {
-	*x = DropSession{}
-	mi := &file_actors_wire_actors_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DropSession) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DropSession) ProtoMessage() {}
-
-func (x *DropSession) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DropSession.ProtoReflect.Descriptor instead.
-func (*DropSession) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *DropSession) GetSession() string {
-	if x != nil {
-		return x.Session
-	}
-	return ""
-}
-
-// ClearContainers empties containers on a task's devices; none named means the default ones.
-type ClearContainers struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Containers    []string               `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ClearContainers) Reset() {
-	*x = ClearContainers{}
-	mi := &file_actors_wire_actors_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ClearContainers) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ClearContainers) ProtoMessage() {}
-
-func (x *ClearContainers) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ClearContainers.ProtoReflect.Descriptor instead.
-func (*ClearContainers) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *ClearContainers) GetContainers() []string {
-	if x != nil {
-		return x.Containers
-	}
-	return nil
-}
-
+// Done answers what has no other answer.
 type Done struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Failure       *Failure               `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`
@@ -663,7 +98,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_actors_wire_actors_proto_msgTypes[10]
+	mi := &file_actors_wire_actors_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +110,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[10]
+	mi := &file_actors_wire_actors_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +123,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{10}
+	return file_actors_wire_actors_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Done) GetFailure() *Failure {
@@ -698,143 +133,31 @@ func (x *Done) GetFailure() *Failure {
 	return nil
 }
 
-// Claim asks a directory shard for the homes of named resources that nothing pins to a task. The
-// first claimer's device becomes a resource's home.
-type Claim struct {
+// PeerLost tells an actor that the link to a task broke. It comes after the last message that came over the link. Beside it
+// lie the steps of the task's own sessions that ran then.
+type PeerLost struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Claim) Reset() {
-	*x = Claim{}
-	mi := &file_actors_wire_actors_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Claim) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Claim) ProtoMessage() {}
-
-func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Claim.ProtoReflect.Descriptor instead.
-func (*Claim) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *Claim) GetResources() []*Resource {
-	if x != nil {
-		return x.Resources
-	}
-	return nil
-}
-
-type Resource struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Container     string                 `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Device        string                 `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"` // the claimer's default
-	Kind          string                 `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Resource) Reset() {
-	*x = Resource{}
-	mi := &file_actors_wire_actors_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Resource) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Resource) ProtoMessage() {}
-
-func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Resource.ProtoReflect.Descriptor instead.
-func (*Resource) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *Resource) GetContainer() string {
-	if x != nil {
-		return x.Container
-	}
-	return ""
-}
-
-func (x *Resource) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Resource) GetDevice() string {
-	if x != nil {
-		return x.Device
-	}
-	return ""
-}
-
-func (x *Resource) GetKind() string {
-	if x != nil {
-		return x.Kind
-	}
-	return ""
-}
-
-type Homes struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Devices       []string               `protobuf:"bytes,1,rep,name=devices,proto3" json:"devices,omitempty"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	Failure       *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Homes) Reset() {
-	*x = Homes{}
-	mi := &file_actors_wire_actors_proto_msgTypes[13]
+func (x *PeerLost) Reset() {
+	*x = PeerLost{}
+	mi := &file_actors_wire_actors_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Homes) String() string {
+func (x *PeerLost) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Homes) ProtoMessage() {}
+func (*PeerLost) ProtoMessage() {}
 
-func (x *Homes) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[13]
+func (x *PeerLost) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_actors_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -845,156 +168,21 @@ func (x *Homes) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Homes.ProtoReflect.Descriptor instead.
-func (*Homes) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{13}
+// Deprecated: Use PeerLost.ProtoReflect.Descriptor instead.
+func (*PeerLost) Descriptor() ([]byte, []int) {
+	return file_actors_wire_actors_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *Homes) GetDevices() []string {
+func (x *PeerLost) GetTask() string {
 	if x != nil {
-		return x.Devices
+		return x.Task
 	}
-	return nil
+	return ""
 }
 
-func (x *Homes) GetFailure() *Failure {
+func (x *PeerLost) GetFailure() *Failure {
 	if x != nil {
 		return x.Failure
-	}
-	return nil
-}
-
-// Forget makes a directory shard drop the homes of resources in containers; none named means the
-// default container.
-type Forget struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Containers    []string               `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Forget) Reset() {
-	*x = Forget{}
-	mi := &file_actors_wire_actors_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Forget) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Forget) ProtoMessage() {}
-
-func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Forget.ProtoReflect.Descriptor instead.
-func (*Forget) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *Forget) GetContainers() []string {
-	if x != nil {
-		return x.Containers
-	}
-	return nil
-}
-
-// WaitingFor asks a worker what a step still waits for there.
-type WaitingFor struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WaitingFor) Reset() {
-	*x = WaitingFor{}
-	mi := &file_actors_wire_actors_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WaitingFor) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WaitingFor) ProtoMessage() {}
-
-func (x *WaitingFor) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WaitingFor.ProtoReflect.Descriptor instead.
-func (*WaitingFor) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *WaitingFor) GetStep() uint64 {
-	if x != nil {
-		return x.Step
-	}
-	return 0
-}
-
-type Waiting struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []string               `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Waiting) Reset() {
-	*x = Waiting{}
-	mi := &file_actors_wire_actors_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Waiting) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Waiting) ProtoMessage() {}
-
-func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_actors_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
-func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_actors_wire_actors_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *Waiting) GetNodes() []string {
-	if x != nil {
-		return x.Nodes
 	}
 	return nil
 }
@@ -1008,68 +196,11 @@ const file_actors_wire_actors_proto_rawDesc = "" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x18\n" +
 	"\aderived\x18\x03 \x01(\bR\aderived\";\n" +
-	"\x04Part\x12\x16\n" +
-	"\x06device\x18\x01 \x01(\tR\x06device\x12\x1b\n" +
-	"\tgraph_def\x18\x02 \x01(\fR\bgraphDef\"r\n" +
-	"\x04Plan\x12,\n" +
-	"\x05parts\x18\x01 \x03(\v2\x16.troupe.actors.v1.PartR\x05parts\x12\x1a\n" +
-	"\bisolated\x18\x02 \x01(\bR\bisolated\x12 \n" +
-	"\vcompression\x18\x03 \x01(\rR\vcompression\"\xfd\x01\n" +
-	"\fRunPartition\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x18\n" +
-	"\asession\x18\x02 \x01(\tR\asession\x12\x17\n" +
-	"\aplan_id\x18\x03 \x01(\x04R\x06planId\x12*\n" +
-	"\x04plan\x18\x04 \x01(\v2\x16.troupe.actors.v1.PlanR\x04plan\x12\x16\n" +
-	"\x06master\x18\x05 \x01(\tR\x06master\x12\x12\n" +
-	"\x04boot\x18\a \x01(\x04R\x04boot\x12\x14\n" +
-	"\x05trace\x18\b \x01(\bR\x05trace\x128\n" +
-	"\ttransfers\x18\t \x03(\v2\x1a.troupe.actors.v1.TransferR\ttransfers\"\xe8\x01\n" +
-	"\rPartitionDone\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x12\n" +
-	"\x04task\x18\x02 \x01(\tR\x04task\x123\n" +
-	"\afailure\x18\x03 \x01(\v2\x19.troupe.actors.v1.FailureR\afailure\x12!\n" +
-	"\funknown_plan\x18\x04 \x01(\bR\vunknownPlan\x12\x1d\n" +
-	"\n" +
-	"step_stats\x18\x05 \x01(\fR\tstepStats\x128\n" +
-	"\ttransfers\x18\x06 \x03(\v2\x1a.troupe.actors.v1.TransferR\ttransfers\"W\n" +
-	"\aTensors\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\x06R\x04step\x128\n" +
-	"\ttransfers\x18\x02 \x03(\v2\x1a.troupe.actors.v1.TransferR\ttransfers\"b\n" +
-	"\bTransfer\x12\x12\n" +
-	"\x04edge\x18\x01 \x01(\tR\x04edge\x12\x14\n" +
-	"\x05frame\x18\x02 \x01(\x04R\x05frame\x12\x12\n" +
-	"\x04iter\x18\x03 \x01(\x03R\x04iter\x12\x12\n" +
-	"\x04dead\x18\x04 \x01(\bR\x04deadJ\x04\b\x05\x10\x06\"T\n" +
-	"\tAbortStep\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\x06R\x04step\x123\n" +
-	"\afailure\x18\x02 \x01(\v2\x19.troupe.actors.v1.FailureR\afailure\"'\n" +
-	"\vDropSession\x12\x18\n" +
-	"\asession\x18\x01 \x01(\tR\asession\"1\n" +
-	"\x0fClearContainers\x12\x1e\n" +
-	"\n" +
-	"containers\x18\x01 \x03(\tR\n" +
-	"containers\";\n" +
 	"\x04Done\x123\n" +
-	"\afailure\x18\x01 \x01(\v2\x19.troupe.actors.v1.FailureR\afailure\"A\n" +
-	"\x05Claim\x128\n" +
-	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"h\n" +
-	"\bResource\x12\x1c\n" +
-	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
-	"\x06device\x18\x03 \x01(\tR\x06device\x12\x12\n" +
-	"\x04kind\x18\x04 \x01(\tR\x04kind\"V\n" +
-	"\x05Homes\x12\x18\n" +
-	"\adevices\x18\x01 \x03(\tR\adevices\x123\n" +
-	"\afailure\x18\x02 \x01(\v2\x19.troupe.actors.v1.FailureR\afailure\"(\n" +
-	"\x06Forget\x12\x1e\n" +
-	"\n" +
-	"containers\x18\x01 \x03(\tR\n" +
-	"containers\" \n" +
-	"\n" +
-	"WaitingFor\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\x06R\x04step\"\x1f\n" +
-	"\aWaiting\x12\x14\n" +
-	"\x05nodes\x18\x01 \x03(\tR\x05nodesB*Z(github.com/troupe-run/troupe/actors/wireb\x06proto3"
+	"\afailure\x18\x01 \x01(\v2\x19.troupe.actors.v1.FailureR\afailure\"S\n" +
+	"\bPeerLost\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x123\n" +
+	"\afailure\x18\x02 \x01(\v2\x19.troupe.actors.v1.FailureR\afailureB*Z(github.com/troupe-run/troupe/actors/wireb\x06proto3"
 
 var (
 	file_actors_wire_actors_proto_rawDescOnce sync.Once
@@ -1083,42 +214,20 @@ func file_actors_wire_actors_proto_rawDescGZIP() []byte {
 	return file_actors_wire_actors_proto_rawDescData
 }
 
-var file_actors_wire_actors_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_actors_wire_actors_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_actors_wire_actors_proto_goTypes = []any{
-	(*Failure)(nil),         // 0: troupe.actors.v1.Failure
-	(*Part)(nil),            // 1: troupe.actors.v1.Part
-	(*Plan)(nil),            // 2: troupe.actors.v1.Plan
-	(*RunPartition)(nil),    // 3: troupe.actors.v1.RunPartition
-	(*PartitionDone)(nil),   // 4: troupe.actors.v1.PartitionDone
-	(*Tensors)(nil),         // 5: troupe.actors.v1.Tensors
-	(*Transfer)(nil),        // 6: troupe.actors.v1.Transfer
-	(*AbortStep)(nil),       // 7: troupe.actors.v1.AbortStep
-	(*DropSession)(nil),     // 8: troupe.actors.v1.DropSession
-	(*ClearContainers)(nil), // 9: troupe.actors.v1.ClearContainers
-	(*Done)(nil),            // 10: troupe.actors.v1.Done
-	(*Claim)(nil),           // 11: troupe.actors.v1.Claim
-	(*Resource)(nil),        // 12: troupe.actors.v1.Resource
-	(*Homes)(nil),           // 13: troupe.actors.v1.Homes
-	(*Forget)(nil),          // 14: troupe.actors.v1.Forget
-	(*WaitingFor)(nil),      // 15: troupe.actors.v1.WaitingFor
-	(*Waiting)(nil),         // 16: troupe.actors.v1.Waiting
+	(*Failure)(nil),  // 0: troupe.actors.v1.Failure
+	(*Done)(nil),     // 1: troupe.actors.v1.Done
+	(*PeerLost)(nil), // 2: troupe.actors.v1.PeerLost
 }
 var file_actors_wire_actors_proto_depIdxs = []int32{
-	1,  // 0: troupe.actors.v1.Plan.parts:type_name -> troupe.actors.v1.Part
-	2,  // 1: troupe.actors.v1.RunPartition.plan:type_name -> troupe.actors.v1.Plan
-	6,  // 2: troupe.actors.v1.RunPartition.transfers:type_name -> troupe.actors.v1.Transfer
-	0,  // 3: troupe.actors.v1.PartitionDone.failure:type_name -> troupe.actors.v1.Failure
-	6,  // 4: troupe.actors.v1.PartitionDone.transfers:type_name -> troupe.actors.v1.Transfer
-	6,  // 5: troupe.actors.v1.Tensors.transfers:type_name -> troupe.actors.v1.Transfer
-	0,  // 6: troupe.actors.v1.AbortStep.failure:type_name -> troupe.actors.v1.Failure
-	0,  // 7: troupe.actors.v1.Done.failure:type_name -> troupe.actors.v1.Failure
-	12, // 8: troupe.actors.v1.Claim.resources:type_name -> troupe.actors.v1.Resource
-	0,  // 9: troupe.actors.v1.Homes.failure:type_name -> troupe.actors.v1.Failure
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	0, // 0: troupe.actors.v1.Done.failure:type_name -> troupe.actors.v1.Failure
+	0, // 1: troupe.actors.v1.PeerLost.failure:type_name -> troupe.actors.v1.Failure
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_actors_wire_actors_proto_init() }
@@ -1132,7 +241,7 @@ func file_actors_wire_actors_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actors_wire_actors_proto_rawDesc), len(file_actors_wire_actors_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

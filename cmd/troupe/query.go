@@ -154,6 +154,19 @@ type (
 		Spec  string       `json:"spec"`
 		Tasks []taskRecord `json:"tasks"`
 	}
+	actorRecord struct {
+		Name    string `json:"name"`
+		Kind    string `json:"kind"`
+		State   string `json:"state"`
+		Handled uint64 `json:"handled"`
+		Waiting int64  `json:"waiting"`
+		Panics  uint64 `json:"panics"`
+		Since   int64  `json:"since"` // nanoseconds since 1970
+	}
+	actorsRecord struct {
+		Task   string        `json:"task"`
+		Actors []actorRecord `json:"actors"`
+	}
 )
 
 func deviceRecords(devices []client.Device) []deviceRecord {
@@ -173,6 +186,44 @@ func statusRecordOf(s *client.ClusterStatus) statusRecord {
 		}
 	}
 	return r
+}
+
+func actorsRecordOf(list *client.TaskActors) actorsRecord {
+	r := actorsRecord{Task: list.Task, Actors: make([]actorRecord, len(list.Actors))}
+	for i, a := range list.Actors {
+		r.Actors[i] = actorRecord{a.Name, a.Kind, a.State, a.Handled, a.Waiting, a.Panics, a.Since.UnixNano()}
+	}
+	return r
+}
+
+func newActors() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "actors TARGET[,TARGET…]",
+		Short: "List the actors of a task",
+		Long: `Actors lists the actors of the task at TARGET: its master, worker, directory, sessions, executors of
+devices, containers and queues. Of each it shows how many messages it has handled and how many
+wait, how many of them panicked, and since when it is there. Of several targets the first that
+answers is asked.`,
+		Example: "  troupe actors grpc://10.0.0.2:2222",
+		Args:    targetOnly,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return query(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		list, err := c.Actors(ctx)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(cmd.OutOrStdout(), actorsRecordOf(list))
+		}
+		t := table(cmd.OutOrStdout(), "KIND", "ACTOR", "STATE", "HANDLED", "WAITING", "PANICS", "SINCE")
+		for _, a := range list.Actors {
+			t.row(a.Kind, a.Name, a.State, strconv.FormatUint(a.Handled, 10), strconv.FormatInt(a.Waiting, 10), strconv.FormatUint(a.Panics, 10),
+				sinceText(a.Since))
+		}
+		return t.end()
+	})
 }
 
 func printJSON(w io.Writer, v any) error {

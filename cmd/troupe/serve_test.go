@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -198,6 +199,19 @@ func TestUpPrintsTargets(t *testing.T) {
 	query = start(t, nil, "status", strings.Fields(ps)[1])
 	if code, out := query.ends(); code != exitOK || !regexp.MustCompile(`/job:ps/replica:0/task:0 +127\S+ +up `).MatchString(out) {
 		t.Errorf("exit code %d: %s", code, out)
+	}
+	query = start(t, nil, "actors", strings.Fields(ps)[1])
+	if code, out := query.ends(); code != exitOK || !regexp.MustCompile(`(?s)KIND +ACTOR +STATE.*\ndevice +device/job:ps/replica:0/task:0/device:CPU:0 +idle .*\nworker +worker +idle `).MatchString(out) {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	query = start(t, nil, "actors", strings.Fields(ps)[1], "--json")
+	code, out = query.ends()
+	var list struct {
+		Task   string
+		Actors []struct{ Name, Kind, State string }
+	}
+	if err := json.Unmarshal([]byte(out), &list); code != exitOK || err != nil || list.Task != "/job:ps/replica:0/task:0" || len(list.Actors) < 4 {
+		t.Errorf("exit code %d, %v: %s", code, err, out)
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

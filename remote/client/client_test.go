@@ -140,6 +140,9 @@ func TestServersThatKnowNoStatus(t *testing.T) {
 	if _, err := c.Status(t.Context()); status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), "it is not one of Troupe's") {
 		t.Error(err)
 	}
+	if _, err := c.Actors(t.Context()); status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), "it is not one of Troupe's") {
+		t.Error(err)
+	}
 }
 
 func TestNobodyThere(t *testing.T) {
@@ -153,6 +156,7 @@ func TestNobodyThere(t *testing.T) {
 		"Reset":      func() error { return c.Reset(t.Context()) },
 		"Status":     func() error { _, err := c.Status(t.Context()); return err },
 		"NewSession": func() error { _, err := c.NewSession(t.Context(), nil, nil); return err },
+		"Actors":     func() error { _, err := c.Actors(t.Context()); return err },
 	} {
 		if err := call(); status.CodeOf(err) != status.Unavailable || !strings.HasPrefix(err.Error(), "grpc://127.0.0.1:1: ") {
 			t.Errorf("%s: %v %v", name, status.CodeOf(err), err)

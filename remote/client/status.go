@@ -63,3 +63,44 @@ func (c *Client) Status(ctx context.Context) (*ClusterStatus, error) {
 	}
 	return s, nil
 }
+
+// TaskActors are the actors of the task that was asked, by kind and name.
+type TaskActors struct {
+	Task   string
+	Actors []ActorStatus
+}
+
+// ActorStatus tells how one actor does.
+type ActorStatus struct {
+	// Name is the actor's address on the task, such as worker or session/0123456789abcdef.
+	Name string
+	// Kind is master, session, worker, directory, device, container or queue.
+	Kind string
+	// State is idle, running, or suspended after a panic.
+	State string
+	// Handled and Panics count messages and panics since the actor's start; Waiting is how many messages wait now.
+	Handled uint64
+	Waiting int64
+	Panics  uint64
+	Since   time.Time
+}
+
+// Actors asks the server which actors its task has. TensorFlow's servers do not know the call: UNIMPLEMENTED.
+func (c *Client) Actors(ctx context.Context) (*TaskActors, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	a := &wire.TaskActors{}
+	err := c.call(ctx, wire.OperatorListActors, &wire.ListActorsRequest{}, a)
+	if status.CodeOf(err) == status.Unimplemented {
+		return nil, status.Unimplementedf("The server at %s does not list its actors: it is not one of Troupe's, or an older one", c.target)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := &TaskActors{Task: a.GetTask(), Actors: make([]ActorStatus, 0, len(a.GetActors()))}
+	for _, s := range a.GetActors() {
+		list.Actors = append(list.Actors, ActorStatus{Name: s.GetName(), Kind: s.GetKind(), State: s.GetState(), Handled: s.GetHandled(),
+			Waiting: s.GetWaiting(), Panics: s.GetPanics(), Since: time.Unix(0, s.GetSince())})
+	}
+	return list, nil
+}

@@ -6,14 +6,19 @@ import (
 	"google.golang.org/grpc"
 )
 
-// OperatorStatus is the full name of the one method of troupe.v1.Operator.
-const OperatorStatus = "/troupe.v1.Operator/Status"
+// The full names of the methods of troupe.v1.Operator.
+const (
+	OperatorStatus     = "/troupe.v1.Operator/Status"
+	OperatorListActors = "/troupe.v1.Operator/ListActors"
+)
 
 // OperatorServer is what the service troupe.v1.Operator asks.
 type OperatorServer interface {
 	// ClusterStatus tells what this task knows of all declared tasks, in order. The message is the
 	// caller's.
 	ClusterStatus() *ClusterStatus
+	// TaskActors tells which actors this task has. The message is the caller's.
+	TaskActors() *TaskActors
 }
 
 // RegisterOperator adds the service troupe.v1.Operator to a port's services.
@@ -21,8 +26,11 @@ func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer) {
 	services.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "troupe.v1.Operator",
 		HandlerType: (*OperatorServer)(nil),
-		Methods:     []grpc.MethodDesc{{MethodName: "Status", Handler: handleStatus}},
-		Metadata:    "remote/wire/operator.proto",
+		Methods: []grpc.MethodDesc{
+			{MethodName: "Status", Handler: handleStatus},
+			{MethodName: "ListActors", Handler: handleListActors},
+		},
+		Metadata: "remote/wire/operator.proto",
 	}, server)
 }
 
@@ -31,4 +39,11 @@ func handleStatus(server any, _ context.Context, decode func(any) error, _ grpc.
 		return nil, err
 	}
 	return server.(OperatorServer).ClusterStatus(), nil
+}
+
+func handleListActors(server any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	if err := decode(&ListActorsRequest{}); err != nil {
+		return nil, err
+	}
+	return server.(OperatorServer).TaskActors(), nil
 }

@@ -1,7 +1,8 @@
 // The service troupe.v1.Operator, for people and programs that look after a cluster: every task
-// serves it at its port and tells what it knows of all tasks.
+// serves it at its port and tells what it knows of all tasks, and which actors it has itself.
 //
 //   Status (StatusRequest) returns (ClusterStatus)
+//   ListActors (ListActorsRequest) returns (TaskActors)
 //
 // Regenerate from the repository's root with
 //   protoc --go_out=. --go_opt=paths=source_relative remote/wire/operator.proto
@@ -220,6 +221,188 @@ func (x *ClusterStatus) GetTasks() []*TaskStatus {
 	return nil
 }
 
+type ListActorsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListActorsRequest) Reset() {
+	*x = ListActorsRequest{}
+	mi := &file_remote_wire_operator_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListActorsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListActorsRequest) ProtoMessage() {}
+
+func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_wire_operator_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListActorsRequest.ProtoReflect.Descriptor instead.
+func (*ListActorsRequest) Descriptor() ([]byte, []int) {
+	return file_remote_wire_operator_proto_rawDescGZIP(), []int{3}
+}
+
+// ActorStatus is one actor of a task.
+type ActorStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`        // its address on the task, such as worker or session/0123456789abcdef
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`        // master, session, worker, directory, device, container or queue
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`      // idle, running, or suspended after a panic
+	Handled       uint64                 `protobuf:"varint,4,opt,name=handled,proto3" json:"handled,omitempty"` // messages since its start
+	Waiting       int64                  `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"` // messages now
+	Panics        uint64                 `protobuf:"varint,6,opt,name=panics,proto3" json:"panics,omitempty"`   // since its start
+	Since         int64                  `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"`     // its start, in nanoseconds since 1970
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActorStatus) Reset() {
+	*x = ActorStatus{}
+	mi := &file_remote_wire_operator_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActorStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActorStatus) ProtoMessage() {}
+
+func (x *ActorStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_wire_operator_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActorStatus.ProtoReflect.Descriptor instead.
+func (*ActorStatus) Descriptor() ([]byte, []int) {
+	return file_remote_wire_operator_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ActorStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ActorStatus) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ActorStatus) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ActorStatus) GetHandled() uint64 {
+	if x != nil {
+		return x.Handled
+	}
+	return 0
+}
+
+func (x *ActorStatus) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *ActorStatus) GetPanics() uint64 {
+	if x != nil {
+		return x.Panics
+	}
+	return 0
+}
+
+func (x *ActorStatus) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+// TaskActors is the actors of the asked task, by kind and name.
+type TaskActors struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Actors        []*ActorStatus         `protobuf:"bytes,2,rep,name=actors,proto3" json:"actors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskActors) Reset() {
+	*x = TaskActors{}
+	mi := &file_remote_wire_operator_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskActors) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskActors) ProtoMessage() {}
+
+func (x *TaskActors) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_wire_operator_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskActors.ProtoReflect.Descriptor instead.
+func (*TaskActors) Descriptor() ([]byte, []int) {
+	return file_remote_wire_operator_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *TaskActors) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *TaskActors) GetActors() []*ActorStatus {
+	if x != nil {
+		return x.Actors
+	}
+	return nil
+}
+
 var File_remote_wire_operator_proto protoreflect.FileDescriptor
 
 const file_remote_wire_operator_proto_rawDesc = "" +
@@ -238,7 +421,20 @@ const file_remote_wire_operator_proto_rawDesc = "" +
 	"\rClusterStatus\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x12\n" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12+\n" +
-	"\x05tasks\x18\x03 \x03(\v2\x15.troupe.v1.TaskStatusR\x05tasksB*Z(github.com/troupe-run/troupe/remote/wireb\x06proto3"
+	"\x05tasks\x18\x03 \x03(\v2\x15.troupe.v1.TaskStatusR\x05tasks\"\x13\n" +
+	"\x11ListActorsRequest\"\xad\x01\n" +
+	"\vActorStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x18\n" +
+	"\ahandled\x18\x04 \x01(\x04R\ahandled\x12\x18\n" +
+	"\awaiting\x18\x05 \x01(\x03R\awaiting\x12\x16\n" +
+	"\x06panics\x18\x06 \x01(\x04R\x06panics\x12\x14\n" +
+	"\x05since\x18\a \x01(\x03R\x05since\"P\n" +
+	"\n" +
+	"TaskActors\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12.\n" +
+	"\x06actors\x18\x02 \x03(\v2\x16.troupe.v1.ActorStatusR\x06actorsB*Z(github.com/troupe-run/troupe/remote/wireb\x06proto3"
 
 var (
 	file_remote_wire_operator_proto_rawDescOnce sync.Once
@@ -252,21 +448,25 @@ func file_remote_wire_operator_proto_rawDescGZIP() []byte {
 	return file_remote_wire_operator_proto_rawDescData
 }
 
-var file_remote_wire_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_remote_wire_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_remote_wire_operator_proto_goTypes = []any{
-	(*StatusRequest)(nil), // 0: troupe.v1.StatusRequest
-	(*TaskStatus)(nil),    // 1: troupe.v1.TaskStatus
-	(*ClusterStatus)(nil), // 2: troupe.v1.ClusterStatus
-	(*Device)(nil),        // 3: troupe.v1.Device
+	(*StatusRequest)(nil),     // 0: troupe.v1.StatusRequest
+	(*TaskStatus)(nil),        // 1: troupe.v1.TaskStatus
+	(*ClusterStatus)(nil),     // 2: troupe.v1.ClusterStatus
+	(*ListActorsRequest)(nil), // 3: troupe.v1.ListActorsRequest
+	(*ActorStatus)(nil),       // 4: troupe.v1.ActorStatus
+	(*TaskActors)(nil),        // 5: troupe.v1.TaskActors
+	(*Device)(nil),            // 6: troupe.v1.Device
 }
 var file_remote_wire_operator_proto_depIdxs = []int32{
-	3, // 0: troupe.v1.TaskStatus.devices:type_name -> troupe.v1.Device
+	6, // 0: troupe.v1.TaskStatus.devices:type_name -> troupe.v1.Device
 	1, // 1: troupe.v1.ClusterStatus.tasks:type_name -> troupe.v1.TaskStatus
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	4, // 2: troupe.v1.TaskActors.actors:type_name -> troupe.v1.ActorStatus
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_remote_wire_operator_proto_init() }
@@ -281,7 +481,7 @@ func file_remote_wire_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_remote_wire_operator_proto_rawDesc), len(file_remote_wire_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,2 @@
+// Package wire holds the protobuf messages of a container's protocol.
+package wire

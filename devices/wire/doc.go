@@ -1,0 +1,2 @@
+// Package wire holds the protobuf messages of a device executor's protocol.
+package wire

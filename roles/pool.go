@@ -1,0 +1,84 @@
+package roles
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// Pool is the goroutines that a task's actors and steps run on. One that has done its work waits a
+// while for more: a new goroutine would have to grow its stack again, which costs more than many a
+// step. There are as many as work at the same time, never a queue. All methods may be called concurrently.
+type Pool struct {
+	work chan func()
+	quit chan struct{}
+	wg   sync.WaitGroup
+}
+
+var _ actor.Dispatcher = (*Pool)(nil)
+
+const (
+	// idleTime is how long an idle goroutine waits for work.
+	idleTime = time.Second
+	// poolTurn is how many messages an actor handles before others have a turn, which is the
+	// actor library's own number.
+	poolTurn = 300
+)
+
+// NewPool makes a pool without goroutines.
+func NewPool() *Pool { return &Pool{work: make(chan func()), quit: make(chan struct{})} }
+
+// Schedule runs f on a goroutine of the pool.
+func (p *Pool) Schedule(f func()) {
+	select {
+	case p.work <- f:
+	default:
+		p.wg.Go(func() { p.serve(f) })
+	}
+}
+
+// Throughput is how many messages an actor handles in a turn.
+func (p *Pool) Throughput() int { return poolTurn }
+
+func (p *Pool) serve(f func()) {
+	f()
+	idle := time.NewTimer(idleTime)
+	defer idle.Stop()
+	for {
+		select {
+		case f := <-p.work:
+			f()
+			idle.Reset(idleTime)
+		case <-idle.C:
+			return
+		case <-p.quit:
+			return
+		}
+	}
+}
+
+// Close ends the goroutines that wait, and waits for those that work, a little longer than until
+// ctx ends at most; false tells that some go on. It is called once.
+func (p *Pool) Close(ctx context.Context) bool {
+	close(p.quit)
+	gone := make(chan struct{})
+	go func() { // ends with the last of the pool
+		p.wg.Wait()
+		close(gone)
+	}()
+	grace := time.NewTimer(idleTime)
+	defer grace.Stop()
+	select {
+	case <-gone:
+		return true
+	case <-ctx.Done():
+	}
+	select {
+	case <-gone:
+		return true
+	case <-grace.C:
+		return false
+	}
+}

@@ -1,0 +1,112 @@
+package roles
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/extensions"
+)
+
+// registry is a system's list of roles, and their supervisor.
+type registry struct {
+	mu    sync.Mutex
+	roles map[string]*Ref
+}
+
+var (
+	registryID = extensions.NextExtensionID()
+	registries sync.Mutex // held to find or add a system's registry
+)
+
+var (
+	_ actor.SupervisorStrategy = (*registry)(nil)
+	_ extensions.Extension     = (*registry)(nil)
+)
+
+// ExtensionID is the registry's place among the system's extensions.
+func (*registry) ExtensionID() extensions.ExtensionID { return registryID }
+
+func registryOf(system *actor.ActorSystem) *registry {
+	registries.Lock()
+	defer registries.Unlock()
+	if g, ok := system.Extensions.Get(registryID).(*registry); ok {
+		return g
+	}
+	g := &registry{roles: map[string]*Ref{}}
+	system.Extensions.Register(g)
+	return g
+}
+
+func (g *registry) add(r *Ref) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.roles[r.spec.Name] != nil {
+		return false
+	}
+	g.roles[r.spec.Name] = r
+	return true
+}
+
+func (g *registry) remove(r *Ref) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.roles[r.spec.Name] == r {
+		delete(g.roles, r.spec.Name)
+	}
+}
+
+// HandleFailure decides what a panic costs: the message alone, or the actor with its state.
+func (g *registry) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, _, _ any) {
+	g.mu.Lock()
+	r := g.roles[child.Id]
+	g.mu.Unlock()
+	if r == nil || r.spec.FailClosed {
+		supervisor.StopChildren(child)
+		return
+	}
+	supervisor.ResumeChildren(child)
+}
+
+// Status is an actor in the list of a system.
+type Status struct {
+	Name, Kind string
+	// State is "idle", "running", or "suspended" from a panic until the supervisor has decided.
+	State string
+	// Handled and Panics count since the actor was spawned; Waiting is how many messages wait now.
+	Handled, Panics uint64
+	Waiting         int
+	// Since is when the actor was spawned.
+	Since time.Time
+}
+
+// List gives a system's roles, by kind and name. It waits for no actor.
+func List(system *actor.ActorSystem) []Status {
+	g := registryOf(system)
+	g.mu.Lock()
+	all := make([]Status, 0, len(g.roles))
+	for _, r := range g.roles {
+		all = append(all, r.status())
+	}
+	g.mu.Unlock()
+	slices.SortFunc(all, func(a, b Status) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+func (r *Ref) status() Status {
+	m := r.mailbox
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := Status{Name: r.spec.Name, Kind: r.spec.Kind, State: "idle", Handled: m.handled, Panics: m.panics, Waiting: m.user.len(), Since: r.since}
+	switch {
+	case m.suspended:
+		s.State = "suspended"
+	case m.running:
+		s.State = "running"
+	}
+	return s
+}
