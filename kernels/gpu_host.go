@@ -86,32 +86,3 @@ var (
 	variableTypes = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int8, tensor.Int16, tensor.Int64,
 		tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64, tensor.Bool, tensor.Complex64, tensor.Complex128}
 )
-
-func init() {
-	share(sharing{}, "NoOp", "ControlTrigger", "Placeholder", "PlaceholderV2", "IdentityN", "Bitcast", "Abort")
-
-	// What passes values on.
-	passing("T", nil, nil, "Identity", "RefIdentity", "Snapshot", "StopGradient", "PreventGradient", "DebugGradientIdentity",
-		"DebugGradientRefIdentity", "GuaranteeConst", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "Squeeze", "EnsureShape")
-	passing("dtype", nil, nil, "PlaceholderWithDefault")
-	passing("T", names("pred"), nil, "Switch", "RefSwitch")
-	passing("T", names("output_index"), nil, "_SwitchN")
-	passing("T", names("index"), nil, "RefSelect")
-	passing("T", nil, names("value_index"), "Merge", "RefMerge")
-	passing("T", names("shape"), nil, "Reshape")
-	passing("T", names("dim"), nil, "ExpandDims")
-	passing("T", nil, names("output"), "Shape", "ShapeN", "Size", "Rank")
-	passing("T", names("data"), nil, "Print")
-	onHost("", nil, "LoopCond", "Assert", "PrintV2")
-
-	// Shapes, sizes and axes.
-	onHost("", nil, "BroadcastArgs", "BroadcastGradientArgs", "ConcatOffset", "LinSpace")
-	onHost("Tidx", justInt32, "Range")
-	onHost("T", []tensor.DType{tensor.Int32, tensor.Int64}, "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
-	onHost("T", justInt32,
-		"Abs", "Neg", "Sign", "Square", "Add", "AddV2", "AddN", "Sub", "Mul", "Div", "FloorDiv", "FloorMod", "Mod", "TruncateMod", "SquaredDifference",
-		"Maximum", "Minimum", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "ClipByValue", "Sum", "Prod", "Max", "Min",
-		"InvertPermutation", "BroadcastTo", "Fill", "OnesLike", "ZerosLike", "Concat", "ConcatV2", "Pack", "Unpack", "SplitV", "Pad", "PadV2",
-		"Reverse", "ReverseV2", "Slice", "StridedSlice", "StridedSliceGrad", "TensorStridedSliceUpdate", "Where",
-		"ScatterNd", "ScatterNdNonAliasingAdd", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMin", "TensorScatterMax")
-}

@@ -19,6 +19,9 @@ type gpuKernel struct {
 	in, out  tensor.DType
 }
 
+// Function names the device function, for tests that look for it.
+func (k *gpuKernel) Function() string { return k.function }
+
 // over launches the function for n elements, of which a thread takes several at once. There is no launch
 // for none.
 func (k *gpuKernel) over(ctx *Context, n int, args ...uint64) {

@@ -19,7 +19,6 @@ func init() {
 		"Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Tanh": "tanh",
 		"Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh", "Sigmoid": "sigmoid", "Erf": "erf", "Erfc": "erfc",
 		"Erfinv": "erfinv", "Lgamma": "lgamma", "Digamma": "digamma",
-		"Relu": "relu", "Relu6": "relu6", "Elu": "elu", "Selu": "selu", "Softplus": "softplus", "Softsign": "softsign",
 	} {
 		unaryOnGPU(op, function, gpuReals)
 	}
@@ -28,25 +27,11 @@ func init() {
 	testOnGPU("IsFinite", "isfinite")
 
 	for op, function := range map[string]string{
-		"ReluGrad": "relugrad", "Relu6Grad": "relu6grad", "EluGrad": "elugrad", "SeluGrad": "selugrad",
-		"SoftplusGrad": "softplusgrad", "SoftsignGrad": "softsigngrad", "TanhGrad": "tanhgrad", "SigmoidGrad": "sigmoidgrad",
+		"TanhGrad": "tanhgrad", "SigmoidGrad": "sigmoidgrad",
 		"SqrtGrad": "sqrtgrad", "RsqrtGrad": "rsqrtgrad", "ReciprocalGrad": "reciprocalgrad", "InvGrad": "reciprocalgrad",
 	} {
 		gradOnGPU(op, function)
 	}
-	for _, t := range gpuReals {
-		types := map[string][]tensor.DType{"T": {t.dtype}}
-		Register(
-			Def{Op: "LeakyRelu", Device: "GPU", Types: types, New: func(c *Construction) (any, error) {
-				alpha, err := c.Attrs().Float("alpha")
-				return &gpuUnary{gpuKernel{"leakyrelu_" + t.suffix, t.dtype, t.dtype}, []uint64{Double(float64(alpha))}}, err
-			}},
-			Def{Op: "LeakyReluGrad", Device: "GPU", Types: types, New: func(c *Construction) (any, error) {
-				alpha, err := c.Attrs().Float("alpha")
-				return &gpuZip{gpuKernel{"leakyrelugrad_" + t.suffix, t.dtype, t.dtype}, []uint64{Double(float64(alpha))}}, err
-			}})
-	}
-
 	for _, op := range []string{"Add", "AddV2"} {
 		binaryOnGPU(op, "add", gpuReals, gpuIntegers)
 	}
@@ -93,5 +78,8 @@ func init() {
 		logical(op, &gpuBinary{gpuKernel: gpuKernel{function, tensor.Bool, tensor.Bool}, pack: packOf(tensor.Bool)})
 	}
 
-	onHost("T", justInt32, "TruncateDiv", "Pow")
+	onHost("T", justInt32,
+		"Abs", "Neg", "Sign", "Square", "Add", "AddV2", "AddN", "Sub", "Mul", "Div", "FloorDiv", "FloorMod", "Mod", "TruncateMod", "SquaredDifference",
+		"Maximum", "Minimum", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "ClipByValue", "Sum", "Prod", "Max", "Min",
+		"TruncateDiv", "Pow")
 }

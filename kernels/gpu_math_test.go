@@ -62,25 +62,8 @@ func functionOf(row *Def, attrs graph.Attrs) string {
 	if err != nil {
 		return "" // of another kind, which asks for more of a node
 	}
-	switch k := k.(type) {
-	case *gpuUnary:
-		return k.function
-	case *gpuZip:
-		return k.function
-	case *gpuBinary:
-		return k.function
-	case *gpuSelect:
-		return k.function
-	case *gpuClip:
-		return k.function
-	case *gpuAddN:
-		return k.function
-	case *gpuBias:
-		return k.function
-	case *gpuCast:
-		return k.function
-	case *gpuRandom:
-		return k.function
+	if k, ok := k.(interface{ Function() string }); ok {
+		return k.Function()
 	}
 	return ""
 }

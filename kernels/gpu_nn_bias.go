@@ -39,7 +39,45 @@ func (k *deviceBiasGrad) Compute(ctx *Context) error {
 	return nil
 }
 
+// gpuBias is BiasAdd.
+type gpuBias struct {
+	gpuKernel
+	pack          int
+	channelsFirst bool
+}
+
+func (k *gpuBias) Compute(ctx *Context) error {
+	in, bias := ctx.Input(0), ctx.Input(1)
+	if err := firstError(checkType(ctx, 0, k.in), checkType(ctx, 1, k.in)); err != nil {
+		return err
+	}
+	channel, err := biasChannel(in, bias, k.channelsFirst)
+	if err != nil {
+		return err
+	}
+	out, err := ctx.Forward(0, 0, k.out, in.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	launchBroadcast(ctx, k.function, k.pack, out, asIs(in), operand{bias, leadingShape(bias.Len(), in.Rank()-channel)})
+	return nil
+}
+
+func biasOnGPU(t gpuType) {
+	k := gpuBias{gpuKernel: gpuKernel{"add_" + t.suffix, t.dtype, t.dtype}, pack: packOf(t.dtype)}
+	Register(gpuRow("BiasAddV1", "T", t.dtype, &k),
+		Def{Op: "BiasAdd", Device: "GPU", Types: map[string][]tensor.DType{"T": {t.dtype}}, New: func(c *Construction) (any, error) {
+			own := k
+			var err error
+			own.channelsFirst, err = channelsFirst(c)
+			return &own, err
+		}})
+}
+
 func init() {
+	for _, t := range append(gpuBits, gpuReals...) {
+		biasOnGPU(t)
+	}
 	eachDenseType(func(dtype tensor.DType) {
 		Register(Def{Op: "BiasAddGrad", Device: "GPU", Types: map[string][]tensor.DType{"T": {dtype}}, Expensive: true, New: func(c *Construction) (any, error) {
 			first, err := channelsFirst(c)

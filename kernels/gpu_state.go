@@ -6,61 +6,28 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// A GPU's rows of variables, the stacks and arrays of loops, and what their kernels do to values in
-// the device's memory. Their order of work is that of the locks: who has changed a variable has put
+// A GPU's rows of variables, and what their kernels do to values in the device's memory. Their order of work is that of the locks: who has changed a variable has put
 // the work into the device's order before the next one sees the value.
 func init() {
 	dtypes, types := map[string][]tensor.DType{"dtype": variableTypes}, map[string][]tensor.DType{"T": variableTypes}
-	share(sharing{types: dtypes}, "Variable", "VariableV2", "TemporaryVariable", "VarHandleOp", "AssignVariableOp",
-		"ResourceGather", "ResourceGatherNd")
+	share(sharing{types: dtypes}, "Variable", "VariableV2", "TemporaryVariable", "VarHandleOp", "AssignVariableOp")
 	moving("dtype", updatedTypes, nil, "AssignAddVariableOp", "AssignSubVariableOp")
 	moving("T", updatedTypes, nil, "AssignAdd", "AssignSub")
 	share(sharing{types: types}, "Assign", "DestroyTemporaryVariable")
-	share(sharing{hostOutputs: names(everything)}, "IsVariableInitialized", "VarIsInitializedOp", "VariableShape")
+	share(sharing{hostOutputs: []string{everything}}, "IsVariableInitialized", "VarIsInitializedOp", "VariableShape")
 	share(sharing{}, "ReadVariableOp", "DestroyResourceOp", "DisableCopyOnRead")
 
 	// Several updates of one element come in any order, and indices that are out of range are left out,
 	// as with TensorFlow's GPU kernels.
 	adding := slices.DeleteFunc(slices.Clone(scattered), func(d tensor.DType) bool { return d == tensor.Int32 })
-	moving("T", variableTypes, nil, "ScatterUpdate", "ScatterNdUpdate", "ResourceScatterNdUpdate")
+	moving("T", variableTypes, nil, "ScatterUpdate")
 	moving("dtype", variableTypes, nil, "ResourceScatterUpdate")
-	moving("T", adding, nil, "ScatterAdd", "ScatterSub", "ScatterMul", "ScatterDiv", "ScatterMin", "ScatterMax",
-		"ScatterNdAdd", "ScatterNdSub", "ScatterNdMin", "ScatterNdMax",
-		"ResourceScatterNdAdd", "ResourceScatterNdSub", "ResourceScatterNdMin", "ResourceScatterNdMax")
+	moving("T", adding, nil, "ScatterAdd", "ScatterSub", "ScatterMul", "ScatterDiv", "ScatterMin", "ScatterMax")
 	moving("dtype", adding, nil, "ResourceScatterAdd", "ResourceScatterSub", "ResourceScatterMul", "ResourceScatterDiv", "ResourceScatterMin", "ResourceScatterMax")
-	moving("T", variableTypes, names("begin", "end", "strides"), "StridedSliceAssign", "ResourceStridedSliceAssign")
-
-	// The stacks and arrays of loops keep values where they are.
-	onHost("", nil, "Stack", "StackV2", "StackClose", "StackCloseV2", "TensorArrayCloseV3")
-	passing("T", names("handle"), nil, "StackPush", "StackPushV2")
-	passing("elem_type", names("handle"), nil, "StackPop", "StackPopV2")
-	share(sharing{hostInputs: names("size"), hostOutputs: names("handle")}, "TensorArrayV3")
-	share(sharing{hostInputs: names("handle"), hostOutputs: names("grad_handle")}, "TensorArrayGradV3")
-	share(sharing{hostInputs: names("handle", "shape_to_prepend"), hostOutputs: names("grad_handle")}, "TensorArrayGradWithShape")
-	share(sharing{hostInputs: names("handle"), hostOutputs: names("size")}, "TensorArraySizeV3")
-	arrayWriter(names("handle", "index"), "TensorArrayWriteV3")
-	arrayWriter(names("handle", "indices"), "TensorArrayScatterV3")
-	arrayWriter(names("handle", "lengths"), "TensorArraySplitV3")
-	arrayReading(names("handle", "index"), nil, "TensorArrayReadV3")
-	arrayReading(names("handle", "indices"), nil, "TensorArrayGatherV3")
-	arrayReading(names("handle"), names("lengths"), "TensorArrayConcatV3")
 }
 
 // updatedTypes are those of variables that are added to.
 var updatedTypes = slices.DeleteFunc(slices.Clone(variableTypes), func(d tensor.DType) bool { return d == tensor.Bool })
-
-// arrayWriter makes the rows of an op that puts values into arrays: those of int32 come from the host,
-// the flow never does.
-func arrayWriter(hostInputs []string, op string) {
-	share(sharing{types: map[string][]tensor.DType{"T": besideInt32}, hostInputs: hostInputs}, op)
-	share(sharing{types: map[string][]tensor.DType{"T": justInt32}, hostInputs: append(hostInputs, "value")}, op)
-}
-
-// arrayReading makes the rows of an op that takes values out of arrays.
-func arrayReading(hostInputs, hostOutputs []string, op string) {
-	share(sharing{types: map[string][]tensor.DType{"dtype": besideInt32}, hostInputs: hostInputs, hostOutputs: hostOutputs}, op)
-	share(sharing{types: map[string][]tensor.DType{"dtype": justInt32}, hostInputs: hostInputs, hostOutputs: append(hostOutputs, "value")}, op)
-}
 
 // memoryFor is where values of a type lie that a device keeps: as its rows say, int32 is the host's, too.
 func memoryFor(ctx *Context, dtype tensor.DType) tensor.Memory {

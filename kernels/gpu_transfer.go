@@ -22,11 +22,11 @@ func init() {
 	Register(
 		Def{Op: "Const", Device: "GPU", Types: map[string][]tensor.DType{"dtype": plainTypes}, New: newDeviceConst},
 		Def{Op: "_Send", Device: "GPU", New: newDeviceSend},
-		Def{Op: "_HostSend", Device: "GPU", HostInputs: names(everything), New: newSend},
+		Def{Op: "_HostSend", Device: "GPU", HostInputs: []string{everything}, New: newSend},
 		Def{Op: "_Recv", Device: "GPU", New: newDeviceRecv},
-		Def{Op: "_HostRecv", Device: "GPU", HostOutputs: names(everything), New: newDeviceRecv},
+		Def{Op: "_HostRecv", Device: "GPU", HostOutputs: []string{everything}, New: newDeviceRecv},
 		Def{Op: "_Arg", Device: "GPU", Types: map[string][]tensor.DType{"T": besideInt32}, New: newDeviceArg},
-		Def{Op: "_Arg", Device: "GPU", Types: only("T", tensor.Int32), HostOutputs: names(everything), New: newDeviceArg},
+		Def{Op: "_Arg", Device: "GPU", Types: only("T", tensor.Int32), HostOutputs: []string{everything}, New: newDeviceArg},
 		Def{Op: "_DeviceArg", Device: "GPU", New: newDeviceArg},
 		Def{Op: "_DeviceRetval", Device: "GPU", New: newRetval},
 	)

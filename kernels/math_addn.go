@@ -76,3 +76,5 @@ func registerAddN(sums binaryRows) {
 		}
 	}
 }
+
+func init() { registerAddN(additions()) }

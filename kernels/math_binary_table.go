@@ -21,16 +21,19 @@ func isNegative(v int64) bool { return v < 0 }
 // joined makes one set of rows of several.
 func joined(sets ...binaryRows) binaryRows { return slices.Concat(sets...) }
 
+// additions are the rows of an addition.
+func additions() binaryRows {
+	return joined(floats2(simd.Add, add[float64]),
+		signed2(add[int8], add[int16], add[int32], add[int64]), unsigned2(add[uint8], add[uint16], add[uint32], add[uint64]),
+		complex2(add[complex64], add[complex128])).scalars(simd.AddScalar, simd.AddScalar)
+}
+
 func init() {
 	plain, costly := binaryOptions{}, binaryOptions{grain: costlyGrain}
 	yes, no := true, false
 
-	adds := joined(floats2(simd.Add, add[float64]),
-		signed2(add[int8], add[int16], add[int32], add[int64]), unsigned2(add[uint8], add[uint16], add[uint32], add[uint64]),
-		complex2(add[complex64], add[complex128])).scalars(simd.AddScalar, simd.AddScalar)
+	adds := additions()
 	Register(binary("AddV2", plain, adds)...)
-	registerBias(adds)
-	registerAddN(adds)
 	Register(binary("Add", plain, adds, binaryRows{on(add[string])})...)
 	Register(binary("Sub", plain, joined(floats2(simd.Sub, sub[float64]),
 		signed2(sub[int8], sub[int16], sub[int32], sub[int64]), unsigned2(sub[uint8], sub[uint16], sub[uint32], sub[uint64]),

@@ -128,6 +128,7 @@ func biasGrad[T any](sum reducer[T]) {
 }
 
 func init() {
+	registerBias(additions())
 	biasGrad(sumFloat)
 	biasGrad(sums[float64]())
 	for _, half := range halfTypes {

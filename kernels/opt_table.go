@@ -39,49 +39,47 @@ func complexOptimizers(o optimizer, c64 update[complex64], c128 update[complex12
 	registerOptimizer(&o, c128, func(t *tensor.Tensor) complex128 { return tensor.Of[complex128](t)[0] })
 }
 
-func names(list ...string) []string { return list }
-
 func init() {
-	gradientDescent := optimizer{"GradientDescent", names("var", "alpha", "delta"), 1, "", denseForms}
+	gradientDescent := optimizer{"GradientDescent", []string{"var", "alpha", "delta"}, 1, "", denseForms}
 	optimizers(gradientDescent, descend32, descend[float64])
 	complexOptimizers(gradientDescent, descend[complex64], descend[complex128])
-	proximal := optimizer{"ProximalGradientDescent", names("var", "alpha", "l1", "l2", "delta"), 1, "", denseForms}
+	proximal := optimizer{"ProximalGradientDescent", []string{"var", "alpha", "l1", "l2", "delta"}, 1, "", denseForms}
 	optimizers(proximal, descendProximal[float32], descendProximal[float64])
-	proximal.inputs = names("var", "alpha", "l1", "l2", "grad")
+	proximal.inputs = []string{"var", "alpha", "l1", "l2", "grad"}
 	proximal.forms = optimizerForms{sparseRef: true, sparseResource: true}
 	optimizers(proximal, descendProximal[float32], descendProximal[float64])
 
-	withMomentum := optimizer{"Momentum", names("var", "accum", "lr", "grad", "momentum"), 2, "use_nesterov", allForms}
+	withMomentum := optimizer{"Momentum", []string{"var", "accum", "lr", "grad", "momentum"}, 2, "use_nesterov", allForms}
 	optimizers(withMomentum, momentum32, momentum[float64])
 	complexOptimizers(withMomentum, momentum[complex64], momentum[complex128])
 	keras := optimizer{"KerasMomentum", withMomentum.inputs, 2, "use_nesterov", optimizerForms{resource: true, sparseResource: true}}
 	optimizers(keras, momentumKeras[float32], momentumKeras[float64])
 	complexOptimizers(keras, momentumKeras[complex64], momentumKeras[complex128])
 
-	withAdam := optimizer{"Adam", names("var", "m", "v", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "grad"), 3, "use_nesterov", denseForms}
+	withAdam := optimizer{"Adam", []string{"var", "m", "v", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "grad"}, 3, "use_nesterov", denseForms}
 	optimizers(withAdam, adam32, adam[float64])
 	complexOptimizers(withAdam, adamComplex[complex64], adamComplex[complex128])
-	optimizers(optimizer{"AdamWithAmsgrad", names("var", "m", "v", "vhat", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "grad"), 4, "", optimizerForms{resource: true}}, amsgrad[float32], amsgrad[float64])
-	optimizers(optimizer{"AdaMax", names("var", "m", "v", "beta1_power", "lr", "beta1", "beta2", "epsilon", "grad"), 3, "", denseForms}, adaMax[float32], adaMax[float64])
-	withAdagrad := optimizer{"Adagrad", names("var", "accum", "lr", "grad"), 2, "update_slots", allForms}
+	optimizers(optimizer{"AdamWithAmsgrad", []string{"var", "m", "v", "vhat", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "grad"}, 4, "", optimizerForms{resource: true}}, amsgrad[float32], amsgrad[float64])
+	optimizers(optimizer{"AdaMax", []string{"var", "m", "v", "beta1_power", "lr", "beta1", "beta2", "epsilon", "grad"}, 3, "", denseForms}, adaMax[float32], adaMax[float64])
+	withAdagrad := optimizer{"Adagrad", []string{"var", "accum", "lr", "grad"}, 2, "update_slots", allForms}
 	optimizers(withAdagrad, adagrad32, adagrad[float64])
 	complexOptimizers(withAdagrad, adagradComplex[complex64], adagradComplex[complex128])
-	withAdagradV2 := optimizer{"AdagradV2", names("var", "accum", "lr", "epsilon", "grad"), 2, "update_slots", allForms}
+	withAdagradV2 := optimizer{"AdagradV2", []string{"var", "accum", "lr", "epsilon", "grad"}, 2, "update_slots", allForms}
 	optimizers(withAdagradV2, adagradV232, adagradV2[float64])
 	complexOptimizers(withAdagradV2, adagradV2Complex[complex64], adagradV2Complex[complex128])
-	optimizers(optimizer{"ProximalAdagrad", names("var", "accum", "lr", "l1", "l2", "grad"), 2, "", allForms}, adagradProximal[float32], adagradProximal[float64])
-	optimizers(optimizer{"AdagradDA", names("var", "gradient_accumulator", "gradient_squared_accumulator", "grad", "lr", "l1", "l2", "global_step"), 3, "", allForms}, adagradDual[float32], adagradDual[float64])
-	withAdadelta := optimizer{"Adadelta", names("var", "accum", "accum_update", "lr", "rho", "epsilon", "grad"), 3, "", allForms}
+	optimizers(optimizer{"ProximalAdagrad", []string{"var", "accum", "lr", "l1", "l2", "grad"}, 2, "", allForms}, adagradProximal[float32], adagradProximal[float64])
+	optimizers(optimizer{"AdagradDA", []string{"var", "gradient_accumulator", "gradient_squared_accumulator", "grad", "lr", "l1", "l2", "global_step"}, 3, "", allForms}, adagradDual[float32], adagradDual[float64])
+	withAdadelta := optimizer{"Adadelta", []string{"var", "accum", "accum_update", "lr", "rho", "epsilon", "grad"}, 3, "", allForms}
 	optimizers(withAdadelta, adadelta[float32], adadelta[float64])
 	complexOptimizers(withAdadelta, adadeltaComplex[complex64], adadeltaComplex[complex128])
-	withRMSProp := optimizer{"RMSProp", names("var", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad"), 3, "", allForms}
+	withRMSProp := optimizer{"RMSProp", []string{"var", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad"}, 3, "", allForms}
 	optimizers(withRMSProp, rmsProp32, rmsProp[float64])
 	complexOptimizers(withRMSProp, rmsPropComplex[complex64], rmsPropComplex[complex128])
-	withCenteredRMSProp := optimizer{"CenteredRMSProp", names("var", "mg", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad"), 4, "", allForms}
+	withCenteredRMSProp := optimizer{"CenteredRMSProp", []string{"var", "mg", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad"}, 4, "", allForms}
 	optimizers(withCenteredRMSProp, rmsPropCentered32, rmsPropCentered[float64])
 	complexOptimizers(withCenteredRMSProp, rmsPropCenteredComplex[complex64], rmsPropCenteredComplex[complex128])
-	optimizers(optimizer{"Ftrl", names("var", "accum", "linear", "grad", "lr", "l1", "l2", "lr_power"), 3, "multiply_linear_by_lr", allForms}, ftrl32, ftrl[float64])
-	optimizers(optimizer{"FtrlV2", names("var", "accum", "linear", "grad", "lr", "l1", "l2", "l2_shrinkage", "lr_power"), 3, "multiply_linear_by_lr", allForms}, ftrlV232, ftrlV2[float64])
-	optimizers(optimizer{"AddSign", names("var", "m", "lr", "alpha", "sign_decay", "beta", "grad"), 2, "", denseForms}, addSign[float32], addSign[float64])
-	optimizers(optimizer{"PowerSign", names("var", "m", "lr", "logbase", "sign_decay", "beta", "grad"), 2, "", denseForms}, powerSign[float32], powerSign[float64])
+	optimizers(optimizer{"Ftrl", []string{"var", "accum", "linear", "grad", "lr", "l1", "l2", "lr_power"}, 3, "multiply_linear_by_lr", allForms}, ftrl32, ftrl[float64])
+	optimizers(optimizer{"FtrlV2", []string{"var", "accum", "linear", "grad", "lr", "l1", "l2", "l2_shrinkage", "lr_power"}, 3, "multiply_linear_by_lr", allForms}, ftrlV232, ftrlV2[float64])
+	optimizers(optimizer{"AddSign", []string{"var", "m", "lr", "alpha", "sign_decay", "beta", "grad"}, 2, "", denseForms}, addSign[float32], addSign[float64])
+	optimizers(optimizer{"PowerSign", []string{"var", "m", "lr", "logbase", "sign_decay", "beta", "grad"}, 2, "", denseForms}, powerSign[float32], powerSign[float64])
 }

@@ -126,7 +126,7 @@ func sessionHandle(ctx *Context, session, refused string) (string, error) {
 	if session == "" {
 		return "", nullSessionState(ctx)
 	}
-	return ctx.scalarString(0, refused)
+	return scalarString(ctx, 0, refused)
 }
 
 func notInSession(handle string) error {

@@ -20,7 +20,7 @@ func newAudioSummary(c *Construction) (any, error) {
 	rate, err := c.Attrs().Float("sample_rate")
 	fixed := err == nil
 	return Func(func(ctx *Context) error {
-		tag, err := ctx.scalarString(0, "Tag must be a scalar")
+		tag, err := scalarString(ctx, 0, "Tag must be a scalar")
 		if err != nil {
 			return err
 		}

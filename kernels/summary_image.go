@@ -33,7 +33,7 @@ func newImageSummary(c *Construction) (any, error) {
 	}
 	badColor := slices.Clone(tensor.Of[uint8](bad))
 	return Func(func(ctx *Context) error {
-		tag, err := ctx.scalarString(0, "Tags must be a scalar")
+		tag, err := scalarString(ctx, 0, "Tags must be a scalar")
 		if err != nil {
 			return err
 		}

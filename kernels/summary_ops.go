@@ -20,7 +20,7 @@ func outputSummary(ctx *Context, values ...*summarypb.Summary_Value) error {
 }
 
 // scalarString is the string at input i; refused is the error where that is none, or not one alone.
-func (c *Context) scalarString(i int, refused string) (string, error) {
+func scalarString(c *Context, i int, refused string) (string, error) {
 	if t := c.Input(i); t.DType() == tensor.String && t.Rank() == 0 {
 		return t.Strings()[0], nil
 	}
@@ -53,7 +53,7 @@ func scalarSummary(ctx *Context) error {
 }
 
 func histogramSummary(ctx *Context) error {
-	tag, err := ctx.scalarString(0, "tags must be scalar")
+	tag, err := scalarString(ctx, 0, "tags must be scalar")
 	if err != nil {
 		return err
 	}
@@ -83,11 +83,11 @@ func tensorSummary(ctx *Context) error {
 }
 
 func tensorSummaryV2(ctx *Context) error {
-	tag, err := ctx.scalarString(0, "tag must be scalar")
+	tag, err := scalarString(ctx, 0, "tag must be scalar")
 	if err != nil {
 		return err
 	}
-	serialized, err := ctx.scalarString(2, "serialized_summary_metadata must be scalar")
+	serialized, err := scalarString(ctx, 2, "serialized_summary_metadata must be scalar")
 	if err != nil {
 		return err
 	}

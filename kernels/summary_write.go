@@ -35,19 +35,19 @@ func createSummaryFileWriter(ctx *Context) error {
 	if err != nil {
 		return err
 	}
-	dir, err := ctx.scalarString(1, "logdir must be a scalar")
+	dir, err := scalarString(ctx, 1, "logdir must be a scalar")
 	if err != nil {
 		return err
 	}
-	queue, err := ctx.scalarInt(2, tensor.Int32, "max_queue must be a scalar")
+	queue, err := scalarNumber(ctx, 2, tensor.Int32, "max_queue must be a scalar")
 	if err != nil {
 		return err
 	}
-	millis, err := ctx.scalarInt(3, tensor.Int32, "flush_millis must be a scalar")
+	millis, err := scalarNumber(ctx, 3, tensor.Int32, "flush_millis must be a scalar")
 	if err != nil {
 		return err
 	}
-	suffix, err := ctx.scalarString(4, "filename_suffix must be a scalar")
+	suffix, err := scalarString(ctx, 4, "filename_suffix must be a scalar")
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,8 @@ func closeSummaryWriter(ctx *Context) error {
 	return w.Err()
 }
 
-// scalarInt is the integer at input i; refused is the error where it is none, or not one alone.
-func (c *Context) scalarInt(i int, dtype tensor.DType, refused string) (int64, error) {
+// scalarNumber is the integer at input i; refused is the error where it is none, or not one alone.
+func scalarNumber(c *Context, i int, dtype tensor.DType, refused string) (int64, error) {
 	if t := c.Input(i); t.DType() == dtype && t.Rank() == 0 {
 		return intAt(t, 0)
 	}
@@ -136,17 +136,17 @@ func writeSummary(values func(ctx *Context) ([]*summarypb.Summary_Value, error))
 }
 
 func stepAt(ctx *Context) (int64, error) {
-	return ctx.scalarInt(1, tensor.Int64, "step must be scalar, got shape "+ctx.Input(1).Shape().String())
+	return scalarNumber(ctx, 1, tensor.Int64, "step must be scalar, got shape "+ctx.Input(1).Shape().String())
 }
 
-func tagAt(ctx *Context, i int) (string, error) { return ctx.scalarString(i, "tag must be scalar") }
+func tagAt(ctx *Context, i int) (string, error) { return scalarString(ctx, i, "tag must be scalar") }
 
 func writeTensor(ctx *Context) ([]*summarypb.Summary_Value, error) {
 	tag, err := tagAt(ctx, 3)
 	if err != nil {
 		return nil, err
 	}
-	serialized, err := ctx.scalarString(4, "summary_metadata must be scalar")
+	serialized, err := scalarString(ctx, 4, "summary_metadata must be scalar")
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +260,7 @@ func writeGraph(ctx *Context) error {
 	if err != nil {
 		return err
 	}
-	graph, err := ctx.scalarString(2, "tensor must be a scalar string")
+	graph, err := scalarString(ctx, 2, "tensor must be a scalar string")
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func importEvent(ctx *Context) error {
 	if err != nil {
 		return err
 	}
-	event, err := ctx.scalarString(1, "event must be a scalar string")
+	event, err := scalarString(ctx, 1, "event must be a scalar string")
 	if err != nil {
 		return err
 	}
