@@ -156,6 +156,7 @@ type Function interface {
 	Call(step *Step, args []Value, done func(results []Value, err error))
 }
 
+// ReleaseTensors releases each tensor of a list.
 func ReleaseTensors(list []*tensor.Tensor) {
 	for _, t := range list {
 		t.Release()

@@ -1,5 +1,6 @@
 package kernels
 
+// PassInput makes input 0 output 0, as it is.
 func PassInput(ctx *Context) error {
 	ctx.Pass(0, 0)
 	return nil

@@ -87,7 +87,7 @@ func (a anything) run() {
 }
 
 // echo has the function that gives back its arguments.
-var echo = library{"echo": func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) { done(args, nil) }}
+var echo = kt.Library{"echo": func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) { done(args, nil) }}
 
 func (a anything) attrs() kt.Attrs {
 	attrs := kt.Attrs{}

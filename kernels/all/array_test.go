@@ -154,7 +154,7 @@ func TestMovingMuch(t *testing.T) {
 				}
 				tensor.Of[int32](want)[i] = int32(flat(shape, from))
 			})
-			expect(t, d.Run(t, kt.Op{Type: "Transpose"}, x, kt.I32(kt.S(int64(len(p))), p...)), want)
+			kt.Expect(t, d.Run(t, kt.Op{Type: "Transpose"}, x, kt.I32(kt.S(int64(len(p))), p...)), want)
 		}
 	}
 	x := kt.Iota[int32](tensor.Int32, kt.S(300, 7))
@@ -162,7 +162,7 @@ func TestMovingMuch(t *testing.T) {
 	eachCoordinate(kt.S(900, 77), func(i int, at []int64) {
 		tensor.Of[int32](want)[i] = int32(flat(kt.S(300, 7), []int64{at[0] % 300, at[1] % 7}))
 	})
-	expect(t, d.Run(t, kt.Op{Type: "Tile"}, x, kt.I32(kt.S(2), 3, 11)), want)
+	kt.Expect(t, d.Run(t, kt.Op{Type: "Tile"}, x, kt.I32(kt.S(2), 3, 11)), want)
 
 	params := kt.Iota[int32](tensor.Int32, kt.S(4, 100, 60))
 	list := make([]int32, 200)
@@ -173,7 +173,7 @@ func TestMovingMuch(t *testing.T) {
 	eachCoordinate(kt.S(4, 200, 60), func(i int, at []int64) {
 		tensor.Of[int32](want)[i] = int32(flat(kt.S(4, 100, 60), []int64{at[0], int64(list[at[1]]), at[2]}))
 	})
-	expect(t, d.Run(t, kt.Op{Type: "GatherV2"}, params, kt.I32(kt.S(200), list...), kt.I32(nil, 1)), want)
+	kt.Expect(t, d.Run(t, kt.Op{Type: "GatherV2"}, params, kt.I32(kt.S(200), list...), kt.I32(nil, 1)), want)
 }
 
 func eachCoordinate(shape tensor.Shape, f func(i int, at []int64)) {

@@ -60,13 +60,13 @@ func TestTransfer(t *testing.T) {
 	io := step.Feeds.(*kt.IO)
 
 	d.Run(t, kt.Op{Type: "_Send", Attrs: attrs, Step: step}, x.Retain())
-	expect(t, d.Run(t, kt.Op{Type: "_Recv", Attrs: attrs, Outputs: 1, Step: step}), x)
+	kt.Expect(t, d.Run(t, kt.Op{Type: "_Recv", Attrs: attrs, Outputs: 1, Step: step}), x)
 	if _, err := d.Try(kt.Op{Type: "_Send", Attrs: kt.Attrs{"tensor_name": "e", "recv_device": "", "client_terminated": true}}, x.Retain()); status.CodeOf(err) != status.Unimplemented {
 		t.Errorf("client_terminated: %v", err)
 	}
 
 	io.Fed[2] = x.Retain()
-	expect(t, d.Run(t, kt.Op{Type: "_Arg", Attrs: attrs, Outputs: 1, Step: step}), x)
+	kt.Expect(t, d.Run(t, kt.Op{Type: "_Arg", Attrs: attrs, Outputs: 1, Step: step}), x)
 	d.Run(t, kt.Op{Type: "_Retval", Attrs: attrs, Step: step}, x.Retain())
 	fetched := d.OnHost(t, io.Fetched[2])
 	if diff := kt.Diff(fetched, x, 0); diff != "" {
@@ -92,16 +92,3 @@ func in(ts ...*tensor.Tensor) []any {
 }
 
 func out(ts ...*tensor.Tensor) []*tensor.Tensor { return ts }
-
-// expect compares and releases the outputs.
-func expect(t *testing.T, got []kernels.Value, want ...*tensor.Tensor) {
-	t.Helper()
-	for i, w := range want {
-		if diff := kt.Diff(got[i].Tensor, w, 0); diff != "" {
-			t.Errorf("output %d: %s", i, diff)
-		}
-	}
-	for _, v := range got {
-		v.Release()
-	}
-}

@@ -28,17 +28,17 @@ func TestStack(t *testing.T) {
 			defer made.Release()
 			x := kt.Iota[float32](tensor.Float32, kt.S(20))
 			push, pop := kt.Op{Type: "StackPush" + version}, kt.Op{Type: "StackPop" + version, Attrs: attrs}
-			expect(t, d.Run(t, push, handle(), x.Retain()), x)
-			expect(t, d.Run(t, push, handle(), kt.F32(nil, 1)), kt.F32(nil, 1))
+			kt.Expect(t, d.Run(t, push, handle(), x.Retain()), x)
+			kt.Expect(t, d.Run(t, push, handle(), kt.F32(nil, 1)), kt.F32(nil, 1))
 			if version == "V2" {
-				fails(t, d, status.InvalidArgument, "overflowed its max_size (2)", push, handle(), kt.F32(nil, 1))
+				kt.Fails(t, d, status.InvalidArgument, "overflowed its max_size (2)", push, handle(), kt.F32(nil, 1))
 			}
-			fails(t, d, status.InvalidArgument, "Must have type float but got int32", push, handle(), kt.I32(nil, 1))
-			expect(t, d.Run(t, pop, handle()), kt.F32(nil, 1))
-			expect(t, d.Run(t, pop, handle()), x)
-			fails(t, d, status.InvalidArgument, "is empty when calling Pop()", pop, handle())
+			kt.Fails(t, d, status.InvalidArgument, "Must have type float but got int32", push, handle(), kt.I32(nil, 1))
+			kt.Expect(t, d.Run(t, pop, handle()), kt.F32(nil, 1))
+			kt.Expect(t, d.Run(t, pop, handle()), x)
+			kt.Fails(t, d, status.InvalidArgument, "is empty when calling Pop()", pop, handle())
 			d.Run(t, kt.Op{Type: "StackClose" + version}, handle())
-			fails(t, d, status.InvalidArgument, "has already been closed", pop, handle())
+			kt.Fails(t, d, status.InvalidArgument, "has already been closed", pop, handle())
 			if !x.Exclusive() {
 				t.Error("a reference was kept")
 			}
@@ -70,13 +70,13 @@ func TestTensorArray(t *testing.T) {
 	row := kt.Iota[float32](tensor.Float32, kt.S(20))
 
 	a := array(2, nil)
-	expect(t, run("WriteV3", a.Retain(), kt.I32(nil, 1), row.Retain(), flow.Retain()), flow)
-	fails(t, d, status.InvalidArgument, "because it has already been written to", op("WriteV3"), a.Retain(), kt.I32(nil, 1), row.Retain(), flow.Retain())
-	fails(t, d, status.InvalidArgument, "Tried to write to index 2 but array is not resizeable and size is: 2", op("WriteV3"), a.Retain(), kt.I32(nil, 2), row.Retain(), flow.Retain())
-	fails(t, d, status.InvalidArgument, "TensorArray dtype is float but Op is trying to write dtype int32", op("WriteV3"), a.Retain(), kt.I32(nil, 0), kt.I32(nil, 0), flow.Retain())
-	fails(t, d, status.InvalidArgument, "the element shape is not fully defined", op("ReadV3"), a.Retain(), kt.I32(nil, 0), flow.Retain())
-	fails(t, d, status.InvalidArgument, "Tried to read from index -1 but array size is: 2", op("ReadV3"), a.Retain(), kt.I32(nil, -1), flow.Retain())
-	expect(t, run("SizeV3", a.Retain(), flow.Retain()), kt.I32(nil, 2))
+	kt.Expect(t, run("WriteV3", a.Retain(), kt.I32(nil, 1), row.Retain(), flow.Retain()), flow)
+	kt.Fails(t, d, status.InvalidArgument, "because it has already been written to", op("WriteV3"), a.Retain(), kt.I32(nil, 1), row.Retain(), flow.Retain())
+	kt.Fails(t, d, status.InvalidArgument, "Tried to write to index 2 but array is not resizeable and size is: 2", op("WriteV3"), a.Retain(), kt.I32(nil, 2), row.Retain(), flow.Retain())
+	kt.Fails(t, d, status.InvalidArgument, "TensorArray dtype is float but Op is trying to write dtype int32", op("WriteV3"), a.Retain(), kt.I32(nil, 0), kt.I32(nil, 0), flow.Retain())
+	kt.Fails(t, d, status.InvalidArgument, "the element shape is not fully defined", op("ReadV3"), a.Retain(), kt.I32(nil, 0), flow.Retain())
+	kt.Fails(t, d, status.InvalidArgument, "Tried to read from index -1 but array size is: 2", op("ReadV3"), a.Retain(), kt.I32(nil, -1), flow.Retain())
+	kt.Expect(t, run("SizeV3", a.Retain(), flow.Retain()), kt.I32(nil, 2))
 
 	// Gradients of one index add up; where there are none they are zeros like the value.
 	grad := func() *tensor.Tensor {
@@ -86,7 +86,7 @@ func TestTensorArray(t *testing.T) {
 	}
 	g := grad()
 	again := grad()
-	expect(t, run("ReadV3", again, kt.I32(nil, 1), flow.Retain()), kt.F32(kt.S(20), make([]float32, 20)...))
+	kt.Expect(t, run("ReadV3", again, kt.I32(nil, 1), flow.Retain()), kt.F32(kt.S(20), make([]float32, 20)...))
 	d2 := array(2, kt.Attrs{"clear_after_read": true})
 	run("WriteV3", d2.Retain(), kt.I32(nil, 0), row.Retain(), flow.Retain())
 	made := run("GradV3", d2.Retain(), flow.Retain())
@@ -98,25 +98,25 @@ func TestTensorArray(t *testing.T) {
 	for i := range twice {
 		twice[i] = 2 * float32(i)
 	}
-	expect(t, run("ReadV3", g2, kt.I32(nil, 0), flow.Retain()), kt.F32(kt.S(20), twice...))
-	expect(t, run("ReadV3", d2.Retain(), kt.I32(nil, 0), flow.Retain()), row)
-	fails(t, d, status.InvalidArgument, "twice because it was cleared", op("ReadV3"), d2, kt.I32(nil, 0), flow.Retain())
-	fails(t, d, status.InvalidArgument, "Wrong input container. _tensor_array_grads", op("GradV3"), g, flow.Retain())
+	kt.Expect(t, run("ReadV3", g2, kt.I32(nil, 0), flow.Retain()), kt.F32(kt.S(20), twice...))
+	kt.Expect(t, run("ReadV3", d2.Retain(), kt.I32(nil, 0), flow.Retain()), row)
+	kt.Fails(t, d, status.InvalidArgument, "twice because it was cleared", op("ReadV3"), d2, kt.I32(nil, 0), flow.Retain())
+	kt.Fails(t, d, status.InvalidArgument, "Wrong input container. _tensor_array_grads", op("GradV3"), g, flow.Retain())
 
 	matrix := kt.Iota[float32](tensor.Float32, kt.S(3, 20))
 	b := array(0, kt.Attrs{"dynamic_size": true, "clear_after_read": false, "identical_element_shapes": true})
-	expect(t, run("ScatterV3", b.Retain(), kt.I32(kt.S(3), 0, 1, 2), matrix.Retain(), flow.Retain()), flow)
-	expect(t, run("GatherV3", b.Retain(), kt.I32(kt.S(3), 0, 1, 2), flow.Retain()), matrix)
-	expect(t, run("ConcatV3", b.Retain(), flow.Retain()), kt.Iota[float32](tensor.Float32, kt.S(60)), kt.I64(kt.S(3), 20, 20, 20))
-	fails(t, d, status.InvalidArgument, "incompatible with the TensorArray's inferred element shape: [20]", op("WriteV3"), b.Retain(), kt.I32(nil, 3), kt.F32(nil, 0), flow.Retain())
+	kt.Expect(t, run("ScatterV3", b.Retain(), kt.I32(kt.S(3), 0, 1, 2), matrix.Retain(), flow.Retain()), flow)
+	kt.Expect(t, run("GatherV3", b.Retain(), kt.I32(kt.S(3), 0, 1, 2), flow.Retain()), matrix)
+	kt.Expect(t, run("ConcatV3", b.Retain(), flow.Retain()), kt.Iota[float32](tensor.Float32, kt.S(60)), kt.I64(kt.S(3), 20, 20, 20))
+	kt.Fails(t, d, status.InvalidArgument, "incompatible with the TensorArray's inferred element shape: [20]", op("WriteV3"), b.Retain(), kt.I32(nil, 3), kt.F32(nil, 0), flow.Retain())
 	run("CloseV3", b.Retain())
-	fails(t, d, status.InvalidArgument, "has already been closed", op("SizeV3"), b, flow.Retain())
+	kt.Fails(t, d, status.InvalidArgument, "has already been closed", op("SizeV3"), b, flow.Retain())
 
 	c := array(2, nil)
-	fails(t, d, status.InvalidArgument, "Max scatter index must be < array size (2 vs. 2)", op("ScatterV3"), c.Retain(), kt.I32(kt.S(3), 0, 1, 2), matrix.Retain(), flow.Retain())
-	expect(t, run("SplitV3", c.Retain(), matrix.Retain(), kt.I64(kt.S(2), 1, 2), flow.Retain()), flow)
-	expect(t, run("ConcatV3", c.Retain(), flow.Retain()), matrix, kt.I64(kt.S(2), 1, 2))
-	fails(t, d, status.InvalidArgument, "sum of lengths is 2", op("SplitV3"), c, matrix.Retain(), kt.I64(kt.S(2), 1, 1), flow.Retain())
+	kt.Fails(t, d, status.InvalidArgument, "Max scatter index must be < array size (2 vs. 2)", op("ScatterV3"), c.Retain(), kt.I32(kt.S(3), 0, 1, 2), matrix.Retain(), flow.Retain())
+	kt.Expect(t, run("SplitV3", c.Retain(), matrix.Retain(), kt.I64(kt.S(2), 1, 2), flow.Retain()), flow)
+	kt.Expect(t, run("ConcatV3", c.Retain(), flow.Retain()), matrix, kt.I64(kt.S(2), 1, 2))
+	kt.Fails(t, d, status.InvalidArgument, "sum of lengths is 2", op("SplitV3"), c, matrix.Retain(), kt.I64(kt.S(2), 1, 1), flow.Retain())
 	a.Release()
 	for _, v := range made[1:] {
 		v.Release()
@@ -150,20 +150,20 @@ func TestOldTensorArrays(t *testing.T) {
 			defer made.Release()
 			array, flow := handles(made), kt.F32(nil, 0)
 			matrix := kt.Iota[float32](tensor.Float32, kt.S(3, 2))
-			expect(t, d.Run(t, op("Unpack"), array(), matrix.Retain(), flow.Retain()), flow)
-			fails(t, d, status.InvalidArgument, "first dimension equal to the array size (1 vs. 3)", op("Unpack"), array(), kt.F32(kt.S(1, 2), 1, 2), flow.Retain())
-			expect(t, d.Run(t, op("Size"+version), array(), flow.Retain()), kt.I32(nil, 3))
+			kt.Expect(t, d.Run(t, op("Unpack"), array(), matrix.Retain(), flow.Retain()), flow)
+			kt.Fails(t, d, status.InvalidArgument, "first dimension equal to the array size (1 vs. 3)", op("Unpack"), array(), kt.F32(kt.S(1, 2), 1, 2), flow.Retain())
+			kt.Expect(t, d.Run(t, op("Size"+version), array(), flow.Retain()), kt.I32(nil, 3))
 
 			grad := d.Run(t, op("Grad"+version), array(), flow.Retain())[0]
 			defer grad.Release()
-			expect(t, d.Run(t, op("Write"+version), handles(grad)(), kt.I32(nil, 1), kt.F32(kt.S(2), 7, 8), flow.Retain()), flow)
-			expect(t, d.Run(t, op("Pack"), handles(grad)(), flow.Retain()), kt.F32(kt.S(3, 2), 0, 0, 7, 8, 0, 0))
+			kt.Expect(t, d.Run(t, op("Write"+version), handles(grad)(), kt.I32(nil, 1), kt.F32(kt.S(2), 7, 8), flow.Retain()), flow)
+			kt.Expect(t, d.Run(t, op("Pack"), handles(grad)(), flow.Retain()), kt.F32(kt.S(3, 2), 0, 0, 7, 8, 0, 0))
 
-			expect(t, d.Run(t, op("Read"+version), array(), kt.I32(nil, 0), flow.Retain()), kt.F32(kt.S(2), 0, 1))
+			kt.Expect(t, d.Run(t, op("Read"+version), array(), kt.I32(nil, 0), flow.Retain()), kt.F32(kt.S(2), 0, 1))
 			d.Run(t, op("Close"+version), array())
-			fails(t, d, status.InvalidArgument, "has already been closed", op("Gather"+version), array(), kt.I32(kt.S(1), 0), flow.Retain())
-			fails(t, d, status.InvalidArgument, "must be 2-element vector, but had shape: [1]", op("Concat"+version), kt.Str(kt.S(1), "x"), flow.Retain())
-			fails(t, d, status.NotFound, "other", op("Concat"+version), kt.Str(kt.S(2), "_tensor_arrays", "other"), flow.Retain())
+			kt.Fails(t, d, status.InvalidArgument, "has already been closed", op("Gather"+version), array(), kt.I32(kt.S(1), 0), flow.Retain())
+			kt.Fails(t, d, status.InvalidArgument, "must be 2-element vector, but had shape: [1]", op("Concat"+version), kt.Str(kt.S(1), "x"), flow.Retain())
+			kt.Fails(t, d, status.NotFound, "other", op("Concat"+version), kt.Str(kt.S(2), "_tensor_arrays", "other"), flow.Retain())
 		})
 	}
 }

@@ -25,5 +25,5 @@ func TestSelectHandles(t *testing.T) {
 
 // TestWhereOfScalar: TensorFlow has no answer for a tensor without dimensions.
 func TestWhereOfScalar(t *testing.T) {
-	fails(t, kt.NewDevice(t), status.InvalidArgument, "Unhandled input dimensions: 0", kt.Op{Type: "Where"}, kt.Bool(nil, true))
+	kt.Fails(t, kt.NewDevice(t), status.InvalidArgument, "Unhandled input dimensions: 0", kt.Op{Type: "Where"}, kt.Bool(nil, true))
 }

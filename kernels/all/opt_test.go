@@ -89,7 +89,7 @@ func TestOptimizerErrors(t *testing.T) {
 				inputs[i] = in.Retain()
 			}
 		}
-		fails(t, d, c.code, c.text, kt.Op{Type: c.op, Attrs: attrs, Outputs: 1}, inputs...)
+		kt.Fails(t, d, c.code, c.text, kt.Op{Type: c.op, Attrs: attrs, Outputs: 1}, inputs...)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestSparseIndicesAreChecked(t *testing.T) {
 	defer v.Close()
 	defer w.Close()
 	attrs := kt.Attrs{"T": tensor.Float32, "use_locking": false, "use_nesterov": false}
-	fails(t, d, status.InvalidArgument, "Index 2 at offset 1 in indices is out of range", kt.Op{Type: "SparseApplyMomentum", Attrs: attrs, Outputs: 1},
+	kt.Fails(t, d, status.InvalidArgument, "Index 2 at offset 1 in indices is out of range", kt.Op{Type: "SparseApplyMomentum", Attrs: attrs, Outputs: 1},
 		v, w, kt.F32(nil, 1), kt.F32(kt.S(2), 1, 1), kt.I32(kt.S(2), 0, 2), kt.F32(nil, 1))
 	now := v.Read()
 	defer now.Release()

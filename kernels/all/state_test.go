@@ -1,7 +1,6 @@
 package all_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/troupe-run/troupe/containers"
@@ -25,15 +24,6 @@ func refVariable(t *testing.T, d *kt.Device, dtype tensor.DType, shape any) *con
 	return d.Run(t, op)[0].Ref
 }
 
-// fails runs an op that must fail.
-func fails(t *testing.T, d *kt.Device, code status.Code, text string, op kt.Op, inputs ...any) {
-	t.Helper()
-	_, err := d.Try(op, inputs...)
-	if status.CodeOf(err) != code || err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("%s: got %v: %v, want %v: %s", op.Type, status.CodeOf(err), err, code, text)
-	}
-}
-
 func TestResourceVariable(t *testing.T) {
 	d := kt.NewDevice(t)
 	f32 := kt.Attrs{"dtype": tensor.Float32, "validate_shape": true}
@@ -44,42 +34,42 @@ func TestResourceVariable(t *testing.T) {
 		return d.Run(t, kt.Op{Type: op, Outputs: outputs, Attrs: attrs}, append([]any{h.Retain()}, inputs...)...)
 	}
 	missing := "Could not find variable x. This could mean that the variable has been deleted. In TF1, it can also mean the variable is uninitialized. Debug info: container=test, status error message="
-	fails(t, d, status.FailedPrecondition, missing, kt.Op{Type: "ReadVariableOp", Attrs: f32, Outputs: 1}, h.Retain())
-	expect(t, use("VarIsInitializedOp", 1, nil), kt.Bool(nil, false))
+	kt.Fails(t, d, status.FailedPrecondition, missing, kt.Op{Type: "ReadVariableOp", Attrs: f32, Outputs: 1}, h.Retain())
+	kt.Expect(t, use("VarIsInitializedOp", 1, nil), kt.Bool(nil, false))
 
 	use("AssignVariableOp", 0, f32, shared.Retain())
-	expect(t, use("VarIsInitializedOp", 1, nil), kt.Bool(nil, true))
+	kt.Expect(t, use("VarIsInitializedOp", 1, nil), kt.Bool(nil, true))
 	one := kt.Iota[float32](tensor.Float32, kt.S(20))
 	use("AssignAddVariableOp", 0, f32, one.Retain())
 	if tensor.Of[float32](shared)[1] != 0 {
 		t.Error("an update wrote to memory that others can see")
 	}
-	expect(t, use("ReadVariableOp", 1, f32), one)
+	kt.Expect(t, use("ReadVariableOp", 1, f32), one)
 	read := use("ReadVariableOp", 1, f32)
 	use("AssignSubVariableOp", 0, f32, one.Retain())
-	expect(t, read, one)
-	expect(t, use("ReadVariableOp", 1, f32), shared)
-	expect(t, use("VariableShape", 1, kt.Attrs{"out_type": tensor.Int64}), kt.I64(kt.S(1), 20))
+	kt.Expect(t, read, one)
+	kt.Expect(t, use("ReadVariableOp", 1, f32), shared)
+	kt.Expect(t, use("VariableShape", 1, kt.Attrs{"out_type": tensor.Int64}), kt.I64(kt.S(1), 20))
 
-	fails(t, d, status.InvalidArgument, "Trying to read variable with wrong dtype. Expected int32 got float",
+	kt.Fails(t, d, status.InvalidArgument, "Trying to read variable with wrong dtype. Expected int32 got float",
 		kt.Op{Type: "ReadVariableOp", Attrs: kt.Attrs{"dtype": tensor.Int32}, Outputs: 1}, h.Retain())
-	fails(t, d, status.InvalidArgument, "Trying to assign to variable with tensor with wrong shape. Expected [20] got [2]",
+	kt.Fails(t, d, status.InvalidArgument, "Trying to assign to variable with tensor with wrong shape. Expected [20] got [2]",
 		kt.Op{Type: "AssignVariableOp", Attrs: f32}, h.Retain(), kt.F32(kt.S(2), 1, 2))
-	fails(t, d, status.InvalidArgument, "Trying to assign variable with wrong dtype. Expected float got int32",
+	kt.Fails(t, d, status.InvalidArgument, "Trying to assign variable with wrong dtype. Expected float got int32",
 		kt.Op{Type: "AssignVariableOp", Attrs: kt.Attrs{"dtype": tensor.Int32}}, h.Retain(), kt.I32(nil, 2))
-	fails(t, d, status.InvalidArgument, "Cannot update variable with shape [20] using a Tensor with shape [2], shapes must be equal.",
+	kt.Fails(t, d, status.InvalidArgument, "Cannot update variable with shape [20] using a Tensor with shape [2], shapes must be equal.",
 		kt.Op{Type: "AssignAddVariableOp", Attrs: f32}, h.Retain(), kt.F32(kt.S(2), 1, 2))
-	fails(t, d, status.InvalidArgument, "No OpKernel was registered to support Op 'AssignAddVariableOp'",
+	kt.Fails(t, d, status.InvalidArgument, "No OpKernel was registered to support Op 'AssignAddVariableOp'",
 		kt.Op{Type: "AssignAddVariableOp", Attrs: kt.Attrs{"dtype": tensor.String}}, h.Retain(), kt.Str(nil, "a"))
-	fails(t, d, status.InvalidArgument, "Trying to access resource y located in device /job:a from device "+kt.DeviceName,
+	kt.Fails(t, d, status.InvalidArgument, "Trying to access resource y located in device /job:a from device "+kt.DeviceName,
 		kt.Op{Type: "ReadVariableOp", Attrs: f32, Outputs: 1}, tensor.FromHandle(tensor.Handle{Name: "y", Device: "/job:a"}))
 
 	use("DestroyResourceOp", 0, kt.Attrs{"ignore_lookup_error": false})
-	fails(t, d, status.FailedPrecondition, missing, kt.Op{Type: "ReadVariableOp", Attrs: f32, Outputs: 1}, h.Retain())
-	fails(t, d, status.NotFound, "x", kt.Op{Type: "DestroyResourceOp", Attrs: kt.Attrs{"ignore_lookup_error": false}}, h.Retain())
+	kt.Fails(t, d, status.FailedPrecondition, missing, kt.Op{Type: "ReadVariableOp", Attrs: f32, Outputs: 1}, h.Retain())
+	kt.Fails(t, d, status.NotFound, "x", kt.Op{Type: "DestroyResourceOp", Attrs: kt.Attrs{"ignore_lookup_error": false}}, h.Retain())
 	use("DestroyResourceOp", 0, kt.Attrs{"ignore_lookup_error": true})
 	use("AssignVariableOp", 0, f32, one.Retain())
-	expect(t, use("ReadVariableOp", 1, f32), one)
+	kt.Expect(t, use("ReadVariableOp", 1, f32), one)
 }
 
 // A handle that came over the wire has no local part.
@@ -91,7 +81,7 @@ func TestResourceVariableByName(t *testing.T) {
 	d.Run(t, kt.Op{Type: "AssignVariableOp", Attrs: i32}, h.Retain(), kt.I32(nil, 7))
 	wire := h.Handles()[0]
 	wire.Local = nil
-	expect(t, d.Run(t, kt.Op{Type: "ReadVariableOp", Attrs: i32, Outputs: 1}, tensor.FromHandle(wire)), kt.I32(nil, 7))
+	kt.Expect(t, d.Run(t, kt.Op{Type: "ReadVariableOp", Attrs: i32, Outputs: 1}, tensor.FromHandle(wire)), kt.I32(nil, 7))
 }
 
 func TestRefVariable(t *testing.T) {
@@ -108,7 +98,7 @@ func TestRefVariable(t *testing.T) {
 	f32 := kt.Attrs{"T": tensor.Float32, "use_locking": false}
 	initialized := func(want bool) {
 		t.Helper()
-		expect(t, d.Run(t, kt.Op{Type: "IsVariableInitialized", Outputs: 1}, v), kt.Bool(nil, want))
+		kt.Expect(t, d.Run(t, kt.Op{Type: "IsVariableInitialized", Outputs: 1}, v), kt.Bool(nil, want))
 	}
 	value := func(want *tensor.Tensor) {
 		t.Helper()
@@ -119,9 +109,9 @@ func TestRefVariable(t *testing.T) {
 		}
 	}
 	initialized(false)
-	fails(t, d, status.InvalidArgument, "Assign requires shapes of both tensors to match. lhs shape= [20] rhs shape= [2]",
+	kt.Fails(t, d, status.InvalidArgument, "Assign requires shapes of both tensors to match. lhs shape= [20] rhs shape= [2]",
 		kt.Op{Type: "Assign", Attrs: assign, Outputs: 1}, v, kt.F32(kt.S(2), 1, 2))
-	fails(t, d, status.FailedPrecondition, "Attempting to use uninitialized value v", kt.Op{Type: "AssignAdd", Attrs: f32, Outputs: 1}, v, kt.F32(nil, 1))
+	kt.Fails(t, d, status.FailedPrecondition, "Attempting to use uninitialized value v", kt.Op{Type: "AssignAdd", Attrs: f32, Outputs: 1}, v, kt.F32(nil, 1))
 	x := kt.Iota[float32](tensor.Float32, kt.S(20))
 	if out := d.Run(t, kt.Op{Type: "Assign", Attrs: assign, Outputs: 1}, v, x.Retain()); out[0].Ref != v {
 		t.Error("Assign yields no reference to its variable")
@@ -129,7 +119,7 @@ func TestRefVariable(t *testing.T) {
 	initialized(true)
 	d.Run(t, kt.Op{Type: "AssignSub", Attrs: f32, Outputs: 1}, v, x.Retain())
 	value(kt.F32(kt.S(20), make([]float32, 20)...))
-	fails(t, d, status.InvalidArgument, "Parameters and update must be the same size", kt.Op{Type: "AssignAdd", Attrs: f32, Outputs: 1}, v, kt.F32(nil, 1))
+	kt.Fails(t, d, status.InvalidArgument, "Parameters and update must be the same size", kt.Op{Type: "AssignAdd", Attrs: f32, Outputs: 1}, v, kt.F32(nil, 1))
 	d.Run(t, kt.Op{Type: "Assign", Attrs: kt.Attrs{"validate_shape": false, "use_locking": true}, Outputs: 1}, v, kt.F32(nil, 3))
 	value(kt.F32(nil, 3))
 }
@@ -138,9 +128,9 @@ func TestTemporaryVariable(t *testing.T) {
 	d := kt.NewDevice(t)
 	attrs := kt.Attrs{"dtype": tensor.Float32, "shape": kt.S(20), "var_name": "tmp", "T": tensor.Float32}
 	v := d.Run(t, kt.Op{Type: "TemporaryVariable", Attrs: attrs, Outputs: 1})[0].Ref
-	fails(t, d, status.AlreadyExists, "tmp", kt.Op{Type: "TemporaryVariable", Attrs: attrs, Outputs: 1})
-	expect(t, d.Run(t, kt.Op{Type: "DestroyTemporaryVariable", Attrs: attrs, Outputs: 1}, v), kt.F32(kt.S(20), make([]float32, 20)...))
-	fails(t, d, status.FailedPrecondition, "uninitialized", kt.Op{Type: "DestroyTemporaryVariable", Attrs: attrs, Outputs: 1}, v)
+	kt.Fails(t, d, status.AlreadyExists, "tmp", kt.Op{Type: "TemporaryVariable", Attrs: attrs, Outputs: 1})
+	kt.Expect(t, d.Run(t, kt.Op{Type: "DestroyTemporaryVariable", Attrs: attrs, Outputs: 1}, v), kt.F32(kt.S(20), make([]float32, 20)...))
+	kt.Fails(t, d, status.FailedPrecondition, "uninitialized", kt.Op{Type: "DestroyTemporaryVariable", Attrs: attrs, Outputs: 1}, v)
 }
 
 func TestCountUpTo(t *testing.T) {
@@ -149,9 +139,9 @@ func TestCountUpTo(t *testing.T) {
 	v.Assign(kt.I32(nil, 0))
 	attrs := kt.Attrs{"T": tensor.Int32, "limit": 2}
 	for want := range int32(2) {
-		expect(t, d.Run(t, kt.Op{Type: "CountUpTo", Attrs: attrs, Outputs: 1}, v), kt.I32(nil, want))
+		kt.Expect(t, d.Run(t, kt.Op{Type: "CountUpTo", Attrs: attrs, Outputs: 1}, v), kt.I32(nil, want))
 	}
-	fails(t, d, status.OutOfRange, "Reached limit of 2", kt.Op{Type: "CountUpTo", Attrs: attrs, Outputs: 1}, v)
+	kt.Fails(t, d, status.OutOfRange, "Reached limit of 2", kt.Op{Type: "CountUpTo", Attrs: attrs, Outputs: 1}, v)
 }
 
 func TestScatter(t *testing.T) {
@@ -185,7 +175,7 @@ func TestScatter(t *testing.T) {
 				t.Error(diff)
 			}
 			if outside := (kt.Op{Type: c.op, Attrs: attrs, Outputs: 1}); kt.Accelerate == nil {
-				fails(t, d, status.InvalidArgument, "indices[1] = 3 is not in [0, 3)", outside, v, kt.I32(kt.S(2), 0, 3), c.updates.Retain())
+				kt.Fails(t, d, status.InvalidArgument, "indices[1] = 3 is not in [0, 3)", outside, v, kt.I32(kt.S(2), 0, 3), c.updates.Retain())
 			} else { // what lies outside is left out, on both sides
 				d.Run(t, outside, v, kt.I32(kt.S(2), -1, 3), c.updates.Retain())
 				got := v.Read()
@@ -199,7 +189,7 @@ func TestScatter(t *testing.T) {
 			defer h.Release()
 			d.Run(t, kt.Op{Type: "AssignVariableOp", Attrs: attrs}, h.Retain(), start.Retain())
 			d.Run(t, kt.Op{Type: "Resource" + c.op, Attrs: attrs}, h.Retain(), indices.Retain(), c.updates.Retain())
-			expect(t, d.Run(t, kt.Op{Type: "ReadVariableOp", Attrs: attrs, Outputs: 1}, h.Retain()), c.wants)
+			kt.Expect(t, d.Run(t, kt.Op{Type: "ReadVariableOp", Attrs: attrs, Outputs: 1}, h.Retain()), c.wants)
 			if start.Exclusive() == false || tensor.Of[float32](start)[5] != 10 {
 				t.Error("the initial value was written to or kept")
 			}
@@ -210,10 +200,10 @@ func TestScatter(t *testing.T) {
 		v := refVariable(t, d, tensor.Int32, kt.S(3))
 		v.Assign(kt.I32(kt.S(3), 1, 2, 3))
 		i32 := kt.Attrs{"T": tensor.Int32, "use_locking": false}
-		fails(t, d, status.InvalidArgument, "updates must not contain 0", kt.Op{Type: "ScatterDiv", Attrs: i32, Outputs: 1}, v, kt.I32(nil, 1), kt.I32(nil, 0))
-		fails(t, d, status.InvalidArgument, "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got updates.shape [1], indices.shape [], params.shape [3]",
+		kt.Fails(t, d, status.InvalidArgument, "updates must not contain 0", kt.Op{Type: "ScatterDiv", Attrs: i32, Outputs: 1}, v, kt.I32(nil, 1), kt.I32(nil, 0))
+		kt.Fails(t, d, status.InvalidArgument, "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got updates.shape [1], indices.shape [], params.shape [3]",
 			kt.Op{Type: "ScatterAdd", Attrs: i32, Outputs: 1}, v, kt.I32(nil, 1), kt.I32(kt.S(1), 1))
-		fails(t, d, status.InvalidArgument, "indices = -1 is not in [0, 3)", kt.Op{Type: "ScatterAdd", Attrs: i32, Outputs: 1}, v, kt.I32(nil, -1), kt.I32(nil, 1))
+		kt.Fails(t, d, status.InvalidArgument, "indices = -1 is not in [0, 3)", kt.Op{Type: "ScatterAdd", Attrs: i32, Outputs: 1}, v, kt.I32(nil, -1), kt.I32(nil, 1))
 	})
 	t.Run("strings", func(t *testing.T) {
 		d := kt.NewDevice(t)

@@ -16,9 +16,9 @@ func addFillGPU(table *kernels.Table) {
 		if d == tensor.Int32 { // the host's
 			continue
 		}
-		fill := elementwise.GPURow("Fill", "T", d, kernels.Func(gpuFill))
+		fill := elementwise.RowOnGPU("Fill", "T", d, kernels.Func(gpuFill))
 		fill.HostInputs = []string{"dims"}
-		table.Add(fill, elementwise.GPURow("ZerosLike", "T", d, kernels.Func(gpuZerosLike)), elementwise.GPURow("OnesLike", "T", d, gpuOnesLike(d)))
+		table.Add(fill, elementwise.RowOnGPU("ZerosLike", "T", d, kernels.Func(gpuZerosLike)), elementwise.RowOnGPU("OnesLike", "T", d, gpuOnesLike(d)))
 	}
 }
 

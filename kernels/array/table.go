@@ -13,10 +13,10 @@ import (
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addArray(table)
-	addFillGPU(table)
-	addMovesGPU(table)
 	addRoll(table)
 	addSpace(table)
+	addFillGPU(table)
+	addMovesGPU(table)
 	return table
 }
 
@@ -43,7 +43,7 @@ func addArray(table *kernels.Table) {
 		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Float32), New: kernels.Always(runRange[float32])},
 		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Float64), New: kernels.Always(runRange[float64])},
 		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Float16), New: kernels.Always(rangeHalf(element.Float16.Float, element.ToFloat16))},
-		{Op: "Range", Types: dtypes.Only("Tidx", tensor.BFloat16), New: kernels.Always(rangeHalf(element.Bfloat16.Float, element.ToBFloat16))},
+		{Op: "Range", Types: dtypes.Only("Tidx", tensor.BFloat16), New: kernels.Always(rangeHalf(element.BFloat16.Float, element.ToBFloat16))},
 		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Int8), New: kernels.Always(runRange[int8])},
 		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Int16), New: kernels.Always(runRange[int16])},
 		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Int32), New: kernels.Always(runRange[int32])},

@@ -13,11 +13,11 @@ func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addAccumulator(table)
 	addBarrier(table)
-	addLoopGPU(table)
 	addLoop(table)
 	addMutex(table)
 	addQueue(table)
 	addStaging(table)
+	addLoopGPU(table)
 	return table
 }
 

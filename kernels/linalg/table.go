@@ -13,11 +13,11 @@ import (
 // Table is the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
-	addMatmulGPU(table)
 	addCross(table)
 	addEinsum(table)
 	addLinalg(table)
 	addMatmul(table)
+	addMatmulGPU(table)
 	return table
 }
 

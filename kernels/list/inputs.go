@@ -24,8 +24,8 @@ func listInput(ctx *kernels.Context, i int) (*variant.TensorList, error) {
 // typedList is listInput for an op that declares the elements' type.
 func typedList(ctx *kernels.Context, i int, dtype tensor.DType) (*variant.TensorList, error) {
 	l, err := listInput(ctx, i)
-	if err == nil && l.Dtype != dtype {
-		err = status.InvalidArgumentf("Invalid data types; op elements %v but list elements %v", dtype, l.Dtype)
+	if err == nil && l.DType != dtype {
+		err = status.InvalidArgumentf("Invalid data types; op elements %v but list elements %v", dtype, l.DType)
 	}
 	return l, err
 }

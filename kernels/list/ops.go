@@ -249,10 +249,10 @@ func tensorListConcatLists(ctx *kernels.Context, dtype tensor.DType) error {
 			return status.InvalidArgumentf("input_a is not a TensorList at index %d.  Saw: '%T'", i, a.Variants()[i])
 		case !okB:
 			return status.InvalidArgumentf("input_b is not a TensorList at index %d.  Saw: '%T'", i, b.Variants()[i])
-		case la.Dtype != dtype:
-			return status.InvalidArgumentf("input_a[%d].dtype != element_dtype.  Saw: %v vs. %v", i, la.Dtype, dtype)
-		case lb.Dtype != dtype:
-			return status.InvalidArgumentf("input_b[%d].dtype != element_dtype.  Saw: %v vs. %v", i, lb.Dtype, dtype)
+		case la.DType != dtype:
+			return status.InvalidArgumentf("input_a[%d].dtype != element_dtype.  Saw: %v vs. %v", i, la.DType, dtype)
+		case lb.DType != dtype:
+			return status.InvalidArgumentf("input_b[%d].dtype != element_dtype.  Saw: %v vs. %v", i, lb.DType, dtype)
 		case la.Shape.Known != lb.Shape.Known || !la.Shape.Dims.Equal(lb.Shape.Dims):
 			return status.InvalidArgumentf("input_a and input_b TensorList element shapes are not identical at index %d.  Saw %v vs. %v", i, la.Shape, lb.Shape)
 		case len(la.Elems)+len(lb.Elems) > variant.MaxList:
@@ -289,8 +289,8 @@ func tensorListPushBackBatch(ctx *kernels.Context, dtype tensor.DType) error {
 		switch {
 		case !ok:
 			return status.InvalidArgumentf("Input handle at index %d is not a list. Saw: '%T'", i, v)
-		case l.Dtype != dtype:
-			return status.InvalidArgumentf("Invalid data type at index %d; op elements %v but list elements %v", i, dtype, l.Dtype)
+		case l.DType != dtype:
+			return status.InvalidArgumentf("Invalid data type at index %d; op elements %v but list elements %v", i, dtype, l.DType)
 		case !l.Shape.Admits(shape):
 			return status.InvalidArgumentf("Tried to append a tensor with incompatible shape to a list at index %d. Op element shape: %v list shape: %v", i, shape, l.Shape)
 		}

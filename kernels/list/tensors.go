@@ -181,8 +181,8 @@ func tensorListScatterInto(ctx *kernels.Context, dtype tensor.DType) error {
 	}
 	t, indices := ctx.Input(1), ctx.Input(2)
 	switch {
-	case t.DType() != l.Dtype:
-		return status.InvalidArgumentf("Invalid data types; input tensor type: %v list element_type: %v", t.DType(), l.Dtype)
+	case t.DType() != l.DType:
+		return status.InvalidArgumentf("Invalid data types; input tensor type: %v list element_type: %v", t.DType(), l.DType)
 	case t.Rank() == 0:
 		return status.InvalidArgumentf("Tensor must be at least a vector, but saw shape: %v", t.Shape())
 	case indices.Rank() != 1:

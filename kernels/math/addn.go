@@ -16,7 +16,7 @@ type addNKernel struct{ row elementwise.BinaryRow }
 func (k *addNKernel) Compute(ctx *kernels.Context) error {
 	first := ctx.Inputs[0].Tensor
 	for i := range ctx.Inputs {
-		if err := args.CheckType(ctx, i, k.row.In.Dtype); err != nil {
+		if err := args.CheckType(ctx, i, k.row.In.DType); err != nil {
 			return err
 		}
 		if s := ctx.Inputs[i].Tensor.Shape(); !s.Equal(first.Shape()) {
@@ -32,7 +32,7 @@ func (k *addNKernel) Compute(ctx *kernels.Context) error {
 	for i := range ctx.Inputs {
 		order = append(order, i)
 	}
-	out, err := ctx.ForwardAny(0, k.row.In.Dtype, first.Shape(), order...)
+	out, err := ctx.ForwardAny(0, k.row.In.DType, first.Shape(), order...)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func registerAddN(table *kernels.Table, sums elementwise.BinaryRows) {
 	for _, row := range sums {
 		k := &addNKernel{row}
 		for _, op := range []string{"AddN", "AccumulateNV2"} {
-			table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {row.In.Dtype}}, New: func(*kernels.Construction) (any, error) { return k, nil }})
+			table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {row.In.DType}}, New: func(*kernels.Construction) (any, error) { return k, nil }})
 		}
 	}
 }

@@ -13,7 +13,7 @@ func castInts[S element.Integer]() elementwise.UnaryRows {
 	return elementwise.UnaryRows{
 		elementwise.On1(element.Convert[S, int8]), elementwise.On1(element.Convert[S, int16]), elementwise.On1(element.Convert[S, int32]), elementwise.On1(element.Convert[S, int64]),
 		elementwise.On1(element.Convert[S, uint8]), elementwise.On1(element.Convert[S, uint16]), elementwise.On1(element.Convert[S, uint32]), elementwise.On1(element.Convert[S, uint64]),
-		elementwise.On1(element.Convert[S, float32]), elementwise.On1(element.Convert[S, float64]), elementwise.On1(narrowed[element.Float16](element.Convert[S, float32])), elementwise.On1(narrowed[element.Bfloat16](element.Convert[S, float32])),
+		elementwise.On1(element.Convert[S, float32]), elementwise.On1(element.Convert[S, float64]), elementwise.On1(narrowed[element.Float16](element.Convert[S, float32])), elementwise.On1(narrowed[element.BFloat16](element.Convert[S, float32])),
 		elementwise.On1(convertComplex[S, complex64]), elementwise.On1(convertComplex[S, complex128]), elementwise.On1(nonZero[S]),
 	}
 }
@@ -23,7 +23,7 @@ func castFloats[S element.Floating]() elementwise.UnaryRows {
 	return elementwise.UnaryRows{
 		elementwise.On1(truncSmall[S, int8]), elementwise.On1(truncSmall[S, int16]), elementwise.On1(truncSmall[S, int32]), elementwise.On1(truncInt64[S]),
 		elementwise.On1(truncSmall[S, uint8]), elementwise.On1(truncSmall[S, uint16]), elementwise.On1(truncUint32[S]), elementwise.On1(truncUint64[S]),
-		elementwise.On1(element.Convert[S, float32]), elementwise.On1(element.Convert[S, float64]), elementwise.On1(narrowed[element.Float16](element.Convert[S, float32])), elementwise.On1(narrowed[element.Bfloat16](element.Convert[S, float32])),
+		elementwise.On1(element.Convert[S, float32]), elementwise.On1(element.Convert[S, float64]), elementwise.On1(narrowed[element.Float16](element.Convert[S, float32])), elementwise.On1(narrowed[element.BFloat16](element.Convert[S, float32])),
 		elementwise.On1(convertComplex[S, complex64]), elementwise.On1(convertComplex[S, complex128]), elementwise.On1(nonZero[S]),
 	}
 }
@@ -36,7 +36,7 @@ func castHalfs[H element.HalfFloat]() elementwise.UnaryRows {
 		elementwise.On1(fromHalf[H](truncSmall[float32, uint8])), elementwise.On1(fromHalf[H](truncSmall[float32, uint16])),
 		elementwise.On1(fromHalf[H](truncUint32[float32])), elementwise.On1(fromHalf[H](truncUint64[float32])),
 		elementwise.On1(fromHalf[H](element.Convert[float32, float32])), elementwise.On1(fromHalf[H](element.Convert[float32, float64])),
-		elementwise.On1(fromHalf[H](element.Narrow[element.Float16])), elementwise.On1(fromHalf[H](element.Narrow[element.Bfloat16])),
+		elementwise.On1(fromHalf[H](element.Narrow[element.Float16])), elementwise.On1(fromHalf[H](element.Narrow[element.BFloat16])),
 		elementwise.On1(fromHalf[H](convertComplex[float32, complex64])), elementwise.On1(fromHalf[H](convertComplex[float32, complex128])),
 		elementwise.On1(fromHalf[H](nonZero[float32])),
 	}
@@ -48,7 +48,7 @@ func castBools() elementwise.UnaryRows {
 		elementwise.On1(fromBool(element.Convert[uint8, int8])), elementwise.On1(fromBool(element.Convert[uint8, int16])), elementwise.On1(fromBool(element.Convert[uint8, int32])), elementwise.On1(fromBool(element.Convert[uint8, int64])),
 		elementwise.On1(fromBool(element.Convert[uint8, uint8])), elementwise.On1(fromBool(element.Convert[uint8, uint16])), elementwise.On1(fromBool(element.Convert[uint8, uint32])), elementwise.On1(fromBool(element.Convert[uint8, uint64])),
 		elementwise.On1(fromBool(element.Convert[uint8, float32])), elementwise.On1(fromBool(element.Convert[uint8, float64])),
-		elementwise.On1(fromBool(narrowed[element.Float16](element.Convert[uint8, float32]))), elementwise.On1(fromBool(narrowed[element.Bfloat16](element.Convert[uint8, float32]))),
+		elementwise.On1(fromBool(narrowed[element.Float16](element.Convert[uint8, float32]))), elementwise.On1(fromBool(narrowed[element.BFloat16](element.Convert[uint8, float32]))),
 		elementwise.On1(fromBool(convertComplex[uint8, complex64])), elementwise.On1(fromBool(convertComplex[uint8, complex128])),
 	}
 }
@@ -61,7 +61,7 @@ func castComplex64() elementwise.UnaryRows {
 		}
 	})}
 	for _, r := range castFloats[float32]() {
-		if r.Out.Dtype != tensor.Bool && !r.Out.Dtype.IsComplex() {
+		if r.Out.DType != tensor.Bool && !r.Out.DType.IsComplex() {
 			rows = append(rows, after(real64, r))
 		}
 	}
@@ -75,7 +75,7 @@ func castComplex128() elementwise.UnaryRows {
 		}
 	})}
 	for _, r := range castFloats[float64]() {
-		if r.Out.Dtype != tensor.Bool && !r.Out.Dtype.IsComplex() {
+		if r.Out.DType != tensor.Bool && !r.Out.DType.IsComplex() {
 			rows = append(rows, after(real128, r))
 		}
 	}
@@ -93,6 +93,9 @@ func nonZero[S element.Numeric](dst []bool, a []S) {
 		dst[i] = v != 0
 	}
 }
+
+// What does not fit an integer becomes what the processor's conversion to 32 or 64 bits makes of
+// it, as in TensorFlow: the least integer. Narrower integers get the low bits of 32, uint32 those of 64.
 
 func trunc64[S element.Floating](v S) int64 {
 	if v >= math.MinInt64 && v < math.MaxInt64 {

@@ -38,7 +38,7 @@ func (k *castKernel) construct(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, to := mantissa[k.plain.In.Dtype], mantissa[k.plain.Out.Dtype]
+	from, to := mantissa[k.plain.In.DType], mantissa[k.plain.Out.DType]
 	if !truncate || from == 0 || to == 0 || from <= to {
 		return &k.plain, nil
 	}
@@ -49,7 +49,7 @@ func (k *castKernel) construct(c *kernels.Construction) (any, error) {
 
 // clearLowBits precedes a cast by clearing the low bits of the source's fraction.
 func clearLowBits(row elementwise.UnaryRow, bits int) elementwise.UnaryRow {
-	switch row.In.Dtype {
+	switch row.In.DType {
 	case tensor.Float64:
 		return after(func(dst, a []float64) { clear64(dst, a, bits) }, row)
 	case tensor.Complex128:

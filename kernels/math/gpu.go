@@ -40,11 +40,11 @@ func addCastGPU(table *kernels.Table) {
 func addSelectGPU(table *kernels.Table) {
 	selectOnGPU(table)
 	for _, t := range append(launch.Exactly(tensor.Int8, tensor.Int16, tensor.Int64, tensor.Uint8, tensor.Uint16), launch.Reals...) {
-		table.Add(elementwise.GPURow("ClipByValue", "T", t.Dtype, &gpuClip{elementwise.GPUKernel{Function: "clip_" + t.Suffix, In: t.Dtype, Out: t.Dtype}}))
+		table.Add(elementwise.RowOnGPU("ClipByValue", "T", t.DType, &gpuClip{elementwise.GPUKernel{Function: "clip_" + t.Suffix, In: t.DType, Out: t.DType}}))
 	}
 	for _, t := range append(launch.Integers, launch.Reals...) {
 		for _, op := range []string{"AddN", "AccumulateNV2"} {
-			table.Add(elementwise.GPURow(op, "T", t.Dtype, &gpuAddN{elementwise.GPUKernel{Function: "addn_" + t.Suffix, In: t.Dtype, Out: t.Dtype}}))
+			table.Add(elementwise.RowOnGPU(op, "T", t.DType, &gpuAddN{elementwise.GPUKernel{Function: "addn_" + t.Suffix, In: t.DType, Out: t.DType}}))
 		}
 	}
 

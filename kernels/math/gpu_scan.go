@@ -19,7 +19,7 @@ func gpuArg(function string, dtype, index tensor.DType) kernels.Func {
 		}
 		in := ctx.Input(0)
 		outer, inner := shapes.Around(in.Shape(), at)
-		f := reduce.GpuFold{Outer: outer, Reduced: in.Dim(at), Inner: inner, Parts: 1}
+		f := reduce.Fold{Outer: outer, Reduced: in.Dim(at), Inner: inner, Parts: 1}
 		by := launch.Divisor(inner, out.Len())
 		a := kernels.AcceleratorOf(ctx.Device)
 		a.Launch(ctx, kernels.Launch{Function: function + "_" + launch.Suffixes[cellType(dtype)], Grid: [3]int{f.Blocks(a)}, Block: [3]int{launch.Threads},

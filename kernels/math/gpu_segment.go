@@ -97,7 +97,7 @@ func gpuUnsortedSegment(op update.Op, dtype tensor.DType, empty *tensor.Tensor) 
 
 // convertOn widens a half type to float, or rounds a float: sums of one element.
 func convertOn(ctx *kernels.Context, to, from *tensor.Tensor) {
-	reduce.GpuFold{Outer: from.Len(), Reduced: 1, Inner: 1, Parts: 1}.Launch(ctx, "reduce_sum", to, from, reduce.FinishNothing, 1)
+	reduce.Fold{Outer: from.Len(), Reduced: 1, Inner: 1, Parts: 1}.Launch(ctx, "reduce_sum", to, from, reduce.FinishNothing, 1)
 }
 
 // ends are the least and the greatest finite element of a type, as scalars.

@@ -45,7 +45,7 @@ func selectOnGPU(table *kernels.Table) {
 	for d := range launch.Suffixes {
 		suffix := launch.SizeSuffix(d)
 		for op, broadcasts := range map[string]bool{"Select": false, "SelectV2": true} {
-			table.Add(elementwise.GPURow(op, "T", d, &gpuSelect{elementwise.GPUKernel{Function: "select_" + suffix, In: d, Out: d}, broadcasts, max(1, packs[suffix])}))
+			table.Add(elementwise.RowOnGPU(op, "T", d, &gpuSelect{elementwise.GPUKernel{Function: "select_" + suffix, In: d, Out: d}, broadcasts, max(1, packs[suffix])}))
 		}
 	}
 }

@@ -16,37 +16,37 @@ import (
 // Table is the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
-	addCastGPU(table)
-	addSelectGPU(table)
-	addElementwiseGPU(table)
-	addReduceGPU(table)
-	addScanGPU(table)
-	addSegmentGPU(table)
-	addAddn(table)
+	addAddN(table)
 	addApprox(table)
-	addArgmax(table)
+	addArgMax(table)
+	addBinCount(table)
 	addBinary(table)
-	addBincount(table)
 	addCast(table)
-	addFft(table)
+	addFFT(table)
 	addReduce(table)
 	addScan(table)
 	addSearch(table)
 	addSegment(table)
 	addSelect(table)
-	addSparsesegment(table)
+	addSparseSegment(table)
 	addSpecial(table)
 	addUnary(table)
+	addCastGPU(table)
+	addElementwiseGPU(table)
+	addReduceGPU(table)
+	addScanGPU(table)
+	addSegmentGPU(table)
+	addSelectGPU(table)
 	return table
 }
 
-func addAddn(table *kernels.Table) { registerAddN(table, elementwise.Additions()) }
+func addAddN(table *kernels.Table) { registerAddN(table, elementwise.Additions()) }
 
 func addApprox(table *kernels.Table) {
 	approximatelyEqual(table, realDifference[float32])
 	approximatelyEqual(table, realDifference[float64])
 	approximatelyEqual(table, func(a, b element.Float16) float64 { return realDifference(a.Float(), b.Float()) })
-	approximatelyEqual(table, func(a, b element.Bfloat16) float64 { return realDifference(a.Float(), b.Float()) })
+	approximatelyEqual(table, func(a, b element.BFloat16) float64 { return realDifference(a.Float(), b.Float()) })
 	approximatelyEqual(table, realDifference[int8])
 	approximatelyEqual(table, realDifference[int16])
 	approximatelyEqual(table, realDifference[int32])
@@ -59,7 +59,7 @@ func addApprox(table *kernels.Table) {
 	approximatelyEqual(table, func(a, b complex128) float64 { return cmplx.Abs(a - b) })
 }
 
-func addArgmax(table *kernels.Table) {
+func addArgMax(table *kernels.Table) {
 	argRows(table, tensor.Float32, float32(math.Inf(-1)), float32(math.Inf(1)))
 	argRows(table, tensor.Float64, math.Inf(-1), math.Inf(1))
 	argRows[int8](table, tensor.Int8, math.MinInt8, math.MaxInt8)
@@ -74,96 +74,97 @@ func addArgmax(table *kernels.Table) {
 }
 
 func addBinary(table *kernels.Table) {
+	_, binary := elementwise.Into(table)
 	plain, costly := elementwise.BinaryOptions{}, elementwise.BinaryOptions{Grain: element.CostlyGrain}
 	yes, no := true, false
 
 	adds := elementwise.Additions()
-	table.Add(elementwise.Binary("AddV2", plain, adds)...)
-	table.Add(elementwise.Binary("Add", plain, adds, elementwise.BinaryRows{elementwise.On(elementwise.Add[string])})...)
-	table.Add(elementwise.Binary("Sub", plain, elementwise.Joined(elementwise.Floats2(simd.Sub, elementwise.Sub[float64]),
+	binary("AddV2", plain, adds)
+	binary("Add", plain, adds, elementwise.BinaryRows{elementwise.On(elementwise.Add[string])})
+	binary("Sub", plain, elementwise.Joined(elementwise.Floats2(simd.Sub, elementwise.Sub[float64]),
 		elementwise.Signed2(elementwise.Sub[int8], elementwise.Sub[int16], elementwise.Sub[int32], elementwise.Sub[int64]), elementwise.Unsigned2(elementwise.Sub[uint8], elementwise.Sub[uint16], elementwise.Sub[uint32], elementwise.Sub[uint64]),
-		elementwise.Complex2(elementwise.Sub[complex64], elementwise.Sub[complex128])).Scalars(simd.SubScalar, simd.RSubScalar))...)
-	table.Add(elementwise.Binary("Mul", plain, elementwise.Joined(elementwise.Floats2(simd.Mul, elementwise.Mul[float64]),
+		elementwise.Complex2(elementwise.Sub[complex64], elementwise.Sub[complex128])).Scalars(simd.SubScalar, simd.RSubScalar))
+	binary("Mul", plain, elementwise.Joined(elementwise.Floats2(simd.Mul, elementwise.Mul[float64]),
 		elementwise.Signed2(elementwise.Mul[int8], elementwise.Mul[int16], elementwise.Mul[int32], elementwise.Mul[int64]), elementwise.Unsigned2(elementwise.Mul[uint8], elementwise.Mul[uint16], elementwise.Mul[uint32], elementwise.Mul[uint64]),
-		elementwise.Complex2(elementwise.Mul[complex64], elementwise.Mul[complex128])).Scalars(simd.MulScalar, simd.MulScalar))...)
+		elementwise.Complex2(elementwise.Mul[complex64], elementwise.Mul[complex128])).Scalars(simd.MulScalar, simd.MulScalar))
 
 	realDivs := elementwise.Joined(elementwise.Floats2(simd.Div, elementwise.Div[float64]),
 		elementwise.Complex2(elementwise.Div[complex64], elementwise.Div[complex128])).Scalars(simd.DivScalar, simd.RDivScalar)
 	intDivs := elementwise.Signed2(elementwise.Div[int8], elementwise.Div[int16], elementwise.Div[int32], elementwise.Div[int64]).Checked(isZero, errDivisionByZero)
 	uintDivs := elementwise.Unsigned2(elementwise.Div[uint8], elementwise.Div[uint16], elementwise.Div[uint32], elementwise.Div[uint64]).Checked(isZero, errDivisionByZero)
-	table.Add(elementwise.Binary("RealDiv", plain, realDivs)...)
-	table.Add(elementwise.Binary("Div", plain, realDivs, intDivs, uintDivs)...)
-	table.Add(elementwise.Binary("TruncateDiv", plain, elementwise.Floats2(truncDivFloat[float32], truncDivFloat[float64]), intDivs, uintDivs)...)
-	table.Add(elementwise.Binary("FloorDiv", plain, elementwise.Floats2(floorDivFloat[float32], floorDivFloat[float64]), uintDivs,
-		elementwise.Signed2(floorDivSigned[int8], floorDivSigned[int16], floorDivSigned[int32], floorDivSigned[int64]).Checked(isZero, errDivisionByZero))...)
+	binary("RealDiv", plain, realDivs)
+	binary("Div", plain, realDivs, intDivs, uintDivs)
+	binary("TruncateDiv", plain, elementwise.Floats2(truncDivFloat[float32], truncDivFloat[float64]), intDivs, uintDivs)
+	binary("FloorDiv", plain, elementwise.Floats2(floorDivFloat[float32], floorDivFloat[float64]), uintDivs,
+		elementwise.Signed2(floorDivSigned[int8], floorDivSigned[int16], floorDivSigned[int32], floorDivSigned[int64]).Checked(isZero, errDivisionByZero))
 
 	uintMods := elementwise.Unsigned2(mod[uint8], mod[uint16], mod[uint32], mod[uint64]).Checked(isZero, errDivisionByZero)
 	mods := append(elementwise.Signed2(mod[int8], mod[int16], mod[int32], mod[int64]).Checked(isZero, errDivisionByZero), uintMods...)
-	table.Add(elementwise.Binary("Mod", costly, mods, elementwise.PerElement2(math.Mod))...)
-	table.Add(elementwise.Binary("TruncateMod", costly, mods, elementwise.PerElement2(math.Mod))...)
-	table.Add(elementwise.Binary("FloorMod", costly, uintMods, elementwise.PerElement2(floorMod64),
-		elementwise.Signed2(floorModSigned[int8], floorModSigned[int16], floorModSigned[int32], floorModSigned[int64]).Checked(isZero, errDivisionByZero))...)
+	binary("Mod", costly, mods, elementwise.PerElement2(math.Mod))
+	binary("TruncateMod", costly, mods, elementwise.PerElement2(math.Mod))
+	binary("FloorMod", costly, uintMods, elementwise.PerElement2(floorMod64),
+		elementwise.Signed2(floorModSigned[int8], floorModSigned[int16], floorModSigned[int32], floorModSigned[int64]).Checked(isZero, errDivisionByZero))
 
-	table.Add(elementwise.Binary("MulNoNan", plain, elementwise.Floats2(mulNoNan[float32], mulNoNan[float64]), elementwise.Complex2(mulNoNan[complex64], mulNoNan[complex128]))...)
-	table.Add(elementwise.Binary("DivNoNan", plain, elementwise.Floats2(divNoNan[float32], divNoNan[float64]), elementwise.Complex2(divNoNan[complex64], divNoNan[complex128]))...)
-	table.Add(elementwise.Binary("Xdivy", plain, elementwise.Floats2(xdivy[float32], xdivy[float64]), elementwise.Complex2(xdivy[complex64], xdivy[complex128]))...)
-	table.Add(elementwise.Binary("Xlogy", costly, elementwise.PerElement2(xlogy64), perComplex2(xlogyComplex))...)
-	table.Add(elementwise.Binary("Xlog1py", costly, elementwise.PerElement2(xlog1py64), perComplex2(xlog1pyComplex))...)
-	table.Add(elementwise.Binary("Atan2", costly, elementwise.PerElement2(math.Atan2))...)
-	table.Add(elementwise.Binary("NextAfter", costly, elementwise.Floats2(nextAfter32, nextAfter64)[:2])...)
-	table.Add(elementwise.Binary("Pow", costly, elementwise.PerElement2(math.Pow), perComplex2(cmplx.Pow), elementwise.Unsigned2(powInt[uint8], powInt[uint16], powInt[uint32], powInt[uint64]),
-		elementwise.Signed2(powInt[int8], powInt[int16], powInt[int32], powInt[int64]).Checked(isNegative, errNegativePower))...)
-	table.Add(elementwise.Binary("SquaredDifference", plain, elementwise.Floats2(squaredDifference[float32], squaredDifference[float64]),
+	binary("MulNoNan", plain, elementwise.Floats2(mulNoNan[float32], mulNoNan[float64]), elementwise.Complex2(mulNoNan[complex64], mulNoNan[complex128]))
+	binary("DivNoNan", plain, elementwise.Floats2(divNoNan[float32], divNoNan[float64]), elementwise.Complex2(divNoNan[complex64], divNoNan[complex128]))
+	binary("Xdivy", plain, elementwise.Floats2(xdivy[float32], xdivy[float64]), elementwise.Complex2(xdivy[complex64], xdivy[complex128]))
+	binary("Xlogy", costly, elementwise.PerElement2(xlogy64), perComplex2(xlogyComplex))
+	binary("Xlog1py", costly, elementwise.PerElement2(xlog1py64), perComplex2(xlog1pyComplex))
+	binary("Atan2", costly, elementwise.PerElement2(math.Atan2))
+	binary("NextAfter", costly, elementwise.Floats2(nextAfter32, nextAfter64)[:2])
+	binary("Pow", costly, elementwise.PerElement2(math.Pow), perComplex2(cmplx.Pow), elementwise.Unsigned2(powInt[uint8], powInt[uint16], powInt[uint32], powInt[uint64]),
+		elementwise.Signed2(powInt[int8], powInt[int16], powInt[int32], powInt[int64]).Checked(isNegative, errNegativePower))
+	binary("SquaredDifference", plain, elementwise.Floats2(squaredDifference[float32], squaredDifference[float64]),
 		elementwise.Signed2(squaredDifference[int8], squaredDifference[int16], squaredDifference[int32], squaredDifference[int64]),
-		perComplex2(func(a, b complex128) complex128 { d := a - b; return cmplx.Conj(d) * d }))...)
+		perComplex2(func(a, b complex128) complex128 { d := a - b; return cmplx.Conj(d) * d }))
 
-	table.Add(elementwise.Binary("Maximum", plain, elementwise.Floats2(simd.Max, elementwise.Maximum[float64]), elementwise.Signed2(elementwise.Maximum[int8], elementwise.Maximum[int16], elementwise.Maximum[int32], elementwise.Maximum[int64]),
-		elementwise.Unsigned2(elementwise.Maximum[uint8], elementwise.Maximum[uint16], elementwise.Maximum[uint32], elementwise.Maximum[uint64]))...)
-	table.Add(elementwise.Binary("Minimum", plain, elementwise.Floats2(simd.Min, elementwise.Minimum[float64]), elementwise.Signed2(elementwise.Minimum[int8], elementwise.Minimum[int16], elementwise.Minimum[int32], elementwise.Minimum[int64]),
-		elementwise.Unsigned2(elementwise.Minimum[uint8], elementwise.Minimum[uint16], elementwise.Minimum[uint32], elementwise.Minimum[uint64]))...)
+	binary("Maximum", plain, elementwise.Floats2(simd.Max, elementwise.Maximum[float64]), elementwise.Signed2(elementwise.Maximum[int8], elementwise.Maximum[int16], elementwise.Maximum[int32], elementwise.Maximum[int64]),
+		elementwise.Unsigned2(elementwise.Maximum[uint8], elementwise.Maximum[uint16], elementwise.Maximum[uint32], elementwise.Maximum[uint64]))
+	binary("Minimum", plain, elementwise.Floats2(simd.Min, elementwise.Minimum[float64]), elementwise.Signed2(elementwise.Minimum[int8], elementwise.Minimum[int16], elementwise.Minimum[int32], elementwise.Minimum[int64]),
+		elementwise.Unsigned2(elementwise.Minimum[uint8], elementwise.Minimum[uint16], elementwise.Minimum[uint32], elementwise.Minimum[uint64]))
 
-	table.Add(elementwise.Binary("Less", plain, elementwise.Floats2(less[float32], less[float64]), elementwise.Signed2(less[int8], less[int16], less[int32], less[int64]),
-		elementwise.Unsigned2(less[uint8], less[uint16], less[uint32], less[uint64]))...)
-	table.Add(elementwise.Binary("LessEqual", plain, elementwise.Floats2(lessEqual[float32], lessEqual[float64]), elementwise.Signed2(lessEqual[int8], lessEqual[int16], lessEqual[int32], lessEqual[int64]),
-		elementwise.Unsigned2(lessEqual[uint8], lessEqual[uint16], lessEqual[uint32], lessEqual[uint64]))...)
-	table.Add(elementwise.Binary("Greater", plain, elementwise.Floats2(greater[float32], greater[float64]), elementwise.Signed2(greater[int8], greater[int16], greater[int32], greater[int64]),
-		elementwise.Unsigned2(greater[uint8], greater[uint16], greater[uint32], greater[uint64]))...)
-	table.Add(elementwise.Binary("GreaterEqual", plain, elementwise.Floats2(greaterEqual[float32], greaterEqual[float64]), elementwise.Signed2(greaterEqual[int8], greaterEqual[int16], greaterEqual[int32], greaterEqual[int64]),
-		elementwise.Unsigned2(greaterEqual[uint8], greaterEqual[uint16], greaterEqual[uint32], greaterEqual[uint64]))...)
-	table.Add(elementwise.Binary("Equal", elementwise.BinaryOptions{Mismatch: &no}, elementwise.Floats2(equal[float32], equal[float64]), elementwise.Signed2(equal[int8], equal[int16], equal[int32], equal[int64]),
+	binary("Less", plain, elementwise.Floats2(less[float32], less[float64]), elementwise.Signed2(less[int8], less[int16], less[int32], less[int64]),
+		elementwise.Unsigned2(less[uint8], less[uint16], less[uint32], less[uint64]))
+	binary("LessEqual", plain, elementwise.Floats2(lessEqual[float32], lessEqual[float64]), elementwise.Signed2(lessEqual[int8], lessEqual[int16], lessEqual[int32], lessEqual[int64]),
+		elementwise.Unsigned2(lessEqual[uint8], lessEqual[uint16], lessEqual[uint32], lessEqual[uint64]))
+	binary("Greater", plain, elementwise.Floats2(greater[float32], greater[float64]), elementwise.Signed2(greater[int8], greater[int16], greater[int32], greater[int64]),
+		elementwise.Unsigned2(greater[uint8], greater[uint16], greater[uint32], greater[uint64]))
+	binary("GreaterEqual", plain, elementwise.Floats2(greaterEqual[float32], greaterEqual[float64]), elementwise.Signed2(greaterEqual[int8], greaterEqual[int16], greaterEqual[int32], greaterEqual[int64]),
+		elementwise.Unsigned2(greaterEqual[uint8], greaterEqual[uint16], greaterEqual[uint32], greaterEqual[uint64]))
+	binary("Equal", elementwise.BinaryOptions{Mismatch: &no}, elementwise.Floats2(equal[float32], equal[float64]), elementwise.Signed2(equal[int8], equal[int16], equal[int32], equal[int64]),
 		elementwise.Unsigned2(equal[uint8], equal[uint16], equal[uint32], equal[uint64]), elementwise.Complex2(equal[complex64], equal[complex128]),
-		elementwise.BinaryRows{elementwise.On(equal[bool]), elementwise.On(equal[string])}, elementwise.Quantized2(equal[int8], equal[int16], equal[int32], equal[uint8], equal[uint16]))...)
-	table.Add(elementwise.Binary("NotEqual", elementwise.BinaryOptions{Mismatch: &yes}, elementwise.Floats2(notEqual[float32], notEqual[float64]), elementwise.Signed2(notEqual[int8], notEqual[int16], notEqual[int32], notEqual[int64]),
+		elementwise.BinaryRows{elementwise.On(equal[bool]), elementwise.On(equal[string])}, elementwise.Quantized2(equal[int8], equal[int16], equal[int32], equal[uint8], equal[uint16]))
+	binary("NotEqual", elementwise.BinaryOptions{Mismatch: &yes}, elementwise.Floats2(notEqual[float32], notEqual[float64]), elementwise.Signed2(notEqual[int8], notEqual[int16], notEqual[int32], notEqual[int64]),
 		elementwise.Unsigned2(notEqual[uint8], notEqual[uint16], notEqual[uint32], notEqual[uint64]), elementwise.Complex2(notEqual[complex64], notEqual[complex128]),
-		elementwise.BinaryRows{elementwise.On(notEqual[bool]), elementwise.On(notEqual[string])}, elementwise.Quantized2(notEqual[int8], notEqual[int16], notEqual[int32], notEqual[uint8], notEqual[uint16]))...)
+		elementwise.BinaryRows{elementwise.On(notEqual[bool]), elementwise.On(notEqual[string])}, elementwise.Quantized2(notEqual[int8], notEqual[int16], notEqual[int32], notEqual[uint8], notEqual[uint16]))
 	table.Add(untyped(elementwise.Binary("LogicalAnd", plain, elementwise.BinaryRows{elementwise.On(logicalAnd)}))...)
 	table.Add(untyped(elementwise.Binary("LogicalOr", plain, elementwise.BinaryRows{elementwise.On(logicalOr)}))...)
 
-	table.Add(elementwise.Binary("BitwiseAnd", plain, elementwise.Signed2(bitAnd[int8], bitAnd[int16], bitAnd[int32], bitAnd[int64]),
-		elementwise.Unsigned2(bitAnd[uint8], bitAnd[uint16], bitAnd[uint32], bitAnd[uint64]))...)
-	table.Add(elementwise.Binary("BitwiseOr", plain, elementwise.Signed2(bitOr[int8], bitOr[int16], bitOr[int32], bitOr[int64]),
-		elementwise.Unsigned2(bitOr[uint8], bitOr[uint16], bitOr[uint32], bitOr[uint64]))...)
-	table.Add(elementwise.Binary("BitwiseXor", plain, elementwise.Signed2(bitXor[int8], bitXor[int16], bitXor[int32], bitXor[int64]),
-		elementwise.Unsigned2(bitXor[uint8], bitXor[uint16], bitXor[uint32], bitXor[uint64]))...)
-	table.Add(elementwise.Binary("LeftShift", plain, elementwise.Signed2(leftShift[int8], leftShift[int16], leftShift[int32], leftShift[int64]),
-		elementwise.Unsigned2(leftShift[uint8], leftShift[uint16], leftShift[uint32], leftShift[uint64]))...)
-	table.Add(elementwise.Binary("RightShift", plain, elementwise.Signed2(rightShift[int8], rightShift[int16], rightShift[int32], rightShift[int64]),
-		elementwise.Unsigned2(rightShift[uint8], rightShift[uint16], rightShift[uint32], rightShift[uint64]))...)
+	binary("BitwiseAnd", plain, elementwise.Signed2(bitAnd[int8], bitAnd[int16], bitAnd[int32], bitAnd[int64]),
+		elementwise.Unsigned2(bitAnd[uint8], bitAnd[uint16], bitAnd[uint32], bitAnd[uint64]))
+	binary("BitwiseOr", plain, elementwise.Signed2(bitOr[int8], bitOr[int16], bitOr[int32], bitOr[int64]),
+		elementwise.Unsigned2(bitOr[uint8], bitOr[uint16], bitOr[uint32], bitOr[uint64]))
+	binary("BitwiseXor", plain, elementwise.Signed2(bitXor[int8], bitXor[int16], bitXor[int32], bitXor[int64]),
+		elementwise.Unsigned2(bitXor[uint8], bitXor[uint16], bitXor[uint32], bitXor[uint64]))
+	binary("LeftShift", plain, elementwise.Signed2(leftShift[int8], leftShift[int16], leftShift[int32], leftShift[int64]),
+		elementwise.Unsigned2(leftShift[uint8], leftShift[uint16], leftShift[uint32], leftShift[uint64]))
+	binary("RightShift", plain, elementwise.Signed2(rightShift[int8], rightShift[int16], rightShift[int32], rightShift[int64]),
+		elementwise.Unsigned2(rightShift[uint8], rightShift[uint16], rightShift[uint32], rightShift[uint64]))
 
 	// Gradients take the op's output and the gradient of it.
 	same := elementwise.BinaryOptions{SameCount: true}
-	table.Add(elementwise.Binary("TanhGrad", same, elementwise.Floats2(tanhGrad[float32], tanhGrad[float64]),
-		perComplex2(func(y, dy complex128) complex128 { return dy * (1 - y*y) }))...)
-	table.Add(elementwise.Binary("SigmoidGrad", same, elementwise.Floats2(sigmoidGrad[float32], sigmoidGrad[float64]),
-		perComplex2(func(y, dy complex128) complex128 { return dy * y * (1 - y) }))...)
-	table.Add(elementwise.Binary("SqrtGrad", same, elementwise.Floats2(sqrtGrad[float32], sqrtGrad[float64]), perComplex2(sqrtGradComplex))...)
-	table.Add(elementwise.Binary("RsqrtGrad", same, elementwise.Floats2(rsqrtGrad[float32], rsqrtGrad[float64]), perComplex2(rsqrtGradComplex))...)
+	binary("TanhGrad", same, elementwise.Floats2(tanhGrad[float32], tanhGrad[float64]),
+		perComplex2(func(y, dy complex128) complex128 { return dy * (1 - y*y) }))
+	binary("SigmoidGrad", same, elementwise.Floats2(sigmoidGrad[float32], sigmoidGrad[float64]),
+		perComplex2(func(y, dy complex128) complex128 { return dy * y * (1 - y) }))
+	binary("SqrtGrad", same, elementwise.Floats2(sqrtGrad[float32], sqrtGrad[float64]), perComplex2(sqrtGradComplex))
+	binary("RsqrtGrad", same, elementwise.Floats2(rsqrtGrad[float32], rsqrtGrad[float64]), perComplex2(rsqrtGradComplex))
 	for _, op := range []string{"ReciprocalGrad", "InvGrad"} {
-		table.Add(elementwise.Binary(op, same, elementwise.Floats2(reciprocalGrad[float32], reciprocalGrad[float64]), perComplex2(reciprocalGradComplex))...)
+		binary(op, same, elementwise.Floats2(reciprocalGrad[float32], reciprocalGrad[float64]), perComplex2(reciprocalGradComplex))
 	}
 }
 
-func addBincount(table *kernels.Table) {
+func addBinCount(table *kernels.Table) {
 	bincountRows[float32](table)
 	bincountRows[float64](table)
 	bincountRows[int8](table)
@@ -182,24 +183,24 @@ func addCast(table *kernels.Table) {
 	sources := []elementwise.UnaryRows{
 		castInts[int8](), castInts[int16](), castInts[int32](), castInts[int64](),
 		castInts[uint8](), castInts[uint16](), castInts[uint32](), castInts[uint64](),
-		castFloats[float32](), castFloats[float64](), castHalfs[element.Float16](), castHalfs[element.Bfloat16](),
+		castFloats[float32](), castFloats[float64](), castHalfs[element.Float16](), castHalfs[element.BFloat16](),
 		castBools(), castComplex64(), castComplex128(),
 	}
 	plain := map[[2]tensor.DType]kernels.Kernel{}
 	for _, rows := range sources {
 		for _, row := range rows {
 			if row.In != row.Out {
-				plain[[2]tensor.DType{row.In.Dtype, row.Out.Dtype}] = &elementwise.UnaryKernel{UnaryRow: row, Grain: element.CheapGrain}
-				registerCast(table, row.In.Dtype, row.Out.Dtype, &castKernel{plain: elementwise.UnaryKernel{UnaryRow: row, Grain: element.CheapGrain}})
+				plain[[2]tensor.DType{row.In.DType, row.Out.DType}] = &elementwise.UnaryKernel{UnaryRow: row, Grain: element.CheapGrain}
+				registerCast(table, row.In.DType, row.Out.DType, &castKernel{plain: elementwise.UnaryKernel{UnaryRow: row, Grain: element.CheapGrain}})
 			}
 		}
-		same := rows[0].In.Dtype
+		same := rows[0].In.DType
 		table.Add(kernels.Def{Op: "Cast", Types: castTypes(same, same), New: func(*kernels.Construction) (any, error) { return kernels.Func(castToSame), nil }})
 	}
 	registerSmallCasts(table, plain)
 }
 
-func addFft(table *kernels.Table) {
+func addFFT(table *kernels.Table) {
 	pairs := map[tensor.DType]tensor.DType{tensor.Complex64: tensor.Float32, tensor.Complex128: tensor.Float64}
 	row := func(op string, types map[string][]tensor.DType, k fft) {
 		table.Add(kernels.Def{Op: op, Types: types, HostInputs: []string{"fft_length"}, Expensive: true, New: func(*kernels.Construction) (any, error) { return &k, nil }})
@@ -285,7 +286,7 @@ func addSegment(table *kernels.Table) {
 	segmentExtremes[uint32](table, 0, math.MaxUint32)
 	segmentExtremes[uint64](table, 0, math.MaxUint64)
 	segmentHalves(table, tensor.Float16, 65504)
-	segmentHalves(table, tensor.BFloat16, element.Bfloat16(0x7f7f).Float())
+	segmentHalves(table, tensor.BFloat16, element.BFloat16(0x7f7f).Float())
 	segmentSums[complex64](table)
 	complexSegmentMeans[complex64](table)
 	segmentSums[complex128](table)
@@ -323,7 +324,7 @@ func addSelect(table *kernels.Table) {
 	}
 }
 
-func addSparsesegment(table *kernels.Table) {
+func addSparseSegment(table *kernels.Table) {
 	sparseSegmentRows[float32](table)
 	sparseSegmentRows[float64](table)
 	sparseSegmentRows[int8](table)
@@ -339,78 +340,80 @@ func addSparsesegment(table *kernels.Table) {
 }
 
 func addSpecial(table *kernels.Table) {
+	unary, binary := elementwise.Into(table)
 	for op, f := range map[string]func(float64) float64{
 		"BesselI0": besselI0, "BesselI0e": besselI0e, "BesselI1": besselI1, "BesselI1e": besselI1e,
 		"BesselK0": besselK0, "BesselK0e": besselK0e, "BesselK1": besselK1, "BesselK1e": besselK1e,
 		"BesselJ0": math.J0, "BesselJ1": besselJ1, "BesselY0": besselY0, "BesselY1": besselY1,
 		"Dawsn": dawson, "FresnelSin": fresnelSin, "FresnelCos": fresnelCos, "Spence": spence, "Expint": expint,
 	} {
-		table.Add(elementwise.Unary(op, element.BlockLen, elementwise.PerElement1(f))...)
+		unary(op, element.BlockLen, elementwise.PerElement1(f))
 	}
 	costly := elementwise.BinaryOptions{Grain: element.BlockLen}
-	table.Add(elementwise.Binary("Zeta", costly, elementwise.PerElement2(zeta))...)
-	table.Add(elementwise.Binary("Polygamma", costly, elementwise.Floats2(elementwise.EachPair(polygamma[float32]), elementwise.EachPair(polygamma[float64])))...)
-	table.Add(elementwise.Binary("Igamma", costly, elementwise.PerElement2(igamma))...)
-	table.Add(elementwise.Binary("Igammac", costly, elementwise.PerElement2(igammac))...)
-	table.Add(elementwise.Binary("IgammaGradA", costly, elementwise.PerElement2(igammaGradA))...)
-	table.Add(elementwise.Binary("RandomGammaGrad", costly, elementwise.PerElement2(gammaSampleGrad))...)
+	binary("Zeta", costly, elementwise.PerElement2(zeta))
+	binary("Polygamma", costly, elementwise.Floats2(elementwise.EachPair(polygamma[float32]), elementwise.EachPair(polygamma[float64])))
+	binary("Igamma", costly, elementwise.PerElement2(igamma))
+	binary("Igammac", costly, elementwise.PerElement2(igammac))
+	binary("IgammaGradA", costly, elementwise.PerElement2(igammaGradA))
+	binary("RandomGammaGrad", costly, elementwise.PerElement2(gammaSampleGrad))
 	betaincRows[float32](table)
 	betaincRows[float64](table)
 }
 
 func addUnary(table *kernels.Table) {
+	unary, binary := elementwise.Into(table)
 	const cheap, costly = element.CheapGrain, element.CostlyGrain
-	table.Add(elementwise.Unary("Neg", cheap, elementwise.Floats1(simd.Neg, neg[float64]), elementwise.Complex1(neg[complex64], neg[complex128]),
-		elementwise.Signed1(neg[int8], neg[int16], neg[int32], neg[int64]))...)
-	table.Add(elementwise.Unary("Abs", cheap, elementwise.Fast1(simd.Abs, math.Abs), elementwise.Signed1(absInt[int8], absInt[int16], absInt[int32], absInt[int64]))...)
-	table.Add(elementwise.Unary("Square", cheap, elementwise.Floats1(simd.Square, elementwise.Square[float64]), elementwise.Complex1(elementwise.Square[complex64], elementwise.Square[complex128]),
+	unary("Neg", cheap, elementwise.Floats1(simd.Neg, neg[float64]), elementwise.Complex1(neg[complex64], neg[complex128]),
+		elementwise.Signed1(neg[int8], neg[int16], neg[int32], neg[int64]))
+	unary("Abs", cheap, elementwise.Fast1(simd.Abs, math.Abs), elementwise.Signed1(absInt[int8], absInt[int16], absInt[int32], absInt[int64]))
+	unary("Square", cheap, elementwise.Floats1(simd.Square, elementwise.Square[float64]), elementwise.Complex1(elementwise.Square[complex64], elementwise.Square[complex128]),
 		elementwise.Signed1(elementwise.Square[int8], elementwise.Square[int16], elementwise.Square[int32], elementwise.Square[int64]),
-		elementwise.Unsigned1(elementwise.Square[uint8], elementwise.Square[uint16], elementwise.Square[uint32], elementwise.Square[uint64]))...)
-	table.Add(elementwise.Unary("Sign", cheap, elementwise.Floats1(sign[float32], sign[float64]), elementwise.PerComplex1(signComplex),
-		elementwise.Signed1(sign[int8], sign[int16], sign[int32], sign[int64]))...)
+		elementwise.Unsigned1(elementwise.Square[uint8], elementwise.Square[uint16], elementwise.Square[uint32], elementwise.Square[uint64]))
+	unary("Sign", cheap, elementwise.Floats1(sign[float32], sign[float64]), elementwise.PerComplex1(signComplex),
+		elementwise.Signed1(sign[int8], sign[int16], sign[int32], sign[int64]))
 	for _, op := range []string{"Reciprocal", "Inv"} {
-		table.Add(elementwise.Unary(op, cheap, elementwise.Floats1(reciprocal[float32], reciprocal[float64]), elementwise.Complex1(reciprocal[complex64], reciprocal[complex128]))...)
+		unary(op, cheap, elementwise.Floats1(reciprocal[float32], reciprocal[float64]), elementwise.Complex1(reciprocal[complex64], reciprocal[complex128]))
 	}
-	table.Add(elementwise.Unary("Sqrt", cheap, elementwise.Fast1(simd.Sqrt, math.Sqrt), elementwise.PerComplex1(cmplx.Sqrt))...)
-	table.Add(elementwise.Unary("Rsqrt", cheap, elementwise.Fast1(simd.Rsqrt, rsqrt64), elementwise.PerComplex1(func(v complex128) complex128 { return 1 / cmplx.Sqrt(v) }))...)
-	table.Add(elementwise.Unary("Exp", costly, elementwise.Fast1(simd.Exp, math.Exp), elementwise.PerComplex1(cmplx.Exp))...)
-	table.Add(elementwise.Unary("Log", costly, elementwise.Fast1(simd.Log, math.Log), elementwise.PerComplex1(cmplx.Log))...)
-	table.Add(elementwise.Unary("Expm1", costly, elementwise.PerElement1(math.Expm1), elementwise.PerComplex1(func(v complex128) complex128 { return cmplx.Exp(v) - 1 }))...)
-	table.Add(elementwise.Unary("Log1p", costly, elementwise.PerElement1(math.Log1p), elementwise.PerComplex1(func(v complex128) complex128 { return cmplx.Log(1 + v) }))...)
-	table.Add(elementwise.Unary("Sin", costly, elementwise.PerElement1(math.Sin), elementwise.PerComplex1(cmplx.Sin))...)
-	table.Add(elementwise.Unary("Cos", costly, elementwise.PerElement1(math.Cos), elementwise.PerComplex1(cmplx.Cos))...)
-	table.Add(elementwise.Unary("Tan", costly, elementwise.PerElement1(math.Tan), elementwise.PerComplex1(cmplx.Tan))...)
-	table.Add(elementwise.Unary("Asin", costly, elementwise.PerElement1(math.Asin), elementwise.PerComplex1(complexAsin))...)
-	table.Add(elementwise.Unary("Acos", costly, elementwise.PerElement1(math.Acos), elementwise.PerComplex1(complexAcos))...)
-	table.Add(elementwise.Unary("Atan", costly, elementwise.PerElement1(math.Atan), elementwise.PerComplex1(complexAtan))...)
-	table.Add(elementwise.Unary("Sinh", costly, elementwise.PerElement1(math.Sinh), elementwise.PerComplex1(cmplx.Sinh))...)
-	table.Add(elementwise.Unary("Cosh", costly, elementwise.PerElement1(math.Cosh), elementwise.PerComplex1(cmplx.Cosh))...)
-	table.Add(elementwise.Unary("Tanh", costly, elementwise.Fast1(simd.Tanh, math.Tanh), elementwise.PerComplex1(complexTanh))...)
-	table.Add(elementwise.Unary("Asinh", costly, elementwise.PerElement1(math.Asinh), elementwise.PerComplex1(complexAsinh))...)
-	table.Add(elementwise.Unary("Acosh", costly, elementwise.PerElement1(math.Acosh), elementwise.PerComplex1(complexAcosh))...)
-	table.Add(elementwise.Unary("Atanh", costly, elementwise.PerElement1(math.Atanh), elementwise.PerComplex1(complexAtanh))...)
-	table.Add(elementwise.Unary("Sigmoid", costly, elementwise.Fast1(simd.Sigmoid, sigmoid64), elementwise.PerComplex1(func(v complex128) complex128 { return 1 / (1 + cmplx.Exp(-v)) }))...)
-	table.Add(elementwise.Unary("Erf", costly, elementwise.PerElement1(math.Erf))...)
-	table.Add(elementwise.Unary("Erfc", costly, elementwise.PerElement1(math.Erfc))...)
-	table.Add(elementwise.Unary("Erfinv", costly, elementwise.PerElement1(math.Erfinv))...)
-	table.Add(elementwise.Unary("Ndtri", costly, elementwise.PerElement1(ndtri64))...)
-	table.Add(elementwise.Unary("Lgamma", costly, elementwise.PerElement1(lgamma64))...)
-	table.Add(elementwise.Unary("Digamma", costly, elementwise.PerElement1(digamma64))...)
-	table.Add(elementwise.Unary("Floor", cheap, elementwise.PerElement1(math.Floor))...)
-	table.Add(elementwise.Unary("Ceil", cheap, elementwise.PerElement1(math.Ceil))...)
-	table.Add(elementwise.Unary("Rint", cheap, elementwise.PerElement1(math.RoundToEven))...)
-	table.Add(elementwise.Unary("Round", cheap, elementwise.PerElement1(math.RoundToEven), elementwise.Signed1(identity[int8], identity[int16], identity[int32], identity[int64]),
-		elementwise.Unsigned1(identity[uint8], identity[uint16], identity[uint32], identity[uint64]))...)
-	table.Add(elementwise.Unary("IsNan", cheap, elementwise.Floats1(isNaN[float32], isNaN[float64]))...)
-	table.Add(elementwise.Unary("IsInf", cheap, elementwise.Floats1(isInf[float32], isInf[float64]))...)
-	table.Add(elementwise.Unary("IsFinite", cheap, elementwise.Floats1(isFinite[float32], isFinite[float64]))...)
+	unary("Sqrt", cheap, elementwise.Fast1(simd.Sqrt, math.Sqrt), elementwise.PerComplex1(cmplx.Sqrt))
+	unary("Rsqrt", cheap, elementwise.Fast1(simd.Rsqrt, rsqrt64), elementwise.PerComplex1(func(v complex128) complex128 { return 1 / cmplx.Sqrt(v) }))
+	unary("Exp", costly, elementwise.Fast1(simd.Exp, math.Exp), elementwise.PerComplex1(cmplx.Exp))
+	unary("Log", costly, elementwise.Fast1(simd.Log, math.Log), elementwise.PerComplex1(cmplx.Log))
+	unary("Expm1", costly, elementwise.PerElement1(math.Expm1), elementwise.PerComplex1(func(v complex128) complex128 { return cmplx.Exp(v) - 1 }))
+	unary("Log1p", costly, elementwise.PerElement1(math.Log1p), elementwise.PerComplex1(func(v complex128) complex128 { return cmplx.Log(1 + v) }))
+	unary("Sin", costly, elementwise.PerElement1(math.Sin), elementwise.PerComplex1(cmplx.Sin))
+	unary("Cos", costly, elementwise.PerElement1(math.Cos), elementwise.PerComplex1(cmplx.Cos))
+	unary("Tan", costly, elementwise.PerElement1(math.Tan), elementwise.PerComplex1(cmplx.Tan))
+	unary("Asin", costly, elementwise.PerElement1(math.Asin), elementwise.PerComplex1(complexAsin))
+	unary("Acos", costly, elementwise.PerElement1(math.Acos), elementwise.PerComplex1(complexAcos))
+	unary("Atan", costly, elementwise.PerElement1(math.Atan), elementwise.PerComplex1(complexAtan))
+	unary("Sinh", costly, elementwise.PerElement1(math.Sinh), elementwise.PerComplex1(cmplx.Sinh))
+	unary("Cosh", costly, elementwise.PerElement1(math.Cosh), elementwise.PerComplex1(cmplx.Cosh))
+	unary("Tanh", costly, elementwise.Fast1(simd.Tanh, math.Tanh), elementwise.PerComplex1(complexTanh))
+	unary("Asinh", costly, elementwise.PerElement1(math.Asinh), elementwise.PerComplex1(complexAsinh))
+	unary("Acosh", costly, elementwise.PerElement1(math.Acosh), elementwise.PerComplex1(complexAcosh))
+	unary("Atanh", costly, elementwise.PerElement1(math.Atanh), elementwise.PerComplex1(complexAtanh))
+	unary("Sigmoid", costly, elementwise.Fast1(simd.Sigmoid, sigmoid64), elementwise.PerComplex1(func(v complex128) complex128 { return 1 / (1 + cmplx.Exp(-v)) }))
+	unary("Erf", costly, elementwise.PerElement1(math.Erf))
+	unary("Erfc", costly, elementwise.PerElement1(math.Erfc))
+	unary("Erfinv", costly, elementwise.PerElement1(math.Erfinv))
+	unary("Ndtri", costly, elementwise.PerElement1(ndtri64))
+	unary("Lgamma", costly, elementwise.PerElement1(lgamma64))
+	unary("Digamma", costly, elementwise.PerElement1(digamma64))
+	unary("Floor", cheap, elementwise.PerElement1(math.Floor))
+	unary("Ceil", cheap, elementwise.PerElement1(math.Ceil))
+	unary("Rint", cheap, elementwise.PerElement1(math.RoundToEven))
+	unary("Round", cheap, elementwise.PerElement1(math.RoundToEven), elementwise.Signed1(identity[int8], identity[int16], identity[int32], identity[int64]),
+		elementwise.Unsigned1(identity[uint8], identity[uint16], identity[uint32], identity[uint64]))
+	unary("IsNan", cheap, elementwise.Floats1(isNaN[float32], isNaN[float64]))
+	unary("IsInf", cheap, elementwise.Floats1(isInf[float32], isInf[float64]))
+	unary("IsFinite", cheap, elementwise.Floats1(isFinite[float32], isFinite[float64]))
 	table.Add(untyped(elementwise.Unary("LogicalNot", cheap, elementwise.UnaryRows{elementwise.On1(logicalNot)}))...)
-	table.Add(elementwise.Unary("Invert", cheap, elementwise.Signed1(invert[int8], invert[int16], invert[int32], invert[int64]),
-		elementwise.Unsigned1(invert[uint8], invert[uint16], invert[uint32], invert[uint64]))...)
-	table.Add(elementwise.Unary("PopulationCount", cheap, elementwise.Signed1(popCount[int8], popCount[int16], popCount[int32], popCount[int64]),
-		elementwise.Unsigned1(popCount[uint8], popCount[uint16], popCount[uint32], popCount[uint64]))...)
+	unary("Invert", cheap, elementwise.Signed1(invert[int8], invert[int16], invert[int32], invert[int64]),
+		elementwise.Unsigned1(invert[uint8], invert[uint16], invert[uint32], invert[uint64]))
+	unary("PopulationCount", cheap, elementwise.Signed1(popCount[int8], popCount[int16], popCount[int32], popCount[int64]),
+		elementwise.Unsigned1(popCount[uint8], popCount[uint16], popCount[uint32], popCount[uint64]))
 
-	table.Add(elementwise.Unary("Conj", cheap, elementwise.PerComplex1(cmplx.Conj))...)
+	unary("Conj", cheap, elementwise.PerComplex1(cmplx.Conj))
 	for op, rows := range map[string]elementwise.UnaryRows{
 		"Real": elementwise.Complex1(real64, real128), "Imag": elementwise.Complex1(imag64, imag128),
 		"ComplexAbs": elementwise.Complex1(abs64, abs128), "Angle": elementwise.Complex1(angle64, angle128),
@@ -426,5 +429,5 @@ func addUnary(table *kernels.Table) {
 			dst[i] = complex(a[i], b[i])
 		}
 	})}
-	table.Add(elementwise.Binary("Complex", elementwise.BinaryOptions{}, makes)...)
+	binary("Complex", elementwise.BinaryOptions{}, makes)
 }

@@ -20,7 +20,7 @@ type biasKernel struct {
 
 func (k *biasKernel) Compute(ctx *kernels.Context) error {
 	in, bias := ctx.Inputs[0].Tensor, ctx.Inputs[1].Tensor
-	dtype := k.sum.In.Dtype
+	dtype := k.sum.In.DType
 	if err := args.FirstError(args.CheckType(ctx, 0, dtype), args.CheckType(ctx, 1, dtype)); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (k *biasGradKernel[T]) Compute(ctx *kernels.Context) error {
 func registerBias(table *kernels.Table, sums elementwise.BinaryRows) {
 	for _, row := range sums {
 		sum := &elementwise.BinaryKernel{BinaryRow: row, BinaryOptions: elementwise.BinaryOptions{Grain: element.CheapGrain}}
-		types := map[string][]tensor.DType{"T": {row.In.Dtype}}
+		types := map[string][]tensor.DType{"T": {row.In.DType}}
 		table.Add(
 			kernels.Def{Op: "BiasAdd", Types: types, New: func(c *kernels.Construction) (any, error) {
 				first, err := args.ChannelsFirst(c)

@@ -23,20 +23,20 @@ func addActivationGPU(table *kernels.Table) {
 		elementwise.GradOnGPU(table, op, function)
 	}
 	for _, t := range launch.Reals {
-		types := map[string][]tensor.DType{"T": {t.Dtype}}
+		types := map[string][]tensor.DType{"T": {t.DType}}
 		table.Add(
 			kernels.Def{Op: "LeakyRelu", Device: "GPU", Types: types, New: func(c *kernels.Construction) (any, error) {
 				alpha, err := c.Attrs().Float("alpha")
-				return &elementwise.GPUUnary{GPUKernel: elementwise.GPUKernel{Function: "leakyrelu_" + t.Suffix, In: t.Dtype, Out: t.Dtype}, More: []uint64{kernels.Double(float64(alpha))}}, err
+				return &elementwise.GPUUnary{GPUKernel: elementwise.GPUKernel{Function: "leakyrelu_" + t.Suffix, In: t.DType, Out: t.DType}, More: []uint64{kernels.Double(float64(alpha))}}, err
 			}},
 			kernels.Def{Op: "LeakyReluGrad", Device: "GPU", Types: types, New: func(c *kernels.Construction) (any, error) {
 				alpha, err := c.Attrs().Float("alpha")
-				return &elementwise.GPUZip{GPUKernel: elementwise.GPUKernel{Function: "leakyrelugrad_" + t.Suffix, In: t.Dtype, Out: t.Dtype}, More: []uint64{kernels.Double(float64(alpha))}}, err
+				return &elementwise.GPUZip{GPUKernel: elementwise.GPUKernel{Function: "leakyrelugrad_" + t.Suffix, In: t.DType, Out: t.DType}, More: []uint64{kernels.Double(float64(alpha))}}, err
 			}})
 	}
 }
 
-func addBatchnormGPU(table *kernels.Table) {
+func addBatchNormGPU(table *kernels.Table) {
 	for _, dtype := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16} {
 		row := func(op string, outputs int, run func(*deviceBatchNorm, *kernels.Context) error) {
 			types := map[string][]tensor.DType{"T": {dtype}}
@@ -102,7 +102,7 @@ func addDepthwiseGPU(table *kernels.Table) {
 	})
 }
 
-func addLrnGPU(table *kernels.Table) {
+func addLRNGPU(table *kernels.Table) {
 	for _, dtype := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16} {
 		row := func(op string, run func(*deviceLRN, *kernels.Context) error) {
 			table.Add(kernels.Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{"T": {dtype}}, Expensive: true, New: func(c *kernels.Construction) (any, error) {
@@ -145,7 +145,7 @@ func addSoftmaxGPU(table *kernels.Table) {
 	}
 }
 
-func addTopkGPU(table *kernels.Table) {
+func addTopKGPU(table *kernels.Table) {
 	for _, dtype := range append(dtypes.Floats[:len(dtypes.Floats):len(dtypes.Floats)], tensor.Int32, tensor.Int64) {
 		table.Add(
 			kernels.Def{Op: "TopK", Device: "GPU", Types: dtypes.Only("T", dtype), New: func(c *kernels.Construction) (any, error) {

@@ -72,9 +72,9 @@ func (k *gpuBias) Compute(ctx *kernels.Context) error {
 }
 
 func biasOnGPU(table *kernels.Table, t launch.Type) {
-	k := gpuBias{GPUKernel: elementwise.GPUKernel{Function: "add_" + t.Suffix, In: t.Dtype, Out: t.Dtype}, pack: launch.PackOf(t.Dtype)}
-	table.Add(elementwise.GPURow("BiasAddV1", "T", t.Dtype, &k),
-		kernels.Def{Op: "BiasAdd", Device: "GPU", Types: map[string][]tensor.DType{"T": {t.Dtype}}, New: func(c *kernels.Construction) (any, error) {
+	k := gpuBias{GPUKernel: elementwise.GPUKernel{Function: "add_" + t.Suffix, In: t.DType, Out: t.DType}, pack: launch.PackOf(t.DType)}
+	table.Add(elementwise.RowOnGPU("BiasAddV1", "T", t.DType, &k),
+		kernels.Def{Op: "BiasAdd", Device: "GPU", Types: map[string][]tensor.DType{"T": {t.DType}}, New: func(c *kernels.Construction) (any, error) {
 			own := k
 			var err error
 			own.channelsFirst, err = args.ChannelsFirst(c)

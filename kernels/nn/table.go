@@ -17,15 +17,6 @@ import (
 // Table is the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
-	addActivationGPU(table)
-	addBatchnormGPU(table)
-	addBiasGPU(table)
-	addConvGPU(table)
-	addDepthwiseGPU(table)
-	addLrnGPU(table)
-	addPoolGPU(table)
-	addSoftmaxGPU(table)
-	addTopkGPU(table)
 	addActivation(table)
 	addBatchnorm(table)
 	addBias(table)
@@ -33,35 +24,45 @@ func Table() *kernels.Table {
 	addConv3d(table)
 	addDepthwise(table)
 	addFormat(table)
-	addLrn(table)
+	addLRN(table)
 	addMisc(table)
 	addPool(table)
 	addPool3d(table)
-	addSoftmax(table)
-	addTopk(table)
-	addXent(table)
 	addRnnLstm(table)
+	addSoftmax(table)
+	addTopK(table)
+	addXent(table)
+	addActivationGPU(table)
+	addBatchNormGPU(table)
+	addBiasGPU(table)
+	addConvGPU(table)
+	addDepthwiseGPU(table)
+	addLRNGPU(table)
+	addPoolGPU(table)
+	addSoftmaxGPU(table)
+	addTopKGPU(table)
 	return table
 }
 
 func addActivation(table *kernels.Table) {
+	unary, binary := elementwise.Into(table)
 	same := elementwise.BinaryOptions{SameShape: true}
-	table.Add(elementwise.Unary("Relu", element.CheapGrain, elementwise.Floats1(simd.Relu, relu[float64]), elementwise.Signed1(relu[int8], relu[int16], relu[int32], relu[int64]),
-		elementwise.Unsigned1(relu[uint8], relu[uint16], relu[uint32], relu[uint64]))...)
-	table.Add(elementwise.Binary("ReluGrad", same, elementwise.Floats2(simd.ReluGrad, reluGrad[float64]), elementwise.Signed2(reluGrad[int8], reluGrad[int16], reluGrad[int32], reluGrad[int64]),
-		elementwise.Unsigned2(reluGrad[uint8], reluGrad[uint16], reluGrad[uint32], reluGrad[uint64]))...)
-	table.Add(elementwise.Unary("Relu6", element.CheapGrain, elementwise.Floats1(relu6[float32], relu6[float64]), elementwise.Signed1(relu6[int8], relu6[int16], relu6[int32], relu6[int64]),
-		elementwise.Unsigned1(relu6[uint8], relu6[uint16], relu6[uint32], relu6[uint64]))...)
-	table.Add(elementwise.Binary("Relu6Grad", same, elementwise.Floats2(relu6Grad[float32], relu6Grad[float64]), elementwise.Signed2(relu6Grad[int8], relu6Grad[int16], relu6Grad[int32], relu6Grad[int64]),
-		elementwise.Unsigned2(relu6Grad[uint8], relu6Grad[uint16], relu6Grad[uint32], relu6Grad[uint64]))...)
-	table.Add(elementwise.Unary("Elu", element.CostlyGrain, elementwise.PerElement1(elu64))...)
-	table.Add(elementwise.Binary("EluGrad", same, elementwise.PerElement2(eluGrad64))...)
-	table.Add(elementwise.Unary("Selu", element.CostlyGrain, elementwise.PerElement1(selu64))...)
-	table.Add(elementwise.Binary("SeluGrad", same, elementwise.PerElement2(seluGrad64))...)
-	table.Add(elementwise.Unary("Softplus", element.CostlyGrain, elementwise.PerElement1(softplus64))...)
-	table.Add(elementwise.Binary("SoftplusGrad", same, elementwise.PerElement2(softplusGrad64))...)
-	table.Add(elementwise.Unary("Softsign", element.CheapGrain, elementwise.Floats1(softsign[float32], softsign[float64]))...)
-	table.Add(elementwise.Binary("SoftsignGrad", same, elementwise.PerElement2(softsignGrad64))...)
+	unary("Relu", element.CheapGrain, elementwise.Floats1(simd.Relu, relu[float64]), elementwise.Signed1(relu[int8], relu[int16], relu[int32], relu[int64]),
+		elementwise.Unsigned1(relu[uint8], relu[uint16], relu[uint32], relu[uint64]))
+	binary("ReluGrad", same, elementwise.Floats2(simd.ReluGrad, reluGrad[float64]), elementwise.Signed2(reluGrad[int8], reluGrad[int16], reluGrad[int32], reluGrad[int64]),
+		elementwise.Unsigned2(reluGrad[uint8], reluGrad[uint16], reluGrad[uint32], reluGrad[uint64]))
+	unary("Relu6", element.CheapGrain, elementwise.Floats1(relu6[float32], relu6[float64]), elementwise.Signed1(relu6[int8], relu6[int16], relu6[int32], relu6[int64]),
+		elementwise.Unsigned1(relu6[uint8], relu6[uint16], relu6[uint32], relu6[uint64]))
+	binary("Relu6Grad", same, elementwise.Floats2(relu6Grad[float32], relu6Grad[float64]), elementwise.Signed2(relu6Grad[int8], relu6Grad[int16], relu6Grad[int32], relu6Grad[int64]),
+		elementwise.Unsigned2(relu6Grad[uint8], relu6Grad[uint16], relu6Grad[uint32], relu6Grad[uint64]))
+	unary("Elu", element.CostlyGrain, elementwise.PerElement1(elu64))
+	binary("EluGrad", same, elementwise.PerElement2(eluGrad64))
+	unary("Selu", element.CostlyGrain, elementwise.PerElement1(selu64))
+	binary("SeluGrad", same, elementwise.PerElement2(seluGrad64))
+	unary("Softplus", element.CostlyGrain, elementwise.PerElement1(softplus64))
+	binary("SoftplusGrad", same, elementwise.PerElement2(softplusGrad64))
+	unary("Softsign", element.CheapGrain, elementwise.Floats1(softsign[float32], softsign[float64]))
+	binary("SoftsignGrad", same, elementwise.PerElement2(softsignGrad64))
 
 	leakyRows := func(alpha float32) elementwise.UnaryRows {
 		return elementwise.Floats1(leaky(alpha), leaky(float64(alpha)))
@@ -70,7 +71,7 @@ func addActivation(table *kernels.Table) {
 		return elementwise.Floats2(leakyGrad(alpha), leakyGrad(float64(alpha)))
 	}
 	for i, row := range leakyRows(0) {
-		types := map[string][]tensor.DType{"T": {row.In.Dtype}}
+		types := map[string][]tensor.DType{"T": {row.In.DType}}
 		table.Add(
 			kernels.Def{Op: "LeakyRelu", Types: types, New: func(c *kernels.Construction) (any, error) {
 				alpha, err := c.Attrs().Float("alpha")
@@ -141,7 +142,7 @@ func addFormat(table *kernels.Table) {
 		kernels.Def{Op: "DataFormatVecPermute", Types: only(tensor.Int64), New: formatPermute[int64]})
 }
 
-func addLrn(table *kernels.Table) {
+func addLRN(table *kernels.Table) {
 	halves.Rows(table, "LRN", "T", tensor.Float32, func(c *kernels.Construction) (any, error) {
 		l, err := newLRN(c)
 		return kernels.Func(l.forward), err
@@ -184,7 +185,7 @@ func addSoftmax(table *kernels.Table) {
 	softmaxRows(table, rowMath64)
 }
 
-func addTopk(table *kernels.Table) {
+func addTopK(table *kernels.Table) {
 	topKRows[float32](table)
 	halves.Rows(table, "ApproxTopK", "T", tensor.Float32, newApproxTopK)
 	topKRows[float64](table)

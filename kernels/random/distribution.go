@@ -87,9 +87,9 @@ var uniformHalf = distribution[element.Float16]{group: 4, fixed: func(x [4]uint3
 	}
 }}
 
-var uniformBFloat = distribution[element.Bfloat16]{group: 4, fixed: func(x [4]uint32, dst *[4]element.Bfloat16) {
+var uniformBFloat = distribution[element.BFloat16]{group: 4, fixed: func(x [4]uint32, dst *[4]element.BFloat16) {
 	for i, v := range x {
-		dst[i] = element.ToBFloat16(element.Bfloat16(127<<7|v&0x7f).Float() - 1)
+		dst[i] = element.ToBFloat16(element.BFloat16(127<<7|v&0x7f).Float() - 1)
 	}
 }}
 

@@ -72,7 +72,7 @@ var randomHostInputs = map[string][]string{
 // randomOnGPU registers the ops of a distribution for an element type: the one that keeps a generator,
 // and the stateless ones. An empty name stands for an op that there is not.
 func randomOnGPU(table *kernels.Table, stateful, stateless, attr, ints string, t launch.Type, function string, limits func(at int) func(*kernels.Context) (low, span uint64, err error)) {
-	k := gpuRandom{GPUKernel: elementwise.GPUKernel{Function: function + "_" + t.Suffix, In: t.Dtype, Out: t.Dtype}}
+	k := gpuRandom{GPUKernel: elementwise.GPUKernel{Function: function + "_" + t.Suffix, In: t.DType, Out: t.DType}}
 	make := func(from source, at int) *gpuRandom {
 		own := k
 		own.from = from
@@ -82,12 +82,12 @@ func randomOnGPU(table *kernels.Table, stateful, stateless, attr, ints string, t
 		return &own
 	}
 	if stateful != "" {
-		table.Add(kernels.Def{Op: stateful, Device: "GPU", Types: map[string][]tensor.DType{attr: {t.Dtype}}, HostInputs: randomHostInputs[ints], New: func(c *kernels.Construction) (any, error) {
+		table.Add(kernels.Def{Op: stateful, Device: "GPU", Types: map[string][]tensor.DType{attr: {t.DType}}, HostInputs: randomHostInputs[ints], New: func(c *kernels.Construction) (any, error) {
 			g, err := philox.NewGenerator(c)
 			return make(fromState(g), 1), err
 		}})
 	}
-	first, second := elementwise.GPURow(stateless, "dtype", t.Dtype, make(fromSeed, 2)), elementwise.GPURow(stateless+"V2", "dtype", t.Dtype, make(fromKey, 4))
+	first, second := elementwise.RowOnGPU(stateless, "dtype", t.DType, make(fromSeed, 2)), elementwise.RowOnGPU(stateless+"V2", "dtype", t.DType, make(fromKey, 4))
 	first.HostInputs, second.HostInputs = randomHostInputs["Stateless"+ints], randomHostInputs["V2"+ints]
 	table.Add(first, second)
 }

@@ -10,11 +10,11 @@ import (
 // Table is the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
-	addKernelGPU(table)
 	addGamma(table)
 	addIndex(table)
 	addPoisson(table)
 	addRandom(table)
+	addKernelGPU(table)
 	return table
 }
 

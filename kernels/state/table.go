@@ -10,9 +10,9 @@ import (
 // Table is the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
-	addStateGPU(table)
 	addSession(table)
 	addState(table)
+	addStateGPU(table)
 	return table
 }
 

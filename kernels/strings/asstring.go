@@ -111,7 +111,7 @@ var stringers = map[tensor.DType]func(dst []string, t *tensor.Tensor, format str
 		}
 	},
 	tensor.BFloat16: func(dst []string, t *tensor.Tensor, format string) {
-		for i, v := range tensor.Of[element.Bfloat16](t) {
+		for i, v := range tensor.Of[element.BFloat16](t) {
 			dst[i] = sprintFloat(format, float64(v.Float()))
 		}
 	},

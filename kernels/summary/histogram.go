@@ -110,7 +110,7 @@ func realParts[D element.Floating](dst []D, t *tensor.Tensor, from int) bool {
 			dst[i] = D(v.Float())
 		}
 	case tensor.BFloat16:
-		for i, v := range tensor.Of[element.Bfloat16](t)[from:][:n] {
+		for i, v := range tensor.Of[element.BFloat16](t)[from:][:n] {
 			dst[i] = D(v.Float())
 		}
 	case tensor.Int8:

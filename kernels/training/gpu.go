@@ -46,7 +46,7 @@ func registerGPUOptimizer(table *kernels.Table, o *optimizer) {
 			return
 		}
 		for _, t := range launch.Reals {
-			dtype, function := t.Dtype, "apply_"+on.function+"_"+t.Suffix
+			dtype, function := t.DType, "apply_"+on.function+"_"+t.Suffix
 			if sparse {
 				function = "sparse_" + function
 			}

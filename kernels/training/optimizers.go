@@ -21,11 +21,11 @@ func optimizers(table *kernels.Table, o optimizer, f32 update[float32], f64 upda
 		}
 		return tensor.Of[element.Float16](t)[0]
 	})
-	registerOptimizer(table, &o, halfUpdate[element.Bfloat16](f32), func(t *tensor.Tensor) element.Bfloat16 {
+	registerOptimizer(table, &o, halfUpdate[element.BFloat16](f32), func(t *tensor.Tensor) element.BFloat16 {
 		if t.DType() == tensor.Int64 {
 			return element.ToBFloat16(scalar32(t))
 		}
-		return tensor.Of[element.Bfloat16](t)[0]
+		return tensor.Of[element.BFloat16](t)[0]
 	})
 	registerGPUOptimizer(table, &o)
 }

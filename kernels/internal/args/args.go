@@ -31,6 +31,7 @@ func VectorInts(ctx *kernels.Context, i int, what string) ([]int64, error) {
 	return ctx.Ints(i)
 }
 
+// Inputs are the tensors at inputs from (inclusive) to to (exclusive), borrowed.
 func Inputs(ctx *kernels.Context, from, to int) []*tensor.Tensor {
 	list := make([]*tensor.Tensor, to-from)
 	for i := range list {
@@ -78,6 +79,7 @@ func OutputInts(ctx *kernels.Context, o int, dtype tensor.DType, values []int64)
 	return nil
 }
 
+// NeedScalar refuses, with text, a tensor that is not one element of the dtype, of rank 0.
 func NeedScalar(t *tensor.Tensor, dtype tensor.DType, text string) error {
 	if t.DType() != dtype {
 		return status.InvalidArgumentf("Expected a scalar of type %v, got type %v", dtype, t.DType())
@@ -163,6 +165,7 @@ func ShapeInput(ctx *kernels.Context, i int) (tensor.Shape, error) {
 	return shape, err
 }
 
+// OutputString makes output 0 a scalar string.
 func OutputString(ctx *kernels.Context, s string) error {
 	out, err := ctx.Allocate(0, tensor.String, nil)
 	if err == nil {

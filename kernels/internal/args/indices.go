@@ -32,6 +32,7 @@ func ReadIndices(t *tensor.Tensor) (IndexList, error) {
 	return IndexList{}, status.InvalidArgumentf("Indices must be int16, int32 or int64, not %v", t.DType())
 }
 
+// WidenIndices copies integers to borrowed memory as int64s, until Free.
 func WidenIndices[T int8 | uint8 | int16 | int32](src []T) IndexList {
 	scratch := indexScratch.Get().(*[]int64)
 	if cap(*scratch) < len(src) {
@@ -44,6 +45,7 @@ func WidenIndices[T int8 | uint8 | int16 | int32](src []T) IndexList {
 	return IndexList{v, scratch}
 }
 
+// Free gives the borrowed memory back. The list is not used any more.
 func (l IndexList) Free() {
 	if l.scratch != nil {
 		indexScratch.Put(l.scratch)

@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
+// Instantiate prepares a function of the graph's library; INTERNAL where the graph has none.
 func Instantiate(c *kernels.Construction, ref *graph.FunctionRef) (kernels.Function, error) {
 	if c.Functions == nil {
 		return nil, status.Internalf("No function library")
@@ -31,6 +32,7 @@ func Arguments(ctx *kernels.Context, from int) []kernels.Value {
 	return args
 }
 
+// ReleaseAll releases each value.
 func ReleaseAll(values []kernels.Value) {
 	for _, v := range values {
 		v.Release()

@@ -7,14 +7,17 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
+// Only restricts an attribute to one type.
 func Only(attr string, dtype tensor.DType) map[string][]tensor.DType {
 	return map[string][]tensor.DType{attr: {dtype}}
 }
 
+// NumbersAndBool restricts an attribute to numbers and truths.
 func NumbersAndBool(attr string) map[string][]tensor.DType {
 	return map[string][]tensor.DType{attr: append(slices.Clone(NumberTypes), tensor.Bool)}
 }
 
+// FloatT restricts the attribute T to real floating-point types.
 var FloatT = map[string][]tensor.DType{"T": {tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64}}
 
 // The GPU's rows of ops that rearrange arrays: the CPU's, since these know where tensors lie. Types are
@@ -57,6 +60,7 @@ var Plain = func() (types []tensor.DType) {
 	return types
 }()
 
+// TypeNames are the names of dtypes, as messages list them.
 func TypeNames(dtypes []tensor.DType) string {
 	names := make([]string, len(dtypes))
 	for i, d := range dtypes {
@@ -73,8 +77,10 @@ var (
 	NumberTypes = append(realTypes[:len(realTypes):len(realTypes)], tensor.Complex64, tensor.Complex128)
 )
 
+// Numbers restricts an attribute to real and complex numbers.
 func Numbers(attr string) map[string][]tensor.DType {
 	return map[string][]tensor.DType{attr: NumberTypes}
 }
 
+// Reals restricts an attribute to real numbers.
 func Reals(attr string) map[string][]tensor.DType { return map[string][]tensor.DType{attr: realTypes} }

@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/simd"
 )
 
+// OneIf is a condition as a number.
 func OneIf(b bool) int {
 	if b {
 		return 1
@@ -19,7 +20,7 @@ func OneIf(b bool) int {
 // float32, rounded to nearest even at the end, as TensorFlow's CPU kernels do.
 type (
 	Float16  uint16
-	Bfloat16 uint16
+	BFloat16 uint16
 )
 
 // The sets of element types that slice functions are written for.
@@ -35,7 +36,7 @@ type (
 	Numeric    interface {
 		Integer | Floating | ComplexNum
 	}
-	HalfFloat interface{ Float16 | Bfloat16 }
+	HalfFloat interface{ Float16 | BFloat16 }
 )
 
 // DTypeOf is the dtype whose elements are T, Invalid for a type that is none's.
@@ -48,7 +49,7 @@ func DTypeOf[T any]() tensor.DType {
 		return tensor.Float64
 	case Float16:
 		return tensor.Float16
-	case Bfloat16:
+	case BFloat16:
 		return tensor.BFloat16
 	case int8:
 		return tensor.Int8
@@ -107,10 +108,10 @@ func (h Float16) Float() float32 { return tensor.F16(h).Float32() }
 func ToFloat16(f float32) Float16 { return Float16(tensor.ToF16(f)) }
 
 // Float gives the value of a bfloat16.
-func (h Bfloat16) Float() float32 { return tensor.BF16(h).Float32() }
+func (h BFloat16) Float() float32 { return tensor.BF16(h).Float32() }
 
 // ToBFloat16 rounds to the nearest bfloat16, ties to even.
-func ToBFloat16(f float32) Bfloat16 { return Bfloat16(tensor.ToBF16(f)) }
+func ToBFloat16(f float32) BFloat16 { return BFloat16(tensor.ToBF16(f)) }
 
 // Widen sets dst to the values of src.
 func Widen[H HalfFloat](dst []float32, src []H) {
@@ -120,7 +121,7 @@ func Widen[H HalfFloat](dst []float32, src []H) {
 		for i, v := range src {
 			dst[i] = v.Float()
 		}
-	case []Bfloat16:
+	case []BFloat16:
 		simd.WidenBFloat16(dst, bfloatBits(src))
 	}
 }
@@ -133,12 +134,12 @@ func Narrow[H HalfFloat](dst []H, src []float32) {
 		for i, v := range src {
 			dst[i] = ToFloat16(v)
 		}
-	case []Bfloat16:
+	case []BFloat16:
 		simd.NarrowBFloat16(bfloatBits(dst), src)
 	}
 }
 
-func bfloatBits(a []Bfloat16) []uint16 {
+func bfloatBits(a []BFloat16) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(a))), len(a))
 }
 

@@ -14,7 +14,7 @@ import (
 
 // BinaryRow is a binary elementwise op for one element type.
 type BinaryRow struct {
-	In, out *elem
+	In, out *Elem
 	// each computes n elements of dst from as many of a and b. dst may be a or b.
 	Each func(dst, a, b unsafe.Pointer, n int)
 	// withScalar, where it is there, is each with the same b for all elements; scalarWith with
@@ -39,9 +39,9 @@ func Floats2[A, B any](f32 func(dst []A, a, b []float32), f64 func(dst []B, a, b
 	rows := BinaryRows{On(f32), On(f64)}
 	switch f := any(f32).(type) {
 	case func(dst, a, b []float32):
-		rows = append(rows, On(widened[element.Float16](f)), On(widened[element.Bfloat16](f)))
+		rows = append(rows, On(widened[element.Float16](f)), On(widened[element.BFloat16](f)))
 	case func(dst []bool, a, b []float32):
-		rows = append(rows, On(widenedTest[element.Float16](f)), On(widenedTest[element.Bfloat16](f)))
+		rows = append(rows, On(widenedTest[element.Float16](f)), On(widenedTest[element.BFloat16](f)))
 	}
 	return rows
 }
@@ -52,7 +52,7 @@ func Quantized2[R any](q8 func(dst []R, a, b []int8), q16 func(dst []R, a, b []i
 	rows := BinaryRows{On(q8), On(q16), On(q32), On(qu8), On(qu16)}
 	for i, dtype := range []tensor.DType{tensor.QInt8, tensor.QInt16, tensor.QInt32, tensor.QUint8, tensor.QUint16} {
 		in := *rows[i].In
-		in.Dtype = dtype
+		in.DType = dtype
 		rows[i].In = &in
 	}
 	return rows
@@ -114,6 +114,7 @@ func Signed2[A, B, C, D any](f8 func(dst []A, a, b []int8), f16 func(dst []B, a,
 	return BinaryRows{On(f8), On(f16), On(f32), On(f64)}
 }
 
+// Unsigned2 is Signed2 for the integers without a sign.
 func Unsigned2[A, B, C, D any](f8 func(dst []A, a, b []uint8), f16 func(dst []B, a, b []uint16), f32 func(dst []C, a, b []uint32), f64 func(dst []D, a, b []uint64)) BinaryRows {
 	return BinaryRows{On(f8), On(f16), On(f32), On(f64)}
 }
@@ -131,7 +132,7 @@ func (rows BinaryRows) Scalars(withScalar, scalarWith func(dst, v []float32, s f
 		}
 	}
 	for i := range rows {
-		if rows[i].In.Dtype == tensor.Float32 {
+		if rows[i].In.DType == tensor.Float32 {
 			rows[i].withScalar, rows[i].scalarWith = erase(withScalar), erase(scalarWith)
 		}
 	}
@@ -141,8 +142,8 @@ func (rows BinaryRows) Scalars(withScalar, scalarWith func(dst, v []float32, s f
 // Checked gives rows of integers a check of their second operand.
 func (rows BinaryRows) Checked(bad func(v int64) bool, err error) BinaryRows {
 	for i := range rows {
-		if rows[i].In.Dtype.IsInteger() {
-			rows[i].check = checkInts(rows[i].In.Dtype, bad, err)
+		if rows[i].In.DType.IsInteger() {
+			rows[i].check = checkInts(rows[i].In.DType, bad, err)
 		}
 	}
 	return rows
@@ -199,7 +200,7 @@ func Binary(op string, opts BinaryOptions, sets ...BinaryRows) []kernels.Def {
 	for _, set := range sets {
 		for _, row := range set {
 			k := &BinaryKernel{BinaryRow: row, BinaryOptions: opts}
-			defs = append(defs, kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {row.In.Dtype}}, New: k.construct})
+			defs = append(defs, kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {row.In.DType}}, New: k.construct})
 		}
 	}
 	return defs
@@ -230,8 +231,8 @@ func (k *BinaryKernel) construct(c *kernels.Construction) (any, error) {
 // Compute is written for small operands of the same shape: they are most of a graph's nodes.
 func (k *BinaryKernel) Compute(ctx *kernels.Context) error {
 	a, b := ctx.Inputs[0].Tensor, ctx.Inputs[1].Tensor
-	if a.DType() != k.In.Dtype || b.DType() != k.In.Dtype {
-		return args.FirstError(args.CheckType(ctx, 0, k.In.Dtype), args.CheckType(ctx, 1, k.In.Dtype))
+	if a.DType() != k.In.DType || b.DType() != k.In.DType {
+		return args.FirstError(args.CheckType(ctx, 0, k.In.DType), args.CheckType(ctx, 1, k.In.DType))
 	}
 	if !a.Shape().Equal(b.Shape()) {
 		return k.broadcast(ctx, a, b)
@@ -242,7 +243,7 @@ func (k *BinaryKernel) Compute(ctx *kernels.Context) error {
 			return err
 		}
 	}
-	out, err := ctx.ForwardAny(0, k.out.Dtype, a.Shape(), 0, 1)
+	out, err := ctx.ForwardAny(0, k.out.DType, a.Shape(), 0, 1)
 	if err != nil {
 		return err
 	}
@@ -263,7 +264,7 @@ func (k *BinaryKernel) broadcast(ctx *kernels.Context, a, b *tensor.Tensor) erro
 		if a.Len() != b.Len() {
 			return status.InvalidArgumentf("The two arguments to a cwise op must have same number of elements, got %d and %d", a.Len(), b.Len())
 		}
-		out, err := ctx.ForwardAny(0, k.out.Dtype, a.Shape(), 0)
+		out, err := ctx.ForwardAny(0, k.out.DType, a.Shape(), 0)
 		if err == nil {
 			k.spans(ctx, out, a, b, 1, 1)
 		}
@@ -284,7 +285,7 @@ func (k *BinaryKernel) broadcast(ctx *kernels.Context, a, b *tensor.Tensor) erro
 			return err
 		}
 	}
-	out, err := ctx.ForwardAny(0, k.out.Dtype, shape, 0, 1)
+	out, err := ctx.ForwardAny(0, k.out.DType, shape, 0, 1)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
@@ -457,3 +458,11 @@ func (k *BinaryKernel) together(w *Walk, o int, block, p unsafe.Pointer, r, n in
 
 // Joined makes one set of rows of several.
 func Joined(sets ...BinaryRows) BinaryRows { return slices.Concat(sets...) }
+
+// Into gives functions that add the rows of a unary and of a binary op to a table, so that a family lists its ops
+// a line each.
+func Into(table *kernels.Table) (unary func(op string, grain int, sets ...UnaryRows), binary func(op string, opts BinaryOptions, sets ...BinaryRows)) {
+	unary = func(op string, grain int, sets ...UnaryRows) { table.Add(Unary(op, grain, sets...)...) }
+	binary = func(op string, opts BinaryOptions, sets ...BinaryRows) { table.Add(Binary(op, opts, sets...)...) }
+	return unary, binary
+}

@@ -75,6 +75,7 @@ func (w *Walk) continues(strides []int) bool {
 // Inner is the size of the innermost dimension, rows how many times it is run through.
 func (w *Walk) Inner() int { return w.Dims[len(w.Dims)-1] }
 
+// Rows is how many times the innermost dimension is run through.
 func (w *Walk) Rows() int {
 	n := 1
 	for _, d := range w.Dims[:len(w.Dims)-1] {

@@ -9,8 +9,8 @@ import (
 )
 
 // elem is what a driver must be able to do with elements whose type it does not know.
-type elem struct {
-	Dtype tensor.DType
+type Elem struct {
+	DType tensor.DType
 	size  int
 	// fill sets the n elements at dst to the one at src.
 	fill func(dst, src unsafe.Pointer, n int)
@@ -23,13 +23,13 @@ type elem struct {
 }
 
 // ElemOf describes elements of type T. There is one description for each type.
-func ElemOf[T any]() *elem {
+func ElemOf[T any]() *Elem {
 	dtype := element.DTypeOf[T]()
 	if e, ok := elems[dtype]; ok {
 		return e
 	}
-	e := &elem{
-		Dtype: dtype,
+	e := &Elem{
+		DType: dtype,
 		size:  element.SizeOf(dtype),
 		fill: func(dst, src unsafe.Pointer, n int) {
 			v := *(*T)(src)
@@ -57,9 +57,10 @@ func ElemOf[T any]() *elem {
 }
 
 // elems is filled while tables are made, and not changed after.
-var elems = map[tensor.DType]*elem{}
+var elems = map[tensor.DType]*Elem{}
 
-func (e *elem) Block() unsafe.Pointer { return e.Blocks.Get().(unsafe.Pointer) }
+// Block is working memory for some elements, which goes back to Blocks.
+func (e *Elem) Block() unsafe.Pointer { return e.Blocks.Get().(unsafe.Pointer) }
 
 // At is element i of those at p.
-func (e *elem) At(p unsafe.Pointer, i int) unsafe.Pointer { return unsafe.Add(p, i*e.size) }
+func (e *Elem) At(p unsafe.Pointer, i int) unsafe.Pointer { return unsafe.Add(p, i*e.size) }

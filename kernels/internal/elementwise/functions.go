@@ -14,6 +14,7 @@ func DifferentShapes(ctx *kernels.Context, i int, first, other tensor.Shape) err
 		ctx.Node.Name, ctx.Node.Op, first, i, other)
 }
 
+// Add sets dst to the sums of a and b; of strings, to one after the other.
 func Add[T element.Numeric | string](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -21,6 +22,7 @@ func Add[T element.Numeric | string](dst, a, b []T) {
 	}
 }
 
+// Sub sets dst to the differences of a and b.
 func Sub[T element.Numeric](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -28,6 +30,7 @@ func Sub[T element.Numeric](dst, a, b []T) {
 	}
 }
 
+// Mul sets dst to the products of a and b.
 func Mul[T element.Numeric](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -52,6 +55,7 @@ func Maximum[T element.Ordered](dst, a, b []T) {
 	}
 }
 
+// Minimum sets dst to the lesser ones of a and b.
 func Minimum[T element.Ordered](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -66,6 +70,7 @@ func Additions() BinaryRows {
 		Complex2(Add[complex64], Add[complex128])).Scalars(simd.AddScalar, simd.AddScalar)
 }
 
+// Each64 makes a slice function of a function of a float64.
 func Each64(f func(float64) float64) func(dst, a []float64) {
 	return func(dst, a []float64) {
 		for i, v := range a {
@@ -74,6 +79,7 @@ func Each64(f func(float64) float64) func(dst, a []float64) {
 	}
 }
 
+// Square sets dst to the squares of a.
 func Square[T element.Numeric](dst, a []T) {
 	for i, v := range a {
 		dst[i] = v * v

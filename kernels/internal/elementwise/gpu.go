@@ -27,7 +27,7 @@ func (k *GPUKernel) Over(ctx *kernels.Context, n int, args ...uint64) {
 }
 
 // GPURow is the row of a kernel without attributes.
-func GPURow(op, attr string, dtype tensor.DType, k kernels.Kernel) kernels.Def {
+func RowOnGPU(op, attr string, dtype tensor.DType, k kernels.Kernel) kernels.Def {
 	return kernels.Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{attr: {dtype}}, New: func(*kernels.Construction) (any, error) { return k, nil }}
 }
 
@@ -54,7 +54,7 @@ func (k *GPUUnary) Compute(ctx *kernels.Context) error {
 func UnaryOnGPU(table *kernels.Table, op, function string, sets ...[]launch.Type) {
 	for _, set := range sets {
 		for _, t := range set {
-			table.Add(GPURow(op, "T", t.Dtype, &GPUUnary{GPUKernel{function + "_" + t.Suffix, t.Dtype, t.Dtype}, nil}))
+			table.Add(RowOnGPU(op, "T", t.DType, &GPUUnary{GPUKernel{function + "_" + t.Suffix, t.DType, t.DType}, nil}))
 		}
 	}
 }
@@ -62,7 +62,7 @@ func UnaryOnGPU(table *kernels.Table, op, function string, sets ...[]launch.Type
 // TestOnGPU registers a unary op whose result is a bool.
 func TestOnGPU(table *kernels.Table, op, function string) {
 	for _, t := range launch.Reals {
-		table.Add(GPURow(op, "T", t.Dtype, &GPUUnary{GPUKernel{function + "_" + t.Suffix, t.Dtype, tensor.Bool}, nil}))
+		table.Add(RowOnGPU(op, "T", t.DType, &GPUUnary{GPUKernel{function + "_" + t.Suffix, t.DType, tensor.Bool}, nil}))
 	}
 }
 
@@ -91,6 +91,6 @@ func (k *GPUZip) Compute(ctx *kernels.Context) error {
 // GradOnGPU registers the gradient of an elementwise op.
 func GradOnGPU(table *kernels.Table, op, function string) {
 	for _, t := range launch.Reals {
-		table.Add(GPURow(op, "T", t.Dtype, &GPUZip{GPUKernel{function + "_" + t.Suffix, t.Dtype, t.Dtype}, nil}))
+		table.Add(RowOnGPU(op, "T", t.DType, &GPUZip{GPUKernel{function + "_" + t.Suffix, t.DType, t.DType}, nil}))
 	}
 }

@@ -24,6 +24,7 @@ type Operand struct {
 	Shape tensor.Shape
 }
 
+// AsIs is a tensor as an operand of its own shape.
 func AsIs(t *tensor.Tensor) Operand { return Operand{t, t.Shape()} }
 
 // LaunchBroadcast launches a function of up to three operands that are broadcast to the shape of
@@ -200,6 +201,7 @@ func BinaryOnGPU(table *kernels.Table, op, function string, sets ...[]launch.Typ
 	binaryRowsOnGPU(table, op, function, true, sets)
 }
 
+// SinglyOnGPU is BinaryOnGPU for functions that take one element at a time.
 func SinglyOnGPU(table *kernels.Table, op, function string, sets ...[]launch.Type) {
 	binaryRowsOnGPU(table, op, function, false, sets)
 }
@@ -207,11 +209,11 @@ func SinglyOnGPU(table *kernels.Table, op, function string, sets ...[]launch.Typ
 func binaryRowsOnGPU(table *kernels.Table, op, function string, packed bool, sets [][]launch.Type) {
 	for _, set := range sets {
 		for _, t := range set {
-			k := &GPUBinary{GPUKernel: GPUKernel{function + "_" + t.Suffix, t.Dtype, t.Dtype}, Pack: 1}
+			k := &GPUBinary{GPUKernel: GPUKernel{function + "_" + t.Suffix, t.DType, t.DType}, Pack: 1}
 			if packed {
-				k.Pack = launch.PackOf(t.Dtype)
+				k.Pack = launch.PackOf(t.DType)
 			}
-			table.Add(GPURow(op, "T", t.Dtype, k))
+			table.Add(RowOnGPU(op, "T", t.DType, k))
 		}
 	}
 }
@@ -220,7 +222,7 @@ func binaryRowsOnGPU(table *kernels.Table, op, function string, packed bool, set
 func CompareOnGPU(table *kernels.Table, op, function string, swapped bool, sets ...[]launch.Type) {
 	for _, set := range sets {
 		for _, t := range set {
-			table.Add(GPURow(op, "T", t.Dtype, &GPUBinary{GPUKernel{function + "_" + t.Suffix, t.Dtype, tensor.Bool}, launch.PackOf(t.Dtype), swapped, nil}))
+			table.Add(RowOnGPU(op, "T", t.DType, &GPUBinary{GPUKernel{function + "_" + t.Suffix, t.DType, tensor.Bool}, launch.PackOf(t.DType), swapped, nil}))
 		}
 	}
 }
@@ -230,8 +232,8 @@ func CompareOnGPU(table *kernels.Table, op, function string, swapped bool, sets 
 func EqualOnGPU(table *kernels.Table, op, function string, mismatch bool, sets ...[]launch.Type) {
 	for _, set := range sets {
 		for _, t := range set {
-			k := GPUBinary{GPUKernel{function + "_" + t.Suffix, t.Dtype, tensor.Bool}, launch.PackOf(t.Dtype), false, nil}
-			table.Add(kernels.Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{"T": {t.Dtype}}, New: func(c *kernels.Construction) (any, error) {
+			k := GPUBinary{GPUKernel{function + "_" + t.Suffix, t.DType, tensor.Bool}, launch.PackOf(t.DType), false, nil}
+			table.Add(kernels.Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{"T": {t.DType}}, New: func(c *kernels.Construction) (any, error) {
 				strict, err := c.Attrs().Bool("incompatible_shape_error")
 				own := k
 				if !strict {

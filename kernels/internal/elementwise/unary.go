@@ -11,7 +11,7 @@ import (
 
 // UnaryRow is a unary elementwise op for one element type.
 type UnaryRow struct {
-	In, Out *elem
+	In, Out *Elem
 	// each computes n elements of dst from as many of a. dst may be a.
 	Each func(dst, a unsafe.Pointer, n int)
 }
@@ -31,9 +31,9 @@ func Floats1[A, B any](f32 func(dst []A, a []float32), f64 func(dst []B, a []flo
 	rows := UnaryRows{On1(f32), On1(f64)}
 	switch f := any(f32).(type) {
 	case func(dst, a []float32):
-		rows = append(rows, On1(widened1[element.Float16](f)), On1(widened1[element.Bfloat16](f)))
+		rows = append(rows, On1(widened1[element.Float16](f)), On1(widened1[element.BFloat16](f)))
 	case func(dst []bool, a []float32):
-		rows = append(rows, On1(widenedTest1[element.Float16](f)), On1(widenedTest1[element.Bfloat16](f)))
+		rows = append(rows, On1(widenedTest1[element.Float16](f)), On1(widenedTest1[element.BFloat16](f)))
 	}
 	return rows
 }
@@ -76,6 +76,7 @@ func each32(f func(float64) float64) func(dst, a []float32) {
 // for float.
 func PerElement1(f func(float64) float64) UnaryRows { return Floats1(each32(f), Each64(f)) }
 
+// Fast1 is PerElement1 with a function of its own for float.
 func Fast1(f32 func(dst, a []float32), f func(float64) float64) UnaryRows {
 	return Floats1(f32, Each64(f))
 }
@@ -85,6 +86,7 @@ func Complex1[A, B any](f64 func(dst []A, a []complex64), f128 func(dst []B, a [
 	return UnaryRows{On1(f64), On1(f128)}
 }
 
+// PerComplex1 is Complex1 for a function of one number.
 func PerComplex1(f func(complex128) complex128) UnaryRows {
 	return Complex1(
 		func(dst, a []complex64) {
@@ -104,6 +106,7 @@ func Signed1[A, B, C, D any](f8 func(dst []A, a []int8), f16 func(dst []B, a []i
 	return UnaryRows{On1(f8), On1(f16), On1(f32), On1(f64)}
 }
 
+// Unsigned1 is Signed1 for the integers without a sign.
 func Unsigned1[A, B, C, D any](f8 func(dst []A, a []uint8), f16 func(dst []B, a []uint16), f32 func(dst []C, a []uint32), f64 func(dst []D, a []uint64)) UnaryRows {
 	return UnaryRows{On1(f8), On1(f16), On1(f32), On1(f64)}
 }
@@ -114,7 +117,7 @@ func Unary(op string, grain int, sets ...UnaryRows) []kernels.Def {
 	for _, set := range sets {
 		for _, row := range set {
 			k := &UnaryKernel{UnaryRow: row, Grain: grain}
-			defs = append(defs, kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {row.In.Dtype}}, New: k.construct})
+			defs = append(defs, kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {row.In.DType}}, New: k.construct})
 		}
 	}
 	return defs
@@ -125,7 +128,7 @@ func Typed(attr string, rows []kernels.Def, sets ...UnaryRows) []kernels.Def {
 	i := 0
 	for _, set := range sets {
 		for _, row := range set {
-			rows[i].Types[attr] = []tensor.DType{row.Out.Dtype}
+			rows[i].Types[attr] = []tensor.DType{row.Out.DType}
 			i++
 		}
 	}
@@ -142,10 +145,10 @@ func (k *UnaryKernel) construct(*kernels.Construction) (any, error) { return k, 
 
 func (k *UnaryKernel) Compute(ctx *kernels.Context) error {
 	a := ctx.Inputs[0].Tensor
-	if a.DType() != k.In.Dtype {
-		return args.CheckType(ctx, 0, k.In.Dtype)
+	if a.DType() != k.In.DType {
+		return args.CheckType(ctx, 0, k.In.DType)
 	}
-	out, err := ctx.Forward(0, 0, k.Out.Dtype, a.Shape())
+	out, err := ctx.Forward(0, 0, k.Out.DType, a.Shape())
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (k *ViaFloat) convert(dev kernels.Device, half, wide *tensor.Tensor, wideni
 	if k.Half == tensor.Float16 {
 		convertHalf(dev, element.ViewOf[element.Float16](half), element.ViewOf[float32](wide), widening)
 	} else {
-		convertHalf(dev, element.ViewOf[element.Bfloat16](half), element.ViewOf[float32](wide), widening)
+		convertHalf(dev, element.ViewOf[element.BFloat16](half), element.ViewOf[float32](wide), widening)
 	}
 }
 

@@ -17,7 +17,7 @@ func PackOf(d tensor.DType) int {
 
 // Type is an element type that a device function serves, by the suffix of the function's name.
 type Type struct {
-	Dtype  tensor.DType
+	DType  tensor.DType
 	Suffix string
 }
 
@@ -48,6 +48,7 @@ func Sized(dtypes ...tensor.DType) []Type {
 	return types
 }
 
+// SizeSuffix is the suffix of functions that handle elements as unsigned integers of their size.
 func SizeSuffix(d tensor.DType) string {
 	return map[int]string{1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "u128"}[d.Size()]
 }
@@ -66,6 +67,6 @@ var (
 // EachDenseType calls register for each type that GPUs have dense layers for.
 func EachDenseType(register func(dtype tensor.DType)) {
 	for _, t := range Reals {
-		register(t.Dtype)
+		register(t.DType)
 	}
 }

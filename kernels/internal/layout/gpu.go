@@ -12,6 +12,7 @@ const nestLimit = 16
 
 const partsLimit = 16
 
+// SpaceLimit is the most dimensions of blocks in space, a limit of a struct in kernels/cuda.
 const SpaceLimit = 8
 
 // moveOn runs a nest that is not empty.

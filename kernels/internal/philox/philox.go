@@ -94,8 +94,10 @@ type Numbers32 struct {
 	Used int
 }
 
+// OneAtATime hands out a generator's numbers one by one.
 func OneAtATime(gen *Philox) Numbers32 { return Numbers32{gen: gen, Used: 4} }
 
+// Next is the next number.
 func (s *Numbers32) Next() uint32 {
 	if s.Used == 4 {
 		s.Got, s.Used = s.gen.Next(), 0

@@ -157,7 +157,7 @@ func elementPrinter(t *tensor.Tensor, quote bool) func(int) string {
 		v := tensor.Of[element.Float16](t)
 		return func(i int) string { return printFloat32(v[i].Float()) }
 	case tensor.BFloat16:
-		v := tensor.Of[element.Bfloat16](t)
+		v := tensor.Of[element.BFloat16](t)
 		return func(i int) string { return printFloat32(v[i].Float()) }
 	case tensor.Float8E5M2:
 		v := tensor.Of[uint8](t)

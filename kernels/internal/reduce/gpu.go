@@ -56,18 +56,18 @@ func (k *GPUReduction) Reduce(ctx *kernels.Context, out, in *tensor.Tensor, grou
 	return nil
 }
 
-// GpuFold reduces the middle of three dimensions, each of parts parts of it by itself.
-type GpuFold struct{ Outer, Reduced, Inner, Parts int }
+// Fold reduces the middle of three dimensions, each of parts parts of it by itself.
+type Fold struct{ Outer, Reduced, Inner, Parts int }
 
 // planFolds takes a reduction apart: of the groups that are reduced the last comes first, and what
 // would not keep a card's processors busy is done in two steps.
-func planFolds(groups []int, firstReduced bool, processors int) (folds []GpuFold) {
+func planFolds(groups []int, firstReduced bool, processors int) (folds []Fold) {
 	groups = append([]int(nil), groups...)
 	for i := len(groups) - 1; i >= 0; i-- {
 		if (i%2 == 0) != firstReduced {
 			continue
 		}
-		f := GpuFold{shapes.LoopSize(groups[:i]), groups[i], shapes.LoopSize(groups[i+1:]), 1}
+		f := Fold{shapes.LoopSize(groups[:i]), groups[i], shapes.LoopSize(groups[i+1:]), 1}
 		groups[i] = 1
 		width := f.Width()
 		tiles := (f.Outer*f.Inner + width - 1) / width
@@ -80,14 +80,14 @@ func planFolds(groups []int, firstReduced bool, processors int) (folds []GpuFold
 		folds = append(folds, f)
 	}
 	if len(folds) == 0 { // nothing is reduced but single elements
-		folds = []GpuFold{{shapes.LoopSize(groups), 1, 1, 1}}
+		folds = []Fold{{shapes.LoopSize(groups), 1, 1, 1}}
 	}
 	return folds
 }
 
 // Width is how many results a block has side by side: as many as leave each thread some elements, but
 // neighbours in memory together.
-func (f GpuFold) Width() int {
+func (f Fold) Width() int {
 	per := min(PowerOf2((f.Reduced+3)/4), launch.Threads)
 	return max(launch.Threads/per, min(PowerOf2(f.Inner), 32))
 }
@@ -101,7 +101,7 @@ func PowerOf2(n int) int {
 }
 
 // Launch runs the fold. elements is what each of the last results is made of.
-func (f GpuFold) Launch(ctx *kernels.Context, function string, to, from *tensor.Tensor, how finish, elements int) {
+func (f Fold) Launch(ctx *kernels.Context, function string, to, from *tensor.Tensor, how finish, elements int) {
 	outputs := f.Outer * f.Inner
 	if outputs == 0 {
 		return
@@ -117,7 +117,8 @@ func (f GpuFold) Launch(ctx *kernels.Context, function string, to, from *tensor.
 		Args: []uint64{from.Address(), to.Address(), uint64(outputs), uint64(f.Reduced), inner[0], inner[1], uint64(width), uint64(per), uint64(how), uint64(elements)}})
 }
 
-func (f GpuFold) Blocks(a kernels.Accelerator) int {
+// Blocks is how many blocks of a grid the results take.
+func (f Fold) Blocks(a kernels.Accelerator) int {
 	width := f.Width()
 	return min((f.Outer*f.Inner+width-1)/width, 32*a.Card().Processors)
 }

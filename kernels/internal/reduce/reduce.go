@@ -28,13 +28,13 @@ const reduceChunk = 1 << 15
 // ReduceKernel reduces tensors over axes.
 type ReduceKernel[T any] struct {
 	Reducer[T]
-	Dtype tensor.DType
+	DType tensor.DType
 	Keep  bool
 }
 
 func (k *ReduceKernel[T]) Compute(ctx *kernels.Context) error {
 	data := ctx.Inputs[0].Tensor
-	if err := args.CheckType(ctx, 0, k.Dtype); err != nil {
+	if err := args.CheckType(ctx, 0, k.DType); err != nil {
 		return err
 	}
 	var plan Plan
@@ -45,7 +45,7 @@ func (k *ReduceKernel[T]) Compute(ctx *kernels.Context) error {
 		ctx.SetOutput(0, data.Reshaped(plan.Out))
 		return nil
 	}
-	out, err := ctx.Allocate(0, k.Dtype, plan.Out)
+	out, err := ctx.Allocate(0, k.DType, plan.Out)
 	if err != nil {
 		return err
 	}

@@ -9,12 +9,16 @@ import (
 	"github.com/troupe-run/troupe/kernels/simd"
 )
 
+// SumFloat adds up floats.
 var SumFloat = Reducer[float32]{Row: simd.Sum, Into: func(acc, a []float32) { simd.Add(acc, acc, a) }}
 
+// MaxFloat is the greatest float.
 var MaxFloat = Reducer[float32]{Identity: float32(math.Inf(-1)), Row: simd.MaxOf, Into: func(acc, a []float32) { simd.Max(acc, acc, a) }}
 
+// MinFloat is the least float.
 var MinFloat = Reducer[float32]{Identity: float32(math.Inf(1)), Row: slices.Min[[]float32], Into: func(acc, a []float32) { simd.Min(acc, acc, a) }}
 
+// Sums adds up elements.
 func Sums[T element.Numeric]() Reducer[T] {
 	return Reducer[T]{Row: SumOf[T], Into: func(acc, a []T) { elementwise.Add(acc, acc, a) }}
 }

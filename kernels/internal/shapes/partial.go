@@ -12,6 +12,7 @@ type PartialShape struct {
 	Known bool
 }
 
+// String writes the shape as TensorFlow does.
 func (p PartialShape) String() string {
 	if !p.Known {
 		return "<unknown>"
@@ -29,6 +30,7 @@ func (p PartialShape) Full() bool {
 	return p.Known
 }
 
+// Admits tells whether a tensor may have shape s.
 func (p PartialShape) Admits(s tensor.Shape) bool { return !p.Known || s.Compatible(p.Dims) }
 
 // Merge gives what both say.

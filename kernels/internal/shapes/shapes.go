@@ -114,6 +114,7 @@ func Ints(shape tensor.Shape) []int {
 	return s
 }
 
+// JoinInts writes integers with commas between them.
 func JoinInts(values []int64) string {
 	s := make([]string, len(values))
 	for i, v := range values {

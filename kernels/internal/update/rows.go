@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/layout"
 )
 
+// ScatterTypes refuses updates of another type than the variable's.
 func ScatterTypes(have tensor.DType, updates *tensor.Tensor) error {
 	if have != updates.DType() {
 		return status.InvalidArgumentf("DType of scatter resource and updates does not match.")
@@ -20,6 +21,7 @@ func StartsWith(s, prefix tensor.Shape) bool {
 	return len(s) >= len(prefix) && s[:len(prefix)].Equal(prefix)
 }
 
+// CheckDivisors refuses a division by zero: of integers, and with strict of floats too.
 func CheckDivisors(op Op, updates *tensor.Tensor, strict bool) error {
 	if op == Div && (strict || updates.DType().IsInteger()) && ZeroIn[updates.DType()](updates.Data()) {
 		return status.InvalidArgumentf("updates must not contain 0")

@@ -14,6 +14,7 @@ import (
 // Op is what an update does with the old element and the new one.
 type Op int
 
+// The updates. Ops is how many there are.
 const (
 	Set Op = iota
 	Add
@@ -33,6 +34,7 @@ type Func func(dst, old, value []byte)
 // no arithmetic. Types of which an op has no row are refused by the table.
 type updaterTable [Ops]map[tensor.DType]Func
 
+// Updaters are the arithmetic updates by operation and element type.
 var Updaters = func() (all updaterTable) {
 	for op := range all {
 		all[op] = map[tensor.DType]Func{}
@@ -50,7 +52,7 @@ var Updaters = func() (all updaterTable) {
 	addComplex[complex64](&all)
 	addComplex[complex128](&all)
 	addHalf(&all, element.Float16.Float, element.ToFloat16)
-	addHalf(&all, element.Bfloat16.Float, element.ToBFloat16)
+	addHalf(&all, element.BFloat16.Float, element.ToBFloat16)
 	// Truths are added and subtracted as the numbers 0 and 1, and what is not 0 is true.
 	all[Add][tensor.Bool] = updating(func(dst, a, b []uint8) {
 		for i, v := range b {

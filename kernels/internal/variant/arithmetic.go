@@ -31,7 +31,7 @@ func variantZeros(ctx *kernels.Context, v any) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		zeros := &TensorList{Dtype: v.Dtype, Shape: v.Shape, Max: -1, Elems: list, Depth: v.Depth}
+		zeros := &TensorList{DType: v.DType, Shape: v.Shape, Max: -1, Elems: list, Depth: v.Depth}
 		zeros.Refs.Store(1)
 		return zeros, nil
 	case *Optional:
@@ -116,8 +116,8 @@ func variantAdd(ctx *kernels.Context, a, b any) (tensor.Counted, error) {
 		switch {
 		case !ok:
 			return nil, status.InvalidArgumentf("AddN of a list and a %T", b)
-		case a.Dtype != other.Dtype:
-			return nil, status.InvalidArgumentf("Trying to add two lists of tensors of different dtypes. One is %v and the other is %v", a.Dtype, other.Dtype)
+		case a.DType != other.DType:
+			return nil, status.InvalidArgumentf("Trying to add two lists of tensors of different dtypes. One is %v and the other is %v", a.DType, other.DType)
 		case len(a.Elems) != len(other.Elems):
 			return nil, status.InvalidArgumentf("Trying to add two lists of tensors with different lengths. One is %d and the other is %d", len(a.Elems), len(other.Elems))
 		}
@@ -129,7 +129,7 @@ func variantAdd(ctx *kernels.Context, a, b any) (tensor.Counted, error) {
 		if err != nil {
 			return nil, err
 		}
-		sum := &TensorList{Dtype: a.Dtype, Shape: shape, Max: -1, Elems: list, Depth: max(a.Depth, other.Depth)}
+		sum := &TensorList{DType: a.DType, Shape: shape, Max: -1, Elems: list, Depth: max(a.Depth, other.Depth)}
 		sum.Refs.Store(1)
 		return sum, nil
 	case *Optional:

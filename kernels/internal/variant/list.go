@@ -13,14 +13,14 @@ import (
 // Join copies elements of the list, one after the other, to a new output 0 of the given shape;
 // elements that are not set become zeros of size elements.
 func (l *TensorList) Join(ctx *kernels.Context, shape tensor.Shape, elems []*tensor.Tensor, size int) error {
-	out, err := ctx.Allocate(0, l.Dtype, shape)
+	out, err := ctx.Allocate(0, l.DType, shape)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
 	for i, t := range elems {
 		if t != nil {
 			layout.Move(ctx, out, t, layout.NewNest([]int{size}, []int{1}, []int{1}, i*size, 0))
-		} else if bytes := l.Dtype.Size(); bytes > 0 {
+		} else if bytes := l.DType.Size(); bytes > 0 {
 			clear(out.Data()[i*size*bytes : (i+1)*size*bytes])
 		}
 	}
@@ -47,6 +47,7 @@ func (l *TensorList) Scatter(ctx *kernels.Context, t *tensor.Tensor, row tensor.
 	return nil
 }
 
+// Split makes the elements of the rows of t, lengths[i] of them for element i.
 func (l *TensorList) Split(ctx *kernels.Context, t *tensor.Tensor, lengths []int64) error {
 	if err := l.Admit(t); err != nil {
 		return err
@@ -80,7 +81,7 @@ const MaxList = 1 << 26
 // that nobody else sees.
 type TensorList struct {
 	Refs  atomic.Int32
-	Dtype tensor.DType
+	DType tensor.DType
 	Shape shapes.PartialShape // of the elements
 	Max   int                 // the most elements, -1 for no limit
 	Elems []*tensor.Tensor
@@ -105,6 +106,7 @@ func Nesting(t *tensor.Tensor) int {
 	return depth
 }
 
+// TooDeep is the error for variants within variants beyond the limit.
 func TooDeep() error {
 	return status.Errorf(status.ResourceExhausted, "Variants are nested more than %d deep", MaxNesting)
 }
@@ -122,11 +124,12 @@ func (l *TensorList) Admit(t *tensor.Tensor) error {
 	return nil
 }
 
+// NewTensorList makes a list of n elements that are not set, with one reference.
 func NewTensorList(dtype tensor.DType, shape shapes.PartialShape, n int) (*TensorList, error) {
 	if n > MaxList {
 		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating a list of %d tensors", n)
 	}
-	l := &TensorList{Dtype: dtype, Shape: shape, Max: -1, Elems: make([]*tensor.Tensor, n)}
+	l := &TensorList{DType: dtype, Shape: shape, Max: -1, Elems: make([]*tensor.Tensor, n)}
 	l.Refs.Store(1)
 	return l, nil
 }
@@ -175,7 +178,7 @@ func (l *TensorList) Set(i int, t *tensor.Tensor) {
 
 // Clone is a list of its own of the same tensors.
 func (l *TensorList) Clone() *TensorList {
-	c := &TensorList{Dtype: l.Dtype, Shape: l.Shape, Max: l.Max, Depth: l.Depth, Elems: append([]*tensor.Tensor(nil), l.Elems...)}
+	c := &TensorList{DType: l.DType, Shape: l.Shape, Max: l.Max, Depth: l.Depth, Elems: append([]*tensor.Tensor(nil), l.Elems...)}
 	c.Refs.Store(1)
 	for _, t := range c.Elems {
 		if t != nil {
@@ -194,10 +197,10 @@ func (l *TensorList) Element(ctx *kernels.Context, i int, shape shapes.PartialSh
 	if !shape.Full() {
 		return nil, status.InvalidArgumentf("Trying to read an uninitialized tensor but element_shape is not fully defined: %v and no list element is set.", shape)
 	}
-	return tensor.Zeros(ctx.Device.Pool(), l.Dtype, shape.Dims)
+	return tensor.Zeros(ctx.Device.Pool(), l.DType, shape.Dims)
 }
 
-// args.ShapeInput is what the op's input i and the list say about the elements' shape.
+// ShapeInput is what the op's input i and the list say about the elements' shape.
 func (l *TensorList) ShapeInput(ctx *kernels.Context, i int) (shapes.PartialShape, error) {
 	shape, err := shapes.PartialShapeInput(ctx, i)
 	if err != nil {

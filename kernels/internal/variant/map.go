@@ -21,6 +21,7 @@ type TensorMap struct {
 	Depth        int // see TensorList
 }
 
+// NewTensorMap makes an empty map, with one reference.
 func NewTensorMap() *TensorMap {
 	m := &TensorMap{Rows: map[string]int{}}
 	m.Refs.Store(1)

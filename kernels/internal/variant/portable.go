@@ -58,7 +58,7 @@ func (l *TensorList) Portable() tensor.VariantData {
 		}
 	}
 	d.Metadata = append(protowire.AppendVarint(nil, n), missing...)
-	d.Metadata = protowire.AppendVarint(d.Metadata, uint64(l.Dtype))
+	d.Metadata = protowire.AppendVarint(d.Metadata, uint64(l.DType))
 	d.Metadata = protowire.AppendVarint(d.Metadata, uint64(int64(l.Max)))
 	shape := &shapepb.TensorShapeProto{UnknownRank: true}
 	if l.Shape.Known {

@@ -1,4 +1,4 @@
-package all_test
+package input_test
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	_ "github.com/troupe-run/troupe/kernels/all"
 	"github.com/troupe-run/troupe/kernels/example/examplepb"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/protobuf/proto"
@@ -58,16 +59,16 @@ func TestVariantsAsMessages(t *testing.T) {
 		return d.Run(t, kt.Op{Type: "ParseTensor", Attrs: kt.Attrs{"out_type": tensor.Variant}, Outputs: 1}, serialized)[0].Tensor
 	}
 	list := parse(kt.Str(nil, serializedList))
-	expect(t, stack(list.Retain()), kt.F32(kt.S(3), 0, 7.5, 0))
+	kt.Expect(t, stack(list.Retain()), kt.F32(kt.S(3), 0, 7.5, 0))
 	// An optional value that holds the list goes there and back.
 	optional := d.Run(t, kt.Op{Type: "OptionalFromValue", Outputs: 1}, list)[0].Tensor
 	back := parse(d.Run(t, kt.Op{Type: "SerializeTensor", Outputs: 1}, optional)[0].Tensor)
 	values := d.Run(t, kt.Op{Type: "OptionalGetValue", Attrs: kt.Attrs{"output_types": []tensor.DType{tensor.Variant}, "output_shapes": []tensor.Shape{{}}}, Outputs: 1}, back)
-	expect(t, stack(values[0].Tensor), kt.F32(kt.S(3), 0, 7.5, 0))
+	kt.Expect(t, stack(values[0].Tensor), kt.F32(kt.S(3), 0, 7.5, 0))
 	for _, broken := range []string{serializedList[:len(serializedList)-1], strings.Replace(serializedList, "\x0e\x02\x00\x02", "\x0e\x02\x00\x09", 1)} {
-		fails(t, d, status.InvalidArgument, "", kt.Op{Type: "ParseTensor", Attrs: kt.Attrs{"out_type": tensor.Variant}}, kt.Str(nil, broken))
+		kt.Fails(t, d, status.InvalidArgument, "", kt.Op{Type: "ParseTensor", Attrs: kt.Attrs{"out_type": tensor.Variant}}, kt.Str(nil, broken))
 	}
-	fails(t, d, status.Unimplemented, "Variants of type", kt.Op{Type: "ParseTensor", Attrs: kt.Attrs{"out_type": tensor.Variant}}, kt.Str(nil, strings.Replace(serializedList, "TensorList", "Something_", 1)))
+	kt.Fails(t, d, status.Unimplemented, "Variants of type", kt.Op{Type: "ParseTensor", Attrs: kt.Attrs{"out_type": tensor.Variant}}, kt.Str(nil, strings.Replace(serializedList, "TensorList", "Something_", 1)))
 }
 
 func TestStringToUnsignedNumber(t *testing.T) {

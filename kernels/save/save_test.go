@@ -1,4 +1,4 @@
-package all_test
+package save_test
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	_ "github.com/troupe-run/troupe/kernels/all"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -20,12 +21,12 @@ func TestSaveAndRestore(t *testing.T) {
 	}
 	f32 := tensor.Float32
 	d.Run(t, kt.Op{Type: "SaveV2"}, prefix("a"), vec("x", "s"), vec("", ""), x.Retain(), s.Retain())
-	expect(t, d.Run(t, restore(tensor.String, f32), prefix("a"), vec("s", "x"), vec("", "")), s, x)
-	expect(t, d.Run(t, restore(f32), prefix("a"), vec("x"), vec("4 6 1,2:3,2")), kt.F32(kt.S(2, 2), 9, 10, 15, 16))
-	fails(t, d, status.NotFound, "Key y not found in checkpoint", restore(f32), prefix("a"), vec("y"), vec(""))
-	fails(t, d, status.NotFound, "Failed to find any matching files for", restore(f32), prefix("b"), vec("y"), vec(""))
-	fails(t, d, status.InvalidArgument, "expected dtype int32 does not equal original dtype float", restore(tensor.Int32), prefix("a"), vec("x"), vec(""))
-	fails(t, d, status.InvalidArgument, "does not match the shape stored", restore(f32), prefix("a"), vec("x"), vec("4 7 0,1:0,1"))
+	kt.Expect(t, d.Run(t, restore(tensor.String, f32), prefix("a"), vec("s", "x"), vec("", "")), s, x)
+	kt.Expect(t, d.Run(t, restore(f32), prefix("a"), vec("x"), vec("4 6 1,2:3,2")), kt.F32(kt.S(2, 2), 9, 10, 15, 16))
+	kt.Fails(t, d, status.NotFound, "Key y not found in checkpoint", restore(f32), prefix("a"), vec("y"), vec(""))
+	kt.Fails(t, d, status.NotFound, "Failed to find any matching files for", restore(f32), prefix("b"), vec("y"), vec(""))
+	kt.Fails(t, d, status.InvalidArgument, "expected dtype int32 does not equal original dtype float", restore(tensor.Int32), prefix("a"), vec("x"), vec(""))
+	kt.Fails(t, d, status.InvalidArgument, "does not match the shape stored", restore(f32), prefix("a"), vec("x"), vec("4 7 0,1:0,1"))
 
 	// Two parts of one variable, saved by two tasks and merged.
 	d.Run(t, kt.Op{Type: "SaveV2"}, prefix("tmp/p0"), vec("v"), vec("4 6 0,2:-"), kt.Iota[float32](f32, kt.S(2, 6)))
@@ -34,9 +35,9 @@ func TestSaveAndRestore(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "tmp")); !os.IsNotExist(err) {
 		t.Errorf("the folder of the parts is there still: %v", err)
 	}
-	expect(t, d.Run(t, restore(f32), prefix("m"), vec("v"), vec("4 6 1,2:4,2")), kt.F32(kt.S(2, 2), 10, 11, 4, 5))
-	expect(t, d.Run(t, restore(f32), prefix("m"), vec("v"), vec("4 6 2,2:0,6")), kt.Iota[float32](f32, kt.S(2, 6)))
-	expect(t, d.Run(t, restore(tensor.String), prefix("m"), vec("w"), vec("")), s)
+	kt.Expect(t, d.Run(t, restore(f32), prefix("m"), vec("v"), vec("4 6 1,2:4,2")), kt.F32(kt.S(2, 2), 10, 11, 4, 5))
+	kt.Expect(t, d.Run(t, restore(f32), prefix("m"), vec("v"), vec("4 6 2,2:0,6")), kt.Iota[float32](f32, kt.S(2, 6)))
+	kt.Expect(t, d.Run(t, restore(tensor.String), prefix("m"), vec("w"), vec("")), s)
 
 	// Damage is noticed.
 	data := filepath.Join(dir, "a.data-00000-of-00001")
@@ -48,7 +49,7 @@ func TestSaveAndRestore(t *testing.T) {
 	if err := os.WriteFile(data, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, d, status.DataLoss, "Checksum does not match", restore(f32), prefix("a"), vec("x"), vec(""))
+	kt.Fails(t, d, status.DataLoss, "Checksum does not match", restore(f32), prefix("a"), vec("x"), vec(""))
 	index := filepath.Join(dir, "m.index")
 	whole, err := os.ReadFile(index)
 	if err != nil {
@@ -58,7 +59,7 @@ func TestSaveAndRestore(t *testing.T) {
 		if err := os.WriteFile(index, whole[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		fails(t, d, status.DataLoss, "", restore(f32), prefix("m"), vec("v"), vec(""))
+		kt.Fails(t, d, status.DataLoss, "", restore(f32), prefix("m"), vec("v"), vec(""))
 	}
 }
 
@@ -73,15 +74,15 @@ func TestSaveAndRestoreV1(t *testing.T) {
 	restore := func(dtype tensor.DType) kt.Op { return kt.Op{Type: "Restore", Attrs: kt.Attrs{"dt": dtype}} }
 	slice := kt.Op{Type: "RestoreSlice", Attrs: kt.Attrs{"dt": f32, "preferred_shard": 1}}
 	d.Run(t, kt.Op{Type: "Save"}, path("a"), vec("x", "s"), x.Retain(), s.Retain())
-	expect(t, d.Run(t, restore(f32), path("a"), kt.Str(nil, "x")), x)
-	expect(t, d.Run(t, restore(tensor.String), path("a"), kt.Str(nil, "s")), s)
+	kt.Expect(t, d.Run(t, restore(f32), path("a"), kt.Str(nil, "x")), x)
+	kt.Expect(t, d.Run(t, restore(tensor.String), path("a"), kt.Str(nil, "s")), s)
 	top, bottom := kt.Iota[float32](f32, kt.S(2, 6)), kt.F32(kt.S(2, 6), 9, 9, 9, 9, 9, 9, 8, 8, 8, 8, 8, 8)
 	d.Run(t, kt.Op{Type: "SaveSlices"}, path("b-00000-of-00002"), vec("v"), vec("4 6 0,2:-"), top)
 	d.Run(t, kt.Op{Type: "SaveSlices"}, path("b-00001-of-00002"), vec("v", "w"), vec("4 6 2,2:-", ""), bottom, x.Retain())
-	expect(t, d.Run(t, slice, path("b-?????-of-00002"), kt.Str(nil, "v"), kt.Str(nil, "4 6 1,2:0,1")), kt.F32(kt.S(2, 1), 6, 9))
+	kt.Expect(t, d.Run(t, slice, path("b-?????-of-00002"), kt.Str(nil, "v"), kt.Str(nil, "4 6 1,2:0,1")), kt.F32(kt.S(2, 1), 6, 9))
 	// RestoreV2 reads the old format where there is none of the new.
 	v2 := kt.Op{Type: "RestoreV2", Attrs: kt.Attrs{"dtypes": []tensor.DType{f32, f32}}}
-	expect(t, d.Run(t, v2, path("b-*"), vec("w", "v"), vec("", "4 6 3,1:-")), x, kt.F32(kt.S(1, 6), 8, 8, 8, 8, 8, 8))
+	kt.Expect(t, d.Run(t, v2, path("b-*"), vec("w", "v"), vec("", "4 6 3,1:-")), x, kt.F32(kt.S(1, 6), 8, 8, 8, 8, 8, 8))
 
 	for _, c := range []struct {
 		code   status.Code
@@ -108,14 +109,14 @@ func TestSaveAndRestoreV1(t *testing.T) {
 		if c.text[0] == 'O' { // a second file with the same slice
 			d.Run(t, kt.Op{Type: "SaveSlices"}, path("d-00000-of-00002"), vec("v"), vec("4 6 0,2:-"), kt.Iota[float32](f32, kt.S(2, 6)))
 		}
-		fails(t, d, c.code, c.text, c.op, c.inputs...)
+		kt.Fails(t, d, c.code, c.text, c.op, c.inputs...)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "text"), []byte("this is no checkpoint, but it is long enough to be one"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, d, status.DataLoss, "text: DATA_LOSS: not an sstable (bad magic number): perhaps your file is in a different file format and you need to use a different restore operator?",
+	kt.Fails(t, d, status.DataLoss, "text: DATA_LOSS: not an sstable (bad magic number): perhaps your file is in a different file format and you need to use a different restore operator?",
 		restore(f32), path("text"), kt.Str(nil, "x"))
-	expect(t, d.Run(t, kt.Op{Type: "ShardedFilespec"}, kt.Str(nil, "m"), kt.I32(nil, 12)), kt.Str(nil, "m-?????-of-00012"))
+	kt.Expect(t, d.Run(t, kt.Op{Type: "ShardedFilespec"}, kt.Str(nil, "m"), kt.I32(nil, 12)), kt.Str(nil, "m-?????-of-00012"))
 	if _, err := os.Stat(filepath.Join(dir, "c")); !os.IsNotExist(err) {
 		t.Errorf("a save that failed left a file: %v", err)
 	}
@@ -129,14 +130,14 @@ func TestSaveMissingParts(t *testing.T) {
 	merge := func(missing bool) kt.Op {
 		return kt.Op{Type: "MergeV2Checkpoints", Attrs: kt.Attrs{"delete_old_dirs": true, "allow_missing_files": missing}}
 	}
-	fails(t, d, status.InvalidArgument, "allow_missing_files was set to false and "+path("p/1")+" did not exist.", merge(false), vec(path("p/0"), path("p/1")), kt.Str(nil, path("m")))
-	fails(t, d, status.InvalidArgument, "At least one prefix checkpoint file must exist, but none existed.", merge(true), vec(path("p/1")), kt.Str(nil, path("m")))
+	kt.Fails(t, d, status.InvalidArgument, "allow_missing_files was set to false and "+path("p/1")+" did not exist.", merge(false), vec(path("p/0"), path("p/1")), kt.Str(nil, path("m")))
+	kt.Fails(t, d, status.InvalidArgument, "At least one prefix checkpoint file must exist, but none existed.", merge(true), vec(path("p/1")), kt.Str(nil, path("m")))
 	d.Run(t, merge(true), vec(path("p/0"), path("p/1")), kt.Str(nil, path("m")))
 	restore := kt.Op{Type: "RestoreV2", Attrs: kt.Attrs{"dtypes": []tensor.DType{tensor.Float32}}}
-	expect(t, d.Run(t, restore, kt.Str(nil, "file://"+path("m")), vec("x"), vec("")), kt.F32(nil, 1))
-	fails(t, d, status.InvalidArgument, "Duplicate tensor keyed by x encountered", merge(true), vec(path("m"), path("m")), kt.Str(nil, path("n")))
-	fails(t, d, status.InvalidArgument, "Adding duplicate key: x", kt.Op{Type: "SaveV2"}, kt.Str(nil, path("e")), vec("x", "x"), vec("", ""), kt.F32(nil, 1), kt.F32(nil, 1))
-	fails(t, d, status.NotFound, path("none/none")+"; No such file or directory", kt.Op{Type: "SaveV2"}, kt.Str(nil, path("none/none/e")), vec("x"), vec(""), kt.F32(nil, 1))
+	kt.Expect(t, d.Run(t, restore, kt.Str(nil, "file://"+path("m")), vec("x"), vec("")), kt.F32(nil, 1))
+	kt.Fails(t, d, status.InvalidArgument, "Duplicate tensor keyed by x encountered", merge(true), vec(path("m"), path("m")), kt.Str(nil, path("n")))
+	kt.Fails(t, d, status.InvalidArgument, "Adding duplicate key: x", kt.Op{Type: "SaveV2"}, kt.Str(nil, path("e")), vec("x", "x"), vec("", ""), kt.F32(nil, 1), kt.F32(nil, 1))
+	kt.Fails(t, d, status.NotFound, path("none/none")+"; No such file or directory", kt.Op{Type: "SaveV2"}, kt.Str(nil, path("none/none/e")), vec("x"), vec(""), kt.F32(nil, 1))
 }
 
 // TestSaveLists saves variants: lists of tensors, and lists of those.
@@ -159,8 +160,8 @@ func TestSaveLists(t *testing.T) {
 	d.Run(t, kt.Op{Type: "SaveV2"}, prefix.Retain(), vec("list", "x"), vec("", ""), outer, kt.F32(nil, 1))
 	restored := d.Run(t, kt.Op{Type: "RestoreV2", Attrs: kt.Attrs{"dtypes": []tensor.DType{tensor.Variant}}}, prefix, vec("list"), vec(""))[0].Tensor
 	item := d.Run(t, get(tensor.Variant), restored, kt.I32(nil, 0), kt.I32(nil, -1))[0].Tensor
-	expect(t, d.Run(t, get(tensor.Float32), item.Retain(), kt.I32(nil, 1), kt.I32(kt.S(1), 2)), kt.F32(kt.S(2), 1.5, 2.5))
-	expect(t, d.Run(t, get(tensor.Float32), item, kt.I32(nil, 2), kt.I32(kt.S(1), 2)), kt.F32(kt.S(2), 0, 0))
+	kt.Expect(t, d.Run(t, get(tensor.Float32), item.Retain(), kt.I32(nil, 1), kt.I32(kt.S(1), 2)), kt.F32(kt.S(2), 1.5, 2.5))
+	kt.Expect(t, d.Run(t, get(tensor.Float32), item, kt.I32(nil, 2), kt.I32(kt.S(1), 2)), kt.F32(kt.S(2), 0, 0))
 }
 
 func TestVocabRemapping(t *testing.T) {
@@ -177,15 +178,15 @@ func TestVocabRemapping(t *testing.T) {
 		return kt.Op{Type: "GenerateVocabRemapping", Attrs: kt.Attrs{"new_vocab_offset": offset, "num_new_vocab": n, "old_vocab_size": old}}
 	}
 	a, b := file("a", "one\ntwo\r\nthree\nfour"), file("b", "four\ntwo\nnine\none\n")
-	expect(t, d.Run(t, remap(0, 4, -1), a.Retain(), b.Retain()), kt.I64(kt.S(4), 3, 1, -1, 0), kt.I32(nil, 3))
-	expect(t, d.Run(t, remap(1, 2, 2), a.Retain(), b.Retain()), kt.I64(kt.S(2), 1, -1), kt.I32(nil, 1))
-	expect(t, d.Run(t, remap(4, 0, -1), a.Retain(), b.Retain()), kt.I64(kt.S(0)), kt.I32(nil, 0))
-	fails(t, d, status.InvalidArgument, "lookup table size must be larger than last new vocab entry's line", remap(3, 2, -1), a.Retain(), b.Retain())
-	fails(t, d, status.InvalidArgument, "expected 7 but got 4", remap(0, 1, 7), a.Retain(), b)
-	fails(t, d, status.InvalidArgument, "empty line found at position 5.", remap(0, 1, -1), a.Retain(), file("c", "one\n\ntwo"))
-	fails(t, d, status.FailedPrecondition, "Key x has 0 and trying to add value 2", remap(0, 1, -1), a.Retain(), file("e", "x\ny\nx\n"))
-	fails(t, d, status.NotFound, "none; No such file or directory", remap(0, 1, -1), a.Retain(), kt.Str(nil, filepath.Join(dir, "none")))
-	fails(t, d, status.InvalidArgument, "new vocab filename cannot be empty.", remap(0, 1, -1), kt.Str(nil, ""), a)
+	kt.Expect(t, d.Run(t, remap(0, 4, -1), a.Retain(), b.Retain()), kt.I64(kt.S(4), 3, 1, -1, 0), kt.I32(nil, 3))
+	kt.Expect(t, d.Run(t, remap(1, 2, 2), a.Retain(), b.Retain()), kt.I64(kt.S(2), 1, -1), kt.I32(nil, 1))
+	kt.Expect(t, d.Run(t, remap(4, 0, -1), a.Retain(), b.Retain()), kt.I64(kt.S(0)), kt.I32(nil, 0))
+	kt.Fails(t, d, status.InvalidArgument, "lookup table size must be larger than last new vocab entry's line", remap(3, 2, -1), a.Retain(), b.Retain())
+	kt.Fails(t, d, status.InvalidArgument, "expected 7 but got 4", remap(0, 1, 7), a.Retain(), b)
+	kt.Fails(t, d, status.InvalidArgument, "empty line found at position 5.", remap(0, 1, -1), a.Retain(), file("c", "one\n\ntwo"))
+	kt.Fails(t, d, status.FailedPrecondition, "Key x has 0 and trying to add value 2", remap(0, 1, -1), a.Retain(), file("e", "x\ny\nx\n"))
+	kt.Fails(t, d, status.NotFound, "none; No such file or directory", remap(0, 1, -1), a.Retain(), kt.Str(nil, filepath.Join(dir, "none")))
+	kt.Fails(t, d, status.InvalidArgument, "new vocab filename cannot be empty.", remap(0, 1, -1), kt.Str(nil, ""), a)
 }
 
 func TestLoadAndRemapMatrix(t *testing.T) {
@@ -197,17 +198,17 @@ func TestLoadAndRemapMatrix(t *testing.T) {
 		load := func(rows, cols int) kt.Op {
 			return kt.Op{Type: "LoadAndRemapMatrix", Attrs: kt.Attrs{"num_rows": rows, "num_cols": cols, "max_rows_in_memory": most}}
 		}
-		expect(t, d.Run(t, load(3, 3), prefix.Retain(), name("m"), kt.I64(kt.S(3), 4, -1, 1), kt.I64(kt.S(0)), kt.F32(kt.S(3), 90, 91, 92)),
+		kt.Expect(t, d.Run(t, load(3, 3), prefix.Retain(), name("m"), kt.I64(kt.S(3), 4, -1, 1), kt.I64(kt.S(0)), kt.F32(kt.S(3), 90, 91, 92)),
 			kt.F32(kt.S(3, 3), 12, 13, 14, 90, 91, 92, 3, 4, 5))
-		expect(t, d.Run(t, load(2, 2), prefix.Retain(), name("m"), kt.I64(kt.S(2), 0, 2), kt.I64(kt.S(2), 2, -1), kt.F32(kt.S(2), 90, 91)),
+		kt.Expect(t, d.Run(t, load(2, 2), prefix.Retain(), name("m"), kt.I64(kt.S(2), 0, 2), kt.I64(kt.S(2), 2, -1), kt.F32(kt.S(2), 90, 91)),
 			kt.F32(kt.S(2, 2), 2, 90, 8, 91))
-		fails(t, d, status.InvalidArgument, "initializing_values contained 1 elements, but more missing values remain.", load(1, 3), prefix.Retain(), name("m"), kt.I64(kt.S(1), -1), kt.I64(kt.S(0)), kt.F32(kt.S(1), 1))
-		fails(t, d, status.InvalidArgument, "initializing_values contained 1 elements, but only 0 elements were used", load(1, 3), prefix.Retain(), name("m"), kt.I64(kt.S(1), 0), kt.I64(kt.S(0)), kt.F32(kt.S(1), 1))
-		fails(t, d, status.Unimplemented, "Old ID 1 is mapped to both new ID 0 and 1, which is not supported.", load(2, 3), prefix.Retain(), name("m"), kt.I64(kt.S(2), 1, 1), kt.I64(kt.S(0)), kt.F32(kt.S(0)))
-		fails(t, d, status.InvalidArgument, "instead of being equal to num_rows=2", load(2, 3), prefix.Retain(), name("m"), kt.I64(kt.S(1), 1), kt.I64(kt.S(0)), kt.F32(kt.S(0)))
-		fails(t, d, status.InvalidArgument, "has invalid type int32 instead of expected type float", load(1, 3), prefix.Retain(), name("n"), kt.I64(kt.S(1), 1), kt.I64(kt.S(0)), kt.F32(kt.S(0)))
-		fails(t, d, status.InvalidArgument, "of invalid rank 1 instead of expected shape of rank 2.", load(1, 3), prefix.Retain(), name("m3"), kt.I64(kt.S(1), 1), kt.I64(kt.S(0)), kt.F32(kt.S(0)))
-		fails(t, d, status.NotFound, "Key q not found in checkpoint", load(1, 3), prefix.Retain(), name("q"), kt.I64(kt.S(1), 1), kt.I64(kt.S(0)), kt.F32(kt.S(0)))
-		fails(t, d, status.Internal, "out of bounds", load(1, 3), prefix.Retain(), name("m"), kt.I64(kt.S(1), 5), kt.I64(kt.S(0)), kt.F32(kt.S(0)))
+		kt.Fails(t, d, status.InvalidArgument, "initializing_values contained 1 elements, but more missing values remain.", load(1, 3), prefix.Retain(), name("m"), kt.I64(kt.S(1), -1), kt.I64(kt.S(0)), kt.F32(kt.S(1), 1))
+		kt.Fails(t, d, status.InvalidArgument, "initializing_values contained 1 elements, but only 0 elements were used", load(1, 3), prefix.Retain(), name("m"), kt.I64(kt.S(1), 0), kt.I64(kt.S(0)), kt.F32(kt.S(1), 1))
+		kt.Fails(t, d, status.Unimplemented, "Old ID 1 is mapped to both new ID 0 and 1, which is not supported.", load(2, 3), prefix.Retain(), name("m"), kt.I64(kt.S(2), 1, 1), kt.I64(kt.S(0)), kt.F32(kt.S(0)))
+		kt.Fails(t, d, status.InvalidArgument, "instead of being equal to num_rows=2", load(2, 3), prefix.Retain(), name("m"), kt.I64(kt.S(1), 1), kt.I64(kt.S(0)), kt.F32(kt.S(0)))
+		kt.Fails(t, d, status.InvalidArgument, "has invalid type int32 instead of expected type float", load(1, 3), prefix.Retain(), name("n"), kt.I64(kt.S(1), 1), kt.I64(kt.S(0)), kt.F32(kt.S(0)))
+		kt.Fails(t, d, status.InvalidArgument, "of invalid rank 1 instead of expected shape of rank 2.", load(1, 3), prefix.Retain(), name("m3"), kt.I64(kt.S(1), 1), kt.I64(kt.S(0)), kt.F32(kt.S(0)))
+		kt.Fails(t, d, status.NotFound, "Key q not found in checkpoint", load(1, 3), prefix.Retain(), name("q"), kt.I64(kt.S(1), 1), kt.I64(kt.S(0)), kt.F32(kt.S(0)))
+		kt.Fails(t, d, status.Internal, "out of bounds", load(1, 3), prefix.Retain(), name("m"), kt.I64(kt.S(1), 5), kt.I64(kt.S(0)), kt.F32(kt.S(0)))
 	}
 }

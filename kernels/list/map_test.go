@@ -1,4 +1,4 @@
-package all_test
+package list_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	protos "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	_ "github.com/troupe-run/troupe/kernels/all"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/protobuf/proto"
 )
@@ -65,15 +66,15 @@ func TestTensorMap(t *testing.T) {
 	m.lookup(b, kt.I32(nil, 1), kt.F32(kt.S(2), 1, 2))
 	m.lookup(d, kt.I32(nil, 1), kt.I64(nil, 7))
 	m.lookup(e, kt.I32(nil, 2), kt.Str(nil, "v"))
-	expect(t, m.d.Run(t, m.op("TensorMapHasKey", tensor.Int64, 0), b.Retain(), kt.I64(nil, 1)), kt.Bool(nil, false))
-	expect(t, m.d.Run(t, m.op("TensorMapHasKey", tensor.Int32, 0), b.Retain(), kt.I32(nil, 1)), kt.Bool(nil, true))
-	expect(t, m.d.Run(t, m.op("TensorMapStackKeys", tensor.Int32, 0), d.Retain()), kt.I32(kt.S(2), 1, 2))
+	kt.Expect(t, m.d.Run(t, m.op("TensorMapHasKey", tensor.Int64, 0), b.Retain(), kt.I64(nil, 1)), kt.Bool(nil, false))
+	kt.Expect(t, m.d.Run(t, m.op("TensorMapHasKey", tensor.Int32, 0), b.Retain(), kt.I32(nil, 1)), kt.Bool(nil, true))
+	kt.Expect(t, m.d.Run(t, m.op("TensorMapStackKeys", tensor.Int32, 0), d.Retain()), kt.I32(kt.S(2), 1, 2))
 
-	fails(t, m.d, status.InvalidArgument, `Trying to lookup non-existent key. Could not find key "5".`, m.op("TensorMapLookup", tensor.Int32, tensor.String), b.Retain(), kt.I32(nil, 5))
-	fails(t, m.d, status.InvalidArgument, `Trying to erase non-existent item. Could not find key "zz".`, m.op("TensorMapErase", tensor.String, tensor.String), b.Retain(), kt.Str(nil, "zz"))
-	fails(t, m.d, status.InvalidArgument, "TensorMapStackKeys cannot be called on empty map.", m.op("TensorMapStackKeys", tensor.Int32, 0), a.Retain())
-	fails(t, m.d, status.InvalidArgument, "Key does not match requested dtype.", m.op("TensorMapStackKeys", tensor.Float32, 0), b.Retain())
-	fails(t, m.d, status.InvalidArgument, "but type string is expected", m.op("TensorMapLookup", tensor.Int32, tensor.String), b.Retain(), kt.I32(nil, 1))
+	kt.Fails(t, m.d, status.InvalidArgument, `Trying to lookup non-existent key. Could not find key "5".`, m.op("TensorMapLookup", tensor.Int32, tensor.String), b.Retain(), kt.I32(nil, 5))
+	kt.Fails(t, m.d, status.InvalidArgument, `Trying to erase non-existent item. Could not find key "zz".`, m.op("TensorMapErase", tensor.String, tensor.String), b.Retain(), kt.Str(nil, "zz"))
+	kt.Fails(t, m.d, status.InvalidArgument, "TensorMapStackKeys cannot be called on empty map.", m.op("TensorMapStackKeys", tensor.Int32, 0), a.Retain())
+	kt.Fails(t, m.d, status.InvalidArgument, "Key does not match requested dtype.", m.op("TensorMapStackKeys", tensor.Float32, 0), b.Retain())
+	kt.Fails(t, m.d, status.InvalidArgument, "but type string is expected", m.op("TensorMapLookup", tensor.Int32, tensor.String), b.Retain(), kt.I32(nil, 1))
 
 	zeros := m.run("ZerosLike", 0, c.Retain())
 	defer zeros.Release()
@@ -82,7 +83,7 @@ func TestTensorMap(t *testing.T) {
 	defer sum.Release()
 	m.lookup(sum, kt.I32(nil, 1), kt.F32(kt.S(2), 2, 4))
 	m.lookup(b, kt.I32(nil, 1), kt.F32(kt.S(2), 1, 2))
-	fails(t, m.d, status.InvalidArgument, "Trying to add unsupported dtype 7", m.op("AddN", 0, 0), e.Retain(), e.Retain())
+	kt.Fails(t, m.d, status.InvalidArgument, "Trying to add unsupported dtype 7", m.op("AddN", 0, 0), e.Retain(), e.Retain())
 }
 
 // TestTensorMapInPlace: a map that nobody else sees is changed, not copied.
@@ -124,13 +125,13 @@ func TestCompositeVariant(t *testing.T) {
 	from.Outputs = 1
 	v := d.Run(t, from, kt.I32(kt.S(2), 1, 2), kt.Str(nil, "s"))[0].Tensor
 	defer v.Release()
-	expect(t, d.Run(t, op("ToComponents", ragged, types...), v.Retain()), kt.I32(kt.S(2), 1, 2), kt.Str(nil, "s"))
-	fails(t, d, status.InvalidArgument, "Expected a SPARSE_TENSOR_SPEC (based on `type_spec`), but `encoded` contains a RAGGED_TENSOR_SPEC", op("ToComponents", sparse, types...), v.Retain())
-	fails(t, d, status.InvalidArgument, "Encoded value has 2 tensor components; expected 1 components based on type_spec", op("ToComponents", ragged, tensor.Int32), v.Retain())
-	fails(t, d, status.InvalidArgument, "Tensor component 1 had dtype DT_STRING; expected dtype DT_INT32", op("ToComponents", ragged, tensor.Int32, tensor.Int32), v.Retain())
+	kt.Expect(t, d.Run(t, op("ToComponents", ragged, types...), v.Retain()), kt.I32(kt.S(2), 1, 2), kt.Str(nil, "s"))
+	kt.Fails(t, d, status.InvalidArgument, "Expected a SPARSE_TENSOR_SPEC (based on `type_spec`), but `encoded` contains a RAGGED_TENSOR_SPEC", op("ToComponents", sparse, types...), v.Retain())
+	kt.Fails(t, d, status.InvalidArgument, "Encoded value has 2 tensor components; expected 1 components based on type_spec", op("ToComponents", ragged, tensor.Int32), v.Retain())
+	kt.Fails(t, d, status.InvalidArgument, "Tensor component 1 had dtype DT_STRING; expected dtype DT_INT32", op("ToComponents", ragged, tensor.Int32, tensor.Int32), v.Retain())
 	text := "Variant<type: CompositeTensorVariant value: <CompositeTensorVariant type=RAGGED_TENSOR_SPEC, components=[Tensor<type: int32 shape: [2] values: 1 2>, Tensor<type: string shape: [] values: s>]>>"
-	expect(t, d.Run(t, kt.Op{Type: "AsString", Attrs: kt.Attrs{"T": tensor.Variant}, Outputs: 1}, v.Retain()), kt.Str(nil, text))
+	kt.Expect(t, d.Run(t, kt.Op{Type: "AsString", Attrs: kt.Attrs{"T": tensor.Variant}, Outputs: 1}, v.Retain()), kt.Str(nil, text))
 	m := d.Run(t, kt.Op{Type: "EmptyTensorMap", Outputs: 1})[0].Tensor
-	fails(t, d, status.InvalidArgument, "The input `encoded` is not a valid CompositeTensorVariant tensor, got Tensor<type: variant shape: [] values: <TensorMap>>", op("ToComponents", ragged, types...), m)
-	fails(t, d, status.InvalidArgument, "Error parsing metadata", kt.Op{Type: from.Type, Attrs: kt.Attrs{"metadata": "\xff\xff", "Tcomponents": types}, Outputs: 1}, kt.I32(nil, 1), kt.Str(nil, "s"))
+	kt.Fails(t, d, status.InvalidArgument, "The input `encoded` is not a valid CompositeTensorVariant tensor, got Tensor<type: variant shape: [] values: <TensorMap>>", op("ToComponents", ragged, types...), m)
+	kt.Fails(t, d, status.InvalidArgument, "Error parsing metadata", kt.Op{Type: from.Type, Attrs: kt.Attrs{"metadata": "\xff\xff", "Tcomponents": types}, Outputs: 1}, kt.I32(nil, 1), kt.Str(nil, "s"))
 }

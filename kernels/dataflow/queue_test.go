@@ -1,4 +1,4 @@
-package all_test
+package dataflow_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	_ "github.com/troupe-run/troupe/kernels/all"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -14,23 +15,6 @@ func queueAttrs(capacity int, sharedName string) kt.Attrs {
 	types := []tensor.DType{tensor.Float32, tensor.Int32}
 	return kt.Attrs{"component_types": types, "Tcomponents": types, "shapes": []tensor.Shape{kt.S(8), kt.S()}, "capacity": capacity,
 		"container": "", "shared_name": sharedName, "timeout_ms": -1, "cancel_pending_enqueues": false}
-}
-
-// start begins an op that may have to wait and gives the channel of its end.
-func start(t *testing.T, d *kt.Device, op kt.Op, inputs ...any) <-chan result {
-	t.Helper()
-	k, err := d.Kernel(op, inputs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := make(chan result, 1)
-	k.Start(kt.Values(inputs...), func(out []kernels.Value, err error) { c <- result{out, err} })
-	return c
-}
-
-type result struct {
-	out []kernels.Value
-	err error
 }
 
 func TestQueue(t *testing.T) {
@@ -51,33 +35,33 @@ func TestQueue(t *testing.T) {
 			}
 			x := kt.Iota[float32](tensor.Float32, kt.S(8))
 			run("QueueEnqueue", 0, x.Retain(), kt.I32(nil, 5))
-			expect(t, run("QueueSize", 1), kt.I32(nil, 1))
-			expect(t, run("QueueDequeue", 2), x, kt.I32(nil, 5))
+			kt.Expect(t, run("QueueSize", 1), kt.I32(nil, 1))
+			kt.Expect(t, run("QueueDequeue", 2), x, kt.I32(nil, 5))
 
-			waiting := start(t, d, kt.Op{Type: "QueueDequeueMany" + version, Attrs: attrs, Outputs: 2}, handle(), kt.I32(nil, 2))
+			waiting := kt.Start(t, d, kt.Op{Type: "QueueDequeueMany" + version, Attrs: attrs, Outputs: 2}, handle(), kt.I32(nil, 2))
 			run("QueueEnqueueMany", 0, kt.Iota[float32](tensor.Float32, kt.S(2, 8)), kt.I32(kt.S(2), 5, 6))
 			got := <-waiting
-			if got.err != nil {
-				t.Fatal(got.err)
+			if got.Err != nil {
+				t.Fatal(got.Err)
 			}
-			expect(t, got.out, kt.Iota[float32](tensor.Float32, kt.S(2, 8)), kt.I32(kt.S(2), 5, 6))
+			kt.Expect(t, got.Out, kt.Iota[float32](tensor.Float32, kt.S(2, 8)), kt.I32(kt.S(2), 5, 6))
 
-			fails(t, d, status.InvalidArgument, "DequeueManyOp requested -1 < 0 elements", kt.Op{Type: "QueueDequeueMany" + version, Attrs: attrs, Outputs: 2}, handle(), kt.I32(nil, -1))
-			fails(t, d, status.InvalidArgument, "Shape mismatch in tuple component 1. Expected [], got [1]", kt.Op{Type: "QueueEnqueue" + version, Attrs: attrs}, handle(), x.Retain(), kt.I32(kt.S(1), 1))
+			kt.Fails(t, d, status.InvalidArgument, "DequeueManyOp requested -1 < 0 elements", kt.Op{Type: "QueueDequeueMany" + version, Attrs: attrs, Outputs: 2}, handle(), kt.I32(nil, -1))
+			kt.Fails(t, d, status.InvalidArgument, "Shape mismatch in tuple component 1. Expected [], got [1]", kt.Op{Type: "QueueEnqueue" + version, Attrs: attrs}, handle(), x.Retain(), kt.I32(kt.S(1), 1))
 			timeout := queueAttrs(2, "")
 			timeout["timeout_ms"] = 10
-			fails(t, d, status.InvalidArgument, "Timeout not supported yet.", kt.Op{Type: "QueueDequeue" + version, Attrs: timeout, Outputs: 2}, handle())
+			kt.Fails(t, d, status.InvalidArgument, "Timeout not supported yet.", kt.Op{Type: "QueueDequeue" + version, Attrs: timeout, Outputs: 2}, handle())
 			other := queueAttrs(2, "")
 			other["component_types"] = []tensor.DType{tensor.Int64}
-			fails(t, d, status.InvalidArgument, "->int64 expected: ", kt.Op{Type: "QueueDequeue" + version, Attrs: other, Outputs: 1}, handle())
-			fails(t, d, status.InvalidArgument, ", float-> expected: ", kt.Op{Type: "QueueEnqueue" + version, Attrs: attrs}, handle(), x.Retain())
+			kt.Fails(t, d, status.InvalidArgument, "->int64 expected: ", kt.Op{Type: "QueueDequeue" + version, Attrs: other, Outputs: 1}, handle())
+			kt.Fails(t, d, status.InvalidArgument, ", float-> expected: ", kt.Op{Type: "QueueEnqueue" + version, Attrs: attrs}, handle(), x.Retain())
 
 			run("QueueEnqueue", 0, x.Retain(), kt.I32(nil, 7))
-			expect(t, run("QueueIsClosed", 1), kt.Bool(nil, false))
+			kt.Expect(t, run("QueueIsClosed", 1), kt.Bool(nil, false))
 			run("QueueClose", 0)
-			expect(t, run("QueueIsClosed", 1), kt.Bool(nil, true))
-			expect(t, run("QueueDequeueUpTo", 2, kt.I32(nil, 3)), kt.Iota[float32](tensor.Float32, kt.S(1, 8)), kt.I32(kt.S(1), 7))
-			fails(t, d, status.OutOfRange, "closed", kt.Op{Type: "QueueDequeue" + version, Attrs: attrs, Outputs: 2}, handle())
+			kt.Expect(t, run("QueueIsClosed", 1), kt.Bool(nil, true))
+			kt.Expect(t, run("QueueDequeueUpTo", 2, kt.I32(nil, 3)), kt.Iota[float32](tensor.Float32, kt.S(1, 8)), kt.I32(kt.S(1), 7))
+			kt.Fails(t, d, status.OutOfRange, "closed", kt.Op{Type: "QueueDequeue" + version, Attrs: attrs, Outputs: 2}, handle())
 			for _, v := range made {
 				v.Release()
 			}
@@ -101,17 +85,17 @@ func TestQueueCancel(t *testing.T) {
 			}
 			return list
 		}
-		waiting := start(t, d, op, own()...)
+		waiting := kt.Start(t, d, op, own()...)
 		select {
 		case r := <-waiting:
-			t.Fatalf("%s did not wait: %v", op.Type, r.err)
+			t.Fatalf("%s did not wait: %v", op.Type, r.Err)
 		default:
 		}
 		op.Step.Cancellation.Cancel(status.New(status.Internal, "boom"))
-		if r := <-waiting; status.CodeOf(r.err) != status.Cancelled || !status.From(r.err).Derived {
-			t.Errorf("%s ended with %v", op.Type, r.err)
+		if r := <-waiting; status.CodeOf(r.Err) != status.Cancelled || !status.From(r.Err).Derived {
+			t.Errorf("%s ended with %v", op.Type, r.Err)
 		}
-		fails(t, d, status.Internal, "boom", op, own()...)
+		kt.Fails(t, d, status.Internal, "boom", op, own()...)
 	}
 	end(kt.Op{Type: "QueueDequeueV2", Attrs: attrs, Outputs: 2})
 	d.Run(t, kt.Op{Type: "QueueEnqueueV2", Attrs: attrs}, h.Retain(), x.Retain(), kt.I32(nil, 1))
@@ -119,17 +103,17 @@ func TestQueueCancel(t *testing.T) {
 
 	// Closing waits behind an enqueue; the step that asked may give up waiting.
 	step := kt.NewStep()
-	enqueue := start(t, d, kt.Op{Type: "QueueEnqueueV2", Attrs: attrs}, h.Retain(), x.Retain(), kt.I32(nil, 2))
-	closing := start(t, d, kt.Op{Type: "QueueCloseV2", Attrs: attrs, Step: step}, h.Retain())
+	enqueue := kt.Start(t, d, kt.Op{Type: "QueueEnqueueV2", Attrs: attrs}, h.Retain(), x.Retain(), kt.I32(nil, 2))
+	closing := kt.Start(t, d, kt.Op{Type: "QueueCloseV2", Attrs: attrs, Step: step}, h.Retain())
 	step.Cancellation.Cancel(kernels.ErrStepCancelled)
-	if r := <-closing; status.CodeOf(r.err) != status.Cancelled {
-		t.Errorf("closing ended with %v", r.err)
+	if r := <-closing; status.CodeOf(r.Err) != status.Cancelled {
+		t.Errorf("closing ended with %v", r.Err)
 	}
-	expect(t, d.Run(t, kt.Op{Type: "QueueDequeueV2", Attrs: attrs, Outputs: 2}, h.Retain()), x, kt.I32(nil, 1))
-	if r := <-enqueue; r.err != nil {
-		t.Error(r.err)
+	kt.Expect(t, d.Run(t, kt.Op{Type: "QueueDequeueV2", Attrs: attrs, Outputs: 2}, h.Retain()), x, kt.I32(nil, 1))
+	if r := <-enqueue; r.Err != nil {
+		t.Error(r.Err)
 	}
-	expect(t, d.Run(t, kt.Op{Type: "QueueDequeueV2", Attrs: attrs, Outputs: 2}, h.Retain()), x, kt.I32(nil, 2))
+	kt.Expect(t, d.Run(t, kt.Op{Type: "QueueDequeueV2", Attrs: attrs, Outputs: 2}, h.Retain()), x, kt.I32(nil, 2))
 	if !x.Exclusive() {
 		t.Error("a cancelled enqueue kept its element")
 	}
@@ -146,8 +130,8 @@ func TestSharedQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fails(t, d, status.InvalidArgument, "Shared queue 'q' has capacity 2 but requested capacity was 3", kt.Op{Type: "FIFOQueueV2", Attrs: queueAttrs(3, "q"), Outputs: 1})
-	fails(t, d, status.InvalidArgument, "shared_name cannot start with '_'", kt.Op{Type: "FIFOQueueV2", Attrs: queueAttrs(3, "_q"), Outputs: 1})
+	kt.Fails(t, d, status.InvalidArgument, "Shared queue 'q' has capacity 2 but requested capacity was 3", kt.Op{Type: "FIFOQueueV2", Attrs: queueAttrs(3, "q"), Outputs: 1})
+	kt.Fails(t, d, status.InvalidArgument, "shared_name cannot start with '_'", kt.Op{Type: "FIFOQueueV2", Attrs: queueAttrs(3, "_q"), Outputs: 1})
 
 	size := func(h *tensor.Tensor) ([]kernels.Value, error) {
 		return d.Try(kt.Op{Type: "QueueSizeV2", Outputs: 1}, h.Retain())
@@ -161,7 +145,7 @@ func TestSharedQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, out, kt.I32(nil, 1))
+	kt.Expect(t, out, kt.I32(nil, 1))
 	h.Release()
 
 	if err := d.Resources().Clear(""); err != nil {
@@ -178,7 +162,7 @@ func TestSharedQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, out, kt.I32(nil, 0))
+	kt.Expect(t, out, kt.I32(nil, 0))
 	first[0].Release()
 	second[0].Release()
 }
@@ -221,9 +205,9 @@ func TestQueueOrders(t *testing.T) {
 		attrs["seed"], attrs["seed2"] = c.seed, c.seed2
 		h := d.Run(t, kt.Op{Type: "RandomShuffleQueueV2", Attrs: attrs, Outputs: 1})[0].Tensor
 		d.Run(t, kt.Op{Type: "QueueEnqueueManyV2", Attrs: attrs}, h.Retain(), count(0, 20))
-		expect(t, d.Run(t, kt.Op{Type: "QueueDequeueManyV2", Attrs: attrs, Outputs: 1}, h.Retain(), kt.I32(nil, 8)), kt.I32(kt.S(8), c.want[:8]...))
+		kt.Expect(t, d.Run(t, kt.Op{Type: "QueueDequeueManyV2", Attrs: attrs, Outputs: 1}, h.Retain(), kt.I32(nil, 8)), kt.I32(kt.S(8), c.want[:8]...))
 		d.Run(t, kt.Op{Type: "QueueEnqueueManyV2", Attrs: attrs}, h.Retain(), count(20, 26))
-		expect(t, d.Run(t, kt.Op{Type: "QueueDequeueManyV2", Attrs: attrs, Outputs: 1}, h, kt.I32(nil, 18)), kt.I32(kt.S(18), c.want[8:]...))
+		kt.Expect(t, d.Run(t, kt.Op{Type: "QueueDequeueManyV2", Attrs: attrs, Outputs: 1}, h, kt.I32(nil, 18)), kt.I32(kt.S(18), c.want[8:]...))
 	}
 
 	d := kt.NewDevice(t)
@@ -235,7 +219,7 @@ func TestQueueOrders(t *testing.T) {
 	}
 	d.Run(t, kt.Op{Type: "QueueEnqueueManyV2", Attrs: attrs}, h.Retain(), kt.I64(kt.S(20), priorities...), count(0, 20))
 	out := d.Run(t, kt.Op{Type: "QueueDequeueManyV2", Attrs: attrs, Outputs: 2}, h, kt.I32(nil, 20))
-	expect(t, out[1:], kt.I32(kt.S(20), 0, 12, 4, 8, 16, 11, 3, 19, 7, 15, 6, 14, 2, 10, 18, 1, 5, 9, 13, 17))
+	kt.Expect(t, out[1:], kt.I32(kt.S(20), 0, 12, 4, 8, 16, 11, 3, 19, 7, 15, 6, 14, 2, 10, 18, 1, 5, 9, 13, 17))
 	out[0].Release()
 }
 
@@ -245,6 +229,6 @@ func TestBadShuffleQueue(t *testing.T) {
 		"container": "", "shared_name": "", "seed": 0, "seed2": 0}
 	for least, message := range map[int]string{-1: "min_after_dequeue -1 must be >= 0", 4: "min_after_dequeue 4 must be < capacity 4"} {
 		attrs["min_after_dequeue"] = least
-		fails(t, d, status.InvalidArgument, message, kt.Op{Type: "RandomShuffleQueueV2", Attrs: attrs, Outputs: 1})
+		kt.Fails(t, d, status.InvalidArgument, message, kt.Op{Type: "RandomShuffleQueueV2", Attrs: attrs, Outputs: 1})
 	}
 }

@@ -1,10 +1,11 @@
-package all_test
+package sparse_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/tensor"
+	_ "github.com/troupe-run/troupe/kernels/all"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 

@@ -1,4 +1,4 @@
-package all_test
+package list_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	_ "github.com/troupe-run/troupe/kernels/all"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -35,53 +36,53 @@ func TestTensorList(t *testing.T) {
 	empty := list("EmptyTensorList", any20.Retain(), kt.I32(nil, -1))
 	one := list("TensorListPushBack", empty.Retain(), row(0))
 	two := list("TensorListPushBack", one.Retain(), row(20))
-	expect(t, run("TensorListLength", empty), kt.I32(nil, 0))
-	expect(t, run("TensorListLength", one), kt.I32(nil, 1))
+	kt.Expect(t, run("TensorListLength", empty), kt.I32(nil, 0))
+	kt.Expect(t, run("TensorListLength", one), kt.I32(nil, 1))
 	popped := run("TensorListPopBack", two.Retain(), any20.Retain())
-	expect(t, popped[1:], row(20))
-	expect(t, run("TensorListLength", popped[0].Tensor), kt.I32(nil, 1))
+	kt.Expect(t, popped[1:], row(20))
+	kt.Expect(t, run("TensorListLength", popped[0].Tensor), kt.I32(nil, 1))
 	three := list("TensorListPushBack", two, row(40))
-	expect(t, run("TensorListStack", three.Retain(), unknown.Retain()), matrix)
-	expect(t, run("TensorListGather", three.Retain(), kt.I32(kt.S(2), 2, 0), any20.Retain()), kt.Of(tensor.Float32, kt.S(2, 20), append(tensor.Of[float32](row(40)), tensor.Of[float32](row(0))...)...))
-	expect(t, run("TensorListElementShape", three.Retain()), any20)
+	kt.Expect(t, run("TensorListStack", three.Retain(), unknown.Retain()), matrix)
+	kt.Expect(t, run("TensorListGather", three.Retain(), kt.I32(kt.S(2), 2, 0), any20.Retain()), kt.Of(tensor.Float32, kt.S(2, 20), append(tensor.Of[float32](row(40)), tensor.Of[float32](row(0))...)...))
+	kt.Expect(t, run("TensorListElementShape", three.Retain()), any20)
 	concat := run("TensorListConcatV2", three.Retain(), unknown.Retain(), kt.I64(kt.S(0)))
-	expect(t, concat, kt.Iota[float32](tensor.Float32, kt.S(60)), kt.I64(kt.S(3), 20, 20, 20))
-	fails(t, d, status.InvalidArgument, "incompatible shape", kt.Op{Type: "TensorListPushBack", Attrs: f32}, three.Retain(), kt.F32(nil, 1))
-	fails(t, d, status.InvalidArgument, "Invalid data types", kt.Op{Type: "TensorListPushBack", Attrs: f32}, three.Retain(), kt.I32(nil, 1))
-	fails(t, d, status.InvalidArgument, "Incompatible shapes during merge: [21] vs. [20]", kt.Op{Type: "TensorListStack", Attrs: f32}, three.Retain(), kt.I32(kt.S(1), 21))
+	kt.Expect(t, concat, kt.Iota[float32](tensor.Float32, kt.S(60)), kt.I64(kt.S(3), 20, 20, 20))
+	kt.Fails(t, d, status.InvalidArgument, "incompatible shape", kt.Op{Type: "TensorListPushBack", Attrs: f32}, three.Retain(), kt.F32(nil, 1))
+	kt.Fails(t, d, status.InvalidArgument, "Invalid data types", kt.Op{Type: "TensorListPushBack", Attrs: f32}, three.Retain(), kt.I32(nil, 1))
+	kt.Fails(t, d, status.InvalidArgument, "Incompatible shapes during merge: [21] vs. [20]", kt.Op{Type: "TensorListStack", Attrs: f32}, three.Retain(), kt.I32(kt.S(1), 21))
 	three.Release()
 
 	// An array: elements are set in any order, those that are not read as zeros.
 	array := list("TensorListReserve", unknown.Retain(), kt.I32(nil, 2))
-	fails(t, d, status.InvalidArgument, "uninitialized", kt.Op{Type: "TensorListGetItem", Attrs: f32}, array.Retain(), kt.I32(nil, 0), unknown.Retain())
+	kt.Fails(t, d, status.InvalidArgument, "uninitialized", kt.Op{Type: "TensorListGetItem", Attrs: f32}, array.Retain(), kt.I32(nil, 0), unknown.Retain())
 	array = list("TensorListSetItem", array, kt.I32(nil, 1), row(5))
-	expect(t, run("TensorListGetItem", array.Retain(), kt.I32(nil, 1), unknown.Retain()), row(5))
-	expect(t, run("TensorListGetItem", array.Retain(), kt.I32(nil, 0), unknown.Retain()), kt.F32(kt.S(20), make([]float32, 20)...))
+	kt.Expect(t, run("TensorListGetItem", array.Retain(), kt.I32(nil, 1), unknown.Retain()), row(5))
+	kt.Expect(t, run("TensorListGetItem", array.Retain(), kt.I32(nil, 0), unknown.Retain()), kt.F32(kt.S(20), make([]float32, 20)...))
 	for _, i := range []int32{-1, 2} {
-		fails(t, d, status.InvalidArgument, "Trying to access element", kt.Op{Type: "TensorListGetItem", Attrs: f32}, array.Retain(), kt.I32(nil, i), unknown.Retain())
-		fails(t, d, status.InvalidArgument, "Trying to modify element", kt.Op{Type: "TensorListSetItem", Attrs: f32}, array.Retain(), kt.I32(nil, i), row(0))
+		kt.Fails(t, d, status.InvalidArgument, "Trying to access element", kt.Op{Type: "TensorListGetItem", Attrs: f32}, array.Retain(), kt.I32(nil, i), unknown.Retain())
+		kt.Fails(t, d, status.InvalidArgument, "Trying to modify element", kt.Op{Type: "TensorListSetItem", Attrs: f32}, array.Retain(), kt.I32(nil, i), row(0))
 	}
 	array = list("TensorListResize", array, kt.I32(nil, 1))
 	array = list("TensorListScatterIntoExistingList", array, kt.Iota[float32](tensor.Float32, kt.S(2, 20)), kt.I32(kt.S(2), 2, 0))
-	expect(t, run("TensorListStack", list("ZerosLike", array.Retain()), unknown.Retain()), kt.F32(kt.S(3, 20), make([]float32, 60)...))
+	kt.Expect(t, run("TensorListStack", list("ZerosLike", array.Retain()), unknown.Retain()), kt.F32(kt.S(3, 20), make([]float32, 60)...))
 	joined := list("TensorListConcatLists", array.Retain(), array)
-	expect(t, run("TensorListLength", joined), kt.I32(nil, 6))
+	kt.Expect(t, run("TensorListLength", joined), kt.I32(nil, 6))
 
 	// Tensors cut into lists and put together again; variant tensors hold lists like any element.
 	parts := list("TensorListFromTensor", matrix.Retain(), any20.Retain())
 	pair := d.Run(t, kt.Op{Type: "Pack", Outputs: 1}, parts.Retain(), parts)[0].Tensor
 	pair = list("TensorListPushBackBatch", pair, kt.Iota[float32](tensor.Float32, kt.S(2, 20)))
 	second := d.Run(t, kt.Op{Type: "StridedSlice", Attrs: kt.Attrs{"shrink_axis_mask": 1}, Outputs: 1}, pair, kt.I32(kt.S(1), 1), kt.I32(kt.S(1), 2), kt.I32(kt.S(1), 1))[0].Tensor
-	expect(t, run("TensorListGetItem", second.Retain(), kt.I32(nil, 3), any20.Retain()), row(20))
-	expect(t, run("TensorListLength", second), kt.I32(nil, 4))
+	kt.Expect(t, run("TensorListGetItem", second.Retain(), kt.I32(nil, 3), any20.Retain()), row(20))
+	kt.Expect(t, run("TensorListLength", second), kt.I32(nil, 4))
 	split := list("TensorListSplit", kt.Iota[float32](tensor.Float32, kt.S(60)), kt.I32(kt.S(1), -1), kt.I64(kt.S(2), 20, 40))
-	expect(t, run("TensorListGetItem", split, kt.I32(nil, 0), unknown.Retain()), row(0))
+	kt.Expect(t, run("TensorListGetItem", split, kt.I32(nil, 0), unknown.Retain()), row(0))
 	spread := list("TensorListScatterV2", matrix.Retain(), kt.I32(kt.S(3), 4, 0, 2), any20.Retain(), kt.I32(nil, -1))
-	expect(t, run("TensorListGetItem", spread.Retain(), kt.I32(nil, 0), any20.Retain()), row(20))
-	expect(t, run("TensorListLength", spread), kt.I32(nil, 5))
-	fails(t, d, status.InvalidArgument, "Unused values in tensor. Length of tensor: 3 Values used: 2", kt.Op{Type: "TensorListSplit", Attrs: f32}, kt.F32(kt.S(3), 1, 2, 3), unknown.Retain(), kt.I64(kt.S(1), 2))
-	fails(t, d, status.InvalidArgument, "Input handle is not a list", kt.Op{Type: "TensorListLength"}, variant())
-	fails(t, d, status.ResourceExhausted, "OOM", kt.Op{Type: "TensorListReserve", Attrs: f32}, unknown.Retain(), kt.I32(nil, 1<<31-1))
+	kt.Expect(t, run("TensorListGetItem", spread.Retain(), kt.I32(nil, 0), any20.Retain()), row(20))
+	kt.Expect(t, run("TensorListLength", spread), kt.I32(nil, 5))
+	kt.Fails(t, d, status.InvalidArgument, "Unused values in tensor. Length of tensor: 3 Values used: 2", kt.Op{Type: "TensorListSplit", Attrs: f32}, kt.F32(kt.S(3), 1, 2, 3), unknown.Retain(), kt.I64(kt.S(1), 2))
+	kt.Fails(t, d, status.InvalidArgument, "Input handle is not a list", kt.Op{Type: "TensorListLength"}, variant())
+	kt.Fails(t, d, status.ResourceExhausted, "OOM", kt.Op{Type: "TensorListReserve", Attrs: f32}, unknown.Retain(), kt.I32(nil, 1<<31-1))
 }
 
 func variant() *tensor.Tensor {
@@ -133,16 +134,16 @@ func TestVariants(t *testing.T) {
 		t.Errorf("three times 5 is %v", tensor.Of[float32](twice)[5])
 	}
 	twice.Release()
-	fails(t, d, status.InvalidArgument, "different lengths. One is 1 and the other is 2", kt.Op{Type: "AddN"}, list(row), list(row, row))
+	kt.Fails(t, d, status.InvalidArgument, "different lengths. One is 1 and the other is 2", kt.Op{Type: "AddN"}, list(row), list(row, row))
 
 	some := run("OptionalFromValue", row.Retain())
-	expect(t, d.Run(t, kt.Op{Type: "OptionalHasValue"}, some.Retain()), kt.Bool(nil, true))
+	kt.Expect(t, d.Run(t, kt.Op{Type: "OptionalHasValue"}, some.Retain()), kt.Bool(nil, true))
 	both := run("AddN", some.Retain(), run("ZerosLike", some))
-	expect(t, d.Run(t, kt.Op{Type: "OptionalGetValue", Attrs: f32}, both), row)
+	kt.Expect(t, d.Run(t, kt.Op{Type: "OptionalGetValue", Attrs: f32}, both), row)
 	none := run("OptionalNone")
-	expect(t, d.Run(t, kt.Op{Type: "OptionalHasValue"}, none.Retain()), kt.Bool(nil, false))
-	fails(t, d, status.InvalidArgument, "The given optional does not have a value.", kt.Op{Type: "OptionalGetValue", Attrs: f32}, none.Retain())
-	fails(t, d, status.InvalidArgument, "Input to OptionalHasValue must be an OptionalVariant", kt.Op{Type: "OptionalHasValue"}, list())
+	kt.Expect(t, d.Run(t, kt.Op{Type: "OptionalHasValue"}, none.Retain()), kt.Bool(nil, false))
+	kt.Fails(t, d, status.InvalidArgument, "The given optional does not have a value.", kt.Op{Type: "OptionalGetValue", Attrs: f32}, none.Retain())
+	kt.Fails(t, d, status.InvalidArgument, "Input to OptionalHasValue must be an OptionalVariant", kt.Op{Type: "OptionalHasValue"}, list())
 	none.Release()
 
 	// Lists within lists end somewhere.

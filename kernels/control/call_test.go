@@ -1,37 +1,14 @@
-package all_test
+package control_test
 
 import (
 	"testing"
 
-	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	_ "github.com/troupe-run/troupe/kernels/all"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
-
-// library are functions written in Go. They own their arguments.
-type library map[string]func(step *kernels.Step, args []kernels.Value, done func([]kernels.Value, error))
-
-func (l library) Instantiate(ref *graph.FunctionRef) (kernels.Function, error) {
-	f, ok := l[ref.Name]
-	if !ok {
-		return nil, status.Errorf(status.NotFound, "Function %s is not defined.", ref.Name)
-	}
-	return goFunction{f}, nil
-}
-
-type goFunction struct {
-	f func(*kernels.Step, []kernels.Value, func([]kernels.Value, error))
-}
-
-func (goFunction) NumArgs() int { return 1 }
-
-func (goFunction) NumResults() int { return 1 }
-
-func (f goFunction) Call(step *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
-	f.f(step, args, done)
-}
 
 func scalarOf(v kernels.Value) int32 { return tensor.Of[int32](v.Tensor)[0] }
 
@@ -43,7 +20,7 @@ func int32s(values ...int32) []kernels.Value {
 	return out
 }
 
-var functions = library{
+var functions = kt.Library{
 	"inc": func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
 		out := int32s(scalarOf(args[0]) + 1)
 		args[0].Release()
@@ -91,7 +68,7 @@ func TestFunctions(t *testing.T) {
 	}
 	run := func(want int32, op kt.Op, inputs ...any) {
 		t.Helper()
-		expect(t, d.Run(t, op, inputs...), kt.I32(nil, want))
+		kt.Expect(t, d.Run(t, op, inputs...), kt.I32(nil, want))
 	}
 	run(4, op("PartitionedCall", kt.Attrs{"f": f("inc")}), kt.I32(nil, 3))
 	run(4, op("StatefulPartitionedCall", kt.Attrs{"f": f("incElsewhere")}), kt.I32(nil, 3))
@@ -108,15 +85,15 @@ func TestFunctions(t *testing.T) {
 	}
 	run(10001, op("StatelessWhile", kt.Attrs{"cond": f("less10000"), "body": f("inc")}), kt.I32(nil, 10001))
 
-	fails(t, d, status.Cancelled, "boom", op("While", kt.Attrs{"cond": f("forever"), "body": f("inc")}), kt.I32(nil, 0))
-	fails(t, d, status.DataLoss, "lost", op("While", kt.Attrs{"cond": f("less10000"), "body": f("fail")}), kt.I32(nil, 0))
-	fails(t, d, status.DataLoss, "lost", op("While", kt.Attrs{"cond": f("fail"), "body": f("inc")}), kt.I32(nil, 0))
-	fails(t, d, status.InvalidArgument, "While loop body returned 2 arguments. Expected: 1", op("While", kt.Attrs{"cond": f("less10000"), "body": f("two")}), kt.I32(nil, 0))
-	fails(t, d, status.InvalidArgument, "got 2 tensors", op("While", kt.Attrs{"cond": f("two"), "body": f("inc")}), kt.I32(nil, 0))
-	fails(t, d, status.Internal, "Expect to produce 1 tensors, but only get 2", op("PartitionedCall", kt.Attrs{"f": f("two")}), kt.I32(nil, 0))
-	fails(t, d, status.NotFound, "nowhere", op("PartitionedCall", kt.Attrs{"f": f("nowhere")}), kt.I32(nil, 0))
-	fails(t, d, status.InvalidArgument, "complex64 cannot be converted", op("If", branches), kt.Of[complex64](tensor.Complex64, nil, 1), kt.I32(nil, 3))
-	expect(t, d.Run(t, op("FakeParam", kt.Attrs{"dtype": tensor.Int32, "shape": kt.S(-1, 2)})), kt.I32(kt.S(0, 2)))
+	kt.Fails(t, d, status.Cancelled, "boom", op("While", kt.Attrs{"cond": f("forever"), "body": f("inc")}), kt.I32(nil, 0))
+	kt.Fails(t, d, status.DataLoss, "lost", op("While", kt.Attrs{"cond": f("less10000"), "body": f("fail")}), kt.I32(nil, 0))
+	kt.Fails(t, d, status.DataLoss, "lost", op("While", kt.Attrs{"cond": f("fail"), "body": f("inc")}), kt.I32(nil, 0))
+	kt.Fails(t, d, status.InvalidArgument, "While loop body returned 2 arguments. Expected: 1", op("While", kt.Attrs{"cond": f("less10000"), "body": f("two")}), kt.I32(nil, 0))
+	kt.Fails(t, d, status.InvalidArgument, "got 2 tensors", op("While", kt.Attrs{"cond": f("two"), "body": f("inc")}), kt.I32(nil, 0))
+	kt.Fails(t, d, status.Internal, "Expect to produce 1 tensors, but only get 2", op("PartitionedCall", kt.Attrs{"f": f("two")}), kt.I32(nil, 0))
+	kt.Fails(t, d, status.NotFound, "nowhere", op("PartitionedCall", kt.Attrs{"f": f("nowhere")}), kt.I32(nil, 0))
+	kt.Fails(t, d, status.InvalidArgument, "complex64 cannot be converted", op("If", branches), kt.Of[complex64](tensor.Complex64, nil, 1), kt.I32(nil, 3))
+	kt.Expect(t, d.Run(t, op("FakeParam", kt.Attrs{"dtype": tensor.Int32, "shape": kt.S(-1, 2)})), kt.I32(kt.S(0, 2)))
 }
 
 func BenchmarkWhile(b *testing.B) {

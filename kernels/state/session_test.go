@@ -1,4 +1,4 @@
-package all_test
+package state_test
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	_ "github.com/troupe-run/troupe/kernels/all"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 

@@ -1,9 +1,10 @@
-package all_test
+package strings_test
 
 import (
 	"strings"
 	"testing"
 
+	_ "github.com/troupe-run/troupe/kernels/all"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 

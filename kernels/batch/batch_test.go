@@ -1,4 +1,4 @@
-package all_test
+package batch_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	_ "github.com/troupe-run/troupe/kernels/all"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -27,8 +28,8 @@ func batchAttrs(changes kt.Attrs) kt.Attrs {
 }
 
 // doubling is a function that doubles, and tells the size of the batches that it gets.
-func doubling(sizes *[]int) library {
-	return library{"double": func(step *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
+func doubling(sizes *[]int) kt.Library {
+	return kt.Library{"double": func(step *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
 		in := args[0].Tensor
 		defer in.Release()
 		*sizes = append(*sizes, in.Len())
@@ -51,25 +52,25 @@ func doubling(sizes *[]int) library {
 func rowsOf(values ...int32) *tensor.Tensor { return kt.I32(kt.S(int64(len(values))), values...) }
 
 // told tells what came of an op: its first output, its error, or that it waits.
-func told(c <-chan result) string {
+func told(c <-chan kt.Result) string {
 	synctest.Wait()
 	select {
 	case r := <-c:
-		if r.err != nil {
-			return r.err.Error()
+		if r.Err != nil {
+			return r.Err.Error()
 		}
 		defer func() {
-			for _, v := range r.out {
+			for _, v := range r.Out {
 				v.Release()
 			}
 		}()
-		return fmt.Sprint(tensor.Of[int32](r.out[0].Tensor))
+		return fmt.Sprint(tensor.Of[int32](r.Out[0].Tensor))
 	default:
 		return "waits"
 	}
 }
 
-func expectTold(t *testing.T, want string, c <-chan result) {
+func expectTold(t *testing.T, want string, c <-chan kt.Result) {
 	t.Helper()
 	if got := told(c); got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -81,7 +82,7 @@ func TestBatchFunction(t *testing.T) {
 		var sizes []int
 		d := kt.NewDevice(t)
 		op := kt.Op{Type: "BatchFunction", Attrs: batchAttrs(nil), Outputs: 1, Functions: doubling(&sizes)}
-		enter := func(values ...int32) <-chan result { return start(t, d, op, rowsOf(values...)) }
+		enter := func(values ...int32) <-chan kt.Result { return kt.Start(t, d, op, rowsOf(values...)) }
 
 		// Until the time is over, or the batch is full.
 		a, b := enter(1), enter(2, 3)
@@ -113,7 +114,7 @@ func TestBatchFunction(t *testing.T) {
 		// A step that is cancelled leaves, and the others go on.
 		gone := op
 		gone.Step = kt.NewStep()
-		a = start(t, d, gone, rowsOf(7, 7))
+		a = kt.Start(t, d, gone, rowsOf(7, 7))
 		b = enter(1)
 		gone.Step.Cancellation.Cancel(status.New(status.Internal, "boom"))
 		expectTold(t, "Step was cancelled: boom", a)
@@ -141,12 +142,12 @@ func TestBatchFunctionLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := kt.NewDevice(t)
 		var ends []func()
-		slow := library{"double": func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
+		slow := kt.Library{"double": func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
 			ends = append(ends, func() { done(args, nil) })
 		}}
 		op := kt.Op{Type: "BatchFunction", Attrs: batchAttrs(kt.Attrs{"max_batch_size": 1}), Outputs: 1, Functions: slow}
-		enter := func(v int32) <-chan result {
-			c := start(t, d, op, rowsOf(v))
+		enter := func(v int32) <-chan kt.Result {
+			c := kt.Start(t, d, op, rowsOf(v))
 			synctest.Wait()
 			return c
 		}
@@ -156,7 +157,7 @@ func TestBatchFunctionLimits(t *testing.T) {
 			t.Fatalf("%d batches run", len(ends))
 		}
 		expectTold(t, "waits", a)
-		for i, c := range []<-chan result{a, b, c} {
+		for i, c := range []<-chan kt.Result{a, b, c} {
 			ends[i]()
 			expectTold(t, fmt.Sprintf("[%d]", i+1), c)
 		}
@@ -172,7 +173,7 @@ func TestBatchFunctionSizes(t *testing.T) {
 			t.Helper()
 			sizes = nil
 			op := kt.Op{Type: "BatchFunction", Attrs: batchAttrs(changes), Outputs: 1, Functions: doubling(&sizes)}
-			c := start(t, d, op, rowsOf(values...))
+			c := kt.Start(t, d, op, rowsOf(values...))
 			time.Sleep(time.Second)
 			expectTold(t, want, c)
 			if !slices.Equal(sizes, wantSizes) {
@@ -188,7 +189,7 @@ func TestBatchFunctionSizes(t *testing.T) {
 
 		// A split input leaves with all its parts.
 		step := kt.NewStep()
-		c := start(t, d, kt.Op{Type: "BatchFunction", Attrs: batchAttrs(splits), Outputs: 1, Functions: doubling(&sizes), Step: step}, rowsOf(1, 2, 3, 4, 5))
+		c := kt.Start(t, d, kt.Op{Type: "BatchFunction", Attrs: batchAttrs(splits), Outputs: 1, Functions: doubling(&sizes), Step: step}, rowsOf(1, 2, 3, 4, 5))
 		synctest.Wait()
 		step.Cancellation.Cancel(kernels.ErrStepCancelled)
 		if got := told(c); got == "waits" || got == "[2 4 6 8 10]" {
@@ -199,7 +200,7 @@ func TestBatchFunctionSizes(t *testing.T) {
 		sizes = nil
 		op := kt.Op{Type: "BatchFunction", Outputs: 1, Functions: doubling(&sizes), Attrs: batchAttrs(kt.Attrs{"shared_name": "trims",
 			"allowed_batch_sizes": []int64{1, 2, 4}, "enable_large_batch_splitting": true, "batch_padding_policy": "BATCH_DOWN"})}
-		a, b := start(t, d, op, rowsOf(1, 2)), start(t, d, op, rowsOf(3))
+		a, b := kt.Start(t, d, op, rowsOf(1, 2)), kt.Start(t, d, op, rowsOf(3))
 		time.Sleep(time.Second)
 		expectTold(t, "[2 4]", a)
 		expectTold(t, "waits", b)
@@ -215,25 +216,25 @@ func TestBatchAndUnbatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := kt.NewDevice(t)
 		op := kt.Op{Type: "Batch", Attrs: batchAttrs(nil), Outputs: 3}
-		a := start(t, d, op, rowsOf(1))
+		a := kt.Start(t, d, op, rowsOf(1))
 		synctest.Wait()
-		b := start(t, d, op, rowsOf(2, 3, 4))
+		b := kt.Start(t, d, op, rowsOf(2, 3, 4))
 		first, second := <-a, <-b
-		for _, r := range []result{first, second} {
-			if r.err != nil {
-				t.Fatal(r.err)
+		for _, r := range []kt.Result{first, second} {
+			if r.Err != nil {
+				t.Fatal(r.Err)
 			}
 		}
-		ids := []int64{tensor.Of[int64](first.out[2].Tensor)[0], tensor.Of[int64](second.out[2].Tensor)[0]}
-		expect(t, first.out[:2], rowsOf(), kt.I64(kt.S(0, 3)))
+		ids := []int64{tensor.Of[int64](first.Out[2].Tensor)[0], tensor.Of[int64](second.Out[2].Tensor)[0]}
+		kt.Expect(t, first.Out[:2], rowsOf(), kt.I64(kt.S(0, 3)))
 		index := func() *tensor.Tensor { return kt.I64(kt.S(2, 3), ids[0], 0, 1, ids[1], 1, 4) }
-		expect(t, second.out[:2], rowsOf(1, 2, 3, 4), index())
-		first.out[2].Release()
-		second.out[2].Release()
+		kt.Expect(t, second.Out[:2], rowsOf(1, 2, 3, 4), index())
+		first.Out[2].Release()
+		second.Out[2].Release()
 
 		unbatch := kt.Op{Type: "Unbatch", Outputs: 1, Attrs: kt.Attrs{"T": tensor.Int32, "timeout_micros": 1000000, "container": "", "shared_name": ""}}
-		enter := func(rows, index *tensor.Tensor, id int64) <-chan result {
-			c := start(t, d, unbatch, rows, index, kt.I64(nil, id))
+		enter := func(rows, index *tensor.Tensor, id int64) <-chan kt.Result {
+			c := kt.Start(t, d, unbatch, rows, index, kt.I64(nil, id))
 			synctest.Wait()
 			return c
 		}
@@ -264,16 +265,16 @@ func TestBatchAndUnbatch(t *testing.T) {
 func TestUnbatchGrad(t *testing.T) {
 	d := kt.NewDevice(t)
 	op := kt.Op{Type: "UnbatchGrad", Outputs: 1, Attrs: kt.Attrs{"T": tensor.Int32, "container": "", "shared_name": ""}}
-	enter := func(data, index, grad *tensor.Tensor, id int64) <-chan result {
-		return start(t, d, op, data, index, grad, kt.I64(nil, id))
+	enter := func(data, index, grad *tensor.Tensor, id int64) <-chan kt.Result {
+		return kt.Start(t, d, op, data, index, grad, kt.I64(nil, id))
 	}
-	gives := func(c <-chan result, want ...int32) {
+	gives := func(c <-chan kt.Result, want ...int32) {
 		t.Helper()
 		r := <-c
-		if r.err != nil {
-			t.Fatal(r.err)
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		expect(t, r.out, rowsOf(want...))
+		kt.Expect(t, r.Out, rowsOf(want...))
 	}
 	none := func() *tensor.Tensor { return kt.I64(kt.S(0, 3)) }
 	// The batch's own step comes first, or last.
@@ -284,21 +285,21 @@ func TestUnbatchGrad(t *testing.T) {
 	gives(enter(rowsOf(1, 2, 3), kt.I64(kt.S(2, 3), 8, 0, 1, 9, 1, 3), rowsOf(6, 7), 9), 5, 6, 7)
 
 	gives(enter(rowsOf(), none(), rowsOf(5), 8))
-	for message, c := range map[string]<-chan result{
+	for message, c := range map[string]<-chan kt.Result{
 		"Two runs with the same batch key.":               enter(rowsOf(), none(), rowsOf(5), 8),
 		"batch_index is empty while the tensor isn't.":    enter(rowsOf(1), none(), rowsOf(5), 1),
 		"batch_index should contain 3 elements. Received": enter(rowsOf(1), kt.I64(kt.S(1, 2), 1, 2), rowsOf(5), 1),
 	} {
-		if r := <-c; status.CodeOf(r.err) != status.InvalidArgument {
-			t.Errorf("%v, want %s", r.err, message)
+		if r := <-c; status.CodeOf(r.Err) != status.InvalidArgument {
+			t.Errorf("%v, want %s", r.Err, message)
 		}
 	}
 	// A batch whose step is cancelled takes its gradients along.
 	op.Step = kt.NewStep()
 	a = enter(rowsOf(1, 2), kt.I64(kt.S(2, 3), 8, 0, 1, 3, 1, 2), rowsOf(6), 7)
 	op.Step.Cancellation.Cancel(kernels.ErrStepCancelled)
-	if r := <-a; status.CodeOf(r.err) != status.Cancelled {
-		t.Error(r.err)
+	if r := <-a; status.CodeOf(r.Err) != status.Cancelled {
+		t.Error(r.Err)
 	}
 	op.Step = nil
 	gives(enter(rowsOf(), none(), rowsOf(5), 8))

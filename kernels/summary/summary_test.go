@@ -1,4 +1,4 @@
-package all_test
+package summary_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	summarypb "github.com/galeone/tensorflow/tensorflow/go/core/framework/summary_go_proto"
 	"github.com/troupe-run/troupe/graph/tensor"
+	_ "github.com/troupe-run/troupe/kernels/all"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 	"github.com/troupe-run/troupe/kernels/png"
 	"google.golang.org/protobuf/proto"

@@ -1,4 +1,4 @@
-package all_test
+package lookup_test
 
 import (
 	"math"
@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	_ "github.com/troupe-run/troupe/kernels/all"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -63,7 +64,7 @@ func (w *tables) run(op string, outputs int, inputs ...any) []kernels.Value {
 
 func (w *tables) fails(code status.Code, text, op string, outputs int, inputs ...any) {
 	w.Helper()
-	fails(w.T, w.d, code, text, w.op(op, outputs), append([]any{w.handle()}, inputs...)...)
+	kt.Fails(w.T, w.d, code, text, w.op(op, outputs), append([]any{w.handle()}, inputs...)...)
 }
 
 var wordsToNumbers = kt.Attrs{"key_dtype": tensor.String, "value_dtype": tensor.Int64}
@@ -73,14 +74,14 @@ func TestLookupTables(t *testing.T) {
 		t.Run("HashTable"+version, func(t *testing.T) {
 			w := newTable(t, kt.NewDevice(t), "HashTable", version, wordsToNumbers)
 			ab, twelve := kt.Str(kt.S(2), "a", "b"), kt.I64(kt.S(2), 1, 2)
-			expect(t, w.run("LookupTableSize", 1), kt.I64(nil, 0))
+			kt.Expect(t, w.run("LookupTableSize", 1), kt.I64(nil, 0))
 			w.fails(status.FailedPrecondition, "Table not initialized.", "LookupTableFind", 1, ab.Retain(), kt.I64(nil, -1))
 			w.fails(status.InvalidArgument, "Keys and values must have the same size 2 vs 1", "InitializeTable", 0, ab.Retain(), kt.I64(kt.S(1), 1))
 			w.run("InitializeTable", 0, ab.Retain(), twelve.Retain())
 			w.run("InitializeTable", 0, kt.Str(kt.S(2), "x", "y"), twelve.Retain())
 			w.fails(status.FailedPrecondition, "Table was already initialized with different data.", "InitializeTable", 0, kt.Str(kt.S(1), "x"), kt.I64(kt.S(1), 1))
-			expect(t, w.run("LookupTableFind", 1, kt.Str(kt.S(1, 2), "b", "z"), kt.I64(nil, -1)), kt.I64(kt.S(1, 2), 2, -1))
-			expect(t, w.run("LookupTableExport", 2), ab.Retain(), twelve.Retain())
+			kt.Expect(t, w.run("LookupTableFind", 1, kt.Str(kt.S(1, 2), "b", "z"), kt.I64(nil, -1)), kt.I64(kt.S(1, 2), 2, -1))
+			kt.Expect(t, w.run("LookupTableExport", 2), ab.Retain(), twelve.Retain())
 			w.fails(status.Unimplemented, "Insert not supported", "LookupTableInsert", 0, ab.Retain(), twelve.Retain())
 			w.fails(status.InvalidArgument, "Expected shape [] or [2] for default value, got [3]", "LookupTableFind", 1, ab.Retain(), kt.I64(kt.S(3), 1, 2, 3))
 			ab.Release()
@@ -89,10 +90,10 @@ func TestLookupTables(t *testing.T) {
 		t.Run("MutableHashTable"+version, func(t *testing.T) {
 			w := newTable(t, kt.NewDevice(t), "MutableHashTable", version, wordsToNumbers)
 			w.run("LookupTableInsert", 0, kt.Str(kt.S(3), "a", "b", "a"), kt.I64(kt.S(3), 1, 2, 3))
-			expect(t, w.run("LookupTableFind", 1, kt.Str(kt.S(3), "a", "b", "c"), kt.I64(kt.S(3), 5, 6, 7)), kt.I64(kt.S(3), 3, 2, 7))
+			kt.Expect(t, w.run("LookupTableFind", 1, kt.Str(kt.S(3), "a", "b", "c"), kt.I64(kt.S(3), 5, 6, 7)), kt.I64(kt.S(3), 3, 2, 7))
 			w.run("LookupTableImport", 0, kt.Str(kt.S(1), "n"), kt.I64(kt.S(1), 9))
-			expect(t, w.run("LookupTableExport", 2), kt.Str(kt.S(1), "n"), kt.I64(kt.S(1), 9))
-			expect(t, w.run("LookupTableSize", 1), kt.I64(nil, 1))
+			kt.Expect(t, w.run("LookupTableExport", 2), kt.Str(kt.S(1), "n"), kt.I64(kt.S(1), 9))
+			kt.Expect(t, w.run("LookupTableSize", 1), kt.I64(nil, 1))
 			w.fails(status.InvalidArgument, "Expected shape [1] for value, got [2]", "LookupTableInsert", 0, kt.Str(kt.S(1), "n"), kt.I64(kt.S(2), 9, 9))
 			w.fails(status.InvalidArgument, "is not initializable", "InitializeTable", 0, kt.Str(kt.S(1), "n"), kt.I64(kt.S(1), 9))
 			handle := map[string]string{"": "string_ref", "V2": "resource"}[version]
@@ -104,21 +105,21 @@ func TestLookupTables(t *testing.T) {
 		attrs := kt.Attrs{"key_dtype": tensor.Int64, "value_dtype": tensor.Float32, "value_shape": kt.S(2)}
 		w := newTable(t, kt.NewDevice(t), "MutableHashTableOfTensors", "V2", attrs)
 		w.run("LookupTableInsert", 0, kt.I64(kt.S(2), 1, 2), kt.F32(kt.S(2, 2), 1, 2, 3, 4))
-		expect(t, w.run("LookupTableFind", 1, kt.I64(kt.S(2), 1, 3), kt.F32(kt.S(2), 0, -1)), kt.F32(kt.S(2, 2), 1, 2, 0, -1))
-		expect(t, w.run("LookupTableFind", 1, kt.I64(kt.S(2), 5, 6), kt.F32(kt.S(2, 2), 5, 6, 7, 8)), kt.F32(kt.S(2, 2), 5, 6, 7, 8))
+		kt.Expect(t, w.run("LookupTableFind", 1, kt.I64(kt.S(2), 1, 3), kt.F32(kt.S(2), 0, -1)), kt.F32(kt.S(2, 2), 1, 2, 0, -1))
+		kt.Expect(t, w.run("LookupTableFind", 1, kt.I64(kt.S(2), 5, 6), kt.F32(kt.S(2, 2), 5, 6, 7, 8)), kt.F32(kt.S(2, 2), 5, 6, 7, 8))
 		w.run("LookupTableRemove", 0, kt.I64(kt.S(2), 1, 99))
-		expect(t, w.run("LookupTableExport", 2), kt.I64(kt.S(1), 2), kt.F32(kt.S(1, 2), 3, 4))
+		kt.Expect(t, w.run("LookupTableExport", 2), kt.I64(kt.S(1), 2), kt.F32(kt.S(1, 2), 3, 4))
 		attrs["value_shape"] = kt.S()
-		fails(t, w.d, status.InvalidArgument, "Default value must be a vector, got shape []", kt.Op{Type: "AnonymousMutableHashTableOfTensors", Attrs: attrs, Outputs: 1})
+		kt.Fails(t, w.d, status.InvalidArgument, "Default value must be a vector, got shape []", kt.Op{Type: "AnonymousMutableHashTableOfTensors", Attrs: attrs, Outputs: 1})
 	})
 	t.Run("MutableDenseHashTableV2", func(t *testing.T) {
 		attrs := kt.Attrs{"key_dtype": tensor.Int64, "value_dtype": tensor.Int64, "value_shape": kt.S(), "initial_num_buckets": 4, "max_load_factor": float32(0.75)}
 		w := newTable(t, kt.NewDevice(t), "MutableDenseHashTable", "V2", attrs, kt.I64(nil, -1), kt.I64(nil, -2))
 		w.run("LookupTableInsert", 0, kt.I64(kt.S(3), 11, 12, 13), kt.I64(kt.S(3), 1, 2, 3))
-		expect(t, w.run("LookupTableExport", 2), kt.I64(kt.S(4, 1), 12, 13, -1, 11), kt.I64(kt.S(4, 1), 2, 3, 0, 1))
+		kt.Expect(t, w.run("LookupTableExport", 2), kt.I64(kt.S(4, 1), 12, 13, -1, 11), kt.I64(kt.S(4, 1), 2, 3, 0, 1))
 		w.fails(status.InvalidArgument, "Using the empty_key as a table key is not allowed", "LookupTableFind", 1, kt.I64(kt.S(1), -1), kt.I64(nil, 0))
 		w.attrs["container"], w.attrs["shared_name"] = "", "first version"
-		fails(t, w.d, status.InvalidArgument, "Unknown input name: deleted_key", kt.Op{Type: "MutableDenseHashTable", Attrs: w.attrs, Outputs: 1}, kt.I64(nil, -1))
+		kt.Fails(t, w.d, status.InvalidArgument, "Unknown input name: deleted_key", kt.Op{Type: "MutableDenseHashTable", Attrs: w.attrs, Outputs: 1}, kt.I64(nil, -1))
 	})
 }
 
@@ -129,9 +130,9 @@ func TestLookupTablesShared(t *testing.T) {
 	a := newTable(t, d, "HashTable", "V2", attrs)
 	b := newTable(t, d, "MutableHashTable", "", attrs)
 	a.run("InitializeTable", 0, kt.Str(kt.S(1), "a"), kt.I64(kt.S(1), 1))
-	expect(t, b.run("LookupTableSize", 1), kt.I64(nil, 1))
+	kt.Expect(t, b.run("LookupTableSize", 1), kt.I64(nil, 1))
 	a.attrs["value_dtype"] = tensor.Float32
-	fails(t, d, status.InvalidArgument, "Conflicting key/value dtypes string->float with string-int64 for table s", kt.Op{Type: "HashTableV2", Attrs: a.attrs, Outputs: 1})
+	kt.Fails(t, d, status.InvalidArgument, "Conflicting key/value dtypes string->float with string-int64 for table s", kt.Op{Type: "HashTableV2", Attrs: a.attrs, Outputs: 1})
 	found, err := d.Resources().List()
 	if err != nil || len(found) != 1 || !strings.HasPrefix(found[0].Description, "HashTable string[]->int64[], 1 entries, ") {
 		t.Error(found, err)
@@ -153,8 +154,8 @@ func TestAnonymousTables(t *testing.T) {
 	init := kt.Op{Type: "InitializeTableV2", Attrs: kt.Attrs{"Tkey": tensor.String, "Tval": tensor.Int64}}
 	d.Run(t, init, a.Retain(), kt.Str(kt.S(1), "a"), kt.I64(kt.S(1), 1))
 	size := kt.Op{Type: "LookupTableSizeV2", Attrs: kt.Attrs{}, Outputs: 1}
-	expect(t, d.Run(t, size, a.Retain()), kt.I64(nil, 1))
-	expect(t, d.Run(t, size, b.Retain()), kt.I64(nil, 0))
+	kt.Expect(t, d.Run(t, size, a.Retain()), kt.I64(nil, 1))
+	kt.Expect(t, d.Run(t, size, b.Retain()), kt.I64(nil, 0))
 	d.Run(t, kt.Op{Type: "DestroyResourceOp", Attrs: kt.Attrs{"ignore_lookup_error": false}}, a.Retain())
 	if found, err := d.Resources().List(); err != nil || len(found) > 0 {
 		t.Error(found, err)
@@ -205,11 +206,11 @@ func TestTextFile(t *testing.T) {
 			name := kt.Str(nil, path)
 			if c.code != status.OK {
 				w.fails(c.code, c.text, "InitializeTableFromTextFile", 0, name)
-				expect(t, w.run("LookupTableSize", 1), kt.I64(nil, 0))
+				kt.Expect(t, w.run("LookupTableSize", 1), kt.I64(nil, 0))
 				return
 			}
 			w.run("InitializeTableFromTextFile", 0, name)
-			expect(t, w.run("LookupTableExport", 2), c.want...)
+			kt.Expect(t, w.run("LookupTableExport", 2), c.want...)
 			// A second time changes nothing, whatever the file holds, but its beginning is looked at.
 			if err := os.WriteFile(path, []byte("9 9 9,9,9\n"), 0o600); err != nil {
 				t.Fatal(err)
@@ -238,5 +239,5 @@ func TestTextFileLarge(t *testing.T) {
 	w.attrs["key_index"], w.attrs["value_index"] = -1, -2
 	w.run("InitializeTableFromTextFile", 0, kt.Str(nil, path))
 	lines := strings.Split(b.String(), "\n")
-	expect(t, w.run("LookupTableFind", 1, kt.I64(kt.S(4), 0, 999, 1000, 1001), kt.Str(nil, "-")), kt.Str(kt.S(4), lines[0], lines[999], lines[1000], "-"))
+	kt.Expect(t, w.run("LookupTableFind", 1, kt.I64(kt.S(4), 0, 999, 1000, 1001), kt.Str(nil, "-")), kt.Str(kt.S(4), lines[0], lines[999], lines[1000], "-"))
 }
