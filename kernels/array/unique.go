@@ -2,6 +2,7 @@ package array
 
 import (
 	"math"
+	"slices"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -45,38 +46,36 @@ func where(ctx *kernels.Context) error {
 	return nil
 }
 
+// truthsOf tells for each element of a type whether it is not zero; other types are told by their bits.
+var truthsOf = map[tensor.DType]func(*tensor.Tensor) []bool{
+	tensor.Bool: element.ViewOf[bool], tensor.Float32: truths[float32], tensor.Float64: truths[float64],
+	tensor.Complex64: truths[complex64], tensor.Complex128: truths[complex128], tensor.Float16: halfTruths, tensor.BFloat16: halfTruths,
+}
+
+// truthsOfSize is truthsOf by the size of elements.
+var truthsOfSize = map[int]func(*tensor.Tensor) []bool{1: truths[uint8], 2: truths[uint16], 4: truths[uint32], 8: truths[uint64]}
+
+func truths[T comparable](t *tensor.Tensor) []bool { return notZero(element.ViewOf[T](t)) }
+
+func halfTruths(t *tensor.Tensor) []bool {
+	truths := make([]bool, t.Len())
+	for i, v := range element.ViewOf[uint16](t) {
+		truths[i] = v&0x7fff != 0
+	}
+	return truths
+}
+
 // elementTruths tells for each element whether it is not zero. ok is false for types of which no
 // element is.
 func elementTruths(t *tensor.Tensor) (truths []bool, ok bool) {
-	switch t.DType() {
-	case tensor.Bool:
-		return tensor.Of[bool](t), true
-	case tensor.Float32:
-		return notZero(tensor.Of[float32](t)), true
-	case tensor.Float64:
-		return notZero(tensor.Of[float64](t)), true
-	case tensor.Complex64:
-		return notZero(tensor.Of[complex64](t)), true
-	case tensor.Complex128:
-		return notZero(tensor.Of[complex128](t)), true
-	case tensor.Float16, tensor.BFloat16:
-		truths = make([]bool, t.Len())
-		for i, v := range tensor.Of[uint16](t) {
-			truths[i] = v&0x7fff != 0
-		}
-		return truths, true
+	of, ok := truthsOf[t.DType()]
+	if !ok {
+		of, ok = truthsOfSize[t.DType().Size()]
 	}
-	switch t.DType().Size() {
-	case 1:
-		return notZero(tensor.Of[uint8](t)), true
-	case 2:
-		return notZero(tensor.Of[uint16](t)), true
-	case 4:
-		return notZero(tensor.Of[uint32](t)), true
-	case 8:
-		return notZero(tensor.Of[uint64](t)), true
+	if !ok {
+		return nil, false
 	}
-	return nil, false
+	return of(t), true
 }
 
 func notZero[T comparable](values []T) []bool {
@@ -106,35 +105,37 @@ func distinct(t *tensor.Tensor, axis int) (number, first []int64, err error) {
 	return number, first, nil
 }
 
-func distinctElements(t *tensor.Tensor) (number, first []int64, ok bool) {
-	switch t.DType() {
-	case tensor.Float32:
-		number, first = numberedValues(tensor.Of[float32](t))
-	case tensor.Float64:
-		number, first = numberedValues(tensor.Of[float64](t))
-	case tensor.String:
-		number, first = numberedValues(t.Strings())
-	case tensor.Float16, tensor.BFloat16, tensor.Complex64, tensor.Complex128:
-		return nil, nil, false
-	default:
-		switch t.DType().Size() {
-		case 1:
-			number, first = numberedValues(tensor.Of[uint8](t))
-		case 2:
-			number, first = numberedValues(tensor.Of[uint16](t))
-		case 4:
-			number, first = numberedValues(tensor.Of[uint32](t))
-		case 8:
-			number, first = numberedValues(tensor.Of[uint64](t))
-		default:
-			return nil, nil, false
-		}
-	}
-	return number, first, true
+// distinctOf numbers elements of a type by first appearance; other types are told by their bits.
+var distinctOf = map[tensor.DType]func(*tensor.Tensor) (number, first []int64){
+	tensor.Float32: distinctValues[float32], tensor.Float64: distinctValues[float64], tensor.String: distinctValues[string],
 }
 
-func numberedValues[T comparable](values []T) (number, first []int64) {
+// distinctOfSize is distinctOf by the size of elements.
+var distinctOfSize = map[int]func(*tensor.Tensor) (number, first []int64){
+	1: distinctValues[uint8], 2: distinctValues[uint16], 4: distinctValues[uint32], 8: distinctValues[uint64],
+}
+
+func distinctValues[T comparable](t *tensor.Tensor) (number, first []int64) {
+	values := element.ViewOf[T](t)
 	return numbered(len(values), func(i int) T { return values[i] })
+}
+
+// severalZeros are types that have more than one zero and are not compared by Go: sliceKeys does.
+var severalZeros = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Complex64, tensor.Complex128}
+
+func distinctElements(t *tensor.Tensor) (number, first []int64, ok bool) {
+	if slices.Contains(severalZeros, t.DType()) {
+		return nil, nil, false
+	}
+	of, ok := distinctOf[t.DType()]
+	if !ok {
+		of, ok = distinctOfSize[t.DType().Size()]
+	}
+	if !ok {
+		return nil, nil, false
+	}
+	number, first = of(t)
+	return number, first, true
 }
 
 // numbered numbers n keys by first appearance. A NaN is a key of its own each time, as in

@@ -41,17 +41,12 @@ func scanHalves(values []uint16, exp uint16) (a anomalies) {
 	return a
 }
 
-func scan(t *tensor.Tensor) anomalies {
-	switch t.DType() {
-	case tensor.Float32:
-		return scanFloats(tensor.Of[float32](t))
-	case tensor.Float64:
-		return scanFloats(tensor.Of[float64](t))
-	case tensor.Float16:
-		return scanHalves(tensor.Of[uint16](t), 0x7c00)
-	default:
-		return scanHalves(tensor.Of[uint16](t), 0x7f80)
-	}
+// scans look at all elements of a type; halves are looked at by the bits of their exponents.
+var scans = map[tensor.DType]func(*tensor.Tensor) anomalies{
+	tensor.Float32:  func(t *tensor.Tensor) anomalies { return scanFloats(tensor.Of[float32](t)) },
+	tensor.Float64:  func(t *tensor.Tensor) anomalies { return scanFloats(tensor.Of[float64](t)) },
+	tensor.Float16:  func(t *tensor.Tensor) anomalies { return scanHalves(tensor.Of[uint16](t), 0x7c00) },
+	tensor.BFloat16: func(t *tensor.Tensor) anomalies { return scanHalves(tensor.Of[uint16](t), 0x7f80) },
 }
 
 func (a anomalies) String() string {
@@ -103,7 +98,12 @@ func checkNumerics(c *kernels.Construction, describe func(anomalies) string) (an
 		return nil, err
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
-		if found := describe(scan(ctx.Input(0))); found != "" {
+		t := ctx.Input(0)
+		scan, ok := scans[t.DType()]
+		if !ok {
+			return status.InvalidArgumentf("%s : Tensor of type %v has no values that are not finite", message, t.DType())
+		}
+		if found := describe(scan(t)); found != "" {
 			return status.InvalidArgumentf("%s : Tensor had %s values", message, found)
 		}
 		ctx.Pass(0, 0)

@@ -215,9 +215,9 @@ func addRnnLstm(table *kernels.Table) {
 		"LSTMBlockCell": newLSTMBlockCell, "BlockLSTM": newBlockLSTM, "BlockLSTMV2": newBlockLSTM,
 		"LSTMBlockCellGrad": newLSTMBlockCellGrad, "BlockLSTMGrad": newBlockLSTMGrad, "BlockLSTMGradV2": newBlockLSTMGrad,
 	} {
-		table.Add(
-			kernels.Def{Op: op, Types: dtypes.Only("T", tensor.Float32), Expensive: true, New: construct},
-			kernels.Def{Op: op, Types: dtypes.Only("T", tensor.Float16), Expensive: true, New: halves.Constructor(tensor.Float16, construct)},
-		)
+		table.Add([]kernels.Def{
+			{Op: op, Types: dtypes.Only("T", tensor.Float32), Expensive: true, New: construct},
+			{Op: op, Types: dtypes.Only("T", tensor.Float16), Expensive: true, New: halves.Constructor(tensor.Float16, construct)},
+		}...)
 	}
 }

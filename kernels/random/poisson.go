@@ -83,7 +83,7 @@ func newRandomPoisson(c *kernels.Construction) (any, error) {
 			return err
 		}
 		base := g.Reserve(int64(out.Len()) * philox.ReservedPerOutput)
-		set := countSetter(out)
+		set := countSetters[out.DType()](out)
 		ctx.Device.Parallel(out.Len(), element.BlockLen, func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				// Each sample has a place of its own in the generator's sequence.
@@ -101,25 +101,25 @@ func newRandomPoisson(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
+// rateAt reads element i, for each type of rates.
+var rateAt = map[tensor.DType]func(t *tensor.Tensor, i int) float64{
+	tensor.Float16: func(t *tensor.Tensor, i int) float64 { return float64(element.ViewOf[element.Float16](t)[i].Float()) },
+	tensor.Float32: numberAt[float32], tensor.Float64: numberAt[float64], tensor.Int32: numberAt[int32], tensor.Int64: numberAt[int64],
+}
+
+func numberAt[T int32 | int64 | float32 | float64](t *tensor.Tensor, i int) float64 {
+	return float64(tensor.Of[T](t)[i])
+}
+
 // poissonRates reads the rates. Those for which no count would ever be found are refused.
 func poissonRates(t *tensor.Tensor, most float64) ([]poissonRate, error) {
+	at, ok := rateAt[t.DType()]
+	if !ok {
+		return nil, status.InvalidArgumentf("Rates cannot be of type %v", t.DType())
+	}
 	rates := make([]poissonRate, t.Len())
 	for i := range rates {
-		var rate float64
-		switch t.DType() {
-		case tensor.Float16:
-			rate = float64(element.ViewOf[element.Float16](t)[i].Float())
-		case tensor.Float32:
-			rate = float64(tensor.Of[float32](t)[i])
-		case tensor.Float64:
-			rate = tensor.Of[float64](t)[i]
-		case tensor.Int32:
-			rate = float64(tensor.Of[int32](t)[i])
-		case tensor.Int64:
-			rate = float64(tensor.Of[int64](t)[i])
-		default:
-			return nil, status.InvalidArgumentf("Rates cannot be of type %v", t.DType())
-		}
+		rate := at(t, i)
 		if math.IsNaN(rate) || rate > most && !math.IsInf(rate, 1) {
 			return nil, status.InvalidArgumentf("No count of rate %v fits the output, whose greatest number is %v", rate, most)
 		}
@@ -128,24 +128,24 @@ func poissonRates(t *tensor.Tensor, most float64) ([]poissonRate, error) {
 	return rates, nil
 }
 
-// countSetter sets elements of a tensor to counts; an infinite count is 0 in integers.
-func countSetter(t *tensor.Tensor) func(i int, x float64) {
-	switch t.DType() {
-	case tensor.Float16:
+// countSetters set elements of a tensor of each type to counts; an infinite count is 0 in integers.
+var countSetters = map[tensor.DType]func(t *tensor.Tensor) func(i int, x float64){
+	tensor.Float16: func(t *tensor.Tensor) func(i int, x float64) {
 		v := element.ViewOf[element.Float16](t)
 		return func(i int, x float64) { v[i] = element.ToFloat16(float32(x)) }
-	case tensor.Float32:
-		v := tensor.Of[float32](t)
-		return func(i int, x float64) { v[i] = float32(x) }
-	case tensor.Float64:
-		v := tensor.Of[float64](t)
-		return func(i int, x float64) { v[i] = x }
-	case tensor.Int32:
-		v := tensor.Of[int32](t)
-		return func(i int, x float64) { v[i] = int32(finiteOr0(x)) }
-	}
-	v := tensor.Of[int64](t)
-	return func(i int, x float64) { v[i] = int64(finiteOr0(x)) }
+	},
+	tensor.Float32: setCount[float32], tensor.Float64: setCount[float64],
+	tensor.Int32: setWholeCount[int32], tensor.Int64: setWholeCount[int64],
+}
+
+func setCount[T float32 | float64](t *tensor.Tensor) func(i int, x float64) {
+	v := tensor.Of[T](t)
+	return func(i int, x float64) { v[i] = T(x) }
+}
+
+func setWholeCount[T int32 | int64](t *tensor.Tensor) func(i int, x float64) {
+	v := tensor.Of[T](t)
+	return func(i int, x float64) { v[i] = T(finiteOr0(x)) }
 }
 
 func finiteOr0(x float64) float64 {

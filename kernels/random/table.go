@@ -34,9 +34,9 @@ func addIndex(table *kernels.Table) {
 
 func addPoisson(table *kernels.Table) {
 	counts := []tensor.DType{tensor.Float16, tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64}
-	table.Add(
-		kernels.Def{Op: "RandomPoissonV2", Types: map[string][]tensor.DType{"R": counts, "dtype": counts}, HostInputs: []string{"shape"}, Expensive: true, New: newRandomPoisson},
-	)
+	table.Add([]kernels.Def{
+		{Op: "RandomPoissonV2", Types: map[string][]tensor.DType{"R": counts, "dtype": counts}, HostInputs: []string{"shape"}, Expensive: true, New: newRandomPoisson},
+	}...)
 }
 
 // randomRows makes the rows of a distribution for one element type: the op that keeps a

@@ -122,7 +122,7 @@ func (k *gpuOptimizer) updateAll(ctx *kernels.Context, l *slotLocks) {
 	a.Launch(ctx, launch.PerElement(a, k.function, (n*k.dtype.Size()+15)/16, k.arguments(ctx, &l.old, &l.next)...))
 }
 
-// update.Rows updates the rows that the indices name, those that are named more than once in the order
+// updateRows updates the rows that the indices name, those that are named more than once in the order
 // of the indices. As with TensorFlow's GPU kernels, indices that are out of range are left out.
 func (k *gpuOptimizer) updateRows(ctx *kernels.Context, l *slotLocks) error {
 	a, shape, indices := kernels.AcceleratorOf(ctx.Device), l.old[0].Shape(), ctx.Input(k.gradAt+1)

@@ -15,7 +15,7 @@ import (
 // BinaryRow is a binary elementwise op for one element type.
 type BinaryRow struct {
 	In, out *Elem
-	// each computes n elements of dst from as many of a and b. dst may be a or b.
+	// Each computes n elements of dst from as many of a and b. dst may be a or b.
 	Each func(dst, a, b unsafe.Pointer, n int)
 	// withScalar, where it is there, is each with the same b for all elements; scalarWith with
 	// the same a. Without them the driver spreads the scalar over a block.
@@ -183,10 +183,10 @@ func eraseCheck[T element.Integer](bad func(v int64) bool, err error) func(b uns
 // BinaryOptions are how a binary op differs from the others.
 type BinaryOptions struct {
 	Grain int
-	// sameShape ops do not broadcast; the error for other shapes names the op. Nor do sameCount ops: they go by the number
+	// SameShape ops do not broadcast; the error for other shapes names the op. Nor do sameCount ops: they go by the number
 	// of elements, and the result has the shape of the first operand.
 	SameShape, SameCount bool
-	// mismatch, where it is there, is the result for shapes that do not go together when the
+	// Mismatch, where it is there, is the result for shapes that do not go together when the
 	// node's attribute incompatible_shape_error is off.
 	Mismatch *bool
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// elem is what a driver must be able to do with elements whose type it does not know.
+// Elem is what a driver must be able to do with elements whose type it does not know.
 type Elem struct {
 	DType tensor.DType
 	size  int
@@ -18,7 +18,7 @@ type Elem struct {
 	move func(dst, src unsafe.Pointer, n int)
 	// spread sets dst to the n elements at src, each of them width times in a row.
 	spread func(dst, src unsafe.Pointer, n, width int)
-	// blocks holds pointers to element.BlockLen elements of working memory.
+	// Blocks holds pointers to element.BlockLen elements of working memory.
 	Blocks *sync.Pool
 }
 

@@ -26,7 +26,7 @@ func (k *GPUKernel) Over(ctx *kernels.Context, n int, args ...uint64) {
 	}
 }
 
-// GPURow is the row of a kernel without attributes.
+// RowOnGPU is the row of a kernel without attributes.
 func RowOnGPU(op, attr string, dtype tensor.DType, k kernels.Kernel) kernels.Def {
 	return kernels.Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{attr: {dtype}}, New: func(*kernels.Construction) (any, error) { return k, nil }}
 }

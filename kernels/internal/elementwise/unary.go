@@ -12,7 +12,7 @@ import (
 // UnaryRow is a unary elementwise op for one element type.
 type UnaryRow struct {
 	In, Out *Elem
-	// each computes n elements of dst from as many of a. dst may be a.
+	// Each computes n elements of dst from as many of a. dst may be a.
 	Each func(dst, a unsafe.Pointer, n int)
 }
 

@@ -11,7 +11,7 @@ import (
 type ViaFloat struct {
 	Inner kernels.Kernel
 	Half  tensor.DType
-	// firstOnly says that only output 0 has the half type, others may well be floats.
+	// FirstOnly says that only output 0 has the half type, others may well be floats.
 	FirstOnly bool
 }
 

@@ -12,9 +12,9 @@ import (
 type mover struct {
 	// nest runs rows lo to hi of a nest.
 	nest func(dst, src *tensor.Tensor, n *nest, lo, hi int)
-	// fill sets elements lo to hi of dst to the first of value.
+	// Fill sets elements lo to hi of dst to the first of value.
 	Fill func(dst, value *tensor.Tensor, lo, hi int)
-	// rows copies rows of n elements: row from[i] of src to row to[i] of dst, for lo <= i < hi.
+	// Rows copies rows of n elements: row from[i] of src to row to[i] of dst, for lo <= i < hi.
 	// A nil list stands for 0, 1, 2 and so on.
 	Rows func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int)
 }

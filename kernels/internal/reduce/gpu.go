@@ -11,10 +11,10 @@ import (
 
 // GPUReduction is a reduction on an accelerator.
 type GPUReduction struct {
-	// first is the function for a tensor's elements, then the one for what it made of them.
+	// First is the function for a tensor's elements, then the one for what it made of them.
 	First, Then string
 	Finish      finish
-	// widens tells that half types are floats up to the last step.
+	// Widens tells that half types are floats up to the last step.
 	Widens bool
 }
 

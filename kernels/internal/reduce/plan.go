@@ -8,9 +8,9 @@ import (
 
 // Plan says what a reduction over axes comes to.
 type Plan struct {
-	// out is the shape of the result.
+	// Out is the shape of the result.
 	Out tensor.Shape
-	// groups are the sizes of the input's dimensions, neighbours merged, so that those reduced
+	// Groups are the sizes of the input's dimensions, neighbours merged, so that those reduced
 	// and the others take turns; firstReduced tells which come first.
 	Groups       []int
 	FirstReduced bool

@@ -9,13 +9,13 @@ import (
 
 // Reducer is a reduction for one element type.
 type Reducer[T any] struct {
-	// identity is the reduction of nothing.
+	// Identity is the reduction of nothing.
 	Identity T
-	// row reduces a slice that is not empty; into adds one to what is reduced already, element by
+	// Row reduces a slice that is not empty; into adds one to what is reduced already, element by
 	// element.
 	Row  func(a []T) T
 	Into func(acc, a []T)
-	// first, where it is there, changes elements before they are reduced; last changes the
+	// First, where it is there, changes elements before they are reduced; last changes the
 	// results of n elements each.
 	First func(dst, a []T)
 	Last  func(out []T, n int)
