@@ -1,6 +1,9 @@
 // Package all registers the kernels of all families. Whoever looks for kernels imports it:
 //
 //	import _ "github.com/troupe-run/troupe/kernels/all"
+//
+// Tests of what all kernels have in common are here, and those of ops that have rows for GPUs: with the tag cuda they run
+// on an accelerator, in one process that tells which rows no test has used.
 package all
 
 import (
