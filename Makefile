@@ -17,4 +17,4 @@ test:
 
 # On the machine's cards, or without any on a driver that runs the kernels on the CPU.
 test-cuda:
-	$(WITH_CUDA) go test -race -tags cuda -timeout 20m ./devices/... ./kernels
+	$(WITH_CUDA) go test -race -tags cuda -timeout 20m ./devices/... ./kernels/...

@@ -43,6 +43,7 @@ var bans = []struct {
 	{"graph/status", module, false, nil, "every package has errors: theirs imports none of them"},
 	{"graph/tensor", module, false, []string{module + "/graph/status"}, "tensors know nothing of graphs"},
 	{"kernels/simd", module, false, []string{module + "/kernels/simd"}, "slice kernels know Go's slices alone"},
+	{"kernels/internal", module + "/kernels/all", true, nil, "shared helpers are below the families"},
 	{"kernels", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"containers", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"queues", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
@@ -155,6 +156,33 @@ func TestBannedImports(t *testing.T) {
 				if via := importers(byPath, append(p.Deps, p.ImportPath), i); !allIn(via, ban.except) {
 					t.Errorf("%s imports %s (through %s): %s", p.ImportPath, i, strings.Join(via, ", "), ban.reason)
 				}
+			}
+		}
+	}
+}
+
+// TestFamiliesOfKernels holds that a family of kernels knows no other one: what several of them need has a package
+// under kernels/internal. The families are what package all imports, and they are all that may register ops.
+func TestFamiliesOfKernels(t *testing.T) {
+	var families []string
+	packages := goList(t, "./kernels/...")
+	for _, p := range packages {
+		if p.ImportPath == module+"/kernels/all" {
+			families = slices.DeleteFunc(p.Imports, func(i string) bool {
+				return i == module+"/kernels" || within(i, module+"/kernels/internal") || !within(i, module+"/kernels")
+			})
+		}
+	}
+	if len(families) < 20 {
+		t.Fatalf("package all imports only %d families", len(families))
+	}
+	for _, p := range packages {
+		if p.ImportPath == module+"/kernels/all" {
+			continue
+		}
+		for _, i := range p.Imports {
+			if slices.Contains(families, i) || i == module+"/kernels/all" {
+				t.Errorf("%s imports the family %s: what both need belongs in a package under kernels/internal", p.ImportPath, i)
 			}
 		}
 	}

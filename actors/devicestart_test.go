@@ -19,6 +19,7 @@ import (
 const invented = "INVENTED"
 
 func init() {
+	table := &kernels.Table{}
 	for op, host := range map[string][]string{"Const": nil, "Neg": nil, "Identity": nil, "VarHandleOp": nil, "AssignVariableOp": nil,
 		"ReadVariableOp": nil, "_Send": nil, "_Recv": nil, "_HostSend": nil, "_HostRecv": nil, "Switch": {"pred"}, "AddV2": {"y"}, "Mul": {"x"},
 		"FIFOQueueV2": nil} {
@@ -32,8 +33,9 @@ func init() {
 		if op == "Mul" {
 			row.HostOutputs = []string{"z"}
 		}
-		kernels.Register(row)
+		table.Add(row)
 	}
+	kernels.Register(table)
 }
 
 // losable is a device that can be lost.

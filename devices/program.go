@@ -12,6 +12,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	_ "github.com/troupe-run/troupe/kernels/all" // the rows that programs are made of
+	"github.com/troupe-run/troupe/kernels/control"
 )
 
 // Program is a graph compiled for one device. It is immutable; any number of runs may use it at
@@ -238,7 +240,7 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 	case opts.Functions != nil && g.Def != nil && isFunction(g):
 		build = func() (any, error) {
 			c := &kernels.Construction{Node: g, Device: dev, Session: opts.Session, Functions: opts.Functions}
-			return kernels.NewCall(c, &graph.FunctionRef{Name: g.Op, Attrs: g.Attrs})
+			return control.NewCall(c, &graph.FunctionRef{Name: g.Op, Attrs: g.Attrs})
 		}
 	default:
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/kernels"
+	_ "github.com/troupe-run/troupe/kernels/all"
 )
 
 var (

@@ -87,15 +87,17 @@ type Launch struct {
 // Double is a floating-point parameter, a double in the sources.
 func Double(v float64) uint64 { return math.Float64bits(v) }
 
-// threads is the size of the blocks of functions that work on elements one by one.
-const threads = 256
+// AcceleratorOf is the device of a kernel whose row is for one.
+func AcceleratorOf(d Device) Accelerator { return d.(Accelerator) }
 
-// elementwise is a launch of a function whose threads stride over n elements. The blocks are
-// enough to fill the card some times over, more of them would only cost their start.
-func elementwise(a Accelerator, function string, n int, args ...uint64) Launch {
-	blocks := (n + threads - 1) / threads
-	return Launch{Function: function, Grid: [3]int{min(blocks, 32*a.Card().Processors)}, Block: [3]int{threads}, Args: args}
+// Peer is implemented by accelerators that read each other's memory, so that a tensor moves from one
+// to the other without a way through the host.
+type Peer interface {
+	// Reaches tells whether the device with a full name is an accelerator of this process that can
+	// Fetch from this one's memory.
+	Reaches(device string) bool
+	// Fetch gives a new tensor on this device with the elements of t, which lies on one that
+	// Reaches it. The copy follows all work that was given to that device before, and holds a
+	// reference to t as long as it needs it. It is called like Upload.
+	Fetch(ctx *Context, t *tensor.Tensor) (*tensor.Tensor, error)
 }
-
-// accelerator is the device of a kernel whose row is for one.
-func accelerator(d Device) Accelerator { return d.(Accelerator) }

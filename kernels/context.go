@@ -80,8 +80,8 @@ func (c *Context) Take(i int) *tensor.Tensor {
 	return t
 }
 
-// memory is where output o belongs.
-func (c *Context) memory(o int) tensor.Memory {
+// Memory is where output o belongs.
+func (c *Context) Memory(o int) tensor.Memory {
 	if c.HostOutputs != nil && c.HostOutputs[o] {
 		return c.Device.Pool()
 	}
@@ -91,7 +91,7 @@ func (c *Context) memory(o int) tensor.Memory {
 // Allocate makes output o a new tensor with undefined content, in the memory that it belongs to,
 // and returns it for filling.
 func (c *Context) Allocate(o int, dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
-	t, err := c.memory(o).New(dtype, shape)
+	t, err := c.Memory(o).New(dtype, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (c *Context) Forward(i, o int, dtype tensor.DType, shape tensor.Shape) (*te
 // ForwardAny is Forward with the first of the inputs that can be taken over.
 func (c *Context) ForwardAny(o int, dtype tensor.DType, shape tensor.Shape, inputs ...int) (*tensor.Tensor, error) {
 	for _, i := range inputs {
-		if t := c.Inputs[i].Tensor; t != nil && t.DType() == dtype && t.Exclusive() && t.Shape().Equal(shape) && c.memory(o).Holds(t) {
+		if t := c.Inputs[i].Tensor; t != nil && t.DType() == dtype && t.Exclusive() && t.Shape().Equal(shape) && c.Memory(o).Holds(t) {
 			c.Outputs[o] = Value{Tensor: t.Retain()}
 			return t, nil
 		}
@@ -154,4 +154,11 @@ type Function interface {
 	// Call runs the function as part of the caller's step. It takes over a reference to each
 	// argument. done is called exactly once, on any goroutine; the results are its to release.
 	Call(step *Step, args []Value, done func(results []Value, err error))
+}
+
+// ReleaseTensors releases each tensor of a list.
+func ReleaseTensors(list []*tensor.Tensor) {
+	for _, t := range list {
+		t.Release()
+	}
 }

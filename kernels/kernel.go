@@ -1,9 +1,3 @@
-// Package kernels holds what Troupe's ops do: one table row for each op and kind of device,
-// the functions behind the rows, and what a kernel may see of the step that it runs in.
-//
-// A row's constructor runs once for each node of a session: it checks and decodes the
-// attributes, so that running decodes nothing. The kernel that it returns is called for each
-// execution of the node, concurrently when the node's step runs more than once at a time.
 package kernels
 
 import (
@@ -100,30 +94,19 @@ type Device interface {
 	Resources() Resources
 }
 
-// registry maps op, then device type, to the rows in order of registration.
-var registry = map[string]map[string][]*Def{}
-
-// Register adds rows to the table. It is called from init functions of this package's files of
-// tables only, so that the table never changes while servers run.
-func Register(rows ...Def) {
-	for _, r := range rows {
-		if r.Device == "" {
-			r.Device = "CPU"
-		}
-		if registry[r.Op] == nil {
-			registry[r.Op] = map[string][]*Def{}
-		}
-		registry[r.Op][r.Device] = append(registry[r.Op][r.Device], &r)
-		if r.Device == "CPU" {
-			for _, s := range shared[r.Op] {
-				s.apply(r)
-			}
-		}
-	}
+// Ops are the names of all ops that have a row, sorted. It panics, as Find does, in a process that does
+// not import package kernels/all.
+func Ops() []string {
+	mustBeRegistered()
+	return slices.Sorted(maps.Keys(registry))
 }
 
-// Ops are the names of all ops that have a row, sorted.
-func Ops() []string { return slices.Sorted(maps.Keys(registry)) }
+// mustBeRegistered panics where no table was registered: else each op would be reported as one without a kernel.
+func mustBeRegistered() {
+	if len(registry) == 0 {
+		panic("kernels: no kernels are registered; import _ \"github.com/troupe-run/troupe/kernels/all\"")
+	}
+}
 
 // Find gives the row that serves the node on a type of device. The error is INVALID_ARGUMENT, as TensorFlow's
 // placer gives it, and names the op, the node and its types, and the types that have kernels.
@@ -133,6 +116,7 @@ func Find(n *graph.Node, deviceType string) (*Def, error) {
 			return r, nil
 		}
 	}
+	mustBeRegistered()
 	have := &strings.Builder{}
 	for _, device := range slices.Sorted(maps.Keys(registry[n.Op])) {
 		for _, r := range registry[n.Op][device] {

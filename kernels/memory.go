@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// everything stands for all arguments in HostInputs and HostOutputs.
-const everything = "*"
+// Everything stands for all arguments in HostInputs and HostOutputs.
+const Everything = "*"
 
 // MemoryTypes tells which inputs and outputs of a node lie in host memory on a type of device that
 // has memory of its own, as its row declares: nil where none does, else one entry for each. On such
@@ -22,7 +22,7 @@ func MemoryTypes(n *graph.Node, deviceType string) (hostInputs, hostOutputs []bo
 	}
 	def, err := Find(n, deviceType)
 	if err != nil {
-		def = &Def{HostInputs: []string{everything}, HostOutputs: []string{everything}}
+		def = &Def{HostInputs: []string{Everything}, HostOutputs: []string{Everything}}
 	}
 	var ins, outs []*oppb.OpDef_ArgDef
 	if n.Def != nil { // nodes that passes add have none, and rows that name no argument
@@ -34,7 +34,7 @@ func MemoryTypes(n *graph.Node, deviceType string) (hostInputs, hostOutputs []bo
 // hostArgs marks the arguments that are named, and those of types that are always the host's.
 func hostArgs(n *graph.Node, types []tensor.DType, args []*oppb.OpDef_ArgDef, names []string) []bool {
 	host := make([]bool, len(types))
-	all := slices.Contains(names, everything)
+	all := slices.Contains(names, Everything)
 	for i, t := range types {
 		host[i] = all && !t.IsRef() || t == tensor.String || t == tensor.Resource || t == tensor.Variant
 	}

@@ -2,30 +2,63 @@ package kernels
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
-	oppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/op_def_go_proto"
-	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Every row is for an op that clients can name, and restricts types that the op has.
-func TestRowsMatchDeclarations(t *testing.T) {
-	for op, devices := range registry {
-		def, err := graph.LookupOp(op)
-		if err != nil {
-			t.Errorf("%s: %v", op, err)
-			continue
-		}
-		for _, rows := range devices {
-			for _, row := range rows {
-				for name := range row.Types {
-					if !slices.ContainsFunc(def.Attr, func(a *oppb.OpDef_AttrDef) bool {
-						return a.Name == name && (a.Type == "type" || a.Type == "list(type)")
-					}) {
-						t.Errorf("%s has no type attribute %s", op, name)
-					}
-				}
-			}
+// TestSharedRows: what is said to be shared is, whatever the order in a table, and for the types of both.
+func TestSharedRows(t *testing.T) {
+	types := func(list ...tensor.DType) map[string][]tensor.DType { return map[string][]tensor.DType{"T": list} }
+	before, after := Def{Op: "test before", Types: types(tensor.Int8, tensor.Int32), UninitializedOK: true}, Def{Op: "test after"}
+	forget(t, before.Op, after.Op)
+	table := &Table{}
+	table.Add(before)
+	table.OnHost("T", []tensor.DType{tensor.Int32, tensor.Int64}, before.Op, after.Op)
+	table.Add(after, Def{Op: after.Op, Types: types(tensor.Float32)})
+	Register(table)
+	for op, want := range map[string][]tensor.DType{before.Op: {tensor.Int32}, after.Op: {tensor.Int32, tensor.Int64}} {
+		rows := Rows(op, "GPU")
+		if len(rows) != 1 || !slices.Equal(rows[0].Types["T"], want) || rows[0].HostInputs[0] != Everything || rows[0].HostOutputs[0] != Everything {
+			t.Errorf("%s: got rows %v, want one for %v", op, rows, want)
 		}
 	}
+	if !Rows(before.Op, "GPU")[0].UninitializedOK {
+		t.Error("a row lost what its CPU row says")
+	}
+}
+
+// TestSharingNeedsRows: a table that shares what it does not have is a mistake of who wrote it.
+func TestSharingNeedsRows(t *testing.T) {
+	forget(t, "test nothing")
+	defer func() {
+		if text, ok := recover().(string); !ok || !strings.Contains(text, "test nothing") {
+			t.Errorf("Register panics with %q, which does not name the op", text)
+		}
+	}()
+	table := &Table{}
+	table.Share(Sharing{}, "test nothing")
+	Register(table)
+	t.Error("Register takes a table that shares a row that is not there")
+}
+
+// TestNothingRegistered: a process that registers no kernels is told so.
+func TestNothingRegistered(t *testing.T) {
+	defer func() {
+		if text, ok := recover().(string); !ok || !strings.Contains(text, "kernels/all") {
+			t.Errorf("Ops panics with %q, which does not name the package to import", text)
+		}
+	}()
+	Ops()
+	t.Error("Ops answers without any kernels")
+}
+
+// forget takes rows out of the registry when the test ends.
+func forget(t *testing.T, ops ...string) {
+	t.Cleanup(func() {
+		for _, op := range ops {
+			delete(registry, op)
+		}
+	})
 }

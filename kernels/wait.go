@@ -6,10 +6,10 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// wait runs an operation that may have to wait, as long as its step goes on. start begins it and returns the
+// Wait runs an operation that may have to wait, as long as its step goes on. start begins it and returns the
 // function that cancels it; the operation calls end when it is over, at any time from then on, also when it was
 // cancelled. Only the first end counts: it calls done, and the kernel's context is no longer to be used.
-func wait(c *Cancellation, done func(error), start func(end func(error)) (cancel func(error))) {
+func Wait(c *Cancellation, done func(error), start func(end func(error)) (cancel func(error))) {
 	if err := c.Err(); err != nil {
 		done(err)
 		return
@@ -65,8 +65,8 @@ func (w *cancellable) end(err error) {
 	w.done(err)
 }
 
-// cancelled is the error of what a cancelled step gave up waiting for.
-func cancelled(cause error) error {
+// Cancelled is the error of what a cancelled step gave up waiting for.
+func Cancelled(cause error) error {
 	if cause == nil {
 		return ErrStepCancelled
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/grad"
 	"github.com/troupe-run/troupe/kernels"
+	_ "github.com/troupe-run/troupe/kernels/all"
 )
 
 // registered are the ops that TensorFlow 2.21's Python registers a gradient for, one on a line.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/troupe-run/troupe/kernels"
+	_ "github.com/troupe-run/troupe/kernels/all"
 )
 
 func main() {

@@ -1,0 +1,59 @@
+// Package all registers the kernels of all families. Whoever looks for kernels imports it:
+//
+//	import _ "github.com/troupe-run/troupe/kernels/all"
+//
+// Tests of what all kernels have in common are here, and those of ops that have rows for GPUs: with the tag cuda they run
+// on an accelerator, in one process that tells which rows no test has used.
+package all
+
+import (
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/array"
+	"github.com/troupe-run/troupe/kernels/batch"
+	"github.com/troupe-run/troupe/kernels/clustering"
+	"github.com/troupe-run/troupe/kernels/control"
+	"github.com/troupe-run/troupe/kernels/dataflow"
+	"github.com/troupe-run/troupe/kernels/image"
+	"github.com/troupe-run/troupe/kernels/input"
+	"github.com/troupe-run/troupe/kernels/internal/variant"
+	"github.com/troupe-run/troupe/kernels/linalg"
+	"github.com/troupe-run/troupe/kernels/list"
+	"github.com/troupe-run/troupe/kernels/lookup"
+	"github.com/troupe-run/troupe/kernels/math"
+	"github.com/troupe-run/troupe/kernels/nn"
+	"github.com/troupe-run/troupe/kernels/ragged"
+	"github.com/troupe-run/troupe/kernels/random"
+	"github.com/troupe-run/troupe/kernels/save"
+	"github.com/troupe-run/troupe/kernels/sparse"
+	"github.com/troupe-run/troupe/kernels/state"
+	"github.com/troupe-run/troupe/kernels/strings"
+	"github.com/troupe-run/troupe/kernels/summary"
+	"github.com/troupe-run/troupe/kernels/training"
+)
+
+// The one place where kernels are registered: ops of a family that is not in this list have none.
+func init() {
+	variant.Register()
+	kernels.Register(
+		array.Table(),
+		batch.Table(),
+		clustering.Table(),
+		control.Table(),
+		dataflow.Table(),
+		image.Table(),
+		input.Table(),
+		linalg.Table(),
+		list.Table(),
+		lookup.Table(),
+		math.Table(),
+		nn.Table(),
+		ragged.Table(),
+		random.Table(),
+		save.Table(),
+		sparse.Table(),
+		state.Table(),
+		strings.Table(),
+		summary.Table(),
+		training.Table(),
+	)
+}

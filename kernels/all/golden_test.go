@@ -1,0 +1,272 @@
+package all_test
+
+import (
+	"compress/gzip"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	kt "github.com/troupe-run/troupe/kernels/kernelstest"
+	"google.golang.org/protobuf/proto"
+)
+
+// golden is one record of a file that testdata/golden.py wrote: a node, what went in and what
+// TensorFlow made of it.
+type golden struct {
+	node            *nodepb.NodeDef
+	inputs, outputs []*tensor.Tensor
+	code            status.Code
+	message         string
+}
+
+// records reads a file of goldens.
+func records(t *testing.T, path string) []golden {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []golden
+	for {
+		var n uint32
+		if err := binary.Read(r, binary.LittleEndian, &n); err == io.EOF {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		g := golden{node: &nodepb.NodeDef{}}
+		part(t, r, n, g.node)
+		g.inputs, g.outputs = tensors(t, r), tensors(t, r)
+		g.code = status.Code(number(t, r))
+		text := make([]byte, number(t, r))
+		if _, err := io.ReadFull(r, text); err != nil {
+			t.Fatal(err)
+		}
+		g.message = string(text)
+		all = append(all, g)
+	}
+}
+
+func number(t *testing.T, r io.Reader) uint32 {
+	t.Helper()
+	var n uint32
+	if err := binary.Read(r, binary.LittleEndian, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func part(t *testing.T, r io.Reader, n uint32, m proto.Message) {
+	t.Helper()
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r, b); err != nil {
+		t.Fatal(err)
+	}
+	if err := proto.Unmarshal(b, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tensors(t *testing.T, r io.Reader) []*tensor.Tensor {
+	t.Helper()
+	list := make([]*tensor.Tensor, number(t, r))
+	for i := range list {
+		var p tensorpb.TensorProto
+		part(t, r, number(t, r), &p)
+		v, err := tensor.FromTensorProto(&p, tensor.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list[i] = v
+	}
+	return list
+}
+
+// goldenPath is the file to read; GOLDEN names another one while cases are being added.
+func goldenPath() string {
+	if path := os.Getenv("GOLDEN"); path != "" {
+		return path
+	}
+	return "testdata/golden.gz"
+}
+
+// TestGolden compares the kernels with what TensorFlow computed.
+func TestGolden(t *testing.T) {
+	all := records(t, goldenPath())
+	byOp := map[string][]golden{}
+	for _, g := range all {
+		if g.node.Op == "FusedBatchNormV3" && g.node.Attr["T"].GetType() == tensor.Float32.Proto() && len(g.outputs) > 5 {
+			// The file was written without oneDNN, whose kernel leaves this output empty.
+			g.outputs[5].Release()
+			g.outputs[5] = kt.F32(kt.S(0))
+		}
+		byOp[g.node.Op] = append(byOp[g.node.Op], g)
+	}
+	for op, cases := range byOp {
+		t.Run(op, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			for i, g := range cases {
+				if why := g.check(d); why != "" {
+					t.Errorf("case %d: %s\nnode: %v\ninputs: %s", i, why, g.node, contents(g.inputs))
+				}
+			}
+		})
+	}
+}
+
+func contents(list []*tensor.Tensor) string {
+	var b strings.Builder
+	for _, v := range list {
+		fmt.Fprintf(&b, "%v%v", v.DType(), v.Shape())
+		if v.Len() <= 32 {
+			for i := range v.Len() {
+				fmt.Fprintf(&b, " %v", kt.Element(v, i))
+			}
+		}
+		b.WriteString("; ")
+	}
+	return b.String()
+}
+
+// run runs the node. Inputs that the op updates become variables, whose values come back.
+// With shared inputs somebody else can see them, and the kernel must leave them alone.
+func (g *golden) run(d *kt.Device, shared bool) (outputs []*tensor.Tensor, err error) {
+	inputs := make([]kernels.Value, len(g.inputs))
+	var variables []*containers.Variable
+	updates := strings.Contains(g.node.Op, "Apply")
+	for i, in := range g.inputs {
+		own, err := in.Clone(d.Pool())
+		if err != nil {
+			return nil, err
+		}
+		if !updates || i >= len(g.outputs) {
+			inputs[i].Tensor = own
+			if shared {
+				own.Retain()
+				defer func() {
+					if diff := kt.Diff(own, in, 0); diff != "" && err == nil {
+						err = status.Internalf("input %d was written to: %s", i, diff)
+					}
+					own.Release()
+				}()
+			}
+			continue
+		}
+		v := containers.NewVariable(fmt.Sprintf("v%d", i), in.DType())
+		v.Assign(own)
+		defer v.Close()
+		variables = append(variables, v)
+		inputs[i].Ref = v
+		if strings.HasPrefix(g.node.Op, "Resource") {
+			if _, err := d.Resources().LookupOrCreate("", "Var", v.Name, func() (containers.Resource, error) { return v, nil }); err != nil {
+				return nil, err
+			}
+			defer d.Resources().Delete("", "Var", v.Name)
+			inputs[i] = kernels.Value{Tensor: tensor.FromHandle(tensor.Handle{Device: d.Name(), Name: v.Name, Type: "Var"})}
+		}
+	}
+	values := make([]any, len(inputs))
+	for i, v := range inputs {
+		values[i] = v
+	}
+	got, err := d.Try(kt.Op{Type: g.node.Op, Name: g.node.Op, Raw: g.node.Attr, Outputs: len(g.outputs)}, values...)
+	for _, v := range got {
+		if v.Tensor != nil {
+			outputs = append(outputs, v.Tensor)
+		}
+	}
+	if updates {
+		outputs = nil
+		for _, v := range variables {
+			outputs = append(outputs, v.Read())
+		}
+	}
+	return outputs, err
+}
+
+// check runs the record in both ways and tells what differs.
+func (g *golden) check(d *kt.Device) string {
+	for _, shared := range []bool{true, false} {
+		if why := g.compare(d, shared); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// unreported are ops whose indices a GPU does not report when they are out of range, as TensorFlow's
+// do not either: they lie in its memory.
+var unreported = map[string]bool{"SparseSoftmaxCrossEntropyWithLogits": true, "UnsortedSegmentSum": true}
+
+func (g *golden) compare(d *kt.Device, shared bool) string {
+	got, err := g.run(d, shared)
+	defer func() {
+		for _, v := range got {
+			v.Release()
+		}
+	}()
+	if g.code != status.OK {
+		if err == nil && kt.Accelerate != nil && unreported[g.node.Op] {
+			return ""
+		}
+		if status.CodeOf(err) != g.code || !strings.HasPrefix(fmt.Sprint(err), g.message) {
+			return fmt.Sprintf("got %v: %v\nwant %v: %s", status.CodeOf(err), err, g.code, g.message)
+		}
+		return ""
+	}
+	if err != nil {
+		return fmt.Sprintf("failed: %v: %v", status.CodeOf(err), err)
+	}
+	if len(got) != len(g.outputs) {
+		return fmt.Sprintf("%d outputs, want %d", len(got), len(g.outputs))
+	}
+	for i, want := range g.outputs {
+		if diff := kt.Diff(got[i], want, g.tolerance(want.DType())); diff != "" {
+			return fmt.Sprintf("output %d: %s", i, diff)
+		}
+	}
+	return ""
+}
+
+// tolerance is what elements may differ by, relative to the greater of 1 and their magnitude:
+// nothing for random numbers that take no function to make.
+func (g *golden) tolerance(dtype tensor.DType) float64 {
+	switch op := g.node.Op; {
+	case strings.Contains(op, "Uniform") || strings.Contains(op, "Shuffle"):
+		return 0
+	case strings.Contains(op, "Normal") && dtype == tensor.Float64:
+		return 1e-15
+	case strings.Contains(op, "Normal") && dtype == tensor.Float32:
+		// The C library's float logarithm and sine are not always rounded correctly.
+		return 2.5e-7
+	case strings.Contains(op, "Apply") && dtype == tensor.Float16:
+		return 2e-2 // TensorFlow rounds each step to half precision
+	case (strings.Contains(op, "Conv") && strings.Contains(op, "Backprop") || strings.HasPrefix(op, "Depthwise") || op == "LRNGrad" || op == "Conv" || op == "Conv3D") && dtype == tensor.Float16:
+		return 0.1 // TensorFlow adds up in half precision
+	case op == "BiasAddGrad" && dtype == tensor.BFloat16:
+		return 0.1
+	}
+	switch dtype {
+	case tensor.Float64, tensor.Complex128:
+		return 1e-9
+	case tensor.Float16:
+		return 4e-3
+	case tensor.BFloat16:
+		return 3e-2
+	}
+	return 2e-5
+}

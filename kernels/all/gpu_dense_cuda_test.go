@@ -1,0 +1,253 @@
+//go:build cuda
+
+package all_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	kt "github.com/troupe-run/troupe/kernels/kernelstest"
+)
+
+// The tables of the CPU's kernels are exact to more digits than TF32 has.
+func init() { os.Setenv("NVIDIA_TF32_OVERRIDE", "0") }
+
+// otherCard is an accelerator that says it is another card, so that kernels choose other functions,
+// and has no library of matrix products.
+type otherCard struct {
+	kernels.Accelerator
+	card kernels.Card
+}
+
+func (c otherCard) Card() kernels.Card { return c.card }
+
+// on makes devices say that they are of some compute capability and number of processors, until the test ends.
+func on(t *testing.T, compute, processors int) {
+	accelerate := kt.Accelerate
+	kt.Accelerate = func(t testing.TB, name string, resources *containers.Manager) kernels.Accelerator {
+		a := accelerate(t, name, resources)
+		card := a.Card()
+		card.Compute, card.Processors = compute, processors
+		return otherCard{a, card}
+	}
+	t.Cleanup(func() { kt.Accelerate = accelerate })
+}
+
+// eachCard runs body as cards with and without the tensor cores that kernels use, that few and many
+// tiles fill. Each has two of the types, so that all functions are run.
+func eachCard(t *testing.T, body func(t *testing.T, types []tensor.DType)) {
+	t.Setenv("NVIDIA_TF32_OVERRIDE", "1")
+	for _, c := range []struct {
+		compute, processors int
+		types               []tensor.DType
+	}{
+		{70, 1, []tensor.DType{tensor.Float32, tensor.Float64}},
+		{70, 100, []tensor.DType{tensor.Float16, tensor.BFloat16}},
+		{90, 1, []tensor.DType{tensor.Float32, tensor.BFloat16}},
+		{90, 100, []tensor.DType{tensor.Float32, tensor.Float16}},
+	} {
+		t.Run(fmt.Sprintf("sm_%d x%d", c.compute, c.processors), func(t *testing.T) {
+			on(t, c.compute, c.processors)
+			body(t, c.types)
+		})
+	}
+}
+
+// agree checks an op against what the CPU makes of it.
+func agree(t *testing.T, op kt.Op, tolerance float64, inputs ...*tensor.Tensor) []*tensor.Tensor {
+	t.Helper()
+	run := func(t *testing.T) (out []*tensor.Tensor) {
+		var values []any
+		for _, in := range inputs {
+			values = append(values, in.Retain())
+		}
+		for _, v := range kt.NewDevice(t).Run(t, op, values...) {
+			kept := zeros(v.Tensor.DType(), v.Tensor.Shape()...)
+			copy(kept.Data(), v.Tensor.Data())
+			v.Release()
+			out = append(out, kept)
+		}
+		return out
+	}
+	var want []*tensor.Tensor
+	t.Run("CPU", func(t *testing.T) {
+		kt.CPUOnly(t)
+		want = run(t)
+	})
+	got := run(t)
+	for i := range want {
+		if diff := kt.Diff(got[i], want[i], tolerance); diff != "" {
+			t.Errorf("%s %v: output %d %s", op.Type, op.Attrs, i, diff)
+		}
+	}
+	return got
+}
+
+func TestProductsOnCards(t *testing.T) { eachCard(t, checkProducts) }
+
+func TestBatchesOnCards(t *testing.T) { eachCard(t, checkBatches) }
+
+// TestTF32 holds that floats are rounded to TF32 on cards that have it, and not where it is forbidden.
+func TestTF32(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	a, b := uniform(r, 40, 300), uniform(r, 300, 70)
+	op := kt.Op{Type: "MatMul", Attrs: kt.Attrs{"T": tensor.Float32, "transpose_a": false, "transpose_b": false}}
+	on(t, 90, 100)
+	exact := agree(t, op, 1e-5, a, b)
+	t.Setenv("NVIDIA_TF32_OVERRIDE", "1")
+	rounded := agree(t, op, 1e-2, a, b)
+	if kt.Diff(rounded[0], exact[0], 1e-5) == "" {
+		t.Error("nothing was rounded to TF32")
+	}
+}
+
+// A convCase is a convolution of images of height by width by in, with a square filter of size.
+type convCase struct {
+	batch, height, width, in, out, size, stride, dilation int64
+	groups                                                int64
+	padding                                               string
+}
+
+var convCases = []convCase{
+	{1, 9, 11, 3, 5, 3, 1, 1, 1, "SAME"},
+	{2, 13, 12, 16, 24, 3, 2, 1, 1, "SAME"},
+	{2, 12, 12, 16, 72, 3, 1, 2, 1, "VALID"},
+	{1, 14, 13, 8, 8, 5, 3, 1, 1, "SAME"},
+	{2, 8, 8, 16, 32, 3, 1, 1, 2, "SAME"},
+	{1, 17, 16, 8, 8, 3, 2, 3, 1, "VALID"},
+	{1, 16, 17, 8, 4, 3, 4, 2, 1, "VALID"},
+	{1, 10, 9, 8, 16, 1, 2, 1, 1, "SAME"},
+	{1, 10, 9, 8, 16, 1, 1, 1, 1, "SAME"},
+	{4, 16, 16, 8, 8, 3, 1, 1, 1, "SAME"},
+	{1, 6, 6, 64, 16, 3, 1, 1, 1, "SAME"},
+}
+
+// attrs are the attributes, and the sizes of the result.
+func (c convCase) attrs(dtype tensor.DType) (a kt.Attrs, rows, columns int64) {
+	a = kt.Attrs{"T": dtype, "strides": []int64{1, c.stride, c.stride, 1}, "dilations": []int64{1, c.dilation, c.dilation, 1}, "padding": c.padding, "data_format": "NHWC"}
+	over := func(n int64) int64 {
+		if c.padding == "SAME" {
+			return (n + c.stride - 1) / c.stride
+		}
+		return (n - (c.size-1)*c.dilation - 1 + c.stride) / c.stride
+	}
+	return a, over(c.height), over(c.width)
+}
+
+func TestConvolutionsOnCards(t *testing.T) {
+	eachCard(t, func(t *testing.T, types []tensor.DType) {
+		r := rand.New(rand.NewPCG(17, 18))
+		for _, dtype := range types {
+			for _, c := range convCases {
+				attrs, rows, columns := c.attrs(dtype)
+				image, filter := whole(r, dtype, c.batch, c.height, c.width, c.in), whole(r, dtype, c.size, c.size, c.in/c.groups, c.out)
+				grad := whole(r, dtype, c.batch, rows, columns, c.out)
+				agree(t, kt.Op{Type: "Conv2D", Attrs: attrs}, 0, image, filter)
+				agree(t, kt.Op{Type: "Conv2DBackpropInput", Attrs: attrs}, 0, sizes(image), filter, grad)
+				agree(t, kt.Op{Type: "Conv2DBackpropFilter", Attrs: attrs}, 0, image, sizes(filter), grad)
+			}
+		}
+	})
+}
+
+func TestDepthwiseOnGPU(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	on(t, 90, 100)
+	for _, dtype := range denseTypes {
+		for _, c := range []convCase{{2, 20, 21, 5, 2, 3, 1, 1, 0, "SAME"}, {2, 30, 29, 40, 1, 3, 2, 1, 0, "VALID"}, {1, 15, 15, 3, 3, 3, 1, 2, 0, "SAME"}} {
+			attrs, rows, columns := c.attrs(dtype)
+			image, filter, grad := whole(r, dtype, c.batch, c.height, c.width, c.in), whole(r, dtype, c.size, c.size, c.in, c.out), whole(r, dtype, c.batch, rows, columns, c.in*c.out)
+			agree(t, kt.Op{Type: "DepthwiseConv2dNative", Attrs: attrs}, 0, image, filter)
+			agree(t, kt.Op{Type: "DepthwiseConv2dNativeBackpropInput", Attrs: attrs}, 0, sizes(image), filter, grad)
+			agree(t, kt.Op{Type: "DepthwiseConv2dNativeBackpropFilter", Attrs: attrs}, 0, image, sizes(filter), grad)
+		}
+	}
+}
+
+// sizes is a tensor's shape as an input.
+func sizes(t *tensor.Tensor) *tensor.Tensor {
+	var dims []int32
+	for _, d := range t.Shape() {
+		dims = append(dims, int32(d))
+	}
+	return kt.I32(kt.S(int64(len(dims))), dims...)
+}
+
+// TestPoolingOnGPU has ties, which the gradient must give to the first, in both layouts of images.
+func TestPoolingOnGPU(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	for _, dtype := range denseTypes {
+		for _, format := range []string{"NHWC", "NCHW"} {
+			for _, c := range []convCase{{2, 13, 11, 5, 5, 3, 2, 1, 0, "SAME"}, {1, 12, 12, 3, 3, 2, 2, 1, 0, "VALID"}, {1, 9, 9, 4, 4, 4, 1, 1, 0, "SAME"}, {1, 9, 10, 4, 4, 2, 3, 1, 0, "VALID"}} {
+				_, rows, columns := c.attrs(dtype)
+				dims := func(h, w, depth int64) []int64 {
+					if format == "NCHW" {
+						return []int64{c.batch, depth, h, w}
+					}
+					return []int64{c.batch, h, w, depth}
+				}
+				square := func(n int64) []int64 { return dims(n, n, 1) }
+				window, strides := square(c.size), square(c.stride)
+				window[0], strides[0] = 1, 1
+				attrs := kt.Attrs{"T": dtype, "ksize": window, "strides": strides, "padding": c.padding, "data_format": format}
+				image, grad := whole(r, dtype, dims(c.height, c.width, c.in)...), whole(r, dtype, dims(rows, columns, c.in)...)
+				result := agree(t, kt.Op{Type: "MaxPool", Attrs: attrs}, 0, image)[0]
+				agree(t, kt.Op{Type: "AvgPool", Attrs: attrs}, 1e-6, image)
+				tolerance := map[tensor.DType]float64{tensor.Float16: 4e-3, tensor.BFloat16: 3e-2}[dtype] // the CPU adds up in another order
+				agree(t, kt.Op{Type: "MaxPoolGrad", Attrs: attrs}, 0, image, result, grad)
+				agree(t, kt.Op{Type: "AvgPoolGrad", Attrs: attrs}, max(1e-6, tolerance), sizes(image), grad)
+				in := kt.Attrs{"T": dtype, "padding": c.padding, "data_format": format}
+				agree(t, kt.Op{Type: "MaxPoolGradV2", Attrs: in}, 0, image, result, grad, narrow32(window), narrow32(strides))
+			}
+		}
+	}
+}
+
+func narrow32(list []int64) *tensor.Tensor {
+	narrow := make([]int32, len(list))
+	for i, v := range list {
+		narrow[i] = int32(v)
+	}
+	return kt.I32(kt.S(int64(len(list))), narrow...)
+}
+
+// TestReductionsToChannels reaches more than one block for each channel.
+func TestReductionsToChannels(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 24))
+	for _, processors := range []int{1, 100} {
+		t.Run(fmt.Sprint(processors), func(t *testing.T) {
+			on(t, 90, processors)
+			for _, format := range []string{"NHWC", "NCHW"} {
+				for _, dims := range [][]int64{{4, 30, 31, 5}, {2, 5, 40, 33}, {1, 3, 2, 70}} {
+					channels := dims[3]
+					if format == "NCHW" {
+						channels = dims[1]
+					}
+					for _, dtype := range denseTypes {
+						agree(t, kt.Op{Type: "BiasAddGrad", Attrs: kt.Attrs{"T": dtype, "data_format": format}}, 0, whole(r, dtype, dims...))
+					}
+					for _, training := range []bool{false, true} {
+						x, dy := uniform(r, dims...), uniform(r, dims...)
+						for i := range x.Len() {
+							tensor.Of[float32](x)[i] += 50 // far from zero, where digits are lost easily
+						}
+						scale, offset, mean, variance := uniform(r, channels), uniform(r, channels), uniform(r, channels), uniform(r, channels)
+						for i := range variance.Len() {
+							tensor.Of[float32](variance)[i] += 2
+							tensor.Of[float32](mean)[i] += 50
+						}
+						attrs := kt.Attrs{"T": tensor.Float32, "U": tensor.Float32, "epsilon": float32(1e-3), "is_training": training, "data_format": format}
+						agree(t, kt.Op{Type: "FusedBatchNormGradV3", Attrs: attrs}, 1e-3, dy, x, scale, mean, variance, offset)
+						attrs["exponential_avg_factor"] = float32(0.5)
+						agree(t, kt.Op{Type: "FusedBatchNormV3", Attrs: attrs}, 1e-4, x, scale, offset, mean, variance)
+					}
+				}
+			}
+		})
+	}
+}

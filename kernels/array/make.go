@@ -1,0 +1,326 @@
+package array
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/layout"
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
+	"github.com/troupe-run/troupe/kernels/internal/variant"
+)
+
+// runFill yields a tensor of the shape of input 0, each element the scalar input 1.
+func runFill(ctx *kernels.Context) error {
+	shape, err := fillShape(ctx)
+	if err != nil {
+		return err
+	}
+	value := ctx.Input(1)
+	out, err := ctx.Allocate(0, value.DType(), shape)
+	if err != nil {
+		return err
+	}
+	layout.Fill(ctx, out, value)
+	return nil
+}
+
+// fillShape is the shape that input 0 of Fill gives. Input 1 must be a scalar.
+func fillShape(ctx *kernels.Context) (tensor.Shape, error) {
+	if dims := ctx.Input(0); dims.Rank() > 1 || dims.Rank() == 0 && dims.Len() != 1 {
+		return nil, status.InvalidArgumentf("dims must represent a vector, got shape %v", dims.Shape())
+	}
+	value := ctx.Input(1)
+	if value.Rank() != 0 && !(value.Rank() == 1 && value.Len() == 1) {
+		return nil, status.InvalidArgumentf("value must represent a scalar, got shape %v", value.Shape())
+	}
+	sizes, err := ctx.Ints(0)
+	if err != nil {
+		return nil, err
+	}
+	return shapes.ShapeOf(sizes)
+}
+
+// zerosLike yields zeros of the input's type and shape, in its memory where that is legal.
+func zerosLike(ctx *kernels.Context) error {
+	t := ctx.Input(0)
+	if t.DType() == tensor.Variant {
+		return variant.VariantZerosLike(ctx)
+	}
+	if t.DType() == tensor.Resource {
+		return status.Unimplementedf("%s of elements of type %v is not supported", ctx.Node.Op, t.DType())
+	}
+	out, err := forwardPlain(ctx, 0, 0, t.DType(), t.Shape())
+	if err == nil {
+		layout.Zero(ctx, out)
+	}
+	return err
+}
+
+// forwardPlain is Forward, except that memory of Go-valued elements is always new: such a tensor
+// does not know whether it shares its elements.
+func forwardPlain(ctx *kernels.Context, i, o int, dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
+	if dtype.Size() == 0 {
+		return ctx.Allocate(o, dtype, shape)
+	}
+	return ctx.Forward(i, o, dtype, shape)
+}
+
+func newOnesLike(c *kernels.Construction) (any, error) {
+	dtype, err := c.Attrs().Type("T")
+	if err != nil {
+		return nil, err
+	}
+	one, err := layout.OneOf(dtype)
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		if err := args.CheckType(ctx, 0, dtype); err != nil {
+			return err
+		}
+		out, err := ctx.Forward(0, 0, dtype, ctx.Input(0).Shape())
+		if err == nil {
+			layout.Fill(ctx, out, one)
+		}
+		return err
+	}), nil
+}
+
+// newEmpty makes the kernel that yields a tensor of a shape. Its content is undefined in
+// TensorFlow unless init is set; memory that held other clients' data is not handed out here, so
+// it is zero always.
+func newEmpty(c *kernels.Construction) (any, error) {
+	dtype, err := c.Attrs().Type("dtype")
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		sizes, err := args.VectorInts(ctx, 0, "shape")
+		if err != nil {
+			return err
+		}
+		shape, err := shapes.ShapeOf(sizes)
+		if err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, dtype, shape)
+		if err == nil {
+			layout.Zero(ctx, out)
+		}
+		return err
+	}), nil
+}
+
+// runRange is Range for an element type: start, limit and delta are the inputs.
+func runRange[T element.Ordered](ctx *kernels.Context) error {
+	for i := range 3 {
+		if err := args.CheckType(ctx, i, element.DTypeOf[T]()); err != nil {
+			return err
+		}
+		if t := ctx.Input(i); t.Len() != 1 {
+			return status.InvalidArgumentf("%s must be a scalar, not shape %v", [...]string{"start", "limit", "delta"}[i], t.Shape())
+		}
+	}
+	start, limit, delta := tensor.Of[T](ctx.Input(0))[0], tensor.Of[T](ctx.Input(1))[0], tensor.Of[T](ctx.Input(2))[0]
+	n, err := rangeLength(start, limit, delta)
+	if err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, element.DTypeOf[T](), tensor.Shape{n})
+	if err != nil {
+		return err
+	}
+	for i := range tensor.Of[T](out) {
+		tensor.Of[T](out)[i] = start + T(i)*delta
+	}
+	return nil
+}
+
+// rangeHalf is runRange for 16-bit floats, which round after each operation.
+func rangeHalf[H element.HalfFloat](wide func(H) float32, narrow func(float32) H) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		var in [3]float32
+		for i, name := range []string{"start", "limit", "delta"} {
+			if err := args.CheckType(ctx, i, element.DTypeOf[H]()); err != nil {
+				return err
+			}
+			if t := ctx.Input(i); t.Len() != 1 {
+				return status.InvalidArgumentf("%s must be a scalar, not shape %v", name, t.Shape())
+			}
+			in[i] = wide(tensor.Of[H](ctx.Input(i))[0])
+		}
+		if err := checkRange(in[0], in[1], in[2]); err != nil {
+			return err
+		}
+		// The quotient that tells the length is rounded to the type, too.
+		quotient := wide(narrow(wide(narrow(in[1]-in[0])) / in[2]))
+		n, err := rangeLength(0, float32(math.Abs(float64(quotient))), 1)
+		if err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, element.DTypeOf[H](), tensor.Shape{n})
+		if err != nil {
+			return err
+		}
+		for i := range tensor.Of[H](out) {
+			step := wide(narrow(wide(narrow(float32(i))) * in[2]))
+			tensor.Of[H](out)[i] = narrow(in[0] + step)
+		}
+		return nil
+	}
+}
+
+// checkRange refuses steps of 0 and those away from the limit. Arguments that are NaN reach nothing, either.
+func checkRange[T element.Ordered](start, limit, delta T) error {
+	switch {
+	case delta == 0:
+		return status.InvalidArgumentf("Requires delta != 0: %v", delta)
+	case delta > 0 && !(start <= limit):
+		return status.InvalidArgumentf("Requires start <= limit when delta > 0: %v/%v", start, limit)
+	case !(delta > 0) && !(start >= limit):
+		return status.InvalidArgumentf("Requires start >= limit when delta < 0: %v/%v", start, limit)
+	}
+	return nil
+}
+
+// rangeLength is the number of values from start, by delta, before limit.
+func rangeLength[T element.Ordered](start, limit, delta T) (int64, error) {
+	if err := checkRange(start, limit, delta); err != nil {
+		return 0, err
+	}
+	n, ok := rangeSize(start, limit, delta)
+	if !ok {
+		return 0, status.InvalidArgumentf("Requires ((limit - start) / delta) <= %d", int64(math.MaxInt64))
+	}
+	return n, nil
+}
+
+// rangeSize is rangeLength for good arguments. ok is false when it does not fit, or one of them
+// is no number.
+func rangeSize[T element.Ordered](start, limit, delta T) (n int64, ok bool) {
+	switch element.DTypeOf[T]() {
+	case tensor.Float32, tensor.Float64:
+		size := math.Ceil(math.Abs(float64((limit - start) / delta)))
+		return int64(size), size < math.MaxInt64
+	case tensor.Uint64, tensor.Uint32, tensor.Uint16, tensor.Uint8:
+		d := uint64(limit) - uint64(start)
+		size := d/uint64(delta) + uint64(element.OneIf(d%uint64(delta) != 0))
+		return int64(size), size <= math.MaxInt64
+	}
+	// The distance of two int64s fits a uint64.
+	d, step := uint64(int64(limit))-uint64(int64(start)), uint64(int64(delta))
+	if delta < 0 {
+		d, step = -d, -step
+	}
+	size := d/step + uint64(element.OneIf(d%step != 0))
+	return int64(size), size <= math.MaxInt64
+}
+
+func linSpace[T element.Floating](ctx *kernels.Context) error {
+	for i, name := range []string{"start", "stop", "num"} {
+		if t := ctx.Input(i); t.Rank() != 0 {
+			return status.InvalidArgumentf("%s must be a scalar, not shape %v", name, t.Shape())
+		}
+	}
+	if err := args.FirstError(args.CheckType(ctx, 0, element.DTypeOf[T]()), args.CheckType(ctx, 1, element.DTypeOf[T]())); err != nil {
+		return err
+	}
+	n, err := args.ScalarInt(ctx, 2, "num")
+	if err != nil {
+		return err
+	}
+	if n <= 0 {
+		return status.InvalidArgumentf("Requires num > 0: %d", n)
+	}
+	start, stop := tensor.Of[T](ctx.Input(0))[0], tensor.Of[T](ctx.Input(1))[0]
+	out, err := ctx.Allocate(0, element.DTypeOf[T](), tensor.Shape{n})
+	if err != nil {
+		return err
+	}
+	values := tensor.Of[T](out)
+	values[0] = start
+	if n > 1 {
+		step := (stop - start) / T(n-1)
+		for i := range values[1:] {
+			values[i+1] = start + step*T(i+1)
+		}
+		values[n-1] = stop
+	}
+	return nil
+}
+
+// newOneHot makes the kernel that puts on_value where the indices point along a new axis, and
+// off_value elsewhere. Indices outside of the depth point nowhere.
+func newOneHot(c *kernels.Construction) (any, error) {
+	attr, err := c.Attrs().Int("axis")
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error { return oneHot(ctx, attr) }), nil
+}
+
+func oneHot(ctx *kernels.Context, attr int64) error {
+	indices, on, off := ctx.Input(0), ctx.Input(2), ctx.Input(3)
+	axis := int64(indices.Rank())
+	if attr != -1 {
+		axis = attr
+	}
+	if axis < 0 || axis > int64(indices.Rank()) {
+		return status.InvalidArgumentf("Expected axis to be -1 or between [0, %d).  But received: %d", indices.Rank()+1, attr)
+	}
+	depthT := ctx.Input(1)
+	if depthT.Rank() != 0 || depthT.DType() != tensor.Int32 {
+		return status.InvalidArgumentf("depth must be a scalar, but got: %v", depthT.Shape())
+	}
+	depth := int64(tensor.Of[int32](depthT)[0])
+	if depth < 0 {
+		return status.InvalidArgumentf("depth must be non-negative, got: %d", depth)
+	}
+	if on.Rank() != 0 {
+		return status.InvalidArgumentf("on_value must be a scalar, but got: %v", on.Shape())
+	}
+	if off.Rank() != 0 || off.DType() != on.DType() {
+		return status.InvalidArgumentf("off_value must be a scalar, but got: %v", off.Shape())
+	}
+	if _, ok := shapes.MulSize(int64(indices.Len()), depth); !ok {
+		return status.InvalidArgumentf("OneHot result would have shape %v + [%d], which exceeds 2**63 - 1 elements", indices.Shape(), depth)
+	}
+	shape := shapes.Replaced(indices.Shape(), int(axis), int(axis), depth)
+	if !indices.OnHost() {
+		return oneHotOn(ctx, shape, int(axis))
+	}
+	at, err := readSmallIndices(indices)
+	if err != nil {
+		return err
+	}
+	defer at.Free()
+	out, err := ctx.Allocate(0, on.DType(), shape)
+	if err != nil {
+		return err
+	}
+	layout.Fill(ctx, out, off)
+	suffix := indices.Shape()[axis:].Elements()
+	m := layout.MoverOf(on.DType())
+	for i, d := range at.V {
+		if d >= 0 && d < depth {
+			p := (i/suffix*int(depth)+int(d))*suffix + i%suffix
+			m.Fill(out, on, p, p+1)
+		}
+	}
+	return nil
+}
+
+// readSmallIndices reads indices of uint8 too, and int8.
+func readSmallIndices(t *tensor.Tensor) (args.IndexList, error) {
+	switch t.DType() {
+	case tensor.Uint8:
+		return args.WidenIndices(tensor.Of[uint8](t)), nil
+	case tensor.Int8:
+		return args.WidenIndices(tensor.Of[int8](t)), nil
+	}
+	return args.ReadIndices(t)
+}

@@ -1,0 +1,155 @@
+package array
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/update"
+)
+
+// Table is the family's ops.
+func Table() *kernels.Table {
+	table := &kernels.Table{}
+	addArray(table)
+	addRoll(table)
+	addSpace(table)
+	addFillGPU(table)
+	addMovesGPU(table)
+	return table
+}
+
+// The ops that make, look at and rearrange arrays.
+func addArray(table *kernels.Table) {
+	table.Add([]kernels.Def{
+		{Op: "Shape", New: newShape},
+		{Op: "ShapeN", New: newShape},
+		{Op: "Size", New: newSize},
+		{Op: "Rank", New: kernels.Always(rank)},
+		{Op: "Reshape", New: kernels.Always(reshape)},
+		{Op: "ExpandDims", New: kernels.Always(expandDims)},
+		{Op: "Squeeze", New: newSqueeze},
+		{Op: "EnsureShape", New: newEnsureShape},
+		{Op: "Bitcast", New: newBitcast},
+		{Op: "InvertPermutation", New: kernels.Always(invertPermutation)},
+		{Op: "BroadcastArgs", New: kernels.Always(broadcastArgs)},
+		{Op: "BroadcastGradientArgs", New: kernels.Always(broadcastGradientArgs)},
+
+		{Op: "Fill", New: kernels.Always(runFill)},
+		{Op: "ZerosLike", New: kernels.Always(zerosLike)},
+		{Op: "OnesLike", New: newOnesLike},
+		{Op: "Empty", New: newEmpty},
+		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Float32), New: kernels.Always(runRange[float32])},
+		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Float64), New: kernels.Always(runRange[float64])},
+		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Float16), New: kernels.Always(rangeHalf(element.Float16.Float, element.ToFloat16))},
+		{Op: "Range", Types: dtypes.Only("Tidx", tensor.BFloat16), New: kernels.Always(rangeHalf(element.BFloat16.Float, element.ToBFloat16))},
+		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Int8), New: kernels.Always(runRange[int8])},
+		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Int16), New: kernels.Always(runRange[int16])},
+		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Int32), New: kernels.Always(runRange[int32])},
+		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Int64), New: kernels.Always(runRange[int64])},
+		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Uint16), New: kernels.Always(runRange[uint16])},
+		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Uint32), New: kernels.Always(runRange[uint32])},
+		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Uint64), New: kernels.Always(runRange[uint64])},
+		{Op: "LinSpace", Types: dtypes.Only("T", tensor.Float32), New: kernels.Always(linSpace[float32])},
+		{Op: "LinSpace", Types: dtypes.Only("T", tensor.Float64), New: kernels.Always(linSpace[float64])},
+		{Op: "OneHot", New: newOneHot},
+
+		{Op: "Concat", New: kernels.Always(concatV1)},
+		{Op: "ConcatV2", New: kernels.Always(concatV2)},
+		{Op: "ConcatOffset", New: kernels.Always(concatOffset)},
+		{Op: "Pack", New: newPack},
+		{Op: "Unpack", New: newUnpack},
+		{Op: "Split", New: kernels.Always(runSplit)},
+		{Op: "SplitV", New: kernels.Always(runSplitV)},
+
+		{Op: "Slice", New: kernels.Always(runSlice)},
+		{Op: "StridedSlice", New: newStridedSlice},
+		{Op: "StridedSliceGrad", New: newStridedSliceGrad},
+		{Op: "StridedSliceAssign", New: newStridedSliceAssign},
+		{Op: "ResourceStridedSliceAssign", New: newStridedSliceAssign},
+		{Op: "TensorStridedSliceUpdate", New: newTensorStridedSliceUpdate},
+
+		{Op: "Transpose", New: kernels.Always(transpose)},
+		{Op: "ConjugateTranspose", New: kernels.Always(conjugateTranspose)},
+		{Op: "Reverse", New: kernels.Always(reverseV1)},
+		{Op: "ReverseV2", New: kernels.Always(reverseV2)},
+		{Op: "ReverseSequence", New: newReverseSequence},
+		{Op: "Tile", New: kernels.Always(tile)},
+		{Op: "BroadcastTo", New: kernels.Always(broadcastTo)},
+		{Op: "Pad", New: kernels.Always(pad)},
+		{Op: "PadV2", New: kernels.Always(pad)},
+		{Op: "MirrorPad", New: newMirrorPad},
+		{Op: "MirrorPadGrad", Types: dtypes.Numbers("T"), New: newMirrorPadGrad},
+
+		{Op: "Gather", New: kernels.Always(gather)},
+		{Op: "GatherV2", New: newGatherV2},
+		{Op: "GatherNd", New: newGatherNd},
+		{Op: "ResourceGather", New: newResourceGather},
+		{Op: "ResourceGatherNd", New: newResourceGatherNd},
+		{Op: "DynamicPartition", New: kernels.Always(dynamicPartition)},
+		{Op: "DynamicStitch", New: kernels.Always(dynamicStitch)},
+		{Op: "ParallelDynamicStitch", New: kernels.Always(dynamicStitch)},
+
+		{Op: "Diag", New: kernels.Always(diag)},
+		{Op: "DiagPart", New: kernels.Always(diagPart)},
+		{Op: "MatrixBandPart", New: kernels.Always(matrixBandPart)},
+		{Op: "MatrixDiag", New: newMatrixDiag},
+		{Op: "MatrixDiagV2", New: newMatrixDiag},
+		{Op: "MatrixDiagV3", New: newMatrixDiag},
+		{Op: "MatrixDiagPart", New: newMatrixDiagPart},
+		{Op: "MatrixDiagPartV2", New: newMatrixDiagPart},
+		{Op: "MatrixDiagPartV3", New: newMatrixDiagPart},
+		{Op: "MatrixSetDiag", New: newMatrixSetDiag},
+		{Op: "MatrixSetDiagV2", New: newMatrixSetDiag},
+		{Op: "MatrixSetDiagV3", New: newMatrixSetDiag},
+
+		{Op: "ScatterNd", New: newScatterNd},
+		{Op: "TensorScatterUpdate", New: newTensorScatter(update.Set)},
+		{Op: "TensorScatterAdd", Types: dtypes.Numbers("T"), New: newTensorScatter(update.Add)},
+		{Op: "TensorScatterSub", Types: dtypes.Numbers("T"), New: newTensorScatter(update.Sub)},
+		{Op: "TensorScatterMin", Types: dtypes.Reals("T"), New: newTensorScatter(update.Min)},
+		{Op: "TensorScatterMax", Types: dtypes.Reals("T"), New: newTensorScatter(update.Max)},
+		{Op: "ScatterNdNonAliasingAdd", Types: dtypes.NumbersAndBool("T"), New: newTensorScatter(update.Add)},
+		{Op: "ScatterNdUpdate", New: newScatterNdVariable(update.Set)},
+		{Op: "ScatterNdAdd", Types: dtypes.NumbersAndBool("T"), New: newScatterNdVariable(update.Add)},
+		{Op: "ScatterNdSub", Types: dtypes.NumbersAndBool("T"), New: newScatterNdVariable(update.Sub)},
+		{Op: "ScatterNdMin", Types: dtypes.Reals("T"), New: newScatterNdVariable(update.Min)},
+		{Op: "ScatterNdMax", Types: dtypes.Reals("T"), New: newScatterNdVariable(update.Max)},
+		{Op: "ResourceScatterNdUpdate", New: newScatterNdVariable(update.Set)},
+		{Op: "ResourceScatterNdAdd", Types: dtypes.NumbersAndBool("T"), New: newScatterNdVariable(update.Add)},
+		{Op: "ResourceScatterNdSub", Types: dtypes.NumbersAndBool("T"), New: newScatterNdVariable(update.Sub)},
+		{Op: "ResourceScatterNdMin", Types: dtypes.Reals("T"), New: newScatterNdVariable(update.Min)},
+		{Op: "ResourceScatterNdMax", Types: dtypes.Reals("T"), New: newScatterNdVariable(update.Max)},
+
+		{Op: "Where", New: kernels.Always(where)},
+		{Op: "Unique", New: newUnique},
+		{Op: "UniqueV2", New: newUnique},
+		{Op: "UniqueWithCounts", New: newUnique},
+		{Op: "UniqueWithCountsV2", New: newUnique},
+		{Op: "ListDiff", New: newListDiff},
+	}...)
+}
+
+func addRoll(table *kernels.Table) {
+	table.Add(kernels.Def{Op: "Roll", HostInputs: []string{"shift", "axis"}, New: func(*kernels.Construction) (any, error) { return kernels.Func(roll), nil }})
+	histogramRows[float32](table)
+	histogramRows[float64](table)
+	histogramRows[int32](table)
+	histogramRows[int64](table)
+}
+
+func addSpace(table *kernels.Table) {
+	for op, toBatch := range map[string]bool{"SpaceToBatch": true, "BatchToSpace": false} {
+		table.Add(
+			kernels.Def{Op: op + "ND", HostInputs: []string{"block_shape", "paddings", "crops"}, New: func(*kernels.Construction) (any, error) { return &spaceBatch{toBatch: toBatch}, nil }},
+			kernels.Def{Op: op, HostInputs: []string{"paddings", "crops"}, New: func(c *kernels.Construction) (any, error) {
+				size, err := c.Attrs().Int("block_size")
+				if err == nil && size <= 1 {
+					err = status.InvalidArgumentf("Block size should be > 1, but was: %d", size)
+				}
+				return &spaceBatch{toBatch, size}, err
+			}})
+	}
+	table.Add(kernels.Def{Op: "SpaceToDepth", New: newDepthSpace(true)}, kernels.Def{Op: "DepthToSpace", New: newDepthSpace(false)})
+}

@@ -1,0 +1,317 @@
+package array
+
+import (
+	"math"
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/layout"
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
+)
+
+// where yields the coordinates of the elements of input 0 that are not zero, one row for each.
+func where(ctx *kernels.Context) error {
+	t := ctx.Input(0)
+	if t.Rank() == 0 {
+		return status.InvalidArgumentf("WhereOp : Unhandled input dimensions: 0")
+	}
+	truths, ok := elementTruths(t)
+	if !ok {
+		return status.Unimplementedf("Where of elements of type %v is not supported", t.DType())
+	}
+	n := 0
+	for _, b := range truths {
+		n += element.OneIf(b)
+	}
+	out, err := ctx.Allocate(0, tensor.Int64, tensor.Shape{int64(n), int64(t.Rank())})
+	if err != nil {
+		return err
+	}
+	rows, strides := tensor.Of[int64](out), shapes.StridesOf(t.Shape())
+	for i, b := range truths {
+		if !b {
+			continue
+		}
+		rest := i
+		for d, s := range strides {
+			rows[d] = int64(rest / s)
+			rest %= s
+		}
+		rows = rows[len(strides):]
+	}
+	return nil
+}
+
+// truthsOf tells for each element of a type whether it is not zero; other types are told by their bits.
+var truthsOf = map[tensor.DType]func(*tensor.Tensor) []bool{
+	tensor.Bool: element.ViewOf[bool], tensor.Float32: truths[float32], tensor.Float64: truths[float64],
+	tensor.Complex64: truths[complex64], tensor.Complex128: truths[complex128], tensor.Float16: halfTruths, tensor.BFloat16: halfTruths,
+}
+
+// truthsOfSize is truthsOf by the size of elements.
+var truthsOfSize = map[int]func(*tensor.Tensor) []bool{1: truths[uint8], 2: truths[uint16], 4: truths[uint32], 8: truths[uint64]}
+
+func truths[T comparable](t *tensor.Tensor) []bool { return notZero(element.ViewOf[T](t)) }
+
+func halfTruths(t *tensor.Tensor) []bool {
+	truths := make([]bool, t.Len())
+	for i, v := range element.ViewOf[uint16](t) {
+		truths[i] = v&0x7fff != 0
+	}
+	return truths
+}
+
+// elementTruths tells for each element whether it is not zero. ok is false for types of which no
+// element is.
+func elementTruths(t *tensor.Tensor) (truths []bool, ok bool) {
+	of, ok := truthsOf[t.DType()]
+	if !ok {
+		of, ok = truthsOfSize[t.DType().Size()]
+	}
+	if !ok {
+		return nil, false
+	}
+	return of(t), true
+}
+
+func notZero[T comparable](values []T) []bool {
+	var zero T
+	truths := make([]bool, len(values))
+	for i, v := range values {
+		truths[i] = v != zero
+	}
+	return truths
+}
+
+// distinct numbers the slices of a tensor along an axis by first appearance: which number each
+// slice has, and where each number appeared first.
+func distinct(t *tensor.Tensor, axis int) (number, first []int64, err error) {
+	before, after := shapes.Around(t.Shape(), axis)
+	n := t.Dim(axis)
+	if before*after == 1 {
+		if number, first, ok := distinctElements(t); ok {
+			return number, first, nil
+		}
+	}
+	key, ok := sliceKeys(t, before, n, after)
+	if !ok {
+		return nil, nil, status.Unimplementedf("Unique of elements of type %v is not supported", t.DType())
+	}
+	number, first = numbered(n, func(i int) string { return key(i) })
+	return number, first, nil
+}
+
+// distinctOf numbers elements of a type by first appearance; other types are told by their bits.
+var distinctOf = map[tensor.DType]func(*tensor.Tensor) (number, first []int64){
+	tensor.Float32: distinctValues[float32], tensor.Float64: distinctValues[float64], tensor.String: distinctValues[string],
+}
+
+// distinctOfSize is distinctOf by the size of elements.
+var distinctOfSize = map[int]func(*tensor.Tensor) (number, first []int64){
+	1: distinctValues[uint8], 2: distinctValues[uint16], 4: distinctValues[uint32], 8: distinctValues[uint64],
+}
+
+func distinctValues[T comparable](t *tensor.Tensor) (number, first []int64) {
+	values := element.ViewOf[T](t)
+	return numbered(len(values), func(i int) T { return values[i] })
+}
+
+// severalZeros are types that have more than one zero and are not compared by Go: sliceKeys does.
+var severalZeros = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Complex64, tensor.Complex128}
+
+func distinctElements(t *tensor.Tensor) (number, first []int64, ok bool) {
+	if slices.Contains(severalZeros, t.DType()) {
+		return nil, nil, false
+	}
+	of, ok := distinctOf[t.DType()]
+	if !ok {
+		of, ok = distinctOfSize[t.DType().Size()]
+	}
+	if !ok {
+		return nil, nil, false
+	}
+	number, first = of(t)
+	return number, first, true
+}
+
+// numbered numbers n keys by first appearance. A NaN is a key of its own each time, as in
+// TensorFlow's hash maps.
+func numbered[K comparable](n int, key func(int) K) (number, first []int64) {
+	seen := make(map[K]int64)
+	number = make([]int64, n)
+	for i := range number {
+		k := key(i)
+		id, ok := seen[k]
+		if !ok {
+			id = int64(len(first))
+			seen[k] = id
+			first = append(first, int64(i))
+		}
+		number[i] = id
+	}
+	return number, first
+}
+
+// sliceKeys gives a function from a position along an axis to a string that is the same for equal
+// slices and no others. Zeros of floats are equal whatever their sign.
+func sliceKeys(t *tensor.Tensor, before, n, after int) (key func(int) string, ok bool) {
+	if t.DType() == tensor.String {
+		return func(i int) string {
+			var b []byte
+			for o := range before {
+				for _, s := range t.Strings()[(o*n+i)*after : (o*n+i+1)*after] {
+					b = append(b, byte(len(s)), byte(len(s)>>8), byte(len(s)>>16), byte(len(s)>>24))
+					b = append(b, s...)
+				}
+			}
+			return string(b)
+		}, true
+	}
+	size := t.DType().Size()
+	if size == 0 {
+		return nil, false
+	}
+	data, row := t.Data(), after*size
+	// The part of an element that has a sign bit at its end.
+	part := 0
+	if t.DType().IsFloating() {
+		part = size
+	} else if t.DType().IsComplex() {
+		part = size / 2
+	}
+	return func(i int) string {
+		b := make([]byte, 0, before*row)
+		for o := range before {
+			b = append(b, data[(o*n+i)*row:(o*n+i+1)*row]...)
+		}
+		for p := 0; part > 0 && p < len(b); p += part {
+			if last := p + part - 1; b[last] == 0x80 && allZero(b[p:last]) {
+				b[last] = 0
+			}
+		}
+		return string(b)
+	}, true
+}
+
+func allZero(b []byte) bool {
+	for _, v := range b {
+		if v != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// newUnique makes the kernel of the unique ops: the distinct elements, the number that each
+// element has among them, and, for ops with a third output, how often each appears.
+func newUnique(c *kernels.Construction) (any, error) {
+	dtype, err := args.IntAttr(c, "out_idx")
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		t := ctx.Input(0)
+		if t.Len() > math.MaxInt32 {
+			return status.InvalidArgumentf("unique does not support input tensors larger than %d elements", math.MaxInt32)
+		}
+		axis, err := uniqueAxis(ctx, t)
+		if err != nil {
+			return err
+		}
+		number, first, err := distinct(t, axis)
+		if err != nil {
+			return err
+		}
+		before, after := shapes.Around(t.Shape(), axis)
+		out, err := ctx.Allocate(0, t.DType(), shapes.Replaced(t.Shape(), axis, axis+1, int64(len(first))))
+		if err != nil {
+			return err
+		}
+		from := make([]int64, 0, before*len(first))
+		for o := range before {
+			for _, f := range first {
+				from = append(from, int64(o*t.Dim(axis))+f)
+			}
+		}
+		layout.MoveAt(ctx, out, t, nil, from, after, len(from))
+		if err := args.OutputInts(ctx, 1, dtype, number); err != nil || len(ctx.Outputs) < 3 {
+			return err
+		}
+		counts := make([]int64, len(first))
+		for _, id := range number {
+			counts[id]++
+		}
+		return args.OutputInts(ctx, 2, dtype, counts)
+	}), nil
+}
+
+func uniqueAxis(ctx *kernels.Context, t *tensor.Tensor) (int, error) {
+	if len(ctx.Inputs) < 2 || ctx.Input(1).Rank() == 1 && ctx.Input(1).Len() == 0 {
+		if t.Rank() != 1 {
+			return 0, status.InvalidArgumentf("unique expects a 1D vector.")
+		}
+		return 0, nil
+	}
+	a := ctx.Input(1)
+	if a.Rank() != 1 {
+		return 0, status.InvalidArgumentf("axis expects a 1D vector.")
+	}
+	if a.Len() > 1 {
+		return 0, status.InvalidArgumentf("axis does not support input tensors larger than 1 elements")
+	}
+	v, err := args.ScalarInt(ctx, 1, "axis tensor")
+	if err != nil {
+		return 0, err
+	}
+	axis, ok := shapes.WrapAxis(v, t.Rank())
+	if !ok {
+		return 0, status.InvalidArgumentf("axis has to be between [0, %d)", t.Rank())
+	}
+	return axis, nil
+}
+
+// newListDiff makes the kernel that yields the elements of vector 0 that are not in vector 1, and
+// where they were.
+func newListDiff(c *kernels.Construction) (any, error) {
+	dtype, err := args.IntAttr(c, "out_idx")
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		x, y := ctx.Input(0), ctx.Input(1)
+		if x.Rank() != 1 {
+			return status.InvalidArgumentf("x should be a 1D vector.")
+		}
+		if y.Rank() != 1 {
+			return status.InvalidArgumentf("y should be a 1D vector.")
+		}
+		if x.DType() != y.DType() {
+			return status.InvalidArgumentf("x and y should have the same type, not %v and %v", x.DType(), y.DType())
+		}
+		keyX, ok := sliceKeys(x, 1, x.Len(), 1)
+		keyY, _ := sliceKeys(y, 1, y.Len(), 1)
+		if !ok {
+			return status.Unimplementedf("ListDiff of elements of type %v is not supported", x.DType())
+		}
+		drop := make(map[string]bool, y.Len())
+		for i := range y.Len() {
+			drop[keyY(i)] = true
+		}
+		var kept []int64
+		for i := range x.Len() {
+			if !drop[keyX(i)] {
+				kept = append(kept, int64(i))
+			}
+		}
+		out, err := ctx.Allocate(0, x.DType(), tensor.Shape{int64(len(kept))})
+		if err != nil {
+			return err
+		}
+		layout.MoveAt(ctx, out, x, nil, kept, 1, len(kept))
+		return args.OutputInts(ctx, 1, dtype, kept)
+	}), nil
+}

@@ -1,0 +1,22 @@
+package batch
+
+import (
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// Table is the family's ops.
+func Table() *kernels.Table {
+	table := &kernels.Table{}
+	addBatch(table)
+	return table
+}
+
+// The ops that gather the work of concurrent steps into batches, and give each step its part of the results.
+func addBatch(table *kernels.Table) {
+	table.Add([]kernels.Def{
+		{Op: "Batch", New: newBatch},
+		{Op: "BatchFunction", New: newBatchFunction},
+		{Op: "Unbatch", New: newUnbatch},
+		{Op: "UnbatchGrad", New: newUnbatchGrad},
+	}...)
+}

@@ -1,0 +1,18 @@
+package kernels
+
+import (
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Constant yields one tensor, which it holds until its session ends.
+type Constant struct{ Value *tensor.Tensor }
+
+func (k *Constant) Compute(ctx *Context) error {
+	ctx.SetOutput(0, k.Value.Retain())
+	return nil
+}
+
+// Constant is what the kernel yields whenever it runs, for who would rather not run it.
+func (k *Constant) Constant() *tensor.Tensor { return k.Value }
+
+func (k *Constant) Close() { k.Value.Release() }

@@ -1,0 +1,178 @@
+package control
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/calls"
+	"github.com/troupe-run/troupe/kernels/internal/update"
+)
+
+// NewCall makes the kernel of a node whose op is a function of the library: its inputs are the
+// function's arguments, its outputs the results.
+func NewCall(c *kernels.Construction, ref *graph.FunctionRef) (any, error) {
+	fn, err := calls.Instantiate(c, ref)
+	if err != nil {
+		return nil, err
+	}
+	return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
+		callFunction(ctx, fn, calls.Arguments(ctx, 0), done)
+	}), nil
+}
+
+func newPartitionedCall(c *kernels.Construction) (any, error) {
+	ref, err := c.Attrs().Func("f")
+	if err != nil {
+		return nil, err
+	}
+	return NewCall(c, ref)
+}
+
+// callFunction runs fn and makes its results the outputs.
+func callFunction(ctx *kernels.Context, fn kernels.Function, args []kernels.Value, done func(error)) {
+	fn.Call(ctx.Step, args, func(results []kernels.Value, err error) {
+		if err == nil {
+			err = deliver(ctx, results)
+		}
+		done(err)
+	})
+}
+
+// deliver hands the results over as the node's outputs, after checking that they are
+// what the node declares.
+func deliver(ctx *kernels.Context, results []kernels.Value) error {
+	if len(results) != len(ctx.Outputs) {
+		calls.ReleaseAll(results)
+		return status.Internalf("Expect to produce %d tensors, but only get %d", len(ctx.Outputs), len(results))
+	}
+	types := ctx.Node.OutTypes
+	for i, r := range results {
+		if r.Tensor != nil && i < len(types) && types[i].Valid() && r.Tensor.DType() != types[i].Base() {
+			err := status.Internalf("Expect %d-th output is of type %v but get %v", i, types[i].Base(), r.Tensor.DType())
+			calls.ReleaseAll(results)
+			return err
+		}
+	}
+	copy(ctx.Outputs, results)
+	return nil
+}
+
+// conditionTypes are the types of numbers that can be conditions.
+var conditionTypes = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Uint8}
+
+// truth reads a condition: a scalar is true when it is not zero or empty, any other tensor when
+// it has elements.
+func truth(t *tensor.Tensor) (bool, error) {
+	if t.Rank() != 0 {
+		return t.Len() > 0, nil
+	}
+	switch d := t.DType(); {
+	case d == tensor.String:
+		return t.Strings()[0] != "", nil
+	case d == tensor.Bool:
+		return tensor.Of[bool](t)[0], nil
+	default:
+		zero, ok := update.ZeroIn[d]
+		if !ok || !slices.Contains(conditionTypes, d) {
+			return false, status.InvalidArgumentf("%v cannot be converted to a boolean", d)
+		}
+		return !zero(t.Data()), nil
+	}
+}
+
+// toBool makes a condition's value a tensor.
+func toBool(ctx *kernels.Context) error {
+	v, err := truth(ctx.Input(0))
+	if err == nil {
+		ctx.SetOutput(0, tensor.Scalar(tensor.Bool, v))
+	}
+	return err
+}
+
+func newIf(c *kernels.Construction) (any, error) {
+	then, err := calls.FunctionAttr(c, "then_branch")
+	if err != nil {
+		return nil, err
+	}
+	otherwise, err := calls.FunctionAttr(c, "else_branch")
+	if err != nil {
+		return nil, err
+	}
+	return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
+		cond, err := truth(ctx.Input(0))
+		if err != nil {
+			done(err)
+			return
+		}
+		fn := otherwise
+		if cond {
+			fn = then
+		}
+		callFunction(ctx, fn, calls.Arguments(ctx, 1), done)
+	}), nil
+}
+
+// newCase makes the kernel that calls the function of a list that its first input tells; an
+// index outside of the list means the last one.
+func newCase(c *kernels.Construction) (any, error) {
+	list, err := c.Attrs().List("branches")
+	if err != nil {
+		return nil, err
+	}
+	var branches []kernels.Function
+	for _, f := range list.GetFunc() {
+		fn, err := calls.Instantiate(c, &graph.FunctionRef{Name: f.GetName(), Attrs: f.GetAttr()})
+		if err != nil {
+			return nil, err
+		}
+		branches = append(branches, fn)
+	}
+	if len(branches) == 0 {
+		return nil, status.InvalidArgumentf("Attr 'branches' of node %s must not be empty", c.Node.Name)
+	}
+	return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
+		if err := args.NeedScalar(ctx.Input(0), tensor.Int32, "branch_index must be scalar, but it has shape %v"); err != nil {
+			done(err)
+			return
+		}
+		i := int(tensor.Of[int32](ctx.Input(0))[0])
+		if i < 0 || i >= len(branches) {
+			i = len(branches) - 1
+		}
+		callFunction(ctx, branches[i], calls.Arguments(ctx, 1), done)
+	}), nil
+}
+
+// newFakeParam makes the kernel that stands for a value of a branch that was not taken: nobody
+// reads it, so unknown sizes are zero.
+func newFakeParam(c *kernels.Construction) (any, error) {
+	dtype, err := c.Attrs().Type("dtype")
+	if err != nil {
+		return nil, err
+	}
+	shape, _, err := c.Attrs().Shape("shape")
+	if err != nil {
+		return nil, err
+	}
+	shape = shape.Clone()
+	for i, d := range shape {
+		shape[i] = max(d, 0)
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		t, err := tensor.Zeros(ctx.Device.Pool(), dtype, shape)
+		if err != nil {
+			return err
+		}
+		ctx.SetOutput(0, t)
+		return nil
+	}), nil
+}
+
+// newSymbolicGradient makes the kernel that calls the gradient of a function.
+func newSymbolicGradient(c *kernels.Construction) (any, error) {
+	return NewCall(c, &graph.FunctionRef{Name: c.Node.Op, Attrs: c.Node.Attrs})
+}

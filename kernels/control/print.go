@@ -1,0 +1,126 @@
+package control
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/printing"
+)
+
+func newAssert(c *kernels.Construction) (any, error) {
+	summarize, err := c.Attrs().Int("summarize")
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		cond := ctx.Input(0)
+		if err := args.NeedScalar(cond, tensor.Bool, "In[0] should be a scalar: %v"); err != nil {
+			return err
+		}
+		if tensor.Of[bool](cond)[0] {
+			return nil
+		}
+		parts := make([]string, ctx.NumInputs()-1)
+		for i := range parts {
+			parts[i] = "[" + printing.Summary(ctx.Input(i+1), int(summarize)) + "]"
+		}
+		return status.New(status.InvalidArgument, "assertion failed: "+strings.Join(parts, " "))
+	}), nil
+}
+
+// console serializes what kernels print, so that lines stay whole.
+var console sync.Mutex
+
+func newPrint(c *kernels.Construction) (any, error) {
+	message, err := c.Attrs().Str("message")
+	if err != nil {
+		return nil, err
+	}
+	first, err := c.Attrs().Int("first_n")
+	if err != nil {
+		return nil, err
+	}
+	summarize, err := c.Attrs().Int("summarize")
+	if err != nil {
+		return nil, err
+	}
+	var calls atomic.Int64
+	return kernels.Func(func(ctx *kernels.Context) error {
+		if first < 0 || calls.Add(1) <= first {
+			var line strings.Builder
+			line.WriteString(message)
+			for i := 1; i < ctx.NumInputs(); i++ {
+				line.WriteString("[" + printing.Summary(ctx.Input(i), int(summarize)) + "]")
+			}
+			line.WriteByte('\n')
+			if err := print(os.Stderr, line.String()); err != nil {
+				return err
+			}
+		}
+		ctx.Pass(0, 0)
+		return nil
+	}), nil
+}
+
+func print(w io.Writer, text string) error {
+	console.Lock()
+	defer console.Unlock()
+	if _, err := io.WriteString(w, text); err != nil {
+		return status.Errorf(status.Internal, "Cannot print: %v", err)
+	}
+	return nil
+}
+
+// newPrintV2 makes the kernel of tf.print. It writes to the process's own streams or the server's log; files
+// of the server's machine are not for clients to write.
+func newPrintV2(c *kernels.Construction) (any, error) {
+	stream, err := c.Attrs().Str("output_stream")
+	if err != nil {
+		return nil, err
+	}
+	end, err := c.Attrs().Str("end")
+	if err != nil {
+		return nil, err
+	}
+	var write func(step *Step, s string) error
+	log := func(level slog.Level) func(*Step, string) error {
+		return func(step *Step, s string) error {
+			if step.Log != nil {
+				step.Log.Log(context.Background(), level, strings.TrimSuffix(s, "\n"), "node", c.Node.Name)
+			}
+			return nil
+		}
+	}
+	switch stream {
+	case "stdout":
+		write = func(_ *Step, s string) error { return print(os.Stdout, s) }
+	case "stderr":
+		write = func(_ *Step, s string) error { return print(os.Stderr, s) }
+	case "log(info)":
+		write = log(slog.LevelInfo)
+	case "log(warning)":
+		write = log(slog.LevelWarn)
+	case "log(error)":
+		write = log(slog.LevelError)
+	default:
+		if strings.HasPrefix(stream, "file://") {
+			return nil, status.Unimplementedf("PrintV2 with output_stream %q: printing to files of the server is not supported", stream)
+		}
+		return nil, status.InvalidArgumentf("Unknown output stream: %s, Valid streams are: stdout stderr log(info) log(warning) log(error)", stream)
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		if err := args.NeedScalar(ctx.Input(0), tensor.String, "Input is expected to be scalar, but got %v"); err != nil {
+			return err
+		}
+		return write(ctx.Step, ctx.Input(0).Strings()[0]+end)
+	}), nil
+}

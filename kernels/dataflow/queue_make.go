@@ -1,0 +1,112 @@
+package dataflow
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/philox"
+	"github.com/troupe-run/troupe/queues"
+)
+
+// newQueue makes what makes the kernel that yields the handle of a queue of that kind. A queue without
+// shared_name is the session's own and ends with it.
+func newQueue(kind queues.Kind) func(*kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		options, err := queueOptions(c, kind)
+		if err != nil {
+			return nil, err
+		}
+		system := c.Device.Resources().System()
+		return kernels.NewSource(c, kernels.KindQueue, kernels.NamedBySession, func(name string) (*queues.Queue, error) {
+			o := options
+			o.Name = name
+			if kind == queues.RandomShuffle {
+				o.Random = shuffleNumbers(o.Seed, o.Seed2)
+			}
+			return queues.Spawn(system, o)
+		}, func(q *queues.Queue) error { return q.Matches(c.Node.Op, options) })
+	}
+}
+
+// shuffleNumbers is the random numbers of a queue with those seeds.
+func shuffleNumbers(seed, seed2 int64) func() uint32 {
+	gen := philox.New(uint64(seed), uint64(seed2))
+	if seed == 0 && seed2 == 0 {
+		gen = philox.New(rand.Uint64(), rand.Uint64())
+	}
+	numbers := philox.OneAtATime(&gen)
+	return numbers.Next
+}
+
+func queueOptions(c *kernels.Construction, kind queues.Kind) (queues.Options, error) {
+	o := queues.Options{Kind: kind, Name: c.Node.Name, Pool: c.Device.Pool()}
+	var err error
+	if o.DTypes, err = c.Attrs().TypeList("component_types"); err != nil {
+		return o, err
+	}
+	capacity, err := c.Attrs().Int("capacity")
+	if err != nil {
+		return o, err
+	}
+	o.Capacity = int(capacity)
+	shapes, err := c.Attrs().List("shapes")
+	if err != nil {
+		return o, err
+	}
+	for _, p := range shapes.GetShape() {
+		s, known := tensor.ShapeFromProto(p)
+		switch {
+		case !known && kind == queues.PaddingFIFO:
+			return o, status.InvalidArgumentf("shape <unknown> must have known rank.")
+		case !known:
+			return o, status.InvalidArgumentf("Shape <unknown> is not fully defined")
+		}
+		o.Shapes = append(o.Shapes, s)
+	}
+	switch kind {
+	case queues.RandomShuffle:
+		err = shuffleOptions(c, &o)
+	case queues.Priority:
+		o.DTypes = append([]tensor.DType{tensor.Int64}, o.DTypes...)
+		if len(o.Shapes) > 0 {
+			o.Shapes = append([]tensor.Shape{{}}, o.Shapes...)
+		}
+	}
+	return o, err
+}
+
+func shuffleOptions(c *kernels.Construction, o *queues.Options) error {
+	least, err := c.Attrs().Int("min_after_dequeue")
+	seed, err2 := c.Attrs().Int("seed")
+	seed2, err3 := c.Attrs().Int("seed2")
+	if err := args.FirstError(err, err2, err3); err != nil {
+		return err
+	}
+	o.MinAfterDequeue, o.Seed, o.Seed2 = int(least), seed, seed2
+	capacity := o.Capacity
+	if capacity < 0 {
+		capacity = math.MaxInt32
+	}
+	switch {
+	case least < 0:
+		return status.InvalidArgumentf("min_after_dequeue %d must be >= 0", least)
+	case int(least) >= capacity:
+		return status.InvalidArgumentf("min_after_dequeue %d must be < capacity %d", least, capacity)
+	}
+	return nil
+}
+
+// newFakeQueue makes the kernel that gives old ops access to a queue that has a resource handle.
+func newFakeQueue(*kernels.Construction) (any, error) {
+	return kernels.Func(func(ctx *kernels.Context) error {
+		h, err := ctx.Handle(0)
+		if err == nil {
+			ctx.SetRef(0, kernels.NameVariable(h.Container, h.Name))
+		}
+		return err
+	}), nil
+}

@@ -1,0 +1,190 @@
+package dataflow
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
+	"github.com/troupe-run/troupe/queues"
+)
+
+// queueOf is the queue that the handle at input 0 names.
+func queueOf(ctx *kernels.Context) (*queues.Queue, error) {
+	return kernels.ResourceAt[*queues.Queue](ctx, 0, kernels.KindQueue)
+}
+
+// queueAccess makes the kernel of an op that may wait for a queue. start begins the operation;
+// it gets the step's cancellation by way of the function that it returns.
+func queueAccess(c *kernels.Construction, start func(ctx *kernels.Context, q *queues.Queue, end func(error)) (cancel func(error))) (any, error) {
+	timeout, err := c.Attrs().Int("timeout_ms")
+	if err != nil {
+		return nil, err
+	}
+	if timeout != -1 {
+		return nil, status.InvalidArgumentf("Timeout not supported yet.")
+	}
+	return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
+		q, err := queueOf(ctx)
+		if err != nil {
+			done(err)
+			return
+		}
+		kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) { return start(ctx, q, end) })
+	}), nil
+}
+
+func newEnqueue(c *kernels.Construction) (any, error) { return enqueue(c, (*queues.Queue).Enqueue) }
+
+func newEnqueueMany(c *kernels.Construction) (any, error) {
+	return enqueue(c, (*queues.Queue).EnqueueMany)
+}
+
+func enqueue(c *kernels.Construction, start func(*queues.Queue, []*tensor.Tensor, func(error)) func(error)) (any, error) {
+	return queueAccess(c, func(ctx *kernels.Context, q *queues.Queue, end func(error)) func(error) {
+		if err := matchQueue(c.Node, slices.Concat(c.Node.InTypes[:1], q.DTypes()), nil); err != nil {
+			end(err)
+			return func(error) {}
+		}
+		return start(q, components(ctx), end)
+	})
+}
+
+// matchQueue tells with INVALID_ARGUMENT that a node does not have the inputs and outputs that the queue's components
+// ask for.
+func matchQueue(n *graph.Node, inputs, outputs []tensor.DType) error {
+	if slices.Equal(n.InTypes, inputs) && slices.Equal(n.OutTypes, outputs) {
+		return nil
+	}
+	return status.InvalidArgumentf("Signature mismatch, have: %s->%s expected: %s->%s",
+		dtypes.TypeNames(n.InTypes), dtypes.TypeNames(n.OutTypes), dtypes.TypeNames(inputs), dtypes.TypeNames(outputs))
+}
+
+// components takes over the inputs after the handle.
+func components(ctx *kernels.Context) []*tensor.Tensor {
+	tuple := make([]*tensor.Tensor, ctx.NumInputs()-1)
+	for i := range tuple {
+		tuple[i] = ctx.Take(i + 1)
+	}
+	return tuple
+}
+
+func newDequeue(c *kernels.Construction) (any, error) {
+	return dequeue(c, func(ctx *kernels.Context, q *queues.Queue, take func([]*tensor.Tensor, error)) func(error) {
+		return q.Dequeue(take)
+	})
+}
+
+func newDequeueMany(c *kernels.Construction) (any, error) {
+	return dequeue(c, func(ctx *kernels.Context, q *queues.Queue, take func([]*tensor.Tensor, error)) func(error) {
+		n, err := batchSize(ctx)
+		if err != nil {
+			take(nil, err)
+			return func(error) {}
+		}
+		return q.DequeueMany(n, take)
+	})
+}
+
+func newDequeueUpTo(c *kernels.Construction) (any, error) {
+	return dequeue(c, func(ctx *kernels.Context, q *queues.Queue, take func([]*tensor.Tensor, error)) func(error) {
+		n, err := batchSize(ctx)
+		if err != nil {
+			take(nil, err)
+			return func(error) {}
+		}
+		return q.DequeueUpTo(n, take)
+	})
+}
+
+func batchSize(ctx *kernels.Context) (int, error) {
+	n := ctx.Input(1)
+	if err := args.NeedScalar(n, tensor.Int32, "n must be a scalar, but it has shape %v"); err != nil {
+		return 0, err
+	}
+	return int(tensor.Of[int32](n)[0]), nil
+}
+
+func dequeue(c *kernels.Construction, start func(ctx *kernels.Context, q *queues.Queue, take func([]*tensor.Tensor, error)) func(error)) (any, error) {
+	return queueAccess(c, func(ctx *kernels.Context, q *queues.Queue, end func(error)) func(error) {
+		if err := matchQueue(c.Node, c.Node.InTypes, q.DTypes()); err != nil {
+			end(err)
+			return func(error) {}
+		}
+		return start(ctx, q, func(tuple []*tensor.Tensor, err error) {
+			for i, t := range tuple {
+				ctx.SetOutput(i, t)
+			}
+			end(err)
+		})
+	})
+}
+
+func newQueueClose(c *kernels.Construction) (any, error) {
+	cancelPending, err := c.Attrs().Bool("cancel_pending_enqueues")
+	if err != nil {
+		return nil, err
+	}
+	reason := closeReason(c.Attrs())
+	return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
+		q, err := queueOf(ctx)
+		if err != nil {
+			done(err)
+			return
+		}
+		// Closing waits for the enqueues before it. A step that is cancelled meanwhile does not:
+		// the queue closes later without it.
+		kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) {
+			q.CloseQueue(cancelPending, reason, end)
+			return func(cause error) { end(kernels.Cancelled(cause)) }
+		})
+	}), nil
+}
+
+// closeReason is the error that dequeues are to fail with, nil for a queue that just ends.
+func closeReason(a graph.Attrs) error {
+	text, err := a.Str(graph.CloseReasonAttr)
+	if err != nil {
+		return nil
+	}
+	code := status.Unknown
+	if c, err := a.Int(graph.CloseCodeAttr); err == nil && c > 0 && status.Code(c) != status.OutOfRange {
+		code = status.Code(c)
+	}
+	return status.New(code, text)
+}
+
+func newQueueSize(*kernels.Construction) (any, error) {
+	return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
+		q, err := queueOf(ctx)
+		if err != nil {
+			done(err)
+			return
+		}
+		q.Size(func(n int, err error) {
+			if err == nil {
+				ctx.SetOutput(0, tensor.Scalar(tensor.Int32, int32(n)))
+			}
+			done(err)
+		})
+	}), nil
+}
+
+func newQueueIsClosed(*kernels.Construction) (any, error) {
+	return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
+		q, err := queueOf(ctx)
+		if err != nil {
+			done(err)
+			return
+		}
+		q.IsClosed(func(closed bool, err error) {
+			if err == nil {
+				ctx.SetOutput(0, tensor.Scalar(tensor.Bool, closed))
+			}
+			done(err)
+		})
+	}), nil
+}

@@ -1,0 +1,262 @@
+package dataflow
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/containers/staging"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+)
+
+// stagingArea finds the area that a staging op names: any of its ops makes it, with its own limits.
+type stagingArea[R kernels.Deletable] struct {
+	kind, container, name string
+	create                func() R
+}
+
+// newStagingArea reads the attributes that all staging ops have.
+func newStagingArea[R kernels.Deletable](c *kernels.Construction, kind string, create func(name string, limits staging.Limits) R) (*stagingArea[R], error) {
+	container, name, err := kernels.Named(c)
+	if err != nil {
+		return nil, err
+	}
+	var limits staging.Limits
+	if limits.Capacity, err = c.Attrs().Int("capacity"); err != nil {
+		return nil, err
+	}
+	if limits.Bytes, err = c.Attrs().Int("memory_limit"); err != nil {
+		return nil, err
+	}
+	return &stagingArea[R]{kind, container, name, func() R { return create(name, limits) }}, nil
+}
+
+func (s *stagingArea[R]) find(ctx *kernels.Context) (R, error) {
+	var found R
+	r, err := ctx.Device.Resources().LookupOrCreate(s.container, s.kind, s.name, func() (containers.Resource, error) { return s.create(), nil })
+	if err != nil {
+		return found, err
+	}
+	found, ok := r.(R)
+	if !ok {
+		return found, kernels.WrongResource(s.container, s.name, r, found)
+	}
+	return found, nil
+}
+
+// bufferOp makes the constructor of an op on a buffer that may have to wait.
+func bufferOp(start func(ctx *kernels.Context, b *staging.Buffer, end func(error)) (cancel func(error))) func(*kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		area, err := newStagingArea(c, "Buffer", staging.NewBuffer)
+		if err != nil {
+			return nil, err
+		}
+		return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
+			b, err := area.find(ctx)
+			if err != nil {
+				done(err)
+				return
+			}
+			kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) { return start(ctx, b, end) })
+		}), nil
+	}
+}
+
+// atOnce is an op that does not wait as one that might.
+func atOnce[R any](f func(ctx *kernels.Context, r R) error) func(*kernels.Context, R, func(error)) func(error) {
+	return func(ctx *kernels.Context, r R, end func(error)) func(error) {
+		end(f(ctx, r))
+		return func(error) {}
+	}
+}
+
+func stage(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error) {
+	tuple := make([]*tensor.Tensor, ctx.NumInputs())
+	for i := range tuple {
+		tuple[i] = ctx.Take(i)
+	}
+	return b.Put(tuple, end)
+}
+
+func unstage(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error) {
+	return b.Get(staged(ctx, end))
+}
+
+func stagePeek(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error) {
+	err := error(nil)
+	if ctx.Input(0).Rank() != 0 {
+		err = status.InvalidArgumentf("index must be scalar")
+	}
+	index := 0
+	if err == nil {
+		index, err = args.ScalarInput32(ctx, 0, "")
+	}
+	if err != nil {
+		end(err)
+		return func(error) {}
+	}
+	return b.Peek(index, staged(ctx, end))
+}
+
+// staged makes a tuple that has left a buffer the outputs.
+func staged(ctx *kernels.Context, end func(error)) func([]*tensor.Tensor, error) {
+	return func(tuple []*tensor.Tensor, err error) {
+		if err == nil && len(tuple) != len(ctx.Outputs) {
+			err = status.InvalidArgumentf("Mismatch stage/unstage: %d vs. %d", len(tuple), len(ctx.Outputs))
+		}
+		end(setTuple(ctx, 0, tuple, err))
+	}
+}
+
+// setTuple makes the tuple the outputs from the given one on, unless there is an error. What an area holds
+// may be of other types than the op declares: that is an error of the program.
+func setTuple(ctx *kernels.Context, from int, tuple []*tensor.Tensor, err error) error {
+	for i, t := range tuple {
+		if want := ctx.Node.OutTypes[min(from+i, len(ctx.Node.OutTypes)-1)]; err == nil && t.DType() != want {
+			err = status.Internalf("Output %d of type %v does not match declared output type %v for node {{node %s}}", from+i, t.DType(), want, ctx.Node.Name)
+		}
+	}
+	for i, t := range tuple {
+		if err != nil {
+			t.Release()
+		} else {
+			ctx.SetOutput(from+i, t)
+		}
+	}
+	return err
+}
+
+func stageSize(ctx *kernels.Context, b *staging.Buffer) error {
+	ctx.SetOutput(0, tensor.Scalar(tensor.Int32, int32(b.Size())))
+	return nil
+}
+
+// mapOp makes the constructor of an op on a map that may have to wait.
+func mapOp(ordered bool, start func(ctx *kernels.Context, m *staging.Map, end func(error)) (cancel func(error))) func(*kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		dtypes, err := c.Attrs().TypeList("dtypes")
+		if err != nil {
+			return nil, err
+		}
+		kind := "StagingMap"
+		if ordered {
+			kind = "OrderedStagingMap"
+		}
+		area, err := newStagingArea(c, kind, func(name string, limits staging.Limits) *staging.Map {
+			return staging.NewMap(name, len(dtypes), ordered, limits)
+		})
+		if err != nil {
+			return nil, err
+		}
+		return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
+			m, err := area.find(ctx)
+			if err != nil {
+				done(err)
+				return
+			}
+			kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) { return start(ctx, m, end) })
+		}), nil
+	}
+}
+
+// mapInputs reads the key at input 0, where the op has one, and the indices after it.
+func mapInputs(ctx *kernels.Context, key bool) (id int64, indices []int32, err error) {
+	i := 0
+	if key {
+		if err := args.NeedScalar(ctx.Input(0), tensor.Int64, "key must be an int64 scalar: %v"); err != nil {
+			return 0, nil, err
+		}
+		id, i = tensor.Of[int64](ctx.Input(0))[0], 1
+	}
+	indices, err = mapIndices(ctx, i)
+	return id, indices, err
+}
+
+func mapIndices(ctx *kernels.Context, i int) ([]int32, error) {
+	if err := args.CheckType(ctx, i, tensor.Int32); err != nil {
+		return nil, err
+	}
+	return slices.Clone(tensor.Of[int32](ctx.Input(i))), nil
+}
+
+func mapStage(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
+	indices, err := mapIndices(ctx, 1)
+	key := ctx.Input(0)
+	switch {
+	case err != nil:
+	case key.DType() != tensor.Int64:
+		err = args.CheckType(ctx, 0, tensor.Int64)
+	case key.Len() == 0:
+		err = status.InvalidArgumentf("key must not be empty")
+	case key.Len() != 1:
+		err = status.InvalidArgumentf("key must be an int64 scalar, got tensor with shape: %v", key.Shape())
+	}
+	if err != nil {
+		end(err)
+		return func(error) {}
+	}
+	values := make([]*tensor.Tensor, ctx.NumInputs()-2)
+	for i := range values {
+		values[i] = ctx.Take(i + 2)
+	}
+	return m.Put(ctx.Take(0), indices, values, end)
+}
+
+func mapUnstage(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
+	return mapTake(ctx, m.Take, end)
+}
+
+func mapPeek(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
+	return mapTake(ctx, m.Peek, end)
+}
+
+func mapTake(ctx *kernels.Context, take func(int64, []int32, func([]*tensor.Tensor, error)) func(error), end func(error)) func(error) {
+	key, indices, err := mapInputs(ctx, true)
+	if err == nil {
+		err = asManyOutputs(ctx, indices, len(ctx.Outputs))
+	}
+	if err != nil {
+		end(err)
+		return func(error) {}
+	}
+	return take(key, indices, func(tuple []*tensor.Tensor, err error) { end(setTuple(ctx, 0, tuple, err)) })
+}
+
+func mapUnstageNoKey(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
+	_, indices, err := mapInputs(ctx, false)
+	if err == nil {
+		err = asManyOutputs(ctx, indices, len(ctx.Outputs)-1)
+	}
+	if err != nil {
+		end(err)
+		return func(error) {}
+	}
+	return m.TakeAny(indices, func(key *tensor.Tensor, tuple []*tensor.Tensor, err error) {
+		if err = setTuple(ctx, 1, tuple, err); err == nil {
+			ctx.SetOutput(0, key)
+		} else if key != nil {
+			key.Release()
+		}
+		end(err)
+	})
+}
+
+// asManyOutputs checks that the op has an output for each index, before anything leaves the map for it.
+func asManyOutputs(ctx *kernels.Context, indices []int32, outputs int) error {
+	if len(indices) > 0 && len(indices) != outputs {
+		return status.InvalidArgumentf("output/indices size mismatch: %d vs. %d", outputs, len(indices))
+	}
+	return nil
+}
+
+func mapSize(ctx *kernels.Context, m *staging.Map) error {
+	ctx.SetOutput(0, tensor.Scalar(tensor.Int32, int32(m.Size())))
+	return nil
+}
+
+func mapIncompleteSize(ctx *kernels.Context, m *staging.Map) error {
+	ctx.SetOutput(0, tensor.Scalar(tensor.Int32, int32(m.IncompleteSize())))
+	return nil
+}

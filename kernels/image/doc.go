@@ -1,0 +1,2 @@
+// Package image holds the ops on images: PNG, and colors.
+package image

@@ -1,0 +1,135 @@
+package image
+
+import (
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/png"
+)
+
+// newDecodeImage makes the kernel of the ops that read an image file of any format. Only PNG is read.
+func newDecodeImage(c *kernels.Construction) (any, error) {
+	dtype, err := c.Attrs().Type("dtype")
+	if err != nil {
+		return nil, err
+	}
+	channels, err := c.Attrs().Int("channels")
+	if err != nil {
+		return nil, err
+	}
+	if channels != 0 && channels != 1 && channels != 3 && channels != 4 {
+		return nil, status.InvalidArgumentf("`channels` must be 0, 1, 3 or 4 but got %d", channels)
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		if err := args.NeedScalar(ctx.Input(0), tensor.String, "`contents` must be scalar but got shape%v"); err != nil {
+			return err
+		}
+		data := ctx.Input(0).Strings()[0]
+		switch {
+		case data == "":
+			return status.InvalidArgumentf("Input is empty.")
+		case len(data) > math.MaxInt32:
+			return status.InvalidArgumentf("Input contents are too large for int: %d", len(data))
+		case !png.Is(data):
+			return notPNG(data, ctx.Node.Op)
+		}
+		h, err := png.ReadHeader(data, int(channels))
+		if err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, dtype, tensor.Shape{int64(h.Height), int64(h.Width), int64(h.Channels())})
+		if err != nil {
+			return err
+		}
+		switch dtype {
+		case tensor.Uint8:
+			return png.Decode(data, h, tensor.Of[uint8](out))
+		case tensor.Uint16:
+			return png.Decode(data, h, tensor.Of[uint16](out))
+		}
+		samples := make([]uint16, out.Len())
+		if err := png.Decode(data, h, samples); err != nil {
+			return err
+		}
+		scaled := tensor.Of[float32](out)
+		for i, v := range samples {
+			scaled[i] = float32(v) * (1.0 / math.MaxUint16)
+		}
+		return nil
+	}), nil
+}
+
+// notPNG is the error of a file of another format, known or not.
+func notPNG(data, op string) error {
+	for magic, format := range map[string]string{"GIF8": "GIF", "BM": "BMP", "\xff\xd8\xff": "JPEG"} {
+		if strings.HasPrefix(data, magic) {
+			return status.Unimplementedf("%s does not support %s files", op, format)
+		}
+	}
+	if strings.HasPrefix(data, "RIFF") && len(data) > 12 && data[8:12] == "WEBP" {
+		return status.Unimplementedf("%s does not support WebP files", op)
+	}
+	return status.InvalidArgumentf("Unknown image file format. One of JPEG, JPEG XL, PNG, GIF, BMP, WebP required.")
+}
+
+func newEncodePNG(c *kernels.Construction) (any, error) {
+	level, err := c.Attrs().Int("compression")
+	if err != nil {
+		return nil, err
+	}
+	if level < -1 || level > 9 {
+		return nil, status.InvalidArgumentf("compression should be in [-1,9], got %d", level)
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		if ctx.Input(0).DType() == tensor.Uint16 {
+			return encodePNGs(ctx, int(level), tensor.Of[uint16](ctx.Input(0)))
+		}
+		if err := args.CheckType(ctx, 0, tensor.Uint8); err != nil {
+			return err
+		}
+		return encodePNGs(ctx, int(level), tensor.Of[uint8](ctx.Input(0)))
+	}), nil
+}
+
+// encodePNGs encodes images that differ in the dimensions before the last three.
+func encodePNGs[T uint8 | uint16](ctx *kernels.Context, level int, pixels []T) error {
+	images := ctx.Input(0)
+	outer := images.Rank() - 3
+	if outer < 0 {
+		return status.InvalidArgumentf("images must be at least rank 3%v", images.Shape())
+	}
+	if images.Len() >= math.MaxInt32 {
+		return status.InvalidArgumentf("image cannot have >= int32 max elements")
+	}
+	height, width, channels := images.Shape()[outer], images.Shape()[outer+1], images.Shape()[outer+2]
+	if channels > math.MaxInt32 || width > math.MaxInt32 || width*channels >= math.MaxInt32/2 {
+		return status.InvalidArgumentf("image too wide to encode")
+	}
+	if channels < 1 || channels > 4 {
+		return status.InvalidArgumentf("image must have 1, 2, 3, or 4 channels, got %d", channels)
+	}
+	out, err := ctx.Allocate(0, tensor.String, images.Shape()[:outer])
+	if err != nil {
+		return err
+	}
+	files, each := out.Strings(), int(height*width*channels)
+	var mu sync.Mutex
+	ctx.Device.Parallel(len(files), 1, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			file, e := png.Encode(pixels[i*each:][:each], int(width), int(height), int(channels), level)
+			if e != nil {
+				mu.Lock()
+				err = status.Internalf("PNG encoding failed at the following flattened batch indices: %d", i)
+				mu.Unlock()
+				return
+			}
+			files[i] = string(file)
+		}
+	})
+	return err
+}

@@ -1,0 +1,39 @@
+package image
+
+import (
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+)
+
+// Table is the family's ops.
+func Table() *kernels.Table {
+	table := &kernels.Table{}
+	addAdjust(table)
+	addImage(table)
+	return table
+}
+
+func addAdjust(table *kernels.Table) {
+	contrast := adjust("contrast_factor", 0, scaleContrast)
+	table.Add(kernels.Def{Op: "AdjustContrastv2", Types: dtypes.Only("T", tensor.Float32), Expensive: true, New: contrast})
+	for op, construct := range map[string]func(*kernels.Construction) (any, error){
+		"AdjustHue": adjust("delta", 3, eachPixel(turnHue)), "AdjustSaturation": adjust("scale", 3, eachPixel(scaleSaturation)),
+	} {
+		table.Add(kernels.Def{Op: op, Types: dtypes.Only("T", tensor.Float32), Expensive: true, New: construct})
+	}
+	halves.Rows(table, "RGBToHSV", "T", tensor.Float32, colors(toHSV[float32]))
+	halves.Rows(table, "RGBToHSV", "T", tensor.Float64, colors(toHSV[float64]))
+	halves.Rows(table, "HSVToRGB", "T", tensor.Float32, colors(hsvToRGB[float32]))
+	halves.Rows(table, "HSVToRGB", "T", tensor.Float64, colors(hsvToRGB[float64]))
+}
+
+// The ops that read and write image files.
+func addImage(table *kernels.Table) {
+	table.Add([]kernels.Def{
+		{Op: "DecodePng", Expensive: true, Types: map[string][]tensor.DType{"dtype": {tensor.Uint8, tensor.Uint16}}, New: newDecodeImage},
+		{Op: "DecodeImage", Expensive: true, Types: map[string][]tensor.DType{"dtype": {tensor.Uint8, tensor.Uint16, tensor.Float32}}, New: newDecodeImage},
+		{Op: "EncodePng", Expensive: true, Types: map[string][]tensor.DType{"T": {tensor.Uint8, tensor.Uint16}}, New: newEncodePNG},
+	}...)
+}

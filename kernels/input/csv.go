@@ -1,0 +1,213 @@
+package input
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/parse"
+)
+
+// csvOp is DecodeCSV (core/kernels/decode_csv_op.cc): lines of fields, by RFC 4180 with another delimiter, to
+// one tensor for each column.
+type csvOp struct {
+	types     []tensor.DType
+	delimiter byte
+	quotes    bool // fields may be quoted
+	missing   string
+	columns   []int64 // those to read, all where there is none
+}
+
+func newDecodeCSV(c *kernels.Construction) (any, error) {
+	types, err1 := c.Attrs().TypeList("OUT_TYPE")
+	delimiter, err2 := c.Attrs().Str("field_delim")
+	quotes, err3 := c.Attrs().Bool("use_quote_delim")
+	missing, err4 := c.Attrs().Str("na_value")
+	columns, err5 := c.Attrs().IntList("select_cols")
+	if err := args.FirstError(err1, err2, err3, err4, err5); err != nil {
+		return nil, err
+	}
+	if len(columns) != 0 && len(columns) != len(types) {
+		return nil, status.InvalidArgumentf("select_cols should match output size")
+	}
+	for i := 1; i < len(columns); i++ {
+		if columns[i-1] >= columns[i] {
+			return nil, status.InvalidArgumentf("select_cols should be strictly increasing indices")
+		}
+	}
+	switch {
+	case len(columns) > 0 && columns[0] < 0:
+		return nil, status.InvalidArgumentf("select_cols should be non-negative indices")
+	case len(delimiter) != 1:
+		return nil, status.InvalidArgumentf("field_delim should be only 1 char")
+	}
+	return &csvOp{types, delimiter[0], quotes, missing, columns}, nil
+}
+
+// Compute reads the records of input 0.
+func (k *csvOp) Compute(ctx *kernels.Context) error {
+	for i := range k.types {
+		switch t := ctx.Input(1 + i); {
+		case t.Rank() > 1:
+			return status.InvalidArgumentf("Each record default should be at most rank 1")
+		case t.Len() > 1:
+			return status.InvalidArgumentf("There should only be 1 default per field but field %d has %d", i, t.Len())
+		}
+	}
+	records := ctx.Input(0)
+	for i, dtype := range k.types {
+		if _, err := ctx.Allocate(i, dtype, records.Shape()); err != nil {
+			return err
+		}
+	}
+	fields := make([]string, 0, len(k.types))
+	for i, record := range records.Strings() {
+		var err error
+		if fields, err = k.split(fields[:0], record); err != nil {
+			return err
+		}
+		if len(fields) != len(k.types) {
+			return status.InvalidArgumentf("Expect %d fields but have %d in record %d", len(k.types), len(fields), i)
+		}
+		for f, field := range fields {
+			if err := k.put(ctx, f, i, field, len(record)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// put makes field f of record i an element of its column.
+func (k *csvOp) put(ctx *kernels.Context, f, i int, field string, record int) error {
+	out := ctx.Outputs[f].Tensor
+	if field == "" || field == k.missing {
+		value := ctx.Input(1 + f)
+		if value.Len() == 0 {
+			return status.InvalidArgumentf("Field %d is required but missing in record %d!", f, i)
+		}
+		if out.DType() == tensor.String {
+			out.Strings()[i] = value.Strings()[0]
+		} else {
+			size := out.DType().Size()
+			copy(out.Data()[i*size:], value.Data())
+		}
+		return nil
+	}
+	ok := true
+	switch out.DType() {
+	case tensor.Int32:
+		var v int64
+		v, ok = csvInt(field, 32)
+		tensor.Of[int32](out)[i] = int32(v)
+	case tensor.Int64:
+		tensor.Of[int64](out)[i], ok = csvInt(field, 64)
+	case tensor.Float32:
+		var v float64
+		v, ok = csvFloat(field, 32)
+		tensor.Of[float32](out)[i] = float32(v)
+	case tensor.Float64:
+		tensor.Of[float64](out)[i], ok = csvFloat(field, 64)
+	case tensor.String:
+		if 2*len(field) < record {
+			field = strings.Clone(field) // does not keep the record in memory
+		}
+		out.Strings()[i] = field
+	default:
+		return status.InvalidArgumentf("csv: data type %v not supported in field %d", out.DType(), f)
+	}
+	if !ok {
+		return status.InvalidArgumentf("Field %d in record %d is not a valid %v: %s", f, i, out.DType(), field)
+	}
+	return nil
+}
+
+// space is what may stand around a number.
+const space = " \t\n\v\f\r"
+
+func csvInt(s string, bits int) (int64, bool) {
+	v, err := strconv.ParseInt(strings.Trim(s, space), 10, bits)
+	return v, err == nil
+}
+
+// csvFloat reads a number, an infinity or a NaN, as parse.ParseFloat does, with spaces around it.
+func csvFloat(s string, bits int) (float64, bool) {
+	s = strings.Trim(s, space)
+	if digits := strings.TrimLeft(s, "+-"); len(s)-len(digits) <= 1 && strings.EqualFold(digits, "nan") {
+		return math.NaN(), true
+	}
+	v, err := parse.ParseFloat(s, bits)
+	return v, err == nil
+}
+
+// split appends the wanted fields of a record.
+func (k *csvOp) split(fields []string, record string) ([]string, error) {
+	column, wanted := int64(0), 0
+	include := func() bool { return len(k.columns) == 0 || k.columns[wanted] == column }
+	for at := 0; at < len(record); column++ {
+		if record[at] == '\n' || record[at] == '\r' {
+			at++
+			column--
+			continue
+		}
+		var field string
+		var err error
+		if k.quotes && record[at] == '"' {
+			field, at, err = k.quoted(record, at+1)
+		} else {
+			field, at, err = k.plain(record, at)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if include() {
+			fields = append(fields, field)
+			if wanted++; wanted == len(k.columns) {
+				return fields, nil
+			}
+		}
+	}
+	if record != "" && include() && record[len(record)-1] == k.delimiter {
+		fields = append(fields, "")
+	}
+	return fields, nil
+}
+
+// plain reads a field without quotes from a place on, and tells where the next one begins.
+func (k *csvOp) plain(record string, from int) (field string, next int, err error) {
+	at := from
+	for ; at < len(record) && record[at] != k.delimiter; at++ {
+		if c := record[at]; k.quotes && c == '"' || c == '\n' || c == '\r' {
+			return "", 0, status.InvalidArgumentf("Unquoted fields cannot have quotes/CRLFs inside")
+		}
+	}
+	return record[from:at], at + 1, nil
+}
+
+// quoted reads a field from the place after its opening quote on.
+func (k *csvOp) quoted(record string, from int) (field string, next int, err error) {
+	at, escapes := from, false
+	for at < len(record)-1 && (record[at] != '"' || record[at+1] != k.delimiter) {
+		if record[at] != '"' {
+			at++
+			continue
+		}
+		if record[at+1] != '"' {
+			return "", 0, status.InvalidArgumentf("Quote inside a string has to be escaped by another quote")
+		}
+		escapes = true
+		at += 2
+	}
+	if at >= len(record) || record[at] != '"' || at < len(record)-1 && record[at+1] != k.delimiter {
+		return "", 0, status.InvalidArgumentf("Quoted field has to end with quote followed by delim or end")
+	}
+	field = record[from:at]
+	if escapes {
+		field = strings.ReplaceAll(field, `""`, `"`)
+	}
+	return field, at + 2, nil
+}

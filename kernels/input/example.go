@@ -1,0 +1,250 @@
+package input
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/example"
+)
+
+// exampleOp is what ParseExample, ParseExampleV2 and ParseSingleExample have in common: the features but for their
+// keys, which come as inputs or attributes.
+type exampleOp struct {
+	features example.Features
+	parser   atomic.Pointer[example.Parser] // for the keys of the last run, which are those of the next one as a rule
+}
+
+// withKeys is the parser for the features with these keys.
+func (k *exampleOp) withKeys(dense, sparse, ragged []string) (*example.Parser, error) {
+	if p := k.parser.Load(); p != nil && sameKeys(&p.Features, dense, sparse, ragged) {
+		return p, nil
+	}
+	p, err := example.New(named3(k.features, dense, sparse, ragged))
+	if err == nil {
+		k.parser.Store(p)
+	}
+	return p, err
+}
+
+// named3 is f with keys.
+func named3(f example.Features, dense, sparse, ragged []string) example.Features {
+	f = example.Features{Dense: slices.Clone(f.Dense), Sparse: slices.Clone(f.Sparse), Ragged: slices.Clone(f.Ragged)}
+	for i, key := range dense {
+		f.Dense[i].Key = key
+	}
+	for i, key := range sparse {
+		f.Sparse[i].Key = key
+	}
+	for i, key := range ragged {
+		f.Ragged[i].Key = key
+	}
+	return f
+}
+
+func sameKeys(f *example.Features, dense, sparse, ragged []string) bool {
+	for i := range f.Dense {
+		if f.Dense[i].Key != dense[i] {
+			return false
+		}
+	}
+	for i := range f.Sparse {
+		if f.Sparse[i].Key != sparse[i] {
+			return false
+		}
+	}
+	for i := range f.Ragged {
+		if f.Ragged[i].Key != ragged[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// makeFeatures puts features without keys together; the lists of one kind are of equal length.
+func makeFeatures(dense []tensor.DType, shapes []tensor.Shape, sparse, ragged, splits []tensor.DType) (f example.Features) {
+	for i, t := range dense {
+		f.Dense = append(f.Dense, example.Dense{DType: t, Shape: shapes[i]})
+	}
+	for _, t := range sparse {
+		f.Sparse = append(f.Sparse, example.Sparse{DType: t})
+	}
+	for i, t := range ragged {
+		f.Ragged = append(f.Ragged, example.Ragged{DType: t, Splits: splits[i]})
+	}
+	return f
+}
+
+// exampleRun is where and how a kernel parses.
+func exampleRun(ctx *kernels.Context) example.Run {
+	return example.Run{Pool: ctx.Device.Pool(), Parallel: ctx.Device.Parallel}
+}
+
+// tensorsAt are n inputs from the i-th on.
+func tensorsAt(ctx *kernels.Context, i, n int) []*tensor.Tensor {
+	list := make([]*tensor.Tensor, n)
+	for j := range list {
+		list[j] = ctx.Input(i + j)
+	}
+	return list
+}
+
+// keysAt are the scalar strings at n inputs from the i-th on.
+func keysAt(ctx *kernels.Context, i, n int, name string) ([]string, error) {
+	keys := make([]string, n)
+	for j := range keys {
+		t := ctx.Input(i + j)
+		if t.Rank() != 0 {
+			return nil, status.InvalidArgumentf("Expected %s[%d] to be a scalar, got shape: %v", name, j, t.Shape())
+		}
+		keys[j] = t.Strings()[0]
+	}
+	return keys, nil
+}
+
+// outputAll hands over lists of tensors as the outputs from first on.
+func outputAll(ctx *kernels.Context, first int, lists ...[]*tensor.Tensor) {
+	for _, list := range lists {
+		for _, t := range list {
+			ctx.SetOutput(first, t)
+			first++
+		}
+	}
+}
+
+func newParseExample(c *kernels.Construction) (any, error) {
+	a := inputAttrs{c: c}
+	sparse, dense := a.types("sparse_types"), a.types("Tdense")
+	shapes := a.shapes("dense_shapes", true)
+	numSparse, numDense := a.int("Nsparse"), a.int("Ndense")
+	a.need(numSparse == len(sparse), "len(sparse_keys) != len(sparse_types)")
+	a.need(numDense == len(dense), "len(dense_keys) != len(dense_types)")
+	a.need(numDense == len(shapes), "len(dense_keys) != len(dense_shapes)")
+	if a.err != nil {
+		return nil, a.err
+	}
+	k := &exampleOp{features: makeFeatures(dense, shapes, sparse, nil, nil)}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		sparseKeys, err := keysAt(ctx, 2, numSparse, "sparse_keys")
+		if err != nil {
+			return err
+		}
+		denseKeys, err := keysAt(ctx, 2+numSparse, numDense, "dense_keys")
+		if err != nil {
+			return err
+		}
+		if serialized := ctx.Input(0); serialized.Rank() != 1 {
+			return status.InvalidArgumentf("Expected serialized to be a vector, got shape: %v", serialized.Shape())
+		}
+		return k.batch(ctx, 2+numSparse+numDense, denseKeys, sparseKeys, nil)
+	}), nil
+}
+
+func newParseExampleV2(c *kernels.Construction) (any, error) {
+	a := inputAttrs{c: c}
+	sparse, dense, ragged := a.types("sparse_types"), a.types("Tdense"), a.types("ragged_value_types")
+	shapes := a.shapes("dense_shapes", true)
+	splits := a.splits("ragged_split_types", "ragged_split_type")
+	a.need(a.int("num_sparse") == len(sparse), "len(sparse_keys) != len(sparse_types)")
+	a.need(len(dense) == len(shapes), "len(dense_keys) != len(dense_shapes)")
+	a.need(len(ragged) == len(splits), "len(ragged_keys) != len(ragged_split_types)")
+	if a.err != nil {
+		return nil, a.err
+	}
+	k := &exampleOp{features: makeFeatures(dense, shapes, sparse, ragged, splits)}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		serialized := ctx.Input(0)
+		if serialized.Rank() > 1 {
+			return status.InvalidArgumentf("Expected serialized to be a scalar or vector, got shape: %v", serialized.Shape())
+		}
+		sparseKeys, denseKeys, raggedKeys := ctx.Input(2).Strings(), ctx.Input(3).Strings(), ctx.Input(4).Strings()
+		switch {
+		case len(denseKeys) != len(dense):
+			return status.InvalidArgumentf("Expected len(dense_keys) == len(dense_types) but got: %d vs. %d", len(denseKeys), len(dense))
+		case len(sparseKeys) != len(sparse):
+			return status.InvalidArgumentf("Expected len(sparse_keys) == num_sparse but got: %d vs. %d", len(sparseKeys), len(sparse))
+		case len(raggedKeys) != len(ragged):
+			return status.InvalidArgumentf("Expected len(ragged_keys) == len(ragged_value_types) but got: %d vs. %d", len(raggedKeys), len(ragged))
+		}
+		return k.batch(ctx, 5, denseKeys, sparseKeys, raggedKeys)
+	}), nil
+}
+
+// batch parses input 0, a vector or scalar, with the names of input 1 and the default values of the inputs from the
+// given one on.
+func (k *exampleOp) batch(ctx *kernels.Context, defaultsAt int, dense, sparse, ragged []string) error {
+	serialized, names := ctx.Input(0), ctx.Input(1)
+	if names.Len() > 0 && !names.Shape().Equal(serialized.Shape()) {
+		return status.InvalidArgumentf("Expected names have the same shape as serialized: name.shape=%v, serialized.shape=%v", names.Shape(), serialized.Shape())
+	}
+	defaults := tensorsAt(ctx, defaultsAt, len(dense))
+	if err := k.checkDefaults(defaults); err != nil {
+		return err
+	}
+	p, err := k.withKeys(dense, sparse, ragged)
+	if err != nil {
+		return err
+	}
+	var r *example.Result
+	if serialized.Rank() == 0 {
+		r, err = p.One(exampleRun(ctx), serialized.Strings()[0], defaults)
+	} else {
+		r, err = p.Batch(exampleRun(ctx), serialized.Strings(), names.Strings(), defaults)
+	}
+	if err == nil {
+		outputAll(ctx, 0, r.Indices, r.Values, r.Shapes, r.Dense, r.RaggedValues, r.Splits)
+	}
+	return err
+}
+
+// checkDefaults tells whether default values fit the dense features.
+func (k *exampleOp) checkDefaults(defaults []*tensor.Tensor) error {
+	for i, t := range defaults {
+		d := &k.features.Dense[i]
+		switch varies := len(d.Shape) > 0 && d.Shape[0] < 0; {
+		case varies && t.Len() != 1:
+			return status.InvalidArgumentf("dense_shape[%d] is a variable length shape: %v, therefore def_value[%d] must contain a single element (the padding element).  But its shape is: %v", i, d.Shape, i, t.Shape())
+		case !varies && t.Len() > 0 && !t.Shape().Equal(d.Shape):
+			return status.InvalidArgumentf("def_value[%d].shape() == %v is not compatible with dense_shapes_[%d] == %v", i, t.Shape(), i, d.Shape)
+		case t.DType() != d.DType:
+			return status.InvalidArgumentf("dense_defaults[%d].dtype() == %v != dense_types_[%d] == %v", i, t.DType(), i, d.DType)
+		}
+	}
+	return nil
+}
+
+func newParseSingleExample(c *kernels.Construction) (any, error) {
+	a := inputAttrs{c: c}
+	sparseKeys, sparse := a.strings("sparse_keys"), a.types("sparse_types")
+	denseKeys, dense := a.strings("dense_keys"), a.types("Tdense")
+	shapes := a.shapes("dense_shapes", true)
+	n := a.int("num_sparse")
+	a.need(n == len(sparseKeys) && n == len(sparse), "num_sparse (%d) must match the size of sparse_keys (%d) and sparse_types (%d)", n, len(sparseKeys), len(sparse))
+	a.need(len(denseKeys) == len(dense), "len(dense_keys) != len(dense_types)")
+	a.need(len(denseKeys) == len(shapes), "len(dense_keys) != len(dense_shapes)")
+	if a.err != nil {
+		return nil, a.err
+	}
+	k := &exampleOp{features: makeFeatures(dense, shapes, sparse, nil, nil)}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		serialized := ctx.Input(0)
+		if serialized.Rank() != 0 {
+			return status.InvalidArgumentf("Expected serialized to be a scalar, got shape: %v", serialized.Shape())
+		}
+		defaults := tensorsAt(ctx, 1, len(dense))
+		if err := k.checkDefaults(defaults); err != nil {
+			return err
+		}
+		p, err := k.withKeys(denseKeys, sparseKeys, nil)
+		if err != nil {
+			return err
+		}
+		r, err := p.One(exampleRun(ctx), serialized.Strings()[0], defaults)
+		if err == nil {
+			outputAll(ctx, 0, r.Indices, r.Values, r.Shapes, r.Dense)
+		}
+		return err
+	}), nil
+}

@@ -1,0 +1,80 @@
+package input
+
+import (
+	"encoding/base64"
+	"unsafe"
+
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"google.golang.org/protobuf/proto"
+)
+
+// newParseTensor makes the kernel that reads a serialized TensorProto.
+func newParseTensor(c *kernels.Construction) (any, error) {
+	dtype, err := c.Attrs().Type("out_type")
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		if err := args.NeedScalar(ctx.Input(0), tensor.String, "Expected `serialized` to be a scalar, got shape: %v"); err != nil {
+			return err
+		}
+		t, err := parseTensor(ctx.Device.Pool(), ctx.Input(0).Strings()[0], dtype == tensor.Variant)
+		if err != nil {
+			return err
+		}
+		if have := t.DType(); have != dtype {
+			t.Release()
+			return status.InvalidArgumentf("Type mismatch between parsed tensor (%v) and dtype (%v)", have, dtype)
+		}
+		ctx.SetOutput(0, t)
+		return nil
+	}), nil
+}
+
+func parseTensor(pool *tensor.Pool, serialized string, variants bool) (*tensor.Tensor, error) {
+	bytes := unsafe.Slice(unsafe.StringData(serialized), len(serialized))
+	if !variants {
+		t, err := tensor.ReadWire(tensor.NewBytes(bytes), len(bytes), pool)
+		if err == nil || status.CodeOf(err) == status.ResourceExhausted {
+			return t, err
+		}
+	}
+	// What is wrong with it has two messages; and variants are read from a message.
+	var p tensorpb.TensorProto
+	if err := proto.Unmarshal(bytes, &p); err != nil {
+		return nil, status.InvalidArgumentf("Could not parse `serialized` as TensorProto, base64: %s", base64.StdEncoding.EncodeToString(bytes))
+	}
+	t, err := tensor.FromTensorProto(&p, pool)
+	if err != nil && status.CodeOf(err) == status.InvalidArgument {
+		err = status.InvalidArgumentf("Cannot parse tensor from proto: %v", err)
+	}
+	return t, err
+}
+
+// serializeTensor makes a tensor a serialized TensorProto.
+func serializeTensor(ctx *kernels.Context) error {
+	in := ctx.Input(0)
+	if in.DType() == tensor.Variant {
+		p, err := in.Proto()
+		if err == nil {
+			err = tensor.PackVariants(p)
+		}
+		if err != nil {
+			return err
+		}
+		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
+		if err != nil {
+			return err
+		}
+		return args.OutputString(ctx, string(b))
+	}
+	head, content, err := in.AppendWire(nil)
+	if err != nil {
+		return err
+	}
+	return args.OutputString(ctx, string(head)+string(content))
+}

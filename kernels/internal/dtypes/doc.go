@@ -1,0 +1,2 @@
+// Package dtypes names the sets of element types that rows are for.
+package dtypes

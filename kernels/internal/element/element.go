@@ -1,0 +1,178 @@
+package element
+
+import (
+	"unsafe"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/simd"
+)
+
+// OneIf is a condition as a number.
+func OneIf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Float16 and bfloat16 are elements of the dtypes of these names. Ops compute on them by way of
+// float32, rounded to nearest even at the end, as TensorFlow's CPU kernels do.
+type (
+	Float16  uint16
+	BFloat16 uint16
+)
+
+// The sets of element types that slice functions are written for.
+type (
+	SignedInt   interface{ int8 | int16 | int32 | int64 }
+	unsignedInt interface {
+		uint8 | uint16 | uint32 | uint64
+	}
+	Integer    interface{ SignedInt | unsignedInt }
+	Floating   interface{ float32 | float64 }
+	ComplexNum interface{ complex64 | complex128 }
+	Ordered    interface{ Integer | Floating }
+	Numeric    interface {
+		Integer | Floating | ComplexNum
+	}
+	HalfFloat interface{ Float16 | BFloat16 }
+)
+
+// DTypeOf is the dtype whose elements are T, Invalid for a type that is none's.
+func DTypeOf[T any]() tensor.DType {
+	var zero T
+	switch any(zero).(type) {
+	case float32:
+		return tensor.Float32
+	case float64:
+		return tensor.Float64
+	case Float16:
+		return tensor.Float16
+	case BFloat16:
+		return tensor.BFloat16
+	case int8:
+		return tensor.Int8
+	case int16:
+		return tensor.Int16
+	case int32:
+		return tensor.Int32
+	case int64:
+		return tensor.Int64
+	case uint8:
+		return tensor.Uint8
+	case uint16:
+		return tensor.Uint16
+	case uint32:
+		return tensor.Uint32
+	case uint64:
+		return tensor.Uint64
+	case complex64:
+		return tensor.Complex64
+	case complex128:
+		return tensor.Complex128
+	case bool:
+		return tensor.Bool
+	case string:
+		return tensor.String
+	}
+	return tensor.Invalid
+}
+
+// SizeOf is the bytes between elements in memory, of strings' too.
+func SizeOf(t tensor.DType) int {
+	if t == tensor.String {
+		return int(unsafe.Sizeof(""))
+	}
+	return t.Size()
+}
+
+// Elements is where a tensor's elements start. It is the form in which the drivers of
+// elementwise ops, which know sizes but no types, hand elements to slice functions.
+func Elements(t *tensor.Tensor) unsafe.Pointer {
+	switch t.DType() {
+	case tensor.String:
+		return unsafe.Pointer(unsafe.SliceData(t.Strings()))
+	case tensor.Resource:
+		return unsafe.Pointer(unsafe.SliceData(t.Handles()))
+	case tensor.Variant:
+		return unsafe.Pointer(unsafe.SliceData(t.Variants()))
+	}
+	return unsafe.Pointer(unsafe.SliceData(t.Data()))
+}
+
+// Float gives the value of a half.
+func (h Float16) Float() float32 { return tensor.F16(h).Float32() }
+
+// ToFloat16 rounds to the nearest half, ties to even; values beyond 65504 become infinite.
+func ToFloat16(f float32) Float16 { return Float16(tensor.ToF16(f)) }
+
+// Float gives the value of a bfloat16.
+func (h BFloat16) Float() float32 { return tensor.BF16(h).Float32() }
+
+// ToBFloat16 rounds to the nearest bfloat16, ties to even.
+func ToBFloat16(f float32) BFloat16 { return BFloat16(tensor.ToBF16(f)) }
+
+// Widen sets dst to the values of src.
+func Widen[H HalfFloat](dst []float32, src []H) {
+	dst = dst[:len(src)]
+	switch src := any(src).(type) {
+	case []Float16:
+		for i, v := range src {
+			dst[i] = v.Float()
+		}
+	case []BFloat16:
+		simd.WidenBFloat16(dst, bfloatBits(src))
+	}
+}
+
+// Narrow sets dst to the values of src, rounded.
+func Narrow[H HalfFloat](dst []H, src []float32) {
+	src = src[:len(dst)]
+	switch dst := any(dst).(type) {
+	case []Float16:
+		for i, v := range src {
+			dst[i] = ToFloat16(v)
+		}
+	case []BFloat16:
+		simd.NarrowBFloat16(bfloatBits(dst), src)
+	}
+}
+
+func bfloatBits(a []BFloat16) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(a))), len(a))
+}
+
+// HalfBlock is how many halves are widened at a time: their float32 fit the first-level cache.
+const HalfBlock = 1024
+
+// BlockLen is how many elements a driver spreads or gathers at a time: of 8 bytes each they
+// leave room for other operands in the first-level cache.
+const BlockLen = 1024
+
+// How many elements are worth a part of their own when an elementwise op runs on more than one
+// core: what costs some 10 µs.
+const (
+	CheapGrain  = 1 << 15
+	CostlyGrain = 1 << 12
+)
+
+// ViewOf is the elements of a tensor of T's dtype, strings too.
+func ViewOf[T any](t *tensor.Tensor) []T {
+	return unsafe.Slice((*T)(Elements(t)), t.Len())
+}
+
+// Scratch is working memory for n elements from the device's pool.
+func Scratch[T any](dev kernels.Device, n int) ([]T, func(), error) {
+	t, err := tensor.New(dev.Pool(), DTypeOf[T](), tensor.Shape{int64(n)})
+	if err != nil {
+		return nil, nil, err
+	}
+	return ViewOf[T](t), t.Release, nil
+}
+
+// Cells views memory as elements. It must be aligned for them.
+func Cells[T any](b []byte) []T {
+	var zero T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
+}

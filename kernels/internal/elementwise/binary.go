@@ -1,0 +1,468 @@
+package elementwise
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
+)
+
+// BinaryRow is a binary elementwise op for one element type.
+type BinaryRow struct {
+	In, out *Elem
+	// Each computes n elements of dst from as many of a and b. dst may be a or b.
+	Each func(dst, a, b unsafe.Pointer, n int)
+	// withScalar, where it is there, is each with the same b for all elements; scalarWith with
+	// the same a. Without them the driver spreads the scalar over a block.
+	withScalar, scalarWith func(dst, v, scalar unsafe.Pointer, n int)
+	// check, where it is there, refuses a second operand before anything is computed.
+	check func(b unsafe.Pointer, n int) error
+}
+
+// BinaryRows are the rows of an op, of all its element types.
+type BinaryRows []BinaryRow
+
+// On makes a row of a slice function.
+func On[T, R any](f func(dst []R, a, b []T)) BinaryRow {
+	return BinaryRow{In: ElemOf[T](), out: ElemOf[R](), Each: func(dst, a, b unsafe.Pointer, n int) {
+		f(unsafe.Slice((*R)(dst), n), unsafe.Slice((*T)(a), n), unsafe.Slice((*T)(b), n))
+	}}
+}
+
+// Floats2 makes rows for float and double, and for half and bfloat16 by way of float.
+func Floats2[A, B any](f32 func(dst []A, a, b []float32), f64 func(dst []B, a, b []float64)) BinaryRows {
+	rows := BinaryRows{On(f32), On(f64)}
+	switch f := any(f32).(type) {
+	case func(dst, a, b []float32):
+		rows = append(rows, On(widened[element.Float16](f)), On(widened[element.BFloat16](f)))
+	case func(dst []bool, a, b []float32):
+		rows = append(rows, On(widenedTest[element.Float16](f)), On(widenedTest[element.BFloat16](f)))
+	}
+	return rows
+}
+
+// Quantized2 makes rows for the quantized types, of functions of the integers that stand for them.
+func Quantized2[R any](q8 func(dst []R, a, b []int8), q16 func(dst []R, a, b []int16), q32 func(dst []R, a, b []int32),
+	qu8 func(dst []R, a, b []uint8), qu16 func(dst []R, a, b []uint16)) BinaryRows {
+	rows := BinaryRows{On(q8), On(q16), On(q32), On(qu8), On(qu16)}
+	for i, dtype := range []tensor.DType{tensor.QInt8, tensor.QInt16, tensor.QInt32, tensor.QUint8, tensor.QUint16} {
+		in := *rows[i].In
+		in.DType = dtype
+		rows[i].In = &in
+	}
+	return rows
+}
+
+// EachPair is a function of two numbers over slices of them.
+func EachPair[T element.Floating](f func(a, b T) T) func(dst, a, b []T) {
+	return func(dst, a, b []T) {
+		for i := range dst {
+			dst[i] = f(a[i], b[i])
+		}
+	}
+}
+
+// PerElement2 is floats2 for a function of two float64s.
+func PerElement2(f func(a, b float64) float64) BinaryRows {
+	return Floats2(
+		func(dst, a, b []float32) {
+			for i := range dst {
+				dst[i] = float32(f(float64(a[i]), float64(b[i])))
+			}
+		},
+		func(dst, a, b []float64) {
+			for i := range dst {
+				dst[i] = f(a[i], b[i])
+			}
+		})
+}
+
+func widened[H element.HalfFloat](f func(dst, a, b []float32)) func(dst, a, b []H) {
+	return func(dst, a, b []H) {
+		var x, y [element.HalfBlock]float32
+		for len(dst) > 0 {
+			n := min(len(dst), element.HalfBlock)
+			element.Widen(x[:n], a[:n])
+			element.Widen(y[:n], b[:n])
+			f(x[:n], x[:n], y[:n])
+			element.Narrow(dst[:n], x[:n])
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	}
+}
+
+func widenedTest[H element.HalfFloat](f func(dst []bool, a, b []float32)) func(dst []bool, a, b []H) {
+	return func(dst []bool, a, b []H) {
+		var x, y [element.HalfBlock]float32
+		for len(dst) > 0 {
+			n := min(len(dst), element.HalfBlock)
+			element.Widen(x[:n], a[:n])
+			element.Widen(y[:n], b[:n])
+			f(dst[:n], x[:n], y[:n])
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	}
+}
+
+// Signed2 makes rows for the integers with a sign, unsigned2 for those without.
+func Signed2[A, B, C, D any](f8 func(dst []A, a, b []int8), f16 func(dst []B, a, b []int16), f32 func(dst []C, a, b []int32), f64 func(dst []D, a, b []int64)) BinaryRows {
+	return BinaryRows{On(f8), On(f16), On(f32), On(f64)}
+}
+
+// Unsigned2 is Signed2 for the integers without a sign.
+func Unsigned2[A, B, C, D any](f8 func(dst []A, a, b []uint8), f16 func(dst []B, a, b []uint16), f32 func(dst []C, a, b []uint32), f64 func(dst []D, a, b []uint64)) BinaryRows {
+	return BinaryRows{On(f8), On(f16), On(f32), On(f64)}
+}
+
+// Complex2 makes rows for the complex types.
+func Complex2[A, B any](f64 func(dst []A, a, b []complex64), f128 func(dst []B, a, b []complex128)) BinaryRows {
+	return BinaryRows{On(f64), On(f128)}
+}
+
+// Scalars gives the row of an element type slice functions for operands that are scalars.
+func (rows BinaryRows) Scalars(withScalar, scalarWith func(dst, v []float32, s float32)) BinaryRows {
+	erase := func(f func(dst, v []float32, s float32)) func(dst, v, s unsafe.Pointer, n int) {
+		return func(dst, v, s unsafe.Pointer, n int) {
+			f(unsafe.Slice((*float32)(dst), n), unsafe.Slice((*float32)(v), n), *(*float32)(s))
+		}
+	}
+	for i := range rows {
+		if rows[i].In.DType == tensor.Float32 {
+			rows[i].withScalar, rows[i].scalarWith = erase(withScalar), erase(scalarWith)
+		}
+	}
+	return rows
+}
+
+// Checked gives rows of integers a check of their second operand.
+func (rows BinaryRows) Checked(bad func(v int64) bool, err error) BinaryRows {
+	for i := range rows {
+		if rows[i].In.DType.IsInteger() {
+			rows[i].check = checkInts(rows[i].In.DType, bad, err)
+		}
+	}
+	return rows
+}
+
+func checkInts(dtype tensor.DType, bad func(v int64) bool, err error) func(b unsafe.Pointer, n int) error {
+	switch dtype {
+	case tensor.Int8:
+		return eraseCheck[int8](bad, err)
+	case tensor.Int16:
+		return eraseCheck[int16](bad, err)
+	case tensor.Int32:
+		return eraseCheck[int32](bad, err)
+	case tensor.Int64:
+		return eraseCheck[int64](bad, err)
+	case tensor.Uint8:
+		return eraseCheck[uint8](bad, err)
+	case tensor.Uint16:
+		return eraseCheck[uint16](bad, err)
+	case tensor.Uint32:
+		return eraseCheck[uint32](bad, err)
+	}
+	return eraseCheck[uint64](bad, err)
+}
+
+func eraseCheck[T element.Integer](bad func(v int64) bool, err error) func(b unsafe.Pointer, n int) error {
+	return func(b unsafe.Pointer, n int) error {
+		for _, v := range unsafe.Slice((*T)(b), n) {
+			if bad(int64(v)) {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// BinaryOptions are how a binary op differs from the others.
+type BinaryOptions struct {
+	Grain int
+	// SameShape ops do not broadcast; the error for other shapes names the op. Nor do sameCount ops: they go by the number
+	// of elements, and the result has the shape of the first operand.
+	SameShape, SameCount bool
+	// Mismatch, where it is there, is the result for shapes that do not go together when the
+	// node's attribute incompatible_shape_error is off.
+	Mismatch *bool
+}
+
+// Binary makes the table rows of a binary op.
+func Binary(op string, opts BinaryOptions, sets ...BinaryRows) []kernels.Def {
+	if opts.Grain == 0 {
+		opts.Grain = element.CheapGrain
+	}
+	var defs []kernels.Def
+	for _, set := range sets {
+		for _, row := range set {
+			k := &BinaryKernel{BinaryRow: row, BinaryOptions: opts}
+			defs = append(defs, kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {row.In.DType}}, New: k.construct})
+		}
+	}
+	return defs
+}
+
+// BinaryKernel owns shapes, memory and parallelism of binary elementwise ops.
+type BinaryKernel struct {
+	BinaryRow
+	BinaryOptions
+	tolerant bool
+}
+
+func (k *BinaryKernel) construct(c *kernels.Construction) (any, error) {
+	if k.Mismatch != nil {
+		strict, err := c.Attrs().Bool("incompatible_shape_error")
+		if err != nil {
+			return nil, err
+		}
+		if !strict {
+			tolerant := *k
+			tolerant.tolerant = true
+			return &tolerant, nil
+		}
+	}
+	return k, nil
+}
+
+// Compute is written for small operands of the same shape: they are most of a graph's nodes.
+func (k *BinaryKernel) Compute(ctx *kernels.Context) error {
+	a, b := ctx.Inputs[0].Tensor, ctx.Inputs[1].Tensor
+	if a.DType() != k.In.DType || b.DType() != k.In.DType {
+		return args.FirstError(args.CheckType(ctx, 0, k.In.DType), args.CheckType(ctx, 1, k.In.DType))
+	}
+	if !a.Shape().Equal(b.Shape()) {
+		return k.broadcast(ctx, a, b)
+	}
+	n := a.Len()
+	if k.check != nil {
+		if err := k.check(element.Elements(b), n); err != nil {
+			return err
+		}
+	}
+	out, err := ctx.ForwardAny(0, k.out.DType, a.Shape(), 0, 1)
+	if err != nil {
+		return err
+	}
+	if n <= k.Grain {
+		k.Each(element.Elements(out), element.Elements(a), element.Elements(b), n)
+		return nil
+	}
+	k.spans(ctx, out, a, b, 1, 1)
+	return nil
+}
+
+// broadcast computes operands of different shapes.
+func (k *BinaryKernel) broadcast(ctx *kernels.Context, a, b *tensor.Tensor) error {
+	if k.SameShape {
+		return DifferentShapes(ctx, 1, a.Shape(), b.Shape())
+	}
+	if k.SameCount {
+		if a.Len() != b.Len() {
+			return status.InvalidArgumentf("The two arguments to a cwise op must have same number of elements, got %d and %d", a.Len(), b.Len())
+		}
+		out, err := ctx.ForwardAny(0, k.out.DType, a.Shape(), 0)
+		if err == nil {
+			k.spans(ctx, out, a, b, 1, 1)
+		}
+		return err
+	}
+	shape, ok := shapes.BroadcastShape(a.Shape(), b.Shape())
+	if !ok {
+		if k.tolerant {
+			ctx.SetOutput(0, tensor.Scalar(tensor.Bool, *k.Mismatch))
+			return nil
+		}
+		return shapes.Incompatible(a.Shape(), b.Shape())
+	}
+	if n, err := shape.NumElements(); err != nil {
+		return err
+	} else if k.check != nil && n > 0 {
+		if err := k.check(element.Elements(b), b.Len()); err != nil {
+			return err
+		}
+	}
+	out, err := ctx.ForwardAny(0, k.out.DType, shape, 0, 1)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	switch {
+	case a.Len() == out.Len() && b.Len() == 1:
+		k.spans(ctx, out, a, b, 1, 0)
+	case b.Len() == out.Len() && a.Len() == 1:
+		k.spans(ctx, out, a, b, 0, 1)
+	case a.Len() == out.Len() && isSuffix(b.Shape(), shape):
+		k.Repeat(ctx, out, a, b, false)
+	case b.Len() == out.Len() && isSuffix(a.Shape(), shape):
+		k.Repeat(ctx, out, b, a, true)
+	default:
+		k.Rows(ctx, out, NewWalk(shape, a.Shape(), b.Shape()), a, b)
+	}
+	return nil
+}
+
+// isSuffix tells whether s is the last dimensions of shape.
+func isSuffix(s, shape tensor.Shape) bool {
+	for len(s) > 0 && s[0] == 1 {
+		s = s[1:]
+	}
+	return len(s) <= len(shape) && s.Equal(shape[len(shape)-len(s):])
+}
+
+// Repeat computes a full operand with one that is the same for each row, and the first of the
+// two where rowFirst says so. Short rows are taken several at a time.
+func (k *BinaryKernel) Repeat(ctx *kernels.Context, out, full, row *tensor.Tensor, rowFirst bool) {
+	dst, pf, pr := element.Elements(out), element.Elements(full), element.Elements(row)
+	n, width := out.Len(), row.Len()
+	if width < shortRow && n > width {
+		block := k.In.Block()
+		defer k.In.Blocks.Put(block)
+		several := min(element.BlockLen, n) / width
+		for i := range several {
+			k.In.move(k.In.At(block, i*width), pr, width)
+		}
+		pr, width = block, several*width
+	}
+	parts := func(lo, hi int) {
+		for i := lo * width; i < min(hi*width, n); i += width {
+			m := min(width, n-i)
+			if rowFirst {
+				k.Each(k.out.At(dst, i), pr, k.In.At(pf, i), m)
+			} else {
+				k.Each(k.out.At(dst, i), k.In.At(pf, i), pr, m)
+			}
+		}
+	}
+	if rows := (n + width - 1) / width; n > k.Grain {
+		ctx.Device.Parallel(rows, max(1, k.Grain/width), parts)
+	} else {
+		parts(0, rows)
+	}
+}
+
+// spans computes all elements as one row.
+func (k *BinaryKernel) spans(ctx *kernels.Context, out, a, b *tensor.Tensor, strideA, strideB int) {
+	dst, pa, pb := element.Elements(out), element.Elements(a), element.Elements(b)
+	if n := out.Len(); n > k.Grain {
+		ctx.Device.Parallel(n, k.Grain, func(lo, hi int) {
+			k.row(k.out.At(dst, lo), k.In.At(pa, lo*strideA), k.In.At(pb, lo*strideB), strideA, strideB, hi-lo)
+		})
+	} else {
+		k.row(dst, pa, pb, strideA, strideB, n)
+	}
+}
+
+// row computes n elements; a stride of 0 says that the operand is the same for all of them.
+func (k *BinaryKernel) row(dst, a, b unsafe.Pointer, strideA, strideB, n int) {
+	switch {
+	case strideA == strideB:
+		k.Each(dst, a, b, n)
+	case strideB == 0 && k.withScalar != nil:
+		k.withScalar(dst, a, b, n)
+	case strideA == 0 && k.scalarWith != nil:
+		k.scalarWith(dst, b, a, n)
+	default:
+		block := k.In.Block()
+		defer k.In.Blocks.Put(block)
+		if strideA == 0 {
+			k.In.fill(block, a, min(n, element.BlockLen))
+		} else {
+			k.In.fill(block, b, min(n, element.BlockLen))
+		}
+		for i := 0; i < n; i += element.BlockLen {
+			m := min(element.BlockLen, n-i)
+			if strideA == 0 {
+				k.Each(k.out.At(dst, i), block, k.In.At(b, i), m)
+			} else {
+				k.Each(k.out.At(dst, i), k.In.At(a, i), block, m)
+			}
+		}
+	}
+}
+
+// shortRow is the length under which rows are gathered into blocks rather than computed singly.
+const shortRow = 128
+
+// Rows computes operands that are stretched in some dimensions.
+func (k *BinaryKernel) Rows(ctx *kernels.Context, out *tensor.Tensor, w *Walk, a, b *tensor.Tensor) {
+	dst, pa, pb := element.Elements(out), element.Elements(a), element.Elements(b)
+	inner := w.Inner()
+	parts := func(lo, hi int) {
+		if inner < shortRow {
+			k.shortRows(w, dst, pa, pb, lo, hi)
+			return
+		}
+		sa, sb := w.InnerStride(0), w.InnerStride(1)
+		w.Each(lo, hi, func(r int, at []int) {
+			k.row(k.out.At(dst, r*inner), k.In.At(pa, at[0]), k.In.At(pb, at[1]), sa, sb, inner)
+		})
+	}
+	if rows := w.Rows(); out.Len() > k.Grain {
+		ctx.Device.Parallel(rows, max(1, k.Grain/inner), parts)
+	} else {
+		parts(0, rows)
+	}
+}
+
+// shortRows brings rows of the operands together in blocks and computes a block at a time.
+func (k *BinaryKernel) shortRows(w *Walk, dst, a, b unsafe.Pointer, lo, hi int) {
+	inner := w.Inner()
+	per := element.BlockLen / inner
+	x, y := k.In.Block(), k.In.Block()
+	defer k.In.Blocks.Put(x)
+	defer k.In.Blocks.Put(y)
+	if len(w.Dims) == 2 {
+		for r := lo; r < hi; r += per {
+			n := min(per, hi-r)
+			k.Each(k.out.At(dst, r*inner), k.together(w, 0, x, a, r, n), k.together(w, 1, y, b, r, n), n*inner)
+		}
+		return
+	}
+	full, start := 0, lo
+	gather := func(block unsafe.Pointer, o int, p unsafe.Pointer, at int) {
+		if w.InnerStride(o) == 0 {
+			k.In.fill(k.In.At(block, full*inner), k.In.At(p, at), inner)
+		} else {
+			k.In.move(k.In.At(block, full*inner), k.In.At(p, at), inner)
+		}
+	}
+	w.Each(lo, hi, func(r int, at []int) {
+		gather(x, 0, a, at[0])
+		gather(y, 1, b, at[1])
+		if full++; full == per || r == hi-1 {
+			k.Each(k.out.At(dst, start*inner), x, y, full*inner)
+			full, start = 0, r+1
+		}
+	})
+}
+
+// together gives rows r to r+n of an operand of a walk of two dimensions as neighbours: where
+// they are, or in block.
+func (k *BinaryKernel) together(w *Walk, o int, block, p unsafe.Pointer, r, n int) unsafe.Pointer {
+	inner, stride := w.Inner(), w.Strides[o][0]
+	switch {
+	case w.InnerStride(o) == 0:
+		k.In.spread(block, k.In.At(p, r*stride), n, inner)
+	case stride == 0:
+		for i := range n {
+			k.In.move(k.In.At(block, i*inner), p, inner)
+		}
+	default:
+		return k.In.At(p, r*stride)
+	}
+	return block
+}
+
+// Joined makes one set of rows of several.
+func Joined(sets ...BinaryRows) BinaryRows { return slices.Concat(sets...) }
+
+// Into gives functions that add the rows of a unary and of a binary op to a table, so that a family lists its ops
+// a line each.
+func Into(table *kernels.Table) (unary func(op string, grain int, sets ...UnaryRows), binary func(op string, opts BinaryOptions, sets ...BinaryRows)) {
+	unary = func(op string, grain int, sets ...UnaryRows) { table.Add(Unary(op, grain, sets...)...) }
+	binary = func(op string, opts BinaryOptions, sets ...BinaryRows) { table.Add(Binary(op, opts, sets...)...) }
+	return unary, binary
+}

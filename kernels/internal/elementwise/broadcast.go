@@ -1,0 +1,119 @@
+package elementwise
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// Walk says how to step through operands that are broadcast to one shape: the sizes of the
+// dimensions and, for each operand, the distance in elements between neighbours in each (0 in a
+// dimension in which it is stretched). Dimensions that all operands run through in one go are
+// merged and those of size 1 left out, so that few are left.
+type Walk struct {
+	Dims    []int
+	Strides [][]int
+}
+
+// NewWalk makes the walk over out for operands whose shapes broadcast to it.
+func NewWalk(out tensor.Shape, operands ...tensor.Shape) *Walk {
+	w := &Walk{Strides: make([][]int, len(operands))}
+	// Strides of the operands in the dimensions of out, the innermost first.
+	next := make([]int, len(operands))
+	for o := range next {
+		next[o] = 1
+	}
+	cur := make([]int, len(operands))
+	for back := 1; back <= len(out); back++ {
+		d := int(out[len(out)-back])
+		for o, s := range operands {
+			cur[o] = 0
+			if back <= len(s) {
+				size := int(s[len(s)-back])
+				if size != 1 {
+					cur[o] = next[o]
+				}
+				next[o] *= size
+			}
+		}
+		if d == 1 {
+			continue
+		}
+		if n := len(w.Dims); n > 0 && w.continues(cur) {
+			w.Dims[n-1] *= d
+			continue
+		}
+		w.Dims = append(w.Dims, d)
+		for o := range cur {
+			w.Strides[o] = append(w.Strides[o], cur[o])
+		}
+	}
+	if len(w.Dims) == 0 {
+		w.Dims = append(w.Dims, 1)
+		for o := range cur {
+			w.Strides[o] = append(w.Strides[o], 1)
+		}
+	}
+	slices.Reverse(w.Dims)
+	for _, s := range w.Strides {
+		slices.Reverse(s)
+	}
+	return w
+}
+
+// continues tells whether a dimension with these strides is the last one's continuation.
+func (w *Walk) continues(strides []int) bool {
+	last := len(w.Dims) - 1
+	for o, s := range strides {
+		if s != w.Strides[o][last]*w.Dims[last] {
+			return false
+		}
+	}
+	return true
+}
+
+// Inner is the size of the innermost dimension, rows how many times it is run through.
+func (w *Walk) Inner() int { return w.Dims[len(w.Dims)-1] }
+
+// Rows is how many times the innermost dimension is run through.
+func (w *Walk) Rows() int {
+	n := 1
+	for _, d := range w.Dims[:len(w.Dims)-1] {
+		n *= d
+	}
+	return n
+}
+
+// InnerStride is operand o's distance between neighbours of the innermost dimension.
+func (w *Walk) InnerStride(o int) int { return w.Strides[o][len(w.Dims)-1] }
+
+// Each calls row for the rows lo to hi in order, with the index of each operand's first element
+// in it. The slice that it passes is used again.
+func (w *Walk) Each(lo, hi int, row func(r int, at []int)) {
+	outer := len(w.Dims) - 1
+	index := make([]int, outer)
+	at := make([]int, len(w.Strides))
+	for i, r := outer-1, lo; i >= 0; i-- {
+		index[i] = r % w.Dims[i]
+		r /= w.Dims[i]
+		for o := range at {
+			at[o] += index[i] * w.Strides[o][i]
+		}
+	}
+	for r := lo; r < hi; r++ {
+		row(r, at)
+		for i := outer - 1; i >= 0; i-- {
+			index[i]++
+			for o := range at {
+				at[o] += w.Strides[o][i]
+			}
+			if index[i] < w.Dims[i] {
+				break
+			}
+			for o := range at {
+				at[o] -= index[i] * w.Strides[o][i]
+			}
+			index[i] = 0
+		}
+	}
+}

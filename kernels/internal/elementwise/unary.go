@@ -1,0 +1,168 @@
+package elementwise
+
+import (
+	"unsafe"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+)
+
+// UnaryRow is a unary elementwise op for one element type.
+type UnaryRow struct {
+	In, Out *Elem
+	// Each computes n elements of dst from as many of a. dst may be a.
+	Each func(dst, a unsafe.Pointer, n int)
+}
+
+// UnaryRows are the rows of an op, of all its element types.
+type UnaryRows []UnaryRow
+
+// On1 makes a row of a slice function.
+func On1[T, R any](f func(dst []R, a []T)) UnaryRow {
+	return UnaryRow{In: ElemOf[T](), Out: ElemOf[R](), Each: func(dst, a unsafe.Pointer, n int) {
+		f(unsafe.Slice((*R)(dst), n), unsafe.Slice((*T)(a), n))
+	}}
+}
+
+// Floats1 makes rows for float and double, and for half and bfloat16 by way of float.
+func Floats1[A, B any](f32 func(dst []A, a []float32), f64 func(dst []B, a []float64)) UnaryRows {
+	rows := UnaryRows{On1(f32), On1(f64)}
+	switch f := any(f32).(type) {
+	case func(dst, a []float32):
+		rows = append(rows, On1(widened1[element.Float16](f)), On1(widened1[element.BFloat16](f)))
+	case func(dst []bool, a []float32):
+		rows = append(rows, On1(widenedTest1[element.Float16](f)), On1(widenedTest1[element.BFloat16](f)))
+	}
+	return rows
+}
+
+func widened1[H element.HalfFloat](f func(dst, a []float32)) func(dst, a []H) {
+	return func(dst, a []H) {
+		var x [element.HalfBlock]float32
+		for len(dst) > 0 {
+			n := min(len(dst), element.HalfBlock)
+			element.Widen(x[:n], a[:n])
+			f(x[:n], x[:n])
+			element.Narrow(dst[:n], x[:n])
+			dst, a = dst[n:], a[n:]
+		}
+	}
+}
+
+func widenedTest1[H element.HalfFloat](f func(dst []bool, a []float32)) func(dst []bool, a []H) {
+	return func(dst []bool, a []H) {
+		var x [element.HalfBlock]float32
+		for len(dst) > 0 {
+			n := min(len(dst), element.HalfBlock)
+			element.Widen(x[:n], a[:n])
+			f(dst[:n], x[:n])
+			dst, a = dst[n:], a[n:]
+		}
+	}
+}
+
+// each32 and each64 make slice functions of a function of a float64.
+func each32(f func(float64) float64) func(dst, a []float32) {
+	return func(dst, a []float32) {
+		for i, v := range a {
+			dst[i] = float32(f(float64(v)))
+		}
+	}
+}
+
+// PerElement1 is floats1 for a function of a float64; fast1 the same with a function of its own
+// for float.
+func PerElement1(f func(float64) float64) UnaryRows { return Floats1(each32(f), Each64(f)) }
+
+// Fast1 is PerElement1 with a function of its own for float.
+func Fast1(f32 func(dst, a []float32), f func(float64) float64) UnaryRows {
+	return Floats1(f32, Each64(f))
+}
+
+// Complex1 makes rows for the complex types, PerComplex1 the same of a function of one number.
+func Complex1[A, B any](f64 func(dst []A, a []complex64), f128 func(dst []B, a []complex128)) UnaryRows {
+	return UnaryRows{On1(f64), On1(f128)}
+}
+
+// PerComplex1 is Complex1 for a function of one number.
+func PerComplex1(f func(complex128) complex128) UnaryRows {
+	return Complex1(
+		func(dst, a []complex64) {
+			for i, v := range a {
+				dst[i] = complex64(f(complex128(v)))
+			}
+		},
+		func(dst, a []complex128) {
+			for i, v := range a {
+				dst[i] = f(v)
+			}
+		})
+}
+
+// Signed1 makes rows for the integers with a sign, unsigned1 for those without.
+func Signed1[A, B, C, D any](f8 func(dst []A, a []int8), f16 func(dst []B, a []int16), f32 func(dst []C, a []int32), f64 func(dst []D, a []int64)) UnaryRows {
+	return UnaryRows{On1(f8), On1(f16), On1(f32), On1(f64)}
+}
+
+// Unsigned1 is Signed1 for the integers without a sign.
+func Unsigned1[A, B, C, D any](f8 func(dst []A, a []uint8), f16 func(dst []B, a []uint16), f32 func(dst []C, a []uint32), f64 func(dst []D, a []uint64)) UnaryRows {
+	return UnaryRows{On1(f8), On1(f16), On1(f32), On1(f64)}
+}
+
+// Unary makes the table rows of a unary op whose input has type T.
+func Unary(op string, grain int, sets ...UnaryRows) []kernels.Def {
+	var defs []kernels.Def
+	for _, set := range sets {
+		for _, row := range set {
+			k := &UnaryKernel{UnaryRow: row, Grain: grain}
+			defs = append(defs, kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {row.In.DType}}, New: k.construct})
+		}
+	}
+	return defs
+}
+
+// Typed adds the type of the output to rows of ops that have an attribute for it.
+func Typed(attr string, rows []kernels.Def, sets ...UnaryRows) []kernels.Def {
+	i := 0
+	for _, set := range sets {
+		for _, row := range set {
+			rows[i].Types[attr] = []tensor.DType{row.Out.DType}
+			i++
+		}
+	}
+	return rows
+}
+
+// UnaryKernel owns memory and parallelism of unary elementwise ops.
+type UnaryKernel struct {
+	UnaryRow
+	Grain int
+}
+
+func (k *UnaryKernel) construct(*kernels.Construction) (any, error) { return k, nil }
+
+func (k *UnaryKernel) Compute(ctx *kernels.Context) error {
+	a := ctx.Inputs[0].Tensor
+	if a.DType() != k.In.DType {
+		return args.CheckType(ctx, 0, k.In.DType)
+	}
+	out, err := ctx.Forward(0, 0, k.Out.DType, a.Shape())
+	if err != nil {
+		return err
+	}
+	if n := a.Len(); n <= k.Grain {
+		k.Each(element.Elements(out), element.Elements(a), n)
+	} else {
+		k.parts(ctx, out, a)
+	}
+	return nil
+}
+
+func (k *UnaryKernel) parts(ctx *kernels.Context, out, a *tensor.Tensor) {
+	dst, src := element.Elements(out), element.Elements(a)
+	ctx.Device.Parallel(a.Len(), k.Grain, func(lo, hi int) {
+		k.Each(k.Out.At(dst, lo), k.In.At(src, lo), hi-lo)
+	})
+}

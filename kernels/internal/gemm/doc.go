@@ -1,0 +1,2 @@
+// Package gemm multiplies matrices, on the CPU and on accelerators.
+package gemm

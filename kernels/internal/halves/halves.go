@@ -1,0 +1,102 @@
+package halves
+
+import (
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+)
+
+// ViaFloat is a float kernel made to serve a half type: inputs of the type are widened before
+// and the float outputs rounded after. Elementwise ops have a way of their own, block by block.
+type ViaFloat struct {
+	Inner kernels.Kernel
+	Half  tensor.DType
+	// FirstOnly says that only output 0 has the half type, others may well be floats.
+	FirstOnly bool
+}
+
+// Constructor makes the constructor of ViaFloat of that of a float kernel.
+func Constructor(half tensor.DType, construct func(*kernels.Construction) (any, error)) func(*kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		inner, err := construct(c)
+		if err != nil {
+			return nil, err
+		}
+		return &ViaFloat{Inner: inner.(kernels.Kernel), Half: half}, nil
+	}
+}
+
+func (k *ViaFloat) Compute(ctx *kernels.Context) error {
+	sub := *ctx
+	sub.Inputs = make([]kernels.Value, len(ctx.Inputs))
+	sub.Outputs = make([]kernels.Value, len(ctx.Outputs))
+	defer func() {
+		for i, v := range sub.Inputs {
+			if v.Tensor != ctx.Inputs[i].Tensor {
+				v.Release()
+			}
+		}
+		for _, v := range sub.Outputs {
+			v.Release()
+		}
+	}()
+	copy(sub.Inputs, ctx.Inputs)
+	for i, v := range ctx.Inputs {
+		if v.Tensor == nil || v.Tensor.DType() != k.Half {
+			continue
+		}
+		wide, err := tensor.New(ctx.Device.Pool(), tensor.Float32, v.Tensor.Shape())
+		if err != nil {
+			return err
+		}
+		sub.Inputs[i].Tensor = wide
+		k.convert(ctx.Device, v.Tensor, wide, true)
+	}
+	if err := k.Inner.Compute(&sub); err != nil {
+		return err
+	}
+	for i, v := range sub.Outputs {
+		if v.Tensor == nil || v.Tensor.DType() != tensor.Float32 || i > 0 && k.FirstOnly {
+			ctx.Outputs[i], sub.Outputs[i] = v, kernels.Value{}
+			continue
+		}
+		out, err := ctx.Allocate(i, k.Half, v.Tensor.Shape())
+		if err != nil {
+			return err
+		}
+		k.convert(ctx.Device, out, v.Tensor, false)
+	}
+	return nil
+}
+
+// convert widens half to wide, or rounds wide to half.
+func (k *ViaFloat) convert(dev kernels.Device, half, wide *tensor.Tensor, widening bool) {
+	if k.Half == tensor.Float16 {
+		convertHalf(dev, element.ViewOf[element.Float16](half), element.ViewOf[float32](wide), widening)
+	} else {
+		convertHalf(dev, element.ViewOf[element.BFloat16](half), element.ViewOf[float32](wide), widening)
+	}
+}
+
+func convertHalf[H element.HalfFloat](dev kernels.Device, half []H, wide []float32, widening bool) {
+	dev.Parallel(len(half), element.CheapGrain, func(lo, hi int) {
+		if widening {
+			element.Widen(wide[lo:hi], half[lo:hi])
+		} else {
+			element.Narrow(half[lo:hi], wide[lo:hi])
+		}
+	})
+}
+
+// Types are the types that ViaFloat serves.
+var Types = []tensor.DType{tensor.Float16, tensor.BFloat16}
+
+// Rows makes a row for an element type, and for float those of the halves too.
+func Rows(table *kernels.Table, op, attr string, dtype tensor.DType, construct func(*kernels.Construction) (any, error)) {
+	table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{attr: {dtype}}, Expensive: true, New: construct})
+	if dtype == tensor.Float32 {
+		for _, half := range Types {
+			table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{attr: {half}}, Expensive: true, New: Constructor(half, construct)})
+		}
+	}
+}

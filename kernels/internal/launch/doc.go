@@ -1,0 +1,2 @@
+// Package launch makes calls of device functions: their names by element type, their grids and parameters.
+package launch

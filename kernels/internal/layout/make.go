@@ -1,0 +1,71 @@
+package layout
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+)
+
+// OneOf is the scalar 1 of a type.
+func OneOf(d tensor.DType) (*tensor.Tensor, error) {
+	switch d {
+	case tensor.Float32:
+		return tensor.Scalar(d, float32(1)), nil
+	case tensor.Float64:
+		return tensor.Scalar(d, float64(1)), nil
+	case tensor.Float16:
+		return tensor.Scalar(d, element.ToFloat16(1)), nil
+	case tensor.BFloat16:
+		return tensor.Scalar(d, element.ToBFloat16(1)), nil
+	case tensor.Complex64:
+		return tensor.Scalar(d, complex64(1)), nil
+	case tensor.Complex128:
+		return tensor.Scalar(d, complex128(1)), nil
+	}
+	// Integers are little-endian, so the first byte is 1 and the others are 0.
+	if !d.IsInteger() && d != tensor.Bool {
+		return nil, status.Unimplementedf("There is no one of type %v", d)
+	}
+	t, err := tensor.Zeros(tensor.Host, d, nil)
+	if err == nil {
+		t.Data()[0] = 1
+	}
+	return t, err
+}
+
+// MemoryFor is where values of a type lie that a device keeps: as its rows say, int32 is the host's, too.
+func MemoryFor(ctx *kernels.Context, dtype tensor.DType) tensor.Memory {
+	if dtype == tensor.Int32 || dtype.Size() == 0 {
+		return ctx.Device.Pool()
+	}
+	return ctx.Device.Memory()
+}
+
+// Zeros makes a tensor of zeros.
+func Zeros(ctx *kernels.Context, memory tensor.Memory, dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
+	t, err := memory.New(dtype, shape)
+	if err == nil {
+		Zero(ctx, t)
+	}
+	return t, err
+}
+
+// CopyAll copies all elements, of fixed size, from one tensor to another in the same memory.
+func CopyAll(ctx *kernels.Context, dst, src *tensor.Tensor) {
+	switch {
+	case src.OnHost():
+		copy(dst.Data(), src.Data())
+	case src.Len() > 0:
+		kernels.AcceleratorOf(ctx.Device).Copy(ctx, dst, src)
+	}
+}
+
+// VectorOf is a vector of int64 with memory of its own.
+func VectorOf(pool *tensor.Pool, v []int64) (*tensor.Tensor, error) {
+	t, err := tensor.New(pool, tensor.Int64, tensor.Shape{int64(len(v))})
+	if err == nil {
+		copy(tensor.Of[int64](t), v)
+	}
+	return t, err
+}

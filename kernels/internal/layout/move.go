@@ -1,0 +1,217 @@
+package layout
+
+import (
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+)
+
+// mover moves elements of one layout in memory: of 1, 2, 4, 8 or 16 bytes, strings, handles or
+// variants. Array ops say what goes where and leave the moving to it, so that none of them has
+// to know about types.
+type mover struct {
+	// nest runs rows lo to hi of a nest.
+	nest func(dst, src *tensor.Tensor, n *nest, lo, hi int)
+	// Fill sets elements lo to hi of dst to the first of value.
+	Fill func(dst, value *tensor.Tensor, lo, hi int)
+	// Rows copies rows of n elements: row from[i] of src to row to[i] of dst, for lo <= i < hi.
+	// A nil list stands for 0, 1, 2 and so on.
+	Rows func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int)
+}
+
+var (
+	move1       = newMover(func(t *tensor.Tensor) []uint8 { return t.Data() })
+	move2       = newMover(func(t *tensor.Tensor) []uint16 { return element.Cells[uint16](t.Data()) })
+	move4       = newMover(func(t *tensor.Tensor) []uint32 { return element.Cells[uint32](t.Data()) })
+	move8       = newMover(func(t *tensor.Tensor) []uint64 { return element.Cells[uint64](t.Data()) })
+	move16      = newMover(func(t *tensor.Tensor) [][2]uint64 { return element.Cells[[2]uint64](t.Data()) })
+	moveString  = newMover((*tensor.Tensor).Strings)
+	moveHandle  = newMover((*tensor.Tensor).Handles)
+	moveVariant = newVariantMover()
+)
+
+func newMover[E any](elems func(*tensor.Tensor) []E) *mover {
+	return &mover{
+		nest: func(dst, src *tensor.Tensor, n *nest, lo, hi int) { moveNest(elems(dst), elems(src), n, lo, hi) },
+		Fill: func(dst, value *tensor.Tensor, lo, hi int) {
+			v, d := elems(value)[0], elems(dst)[lo:hi]
+			for i := range d {
+				d[i] = v
+			}
+		},
+		Rows: func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int) {
+			moveRows(elems(dst), elems(src), to, from, n, lo, hi)
+		},
+	}
+}
+
+// MoverOf gives the mover for an element type.
+func MoverOf(d tensor.DType) *mover {
+	switch d.Size() {
+	case 1:
+		return move1
+	case 2:
+		return move2
+	case 4:
+		return move4
+	case 8:
+		return move8
+	case 16:
+		return move16
+	}
+	switch d {
+	case tensor.String:
+		return moveString
+	case tensor.Resource:
+		return moveHandle
+	}
+	return moveVariant
+}
+
+func moveRows[E any](dst, src []E, to, from []int64, n, lo, hi int) {
+	if n == 1 {
+		switch {
+		case to == nil && from == nil:
+			copy(dst[lo:hi], src[lo:hi])
+		case to == nil:
+			d := dst[lo:hi]
+			for i, r := range from[lo:hi] {
+				d[i] = src[r]
+			}
+		case from == nil:
+			for i := lo; i < hi; i++ {
+				dst[to[i]] = src[i]
+			}
+		default:
+			for i := lo; i < hi; i++ {
+				dst[to[i]] = src[from[i]]
+			}
+		}
+		return
+	}
+	for i := lo; i < hi; i++ {
+		d, s := i, i
+		if to != nil {
+			d = int(to[i])
+		}
+		if from != nil {
+			s = int(from[i])
+		}
+		copy(dst[d*n:d*n+n], src[s*n:s*n+n])
+	}
+}
+
+// moveGrain is how many bytes are worth a part of their own when elements are moved on more than
+// one core.
+const moveGrain = 1 << 17
+
+// moveBytes is what moving an element is counted as; Go values cost as much as their headers.
+func moveBytes(d tensor.DType) int { return max(d.Size(), 16*element.OneIf(d.Size() == 0)) }
+
+// Move runs a nest on as many cores as it is worth, or on the accelerator whose memory dst and src
+// lie in.
+func Move(ctx *kernels.Context, dst, src *tensor.Tensor, n *nest) {
+	rows, row := n.rows()
+	if rows == 0 || row == 0 {
+		return
+	}
+	if !dst.OnHost() {
+		moveOn(ctx, dst, src, n)
+		return
+	}
+	m := MoverOf(dst.DType())
+	row *= moveBytes(dst.DType())
+	if rows == 1 || rows*row <= moveGrain {
+		m.nest(dst, src, n, 0, rows)
+		return
+	}
+	ctx.Device.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) { m.nest(dst, src, n, lo, hi) })
+}
+
+// MoveAt copies rows of n elements on as many cores as it is worth, or on the accelerator whose
+// memory dst and src lie in. Where rows go to one place more than once (to has repetitions), the
+// order counts and one core does it.
+func MoveAt(ctx *kernels.Context, dst, src *tensor.Tensor, to, from []int64, n, rows int) error {
+	if rows == 0 || n == 0 {
+		return nil
+	}
+	if !dst.OnHost() {
+		return moveAtOn(ctx, dst, src, to, from, n, rows)
+	}
+	m := MoverOf(dst.DType())
+	row := n * moveBytes(dst.DType())
+	if to != nil || rows*row <= moveGrain {
+		m.Rows(dst, src, to, from, n, 0, rows)
+		return nil
+	}
+	ctx.Device.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) { m.Rows(dst, src, to, from, n, lo, hi) })
+	return nil
+}
+
+// Zero clears a tensor of fixed-size elements; one of others has the zero values that it is made with.
+func Zero(ctx *kernels.Context, t *tensor.Tensor) {
+	if t.OnHost() {
+		clear(t.Data())
+	} else if t.Len() > 0 {
+		kernels.AcceleratorOf(ctx.Device).Fill(ctx, t, 0)
+	}
+}
+
+// Fill sets all elements of dst to the first of value, which may lie on the host for any dst.
+func Fill(ctx *kernels.Context, dst, value *tensor.Tensor) {
+	if dst.Len() == 0 {
+		return
+	}
+	if !dst.OnHost() {
+		fillOn(ctx, dst, value)
+		return
+	}
+	m, size := MoverOf(dst.DType()), moveBytes(dst.DType())
+	if dst.Len()*size <= moveGrain {
+		m.Fill(dst, value, 0, dst.Len())
+		return
+	}
+	ctx.Device.Parallel(dst.Len(), moveGrain/size, func(lo, hi int) { m.Fill(dst, value, lo, hi) })
+}
+
+// newVariantMover makes the mover of variants, of which each tensor owns a reference. It lets the
+// other movers tell what goes where by moving numbers.
+func newVariantMover() *mover {
+	// place runs a mover of numbers from src to dst and does for variants what it did.
+	place := func(dst, src *tensor.Tensor, run func(dst, src []int)) {
+		to, from := make([]int, dst.Len()), make([]int, src.Len())
+		for i := range from {
+			from[i] = i + 1
+		}
+		run(to, from)
+		for i, f := range to {
+			if f > 0 {
+				SetVariant(dst.Variants(), i, src.Variants()[f-1])
+			}
+		}
+	}
+	return &mover{
+		nest: func(dst, src *tensor.Tensor, n *nest, lo, hi int) {
+			place(dst, src, func(d, s []int) { moveNest(d, s, n, lo, hi) })
+		},
+		Fill: func(dst, value *tensor.Tensor, lo, hi int) {
+			for i := lo; i < hi; i++ {
+				SetVariant(dst.Variants(), i, value.Variants()[0])
+			}
+		},
+		Rows: func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int) {
+			place(dst, src, func(d, s []int) { moveRows(d, s, to, from, n, lo, hi) })
+		},
+	}
+}
+
+// SetVariant replaces an element, with the references that elements are owed.
+func SetVariant(elems []any, i int, v any) {
+	if c, ok := v.(tensor.Counted); ok {
+		c.Retain()
+	}
+	if c, ok := elems[i].(tensor.Counted); ok {
+		c.Release()
+	}
+	elems[i] = v
+}

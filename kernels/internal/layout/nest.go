@@ -1,0 +1,209 @@
+package layout
+
+import (
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
+)
+
+// nest is a nest of loops that copies elements: what slicing, transposing, tiling, padding,
+// broadcasting and joining have in common. Offsets and strides count elements; a source stride
+// of 0 repeats, a negative one reverses.
+type nest struct {
+	dims           []int // the outermost first
+	dst, src       []int // the strides
+	dstOff, srcOff int
+	tiled          bool // the last two dimensions are a transposition, see moveTiles
+}
+
+// NewNest makes a nest of loops without those of one round, joins loops that run on in one
+// another, and turns it so that memory is walked in the order that suits it. The slices are
+// not kept.
+func NewNest(dims []int, dst, src []int, dstOff, srcOff int) *nest {
+	n := &nest{dstOff: dstOff, srcOff: srcOff}
+	for i, d := range dims {
+		if d == 1 {
+			continue
+		}
+		if k := len(n.dims) - 1; k >= 0 && n.dst[k] == d*dst[i] && n.src[k] == d*src[i] {
+			n.dims[k] *= d
+			n.dst[k], n.src[k] = dst[i], src[i]
+			continue
+		}
+		n.dims, n.dst, n.src = append(n.dims, d), append(n.dst, dst[i]), append(n.src, src[i])
+	}
+	if len(n.dims) == 0 {
+		n.dims, n.dst, n.src = []int{1}, []int{1}, []int{1}
+	}
+	n.turn()
+	return n
+}
+
+// Permuted is the nest that copies a tensor with the dimensions dims to one that has them in the
+// order of perm.
+func Permuted(dims []int, perm ...int) *nest {
+	own := make([]int, len(dims))
+	step := 1
+	for i := len(dims) - 1; i >= 0; i-- {
+		own[i] = step
+		step *= dims[i]
+	}
+	to, dst, src := make([]int, len(dims)), make([]int, len(dims)), make([]int, len(dims))
+	step = 1
+	for i := len(perm) - 1; i >= 0; i-- {
+		to[i], dst[i], src[i] = dims[perm[i]], step, own[perm[i]]
+		step *= to[i]
+	}
+	return NewNest(to, dst, src, 0, 0)
+}
+
+// turn brings the loop in which the source is contiguous next to the innermost one, when those
+// two are different loops: then tiles of both fit the cache.
+func (n *nest) turn() {
+	last := len(n.dims) - 1
+	if last == 0 || n.dst[last] != 1 || n.src[last] == 1 || n.src[last] == 0 {
+		return
+	}
+	for i := range last {
+		if n.src[i] != 1 {
+			continue
+		}
+		for k := i; k < last-1; k++ {
+			n.dims[k], n.dims[k+1] = n.dims[k+1], n.dims[k]
+			n.dst[k], n.dst[k+1] = n.dst[k+1], n.dst[k]
+			n.src[k], n.src[k+1] = n.src[k+1], n.src[k]
+		}
+		n.tiled = true
+		return
+	}
+}
+
+// outer is the number of loops round the innermost one, or the two of a tile.
+func (n *nest) outer() int {
+	if n.tiled {
+		return len(n.dims) - 2
+	}
+	return len(n.dims) - 1
+}
+
+// rows is the work in units that can be shared out, and the elements in each.
+func (n *nest) rows() (rows, row int) {
+	o := n.outer()
+	rows, row = shapes.LoopSize(n.dims[:o]), shapes.LoopSize(n.dims[o:])
+	if n.tiled {
+		strips := (n.dims[o] + tileSide - 1) / tileSide
+		return rows * strips, row / max(strips, 1)
+	}
+	return rows, row
+}
+
+// tileSide is the side of the tiles of a transposition: of 4-byte elements a tile is 4 KiB.
+const tileSide = 32
+
+func moveNest[E any](dst, src []E, n *nest, lo, hi int) {
+	o := n.outer()
+	strips := 1
+	if n.tiled {
+		strips = (n.dims[o] + tileSide - 1) / tileSide
+	}
+	// Where row lo starts.
+	var spare [8]int
+	at := spare[:min(o, len(spare))]
+	if o > len(spare) {
+		at = make([]int, o)
+	}
+	d, s := n.dstOff, n.srcOff
+	strip, rest := lo%strips, lo/strips
+	for k := o - 1; k >= 0; k-- {
+		at[k] = rest % n.dims[k]
+		rest /= n.dims[k]
+		d += at[k] * n.dst[k]
+		s += at[k] * n.src[k]
+	}
+	for row := lo; row < hi; row++ {
+		if n.tiled {
+			moveTiles(dst, src, n, d, s, strip*tileSide)
+			if strip++; strip < strips {
+				continue
+			}
+			strip = 0
+		} else {
+			moveRun(dst, src, n.dims[o], d, s, n.dst[o], n.src[o])
+		}
+		for k := o - 1; k >= 0; k-- {
+			at[k]++
+			d += n.dst[k]
+			s += n.src[k]
+			if at[k] < n.dims[k] {
+				break
+			}
+			d -= n.dims[k] * n.dst[k]
+			s -= n.dims[k] * n.src[k]
+			at[k] = 0
+		}
+	}
+}
+
+// moveRun is the innermost loop.
+func moveRun[E any](dst, src []E, count, d, s, dStep, sStep int) {
+	switch {
+	case dStep == 1 && sStep == 1:
+		if count == 1 {
+			dst[d] = src[s]
+			return
+		}
+		copy(dst[d:d+count], src[s:s+count])
+	case dStep == 1 && sStep == 0:
+		v, run := src[s], dst[d:d+count]
+		for i := range run {
+			run[i] = v
+		}
+	case dStep == 1 && sStep == -1:
+		run, back := dst[d:d+count], src[s-count+1:s+1]
+		for i := range run {
+			run[i] = back[len(back)-1-i]
+		}
+	case dStep == 1:
+		run := dst[d : d+count]
+		for i := range run {
+			run[i] = src[s]
+			s += sStep
+		}
+	default:
+		for range count {
+			dst[d] = src[s]
+			d += dStep
+			s += sStep
+		}
+	}
+}
+
+// moveTiles transposes the strip of tiles that starts at the given round of the second
+// innermost loop, in which the source is contiguous, as the destination is in the innermost.
+func moveTiles[E any](dst, src []E, n *nest, d, s, from int) {
+	o := n.outer()
+	rows, cols := n.dims[o], n.dims[o+1]
+	dRow, sCol := n.dst[o], n.src[o+1]
+	to := min(from+tileSide, rows)
+	for c := 0; c < cols; c += tileSide {
+		end := min(c+tileSide, cols)
+		i := from
+		// Four lines at a time: their elements lie side by side in the source.
+		for ; i+4 <= to; i += 4 {
+			at, n := d+i*dRow+c, end-c
+			line0, line1, line2, line3 := dst[at:][:n], dst[at+dRow:][:n], dst[at+2*dRow:][:n], dst[at+3*dRow:][:n]
+			at = s + i + c*sCol
+			for j := range line0 {
+				four := (*[4]E)(src[at : at+4])
+				line0[j], line1[j], line2[j], line3[j] = four[0], four[1], four[2], four[3]
+				at += sCol
+			}
+		}
+		for ; i < to; i++ {
+			line := dst[d+i*dRow+c : d+i*dRow+end]
+			at := s + i + c*sCol
+			for j := range line {
+				line[j] = src[at]
+				at += sCol
+			}
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package parse reads numbers as TensorFlow writes them.
+package parse

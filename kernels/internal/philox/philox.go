@@ -1,0 +1,141 @@
+package philox
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+)
+
+// Below gives a number from 0 to n-1, each as likely, as TensorFlow's SimplePhilox::Uniform64 does.
+func (s *Numbers32) Below(n uint64) uint64 {
+	draw := func() uint64 {
+		lo := uint64(s.Next())
+		return lo | uint64(s.Next())<<32
+	}
+	if n&(n-1) == 0 {
+		return draw() & (n - 1)
+	}
+	reject := math.MaxUint64%n + 1
+	for {
+		if v := draw(); v >= reject {
+			return v % n
+		}
+	}
+}
+
+// UnitFloat and unitDouble take their fraction's bits from random numbers: [0,1).
+func UnitFloat(x uint32) float32 { return math.Float32frombits(127<<23|x&0x7fffff) - 1 }
+
+// Philox is the generator Philox 4x32-10 of "Parallel Random Numbers: As Easy as 1, 2, 3": a
+// counter of 128 bits, enciphered. Its state is a value; copies go on independently.
+type Philox struct {
+	Counter [4]uint32
+	Key     [2]uint32
+}
+
+// New is the generator that TensorFlow makes of an op's seeds: the first is the key, the
+// second the counter's upper half.
+func New(seed, seed2 uint64) Philox {
+	return Philox{
+		Counter: [4]uint32{2: uint32(seed2), 3: uint32(seed2 >> 32)},
+		Key:     [2]uint32{uint32(seed), uint32(seed >> 32)},
+	}
+}
+
+// Scrambled is the generator that TensorFlow makes of the seeds of a stateless op.
+func Scrambled(seed0, seed1 uint64) Philox {
+	mix := Philox{
+		Counter: [4]uint32{uint32(seed0), uint32(seed0 >> 32), uint32(seed1), uint32(seed1 >> 32)},
+		Key:     [2]uint32{0x3ec8f720, 0x02461e29},
+	}
+	x := mix.Next()
+	return Philox{Counter: [4]uint32{2: x[2], 3: x[3]}, Key: [2]uint32{x[0], x[1]}}
+}
+
+// Skip goes on by count groups of four numbers.
+func (p *Philox) Skip(count uint64) {
+	lo, carry := bits.Add64(uint64(p.Counter[1])<<32|uint64(p.Counter[0]), count, 0)
+	hi := uint64(p.Counter[3])<<32 | uint64(p.Counter[2])
+	p.Counter[0], p.Counter[1] = uint32(lo), uint32(lo>>32)
+	hi += carry
+	p.Counter[2], p.Counter[3] = uint32(hi), uint32(hi>>32)
+}
+
+// Next gives four numbers.
+func (p *Philox) Next() [4]uint32 {
+	c0, c1, c2, c3 := uint64(p.Counter[0]), p.Counter[1], uint64(p.Counter[2]), p.Counter[3]
+	k0, k1 := p.Key[0], p.Key[1]
+	for range 5 { // two rounds each
+		a, b := c0*0xD2511F53, c2*0xCD9E8D57
+		c0, c1, c2, c3 = uint64(uint32(b>>32)^c1^k0), uint32(b), uint64(uint32(a>>32)^c3^k1), uint32(a)
+		k0, k1 = k0+0x9E3779B9, k1+0xBB67AE85
+		a, b = c0*0xD2511F53, c2*0xCD9E8D57
+		c0, c1, c2, c3 = uint64(uint32(b>>32)^c1^k0), uint32(b), uint64(uint32(a>>32)^c3^k1), uint32(a)
+		k0, k1 = k0+0x9E3779B9, k1+0xBB67AE85
+	}
+	if p.Counter[0]++; p.Counter[0] == 0 {
+		if p.Counter[1]++; p.Counter[1] == 0 {
+			if p.Counter[2]++; p.Counter[2] == 0 {
+				p.Counter[3]++
+			}
+		}
+	}
+	return [4]uint32{uint32(c0), c1, uint32(c2), c3}
+}
+
+// Numbers32 gives a philox's numbers one at a time.
+type Numbers32 struct {
+	gen  *Philox
+	Got  [4]uint32
+	Used int
+}
+
+// OneAtATime hands out a generator's numbers one by one.
+func OneAtATime(gen *Philox) Numbers32 { return Numbers32{gen: gen, Used: 4} }
+
+// Next is the next number.
+func (s *Numbers32) Next() uint32 {
+	if s.Used == 4 {
+		s.Got, s.Used = s.gen.Next(), 0
+	}
+	v := s.Got[s.Used]
+	s.Used++
+	return v
+}
+
+// Generator is the state of a random op, which goes on from run to run.
+type Generator struct {
+	mu  sync.Mutex
+	gen Philox
+}
+
+// NewGenerator reads the attributes seed and seed2. Both zero ask for numbers that differ in each
+// session.
+func NewGenerator(c *kernels.Construction) (*Generator, error) {
+	seed, err := c.Attrs().Int("seed")
+	seed2, err2 := c.Attrs().Int("seed2")
+	if err := args.FirstError(err, err2); err != nil {
+		return nil, err
+	}
+	if seed == 0 && seed2 == 0 {
+		return &Generator{gen: New(rand.Uint64(), rand.Uint64())}, nil
+	}
+	return &Generator{gen: New(uint64(seed), uint64(seed2))}, nil
+}
+
+// Reserve gives a generator for one run and goes on by groups of four numbers. It may be called
+// concurrently.
+func (g *Generator) Reserve(groups int64) Philox {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	own := g.gen
+	g.gen.Skip(uint64(groups))
+	return own
+}
+
+// ReservedPerOutput is the groups that TensorFlow lets an op's state go on by for each element.
+const ReservedPerOutput = 256

@@ -1,0 +1,2 @@
+// Package printing prints tensors and variants as TensorFlow does in messages and by Print.
+package printing

@@ -1,0 +1,74 @@
+package update
+
+import (
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/launch"
+)
+
+// scatterFunctions are the functions of the updates.
+var scatterFunctions = [Ops]string{Set: "scatter_set", Add: "scatter_add", Sub: "scatter_sub", Mul: "scatter_mul",
+	Div: "scatter_div", Min: "scatter_min", Max: "scatter_max"}
+
+// ScatterOn updates t, on the accelerator, where rows rows of indices point in the dimensions dims,
+// which are t's first ones or what they come to. updates has a row for each of these, or one element
+// for all. Setting is for all types, the other ops for those that scattered names.
+func ScatterOn(ctx *kernels.Context, op Op, t, indices *tensor.Tensor, rows int, dims tensor.Shape, updates *tensor.Tensor) error {
+	point, err := launch.PointWords(dims)
+	if err != nil {
+		return err
+	}
+	named := dims.Elements()
+	if rows == 0 || t.Len() == 0 {
+		return nil
+	}
+	inner, step := t.Len()/named, 1
+	if updates.Rank() == 0 {
+		step = 0
+	}
+	size := t.DType().Size()
+	wide := size
+	if op == Set && step == 1 {
+		wide = launch.Widest(size, t.Address(), updates.Address(), uint64(inner*size))
+	}
+	inner = inner * size / wide
+	function := scatterFunctions[op]
+	if op == Set {
+		function = launch.CellFunction(function, wide)
+	} else {
+		function += "_" + launch.Suffixes[t.DType()]
+	}
+	count := rows * inner
+	row := launch.Divisor(inner, count)
+	a := kernels.AcceleratorOf(ctx.Device)
+	args := append([]uint64{t.Address(), indices.Address(), launch.IndexKind(indices.DType())}, point...)
+	a.Launch(ctx, launch.PerElement(a, function, count, append(args, updates.Address(), row[0], row[1], uint64(step), uint64(count))...))
+	return nil
+}
+
+// Scattered are the types of updates that compute.
+var Scattered = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int32, tensor.Int64}
+
+// updateAllOn is All in a device's memory, for adding and subtracting.
+func updateAllOn(ctx *kernels.Context, op Op, next, old, value *tensor.Tensor) {
+	name, n := "update_add_", old.Len()
+	if op == Sub {
+		name = "update_sub_"
+	}
+	if n == 0 {
+		return
+	}
+	var suffix string
+	switch d := old.DType(); {
+	case d == tensor.Complex64:
+		suffix, n = "f32", 2*n // real and imaginary parts
+	case d == tensor.Complex128:
+		suffix, n = "f64", 2*n
+	case d.IsFloating():
+		suffix = launch.Suffixes[d]
+	default:
+		suffix = launch.SizeSuffix(d)
+	}
+	a := kernels.AcceleratorOf(ctx.Device)
+	a.Launch(ctx, launch.PerElement(a, name+suffix, (old.DataSize()+15)/16, next.Address(), old.Address(), value.Address(), uint64(n)))
+}

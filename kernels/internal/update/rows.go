@@ -1,0 +1,129 @@
+package update
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/layout"
+)
+
+// ScatterTypes refuses updates of another type than the variable's.
+func ScatterTypes(have tensor.DType, updates *tensor.Tensor) error {
+	if have != updates.DType() {
+		return status.InvalidArgumentf("DType of scatter resource and updates does not match.")
+	}
+	return nil
+}
+
+// StartsWith tells whether the first dimensions of s are those of prefix.
+func StartsWith(s, prefix tensor.Shape) bool {
+	return len(s) >= len(prefix) && s[:len(prefix)].Equal(prefix)
+}
+
+// CheckDivisors refuses a division by zero: of integers, and with strict of floats too.
+func CheckDivisors(op Op, updates *tensor.Tensor, strict bool) error {
+	if op == Div && (strict || updates.DType().IsInteger()) && ZeroIn[updates.DType()](updates.Data()) {
+		return status.InvalidArgumentf("updates must not contain 0")
+	}
+	return nil
+}
+
+// Rows is the loop of all scatter ops: row i of updates (its one element, where it is a
+// scalar) goes to row at[i] of t; rows have n elements. Indices have been checked. A row may be named
+// more than once: cores share out the columns.
+func Rows(dev kernels.Device, op Op, t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor) {
+	if n == 0 || len(at) == 0 {
+		return
+	}
+	size := t.DType().Size()
+	step := n
+	if updates.Len() == 1 && updates.Rank() == 0 {
+		step = 0
+	}
+	if size == 0 && op == Add {
+		appendRows(t.Strings(), at, n, updates.Strings(), step)
+		return
+	}
+	if size == 0 {
+		setRows(t, at, n, updates, step)
+		return
+	}
+	dst, src, row := t.Data(), updates.Data(), n*size
+	if step == 0 && n > 1 {
+		src = repeated(src[:size], n)
+	}
+	update := Updaters[op][t.DType()]
+	dev.Parallel(n, max(leastColumns, element.CheapGrain/len(at)), func(lo, hi int) {
+		for i, r := range at {
+			to, with := dst[int(r)*row+lo*size:int(r)*row+hi*size], src[(i*step+lo)*size:(i*step+hi)*size]
+			if op == Set {
+				copy(to, with)
+			} else {
+				update(to, to, with)
+			}
+		}
+	})
+}
+
+// leastColumns is how many columns of a scatter are worth a core: enough for long runs of memory.
+const leastColumns = 256
+
+func repeated(element []byte, n int) []byte {
+	out := make([]byte, 0, n*len(element))
+	for range n {
+		out = append(out, element...)
+	}
+	return out
+}
+
+// setRows is Rows for elements that are Go values, which can only be set.
+func setRows(t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor, step int) {
+	switch t.DType() {
+	case tensor.String:
+		setCells(t.Strings(), at, n, updates.Strings(), step)
+	case tensor.Resource:
+		setCells(t.Handles(), at, n, updates.Handles(), step)
+	default:
+		for i, r := range at {
+			for j := range n {
+				layout.SetVariant(t.Variants(), int(r)*n+j, updates.Variants()[(i*n+j)*min(step, 1)])
+			}
+		}
+	}
+}
+
+func setCells[E any](dst []E, at []int64, n int, src []E, step int) {
+	for i, r := range at {
+		row := dst[int(r)*n : (int(r)+1)*n]
+		if step == 0 {
+			for j := range row {
+				row[j] = src[0]
+			}
+			continue
+		}
+		copy(row, src[i*n:])
+	}
+}
+
+// appendRows is Rows for strings that are added: what goes to one place is put together in order.
+func appendRows(dst []string, at []int64, n int, src []string, step int) {
+	sums := map[int][]byte{}
+	for i, r := range at {
+		for j := range n {
+			to := int(r)*n + j
+			from := i*step + j
+			if step == 0 {
+				from = 0
+			}
+			sum, ok := sums[to]
+			if !ok {
+				sum = []byte(dst[to])
+			}
+			sums[to] = append(sum, src[from]...)
+		}
+	}
+	for to, sum := range sums {
+		dst[to] = string(sum)
+	}
+}

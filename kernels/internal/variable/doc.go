@@ -1,0 +1,2 @@
+// Package variable reads and updates variables under their lock.
+package variable

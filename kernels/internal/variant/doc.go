@@ -1,0 +1,3 @@
+// Package variant holds the values of variant tensors: lists, maps, optionals, composites, ragged and boxed
+// tensors, and the form in which they travel.
+package variant

@@ -1,0 +1,103 @@
+package variant
+
+import (
+	varint "encoding/binary"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// TensorMap is what a variant scalar holds for TensorFlow's map ops: tensors by keys that are tensors, of
+// any types. It counts its references, and may be changed only as a TensorList may. The order
+// is that of insertion, as long as nothing is erased.
+type TensorMap struct {
+	Refs         atomic.Int32
+	Rows         map[string]int // of keys, as MapKey writes them
+	Keys, Values []*tensor.Tensor
+	Depth        int // see TensorList
+}
+
+// NewTensorMap makes an empty map, with one reference.
+func NewTensorMap() *TensorMap {
+	m := &TensorMap{Rows: map[string]int{}}
+	m.Refs.Store(1)
+	return m
+}
+
+// Retain adds a reference.
+func (m *TensorMap) Retain() { m.Refs.Add(1) }
+
+// Release drops a reference, after the last one those to keys and values.
+func (m *TensorMap) Release() {
+	if m.Refs.Add(-1) == 0 {
+		kernels.ReleaseTensors(m.Keys)
+		kernels.ReleaseTensors(m.Values)
+		m.Rows, m.Keys, m.Values = nil, nil, nil
+	}
+}
+
+// nested is how deep the map's values go.
+func (m *TensorMap) nested() int { return m.Depth }
+
+// Clone is a map of its own of the same tensors.
+func (m *TensorMap) Clone() *TensorMap {
+	c := &TensorMap{Rows: maps.Clone(m.Rows), Keys: slices.Clone(m.Keys), Values: slices.Clone(m.Values), Depth: m.Depth}
+	c.Refs.Store(1)
+	for i := range c.Keys {
+		c.Keys[i].Retain()
+		c.Values[i].Retain()
+	}
+	return c
+}
+
+// Put sets the value of a key and takes over both references.
+func (m *TensorMap) Put(name string, key, value *tensor.Tensor) {
+	if row, ok := m.Rows[name]; ok {
+		m.Values[row].Release()
+		m.Values[row] = value
+		key.Release()
+		return
+	}
+	m.Rows[name] = len(m.Keys)
+	m.Keys, m.Values = append(m.Keys, key), append(m.Values, value)
+}
+
+// Erase removes a key that is there. The last one takes its row.
+func (m *TensorMap) Erase(name string) {
+	row, last := m.Rows[name], len(m.Keys)-1
+	delete(m.Rows, name)
+	m.Keys[row].Release()
+	m.Values[row].Release()
+	if row != last {
+		moved, _ := MapKey(m.Keys[last])
+		m.Rows[moved] = row
+	}
+	m.Keys[row], m.Values[row] = m.Keys[last], m.Values[last]
+	m.Keys[last], m.Values[last] = nil, nil
+	m.Keys, m.Values = m.Keys[:last], m.Values[:last]
+}
+
+// MapKey writes a key so that two keys are equal if type, shape and elements are: floats by their bits.
+func MapKey(t *tensor.Tensor) (string, error) {
+	b := varint.AppendUvarint(nil, uint64(t.DType()))
+	b = varint.AppendUvarint(b, uint64(t.Rank()))
+	for _, d := range t.Shape() {
+		b = varint.AppendUvarint(b, uint64(d))
+	}
+	switch t.DType() {
+	case tensor.String:
+		for _, s := range t.Strings() {
+			b = varint.AppendUvarint(b, uint64(len(s)))
+			b = append(b, s...)
+		}
+	case tensor.Variant, tensor.Resource:
+		return "", status.InvalidArgumentf("A key of a map of tensors cannot be of type %v", t.DType())
+	default:
+		b = append(b, t.Data()...)
+	}
+	return string(b), nil
+}

@@ -1,0 +1,129 @@
+package variant
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/layout"
+)
+
+// Ragged is a variant that holds a ragged tensor: where the rows of each ragged dimension start and
+// end, outermost first, and the values. It is not changed after it was made.
+type Ragged struct {
+	refs   atomic.Int32
+	Splits []*tensor.Tensor
+	Values *tensor.Tensor
+}
+
+func (r *Ragged) nested() int { return Nesting(r.Values) }
+
+// NewRagged takes over references to the tensors.
+func NewRagged(splits []*tensor.Tensor, values *tensor.Tensor) *Ragged {
+	r := &Ragged{Splits: splits, Values: values}
+	r.refs.Store(1)
+	return r
+}
+
+// Retain adds a reference.
+func (r *Ragged) Retain() { r.refs.Add(1) }
+
+// Release drops a reference, after the last one the tensors'.
+func (r *Ragged) Release() {
+	if r.refs.Add(-1) == 0 {
+		kernels.ReleaseTensors(r.Splits)
+		r.Values.Release()
+		r.Splits, r.Values = nil, nil
+	}
+}
+
+// withValues is a ragged tensor of the same rows. It takes over the reference to the values.
+func (r *Ragged) withValues(values *tensor.Tensor) *Ragged {
+	for _, s := range r.Splits {
+		s.Retain()
+	}
+	return NewRagged(slices.Clone(r.Splits), values)
+}
+
+// zeros is r with values that are zero.
+func (r *Ragged) zeros(ctx *kernels.Context) (any, error) {
+	zeros, err := zerosOf(ctx, []*tensor.Tensor{r.Values})
+	if err != nil {
+		return nil, err
+	}
+	return r.withValues(zeros[0]), nil
+}
+
+// add is the sum of two ragged tensors of the same rows.
+func (r *Ragged) add(ctx *kernels.Context, s *Ragged) (tensor.Counted, error) {
+	if r.Values.DType() != s.Values.DType() {
+		return nil, status.InvalidArgumentf("Can't add RaggedTensorVariants of different dtypes. One is %v and the other is %v", r.Values.DType(), s.Values.DType())
+	}
+	if len(r.Splits) != len(s.Splits) {
+		return nil, status.InvalidArgumentf("Can't add RaggedTensorVariants of different ragged rank. One is %d and the other is %d", len(r.Splits), len(s.Splits))
+	}
+	for i, a := range r.Splits {
+		b := s.Splits[i]
+		if a.DType() != b.DType() || !a.Shape().Equal(b.Shape()) || !slices.Equal(a.Data(), b.Data()) {
+			return nil, status.InvalidArgumentf("Can't add RaggedTensorVariants with different row_splits.")
+		}
+	}
+	sum, err := addAll(ctx, []*tensor.Tensor{r.Values}, []*tensor.Tensor{s.Values})
+	if err != nil {
+		return nil, err
+	}
+	return r.withValues(sum[0]), nil
+}
+
+// CheckSplits checks that a tensor is where rows start and end. last is what the last one must be; any for -1.
+func CheckSplits(t *tensor.Tensor, last int64) ([]int64, error) {
+	if t.Rank() != 1 {
+		return nil, status.InvalidArgumentf("Invalid ragged splits: ragged splits must be rank 1 but is rank %d", t.Rank())
+	}
+	if t.Len() < 1 {
+		return nil, status.InvalidArgumentf("Invalid ragged splits: ragged splits must have at least one splits, but is empty")
+	}
+	splits, err := Int64s(t)
+	if err != nil {
+		return nil, err
+	}
+	if splits[0] != 0 {
+		return nil, status.InvalidArgumentf("Invalid ragged splits: first element of ragged splits  must be 0 but is %d", splits[0])
+	}
+	for i, s := range splits[1:] {
+		if s < splits[i] {
+			return nil, status.InvalidArgumentf("Invalid ragged splits: ragged splits must be monotonically increasing, but ragged_splits[%d]=%d is smaller than row_splits[%d]=%d", i+1, s, i, splits[i])
+		}
+	}
+	if end := splits[len(splits)-1]; last >= 0 && end != last {
+		return nil, status.InvalidArgumentf("Invalid ragged splits: last element of ragged splits must be the number of ragged values(%d) but is %d", last, end)
+	}
+	return splits, nil
+}
+
+// Int64s is a copy of a tensor of int32 or int64.
+func Int64s(t *tensor.Tensor) ([]int64, error) {
+	list, err := args.ReadIndices(t)
+	if err != nil {
+		return nil, err
+	}
+	defer list.Free()
+	return slices.Clone(list.V), nil
+}
+
+// VectorAs is a vector of int32 or int64, for splits that come of valid ones.
+func VectorAs(pool *tensor.Pool, dtype tensor.DType, v []int64) (*tensor.Tensor, error) {
+	if dtype == tensor.Int64 {
+		return layout.VectorOf(pool, v)
+	}
+	t, err := tensor.New(pool, dtype, tensor.Shape{int64(len(v))})
+	if err == nil {
+		for i, x := range v {
+			tensor.Of[int32](t)[i] = int32(x)
+		}
+	}
+	return t, err
+}

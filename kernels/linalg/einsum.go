@@ -1,0 +1,304 @@
+package linalg
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/gemm"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+)
+
+// A label stands for an index of Einsum: a letter of the equation, or a dimension that the
+// ellipsis takes, counted from the last (ellipsisLabel for the last one, then one less each).
+const ellipsisLabel = -1
+
+// equation is Einsum's, taken apart: the letters of each operand, with 0 for an ellipsis.
+type equation struct {
+	inputs [][]int
+	output []int
+}
+
+// parseEquation takes the attribute equation apart.
+func parseEquation(text string, operands int) (e equation, err error) {
+	left, right, ok := strings.Cut(text, "->")
+	if !ok {
+		return e, status.InvalidArgumentf("Expecting exactly one '->' in einsum equation: %s", text)
+	}
+	for _, part := range strings.Split(left, ",") {
+		labels, err := parseLabels(part)
+		if err != nil {
+			return e, err
+		}
+		e.inputs = append(e.inputs, labels)
+	}
+	if len(e.inputs) != operands || operands < 1 || operands > 2 {
+		return e, status.InvalidArgumentf("Expecting 1 or 2 input subscripts in equation '%s' but got: %d", text, len(e.inputs))
+	}
+	if e.output, err = parseLabels(right); err != nil {
+		return e, err
+	}
+	for _, l := range e.output {
+		if !slices.ContainsFunc(e.inputs, func(in []int) bool { return slices.Contains(in, l) }) {
+			return e, status.InvalidArgumentf("Output subscripts contain a label not appearing in any of the input subscripts: %s", text)
+		}
+	}
+	return e, nil
+}
+
+func parseLabels(text string) (labels []int, err error) {
+	dots := strings.Count(text, "...")
+	if dots > 1 || strings.Count(text, ".") != 3*dots {
+		return nil, status.InvalidArgumentf("Periods found outside of ellipsis in subscript: %s", text)
+	}
+	for _, c := range strings.Replace(text, "...", ".", 1) {
+		switch {
+		case c == '.':
+			labels = append(labels, 0)
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+			labels = append(labels, int(c))
+		default:
+			return nil, status.InvalidArgumentf("Expecting all labels in einsum equation to be in [a-zA-Z], but got: %s", text)
+		}
+	}
+	return labels, nil
+}
+
+// expand replaces the ellipsis by labels of its own for n dimensions.
+func expand(labels []int, n int) []int {
+	at := slices.Index(labels, 0)
+	if at < 0 {
+		return labels
+	}
+	var own []int
+	for i := range n {
+		own = append(own, ellipsisLabel-(n-1-i))
+	}
+	return slices.Concat(labels[:at], own, labels[at+1:])
+}
+
+// indexed is an operand whose dimensions have labels.
+type indexed struct {
+	labels []int
+	shape  tensor.Shape
+}
+
+// bind gives the operands' dimensions labels, and each label a size. Dimensions of the ellipsis
+// are broadcast.
+func (e *equation) bind(ctx *kernels.Context) (operands []indexed, output []int, sizes map[int]int, err error) {
+	sizes = map[int]int{}
+	wide := 0
+	for i, labels := range e.inputs {
+		shape := ctx.Input(i).Shape()
+		hidden := 0
+		if slices.Contains(labels, 0) {
+			hidden = len(shape) - (len(labels) - 1)
+			if hidden < 0 {
+				return nil, nil, nil, status.InvalidArgumentf("Expected input %d to have rank at least %d but got: %d", i, len(labels)-1, len(shape))
+			}
+		} else if len(labels) != len(shape) {
+			return nil, nil, nil, status.InvalidArgumentf("Expected input %d to have rank %d but got: %d", i, len(labels), len(shape))
+		}
+		wide = max(wide, hidden)
+		op := indexed{expand(labels, hidden), shape}
+		for axis, l := range op.labels {
+			d, have := int(shape[axis]), 0
+			known := false
+			if have, known = sizes[l]; !known || l < 0 && have == 1 {
+				sizes[l] = d
+			} else if have != d && (l > 0 || d != 1) {
+				return nil, nil, nil, status.InvalidArgumentf("Expected dimension %d at axis %d of the input shaped %v but got dimension %d", have, axis, shape, d)
+			}
+		}
+		operands = append(operands, op)
+	}
+	return operands, expand(e.output, wide), sizes, nil
+}
+
+// strides gives the distance between neighbours of each label in an operand: the sum of those of
+// its dimensions where it is repeated (a diagonal), 0 in what is stretched or not there.
+func (op *indexed) strides(labels []int, sizes map[int]int) []int {
+	out := make([]int, len(labels))
+	step := 1
+	for axis := len(op.shape) - 1; axis >= 0; axis-- {
+		l, d := op.labels[axis], int(op.shape[axis])
+		if i := slices.Index(labels, l); i >= 0 && (d != 1 || sizes[l] == 1) {
+			out[i] += step
+		}
+		step *= d
+	}
+	return out
+}
+
+// volume is the product of the labels' sizes.
+func volume(labels []int, sizes map[int]int) int {
+	n := 1
+	for _, l := range labels {
+		n *= sizes[l]
+	}
+	return n
+}
+
+// odometer calls visit for all combinations of the labels' values, the last label fastest, with
+// the place that the strides give.
+func odometer(labels []int, sizes map[int]int, strides []int, visit func(at int)) {
+	total := volume(labels, sizes)
+	index := make([]int, len(labels))
+	at := 0
+	for range total {
+		visit(at)
+		for i := len(labels) - 1; i >= 0; i-- {
+			index[i]++
+			at += strides[i]
+			if index[i] < sizes[labels[i]] {
+				break
+			}
+			at -= index[i] * strides[i]
+			index[i] = 0
+		}
+	}
+}
+
+// einsumKernel is Einsum for one element type: it sums out what only one operand has, brings the
+// operands into the order of a batch of matrix products, and the product into that of the output.
+type einsumKernel[T element.Numeric] struct {
+	equation
+	dtype tensor.DType
+	mul   gemm.Gemm[T]
+}
+
+func (k *einsumKernel[T]) Compute(ctx *kernels.Context) error {
+	if len(ctx.Inputs) != len(k.inputs) {
+		return status.InvalidArgumentf("Expected %d inputs but got: %d", len(k.inputs), len(ctx.Inputs))
+	}
+	for i := range ctx.Inputs {
+		if err := args.CheckType(ctx, i, k.dtype); err != nil {
+			return err
+		}
+	}
+	operands, output, sizes, err := k.bind(ctx)
+	if err != nil {
+		return err
+	}
+	var kept []int // the output's labels, once each
+	for _, l := range output {
+		if !slices.Contains(kept, l) {
+			kept = append(kept, l)
+		}
+	}
+	shape := make(tensor.Shape, len(output))
+	for i, l := range output {
+		shape[i] = int64(sizes[l])
+	}
+	out, err := ctx.Allocate(0, k.dtype, shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	dst := element.ViewOf[T](out)
+	clear(dst)
+	result, order, release, err := k.product(ctx, operands, kept, sizes)
+	if err != nil {
+		return err
+	}
+	defer release()
+	target := indexed{output, shape}
+	at := 0
+	odometer(order, sizes, target.strides(order, sizes), func(place int) {
+		dst[place] = result[at]
+		at++
+	})
+	return nil
+}
+
+// product gives the result in an order of labels of its own.
+func (k *einsumKernel[T]) product(ctx *kernels.Context, operands []indexed, kept []int, sizes map[int]int) (result []T, order []int, release func(), err error) {
+	if len(operands) == 1 {
+		a, drop, err := k.arrange(ctx, 0, &operands[0], kept, sizes)
+		return a, kept, drop, err
+	}
+	var batch, freeA, freeB, inner []int
+	var seen []int
+	for _, l := range slices.Concat(operands[0].labels, operands[1].labels) {
+		if slices.Contains(seen, l) {
+			continue
+		}
+		seen = append(seen, l)
+		inA, inB, inOut := slices.Contains(operands[0].labels, l), slices.Contains(operands[1].labels, l), slices.Contains(kept, l)
+		switch {
+		case inA && inB && inOut:
+			batch = append(batch, l)
+		case inA && inB:
+			inner = append(inner, l)
+		case inA && inOut:
+			freeA = append(freeA, l)
+		case inB && inOut:
+			freeB = append(freeB, l)
+		}
+	}
+	a, dropA, err := k.arrange(ctx, 0, &operands[0], slices.Concat(batch, freeA, inner), sizes)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer dropA()
+	b, dropB, err := k.arrange(ctx, 1, &operands[1], slices.Concat(batch, inner, freeB), sizes)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer dropB()
+	p := gemm.MatProduct{M: volume(freeA, sizes), N: volume(freeB, sizes), K: volume(inner, sizes), Count: volume(batch, sizes)}
+	result, release, err = element.Scratch[T](ctx.Device, p.Count*p.M*p.N)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	multiply(ctx.Device, &p, false, false, k.mul, a, b, result)
+	return result, slices.Concat(batch, freeA, freeB), release, nil
+}
+
+// arrange brings input i into the order of labels, each stretched to its size, and sums out its
+// other labels.
+func (k *einsumKernel[T]) arrange(ctx *kernels.Context, i int, op *indexed, labels []int, sizes map[int]int) ([]T, func(), error) {
+	var rest []int
+	for _, l := range op.labels {
+		if !slices.Contains(labels, l) && !slices.Contains(rest, l) {
+			rest = append(rest, l)
+		}
+	}
+	dst, release, err := element.Scratch[T](ctx.Device, volume(labels, sizes))
+	if err != nil {
+		return nil, nil, err
+	}
+	src := element.ViewOf[T](ctx.Input(i))
+	at := 0
+	inner := op.strides(rest, sizes)
+	odometer(labels, sizes, op.strides(labels, sizes), func(place int) {
+		if len(rest) == 0 {
+			dst[at] = src[place]
+		} else {
+			var sum T
+			odometer(rest, sizes, inner, func(p int) { sum += src[place+p] })
+			dst[at] = sum
+		}
+		at++
+	})
+	return dst, release, nil
+}
+
+func einsumRows[T element.Numeric](table *kernels.Table, mul gemm.Gemm[T]) {
+	dtype := element.DTypeOf[T]()
+	halves.Rows(table, "Einsum", "T", dtype, func(c *kernels.Construction) (any, error) {
+		text, err := c.Attrs().Str("equation")
+		if err != nil {
+			return nil, err
+		}
+		n, err := c.Attrs().Int("N")
+		if err != nil {
+			return nil, err
+		}
+		e, err := parseEquation(text, int(n))
+		return &einsumKernel[T]{e, dtype, mul}, err
+	})
+}

@@ -1,0 +1,213 @@
+package linalg
+
+import (
+	"math/cmplx"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
+)
+
+// matrix is a matrix by rows. All linear algebra but the products is done in complex double
+// precision: on real input the imaginary parts stay zero.
+type matrix struct {
+	rows, cols int
+	data       []complex128
+}
+
+func newMatrix(rows, cols int) *matrix { return &matrix{rows, cols, make([]complex128, rows*cols)} }
+
+func (m *matrix) at(i, j int) complex128 { return m.data[i*m.cols+j] }
+
+func (m *matrix) set(i, j int, v complex128) { m.data[i*m.cols+j] = v }
+
+func (m *matrix) row(i int) []complex128 { return m.data[i*m.cols : (i+1)*m.cols] }
+
+func (m *matrix) swap(i, j int) {
+	a, b := m.row(i), m.row(j)
+	for k := range a {
+		a[k], b[k] = b[k], a[k]
+	}
+}
+
+func (m *matrix) clone() *matrix {
+	c := newMatrix(m.rows, m.cols)
+	copy(c.data, m.data)
+	return c
+}
+
+// adjoint is the conjugate transpose.
+func (m *matrix) adjoint() *matrix {
+	t := newMatrix(m.cols, m.rows)
+	for i := range m.rows {
+		for j, v := range m.row(i) {
+			t.set(j, i, cmplx.Conj(v))
+		}
+	}
+	return t
+}
+
+// times is the product.
+func (m *matrix) times(n *matrix) *matrix {
+	p := newMatrix(m.rows, n.cols)
+	for i := range m.rows {
+		to := p.row(i)
+		for k, a := range m.row(i) {
+			for j, b := range n.row(k) {
+				to[j] += a * b
+			}
+		}
+	}
+	return p
+}
+
+// identityMatrix has ones on the diagonal.
+func identityMatrix(n int) *matrix {
+	m := newMatrix(n, n)
+	for i := range n {
+		m.set(i, i, 1)
+	}
+	return m
+}
+
+// result is the shape of an output for one matrix, and its element type where that is not the
+// op's. An output that was not asked for is a scalar, whatever the batch.
+type result struct {
+	shape  tensor.Shape
+	dtype  tensor.DType
+	absent bool
+}
+
+// linalg is an op on batches of matrices.
+type linalg struct {
+	// inputs is how many inputs are batches of matrices.
+	inputs int
+	// check refuses matrices by their sizes, before results tells what comes out.
+	check   func(in []tensor.Shape) error
+	results func(in []tensor.Shape) []result
+	// run computes the outputs for one set of matrices; each output has as many elements as its
+	// shape says.
+	run func(in []*matrix, out [][]complex128) error
+	// broadcast lets batches stretch.
+	broadcast bool
+}
+
+func (l *linalg) Compute(ctx *kernels.Context) error {
+	in := make([]tensor.Shape, l.inputs)
+	batches := make([]tensor.Shape, l.inputs)
+	for i := range in {
+		s := ctx.Input(i).Shape()
+		if i == 0 && len(s) < 2 {
+			return status.InvalidArgumentf("Input tensor %d must have rank >= 2, got %d", i, len(s))
+		}
+		if !l.broadcast && len(s) != ctx.Input(0).Rank() {
+			return status.InvalidArgumentf("All input tensors must have the same rank.")
+		}
+		if len(s) < 2 {
+			return status.InvalidArgumentf("In[%d] ndims must be >= 2: %d", i, len(s))
+		}
+		in[i], batches[i] = s[len(s)-2:], s[:len(s)-2]
+	}
+	batch := batches[0]
+	for i, b := range batches[1:] {
+		var ok bool
+		if l.broadcast {
+			if batch, ok = shapes.BroadcastShape(batch, b); !ok {
+				return status.InvalidArgumentf("In[0] and In[1] must have compatible batch dimensions: %v vs. %v", ctx.Input(0).Shape(), ctx.Input(i+1).Shape())
+			}
+		} else if !b.Equal(batch) {
+			return status.InvalidArgumentf("All input tensors must have the same outer dimensions.")
+		}
+	}
+	if err := l.check(in); err != nil {
+		return err
+	}
+	results := l.results(in)
+	outputs := make([]*tensor.Tensor, len(results))
+	for i, r := range results {
+		dtype := r.dtype
+		if dtype == tensor.Invalid {
+			dtype = ctx.Input(0).DType()
+		}
+		shape := append(batch.Clone(), r.shape...)
+		if r.absent {
+			shape = nil
+		}
+		out, err := ctx.Allocate(i, dtype, shape)
+		if err != nil {
+			return err
+		}
+		clear(out.Data())
+		outputs[i] = out
+	}
+	if batch.Elements() == 0 {
+		return nil
+	}
+	return l.each(ctx, in, results, outputs, elementwise.NewWalk(batch, batches...))
+}
+
+// each runs over the batch.
+func (l *linalg) each(ctx *kernels.Context, in []tensor.Shape, results []result, outputs []*tensor.Tensor, w *elementwise.Walk) error {
+	matrices := make([]*matrix, l.inputs)
+	for i, s := range in {
+		matrices[i] = newMatrix(int(s[0]), int(s[1]))
+	}
+	parts := make([][]complex128, len(results))
+	for i, r := range results {
+		parts[i] = make([]complex128, r.shape.Elements())
+	}
+	var failed error
+	w.Each(0, w.Rows(), func(r int, at []int) {
+		for j := range w.Inner() {
+			if failed != nil {
+				return
+			}
+			for i, m := range matrices {
+				if failed = element.LoadNumbers(m.data, ctx.Input(i), (at[i]+j*w.InnerStride(i))*len(m.data)); failed != nil {
+					return
+				}
+			}
+			for _, p := range parts {
+				clear(p)
+			}
+			if failed = l.run(matrices, parts); failed != nil {
+				return
+			}
+			for i, p := range parts {
+				if results[i].absent {
+					continue
+				}
+				element.StoreNumbers(outputs[i], (r*w.Inner()+j)*len(p), p)
+			}
+		}
+	})
+	return failed
+}
+
+// The checks of sizes, with TensorFlow's texts.
+
+func anyMatrix([]tensor.Shape) error { return nil }
+
+func squareMatrix(in []tensor.Shape) error {
+	if in[0][0] != in[0][1] {
+		return status.InvalidArgumentf("Input matrix must be square.")
+	}
+	return nil
+}
+
+func squareSystem(in []tensor.Shape) error {
+	if in[0][0] != in[0][1] {
+		return status.InvalidArgumentf("First input (lhs) must be a square matrix.")
+	}
+	return system(in)
+}
+
+func system(in []tensor.Shape) error {
+	if in[0][0] != in[1][0] {
+		return status.InvalidArgumentf("Input matrix and rhs are incompatible.")
+	}
+	return nil
+}

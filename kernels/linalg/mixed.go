@@ -1,0 +1,64 @@
+package linalg
+
+import (
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+)
+
+// widening is a kernel whose operands of 8 bits are converted for it: BatchMatMulV3 multiplies them with each other, to
+// int32, and with bfloat16.
+type widening[W int32 | float32] struct {
+	inner kernels.Kernel
+	dtype tensor.DType // the one to convert to
+}
+
+func (k *widening[W]) Compute(ctx *kernels.Context) error {
+	sub := *ctx
+	sub.Inputs = append([]kernels.Value(nil), ctx.Inputs...)
+	defer func() {
+		for i, v := range sub.Inputs {
+			if v.Tensor != ctx.Inputs[i].Tensor {
+				v.Release()
+			}
+		}
+	}()
+	for i, v := range ctx.Inputs {
+		dtype := v.Tensor.DType()
+		if dtype != tensor.Int8 && dtype != tensor.Uint8 {
+			continue
+		}
+		wide, err := tensor.New(ctx.Device.Pool(), k.dtype, v.Tensor.Shape())
+		if err != nil {
+			return err
+		}
+		sub.Inputs[i].Tensor = wide
+		if dtype == tensor.Int8 {
+			element.Convert(element.ViewOf[W](wide), element.ViewOf[int8](v.Tensor))
+		} else {
+			element.Convert(element.ViewOf[W](wide), element.ViewOf[uint8](v.Tensor))
+		}
+	}
+	return k.inner.Compute(&sub)
+}
+
+// mixedProducts makes the rows of BatchMatMulV3 whose operands have 8 bits, from the entries of the types to compute in.
+func mixedProducts(table *kernels.Table, ints, halves matmulEntry) {
+	bytes := []tensor.DType{tensor.Int8, tensor.Uint8}
+	add := func(a, b []tensor.DType, out matmulEntry, widen func(kernels.Kernel) kernels.Kernel) {
+		construct := out.constructor(stretchBatch, "adj_x", "adj_y")
+		table.Add(kernels.Def{Op: "BatchMatMulV3", Types: map[string][]tensor.DType{"Ta": a, "Tb": b, "Tout": {out.dtype}}, Expensive: true,
+			New: func(c *kernels.Construction) (any, error) {
+				inner, err := construct(c)
+				if err != nil {
+					return nil, err
+				}
+				return widen(inner.(kernels.Kernel)), nil
+			}})
+	}
+	toInts := func(k kernels.Kernel) kernels.Kernel { return &widening[int32]{k, tensor.Int32} }
+	toFloats := func(k kernels.Kernel) kernels.Kernel { return &widening[float32]{k, tensor.Float32} }
+	add(bytes, bytes, ints, toInts)
+	add(bytes, []tensor.DType{halves.dtype}, halves, toFloats)
+	add([]tensor.DType{halves.dtype}, bytes, halves, toFloats)
+}

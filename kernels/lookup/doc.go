@@ -1,0 +1,4 @@
+// Package lookup holds the ops on lookup tables.
+//
+// The tables themselves are in package containers/table.
+package lookup

@@ -1,0 +1,73 @@
+package lookup
+
+import (
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// Table is the family's ops.
+func Table() *kernels.Table {
+	table := &kernels.Table{}
+	addLookup(table)
+	return table
+}
+
+// The ops on lookup tables. Each takes a resource handle (V2) or a reference to a pair of container
+// and name, and one kernel serves both. Like TensorFlow, tables have kernels for some pairs of types alone.
+func addLookup(table *kernels.Table) {
+	var (
+		static = tablePairs{
+			tensor.Int32:  {tensor.Float64, tensor.Float32, tensor.Int32, tensor.String},
+			tensor.Int64:  {tensor.Float64, tensor.Float32, tensor.Int32, tensor.Int64, tensor.String},
+			tensor.String: {tensor.Bool, tensor.Float64, tensor.Float32, tensor.Int32, tensor.Int64, tensor.String},
+		}
+		vectors = tablePairs{
+			tensor.Int32:  {tensor.Float64, tensor.Float32, tensor.Int32},
+			tensor.Int64:  {tensor.Float64, tensor.Float32, tensor.Int32, tensor.Int64, tensor.String},
+			tensor.String: {tensor.Bool, tensor.Float64, tensor.Float32, tensor.Int32, tensor.Int64},
+		}
+		scalars = tablePairs{
+			tensor.Int32:  vectors[tensor.Int32],
+			tensor.Int64:  append([]tensor.DType{tensor.Variant}, vectors[tensor.Int64]...),
+			tensor.String: vectors[tensor.String],
+		}
+		dense = tablePairs{
+			tensor.Int32:  vectors[tensor.Int32],
+			tensor.Int64:  {tensor.Bool, tensor.Float64, tensor.Float32, tensor.Int32, tensor.Int64, tensor.Variant},
+			tensor.String: append([]tensor.DType{tensor.Resource}, vectors[tensor.String]...),
+		}
+	)
+	registerTable(table, static, newHashTable, "HashTable", "HashTableV2", "AnonymousHashTable")
+	registerTable(table, scalars, newMutableHashTable, "MutableHashTable", "MutableHashTableV2", "AnonymousMutableHashTable")
+	registerTable(table, vectors, newMutableHashTableOfTensors, "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "AnonymousMutableHashTableOfTensors")
+	registerTable(table, dense, newMutableDenseHashTable, "MutableDenseHashTable", "MutableDenseHashTableV2", "AnonymousMutableDenseHashTable")
+
+	table.Add([]kernels.Def{
+		{Op: "InitializeTable", New: kernels.Always(initializeTable)},
+		{Op: "InitializeTableV2", New: kernels.Always(initializeTable)},
+		{Op: "InitializeTableFromTextFile", New: newInitializeFromTextFile},
+		{Op: "InitializeTableFromTextFileV2", New: newInitializeFromTextFile},
+		{Op: "LookupTableFind", New: kernels.Always(lookupFind)},
+		{Op: "LookupTableFindV2", New: kernels.Always(lookupFind)},
+		{Op: "LookupTableInsert", New: kernels.Always(lookupInsert)},
+		{Op: "LookupTableInsertV2", New: kernels.Always(lookupInsert)},
+		{Op: "LookupTableRemoveV2", New: kernels.Always(lookupRemove)},
+		{Op: "LookupTableSize", New: kernels.Always(lookupSize)},
+		{Op: "LookupTableSizeV2", New: kernels.Always(lookupSize)},
+		{Op: "LookupTableExport", New: kernels.Always(lookupExport)},
+		{Op: "LookupTableExportV2", New: kernels.Always(lookupExport)},
+		{Op: "LookupTableImport", New: kernels.Always(lookupImport)},
+		{Op: "LookupTableImportV2", New: kernels.Always(lookupImport)},
+	}...)
+}
+
+// tablePairs tells which value types go with a key type.
+type tablePairs map[tensor.DType][]tensor.DType
+
+func registerTable(table *kernels.Table, pairs tablePairs, constructor func(*kernels.Construction) (any, error), ops ...string) {
+	for _, op := range ops {
+		for _, key := range []tensor.DType{tensor.Int32, tensor.Int64, tensor.String} {
+			table.Add(kernels.Def{Op: op, New: constructor, Types: map[string][]tensor.DType{"key_dtype": {key}, "value_dtype": pairs[key]}})
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package math
+
+import (
+	"math"
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+)
+
+// Casts from and to the types that only Cast computes with: the quantized ones, which are the integers that they are
+// stored as, integers of 4 bits, and floats of 8. They go by way of a type that other kernels have.
+
+// smallType is such a type: as source it is widened to a plain type, as destination it is narrowed from one.
+type smallType struct {
+	from, to tensor.DType
+	widen    func(ctx *kernels.Context, dst, src *tensor.Tensor)
+	narrow   func(ctx *kernels.Context, dst, src *tensor.Tensor)
+	// sources and destinations are the plain types that it may be cast from and to.
+	sources, destinations []tensor.DType
+}
+
+var (
+	plainInts   = []tensor.DType{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}
+	plainFloats = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16}
+	plainCasts  = slices.Concat(plainInts, plainFloats, []tensor.DType{tensor.Bool, tensor.Complex64, tensor.Complex128})
+)
+
+func smallTypes() map[tensor.DType]smallType {
+	types := map[tensor.DType]smallType{}
+	for quantized, plain := range map[tensor.DType]tensor.DType{
+		tensor.QInt8: tensor.Int8, tensor.QUint8: tensor.Uint8, tensor.QInt16: tensor.Int16, tensor.QUint16: tensor.Uint16, tensor.QInt32: tensor.Int32,
+	} {
+		same := func(_ *kernels.Context, dst, src *tensor.Tensor) { copy(dst.Data(), src.Data()) }
+		types[quantized] = smallType{plain, plain, same, same, plainCasts, plainCasts}
+	}
+	types[tensor.Int4] = smallType{tensor.Int8, tensor.Int8, eachByte(func(b uint8) uint8 { return uint8(int8(b<<4) >> 4) }), eachByte(lowBits), plainInts, plainInts}
+	types[tensor.Uint4] = smallType{tensor.Uint8, tensor.Uint8, eachByte(lowBits), eachByte(lowBits), plainInts, plainInts}
+	// A float of 8 bits is rounded once, from float64, which holds all sources.
+	e5m2, e4m3 := newFloat8(0x7c, e5m2Value), newFloat8(0x7f, e4m3Value)
+	types[tensor.Float8E5M2] = smallType{tensor.Float32, tensor.Float64, e5m2.widen, e5m2.narrow, plainFloats, plainCasts}
+	types[tensor.Float8E4M3FN] = smallType{tensor.Float32, tensor.Float64, e4m3.widen, e4m3.narrow, plainFloats, plainCasts}
+	return types
+}
+
+func lowBits(b uint8) uint8 { return b & 0xf }
+
+func eachByte(f func(uint8) uint8) func(*kernels.Context, *tensor.Tensor, *tensor.Tensor) {
+	return func(_ *kernels.Context, dst, src *tensor.Tensor) {
+		to := dst.Data()
+		for i, b := range src.Data() {
+			to[i] = f(b)
+		}
+	}
+}
+
+// smallCast is a cast in up to three steps; those that are nil are left out.
+type smallCast struct {
+	dtype, dst tensor.DType
+	from, to   tensor.DType // the plain types
+	widen      func(ctx *kernels.Context, dst, src *tensor.Tensor)
+	plain      kernels.Kernel
+	narrow     func(ctx *kernels.Context, dst, src *tensor.Tensor)
+}
+
+func (k *smallCast) Compute(ctx *kernels.Context) error {
+	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	at := ctx.Input(0).Retain()
+	defer func() { at.Release() }()
+	step := func(dtype tensor.DType, f func(ctx *kernels.Context, dst, src *tensor.Tensor)) error {
+		next, err := tensor.New(ctx.Device.Pool(), dtype, at.Shape())
+		if err != nil {
+			return err
+		}
+		f(ctx, next, at)
+		at.Release()
+		at = next
+		return nil
+	}
+	if k.widen != nil {
+		if err := step(k.from, k.widen); err != nil {
+			return err
+		}
+	}
+	if k.plain != nil {
+		sub := *ctx
+		sub.Inputs, sub.Outputs = []kernels.Value{{Tensor: at}}, make([]kernels.Value, 1)
+		err := k.plain.Compute(&sub)
+		if err != nil {
+			return err
+		}
+		at.Release()
+		at = sub.Outputs[0].Tensor
+	}
+	if k.narrow != nil {
+		if err := step(k.dst, k.narrow); err != nil {
+			return err
+		}
+	}
+	ctx.SetOutput(0, at.Retain())
+	return nil
+}
+
+// registerSmallCasts makes the rows that are not there: plain gives the kernel of a cast between plain types.
+func registerSmallCasts(table *kernels.Table, plain map[[2]tensor.DType]kernels.Kernel) {
+	types := smallTypes()
+	add := func(k *smallCast) {
+		k.plain = plain[[2]tensor.DType{k.from, k.to}]
+		table.Add(kernels.Def{Op: "Cast", Types: castTypes(k.dtype, k.dst), New: func(*kernels.Construction) (any, error) { return k, nil }})
+	}
+	for a, s := range types {
+		for _, d := range s.destinations {
+			add(&smallCast{dtype: a, dst: d, from: s.from, to: d, widen: s.widen})
+		}
+		for _, d := range s.sources {
+			add(&smallCast{dtype: d, dst: a, from: d, to: s.to, narrow: s.narrow})
+		}
+		for b, t := range types {
+			if slices.Contains(s.destinations, t.to) && slices.Contains(t.sources, s.from) {
+				add(&smallCast{dtype: a, dst: b, from: s.from, to: t.to, widen: s.widen, narrow: t.narrow})
+			}
+		}
+	}
+	table.Add(kernels.Def{Op: "Cast", New: func(c *kernels.Construction) (any, error) {
+		src, err1 := c.Attrs().Type("SrcT")
+		dst, err2 := c.Attrs().Type("DstT")
+		return nil, args.FirstError(err1, err2, status.Unimplementedf("Cast %v to %v is not supported", src, dst))
+	}})
+}
+
+// float8 is a format of floats of 8 bits.
+type float8 struct {
+	values [256]float32
+	// over is the first code beyond the greatest finite number: what is rounded to it, or is greater, becomes it.
+	over uint8
+	// next is the number that would have the code over.
+	next float64
+}
+
+func newFloat8(over uint8, value func(uint8) float32) *float8 {
+	f := &float8{over: over}
+	for i := range f.values {
+		f.values[i] = value(uint8(i))
+	}
+	f.next = 2*float64(f.values[over-1]) - float64(f.values[over-2])
+	return f
+}
+
+// e5m2Value is that of the half-precision number that the code begins.
+func e5m2Value(b uint8) float32 { return element.Float16(uint16(b) << 8).Float() }
+
+// e4m3Value is that of a code with 4 bits for the exponent and 3 for the fraction, without infinities.
+func e4m3Value(b uint8) float32 {
+	exponent, fraction := int(b>>3&0xf), float64(b&7)
+	v := math.Ldexp(8+fraction, exponent-10)
+	switch {
+	case b&0x7f == 0x7f:
+		v = math.NaN()
+	case exponent == 0:
+		v = math.Ldexp(fraction, -9)
+	}
+	return float32(math.Copysign(v, 1-float64(b>>7)*2))
+}
+
+func (f *float8) widen(_ *kernels.Context, dst, src *tensor.Tensor) {
+	to := tensor.Of[float32](dst)
+	for i, b := range src.Data() {
+		to[i] = f.values[b]
+	}
+}
+
+func (f *float8) narrow(_ *kernels.Context, dst, src *tensor.Tensor) {
+	to := dst.Data()
+	for i, v := range tensor.Of[float64](src) {
+		to[i] = f.code(v)
+	}
+}
+
+// code rounds to the nearest number, of two to the one with an even code.
+func (f *float8) code(v float64) uint8 {
+	sign := uint8(0)
+	if math.Signbit(v) {
+		sign = 0x80
+	}
+	v = math.Abs(v)
+	if v != v {
+		return sign | 0x7f
+	}
+	low, high := 0, int(f.over) // the numbers of the codes up to low are not greater than v, those from high on are
+	for high-low > 1 {
+		if middle := (low + high) / 2; float64(f.values[middle]) <= v {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	above := f.next
+	if high != int(f.over) {
+		above = float64(f.values[high])
+	}
+	if below := float64(f.values[low]); v-below > above-v || v-below == above-v && low%2 == 1 {
+		low = high
+	}
+	return sign | uint8(low)
+}

@@ -1,0 +1,103 @@
+package math
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+)
+
+func castTypes(src, dst tensor.DType) map[string][]tensor.DType {
+	return map[string][]tensor.DType{"SrcT": {src}, "DstT": {dst}}
+}
+
+func registerCast(table *kernels.Table, src, dst tensor.DType, k *castKernel) {
+	table.Add(kernels.Def{Op: "Cast", Types: castTypes(src, dst), New: k.construct})
+}
+
+func castToSame(ctx *kernels.Context) error {
+	ctx.SetOutput(0, ctx.Input(0).Retain())
+	return nil
+}
+
+// castKernel is a cast between two types.
+type castKernel struct{ plain elementwise.UnaryKernel }
+
+// mantissa is the bits of a float's fraction, by which the attribute Truncate cuts.
+var mantissa = map[tensor.DType]int{
+	tensor.Float64: 52, tensor.Complex128: 52, tensor.Float32: 23, tensor.Complex64: 23, tensor.Float16: 10, tensor.BFloat16: 7,
+}
+
+// construct picks the function for the attribute Truncate: with it, floats are cut rather than
+// rounded to a narrower type. It says nothing about other pairs of types.
+func (k *castKernel) construct(c *kernels.Construction) (any, error) {
+	truncate, err := c.Attrs().Bool("Truncate")
+	if err != nil {
+		return nil, err
+	}
+	from, to := mantissa[k.plain.In.DType], mantissa[k.plain.Out.DType]
+	if !truncate || from == 0 || to == 0 || from <= to {
+		return &k.plain, nil
+	}
+	cut := k.plain
+	cut.UnaryRow = clearLowBits(cut.UnaryRow, from-to)
+	return &cut, nil
+}
+
+// clearLowBits precedes a cast by clearing the low bits of the source's fraction.
+func clearLowBits(row elementwise.UnaryRow, bits int) elementwise.UnaryRow {
+	switch row.In.DType {
+	case tensor.Float64:
+		return after(func(dst, a []float64) { clear64(dst, a, bits) }, row)
+	case tensor.Complex128:
+		return after(func(dst, a []complex128) {
+			clear64(floatsOf[float64](dst), floatsOf[float64](a), bits)
+		}, row)
+	case tensor.Complex64:
+		return after(func(dst, a []complex64) {
+			clear32(floatsOf[float32](dst), floatsOf[float32](a), bits)
+		}, row)
+	case tensor.Float32:
+		return after(func(dst, a []float32) { clear32(dst, a, bits) }, row)
+	}
+	return after(func(dst, a []element.Float16) {
+		for i, v := range a {
+			dst[i] = v >> bits << bits
+		}
+	}, row)
+}
+
+// floatsOf views complex numbers as their parts.
+func floatsOf[F element.Floating, C element.ComplexNum](c []C) []F {
+	return unsafe.Slice((*F)(unsafe.Pointer(unsafe.SliceData(c))), 2*len(c))
+}
+
+func clear64(dst, a []float64, bits int) {
+	for i, v := range a {
+		dst[i] = math.Float64frombits(math.Float64bits(v) >> bits << bits)
+	}
+}
+
+func clear32(dst, a []float32, bits int) {
+	for i, v := range a {
+		dst[i] = math.Float32frombits(math.Float32bits(v) >> bits << bits)
+	}
+}
+
+// after is a row that applies f before another row's function.
+func after[S, M any](f func(dst []M, a []S), row elementwise.UnaryRow) elementwise.UnaryRow {
+	middle := elementwise.ElemOf[M]()
+	return elementwise.UnaryRow{In: elementwise.ElemOf[S](), Out: row.Out, Each: func(dst, a unsafe.Pointer, n int) {
+		block := middle.Block()
+		defer middle.Blocks.Put(block)
+		src := unsafe.Slice((*S)(a), n)
+		for i := 0; i < n; i += element.BlockLen {
+			m := min(element.BlockLen, n-i)
+			f(unsafe.Slice((*M)(block), m), src[i:i+m])
+			row.Each(row.Out.At(dst, i), block, m)
+		}
+	}}
+}

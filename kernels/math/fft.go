@@ -1,0 +1,283 @@
+package math
+
+import (
+	"math"
+	"math/bits"
+	"math/cmplx"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+)
+
+// fourier transforms vectors of one length: by halves where that is a power of two, else by
+// Bluestein's convolution, which such a transform of more than twice the length computes.
+type fourier struct {
+	n       int
+	roots   []complex128 // exp(-2πik/n), of the first half
+	chirp   []complex128 // exp(-πik²/n)
+	kernel  []complex128 // the chirp's conjugate, transformed
+	inner   *fourier
+	work    []complex128
+	ordinal []int // the places that the elements start from
+}
+
+func newFourier(n int) *fourier {
+	f := &fourier{n: n}
+	if n <= 1 {
+		return f
+	}
+	if n&(n-1) == 0 {
+		f.roots, f.ordinal = make([]complex128, n/2), make([]int, n)
+		for k := range f.roots {
+			sin, cos := math.Sincos(2 * math.Pi * float64(k) / float64(n))
+			f.roots[k] = complex(cos, -sin)
+		}
+		shift := bits.UintSize - bits.TrailingZeros(uint(n))
+		for i := range f.ordinal {
+			f.ordinal[i] = int(bits.Reverse(uint(i)) >> shift)
+		}
+		return f
+	}
+	size := 1 << bits.Len(uint(2*n-1))
+	f.inner, f.chirp, f.kernel, f.work = newFourier(size), make([]complex128, n), make([]complex128, size), make([]complex128, size)
+	for k := range f.chirp {
+		// k² modulo 2n keeps the argument small.
+		sin, cos := math.Sincos(math.Pi * float64(k*k%(2*n)) / float64(n))
+		f.chirp[k] = complex(cos, -sin)
+		f.kernel[k] = cmplx.Conj(f.chirp[k])
+		if k > 0 {
+			f.kernel[size-k] = f.kernel[k]
+		}
+	}
+	f.inner.forward(f.kernel)
+	return f
+}
+
+// forward transforms x in place.
+func (f *fourier) forward(x []complex128) {
+	switch {
+	case f.n <= 1:
+	case f.inner == nil:
+		f.byHalves(x)
+	default:
+		clear(f.work)
+		for k, v := range x {
+			f.work[k] = v * f.chirp[k]
+		}
+		f.inner.forward(f.work)
+		for k := range f.work {
+			f.work[k] *= f.kernel[k]
+		}
+		f.inner.inverse(f.work)
+		for k := range x {
+			x[k] = f.work[k] * f.chirp[k]
+		}
+	}
+}
+
+// inverse undoes forward.
+func (f *fourier) inverse(x []complex128) {
+	for i, v := range x {
+		x[i] = cmplx.Conj(v)
+	}
+	f.forward(x)
+	for i, v := range x {
+		x[i] = complex(real(v)/float64(f.n), -imag(v)/float64(f.n))
+	}
+}
+
+func (f *fourier) byHalves(x []complex128) {
+	for i, j := range f.ordinal {
+		if i < j {
+			x[i], x[j] = x[j], x[i]
+		}
+	}
+	for half := 1; half < f.n; half *= 2 {
+		step := f.n / (2 * half)
+		for start := 0; start < f.n; start += 2 * half {
+			for k := range half {
+				a, b := x[start+k], x[start+k+half]*f.roots[k*step]
+				x[start+k], x[start+k+half] = a+b, a-b
+			}
+		}
+	}
+}
+
+// fft is FFT and its kin over the last rank dimensions.
+type fft struct {
+	rank          int
+	inverse, real bool
+	out           tensor.DType
+}
+
+func (k *fft) Compute(ctx *kernels.Context) error {
+	in := ctx.Input(0)
+	if in.Rank() < k.rank {
+		return status.InvalidArgumentf("Input must have rank of at least %d but got: %v", k.rank, in.Shape())
+	}
+	lead := in.Rank() - k.rank
+	sizes := make([]int, k.rank)
+	for i := range sizes {
+		sizes[i] = in.Dim(lead + i)
+	}
+	if k.real {
+		if err := k.lengths(ctx, in.Shape()[lead:], sizes); err != nil {
+			return err
+		}
+	}
+	shape := in.Shape().Clone()
+	used := make([]int, k.rank) // how much of each dimension of the input counts
+	for i, n := range sizes {
+		shape[lead+i], used[i] = int64(n), n
+	}
+	if last := k.rank - 1; k.real && sizes[last] != 0 {
+		if k.inverse {
+			used[last] = sizes[last]/2 + 1
+		} else {
+			shape[lead+last] = int64(sizes[last]/2 + 1)
+		}
+	}
+	out, err := ctx.Allocate(0, k.out, shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	if in.Len() == 0 {
+		clear(out.Data())
+		return nil
+	}
+	k.batches(in, out, lead, sizes, used)
+	return nil
+}
+
+// lengths reads the input fft_length into sizes.
+func (k *fft) lengths(ctx *kernels.Context, dims tensor.Shape, sizes []int) error {
+	length := ctx.Input(1)
+	if err := args.CheckType(ctx, 1, tensor.Int32); err != nil {
+		return err
+	}
+	if length.Rank() != 1 || length.Len() != k.rank {
+		return status.InvalidArgumentf("fft_length must have shape [%d]", k.rank)
+	}
+	for i, n := range tensor.Of[int32](length) {
+		if n < 0 {
+			return status.InvalidArgumentf("fft_length[%d] must >= 0, but got: %d", i, n)
+		}
+		least := int64(n)
+		if k.inverse && i == k.rank-1 && n > 0 {
+			least = int64(n)/2 + 1
+		}
+		if dims[i] != 0 && dims[i] < least {
+			return status.InvalidArgumentf("Input dimension %d must have length of at least %d but got: %d", ctx.Input(0).Rank()-k.rank+i, least, dims[i])
+		}
+		sizes[i] = int(n)
+	}
+	return nil
+}
+
+// batches transforms one block of the last dimensions after the other.
+func (k *fft) batches(in, out *tensor.Tensor, lead int, sizes, used []int) {
+	plans := map[int]*fourier{}
+	for _, n := range sizes {
+		if plans[n] == nil {
+			plans[n] = newFourier(n)
+		}
+	}
+	inDims, outDims := in.Shape()[lead:], out.Shape()[lead:]
+	inSize, outSize := inDims.Elements(), outDims.Elements()
+	whole := make([]complex128, inSize)
+	volume := 1
+	for _, n := range used {
+		volume *= n
+	}
+	block := make([]complex128, volume)
+	result := make([]complex128, outSize)
+	for b := range in.Len() / inSize {
+		if element.LoadNumbers(whole, in, b*inSize) != nil {
+			return // the rows of the table allow only types that can be read
+		}
+		crop(block, used, whole, intsOf(inDims))
+		k.transform(block, used, sizes, plans)
+		if k.real && k.inverse {
+			k.extend(result, block, used, sizes, plans)
+		} else {
+			// Forward transforms of real numbers keep the first half of the last dimension.
+			crop(result, intsOf(outDims), block, used)
+		}
+		element.StoreNumbers(out, b*outSize, result)
+	}
+}
+
+// transform transforms block along all its dimensions, but for the inverse of a real transform
+// not along the last, of which only half is there.
+func (k *fft) transform(block []complex128, dims, sizes []int, plans map[int]*fourier) {
+	stride := 1
+	for axis := len(dims) - 1; axis >= 0; axis-- {
+		n := dims[axis]
+		if !(k.real && k.inverse && axis == len(dims)-1) {
+			line := make([]complex128, n)
+			for start := range block {
+				if start/stride%n != 0 {
+					continue
+				}
+				for i := range line {
+					line[i] = block[start+i*stride]
+				}
+				if k.inverse {
+					plans[sizes[axis]].inverse(line)
+				} else {
+					plans[sizes[axis]].forward(line)
+				}
+				for i, v := range line {
+					block[start+i*stride] = v
+				}
+			}
+		}
+		stride *= n
+	}
+}
+
+// extend inverts the last dimension, whose second half mirrors the first.
+func (k *fft) extend(dst, src []complex128, used, sizes []int, plans map[int]*fourier) {
+	half, n := used[len(used)-1], sizes[len(sizes)-1]
+	for row := range len(dst) / n {
+		from, to := src[row*half:(row+1)*half], dst[row*n:(row+1)*n]
+		copy(to, from)
+		to[0] = complex(real(from[0]), 0)
+		for i := half; i < n; i++ {
+			to[i] = cmplx.Conj(from[n-i])
+		}
+		if n%2 == 0 {
+			to[n/2] = complex(real(from[n/2]), 0)
+		}
+		plans[n].inverse(to)
+	}
+}
+
+// crop copies the first elements of each dimension.
+func crop(dst []complex128, dims []int, src []complex128, from []int) {
+	index := make([]int, len(dims))
+	for i := range dst {
+		at := 0
+		for axis, v := range index {
+			at = at*from[axis] + v
+		}
+		dst[i] = src[at]
+		for axis := len(dims) - 1; axis >= 0; axis-- {
+			if index[axis]++; index[axis] < dims[axis] {
+				break
+			}
+			index[axis] = 0
+		}
+	}
+}
+
+func intsOf(s tensor.Shape) []int {
+	out := make([]int, len(s))
+	for i, d := range s {
+		out[i] = int(d)
+	}
+	return out
+}

@@ -1,0 +1,118 @@
+package math
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/launch"
+	"github.com/troupe-run/troupe/kernels/internal/layout"
+	"github.com/troupe-run/troupe/kernels/internal/reduce"
+	"github.com/troupe-run/troupe/kernels/internal/update"
+)
+
+// gpuSegment is an op of the Segment family on an accelerator: the ids lie on the host, since the last
+// of them is the output's size.
+func gpuSegment(function string, dtype tensor.DType, empty float64, mean bool) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		data, ids := ctx.Input(0), ctx.Input(1)
+		if err := args.CheckType(ctx, 0, dtype); err != nil {
+			return err
+		}
+		segments, inner, err := segmentShape(ctx, false)
+		if err != nil {
+			return err
+		}
+		rows, err := segmentOf(ids, segments, false)
+		if err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, dtype, append(tensor.Shape{segments}, inner...))
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		starts := make([]int64, segments+1)
+		for _, s := range rows {
+			starts[s+1]++
+		}
+		for s := range segments {
+			starts[s+1] += starts[s]
+		}
+		a := kernels.AcceleratorOf(ctx.Device)
+		list, err := launch.UploadInts(ctx, a, starts)
+		if err != nil {
+			return err
+		}
+		defer list.Release()
+		by := launch.Divisor(inner.Elements(), out.Len())
+		a.Launch(ctx, launch.PerElement(a, function+"_"+launch.Suffixes[dtype], out.Len(), data.Address(), out.Address(), list.Address(),
+			by[0], by[1], uint64(element.OneIf(mean)), kernels.Double(empty), uint64(out.Len())))
+		return nil
+	}
+}
+
+// gpuUnsortedSegment is an op of the UnsortedSegment family on an accelerator. Rows whose id is none
+// are left out, as with TensorFlow's. Sums and products of half types are floats until the end.
+func gpuUnsortedSegment(op update.Op, dtype tensor.DType, empty *tensor.Tensor) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		data, ids := ctx.Input(0), ctx.Input(1)
+		if err := args.CheckType(ctx, 0, dtype); err != nil {
+			return err
+		}
+		segments, inner, err := segmentShape(ctx, true)
+		if err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, dtype, append(tensor.Shape{segments}, inner...))
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		if empty.DType() == dtype {
+			layout.Fill(ctx, out, empty)
+			return update.ScatterOn(ctx, op, out, ids, ids.Len(), tensor.Shape{segments}, data)
+		}
+		sums, err := ctx.Device.Memory().New(tensor.Float32, out.Shape())
+		if err != nil {
+			return err
+		}
+		defer sums.Release()
+		layout.Fill(ctx, sums, empty)
+		if data.Len() > 0 {
+			wide, err := ctx.Device.Memory().New(tensor.Float32, data.Shape())
+			if err != nil {
+				return err
+			}
+			defer wide.Release()
+			convertOn(ctx, wide, data)
+			if err := update.ScatterOn(ctx, op, sums, ids, ids.Len(), tensor.Shape{segments}, wide); err != nil {
+				return err
+			}
+		}
+		convertOn(ctx, out, sums)
+		return nil
+	}
+}
+
+// convertOn widens a half type to float, or rounds a float: sums of one element.
+func convertOn(ctx *kernels.Context, to, from *tensor.Tensor) {
+	reduce.Fold{Outer: from.Len(), Reduced: 1, Inner: 1, Parts: 1}.Launch(ctx, "reduce_sum", to, from, reduce.FinishNothing, 1)
+}
+
+// ends are the least and the greatest finite element of a type, as scalars.
+func ends(d tensor.DType) (least, greatest *tensor.Tensor) {
+	switch d {
+	case tensor.Float32:
+		return tensor.Scalar(d, float32(-math.MaxFloat32)), tensor.Scalar(d, float32(math.MaxFloat32))
+	case tensor.Float64:
+		return tensor.Scalar(d, -math.MaxFloat64), tensor.Scalar(d, math.MaxFloat64)
+	case tensor.Float16:
+		return tensor.Scalar(d, uint16(0xfbff)), tensor.Scalar(d, uint16(0x7bff))
+	case tensor.BFloat16:
+		return tensor.Scalar(d, uint16(0xff7f)), tensor.Scalar(d, uint16(0x7f7f))
+	case tensor.Int32:
+		return tensor.Scalar(d, int32(math.MinInt32)), tensor.Scalar(d, int32(math.MaxInt32))
+	}
+	return tensor.Scalar(tensor.Int64, int64(math.MinInt64)), tensor.Scalar(tensor.Int64, int64(math.MaxInt64))
+}

@@ -1,0 +1,99 @@
+package math
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
+)
+
+// scanKernel is Cumsum and Cumprod: running sums or products along an axis.
+type scanKernel[T element.Numeric] struct {
+	dtype              tensor.DType
+	product            bool
+	exclusive, reverse bool
+}
+
+func (k *scanKernel[T]) Compute(ctx *kernels.Context) error {
+	out, at, err := scanOutput(ctx, k.dtype)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	in := ctx.Input(0)
+	n := in.Dim(at)
+	outer, inner := shapes.Around(in.Shape(), at)
+	dst, src := element.ViewOf[T](out), element.ViewOf[T](in)
+	ctx.Device.Parallel(outer, max(1, element.CheapGrain/(n*inner)), func(lo, hi int) {
+		running := make([]T, inner)
+		for o := lo; o < hi; o++ {
+			k.scan(dst[o*n*inner:][:n*inner], src[o*n*inner:][:n*inner], running)
+		}
+	})
+	return nil
+}
+
+// scanOutput makes the output for an input of type dtype, in its place where that is legal, and gives
+// the axis.
+func scanOutput(ctx *kernels.Context, dtype tensor.DType) (out *tensor.Tensor, at int, err error) {
+	in, axes := ctx.Input(0), ctx.Input(1)
+	if err := args.CheckType(ctx, 0, dtype); err != nil {
+		return nil, 0, err
+	}
+	if axes.Rank() != 0 {
+		return nil, 0, status.InvalidArgumentf("ScanOp: axis must be a scalar, not %v", axes.Shape())
+	}
+	axis, err := args.IntAt(axes, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	rank := int64(in.Rank())
+	if axis < -rank || axis >= rank {
+		return nil, 0, status.InvalidArgumentf("ScanOp: Expected scan axis in the range [%d, %d), but got %d", -rank, rank, axis)
+	}
+	out, err = ctx.Forward(0, 0, dtype, in.Shape())
+	return out, int((axis + rank) % rank), err
+}
+
+// scan goes over rows of len(running) elements.
+func (k *scanKernel[T]) scan(dst, src, running []T) {
+	inner := len(running)
+	for i := range running {
+		running[i] = 0
+		if k.product {
+			running[i] = 1
+		}
+	}
+	rows := len(src) / inner
+	for r := range rows {
+		if k.reverse {
+			r = rows - 1 - r
+		}
+		from, to := src[r*inner:(r+1)*inner], dst[r*inner:(r+1)*inner]
+		for i, v := range from {
+			next := running[i] + v
+			if k.product {
+				next = running[i] * v
+			}
+			if k.exclusive {
+				to[i] = running[i]
+			} else {
+				to[i] = next
+			}
+			running[i] = next
+		}
+	}
+}
+
+func scanRows[T element.Numeric](table *kernels.Table) {
+	dtype := element.DTypeOf[T]()
+	for op, product := range map[string]bool{"Cumsum": false, "Cumprod": true} {
+		halves.Rows(table, op, "T", dtype, func(c *kernels.Construction) (any, error) {
+			exclusive, err := c.Attrs().Bool("exclusive")
+			reverse, err2 := c.Attrs().Bool("reverse")
+			return &scanKernel[T]{dtype, product, exclusive, reverse}, args.FirstError(err, err2)
+		})
+	}
+}

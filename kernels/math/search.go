@@ -1,0 +1,168 @@
+package math
+
+import (
+	"sort"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+)
+
+// bucketizeKernel gives, for each element, how many of the sorted boundaries it has reached.
+type bucketizeKernel[T element.Integer | element.Floating] struct {
+	dtype      tensor.DType
+	boundaries []float32
+}
+
+func (k *bucketizeKernel[T]) Compute(ctx *kernels.Context) error {
+	in := ctx.Input(0)
+	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, tensor.Int32, in.Shape())
+	if err != nil {
+		return err
+	}
+	dst := tensor.Of[int32](out)
+	for i, v := range element.ViewOf[T](in) {
+		dst[i] = int32(sort.Search(len(k.boundaries), func(b int) bool { return float64(v) < float64(k.boundaries[b]) }))
+	}
+	return nil
+}
+
+func bucketizeRows[T element.Integer | element.Floating](table *kernels.Table) {
+	dtype := element.DTypeOf[T]()
+	table.Add(kernels.Def{Op: "Bucketize", Types: map[string][]tensor.DType{"T": {dtype}}, New: func(c *kernels.Construction) (any, error) {
+		list, err := c.Attrs().List("boundaries")
+		if err != nil {
+			return nil, err
+		}
+		boundaries := list.GetF()
+		if !sort.SliceIsSorted(boundaries, func(i, j int) bool { return boundaries[i] < boundaries[j] }) {
+			return nil, status.InvalidArgumentf("Expected sorted boundaries")
+		}
+		return &bucketizeKernel[T]{dtype, boundaries}, nil
+	}})
+}
+
+// boundKernel is LowerBound and UpperBound: where in a sorted row values would go, before or after
+// elements that are equal.
+type boundKernel[T element.Ordered] struct {
+	dtype, out tensor.DType
+	after      bool
+}
+
+func (k *boundKernel[T]) Compute(ctx *kernels.Context) error {
+	sorted, values := ctx.Input(0), ctx.Input(1)
+	if err := args.FirstError(args.CheckType(ctx, 0, k.dtype), args.CheckType(ctx, 1, k.dtype)); err != nil {
+		return err
+	}
+	if sorted.Rank() != 2 {
+		return status.InvalidArgumentf("sorted input argument must be a matrix")
+	}
+	if values.Rank() != 2 {
+		return status.InvalidArgumentf("values input argument must be a matrix")
+	}
+	if sorted.Dim(0) != values.Dim(0) {
+		return status.InvalidArgumentf("Leading dim_size of both tensors must match.")
+	}
+	out, err := ctx.Allocate(0, k.out, values.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	n, m := sorted.Dim(1), values.Dim(1)
+	rows := element.ViewOf[T](sorted)
+	for i, v := range element.ViewOf[T](values) {
+		row := rows[i/m*n : (i/m+1)*n]
+		// Only "less" is asked, and of which side, so that NaNs go where TensorFlow's search puts them.
+		at := sort.Search(n, func(j int) bool { return v < row[j] })
+		if !k.after {
+			at = sort.Search(n, func(j int) bool { return !(row[j] < v) })
+		}
+		if k.out == tensor.Int32 {
+			tensor.Of[int32](out)[i] = int32(at)
+		} else {
+			tensor.Of[int64](out)[i] = int64(at)
+		}
+	}
+	return nil
+}
+
+func boundRows[T element.Ordered](table *kernels.Table) {
+	dtype := element.DTypeOf[T]()
+	for op, after := range map[string]bool{"LowerBound": false, "UpperBound": true} {
+		for _, out := range []tensor.DType{tensor.Int32, tensor.Int64} {
+			construct := func(*kernels.Construction) (any, error) { return &boundKernel[T]{dtype, out, after}, nil }
+			table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {dtype}, "out_type": {out}}, New: construct})
+			if dtype == tensor.Float32 {
+				for _, half := range halves.Types {
+					table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {half}, "out_type": {out}}, New: halves.Constructor(half, construct)})
+				}
+			}
+		}
+	}
+}
+
+// nthKernel is NthElement: the element of each row that sorting would put at place n.
+type nthKernel[T element.Ordered] struct {
+	dtype   tensor.DType
+	reverse bool
+}
+
+func (k *nthKernel[T]) Compute(ctx *kernels.Context) error {
+	in, n := ctx.Input(0), ctx.Input(1)
+	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	if n.Rank() != 0 {
+		return status.InvalidArgumentf("N must be scalar but has rank %d", n.Rank())
+	}
+	at, err := args.IntAt(n, 0)
+	if err != nil {
+		return err
+	}
+	if at < 0 {
+		return status.InvalidArgumentf("n must be non-negative but is %d", at)
+	}
+	if in.Rank() == 0 {
+		return status.InvalidArgumentf("Input must be at least rank 1 but is rank 0")
+	}
+	width := in.Dim(in.Rank() - 1)
+	if at >= int64(width) {
+		return status.InvalidArgumentf("Input must have last dimension > n = %d", at)
+	}
+	if k.reverse {
+		at = int64(width) - 1 - at
+	}
+	out, err := ctx.Allocate(0, k.dtype, in.Shape()[:in.Rank()-1])
+	if err != nil {
+		return err
+	}
+	src, dst := element.ViewOf[T](in), element.ViewOf[T](out)
+	element.EachRow(ctx.Device, len(dst), width, func(lo, hi int) {
+		row := make([]T, width)
+		for r := lo; r < hi; r++ {
+			copy(row, src[r*width:])
+			sort.Slice(row, func(i, j int) bool { return row[i] < row[j] })
+			dst[r] = row[at]
+		}
+	})
+	return nil
+}
+
+func nthRows[T element.Ordered](table *kernels.Table) {
+	dtype := element.DTypeOf[T]()
+	halves.Rows(table, "NthElement", "T", dtype, func(c *kernels.Construction) (any, error) {
+		reverse, err := c.Attrs().Bool("reverse")
+		return &nthKernel[T]{dtype, reverse}, err
+	})
+}
+
+// searchRows makes the rows of all of these ops for a type that has them all.
+func searchRows[T element.Ordered](table *kernels.Table) {
+	boundRows[T](table)
+	nthRows[T](table)
+}

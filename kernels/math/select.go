@@ -1,0 +1,258 @@
+package math
+
+import (
+	"unsafe"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
+)
+
+// selectKernel picks elements of one of two tensors by a condition.
+type selectKernel[T any] struct {
+	dtype tensor.DType
+	// broadcasts is SelectV2; else (Select) the condition may be a scalar or a vector that picks rows.
+	broadcasts bool
+}
+
+func (k *selectKernel[T]) Compute(ctx *kernels.Context) error {
+	cond, yes, no := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	if err := args.FirstError(args.CheckType(ctx, 0, tensor.Bool), args.CheckType(ctx, 1, k.dtype), args.CheckType(ctx, 2, k.dtype)); err != nil {
+		return err
+	}
+	if k.broadcasts {
+		return k.broadcast(ctx, cond, yes, no)
+	}
+	if err := checkSelect(ctx, cond, yes, no); err != nil {
+		return err
+	}
+	switch {
+	case cond.Rank() == 0:
+		return k.whole(ctx, tensor.Of[bool](cond)[0])
+	case cond.Rank() != 1 || yes.Rank() == 1:
+		return k.elements(ctx, cond, yes, no)
+	}
+	out, err := k.output(ctx, yes.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	defer k.filled(out)
+	dst, a, b := element.ViewOf[T](out), element.ViewOf[T](yes), element.ViewOf[T](no)
+	n := len(dst) / cond.Len()
+	for i, c := range tensor.Of[bool](cond) {
+		if c {
+			copy(dst[i*n:(i+1)*n], a[i*n:])
+		} else {
+			copy(dst[i*n:(i+1)*n], b[i*n:])
+		}
+	}
+	return nil
+}
+
+// checkSelect refuses inputs of Select whose shapes do not go together. The condition has the shape of
+// the others, or is a scalar, or a vector that picks rows.
+func checkSelect(ctx *kernels.Context, cond, yes, no *tensor.Tensor) error {
+	switch {
+	case cond.Rank() == 0:
+	case cond.Rank() != 1 || yes.Rank() == 1:
+		for i := range 2 {
+			if s := ctx.Input(i + 1).Shape(); !s.Equal(cond.Shape()) {
+				return elementwise.DifferentShapes(ctx, i+1, cond.Shape(), s)
+			}
+		}
+	case yes.Rank() == 0:
+		return status.InvalidArgumentf("'then' must be at least a vector, but saw shape: %v", yes.Shape())
+	case yes.Dim(0) != cond.Len():
+		return status.InvalidArgumentf("Number of batches of 'then' must match size of 'cond', but saw: %d vs. %d", yes.Dim(0), cond.Len())
+	}
+	if !yes.Shape().Equal(no.Shape()) {
+		return status.InvalidArgumentf("'then' and 'else' must have the same size.  but received: %v vs. %v", yes.Shape(), no.Shape())
+	}
+	return nil
+}
+
+// selectV2Shape is the shape that the inputs of SelectV2 have in common.
+func selectV2Shape(cond, yes, no *tensor.Tensor) (tensor.Shape, error) {
+	shape, ok := shapes.BroadcastShape(yes.Shape(), no.Shape())
+	if ok {
+		shape, ok = shapes.BroadcastShape(cond.Shape(), shape)
+	}
+	if !ok {
+		return nil, status.InvalidArgumentf("condition %v, then %v, and else %v must be broadcastable", cond.Shape(), yes.Shape(), no.Shape())
+	}
+	_, err := shape.NumElements()
+	return shape, err
+}
+
+// whole yields one of the two as it is.
+func (k *selectKernel[T]) whole(ctx *kernels.Context, yes bool) error {
+	i := 2
+	if yes {
+		i = 1
+	}
+	ctx.SetOutput(0, ctx.Input(i).Retain())
+	return nil
+}
+
+// output is the memory of the result: that of an operand where nobody else sees it. Variants get memory of
+// their own, since elements that hold references are not to be written over.
+func (k *selectKernel[T]) output(ctx *kernels.Context, shape tensor.Shape) (*tensor.Tensor, error) {
+	if k.dtype == tensor.Variant {
+		return ctx.Allocate(0, k.dtype, shape)
+	}
+	return ctx.ForwardAny(0, k.dtype, shape, 1, 2)
+}
+
+// filled counts the references that the picked elements hold.
+func (k *selectKernel[T]) filled(out *tensor.Tensor) {
+	if k.dtype == tensor.Variant {
+		tensor.RetainVariants(out.Variants())
+	}
+}
+
+// elements picks element by element.
+func (k *selectKernel[T]) elements(ctx *kernels.Context, cond, yes, no *tensor.Tensor) error {
+	out, err := k.output(ctx, yes.Shape())
+	if err != nil {
+		return err
+	}
+	defer k.filled(out)
+	dst, c, a, b := element.ViewOf[T](out), tensor.Of[bool](cond), element.ViewOf[T](yes), element.ViewOf[T](no)
+	if len(dst) <= element.CheapGrain {
+		pick(dst, c, a, b)
+		return nil
+	}
+	ctx.Device.Parallel(len(dst), element.CheapGrain, func(lo, hi int) { pick(dst[lo:hi], c[lo:hi], a[lo:hi], b[lo:hi]) })
+	return nil
+}
+
+func pick[T any](dst []T, cond []bool, a, b []T) {
+	cond, a, b = cond[:len(dst)], a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		v := b[i]
+		if cond[i] {
+			v = a[i]
+		}
+		dst[i] = v
+	}
+}
+
+func (k *selectKernel[T]) broadcast(ctx *kernels.Context, cond, yes, no *tensor.Tensor) error {
+	shape, err := selectV2Shape(cond, yes, no)
+	if err != nil {
+		return err
+	}
+	if yes.Shape().Equal(shape) && no.Shape().Equal(shape) && cond.Shape().Equal(shape) {
+		return k.elements(ctx, cond, yes, no)
+	}
+	out, err := k.output(ctx, shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	defer k.filled(out)
+	dst, c, a, b := element.ViewOf[T](out), tensor.Of[bool](cond), element.ViewOf[T](yes), element.ViewOf[T](no)
+	w := elementwise.NewWalk(shape, cond.Shape(), yes.Shape(), no.Shape())
+	inner := w.Inner()
+	sc, sa, sb := w.InnerStride(0), w.InnerStride(1), w.InnerStride(2)
+	ctx.Device.Parallel(w.Rows(), max(1, element.CheapGrain/inner), func(lo, hi int) {
+		w.Each(lo, hi, func(r int, at []int) {
+			for i := range inner {
+				v := b[at[2]+i*sb]
+				if c[at[0]+i*sc] {
+					v = a[at[1]+i*sa]
+				}
+				dst[r*inner+i] = v
+			}
+		})
+	})
+	return nil
+}
+
+func selectRows[T any](table *kernels.Table, dtype tensor.DType) {
+	for op, broadcasts := range map[string]bool{"Select": false, "SelectV2": true} {
+		table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {dtype}}, New: func(*kernels.Construction) (any, error) {
+			return &selectKernel[T]{dtype, broadcasts}, nil
+		}})
+	}
+}
+
+// clipKernel is ClipByValue: both bounds have the tensor's shape or are scalars.
+type clipKernel[T element.Ordered] struct{ dtype tensor.DType }
+
+func (k *clipKernel[T]) Compute(ctx *kernels.Context) error {
+	in, least, most := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	if err := args.FirstError(args.CheckType(ctx, 0, k.dtype), args.CheckType(ctx, 1, k.dtype), args.CheckType(ctx, 2, k.dtype), checkClip(in, least, most)); err != nil {
+		return err
+	}
+	out, err := ctx.Forward(0, 0, k.dtype, in.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	dst, src, lo, hi := element.ViewOf[T](out), element.ViewOf[T](in), element.ViewOf[T](least), element.ViewOf[T](most)
+	strideLo, strideHi := min(1, least.Rank()), min(1, most.Rank())
+	ctx.Device.Parallel(len(dst), element.CheapGrain, func(from, to int) {
+		for i := from; i < to; i++ {
+			dst[i] = clip(src[i], lo[i*strideLo], hi[i*strideHi])
+		}
+	})
+	return nil
+}
+
+// clip gives the lower bound where the bounds cross. Bounds that are NaN bound nothing.
+func clip[T element.Ordered](v, lo, hi T) T {
+	if hi < v {
+		v = hi
+	}
+	if v < lo {
+		v = lo
+	}
+	return v
+}
+
+// complexClipKernel is ClipByValue in a box of the complex plane.
+type complexClipKernel[C element.ComplexNum, T float32 | float64] struct{ dtype tensor.DType }
+
+func (k *complexClipKernel[C, T]) Compute(ctx *kernels.Context) error {
+	in, least, most := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	if err := args.FirstError(args.CheckType(ctx, 0, k.dtype), args.CheckType(ctx, 1, k.dtype), args.CheckType(ctx, 2, k.dtype), checkClip(in, least, most)); err != nil {
+		return err
+	}
+	out, err := ctx.Forward(0, 0, k.dtype, in.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	parts := func(t *tensor.Tensor) []T { return unsafe.Slice((*T)(element.Elements(t)), 2*t.Len()) }
+	dst, src, lo, hi := parts(out), parts(in), parts(least), parts(most)
+	for i := range dst { // real and imaginary parts in turn
+		l, h := i, i
+		if least.Rank() == 0 {
+			l %= 2
+		}
+		if most.Rank() == 0 {
+			h %= 2
+		}
+		dst[i] = clip(src[i], lo[l], hi[h])
+	}
+	return nil
+}
+
+// checkClip refuses bounds that are neither scalars nor of the tensor's shape.
+func checkClip(in, least, most *tensor.Tensor) error {
+	for _, t := range []*tensor.Tensor{least, most} {
+		if t.Rank() != 0 && !t.Shape().Equal(in.Shape()) {
+			return status.InvalidArgumentf("clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. input shape: %vclip_value_min shape: %vclip_value_max shape: %v",
+				in.Shape(), least.Shape(), most.Shape())
+		}
+	}
+	return nil
+}
+
+func clipRows[T element.Ordered](table *kernels.Table) {
+	dtype := element.DTypeOf[T]()
+	halves.Rows(table, "ClipByValue", "T", dtype, func(*kernels.Construction) (any, error) { return &clipKernel[T]{dtype}, nil })
+}

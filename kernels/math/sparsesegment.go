@@ -1,0 +1,225 @@
+package math
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+)
+
+// segmentScale is what the sum of n rows is multiplied by.
+type segmentScale func(n int) float64
+
+var segmentScales = map[string]segmentScale{
+	"Sum":   func(int) float64 { return 1 },
+	"Mean":  func(n int) float64 { return 1 / float64(n) },
+	"SqrtN": func(n int) float64 { return 1 / math.Sqrt(float64(n)) },
+}
+
+// sparseSegmentKernel is SparseSegmentSum and its kin: rows of the data that the indices name are
+// added up by segments, whose ids do not decrease.
+type sparseSegmentKernel[T element.Integer | element.Floating] struct {
+	dtype tensor.DType
+	scale segmentScale
+	// counted ops have the number of segments as input 3.
+	counted bool
+}
+
+func (k *sparseSegmentKernel[T]) Compute(ctx *kernels.Context) error {
+	data, indices, ids := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	rows, err := k.segments(ctx)
+	if err != nil {
+		return err
+	}
+	at, segment, err := k.order(data, indices, ids, rows)
+	if err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, append(tensor.Shape{rows}, data.Shape()[1:]...))
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	dst, src := element.ViewOf[T](out), element.ViewOf[T](data)
+	clear(dst)
+	width := out.Len() / int(rows)
+	for i := 0; i < len(at); {
+		to := dst[segment[i]*width : (segment[i]+1)*width]
+		n := i
+		for ; i < len(at) && segment[i] == segment[n]; i++ {
+			elementwise.Add(to, to, src[at[i]*width:(at[i]+1)*width])
+		}
+		if f := k.scale(i - n); f != 1 {
+			for j, v := range to {
+				to[j] = T(float64(v) * f)
+			}
+		}
+	}
+	return nil
+}
+
+// segments checks the shapes and gives the number of rows of the output.
+func (k *sparseSegmentKernel[T]) segments(ctx *kernels.Context) (int64, error) {
+	data, indices, ids := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	if data.Rank() == 0 {
+		return 0, status.InvalidArgumentf("Shape must be at least rank 1")
+	}
+	if indices.Rank() != 1 {
+		return 0, status.InvalidArgumentf("indices should be a vector.")
+	}
+	if ids.Rank() != 1 {
+		return 0, status.InvalidArgumentf("segment_ids should be a vector.")
+	}
+	if indices.Len() != ids.Len() {
+		return 0, status.InvalidArgumentf("segment_ids and indices should have same size.")
+	}
+	rows := int64(0)
+	if ids.Len() > 0 {
+		last, err := args.IntAt(ids, ids.Len()-1)
+		if err != nil {
+			return 0, err
+		}
+		if last < 0 || last == math.MaxInt64 {
+			return 0, status.InvalidArgumentf("segment ids must be >= 0")
+		}
+		rows = last + 1
+	}
+	if !k.counted {
+		return rows, nil
+	}
+	count := ctx.Input(3)
+	if count.Rank() != 0 {
+		return 0, status.InvalidArgumentf("num_segments should be a scalar, not shape %v", count.Shape())
+	}
+	n, err := args.IntAt(count, 0)
+	if err == nil && n < rows {
+		err = status.InvalidArgumentf("segment ids must be < num_segments")
+	}
+	return n, err
+}
+
+// order reads indices and ids.
+func (k *sparseSegmentKernel[T]) order(data, indices, ids *tensor.Tensor, rows int64) (at, segment []int, err error) {
+	at, segment = make([]int, ids.Len()), make([]int, ids.Len())
+	for i := range at {
+		index, err1 := args.IntAt(indices, i)
+		id, err2 := args.IntAt(ids, i)
+		if err := args.FirstError(err1, err2); err != nil {
+			return nil, nil, err
+		}
+		next := id
+		if i+1 < len(at) {
+			if next, err = args.IntAt(ids, i+1); err != nil {
+				return nil, nil, err
+			}
+		}
+		switch {
+		case next < id:
+			return nil, nil, status.InvalidArgumentf("segment ids are not increasing")
+		case id < 0 || id >= rows:
+			return nil, nil, status.InvalidArgumentf("Segment id %d out of range [0, %d), possibly because 'segment_ids' input is not sorted.", id, rows)
+		case index < 0 || index >= data.Shape()[0]:
+			return nil, nil, status.InvalidArgumentf("Bad: indices[%d] == %d out of range [0, %d)", i, index, data.Dim(0))
+		}
+		at[i], segment[i] = int(index), int(id)
+	}
+	return at, segment, nil
+}
+
+// sparseSegmentGradKernel is SparseSegmentSumGrad and its kin: each row of the data gets the
+// gradients of the segments that it went into.
+type sparseSegmentGradKernel[T element.Floating] struct {
+	dtype tensor.DType
+	scale segmentScale
+}
+
+func (k *sparseSegmentGradKernel[T]) Compute(ctx *kernels.Context) error {
+	grad, indices, ids, count := ctx.Input(0), ctx.Input(1), ctx.Input(2), ctx.Input(3)
+	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	if grad.Rank() == 0 {
+		return status.InvalidArgumentf("Shape must be at least rank 1")
+	}
+	if indices.Rank() != 1 {
+		return status.InvalidArgumentf("indices should be a vector.")
+	}
+	if ids.Rank() != 1 {
+		return status.InvalidArgumentf("segment_ids should be a vector.")
+	}
+	if indices.Len() != ids.Len() {
+		return status.InvalidArgumentf("segment_ids and indices should have same size.")
+	}
+	if count.Rank() != 0 {
+		return status.InvalidArgumentf("output_dim0 should be a scalar.")
+	}
+	rows, err := args.IntAt(count, 0)
+	if err != nil {
+		return err
+	}
+	if rows < 0 {
+		return status.InvalidArgumentf("output_dim0 must not be negative, got %d", rows)
+	}
+	sizes := make([]int, grad.Dim(0))
+	at, segment := make([]int, ids.Len()), make([]int, ids.Len())
+	for i := range at {
+		index, err1 := args.IntAt(indices, i)
+		id, err2 := args.IntAt(ids, i)
+		if err := args.FirstError(err1, err2); err != nil {
+			return err
+		}
+		if id < 0 || id >= int64(len(sizes)) {
+			return status.InvalidArgumentf("Segment id %d out of range [0, %d).", id, len(sizes))
+		}
+		if index < 0 || index >= rows {
+			return status.InvalidArgumentf("Index %d out of range [0, %d).", index, rows)
+		}
+		at[i], segment[i] = int(index), int(id)
+		sizes[id]++
+	}
+	out, err := ctx.Allocate(0, k.dtype, append(tensor.Shape{rows}, grad.Shape()[1:]...))
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	dst, g := element.ViewOf[T](out), element.ViewOf[T](grad)
+	clear(dst)
+	width := out.Len() / int(rows)
+	for i, row := range at {
+		f := T(k.scale(sizes[segment[i]]))
+		from := g[segment[i]*width : (segment[i]+1)*width]
+		for j, v := range from {
+			dst[row*width+j] += v * f
+		}
+	}
+	return nil
+}
+
+func sparseSegmentRows[T element.Integer | element.Floating](table *kernels.Table) {
+	dtype := element.DTypeOf[T]()
+	for name, scale := range segmentScales {
+		if dtype.IsInteger() && name != "Sum" {
+			continue
+		}
+		for suffix, counted := range map[string]bool{"": false, "WithNumSegments": true} {
+			halves.Rows(table, "SparseSegment"+name+suffix, "T", dtype, func(*kernels.Construction) (any, error) {
+				return &sparseSegmentKernel[T]{dtype, scale, counted}, nil
+			})
+		}
+	}
+}
+
+func sparseSegmentGradRows[T element.Floating](table *kernels.Table) {
+	dtype := element.DTypeOf[T]()
+	for name, scale := range segmentScales {
+		halves.Rows(table, "SparseSegment"+name+"Grad", "T", dtype, func(*kernels.Construction) (any, error) {
+			return &sparseSegmentGradKernel[T]{dtype, scale}, nil
+		})
+	}
+}

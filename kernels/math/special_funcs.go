@@ -1,0 +1,439 @@
+package math
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/kernels/internal/element"
+)
+
+// Bessel's functions and the other integrals that TensorFlow has ops for. Where no series is both
+// short and accurate they are integrated by the trapezoidal rule, which converges exponentially
+// for integrands that vanish on both sides.
+
+// besselIe is exp(-x) times the modified Bessel function of the first kind of order 0 or 1, for x
+// not negative. The series has positive terms only; the other branch is the expansion for
+// large arguments.
+func besselIe(order int, x float64) float64 {
+	if x > 40 {
+		// Terms shrink until their number is about 2x.
+		mu, term, sum := 4*float64(order*order), 1.0, 1.0
+		for k := 1.0; k < 40; k++ {
+			next := -term * (mu - (2*k-1)*(2*k-1)) / (k * 8 * x)
+			if math.Abs(next) > math.Abs(term) {
+				break
+			}
+			term = next
+			sum += term
+			if math.Abs(term) < 1e-17*sum {
+				break
+			}
+		}
+		return sum / (math.Sqrt(2*math.Pi) * math.Sqrt(x)) // in parts: 2πx may overflow
+	}
+	term := 1.0
+	if order == 1 {
+		term = x / 2
+	}
+	sum, square := term, x*x/4
+	for k := 1.0; term > 1e-17*sum; k++ {
+		term *= square / (k * (k + float64(order)))
+		sum += term
+	}
+	return sum * math.Exp(-x)
+}
+
+func besselI0e(x float64) float64 {
+	if math.IsInf(x, 0) {
+		return 0
+	}
+	return besselIe(0, math.Abs(x))
+}
+
+func besselI1e(x float64) float64 {
+	if math.IsInf(x, 0) {
+		return 0
+	}
+	return math.Copysign(besselIe(1, math.Abs(x)), x)
+}
+
+func besselI0(x float64) float64 { return besselI0e(x) * math.Exp(math.Abs(x)) }
+
+func besselI1(x float64) float64 { return besselI1e(x) * math.Exp(math.Abs(x)) }
+
+// besselKe is exp(x) times the modified Bessel function of the second kind: the integral of
+// exp(-x(cosh t - 1)) cosh(order·t) for t from 0.
+func besselKe(order, x float64) float64 {
+	switch {
+	case x <= 0: // TensorFlow's limit at 0 stands for all that is below, where the function is complex
+		return math.Inf(1)
+	case math.IsNaN(x):
+		return x
+	case math.IsInf(x, 1): // the steps below would be of length 0
+		return 0
+	}
+	if x > 1e10 { // the expansion for large arguments, of which one term is enough
+		return math.Sqrt(math.Pi/2) / math.Sqrt(x)
+	}
+	// The integrand is as wide as 1/sqrt(x) where x is large. Its factors are multiplied as
+	// exponents, which overflow later.
+	step := 1.0 / 32 / math.Max(1, math.Sqrt(x))
+	sum := 0.5
+	for t := step; ; t += step {
+		s := math.Sinh(t / 2)
+		term := math.Exp(order*t-2*x*s*s) * (1 + math.Exp(-2*order*t)) / 2
+		sum += term
+		if term <= 1e-18*sum && 2*x*s*s > order*t {
+			return sum * step
+		}
+	}
+}
+
+func besselK0e(x float64) float64 { return besselKe(0, x) }
+
+func besselK1e(x float64) float64 { return besselKe(1, x) }
+
+func besselK0(x float64) float64 { return besselKe(0, x) * math.Exp(-x) }
+
+func besselK1(x float64) float64 { return besselKe(1, x) * math.Exp(-x) }
+
+// besselY0 and besselY1 go to -∞ at 0, and stay there for what is negative, where they are complex.
+func besselY0(x float64) float64 {
+	if x < 0 {
+		return math.Inf(-1)
+	}
+	return math.Y0(x)
+}
+
+// besselJ1 is odd, which math.J1 is not where it is least.
+func besselJ1(x float64) float64 {
+	if x < 0 {
+		return -math.J1(-x)
+	}
+	return math.J1(x)
+}
+
+func besselY1(x float64) float64 {
+	if x < 0 {
+		return math.Inf(-1)
+	}
+	return math.Y1(x)
+}
+
+// dawson is exp(-x²) times the integral of exp(t²) from 0 to x, by sampling (Rybicki).
+func dawson(x float64) float64 {
+	const h = 0.2
+	size := math.Abs(x)
+	switch {
+	case math.IsNaN(x):
+		return x
+	case size < 0.25:
+		term, sum := x, x
+		for k := 1.0; math.Abs(term) > 1e-18*math.Abs(sum); k++ {
+			term *= -2 * x * x / (2*k + 1)
+			sum += term
+		}
+		return sum
+	case size > 1e7:
+		return 0.5 / x
+	}
+	center := 2 * math.Round(size/(2*h))
+	sum := 0.0
+	for n := -51.0; n <= 51; n += 2 {
+		d := size - (center+n)*h
+		sum += math.Exp(-d*d) / (center + n)
+	}
+	return math.Copysign(sum/math.Sqrt(math.Pi), x)
+}
+
+// The nodes and weights of Gauss and Legendre's quadrature of ten points on [-1,1].
+var (
+	gaussNodes   = [5]float64{0.1488743389816312, 0.4333953941292472, 0.6794095682990244, 0.8650633666889845, 0.9739065285171717}
+	gaussWeights = [5]float64{0.2955242247147529, 0.2692667193099963, 0.2190863625159820, 0.1494513491505806, 0.0666713443086881}
+)
+
+// fresnel gives both integrals, of sin(πt²/2) and cos(πt²/2), from 0 to x.
+func fresnel(x float64) (s, c float64) {
+	size := math.Abs(x)
+	switch {
+	case math.IsNaN(x):
+		return x, x
+	case size > 1e8:
+		return math.Copysign(0.5, x), math.Copysign(0.5, x)
+	case size > 6:
+		// The auxiliary functions' expansions.
+		z := math.Pi * size * size
+		f, g, term := 0.0, 0.0, 1.0
+		for k := 0; k < 12; k++ {
+			f += term
+			term *= float64(4*k+1) / z
+			g += term
+			term *= -float64(4*k+3) / z
+		}
+		f, g = f/(math.Pi*size), g/(math.Pi*size)
+		sin, cos := math.Sincos(math.Mod(size*size, 4) * math.Pi / 2)
+		s, c = 0.5-f*cos-g*sin, 0.5+f*sin-g*cos
+	default:
+		panels := 1 + int(size*size*2)
+		width := size / float64(panels)
+		for p := range panels {
+			middle := (float64(p) + 0.5) * width
+			for i, node := range gaussNodes {
+				for _, t := range [2]float64{middle - node*width/2, middle + node*width/2} {
+					sin, cos := math.Sincos(math.Pi / 2 * t * t)
+					s += gaussWeights[i] * sin * width / 2
+					c += gaussWeights[i] * cos * width / 2
+				}
+			}
+		}
+	}
+	return math.Copysign(s, x), math.Copysign(c, x)
+}
+
+func fresnelSin(x float64) float64 { s, _ := fresnel(x); return s }
+
+func fresnelCos(x float64) float64 { _, c := fresnel(x); return c }
+
+// spence is the integral of log(t)/(1-t) from 1 to x: the dilogarithm of 1-x.
+func spence(x float64) float64 {
+	switch {
+	case x < 0 || math.IsNaN(x):
+		return math.NaN()
+	case x == 0:
+		return math.Pi * math.Pi / 6
+	case math.IsInf(x, 1):
+		return math.Inf(-1)
+	case x > 2: // to 1/x
+		l := math.Log(x)
+		return -l*l/2 - spence(1/x)
+	case x > 1.5: // dilog(1-x) by the inversion
+		l := math.Log(x)
+		return -l*l/2 - spence(1/x)
+	case x < 0.5: // to 1-x
+		return math.Pi*math.Pi/6 - math.Log(x)*math.Log1p(-x) - spence(1-x)
+	}
+	z, power, sum := 1-x, 1-x, 0.0
+	for k := 1.0; k < 200; k++ {
+		term := power / (k * k)
+		sum += term
+		if math.Abs(term) < 1e-18 {
+			break
+		}
+		power *= z
+	}
+	return sum
+}
+
+// expint is the exponential integral Ei of what is not negative.
+func expint(x float64) float64 {
+	const euler = 0.57721566490153286
+	switch {
+	case x < 0 || math.IsNaN(x):
+		return math.NaN()
+	case x == 0:
+		return math.Inf(-1)
+	case math.IsInf(x, 1):
+		return x
+	case x > 40:
+		term, sum := 1.0, 1.0
+		for k := 1.0; k < x; k++ {
+			term *= k / x
+			sum += term
+			if term < 1e-17 {
+				break
+			}
+		}
+		return math.Exp(x) / x * sum
+	}
+	term, sum := 1.0, 0.0
+	for k := 1.0; k < 500; k++ {
+		term *= x / k
+		sum += term / k
+		if math.Abs(term/k) < 1e-18*math.Abs(sum) {
+			break
+		}
+	}
+	return euler + math.Log(math.Abs(x)) + sum
+}
+
+// zeta is Hurwitz' zeta function by the formula of Euler and Maclaurin.
+func zeta(x, q float64) float64 {
+	switch {
+	case x == 1:
+		return math.Inf(1)
+	case math.IsNaN(x) || math.IsNaN(q) || x < 1:
+		return math.NaN()
+	case q <= 0 && q == math.Floor(q) && x == 2*math.Floor(x/2):
+		return math.Inf(1)
+	case q <= 0 && q == math.Floor(q): // the poles of odd orders have no one sign
+		return math.NaN()
+	case q <= 0 && x != math.Floor(x):
+		return math.NaN()
+	case q < -64:
+		// The terms of negative numbers are those of their magnitudes, up to the sign: a
+		// difference of two sums, however many they are.
+		n := -math.Floor(q)
+		least := -(q + n - 1)
+		negative := zeta(x, least) - zeta(x, least+n)
+		if math.Mod(x, 2) != 0 {
+			negative = -negative
+		}
+		return negative + zeta(x, q+n)
+	}
+	if math.IsInf(x, 1) && q > 0 { // of the terms only the first may be left
+		return math.Pow(q, -x)
+	}
+	sum := 0.0
+	n := max(12, 12-math.Floor(q))
+	for k := range int(n) {
+		sum += math.Pow(q+float64(k), -x)
+	}
+	a := q + n
+	sum += math.Pow(a, 1-x)/(x-1) + math.Pow(a, -x)/2
+	// B(2k)/(2k)! · x(x+1)…(x+2k-2) · a^(-x-2k+1)
+	bernoulli := [...]float64{1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330}
+	rising, factorial := x, 2.0
+	for k, b := range bernoulli {
+		power := math.Pow(a, -x-2*float64(k+1)+1)
+		if power == 0 { // while the other factors may overflow
+			break
+		}
+		term := b / factorial * rising * power
+		sum += term
+		if math.Abs(term) < 1e-17*math.Abs(sum) {
+			break
+		}
+		m := 2 * float64(k+1)
+		rising *= (x + m - 1) * (x + m)
+		factorial *= (m + 1) * (m + 2)
+	}
+	return sum
+}
+
+// polygamma is the n-th derivative of digamma. Like TensorFlow's it takes n+1 in the type of its arguments, where an
+// order that is large and even stays even.
+func polygamma[T element.Floating](n, x T) T {
+	switch {
+	case n == 0:
+		return T(digamma64(float64(x)))
+	case !(n >= 0) || float64(n) != math.Floor(float64(n)):
+		return T(math.NaN())
+	}
+	order := float64(n + 1)
+	sign := 1.0
+	if math.Mod(order, 2) == 1 {
+		sign = -1
+	}
+	return T(sign * math.Gamma(order) * zeta(order, float64(x)))
+}
+
+// igamma is the regularized lower incomplete gamma function, igammac the upper one.
+func igamma(a, x float64) float64 {
+	switch {
+	case x == 0:
+		return 0
+	case x < 0 || a <= 0 || math.IsNaN(a) || math.IsNaN(x):
+		return math.NaN()
+	case math.IsInf(a, 1):
+		if math.IsInf(x, 1) {
+			return math.NaN()
+		}
+		return 0
+	case math.IsInf(x, 1):
+		return 1
+	case x > 1 && x > a:
+		return 1 - gammaFraction(a, x)
+	}
+	return gammaSeries(a, x)
+}
+
+func igammac(a, x float64) float64 {
+	switch {
+	case x < 0 || a <= 0 || math.IsNaN(a) || math.IsNaN(x):
+		return math.NaN()
+	case x == 0:
+		return 1
+	case math.IsInf(a, 1):
+		if math.IsInf(x, 1) {
+			return math.NaN()
+		}
+		return 1
+	case math.IsInf(x, 1):
+		return 0
+	case x < 1 || x < a:
+		return 1 - gammaSeries(a, x)
+	}
+	return gammaFraction(a, x)
+}
+
+// gammaFactor is x^a·exp(-x)/Γ(a).
+func gammaFactor(a, x float64) float64 {
+	l, _ := math.Lgamma(a)
+	return math.Exp(a*math.Log(x) - x - l)
+}
+
+func gammaSeries(a, x float64) float64 {
+	term, sum := 1/a, 1/a
+	for k := 1.0; k < 20000 && term > 1e-17*sum; k++ {
+		term *= x / (a + k)
+		sum += term
+	}
+	return sum * gammaFactor(a, x)
+}
+
+func gammaFraction(a, x float64) float64 {
+	b := x + 1 - a
+	c, d := 1e300, 1/b
+	h := d
+	for i := 1.0; i < 20000; i++ {
+		an := -i * (i - a)
+		b += 2
+		if d = an*d + b; math.Abs(d) < 1e-300 {
+			d = 1e-300
+		}
+		if c = b + an/c; math.Abs(c) < 1e-300 {
+			c = 1e-300
+		}
+		d = 1 / d
+		h *= d * c
+		if math.Abs(d*c-1) < 1e-16 {
+			break
+		}
+	}
+	return h * gammaFactor(a, x)
+}
+
+// betainc is the regularized incomplete beta function.
+func betainc(a, b, x float64) float64 {
+	switch {
+	case math.IsNaN(a) || math.IsNaN(b) || math.IsNaN(x) || a <= 0 || b <= 0 || x < 0 || x > 1:
+		return math.NaN()
+	case x == 0 || x == 1:
+		return x
+	case x > (a+1)/(a+b+2):
+		return 1 - betainc(b, a, 1-x)
+	}
+	la, _ := math.Lgamma(a)
+	lb, _ := math.Lgamma(b)
+	lab, _ := math.Lgamma(a + b)
+	front := math.Exp(lab-la-lb+a*math.Log(x)+b*math.Log1p(-x)) / a
+	near := func(v float64) float64 {
+		if math.Abs(v) < 1e-300 {
+			return 1e-300
+		}
+		return v
+	}
+	c, d := 1.0, 1/near(1-(a+b)*x/(a+1))
+	h := d
+	for m := 1.0; m < 10000; m++ {
+		even := m * (b - m) * x / ((a + 2*m - 1) * (a + 2*m))
+		d, c = 1/near(1+even*d), near(1+even/c)
+		h *= d * c
+		odd := -(a + m) * (a + b + m) * x / ((a + 2*m) * (a + 2*m + 1))
+		d, c = 1/near(1+odd*d), near(1+odd/c)
+		h *= d * c
+		if math.Abs(d*c-1) < 1e-16 {
+			break
+		}
+	}
+	return front * h
+}

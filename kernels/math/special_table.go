@@ -1,0 +1,49 @@
+package math
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+)
+
+// betaincRows makes the row of Betainc, whose inputs have one shape or are scalars.
+func betaincRows[T element.Floating](table *kernels.Table) {
+	dtype := element.DTypeOf[T]()
+	table.Add(kernels.Def{Op: "Betainc", Types: map[string][]tensor.DType{"T": {dtype}}, New: func(*kernels.Construction) (any, error) {
+		return kernels.Func(func(ctx *kernels.Context) error {
+			shape := tensor.Shape(nil)
+			for i := range 3 {
+				if err := args.CheckType(ctx, i, dtype); err != nil {
+					return err
+				}
+				s := ctx.Input(i).Shape()
+				switch {
+				case len(shape) == 0:
+					shape = s
+				case len(s) > 0 && !s.Equal(shape):
+					names := [3]string{"a", "b", "x"}
+					return status.InvalidArgumentf("Shapes of %s and %s are inconsistent: %v vs. %v", names[0], names[i], shape, s)
+				}
+			}
+			out, err := ctx.Allocate(0, dtype, shape)
+			if err != nil {
+				return err
+			}
+			var in [3][]T
+			var stride [3]int
+			for i := range in {
+				in[i] = element.ViewOf[T](ctx.Input(i))
+				stride[i] = min(1, ctx.Input(i).Rank())
+			}
+			dst := element.ViewOf[T](out)
+			ctx.Device.Parallel(len(dst), element.BlockLen, func(lo, hi int) {
+				for i := lo; i < hi; i++ {
+					dst[i] = T(betainc(float64(in[0][i*stride[0]]), float64(in[1][i*stride[1]]), float64(in[2][i*stride[2]])))
+				}
+			})
+			return nil
+		}), nil
+	}})
+}

@@ -1,0 +1,126 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/kernels/internal/element"
+)
+
+func relu[T element.Ordered](dst, a []T) {
+	for i, v := range a {
+		dst[i] = max(v, 0)
+	}
+}
+
+func relu6[T element.Ordered](dst, a []T) {
+	for i, v := range a {
+		dst[i] = min(max(v, 0), 6)
+	}
+}
+
+func elu64(v float64) float64 {
+	if v < 0 {
+		return math.Expm1(v)
+	}
+	return v
+}
+
+// The constants of selu, from the paper on self-normalizing networks.
+const (
+	seluScale      = 1.0507009873554804934193349852946
+	seluScaleAlpha = 1.7580993408473768599402175208123
+)
+
+func selu64(v float64) float64 {
+	if v < 0 {
+		return seluScaleAlpha * math.Expm1(v)
+	}
+	return seluScale * v
+}
+
+// softplus64 is log(1+exp(v)) without overflow.
+func softplus64(v float64) float64 {
+	if v > 0 {
+		return v + math.Log1p(math.Exp(-v))
+	}
+	return math.Log1p(math.Exp(v))
+}
+
+func softsign[T element.Floating](dst, a []T) {
+	for i, v := range a {
+		dst[i] = v / (1 + T(math.Abs(float64(v))))
+	}
+}
+
+// The gradients take the gradient of the result first, then the op's input (features) or, for
+// elu and selu, its output.
+
+// Where a unit is at rest the gradient is multiplied by 0, which NaN and infinities survive.
+
+func reluGrad[T element.Ordered](dst, g, features []T) {
+	g, features = g[:len(dst)], features[:len(dst)]
+	for i := range dst {
+		if features[i] > 0 {
+			dst[i] = g[i]
+		} else {
+			dst[i] = g[i] * 0
+		}
+	}
+}
+
+func relu6Grad[T element.Ordered](dst, g, features []T) {
+	g, features = g[:len(dst)], features[:len(dst)]
+	for i := range dst {
+		if features[i] > 0 && features[i] < 6 {
+			dst[i] = g[i]
+		} else {
+			dst[i] = g[i] * 0
+		}
+	}
+}
+
+func eluGrad64(g, out float64) float64 {
+	if out < 0 {
+		return (out + 1) * g
+	}
+	return g
+}
+
+func seluGrad64(g, out float64) float64 {
+	if out < 0 {
+		return g * (out + seluScaleAlpha)
+	}
+	return g * seluScale
+}
+
+func softplusGrad64(g, features float64) float64 { return g / (math.Exp(-features) + 1) }
+
+func softsignGrad64(g, features float64) float64 {
+	d := 1 + math.Abs(features)
+	return g / (d * d)
+}
+
+// leaky makes the slice function of LeakyRelu, leakyGrad that of its gradient.
+func leaky[T element.Floating](alpha T) func(dst, a []T) {
+	return func(dst, a []T) {
+		for i, v := range a {
+			if v > 0 {
+				dst[i] = v
+			} else {
+				dst[i] = v * alpha
+			}
+		}
+	}
+}
+
+func leakyGrad[T element.Floating](alpha T) func(dst, g, features []T) {
+	return func(dst, g, features []T) {
+		for i := range dst {
+			if features[i] > 0 {
+				dst[i] = g[i]
+			} else {
+				dst[i] = g[i] * alpha
+			}
+		}
+	}
+}

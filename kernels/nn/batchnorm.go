@@ -1,0 +1,302 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+	"github.com/troupe-run/troupe/kernels/internal/layout"
+	"github.com/troupe-run/troupe/kernels/internal/reduce"
+	"github.com/troupe-run/troupe/kernels/simd"
+)
+
+// batchNorm is the attributes of FusedBatchNorm, its later versions and their gradients.
+type batchNorm struct {
+	channelsFirst bool
+	epsilon       float32
+	training      bool
+	average       float32 // weight of the batch in the running mean and variance
+	outputs       int
+	half          bool // the images are of a half type
+}
+
+// reserve is the shape of output 5 of FusedBatchNormV3: what cuDNN would keep for the gradient. As in TensorFlow, whose
+// float kernels are oneDNN's, it has no element for float32 and one for halves. Programs reshape it.
+func (b *batchNorm) reserve() tensor.Shape {
+	if b.half {
+		return nil
+	}
+	return tensor.Shape{0}
+}
+
+func newBatchNorm(c *kernels.Construction, outputs int) (b batchNorm, err error) {
+	b.outputs, b.average = outputs, 1
+	dtype, err := c.Attrs().Type("T")
+	if err != nil {
+		return b, err
+	}
+	b.half = dtype != tensor.Float32
+	b.channelsFirst, err = args.ChannelsFirst(c)
+	var err1, err2, err3 error
+	b.epsilon, err1 = c.Attrs().Float("epsilon")
+	b.training, err2 = c.Attrs().Bool("is_training")
+	if _, ok := c.Attrs()["exponential_avg_factor"]; ok { // the gradients have none
+		b.average, err3 = c.Attrs().Float("exponential_avg_factor")
+	}
+	return b, args.FirstError(err, err1, err2, err3)
+}
+
+// perChannel checks that an input is a vector with one element a channel.
+func perChannel(ctx *kernels.Context, i int, what string, channels int) error {
+	t := ctx.Input(i)
+	if err := args.CheckType(ctx, i, tensor.Float32); err != nil {
+		return err
+	}
+	if t.Rank() != 1 {
+		return status.InvalidArgumentf("%s must be 1-dimensional%v", what, t.Shape())
+	}
+	if t.Len() != channels {
+		return status.InvalidArgumentf("%s must have the same number of elements as the channels of x, got %d and %d", what, t.Len(), channels)
+	}
+	return nil
+}
+
+// normChannels is the number of channels of images of rank 4 or 5.
+func normChannels(x tensor.Shape, channelsFirst bool) (int, error) {
+	if len(x) != 4 && len(x) != 5 {
+		return 0, status.InvalidArgumentf("input must be 4 or 5-dimensional%v", x)
+	}
+	if channelsFirst {
+		return int(x[1]), nil
+	}
+	return int(x[len(x)-1]), nil
+}
+
+// checkForward checks the inputs of images of a type, and gives the number of channels.
+func (b *batchNorm) checkForward(ctx *kernels.Context, dtype tensor.DType, channelsFirst bool) (channels int, err error) {
+	if err := args.CheckType(ctx, 0, dtype); err != nil {
+		return 0, err
+	}
+	if channels, err = normChannels(ctx.Input(0).Shape(), channelsFirst); err != nil {
+		return 0, err
+	}
+	if err := args.FirstError(perChannel(ctx, 1, "scale", channels), perChannel(ctx, 2, "offset", channels)); err != nil {
+		return 0, err
+	}
+	if b.training && b.average == 1 {
+		return channels, nil
+	}
+	when := "When is_training=false"
+	if b.training {
+		when = "When exponential_avg_factor != 1"
+	}
+	return channels, args.FirstError(perChannel(ctx, 3, when+", mean", channels), perChannel(ctx, 4, when+", variance", channels))
+}
+
+// checkBackward is checkForward for the gradient.
+func checkBackward(ctx *kernels.Context, dtype tensor.DType, channelsFirst bool) (channels int, err error) {
+	dy, x := ctx.Input(0), ctx.Input(1)
+	if err := args.FirstError(args.CheckType(ctx, 0, dtype), args.CheckType(ctx, 1, dtype)); err != nil {
+		return 0, err
+	}
+	for _, t := range []*tensor.Tensor{dy, x} {
+		if channels, err = normChannels(t.Shape(), channelsFirst); err != nil {
+			return 0, err
+		}
+	}
+	if !x.Shape().Equal(dy.Shape()) {
+		return 0, status.InvalidArgumentf("x and y_backprop must have same shape, but x has shape %v and y_backprop has shape %v", x.Shape(), dy.Shape())
+	}
+	return channels, args.FirstError(perChannel(ctx, 2, "scale", channels), perChannel(ctx, 3, "reserve_space_1", channels), perChannel(ctx, 4, "reserve_space_2", channels))
+}
+
+func (b *batchNorm) forward(ctx *kernels.Context) error {
+	channels, err := b.checkForward(ctx, tensor.Float32, false)
+	if err != nil {
+		return err
+	}
+	x := ctx.Input(0)
+	y, err := ctx.Allocate(0, tensor.Float32, x.Shape())
+	if err != nil {
+		return err
+	}
+	stats, err := b.statistics(ctx, channels)
+	if err != nil {
+		return err
+	}
+	src, dst := tensor.Of[float32](x), tensor.Of[float32](y)
+	mean, variance, savedMean, savedVariance := stats[0], stats[1], stats[2], stats[3]
+	if len(src) == 0 {
+		nan := float32(math.NaN())
+		for i := range channels {
+			mean[i], variance[i], savedMean[i], savedVariance[i] = nan, nan, 0, 0
+		}
+		return nil
+	}
+	if b.training {
+		err = b.measure(ctx, dst, src, stats)
+	} else {
+		copy(mean, tensor.Of[float32](ctx.Input(3)))
+		copy(variance, tensor.Of[float32](ctx.Input(4)))
+		// What the gradient would take is not meant for inference.
+		clear(savedMean)
+		clear(savedVariance)
+		savedMean, savedVariance = mean, variance
+	}
+	if err != nil {
+		return err
+	}
+	scale, offset := tensor.Of[float32](ctx.Input(1)), tensor.Of[float32](ctx.Input(2))
+	factor := make([]float32, channels)
+	for i := range factor {
+		factor[i] = scale[i] / element.Sqrt(savedVariance[i]+b.epsilon)
+	}
+	element.EachRow(ctx.Device, len(src)/channels, channels, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			row, to := src[r*channels:(r+1)*channels], dst[r*channels:(r+1)*channels]
+			for i, v := range row {
+				to[i] = (v-savedMean[i])*factor[i] + offset[i]
+			}
+		}
+	})
+	return nil
+}
+
+// statistics allocates the outputs after the first: mean, variance and what the gradient takes.
+func (b *batchNorm) statistics(ctx *kernels.Context, channels int) (stats [4][]float32, err error) {
+	for i := range stats {
+		t, err := ctx.Allocate(i+1, tensor.Float32, tensor.Shape{int64(channels)})
+		if err != nil {
+			return stats, err
+		}
+		stats[i] = tensor.Of[float32](t)
+	}
+	if b.outputs > 5 {
+		reserve, err := ctx.Allocate(5, tensor.Float32, b.reserve())
+		if err != nil {
+			return stats, err
+		}
+		layout.Zero(ctx, reserve)
+	}
+	return stats, nil
+}
+
+// measure computes the batch's mean and variance; work is as long as src.
+func (b *batchNorm) measure(ctx *kernels.Context, work, src []float32, stats [4][]float32) error {
+	mean, variance, batchMean, batchVariance := stats[0], stats[1], stats[2], stats[3]
+	channels := len(mean)
+	rows := len(src) / channels
+	sum, squares := reduce.SumFloat, reduce.SumFloat
+	squares.First = simd.Square
+	if err := sum.Reduce(ctx.Device, batchMean, src, []int{rows, channels}, true); err != nil {
+		return err
+	}
+	simd.DivScalar(batchMean, batchMean, float32(rows))
+	element.EachRow(ctx.Device, rows, channels, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			elementwise.Sub(work[r*channels:(r+1)*channels], src[r*channels:(r+1)*channels], batchMean)
+		}
+	})
+	if err := squares.Reduce(ctx.Device, batchVariance, work, []int{rows, channels}, true); err != nil {
+		return err
+	}
+	simd.DivScalar(batchVariance, batchVariance, float32(rows))
+	unbiased := float32(rows) / float32(max(1, rows-1))
+	if b.average == 1 {
+		copy(mean, batchMean)
+		simd.MulScalar(variance, batchVariance, unbiased)
+		return nil
+	}
+	oldMean, oldVariance := tensor.Of[float32](ctx.Input(3)), tensor.Of[float32](ctx.Input(4))
+	for i := range mean {
+		mean[i] = (1-b.average)*oldMean[i] + b.average*batchMean[i]
+		variance[i] = (1-b.average)*oldVariance[i] + b.average*unbiased*batchVariance[i]
+	}
+	return nil
+}
+
+func (b *batchNorm) backward(ctx *kernels.Context) error {
+	channels, err := checkBackward(ctx, tensor.Float32, false)
+	if err != nil {
+		return err
+	}
+	dy, x := ctx.Input(0), ctx.Input(1)
+	shapes := []tensor.Shape{x.Shape(), {int64(channels)}, {int64(channels)}, {0}, {0}}
+	var out [5]*tensor.Tensor
+	for i, s := range shapes {
+		if out[i], err = ctx.Allocate(i, tensor.Float32, s); err != nil {
+			return err
+		}
+	}
+	dx, dScale, dOffset := tensor.Of[float32](out[0]), tensor.Of[float32](out[1]), tensor.Of[float32](out[2])
+	if len(dx) == 0 {
+		clear(dScale)
+		clear(dOffset)
+		return nil
+	}
+	g, src := tensor.Of[float32](dy), tensor.Of[float32](x)
+	scale, mean, variance := tensor.Of[float32](ctx.Input(2)), tensor.Of[float32](ctx.Input(3)), tensor.Of[float32](ctx.Input(4))
+	rows := len(src) / channels
+	sum := reduce.SumFloat
+	// The sums of dy and of dy·(x-mean) first, then everything else from them.
+	element.EachRow(ctx.Device, rows, channels, func(lo, hi int) {
+		for at := lo * channels; at < hi*channels; at += channels {
+			for i := range channels {
+				dx[at+i] = g[at+i] * (src[at+i] - mean[i])
+			}
+		}
+	})
+	if err := sum.Reduce(ctx.Device, dScale, dx, []int{rows, channels}, true); err != nil {
+		return err
+	}
+	if err := sum.Reduce(ctx.Device, dOffset, g, []int{rows, channels}, true); err != nil {
+		return err
+	}
+	factor, slope, shift := make([]float32, channels), make([]float32, channels), make([]float32, channels)
+	for i := range channels {
+		inverse := 1 / element.Sqrt(variance[i]+b.epsilon)
+		factor[i] = scale[i] * inverse
+		if b.training {
+			slope[i] = dScale[i] / float32(rows) * inverse * inverse
+			shift[i] = dOffset[i] / float32(rows)
+		}
+		dScale[i] *= inverse
+	}
+	element.EachRow(ctx.Device, rows, channels, func(lo, hi int) {
+		for at := lo * channels; at < hi*channels; at += channels {
+			for i := range channels {
+				dx[at+i] = factor[i] * (g[at+i] - shift[i] - (src[at+i]-mean[i])*slope[i])
+			}
+		}
+	})
+	return nil
+}
+
+// batchNormRow makes the rows of one op. Half images come with float statistics.
+func batchNormRow(table *kernels.Table, op string, outputs int, halfToo bool, run func(b *batchNorm, ctx *kernels.Context) error, images []int) {
+	construct := func(c *kernels.Construction) (kernels.Kernel, error) {
+		b, err := newBatchNorm(c, outputs)
+		if err != nil {
+			return nil, err
+		}
+		k := kernels.Kernel(kernels.Func(func(ctx *kernels.Context) error { return run(&b, ctx) }))
+		if b.channelsFirst {
+			k = &channelLayout{inner: k, images: images, sizes: -1, results: []int{0}}
+		}
+		return k, nil
+	}
+	table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {tensor.Float32}}, Expensive: true, New: func(c *kernels.Construction) (any, error) { return construct(c) }})
+	for _, half := range halves.Types {
+		if halfToo {
+			table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {half}, "U": {tensor.Float32}}, Expensive: true, New: func(c *kernels.Construction) (any, error) {
+				k, err := construct(c)
+				return &halves.ViaFloat{Inner: k, Half: half, FirstOnly: true}, err
+			}})
+		}
+	}
+}

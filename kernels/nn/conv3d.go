@@ -1,0 +1,283 @@
+package nn
+
+import (
+	"maps"
+
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/gemm"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+)
+
+// volume3 is the sizes of a convolution over volumes whose channels come last: for each place
+// along the first spatial dimension a sum of convolutions of the planes that the filter sees.
+type volume3 struct {
+	plane  convolution // of one plane
+	planes window
+	batch  int
+}
+
+// windowing3 is windowing with a third spatial dimension.
+type windowing3 struct {
+	windowing
+	stridePlanes, dilatePlanes int64
+}
+
+func newWindowing3(c *kernels.Construction) (w windowing3, err error) {
+	if w.channelsFirst, err = args.ChannelsFirst(c); err != nil {
+		return w, err
+	}
+	strides, errS := c.Attrs().IntList("strides")
+	dilations, errD := c.Attrs().IntList("dilations")
+	if err := args.FirstError(errS, errD); err != nil {
+		return w, err
+	}
+	if len(strides) != 5 {
+		return w, status.InvalidArgumentf("Sliding window strides field must specify 5 dimensions")
+	}
+	if len(dilations) != 5 {
+		return w, status.InvalidArgumentf("Dilation rates field must specify 5 dimensions")
+	}
+	first, depth := 1, 4
+	if w.channelsFirst {
+		first, depth = 2, 1
+	}
+	if strides[0] != 1 || strides[depth] != 1 {
+		return w, status.InvalidArgumentf("Current implementation does not yet support strides in the batch and depth dimensions.")
+	}
+	if dilations[0] != 1 || dilations[depth] != 1 {
+		return w, status.InvalidArgumentf("Current implementation does not yet support dilation rates in the batch and depth dimensions.")
+	}
+	if min(strides[first], strides[first+1], strides[first+2]) <= 0 {
+		return w, status.InvalidArgumentf("Spatial strides should be larger than 0.")
+	}
+	if min(dilations[first], dilations[first+1], dilations[first+2]) <= 0 {
+		return w, status.InvalidArgumentf("Dilated rates should be larger than 0.")
+	}
+	w.stridePlanes, w.strideRows, w.strideCol = strides[first], strides[first+1], strides[first+2]
+	w.dilatePlanes, w.dilateRows, w.dilateCol = dilations[first], dilations[first+1], dilations[first+2]
+	if w.kind, err = c.Attrs().Str("padding"); err == nil && w.kind != "SAME" && w.kind != "VALID" {
+		err = status.Unimplementedf("Padding %s is not supported for volumes", w.kind)
+	}
+	return w, err
+}
+
+// plan checks the shapes of volume and filter and works out the windows.
+func (w *windowing3) plan(image, filter tensor.Shape) (v volume3, err error) {
+	if len(image) != 5 {
+		return v, status.InvalidArgumentf("input must be 5-dimensional")
+	}
+	if len(filter) != 5 {
+		return v, status.InvalidArgumentf("filter must be 5-dimensional")
+	}
+	if filter[3] == 0 {
+		return v, status.InvalidArgumentf("filter_depth must be non-zero")
+	}
+	if image[4]%filter[3] != 0 {
+		return v, status.InvalidArgumentf("Input depth must be evenly divisible by filter depth: %d vs %d", image[4], filter[3])
+	}
+	if n, err := filter.NumElements(); err != nil {
+		return v, err
+	} else if n == 0 {
+		return v, status.InvalidArgumentf("filter must not have zero elements (i.e. all dimensions must be non-zero)")
+	}
+	if _, err := image.NumElements(); err != nil {
+		return v, err
+	}
+	if v.planes, err = w.over(image[1], filter[0], w.stridePlanes, w.dilatePlanes, 0, 0); err != nil {
+		return v, err
+	}
+	v.batch = int(image[0])
+	v.plane, err = w.windowing.plan(tensor.Shape{1, image[2], image[3], image[4]}, filter[1:])
+	return v, err
+}
+
+func (v *volume3) outShape() tensor.Shape {
+	return tensor.Shape{int64(v.batch), int64(v.planes.out), int64(v.plane.rows.out), int64(v.plane.cols.out), int64(v.plane.outDepth)}
+}
+
+// each calls visit for each pair of a plane of the result and one of the filter that meet in a
+// plane of the volume, with where these start; first tells that it is the result's first.
+func (v *volume3) each(visit func(out, image, filter int, first bool) error) error {
+	p := &v.plane
+	outSize, imageSize, filterSize := p.rows.out*p.cols.out*p.outDepth, p.rows.in*p.cols.in*p.inDepth, p.patch()*p.outDepth
+	for n := range v.batch {
+		for o := range v.planes.out {
+			lo, hi, at := v.planes.clip(o)
+			for k := lo; k < hi; k++ {
+				image := (n*v.planes.in + at + k*v.planes.dilation) * imageSize
+				if err := visit((n*v.planes.out+o)*outSize, image, k*filterSize, k == lo); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// conv3 runs Conv3D: the input grads and filter grads likewise.
+func conv3[T element.Numeric](w windowing3, mul gemm.Gemm[T]) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		image, filter := ctx.Input(0), ctx.Input(1)
+		dtype := element.DTypeOf[T]()
+		if err := args.FirstError(args.CheckType(ctx, 0, dtype), args.CheckType(ctx, 1, dtype)); err != nil {
+			return err
+		}
+		v, err := w.plan(image.Shape(), filter.Shape())
+		if err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, dtype, v.outShape())
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		dst, src, f := element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](filter)
+		clear(dst)
+		p := &v.plane
+		outSize, imageSize, filterSize := p.places()*p.outDepth, p.rows.in*p.cols.in*p.inDepth, p.patch()*p.outDepth
+		return v.each(func(o, i, k int, first bool) error {
+			return convolve(ctx.Device, p, mul, dst[o:o+outSize], src[i:i+imageSize], f[k:k+filterSize], !first)
+		})
+	}
+}
+
+func conv3InputGrad[T element.Numeric](w windowing3, mul gemm.Gemm[T]) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		filter, grad := ctx.Input(1), ctx.Input(2)
+		dtype := element.DTypeOf[T]()
+		if err := args.FirstError(args.CheckType(ctx, 1, dtype), args.CheckType(ctx, 2, dtype)); err != nil {
+			return err
+		}
+		shape, err := sizesInput(ctx, 0, 5, "input_sizes")
+		if err != nil {
+			return err
+		}
+		v, err := w.plan(shape, filter.Shape())
+		if err != nil {
+			return err
+		}
+		if want := v.outShape(); !grad.Shape().Equal(want) {
+			return status.InvalidArgumentf("Size of out_backprop doesn't match computed: actual = %v, computed = %v", grad.Shape(), want)
+		}
+		out, err := ctx.Allocate(0, dtype, shape)
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		dst, g, f := element.ViewOf[T](out), element.ViewOf[T](grad), element.ViewOf[T](filter)
+		clear(dst)
+		p := &v.plane
+		outSize, imageSize, filterSize := p.places()*p.outDepth, p.rows.in*p.cols.in*p.inDepth, p.patch()*p.outDepth
+		return v.each(func(o, i, k int, _ bool) error {
+			return inputGrad(ctx.Device, p, mul, dst[i:i+imageSize], f[k:k+filterSize], g[o:o+outSize], true)
+		})
+	}
+}
+
+func conv3FilterGrad[T element.Numeric](w windowing3, mul gemm.Gemm[T]) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		image, grad := ctx.Input(0), ctx.Input(2)
+		dtype := element.DTypeOf[T]()
+		if err := args.FirstError(args.CheckType(ctx, 0, dtype), args.CheckType(ctx, 2, dtype)); err != nil {
+			return err
+		}
+		shape, err := sizesInput(ctx, 1, 5, "filter_sizes")
+		if err != nil {
+			return err
+		}
+		v, err := w.plan(image.Shape(), shape)
+		if err != nil {
+			return err
+		}
+		if want := v.outShape(); !grad.Shape().Equal(want) {
+			return status.InvalidArgumentf("Size of out_backprop doesn't match computed: actual = %v, computed = %v", grad.Shape(), want)
+		}
+		out, err := ctx.Allocate(0, dtype, shape)
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		dst, g, src := element.ViewOf[T](out), element.ViewOf[T](grad), element.ViewOf[T](image)
+		clear(dst)
+		p := &v.plane
+		outSize, imageSize, filterSize := p.places()*p.outDepth, p.rows.in*p.cols.in*p.inDepth, p.patch()*p.outDepth
+		return v.each(func(o, i, k int, _ bool) error {
+			return filterGrad(ctx.Device, p, mul, dst[k:k+filterSize], src[i:i+imageSize], g[o:o+outSize], true)
+		})
+	}
+}
+
+func conv3Rows[T element.Numeric](table *kernels.Table, mul gemm.Gemm[T]) {
+	dtype := element.DTypeOf[T]()
+	row := func(op string, make func(w windowing3, mul gemm.Gemm[T]) kernels.Func, images []int, sizes int, results ...int) {
+		halves.Rows(table, op, "T", dtype, func(c *kernels.Construction) (any, error) {
+			w, err := newWindowing3(c)
+			if err != nil {
+				return nil, err
+			}
+			return w.inLayout(make(w, mul), images, sizes, results...), nil
+		})
+	}
+	row("Conv3D", conv3[T], []int{0}, -1, 0)
+	row("Conv3DBackpropInputV2", conv3InputGrad[T], []int{2}, 0, 0)
+	row("Conv3DBackpropFilterV2", conv3FilterGrad[T], []int{0, 2}, -1)
+}
+
+// newConv makes the kernel of Conv, which is Conv2D or Conv3D by the number of strides.
+func newConv[T element.Numeric](mul gemm.Gemm[T]) func(c *kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		format, err := c.Attrs().Str("data_format")
+		strides, err1 := c.Attrs().IntList("strides")
+		dilations, err2 := c.Attrs().IntList("dilations")
+		batchDims, err3 := c.Attrs().Int("batch_dims")
+		groups, err4 := c.Attrs().Int("groups")
+		if err := args.FirstError(err, err1, err2, err3, err4); err != nil {
+			return nil, err
+		}
+		if batchDims != 1 {
+			return nil, status.Unimplementedf("Conv with batch_dims=%d is not supported", batchDims)
+		}
+		if groups != 1 {
+			return nil, status.Unimplementedf("Conv with groups=%d is not supported", groups)
+		}
+		if len(dilations) == 0 {
+			for range strides {
+				dilations = append(dilations, 1)
+			}
+		}
+		if len(dilations) != len(strides) {
+			return nil, status.InvalidArgumentf("Dilation rates field must specify %d dimensions", len(strides))
+		}
+		inner := *c
+		node := *c.Node
+		inner.Node = &node
+		node.Attrs = convAttrs(c.Attrs(), format, len(strides), dilations)
+		if len(strides) == 5 {
+			w, err := newWindowing3(&inner)
+			if err != nil {
+				return nil, err
+			}
+			return w.inLayout(conv3(w, mul), []int{0}, -1, 0), nil
+		}
+		w, err := newWindowing(&inner)
+		if err != nil {
+			return nil, err
+		}
+		return w.inLayout(&convKernel[T]{w, element.DTypeOf[T](), mul}, []int{0}, -1, 0), nil
+	}
+}
+
+// convAttrs are Conv's attributes as Conv2D and Conv3D name them.
+func convAttrs(attrs graph.Attrs, format string, rank int, dilations []int64) graph.Attrs {
+	names := map[bool]string{false: "NHWC", true: "NCHW"}
+	if rank == 5 {
+		names = map[bool]string{false: "NDHWC", true: "NCDHW"}
+	}
+	out := maps.Clone(attrs)
+	out["data_format"] = &attrpb.AttrValue{Value: &attrpb.AttrValue_S{S: []byte(names[format == "CHANNELS_FIRST"])}}
+	out["dilations"] = &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: &attrpb.AttrValue_ListValue{I: dilations}}}
+	return out
+}

@@ -1,0 +1,231 @@
+package nn
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+	"github.com/troupe-run/troupe/kernels/internal/gemm"
+)
+
+// sizesInput is the shape that a vector of rank integers at input i gives.
+func sizesInput(ctx *kernels.Context, i, rank int, what string) (tensor.Shape, error) {
+	t := ctx.Input(i)
+	if t.Rank() != 1 {
+		return nil, status.InvalidArgumentf("%s must be a 1-D tensor, not %v", what, t.Shape())
+	}
+	dims, err := ctx.Ints(i)
+	if err != nil {
+		return nil, err
+	}
+	if len(dims) != rank {
+		return nil, status.InvalidArgumentf("%s must have %d elements, not %d", what, rank, len(dims))
+	}
+	shape := tensor.Shape(dims)
+	_, err = shape.NumElements()
+	return shape, err
+}
+
+// checkGradient refuses a gradient whose shape is not that of the convolution's result.
+func (c *convolution) checkGradient(grad tensor.Shape) error {
+	want := tensor.Shape{int64(c.batch), int64(c.rows.out), int64(c.cols.out), int64(c.outDepth)}
+	if len(grad) != 4 {
+		return status.InvalidArgumentf("out_backprop must be 4-dimensional: %v", grad)
+	}
+	for i, d := range want {
+		if grad[i] != d {
+			return status.InvalidArgumentf("Size of out_backprop doesn't match computed: actual = %d, computed = %d dimension: %d out_backprop shape: %v expected: %v",
+				grad[i], d, i, grad, want)
+		}
+	}
+	return nil
+}
+
+// convInputGradKernel is Conv2DBackpropInput: each place adds the filter, weighted with its
+// gradient, to the part of the image that it saw.
+type convInputGradKernel[T element.Numeric] struct {
+	windowing
+	dtype tensor.DType
+	mul   gemm.Gemm[T]
+}
+
+func (k *convInputGradKernel[T]) Compute(ctx *kernels.Context) error {
+	filter, grad := ctx.Input(1), ctx.Input(2)
+	if err := args.FirstError(args.CheckType(ctx, 1, k.dtype), args.CheckType(ctx, 2, k.dtype)); err != nil {
+		return err
+	}
+	shape, err := sizesInput(ctx, 0, 4, "input_sizes")
+	if err != nil {
+		return err
+	}
+	c, err := k.plan(shape, filter.Shape())
+	if err != nil {
+		return err
+	}
+	if err := c.checkGradient(grad.Shape()); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	return inputGrad(ctx.Device, &c, k.mul, element.ViewOf[T](out), element.ViewOf[T](filter), element.ViewOf[T](grad), false)
+}
+
+// inputGrad computes the gradient by the image, or with accumulate adds it to image.
+func inputGrad[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.Gemm[T], image, filter, grad []T, accumulate bool) error {
+	if c.outDepth == 0 || c.patch() == 0 || len(grad) == 0 {
+		if !accumulate {
+			clear(image)
+		}
+		return nil
+	}
+	if c.pointwise() {
+		mul(dev.Parallel, false, true, c.places(), c.inDepth, c.outDepth, grad, c.outDepth, filter, c.outDepth, image, c.inDepth, accumulate)
+		return nil
+	}
+	if !accumulate {
+		clear(image)
+	}
+	perImage, width := c.rows.out*c.cols.out, c.outDepth/c.groups
+	tile := min(c.tile(), perImage)
+	par := dev.Parallel
+	if c.batch > 1 {
+		par = nil // the images are enough to divide
+	}
+	return withScratch(dev, c.batch, 1, tile*c.patch(), func(work []T, lo, hi int) {
+		for p := lo * perImage; p < hi*perImage; {
+			// A tile ends with its image, so that no two goroutines add to the same one.
+			end := min(p+tile, (p/perImage+1)*perImage)
+			for g := range c.groups {
+				mul(par, false, true, end-p, c.patch(), width, grad[p*c.outDepth+g*width:], c.outDepth, filter[g*width:], c.outDepth, work, c.patch(), false)
+				addPatches(c, image, work, g, p, end)
+			}
+			p = end
+		}
+	})
+}
+
+// addPatches adds the patches of places lo to hi of a group to the images.
+func addPatches[T element.Numeric](c *convolution, image, work []T, group, lo, hi int) {
+	perImage := c.rows.out * c.cols.out
+	imageSize, line := c.rows.in*c.cols.in*c.inDepth, c.cols.in*c.inDepth
+	run := c.cols.size * c.groupDepth
+	dense := c.cols.dilation == 1 && c.groups == 1
+	for p := lo; p < hi; p++ {
+		dst := image[p/perImage*imageSize:][:imageSize]
+		place := p % perImage
+		top, bottom, y := c.rows.clip(place / c.cols.out)
+		left, right, x := c.cols.clip(place % c.cols.out)
+		if left >= right {
+			continue
+		}
+		patch := work[(p-lo)*c.patch():][:c.patch()]
+		for ky := top; ky < bottom; ky++ {
+			from := patch[ky*run:][:run]
+			to := dst[(y+ky*c.rows.dilation)*line:][:line]
+			if dense {
+				part := to[(x+left)*c.inDepth : (x+right)*c.inDepth]
+				elementwise.Add(part, part, from[left*c.groupDepth:right*c.groupDepth])
+				continue
+			}
+			for kx := left; kx < right; kx++ {
+				part := to[(x+kx*c.cols.dilation)*c.inDepth+group*c.groupDepth:][:c.groupDepth]
+				elementwise.Add(part, part, from[kx*c.groupDepth:][:c.groupDepth])
+			}
+		}
+	}
+}
+
+// convFilterGradKernel is Conv2DBackpropFilter: the product of the patches, transposed, with the
+// gradient.
+type convFilterGradKernel[T element.Numeric] struct {
+	windowing
+	dtype tensor.DType
+	mul   gemm.Gemm[T]
+}
+
+func (k *convFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
+	image, grad := ctx.Input(0), ctx.Input(2)
+	if err := args.FirstError(args.CheckType(ctx, 0, k.dtype), args.CheckType(ctx, 2, k.dtype)); err != nil {
+		return err
+	}
+	shape, err := sizesInput(ctx, 1, 4, "filter_sizes")
+	if err != nil {
+		return err
+	}
+	c, err := k.plan(image.Shape(), shape)
+	if err != nil {
+		return err
+	}
+	if err := c.checkGradient(grad.Shape()); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	return filterGrad(ctx.Device, &c, k.mul, element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](grad), false)
+}
+
+// placesPerPart is how many places a part of a filter's gradient takes, and mostParts how many
+// parts there are at most. They do not depend on the number of workers, nor does the rounding.
+const (
+	placesPerPart = 1 << 12
+	mostParts     = 8
+)
+
+// filterGrad computes the gradient by the filter, or with accumulate adds it to filter.
+func filterGrad[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.Gemm[T], filter, image, grad []T, accumulate bool) error {
+	if len(image) == 0 || len(grad) == 0 {
+		if !accumulate {
+			clear(filter)
+		}
+		return nil
+	}
+	places, size := c.places(), len(filter)
+	if c.pointwise() {
+		mul(dev.Parallel, true, false, c.inDepth, c.outDepth, places, image, c.inDepth, grad, c.outDepth, filter, c.outDepth, accumulate)
+		return nil
+	}
+	parts := min(mostParts, (places+placesPerPart-1)/placesPerPart)
+	per := (places + parts - 1) / parts
+	par := dev.Parallel
+	if parts > 1 {
+		par = nil
+	}
+	sums, release, err := element.Scratch[T](dev, parts*size)
+	if err != nil {
+		return err
+	}
+	defer release()
+	tile, width := min(c.tile(), per), c.outDepth/c.groups
+	err = withScratch(dev, parts, 1, tile*c.patch(), func(work []T, lo, hi int) {
+		for part := lo; part < hi; part++ {
+			sum := sums[part*size : (part+1)*size]
+			first, last := part*per, min((part+1)*per, places)
+			if first >= last {
+				clear(sum)
+			}
+			for p := first; p < last; p += tile {
+				end := min(p+tile, last)
+				for g := range c.groups {
+					patches(c, work, image, g, p, end)
+					mul(par, true, false, c.patch(), width, end-p, work, c.patch(), grad[p*c.outDepth+g*width:], c.outDepth, sum[g*width:], c.outDepth, p > first)
+				}
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if !accumulate {
+		clear(filter)
+	}
+	for part := range parts {
+		elementwise.Add(filter, filter, sums[part*size:(part+1)*size])
+	}
+	return nil
+}

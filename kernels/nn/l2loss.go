@@ -1,0 +1,39 @@
+package nn
+
+import (
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+	"github.com/troupe-run/troupe/kernels/internal/reduce"
+)
+
+// l2LossKernel is half the sum of the squares.
+type l2LossKernel[T element.Floating] struct {
+	norm  reduce.Reducer[T]
+	dtype tensor.DType
+}
+
+func (k *l2LossKernel[T]) Compute(ctx *kernels.Context) error {
+	in := ctx.Input(0)
+	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, nil)
+	if err != nil {
+		return err
+	}
+	dst := element.ViewOf[T](out)
+	dst[0] = 0
+	if in.Len() == 0 {
+		return nil
+	}
+	return k.norm.Reduce(ctx.Device, dst, element.ViewOf[T](in), []int{in.Len()}, true)
+}
+
+func l2Loss[T element.Floating](table *kernels.Table, sum reduce.Reducer[T], square func(dst, a []T)) {
+	dtype := element.DTypeOf[T]()
+	half := reduce.Norms(sum, square, func(dst, a []T) { dst[0] = a[0] / 2 })
+	halves.Rows(table, "L2Loss", "T", dtype, func(*kernels.Construction) (any, error) { return &l2LossKernel[T]{half, dtype}, nil })
+}

@@ -1,0 +1,297 @@
+package nn
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+)
+
+// pooling is the attributes of a pooling op.
+type pooling struct {
+	windowing
+	sizeRows, sizeCol, sizeDepth, strideDepth int64
+}
+
+// setWindow takes the attributes (or inputs) ksize and strides.
+func (p *pooling) setWindow(ksize, strides []int64) error {
+	if len(ksize) != 4 {
+		return status.InvalidArgumentf("Sliding window ksize field must specify 4 dimensions")
+	}
+	if len(strides) != 4 {
+		return status.InvalidArgumentf("Sliding window stride field must specify 4 dimensions")
+	}
+	for i, k := range ksize {
+		if k <= 0 {
+			return status.InvalidArgumentf("Sliding window ksize must be positive. The specified or inferred ksize is: %d,%d,%d,%d", ksize[0], ksize[1], ksize[2], ksize[3])
+		}
+		if strides[i] <= 0 {
+			return status.InvalidArgumentf("Stride must be > 0, but got %d", strides[i])
+		}
+	}
+	if ksize[0] != 1 || strides[0] != 1 {
+		return status.Unimplementedf("Pooling is not yet supported on the batch dimension.")
+	}
+	h, w, d := p.height(), p.width(), p.depth()
+	p.sizeRows, p.sizeCol, p.sizeDepth = ksize[h], ksize[w], ksize[d]
+	p.strideRows, p.strideCol, p.strideDepth = strides[h], strides[w], strides[d]
+	return nil
+}
+
+// newPooling reads the attributes of a pooling op; without window it takes that from inputs.
+func newPooling(c *kernels.Construction, window bool) (p pooling, err error) {
+	if p.channelsFirst, err = args.ChannelsFirst(c); err != nil {
+		return p, err
+	}
+	if err := p.readPadding(c); err != nil || !window {
+		return p, err
+	}
+	ksize, errK := c.Attrs().IntList("ksize")
+	strides, errS := c.Attrs().IntList("strides")
+	if err := args.FirstError(errK, errS); err != nil {
+		return p, err
+	}
+	return p, p.setWindow(ksize, strides)
+}
+
+// pool is the sizes of a pooling over images whose channels come last.
+type pool struct {
+	batch      int
+	rows, cols window
+	depth      int
+	over       int // channels pooled into one; more than 1 only with a window of one row and column
+}
+
+func (p *pool) outShape() tensor.Shape {
+	return tensor.Shape{int64(p.batch), int64(p.rows.out), int64(p.cols.out), int64(p.depth / p.over)}
+}
+
+// plan checks the image's shape and works out the windows.
+func (p *pooling) plan(image tensor.Shape) (out pool, err error) {
+	if len(image) != 4 {
+		return out, status.InvalidArgumentf("tensor_in must be 4-dimensional: %v", image)
+	}
+	if p.sizeDepth != 1 {
+		if p.sizeRows != 1 || p.sizeCol != 1 {
+			return out, status.Unimplementedf("MaxPooling supports exactly one of pooling across depth or pooling across width/height.")
+		}
+		if image[3]%p.sizeDepth != 0 {
+			return out, status.Unimplementedf("Depthwise max pooling requires the depth window to evenly divide the input depth")
+		}
+		if p.strideDepth != p.sizeDepth {
+			return out, status.Unimplementedf("Depthwise max pooling requires the depth window to equal the depth stride")
+		}
+	}
+	rows, err := p.rows(image[1], p.sizeRows)
+	if err != nil {
+		return out, err
+	}
+	cols, err := p.columns(image[2], p.sizeCol)
+	if err != nil {
+		return out, err
+	}
+	if p.kind == "EXPLICIT" {
+		for _, side := range []struct {
+			name       string
+			pad, limit int64
+		}{{"Top", p.top, p.sizeRows}, {"Bottom", p.bottom, p.sizeRows}, {"Left", p.left, p.sizeCol}, {"Right", p.right, p.sizeCol}} {
+			if side.pad >= side.limit {
+				return out, status.InvalidArgumentf("%s padding %d needs to be smaller than the window size %d", side.name, side.pad, side.limit)
+			}
+		}
+	}
+	return pool{batch: int(image[0]), rows: rows, cols: cols, depth: int(image[3]), over: int(p.sizeDepth)}, nil
+}
+
+// eachPlace calls body for the places of the result from lo to hi, rows of all images counted
+// through, with where the image starts and which part of the window lies in it.
+func (p *pool) eachPlace(lo, hi int, body func(place, image int, rows, cols [3]int)) {
+	imageSize := p.rows.in * p.cols.in * p.depth
+	for r := lo; r < hi; r++ {
+		top, bottom, y := p.rows.clip(r % p.rows.out)
+		for x := range p.cols.out {
+			left, right, at := p.cols.clip(x)
+			body(r*p.cols.out+x, r/p.rows.out*imageSize, [3]int{top, bottom, y}, [3]int{left, right, at})
+		}
+	}
+}
+
+// grain is how many rows of the result are worth a part of their own.
+func (p *pool) grain() int {
+	return max(1, element.CostlyGrain/max(1, p.cols.out*p.depth*p.rows.size*p.cols.size/4))
+}
+
+// poolMath is what pooling does with the channels of an element type.
+type poolMath[T element.Ordered] struct {
+	least T
+	max   func(dst, a, b []T)
+	add   func(dst, a, b []T)
+}
+
+// maxPoolKernel is MaxPool, and MaxPoolV2 whose window comes as inputs.
+type maxPoolKernel[T element.Ordered] struct {
+	pooling
+	poolMath[T]
+	dtype      tensor.DType
+	fromInputs bool
+}
+
+func (k *maxPoolKernel[T]) Compute(ctx *kernels.Context) error {
+	image := ctx.Input(0)
+	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	attrs := k.pooling
+	if k.fromInputs {
+		if err := attrs.windowInputs(ctx, 1); err != nil {
+			return err
+		}
+	}
+	p, err := attrs.plan(image.Shape())
+	if err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, p.outShape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	src, dst := element.ViewOf[T](image), element.ViewOf[T](out)
+	if p.over > 1 {
+		for i := range dst {
+			dst[i] = k.least
+			for _, v := range src[i*p.over : (i+1)*p.over] {
+				dst[i] = max(dst[i], v)
+			}
+		}
+		return nil
+	}
+	ctx.Device.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
+		p.eachPlace(lo, hi, func(place, image int, rows, cols [3]int) {
+			to := dst[place*p.depth:][:p.depth]
+			first := true
+			for y := rows[0]; y < rows[1]; y++ {
+				for x := cols[0]; x < cols[1]; x++ {
+					from := src[image+((rows[2]+y)*p.cols.in+cols[2]+x)*p.depth:][:p.depth]
+					if first {
+						copy(to, from)
+						first = false
+					} else {
+						k.max(to, to, from)
+					}
+				}
+			}
+			if first {
+				for i := range to {
+					to[i] = k.least
+				}
+			}
+		})
+	})
+	return nil
+}
+
+// windowInputs reads ksize and strides from input i and the one after.
+func (p *pooling) windowInputs(ctx *kernels.Context, i int) error {
+	for _, at := range []int{i, i + 1} {
+		if t := ctx.Input(at); t.Rank() != 1 {
+			return status.InvalidArgumentf("%s must be 1-D, not %v", []string{"ksize", "strides"}[at-i], t.Shape())
+		}
+	}
+	ksize, errK := ctx.Ints(i)
+	strides, errS := ctx.Ints(i + 1)
+	if err := args.FirstError(errK, errS); err != nil {
+		return err
+	}
+	return p.setWindow(ksize, strides)
+}
+
+// avgPoolKernel is AvgPool: the mean of what of the window lies in the image.
+type avgPoolKernel[T element.Floating] struct {
+	pooling
+	poolMath[T]
+	dtype tensor.DType
+}
+
+// planAvg is plan for ops that do not pool over channels.
+func (p *pooling) planAvg(image tensor.Shape) (pool, error) {
+	if p.sizeDepth != 1 || p.strideDepth != 1 {
+		return pool{}, status.Unimplementedf("Pooling is not yet supported on the depth dimension.")
+	}
+	return p.plan(image)
+}
+
+func (k *avgPoolKernel[T]) Compute(ctx *kernels.Context) error {
+	image := ctx.Input(0)
+	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	p, err := k.planAvg(image.Shape())
+	if err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, p.outShape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	src, dst := element.ViewOf[T](image), element.ViewOf[T](out)
+	ctx.Device.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
+		p.eachPlace(lo, hi, func(place, image int, rows, cols [3]int) {
+			to := dst[place*p.depth:][:p.depth]
+			clear(to)
+			for y := rows[0]; y < rows[1]; y++ {
+				for x := cols[0]; x < cols[1]; x++ {
+					k.add(to, to, src[image+((rows[2]+y)*p.cols.in+cols[2]+x)*p.depth:][:p.depth])
+				}
+			}
+			n := T(max(0, rows[1]-rows[0]) * max(0, cols[1]-cols[0]))
+			for i := range to {
+				to[i] /= n
+			}
+		})
+	})
+	return nil
+}
+
+// poolRows makes the rows of max pooling for one element type.
+func poolRows[T element.Ordered](table *kernels.Table, m poolMath[T]) {
+	dtype := element.DTypeOf[T]()
+	halves.Rows(table, "MaxPool", "T", dtype, func(c *kernels.Construction) (any, error) {
+		p, err := newPooling(c, true)
+		return p.inLayout(&maxPoolKernel[T]{p, m, dtype, false}, []int{0}, -1, 0), err
+	})
+	halves.Rows(table, "MaxPoolV2", "T", dtype, func(c *kernels.Construction) (any, error) {
+		p, err := newPooling(c, false)
+		return p.inLayout(&maxPoolKernel[T]{p, m, dtype, true}, []int{0}, -1, 0), err
+	})
+	halves.Rows(table, "MaxPoolGrad", "T", dtype, func(c *kernels.Construction) (any, error) {
+		p, err := newPooling(c, true)
+		return p.inLayout(&maxPoolGradKernel[T]{p, dtype, false}, []int{0, 1, 2}, -1, 0), err
+	})
+	halves.Rows(table, "MaxPoolGradGrad", "T", dtype, func(c *kernels.Construction) (any, error) {
+		p, err := newPooling(c, true)
+		return p.inLayout(&maxPoolGradGradKernel[T]{p, dtype, false}, []int{0, 1, 2}, -1, 0), err
+	})
+	halves.Rows(table, "MaxPoolGradGradV2", "T", dtype, func(c *kernels.Construction) (any, error) {
+		p, err := newPooling(c, false)
+		return p.inLayout(&maxPoolGradGradKernel[T]{p, dtype, true}, []int{0, 1, 2}, -1, 0), err
+	})
+	halves.Rows(table, "MaxPoolGradV2", "T", dtype, func(c *kernels.Construction) (any, error) {
+		p, err := newPooling(c, false)
+		return p.inLayout(&maxPoolGradKernel[T]{p, dtype, true}, []int{0, 1, 2}, -1, 0), err
+	})
+}
+
+// avgPoolRows makes the rows of average pooling for one element type.
+func avgPoolRows[T element.Floating](table *kernels.Table, m poolMath[T]) {
+	dtype := element.DTypeOf[T]()
+	halves.Rows(table, "AvgPool", "T", dtype, func(c *kernels.Construction) (any, error) {
+		p, err := newPooling(c, true)
+		return p.inLayout(&avgPoolKernel[T]{p, m, dtype}, []int{0}, -1, 0), err
+	})
+	halves.Rows(table, "AvgPoolGrad", "T", dtype, func(c *kernels.Construction) (any, error) {
+		p, err := newPooling(c, true)
+		return p.inLayout(&avgPoolGradKernel[T]{p, dtype}, []int{1}, 0, 0), err
+	})
+}

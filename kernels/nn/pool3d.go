@@ -1,0 +1,256 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+)
+
+// pooling3 is the attributes of a pooling op on volumes.
+type pooling3 struct {
+	windowing
+	size, stride [3]int64
+}
+
+func newPooling3(c *kernels.Construction) (p pooling3, err error) {
+	if p.channelsFirst, err = args.ChannelsFirst(c); err != nil {
+		return p, err
+	}
+	ksize, errK := c.Attrs().IntList("ksize")
+	strides, errS := c.Attrs().IntList("strides")
+	kind, errP := c.Attrs().Str("padding")
+	if err := args.FirstError(errK, errS, errP); err != nil {
+		return p, err
+	}
+	p.kind = kind
+	if len(ksize) != 5 {
+		return p, status.InvalidArgumentf("Sliding window ksize field must specify 5 dimensions")
+	}
+	if len(strides) != 5 {
+		return p, status.InvalidArgumentf("Sliding window stride field must specify 5 dimensions")
+	}
+	first, depth := 1, 4
+	if p.channelsFirst {
+		first, depth = 2, 1
+	}
+	for i := range ksize {
+		if ksize[i] <= 0 || strides[i] <= 0 {
+			return p, status.InvalidArgumentf("Sliding window ksize and strides must be positive")
+		}
+	}
+	if ksize[0] != 1 || strides[0] != 1 {
+		return p, status.Unimplementedf("Pooling is not yet supported on the batch dimension.")
+	}
+	if ksize[depth] != 1 || strides[depth] != 1 {
+		return p, status.Unimplementedf("Pooling is not yet supported on the depth dimension.")
+	}
+	copy(p.size[:], ksize[first:first+3])
+	copy(p.stride[:], strides[first:first+3])
+	return p, nil
+}
+
+// pool3 is the sizes of a pooling over volumes whose channels come last.
+type pool3 struct {
+	batch, depth int
+	dims         [3]window
+}
+
+func (p *pooling3) plan(image tensor.Shape) (out pool3, err error) {
+	if len(image) != 5 {
+		return out, status.InvalidArgumentf("tensor_in must be 5-dimensional")
+	}
+	out.batch, out.depth = int(image[0]), int(image[4])
+	for i := range out.dims {
+		if out.dims[i], err = p.over(image[i+1], p.size[i], p.stride[i], 1, 0, 0); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func (p *pool3) outShape() tensor.Shape {
+	return tensor.Shape{int64(p.batch), int64(p.dims[0].out), int64(p.dims[1].out), int64(p.dims[2].out), int64(p.depth)}
+}
+
+// each calls visit for the result's places of the volumes lo to hi, with where each pixel of the
+// window that lies in the volume starts. The slice is used again.
+func (p *pool3) each(lo, hi int, visit func(place int, pixels []int)) {
+	a, b, c := &p.dims[0], &p.dims[1], &p.dims[2]
+	var pixels []int
+	for n := lo; n < hi; n++ {
+		for z := range a.out {
+			z0, z1, zAt := a.clip(z)
+			for y := range b.out {
+				y0, y1, yAt := b.clip(y)
+				for x := range c.out {
+					x0, x1, xAt := c.clip(x)
+					pixels = pixels[:0]
+					for k := z0; k < z1; k++ {
+						for j := y0; j < y1; j++ {
+							for i := x0; i < x1; i++ {
+								pixels = append(pixels, (((n*a.in+zAt+k)*b.in+yAt+j)*c.in+xAt+i)*p.depth)
+							}
+						}
+					}
+					visit((((n*a.out+z)*b.out+y)*c.out+x)*p.depth, pixels)
+				}
+			}
+		}
+	}
+}
+
+func maxPool3[T element.Floating](p pooling3) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		image, dtype := ctx.Input(0), element.DTypeOf[T]()
+		if err := args.CheckType(ctx, 0, dtype); err != nil {
+			return err
+		}
+		plan, err := p.plan(image.Shape())
+		if err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, dtype, plan.outShape())
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		dst, src := element.ViewOf[T](out), element.ViewOf[T](image)
+		ctx.Device.Parallel(plan.batch, 1, func(lo, hi int) {
+			plan.each(lo, hi, func(place int, pixels []int) {
+				to := dst[place : place+plan.depth]
+				for i := range to {
+					to[i] = T(math.Inf(-1))
+				}
+				for _, at := range pixels {
+					elementwise.Maximum(to, to, src[at:at+plan.depth])
+				}
+			})
+		})
+		return nil
+	}
+}
+
+func avgPool3[T element.Floating](p pooling3) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		image, dtype := ctx.Input(0), element.DTypeOf[T]()
+		if err := args.CheckType(ctx, 0, dtype); err != nil {
+			return err
+		}
+		plan, err := p.plan(image.Shape())
+		if err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, dtype, plan.outShape())
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		dst, src := element.ViewOf[T](out), element.ViewOf[T](image)
+		clear(dst)
+		ctx.Device.Parallel(plan.batch, 1, func(lo, hi int) {
+			plan.each(lo, hi, func(place int, pixels []int) {
+				to := dst[place : place+plan.depth]
+				for _, at := range pixels {
+					elementwise.Add(to, to, src[at:at+plan.depth])
+				}
+				for i := range to {
+					to[i] /= T(len(pixels))
+				}
+			})
+		})
+		return nil
+	}
+}
+
+func maxPool3Grad[T element.Floating](p pooling3) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		image, result, grad, dtype := ctx.Input(0), ctx.Input(1), ctx.Input(2), element.DTypeOf[T]()
+		if err := args.FirstError(args.CheckType(ctx, 0, dtype), args.CheckType(ctx, 1, dtype), args.CheckType(ctx, 2, dtype)); err != nil {
+			return err
+		}
+		plan, err := p.plan(image.Shape())
+		if err != nil {
+			return err
+		}
+		for _, t := range []*tensor.Tensor{result, grad} {
+			if want := plan.outShape(); !t.Shape().Equal(want) {
+				return status.InvalidArgumentf("Expected grad shape to be %v, but got %v", want, t.Shape())
+			}
+		}
+		out, err := ctx.Allocate(0, dtype, image.Shape())
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		// All elements that are as great get the gradient. TensorFlow's are those that are this close.
+		const close = 1e-5
+		dst, src, y, g := element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](result), element.ViewOf[T](grad)
+		clear(dst)
+		ctx.Device.Parallel(plan.batch, 1, func(lo, hi int) {
+			plan.each(lo, hi, func(place int, pixels []int) {
+				for c := range plan.depth {
+					for _, at := range pixels {
+						if element.Absolute(src[at+c]-y[place+c]) < close {
+							dst[at+c] += g[place+c]
+						}
+					}
+				}
+			})
+		})
+		return nil
+	}
+}
+
+func avgPool3Grad[T element.Floating](p pooling3) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		grad, dtype := ctx.Input(1), element.DTypeOf[T]()
+		if err := args.CheckType(ctx, 1, dtype); err != nil {
+			return err
+		}
+		shape, err := sizesInput(ctx, 0, 5, "orig_input_shape")
+		if err != nil {
+			return err
+		}
+		plan, err := p.plan(shape)
+		if err != nil {
+			return err
+		}
+		if want := plan.outShape(); !grad.Shape().Equal(want) {
+			return status.InvalidArgumentf("Expected grad shape to be %v, but got %v", want, grad.Shape())
+		}
+		out, err := ctx.Allocate(0, dtype, shape)
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		dst, g := element.ViewOf[T](out), element.ViewOf[T](grad)
+		clear(dst)
+		ctx.Device.Parallel(plan.batch, 1, func(lo, hi int) {
+			plan.each(lo, hi, func(place int, pixels []int) {
+				for _, at := range pixels {
+					for c := range plan.depth {
+						dst[at+c] += g[place+c] / T(len(pixels))
+					}
+				}
+			})
+		})
+		return nil
+	}
+}
+
+func pool3Rows[T element.Floating](table *kernels.Table) {
+	dtype := element.DTypeOf[T]()
+	row := func(op string, make func(p pooling3) kernels.Func, images []int, sizes int) {
+		halves.Rows(table, op, "T", dtype, func(c *kernels.Construction) (any, error) {
+			p, err := newPooling3(c)
+			return p.inLayout(make(p), images, sizes, 0), err
+		})
+	}
+	row("MaxPool3D", maxPool3[T], []int{0}, -1)
+	row("AvgPool3D", avgPool3[T], []int{0}, -1)
+	row("MaxPool3DGrad", maxPool3Grad[T], []int{0, 1, 2}, -1)
+	row("MaxPool3DGradGrad", maxPool3GradGrad[T], []int{0, 1, 2}, -1)
+	row("AvgPool3DGrad", avgPool3Grad[T], []int{1}, 0)
+}

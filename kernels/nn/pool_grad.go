@@ -1,0 +1,146 @@
+package nn
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+)
+
+// planGrad is plan for the gradient of max pooling, whose other inputs must have the result's shape.
+func (p *pooling) planGrad(image, result, grad tensor.Shape) (pool, error) {
+	if p.sizeDepth != 1 || p.strideDepth != 1 {
+		return pool{}, status.Unimplementedf("MaxPoolingGrad is not yet supported on the depth dimension.")
+	}
+	out, err := p.plan(image)
+	if err != nil {
+		return pool{}, err
+	}
+	if err := args.FirstError(expectShape("orig_output", out.outShape(), result), expectShape("grad", out.outShape(), grad)); err != nil {
+		return pool{}, err
+	}
+	return out, nil
+}
+
+func expectShape(name string, want, have tensor.Shape) error {
+	if !have.Equal(want) {
+		return status.InvalidArgumentf("Expected %s shape to be %v, but got %v", name, want, have)
+	}
+	return nil
+}
+
+// maxPoolGradKernel is MaxPoolGrad, and MaxPoolGradV2 whose window comes as inputs: each place of
+// the result gives its gradient to the first of the greatest elements of its window.
+type maxPoolGradKernel[T element.Ordered] struct {
+	pooling
+	dtype      tensor.DType
+	fromInputs bool
+}
+
+func (k *maxPoolGradKernel[T]) Compute(ctx *kernels.Context) error {
+	image, result, grad := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	if err := args.FirstError(args.CheckType(ctx, 0, k.dtype), args.CheckType(ctx, 1, k.dtype), args.CheckType(ctx, 2, k.dtype)); err != nil {
+		return err
+	}
+	attrs := k.pooling
+	if k.fromInputs {
+		if err := attrs.windowInputs(ctx, 3); err != nil {
+			return err
+		}
+	}
+	p, err := attrs.planGrad(image.Shape(), result.Shape(), grad.Shape())
+	if err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, image.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	dst, src, g := element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](grad)
+	clear(dst)
+	// Windows overlap, so that an image is one goroutine's.
+	ctx.Device.Parallel(p.batch, max(1, p.grain()/max(1, p.rows.out)), func(lo, hi int) {
+		best, at := make([]T, p.depth), make([]int, p.depth)
+		p.eachPlace(lo*p.rows.out, hi*p.rows.out, func(place, image int, rows, cols [3]int) {
+			first := true
+			for y := rows[0]; y < rows[1]; y++ {
+				for x := cols[0]; x < cols[1]; x++ {
+					start := image + ((rows[2]+y)*p.cols.in+cols[2]+x)*p.depth
+					from := src[start:][:p.depth]
+					if first {
+						first = false
+						copy(best, from)
+						for c := range at {
+							at[c] = start + c
+						}
+						continue
+					}
+					for c, v := range from {
+						if v > best[c] {
+							best[c], at[c] = v, start+c
+						}
+					}
+				}
+			}
+			if first {
+				return
+			}
+			for c, to := range at {
+				dst[to] += g[place*p.depth+c]
+			}
+		})
+	})
+	return nil
+}
+
+// avgPoolGradKernel is AvgPoolGrad: each place divides its gradient among what of its window lies
+// in the image.
+type avgPoolGradKernel[T element.Floating] struct {
+	pooling
+	dtype tensor.DType
+}
+
+func (k *avgPoolGradKernel[T]) Compute(ctx *kernels.Context) error {
+	grad := ctx.Input(1)
+	if err := args.CheckType(ctx, 1, k.dtype); err != nil {
+		return err
+	}
+	if t := ctx.Input(0); t.Rank() != 1 || t.Len() != 4 {
+		return status.InvalidArgumentf("out_backprop must be 1-dimensional and 4 elements")
+	}
+	shape, err := sizesInput(ctx, 0, 4, "orig_input_shape")
+	if err != nil {
+		return err
+	}
+	p, err := k.planAvg(shape)
+	if err != nil {
+		return err
+	}
+	if want := p.outShape(); !grad.Shape().Equal(want) {
+		return status.InvalidArgumentf("Expected grad shape to be %v, but got %v", want, grad.Shape())
+	}
+	out, err := ctx.Allocate(0, k.dtype, shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	dst, g := element.ViewOf[T](out), element.ViewOf[T](grad)
+	clear(dst)
+	ctx.Device.Parallel(p.batch, max(1, p.grain()/max(1, p.rows.out)), func(lo, hi int) {
+		share := make([]T, p.depth)
+		p.eachPlace(lo*p.rows.out, hi*p.rows.out, func(place, image int, rows, cols [3]int) {
+			n := T(max(0, rows[1]-rows[0]) * max(0, cols[1]-cols[0]))
+			for c, v := range g[place*p.depth:][:p.depth] {
+				share[c] = v / n
+			}
+			for y := rows[0]; y < rows[1]; y++ {
+				for x := cols[0]; x < cols[1]; x++ {
+					to := dst[image+((rows[2]+y)*p.cols.in+cols[2]+x)*p.depth:][:p.depth]
+					elementwise.Add(to, to, share)
+				}
+			}
+		})
+	})
+	return nil
+}

@@ -1,0 +1,242 @@
+package nn
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+)
+
+// topKKernel is TopK and TopKV2: the greatest elements of each row and where they stand, the
+// greatest first and of equal ones the first. That order is kept with sorted off, too.
+type topKKernel[T element.Ordered] struct {
+	dtype, index tensor.DType
+	k            int64 // the attribute of TopK; TopKV2 has an input
+	fromInput    bool
+}
+
+func (k *topKKernel[T]) Compute(ctx *kernels.Context) error {
+	input := -1
+	if k.fromInput {
+		input = 1
+	}
+	values, indices, err := topKOutputs(ctx, k.dtype, k.index, k.k, input)
+	if err != nil || values.Len() == 0 {
+		return err
+	}
+	in := ctx.Input(0)
+	count, columns := values.Dim(in.Rank()-1), in.Dim(in.Rank()-1)
+	src, dst := element.ViewOf[T](in), element.ViewOf[T](values)
+	switch k.index {
+	case tensor.Int16:
+		topRows(ctx.Device, dst, tensor.Of[int16](indices), src, count, columns)
+	case tensor.Int32:
+		topRows(ctx.Device, dst, tensor.Of[int32](indices), src, count, columns)
+	default:
+		topRows(ctx.Device, dst, tensor.Of[int64](indices), src, count, columns)
+	}
+	return nil
+}
+
+// topKOutputs makes the outputs for count elements, or as many as an input tells, of each row.
+func topKOutputs(ctx *kernels.Context, dtype, index tensor.DType, count int64, input int) (values, indices *tensor.Tensor, err error) {
+	in := ctx.Input(0)
+	if err := args.CheckType(ctx, 0, dtype); err != nil {
+		return nil, nil, err
+	}
+	if input >= 0 {
+		t := ctx.Input(input)
+		if t.Rank() != 0 {
+			return nil, nil, status.InvalidArgumentf("k must be scalar, got shape %v", t.Shape())
+		}
+		if t.DType() == tensor.Int16 {
+			count = int64(tensor.Of[int16](t)[0])
+		} else if count, err = args.IntAt(t, 0); err != nil {
+			return nil, nil, err
+		}
+	}
+	if count < 0 {
+		return nil, nil, status.InvalidArgumentf("Need k >= 0, got %d", count)
+	}
+	if in.Rank() == 0 {
+		return nil, nil, status.InvalidArgumentf("input must be >= 1-D, got shape %v", in.Shape())
+	}
+	columns := in.Dim(in.Rank() - 1)
+	if int64(columns) < count {
+		return nil, nil, status.InvalidArgumentf("input must have at least k columns. Had %d, needed %d", columns, count)
+	}
+	shape := in.Shape().Clone()
+	shape[len(shape)-1] = count
+	if values, err = ctx.Allocate(0, dtype, shape); err != nil {
+		return nil, nil, err
+	}
+	indices, err = ctx.Allocate(1, index, shape)
+	return values, indices, err
+}
+
+func topRows[T element.Ordered, I int16 | int32 | int64](dev kernels.Device, dst []T, at []I, src []T, count, columns int) {
+	element.EachRow(dev, len(src)/columns, columns, func(lo, hi int) {
+		best := make([]int, 0, columns)
+		for r := lo; r < hi; r++ {
+			row := src[r*columns : (r+1)*columns]
+			best = top(best[:0], row, count)
+			for i, b := range best {
+				dst[r*count+i], at[r*count+i] = row[b], I(b)
+			}
+		}
+	})
+}
+
+// fewTop is the count up to which the greatest elements are kept in a sorted list that each
+// element is offered to.
+const fewTop = 32
+
+// top appends the places of the count greatest elements of row to best, in order.
+func top[T element.Ordered](best []int, row []T, count int) []int {
+	// NaN counts as greater than all numbers.
+	before := func(i, j int) bool {
+		a, b := row[i], row[j]
+		return a > b || a != a && b == b
+	}
+	if count > fewTop {
+		for i := range row {
+			best = append(best, i)
+		}
+		slices.SortFunc(best, func(i, j int) int {
+			switch {
+			case before(i, j):
+				return -1
+			case before(j, i):
+				return 1
+			}
+			return i - j
+		})
+		return best[:count]
+	}
+	for i := range row {
+		if len(best) == count && !before(i, best[count-1]) {
+			continue
+		}
+		if len(best) < count {
+			best = append(best, i)
+		}
+		at := len(best) - 1
+		for ; at > 0 && before(i, best[at-1]); at-- {
+			best[at] = best[at-1]
+		}
+		best[at] = i
+	}
+	return best
+}
+
+func topKRows[T element.Ordered](table *kernels.Table) {
+	dtype := element.DTypeOf[T]()
+	halves.Rows(table, "TopK", "T", dtype, func(c *kernels.Construction) (any, error) {
+		k, err := c.Attrs().Int("k")
+		return &topKKernel[T]{dtype: dtype, index: tensor.Int32, k: k}, err
+	})
+	halves.Rows(table, "TopKV2", "T", dtype, func(c *kernels.Construction) (any, error) {
+		index, err := topKIndex(c)
+		return &topKKernel[T]{dtype: dtype, index: index, fromInput: true}, err
+	})
+}
+
+// topKIndex is the type of TopKV2's indices. Graphs of older clients have no attribute for it.
+func topKIndex(c *kernels.Construction) (tensor.DType, error) {
+	if _, ok := c.Attrs()["index_type"]; !ok {
+		return tensor.Int32, nil
+	}
+	return c.Attrs().Type("index_type")
+}
+
+// newApproxTopK makes the kernel of ApproxTopK, which on a CPU is exact: as in TensorFlow it is
+// there for the greatest elements of the last dimension alone.
+func newApproxTopK(c *kernels.Construction) (any, error) {
+	k, err := c.Attrs().Int("k")
+	dimension, err1 := c.Attrs().Int("reduction_dimension")
+	greatest, err2 := c.Attrs().Bool("is_max_k")
+	if err := args.FirstError(err, err1, err2); err != nil {
+		return nil, err
+	}
+	if dimension != -1 {
+		return nil, status.Unimplementedf("ApproxTopK with reduction_dimension=%d is not supported", dimension)
+	}
+	if !greatest {
+		return nil, status.Unimplementedf("ApproxTopK with is_max_k=false is not supported")
+	}
+	return &topKKernel[float32]{dtype: tensor.Float32, index: tensor.Int32, k: k}, nil
+}
+
+// inTopKKernel is InTopK and InTopKV2: whether fewer than k classes are predicted stronger than
+// the target. A target that is no class, or predictions that are not finite, give false.
+type inTopKKernel struct {
+	k         int64
+	fromInput bool
+}
+
+func (k *inTopKKernel) Compute(ctx *kernels.Context) error {
+	predictions, targets := ctx.Input(0), ctx.Input(1)
+	out, count, err := k.output(ctx)
+	if err != nil {
+		return err
+	}
+	classes := predictions.Dim(1)
+	rows, dst := tensor.Of[float32](predictions), tensor.Of[bool](out)
+	for r := range dst {
+		target, err := args.IntAt(targets, r)
+		if err != nil {
+			return err
+		}
+		dst[r] = inTop(rows[r*classes:(r+1)*classes], target, count)
+	}
+	return nil
+}
+
+// output makes the output and gives how many classes count.
+func (k *inTopKKernel) output(ctx *kernels.Context) (out *tensor.Tensor, count int64, err error) {
+	predictions, targets := ctx.Input(0), ctx.Input(1)
+	if err := args.CheckType(ctx, 0, tensor.Float32); err != nil {
+		return nil, 0, err
+	}
+	count = k.k
+	if k.fromInput {
+		t := ctx.Input(2)
+		if t.Rank() != 0 {
+			return nil, 0, status.InvalidArgumentf("k must be 0-D, got shape %v", t.Shape())
+		}
+		if count, err = args.IntAt(t, 0); err != nil {
+			return nil, 0, err
+		}
+	}
+	if predictions.Rank() != 2 {
+		return nil, 0, status.InvalidArgumentf("predictions must be 2-dimensional")
+	}
+	if targets.Rank() != 1 {
+		return nil, 0, status.InvalidArgumentf("targets must be 1-dimensional")
+	}
+	if predictions.Dim(0) != targets.Len() {
+		return nil, 0, status.InvalidArgumentf("First dimension of predictions %d must match length of targets %d", predictions.Dim(0), targets.Len())
+	}
+	out, err = ctx.Allocate(0, tensor.Bool, targets.Shape())
+	return out, count, err
+}
+
+func inTop(row []float32, target, k int64) bool {
+	if target < 0 || target >= int64(len(row)) {
+		return false
+	}
+	own, better := row[target], int64(0)
+	for _, v := range row {
+		if v-v != 0 {
+			return false
+		}
+		if v > own {
+			better++
+		}
+	}
+	return better < k
+}

@@ -1,0 +1,261 @@
+package nn
+
+import (
+	"sync"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+)
+
+// window is how a window moves along one dimension of an image.
+type window struct {
+	in, out      int // sizes of the dimension and of the result's
+	size, stride int
+	dilation     int // distance between the elements that the window takes
+	before       int // padding before the first element
+}
+
+// clip gives the part of the window at result o that lies in the image: elements lo to hi of the
+// window, and where in the image its element 0 would be.
+func (w *window) clip(o int) (lo, hi, at int) {
+	at = o*w.stride - w.before
+	if at < 0 {
+		lo = (-at + w.dilation - 1) / w.dilation
+	}
+	hi = w.size
+	if over := at + (w.size-1)*w.dilation - (w.in - 1); over > 0 {
+		hi = w.size - (over+w.dilation-1)/w.dilation
+	}
+	return min(lo, w.size), max(hi, 0), at
+}
+
+// padding is an op's padding attributes: SAME, VALID or EXPLICIT with rows and columns to add.
+type padding struct {
+	kind                     string
+	top, bottom, left, right int64
+}
+
+// windowing is the attributes of ops that move a window over images.
+type windowing struct {
+	channelsFirst         bool
+	strideRows, strideCol int64
+	dilateRows, dilateCol int64
+	padding
+}
+
+// height, width and depth are the places of the dimensions in lists of four.
+func (w *windowing) height() int { return w.width() - 1 }
+
+func (w *windowing) width() int {
+	if w.channelsFirst {
+		return 3
+	}
+	return 2
+}
+
+func (w *windowing) depth() int {
+	if w.channelsFirst {
+		return 1
+	}
+	return 3
+}
+
+// readPadding reads padding and, where the op has it, explicit_paddings.
+func (w *windowing) readPadding(c *kernels.Construction) error {
+	kind, err := c.Attrs().Str("padding")
+	if err != nil {
+		return err
+	}
+	w.kind = kind
+	switch kind {
+	case "SAME", "VALID":
+		return nil
+	case "EXPLICIT":
+	default:
+		return status.InvalidArgumentf("Unknown padding type: %s", kind)
+	}
+	p, err := c.Attrs().IntList("explicit_paddings")
+	if err != nil {
+		return err
+	}
+	if len(p) != 8 {
+		return status.InvalidArgumentf("explicit_paddings attribute must contain 8 values, but got: %d", len(p))
+	}
+	for i, v := range p {
+		if v < 0 || v > 1<<31-1 {
+			return status.InvalidArgumentf("All elements of explicit_paddings must be nonnegative")
+		}
+		if d := i / 2; v != 0 && (d == 0 || d == w.depth()) {
+			return status.InvalidArgumentf("Nonzero explicit padding in the batch or depth dimensions is not supported")
+		}
+	}
+	w.top, w.bottom = p[2*w.height()], p[2*w.height()+1]
+	w.left, w.right = p[2*w.width()], p[2*w.width()+1]
+	return nil
+}
+
+// rows and columns make the windows over an image of some height and width.
+func (w *windowing) rows(in, size int64) (window, error) {
+	return w.over(in, size, w.strideRows, max(1, w.dilateRows), w.top, w.bottom)
+}
+
+func (w *windowing) columns(in, size int64) (window, error) {
+	return w.over(in, size, w.strideCol, max(1, w.dilateCol), w.left, w.right)
+}
+
+func (p *padding) over(in, size, stride, dilation, before, after int64) (window, error) {
+	if stride <= 0 {
+		return window{}, status.InvalidArgumentf("Stride must be > 0, but got %d", stride)
+	}
+	const most = 1<<31 - 1
+	if size <= 0 || in > most || size > most || stride > most || dilation > most {
+		return window{}, status.InvalidArgumentf("A window of size %d with stride %d and dilation %d cannot move over %d elements", size, stride, dilation, in)
+	}
+	effective := (size-1)*dilation + 1
+	out := int64(0)
+	switch p.kind {
+	case "SAME":
+		out = (in + stride - 1) / stride
+		before = max(0, (out-1)*stride+effective-in) / 2
+	case "VALID":
+		before, after = 0, 0
+		out = (in - effective + stride) / stride
+	case "EXPLICIT":
+		out = (in + before + after - effective + stride) / stride
+	}
+	if out < 0 {
+		return window{}, status.InvalidArgumentf("Computed output size would be negative: %d [input_size: %d, effective_filter_size: %d, stride: %d]", out, in, effective, stride)
+	}
+	return window{in: int(in), out: int(out), size: int(size), stride: int(stride), dilation: int(dilation), before: int(before)}, nil
+}
+
+// withScratch runs body on parts of [0,n) in parallel, each with working memory for size
+// elements. The error is that of taking the memory.
+func withScratch[T any](dev kernels.Device, n, grain, size int, body func(work []T, lo, hi int)) error {
+	var mu sync.Mutex
+	var failed error
+	dev.Parallel(n, grain, func(lo, hi int) {
+		work, release, err := element.Scratch[T](dev, size)
+		if err != nil {
+			mu.Lock()
+			failed = err
+			mu.Unlock()
+			return
+		}
+		defer release()
+		body(work, lo, hi)
+	})
+	return failed
+}
+
+// channelLayout is a kernel for images whose channels come last, made to serve images whose channels
+// come first.
+type channelLayout struct {
+	inner kernels.Kernel
+	// images are the inputs and results the outputs that are images; sizes is the input that is a
+	// shape of one, -1 if none is.
+	images  []int
+	sizes   int
+	results []int
+}
+
+func (k *channelLayout) Compute(ctx *kernels.Context) error {
+	sub := *ctx
+	sub.Inputs = append([]kernels.Value(nil), ctx.Inputs...)
+	sub.Outputs = make([]kernels.Value, len(ctx.Outputs))
+	defer func() {
+		for i, v := range sub.Inputs {
+			if v.Tensor != ctx.Inputs[i].Tensor {
+				v.Release()
+			}
+		}
+		for _, v := range sub.Outputs {
+			v.Release()
+		}
+	}()
+	for _, i := range k.images {
+		if t := ctx.Inputs[i].Tensor; t.Rank() > 2 {
+			s := t.Shape()
+			last := append(append(tensor.Shape{s[0]}, s[2:]...), s[1])
+			moved, err := ctx.Device.Memory().New(t.DType(), last)
+			if err != nil {
+				return err
+			}
+			sub.Inputs[i].Tensor = moved
+			moveChannels(ctx, moved, t, int(s[0]), int(s[1]), s[2:].Elements())
+		}
+	}
+	if k.sizes >= 0 {
+		if t := ctx.Inputs[k.sizes].Tensor; t.Rank() == 1 && t.Len() > 2 && t.DType().Size() > 0 {
+			moved, err := tensor.New(ctx.Device.Pool(), t.DType(), t.Shape())
+			if err != nil {
+				return err
+			}
+			sub.Inputs[k.sizes].Tensor = moved
+			size, from := t.DType().Size(), t.Data()
+			to := append(append(moved.Data()[:0], from[:size]...), from[2*size:]...)
+			copy(moved.Data()[len(to):], from[size:2*size])
+		}
+	}
+	if err := k.inner.Compute(&sub); err != nil {
+		return err
+	}
+	for _, o := range k.results {
+		t := sub.Outputs[o].Tensor
+		s := t.Shape()
+		last := len(s) - 1
+		out, err := ctx.Allocate(o, t.DType(), append(tensor.Shape{s[0], s[last]}, s[1:last]...))
+		if err != nil {
+			return err
+		}
+		moveChannels(ctx, out, t, int(s[0]), s[1:last].Elements(), int(s[last]))
+	}
+	for o, v := range sub.Outputs {
+		if ctx.Outputs[o].Tensor == nil {
+			ctx.Outputs[o], sub.Outputs[o] = v, kernels.Value{}
+		}
+	}
+	return nil
+}
+
+// moveChannels transposes each of n matrices of some rows and columns.
+func moveChannels(ctx *kernels.Context, dst, src *tensor.Tensor, n, rows, columns int) {
+	dev := ctx.Device
+	if src.Len() == 0 {
+		return
+	}
+	if a, ok := dev.(kernels.Accelerator); ok {
+		moveChannelsOn(ctx, a, dst, src, n, rows, columns)
+		return
+	}
+	switch src.DType().Size() {
+	case 1:
+		transposeEach(dev, tensor.Of[uint8](dst), tensor.Of[uint8](src), n, rows, columns)
+	case 2:
+		transposeEach(dev, tensor.Of[uint16](dst), tensor.Of[uint16](src), n, rows, columns)
+	case 4:
+		transposeEach(dev, tensor.Of[uint32](dst), tensor.Of[uint32](src), n, rows, columns)
+	case 8:
+		transposeEach(dev, tensor.Of[uint64](dst), tensor.Of[uint64](src), n, rows, columns)
+	}
+}
+
+func transposeEach[T any](dev kernels.Device, dst, src []T, n, rows, columns int) {
+	const tile = 32
+	dev.Parallel(n, max(1, element.CheapGrain/(rows*columns)), func(lo, hi int) {
+		for m := lo; m < hi; m++ {
+			from, to := src[m*rows*columns:][:rows*columns], dst[m*rows*columns:][:rows*columns]
+			for r0 := 0; r0 < rows; r0 += tile {
+				for c0 := 0; c0 < columns; c0 += tile {
+					for r := r0; r < min(r0+tile, rows); r++ {
+						for c := c0; c < min(c0+tile, columns); c++ {
+							to[c*rows+r] = from[r*columns+c]
+						}
+					}
+				}
+			}
+		}
+	})
+}

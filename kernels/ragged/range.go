@@ -1,0 +1,109 @@
+package ragged
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+)
+
+// raggedRange makes the kernel of RaggedRange: a ragged tensor whose rows are ranges.
+func raggedRange[T int32 | int64 | float32 | float64](c *kernels.Construction) (any, error) {
+	dtype, err := args.IntAttr(c, "Tsplits")
+	if err != nil {
+		return nil, err
+	}
+	most := int64(math.MaxInt64)
+	if dtype == tensor.Int32 {
+		most = math.MaxInt32
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		rows := -1
+		var limits [3]func(row int) T
+		for i, name := range []string{"starts", "limits", "deltas"} {
+			t := ctx.Input(i)
+			if err := args.CheckType(ctx, i, element.DTypeOf[T]()); err != nil {
+				return err
+			}
+			v := tensor.Of[T](t)
+			switch {
+			case t.Rank() > 1:
+				return status.InvalidArgumentf("%s must be a scalar or vector", name)
+			case t.Rank() == 0:
+				limits[i] = func(int) T { return v[0] }
+				continue
+			case rows >= 0 && rows != len(v):
+				return status.InvalidArgumentf("starts, limits, and deltas must have the same shape")
+			}
+			rows, limits[i] = len(v), func(row int) T { return v[row] }
+		}
+		if rows < 0 {
+			rows = 1
+		}
+		splits := make([]int64, rows+1)
+		for row := range rows {
+			size, err := rangeRow(limits[0](row), limits[1](row), limits[2](row), most)
+			if err != nil {
+				return err
+			}
+			if size > most-splits[row] {
+				return status.InvalidArgumentf("The total range size overflowed. Consider using int64 instead of int32 for row_splits_dtype.")
+			}
+			splits[row+1] = splits[row] + size
+		}
+		if err := args.OutputInts(ctx, 0, dtype, splits); err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(1, element.DTypeOf[T](), tensor.Shape{splits[rows]})
+		if err != nil {
+			return err
+		}
+		values := tensor.Of[T](out)
+		for row := range rows {
+			value, delta := limits[0](row), limits[2](row)
+			for i := splits[row]; i < splits[row+1]; i++ {
+				values[i] = value
+				value += delta
+			}
+		}
+		return nil
+	}), nil
+}
+
+// rangeRow is the number of elements of a range.
+func rangeRow[T int32 | int64 | float32 | float64](start, limit, delta T, most int64) (int64, error) {
+	if delta == 0 {
+		return 0, status.InvalidArgumentf("Requires delta != 0")
+	}
+	if delta > 0 && limit < start || delta < 0 && limit > start {
+		return 0, nil
+	}
+	tooMany := status.InvalidArgumentf("Requires ((limit - start) / delta) <= %d", most)
+	switch any(start).(type) {
+	case float32, float64:
+		size := math.Ceil(math.Abs(float64((limit - start) / delta)))
+		if !(size <= float64(most)) {
+			return 0, tooMany
+		}
+		if size >= math.MaxInt64 {
+			return math.MaxInt64, nil
+		}
+		return int64(size), nil
+	}
+	// The distance of two int64s fits a uint64, whatever their signs.
+	distance, step := uint64(int64(limit))-uint64(int64(start)), uint64(int64(delta))
+	if delta < 0 {
+		distance, step = -distance, -step
+	}
+	size := distance / step
+	if distance%step != 0 {
+		size++
+	}
+	if size > uint64(most) {
+		return 0, tooMany
+	}
+	return int64(size), nil
+}

@@ -1,0 +1,124 @@
+package random
+
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+	"github.com/troupe-run/troupe/kernels/internal/philox"
+)
+
+// gammaSource draws what a gamma sample takes: uniform and normal numbers, each kind made two at a
+// time from one generator and used the last made first.
+type gammaSource struct {
+	gen          philox.Philox
+	uniforms     [4]float64
+	normals      [4]float64
+	haveU, haveN int
+}
+
+func (s *gammaSource) uniform() float64 {
+	if s.haveU == 0 {
+		uniform64.fixed(s.gen.Next(), &s.uniforms)
+		s.haveU = 2
+	}
+	s.haveU--
+	return s.uniforms[s.haveU]
+}
+
+func (s *gammaSource) normal() float64 {
+	if s.haveN == 0 {
+		normal64.fixed(s.gen.Next(), &s.normals)
+		s.haveN = 2
+	}
+	s.haveN--
+	return s.normals[s.haveN]
+}
+
+// sample draws from the gamma distribution of shape alpha and scale 1 by Marsaglia and Tsang's
+// transformation with rejection ("A simple method for generating gamma variables", 2000).
+func (s *gammaSource) sample(alpha float64) float64 {
+	if alpha == 1 {
+		return -math.Log1p(-s.uniform())
+	}
+	small := alpha < 1
+	d := alpha - 1.0/3
+	if small {
+		d = alpha + 2.0/3
+	}
+	c := 1.0 / 3 / math.Sqrt(d)
+	for {
+		x := s.normal()
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v = v * v * v
+		u := s.uniform()
+		if u < 1-0.0331*(x*x)*(x*x) || math.Log(u) < 0.5*x*x+d*(1-v+math.Log(v)) {
+			result := d * v
+			if small {
+				result *= math.Pow(s.uniform(), 1/alpha)
+			}
+			return result
+		}
+	}
+}
+
+// randomGammaKernel is RandomGamma: samples of some shape for each alpha.
+type randomGammaKernel[T element.Floating] struct {
+	dtype tensor.DType
+	gen   *philox.Generator
+}
+
+func (k *randomGammaKernel[T]) Compute(ctx *kernels.Context) error {
+	shape, err := args.ShapeInput(ctx, 0)
+	if err != nil {
+		return err
+	}
+	if err := args.CheckType(ctx, 1, k.dtype); err != nil {
+		return err
+	}
+	alpha := ctx.Input(1)
+	samples := shape.Elements()
+	out, err := ctx.Allocate(0, k.dtype, append(shape, alpha.Shape()...))
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	base := k.gen.Reserve(int64(out.Len()) * philox.ReservedPerOutput)
+	alphas, dst := element.ViewOf[T](alpha), element.ViewOf[T](out)
+	for _, a := range alphas {
+		if !(a > 0) {
+			return status.InvalidArgumentf("Input alpha must be positive, got %v", a)
+		}
+	}
+	ctx.Device.Parallel(out.Len(), element.BlockLen, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			// Each sample has a place of its own in the generator's sequence.
+			s := gammaSource{gen: base}
+			s.gen.Skip(uint64(i) * philox.ReservedPerOutput)
+			dst[i%samples*len(alphas)+i/samples] = T(s.sample(float64(alphas[i/samples])))
+		}
+	})
+	return nil
+}
+
+func randomGammaRows[T element.Floating](table *kernels.Table) {
+	dtype := element.DTypeOf[T]()
+	row := func(t tensor.DType, construct func(*kernels.Construction) (any, error)) {
+		table.Add(kernels.Def{Op: "RandomGamma", Types: map[string][]tensor.DType{"T": {t}}, HostInputs: []string{"shape"}, Expensive: true, New: construct})
+	}
+	construct := func(c *kernels.Construction) (any, error) {
+		g, err := philox.NewGenerator(c)
+		return &randomGammaKernel[T]{dtype, g}, err
+	}
+	row(dtype, construct)
+	if dtype == tensor.Float32 {
+		row(tensor.Float16, halves.Constructor(tensor.Float16, construct))
+		row(tensor.BFloat16, halves.Constructor(tensor.BFloat16, construct))
+	}
+}

@@ -1,0 +1,163 @@
+package random
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/philox"
+)
+
+// source gives the generator for n elements of one run.
+type source func(ctx *kernels.Context, n int) (philox.Philox, error)
+
+// distributed gives the distribution of one run; ops with bounds read them from the inputs.
+type distributed[T any] func(ctx *kernels.Context) (*distribution[T], error)
+
+func constantly[T any](d *distribution[T]) distributed[T] {
+	return func(*kernels.Context) (*distribution[T], error) { return d, nil }
+}
+
+// bounds reads minval and maxval from input at and the one after.
+func bounds[T int32 | int64](ctx *kernels.Context, at int) (lo, hi T, err error) {
+	for i, name := range []string{"minval", "maxval"} {
+		if s := ctx.Input(at + i).Shape(); len(s) != 0 {
+			return 0, 0, status.InvalidArgumentf("%s must be 0-D, got shape %v", name, s)
+		}
+		if err := args.CheckType(ctx, at+i, element.DTypeOf[T]()); err != nil {
+			return 0, 0, err
+		}
+	}
+	lo, hi = element.ViewOf[T](ctx.Input(at))[0], element.ViewOf[T](ctx.Input(at + 1))[0]
+	if lo >= hi {
+		return 0, 0, status.InvalidArgumentf("Need minval < maxval, got %d >= %d", lo, hi)
+	}
+	return lo, hi, nil
+}
+
+// bounded makes the distribution between the bounds at input at and the one after.
+func bounded[T int32 | int64](at int, make func(lo, hi T) *distribution[T]) distributed[T] {
+	return func(ctx *kernels.Context) (*distribution[T], error) {
+		lo, hi, err := bounds[T](ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		return make(lo, hi), nil
+	}
+}
+
+// randomKernel fills a tensor of the shape at input 0.
+func randomKernel[T any](from source, of distributed[T]) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		shape, err := args.ShapeInput(ctx, 0)
+		if err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, element.DTypeOf[T](), shape)
+		if err != nil {
+			return err
+		}
+		gen, err := from(ctx, out.Len())
+		if err != nil || out.Len() == 0 { // the bounds do not matter then, not even impossible ones
+			return err
+		}
+		d, err := of(ctx)
+		if err != nil {
+			return err
+		}
+		fillRandom(ctx.Device, gen, element.ViewOf[T](out), d)
+		return nil
+	}
+}
+
+// fromState is the source of ops that keep a generator.
+func fromState(g *philox.Generator) source {
+	return func(_ *kernels.Context, n int) (philox.Philox, error) {
+		return g.Reserve(int64(n) * philox.ReservedPerOutput), nil
+	}
+}
+
+// fromSeed is the source of stateless ops, whose input 1 is a seed. The type of one that nothing is made of does not matter.
+func fromSeed(ctx *kernels.Context, n int) (philox.Philox, error) {
+	if n == 0 {
+		return philox.Philox{}, seedShape(ctx.Input(1))
+	}
+	return seedInput(ctx, 1)
+}
+
+func seedShape(seed *tensor.Tensor) error {
+	if seed.Rank() != 1 || seed.Len() != 2 {
+		return status.InvalidArgumentf("seed must have shape [2], not %v", seed.Shape())
+	}
+	return nil
+}
+
+// seedInput makes a generator of the two integers at input i.
+func seedInput(ctx *kernels.Context, i int) (philox.Philox, error) {
+	seed := ctx.Input(i)
+	if err := seedShape(seed); err != nil {
+		return philox.Philox{}, err
+	}
+	seed0, err := args.IntAt(seed, 0)
+	if err != nil {
+		return philox.Philox{}, status.InvalidArgumentf("Invalid seed type: %v", seed.DType())
+	}
+	seed1, err := args.IntAt(seed, 1)
+	return philox.Scrambled(uint64(seed0), uint64(seed1)), err
+}
+
+// The algorithms by TensorFlow's numbers (core/framework/rng_alg.h).
+const (
+	algPhilox = 1
+	algAuto   = 3
+)
+
+// fromKey is the source of the second form of stateless ops: key, counter and algorithm.
+func fromKey(ctx *kernels.Context, _ int) (philox.Philox, error) {
+	key, counter, alg := ctx.Input(1), ctx.Input(2), ctx.Input(3)
+	if alg.Rank() != 0 {
+		return philox.Philox{}, status.InvalidArgumentf("input 3 (0-based) must have shape [], not %v", alg.Shape())
+	}
+	if alg.DType() != tensor.Int32 {
+		return philox.Philox{}, status.InvalidArgumentf("dtype of input 3 (0-based) must be int32, not %v", alg.DType())
+	}
+	if a := tensor.Of[int32](alg)[0]; a != algPhilox && a != algAuto {
+		return philox.Philox{}, status.InvalidArgumentf("Unsupported algorithm id: %d", a)
+	}
+	if err := args.FirstError(args.CheckType(ctx, 1, tensor.Uint64), args.CheckType(ctx, 2, tensor.Uint64)); err != nil {
+		return philox.Philox{}, err
+	}
+	if key.Rank() != 1 || key.Len() != 1 {
+		return philox.Philox{}, status.InvalidArgumentf("key must have shape [1], not %v", key.Shape())
+	}
+	if counter.Rank() != 1 || counter.Len() < 2 {
+		return philox.Philox{}, status.InvalidArgumentf("counter must be a vector with length at least 2; got shape: %v", counter.Shape())
+	}
+	k, c := tensor.Of[uint64](key)[0], tensor.Of[uint64](counter)
+	return philox.Philox{
+		Key:     [2]uint32{uint32(k), uint32(k >> 32)},
+		Counter: [4]uint32{uint32(c[0]), uint32(c[0] >> 32), uint32(c[1]), uint32(c[1] >> 32)},
+	}, nil
+}
+
+// keyAndCounter yields what fromKey takes: the key and the counter that a seed comes to.
+func keyAndCounter(ctx *kernels.Context) error {
+	gen, err := seedInput(ctx, 0)
+	if err != nil {
+		return err
+	}
+	key, err := ctx.Allocate(0, tensor.Uint64, tensor.Shape{1})
+	if err != nil {
+		return err
+	}
+	counter, err := ctx.Allocate(1, tensor.Uint64, tensor.Shape{2})
+	if err != nil {
+		return err
+	}
+	join := func(lo, hi uint32) uint64 { return uint64(hi)<<32 | uint64(lo) }
+	tensor.Of[uint64](key)[0] = join(gen.Key[0], gen.Key[1])
+	tensor.Of[uint64](counter)[0] = join(gen.Counter[0], gen.Counter[1])
+	tensor.Of[uint64](counter)[1] = join(gen.Counter[2], gen.Counter[3])
+	return nil
+}

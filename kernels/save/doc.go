@@ -1,0 +1,5 @@
+// Package save holds the ops that save and restore checkpoints, and those that take their vocabularies and rows
+// apart.
+//
+// Package checkpoint has the formats. Files are read and written on goroutines of their own, off the executor.
+package save

@@ -1,0 +1,2 @@
+// Package strings holds the ops on strings.
+package strings

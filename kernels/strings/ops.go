@@ -1,0 +1,335 @@
+package strings
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/parse"
+	"github.com/troupe-run/troupe/kernels/internal/printing"
+)
+
+// newStringFormat makes the kernel that puts its inputs, printed as tf.print does, in the places
+// of a template.
+func newStringFormat(c *kernels.Construction) (any, error) {
+	template, err := c.Attrs().Str("template")
+	if err != nil {
+		return nil, err
+	}
+	placeholder, err := c.Attrs().Str("placeholder")
+	if err != nil {
+		return nil, err
+	}
+	summarize, err := c.Attrs().Int("summarize")
+	if err != nil {
+		return nil, err
+	}
+	parts := []string{template}
+	if placeholder != "" {
+		parts = strings.Split(template, placeholder)
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		if n := len(ctx.Inputs); n != len(parts)-1 {
+			return status.InvalidArgumentf("num placeholders in template and num inputs must match: %d vs. %d", len(parts)-1, n)
+		}
+		var out strings.Builder
+		out.WriteString(parts[0])
+		for i := range ctx.Inputs {
+			out.WriteString(printing.SummaryV2(ctx.Input(i), int(summarize)))
+			out.WriteString(parts[i+1])
+		}
+		return args.OutputString(ctx, out.String())
+	}), nil
+}
+
+// newStringJoin makes the kernel that joins strings of the inputs position by position; scalars
+// go with every position.
+func newStringJoin(c *kernels.Construction) (any, error) {
+	separator, err := c.Attrs().Str("separator")
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		var shape tensor.Shape
+		for i := range ctx.Inputs {
+			switch s := ctx.Input(i).Shape(); {
+			case len(s) == 0 || s.Equal(shape):
+			case len(shape) == 0:
+				shape = s
+			default:
+				return status.InvalidArgumentf("Input shapes do not match: %v vs. %v", shape, s)
+			}
+		}
+		out, err := ctx.Allocate(0, tensor.String, shape)
+		if err != nil {
+			return err
+		}
+		joined := make([]string, len(ctx.Inputs))
+		for i := range out.Strings() {
+			for j := range joined {
+				in := ctx.Input(j)
+				k := i
+				if in.Rank() == 0 {
+					k = 0
+				}
+				joined[j] = in.Strings()[k]
+			}
+			out.Strings()[i] = strings.Join(joined, separator)
+		}
+		return nil
+	}), nil
+}
+
+// eachString makes the kernel that turns each string of input 0 into another.
+func eachString(f func(string) string) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		in := ctx.Input(0)
+		out, err := ctx.Allocate(0, tensor.String, in.Shape())
+		if err != nil {
+			return err
+		}
+		for i, s := range in.Strings() {
+			out.Strings()[i] = f(s)
+		}
+		return nil
+	}
+}
+
+func newStringLength(c *kernels.Construction) (any, error) {
+	unit, err := c.Attrs().Str("unit")
+	if err != nil {
+		return nil, err
+	}
+	length := func(s string) int { return len(s) }
+	switch unit {
+	case "BYTE":
+	case "UTF8_CHAR":
+		length = utf8.RuneCountInString
+	default:
+		return nil, status.InvalidArgumentf("Unknown unit %q of StringLength", unit)
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		in := ctx.Input(0)
+		out, err := ctx.Allocate(0, tensor.Int32, in.Shape())
+		if err != nil {
+			return err
+		}
+		for i, s := range in.Strings() {
+			tensor.Of[int32](out)[i] = int32(length(s))
+		}
+		return nil
+	}), nil
+}
+
+// newStringToNumber makes the kernel that reads decimal numbers, spaces around them allowed.
+func newStringToNumber(c *kernels.Construction) (any, error) {
+	dtype, err := c.Attrs().Type("out_type")
+	if err != nil {
+		return nil, err
+	}
+	read, ok := numberReaders[dtype]
+	if !ok {
+		return nil, status.Unimplementedf("StringToNumber with out_type=%v is not supported", dtype)
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		in := ctx.Input(0)
+		out, err := ctx.Allocate(0, dtype, in.Shape())
+		if err != nil {
+			return err
+		}
+		for i, s := range in.Strings() {
+			if !read(out, i, strings.Trim(s, " \t\n\v\f\r")) {
+				return status.InvalidArgumentf("StringToNumberOp could not correctly convert string: %s", s)
+			}
+		}
+		return nil
+	}), nil
+}
+
+var numberReaders = map[tensor.DType]func(out *tensor.Tensor, i int, s string) bool{
+	tensor.Float32: func(out *tensor.Tensor, i int, s string) bool {
+		v, err := parse.ParseFloat(s, 32)
+		tensor.Of[float32](out)[i] = float32(v)
+		return err == nil
+	},
+	tensor.Float64: func(out *tensor.Tensor, i int, s string) bool {
+		v, err := parse.ParseFloat(s, 64)
+		tensor.Of[float64](out)[i] = v
+		return err == nil
+	},
+	tensor.Int32: func(out *tensor.Tensor, i int, s string) bool {
+		v, err := strconv.ParseInt(s, 10, 32)
+		tensor.Of[int32](out)[i] = int32(v)
+		return err == nil
+	},
+	tensor.Int64: func(out *tensor.Tensor, i int, s string) bool {
+		v, err := strconv.ParseInt(s, 10, 64)
+		tensor.Of[int64](out)[i] = v
+		return err == nil
+	},
+	tensor.Uint32: func(out *tensor.Tensor, i int, s string) bool {
+		v, err := strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, 32)
+		tensor.Of[uint32](out)[i] = uint32(v)
+		return err == nil
+	},
+	tensor.Uint64: func(out *tensor.Tensor, i int, s string) bool {
+		v, err := strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, 64)
+		tensor.Of[uint64](out)[i] = v
+		return err == nil
+	},
+}
+
+// shardedFilename names one of several files.
+func shardedFilename(ctx *kernels.Context) error {
+	for i := range 3 {
+		if t := ctx.Input(i); t.Rank() != 0 {
+			return status.InvalidArgumentf("%s must be a scalar, got shape %v", []string{"basename", "shard", "num_shards"}[i], t.Shape())
+		}
+	}
+	shard, err1 := args.ScalarInput32(ctx, 1, "shard must be a scalar, got shape %v")
+	shards, err2 := args.ScalarInput32(ctx, 2, "num_shards must be a scalar, got shape %v")
+	if err := args.FirstError(err1, err2); err != nil {
+		return err
+	}
+	return args.OutputString(ctx, fmt.Sprintf("%s-%05d-of-%05d", ctx.Input(0).Strings()[0], shard, shards))
+}
+
+// pattern compiles a regular expression of RE2, whose syntax is Go's.
+func pattern(s string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(s)
+	if err != nil {
+		return nil, status.InvalidArgumentf("Invalid pattern: %s, error: %v", s, err)
+	}
+	return re, nil
+}
+
+// fullMatch is a pattern that all of a string has to match.
+func fullMatch(s string) (*regexp.Regexp, error) {
+	if _, err := pattern(s); err != nil {
+		return nil, err
+	}
+	return pattern(`\A(?:` + s + `)\z`)
+}
+
+func matchEach(ctx *kernels.Context, re *regexp.Regexp) error {
+	in := ctx.Input(0)
+	out, err := ctx.Allocate(0, tensor.Bool, in.Shape())
+	if err != nil {
+		return err
+	}
+	for i, s := range in.Strings() {
+		tensor.Of[bool](out)[i] = re.MatchString(s)
+	}
+	return nil
+}
+
+func newStaticRegexFullMatch(c *kernels.Construction) (any, error) {
+	s, err := c.Attrs().Str("pattern")
+	if err != nil {
+		return nil, err
+	}
+	re, err := fullMatch(s)
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error { return matchEach(ctx, re) }), nil
+}
+
+func regexFullMatch(ctx *kernels.Context) error {
+	if err := args.NeedScalar(ctx.Input(1), tensor.String, "Pattern must be scalar, but received %v"); err != nil {
+		return err
+	}
+	re, err := fullMatch(ctx.Input(1).Strings()[0])
+	if err != nil {
+		return err
+	}
+	return matchEach(ctx, re)
+}
+
+// replacer replaces the first or all matches of a pattern; in the rewrite \1 to \9 stand for
+// what groups matched, \0 for all, \\ for a backslash.
+func replacer(patternText, rewrite string, all bool) (func(string) string, error) {
+	re, err := pattern(patternText)
+	if err != nil {
+		return nil, err
+	}
+	template, highest := goTemplate(rewrite)
+	if highest > re.NumSubexp() || highest < 0 { // replaces nothing
+		return func(s string) string { return s }, nil
+	}
+	return func(s string) string {
+		if all {
+			return re.ReplaceAllString(s, template)
+		}
+		at := re.FindStringSubmatchIndex(s)
+		if at == nil {
+			return s
+		}
+		return s[:at[0]] + string(re.ExpandString(nil, template, s, at)) + s[at[1]:]
+	}, nil
+}
+
+// goTemplate gives a rewrite in Go's notation, and the highest group that it names, -1 where a backslash stands for nothing.
+func goTemplate(rewrite string) (template string, highest int) {
+	var b strings.Builder
+	for i := 0; i < len(rewrite); i++ {
+		switch c := rewrite[i]; {
+		case c == '$':
+			b.WriteString("$$")
+		case c == '\\' && i+1 < len(rewrite) && rewrite[i+1] >= '0' && rewrite[i+1] <= '9':
+			i++
+			if highest >= 0 {
+				highest = max(highest, int(rewrite[i]-'0'))
+			}
+			b.WriteString("${" + rewrite[i:i+1] + "}")
+		case c == '\\' && i+1 < len(rewrite) && rewrite[i+1] == '\\':
+			i++
+			b.WriteByte('\\')
+		case c == '\\':
+			highest = -1
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), highest
+}
+
+func newStaticRegexReplace(c *kernels.Construction) (any, error) {
+	s, err1 := c.Attrs().Str("pattern")
+	rewrite, err2 := c.Attrs().Str("rewrite")
+	all, err3 := c.Attrs().Bool("replace_global")
+	if err := args.FirstError(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	f, err := replacer(s, rewrite, all)
+	if err != nil {
+		return nil, err
+	}
+	return eachString(f), nil
+}
+
+func newRegexReplace(c *kernels.Construction) (any, error) {
+	all, err := c.Attrs().Bool("replace_global")
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		if err := args.NeedScalar(ctx.Input(1), tensor.String, "Pattern must be scalar, but received %v"); err != nil {
+			return err
+		}
+		if err := args.NeedScalar(ctx.Input(2), tensor.String, "Rewrite must be scalar, but received %v"); err != nil {
+			return err
+		}
+		f, err := replacer(ctx.Input(1).Strings()[0], ctx.Input(2).Strings()[0], all)
+		if err != nil {
+			return err
+		}
+		return eachString(f)(ctx)
+	}), nil
+}

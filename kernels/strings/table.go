@@ -1,0 +1,41 @@
+package strings
+
+import (
+	"strings"
+
+	lookup "github.com/troupe-run/troupe/containers/table"
+	"github.com/troupe-run/troupe/kernels"
+	"golang.org/x/text/cases"
+)
+
+// Table is the family's ops.
+func Table() *kernels.Table {
+	table := &kernels.Table{}
+	addString(table)
+	return table
+}
+
+// The ops on strings.
+func addString(table *kernels.Table) {
+	table.Add([]kernels.Def{
+		{Op: "AsString", New: newAsString},
+		{Op: "RegexFullMatch", New: kernels.Always(regexFullMatch)},
+		{Op: "RegexReplace", New: newRegexReplace},
+		{Op: "ShardedFilename", New: kernels.Always(shardedFilename)},
+		{Op: "StaticRegexFullMatch", New: newStaticRegexFullMatch},
+		{Op: "StaticRegexReplace", New: newStaticRegexReplace},
+		{Op: "StringFormat", New: newStringFormat},
+		{Op: "StringJoin", New: newStringJoin},
+		{Op: "StringLength", New: newStringLength},
+		{Op: "StringLower", New: newStringCase(asciiLower, cases.Lower)},
+		{Op: "StringNGrams", New: newStringNGrams},
+		{Op: "StringSplit", New: newStringSplit},
+		{Op: "StringSplitV2", New: newStringSplitV2},
+		{Op: "StringStrip", New: kernels.Always(eachString(strings.TrimSpace))},
+		{Op: "StringToHashBucket", New: newHashBucket(lookup.Hash64)},
+		{Op: "StringToHashBucketFast", New: newHashBucket(fingerprint64)},
+		{Op: "StringToHashBucketStrong", New: newStrongHashBucket},
+		{Op: "StringToNumber", New: newStringToNumber},
+		{Op: "StringUpper", New: newStringCase(asciiUpper, cases.Upper)},
+	}...)
+}
