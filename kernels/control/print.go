@@ -91,9 +91,9 @@ func newPrintV2(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var write func(step *Step, s string) error
-	log := func(level slog.Level) func(*Step, string) error {
-		return func(step *Step, s string) error {
+	var write func(step *kernels.Step, s string) error
+	log := func(level slog.Level) func(*kernels.Step, string) error {
+		return func(step *kernels.Step, s string) error {
 			if step.Log != nil {
 				step.Log.Log(context.Background(), level, strings.TrimSuffix(s, "\n"), "node", c.Node.Name)
 			}
@@ -102,9 +102,9 @@ func newPrintV2(c *kernels.Construction) (any, error) {
 	}
 	switch stream {
 	case "stdout":
-		write = func(_ *Step, s string) error { return print(os.Stdout, s) }
+		write = func(_ *kernels.Step, s string) error { return print(os.Stdout, s) }
 	case "stderr":
-		write = func(_ *Step, s string) error { return print(os.Stderr, s) }
+		write = func(_ *kernels.Step, s string) error { return print(os.Stderr, s) }
 	case "log(info)":
 		write = log(slog.LevelInfo)
 	case "log(warning)":
