@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/roles"
+	"github.com/troupe-run/troupe/internal/roles"
 )
 
 // directory is the actor that keeps this task's share of where named resources live that nothing

@@ -11,7 +11,7 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/roles"
+	"github.com/troupe-run/troupe/internal/roles"
 	"google.golang.org/protobuf/proto"
 )
 

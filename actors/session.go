@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/roles"
+	"github.com/troupe-run/troupe/internal/roles"
 	"google.golang.org/protobuf/proto"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/roles"
 )
 
 // The names under which a task's actors are reached.

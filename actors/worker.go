@@ -6,8 +6,8 @@ import (
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/roles"
 	"google.golang.org/protobuf/proto"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/containers/wire"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/roles"
+	"github.com/troupe-run/troupe/internal/roles"
 	"google.golang.org/protobuf/proto"
 )
 

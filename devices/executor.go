@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/devices/wire"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/roles"
 	"google.golang.org/protobuf/proto"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/roles"
+	"github.com/troupe-run/troupe/internal/roles"
 )
 
 // startTestExecutor spawns the executor of a device. The function that it gives stops it.

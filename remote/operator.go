@@ -1,8 +1,8 @@
 package remote
 
 import (
+	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/remote/wire"
-	"github.com/troupe-run/troupe/roles"
 )
 
 var _ wire.OperatorServer = (*Node)(nil)
