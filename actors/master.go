@@ -329,6 +329,9 @@ func (t *Task) CreateSession(ctx context.Context, conn Connection, def *graphpb.
 	if t.life.Err() != nil {
 		return "", status.Errorf(status.Unavailable, "The server of %s is shutting down", t.name)
 	}
+	if err := ctx.Err(); err != nil {
+		return "", status.From(err)
+	}
 	s, err := newSession(t, config)
 	if err != nil {
 		return "", err
