@@ -190,6 +190,7 @@ def test_collected_steps_of_a_dead_session_wait_for_nobody(cluster):
     queue = tf.FIFOQueue(10, [tf.int32], shapes=[[]], shared_name=cluster.name)
     take, put, size = queue.dequeue(), queue.enqueue(5), queue.size()
     first = cluster.session()
+    first.run(size)  # the client refuses to run what it closed before its first step
     step = Background(first.run, take)
     first_size = eventually(lambda: first.run(size) == 0)
     assert first_size
