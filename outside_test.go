@@ -195,6 +195,9 @@ func TestOutsidersMeetActors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := Ask[*wrapperspb.StringValue](deadline(t), s, there, wrapperspb.String("behind the watch")); err != nil {
+		t.Error(err)
+	}
 	o.expect("end echo", "ended")
 	if e := told(t, ended); e.Err != nil || e.Actor != there {
 		t.Errorf("%v", e)
