@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/spec"
@@ -233,16 +232,6 @@ func (s *Server) Trim() int64 {
 	if err != nil {
 		return 0
 	}
-	return trim(node.Task())
+	return node.Task().Trim()
 }
 
-func trim(task *actors.Task) (bytes int64) {
-	for _, d := range task.Devices {
-		if t, ok := d.(interface{ Trim() int64 }); ok {
-			bytes += t.Trim()
-		} else if d.Type() == "CPU" { // others share the CPU's host memory
-			bytes += d.Pool().Trim()
-		}
-	}
-	return bytes
-}

@@ -11,18 +11,20 @@ import (
 // process starts: what was made for the former start is refused then with ABORTED, as after a restart of the
 // task.
 type deviceStart struct {
-	device devices.Device
-	number uint64 // the device's incarnation
+	executor *devices.Executor
+	number   uint64 // the device's incarnation
 }
 
-func (l deviceStart) lost() bool { return l.device.Incarnation() != l.number }
+func (l deviceStart) device() string { return l.executor.Attributes().Name }
 
-// startsOf are the present starts of those devices that may be lost.
-func startsOf(all []devices.Device) []deviceStart {
+func (l deviceStart) lost() bool { return l.executor.Attributes().Incarnation != l.number }
+
+// startsOf are the present starts of those devices that may be lost, as their executors know them.
+func (t *Task) startsOf(all []devices.Device) []deviceStart {
 	var starts []deviceStart
 	for _, d := range all {
-		if d.Type() != "CPU" {
-			starts = append(starts, deviceStart{d, d.Incarnation()})
+		if e := t.executors[d.Name()]; e.Losable() {
+			starts = append(starts, deviceStart{e, e.Attributes().Incarnation})
 		}
 	}
 	return starts
@@ -32,14 +34,14 @@ func startsOf(all []devices.Device) []deviceStart {
 func (p *taskPlan) restarted() string {
 	for _, l := range p.starts {
 		if l.lost() {
-			return l.device.Name()
+			return l.device()
 		}
 	}
 	return ""
 }
 
 func (p *taskPlan) uses(device string) bool {
-	return slices.ContainsFunc(p.starts, func(l deviceStart) bool { return l.device.Name() == device })
+	return slices.ContainsFunc(p.starts, func(l deviceStart) bool { return l.device() == device })
 }
 
 // stale tells whether a plan is restarted and the session has been told so: another one has to be compiled.
@@ -53,7 +55,7 @@ func (s *workerSession) stale(p *taskPlan) bool {
 }
 
 func (s *workerSession) staleLocked(p *taskPlan) bool {
-	return p.restarted() != "" && !slices.ContainsFunc(s.starts, func(l deviceStart) bool { return l.lost() && p.uses(l.device.Name()) })
+	return p.restarted() != "" && !slices.ContainsFunc(s.starts, func(l deviceStart) bool { return l.lost() && p.uses(l.device()) })
 }
 
 // checkDevices refuses to run a plan on a device that was started anew since the session began: the session is told
@@ -66,8 +68,8 @@ func (s *workerSession) checkDevices(p *taskPlan) error {
 	defer s.mu.Unlock()
 	lost := p.restarted()
 	for i := range s.starts {
-		if l := &s.starts[i]; p.uses(l.device.Name()) && l.lost() {
-			lost, l.number = l.device.Name(), l.device.Incarnation()
+		if l := &s.starts[i]; p.uses(l.device()) && l.lost() {
+			lost, l.number = l.device(), l.executor.Attributes().Incarnation
 			s.retireLocked(lost)
 		}
 	}

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,25 +42,43 @@ func init() {
 // losable is a device that can be lost.
 type losable struct {
 	*devices.CPU
-	life *atomic.Uint64
-	all  *[]*containers.Manager
+	life    *atomic.Uint64
+	all     *[]*containers.Manager
+	watcher *devices.Watcher // its executor
 }
 
-// lose starts the device anew.
-func (d losable) lose(t *testing.T) {
+var _ devices.Losable = losable{}
+
+func (d losable) Watch(w devices.Watcher) (stop func()) {
+	*d.watcher = w
+	w.DeviceStarted(d.Incarnation())
+	return func() { *d.watcher = nil }
+}
+
+func (losable) Revive() {}
+
+// lose takes the device out of service.
+func (d losable) lose() {
+	(*d.watcher).DeviceLost(status.Errorf(status.Unavailable, "%s was lost and is started anew: it fell off the bus", d.Name()))
+}
+
+// start starts the device anew.
+func (d losable) start(t *testing.T) {
+	t.Helper()
 	for _, m := range *d.all {
 		if err := m.Empty(); err != nil {
 			t.Error(err)
 		}
 	}
 	d.life.Add(1)
+	(*d.watcher).DeviceStarted(d.Incarnation())
 }
 
 func (d losable) Type() string        { return invented }
 func (d losable) Incarnation() uint64 { return d.life.Load() }
 func (d losable) WithResources(r *containers.Manager) devices.Device {
 	*d.all = append(*d.all, r)
-	return losable{d.CPU.WithResources(r).(*devices.CPU), d.life, d.all}
+	return losable{d.CPU.WithResources(r).(*devices.CPU), d.life, d.all, d.watcher}
 }
 
 // losableNetwork starts tasks that have an invented device each, and gives these by job.
@@ -67,7 +86,7 @@ func losableNetwork(t *testing.T, jobs ...string) (*network, map[string]losable)
 	net := newNetwork(t)
 	all := map[string]losable{}
 	net.more = func(n *node, job string) []devices.Device {
-		d := losable{devices.NewCPU(n.system, n.name+"/device:"+invented+":0", job, 0), &atomic.Uint64{}, new([]*containers.Manager)}
+		d := losable{devices.NewCPU(n.system, n.name+"/device:"+invented+":0", job, 0), &atomic.Uint64{}, new([]*containers.Manager), new(devices.Watcher)}
 		*d.all = append(*d.all, d.Resources())
 		d.life.Store(1)
 		all[job] = d
@@ -148,7 +167,13 @@ func TestLostDevice(t *testing.T) {
 				c.run(request(nil, "ineg:0"), -7)
 			}
 			idle.run(request(nil, "iread:0"), 7)
-			all["a"].lose(t)
+			all["a"].lose()
+			for _, c := range []*client{c, idle, private} {
+				_, err := c.try(t.Context(), request(nil, "iread:0", "read:0"))
+				wantError(t, err, status.Unavailable, "/job:a/replica:0/task:0/device:INVENTED:0 was lost", "off the bus")
+				c.run(request(nil, "read:0"), 7)
+			}
+			all["a"].start(t)
 			for _, c := range []*client{c, idle, private} {
 				// Told once, of whatever signature: the variable is gone, and that of the CPU is not.
 				_, err := c.try(t.Context(), request(nil, "iread:0", "read:0"))
@@ -163,6 +188,60 @@ func TestLostDevice(t *testing.T) {
 			wantError(t, err, status.FailedPrecondition, "{{node iread}}")
 			after := openInvented(t, n, lossyText, nil)
 			after.run(request(nil, "iread:0"), 8)
+		})
+	}
+}
+
+// TestDeviceLostUnderSteps: a loss ends the steps that run on the device, of whatever master, with the reason. Steps
+// elsewhere go on.
+func TestDeviceLostUnderSteps(t *testing.T) {
+	for _, master := range []string{"a", "b"} {
+		t.Run("master "+master, func(t *testing.T) {
+			net, all := losableNetwork(t, "a", "b")
+			n := net.node(taskName(master))
+			const text = `
+				q = FIFOQueueV2() shared_name="q" @a0
+				get = QueueDequeueV2(q) @a0
+				iget = Neg(get) @a0
+				v = Placeholder() @a0
+				put = QueueEnqueueV2(q, v) @a0
+			`
+			c := openInvented(t, n, text, nil)
+			waits := func(fetch string) <-chan error {
+				ended := make(chan error, 1)
+				go func() {
+					_, err := c.try(t.Context(), request(nil, fetch))
+					ended <- err
+				}()
+				return ended
+			}
+			lost := []<-chan error{waits("iget:0"), waits("iget:0")}
+			device := all["a"].Name()
+			executor := net.node(taskName("a")).task.executors[device]
+			for executor.State().PartsRunning != 2 {
+				runtime.Gosched()
+			}
+			kept := waits("get:0")
+			all["a"].lose()
+			for _, ended := range lost {
+				wantError(t, <-ended, status.Unavailable, device+" was lost", "off the bus")
+			}
+			s := net.node(taskName("a")).task.DeviceState(executor.Role().Name())
+			if s.PartsFailed != 2 || s.PartsRunning != 0 || s.Losses != 1 || !strings.Contains(s.Lost, "off the bus") {
+				t.Errorf("%v", s)
+			}
+			c.run(request(map[string]int64{"v:0": 3}, "!put"))
+			if err := <-kept; err != nil {
+				t.Error(err)
+			}
+			all["a"].start(t)
+			c.run(request(map[string]int64{"v:0": 4}, "!put"))
+			_, err := c.try(t.Context(), request(nil, "iget:0"))
+			wantError(t, err, status.Aborted, "was lost and started anew")
+			c.run(request(nil, "iget:0"), -4)
+			if d := net.node(taskName("a")).task.Describe(); d[1].Incarnation != all["a"].Incarnation() {
+				t.Errorf("%v", d)
+			}
 		})
 	}
 }

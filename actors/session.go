@@ -194,12 +194,12 @@ func (s *Session) allowed() map[string]bool {
 	return tasks
 }
 
-// Describe lists the task's own devices.
+// Describe lists the task's own devices, as their executors know them.
 func (t *Task) Describe() []DeviceInfo {
 	out := make([]DeviceInfo, len(t.Devices))
 	for i, d := range t.Devices {
-		out[i] = DeviceInfo{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation(),
-			Description: d.Description()}
+		a := t.executors[d.Name()].Attributes()
+		out[i] = DeviceInfo{Name: a.Name, Type: a.Type, MemoryLimit: a.MemoryLimit, Incarnation: a.Incarnation, Description: a.Description}
 	}
 	return out
 }

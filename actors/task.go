@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/devices"
+	deviceswire "github.com/troupe-run/troupe/devices/wire"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -30,8 +31,8 @@ const (
 type Config struct {
 	System  *actor.ActorSystem
 	Cluster Cluster
-	// Devices are the task's, CPU:0 first: clients' tensors lie in its memory. The task closes them, unless
-	// they are Lent by another task.
+	// Devices are the task's, CPU:0 first: clients' tensors lie in its memory. They become their executors', which close
+	// them, unless they are Lent by another task.
 	Devices []devices.Device
 	Lent    bool
 	// Boot is this process's random number, as its peers see it.
@@ -97,7 +98,7 @@ func NewTask(c Config) (*Task, error) {
 		}
 	}
 	for _, d := range t.Devices {
-		e, err := devices.StartExecutor(t.System, d, t.pool, t.Log)
+		e, err := devices.StartExecutor(devices.ExecutorConfig{System: t.System, Device: d, Lent: t.Lent, Pool: t.pool, Log: t.Log})
 		if err != nil {
 			return nil, err
 		}
@@ -178,22 +179,30 @@ func (t *Task) Stop(ctx context.Context) error {
 	t.die()
 	t.work.Wait()
 	t.forgetSessions()
-	for _, e := range t.executors {
-		err = cmp.Or(err, t.stopActors(e.Role()))
-	}
 	if !t.pool.Close(ctx) && err == nil {
 		err = status.Errorf(status.DeadlineExceeded, "Kernels of %s did not end", t.name)
 	}
-	if t.Lent {
-		return err
-	}
 	for _, d := range t.Devices {
-		if e := d.Resources().Close(); e != nil && err == nil {
-			err = e
-		}
-		if e := d.Close(); e != nil && err == nil {
-			err = e
-		}
+		e := t.executors[d.Name()]
+		err = cmp.Or(err, e.Close(), t.stopActors(e.Role()))
 	}
 	return err
+}
+
+// DeviceState asks the executor of one of the task's devices how it does: nil for an actor that is none, or has stopped.
+func (t *Task) DeviceState(executor string) *deviceswire.State {
+	for _, e := range t.executors {
+		if e.Role().Name() == executor {
+			return e.State()
+		}
+	}
+	return nil
+}
+
+// Trim releases memory of the task's devices that was idle since the last Trim, and tells the bytes.
+func (t *Task) Trim() (bytes int64) {
+	for _, d := range t.Devices {
+		bytes += t.executors[d.Name()].Trim()
+	}
+	return bytes
 }

@@ -83,7 +83,7 @@ func (s *workerSession) compile(parts map[string]*graph.Graph) (*taskPlan, error
 		if g == nil {
 			continue
 		}
-		p.starts = append(p.starts, startsOf([]devices.Device{d})...)
+		p.starts = append(p.starts, s.task.startsOf([]devices.Device{d})...)
 		opts := devices.CompileOptions{Session: s.handle, Kernels: s.kernel, Functions: s.functionsOn(p, g.Library, d)}
 		program, err := s.task.executors[d.Name()].Compile(g, d, opts)
 		if err != nil {
@@ -136,7 +136,7 @@ func (s *workerSession) functionsOn(p *taskPlan, library *graph.Library, d devic
 		set.claims.Add(1)
 		p.functions = append(p.functions, set)
 	}
-	key := functionsKey{d.Name(), d.Incarnation()}
+	key := functionsKey{d.Name(), s.task.executors[d.Name()].Attributes().Incarnation}
 	f := set.byDevice[key]
 	if f == nil {
 		f = devices.NewFunctions(library, d, s.handle)

@@ -147,6 +147,15 @@ func (st *taskStep) run() {
 // PartEnded takes the end of one program's run, as a devices.PartOwner.
 func (st *taskStep) PartEnded(err error) { st.ended(err) }
 
+// PartLost fails the step, which does not end before, as a devices.PartOwner.
+func (st *taskStep) PartLost(err error) {
+	st.retain()
+	st.task.pool.Schedule(func() {
+		st.fail(err)
+		st.ended(nil)
+	})
+}
+
 // PartBegan notes an execution that may wait.
 func (st *taskStep) PartBegan(ex devices.Execution) {
 	st.mu.Lock()

@@ -50,7 +50,7 @@ func (t *Task) sessionFor(handle, master string, isolated bool) *workerSession {
 	s := t.sessions[handle]
 	if s == nil {
 		s = &workerSession{task: t, handle: handle, master: master, devices: t.Devices, isolated: isolated,
-			kernels: map[string]sharedKernel{}, plans: map[uint64]*taskPlan{}, starts: startsOf(t.Devices)}
+			kernels: map[string]sharedKernel{}, plans: map[uint64]*taskPlan{}, starts: t.startsOf(t.Devices)}
 		if isolated {
 			s.devices = slices.Clone(t.Devices)
 			for i, d := range s.devices {

@@ -27,8 +27,32 @@ type Device interface {
 	// Renamed is the same device under another full name, with the same containers: what a session runs on
 	// whose client declares the cluster. It is not closed.
 	Renamed(name string) Device
+	// MemoryStats counts the tensors in the device's memory, in bytes.
+	MemoryStats() tensor.Stats
+	// Trim releases memory that was idle since the last Trim, and tells the bytes.
+	Trim() int64
 	// Close gives up what the device holds, after its containers are closed. Nothing runs on it any more.
 	Close() error
+}
+
+// Losable is a device that may be lost while the process lives, such as a GPU, and that starts itself anew.
+type Losable interface {
+	Device
+	// Watch has w told of the device's present state before it returns, and of all changes until stop is called.
+	Watch(w Watcher) (stop func())
+	// Revive tells a device that is lost and could not be started anew that it is wanted: it tries again, if it is time
+	// to. It does not wait for that.
+	Revive()
+}
+
+// Watcher is told of the losses and starts of a device, in order and one at a time, on any goroutine. It must not wait
+// for the device.
+type Watcher interface {
+	// DeviceStarted tells that the device serves, with empty memory and empty containers.
+	DeviceStarted(incarnation uint64)
+	// DeviceLost tells that the device is out of service until DeviceStarted: all work on it fails with why. It is called
+	// again where the reason changes.
+	DeviceLost(why error)
 }
 
 // CPU is a processor device of a task: memory of the process, the process's workers, and the
@@ -87,6 +111,12 @@ func (d *CPU) MemoryLimit() int64 { return d.memoryLimit }
 
 // Description is empty.
 func (d *CPU) Description() string { return "" }
+
+// MemoryStats are those of the pool.
+func (d *CPU) MemoryStats() tensor.Stats { return d.pool.Stats() }
+
+// Trim releases idle memory of the pool to the Go runtime.
+func (d *CPU) Trim() int64 { return d.pool.Trim() }
 
 // Close does nothing: the memory is the process's.
 func (d *CPU) Close() error { return nil }

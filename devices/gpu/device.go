@@ -81,8 +81,9 @@ type core struct {
 	tried    time.Time // when starting anew was tried last
 	closing  error     // what giving back failed with
 
-	closed atomic.Bool
-	seen   atomic.Uint64 // what was given at the last Trim
+	notices notices
+	closed  atomic.Bool
+	seen    atomic.Uint64 // what was given at the last Trim
 }
 
 // Open starts a device on a card. The error names the card.

@@ -14,6 +14,7 @@ const retryAfter = 3 * time.Second
 // renew starts a device anew that was lost: with another incarnation, and empty containers. Where that fails it
 // stays out of service, and a use of it after a while tries again. It gives the life that the device has then.
 func (d *core) renew(l *life) *life {
+	d.announce(l)
 	if !d.due() {
 		return l
 	}
@@ -26,6 +27,7 @@ func (d *core) renew(l *life) *life {
 	}
 	d.bindWaiters(n)
 	d.life.Store(n)
+	d.announce(n)
 	d.opts.Log.Warn("a GPU was started anew: its variables are gone", "device", d.name)
 	return n
 }
@@ -102,5 +104,6 @@ func (d *core) containers() (all []*containers.Manager) {
 func (d *core) outOfService(l *life, err error) *life {
 	l.lost.Store(&status.Error{Code: status.Unavailable, Message: d.name + " was lost, and cannot be started anew yet: " + err.Error()})
 	d.opts.Log.Error("a GPU could not be started anew", "device", d.name, "error", err)
+	d.announce(l)
 	return l
 }

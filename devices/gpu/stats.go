@@ -1,6 +1,10 @@
 package gpu
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
 
 // Stats counts what a device has of its card's memory, in bytes; sizes are those of blocks, which are
 // multiples of 256.
@@ -35,6 +39,12 @@ func (d *core) Stats() Stats {
 	s.InUse, s.Peak, s.Limit, s.Reserved = a.inUse, a.peak, l.memory.limit, a.bytes
 	s.Largest, s.LargestFree, s.Allocations = a.largest, a.room(), a.allocations
 	return s
+}
+
+// MemoryStats are the counters of tensors that all devices have. What is idle was taken from the card, for tensors to come.
+func (d *core) MemoryStats() tensor.Stats {
+	s := d.Stats()
+	return tensor.Stats{InUse: s.InUse, Peak: s.Peak, Idle: s.Reserved - s.InUse, Limit: s.Limit, Allocations: s.Allocations}
 }
 
 // Trim gives what is free of the card's memory back to it, under AllowGrowth, and unused pinned memory to the system, if

@@ -23,6 +23,7 @@ func (d *core) run(started chan<- error) {
 	d.life.Store(l)
 	d.waits.compute, d.waits.in, d.waits.out, d.waits.peers = d.newWaiter(), d.newWaiter(), d.newWaiter(), d.newWaiter()
 	d.bindWaiters(l)
+	d.announce(l)
 	d.register()
 	defer d.unregister()
 	started <- nil

@@ -1,6 +1,6 @@
 // The protocol of a device's executor, through which a task uses a device: parts of steps run on it, programs are
-// compiled for it. Programs, steps, graphs and the functions that are told of an end lie beside the messages, since both
-// ends share memory. Regenerate with
+// compiled for it, and the device tells it when it is lost and started anew. Programs, steps, graphs and the functions
+// that are told of an end lie beside the messages, since both ends share memory. Regenerate with
 //   protoc --go_out=. --go_opt=paths=source_relative devices/wire/device.proto
 // from the repository's root (protoc-gen-go v1.36).
 
@@ -27,7 +27,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RunPart runs the program beside it as a part of the step beside it. The function beside it is told of the end.
+// RunPart runs the program beside it as a part of the step beside it. The function beside it is told of the end, with
+// the reason where the device is lost or closed.
 type RunPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Elsewhere     bool                   `protobuf:"varint,1,opt,name=elsewhere,proto3" json:"elsewhere,omitempty"` // on a goroutine of the task's pool; else on the one that brings the message, if the executor is idle
@@ -72,7 +73,7 @@ func (x *RunPart) GetElsewhere() bool {
 	return false
 }
 
-// PartDone is the executor's own message: a part has ended.
+// PartDone is the executor's own message: the part beside it has ended.
 type PartDone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Failed        bool                   `protobuf:"varint,1,opt,name=failed,proto3" json:"failed,omitempty"`
@@ -199,6 +200,216 @@ func (*CloseProgram) Descriptor() ([]byte, []int) {
 	return file_devices_wire_device_proto_rawDescGZIP(), []int{3}
 }
 
+// DeviceLost is the device's message: what runs on it fails, and nothing begins until DeviceStarted. It comes again
+// where the reason changes.
+type DeviceLost struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"` // what clients are told
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceLost) Reset() {
+	*x = DeviceLost{}
+	mi := &file_devices_wire_device_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceLost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceLost) ProtoMessage() {}
+
+func (x *DeviceLost) ProtoReflect() protoreflect.Message {
+	mi := &file_devices_wire_device_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceLost.ProtoReflect.Descriptor instead.
+func (*DeviceLost) Descriptor() ([]byte, []int) {
+	return file_devices_wire_device_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DeviceLost) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// DeviceStarted is the device's message: it serves, with empty memory. It comes first, and after each loss.
+type DeviceStarted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   uint64                 `protobuf:"fixed64,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceStarted) Reset() {
+	*x = DeviceStarted{}
+	mi := &file_devices_wire_device_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceStarted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceStarted) ProtoMessage() {}
+
+func (x *DeviceStarted) ProtoReflect() protoreflect.Message {
+	mi := &file_devices_wire_device_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceStarted.ProtoReflect.Descriptor instead.
+func (*DeviceStarted) Descriptor() ([]byte, []int) {
+	return file_devices_wire_device_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DeviceStarted) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+// Trim gives idle memory of the device back. The answer is Trimmed.
+type Trim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trim) Reset() {
+	*x = Trim{}
+	mi := &file_devices_wire_device_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trim) ProtoMessage() {}
+
+func (x *Trim) ProtoReflect() protoreflect.Message {
+	mi := &file_devices_wire_device_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trim.ProtoReflect.Descriptor instead.
+func (*Trim) Descriptor() ([]byte, []int) {
+	return file_devices_wire_device_proto_rawDescGZIP(), []int{6}
+}
+
+type Trimmed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bytes         int64                  `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trimmed) Reset() {
+	*x = Trimmed{}
+	mi := &file_devices_wire_device_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trimmed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trimmed) ProtoMessage() {}
+
+func (x *Trimmed) ProtoReflect() protoreflect.Message {
+	mi := &file_devices_wire_device_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trimmed.ProtoReflect.Descriptor instead.
+func (*Trimmed) Descriptor() ([]byte, []int) {
+	return file_devices_wire_device_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Trimmed) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// CloseDevice refuses what comes from now on, and closes the containers and the device, but for one that is lent. The
+// answer has the error beside it.
+type CloseDevice struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloseDevice) Reset() {
+	*x = CloseDevice{}
+	mi := &file_devices_wire_device_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloseDevice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloseDevice) ProtoMessage() {}
+
+func (x *CloseDevice) ProtoReflect() protoreflect.Message {
+	mi := &file_devices_wire_device_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloseDevice.ProtoReflect.Descriptor instead.
+func (*CloseDevice) Descriptor() ([]byte, []int) {
+	return file_devices_wire_device_proto_rawDescGZIP(), []int{8}
+}
+
 // GetState asks for the executor's State.
 type GetState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -208,7 +419,7 @@ type GetState struct {
 
 func (x *GetState) Reset() {
 	*x = GetState{}
-	mi := &file_devices_wire_device_proto_msgTypes[4]
+	mi := &file_devices_wire_device_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -220,7 +431,7 @@ func (x *GetState) String() string {
 func (*GetState) ProtoMessage() {}
 
 func (x *GetState) ProtoReflect() protoreflect.Message {
-	mi := &file_devices_wire_device_proto_msgTypes[4]
+	mi := &file_devices_wire_device_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -233,7 +444,84 @@ func (x *GetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetState.ProtoReflect.Descriptor instead.
 func (*GetState) Descriptor() ([]byte, []int) {
-	return file_devices_wire_device_proto_rawDescGZIP(), []int{4}
+	return file_devices_wire_device_proto_rawDescGZIP(), []int{9}
+}
+
+// Attributes are what others see of a device. The executor publishes them: they are read without a message.
+type Attributes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                   // full name
+	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`                                   // CPU or GPU
+	MemoryLimit   int64                  `protobuf:"varint,3,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"` // bytes; 0 for none
+	Incarnation   uint64                 `protobuf:"fixed64,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                   // of the present start, or of the one that was lost
+	Description   string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`                     // of the hardware
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attributes) Reset() {
+	*x = Attributes{}
+	mi := &file_devices_wire_device_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attributes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attributes) ProtoMessage() {}
+
+func (x *Attributes) ProtoReflect() protoreflect.Message {
+	mi := &file_devices_wire_device_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attributes.ProtoReflect.Descriptor instead.
+func (*Attributes) Descriptor() ([]byte, []int) {
+	return file_devices_wire_device_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Attributes) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Attributes) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Attributes) GetMemoryLimit() int64 {
+	if x != nil {
+		return x.MemoryLimit
+	}
+	return 0
+}
+
+func (x *Attributes) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Attributes) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
 }
 
 type State struct {
@@ -241,16 +529,19 @@ type State struct {
 	PartsRunning  int64                  `protobuf:"varint,1,opt,name=parts_running,json=partsRunning,proto3" json:"parts_running,omitempty"`
 	PartsDone     int64                  `protobuf:"varint,2,opt,name=parts_done,json=partsDone,proto3" json:"parts_done,omitempty"` // since the executor was spawned; those that failed included
 	PartsFailed   int64                  `protobuf:"varint,3,opt,name=parts_failed,json=partsFailed,proto3" json:"parts_failed,omitempty"`
-	Programs      int64                  `protobuf:"varint,4,opt,name=programs,proto3" json:"programs,omitempty"`        // that are compiled and not closed
-	Incarnation   uint64                 `protobuf:"fixed64,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the device
-	Losses        int64                  `protobuf:"varint,6,opt,name=losses,proto3" json:"losses,omitempty"`            // how often the device was found started anew
+	PartsRefused  int64                  `protobuf:"varint,4,opt,name=parts_refused,json=partsRefused,proto3" json:"parts_refused,omitempty"` // while the device was lost
+	Programs      int64                  `protobuf:"varint,5,opt,name=programs,proto3" json:"programs,omitempty"`                             // that are compiled and not closed
+	Losses        int64                  `protobuf:"varint,6,opt,name=losses,proto3" json:"losses,omitempty"`                                 // how often the device was lost
+	Lost          string                 `protobuf:"bytes,7,opt,name=lost,proto3" json:"lost,omitempty"`                                      // why the device is out of service; empty while it serves
+	Attributes    *Attributes            `protobuf:"bytes,8,opt,name=attributes,proto3" json:"attributes,omitempty"`
+	Memory        *Memory                `protobuf:"bytes,9,opt,name=memory,proto3" json:"memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_devices_wire_device_proto_msgTypes[5]
+	mi := &file_devices_wire_device_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -262,7 +553,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_devices_wire_device_proto_msgTypes[5]
+	mi := &file_devices_wire_device_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -275,7 +566,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_devices_wire_device_proto_rawDescGZIP(), []int{5}
+	return file_devices_wire_device_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *State) GetPartsRunning() int64 {
@@ -299,6 +590,13 @@ func (x *State) GetPartsFailed() int64 {
 	return 0
 }
 
+func (x *State) GetPartsRefused() int64 {
+	if x != nil {
+		return x.PartsRefused
+	}
+	return 0
+}
+
 func (x *State) GetPrograms() int64 {
 	if x != nil {
 		return x.Programs
@@ -306,16 +604,91 @@ func (x *State) GetPrograms() int64 {
 	return 0
 }
 
-func (x *State) GetIncarnation() uint64 {
+func (x *State) GetLosses() int64 {
 	if x != nil {
-		return x.Incarnation
+		return x.Losses
 	}
 	return 0
 }
 
-func (x *State) GetLosses() int64 {
+func (x *State) GetLost() string {
 	if x != nil {
-		return x.Losses
+		return x.Lost
+	}
+	return ""
+}
+
+func (x *State) GetAttributes() *Attributes {
+	if x != nil {
+		return x.Attributes
+	}
+	return nil
+}
+
+func (x *State) GetMemory() *Memory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// Memory counts the tensors in a device's memory, in bytes.
+type Memory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	InUse         int64                  `protobuf:"varint,1,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	Peak          int64                  `protobuf:"varint,2,opt,name=peak,proto3" json:"peak,omitempty"` // the most that was in use at once
+	Idle          int64                  `protobuf:"varint,3,opt,name=idle,proto3" json:"idle,omitempty"` // kept for tensors to come
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Memory) Reset() {
+	*x = Memory{}
+	mi := &file_devices_wire_device_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Memory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Memory) ProtoMessage() {}
+
+func (x *Memory) ProtoReflect() protoreflect.Message {
+	mi := &file_devices_wire_device_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Memory.ProtoReflect.Descriptor instead.
+func (*Memory) Descriptor() ([]byte, []int) {
+	return file_devices_wire_device_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Memory) GetInUse() int64 {
+	if x != nil {
+		return x.InUse
+	}
+	return 0
+}
+
+func (x *Memory) GetPeak() int64 {
+	if x != nil {
+		return x.Peak
+	}
+	return 0
+}
+
+func (x *Memory) GetIdle() int64 {
+	if x != nil {
+		return x.Idle
 	}
 	return 0
 }
@@ -331,17 +704,42 @@ const file_devices_wire_device_proto_rawDesc = "" +
 	"\x06failed\x18\x01 \x01(\bR\x06failed\"#\n" +
 	"\aCompile\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\"\x0e\n" +
-	"\fCloseProgram\"\n" +
+	"\fCloseProgram\"$\n" +
 	"\n" +
-	"\bGetState\"\xc4\x01\n" +
+	"DeviceLost\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"1\n" +
+	"\rDeviceStarted\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\"\x06\n" +
+	"\x04Trim\"\x1f\n" +
+	"\aTrimmed\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\"\r\n" +
+	"\vCloseDevice\"\n" +
+	"\n" +
+	"\bGetState\"\x9b\x01\n" +
+	"\n" +
+	"Attributes\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12!\n" +
+	"\fmemory_limit\x18\x03 \x01(\x03R\vmemoryLimit\x12 \n" +
+	"\vincarnation\x18\x04 \x01(\x06R\vincarnation\x12 \n" +
+	"\vdescription\x18\x05 \x01(\tR\vdescription\"\xcd\x02\n" +
 	"\x05State\x12#\n" +
 	"\rparts_running\x18\x01 \x01(\x03R\fpartsRunning\x12\x1d\n" +
 	"\n" +
 	"parts_done\x18\x02 \x01(\x03R\tpartsDone\x12!\n" +
-	"\fparts_failed\x18\x03 \x01(\x03R\vpartsFailed\x12\x1a\n" +
-	"\bprograms\x18\x04 \x01(\x03R\bprograms\x12 \n" +
-	"\vincarnation\x18\x05 \x01(\x06R\vincarnation\x12\x16\n" +
-	"\x06losses\x18\x06 \x01(\x03R\x06lossesB+Z)github.com/troupe-run/troupe/devices/wireb\x06proto3"
+	"\fparts_failed\x18\x03 \x01(\x03R\vpartsFailed\x12#\n" +
+	"\rparts_refused\x18\x04 \x01(\x03R\fpartsRefused\x12\x1a\n" +
+	"\bprograms\x18\x05 \x01(\x03R\bprograms\x12\x16\n" +
+	"\x06losses\x18\x06 \x01(\x03R\x06losses\x12\x12\n" +
+	"\x04lost\x18\a \x01(\tR\x04lost\x12=\n" +
+	"\n" +
+	"attributes\x18\b \x01(\v2\x1d.troupe.devices.v1.AttributesR\n" +
+	"attributes\x121\n" +
+	"\x06memory\x18\t \x01(\v2\x19.troupe.devices.v1.MemoryR\x06memory\"G\n" +
+	"\x06Memory\x12\x15\n" +
+	"\x06in_use\x18\x01 \x01(\x03R\x05inUse\x12\x12\n" +
+	"\x04peak\x18\x02 \x01(\x03R\x04peak\x12\x12\n" +
+	"\x04idle\x18\x03 \x01(\x03R\x04idleB+Z)github.com/troupe-run/troupe/devices/wireb\x06proto3"
 
 var (
 	file_devices_wire_device_proto_rawDescOnce sync.Once
@@ -355,21 +753,30 @@ func file_devices_wire_device_proto_rawDescGZIP() []byte {
 	return file_devices_wire_device_proto_rawDescData
 }
 
-var file_devices_wire_device_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_devices_wire_device_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_devices_wire_device_proto_goTypes = []any{
-	(*RunPart)(nil),      // 0: troupe.devices.v1.RunPart
-	(*PartDone)(nil),     // 1: troupe.devices.v1.PartDone
-	(*Compile)(nil),      // 2: troupe.devices.v1.Compile
-	(*CloseProgram)(nil), // 3: troupe.devices.v1.CloseProgram
-	(*GetState)(nil),     // 4: troupe.devices.v1.GetState
-	(*State)(nil),        // 5: troupe.devices.v1.State
+	(*RunPart)(nil),       // 0: troupe.devices.v1.RunPart
+	(*PartDone)(nil),      // 1: troupe.devices.v1.PartDone
+	(*Compile)(nil),       // 2: troupe.devices.v1.Compile
+	(*CloseProgram)(nil),  // 3: troupe.devices.v1.CloseProgram
+	(*DeviceLost)(nil),    // 4: troupe.devices.v1.DeviceLost
+	(*DeviceStarted)(nil), // 5: troupe.devices.v1.DeviceStarted
+	(*Trim)(nil),          // 6: troupe.devices.v1.Trim
+	(*Trimmed)(nil),       // 7: troupe.devices.v1.Trimmed
+	(*CloseDevice)(nil),   // 8: troupe.devices.v1.CloseDevice
+	(*GetState)(nil),      // 9: troupe.devices.v1.GetState
+	(*Attributes)(nil),    // 10: troupe.devices.v1.Attributes
+	(*State)(nil),         // 11: troupe.devices.v1.State
+	(*Memory)(nil),        // 12: troupe.devices.v1.Memory
 }
 var file_devices_wire_device_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	10, // 0: troupe.devices.v1.State.attributes:type_name -> troupe.devices.v1.Attributes
+	12, // 1: troupe.devices.v1.State.memory:type_name -> troupe.devices.v1.Memory
+	2,  // [2:2] is the sub-list for method output_type
+	2,  // [2:2] is the sub-list for method input_type
+	2,  // [2:2] is the sub-list for extension type_name
+	2,  // [2:2] is the sub-list for extension extendee
+	0,  // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_devices_wire_device_proto_init() }
@@ -383,7 +790,7 @@ func file_devices_wire_device_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_devices_wire_device_proto_rawDesc), len(file_devices_wire_device_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,59 @@
+package gpu
+
+import (
+	"sync"
+
+	"github.com/troupe-run/troupe/devices"
+)
+
+var _ devices.Losable = (*Device)(nil)
+
+// notices are what watchers were told last. The device's thread tells them: so they hear of a loss before the next start.
+type notices struct {
+	mu       sync.Mutex // held while watchers are told, so that each hears everything in order
+	watchers map[*devices.Watcher]struct{}
+	number   uint64 // the incarnation of the last start
+	lost     error  // nil while the device serves
+}
+
+// Watch has w told of the device's state now, and of losses and starts until stop is called.
+func (d *core) Watch(w devices.Watcher) (stop func()) {
+	n := &d.notices
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.watchers == nil {
+		n.watchers = map[*devices.Watcher]struct{}{}
+	}
+	n.watchers[&w] = struct{}{}
+	n.tell(w)
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.watchers, &w)
+	}
+}
+
+func (n *notices) tell(w devices.Watcher) {
+	if n.lost != nil {
+		w.DeviceLost(n.lost)
+	} else {
+		w.DeviceStarted(n.number)
+	}
+}
+
+// announce tells all watchers of the state of the device's present life, where it is news. The device's thread calls it.
+func (d *core) announce(l *life) {
+	n, lost := &d.notices, l.over()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.number == l.number && n.lost == lost {
+		return
+	}
+	n.number, n.lost = l.number, lost
+	for w := range n.watchers {
+		n.tell(*w)
+	}
+}
+
+// Revive has a device that is out of service tried again, if it is time to.
+func (d *core) Revive() { d.retry() }
