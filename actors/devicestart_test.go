@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -218,9 +217,7 @@ func TestDeviceLostUnderSteps(t *testing.T) {
 			lost := []<-chan error{waits("iget:0"), waits("iget:0")}
 			device := all["a"].Name()
 			executor := net.node(taskName("a")).task.executors[device]
-			for executor.State().PartsRunning != 2 {
-				runtime.Gosched()
-			}
+			until(t, "two parts run", func() bool { return executor.State().PartsRunning == 2 })
 			kept := waits("get:0")
 			all["a"].lose()
 			for _, ended := range lost {

@@ -16,7 +16,7 @@ func (d *core) give(ctx *kernels.Context, c command, words []uint64) error {
 	}
 	err := c.life.over()
 	if err != nil {
-		d.retry()
+		d.Revive()
 	}
 	if err == nil {
 		err = c.life.owns(ctx)

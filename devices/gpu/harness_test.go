@@ -81,7 +81,7 @@ func (d *testDevice) revive(t testing.TB) {
 	t.Helper()
 	late := time.After(30 * time.Second)
 	for {
-		d.retry()
+		d.Revive()
 		select {
 		case m := <-d.log:
 			if m == startedAnew {

@@ -43,8 +43,8 @@ func (d *core) due() bool {
 	return true
 }
 
-// retry wakes the thread of a device that is out of service, when it is time to try again.
-func (d *core) retry() {
+// Revive wakes the thread of a device that is out of service, when it is time to try again.
+func (d *core) Revive() {
 	d.mu.Lock()
 	again := !d.tried.IsZero() && time.Since(d.tried) >= d.opts.rest
 	d.mu.Unlock()

@@ -16,6 +16,11 @@ type notices struct {
 	lost     error  // nil while the device serves
 }
 
+// same tells whether nothing is new in a life's state. Each failed try to start anew makes an error of its own.
+func (n *notices) same(number uint64, lost error) bool {
+	return n.number == number && (n.lost == nil) == (lost == nil) && (lost == nil || n.lost.Error() == lost.Error())
+}
+
 // Watch has w told of the device's state now, and of losses and starts until stop is called.
 func (d *core) Watch(w devices.Watcher) (stop func()) {
 	n := &d.notices
@@ -46,7 +51,7 @@ func (d *core) announce(l *life) {
 	n, lost := &d.notices, l.over()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.number == l.number && n.lost == lost {
+	if n.same(l.number, lost) {
 		return
 	}
 	n.number, n.lost = l.number, lost
@@ -54,6 +59,3 @@ func (d *core) announce(l *life) {
 		n.tell(*w)
 	}
 }
-
-// Revive has a device that is out of service tried again, if it is time to.
-func (d *core) Revive() { d.retry() }
