@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"github.com/troupe-run/troupe/devices"
+	deviceswire "github.com/troupe-run/troupe/devices/wire"
 	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/remote/wire"
 )
@@ -28,8 +30,22 @@ func (n *Node) ClusterStatus() *wire.ClusterStatus {
 func (n *Node) TaskActors() *wire.TaskActors {
 	out := &wire.TaskActors{Task: n.self.Name()}
 	for _, a := range roles.List(n.port.System()) {
-		out.Actors = append(out.Actors, &wire.ActorStatus{Name: a.Name, Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting),
-			Panics: a.Panics, Since: a.Since.UnixNano()})
+		s := &wire.ActorStatus{Name: a.Name, Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting),
+			Panics: a.Panics, Since: a.Since.UnixNano()}
+		if a.Kind == devices.ExecutorKind {
+			s.Device = deviceState(n.task.DeviceState(a.Name))
+		}
+		out.Actors = append(out.Actors, s)
 	}
 	return out
+}
+
+// deviceState is an executor's state as a message for the operator; nil of one that has stopped.
+func deviceState(s *deviceswire.State) *wire.DeviceState {
+	if s == nil {
+		return nil
+	}
+	return &wire.DeviceState{Lost: s.Lost, Losses: s.Losses, Incarnation: s.Attributes.Incarnation, PartsRunning: s.PartsRunning, PartsDone: s.PartsDone,
+		PartsFailed: s.PartsFailed, PartsRefused: s.PartsRefused, Programs: s.Programs, MemoryLimit: s.Attributes.MemoryLimit,
+		MemoryInUse: s.Memory.InUse, MemoryPeak: s.Memory.Peak, MemoryIdle: s.Memory.Idle}
 }

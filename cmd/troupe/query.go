@@ -162,6 +162,22 @@ type (
 		Waiting int64  `json:"waiting"`
 		Panics  uint64 `json:"panics"`
 		Since   int64  `json:"since"` // nanoseconds since 1970
+		// Device is there for the executor of a device.
+		Device *deviceStateRecord `json:"device,omitempty"`
+	}
+	deviceStateRecord struct {
+		Lost         string `json:"lost,omitempty"`
+		Losses       int64  `json:"losses"`
+		Incarnation  uint64 `json:"incarnation"`
+		PartsRunning int64  `json:"parts_running"`
+		PartsDone    int64  `json:"parts_done"`
+		PartsFailed  int64  `json:"parts_failed"`
+		PartsRefused int64  `json:"parts_refused"`
+		Programs     int64  `json:"programs"`
+		MemoryLimit  int64  `json:"memory_limit"` // bytes, as what follows; 0 is none
+		MemoryInUse  int64  `json:"memory_in_use"`
+		MemoryPeak   int64  `json:"memory_peak"`
+		MemoryIdle   int64  `json:"memory_idle"`
 	}
 	actorsRecord struct {
 		Task   string        `json:"task"`
@@ -191,7 +207,7 @@ func statusRecordOf(s *client.ClusterStatus) statusRecord {
 func actorsRecordOf(list *client.TaskActors) actorsRecord {
 	r := actorsRecord{Task: list.Task, Actors: make([]actorRecord, len(list.Actors))}
 	for i, a := range list.Actors {
-		r.Actors[i] = actorRecord{a.Name, a.Kind, a.State, a.Handled, a.Waiting, a.Panics, a.Since.UnixNano()}
+		r.Actors[i] = actorRecord{a.Name, a.Kind, a.State, a.Handled, a.Waiting, a.Panics, a.Since.UnixNano(), (*deviceStateRecord)(a.Device)}
 	}
 	return r
 }
@@ -203,7 +219,8 @@ func newActors() *cobra.Command {
 		Short: "List the actors of a task",
 		Long: `Actors lists the actors of the task at TARGET: its master, worker, directory, sessions, executors of
 devices, containers and queues. Of each it shows how many messages it has handled and how many
-wait, how many of them panicked, and since when it is there. Of several targets the first that
+wait, how many of them panicked, and since when it is there; of an executor also what runs on its
+device, how much of its memory is in use, and whether the device is lost, and why. Of several targets the first that
 answers is asked.`,
 		Example: "  troupe actors grpc://10.0.0.2:2222",
 		Args:    targetOnly,
@@ -217,13 +234,31 @@ answers is asked.`,
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), actorsRecordOf(list))
 		}
-		t := table(cmd.OutOrStdout(), "KIND", "ACTOR", "STATE", "HANDLED", "WAITING", "PANICS", "SINCE")
+		t := table(cmd.OutOrStdout(), "KIND", "ACTOR", "STATE", "HANDLED", "WAITING", "PANICS", "SINCE", "DEVICE")
 		for _, a := range list.Actors {
 			t.row(a.Kind, a.Name, a.State, strconv.FormatUint(a.Handled, 10), strconv.FormatInt(a.Waiting, 10), strconv.FormatUint(a.Panics, 10),
-				sinceText(a.Since))
+				sinceText(a.Since), deviceStateText(a.Device))
 		}
 		return t.end()
 	})
+}
+
+// deviceStateText is what an executor knows of its device, in a line; empty for other actors.
+func deviceStateText(s *client.DeviceState) string {
+	if s == nil {
+		return ""
+	}
+	inUse := size(s.MemoryInUse)
+	text := fmt.Sprintf("%d running, %d done, %d failed; %d programs; %s of %s in use", s.PartsRunning, s.PartsDone, s.PartsFailed, s.Programs,
+		inUse.String(), limitText(s.MemoryLimit))
+	if s.Losses > 0 {
+		text += fmt.Sprintf("; lost %d times", s.Losses)
+	}
+	if s.Lost != "" {
+		first, _, _ := strings.Cut(s.Lost, "\n")
+		text += fmt.Sprintf(", out of service, %d refused: %s", s.PartsRefused, first)
+	}
+	return text
 }
 
 func printJSON(w io.Writer, v any) error {

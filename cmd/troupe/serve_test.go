@@ -201,17 +201,28 @@ func TestUpPrintsTargets(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	query = start(t, nil, "actors", strings.Fields(ps)[1])
-	if code, out := query.ends(); code != exitOK || !regexp.MustCompile(`(?s)KIND +ACTOR +STATE.*\ndevice +device/job:ps/replica:0/task:0/device:CPU:0 +idle .*\nworker +worker +idle `).MatchString(out) {
+	if code, out := query.ends(); code != exitOK || !regexp.MustCompile(`(?s)KIND +ACTOR +STATE.*\ndevice +device/job:ps/replica:0/task:0/device:CPU:0 +idle [^\n]*0 running, 0 done, 0 failed; 0 programs; 0 of [^\n]* in use\n.*\nworker +worker +idle `).MatchString(out) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	query = start(t, nil, "actors", strings.Fields(ps)[1], "--json")
 	code, out = query.ends()
 	var list struct {
 		Task   string
-		Actors []struct{ Name, Kind, State string }
+		Actors []struct {
+			Name, Kind, State string
+			Device            *struct {
+				Incarnation  uint64
+				PartsRunning *int64 `json:"parts_running"`
+			}
+		}
 	}
 	if err := json.Unmarshal([]byte(out), &list); code != exitOK || err != nil || list.Task != "/job:ps/replica:0/task:0" || len(list.Actors) < 4 {
 		t.Errorf("exit code %d, %v: %s", code, err, out)
+	}
+	for _, a := range list.Actors {
+		if executor := a.Kind == "device"; executor != (a.Device != nil) || executor && (a.Device.Incarnation == 0 || a.Device.PartsRunning == nil) {
+			t.Errorf("%s: %+v", a.Name, a.Device)
+		}
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

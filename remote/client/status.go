@@ -83,6 +83,34 @@ type ActorStatus struct {
 	Waiting int64
 	Panics  uint64
 	Since   time.Time
+	// Device is the state of the device whose executor the actor is; nil for other actors.
+	Device *DeviceState
+}
+
+// DeviceState is what the executor of a device knows of it. Counts are since the executor's start.
+type DeviceState struct {
+	// Lost tells why the device is out of service; it is empty while the device serves. Losses counts how often it
+	// was lost, and Incarnation is the random number of its present start.
+	Lost        string
+	Losses      int64
+	Incarnation uint64
+	// PartsRunning are the parts of steps that run now. PartsDone have ended, PartsFailed of them with an error.
+	// PartsRefused came while the device was lost.
+	PartsRunning, PartsDone, PartsFailed, PartsRefused int64
+	// Programs are compiled and in use.
+	Programs int64
+	// MemoryLimit bounds the tensors in the device's memory, in bytes; 0 is no bound. MemoryInUse are those of now,
+	// MemoryPeak is the most so far, and MemoryIdle is kept for tensors to come.
+	MemoryLimit, MemoryInUse, MemoryPeak, MemoryIdle int64
+}
+
+func deviceState(s *wire.DeviceState) *DeviceState {
+	if s == nil {
+		return nil
+	}
+	return &DeviceState{Lost: s.GetLost(), Losses: s.GetLosses(), Incarnation: s.GetIncarnation(), PartsRunning: s.GetPartsRunning(),
+		PartsDone: s.GetPartsDone(), PartsFailed: s.GetPartsFailed(), PartsRefused: s.GetPartsRefused(), Programs: s.GetPrograms(),
+		MemoryLimit: s.GetMemoryLimit(), MemoryInUse: s.GetMemoryInUse(), MemoryPeak: s.GetMemoryPeak(), MemoryIdle: s.GetMemoryIdle()}
 }
 
 // Actors asks the server which actors its task has. TensorFlow's servers do not know the call: UNIMPLEMENTED.
@@ -100,7 +128,7 @@ func (c *Client) Actors(ctx context.Context) (*TaskActors, error) {
 	list := &TaskActors{Task: a.GetTask(), Actors: make([]ActorStatus, 0, len(a.GetActors()))}
 	for _, s := range a.GetActors() {
 		list.Actors = append(list.Actors, ActorStatus{Name: s.GetName(), Kind: s.GetKind(), State: s.GetState(), Handled: s.GetHandled(),
-			Waiting: s.GetWaiting(), Panics: s.GetPanics(), Since: time.Unix(0, s.GetSince())})
+			Waiting: s.GetWaiting(), Panics: s.GetPanics(), Since: time.Unix(0, s.GetSince()), Device: deviceState(s.GetDevice())})
 	}
 	return list, nil
 }

@@ -267,6 +267,7 @@ type ActorStatus struct {
 	Waiting       int64                  `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"` // messages now
 	Panics        uint64                 `protobuf:"varint,6,opt,name=panics,proto3" json:"panics,omitempty"`   // since its start
 	Since         int64                  `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"`     // its start, in nanoseconds since 1970
+	Device        *DeviceState           `protobuf:"bytes,8,opt,name=device,proto3" json:"device,omitempty"`    // of a device's executor
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -350,6 +351,146 @@ func (x *ActorStatus) GetSince() int64 {
 	return 0
 }
 
+func (x *ActorStatus) GetDevice() *DeviceState {
+	if x != nil {
+		return x.Device
+	}
+	return nil
+}
+
+// DeviceState is what the executor of a device knows of it. Counts are since the executor's start.
+type DeviceState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lost          string                 `protobuf:"bytes,1,opt,name=lost,proto3" json:"lost,omitempty"` // why the device is out of service; empty while it serves
+	Losses        int64                  `protobuf:"varint,2,opt,name=losses,proto3" json:"losses,omitempty"`
+	Incarnation   uint64                 `protobuf:"fixed64,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                      // of the present start, or of the one that was lost
+	PartsRunning  int64                  `protobuf:"varint,4,opt,name=parts_running,json=partsRunning,proto3" json:"parts_running,omitempty"` // of steps
+	PartsDone     int64                  `protobuf:"varint,5,opt,name=parts_done,json=partsDone,proto3" json:"parts_done,omitempty"`          // those that failed included
+	PartsFailed   int64                  `protobuf:"varint,6,opt,name=parts_failed,json=partsFailed,proto3" json:"parts_failed,omitempty"`
+	PartsRefused  int64                  `protobuf:"varint,7,opt,name=parts_refused,json=partsRefused,proto3" json:"parts_refused,omitempty"` // while the device was lost
+	Programs      int64                  `protobuf:"varint,8,opt,name=programs,proto3" json:"programs,omitempty"`                             // compiled and not closed
+	MemoryLimit   int64                  `protobuf:"varint,9,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`    // in bytes, as what follows; 0 for none
+	MemoryInUse   int64                  `protobuf:"varint,10,opt,name=memory_in_use,json=memoryInUse,proto3" json:"memory_in_use,omitempty"` // by tensors
+	MemoryPeak    int64                  `protobuf:"varint,11,opt,name=memory_peak,json=memoryPeak,proto3" json:"memory_peak,omitempty"`
+	MemoryIdle    int64                  `protobuf:"varint,12,opt,name=memory_idle,json=memoryIdle,proto3" json:"memory_idle,omitempty"` // kept for tensors to come
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceState) Reset() {
+	*x = DeviceState{}
+	mi := &file_remote_wire_operator_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceState) ProtoMessage() {}
+
+func (x *DeviceState) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_wire_operator_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceState.ProtoReflect.Descriptor instead.
+func (*DeviceState) Descriptor() ([]byte, []int) {
+	return file_remote_wire_operator_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DeviceState) GetLost() string {
+	if x != nil {
+		return x.Lost
+	}
+	return ""
+}
+
+func (x *DeviceState) GetLosses() int64 {
+	if x != nil {
+		return x.Losses
+	}
+	return 0
+}
+
+func (x *DeviceState) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *DeviceState) GetPartsRunning() int64 {
+	if x != nil {
+		return x.PartsRunning
+	}
+	return 0
+}
+
+func (x *DeviceState) GetPartsDone() int64 {
+	if x != nil {
+		return x.PartsDone
+	}
+	return 0
+}
+
+func (x *DeviceState) GetPartsFailed() int64 {
+	if x != nil {
+		return x.PartsFailed
+	}
+	return 0
+}
+
+func (x *DeviceState) GetPartsRefused() int64 {
+	if x != nil {
+		return x.PartsRefused
+	}
+	return 0
+}
+
+func (x *DeviceState) GetPrograms() int64 {
+	if x != nil {
+		return x.Programs
+	}
+	return 0
+}
+
+func (x *DeviceState) GetMemoryLimit() int64 {
+	if x != nil {
+		return x.MemoryLimit
+	}
+	return 0
+}
+
+func (x *DeviceState) GetMemoryInUse() int64 {
+	if x != nil {
+		return x.MemoryInUse
+	}
+	return 0
+}
+
+func (x *DeviceState) GetMemoryPeak() int64 {
+	if x != nil {
+		return x.MemoryPeak
+	}
+	return 0
+}
+
+func (x *DeviceState) GetMemoryIdle() int64 {
+	if x != nil {
+		return x.MemoryIdle
+	}
+	return 0
+}
+
 // TaskActors is the actors of the asked task, by kind and name.
 type TaskActors struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -361,7 +502,7 @@ type TaskActors struct {
 
 func (x *TaskActors) Reset() {
 	*x = TaskActors{}
-	mi := &file_remote_wire_operator_proto_msgTypes[5]
+	mi := &file_remote_wire_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -373,7 +514,7 @@ func (x *TaskActors) String() string {
 func (*TaskActors) ProtoMessage() {}
 
 func (x *TaskActors) ProtoReflect() protoreflect.Message {
-	mi := &file_remote_wire_operator_proto_msgTypes[5]
+	mi := &file_remote_wire_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -386,7 +527,7 @@ func (x *TaskActors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskActors.ProtoReflect.Descriptor instead.
 func (*TaskActors) Descriptor() ([]byte, []int) {
-	return file_remote_wire_operator_proto_rawDescGZIP(), []int{5}
+	return file_remote_wire_operator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TaskActors) GetTask() string {
@@ -422,7 +563,7 @@ const file_remote_wire_operator_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x12\n" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12+\n" +
 	"\x05tasks\x18\x03 \x03(\v2\x15.troupe.v1.TaskStatusR\x05tasks\"\x13\n" +
-	"\x11ListActorsRequest\"\xad\x01\n" +
+	"\x11ListActorsRequest\"\xdd\x01\n" +
 	"\vActorStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -430,7 +571,25 @@ const file_remote_wire_operator_proto_rawDesc = "" +
 	"\ahandled\x18\x04 \x01(\x04R\ahandled\x12\x18\n" +
 	"\awaiting\x18\x05 \x01(\x03R\awaiting\x12\x16\n" +
 	"\x06panics\x18\x06 \x01(\x04R\x06panics\x12\x14\n" +
-	"\x05since\x18\a \x01(\x03R\x05since\"P\n" +
+	"\x05since\x18\a \x01(\x03R\x05since\x12.\n" +
+	"\x06device\x18\b \x01(\v2\x16.troupe.v1.DeviceStateR\x06device\"\x8c\x03\n" +
+	"\vDeviceState\x12\x12\n" +
+	"\x04lost\x18\x01 \x01(\tR\x04lost\x12\x16\n" +
+	"\x06losses\x18\x02 \x01(\x03R\x06losses\x12 \n" +
+	"\vincarnation\x18\x03 \x01(\x06R\vincarnation\x12#\n" +
+	"\rparts_running\x18\x04 \x01(\x03R\fpartsRunning\x12\x1d\n" +
+	"\n" +
+	"parts_done\x18\x05 \x01(\x03R\tpartsDone\x12!\n" +
+	"\fparts_failed\x18\x06 \x01(\x03R\vpartsFailed\x12#\n" +
+	"\rparts_refused\x18\a \x01(\x03R\fpartsRefused\x12\x1a\n" +
+	"\bprograms\x18\b \x01(\x03R\bprograms\x12!\n" +
+	"\fmemory_limit\x18\t \x01(\x03R\vmemoryLimit\x12\"\n" +
+	"\rmemory_in_use\x18\n" +
+	" \x01(\x03R\vmemoryInUse\x12\x1f\n" +
+	"\vmemory_peak\x18\v \x01(\x03R\n" +
+	"memoryPeak\x12\x1f\n" +
+	"\vmemory_idle\x18\f \x01(\x03R\n" +
+	"memoryIdle\"P\n" +
 	"\n" +
 	"TaskActors\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12.\n" +
@@ -448,25 +607,27 @@ func file_remote_wire_operator_proto_rawDescGZIP() []byte {
 	return file_remote_wire_operator_proto_rawDescData
 }
 
-var file_remote_wire_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_remote_wire_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_remote_wire_operator_proto_goTypes = []any{
 	(*StatusRequest)(nil),     // 0: troupe.v1.StatusRequest
 	(*TaskStatus)(nil),        // 1: troupe.v1.TaskStatus
 	(*ClusterStatus)(nil),     // 2: troupe.v1.ClusterStatus
 	(*ListActorsRequest)(nil), // 3: troupe.v1.ListActorsRequest
 	(*ActorStatus)(nil),       // 4: troupe.v1.ActorStatus
-	(*TaskActors)(nil),        // 5: troupe.v1.TaskActors
-	(*Device)(nil),            // 6: troupe.v1.Device
+	(*DeviceState)(nil),       // 5: troupe.v1.DeviceState
+	(*TaskActors)(nil),        // 6: troupe.v1.TaskActors
+	(*Device)(nil),            // 7: troupe.v1.Device
 }
 var file_remote_wire_operator_proto_depIdxs = []int32{
-	6, // 0: troupe.v1.TaskStatus.devices:type_name -> troupe.v1.Device
+	7, // 0: troupe.v1.TaskStatus.devices:type_name -> troupe.v1.Device
 	1, // 1: troupe.v1.ClusterStatus.tasks:type_name -> troupe.v1.TaskStatus
-	4, // 2: troupe.v1.TaskActors.actors:type_name -> troupe.v1.ActorStatus
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	5, // 2: troupe.v1.ActorStatus.device:type_name -> troupe.v1.DeviceState
+	4, // 3: troupe.v1.TaskActors.actors:type_name -> troupe.v1.ActorStatus
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_remote_wire_operator_proto_init() }
@@ -481,7 +642,7 @@ func file_remote_wire_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_remote_wire_operator_proto_rawDesc), len(file_remote_wire_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
