@@ -1,6 +1,9 @@
 package remote
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/troupe-run/troupe/devices"
 	deviceswire "github.com/troupe-run/troupe/devices/wire"
 	"github.com/troupe-run/troupe/internal/roles"
@@ -26,10 +29,12 @@ func (n *Node) ClusterStatus() *wire.ClusterStatus {
 	return out
 }
 
-// TaskActors lists the task's actors for who looks after it from elsewhere.
+// TaskActors lists the task's actors, the runtime's and the program's, for who looks after it from elsewhere.
 func (n *Node) TaskActors() *wire.TaskActors {
 	out := &wire.TaskActors{Task: n.self.Name()}
-	for _, a := range roles.List(n.port.System()) {
+	list := append(roles.List(n.port.System()), n.cast.List()...)
+	slices.SortFunc(list, func(a, b roles.Status) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	for _, a := range list {
 		s := &wire.ActorStatus{Name: a.Name, Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting),
 			Panics: a.Panics, Since: a.Since.UnixNano()}
 		if a.Kind == devices.ExecutorKind {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/roles"
 )
 
 // Bounds of what programs' actors may take.
@@ -130,6 +131,21 @@ func New(c Config) *Cast {
 
 // Self is the task's full name.
 func (s *Cast) Self() string { return s.config.Self }
+
+// KindPrefix is what the kinds of programs' actors begin with in the list of a task's actors, where the runtime's are, too.
+const KindPrefix = "program/"
+
+// List gives the task's actors of programs, in no order. It waits for no actor. None has panics: an actor ends with its first.
+func (s *Cast) List() []roles.Status {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.actors))
+	s.mu.Unlock()
+	list := make([]roles.Status, 0, len(all))
+	for _, p := range all {
+		list = append(list, p.status())
+	}
+	return list
+}
 
 // Knows tells whether a name is the full name of a task of the cluster.
 func (s *Cast) Knows(task string) bool { return s.lanes[task] != nil }

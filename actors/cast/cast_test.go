@@ -364,3 +364,39 @@ func TestSlowSubscribers(t *testing.T) {
 		t.Errorf("%v after the end", got)
 	}
 }
+
+// gate is an actor whose messages wait until it is open.
+type gate struct{ came, open chan struct{} }
+
+func (g gate) Receive(*Context, any) {
+	g.came <- struct{}{}
+	<-g.open
+}
+func (gate) Close() error { return nil }
+
+// TestList: an actor is listed while it is there, with what it has handled and what waits for it.
+func TestList(t *testing.T) {
+	n, _ := newNetwork(t, "a")
+	a, g := n.casts["a"], gate{make(chan struct{}, 10), make(chan struct{})}
+	a.config.Kinds["gate"] = func(*Context, proto.Message) (Actor, error) { return g, nil }
+	before := time.Now()
+	ref := spawn(t, a, "gate", Ref{"a", "g"})
+	for range 3 {
+		if err := a.Send(deadline(t), Ref{}, ref, &emptypb.Empty{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-g.came
+	list := a.List()
+	if len(list) != 1 || list[0].Name != "g" || list[0].Kind != "program/gate" || list[0].State != "running" || list[0].Handled != 1 ||
+		list[0].Waiting != 2 || list[0].Panics != 0 || list[0].Since.Before(before) {
+		t.Errorf("%+v", list)
+	}
+	close(g.open)
+	if err := a.End(deadline(t), ref); err != nil {
+		t.Fatal(err)
+	}
+	if list := a.List(); len(list) != 0 {
+		t.Errorf("%+v", list)
+	}
+}

@@ -6,11 +6,13 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/roles"
 )
 
 // performer is one actor of a program. The actor system runs it; its queue is its own, so that it is
@@ -20,6 +22,7 @@ type performer struct {
 	ref       Ref
 	number    uint64 // of all that the cast has had
 	kind      string
+	since     time.Time
 	create    Make
 	arguments *wire.Content
 	maker     Ref // who is told when it is there
@@ -37,7 +40,8 @@ type performer struct {
 
 	// What waits, taken or not.
 	messages, bytes atomic.Int64
-	waiting         atomic.Bool // somebody waits for room
+	begun           atomic.Uint64 // messages that it has handled, or is handling
+	waiting         atomic.Bool   // somebody waits for room
 	stopping        atomic.Bool
 
 	mu       sync.Mutex
@@ -90,7 +94,7 @@ const (
 )
 
 func newPerformer(s *Cast, name string, q *wire.Spawn, create Make, maker Ref) *performer {
-	p := &performer{cast: s, ref: Ref{s.config.Self, name}, number: s.born, kind: q.GetKind(), create: create, arguments: q.GetArguments(), maker: maker,
+	p := &performer{cast: s, ref: Ref{s.config.Self, name}, number: s.born, kind: q.GetKind(), since: time.Now(), create: create, arguments: q.GetArguments(), maker: maker,
 		gone: make(chan struct{}), pending: map[Ref]struct{}{}, watchers: map[string]uint64{}, held: map[*func()]struct{}{}}
 	p.life, p.die = context.WithCancel(s.life)
 	p.context.performer = p
@@ -226,6 +230,17 @@ func (p *performer) dismiss(why error) {
 	_ = p.notify(item{notice: nudge{}})
 }
 
+// status is the actor in the list of its task. It waits for nothing that the actor does.
+func (p *performer) status() roles.Status {
+	s := roles.Status{Name: p.ref.Name, Kind: KindPrefix + p.kind, State: "idle", Handled: p.begun.Load(), Waiting: int(p.messages.Load()), Since: p.since}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.turning {
+		s.State = "running"
+	}
+	return s
+}
+
 // letGo forgets a watch of its own that is over.
 func (p *performer) letGo(watch *func()) {
 	p.mu.Lock()
@@ -282,6 +297,9 @@ func (p *performer) run() (over bool, why error) {
 		p.taken[p.next] = item{}
 		p.next++
 		p.handled(&i)
+		if i.isMessage() {
+			p.begun.Add(1)
+		}
 		if over, why = p.step(&i); over {
 			return over, why
 		}

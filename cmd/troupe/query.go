@@ -218,7 +218,7 @@ func newActors() *cobra.Command {
 		Use:   "actors TARGET[,TARGET…]",
 		Short: "List the actors of a task",
 		Long: `Actors lists the actors of the task at TARGET: its master, worker, directory, sessions, executors of
-devices, containers and queues. Of each it shows how many messages it has handled and how many
+devices, containers and queues, and those of the program. Of each it shows how many messages it has handled and how many
 wait, how many of them panicked, and since when it is there; of an executor also what runs on its
 device, how much of its memory is in use, and whether the device is lost, and why. Of several targets the first that
 answers is asked.`,

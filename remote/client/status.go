@@ -74,7 +74,7 @@ type TaskActors struct {
 type ActorStatus struct {
 	// Name is the actor's address on the task, such as worker or session/0123456789abcdef.
 	Name string
-	// Kind is master, session, worker, directory, device, container or queue.
+	// Kind is master, session, worker, directory, device, container or queue; program/KIND of the actors of a program.
 	Kind string
 	// State is idle, running, or suspended after a panic.
 	State string

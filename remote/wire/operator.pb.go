@@ -261,7 +261,7 @@ func (*ListActorsRequest) Descriptor() ([]byte, []int) {
 type ActorStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`        // its address on the task, such as worker or session/0123456789abcdef
-	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`        // master, session, worker, directory, device, container or queue
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`        // master, session, worker, directory, device, container or queue; program/KIND for a program's
 	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`      // idle, running, or suspended after a panic
 	Handled       uint64                 `protobuf:"varint,4,opt,name=handled,proto3" json:"handled,omitempty"` // messages since its start
 	Waiting       int64                  `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"` // messages now
