@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -573,5 +574,40 @@ func BenchmarkActors(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// The list of a task's actors has the program's, and the state of each device with its executor.
+func TestActorsAreListed(t *testing.T) {
+	s := company(t, 1, counters)[0]
+	ref, err := s.Spawn(deadline(t), "counter", ActorRef{Name: "sum"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum(t, s, ref)
+	c, err := client.Dial(t.Context(), s.Target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	list, err := c.Actors(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, device := 0, 0
+	for _, a := range list.Actors {
+		switch a.Kind {
+		case "program/counter":
+			if program++; a.Name != "sum" || a.Handled != 1 || a.Waiting != 0 || a.Device != nil {
+				t.Errorf("%+v", a)
+			}
+		case "device":
+			if device++; a.Device == nil || a.Device.Incarnation == 0 || a.Device.Lost != "" {
+				t.Errorf("%+v", a)
+			}
+		}
+	}
+	if program != 1 || device != 1 {
+		t.Errorf("%+v", list.Actors)
 	}
 }
