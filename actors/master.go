@@ -180,7 +180,7 @@ func (m *master) workerAnswered(p *wire.Parcel) {
 		p.Release()
 		return
 	}
-	if st := m.task.led.find(done.Step); st != nil {
+	if st := m.task.distributed.find(done.Step); st != nil {
 		st.partDone(done, p.Tensors)
 	} else {
 		p.Release()

@@ -26,7 +26,7 @@ type step struct {
 	feeds   devices.Feeds
 	out     fetches
 
-	// The rest of a call that lingers, on its goroutine.
+	// Of a call that is detached, on its goroutine.
 	bounds       context.Context
 	stopWatching func()
 
@@ -103,21 +103,21 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 
 // run starts all parts; the own one works on the caller's goroutine until it has to wait.
 func (st *step) run() {
-	if st.own.brief = st.plan.local.brief(); !st.own.brief {
-		st.linger()
+	if st.own.inline = st.plan.local.light(); !st.own.inline {
+		st.detach()
 	}
 	if len(st.plan.remote) > 0 {
 		if err := st.own.table(); err != nil {
 			st.own.refuse(err)
 			return
 		}
-		st.session.task.led.enter(st)
+		st.session.task.distributed.enter(st)
 		st.mu.Lock()
 		for _, part := range st.plan.remote {
 			st.owed = append(st.owed, part)
 		}
 		st.mu.Unlock()
-		if st.own.brief {
+		if st.own.inline {
 			st.runFirst()
 			return
 		}
@@ -128,9 +128,9 @@ func (st *step) run() {
 	st.own.run()
 }
 
-// linger tells the client's connection that the call waits or computes for long, and hears of the end
-// of its time from now on. It gives the context that ends then. The goroutine of the call calls it.
-func (st *step) linger() context.Context {
+// detach detaches the call from the reader of its connection, since it waits or computes for long, and watches its
+// deadline from now on. It gives the context that ends then. The goroutine of the call calls it.
+func (st *step) detach() context.Context {
 	if st.call.ctx == nil {
 		return context.Background()
 	}
@@ -148,7 +148,7 @@ func (st *step) linger() context.Context {
 // yield is called by the own part before it computes for long: it does so on the goroutine of the call.
 func (st *step) yield() bool {
 	if st.own.leaveGoroutine() {
-		st.linger()
+		st.detach()
 	}
 	return false
 }
@@ -169,8 +169,8 @@ func (st *step) runFirst() {
 
 // proceed lets the goroutine that waits for the step go on with the own part, if it waits.
 func (st *step) proceed(work func()) {
-	if st.own.brief { // it may not be the call's goroutine that works
-		st.own.brief = false
+	if st.own.inline { // it may not be the call's goroutine that works
+		st.own.inline = false
 	}
 	st.mu.Lock()
 	st.shared = true
@@ -253,7 +253,7 @@ func (st *step) partEnded(task string, err error) {
 		release()
 	}
 	if len(st.plan.remote) > 0 {
-		st.session.task.led.leave(st)
+		st.session.task.distributed.leave(st)
 	}
 	st.session.leave(st)
 	st.mu.Lock()
@@ -286,7 +286,7 @@ func (st *step) await() error {
 	}
 	resumed := st.resumed
 	st.mu.Unlock()
-	st.linger()
+	st.detach()
 	for waiting := true; waiting; {
 		select {
 		case <-done:

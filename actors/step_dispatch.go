@@ -28,7 +28,7 @@ func (st *step) dispatch(part *taskPart, again bool) {
 // send asks a task to run its part, with the plan when it is not known to have it.
 func (st *step) send(part *taskPart, again bool) error {
 	s := st.session
-	patience := st.linger
+	patience := st.detach
 	if again { // on a goroutine of its own
 		patience = context.Background
 	}
@@ -102,29 +102,29 @@ func (st *step) hold(p Peer) {
 	st.holds = append(st.holds, p.Hold())
 }
 
-// ledSteps finds the steps that a task's sessions run on other tasks too.
-type ledSteps struct {
+// distributedSteps finds the steps that a task's sessions run on other tasks too.
+type distributedSteps struct {
 	mu   sync.Mutex
 	byID map[uint64]*step
 }
 
-func (l *ledSteps) enter(st *step) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.byID == nil {
-		l.byID = map[uint64]*step{}
+func (d *distributedSteps) enter(st *step) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.byID == nil {
+		d.byID = map[uint64]*step{}
 	}
-	l.byID[st.id] = st
+	d.byID[st.id] = st
 }
 
-func (l *ledSteps) leave(st *step) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.byID, st.id)
+func (d *distributedSteps) leave(st *step) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.byID, st.id)
 }
 
-func (l *ledSteps) find(id uint64) *step {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.byID[id]
+func (d *distributedSteps) find(id uint64) *step {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.byID[id]
 }

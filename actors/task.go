@@ -71,7 +71,7 @@ type Task struct {
 	master, worker, directory *roles.Ref
 	executors                 map[string]*devices.Executor // by the device's name; not changed
 	sessionsOf                *masterState
-	led                       ledSteps
+	distributed               distributedSteps
 	spare                     sync.Pool // of *step
 
 	life context.Context // ends when the task stops
@@ -133,7 +133,8 @@ func newStepID() uint64 { return rand.Uint64()>>8 | 1 }
 // that these never wait behind it.
 const largeTensor = 64 << 10
 
-// Deliver takes in a large tensor that a peer pushed for a step, with the caller's reference.
+// Deliver takes in a large tensor that a peer pushed for a step, with the caller's reference. It is no message: see
+// stepTable.
 func (t *Task) Deliver(step uint64, key kernels.Key, v *tensor.Tensor) {
 	t.steps.deposit(step, key, v, false)
 }

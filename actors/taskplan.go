@@ -21,9 +21,9 @@ type taskPlan struct {
 	compression Compression
 }
 
-// brief tells that running the plan on one goroutine takes next to no time, but for what it waits for
+// light tells that running the plan on one goroutine takes next to no time, but for what it waits for
 // and for inputs that are large.
-func (p *taskPlan) brief() bool {
+func (p *taskPlan) light() bool {
 	return len(p.programs) == 0 || len(p.programs) == 1 && p.programs[0].Light()
 }
 

@@ -22,7 +22,7 @@ type taskStep struct {
 	rendezvous *devices.Rendezvous
 	cancel     kernels.Cancellation
 	tabled     bool
-	brief      bool // the goroutine that runs the part must not be kept for long
+	inline     bool // the part runs on the goroutine that brought it, which must not be kept for long
 	outbox     outbox
 	done       func(error)
 	parts      []devices.Part
@@ -249,14 +249,14 @@ func (st *taskStep) receive(transfers []*wire.Transfer, tensors []*tensor.Tensor
 }
 
 // PartMoved notes that the part runs on a goroutine that may be kept for long.
-func (st *taskStep) PartMoved() { st.brief = false }
+func (st *taskStep) PartMoved() { st.inline = false }
 
 // leaveGoroutine tells, once, that the part has to go on elsewhere before it computes for long.
 func (st *taskStep) leaveGoroutine() bool {
-	if !st.brief {
+	if !st.inline {
 		return false
 	}
-	st.brief = false
+	st.inline = false
 	return true
 }
 

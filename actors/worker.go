@@ -74,7 +74,7 @@ type startPart taskStep
 // Do runs the part.
 func (p *startPart) Do(here bool) {
 	st := (*taskStep)(p)
-	st.brief = st.brief && here
+	st.inline = st.inline && here
 	st.run()
 }
 
@@ -161,8 +161,8 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 			st.use(plan)
 			st.run()
 		})
-	case plan.brief():
-		st.brief = true
+	case plan.light():
+		st.inline = true
 		t.worker.After((*startPart)(st))
 	default:
 		t.pool.Schedule(st.run)

@@ -65,15 +65,15 @@ var (
 
 // core is what a device and its views by isolated sessions share.
 type core struct {
-	opts  Options
-	name  string
-	info  Info
-	limit int64 // bytes of memory
-	queue *queue
-	life  atomic.Pointer[life]
-	ended chan struct{}  // the device's threads have ended
-	crew  sync.WaitGroup // those that wait
-	waits struct{ compute, in, out, peers *waiter }
+	opts          Options
+	name          string
+	info          Info
+	limit         int64 // bytes of memory
+	queue         *queue
+	life          atomic.Pointer[life]
+	ended         chan struct{} // the device's threads have ended
+	waiterThreads sync.WaitGroup
+	waits         struct{ compute, in, out, peers *waiter }
 
 	mu       sync.Mutex
 	works    map[*kernels.Step]*work

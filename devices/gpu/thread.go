@@ -259,7 +259,7 @@ func (d *core) stop(l *life) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		d.crew.Wait()
+		d.waiterThreads.Wait()
 		if l.lost.Load() == nil {
 			l.leaving.Wait() // other devices still read this one's memory
 		}

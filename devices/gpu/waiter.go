@@ -25,13 +25,13 @@ const waiterItems = 1 << 10
 
 func (d *core) newWaiter() *waiter {
 	w := &waiter{device: d, items: make(chan item, waiterItems)}
-	d.crew.Add(1)
+	d.waiterThreads.Add(1)
 	go w.run()
 	return w
 }
 
 func (w *waiter) run() {
-	defer w.device.crew.Done()
+	defer w.device.waiterThreads.Done()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for i := range w.items {
