@@ -12,7 +12,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/devices"
-	deviceswire "github.com/troupe-run/troupe/devices/wire"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -191,7 +190,7 @@ func (t *Task) Stop(ctx context.Context) error {
 }
 
 // DeviceState asks the executor of one of the task's devices how it does: nil for an actor that is none, or has stopped.
-func (t *Task) DeviceState(executor string) *deviceswire.State {
+func (t *Task) DeviceState(executor string) *devices.State {
 	for _, e := range t.executors {
 		if e.Role().Name() == executor {
 			return e.State()

@@ -39,6 +39,12 @@ type Executor struct {
 	stopWatch func()
 }
 
+// State is an executor's answer to GetState, and Attributes are what it publishes of its device: see device.proto.
+type (
+	State      = wire.State
+	Attributes = wire.Attributes
+)
+
 // ExecutorKind is the kind of executors among a system's roles.
 const ExecutorKind = "device"
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/troupe-run/troupe/devices"
-	deviceswire "github.com/troupe-run/troupe/devices/wire"
 	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/remote/wire"
 )
@@ -46,7 +45,7 @@ func (n *Node) TaskActors() *wire.TaskActors {
 }
 
 // deviceState is an executor's state as a message for the operator; nil of one that has stopped.
-func deviceState(s *deviceswire.State) *wire.DeviceState {
+func deviceState(s *devices.State) *wire.DeviceState {
 	if s == nil {
 		return nil
 	}
