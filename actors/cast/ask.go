@@ -43,7 +43,7 @@ func (s *Cast) Ask(ctx context.Context, to Ref, message proto.Message) (proto.Me
 		if to.Task == s.config.Self {
 			return s.put(ctx, to.Name, item{sender: asker, content: content{message: message}, size: size}, true)
 		}
-		return s.post(ctx, to.Task, s.letterTo(asker, to, message, size), true)
+		return s.postTo(ctx, asker, to, message, size, true)
 	})
 	if err != nil {
 		return nil, err

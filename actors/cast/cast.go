@@ -2,6 +2,7 @@ package cast
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -23,11 +24,13 @@ const (
 	// MaxMessage bounds the encoded size of a message in bytes.
 	MaxMessage = 1 << 20
 	// MaxQueued and MaxQueuedBytes bound what waits for one actor.
-	MaxQueued      = 1024
+	MaxQueued      = 8192
 	MaxQueuedBytes = 16 << 20
 	// MaxActors bounds the actors of a task, MaxBytes what waits for all of them.
 	MaxActors = 1 << 16
 	MaxBytes  = 256 << 20
+	// Overhead is how many bytes a message takes in a queue beside its own. They count for MaxBytes.
+	Overhead = 136
 	// maxName bounds the bytes of an actor's name.
 	maxName = 256
 	// maxErrands bounds the answers and notices for a task that wait to be sent without anybody who waits
@@ -332,9 +335,9 @@ func list(kinds map[string]Make) string {
 	return strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
 }
 
-// find gives an actor of this task, for messages that are to be given to it: requests among them are kept
+// find gives an actor of this task, for messages that are to be given to it, if any: requests among them are kept
 // in mind until they are answered.
-func (s *Cast) find(name string, items []item) (*performer, error) {
+func (s *Cast) find(name string, items iter.Seq[*item]) (*performer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.actors[name]
@@ -346,8 +349,11 @@ func (s *Cast) find(name string, items []item) (*performer, error) {
 	case p.pending == nil: // it is ending
 		return p, nil
 	}
+	if items == nil {
+		return p, nil
+	}
 	for i := range items {
-		if asker := items[i].sender; isAsk(asker.Name) {
+		if asker := i.sender; isAsk(asker.Name) {
 			p.pending[asker], s.asked[asker] = struct{}{}, p
 		}
 	}

@@ -22,7 +22,7 @@ type lane struct {
 	boot    uint64
 	last    uint64
 	to      string       // the actor that has items
-	items   []item       // messages to it that are being delivered
+	items   queue        // messages to it that are being delivered
 	waiting atomic.Int64 // bytes of messages from the task that wait for actors
 
 	// Of errands to the task; Cast.mu.
@@ -102,7 +102,7 @@ func (s *Cast) Receive(task string, boot uint64, letters []Letter) {
 			if m.From == "" {
 				sender = Ref{}
 			}
-			l.items = append(l.items, item{sender: sender, content: content{kind: m.Kind, data: m.Data}, size: len(m.Data), room: m.Room, lane: l})
+			l.items.push(&item{sender: sender, content: content{kind: m.Kind, data: m.Data}, size: len(m.Data), room: m.Room, lane: l})
 		}
 	}
 	s.flush(l)
@@ -117,21 +117,21 @@ func (m *Letter) drop() {
 
 // flush gives an actor the messages that have gathered for it. The lane's mu is held.
 func (s *Cast) flush(l *lane) {
-	if len(l.items) == 0 {
+	if l.items.empty() {
 		return
 	}
-	p, err := s.find(l.to, l.items)
+	p, err := s.find(l.to, l.items.all)
 	if err == nil {
-		err = p.take(l.items)
+		err = p.take(l, &l.items)
 	}
-	if err != nil {
-		for i := range l.items {
-			l.items[i].free()
-			s.refuse(Ref{s.config.Self, l.to}, l.items[i].sender, err)
-		}
+	if err == nil {
+		return
 	}
-	clear(l.items)
-	l.items = l.items[:0]
+	for i := range l.items.all {
+		i.free()
+		s.refuse(Ref{s.config.Self, l.to}, i.sender, err)
+	}
+	l.items.clear()
 }
 
 // converse does what another task's cast has to say.
@@ -181,8 +181,7 @@ func (s *Cast) take(task string, m *wire.Mail) {
 // put puts a message of this task into an actor's queue. Where that is full it waits until ctx ends, or
 // else is RESOURCE_EXHAUSTED.
 func (s *Cast) put(ctx context.Context, name string, i item, wait bool) error {
-	all := [1]item{i}
-	p, err := s.find(name, all[:])
+	p, err := s.find(name, func(yield func(*item) bool) { yield(&i) })
 	if err != nil {
 		return err
 	}
@@ -284,7 +283,7 @@ func (s *Cast) send(ctx context.Context, from, to Ref, message proto.Message, wa
 	}
 	switch {
 	case to.Task != s.config.Self:
-		return s.post(ctx, to.Task, s.letterTo(from, to, message, size), wait)
+		return s.postTo(ctx, from, to, message, size, wait)
 	case answers:
 		s.settle(to.Name, content{message: message}, nil)
 		return nil

@@ -22,7 +22,7 @@ const (
 	// windowMessages and windowBytes are the window of one actor.
 	windowMessages = cast.MaxQueued
 	windowBytes    = cast.MaxQueuedBytes
-	// windowAll is the window in bytes of all actors of a task.
+	// windowAll is the window in bytes of all actors of a task, with cast.Overhead for each message.
 	windowAll = cast.MaxBytes / 4
 	// creditMessages and creditBytes are how much is handled before that is told. The rest is told with the
 	// next beat.
@@ -35,27 +35,33 @@ const (
 // flow is what a sender has on its way to the actors of a task. It is pure.
 type flow struct {
 	limited bool // the receiver gives credit
-	bytes   int  // to all actors
+	bytes   int  // to all actors, with cast.Overhead for each message
 	actors  map[string]*window
+	last    *window // that was found; nil: none
 }
 
 // window is what was sent to one actor and not handled.
-type window struct{ messages, bytes int }
+type window struct {
+	name            string
+	messages, bytes int
+}
 
 // window finds an actor's; nil where it has none.
 func (f *flow) window(name string) *window {
 	if !f.limited || !cast.Counts(name) {
 		return nil
 	}
-	w := f.actors[name]
-	if w == nil {
-		w = &window{}
-		f.keep(name, w)
+	if f.last == nil || f.last.name != name {
+		f.last = f.actors[name]
 	}
-	return w
+	if f.last == nil {
+		f.last = &window{name: name}
+		f.keep(f.last)
+	}
+	return f.last
 }
 
-func (f *flow) keep(name string, w *window) {
+func (f *flow) keep(w *window) {
 	if f.actors == nil {
 		f.actors = map[string]*window{}
 	}
@@ -66,25 +72,22 @@ func (f *flow) keep(name string, w *window) {
 			}
 		}
 	}
-	f.actors[name] = w
+	f.actors[w.name] = w
 }
 
 // room tells whether a message of so many bytes, at most cast.MaxMessage, may be sent.
 func (f *flow) room(w *window, size int) bool {
-	return w == nil || w.messages < windowMessages && w.bytes+size <= windowBytes && f.bytes+size <= windowAll
+	return w == nil || w.messages < windowMessages && w.bytes+size <= windowBytes && f.bytes+size+cast.Overhead <= windowAll
 }
 
-// take notes that a message is sent.
-func (f *flow) take(name string, w *window, size int) {
+// take notes that a message is sent to the actor whose window has just been found.
+func (f *flow) take(w *window, size int) {
 	if w == nil {
 		return
 	}
-	if f.actors[name] != w {
-		f.keep(name, w)
-	}
 	w.messages++
 	w.bytes += size
-	f.bytes += size
+	f.bytes += size + cast.Overhead
 }
 
 // credit notes what was handled.
@@ -96,7 +99,7 @@ func (f *flow) credit(name string, messages, bytes int) {
 	messages, bytes = min(messages, w.messages), min(bytes, w.bytes)
 	w.messages -= messages
 	w.bytes -= bytes
-	f.bytes -= bytes
+	f.bytes -= bytes + messages*cast.Overhead
 }
 
 var errCredits = status.InvalidArgumentf("A message of credits is malformed.")

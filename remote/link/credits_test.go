@@ -14,7 +14,7 @@ func TestFlow(t *testing.T) {
 		if !f.room(w, size) {
 			return false
 		}
-		f.take(name, w, size)
+		f.take(w, size)
 		return true
 	}
 	fill := func(name string, size, most int) (n int) {

@@ -149,7 +149,7 @@ func (o *outbound) gather(ctx context.Context, m *cast.Letter, data []byte, owne
 		o.mu.Unlock()
 		return errLinkGone
 	}
-	g.flow.take(m.To, w, len(data))
+	g.flow.take(w, len(data))
 	size := g.append(m, data, owned)
 	g.bytes += size
 	if o.writing {
