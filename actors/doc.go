@@ -9,7 +9,7 @@
 // that a step which stays on one task costs none.
 //
 // Each actor's protocol is a file of package wire, in a process and between processes alike; what both ends share in
-// memory lies beside the message. Actors of different tasks exchange messages over the links of package remote/link. A
+// memory lies beside the message. Actors of different tasks exchange messages over the links of package remote/internal/link. A
 // message may be lost with its link: every wait for an answer ends when the link to the peer breaks, or its
 // time is over.
 package actors

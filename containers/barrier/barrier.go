@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/troupe-run/troupe/containers/waiting"
+	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )

@@ -5,7 +5,7 @@ package mutex
 import (
 	"sync/atomic"
 
-	"github.com/troupe-run/troupe/containers/waiting"
+	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/example"
+	"github.com/troupe-run/troupe/kernels/internal/example"
 )
 
 // exampleOp is what ParseExample, ParseExampleV2 and ParseSingleExample have in common: the features but for their

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/example"
+	"github.com/troupe-run/troupe/kernels/internal/example"
 )
 
 // sequenceOp is what the ops on SequenceExamples have in common: the features of the context and of the lists, but for

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
-	"github.com/troupe-run/troupe/kernels/png"
+	"github.com/troupe-run/troupe/kernels/internal/png"
 )
 
 func newImageSummary(c *kernels.Construction) (any, error) {
