@@ -1,6 +1,5 @@
-// Package remote makes a task of the cluster out of its parts: one port for everything, links to
-// the other tasks, gossip about who is alive, the task's actors, and the service that TensorFlow's
-// clients speak to.
+// Package remote makes a task of the cluster out of its parts: one port for everything, links to the other
+// tasks, gossip about who is alive, the task's actors, and the service for TensorFlow's clients.
 package remote
 
 import (

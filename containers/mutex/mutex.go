@@ -1,5 +1,5 @@
-// Package mutex holds TensorFlow's mutex resource, the lock of a critical section: locks are given in the order in
-// which they were asked for, and are held as long as somebody refers to them.
+// Package mutex holds TensorFlow's mutex resource, the lock of a critical section. Locks are granted in the
+// order in which they were requested, and are held as long as anything refers to them.
 package mutex
 
 import (

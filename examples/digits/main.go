@@ -1,5 +1,6 @@
-// Digits trains a perceptron or a convolutional network to read digits of 28 by 28 pixels, on a cluster of a parameter server
-// and a worker, with checkpoints from which the next run goes on, and stops when it learns no more.
+// Digits trains a perceptron or a convolutional network to read digits of 28 by 28 pixels, on a cluster of a
+// parameter server and a worker. It saves checkpoints, from which the next run continues, and stops when it
+// learns no more.
 //
 //	go run ./examples/digits                  a perceptron
 //	go run ./examples/digits -model cnn       a convolutional network

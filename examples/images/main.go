@@ -1,5 +1,5 @@
-// Images feeds a trainer in Python from producers in Go: they decode PNG images, scale them and put them into a queue of the
-// cluster, out of which TensorFlow's own client trains. It needs Python with TensorFlow.
+// Images feeds a trainer in Python from producers in Go. They decode PNG images, scale them and put them into a
+// queue of the cluster, from which TensorFlow's own client trains. It needs Python with TensorFlow.
 //
 //	go run ./examples/images -python python3
 package main

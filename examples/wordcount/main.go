@@ -2,10 +2,9 @@
 //
 //	go run ./examples/wordcount
 //
-// runs a cluster of three tasks in this process. Each task has a splitter, which takes lines apart, and
-// a counter, which counts the words that are its share: whichever task a word is met on, the same counter
-// gets it. The same works across processes, of which the first declares the cluster and the others join
-// it:
+// runs a cluster of three tasks in this process. Each task has a splitter, which splits lines into words, and a
+// counter. Words are divided among the counters by hash: on whichever task a word occurs, the same counter gets
+// it. The same works across processes: the first one declares the cluster and the others join it:
 //
 //	go run ./examples/wordcount -cluster count=localhost:7101,localhost:7102,localhost:7103
 //	go run ./examples/wordcount -join localhost:7101    (twice)

@@ -1,7 +1,7 @@
-// Package waiting is the shell of resources whose operations may have to wait: a lock round a state, and the
-// requests that wait for the state to change. They wait as callbacks, so that no goroutine does.
+// Package waiting is the shell of resources whose operations may have to wait: a lock around a state, and the
+// requests that wait for the state to change. They wait as callbacks and hold no goroutine.
 //
-// What a resource is stays a plain state: a request's attempt looks at it and changes it under the lock, and
+// The resource itself is a plain state. The attempt of a request reads and changes it under the lock, and
 // nothing else runs there.
 package waiting
 

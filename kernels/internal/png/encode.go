@@ -1,5 +1,5 @@
-// Package png writes and reads PNG files with the channels and depths of TensorFlow's image ops:
-// gray, gray with alpha, colour, and colour with alpha, of 8 or 16 bits.
+// Package png writes and reads PNG files with the channels and depths of TensorFlow's image ops: grey, grey
+// with alpha, colour, and colour with alpha, of 8 or 16 bits.
 package png
 
 import (

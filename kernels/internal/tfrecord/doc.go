@@ -1,9 +1,9 @@
-// Package tfrecord reads and writes TensorFlow's record files: TFRecord files of examples and
-// event files alike. A record is
+// Package tfrecord reads and writes TensorFlow's record files: TFRecord files of examples, and event files. A
+// record is
 //
 //	uint64 length | uint32 masked CRC-32C of length | data | uint32 masked CRC-32C of data
 //
-// in little-endian order, and a file is one record after the other, as a whole compressed or not.
+// in little-endian order. A file is a sequence of records, compressed as a whole or not.
 package tfrecord
 
 import "hash/crc32"

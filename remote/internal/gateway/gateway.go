@@ -1,6 +1,5 @@
-// Package gateway serves tensorflow.MasterService, the protocol of TensorFlow's sessions, for the
-// master of a task: it reads requests off the wire, finds the session, and answers in the form
-// that TensorFlow's client expects.
+// Package gateway serves tensorflow.MasterService, the protocol of TensorFlow's sessions, for the master of a
+// task. It decodes requests, finds the session, and answers in the form that TensorFlow's client expects.
 package gateway
 
 import (

@@ -1,5 +1,5 @@
-// Package demo shows what a cluster is for: it brings one up, does the project's main job on it as
-// clients do, over gRPC, checks every result, and tells what it did.
+// Package demo shows what a cluster is for. It starts one, uses it as clients do, over gRPC, checks every
+// result, and prints what it did.
 package demo
 
 import (

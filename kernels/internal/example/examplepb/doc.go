@@ -1,3 +1,3 @@
-// Package examplepb holds tf.train.Example and SequenceExample as protobuf messages: for what is not worth
-// reading off the wire by hand, such as JSON, and for tests.
+// Package examplepb holds tf.train.Example and SequenceExample as protobuf messages, for tests and for code
+// that need not be fast, such as JSON.
 package examplepb

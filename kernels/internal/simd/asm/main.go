@@ -1,6 +1,5 @@
-// Command asm writes the assembly of package simd. It is a module of its own
-// so that users of the package need not have avo: the output is committed,
-// and go generate in the parent directory makes it again.
+// Command asm writes the assembly of package simd. It is a module of its own, so that users of the package do
+// not need avo. The output is committed, and go generate in the parent directory makes it again.
 package main
 
 import (
