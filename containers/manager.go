@@ -194,7 +194,7 @@ func (m *Manager) ask(container string, fill func(r *request)) answer {
 			return answer{err: err}
 		}
 		// A container leaves the map before it ends, so the next round finds another one or none.
-		if a := c.ask(r, patience); a.err != errEnded {
+		if a := c.ask(r, patience); !errors.Is(a.err, errEnded) {
 			return a
 		}
 	}

@@ -271,7 +271,7 @@ func (s *Cast) Spawn(ctx context.Context, kind string, ref Ref, arguments proto.
 	if err != nil {
 		return Ref{}, err
 	}
-	if _, err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Spawn{Spawn: &wire.Spawn{Kind: kind, Arguments: enclosed}}}); err != nil {
+	if err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Spawn{Spawn: &wire.Spawn{Kind: kind, Arguments: enclosed}}}); err != nil {
 		return Ref{}, err
 	}
 	return ref, nil
@@ -283,15 +283,14 @@ func (s *Cast) End(ctx context.Context, ref Ref) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.request(ctx, ref, &wire.Mail{What: &wire.Mail_End{End: &wire.End{}}})
-	return err
+	return s.request(ctx, ref, &wire.Mail{What: &wire.Mail_End{End: &wire.End{}}})
 }
 
 // spawn makes an actor of this task; who asked is told when it is there.
 func (s *Cast) spawn(name string, q *wire.Spawn, asker Ref) {
 	p, err := s.admit(name, q, asker)
 	if err != nil {
-		s.answer(asker, content{}, err)
+		s.answer(asker, err)
 		return
 	}
 	props := actor.PropsFromFunc(p.receive, actor.WithSupervisor(actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })))

@@ -164,17 +164,17 @@ func (s *Cast) take(task string, m *wire.Mail) {
 			err = p.notify(item{end: true, sender: from})
 		}
 		if err != nil {
-			s.answer(from, content{}, err)
+			s.answer(from, err)
 		}
 	case *wire.Mail_Watch:
 		s.watched(m.GetTo(), from, what.Watch.GetId())
 	case *wire.Mail_Ended:
 		s.ended(Ref{task, m.GetTo()}, what.Ended.GetWatch(), failed(what.Ended.GetFailure()))
-		s.answer(from, content{}, nil)
+		s.answer(from, nil)
 	case *wire.Mail_Withdraw:
 		s.withdraw(from)
 	default:
-		s.answer(from, content{}, status.Unimplementedf("%s does not know the request: it is of another version", s.config.Self))
+		s.answer(from, status.Unimplementedf("%s does not know the request: it is of another version", s.config.Self))
 	}
 }
 
@@ -209,7 +209,7 @@ func (s *Cast) withdraw(asker Ref) {
 func (s *Cast) refuse(to, sender Ref, err error) {
 	if isAsk(sender.Name) {
 		s.withdraw(sender)
-		s.answer(sender, content{}, err)
+		s.answer(sender, err)
 		return
 	}
 	s.deadLetter(to.Name, sender)
@@ -237,13 +237,14 @@ func (d *drops) note(now time.Time) (tell int) {
 	return tell
 }
 
-// answer answers a request of this or another task, with a failure if err is not nil. It does not wait.
-func (s *Cast) answer(asker Ref, c content, err error) {
+// answer answers a request of this or another task, without a message, or with a failure if err is not nil. It does
+// not wait.
+func (s *Cast) answer(asker Ref, err error) {
 	if !isAsk(asker.Name) {
 		return
 	}
 	if asker.Task == s.config.Self {
-		s.settle(asker.Name, c, err)
+		s.settle(asker.Name, content{}, err)
 		return
 	}
 	m := &wire.Mail{To: asker.Name, What: &wire.Mail_Content{Content: &wire.Content{}}}

@@ -210,6 +210,11 @@ func (p *performer) notify(i item) error {
 	return nil
 }
 
+// tell puts a notice into the queue that an actor which has ended can do without.
+func (p *performer) tell(notice any) {
+	_ = p.notify(item{notice: notice}) // It fails only because the actor has ended.
+}
+
 // dismiss ends the actor before its next message.
 func (p *performer) dismiss(why error) {
 	p.mu.Lock()
@@ -217,8 +222,7 @@ func (p *performer) dismiss(why error) {
 	p.stopping.Store(true)
 	p.mu.Unlock()
 	p.die()
-	// The actor may have ended already.
-	_ = p.notify(item{notice: nudge{}})
+	p.tell(nudge{})
 }
 
 // letGo forgets a watch of its own that is over.
@@ -237,7 +241,7 @@ func (p *performer) receive(c actor.Context) {
 			c.Stop(c.Self())
 			return
 		}
-		p.cast.answer(p.maker, content{}, nil)
+		p.cast.answer(p.maker, nil)
 	case turn:
 		if over, why := p.run(); over {
 			p.finish(why)
@@ -463,7 +467,7 @@ func (p *performer) finish(why error) {
 		reason = status.Errorf(status.NotFound, "The actor %s on %s has ended", p.ref.Name, p.ref.Task)
 	}
 	if p.self == nil { // it never was there
-		s.answer(p.maker, content{}, reason)
+		s.answer(p.maker, reason)
 	}
 	for _, i := range left {
 		if i.end {
@@ -473,10 +477,10 @@ func (p *performer) finish(why error) {
 		}
 	}
 	for _, asker := range p.enders {
-		s.answer(asker, content{}, nil)
+		s.answer(asker, nil)
 	}
 	for asker := range waiting {
-		s.answer(asker, content{}, reason)
+		s.answer(asker, reason)
 	}
 	for task, id := range watchers {
 		s.announce(task, p.ref, id, why)

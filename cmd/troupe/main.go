@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/spf13/cobra"
 )
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -28,7 +30,7 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr io.W
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	args, err := joinJobFlags(root, args)
-	cmd := root
+	var cmd *cobra.Command
 	if err == nil {
 		root.SetArgs(args)
 		cmd, err = root.ExecuteContextC(ctx)

@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -67,7 +68,7 @@ func convolutional(s *op.Scope, x op.Output) op.Output {
 	return dense(s, "logits", x, 7*7*16, 10)
 }
 
-func run(ctx context.Context, out io.Writer, model, dir string, steps int64) error {
+func run(ctx context.Context, out io.Writer, model, dir string, steps int64) (err error) {
 	networks := map[string]func(*op.Scope, op.Output) op.Output{"mlp": perceptron, "cnn": convolutional}
 	network, ok := networks[model]
 	if !ok {
@@ -96,7 +97,7 @@ func run(ctx context.Context, out io.Writer, model, dir string, steps int64) err
 	if err != nil {
 		return err
 	}
-	defer cluster.Stop(ctx)
+	defer func() { err = errors.Join(err, cluster.Stop(ctx)) }()
 	session, err := cluster.Server("worker", 0).NewSession(ctx, def, nil)
 	if err != nil {
 		return err

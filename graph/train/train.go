@@ -111,7 +111,7 @@ func Apply(s *op.Scope, by Optimizer, updates []Update, opts ...Option) *op.Oper
 		return nil
 	}
 	if o.step != nil {
-		after := a.Scope.WithControlDependencies(done...)
+		after := a.WithControlDependencies(done...)
 		one := op.Cast(after, op.Const(after, int64(1)), o.step.DType())
 		return o.step.AssignAdd(after, one)
 	}

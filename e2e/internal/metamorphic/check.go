@@ -54,7 +54,7 @@ func (c *Clusters) Check(ctx context.Context, seed uint64, deadline time.Duratio
 	p := Of(seed)
 	for _, v := range Variants(seed) {
 		if err := c.Play(ctx, p, v, deadline); err != nil {
-			return &Finding{p, v, err}, nil
+			return &Finding{p, v, err}, nil //nolint:nilerr // The finding has the error: what failed is the program, not the check.
 		}
 	}
 	return nil, c.tidy(ctx)

@@ -121,9 +121,8 @@ func (d *drawing) late(id int) string {
 func (d *drawing) check() string {
 	v := d.settled(d.s.Args[0], Matrix)
 	yes := d.node("Const", tensorAttr(&tensorpb.TensorProto{Dtype: typespb.DataType_DT_BOOL, BoolVal: []bool{true}, TensorShape: dims()}))
-	guard := d.node("PlaceholderWithDefault", attrs{"dtype": typeAttr(typespb.DataType_DT_BOOL), "shape": shapeAttr(Scalar)}, yes)
+	d.node("PlaceholderWithDefault", attrs{"dtype": typeAttr(typespb.DataType_DT_BOOL), "shape": shapeAttr(Scalar)}, yes)
 	d.last.Name = base(guardName(d.s.ID))
-	guard = d.last.Name
-	assert := d.node("Assert", attrs{"T": typeList(Matrix)}, guard, v)
+	assert := d.node("Assert", attrs{"T": typeList(Matrix)}, d.last.Name, v)
 	return d.op("Identity", Matrix, v, "^"+assert)
 }

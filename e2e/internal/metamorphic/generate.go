@@ -66,8 +66,8 @@ func (b *pool) pick(t Type) int {
 
 func (g *generator) somewhere() int { return g.r.IntN(Places+1) - 1 }
 
-// add adds a statement to the block, and gives its ID.
-func (b *pool) add(op string, args ...int) int { return b.put(&Stmt{Op: op, Args: args}).ID }
+// add adds a statement to the block.
+func (b *pool) add(op string, args ...int) { b.put(&Stmt{Op: op, Args: args}) }
 
 func (b *pool) put(s *Stmt) *Stmt {
 	g := b.g

@@ -101,17 +101,17 @@ func (m *Machine) eval(e *env, s *Stmt) Value {
 		return m.value(e, s.Args[0], Matrix)
 	case "cond", "if":
 		if m.value(e, s.Args[0], Scalar).F[0] < m.value(e, s.Args[1], Scalar).F[0] {
-			return m.block(e, s, s.Blocks[0])
+			return m.block(e, s.Blocks[0])
 		}
-		return m.block(e, s, s.Blocks[1])
+		return m.block(e, s.Blocks[1])
 	case "case":
 		i := int(m.value(e, s.Args[0], Int).I)
 		if i < 0 || i >= len(s.Blocks) {
 			i = len(s.Blocks) - 1
 		}
-		return m.block(e, s, s.Blocks[i])
+		return m.block(e, s.Blocks[i])
 	case "call", "invoke":
-		return m.block(e, s, s.Blocks[0])
+		return m.block(e, s.Blocks[0])
 	case "loop", "while":
 		return m.loop(e, s)
 	}
@@ -139,7 +139,7 @@ func (f *facts) shrinks(s *Stmt, arg int) bool {
 	return f.types[id] == Matrix && f.size(id) > stored
 }
 
-func (m *Machine) block(e *env, s *Stmt, b *Block, params ...Value) Value {
+func (m *Machine) block(e *env, b *Block, params ...Value) Value {
 	inner := &env{outer: e, values: map[int]Value{}}
 	for i, p := range b.Params {
 		inner.values[p] = params[i]
@@ -175,7 +175,7 @@ func (m *Machine) loop(e *env, s *Stmt) Value {
 		if s.Num&untilFlag != 0 && total(state.F) >= untilSum {
 			break
 		}
-		state = m.block(e, s, s.Blocks[0], intOf(int32(i)), state)
+		state = m.block(e, s.Blocks[0], intOf(int32(i)), state)
 		written = both(written, state, add)
 	}
 	if s.Num&arrayFlag != 0 && s.Op == "loop" {

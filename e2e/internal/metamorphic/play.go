@@ -332,7 +332,7 @@ func (pl *player) failing(ctx context.Context, s *troupe.Session, a *Action) err
 		t.Release()
 	}
 	if status.CodeOf(err) != status.InvalidArgument {
-		return fmt.Errorf("a check fails: %v", err)
+		return fmt.Errorf("a check fails: %w", err)
 	}
 	return nil
 }

@@ -5,11 +5,11 @@ package simd
 //
 //	m  += (grad - m) * (1 - beta1)
 //	vv += (grad² - vv) * (1 - beta2)
-//	v  -= m * lr_t / (sqrt(vv) + eps)
+//	v  -= m * rate / (sqrt(vv) + eps)
 //
-// where lr_t = lr * sqrt(1 - beta2^t) / (1 - beta1^t) is worked out by the
+// where rate = lr * sqrt(1 - beta2^t) / (1 - beta1^t) is worked out by the
 // caller. With nesterov, (1-beta1)*grad + beta1*m replaces m in the last.
-func ApplyAdam(v, m, vv, grad []float32, lr_t, beta1, beta2, eps float32, nesterov bool) {
+func ApplyAdam(v, m, vv, grad []float32, rate, beta1, beta2, eps float32, nesterov bool) {
 	if len(v) != len(m) || len(v) != len(vv) || len(v) != len(grad) {
 		checkLengths(len(v), len(m), len(vv), len(grad))
 	}
@@ -19,10 +19,10 @@ func ApplyAdam(v, m, vv, grad []float32, lr_t, beta1, beta2, eps float32, nester
 	}
 	rest1, rest2 := 1-beta1, 1-beta2
 	for len(v) > block {
-		f(v[:block], m[:block], vv[:block], grad[:block], lr_t, beta1, rest1, rest2, eps)
+		f(v[:block], m[:block], vv[:block], grad[:block], rate, beta1, rest1, rest2, eps)
 		v, m, vv, grad = v[block:], m[block:], vv[block:], grad[block:]
 	}
-	f(v, m, vv, grad, lr_t, beta1, rest1, rest2, eps)
+	f(v, m, vv, grad, rate, beta1, rest1, rest2, eps)
 }
 
 // ApplyMomentum updates the variable v and its accumulator for a gradient:

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestSendable(t *testing.T) {
 		}
 	}
 	failed := status.Internalf("as it was")
-	if r, err := sendable(nil, nil, failed); r != nil || err != failed {
+	if r, err := sendable(nil, nil, failed); r != nil || !errors.Is(err, failed) {
 		t.Errorf("%v, %v", r, err)
 	}
 	v.Release()

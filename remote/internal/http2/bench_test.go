@@ -2,6 +2,7 @@ package http2
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -101,7 +102,7 @@ func BenchmarkLarge(b *testing.B) {
 		for err == nil {
 			_, err = st.Read(waste)
 		}
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			b.Fatal(err)
 		}
 		if err := <-sent; err != nil {

@@ -58,7 +58,7 @@ type Client struct {
 // greeting alone.
 func NewClient(ctx context.Context, nc net.Conn, scheme, authority string) (*Client, error) {
 	c := &Client{scheme: scheme, authority: authority, watching: make(chan struct{}, 1), next: 1, calls: map[uint32]*clientCall{}, most: maxStreams, used: time.Now()}
-	c.conn.init(nc, nil, 0)
+	c.init(nc, nil, 0)
 	c.widened, c.resized, c.limited = c.widen, c.resize, func(n int) { c.most = n }
 	c.broken = c.failed
 	stop := context.AfterFunc(ctx, func() { c.shut(ctx.Err()) })
@@ -141,7 +141,7 @@ func (c *Client) Call(ctx context.Context, path string, request [][]byte, read f
 			p.answer.leave()
 		}
 	}
-	err, cancelled := c.end(p, err)
+	cancelled, err := c.end(p, err)
 	if err == nil && (stop == nil || stop()) {
 		p.recycle()
 	} else if stop != nil {
@@ -250,7 +250,7 @@ func (c *Client) await(p *clientCall) error {
 }
 
 // end forgets a call, and hands on the role of the reader.
-func (c *Client) end(p *clientCall, err error) (_ error, cancelled bool) {
+func (c *Client) end(p *clientCall, err error) (cancelled bool, _ error) {
 	c.mu.Lock()
 	if err == nil {
 		err = p.err
@@ -276,7 +276,7 @@ func (c *Client) end(p *clientCall, err error) (_ error, cancelled bool) {
 	if unused {
 		c.shut(net.ErrClosed)
 	}
-	return err, cancelled
+	return cancelled, err
 }
 
 // handOn makes another call's goroutine the reader. mu is held.

@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"errors"
 	"io"
 
 	"google.golang.org/grpc/codes"
@@ -86,7 +87,7 @@ func (a *Answer) turn() (over bool, err error) {
 
 // broken gives an error of reading its form.
 func (a *Answer) broken(err error) error {
-	if err == errInterrupted {
+	if errors.Is(err, errInterrupted) {
 		return errGone
 	}
 	a.client.lost(err)

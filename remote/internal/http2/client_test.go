@@ -114,7 +114,7 @@ func TestClientErrors(t *testing.T) {
 					t.Error(err)
 				}
 				return own
-			}); err != own {
+			}); !errors.Is(err, own) {
 				t.Error(err)
 			}
 			if b, err := called(t.Context(), c, "/t/echo", []byte("works")); err != nil || string(b) != "works" {
@@ -241,7 +241,7 @@ func TestClientOfAServerThatGoes(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Stop(ctx, patience) }()
 	eventually(t, "the server goes", func() bool { return !c.Ready() })
-	if _, err := called(t.Context(), c, "/t/echo", nil); err != ErrNotSent {
+	if _, err := called(t.Context(), c, "/t/echo", nil); !errors.Is(err, ErrNotSent) {
 		t.Error(err)
 	}
 	close(s.release)
@@ -264,7 +264,7 @@ func TestClientOfAConnectionThatEnded(t *testing.T) {
 	c.mu.Lock()
 	c.used = time.Now().Add(-time.Minute)
 	c.mu.Unlock()
-	eventually(t, "the end is seen", func() bool { _, err := called(t.Context(), c, "/t/echo", nil); return err == ErrNotSent })
+	eventually(t, "the end is seen", func() bool { _, err := called(t.Context(), c, "/t/echo", nil); return errors.Is(err, ErrNotSent) })
 }
 
 // A client that makes no calls answers pings all the same.

@@ -3,6 +3,7 @@ package http2
 import (
 	"compress/gzip"
 	"compress/zlib"
+	"errors"
 	"io"
 
 	"google.golang.org/grpc/codes"
@@ -47,7 +48,7 @@ func expand(algorithm string, message mem.BufferSlice, hold func(bytes int) erro
 			return plain, status.Errorf(codes.ResourceExhausted, "a request is larger than %d bytes when it is decompressed", maxMessage)
 		}
 	}
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		return plain, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
 	}
 	if n := len(plain); n > 0 {

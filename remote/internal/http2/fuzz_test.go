@@ -220,7 +220,7 @@ func FuzzStream(f *testing.F) {
 				n, err = st.Read(waste[:])
 				got += n
 			}
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -437,10 +438,11 @@ func (r *raw) goneAway() (x.ErrCode, bool) {
 		if err == nil {
 			continue
 		}
-		if e, ok := err.(net.Error); ok && e.Timeout() {
+		var e net.Error
+		if errors.As(err, &e) && e.Timeout() {
 			r.t.Fatal("the server does not end the connection")
 		}
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			r.t.Logf("the connection ended with %v", err)
 		}
 		return code, said

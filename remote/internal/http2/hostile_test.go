@@ -167,10 +167,7 @@ func TestContinuationFlood(t *testing.T) {
 	r := s.dialRaw(t)
 	within(t, 4<<20, func() {
 		r.must(r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: 1}))
-		for {
-			if r.fr.WriteContinuation(1, false, make([]byte, 16<<10)) != nil {
-				break
-			}
+		for r.fr.WriteContinuation(1, false, make([]byte, 16<<10)) == nil {
 			if n := s.all(); len(n) == 0 {
 				break
 			}

@@ -2,6 +2,7 @@ package http2
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -50,7 +51,7 @@ func messages(ctx context.Context, t *testing.T, c *grpc.ClientConn, request str
 	}
 	for ; ; n++ {
 		m := &message{}
-		if err := st.RecvMsg(m); err == io.EOF {
+		if err := st.RecvMsg(m); errors.Is(err, io.EOF) {
 			return n, nil
 		} else if err != nil {
 			return n, err

@@ -101,7 +101,7 @@ func NewServer(config Config) *Server {
 func (s *Server) Serve(nc net.Conn, read []byte, number uint64, tls *tls.ConnectionState) {
 	c := &serverConn{server: s, peer: Peer{Connection: number, Address: nc.RemoteAddr(), TLS: tls},
 		streams: map[uint32]*stream{}, handover: make(chan struct{})}
-	c.conn.init(nc, read, number)
+	c.init(nc, read, number)
 	c.widened, c.resized, c.more, c.reserve = c.widen, c.resize, c.fill, c.holdBlock
 	c.creditLeft = connWindow
 	s.mu.Lock()

@@ -100,7 +100,7 @@ func (s *Stream) Next() (int, error) {
 	for have := 0; have < prefixSize; {
 		n, err := s.bytes(prefix[have:])
 		if err != nil {
-			if err == io.EOF && have > 0 {
+			if errors.Is(err, io.EOF) && have > 0 {
 				err = io.ErrUnexpectedEOF
 			}
 			return 0, s.failed(err)
@@ -116,7 +116,7 @@ func (s *Stream) Next() (int, error) {
 
 // failed gives an error of reading its form; the connection is of no use after it.
 func (s *Stream) failed(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		if s.outcome != nil {
 			return s.outcome
 		}
@@ -152,7 +152,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 	n, err := s.bytes(p)
 	s.left -= n
 	if err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return n, s.failed(err)
@@ -179,7 +179,7 @@ func (s *Stream) bytes(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		if err := s.nextFrame(); err != nil {
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF // the connection ended before the stream did
 			}
 			return 0, err
@@ -191,7 +191,7 @@ func (s *Stream) bytes(p []byte) (int, error) {
 		err = s.unpad()
 	}
 	s.giveCredit(n)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err

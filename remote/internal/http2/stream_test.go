@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -39,7 +40,7 @@ func receive(s *Stream) ([]byte, error) {
 func echoStream(_ context.Context, s *Stream) error {
 	for {
 		b, err := receive(s)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -99,10 +100,10 @@ func testStream(t *testing.T, st *Stream) {
 	if err := st.Send(nil); status.Code(err) != codes.Unavailable {
 		t.Error(err)
 	}
-	if _, err := st.Next(); err != io.EOF {
+	if _, err := st.Next(); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
-	if _, err := st.Next(); err != io.EOF {
+	if _, err := st.Next(); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }
@@ -188,7 +189,7 @@ func TestStreamWithOtherServer(t *testing.T) {
 		Handler: func(_ any, st grpc.ServerStream) error {
 			for {
 				m := &message{}
-				if err := st.RecvMsg(m); err == io.EOF {
+				if err := st.RecvMsg(m); errors.Is(err, io.EOF) {
 					return nil
 				} else if err != nil {
 					return err

@@ -3,6 +3,7 @@ package http2
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -231,7 +232,7 @@ func TestPeerAndContext(t *testing.T) {
 	stop := context.AfterFunc(derived, func() { close(after) })
 	k.end(context.Canceled)
 	<-after
-	if stop() || derived.Err() != context.Canceled || k.Err() != context.Canceled {
+	if stop() || derived.Err() != context.Canceled || !errors.Is(k.Err(), context.Canceled) {
 		t.Error("the context did not end")
 	}
 	<-k.Done()

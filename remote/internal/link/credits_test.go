@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/troupe-run/troupe/actors/cast"
@@ -85,7 +86,7 @@ func FuzzOutside(f *testing.F) {
 			if messages < 0 || bytes < 0 {
 				t.Errorf("%d messages, %d bytes", messages, bytes)
 			}
-		}); err != nil && err != errCredits {
+		}); err != nil && !errors.Is(err, errCredits) {
 			t.Error(err)
 		}
 		var b batch

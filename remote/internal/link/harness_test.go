@@ -100,7 +100,7 @@ func (n *node) stop() { n.ended.Do(n.end) }
 func (n *node) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := n.Links.Close(ctx); err != nil {
+	if err := n.Close(ctx); err != nil {
 		panic(err)
 	}
 	n.kill()

@@ -174,7 +174,7 @@ func (in *inbound) describe(r *fields, n, contents int) error {
 	in.forms, in.dims = in.forms[:0], in.dims[:0]
 	for range n {
 		f := form{dtype: tensor.DType(r.varint())}
-		size := uint64(0)
+		var size uint64
 		if f.dtype != 0 {
 			rank := r.varint()
 			if f.dtype.Size() == 0 || rank > tensor.MaxRank {
@@ -265,13 +265,12 @@ type fields struct {
 	bad bool
 }
 
-func (r *fields) take(n int) bool {
+func (r *fields) take(n int) {
 	if n < 0 {
 		r.b, r.bad = nil, true
-		return false
+		return
 	}
 	r.b = r.b[n:]
-	return true
 }
 
 func (r *fields) varint() uint64 {

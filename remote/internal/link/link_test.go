@@ -3,6 +3,7 @@ package link
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -65,7 +66,7 @@ func TestKilledPeerIsLostAtOnceAndComesBackAsAnother(t *testing.T) {
 	wantError(t, err, status.Unavailable, "worker "+task1+" ("+b.self.Address+") was lost: ", ", since 20")
 	watched.expect(t, task1+": worker "+task1)
 	p.OnDown(func(err error) { down <- err })
-	if wait(t, down, "OnDown after the loss") != p.Err() {
+	if !errors.Is(wait(t, down, "OnDown after the loss"), p.Err()) {
 		t.Error("another error")
 	}
 	released := false

@@ -42,15 +42,15 @@ func (l *Links) receive(_ context.Context, s Stream) {
 		in.refuse(err)
 		return
 	}
-	ended := make(chan error, 1)
-	if !l.start(func() { ended <- in.run() }) {
+	ended := make(chan struct{})
+	if !l.start(func() { err = in.run(); close(ended) }) {
 		in.refuse(errClosed)
 		return
 	}
 	// The heartbeats of the sender's link are the watch over this stream: a sender that freezes
 	// in the middle of a tensor would hold its memory for ever.
 	select {
-	case err = <-ended:
+	case <-ended:
 		if err != nil {
 			in.refuse(err)
 		}

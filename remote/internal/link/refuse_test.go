@@ -3,6 +3,7 @@ package link
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"io"
 	"log/slog"
@@ -148,7 +149,7 @@ func FuzzMessage(f *testing.F) {
 		l, err := hearLetter(data)
 		if err != nil {
 			switch code := status.CodeOf(err); {
-			case code == status.DataLoss, code == status.InvalidArgument, code == status.Unimplemented, err == io.ErrUnexpectedEOF:
+			case code == status.DataLoss, code == status.InvalidArgument, code == status.Unimplemented, errors.Is(err, io.ErrUnexpectedEOF):
 			default:
 				t.Fatalf("%v: %v", code, err)
 			}

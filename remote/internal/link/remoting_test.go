@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -100,7 +101,7 @@ func TestRequestToNobodyIsADeadLetter(t *testing.T) {
 	a, b, _ := talkers(t)
 	for _, m := range []any{&wrapperspb.BoolValue{}, &actorswire.Parcel{Message: &wrapperspb.BoolValue{}, Tensors: []*tensor.Tensor{random(t, tensor.Float32, 1000)}}} {
 		_, err := a.system.Root.RequestFuture(actor.NewPID(b.self.Address, "nobody"), m, patience).Result()
-		if err != actor.ErrDeadLetter {
+		if !errors.Is(err, actor.ErrDeadLetter) {
 			t.Errorf("%T: %v", m, err)
 		}
 	}
@@ -271,7 +272,7 @@ func TestMessagesOpenALink(t *testing.T) {
 		t.Error("a parcel that nobody takes keeps its tensors")
 	}
 	v.Release()
-	if _, err := a.system.Root.RequestFuture(pid, &wrapperspb.BoolValue{}, patience).Result(); err != actor.ErrDeadLetter {
+	if _, err := a.system.Root.RequestFuture(pid, &wrapperspb.BoolValue{}, patience).Result(); !errors.Is(err, actor.ErrDeadLetter) {
 		t.Errorf("a request to a task that is not there: %v", err)
 	}
 	b := startNode(t, s, 1, "", withActors)

@@ -3,6 +3,7 @@ package membership
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -115,10 +116,11 @@ func (t *transport) read() {
 		}
 		if err != nil {
 			// The socket reports errors of earlier packets too, such as a port unreachable.
-			if ne, ok := err.(net.Error); !ok || !ne.Timeout() {
+			var ne net.Error
+			if !errors.As(err, &ne) || !ne.Timeout() {
 				t.log.Debug("gossip could not read a packet", "error", err)
 			}
-			if t.isClosed(err) {
+			if errors.Is(err, net.ErrClosed) {
 				return
 			}
 			continue
@@ -129,11 +131,6 @@ func (t *transport) read() {
 			return
 		}
 	}
-}
-
-func (t *transport) isClosed(err error) bool {
-	op, ok := err.(*net.OpError)
-	return ok && op.Err == net.ErrClosed || err == net.ErrClosed
 }
 
 // FinalAdvertiseAddr ignores memberlist's own settings: the spec says where the task is.

@@ -8,10 +8,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"io"
 	"log/slog"
 	"math/big"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -133,7 +135,7 @@ func TestActorsOfOtherAddresses(t *testing.T) {
 	if m := (<-here).(*wrapperspb.StringValue); m.Value != "hi" {
 		t.Error(m)
 	}
-	if _, err := p.System().Root.RequestFuture(actor.NewPID("unknown:1", "x"), wrapperspb.String("hi"), 5*time.Second).Result(); err != actor.ErrDeadLetter {
+	if _, err := p.System().Root.RequestFuture(actor.NewPID("unknown:1", "x"), wrapperspb.String("hi"), 5*time.Second).Result(); !errors.Is(err, actor.ErrDeadLetter) {
 		t.Error(err)
 	}
 }
@@ -279,7 +281,7 @@ func testGossip(t *testing.T, a, b *Port) {
 	if err := s.SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Read(got); err == nil || !err.(net.Error).Timeout() {
+	if _, err := s.Read(got); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read past the deadline: %v", err)
 	}
 	if _, err := a.Packets().WriteTo([]byte("hi"), b.Packets().LocalAddr()); err != nil {

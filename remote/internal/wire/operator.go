@@ -27,23 +27,19 @@ func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer) {
 		ServiceName: "troupe.v1.Operator",
 		HandlerType: (*OperatorServer)(nil),
 		Methods: []grpc.MethodDesc{
-			{MethodName: "Status", Handler: handleStatus},
-			{MethodName: "ListActors", Handler: handleListActors},
+			{MethodName: "Status", Handler: unary(func() any { return &StatusRequest{} }, func(s OperatorServer) any { return s.ClusterStatus() })},
+			{MethodName: "ListActors", Handler: unary(func() any { return &ListActorsRequest{} }, func(s OperatorServer) any { return s.TaskActors() })},
 		},
 		Metadata: "remote/internal/wire/operator.proto",
 	}, server)
 }
 
-func handleStatus(server any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-	if err := decode(&StatusRequest{}); err != nil {
-		return nil, err
+// unary makes the handler of a method whose request says nothing.
+func unary(request func() any, answer func(OperatorServer) any) grpc.MethodHandler {
+	return func(server any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		if err := decode(request()); err != nil {
+			return nil, err
+		}
+		return answer(server.(OperatorServer)), nil
 	}
-	return server.(OperatorServer).ClusterStatus(), nil
-}
-
-func handleListActors(server any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-	if err := decode(&ListActorsRequest{}); err != nil {
-		return nil, err
-	}
-	return server.(OperatorServer).TaskActors(), nil
 }

@@ -108,7 +108,7 @@ func containersAndReset(ctx context.Context, st *stage) (string, error) {
 	err := session(ctx, st.worker0, first, func(s *client.Session) error {
 		_, err := scalar(ctx, s, "read")
 		if status.CodeOf(err) != status.FailedPrecondition {
-			return fmt.Errorf("reading x of the emptied container should be FAILED_PRECONDITION, it is %v: %v", status.CodeOf(err), err)
+			return fmt.Errorf("reading x of the emptied container should be FAILED_PRECONDITION, it is %v: %w", status.CodeOf(err), err)
 		}
 		text, _, _ := strings.Cut(err.Error(), "\n\t")
 		st.out.says("reading x in problem_1: %s", strings.ReplaceAll(text, "\n", " "))
