@@ -3,7 +3,7 @@ package devices
 import (
 	"sync"
 
-	"github.com/troupe-run/troupe/devices/wire"
+	"github.com/troupe-run/troupe/devices/internal/wire"
 	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/kernels"
 )

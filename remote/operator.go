@@ -6,7 +6,7 @@ import (
 
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/internal/roles"
-	"github.com/troupe-run/troupe/remote/wire"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
 var _ wire.OperatorServer = (*Node)(nil)

@@ -70,10 +70,10 @@ func truth(t *tensor.Tensor) (bool, error) {
 	if t.Rank() != 0 {
 		return t.Len() > 0, nil
 	}
-	switch d := t.DType(); {
-	case d == tensor.String:
+	switch d := t.DType(); d {
+	case tensor.String:
 		return t.Strings()[0] != "", nil
-	case d == tensor.Bool:
+	case tensor.Bool:
 		return tensor.Of[bool](t)[0], nil
 	default:
 		zero, ok := update.ZeroIn[d]

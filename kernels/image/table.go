@@ -23,10 +23,10 @@ func addAdjust(table *kernels.Table) {
 	} {
 		table.Add(kernels.Def{Op: op, Types: dtypes.Only("T", tensor.Float32), Expensive: true, New: construct})
 	}
-	halves.Rows(table, "RGBToHSV", "T", tensor.Float32, colors(toHSV[float32]))
-	halves.Rows(table, "RGBToHSV", "T", tensor.Float64, colors(toHSV[float64]))
-	halves.Rows(table, "HSVToRGB", "T", tensor.Float32, colors(hsvToRGB[float32]))
-	halves.Rows(table, "HSVToRGB", "T", tensor.Float64, colors(hsvToRGB[float64]))
+	halves.Rows(table, "RGBToHSV", "T", tensor.Float32, colours(toHSV[float32]))
+	halves.Rows(table, "RGBToHSV", "T", tensor.Float64, colours(toHSV[float64]))
+	halves.Rows(table, "HSVToRGB", "T", tensor.Float32, colours(hsvToRGB[float32]))
+	halves.Rows(table, "HSVToRGB", "T", tensor.Float64, colours(hsvToRGB[float64]))
 }
 
 // The ops that read and write image files.

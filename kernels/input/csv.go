@@ -134,13 +134,13 @@ func csvInt(s string, bits int) (int64, bool) {
 	return v, err == nil
 }
 
-// csvFloat reads a number, an infinity or a NaN, as parse.ParseFloat does, with spaces around it.
+// csvFloat reads a number, an infinity or a NaN, as parse.Float does, with spaces around it.
 func csvFloat(s string, bits int) (float64, bool) {
 	s = strings.Trim(s, space)
 	if digits := strings.TrimLeft(s, "+-"); len(s)-len(digits) <= 1 && strings.EqualFold(digits, "nan") {
 		return math.NaN(), true
 	}
-	v, err := parse.ParseFloat(s, bits)
+	v, err := parse.Float(s, bits)
 	return v, err == nil
 }
 

@@ -154,12 +154,12 @@ func newStringToNumber(c *kernels.Construction) (any, error) {
 
 var numberReaders = map[tensor.DType]func(out *tensor.Tensor, i int, s string) bool{
 	tensor.Float32: func(out *tensor.Tensor, i int, s string) bool {
-		v, err := parse.ParseFloat(s, 32)
+		v, err := parse.Float(s, 32)
 		tensor.Of[float32](out)[i] = float32(v)
 		return err == nil
 	},
 	tensor.Float64: func(out *tensor.Tensor, i int, s string) bool {
-		v, err := parse.ParseFloat(s, 64)
+		v, err := parse.Float(s, 64)
 		tensor.Of[float64](out)[i] = v
 		return err == nil
 	},

@@ -26,6 +26,7 @@ func Constructor(half tensor.DType, construct func(*kernels.Construction) (any, 
 	}
 }
 
+// Compute implements kernels.Kernel.
 func (k *ViaFloat) Compute(ctx *kernels.Context) error {
 	sub := *ctx
 	sub.Inputs = make([]kernels.Value, len(ctx.Inputs))

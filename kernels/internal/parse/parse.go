@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ParseFloat takes numbers beyond the range for infinite ones and hexadecimal ones without an
+// Float takes numbers beyond the range for infinite ones and hexadecimal ones without an
 // exponent, as C does, and no underscores.
-func ParseFloat(s string, bits int) (float64, error) {
+func Float(s string, bits int) (float64, error) {
 	if strings.Contains(s, "_") {
 		return 0, strconv.ErrSyntax
 	}
