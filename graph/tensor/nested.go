@@ -19,8 +19,8 @@ func From(value any) (*Tensor, error) {
 	return nil, status.InvalidArgumentf("No tensor can be made of a Go value of type %T%s", value, hint(value))
 }
 
-// To gives a tensor's value as Go has it: as a T for a scalar, a []T for a vector, up to [][][][]T, with memory
-// of its own. INVALID_ARGUMENT where the tensor has another type or rank than V.
+// To returns a tensor's value as a Go value with memory of its own: a T for a scalar, a []T for a vector, up to
+// [][][][]T. It is INVALID_ARGUMENT if the tensor has another type or rank than V.
 func To[V any](t *Tensor) (V, error) {
 	var value V
 	for _, to := range toAny {
