@@ -106,10 +106,10 @@ func (f *Function) repeats(inputs []Output, params []Param) (again bool, err err
 	for i, r := range f.results {
 		p := &params[i]
 		if r.DType() != p.DType {
-			return false, status.InvalidArgumentf("Variable %d of the loop, %s, is of type %v, but %v after a round", i, inputs[i].Name(), p.DType, r.DType())
+			return false, status.InvalidArgumentf("Variable %d of the loop, %s, is of type %v, but %v after an iteration", i, inputs[i].Name(), p.DType, r.DType())
 		}
 		if _, err := p.Shape.Merge(r.Shape()); err != nil {
-			return false, status.InvalidArgumentf("Variable %d of the loop, %s, has the shape %v, but %v after a round: attr.OutputShapes tells what stays the same",
+			return false, status.InvalidArgumentf("Variable %d of the loop, %s, has the shape %v, but %v after an iteration: set what stays the same with attr.OutputShapes",
 				i, inputs[i].Name(), p.Shape, r.Shape())
 		}
 		if !holds(p.Shape, r.Shape()) {

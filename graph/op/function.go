@@ -170,7 +170,7 @@ func (s *Scope) draw(name string, params []Param, draw func(s *Scope, args []Out
 	}
 	for i, r := range f.results {
 		if r.Op == nil {
-			s.fail(status.InvalidArgumentf("Result %d of function %s is no tensor", i, f.name))
+			s.fail(status.InvalidArgumentf("Result %d of function %s is not a tensor", i, f.name))
 			return nil
 		}
 		inside, err := f.body.enter(r)

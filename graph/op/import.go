@@ -134,13 +134,13 @@ func (im *importer) replace(inputs map[string]Output) error {
 		}
 		t := inputs[name]
 		if t.Op == nil {
-			return status.InvalidArgumentf("What stands for %s is no tensor: the operation it comes from was never added", name)
+			return status.InvalidArgumentf("The replacement of %s is not a tensor: the operation that yields it was never added", name)
 		}
 		if t, err = im.scope.graph.enter(t); err != nil {
 			return err
 		}
 		if want := n.OutTypes[index]; t.DType() != want && t.DType().Base() != want {
-			return status.InvalidArgumentf("%s, which stands for %s, is of type %v, not %v", t.Name(), name, t.DType(), want)
+			return status.InvalidArgumentf("%s, which replaces %s, is of type %v, not %v", t.Name(), name, t.DType(), want)
 		}
 		im.replaced[graph.Output{Node: n, Index: index}] = t
 	}

@@ -192,7 +192,7 @@ func (s *Scope) make(spec Spec) (*Operation, error) {
 		list := in.outputs()
 		for _, t := range list {
 			if t.Op == nil {
-				return nil, status.InvalidArgumentf("%s: input %d is no tensor: the operation it comes from was never added", spec.Op, len(o.inputs))
+				return nil, status.InvalidArgumentf("%s: input %d is not a tensor: the operation that yields it was never added", spec.Op, len(o.inputs))
 			}
 			t, err := s.graph.enter(t)
 			if err != nil {

@@ -83,7 +83,7 @@ func fromNested[T Value](value any) (t *Tensor, known bool, err error) {
 func width[E any](shape Shape, lists [][]E) (int, error) {
 	for i, l := range lists {
 		if len(l) != len(lists[0]) {
-			return 0, status.InvalidArgumentf("A ragged value is no tensor: %s has %d elements, where %s has %d",
+			return 0, status.InvalidArgumentf("A ragged value is not a tensor: %s has %d elements, where %s has %d",
 				place(shape, i), len(l), place(shape, 0), len(lists[0]))
 		}
 	}
