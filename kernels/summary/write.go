@@ -167,7 +167,7 @@ func writeScalar(ctx *kernels.Context) ([]*summarypb.Summary_Value, error) {
 		return nil, status.InvalidArgumentf("value must be a scalar, got shape %v", t.Shape())
 	}
 	var v [1]float32
-	if !realParts(v[:], t, 0) {
+	if !realParts32.read(v[:], t, 0) {
 		return nil, unsupportedSummary(t.DType())
 	}
 	return []*summarypb.Summary_Value{scalarValue(tag, v[0])}, nil
