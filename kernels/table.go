@@ -45,6 +45,16 @@ func (t *Table) Op(op string, sets ...[]Def) {
 	}
 }
 
+// Ops are the names of the ops that the table has rows for, sorted.
+func (t *Table) Ops() []string {
+	var ops []string
+	for _, row := range t.rows {
+		ops = append(ops, row.Op)
+	}
+	slices.Sort(ops)
+	return slices.Compact(ops)
+}
+
 // ForType is an op's row for one type of an attribute, without the op's name.
 func ForType(attr string, dtype tensor.DType, construct func(*Construction) (any, error)) []Def {
 	return []Def{{Types: dtypes.Only(attr, dtype), New: construct}}

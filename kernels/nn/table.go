@@ -30,6 +30,7 @@ func Table() *kernels.Table {
 	addBiasGPU(table)
 	addConvGPU(table)
 	addDepthwiseGPU(table)
+	addL2LossGPU(table)
 	addLRNGPU(table)
 	addPoolGPU(table)
 	addSoftmaxGPU(table)
