@@ -49,7 +49,7 @@ func fillShape(ctx *kernels.Context) (tensor.Shape, error) {
 func zerosLike(ctx *kernels.Context) error {
 	t := ctx.Input(0)
 	if t.DType() == tensor.Variant {
-		return variant.VariantZerosLike(ctx)
+		return variant.ZerosLike(ctx)
 	}
 	if t.DType() == tensor.Resource {
 		return status.Unimplementedf("%s of elements of type %v is not supported", ctx.Node.Op, t.DType())

@@ -121,13 +121,13 @@ var csvNumbers = parse.Numbers(csvInt, csvFloat)
 
 func csvInt(s string, bits int) (int64, error) { return parse.Int(strings.Trim(s, space), bits) }
 
-// csvFloat reads a number, an infinity or a NaN, as parse.ParseFloat does, with spaces around it.
+// csvFloat reads a number, an infinity or a NaN, as parse.Float does, with spaces around it.
 func csvFloat(s string, bits int) (float64, error) {
 	s = strings.Trim(s, space)
 	if digits := strings.TrimLeft(s, "+-"); len(s)-len(digits) <= 1 && strings.EqualFold(digits, "nan") {
 		return math.NaN(), nil
 	}
-	return parse.ParseFloat(s, bits)
+	return parse.Float(s, bits)
 }
 
 // split appends the wanted fields of a record.

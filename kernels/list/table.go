@@ -44,7 +44,7 @@ func addList(table *kernels.Table) {
 		{Op: "OptionalNone", New: kernels.Always(optionalNone)},
 		{Op: "OptionalHasValue", New: kernels.Always(optionalHasValue)},
 		{Op: "OptionalGetValue", New: newOptionalGetValue},
-		{Op: "AddN", Types: dtypes.Only("T", tensor.Variant), New: kernels.Always(variant.VariantAddN)},
+		{Op: "AddN", Types: dtypes.Only("T", tensor.Variant), New: kernels.Always(variant.AddN)},
 	}...)
 }
 

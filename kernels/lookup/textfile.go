@@ -49,7 +49,7 @@ func newInitializeFromTextFile(c *kernels.Construction) (any, error) {
 	if len(f.delimiter) != 1 {
 		return nil, status.InvalidArgumentf("delimiter should be only 1 char")
 	}
-	return disk.OnDisk(func(ctx *kernels.Context) error {
+	return disk.Async(func(ctx *kernels.Context) error {
 		t, err := initializableAt(ctx, false)
 		if err != nil {
 			return err
@@ -253,7 +253,7 @@ func (b *batch) set(t *tensor.Tensor, index int64, line string, columns []string
 	return nil
 }
 
-var numberReaders = parse.Numbers(parse.Int, parse.ParseFloat)
+var numberReaders = parse.Numbers(parse.Int, parse.Float)
 
 // lines reads a file by lines, without their ends.
 type lines struct {

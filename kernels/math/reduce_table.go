@@ -19,7 +19,7 @@ func reduceRow[T any](r reduce.Reducer[T]) reduceEntry {
 	dtype := element.DTypeOf[T]()
 	return reduceEntry{dtype, func(c *kernels.Construction) (any, error) {
 		keep, err := c.Attrs().Bool("keep_dims")
-		return &reduce.ReduceKernel[T]{Reducer: r, DType: dtype, Keep: keep}, err
+		return &reduce.Kernel[T]{Reducer: r, DType: dtype, Keep: keep}, err
 	}}
 }
 

@@ -157,7 +157,7 @@ func (k *deviceConv) run(ctx *kernels.Context, what string, out *tensor.Tensor, 
 		t = gemm.Tiling{Function: "conv_" + what + "_mma_", Rows: 128, Columns: 64, Threads: 128}
 	}
 	t.Function += launch.Suffixes[k.dtype]
-	g := gemm.GemmLaunch{Tiling: t, M: m, N: n, K: depth, Batch: batch, Out: out}
+	g := gemm.Launch{Tiling: t, M: m, N: n, K: depth, Batch: batch, Out: out}
 	return g.Run(ctx, args)
 }
 

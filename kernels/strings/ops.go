@@ -153,7 +153,7 @@ func newStringToNumber(c *kernels.Construction) (any, error) {
 }
 
 var numberReaders = func() map[tensor.DType]parse.Setter {
-	readers := parse.Numbers(parse.Int, parse.ParseFloat)
+	readers := parse.Numbers(parse.Int, parse.Float)
 	unsigned := func(s string, bits int) (uint64, error) {
 		return strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, bits)
 	}

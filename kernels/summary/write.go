@@ -108,7 +108,7 @@ func closeSummaryWriter(ctx *kernels.Context) error {
 // writeSummary makes the kernel of an op that writes a summary of its inputs at the step of input 1. make gives
 // the summary's values.
 func writeSummary(values func(ctx *kernels.Context) ([]*summarypb.Summary_Value, error)) kernels.AsyncFunc {
-	return disk.OnDisk(func(ctx *kernels.Context) error {
+	return disk.Async(func(ctx *kernels.Context) error {
 		w, err := summaryWriter(ctx)
 		if err != nil {
 			return err

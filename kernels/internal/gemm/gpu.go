@@ -58,8 +58,8 @@ func (t *Tiling) tiles(m, n int) int {
 	return (m + t.Rows - 1) / t.Rows * ((n + t.Columns - 1) / t.Columns)
 }
 
-// GemmLaunch is a batch of products on its way to a card.
-type GemmLaunch struct {
+// Launch is a batch of products on its way to a card.
+type Launch struct {
 	Tiling
 	M, N, K, Batch int
 	Out            *tensor.Tensor
@@ -76,7 +76,7 @@ const (
 // Run launches the function. args makes its parameters after the sizes, of the address that sums of
 // splits go to. When there are too few tiles to fill the card the products are divided along k. Their
 // sums are added up in order, so that the same card always gives the same result.
-func (g *GemmLaunch) Run(ctx *kernels.Context, args func(partial uint64) []uint64) error {
+func (g *Launch) Run(ctx *kernels.Context, args func(partial uint64) []uint64) error {
 	const most = 1<<31 - 1
 	if g.M > most || g.N > most || g.K > most {
 		return status.Errorf(status.ResourceExhausted, "A product of matrices of %d by %d and %d by %d is too large for %s: dimensions are limited to %d", g.M, g.K, g.K, g.N, ctx.Device.Name(), most)

@@ -31,7 +31,7 @@ func MultiplyOn(ctx *kernels.Context, p *MatProduct, ta, tb, tf32 bool, a, b, ou
 		}
 	}
 	cores := TensorCores(dev, out.DType(), tf32)
-	g := GemmLaunch{Tiling: matmulTiling(dev, p, ta, tb, cores, out.DType()), M: p.M, N: p.N, K: p.K, Batch: p.Count, Out: out}
+	g := Launch{Tiling: matmulTiling(dev, p, ta, tb, cores, out.DType()), M: p.M, N: p.N, K: p.K, Batch: p.Count, Out: out}
 	if batch.rank > mostBatchDims {
 		return status.Unimplementedf("A product of batches that are broadcast in %d dimensions, after merging; %s does %d", batch.rank, dev.Name(), mostBatchDims)
 	}

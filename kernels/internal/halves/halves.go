@@ -28,6 +28,7 @@ func Constructor(half tensor.DType, construct func(*kernels.Construction) (any, 
 	}
 }
 
+// Compute runs the float kernel on widened inputs. Its outputs have the half type, but those that are not float.
 func (k *ViaFloat) Compute(ctx *kernels.Context) error {
 	sub := *ctx
 	sub.Inputs = make([]kernels.Value, len(ctx.Inputs))

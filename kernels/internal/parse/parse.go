@@ -32,9 +32,9 @@ func Number[T int32 | int64 | uint32 | uint64 | float32 | float64, W int64 | uin
 // Int reads a decimal integer.
 func Int(s string, bits int) (int64, error) { return strconv.ParseInt(s, 10, bits) }
 
-// ParseFloat takes numbers beyond the range for infinite ones and hexadecimal ones without an
-// exponent, as C does, and no underscores.
-func ParseFloat(s string, bits int) (float64, error) {
+// Float reads a floating-point number of so many bits as C does: numbers beyond the range are infinite, hexadecimal ones need no
+// exponent, and there are no underscores. The error is that of strconv.
+func Float(s string, bits int) (float64, error) {
 	if strings.Contains(s, "_") {
 		return 0, strconv.ErrSyntax
 	}

@@ -25,14 +25,14 @@ type Reducer[T any] struct {
 // workers there are, so that a sum of floats has the same rounding each time.
 const reduceChunk = 1 << 15
 
-// ReduceKernel reduces tensors over axes.
-type ReduceKernel[T any] struct {
+// Kernel reduces tensors over axes.
+type Kernel[T any] struct {
 	Reducer[T]
 	DType tensor.DType
 	Keep  bool
 }
 
-func (k *ReduceKernel[T]) Compute(ctx *kernels.Context) error {
+func (k *Kernel[T]) Compute(ctx *kernels.Context) error {
 	data := ctx.Inputs[0].Tensor
 	if err := args.CheckType(ctx, 0, k.DType); err != nil {
 		return err

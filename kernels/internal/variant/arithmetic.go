@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
-// VariantZerosLike makes, for each element of input 0, one of its kind that holds zeros.
-func VariantZerosLike(ctx *kernels.Context) error {
+// ZerosLike makes, for each element of input 0, one of its kind that holds zeros.
+func ZerosLike(ctx *kernels.Context) error {
 	t := ctx.Input(0)
 	out, err := ctx.Allocate(0, tensor.Variant, t.Shape())
 	if err != nil {
@@ -84,8 +84,8 @@ func ReleaseSet(list []*tensor.Tensor) {
 	}
 }
 
-// VariantAddN adds up scalars that hold lists, optionals or maps of tensors that can be added.
-func VariantAddN(ctx *kernels.Context) error {
+// AddN adds up scalars that hold lists, optionals or maps of tensors that can be added.
+func AddN(ctx *kernels.Context) error {
 	out, err := ctx.Allocate(0, tensor.Variant, nil)
 	if err != nil {
 		return err
