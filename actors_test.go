@@ -316,7 +316,7 @@ func TestFullQueues(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := all[0].TrySend(deadline(t), ref, &emptypb.Empty{}); status.CodeOf(err) != status.ResourceExhausted || !strings.Contains(err.Error(), "1024 messages") {
+		if err := all[0].TrySend(deadline(t), ref, &emptypb.Empty{}); status.CodeOf(err) != status.ResourceExhausted || !strings.Contains(err.Error(), fmt.Sprint(MaxActorQueue, " messages")) {
 			t.Errorf("one too many: %v", err)
 		}
 		ctx, cancel := context.WithCancel(deadline(t))

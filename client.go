@@ -110,10 +110,10 @@ func (c distantCallable) run(ctx context.Context, feeds, fetched []*tensor.Tenso
 	return c.RunInto(ctx, fetched, feeds)
 }
 
-func (c distantCallable) release(ctx context.Context) error { return c.Callable.Close(ctx) }
+func (c distantCallable) release(ctx context.Context) error { return c.Close(ctx) }
 
 type distantPartial struct{ *client.PartialRun }
 
 func (p distantPartial) run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches []string) ([]*tensor.Tensor, error) {
-	return p.PartialRun.Run(ctx, feeds, fetches)
+	return p.Run(ctx, feeds, fetches)
 }

@@ -177,7 +177,7 @@ func TestStopTwice(t *testing.T) {
 		t.Error(err)
 	}
 	want := <-first
-	if err := s.Stop(ended); err != want {
+	if err := s.Stop(ended); !errors.Is(err, want) {
 		t.Errorf("the first Stop gave %v, a later one %v", want, err)
 	}
 	steps.Wait()

@@ -96,7 +96,8 @@ func WithGPUOptions(gpu *corepb.GPUOptions) Option {
 	return option("WithGPUOptions", func(o *options) { o.gpuOptions = gpu })
 }
 
-// WithStart(false) makes a server that has bound its port but does not serve until Start is called.
+// WithStart tells whether the server serves at once, as it does by default. With false it has bound its port but
+// does not serve until Start is called.
 func WithStart(start bool) Option { return option("WithStart", func(o *options) { o.start = start }) }
 
 // WithLease sets how long a session lives on after its client's last connection ended.
@@ -122,9 +123,9 @@ func WithLocalPorts(host string, first int) Option {
 	return option("WithLocalPorts", func(o *options) { o.localHost, o.firstPort = host, first })
 }
 
-// WithLending(false) turns off shared memory: processes of one machine do not read large tensors out of each
-// other's memory, and servers of one process do not share tensors. Tensors then take the connection, as between
-// machines.
+// WithLending turns shared memory on, as it is by default, or off: with false, processes of one machine do not read
+// large tensors out of each other's memory, and servers of one process do not share tensors. Tensors then take the
+// connection, as between machines.
 func WithLending(lending bool) Option {
 	return option("WithLending", func(o *options) { o.noLending = !lending })
 }
@@ -146,7 +147,7 @@ func (o *options) withTask(job string, task int) *options {
 	return &c
 }
 
-// WithOutsiders(true) lets processes that are no tasks of the cluster, but speak the remote protocol of
+// WithOutsiders with true lets processes that are no tasks of the cluster, but speak the remote protocol of
 // protoactor-go, exchange messages with the program's actors, and these with theirs: see docs/actors.md. Without it
 // they are turned away. They reach nothing else. Whoever reaches the port is let in, so give it to servers on
 // networks of which that holds.

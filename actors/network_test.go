@@ -253,7 +253,6 @@ func messageOf(content any) proto.Message {
 }
 
 func (q *letter) write(content any) error {
-	m, err := messageOf(content), error(nil)
 	if p, ok := content.(*wire.Parcel); ok {
 		defer p.Release()
 		for _, t := range p.Tensors {
@@ -264,7 +263,8 @@ func (q *letter) write(content any) error {
 			q.tensors = append(q.tensors, slices.Concat(head, content))
 		}
 	}
-	q.message, err = proto.Marshal(m)
+	m, err := proto.Marshal(messageOf(content))
+	q.message = m
 	return err
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/troupe-run/troupe/containers/wire"
+	"github.com/troupe-run/troupe/containers/internal/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"google.golang.org/protobuf/proto"
 )
@@ -194,7 +194,7 @@ func (m *Manager) ask(container string, fill func(r *request)) answer {
 			return answer{err: err}
 		}
 		// A container leaves the map before it ends, so the next round finds another one or none.
-		if a := c.ask(r, patience); a.err != errEnded {
+		if a := c.ask(r, patience); !errors.Is(a.err, errEnded) {
 			return a
 		}
 	}

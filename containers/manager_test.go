@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/troupe-run/troupe/containers/wire"
+	"github.com/troupe-run/troupe/containers/internal/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"go.uber.org/goleak"
 )

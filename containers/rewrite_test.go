@@ -92,7 +92,7 @@ func TestVariableRewriteFails(t *testing.T) {
 	if err := v.Rewrite(pool, nil, func(next, old *tensor.Tensor) error {
 		plus(5)(next, old)
 		return bad
-	}); err != bad {
+	}); !errors.Is(err, bad) {
 		t.Error(err)
 	}
 	sees(t, v, 1)
@@ -167,7 +167,7 @@ func TestVariableView(t *testing.T) {
 		t.Errorf("a copy was made: %d bytes at the peak, a value has %d", peak, one)
 	}
 	bad := errors.New("bad")
-	if err := v.View(func(*tensor.Tensor) error { return bad }); err != bad {
+	if err := v.View(func(*tensor.Tensor) error { return bad }); !errors.Is(err, bad) {
 		t.Error(err)
 	}
 	sees(t, v, 2)

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"github.com/troupe-run/troupe/containers/wire"
+	"github.com/troupe-run/troupe/containers/internal/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"google.golang.org/protobuf/proto"
 )

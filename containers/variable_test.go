@@ -107,7 +107,7 @@ func TestVariableUpdateErrors(t *testing.T) {
 		t.Error("a failed update changed the value")
 	}
 	bad := errors.New("bad")
-	if err := v.Replace(func(*tensor.Tensor) (*tensor.Tensor, error) { return nil, bad }); err != bad {
+	if err := v.Replace(func(*tensor.Tensor) (*tensor.Tensor, error) { return nil, bad }); !errors.Is(err, bad) {
 		t.Error(err)
 	}
 	if err := v.Replace(func(*tensor.Tensor) (*tensor.Tensor, error) { return nil, nil }); err != nil || !v.Initialized() {

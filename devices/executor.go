@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/troupe-run/troupe/devices/wire"
+	"github.com/troupe-run/troupe/devices/internal/wire"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/roles"

@@ -163,7 +163,7 @@ func (p *Program) compile(g *graph.Graph, opts CompileOptions) error {
 	}
 	p.light = len(p.nodes) <= lightNodes && len(p.frames) == 1 &&
 		!slices.ContainsFunc(p.nodes, func(n node) bool { return n.costly || callsFunctions(n.graph) })
-	w, err := p.wire(g, byID)
+	w, err := p.wire(byID)
 	if err != nil {
 		return err
 	}
@@ -227,9 +227,7 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 		}
 		n.edge = edge
 	}
-	build := func() (any, error) {
-		return nil, nil
-	}
+	var build func() (any, error)
 	def, err := kernels.Find(g, dev.Type())
 	switch {
 	case err == nil:

@@ -356,7 +356,7 @@ func (r *run) finish(t task, c *kernels.Context, err error) {
 	}
 	dead := t.dead
 	if err == nil {
-		err, dead = checkOutputs(t.n, c.Outputs, dead)
+		dead, err = checkOutputs(t.n, c.Outputs, dead)
 	}
 	if err != nil || dead { // a receive that is dead here may have got a value that is not
 		for i := range c.Outputs {
@@ -374,19 +374,19 @@ func (r *run) finish(t task, c *kernels.Context, err error) {
 }
 
 // checkOutputs finds outputs that a kernel did not make. A receive without one received a dead value.
-func checkOutputs(n *node, outs []kernels.Value, dead bool) (error, bool) {
+func checkOutputs(n *node, outs []kernels.Value, dead bool) (bool, error) {
 	for i := range outs {
 		if outs[i].Tensor != nil || outs[i].Ref != nil {
 			continue
 		}
 		if n.recv {
-			return nil, true
+			return true, nil
 		}
 		if n.kind != kindSwitch {
-			return status.Internalf("Missing %d-th output from {{node %s}}", i, UserName(n.graph)), false
+			return false, status.Internalf("Missing %d-th output from {{node %s}}", i, UserName(n.graph))
 		}
 	}
-	return nil, dead
+	return dead, nil
 }
 
 // fail records an error and cancels the step. A root error displaces one that is only a consequence.

@@ -45,7 +45,7 @@ type constantNode struct {
 }
 
 // wire takes the wiring from the graph.
-func (p *Program) wire(g *graph.Graph, byID map[*graph.Node]*node) (*wiring, error) {
+func (p *Program) wire(byID map[*graph.Node]*node) (*wiring, error) {
 	w := &wiring{program: p, nodes: make([]wires, len(p.nodes))}
 	for i := range p.nodes {
 		p.nodes[i].place = i

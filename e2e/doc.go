@@ -1,21 +1,23 @@
-// Package e2e holds the end-to-end tests: TensorFlow's own, unmodified Python client against real
-// troupe processes, clusters that live in the test's process, and what happens when tasks die.
+// Package e2e holds the end-to-end tests: TensorFlow's own, unmodified Python client against real troupe
+// processes, clusters in the test's process, and faults such as tasks that die.
 //
 //   - programs/ are whole Python programs, as users write them; programs_test.go runs them.
 //   - cases/ are short Python functions, one statement about a session each; cases_test.go runs
 //     every function whose name begins with test_ as a subtest.
 //   - faults/ are functions like these during which tasks die, freeze and come back; faults_test.go
 //     runs them.
-//   - metamorphic/ makes random programs, runs them in many ways and holds them to an interpreter;
+//   - gpu/ are functions for servers with GPUs; gpu_test.go runs them on a driver for tests.
+//   - gradients/ compares the gradients of package graph/grad with central differences and TensorFlow's.
+//   - metamorphic/ makes random programs, runs them in many ways and compares them with an interpreter;
 //     here a sample of them is sent to TensorFlow's own servers.
 //   - differential/ compares random programs, and single ops, on Troupe and on TensorFlow's own servers;
-//     differential_test.go runs a share of the programs, and `python differential/run.py --help` tells how to run more.
+//     differential_test.go runs some of the programs, and `python differential/run.py --help` tells how to run more.
 //   - The other tests are in Go: faults, membership, hostile bytes, retries, and the limits and rates
 //     that docs/wire.md states.
 //
-// The tests make a Python virtual environment with the packages of requirements.txt in the user's
-// cache directory on first use. TROUPE_PYTHON names an interpreter to use instead. Without Python
-// or a package index they are skipped, with CI=true they fail. TROUPE_E2E_BINARY names a binary to
-// test instead of the one built from this tree, TROUPE_E2E_FULL=1 asks for all repetitions
-// and the largest tensors, TROUPE_E2E_GROWTH names a file for the tables of docs/growth.md.
+// On first use, the tests make a Python virtual environment with the packages of requirements.txt in the user's
+// cache directory. TROUPE_PYTHON names an interpreter to use instead. Without Python or a package index they
+// are skipped; with CI=true they fail. TROUPE_E2E_BINARY names a binary to test instead of the one built from
+// this tree, TROUPE_E2E_FULL=1 asks for all repetitions and the largest tensors, and TROUPE_E2E_GROWTH names a
+// file for the tables of docs/growth.md.
 package e2e

@@ -23,7 +23,7 @@ var builtCUDA = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "troupe-cuda")
 	cmd := exec.Command("make", "-C", "..", "cuda", "TROUPE="+path)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make cuda: %v\n%s", err, out)
+		return "", fmt.Errorf("make cuda: %w\n%s", err, out)
 	}
 	return path, nil
 })

@@ -48,7 +48,7 @@ var built = sync.OnceValues(func() (string, error) {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build ../cmd/troupe: %v\n%s", err, out)
+		return "", fmt.Errorf("go build ../cmd/troupe: %w\n%s", err, out)
 	}
 	return path, nil
 })

@@ -124,7 +124,7 @@ const stopTime = 10 * time.Second
 // in time with exit code 0. A report of the race detector makes another code.
 func (p *process) terminate() error {
 	if !p.running() {
-		return fmt.Errorf("%s had ended before: %v", p.name, p.err)
+		return fmt.Errorf("%s had ended before: %w", p.name, p.err)
 	}
 	p.signal(syscall.SIGTERM)
 	code, err := p.wait(slack(stopTime))

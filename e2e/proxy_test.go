@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -113,7 +114,7 @@ func (p *proxy) forward(f *forwarded, to, from net.Conn, answers bool) {
 		if answers && held {
 			continue
 		}
-		if _, err := to.Write(buffer[:n]); err != nil && err != io.ErrShortWrite {
+		if _, err := to.Write(buffer[:n]); err != nil && !errors.Is(err, io.ErrShortWrite) {
 			return
 		}
 	}

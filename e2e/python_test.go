@@ -216,7 +216,7 @@ func (d *driver) next(limit time.Duration) (*answer, error) {
 	go func() {
 		if !d.lines.Scan() {
 			<-d.proc.done
-			got <- read{nil, fmt.Errorf("the Python process ended: %v, %v", d.proc.err, d.lines.Err())}
+			got <- read{nil, fmt.Errorf("the Python process ended: %w, %w", d.proc.err, d.lines.Err())}
 			return
 		}
 		a := &answer{}

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/troupe-run/troupe/e2e/metamorphic"
+	"github.com/troupe-run/troupe/e2e/internal/metamorphic"
 	"google.golang.org/protobuf/proto"
 )
 

@@ -1,9 +1,9 @@
 // Package graph holds the pure part of Troupe's master: graphs and the passes over them.
 //
-// A client's GraphDef becomes a Graph (Build, Extend), which is pruned to what a step needs
-// (Prune), placed on the cluster's devices (package place) and cut into one part for each
-// device (package partition). Nothing here does I/O or starts a goroutine, so that every pass
-// can be tested as a function.
+// A client's GraphDef becomes a Graph (Build, Extend). Functions that cannot run on one device are inlined
+// (package lower), nodes are placed on the cluster's devices (package place), the graph is pruned to what a
+// step needs (Prune) and divided into one part for each device (package partition). Nothing here does I/O or
+// starts a goroutine, so that every pass can be tested as a function.
 package graph
 
 import (

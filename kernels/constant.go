@@ -7,6 +7,7 @@ import (
 // Constant yields one tensor, which it holds until its session ends.
 type Constant struct{ Value *tensor.Tensor }
 
+// Compute implements Kernel.
 func (k *Constant) Compute(ctx *Context) error {
 	ctx.SetOutput(0, k.Value.Retain())
 	return nil
@@ -15,4 +16,5 @@ func (k *Constant) Compute(ctx *Context) error {
 // Constant is what the kernel yields whenever it runs, for who would rather not run it.
 func (k *Constant) Constant() *tensor.Tensor { return k.Value }
 
+// Close implements Closer.
 func (k *Constant) Close() { k.Value.Release() }

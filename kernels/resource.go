@@ -159,7 +159,7 @@ func NameVariable(container, name string) *containers.Variable {
 // the two strings of an older op. NOT_FOUND where it was deleted.
 func ResourceAt[R containers.Resource](ctx *Context, i int, kind string) (R, error) {
 	var found R
-	container, name := "", ""
+	var container, name string
 	if ref := ctx.Ref(i); ref != nil {
 		t := ref.Read()
 		if t == nil {

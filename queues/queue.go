@@ -7,7 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/queues/wire"
+	"github.com/troupe-run/troupe/queues/internal/wire"
 )
 
 // Queue is a queue of any kind. All methods may be called concurrently; none waits. What one goroutine

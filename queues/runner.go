@@ -12,7 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/roles"
-	"github.com/troupe-run/troupe/queues/wire"
+	"github.com/troupe-run/troupe/queues/internal/wire"
 )
 
 // The envelopes of a queue's messages are *waiter, and these.

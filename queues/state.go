@@ -3,7 +3,7 @@ package queues
 import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/queues/wire"
+	"github.com/troupe-run/troupe/queues/internal/wire"
 )
 
 // state is a queue without concurrency: submit and cancel take a request and return the

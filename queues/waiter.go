@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/queues/wire"
+	"github.com/troupe-run/troupe/queues/internal/wire"
 	"google.golang.org/protobuf/proto"
 )
 

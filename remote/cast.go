@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/troupe-run/troupe/actors/cast"
-	"github.com/troupe-run/troupe/remote/link"
-	"github.com/troupe-run/troupe/remote/membership"
+	"github.com/troupe-run/troupe/remote/internal/link"
+	"github.com/troupe-run/troupe/remote/internal/membership"
 )
 
 // ways takes the mail of programs' actors over the node's links.

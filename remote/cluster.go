@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/remote/compress"
-	"github.com/troupe-run/troupe/remote/link"
-	"github.com/troupe-run/troupe/remote/wire"
+	"github.com/troupe-run/troupe/remote/internal/link"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -105,11 +105,11 @@ func deviceInfos(list []*wire.Device) []actors.DeviceInfo {
 // Who asks for compression wants it sent.
 func (p peer) Push(q actors.Push) error {
 	if compress.Algorithm(q.Compression) == compress.None {
-		if taken, err := p.Peer.Hand(q.Step, q.Key, q.Tensor); taken {
+		if taken, err := p.Hand(q.Step, q.Key, q.Tensor); taken {
 			return err
 		}
 	}
-	return p.Peer.PushCompressed(q.Step, pushHeader(q.Key, q.Tensor), q.Tensor.Data(), compress.Algorithm(q.Compression), q.Tensor.DType().Size(), q.Tensor.Release)
+	return p.PushCompressed(q.Step, pushHeader(q.Key, q.Tensor), q.Tensor.Data(), compress.Algorithm(q.Compression), q.Tensor.DType().Size(), q.Tensor.Release)
 }
 
 // pushHeader tells the receiver which edge a tensor is the value of, its type and its shape.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
-	"github.com/troupe-run/troupe/remote/wire"
 )
 
 // A client may declare the cluster itself (ConfigProto.cluster_def), over servers that were started without

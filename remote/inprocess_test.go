@@ -25,7 +25,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/remote/port"
+	"github.com/troupe-run/troupe/remote/internal/port"
 	"github.com/troupe-run/troupe/remote/spec"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )

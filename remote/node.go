@@ -1,6 +1,5 @@
-// Package remote makes a task of the cluster out of its parts: one port for everything, links to
-// the other tasks, gossip about who is alive, the task's actors, and the service that TensorFlow's
-// clients speak to.
+// Package remote makes a task of the cluster out of its parts: one port for everything, links to the other
+// tasks, gossip about who is alive, the task's actors, and the service for TensorFlow's clients.
 package remote
 
 import (
@@ -21,13 +20,13 @@ import (
 	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/remote/gateway"
-	"github.com/troupe-run/troupe/remote/http2"
-	"github.com/troupe-run/troupe/remote/link"
-	"github.com/troupe-run/troupe/remote/membership"
-	"github.com/troupe-run/troupe/remote/port"
+	"github.com/troupe-run/troupe/remote/internal/gateway"
+	"github.com/troupe-run/troupe/remote/internal/http2"
+	"github.com/troupe-run/troupe/remote/internal/link"
+	"github.com/troupe-run/troupe/remote/internal/membership"
+	"github.com/troupe-run/troupe/remote/internal/port"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
-	"github.com/troupe-run/troupe/remote/wire"
 )
 
 // Config says which task of which cluster to be.

@@ -2,7 +2,7 @@ package remote
 
 import (
 	"github.com/troupe-run/troupe/internal/roles"
-	"github.com/troupe-run/troupe/remote/wire"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
 var _ wire.OperatorServer = (*Node)(nil)

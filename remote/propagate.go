@@ -15,8 +15,8 @@ import (
 	clusterpb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
-	"github.com/troupe-run/troupe/remote/wire"
 )
 
 // propagateTime bounds the start of a cluster that a client declares, where the client sets no earlier end.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/client"
-	"github.com/troupe-run/troupe/remote/link"
-	"github.com/troupe-run/troupe/remote/port"
+	"github.com/troupe-run/troupe/remote/internal/link"
+	"github.com/troupe-run/troupe/remote/internal/port"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 

@@ -3,8 +3,8 @@ package remote
 import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/remote/client"
-	"github.com/troupe-run/troupe/remote/link"
-	"github.com/troupe-run/troupe/remote/membership"
+	"github.com/troupe-run/troupe/remote/internal/link"
+	"github.com/troupe-run/troupe/remote/internal/membership"
 )
 
 // TaskStatus is what this task knows of one of the cluster's.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
-	"github.com/troupe-run/troupe/remote/wire"
 )
 
 // Two clusters that clients declare may have masters of the same name in different processes. As in TensorFlow, the

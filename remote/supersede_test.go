@@ -22,8 +22,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
-	"github.com/troupe-run/troupe/remote/wire"
 )
 
 // patience bounds what a test waits for.

@@ -43,7 +43,7 @@ func (s *Cast) Ask(ctx context.Context, to Ref, message proto.Message) (proto.Me
 		if to.Task == s.config.Self {
 			return s.put(ctx, to.Name, item{sender: asker, content: content{message: message}, size: size}, true)
 		}
-		return s.post(ctx, to.Task, s.letterTo(asker, to, message, size), true)
+		return s.postTo(ctx, asker, to, message, size, true)
 	})
 	if err != nil {
 		return nil, err
@@ -52,12 +52,12 @@ func (s *Cast) Ask(ctx context.Context, to Ref, message proto.Message) (proto.Me
 }
 
 // request sends mail that is answered, to this task or another one.
-func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) (content, error) {
+func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) error {
 	if Outside(to.Task) {
-		return content{}, status.InvalidArgumentf("%s is outside the cluster: its actors are sent to, asked and watched, and neither made nor ended", to.Task)
+		return status.InvalidArgumentf("%s is outside the cluster: its actors are sent to, asked and watched, and neither made nor ended", to.Task)
 	}
 	m.To = to.Name
-	return s.await(ctx, to.Task, func(asker Ref) error {
+	_, err := s.await(ctx, to.Task, func(asker Ref) error {
 		m.From = asker.Name
 		if to.Task == s.config.Self {
 			s.take(to.Task, m)
@@ -65,6 +65,7 @@ func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) (content, erro
 		}
 		return s.mail(ctx, to.Task, m)
 	})
+	return err
 }
 
 // await gives a request a name, sends it, and waits for the answer.

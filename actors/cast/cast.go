@@ -2,6 +2,7 @@ package cast
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -23,11 +24,13 @@ const (
 	// MaxMessage bounds the encoded size of a message in bytes.
 	MaxMessage = 1 << 20
 	// MaxQueued and MaxQueuedBytes bound what waits for one actor.
-	MaxQueued      = 1024
+	MaxQueued      = 8192
 	MaxQueuedBytes = 16 << 20
 	// MaxActors bounds the actors of a task, MaxBytes what waits for all of them.
 	MaxActors = 1 << 16
 	MaxBytes  = 256 << 20
+	// Overhead is how many bytes a message takes in a queue beside its own. They count for MaxBytes.
+	Overhead = 136
 	// maxName bounds the bytes of an actor's name.
 	maxName = 256
 	// maxErrands bounds the answers and notices for a task that wait to be sent without anybody who waits
@@ -268,7 +271,7 @@ func (s *Cast) Spawn(ctx context.Context, kind string, ref Ref, arguments proto.
 	if err != nil {
 		return Ref{}, err
 	}
-	if _, err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Spawn{Spawn: &wire.Spawn{Kind: kind, Arguments: enclosed}}}); err != nil {
+	if err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Spawn{Spawn: &wire.Spawn{Kind: kind, Arguments: enclosed}}}); err != nil {
 		return Ref{}, err
 	}
 	return ref, nil
@@ -280,15 +283,14 @@ func (s *Cast) End(ctx context.Context, ref Ref) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.request(ctx, ref, &wire.Mail{What: &wire.Mail_End{End: &wire.End{}}})
-	return err
+	return s.request(ctx, ref, &wire.Mail{What: &wire.Mail_End{End: &wire.End{}}})
 }
 
 // spawn makes an actor of this task; who asked is told when it is there.
 func (s *Cast) spawn(name string, q *wire.Spawn, asker Ref) {
 	p, err := s.admit(name, q, asker)
 	if err != nil {
-		s.answer(asker, content{}, err)
+		s.answer(asker, err)
 		return
 	}
 	props := actor.PropsFromFunc(p.receive, actor.WithSupervisor(actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })))
@@ -332,9 +334,9 @@ func list(kinds map[string]Make) string {
 	return strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
 }
 
-// find gives an actor of this task, for messages that are to be given to it: requests among them are kept
+// find gives an actor of this task, for messages that are to be given to it, if any: requests among them are kept
 // in mind until they are answered.
-func (s *Cast) find(name string, items []item) (*performer, error) {
+func (s *Cast) find(name string, items iter.Seq[*item]) (*performer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.actors[name]
@@ -346,8 +348,11 @@ func (s *Cast) find(name string, items []item) (*performer, error) {
 	case p.pending == nil: // it is ending
 		return p, nil
 	}
+	if items == nil {
+		return p, nil
+	}
 	for i := range items {
-		if asker := items[i].sender; isAsk(asker.Name) {
+		if asker := i.sender; isAsk(asker.Name) {
 			p.pending[asker], s.asked[asker] = struct{}{}, p
 		}
 	}

@@ -183,7 +183,7 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 	if answer, err := a.Ask(deadline(t), ref, wrapperspb.Int64(7)); err != nil || !proto.Equal(answer, wrapperspb.Int64(7)) {
 		t.Errorf("%v, %v", answer, err)
 	}
-	if _, err := a.request(deadline(t), ref, &wire.Mail{}); status.CodeOf(err) != status.Unimplemented {
+	if err := a.request(deadline(t), ref, &wire.Mail{}); status.CodeOf(err) != status.Unimplemented {
 		t.Errorf("a request of another version: %v", err)
 	}
 	for _, m := range []Letter{{To: "nobody", Kind: kindOf(&emptypb.Empty{})}, {To: Conversation, Kind: kindOf(&emptypb.Empty{})}, {To: "?1", Kind: kindOf(&emptypb.Empty{})}} {

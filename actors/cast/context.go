@@ -55,7 +55,7 @@ func (c *Context) Reply(message proto.Message) error {
 func (c *Context) Fail(err error) error {
 	if Outside(c.sender.Task) && err != nil {
 		c.performer.cast.deadLetter(c.Self().Name, c.sender)
-		return nil
+		return nil //nolint:nilerr // err is the answer, and no failure to give it
 	}
 	if !isAsk(c.sender.Name) {
 		return status.New(status.FailedPrecondition, "The message that is being handled is no request")
@@ -64,7 +64,7 @@ func (c *Context) Fail(err error) error {
 		return status.InvalidArgumentf("A request does not fail with no error")
 	}
 	c.performer.cast.withdraw(c.sender)
-	c.performer.cast.answer(c.sender, content{}, err)
+	c.performer.cast.answer(c.sender, err)
 	return nil
 }
 
@@ -77,7 +77,7 @@ func (c *Context) Watch(ref Ref) error {
 	p.mu.Unlock()
 	_, cancel, err := p.cast.Watch(ref, func(e Ended) {
 		p.letGo(key)
-		_ = p.notify(item{notice: e}) // to one that has ended nobody has anything to say
+		p.tell(e)
 	})
 	if err != nil {
 		p.letGo(key)
@@ -95,7 +95,7 @@ func (c *Context) WatchTasks() {
 		return
 	}
 	p := c.performer
-	c.tasks = p.cast.Subscribe(func(s *Subscription) { _ = p.notify(item{notice: &taskNotice{s}}) }) // as above
+	c.tasks = p.cast.Subscribe(func(s *Subscription) { p.tell(&taskNotice{s}) })
 	context.AfterFunc(p.life, c.tasks.Cancel)
 }
 

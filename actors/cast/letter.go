@@ -50,7 +50,7 @@ func Counts(name string) bool { return !isAsk(name) }
 type Way interface {
 	// Post sends a message to the task. Messages that are posted one after another arrive in order, or not at
 	// all. It waits, until ctx ends, while too much waits for the actor or the task already. UNAVAILABLE where
-	// the link has broken.
+	// the link has broken. The letter is the caller's again afterwards.
 	Post(ctx context.Context, m *Letter) error
 	// TryPost is Post that does not wait for room: RESOURCE_EXHAUSTED.
 	TryPost(ctx context.Context, m *Letter) error
@@ -72,7 +72,7 @@ func (c content) open() (proto.Message, error) {
 		return nil, status.InvalidArgumentf("The program does not know messages of type %q", c.kind.Name)
 	}
 	m := c.kind.Type.New().Interface()
-	if err := proto.Unmarshal(c.data, m); err != nil {
+	if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(c.data, m); err != nil {
 		return nil, status.InvalidArgumentf("A message is no %s: %v", c.kind.Name, err)
 	}
 	return m, nil

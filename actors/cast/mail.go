@@ -22,7 +22,7 @@ type lane struct {
 	boot    uint64
 	last    uint64
 	to      string       // the actor that has items
-	items   []item       // messages to it that are being delivered
+	items   queue        // messages to it that are being delivered
 	waiting atomic.Int64 // bytes of messages from the task that wait for actors
 
 	// Of errands to the task; Cast.mu.
@@ -102,7 +102,7 @@ func (s *Cast) Receive(task string, boot uint64, letters []Letter) {
 			if m.From == "" {
 				sender = Ref{}
 			}
-			l.items = append(l.items, item{sender: sender, content: content{kind: m.Kind, data: m.Data}, size: len(m.Data), room: m.Room, lane: l})
+			l.items.push(&item{sender: sender, content: content{kind: m.Kind, data: m.Data}, size: len(m.Data), room: m.Room, lane: l})
 		}
 	}
 	s.flush(l)
@@ -117,21 +117,21 @@ func (m *Letter) drop() {
 
 // flush gives an actor the messages that have gathered for it. The lane's mu is held.
 func (s *Cast) flush(l *lane) {
-	if len(l.items) == 0 {
+	if l.items.empty() {
 		return
 	}
-	p, err := s.find(l.to, l.items)
+	p, err := s.find(l.to, l.items.all)
 	if err == nil {
-		err = p.take(l.items)
+		err = p.take(l, &l.items)
 	}
-	if err != nil {
-		for i := range l.items {
-			l.items[i].free()
-			s.refuse(Ref{s.config.Self, l.to}, l.items[i].sender, err)
-		}
+	if err == nil {
+		return
 	}
-	clear(l.items)
-	l.items = l.items[:0]
+	for i := range l.items.all {
+		i.free()
+		s.refuse(Ref{s.config.Self, l.to}, i.sender, err)
+	}
+	l.items.clear()
 }
 
 // converse does what another task's cast has to say.
@@ -164,25 +164,24 @@ func (s *Cast) take(task string, m *wire.Mail) {
 			err = p.notify(item{end: true, sender: from})
 		}
 		if err != nil {
-			s.answer(from, content{}, err)
+			s.answer(from, err)
 		}
 	case *wire.Mail_Watch:
 		s.watched(m.GetTo(), from, what.Watch.GetId())
 	case *wire.Mail_Ended:
 		s.ended(Ref{task, m.GetTo()}, what.Ended.GetWatch(), failed(what.Ended.GetFailure()))
-		s.answer(from, content{}, nil)
+		s.answer(from, nil)
 	case *wire.Mail_Withdraw:
 		s.withdraw(from)
 	default:
-		s.answer(from, content{}, status.Unimplementedf("%s does not know the request: it is of another version", s.config.Self))
+		s.answer(from, status.Unimplementedf("%s does not know the request: it is of another version", s.config.Self))
 	}
 }
 
 // put puts a message of this task into an actor's queue. Where that is full it waits until ctx ends, or
 // else is RESOURCE_EXHAUSTED.
 func (s *Cast) put(ctx context.Context, name string, i item, wait bool) error {
-	all := [1]item{i}
-	p, err := s.find(name, all[:])
+	p, err := s.find(name, func(yield func(*item) bool) { yield(&i) })
 	if err != nil {
 		return err
 	}
@@ -210,7 +209,7 @@ func (s *Cast) withdraw(asker Ref) {
 func (s *Cast) refuse(to, sender Ref, err error) {
 	if isAsk(sender.Name) {
 		s.withdraw(sender)
-		s.answer(sender, content{}, err)
+		s.answer(sender, err)
 		return
 	}
 	s.deadLetter(to.Name, sender)
@@ -238,13 +237,14 @@ func (d *drops) note(now time.Time) (tell int) {
 	return tell
 }
 
-// answer answers a request of this or another task, with a failure if err is not nil. It does not wait.
-func (s *Cast) answer(asker Ref, c content, err error) {
+// answer answers a request of this or another task, without a message, or with a failure if err is not nil. It does
+// not wait.
+func (s *Cast) answer(asker Ref, err error) {
 	if !isAsk(asker.Name) {
 		return
 	}
 	if asker.Task == s.config.Self {
-		s.settle(asker.Name, c, err)
+		s.settle(asker.Name, content{}, err)
 		return
 	}
 	m := &wire.Mail{To: asker.Name, What: &wire.Mail_Content{Content: &wire.Content{}}}
@@ -284,7 +284,7 @@ func (s *Cast) send(ctx context.Context, from, to Ref, message proto.Message, wa
 	}
 	switch {
 	case to.Task != s.config.Self:
-		return s.post(ctx, to.Task, s.letterTo(from, to, message, size), wait)
+		return s.postTo(ctx, from, to, message, size, wait)
 	case answers:
 		s.settle(to.Name, content{message: message}, nil)
 		return nil

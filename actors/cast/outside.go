@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -198,19 +199,25 @@ func (s *Cast) pid(name string) *actor.PID { return actor.NewPID(s.config.Addres
 // tellOutside sends a message to an actor outside without waiting.
 func (s *Cast) tellOutside(to Ref, m proto.Message) {
 	s.errand(to.Task, func(ctx context.Context) {
-		if err := s.post(ctx, to.Task, s.letterTo(Ref{}, to, m, 0), true); err != nil {
+		if err := s.postTo(ctx, Ref{}, to, m, 0, true); err != nil {
 			s.log.Debug("a process outside the cluster could not be told", "address", to.Task, "actor", to.Name, "error", err)
 		}
 	})
 }
 
-// letterTo makes a letter of a message to another process; its size may be 0, for one that is not known.
-func (s *Cast) letterTo(from, to Ref, m proto.Message, size int) *Letter {
-	l := &Letter{To: to.Name, From: from.Name, Message: m, Size: size}
+var letters = sync.Pool{New: func() any { return new(Letter) }}
+
+// postTo posts a message to an actor of another process; its size may be 0, for one that is not known.
+func (s *Cast) postTo(ctx context.Context, from, to Ref, m proto.Message, size int, wait bool) error {
+	l := letters.Get().(*Letter)
+	l.To, l.From, l.Message, l.Size = to.Name, from.Name, m, size
 	if Outside(to.Task) {
 		l.To, l.ToRequest = splitName(to.Name)
 	}
-	return l
+	err := s.post(ctx, to.Task, l, wait)
+	*l = Letter{}
+	letters.Put(l)
+	return err
 }
 
 // watchedOutside makes an actor outside a watcher of one of this task.
@@ -245,5 +252,5 @@ func (s *Cast) terminated(name string, watchers map[Ref]struct{}) {
 // watchOutside asks a process outside to tell of an actor's end.
 func (s *Cast) watchOutside(ctx context.Context, ref Ref, id uint64) error {
 	watcher := s.pid(watchPrefix + strconv.FormatUint(id, 36))
-	return s.post(ctx, ref.Task, s.letterTo(Ref{}, ref, &actor.Watch{Watcher: watcher}, 0), true)
+	return s.postTo(ctx, Ref{}, ref, &actor.Watch{Watcher: watcher}, 0, true)
 }

@@ -32,19 +32,18 @@ type performer struct {
 	context Context
 	self    Actor
 	enders  []Ref  // who asked for the end that it has come to
-	taken   []item // of the queue, to be handled before the rest of it
+	taken   *piece // of the queue, to be handled before the rest of it; nil: nothing
 	next    int    // of taken
 
-	// What waits, taken or not.
+	// What waits in the queue. What is taken counts as handled.
 	messages, bytes atomic.Int64
 	waiting         atomic.Bool // somebody waits for room
 	stopping        atomic.Bool
 
 	mu       sync.Mutex
 	pid      *actor.PID // nil until the actor system has told it
-	queue    []item
-	spare    []item // memory for the queue
-	turning  bool   // a turn is due
+	queue    queue
+	turning  bool // a turn is due
 	ended    bool
 	room     chan struct{}        // closed when there is room again; nil: nobody waits
 	stop     error                // why it has to end before its next message
@@ -82,12 +81,8 @@ type nudge struct{}
 // turn lets an actor handle what waits for it.
 type turn struct{}
 
-const (
-	// takeAtOnce is how much of its queue an actor takes at a time, perTurn how many messages it handles
-	// before others get the goroutine.
-	takeAtOnce = 64
-	perTurn    = 256
-)
+// perTurn is how many messages an actor handles before others get the goroutine.
+const perTurn = 256
 
 func newPerformer(s *Cast, name string, q *wire.Spawn, create Make, maker Ref) *performer {
 	p := &performer{cast: s, ref: Ref{s.config.Self, name}, number: s.born, kind: q.GetKind(), create: create, arguments: q.GetArguments(), maker: maker,
@@ -107,7 +102,7 @@ func (p *performer) found(pid *actor.PID) {
 // wake lets the actor handle its queue. mu is held, and is not afterwards.
 func (p *performer) wake() {
 	pid := p.pid
-	due := pid != nil && !p.turning && len(p.queue) > 0
+	due := pid != nil && !p.turning && !p.queue.empty()
 	if due {
 		p.turning = true
 	}
@@ -130,14 +125,14 @@ func (p *performer) post(ctx context.Context, i item, wait bool) error {
 			p.mu.Unlock()
 			return p.over()
 		}
-		if all := p.cast.bytes.Load() + int64(i.size); all > MaxBytes {
+		if waiting := p.cast.bytes.Load(); waiting+int64(i.size)+Overhead > MaxBytes {
 			p.mu.Unlock()
-			return status.Errorf(status.ResourceExhausted, "%d bytes of messages wait for the actors of %s, which is the limit", all-int64(i.size), p.ref.Task)
+			return status.Errorf(status.ResourceExhausted, "%d bytes of messages wait for the actors of %s, and the limit is %d", waiting, p.ref.Task, MaxBytes)
 		}
 		n, bytes := p.messages.Load(), p.bytes.Load()
 		if n < MaxQueued && bytes+int64(i.size) <= MaxQueuedBytes {
 			p.add(1, i.size)
-			p.queue = append(p.queue, i)
+			p.queue.push(&i)
 			p.wake()
 			return nil
 		}
@@ -177,18 +172,18 @@ func (p *performer) makeRoom() {
 func (p *performer) add(messages, bytes int) {
 	p.messages.Add(int64(messages))
 	p.bytes.Add(int64(bytes))
-	p.cast.bytes.Add(int64(bytes))
+	p.cast.bytes.Add(int64(bytes + messages*Overhead))
 }
 
 // take puts messages of another task into the queue, which has room for them: the sender has kept within its
 // windows.
-func (p *performer) take(items []item) error {
-	bytes := 0
-	for i := range items {
-		bytes += items[i].size
+func (p *performer) take(l *lane, items *queue) error {
+	var all tally
+	for i := range items.all {
+		all.add(i.size)
 	}
-	l := items[0].lane
-	if l.waiting.Load()+int64(bytes) > maxLane {
+	size := int64(all.bytes + all.messages*Overhead)
+	if l.waiting.Load()+size > maxLane {
 		return status.Errorf(status.ResourceExhausted, "%d bytes of messages of one task wait for the actors of %s, which is the limit", l.waiting.Load(), p.ref.Task)
 	}
 	p.mu.Lock()
@@ -196,9 +191,9 @@ func (p *performer) take(items []item) error {
 		p.mu.Unlock()
 		return p.over()
 	}
-	l.waiting.Add(int64(bytes))
-	p.add(len(items), bytes)
-	p.queue = append(p.queue, items...)
+	l.waiting.Add(size)
+	p.add(all.messages, all.bytes)
+	p.queue.append(items)
 	p.wake()
 	return nil
 }
@@ -210,9 +205,14 @@ func (p *performer) notify(i item) error {
 		p.mu.Unlock()
 		return p.over()
 	}
-	p.queue = append(p.queue, i)
+	p.queue.push(&i)
 	p.wake()
 	return nil
+}
+
+// tell puts a notice into the queue that an actor which has ended can do without.
+func (p *performer) tell(notice any) {
+	_ = p.notify(item{notice: notice}) // It fails only because the actor has ended.
 }
 
 // dismiss ends the actor before its next message.
@@ -222,8 +222,7 @@ func (p *performer) dismiss(why error) {
 	p.stopping.Store(true)
 	p.mu.Unlock()
 	p.die()
-	// The actor may have ended already.
-	_ = p.notify(item{notice: nudge{}})
+	p.tell(nudge{})
 }
 
 // letGo forgets a watch of its own that is over.
@@ -242,7 +241,7 @@ func (p *performer) receive(c actor.Context) {
 			c.Stop(c.Self())
 			return
 		}
-		p.cast.answer(p.maker, content{}, nil)
+		p.cast.answer(p.maker, nil)
 	case turn:
 		if over, why := p.run(); over {
 			p.finish(why)
@@ -272,18 +271,21 @@ func (p *performer) begin() (err error) {
 // run handles what waits, for a turn; over tells that the actor ends, and why.
 func (p *performer) run() (over bool, why error) {
 	for range perTurn {
-		if p.next == len(p.taken) && !p.refill() {
+		if p.taken == nil && !p.refill() {
 			return false, nil
 		}
 		if p.stopping.Load() {
 			return p.leaving()
 		}
-		i := p.taken[p.next]
-		p.taken[p.next] = item{}
+		i := &p.taken.items[p.next]
 		p.next++
-		p.handled(&i)
-		if over, why = p.step(&i); over {
+		if over, why = p.step(i); over {
 			return over, why
+		}
+		i.content = content{} // the rest of the piece may take long
+		if p.next == len(p.taken.items) {
+			p.taken.free()
+			p.taken = nil
 		}
 	}
 	p.mu.Lock()
@@ -296,44 +298,56 @@ func (p *performer) run() (over bool, why error) {
 // refill takes what comes next off the queue; without it the turn is over.
 func (p *performer) refill() bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ended || len(p.queue) == 0 {
+	p.taken, p.next = p.queue.take(), 0
+	if p.taken == nil || p.ended {
 		p.turning = false
-		if cap(p.spare) > 4*takeAtOnce { // an actor at rest is small
-			p.spare = nil
-		}
-		if cap(p.queue) > 4*takeAtOnce {
-			p.queue = nil
-		}
+	}
+	p.mu.Unlock()
+	if p.taken == nil {
 		return false
 	}
-	p.next = 0
-	if len(p.queue) <= takeAtOnce {
-		p.taken, p.queue, p.spare = p.queue, p.spare[:0], p.taken
-		return true
-	}
-	p.taken = append(p.taken[:0], p.queue[:takeAtOnce]...)
-	clear(p.queue[:takeAtOnce])
-	p.queue = p.queue[takeAtOnce:]
+	p.handled(p.taken.items)
 	return true
 }
 
-// handled counts a message that is about to be handled, and makes room for others.
-func (p *performer) handled(i *item) {
-	if !i.isMessage() {
-		return
+// handled counts what leaves the queue, and makes room for others.
+func (p *performer) handled(items []item) {
+	var all, some tally // some: of the messages from one stream that follow each other
+	var room Room
+	settle := func() {
+		if room != nil {
+			room.Handled(some.messages, some.bytes)
+		}
 	}
-	p.messages.Add(-1)
-	p.bytes.Add(-int64(i.size))
-	p.cast.bytes.Add(-int64(i.size))
+	for i := range items {
+		m := &items[i]
+		if !m.isMessage() {
+			continue
+		}
+		all.add(m.size)
+		if m.room == nil {
+			continue
+		}
+		if m.room != room {
+			settle()
+			room, some = m.room, tally{}
+		}
+		some.add(m.size)
+		m.lane.waiting.Add(-int64(m.size + Overhead))
+	}
+	settle()
+	p.add(-all.messages, -all.bytes)
 	if p.waiting.Load() {
 		p.makeRoom()
 	}
-	if i.room == nil {
-		return
-	}
-	i.lane.waiting.Add(-int64(i.size))
-	i.room.Handled(1, i.size)
+}
+
+// tally counts messages and their bytes.
+type tally struct{ messages, bytes int }
+
+func (t *tally) add(size int) {
+	t.messages++
+	t.bytes += size
 }
 
 // step handles one of the queue; over tells that the actor ends, and why.
@@ -408,8 +422,13 @@ func (p *performer) finish(why error) {
 		return
 	}
 	p.ended = true
-	left, watchers, outsiders := append(p.taken[p.next:], p.queue...), p.watchers, p.outsiders
-	p.taken, p.next, p.queue, p.spare, p.watchers, p.outsiders = nil, 0, nil, nil, nil, nil
+	var left []item
+	for i := range p.queue.all {
+		left = append(left, *i)
+	}
+	p.queue.clear()
+	watchers, outsiders := p.watchers, p.outsiders
+	p.watchers, p.outsiders = nil, nil
 	var cancels []func()
 	for cancel := range p.held {
 		cancels = append(cancels, *cancel)
@@ -429,8 +448,10 @@ func (p *performer) finish(why error) {
 		}
 	}
 	s := p.cast
-	for i := range left {
-		p.handled(&left[i])
+	p.handled(left)
+	if p.taken != nil {
+		left = append(p.taken.items[p.next:], left...)
+		p.taken = nil
 	}
 	p.makeRoom() // for who will find it ended
 	s.mu.Lock()
@@ -446,7 +467,7 @@ func (p *performer) finish(why error) {
 		reason = status.Errorf(status.NotFound, "The actor %s on %s has ended", p.ref.Name, p.ref.Task)
 	}
 	if p.self == nil { // it never was there
-		s.answer(p.maker, content{}, reason)
+		s.answer(p.maker, reason)
 	}
 	for _, i := range left {
 		if i.end {
@@ -456,10 +477,10 @@ func (p *performer) finish(why error) {
 		}
 	}
 	for _, asker := range p.enders {
-		s.answer(asker, content{}, nil)
+		s.answer(asker, nil)
 	}
 	for asker := range waiting {
-		s.answer(asker, content{}, reason)
+		s.answer(asker, reason)
 	}
 	for task, id := range watchers {
 		s.announce(task, p.ref, id, why)

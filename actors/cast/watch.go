@@ -57,7 +57,7 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 			if Outside(ref.Task) {
 				err = s.watchOutside(ctx, ref, id)
 			} else {
-				_, err = s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Watch{Watch: &wire.Watch{Id: id}}})
+				err = s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Watch{Watch: &wire.Watch{Id: id}}})
 			}
 			if err != nil {
 				s.ended(ref, id, err)
@@ -90,7 +90,7 @@ func (s *Cast) watched(name string, by Ref, id uint64) {
 		}
 		p.mu.Unlock()
 	}
-	s.answer(by, content{}, err)
+	s.answer(by, err)
 }
 
 // ended tells those who watch an actor.
@@ -119,7 +119,7 @@ func (s *Cast) announce(task string, ref Ref, id uint64, why error) {
 	s.errand(task, func(ctx context.Context) {
 		for range announceTries {
 			try, cancel := context.WithTimeout(ctx, announceTime)
-			_, err := s.request(try, Ref{task, ref.Name}, &wire.Mail{What: &wire.Mail_Ended{Ended: &wire.Ended{Watch: id, Failure: failure(why)}}})
+			err := s.request(try, Ref{task, ref.Name}, &wire.Mail{What: &wire.Mail_Ended{Ended: &wire.Ended{Watch: id, Failure: failure(why)}}})
 			cancel()
 			if err == nil || ctx.Err() != nil {
 				return

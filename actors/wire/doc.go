@@ -1,2 +1,3 @@
-// Package wire holds the protobuf messages that Troupe's actors exchange between processes.
+// Package wire holds the protocols of the actors in package actors, as protobuf messages, and Parcel, a message
+// with the tensors that travel with it.
 package wire

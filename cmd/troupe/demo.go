@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/troupe-run/troupe/cmd/troupe/demo"
+	"github.com/troupe-run/troupe/cmd/troupe/internal/demo"
 )
 
 func newDemo() *cobra.Command {

@@ -85,7 +85,7 @@ func readJobFlag(name, value string, hasValue bool) (string, error) {
 	for address := range strings.SplitSeq(list, ",") {
 		// One at a time: what is wrong with the whole cluster is refused as such.
 		if _, err := spec.Parse(name + "=" + address); err != nil {
-			return "", fmt.Errorf("unknown flag: --%s (and it does not declare a job: %v)", name, err)
+			return "", fmt.Errorf("unknown flag: --%s (and it does not declare a job: %w)", name, err)
 		}
 	}
 	return job, nil

@@ -5,11 +5,12 @@
 //	troupe demo     shows a cluster at work, and ends
 //	troupe devices  lists the devices of a cluster
 //	troupe status   shows which tasks of a cluster are up
+//	troupe actors   lists the actors of a task
 //	troupe reset    closes a server's sessions and empties containers
+//	troupe version  prints the version
 //
-// It exits with 0 when all went well, 1 when something failed, 2 for a command line that it does
-// not understand, 3 for a cluster or configuration that is refused, and 4 when a server cannot be
-// reached.
+// The exit code is 0 on success, 1 when something failed, 2 for a command line that it does not understand, 3
+// for a cluster or configuration that is refused, and 4 when a server cannot be reached.
 package main
 
 import (
@@ -17,6 +18,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/spf13/cobra"
 )
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -27,7 +30,7 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr io.W
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	args, err := joinJobFlags(root, args)
-	cmd := root
+	var cmd *cobra.Command
 	if err == nil {
 		root.SetArgs(args)
 		cmd, err = root.ExecuteContextC(ctx)

@@ -1,12 +1,11 @@
-// Package accumulator holds TensorFlow's conditional accumulators (ConditionalAccumulatorBase): gradients of
-// many workers are added up, those that are stale are dropped, and who takes the sum waits until enough
-// have come.
+// Package accumulator holds TensorFlow's conditional accumulators (ConditionalAccumulatorBase). They sum the
+// gradients of many workers and drop stale ones. Taking the sum waits until enough gradients have come.
 package accumulator
 
 import (
 	"fmt"
 
-	"github.com/troupe-run/troupe/containers/waiting"
+	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )

@@ -1,5 +1,5 @@
-// Package barrier holds TensorFlow's barriers: tuples whose components come one by one, by key, and that can be
-// taken, many at a time, when they are complete.
+// Package barrier holds TensorFlow's barriers: tuples whose components are inserted one by one, by key, and
+// that can be taken, many at a time, when they are complete.
 package barrier
 
 import (
@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/troupe-run/troupe/containers/waiting"
+	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )

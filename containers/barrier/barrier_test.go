@@ -21,7 +21,7 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{T: t, pool: tensor.NewPool("test", 1<<20)}
 	f.Barrier = New(Options{Name: "b", DTypes: []tensor.DType{tensor.Float64, tensor.String}, Shapes: []tensor.Shape{{2}, {}}, Pool: f.pool})
 	t.Cleanup(func() {
-		f.Barrier.Close()
+		f.Close()
 		if n := f.pool.Stats().InUse; n != 0 {
 			t.Errorf("%d bytes were not given back", n)
 		}
@@ -167,7 +167,7 @@ func TestCloseDropsWhatIsIncomplete(t *testing.T) {
 	f.second("b", "CANCELLED: Barrier b is closed.  Pending enqueues cancelled: 1.  Number of new insertions: 1.  Number of incomplete keys: 0.")
 	f.take(5, true)
 	f.expect("a[0 1]A")
-	f.Barrier.Close()
+	f.Close()
 	f.take(1, false)
 	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 1, total size 0)")
 }

@@ -1,11 +1,11 @@
-// Package mutex holds TensorFlow's mutex resource, the lock of a critical section: locks are given in the order in
-// which they were asked for, and are held as long as somebody refers to them.
+// Package mutex holds TensorFlow's mutex resource, the lock of a critical section. Locks are granted in the
+// order in which they were requested, and are held as long as anything refers to them.
 package mutex
 
 import (
 	"sync/atomic"
 
-	"github.com/troupe-run/troupe/containers/waiting"
+	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 )
 

@@ -1,10 +1,10 @@
 // Package staging holds TensorFlow's staging areas: a buffer of tuples in the order in which they came (Stage,
-// Unstage), and a map of tuples by key (MapStage and OrderedMapStage, with their kin). Who puts into a full area
-// waits for room, and who takes waits for what it takes.
+// Unstage), and a map of tuples by key (MapStage, OrderedMapStage and related ops). Putting into a full area
+// waits for room, and taking waits for what it takes.
 package staging
 
 import (
-	"github.com/troupe-run/troupe/containers/waiting"
+	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )

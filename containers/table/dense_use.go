@@ -117,7 +117,7 @@ func (d *dense[K, V]) grow(n int) error {
 		}
 		entries += added
 	}
-	d.buckets.release()
+	d.release()
 	d.buckets, d.n = fresh, entries
 	return nil
 }
@@ -136,7 +136,7 @@ func (d *dense[K, V]) own() error {
 		keys.Release()
 		return err
 	}
-	d.buckets.release()
+	d.release()
 	d.buckets = d.over(keys, values)
 	return nil
 }
@@ -187,7 +187,7 @@ func (d *dense[K, V]) Import(keys, values *tensor.Tensor) error {
 	if d.Deleted() {
 		return d.errDeleted()
 	}
-	d.buckets.release()
+	d.release()
 	d.buckets = d.over(keys.Retain(), values.Retain())
 	d.n = 0
 	for i := range keys.Dim(0) {
@@ -212,6 +212,6 @@ func (d *dense[K, V]) Close() {
 	d.base.Close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.buckets.release()
+	d.release()
 	d.n = 0
 }

@@ -129,7 +129,7 @@ func build[K comparable, V any](o Options, key element[K], hash func(K) uint64, 
 		return newStatic(b, key, value), nil
 	case Mutable:
 		b.kind = "MutableHashTable"
-		return &mutable[K, V]{base: base{traits: b}, entries: newEntries(key, value, int(b.to.Shape.Elements()))}, nil
+		return &mutable[K, V]{base: base{traits: b}, entries: newEntries(key, value, b.to.Shape.Elements())}, nil
 	}
 	b.kind = "MutableDenseHashTable"
 	return newDense(b, o, key, hash, value)

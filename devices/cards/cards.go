@@ -1,5 +1,5 @@
-// Package cards plans which GPU devices a server makes of the cards that it finds, from the options that
-// TensorFlow has for it: ConfigProto.device_count["GPU"] and ConfigProto.gpu_options. It asks no driver.
+// Package cards decides which GPU devices a server makes of the cards that it finds, from TensorFlow's options
+// for this: ConfigProto.device_count["GPU"] and ConfigProto.gpu_options. It calls no driver.
 //
 // The rules and the words of errors are those of TensorFlow's gpu_device.cc and device_id_utils.cc.
 package cards

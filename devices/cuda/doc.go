@@ -1,6 +1,7 @@
-// Package cuda is the gpu.Driver of NVIDIA's cards. Built with the tag cuda, cgo, and CUDA's headers (see headers.sh), it
-// calls the driver through gorgonia.org/cu, and itself what cu lacks; otherwise it has no cards and says so.
+// Package cuda is the gpu.Driver of NVIDIA's cards. It is built with the tag cuda, cgo, and CUDA's headers (see
+// headers.sh). It calls the driver through gorgonia.org/cu, and directly where cu lacks a function. Without the
+// tag it has no cards, and its error says so.
 //
-// The driver's library is loaded when Cards is called first, and cuBLAS when a context is asked for it: a program with the
-// tag starts and works where neither is there.
+// The driver's library is loaded at the first call of Cards, and cuBLAS when a context is asked for it. A
+// program with the tag starts and works without either.
 package cuda

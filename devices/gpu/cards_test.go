@@ -32,7 +32,7 @@ func (c closedCard) Open() (Context, error) { return nil, errors.New("it is clos
 func TestCardsOfADriver(t *testing.T) {
 	d := &closedDriver{err: errors.New("no driver is there")}
 	all := Cards(d)
-	if list, err := all.Cards(); list != nil || err != d.err {
+	if list, err := all.Cards(); list != nil || !errors.Is(err, d.err) {
 		t.Errorf("got %v, %v", list, err)
 	}
 	*d = closedDriver{infos: []Info{{Name: "A", PCI: "1", Memory: 5, Compute: 90, Processors: 7, SharedMemory: 9}, {Name: "B"}}}

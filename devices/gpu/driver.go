@@ -1,5 +1,5 @@
-// Package gpu is the device of one graphics card: an actor on one locked thread that queues
-// kernels and copies on the card's streams, over a Driver that it knows by interface alone.
+// Package gpu is the device of one graphics card. One locked thread takes kernels and copies from a queue and
+// puts them into the card's streams, over the interface Driver. The package knows no driver itself.
 package gpu
 
 import (

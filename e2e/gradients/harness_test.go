@@ -1,5 +1,5 @@
-// Package gradients holds that the gradients of package grad are right: each agrees with central differences, and those
-// of whole models with TensorFlow's.
+// Package gradients checks the gradients of package grad: each agrees with central differences, and those of
+// whole models agree with TensorFlow's.
 package gradients
 
 import (

@@ -1,5 +1,6 @@
-// Digits trains a perceptron or a convolutional network to read digits of 28 by 28 pixels, on a cluster of a parameter server
-// and a worker, with checkpoints from which the next run goes on, and stops when it learns no more.
+// Digits trains a perceptron or a convolutional network to read digits of 28 by 28 pixels, on a cluster of a
+// parameter server and a worker. It saves checkpoints, from which the next run continues, and stops when it
+// learns no more.
 //
 //	go run ./examples/digits                  a perceptron
 //	go run ./examples/digits -model cnn       a convolutional network
@@ -8,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -66,7 +68,7 @@ func convolutional(s *op.Scope, x op.Output) op.Output {
 	return dense(s, "logits", x, 7*7*16, 10)
 }
 
-func run(ctx context.Context, out io.Writer, model, dir string, steps int64) error {
+func run(ctx context.Context, out io.Writer, model, dir string, steps int64) (err error) {
 	networks := map[string]func(*op.Scope, op.Output) op.Output{"mlp": perceptron, "cnn": convolutional}
 	network, ok := networks[model]
 	if !ok {
@@ -95,7 +97,7 @@ func run(ctx context.Context, out io.Writer, model, dir string, steps int64) err
 	if err != nil {
 		return err
 	}
-	defer cluster.Stop(ctx)
+	defer func() { err = errors.Join(err, cluster.Stop(ctx)) }()
 	session, err := cluster.Server("worker", 0).NewSession(ctx, def, nil)
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Images feeds a trainer in Python from producers in Go: they decode PNG images, scale them and put them into a queue of the
-// cluster, out of which TensorFlow's own client trains. It needs Python with TensorFlow.
+// Images feeds a trainer in Python from producers in Go. They decode PNG images, scale them and put them into a
+// queue of the cluster, from which TensorFlow's own client trains. It needs Python with TensorFlow.
 //
 //	go run ./examples/images -python python3
 package main
@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"image"
@@ -73,12 +74,12 @@ func examples(n int, seed uint64) iter.Seq2[Example, error] {
 	}
 }
 
-func run(ctx context.Context, out io.Writer, python, trainer string, images int) error {
+func run(ctx context.Context, out io.Writer, python, trainer string, images int) (err error) {
 	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 1}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
-	defer cluster.Stop(ctx)
+	defer func() { err = errors.Join(err, cluster.Stop(ctx)) }()
 	session, err := cluster.Server("ps", 0).NewSession(ctx, nil, nil)
 	if err != nil {
 		return err

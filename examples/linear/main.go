@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -57,12 +58,12 @@ func (m *line) points(n int, seed uint64) func(yield func(troupe.Feeds, error) b
 	}
 }
 
-func run(ctx context.Context, out io.Writer) error {
+func run(ctx context.Context, out io.Writer) (err error) {
 	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 2}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
-	defer cluster.Stop(ctx)
+	defer func() { err = errors.Join(err, cluster.Stop(ctx)) }()
 
 	m := newLine()
 	def, err := m.graph.GraphDef()

@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -103,12 +104,12 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%.2f", y[0])
 }
 
-func run(ctx context.Context, out io.Writer, serve bool) error {
+func run(ctx context.Context, out io.Writer, serve bool) (err error) {
 	server, err := troupe.NewServer(ctx, troupe.ClusterSpec{"ps": {"localhost:0"}}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
-	defer server.Stop(ctx)
+	defer func() { err = errors.Join(err, server.Stop(ctx)) }()
 	s := &service{model: newModel()}
 	if s.session, err = s.model.open(ctx, server); err != nil {
 		return err
@@ -158,7 +159,7 @@ func run(ctx context.Context, out io.Writer, serve bool) error {
 	if err := web.Shutdown(ctx); err != nil {
 		return err
 	}
-	if err := answering.Wait(); err != http.ErrServerClosed {
+	if err := answering.Wait(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -63,7 +64,9 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a, err := s.classify(r.Context(), q)
 	switch status.CodeOf(err) {
 	case status.OK:
-		json.NewEncoder(w).Encode(a)
+		if err := json.NewEncoder(w).Encode(a); err != nil {
+			log.Printf("%s did not get its answer: %v", r.RemoteAddr, err)
+		}
 	case status.InvalidArgument:
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	default:
@@ -88,18 +91,18 @@ func open(ctx context.Context, dir string) (*service, *troupe.Server, error) {
 	return &service{model, session}, server, err
 }
 
-func run(ctx context.Context, out io.Writer, dir, address string) error {
+func run(ctx context.Context, out io.Writer, dir, address string) (err error) {
 	service, server, err := open(ctx, dir)
 	if err != nil {
 		return err
 	}
-	defer server.Stop(ctx)
+	defer func() { err = errors.Join(err, server.Stop(ctx)) }()
 	if address != "" {
 		return http.ListenAndServe(address, service)
 	}
 	for _, request := range []string{`{"sizes": [[5.1, 3.5, 1.4, 0.2], [6.7, 3.1, 5.6, 2.4]]}`, `{"sizes": [[5.1, 3.5]]}`} {
 		w := httptest.NewRecorder()
-		service.ServeHTTP(w, httptest.NewRequest("POST", "/", bytes.NewBufferString(request)))
+		service.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", bytes.NewBufferString(request)))
 		fmt.Fprintf(out, "%s\n  %d %s", request, w.Code, w.Body)
 	}
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"hash/fnv"
+	"log"
 	"strings"
 	"unicode"
 
@@ -21,9 +22,9 @@ func newCounter(*troupe.ActorContext, proto.Message) (troupe.Actor, error) {
 			for word, times := range m.Times {
 				total[word] += times
 			}
-			c.Reply(&words.Done{})
+			answered(c.Reply(&words.Done{}))
 		case *words.Total:
-			c.Reply(&words.Words{Times: total})
+			answered(c.Reply(&words.Words{Times: total}))
 		}
 	}), nil
 }
@@ -40,12 +41,19 @@ func newSplitter(_ *troupe.ActorContext, arguments proto.Message) (troupe.Actor,
 		for task, share := range shares(line.Text, len(tasks)) {
 			counter := troupe.ActorRef{Task: tasks[task], Name: counterName}
 			if _, err := troupe.Ask[*words.Done](c.Context(), c.Server(), counter, &words.Words{Times: share}); err != nil {
-				c.Fail(err)
+				answered(c.Fail(err))
 				return
 			}
 		}
-		c.Reply(&words.Done{})
+		answered(c.Reply(&words.Done{}))
 	}), nil
+}
+
+// answered logs that an answer has not gone out: the task that asked is lost, and nobody waits for it.
+func answered(err error) {
+	if err != nil {
+		log.Printf("an answer has not gone out: %v", err)
+	}
 }
 
 // shares counts the words of a line for each of n counters that has any of them.

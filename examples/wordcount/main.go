@@ -2,10 +2,9 @@
 //
 //	go run ./examples/wordcount
 //
-// runs a cluster of three tasks in this process. Each task has a splitter, which takes lines apart, and
-// a counter, which counts the words that are its share: whichever task a word is met on, the same counter
-// gets it. The same works across processes, of which the first declares the cluster and the others join
-// it:
+// runs a cluster of three tasks in this process. Each task has a splitter, which splits lines into words, and a
+// counter. Words are divided among the counters by hash: on whichever task a word occurs, the same counter gets
+// it. The same works across processes: the first one declares the cluster and the others join it:
 //
 //	go run ./examples/wordcount -cluster count=localhost:7101,localhost:7102,localhost:7103
 //	go run ./examples/wordcount -join localhost:7101    (twice)
@@ -16,6 +15,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("wordcount", flag.ContinueOnError)
 	cluster := flags.String("cluster", "", "be the first task of `count=host:port,host:port` and wait for the others")
 	seeds := flags.String("join", "", "be a free task of the cluster that `host:port,host:port` are tasks of")
@@ -54,19 +54,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	opts := []troupe.Option{troupe.WithActor("splitter", newSplitter), troupe.WithActor("counter", newCounter), troupe.WithJob(job),
 		troupe.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))}
+	stop := func(s *troupe.Server) { err = errors.Join(err, s.Stop(context.WithoutCancel(ctx))) }
 	if *seeds != "" {
 		s, err := troupe.JoinCluster(ctx, strings.Split(*seeds, ","), opts...)
 		if err != nil {
 			return err
 		}
-		defer s.Stop(context.WithoutCancel(ctx))
+		defer stop(s)
 		fmt.Fprintf(out, "%s serves\n", s.Task())
 		return until(ctx, s, func(t troupe.TaskStatus) bool { return t.Task == first && t.State == "down" })
 	}
 	addresses := strings.Split(strings.TrimPrefix(*cluster, job+"="), ",")
 	here := 1 // tasks of this process
 	if *cluster == "" {
-		var err error
 		if addresses, err = freeAddresses(3); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		defer s.Stop(context.WithoutCancel(ctx))
+		defer stop(s)
 		servers = append(servers, s)
 	}
 	for _, s := range servers {
@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	up := map[string]bool{}
-	err := until(ctx, servers[0], func(t troupe.TaskStatus) bool {
+	err = until(ctx, servers[0], func(t troupe.TaskStatus) bool {
 		up[t.Task] = t.State == "up"
 		return len(up) == len(addresses) && !slices.Contains(slices.Collect(maps.Values(up)), false)
 	})

@@ -3,9 +3,10 @@
 //	loss := op.Mean(s, op.SquaredDifference(s, y, want), axes)
 //	dw := grad.Gradients(s, []op.Output{loss}, []op.Output{w})[0].Dense(s)
 //
-// It goes back from the ys to the xs, from each operation to its inputs, and adds up what comes to one tensor over
-// several ways. What an op does with the gradients of its outputs says a table, with one function for each op: those of
-// TensorFlow's Python (python/ops/*_grad.py). Ops lists the ops that are in it.
+// It walks from the ys back to the xs, from each operation to its inputs, and sums the gradients that reach a
+// tensor on several paths. A table has a function for each op that maps the gradients of its outputs to those
+// of its inputs. These functions are those of TensorFlow's Python (python/ops/*_grad.py). Ops lists the ops
+// that are in the table.
 package grad
 
 import (

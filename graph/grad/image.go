@@ -44,9 +44,10 @@ func rgbToHSV(g *call) []op.Output {
 		for k := range 3 {
 			difference := g.sub(c[(k+1)%3], c[(k+2)%3])
 			slope := g.neg(over(g.mul(difference, dSpan), g.square(span)))
-			if i == (k+1)%3 {
+			switch i {
+			case (k + 1) % 3:
 				slope = g.add(slope, over(g.number(x, 1), span))
-			} else if i == (k+2)%3 {
+			case (k + 2) % 3:
 				slope = g.sub(slope, over(g.number(x, 1), span))
 			}
 			term := g.mul(largest[k], slope)

@@ -101,10 +101,7 @@ func (s *site) constant(name string, v *tensorpb.TensorProto, controls ...*graph
 
 // count makes the frame of a For: an index from start by delta up to limit, and the body's variables.
 func (s *site) count(body *graph.FunctionRef) error {
-	f, err := s.newFrame()
-	if err != nil {
-		return err
-	}
+	f := s.newFrame()
 	c := s.compute()
 	cast := func(name string, in graph.Output, from, to tensor.DType) graph.Output {
 		return c.op(name, "Cast", to, graph.Attrs{"SrcT": typeAttr(from), "DstT": typeAttr(to)}, in)

@@ -37,10 +37,7 @@ func (s *site) while(cond, body *graph.FunctionRef) error {
 	if len(fg.Rets) != len(s.node.Inputs) {
 		return status.InvalidArgumentf("While loop body returned %d arguments. Expected: %d", len(fg.Rets), len(s.node.Inputs))
 	}
-	f, err := s.newFrame()
-	if err != nil {
-		return err
-	}
+	f := s.newFrame()
 	for i, in := range s.node.Inputs {
 		// What the body passes through is the same in every iteration.
 		constant := i < len(fg.Args) && fg.Rets[i].Inputs[0].Node == fg.Args[i] && in.Node.OutTypes[in.Index] != tensor.Variant
@@ -75,12 +72,12 @@ func (s *site) while(cond, body *graph.FunctionRef) error {
 }
 
 // newFrame reads what the node says of its loop.
-func (s *site) newFrame() (*frame, error) {
+func (s *site) newFrame() *frame {
 	f := &frame{site: s, name: s.name(s.node.Name + "/frame"), parallel: 10}
 	if v, ok := s.node.Attrs["parallel_iterations"]; ok {
 		f.parallel = max(v.GetI(), 1)
 	}
-	return f, nil
+	return f
 }
 
 // open makes the way into the loop. At least one variable is one that the iterations hand on.

@@ -1,29 +1,31 @@
 // Package lower replaces nodes that run functions of the graph's library by the nodes of these functions, so
-// that placement sees every one of them: a body may name devices of other tasks, or use a variable that
-// lives on one.
+// that placement sees each of them: a body may name devices of other tasks, or use a variable that lives on
+// one.
 //
 // A call becomes the body's nodes. A conditional (If, Case) becomes Switches before the bodies of its branches
-// and Merges behind them; a loop (While, For) the frame of an Enter, Merge, Switch, NextIteration and Exit for each
-// of its variables. What a body's nodes stand in for is read by graph.Prune: the lowered node stays in the
-// graph under its name, as one that passes on what they put out, and its own form is in Node.Lowered.
+// and Merges after them. A loop (While, For) becomes the frame of an Enter, Merge, Switch, NextIteration and
+// Exit for each of its variables. The lowered node stays in the graph under its name and passes on the body's
+// results; its original form is in Node.Lowered. graph.Prune reads what the nodes of a body stand for.
 //
 // # What is lowered
 //
-// Conditionals with the attribute _lower_using_switch_merge, as TensorFlow does. Of all others those
-// that may not run on one device: on several devices (Options.Devices), where a function reaches a node that
-// asks for another device, or a named resource, or is passed a resource, which may live anywhere. A node that says no to
-// lowering (the attribute is there and false) runs on one device whatever devices its functions ask for, as in TensorFlow.
-// All the rest is executed as it is by the device's own functions, which is faster: 2 to 3 times for a loop of scalars.
+// Conditionals with the attribute _lower_using_switch_merge are lowered, as in TensorFlow. Other nodes are
+// lowered if they may not run on one device: if there are several devices (Options.Devices) and a function
+// reaches a node that asks for another device, or a named resource, or is passed a resource, which may live
+// anywhere. A node that forbids lowering (the attribute is there and false) runs on one device whatever devices
+// its functions ask for, as in TensorFlow. All others are executed as they are by the device's own functions,
+// which is faster: 2 to 3 times for a loop of scalars.
 //
 // # What a body's nodes keep
 //
-// A call is strict, as an executed one: its results come when all that the body does for its effect is done, and none of
-// that begins before all arguments are there and all that the call waits for. So the order of effects is the same
-// however a function is run. A body's node that asks for no device, or for part of one, gets the caller's
-// instead. Names begin with the caller's, colocation within the body is kept, frames are the call's own.
+// A call is strict, like an executed one. Its results come when everything that the body does for its effect is
+// done. None of that begins before all arguments, and everything that the call waits for, are there. So the
+// order of effects is the same however a function is run. A body's node that asks for no device, or for part of
+// one, gets the caller's instead. Names begin with the caller's, colocation within the body is kept, and frames
+// are the call's own.
 //
-// The forms are those of TensorFlow's lower_{if,case,while}_op.cc and inline_function_utils.cc; that calls are
-// strict, and values that a loop passes through enter it as constants, is Troupe's.
+// The forms are those of TensorFlow's lower_{if,case,while}_op.cc and inline_function_utils.cc. Strict calls,
+// and loop values that are passed through entering the loop as constants, are Troupe's.
 package lower
 
 import (

@@ -122,7 +122,7 @@ func TestACallOverTwoDevicesBecomesItsBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range pruned.Graph.Nodes {
+	for _, n := range pruned.Nodes {
 		if n.Op == "PartitionedCall" {
 			t.Errorf("%s is still to be called", n.Name)
 		}

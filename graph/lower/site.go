@@ -303,12 +303,10 @@ func (c *copier) connect() error {
 
 // of is what an output of the body is now.
 func (c *copier) of(o graph.Output) graph.Output {
-	for o.Node.Op == "_Arg" {
-		i, ok := c.index[o.Node]
-		if !ok {
-			break
+	if o.Node.Op == "_Arg" {
+		if i, ok := c.index[o.Node]; ok {
+			return c.args[i]
 		}
-		return c.args[i]
 	}
 	return graph.Output{Node: c.nodes[o.Node.ID], Index: o.Index}
 }

@@ -1,4 +1,4 @@
-// Package op builds graphs: each op of TensorFlow is a function here that adds a node.
+// Package op builds graphs: for each op of TensorFlow, it has a function that adds a node.
 //
 //	s := op.NewScope()
 //	x := op.Placeholder(s, tensor.Float32, shape.Of(-1, 784))
@@ -6,10 +6,10 @@
 //	y := op.Softmax(s, op.MatMul(s, x, w))
 //	def, err := s.GraphDef()
 //
-// A Scope says where nodes are added: under which prefix of names, on which device, after which other operations.
-// Scopes that are derived from each other share one graph. What goes wrong is kept in the graph, with the line of
-// the program that did it, and all that follows from it is skipped: look at Err, or at the error of GraphDef,
-// after the last node.
+// A Scope says where nodes are added: under which prefix of names, on which device, after which other
+// operations. Scopes that are derived from each other share one graph. The first error is kept in the graph,
+// with the line of the program that caused it, and everything that follows from it is skipped. Check Err, or
+// the error of GraphDef, after the last node.
 //
 // A graph may be built by one goroutine at a time.
 package op

@@ -1,18 +1,17 @@
-// Package place chooses the device of each node of a graph, by the rules of TensorFlow's
-// placer (common_runtime/{placer,colocation_graph,device_set}.cc), so that programs which pin
-// some of their nodes see the others land where they are used to.
+// Package place chooses the device of each node of a graph, by the rules of TensorFlow's placer
+// (common_runtime/{placer,colocation_graph,device_set}.cc). If a program pins some of its nodes, the others go
+// where its author expects them.
 //
-// Nodes that must share a device are first joined into groups: across references and resource
-// handles, and by the client's colocation requests. A group carries what its members ask for,
-// and the device types that all of them have kernels for. Then, in the graph's order, each
-// group gets the best device that its constraints leave: the better type first, then the
-// devices of the master's own task, then by name. Nodes placed earlier stay where they are and
-// constrain the groups that they touch.
+// Nodes that must share a device are first joined into groups: across references and resource handles, and by
+// the client's colocation requests. A group carries the requests of its members, and the device types that all
+// of them have kernels for. Then, in the graph's order, each group gets the best device that its constraints
+// leave: the better type first, then the devices of the master's own task, then by name. Nodes placed earlier
+// stay where they are and constrain the groups that they touch.
 //
-// What is Troupe's own: an op that owns a named resource, and that nothing pins to a task,
-// goes to the home of that resource (Options.Home), so that clients of different tasks that
-// use one name mean one resource; ops without any kernel are placed all the same; and a resource that is passed
-// to a function stays on devices of a type that runs functions, since their bodies are not placed node by node.
+// Three rules are Troupe's own. An op that owns a named resource, and that nothing pins to a task, goes to the
+// home of that resource (Options.Home), so that clients of different tasks that use one name mean one resource.
+// Ops without any kernel are placed all the same. A resource that is passed to a function stays on devices of a
+// type that runs functions, since their bodies are not placed node by node.
 package place
 
 import (

@@ -43,7 +43,7 @@ var arrayOps = []row{
 	}},
 	{"Size", func(c *call) {
 		c.set(0, Scalar())
-		if n := c.elements(c.in(0)); n >= 0 && (outType(c, 0) == tensor.Int64 || n == int64(int32(n))) {
+		if n := c.elements(c.in(0)); n >= 0 && (outType(c) == tensor.Int64 || n == int64(int32(n))) {
 			c.setValue(0, Of(n))
 		}
 	}},

@@ -80,7 +80,7 @@ func argumentOf(c *call) {
 		listed("_output_shapes")(c)
 		return
 	}
-	if t := outType(c, 0); c.has("_handle_shapes") && (t == tensor.Resource || t == tensor.Variant) {
+	if t := outType(c); c.has("_handle_shapes") && (t == tensor.Resource || t == tensor.Variant) {
 		c.set(0, Scalar())
 		shapes, err := c.Attrs.TypeList("_handle_dtypes")
 		c.check(err)

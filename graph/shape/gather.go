@@ -79,7 +79,7 @@ func (c *call) gatherValue(v Shape, at []int64) {
 
 func gatherNd(c *call) {
 	params := c.in(0)
-	if h := c.variable(0, "dtype"); h != nil {
+	if h := c.variable(); h != nil {
 		params = h[0].Shape
 	}
 	indices := c.atLeast(c.in(1), 1)

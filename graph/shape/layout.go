@@ -10,11 +10,11 @@ type layout struct {
 	packed  bool // whether four channels each lie in a dimension of their own, the last
 }
 
-// layoutOf reads a data format such as NHWC for a number of spatial dimensions.
-func (c *call) layoutOf(attr string, spatial int) layout {
+// layoutOf reads the attribute data_format, such as NHWC, for a number of spatial dimensions.
+func (c *call) layoutOf(spatial int) layout {
 	format := "NHWC"
-	if c.has(attr) {
-		format = c.attrStr(attr)
+	if c.has("data_format") {
+		format = c.attrStr("data_format")
 	}
 	switch format {
 	case "NHWC", "NDHWC", "NWC":

@@ -59,7 +59,7 @@ var mathOps = []row{
 func arithmetic(f func(a, b int64) (int64, bool)) rule {
 	return func(c *call) {
 		broadcastBoth(c)
-		if t := outType(c, 0); t != tensor.Int32 && t != tensor.Int64 {
+		if t := outType(c); t != tensor.Int32 && t != tensor.Int64 {
 			return
 		}
 		x, y := c.sizes(0), c.sizes(1)
@@ -79,7 +79,7 @@ func arithmetic(f func(a, b int64) (int64, bool)) rule {
 			a, b := stretched(x, i), stretched(y, i)
 			dims[i] = -1
 			if a >= 0 && b >= 0 {
-				if v, ok := f(a, b); ok && v >= 0 && (outType(c, 0) == tensor.Int64 || v <= math.MaxInt32) {
+				if v, ok := f(a, b); ok && v >= 0 && (outType(c) == tensor.Int64 || v <= math.MaxInt32) {
 					dims[i] = v
 				}
 			}
@@ -95,9 +95,9 @@ func stretched(s Shape, i int) int64 {
 	return s.at(i)
 }
 
-func outType(c *call, i int) tensor.DType {
-	if i < len(c.Out) {
-		return c.Out[i]
+func outType(c *call) tensor.DType {
+	if len(c.Out) > 0 {
+		return c.Out[0]
 	}
 	return tensor.Invalid
 }
@@ -286,7 +286,7 @@ func (c *call) rangeSize() int64 {
 		c.fail("Requires ((limit - start) / delta) <= %d", int64(math.MaxInt64))
 	default:
 		n := math.Abs((limit - start) / delta)
-		if outType(c, 0) == tensor.Float32 {
+		if outType(c) == tensor.Float32 {
 			n = float64(float32(math.Abs(float64(float32(float32(limit)-float32(start)) / float32(delta)))))
 		}
 		if n = math.Ceil(n); n < math.MaxInt64 {

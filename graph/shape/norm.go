@@ -7,7 +7,7 @@ var normOps = []row{
 
 // batchNorm leaves the sixth output of V3 open: what it holds is the device's own.
 func batchNorm(c *call) {
-	l := c.layoutOf("data_format", c.spatialOf())
+	l := c.layoutOf(c.spatialOf())
 	x := c.is(c.in(0), l.rank)
 	n := 5
 	factor := float32(1)
@@ -30,7 +30,7 @@ func batchNorm(c *call) {
 }
 
 func batchNormGrad(c *call) {
-	l := c.layoutOf("data_format", c.spatialOf())
+	l := c.layoutOf(c.spatialOf())
 	dy, x := c.is(c.in(0), l.rank), c.is(c.in(1), l.rank)
 	channels := c.equal(dy.at(l.channel), x.at(l.channel))
 	for i := 2; i < 5; i++ {

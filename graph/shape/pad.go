@@ -113,17 +113,17 @@ func (c *call) blocks(in, block Shape, margins int) (Shape, int) {
 }
 
 func (c *call) spaceToBatch(in, blockShape Shape, block []int64, known bool, margins int) {
-	c.rearrange(in, blockShape, block, known, margins, "paddings cannot be negative", true, c.mul,
+	c.rearrange(in, blockShape, block, known, margins, "paddings cannot be negative", c.mul,
 		func(d, before, after, block int64) int64 { return c.div(c.add(c.add(d, before), after), block, true) })
 }
 
 func (c *call) batchToSpace(in, blockShape Shape, block []int64, known bool, margins int) {
-	c.rearrange(in, blockShape, block, known, margins, "crops cannot be negative", false,
+	c.rearrange(in, blockShape, block, known, margins, "crops cannot be negative",
 		func(batch, b int64) int64 { return c.div(batch, b, true) },
 		func(d, before, after, block int64) int64 { return c.minus(c.minus(c.mul(d, block), before), after) })
 }
 
-func (c *call) rearrange(in, blockShape Shape, block []int64, known bool, margins int, negative string, toBatch bool,
+func (c *call) rearrange(in, blockShape Shape, block []int64, known bool, margins int, negative string,
 	batchOf func(batch, block int64) int64, sizeOf func(d, before, after, block int64) int64) {
 	in, n := c.blocks(in, blockShape, margins)
 	if c.err != nil {
@@ -161,7 +161,7 @@ func (c *call) rearrange(in, blockShape Shape, block []int64, known bool, margin
 
 func depthToSpace(sizes func(c *call, h, w, d, block int64) (int64, int64, int64)) rule {
 	return func(c *call) {
-		l := c.layoutOf("data_format", 2)
+		l := c.layoutOf(2)
 		block := c.attrInt("block_size")
 		in := c.is(c.in(0), l.rank)
 		if block < 0 || block > math.MaxInt32 {

@@ -76,7 +76,7 @@ func reduction(c *call) {
 // product is the reduction that programs compute numbers of elements with.
 func product(c *call) {
 	reduction(c)
-	t := outType(c, 0)
+	t := outType(c)
 	if s := c.sizes(0); s.known && c.in(0).Rank() == 1 && c.r.Out[0].Rank() == 0 && (t == tensor.Int32 || t == tensor.Int64) {
 		probe := &call{Node: c.Node, r: &Result{}}
 		if n := probe.elements(s); probe.err == nil && (t == tensor.Int64 || n == int64(int32(n))) {

@@ -25,7 +25,7 @@ var resourceOps = []row{
 	{"ResourceGather", resourceGather},
 	{`ResourceScatterAdd ResourceScatterDiv ResourceScatterMax ResourceScatterMin ResourceScatterMul ResourceScatterSub
 		ResourceScatterUpdate`, func(c *call) {
-		if h := c.variable(0, "dtype"); h != nil {
+		if h := c.variable(); h != nil {
 			c.scatterRows(h[0].Shape)
 			c.sameVariants(h, 2)
 		}
@@ -44,13 +44,13 @@ var resourceOps = []row{
 	}},
 }
 
-// variable is what a variable's handle stands for, with its type checked; nil where it is not known.
-func (c *call) variable(i int, attr string) []Handle {
-	h := c.handles(i)
+// variable is what the variable's handle at input 0 stands for, with the type in dtype checked; nil where it is not known.
+func (c *call) variable() []Handle {
+	h := c.handles(0)
 	if len(h) == 0 {
 		return nil
 	}
-	if t := c.attrType(attr); t != h[0].DType {
+	if t := c.attrType("dtype"); t != h[0].DType {
 		c.fail("Trying to read variable with wrong dtype. Expected %v got %v", h[0].DType, t)
 	}
 	return h
@@ -61,7 +61,7 @@ func readVariable(c *call) {
 		c.set(0, c.attrShape("_shape"))
 		return
 	}
-	if h := c.variable(0, "dtype"); h != nil {
+	if h := c.variable(); h != nil {
 		c.set(0, h[0].Shape)
 		c.setVariants(h)
 	}
@@ -83,7 +83,7 @@ func (c *call) sameVariants(h []Handle, value int) {
 
 func assignVariable(c *call) {
 	value := c.in(1)
-	if h := c.variable(0, "dtype"); h != nil {
+	if h := c.variable(); h != nil {
 		c.merge(h[0].Shape, value)
 		c.sameVariants(h, 1)
 	}
@@ -91,7 +91,7 @@ func assignVariable(c *call) {
 
 func resourceGather(c *call) {
 	var params Shape
-	h := c.variable(0, "dtype")
+	h := c.variable()
 	if h != nil {
 		params = h[0].Shape
 	}

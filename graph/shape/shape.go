@@ -1,8 +1,8 @@
-// Package shape infers the shapes of what operations put out, before anything runs.
+// Package shape infers the shapes of the outputs of operations before anything runs.
 //
-// A shape may be known in full, in part or not at all. Infer looks an op up in a table of functions, one for each op,
-// which state what the op demands of its inputs' shapes and what follows for its outputs. It is what a graph
-// builder needs to report a mistake at the line that made it. The rules are those of TensorFlow's ops.
+// A shape may be known fully, partly or not at all. Infer looks an op up in a table of functions, one for each
+// op, which check the shapes of the op's inputs and derive those of its outputs. A graph builder uses it to
+// report a mistake at the line that made it. The rules are those of TensorFlow's ops.
 package shape
 
 import (

@@ -119,7 +119,7 @@ func (c *call) strided(i int, d int64, s stride, bounds bool) int64 {
 		c.fail("only stride 1 allowed on non-range indexing.")
 		return -1
 	}
-	length := int64(0)
+	var length int64
 	switch {
 	case bounds && s.drop:
 		x := s.begin

@@ -120,7 +120,7 @@ func (c *call) groups(in, filter, out int64) {
 }
 
 func conv2D(c *call) {
-	l := c.layoutOf("data_format", 2)
+	l := c.layoutOf(2)
 	if l.packed {
 		c.fail("Conv2D on data format NCHW_VECT_C is not supported")
 		return
@@ -145,7 +145,7 @@ func (c *call) slide(in Shape, l layout, spatial int, padding string, w func(i i
 }
 
 func conv3D(c *call) {
-	l := c.layoutOf("data_format", 3)
+	l := c.layoutOf(3)
 	in, filter := c.is(c.in(0), 5), c.is(c.in(1), 5)
 	dilations, strides := c.numbers("dilations", 5), c.numbers("strides", 5)
 	c.groups(in.at(l.channel), filter.at(3), filter.at(4))
@@ -155,7 +155,7 @@ func conv3D(c *call) {
 }
 
 func depthwise(c *call) {
-	l := c.layoutOf("data_format", 2)
+	l := c.layoutOf(2)
 	if l.packed {
 		c.fail("DepthwiseConv2dNative on data format NCHW_VECT_C is not supported")
 		return
@@ -231,7 +231,7 @@ func conv(c *call) {
 		c.fail("Explicit padding not supported for 3D Convolution")
 		return
 	}
-	item := in
+	var item Shape
 	if batch > 0 {
 		item = c.from(in, batch-1)
 	} else {
@@ -249,7 +249,7 @@ func conv(c *call) {
 }
 
 func conv2DBackpropInput(c *call) {
-	l := c.layoutOf("data_format", 2)
+	l := c.layoutOf(2)
 	if l.packed {
 		c.fail("Conv2DBackpropInput on data format NCHW_VECT_C is not supported")
 		return
@@ -274,7 +274,7 @@ func conv2DBackpropInput(c *call) {
 // pool2D pools images; overDepth lets the window cover channels as well.
 func (c *call) pool2D(overDepth, noExplicit bool) {
 	strides, sizes := c.numbers("strides", 4), c.numbers("ksize", 4)
-	l := c.layoutOf("data_format", 2)
+	l := c.layoutOf(2)
 	kind := c.attrStr("padding")
 	pad := make([]int64, 8)
 	if !noExplicit && c.has("explicit_paddings") {
@@ -299,7 +299,7 @@ func (c *call) pooled(l layout, strides, sizes []int64, kind string, pad []int64
 
 // maxPoolV2 has the window's sizes and strides as its last two inputs.
 func maxPoolV2(c *call) {
-	l := c.layoutOf("data_format", 2)
+	l := c.layoutOf(2)
 	c.is(c.in(0), l.rank)
 	c.packedChannels(l, c.in(0))
 	c.size(c.is(c.in(-2), 1).at(0), 4)
@@ -317,7 +317,7 @@ func maxPoolV2(c *call) {
 }
 
 func pool3D(c *call) {
-	l := c.layoutOf("data_format", 3)
+	l := c.layoutOf(3)
 	in := c.is(c.in(0), 5)
 	strides, sizes := c.numbers("strides", 5), c.numbers("ksize", 5)
 	c.set(0, l.shape(in.at(0), in.at(l.channel), c.slide(in, l, 3, c.attrStr("padding"), func(i int) window {

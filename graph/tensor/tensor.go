@@ -1,9 +1,9 @@
-// Package tensor holds Troupe's tensors: element types, shapes, pooled and reference-counted
-// memory, and their form in TensorFlow's protobuf messages.
+// Package tensor holds Troupe's tensors: element types, shapes, pooled and reference-counted memory, and their
+// form in TensorFlow's protobuf messages.
 //
-// A *Tensor is immutable as soon as a second party can see it. Whoever makes one owns its one
-// reference and hands it on or releases it; a kernel that holds the only reference to a tensor
-// and to its buffer may write its result in place.
+// A *Tensor is immutable as soon as a second party can see it. The maker of a tensor owns its one reference and
+// passes it on or releases it. A kernel that holds the only reference to a tensor and to its buffer may write
+// its result in place.
 package tensor
 
 import (

@@ -189,7 +189,7 @@ func contentFits(dtype DType, shape Shape, l uint64) bool {
 
 func appendField(dst []byte, src Source, num protowire.Number, typ protowire.Type) ([]byte, error) {
 	dst = protowire.AppendTag(dst, num, typ)
-	n := 0
+	var n int
 	switch typ {
 	case protowire.VarintType:
 		v, err := src.Varint()

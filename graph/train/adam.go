@@ -88,7 +88,7 @@ func (*AdamW) name() string { return "AdamW" }
 
 func (o *AdamW) dense(t *target, d op.Output) *op.Operation {
 	if o.decays(t) {
-		s := t.Scope.WithControlDependencies(d.Op) // which may depend on the variable as it was
+		s := t.WithControlDependencies(d.Op) // which may depend on the variable as it was
 		t = t.after(t.variable.AssignSub(s, op.Mul(s, t.variable.Read(s), o.factor(t))))
 	}
 	return o.Adam.dense(t, d)
@@ -96,7 +96,7 @@ func (o *AdamW) dense(t *target, d op.Output) *op.Operation {
 
 func (o *AdamW) sparse(t *target, values, indices op.Output) *op.Operation {
 	if o.decays(t) {
-		s := t.Scope.WithControlDependencies(values.Op)
+		s := t.WithControlDependencies(values.Op)
 		rows := op.Mul(s, t.variable.Gather(s, indices), o.factor(t))
 		t = t.after(op.ResourceScatterSub(s, t.handle(), indices, rows))
 	}
@@ -114,6 +114,6 @@ func (o *AdamW) factor(t *target) op.Output {
 // after is t for what runs after an operation.
 func (t *target) after(o *op.Operation) *target {
 	next := *t
-	next.Scope = t.Scope.WithControlDependencies(o)
+	next.Scope = t.WithControlDependencies(o)
 	return &next
 }

@@ -1,4 +1,4 @@
-// Package train adds to a graph what trains it: optimizers that change variables by the gradients of a loss.
+// Package train adds optimizers to a graph: operations that change variables by the gradients of a loss.
 //
 //	step := train.Minimize(s, train.NewAdam(0.001), loss)
 //	init := op.Initialize(s) // after Minimize: optimizers have variables of their own
@@ -6,7 +6,7 @@
 // Running step is one step of the training. The formulas, defaults and names of variables are those of
 // TensorFlow's tf.compat.v1.train, and so are its kernels: the same graph in Python gives the same losses.
 //
-// Minimize is Gradients and Apply. Between the two gradients can be changed, as ClipByGlobalNorm does.
+// Minimize is Gradients followed by Apply. Gradients can be changed between the two, as ClipByGlobalNorm does.
 package train
 
 import (
@@ -111,7 +111,7 @@ func Apply(s *op.Scope, by Optimizer, updates []Update, opts ...Option) *op.Oper
 		return nil
 	}
 	if o.step != nil {
-		after := a.Scope.WithControlDependencies(done...)
+		after := a.WithControlDependencies(done...)
 		one := op.Cast(after, op.Const(after, int64(1)), o.step.DType())
 		return o.step.AssignAdd(after, one)
 	}

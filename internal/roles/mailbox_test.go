@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -37,7 +38,7 @@ func spawn(t testing.TB, system *actor.ActorSystem, spec Spec) *Ref {
 // stop waits for an actor's end.
 func stop(t testing.TB, r *Ref) {
 	t.Helper()
-	if err := r.system.Root.PoisonFuture(r.pid).Wait(); err != nil && err != actor.ErrDeadLetter {
+	if err := r.system.Root.PoisonFuture(r.pid).Wait(); err != nil && !errors.Is(err, actor.ErrDeadLetter) {
 		t.Error(err)
 	}
 }

@@ -1,9 +1,9 @@
-// Package all registers the kernels of all families. Whoever looks for kernels imports it:
+// Package all registers the kernels of all families. Packages that look up kernels import it:
 //
 //	import _ "github.com/troupe-run/troupe/kernels/all"
 //
-// Tests of what all kernels have in common are here, and those of ops that have rows for GPUs: with the tag cuda they run
-// on an accelerator, in one process that tells which rows no test has used.
+// It has the tests of what all kernels have in common, and of ops that have rows for GPUs. With the tag cuda
+// these run on an accelerator, in one process that reports which rows no test has used.
 package all
 
 import (

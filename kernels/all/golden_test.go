@@ -3,6 +3,7 @@ package all_test
 import (
 	"compress/gzip"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,7 +44,7 @@ func records(t *testing.T, path string) []golden {
 	var all []golden
 	for {
 		var n uint32
-		if err := binary.Read(r, binary.LittleEndian, &n); err == io.EOF {
+		if err := binary.Read(r, binary.LittleEndian, &n); errors.Is(err, io.EOF) {
 			return all
 		} else if err != nil {
 			t.Fatal(err)

@@ -248,7 +248,7 @@ func newMatrixSetDiag(c *kernels.Construction) (any, error) {
 			return status.InvalidArgumentf("Either first dimensions of diagonal don't match input.shape[:-2], or diagonal.shape[:-1] is not equal to the longests diagonal in range [lower_diag_index:upper_diag_index].\nInput shape: %v\nDiagonal shape: %v\nExpected diagonal shape: %v",
 				t.Shape(), diagonal.Shape(), want)
 		}
-		out, err := writable(ctx, 0, 0)
+		out, err := writable(ctx)
 		if err != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ func matrixBandPart(ctx *kernels.Context) error {
 	if size == 0 {
 		return status.Unimplementedf("MatrixBandPart of elements of type %v is not supported", t.DType())
 	}
-	out, err := writable(ctx, 0, 0)
+	out, err := writable(ctx)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func newTensorScatter(op update.Op) func(*kernels.Construction) (any, error) {
 					return err
 				}
 			}
-			out, err := writable(ctx, 0, 0)
+			out, err := writable(ctx)
 			if err != nil {
 				return err
 			}

@@ -299,7 +299,7 @@ func newTensorStridedSliceUpdate(c *kernels.Construction) (any, error) {
 		return nil, err
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
-		out, err := writable(ctx, 0, 0)
+		out, err := writable(ctx)
 		if err != nil {
 			return err
 		}
@@ -307,11 +307,11 @@ func newTensorStridedSliceUpdate(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// writable makes output o a tensor with the elements of input i that may be written: the input
+// writable makes output 0 a tensor with the elements of input 0 that may be written: the input
 // itself when nobody else sees it, or a copy.
-func writable(ctx *kernels.Context, i, o int) (*tensor.Tensor, error) {
-	t := ctx.Input(i)
-	out, err := forwardPlain(ctx, i, o, t.DType(), t.Shape())
+func writable(ctx *kernels.Context) (*tensor.Tensor, error) {
+	t := ctx.Input(0)
+	out, err := forwardPlain(ctx, 0, 0, t.DType(), t.Shape())
 	if err != nil || out == t || t.Len() == 0 {
 		return out, err
 	}

@@ -237,7 +237,9 @@ func newUnique(c *kernels.Construction) (any, error) {
 				from = append(from, int64(o*t.Dim(axis))+f)
 			}
 		}
-		layout.MoveAt(ctx, out, t, nil, from, after, len(from))
+		if err := layout.MoveAt(ctx, out, t, nil, from, after, len(from)); err != nil {
+			return err
+		}
 		if err := args.OutputInts(ctx, 1, dtype, number); err != nil || len(ctx.Outputs) < 3 {
 			return err
 		}
@@ -311,7 +313,9 @@ func newListDiff(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		layout.MoveAt(ctx, out, x, nil, kept, 1, len(kept))
+		if err := layout.MoveAt(ctx, out, x, nil, kept, 1, len(kept)); err != nil {
+			return err
+		}
 		return args.OutputInts(ctx, 1, dtype, kept)
 	}), nil
 }

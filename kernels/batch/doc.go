@@ -1,4 +1,5 @@
-// Package batch holds the ops that gather the calls of several steps into one: BatchFunction, Batch and Unbatch.
+// Package batch holds the ops that combine the calls of several steps into one: BatchFunction, Batch and
+// Unbatch.
 //
-// A scheduler is a resource of the device; steps that wait in it are callbacks, and a cancelled step leaves it.
+// A scheduler is a resource of the device. Steps that wait in it are callbacks, and a cancelled step leaves it.
 package batch

@@ -180,7 +180,7 @@ func (u *unbatcher) leave(id int64, w *unbatchWait, err error) {
 // tick makes the timer run while something waits; u.mu is held.
 func (u *unbatcher) tick() {
 	if busy := len(u.waiting)+len(u.rows) > 0; busy && !u.ticking {
-		u.timer.Reset(u.next().Sub(time.Now()))
+		u.timer.Reset(time.Until(u.next()))
 		u.ticking = true
 	}
 }

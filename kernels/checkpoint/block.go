@@ -5,7 +5,6 @@ import (
 	"hash/crc32"
 	"io"
 	"sort"
-	"strings"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -181,7 +180,10 @@ func separator(a, b string) string {
 
 // successor is a short key from a on.
 func successor(a string) string {
-	n := len(a) - len(strings.TrimLeft(a, "\xff"))
+	n := 0
+	for n < len(a) && a[n] == 0xff {
+		n++
+	}
 	if n == len(a) {
 		return a
 	}

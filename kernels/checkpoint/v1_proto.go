@@ -249,7 +249,7 @@ func appendMessage(b []byte, num protowire.Number, m proto.Message) ([]byte, err
 }
 
 // readMeta reads the first record of a file; ok is false where it is malformed.
-func readMeta(b []byte) (list []v1Tensor, versions *versionspb.VersionDef, err error, ok bool) {
+func readMeta(b []byte) (list []v1Tensor, versions *versionspb.VersionDef, ok bool, err error) {
 	meta, ok := field(b, fieldMeta)
 	versions = &versionspb.VersionDef{}
 	ok = ok && eachField(meta, func(num protowire.Number, typ protowire.Type, v []byte, _ uint64) bool {
@@ -257,7 +257,7 @@ func readMeta(b []byte) (list []v1Tensor, versions *versionspb.VersionDef, err e
 		case num == fieldMetaVersions && typ == protowire.BytesType:
 			return proto.Unmarshal(v, versions) == nil
 		case num == fieldMetaTensor && typ == protowire.BytesType:
-			m, problem, ok := readTensorMeta(v)
+			m, ok, problem := readTensorMeta(v)
 			list = append(list, m)
 			if err == nil {
 				err = problem
@@ -266,10 +266,10 @@ func readMeta(b []byte) (list []v1Tensor, versions *versionspb.VersionDef, err e
 		}
 		return true
 	})
-	return list, versions, err, ok
+	return list, versions, ok, err
 }
 
-func readTensorMeta(b []byte) (m v1Tensor, err error, ok bool) {
+func readTensorMeta(b []byte) (m v1Tensor, ok bool, err error) {
 	ok = eachField(b, func(num protowire.Number, typ protowire.Type, v []byte, x uint64) bool {
 		switch {
 		case num == fieldName && typ == protowire.BytesType:
@@ -298,5 +298,5 @@ func readTensorMeta(b []byte) (m v1Tensor, err error, ok bool) {
 	if _, problem := m.shape.NumElements(); err == nil {
 		err = problem
 	}
-	return m, err, ok
+	return m, ok, err
 }

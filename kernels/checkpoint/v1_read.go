@@ -77,7 +77,7 @@ func (r *ReaderV1) load(file int) error {
 	if err != nil {
 		return unable(name, files.Error(name, err), "")
 	}
-	list, versions, problem, good := readMeta(value)
+	list, versions, good, problem := readMeta(value)
 	if !ok || !good {
 		return status.Internalf("Failed to find the saved tensor slices at the beginning of the checkpoint file: %s", name)
 	}

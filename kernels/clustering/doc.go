@@ -1,2 +1,2 @@
-// Package clustering holds the ops of k-means: the choice of first centers and the nearest ones.
+// Package clustering holds the ops of k-means: the choice of first centres and the nearest ones.
 package clustering

@@ -8,39 +8,39 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
-	"github.com/troupe-run/troupe/kernels/simd"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// How many points and centers are multiplied at a time, so that the products stay in the cache.
+// How many points and centres are multiplied at a time, so that the products stay in the cache.
 const (
 	nearestPoints  = 16
 	nearestCenters = 1024
 )
 
-// nearestNeighbors yields the k centers that are nearest to each point, the nearest first, and
+// nearestNeighbors yields the k centres that are nearest to each point, the nearest first, and
 // their squared distances.
 func nearestNeighbors(ctx *kernels.Context) error {
-	points, centers := ctx.Input(0), ctx.Input(1)
+	points, centres := ctx.Input(0), ctx.Input(1)
 	if err := args.FirstError(args.CheckType(ctx, 0, tensor.Float32), args.CheckType(ctx, 1, tensor.Float32)); err != nil {
 		return err
 	}
 	if points.Rank() != 2 {
 		return status.InvalidArgumentf("Input points should be a matrix.")
 	}
-	if centers.Rank() != 2 {
+	if centres.Rank() != 2 {
 		return status.InvalidArgumentf("Input centers should be a matrix.")
 	}
 	k, err := int64Scalar(ctx, 2, "k")
 	if err != nil {
 		return err
 	}
-	n, m, dim := points.Dim(0), centers.Dim(0), points.Dim(1)
+	n, m, dim := points.Dim(0), centres.Dim(0), points.Dim(1)
 	k = min(k, int64(m))
 	switch {
 	case n == 0:
 		return status.InvalidArgumentf("Expected points.rows() > 0.")
-	case dim != centers.Dim(1):
-		return status.InvalidArgumentf("Expected point_dimensions == center_dimensions: %d vs %d.", dim, centers.Dim(1))
+	case dim != centres.Dim(1):
+		return status.InvalidArgumentf("Expected point_dimensions == center_dimensions: %d vs %d.", dim, centres.Dim(1))
 	case k < 0:
 		return status.InvalidArgumentf("Expected k >= 0, got %d", k)
 	}
@@ -53,34 +53,34 @@ func nearestNeighbors(ctx *kernels.Context) error {
 		return err
 	}
 	s := &nearest{
-		points: tensor.Of[float32](points), centers: tensor.Of[float32](centers), m: m, dim: dim, k: int(k),
-		pointNorms: halfNorms(tensor.Of[float32](points), n, dim), centerNorms: halfNorms(tensor.Of[float32](centers), m, dim),
+		points: tensor.Of[float32](points), centres: tensor.Of[float32](centres), m: m, dim: dim, k: int(k),
+		pointNorms: halfNorms(tensor.Of[float32](points), n, dim), centreNorms: halfNorms(tensor.Of[float32](centres), m, dim),
 		indices: tensor.Of[int64](indices), distances: tensor.Of[float32](distances),
 	}
 	ctx.Device.Parallel(n, nearestPoints, s.search)
 	return nil
 }
 
-// nearest is a search for the nearest centers.
+// nearest is a search for the nearest centres.
 type nearest struct {
-	points, centers         []float32
-	pointNorms, centerNorms []float32 // halves of squared lengths
+	points, centres         []float32
+	pointNorms, centreNorms []float32 // halves of squared lengths
 	m, dim, k               int
 	indices                 []int64
 	distances               []float32
 }
 
-// candidate is a center, and half the squared distance to it but for the point's own length.
+// candidate is a centre, and half the squared distance to it but for the point's own length.
 type candidate struct {
 	distance float32
-	center   int
+	centre   int
 }
 
 func (a candidate) compare(b candidate) int {
-	return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.center, b.center))
+	return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.centre, b.centre))
 }
 
-// search finds the centers of the points from lo to hi.
+// search finds the centres of the points from lo to hi.
 func (s *nearest) search(lo, hi int) {
 	products := make([]float32, nearestPoints*min(nearestCenters, s.m))
 	best := make([][]candidate, nearestPoints)
@@ -91,17 +91,17 @@ func (s *nearest) search(lo, hi int) {
 		}
 		for from := 0; from < s.m; from += nearestCenters {
 			width := min(nearestCenters, s.m-from)
-			simd.Gemm(nil, false, true, rows, width, s.dim, s.points[lo*s.dim:], s.dim, s.centers[from*s.dim:], s.dim, products, width, false)
+			simd.Gemm(nil, false, true, rows, width, s.dim, s.points[lo*s.dim:], s.dim, s.centres[from*s.dim:], s.dim, products, width, false)
 			for i := range rows {
 				for j, p := range products[i*width : (i+1)*width] {
-					best[i] = s.offer(best[i], candidate{s.centerNorms[from+j] - p, from + j})
+					best[i] = s.offer(best[i], candidate{s.centreNorms[from+j] - p, from + j})
 				}
 			}
 		}
 		for i := range rows {
 			slices.SortFunc(best[i], candidate.compare)
 			for j, c := range best[i] {
-				s.indices[(lo+i)*s.k+j] = int64(c.center)
+				s.indices[(lo+i)*s.k+j] = int64(c.centre)
 				s.distances[(lo+i)*s.k+j] = 2 * (s.pointNorms[lo+i] + c.distance)
 			}
 		}

@@ -30,7 +30,7 @@ func simplePhilox(seed int64) philox.Numbers32 {
 }
 
 // kmc2Chain yields the point at which a Markov chain over all points ends, which goes on to a candidate the more
-// likely, the further it is from the centers (k-MC², "Approximate K-Means++ in Sublinear Time").
+// likely, the further it is from the centres (k-MC², "Approximate K-Means++ in Sublinear Time").
 func kmc2Chain(ctx *kernels.Context) error {
 	t := ctx.Input(0)
 	if err := args.CheckType(ctx, 0, tensor.Float32); err != nil {

@@ -1,8 +1,8 @@
-// Package cuda has the kernels of CUDA devices: their sources (*.cu, in CUDA C on top of troupe.cuh),
-// the PTX that build.sh made of them, and which module has which kernel.
+// Package cuda has the kernels of CUDA devices: their sources (*.cu, in CUDA C on top of troupe.cuh), the PTX
+// that build.sh makes of them, and the module that each kernel is in.
 //
-// The PTX is in the binary with the build tag cuda alone. A driver compiles a module for its card when
-// it loads it, so that modules are loaded when a kernel of theirs is first asked for.
+// Only binaries with the build tag cuda contain the PTX. A driver compiles a module for its card when it loads
+// it, so modules are loaded when one of their kernels is first needed.
 package cuda
 
 import (

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 	"github.com/troupe-run/troupe/kernels/internal/update"
-	"github.com/troupe-run/troupe/kernels/simd"
 )
 
 // kindAccumulator is dense and sparse accumulators, which share their names.

@@ -128,7 +128,10 @@ func newQueueClose(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reason := closeReason(c.Attrs())
+	reason, err := closeReason(c.Attrs())
+	if err != nil {
+		return nil, err
+	}
 	return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
 		q, err := queueOf(ctx)
 		if err != nil {
@@ -145,16 +148,25 @@ func newQueueClose(c *kernels.Construction) (any, error) {
 }
 
 // closeReason is the error that dequeues are to fail with, nil for a queue that just ends.
-func closeReason(a graph.Attrs) error {
+func closeReason(a graph.Attrs) (reason, err error) {
+	if _, given := a[graph.CloseReasonAttr]; !given {
+		return nil, nil
+	}
 	text, err := a.Str(graph.CloseReasonAttr)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	code := status.Unknown
-	if c, err := a.Int(graph.CloseCodeAttr); err == nil && c > 0 && status.Code(c) != status.OutOfRange {
-		code = status.Code(c)
+	if _, given := a[graph.CloseCodeAttr]; given {
+		c, err := a.Int(graph.CloseCodeAttr)
+		if err != nil {
+			return nil, err
+		}
+		if c > 0 && status.Code(c) != status.OutOfRange {
+			code = status.Code(c)
+		}
 	}
-	return status.New(code, text)
+	return status.New(code, text), nil
 }
 
 func newQueueSize(*kernels.Construction) (any, error) {

@@ -125,7 +125,7 @@ func stepHandle(ctx *kernels.Context, kind, name string, local any) *tensor.Tens
 
 // stepResource is the resource that the handle at input 0 names, in the container of the step.
 func stepResource[R containers.Resource](ctx *kernels.Context, kind string) (r R, err error) {
-	name := ""
+	var name string
 	if ref := ctx.Ref(0); ref != nil {
 		t := ref.Read()
 		if t == nil {

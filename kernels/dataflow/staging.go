@@ -215,7 +215,7 @@ func mapPeek(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) 
 func mapTake(ctx *kernels.Context, take func(int64, []int32, func([]*tensor.Tensor, error)) func(error), end func(error)) func(error) {
 	key, indices, err := mapInputs(ctx, true)
 	if err == nil {
-		err = asManyOutputs(ctx, indices, len(ctx.Outputs))
+		err = asManyOutputs(indices, len(ctx.Outputs))
 	}
 	if err != nil {
 		end(err)
@@ -227,7 +227,7 @@ func mapTake(ctx *kernels.Context, take func(int64, []int32, func([]*tensor.Tens
 func mapUnstageNoKey(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
 	_, indices, err := mapInputs(ctx, false)
 	if err == nil {
-		err = asManyOutputs(ctx, indices, len(ctx.Outputs)-1)
+		err = asManyOutputs(indices, len(ctx.Outputs)-1)
 	}
 	if err != nil {
 		end(err)
@@ -244,7 +244,7 @@ func mapUnstageNoKey(ctx *kernels.Context, m *staging.Map, end func(error)) func
 }
 
 // asManyOutputs checks that the op has an output for each index, before anything leaves the map for it.
-func asManyOutputs(ctx *kernels.Context, indices []int32, outputs int) error {
+func asManyOutputs(indices []int32, outputs int) error {
 	if len(indices) > 0 && len(indices) != outputs {
 		return status.InvalidArgumentf("output/indices size mismatch: %d vs. %d", outputs, len(indices))
 	}

@@ -1,5 +1,5 @@
-// Package files reads, writes and finds local files as TensorFlow's ops do, with its errors: the code that goes with
-// the system's error number, and "name; No such file or directory".
+// Package files reads, writes and finds local files as TensorFlow's ops do, with its errors: the code that
+// corresponds to the system's error number, and "name; No such file or directory".
 package files
 
 import (

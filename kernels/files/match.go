@@ -26,10 +26,10 @@ func Match(pattern string) ([]string, error) {
 		return nil, err
 	}
 	if !strings.ContainsAny(pattern, special) {
-		if _, err := os.Stat(plain); err != nil {
-			return nil, nil
+		if _, err := os.Stat(plain); err == nil {
+			return []string{pattern}, nil
 		}
-		return []string{pattern}, nil
+		return nil, nil
 	}
 	levels := prefixes(pattern)
 	first := slices.IndexFunc(levels, func(l string) bool { return strings.ContainsAny(l, special) })

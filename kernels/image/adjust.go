@@ -193,8 +193,8 @@ func scaleContrast(ctx *kernels.Context, dst, src []float32, shape tensor.Shape,
 	})
 }
 
-// colors makes the kernel of RGBToHSV or HSVToRGB.
-func colors[T element.Floating](f func(a, b, c T) (T, T, T)) func(*kernels.Construction) (any, error) {
+// colours makes the kernel of RGBToHSV or HSVToRGB.
+func colours[T element.Floating](f func(a, b, c T) (T, T, T)) func(*kernels.Construction) (any, error) {
 	return kernels.Always(func(ctx *kernels.Context) error {
 		image, dtype := ctx.Input(0), element.DTypeOf[T]()
 		if err := args.CheckType(ctx, 0, dtype); err != nil {

@@ -1,2 +1,2 @@
-// Package image holds the ops on images: PNG, and colors.
+// Package image holds the ops on images: PNG, and colours.
 package image

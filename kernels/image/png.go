@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
-	"github.com/troupe-run/troupe/kernels/png"
+	"github.com/troupe-run/troupe/kernels/internal/png"
 )
 
 // newDecodeImage makes the kernel of the ops that read an image file of any format. Only PNG is read.

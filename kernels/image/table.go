@@ -23,8 +23,8 @@ func addAdjust(table *kernels.Table) {
 		{Op: "AdjustHue", Types: float, Expensive: true, New: adjust("delta", 3, eachPixel(turnHue))},
 		{Op: "AdjustSaturation", Types: float, Expensive: true, New: adjust("scale", 3, eachPixel(scaleSaturation))},
 	}...)
-	table.Op("RGBToHSV", halves.Rows("T", tensor.Float32, colors(toHSV[float32])), halves.Rows("T", tensor.Float64, colors(toHSV[float64])))
-	table.Op("HSVToRGB", halves.Rows("T", tensor.Float32, colors(hsvToRGB[float32])), halves.Rows("T", tensor.Float64, colors(hsvToRGB[float64])))
+	table.Op("RGBToHSV", halves.Rows("T", tensor.Float32, colours(toHSV[float32])), halves.Rows("T", tensor.Float64, colours(toHSV[float64])))
+	table.Op("HSVToRGB", halves.Rows("T", tensor.Float32, colours(hsvToRGB[float32])), halves.Rows("T", tensor.Float64, colours(hsvToRGB[float64])))
 }
 
 // The ops that read and write image files.

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/example"
+	"github.com/troupe-run/troupe/kernels/internal/example"
 )
 
 // exampleOp is what ParseExample, ParseExampleV2 and ParseSingleExample have in common: the features but for their
@@ -104,12 +104,13 @@ func keysAt(ctx *kernels.Context, i, n int, name string) ([]string, error) {
 	return keys, nil
 }
 
-// outputAll hands over lists of tensors as the outputs from first on.
-func outputAll(ctx *kernels.Context, first int, lists ...[]*tensor.Tensor) {
+// outputAll hands over lists of tensors as the outputs.
+func outputAll(ctx *kernels.Context, lists ...[]*tensor.Tensor) {
+	next := 0
 	for _, list := range lists {
 		for _, t := range list {
-			ctx.SetOutput(first, t)
-			first++
+			ctx.SetOutput(next, t)
+			next++
 		}
 	}
 }
@@ -194,7 +195,7 @@ func (k *exampleOp) batch(ctx *kernels.Context, defaultsAt int, dense, sparse, r
 		r, err = p.Batch(exampleRun(ctx), serialized.Strings(), names.Strings(), defaults)
 	}
 	if err == nil {
-		outputAll(ctx, 0, r.Indices, r.Values, r.Shapes, r.Dense, r.RaggedValues, r.Splits)
+		outputAll(ctx, r.Indices, r.Values, r.Shapes, r.Dense, r.RaggedValues, r.Splits)
 	}
 	return err
 }
@@ -243,7 +244,7 @@ func newParseSingleExample(c *kernels.Construction) (any, error) {
 		}
 		r, err := p.One(exampleRun(ctx), serialized.Strings()[0], defaults)
 		if err == nil {
-			outputAll(ctx, 0, r.Indices, r.Values, r.Shapes, r.Dense)
+			outputAll(ctx, r.Indices, r.Values, r.Shapes, r.Dense)
 		}
 		return err
 	}), nil

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	_ "github.com/troupe-run/troupe/kernels/all"
-	"github.com/troupe-run/troupe/kernels/example/examplepb"
+	"github.com/troupe-run/troupe/kernels/internal/example/examplepb"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/protobuf/proto"
 )

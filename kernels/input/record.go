@@ -5,8 +5,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 	"github.com/troupe-run/troupe/kernels/reader"
-	"github.com/troupe-run/troupe/kernels/tfrecord"
 )
 
 // recordInput is the kernel of RecordInput, which has a reader of its own.

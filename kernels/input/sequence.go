@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/example"
+	"github.com/troupe-run/troupe/kernels/internal/example"
 )
 
 // sequenceOp is what the ops on SequenceExamples have in common: the features of the context and of the lists, but for
@@ -170,7 +170,7 @@ func (k *sequenceOp) batch(ctx *kernels.Context, defaultsAt int, keys *sequenceK
 		Serialized: serialized.Strings(), Names: ctx.Input(1).Strings(), Batch: serialized.Rank() == 1, Defaults: defaults, MayLack: mayLack,
 	})
 	if err == nil {
-		outputAll(ctx, 0, context.Indices, context.Values, context.Shapes, context.Dense, context.RaggedValues, context.Splits,
+		outputAll(ctx, context.Indices, context.Values, context.Shapes, context.Dense, context.RaggedValues, context.Splits,
 			lists.Indices, lists.Values, lists.Shapes, lists.Dense, lists.Lengths, lists.RaggedValues, lists.OuterSplits, lists.Splits)
 	}
 	return err
@@ -235,7 +235,7 @@ func (k *sequenceOp) one(ctx *kernels.Context, defaultsAt int, keys *sequenceKey
 	}
 	context, lists, err := p.One(exampleRun(ctx), serialized.Strings()[0], name, defaults, mayLack)
 	if err == nil {
-		outputAll(ctx, 0, context.Indices, context.Values, context.Shapes, context.Dense, lists.Indices, lists.Values, lists.Shapes, lists.Dense)
+		outputAll(ctx, context.Indices, context.Values, context.Shapes, context.Dense, lists.Indices, lists.Values, lists.Shapes, lists.Dense)
 	}
 	return err
 }

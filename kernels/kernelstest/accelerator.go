@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Accelerate, if not nil, makes the accelerator that every Device of the process gives those ops
+// Accelerate is nil or makes the accelerator that every Device of the process gives those ops
 // to that have a row for it. So the tests of the CPU's kernels are the accelerator's, too: inputs
 // are moved to its memory and outputs back, and so are the values of the variables that the
 // inputs refer to. It is set before the first test, and ends the accelerator with t. The

@@ -1,7 +1,7 @@
-// Package kernelstest runs kernels one at a time on a device of its own and compares what they
-// compute with expected tensors. It watches memory: every case runs once with inputs that the
-// kernel must leave alone and once with inputs that it may take over, and at the end of a test
-// everything that came from the device's pool must have gone back.
+// Package kernelstest runs kernels one at a time on a device of its own and compares their results with
+// expected tensors. It checks memory, too: every case runs once with inputs that the kernel must leave alone
+// and once with inputs that it may take over, and at the end of a test everything that came from the device's
+// pool must have been returned.
 package kernelstest
 
 import (

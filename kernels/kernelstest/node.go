@@ -12,7 +12,7 @@ import (
 
 // node makes the op's node. For a registered op, attributes that were not given are told from
 // the inputs or are the op's defaults, and the outputs' types follow.
-func (o Op) node(inputs []any) (*graph.Node, error) {
+func (o Op) node(inputs []any) *graph.Node {
 	n := &graph.Node{Name: o.Name, Op: o.Type, Attrs: o.Attrs.Proto()}
 	if n.Name == "" {
 		n.Name = "n"
@@ -34,7 +34,7 @@ func (o Op) node(inputs []any) (*graph.Node, error) {
 	for len(n.OutTypes) < o.Outputs {
 		n.OutTypes = append(n.OutTypes, tensor.Invalid)
 	}
-	return n, nil
+	return n
 }
 
 func typeOf(in any) tensor.DType {

@@ -175,10 +175,7 @@ type Kernel struct {
 
 // Kernel makes the node and its kernel; inputs tell the types.
 func (d *Device) Kernel(op Op, inputs ...any) (*Kernel, error) {
-	node, err := op.node(inputs)
-	if err != nil {
-		return nil, err
-	}
+	node := op.node(inputs)
 	k := &Kernel{Node: node, Step: op.Step, device: d, resources: d.resources}
 	if d.accelerator != nil && kernels.Supports(node, d.accelerator.Type()) {
 		k.device, k.carry = d.accelerator, newCarry(d.accelerator, node)

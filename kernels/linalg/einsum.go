@@ -106,9 +106,8 @@ func (e *equation) bind(ctx *kernels.Context) (operands []indexed, output []int,
 		wide = max(wide, hidden)
 		op := indexed{expand(labels, hidden), shape}
 		for axis, l := range op.labels {
-			d, have := int(shape[axis]), 0
-			known := false
-			if have, known = sizes[l]; !known || l < 0 && have == 1 {
+			d := int(shape[axis])
+			if have, known := sizes[l]; !known || l < 0 && have == 1 {
 				sizes[l] = d
 			} else if have != d && (l > 0 || d != 1) {
 				return nil, nil, nil, status.InvalidArgumentf("Expected dimension %d at axis %d of the input shaped %v but got dimension %d", have, axis, shape, d)

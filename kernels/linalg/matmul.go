@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/gemm"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
-	"github.com/troupe-run/troupe/kernels/simd"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // matmulRule is what operands the ops that multiply matrices take.

@@ -13,7 +13,7 @@ import (
 // tensorListConcat joins the elements along their first dimension, which may differ, and tells
 // how long each was. V2 of the op says how long elements are that were never set.
 func tensorListConcat(ctx *kernels.Context, dtype tensor.DType) error {
-	l, err := typedList(ctx, 0, dtype)
+	l, err := typedList(ctx, dtype)
 	if err != nil {
 		return err
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// listInput is the list that input i holds.
-func listInput(ctx *kernels.Context, i int) (*variant.TensorList, error) {
-	t := ctx.Input(i)
+// listInput is the list that input 0 holds.
+func listInput(ctx *kernels.Context) (*variant.TensorList, error) {
+	t := ctx.Input(0)
 	if t.DType() != tensor.Variant || t.Rank() != 0 {
 		return nil, status.InvalidArgumentf("Input list must be a scalar saw: %v", t.Shape())
 	}
@@ -22,17 +22,17 @@ func listInput(ctx *kernels.Context, i int) (*variant.TensorList, error) {
 }
 
 // typedList is listInput for an op that declares the elements' type.
-func typedList(ctx *kernels.Context, i int, dtype tensor.DType) (*variant.TensorList, error) {
-	l, err := listInput(ctx, i)
+func typedList(ctx *kernels.Context, dtype tensor.DType) (*variant.TensorList, error) {
+	l, err := listInput(ctx)
 	if err == nil && l.DType != dtype {
 		err = status.InvalidArgumentf("Invalid data types; op elements %v but list elements %v", dtype, l.DType)
 	}
 	return l, err
 }
 
-// outputList makes output o the list, taking over the reference.
-func outputList(ctx *kernels.Context, o int, l *variant.TensorList) error {
-	out, err := ctx.Allocate(o, tensor.Variant, nil)
+// outputList makes output 0 the list, taking over the reference.
+func outputList(ctx *kernels.Context, l *variant.TensorList) error {
+	out, err := ctx.Allocate(0, tensor.Variant, nil)
 	if err != nil {
 		l.Release()
 		return err
@@ -49,7 +49,7 @@ func changeableList(ctx *kernels.Context, l *variant.TensorList) (*variant.Tenso
 		return l, nil
 	}
 	l = l.Clone()
-	return l, outputList(ctx, 0, l)
+	return l, outputList(ctx, l)
 }
 
 // mapInput is the map that input 0 holds and, for ops that take a key, what variant.MapKey says of it.

@@ -35,7 +35,7 @@ func emptyTensorList(ctx *kernels.Context, dtype tensor.DType) error {
 		return err
 	}
 	l.Max = most
-	return outputList(ctx, 0, l)
+	return outputList(ctx, l)
 }
 
 func tensorListReserve(ctx *kernels.Context, dtype tensor.DType) error {
@@ -54,7 +54,7 @@ func tensorListReserve(ctx *kernels.Context, dtype tensor.DType) error {
 	if err != nil {
 		return err
 	}
-	return outputList(ctx, 0, l)
+	return outputList(ctx, l)
 }
 
 func tensorListPushBack(ctx *kernels.Context, dtype tensor.DType) error {
@@ -62,7 +62,7 @@ func tensorListPushBack(ctx *kernels.Context, dtype tensor.DType) error {
 	if t.DType() != dtype {
 		return status.InvalidArgumentf("Invalid data types; list elements %v but tried to append %v", dtype, t.DType())
 	}
-	l, err := typedList(ctx, 0, dtype)
+	l, err := typedList(ctx, dtype)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func tensorListPushBack(ctx *kernels.Context, dtype tensor.DType) error {
 }
 
 func tensorListPopBack(ctx *kernels.Context, dtype tensor.DType) error {
-	l, err := typedList(ctx, 0, dtype)
+	l, err := typedList(ctx, dtype)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func tensorListPopBack(ctx *kernels.Context, dtype tensor.DType) error {
 }
 
 func tensorListLength(ctx *kernels.Context) error {
-	l, err := listInput(ctx, 0)
+	l, err := listInput(ctx)
 	if err == nil {
 		ctx.SetOutput(0, tensor.Scalar(tensor.Int32, int32(len(l.Elems))))
 	}
@@ -126,7 +126,7 @@ func newTensorListElementShape(c *kernels.Construction) (any, error) {
 		return nil, err
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
-		l, err := listInput(ctx, 0)
+		l, err := listInput(ctx)
 		switch {
 		case err != nil:
 			return err
@@ -142,7 +142,7 @@ func newTensorListElementShape(c *kernels.Construction) (any, error) {
 }
 
 func tensorListResize(ctx *kernels.Context) error {
-	l, err := listInput(ctx, 0)
+	l, err := listInput(ctx)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func tensorListResize(ctx *kernels.Context) error {
 }
 
 func tensorListGetItem(ctx *kernels.Context, dtype tensor.DType) error {
-	l, err := typedList(ctx, 0, dtype)
+	l, err := typedList(ctx, dtype)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func newTensorListSetItem(c *kernels.Construction) (any, error) {
 	// Graphs of older clients do not have the attribute.
 	grow, _ := c.Attrs().Bool("resize_if_index_out_of_bounds")
 	return kernels.Func(func(ctx *kernels.Context) error {
-		l, err := typedList(ctx, 0, dtype)
+		l, err := typedList(ctx, dtype)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ func newTensorListStack(c *kernels.Construction) (any, error) {
 		return nil, err
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
-		l, err := typedList(ctx, 0, dtype)
+		l, err := typedList(ctx, dtype)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func newTensorListStack(c *kernels.Construction) (any, error) {
 }
 
 func tensorListGather(ctx *kernels.Context, dtype tensor.DType) error {
-	l, err := typedList(ctx, 0, dtype)
+	l, err := typedList(ctx, dtype)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func tensorListFromTensor(ctx *kernels.Context, dtype tensor.DType) error {
 		l.Release()
 		return err
 	}
-	return outputList(ctx, 0, l)
+	return outputList(ctx, l)
 }
 
 func tensorListScatter(ctx *kernels.Context, dtype tensor.DType) error {
@@ -171,11 +171,11 @@ func tensorListScatter(ctx *kernels.Context, dtype tensor.DType) error {
 		l.Release()
 		return err
 	}
-	return outputList(ctx, 0, l)
+	return outputList(ctx, l)
 }
 
 func tensorListScatterInto(ctx *kernels.Context, dtype tensor.DType) error {
-	l, err := listInput(ctx, 0)
+	l, err := listInput(ctx)
 	if err != nil {
 		return err
 	}
@@ -248,5 +248,5 @@ func tensorListSplit(ctx *kernels.Context, dtype tensor.DType) error {
 		l.Release()
 		return err
 	}
-	return outputList(ctx, 0, l)
+	return outputList(ctx, l)
 }

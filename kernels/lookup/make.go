@@ -55,7 +55,7 @@ func tableSource(c *kernels.Construction, o table.Options) (any, error) {
 	if err := tableTypes(c, &o); err != nil {
 		return nil, err
 	}
-	if _, err := c.Attrs().Str("shared_name"); err != nil {
+	if _, named := c.Attrs()["shared_name"]; !named {
 		return kernels.Func(func(ctx *kernels.Context) error { return anonymousTable(ctx, o) }), nil
 	}
 	return namedTable(c, func(name string) (table.Table, error) { return table.New(o) }, o)
@@ -135,7 +135,7 @@ func newMutableDenseHashTable(c *kernels.Construction) (any, error) {
 	if d.options.Buckets, err = c.Attrs().Int("initial_num_buckets"); err != nil {
 		return nil, err
 	}
-	if _, err := c.Attrs().Str("shared_name"); err != nil {
+	if _, named := c.Attrs()["shared_name"]; !named {
 		return d, nil
 	}
 	named, err := namedTable(c, func(string) (table.Table, error) {

@@ -108,7 +108,7 @@ func (f textFile) Size() (n int64, err error) {
 	}
 	defer r.close()
 	for {
-		if _, err := r.next(); err == io.EOF {
+		if _, err := r.next(); errors.Is(err, io.EOF) {
 			return n, nil
 		} else if err != nil {
 			return 0, err
@@ -132,7 +132,7 @@ func (f textFile) read(most int64, add func(keys, values *tensor.Tensor) error) 
 	}
 	defer r.close()
 	for at := int64(0); ; {
-		b, err := f.newBatch(at)
+		b, err := f.newBatch()
 		if err != nil {
 			return err
 		}
@@ -149,12 +149,12 @@ func (f textFile) read(most int64, add func(keys, values *tensor.Tensor) error) 
 			b.release()
 		}
 		switch {
-		case err == io.EOF && at == 0 && f.size == 0:
+		case errors.Is(err, io.EOF) && at == 0 && f.size == 0:
 			return status.Errorf(status.OutOfRange, "Finished reading 0 of lines from %s", f.path)
-		case err == io.EOF && at == 0:
+		case errors.Is(err, io.EOF) && at == 0:
 			// TensorFlow's iterator is at its end before the table looks at it.
 			return status.Errorf(status.OutOfRange, "Read less bytes than requested")
-		case err == io.EOF || err == nil && at == most:
+		case errors.Is(err, io.EOF) || err == nil && at == most:
 			return nil
 		case err != nil:
 			return err
@@ -169,7 +169,7 @@ type batch struct {
 	n            int
 }
 
-func (f textFile) newBatch(at int64) (*batch, error) {
+func (f textFile) newBatch() (*batch, error) {
 	n := int64(linesAtATime)
 	keys, err := tensor.New(tensor.Host, f.keyDT, tensor.Shape{n})
 	if err != nil {
@@ -201,7 +201,7 @@ func (b *batch) hand(add func(keys, values *tensor.Tensor) error) error {
 func (b *batch) take(r *lines, at int64) error {
 	line, err := r.next()
 	switch {
-	case err == io.EOF && b.size != -1 && at != b.size:
+	case errors.Is(err, io.EOF) && b.size != -1 && at != b.size:
 		return status.InvalidArgumentf("Invalid vocab_size in %s: expected %d but got %d", b.path, b.size, at)
 	case err != nil:
 		return err
@@ -286,7 +286,7 @@ func (l *lines) next() (string, error) {
 		switch {
 		case len(line) > maxLine:
 			return "", status.Errorf(status.ResourceExhausted, "A line of %s is longer than %d bytes", l.path, maxLine)
-		case err == bufio.ErrBufferFull:
+		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err == io.EOF:
 			if text := strings.TrimSuffix(string(line), "\r"); text != "" {

@@ -35,7 +35,8 @@ func (k *selectKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	switch {
 	case cond.Rank() == 0:
-		return k.whole(ctx, tensor.Of[bool](cond)[0])
+		k.whole(ctx, tensor.Of[bool](cond)[0])
+		return nil
 	case cond.Rank() != 1 || yes.Rank() == 1:
 		return k.elements(ctx, cond, yes, no)
 	}
@@ -92,13 +93,12 @@ func selectV2Shape(cond, yes, no *tensor.Tensor) (tensor.Shape, error) {
 }
 
 // whole yields one of the two as it is.
-func (k *selectKernel[T]) whole(ctx *kernels.Context, yes bool) error {
+func (k *selectKernel[T]) whole(ctx *kernels.Context, yes bool) {
 	i := 2
 	if yes {
 		i = 1
 	}
 	ctx.SetOutput(0, ctx.Input(i).Retain())
-	return nil
 }
 
 // output is the memory of the result: that of an operand where nobody else sees it. Variants get memory of

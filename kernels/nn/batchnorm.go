@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 	"github.com/troupe-run/troupe/kernels/internal/layout"
 	"github.com/troupe-run/troupe/kernels/internal/reduce"
-	"github.com/troupe-run/troupe/kernels/simd"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // batchNorm is the attributes of FusedBatchNorm, its later versions and their gradients.

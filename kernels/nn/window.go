@@ -120,7 +120,7 @@ func (p *padding) over(in, size, stride, dilation, before, after int64) (window,
 		out = (in + stride - 1) / stride
 		before = max(0, (out-1)*stride+effective-in) / 2
 	case "VALID":
-		before, after = 0, 0
+		before = 0
 		out = (in - effective + stride) / stride
 	case "EXPLICIT":
 		out = (in + before + after - effective + stride) / stride

@@ -1,3 +1,3 @@
-// Package ragged holds the ops on ragged tensors: splits, ranges, gathers, and their way into variants and dense
-// tensors.
+// Package ragged holds the ops on ragged tensors: splits, ranges, gathers, and conversions to and from variants
+// and dense tensors.
 package ragged

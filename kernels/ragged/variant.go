@@ -33,7 +33,7 @@ func raggedToVariant(ctx *kernels.Context, dtype tensor.DType, batched bool) err
 	}
 	splits := make([][]int64, n)
 	for i := n - 1; i >= 0; i-- {
-		rows := 0
+		var rows int
 		switch {
 		case i < n-1:
 			rows = len(splits[i+1]) - 1

@@ -8,7 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels/files"
-	"github.com/troupe-run/troupe/kernels/tfrecord"
+	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
 
 // FixedLength is the layout of files whose records are of Record bytes each.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/kernels/tfrecord"
+	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 	"go.uber.org/goleak"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels/files"
-	"github.com/troupe-run/troupe/kernels/tfrecord"
+	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
 
 // readAhead is what a reader takes from its file at a time.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels/files"
-	"github.com/troupe-run/troupe/kernels/tfrecord"
+	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
 
 // YielderOptions say what a Yielder reads and how.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/kernels/tfrecord"
+	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
 
 // recordFiles makes files of records and gives the pattern of their names.

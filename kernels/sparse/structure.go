@@ -143,14 +143,16 @@ func sparseList(ctx *kernels.Context) ([]sparse, error) {
 			return nil, status.InvalidArgumentf("Input shapes should be a vector but received shape %v at position %d", t.Shape(), i)
 		}
 		list[i] = sparse{ctx.Input(i), ctx.Input(n + i), tensor.Of[int64](t)}
-		elements, ok := int64(1), true
+		elements := int64(1)
 		for _, d := range list[i].shape {
 			if d < 0 {
 				return nil, status.InvalidArgumentf("Dimension %d must be >= 0", d)
 			}
-			if elements, ok = shapes.MulSize(elements, d); !ok {
+			product, ok := shapes.MulSize(elements, d)
+			if !ok {
 				return nil, status.Internalf("Encountered overflow from large input shape.")
 			}
+			elements = product
 		}
 	}
 	return list, nil
@@ -286,7 +288,7 @@ func sparseReshape(ctx *kernels.Context) error {
 
 // sparseTarget completes the shape asked for. known is the product of the sizes that were given.
 func sparseTarget(old tensor.Shape, given []int64) (shape tensor.Shape, known int64, err error) {
-	shape, known = tensor.Shape(given).Clone(), 1
+	shape = tensor.Shape(given).Clone()
 	dense, open := int64(old.Elements()), -1
 	for d, size := range shape {
 		switch {

@@ -33,16 +33,15 @@ func newRefVariable(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	create := func() (containers.Resource, error) {
-		v := containers.NewVariable(name, dtype)
-		v.Shape, v.KnownShape = shape, known
-		return v, nil
-	}
 	var found atomic.Pointer[containers.Variable]
 	return kernels.Func(func(ctx *kernels.Context) error {
 		v := found.Load()
 		if v == nil || v.Deleted() {
-			r, err := ctx.Device.Resources().LookupOrCreate(container, kernels.KindRefVariable, name, create)
+			r, err := ctx.Device.Resources().LookupOrCreate(container, kernels.KindRefVariable, name, func() (containers.Resource, error) {
+				v := containers.NewVariable(name, dtype)
+				v.Shape, v.KnownShape = shape, known
+				return v, nil
+			})
 			if err != nil {
 				return err
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
-	"github.com/troupe-run/troupe/kernels/wav"
+	"github.com/troupe-run/troupe/kernels/internal/wav"
 )
 
 // newAudioSummary makes the kernel of AudioSummary, whose sample rate is an attribute, and of

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
-	"github.com/troupe-run/troupe/kernels/png"
+	"github.com/troupe-run/troupe/kernels/internal/png"
 )
 
 func newImageSummary(c *kernels.Construction) (any, error) {
@@ -128,7 +128,10 @@ type imageArithmetic[T any] struct {
 func arithmetic[T element.Floating]() imageArithmetic[T] {
 	return imageArithmetic[T]{
 		float: func(v T) float64 { return float64(v) },
-		scale: func(v T, scale, offset float32) float64 { return float64(T(v*T(scale)) + T(offset)) },
+		scale: func(v T, scale, offset float32) float64 {
+			product := T(v * T(scale)) //nolint:unconvert // It rounds: without it the product and the sum may become one operation.
+			return float64(product + T(offset))
+		},
 	}
 }
 

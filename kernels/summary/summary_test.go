@@ -8,8 +8,8 @@ import (
 	summarypb "github.com/galeone/tensorflow/tensorflow/go/core/framework/summary_go_proto"
 	"github.com/troupe-run/troupe/graph/tensor"
 	_ "github.com/troupe-run/troupe/kernels/all"
+	"github.com/troupe-run/troupe/kernels/internal/png"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
-	"github.com/troupe-run/troupe/kernels/png"
 	"google.golang.org/protobuf/proto"
 )
 

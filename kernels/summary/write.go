@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/events"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/disk"
+	"github.com/troupe-run/troupe/kernels/internal/events"
 	"google.golang.org/protobuf/proto"
 )
 

@@ -35,7 +35,7 @@ func (k *optimizerKernel[T]) apply(ctx *kernels.Context) error {
 		a.prepare(a.run)
 	}
 	err := k.lock(ctx, &a.slotLocks)
-	*a = application[T]{optimizerKernel: k, slotLocks: a.slotLocks.unused()}
+	*a = application[T]{optimizerKernel: k, slotLocks: a.unused()}
 	k.idle.Put(a)
 	return err
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/troupe-run/troupe/kernels/internal/element"
-	"github.com/troupe-run/troupe/kernels/simd"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 func power[T element.Floating](v, e T) T { return T(math.Pow(float64(v), float64(e))) }

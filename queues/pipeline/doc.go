@@ -1,5 +1,5 @@
-// Package pipeline moves elements of Go types through a queue of the cluster, from producers to consumers that may
-// be other sessions, processes, machines and languages.
+// Package pipeline moves elements of Go types through a queue of the cluster, from producers to consumers.
+// These may be in other sessions, processes, machines and languages.
 //
 // Both sides declare the queue, which lives on a task and outlives their sessions:
 //
@@ -7,7 +7,6 @@
 //		Image [784]float32
 //		Label int64
 //	}
-//
 //	queue, err := pipeline.Declare[Row](pipeline.Queue{Name: "rows", Device: "/job:ps/task:0", Capacity: 4096})
 //
 // A producer puts rows in, and closes the queue when there are no more:
@@ -26,15 +25,15 @@
 //
 // under tf.device("/job:ps/task:0"): fields are components, in their order.
 //
-// # What is promised
+// # Guarantees
 //
 // Elements of one producer come out in the order in which they were put in, as long as it has one batch in
-// flight (ProducerOptions.InFlight) and one consumer reads them. Nothing is lost and nothing comes twice while no server and no
-// connection fails; a batch in flight when one does may or may not have gone in, and the producer is told so by the error.
-// A consumer whose loop ends early loses what it has prefetched, which is why that is bounded and off unless asked
-// for. A producer waits while the queue is full, a consumer while it is empty, both until their
-// context ends.
+// flight (ProducerOptions.InFlight) and one consumer reads them. Nothing is lost or duplicated while no server
+// and no connection fails. If one fails, a batch in flight may or may not have been enqueued, and the producer
+// gets the error. A consumer whose loop ends early loses what it has prefetched. Prefetching is therefore
+// bounded, and off by default. A producer waits while the queue is full and a consumer while it is empty, both
+// until their context ends.
 //
-// A producer that fails closes the queue with its error. Consumers get what is in the queue, then that error;
-// on TensorFlow's own servers, which know no reasons, they are told that the queue was closed.
+// A producer that fails closes the queue with its error. Consumers get what is in the queue, then that error.
+// TensorFlow's own servers do not pass the reason on: their consumers are told that the queue was closed.
 package pipeline

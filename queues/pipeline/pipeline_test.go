@@ -25,7 +25,7 @@ type record struct {
 	Flags  []bool `shape:"2"`
 	Words  [2]string
 	Empty  [0]float64
-	note   string
+	note   string //nolint:unused // A field that is not exported is no component.
 }
 
 func recordOf(i int) record {

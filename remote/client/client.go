@@ -25,9 +25,9 @@ import (
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/remote/http2"
+	"github.com/troupe-run/troupe/remote/internal/http2"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
-	"github.com/troupe-run/troupe/remote/wire"
 	"google.golang.org/protobuf/proto"
 )
 

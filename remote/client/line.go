@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/remote/http2"
+	"github.com/troupe-run/troupe/remote/internal/http2"
 )
 
 // alpn is HTTP/2 as TLS names it.

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/closing"
-	"github.com/troupe-run/troupe/remote/wire"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
 // Session is a graph on a server, and steps over it. Tensors, operations and feeds are named as in the graph

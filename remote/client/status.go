@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/remote/wire"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
 // ClusterStatus is what a task knows of its cluster.

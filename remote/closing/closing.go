@@ -1,4 +1,4 @@
-// Package closing ends things once: what is closed by several callers is closed by one of them.
+// Package closing makes closing idempotent: several callers may close a thing, and it is closed once.
 package closing
 
 import (

@@ -12,7 +12,7 @@ func TestOnce(t *testing.T) {
 		o := New()
 		failure := errors.New("no")
 		calls := 0
-		if err := o.Do(t.Context(), func(context.Context) error { calls++; return failure }); err != failure {
+		if err := o.Do(t.Context(), func(context.Context) error { calls++; return failure }); !errors.Is(err, failure) {
 			t.Fatal(err)
 		}
 		release, first, second := make(chan struct{}), make(chan error, 1), make(chan error, 1)

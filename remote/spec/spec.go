@@ -1,6 +1,5 @@
-// Package spec is the declaration of a cluster: which jobs it has, which tasks a job has, and
-// the one address at which each task is reached. It is pure: it parses, checks, compares and
-// prints, and never touches the network.
+// Package spec is the declaration of a cluster: its jobs, their tasks, and the one address of each task. It is
+// pure: it parses, checks, compares and prints, and never touches the network.
 package spec
 
 import (

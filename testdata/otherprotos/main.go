@@ -1,5 +1,5 @@
-// Otherprotos is a program that imports Troupe and another Go package of TensorFlow's messages. It runs a graph, and
-// carries a message from one package to the other and back.
+// Otherprotos is a program that imports Troupe and another Go package of TensorFlow's messages. It runs a
+// graph, and converts a message from one package to the other and back.
 package main
 
 import (

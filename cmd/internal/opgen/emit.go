@@ -79,7 +79,7 @@ func (b *source) file(pkg string) ([]byte, error) {
 	out.Write(b.Bytes())
 	text, err := format.Source(out.Bytes())
 	if err != nil {
-		return nil, fmt.Errorf("%v in:\n%s", err, out.Bytes())
+		return nil, fmt.Errorf("%w in:\n%s", err, out.Bytes())
 	}
 	return text, nil
 }
@@ -96,7 +96,7 @@ func registry(ops []*graph.OpDef) ([]byte, error) {
 }
 
 // constructors is the file of an area's constructors.
-func constructors(area string, ops []*graph.OpDef, entries map[string]entry) ([]byte, error) {
+func constructors(ops []*graph.OpDef, entries map[string]entry) ([]byte, error) {
 	b := &source{imports: map[string]bool{}}
 	for _, def := range ops {
 		b.constructor(def, entries[def.Name].summary)

@@ -1,9 +1,9 @@
-// Opgen writes the constructors of package graph/op, one for each op that the kernels know, and the attributes
-// of package graph/op/attr, from the declarations of the ops:
+// Opgen writes the constructors of package graph/op, one for each op that has kernels, and the attributes of
+// package graph/op/attr, from the declarations of the ops:
 //
 //	go generate ./graph/op
 //
-// What each constructor's comment says first is in ops.txt, in sections that become files.
+// The first sentence of each constructor's comment is in ops.txt. Its sections become files.
 package main
 
 import (

@@ -101,7 +101,7 @@ func generate(names []string) (map[string][]byte, error) {
 	}
 	files := map[string][]byte{}
 	for area, list := range areas {
-		if files["gen_"+area+".go"], err = constructors(area, list, entries); err != nil {
+		if files["gen_"+area+".go"], err = constructors(list, entries); err != nil {
 			return nil, err
 		}
 	}

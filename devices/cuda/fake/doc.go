@@ -1,7 +1,7 @@
 // Package fake builds a CUDA driver for tests on machines without a card: a libcuda.so.1 in C++ (driver/)
 // that runs the kernels of kernels/cuda on the CPU, and a libcublas.so.12 beside it.
 //
-// The kernels are the same sources, compiled by g++. A block's threads are fibers, and warps run far
+// The kernels are the same sources, compiled by g++. A block's threads are fibres, and warps run far
 // ahead of each other, so that missing barriers show. Commands of streams run when something waits for
 // them and not before, so that missing events show too; FAKE_CUDA_EAGER=1 runs them at once. New memory
 // is NaN, accesses to what is not allocated are errors.

@@ -1,6 +1,6 @@
 //go:build ignore
 
-// The program gen writes the assembler source of the jumps to the functions that a list names, one a line:
+// The program gen writes the assembler source of the jumps to the functions that a file lists, one a line:
 //
 //	go run gen.go symbols.txt trampolines.S
 package main

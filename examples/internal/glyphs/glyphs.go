@@ -1,4 +1,4 @@
-// Package glyphs draws the digits 0 to 9 as a display with seven segments shows them, in different sizes, places and
+// Package glyphs draws the digits 0 to 9 as a seven-segment display shows them, in different sizes, places and
 // brightnesses and with noise: data for examples that need no download.
 package glyphs
 

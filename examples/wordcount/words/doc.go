@@ -1,2 +1,2 @@
-// Package words is the messages of the word count's actors.
+// Package words holds the messages of the word count's actors.
 package words

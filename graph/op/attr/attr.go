@@ -1,10 +1,8 @@
-// Package attr has the attributes that the constructors of package op need not be given, one function for
-// each:
+// Package attr has the optional attributes of the constructors of package op, one function for each:
 //
 //	y := op.MatMul(s, a, b, attr.TransposeA(true))
 //
-// An op that does not have the attribute is refused with INVALID_ARGUMENT at that line, and so is one that gets
-// it twice.
+// An attribute that the op does not have, or that is given twice, is INVALID_ARGUMENT at that line.
 package attr
 
 // Attr is an attribute of an operation: its name, and its value as a Go value that op.Attr takes. Functions make those

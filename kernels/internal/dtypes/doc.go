@@ -1,2 +1,2 @@
-// Package dtypes names the sets of element types that rows are for.
+// Package dtypes names the sets of element types that rows of a table support.
 package dtypes

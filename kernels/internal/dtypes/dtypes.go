@@ -28,6 +28,7 @@ var FloatT = map[string][]tensor.DType{"T": {tensor.Float16, tensor.BFloat16, te
 var Moved = append(slices.Clone(Variables), tensor.Int32)
 
 var (
+	// Int32 is that type alone.
 	Int32 = []tensor.DType{tensor.Int32}
 	// BesideInt32 are all other types. Strings, resources and variants among them are the host's anyway.
 	BesideInt32 = func() (types []tensor.DType) {

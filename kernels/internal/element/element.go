@@ -5,7 +5,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/simd"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // OneIf is a condition as a number.
@@ -16,26 +16,35 @@ func OneIf(b bool) int {
 	return 0
 }
 
-// Float16 and bfloat16 are elements of the dtypes of these names. Ops compute on them by way of
+// The elements of the dtypes float16 and bfloat16. Ops compute on them by way of
 // float32, rounded to nearest even at the end, as TensorFlow's CPU kernels do.
 type (
-	Float16  uint16
+	// Float16 has 5 bits of exponent and 10 of mantissa.
+	Float16 uint16
+	// BFloat16 is the upper half of a float32.
 	BFloat16 uint16
 )
 
 // The sets of element types that slice functions are written for.
 type (
+	// SignedInt is a signed integer of Go.
 	SignedInt   interface{ int8 | int16 | int32 | int64 }
 	unsignedInt interface {
 		uint8 | uint16 | uint32 | uint64
 	}
-	Integer    interface{ SignedInt | unsignedInt }
-	Floating   interface{ float32 | float64 }
+	// Integer is a signed or unsigned integer.
+	Integer interface{ SignedInt | unsignedInt }
+	// Floating is a float that Go computes with.
+	Floating interface{ float32 | float64 }
+	// ComplexNum is a complex number.
 	ComplexNum interface{ complex64 | complex128 }
-	Ordered    interface{ Integer | Floating }
-	Numeric    interface {
+	// Ordered is a number that can be compared with <.
+	Ordered interface{ Integer | Floating }
+	// Numeric is a number that Go computes with.
+	Numeric interface {
 		Integer | Floating | ComplexNum
 	}
+	// HalfFloat is a float of 16 bits, which is computed with as a float32.
 	HalfFloat interface{ Float16 | BFloat16 }
 )
 

@@ -5,7 +5,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/element"
-	"github.com/troupe-run/troupe/kernels/simd"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // DifferentShapes is TensorFlow's error for input i of ops whose inputs have one shape.

@@ -37,6 +37,7 @@ type GPUUnary struct {
 	More []uint64
 }
 
+// Compute implements kernels.Kernel.
 func (k *GPUUnary) Compute(ctx *kernels.Context) error {
 	a := ctx.Inputs[0].Tensor
 	if err := args.CheckType(ctx, 0, k.In); err != nil {
@@ -72,6 +73,7 @@ type GPUZip struct {
 	More []uint64
 }
 
+// Compute implements kernels.Kernel.
 func (k *GPUZip) Compute(ctx *kernels.Context) error {
 	a, b := ctx.Inputs[0].Tensor, ctx.Inputs[1].Tensor
 	if err := args.FirstError(args.CheckType(ctx, 0, k.In), args.CheckType(ctx, 1, k.In)); err != nil {

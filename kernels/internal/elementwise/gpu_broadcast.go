@@ -162,6 +162,7 @@ type GPUBinary struct {
 	mismatch *bool
 }
 
+// Compute implements kernels.Kernel.
 func (k *GPUBinary) Compute(ctx *kernels.Context) error {
 	a, b := ctx.Inputs[0].Tensor, ctx.Inputs[1].Tensor
 	if err := args.FirstError(args.CheckType(ctx, 0, k.In), args.CheckType(ctx, 1, k.In)); err != nil {

@@ -143,6 +143,7 @@ type UnaryKernel struct {
 
 func (k *UnaryKernel) construct(*kernels.Construction) (any, error) { return k, nil }
 
+// Compute implements kernels.Kernel.
 func (k *UnaryKernel) Compute(ctx *kernels.Context) error {
 	a := ctx.Inputs[0].Tensor
 	if a.DType() != k.In.DType {

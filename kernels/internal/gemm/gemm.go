@@ -2,7 +2,7 @@ package gemm
 
 import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
-	"github.com/troupe-run/troupe/kernels/simd"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // Gemm sets the m by n matrix c to op(a)·op(b), where op transposes what ta and tb say. All

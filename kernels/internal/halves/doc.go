@@ -1,3 +1,3 @@
-// Package halves makes kernels of float32 serve float16 and bfloat16: inputs are widened before and outputs
-// rounded after.
+// Package halves runs kernels of float32 on float16 and bfloat16: inputs are widened before and outputs rounded
+// after.
 package halves

@@ -1,3 +1,3 @@
-// Package layout moves elements in memory without knowing their type: nests of loops, rows, fills, joins, on the
+// Package layout moves elements in memory without knowing their type: loop nests, rows, fills, joins, on the
 // host and on accelerators.
 package layout

@@ -16,7 +16,7 @@ const partsLimit = 16
 const SpaceLimit = 8
 
 // moveOn runs a nest that is not empty.
-func moveOn(ctx *kernels.Context, dst, src *tensor.Tensor, n *nest) {
+func moveOn(ctx *kernels.Context, dst, src *tensor.Tensor, n *Nest) {
 	a, size := kernels.AcceleratorOf(ctx.Device), dst.DType().Size()
 	last := len(n.dims) - 1
 	if last == 0 && n.dst[0] == 1 && n.src[0] == 1 && n.dims[0] == dst.Len() && n.dims[0] == src.Len() {
@@ -29,9 +29,9 @@ func moveOn(ctx *kernels.Context, dst, src *tensor.Tensor, n *nest) {
 
 // launchNest runs a nest from and to addresses. One that is too deep for the device's function is
 // cut into those of its outermost loop.
-func launchNest(ctx *kernels.Context, a kernels.Accelerator, n *nest, to, from uint64, size int) {
+func launchNest(ctx *kernels.Context, a kernels.Accelerator, n *Nest, to, from uint64, size int) {
 	if len(n.dims) > nestLimit {
-		inner := &nest{dims: n.dims[1:], dst: n.dst[1:], src: n.src[1:], tiled: n.tiled}
+		inner := &Nest{dims: n.dims[1:], dst: n.dst[1:], src: n.src[1:], tiled: n.tiled}
 		for i := range n.dims[0] {
 			launchNest(ctx, a, inner, to+uint64(i*n.dst[0]*size), from+uint64(i*n.src[0]*size), size)
 		}
@@ -55,7 +55,7 @@ func launchNest(ctx *kernels.Context, a kernels.Accelerator, n *nest, to, from u
 }
 
 // widened is the nest for wider elements where the innermost loop runs over neighbours on both sides.
-func (n *nest) widened(to, from uint64, size int) (*nest, int) {
+func (n *Nest) widened(to, from uint64, size int) (*Nest, int) {
 	last := len(n.dims) - 1
 	if n.dst[last] != 1 || n.src[last] != 1 {
 		return n, size
@@ -69,7 +69,7 @@ func (n *nest) widened(to, from uint64, size int) (*nest, int) {
 		return n, size
 	}
 	by := wide / size
-	w := &nest{dims: append([]int(nil), n.dims...), dst: append([]int(nil), n.dst...), src: append([]int(nil), n.src...)}
+	w := &Nest{dims: append([]int(nil), n.dims...), dst: append([]int(nil), n.dst...), src: append([]int(nil), n.src...)}
 	w.dims[last] /= by
 	for i := range last {
 		w.dst[i] /= by
@@ -79,7 +79,7 @@ func (n *nest) widened(to, from uint64, size int) (*nest, int) {
 }
 
 // words is the struct Nest, for rounds below count.
-func (n *nest) words(count int) []uint64 {
+func (n *Nest) words(count int) []uint64 {
 	w := make([]uint64, 1+4*nestLimit)
 	w[0] = uint64(len(n.dims))
 	dims, dst, src := w[1:1+2*nestLimit], w[1+2*nestLimit:1+3*nestLimit], w[1+3*nestLimit:]

@@ -19,7 +19,7 @@ func JoinTensors(ctx *kernels.Context, shape tensor.Shape, axis int, parts []*te
 	}
 	total := int(shape[axis]) * after
 	at, runs := 0, before > 1
-	nests := make([]*nest, 0, len(parts))
+	nests := make([]*Nest, 0, len(parts))
 	for _, p := range parts {
 		if p.Len() > 0 {
 			n := p.Len() / before
@@ -43,7 +43,7 @@ func JoinTensors(ctx *kernels.Context, shape tensor.Shape, axis int, parts []*te
 
 // joinRows runs the nests of the parts a few rows at a time, so that the output is written from
 // its start to its end.
-func joinRows(ctx *kernels.Context, out *tensor.Tensor, parts []*tensor.Tensor, nests []*nest, rows int) {
+func joinRows(ctx *kernels.Context, out *tensor.Tensor, parts []*tensor.Tensor, nests []*Nest, rows int) {
 	const few = 8
 	full := make([]*tensor.Tensor, 0, len(nests))
 	for _, p := range parts {

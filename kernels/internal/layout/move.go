@@ -6,12 +6,12 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// mover moves elements of one layout in memory: of 1, 2, 4, 8 or 16 bytes, strings, handles or
+// Mover moves elements of one layout in memory: of 1, 2, 4, 8 or 16 bytes, strings, handles or
 // variants. Array ops say what goes where and leave the moving to it, so that none of them has
 // to know about types.
-type mover struct {
+type Mover struct {
 	// nest runs rows lo to hi of a nest.
-	nest func(dst, src *tensor.Tensor, n *nest, lo, hi int)
+	nest func(dst, src *tensor.Tensor, n *Nest, lo, hi int)
 	// Fill sets elements lo to hi of dst to the first of value.
 	Fill func(dst, value *tensor.Tensor, lo, hi int)
 	// Rows copies rows of n elements: row from[i] of src to row to[i] of dst, for lo <= i < hi.
@@ -32,9 +32,9 @@ var (
 	moveVariant = newVariantMover()
 )
 
-func newMover[E any](elems func(*tensor.Tensor) []E) *mover {
-	return &mover{
-		nest: func(dst, src *tensor.Tensor, n *nest, lo, hi int) { moveNest(elems(dst), elems(src), n, lo, hi) },
+func newMover[E any](elems func(*tensor.Tensor) []E) *Mover {
+	return &Mover{
+		nest: func(dst, src *tensor.Tensor, n *Nest, lo, hi int) { moveNest(elems(dst), elems(src), n, lo, hi) },
 		Fill: func(dst, value *tensor.Tensor, lo, hi int) {
 			v, d := elems(value)[0], elems(dst)[lo:hi]
 			for i := range d {
@@ -49,7 +49,7 @@ func newMover[E any](elems func(*tensor.Tensor) []E) *mover {
 }
 
 // MoverOf gives the mover for an element type.
-func MoverOf(d tensor.DType) *mover {
+func MoverOf(d tensor.DType) *Mover {
 	switch d.Size() {
 	case 1:
 		return move1
@@ -115,7 +115,7 @@ func moveBytes(d tensor.DType) int { return max(d.Size(), 16*element.OneIf(d.Siz
 
 // Move runs a nest on as many cores as it is worth, or on the accelerator whose memory dst and src
 // lie in.
-func Move(ctx *kernels.Context, dst, src *tensor.Tensor, n *nest) {
+func Move(ctx *kernels.Context, dst, src *tensor.Tensor, n *Nest) {
 	rows, row := n.rows()
 	if rows == 0 || row == 0 {
 		return
@@ -181,7 +181,7 @@ func Fill(ctx *kernels.Context, dst, value *tensor.Tensor) {
 
 // newVariantMover makes the mover of variants, of which each tensor owns a reference. It lets the
 // other movers tell what goes where by moving numbers.
-func newVariantMover() *mover {
+func newVariantMover() *Mover {
 	// place runs a mover of numbers from src to dst and does for variants what it did.
 	place := func(dst, src *tensor.Tensor, run func(dst, src []int)) {
 		to, from := make([]int, dst.Len()), make([]int, src.Len())
@@ -195,8 +195,8 @@ func newVariantMover() *mover {
 			}
 		}
 	}
-	return &mover{
-		nest: func(dst, src *tensor.Tensor, n *nest, lo, hi int) {
+	return &Mover{
+		nest: func(dst, src *tensor.Tensor, n *Nest, lo, hi int) {
 			place(dst, src, func(d, s []int) { moveNest(d, s, n, lo, hi) })
 		},
 		Fill: func(dst, value *tensor.Tensor, lo, hi int) {

@@ -4,10 +4,10 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// nest is a nest of loops that copies elements: what slicing, transposing, tiling, padding,
+// Nest is a nest of loops that copies elements: what slicing, transposing, tiling, padding,
 // broadcasting and joining have in common. Offsets and strides count elements; a source stride
 // of 0 repeats, a negative one reverses.
-type nest struct {
+type Nest struct {
 	dims           []int // the outermost first
 	dst, src       []int // the strides
 	dstOff, srcOff int
@@ -17,8 +17,8 @@ type nest struct {
 // NewNest makes a nest of loops without those of one round, joins loops that run on in one
 // another, and turns it so that memory is walked in the order that suits it. The slices are
 // not kept.
-func NewNest(dims []int, dst, src []int, dstOff, srcOff int) *nest {
-	n := &nest{dstOff: dstOff, srcOff: srcOff}
+func NewNest(dims []int, dst, src []int, dstOff, srcOff int) *Nest {
+	n := &Nest{dstOff: dstOff, srcOff: srcOff}
 	for i, d := range dims {
 		if d == 1 {
 			continue
@@ -39,7 +39,7 @@ func NewNest(dims []int, dst, src []int, dstOff, srcOff int) *nest {
 
 // Permuted is the nest that copies a tensor with the dimensions dims to one that has them in the
 // order of perm.
-func Permuted(dims []int, perm ...int) *nest {
+func Permuted(dims []int, perm ...int) *Nest {
 	own := make([]int, len(dims))
 	step := 1
 	for i := len(dims) - 1; i >= 0; i-- {
@@ -57,7 +57,7 @@ func Permuted(dims []int, perm ...int) *nest {
 
 // turn brings the loop in which the source is contiguous next to the innermost one, when those
 // two are different loops: then tiles of both fit the cache.
-func (n *nest) turn() {
+func (n *Nest) turn() {
 	last := len(n.dims) - 1
 	if last == 0 || n.dst[last] != 1 || n.src[last] == 1 || n.src[last] == 0 {
 		return
@@ -77,7 +77,7 @@ func (n *nest) turn() {
 }
 
 // outer is the number of loops round the innermost one, or the two of a tile.
-func (n *nest) outer() int {
+func (n *Nest) outer() int {
 	if n.tiled {
 		return len(n.dims) - 2
 	}
@@ -85,7 +85,7 @@ func (n *nest) outer() int {
 }
 
 // rows is the work in units that can be shared out, and the elements in each.
-func (n *nest) rows() (rows, row int) {
+func (n *Nest) rows() (rows, row int) {
 	o := n.outer()
 	rows, row = shapes.LoopSize(n.dims[:o]), shapes.LoopSize(n.dims[o:])
 	if n.tiled {
@@ -98,7 +98,7 @@ func (n *nest) rows() (rows, row int) {
 // tileSide is the side of the tiles of a transposition: of 4-byte elements a tile is 4 KiB.
 const tileSide = 32
 
-func moveNest[E any](dst, src []E, n *nest, lo, hi int) {
+func moveNest[E any](dst, src []E, n *Nest, lo, hi int) {
 	o := n.outer()
 	strips := 1
 	if n.tiled {
@@ -178,7 +178,7 @@ func moveRun[E any](dst, src []E, count, d, s, dStep, sStep int) {
 
 // moveTiles transposes the strip of tiles that starts at the given round of the second
 // innermost loop, in which the source is contiguous, as the destination is in the innermost.
-func moveTiles[E any](dst, src []E, n *nest, d, s, from int) {
+func moveTiles[E any](dst, src []E, n *Nest, d, s, from int) {
 	o := n.outer()
 	rows, cols := n.dims[o], n.dims[o+1]
 	dRow, sCol := n.dst[o], n.src[o+1]

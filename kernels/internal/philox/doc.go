@@ -1,2 +1,2 @@
-// Package philox is the counter-based generator of random numbers, and the kernels' state of it.
+// Package philox is the counter-based generator of random numbers, and the state that kernels keep of it.
 package philox

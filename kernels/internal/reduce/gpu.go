@@ -13,19 +13,20 @@ import (
 type GPUReduction struct {
 	// First is the function for a tensor's elements, then the one for what it made of them.
 	First, Then string
-	Finish      finish
+	Finish      Finish
 	// Widens tells that half types are floats up to the last step.
 	Widens bool
 }
 
-// finish is what is done to each result, see kernels/cuda/reduce.cu.
-type finish uint64
+// Finish is what is done to each result, see kernels/cuda/reduce.cu.
+type Finish uint64
 
+// The values of Finish.
 const (
-	FinishNothing finish = iota
-	FinishMean
-	FinishRoot
-	FinishHalf
+	FinishNothing Finish = iota
+	FinishMean           // divides by the number of elements
+	FinishRoot           // takes the square root
+	FinishHalf           // halves
 )
 
 // Reduce reduces in into out. groups are in's dimensions, merged so that reduced ones and others
@@ -101,7 +102,7 @@ func PowerOf2(n int) int {
 }
 
 // Launch runs the fold. elements is what each of the last results is made of.
-func (f Fold) Launch(ctx *kernels.Context, function string, to, from *tensor.Tensor, how finish, elements int) {
+func (f Fold) Launch(ctx *kernels.Context, function string, to, from *tensor.Tensor, how Finish, elements int) {
 	outputs := f.Outer * f.Inner
 	if outputs == 0 {
 		return

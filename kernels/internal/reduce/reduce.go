@@ -32,6 +32,7 @@ type Kernel[T any] struct {
 	Keep  bool
 }
 
+// Compute implements kernels.Kernel.
 func (k *Kernel[T]) Compute(ctx *kernels.Context) error {
 	data := ctx.Inputs[0].Tensor
 	if err := args.CheckType(ctx, 0, k.DType); err != nil {

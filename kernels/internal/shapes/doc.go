@@ -1,3 +1,3 @@
-// Package shapes computes with shapes: axes, strides, broadcasting, sizes that may overflow, and shapes that are
-// known in part.
+// Package shapes computes with shapes: axes, strides, broadcasting, sizes that may overflow, and partly known
+// shapes.
 package shapes

@@ -1,4 +1,4 @@
-// The program cards prints the cards that there are, or why there are none.
+// The program cards prints the cards of the machine, or why there are none.
 package main
 
 import (

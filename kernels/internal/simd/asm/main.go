@@ -1,0 +1,34 @@
+// Command asm writes the assembly of package simd. It is a module of its own, so that users of the package do
+// not need avo. The output is committed, and go generate in the parent directory makes it again.
+package main
+
+import (
+	"flag"
+	"log"
+
+	"github.com/mmcloughlin/avo/build"
+)
+
+var set = flag.String("set", "", "kernels to write: elementwise, bfloat16, math or gemm")
+
+func main() {
+	flag.Parse()
+	build.ConstraintExpr("amd64")
+	for _, v := range []isa{avx512, avx2} {
+		switch *set {
+		case "elementwise":
+			elementwise(v)
+			reductions(v)
+			optimizers(v)
+		case "bfloat16":
+			bfloats(v)
+		case "math":
+			mathematics(v)
+		case "gemm":
+			gemm(v)
+		default:
+			log.Fatalf("unknown kernel set %q", *set)
+		}
+	}
+	build.Generate()
+}

@@ -1,0 +1,296 @@
+package http2
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func newClient(t testing.TB, address string) *Client {
+	t.Helper()
+	nc, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := NewClient(ctx, nc, "http", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// called makes a call and gives the answer, read in one go.
+func called(ctx context.Context, c *Client, path string, request ...[]byte) (answer []byte, err error) {
+	err = c.Call(ctx, path, request, func(a *Answer) error {
+		answer = make([]byte, a.Size())
+		return a.ReadFull(answer)
+	})
+	return answer, err
+}
+
+// otherServer is a gRPC server of somebody else's, with the small windows that such have at first.
+func otherServer(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle := func(do func(ctx context.Context, b []byte) ([]byte, error)) func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
+		return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			m := &message{}
+			if err := decode(m); err != nil {
+				return nil, err
+			}
+			b, err := do(ctx, m.data)
+			return &message{data: b}, err
+		}
+	}
+	s := grpc.NewServer(grpc.ForceServerCodecV2(testCodec{}), grpc.MaxRecvMsgSize(1<<30), grpc.MaxConcurrentStreams(8))
+	s.RegisterService(&grpc.ServiceDesc{ServiceName: "t", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{
+		{MethodName: "echo", Handler: handle(func(_ context.Context, b []byte) ([]byte, error) { return b, nil })},
+		{MethodName: "fail", Handler: handle(func(_ context.Context, b []byte) ([]byte, error) {
+			return nil, status.Error(codes.FailedPrecondition, string(b))
+		})},
+		{MethodName: "wait", Handler: handle(func(ctx context.Context, _ []byte) ([]byte, error) {
+			<-ctx.Done()
+			return nil, status.FromContextError(ctx.Err()).Err()
+		})},
+	}}, nil)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// onBoth runs a test against a server of this package and one of another implementation.
+func onBoth(t *testing.T, test func(t *testing.T, c *Client)) {
+	t.Run("own", func(t *testing.T) { test(t, newClient(t, newTestServer(t).listener.Addr().String())) })
+	t.Run("other", func(t *testing.T) { test(t, newClient(t, otherServer(t))) })
+}
+
+func TestClientCalls(t *testing.T) {
+	onBoth(t, func(t *testing.T, c *Client) {
+		for _, size := range []int{0, 1, 100, gatherBelow, inputSize, 100 << 10, 3 << 20, 40 << 20} {
+			request := make([]byte, size)
+			fill(request, alphabet)
+			answer, err := called(t.Context(), c, "/t/echo", request[:size/3], request[size/3:])
+			if err != nil || !bytes.Equal(answer, request) {
+				t.Fatalf("%d bytes: %d came, %v", size, len(answer), err)
+			}
+		}
+	})
+}
+
+func TestClientErrors(t *testing.T) {
+	onBoth(t, func(t *testing.T, c *Client) {
+		for range 3 {
+			_, err := called(t.Context(), c, "/t/fail", []byte("ü % \n"))
+			if s := status.Convert(err); s.Code() != codes.FailedPrecondition || s.Message() != "ü % \n" {
+				t.Error(err)
+			}
+			if _, err := called(t.Context(), c, "/t/none", nil); status.Code(err) != codes.Unimplemented {
+				t.Error(err)
+			}
+			own := errors.New("what read gives")
+			if err := c.Call(t.Context(), "/t/echo", [][]byte{make([]byte, 1<<20)}, func(a *Answer) error {
+				if err := a.ReadFull(make([]byte, 10)); err != nil {
+					t.Error(err)
+				}
+				return own
+			}); !errors.Is(err, own) {
+				t.Error(err)
+			}
+			if b, err := called(t.Context(), c, "/t/echo", []byte("works")); err != nil || string(b) != "works" {
+				t.Errorf("%q, %v", b, err)
+			}
+		}
+	})
+}
+
+// An answer whose headers are more than the client said it takes is an error of its own.
+func TestClientOfLargeHeaders(t *testing.T) {
+	c := newClient(t, newTestServer(t).addr())
+	for range 3 {
+		if _, err := called(t.Context(), c, "/t/fail", bytes.Repeat([]byte("x"), 100_000)); status.Code(err) != codes.ResourceExhausted {
+			t.Error(err)
+		}
+		if b, err := called(t.Context(), c, "/t/echo", []byte("works")); err != nil || string(b) != "works" {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+}
+
+func TestClientReadsInPieces(t *testing.T) {
+	onBoth(t, func(t *testing.T, c *Client) {
+		request := make([]byte, 1<<20)
+		fill(request, alphabet)
+		var answer []byte
+		err := c.Call(t.Context(), "/t/echo", [][]byte{request}, func(a *Answer) error {
+			for len(answer) < a.Size() {
+				b, err := a.Piece()
+				if err != nil || len(b) == 0 {
+					return fmt.Errorf("after %d bytes: %d more, %w", len(answer), len(b), err)
+				}
+				answer = append(answer, b...)
+				some := make([]byte, min(7, a.Size()-len(answer)))
+				if err := a.ReadFull(some); err != nil {
+					return err
+				}
+				answer = append(answer, some...)
+			}
+			if _, err := a.Piece(); err == nil {
+				t.Error("there is more than the message")
+			}
+			return nil
+		})
+		if err != nil || !bytes.Equal(answer, request) {
+			t.Errorf("%d bytes, %v", len(answer), err)
+		}
+	})
+}
+
+// Calls of many goroutines, small and large, some given up, do not mix.
+func TestClientOfManyGoroutines(t *testing.T) {
+	onBoth(t, func(t *testing.T, c *Client) {
+		var all sync.WaitGroup
+		for g := range 24 {
+			all.Go(func() {
+				for i := range 12 {
+					size := []int{10, 5000, 200 << 10, 1500 << 10}[(g+i)%4]
+					request := bytes.Repeat([]byte{byte(g), byte(i)}, size/2)
+					ctx, cancel := context.WithCancel(t.Context())
+					given := (g+i)%5 == 0
+					if given {
+						time.AfterFunc(time.Duration(i*50)*time.Microsecond, cancel)
+					}
+					answer, err := called(ctx, c, "/t/echo", request)
+					cancel()
+					if given && status.Code(err) == codes.Canceled {
+						continue
+					}
+					if err != nil || !bytes.Equal(answer, request) {
+						t.Errorf("%d bytes: %d came, %v", size, len(answer), err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		if !c.Ready() {
+			t.Error("the connection is gone")
+		}
+	})
+}
+
+func TestClientGivesUp(t *testing.T) {
+	onBoth(t, func(t *testing.T, c *Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := called(ctx, c, "/t/wait", nil); status.Code(err) != codes.DeadlineExceeded {
+			t.Error(err)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		var both sync.WaitGroup
+		for range 2 { // one of them reads
+			both.Go(func() {
+				if _, err := called(ctx, c, "/t/wait", nil); status.Code(err) != codes.Canceled {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		if b, err := called(t.Context(), c, "/t/echo", []byte("works")); err != nil || string(b) != "works" {
+			t.Errorf("%q, %v", b, err)
+		}
+	})
+}
+
+// A server that goes takes no call that it does not answer.
+func TestClientOfAServerThatGoes(t *testing.T) {
+	s := newTestServer(t)
+	c := newClient(t, s.listener.Addr().String())
+	waiting := make(chan error, 1)
+	go func() {
+		b, err := called(context.Background(), c, "/t/wait", []byte("x"))
+		if err == nil && string(b) != "x" {
+			err = fmt.Errorf("%q came", b)
+		}
+		waiting <- err
+	}()
+	<-s.entered
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Stop(ctx, patience) }()
+	eventually(t, "the server goes", func() bool { return !c.Ready() })
+	if _, err := called(t.Context(), c, "/t/echo", nil); !errors.Is(err, ErrNotSent) {
+		t.Error(err)
+	}
+	close(s.release)
+	if err := <-waiting; err != nil {
+		t.Error(err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+// A connection that ended while nobody read is not taken for another call.
+func TestClientOfAConnectionThatEnded(t *testing.T) {
+	s := newTestServer(t)
+	c := newClient(t, s.listener.Addr().String())
+	if _, err := called(t.Context(), c, "/t/echo", nil); err != nil {
+		t.Fatal(err)
+	}
+	s.all()[0].shut(errSilent)
+	c.mu.Lock()
+	c.used = time.Now().Add(-time.Minute)
+	c.mu.Unlock()
+	eventually(t, "the end is seen", func() bool { _, err := called(t.Context(), c, "/t/echo", nil); return errors.Is(err, ErrNotSent) })
+}
+
+// A client that makes no calls answers pings all the same.
+func TestIdleClientAnswersPings(t *testing.T) {
+	s := newTestServer(t)
+	c := newClient(t, s.listener.Addr().String())
+	if _, err := called(t.Context(), c, "/t/echo", nil); err != nil {
+		t.Fatal(err)
+	}
+	server := s.all()[0]
+	before := server.in.reads.Load()
+	if !server.ping() {
+		t.Fatal("the connection is busy")
+	}
+	eventually(t, "the ping is answered", func() bool { return server.in.reads.Load() > before })
+}
+
+func BenchmarkClient(b *testing.B) {
+	s := newTestServer(b)
+	c := newClient(b, s.listener.Addr().String())
+	request := [][]byte{make([]byte, 64)}
+	read := func(a *Answer) error { _, err := a.Piece(); return err }
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := c.Call(b.Context(), "/t/inline", request, read); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

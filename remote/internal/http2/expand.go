@@ -1,0 +1,60 @@
+package http2
+
+import (
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+)
+
+// expand decompresses a message. A client compresses what it sends if it was told to, with
+// TensorFlow's RPCOptions for one. The memory that it takes is asked for with hold as it grows.
+func expand(algorithm string, message mem.BufferSlice, hold func(bytes int) error) (plain mem.BufferSlice, err error) {
+	in := message.Reader()
+	defer func() {
+		_ = in.Close() // which does not fail
+		if err != nil {
+			plain.Free()
+			plain = nil
+		}
+	}()
+	var out io.Reader
+	switch algorithm {
+	case "gzip":
+		out, err = gzip.NewReader(in)
+	case "deflate": // which is zlib's format, RFC 1950
+		out, err = zlib.NewReader(in)
+	default:
+		return nil, status.Errorf(codes.Unimplemented, "requests compressed with %q are not understood; deflate and gzip are", algorithm)
+	}
+	var room []byte
+	for size := 0; err == nil; {
+		if len(room) == 0 {
+			if err := hold(chunkSize); err != nil {
+				return plain, err
+			}
+			b := piece(chunkSize)
+			room = b.ReadOnlyData() // nobody else has it yet
+			plain = append(plain, b)
+		}
+		var n int
+		n, err = out.Read(room)
+		room = room[n:]
+		if size += n; size > maxMessage {
+			return plain, status.Errorf(codes.ResourceExhausted, "a request is larger than %d bytes when it is decompressed", maxMessage)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return plain, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
+	}
+	if n := len(plain); n > 0 {
+		last := plain[n-1]
+		plain[n-1] = last.Slice(0, chunkSize-len(room))
+		last.Free()
+	}
+	return plain, nil
+}

@@ -1,0 +1,477 @@
+package http2
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	x "golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds what a test waits for.
+const patience = 20 * time.Second
+
+// message is what the tests send: bytes, or counted buffers.
+type message struct {
+	data []byte
+	wire mem.BufferSlice
+}
+
+type testCodec struct{}
+
+func (testCodec) Name() string { return "proto" }
+
+func (testCodec) Marshal(v any) (mem.BufferSlice, error) {
+	m := v.(*message)
+	if m.wire != nil {
+		return m.wire, nil
+	}
+	return mem.BufferSlice{mem.SliceBuffer(m.data)}, nil
+}
+
+func (testCodec) Unmarshal(b mem.BufferSlice, v any) error {
+	v.(*message).data = b.Materialize()
+	return nil
+}
+
+// counted is a pool that knows which of its buffers are out, and spoils those that come back: who
+// reads them too late reads nonsense.
+type counted struct {
+	taken, back atomic.Int64
+	mu          sync.Mutex
+	twice       int
+	out         map[*byte]bool
+}
+
+func (p *counted) Get(n int) *[]byte {
+	b := make([]byte, n)
+	p.taken.Add(1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.out == nil {
+		p.out = map[*byte]bool{}
+	}
+	p.out[&b[0]] = true
+	return &b
+}
+
+func (p *counted) Put(b *[]byte) {
+	fill(*b, []byte{0xEE})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.out[&(*b)[0]] {
+		p.twice++
+	}
+	delete(p.out, &(*b)[0])
+	p.back.Add(1)
+}
+
+var alphabet = []byte("abcdefghijklmnopqrstuvwxyz")
+
+// fill repeats p, faster than a loop under the race detector.
+func fill(b, p []byte) {
+	for n := copy(b, p); n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
+	}
+}
+
+// pattern is n bytes of pieces of the pool.
+func (p *counted) pattern(n, piece int) mem.BufferSlice {
+	var all mem.BufferSlice
+	for n > 0 {
+		k := min(n, piece)
+		b := p.Get(max(k, 2<<10))
+		*b = (*b)[:k]
+		fill(*b, alphabet)
+		all = append(all, mem.NewBuffer(b, p))
+		n -= k
+	}
+	return all
+}
+
+// awaitBack fails the test unless everything comes back, once.
+func (p *counted) awaitBack(t *testing.T) {
+	t.Helper()
+	eventually(t, "buffers come back", func() bool { return p.taken.Load() == p.back.Load() })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.twice > 0 {
+		t.Errorf("%d buffers were freed twice", p.twice)
+	}
+}
+
+// eventually polls for what nothing signals.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	limit := time.Now().Add(patience)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		if time.Now().After(limit) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+		<-tick.C
+	}
+}
+
+// testServer listens.
+type testServer struct {
+	*Server
+	listener net.Listener
+	closed   atomic.Int64 // connections that ended
+	pool     counted
+	entered  chan struct{} // of each call of /t/wait
+	release  chan struct{} // lets them answer
+	left     chan error    // of each call of /t/count, how its messages went
+	streams  func(ctx context.Context, s *Stream) error
+}
+
+func newTestServer(t testing.TB) *testServer {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &testServer{listener: l, entered: make(chan struct{}, 1<<15), release: make(chan struct{}), left: make(chan error, 100)}
+	methods := s.methods()
+	s.Server = NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: testCodec{},
+		Closed: func(uint64) { s.closed.Add(1) }, Logger: slog.New(slog.DiscardHandler)})
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for n := uint64(1); ; n++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.Serve(c, nil, n, nil)
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		accepting.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if err := s.Stop(ctx, patience); err != nil {
+			t.Error(err)
+		}
+		if n := s.receiving.Load(); n != 0 {
+			t.Errorf("%d bytes of requests are still counted", n)
+		}
+	})
+	return s
+}
+
+func (s *testServer) methods() map[string]*Method {
+	echo := func(_ context.Context, read func(any) error) (any, error) {
+		m := &message{}
+		return m, read(m)
+	}
+	return map[string]*Method{
+		"/t/echo":   {Unary: echo},
+		"/t/inline": {Unary: echo, Inline: true},
+		"/t/unwritten": {Unary: func(_ context.Context, read func(any) error) (any, error) {
+			return "what the codec panics at", read(&message{})
+		}, Inline: true},
+		"/t/early": {Unary: func(ctx context.Context, read func(any) error) (any, error) {
+			Detach(ctx)
+			return echo(ctx, read)
+		}, Inline: true},
+		"/t/late": {Unary: func(ctx context.Context, read func(any) error) (any, error) {
+			m := &message{}
+			err := read(m)
+			Detach(ctx)
+			Detach(ctx)
+			return m, err
+		}, Inline: true},
+		// wait answers when it is let, or with the error of its context.
+		"/t/wait": {Unary: func(ctx context.Context, read func(any) error) (any, error) {
+			m := &message{}
+			if err := read(m); err != nil {
+				return nil, err
+			}
+			s.entered <- struct{}{}
+			select {
+			case <-s.release:
+				return m, nil
+			case <-ctx.Done():
+				return nil, status.FromContextError(ctx.Err()).Err()
+			}
+		}},
+		// stubborn answers when it is let, whatever becomes of its call.
+		"/t/stubborn": {Unary: func(_ context.Context, read func(any) error) (any, error) {
+			m := &message{}
+			if err := read(m); err != nil {
+				return nil, err
+			}
+			s.entered <- struct{}{}
+			<-s.release
+			return m, nil
+		}},
+		// big answers with as many counted bytes as the request says, in pieces of as many.
+		"/t/big": {Unary: func(ctx context.Context, read func(any) error) (any, error) {
+			m := &message{}
+			if err := read(m); err != nil {
+				return nil, err
+			}
+			var n, piece int
+			if _, err := fmt.Sscan(string(m.data), &n, &piece); err != nil {
+				return nil, err
+			}
+			return &message{wire: s.pool.pattern(n, piece)}, nil
+		}, Inline: true},
+		"/t/fail": {Unary: func(ctx context.Context, read func(any) error) (any, error) {
+			m := &message{}
+			if err := read(m); err != nil {
+				return nil, err
+			}
+			return nil, status.Error(codes.FailedPrecondition, string(m.data))
+		}, Inline: true},
+		"/t/unread": {Unary: func(context.Context, func(any) error) (any, error) {
+			return nil, status.Error(codes.Aborted, "not read")
+		}, Inline: true},
+		"/t/count":  {ServerStream: s.count},
+		"/t/stream": {Stream: func(ctx context.Context, st *Stream) error { return s.streams(ctx, st) }},
+	}
+}
+
+func (s *testServer) addr() string { return s.listener.Addr().String() }
+
+// dial makes grpc-go's client.
+func (s *testServer) dial(t testing.TB, options ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	c, err := grpc.NewClient("passthrough:///"+s.addr(), append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(testCodec{}), grpc.MaxCallRecvMsgSize(1<<30), grpc.MaxCallSendMsgSize(1<<30))}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func withDeadline(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// invoke makes a call with grpc-go's client.
+func invoke(ctx context.Context, c *grpc.ClientConn, path string, data []byte) ([]byte, error) {
+	reply := &message{}
+	err := c.Invoke(ctx, path, &message{data: data}, reply)
+	return reply.data, err
+}
+
+// raw is a client that sends what it wants.
+type raw struct {
+	t   testing.TB
+	nc  net.Conn
+	fr  *x.Framer
+	enc *hpack.Encoder
+	buf bytes.Buffer
+	dec *hpack.Decoder
+}
+
+func newRaw(t testing.TB, nc net.Conn) *raw {
+	r := &raw{t: t, nc: nc, fr: x.NewFramer(nc, nc), dec: hpack.NewDecoder(4096, nil)}
+	r.enc = hpack.NewEncoder(&r.buf)
+	r.fr.SetMaxReadFrameSize(largestFrame)
+	r.fr.AllowIllegalReads, r.fr.AllowIllegalWrites = true, true
+	t.Cleanup(func() { nc.Close() })
+	return r
+}
+
+// dialRaw greets the server.
+func (s *testServer) dialRaw(t testing.TB, settings ...x.Setting) *raw {
+	t.Helper()
+	nc, err := net.Dial("tcp", s.addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	r := newRaw(t, nc)
+	_, err = nc.Write([]byte(preface))
+	r.must(err)
+	r.must(r.fr.WriteSettings(settings...))
+	return r
+}
+
+func (r *raw) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// block compresses headers.
+func (r *raw) block(fields ...hpack.HeaderField) []byte {
+	r.buf.Reset()
+	for _, f := range fields {
+		r.must(r.enc.WriteField(f))
+	}
+	return bytes.Clone(r.buf.Bytes())
+}
+
+// fields compresses a call's headers.
+func (r *raw) fields(path string, more ...hpack.HeaderField) []byte {
+	return r.block(append([]hpack.HeaderField{{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: path},
+		{Name: ":authority", Value: "test"}, {Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}}, more...)...)
+}
+
+func (r *raw) headers(id uint32, path string, more ...hpack.HeaderField) {
+	r.t.Helper()
+	r.must(r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: id, BlockFragment: r.fields(path, more...), EndHeaders: true}))
+}
+
+// framed is a gRPC message.
+func framed(data []byte) []byte { return append(appendPrefix(nil, len(data)), data...) }
+
+func (r *raw) call(id uint32, path string, data string) {
+	r.t.Helper()
+	r.headers(id, path)
+	r.must(r.fr.WriteData(id, true, framed([]byte(data))))
+}
+
+// large makes a call with a request of n bytes, in frames of 16 KiB.
+func (r *raw) large(id uint32, path string, n int) {
+	r.t.Helper()
+	r.headers(id, path)
+	b := framed(make([]byte, n))
+	for len(b) > 16<<10 {
+		r.must(r.fr.WriteData(id, false, b[:16<<10]))
+		b = b[16<<10:]
+	}
+	r.must(r.fr.WriteData(id, true, b))
+}
+
+// result is what a call ended with.
+type result struct {
+	status  int // -1 for a reset
+	message string
+	data    []byte
+	code    x.ErrCode // of the reset
+}
+
+// answer reads until a call is answered.
+func (r *raw) answer(id uint32) result {
+	r.t.Helper()
+	res := result{status: -1}
+	for {
+		f, err := r.fr.ReadFrame()
+		if err != nil {
+			r.t.Fatalf("stream %d: %v", id, err)
+		}
+		ended := false
+		switch f := f.(type) {
+		case *x.HeadersFrame:
+			fields, err := r.dec.DecodeFull(f.HeaderBlockFragment())
+			r.must(err)
+			if f.StreamID != id {
+				continue
+			}
+			for _, h := range fields {
+				switch h.Name {
+				case "grpc-status":
+					res.status, err = strconv.Atoi(h.Value)
+					r.must(err)
+				case "grpc-message":
+					res.message = unescape(h.Value)
+				}
+			}
+			ended = f.StreamEnded()
+		case *x.DataFrame:
+			if f.StreamID == id {
+				res.data = append(res.data, f.Data()...)
+				ended = f.StreamEnded()
+			}
+		case *x.RSTStreamFrame:
+			if f.StreamID == id {
+				res.code = f.ErrCode
+				return res
+			}
+		case *x.GoAwayFrame:
+			r.t.Fatalf("GOAWAY %v: %s", f.ErrCode, f.DebugData())
+		}
+		if ended {
+			return res
+		}
+	}
+}
+
+// echoed fails the test unless the answer is data.
+func (res result) echoed(t testing.TB, data string) {
+	t.Helper()
+	if res.status != 0 || !bytes.Equal(res.data, framed([]byte(data))) {
+		t.Fatalf("status %d %q, %d bytes", res.status, res.message, len(res.data))
+	}
+}
+
+// goneAway reads until the connection ends, and gives the code of its GOAWAY.
+func (r *raw) goneAway() (x.ErrCode, bool) {
+	r.t.Helper()
+	code, said := x.ErrCode(0), false
+	for {
+		f, err := r.fr.ReadFrame()
+		if g, ok := f.(*x.GoAwayFrame); ok {
+			code, said = g.ErrCode, true
+		}
+		if err == nil {
+			continue
+		}
+		var e net.Error
+		if errors.As(err, &e) && e.Timeout() {
+			r.t.Fatal("the server does not end the connection")
+		}
+		if !errors.Is(err, io.EOF) {
+			r.t.Logf("the connection ended with %v", err)
+		}
+		return code, said
+	}
+}
+
+// ping waits until the server has handled everything that was sent before.
+func (r *raw) ping() {
+	r.t.Helper()
+	var data [8]byte
+	binary.BigEndian.PutUint64(data[:], uint64(time.Now().UnixNano()))
+	r.must(r.fr.WritePing(false, data))
+	for {
+		f, err := r.fr.ReadFrame()
+		r.must(err)
+		switch f := f.(type) {
+		case *x.PingFrame:
+			if f.IsAck() && f.Data == data {
+				return
+			}
+		case *x.HeadersFrame:
+			_, err := r.dec.DecodeFull(f.HeaderBlockFragment())
+			r.must(err)
+		case *x.GoAwayFrame:
+			r.t.Fatalf("GOAWAY %v: %s", f.ErrCode, f.DebugData())
+		}
+	}
+}
+
+func field(name, value string) hpack.HeaderField { return hpack.HeaderField{Name: name, Value: value} }
+
+func initialWindow(n uint32) x.Setting { return x.Setting{ID: x.SettingInitialWindowSize, Val: n} }

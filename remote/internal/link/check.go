@@ -1,0 +1,68 @@
+package link
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/wire"
+	"github.com/troupe-run/troupe/remote/spec"
+)
+
+// Describe is a process in words, for messages to people.
+func Describe(id *wire.Identity) string {
+	return fmt.Sprintf("%s at %s (process %d on %s, boot %016x, since %s)",
+		id.GetTask(), id.GetAddress(), id.GetPid(), id.GetHost(), id.GetBoot(), stamp(time.Unix(0, id.GetStarted())))
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// checkSpec refuses a process whose cluster spec is another one, or that is not at the address
+// that the spec gives its task. The message names both sides. FAILED_PRECONDITION.
+func checkSpec(self *wire.Identity, own *spec.Spec, other *wire.Identity) error {
+	theirs, err := spec.Parse(other.GetSpec())
+	if err != nil {
+		return status.Errorf(status.FailedPrecondition, "%s and %s cannot be in one cluster: the cluster spec of the latter is invalid: %v", Describe(self), Describe(other), err)
+	}
+	if !theirs.Equal(own) {
+		return status.Errorf(status.FailedPrecondition, "%s and %s were started with different cluster specs: here is the former, there the latter, and %s. Start both with the same cluster spec.",
+			Describe(self), Describe(other), own.Diff(theirs))
+	}
+	if task, ok := own.ByName(other.GetTask()); !ok || task.Address != other.GetAddress() {
+		return status.Errorf(status.FailedPrecondition, "%s turns %s away: the cluster spec of both has no such task at that address.", Describe(self), Describe(other))
+	}
+	return nil
+}
+
+// checkGreeting is what the greeted process checks: that the caller belongs to the cluster, and
+// that this process is the one which it wants to reach.
+func checkGreeting(self *wire.Identity, own *spec.Spec, g *wire.Greeting) error {
+	if g.GetFrom() == nil {
+		return status.InvalidArgumentf("The greeting does not tell who greets.")
+	}
+	if err := checkSpec(self, own, g.GetFrom()); err != nil {
+		return err
+	}
+	if err := checkMet(self, g.GetTask(), g.GetAddress()); err != nil {
+		return err
+	}
+	if g.GetBoot() != 0 && g.GetBoot() != self.GetBoot() {
+		return status.Errorf(status.Aborted, "%s was wanted with boot %016x, but it has been restarted: %s.", g.GetTask(), g.GetBoot(), Describe(self))
+	}
+	return nil
+}
+
+// checkWelcome is what the greeting process checks of the answer.
+func checkWelcome(self *wire.Identity, own *spec.Spec, want spec.Task, met *wire.Identity) error {
+	if err := checkSpec(self, own, met); err != nil {
+		return err
+	}
+	return checkMet(met, want.Name(), want.Address)
+}
+
+func checkMet(met *wire.Identity, task, address string) error {
+	if met.GetTask() != task || met.GetAddress() != address {
+		return status.Errorf(status.FailedPrecondition, "%s (%s) was wanted, but that address leads to %s.", task, address, Describe(met))
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/remote/internal/wire"
+)
+
+// Sink takes what peers push.
+type Sink interface {
+	// Begin announces a push: size bytes for a step of the task from, in its process boot. It
+	// gives the memory to fill, of exactly size bytes, and done, which is called once: with nil
+	// when all bytes are there and their checksums fit, else with an error, after which the
+	// memory may hold anything, and the push may begin anew. An error of Begin, or nil memory and
+	// done, drops the push; its bytes are read and forgotten. Pushes of one peer come one after
+	// another, those of several peers concurrently. Begin must not keep header and must not wait:
+	// the peer's next pushes stand behind it.
+	Begin(from string, boot uint64, step uint64, header []byte, size int) (dst []byte, done func(error), err error)
+	// Take is handed a tensor, with its reference, for a step from a task of this process. Those of
+	// one peer come one after another.
+	Take(step uint64, key kernels.Key, t *tensor.Tensor)
+}
+
+// receive serves a peer's stream of tensors.
+func (l *Links) receive(_ context.Context, s Stream) {
+	late := l.hurry(s)
+	in := &arriving{links: l, stream: s}
+	defer in.withdraw()
+	owner, err := in.hello()
+	if !late.Stop() {
+		return
+	}
+	if err != nil {
+		in.refuse(err)
+		return
+	}
+	ended := make(chan struct{})
+	if !l.start(func() { err = in.run(); close(ended) }) {
+		in.refuse(errClosed)
+		return
+	}
+	// The heartbeats of the sender's link are the watch over this stream: a sender that freezes
+	// in the middle of a tensor would hold its memory for ever.
+	select {
+	case <-ended:
+		if err != nil {
+			in.refuse(err)
+		}
+		return
+	case <-owner.done: // nobody is there to be told
+	case <-l.ending:
+		in.refuse(status.New(status.Unavailable, "The server is stopping."))
+	}
+	in.close()
+	<-ended
+}
+
+// arriving is one peer's stream of tensors, and the one that is arriving.
+type arriving struct {
+	links  *Links
+	stream Stream
+	from   *wire.Identity
+	number uint32 // of the next frame
+	buf    []byte
+	packed []byte        // a compressed piece
+	answer chan struct{} // capacity 1: who has it may answer
+
+	answers uint32
+	borrowing
+
+	open  bool
+	step  uint64
+	total uint64
+	where uint64
+	dst   []byte // nil: read and forgotten
+	done  func(error)
+}
+
+// hello reads who sends, and finds the link that the stream belongs to.
+func (in *arriving) hello() (owner *accepted, err error) {
+	in.answer = make(chan struct{}, 1)
+	in.answer <- struct{}{}
+	f, err := in.next()
+	if err != nil {
+		return nil, err
+	}
+	hello := &wire.Hello{}
+	if f.kind != frameHello || proto.Unmarshal(f.header, hello) != nil {
+		return nil, status.InvalidArgumentf("A stream of tensors must begin with a hello.")
+	}
+	if err := in.links.admit(hello.GetGreeting()); err != nil {
+		return nil, err
+	}
+	in.from, in.theirs = hello.GetGreeting().GetFrom(), hello.GetMemory()
+	owner = in.links.presence(in.from)
+	if owner == nil {
+		return nil, status.Errorf(status.FailedPrecondition, "%s sends tensors without a link to %s", Describe(in.from), Describe(in.links.self))
+	}
+	header, err := proto.Marshal(&wire.Welcome{Memory: in.present()})
+	if err != nil {
+		return nil, err
+	}
+	return owner, in.say(&frame{kind: frameWelcome, header: header})
+}
+
+func (in *arriving) next() (*frame, error) {
+	f, err := readFrame(in.stream, in.number, &in.buf)
+	in.number++
+	return f, err
+}
+
+// say answers with a frame.
+func (in *arriving) say(f *frame) error {
+	<-in.answer
+	defer func() { in.answer <- struct{}{} }()
+	f.number = in.answers
+	in.answers++
+	return in.stream.Send(f.encode(nil, nil))
+}
+
+// refuse tells the sender why its stream ends, if it reads that.
+func (in *arriving) refuse(why error) {
+	defer time.AfterFunc(goodbye, in.close).Stop()
+	e := status.From(why)
+	switch e.Code {
+	case status.DataLoss, status.InvalidArgument:
+		in.links.counters.framesRefused.Add(1)
+		in.links.log.Warn("a stream of tensors was ended", "task", in.from.GetTask(), "error", why)
+	}
+	header, err := proto.Marshal(&wire.Welcome{Refusal: &wire.Refusal{Code: int32(e.Code), Message: e.Message}})
+	if err == nil && len(header) <= maxHeader {
+		err = in.say(&frame{kind: frameWelcome, header: header})
+	}
+	if err != nil {
+		in.links.log.Debug("a sender of tensors was not told why its stream ended", "error", err)
+	}
+}
+
+// close ends the stream at once.
+func (in *arriving) close() {
+	if err := in.stream.Close(); err != nil {
+		in.links.log.Debug("closing a stream of tensors", "error", err)
+	}
+}
+
+// run takes frames until the stream ends.
+func (in *arriving) run() error {
+	defer func() {
+		in.finish(status.Errorf(status.Unavailable, "worker %s (%s) was lost while it sent a tensor", in.from.GetTask(), in.from.GetAddress()))
+	}()
+	for {
+		f, err := in.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = in.take(f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (in *arriving) take(f *frame) error {
+	switch {
+	case f.kind == frameBegin && !in.open && f.where == 0:
+		in.begin(f)
+	case f.kind == frameLend && !in.open:
+		return in.read(f)
+	case f.kind == frameAllow && !in.open && in.memory == nil:
+		return in.attach()
+	case f.kind == frameAbandon && in.open:
+		in.finish(status.Errorf(status.Aborted, "worker %s gave the tensor up", in.from.GetTask()))
+		return nil
+	case f.kind != frameMore || !in.open || f.step != in.step || f.total != in.total || f.where != in.where:
+		return status.InvalidArgumentf("A frame of kind %d for bytes from %d on of step %d does not follow what came before.", f.kind, f.where, f.step)
+	}
+	if in.dst != nil {
+		if err := f.piece(in.stream, in.dst[in.where:in.where+uint64(f.plain)], &in.packed); err != nil {
+			if status.CodeOf(err) == status.DataLoss {
+				in.finish(err)
+			}
+			return err
+		}
+	}
+	in.links.counters.bytesReceived.Add(int64(f.size))
+	in.where += uint64(f.plain)
+	if in.where == in.total {
+		in.finish(nil)
+	} else if f.size == 0 {
+		return status.InvalidArgumentf("A frame of step %d carries nothing.", f.step)
+	}
+	return nil
+}
+
+func (in *arriving) begin(f *frame) {
+	in.open, in.step, in.total, in.where, in.dst, in.done = true, f.step, f.total, 0, nil, nil
+	sink := in.links.config.Sink
+	if sink == nil {
+		return
+	}
+	dst, done, err := sink.Begin(in.from.GetTask(), in.from.GetBoot(), f.step, f.header, int(f.total))
+	switch {
+	case err != nil:
+		in.links.log.Debug("a tensor was dropped", "task", in.from.GetTask(), "step", f.step, "bytes", f.total, "error", err)
+	case done != nil && uint64(len(dst)) != f.total:
+		done(status.Internalf("The sink gave %d bytes for %d.", len(dst), f.total))
+	case done != nil:
+		in.dst, in.done = dst, done
+		if dst == nil {
+			in.dst = []byte{} // a tensor without elements
+		}
+	}
+}
+
+// finish ends the tensor that is arriving, if there is one.
+func (in *arriving) finish(err error) {
+	if in.done != nil {
+		in.done(err)
+	}
+	in.open, in.dst, in.done = false, nil, nil
+}

@@ -1,0 +1,214 @@
+package link
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/compress"
+	"github.com/troupe-run/troupe/remote/internal/wire"
+)
+
+// lastWords is how long a sender whose stream broke waits to read why.
+const lastWords = 200 * time.Millisecond
+
+// run connects and sends until the peer is down.
+func (b *bulk) run() {
+	defer b.clear()
+	s, err := b.open()
+	listened := make(chan struct{})
+	if err == nil && b.peer.link.links.start(func() { defer close(listened); b.listen(s) }) {
+		if err = b.sendAll(s); err != nil {
+			limit := time.NewTimer(lastWords)
+			select {
+			case <-listened:
+			case <-limit.C:
+			}
+			limit.Stop()
+		}
+	} else {
+		close(listened)
+	}
+	b.stop()
+	<-listened
+	b.mu.Lock()
+	if b.cause != nil {
+		err = b.cause
+	}
+	b.mu.Unlock()
+	if err != nil {
+		b.peer.pipe.cut("its tensors could not be sent: " + explain(err)) // no news where it was the peer that ended this
+	}
+}
+
+// stop ends the sender; run lets go of what is left.
+func (b *bulk) stop() {
+	b.mu.Lock()
+	b.stopped = true
+	s := b.stream
+	b.stream = nil
+	b.mu.Unlock()
+	b.cancel()
+	if s != nil {
+		if err := s.Close(); err != nil {
+			b.peer.link.links.log.Debug("closing a stream of tensors", "error", err)
+		}
+	}
+	b.signal()
+}
+
+// open makes the stream and says hello.
+func (b *bulk) open() (Stream, error) {
+	l, k := b.peer.link.links, b.peer.link
+	ctx, cancel := context.WithTimeout(b.ctx, l.timing.First)
+	defer cancel()
+	s, err := l.config.Open(ctx, k.task.Address, BulkMethod)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.stream = s
+	stopped := b.stopped
+	b.mu.Unlock()
+	if stopped {
+		b.stop() // the one before had no stream to close
+		return nil, errClosed
+	}
+	hello, err := proto.Marshal(&wire.Hello{Greeting: l.greeting(k.task, b.peer.Boot()), Memory: b.advertise()})
+	if err != nil {
+		return nil, err
+	}
+	return s, b.write(s, &frame{kind: frameHello, header: hello}, nil)
+}
+
+// write sends a frame. Only the sender's goroutine does.
+func (b *bulk) write(s Stream, f *frame, piece []byte) error {
+	f.number = b.number
+	b.number++
+	b.buf = f.encode(b.buf, piece)
+	b.stall.begin()
+	defer b.stall.end()
+	if len(piece) == 0 {
+		return s.Send(b.buf)
+	}
+	return s.Send(b.buf, piece)
+}
+
+// sendAll sends until the sender is to end, which is no error, or the stream breaks.
+func (b *bulk) sendAll(s Stream) error {
+	for {
+		p, lend := b.next()
+		switch {
+		case p == nil && lend:
+			if err := b.write(s, &frame{kind: frameAllow}, nil); err != nil {
+				return err
+			}
+		case p == nil:
+			return nil
+		case lend:
+			f := b.lend(p)
+			b.sent(p, true)
+			if err := b.write(s, f, nil); err != nil {
+				return err
+			}
+		default:
+			err := b.sendOne(s, p)
+			b.sent(p, false)
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// sendOne sends one push, in pieces.
+func (b *bulk) sendOne(s Stream, p *push) error {
+	f := &frame{kind: frameBegin, step: p.step, header: p.header, total: uint64(len(p.data))}
+	for {
+		if !b.wanted(p) {
+			if f.kind == frameBegin {
+				return nil
+			}
+			return b.write(s, &frame{kind: frameAbandon, step: p.step, total: f.total, where: f.where}, nil)
+		}
+		plain := p.data[f.where:min(f.where+pieceSize, f.total)]
+		piece := plain
+		f.by, f.width = compress.None, 0
+		var smaller bool
+		if b.packed, smaller = p.by.Append(b.packed[:0], plain, p.width); smaller {
+			piece, f.by, f.width = b.packed, p.by, p.width
+		}
+		if err := b.write(s, f, piece); err != nil {
+			return err
+		}
+		b.peer.link.links.counters.bytesSent.Add(int64(len(piece)))
+		f.where += uint64(len(plain))
+		if f.where == f.total {
+			return nil
+		}
+		f.kind, f.header = frameMore, nil
+	}
+}
+
+// listen reads what the receiver answers, and why it ends the stream.
+func (b *bulk) listen(s Stream) {
+	var buf []byte
+	for number := uint32(0); ; number++ {
+		f, err := readFrame(s, number, &buf)
+		if err == nil {
+			err = b.answer(f)
+		}
+		if err != nil {
+			switch status.CodeOf(err) {
+			case status.DataLoss, status.InvalidArgument:
+				b.peer.link.links.counters.framesRefused.Add(1)
+			}
+			b.mu.Lock()
+			if !b.stopped { // else this side has closed the stream
+				b.cause = err
+			}
+			b.mu.Unlock()
+			b.stop()
+			return
+		}
+	}
+}
+
+// answer takes one frame of the receiver's.
+func (b *bulk) answer(f *frame) error {
+	switch f.kind {
+	case frameWelcome:
+		w := &wire.Welcome{}
+		if err := proto.Unmarshal(f.header, w); err != nil {
+			return status.InvalidArgumentf("A welcome is malformed: %v", err)
+		}
+		if r := w.GetRefusal(); r != nil {
+			return status.New(status.Code(r.Code), r.Message)
+		}
+		b.allow(w.GetMemory())
+		return nil
+	case frameReads, frameRead, frameUnread:
+		return b.lentAnswer(f)
+	}
+	return status.InvalidArgumentf("A receiver of tensors sent a frame of kind %d.", f.kind)
+}
+
+// clear lets go of what is left when the sender ends.
+func (b *bulk) clear() {
+	b.withdraw()
+	b.mu.Lock()
+	b.stopped = true
+	left := b.queue
+	b.queue = nil
+	for _, p := range b.lent {
+		left = append(left, p)
+	}
+	clear(b.lent)
+	b.mu.Unlock()
+	b.cancel()
+	for _, p := range left {
+		b.over(p)
+	}
+}

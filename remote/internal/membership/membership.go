@@ -1,0 +1,331 @@
+package membership
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/wire"
+	"github.com/troupe-run/troupe/remote/spec"
+)
+
+// Links is what the membership needs of the task's links: to greet a process, and to ask one
+// for its view of another. The port must serve them already.
+type Links interface {
+	Identity() *wire.Identity
+	Greet(ctx context.Context, task spec.Task) (*wire.Identity, error)
+	AskVouch(ctx context.Context, by spec.Task, of string) (*wire.Identity, error)
+}
+
+// Config is what a task's membership needs.
+type Config struct {
+	Spec  *spec.Spec
+	Self  spec.Task
+	Port  Port
+	Links Links
+	// Events is told what changes, in order, on one goroutine, and must not block. Without it
+	// changes are logged.
+	Events func(Event)
+	// Confirm asks for more than that nobody contradicts: others must be there, and one of them must
+	// find this process at its task's address. It is how a process claims a task that it was not
+	// started for by name.
+	Confirm bool
+	// Key, of 16, 24 or 32 bytes, encrypts the gossip; all tasks need the same.
+	Key    []byte
+	Logger *slog.Logger // nil: slog.Default()
+
+	tune func(*memberlist.Config) // of tests that cannot wait for LAN timing
+}
+
+// Health is what gossip believes of a task.
+type Health int
+
+// A task was never heard of, or a process of it is up, or the last one is down.
+const (
+	NeverSeen Health = iota
+	Up
+	Down
+)
+
+// String is the health in words.
+func (h Health) String() string { return [...]string{"never seen", "up", "down"}[h] }
+
+// Member is what gossip believes of a task.
+type Member struct {
+	Task   spec.Task
+	Health Health
+	Boot   uint64    // of the process that was seen last
+	Since  time.Time // of the health, or of this boot
+	Reason string    // of Down; of Up when it has said that it is leaving
+	// Devices, as far as they fit into the gossip. They must not be changed.
+	Devices []*wire.Device
+}
+
+// Event is a change of what gossip believes.
+type Event struct {
+	// Member is the task as it is now. For a refusal, only Task may be set.
+	Member Member
+	// Restarted tells that the process is another one than before, without a loss in between.
+	Restarted bool
+	// Refused tells, if not nil, why a process was turned away, naming both sides.
+	Refused error
+}
+
+// Membership is a task's part in the gossip. All methods may be called concurrently.
+type Membership struct {
+	config    Config
+	log       *slog.Logger
+	delegates *delegates
+	list      *memberlist.Memberlist
+	transport *transport
+	ctx       context.Context
+	cancel    context.CancelFunc
+	work      sync.WaitGroup
+	leave     sync.Once
+
+	mu      sync.Mutex
+	members map[string]*Member
+	refused map[string]time.Time // when a refusal was last reported, by its text
+}
+
+const (
+	streamTimeout = 3 * time.Second
+	updateTimeout = 500 * time.Millisecond // to tell that this task leaves
+	leaveTimeout  = time.Second            // to leave
+	repeatRefusal = time.Minute
+)
+
+// Start takes part in the gossip and joins whoever is there; tasks that are absent are looked
+// for in the background. It takes a second or two at most, whoever does not answer, and fails
+// where this process must not be part of the cluster: FAILED_PRECONDITION when those who are
+// there have another cluster spec, ALREADY_EXISTS when a process of this task is alive
+// already. Both errors name both sides.
+func Start(ctx context.Context, config Config) (*Membership, error) {
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	now := time.Now()
+	id := config.Links.Identity()
+	m := &Membership{config: config, log: config.Logger, members: map[string]*Member{}, refused: map[string]time.Time{}}
+	for _, t := range config.Spec.Tasks() {
+		m.members[t.Name()] = &Member{Task: t, Since: now}
+	}
+	self := m.members[config.Self.Name()]
+	if self == nil {
+		return nil, status.InvalidArgumentf("%v is not a task of the cluster %v", config.Self, config.Spec)
+	}
+	self.Health, self.Boot, self.Devices = Up, id.GetBoot(), id.GetDevices()
+	present, err := m.survey(ctx)
+	if err == nil && ctx.Err() != nil {
+		err = status.From(ctx.Err())
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.delegates = &delegates{spec: config.Spec, self: config.Self, boot: id.GetBoot(), ready: make(chan struct{}, 1)}
+	m.announce(false)
+	if m.transport, err = newTransport(ctx, config.Port, config.Self, m.log); err != nil {
+		return nil, err
+	}
+	if m.list, err = memberlist.Create(m.settings()); err != nil {
+		if e := m.transport.Shutdown(); e != nil {
+			m.log.Debug("shutting the gossip down", "error", e)
+		}
+		return nil, status.Errorf(status.Internal, "Could not start the gossip of %v: %v", config.Self, err)
+	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.work.Go(m.dispatch)
+	m.join(ctx, present)
+	m.work.Go(m.seek)
+	return m, nil
+}
+
+// announce sets what this node says of itself.
+func (m *Membership) announce(leaving bool) {
+	id := m.config.Links.Identity()
+	b := meta{boot: id.GetBoot(), spec: m.config.Spec.Hash(), leaving: leaving, devices: id.GetDevices()}.encode(m.config.Self.Name())
+	m.delegates.meta.Store(&b)
+}
+
+// settings keeps the timing of a LAN: workers saturate their cores, and a more nervous gossip
+// takes a busy task for a dead one. Whoever needs to know sooner has a link.
+func (m *Membership) settings() *memberlist.Config {
+	c := memberlist.DefaultLANConfig()
+	c.Name = m.config.Self.Name()
+	c.Transport = m.transport
+	c.Delegate, c.Events, c.Alive, c.Merge, c.Conflict = m.delegates, m.delegates, m.delegates, m.delegates, m.delegates
+	c.TCPTimeout = streamTimeout
+	// A packet is smaller than the tables that compressing it takes.
+	c.EnableCompression = false
+	c.DeadNodeReclaimTime = time.Second // a host may come back with another address
+	c.SecretKey = m.config.Key
+	c.BindPort = m.transport.number
+	c.Logger = log.New(logWriter{m.log}, "", 0)
+	if m.config.tune != nil {
+		m.config.tune(c)
+	}
+	return c
+}
+
+// logWriter passes memberlist's lines on. What matters of them is reported as an event.
+type logWriter struct{ log *slog.Logger }
+
+func (w logWriter) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	level := slog.LevelDebug
+	if strings.HasPrefix(text, "[ERR]") {
+		level = slog.LevelInfo
+	}
+	w.log.Log(context.Background(), level, "gossip: "+text)
+	return len(line), nil
+}
+
+// Member is what gossip believes of a declared task, by its full name; false for any other.
+func (m *Membership) Member(task string) (Member, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v := m.members[task]; v != nil {
+		return *v, true
+	}
+	return Member{}, false
+}
+
+// View is what gossip believes of all declared tasks, in the order of the spec.
+func (m *Membership) View() []Member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]Member, 0, len(m.members))
+	for _, t := range m.config.Spec.Tasks() {
+		all = append(all, *m.members[t.Name()])
+	}
+	return all
+}
+
+// dispatch turns what the delegates learn into the view and events.
+func (m *Membership) dispatch() {
+	for {
+		select {
+		case <-m.ctx.Done():
+			return
+		case <-m.delegates.ready:
+			for _, c := range m.delegates.take() {
+				if e, ok := m.apply(c, time.Now()); ok {
+					m.report(e)
+				}
+			}
+		}
+	}
+}
+
+// apply brings the view up to date; false if nothing has changed.
+func (m *Membership) apply(c change, now time.Time) (Event, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.kind == changeRefuse {
+		// The same node is refused with each of its messages.
+		text := c.err.Error()
+		if last, ok := m.refused[text]; ok && now.Sub(last) < repeatRefusal {
+			return Event{}, false
+		}
+		for text, last := range m.refused {
+			if now.Sub(last) >= repeatRefusal {
+				delete(m.refused, text)
+			}
+		}
+		m.refused[text] = now
+		return Event{Member: Member{Task: c.task}, Refused: c.err}, true
+	}
+	old := m.members[c.task.Name()]
+	next := Member{Task: c.task, Health: Up, Boot: c.meta.boot, Since: now, Devices: c.meta.devices}
+	switch {
+	case c.kind == changeGone && c.meta.leaving:
+		next.Health, next.Reason = Down, "it has left"
+	case c.kind == changeGone:
+		next.Health, next.Reason = Down, "it does not answer the gossip"
+	case c.meta.leaving:
+		next.Reason = "it is leaving"
+	}
+	if next.Health == old.Health && next.Boot == old.Boot {
+		next.Since = old.Since
+		if next.Reason == old.Reason {
+			*old = next
+			return Event{}, false
+		}
+	}
+	restarted := next.Health == Up && old.Health == Up && next.Boot != old.Boot
+	*old = next
+	return Event{Member: next, Restarted: restarted}, true
+}
+
+// report tells the owner, or the log if nobody wants to know.
+func (m *Membership) report(e Event) {
+	task := e.Member.Task
+	switch {
+	case m.config.Events != nil:
+		m.config.Events(e)
+	case e.Refused != nil:
+		m.log.Warn("a process was refused", "error", e.Refused)
+	case e.Restarted:
+		m.log.Info("a task has restarted", "task", task.Name(), "address", task.Address, "boot", fmt.Sprintf("%016x", e.Member.Boot))
+	default:
+		m.log.Info("a task is "+e.Member.Health.String(), "task", task.Name(), "address", task.Address, "reason", e.Member.Reason)
+	}
+}
+
+// Leave tells the others that this task goes on purpose, and ends the gossip. It takes two
+// seconds at most, and less if ctx ends earlier: the telling is then cut short.
+func (m *Membership) Leave(ctx context.Context) error {
+	var err error
+	m.leave.Do(func() {
+		m.cancel()
+		m.await(ctx)
+		m.announce(true)
+		// Both are best effort: who does not hear it will find this task gone.
+		if d := within(ctx, updateTimeout); d > 0 {
+			if e := m.list.UpdateNode(d); e != nil {
+				m.log.Debug("not everybody heard that this task leaves", "error", e)
+			}
+		}
+		if d := within(ctx, leaveTimeout); d > 0 {
+			if e := m.list.Leave(d); e != nil {
+				m.log.Debug("not everybody heard that this task has left", "error", e)
+			}
+		}
+		err = m.list.Shutdown()
+	})
+	return err
+}
+
+// await waits for the goroutines, which may still be exchanging views with a task that froze.
+func (m *Membership) await(ctx context.Context) {
+	ended := make(chan struct{})
+	go func() {
+		m.work.Wait()
+		close(ended)
+	}()
+	limit := time.NewTimer(updateTimeout)
+	defer limit.Stop()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	case <-limit.C:
+	}
+}
+
+// within is the shorter of d and what is left of ctx; 0 if nothing is.
+func within(ctx context.Context, d time.Duration) time.Duration {
+	if ctx.Err() != nil {
+		return 0
+	}
+	if t, ok := ctx.Deadline(); ok {
+		d = min(d, time.Until(t))
+	}
+	return max(d, 0)
+}

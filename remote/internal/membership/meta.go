@@ -1,0 +1,115 @@
+package membership
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/wire"
+)
+
+// meta is what a node says of itself in its gossip. It travels in at most 512 bytes; devices
+// that do not fit are left out, and are learned over a link.
+type meta struct {
+	boot    uint64
+	spec    string // hash
+	leaving bool
+	devices []*wire.Device
+}
+
+const (
+	metaVersion = 1
+	flagLeaving = 1 << 0
+	hashBytes   = 16
+	// maxDevice bounds what a device takes of a malformed message.
+	maxDevice = 64
+)
+
+// encode writes, after the version: flags, boot id, spec hash, and for each device that fits
+// its type, index, memory limit and incarnation.
+func (m meta) encode(task string) []byte {
+	b := []byte{metaVersion, 0}
+	if m.leaving {
+		b[1] |= flagLeaving
+	}
+	b = binary.LittleEndian.AppendUint64(b, m.boot)
+	hash, err := hex.DecodeString(m.spec)
+	if err != nil || len(hash) != hashBytes {
+		hash = make([]byte, hashBytes) // fits no spec
+	}
+	b = append(b, hash...)
+	for _, d := range m.devices {
+		kind, index, ok := splitDevice(task, d.GetName())
+		if !ok {
+			continue
+		}
+		n := len(b)
+		b = binary.AppendUvarint(b, uint64(len(kind)))
+		b = append(b, kind...)
+		b = binary.AppendUvarint(b, index)
+		b = binary.AppendUvarint(b, uint64(max(d.GetMemoryLimit(), 0)))
+		b = binary.LittleEndian.AppendUint64(b, d.GetIncarnation())
+		if len(b) > memberlist.MetaMaxSize {
+			return b[:n]
+		}
+	}
+	return b
+}
+
+// splitDevice takes a full device name of the task apart.
+func splitDevice(task, name string) (kind string, index uint64, ok bool) {
+	rest, ok := strings.CutPrefix(name, task+"/device:")
+	if !ok {
+		return "", 0, false
+	}
+	kind, digits, ok := strings.Cut(rest, ":")
+	index, err := strconv.ParseUint(digits, 10, 31)
+	return kind, index, ok && err == nil && kind != "" && len(kind) <= maxDevice
+}
+
+func decodeMeta(task string, b []byte) (meta, error) {
+	if len(b) < 2+8+hashBytes || b[0] != metaVersion {
+		return meta{}, status.InvalidArgumentf("The gossip of %s is not that of a server of this version.", task)
+	}
+	m := meta{leaving: b[1]&flagLeaving != 0, boot: binary.LittleEndian.Uint64(b[2:]), spec: hex.EncodeToString(b[10 : 10+hashBytes])}
+	b = b[10+hashBytes:]
+	bad := false
+	number := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			bad, b = true, nil
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	take := func(n uint64) []byte {
+		if uint64(len(b)) < n {
+			bad, b = true, nil
+			return make([]byte, min(n, maxDevice))
+		}
+		part := b[:n]
+		b = b[n:]
+		return part
+	}
+	for len(b) > 0 {
+		size := number()
+		if size > maxDevice {
+			bad = true
+			break
+		}
+		kind := string(take(size))
+		index := number()
+		d := &wire.Device{Type: kind, Name: task + "/device:" + kind + ":" + strconv.FormatUint(index, 10), MemoryLimit: int64(number())}
+		d.Incarnation = binary.LittleEndian.Uint64(take(8))
+		m.devices = append(m.devices, d)
+	}
+	if bad {
+		return meta{}, status.InvalidArgumentf("The gossip of %s is malformed.", task)
+	}
+	return m, nil
+}

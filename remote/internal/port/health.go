@@ -1,0 +1,151 @@
+package port
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/troupe-run/troupe/remote/internal/http2"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+// maxWatchers is how many calls of Watch a port serves at once: each takes a goroutine.
+const maxWatchers = 1 << 10
+
+// healthService is grpc.health.v1, by which probes and load balancers learn whether the server takes work. All services of a port
+// have the same health, and so has the server itself, whose name is empty.
+type healthService struct {
+	services *Services
+
+	mu       sync.Mutex
+	serving  bool
+	stopped  bool
+	watchers int
+	changed  chan struct{} // closed when serving or stopped change
+}
+
+func newHealth(s *Services) *healthService {
+	h := &healthService{services: s, changed: make(chan struct{})}
+	s.addMethod(healthpb.Health_Check_FullMethodName, h.unary(healthpb.Health_Check_FullMethodName, func(q *healthpb.HealthCheckRequest) (any, error) {
+		st, _, _ := h.look(q.Service)
+		if st == healthpb.HealthCheckResponse_SERVICE_UNKNOWN {
+			return nil, status.Errorf(codes.NotFound, "unknown service %.200s", q.Service)
+		}
+		return &healthpb.HealthCheckResponse{Status: st}, nil
+	}))
+	s.addMethod(healthpb.Health_List_FullMethodName, h.unary(healthpb.Health_List_FullMethodName, func(*healthpb.HealthCheckRequest) (any, error) { return h.list(), nil }))
+	s.addMethod(healthpb.Health_Watch_FullMethodName, &http2.Method{ServerStream: func(ctx context.Context, read func(any) error, send func(any) error) (err error) {
+		defer s.recover(healthpb.Health_Watch_FullMethodName, &err)
+		return h.watch(ctx, read, send)
+	}})
+	return h
+}
+
+// unary is a method that answers at once. The request of List, which has no fields, reads as one of Check without a name.
+func (h *healthService) unary(path string, answer func(*healthpb.HealthCheckRequest) (any, error)) *http2.Method {
+	return &http2.Method{Inline: true, Unary: func(_ context.Context, read func(any) error) (_ any, err error) {
+		defer h.services.recover(path, &err)
+		q := &healthpb.HealthCheckRequest{}
+		if err := read(q); err != nil {
+			return nil, err
+		}
+		return answer(q)
+	}}
+}
+
+// look gives a service's status, what is closed when that may have changed, and whether the port is being stopped.
+func (h *healthService) look(service string) (healthpb.HealthCheckResponse_ServingStatus, <-chan struct{}, bool) {
+	known := service == "" || slices.Contains(h.services.names(), service)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case !known:
+		return healthpb.HealthCheckResponse_SERVICE_UNKNOWN, h.changed, h.stopped
+	case h.serving:
+		return healthpb.HealthCheckResponse_SERVING, h.changed, h.stopped
+	}
+	return healthpb.HealthCheckResponse_NOT_SERVING, h.changed, h.stopped
+}
+
+func (h *healthService) list() *healthpb.HealthListResponse {
+	st, _, _ := h.look("")
+	all := map[string]*healthpb.HealthCheckResponse{"": {Status: st}}
+	for _, name := range h.services.names() {
+		all[name] = &healthpb.HealthCheckResponse{Status: st}
+	}
+	return &healthpb.HealthListResponse{Statuses: all}
+}
+
+// watch sends a service's status whenever it changes, until the client has enough or the port is stopped.
+func (h *healthService) watch(ctx context.Context, read func(any) error, send func(any) error) error {
+	q := &healthpb.HealthCheckRequest{}
+	if err := read(q); err != nil {
+		return err
+	}
+	if !h.enter() {
+		return status.Errorf(codes.ResourceExhausted, "%d calls watch the health of this server already", maxWatchers)
+	}
+	defer h.leave()
+	told := healthpb.HealthCheckResponse_UNKNOWN // which is nobody's
+	for {
+		st, changed, stopped := h.look(q.Service)
+		if st != told {
+			if err := send(&healthpb.HealthCheckResponse{Status: st}); err != nil {
+				return err
+			}
+			told = st
+		}
+		if stopped {
+			return status.Error(codes.Unavailable, "The server is stopping.")
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		}
+	}
+}
+
+func (h *healthService) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watchers == maxWatchers {
+		return false
+	}
+	h.watchers++
+	return true
+}
+
+func (h *healthService) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watchers--
+}
+
+// set tells who watches whether the server takes work, and whether the port is being stopped.
+func (h *healthService) set(serving, stopped bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.serving, h.stopped = serving && !h.stopped, h.stopped || stopped
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// names are those of the services that the port has, in order.
+func (s *Services) names() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	found := map[string]struct{}{}
+	for path := range s.methods {
+		name, _, _ := strings.Cut(path[1:], "/")
+		found[name] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// Serving says what grpc.health.v1 answers: NOT_SERVING until the server takes work, and while it drains.
+func (s *Services) Serving(yes bool) { s.health.set(yes, false) }

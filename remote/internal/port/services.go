@@ -1,0 +1,145 @@
+package port
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/remote/internal/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// openTimeout bounds how long an early call waits for a server that is still starting.
+const openTimeout = 10 * time.Second
+
+// Services are the gRPC services of a port. Services may be added
+// at any time, but calls wait until Open. grpc.health.v1 is there from the start. It implements
+// grpc.ServiceRegistrar.
+type Services struct {
+	log     *slog.Logger
+	mu      sync.RWMutex
+	methods map[string]*http2.Method // by path
+	opened  chan struct{}            // closed by Open
+	once    sync.Once
+
+	health *healthService
+}
+
+func newServices(log *slog.Logger) *Services {
+	s := &Services{log: log, methods: map[string]*http2.Method{}, opened: make(chan struct{})}
+	s.health = newHealth(s)
+	return s
+}
+
+// RegisterService adds a service's unary methods; a second service of the same name replaces the
+// first. Streams are served with HandleStream.
+func (s *Services) RegisterService(desc *grpc.ServiceDesc, impl any) { s.register(desc, impl, false) }
+
+// Early registers services that answer before Open: those by which the starting server itself
+// is found.
+func (s *Services) Early() grpc.ServiceRegistrar { return early{s} }
+
+type early struct{ *Services }
+
+func (e early) RegisterService(desc *grpc.ServiceDesc, impl any) { e.register(desc, impl, true) }
+
+// Open lets calls in: whatever they reach must be ready.
+func (s *Services) Open() { s.once.Do(func() { close(s.opened) }) }
+
+// lookup finds a method by its path. A call that comes before Open may be of a method that is still
+// to be added.
+func (s *Services) lookup(path string) *http2.Method {
+	m := s.find(path)
+	if m != nil {
+		return m
+	}
+	select {
+	case <-s.opened:
+		return nil
+	default:
+	}
+	return &http2.Method{Unary: func(ctx context.Context, read func(any) error) (any, error) {
+		if err := s.await(ctx, path); err != nil {
+			return nil, err
+		}
+		m := s.find(path)
+		if m == nil || m.Unary == nil {
+			return nil, status.Errorf(codes.Unimplemented, "unknown method %s", path)
+		}
+		return m.Unary(ctx, read)
+	}}
+}
+
+func (s *Services) find(path string) *http2.Method {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.methods[path]
+}
+
+// addMethod adds a method, or replaces the one of the same path.
+func (s *Services) addMethod(path string, m *http2.Method) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.methods[path] = m
+}
+
+// Inline lets calls of methods, such as /tensorflow.MasterService/RunStep, run on the goroutine that
+// reads their client's connection. They must call Detach before they wait or compute for long.
+func (s *Services) Inline(paths ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, path := range paths {
+		inline := *s.methods[path]
+		inline.Inline = true
+		s.methods[path] = &inline
+	}
+}
+
+func (s *Services) register(desc *grpc.ServiceDesc, impl any, early bool) {
+	for i := range desc.Methods {
+		m := &desc.Methods[i]
+		path := "/" + desc.ServiceName + "/" + m.MethodName
+		s.addMethod(path, &http2.Method{Unary: func(ctx context.Context, read func(any) error) (reply any, err error) {
+			if !early {
+				if err := s.await(ctx, path); err != nil {
+					return nil, err
+				}
+			}
+			defer s.recover(path, &err)
+			return m.Handler(impl, ctx, read, nil)
+		}})
+	}
+}
+
+// await waits, for a bounded time, until the services are open.
+func (s *Services) await(ctx context.Context, method string) error {
+	select {
+	case <-s.opened:
+		return nil
+	default:
+	}
+	Detach(ctx)
+	wait := time.NewTimer(openTimeout)
+	defer wait.Stop()
+	select {
+	case <-s.opened:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	case <-wait.C:
+		return status.Errorf(codes.Unavailable, "The server is still starting; %s was not served within %v.", method, openTimeout)
+	}
+}
+
+// recover turns a call's panic into an INTERNAL error.
+func (s *Services) recover(method string, err *error) {
+	if r := recover(); r != nil {
+		s.log.Error("a remote call panicked", "method", method, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		*err = status.Errorf(codes.Internal, "%s panicked: %v", method, r)
+	}
+}
