@@ -3,7 +3,7 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && CGO_ENABLED=1 CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test test-cuda
+.PHONY: troupe cuda test lint test-plain test-race test-cuda
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -11,10 +11,25 @@ troupe:
 cuda:
 	$(WITH_CUDA) go build -tags cuda -o $(TROUPE) ./cmd/troupe
 
-test:
-	go test -timeout 30m ./...
-	$(MAKE) test-cuda
+# Everything that a change has to pass. Each package's tests run once, where they tell most, and those of GATED twice.
+test: lint test-plain test-race test-cuda
 
-# On the machine's cards, or without any on a driver that runs the kernels on the CPU.
+# The version is in .ci/tools/go.mod, with its checksums. The first run builds it.
+lint:
+	CGO_ENABLED=0 go tool -modfile=.ci/tools/go.mod golangci-lint run ./...
+
+# What starts goroutines runs under the race detector, which needs a C compiler.
+RACED = . ./actors/... ./cmd/... ./containers/... ./internal/... ./queues/... ./remote/...
+# These have tests that count allocations or compare numbers in bulk, and leave them out under the race detector.
+GATED = ./kernels/all ./kernels/internal/simd ./remote/compress
+
+test-plain:
+	CGO_ENABLED=0 go test -timeout 30m ./e2e/... ./examples/... ./graph/... $(GATED)
+
+test-race:
+	CGO_ENABLED=1 go test -race -timeout 20m $(RACED)
+
+# Devices and kernels, under the race detector, on the machine's cards, or without any on a driver that runs the kernels
+# on the CPU.
 test-cuda:
 	$(WITH_CUDA) go test -race -tags cuda -timeout 20m ./devices/... ./kernels/...

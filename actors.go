@@ -13,21 +13,22 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Bounds of the program's own actors. What goes beyond them is RESOURCE_EXHAUSTED, for the sender where
-// that is on the same task or asks.
+// Bounds of a program's own actors. A message or actor beyond them is RESOURCE_EXHAUSTED; Send and Ask wait for
+// room in a queue instead.
 const (
-	// MaxActorMessage is how many bytes a message may take, encoded.
+	// MaxActorMessage is the most bytes of a message, encoded.
 	MaxActorMessage = cast.MaxMessage
-	// MaxActorQueue is how many messages may wait for an actor, MaxActorQueueBytes how many bytes of them.
+	// MaxActorQueue is the most messages that may wait for an actor, from its own task and from each other one,
+	// and MaxActorQueueBytes the most bytes of them.
 	MaxActorQueue      = cast.MaxQueued
 	MaxActorQueueBytes = cast.MaxQueuedBytes
-	// MaxActors is how many actors a task may have.
+	// MaxActors is the most actors of a task.
 	MaxActors = cast.MaxActors
 )
 
-// Actor is an actor of the program's own, which lives beside the runtime's masters and workers on a task
-// of the cluster. It has a name there, and messages of the program's own protocol buffers reach it from
-// all tasks:
+// Actor is an actor of the program's own, which lives beside the runtime's masters and workers on a task of the
+// cluster. It has a name there, and receives messages, which are the program's own protocol buffers, from all
+// tasks:
 //
 //	counter := troupe.WithActor("counter", func(*troupe.ActorContext, proto.Message) (troupe.Actor, error) {
 //		var total int64
@@ -40,24 +41,23 @@ const (
 //		}), nil
 //	})
 //
-// The programs of all tasks that shall have actors of the kind give their servers that option: code does
-// not travel. Then Server.Spawn makes one on any of them, Server.Send and Ask reach it.
+// Code does not travel: each task that is to have actors of a kind needs this option in its own program.
+// Server.Spawn then makes an actor on any of these tasks, and Server.Send and Ask reach it.
 //
-// What holds:
+// Guarantees:
 //   - A message arrives once or never. Messages from one sender to one actor arrive in the order in which
-//     they were sent. What is on its way when a link breaks or a task ends is lost, and what waits for an
-//     actor is lost when that ends. Ask tells of all that: its answer, or an error, comes in any case.
-//   - An actor handles one message at a time. It may wait in Receive, for others it then waits too; where
-//     too much waits for it, further messages are refused, as the bounds tell.
-//   - A panic in Receive ends that actor alone. Its state is gone; who watches it, or has asked it
-//     something, is told.
-//   - A watcher is told once of the end of an actor, or that its task is out of reach, after which the
+//     they were sent. Messages that are in flight when a link breaks or a task ends are lost, and so are messages that
+//     wait for an actor when it ends. Ask reports all of these: it always returns the answer or an error.
+//   - An actor handles one message at a time. It may block in Receive; its further messages then wait, and where
+//     too many wait, so do their senders.
+//   - A panic in Receive ends that actor alone. Its state is lost. Its watchers, and callers of Ask, are told.
+//   - A watcher is told once that an actor ended, or that its task is out of reach, after which the
 //     actor may live on.
 type Actor interface {
-	// Receive handles a message: a proto.Message that was sent, an ActorEnded of an actor that it watches,
-	// or a TaskStatus after ActorContext.WatchTasks. A message that was sent is the receiver's to read, but
-	// not to change: where the sender is on the same task it is the same value. An actor that is an
-	// io.Closer too is closed after its last message, also after a panic.
+	// Receive handles a message: a proto.Message that was sent, an ActorEnded of an actor that this one watches,
+	// or a TaskStatus after ActorContext.WatchTasks. The receiver may read a message, but not change it: if the
+	// sender is on the same task, it is the same value. An actor that is also an io.Closer is closed after its
+	// last message, even after a panic.
 	Receive(c *ActorContext, message any)
 }
 
@@ -67,12 +67,12 @@ type ActorFunc func(c *ActorContext, message any)
 // Receive calls f.
 func (f ActorFunc) Receive(c *ActorContext, message any) { f(c, message) }
 
-// ActorMaker makes an actor for the arguments of Server.Spawn, which may be nil. It runs as the actor
-// does, and may send and watch already.
+// ActorMaker makes an actor with the arguments of Server.Spawn, which may be nil. It runs on the actor's
+// goroutine, and may already send and watch.
 type ActorMaker func(c *ActorContext, arguments proto.Message) (Actor, error)
 
-// WithActor lets actors of a kind be made on the server, from any task of the cluster. A second option of
-// the same kind replaces the first.
+// WithActor registers a kind of actor on the server; all tasks of the cluster may then spawn actors of this
+// kind there. A second option of the same kind replaces the first.
 func WithActor(kind string, create ActorMaker) Option {
 	return option("WithActor", func(o *options) {
 		if o.actors == nil {
@@ -82,12 +82,12 @@ func WithActor(kind string, create ActorMaker) Option {
 	})
 }
 
-// ActorRef addresses an actor by its task, such as /job:worker/task:1, and its name there. It is a plain
-// value: it may be made by hand, compared, and sent as text. A name is given anew only after the actor
-// that had it has ended; then it leads to the new one.
+// ActorRef addresses an actor by its task, such as /job:worker/task:1, and its name there. It is a plain value:
+// it may be written by hand, compared, and sent as text. A name can be used again after its actor has ended;
+// then it refers to the new one.
 //
-// With WithOutsiders the task may also be the host:port of a process outside the cluster that speaks protoactor-go's
-// remote protocol, and the name that of an actor there.
+// With WithOutsiders, the task may also be the host:port of a process outside the cluster that speaks
+// protoactor-go's remote protocol, and the name that of an actor there.
 type ActorRef struct{ Task, Name string }
 
 // actorPart is what stands between the task and the name in the text of a reference.
@@ -96,7 +96,7 @@ const actorPart = "/actor:"
 // String is the reference as text, such as /job:worker/replica:0/task:1/actor:counter.
 func (r ActorRef) String() string { return r.Task + actorPart + r.Name }
 
-// ParseActorRef reads what String wrote.
+// ParseActorRef parses the text that String returns.
 func ParseActorRef(text string) (ActorRef, error) {
 	task, name, ok := strings.Cut(text, actorPart)
 	if !ok || task == "" || name == "" {
@@ -115,20 +115,19 @@ func (r ActorRef) resolve() (cast.Ref, error) {
 	return cast.Ref{Task: spec.TaskName(job, index), Name: r.Name}, err
 }
 
-// ActorEnded tells of an actor's end. Err is nil where it was ended on purpose, or ended itself. Else it
-// tells of the panic (INTERNAL), that its task was lost (UNAVAILABLE) or stops (CANCELLED), or that there
+// ActorEnded reports an actor's end. Err is nil if it was ended on purpose, or ended itself. Otherwise it says
+// that the actor panicked (INTERNAL), that its task was lost (UNAVAILABLE) or stops (CANCELLED), or that there
 // was no such actor (NOT_FOUND).
 type ActorEnded struct {
 	Actor ActorRef
 	Err   error
 }
 
-// Spawn makes an actor of a kind at a task and under a name, and waits until it is there. Without a task
-// it is the server's own, without a name the actor gets one that no other has. arguments, which may be
-// nil, are for the kind's ActorMaker, whose error is that of Spawn. Other errors: ALREADY_EXISTS when the
-// name is taken, NOT_FOUND when the program of that task has no such kind, UNAVAILABLE when the task
-// cannot be reached. After UNAVAILABLE or the end of ctx the actor may be there or not: spawn it again,
-// and ALREADY_EXISTS tells.
+// Spawn makes an actor of a kind on a task and under a name, and waits until it is there. An empty task is the
+// server's own; with an empty name, the actor gets a unique one. arguments, which may be nil, are for the
+// kind's ActorMaker, whose error Spawn returns. Other errors: ALREADY_EXISTS if the name is taken, NOT_FOUND if
+// the program of that task has no such kind, UNAVAILABLE if the task cannot be reached. After UNAVAILABLE or
+// the end of ctx, the actor may be there or not: a second Spawn returns ALREADY_EXISTS if it is.
 func (s *Server) Spawn(ctx context.Context, kind string, at ActorRef, arguments proto.Message) (ActorRef, error) {
 	c, ref, err := s.stage(at)
 	if err != nil {
@@ -138,8 +137,8 @@ func (s *Server) Spawn(ctx context.Context, kind string, at ActorRef, arguments 
 	return ActorRef(ref), err
 }
 
-// EndActor lets an actor handle the messages that wait for it, ends it, and waits until it has ended.
-// NOT_FOUND when there is none.
+// EndActor lets an actor handle the messages that wait for it, ends it, and waits until it has ended. It is
+// NOT_FOUND if there is none.
 func (s *Server) EndActor(ctx context.Context, ref ActorRef) error {
 	c, to, err := s.stage(ref)
 	if err != nil {
@@ -148,10 +147,10 @@ func (s *Server) EndActor(ctx context.Context, ref ActorRef) error {
 	return c.End(ctx, to)
 }
 
-// Send sends a message to an actor; nobody is named as its sender. While too much waits for the actor Send
-// waits, until ctx ends. No error means that the message is on its way: as long as the link to the actor's task
-// holds it arrives, if the actor is there. For an actor of this task NOT_FOUND tells that it is not; another
-// task logs it.
+// Send sends a message to an actor; the message has no sender. While too much waits for the actor, Send waits
+// until ctx ends. No error means that the message is on its way: as long as the link to the actor's task holds,
+// it arrives, if the actor is there. If there is no such actor, Send returns NOT_FOUND on the same task, and
+// another task logs it.
 func (s *Server) Send(ctx context.Context, to ActorRef, message proto.Message) error {
 	c, ref, err := s.stage(to)
 	if err != nil {
@@ -160,8 +159,8 @@ func (s *Server) Send(ctx context.Context, to ActorRef, message proto.Message) e
 	return c.Send(ctx, cast.Ref{}, ref, message)
 }
 
-// TrySend is Send that does not wait for room: RESOURCE_EXHAUSTED where too much waits for the actor. It waits
-// only for a link to the actor's task, until ctx ends.
+// TrySend is Send that does not wait for room: it is RESOURCE_EXHAUSTED if too much waits for the actor. It
+// only waits for a link to the actor's task, until ctx ends.
 func (s *Server) TrySend(ctx context.Context, to ActorRef, message proto.Message) error {
 	c, ref, err := s.stage(to)
 	if err != nil {
@@ -170,10 +169,10 @@ func (s *Server) TrySend(ctx context.Context, to ActorRef, message proto.Message
 	return c.TrySend(ctx, cast.Ref{}, ref, message)
 }
 
-// Ask sends a message to an actor and waits for its answer: what it sends to the message's sender. It
-// waits until ctx ends, the actor ends or its task is lost. The error may be the actor's own (see
-// ActorContext.Fail), or INVALID_ARGUMENT where the answer is of another type. An actor that asks itself
-// waits for ever.
+// Ask sends a message to an actor and waits for its answer, which is what the actor sends to the message's
+// sender. It waits until ctx ends, the actor ends or its task is lost. The error may be the actor's own (see
+// ActorContext.Fail), or INVALID_ARGUMENT if the answer has another type. An actor that asks itself waits until
+// ctx ends.
 func Ask[A proto.Message](ctx context.Context, s *Server, to ActorRef, message proto.Message) (A, error) {
 	var none A
 	c, ref, err := s.stage(to)
@@ -191,8 +190,9 @@ func Ask[A proto.Message](ctx context.Context, s *Server, to ActorRef, message p
 	return a, nil
 }
 
-// WatchActor gives a channel that tells once of an actor's end, and is closed then; what ends the actor
-// after WatchActor has returned is told as it is. When ctx ends the channel is closed without that. ActorContext.Watch does the same for actors.
+// WatchActor returns a channel that reports an actor's end once and is then closed. The end of an actor after
+// WatchActor has returned is never missed. When ctx ends, the channel is closed without a report.
+// ActorContext.Watch does the same for actors.
 func (s *Server) WatchActor(ctx context.Context, ref ActorRef) (<-chan ActorEnded, error) {
 	c, to, err := s.stage(ref)
 	if err != nil {
@@ -226,10 +226,10 @@ func (s *Server) WatchActor(ctx context.Context, ref ActorRef) (<-chan ActorEnde
 	return ended, nil
 }
 
-// WatchTasks tells of the cluster's tasks as they come and go: first of each that was seen up to now, its
-// own among them, then of each that comes, goes, or is another process than before (TaskStatus.Boot). Who
-// is slow misses what was meanwhile, but never how it is. It ends when ctx does or the server stops. What
-// it tells comes by gossip: of a task that leaves at once, of one that crashed after some seconds.
+// WatchTasks yields the state of the cluster's tasks: first of each task that has been seen, including its own,
+// then of each that comes, goes, or is another process than before (TaskStatus.Boot). A slow reader misses
+// intermediate states, but never the latest one. It ends when ctx ends or the server stops. The source is
+// gossip: a task that leaves is reported at once, one that crashed after some seconds.
 func (s *Server) WatchTasks(ctx context.Context) iter.Seq[TaskStatus] {
 	return func(yield func(TaskStatus) bool) {
 		node, err := s.running()
@@ -309,8 +309,8 @@ func (r *role) Close() error {
 	return nil
 }
 
-// ActorContext is what an actor knows of itself and does. Its methods are for the actor's own goroutine,
-// in its ActorMaker and in Receive, but for Self, Server and Context.
+// ActorContext is an actor's view of itself and its server. Its methods may only be called on the actor's own
+// goroutine, in its ActorMaker and in Receive, except for Self, Server and Context.
 type ActorContext struct {
 	context *cast.Context
 	server  *Server
@@ -322,18 +322,18 @@ func (c *ActorContext) Self() ActorRef { return ActorRef(c.context.Self()) }
 // Server is the server that the actor lives on.
 func (c *ActorContext) Server() *Server { return c.server }
 
-// Context ends when the actor ends or its server stops. An actor that waits must do so with it: a stop
-// names those that do not return.
+// Context ends when the actor ends or its server stops. An actor that waits must use it: the error of
+// Server.Stop names actors that do not return.
 func (c *ActorContext) Context() context.Context { return c.context.Life() }
 
-// Sender is who sent the message that is being handled: an actor, somebody who waits for an answer, or
-// the zero ActorRef for nobody. An actor that answers later keeps it, and sends to it then.
+// Sender is the sender of the message that is being handled: an actor, a caller of Ask, or the zero ActorRef if
+// there is none. To answer later, keep it and send to it.
 func (c *ActorContext) Sender() ActorRef { return ActorRef(c.context.Sender()) }
 
-// Send sends a message from this actor, as Server.Send does from nobody.
+// Send is Server.Send with this actor as the sender.
 //
-// An actor that waits here handles nothing meanwhile: two that send each other more than their queues take wait
-// until one of them ends. Actors that may use TrySend. To itself an actor sends as with TrySend.
+// An actor that waits here handles nothing meanwhile: two actors that send each other more than their queues
+// hold wait until one of them ends. Such actors should use TrySend. To itself, an actor sends as with TrySend.
 func (c *ActorContext) Send(to ActorRef, message proto.Message) error {
 	ref, err := c.resolve(to)
 	if err != nil {
@@ -342,7 +342,7 @@ func (c *ActorContext) Send(to ActorRef, message proto.Message) error {
 	return c.context.Send(ref, message)
 }
 
-// TrySend is Send that does not wait for room: RESOURCE_EXHAUSTED where there is none.
+// TrySend is Send that does not wait for room: it is RESOURCE_EXHAUSTED if there is none.
 func (c *ActorContext) TrySend(to ActorRef, message proto.Message) error {
 	ref, err := c.resolve(to)
 	if err != nil {
@@ -358,14 +358,15 @@ func (c *ActorContext) resolve(r ActorRef) (cast.Ref, error) {
 	return r.resolve()
 }
 
-// Reply sends a message to the sender of the one that is being handled. FAILED_PRECONDITION where that is
-// nobody.
+// Reply sends a message to the sender of the one that is being handled. It is FAILED_PRECONDITION if there is
+// no sender.
 func (c *ActorContext) Reply(message proto.Message) error { return c.context.Reply(message) }
 
-// Fail answers who asked with an error, whose code it gets too. FAILED_PRECONDITION where nobody asked.
+// Fail answers a caller of Ask with an error, including its code. It is FAILED_PRECONDITION if the message was
+// not asked.
 func (c *ActorContext) Fail(err error) error { return c.context.Fail(err) }
 
-// Watch lets the actor get an ActorEnded when another one ends, at once if there is none.
+// Watch sends the actor an ActorEnded when another one ends, at once if there is none.
 func (c *ActorContext) Watch(ref ActorRef) error {
 	to, err := ref.resolve()
 	if err != nil {
@@ -374,8 +375,8 @@ func (c *ActorContext) Watch(ref ActorRef) error {
 	return c.context.Watch(to)
 }
 
-// WatchTasks lets the actor get a TaskStatus of each task, as Server.WatchTasks tells them.
+// WatchTasks sends the actor a TaskStatus of each task, as Server.WatchTasks yields them.
 func (c *ActorContext) WatchTasks() { c.context.WatchTasks() }
 
-// Stop ends the actor after the message that is being handled. What waits for it is lost.
+// Stop ends the actor after the message that is being handled. Messages that wait for it are lost.
 func (c *ActorContext) Stop() { c.context.Stop() }

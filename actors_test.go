@@ -50,7 +50,7 @@ var counters = WithActor("counter", func(c *ActorContext, arguments proto.Messag
 	var sum int64
 	if start, ok := arguments.(*wrapperspb.Int64Value); ok {
 		if sum = start.Value; sum < 0 {
-			return nil, status.InvalidArgumentf("a sum of %d cannot be", sum)
+			return nil, status.InvalidArgumentf("a sum of %d is impossible", sum)
 		}
 	}
 	return ActorFunc(func(c *ActorContext, message any) {
@@ -149,7 +149,7 @@ func TestActorsThatCannotBe(t *testing.T) {
 		}{
 			{"counter", at(task, "a"), nil, status.AlreadyExists, "There is an actor a already on " + all[task].Task() + `, of kind "counter"`},
 			{"painter", at(task, "b"), nil, status.NotFound, `no actors of kind "painter"; it has counter`},
-			{"counter", at(task, "b"), wrapperspb.Int64(-1), status.InvalidArgument, "a sum of -1 cannot be"},
+			{"counter", at(task, "b"), wrapperspb.Int64(-1), status.InvalidArgument, "a sum of -1 is impossible"},
 			{"counter", at(task, "?b"), nil, status.InvalidArgument, "is not a name"},
 			{"counter", at(task, strings.Repeat("x", 257)), nil, status.InvalidArgument, "is not a name"},
 			{"counter", at(task, "b"), wrapperspb.String(strings.Repeat("x", MaxActorMessage)), status.ResourceExhausted, "the limit is 1048576"},

@@ -64,11 +64,11 @@ func names(what []op.Runnable) (fetches, targets []string, err error) {
 			fetches = append(fetches, w.Name())
 		case *op.Operation:
 			if w == nil {
-				return nil, nil, status.InvalidArgumentf("What is to run is an operation that could not be added: its scope's Err says why")
+				return nil, nil, status.InvalidArgumentf("The operation to run could not be added: its scope's Err says why")
 			}
 			targets = append(targets, w.Name())
 		default:
-			return nil, nil, status.InvalidArgumentf("What is to run is nil")
+			return nil, nil, status.InvalidArgumentf("The operation to run is nil")
 		}
 	}
 	return fetches, targets, nil
@@ -86,5 +86,5 @@ func outputNames(outputs []op.Output) ([]string, error) {
 }
 
 func errNoOutput(what string) error {
-	return status.InvalidArgumentf("What is %s is an output of an operation that could not be added: its scope's Err says why", what)
+	return status.InvalidArgumentf("The %s tensor is an output of an operation that could not be added: its scope's Err says why", what)
 }

@@ -124,7 +124,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 		code  status.Code
 		want  []string
 	}{
-		{nil, nil, status.InvalidArgument, []string{"No server is named"}},
+		{nil, nil, status.InvalidArgument, []string{"No seed is given"}},
 		{[]string{"nowhere"}, nil, status.InvalidArgument, []string{`"grpc://nowhere" is not a target`}},
 		{[]string{ps.Address()}, nil, status.InvalidArgument, []string{"Must specify an explicit `job_name`: the cluster has the jobs ps, worker"}},
 		{[]string{ps.Address()}, []Option{WithJob("chief")}, status.Internal, []string{`Job "chief" was not defined in cluster`}},

@@ -74,7 +74,7 @@ func startLocal(ctx context.Context, jobs map[string]int, o *options) (*LocalClu
 // abandon stops a cluster that did not come up and gives the error to report.
 func (c *LocalCluster) abandon(ctx context.Context, err error) error {
 	if e := c.Stop(context.WithoutCancel(ctx)); e != nil {
-		return status.Errorf(status.CodeOf(err), "%w (and its cluster did not stop: %v)", err, e)
+		return status.Errorf(status.CodeOf(err), "%w (and its cluster failed to stop: %v)", err, e)
 	}
 	return err
 }
@@ -122,14 +122,14 @@ func (o *options) declareLocal(jobs map[string]int) (*spec.Spec, error) {
 	count := 0
 	for job, n := range jobs {
 		if count += n; n < 1 || n > maxTasks || count > maxTasks {
-			return nil, status.InvalidArgumentf("Job %s has %d tasks; a job has at least one, and a process no more than %d", job, n, maxTasks)
+			return nil, status.InvalidArgumentf("Job %s has %d tasks; a job has at least one task, and a process at most %d", job, n, maxTasks)
 		}
 	}
 	var ports []int
 	if o.firstPort == 0 {
 		var err error
 		if ports, err = freePorts(o.localHost, count); err != nil {
-			return nil, status.InvalidArgumentf("No free ports can be had at %s: %v", o.localHost, err)
+			return nil, status.InvalidArgumentf("No free ports are available at %s: %v", o.localHost, err)
 		}
 	} else {
 		for i := range count {

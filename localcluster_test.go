@@ -52,7 +52,7 @@ func TestNothingIsLeftOfAClusterThatDoesNotStart(t *testing.T) {
 
 func TestHostsThatAreNotHere(t *testing.T) {
 	_, err := NewLocalCluster(t.Context(), map[string]int{"w": 1}, WithLocalPorts("192.0.2.1", 0), silent)
-	if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), "No free ports can be had at 192.0.2.1") {
+	if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), "No free ports are available at 192.0.2.1") {
 		t.Error(err)
 	}
 	if _, err := NewLocalCluster(t.Context(), map[string]int{"w": 2}, WithLocalPorts("127.0.0.1", 65535), silent); status.CodeOf(err) != status.InvalidArgument {

@@ -78,7 +78,7 @@ func LoadModel(dir string, tags ...string) (*Model, error) {
 	}
 	var saved corepb.SavedModel
 	if err := proto.Unmarshal(content, &saved); err != nil {
-		return nil, status.Errorf(status.DataLoss, "%s is no SavedModel: %w", filepath.Join(dir, modelFile), err)
+		return nil, status.Errorf(status.DataLoss, "%s is not a SavedModel: %w", filepath.Join(dir, modelFile), err)
 	}
 	var have []string
 	for _, meta := range saved.MetaGraphs {

@@ -73,7 +73,7 @@ func TestModelsThatAreNone(t *testing.T) {
 		want string
 	}{
 		{t.TempDir(), nil, status.NotFound, "no SavedModel in"},
-		{dir, nil, status.DataLoss, "is no SavedModel"},
+		{dir, nil, status.DataLoss, "is not a SavedModel"},
 		{flowers, []string{"serve", "gpu"}, status.NotFound, "no graph with the tags [serve gpu]; it has [serve]"},
 	} {
 		if _, err := LoadModel(c.dir, c.tags...); status.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {

@@ -81,9 +81,9 @@ func TestStepsOfABuiltGraph(t *testing.T) {
 			}
 		}
 		for what, feeds := range map[string]Feeds{
-			"x:0: A ragged value is no tensor": {x: [][]float32{{1}, {2, 3}}},
-			"has type int32":                   {x: int32(1)},
-			"could not be added":               {op.Output{}: float32(1)},
+			"x:0: A ragged value is not a tensor": {x: [][]float32{{1}, {2, 3}}},
+			"has type int32":                      {x: int32(1)},
+			"could not be added":                  {op.Output{}: float32(1)},
 		} {
 			if _, err := session.Eval(t.Context(), feeds, next); status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s: %v", what, err)

@@ -63,7 +63,7 @@ func EarlyStop(patience int64, delta float64, others ...func(Progress) error) fu
 		}
 		switch {
 		case math.IsNaN(p.Loss):
-			return status.Errorf(status.InvalidArgument, "The loss of step %d is no number", p.Step)
+			return status.Errorf(status.InvalidArgument, "The loss of step %d is not a number", p.Step)
 		case p.Loss < lowest-delta:
 			lowest, since = p.Loss, p.Step
 		case p.Step-since >= patience:

@@ -129,7 +129,7 @@ func TestTrainingEnds(t *testing.T) {
 		d := newCountdown(t, localServer(t))
 		d.Batches = func(yield func(Feeds, error) bool) { yield(Feeds{d.less: float32(math.NaN())}, nil) }
 		d.Each = EarlyStop(1, 0)
-		if _, err := Train(t.Context(), d.session, d.Training); err == nil || !strings.Contains(err.Error(), "step 1 is no number") {
+		if _, err := Train(t.Context(), d.session, d.Training); err == nil || !strings.Contains(err.Error(), "step 1 is not a number") {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -64,7 +64,7 @@ func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, det
 		return nil, status.InvalidArgumentf("Expected %d feed tensors, but got %d", len(c.sig.Feeds), len(feeds))
 	}
 	if len(fetched) != len(c.sig.Fetches) {
-		return nil, status.InvalidArgumentf("There is room for %d fetched tensors, where the callable gives %d", len(fetched), len(c.sig.Fetches))
+		return nil, status.InvalidArgumentf("There is room for %d fetched tensors, but the callable returns %d", len(fetched), len(c.sig.Fetches))
 	}
 	call := s.callOf(ctx, detach, c.options)
 	p := c.plan.Load()

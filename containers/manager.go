@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Resource is anything that lives in a container. It may have a method Describe() string, for
-// listings, and a method Done() <-chan struct{} when something goes on after Close has returned:
-// Clear and the manager's Close wait for that channel.
+// Resource is anything that lives in a container. It may have a method Describe() string, for listings. If work
+// continues after Close has returned, it has a method Done() <-chan struct{}: Clear and the manager's Close
+// wait for that channel.
 type Resource interface {
 	// Close ends the resource when it leaves its container; what waits on it fails. It is called
 	// once, and does not block.
@@ -43,17 +43,17 @@ func NewManager(system *actor.ActorSystem, device, defaultContainer string) *Man
 	return &Manager{system: system, device: device, defaultContainer: defaultContainer, containers: map[string]container{}}
 }
 
-// System is the actor system that the containers live in, nil where there is none: resources
-// that are actors themselves are spawned there.
+// System is the actor system that the containers live in, nil if there is none. Resources that are actors are
+// spawned there.
 func (m *Manager) System() *actor.ActorSystem { return m.system }
 
 // DefaultContainer is the name that the empty container name stands for.
 func (m *Manager) DefaultContainer() string { return m.defaultContainer }
 
-// LookupOrCreate returns the resource of that container, kind and name, made with create where
-// there is none. Names are separate for each kind, as in TensorFlow. create runs once however
-// many ask at the same time; it must not block, nor call this manager. When it panics the error
-// is INTERNAL. A container whose actor failed answers ABORTED until it is cleared.
+// LookupOrCreate returns the resource of that container, kind and name, and makes it with create if there is
+// none. Names are separate for each kind, as in TensorFlow. create runs once even if many callers ask at the
+// same time. It must not block, nor call this manager. If it panics, the error is INTERNAL. A container whose
+// actor has failed answers ABORTED until it is cleared.
 func (m *Manager) LookupOrCreate(container, kind, name string, create func() (Resource, error)) (Resource, error) {
 	a := m.ask(container, func(r *request) {
 		r.lookupOrCreate.Kind, r.lookupOrCreate.Name = kind, name
@@ -71,7 +71,7 @@ func (m *Manager) Lookup(container, kind, name string) (Resource, error) {
 	return a.resource, a.err
 }
 
-// Delete closes and removes a resource; NOT_FOUND where there is none.
+// Delete closes and removes a resource; NOT_FOUND if there is none.
 func (m *Manager) Delete(container, kind, name string) error {
 	a := m.ask(container, func(r *request) { r.message = &wire.Remove{Kind: kind, Name: name} })
 	if a.err != nil {
@@ -80,9 +80,9 @@ func (m *Manager) Delete(container, kind, name string) error {
 	return closeGuarded(id{kind, name}, a.resource)
 }
 
-// Clear closes and removes everything in a container, and ends its actor; the next use starts
-// with an empty one. The container of a step is cleared when all of the step's kernels are done.
-// It waits, for a bounded time (then DEADLINE_EXCEEDED), until all that was in it has ended.
+// Clear closes and removes everything in a container, and ends its actor. The next use starts with an empty
+// container. The container of a step is cleared when all of the step's kernels are done. Clear waits, for a
+// bounded time (then DEADLINE_EXCEEDED), until all resources of the container have ended.
 func (m *Manager) Clear(container string) error {
 	container = m.resolve(container)
 	m.mu.Lock()
@@ -95,7 +95,7 @@ func (m *Manager) Clear(container string) error {
 	return end(c, time.Now().Add(patience))
 }
 
-// Empty is Clear for all containers but those of steps, which end with their step.
+// Empty is Clear for all containers except those of steps, which end with their step.
 func (m *Manager) Empty() error {
 	m.mu.Lock()
 	var names []string
@@ -113,8 +113,8 @@ func (m *Manager) Empty() error {
 	return errors.Join(errs...)
 }
 
-// Close clears all containers and refuses new ones with ABORTED. It returns within seconds,
-// with DEADLINE_EXCEEDED where a container or a resource has not ended by then.
+// Close clears all containers and refuses new ones with ABORTED. It returns within seconds, with
+// DEADLINE_EXCEEDED if a container or a resource has not ended by then.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	all := m.containers
@@ -153,8 +153,8 @@ type Entry struct {
 	Description string
 }
 
-// List tells what the containers hold, sorted by container, kind and name. A container that
-// cannot answer is missing from the listing and named in the error.
+// List returns what the containers hold, sorted by container, kind and name. A container that cannot answer is
+// missing from the listing and named in the error.
 func (m *Manager) List() ([]Entry, error) {
 	m.mu.Lock()
 	names := make([]string, 0, len(m.containers))

@@ -105,7 +105,7 @@ func TestCreateFails(t *testing.T) {
 		_, err := m.LookupOrCreate("c", "Var", "y", func() (Resource, error) { return nil, status.Unimplementedf("no such thing") })
 		wantCode(t, err, status.Unimplemented, "no such thing")
 		_, err = m.LookupOrCreate("c", "Var", "y", func() (Resource, error) { return nil, nil })
-		wantCode(t, err, status.Internal, "gave nothing")
+		wantCode(t, err, status.Internal, "returned nothing")
 		_, err = m.LookupOrCreate("c", "Var", "y", func() (Resource, error) { panic("a bug") })
 		wantCode(t, err, status.Internal, "a bug")
 		if get(t, m, "c", "Var", "x") != x {

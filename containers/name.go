@@ -17,9 +17,9 @@ func StepName(step int64) string {
 
 func isStepName(name string) bool { return strings.HasPrefix(name, stepPrefix) }
 
-// ValidName tells with INVALID_ARGUMENT that a client may not name a container so. Legal are a
-// letter, digit or dot, then any of these, dashes, slashes and (beyond TensorFlow's grammar,
-// ContainerInfo::Init) underscores. The empty name is legal: it stands for the default container.
+// ValidName returns INVALID_ARGUMENT if a client may not give a container this name. Valid are a letter, digit
+// or dot, followed by any of these, dashes, slashes and (beyond TensorFlow's grammar, ContainerInfo::Init)
+// underscores. The empty name is valid: it stands for the default container.
 func ValidName(name string) error {
 	for i := range len(name) {
 		switch c := name[i]; {

@@ -62,7 +62,7 @@ func (s *store) lookupOrCreate(i id, make create) answer {
 		return answer{err: err}
 	}
 	if r == nil {
-		return answer{err: status.Internalf("Making the resource %s/%s/%s gave nothing.", s.container, i.name, i.kind)}
+		return answer{err: status.Internalf("Creating the resource %s/%s/%s returned nothing.", s.container, i.name, i.kind)}
 	}
 	s.resources[i] = r
 	return answer{resource: r}

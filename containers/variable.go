@@ -9,11 +9,10 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Variable is a named tensor that outlives sessions: both TensorFlow's reference variables and
-// its resource variables. All methods may be called concurrently. Readers share the tensor's
-// memory; a writer copies it only while someone still reads, so that what a reader holds never
-// changes. A variable that left its container keeps working, without a value and without
-// keeping one, for those that hold it still.
+// Variable is a named tensor that outlives sessions: both TensorFlow's reference variables and its resource
+// variables. All methods may be called concurrently. Readers share the tensor's memory. A writer copies it only
+// while someone still reads, so that what a reader holds never changes. A variable that has left its container
+// keeps working for those that still hold it, without a value and without keeping one.
 type Variable struct {
 	// Name is what error messages call it.
 	Name string
@@ -47,8 +46,8 @@ func (v *Variable) Close() {
 	v.dead.Store(true)
 }
 
-// Deleted tells whether the variable was deleted from its container, so that a cached pointer
-// to it has to be looked up anew.
+// Deleted tells whether the variable was deleted from its container, so that a cached pointer to it has to be
+// looked up again.
 func (v *Variable) Deleted() bool { return v.dead.Load() }
 
 // set takes over t; a deleted variable holds nothing.
@@ -63,7 +62,7 @@ func (v *Variable) set(t *tensor.Tensor) {
 	v.value = t
 }
 
-// Read returns the value with a reference for the caller, nil when there is none.
+// Read returns the value with a reference for the caller, nil if there is none.
 func (v *Variable) Read() *tensor.Tensor {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -73,9 +72,9 @@ func (v *Variable) Read() *tensor.Tensor {
 	return v.value.Retain()
 }
 
-// View calls look with the value, which it borrows, and without calling it fails like Update where
-// there is none. While look runs writers wait: of a large value that is read in some places, such as
-// by a gather, no writer then makes a copy. look must not call the variable's methods, nor keep t.
+// View calls look with the value, which it borrows. If there is none, it fails like Update without calling
+// look. While look runs, writers wait: they need not copy a large value that is read in some places, such as by
+// a gather. look must not call the variable's methods, nor keep t.
 func (v *Variable) View(look func(t *tensor.Tensor) error) error {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -92,16 +91,16 @@ func (v *Variable) Initialized() bool {
 	return v.value != nil
 }
 
-// Assign makes t the value and takes over the caller's reference. That t has the variable's
-// dtype and a legal shape is for the caller to check.
+// Assign makes t the value and takes over the caller's reference. The caller checks that t has the variable's
+// dtype and a valid shape.
 func (v *Variable) Assign(t *tensor.Tensor) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.set(t)
 }
 
-// Update calls change with the value, writable in place: memory that somebody else can still
-// see is copied to memory of pool first. It is Rewrite for changes of parts of a value on the host.
+// Update calls change with the value, writable in place: memory that others can still see is copied to memory
+// of pool first. It is Rewrite for changes of parts of a value on the host.
 func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error) error {
 	return v.Rewrite(pool, nil, func(next, old *tensor.Tensor) error {
 		if next != old {
@@ -111,15 +110,15 @@ func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error
 	})
 }
 
-// Rewrite calls change with the value as it was, old, and the tensor to fill with what it becomes,
-// next: old itself where nobody else can see its memory, so that the change is in place. Else next
-// is spare, if that is not nil, exclusive to the caller, in memory and of the value's type and shape, or new
-// memory: a change of all elements then is one pass over memory, not a copy and a change.
+// Rewrite calls change with the current value, old, and the tensor to fill with the new one, next. next is old
+// itself if nobody else can see its memory, so that the change is in place. Otherwise next is spare, if that is
+// not nil, exclusive to the caller, in memory and of the value's type and shape, or else new memory. A change
+// of all elements is then one pass over memory, not a copy and a change.
 //
-// While change runs no other update runs, and reads wait; it must not call the variable's methods,
-// and keeps nothing. It checks before it writes: what it wrote in place stays when it fails.
-// Without a value the error is FAILED_PRECONDITION in TensorFlow's words, and RESOURCE_EXHAUSTED
-// where there is no memory; the value is unchanged then. The elements are of fixed size.
+// While change runs, no other update runs, and reads wait. It must not call the variable's methods, and keeps
+// nothing. It checks before it writes: what it has written in place stays when it fails. Without a value, the
+// error is FAILED_PRECONDITION in TensorFlow's words, and without memory RESOURCE_EXHAUSTED; the value is
+// unchanged then. The elements have a fixed size.
 func (v *Variable) Rewrite(memory tensor.Memory, spare *tensor.Tensor, change func(next, old *tensor.Tensor) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -147,11 +146,10 @@ func (v *Variable) Rewrite(memory tensor.Memory, spare *tensor.Tensor, change fu
 	return nil
 }
 
-// Replace calls change with the value (borrowed, nil when there is none) and makes what it
-// returns the value, all in one: for updates that change dtype-preserving shape or start from
-// nothing. change hands over a reference, also when that is the old value (retained); returning
-// nil or an error keeps the value. Where the variable was deleted change does not run, and the
-// error is ABORTED.
+// Replace calls change with the value (borrowed, nil if there is none) and atomically makes its result the
+// value: for updates that keep the dtype but change the shape, or start from nothing. change hands over a
+// reference, even if it returns the old value (retained). If it returns nil or an error, the value stays. If
+// the variable was deleted, change does not run, and the error is ABORTED.
 func (v *Variable) Replace(change func(old *tensor.Tensor) (*tensor.Tensor, error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

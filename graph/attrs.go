@@ -7,8 +7,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Attrs are a node's attributes by name. The typed getters return INVALID_ARGUMENT where the
-// attribute is missing or of another kind.
+// Attrs are a node's attributes by name. The typed getters return INVALID_ARGUMENT if the attribute is missing
+// or of another kind.
 type Attrs map[string]*attrpb.AttrValue
 
 func attr[T attrKind](a Attrs, name, kind string) (T, error) {

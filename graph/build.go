@@ -15,10 +15,9 @@ import (
 // graphVersion is the version of GraphDef that TensorFlow 2.21 reads and writes.
 const graphVersion = 2474
 
-// Build makes a graph of a client's GraphDef. The graph keeps parts of the message, which must
-// not be changed afterwards. Errors have TensorFlow's codes and name the node: INVALID_ARGUMENT
-// for a message that is no graph, NOT_FOUND for an op that does not exist, UNIMPLEMENTED for
-// one that was removed.
+// Build makes a graph of a client's GraphDef. The graph keeps parts of the message, which must not be changed
+// afterwards. Errors have TensorFlow's codes and name the node: INVALID_ARGUMENT for a malformed message,
+// NOT_FOUND for an op that does not exist, UNIMPLEMENTED for one that was removed.
 func Build(def *graphpb.GraphDef) (*Graph, error) {
 	return build(&Graph{Library: &Library{}}, def, false)
 }
@@ -36,9 +35,8 @@ func Rebuild(def *graphpb.GraphDef) (*Graph, error) {
 	return g, nil
 }
 
-// Extend is g with the nodes and functions of def added, at a cost that depends on def alone.
-// It shares g's nodes; g stays as it is, also when there is an error. A node that g has already
-// is INVALID_ARGUMENT.
+// Extend is g with the nodes and functions of def added, at a cost that depends only on def. It shares g's
+// nodes; g stays as it is, even after an error. A node that g has already is INVALID_ARGUMENT.
 func (g *Graph) Extend(def *graphpb.GraphDef) (*Graph, error) { return build(g, def, false) }
 
 // builder turns one GraphDef into nodes behind those of base.

@@ -9,12 +9,12 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Call is an op, or a function, applied to arguments: what a node of it must have.
+// Call is an op, or a function, applied to arguments: what a node of it needs.
 type Call struct {
 	Def *OpDef
-	// Attrs are all attributes: those that were given, those that follow from the arguments, the defaults.
+	// Attrs are all attributes: given ones, those that follow from the arguments, and defaults.
 	Attrs Attrs
-	// Outputs are the types of the tensors that each of the op's output arguments stands for.
+	// Outputs are the types of the tensors of each output argument of the op.
 	Outputs [][]tensor.DType
 }
 

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Def is the graph as TensorFlow's message, without its functions (Library.Proto gives them).
-// Nodes carry the device they were assigned to, or else the one they asked for. The message
-// shares the nodes' attributes, and must not be changed.
+// Def is the graph as TensorFlow's message, without its functions (Library.Proto returns them). Nodes carry the
+// device that they were assigned to, or else the one that they asked for. The message shares the nodes'
+// attributes, and must not be changed.
 func (g *Graph) Def() *graphpb.GraphDef {
 	def := &graphpb.GraphDef{Node: make([]*nodepb.NodeDef, len(g.Nodes)), Versions: &versionspb.VersionDef{Producer: g.Producer}}
 	nodes := make([]nodepb.NodeDef, len(g.Nodes))
@@ -55,8 +55,8 @@ func (o Output) String() string {
 	return o.Node.Name + ":" + strconv.Itoa(o.Index)
 }
 
-// Contains tells whether all nodes and functions of def are in g already, and equal: whether
-// def is an Extend that has happened. A client asks again when the reply was lost.
+// Contains tells whether all nodes and functions of def are in g already, and equal: whether def was used for
+// an Extend before. A client repeats a request if the reply was lost.
 func (g *Graph) Contains(def *graphpb.GraphDef) bool {
 	for _, d := range def.GetNode() {
 		if n := g.Lookup(d.GetName()); n == nil || !n.equals(d) {

@@ -19,9 +19,8 @@ type FunctionGraph struct {
 	*Graph
 	// Signature is the function's declaration.
 	Signature *OpDef
-	// Args are the _Arg nodes and Rets the _Retval nodes, by index: an argument of the signature
-	// that stands for several tensors has as many. ControlRets are nodes that must have run when
-	// the function returns.
+	// Args are the _Arg nodes and Rets the _Retval nodes, by index: an argument of the signature that stands for
+	// several tensors has a node for each. ControlRets are nodes that must have run when the function returns.
 	Args, Rets, ControlRets []*Node
 }
 
@@ -368,8 +367,8 @@ func needed(g *Graph, f *FunctionGraph) []*Node {
 	return slices.DeleteFunc(slices.Clone(g.Nodes), func(n *Node) bool { return !keep[n.ID] })
 }
 
-// HasEffect tells whether a body's node must run though nothing depends on it: it is
-// stateful (but for reads that are only declared so), or part of a loop or conditional.
+// HasEffect tells whether a node of a body must run even if nothing depends on it: it is stateful (except for
+// reads that are only declared so), or part of a loop or conditional.
 func HasEffect(n *Node) bool {
 	switch n.Op {
 	case "ResourceGather", "ResourceGatherNd":

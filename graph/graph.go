@@ -15,8 +15,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Node is one operation of a graph. After its graph is built only the fields that a pass is
-// there to fill (Assigned) change.
+// Node is one operation of a graph. After its graph is built, only fields that passes fill in (Assigned)
+// change.
 type Node struct {
 	// ID is the node's index in Graph.Nodes.
 	ID   int
@@ -36,9 +36,9 @@ type Node struct {
 	// InTypes are the declared types of the inputs, OutTypes those of the outputs; reference
 	// types where the op takes or yields a reference.
 	InTypes, OutTypes []tensor.DType
-	// Lowered is the node as the client wrote it, where package lower has put the nodes of its functions
-	// in its place. The node itself then passes on what these put out, its inputs: whoever reads an output of
-	// it reads the input of that number (Prune), and what waits for it waits for all of them and its Controls.
+	// Lowered is the node as the client wrote it, if package lower has replaced it by the nodes of its functions.
+	// The node itself then passes on their results, which are its inputs: a reader of one of its outputs reads the
+	// input of that number (Prune), and what waits for the node waits for all of them and its Controls.
 	Lowered *Node
 }
 
@@ -48,7 +48,7 @@ type Output struct {
 	Index int
 }
 
-// Passed is the output that readers of o read: o itself, or what a lowered node passes on as o.
+// Passed is the output that readers of o read: o itself, or the input that a lowered node passes on as o.
 func (o Output) Passed() Output {
 	for o.Node.Lowered != nil {
 		o = o.Node.Inputs[o.Index]
@@ -56,9 +56,9 @@ func (o Output) Passed() Output {
 	return o
 }
 
-// Graph is a set of nodes whose inputs all lie in the set, with the functions they may call.
-// It is immutable but for what passes fill in its nodes: a graph that grows is a new one that
-// shares the nodes of the old one (Extend). Reading it concurrently is safe.
+// Graph is a set of nodes whose inputs all lie in the set, with the functions that they may call. It is
+// immutable, except for fields that passes fill in: a graph that grows is a new one that shares the nodes of
+// the old one (Extend). It may be read concurrently.
 type Graph struct {
 	Nodes []*Node
 	// Library are the functions that nodes may call; never nil in a graph that this package made.
@@ -80,9 +80,8 @@ func (t *tail) claim(from, to int) bool {
 	return t != nil && t.used.CompareAndSwap(int64(from), int64(to))
 }
 
-// New makes a graph of nodes that are complete already: their inputs lie among them, and their
-// types are known. It numbers them. Passes use it that cut or change a valid graph; nothing is
-// checked.
+// New makes a graph of complete nodes: their inputs lie among them, and their types are known. It numbers them.
+// Passes that divide or change a valid graph use it; nothing is checked.
 func New(nodes []*Node, library *Library, producer int32) *Graph {
 	if library == nil {
 		library = &Library{}
@@ -101,8 +100,7 @@ func New(nodes []*Node, library *Library, producer int32) *Graph {
 	return g
 }
 
-// With is g with nodes added that are complete, as New takes them, and have names of their own. g stays
-// as it is.
+// With is g with additional nodes that are complete, as for New, and have names of their own. g stays as it is.
 func (g *Graph) With(nodes []*Node) *Graph {
 	if len(nodes) == 0 {
 		return g
@@ -125,8 +123,8 @@ func (g *Graph) With(nodes []*Node) *Graph {
 	return &out
 }
 
-// Copy is g with nodes of its own, none of which is placed yet: so a graph can be placed anew while steps run nodes
-// of g.
+// Copy is g with nodes of its own, none of which is placed yet, so that a graph can be placed anew while steps
+// run nodes of g.
 func (g *Graph) Copy() *Graph {
 	copies := make(map[*Node]*Node, len(g.Nodes))
 	for _, n := range g.Nodes {

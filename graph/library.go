@@ -19,9 +19,8 @@ type Library struct {
 	compiled map[string]*signature
 }
 
-// Merge is the library with the functions of more added: l itself when there is nothing new.
-// A function with the name of a different one, or of an op, is INVALID_ARGUMENT, as is a second
-// gradient.
+// Merge is the library with the functions of more added; l itself if there is nothing new. A function with the
+// name of a different one, or of an op, is INVALID_ARGUMENT, as is a second gradient.
 func (l *Library) Merge(more *functionpb.FunctionDefLibrary) (*Library, error) {
 	out := l
 	own := func() {

@@ -51,8 +51,8 @@ func bytesField(msg string) (field, rest string) {
 // signatures holds the *signature of each op that was asked for, by op name.
 var signatures sync.Map
 
-// LookupOp gives the declaration of one of TensorFlow's ops, NOT_FOUND for a name that is none.
-// The message is shared and must not be changed. It may be called concurrently.
+// LookupOp returns the declaration of one of TensorFlow's ops, or NOT_FOUND for an unknown name. The message is
+// shared and must not be changed. It may be called concurrently.
 func LookupOp(name string) (*OpDef, error) {
 	s, err := lookupSignature(name)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Signature says what one kind of step is given and asked for.
+// Signature is what one kind of step is given and asked for.
 type Signature struct {
 	// Feeds and Fetches are tensors, as "name:index" or "name"; Targets are nodes.
 	Feeds, Fetches, Targets []string
@@ -36,14 +36,14 @@ type Pruned struct {
 // under which the client feeds or fetches the tensor.
 const EndpointAttr = "_endpoint"
 
-// Prune gives what a step of that signature needs of g: copies of the nodes that the fetches and
-// targets depend on through data and control inputs, with an _Arg node in the place of each fed
-// tensor and a _Retval node for each fetched one, both assigned to clientDevice. A fed tensor's node
-// is kept where something else needs it: another output of it, or a control edge from it unless it
-// is a placeholder. The cost depends on the nodes that are kept; g stays as it is.
+// Prune returns what a step of that signature needs of g: copies of the nodes that the fetches and targets
+// depend on through data and control inputs, with an _Arg node in place of each fed tensor and a _Retval node
+// for each fetched one, both assigned to clientDevice. A fed tensor's node is kept if something else needs it:
+// another output of it, or a control edge from it, unless it is a placeholder. The cost depends on the nodes
+// that are kept; g stays as it is.
 //
-// INVALID_ARGUMENT: nothing to run, a tensor fed twice or fed and fetched, an output that the
-// node does not have. NOT_FOUND: no such node.
+// INVALID_ARGUMENT: nothing to run, a tensor that is fed twice or both fed and fetched, an output that the node
+// does not have. NOT_FOUND: no such node.
 func Prune(g *Graph, sig Signature, clientDevice string) (*Pruned, error) {
 	p := &pruner{graph: g, sig: sig, device: clientDevice, out: &Pruned{Signature: sig},
 		copies: map[*Node]*Node{}, fed: map[Output]*Node{}, stands: map[*Node][]*Node{}, joins: map[*Node]Output{}}

@@ -6,9 +6,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// WireType is the attribute by which a client has a node's float32 outputs cross from task to task
-// as another type: DT_BFLOAT16, the only one there is, which halves what is sent and keeps 8
-// of the 24 bits of precision.
+// WireType is the attribute that makes a node's float32 outputs cross from task to task as another type. The
+// only one is DT_BFLOAT16, which halves the bytes and keeps 8 of the 24 bits of precision.
 const WireType = "_wire_dtype"
 
 // checkWireType refuses a WireType that could not be heeded.

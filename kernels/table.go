@@ -34,6 +34,32 @@ type Sharing struct {
 // Add adds rows. A row without a Device is the CPU's.
 func (t *Table) Add(rows ...Def) { t.rows = append(t.rows, rows...) }
 
+// Op adds the rows of one op, in which its name is left out. With it a table has a line for an op that has rows of
+// different kernels for different types.
+func (t *Table) Op(op string, sets ...[]Def) {
+	for _, rows := range sets {
+		for _, row := range rows {
+			row.Op = op
+			t.Add(row)
+		}
+	}
+}
+
+// Ops are the names of the ops that the table has rows for, sorted.
+func (t *Table) Ops() []string {
+	var ops []string
+	for _, row := range t.rows {
+		ops = append(ops, row.Op)
+	}
+	slices.Sort(ops)
+	return slices.Compact(ops)
+}
+
+// ForType is an op's row for one type of an attribute, without the op's name.
+func ForType(attr string, dtype tensor.DType, construct func(*Construction) (any, error)) []Def {
+	return []Def{{Types: dtypes.Only(attr, dtype), New: construct}}
+}
+
 // Share gives GPUs the CPU's rows of some ops of the same table.
 func (t *Table) Share(s Sharing, ops ...string) {
 	t.shared = append(t.shared, sharedRows{s, ops})

@@ -1,18 +1,18 @@
 package queues
 
-// Kind is a kind of queue: in which order its elements leave, and what they look like.
+// Kind is a kind of queue: the order in which its elements leave, and the shapes that they may have.
 type Kind int8
 
 const (
 	// FIFO is first in, first out.
 	FIFO Kind = iota
-	// PaddingFIFO is FIFO with components whose shapes are known in part. What is dequeued as a batch is
-	// padded with zeros to the largest of it.
+	// PaddingFIFO is FIFO with components whose shapes are partly known. Components of a batch are padded with
+	// zeros to the size of the largest when it is dequeued.
 	PaddingFIFO
-	// RandomShuffle gives any element, and keeps a number of them back while it is open, to choose from.
+	// RandomShuffle returns a random element, and keeps a number of elements to choose from while it is open.
 	RandomShuffle
-	// Priority gives the element whose first component, an int64 scalar, is least. A batch is dequeued when
-	// the queue has all of it, so that it is sorted.
+	// Priority returns the element with the lowest first component, an int64 scalar. A batch is dequeued when the
+	// queue has all of it, so that it is sorted.
 	Priority
 )
 

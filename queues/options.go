@@ -19,20 +19,19 @@ type Options struct {
 	Name string
 	// DTypes are the types of an element's components.
 	DTypes []tensor.DType
-	// Shapes are the components' shapes, fully known, one for each; none when they were not
-	// specified, and then elements may differ in shape and cannot be dequeued in batches. A PaddingFIFO
-	// must have them, and negative sizes in them are not known.
+	// Shapes are the components' shapes, fully known, one for each. If there are none, elements may differ in
+	// shape and cannot be dequeued in batches. A PaddingFIFO must have shapes; negative sizes in them are unknown.
 	Shapes []tensor.Shape
 	// Capacity is the most elements that the queue holds; negative for no limit.
 	Capacity int
 	// MinAfterDequeue is how many elements a RandomShuffle keeps back while it is open.
 	MinAfterDequeue int
-	// Random is where a RandomShuffle has its random numbers from. It calls it for each element that leaves, never
+	// Random is the source of a RandomShuffle's random numbers. It is called for each element that leaves, never
 	// concurrently.
 	Random func() uint32
 	// Seed and Seed2 are what Random was asked to be made from; both zero for any numbers.
 	Seed, Seed2 int64
-	// Pool is where batches are put together; tensor.Host when nil.
+	// Pool is the memory in which batches are assembled; tensor.Host when nil.
 	Pool *tensor.Pool
 }
 

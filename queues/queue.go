@@ -10,18 +10,17 @@ import (
 	"github.com/troupe-run/troupe/queues/internal/wire"
 )
 
-// Queue is a queue of any kind. All methods may be called concurrently; none waits. What one goroutine
-// asks for is done in that order.
+// Queue is a queue of any kind. All methods may be called concurrently; none waits. The operations of one
+// goroutine are done in the order of its calls.
 //
-// An operation takes over the references to its tensors, also when it fails, and calls done
-// exactly once: on the caller's goroutine before the method returns, or on that of another operation.
-// done owns the tensors that it is given; it must not block,
-// for the queue serves nobody else meanwhile, but it may call the queue. The function that an
-// operation returns cancels it, with the error that is the cause or nil, if it still waits: done
-// then gets CANCELLED, marked as derived from the cause. Cancelling later has no effect.
+// An operation takes over the references to its tensors, even when it fails, and calls done exactly once: on
+// the caller's goroutine before the method returns, or on that of another operation. done owns the tensors that
+// it is given. It must not block, since the queue serves nobody else meanwhile, but it may call the queue. The
+// function that an operation returns cancels it, with the error that is the cause or nil, if it still waits:
+// done then gets CANCELLED, marked as derived from the cause. Cancelling later has no effect.
 //
-// When the queue is deleted, operations fail with ABORTED. So they do when the queue failed (a
-// bug): its elements are lost then, and it does not come back empty.
+// When the queue is deleted, operations fail with ABORTED. They also do when the queue has failed (a bug): its
+// elements are lost then, and it does not come back empty.
 type Queue struct {
 	options Options
 	runner  runner
@@ -43,8 +42,8 @@ type runner interface {
 	end()
 }
 
-// Spawn makes a queue, as an actor of system. Without a system (nil) the queue works on its
-// callers' goroutines. The error is INVALID_ARGUMENT for options that no queue can have.
+// Spawn makes a queue, as an actor of system. Without a system (nil), the queue runs on its callers'
+// goroutines. The error is INVALID_ARGUMENT for invalid options.
 func Spawn(system *actor.ActorSystem, opts Options) (*Queue, error) {
 	opts, err := opts.checked()
 	if err != nil {
@@ -61,7 +60,7 @@ func Spawn(system *actor.ActorSystem, opts Options) (*Queue, error) {
 	return q, nil
 }
 
-// Enqueue puts in an element. Bad tuples are INVALID_ARGUMENT, a closed queue is CANCELLED.
+// Enqueue adds an element. Bad tuples are INVALID_ARGUMENT; if the queue is closed, it is CANCELLED.
 func (q *Queue) Enqueue(elem []*tensor.Tensor, done func(error)) (cancel func(error)) {
 	if err := q.options.checkOne(elem); err != nil {
 		release(elem)
@@ -73,8 +72,8 @@ func (q *Queue) Enqueue(elem []*tensor.Tensor, done func(error)) (cancel func(er
 	return q.submit(w)
 }
 
-// EnqueueMany puts in the rows of dimension 0 of batch as elements, in order, as space comes:
-// done is called when the last one is in. When it fails before, those that are in stay.
+// EnqueueMany adds the rows of dimension 0 of batch as elements, in order, as space becomes free. done is
+// called when the last one has been added. After a failure, those that were added stay.
 func (q *Queue) EnqueueMany(batch []*tensor.Tensor, done func(error)) (cancel func(error)) {
 	if err := q.options.checkMany(batch); err != nil || batch[0].Dim(0) == 0 {
 		release(batch)
@@ -86,21 +85,21 @@ func (q *Queue) EnqueueMany(batch []*tensor.Tensor, done func(error)) (cancel fu
 	return q.submit(w)
 }
 
-// Dequeue takes out an element. OUT_OF_RANGE when the queue is empty and closed.
+// Dequeue removes an element and returns it. It is OUT_OF_RANGE when the queue is empty and closed.
 func (q *Queue) Dequeue(done func([]*tensor.Tensor, error)) (cancel func(error)) {
 	w := newWaiter(dequeueOne)
 	w.given = done
 	return q.submit(w)
 }
 
-// DequeueMany takes out n elements as one tuple of their rows; n is not negative. It waits for
-// all of them; OUT_OF_RANGE when they cannot come because the queue is closed. The components'
-// shapes must have been specified (INVALID_ARGUMENT).
+// DequeueMany removes n elements and returns them as one tuple of their rows; n is not negative. It waits for
+// all of them, and is OUT_OF_RANGE if they cannot come because the queue is closed. The components' shapes must
+// have been specified (INVALID_ARGUMENT).
 func (q *Queue) DequeueMany(n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
 	return q.dequeueBatch(false, "DequeueManyOp", n, done)
 }
 
-// DequeueUpTo is DequeueMany, except that a closed queue gives what is left, one element or more.
+// DequeueUpTo is DequeueMany, except that a closed queue returns what is left, one element or more.
 func (q *Queue) DequeueUpTo(n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
 	return q.dequeueBatch(true, "DequeueUpToOp", n, done)
 }
@@ -123,50 +122,49 @@ func (q *Queue) dequeueBatch(upTo bool, op string, n int, done func([]*tensor.Te
 	return noCancel
 }
 
-// CloseQueue says that no more elements come. Enqueues that wait go in still, and closing waits
-// for them, unless cancelPending cancels them. Enqueues that come later are CANCELLED, and so is
-// a second closing unless it cancels pending ones.
+// CloseQueue closes the queue: no more elements come. Pending enqueues are still done, and closing waits for
+// them, unless cancelPending cancels them. Later enqueues are CANCELLED, and so is a second closing unless it
+// cancels pending ones.
 //
-// A reason tells why the producer gives up: dequeues that lack elements then fail with it, where they
-// are told otherwise by OUT_OF_RANGE that all has been delivered.
+// A reason says why the producer failed. Dequeues that lack elements then fail with it, instead of the
+// OUT_OF_RANGE that says that everything was delivered.
 func (q *Queue) CloseQueue(cancelPending bool, reason error, done func(error)) {
 	w := newWaiter(&wire.Close{CancelPending: cancelPending})
 	w.reason, w.done = reason, done
 	q.submit(w)
 }
 
-// Size gives the number of elements that are in the queue, without those that a DequeueMany has
-// collected so far.
+// Size returns the number of elements in the queue, without those that a DequeueMany has collected so far.
 func (q *Queue) Size(done func(int, error)) {
 	w := newWaiter(getState)
 	w.seen = func(s *wire.State, err error) { done(int(s.GetSize()), err) }
 	q.submit(w)
 }
 
-// IsClosed tells whether the queue is closed. One that waits for enqueues to go in before it
-// closes is not closed yet.
+// IsClosed tells whether the queue is closed. A queue that waits for pending enqueues before it closes is not
+// closed yet.
 func (q *Queue) IsClosed(done func(bool, error)) {
 	w := newWaiter(getState)
 	w.seen = func(s *wire.State, err error) { done(s.GetClosed(), err) }
 	q.submit(w)
 }
 
-// Matches tells with INVALID_ARGUMENT that the queue cannot serve a node of that op that asks for opts
-// under the same name.
+// Matches returns INVALID_ARGUMENT if the queue cannot serve a node of that op that asks for opts under the
+// same name.
 func (q *Queue) Matches(op string, opts Options) error { return q.options.matches(op, opts) }
 
 // DTypes are the types of an element's components; the caller must not change them.
 func (q *Queue) DTypes() []tensor.DType { return q.options.DTypes }
 
-// Close deletes the queue: what waits fails with ABORTED, the elements are dropped, the actor
-// stops. It does not wait for that; Done tells.
+// Close deletes the queue: pending operations fail with ABORTED, the elements are dropped, the actor stops. It
+// does not wait for that; Done does.
 func (q *Queue) Close() {
 	if q.refuse(status.Errorf(status.Aborted, "%v '%s' was deleted.", q.options.Kind, q.options.Name)) {
 		q.runner.end()
 	}
 }
 
-// Deleted tells whether operations are refused: the queue was deleted, or failed.
+// Deleted tells whether operations are refused because the queue was deleted or has failed.
 func (q *Queue) Deleted() bool { return q.ended.Load() != nil }
 
 // Done is closed when the queue has ended and holds nothing any more.

@@ -170,7 +170,7 @@ func (g *guests) find(cluster uint64) (*guest, error) {
 }
 
 func (g *guests) absent() error {
-	return status.Errorf(status.NotFound, "%s is not part of that cluster, or not any more", g.host.self.Name())
+	return status.Errorf(status.NotFound, "%s is not, or no longer, part of that cluster", g.host.self.Name())
 }
 
 func (g *guests) end(cluster uint64) {

@@ -27,7 +27,7 @@ const (
 // for patience; the error is then UNAVAILABLE and lists each with its reason.
 func Discover(ctx context.Context, patience time.Duration, seeds ...string) (*spec.Spec, []TaskStatus, error) {
 	if len(seeds) == 0 {
-		return nil, nil, status.InvalidArgumentf("No server is named: a seed reads host:port")
+		return nil, nil, status.InvalidArgumentf("No seed is given: a seed reads host:port")
 	}
 	targets := make([]string, len(seeds))
 	for i, seed := range seeds {
@@ -39,7 +39,7 @@ func Discover(ctx context.Context, patience time.Duration, seeds ...string) (*sp
 		if err == nil {
 			cluster, err := spec.Parse(told.Spec)
 			if err != nil {
-				return nil, nil, status.Internalf("%s told of a cluster that cannot be: %w", told.Task, err)
+				return nil, nil, status.Internalf("%s sent an invalid cluster spec: %w", told.Task, err)
 			}
 			return cluster, told.Tasks, nil
 		}

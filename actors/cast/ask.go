@@ -54,7 +54,7 @@ func (s *Cast) Ask(ctx context.Context, to Ref, message proto.Message) (proto.Me
 // request sends mail that is answered, to this task or another one.
 func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) error {
 	if Outside(to.Task) {
-		return status.InvalidArgumentf("%s is outside the cluster: its actors are sent to, asked and watched, and neither made nor ended", to.Task)
+		return status.InvalidArgumentf("%s is outside the cluster: its actors can be sent to, asked and watched, but not spawned or ended", to.Task)
 	}
 	m.To = to.Name
 	_, err := s.await(ctx, to.Task, func(asker Ref) error {

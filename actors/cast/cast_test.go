@@ -166,7 +166,7 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 		want string
 	}{
 		{&Kind{Name: "no.such.Message"}, "does not know messages of type"},
-		{kindOf(&wrapperspb.StringValue{}), "is no google.protobuf.StringValue"},
+		{kindOf(&wrapperspb.StringValue{}), "is not a google.protobuf.StringValue"},
 	} {
 		number++
 		_, err := a.await(deadline(t), ref.Task, func(asker Ref) error {

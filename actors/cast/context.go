@@ -61,7 +61,7 @@ func (c *Context) Fail(err error) error {
 		return status.New(status.FailedPrecondition, "The message that is being handled is no request")
 	}
 	if err == nil {
-		return status.InvalidArgumentf("A request does not fail with no error")
+		return status.InvalidArgumentf("A request cannot fail without an error")
 	}
 	c.performer.cast.withdraw(c.sender)
 	c.performer.cast.answer(c.sender, err)

@@ -73,7 +73,7 @@ func (c content) open() (proto.Message, error) {
 	}
 	m := c.kind.Type.New().Interface()
 	if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(c.data, m); err != nil {
-		return nil, status.InvalidArgumentf("A message is no %s: %v", c.kind.Name, err)
+		return nil, status.InvalidArgumentf("A message is not a %s: %v", c.kind.Name, err)
 	}
 	return m, nil
 }

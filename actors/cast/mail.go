@@ -299,7 +299,7 @@ func measure(m proto.Message) (int, error) {
 	}
 	switch m.(type) {
 	case actor.SystemMessage, *actor.PoisonPill, *actor.Touch:
-		return 0, status.InvalidArgumentf("A message %s is the actor system's own and no program's", m.ProtoReflect().Descriptor().FullName())
+		return 0, status.InvalidArgumentf("A message %s belongs to the actor system, not to programs", m.ProtoReflect().Descriptor().FullName())
 	}
 	size := proto.Size(m)
 	if size > MaxMessage {

@@ -64,7 +64,7 @@ func (s *Cast) unknown(task string) error {
 	case !Outside(task):
 		return status.InvalidArgumentf("%s is not a task of the cluster", task)
 	case !s.config.Outsiders:
-		return status.Errorf(status.FailedPrecondition, "%s is outside the cluster, and this server lets no such processes in", task)
+		return status.Errorf(status.FailedPrecondition, "%s is outside the cluster, and this server does not admit such processes", task)
 	}
 	if err := checkAddress(task); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (s *Cast) hearOutside(address string, m *Letter, sender Ref, message proto.
 		case actor.TerminatedReason_NotFound:
 			why = status.Errorf(status.NotFound, "There is no actor %s at %s", ref.Name, address)
 		case actor.TerminatedReason_AddressTerminated:
-			why = status.Errorf(status.Unavailable, "%s has ended its connection", address)
+			why = status.Errorf(status.Unavailable, "%s has closed its connection", address)
 		}
 		s.ended(ref, id, why)
 	default:

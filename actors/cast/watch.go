@@ -65,7 +65,7 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 		})
 		if !under {
 			close(w.set)
-			s.ended(ref, id, status.Errorf(status.ResourceExhausted, "Too much waits to be sent to %s", ref.Task))
+			s.ended(ref, id, status.Errorf(status.ResourceExhausted, "The send queue to %s is full", ref.Task))
 		}
 	}
 	return w.set, func() {

@@ -22,7 +22,7 @@ func (c *compression) Set(text string) error {
 	if given {
 		var err error
 		if level, err = strconv.Atoi(digits); err != nil {
-			return fmt.Errorf("%q is no level", digits)
+			return fmt.Errorf("%q is not a compression level", digits)
 		}
 	}
 	if _, err := compress.Parse(name, level); err != nil {

@@ -17,14 +17,14 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show a cluster at work, and end",
-		Long: `Demo brings a cluster of three tasks (ps=1, worker=2) up in this process, on free ports of the
-loopback interface, and drives it as clients do, over gRPC: a variable shared through two masters,
-containers and reset, a producer and a consumer that meet in a queue, and a training on a parameter
-server. It checks what it shows and exits with 1 if anything is off.`,
+		Long: `Demo starts a cluster of three tasks (ps=1, worker=2) in this process, on free ports of the loopback
+interface, and uses it as clients do, over gRPC: a variable shared through two masters, containers
+and reset, a producer and a consumer at the ends of a queue, and training on a parameter server. It
+checks what it shows and exits with 1 if anything is wrong.`,
 		Example: "  troupe demo",
 		Args:    noArgs,
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long all of it may take")
+	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "time limit for the whole demo")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		tuneMemory(0)
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)

@@ -19,9 +19,9 @@ const allGPUs = -1
 
 func (f *gpuFlags) add(set *pflag.FlagSet, count int) {
 	set.IntVar(&f.count, "gpus", count, "most GPUs to use (0: none, -1: all that CUDA_VISIBLE_DEVICES shows)")
-	set.StringVar(&f.list, "visible-device-list", "", "the GPUs to use, in their order, as indexes among those that CUDA_VISIBLE_DEVICES shows, such as 1,0")
-	set.Float64Var(&f.fraction, "gpu-memory-fraction", 0, "the part of each GPU's memory to take (0: what is free, but for a reserve)")
-	set.BoolVar(&f.growth, "gpu-allow-growth", false, "take memory of GPUs when it is needed, not at the start")
+	set.StringVar(&f.list, "visible-device-list", "", "the GPUs to use, in this order, as indexes into those that CUDA_VISIBLE_DEVICES shows, such as 1,0")
+	set.Float64Var(&f.fraction, "gpu-memory-fraction", 0, "fraction of each GPU's memory to use (0: what is free, less a reserve)")
+	set.BoolVar(&f.growth, "gpu-allow-growth", false, "allocate GPU memory as it is needed, not at the start")
 }
 
 // options are those that the flags ask for.

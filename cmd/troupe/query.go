@@ -51,7 +51,7 @@ func newDevices() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "devices TARGET[,TARGET…]",
 		Short:   "List the devices of a cluster",
-		Long:    "Devices lists the devices of all tasks that the server at TARGET reaches, its own first. Of\nseveral targets the first that answers is asked.",
+		Long:    "Devices lists the devices of all tasks that the server at TARGET reaches, its own first. With\nseveral targets, it asks the first one that answers.",
 		Example: "  troupe devices grpc://10.0.0.2:2222",
 		Args:    targetOnly,
 	}
@@ -77,7 +77,7 @@ func newReset() *cobra.Command {
 		Use:   "reset TARGET[,TARGET…] [CONTAINER …]",
 		Short: "Close a server's sessions and empty containers",
 		Long: `Reset closes all sessions of the server at TARGET and empties the named containers on all
-tasks of its cluster: their variables, queues and tables are gone. Without names it empties the
+tasks of its cluster: their variables, queues and tables are lost. Without names, it empties the
 default container of every device.`,
 		Example: "  troupe reset grpc://10.0.0.2:2222 my_problem_1",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -106,9 +106,9 @@ func newStatus() *cobra.Command {
 		Use:   "status TARGET[,TARGET…]",
 		Short: "Show which tasks of a cluster are up",
 		Long: `Status shows what the server at TARGET knows of each declared task: whether it is up, down or
-was never seen, since when, at which address, with which devices, and why it is not up. It asks a
-server of Troupe's; TensorFlow's do not know. Of several targets the first that answers is asked: any
-task of the cluster tells of all.`,
+never seen, since when, at which address, with which devices, and why it is not up. The server must be
+Troupe's; TensorFlow's do not have this information. With several targets, it asks the first one that
+answers: any task of the cluster knows all tasks.`,
 		Example: "  troupe status grpc://10.0.0.2:2222",
 		Args:    targetOnly,
 	}
@@ -218,10 +218,10 @@ func newActors() *cobra.Command {
 		Use:   "actors TARGET[,TARGET…]",
 		Short: "List the actors of a task",
 		Long: `Actors lists the actors of the task at TARGET: its master, worker, directory, sessions, executors of
-devices, containers and queues, and those of the program. Of each it shows how many messages it has handled and how many
-wait, how many of them panicked, and since when it is there; of an executor also what runs on its
-device, how much of its memory is in use, and whether the device is lost, and why. Of several targets the first that
-answers is asked.`,
+devices, containers and queues, and the program's own actors. For each, it shows how many messages it
+has handled, how many are waiting, how many panicked, and when it was started. For an executor, it
+also shows what runs on its device, how much of its memory is in use, and whether and why the device
+is lost. With several targets, it asks the first one that answers.`,
 		Example: "  troupe actors grpc://10.0.0.2:2222",
 		Args:    targetOnly,
 	}

@@ -13,8 +13,8 @@ import (
 const rootHelp = `Troupe runs clusters that TensorFlow's own client drives: start its servers where
 TensorFlow's were, and programs written for tf.train.Server clusters run unchanged.
 
-Exit codes: 0 all went well, 1 something failed, 2 the command line is not understood,
-3 the cluster or the configuration is refused, 4 a server cannot be reached.`
+Exit codes: 0 success, 1 failure, 2 invalid command line, 3 the cluster or the configuration is
+refused, 4 a server cannot be reached.`
 
 func newRoot(stdin *os.File) *cobra.Command {
 	root := &cobra.Command{

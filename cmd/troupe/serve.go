@@ -24,22 +24,22 @@ The cluster is declared in one of these forms, the same for all of its tasks:
   TF_CONFIG in the environment, as TensorFlow's launchers set it
   --server_def FILE, a tensorflow.ServerDef, binary or text
 
-or not at all, where a cluster runs already:
+or by a running cluster:
 
-  --join h:2222,h:2223 --job worker      (any of its tasks; the first that answers tells the rest)
+  --join h:2222,h:2223 --job worker      (any of its tasks; the first one that answers sends the spec)
 
-The server is then the first task of the job that no process is and whose address is of this
-machine, or the one that --task names. It exits with 3 and says who has which task when none is
-free, and with 4 when none of the seeds answers.
+The server then claims the first free task of the job whose address is local, or the one that --task
+names. If none is free, it exits with 3 and lists which process has which task. If none of the seeds
+answers, it exits with 4.
 
-Flags take one dash or two, and underscores for dashes. --job may be left out where the cluster
-has one job, --task where the job has one task. Port 0 in a cluster of one task stands for a free
-port. The server binds the address that the cluster gives it, or what --bind says.
+Flags take one dash or two, and underscores work in place of dashes. --job may be omitted if the
+cluster has one job, and --task if the job has one task. In a cluster of one task, port 0 means any
+free port. The server binds the address that the cluster gives it, or the one of --bind.
 
-With --server_def the task is embedded by another program: standard output gets
-"TARGET grpc://host:port" when the port is bound, or "ERROR code message"; the line "start" on
-standard input is answered with "STARTED", and the end of standard input ends the process at once
-(unless it is a terminal or /dev/null).`
+With --server_def, another program embeds the task. The server prints "TARGET grpc://host:port" to
+standard output when the port is bound, or "ERROR code message". It answers the line "start" on
+standard input with "STARTED". The end of standard input ends the process at once (unless it is a
+terminal or /dev/null).`
 
 type serveFlags struct {
 	declaration
@@ -65,17 +65,17 @@ func newServe(stdin *os.File) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.cluster, "cluster", "", "the cluster, as job=host:port,host:port;job=host:port")
-	flags.StringSliceVar(&f.join, "join", nil, "host:port of tasks of a running cluster, of which the server becomes a free one")
-	flags.StringVar(&f.job, "job", "", "the job that the server is a task of (also --job_name)")
-	flags.IntVar(&f.task, "task", 0, "which task of the job it is (also --task_index)")
+	flags.StringSliceVar(&f.join, "join", nil, "host:port of tasks of a running cluster; the server claims a free task of it")
+	flags.StringVar(&f.job, "job", "", "the job of the server's task (also --job_name)")
+	flags.IntVar(&f.task, "task", 0, "the index of the server's task in its job (also --task_index)")
 	flags.StringVar(&f.serverDef, "server-def", "", "file with a tensorflow.ServerDef, binary or text")
-	flags.StringVar(&f.config, "config", "", "file with a tensorflow.ConfigProto, binary or text: what sessions inherit")
-	flags.Var(&f.compress, "rpc-compression", "how large tensors are compressed on their way to other tasks, where a session's rpc_options say nothing: "+
+	flags.StringVar(&f.config, "config", "", "file with a tensorflow.ConfigProto, binary or text, with defaults for sessions")
+	flags.Var(&f.compress, "rpc-compression", "compression of large tensors that are sent to other tasks, unless a session's rpc_options say otherwise: "+
 		strings.Join(compress.Names(), ", ")+", with :1 (fast) to :3 (small)")
-	flags.BoolVar(&f.lend, "lending", true, "large tensors for processes of this machine are read out of memory, not sent")
-	flags.BoolVar(&f.outsiders, "outsiders", false, "processes that are no tasks of the cluster, and speak protoactor-go's remote protocol, exchange messages with programs' actors")
-	flags.StringVar(&f.bind, "bind", "", "host:port to bind where a forwarded port stands for the task's address in the cluster")
-	flags.StringVar(&f.protocol, "protocol", "", "grpc, the only one there is")
+	flags.BoolVar(&f.lend, "lending", true, "let processes of this machine read large tensors out of memory, instead of sending them")
+	flags.BoolVar(&f.outsiders, "outsiders", false, "let processes outside the cluster exchange messages with programs' actors, in protoactor-go's remote protocol")
+	flags.StringVar(&f.bind, "bind", "", "host:port to bind, if the task's address in the cluster is a forwarded port")
+	flags.StringVar(&f.protocol, "protocol", "", "grpc, the only supported protocol")
 	flags.StringArrayVar(&f.jobs, declaredJob, nil, "")
 	flags.Lookup(declaredJob).Hidden = true
 	f.gpus.add(flags, allGPUs)
@@ -119,14 +119,14 @@ func newServe(stdin *os.File) *cobra.Command {
 
 // runFlags are the flags that serve and up share.
 func runFlags(cmd *cobra.Command, limit *size, lease, drain *time.Duration) {
-	cmd.Flags().Var(limit, "memory-limit", "most bytes that the tensors on a device may take, such as 4GiB (0: what the machine has)")
-	cmd.Flags().DurationVar(lease, "lease", troupe.DefaultLease, "how long a session lives on after its client's connection ended")
-	cmd.Flags().DurationVar(drain, "drain", 5*time.Second, "how long running steps may go on when the server is stopped")
+	cmd.Flags().Var(limit, "memory-limit", "most bytes of tensors on a device, such as 4GiB (0: what the machine has)")
+	cmd.Flags().DurationVar(lease, "lease", troupe.DefaultLease, "how long a session lives after its client's connection has ended")
+	cmd.Flags().DurationVar(drain, "drain", 5*time.Second, "how long running steps may continue when the server is stopped")
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage(fmt.Errorf("%q is not expected: the command takes flags only", args[0]))
+		return usage(fmt.Errorf("unexpected argument %q: the command takes only flags", args[0]))
 	}
 	return nil
 }

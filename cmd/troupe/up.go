@@ -11,10 +11,10 @@ import (
 	"github.com/troupe-run/troupe"
 )
 
-const upHelp = `Up runs a whole cluster in one process, on ports of one address, and prints the target of
-each task and the cluster in the form that serve takes. It is for trying things out and for tests:
-the tasks share the process, and what one of them computes slows the others. With --gpus all of them
-use the same ones, and have to share their memory: give --gpu-allow-growth or --gpu-memory-fraction.`
+const upHelp = `Up runs a whole cluster in one process, on ports of one address. It prints the target of
+each task, and the cluster in the form that serve takes. Use it for experiments and tests: the tasks
+share the process and slow each other down. With --gpus, they share the GPUs and their memory: add
+--gpu-allow-growth or --gpu-memory-fraction.`
 
 func newUp() *cobra.Command {
 	var tasks, host string
@@ -31,7 +31,7 @@ func newUp() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&tasks, "tasks", "ps=1,worker=2", "how many tasks each job has")
 	cmd.Flags().StringVar(&host, "host", "127.0.0.1", "the address to bind")
-	cmd.Flags().IntVar(&port, "port", 0, "port of the first task, the others follow (0: free ones)")
+	cmd.Flags().IntVar(&port, "port", 0, "port of the first task; the others follow (0: free ports)")
 	gpus.add(cmd.Flags(), 0)
 	runFlags(cmd, &limit, &lease, &drain)
 	logger := logFlag(cmd)
@@ -75,7 +75,7 @@ func parseTasks(text string) (map[string]int, error) {
 			return nil, fmt.Errorf("%q does not say how many tasks a job has, as in ps=1,worker=2", part)
 		}
 		if jobs[name] > 0 {
-			return nil, fmt.Errorf("The job %s is there twice", name)
+			return nil, fmt.Errorf("the job %s is given twice", name)
 		}
 		jobs[name] = n
 	}

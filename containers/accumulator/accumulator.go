@@ -25,10 +25,10 @@ type Options struct {
 	// DType is the gradients' element type, and Arithmetic what belongs to it.
 	DType      tensor.DType
 	Arithmetic Arithmetic
-	// Shape is what the gradients' shape must fit, -1 standing for any size; KnownShape is false for unknown rank.
+	// Shape is the shape that gradients must fit; -1 fits any size. KnownShape is false for unknown rank.
 	Shape      tensor.Shape
 	KnownShape bool
-	// Mean tells to give the mean of the gradients rather than their sum.
+	// Mean selects the mean of the gradients instead of their sum.
 	Mean bool
 	// Pool is where sums are kept.
 	Pool *tensor.Pool
@@ -93,10 +93,10 @@ func (a *Accumulator) apply(localStep int64, add func() error) error {
 	})
 }
 
-// Take waits until required gradients or more have been applied, and gives the outputs of the op that takes
-// them: the mean or sum of a dense accumulator; indices, values and shape of a sparse one. The accumulator
-// is empty then and its step one more. done is called once and owns the tensors. INVALID_ARGUMENT where
-// required is not positive, CANCELLED when cancel was called, ABORTED when the accumulator was deleted.
+// Take waits until at least required gradients have been applied, and returns the outputs of the op that takes
+// them: the mean or sum of a dense accumulator; indices, values and shape of a sparse one. The accumulator is
+// then empty and its step increases by one. done is called once and owns the tensors. INVALID_ARGUMENT if
+// required is not positive, CANCELLED if cancel was called, ABORTED if the accumulator was deleted.
 func (a *Accumulator) Take(required int, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
 	if required <= 0 {
 		done(nil, status.InvalidArgumentf("Argument num_required must be positive, but was %d", required))
@@ -116,7 +116,7 @@ func (a *Accumulator) Take(required int, done func([]*tensor.Tensor, error)) (ca
 	}, "TakeGrad operation was cancelled", func(err error) { done(out, err) })
 }
 
-// SetGlobalStep makes gradients of steps before step stale. It may go back.
+// SetGlobalStep makes gradients of steps before step stale. It may decrease.
 func (a *Accumulator) SetGlobalStep(step int64) error {
 	return a.room.Do(func() error {
 		a.step = step
@@ -130,7 +130,7 @@ func (a *Accumulator) NumAccumulated() (n int) {
 	return n
 }
 
-// Close deletes the accumulator: who waits gets ABORTED.
+// Close deletes the accumulator: pending takes get ABORTED.
 func (a *Accumulator) Close() {
 	a.room.Close(status.Errorf(status.Aborted, "Accumulator '%s' was deleted.", a.options.Name), a.sum.drop)
 }

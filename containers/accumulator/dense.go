@@ -11,9 +11,9 @@ type dense struct {
 	sum     *tensor.Tensor // nil when there is none
 }
 
-// Apply adds a dense gradient of that step, whose reference it takes over; one of an earlier step than the
-// accumulator's is dropped. INVALID_ARGUMENT where its shape does not fit that of the others and the
-// accumulator's, or the accumulator is a sparse one.
+// Apply adds a dense gradient of that step, whose reference it takes over. A gradient of an earlier step than
+// the accumulator's is dropped. INVALID_ARGUMENT if its shape does not fit the accumulator's and the others',
+// or the accumulator is sparse.
 func (a *Accumulator) Apply(localStep int64, gradient *tensor.Tensor) error {
 	defer func() {
 		if gradient != nil {

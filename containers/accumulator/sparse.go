@@ -21,9 +21,9 @@ type sparse struct {
 	values  *tensor.Tensor
 }
 
-// ApplySparse adds a sparse gradient of that step; one of an earlier step than the accumulator's is dropped.
-// It borrows the tensors. INVALID_ARGUMENT where the parts do not fit each other, the gradients before or the
-// accumulator's shape, or the accumulator is a dense one.
+// ApplySparse adds a sparse gradient of that step. A gradient of an earlier step than the accumulator's is
+// dropped. It borrows the tensors. INVALID_ARGUMENT if the parts do not fit each other, the gradients before or
+// the accumulator's shape, or the accumulator is dense.
 func (a *Accumulator) ApplySparse(localStep int64, g Slices) error {
 	return a.apply(localStep, func() error {
 		s, ok := a.sum.(*sparse)

@@ -64,8 +64,8 @@ func New(o Options) *Barrier {
 // DTypes are the types of a tuple's components; the caller must not change them.
 func (b *Barrier) DTypes() []tensor.DType { return b.options.DTypes }
 
-// Matches tells with INVALID_ARGUMENT that the barrier cannot serve a node that asks for other types or
-// shapes under the same name.
+// Matches returns INVALID_ARGUMENT if the barrier cannot serve a node that asks for other types or shapes under
+// the same name.
 func (b *Barrier) Matches(asked Options) error {
 	o := b.options
 	if !slices.Equal(o.DTypes, asked.DTypes) {
@@ -87,9 +87,9 @@ func list[T fmt.Stringer](of []T, between string) string {
 	return strings.Join(texts, between)
 }
 
-// CloseBarrier says that no new keys come: what has begun may be completed still, unless cancel says that nothing may
-// be inserted any more; then what is incomplete is dropped. Takes end with OUT_OF_RANGE when there can be no
-// more for them. CANCELLED where the barrier is closed already, unless only cancel is new.
+// CloseBarrier closes the barrier: no new keys come. Begun tuples may still be completed, unless cancel forbids
+// all insertions; then incomplete tuples are dropped. Takes end with OUT_OF_RANGE when no more tuples can come
+// for them. CANCELLED if the barrier is closed already, unless only cancel is new.
 func (b *Barrier) CloseBarrier(cancel bool) error {
 	return b.room.Do(func() error {
 		if b.closed && (b.cancelled || !cancel) {
@@ -123,7 +123,7 @@ func (b *Barrier) IncompleteSize() (n int) {
 	return n
 }
 
-// Close deletes the barrier: who waits gets ABORTED.
+// Close deletes the barrier: pending takes get ABORTED.
 func (b *Barrier) Close() {
 	b.room.Close(status.Errorf(status.Aborted, "Barrier '%s' was deleted.", b.options.Name), func() {
 		b.dropIncomplete()

@@ -9,11 +9,11 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// InsertMany gives each key one component: the row of values, borrowed, at the key's place. What has all its
-// components then is ready. Keys that come together first have the same index. After an error the keys before
-// the one that it names are in. INVALID_ARGUMENT for values that do not fit the keys, have no elements
-// or are there already, and for tuples that turn out to have the wrong shape, which are dropped; CANCELLED for
-// what a closed barrier does not take.
+// InsertMany inserts one component for each key: the row of values, borrowed, at the key's position. Tuples
+// that then have all components are ready. New keys of one call have the same index. After an error, the keys
+// before the one that it names are inserted. INVALID_ARGUMENT for values that do not fit the keys, have no
+// elements or are there already, and for tuples that turn out to have the wrong shape, which are dropped;
+// CANCELLED for insertions that a closed barrier refuses.
 func (b *Barrier) InsertMany(component int, keys []string, values *tensor.Tensor) error {
 	return b.room.Do(func() error {
 		if err := b.insertable(keys, values); err != nil {

@@ -17,9 +17,9 @@ func (t *Taken) All() []*tensor.Tensor {
 	return append([]*tensor.Tensor{t.Indices, t.Keys}, t.Components...)
 }
 
-// TakeMany waits for n tuples, the first by their indices, and takes them. A closed barrier gives fewer, one or
-// more, where smallBatch allows it. OUT_OF_RANGE where a closed barrier cannot have so many any more,
-// CANCELLED when cancel was called, ABORTED when the barrier was deleted.
+// TakeMany waits for n tuples, those with the lowest indices, and removes them. With smallBatch, a closed
+// barrier returns fewer, one or more. OUT_OF_RANGE if a closed barrier can have no more tuples, CANCELLED if
+// cancel was called, ABORTED if the barrier was deleted.
 func (b *Barrier) TakeMany(n int, smallBatch bool, done func(*Taken, error)) (cancel func(cause error)) {
 	if n < 0 {
 		done(nil, status.InvalidArgumentf("TakeMany requested %d < 0 elements", n))

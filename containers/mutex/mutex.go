@@ -24,8 +24,8 @@ func New(name string) *Mutex {
 	return m
 }
 
-// Lock gives the mutex to done when its turn has come: a lock with one reference, done's. The error is CANCELLED
-// when cancel was called before, ABORTED when the mutex was deleted.
+// Lock passes the mutex to done when it is this caller's turn, as a lock with one reference, which done owns.
+// The error is CANCELLED if cancel was called before, ABORTED if the mutex was deleted.
 func (m *Mutex) Lock(done func(*Lock, error)) (cancel func(cause error)) {
 	return m.asked.Ask(func() (bool, error) {
 		if m.held {
@@ -44,7 +44,7 @@ func (m *Mutex) Lock(done func(*Lock, error)) (cancel func(cause error)) {
 	})
 }
 
-// Close deletes the mutex: who waits for it gets ABORTED. A lock that is held stays valid.
+// Close deletes the mutex: pending locks get ABORTED. A lock that is held stays valid.
 func (m *Mutex) Close() {
 	m.room.Close(status.Errorf(status.Aborted, "Mutex '%s' was deleted.", m.name), func() {})
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Buffer is a staging area whose tuples leave in the order in which they came. All methods may be called
-// concurrently; none waits. Operations that may have to wait call done once, and return the function that
-// cancels them while they do: done then gets CANCELLED, and ABORTED where the buffer is deleted.
+// concurrently; none waits. Operations that may have to wait call done once, and return a function that cancels
+// them while they wait: done then gets CANCELLED. If the buffer is deleted, it gets ABORTED.
 type Buffer struct {
 	area
 	tuples [][]*tensor.Tensor
@@ -22,8 +22,8 @@ func NewBuffer(name string, limits Limits) *Buffer {
 	return b
 }
 
-// Put adds a tuple, whose references it takes over, when there is room for it. RESOURCE_EXHAUSTED where there
-// can never be.
+// Put adds a tuple, whose references it takes over, when there is room for it. It is RESOURCE_EXHAUSTED if
+// there can never be.
 func (b *Buffer) Put(tuple []*tensor.Tensor, done func(error)) (cancel func(cause error)) {
 	bytes := bytesOf(tuple)
 	return b.put(tuple, func() (bool, error) {
@@ -39,7 +39,7 @@ func (b *Buffer) Put(tuple []*tensor.Tensor, done func(error)) (cancel func(caus
 	}, done)
 }
 
-// Get takes out the first tuple when there is one. done owns its tensors.
+// Get removes the first tuple when there is one. done owns its tensors.
 func (b *Buffer) Get(done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
 	var tuple []*tensor.Tensor
 	return b.take(func() (bool, error) {
@@ -54,7 +54,7 @@ func (b *Buffer) Get(done func([]*tensor.Tensor, error)) (cancel func(cause erro
 	}, func(err error) { done(tuple, err) })
 }
 
-// Peek gives the tuple at an index, when there are so many, and leaves it there. done owns references to its
+// Peek returns the tuple at an index when there is one, without removing it. done owns references to its
 // tensors. INVALID_ARGUMENT for a negative index.
 func (b *Buffer) Peek(index int, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
 	if index < 0 {

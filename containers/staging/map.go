@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Map is a staging area whose tuples have keys. A tuple may be put in and taken out in parts, which the indices
-// of its components tell; it can be taken when it is complete. Methods are like those of Buffer.
+// Map is a staging area whose tuples have keys. A tuple may be inserted and removed in parts, by the indices of
+// its components; it can be taken when it is complete. Methods are like those of Buffer.
 type Map struct {
 	area
 	width   int // components of a tuple
@@ -25,18 +25,18 @@ type entry struct {
 	tuple []*tensor.Tensor
 }
 
-// NewMap makes an empty map of tuples of width components; messages call it name. Of an ordered one
-// the least key leaves first when no key is asked for.
+// NewMap makes an empty map of tuples of width components; messages call it name. An ordered map returns the
+// lowest key first if no key is given.
 func NewMap(name string, width int, ordered bool, limits Limits) *Map {
 	m := &Map{width: width, ordered: ordered, complete: map[int64]*entry{}, incomplete: map[int64]*entry{}}
 	m.init(name, limits)
 	return m
 }
 
-// Put adds the components at the indices, which ascend, of the tuple with that key, an int64 of any shape with one
-// element. It takes over the references. A whole tuple waits for room, a part for memory only. One whose
-// key is there already is dropped. INVALID_ARGUMENT for bad indices and components that are there already,
-// RESOURCE_EXHAUSTED for what never finds room.
+// Put adds the components at the indices, in ascending order, of the tuple with that key, an int64 tensor of
+// any shape with one element. It takes over the references. A whole tuple waits for room, a part for memory
+// only. A tuple whose key is there already is dropped. INVALID_ARGUMENT for bad indices and components that are
+// there already, RESOURCE_EXHAUSTED if there can never be room.
 func (m *Map) Put(key *tensor.Tensor, indices []int32, values []*tensor.Tensor, done func(error)) (cancel func(cause error)) {
 	owned := append(slices.Clone(values), key)
 	id, bytes := tensor.Of[int64](key)[0], bytesOf(values)
@@ -113,13 +113,13 @@ func (m *Map) leave(e *entry) {
 	e.key.Release()
 }
 
-// Take takes out the components at the indices, which ascend, of the tuple with that key when it is there. done
-// owns them. INVALID_ARGUMENT for bad indices and components that are gone.
+// Take removes the components at the indices, in ascending order, of the tuple with that key when it is there.
+// done owns them. INVALID_ARGUMENT for bad indices and missing components.
 func (m *Map) Take(key int64, indices []int32, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
 	return m.find(key, indices, func(e *entry) []*tensor.Tensor { return m.takeFrom(key, e, indices) }, done)
 }
 
-// Peek is Take, but leaves the components there.
+// Peek is Take without removing the components.
 func (m *Map) Peek(key int64, indices []int32, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
 	return m.find(key, indices, func(e *entry) []*tensor.Tensor {
 		out := make([]*tensor.Tensor, len(indices))
@@ -148,7 +148,7 @@ func (m *Map) find(key int64, indices []int32, use func(*entry) []*tensor.Tensor
 	}, func(err error) { done(out, err) })
 }
 
-// TakeAny is Take for a tuple that is there, and gives its key too, which done owns.
+// TakeAny is Take for any tuple that is there. It also returns the tuple's key, which done owns.
 func (m *Map) TakeAny(indices []int32, done func(key *tensor.Tensor, tuple []*tensor.Tensor, err error)) (cancel func(cause error)) {
 	var key *tensor.Tensor
 	var out []*tensor.Tensor
@@ -218,13 +218,14 @@ func ascending(indices []int32) error {
 	return nil
 }
 
-// Size is how many complete tuples there are, also in part; IncompleteSize how many are not yet.
+// Size is the number of complete tuples, including those that were partly taken; IncompleteSize is the number
+// of the others.
 func (m *Map) Size() (n int) {
 	m.room.Look(func() { n = len(m.complete) })
 	return n
 }
 
-// IncompleteSize is how many tuples there are of which components are still to come.
+// IncompleteSize is the number of tuples that still lack components.
 func (m *Map) IncompleteSize() (n int) {
 	m.room.Look(func() { n = len(m.incomplete) })
 	return n

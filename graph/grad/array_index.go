@@ -86,7 +86,7 @@ func gatherRule(g *call) ([]Gradient, error) {
 	if batch < 0 {
 		rank := indices.Shape().Rank()
 		if rank < 0 {
-			return nil, status.Unimplementedf("GatherV2 with a negative batch_dims has a gradient only where the rank of the indices is known")
+			return nil, status.Unimplementedf("GatherV2 with a negative batch_dims has a gradient only if the rank of the indices is known")
 		}
 		batch += int64(rank)
 	}

@@ -25,7 +25,7 @@ func (b *backprop) run(ys, xs []op.Output) error {
 	for what, list := range map[string][]op.Output{"y": ys, "x": xs} {
 		for i, t := range list {
 			if t.Op == nil {
-				return status.InvalidArgumentf("Gradients: %s %d is no tensor: the operation it comes from was never added", what, i)
+				return status.InvalidArgumentf("Gradients: %s %d is not a tensor: the operation that yields it was never added", what, i)
 			}
 		}
 	}

@@ -127,7 +127,7 @@ func zerosFor(s *op.Scope, x, outer op.Output) op.Output {
 	} else if outer.Op.Type() == "VarHandleOp" {
 		t = tensor.FromProto(outer.Op.Attrs()["dtype"].GetType())
 	} else {
-		s.Fail(status.Unimplementedf("It is not known what is behind the handle %s, whose gradient is asked for", outer.Name()))
+		s.Fail(status.Unimplementedf("The type of the tensor behind the handle %s, whose gradient is requested, is not known", outer.Name()))
 		return op.Output{}
 	}
 	return op.Fill(s, op.VariableShape(s, x), op.Cast(s, op.Const(s, float32(0)), t))
@@ -155,7 +155,7 @@ func whileRule(g *call) ([]Gradient, error) {
 			continue
 		}
 		if inputs[i].DType() == tensor.Resource {
-			return nil, status.Unimplementedf("Variable %d of the loop is a handle that changes from one round to the next", i)
+			return nil, status.Unimplementedf("Variable %d of the loop is a handle that changes from one iteration to the next", i)
 		}
 		l.of[i] = len(l.changing)
 		l.changing = append(l.changing, i)
@@ -294,7 +294,7 @@ func (l *loop) round(s *op.Scope, inside, d []op.Output) []op.Output {
 func (g *call) function(name string) (*op.Function, error) {
 	f := g.s.Function(name)
 	if f == nil {
-		return nil, status.Unimplementedf("Function %s was not drawn in this graph; only such functions have gradients", name)
+		return nil, status.Unimplementedf("Function %s was not built in this graph; only functions that were have gradients", name)
 	}
 	return f, g.repeatable(f)
 }

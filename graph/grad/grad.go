@@ -17,9 +17,9 @@ import (
 	"github.com/troupe-run/troupe/graph/op"
 )
 
-// Gradient is the gradient with respect to one tensor. Where the tensor was read by rows, as an embedding is, it
-// stays sparse: Values[i] belongs to row Indices[i], and rows that are named twice add up. The zero Gradient is that of
-// a tensor that no y depends on.
+// Gradient is the gradient with respect to one tensor. If the tensor was read by rows, like an embedding, it
+// stays sparse: Values[i] belongs to row Indices[i], and rows that are named twice add up. The zero Gradient
+// belongs to a tensor that no y depends on.
 type Gradient struct {
 	// Values is the gradient itself, or its rows where Indices are given.
 	Values op.Output
@@ -30,11 +30,11 @@ type Gradient struct {
 // Connected tells whether a y depends on the tensor.
 func (d Gradient) Connected() bool { return d.Values.Op != nil }
 
-// Sparse tells whether only rows are given.
+// Sparse tells whether the gradient has rows only.
 func (d Gradient) Sparse() bool { return d.Indices.Op != nil }
 
-// Dense is the gradient as one tensor, of the shape of what it belongs to; for a sparse one this adds an operation.
-// It is the zero Output where no y depends on the tensor.
+// Dense is the gradient as one tensor, of the shape of the tensor that it belongs to. For a sparse gradient,
+// this adds an operation. It is the zero Output if no y depends on the tensor.
 func (d Gradient) Dense(s *op.Scope) op.Output {
 	if !d.Sparse() {
 		return d.Values
@@ -52,24 +52,24 @@ type options struct {
 // Option changes what Gradients does.
 type Option func(*options)
 
-// From gives the gradients of the ys, one for each and of its shape. Without it they are ones, so that it is the sum of
-// all elements of the ys that is differentiated.
+// From sets the gradients of the ys, one for each and of its shape. By default they are ones, so that the sum
+// of all elements of the ys is differentiated.
 func From(dys ...op.Output) Option { return func(o *options) { o.dys = dys } }
 
-// StopAt takes tensors as constants: nothing goes back through them.
+// StopAt treats tensors as constants: no gradient passes through them.
 func StopAt(tensors ...op.Output) Option {
 	return func(o *options) { o.stop = append(o.stop, tensors...) }
 }
 
-// Colocated puts the operations of a gradient on the device of the operation that they differentiate. Without it they go
-// where the scope says.
+// Colocated puts the operations of a gradient on the device of the operation that they differentiate. By
+// default, they go where the scope says.
 func Colocated() Option { return func(o *options) { o.colocate = true } }
 
-// Gradients adds operations that compute the gradients of ys with respect to each of xs, and gives them in the order of
-// xs. The xs may be any tensors of the graph, also handles of variables.
+// Gradients adds operations that compute the gradients of ys with respect to each of xs, and returns them in
+// the order of xs. The xs may be any tensors of the graph, including handles of variables.
 //
-// An op between them that has no gradient makes the graph's error UNIMPLEMENTED; ops whose derivative is zero or
-// not defined, such as comparisons, end the way back.
+// An op on the way that has no gradient sets the graph's error UNIMPLEMENTED. No gradient passes ops whose
+// derivative is zero or undefined, such as comparisons.
 func Gradients(s *op.Scope, ys, xs []op.Output, opts ...Option) []Gradient {
 	var o options
 	for _, set := range opts {
@@ -91,7 +91,8 @@ func Gradients(s *op.Scope, ys, xs []op.Output, opts ...Option) []Gradient {
 	return out
 }
 
-// Ops are the names of the ops that have a gradient, sorted. Those that are known to have none are not among them.
+// Ops returns the sorted names of the ops that have a gradient. Ops that are known to have none are not among
+// them.
 func Ops() []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for name, r := range maps.All(rules) {

@@ -235,7 +235,7 @@ func svd(g *call) ([]Gradient, error) {
 		m, n, u, v, du, dv = n, m, v, u, dv, du
 	}
 	if full && n-m > 1 {
-		return nil, status.Unimplementedf("Svd with full_matrices has no gradient where rows and columns differ by more than 1, here %d and %d", m, n)
+		return nil, status.Unimplementedf("Svd with full_matrices has no gradient if rows and columns differ by more than 1, here %d and %d", m, n)
 	}
 	diagonal, gaps := g.op("MatrixDiag", s), g.gaps(g.square(s))
 	inverse := g.op("MatrixDiag", g.safeReciprocal(s))

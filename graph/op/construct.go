@@ -17,7 +17,7 @@ func (s *Scope) add(op string, required need, attrs []attr.Attr, inputs ...Input
 			required = make(need, len(attrs))
 		}
 		if _, ok := required[a.Name]; ok {
-			s.fail(status.InvalidArgumentf("%s gets its attribute '%s' twice", op, a.Name))
+			s.fail(status.InvalidArgumentf("%s has the attribute '%s' twice", op, a.Name))
 			return nil
 		}
 		required[a.Name] = a.Value

@@ -215,8 +215,8 @@ func TestAttributes(t *testing.T) {
 	}
 	for want, add := range map[string]func(s *Scope, x Output){
 		"Relu has no attribute 'transpose_a'":                   func(s *Scope, x Output) { Relu(s, x); s.add("Relu", nil, []attr.Attr{attr.TransposeA(true)}, x) },
-		"MatMul gets its attribute 'transpose_a' twice":         func(s *Scope, x Output) { MatMul(s, x, x, attr.TransposeA(true), attr.TransposeA(false)) },
-		"Placeholder gets its attribute 'dtype' twice":          func(s *Scope, x Output) { Placeholder(s, tensor.Int32, attr.Dtype(tensor.Int64)) },
+		"MatMul has the attribute 'transpose_a' twice":          func(s *Scope, x Output) { MatMul(s, x, x, attr.TransposeA(true), attr.TransposeA(false)) },
+		"Placeholder has the attribute 'dtype' twice":           func(s *Scope, x Output) { Placeholder(s, tensor.Int32, attr.Dtype(tensor.Int64)) },
 		"Value for attr 'data_format' of \"CHW\" is not in the": func(s *Scope, x Output) { BiasAdd(s, x, x, attr.DataFormat("CHW")) },
 	} {
 		s := NewScope()

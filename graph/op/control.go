@@ -10,9 +10,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// While repeats body as long as cond gives true, and gives the last values. Both get a scope of their own and the
-// loop's variables, whose first values are inputs; body gives the next ones. Both may use tensors of the graph
-// around them, and variables. Loops nest.
+// While repeats body as long as cond yields true, and returns the last values. cond and body get a scope of
+// their own and the loop's variables, whose first values are inputs; body returns the next ones. Both may use
+// variables and tensors of the surrounding graph. Loops nest.
 //
 //	sum := op.While(s, []op.Output{i, total},
 //		func(s *op.Scope, v []op.Output) op.Output { return op.Less(s, v[0], n) },
@@ -20,10 +20,10 @@ import (
 //			return []op.Output{op.AddV2(s, v[0], one), op.AddV2(s, v[1], v[0])}
 //		})[1]
 //
-// A value keeps its type and its shape. Where the shape changes from one round to the next, tell what stays the same
-// with attr.OutputShapes, one shape for each input. Where nothing is known of the shape after a round, body is
-// drawn again with a value of which as little is known. attr.ParallelIterations bounds how many rounds may be
-// under way, where they do not wait for each other (10).
+// A value keeps its type and its shape. If the shape changes from one iteration to the next, set what stays the
+// same with attr.OutputShapes, one shape for each input. If nothing is known of the shape after an iteration,
+// body is called again with a value of which as little is known. attr.ParallelIterations bounds the iterations
+// that may run at the same time if they do not wait for each other (10).
 func While(s *Scope, inputs []Output, cond func(s *Scope, v []Output) Output, body func(s *Scope, v []Output) []Output, attrs ...attr.Attr) []Output {
 	none := make([]Output, len(inputs))
 	params := ParamsOf(inputs...)
@@ -106,10 +106,10 @@ func (f *Function) repeats(inputs []Output, params []Param) (again bool, err err
 	for i, r := range f.results {
 		p := &params[i]
 		if r.DType() != p.DType {
-			return false, status.InvalidArgumentf("Variable %d of the loop, %s, is of type %v, but %v after a round", i, inputs[i].Name(), p.DType, r.DType())
+			return false, status.InvalidArgumentf("Variable %d of the loop, %s, is of type %v, but %v after an iteration", i, inputs[i].Name(), p.DType, r.DType())
 		}
 		if _, err := p.Shape.Merge(r.Shape()); err != nil {
-			return false, status.InvalidArgumentf("Variable %d of the loop, %s, has the shape %v, but %v after a round: attr.OutputShapes tells what stays the same",
+			return false, status.InvalidArgumentf("Variable %d of the loop, %s, has the shape %v, but %v after an iteration: set what stays the same with attr.OutputShapes",
 				i, inputs[i].Name(), p.Shape, r.Shape())
 		}
 		if !holds(p.Shape, r.Shape()) {
@@ -122,8 +122,9 @@ func (f *Function) repeats(inputs []Output, params []Param) (again bool, err err
 // lowered is the attribute that has TensorFlow, too, run a conditional or loop as part of the graph around it.
 const lowered = "_lower_using_switch_merge"
 
-// Cond is what then gives where pred is true, else what otherwise gives; only the operations of that one run. pred
-// is a scalar. Both give as many values, of the same types, and may use tensors of the graph around them.
+// Cond returns the values of then if pred is true, and those of otherwise if not. Only the operations of that
+// branch run. pred is a scalar. Both branches return the same number of values, of the same types, and may use
+// tensors of the surrounding graph.
 func Cond(s *Scope, pred Output, then, otherwise func(s *Scope) []Output, attrs ...attr.Attr) []Output {
 	s = s.named("cond")
 	return s.choose([]string{"StatelessIf", "If"}, pred, []string{"_true", "_false"}, []func(*Scope) []Output{then, otherwise},
@@ -132,8 +133,9 @@ func Cond(s *Scope, pred Output, then, otherwise func(s *Scope) []Output, attrs 
 		}, attrs)
 }
 
-// Case is what the branch of that index gives; that of the last branch for an index that there is not. Only the operations
-// of that branch run. index is an int32 scalar. All branches give as many values, of the same types.
+// Case returns the values of the branch with that index, or of the last branch if there is none. Only the
+// operations of that branch run. index is an int32 scalar. All branches return the same number of values, of
+// the same types.
 func Case(s *Scope, index Output, branches []func(s *Scope) []Output, attrs ...attr.Attr) []Output {
 	s = s.named("switch_case")
 	if len(branches) == 0 {

@@ -20,10 +20,10 @@ func TestMistakesInBodies(t *testing.T) {
 		"gives 2 values for its 1 variables": func(s *Scope, x Output) {
 			While(s, []Output{x}, always, func(s *Scope, v []Output) []Output { return []Output{v[0], v[0]} })
 		},
-		"is of type float, but int32 after a round": func(s *Scope, x Output) {
+		"is of type float, but int32 after an iteration": func(s *Scope, x Output) {
 			While(s, []Output{x}, always, func(s *Scope, v []Output) []Output { return []Output{Const(s, int32(1))} })
 		},
-		"has the shape [2,3], but [2] after a round": func(s *Scope, x Output) {
+		"has the shape [2,3], but [2] after an iteration": func(s *Scope, x Output) {
 			While(s, []Output{x}, always, func(s *Scope, v []Output) []Output { return []Output{Const(s, []float32{1, 2})} })
 		},
 		"has the shape [2,3], which is not one of [3,?]": func(s *Scope, x Output) {
@@ -63,7 +63,7 @@ func TestMistakesInBodies(t *testing.T) {
 		},
 		"Queue q has elements of 1 components, not 2":           func(s *Scope, x Output) { NewFIFOQueue(s.WithName("q"), floats).Enqueue(s, x, x) },
 		"Component 0 of queue q:0 is of type float, and Const:": func(s *Scope, x Output) { NewFIFOQueue(s.WithName("q"), floats).Enqueue(s, Const(s, "text")) },
-		"A ragged value is no tensor":                           func(s *Scope, x Output) { Const(s, [][]int32{{1}, {2, 3}}) },
+		"A ragged value is not a tensor":                        func(s *Scope, x Output) { Const(s, [][]int32{{1}, {2, 3}}) },
 	} {
 		s := NewScope()
 		build(s, Placeholder(s.WithName("x"), tensor.Float32, attr.Shape(shape.Of(2, 3))))

@@ -17,9 +17,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Function is a function of the graph's library, which was drawn by a Go function. It may use tensors of the
-// graph around it: these become arguments of their own, behind those that the Go function got, and each call passes
-// them on.
+// Function is a function of the graph's library that a Go function has built. It may use tensors of the
+// surrounding graph. These become arguments of their own, after those that the Go function got, and each call
+// passes them on.
 type Function struct {
 	name     string
 	args     []Output // of the body, without those for captures
@@ -29,7 +29,7 @@ type Function struct {
 	stateful bool
 }
 
-// Param is what a function knows of an argument.
+// Param is what is known of a function's argument.
 type Param struct {
 	DType tensor.DType
 	Shape shape.Shape
@@ -42,9 +42,9 @@ func ParamsOf(tensors ...Output) []Param {
 	return each(tensors, func(t Output) Param { return Param{t.DType(), t.Shape(), t.Handles()} })
 }
 
-// NewFunction adds a function to the graph's library. The Go function is called once, with a scope of the function's body
-// and its arguments, and gives its results. In the library it has the name, or name_1 and so on where
-// there is one of that name. It gives nil where the graph has an error.
+// NewFunction adds a function to the graph's library. The Go function is called once, with a scope of the
+// function's body and its arguments, and returns its results. Its name in the library is name, or name_1 and so
+// on if the name is taken. NewFunction returns nil if the graph has an error.
 func NewFunction(s *Scope, name string, params []Param, draw func(s *Scope, args []Output) []Output) *Function {
 	f := s.draw(name, params, draw)
 	if f == nil {
@@ -69,7 +69,7 @@ func (f *Function) Args() []Output { return slices.Clone(f.args) }
 // Results are the tensors of the body that are the function's results.
 func (f *Function) Results() []Output { return slices.Clone(f.results) }
 
-// Captures are the tensors around the function that its body uses. They are its last arguments.
+// Captures are the tensors of the surrounding graph that the body uses. They are the function's last arguments.
 func (f *Function) Captures() []Output { return slices.Clone(f.captures) }
 
 // CaptureArgs are the arguments in the body that stand for the Captures.
@@ -78,7 +78,7 @@ func (f *Function) CaptureArgs() []Output { return each(f.captures, f.body.take)
 // Operations are those of the body, in the order in which they were added.
 func (f *Function) Operations() []*Operation { return slices.Clone(f.body.ops) }
 
-// Stateful tells whether the body has an effect, or reads what others change.
+// Stateful tells whether the body has an effect, or reads state that others change.
 func (f *Function) Stateful() bool { return f.stateful }
 
 // Call calls the function.
@@ -170,7 +170,7 @@ func (s *Scope) draw(name string, params []Param, draw func(s *Scope, args []Out
 	}
 	for i, r := range f.results {
 		if r.Op == nil {
-			s.fail(status.InvalidArgumentf("Result %d of function %s is no tensor", i, f.name))
+			s.fail(status.InvalidArgumentf("Result %d of function %s is not a tensor", i, f.name))
 			return nil
 		}
 		inside, err := f.body.enter(r)
@@ -365,5 +365,5 @@ func (o *Operation) node(refer func(Output) string) *nodepb.NodeDef {
 	return n
 }
 
-// Function finds a function that was drawn in the graph by its name; nil if there is none.
+// Function finds a function that was built in the graph by its name; nil if there is none.
 func (s *Scope) Function(name string) *Function { return s.graph.functions[name] }

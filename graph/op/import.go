@@ -20,14 +20,15 @@ type Imported struct {
 	names map[string]*Operation // by the names that they had
 }
 
-// Import adds a graph that was drawn elsewhere, such as one that Python froze, with its functions. Its nodes
-// get the scope's prefix before their names, what of the scope's device they leave open, and, where they have no
-// inputs, the scope's control dependencies. What took a tensor that inputs has, by name such as "x:0" or "x", takes
-// the one given for it.
+// Import adds a graph that was built elsewhere, such as one that Python froze, with its functions. Its nodes
+// get the scope's prefix before their names, the parts of the scope's device that they leave open and, if they
+// have no inputs, the scope's control dependencies. inputs maps names of tensors in the graph, such as "x:0" or
+// "x", to the tensors that replace them.
 //
-// Errors are returned, not kept: INVALID_ARGUMENT, NOT_FOUND or UNIMPLEMENTED for a message that is no graph of
-// ops that Troupe knows or one whose shapes contradict each other, ALREADY_EXISTS where a name is taken (give it a
-// SubScope). The graph is then as before. The message stays the caller's, but must not be changed.
+// Errors are returned and do not become the graph's: INVALID_ARGUMENT, NOT_FOUND or UNIMPLEMENTED if the
+// message is not a graph of ops that Troupe has, or its shapes contradict each other, ALREADY_EXISTS if a name
+// is taken (use a SubScope). After an error, the graph is as before. The message stays the caller's, but must
+// not be changed.
 func Import(s *Scope, def *graphpb.GraphDef, inputs map[string]Output) (*Imported, error) {
 	if s.graph.err != nil {
 		return nil, s.graph.err
@@ -80,8 +81,8 @@ func (im *Imported) Operations() []*Operation { return slices.Clone(im.ops) }
 // Operation finds an operation by the name that it had in its own graph; nil if there is none.
 func (im *Imported) Operation(name string) *Operation { return im.names[name] }
 
-// Output finds a tensor by the name that it had in its own graph, such as "x:0" or "x". One that there is not is
-// an error of the graph.
+// Output finds a tensor by the name that it had in its own graph, such as "x:0" or "x". If there is none, that
+// is an error of the graph.
 func (im *Imported) Output(name string) Output {
 	node, index, err := graph.ParseTensorName(name)
 	if err != nil {
@@ -133,13 +134,13 @@ func (im *importer) replace(inputs map[string]Output) error {
 		}
 		t := inputs[name]
 		if t.Op == nil {
-			return status.InvalidArgumentf("What stands for %s is no tensor: the operation it comes from was never added", name)
+			return status.InvalidArgumentf("The replacement of %s is not a tensor: the operation that yields it was never added", name)
 		}
 		if t, err = im.scope.graph.enter(t); err != nil {
 			return err
 		}
 		if want := n.OutTypes[index]; t.DType() != want && t.DType().Base() != want {
-			return status.InvalidArgumentf("%s, which stands for %s, is of type %v, not %v", t.Name(), name, t.DType(), want)
+			return status.InvalidArgumentf("%s, which replaces %s, is of type %v, not %v", t.Name(), name, t.DType(), want)
 		}
 		im.replaced[graph.Output{Node: n, Index: index}] = t
 	}

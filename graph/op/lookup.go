@@ -13,7 +13,7 @@ type Table struct {
 	initializer *Operation
 }
 
-// NewTable is a table that its Initializer fills with keys and values, vectors of one length, once and for all.
+// NewTable is a table that its Initializer fills once with keys and values, two vectors of the same length.
 func NewTable(s *Scope, keys, values Output, attrs ...attr.Attr) *Table {
 	t := &Table{handle: HashTableV2(s, keys.DType(), values.DType(), attrs...), key: keys.DType(), value: values.DType()}
 	t.initializer = InitializeTableV2(s.within(t.handle.Op).beside(t.handle.Op), t.handle, keys, values)
@@ -21,8 +21,8 @@ func NewTable(s *Scope, keys, values Output, attrs ...attr.Attr) *Table {
 	return t
 }
 
-// Column says what of a line of a text file is a table's key or value: WholeLine, LineNumber, or the number of
-// the column, from 0.
+// Column selects the part of a line of a text file that is a table's key or value: WholeLine, LineNumber, or
+// the number of a column, from 0.
 type Column int64
 
 // What of a line is a key or value, where it is no column.
@@ -31,8 +31,8 @@ const (
 	LineNumber Column = -1
 )
 
-// NewFileTable is a table that its Initializer fills from a text file, named by a string scalar, with an
-// entry for each line. attr.Delimiter parts the columns (a tab).
+// NewFileTable is a table that its Initializer fills from a text file, whose name is a string scalar, with an
+// entry for each line. attr.Delimiter separates the columns (a tab).
 func NewFileTable(s *Scope, file Output, key tensor.DType, keyAt Column, value tensor.DType, valueAt Column, attrs ...attr.Attr) *Table {
 	t := &Table{handle: HashTableV2(s, key, value), key: key, value: value}
 	t.initializer = InitializeTableFromTextFileV2(s.within(t.handle.Op).beside(t.handle.Op), t.handle, file, int64(keyAt), int64(valueAt), attrs...)
@@ -40,7 +40,7 @@ func NewFileTable(s *Scope, file Output, key tensor.DType, keyAt Column, value t
 	return t
 }
 
-// NewMutableTable is an empty table, which Insert and Remove change.
+// NewMutableTable is an empty table that Insert and Remove change.
 func NewMutableTable(s *Scope, key, value tensor.DType, attrs ...attr.Attr) *Table {
 	return &Table{handle: MutableHashTableV2(s, key, value, attrs...), key: key, value: value}
 }
@@ -51,7 +51,7 @@ func (t *Table) Handle() Output { return t.handle }
 // Initializer is the operation that fills the table; nil for one that starts empty.
 func (t *Table) Initializer() *Operation { return t.initializer }
 
-// Find gives the values of keys, and otherwise for those that the table has not.
+// Find returns the values of keys, and otherwise for keys that are not in the table.
 func (t *Table) Find(s *Scope, keys, otherwise Output) Output {
 	return LookupTableFindV2(s.beside(t.handle.Op), t.handle, keys, otherwise)
 }
@@ -61,7 +61,7 @@ func (t *Table) Insert(s *Scope, keys, values Output) *Operation {
 	return LookupTableInsertV2(s.beside(t.handle.Op), t.handle, keys, values)
 }
 
-// Remove takes keys out; those that are not there do not matter.
+// Remove removes keys. Keys that are not in the table are ignored.
 func (t *Table) Remove(s *Scope, keys Output) *Operation {
 	return LookupTableRemoveV2(s.beside(t.handle.Op), t.handle, keys)
 }
@@ -69,7 +69,7 @@ func (t *Table) Remove(s *Scope, keys Output) *Operation {
 // Size is the number of entries, an int64 scalar.
 func (t *Table) Size(s *Scope) Output { return LookupTableSizeV2(s.beside(t.handle.Op), t.handle) }
 
-// Export gives all entries, in no order.
+// Export returns all entries, in no particular order.
 func (t *Table) Export(s *Scope) (keys, values Output) {
 	return LookupTableExportV2(s.beside(t.handle.Op), t.handle, t.key, t.value)
 }

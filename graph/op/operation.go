@@ -46,7 +46,7 @@ func (o *Operation) Attrs() Attrs { return o.attrs }
 // Inputs are the data inputs in order. They must not be changed.
 func (o *Operation) Inputs() []Output { return o.inputs }
 
-// Input gives the tensors of the op's i-th input argument, which may stand for several.
+// Input returns the tensors of the op's i-th input argument, which may stand for several.
 func (o *Operation) Input(i int) []Output {
 	from := 0
 	for _, n := range o.counts[:i] {
@@ -74,7 +74,7 @@ func (o *Operation) Output(i int) Output {
 	return Output{o, i}
 }
 
-// OutputList gives the tensors of the op's i-th output argument, which may stand for several.
+// OutputList returns the tensors of the op's i-th output argument, which may stand for several.
 func (o *Operation) OutputList(i int) []Output {
 	if o == nil {
 		return nil
@@ -86,8 +86,8 @@ func (o *Operation) OutputList(i int) []Output {
 	return out
 }
 
-// Output is one output of an operation: the tensor that TensorFlow writes "name:index". The zero Output is one
-// of an operation that could not be added.
+// Output is one output of an operation: the tensor that TensorFlow writes "name:index". The zero Output belongs
+// to an operation that could not be added.
 type Output struct {
 	Op    *Operation
 	Index int
@@ -105,8 +105,8 @@ func (o Output) Name() string {
 // attribute that is missing or of another kind.
 type Attrs = graph.Attrs
 
-// Runnable is what a step can be asked for: an Output, whose value the step returns, or an *Operation, which it
-// only runs.
+// Runnable is what a step can be asked for: an Output, whose value the step returns, or an *Operation, which
+// the step only runs.
 type Runnable interface {
 	Name() string
 	runnable()
@@ -158,7 +158,7 @@ func (l List) outputs() []Output { return l }
 // Input is the value of an input argument: an Output, or a List for one that stands for several tensors.
 type Input interface{ outputs() []Output }
 
-// Spec tells what operation to add.
+// Spec describes an operation to add.
 type Spec struct {
 	// Op is the op's type. Inputs has a value for each of its input arguments.
 	Op     string
@@ -168,9 +168,9 @@ type Spec struct {
 	Attrs map[string]any
 }
 
-// Add adds an operation. The functions of this package, one for each op, call it; a program calls it for ops that
-// it knows by name only. It gives nil, and the graph an error, where the op does not take the inputs or attributes, or
-// their shapes; and nil, without a new error, where the graph has one already.
+// Add adds an operation. The functions of this package, one for each op, call it; programs call it for ops that
+// they know only by name. It returns nil, and sets the graph's error, if the op does not accept the inputs, the
+// attributes or their shapes. If the graph has an error already, it returns nil.
 func (s *Scope) Add(spec Spec) *Operation {
 	if s.graph.err != nil {
 		return nil
@@ -192,7 +192,7 @@ func (s *Scope) make(spec Spec) (*Operation, error) {
 		list := in.outputs()
 		for _, t := range list {
 			if t.Op == nil {
-				return nil, status.InvalidArgumentf("%s: input %d is no tensor: the operation it comes from was never added", spec.Op, len(o.inputs))
+				return nil, status.InvalidArgumentf("%s: input %d is not a tensor: the operation that yields it was never added", spec.Op, len(o.inputs))
 			}
 			t, err := s.graph.enter(t)
 			if err != nil {

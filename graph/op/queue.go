@@ -10,8 +10,8 @@ import (
 )
 
 // Queue is a queue of elements, each of one or more tensors (its components). It lives in the container of its
-// device, and is found by other sessions under the name of its node, or attr.SharedName. An operation that
-// finds the queue full or empty waits. The operations that its methods add run on the queue's device, whatever device
+// device. Other sessions find it under the name of its node, or attr.SharedName. An operation that finds the
+// queue full or empty waits. The operations that its methods add run on the queue's device, whatever device
 // their scope asks for.
 type Queue struct {
 	handle Output
@@ -19,26 +19,26 @@ type Queue struct {
 	shapes []shape.Shape
 }
 
-// NewFIFOQueue is a queue in the order in which elements came. attr.Shapes fixes the components' shapes, which
-// EnqueueMany and DequeueMany need; attr.Capacity bounds the number of elements.
+// NewFIFOQueue is a queue that returns elements in the order in which they came. attr.Shapes fixes the
+// components' shapes, which EnqueueMany and DequeueMany need; attr.Capacity bounds the number of elements.
 func NewFIFOQueue(s *Scope, types []tensor.DType, attrs ...attr.Attr) *Queue {
 	return newQueue(FIFOQueueV2(s, types, attrs...), types, attrs)
 }
 
-// NewPaddingFIFOQueue is a FIFO queue whose components' shapes, which attr.Shapes gives, may have sizes of -1:
-// DequeueMany pads those of each batch to the largest with zeros.
+// NewPaddingFIFOQueue is a FIFO queue whose components' shapes, given by attr.Shapes, may have sizes of -1.
+// DequeueMany pads the components of a batch with zeros to the size of the largest.
 func NewPaddingFIFOQueue(s *Scope, types []tensor.DType, attrs ...attr.Attr) *Queue {
 	return newQueue(PaddingFIFOQueueV2(s, types, attrs...), types, attrs)
 }
 
-// NewShuffleQueue is a queue that gives a random one of its elements. Until it is closed it keeps
+// NewShuffleQueue is a queue that returns its elements in random order. Until it is closed, it keeps
 // attr.MinAfterDequeue of them to choose from.
 func NewShuffleQueue(s *Scope, types []tensor.DType, attrs ...attr.Attr) *Queue {
 	return newQueue(RandomShuffleQueueV2(s, types, attrs...), types, attrs)
 }
 
-// NewPriorityQueue is a queue that gives the element of the lowest priority first, which is an int64 scalar and its
-// first component; types and shapes are those of the others.
+// NewPriorityQueue is a queue that returns the element of the lowest priority first. The priority is an int64
+// scalar and the first component; types and shapes are those of the other components.
 func NewPriorityQueue(s *Scope, types []tensor.DType, shapes []shape.Shape, attrs ...attr.Attr) *Queue {
 	handle := PriorityQueueV2(s, shapes, slices.Concat([]attr.Attr{attr.ComponentTypes(types)}, attrs)...)
 	return newQueue(handle, slices.Concat([]tensor.DType{tensor.Int64}, types),
@@ -66,7 +66,7 @@ func (q *Queue) Enqueue(s *Scope, components ...Output) *Operation {
 	return QueueEnqueueV2(q.takes(s, components), q.handle, components)
 }
 
-// EnqueueMany adds an element for each row of the components, which have as many.
+// EnqueueMany adds an element for each row of the components, which all have the same number of rows.
 func (q *Queue) EnqueueMany(s *Scope, components ...Output) *Operation {
 	return QueueEnqueueManyV2(q.takes(s, components), q.handle, components)
 }
@@ -84,14 +84,15 @@ func (q *Queue) takes(s *Scope, components []Output) *Scope {
 	return s.beside(q.handle.Op)
 }
 
-// Dequeue takes an element, and waits for one. Once the queue is closed and empty it is OUT_OF_RANGE.
+// Dequeue removes an element and returns it. It waits for one. Once the queue is closed and empty, it is
+// OUT_OF_RANGE.
 func (q *Queue) Dequeue(s *Scope) []Output {
 	o := s.beside(q.handle.Op).add("QueueDequeueV2", need{"component_types": q.types}, nil, q.handle)
 	return o.yields(q.components(nil))
 }
 
-// DequeueMany takes n elements, an int32 scalar, and gives their components in batches. It waits until there are so many;
-// OUT_OF_RANGE where the queue is closed with fewer.
+// DequeueMany removes n elements, an int32 scalar, and returns their components in batches. It waits until
+// there are n elements, and is OUT_OF_RANGE if the queue is closed with fewer.
 func (q *Queue) DequeueMany(s *Scope, n Output) []Output {
 	size := int64(-1)
 	if v := n.value(); v != nil && v.DType() == tensor.Int32 && v.Len() == 1 {
@@ -101,7 +102,7 @@ func (q *Queue) DequeueMany(s *Scope, n Output) []Output {
 	return o.yields(q.components([]int64{size}))
 }
 
-// DequeueUpTo is DequeueMany, but gives fewer where the queue is closed with fewer.
+// DequeueUpTo is DequeueMany, but returns fewer elements if the queue is closed with fewer.
 func (q *Queue) DequeueUpTo(s *Scope, n Output) []Output {
 	o := s.beside(q.handle.Op).add("QueueDequeueUpToV2", need{"component_types": q.types}, nil, q.handle, n)
 	return o.yields(q.components([]int64{-1}))
@@ -119,7 +120,7 @@ func (q *Queue) components(batch []int64) []Param {
 	return out
 }
 
-// Close says that no more elements come. With attr.CancelPendingEnqueues those that wait fail too.
+// Close closes the queue: no more elements come. With attr.CancelPendingEnqueues, enqueues that wait fail too.
 func (q *Queue) Close(s *Scope, attrs ...attr.Attr) *Operation {
 	return QueueCloseV2(s.beside(q.handle.Op), q.handle, attrs...)
 }

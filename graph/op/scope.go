@@ -84,8 +84,8 @@ func (s *Scope) fail(err error) {
 	}
 }
 
-// Fail makes err the graph's error, if it has none yet, with the line of the caller. Packages that build on
-// this one use it.
+// Fail makes err the graph's error, with the line of the caller, unless the graph has an error already.
+// Packages that build on this one use it.
 func (s *Scope) Fail(err error) { s.fail(err) }
 
 func (s *Scope) derive(change func(*Scope)) *Scope {
@@ -95,8 +95,8 @@ func (s *Scope) derive(change func(*Scope)) *Scope {
 	return &d
 }
 
-// SubScope is a scope whose operations' names begin with name and a slash; where that prefix is in use already,
-// with name_1 and so on.
+// SubScope is a scope whose operations' names begin with name and a slash, or name_1 and so on if that prefix
+// is in use.
 func (s *Scope) SubScope(name string) *Scope {
 	prefix := s.unique(s.prefix+name) + "/"
 	return s.derive(func(d *Scope) { d.prefix = prefix })
@@ -105,8 +105,8 @@ func (s *Scope) SubScope(name string) *Scope {
 // Prefix is what the names of the scope's operations begin with: empty, or ending in a slash.
 func (s *Scope) Prefix() string { return s.prefix }
 
-// WithDevice is a scope whose operations ask for a device, such as /job:ps/task:0 or /device:GPU:0. What it
-// leaves open is as in s.
+// WithDevice is a scope whose operations ask for a device, such as /job:ps/task:0 or /device:GPU:0. Parts that
+// the name leaves open are those of s.
 func (s *Scope) WithDevice(device string) *Scope {
 	spec, err := place.Parse(device)
 	if err != nil {
@@ -116,8 +116,8 @@ func (s *Scope) WithDevice(device string) *Scope {
 	return s.derive(func(d *Scope) { d.device = s.device.Override(spec) })
 }
 
-// WithContainer is a scope whose variables, queues and other named resources lie in a container of that name,
-// where their own container attribute names none.
+// WithContainer is a scope whose variables, queues and other named resources live in that container, unless
+// their own container attribute names another.
 func (s *Scope) WithContainer(container string) *Scope {
 	return s.derive(func(d *Scope) { d.container = container })
 }
@@ -134,7 +134,7 @@ func (s *Scope) WithControlDependencies(ops ...*Operation) *Scope {
 	})
 }
 
-// ColocateWith is a scope whose operations run on the devices of ops, besides those of s.
+// ColocateWith is a scope whose operations run on the devices of ops, in addition to the colocations of s.
 func (s *Scope) ColocateWith(ops ...*Operation) *Scope {
 	return s.derive(func(d *Scope) {
 		d.colocate = slices.Clip(d.colocate)
@@ -149,8 +149,8 @@ func (s *Scope) ColocateWith(ops ...*Operation) *Scope {
 // Beside is a scope whose operations run where o does, whatever device s asks for.
 func (s *Scope) Beside(o *Operation) *Scope { return s.beside(o).ColocateWith(o) }
 
-// WithName is a scope whose operations are called name instead of after their op: for one operation, as in
-// op.MatMul(s.WithName("logits"), x, w). It ends with the next derived scope.
+// WithName is a scope whose operations are called name instead of after their op. It is meant for one
+// operation, as in op.MatMul(s.WithName("logits"), x, w), and does not apply to scopes derived from it.
 func (s *Scope) WithName(name string) *Scope {
 	return s.derive(func(d *Scope) { d.opName = name })
 }
@@ -211,9 +211,9 @@ func (s *Scope) Operations() []*Operation { return slices.Clone(s.graph.ops) }
 // Operation finds an operation of the graph by its full name; nil if there is none.
 func (s *Scope) Operation(name string) *Operation { return s.graph.byName[name] }
 
-// GraphDef is the graph with its functions as TensorFlow's message, which a session or a file takes; the
-// graph's error if it has one. The message is the caller's; the graph may grow on. It is
-// FAILED_PRECONDITION in the body of a function.
+// GraphDef returns the graph with its functions as TensorFlow's message, for a session or a file, or the
+// graph's error if it has one. The message is the caller's; the graph may grow afterwards. In the body of a
+// function, it is FAILED_PRECONDITION.
 func (s *Scope) GraphDef() (*graphpb.GraphDef, error) {
 	if s.graph.err != nil {
 		return nil, s.graph.err
@@ -230,7 +230,7 @@ func (s *Scope) GraphDef() (*graphpb.GraphDef, error) {
 	return def, nil
 }
 
-// Same tells whether both scopes are of one graph.
+// Same tells whether both scopes belong to one graph.
 func (s *Scope) Same(t *Scope) bool { return s.graph == t.graph }
 
 var errForeign = status.New(status.InvalidArgument, "An input is of another graph, or of a function's body that this operation is not in")

@@ -5,9 +5,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// TensorArray is an array of tensors of one type that lasts for a step, written and read by index, mostly by the
-// rounds of a loop. What changes it gives a TensorArray to go on with: the order of operations follows from the
-// flow that runs through them, a scalar, which is also what a loop carries:
+// TensorArray is an array of tensors of one type that lives as long as a step. It is written and read by index,
+// mostly by the iterations of a loop. Methods that change it return the TensorArray to use from then on. The
+// order of operations follows from the flow that runs through them, a scalar. It is also what a loop carries:
 //
 //	a := op.NewTensorArray(s, tensor.Float32, n)
 //	out := op.While(s, []op.Output{i, a.Flow()}, cond,
@@ -21,8 +21,8 @@ type TensorArray struct {
 	dtype        tensor.DType
 }
 
-// NewTensorArray is an array of so many tensors, an int32 scalar. attr.DynamicSize lets it grow; attr.ElementShape fixes
-// the shape of its tensors.
+// NewTensorArray is an array of size tensors, an int32 scalar. attr.DynamicSize lets it grow; attr.ElementShape
+// fixes the shape of its tensors.
 func NewTensorArray(s *Scope, dtype tensor.DType, size Output, attrs ...attr.Attr) TensorArray {
 	handle, flow := TensorArrayV3(s, size, dtype, attrs...)
 	return TensorArray{handle, flow, dtype}
@@ -47,7 +47,7 @@ func (a TensorArray) Write(s *Scope, index, value Output) TensorArray {
 	return a.WithFlow(TensorArrayWriteV3(s.beside(a.handle.Op), a.handle, index, value, a.flow))
 }
 
-// Read gives the tensor at an index.
+// Read returns the tensor at an index.
 func (a TensorArray) Read(s *Scope, index Output) Output {
 	return TensorArrayReadV3(s.beside(a.handle.Op), a.handle, index, a.flow, a.dtype)
 }
@@ -57,7 +57,7 @@ func (a TensorArray) Scatter(s *Scope, indices, value Output) TensorArray {
 	return a.WithFlow(TensorArrayScatterV3(s.beside(a.handle.Op), a.handle, indices, value, a.flow))
 }
 
-// Gather gives the tensors at indices, which have one shape, as the rows of one.
+// Gather returns the tensors at indices, which have the same shape, as the rows of one tensor.
 func (a TensorArray) Gather(s *Scope, indices Output, attrs ...attr.Attr) Output {
 	return TensorArrayGatherV3(s.beside(a.handle.Op), a.handle, indices, a.flow, a.dtype, attrs...)
 }
@@ -68,7 +68,7 @@ func (a TensorArray) Unstack(s *Scope, value Output) TensorArray {
 	return a.Scatter(s, a.upTo(s, rows), value)
 }
 
-// Stack gives all tensors as the rows of one.
+// Stack returns all tensors as the rows of one tensor.
 func (a TensorArray) Stack(s *Scope, attrs ...attr.Attr) Output {
 	return a.Gather(s, a.upTo(s, a.Size(s)), attrs...)
 }
@@ -78,12 +78,12 @@ func (a TensorArray) upTo(s *Scope, n Output) Output {
 	return Range(s, Const(s, int32(0)), n, Const(s, int32(1)))
 }
 
-// Concat gives all tensors behind each other, and how many rows each has.
+// Concat returns all tensors concatenated, and the number of rows of each.
 func (a TensorArray) Concat(s *Scope, attrs ...attr.Attr) (value, lengths Output) {
 	return TensorArrayConcatV3(s.beside(a.handle.Op), a.handle, a.flow, a.dtype, attrs...)
 }
 
-// Split sets the tensors to parts of value, of so many rows each.
+// Split sets the tensors to parts of value with the given numbers of rows.
 func (a TensorArray) Split(s *Scope, value, lengths Output) TensorArray {
 	return a.WithFlow(TensorArraySplitV3(s.beside(a.handle.Op), a.handle, value, lengths, a.flow))
 }

@@ -11,7 +11,7 @@ import (
 
 // Variable is a tensor that lives longer than a step, in the container of its device: a resource variable, as
 // TensorFlow's Python makes them. The operations that its methods add run on the variable's device, whatever
-// device their scope asks for. It may be used in functions' bodies, and is made outside of them.
+// device their scope asks for. The bodies of functions may use it, but it is made outside of them.
 type Variable struct {
 	handle      Output
 	dtype       tensor.DType
@@ -19,12 +19,12 @@ type Variable struct {
 	initializer *Operation
 }
 
-// NewVariable is a variable that its Initializer sets to initial. It is called by the scope's name for it:
+// NewVariable is a variable that its Initializer sets to initial. Its name is the scope's:
 //
 //	w := op.NewVariable(s.WithName("w"), op.Const(s, [][]float32{{1}, {2}}))
 //
-// That name is also the one under which the variable is found by other sessions of the cluster, unless
-// attr.SharedName gives another. The shape is fixed where that of initial is known.
+// Other sessions of the cluster find the variable under this name, unless attr.SharedName gives another. The
+// shape is fixed if that of initial is known.
 func NewVariable(s *Scope, initial Output, attrs ...attr.Attr) *Variable {
 	v := VariableOf(s, initial.DType(), initial.Shape(), attrs...)
 	if v.handle.Op != nil {
@@ -34,7 +34,7 @@ func NewVariable(s *Scope, initial Output, attrs ...attr.Attr) *Variable {
 	return v
 }
 
-// VariableOf is a variable without an initial value: one that another session has set, or an Assign does.
+// VariableOf is a variable without an initial value: another session or an Assign sets it.
 func VariableOf(s *Scope, dtype tensor.DType, shape shape.Shape, attrs ...attr.Attr) *Variable {
 	v := &Variable{dtype: dtype, shape: shape}
 	if s.graph.body != nil {
@@ -68,13 +68,13 @@ func (v *Variable) DType() tensor.DType { return v.dtype }
 // Shape is what is known of the value's shape.
 func (v *Variable) Shape() shape.Shape { return v.shape }
 
-// Initializer is the operation that gives the variable its initial value; nil for one that has none.
+// Initializer is the operation that sets the initial value; nil if the variable has none.
 func (v *Variable) Initializer() *Operation { return v.initializer }
 
 // Initialized tells whether the variable has a value.
 func (v *Variable) Initialized(s *Scope) Output { return VarIsInitializedOp(v.at(s), v.handle) }
 
-// Read is the value at the time when the operation runs, which is after those that the scope depends on.
+// Read is the value at the time when the operation runs, after the operations that the scope depends on.
 func (v *Variable) Read(s *Scope) Output { return ReadVariableOp(v.at(s), v.handle, v.dtype) }
 
 // Assign sets the value.
@@ -92,12 +92,12 @@ func (v *Variable) AssignSub(s *Scope, delta Output) *Operation {
 	return AssignSubVariableOp(v.at(s), v.handle, v.fits(s, delta))
 }
 
-// Gather gives the rows that indices name, without reading the others.
+// Gather returns the rows that indices name, without reading the others.
 func (v *Variable) Gather(s *Scope, indices Output) Output {
 	return ResourceGather(v.at(s), v.handle, indices, v.dtype)
 }
 
-// ScatterAdd adds updates to the rows that indices name; a row that is named twice gets both.
+// ScatterAdd adds updates to the rows that indices name. A row that is named twice gets both.
 func (v *Variable) ScatterAdd(s *Scope, indices, updates Output) *Operation {
 	return ResourceScatterAdd(v.at(s), v.handle, indices, updates)
 }
@@ -126,7 +126,7 @@ func (v *Variable) at(s *Scope) *Scope { return s.beside(v.handle.Op) }
 // Variables are those that were made in the graph, in order.
 func (s *Scope) Variables() []*Variable { return slices.Clone(s.graph.variables) }
 
-// Initialize is an operation that runs the initializers of all variables and tables that the graph has by now.
+// Initialize is an operation that runs the initializers of all variables and tables that the graph has so far.
 func Initialize(s *Scope) *Operation { return Group(s, s.graph.initializers...) }
 
 // initialize notes an initializer for Initialize.

@@ -112,7 +112,7 @@ func (p *placer) bringHome() error {
 // homeless lists the owners whose groups are not pinned to a task: the first of each group,
 // with the device that it would get by itself, and the others.
 func (p *placer) homeless() (leads, followers []owner, err error) {
-	led := map[int32]bool{}
+	seen := map[int32]bool{}
 	for i, n := range p.nodes {
 		r, ok := resourceOf(n)
 		if !ok {
@@ -123,11 +123,11 @@ func (p *placer) homeless() (leads, followers []owner, err error) {
 		if s := p.members[root].requested; s.Job != "" || s.Task >= 0 {
 			continue
 		}
-		if led[root] {
+		if seen[root] {
 			followers = append(followers, o)
 			continue
 		}
-		led[root] = true
+		seen[root] = true
 		c, err := p.candidates(o.member)
 		if err != nil {
 			return nil, nil, err

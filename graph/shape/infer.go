@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Handle is what is known of a variable, queue element or list behind a handle (a tensor of DT_RESOURCE or
-// DT_VARIANT): the type and shape of each tensor that lies there.
+// Handle describes what is known of a variable, queue element or list behind a handle (a tensor of DT_RESOURCE
+// or DT_VARIANT): the type and shape of each tensor in it.
 type Handle struct {
 	DType tensor.DType
 	Shape Shape
@@ -28,18 +28,18 @@ type Node struct {
 	// In are the shapes of the inputs, in order, Out the types of the outputs.
 	In  []Shape
 	Out []tensor.DType
-	// Value gives an input's value where it is known before anything runs, nil where it is not. The
-	// tensor stays the giver's. A nil func knows no values.
+	// Value returns an input's value if it is known before anything runs, and nil if not. The tensor stays the
+	// callee's. A nil func knows no values.
 	Value func(input int) *tensor.Tensor
-	// Partial gives what is known of the value of an input that is a vector of sizes: a shape, with -1 for sizes that
-	// are not known. For a scalar it is a shape of one dimension. It is what Result.Values held for the
-	// output that feeds the input. A nil func knows nothing.
+	// Partial returns what is known of the value of an input that is a vector of sizes: a shape, with -1 for
+	// unknown sizes. For a scalar, it is a shape of one dimension. It is what Result.Values held for the output
+	// that feeds the input. A nil func knows nothing.
 	Partial func(input int) Shape
 	// Handles gives what is known of what an input's handle stands for. A nil func knows nothing.
 	Handles func(input int) []Handle
 }
 
-// Result is what follows for an operation's outputs.
+// Result describes an operation's outputs.
 type Result struct {
 	// Out are the shapes of the outputs, in order.
 	Out []Shape
@@ -49,9 +49,9 @@ type Result struct {
 	Values map[int]Shape
 }
 
-// Infer infers the shapes of a node's outputs: all unknown for an op of which the table knows nothing. An error
-// is INVALID_ARGUMENT and tells the shapes that the op does not take. Any node is taken: attributes or inputs that
-// the op does not have are an error.
+// Infer infers the shapes of a node's outputs. For an op that the table does not have, all are unknown.
+// INVALID_ARGUMENT names shapes that the op does not accept. Infer accepts any node: missing attributes or
+// inputs are an error.
 func Infer(n *Node) (*Result, error) {
 	c := &call{Node: n, r: &Result{Out: make([]Shape, len(n.Out))}}
 	f, ok := table[n.Op]
@@ -73,7 +73,7 @@ func Infer(n *Node) (*Result, error) {
 // Knows tells whether there is a rule for the op.
 func Knows(op string) bool { return table[op] != nil }
 
-// rule states what an op demands of its inputs' shapes, and sets those of its outputs.
+// rule checks the shapes of an op's inputs, and sets those of its outputs.
 type rule func(c *call)
 
 // row gives ops, separated by spaces, their rule.

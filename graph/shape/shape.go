@@ -10,19 +10,19 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Shape is what is known of a tensor's shape. The zero Shape is one of which nothing is known.
+// Shape is what is known of a tensor's shape. The zero Shape is fully unknown.
 type Shape struct {
 	dims  tensor.Shape // sizes, -1 where one is not known
 	known bool         // whether the rank is
 }
 
-// Of is a shape of known rank; a size of -1 is not known.
+// Of is a shape of known rank. A size of -1 is unknown.
 func Of(dims ...int64) Shape { return Shape{dims, true} }
 
 // Scalar is the shape of a tensor with one element and no dimensions.
 func Scalar() Shape { return Shape{known: true} }
 
-// Unknown is a shape of which nothing is known.
+// Unknown is a shape of unknown rank.
 func Unknown() Shape { return Shape{} }
 
 // UnknownOf is a shape of which only the rank is known.
@@ -37,7 +37,7 @@ func UnknownOf(rank int) Shape {
 // HasRank tells whether the number of dimensions is known.
 func (s Shape) HasRank() bool { return s.known }
 
-// Rank is the number of dimensions, -1 where it is not known.
+// Rank is the number of dimensions, -1 if it is unknown.
 func (s Shape) Rank() int {
 	if !s.known {
 		return -1
@@ -45,7 +45,7 @@ func (s Shape) Rank() int {
 	return len(s.dims)
 }
 
-// Dim is the size of a dimension, -1 where it is not known. A negative i counts from the last one.
+// Dim is the size of a dimension, -1 if it is unknown. A negative i counts from the last one.
 func (s Shape) Dim(i int) int64 {
 	if !s.known {
 		return -1
@@ -56,10 +56,10 @@ func (s Shape) Dim(i int) int64 {
 	return s.dims[i]
 }
 
-// Dims are the sizes, -1 where one is not known, and whether even their number is known.
+// Dims returns the sizes, with -1 for unknown ones, and whether the rank is known.
 func (s Shape) Dims() (dims tensor.Shape, known bool) { return s.dims.Clone(), s.known }
 
-// Full tells whether everything is known.
+// Full tells whether the rank and all sizes are known.
 func (s Shape) Full() bool {
 	for _, d := range s.dims {
 		if d < 0 {
@@ -69,7 +69,7 @@ func (s Shape) Full() bool {
 	return s.known
 }
 
-// String is [2,?] for a shape that is known in part, and <unknown> for one that is not.
+// String is [2,?] for a partly known shape, and <unknown> for one of unknown rank.
 func (s Shape) String() string {
 	if !s.known {
 		return "<unknown>"
@@ -77,7 +77,8 @@ func (s Shape) String() string {
 	return s.dims.String()
 }
 
-// Merge is what is known when both are known of the same tensor, or INVALID_ARGUMENT where they contradict each other.
+// Merge combines what is known of the same tensor from two shapes. It is INVALID_ARGUMENT if they contradict
+// each other.
 func (s Shape) Merge(t Shape) (Shape, error) {
 	if !s.known {
 		return t, nil

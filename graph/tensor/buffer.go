@@ -37,7 +37,7 @@ func (b *Buffer) Retain() { b.refs.Add(1) }
 // Exclusive tells whether the caller's reference is the only one.
 func (b *Buffer) Exclusive() bool { return b.refs.Load() == 1 }
 
-// Release drops a reference. After the last one the memory belongs to somebody else.
+// Release drops a reference. After the last one, the memory must not be used any more.
 func (b *Buffer) Release() {
 	switch n := b.refs.Add(-1); {
 	case n > 0:
@@ -52,21 +52,20 @@ func (b *Buffer) Release() {
 	}
 }
 
-// WrapBytes makes a buffer of memory that no pool owns. free, if any, runs after the last
-// release. The data must be aligned for the element type that it is read as.
+// WrapBytes makes a buffer over memory that no pool owns. free, if any, runs after the last release. The data
+// must be aligned for the element type that it is read as.
 func WrapBytes(data []byte, free func()) *Buffer {
 	b := &Buffer{class: -1, data: data, free: free}
 	b.refs.Store(1)
 	return b
 }
 
-// Pool hands out aligned buffers by size class and takes them back, so that a step in steady
-// state takes nothing from the garbage collector. It counts the bytes in use and refuses to
-// go beyond a limit. All methods may be called concurrently.
+// Pool allocates aligned buffers by size class and takes them back, so that a step in steady state makes no
+// garbage. It counts the bytes in use and refuses to exceed a limit. All methods may be called concurrently.
 //
-// Sizes go up to four classes for each power of two, so that at most a fifth is lost to
-// rounding. Buffers of up to 32 KiB rest in a sync.Pool, which the garbage collector empties;
-// larger ones rest in lists that Trim empties, since re-allocating one costs page faults.
+// There are up to four size classes for each power of two, so that rounding wastes at most a fifth. Idle
+// buffers of up to 32 KiB are in a sync.Pool, which the garbage collector empties. Larger ones are in lists
+// that Trim empties, since re-allocating one costs page faults.
 type Pool struct {
 	limit  int64
 	name   string
@@ -88,15 +87,15 @@ const (
 	largeClass = 4 * (15 - minShift)
 )
 
-// NewPool makes a pool. limit is the most bytes that may be in use, 0 for none; name is what
-// error messages call the pool ("allocator cpu on /job:…").
+// NewPool makes a pool. limit is the most bytes that may be in use, 0 for no limit. Error messages call the
+// pool name ("allocator cpu on /job:…").
 func NewPool(name string, limit int64) *Pool { return &Pool{name: name, limit: limit} }
 
 // worthAsking is the size in bytes from which a new buffer is held against the machine's memory.
 const worthAsking = 64 << 20
 
-// WithRoom makes the pool ask, before it takes memory for a large buffer, how many bytes the
-// machine has to spare; negative means that it is not known. It is to be called before the pool is
+// WithRoom sets a function that the pool calls before it takes memory for a large buffer. It returns how many
+// bytes the machine has to spare, or a negative number if that is unknown. Call WithRoom before the pool is
 // used.
 func (p *Pool) WithRoom(room func() int64) *Pool {
 	p.room = room
@@ -119,7 +118,7 @@ func classOf(n int) (class int16, size int) {
 }
 
 // Get returns a buffer of n bytes with one reference. Its content is undefined. It fails with
-// RESOURCE_EXHAUSTED where the pool's limit would be passed.
+// RESOURCE_EXHAUSTED if the pool's limit would be exceeded.
 func (p *Pool) Get(n int) (*Buffer, error) {
 	if n < 0 || n > 1<<46 {
 		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating %d bytes by allocator %s", n, p.name)
@@ -185,8 +184,8 @@ func (p *Pool) put(b *Buffer) {
 	p.mu.Unlock()
 }
 
-// Trim drops the idle large buffers if none was asked for since the last Trim, and tells how
-// many bytes it dropped. Whoever owns the process calls it now and then.
+// Trim drops the idle large buffers if none was allocated since the last Trim, and returns how many bytes it
+// dropped. The owner of the process calls it from time to time.
 func (p *Pool) Trim() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

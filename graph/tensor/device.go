@@ -10,26 +10,26 @@ type Memory interface {
 	Holds(t *Tensor) bool
 }
 
-// Home is the memory of a device, which the processor cannot read. It is what tells tensors on
-// one device from those on another.
+// Home is the memory of a device, which the processor cannot read. Its identity distinguishes tensors on one
+// device from those on another.
 type Home interface {
 	// Free takes back the memory of a buffer after its last release. It may be called on any
 	// goroutine, and does not wait.
 	Free(b *Buffer)
 }
 
-// DeviceBuffer makes a buffer of size bytes of a device's memory, with one reference. addr is
-// where it lies for the device, never 0.
+// DeviceBuffer makes a buffer of size bytes of a device's memory, with one reference. addr is its address on
+// the device, never 0.
 func DeviceBuffer(home Home, addr uint64, size int) *Buffer {
 	b := &Buffer{class: -1, home: home, addr: addr, size: size}
 	b.refs.Store(1)
 	return b
 }
 
-// Address is where a device's buffer lies, 0 for one in host memory, and Size its bytes.
+// Address is the address of a device's buffer, 0 for a buffer in host memory.
 func (b *Buffer) Address() uint64 { return b.addr }
 
-// Size is the bytes of the buffer's memory, on the host or on a device.
+// Size is the size of the buffer in bytes, on the host or on a device.
 func (b *Buffer) Size() int {
 	if b.home != nil {
 		return b.size
@@ -64,7 +64,7 @@ func (t *Tensor) Home() Home {
 // OnHost tells whether the elements lie in host memory.
 func (t *Tensor) OnHost() bool { return t.addr == 0 }
 
-// Address is where the elements lie on their device, 0 for host memory.
+// Address is the address of the elements on their device, 0 for host memory.
 func (t *Tensor) Address() uint64 { return t.addr }
 
 // New makes a tensor in the pool's memory.

@@ -24,7 +24,7 @@ func ExampleFrom() {
 	// Output:
 	// int32 [2,3]
 	// [4 5 6] <nil>
-	// A ragged value is no tensor: [1] has 1 elements, where [0] has 3
+	// A ragged value is not a tensor: [1] has 1 elements, where [0] has 3
 }
 
 // A slice becomes a tensor without a copy, and is the program's again when the last reference was released.

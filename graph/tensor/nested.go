@@ -19,8 +19,8 @@ func From(value any) (*Tensor, error) {
 	return nil, status.InvalidArgumentf("No tensor can be made of a Go value of type %T%s", value, hint(value))
 }
 
-// To gives a tensor's value as Go has it: as a T for a scalar, a []T for a vector, up to [][][][]T, with memory
-// of its own. INVALID_ARGUMENT where the tensor has another type or rank than V.
+// To returns a tensor's value as a Go value with memory of its own: a T for a scalar, a []T for a vector, up to
+// [][][][]T. It is INVALID_ARGUMENT if the tensor has another type or rank than V.
 func To[V any](t *Tensor) (V, error) {
 	var value V
 	for _, to := range toAny {
@@ -83,7 +83,7 @@ func fromNested[T Value](value any) (t *Tensor, known bool, err error) {
 func width[E any](shape Shape, lists [][]E) (int, error) {
 	for i, l := range lists {
 		if len(l) != len(lists[0]) {
-			return 0, status.InvalidArgumentf("A ragged value is no tensor: %s has %d elements, where %s has %d",
+			return 0, status.InvalidArgumentf("A ragged value is not a tensor: %s has %d elements, where %s has %d",
 				place(shape, i), len(l), place(shape, 0), len(lists[0]))
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// FromTensorProto reads a message into memory of pool. Values may come as tensor_content or in
-// the typed lists, of which a short one is filled up with its last value, as TensorFlow does. The
-// sizes are checked before memory is taken: INVALID_ARGUMENT for a message that contradicts itself.
+// FromTensorProto reads a message into memory of pool. Values may be in tensor_content or in the typed lists. A
+// short list is filled up with its last value, as in TensorFlow. Sizes are checked before memory is taken: a
+// message that contradicts itself is INVALID_ARGUMENT.
 func FromTensorProto(p *tensorpb.TensorProto, pool *Pool) (*Tensor, error) {
 	return fromProto(p, pool, outermost())
 }
@@ -214,8 +214,8 @@ func float8s(p *tensorpb.TensorProto) (out []byte) {
 	return out
 }
 
-// Proto is the tensor as a message with memory of its own. UNIMPLEMENTED for variants that may not
-// leave their process.
+// Proto is the tensor as a message with memory of its own. It is UNIMPLEMENTED for variants that may not leave
+// their process.
 func (t *Tensor) Proto() (*tensorpb.TensorProto, error) { return t.proto(outermost()) }
 
 func (t *Tensor) proto(at nest) (*tensorpb.TensorProto, error) {
@@ -253,7 +253,7 @@ func (h Handle) Proto() *handlepb.ResourceHandleProto {
 	return p
 }
 
-// HandleFromProto reads a handle. Its Local part is empty.
+// HandleFromProto reads a handle. Its Local field is empty.
 func HandleFromProto(p *handlepb.ResourceHandleProto) Handle {
 	h := Handle{Device: p.GetDevice(), Container: p.GetContainer(), Name: p.GetName(), Type: p.GetMaybeTypeName()}
 	if ds := p.GetDtypesAndShapes(); len(ds) > 0 {

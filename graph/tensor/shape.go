@@ -17,8 +17,8 @@ const MaxRank = 254
 // fully known; in a node's attributes -1 stands for an unknown size.
 type Shape []int64
 
-// NumElements is the product of the dimensions, or an INVALID_ARGUMENT error where one is
-// negative or the product does not fit 63 bits. A scalar has one element.
+// NumElements is the product of the dimensions, or an INVALID_ARGUMENT error if one is negative or the product
+// does not fit into 63 bits. A scalar has one element.
 func (s Shape) NumElements() (int64, error) {
 	if len(s) > MaxRank {
 		return 0, status.InvalidArgumentf("Shape has %d dimensions, the limit is %d", len(s), MaxRank)
@@ -51,7 +51,7 @@ func (s Shape) Equal(t Shape) bool { return slices.Equal(s, t) }
 // Clone is a copy that shares nothing with s.
 func (s Shape) Clone() Shape { return slices.Clone(s) }
 
-// String is the form of TensorFlow's messages: [2,3], [] for a scalar, ? for unknown sizes.
+// String is the shape as TensorFlow's messages print it: [2,3], [] for a scalar, ? for unknown sizes.
 func (s Shape) String() string {
 	var b strings.Builder
 	b.WriteByte('[')
@@ -90,8 +90,8 @@ func ShapeFromProto(p *shapepb.TensorShapeProto) (s Shape, known bool) {
 	return s, true
 }
 
-// Compatible tells whether a tensor of shape s may stand where the partially known shape
-// want is declared: ranks equal, and each size equal unless want's is negative.
+// Compatible tells whether a tensor of shape s fits the partly known shape want: the ranks are equal, and each
+// size is equal unless want's is negative.
 func (s Shape) Compatible(want Shape) bool {
 	if len(s) != len(want) {
 		return false

@@ -43,9 +43,9 @@ func header(dtype DType, shape Shape, n int) *Tensor {
 	return t
 }
 
-// New allocates a tensor from pool. Fixed-size elements are undefined, Go-valued ones are
-// zero values (empty strings, nil variants). The shape is copied. It fails for an invalid
-// shape or dtype, and with RESOURCE_EXHAUSTED where memory for it may not be had.
+// New allocates a tensor from pool. Fixed-size elements are undefined, Go-valued ones are zero values (empty
+// strings, nil variants). The shape is copied. New fails for an invalid shape or dtype, and with
+// RESOURCE_EXHAUSTED if there is no memory.
 func New(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
 	n, err := shape.NumElements()
 	if err != nil {
@@ -106,8 +106,8 @@ type Counted interface {
 	Release()
 }
 
-// RetainVariants adds a reference to each element that counts them: what whoever copies elements
-// of one variant tensor to another owes.
+// RetainVariants adds a reference to each element that is Counted. Code that copies elements of one variant
+// tensor to another must call it.
 func RetainVariants(elems []any) { eachCounted(elems, Counted.Retain) }
 
 func eachCounted(elems []any, f func(Counted)) {
@@ -162,8 +162,8 @@ func (t *Tensor) Dim(i int) int { return int(t.shape[i]) }
 // Len is the number of elements.
 func (t *Tensor) Len() int { return t.n }
 
-// Data is the host memory of fixed-size elements; nil for Go-valued ones. It panics for a tensor
-// in the memory of a device: reading that on the host is a bug.
+// Data is the host memory of fixed-size elements; nil for Go-valued ones. It panics for a tensor in the memory
+// of a device, since reading that on the host is a bug.
 func (t *Tensor) Data() []byte {
 	if t.addr != 0 {
 		panic("tensor: the memory of a device was taken for the host's")
@@ -218,17 +218,17 @@ func (t *Tensor) Release() {
 	headers.Put(t)
 }
 
-// Exclusive tells whether the caller, who holds a reference, is the only one who can see the
-// tensor's memory, and so may write to it.
+// Exclusive tells whether the caller, who holds a reference, is the only one who can see the tensor's memory,
+// and may therefore write to it.
 func (t *Tensor) Exclusive() bool {
 	return t.refs.Load() == 1 && (t.buf == nil || t.buf.Exclusive()) && !t.shared.Load()
 }
 
-// Reshaped is a tensor of its own (one reference, the caller's) with the same elements in
-// another shape, of as many elements. Memory is shared except for the smallest tensors.
+// Reshaped is a new tensor (one reference, the caller's) with the same elements in another shape of the same
+// number of elements. Memory is shared except for the smallest tensors.
 func (t *Tensor) Reshaped(shape Shape) *Tensor { return t.alias(t.dtype, shape, t.n) }
 
-// Bitcast is Reshaped with another element type; the bytes must be as many.
+// Bitcast is Reshaped with another element type. The number of bytes must be equal.
 func (t *Tensor) Bitcast(dtype DType, shape Shape) *Tensor {
 	return t.alias(dtype, shape, shape.Elements())
 }
@@ -249,8 +249,8 @@ func (t *Tensor) alias(dtype DType, shape Shape, n int) *Tensor {
 	return r
 }
 
-// Rows is a tensor over rows from (inclusive) to to (exclusive) of dimension 0, sharing memory.
-// The caller owns its reference. The start may be unaligned for vector loads, never for the type.
+// Rows is a tensor over rows from (inclusive) to to (exclusive) of dimension 0, sharing memory. The caller owns
+// its reference. Its start is aligned for the element type, but perhaps not for vector loads.
 func (t *Tensor) Rows(from, to int) *Tensor {
 	per := 0
 	if t.Dim(0) > 0 {
@@ -296,8 +296,8 @@ func (t *Tensor) Clone(pool *Pool) (*Tensor, error) {
 	return c, nil
 }
 
-// CopyElements copies n elements of src, from position from on, to position at of t. Both have the same type
-// and lie on the host; t is the caller's own, and had nothing at that place.
+// CopyElements copies n elements of src, beginning at position from, to position at of t. Both have the same
+// type and lie on the host. t belongs to the caller and had no values at these positions.
 func (t *Tensor) CopyElements(at int, src *Tensor, from, n int) {
 	switch e := src.elems.(type) {
 	case []string:
@@ -320,8 +320,8 @@ type Elem interface {
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
-// Of views the fixed-size elements as a slice of T, which must have the dtype's element size.
-// The slice is valid as long as the caller's reference. Like Data it is for host memory alone.
+// Of views the fixed-size elements as a slice of T, which must have the dtype's element size. The slice is
+// valid as long as the caller's reference. Like Data, it is for host memory only.
 func Of[T Elem](t *Tensor) []T {
 	var zero T
 	if int(unsafe.Sizeof(zero)) != t.dtype.Size() {
@@ -339,15 +339,15 @@ func (t *Tensor) Handles() []Handle { return t.elems.([]Handle) }
 // Variants is the elements of a variant tensor.
 func (t *Tensor) Variants() []any { return t.elems.([]any) }
 
-// Handle names a resource (a tensorflow.ResourceHandleProto): which device holds it, in which
-// container, under which name. Type is the resource's kind, such as Var.
+// Handle names a resource (a tensorflow.ResourceHandleProto): the device that holds it, its container and its
+// name. Type is the resource's kind, such as Var.
 type Handle struct {
 	Device, Container, Name, Type string
 	// DType and Shape tell what a variable's handle promises; KnownShape is false for unknown rank.
 	DType      DType
 	Shape      Shape
 	KnownShape bool
-	// Local is the resource itself where handle and resource are in one process; it does not travel.
+	// Local is the resource itself if handle and resource are in one process. It is not encoded.
 	Local any
 }
 

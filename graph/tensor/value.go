@@ -6,9 +6,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Value is the constraint of the Go types that are elements of tensors by themselves, each of the
-// dtype that TypeOf tells. Go's int and uint are none: say int32 or int64, which TensorFlow tells
-// apart.
+// Value is the constraint of the Go types that are elements of tensors; TypeOf returns the dtype of each. Go's
+// int and uint are not among them: use int32 or int64, which TensorFlow distinguishes.
 type Value interface {
 	bool | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 |
 		float32 | float64 | F16 | BF16 | complex64 | complex128 | string
@@ -61,7 +60,7 @@ func elements[T Value](t *Tensor) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Data()))), t.n)
 }
 
-// Values views the elements of a tensor as a slice, without a copy: INVALID_ARGUMENT where they are not of
+// Values views the elements of a tensor as a slice, without a copy. It is INVALID_ARGUMENT if they are not of
 // type T. The slice is valid as long as the caller's reference, and must not be written to.
 func Values[T Value](t *Tensor) ([]T, error) {
 	if want := TypeOf[T](); t.dtype != want {
@@ -70,8 +69,8 @@ func Values[T Value](t *Tensor) ([]T, error) {
 	return elements[T](t), nil
 }
 
-// FromValues makes a tensor with a copy of the values, which lie row-major; without sizes it is a vector
-// of them all, so that a scalar is FromScalar's.
+// FromValues makes a tensor with a copy of the values, in row-major order. Without sizes, it is a vector of all
+// values; for a scalar, use FromScalar.
 func FromValues[T Value](values []T, sizes ...int) (*Tensor, error) {
 	var room [inlineRank]int64
 	t, err := New(Host, TypeOf[T](), shapeFor(room[:0], len(values), sizes))
@@ -98,11 +97,11 @@ func FromScalar[T Value](v T) *Tensor {
 	return t
 }
 
-// Wrap makes a tensor over a slice, without a copy; without sizes it is a vector. The slice's memory is the
-// tensor's until done is called, once and on any goroutine, which is after the last reference to the tensor
-// or to another one over the same memory was released: until then nobody else may write to it, and a step
-// that was left the only reference may do so itself. With nil for done the memory is never the caller's
-// again. An error leaves it the caller's.
+// Wrap makes a tensor over a slice, without a copy; without sizes, it is a vector. The slice's memory is the
+// tensor's until done is called: once, on any goroutine, after the last reference to the tensor or to another
+// one over the same memory was released. Until then nobody else may write to it, and a step that holds the only
+// reference may do so itself. If done is nil, the memory is never the caller's again. After an error, it stays
+// the caller's.
 func Wrap[T Value](values []T, done func(), sizes ...int) (*Tensor, error) {
 	var room [inlineRank]int64
 	shape := shapeFor(room[:0], len(values), sizes)

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// VariantData is an element of a variant tensor as it travels (TensorFlow's VariantTensorDataProto): the
-// registered name of its type, what the type says of itself, and its tensors.
+// VariantData is an element of a variant tensor in encoded form (TensorFlow's VariantTensorDataProto): the
+// registered name of its type, the type's metadata, and its tensors.
 type VariantData struct {
 	Type     string
 	Metadata []byte
@@ -24,8 +24,8 @@ type Portable interface {
 // variantTypes maps names to the functions that make elements.
 var variantTypes = map[string]func(VariantData) (any, error){}
 
-// RegisterVariant tells how elements of a named type are made of what travelled. The function takes over
-// references to the tensors when it succeeds. RegisterVariant is called from init functions only.
+// RegisterVariant sets the function that decodes elements of a named type. If the function succeeds, it takes
+// over references to the tensors. RegisterVariant is called from init functions only.
 func RegisterVariant(name string, decode func(VariantData) (any, error)) { variantTypes[name] = decode }
 
 // What bounds a walk through variants: how deep they may lie in one another, and how many there may be in all, since
@@ -70,7 +70,8 @@ func (n nest) portable(e any) (d VariantData, inner nest, err error) {
 	return p.Portable(), inner, nil
 }
 
-// Leaves tells why a tensor may not leave its process: a variant in it may not, or there are too many.
+// Leaves returns why a tensor may not leave its process: it contains a variant that may not, or too many
+// variants. nil means that it may.
 func (t *Tensor) Leaves() error {
 	if t.dtype != Variant {
 		return nil

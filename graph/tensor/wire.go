@@ -19,9 +19,9 @@ const (
 	fieldSize    = 1
 )
 
-// AppendWire appends the tensor's encoding as a tensorflow.TensorProto, except for the bytes of
-// a tensor_content, which must follow: they are the tensor's Data, to be sent from where they
-// lie. content is nil where everything was appended.
+// AppendWire appends the tensor's encoding as a tensorflow.TensorProto, except for the bytes of a
+// tensor_content, which must follow: they are the tensor's Data, to be sent from their own memory. content is
+// nil if everything was appended.
 func (t *Tensor) AppendWire(dst []byte) (head, content []byte, err error) {
 	dst = protowire.AppendTag(dst, fieldDType, protowire.VarintType)
 	dst = protowire.AppendVarint(dst, uint64(t.dtype))

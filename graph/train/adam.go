@@ -4,8 +4,8 @@ import (
 	"github.com/troupe-run/troupe/graph/op"
 )
 
-// Adam follows Kingma and Ba (2014): moving averages m of the gradients and w of their squares, without the bias of their
-// beginning with 0; v −= rate·√(1−β₂ᵗ)/(1−β₁ᵗ)·m/(√w+epsilon).
+// Adam follows Kingma and Ba (2014), with moving averages m of the gradients and w of their squares, corrected
+// for their start at 0: v −= rate·√(1−β₂ᵗ)/(1−β₁ᵗ)·m/(√w+epsilon).
 type Adam struct {
 	state
 	// Beta1 and Beta2 are the decays of the averages (0.9 and 0.999), Epsilon is added to the root (1e-8).
@@ -71,13 +71,13 @@ func (o *Adam) finish(s *op.Scope) (done []*op.Operation) {
 	return done
 }
 
-// AdamW is Adam with weight decay beside the gradient (Loshchilov and Hutter, 2017): each step first takes
-// rate·Decay·v off the variable. Rows of a sparse gradient decay alone.
+// AdamW is Adam with decoupled weight decay (Loshchilov and Hutter, 2017): each step first subtracts
+// rate·Decay·v from the variable. With a sparse gradient, only its rows decay.
 type AdamW struct {
 	Adam
-	// Decay is the part of the variable that is taken off, times the learning rate (0.004).
+	// Decay is the fraction of the variable that is subtracted, times the learning rate (0.004).
 	Decay float64
-	// Decays tells which variables decay; nil for all. Biases and scales mostly do not.
+	// Decays tells which variables decay; nil for all. Biases and scales usually do not.
 	Decays func(*op.Variable) bool
 }
 

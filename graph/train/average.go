@@ -2,16 +2,16 @@ package train
 
 import "github.com/troupe-run/troupe/graph/op"
 
-// Averages keeps exponential moving averages of variables, which often serve better than the variables themselves:
-// a = decay·a + (1−decay)·v, beginning with the variable's initial value.
+// Averages keeps exponential moving averages of variables, which often perform better than the variables
+// themselves: a = decay·a + (1−decay)·v, starting with the variable's initial value.
 type Averages struct {
 	decay float64
 	of    []*op.Variable
 	avg   map[*op.Variable]*op.Variable
 }
 
-// NewAverages makes a variable for the average of each of variables, or of all that the graph has. The nearer decay is to
-// 1, the more steps count.
+// NewAverages makes a variable for the average of each of variables, or of all variables of the graph. The
+// nearer decay is to 1, the more steps count.
 func NewAverages(s *op.Scope, decay float64, variables ...*op.Variable) *Averages {
 	if len(variables) == 0 {
 		variables = s.Variables()
@@ -25,8 +25,8 @@ func NewAverages(s *op.Scope, decay float64, variables ...*op.Variable) *Average
 	return a
 }
 
-// Update is an operation that takes the variables' values into the averages: run it after a step, as with a scope
-// that depends on that step's operation.
+// Update is an operation that updates the averages with the variables' values. Run it after a step, for example
+// in a scope that depends on that step's operation.
 func (a *Averages) Update(s *op.Scope) *op.Operation {
 	s = s.SubScope("ExponentialMovingAverage")
 	done := make([]*op.Operation, len(a.of))

@@ -5,8 +5,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Optimizer is a way to change variables by gradients: SGD, Momentum, Adagrad, RMSProp, Adam, AdamW or FTRL. Its
-// fields are set before it is used. One that is used twice in a graph goes on with the same variables.
+// Optimizer is a way to change variables by gradients: SGD, Momentum, Adagrad, RMSProp, Adam, AdamW or FTRL.
+// Set its fields before it is used. An optimizer that is used twice in a graph shares its own variables between
+// both uses.
 type Optimizer interface {
 	// name is that of the scope of its operations.
 	name() string
@@ -20,7 +21,8 @@ type finisher interface {
 	finish(s *op.Scope) []*op.Operation
 }
 
-// Rate is what a learning rate may be: a number, or a scalar tensor, such as one that falls with the global step.
+// Rate is the constraint of learning rates: a number, or a scalar tensor, such as one that falls with the
+// global step.
 type Rate interface{ float64 | op.Output }
 
 // state is what all optimizers have: the rate, and variables of their own.

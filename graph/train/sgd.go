@@ -21,7 +21,7 @@ func (o *SGD) sparse(t *target, values, indices op.Output) *op.Operation {
 	return op.ResourceScatterAdd(t.Scope, t.handle(), indices, op.Neg(t.Scope, op.Mul(t.Scope, values, t.scalar(o.rate))))
 }
 
-// Momentum is SGD that goes on in the direction of the last steps: m = momentum·m + g, v −= rate·m.
+// Momentum is SGD that keeps part of the direction of the last steps: m = momentum·m + g, v −= rate·m.
 type Momentum struct {
 	state
 	// Momentum is the part of the last step that is kept. Nesterov takes the gradient where that will lead.
@@ -29,7 +29,7 @@ type Momentum struct {
 	Nesterov bool
 }
 
-// NewMomentum is Momentum with a learning rate and the part of the last step that is kept, such as 0.9.
+// NewMomentum is Momentum with a learning rate and the fraction of the last step that is kept, such as 0.9.
 func NewMomentum[R Rate](rate R, momentum float64) *Momentum {
 	return &Momentum{state: newState(rate), Momentum: momentum}
 }

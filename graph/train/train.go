@@ -31,15 +31,15 @@ type options struct {
 // Option changes what Minimize and Apply do.
 type Option func(*options)
 
-// Only has the loss minimized by these variables alone.
+// Only restricts Minimize to these variables.
 func Only(variables ...*op.Variable) Option {
 	return func(o *options) { o.variables = append(o.variables, variables...) }
 }
 
-// Counting adds 1 to a variable of integers, the global step, when all others have been updated.
+// Counting adds 1 to an integer variable, the global step, when all others have been updated.
 func Counting(step *op.Variable) Option { return func(o *options) { o.step = step } }
 
-// Clipped scales all gradients down where their global norm is larger than norm.
+// Clipped scales all gradients down if their global norm is larger than norm.
 func Clipped(norm float64) Option { return func(o *options) { o.norm = norm } }
 
 func chosen(opts []Option) *options {
@@ -50,8 +50,9 @@ func chosen(opts []Option) *options {
 	return o
 }
 
-// Minimize adds an operation that does one step: it changes the variables that the loss depends on, or those that Only
-// names, by the gradients of the loss. It gives nil where the graph has an error; a loss that depends on no variable is one.
+// Minimize adds an operation that does one step of the training. It changes the variables that the loss depends
+// on, or those of Only, by the gradients of the loss. It returns nil if the graph has an error, for example
+// because the loss depends on no variable.
 func Minimize(s *op.Scope, by Optimizer, loss op.Output, opts ...Option) *op.Operation {
 	o := chosen(opts)
 	updates := Gradients(s, loss, o.variables...)
@@ -61,8 +62,8 @@ func Minimize(s *op.Scope, by Optimizer, loss op.Output, opts ...Option) *op.Ope
 	return Apply(s, by, updates, opts...)
 }
 
-// Gradients are those of the loss with respect to variables, or to all variables of the graph. There is no entry
-// for a variable that the loss does not depend on.
+// Gradients returns the gradients of the loss with respect to variables, or to all variables of the graph. A
+// variable that the loss does not depend on has no entry.
 func Gradients(s *op.Scope, loss op.Output, variables ...*op.Variable) []Update {
 	if len(variables) == 0 {
 		variables = s.Variables()
@@ -80,9 +81,9 @@ func Gradients(s *op.Scope, loss op.Output, variables ...*op.Variable) []Update 
 	return updates
 }
 
-// Apply adds an operation that changes each variable by its gradient. Each variable is updated on its own device, and so
-// are the optimizer's variables for it. Sparse gradients change only the rows that they have, where the
-// optimizer's formula allows.
+// Apply adds an operation that changes each variable by its gradient. Each variable is updated on its own
+// device, where the optimizer's variables for it are too. Sparse gradients change only the rows that they have,
+// if the optimizer's formula allows.
 func Apply(s *op.Scope, by Optimizer, updates []Update, opts ...Option) *op.Operation {
 	if s.Err() != nil {
 		return nil
@@ -124,13 +125,13 @@ func distinct(s *op.Scope, d grad.Gradient) (values, indices op.Output) {
 	return op.UnsortedSegmentSum(s, d.Values, at, op.Size(s, indices)), indices
 }
 
-// NewGlobalStep is a variable that counts steps, an int64 that begins with 0.
+// NewGlobalStep is a variable that counts steps, an int64 that starts at 0.
 func NewGlobalStep(s *op.Scope) *op.Variable {
 	return op.NewVariable(s.WithName("global_step"), op.Const(s, int64(0)))
 }
 
-// ClipByGlobalNorm multiplies all gradients by norm / max(norm, n), where n is the root of the sum of the squares of all
-// their elements, which it gives, too. An n that is not finite makes all gradients NaN.
+// ClipByGlobalNorm multiplies all gradients by norm / max(norm, n), and also returns n, the root of the sum of
+// the squares of all their elements. If n is not finite, all gradients become NaN.
 func ClipByGlobalNorm(s *op.Scope, updates []Update, norm float64) ([]Update, op.Output) {
 	if s.Err() != nil || len(updates) == 0 {
 		return updates, op.Output{}

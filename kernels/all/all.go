@@ -31,29 +31,37 @@ import (
 	"github.com/troupe-run/troupe/kernels/training"
 )
 
-// The one place where kernels are registered: ops of a family that is not in this list have none.
+// families are the packages that have kernels, by the name of their folder. Ops of a family that is not in this list have none.
+var families = []struct {
+	name  string
+	table func() *kernels.Table
+}{
+	{"array", array.Table},
+	{"batch", batch.Table},
+	{"clustering", clustering.Table},
+	{"control", control.Table},
+	{"dataflow", dataflow.Table},
+	{"image", image.Table},
+	{"input", input.Table},
+	{"linalg", linalg.Table},
+	{"list", list.Table},
+	{"lookup", lookup.Table},
+	{"math", math.Table},
+	{"nn", nn.Table},
+	{"ragged", ragged.Table},
+	{"random", random.Table},
+	{"save", save.Table},
+	{"sparse", sparse.Table},
+	{"state", state.Table},
+	{"strings", strings.Table},
+	{"summary", summary.Table},
+	{"training", training.Table},
+}
+
+// The one place where kernels are registered.
 func init() {
 	variant.Register()
-	kernels.Register(
-		array.Table(),
-		batch.Table(),
-		clustering.Table(),
-		control.Table(),
-		dataflow.Table(),
-		image.Table(),
-		input.Table(),
-		linalg.Table(),
-		list.Table(),
-		lookup.Table(),
-		math.Table(),
-		nn.Table(),
-		ragged.Table(),
-		random.Table(),
-		save.Table(),
-		sparse.Table(),
-		state.Table(),
-		strings.Table(),
-		summary.Table(),
-		training.Table(),
-	)
+	for _, f := range families {
+		kernels.Register(f.table())
+	}
 }

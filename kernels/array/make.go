@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/layout"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
@@ -116,28 +117,47 @@ func newEmpty(c *kernels.Construction) (any, error) {
 }
 
 // runRange is Range for an element type: start, limit and delta are the inputs.
-func runRange[T element.Ordered](ctx *kernels.Context) error {
-	for i := range 3 {
-		if err := args.CheckType(ctx, i, element.DTypeOf[T]()); err != nil {
+func runRange[T element.Ordered](sizeOf rangeSize[T]) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		for i := range 3 {
+			if err := args.CheckType(ctx, i, element.DTypeOf[T]()); err != nil {
+				return err
+			}
+			if t := ctx.Input(i); t.Len() != 1 {
+				return status.InvalidArgumentf("%s must be a scalar, not shape %v", [...]string{"start", "limit", "delta"}[i], t.Shape())
+			}
+		}
+		start, limit, delta := tensor.Of[T](ctx.Input(0))[0], tensor.Of[T](ctx.Input(1))[0], tensor.Of[T](ctx.Input(2))[0]
+		n, err := rangeLength(sizeOf, start, limit, delta)
+		if err != nil {
 			return err
 		}
-		if t := ctx.Input(i); t.Len() != 1 {
-			return status.InvalidArgumentf("%s must be a scalar, not shape %v", [...]string{"start", "limit", "delta"}[i], t.Shape())
+		out, err := ctx.Allocate(0, element.DTypeOf[T](), tensor.Shape{n})
+		if err != nil {
+			return err
 		}
+		for i := range tensor.Of[T](out) {
+			tensor.Of[T](out)[i] = start + T(i)*delta
+		}
+		return nil
 	}
-	start, limit, delta := tensor.Of[T](ctx.Input(0))[0], tensor.Of[T](ctx.Input(1))[0], tensor.Of[T](ctx.Input(2))[0]
-	n, err := rangeLength(start, limit, delta)
-	if err != nil {
-		return err
+}
+
+// rangeRows are the rows of Range.
+func rangeRows() []kernels.Def {
+	return []kernels.Def{
+		rangeRow[float32](runRange(floatRange[float32])), rangeRow[float64](runRange(floatRange[float64])),
+		rangeRow[element.Float16](rangeHalf(element.Float16.Float, element.ToFloat16)),
+		rangeRow[element.BFloat16](rangeHalf(element.BFloat16.Float, element.ToBFloat16)),
+		rangeRow[int8](runRange(signedRange[int8])), rangeRow[int16](runRange(signedRange[int16])),
+		rangeRow[int32](runRange(signedRange[int32])), rangeRow[int64](runRange(signedRange[int64])),
+		rangeRow[uint16](runRange(unsignedRange[uint16])), rangeRow[uint32](runRange(unsignedRange[uint32])),
+		rangeRow[uint64](runRange(unsignedRange[uint64])),
 	}
-	out, err := ctx.Allocate(0, element.DTypeOf[T](), tensor.Shape{n})
-	if err != nil {
-		return err
-	}
-	for i := range tensor.Of[T](out) {
-		tensor.Of[T](out)[i] = start + T(i)*delta
-	}
-	return nil
+}
+
+func rangeRow[T any](run kernels.Func) kernels.Def {
+	return kernels.Def{Types: dtypes.Only("Tidx", element.DTypeOf[T]()), New: kernels.Always(run)}
 }
 
 // rangeHalf is runRange for 16-bit floats, which round after each operation.
@@ -158,7 +178,7 @@ func rangeHalf[H element.HalfFloat](wide func(H) float32, narrow func(float32) H
 		}
 		// The quotient that tells the length is rounded to the type, too.
 		quotient := wide(narrow(wide(narrow(in[1]-in[0])) / in[2]))
-		n, err := rangeLength(0, float32(math.Abs(float64(quotient))), 1)
+		n, err := rangeLength(floatRange, 0, float32(math.Abs(float64(quotient))), 1)
 		if err != nil {
 			return err
 		}
@@ -188,29 +208,33 @@ func checkRange[T element.Ordered](start, limit, delta T) error {
 }
 
 // rangeLength is the number of values from start, by delta, before limit.
-func rangeLength[T element.Ordered](start, limit, delta T) (int64, error) {
+func rangeLength[T element.Ordered](sizeOf rangeSize[T], start, limit, delta T) (int64, error) {
 	if err := checkRange(start, limit, delta); err != nil {
 		return 0, err
 	}
-	n, ok := rangeSize(start, limit, delta)
+	n, ok := sizeOf(start, limit, delta)
 	if !ok {
 		return 0, status.InvalidArgumentf("Requires ((limit - start) / delta) <= %d", int64(math.MaxInt64))
 	}
 	return n, nil
 }
 
-// rangeSize is rangeLength for good arguments. ok is false when it does not fit, or one of them
-// is no number.
-func rangeSize[T element.Ordered](start, limit, delta T) (n int64, ok bool) {
-	switch element.DTypeOf[T]() {
-	case tensor.Float32, tensor.Float64:
-		size := math.Ceil(math.Abs(float64((limit - start) / delta)))
-		return int64(size), size < math.MaxInt64
-	case tensor.Uint64, tensor.Uint32, tensor.Uint16, tensor.Uint8:
-		d := uint64(limit) - uint64(start)
-		size := d/uint64(delta) + uint64(element.OneIf(d%uint64(delta) != 0))
-		return int64(size), size <= math.MaxInt64
-	}
+// rangeSize is a rangeLength for good arguments: floatRange, signedRange or unsignedRange. ok is false when it does not
+// fit, or one of the arguments is no number.
+type rangeSize[T element.Ordered] func(start, limit, delta T) (n int64, ok bool)
+
+func floatRange[T element.Floating](start, limit, delta T) (n int64, ok bool) {
+	size := math.Ceil(math.Abs(float64((limit - start) / delta)))
+	return int64(size), size < math.MaxInt64
+}
+
+func unsignedRange[T uint16 | uint32 | uint64](start, limit, delta T) (n int64, ok bool) {
+	d := uint64(limit) - uint64(start)
+	size := d/uint64(delta) + uint64(element.OneIf(d%uint64(delta) != 0))
+	return int64(size), size <= math.MaxInt64
+}
+
+func signedRange[T element.SignedInt](start, limit, delta T) (n int64, ok bool) {
 	// The distance of two int64s fits a uint64.
 	d, step := uint64(int64(limit))-uint64(int64(start)), uint64(int64(delta))
 	if delta < 0 {
@@ -316,11 +340,14 @@ func oneHot(ctx *kernels.Context, attr int64) error {
 
 // readSmallIndices reads indices of uint8 too, and int8.
 func readSmallIndices(t *tensor.Tensor) (args.IndexList, error) {
-	switch t.DType() {
-	case tensor.Uint8:
-		return args.WidenIndices(tensor.Of[uint8](t)), nil
-	case tensor.Int8:
-		return args.WidenIndices(tensor.Of[int8](t)), nil
+	if read, ok := byteIndices[t.DType()]; ok {
+		return read(t), nil
 	}
 	return args.ReadIndices(t)
+}
+
+var byteIndices = map[tensor.DType]func(*tensor.Tensor) args.IndexList{tensor.Uint8: widenedIndices[uint8], tensor.Int8: widenedIndices[int8]}
+
+func widenedIndices[T int8 | uint8](t *tensor.Tensor) args.IndexList {
+	return args.WidenIndices(tensor.Of[T](t))
 }

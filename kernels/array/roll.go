@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/layout"
 )
 
 // roll is Roll: elements move along axes, those that leave at one end come in at the other.
@@ -45,45 +46,8 @@ func roll(ctx *kernels.Context) error {
 		rollOn(ctx, out, in, shifts)
 		return nil
 	}
-	switch in.DType() {
-	case tensor.String:
-		rollRows(out.Strings(), in.Strings(), in.Shape(), shifts)
-	case tensor.Resource:
-		rollRows(out.Handles(), in.Handles(), in.Shape(), shifts)
-	case tensor.Variant:
-		rollRows(out.Variants(), in.Variants(), in.Shape(), shifts)
-		tensor.RetainVariants(out.Variants())
-	default:
-		size := in.DType().Size()
-		bytes := append(in.Shape().Clone(), int64(size))
-		rollRows(out.Data(), in.Data(), bytes, append(shifts, 0))
-	}
+	layout.Roll(out, in, shifts)
 	return nil
-}
-
-// rollRows moves what lies within the last shifted dimension in two runs.
-func rollRows[E any](dst, src []E, shape tensor.Shape, shifts []int) {
-	last := len(shape) - 1
-	run := 1
-	for last > 0 && shifts[last] == 0 {
-		run *= int(shape[last])
-		last--
-	}
-	n := int(shape[last])
-	line := n * run
-	cut := (n - shifts[last]) * run
-	for l := range len(src) / line {
-		to, rest, step := 0, l, 1
-		for d := last - 1; d >= 0; d-- {
-			size := int(shape[d])
-			to += (rest%size + shifts[d]) % size * step
-			rest /= size
-			step *= size
-		}
-		from, into := src[l*line:(l+1)*line], dst[to*line:(to+1)*line]
-		copy(into[line-cut:], from[:cut])
-		copy(into, from[cut:])
-	}
 }
 
 // histogramKernel is HistogramFixedWidth: how many values fall into each of equal bins of a range,
@@ -135,11 +99,11 @@ func (k *histogramKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-func histogramRows[T element.Integer | element.Floating](table *kernels.Table) {
-	dtype := element.DTypeOf[T]()
-	for _, out := range []tensor.DType{tensor.Int32, tensor.Int64} {
-		table.Add(kernels.Def{Op: "HistogramFixedWidth", Types: map[string][]tensor.DType{"T": {dtype}, "dtype": {out}}, New: func(*kernels.Construction) (any, error) {
-			return &histogramKernel[T]{dtype, out}, nil
-		}})
+// histogramOf are the rows of HistogramFixedWidth for one element type.
+func histogramOf[T element.Integer | element.Floating]() []kernels.Def {
+	row := func(out tensor.DType) kernels.Def {
+		k := &histogramKernel[T]{element.DTypeOf[T](), out}
+		return kernels.Def{Types: map[string][]tensor.DType{"T": {k.dtype}, "dtype": {out}}, New: func(*kernels.Construction) (any, error) { return k, nil }}
 	}
+	return []kernels.Def{row(tensor.Int32), row(tensor.Int64)}
 }

@@ -246,3 +246,19 @@ func newDepthSpace(toDepth bool) func(c *kernels.Construction) (any, error) {
 		return &depthSpace{int(size), toDepth, first}, nil
 	}
 }
+
+// newSpaceBatchND and newSpaceBatch make the constructors of ops that move space to the batch, or back: those with the sizes of
+// blocks as an input, and those with one size as an attribute.
+func newSpaceBatchND(toBatch bool) func(*kernels.Construction) (any, error) {
+	return func(*kernels.Construction) (any, error) { return &spaceBatch{toBatch: toBatch}, nil }
+}
+
+func newSpaceBatch(toBatch bool) func(*kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		size, err := c.Attrs().Int("block_size")
+		if err == nil && size <= 1 {
+			err = status.InvalidArgumentf("Block size should be > 1, but was: %d", size)
+		}
+		return &spaceBatch{toBatch, size}, err
+	}
+}

@@ -1,11 +1,9 @@
 package array
 
 import (
-	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
-	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
@@ -13,7 +11,7 @@ import (
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addArray(table)
-	addRoll(table)
+	addTyped(table.Op)
 	addSpace(table)
 	addFillGPU(table)
 	addMovesGPU(table)
@@ -40,19 +38,6 @@ func addArray(table *kernels.Table) {
 		{Op: "ZerosLike", New: kernels.Always(zerosLike)},
 		{Op: "OnesLike", New: newOnesLike},
 		{Op: "Empty", New: newEmpty},
-		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Float32), New: kernels.Always(runRange[float32])},
-		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Float64), New: kernels.Always(runRange[float64])},
-		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Float16), New: kernels.Always(rangeHalf(element.Float16.Float, element.ToFloat16))},
-		{Op: "Range", Types: dtypes.Only("Tidx", tensor.BFloat16), New: kernels.Always(rangeHalf(element.BFloat16.Float, element.ToBFloat16))},
-		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Int8), New: kernels.Always(runRange[int8])},
-		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Int16), New: kernels.Always(runRange[int16])},
-		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Int32), New: kernels.Always(runRange[int32])},
-		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Int64), New: kernels.Always(runRange[int64])},
-		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Uint16), New: kernels.Always(runRange[uint16])},
-		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Uint32), New: kernels.Always(runRange[uint32])},
-		{Op: "Range", Types: dtypes.Only("Tidx", tensor.Uint64), New: kernels.Always(runRange[uint64])},
-		{Op: "LinSpace", Types: dtypes.Only("T", tensor.Float32), New: kernels.Always(linSpace[float32])},
-		{Op: "LinSpace", Types: dtypes.Only("T", tensor.Float64), New: kernels.Always(linSpace[float64])},
 		{Op: "OneHot", New: newOneHot},
 
 		{Op: "Concat", New: kernels.Always(concatV1)},
@@ -131,25 +116,22 @@ func addArray(table *kernels.Table) {
 	}...)
 }
 
-func addRoll(table *kernels.Table) {
-	table.Add(kernels.Def{Op: "Roll", HostInputs: []string{"shift", "axis"}, New: func(*kernels.Construction) (any, error) { return kernels.Func(roll), nil }})
-	histogramRows[float32](table)
-	histogramRows[float64](table)
-	histogramRows[int32](table)
-	histogramRows[int64](table)
+// The ops that have a kernel for each type.
+func addTyped(op func(op string, sets ...[]kernels.Def)) {
+	op("Range", rangeRows())
+	op("LinSpace", kernels.ForType("T", tensor.Float32, kernels.Always(linSpace[float32])), kernels.ForType("T", tensor.Float64, kernels.Always(linSpace[float64])))
+	op("HistogramFixedWidth", histogramOf[float32](), histogramOf[float64](), histogramOf[int32](), histogramOf[int64]())
 }
 
+// The ops that move elements of images between their dimensions, and along them.
 func addSpace(table *kernels.Table) {
-	for op, toBatch := range map[string]bool{"SpaceToBatch": true, "BatchToSpace": false} {
-		table.Add(
-			kernels.Def{Op: op + "ND", HostInputs: []string{"block_shape", "paddings", "crops"}, New: func(*kernels.Construction) (any, error) { return &spaceBatch{toBatch: toBatch}, nil }},
-			kernels.Def{Op: op, HostInputs: []string{"paddings", "crops"}, New: func(c *kernels.Construction) (any, error) {
-				size, err := c.Attrs().Int("block_size")
-				if err == nil && size <= 1 {
-					err = status.InvalidArgumentf("Block size should be > 1, but was: %d", size)
-				}
-				return &spaceBatch{toBatch, size}, err
-			}})
-	}
-	table.Add(kernels.Def{Op: "SpaceToDepth", New: newDepthSpace(true)}, kernels.Def{Op: "DepthToSpace", New: newDepthSpace(false)})
+	table.Add([]kernels.Def{
+		{Op: "Roll", HostInputs: []string{"shift", "axis"}, New: kernels.Always(roll)},
+		{Op: "SpaceToBatchND", HostInputs: []string{"block_shape", "paddings", "crops"}, New: newSpaceBatchND(true)},
+		{Op: "SpaceToBatch", HostInputs: []string{"paddings", "crops"}, New: newSpaceBatch(true)},
+		{Op: "BatchToSpaceND", HostInputs: []string{"block_shape", "paddings", "crops"}, New: newSpaceBatchND(false)},
+		{Op: "BatchToSpace", HostInputs: []string{"paddings", "crops"}, New: newSpaceBatch(false)},
+		{Op: "SpaceToDepth", New: newDepthSpace(true)},
+		{Op: "DepthToSpace", New: newDepthSpace(false)},
+	}...)
 }

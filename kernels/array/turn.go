@@ -17,13 +17,12 @@ func transpose(ctx *kernels.Context) error { return permute(ctx, nil) }
 
 // conjugateTranspose also turns complex elements into their conjugates.
 func conjugateTranspose(ctx *kernels.Context) error {
-	switch ctx.Input(0).DType() {
-	case tensor.Complex64:
-		return permute(ctx, conjugateElements[complex64])
-	case tensor.Complex128:
-		return permute(ctx, conjugateElements[complex128])
-	}
-	return permute(ctx, nil)
+	return permute(ctx, conjugators[ctx.Input(0).DType()])
+}
+
+// conjugators conjugate a tensor's elements, of the types where that changes them.
+var conjugators = map[tensor.DType]func(*tensor.Tensor){
+	tensor.Complex64: conjugateElements[complex64], tensor.Complex128: conjugateElements[complex128],
 }
 
 func conjugateElements[T element.ComplexNum](t *tensor.Tensor) {

@@ -88,30 +88,39 @@ func (r *Reader) readAll(pool *tensor.Pool, name string, e *bundlepb.BundleEntry
 	return t, nil
 }
 
+// fillers read elements that have no fixed size, and give the checksum of what they read; fillBytes reads the others.
+var fillers = map[tensor.DType]func(r *Reader, in *section, t *tensor.Tensor) (crc uint32, err error){
+	tensor.String: func(r *Reader, in *section, t *tensor.Tensor) (uint32, error) {
+		return readStrings(newReader(in), t.Strings(), r.big)
+	},
+	tensor.Variant: func(r *Reader, in *section, t *tensor.Tensor) (uint32, error) {
+		return readVariants(newReader(in), t.Variants(), r.variants)
+	},
+}
+
+func fillBytes(_ *Reader, in *section, t *tensor.Tensor) (crc uint32, err error) {
+	for data := t.Data(); len(data) > 0 && err == nil; {
+		n := min(len(data), chunk)
+		_, err = io.ReadFull(in, data[:n])
+		data = data[n:]
+	}
+	return in.crc, err
+}
+
 func (r *Reader) fill(t *tensor.Tensor, e *bundlepb.BundleEntryProto) error {
 	if e.Size == 0 {
 		return nil
 	}
 	in := &section{src: r.files[e.ShardId], off: e.Offset, end: e.Offset + e.Size}
-	var crc uint32
-	var err error
-	switch t.DType() {
-	case tensor.String:
-		crc, err = readStrings(newReader(in), t.Strings(), r.big)
-	case tensor.Variant:
-		if r.big {
-			return status.Unimplementedf("TensorBundle at %s is of a different endianness than this machine's hardware, and the bundle contains a variant (arbitrary C++ type) tensor. "+
-				"Byte-swapping of variant tensors is not currently implemented.", r.prefix)
-		}
-		crc, err = readVariants(newReader(in), t.Variants(), r.variants)
-	default:
-		for data := t.Data(); len(data) > 0 && err == nil; {
-			n := min(len(data), chunk)
-			_, err = io.ReadFull(in, data[:n])
-			data = data[n:]
-		}
-		crc = in.crc
+	if t.DType() == tensor.Variant && r.big {
+		return status.Unimplementedf("TensorBundle at %s is of a different endianness than this machine's hardware, and the bundle contains a variant (arbitrary C++ type) tensor. "+
+			"Byte-swapping of variant tensors is not currently implemented.", r.prefix)
 	}
+	read, ok := fillers[t.DType()]
+	if !ok {
+		read = fillBytes
+	}
+	crc, err := read(r, in, t)
 	if err != nil {
 		return r.readError(e, err)
 	}

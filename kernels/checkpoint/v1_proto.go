@@ -45,39 +45,23 @@ type v1Type struct {
 	field protowire.Number
 	fixed int
 	bound int64
+	// varint gives, where elements are varints, a function from the position of an element to the number that is written of it.
+	varint func(t *tensor.Tensor) func(i int) uint64
 }
 
 var v1Types = map[tensor.DType]v1Type{
-	tensor.Float32: {fieldFloatVal, 4, 4}, tensor.Float64: {fieldDoubleVal, 8, 8}, tensor.Float16: {fieldHalfVal, 0, 3},
-	tensor.Int8: {fieldIntVal, 0, 10}, tensor.Int16: {fieldIntVal, 0, 10}, tensor.Int32: {fieldIntVal, 0, 10}, tensor.Int64: {fieldInt64Val, 0, 10},
-	tensor.Uint8: {fieldIntVal, 0, 2}, tensor.Uint16: {fieldIntVal, 0, 3}, tensor.Bool: {fieldBoolVal, 0, 1},
-	tensor.QInt8: {fieldIntVal, 0, 10}, tensor.QUint8: {fieldIntVal, 0, 2}, tensor.QInt32: {fieldIntVal, 0, 10},
-	tensor.Complex64: {fieldComplexVal, 4, 8}, tensor.Complex128: {fieldDcomplex, 8, 16}, tensor.String: {fieldStringVal, 0, 10},
+	tensor.Float32: {fieldFloatVal, 4, 4, nil}, tensor.Float64: {fieldDoubleVal, 8, 8, nil}, tensor.Float16: {fieldHalfVal, 0, 3, varints[uint16]},
+	tensor.Int8: {fieldIntVal, 0, 10, varints[int8]}, tensor.Int16: {fieldIntVal, 0, 10, varints[int16]},
+	tensor.Int32: {fieldIntVal, 0, 10, varints[int32]}, tensor.Int64: {fieldInt64Val, 0, 10, varints[int64]},
+	tensor.Uint8: {fieldIntVal, 0, 2, varints[uint8]}, tensor.Uint16: {fieldIntVal, 0, 3, varints[uint16]}, tensor.Bool: {fieldBoolVal, 0, 1, varints[uint8]},
+	tensor.QInt8: {fieldIntVal, 0, 10, varints[int8]}, tensor.QUint8: {fieldIntVal, 0, 2, varints[uint8]}, tensor.QInt32: {fieldIntVal, 0, 10, varints[int32]},
+	tensor.Complex64: {fieldComplexVal, 4, 8, nil}, tensor.Complex128: {fieldDcomplex, 8, 16, nil}, tensor.String: {fieldStringVal, 0, 10, nil},
 }
 
-// varint gives a function from the position of an element to the number that is written of it.
-func varint(t *tensor.Tensor) func(i int) uint64 {
-	switch t.DType() {
-	case tensor.Int8, tensor.QInt8:
-		return signed(tensor.Of[int8](t))
-	case tensor.Int16:
-		return signed(tensor.Of[int16](t))
-	case tensor.Int32, tensor.QInt32:
-		return signed(tensor.Of[int32](t))
-	case tensor.Int64:
-		return signed(tensor.Of[int64](t))
-	case tensor.Uint16, tensor.Float16:
-		return unsigned(tensor.Of[uint16](t))
-	}
-	return unsigned(tensor.Of[uint8](t)) // also bool
-}
-
-func signed[T int8 | int16 | int32 | int64](list []T) func(int) uint64 {
+// varints are negative numbers extended to 64 bits, as protocol buffers write them.
+func varints[T int8 | int16 | int32 | int64 | uint8 | uint16](t *tensor.Tensor) func(int) uint64 {
+	list := tensor.Of[T](t)
 	return func(i int) uint64 { return uint64(int64(list[i])) }
-}
-
-func unsigned[T uint8 | uint16](list []T) func(int) uint64 {
-	return func(i int) uint64 { return uint64(list[i]) }
 }
 
 // valuesSize is the size of a TensorProto with the values of a tensor in it and nothing else, and of its one
@@ -96,7 +80,7 @@ func valuesSize(t *tensor.Tensor) (all, packed int64) {
 	case kind.fixed > 0:
 		packed = int64(len(t.Data()))
 	default:
-		value := varint(t)
+		value := kind.varint(t)
 		for i := range t.Len() {
 			packed += int64(protowire.SizeVarint(value(i)))
 		}
@@ -124,7 +108,7 @@ func writeValues(w io.Writer, t *tensor.Tensor, packed int64) error {
 		_, _ = out.Write(t.Data())
 		return out.Flush()
 	}
-	value := varint(t)
+	value := kind.varint(t)
 	for i := range t.Len() {
 		_, _ = out.Write(protowire.AppendVarint(buf[:0], value(i)))
 	}

@@ -1,15 +1,12 @@
 package control
 
 import (
-	"slices"
-
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/calls"
-	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
 // NewCall makes the kernel of a node whose op is a function of the library: its inputs are the
@@ -61,27 +58,31 @@ func deliver(ctx *kernels.Context, results []kernels.Value) error {
 	return nil
 }
 
-// conditionTypes are the types of numbers that can be conditions.
-var conditionTypes = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Uint8}
-
 // truth reads a condition: a scalar is true when it is not zero or empty, any other tensor when
 // it has elements.
 func truth(t *tensor.Tensor) (bool, error) {
 	if t.Rank() != 0 {
 		return t.Len() > 0, nil
 	}
-	switch d := t.DType(); d {
-	case tensor.String:
-		return t.Strings()[0] != "", nil
-	case tensor.Bool:
-		return tensor.Of[bool](t)[0], nil
-	default:
-		zero, ok := update.ZeroIn[d]
-		if !ok || !slices.Contains(conditionTypes, d) {
-			return false, status.InvalidArgumentf("%v cannot be converted to a boolean", d)
-		}
-		return !zero(t.Data()), nil
+	holds, ok := conditions[t.DType()]
+	if !ok {
+		return false, status.InvalidArgumentf("%v cannot be converted to a boolean", t.DType())
 	}
+	return holds(t), nil
+}
+
+// conditions tell whether the scalar of a type counts as true.
+var conditions = map[tensor.DType]func(*tensor.Tensor) bool{
+	tensor.Bool: isNot(false), tensor.Float32: isNot[float32](0), tensor.Float64: isNot[float64](0),
+	tensor.Int8: isNot[int8](0), tensor.Int16: isNot[int16](0), tensor.Int32: isNot[int32](0), tensor.Int64: isNot[int64](0), tensor.Uint8: isNot[uint8](0),
+	tensor.String: func(t *tensor.Tensor) bool { return t.Strings()[0] != "" },
+}
+
+func isNot[T interface {
+	comparable
+	tensor.Elem
+}](zero T) func(*tensor.Tensor) bool {
+	return func(t *tensor.Tensor) bool { return tensor.Of[T](t)[0] != zero }
 }
 
 // toBool makes a condition's value a tensor.

@@ -25,15 +25,18 @@ func Table() *kernels.Table {
 // and name, sparse ones such a reference alone. Applying adds up whole gradients, so it is expensive.
 func addAccumulator(table *kernels.Table) {
 	types := map[string][]tensor.DType{"dtype": {tensor.Float16, tensor.Float32, tensor.Float64}}
-	for _, family := range []string{"", "Resource"} {
-		table.Add([]kernels.Def{
-			{Op: family + "ConditionalAccumulator", Types: types, New: newDenseAccumulator},
-			{Op: family + "AccumulatorApplyGradient", Expensive: true, New: kernels.Always(applyGradient)},
-			{Op: family + "AccumulatorTakeGradient", New: newTakeGradient},
-			{Op: family + "AccumulatorSetGlobalStep", New: kernels.Always(setGlobalStep)},
-			{Op: family + "AccumulatorNumAccumulated", New: kernels.Always(numAccumulated)},
-		}...)
-	}
+	table.Add([]kernels.Def{
+		{Op: "ConditionalAccumulator", Types: types, New: newDenseAccumulator},
+		{Op: "AccumulatorApplyGradient", Expensive: true, New: kernels.Always(applyGradient)},
+		{Op: "AccumulatorTakeGradient", New: newTakeGradient},
+		{Op: "AccumulatorSetGlobalStep", New: kernels.Always(setGlobalStep)},
+		{Op: "AccumulatorNumAccumulated", New: kernels.Always(numAccumulated)},
+		{Op: "ResourceConditionalAccumulator", Types: types, New: newDenseAccumulator},
+		{Op: "ResourceAccumulatorApplyGradient", Expensive: true, New: kernels.Always(applyGradient)},
+		{Op: "ResourceAccumulatorTakeGradient", New: newTakeGradient},
+		{Op: "ResourceAccumulatorSetGlobalStep", New: kernels.Always(setGlobalStep)},
+		{Op: "ResourceAccumulatorNumAccumulated", New: kernels.Always(numAccumulated)},
+	}...)
 	table.Add([]kernels.Def{
 		{Op: "SparseConditionalAccumulator", Types: types, New: newSparseAccumulator},
 		{Op: "SparseAccumulatorApplyGradient", Expensive: true, New: newApplySparseGradient},
@@ -67,20 +70,38 @@ func addLoop(table *kernels.Table) {
 	}...)
 
 	// The handle of the first version is a reference to strings, that of the second strings, that of the third a resource.
-	for version, kind := range map[string]handleKind{"": refHandle, "V2": stringHandle, "V3": resourceHandle} {
-		table.Add([]kernels.Def{
-			{Op: "TensorArray" + version, New: newTensorArray(kind)},
-			{Op: "TensorArrayGrad" + version, New: newTensorArrayGrad(kind)},
-			{Op: "TensorArrayWrite" + version, New: kernels.Always(tensorArrayWrite)},
-			{Op: "TensorArrayRead" + version, New: arrayReader(tensorArrayRead)},
-			{Op: "TensorArrayGather" + version, New: arrayReader(tensorArrayGather)},
-			{Op: "TensorArrayConcat" + version, New: arrayReader(tensorArrayConcat)},
-			{Op: "TensorArrayScatter" + version, New: kernels.Always(tensorArrayScatter)},
-			{Op: "TensorArraySplit" + version, New: kernels.Always(tensorArraySplit)},
-			{Op: "TensorArraySize" + version, New: kernels.Always(tensorArraySize)},
-			{Op: "TensorArrayClose" + version, New: kernels.Always(tensorArrayClose)},
-		}...)
-	}
+	table.Add([]kernels.Def{
+		{Op: "TensorArray", New: newTensorArray(refHandle)},
+		{Op: "TensorArrayGrad", New: newTensorArrayGrad(refHandle)},
+		{Op: "TensorArrayWrite", New: kernels.Always(tensorArrayWrite)},
+		{Op: "TensorArrayRead", New: arrayReader(tensorArrayRead)},
+		{Op: "TensorArrayGather", New: arrayReader(tensorArrayGather)},
+		{Op: "TensorArrayConcat", New: arrayReader(tensorArrayConcat)},
+		{Op: "TensorArrayScatter", New: kernels.Always(tensorArrayScatter)},
+		{Op: "TensorArraySplit", New: kernels.Always(tensorArraySplit)},
+		{Op: "TensorArraySize", New: kernels.Always(tensorArraySize)},
+		{Op: "TensorArrayClose", New: kernels.Always(tensorArrayClose)},
+		{Op: "TensorArrayV2", New: newTensorArray(stringHandle)},
+		{Op: "TensorArrayGradV2", New: newTensorArrayGrad(stringHandle)},
+		{Op: "TensorArrayWriteV2", New: kernels.Always(tensorArrayWrite)},
+		{Op: "TensorArrayReadV2", New: arrayReader(tensorArrayRead)},
+		{Op: "TensorArrayGatherV2", New: arrayReader(tensorArrayGather)},
+		{Op: "TensorArrayConcatV2", New: arrayReader(tensorArrayConcat)},
+		{Op: "TensorArrayScatterV2", New: kernels.Always(tensorArrayScatter)},
+		{Op: "TensorArraySplitV2", New: kernels.Always(tensorArraySplit)},
+		{Op: "TensorArraySizeV2", New: kernels.Always(tensorArraySize)},
+		{Op: "TensorArrayCloseV2", New: kernels.Always(tensorArrayClose)},
+		{Op: "TensorArrayV3", New: newTensorArray(resourceHandle)},
+		{Op: "TensorArrayGradV3", New: newTensorArrayGrad(resourceHandle)},
+		{Op: "TensorArrayWriteV3", New: kernels.Always(tensorArrayWrite)},
+		{Op: "TensorArrayReadV3", New: arrayReader(tensorArrayRead)},
+		{Op: "TensorArrayGatherV3", New: arrayReader(tensorArrayGather)},
+		{Op: "TensorArrayConcatV3", New: arrayReader(tensorArrayConcat)},
+		{Op: "TensorArrayScatterV3", New: kernels.Always(tensorArrayScatter)},
+		{Op: "TensorArraySplitV3", New: kernels.Always(tensorArraySplit)},
+		{Op: "TensorArraySizeV3", New: kernels.Always(tensorArraySize)},
+		{Op: "TensorArrayCloseV3", New: kernels.Always(tensorArrayClose)},
+	}...)
 	table.Add([]kernels.Def{
 		{Op: "TensorArrayGradWithShape", New: newTensorArrayGrad(resourceHandle)},
 		{Op: "TensorArrayPack", New: arrayReader(tensorArrayPack)},
@@ -138,15 +159,20 @@ func addStaging(table *kernels.Table) {
 		{Op: "StageSize", New: bufferOp(atOnce(stageSize))},
 		{Op: "StageClear", New: bufferOp(atOnce(func(_ *kernels.Context, b *staging.Buffer) error { return b.Clear() }))},
 	}...)
-	for family, ordered := range map[string]bool{"Map": false, "OrderedMap": true} {
-		table.Add([]kernels.Def{
-			{Op: family + "Stage", New: mapOp(ordered, mapStage)},
-			{Op: family + "Unstage", New: mapOp(ordered, mapUnstage)},
-			{Op: family + "UnstageNoKey", New: mapOp(ordered, mapUnstageNoKey)},
-			{Op: family + "Peek", New: mapOp(ordered, mapPeek)},
-			{Op: family + "Size", New: mapOp(ordered, atOnce(mapSize))},
-			{Op: family + "IncompleteSize", New: mapOp(ordered, atOnce(mapIncompleteSize))},
-			{Op: family + "Clear", New: mapOp(ordered, atOnce(func(_ *kernels.Context, m *staging.Map) error { return m.Clear() }))},
-		}...)
-	}
+	table.Add([]kernels.Def{
+		{Op: "MapStage", New: mapOp(false, mapStage)},
+		{Op: "MapUnstage", New: mapOp(false, mapUnstage)},
+		{Op: "MapUnstageNoKey", New: mapOp(false, mapUnstageNoKey)},
+		{Op: "MapPeek", New: mapOp(false, mapPeek)},
+		{Op: "MapSize", New: mapOp(false, atOnce(mapSize))},
+		{Op: "MapIncompleteSize", New: mapOp(false, atOnce(mapIncompleteSize))},
+		{Op: "MapClear", New: mapOp(false, atOnce(func(_ *kernels.Context, m *staging.Map) error { return m.Clear() }))},
+		{Op: "OrderedMapStage", New: mapOp(true, mapStage)},
+		{Op: "OrderedMapUnstage", New: mapOp(true, mapUnstage)},
+		{Op: "OrderedMapUnstageNoKey", New: mapOp(true, mapUnstageNoKey)},
+		{Op: "OrderedMapPeek", New: mapOp(true, mapPeek)},
+		{Op: "OrderedMapSize", New: mapOp(true, atOnce(mapSize))},
+		{Op: "OrderedMapIncompleteSize", New: mapOp(true, atOnce(mapIncompleteSize))},
+		{Op: "OrderedMapClear", New: mapOp(true, atOnce(func(_ *kernels.Context, m *staging.Map) error { return m.Clear() }))},
+	}...)
 }

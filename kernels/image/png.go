@@ -46,22 +46,30 @@ func newDecodeImage(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		switch dtype {
-		case tensor.Uint8:
-			return png.Decode(data, h, tensor.Of[uint8](out))
-		case tensor.Uint16:
-			return png.Decode(data, h, tensor.Of[uint16](out))
-		}
-		samples := make([]uint16, out.Len())
-		if err := png.Decode(data, h, samples); err != nil {
-			return err
-		}
-		scaled := tensor.Of[float32](out)
-		for i, v := range samples {
-			scaled[i] = float32(v) * (1.0 / math.MaxUint16)
-		}
-		return nil
+		return decoders[dtype](data, h, out)
 	}), nil
+}
+
+// decoders read a PNG's samples into a tensor of their number: the types that the ops' rows name.
+var decoders = map[tensor.DType]func(data string, h png.Header, out *tensor.Tensor) error{
+	tensor.Uint8: decodeSamples[uint8], tensor.Uint16: decodeSamples[uint16], tensor.Float32: decodeScaled,
+}
+
+func decodeSamples[T uint8 | uint16](data string, h png.Header, out *tensor.Tensor) error {
+	return png.Decode(data, h, tensor.Of[T](out))
+}
+
+// decodeScaled gives samples between 0 and 1.
+func decodeScaled(data string, h png.Header, out *tensor.Tensor) error {
+	samples := make([]uint16, out.Len())
+	if err := png.Decode(data, h, samples); err != nil {
+		return err
+	}
+	scaled := tensor.Of[float32](out)
+	for i, v := range samples {
+		scaled[i] = float32(v) * (1.0 / math.MaxUint16)
+	}
+	return nil
 }
 
 // notPNG is the error of a file of another format, known or not.

@@ -15,18 +15,16 @@ func Table() *kernels.Table {
 	return table
 }
 
+// The ops that change the colours of images.
 func addAdjust(table *kernels.Table) {
-	contrast := adjust("contrast_factor", 0, scaleContrast)
-	table.Add(kernels.Def{Op: "AdjustContrastv2", Types: dtypes.Only("T", tensor.Float32), Expensive: true, New: contrast})
-	for op, construct := range map[string]func(*kernels.Construction) (any, error){
-		"AdjustHue": adjust("delta", 3, eachPixel(turnHue)), "AdjustSaturation": adjust("scale", 3, eachPixel(scaleSaturation)),
-	} {
-		table.Add(kernels.Def{Op: op, Types: dtypes.Only("T", tensor.Float32), Expensive: true, New: construct})
-	}
-	halves.Rows(table, "RGBToHSV", "T", tensor.Float32, colours(toHSV[float32]))
-	halves.Rows(table, "RGBToHSV", "T", tensor.Float64, colours(toHSV[float64]))
-	halves.Rows(table, "HSVToRGB", "T", tensor.Float32, colours(hsvToRGB[float32]))
-	halves.Rows(table, "HSVToRGB", "T", tensor.Float64, colours(hsvToRGB[float64]))
+	float := dtypes.Only("T", tensor.Float32)
+	table.Add([]kernels.Def{
+		{Op: "AdjustContrastv2", Types: float, Expensive: true, New: adjust("contrast_factor", 0, scaleContrast)},
+		{Op: "AdjustHue", Types: float, Expensive: true, New: adjust("delta", 3, eachPixel(turnHue))},
+		{Op: "AdjustSaturation", Types: float, Expensive: true, New: adjust("scale", 3, eachPixel(scaleSaturation))},
+	}...)
+	table.Op("RGBToHSV", halves.Rows("T", tensor.Float32, colours(toHSV[float32])), halves.Rows("T", tensor.Float64, colours(toHSV[float64])))
+	table.Op("HSVToRGB", halves.Rows("T", tensor.Float32, colours(hsvToRGB[float32])), halves.Rows("T", tensor.Float64, colours(hsvToRGB[float64])))
 }
 
 // The ops that read and write image files.

@@ -2,7 +2,6 @@ package input
 
 import (
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -98,29 +97,18 @@ func (k *csvOp) put(ctx *kernels.Context, f, i int, field string, record int) er
 		}
 		return nil
 	}
-	ok := true
-	switch out.DType() {
-	case tensor.Int32:
-		var v int64
-		v, ok = csvInt(field, 32)
-		tensor.Of[int32](out)[i] = int32(v)
-	case tensor.Int64:
-		tensor.Of[int64](out)[i], ok = csvInt(field, 64)
-	case tensor.Float32:
-		var v float64
-		v, ok = csvFloat(field, 32)
-		tensor.Of[float32](out)[i] = float32(v)
-	case tensor.Float64:
-		tensor.Of[float64](out)[i], ok = csvFloat(field, 64)
-	case tensor.String:
+	if out.DType() == tensor.String {
 		if 2*len(field) < record {
 			field = strings.Clone(field) // does not keep the record in memory
 		}
 		out.Strings()[i] = field
-	default:
+		return nil
+	}
+	read, ok := csvNumbers[out.DType()]
+	if !ok {
 		return status.InvalidArgumentf("csv: data type %v not supported in field %d", out.DType(), f)
 	}
-	if !ok {
+	if !read(out, i, field) {
 		return status.InvalidArgumentf("Field %d in record %d is not a valid %v: %s", f, i, out.DType(), field)
 	}
 	return nil
@@ -129,19 +117,17 @@ func (k *csvOp) put(ctx *kernels.Context, f, i int, field string, record int) er
 // space is what may stand around a number.
 const space = " \t\n\v\f\r"
 
-func csvInt(s string, bits int) (int64, bool) {
-	v, err := strconv.ParseInt(strings.Trim(s, space), 10, bits)
-	return v, err == nil
-}
+var csvNumbers = parse.Numbers(csvInt, csvFloat)
+
+func csvInt(s string, bits int) (int64, error) { return parse.Int(strings.Trim(s, space), bits) }
 
 // csvFloat reads a number, an infinity or a NaN, as parse.Float does, with spaces around it.
-func csvFloat(s string, bits int) (float64, bool) {
+func csvFloat(s string, bits int) (float64, error) {
 	s = strings.Trim(s, space)
 	if digits := strings.TrimLeft(s, "+-"); len(s)-len(digits) <= 1 && strings.EqualFold(digits, "nan") {
-		return math.NaN(), true
+		return math.NaN(), nil
 	}
-	v, err := parse.Float(s, bits)
-	return v, err == nil
+	return parse.Float(s, bits)
 }
 
 // split appends the wanted fields of a record.

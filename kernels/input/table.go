@@ -58,8 +58,8 @@ func addInput(table *kernels.Table) {
 		{Op: "ReaderReset", New: onReader(readerReset)},
 		{Op: "ReaderResetV2", New: onReader(readerReset)},
 		{Op: "RecordInput", New: newRecordInput},
-		{Op: "ReadFile", New: func(*kernels.Construction) (any, error) { return disk.OnDisk(readFile), nil }},
-		{Op: "WriteFile", New: func(*kernels.Construction) (any, error) { return disk.OnDisk(writeFile), nil }},
-		{Op: "MatchingFiles", New: func(*kernels.Construction) (any, error) { return disk.OnDisk(matchingFiles), nil }},
+		{Op: "ReadFile", New: func(*kernels.Construction) (any, error) { return disk.Async(readFile), nil }},
+		{Op: "WriteFile", New: func(*kernels.Construction) (any, error) { return disk.Async(writeFile), nil }},
+		{Op: "MatchingFiles", New: func(*kernels.Construction) (any, error) { return disk.Async(matchingFiles), nil }},
 	}...)
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// crossRows makes the rows of Cross, the products of vectors of three elements.
-func crossRows[T element.Numeric](table *kernels.Table) {
+// cross are the rows of Cross, the products of vectors of three elements, for one element type.
+func cross[T element.Numeric]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	halves.Rows(table, "Cross", "T", dtype, kernels.Always(func(ctx *kernels.Context) error {
+	return halves.Rows("T", dtype, kernels.Always(func(ctx *kernels.Context) error {
 		a, b := ctx.Input(0), ctx.Input(1)
 		if err := args.FirstError(args.CheckType(ctx, 0, dtype), args.CheckType(ctx, 1, dtype)); err != nil {
 			return err

@@ -286,9 +286,10 @@ func (k *einsumKernel[T]) arrange(ctx *kernels.Context, i int, op *indexed, labe
 	return dst, release, nil
 }
 
-func einsumRows[T element.Numeric](table *kernels.Table, mul gemm.Gemm[T]) {
+// einsum are the rows of Einsum for one element type.
+func einsum[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	halves.Rows(table, "Einsum", "T", dtype, func(c *kernels.Construction) (any, error) {
+	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
 		text, err := c.Attrs().Str("equation")
 		if err != nil {
 			return nil, err

@@ -7,9 +7,11 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/gemm"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
@@ -206,4 +208,41 @@ func (e matmulEntry) constructor(rule matmulRule, attrA, attrB string) func(*ker
 		}
 		return e.make(rule, ta, tb), nil
 	}
+}
+
+// matmulEntries are the products, of all element types.
+var matmulEntries = func() []matmulEntry {
+	entries := []matmulEntry{
+		matmulOf(simd.Gemm, nil), matmulOf(gemm.Portable[float64], nil),
+		matmulOf(gemm.Portable[int8], nil), matmulOf(gemm.Portable[int16], nil), matmulOf(gemm.Portable[int32], nil), matmulOf(gemm.Portable[int64], nil),
+		matmulOf(gemm.Portable[uint8], nil), matmulOf(gemm.Portable[uint16], nil), matmulOf(gemm.Portable[uint32], nil), matmulOf(gemm.Portable[uint64], nil),
+		matmulOf(gemm.Portable[complex64], conjugate[complex64]), matmulOf(gemm.Portable[complex128], conjugate[complex128]),
+	}
+	float := entries[0]
+	for _, half := range halves.Types {
+		entries = append(entries, matmulEntry{half, func(rule matmulRule, ta, tb bool) kernels.Kernel {
+			return &halves.ViaFloat{Inner: float.make(rule, ta, tb), Half: half}
+		}})
+	}
+	return entries
+}()
+
+// matmulRows are the rows of a product. attrA and attrB are the attributes that transpose the operands.
+func matmulRows(rule matmulRule, attrA, attrB string) (rows []kernels.Def) {
+	for _, e := range matmulEntries {
+		rows = append(rows, kernels.Def{Types: dtypes.Only("T", e.dtype), Expensive: true, New: e.constructor(rule, attrA, attrB)})
+	}
+	return rows
+}
+
+// matmulV3Rows are the rows of BatchMatMulV3, whose operands and results each have a type.
+func matmulV3Rows() (rows []kernels.Def) {
+	for _, e := range matmulEntries {
+		if e.dtype == tensor.BFloat16 {
+			rows = append(rows, mixedProducts(matmulOf(gemm.Portable[int32], nil), e)...)
+		}
+		one := []tensor.DType{e.dtype}
+		rows = append(rows, kernels.Def{Types: map[string][]tensor.DType{"Ta": one, "Tb": one, "Tout": one}, Expensive: true, New: e.constructor(stretchBatch, "adj_x", "adj_y")})
+	}
+	return rows
 }

@@ -42,23 +42,25 @@ func (k *widening[W]) Compute(ctx *kernels.Context) error {
 	return k.inner.Compute(&sub)
 }
 
-// mixedProducts makes the rows of BatchMatMulV3 whose operands have 8 bits, from the entries of the types to compute in.
-func mixedProducts(table *kernels.Table, ints, halves matmulEntry) {
+// mixedProducts are the rows of BatchMatMulV3 whose operands have 8 bits, from the entries of the types to compute in.
+func mixedProducts(ints, halves matmulEntry) []kernels.Def {
 	bytes := []tensor.DType{tensor.Int8, tensor.Uint8}
-	add := func(a, b []tensor.DType, out matmulEntry, widen func(kernels.Kernel) kernels.Kernel) {
+	row := func(a, b []tensor.DType, out matmulEntry, widen func(kernels.Kernel) kernels.Kernel) kernels.Def {
 		construct := out.constructor(stretchBatch, "adj_x", "adj_y")
-		table.Add(kernels.Def{Op: "BatchMatMulV3", Types: map[string][]tensor.DType{"Ta": a, "Tb": b, "Tout": {out.dtype}}, Expensive: true,
+		return kernels.Def{Types: map[string][]tensor.DType{"Ta": a, "Tb": b, "Tout": {out.dtype}}, Expensive: true,
 			New: func(c *kernels.Construction) (any, error) {
 				inner, err := construct(c)
 				if err != nil {
 					return nil, err
 				}
 				return widen(inner.(kernels.Kernel)), nil
-			}})
+			}}
 	}
 	toInts := func(k kernels.Kernel) kernels.Kernel { return &widening[int32]{k, tensor.Int32} }
 	toFloats := func(k kernels.Kernel) kernels.Kernel { return &widening[float32]{k, tensor.Float32} }
-	add(bytes, bytes, ints, toInts)
-	add(bytes, []tensor.DType{halves.dtype}, halves, toFloats)
-	add([]tensor.DType{halves.dtype}, bytes, halves, toFloats)
+	return []kernels.Def{
+		row(bytes, bytes, ints, toInts),
+		row(bytes, []tensor.DType{halves.dtype}, halves, toFloats),
+		row([]tensor.DType{halves.dtype}, bytes, halves, toFloats),
+	}
 }

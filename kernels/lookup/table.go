@@ -37,10 +37,19 @@ func addLookup(table *kernels.Table) {
 			tensor.String: append([]tensor.DType{tensor.Resource}, vectors[tensor.String]...),
 		}
 	)
-	registerTable(table, static, newHashTable, "HashTable", "HashTableV2", "AnonymousHashTable")
-	registerTable(table, scalars, newMutableHashTable, "MutableHashTable", "MutableHashTableV2", "AnonymousMutableHashTable")
-	registerTable(table, vectors, newMutableHashTableOfTensors, "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "AnonymousMutableHashTableOfTensors")
-	registerTable(table, dense, newMutableDenseHashTable, "MutableDenseHashTable", "MutableDenseHashTableV2", "AnonymousMutableDenseHashTable")
+	op := table.Op
+	op("HashTable", static.rows(newHashTable))
+	op("HashTableV2", static.rows(newHashTable))
+	op("AnonymousHashTable", static.rows(newHashTable))
+	op("MutableHashTable", scalars.rows(newMutableHashTable))
+	op("MutableHashTableV2", scalars.rows(newMutableHashTable))
+	op("AnonymousMutableHashTable", scalars.rows(newMutableHashTable))
+	op("MutableHashTableOfTensors", vectors.rows(newMutableHashTableOfTensors))
+	op("MutableHashTableOfTensorsV2", vectors.rows(newMutableHashTableOfTensors))
+	op("AnonymousMutableHashTableOfTensors", vectors.rows(newMutableHashTableOfTensors))
+	op("MutableDenseHashTable", dense.rows(newMutableDenseHashTable))
+	op("MutableDenseHashTableV2", dense.rows(newMutableDenseHashTable))
+	op("AnonymousMutableDenseHashTable", dense.rows(newMutableDenseHashTable))
 
 	table.Add([]kernels.Def{
 		{Op: "InitializeTable", New: kernels.Always(initializeTable)},
@@ -64,10 +73,10 @@ func addLookup(table *kernels.Table) {
 // tablePairs tells which value types go with a key type.
 type tablePairs map[tensor.DType][]tensor.DType
 
-func registerTable(table *kernels.Table, pairs tablePairs, constructor func(*kernels.Construction) (any, error), ops ...string) {
-	for _, op := range ops {
-		for _, key := range []tensor.DType{tensor.Int32, tensor.Int64, tensor.String} {
-			table.Add(kernels.Def{Op: op, New: constructor, Types: map[string][]tensor.DType{"key_dtype": {key}, "value_dtype": pairs[key]}})
-		}
+// rows are those of an op that makes a table, one for each key type.
+func (p tablePairs) rows(construct func(*kernels.Construction) (any, error)) (rows []kernels.Def) {
+	for _, key := range []tensor.DType{tensor.Int32, tensor.Int64, tensor.String} {
+		rows = append(rows, kernels.Def{New: construct, Types: map[string][]tensor.DType{"key_dtype": {key}, "value_dtype": p[key]}})
 	}
+	return rows
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -50,7 +49,7 @@ func newInitializeFromTextFile(c *kernels.Construction) (any, error) {
 	if len(f.delimiter) != 1 {
 		return nil, status.InvalidArgumentf("delimiter should be only 1 char")
 	}
-	return disk.OnDisk(func(ctx *kernels.Context) error {
+	return disk.Async(func(ctx *kernels.Context) error {
 		t, err := initializableAt(ctx, false)
 		if err != nil {
 			return err
@@ -241,28 +240,20 @@ func (b *batch) set(t *tensor.Tensor, index int64, line string, columns []string
 	}
 	number, _, _ := strings.Cut(text, "\x00")
 	number = strings.Trim(number, " \t\n\v\f\r")
-	var err error
-	switch t.DType() {
-	case tensor.Int32:
-		var v int64
-		v, err = strconv.ParseInt(number, 10, 32)
-		tensor.Of[int32](t)[b.n] = int32(v + b.offset)
-	case tensor.Int64:
-		tensor.Of[int64](t)[b.n], err = strconv.ParseInt(number, 10, 64)
-	case tensor.Float32:
-		var v float64
-		v, err = parse.Float(number, 32)
-		tensor.Of[float32](t)[b.n] = float32(v)
-	case tensor.Float64:
-		tensor.Of[float64](t)[b.n], err = parse.Float(number, 64)
-	default:
+	read, ok := numberReaders[t.DType()]
+	if !ok {
 		return status.InvalidArgumentf("Data type %v not supported.", t.DType())
 	}
-	if err != nil {
+	if !read(t, b.n, number) {
 		return status.InvalidArgumentf("Field %s in line %d is not a valid %v.", text, at, t.DType())
+	}
+	if t.DType() == tensor.Int32 { // the offset counts for numbers of this type alone, as in TensorFlow
+		tensor.Of[int32](t)[b.n] += int32(b.offset)
 	}
 	return nil
 }
+
+var numberReaders = parse.Numbers(parse.Int, parse.Float)
 
 // lines reads a file by lines, without their ends.
 type lines struct {

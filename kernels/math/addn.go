@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 )
@@ -71,12 +72,12 @@ func (k *addNKernel) sum(ctx *kernels.Context, out *tensor.Tensor, order []int, 
 	}
 }
 
-// registerAddN makes the rows of AddN and AccumulateNV2 of those of an addition.
-func registerAddN(table *kernels.Table, sums elementwise.BinaryRows) {
-	for _, row := range sums {
+// addNRows are the rows of AddN and AccumulateNV2: those of an addition.
+func addNRows() []kernels.Def {
+	var rows []kernels.Def
+	for _, row := range elementwise.Additions() {
 		k := &addNKernel{row}
-		for _, op := range []string{"AddN", "AccumulateNV2"} {
-			table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {row.In.DType}}, New: func(*kernels.Construction) (any, error) { return k, nil }})
-		}
+		rows = append(rows, kernels.Def{Types: dtypes.Only("T", row.In.DType), New: func(*kernels.Construction) (any, error) { return k, nil }})
 	}
+	return rows
 }

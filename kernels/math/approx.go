@@ -2,19 +2,33 @@ package math
 
 import (
 	"math"
+	"math/cmplx"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// approximatelyEqual makes the kernel of ApproximateEqual: whether elements differ by less than
-// the attribute tolerance.
-func approximatelyEqual[T any](table *kernels.Table, difference func(a, b T) float64) {
+// approximatelyEqual are the rows of ApproximateEqual: whether elements differ by less than the attribute tolerance.
+func approximatelyEqual() []kernels.Def {
+	return []kernels.Def{
+		differBy(realDifference[float32]), differBy(realDifference[float64]),
+		differBy(func(a, b element.Float16) float64 { return realDifference(a.Float(), b.Float()) }),
+		differBy(func(a, b element.BFloat16) float64 { return realDifference(a.Float(), b.Float()) }),
+		differBy(realDifference[int8]), differBy(realDifference[int16]), differBy(realDifference[int32]), differBy(realDifference[int64]),
+		differBy(realDifference[uint8]), differBy(realDifference[uint16]), differBy(realDifference[uint32]), differBy(realDifference[uint64]),
+		differBy(func(a, b complex64) float64 { return cmplx.Abs(complex128(a - b)) }),
+		differBy(func(a, b complex128) float64 { return cmplx.Abs(a - b) }),
+	}
+}
+
+// differBy is the row for one element type.
+func differBy[T any](difference func(a, b T) float64) kernels.Def {
 	dtype := element.DTypeOf[T]()
-	table.Add(kernels.Def{Op: "ApproximateEqual", Types: map[string][]tensor.DType{"T": {dtype}}, New: func(c *kernels.Construction) (any, error) {
+	return kernels.Def{Types: dtypes.Only("T", dtype), New: func(c *kernels.Construction) (any, error) {
 		tolerance, err := c.Attrs().Float("tolerance")
 		if err != nil {
 			return nil, err
@@ -37,7 +51,7 @@ func approximatelyEqual[T any](table *kernels.Table, difference func(a, b T) flo
 			}
 			return nil
 		}), nil
-	}})
+	}}
 }
 
 func realDifference[T element.Integer | element.Floating](a, b T) float64 {

@@ -1,10 +1,14 @@
 package math
 
 import (
+	"math"
+	"slices"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
@@ -14,6 +18,7 @@ import (
 // are equal. NaN is never extreme.
 type argKernel[T element.Ordered] struct {
 	dtype, out tensor.DType
+	reduce     argReduction[T] // for the type of the output
 	// worst is what no element loses against; least tells that the smallest wins.
 	worst T
 	least bool
@@ -26,16 +31,7 @@ func (k *argKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	in := ctx.Input(0)
 	outer, inner := shapes.Around(in.Shape(), at)
-	switch k.out {
-	case tensor.Int32:
-		argReduce(ctx.Device, k, tensor.Of[int32](out), element.ViewOf[T](in), outer, in.Dim(at), inner)
-	case tensor.Int64:
-		argReduce(ctx.Device, k, tensor.Of[int64](out), element.ViewOf[T](in), outer, in.Dim(at), inner)
-	case tensor.Int16:
-		argReduce(ctx.Device, k, tensor.Of[int16](out), element.ViewOf[T](in), outer, in.Dim(at), inner)
-	case tensor.Uint16:
-		argReduce(ctx.Device, k, tensor.Of[uint16](out), element.ViewOf[T](in), outer, in.Dim(at), inner)
-	}
+	k.reduce(ctx.Device, k, out, element.ViewOf[T](in), outer, in.Dim(at), inner)
 	return nil
 }
 
@@ -64,7 +60,11 @@ func argOutput(ctx *kernels.Context, dtype, index tensor.DType) (out *tensor.Ten
 	return out, at, err
 }
 
-func argReduce[T element.Ordered, I int16 | uint16 | int32 | int64](dev kernels.Device, k *argKernel[T], dst []I, src []T, outer, n, inner int) {
+// argReduction sets out to the places of the extremes of src, which is outer times n times inner elements.
+type argReduction[T element.Ordered] func(dev kernels.Device, k *argKernel[T], out *tensor.Tensor, src []T, outer, n, inner int)
+
+func argReduce[T element.Ordered, I int16 | uint16 | int32 | int64](dev kernels.Device, k *argKernel[T], out *tensor.Tensor, src []T, outer, n, inner int) {
+	dst := tensor.Of[I](out)
 	dev.Parallel(outer, max(1, element.CheapGrain/(n*inner)), func(lo, hi int) {
 		best := make([]T, inner)
 		for o := lo; o < hi; o++ {
@@ -108,24 +108,34 @@ func (k *argKernel[T]) find(row []T) int {
 	return at
 }
 
-// argRows makes the rows of ArgMax and ArgMin for one element type.
-func argRows[T element.Ordered](table *kernels.Table, dtype tensor.DType, least, greatest T) {
-	for _, out := range []tensor.DType{tensor.Int32, tensor.Int64, tensor.Int16, tensor.Uint16} {
-		for op, k := range map[string]*argKernel[T]{
-			"ArgMax": {dtype: dtype, out: out, worst: least},
-			"ArgMin": {dtype: dtype, out: out, worst: greatest, least: true},
-		} {
-			construct := func(*kernels.Construction) (any, error) { return k, nil }
-			argRow(table, op, dtype, out, construct)
-			if dtype == tensor.Float32 {
-				for _, half := range halves.Types {
-					argRow(table, op, half, out, halves.Constructor(half, construct))
-				}
-			}
-		}
-	}
+// argRows are the rows of ArgMax, and of ArgMin with least.
+func argRows(least bool) []kernels.Def {
+	return slices.Concat(
+		argRowsOf(tensor.Float32, least, float32(math.Inf(-1)), float32(math.Inf(1))),
+		argRowsOf(tensor.Float64, least, math.Inf(-1), math.Inf(1)),
+		argRowsOf[int8](tensor.Int8, least, math.MinInt8, math.MaxInt8),
+		argRowsOf[int16](tensor.Int16, least, math.MinInt16, math.MaxInt16),
+		argRowsOf[int32](tensor.Int32, least, math.MinInt32, math.MaxInt32),
+		argRowsOf[int64](tensor.Int64, least, math.MinInt64, math.MaxInt64),
+		argRowsOf[uint8](tensor.Uint8, least, 0, math.MaxUint8),
+		argRowsOf[uint16](tensor.Uint16, least, 0, math.MaxUint16),
+		argRowsOf[uint32](tensor.Uint32, least, 0, math.MaxUint32),
+		argRowsOf[uint64](tensor.Uint64, least, 0, math.MaxUint64),
+		argRowsOf[uint8](tensor.Bool, least, 0, 1)) // booleans are bytes of 0 and 1
 }
 
-func argRow(table *kernels.Table, op string, in, out tensor.DType, construct func(*kernels.Construction) (any, error)) {
-	table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {in}, "output_type": {out}}, HostInputs: []string{"dimension"}, New: construct})
+// argRowsOf are the rows for one element type, whose elements lie between lowest and highest, and each type of the output.
+func argRowsOf[T element.Ordered](dtype tensor.DType, least bool, lowest, highest T) []kernels.Def {
+	worst := lowest
+	if least {
+		worst = highest
+	}
+	row := func(out tensor.DType, reduce argReduction[T]) []kernels.Def {
+		k := &argKernel[T]{dtype: dtype, out: out, reduce: reduce, worst: worst, least: least}
+		return halves.With("T", kernels.Def{
+			Types: dtypes.Only("output_type", out), HostInputs: []string{"dimension"}, New: func(*kernels.Construction) (any, error) { return k, nil },
+		}, dtype)
+	}
+	return slices.Concat(row(tensor.Int32, argReduce[T, int32]), row(tensor.Int64, argReduce[T, int64]),
+		row(tensor.Int16, argReduce[T, int16]), row(tensor.Uint16, argReduce[T, uint16]))
 }

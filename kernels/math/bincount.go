@@ -1,6 +1,8 @@
 package math
 
 import (
+	"slices"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -190,23 +192,31 @@ func raggedRows(ctx *kernels.Context) (int64, func(int) int, error) {
 	}, nil
 }
 
-// bincountForms are the ops by name.
-var bincountForms = map[string]bincountForm{
-	"Bincount":       {0, 1, 2, oneRow, "Input arr must be non-negative!", false, false},
-	"DenseBincount":  {0, 1, 2, matrixRows, "Input arr must be non-negative!", false, true},
-	"SparseBincount": {1, 3, 4, sparseRows, "Input arr must be non-negative!", true, false},
-	"RaggedBincount": {1, 2, 3, raggedRows, "Input must be non-negative", false, false},
+// The forms of the ops.
+var (
+	countAll    = bincountForm{0, 1, 2, oneRow, "Input arr must be non-negative!", false, false}
+	countDense  = bincountForm{0, 1, 2, matrixRows, "Input arr must be non-negative!", false, true}
+	countSparse = bincountForm{1, 3, 4, sparseRows, "Input arr must be non-negative!", true, false}
+	countRagged = bincountForm{1, 2, 3, raggedRows, "Input must be non-negative", false, false}
+)
+
+// bincountRows are the rows of an op, of which binary tells whether it only notes that a value is there.
+func bincountRows(form bincountForm, binary func(*kernels.Construction) (bool, error)) []kernels.Def {
+	return slices.Concat(bincountOf[float32](form, binary), bincountOf[float64](form, binary),
+		bincountOf[int8](form, binary), bincountOf[int16](form, binary), bincountOf[int32](form, binary), bincountOf[int64](form, binary),
+		bincountOf[uint8](form, binary), bincountOf[uint16](form, binary), bincountOf[uint32](form, binary), bincountOf[uint64](form, binary),
+		bincountOf[complex64](form, binary), bincountOf[complex128](form, binary))
 }
 
-func bincountRows[T element.Numeric](table *kernels.Table) {
+func bincountOf[T element.Numeric](form bincountForm, binary func(*kernels.Construction) (bool, error)) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	for op, form := range bincountForms {
-		halves.Rows(table, op, "T", dtype, func(c *kernels.Construction) (any, error) {
-			if op == "Bincount" {
-				return &bincountKernel[T]{dtype, false, form}, nil
-			}
-			binary, err := c.Attrs().Bool("binary_output")
-			return &bincountKernel[T]{dtype, binary, form}, err
-		})
-	}
+	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
+		b, err := binary(c)
+		return &bincountKernel[T]{dtype, b, form}, err
+	})
 }
+
+// binaryOutput reads the attribute of ops that have it, counting is for those that always count.
+func binaryOutput(c *kernels.Construction) (bool, error) { return c.Attrs().Bool("binary_output") }
+
+func counting(*kernels.Construction) (bool, error) { return false, nil }

@@ -106,12 +106,14 @@ func (k *smallCast) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// registerSmallCasts makes the rows that are not there: plain gives the kernel of a cast between plain types.
-func registerSmallCasts(table *kernels.Table, plain map[[2]tensor.DType]kernels.Kernel) {
+// smallCasts are the rows of types of 8 bits and fewer: plain gives the kernel of a cast between plain types. The last row
+// takes all that is left.
+func smallCasts(plain map[[2]tensor.DType]kernels.Kernel) []kernels.Def {
+	var rows []kernels.Def
 	types := smallTypes()
 	add := func(k *smallCast) {
 		k.plain = plain[[2]tensor.DType{k.from, k.to}]
-		table.Add(kernels.Def{Op: "Cast", Types: castTypes(k.dtype, k.dst), New: func(*kernels.Construction) (any, error) { return k, nil }})
+		rows = append(rows, kernels.Def{Types: castTypes(k.dtype, k.dst), New: func(*kernels.Construction) (any, error) { return k, nil }})
 	}
 	for a, s := range types {
 		for _, d := range s.destinations {
@@ -126,7 +128,7 @@ func registerSmallCasts(table *kernels.Table, plain map[[2]tensor.DType]kernels.
 			}
 		}
 	}
-	table.Add(kernels.Def{Op: "Cast", New: func(c *kernels.Construction) (any, error) {
+	return append(rows, kernels.Def{New: func(c *kernels.Construction) (any, error) {
 		src, err1 := c.Attrs().Type("SrcT")
 		dst, err2 := c.Attrs().Type("DstT")
 		return nil, args.FirstError(err1, err2, status.Unimplementedf("Cast %v to %v is not supported", src, dst))

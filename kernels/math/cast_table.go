@@ -14,8 +14,27 @@ func castTypes(src, dst tensor.DType) map[string][]tensor.DType {
 	return map[string][]tensor.DType{"SrcT": {src}, "DstT": {dst}}
 }
 
-func registerCast(table *kernels.Table, src, dst tensor.DType, k *castKernel) {
-	table.Add(kernels.Def{Op: "Cast", Types: castTypes(src, dst), New: k.construct})
+// castRows are the rows of Cast, one for each pair of types.
+func castRows() []kernels.Def {
+	var casts []kernels.Def
+	plain := map[[2]tensor.DType]kernels.Kernel{}
+	for _, rows := range []elementwise.UnaryRows{
+		castInts[int8](), castInts[int16](), castInts[int32](), castInts[int64](),
+		castInts[uint8](), castInts[uint16](), castInts[uint32](), castInts[uint64](),
+		castFloats[float32](), castFloats[float64](), castHalfs[element.Float16](), castHalfs[element.BFloat16](),
+		castBools(), castComplex64(), castComplex128(),
+	} {
+		for _, row := range rows {
+			if row.In != row.Out {
+				k := elementwise.UnaryKernel{UnaryRow: row, Grain: element.CheapGrain}
+				plain[[2]tensor.DType{row.In.DType, row.Out.DType}] = &k
+				casts = append(casts, kernels.Def{Types: castTypes(row.In.DType, row.Out.DType), New: (&castKernel{plain: k}).construct})
+			}
+		}
+		same := rows[0].In.DType
+		casts = append(casts, kernels.Def{Types: castTypes(same, same), New: kernels.Always(castToSame)})
+	}
+	return append(casts, smallCasts(plain)...)
 }
 
 func castToSame(ctx *kernels.Context) error {
@@ -49,25 +68,30 @@ func (k *castKernel) construct(c *kernels.Construction) (any, error) {
 
 // clearLowBits precedes a cast by clearing the low bits of the source's fraction.
 func clearLowBits(row elementwise.UnaryRow, bits int) elementwise.UnaryRow {
-	switch row.In.DType {
-	case tensor.Float64:
-		return after(func(dst, a []float64) { clear64(dst, a, bits) }, row)
-	case tensor.Complex128:
-		return after(func(dst, a []complex128) {
-			clear64(floatsOf[float64](dst), floatsOf[float64](a), bits)
-		}, row)
-	case tensor.Complex64:
-		return after(func(dst, a []complex64) {
-			clear32(floatsOf[float32](dst), floatsOf[float32](a), bits)
-		}, row)
-	case tensor.Float32:
-		return after(func(dst, a []float32) { clear32(dst, a, bits) }, row)
-	}
-	return after(func(dst, a []element.Float16) {
+	return lowBitClearers[row.In.DType](row, bits)
+}
+
+// lowBitClearers are the functions that clear low bits, for the types that are cast to ones with a shorter fraction.
+var lowBitClearers = map[tensor.DType]func(row elementwise.UnaryRow, bits int) elementwise.UnaryRow{
+	tensor.Float64: beforeCast(clear64),
+	tensor.Float32: beforeCast(clear32),
+	tensor.Complex128: beforeCast(func(dst, a []complex128, bits int) {
+		clear64(floatsOf[float64](dst), floatsOf[float64](a), bits)
+	}),
+	tensor.Complex64: beforeCast(func(dst, a []complex64, bits int) {
+		clear32(floatsOf[float32](dst), floatsOf[float32](a), bits)
+	}),
+	tensor.Float16: beforeCast(func(dst, a []element.Float16, bits int) {
 		for i, v := range a {
 			dst[i] = v >> bits << bits
 		}
-	}, row)
+	}),
+}
+
+func beforeCast[T any](clear func(dst, a []T, bits int)) func(row elementwise.UnaryRow, bits int) elementwise.UnaryRow {
+	return func(row elementwise.UnaryRow, bits int) elementwise.UnaryRow {
+		return after(func(dst, a []T) { clear(dst, a, bits) }, row)
+	}
 }
 
 // floatsOf views complex numbers as their parts.

@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
@@ -111,6 +112,21 @@ type fft struct {
 	rank          int
 	inverse, real bool
 	out           tensor.DType
+}
+
+// fftRows are the rows of an op for both complex types; the kernel's out is theirs.
+func fftRows(like fft) []kernels.Def {
+	row := func(c, r tensor.DType) kernels.Def {
+		types, k := dtypes.Only("Tcomplex", c), like
+		if k.out = c; like.real {
+			types["Treal"] = []tensor.DType{r}
+			if like.inverse {
+				k.out = r
+			}
+		}
+		return kernels.Def{Types: types, HostInputs: []string{"fft_length"}, Expensive: true, New: func(*kernels.Construction) (any, error) { return &k, nil }}
+	}
+	return []kernels.Def{row(tensor.Complex64, tensor.Float32), row(tensor.Complex128, tensor.Float64)}
 }
 
 func (k *fft) Compute(ctx *kernels.Context) error {

@@ -3,7 +3,6 @@ package math
 import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/launch"
@@ -142,20 +141,6 @@ func addReduceGPU(table *kernels.Table) {
 	gpuReductionRows(table, "EuclideanNorm", reduce.GPUReduction{First: "reduce_squares", Then: "reduce_sum", Widens: true, Finish: reduce.FinishRoot}, numbers...)
 	gpuReductionRows(table, "All", reduce.GPUReduction{First: "reduce_all", Then: "reduce_all"}, tensor.Bool)
 	gpuReductionRows(table, "Any", reduce.GPUReduction{First: "reduce_any", Then: "reduce_any"}, tensor.Bool)
-	half := reduce.GPUReduction{First: "reduce_squares", Then: "reduce_sum", Widens: true, Finish: reduce.FinishHalf}
-	for _, dtype := range dtypes.Floats {
-		table.Add(kernels.Def{Op: "L2Loss", Device: "GPU", Types: dtypes.Only("T", dtype), New: kernels.Always(func(ctx *kernels.Context) error {
-			in := ctx.Input(0)
-			if err := args.CheckType(ctx, 0, dtype); err != nil {
-				return err
-			}
-			out, err := ctx.Allocate(0, dtype, nil)
-			if err != nil {
-				return err
-			}
-			return half.Reduce(ctx, out, in, []int{in.Len()}, true)
-		})})
-	}
 }
 
 func addScanGPU(table *kernels.Table) {

@@ -102,17 +102,19 @@ func convertOn(ctx *kernels.Context, to, from *tensor.Tensor) {
 
 // ends are the least and the greatest finite element of a type, as scalars.
 func ends(d tensor.DType) (least, greatest *tensor.Tensor) {
-	switch d {
-	case tensor.Float32:
-		return tensor.Scalar(d, float32(-math.MaxFloat32)), tensor.Scalar(d, float32(math.MaxFloat32))
-	case tensor.Float64:
-		return tensor.Scalar(d, -math.MaxFloat64), tensor.Scalar(d, math.MaxFloat64)
-	case tensor.Float16:
-		return tensor.Scalar(d, uint16(0xfbff)), tensor.Scalar(d, uint16(0x7bff))
-	case tensor.BFloat16:
-		return tensor.Scalar(d, uint16(0xff7f)), tensor.Scalar(d, uint16(0x7f7f))
-	case tensor.Int32:
-		return tensor.Scalar(d, int32(math.MinInt32)), tensor.Scalar(d, int32(math.MaxInt32))
-	}
-	return tensor.Scalar(tensor.Int64, int64(math.MinInt64)), tensor.Scalar(tensor.Int64, int64(math.MaxInt64))
+	e := finiteEnds[d]
+	return e[0], e[1]
+}
+
+var finiteEnds = map[tensor.DType][2]*tensor.Tensor{
+	tensor.Float32:  between[float32](tensor.Float32, -math.MaxFloat32, math.MaxFloat32),
+	tensor.Float64:  between[float64](tensor.Float64, -math.MaxFloat64, math.MaxFloat64),
+	tensor.Float16:  between[uint16](tensor.Float16, 0xfbff, 0x7bff),
+	tensor.BFloat16: between[uint16](tensor.BFloat16, 0xff7f, 0x7f7f),
+	tensor.Int32:    between[int32](tensor.Int32, math.MinInt32, math.MaxInt32),
+	tensor.Int64:    between[int64](tensor.Int64, math.MinInt64, math.MaxInt64),
+}
+
+func between[T tensor.Elem](d tensor.DType, least, greatest T) [2]*tensor.Tensor {
+	return [2]*tensor.Tensor{tensor.Scalar(d, least), tensor.Scalar(d, greatest)}
 }

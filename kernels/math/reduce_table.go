@@ -44,11 +44,11 @@ func reduceComplex(c64 reduce.Reducer[complex64], c128 reduce.Reducer[complex128
 	return []reduceEntry{reduceRow(c64), reduceRow(c128)}
 }
 
-// reduction makes the table rows of a reduction.
-func reduction(op string, sets ...[]reduceEntry) []kernels.Def {
+// reduction makes the table rows of a reduction, without its name.
+func reduction(sets ...[]reduceEntry) []kernels.Def {
 	var defs []kernels.Def
 	for _, e := range slices.Concat(sets...) {
-		defs = append(defs, kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {e.dtype}}, HostInputs: []string{"reduction_indices"}, Expensive: true, New: e.construct})
+		defs = append(defs, kernels.Def{Types: map[string][]tensor.DType{"T": {e.dtype}}, HostInputs: []string{"reduction_indices"}, Expensive: true, New: e.construct})
 	}
 	return defs
 }

@@ -1,6 +1,8 @@
 package math
 
 import (
+	"slices"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -87,13 +89,19 @@ func (k *scanKernel[T]) scan(dst, src, running []T) {
 	}
 }
 
-func scanRows[T element.Numeric](table *kernels.Table) {
+// scanRows are the rows of Cumsum, and of Cumprod with product.
+func scanRows(product bool) []kernels.Def {
+	return slices.Concat(scanOf[float32](product), scanOf[float64](product),
+		scanOf[int8](product), scanOf[int16](product), scanOf[int32](product), scanOf[int64](product),
+		scanOf[uint8](product), scanOf[uint16](product), scanOf[uint32](product), scanOf[uint64](product),
+		scanOf[complex64](product), scanOf[complex128](product))
+}
+
+func scanOf[T element.Numeric](product bool) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	for op, product := range map[string]bool{"Cumsum": false, "Cumprod": true} {
-		halves.Rows(table, op, "T", dtype, func(c *kernels.Construction) (any, error) {
-			exclusive, err := c.Attrs().Bool("exclusive")
-			reverse, err2 := c.Attrs().Bool("reverse")
-			return &scanKernel[T]{dtype, product, exclusive, reverse}, args.FirstError(err, err2)
-		})
-	}
+	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
+		exclusive, err := c.Attrs().Bool("exclusive")
+		reverse, err2 := c.Attrs().Bool("reverse")
+		return &scanKernel[T]{dtype, product, exclusive, reverse}, args.FirstError(err, err2)
+	})
 }

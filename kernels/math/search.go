@@ -1,12 +1,14 @@
 package math
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
@@ -33,9 +35,10 @@ func (k *bucketizeKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-func bucketizeRows[T element.Integer | element.Floating](table *kernels.Table) {
+// bucketize are the rows of Bucketize for one element type.
+func bucketize[T element.Integer | element.Floating]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	table.Add(kernels.Def{Op: "Bucketize", Types: map[string][]tensor.DType{"T": {dtype}}, New: func(c *kernels.Construction) (any, error) {
+	return kernels.ForType("T", dtype, func(c *kernels.Construction) (any, error) {
 		list, err := c.Attrs().List("boundaries")
 		if err != nil {
 			return nil, err
@@ -45,7 +48,7 @@ func bucketizeRows[T element.Integer | element.Floating](table *kernels.Table) {
 			return nil, status.InvalidArgumentf("Expected sorted boundaries")
 		}
 		return &bucketizeKernel[T]{dtype, boundaries}, nil
-	}})
+	})
 }
 
 // boundKernel is LowerBound and UpperBound: where in a sorted row values would go, before or after
@@ -91,19 +94,21 @@ func (k *boundKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-func boundRows[T element.Ordered](table *kernels.Table) {
+// boundRows are the rows of LowerBound, and of UpperBound with after.
+func boundRows(after bool) []kernels.Def {
+	return slices.Concat(boundOf[float32](after), boundOf[float64](after),
+		boundOf[int8](after), boundOf[int16](after), boundOf[int32](after), boundOf[int64](after),
+		boundOf[uint8](after), boundOf[uint16](after), boundOf[uint32](after), boundOf[uint64](after))
+}
+
+func boundOf[T element.Ordered](after bool) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	for op, after := range map[string]bool{"LowerBound": false, "UpperBound": true} {
-		for _, out := range []tensor.DType{tensor.Int32, tensor.Int64} {
-			construct := func(*kernels.Construction) (any, error) { return &boundKernel[T]{dtype, out, after}, nil }
-			table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {dtype}, "out_type": {out}}, New: construct})
-			if dtype == tensor.Float32 {
-				for _, half := range halves.Types {
-					table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {half}, "out_type": {out}}, New: halves.Constructor(half, construct)})
-				}
-			}
-		}
+	row := func(out tensor.DType) []kernels.Def {
+		return halves.With("T", kernels.Def{Types: dtypes.Only("out_type", out), New: func(*kernels.Construction) (any, error) {
+			return &boundKernel[T]{dtype, out, after}, nil
+		}}, dtype)
 	}
+	return append(row(tensor.Int32), row(tensor.Int64)...)
 }
 
 // nthKernel is NthElement: the element of each row that sorting would put at place n.
@@ -153,16 +158,11 @@ func (k *nthKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-func nthRows[T element.Ordered](table *kernels.Table) {
+// nth are the rows of NthElement for one element type.
+func nth[T element.Ordered]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	halves.Rows(table, "NthElement", "T", dtype, func(c *kernels.Construction) (any, error) {
+	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
 		reverse, err := c.Attrs().Bool("reverse")
 		return &nthKernel[T]{dtype, reverse}, err
 	})
-}
-
-// searchRows makes the rows of all of these ops for a type that has them all.
-func searchRows[T element.Ordered](table *kernels.Table) {
-	boundRows[T](table)
-	nthRows[T](table)
 }

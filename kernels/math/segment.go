@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 	"github.com/troupe-run/troupe/kernels/internal/reduce"
@@ -158,22 +159,60 @@ func place(shape tensor.Shape, i int) string {
 	return "[" + text + "]"
 }
 
-// segmentRows makes the rows of an op for one element type.
-func segmentRows[T any](table *kernels.Table, op string, unsorted bool, r reduce.Reducer[T], empty T, mean func(row []T, n int)) {
+// segmentRow is the row of an op for one element type. empty is what segments without rows are; mean, where it is there, divides sums.
+func segmentRow[T any](unsorted bool, r reduce.Reducer[T], empty T, mean func(row []T, n int)) kernels.Def {
 	dtype := element.DTypeOf[T]()
 	k := &segmentKernel[T]{Reducer: r, dtype: dtype, unsorted: unsorted, empty: empty, mean: mean}
-	table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {dtype}}, New: func(*kernels.Construction) (any, error) { return k, nil }})
+	return kernels.Def{Types: dtypes.Only("T", dtype), New: func(*kernels.Construction) (any, error) { return k, nil }}
 }
 
-func segmentSums[T element.Numeric](table *kernels.Table) {
-	segmentRows(table, "SegmentSum", false, reduce.Sums[T](), 0, nil)
-	segmentRows(table, "SegmentProd", false, products[T](), 1, nil)
-	segmentRows(table, "UnsortedSegmentSum", true, reduce.Sums[T](), 0, nil)
-	segmentRows(table, "UnsortedSegmentProd", true, products[T](), 1, nil)
+// segmentHalf is the row of a half type, by way of float.
+func segmentHalf(half tensor.DType, unsorted bool, r reduce.Reducer[float32], empty float32, mean func(row []float32, n int)) kernels.Def {
+	k := &halves.ViaFloat{Inner: &segmentKernel[float32]{r, tensor.Float32, unsorted, empty, mean}, Half: half}
+	return kernels.Def{Types: dtypes.Only("T", half), New: func(*kernels.Construction) (any, error) { return k, nil }}
 }
 
-func segmentMeans[T element.Integer | element.Floating](table *kernels.Table) {
-	segmentRows(table, "SegmentMean", false, reduce.Sums[T](), 0, func(row []T, n int) {
+func segmentSums(unsorted bool) []kernels.Def {
+	return []kernels.Def{
+		segmentSum[float32](unsorted), segmentSum[float64](unsorted),
+		segmentSum[int8](unsorted), segmentSum[int16](unsorted), segmentSum[int32](unsorted), segmentSum[int64](unsorted),
+		segmentSum[uint8](unsorted), segmentSum[uint16](unsorted), segmentSum[uint32](unsorted), segmentSum[uint64](unsorted),
+		segmentHalf(tensor.Float16, unsorted, reduce.SumFloat, 0, nil), segmentHalf(tensor.BFloat16, unsorted, reduce.SumFloat, 0, nil),
+		segmentSum[complex64](unsorted), segmentSum[complex128](unsorted),
+	}
+}
+
+func segmentSum[T element.Numeric](unsorted bool) kernels.Def {
+	return segmentRow(unsorted, reduce.Sums[T](), 0, nil)
+}
+
+func segmentProducts(unsorted bool) []kernels.Def {
+	return []kernels.Def{
+		segmentProduct[float32](unsorted), segmentProduct[float64](unsorted),
+		segmentProduct[int8](unsorted), segmentProduct[int16](unsorted), segmentProduct[int32](unsorted), segmentProduct[int64](unsorted),
+		segmentProduct[uint8](unsorted), segmentProduct[uint16](unsorted), segmentProduct[uint32](unsorted), segmentProduct[uint64](unsorted),
+		segmentHalf(tensor.Float16, unsorted, products[float32](), 1, nil), segmentHalf(tensor.BFloat16, unsorted, products[float32](), 1, nil),
+		segmentProduct[complex64](unsorted), segmentProduct[complex128](unsorted),
+	}
+}
+
+func segmentProduct[T element.Numeric](unsorted bool) kernels.Def {
+	return segmentRow(unsorted, products[T](), 1, nil)
+}
+
+func segmentMeans() []kernels.Def {
+	half := func(row []float32, n int) { simd.DivScalar(row, row, float32(n)) }
+	return []kernels.Def{
+		segmentMean[float32](), segmentMean[float64](),
+		segmentMean[int8](), segmentMean[int16](), segmentMean[int32](), segmentMean[int64](),
+		segmentMean[uint8](), segmentMean[uint16](), segmentMean[uint32](), segmentMean[uint64](),
+		segmentHalf(tensor.Float16, false, reduce.SumFloat, 0, half), segmentHalf(tensor.BFloat16, false, reduce.SumFloat, 0, half),
+		segmentMeanComplex[complex64](), segmentMeanComplex[complex128](),
+	}
+}
+
+func segmentMean[T element.Integer | element.Floating]() kernels.Def {
+	return segmentRow(false, reduce.Sums[T](), 0, func(row []T, n int) {
 		for i := range row {
 			if T(n) == 0 { // as many rows as the element type has values
 				row[i] = 0
@@ -184,36 +223,55 @@ func segmentMeans[T element.Integer | element.Floating](table *kernels.Table) {
 	})
 }
 
-func complexSegmentMeans[T element.ComplexNum](table *kernels.Table) {
-	segmentRows(table, "SegmentMean", false, reduce.Sums[T](), 0, func(row []T, n int) {
+func segmentMeanComplex[T element.ComplexNum]() kernels.Def {
+	return segmentRow(false, reduce.Sums[T](), 0, func(row []T, n int) {
 		for i := range row {
 			row[i] /= T(complex(float64(n), 0))
 		}
 	})
 }
 
-func segmentExtremes[T element.Ordered](table *kernels.Table, least, greatest T) {
-	segmentSums[T](table)
-	segmentMeans[T](table)
-	segmentRows(table, "SegmentMax", false, maxima(least), 0, nil)
-	segmentRows(table, "SegmentMin", false, minima(greatest), 0, nil)
-	segmentRows(table, "UnsortedSegmentMax", true, maxima(least), least, nil)
-	segmentRows(table, "UnsortedSegmentMin", true, minima(greatest), greatest, nil)
+// The greatest finite numbers of the half types.
+const greatestHalf = 65504
+
+var greatestBFloat = element.BFloat16(0x7f7f).Float()
+
+// segmentMaxima and segmentMinima are the rows of the extremes. Of an unsorted segment that is empty the maximum is the lowest
+// finite number and the minimum the highest, of a sorted one 0.
+func segmentMaxima(unsorted bool) []kernels.Def {
+	return []kernels.Def{
+		segmentMax[float32](unsorted, -math.MaxFloat32), segmentMax[float64](unsorted, -math.MaxFloat64),
+		segmentMax[int8](unsorted, math.MinInt8), segmentMax[int16](unsorted, math.MinInt16),
+		segmentMax[int32](unsorted, math.MinInt32), segmentMax[int64](unsorted, math.MinInt64),
+		segmentMax[uint8](unsorted, 0), segmentMax[uint16](unsorted, 0), segmentMax[uint32](unsorted, 0), segmentMax[uint64](unsorted, 0),
+		segmentHalf(tensor.Float16, unsorted, reduce.MaxFloat, emptySegment[float32](unsorted, -greatestHalf), nil),
+		segmentHalf(tensor.BFloat16, unsorted, reduce.MaxFloat, emptySegment(unsorted, -greatestBFloat), nil),
+	}
 }
 
-// segmentHalves makes the rows of a half type by way of float; greatest is its greatest number.
-func segmentHalves(table *kernels.Table, half tensor.DType, greatest float32) {
-	row := func(op string, unsorted bool, r reduce.Reducer[float32], empty float32, mean func(row []float32, n int)) {
-		k := &halves.ViaFloat{Inner: &segmentKernel[float32]{r, tensor.Float32, unsorted, empty, mean}, Half: half}
-		table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {half}}, New: func(*kernels.Construction) (any, error) { return k, nil }})
+func segmentMax[T element.Ordered](unsorted bool, least T) kernels.Def {
+	return segmentRow(unsorted, maxima(least), emptySegment(unsorted, least), nil)
+}
+
+func segmentMinima(unsorted bool) []kernels.Def {
+	return []kernels.Def{
+		segmentMin[float32](unsorted, math.MaxFloat32), segmentMin[float64](unsorted, math.MaxFloat64),
+		segmentMin[int8](unsorted, math.MaxInt8), segmentMin[int16](unsorted, math.MaxInt16),
+		segmentMin[int32](unsorted, math.MaxInt32), segmentMin[int64](unsorted, math.MaxInt64),
+		segmentMin[uint8](unsorted, math.MaxUint8), segmentMin[uint16](unsorted, math.MaxUint16),
+		segmentMin[uint32](unsorted, math.MaxUint32), segmentMin[uint64](unsorted, math.MaxUint64),
+		segmentHalf(tensor.Float16, unsorted, reduce.MinFloat, emptySegment[float32](unsorted, greatestHalf), nil),
+		segmentHalf(tensor.BFloat16, unsorted, reduce.MinFloat, emptySegment(unsorted, greatestBFloat), nil),
 	}
-	row("SegmentSum", false, reduce.SumFloat, 0, nil)
-	row("SegmentProd", false, products[float32](), 1, nil)
-	row("SegmentMean", false, reduce.SumFloat, 0, func(row []float32, n int) { simd.DivScalar(row, row, float32(n)) })
-	row("SegmentMax", false, reduce.MaxFloat, 0, nil)
-	row("SegmentMin", false, reduce.MinFloat, 0, nil)
-	row("UnsortedSegmentSum", true, reduce.SumFloat, 0, nil)
-	row("UnsortedSegmentProd", true, products[float32](), 1, nil)
-	row("UnsortedSegmentMax", true, reduce.MaxFloat, -greatest, nil)
-	row("UnsortedSegmentMin", true, reduce.MinFloat, greatest, nil)
+}
+
+func segmentMin[T element.Ordered](unsorted bool, greatest T) kernels.Def {
+	return segmentRow(unsorted, minima(greatest), emptySegment(unsorted, greatest), nil)
+}
+
+func emptySegment[T element.Ordered](unsorted bool, end T) T {
+	if unsorted {
+		return end
+	}
+	return 0
 }

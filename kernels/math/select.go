@@ -1,12 +1,14 @@
 package math
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
@@ -173,12 +175,27 @@ func (k *selectKernel[T]) broadcast(ctx *kernels.Context, cond, yes, no *tensor.
 	return nil
 }
 
-func selectRows[T any](table *kernels.Table, dtype tensor.DType) {
-	for op, broadcasts := range map[string]bool{"Select": false, "SelectV2": true} {
-		table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {dtype}}, New: func(*kernels.Construction) (any, error) {
+// selectRows are the rows of SelectV2, which broadcasts, and of Select. Elements are moved, so that types of one size have one kernel.
+func selectRows(broadcasts bool) []kernels.Def {
+	return slices.Concat(
+		selectOf[uint8](broadcasts, tensor.Uint8, tensor.Int8, tensor.Bool, tensor.QInt8, tensor.QUint8),
+		selectOf[uint16](broadcasts, tensor.Uint16, tensor.Int16, tensor.Float16, tensor.BFloat16, tensor.QInt16, tensor.QUint16),
+		selectOf[uint32](broadcasts, tensor.Uint32, tensor.Int32, tensor.Float32, tensor.QInt32),
+		selectOf[uint64](broadcasts, tensor.Uint64, tensor.Int64, tensor.Float64, tensor.Complex64),
+		selectOf[complex128](broadcasts, tensor.Complex128),
+		selectOf[string](broadcasts, tensor.String),
+		selectOf[tensor.Handle](broadcasts, tensor.Resource),
+		selectOf[any](broadcasts, tensor.Variant))
+}
+
+func selectOf[T any](broadcasts bool, types ...tensor.DType) []kernels.Def {
+	var rows []kernels.Def
+	for _, dtype := range types {
+		rows = append(rows, kernels.Def{Types: dtypes.Only("T", dtype), New: func(*kernels.Construction) (any, error) {
 			return &selectKernel[T]{dtype, broadcasts}, nil
 		}})
 	}
+	return rows
 }
 
 // clipKernel is ClipByValue: both bounds have the tensor's shape or are scalars.
@@ -252,7 +269,13 @@ func checkClip(in, least, most *tensor.Tensor) error {
 	return nil
 }
 
-func clipRows[T element.Ordered](table *kernels.Table) {
+// clipOf and clipComplexOf are the rows of ClipByValue for one element type.
+func clipOf[T element.Ordered]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	halves.Rows(table, "ClipByValue", "T", dtype, func(*kernels.Construction) (any, error) { return &clipKernel[T]{dtype}, nil })
+	return halves.Rows("T", dtype, func(*kernels.Construction) (any, error) { return &clipKernel[T]{dtype}, nil })
+}
+
+func clipComplexOf[C element.ComplexNum, T float32 | float64]() []kernels.Def {
+	dtype := element.DTypeOf[C]()
+	return kernels.ForType("T", dtype, func(*kernels.Construction) (any, error) { return &complexClipKernel[C, T]{dtype}, nil })
 }

@@ -2,6 +2,7 @@ package math
 
 import (
 	"math"
+	"slices"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -15,11 +16,11 @@ import (
 // segmentScale is what the sum of n rows is multiplied by.
 type segmentScale func(n int) float64
 
-var segmentScales = map[string]segmentScale{
-	"Sum":   func(int) float64 { return 1 },
-	"Mean":  func(n int) float64 { return 1 / float64(n) },
-	"SqrtN": func(n int) float64 { return 1 / math.Sqrt(float64(n)) },
-}
+func unscaled(int) float64 { return 1 }
+
+func scaledMean(n int) float64 { return 1 / float64(n) }
+
+func scaledSqrtN(n int) float64 { return 1 / math.Sqrt(float64(n)) }
 
 // sparseSegmentKernel is SparseSegmentSum and its kin: rows of the data that the indices name are
 // added up by segments, whose ids do not decrease.
@@ -201,25 +202,34 @@ func (k *sparseSegmentGradKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-func sparseSegmentRows[T element.Integer | element.Floating](table *kernels.Table) {
-	dtype := element.DTypeOf[T]()
-	for name, scale := range segmentScales {
-		if dtype.IsInteger() && name != "Sum" {
-			continue
-		}
-		for suffix, counted := range map[string]bool{"": false, "WithNumSegments": true} {
-			halves.Rows(table, "SparseSegment"+name+suffix, "T", dtype, func(*kernels.Construction) (any, error) {
-				return &sparseSegmentKernel[T]{dtype, scale, counted}, nil
-			})
-		}
-	}
+// sparseSegments are the rows of an op for floats, counted ones with an input for the number of segments; SparseSegmentSum and its
+// kin have those of sparseIntegers, too.
+func sparseSegments(scale segmentScale, counted bool) []kernels.Def {
+	return append(sparseSegmentOf[float32](scale, counted), sparseSegmentOf[float64](scale, counted)...)
 }
 
-func sparseSegmentGradRows[T element.Floating](table *kernels.Table) {
+func sparseIntegers(scale segmentScale, counted bool) []kernels.Def {
+	return slices.Concat(sparseSegmentOf[int8](scale, counted), sparseSegmentOf[int16](scale, counted),
+		sparseSegmentOf[int32](scale, counted), sparseSegmentOf[int64](scale, counted),
+		sparseSegmentOf[uint8](scale, counted), sparseSegmentOf[uint16](scale, counted),
+		sparseSegmentOf[uint32](scale, counted), sparseSegmentOf[uint64](scale, counted))
+}
+
+func sparseSegmentOf[T element.Integer | element.Floating](scale segmentScale, counted bool) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	for name, scale := range segmentScales {
-		halves.Rows(table, "SparseSegment"+name+"Grad", "T", dtype, func(*kernels.Construction) (any, error) {
-			return &sparseSegmentGradKernel[T]{dtype, scale}, nil
-		})
-	}
+	return halves.Rows("T", dtype, func(*kernels.Construction) (any, error) {
+		return &sparseSegmentKernel[T]{dtype, scale, counted}, nil
+	})
+}
+
+// sparseSegmentGrads are the rows of the gradient of such an op.
+func sparseSegmentGrads(scale segmentScale) []kernels.Def {
+	return append(sparseSegmentGradOf[float32](scale), sparseSegmentGradOf[float64](scale)...)
+}
+
+func sparseSegmentGradOf[T element.Floating](scale segmentScale) []kernels.Def {
+	dtype := element.DTypeOf[T]()
+	return halves.Rows("T", dtype, func(*kernels.Construction) (any, error) {
+		return &sparseSegmentGradKernel[T]{dtype, scale}, nil
+	})
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// betaincRows makes the row of Betainc, whose inputs have one shape or are scalars.
-func betaincRows[T element.Floating](table *kernels.Table) {
+// betaincOf is the row of Betainc for one element type. Its inputs have one shape or are scalars.
+func betaincOf[T element.Floating]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	table.Add(kernels.Def{Op: "Betainc", Types: map[string][]tensor.DType{"T": {dtype}}, New: func(*kernels.Construction) (any, error) {
+	return kernels.ForType("T", dtype, func(*kernels.Construction) (any, error) {
 		return kernels.Func(func(ctx *kernels.Context) error {
 			shape := tensor.Shape(nil)
 			for i := range 3 {
@@ -45,5 +45,5 @@ func betaincRows[T element.Floating](table *kernels.Table) {
 			})
 			return nil
 		}), nil
-	}})
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"math/cmplx"
 	"slices"
 
-	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
@@ -16,21 +15,12 @@ import (
 // Table is the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
-	addAddN(table)
-	addApprox(table)
-	addArgMax(table)
-	addBinCount(table)
 	addBinary(table)
-	addCast(table)
-	addFFT(table)
-	addReduce(table)
-	addScan(table)
-	addSearch(table)
-	addSegment(table)
-	addSelect(table)
-	addSparseSegment(table)
+	addReduce(table.Op)
+	addSegment(table.Op)
 	addSpecial(table)
 	addUnary(table)
+	addVarious(table.Op)
 	addCastGPU(table)
 	addElementwiseGPU(table)
 	addReduceGPU(table)
@@ -38,39 +28,6 @@ func Table() *kernels.Table {
 	addSegmentGPU(table)
 	addSelectGPU(table)
 	return table
-}
-
-func addAddN(table *kernels.Table) { registerAddN(table, elementwise.Additions()) }
-
-func addApprox(table *kernels.Table) {
-	approximatelyEqual(table, realDifference[float32])
-	approximatelyEqual(table, realDifference[float64])
-	approximatelyEqual(table, func(a, b element.Float16) float64 { return realDifference(a.Float(), b.Float()) })
-	approximatelyEqual(table, func(a, b element.BFloat16) float64 { return realDifference(a.Float(), b.Float()) })
-	approximatelyEqual(table, realDifference[int8])
-	approximatelyEqual(table, realDifference[int16])
-	approximatelyEqual(table, realDifference[int32])
-	approximatelyEqual(table, realDifference[int64])
-	approximatelyEqual(table, realDifference[uint8])
-	approximatelyEqual(table, realDifference[uint16])
-	approximatelyEqual(table, realDifference[uint32])
-	approximatelyEqual(table, realDifference[uint64])
-	approximatelyEqual(table, func(a, b complex64) float64 { return cmplx.Abs(complex128(a - b)) })
-	approximatelyEqual(table, func(a, b complex128) float64 { return cmplx.Abs(a - b) })
-}
-
-func addArgMax(table *kernels.Table) {
-	argRows(table, tensor.Float32, float32(math.Inf(-1)), float32(math.Inf(1)))
-	argRows(table, tensor.Float64, math.Inf(-1), math.Inf(1))
-	argRows[int8](table, tensor.Int8, math.MinInt8, math.MaxInt8)
-	argRows[int16](table, tensor.Int16, math.MinInt16, math.MaxInt16)
-	argRows[int32](table, tensor.Int32, math.MinInt32, math.MaxInt32)
-	argRows[int64](table, tensor.Int64, math.MinInt64, math.MaxInt64)
-	argRows[uint8](table, tensor.Uint8, 0, math.MaxUint8)
-	argRows[uint16](table, tensor.Uint16, 0, math.MaxUint16)
-	argRows[uint32](table, tensor.Uint32, 0, math.MaxUint32)
-	argRows[uint64](table, tensor.Uint64, 0, math.MaxUint64)
-	argRows[uint8](table, tensor.Bool, 0, 1) // booleans are bytes of 0 and 1
 }
 
 func addBinary(table *kernels.Table) {
@@ -137,8 +94,8 @@ func addBinary(table *kernels.Table) {
 	binary("NotEqual", elementwise.BinaryOptions{Mismatch: &yes}, elementwise.Floats2(notEqual[float32], notEqual[float64]), elementwise.Signed2(notEqual[int8], notEqual[int16], notEqual[int32], notEqual[int64]),
 		elementwise.Unsigned2(notEqual[uint8], notEqual[uint16], notEqual[uint32], notEqual[uint64]), elementwise.Complex2(notEqual[complex64], notEqual[complex128]),
 		elementwise.BinaryRows{elementwise.On(notEqual[bool]), elementwise.On(notEqual[string])}, elementwise.Quantized2(notEqual[int8], notEqual[int16], notEqual[int32], notEqual[uint8], notEqual[uint16]))
-	table.Add(untyped(elementwise.Binary("LogicalAnd", plain, elementwise.BinaryRows{elementwise.On(logicalAnd)}))...)
-	table.Add(untyped(elementwise.Binary("LogicalOr", plain, elementwise.BinaryRows{elementwise.On(logicalOr)}))...)
+	table.Op("LogicalAnd", untyped(elementwise.Binary(plain, elementwise.BinaryRows{elementwise.On(logicalAnd)})))
+	table.Op("LogicalOr", untyped(elementwise.Binary(plain, elementwise.BinaryRows{elementwise.On(logicalOr)})))
 
 	binary("BitwiseAnd", plain, elementwise.Signed2(bitAnd[int8], bitAnd[int16], bitAnd[int32], bitAnd[int64]),
 		elementwise.Unsigned2(bitAnd[uint8], bitAnd[uint16], bitAnd[uint32], bitAnd[uint64]))
@@ -159,196 +116,115 @@ func addBinary(table *kernels.Table) {
 		perComplex2(func(y, dy complex128) complex128 { return dy * y * (1 - y) }))
 	binary("SqrtGrad", same, elementwise.Floats2(sqrtGrad[float32], sqrtGrad[float64]), perComplex2(sqrtGradComplex))
 	binary("RsqrtGrad", same, elementwise.Floats2(rsqrtGrad[float32], rsqrtGrad[float64]), perComplex2(rsqrtGradComplex))
-	for _, op := range []string{"ReciprocalGrad", "InvGrad"} {
-		binary(op, same, elementwise.Floats2(reciprocalGrad[float32], reciprocalGrad[float64]), perComplex2(reciprocalGradComplex))
-	}
+	binary("ReciprocalGrad", same, elementwise.Floats2(reciprocalGrad[float32], reciprocalGrad[float64]), perComplex2(reciprocalGradComplex))
+	binary("InvGrad", same, elementwise.Floats2(reciprocalGrad[float32], reciprocalGrad[float64]), perComplex2(reciprocalGradComplex))
 }
 
-func addBinCount(table *kernels.Table) {
-	bincountRows[float32](table)
-	bincountRows[float64](table)
-	bincountRows[int8](table)
-	bincountRows[int16](table)
-	bincountRows[int32](table)
-	bincountRows[int64](table)
-	bincountRows[uint8](table)
-	bincountRows[uint16](table)
-	bincountRows[uint32](table)
-	bincountRows[uint64](table)
-	bincountRows[complex64](table)
-	bincountRows[complex128](table)
-}
-
-func addCast(table *kernels.Table) {
-	sources := []elementwise.UnaryRows{
-		castInts[int8](), castInts[int16](), castInts[int32](), castInts[int64](),
-		castInts[uint8](), castInts[uint16](), castInts[uint32](), castInts[uint64](),
-		castFloats[float32](), castFloats[float64](), castHalfs[element.Float16](), castHalfs[element.BFloat16](),
-		castBools(), castComplex64(), castComplex128(),
-	}
-	plain := map[[2]tensor.DType]kernels.Kernel{}
-	for _, rows := range sources {
-		for _, row := range rows {
-			if row.In != row.Out {
-				plain[[2]tensor.DType{row.In.DType, row.Out.DType}] = &elementwise.UnaryKernel{UnaryRow: row, Grain: element.CheapGrain}
-				registerCast(table, row.In.DType, row.Out.DType, &castKernel{plain: elementwise.UnaryKernel{UnaryRow: row, Grain: element.CheapGrain}})
-			}
-		}
-		same := rows[0].In.DType
-		table.Add(kernels.Def{Op: "Cast", Types: castTypes(same, same), New: func(*kernels.Construction) (any, error) { return kernels.Func(castToSame), nil }})
-	}
-	registerSmallCasts(table, plain)
-}
-
-func addFFT(table *kernels.Table) {
-	pairs := map[tensor.DType]tensor.DType{tensor.Complex64: tensor.Float32, tensor.Complex128: tensor.Float64}
-	row := func(op string, types map[string][]tensor.DType, k fft) {
-		table.Add(kernels.Def{Op: op, Types: types, HostInputs: []string{"fft_length"}, Expensive: true, New: func(*kernels.Construction) (any, error) { return &k, nil }})
-	}
-	for rank, suffix := range []string{"", "2D", "3D"} {
-		for c, r := range pairs {
-			one, both := map[string][]tensor.DType{"Tcomplex": {c}}, map[string][]tensor.DType{"Tcomplex": {c}, "Treal": {r}}
-			row("FFT"+suffix, one, fft{rank: rank + 1, out: c})
-			row("IFFT"+suffix, one, fft{rank: rank + 1, inverse: true, out: c})
-			row("RFFT"+suffix, both, fft{rank: rank + 1, real: true, out: c})
-			row("IRFFT"+suffix, both, fft{rank: rank + 1, inverse: true, real: true, out: r})
-		}
-	}
-}
-
-func addReduce(table *kernels.Table) {
-	table.Add(reduction("Sum", reduceFloats(reduce.SumFloat, reduce.Sums[float64]()), reduceComplex(reduce.Sums[complex64](), reduce.Sums[complex128]()),
-		reduceInts(reduce.Sums[int8](), reduce.Sums[int16](), reduce.Sums[int32](), reduce.Sums[int64](), reduce.Sums[uint8](), reduce.Sums[uint16](), reduce.Sums[uint32](), reduce.Sums[uint64]()))...)
-	table.Add(reduction("Mean", reduceFloats(averaged(reduce.SumFloat), averaged(reduce.Sums[float64]())), reduceComplex(averagedComplex(reduce.Sums[complex64]()), averagedComplex(reduce.Sums[complex128]())),
+func addReduce(op func(op string, sets ...[]kernels.Def)) {
+	op("Sum", reduction(reduceFloats(reduce.SumFloat, reduce.Sums[float64]()), reduceComplex(reduce.Sums[complex64](), reduce.Sums[complex128]()),
+		reduceInts(reduce.Sums[int8](), reduce.Sums[int16](), reduce.Sums[int32](), reduce.Sums[int64](), reduce.Sums[uint8](), reduce.Sums[uint16](), reduce.Sums[uint32](), reduce.Sums[uint64]())))
+	op("Mean", reduction(reduceFloats(averaged(reduce.SumFloat), averaged(reduce.Sums[float64]())), reduceComplex(averagedComplex(reduce.Sums[complex64]()), averagedComplex(reduce.Sums[complex128]())),
 		[]reduceEntry{wideMean[int8](), wideMean[int16](), wideMean[int32](), reduceRow(averagedInt(reduce.Sums[int64]())),
-			wideMean[uint8](), wideMean[uint16](), wideMean[uint32](), reduceRow(averagedInt(reduce.Sums[uint64]()))})...)
-	table.Add(reduction("Prod", reduceFloats(products[float32](), products[float64]()), reduceComplex(products[complex64](), products[complex128]()),
-		reduceInts(products[int8](), products[int16](), products[int32](), products[int64](), products[uint8](), products[uint16](), products[uint32](), products[uint64]()))...)
-	table.Add(reduction("Max", reduceFloats(reduce.MaxFloat, maxima(math.Inf(-1))),
+			wideMean[uint8](), wideMean[uint16](), wideMean[uint32](), reduceRow(averagedInt(reduce.Sums[uint64]()))}))
+	op("Prod", reduction(reduceFloats(products[float32](), products[float64]()), reduceComplex(products[complex64](), products[complex128]()),
+		reduceInts(products[int8](), products[int16](), products[int32](), products[int64](), products[uint8](), products[uint16](), products[uint32](), products[uint64]())))
+	op("Max", reduction(reduceFloats(reduce.MaxFloat, maxima(math.Inf(-1))),
 		reduceInts(maxima[int8](math.MinInt8), maxima[int16](math.MinInt16), maxima[int32](math.MinInt32), maxima[int64](math.MinInt64),
-			maxima[uint8](0), maxima[uint16](0), maxima[uint32](0), maxima[uint64](0)))...)
-	table.Add(reduction("Min", reduceFloats(reduce.MinFloat, minima(math.Inf(1))),
+			maxima[uint8](0), maxima[uint16](0), maxima[uint32](0), maxima[uint64](0))))
+	op("Min", reduction(reduceFloats(reduce.MinFloat, minima(math.Inf(1))),
 		reduceInts(minima[int8](math.MaxInt8), minima[int16](math.MaxInt16), minima[int32](math.MaxInt32), minima[int64](math.MaxInt64),
-			minima[uint8](math.MaxUint8), minima[uint16](math.MaxUint16), minima[uint32](math.MaxUint32), minima[uint64](math.MaxUint64)))...)
-	table.Add(reduction("EuclideanNorm", reduceFloats(reduce.Norms(reduce.SumFloat, simd.Square, simd.Sqrt), reduce.Norms(reduce.Sums[float64](), elementwise.Square[float64], elementwise.Each64(math.Sqrt))),
+			minima[uint8](math.MaxUint8), minima[uint16](math.MaxUint16), minima[uint32](math.MaxUint32), minima[uint64](math.MaxUint64))))
+	op("EuclideanNorm", reduction(reduceFloats(reduce.Norms(reduce.SumFloat, simd.Square, simd.Sqrt), reduce.Norms(reduce.Sums[float64](), elementwise.Square[float64], elementwise.Each64(math.Sqrt))),
 		reduceComplex(reduce.Norms(reduce.Sums[complex64](), squaredAbs[complex64], sqrtComplex[complex64]), reduce.Norms(reduce.Sums[complex128](), squaredAbs[complex128], sqrtComplex[complex128])),
-		reduceInts(normsInt[int8](), normsInt[int16](), normsInt[int32](), normsInt[int64](), normsInt[uint8](), normsInt[uint16](), normsInt[uint32](), normsInt[uint64]()))...)
-	table.Add(untyped(reduction("All", []reduceEntry{reduceRow(reduce.Reducer[bool]{Identity: true,
+		reduceInts(normsInt[int8](), normsInt[int16](), normsInt[int32](), normsInt[int64](), normsInt[uint8](), normsInt[uint16](), normsInt[uint32](), normsInt[uint64]())))
+	op("All", untyped(reduction([]reduceEntry{reduceRow(reduce.Reducer[bool]{Identity: true,
 		Row:  func(a []bool) bool { return !slices.Contains(a, false) },
-		Into: func(acc, a []bool) { logicalAnd(acc, acc, a) }})}))...)
-	table.Add(untyped(reduction("Any", []reduceEntry{reduceRow(reduce.Reducer[bool]{Identity: false,
+		Into: func(acc, a []bool) { logicalAnd(acc, acc, a) }})})))
+	op("Any", untyped(reduction([]reduceEntry{reduceRow(reduce.Reducer[bool]{Identity: false,
 		Row:  func(a []bool) bool { return slices.Contains(a, true) },
-		Into: func(acc, a []bool) { logicalOr(acc, acc, a) }})}))...)
+		Into: func(acc, a []bool) { logicalOr(acc, acc, a) }})})))
 }
 
-func addScan(table *kernels.Table) {
-	scanRows[float32](table)
-	scanRows[float64](table)
-	scanRows[int8](table)
-	scanRows[int16](table)
-	scanRows[int32](table)
-	scanRows[int64](table)
-	scanRows[uint8](table)
-	scanRows[uint16](table)
-	scanRows[uint32](table)
-	scanRows[uint64](table)
-	scanRows[complex64](table)
-	scanRows[complex128](table)
+func addSegment(op func(op string, sets ...[]kernels.Def)) {
+	op("SegmentSum", segmentSums(false))
+	op("SegmentProd", segmentProducts(false))
+	op("SegmentMean", segmentMeans())
+	op("SegmentMax", segmentMaxima(false))
+	op("SegmentMin", segmentMinima(false))
+	op("UnsortedSegmentSum", segmentSums(true))
+	op("UnsortedSegmentProd", segmentProducts(true))
+	op("UnsortedSegmentMax", segmentMaxima(true))
+	op("UnsortedSegmentMin", segmentMinima(true))
+	op("SparseSegmentSum", sparseSegments(unscaled, false), sparseIntegers(unscaled, false))
+	op("SparseSegmentSumWithNumSegments", sparseSegments(unscaled, true), sparseIntegers(unscaled, true))
+	op("SparseSegmentSumGrad", sparseSegmentGrads(unscaled))
+	op("SparseSegmentMean", sparseSegments(scaledMean, false))
+	op("SparseSegmentMeanWithNumSegments", sparseSegments(scaledMean, true))
+	op("SparseSegmentMeanGrad", sparseSegmentGrads(scaledMean))
+	op("SparseSegmentSqrtN", sparseSegments(scaledSqrtN, false))
+	op("SparseSegmentSqrtNWithNumSegments", sparseSegments(scaledSqrtN, true))
+	op("SparseSegmentSqrtNGrad", sparseSegmentGrads(scaledSqrtN))
 }
 
-func addSearch(table *kernels.Table) {
-	bucketizeRows[float32](table)
-	bucketizeRows[float64](table)
-	bucketizeRows[int32](table)
-	bucketizeRows[int64](table)
-	searchRows[float32](table)
-	searchRows[float64](table)
-	searchRows[int8](table)
-	searchRows[int16](table)
-	searchRows[int32](table)
-	searchRows[int64](table)
-	searchRows[uint8](table)
-	searchRows[uint16](table)
-	searchRows[uint32](table)
-	searchRows[uint64](table)
-}
+func addVarious(op func(op string, sets ...[]kernels.Def)) {
+	op("AddN", addNRows())
+	op("AccumulateNV2", addNRows())
+	op("ApproximateEqual", approximatelyEqual())
+	op("ArgMax", argRows(false))
+	op("ArgMin", argRows(true))
+	op("Cast", castRows())
 
-func addSegment(table *kernels.Table) {
-	// Of an empty segment the maximum is the lowest finite number.
-	segmentExtremes[float32](table, -math.MaxFloat32, math.MaxFloat32)
-	segmentExtremes[float64](table, -math.MaxFloat64, math.MaxFloat64)
-	segmentExtremes[int8](table, math.MinInt8, math.MaxInt8)
-	segmentExtremes[int16](table, math.MinInt16, math.MaxInt16)
-	segmentExtremes[int32](table, math.MinInt32, math.MaxInt32)
-	segmentExtremes[int64](table, math.MinInt64, math.MaxInt64)
-	segmentExtremes[uint8](table, 0, math.MaxUint8)
-	segmentExtremes[uint16](table, 0, math.MaxUint16)
-	segmentExtremes[uint32](table, 0, math.MaxUint32)
-	segmentExtremes[uint64](table, 0, math.MaxUint64)
-	segmentHalves(table, tensor.Float16, 65504)
-	segmentHalves(table, tensor.BFloat16, element.BFloat16(0x7f7f).Float())
-	segmentSums[complex64](table)
-	complexSegmentMeans[complex64](table)
-	segmentSums[complex128](table)
-	complexSegmentMeans[complex128](table)
-}
+	op("Bincount", bincountRows(countAll, counting))
+	op("DenseBincount", bincountRows(countDense, binaryOutput))
+	op("SparseBincount", bincountRows(countSparse, binaryOutput))
+	op("RaggedBincount", bincountRows(countRagged, binaryOutput))
 
-func addSelect(table *kernels.Table) {
-	for _, t := range []tensor.DType{tensor.Uint8, tensor.Int8, tensor.Bool, tensor.QInt8, tensor.QUint8} {
-		selectRows[uint8](table, t)
-	}
-	for _, t := range []tensor.DType{tensor.Uint16, tensor.Int16, tensor.Float16, tensor.BFloat16, tensor.QInt16, tensor.QUint16} {
-		selectRows[uint16](table, t)
-	}
-	for _, t := range []tensor.DType{tensor.Uint32, tensor.Int32, tensor.Float32, tensor.QInt32} {
-		selectRows[uint32](table, t)
-	}
-	for _, t := range []tensor.DType{tensor.Uint64, tensor.Int64, tensor.Float64, tensor.Complex64} {
-		selectRows[uint64](table, t)
-	}
-	selectRows[complex128](table, tensor.Complex128)
-	selectRows[string](table, tensor.String)
-	selectRows[tensor.Handle](table, tensor.Resource)
-	selectRows[any](table, tensor.Variant)
-	clipRows[float32](table)
-	clipRows[float64](table)
-	clipRows[int8](table)
-	clipRows[int16](table)
-	clipRows[int32](table)
-	clipRows[int64](table)
-	clipRows[uint8](table)
-	clipRows[uint16](table)
-	for dtype, kernel := range map[tensor.DType]kernels.Kernel{tensor.Complex64: &complexClipKernel[complex64, float32]{tensor.Complex64},
-		tensor.Complex128: &complexClipKernel[complex128, float64]{tensor.Complex128}} {
-		table.Add(kernels.Def{Op: "ClipByValue", Types: map[string][]tensor.DType{"T": {dtype}}, New: func(*kernels.Construction) (any, error) { return kernel, nil }})
-	}
-}
+	op("FFT", fftRows(fft{rank: 1}))
+	op("FFT2D", fftRows(fft{rank: 2}))
+	op("FFT3D", fftRows(fft{rank: 3}))
+	op("IFFT", fftRows(fft{rank: 1, inverse: true}))
+	op("IFFT2D", fftRows(fft{rank: 2, inverse: true}))
+	op("IFFT3D", fftRows(fft{rank: 3, inverse: true}))
+	op("RFFT", fftRows(fft{rank: 1, real: true}))
+	op("RFFT2D", fftRows(fft{rank: 2, real: true}))
+	op("RFFT3D", fftRows(fft{rank: 3, real: true}))
+	op("IRFFT", fftRows(fft{rank: 1, inverse: true, real: true}))
+	op("IRFFT2D", fftRows(fft{rank: 2, inverse: true, real: true}))
+	op("IRFFT3D", fftRows(fft{rank: 3, inverse: true, real: true}))
 
-func addSparseSegment(table *kernels.Table) {
-	sparseSegmentRows[float32](table)
-	sparseSegmentRows[float64](table)
-	sparseSegmentRows[int8](table)
-	sparseSegmentRows[int16](table)
-	sparseSegmentRows[int32](table)
-	sparseSegmentRows[int64](table)
-	sparseSegmentRows[uint8](table)
-	sparseSegmentRows[uint16](table)
-	sparseSegmentRows[uint32](table)
-	sparseSegmentRows[uint64](table)
-	sparseSegmentGradRows[float32](table)
-	sparseSegmentGradRows[float64](table)
+	op("Cumsum", scanRows(false))
+	op("Cumprod", scanRows(true))
+
+	op("Bucketize", bucketize[float32](), bucketize[float64](), bucketize[int32](), bucketize[int64]())
+	op("LowerBound", boundRows(false))
+	op("UpperBound", boundRows(true))
+	op("NthElement", nth[float32](), nth[float64](), nth[int8](), nth[int16](), nth[int32](), nth[int64](), nth[uint8](), nth[uint16](), nth[uint32](), nth[uint64]())
+
+	op("Select", selectRows(false))
+	op("SelectV2", selectRows(true))
+	op("ClipByValue", clipOf[float32](), clipOf[float64](), clipOf[int8](), clipOf[int16](), clipOf[int32](), clipOf[int64](), clipOf[uint8](), clipOf[uint16](),
+		clipComplexOf[complex64, float32](), clipComplexOf[complex128, float64]())
 }
 
 func addSpecial(table *kernels.Table) {
 	unary, binary := elementwise.Into(table)
-	for op, f := range map[string]func(float64) float64{
-		"BesselI0": besselI0, "BesselI0e": besselI0e, "BesselI1": besselI1, "BesselI1e": besselI1e,
-		"BesselK0": besselK0, "BesselK0e": besselK0e, "BesselK1": besselK1, "BesselK1e": besselK1e,
-		"BesselJ0": math.J0, "BesselJ1": besselJ1, "BesselY0": besselY0, "BesselY1": besselY1,
-		"Dawsn": dawson, "FresnelSin": fresnelSin, "FresnelCos": fresnelCos, "Spence": spence, "Expint": expint,
-	} {
-		unary(op, element.BlockLen, elementwise.PerElement1(f))
-	}
+	unary("BesselI0", element.BlockLen, elementwise.PerElement1(besselI0))
+	unary("BesselI0e", element.BlockLen, elementwise.PerElement1(besselI0e))
+	unary("BesselI1", element.BlockLen, elementwise.PerElement1(besselI1))
+	unary("BesselI1e", element.BlockLen, elementwise.PerElement1(besselI1e))
+	unary("BesselK0", element.BlockLen, elementwise.PerElement1(besselK0))
+	unary("BesselK0e", element.BlockLen, elementwise.PerElement1(besselK0e))
+	unary("BesselK1", element.BlockLen, elementwise.PerElement1(besselK1))
+	unary("BesselK1e", element.BlockLen, elementwise.PerElement1(besselK1e))
+	unary("BesselJ0", element.BlockLen, elementwise.PerElement1(math.J0))
+	unary("BesselJ1", element.BlockLen, elementwise.PerElement1(besselJ1))
+	unary("BesselY0", element.BlockLen, elementwise.PerElement1(besselY0))
+	unary("BesselY1", element.BlockLen, elementwise.PerElement1(besselY1))
+	unary("Dawsn", element.BlockLen, elementwise.PerElement1(dawson))
+	unary("FresnelSin", element.BlockLen, elementwise.PerElement1(fresnelSin))
+	unary("FresnelCos", element.BlockLen, elementwise.PerElement1(fresnelCos))
+	unary("Spence", element.BlockLen, elementwise.PerElement1(spence))
+	unary("Expint", element.BlockLen, elementwise.PerElement1(expint))
 	costly := elementwise.BinaryOptions{Grain: element.BlockLen}
 	binary("Zeta", costly, elementwise.PerElement2(zeta))
 	binary("Polygamma", costly, elementwise.Floats2(elementwise.EachPair(polygamma[float32]), elementwise.EachPair(polygamma[float64])))
@@ -356,8 +232,7 @@ func addSpecial(table *kernels.Table) {
 	binary("Igammac", costly, elementwise.PerElement2(igammac))
 	binary("IgammaGradA", costly, elementwise.PerElement2(igammaGradA))
 	binary("RandomGammaGrad", costly, elementwise.PerElement2(gammaSampleGrad))
-	betaincRows[float32](table)
-	betaincRows[float64](table)
+	table.Op("Betainc", betaincOf[float32](), betaincOf[float64]())
 }
 
 func addUnary(table *kernels.Table) {
@@ -371,9 +246,8 @@ func addUnary(table *kernels.Table) {
 		elementwise.Unsigned1(elementwise.Square[uint8], elementwise.Square[uint16], elementwise.Square[uint32], elementwise.Square[uint64]))
 	unary("Sign", cheap, elementwise.Floats1(sign[float32], sign[float64]), elementwise.PerComplex1(signComplex),
 		elementwise.Signed1(sign[int8], sign[int16], sign[int32], sign[int64]))
-	for _, op := range []string{"Reciprocal", "Inv"} {
-		unary(op, cheap, elementwise.Floats1(reciprocal[float32], reciprocal[float64]), elementwise.Complex1(reciprocal[complex64], reciprocal[complex128]))
-	}
+	unary("Reciprocal", cheap, elementwise.Floats1(reciprocal[float32], reciprocal[float64]), elementwise.Complex1(reciprocal[complex64], reciprocal[complex128]))
+	unary("Inv", cheap, elementwise.Floats1(reciprocal[float32], reciprocal[float64]), elementwise.Complex1(reciprocal[complex64], reciprocal[complex128]))
 	unary("Sqrt", cheap, elementwise.Fast1(simd.Sqrt, math.Sqrt), elementwise.PerComplex1(cmplx.Sqrt))
 	unary("Rsqrt", cheap, elementwise.Fast1(simd.Rsqrt, rsqrt64), elementwise.PerComplex1(func(v complex128) complex128 { return 1 / cmplx.Sqrt(v) }))
 	unary("Exp", costly, elementwise.Fast1(simd.Exp, math.Exp), elementwise.PerComplex1(cmplx.Exp))
@@ -407,19 +281,17 @@ func addUnary(table *kernels.Table) {
 	unary("IsNan", cheap, elementwise.Floats1(isNaN[float32], isNaN[float64]))
 	unary("IsInf", cheap, elementwise.Floats1(isInf[float32], isInf[float64]))
 	unary("IsFinite", cheap, elementwise.Floats1(isFinite[float32], isFinite[float64]))
-	table.Add(untyped(elementwise.Unary("LogicalNot", cheap, elementwise.UnaryRows{elementwise.On1(logicalNot)}))...)
+	table.Op("LogicalNot", untyped(elementwise.Unary(cheap, elementwise.UnaryRows{elementwise.On1(logicalNot)})))
 	unary("Invert", cheap, elementwise.Signed1(invert[int8], invert[int16], invert[int32], invert[int64]),
 		elementwise.Unsigned1(invert[uint8], invert[uint16], invert[uint32], invert[uint64]))
 	unary("PopulationCount", cheap, elementwise.Signed1(popCount[int8], popCount[int16], popCount[int32], popCount[int64]),
 		elementwise.Unsigned1(popCount[uint8], popCount[uint16], popCount[uint32], popCount[uint64]))
 
 	unary("Conj", cheap, elementwise.PerComplex1(cmplx.Conj))
-	for op, rows := range map[string]elementwise.UnaryRows{
-		"Real": elementwise.Complex1(real64, real128), "Imag": elementwise.Complex1(imag64, imag128),
-		"ComplexAbs": elementwise.Complex1(abs64, abs128), "Angle": elementwise.Complex1(angle64, angle128),
-	} {
-		table.Add(elementwise.Typed("Tout", elementwise.Unary(op, cheap, rows), rows)...)
-	}
+	table.Op("Real", partOf(elementwise.Complex1(real64, real128)))
+	table.Op("Imag", partOf(elementwise.Complex1(imag64, imag128)))
+	table.Op("ComplexAbs", partOf(elementwise.Complex1(abs64, abs128)))
+	table.Op("Angle", partOf(elementwise.Complex1(angle64, angle128)))
 	makes := elementwise.BinaryRows{elementwise.On(func(dst []complex64, a, b []float32) {
 		for i := range dst {
 			dst[i] = complex(a[i], b[i])
@@ -430,4 +302,9 @@ func addUnary(table *kernels.Table) {
 		}
 	})}
 	binary("Complex", elementwise.BinaryOptions{}, makes)
+}
+
+// partOf are the rows of an op on complex numbers whose results are real.
+func partOf(rows elementwise.UnaryRows) []kernels.Def {
+	return elementwise.Typed("Tout", elementwise.Unary(element.CheapGrain, rows), rows)
 }

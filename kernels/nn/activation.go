@@ -3,7 +3,10 @@ package nn
 import (
 	"math"
 
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 )
 
 func relu[T element.Ordered](dst, a []T) {
@@ -123,4 +126,33 @@ func leakyGrad[T element.Floating](alpha T) func(dst, g, features []T) {
 			}
 		}
 	}
+}
+
+// leakyRows and leakyGradRows are the rows of LeakyRelu and of its gradient, whose functions depend on an attribute.
+func leakyRows() []kernels.Def {
+	rows := func(alpha float32) elementwise.UnaryRows {
+		return elementwise.Floats1(leaky(alpha), leaky(float64(alpha)))
+	}
+	var defs []kernels.Def
+	for i, row := range rows(0) {
+		defs = append(defs, kernels.Def{Types: dtypes.Only("T", row.In.DType), New: func(c *kernels.Construction) (any, error) {
+			alpha, err := c.Attrs().Float("alpha")
+			return &elementwise.UnaryKernel{UnaryRow: rows(alpha)[i], Grain: element.CheapGrain}, err
+		}})
+	}
+	return defs
+}
+
+func leakyGradRows() []kernels.Def {
+	rows := func(alpha float32) elementwise.BinaryRows {
+		return elementwise.Floats2(leakyGrad(alpha), leakyGrad(float64(alpha)))
+	}
+	var defs []kernels.Def
+	for i, row := range rows(0) {
+		defs = append(defs, kernels.Def{Types: dtypes.Only("T", row.In.DType), New: func(c *kernels.Construction) (any, error) {
+			alpha, err := c.Attrs().Float("alpha")
+			return &elementwise.BinaryKernel{BinaryRow: rows(alpha)[i], BinaryOptions: elementwise.BinaryOptions{SameShape: true, Grain: element.CheapGrain}}, err
+		}})
+	}
+	return defs
 }

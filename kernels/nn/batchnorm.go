@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
@@ -277,8 +278,8 @@ func (b *batchNorm) backward(ctx *kernels.Context) error {
 	return nil
 }
 
-// batchNormRow makes the rows of one op. Half images come with float statistics.
-func batchNormRow(table *kernels.Table, op string, outputs int, halfToo bool, run func(b *batchNorm, ctx *kernels.Context) error, images []int) {
+// batchNormRows are the rows of one op. Half images come with float statistics.
+func batchNormRows(outputs int, halfToo bool, run func(b *batchNorm, ctx *kernels.Context) error, images ...int) []kernels.Def {
 	construct := func(c *kernels.Construction) (kernels.Kernel, error) {
 		b, err := newBatchNorm(c, outputs)
 		if err != nil {
@@ -290,13 +291,15 @@ func batchNormRow(table *kernels.Table, op string, outputs int, halfToo bool, ru
 		}
 		return k, nil
 	}
-	table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {tensor.Float32}}, Expensive: true, New: func(c *kernels.Construction) (any, error) { return construct(c) }})
-	for _, half := range halves.Types {
-		if halfToo {
-			table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {half}, "U": {tensor.Float32}}, Expensive: true, New: func(c *kernels.Construction) (any, error) {
-				k, err := construct(c)
-				return &halves.ViaFloat{Inner: k, Half: half, FirstOnly: true}, err
-			}})
-		}
+	rows := []kernels.Def{{Types: dtypes.Only("T", tensor.Float32), Expensive: true, New: func(c *kernels.Construction) (any, error) { return construct(c) }}}
+	if !halfToo {
+		return rows
 	}
+	for _, half := range halves.Types {
+		rows = append(rows, kernels.Def{Types: map[string][]tensor.DType{"T": {half}, "U": {tensor.Float32}}, Expensive: true, New: func(c *kernels.Construction) (any, error) {
+			k, err := construct(c)
+			return &halves.ViaFloat{Inner: k, Half: half, FirstOnly: true}, err
+		}})
+	}
+	return rows
 }

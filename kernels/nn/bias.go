@@ -5,8 +5,10 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
 	"github.com/troupe-run/troupe/kernels/internal/reduce"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
@@ -91,29 +93,37 @@ func (k *biasGradKernel[T]) Compute(ctx *kernels.Context) error {
 	return k.sum.Reduce(ctx.Device, element.ViewOf[T](out), element.ViewOf[T](in), groups, true)
 }
 
-// registerBias makes the rows of BiasAdd and BiasAddV1 of those of an addition.
-func registerBias(table *kernels.Table, sums elementwise.BinaryRows) {
-	for _, row := range sums {
+// biasRows are the rows of BiasAdd and BiasAddV1, which differ in how they read the layout of images, of those of an addition.
+func biasRows(channelsFirst func(c *kernels.Construction) (bool, error)) []kernels.Def {
+	var rows []kernels.Def
+	for _, row := range elementwise.Additions() {
 		sum := &elementwise.BinaryKernel{BinaryRow: row, BinaryOptions: elementwise.BinaryOptions{Grain: element.CheapGrain}}
-		types := map[string][]tensor.DType{"T": {row.In.DType}}
-		table.Add(
-			kernels.Def{Op: "BiasAdd", Types: types, New: func(c *kernels.Construction) (any, error) {
-				first, err := args.ChannelsFirst(c)
-				return &biasKernel{sum, first}, err
-			}},
-			kernels.Def{Op: "BiasAddV1", Types: types, New: func(*kernels.Construction) (any, error) { return &biasKernel{sum, false}, nil }})
+		rows = append(rows, kernels.Def{Types: dtypes.Only("T", row.In.DType), New: func(c *kernels.Construction) (any, error) {
+			first, err := channelsFirst(c)
+			return &biasKernel{sum, first}, err
+		}})
 	}
+	return rows
 }
 
-// registerBiasGrad makes the row of BiasAddGrad for one element type.
-func registerBiasGrad(table *kernels.Table, dtype tensor.DType, kernel func(channelsFirst bool) kernels.Kernel) {
-	table.Add(kernels.Def{Op: "BiasAddGrad", Types: map[string][]tensor.DType{"T": {dtype}}, Expensive: true, New: func(c *kernels.Construction) (any, error) {
-		first, err := args.ChannelsFirst(c)
-		return kernel(first), err
-	}})
+// channelsLast is the layout of ops that have no attribute for it.
+func channelsLast(*kernels.Construction) (bool, error) { return false, nil }
+
+// biasGradRows are the rows of BiasAddGrad.
+func biasGradRows() []kernels.Def {
+	rows := []kernels.Def{biasGradRow(reduce.SumFloat), biasGradRow(reduce.Sums[float64]())}
+	for _, half := range halves.Types {
+		rows = append(rows, kernels.Def{Types: dtypes.Only("T", half), Expensive: true, New: halves.Constructor(half, rows[0].New)})
+	}
+	return append(rows, biasGradRow(reduce.Sums[int8]()), biasGradRow(reduce.Sums[int16]()), biasGradRow(reduce.Sums[int32]()), biasGradRow(reduce.Sums[int64]()),
+		biasGradRow(reduce.Sums[uint8]()), biasGradRow(reduce.Sums[uint16]()), biasGradRow(reduce.Sums[uint32]()), biasGradRow(reduce.Sums[uint64]()),
+		biasGradRow(reduce.Sums[complex64]()), biasGradRow(reduce.Sums[complex128]()))
 }
 
-func biasGrad[T any](table *kernels.Table, sum reduce.Reducer[T]) {
+func biasGradRow[T any](sum reduce.Reducer[T]) kernels.Def {
 	dtype := element.DTypeOf[T]()
-	registerBiasGrad(table, dtype, func(first bool) kernels.Kernel { return &biasGradKernel[T]{sum, dtype, first} })
+	return kernels.Def{Types: dtypes.Only("T", dtype), Expensive: true, New: func(c *kernels.Construction) (any, error) {
+		first, err := args.ChannelsFirst(c)
+		return &biasGradKernel[T]{sum, dtype, first}, err
+	}}
 }

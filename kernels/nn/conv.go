@@ -196,19 +196,30 @@ func (w *windowing) inLayout(inner kernels.Kernel, images []int, sizes int, resu
 	return &channelLayout{inner: inner, images: images, sizes: sizes, results: results}
 }
 
-// convRows makes the rows of the convolution and its gradients for one element type.
-func convRows[T element.Numeric](table *kernels.Table, mul gemm.Gemm[T]) {
+// windowRows are the rows of an op on images for one element type; make makes its kernel for images whose channels
+// come last. images are its inputs that are images, sizes the one that tells a shape, results its outputs that are images.
+func windowRows(dtype tensor.DType, make func(w windowing) kernels.Kernel, images []int, sizes int, results ...int) []kernels.Def {
+	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
+		w, err := newWindowing(c)
+		if err != nil {
+			return nil, err
+		}
+		return w.inLayout(make(w), images, sizes, results...), nil
+	})
+}
+
+// convolveRows, convolveInputGradRows and convolveFilterGradRows are the rows of Conv2D and its gradients for one element type.
+func convolveRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	row := func(op string, make func(w windowing) kernels.Kernel, images []int, sizes int, results ...int) {
-		halves.Rows(table, op, "T", dtype, func(c *kernels.Construction) (any, error) {
-			w, err := newWindowing(c)
-			if err != nil {
-				return nil, err
-			}
-			return w.inLayout(make(w), images, sizes, results...), nil
-		})
-	}
-	row("Conv2D", func(w windowing) kernels.Kernel { return &convKernel[T]{w, dtype, mul} }, []int{0}, -1, 0)
-	row("Conv2DBackpropInput", func(w windowing) kernels.Kernel { return &convInputGradKernel[T]{w, dtype, mul} }, []int{2}, 0, 0)
-	row("Conv2DBackpropFilter", func(w windowing) kernels.Kernel { return &convFilterGradKernel[T]{w, dtype, mul} }, []int{0, 2}, -1)
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &convKernel[T]{w, dtype, mul} }, []int{0}, -1, 0)
+}
+
+func convolveInputGradRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
+	dtype := element.DTypeOf[T]()
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &convInputGradKernel[T]{w, dtype, mul} }, []int{2}, 0, 0)
+}
+
+func convolveFilterGradRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
+	dtype := element.DTypeOf[T]()
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &convFilterGradKernel[T]{w, dtype, mul} }, []int{0, 2}, -1)
 }

@@ -210,20 +210,33 @@ func conv3FilterGrad[T element.Numeric](w windowing3, mul gemm.Gemm[T]) kernels.
 	}
 }
 
-func conv3Rows[T element.Numeric](table *kernels.Table, mul gemm.Gemm[T]) {
-	dtype := element.DTypeOf[T]()
-	row := func(op string, make func(w windowing3, mul gemm.Gemm[T]) kernels.Func, images []int, sizes int, results ...int) {
-		halves.Rows(table, op, "T", dtype, func(c *kernels.Construction) (any, error) {
-			w, err := newWindowing3(c)
-			if err != nil {
-				return nil, err
-			}
-			return w.inLayout(make(w, mul), images, sizes, results...), nil
-		})
-	}
-	row("Conv3D", conv3[T], []int{0}, -1, 0)
-	row("Conv3DBackpropInputV2", conv3InputGrad[T], []int{2}, 0, 0)
-	row("Conv3DBackpropFilterV2", conv3FilterGrad[T], []int{0, 2}, -1)
+// window3Rows are the rows of an op on volumes for one element type, as windowRows.
+func window3Rows[T element.Numeric](mul gemm.Gemm[T], make func(w windowing3, mul gemm.Gemm[T]) kernels.Func, images []int, sizes int, results ...int) []kernels.Def {
+	return halves.Rows("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) {
+		w, err := newWindowing3(c)
+		if err != nil {
+			return nil, err
+		}
+		return w.inLayout(make(w, mul), images, sizes, results...), nil
+	})
+}
+
+// convolve3Rows, convolve3InputGradRows and convolve3FilterGradRows are the rows of Conv3D and its gradients for one element type.
+func convolve3Rows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
+	return window3Rows(mul, conv3[T], []int{0}, -1, 0)
+}
+
+func convolve3InputGradRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
+	return window3Rows(mul, conv3InputGrad[T], []int{2}, 0, 0)
+}
+
+func convolve3FilterGradRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
+	return window3Rows(mul, conv3FilterGrad[T], []int{0, 2}, -1)
+}
+
+// convRows are the rows of Conv for one element type.
+func convRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
+	return halves.Rows("T", element.DTypeOf[T](), newConv(mul))
 }
 
 // newConv makes the kernel of Conv, which is Conv2D or Conv3D by the number of strides.

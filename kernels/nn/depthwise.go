@@ -7,7 +7,6 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
-	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
 // depthwise is the sizes of a convolution that filters each channel by itself, with some
@@ -207,18 +206,19 @@ func (k *depthwiseFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-func depthwiseRows[T element.Floating](table *kernels.Table) {
+// depthwiseRows, depthwiseInputGradRows and depthwiseFilterGradRows are the rows of the convolution of each channel and its gradients
+// for one element type.
+func depthwiseRows[T element.Floating]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	row := func(op string, make func(w windowing) kernels.Kernel, images []int, sizes int, results ...int) {
-		halves.Rows(table, op, "T", dtype, func(c *kernels.Construction) (any, error) {
-			w, err := newWindowing(c)
-			if err != nil {
-				return nil, err
-			}
-			return w.inLayout(make(w), images, sizes, results...), nil
-		})
-	}
-	row("DepthwiseConv2dNative", func(w windowing) kernels.Kernel { return &depthwiseKernel[T]{w, dtype} }, []int{0}, -1, 0)
-	row("DepthwiseConv2dNativeBackpropInput", func(w windowing) kernels.Kernel { return &depthwiseInputGradKernel[T]{w, dtype} }, []int{2}, 0, 0)
-	row("DepthwiseConv2dNativeBackpropFilter", func(w windowing) kernels.Kernel { return &depthwiseFilterGradKernel[T]{w, dtype} }, []int{0, 2}, -1)
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseKernel[T]{w, dtype} }, []int{0}, -1, 0)
+}
+
+func depthwiseInputGradRows[T element.Floating]() []kernels.Def {
+	dtype := element.DTypeOf[T]()
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseInputGradKernel[T]{w, dtype} }, []int{2}, 0, 0)
+}
+
+func depthwiseFilterGradRows[T element.Floating]() []kernels.Def {
+	dtype := element.DTypeOf[T]()
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseFilterGradKernel[T]{w, dtype} }, []int{0, 2}, -1)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/gemm"
 	"github.com/troupe-run/troupe/kernels/internal/launch"
+	"github.com/troupe-run/troupe/kernels/internal/reduce"
 )
 
 func addActivationGPU(table *kernels.Table) {
@@ -113,6 +114,23 @@ func addLRNGPU(table *kernels.Table) {
 		}
 		row("LRN", (*deviceLRN).forward)
 		row("LRNGrad", (*deviceLRN).backward)
+	}
+}
+
+func addL2LossGPU(table *kernels.Table) {
+	half := reduce.GPUReduction{First: "reduce_squares", Then: "reduce_sum", Widens: true, Finish: reduce.FinishHalf}
+	for _, dtype := range dtypes.Floats {
+		table.Add(kernels.Def{Op: "L2Loss", Device: "GPU", Types: dtypes.Only("T", dtype), New: kernels.Always(func(ctx *kernels.Context) error {
+			in := ctx.Input(0)
+			if err := args.CheckType(ctx, 0, dtype); err != nil {
+				return err
+			}
+			out, err := ctx.Allocate(0, dtype, nil)
+			if err != nil {
+				return err
+			}
+			return half.Reduce(ctx, out, in, []int{in.Len()}, true)
+		})})
 	}
 }
 

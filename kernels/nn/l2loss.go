@@ -32,8 +32,9 @@ func (k *l2LossKernel[T]) Compute(ctx *kernels.Context) error {
 	return k.norm.Reduce(ctx.Device, dst, element.ViewOf[T](in), []int{in.Len()}, true)
 }
 
-func l2Loss[T element.Floating](table *kernels.Table, sum reduce.Reducer[T], square func(dst, a []T)) {
+// l2Loss are the rows of L2Loss for one element type.
+func l2Loss[T element.Floating](sum reduce.Reducer[T], square func(dst, a []T)) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	half := reduce.Norms(sum, square, func(dst, a []T) { dst[0] = a[0] / 2 })
-	halves.Rows(table, "L2Loss", "T", dtype, func(*kernels.Construction) (any, error) { return &l2LossKernel[T]{half, dtype}, nil })
+	return halves.Rows("T", dtype, func(*kernels.Construction) (any, error) { return &l2LossKernel[T]{half, dtype}, nil })
 }

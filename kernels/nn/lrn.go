@@ -27,6 +27,14 @@ func newLRN(c *kernels.Construction) (l lrn, err error) {
 	return lrn{int(radius), bias, alpha, beta}, args.FirstError(err, err1, err2, err3)
 }
 
+// newLRNKernel makes the constructor of a kernel that normalizes, or of its gradient.
+func newLRNKernel(run func(*lrn, *kernels.Context) error) func(*kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		l, err := newLRN(c)
+		return kernels.Func(func(ctx *kernels.Context) error { return run(&l, ctx) }), err
+	}
+}
+
 func checkLRN(in tensor.Shape) error {
 	if len(in) != 4 {
 		return status.InvalidArgumentf("in must be 4-dimensional")

@@ -7,8 +7,10 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/gemm"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
 // lstm is the attributes of an op on long short-term memory cells.
@@ -223,4 +225,12 @@ func newBlockLSTM(c *kernels.Construction) (any, error) {
 		}
 		return nil
 	}), nil
+}
+
+// lstmRows are the rows of an op of these cells: for float, and by way of it for half.
+func lstmRows(construct func(*kernels.Construction) (any, error)) []kernels.Def {
+	return []kernels.Def{
+		{Types: dtypes.Only("T", tensor.Float32), Expensive: true, New: construct},
+		{Types: dtypes.Only("T", tensor.Float16), Expensive: true, New: halves.Constructor(tensor.Float16, construct)},
+	}
 }

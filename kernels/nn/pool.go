@@ -1,12 +1,17 @@
 package nn
 
 import (
+	"math"
+	"slices"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // pooling is the attributes of a pooling op.
@@ -254,44 +259,69 @@ func (k *avgPoolKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// poolRows makes the rows of max pooling for one element type.
-func poolRows[T element.Ordered](table *kernels.Table, m poolMath[T]) {
-	dtype := element.DTypeOf[T]()
-	halves.Rows(table, "MaxPool", "T", dtype, func(c *kernels.Construction) (any, error) {
-		p, err := newPooling(c, true)
-		return p.inLayout(&maxPoolKernel[T]{p, m, dtype, false}, []int{0}, -1, 0), err
-	})
-	halves.Rows(table, "MaxPoolV2", "T", dtype, func(c *kernels.Construction) (any, error) {
-		p, err := newPooling(c, false)
-		return p.inLayout(&maxPoolKernel[T]{p, m, dtype, true}, []int{0}, -1, 0), err
-	})
-	halves.Rows(table, "MaxPoolGrad", "T", dtype, func(c *kernels.Construction) (any, error) {
-		p, err := newPooling(c, true)
-		return p.inLayout(&maxPoolGradKernel[T]{p, dtype, false}, []int{0, 1, 2}, -1, 0), err
-	})
-	halves.Rows(table, "MaxPoolGradGrad", "T", dtype, func(c *kernels.Construction) (any, error) {
-		p, err := newPooling(c, true)
-		return p.inLayout(&maxPoolGradGradKernel[T]{p, dtype, false}, []int{0, 1, 2}, -1, 0), err
-	})
-	halves.Rows(table, "MaxPoolGradGradV2", "T", dtype, func(c *kernels.Construction) (any, error) {
-		p, err := newPooling(c, false)
-		return p.inLayout(&maxPoolGradGradKernel[T]{p, dtype, true}, []int{0, 1, 2}, -1, 0), err
-	})
-	halves.Rows(table, "MaxPoolGradV2", "T", dtype, func(c *kernels.Construction) (any, error) {
-		p, err := newPooling(c, false)
-		return p.inLayout(&maxPoolGradKernel[T]{p, dtype, true}, []int{0, 1, 2}, -1, 0), err
+// poolRows are the rows of an op of pooling for one element type, as windowRows. sized ops have the window's size and
+// strides as attributes, the others as inputs.
+func poolRows(dtype tensor.DType, sized bool, make func(p pooling) kernels.Kernel, images []int, sizes int) []kernels.Def {
+	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
+		p, err := newPooling(c, sized)
+		return p.inLayout(make(p), images, sizes, 0), err
 	})
 }
 
-// avgPoolRows makes the rows of average pooling for one element type.
-func avgPoolRows[T element.Floating](table *kernels.Table, m poolMath[T]) {
+// maxPool are the rows of MaxPool and, where inputs tell the window, of MaxPoolV2.
+func maxPool(sized bool) []kernels.Def {
+	return slices.Concat(
+		maxPoolOf(sized, maxOf32), maxPoolOf(sized, maxOf64),
+		maxPoolOf(sized, poolMath[int8]{least: math.MinInt8, max: elementwise.Maximum[int8]}),
+		maxPoolOf(sized, poolMath[int16]{least: math.MinInt16, max: elementwise.Maximum[int16]}),
+		maxPoolOf(sized, poolMath[int32]{least: math.MinInt32, max: elementwise.Maximum[int32]}),
+		maxPoolOf(sized, poolMath[int64]{least: math.MinInt64, max: elementwise.Maximum[int64]}),
+		maxPoolOf(sized, poolMath[uint8]{max: elementwise.Maximum[uint8]}),
+		maxPoolOf(sized, poolMath[uint16]{max: elementwise.Maximum[uint16]}),
+		maxPoolOf(sized, poolMath[uint32]{max: elementwise.Maximum[uint32]}),
+		maxPoolOf(sized, poolMath[uint64]{max: elementwise.Maximum[uint64]}))
+}
+
+var (
+	maxOf32 = poolMath[float32]{float32(math.Inf(-1)), simd.Max, simd.Add}
+	maxOf64 = poolMath[float64]{math.Inf(-1), elementwise.Maximum[float64], elementwise.Add[float64]}
+)
+
+func maxPoolOf[T element.Ordered](sized bool, m poolMath[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	halves.Rows(table, "AvgPool", "T", dtype, func(c *kernels.Construction) (any, error) {
-		p, err := newPooling(c, true)
-		return p.inLayout(&avgPoolKernel[T]{p, m, dtype}, []int{0}, -1, 0), err
-	})
-	halves.Rows(table, "AvgPoolGrad", "T", dtype, func(c *kernels.Construction) (any, error) {
-		p, err := newPooling(c, true)
-		return p.inLayout(&avgPoolGradKernel[T]{p, dtype}, []int{1}, 0, 0), err
-	})
+	return poolRows(dtype, sized, func(p pooling) kernels.Kernel { return &maxPoolKernel[T]{p, m, dtype, !sized} }, []int{0}, -1)
+}
+
+// maxPoolGrad and maxPoolGradGrad are the rows of the gradients of maxPool.
+func maxPoolGrad(sized bool) []kernels.Def {
+	return slices.Concat(maxPoolGradOf[float32](sized), maxPoolGradOf[float64](sized),
+		maxPoolGradOf[int8](sized), maxPoolGradOf[int16](sized), maxPoolGradOf[int32](sized), maxPoolGradOf[int64](sized),
+		maxPoolGradOf[uint8](sized), maxPoolGradOf[uint16](sized), maxPoolGradOf[uint32](sized), maxPoolGradOf[uint64](sized))
+}
+
+func maxPoolGradOf[T element.Ordered](sized bool) []kernels.Def {
+	dtype := element.DTypeOf[T]()
+	return poolRows(dtype, sized, func(p pooling) kernels.Kernel { return &maxPoolGradKernel[T]{p, dtype, !sized} }, []int{0, 1, 2}, -1)
+}
+
+func maxPoolGradGrad(sized bool) []kernels.Def {
+	return slices.Concat(maxPoolGradGradOf[float32](sized), maxPoolGradGradOf[float64](sized),
+		maxPoolGradGradOf[int8](sized), maxPoolGradGradOf[int16](sized), maxPoolGradGradOf[int32](sized), maxPoolGradGradOf[int64](sized),
+		maxPoolGradGradOf[uint8](sized), maxPoolGradGradOf[uint16](sized), maxPoolGradGradOf[uint32](sized), maxPoolGradGradOf[uint64](sized))
+}
+
+func maxPoolGradGradOf[T element.Ordered](sized bool) []kernels.Def {
+	dtype := element.DTypeOf[T]()
+	return poolRows(dtype, sized, func(p pooling) kernels.Kernel { return &maxPoolGradGradKernel[T]{p, dtype, !sized} }, []int{0, 1, 2}, -1)
+}
+
+// avgPool and avgPoolGrad are the rows of average pooling for one element type.
+func avgPool[T element.Floating](m poolMath[T]) []kernels.Def {
+	dtype := element.DTypeOf[T]()
+	return poolRows(dtype, true, func(p pooling) kernels.Kernel { return &avgPoolKernel[T]{p, m, dtype} }, []int{0}, -1)
+}
+
+func avgPoolGrad[T element.Floating]() []kernels.Def {
+	dtype := element.DTypeOf[T]()
+	return poolRows(dtype, true, func(p pooling) kernels.Kernel { return &avgPoolGradKernel[T]{p, dtype} }, []int{1}, 0)
 }

@@ -240,17 +240,13 @@ func avgPool3Grad[T element.Floating](p pooling3) kernels.Func {
 	}
 }
 
-func pool3Rows[T element.Floating](table *kernels.Table) {
-	dtype := element.DTypeOf[T]()
-	row := func(op string, make func(p pooling3) kernels.Func, images []int, sizes int) {
-		halves.Rows(table, op, "T", dtype, func(c *kernels.Construction) (any, error) {
+// pool3Rows are the rows of an op of pooling on volumes, for an op's kernels of two types, as windowRows.
+func pool3Rows(make32, make64 func(p pooling3) kernels.Func, images []int, sizes int) []kernels.Def {
+	row := func(dtype tensor.DType, make func(p pooling3) kernels.Func) []kernels.Def {
+		return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
 			p, err := newPooling3(c)
 			return p.inLayout(make(p), images, sizes, 0), err
 		})
 	}
-	row("MaxPool3D", maxPool3[T], []int{0}, -1)
-	row("AvgPool3D", avgPool3[T], []int{0}, -1)
-	row("MaxPool3DGrad", maxPool3Grad[T], []int{0, 1, 2}, -1)
-	row("MaxPool3DGradGrad", maxPool3GradGrad[T], []int{0, 1, 2}, -1)
-	row("AvgPool3DGrad", avgPool3Grad[T], []int{1}, 0)
+	return append(row(tensor.Float32, make32), row(tensor.Float64, make64)...)
 }

@@ -140,10 +140,12 @@ func (k *softmaxKernel[T]) logSoftmax(ctx *kernels.Context, dst, src []T, column
 	return nil
 }
 
-// softmaxRows makes the rows of Softmax and LogSoftmax for one element type.
-func softmaxRows[T element.Floating](table *kernels.Table, m rowMath[T]) {
+// softmaxRows are the rows of Softmax, and of LogSoftmax with inLogs.
+func softmaxRows(inLogs bool) []kernels.Def {
+	return append(softmaxOf(rowMath32, inLogs), softmaxOf(rowMath64, inLogs)...)
+}
+
+func softmaxOf[T element.Floating](m rowMath[T], inLogs bool) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	for op, inLogs := range map[string]bool{"Softmax": false, "LogSoftmax": true} {
-		halves.Rows(table, op, "T", dtype, func(*kernels.Construction) (any, error) { return &softmaxKernel[T]{m, dtype, inLogs}, nil })
-	}
+	return halves.Rows("T", dtype, func(*kernels.Construction) (any, error) { return &softmaxKernel[T]{m, dtype, inLogs}, nil })
 }

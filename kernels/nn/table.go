@@ -1,11 +1,9 @@
 package nn
 
 import (
-	"math"
-
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/dtypes"
+	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/gemm"
@@ -18,25 +16,21 @@ import (
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addActivation(table)
-	addBatchnorm(table)
-	addBias(table)
-	addConv(table)
-	addConv3d(table)
-	addDepthwise(table)
-	addFormat(table)
-	addLRN(table)
-	addMisc(table)
-	addPool(table)
-	addPool3d(table)
-	addRnnLstm(table)
-	addSoftmax(table)
-	addTopK(table)
-	addXent(table)
+	addBatchnorm(table.Op)
+	addBias(table.Op)
+	addConv(table.Op)
+	addFormat(table.Op)
+	addNormalization(table.Op)
+	addPool(table.Op)
+	addRecurrent(table.Op)
+	addSoftmax(table.Op)
+	addTopK(table.Op)
 	addActivationGPU(table)
 	addBatchNormGPU(table)
 	addBiasGPU(table)
 	addConvGPU(table)
 	addDepthwiseGPU(table)
+	addL2LossGPU(table)
 	addLRNGPU(table)
 	addPoolGPU(table)
 	addSoftmaxGPU(table)
@@ -46,7 +40,7 @@ func Table() *kernels.Table {
 
 func addActivation(table *kernels.Table) {
 	unary, binary := elementwise.Into(table)
-	same := elementwise.BinaryOptions{SameShape: true}
+	op, same := table.Op, elementwise.BinaryOptions{SameShape: true}
 	unary("Relu", element.CheapGrain, elementwise.Floats1(simd.Relu, relu[float64]), elementwise.Signed1(relu[int8], relu[int16], relu[int32], relu[int64]),
 		elementwise.Unsigned1(relu[uint8], relu[uint16], relu[uint32], relu[uint64]))
 	binary("ReluGrad", same, elementwise.Floats2(simd.ReluGrad, reluGrad[float64]), elementwise.Signed2(reluGrad[int8], reluGrad[int16], reluGrad[int32], reluGrad[int64]),
@@ -64,160 +58,88 @@ func addActivation(table *kernels.Table) {
 	unary("Softsign", element.CheapGrain, elementwise.Floats1(softsign[float32], softsign[float64]))
 	binary("SoftsignGrad", same, elementwise.PerElement2(softsignGrad64))
 
-	leakyRows := func(alpha float32) elementwise.UnaryRows {
-		return elementwise.Floats1(leaky(alpha), leaky(float64(alpha)))
-	}
-	leakyGrads := func(alpha float32) elementwise.BinaryRows {
-		return elementwise.Floats2(leakyGrad(alpha), leakyGrad(float64(alpha)))
-	}
-	for i, row := range leakyRows(0) {
-		types := map[string][]tensor.DType{"T": {row.In.DType}}
-		table.Add(
-			kernels.Def{Op: "LeakyRelu", Types: types, New: func(c *kernels.Construction) (any, error) {
-				alpha, err := c.Attrs().Float("alpha")
-				return &elementwise.UnaryKernel{UnaryRow: leakyRows(alpha)[i], Grain: element.CheapGrain}, err
-			}},
-			kernels.Def{Op: "LeakyReluGrad", Types: types, New: func(c *kernels.Construction) (any, error) {
-				alpha, err := c.Attrs().Float("alpha")
-				return &elementwise.BinaryKernel{BinaryRow: leakyGrads(alpha)[i], BinaryOptions: elementwise.BinaryOptions{SameShape: true, Grain: element.CheapGrain}}, err
-			}})
-	}
+	op("LeakyRelu", leakyRows())
+	op("LeakyReluGrad", leakyGradRows())
 }
 
-func addBatchnorm(table *kernels.Table) {
-	batchNormRow(table, "FusedBatchNorm", 5, false, (*batchNorm).forward, []int{0})
-	batchNormRow(table, "FusedBatchNormV2", 5, true, (*batchNorm).forward, []int{0})
-	batchNormRow(table, "FusedBatchNormV3", 6, true, (*batchNorm).forward, []int{0})
-	batchNormRow(table, "FusedBatchNormGrad", 5, false, (*batchNorm).backward, []int{0, 1})
-	batchNormRow(table, "FusedBatchNormGradV2", 5, true, (*batchNorm).backward, []int{0, 1})
-	batchNormRow(table, "FusedBatchNormGradV3", 5, true, (*batchNorm).backward, []int{0, 1})
+func addBatchnorm(op func(op string, sets ...[]kernels.Def)) {
+	op("FusedBatchNorm", batchNormRows(5, false, (*batchNorm).forward, 0))
+	op("FusedBatchNormV2", batchNormRows(5, true, (*batchNorm).forward, 0))
+	op("FusedBatchNormV3", batchNormRows(6, true, (*batchNorm).forward, 0))
+	op("FusedBatchNormGrad", batchNormRows(5, false, (*batchNorm).backward, 0, 1))
+	op("FusedBatchNormGradV2", batchNormRows(5, true, (*batchNorm).backward, 0, 1))
+	op("FusedBatchNormGradV3", batchNormRows(5, true, (*batchNorm).backward, 0, 1))
 }
 
-func addBias(table *kernels.Table) {
-	registerBias(table, elementwise.Additions())
-	biasGrad(table, reduce.SumFloat)
-	biasGrad(table, reduce.Sums[float64]())
-	for _, half := range halves.Types {
-		registerBiasGrad(table, half, func(first bool) kernels.Kernel {
-			return &halves.ViaFloat{Inner: &biasGradKernel[float32]{reduce.SumFloat, tensor.Float32, first}, Half: half}
-		})
-	}
-	biasGrad(table, reduce.Sums[int8]())
-	biasGrad(table, reduce.Sums[int16]())
-	biasGrad(table, reduce.Sums[int32]())
-	biasGrad(table, reduce.Sums[int64]())
-	biasGrad(table, reduce.Sums[uint8]())
-	biasGrad(table, reduce.Sums[uint16]())
-	biasGrad(table, reduce.Sums[uint32]())
-	biasGrad(table, reduce.Sums[uint64]())
-	biasGrad(table, reduce.Sums[complex64]())
-	biasGrad(table, reduce.Sums[complex128]())
+func addBias(op func(op string, sets ...[]kernels.Def)) {
+	op("BiasAdd", biasRows(args.ChannelsFirst))
+	op("BiasAddV1", biasRows(channelsLast))
+	op("BiasAddGrad", biasGradRows())
 }
 
-func addConv(table *kernels.Table) {
-	convRows(table, simd.Gemm)
-	convRows(table, gemm.Portable[float64])
-	convRows(table, gemm.Portable[int32])
+func addConv(op func(op string, sets ...[]kernels.Def)) {
+	double, ints := gemm.Portable[float64], gemm.Portable[int32]
+	op("Conv2D", convolveRows(simd.Gemm), convolveRows(double), convolveRows(ints))
+	op("Conv2DBackpropInput", convolveInputGradRows(simd.Gemm), convolveInputGradRows(double), convolveInputGradRows(ints))
+	op("Conv2DBackpropFilter", convolveFilterGradRows(simd.Gemm), convolveFilterGradRows(double), convolveFilterGradRows(ints))
+	op("Conv3D", convolve3Rows(simd.Gemm), convolve3Rows(double))
+	op("Conv3DBackpropInputV2", convolve3InputGradRows(simd.Gemm), convolve3InputGradRows(double))
+	op("Conv3DBackpropFilterV2", convolve3FilterGradRows(simd.Gemm), convolve3FilterGradRows(double))
+	op("Conv", convRows(simd.Gemm), convRows(double), convRows(ints))
+	op("DepthwiseConv2dNative", depthwiseRows[float32](), depthwiseRows[float64]())
+	op("DepthwiseConv2dNativeBackpropInput", depthwiseInputGradRows[float32](), depthwiseInputGradRows[float64]())
+	op("DepthwiseConv2dNativeBackpropFilter", depthwiseFilterGradRows[float32](), depthwiseFilterGradRows[float64]())
 }
 
-func addConv3d(table *kernels.Table) {
-	conv3Rows(table, simd.Gemm)
-	conv3Rows(table, gemm.Portable[float64])
-	halves.Rows(table, "Conv", "T", tensor.Float32, newConv(simd.Gemm))
-	halves.Rows(table, "Conv", "T", tensor.Float64, newConv(gemm.Portable[float64]))
-	halves.Rows(table, "Conv", "T", tensor.Int32, newConv(gemm.Portable[int32]))
+func addFormat(op func(op string, sets ...[]kernels.Def)) {
+	op("DataFormatDimMap", kernels.ForType("T", tensor.Int32, formatDimMap[int32]), kernels.ForType("T", tensor.Int64, formatDimMap[int64]))
+	op("DataFormatVecPermute", kernels.ForType("T", tensor.Int32, formatPermute[int32]), kernels.ForType("T", tensor.Int64, formatPermute[int64]))
 }
 
-func addDepthwise(table *kernels.Table) {
-	depthwiseRows[float32](table)
-	depthwiseRows[float64](table)
+func addNormalization(op func(op string, sets ...[]kernels.Def)) {
+	op("LRN", halves.Rows("T", tensor.Float32, newLRNKernel((*lrn).forward)))
+	op("LRNGrad", halves.Rows("T", tensor.Float32, newLRNKernel((*lrn).backward)))
+	op("L2Loss", l2Loss(reduce.SumFloat, simd.Square), l2Loss(reduce.Sums[float64](), elementwise.Square[float64]))
 }
 
-func addFormat(table *kernels.Table) {
-	only := func(t tensor.DType) map[string][]tensor.DType { return map[string][]tensor.DType{"T": {t}} }
-	table.Add(
-		kernels.Def{Op: "DataFormatDimMap", Types: only(tensor.Int32), New: formatDimMap[int32]},
-		kernels.Def{Op: "DataFormatDimMap", Types: only(tensor.Int64), New: formatDimMap[int64]},
-		kernels.Def{Op: "DataFormatVecPermute", Types: only(tensor.Int32), New: formatPermute[int32]},
-		kernels.Def{Op: "DataFormatVecPermute", Types: only(tensor.Int64), New: formatPermute[int64]})
+func addPool(op func(op string, sets ...[]kernels.Def)) {
+	op("MaxPool", maxPool(true))
+	op("MaxPoolV2", maxPool(false))
+	op("MaxPoolGrad", maxPoolGrad(true))
+	op("MaxPoolGradV2", maxPoolGrad(false))
+	op("MaxPoolGradGrad", maxPoolGradGrad(true))
+	op("MaxPoolGradGradV2", maxPoolGradGrad(false))
+	op("AvgPool", avgPool(maxOf32), avgPool(maxOf64))
+	op("AvgPoolGrad", avgPoolGrad[float32](), avgPoolGrad[float64]())
+	op("MaxPool3D", pool3Rows(maxPool3[float32], maxPool3[float64], []int{0}, -1))
+	op("MaxPool3DGrad", pool3Rows(maxPool3Grad[float32], maxPool3Grad[float64], []int{0, 1, 2}, -1))
+	op("MaxPool3DGradGrad", pool3Rows(maxPool3GradGrad[float32], maxPool3GradGrad[float64], []int{0, 1, 2}, -1))
+	op("AvgPool3D", pool3Rows(avgPool3[float32], avgPool3[float64], []int{0}, -1))
+	op("AvgPool3DGrad", pool3Rows(avgPool3Grad[float32], avgPool3Grad[float64], []int{1}, 0))
 }
 
-func addLRN(table *kernels.Table) {
-	halves.Rows(table, "LRN", "T", tensor.Float32, func(c *kernels.Construction) (any, error) {
-		l, err := newLRN(c)
-		return kernels.Func(l.forward), err
-	})
-	halves.Rows(table, "LRNGrad", "T", tensor.Float32, func(c *kernels.Construction) (any, error) {
-		l, err := newLRN(c)
-		return kernels.Func(l.backward), err
-	})
+func addSoftmax(op func(op string, sets ...[]kernels.Def)) {
+	op("Softmax", softmaxRows(false))
+	op("LogSoftmax", softmaxRows(true))
+	op("SoftmaxCrossEntropyWithLogits", crossEntropy(rowMath32), crossEntropy(rowMath64))
+	op("SparseSoftmaxCrossEntropyWithLogits", sparseCrossEntropy(rowMath32), sparseCrossEntropy(rowMath64))
 }
 
-func addMisc(table *kernels.Table) {
-	l2Loss(table, reduce.SumFloat, simd.Square)
-	l2Loss(table, reduce.Sums[float64](), elementwise.Square[float64])
+func addTopK(op func(op string, sets ...[]kernels.Def)) {
+	op("TopK", topKAttr[float32](), topKAttr[float64](), topKAttr[int8](), topKAttr[int16](), topKAttr[int32](), topKAttr[int64](),
+		topKAttr[uint8](), topKAttr[uint16](), topKAttr[uint32](), topKAttr[uint64]())
+	op("TopKV2", topKInput[float32](), topKInput[float64](), topKInput[int8](), topKInput[int16](), topKInput[int32](), topKInput[int64](),
+		topKInput[uint8](), topKInput[uint16](), topKInput[uint32](), topKInput[uint64]())
+	op("ApproxTopK", halves.Rows("T", tensor.Float32, newApproxTopK))
+	op("InTopK", []kernels.Def{{New: newInTopK}})
+	op("InTopKV2", []kernels.Def{{New: newInTopKV2}})
 }
 
-func addPool(table *kernels.Table) {
-	m32 := poolMath[float32]{float32(math.Inf(-1)), simd.Max, simd.Add}
-	m64 := poolMath[float64]{math.Inf(-1), elementwise.Maximum[float64], elementwise.Add[float64]}
-	poolRows(table, m32)
-	poolRows(table, m64)
-	poolRows(table, poolMath[int8]{least: math.MinInt8, max: elementwise.Maximum[int8]})
-	poolRows(table, poolMath[int16]{least: math.MinInt16, max: elementwise.Maximum[int16]})
-	poolRows(table, poolMath[int32]{least: math.MinInt32, max: elementwise.Maximum[int32]})
-	poolRows(table, poolMath[int64]{least: math.MinInt64, max: elementwise.Maximum[int64]})
-	poolRows(table, poolMath[uint8]{max: elementwise.Maximum[uint8]})
-	poolRows(table, poolMath[uint16]{max: elementwise.Maximum[uint16]})
-	poolRows(table, poolMath[uint32]{max: elementwise.Maximum[uint32]})
-	poolRows(table, poolMath[uint64]{max: elementwise.Maximum[uint64]})
-	avgPoolRows(table, m32)
-	avgPoolRows(table, m64)
-}
-
-func addPool3d(table *kernels.Table) {
-	pool3Rows[float32](table)
-	pool3Rows[float64](table)
-}
-
-func addSoftmax(table *kernels.Table) {
-	softmaxRows(table, rowMath32)
-	softmaxRows(table, rowMath64)
-}
-
-func addTopK(table *kernels.Table) {
-	topKRows[float32](table)
-	halves.Rows(table, "ApproxTopK", "T", tensor.Float32, newApproxTopK)
-	topKRows[float64](table)
-	topKRows[int8](table)
-	topKRows[int16](table)
-	topKRows[int32](table)
-	topKRows[int64](table)
-	topKRows[uint8](table)
-	topKRows[uint16](table)
-	topKRows[uint32](table)
-	topKRows[uint64](table)
-	table.Add(
-		kernels.Def{Op: "InTopK", New: func(c *kernels.Construction) (any, error) {
-			k, err := c.Attrs().Int("k")
-			return &inTopKKernel{k: k}, err
-		}},
-		kernels.Def{Op: "InTopKV2", New: func(*kernels.Construction) (any, error) { return &inTopKKernel{fromInput: true}, nil }})
-}
-
-func addXent(table *kernels.Table) {
-	xentRows(table, rowMath32)
-	xentRows(table, rowMath64)
-}
-
-func addRnnLstm(table *kernels.Table) {
-	for op, construct := range map[string]func(*kernels.Construction) (any, error){
-		"LSTMBlockCell": newLSTMBlockCell, "BlockLSTM": newBlockLSTM, "BlockLSTMV2": newBlockLSTM,
-		"LSTMBlockCellGrad": newLSTMBlockCellGrad, "BlockLSTMGrad": newBlockLSTMGrad, "BlockLSTMGradV2": newBlockLSTMGrad,
-	} {
-		table.Add([]kernels.Def{
-			{Op: op, Types: dtypes.Only("T", tensor.Float32), Expensive: true, New: construct},
-			{Op: op, Types: dtypes.Only("T", tensor.Float16), Expensive: true, New: halves.Constructor(tensor.Float16, construct)},
-		}...)
-	}
+func addRecurrent(op func(op string, sets ...[]kernels.Def)) {
+	op("LSTMBlockCell", lstmRows(newLSTMBlockCell))
+	op("LSTMBlockCellGrad", lstmRows(newLSTMBlockCellGrad))
+	op("BlockLSTM", lstmRows(newBlockLSTM))
+	op("BlockLSTMV2", lstmRows(newBlockLSTM))
+	op("BlockLSTMGrad", lstmRows(newBlockLSTMGrad))
+	op("BlockLSTMGradV2", lstmRows(newBlockLSTMGrad))
 }

@@ -15,7 +15,8 @@ import (
 // greatest first and of equal ones the first. That order is kept with sorted off, too.
 type topKKernel[T element.Ordered] struct {
 	dtype, index tensor.DType
-	k            int64 // the attribute of TopK; TopKV2 has an input
+	rows         topKRows[T] // for the type of indices
+	k            int64       // the attribute of TopK; TopKV2 has an input
 	fromInput    bool
 }
 
@@ -31,16 +32,12 @@ func (k *topKKernel[T]) Compute(ctx *kernels.Context) error {
 	in := ctx.Input(0)
 	count, columns := values.Dim(in.Rank()-1), in.Dim(in.Rank()-1)
 	src, dst := element.ViewOf[T](in), element.ViewOf[T](values)
-	switch k.index {
-	case tensor.Int16:
-		topRows(ctx.Device, dst, tensor.Of[int16](indices), src, count, columns)
-	case tensor.Int32:
-		topRows(ctx.Device, dst, tensor.Of[int32](indices), src, count, columns)
-	default:
-		topRows(ctx.Device, dst, tensor.Of[int64](indices), src, count, columns)
-	}
+	k.rows(ctx.Device, dst, indices, src, count, columns)
 	return nil
 }
+
+// topKRows finds the greatest elements of rows, and sets indices to where they stand.
+type topKRows[T element.Ordered] func(dev kernels.Device, dst []T, indices *tensor.Tensor, src []T, count, columns int)
 
 // topKOutputs makes the outputs for count elements, or as many as an input tells, of each row.
 func topKOutputs(ctx *kernels.Context, dtype, index tensor.DType, count int64, input int) (values, indices *tensor.Tensor, err error) {
@@ -78,7 +75,8 @@ func topKOutputs(ctx *kernels.Context, dtype, index tensor.DType, count int64, i
 	return values, indices, err
 }
 
-func topRows[T element.Ordered, I int16 | int32 | int64](dev kernels.Device, dst []T, at []I, src []T, count, columns int) {
+func topRows[T element.Ordered, I int16 | int32 | int64](dev kernels.Device, dst []T, indices *tensor.Tensor, src []T, count, columns int) {
+	at := tensor.Of[I](indices)
 	element.EachRow(dev, len(src)/columns, columns, func(lo, hi int) {
 		best := make([]int, 0, columns)
 		for r := lo; r < hi; r++ {
@@ -133,15 +131,25 @@ func top[T element.Ordered](best []int, row []T, count int) []int {
 	return best
 }
 
-func topKRows[T element.Ordered](table *kernels.Table) {
+// topKAttr and topKInput are the rows of TopK, which has the number of elements as an attribute, and of TopKV2, which has it as an
+// input, for one element type.
+func topKAttr[T element.Ordered]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	halves.Rows(table, "TopK", "T", dtype, func(c *kernels.Construction) (any, error) {
+	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
 		k, err := c.Attrs().Int("k")
-		return &topKKernel[T]{dtype: dtype, index: tensor.Int32, k: k}, err
+		return &topKKernel[T]{dtype: dtype, index: tensor.Int32, rows: topRows[T, int32], k: k}, err
 	})
-	halves.Rows(table, "TopKV2", "T", dtype, func(c *kernels.Construction) (any, error) {
+}
+
+func topKInput[T element.Ordered]() []kernels.Def {
+	dtype := element.DTypeOf[T]()
+	rowsOf := map[tensor.DType]topKRows[T]{tensor.Int16: topRows[T, int16], tensor.Int32: topRows[T, int32], tensor.Int64: topRows[T, int64]}
+	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
 		index, err := topKIndex(c)
-		return &topKKernel[T]{dtype: dtype, index: index, fromInput: true}, err
+		if err == nil && rowsOf[index] == nil {
+			err = status.InvalidArgumentf("Value for attr 'index_type' of %v is not in the list of allowed values: int16, int32, int64", index)
+		}
+		return &topKKernel[T]{dtype: dtype, index: index, rows: rowsOf[index], fromInput: true}, err
 	})
 }
 
@@ -168,7 +176,7 @@ func newApproxTopK(c *kernels.Construction) (any, error) {
 	if !greatest {
 		return nil, status.Unimplementedf("ApproxTopK with is_max_k=false is not supported")
 	}
-	return &topKKernel[float32]{dtype: tensor.Float32, index: tensor.Int32, k: k}, nil
+	return &topKKernel[float32]{dtype: tensor.Float32, index: tensor.Int32, rows: topRows[float32, int32], k: k}, nil
 }
 
 // inTopKKernel is InTopK and InTopKV2: whether fewer than k classes are predicted stronger than
@@ -195,6 +203,13 @@ func (k *inTopKKernel) Compute(ctx *kernels.Context) error {
 	}
 	return nil
 }
+
+func newInTopK(c *kernels.Construction) (any, error) {
+	k, err := c.Attrs().Int("k")
+	return &inTopKKernel{k: k}, err
+}
+
+func newInTopKV2(*kernels.Construction) (any, error) { return &inTopKKernel{fromInput: true}, nil }
 
 // output makes the output and gives how many classes count.
 func (k *inTopKKernel) output(ctx *kernels.Context) (out *tensor.Tensor, count int64, err error) {

@@ -230,20 +230,17 @@ func moveChannels(ctx *kernels.Context, dst, src *tensor.Tensor, n, rows, column
 		moveChannelsOn(ctx, a, dst, src, n, rows, columns)
 		return
 	}
-	switch src.DType().Size() {
-	case 1:
-		transposeEach(dev, tensor.Of[uint8](dst), tensor.Of[uint8](src), n, rows, columns)
-	case 2:
-		transposeEach(dev, tensor.Of[uint16](dst), tensor.Of[uint16](src), n, rows, columns)
-	case 4:
-		transposeEach(dev, tensor.Of[uint32](dst), tensor.Of[uint32](src), n, rows, columns)
-	case 8:
-		transposeEach(dev, tensor.Of[uint64](dst), tensor.Of[uint64](src), n, rows, columns)
-	}
+	transposers[src.DType().Size()](dev, dst, src, n, rows, columns)
 }
 
-func transposeEach[T any](dev kernels.Device, dst, src []T, n, rows, columns int) {
+// transposers are transposeEach by the size of elements: of those that images and filters have.
+var transposers = map[int]func(dev kernels.Device, dst, src *tensor.Tensor, n, rows, columns int){
+	1: transposeEach[uint8], 2: transposeEach[uint16], 4: transposeEach[uint32], 8: transposeEach[uint64],
+}
+
+func transposeEach[T tensor.Elem](dev kernels.Device, out, in *tensor.Tensor, n, rows, columns int) {
 	const tile = 32
+	dst, src := tensor.Of[T](out), tensor.Of[T](in)
 	dev.Parallel(n, max(1, element.CheapGrain/(rows*columns)), func(lo, hi int) {
 		for m := lo; m < hi; m++ {
 			from, to := src[m*rows*columns:][:rows*columns], dst[m*rows*columns:][:rows*columns]

@@ -236,8 +236,13 @@ func stretch[T any](dst, src []T, to, from tensor.Shape) {
 	})
 }
 
-func xentRows[T element.Floating](table *kernels.Table, m rowMath[T]) {
+// crossEntropy and sparseCrossEntropy are the rows of the ops' kernels for one element type.
+func crossEntropy[T element.Floating](m rowMath[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	halves.Rows(table, "SoftmaxCrossEntropyWithLogits", "T", dtype, func(*kernels.Construction) (any, error) { return &xentKernel[T]{m, dtype}, nil })
-	halves.Rows(table, "SparseSoftmaxCrossEntropyWithLogits", "T", dtype, func(*kernels.Construction) (any, error) { return &sparseXentKernel[T]{m, dtype}, nil })
+	return halves.Rows("T", dtype, func(*kernels.Construction) (any, error) { return &xentKernel[T]{m, dtype}, nil })
+}
+
+func sparseCrossEntropy[T element.Floating](m rowMath[T]) []kernels.Def {
+	dtype := element.DTypeOf[T]()
+	return halves.Rows("T", dtype, func(*kernels.Construction) (any, error) { return &sparseXentKernel[T]{m, dtype}, nil })
 }

@@ -10,8 +10,16 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
+// steps tells how many steps of delta there are from start to limit; ok is false for more than most.
+type steps[T int32 | int64 | float32 | float64] func(start, limit, delta T, most int64) (n int64, ok bool)
+
+// rangeOf is the row of RaggedRange for one element type.
+func rangeOf[T int32 | int64 | float32 | float64](count steps[T]) []kernels.Def {
+	return kernels.ForType("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) { return raggedRange(c, count) })
+}
+
 // raggedRange makes the kernel of RaggedRange: a ragged tensor whose rows are ranges.
-func raggedRange[T int32 | int64 | float32 | float64](c *kernels.Construction) (any, error) {
+func raggedRange[T int32 | int64 | float32 | float64](c *kernels.Construction, count steps[T]) (any, error) {
 	dtype, err := args.IntAttr(c, "Tsplits")
 	if err != nil {
 		return nil, err
@@ -45,7 +53,7 @@ func raggedRange[T int32 | int64 | float32 | float64](c *kernels.Construction) (
 		}
 		splits := make([]int64, rows+1)
 		for row := range rows {
-			size, err := rangeRow(limits[0](row), limits[1](row), limits[2](row), most)
+			size, err := rangeRow(limits[0](row), limits[1](row), limits[2](row), most, count)
 			if err != nil {
 				return err
 			}
@@ -73,26 +81,33 @@ func raggedRange[T int32 | int64 | float32 | float64](c *kernels.Construction) (
 	}), nil
 }
 
-// rangeRow is the number of elements of a range.
-func rangeRow[T int32 | int64 | float32 | float64](start, limit, delta T, most int64) (int64, error) {
+// rangeRow is the number of elements of a range, of which there may be most.
+func rangeRow[T int32 | int64 | float32 | float64](start, limit, delta T, most int64, count steps[T]) (int64, error) {
 	if delta == 0 {
 		return 0, status.InvalidArgumentf("Requires delta != 0")
 	}
 	if delta > 0 && limit < start || delta < 0 && limit > start {
 		return 0, nil
 	}
-	tooMany := status.InvalidArgumentf("Requires ((limit - start) / delta) <= %d", most)
-	switch any(start).(type) {
-	case float32, float64:
-		size := math.Ceil(math.Abs(float64((limit - start) / delta)))
-		if !(size <= float64(most)) {
-			return 0, tooMany
-		}
-		if size >= math.MaxInt64 {
-			return math.MaxInt64, nil
-		}
-		return int64(size), nil
+	n, ok := count(start, limit, delta, most)
+	if !ok {
+		return 0, status.InvalidArgumentf("Requires ((limit - start) / delta) <= %d", most)
 	}
+	return n, nil
+}
+
+func floatSteps[T float32 | float64](start, limit, delta T, most int64) (n int64, ok bool) {
+	size := math.Ceil(math.Abs(float64((limit - start) / delta)))
+	if !(size <= float64(most)) {
+		return 0, false
+	}
+	if size >= math.MaxInt64 {
+		return math.MaxInt64, true
+	}
+	return int64(size), true
+}
+
+func intSteps[T int32 | int64](start, limit, delta T, most int64) (n int64, ok bool) {
 	// The distance of two int64s fits a uint64, whatever their signs.
 	distance, step := uint64(int64(limit))-uint64(int64(start)), uint64(int64(delta))
 	if delta < 0 {
@@ -102,8 +117,5 @@ func rangeRow[T int32 | int64 | float32 | float64](start, limit, delta T, most i
 	if distance%step != 0 {
 		size++
 	}
-	if size > uint64(most) {
-		return 0, tooMany
-	}
-	return int64(size), nil
+	return int64(size), size <= uint64(most)
 }

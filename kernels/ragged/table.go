@@ -1,9 +1,7 @@
 package ragged
 
 import (
-	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 )
 
 // Table is the family's ops.
@@ -15,11 +13,8 @@ func Table() *kernels.Table {
 
 // The ops on ragged tensors.
 func addRagged(table *kernels.Table) {
+	table.Op("RaggedRange", rangeOf(intSteps[int32]), rangeOf(intSteps[int64]), rangeOf(floatSteps[float32]), rangeOf(floatSteps[float64]))
 	table.Add([]kernels.Def{
-		{Op: "RaggedRange", Types: dtypes.Only("T", tensor.Int32), New: raggedRange[int32]},
-		{Op: "RaggedRange", Types: dtypes.Only("T", tensor.Int64), New: raggedRange[int64]},
-		{Op: "RaggedRange", Types: dtypes.Only("T", tensor.Float32), New: raggedRange[float32]},
-		{Op: "RaggedRange", Types: dtypes.Only("T", tensor.Float64), New: raggedRange[float64]},
 		{Op: "RaggedTensorToTensor", New: newRaggedDense},
 		{Op: "RaggedTensorToSparse", New: kernels.Always(raggedToSparse)},
 		{Op: "RaggedTensorToVariant", New: newRaggedToVariant},

@@ -8,8 +8,10 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
+	"github.com/troupe-run/troupe/kernels/internal/layout"
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
@@ -28,9 +30,9 @@ func newShuffle(c *kernels.Construction) (any, error) {
 		rows := in.Dim(0)
 		gen := g.Reserve((int64(rows-1) + 3) / 4)
 		x := philox.OneAtATime(&gen)
-		order := make([]int, rows)
+		order := make([]int64, rows)
 		for i := range order {
-			order[i] = i
+			order[i] = int64(i)
 		}
 		for i := range rows - 1 {
 			j := i + int(x.Next()%uint32(rows-i))
@@ -40,39 +42,18 @@ func newShuffle(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		reorder(out, in, order)
-		return nil
+		return layout.MoveAt(ctx, out, in, nil, order, in.Len()/rows, rows)
 	}), nil
-}
-
-// reorder makes row i of dst row order[i] of src.
-func reorder(dst, src *tensor.Tensor, order []int) {
-	switch src.DType() {
-	case tensor.String:
-		reorderRows(dst.Strings(), src.Strings(), order)
-	case tensor.Resource:
-		reorderRows(dst.Handles(), src.Handles(), order)
-	case tensor.Variant:
-		reorderRows(dst.Variants(), src.Variants(), order)
-		tensor.RetainVariants(dst.Variants())
-	default:
-		reorderRows(dst.Data(), src.Data(), order)
-	}
-}
-
-func reorderRows[E any](dst, src []E, order []int) {
-	n := len(src) / len(order)
-	for i, o := range order {
-		copy(dst[i*n:(i+1)*n], src[o*n:(o+1)*n])
-	}
 }
 
 // multinomialKernel draws classes by their unnormalized log-probabilities.
 type multinomialKernel[T element.Floating] struct {
 	dtype, out tensor.DType
-	// numbers is where so many random numbers come from.
-	numbers func(ctx *kernels.Context, n int64) (philox.Philox, error)
+	numbers    multinomialSource
 }
+
+// multinomialSource is where n random numbers come from.
+type multinomialSource func(ctx *kernels.Context, n int64) (philox.Philox, error)
 
 func (k *multinomialKernel[T]) Compute(ctx *kernels.Context) error {
 	logits, count := ctx.Input(0), ctx.Input(1)
@@ -141,26 +122,27 @@ func cumulate[T element.Floating](cdf []float64, logits []T) float64 {
 	return total
 }
 
-func multinomialRows[T element.Floating](table *kernels.Table) {
+// multinomialOf and statelessMultinomialOf are the rows of Multinomial and StatelessMultinomial for one type of logits.
+func multinomialOf[T element.Floating]() []kernels.Def {
+	return multinomialRows[T](func(c *kernels.Construction) (multinomialSource, error) {
+		g, err := philox.NewGenerator(c)
+		return func(_ *kernels.Context, n int64) (philox.Philox, error) { return g.Reserve(n), nil }, err
+	}, "num_samples")
+}
+
+func statelessMultinomialOf[T element.Floating]() []kernels.Def {
+	return multinomialRows[T](func(*kernels.Construction) (multinomialSource, error) {
+		return func(ctx *kernels.Context, _ int64) (philox.Philox, error) { return seedInput(ctx, 2) }, nil
+	}, "num_samples", "seed")
+}
+
+func multinomialRows[T element.Floating](numbers func(*kernels.Construction) (multinomialSource, error), hostInputs ...string) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	for _, out := range []tensor.DType{tensor.Int32, tensor.Int64} {
-		construct := func(c *kernels.Construction) (any, error) {
-			g, err := philox.NewGenerator(c)
-			return &multinomialKernel[T]{dtype, out, func(_ *kernels.Context, n int64) (philox.Philox, error) { return g.Reserve(n), nil }}, err
-		}
-		stateless := func(*kernels.Construction) (any, error) {
-			return &multinomialKernel[T]{dtype, out, func(ctx *kernels.Context, _ int64) (philox.Philox, error) { return seedInput(ctx, 2) }}, nil
-		}
-		row := func(in tensor.DType, construct, stateless func(*kernels.Construction) (any, error)) {
-			types := map[string][]tensor.DType{"T": {in}, "output_dtype": {out}}
-			table.Add(kernels.Def{Op: "Multinomial", Types: types, HostInputs: []string{"num_samples"}, New: construct})
-			table.Add(kernels.Def{Op: "StatelessMultinomial", Types: types, HostInputs: []string{"num_samples", "seed"}, New: stateless})
-		}
-		row(dtype, construct, stateless)
-		if dtype == tensor.Float32 {
-			for _, half := range halves.Types {
-				row(half, halves.Constructor(half, construct), halves.Constructor(half, stateless))
-			}
-		}
+	row := func(out tensor.DType) []kernels.Def {
+		return halves.With("T", kernels.Def{Types: dtypes.Only("output_dtype", out), HostInputs: hostInputs, New: func(c *kernels.Construction) (any, error) {
+			source, err := numbers(c)
+			return &multinomialKernel[T]{dtype, out, source}, err
+		}}, dtype)
 	}
+	return append(row(tensor.Int32), row(tensor.Int64)...)
 }

@@ -107,18 +107,11 @@ func (k *randomGammaKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-func randomGammaRows[T element.Floating](table *kernels.Table) {
+// gammaOf are the rows of RandomGamma for one element type.
+func gammaOf[T element.Floating]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	row := func(t tensor.DType, construct func(*kernels.Construction) (any, error)) {
-		table.Add(kernels.Def{Op: "RandomGamma", Types: map[string][]tensor.DType{"T": {t}}, HostInputs: []string{"shape"}, Expensive: true, New: construct})
-	}
-	construct := func(c *kernels.Construction) (any, error) {
+	return halves.With("T", kernels.Def{HostInputs: []string{"shape"}, Expensive: true, New: func(c *kernels.Construction) (any, error) {
 		g, err := philox.NewGenerator(c)
 		return &randomGammaKernel[T]{dtype, g}, err
-	}
-	row(dtype, construct)
-	if dtype == tensor.Float32 {
-		row(tensor.Float16, halves.Constructor(tensor.Float16, construct))
-		row(tensor.BFloat16, halves.Constructor(tensor.BFloat16, construct))
-	}
+	}}, dtype)
 }

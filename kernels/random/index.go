@@ -97,6 +97,7 @@ func newIndexShuffle[T int32 | int64 | uint32 | uint64](c *kernels.Construction)
 		if err != nil {
 			return err
 		}
+		words, ok := seedWords[seed.DType()]
 		for i := range element.ViewOf[T](out) {
 			at, limit := element.ViewOf[T](index)[min(i, index.Len()-1)], element.ViewOf[T](most)[min(i, most.Len()-1)]
 			switch {
@@ -107,27 +108,22 @@ func newIndexShuffle[T int32 | int64 | uint32 | uint64](c *kernels.Construction)
 			case limit < at:
 				return status.InvalidArgumentf("max_index must be >= index, but %d < %d", limit, at)
 			}
-			key, err := seedWords(seed, i*(seed.Rank()-1))
-			if err != nil {
-				return err
+			if !ok {
+				return status.InvalidArgumentf("Invalid seed type: %v", seed.DType())
 			}
+			key := words(seed, i*(seed.Rank()-1))
 			element.ViewOf[T](out)[i] = T(shuffledIndex(uint64(at), uint64(limit), key, int(rounds)))
 		}
 		return nil
 	}), nil
 }
 
-// seedWords reads three numbers from row r of a seed.
-func seedWords(t *tensor.Tensor, r int) (key [3]uint32, err error) {
-	for i := range key {
-		switch at := 3*r + i; t.DType() {
-		case tensor.Int32, tensor.Uint32:
-			key[i] = tensor.Of[uint32](t)[at]
-		case tensor.Int64, tensor.Uint64:
-			key[i] = uint32(tensor.Of[uint64](t)[at])
-		default:
-			return key, status.InvalidArgumentf("Invalid seed type: %v", t.DType())
-		}
-	}
-	return key, nil
+// seedWords read three numbers from row r of a seed.
+var seedWords = map[tensor.DType]func(seed *tensor.Tensor, r int) [3]uint32{
+	tensor.Int32: seedOf[uint32], tensor.Uint32: seedOf[uint32], tensor.Int64: seedOf[uint64], tensor.Uint64: seedOf[uint64],
+}
+
+func seedOf[T uint32 | uint64](seed *tensor.Tensor, r int) [3]uint32 {
+	row := tensor.Of[T](seed)[3*r:][:3]
+	return [3]uint32{uint32(row[0]), uint32(row[1]), uint32(row[2])}
 }

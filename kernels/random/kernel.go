@@ -5,6 +5,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
@@ -160,4 +161,68 @@ func keyAndCounter(ctx *kernels.Context) error {
 	tensor.Of[uint64](counter)[0] = join(gen.Counter[0], gen.Counter[1])
 	tensor.Of[uint64](counter)[1] = join(gen.Counter[2], gen.Counter[3])
 	return nil
+}
+
+// sampler is what a distribution is for one element type: the row of the op that keeps a generator, and those of the
+// stateless ones, by a seed and by the generator's key and counter.
+type sampler struct{ stateful, seeded, keyed kernels.Def }
+
+// samplerOf makes the sampler of a distribution without parameters.
+func samplerOf[T any](d *distribution[T]) sampler {
+	return newSampler("dtype", []string{"shape"}, constantly(d), constantly(d), constantly(d))
+}
+
+// boundedSampler makes the sampler of integers between bounds, which stand among the inputs of each op.
+func boundedSampler[T int32 | int64](make func(lo, hi T) *distribution[T]) sampler {
+	return newSampler("Tout", []string{"shape", "minval", "maxval"}, bounded(1, make), bounded(2, make), bounded(4, make))
+}
+
+// newSampler makes a sampler; attr is the stateful op's attribute for the element type, host its inputs on the host.
+func newSampler[T any](attr string, host []string, stateful, seeded, keyed distributed[T]) sampler {
+	dtype := element.DTypeOf[T]()
+	row := func(attr string, construct func(*kernels.Construction) (any, error), hostInputs ...string) kernels.Def {
+		return kernels.Def{Types: dtypes.Only(attr, dtype), HostInputs: hostInputs, Expensive: true, New: construct}
+	}
+	withState := func(c *kernels.Construction) (any, error) {
+		g, err := philox.NewGenerator(c)
+		return randomKernel(fromState(g), stateful), err
+	}
+	return sampler{
+		row(attr, withState, host...),
+		row("dtype", kernels.Always(randomKernel(fromSeed, seeded)), "shape", "seed", "minval", "maxval"),
+		row("dtype", kernels.Always(randomKernel(fromKey, keyed)), "shape", "alg"),
+	}
+}
+
+// samplers are those of a distribution for all of its types.
+type samplers []sampler
+
+func (s samplers) stateful() []kernels.Def {
+	return s.rows(func(s sampler) kernels.Def { return s.stateful })
+}
+
+func (s samplers) seeded() []kernels.Def {
+	return s.rows(func(s sampler) kernels.Def { return s.seeded })
+}
+
+func (s samplers) keyed() []kernels.Def {
+	return s.rows(func(s sampler) kernels.Def { return s.keyed })
+}
+
+func (s samplers) rows(which func(sampler) kernels.Def) (rows []kernels.Def) {
+	for _, each := range s {
+		rows = append(rows, which(each))
+	}
+	return rows
+}
+
+// algorithm names the generator; keyCounterAlgorithm makes its state of a seed, too.
+func algorithm(ctx *kernels.Context) error {
+	ctx.SetOutput(0, tensor.Scalar[int32](tensor.Int32, algPhilox))
+	return nil
+}
+
+func keyCounterAlgorithm(ctx *kernels.Context) error {
+	ctx.SetOutput(2, tensor.Scalar[int32](tensor.Int32, algPhilox))
+	return keyAndCounter(ctx)
 }

@@ -96,7 +96,7 @@ func newRestoreV2(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return disk.OnDisk(func(ctx *kernels.Context) error { return restoreV2(ctx, dtypes) }), nil
+	return disk.Async(func(ctx *kernels.Context) error { return restoreV2(ctx, dtypes) }), nil
 }
 
 func restoreV2(ctx *kernels.Context, dtypes []tensor.DType) error {
@@ -167,7 +167,7 @@ func newMergeCheckpoints(c *kernels.Construction) (any, error) {
 	}
 	// Graphs of older clients do not have the attribute.
 	missing, _ := c.Attrs().Bool("allow_missing_files")
-	return disk.OnDisk(func(ctx *kernels.Context) error {
+	return disk.Async(func(ctx *kernels.Context) error {
 		if err := stringInputs(ctx, 2); err != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ func newRemapMatrix(c *kernels.Construction) (any, error) {
 	if m.rows < 0 || m.cols < 1 {
 		return nil, status.InvalidArgumentf("num_rows %d must be >= 0 and num_cols %d >= 1", m.rows, m.cols)
 	}
-	return disk.OnDisk(m.run), nil
+	return disk.Async(m.run), nil
 }
 
 // remapping tells for each new row or column which old one it is.

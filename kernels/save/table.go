@@ -15,7 +15,7 @@ func Table() *kernels.Table {
 // The ops of tf.train.Saver, of both formats, and those that start from another model's checkpoint.
 func addSave(table *kernels.Table) {
 	table.Add([]kernels.Def{
-		{Op: "SaveV2", New: func(*kernels.Construction) (any, error) { return disk.OnDisk(saveV2), nil }},
+		{Op: "SaveV2", New: func(*kernels.Construction) (any, error) { return disk.Async(saveV2), nil }},
 		{Op: "RestoreV2", New: newRestoreV2},
 		{Op: "MergeV2Checkpoints", New: newMergeCheckpoints},
 		{Op: "Save", New: func(*kernels.Construction) (any, error) { return saveV1(2), nil }},

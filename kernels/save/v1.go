@@ -16,7 +16,7 @@ import (
 
 // saveV1 makes Save of fixed == 2 inputs before the tensors, and SaveSlices of 3.
 func saveV1(fixed int) kernels.AsyncFunc {
-	return disk.OnDisk(func(ctx *kernels.Context) error {
+	return disk.Async(func(ctx *kernels.Context) error {
 		if err := stringInputs(ctx, fixed); err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func newRestoreV1(c *kernels.Construction) (any, error) {
 		return nil, status.InvalidArgumentf("Attribute 'preferred_shard' must be greater or equal to -1")
 	}
 	slice := c.Node.Op == "RestoreSlice"
-	return disk.OnDisk(func(ctx *kernels.Context) error {
+	return disk.Async(func(ctx *kernels.Context) error {
 		n := 2
 		if slice {
 			n = 3

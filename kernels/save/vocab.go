@@ -27,7 +27,7 @@ func newVocabRemapping(c *kernels.Construction) (any, error) {
 	if offset < 0 || n < 0 || oldSize < -1 {
 		return nil, status.InvalidArgumentf("new_vocab_offset %d and num_new_vocab %d must be >= 0, old_vocab_size %d >= -1", offset, n, oldSize)
 	}
-	return disk.OnDisk(func(ctx *kernels.Context) error {
+	return disk.Async(func(ctx *kernels.Context) error {
 		for i, text := range []string{"new_vocab_file should be a single string, but got %v", "old_vocab_file should be a single string, but got %v"} {
 			if err := args.NeedScalar(ctx.Input(i), tensor.String, text); err != nil {
 				return err

@@ -152,38 +152,14 @@ func newStringToNumber(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-var numberReaders = map[tensor.DType]func(out *tensor.Tensor, i int, s string) bool{
-	tensor.Float32: func(out *tensor.Tensor, i int, s string) bool {
-		v, err := parse.Float(s, 32)
-		tensor.Of[float32](out)[i] = float32(v)
-		return err == nil
-	},
-	tensor.Float64: func(out *tensor.Tensor, i int, s string) bool {
-		v, err := parse.Float(s, 64)
-		tensor.Of[float64](out)[i] = v
-		return err == nil
-	},
-	tensor.Int32: func(out *tensor.Tensor, i int, s string) bool {
-		v, err := strconv.ParseInt(s, 10, 32)
-		tensor.Of[int32](out)[i] = int32(v)
-		return err == nil
-	},
-	tensor.Int64: func(out *tensor.Tensor, i int, s string) bool {
-		v, err := strconv.ParseInt(s, 10, 64)
-		tensor.Of[int64](out)[i] = v
-		return err == nil
-	},
-	tensor.Uint32: func(out *tensor.Tensor, i int, s string) bool {
-		v, err := strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, 32)
-		tensor.Of[uint32](out)[i] = uint32(v)
-		return err == nil
-	},
-	tensor.Uint64: func(out *tensor.Tensor, i int, s string) bool {
-		v, err := strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, 64)
-		tensor.Of[uint64](out)[i] = v
-		return err == nil
-	},
-}
+var numberReaders = func() map[tensor.DType]parse.Setter {
+	readers := parse.Numbers(parse.Int, parse.Float)
+	unsigned := func(s string, bits int) (uint64, error) {
+		return strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, bits)
+	}
+	readers[tensor.Uint32], readers[tensor.Uint64] = parse.Number[uint32](32, unsigned), parse.Number[uint64](64, unsigned)
+	return readers
+}()
 
 // shardedFilename names one of several files.
 func shardedFilename(ctx *kernels.Context) error {

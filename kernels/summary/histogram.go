@@ -76,7 +76,7 @@ func histogramValue(tag string, t *tensor.Tensor, nan, inf string) (*summarypb.S
 	var block [512]float64
 	for i := 0; i < t.Len(); i += len(block) {
 		part := block[:min(len(block), t.Len()-i)]
-		if !realParts(part, t, i) {
+		if !realParts64.read(part, t, i) {
 			return nil, unsupportedSummary(t.DType())
 		}
 		for _, v := range part {
@@ -97,48 +97,47 @@ func unsupportedSummary(t tensor.DType) error {
 	return status.Unimplementedf("SummaryFileWriter %v not supported.", t)
 }
 
-// realParts sets dst to the elements of t from position from on, those of complex types to their real parts. It
-// tells whether the elements are numbers.
-func realParts[D element.Floating](dst []D, t *tensor.Tensor, from int) bool {
-	switch n := len(dst); t.DType() {
-	case tensor.Float32:
-		element.Convert(dst, tensor.Of[float32](t)[from:][:n])
-	case tensor.Float64:
-		element.Convert(dst, tensor.Of[float64](t)[from:][:n])
-	case tensor.Float16:
-		for i, v := range tensor.Of[element.Float16](t)[from:][:n] {
-			dst[i] = D(v.Float())
-		}
-	case tensor.BFloat16:
-		for i, v := range tensor.Of[element.BFloat16](t)[from:][:n] {
-			dst[i] = D(v.Float())
-		}
-	case tensor.Int8:
-		element.Convert(dst, tensor.Of[int8](t)[from:][:n])
-	case tensor.Int16:
-		element.Convert(dst, tensor.Of[int16](t)[from:][:n])
-	case tensor.Int32:
-		element.Convert(dst, tensor.Of[int32](t)[from:][:n])
-	case tensor.Int64:
-		element.Convert(dst, tensor.Of[int64](t)[from:][:n])
-	case tensor.Uint8, tensor.Bool:
-		element.Convert(dst, tensor.Of[uint8](t)[from:][:n])
-	case tensor.Uint16:
-		element.Convert(dst, tensor.Of[uint16](t)[from:][:n])
-	case tensor.Uint32:
-		element.Convert(dst, tensor.Of[uint32](t)[from:][:n])
-	case tensor.Uint64:
-		element.Convert(dst, tensor.Of[uint64](t)[from:][:n])
-	case tensor.Complex64:
-		for i, v := range tensor.Of[complex64](t)[from:][:n] {
-			dst[i] = D(real(v))
-		}
-	case tensor.Complex128:
-		for i, v := range tensor.Of[complex128](t)[from:][:n] {
-			dst[i] = D(real(v))
-		}
-	default:
-		return false
+// realParts set dst to the elements of a tensor from a position on, those of complex types to their real parts. Types
+// that are no numbers have none.
+type realParts[D element.Floating] map[tensor.DType]func(dst []D, t *tensor.Tensor, from int)
+
+var (
+	realParts32 = newRealParts[float32]()
+	realParts64 = newRealParts[float64]()
+)
+
+func newRealParts[D element.Floating]() realParts[D] {
+	return realParts[D]{
+		tensor.Float32: convertPart[float32, D], tensor.Float64: convertPart[float64, D],
+		tensor.Float16:  realPart[D](func(v element.Float16) float64 { return float64(v.Float()) }),
+		tensor.BFloat16: realPart[D](func(v element.BFloat16) float64 { return float64(v.Float()) }),
+		tensor.Int8:     convertPart[int8, D], tensor.Int16: convertPart[int16, D],
+		tensor.Int32: convertPart[int32, D], tensor.Int64: convertPart[int64, D],
+		tensor.Uint8: convertPart[uint8, D], tensor.Uint16: convertPart[uint16, D],
+		tensor.Uint32: convertPart[uint32, D], tensor.Uint64: convertPart[uint64, D],
+		tensor.Bool:       convertPart[uint8, D],
+		tensor.Complex64:  realPart[D](func(v complex64) float64 { return float64(real(v)) }),
+		tensor.Complex128: realPart[D](func(v complex128) float64 { return real(v) }),
 	}
-	return true
+}
+
+// read sets dst, and tells whether the elements are numbers.
+func (r realParts[D]) read(dst []D, t *tensor.Tensor, from int) bool {
+	part, ok := r[t.DType()]
+	if ok {
+		part(dst, t, from)
+	}
+	return ok
+}
+
+func convertPart[S element.Integer | element.Floating, D element.Floating](dst []D, t *tensor.Tensor, from int) {
+	element.Convert(dst, tensor.Of[S](t)[from:][:len(dst)])
+}
+
+func realPart[D element.Floating, S tensor.Elem](number func(S) float64) func(dst []D, t *tensor.Tensor, from int) {
+	return func(dst []D, t *tensor.Tensor, from int) {
+		for i, v := range tensor.Of[S](t)[from:][:len(dst)] {
+			dst[i] = D(number(v))
+		}
+	}
 }

@@ -84,22 +84,14 @@ func imageValues(tag string, t *tensor.Tensor, badColor []uint8, limit int) ([]*
 	}
 	depth, pixels := t.Dim(3), t.Dim(1)*t.Dim(2)
 	each := depth * pixels
-	var image func(i int) []uint8
-	switch t.DType() {
-	case tensor.Uint8:
-		image = func(i int) []uint8 { return tensor.Of[uint8](t)[i*each:][:each] }
-	case tensor.Float16:
-		image = normalized(tensor.Of[element.Float16](t), each, depth, badColor, halfArithmetic)
-	case tensor.Float32:
-		image = normalized(tensor.Of[float32](t), each, depth, badColor, arithmetic[float32]())
-	case tensor.Float64:
-		image = normalized(tensor.Of[float64](t), each, depth, badColor, arithmetic[float64]())
-	default:
+	imagesOf, ok := pixelReaders[t.DType()]
+	if !ok {
 		return nil, status.InvalidArgumentf("Only DT_INT8, DT_HALF, DT_DOUBLE, and DT_FLOAT images are supported. Got %v", t.DType())
 	}
 	if t.DType() != tensor.Uint8 && len(badColor) < depth {
 		return nil, status.InvalidArgumentf("expected depth <= bad_color.size, got depth = %d, bad_color.size = %d", depth, len(badColor))
 	}
+	image := imagesOf(t, each, depth, badColor)
 	var values []*summarypb.Summary_Value
 	for i := range min(limit, t.Dim(0)) {
 		file, err := png.Encode(image(i), t.Dim(2), t.Dim(1), depth, -1)
@@ -111,6 +103,20 @@ func imageValues(tag string, t *tensor.Tensor, badColor []uint8, limit int) ([]*
 		}}})
 	}
 	return values, nil
+}
+
+// pixelReaders give image i of a tensor, each of so many samples, as bytes.
+var pixelReaders = map[tensor.DType]func(t *tensor.Tensor, each, depth int, badColor []uint8) func(i int) []uint8{
+	tensor.Uint8: func(t *tensor.Tensor, each, _ int, _ []uint8) func(i int) []uint8 {
+		return func(i int) []uint8 { return tensor.Of[uint8](t)[i*each:][:each] }
+	},
+	tensor.Float16: normalizer(halfArithmetic), tensor.Float32: normalizer(arithmetic[float32]()), tensor.Float64: normalizer(arithmetic[float64]()),
+}
+
+func normalizer[T tensor.Elem](a imageArithmetic[T]) func(t *tensor.Tensor, each, depth int, badColor []uint8) func(i int) []uint8 {
+	return func(t *tensor.Tensor, each, depth int, badColor []uint8) func(i int) []uint8 {
+		return normalized(tensor.Of[T](t), each, depth, badColor, a)
+	}
 }
 
 // imageArithmetic is how samples of a type are scaled: in their own precision, as TensorFlow does.

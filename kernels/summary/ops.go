@@ -35,7 +35,7 @@ func scalarSummary(ctx *kernels.Context) error {
 		return status.New(status.InvalidArgument, text)
 	}
 	numbers := make([]float32, values.Len())
-	if !realParts(numbers, values, 0) {
+	if !realParts32.read(numbers, values, 0) {
 		return status.InvalidArgumentf("A summary of type %v is not supported", values.DType())
 	}
 	list := make([]*summarypb.Summary_Value, len(numbers))

@@ -51,7 +51,7 @@ var images = map[string][]tensor.DType{"T": {tensor.Uint8, tensor.Float32, tenso
 
 // alwaysOnDisk and alwaysWrite are constructors of ops on files whose attributes do not matter when they run.
 func alwaysOnDisk(run func(ctx *kernels.Context) error) func(*kernels.Construction) (any, error) {
-	return func(*kernels.Construction) (any, error) { return disk.OnDisk(run), nil }
+	return func(*kernels.Construction) (any, error) { return disk.Async(run), nil }
 }
 
 func alwaysWrite(values func(ctx *kernels.Context) ([]*summarypb.Summary_Value, error)) func(*kernels.Construction) (any, error) {

@@ -108,7 +108,7 @@ func closeSummaryWriter(ctx *kernels.Context) error {
 // writeSummary makes the kernel of an op that writes a summary of its inputs at the step of input 1. make gives
 // the summary's values.
 func writeSummary(values func(ctx *kernels.Context) ([]*summarypb.Summary_Value, error)) kernels.AsyncFunc {
-	return disk.OnDisk(func(ctx *kernels.Context) error {
+	return disk.Async(func(ctx *kernels.Context) error {
 		w, err := summaryWriter(ctx)
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func writeScalar(ctx *kernels.Context) ([]*summarypb.Summary_Value, error) {
 		return nil, status.InvalidArgumentf("value must be a scalar, got shape %v", t.Shape())
 	}
 	var v [1]float32
-	if !realParts(v[:], t, 0) {
+	if !realParts32.read(v[:], t, 0) {
 		return nil, unsupportedSummary(t.DType())
 	}
 	return []*summarypb.Summary_Value{scalarValue(tag, v[0])}, nil

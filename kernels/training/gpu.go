@@ -34,29 +34,25 @@ var gpuOptimizers = map[string]struct {
 	"PowerSign":               {"power_sign", false},
 }
 
-// registerGPUOptimizer makes a GPU's rows of an optimizer, if GPUs have it. As in TensorFlow the
+// gpuRows are a GPU's rows of one form of an optimizer, if GPUs have it. As in TensorFlow the
 // scalars are tensors of the device's memory.
-func registerGPUOptimizer(table *kernels.Table, o *optimizer) {
+func (o *optimizer) gpuRows(in form) (rows []kernels.Def) {
 	on, ok := gpuOptimizers[o.name]
-	if !ok {
-		return
+	if !ok || in.sparse && !on.sparse {
+		return nil
 	}
-	o.forms.each(func(prefix string, resource, sparse bool) {
-		if sparse && !on.sparse {
-			return
+	for _, t := range launch.Reals {
+		dtype, function := t.DType, "apply_"+on.function+"_"+t.Suffix
+		if in.sparse {
+			function = "sparse_" + function
 		}
-		for _, t := range launch.Reals {
-			dtype, function := t.DType, "apply_"+on.function+"_"+t.Suffix
-			if sparse {
-				function = "sparse_" + function
-			}
-			table.Add(kernels.Def{Op: prefix + "Apply" + o.name, Device: "GPU", Types: dtypes.Only("T", dtype), New: func(c *kernels.Construction) (any, error) {
-				k := &gpuOptimizer{function: function}
-				k.optimizerKernel = optimizerKernel[struct{}]{optimizer: o, dtype: dtype, resource: resource, sparse: sparse}
-				return k, k.configure(c)
-			}})
-		}
-	})
+		rows = append(rows, kernels.Def{Device: "GPU", Types: dtypes.Only("T", dtype), New: func(c *kernels.Construction) (any, error) {
+			k := &gpuOptimizer{function: function}
+			k.optimizerKernel = optimizerKernel[struct{}]{optimizer: o, dtype: dtype, form: in}
+			return k, k.configure(c)
+		}})
+	}
+	return rows
 }
 
 // gpuOptimizer updates the slots by one function of the device, under the same locks as on a CPU: who

@@ -8,8 +8,6 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
-	"github.com/troupe-run/troupe/kernels/internal/dtypes"
-	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
 // optimizer is an op that updates variables for a gradient, in all its forms: by reference or by
@@ -23,16 +21,19 @@ type optimizer struct {
 	slots  int
 	// flag is the boolean attribute that the update depends on, if there is one.
 	flag string
-	// forms are the forms that TensorFlow has.
-	forms optimizerForms
+	// types make the rows of one form, by element type.
+	types []func(form) kernels.Def
 }
 
-// optimizerForms tells which forms of an op there are.
-type optimizerForms struct{ ref, resource, sparseRef, sparseResource bool }
+// form tells which of the ops of an optimizer one is: whether variables are named by handles or by references, and whether
+// the gradient is of rows that indices name.
+type form struct{ resource, sparse bool }
 
 var (
-	allForms   = optimizerForms{true, true, true, true}
-	denseForms = optimizerForms{ref: true, resource: true}
+	byRef          = form{}
+	byHandle       = form{resource: true}
+	sparseByRef    = form{sparse: true}
+	sparseByHandle = form{resource: true, sparse: true}
 )
 
 // update changes a range of the slots for a range of the gradient. h are the scalars in the order
@@ -42,15 +43,15 @@ type update[T any] func(slots [][]T, grad, h []T, flag bool)
 // optimizerKernel is a form of an optimizer for one element type.
 type optimizerKernel[T any] struct {
 	*optimizer
-	dtype            tensor.DType
-	update           update[T]
-	flag             bool
-	resource, sparse bool
-	gradAt           int   // which input the gradient is
-	scalars          []int // which the scalars are, with their names
-	names            []string
-	scalarOf         func(*tensor.Tensor) T
-	idle             sync.Pool // of *application[T]
+	form
+	dtype    tensor.DType
+	update   update[T]
+	flag     bool
+	gradAt   int   // which input the gradient is
+	scalars  []int // which the scalars are, with their names
+	names    []string
+	scalarOf func(*tensor.Tensor) T
+	idle     sync.Pool // of *application[T]
 }
 
 func (k *optimizerKernel[T]) Compute(ctx *kernels.Context) error {
@@ -151,33 +152,6 @@ func (k *optimizerKernel[T]) checkShapes(ctx *kernels.Context, slots []*tensor.T
 		return status.InvalidArgumentf("grad must be the same size as indices in the first dimension.")
 	}
 	return nil
-}
-
-// registerOptimizer makes the rows of all forms for one element type.
-func registerOptimizer[T any](table *kernels.Table, o *optimizer, f update[T], scalarOf func(*tensor.Tensor) T) {
-	dtype := element.DTypeOf[T]()
-	o.forms.each(func(prefix string, resource, sparse bool) {
-		table.Add(kernels.Def{Op: prefix + "Apply" + o.name, Types: dtypes.Only("T", dtype), New: func(c *kernels.Construction) (any, error) {
-			k := &optimizerKernel[T]{optimizer: o, dtype: dtype, update: f, resource: resource, sparse: sparse, scalarOf: scalarOf}
-			return k, k.configure(c)
-		}})
-	})
-}
-
-// each calls do for each form that there is, with what its ops' names begin with.
-func (f optimizerForms) each(do func(prefix string, resource, sparse bool)) {
-	if f.ref {
-		do("", false, false)
-	}
-	if f.resource {
-		do("Resource", true, false)
-	}
-	if f.sparseRef {
-		do("Sparse", false, true)
-	}
-	if f.sparseResource {
-		do("ResourceSparse", true, true)
-	}
 }
 
 // configure reads the attributes and finds the inputs.

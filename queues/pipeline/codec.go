@@ -82,7 +82,7 @@ func fieldOf(t reflect.Type, tag string) (field, error) {
 	}
 	f.n = int(n)
 	if f.dtype = dtypeOf(t); f.dtype == tensor.Invalid {
-		return f, status.InvalidArgumentf("%v is no element type of tensors", t)
+		return f, status.InvalidArgumentf("%v is not an element type of tensors", t)
 	}
 	return f, nil
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// ConsumerOptions are how a consumer takes elements.
+// ConsumerOptions configures how a consumer takes elements.
 type ConsumerOptions struct {
-	// Batch is how many elements come in one batch: so many, but for the last batch of a closed queue. 1 if it is 0.
+	// Batch is the number of elements of a batch, 1 if it is 0. Only the last batch of a closed queue may be
+	// smaller.
 	Batch int
-	// Prefetch is how many batches may be taken from the queue before the loop asks for them. With 0 a batch is
-	// taken when the loop asks, and a loop that ends early has lost none.
+	// Prefetch is the number of batches that may be taken from the queue before the loop asks for them. With 0, a
+	// batch is taken when the loop asks, and a loop that ends early loses none.
 	Prefetch int
 }
 
@@ -54,8 +55,8 @@ func (q *Of[T]) Consumer(ctx context.Context, session Session, o ConsumerOptions
 	return c, nil
 }
 
-// Batches is the elements in batches until the queue is closed and empty. It ends with an error where the producer gave
-// up, a step fails, or ctx ends. A batch is the loop's until its next turn.
+// Batches yields the elements in batches until the queue is closed and empty. It ends with an error if the
+// producer failed, a step fails, or ctx ends. A batch is valid until the next iteration of the loop.
 func (c *Consumer[T]) Batches(ctx context.Context) iter.Seq2[*Batch[T], error] {
 	if c.options.Prefetch == 0 {
 		return func(yield func(*Batch[T], error) bool) {
@@ -144,8 +145,8 @@ func (c *Consumer[T]) take(ctx context.Context) (*Batch[T], error) {
 	return &Batch[T]{c.queue.codec, out}, nil
 }
 
-// Stats tells how the consumer does: Waiting is the time that the loop waited for elements, Idle the time that
-// prefetched batches waited for the loop.
+// Stats returns the consumer's counters. Waiting is the time that the loop waited for elements, Idle the time
+// that prefetched batches waited for the loop.
 func (c *Consumer[T]) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,6 +185,6 @@ func (b *Batch[T]) All() iter.Seq2[int, T] {
 	}
 }
 
-// Tensors are the components, one for each field, with a first dimension of Len: what a training step is
-// fed. Retain one that is to outlive the loop's turn.
+// Tensors are the components, one for each field, with a first dimension of Len, ready to be fed to a training
+// step. Retain a tensor that has to outlive the loop's iteration.
 func (b *Batch[T]) Tensors() []*tensor.Tensor { return b.tensors }

@@ -288,7 +288,7 @@ func TestPipelineDeclarations(t *testing.T) {
 		}
 	}
 	_, err := pipeline.Declare[int](name)
-	refuse(err, "int is no element type")
+	refuse(err, "int is not an element type")
 	_, err = pipeline.Declare[struct{ A []float32 }](name)
 	refuse(err, "field A: a slice needs its sizes in a tag")
 	_, err = pipeline.Declare[struct{ a float32 }](name)

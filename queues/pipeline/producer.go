@@ -14,20 +14,21 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// ProducerOptions are how a producer sends. The zero value is a good start.
+// ProducerOptions configures how a producer sends. The zero value has useful defaults.
 type ProducerOptions struct {
-	// Batch is how many elements go into the queue in one step at most; 128 if it is 0. Fewer go where the
-	// source is slow: an element never waits for others while the last step is over.
+	// Batch is the most elements that one step puts into the queue; 128 if it is 0. A step has fewer if the source
+	// is slow: an element never waits for others when no step is in flight.
 	Batch int
-	// InFlight is how many such steps may be under way; 1 if it is 0, which keeps the order. With what is being
-	// gathered it is the producer's credit: Batch*(InFlight+1) elements that were put and are not in the queue yet.
+	// InFlight is the number of such steps that may be in flight; 1 if it is 0, which keeps the order. Together
+	// with the batch that is being gathered, it bounds the elements that were put and are not in the queue yet:
+	// Batch*(InFlight+1).
 	InFlight int
-	// KeepOpen leaves the queue open when Range ends well, for other producers.
+	// KeepOpen leaves the queue open for other producers when Range ends without an error.
 	KeepOpen bool
 }
 
-// Producer puts elements into a queue. Its methods may be called concurrently. Close or Fail ends it; so does the
-// context that it was made with, which leaves the queue as it is.
+// Producer puts elements into a queue. Its methods may be called concurrently. Close or Fail ends it. The end
+// of the context that it was made with also ends it, and leaves the queue as it is.
 type Producer[T any] struct {
 	*nodes
 	queue   *Of[T]
@@ -103,9 +104,9 @@ func (p *Producer[T]) await(ctx context.Context, spent *time.Duration) error {
 	return err
 }
 
-// Put puts an element in. It returns when the element is on its way, and waits while the producer's credit is used up
-// since the queue is full. An error is that of an earlier element, and the producer is over with it: how many are
-// in the queue Stats tells.
+// Put puts an element into the queue. It returns when the element is on its way, and waits while the queue is
+// full and the producer may have no more elements in flight. An error is that of an earlier element and ends
+// the producer; Stats tells how many elements are in the queue.
 func (p *Producer[T]) Put(ctx context.Context, row T) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +203,7 @@ func (p *Producer[T]) enqueue(rows []*tensor.Tensor, n int) error {
 	return err
 }
 
-// Flush waits until all that was put is in the queue.
+// Flush waits until everything that was put is in the queue.
 func (p *Producer[T]) Flush(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,8 +216,8 @@ func (p *Producer[T]) Flush(ctx context.Context) error {
 	return p.err
 }
 
-// Close waits until all that was put is in the queue, closes it, and ends the producer. Elements that other
-// producers put in later are refused.
+// Close waits until everything that was put is in the queue, closes the queue, and ends the producer. Later
+// elements of other producers are refused.
 func (p *Producer[T]) Close(ctx context.Context) error {
 	if err := p.stop(ctx); err != nil {
 		return err
@@ -246,8 +247,9 @@ func (p *Producer[T]) stop(ctx context.Context) error {
 	return err
 }
 
-// Fail closes the queue with a reason, and ends the producer: consumers get what is in, then an error with the
-// code (graph/status) and the text of reason. What was put and is not in yet is dropped.
+// Fail closes the queue with a reason, and ends the producer. Consumers get what is in the queue, then an error
+// with the code (graph/status) and the text of reason. Elements that were put and are not in the queue yet are
+// dropped.
 func (p *Producer[T]) Fail(ctx context.Context, reason error) error {
 	p.mu.Lock()
 	p.ending = true
@@ -266,8 +268,8 @@ func (p *Producer[T]) Fail(ctx context.Context, reason error) error {
 	return err
 }
 
-// Range puts all elements of a sequence in, then closes the queue, or detaches with KeepOpen. An error of the sequence
-// closes it with that reason, and is returned.
+// Range puts all elements of a sequence into the queue, then closes it, or with KeepOpen detaches from it. An
+// error of the sequence closes the queue with that reason, and is returned.
 func (p *Producer[T]) Range(ctx context.Context, rows iter.Seq2[T, error]) error {
 	for row, err := range rows {
 		if err == nil {
@@ -292,7 +294,7 @@ func (p *Producer[T]) Range(ctx context.Context, rows iter.Seq2[T, error]) error
 // closeTime bounds how long a failed producer tries to tell.
 const closeTime = 10 * time.Second
 
-// Chan is a channel as Range takes it.
+// Chan adapts a channel for Range.
 func Chan[T any](ch <-chan T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for row := range ch {
@@ -303,7 +305,7 @@ func Chan[T any](ch <-chan T) iter.Seq2[T, error] {
 	}
 }
 
-// All is a sequence without errors as Range takes it.
+// All adapts a sequence without errors for Range.
 func All[T any](rows iter.Seq[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for row := range rows {
@@ -314,8 +316,8 @@ func All[T any](rows iter.Seq[T]) iter.Seq2[T, error] {
 	}
 }
 
-// Stats tells how the producer does: Waiting is the time that Put waited for consumers to make room, Idle the time that
-// its senders waited for elements.
+// Stats returns the producer's counters. Waiting is the time that Put waited for consumers to make room, Idle
+// the time that its senders waited for elements.
 func (p *Producer[T]) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,15 +20,15 @@ type Session interface {
 	Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches, targets []string) ([]*tensor.Tensor, error)
 }
 
-// DefaultCapacity is how many elements a queue holds whose declaration does not say.
+// DefaultCapacity is the capacity, in elements, of a queue whose declaration has none.
 const DefaultCapacity = 1024
 
-// Queue says which queue of the cluster is meant. All who share it say the same.
+// Queue identifies a queue of the cluster. All programs that share it use the same values.
 type Queue struct {
 	// Name is the queue's shared_name; Container the container that it lies in, the default one if empty.
 	Name, Container string
-	// Device is where the queue lies, such as /job:ps/task:0. Where it is empty the cluster finds the place by the
-	// queue's name; TensorFlow's servers take their own first device, so that they need one.
+	// Device is the device that the queue lives on, such as /job:ps/task:0. If it is empty, the cluster finds the
+	// device by the queue's name. TensorFlow's servers use their own first device instead, so they need one.
 	Device string
 	// Capacity is in elements, DefaultCapacity if it is 0.
 	Capacity int
@@ -40,16 +40,16 @@ type Of[T any] struct {
 	codec *codec[T]
 }
 
-// Declare says that a queue holds elements of type T: a struct whose exported fields are the components, or one
-// value. Numbers, bools and strings are scalars, arrays tensors of their shape, and slices of the shape
-// in their tag:
+// Declare declares a queue whose elements have type T: a struct whose exported fields are the components, or a
+// single value. Numbers, bools and strings are scalars, arrays are tensors of their shape, and slices have the
+// shape in their tag:
 //
 //	type Example struct {
 //		Image []uint8 `shape:"28,28,1"`
 //		Label int64
 //	}
 //
-// int and uint are not taken, since TensorFlow tells int32 and int64 apart.
+// int and uint are refused, since TensorFlow distinguishes int32 and int64.
 func Declare[T any](q Queue) (*Of[T], error) {
 	if q.Name == "" {
 		return nil, status.InvalidArgumentf("A queue that is shared needs a name")

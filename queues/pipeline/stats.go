@@ -2,11 +2,12 @@ package pipeline
 
 import "time"
 
-// Stats tells how far one side of a pipeline is, and which side the other one waits for. A producer whose Waiting grows
-// is faster than the consumers, one whose Idle grows is the slow part; of a consumer Waiting is the
-// time that its loop waited for elements, Idle the time that its fetched batches waited for the loop.
+// Stats tells how far one side of a pipeline is, and which side waits for the other. For a producer, a growing
+// Waiting means that it is faster than the consumers, and a growing Idle that it is the slow side. For a
+// consumer, Waiting is the time that its loop waited for elements, and Idle the time that its fetched batches
+// waited for the loop.
 type Stats struct {
-	// Elements went into the queue, or came out to the loop, in so many Steps.
+	// Elements is the number of elements that entered the queue, or came out to the loop, in Steps steps.
 	Elements, Steps int64
 	Waiting, Idle   time.Duration
 	// Running is the time since the start.

@@ -58,8 +58,8 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 	malformed := named("a:0", 1)
 	malformed.Tensor.FloatVal = []float32{1, 2, 3}
 	for want, tensors := range map[string][]*corepb.NamedTensorProto{
-		"tensor c:0 that was not asked for": {named("a:0", 1), named("c:0", 1)},
-		"tensor a:0 that was not asked for": {named("a:0", 1), named("a:0", 1)},
+		"tensor c:0 that was not requested": {named("a:0", 1), named("c:0", 1)},
+		"tensor a:0 that was not requested": {named("a:0", 1), named("a:0", 1)},
 		"has 3 values in its message":       {malformed, named("b:0", 1)},
 	} {
 		a, err := read(t, []string{"a:0", "b:0"}, tensors...)
@@ -137,10 +137,10 @@ func TestServersThatKnowNoStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close(t.Context())
-	if _, err := c.Status(t.Context()); status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), "it is not one of Troupe's") {
+	if _, err := c.Status(t.Context()); status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), "it is not a Troupe server") {
 		t.Error(err)
 	}
-	if _, err := c.Actors(t.Context()); status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), "it is not one of Troupe's") {
+	if _, err := c.Actors(t.Context()); status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), "it is not a Troupe server") {
 		t.Error(err)
 	}
 }

@@ -175,7 +175,7 @@ func (a *answer) place(r *wire.Reader, names []string) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, status.Internalf("The server answered with a tensor %s that was not asked for", name)
+	return 0, status.Internalf("The server answered with a tensor %s that was not requested", name)
 }
 
 // readCallable reads a RunCallableResponse, whose tensors come in order.
@@ -185,7 +185,7 @@ func (a *answer) readCallable(r *wire.Reader) error {
 		switch {
 		case num == 1 && typ == protowire.BytesType:
 			if next == len(a.fetched) {
-				return true, status.Internalf("The server answered with more tensors than the %d that were asked for", next)
+				return true, status.Internalf("The server answered with more tensors than the %d that were requested", next)
 			}
 			a.fetched[next], err = readTensor(r)
 			next++
@@ -197,7 +197,7 @@ func (a *answer) readCallable(r *wire.Reader) error {
 		return true, err
 	})
 	if err == nil && next < len(a.fetched) {
-		err = status.Internalf("The server answered with %d tensors, where %d were asked for", next, len(a.fetched))
+		err = status.Internalf("The server answered with %d tensors, but %d were requested", next, len(a.fetched))
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func (c *Callable) RunInto(ctx context.Context, fetched, feeds []*tensor.Tensor)
 		return status.InvalidArgumentf("Expected %d feed tensors, but got %d", c.feeds, len(feeds))
 	}
 	if len(fetched) != c.fetches {
-		return status.InvalidArgumentf("There is room for %d fetched tensors, where the callable gives %d", len(fetched), c.fetches)
+		return status.InvalidArgumentf("There is room for %d fetched tensors, but the callable returns %d", len(fetched), c.fetches)
 	}
 	sum := 0
 	for i, t := range feeds {

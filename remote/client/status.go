@@ -44,7 +44,7 @@ func (c *Client) Status(ctx context.Context) (*ClusterStatus, error) {
 	a := &wire.ClusterStatus{}
 	err := c.call(ctx, wire.OperatorStatus, &wire.StatusRequest{}, a)
 	if status.CodeOf(err) == status.Unimplemented {
-		return nil, status.Unimplementedf("The server at %s does not tell the state of its cluster: it is not one of Troupe's", c.target)
+		return nil, status.Unimplementedf("The server at %s does not report the state of its cluster: it is not a Troupe server", c.target)
 	}
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (c *Client) Actors(ctx context.Context) (*TaskActors, error) {
 	a := &wire.TaskActors{}
 	err := c.call(ctx, wire.OperatorListActors, &wire.ListActorsRequest{}, a)
 	if status.CodeOf(err) == status.Unimplemented {
-		return nil, status.Unimplementedf("The server at %s does not list its actors: it is not one of Troupe's, or an older one", c.target)
+		return nil, status.Unimplementedf("The server at %s does not list its actors: it is not a Troupe server, or an older one", c.target)
 	}
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func (a Algorithm) Decompress(dst, src []byte, width int) error {
 	case familyS2:
 		err = readS2(plain, src)
 	default:
-		return status.Errorf(status.DataLoss, "A piece is compressed by an algorithm that is not known here: %#02x", byte(a))
+		return status.Errorf(status.DataLoss, "A piece is compressed by the unknown algorithm %#02x", byte(a))
 	}
 	if err != nil {
 		return status.Errorf(status.DataLoss, "A piece of %d bytes, compressed with %v, is malformed: %v", len(dst), a, err)

@@ -14,13 +14,10 @@ func ScalarInt(ctx *kernels.Context, i int, what string) (int64, error) {
 	if t.Len() != 1 {
 		return 0, status.InvalidArgumentf("%s must be a scalar, but it has shape %v", what, t.Shape())
 	}
-	switch t.DType() {
-	case tensor.Int32:
-		return int64(tensor.Of[int32](t)[0]), nil
-	case tensor.Int64:
-		return tensor.Of[int64](t)[0], nil
+	if d := t.DType(); d != tensor.Int32 && d != tensor.Int64 {
+		return 0, status.InvalidArgumentf("%s must be int32 or int64, not %v", what, d)
 	}
-	return 0, status.InvalidArgumentf("%s must be int32 or int64, not %v", what, t.DType())
+	return IntAt(t, 0)
 }
 
 // VectorInts reads input i, a vector of int32 or int64.

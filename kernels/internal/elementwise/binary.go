@@ -143,30 +143,16 @@ func (rows BinaryRows) Scalars(withScalar, scalarWith func(dst, v []float32, s f
 func (rows BinaryRows) Checked(bad func(v int64) bool, err error) BinaryRows {
 	for i := range rows {
 		if rows[i].In.DType.IsInteger() {
-			rows[i].check = checkInts(rows[i].In.DType, bad, err)
+			rows[i].check = integerChecks[rows[i].In.DType](bad, err)
 		}
 	}
 	return rows
 }
 
-func checkInts(dtype tensor.DType, bad func(v int64) bool, err error) func(b unsafe.Pointer, n int) error {
-	switch dtype {
-	case tensor.Int8:
-		return eraseCheck[int8](bad, err)
-	case tensor.Int16:
-		return eraseCheck[int16](bad, err)
-	case tensor.Int32:
-		return eraseCheck[int32](bad, err)
-	case tensor.Int64:
-		return eraseCheck[int64](bad, err)
-	case tensor.Uint8:
-		return eraseCheck[uint8](bad, err)
-	case tensor.Uint16:
-		return eraseCheck[uint16](bad, err)
-	case tensor.Uint32:
-		return eraseCheck[uint32](bad, err)
-	}
-	return eraseCheck[uint64](bad, err)
+// integerChecks make a check of a slice of integers out of that of one.
+var integerChecks = map[tensor.DType]func(bad func(v int64) bool, err error) func(b unsafe.Pointer, n int) error{
+	tensor.Int8: eraseCheck[int8], tensor.Int16: eraseCheck[int16], tensor.Int32: eraseCheck[int32], tensor.Int64: eraseCheck[int64],
+	tensor.Uint8: eraseCheck[uint8], tensor.Uint16: eraseCheck[uint16], tensor.Uint32: eraseCheck[uint32], tensor.Uint64: eraseCheck[uint64],
 }
 
 func eraseCheck[T element.Integer](bad func(v int64) bool, err error) func(b unsafe.Pointer, n int) error {
@@ -191,8 +177,8 @@ type BinaryOptions struct {
 	Mismatch *bool
 }
 
-// Binary makes the table rows of a binary op.
-func Binary(op string, opts BinaryOptions, sets ...BinaryRows) []kernels.Def {
+// Binary makes the table rows of a binary op, without its name.
+func Binary(opts BinaryOptions, sets ...BinaryRows) []kernels.Def {
 	if opts.Grain == 0 {
 		opts.Grain = element.CheapGrain
 	}
@@ -200,7 +186,7 @@ func Binary(op string, opts BinaryOptions, sets ...BinaryRows) []kernels.Def {
 	for _, set := range sets {
 		for _, row := range set {
 			k := &BinaryKernel{BinaryRow: row, BinaryOptions: opts}
-			defs = append(defs, kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {row.In.DType}}, New: k.construct})
+			defs = append(defs, kernels.Def{Types: map[string][]tensor.DType{"T": {row.In.DType}}, New: k.construct})
 		}
 	}
 	return defs
@@ -462,7 +448,7 @@ func Joined(sets ...BinaryRows) BinaryRows { return slices.Concat(sets...) }
 // Into gives functions that add the rows of a unary and of a binary op to a table, so that a family lists its ops
 // a line each.
 func Into(table *kernels.Table) (unary func(op string, grain int, sets ...UnaryRows), binary func(op string, opts BinaryOptions, sets ...BinaryRows)) {
-	unary = func(op string, grain int, sets ...UnaryRows) { table.Add(Unary(op, grain, sets...)...) }
-	binary = func(op string, opts BinaryOptions, sets ...BinaryRows) { table.Add(Binary(op, opts, sets...)...) }
+	unary = func(op string, grain int, sets ...UnaryRows) { table.Op(op, Unary(grain, sets...)) }
+	binary = func(op string, opts BinaryOptions, sets ...BinaryRows) { table.Op(op, Binary(opts, sets...)) }
 	return unary, binary
 }

@@ -112,12 +112,12 @@ func Unsigned1[A, B, C, D any](f8 func(dst []A, a []uint8), f16 func(dst []B, a 
 }
 
 // Unary makes the table rows of a unary op whose input has type T.
-func Unary(op string, grain int, sets ...UnaryRows) []kernels.Def {
+func Unary(grain int, sets ...UnaryRows) []kernels.Def {
 	var defs []kernels.Def
 	for _, set := range sets {
 		for _, row := range set {
 			k := &UnaryKernel{UnaryRow: row, Grain: grain}
-			defs = append(defs, kernels.Def{Op: op, Types: map[string][]tensor.DType{"T": {row.In.DType}}, New: k.construct})
+			defs = append(defs, kernels.Def{Types: map[string][]tensor.DType{"T": {row.In.DType}}, New: k.construct})
 		}
 	}
 	return defs

@@ -28,19 +28,15 @@ func (v values) debug() string {
 	fmt.Fprintf(&b, "%s_list {\n", word(v.dtype))
 	for i := range n {
 		b.WriteString("  value: ")
-		switch v.dtype {
-		case tensor.String:
-			b.WriteString(`"` + escape(to.texts[i]) + `"`)
-		case tensor.Float32:
-			f := math.Float32frombits(binary.LittleEndian.Uint32(to.floats[4*i:]))
-			b.WriteString(strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(float64(f), 'g', -1, 32), "+")))
-		default:
-			b.WriteString(strconv.FormatInt(to.ints[i], 10))
-		}
-		b.WriteString("\n")
+		b.WriteString(listKinds[v.dtype].text(to, i) + "\n")
 	}
 	b.WriteString("}\n")
 	return b.String()
+}
+
+func floatText(from column, i int) string {
+	f := math.Float32frombits(binary.LittleEndian.Uint32(from.floats[4*i:]))
+	return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(float64(f), 'g', -1, 32), "+"))
 }
 
 // escape writes bytes as the text format does: octal where they do not print.

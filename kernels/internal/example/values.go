@@ -1,6 +1,7 @@
 package example
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -64,24 +65,61 @@ func valuesOf(feature string) (v values, ok bool) {
 
 // count is the number of values; ok is false where the list is broken.
 func (v values) count() (n int, ok bool) {
-	switch v.dtype {
-	case tensor.String:
-		for c := (cursor{v.body}); ; n++ {
-			if _, done, ok := c.next(delimited(1)); done || !ok {
-				return n, ok
-			}
+	return listKinds[v.dtype].count(v.body)
+}
+
+// listKind is how the values of a type lie on the wire.
+type listKind struct {
+	// count is the number of values; ok is false where the list is broken.
+	count func(body string) (n int, ok bool)
+	// columnOf is where values go in a tensor of the type.
+	columnOf func(t *tensor.Tensor) column
+	// put writes the values of a list that was counted, as values.put does.
+	put func(body string, dst column, at, message int)
+	// text is value i of a column in the text format of protocol buffers.
+	text func(from column, i int) string
+}
+
+// listKinds are the three lists of a Feature, and that of one which has none.
+var listKinds = [...]listKind{
+	tensor.Invalid: {
+		count: func(string) (int, bool) { return 0, true },
+		put:   func(string, column, int, int) {},
+	},
+	tensor.String: {
+		count:    countTexts,
+		columnOf: func(t *tensor.Tensor) column { return column{texts: t.Strings()} },
+		put:      putTexts,
+		text:     func(from column, i int) string { return `"` + escape(from.texts[i]) + `"` },
+	},
+	tensor.Float32: {
+		count:    func(body string) (int, bool) { return eachList(body, countFloats, 5) },
+		columnOf: func(t *tensor.Tensor) column { return column{floats: t.Data()} },
+		put:      putFloats,
+		text:     floatText,
+	},
+	tensor.Int64: {
+		count:    func(body string) (int, bool) { return eachList(body, countVarints, 0) },
+		columnOf: func(t *tensor.Tensor) column { return column{ints: tensor.Of[int64](t)} },
+		put:      putInts,
+		text:     func(from column, i int) string { return strconv.FormatInt(from.ints[i], 10) },
+	},
+}
+
+func countTexts(body string) (n int, ok bool) {
+	for c := (cursor{body}); ; n++ {
+		if _, done, ok := c.next(delimited(1)); done || !ok {
+			return n, ok
 		}
-	case tensor.Float32:
-		return eachList(v.body, func(s string, packed bool) (int, int, bool) {
-			if packed {
-				return len(s) / 4, len(s), len(s)%4 == 0
-			}
-			return 1, 4, len(s) >= 4
-		}, 5)
-	case tensor.Int64:
-		return eachList(v.body, countVarints, 0)
 	}
-	return 0, true
+}
+
+// countFloats counts the numbers that fill s, or measures the one that it begins with.
+func countFloats(s string, packed bool) (n, size int, ok bool) {
+	if packed {
+		return len(s) / 4, len(s), len(s)%4 == 0
+	}
+	return 1, 4, len(s) >= 4
 }
 
 // eachList goes through a list of numbers, packed or not. take gets a packed piece, or what follows the tag of
@@ -145,50 +183,45 @@ type column struct {
 	texts  []string
 }
 
-func columnOf(t *tensor.Tensor) column {
-	switch t.DType() {
-	case tensor.Float32:
-		return column{floats: t.Data()}
-	case tensor.Int64:
-		return column{ints: tensor.Of[int64](t)}
-	}
-	return column{texts: t.Strings()}
-}
+func columnOf(t *tensor.Tensor) column { return listKinds[t.DType()].columnOf(t) }
 
 // put writes the values, which were counted, from element at on. message is the size of the message that they
 // are part of.
-func (v values) put(dst column, at, message int) {
-	switch v.dtype {
-	case tensor.String:
-		for c := (cursor{v.body}); ; at++ {
-			s, done, ok := c.next(delimited(1))
-			if done || !ok {
-				return
-			}
-			dst.texts[at] = own(s, message)
+func (v values) put(dst column, at, message int) { listKinds[v.dtype].put(v.body, dst, at, message) }
+
+func putTexts(body string, dst column, at, message int) {
+	for c := (cursor{body}); ; at++ {
+		s, done, ok := c.next(delimited(1))
+		if done || !ok {
+			return
 		}
-	case tensor.Float32:
-		to := dst.floats[4*at:]
-		eachList(v.body, func(s string, packed bool) (int, int, bool) {
-			if !packed {
-				s = s[:4]
-			}
-			to = to[copy(to, s):]
-			return 0, len(s), true
-		}, 5)
-	case tensor.Int64:
-		to := dst.ints[at:]
-		eachList(v.body, func(s string, packed bool) (int, int, bool) {
-			c := cursor{s}
-			for len(c.s) > 0 {
-				n, _ := c.varint()
-				to[0] = int64(n)
-				to = to[1:]
-				if !packed {
-					break
-				}
-			}
-			return 0, len(s) - len(c.s), true
-		}, 0)
+		dst.texts[at] = own(s, message)
 	}
+}
+
+func putFloats(body string, dst column, at, _ int) {
+	to := dst.floats[4*at:]
+	eachList(body, func(s string, packed bool) (int, int, bool) {
+		if !packed {
+			s = s[:4]
+		}
+		to = to[copy(to, s):]
+		return 0, len(s), true
+	}, 5)
+}
+
+func putInts(body string, dst column, at, _ int) {
+	to := dst.ints[at:]
+	eachList(body, func(s string, packed bool) (int, int, bool) {
+		c := cursor{s}
+		for len(c.s) > 0 {
+			n, _ := c.varint()
+			to[0] = int64(n)
+			to = to[1:]
+			if !packed {
+				break
+			}
+		}
+		return 0, len(s) - len(c.s), true
+	}, 0)
 }

@@ -1,6 +1,8 @@
 package halves
 
 import (
+	"maps"
+
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/element"
@@ -26,7 +28,7 @@ func Constructor(half tensor.DType, construct func(*kernels.Construction) (any, 
 	}
 }
 
-// Compute implements kernels.Kernel.
+// Compute runs the float kernel on widened inputs. Its outputs have the half type, but those that are not float.
 func (k *ViaFloat) Compute(ctx *kernels.Context) error {
 	sub := *ctx
 	sub.Inputs = make([]kernels.Value, len(ctx.Inputs))
@@ -92,12 +94,31 @@ func convertHalf[H element.HalfFloat](dev kernels.Device, half []H, wide []float
 // Types are the types that ViaFloat serves.
 var Types = []tensor.DType{tensor.Float16, tensor.BFloat16}
 
-// Rows makes a row for an element type, and for float those of the halves too.
-func Rows(table *kernels.Table, op, attr string, dtype tensor.DType, construct func(*kernels.Construction) (any, error)) {
-	table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{attr: {dtype}}, Expensive: true, New: construct})
+// Rows are an op's rows for an element type, and for float those of the halves too. They are expensive, and do not name the op.
+func Rows(attr string, dtype tensor.DType, construct func(*kernels.Construction) (any, error)) []kernels.Def {
+	rows := With(attr, kernels.Def{New: construct}, dtype)
+	for i := range rows {
+		rows[i].Expensive = true
+	}
+	return rows
+}
+
+// With are rows like one of which attr is an element type: for this type, and for float those of the halves too.
+func With(attr string, like kernels.Def, dtype tensor.DType) []kernels.Def {
+	row := func(dtype tensor.DType, construct func(*kernels.Construction) (any, error)) kernels.Def {
+		r := like
+		r.Types = maps.Clone(like.Types)
+		if r.Types == nil {
+			r.Types = map[string][]tensor.DType{}
+		}
+		r.Types[attr], r.New = []tensor.DType{dtype}, construct
+		return r
+	}
+	rows := []kernels.Def{row(dtype, like.New)}
 	if dtype == tensor.Float32 {
 		for _, half := range Types {
-			table.Add(kernels.Def{Op: op, Types: map[string][]tensor.DType{attr: {half}}, Expensive: true, New: Constructor(half, construct)})
+			rows = append(rows, row(half, Constructor(half, like.New)))
 		}
 	}
+	return rows
 }

@@ -6,14 +6,10 @@ import (
 
 // PackOf is the elements that a thread of an elementwise function takes at once: PACK in the sources.
 func PackOf(d tensor.DType) int {
-	switch d {
-	case tensor.Float32, tensor.Float16, tensor.BFloat16:
-		return 4
-	case tensor.Bool:
-		return 8
-	}
-	return 1
+	return max(1, packs[d])
 }
+
+var packs = map[tensor.DType]int{tensor.Float32: 4, tensor.Float16: 4, tensor.BFloat16: 4, tensor.Bool: 8}
 
 // Type is an element type that a device function serves, by the suffix of the function's name.
 type Type struct {

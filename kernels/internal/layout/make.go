@@ -9,19 +9,8 @@ import (
 
 // OneOf is the scalar 1 of a type.
 func OneOf(d tensor.DType) (*tensor.Tensor, error) {
-	switch d {
-	case tensor.Float32:
-		return tensor.Scalar(d, float32(1)), nil
-	case tensor.Float64:
-		return tensor.Scalar(d, float64(1)), nil
-	case tensor.Float16:
-		return tensor.Scalar(d, element.ToFloat16(1)), nil
-	case tensor.BFloat16:
-		return tensor.Scalar(d, element.ToBFloat16(1)), nil
-	case tensor.Complex64:
-		return tensor.Scalar(d, complex64(1)), nil
-	case tensor.Complex128:
-		return tensor.Scalar(d, complex128(1)), nil
+	if one, ok := ones[d]; ok {
+		return one(), nil
 	}
 	// Integers are little-endian, so the first byte is 1 and the others are 0.
 	if !d.IsInteger() && d != tensor.Bool {
@@ -32,6 +21,17 @@ func OneOf(d tensor.DType) (*tensor.Tensor, error) {
 		t.Data()[0] = 1
 	}
 	return t, err
+}
+
+// ones make the scalar 1 of the types in which it is not an integer.
+var ones = map[tensor.DType]func() *tensor.Tensor{
+	tensor.Float32: scalarOf(float32(1)), tensor.Float64: scalarOf(float64(1)),
+	tensor.Float16: scalarOf(element.ToFloat16(1)), tensor.BFloat16: scalarOf(element.ToBFloat16(1)),
+	tensor.Complex64: scalarOf(complex64(1)), tensor.Complex128: scalarOf(complex128(1)),
+}
+
+func scalarOf[T tensor.Elem](v T) func() *tensor.Tensor {
+	return func() *tensor.Tensor { return tensor.Scalar(element.DTypeOf[T](), v) }
 }
 
 // MemoryFor is where values of a type lie that a device keeps: as its rows say, int32 is the host's, too.

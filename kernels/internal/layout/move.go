@@ -17,6 +17,8 @@ type Mover struct {
 	// Rows copies rows of n elements: row from[i] of src to row to[i] of dst, for lo <= i < hi.
 	// A nil list stands for 0, 1, 2 and so on.
 	Rows func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int)
+	// roll is Roll.
+	roll func(dst, src *tensor.Tensor, shifts []int)
 }
 
 var (
@@ -42,6 +44,7 @@ func newMover[E any](elems func(*tensor.Tensor) []E) *Mover {
 		Rows: func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int) {
 			moveRows(elems(dst), elems(src), to, from, n, lo, hi)
 		},
+		roll: func(dst, src *tensor.Tensor, shifts []int) { rollRows(elems(dst), elems(src), src.Shape(), shifts) },
 	}
 }
 
@@ -90,15 +93,17 @@ func moveRows[E any](dst, src []E, to, from []int64, n, lo, hi int) {
 		return
 	}
 	for i := lo; i < hi; i++ {
-		d, s := i, i
-		if to != nil {
-			d = int(to[i])
-		}
-		if from != nil {
-			s = int(from[i])
-		}
+		d, s := listed(to, i), listed(from, i)
 		copy(dst[d*n:d*n+n], src[s*n:s*n+n])
 	}
+}
+
+// listed is place i of a list of rows, of which a nil one stands for 0, 1, 2 and so on.
+func listed(rows []int64, i int) int {
+	if rows == nil {
+		return i
+	}
+	return int(rows[i])
 }
 
 // moveGrain is how many bytes are worth a part of their own when elements are moved on more than
@@ -200,7 +205,17 @@ func newVariantMover() *Mover {
 			}
 		},
 		Rows: func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int) {
-			place(dst, src, func(d, s []int) { moveRows(d, s, to, from, n, lo, hi) })
+			old, with := dst.Variants(), src.Variants()
+			for i := lo; i < hi; i++ {
+				d, s := listed(to, i), listed(from, i)
+				for j := range n {
+					SetVariant(old, d*n+j, with[s*n+j])
+				}
+			}
+		},
+		roll: func(dst, src *tensor.Tensor, shifts []int) {
+			rollRows(dst.Variants(), src.Variants(), src.Shape(), shifts)
+			tensor.RetainVariants(dst.Variants())
 		},
 	}
 }

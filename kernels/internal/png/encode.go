@@ -10,7 +10,6 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zlib"
-
 	"github.com/troupe-run/troupe/graph/status"
 )
 
@@ -52,7 +51,9 @@ func Encode[T uint8 | uint16](pixels []T, width, height, channels, level int) ([
 	}
 	f := newFilter(width*channels*bytesOf, channels*bytesOf)
 	for y := range height {
-		put(f.row(), pixels[y*width*channels:][:width*channels])
+		if _, err := binary.Encode(f.row(), binary.BigEndian, pixels[y*width*channels:][:width*channels]); err != nil {
+			return nil, status.Internalf("PNG encoding failed: %v", err)
+		}
 		if _, err := z.Write(f.best()); err != nil {
 			return nil, status.Internalf("PNG encoding failed: %v", err)
 		}
@@ -65,18 +66,6 @@ func Encode[T uint8 | uint16](pixels []T, width, height, channels, level int) ([
 	}
 	chunk(&out, "IEND", nil)
 	return out.Bytes(), nil
-}
-
-// put writes samples in network order.
-func put[T uint8 | uint16](dst []byte, samples []T) {
-	switch s := any(samples).(type) {
-	case []uint8:
-		copy(dst, s)
-	case []uint16:
-		for i, v := range s {
-			binary.BigEndian.PutUint16(dst[2*i:], v)
-		}
-	}
 }
 
 // chunks makes each write to it an IDAT.

@@ -49,6 +49,9 @@ func ScatterOn(ctx *kernels.Context, op Op, t, indices *tensor.Tensor, rows int,
 // Scattered are the types of updates that compute.
 var Scattered = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int32, tensor.Int64}
 
+// complexParts are the types of the real and imaginary parts of complex numbers.
+var complexParts = map[tensor.DType]tensor.DType{tensor.Complex64: tensor.Float32, tensor.Complex128: tensor.Float64}
+
 // updateAllOn is All in a device's memory, for adding and subtracting.
 func updateAllOn(ctx *kernels.Context, op Op, next, old, value *tensor.Tensor) {
 	name, n := "update_add_", old.Len()
@@ -58,16 +61,13 @@ func updateAllOn(ctx *kernels.Context, op Op, next, old, value *tensor.Tensor) {
 	if n == 0 {
 		return
 	}
-	var suffix string
-	switch d := old.DType(); {
-	case d == tensor.Complex64:
-		suffix, n = "f32", 2*n // real and imaginary parts
-	case d == tensor.Complex128:
-		suffix, n = "f64", 2*n
-	case d.IsFloating():
+	d := old.DType()
+	if part, ok := complexParts[d]; ok {
+		d, n = part, 2*n
+	}
+	suffix := launch.SizeSuffix(d)
+	if d.IsFloating() {
 		suffix = launch.Suffixes[d]
-	default:
-		suffix = launch.SizeSuffix(d)
 	}
 	a := kernels.AcceleratorOf(ctx.Device)
 	a.Launch(ctx, launch.PerElement(a, name+suffix, (old.DataSize()+15)/16, next.Address(), old.Address(), value.Address(), uint64(n)))

@@ -79,30 +79,13 @@ func repeated(element []byte, n int) []byte {
 
 // setRows is Rows for elements that are Go values, which can only be set.
 func setRows(t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor, step int) {
-	switch t.DType() {
-	case tensor.String:
-		setCells(t.Strings(), at, n, updates.Strings(), step)
-	case tensor.Resource:
-		setCells(t.Handles(), at, n, updates.Handles(), step)
-	default:
-		for i, r := range at {
-			for j := range n {
-				layout.SetVariant(t.Variants(), int(r)*n+j, updates.Variants()[(i*n+j)*min(step, 1)])
-			}
-		}
+	m := layout.MoverOf(t.DType())
+	if step > 0 {
+		m.Rows(t, updates, at, nil, n, 0, len(at))
+		return
 	}
-}
-
-func setCells[E any](dst []E, at []int64, n int, src []E, step int) {
-	for i, r := range at {
-		row := dst[int(r)*n : (int(r)+1)*n]
-		if step == 0 {
-			for j := range row {
-				row[j] = src[0]
-			}
-			continue
-		}
-		copy(row, src[i*n:])
+	for _, r := range at {
+		m.Fill(t, updates, int(r)*n, (int(r)+1)*n)
 	}
 }
 

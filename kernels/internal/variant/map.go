@@ -88,16 +88,15 @@ func MapKey(t *tensor.Tensor) (string, error) {
 	for _, d := range t.Shape() {
 		b = varint.AppendUvarint(b, uint64(d))
 	}
-	switch t.DType() {
-	case tensor.String:
-		for _, s := range t.Strings() {
-			b = varint.AppendUvarint(b, uint64(len(s)))
-			b = append(b, s...)
-		}
-	case tensor.Variant, tensor.Resource:
+	if t.DType().Size() > 0 {
+		return string(append(b, t.Data()...)), nil
+	}
+	if t.DType() != tensor.String {
 		return "", status.InvalidArgumentf("A key of a map of tensors cannot be of type %v", t.DType())
-	default:
-		b = append(b, t.Data()...)
+	}
+	for _, s := range t.Strings() {
+		b = varint.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
 	}
 	return string(b), nil
 }

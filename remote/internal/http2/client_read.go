@@ -148,7 +148,7 @@ func (c *Client) headersOf(h header) error {
 		}
 		return c.give(p, err)
 	case f.status != "200" || !strings.HasPrefix(f.contentType, "application/grpc"):
-		return c.give(p, status.Errorf(codes.Unavailable, "what answers is no gRPC server: HTTP status %.20q, content %.100q", f.status, f.contentType))
+		return c.give(p, status.Errorf(codes.Unavailable, "the server is not a gRPC server: HTTP status %.20q, content %.100q", f.status, f.contentType))
 	}
 	p.answer.answered = true
 	return nil
@@ -192,7 +192,7 @@ func (c *Client) resetBy(h header) error {
 	case codeCalm:
 		err = status.Error(codes.ResourceExhausted, "the server turned the call away")
 	default:
-		err = status.Errorf(codes.Internal, "the server gave the call up (HTTP/2 code %d)", code)
+		err = status.Errorf(codes.Internal, "the server reset the call (HTTP/2 code %d)", code)
 	}
 	return c.give(p, err)
 }

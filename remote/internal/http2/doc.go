@@ -18,7 +18,7 @@
 //   - requests that are being received, and what they decompress to, by maxReceiving for the whole server,
 //     counted as bytes arrive and not as they are announced;
 //   - answers wait in the memory of the tensors that they are made of. While a client has not read
-//     maxOwed/16 bytes of answers, its further calls wait before they run, and answers beyond maxOwed
+//     maxUnsent/16 bytes of answers, its further calls wait before they run, and answers beyond maxUnsent
 //     are replaced by RESOURCE_EXHAUSTED;
 //   - a client that provokes answers to control frames, or refusals, and does not read them is not
 //     read from either.

@@ -29,7 +29,7 @@ func expand(algorithm string, message mem.BufferSlice, hold func(bytes int) erro
 	case "deflate": // which is zlib's format, RFC 1950
 		out, err = zlib.NewReader(in)
 	default:
-		return nil, status.Errorf(codes.Unimplemented, "requests compressed with %q are not understood; deflate and gzip are", algorithm)
+		return nil, status.Errorf(codes.Unimplemented, "compression with %q is not supported; deflate and gzip are", algorithm)
 	}
 	var room []byte
 	for size := 0; err == nil; {

@@ -157,7 +157,7 @@ func FuzzServerConn(f *testing.F) {
 	closed := make(chan uint64, 1)
 	s.Server = NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: testCodec{},
 		Closed: func(n uint64) { closed <- n }, Logger: slog.New(slog.DiscardHandler)})
-	s.maxReceiving, s.maxOwed = 4<<20, 1<<20
+	s.maxReceiving, s.maxUnsent = 4<<20, 1<<20
 	f.Cleanup(func() {
 		if err := s.Stop(context.Background(), patience); err != nil {
 			f.Error(err)

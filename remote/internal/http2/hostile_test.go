@@ -255,7 +255,7 @@ func TestWindowOverflow(t *testing.T) {
 // Answers that a client does not read keep further calls of it waiting, and are refused at last.
 func TestUnreadAnswers(t *testing.T) {
 	s := newTestServer(t)
-	s.maxOwed = 16 << 20 // calls wait from 1 MiB on
+	s.maxUnsent = 16 << 20 // calls wait from 1 MiB on
 	r := s.dialRaw(t, initialWindow(0))
 	r.call(1, "/t/wait", "")
 	<-s.entered
@@ -296,7 +296,7 @@ func TestUnreadAnswers(t *testing.T) {
 
 func TestAnswersAreRefusedAtLast(t *testing.T) {
 	s := newTestServer(t)
-	s.maxOwed = 1 << 20
+	s.maxUnsent = 1 << 20
 	r := s.dialRaw(t, initialWindow(0))
 	r.large(1, "/t/wait", 900<<10)
 	<-s.entered
@@ -318,8 +318,8 @@ func TestAnswersAreRefusedAtLast(t *testing.T) {
 		}
 	}
 	s.check(t, func(c *serverConn) error {
-		if len(c.streams) != 1 || c.owed != prefixSize+900<<10 {
-			return fmt.Errorf("%d calls, %d bytes", len(c.streams), c.owed)
+		if len(c.streams) != 1 || c.unsent != prefixSize+900<<10 {
+			return fmt.Errorf("%d calls, %d bytes", len(c.streams), c.unsent)
 		}
 		return nil
 	})

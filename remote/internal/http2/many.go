@@ -35,7 +35,7 @@ func (c *serverConn) sendOne(s *stream, message any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if size > maxMessage {
-		err = status.Errorf(codes.ResourceExhausted, "a message of %d bytes is too large: at most %d are sent", size, maxMessage)
+		err = status.Errorf(codes.ResourceExhausted, "a message of %d bytes is too large: the limit is %d", size, maxMessage)
 	} else {
 		err = c.awaitLeft(s)
 	}
@@ -46,7 +46,7 @@ func (c *serverConn) sendOne(s *stream, message any) error {
 	c.beginMany(s)
 	appendPrefix(s.head[:0], size)
 	s.body, s.off, s.headed, s.left = body, 0, 0, prefixSize+size
-	c.owed += int64(s.left)
+	c.unsent += int64(s.left)
 	c.push(s)
 	c.flush()
 	return nil

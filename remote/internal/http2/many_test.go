@@ -82,8 +82,8 @@ func TestManyMessages(t *testing.T) {
 	}
 	s.pool.awaitBack(t)
 	s.check(t, func(c *serverConn) error {
-		if len(c.streams) > 0 || c.running > 0 || c.owed != 0 {
-			return fmt.Errorf("%d streams, %d handlers, %d bytes", len(c.streams), c.running, c.owed)
+		if len(c.streams) > 0 || c.running > 0 || c.unsent != 0 {
+			return fmt.Errorf("%d streams, %d handlers, %d bytes", len(c.streams), c.running, c.unsent)
 		}
 		return nil
 	})

@@ -52,7 +52,7 @@ func TestWindowsChange(t *testing.T) {
 	r.must(r.fr.WriteWindowUpdate(1, 4))
 	r.ping() // the window was -4, and is 0
 	s.check(t, func(c *serverConn) error {
-		if st := c.streams[1]; st == nil || st.window != 0 || st.left != 98 || c.owed != 98 {
+		if st := c.streams[1]; st == nil || st.window != 0 || st.left != 98 || c.unsent != 98 {
 			return fmt.Errorf("%+v", st)
 		}
 		return nil
@@ -123,8 +123,8 @@ func TestResets(t *testing.T) {
 	r.call(11, "/t/inline", "x")
 	r.answer(11).echoed(t, "x")
 	s.check(t, func(c *serverConn) error {
-		if len(c.streams) > 0 || c.owed != 0 {
-			return fmt.Errorf("%d streams, %d bytes", len(c.streams), c.owed)
+		if len(c.streams) > 0 || c.unsent != 0 {
+			return fmt.Errorf("%d streams, %d bytes", len(c.streams), c.unsent)
 		}
 		return nil
 	})

@@ -61,7 +61,7 @@ func (s *stream) announced() error {
 	s.compressed = s.prefix[0]&1 != 0
 	s.size = length(s.prefix[:])
 	if s.size > maxMessage {
-		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is too large: at most %d are taken. Feed large values in several steps, in parts or through a queue, or restore them from a checkpoint.", s.size, maxMessage)
+		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is too large: the limit is %d. Feed large values in several steps, in parts or through a queue, or restore them from a checkpoint.", s.size, maxMessage)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (s *stream) hold(size int) error {
 	server := s.conn.server
 	if sum := server.receiving.Add(int64(size)); sum > server.maxReceiving {
 		server.receiving.Add(-int64(size))
-		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is not taken now: the requests that are on their way to the server take %d bytes, and at most %d may be",
+		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is refused for now: the requests that the server is receiving take %d bytes, and the limit is %d",
 			s.size, sum-int64(size), server.maxReceiving)
 	}
 	s.held += int64(size)

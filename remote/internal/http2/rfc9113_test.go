@@ -394,8 +394,8 @@ func TestRequestsThatAreNotGRPC(t *testing.T) {
 		id += 2
 	}
 	s.check(t, func(c *serverConn) error {
-		if len(c.streams) > 0 || c.owed != 0 {
-			return fmt.Errorf("%d streams, %d bytes", len(c.streams), c.owed)
+		if len(c.streams) > 0 || c.unsent != 0 {
+			return fmt.Errorf("%d streams, %d bytes", len(c.streams), c.unsent)
 		}
 		return nil
 	})

@@ -33,7 +33,7 @@ type serverConn struct {
 	// Guarded by mu.
 	streams   map[uint32]*stream // calls that are not over: received, running or being answered
 	running   int                // handlers
-	owed      int64              // bytes of answers that are not queued
+	unsent    int64              // bytes of answers that are not queued
 	first     *stream            // of those that have an answer to send, and window
 	tail      *stream
 	exclusive bool // the connection is a stream's
@@ -380,7 +380,7 @@ func (c *serverConn) start(s *stream) (kept bool) {
 	s.begun = true
 	c.mu.Lock()
 	c.running++
-	full := c.owed > c.server.maxOwed/16
+	full := c.unsent > c.server.maxUnsent/16
 	c.mu.Unlock()
 	var reply any
 	err := errGone
@@ -406,7 +406,7 @@ func (c *serverConn) awaitRoom(s *stream) bool {
 	s.call.detach()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.err == nil && !s.gone && c.owed > c.server.maxOwed/16 {
+	for c.err == nil && !s.gone && c.unsent > c.server.maxUnsent/16 {
 		c.written.Wait()
 	}
 	return c.err == nil && !s.gone

@@ -26,9 +26,9 @@ const (
 	maxMessage = 1<<31 - 1
 	// maxReceiving bounds the memory in bytes of the requests that are on their way to the server.
 	maxReceiving = 8 << 30
-	// maxOwed bounds the bytes of the answers that wait for one client to read. Calls of a client
+	// maxUnsent bounds the bytes of the answers that wait for one client to read. Calls of a client
 	// that owes the reading of a sixteenth of that wait before they run.
-	maxOwed = 4 << 30
+	maxUnsent = 4 << 30
 
 	prefaceTimeout = 5 * time.Second
 	pingIdle       = 30 * time.Second // a connection on which nothing came for so long is pinged
@@ -77,7 +77,7 @@ type Server struct {
 	config       Config
 	receiving    atomic.Int64 // bytes of messages that are on their way
 	maxReceiving int64
-	maxOwed      int64
+	maxUnsent    int64
 
 	mu       sync.Mutex
 	conns    map[*serverConn]struct{}
@@ -91,7 +91,7 @@ func NewServer(config Config) *Server {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	s := &Server{config: config, maxReceiving: maxReceiving, maxOwed: maxOwed, conns: map[*serverConn]struct{}{}, quit: make(chan struct{})}
+	s := &Server{config: config, maxReceiving: maxReceiving, maxUnsent: maxUnsent, conns: map[*serverConn]struct{}{}, quit: make(chan struct{})}
 	s.work.Go(s.watch)
 	return s
 }

@@ -289,7 +289,7 @@ func (s *Stream) headers(h header) error {
 	if s.over {
 		s.outcome = f.outcome()
 	} else if !s.answered && (f.status != "200" || !strings.HasPrefix(f.contentType, "application/grpc")) {
-		return status.Errorf(codes.Unavailable, "what answers is no gRPC server: HTTP status %.20q, content %.100q", f.status, f.contentType)
+		return status.Errorf(codes.Unavailable, "the server is not a gRPC server: HTTP status %.20q, content %.100q", f.status, f.contentType)
 	}
 	s.answered = true
 	return nil

@@ -53,7 +53,7 @@ func (in *arriving) withdraw() {
 // attach says that the sender's memory can be read, if it can.
 func (in *arriving) attach() error {
 	if in.ours == nil {
-		return status.InvalidArgumentf("A sender of tensors lets its memory be read, which nobody asked for.")
+		return status.InvalidArgumentf("A sender of tensors offered its memory without being asked.")
 	}
 	m, err := in.links.attach(in.theirs)
 	if err != nil {
@@ -67,7 +67,7 @@ func (in *arriving) attach() error {
 // read takes a tensor out of the sender's memory.
 func (in *arriving) read(f *frame) error {
 	if in.memory == nil {
-		return status.InvalidArgumentf("A sender of tensors lent one to who cannot read its memory.")
+		return status.InvalidArgumentf("A sender of tensors lent one to a receiver that cannot read its memory.")
 	}
 	in.begin(f)
 	kind := frameRead

@@ -216,7 +216,9 @@ func TestDroppedStepIsGivenUp(t *testing.T) {
 		}
 		return nil
 	}
-	a := startNode(t, s, 0, "", func(c *Config) { c.Timing = Timing{} })
+	a := startNode(t, s, 0, "", func(c *Config) {
+		c.Timing, c.NoLending = Timing{}, true // what is lent is not being sent, and arrives whole
+	})
 	startNode(t, s, 1, "", func(c *Config) { c.Sink, c.Timing = sink, Timing{} })
 	p, err := a.Ensure(within(t, patience), task1)
 	if err != nil {

@@ -38,7 +38,7 @@ func checkSpec(self *wire.Identity, own *spec.Spec, other *wire.Identity) error 
 // that this process is the one which it wants to reach.
 func checkGreeting(self *wire.Identity, own *spec.Spec, g *wire.Greeting) error {
 	if g.GetFrom() == nil {
-		return status.InvalidArgumentf("The greeting does not tell who greets.")
+		return status.InvalidArgumentf("The greeting does not identify its sender.")
 	}
 	if err := checkSpec(self, own, g.GetFrom()); err != nil {
 		return err
@@ -47,7 +47,7 @@ func checkGreeting(self *wire.Identity, own *spec.Spec, g *wire.Greeting) error 
 		return err
 	}
 	if g.GetBoot() != 0 && g.GetBoot() != self.GetBoot() {
-		return status.Errorf(status.Aborted, "%s was wanted with boot %016x, but it has been restarted: %s.", g.GetTask(), g.GetBoot(), Describe(self))
+		return status.Errorf(status.Aborted, "%s was expected with boot %016x, but it has been restarted: %s.", g.GetTask(), g.GetBoot(), Describe(self))
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func checkWelcome(self *wire.Identity, own *spec.Spec, want spec.Task, met *wire
 
 func checkMet(met *wire.Identity, task, address string) error {
 	if met.GetTask() != task || met.GetAddress() != address {
-		return status.Errorf(status.FailedPrecondition, "%s (%s) was wanted, but that address leads to %s.", task, address, Describe(met))
+		return status.Errorf(status.FailedPrecondition, "%s (%s) was expected, but that address leads to %s.", task, address, Describe(met))
 	}
 	return nil
 }

@@ -189,7 +189,7 @@ func TestStalledPeerIsGivenUp(t *testing.T) {
 		t.Error("there is room for more than may wait")
 	}
 	wait(t, p.Done(), "the loss")
-	wantError(t, p.Err(), status.Unavailable, "it took none of the 67108864 bytes of tensors that wait for it for 600ms")
+	wantError(t, p.Err(), status.Unavailable, "it accepted none of the 67108864 bytes of tensors that wait for it for 600ms")
 	waitGroup(t, &released, "the release")
 	wait(t, ready, "the call of who waits for room")
 }

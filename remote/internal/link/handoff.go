@@ -168,7 +168,7 @@ func (s *localQueue) take(number uint32) ([]*tensor.Tensor, error) {
 	}
 	tensors, ok := s.tensors[number]
 	if !ok {
-		return nil, status.InvalidArgumentf("A message claims tensors that nobody has left for it.")
+		return nil, status.InvalidArgumentf("A message claims tensors that were not handed over with it.")
 	}
 	delete(s.tensors, number)
 	return tensors, nil

@@ -62,7 +62,7 @@ func (in *inbound) next() (h head, body []byte, contents int, err error) {
 		return h, nil, 0, err
 	}
 	if n < headSize || n > maxContents {
-		return h, nil, 0, status.InvalidArgumentf("A message of %d bytes cannot be.", n)
+		return h, nil, 0, status.InvalidArgumentf("A message of %d bytes is impossible.", n)
 	}
 	if err := readAll(in.stream, in.head[:]); err != nil {
 		return h, nil, 0, err
@@ -138,7 +138,7 @@ func (in *inbound) letter(h head, body []byte, contents int) (l letter, err erro
 		return l, err
 	}
 	if err := proto.Unmarshal(e.data, m); err != nil {
-		return l, status.InvalidArgumentf("An actor's message is no %s: %v", e.kind, err)
+		return l, status.InvalidArgumentf("An actor's message is not a %s: %v", e.kind, err)
 	}
 	l.message = m
 	if h.flags&flagParcel != 0 {

@@ -192,7 +192,7 @@ func TestAddressThatLeadsToAnotherTask(t *testing.T) {
 	a, b := startNode(t, s, 0, ""), startNode(t, s, 2, "")
 	startProxy(t, s.Tasks()[1].Address, b.self.Address)
 	_, err := a.Ensure(within(t, patience), task1)
-	wantError(t, err, status.FailedPrecondition, task1+" ("+s.Tasks()[1].Address+") was wanted, but that address leads to /job:worker/replica:0/task:2 at "+b.self.Address)
+	wantError(t, err, status.FailedPrecondition, task1+" ("+s.Tasks()[1].Address+") was expected, but that address leads to /job:worker/replica:0/task:2 at "+b.self.Address)
 }
 
 func TestWhoAndVouch(t *testing.T) {

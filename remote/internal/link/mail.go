@@ -95,7 +95,7 @@ func (o *outbound) gatherWith(g *gathering) {
 // RESOURCE_EXHAUSTED if it is not to wait.
 func (o *outbound) mail(ctx context.Context, m *cast.Letter, wait bool) error {
 	if refused(m.Message) || o.mailing.numbered && system(m.Message) {
-		return status.InvalidArgumentf("A message %s is the actor system's own and goes to no other process", typeName(m.Message))
+		return status.InvalidArgumentf("A message %s belongs to the actor system and is not sent to other processes", typeName(m.Message))
 	}
 	data, pooled, err := marshal(m.Message, m.Size)
 	if err != nil {
@@ -136,7 +136,7 @@ func (o *outbound) gather(ctx context.Context, m *cast.Letter, data []byte, owne
 	for !o.closed && (!g.flow.room(w, len(data)) || g.bytes > 0 && g.bytes+len(data) > mailWindow) {
 		if !wait {
 			o.mu.Unlock()
-			return status.Errorf(status.ResourceExhausted, "Too much waits for the actor %s or its task: %d messages of %d bytes that it has not handled, %d bytes that are to be sent",
+			return status.Errorf(status.ResourceExhausted, "The queue of the actor %s, or of its task, is full: %d messages of %d bytes are not handled, %d bytes are not sent",
 				m.To, w.messages, w.bytes, g.bytes)
 		}
 		if err := o.awaitRoom(ctx); err != nil {

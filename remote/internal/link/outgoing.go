@@ -105,7 +105,7 @@ func decodeSpeech(body []byte, m proto.Message) error {
 	return errSpeech
 }
 
-var errSpeech = status.InvalidArgumentf("A message of a link's own is malformed.")
+var errSpeech = status.InvalidArgumentf("A control message of a link is malformed.")
 
 func newOutgoing(k kind) *outgoing {
 	o := outgoings.Get().(*outgoing)
@@ -201,7 +201,7 @@ func (o *outgoing) envelop(target *actor.PID, m proto.Message, sender *actor.PID
 	b, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, m)
 	o.buf = b
 	if err == nil && len(b) != end {
-		err = status.Internalf("a message %s was changed while it was sent", name)
+		err = status.Internalf("the message %s was modified while it was being sent", name)
 	}
 	return err
 }

@@ -43,10 +43,10 @@ func (l *Links) Outside(ctx context.Context, address string) (*Outsider, error) 
 		switch {
 		case !l.config.Outsiders:
 			l.mu.Unlock()
-			return nil, status.Errorf(status.FailedPrecondition, "%s is outside the cluster, and this server lets no such processes in", address)
+			return nil, status.Errorf(status.FailedPrecondition, "%s is outside the cluster, and this server does not admit such processes", address)
 		case len(l.outsiders) >= maxOutsiders:
 			l.mu.Unlock()
-			return nil, status.Errorf(status.ResourceExhausted, "There are connections to %d processes outside the cluster, which is the limit", maxOutsiders)
+			return nil, status.Errorf(status.ResourceExhausted, "There are connections to %d processes outside the cluster already, which is the limit", maxOutsiders)
 		case l.closed:
 			l.mu.Unlock()
 			return nil, errClosed
@@ -193,7 +193,7 @@ func nextPlain(s Stream, limit int) (field int, value []byte, err error) {
 // some have been read. PERMISSION_DENIED where nobody from outside is let in.
 func (l *Links) greetOutside(s Stream, read []byte, n int) (*hello, error) {
 	if !l.config.Outsiders || l.config.Programs == nil {
-		return nil, status.Errorf(status.PermissionDenied, "%s is a task of a cluster of Troupe, and lets no processes in that are no tasks of it: it was not started with that option.", l.self.GetTask())
+		return nil, status.Errorf(status.PermissionDenied, "%s is a task of a Troupe cluster and refuses processes outside the cluster: it was started without the option to admit them.", l.self.GetTask())
 	}
 	if n > maxGreeting {
 		return nil, status.InvalidArgumentf("A ConnectRequest of %d bytes is too long.", n)
@@ -205,7 +205,7 @@ func (l *Links) greetOutside(s Stream, read []byte, n int) (*hello, error) {
 	}
 	address, ok := connectAddress(b)
 	if !ok || address == "" || l.addresses[address] != nil || address == l.self.GetAddress() {
-		return nil, status.InvalidArgumentf("A process outside the cluster must begin with the ConnectRequest of a server, with an address of its own; %q is none.", address)
+		return nil, status.InvalidArgumentf("A process outside the cluster must begin with the ConnectRequest of a server, with its own address; %q is not one.", address)
 	}
 	return &hello{outside: address}, nil
 }

@@ -189,7 +189,7 @@ func (p *pipe) tick(now time.Time) {
 	case failed:
 		p.cut(explain(err)) // the reader would know better, but does not end
 	case writing && now.Sub(p.since) > timing.Stall:
-		p.cut(fmt.Sprintf("it took no byte of the messages to it for %v", timing.Stall))
+		p.cut(fmt.Sprintf("it accepted no byte of the messages to it for %v", timing.Stall))
 	default:
 		if p.programs != nil {
 			p.giveCredits()

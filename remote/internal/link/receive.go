@@ -179,7 +179,7 @@ func (in *arriving) take(f *frame) error {
 	case f.kind == frameAllow && !in.open && in.memory == nil:
 		return in.attach()
 	case f.kind == frameAbandon && in.open:
-		in.finish(status.Errorf(status.Aborted, "worker %s gave the tensor up", in.from.GetTask()))
+		in.finish(status.Errorf(status.Aborted, "worker %s dropped the tensor", in.from.GetTask()))
 		return nil
 	case f.kind != frameMore || !in.open || f.step != in.step || f.total != in.total || f.where != in.where:
 		return status.InvalidArgumentf("A frame of kind %d for bytes from %d on of step %d does not follow what came before.", f.kind, f.where, f.step)

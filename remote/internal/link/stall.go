@@ -41,6 +41,6 @@ func (b *bulk) tick(now time.Time) {
 		l.log.Warn("a task takes no tensors, although it is heard", "task", b.peer.Task(), "bytes", b.peer.share.queued(), "seconds", d.Seconds())
 	}
 	if d > l.timing.Stall {
-		b.peer.pipe.cut(fmt.Sprintf("it took none of the %d bytes of tensors that wait for it for %v", b.peer.share.queued(), l.timing.Stall))
+		b.peer.pipe.cut(fmt.Sprintf("it accepted none of the %d bytes of tensors that wait for it for %v", b.peer.share.queued(), l.timing.Stall))
 	}
 }

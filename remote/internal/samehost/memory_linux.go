@@ -102,7 +102,7 @@ func (m *Memory) explain(err error, n int, address uint64) error {
 		}
 		return m.gone()
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return status.Errorf(status.PermissionDenied, "the kernel does not permit to read the memory of process %d: %s",
+		return status.Errorf(status.PermissionDenied, "the kernel does not permit reading the memory of process %d: %s",
 			m.claim.pid, forbidden(yamaScope()))
 	case errors.Is(err, unix.ENOSYS):
 		return status.Unimplementedf("the kernel has no process_vm_readv, or a sandbox hides it")

@@ -33,5 +33,5 @@ func Attach([]byte) (*Memory, error) { return nil, unsupported() }
 func (*Memory) Read([]byte, uint64) error { return unsupported() }
 
 func unsupported() error {
-	return status.Unimplementedf("%s has no way to read another process's memory that Troupe uses", runtime.GOOS)
+	return status.Unimplementedf("Troupe cannot read another process's memory on %s", runtime.GOOS)
 }

@@ -1,0 +1,95 @@
+package all
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestEachOpHasALine: each op of a family stands in the family's table, its name first on a line, once; and what stands there is
+// an op. Tables are what people search for an op, so no name may be put together or hidden in a helper.
+func TestEachOpHasALine(t *testing.T) {
+	for _, f := range families {
+		ops, lines := f.table().Ops(), linesOf(t, filepath.Join("..", f.name))
+		for _, op := range ops {
+			if places := lines[op]; len(places) != 1 {
+				t.Errorf("%s: op %s has %d lines in the family's table, want 1: %v", f.name, op, len(places), places)
+			}
+		}
+		for op, places := range lines {
+			if !slices.Contains(ops, op) {
+				t.Errorf("%s: %q at %v is no op of the family", f.name, op, places)
+			}
+		}
+	}
+}
+
+// linesOf are the names that rows of the table files in a folder begin with, and where: rows are statements that call a function
+// with the name, and literals with the field Op.
+func linesOf(t *testing.T, folder string) map[string][]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*table.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no tables in %s: %v", folder, err)
+	}
+	lines := map[string][]string{}
+	for _, path := range files {
+		set := token.NewFileSet()
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			name, ok := rowName(n)
+			if !ok {
+				return true
+			}
+			at := set.Position(n.Pos())
+			if before := source[at.Offset-at.Column+1 : at.Offset]; len(bytes.TrimSpace(before)) > 0 {
+				t.Errorf("%v: the row of %s does not begin its line", at, name)
+			}
+			lines[name] = append(lines[name], at.String())
+			return true
+		})
+	}
+	return lines
+}
+
+// rowName is the name that a row begins with, if a node is a row.
+func rowName(n ast.Node) (string, bool) {
+	var first ast.Expr
+	switch n := n.(type) {
+	case *ast.ExprStmt:
+		if call, ok := n.X.(*ast.CallExpr); ok && len(call.Args) > 0 {
+			first = call.Args[0]
+		}
+	case *ast.CompositeLit:
+		if len(n.Elts) > 0 {
+			if field, ok := n.Elts[0].(*ast.KeyValueExpr); ok && isIdent(field.Key, "Op") {
+				first = field.Value
+			}
+		}
+	}
+	literal, ok := first.(*ast.BasicLit)
+	if !ok || literal.Kind != token.STRING {
+		return "", false
+	}
+	name, err := strconv.Unquote(literal.Value)
+	return name, err == nil && !strings.ContainsAny(name, " /")
+}
+
+func isIdent(e ast.Expr, name string) bool {
+	i, ok := e.(*ast.Ident)
+	return ok && i.Name == name
+}
