@@ -39,11 +39,11 @@ type Executor struct {
 	stopWatch func()
 }
 
-// State is an executor's answer to GetState, and Attributes are what it publishes of its device: see device.proto.
-type (
-	State      = wire.State
-	Attributes = wire.Attributes
-)
+// State is an executor's answer to GetState: see device.proto.
+type State = wire.State
+
+// Attributes are what an executor publishes of its device: see device.proto.
+type Attributes = wire.Attributes
 
 // ExecutorKind is the kind of executors among a system's roles.
 const ExecutorKind = "device"
