@@ -234,4 +234,3 @@ func (s *Server) Trim() int64 {
 	}
 	return node.Task().Trim()
 }
-
