@@ -465,6 +465,10 @@ func TestActorsThatWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A task watches an actor once for all of its own: when this returns the boss's watch is there, too.
+	if _, err := all[0].WatchActor(deadline(t), ward); err != nil {
+		t.Fatal(err)
+	}
 	answer := make(chan error, 1)
 	go func() {
 		text, err := Ask[*wrapperspb.StringValue](deadline(t), all[1], boss, &emptypb.Empty{})

@@ -135,9 +135,9 @@ func (o *outbound) gather(ctx context.Context, m *cast.Letter, data []byte, owne
 	w := g.flow.window(m.To)
 	for !o.closed && (!g.flow.room(w, len(data)) || g.bytes > 0 && g.bytes+len(data) > mailWindow) {
 		if !wait {
+			err := g.full(m.To, w)
 			o.mu.Unlock()
-			return status.Errorf(status.ResourceExhausted, "The queue of the actor %s, or of its task, is full: %d messages of %d bytes are not handled, %d bytes are not sent",
-				m.To, w.messages, w.bytes, g.bytes)
+			return err
 		}
 		if err := o.awaitRoom(ctx); err != nil {
 			o.mu.Unlock()
@@ -165,6 +165,15 @@ func (o *outbound) gather(ctx context.Context, m *cast.Letter, data []byte, owne
 	o.spawnDrain()
 	o.mu.Unlock()
 	return nil
+}
+
+// full is the error of a message to an actor, whose window is w, that finds no room. outbound.mu is held.
+func (g *gathering) full(to string, w *window) error {
+	if w == nil {
+		w = &window{}
+	}
+	return status.Errorf(status.ResourceExhausted, "The queue of the actor %s, or of its task, is full: %d messages of %d bytes are not handled, %d bytes are not sent",
+		to, w.messages, w.bytes, g.bytes)
 }
 
 // awaitRoom waits until something has left, or ctx ends. mu is held.
