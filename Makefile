@@ -20,8 +20,9 @@ lint:
 
 # What starts goroutines runs under the race detector, which needs a C compiler.
 RACED = . ./actors/... ./cmd/... ./containers/... ./internal/... ./queues/... ./remote/...
-# These have tests that count allocations or compare numbers in bulk, and leave them out under the race detector.
-GATED = ./kernels/all ./kernels/internal/simd ./remote/compress
+# These have tests that count allocations, limit memory or compare numbers in bulk, and leave them out under the race
+# detector.
+GATED = ./cmd/troupe ./kernels/all ./kernels/internal/simd ./remote/compress
 
 test-plain:
 	CGO_ENABLED=0 go test -timeout 30m ./e2e/... ./examples/... ./graph/... $(GATED)

@@ -218,7 +218,7 @@ func (l *logged) String() string {
 // TestLibrariesLogToTheirLogger holds that no package writes to the process's default logger, but where a
 // configuration has none.
 func TestLibrariesLogToTheirLogger(t *testing.T) {
-	allowed := regexp.MustCompile(`\b\w+(\.\w+)* = slog\.Default\(\)|log: +slog\.Default\(\)|\{level: slog\.LevelError, log: slog\.Default\(\)\}`)
+	allowed := regexp.MustCompile(`\b\w+(\.\w+)* = slog\.Default\(\)|log: +slog\.Default\(\)|cmp\.Or\(\w+(\.\w+)*, slog\.Default\(\)\)|\{level: slog\.LevelError, log: slog\.Default\(\)\}`)
 	global := regexp.MustCompile(`\bslog\.(Default|Debug|Info|Warn|Error|Log|DebugContext|InfoContext|WarnContext|ErrorContext|LogAttrs)\(|\blog\.(Print|Fatal|Panic)(f|ln)?\(`)
 	for _, p := range goList(t, "./...") {
 		if folder, _ := folderOf(p.ImportPath); folder == "cmd" || folder == "examples" || folder == "e2e" || p.Name == "main" {

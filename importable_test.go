@@ -47,8 +47,10 @@ var shared = []string{
 	"kernels/*",
 	"queues",
 	"remote",
+	"remote/access",
 	"remote/closing",
 	"remote/compress",
+	"remote/proxy",
 	"remote/spec",
 	"remote/spec/spectest",
 }

@@ -19,11 +19,11 @@ const (
 	seedPatience = 5 * time.Second
 )
 
-// Discover asks a server of a cluster for all declared tasks, in order: where each is (TaskStatus.Target), and whether
+// Discover asks a server of a cluster without certificates (for others, see client.Discover) for all declared tasks, in order: where each is (TaskStatus.Target), and whether
 // it is up. seeds are addresses (host:port) or targets of tasks, and the first that answers is enough. If none answers,
 // the error is UNAVAILABLE and lists each seed with its reason.
 func Discover(ctx context.Context, seeds ...string) ([]TaskStatus, error) {
-	_, all, err := remote.Discover(ctx, 0, seeds...)
+	_, all, err := remote.Discover(ctx, nil, 0, seeds...)
 	return all, err
 }
 
@@ -55,7 +55,7 @@ func JoinCluster(ctx context.Context, seeds []string, opts ...Option) (*Server, 
 		ctx, cancel = context.WithTimeout(ctx, joinTime)
 		defer cancel()
 	}
-	cluster, known, err := remote.Discover(ctx, seedPatience, seeds...)
+	cluster, known, err := remote.Discover(ctx, o.credentials, seedPatience, seeds...)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (c *claimant) claim(ctx context.Context, task spec.Task) (s *Server, why st
 			return nil, why + c.lastSeen(task), nil
 		}
 	}
-	if holder := remote.Holder(ctx, task.Address); holder != "" {
+	if holder := remote.Holder(ctx, c.options.credentials, task.Address); holder != "" {
 		return nil, "it is taken by " + holder, nil
 	}
 	s, err = start(ctx, c.cluster.Proto(), c.options.withTask(task.Job, task.Index))

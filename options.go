@@ -6,8 +6,10 @@ import (
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote"
+	"github.com/troupe-run/troupe/remote/access"
 )
 
 // DefaultLease is how long a session lives on after its client's last connection ended, unless WithLease says
@@ -27,9 +29,19 @@ type options struct {
 	start         bool
 	lease         time.Duration
 	memoryLimit   int64
+	processMemory int64
+	stepMemory    int64
+	sessionMemory int64
+	clientMemory  int64
 	bind          string
 	noLending     bool
 	outsiders     bool
+	credentials   *access.Credentials
+	secretFile    string
+	policy        *access.PolicyFile
+	tokens        *access.Tokens
+	audit         *access.Audit
+	files         actors.FileAccess
 	actors        map[string]ActorMaker
 	log           *slog.Logger
 
@@ -111,6 +123,49 @@ func WithMemoryLimit(bytes int64) Option {
 	return option("WithMemoryLimit", func(o *options) { o.memoryLimit = bytes })
 }
 
+// WithProcessMemory limits the bytes that may be alive in the process: the tensors of all its servers, and everything
+// else on its heap. What does not fit fails with RESOURCE_EXHAUSTED before it is allocated. 0, the default, means four
+// fifths of what the process may use, which is the machine's memory or the limit of its control group. The limit is the
+// process's: the server that is made last sets it.
+func WithProcessMemory(bytes int64) Option {
+	return option("WithProcessMemory", func(o *options) { o.processMemory = bytes })
+}
+
+// WithStepMemory limits the bytes of host memory that a step may take on the server: tensors, and what kernels need
+// beside them. What the step has assigned to a variable or enqueued counts as long as it is alive. 0 means no limit
+// but the session's, the device's and the process's.
+func WithStepMemory(bytes int64) Option {
+	return option("WithStepMemory", func(o *options) { o.stepMemory = bytes })
+}
+
+// WithSessionMemory limits the bytes of host memory that a client's session may take on the server: its constants, what
+// is fed to it, and what its steps take and leave in variables and queues, as long as that is alive. 0 means no limit
+// but the device's and the process's.
+func WithSessionMemory(bytes int64) Option {
+	return option("WithSessionMemory", func(o *options) { o.sessionMemory = bytes })
+}
+
+// WithClientMemory limits the bytes of host memory that all sessions of a client may take on the server together, and
+// what they leave in variables and queues. A client is who shows the same certificate or token, or else comes from the
+// same address; those on the loopback interface that show neither are not told apart, and have no such limit. 0, the
+// default, means three quarters of the process's memory.
+func WithClientMemory(bytes int64) Option {
+	return option("WithClientMemory", func(o *options) { o.clientMemory = bytes })
+}
+
+// checkMemory refuses limits that cannot be.
+func (o *options) checkMemory() error {
+	for _, l := range []struct {
+		name  string
+		bytes int64
+	}{{"memory limit", o.memoryLimit}, {"process's memory limit", o.processMemory}, {"step's memory limit", o.stepMemory}, {"session's memory limit", o.sessionMemory}, {"client's memory limit", o.clientMemory}} {
+		if l.bytes < 0 {
+			return status.InvalidArgumentf("The %s is negative: %d", l.name, l.bytes)
+		}
+	}
+	return nil
+}
+
 // WithBind sets the host:port to bind, for a server that others reach at its address of the cluster through a
 // forwarded port. Without it the server binds that address.
 func WithBind(address string) Option {
@@ -138,6 +193,19 @@ func WithLogger(log *slog.Logger) Option {
 		}
 		o.log = log
 	})
+}
+
+// WithFiles confines the ops of all sessions that use files (checkpoints, readers, event files, tables from files) to
+// what lies below some folders of the server's machine. Without it, clients that come over the loopback interface, and
+// the program itself, may use all files that the process may, and other clients none; see docs/files.md.
+func WithFiles(folders ...string) Option {
+	return option("WithFiles", func(o *options) { o.files.Folders = slices.Concat(o.files.Folders, folders) })
+}
+
+// WithInsecure with true gives everybody who reaches the server's port all that TensorFlow's server allows: the use of all
+// files that the process may use, unless WithFiles confines them.
+func WithInsecure(insecure bool) Option {
+	return option("WithInsecure", func(o *options) { o.files.Insecure = insecure })
 }
 
 // withTask is a copy of the options for one task.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/access"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -262,6 +264,66 @@ func TestOutsidersAreTurnedAway(t *testing.T) {
 	}
 	if err := s.Send(deadline(t), ActorRef{o.address, "echo"}, wrapperspb.Int64(1)); status.CodeOf(err) != status.FailedPrecondition {
 		t.Errorf("%v", err)
+	}
+}
+
+// With a policy, a process outside exchanges messages with actors if its rule has the action, and as long as it has.
+func TestPolicyDecidesAboutOutsiders(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	write := func(may string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte("rules:\n  - {who: loopback, may: ["+may+"]}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("open")
+	quiet := slog.New(slog.DiscardHandler)
+	policy, err := access.LoadPolicy(access.PolicyConfig{File: path, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(policy.Close)
+	log := filepath.Join(t.TempDir(), "audit.jsonl")
+	audit, err := access.OpenAudit(log, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := audit.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := company(t, 1, counters, WithOutsiders(true), WithPolicy(policy), WithAudit(audit))[0]
+	ref := spawnTest(t, s, "counter", "counter")
+	refused := func(o *outsider) {
+		t.Helper()
+		o.say("ask counter")
+		if got := o.next(); !strings.HasPrefix(got, "answer <nil> future: ") { // timeout, or dead letter
+			t.Error(got)
+		}
+	}
+	refused(startOutsider(t, s.Address()))
+	write("open, actors")
+	if err := policy.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	o := startOutsider(t, s.Address())
+	o.expect("ask counter", "answer 0 <nil>")
+	write("open")
+	if err := policy.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	o.expect("send counter 10", "sent")
+	refused(o)
+	if got := sum(t, s, ref); got != 0 {
+		t.Errorf("%d is counted", got)
+	}
+	lines, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "loopback may not exchange messages with actors: the rule at policy.yaml:2"; strings.Count(string(lines), want) < 2 {
+		t.Errorf("the audit log does not say %q twice:\n%s", want, lines)
 	}
 }
 

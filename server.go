@@ -1,7 +1,9 @@
 package troupe
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -9,6 +11,7 @@ import (
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/spec"
 	"google.golang.org/protobuf/proto"
@@ -95,8 +98,8 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	if o.lease <= 0 {
 		return nil, status.InvalidArgumentf("A session's lease must be positive, not %v", o.lease)
 	}
-	if o.memoryLimit < 0 {
-		return nil, status.InvalidArgumentf("The memory limit is negative: %d", o.memoryLimit)
+	if err := errors.Join(o.checkMemory(), o.checkCertificate(self)); err != nil {
+		return nil, err
 	}
 	cpus, err := cpusOf(def.DefaultSessionConfig)
 	if err != nil {
@@ -110,9 +113,13 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	if err != nil {
 		return nil, err
 	}
+	if o.processMemory > 0 || tensor.Process.Limit() == 0 {
+		tensor.Process.SetLimit(cmp.Or(o.processMemory, tensor.DefaultProcessMemory()))
+	}
 	s := &Server{def: def, self: self, log: o.log, stopped: make(chan struct{})}
 	s.node, err = remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, Outsiders: o.outsiders, CPUs: cpus,
-		MemoryLimit: o.memoryLimit, GPUConfig: gpus, Lease: o.lease, Defaults: defaults, Actors: s.kinds(o.actors), Log: o.log})
+		Files: o.files, Credentials: o.credentials, SecretFile: o.secretFile, Guard: o.guard(),
+		MemoryLimit: o.memoryLimit, StepMemory: o.stepMemory, SessionMemory: o.sessionMemory, ClientMemory: o.clientMemory, GPUConfig: gpus, Lease: o.lease, Defaults: defaults, Actors: s.kinds(o.actors), Log: o.log})
 	if err != nil {
 		return nil, startError(err)
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
+// inProcess are the rights of the program that embeds the server.
+var inProcess = actors.Rights{Who: "the server's program", Files: actors.AllFiles}
+
 // NewSession opens a session over a graph, which may be nil or grow later. config is merged over the server's
 // own; it may be nil. The session's steps start without a network. The session lives until it is closed;
 // variables and other named resources outlive it.
@@ -28,7 +31,7 @@ func (s *Server) NewSession(ctx context.Context, graph *graphpb.GraphDef, config
 		config = &corepb.ConfigProto{}
 	}
 	// Connection 0: no client's connection keeps the session alive, its owner closes it.
-	handle, err := node.Task().CreateSession(ctx, 0, graph, config)
+	handle, err := node.Task().CreateSession(ctx, 0, inProcess, graph, config)
 	if err != nil {
 		return nil, status.InContext(ctx, err)
 	}

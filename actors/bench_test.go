@@ -59,7 +59,7 @@ func BenchmarkRun(b *testing.B) {
 	for _, c := range smallSteps {
 		b.Run(c.name, func(b *testing.B) {
 			task := alone{}.task(b)
-			handle, err := task.CreateSession(context.Background(), 0, kernelstest.GraphDef(b, c.graph), nil)
+			handle, err := task.CreateSession(context.Background(), 0, everything, kernelstest.GraphDef(b, c.graph), nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func BenchmarkAcross(b *testing.B) {
 			}
 			task.master.Send(&wire.Parcel{Message: &wire.PartitionDone{Step: q.Step, Task: cluster.other}})
 		})
-		handle, err := task.CreateSession(context.Background(), 0, kernelstest.GraphDef(b, "x = Placeholder() @a0\ny = Neg(x) @b0"), nil)
+		handle, err := task.CreateSession(context.Background(), 0, everything, kernelstest.GraphDef(b, "x = Placeholder() @a0\ny = Neg(x) @b0"), nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func BenchmarkAcross(b *testing.B) {
 // BenchmarkLookup finds a step's session and its plan.
 func BenchmarkLookup(b *testing.B) {
 	task := alone{}.task(b)
-	handle, err := task.CreateSession(context.Background(), 0, kernelstest.GraphDef(b, smallSteps[2].graph), nil)
+	handle, err := task.CreateSession(context.Background(), 0, everything, kernelstest.GraphDef(b, smallSteps[2].graph), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

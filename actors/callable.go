@@ -94,6 +94,9 @@ func (s *Session) MakeCallable(ctx context.Context, o *corepb.CallableOptions) (
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.callables) >= maxCallables {
+		return 0, tooMany("callables", "Session "+s.handle, maxCallables, "release those that are not used any more")
+	}
 	s.counter++
 	s.callables[s.counter] = c
 	return s.counter, nil

@@ -1,10 +1,5 @@
 package actors
 
-import (
-	"fmt"
-	"runtime/debug"
-)
+import "fmt"
 
 func typeName(m any) string { return fmt.Sprintf("%T", m) }
-
-func stack() string { return string(debug.Stack()) }

@@ -37,7 +37,7 @@ func TestProgramThatEndsFirst(t *testing.T) {
 		}
 	}
 	a := net.node(taskName("a"))
-	handle, err := a.task.CreateSession(t.Context(), 0, def, nil)
+	handle, err := a.task.CreateSession(t.Context(), 0, everything, def, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func invent(def *graphpb.GraphDef) *graphpb.GraphDef {
 
 func openInvented(t *testing.T, n *node, text string, config *corepb.ConfigProto) *client {
 	t.Helper()
-	handle, err := n.task.CreateSession(t.Context(), 0, invent(kernelstest.GraphDef(t, text)), config)
+	handle, err := n.task.CreateSession(t.Context(), 0, everything, invent(kernelstest.GraphDef(t, text)), config)
 	if err != nil {
 		t.Fatal(err)
 	}

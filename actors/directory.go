@@ -33,6 +33,9 @@ func (t *Task) startDirectory() (err error) {
 
 // Receive answers claims and forgets containers. See wire/directory.proto.
 func (d *directory) Receive(c actor.Context) {
+	if c.Sender() == nil { // nobody waits for the answer
+		return
+	}
 	switch m := c.Message().(type) {
 	case *wire.Claim:
 		homes := &wire.Homes{Devices: make([]string, len(m.Resources))}

@@ -17,5 +17,9 @@ func failed(f *wire.Failure) error {
 	if f == nil {
 		return nil
 	}
-	return &status.Error{Code: status.Code(f.Code), Message: f.Message, Derived: f.Derived}
+	code := status.Code(f.Code)
+	if f.Code <= int32(status.OK) || f.Code > int32(status.Unauthenticated) {
+		code = status.Unknown
+	}
+	return &status.Error{Code: code, Message: f.Message, Derived: f.Derived}
 }

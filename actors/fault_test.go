@@ -264,7 +264,7 @@ func TestParking(t *testing.T) {
 		return v
 	}
 	step := func(id uint64, ended chan error) *taskStep {
-		s := n.task.sessionFor("s", n.name, false)
+		s := n.task.sessionFor("s", n.name, false, everything)
 		p, err := s.compile(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -348,7 +348,7 @@ func TestStop(t *testing.T) {
 	net.node(taskName("b")).awaits("take")
 	a.stop(over)
 	wantError(t, <-ended, status.Unavailable, "/job:a/replica:0/task:0 is shutting down")
-	_, err := a.task.CreateSession(t.Context(), 0, kernelstest.GraphDef(t, chain), nil)
+	_, err := a.task.CreateSession(t.Context(), 0, everything, kernelstest.GraphDef(t, chain), nil)
 	if err == nil {
 		t.Error("a stopped task opened a session")
 	}

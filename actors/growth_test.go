@@ -31,7 +31,7 @@ func BenchmarkOpenAndClose(b *testing.B) {
 			defer task.Stop(context.Background())
 			conn := Connection(1)
 			open := func() string {
-				handle, err := task.CreateSession(context.Background(), conn, &graphpb.GraphDef{}, nil)
+				handle, err := task.CreateSession(context.Background(), conn, everything, &graphpb.GraphDef{}, nil)
 				if err != nil {
 					b.Fatal(err)
 				}

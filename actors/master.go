@@ -11,6 +11,7 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
 	"google.golang.org/protobuf/proto"
 )
@@ -239,7 +240,8 @@ func (m *master) attach(s *Session, conn Connection) {
 
 // lease starts the time after which a session without a client is closed.
 func (m *master) lease(s *Session) {
-	m.leases[s] = time.AfterFunc(m.task.Lease, func() { m.task.master.Send(&wire.LeaseExpired{Session: s.handle}) })
+	m.leases[s] = time.AfterFunc(m.task.Lease, contain.Func(m.task.Log, "The end of a lease",
+		func() { m.task.master.Send(&wire.LeaseExpired{Session: s.handle}) }, nil))
 }
 
 func (m *master) drop(s *Session) {
@@ -273,10 +275,10 @@ func (m *masterState) drain(ctx context.Context) {
 	}
 	var wg sync.WaitGroup
 	for _, s := range all {
-		wg.Go(func() {
+		wg.Go(contain.Func(m.task.Log, "The end of session "+s.handle, func() {
 			s.quiesce(ctx)
 			m.task.close(s, status.Errorf(status.Unavailable, "The server of %s is shutting down", m.task.name))
-		})
+		}, nil))
 	}
 	wg.Wait()
 }
@@ -324,15 +326,15 @@ func (t *Task) close(s *Session, reason error) error {
 }
 
 // CreateSession opens a session over a client's graph and returns its handle. The client's
-// connection keeps it alive.
-func (t *Task) CreateSession(ctx context.Context, conn Connection, def *graphpb.GraphDef, config *corepb.ConfigProto) (string, error) {
+// connection keeps it alive; its steps have the client's rights.
+func (t *Task) CreateSession(ctx context.Context, conn Connection, rights Rights, def *graphpb.GraphDef, config *corepb.ConfigProto) (string, error) {
 	if t.life.Err() != nil {
 		return "", status.Errorf(status.Unavailable, "The server of %s is shutting down", t.name)
 	}
 	if err := ctx.Err(); err != nil {
 		return "", status.From(err)
 	}
-	s, err := newSession(t, config)
+	s, err := newSession(t, rights, config)
 	if err != nil {
 		return "", err
 	}
@@ -359,6 +361,9 @@ func (t *Task) Knows(handle string) bool {
 	_, expired := t.sessionsOf.expired.at(handle)
 	return expired || t.Has(handle)
 }
+
+// OpenSession finds an open session by its handle, for one that does not use it yet; nil if there is none.
+func (t *Task) OpenSession(handle string) *Session { return t.sessionsOf.session(handle) }
 
 // Session finds a session by its handle, for a call over a client's connection. The error of an
 // unknown one is ABORTED, in TensorFlow's words, and tells of a lease that ended.
@@ -413,14 +418,14 @@ func (t *Task) ListDevices(ctx context.Context, handle string) (own, others []De
 		if task == t.name {
 			continue
 		}
-		wg.Go(func() {
+		wg.Go(contain.Func(t.Log, "The list of devices", func() {
 			p, err := t.Cluster.Peer(ctx, task)
 			if err != nil {
 				t.Log.Info("a task is left out of the list of devices", "task", task, "reason", err)
 				return
 			}
 			found[i] = p.Devices()
-		})
+		}, nil))
 	}
 	wg.Wait()
 	return t.Describe(), slices.Concat(found...), nil
@@ -437,18 +442,18 @@ func (t *Task) Reset(ctx context.Context, names []string) error {
 	failures := make(chan error, len(t.Cluster.Tasks()))
 	var wg sync.WaitGroup
 	for _, s := range all {
-		wg.Go(func() {
+		wg.Go(contain.Func(t.Log, "The end of session "+s.handle, func() {
 			err := t.close(s, status.Errorf(status.Aborted, "Session %s was closed: the containers of its cluster were reset", s.handle))
 			if err != nil {
 				t.Log.Warn("a session did not end in time", "error", err)
 			}
-		})
+		}, nil))
 	}
 	for _, task := range t.Cluster.Tasks() {
 		if task != t.name && t.Cluster.Known(task) == nil {
 			continue
 		}
-		wg.Go(func() {
+		wg.Go(contain.Func(t.Log, "A reset", func() {
 			_, err := ask[*wire.Done](ctx, t, task, directoryName, &wire.Forget{Containers: names})
 			var done *wire.Done
 			if err == nil {
@@ -458,7 +463,7 @@ func (t *Task) Reset(ctx context.Context, names []string) error {
 				err = failed(done.Failure)
 			}
 			failures <- err
-		})
+		}, func(err error) { failures <- err }))
 	}
 	wg.Wait()
 	close(failures)

@@ -31,6 +31,7 @@ type network struct {
 	seen  map[string][]DeviceInfo
 	boots uint64
 	cut   map[[2]string]bool
+	files func(job string) FileAccess                // of a task; nil for none
 	more  func(n *node, job string) []devices.Device // devices of a task beside its CPU; nil for none
 	pipes map[[2]string]*pipe
 	jams  map[[2]string]*jam
@@ -58,8 +59,11 @@ type node struct {
 
 // newNetwork starts the tasks 0 of jobs. When the test ends they are stopped, and nothing of them
 // may be left: no goroutine, no tensor.
-func newNetwork(t testing.TB, jobs ...string) *network {
-	net := &network{t: t, lease: time.Hour, nodes: map[string]*node{}, seen: map[string][]DeviceInfo{}, cut: map[[2]string]bool{},
+func newNetwork(t testing.TB, jobs ...string) *network { return newNetworkWith(t, nil, jobs...) }
+
+// newNetworkWith gives the tasks access to files.
+func newNetworkWith(t testing.TB, files func(job string) FileAccess, jobs ...string) *network {
+	net := &network{t: t, files: files, lease: time.Hour, nodes: map[string]*node{}, seen: map[string][]DeviceInfo{}, cut: map[[2]string]bool{},
 		pipes: map[[2]string]*pipe{}, jams: map[[2]string]*jam{}, over: make(chan struct{})}
 	leaks := goleak.IgnoreCurrent()
 	host := tensor.Host.Stats().InUse
@@ -108,8 +112,12 @@ func (net *network) start(job string) *node {
 	if net.more != nil {
 		all = append(all, net.more(n, job)...)
 	}
+	var access FileAccess
+	if net.files != nil {
+		access = net.files(job)
+	}
 	var err error
-	n.task, err = NewTask(Config{System: n.system, Cluster: n, Devices: all, Boot: n.boot, Lease: net.lease,
+	n.task, err = NewTask(Config{System: n.system, Cluster: n, Devices: all, Boot: n.boot, Lease: net.lease, Files: access,
 		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		net.t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -144,8 +145,8 @@ func (st *taskStep) reach(task string, send func(Peer) error, drop func()) error
 	if p := st.task.Cluster.Reached(task); p != nil {
 		return send(p)
 	}
-	st.retain() // or the part would have ended when the peer is not reached, and nobody learn of it
-	go func() { // ends with the step, or Peer's bound
+	st.retain()                                                 // or the part would have ended when the peer is not reached, and nobody learn of it
+	contain.Go(st.task.Log, "A tensor's way to "+task, func() { // ends with the step, or Peer's bound
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		if _, ok := st.cancel.OnCancel(func(error) { cancel() }); !ok {
@@ -161,6 +162,9 @@ func (st *taskStep) reach(task string, send func(Peer) error, drop func()) error
 			st.fail(err)
 		}
 		st.ended(nil)
-	}()
+	}, func(err error) {
+		st.fail(err)
+		st.ended(nil)
+	})
 	return nil
 }

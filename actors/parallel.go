@@ -2,8 +2,10 @@ package actors
 
 import (
 	"context"
-	"fmt"
 	"sync"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/internal/contain"
 )
 
 // sideBySide bounds how many tasks are spoken to at the same time for one purpose.
@@ -19,37 +21,32 @@ func parallel[T any](ctx context.Context, items []T, f func(ctx context.Context,
 	defer cancel()
 	var mu sync.Mutex
 	var first error
-	var panicked any
-	fail := func(err error, p any) {
+	fail := func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if first == nil {
 			first = err
 		}
-		if panicked == nil {
-			panicked = p
-		}
 		cancel()
 	}
+	var panicked atomic.Value
 	var running sync.WaitGroup
 	turns := make(chan struct{}, sideBySide)
 	for _, item := range items {
 		turns <- struct{}{}
-		running.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					fail(nil, fmt.Sprintf("%v\n%s", p, stack()))
-				}
-				<-turns
-			}()
+		running.Go(contain.Func(nil, "A task's share of a call", func() {
+			defer func() { <-turns }()
 			if err := f(ctx, item); err != nil {
-				fail(err, nil)
+				fail(err)
 			}
-		})
+		}, func(err error) {
+			fail(err)
+			panicked.Store(err)
+		}))
 	}
 	running.Wait()
-	if panicked != nil {
-		panic(panicked)
+	if err := panicked.Load(); err != nil {
+		panic(err.(error).Error())
 	}
 	return first
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 )
 
 // partialRun is a step whose feeds come, and whose fetches go, over several calls. All calls are
@@ -22,6 +23,19 @@ type partialRun struct {
 	mu      sync.Mutex
 	news    chan struct{} // closed and replaced when a fetched tensor arrived
 	fetched []bool
+	// feedAt and fetchAt are the positions of names.
+	feedAt, fetchAt map[string]int
+}
+
+// positions are where names are first.
+func positions(names []string) map[string]int {
+	at := make(map[string]int, len(names))
+	for i, name := range names {
+		if _, ok := at[name]; !ok {
+			at[name] = i
+		}
+	}
+	return at
 }
 
 // PartialSetup begins a partial run and returns its handle. It ends after its last feed and fetch,
@@ -31,12 +45,18 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 		return "", errClosed()
 	}
 	s.touch()
+	s.mu.Lock()
+	begun := len(s.partials)
+	s.mu.Unlock()
+	if begun >= maxPartials {
+		return "", tooMany("partial runs that have not ended", "Session "+s.handle, maxPartials, "feed and fetch what is left of them")
+	}
 	p, err := s.plan(ctx, graph.Signature{Feeds: feeds, Fetches: fetchNames, Targets: targets})
 	if err != nil {
 		return "", err
 	}
 	pr := &partialRun{step: s.task.takeStep(), plan: p, feeds: newLateFeeds(len(feeds)),
-		news: make(chan struct{}), fetched: make([]bool, len(fetchNames))}
+		news: make(chan struct{}), fetched: make([]bool, len(fetchNames)), feedAt: positions(feeds), fetchAt: positions(fetchNames)}
 	pr.out = &pr.step.out
 	pr.out.expect(len(fetchNames))
 	pr.out.changed = func(int) { pr.wake() }
@@ -49,12 +69,17 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 	handle := "partial_run_" + strconv.FormatInt(s.counter, 10)
 	s.partials[handle] = pr
 	s.mu.Unlock()
-	go func() { // ends with the step
-		pr.step.run()
+	contain.Go(s.task.Log, "A partial run", func() { // ends with the step
+		if err := contain.Run(s.task.Log, "A partial run", func() error {
+			pr.step.run()
+			return nil
+		}); err != nil {
+			pr.step.fail(err)
+		}
 		<-pr.step.isDone()
 		pr.feeds.abort(errClosed())
 		pr.feeds.release()
-	}()
+	}, nil)
 	return handle, nil
 }
 
@@ -101,11 +126,11 @@ func (s *Session) runPartial(ctx context.Context, req *StepRequest) (*StepResult
 		s.dropPartial(req.Partial)
 		return nil, err
 	}
-	want, err := pr.admit(req)
+	want, err := pr.admit(s, req)
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { pr.step.expire(ctx, c.limit) })
+	stop := context.AfterFunc(ctx, contain.Func(s.task.Log, "The end of a step", func() { pr.step.expire(ctx, c.limit) }, nil))
 	defer stop()
 	result, err := pr.collect(want, req.Fetches)
 	if err != nil {
@@ -124,39 +149,41 @@ func (s *Session) runPartial(ctx context.Context, req *StepRequest) (*StepResult
 
 // admit checks a call against the run so far and feeds its tensors. It returns the positions of
 // the fetches.
-func (pr *partialRun) admit(req *StepRequest) ([]int, error) {
+func (pr *partialRun) admit(s *Session, req *StepRequest) ([]int, error) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	sig := pr.plan.pruned.Signature
 	feeds := make([]int, len(req.Feeds))
+	fed := make(map[int]bool, len(req.Feeds))
 	for i, f := range req.Feeds {
-		at := slices.Index(sig.Feeds, f.Name)
+		at, known := pr.feedAt[f.Name]
 		switch {
-		case at < 0:
+		case !known:
 			return nil, status.InvalidArgumentf("The feed %s was not specified in partial_run_setup.", f.Name)
-		case pr.feeds.has(at) || slices.Contains(feeds[:i], at):
+		case pr.feeds.has(at) || fed[at]:
 			return nil, status.InvalidArgumentf("The feed %s has already been fed.", f.Name)
 		}
 		if err := pr.plan.feeds[at].check(f.Tensor); err != nil {
 			return nil, err
 		}
-		feeds[i] = at
+		if err := s.admitFeed(&pr.plan.feeds[at], f.Tensor); err != nil {
+			return nil, err
+		}
+		feeds[i], fed[at] = at, true
 	}
 	want := make([]int, len(req.Fetches))
 	for i, name := range req.Fetches {
-		at := slices.Index(sig.Fetches, name)
+		at, known := pr.fetchAt[name]
 		switch {
-		case at < 0:
+		case !known:
 			return nil, status.InvalidArgumentf("The fetch %s was not specified in partial_run_setup.", name)
 		case pr.fetched[at]:
 			return nil, status.InvalidArgumentf("The fetch %s has already been fetched.", name)
 		}
-		for _, f := range pr.plan.pruned.FeedsOf(at) {
-			if !pr.feeds.has(f) && !slices.Contains(feeds, f) {
-				return nil, status.InvalidArgumentf("Fetch %s can't be computed from the feeds that have been fed so far.", name)
-			}
-		}
 		want[i] = at
+	}
+	if at := pr.plan.pruned.Missing(want, func(feed int) bool { return fed[feed] || pr.feeds.has(feed) }); at >= 0 {
+		return nil, status.InvalidArgumentf("Fetch %s can't be computed from the feeds that have been fed so far.", sig.Fetches[at])
 	}
 	for i, at := range feeds {
 		pr.feeds.set(at, req.Feeds[i].Tensor.Retain())

@@ -193,7 +193,7 @@ func TestLease(t *testing.T) {
 		net.lease = lease
 		net.node(taskName("a")).stop(context.Background())
 		a := net.start("a")
-		handle, err := a.task.CreateSession(t.Context(), 7, kernelstest.GraphDef(t, arithmetic), nil)
+		handle, err := a.task.CreateSession(t.Context(), 7, everything, kernelstest.GraphDef(t, arithmetic), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +248,7 @@ func TestLateNewsOfAConnection(t *testing.T) {
 	net.node(taskName("a")).stop(context.Background())
 	a := net.start("a")
 	a.task.ConnectionClosed(7)
-	handle, err := a.task.CreateSession(t.Context(), 7, kernelstest.GraphDef(t, arithmetic), nil)
+	handle, err := a.task.CreateSession(t.Context(), 7, everything, kernelstest.GraphDef(t, arithmetic), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,8 @@ type plan struct {
 	used   atomic.Int64   // unix nanoseconds of the last use
 	// dropped tells that the session has forgotten the plan: no step begins with it any more.
 	dropped atomic.Bool
+	// admitted are the rules that the session's policy has let the plan pass under; nil for none.
+	admitted atomic.Pointer[Rules]
 }
 
 // taskPart is a plan's part on another task.
@@ -55,7 +57,7 @@ var planIDs atomic.Uint64
 // plan is for this start of its process.
 func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signature) (*plan, error) {
 	client := s.worker.devices[0].Name()
-	pruned, err := graph.Prune(g, sig, client)
+	pruned, err := graph.PruneChecked(g, sig, client, ctx.Err)
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +66,18 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 			return nil, status.Internalf("The node %s was not placed", n.Name)
 		}
 	}
-	parts, err := partition.Split(pruned.Graph, partition.Options{Narrow: s.options.narrow, MemoryTypes: kernels.MemoryTypes, Supports: supports})
+	p := &plan{id: planIDs.Add(1), pruned: pruned, remote: map[string]*taskPart{}, feeds: feedSpecs(g, pruned)}
+	if err := s.admit(p); err != nil {
+		return nil, err
+	}
+	var parts *partition.Parts
+	err = inTurn(ctx, len(pruned.Nodes), func() (err error) {
+		parts, err = partition.Split(pruned.Graph, partition.Options{Narrow: s.options.narrow, MemoryTypes: kernels.MemoryTypes, Supports: supports, Check: ctx.Err})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{id: planIDs.Add(1), pruned: pruned, remote: map[string]*taskPart{}, feeds: feedSpecs(g, pruned)}
 	own := map[string]*graph.Graph{}
 	var others []partition.TaskParts
 	for _, tp := range parts.Tasks() {
@@ -95,7 +104,11 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 		p.graphs = append(p.graphs, parts.ByDevice[d])
 	}
 	p.used.Store(time.Now().UnixNano())
-	if p.local, err = s.worker.compile(own); err != nil {
+	err = inTurn(ctx, len(pruned.Nodes), func() (err error) {
+		p.local, err = s.worker.compileChecked(own, ctx.Err)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	p.local.compression = s.options.compression
@@ -111,7 +124,7 @@ func (s *Session) taskPart(ctx context.Context, tp partition.TaskParts, parts *p
 	if err := s.reach(tp.Task); err != nil {
 		return nil, err
 	}
-	sh := &taskPart{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Compression: uint32(s.options.compression)}}
+	sh := &taskPart{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Compression: uint32(s.options.compression), Rights: s.rights.proto()}}
 	for _, d := range tp.Devices {
 		part := parts.ByDevice[d]
 		def := part.Def()

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 )
 
 // Feed is a tensor for a name of the graph ("x:0").
@@ -207,6 +208,10 @@ func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*
 			p.local.release()
 			return nil, err
 		}
+		if err := s.admitFeed(&p.feeds[i], st.feeds[i]); err != nil {
+			p.local.release()
+			return nil, err
+		}
 	}
 	p.used.Store(s.used.Load())
 	st.call = c
@@ -247,10 +252,10 @@ func (st *step) afterEnd(f func()) {
 	case <-done:
 		f()
 	default:
-		go func() { // ends with the step's last part
+		contain.Go(nil, "The end of a step", func() { // ends with the step's last part
 			<-done
 			f()
-		}()
+		}, nil)
 	}
 }
 

@@ -2,9 +2,9 @@ package actors
 
 import (
 	"context"
-	"fmt"
+	"crypto/rand"
+	"encoding/hex"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
 	"google.golang.org/protobuf/proto"
 )
@@ -28,6 +29,7 @@ import (
 type Session struct {
 	task    *Task
 	handle  string
+	rights  Rights
 	config  *corepb.ConfigProto
 	options sessionOptions
 	worker  *workerSession
@@ -93,8 +95,8 @@ type changeDone struct {
 }
 
 // newSession makes a session over a client's first graph.
-func newSession(t *Task, config *corepb.ConfigProto) (*Session, error) {
-	s := &Session{task: t, handle: newHandle(), config: config, steps: map[uint64]*step{}, partials: map[string]*partialRun{},
+func newSession(t *Task, rights Rights, config *corepb.ConfigProto) (*Session, error) {
+	s := &Session{task: t, handle: newHandle(), rights: rights, config: config, steps: map[uint64]*step{}, partials: map[string]*partialRun{},
 		callables: map[int64]*Callable{}, idle: make(chan struct{}), gone: make(chan struct{}), reached: map[string]bool{}}
 	if err := s.configure(config); err != nil {
 		return nil, err
@@ -105,7 +107,10 @@ func newSession(t *Task, config *corepb.ConfigProto) (*Session, error) {
 		return nil, err
 	}
 	s.life, s.die = context.WithCancel(context.Background())
-	s.worker = t.sessionFor(s.handle, t.name, s.options.isolated)
+	if s.worker = t.sessionFor(s.handle, t.name, s.options.isolated, rights); s.worker == nil {
+		s.die()
+		return nil, t.tooManySessions()
+	}
 	if s.self, err = t.spawn(roles.Spec{Name: "session/" + s.handle, Kind: "session", Receive: s.Receive, Refuse: s.refuse}); err != nil {
 		s.die()
 		t.forgetSession(s.handle)
@@ -115,7 +120,13 @@ func newSession(t *Task, config *corepb.ConfigProto) (*Session, error) {
 	return s, nil
 }
 
-func newHandle() string { return fmt.Sprintf("%016x", rand.Uint64()) }
+// newHandle makes a session's name, which nobody guesses: who has it uses the session, where nothing else tells clients
+// apart.
+func newHandle() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
 
 // configure reads what the client asks for, over the server's defaults, and refuses by name what
 // is not there.
@@ -213,6 +224,8 @@ func (s *Session) Receive(c actor.Context) {
 		switch {
 		case s.stopping:
 			m.reply <- errClosed()
+		case len(s.waiting) >= maxChanges:
+			m.reply <- tooMany("changes that wait", "Session "+s.handle, maxChanges, "wait for some to end")
 		case s.busy:
 			s.waiting = append(s.waiting, m)
 		default:
@@ -272,22 +285,18 @@ func (s *Session) finish(m *changeDone) {
 
 func (s *Session) begin(m *change) {
 	s.busy = true
-	go func() { // ends with the work, whose waits are bounded, and soon after the session
+	if err := m.ctx.Err(); err != nil { // it has waited for others too long: nobody asks for it any more
+		s.self.Send(&changeDone{&wire.ChangeDone{}, m, status.From(err)})
+		return
+	}
+	what := "A change of session " + s.handle
+	contain.Go(s.task.Log, what, func() { // ends with the work, whose waits are bounded, and soon after the session
 		ctx, cancel := context.WithCancel(m.ctx)
 		defer cancel()
 		defer context.AfterFunc(s.life, cancel)()
-		var err error
-		func() {
-			defer func() {
-				if p := recover(); p != nil {
-					err = status.Internalf("A change of session %s panicked: %v", s.handle, p)
-					s.task.Log.Error("a session's change panicked", "session", s.handle, "panic", p, "stack", stack())
-				}
-			}()
-			err = s.work(ctx, m)
-		}()
+		err := contain.Run(s.task.Log, what, func() error { return s.work(ctx, m) })
 		s.self.Send(&changeDone{&wire.ChangeDone{}, m, err})
-	}()
+	}, nil)
 }
 
 func errClosed() error { return status.Errorf(status.FailedPrecondition, "Session is closed.") }
@@ -317,12 +326,19 @@ func (s *Session) apply(ctx context.Context, m *change) error {
 	}
 }
 
-// enter makes a step part of the session, unless that is closed.
+// enter makes a step part of the session, unless that is closed or too much is under way.
 func (s *Session) enter(st *step) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed.Load() {
+	switch {
+	case s.closed.Load():
 		return errClosed()
+	case len(s.steps) >= maxSessionSteps:
+		return tooManySteps("Session "+s.handle, maxSessionSteps)
+	}
+	if s.task.inflight.Add(1) > maxSteps {
+		s.task.inflight.Add(-1)
+		return tooManySteps(s.task.name, maxSteps)
 	}
 	s.steps[st.id] = st
 	return nil
@@ -350,7 +366,11 @@ func (s *Session) runningLocked() []*step {
 func (s *Session) leave(st *step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.steps, st.id)
+	if s.steps[st.id] == st {
+		delete(s.steps, st.id)
+		s.task.inflight.Add(-1)
+		s.stepOver()
+	}
 	if s.closed.Load() && len(s.steps) == 0 {
 		s.end()
 	}
@@ -398,8 +418,14 @@ func (s *Session) Close(ctx context.Context, reason error) error {
 	s.dropRemote()
 	s.dropPartials()
 	s.task.forgetSession(s.handle)
+	if s.rights.Policy != nil {
+		s.rights.Policy.Close()
+	}
 	return err
 }
+
+// Policy is what bounds the session; nil if nothing does.
+func (s *Session) Policy() Policy { return s.rights.Policy }
 
 // abandon gives up the parts that other tasks still owe to a session that has to end.
 func (s *Session) abandon() error {

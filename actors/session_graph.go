@@ -37,10 +37,13 @@ func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64)
 func (s *Session) work(ctx context.Context, m *change) (err error) {
 	switch msg := m.message.(type) {
 	case *wire.Create:
-		if m.graph, err = graph.Build(m.def); err != nil {
+		err = inTurn(ctx, size(m.def), func() (err error) {
+			if m.graph, err = graph.BuildChecked(m.def, ctx.Err); err != nil {
+				return err
+			}
+			m.graph, err = s.place(ctx, m.graph, 0)
 			return err
-		}
-		m.graph, err = s.place(ctx, m.graph, 0)
+		})
 	case *wire.Extend:
 		old := s.graph.Load()
 		if msg.Version == s.version-1 && old.Contains(m.def) {
@@ -50,11 +53,14 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 		if msg.Version != s.version {
 			return status.Errorf(status.Aborted, "Current version is %d but caller expected %d.", s.version, msg.Version)
 		}
-		if m.graph, err = old.Extend(m.def); err != nil {
-			return err
-		}
 		m.version = s.version + 1
-		m.graph, err = s.place(ctx, m.graph, len(old.Nodes))
+		err = inTurn(ctx, size(m.def), func() (err error) {
+			if m.graph, err = old.ExtendChecked(m.def, ctx.Err); err != nil {
+				return err
+			}
+			m.graph, err = s.place(ctx, m.graph, len(old.Nodes))
+			return err
+		})
 	case *wire.BuildPlan:
 		sig := graph.Signature{Feeds: msg.Feeds, Fetches: msg.Fetches, Targets: msg.Targets}
 		m.key = string(appendSignature(nil, sig))
@@ -65,6 +71,9 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 	}
 	return err
 }
+
+// size is about how many nodes a graph takes to build.
+func size(def *graphpb.GraphDef) int { return len(def.GetNode()) + len(def.GetLibrary().GetFunction()) }
 
 // publish lets steps see a change whose work is done; in the actor.
 func (s *Session) publish(m *change) {
@@ -90,7 +99,7 @@ func (s *Session) publish(m *change) {
 // another device is colocated) all nodes are placed anew but for those with state, which stay where it is: as
 // TensorFlow does at each extension. Plans made before keep the nodes that they were made of.
 func (s *Session) place(ctx context.Context, g *graph.Graph, from int) (*graph.Graph, error) {
-	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices()})
+	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices(), Check: ctx.Err})
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +108,7 @@ func (s *Session) place(ctx context.Context, g *graph.Graph, from int) (*graph.G
 		SoftPlacement: s.options.soft,
 		Supports:      supports,
 		Colocations:   &s.colocations,
+		Check:         ctx.Err,
 		Warn:          func(m string) { s.task.Log.Debug("placement", "session", s.handle, "warning", m) },
 	}
 	if !s.options.isolated {
@@ -184,10 +194,26 @@ func (s *Session) publishPlans(change func(map[string]*plan)) {
 		delete(m, oldest)
 	}
 	s.plans.Store(&m)
+	gone := false
 	for k, p := range old {
 		if m[k] != p {
 			p.dropped.Store(true)
 			p.local.release()
+			gone = true
+		}
+	}
+	if gone {
+		s.forgetDropped()
+	}
+}
+
+// forgetDropped has callables let go of plans that were dropped, which they would keep in memory until they run again.
+func (s *Session) forgetDropped() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.callables {
+		if p := c.plan.Load(); p != nil && p.dropped.Load() {
+			c.plan.CompareAndSwap(p, nil)
 		}
 	}
 }

@@ -19,6 +19,9 @@ type client struct {
 	session *Session
 }
 
+// everything are the rights of a client that no test is about.
+var everything = Rights{Who: "the test", Files: AllFiles}
+
 // open creates a session over the text of a graph.
 func open(t testing.TB, n *node, text string) *client {
 	t.Helper()
@@ -27,7 +30,12 @@ func open(t testing.TB, n *node, text string) *client {
 
 func openWith(t testing.TB, n *node, text string, config *corepb.ConfigProto) *client {
 	t.Helper()
-	handle, err := n.task.CreateSession(t.Context(), 0, kernelstest.GraphDef(t, text), config)
+	return openAs(t, n, everything, text, config)
+}
+
+func openAs(t testing.TB, n *node, rights Rights, text string, config *corepb.ConfigProto) *client {
+	t.Helper()
+	handle, err := n.task.CreateSession(t.Context(), 0, rights, kernelstest.GraphDef(t, text), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +163,7 @@ func TestSession(t *testing.T) {
 		wantError(t, err, status.InvalidArgument, "x:0", "float", "int64")
 		_, err = n.task.Session("nonsense", 0)
 		wantError(t, err, status.Aborted, "Session nonsense is not found.")
-		_, err = n.task.CreateSession(t.Context(), 0, kernelstest.GraphDef(t, "v = Neg(nobody)"), nil)
+		_, err = n.task.CreateSession(t.Context(), 0, everything, kernelstest.GraphDef(t, "v = Neg(nobody)"), nil)
 		wantError(t, err, status.InvalidArgument, "nobody")
 		if n.task.Sessions() != 1 {
 			t.Errorf("there are %d sessions", n.task.Sessions())

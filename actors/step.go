@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
-	"google.golang.org/protobuf/proto"
 )
 
 // step is a run as its master sees it: which tasks still owe the end of their part, and the error
@@ -89,12 +89,17 @@ func (st *step) isBroken() <-chan struct{} {
 // beginStep makes st a step of a plan in its session. The caller runs it. It takes over the caller's claim
 // to the plan, also when it fails.
 func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.Fetches, trace bool) error {
+	if err := s.admitStep(p); err != nil {
+		p.local.release()
+		return err
+	}
 	st.id, st.session, st.plan, st.local, st.trace = newStepID(), s, p, true, trace
 	st.own.begin(st.id, s.worker, p.local, feeds, out)
 	if trace {
 		st.own.trace()
 	}
 	if err := s.enter(st); err != nil {
+		s.stepOver()
 		p.local.release()
 		return err
 	}
@@ -136,7 +141,7 @@ func (st *step) detach() context.Context {
 	}
 	if st.stopWatching == nil {
 		ctx, cancel := st.call.bound()
-		stop := context.AfterFunc(ctx, func() { st.expire(ctx, st.call.limit) })
+		stop := context.AfterFunc(ctx, contain.Func(st.session.task.Log, "The end of a step", func() { st.expire(ctx, st.call.limit) }, nil))
 		st.bounds, st.stopWatching = ctx, func() {
 			stop()
 			cancel()
@@ -199,12 +204,14 @@ func (st *step) partDone(m *wire.PartitionDone, tensors []*tensor.Tensor) {
 		if part == nil {
 			return
 		}
-		go st.dispatch(part, true) // bounded by the wait for the peer
+		contain.Go(st.session.task.Log, "The start of a part on "+part.task, func() { // bounded by the wait for the peer
+			st.dispatch(part, true)
+		}, func(err error) { st.partEnded(part.task, err) })
 		return
 	}
 	if len(m.StepStats) > 0 {
 		var stats steppb.StepStats
-		if err := proto.Unmarshal(m.StepStats, &stats); err == nil {
+		if err := tensor.Unmarshal(m.StepStats, &stats); err == nil {
 			st.mu.Lock()
 			st.stats = append(st.stats, &stats)
 			st.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 )
 
 // overdue is the error of a step that did not end in time: it names what the step waits for.
@@ -27,7 +28,7 @@ func (st *step) overdue(limit time.Duration) error {
 	remote := make([][]string, len(tasks))
 	var asked sync.WaitGroup
 	for i, task := range tasks {
-		asked.Go(func() { remote[i] = st.remoteWaits(task) })
+		asked.Go(contain.Func(st.session.task.Log, "The question for what a step waits", func() { remote[i] = st.remoteWaits(task) }, nil))
 	}
 	asked.Wait() // askMargin at most
 	waits = append(waits, slices.Concat(remote...)...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -72,6 +73,12 @@ func (s *stepTable) begin(st *taskStep) error {
 	case s.live[id] != nil || over:
 		s.mu.Unlock()
 		return status.Errorf(status.Aborted, "Step %d was started twice on %s", id, st.task.name)
+	}
+	if len(s.live) >= maxSteps {
+		s.mu.Unlock()
+		err := tooManySteps(st.task.name, maxSteps)
+		s.refuse(id, err) // with what was parked for it
+		return err
 	}
 	s.live[id] = st
 	p := s.parked[id]
@@ -166,7 +173,7 @@ func (s *stepTable) deposit(id uint64, key kernels.Key, t *tensor.Tensor, dead b
 	p := s.parked[id]
 	if p == nil {
 		p = &parking{}
-		p.expiry = time.AfterFunc(parkTime, func() { s.expire(id, p) })
+		p.expiry = time.AfterFunc(parkTime, contain.Func(nil, "The end of parked tensors", func() { s.expire(id, p) }, nil))
 		s.parked[id] = p
 	}
 	p.arrived = append(p.arrived, a)

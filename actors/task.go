@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -15,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/kernels"
 )
@@ -38,11 +40,19 @@ type Config struct {
 	Boot uint64
 	// Lease is how long a session lives on after its client's last connection ended.
 	Lease time.Duration
+	// StepMemory and SessionMemory bound the host memory, in bytes, that what a step and a session made on this task
+	// may take there as long as it is alive; 0 is no bound.
+	StepMemory, SessionMemory int64
+	// ClientMemory bounds the host memory of all sessions of a client, of those that are told apart; 0 is three quarters of
+	// the process's.
+	ClientMemory int64
 	// Defaults tells how sessions are configured where the client says nothing.
 	Defaults SessionDefaults
 	// ParseCompression gives the transport's number of an algorithm and a level; nil where there are none.
 	ParseCompression func(name string, level int) (Compression, error)
-	Log              *slog.Logger
+	// Files are those that the ops of sessions may use on this task.
+	Files FileAccess
+	Log   *slog.Logger
 }
 
 // SessionDefaults are the parts of a server's ConfigProto that sessions inherit.
@@ -57,18 +67,32 @@ type SessionDefaults struct {
 	Compression Compression
 }
 
+// Reachable tells whether actors of other tasks send messages to the actor of that name: to the three roles that serve
+// other tasks, and to what waits for an answer.
+func Reachable(name string) bool {
+	switch name {
+	case masterName, workerName, directoryName:
+		return true
+	}
+	return strings.HasPrefix(name, "future$")
+}
+
 // Task is one task of the cluster in this process: devices, steps, and the actors that serve them.
 type Task struct {
 	Config
 	name  string
 	steps stepTable
+	// inflight counts the steps of the task's sessions.
+	inflight atomic.Int64
 
 	mu       sync.Mutex
 	sessions map[string]*workerSession
+	clients  clientMemory    // of the sessions that are bound to one
 	placing  *place.Prepared // the devices of all tasks, as they were known when a session was made
 
 	master, worker, directory *roles.Ref
 	executors                 map[string]*devices.Executor // by the device's name; not changed
+	files                     *fileServer
 	sessionsOf                *masterState
 	distributed               distributedSteps
 	spare                     sync.Pool // of *step
@@ -88,6 +112,10 @@ func NewTask(c Config) (*Task, error) {
 		c.Log = slog.Default()
 	}
 	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, executors: map[string]*devices.Executor{}, pool: roles.NewPool()}
+	var err error
+	if t.files, err = c.Files.open(t.name); err != nil {
+		return nil, err
+	}
 	t.life, t.die = context.WithCancel(context.Background())
 	t.steps.init()
 	t.schedule, t.isLocal = t.pool.Schedule, t.local
@@ -168,7 +196,9 @@ func (t *Task) stopActors(all ...*roles.Ref) (err error) {
 }
 
 // background runs f on a goroutine that Stop waits for, with a context that ends then.
-func (t *Task) background(f func(ctx context.Context)) { t.work.Go(func() { f(t.life) }) }
+func (t *Task) background(f func(ctx context.Context)) {
+	t.work.Go(contain.Func(t.Log, "Work in the background", func() { f(t.life) }, nil))
+}
 
 // Stop ends the task: sessions are closed, running steps get until ctx ends and are then
 // cancelled, and the actors stop.
@@ -186,6 +216,7 @@ func (t *Task) Stop(ctx context.Context) error {
 		e := t.executors[d.Name()]
 		err = cmp.Or(err, e.Close(), t.stopActors(e.Role()))
 	}
+	t.files.close()
 	return err
 }
 
@@ -204,5 +235,14 @@ func (t *Task) Trim() (bytes int64) {
 	for _, d := range t.Devices {
 		bytes += t.executors[d.Name()].Trim()
 	}
-	return bytes
+	return bytes + tensor.Host.Trim()
+}
+
+// FeedMemory is where tensors are made that a client feeds to a session's steps; nil if there is no such session.
+func (t *Task) FeedMemory(handle string) *tensor.Pool {
+	s := t.sessionsOf.session(handle)
+	if s == nil {
+		return nil
+	}
+	return s.worker.devices[0].Pool()
 }

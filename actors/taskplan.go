@@ -76,6 +76,11 @@ func (f *functionSet) release() {
 
 // compile makes a plan of graphs by device, which the caller has the claim to.
 func (s *workerSession) compile(parts map[string]*graph.Graph) (*taskPlan, error) {
+	return s.compileChecked(parts, nil)
+}
+
+// compileChecked is compile with a check that is called now and then, whose error ends it.
+func (s *workerSession) compileChecked(parts map[string]*graph.Graph, check func() error) (*taskPlan, error) {
 	p := &taskPlan{peers: map[string]bool{}}
 	p.claims.Store(1)
 	for _, d := range s.devices {
@@ -84,7 +89,7 @@ func (s *workerSession) compile(parts map[string]*graph.Graph) (*taskPlan, error
 			continue
 		}
 		p.starts = append(p.starts, s.task.startsOf([]devices.Device{d})...)
-		opts := devices.CompileOptions{Session: s.handle, Kernels: s.kernel, Functions: s.functionsOn(p, g.Library, d)}
+		opts := devices.CompileOptions{Session: s.handle, Kernels: s.kernel, Functions: s.functionsOn(p, g.Library, d), Check: check}
 		program, err := s.task.executors[d.Name()].Compile(g, d, opts)
 		if err != nil {
 			p.release()

@@ -72,9 +72,12 @@ func (st *taskStep) room(device string, size int, ready func()) bool {
 // which find it empty.
 func (st *taskStep) begin(id uint64, session *workerSession, plan *taskPlan, feeds kernels.Feeds, fetches kernels.Fetches) {
 	st.session, st.plan = session, plan
-	st.ID, st.Feeds, st.Fetches, st.Log = int64(id), feeds, fetches, st.task.Log
+	st.ID, st.Feeds, st.Fetches, st.Log, st.Files = int64(id), feeds, fetches, st.task.Log, session.files
 	if st.Container == "" {
 		st.Container = containers.StepName(int64(id))
+	}
+	if n := session.stepMemory; n > 0 {
+		st.Quota = tensor.NewQuota(n, "step", "--step-memory, WithStepMemory or step_bytes in a policy raises it")
 	}
 	st.Flush = nil
 	if plan == nil || len(plan.peers) > 0 {
@@ -87,7 +90,7 @@ func (st *taskStep) begin(id uint64, session *workerSession, plan *taskPlan, fee
 func (st *taskStep) reset() {
 	st.rendezvous.Reset()
 	st.session, st.plan, st.stats, st.Trace = nil, nil, nil, nil
-	st.Feeds, st.Fetches = nil, nil
+	st.Feeds, st.Fetches, st.Files, st.Quota = nil, nil, nil, nil
 }
 
 // local tells whether a device is this task's.
@@ -141,6 +144,18 @@ func (st *taskStep) run() {
 		} else {
 			p.Executor().Run(part)
 		}
+	}
+}
+
+// crashed ends a part whose beginning panicked.
+func (st *taskStep) crashed(err error) {
+	st.mu.Lock()
+	begun := st.left > 0
+	st.mu.Unlock()
+	if begun {
+		st.fail(err)
+	} else {
+		st.refuse(err)
 	}
 }
 

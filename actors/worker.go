@@ -1,11 +1,15 @@
 package actors
 
 import (
+	"cmp"
+	"sync/atomic"
+
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/kernels"
 	"google.golang.org/protobuf/proto"
@@ -14,11 +18,14 @@ import (
 // worker is the actor that runs a task's parts of the steps of all masters: partitions that they send, the tensors that
 // these receive, and what ends them. Several masters' messages are handled one after the other, which takes next to no
 // time. The parts run beside the actor: small ones on the goroutine that brought the message, the others on the pool.
-type worker struct{ task *Task }
+type worker struct {
+	task    *Task
+	refused atomic.Int64 // messages that no worker of ours sends
+}
 
 // startWorker spawns the worker.
 func (t *Task) startWorker() (err error) {
-	w := &worker{t}
+	w := &worker{task: t}
 	t.worker, err = t.spawn(roles.Spec{Name: workerName, Kind: "worker", Receive: w.Receive, Refuse: w.refuse})
 	return err
 }
@@ -30,24 +37,38 @@ func (w *worker) Receive(c actor.Context) {
 	case *wire.Parcel:
 		switch content := m.Message.(type) {
 		case *wire.RunPartition:
+			if c.Sender() == nil {
+				m.Release()
+				w.drop(content, "it has no sender")
+				return
+			}
 			t.runPartition(content, m.Tensors, c.Sender())
 		case *wire.Tensors:
 			t.receive(content.Step, content.Transfers, m.Tensors)
 		default:
 			m.Release()
+			w.drop(content, "it is none of a worker's")
 		}
 	case *wire.AbortStep:
 		if st := t.steps.find(m.Step); st != nil {
-			st.fail(failed(m.Failure))
+			st.fail(cmp.Or(failed(m.Failure), error(errStray)))
 		}
 	case *wire.DropSession:
 		t.pool.Schedule(func() { t.forgetSession(m.Session) })
 	case *wire.ClearContainers:
 		sender := c.Sender()
+		if sender == nil {
+			w.drop(m, "it has no sender")
+			return
+		}
 		t.pool.Schedule(func() { // bounded by the containers' patience
 			t.System.Root.Send(sender, &wire.Done{Failure: failure(t.clearContainers(m.Containers))})
 		})
 	case *wire.WaitingFor:
+		if c.Sender() == nil {
+			w.drop(m, "it has no sender")
+			return
+		}
 		var names []string
 		if st := t.steps.find(m.Step); st != nil {
 			names = st.waiting(maxWaiting)
@@ -61,12 +82,25 @@ func (w *worker) Receive(c actor.Context) {
 	}
 }
 
+// drop refuses a message that no task of ours sends. The first of them are logged.
+func (w *worker) drop(m any, reason string) {
+	if n := w.refused.Add(1); n <= loggedRefusals {
+		w.task.Log.Warn("a message to the worker was refused", "message", typeName(m), "reason", reason, "refused", n)
+	}
+}
+
+// loggedRefusals is how many refused messages are logged.
+const loggedRefusals = 100
+
 // refuse drops what comes when the worker has stopped.
 func (w *worker) refuse(message any, cause error) {
 	if p, ok := message.(*wire.Parcel); ok && cause == nil {
 		p.Release()
 	}
 }
+
+// nodeBytes is about how many bytes a node of a plan takes in its message.
+const nodeBytes = 100
 
 // startPart begins a part of a step, as what its message leaves to be done.
 type startPart taskStep
@@ -75,6 +109,7 @@ type startPart taskStep
 func (p *startPart) Do(here bool) {
 	st := (*taskStep)(p)
 	st.inline = st.inline && here
+	defer contain.Recover(st.task.Log, "The beginning of a part", st.crashed)
 	st.run()
 }
 
@@ -120,7 +155,14 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 			"%s was restarted: the step was planned for another start of it", t.name))}, mail{})
 		return
 	}
-	s, plan := t.planOf(m)
+	s, plan, err := t.planOf(m)
+	if err != nil {
+		for _, v := range tensors {
+			v.Release()
+		}
+		reply(&wire.PartitionDone{Failure: failure(err)}, mail{})
+		return
+	}
 	if plan == nil && m.Plan == nil {
 		t.receive(m.Step, m.Transfers, tensors) // they wait for the step to come again
 		reply(&wire.PartitionDone{UnknownPlan: true}, mail{})
@@ -142,7 +184,7 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	if m.Trace {
 		st.trace()
 	}
-	if err := st.table(); err != nil {
+	if err = st.table(); err != nil {
 		for _, v := range tensors {
 			v.Release()
 		}
@@ -153,34 +195,51 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	switch {
 	case plan == nil:
 		t.pool.Schedule(func() {
-			plan, err := s.register(m.PlanId, m.Plan)
+			var plan *taskPlan
+			err := contain.Run(t.Log, "Compiling a plan of session "+m.Session, func() (err error) {
+				bytes := 0
+				for _, part := range m.Plan.Parts {
+					bytes += len(part.GraphDef)
+				}
+				return inTurn(t.life, bytes/nodeBytes, func() (err error) {
+					plan, err = s.register(m.PlanId, m.Plan)
+					return err
+				})
+			})
 			if err != nil {
 				st.refuse(err)
 				return
 			}
 			st.use(plan)
-			st.run()
+			(*startPart)(st).Do(true)
 		})
 	case plan.light():
 		st.inline = true
 		t.worker.After((*startPart)(st))
 	default:
-		t.pool.Schedule(st.run)
+		t.pool.Schedule(func() { (*startPart)(st).Do(true) })
 	}
 }
 
 // planOf finds the session and the plan of a request, and claims the plan. A session that is not
 // there is made only with a plan, which tells what it is like.
-func (t *Task) planOf(m *wire.RunPartition) (*workerSession, *taskPlan) {
+func (t *Task) planOf(m *wire.RunPartition) (*workerSession, *taskPlan, error) {
 	if m.Plan == nil {
 		s := t.session(m.Session)
 		if s == nil {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return s, s.plan(m.PlanId)
+		return s, s.plan(m.PlanId), nil
 	}
-	s := t.sessionFor(m.Session, m.Master, m.Plan.Isolated)
-	return s, s.plan(m.PlanId)
+	rights, err := rightsFrom(m.Plan.Rights)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := t.sessionFor(m.Session, m.Master, m.Plan.Isolated, rights)
+	if s == nil {
+		return nil, nil, t.tooManySessions()
+	}
+	return s, s.plan(m.PlanId), nil
 }
 
 // noFetches is for parts that fetch nothing: only the client's own task does.

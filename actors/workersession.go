@@ -11,8 +11,10 @@ import (
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
-	"google.golang.org/protobuf/proto"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // workerSession is what a task keeps of a session of some master: compiled plans, the stateful
@@ -24,7 +26,12 @@ type workerSession struct {
 	master   string
 	devices  []devices.Device
 	isolated bool
-	orphaned *time.Timer // runs while nothing is heard of a master that was lost; under the task's lock
+	files    files.FS
+	client   string        // whose session it is, if that is known
+	memory   *tensor.Quota // of the session
+	// stepMemory bounds what each step takes; 0 is no bound.
+	stepMemory int64
+	orphaned   *time.Timer // runs while nothing is heard of a master that was lost; under the task's lock
 
 	mu        sync.Mutex
 	forgotten bool
@@ -43,20 +50,24 @@ type sharedKernel struct {
 	device string
 }
 
-// sessionFor finds or makes what the task keeps of a session.
-func (t *Task) sessionFor(handle, master string, isolated bool) *workerSession {
+// sessionFor finds or makes what the task keeps of a session; nil beyond maxSessions.
+func (t *Task) sessionFor(handle, master string, isolated bool, rights Rights) *workerSession {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.sessions[handle]
+	if s == nil && len(t.sessions) >= maxSessions {
+		return nil
+	}
 	if s == nil {
-		s = &workerSession{task: t, handle: handle, master: master, devices: t.Devices, isolated: isolated,
+		s = &workerSession{task: t, handle: handle, master: master, isolated: isolated, files: t.files.of(rights),
 			kernels: map[string]sharedKernel{}, plans: map[uint64]*taskPlan{}, starts: t.startsOf(t.Devices)}
+		s.devices = slices.Clone(t.Devices)
 		if isolated {
-			s.devices = slices.Clone(t.Devices)
 			for i, d := range s.devices {
 				s.devices[i] = d.WithResources(containers.NewManager(t.System, d.Name(), d.Resources().DefaultContainer()))
 			}
 		}
+		s.limitMemory(rights)
 		t.sessions[handle] = s
 	}
 	s.heard()
@@ -94,6 +105,7 @@ func (t *Task) forgetSession(handle string) {
 	if s == nil {
 		return
 	}
+	defer s.endMemory()
 	for _, st := range t.steps.all() {
 		if st.session == s {
 			st.fail(&status.Error{Code: status.Cancelled, Message: "Session " + handle + " was closed", Derived: true})
@@ -139,7 +151,7 @@ func (t *Task) orphanSessionsOf(master string) {
 			continue
 		}
 		var timer *time.Timer
-		timer = time.AfterFunc(t.Lease, func() {
+		timer = time.AfterFunc(t.Lease, contain.Func(t.Log, "The end of session "+handle, func() {
 			t.mu.Lock()
 			gone := s.orphaned == timer && t.sessions[handle] == s
 			t.mu.Unlock()
@@ -147,7 +159,7 @@ func (t *Task) orphanSessionsOf(master string) {
 				t.Log.Info("a session's master is gone", "session", handle, "master", master)
 				t.forgetSession(handle)
 			}
-		})
+		}, nil))
 		s.orphaned = timer
 	}
 }
@@ -188,7 +200,7 @@ func (s *workerSession) register(id uint64, m *wire.Plan) (*taskPlan, error) {
 	parts := map[string]*graph.Graph{}
 	for _, part := range m.Parts {
 		var def graphpb.GraphDef
-		if err := proto.Unmarshal(part.GraphDef, &def); err != nil {
+		if err := tensor.Unmarshal(part.GraphDef, &def); err != nil {
 			return nil, status.InvalidArgumentf("A plan's graph cannot be read: %v", err)
 		}
 		g, err := graph.Rebuild(&def)

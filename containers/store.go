@@ -3,11 +3,11 @@ package containers
 import (
 	"cmp"
 	"fmt"
-	"runtime/debug"
 	"slices"
 
 	"github.com/troupe-run/troupe/containers/internal/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -71,11 +71,7 @@ func (s *store) lookupOrCreate(i id, make create) answer {
 // guarded makes the resource. The container is as it was when create panics, so the panic
 // costs the one who asked an error and nobody else anything.
 func (c create) guarded(i id) (r Resource, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			r, err = nil, status.Internalf("Making the %s %s panicked: %v\n%s", i.kind, i.name, p, debug.Stack())
-		}
-	}()
+	defer contain.Recover(nil, "Making the "+i.kind+" "+i.name, func(e error) { r, err = nil, e })
 	return c()
 }
 
@@ -116,11 +112,7 @@ func (s *store) drain() (closed []Resource, err error) {
 }
 
 func closeGuarded(k id, r Resource) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = status.Internalf("Closing the %s %s panicked: %v\n%s", k.kind, k.name, p, debug.Stack())
-		}
-	}()
+	defer contain.Recover(nil, "Closing the "+k.kind+" "+k.name, func(e error) { err = e })
 	r.Close()
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -30,7 +31,7 @@ func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
 	n := t.n
 	call := &asyncCall{task: t}
 	c := &call.ctx
-	c.Node, c.Device, c.Step, c.Dead = n.graph, r.p.device, r.step, t.dead
+	c.Node, c.Device, c.Step, c.Dead = n.graph, r.ctx.Device, r.step, t.dead
 	c.Tag = kernels.Tag{Frame: t.it.frame.id, Iter: t.it.num}
 	c.Inputs, c.HostOutputs = append(call.ins[:0], ins...), n.hostOut
 	clear(ins)
@@ -63,7 +64,7 @@ func (r *run) setOff(call *asyncCall) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			done(panicked(call.n, p))
+			done(r.panicked(call.n, p))
 		}
 	}()
 	call.n.async.ComputeAsync(&call.ctx, done)
@@ -77,21 +78,17 @@ func (r *run) handOver(t task, ins []kernels.Value) bool {
 		return false
 	}
 	call := r.depart(t, ins)
-	go func() {
+	contain.Go(r.step.Log, "The kernel of op "+t.n.graph.Op, func() {
 		err := call.compute()
 		<-helpers
 		r.report(call, err, true)
-	}()
+	}, nil)
 	return true
 }
 
 // compute runs the call's kernel; a panic is an error.
 func (call *asyncCall) compute() (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = panicked(call.n, p)
-		}
-	}()
+	defer contain.Recover(call.ctx.Step.Log, "The kernel of op "+call.n.graph.Op, func(e error) { err = e })
 	return call.n.sync.Compute(&call.ctx)
 }
 

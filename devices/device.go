@@ -27,6 +27,9 @@ type Device interface {
 	// Renamed is the same device under another full name, with the same containers: what a session runs on
 	// whose client declares the cluster. It is not closed.
 	Renamed(name string) Device
+	// Within is the same device, whose tensors in host memory count against a quota, too: what a session with a limit
+	// of its own runs on. It is not closed.
+	Within(q *tensor.Quota) Device
 	// MemoryStats counts the tensors in the device's memory, in bytes.
 	MemoryStats() tensor.Stats
 	// Trim releases memory that was idle since the last Trim, and tells the bytes.
@@ -72,13 +75,13 @@ var _ Device = (*CPU)(nil)
 // containers are plain maps.
 func NewCPU(system *actor.ActorSystem, name, job string, memoryLimit int64) *CPU {
 	if memoryLimit == 0 {
-		memoryLimit = machineMemory()
+		memoryLimit = tensor.MachineMemory()
 	}
 	return &CPU{
 		name:        name,
 		incarnation: rand.Uint64() | 1,
 		memoryLimit: memoryLimit,
-		pool:        tensor.NewPool("cpu on "+name, memoryLimit).WithRoom(availableMemory),
+		pool:        tensor.NewPool("cpu on "+name, memoryLimit).WithRoom(tensor.AvailableMemory),
 		resources:   containers.NewManager(system, name, job),
 	}
 }
@@ -94,6 +97,13 @@ func (d *CPU) WithResources(r *containers.Manager) Device {
 func (d *CPU) Renamed(name string) Device {
 	c := *d
 	c.name = name
+	return &c
+}
+
+// Within shares everything else with d.
+func (d *CPU) Within(q *tensor.Quota) Device {
+	c := *d
+	c.pool = d.pool.Under(q)
 	return &c
 }
 

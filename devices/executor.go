@@ -3,13 +3,13 @@ package devices
 import (
 	"cmp"
 	"log/slog"
-	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/devices/internal/wire"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
 	"google.golang.org/protobuf/proto"
 )
@@ -28,6 +28,7 @@ type Executor struct {
 	lent    bool
 	self    *roles.Ref
 	pool    *roles.Pool
+	log     *slog.Logger
 
 	attributes atomic.Pointer[wire.Attributes] // published by the actor, not changed
 
@@ -62,7 +63,7 @@ type ExecutorConfig struct {
 // StartExecutor spawns the executor of a device. After an error the device is the caller's still.
 func StartExecutor(c ExecutorConfig) (*Executor, error) {
 	d := c.Device
-	e := &Executor{device: d, lent: c.Lent, pool: c.Pool}
+	e := &Executor{device: d, lent: c.Lent, pool: c.Pool, log: c.Log}
 	e.attributes.Store(&wire.Attributes{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation(),
 		Description: d.Description()})
 	e.losable, _ = d.(Losable)
@@ -122,7 +123,7 @@ func (e *Executor) send(p *Part, message *wire.RunPart) {
 	}
 	p.message, p.executor = message, e
 	if p.ended == nil {
-		p.ended = p.end
+		p.ended, p.elsewhere = p.end, contain.Func(e.log, "A part of a step", p.run, nil)
 	}
 	e.self.Send(p)
 }
@@ -133,6 +134,7 @@ type compilation struct {
 	device  Device // the executor's, maybe with containers of the session's own
 	graph   *graph.Graph
 	opts    CompileOptions
+	log     *slog.Logger
 	reply   chan compiled // has room for the one answer
 }
 
@@ -143,7 +145,7 @@ type compiled struct {
 
 // Compile makes a program of a graph for the device, or for the same device with other containers. It waits for it.
 func (e *Executor) Compile(g *graph.Graph, d Device, opts CompileOptions) (*Program, error) {
-	c := &compilation{message: &wire.Compile{Session: opts.Session}, device: d, graph: g, opts: opts, reply: make(chan compiled, 1)}
+	c := &compilation{message: &wire.Compile{Session: opts.Session}, device: d, graph: g, opts: opts, log: e.log, reply: make(chan compiled, 1)}
 	e.self.Send(c)
 	r := <-c.reply // compiling is bounded by the graph
 	if r.err == nil {
@@ -154,11 +156,7 @@ func (e *Executor) Compile(g *graph.Graph, d Device, opts CompileOptions) (*Prog
 
 // Do compiles.
 func (c *compilation) Do(bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			c.reply <- compiled{err: status.Internalf("Compiling for %s panicked: %v\n%s", c.device.Name(), p, debug.Stack())}
-		}
-	}()
+	defer contain.Recover(c.log, "Compiling for "+c.device.Name(), func(err error) { c.reply <- compiled{err: err} })
 	p, err := Compile(c.graph, c.device, c.opts)
 	c.reply <- compiled{p, err}
 }
@@ -303,7 +301,7 @@ func (e *Executor) begin(p *Part) {
 		p.setLive(true)
 	}
 	if p.message.Elsewhere {
-		e.pool.Schedule(p.run)
+		e.pool.Schedule(p.elsewhere)
 	} else {
 		e.self.After(p)
 	}

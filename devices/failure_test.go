@@ -1,12 +1,14 @@
 package devices
 
 import (
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -350,4 +352,38 @@ func TestManyRuns(t *testing.T) {
 	}()
 	began.Wait()
 	ended.Wait()
+}
+
+// TestPanicBesideKernels holds that a panic of the run itself, or of what its step brings, fails the run, which ends.
+func TestPanicBesideKernels(t *testing.T) {
+	const text = "c = Const() value=1\nhold = Neg(c)\nr = _Retval(hold) index=0"
+	hold := substitutes{"hold": kernels.AsyncFunc(func(c *kernels.Context, done func(error)) {
+		if _, ok := c.Step.Cancellation.OnCancel(done); !ok {
+			done(c.Step.Cancellation.Err())
+		}
+	})}
+	for name, prepare := range map[string]func(*kernels.Step){
+		"flush": func(s *kernels.Step) { s.Flush = func() { panic("at fault") } },
+		"trace": func(s *kernels.Step) {
+			s.Trace = func(*graph.Node, string, []kernels.Value, time.Time, time.Time) { panic("at fault") }
+		},
+	} {
+		p := program(t, newTestDevice(t), text, hold)
+		step := newTestStep(newResults())
+		step.Log = slog.New(slog.DiscardHandler)
+		prepare(step)
+		_, ended := start(p, step)
+		out := <-ended
+		wantError(t, out.err, status.Internal, "The run of a step panicked: at fault")
+		if name == "flush" { // the program is as it was
+			step = newTestStep(newResults())
+			_, ended = start(p, step)
+			step.Cancellation.Cancel(status.Errorf(status.Cancelled, "enough"))
+			wantError(t, (<-ended).err, status.Cancelled, "enough")
+		}
+	}
+	p := program(t, newTestDevice(t), "n = NoOp()", nil)
+	step := newTestStep(newResults())
+	step.Log = slog.New(slog.DiscardHandler)
+	p.Run(step, func(error) { panic("of the one who is told") })
 }

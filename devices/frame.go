@@ -1,6 +1,9 @@
 package devices
 
-import "github.com/troupe-run/troupe/kernels"
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels"
+)
 
 // frame is one running instance of a loop: a static frame, entered from one iteration of its parent.
 type frame struct {
@@ -52,12 +55,29 @@ func (r *run) begin(f *frame, num int64) *iteration {
 	return it
 }
 
+// maxFrames bounds the instances of loops that a run has at a time, and maxWindows the iterations that they have room for:
+// loops within loops multiply their parallel iterations.
+const (
+	maxFrames  = 1 << 16
+	maxWindows = 1 << 22
+)
+
+// admit refuses a frame beyond the limits: the run fails, and fires no more.
+func (r *run) admit(n *node) {
+	r.windows += n.child.parallel + 1
+	if len(r.frames) >= maxFrames || r.windows > maxWindows {
+		r.fail(n, status.Errorf(status.ResourceExhausted, "The step has %d loops under way with room for %d iterations in all; the limits are %d and %d: "+
+			"lower parallel_iterations of the outer loops", len(r.frames), r.windows, maxFrames, maxWindows))
+	}
+}
+
 // enter gives the instance of n's child frame for this iteration of n's own frame.
 func (r *run) enter(n *node, it *iteration) *frame {
 	id := mix(it.frame.id, it.num, n.child.hash)
 	if f := r.frames[id]; f != nil {
 		return f
 	}
+	r.admit(n)
 	f := &frame{info: n.child, id: id, parent: it.frame, parentIter: it, pendingEnters: n.child.enters,
 		window: make([]*iteration, n.child.parallel+1)}
 	if r.frames == nil {
@@ -166,6 +186,7 @@ func (r *run) settle(f *frame, it *iteration) {
 			return
 		}
 		delete(r.frames, f.id)
+		r.windows -= len(f.window)
 		for _, h := range f.invariants {
 			h.value.Release()
 		}

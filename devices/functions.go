@@ -1,11 +1,13 @@
 package devices
 
 import (
+	"log/slog"
 	"sync"
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 	"google.golang.org/protobuf/proto"
 )
@@ -189,15 +191,23 @@ func (c *call) end(err error) {
 	if err == nil {
 		err = c.dead()
 	}
-	done, results := c.done, c.results
+	done, results, log := c.done, c.results, c.step.Log
+	fn := c.fn
 	c.args, c.done, c.results, c.step = nil, nil, nil, kernels.Step{}
-	c.fn.calls.Put(c)
+	fn.calls.Put(c)
 	if err != nil {
 		for _, v := range results {
 			v.Release()
 		}
 		results = nil
 	}
+	fn.tell(log, done, results, err)
+}
+
+// tell reports the end of a call. Where the caller panics at that it is told again, of the panic, so that its kernel
+// ends.
+func (fn *function) tell(log *slog.Logger, done func([]kernels.Value, error), results []kernels.Value, err error) {
+	defer contain.Recover(log, "The caller of function "+fn.name, func(err error) { done(nil, err) })
 	done(results, err)
 }
 
@@ -205,7 +215,7 @@ func (c *call) end(err error) {
 func (c *call) Fetch(index int, t *tensor.Tensor, dead bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !dead && index < len(c.results) {
+	if !dead && index >= 0 && index < len(c.results) {
 		c.results[index] = kernels.Value{Tensor: t}
 	} else if t != nil {
 		t.Release()

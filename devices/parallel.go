@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/troupe-run/troupe/internal/contain"
 )
 
 // helpers is the process's budget of goroutines that help with one kernel or run a kernel beside
@@ -43,10 +45,10 @@ func Parallel(n, grain int, body func(lo, hi int)) {
 	for range min(parts-1, cap(helpers)) {
 		select {
 		case helpers <- struct{}{}:
-			wg.Go(func() {
+			wg.Go(contain.Func(nil, "A kernel's helper", func() {
 				defer func() { <-helpers }()
 				work()
-			})
+			}, nil))
 			continue
 		default:
 		}

@@ -19,8 +19,10 @@ type Part struct {
 	message  *wire.RunPart
 	done     *wire.PartDone
 	executor *Executor
-	ended    func(error) // made once
-	refusal  error       // of a part that the executor did not begin
+	ended    func(error) // made once, as is elsewhere
+	// elsewhere runs the part on the task's pool.
+	elsewhere func()
+	refusal   error // of a part that the executor did not begin
 
 	// Of a device that may be lost. The list is the executor's own. It may still hold a part that has ended, and that is
 	// in use again: until the executor comes to partDone, which is before it comes to the part's next run.

@@ -70,6 +70,7 @@ type node struct {
 	handed  bool
 	hostOut []bool // outputs in host memory, see kernels.MemoryTypes
 	costly  bool
+	strings bool // outputs of strings, whose bytes are counted
 	// initializer tells that references to variables without a value may come in.
 	initializer bool
 	refIn       []bool // inputs that are not read where they are references; nil for none
@@ -136,6 +137,8 @@ type CompileOptions struct {
 	Kernels KernelSource
 	// Functions runs the graph's functions; nil where it has none.
 	Functions kernels.Functions
+	// Check, if not nil, is called now and then. Its error ends Compile.
+	Check func() error
 }
 
 // Compile makes a graph's program for a device: it finds and constructs every node's kernel and
@@ -152,7 +155,11 @@ func Compile(g *graph.Graph, dev kernels.Device, opts CompileOptions) (*Program,
 
 func (p *Program) compile(g *graph.Graph, opts CompileOptions) error {
 	byID := make(map[*graph.Node]*node, len(g.Nodes))
+	check := graph.Now(opts.Check)
 	for i, n := range g.Nodes {
+		if err := check(); err != nil {
+			return err
+		}
 		byID[n] = &p.nodes[i]
 		if err := p.construct(&p.nodes[i], n, opts); err != nil {
 			return status.AtNode(err, UserName(n))
@@ -205,6 +212,7 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 	_, n.hostOut = kernels.MemoryTypes(g, dev.Type())
 	n.numIn, n.numOut = int32(len(g.Inputs)), int32(len(g.OutTypes))
 	n.fanout = make([]int32, n.numOut)
+	n.strings = slices.Contains(g.OutTypes, tensor.String)
 	for i, t := range g.InTypes {
 		if t.IsRef() {
 			if n.refIn == nil {

@@ -88,6 +88,7 @@ func (r *Rendezvous) Send(key kernels.Key, dst string, t *tensor.Tensor, dead bo
 
 // Deposit is Send for a receiver on this task. After Abort it gives the step's error.
 func (r *Rendezvous) Deposit(key kernels.Key, t *tensor.Tensor, dead bool) error {
+	dead = dead || t == nil
 	r.mu.Lock()
 	if r.err != nil {
 		defer r.mu.Unlock()

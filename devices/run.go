@@ -1,13 +1,13 @@
 package devices
 
 import (
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -20,16 +20,20 @@ type run struct {
 
 	ready  []task
 	frames map[uint64]*frame
-	root   frame
-	away   int // kernels that have been started and have not reported
-	stalls int // of those, sends that wait for room: nothing more is fired meanwhile
-	err    error
-	ctx    kernels.Context
-	outs   [8]kernels.Value
-	spare  [][]*iteration // by the frame's index
-	cur    task           // what the owner runs, for the message of a panic
+	// windows counts the iterations that frames have room for.
+	windows int
+	root    frame
+	away    int // kernels that have been started and have not reported
+	stalls  int // of those, sends that wait for room: nothing more is fired meanwhile
+	err     error
+	ctx     kernels.Context
+	outs    [8]kernels.Value
+	spare   [][]*iteration // by the frame's index
+	cur     task           // what the owner runs, for the message of a panic
 	// computing tells that a kernel runs with ctx, so that a panic is its own.
 	computing bool
+	// fresh tells that nothing of the run has begun, and firing that a panic is that of cur.
+	fresh, firing bool
 	// yielded tells that the run goes on by its step's Continue.
 	yielded bool
 
@@ -72,22 +76,42 @@ func (p *Program) Run(step *kernels.Step, done func(error)) Execution {
 		ended := done
 		done = func(err error) { a.Settle(step, func(e error) { ended(status.Worse(err, e)) }) }
 	}
-	r.step, r.done, r.owned = step, done, true
+	r.step, r.done, r.owned, r.fresh = step, done, true, true
 	r.ctx.Device, r.ctx.Step = p.device, step
-	if step.Trace != nil {
-		p.traceConstants(step)
-	}
-	it := r.begin(&r.root, 0)
-	for _, n := range p.roots {
-		if n.kind == kindArg && n.handed && r.pass(n, it) {
-			continue
-		}
-		r.push(n, it, false)
+	if step.Quota != nil && p.accelerator == nil {
+		r.ctx.Device = &bounded{p.device, p.device.Pool().Under(step.Quota)}
 	}
 	ex := Execution{r, r.num}
 	r.work()
 	return ex
 }
+
+// enterRoot begins the one iteration of the root frame.
+func (r *run) enterRoot() {
+	r.fresh = false
+	if r.step.Trace != nil {
+		r.p.traceConstants(r.step)
+	}
+	it := r.begin(&r.root, 0)
+	for _, n := range r.p.roots {
+		if n.kind == kindArg && n.handed && r.pass(n, it) {
+			continue
+		}
+		r.push(n, it, false)
+	}
+}
+
+// bounded is a device as the kernels of a step with a quota see it.
+type bounded struct {
+	kernels.Device
+	pool *tensor.Pool
+}
+
+// Pool is the device's memory under the step's quota.
+func (b *bounded) Pool() *tensor.Pool { return b.pool }
+
+// Memory is the pool: host memory.
+func (b *bounded) Memory() tensor.Memory { return b.pool }
 
 // traceConstants tells of the constants as if they had run.
 func (p *Program) traceConstants(step *kernels.Step) {
@@ -119,27 +143,53 @@ func (e Execution) Waiting(limit int) []string {
 // work is the owner's loop: fire what is ready, take in what was reported, and give up ownership
 // when there is nothing of either. Ending the run is the last owner's part.
 func (r *run) work() {
+	for r.turn() {
+	}
+}
+
+// turn is work until something panics, which fails the run, and has to be worked on again: a panic is a bug, and other runs
+// have no part in it. It has the one recover of a run, since each costs an empty step a percent.
+func (r *run) turn() (again bool) {
+	log, released := r.step.Log, false
+	var done func(error) // tells of a run that ends, if that panics
+	defer func() {
+		if p := recover(); p == nil {
+			return
+		} else if !released {
+			again = true
+			r.recovered(p)
+		} else if err := contain.Error(log, "The end of a step's run", p); done != nil {
+			done(err)
+		}
+	}()
+	if r.fresh {
+		r.enterRoot()
+	}
 	for {
 		for len(r.ready) > 0 && r.stalls == 0 {
 			r.burst()
 			if r.yielded {
 				r.yielded = false
+				released = true
 				r.proceed()
-				return
+				return false
 			}
 		}
-		if r.away > 0 && r.step.Flush != nil {
+		if r.away > 0 && r.err == nil && r.step.Flush != nil { // what a failed run has to send goes at its end
 			r.step.Flush()
 		}
 		r.mu.Lock()
 		if len(r.inbox) == 0 {
-			r.owned = false
+			r.owned, released = false, true
 			last := r.away == 0
 			r.mu.Unlock()
 			if last {
-				r.end()
+				done = r.done
+				ended, err := r.end()
+				done = nil
+				ended(err)
 			}
-			return
+			return false
 		}
 		inbox := r.inbox
 		r.inbox = nil
@@ -151,6 +201,17 @@ func (r *run) work() {
 	}
 }
 
+// recovered fails the run for what panicked in its owner's hands.
+func (r *run) recovered(p any) {
+	if r.firing {
+		r.firing = false
+		r.abandon(r.cur, p)
+		return
+	}
+	clear(r.outs[:])
+	r.fail(nil, contain.Error(r.step.Log, "The run of a step", p))
+}
+
 func (r *run) recycleInbox(inbox []report) {
 	clear(inbox)
 	r.mu.Lock()
@@ -160,14 +221,9 @@ func (r *run) recycleInbox(inbox []report) {
 	r.mu.Unlock()
 }
 
-// burst fires ready nodes until none is left or a kernel panics, which fails the run: a panic is a
-// bug of the kernel's, and other runs have no part in it.
+// burst fires ready nodes until none is left.
 func (r *run) burst() {
-	defer func() {
-		if p := recover(); p != nil {
-			r.abandon(r.cur, p)
-		}
-	}()
+	r.firing = true
 	for len(r.ready) > 0 && r.stalls == 0 {
 		last := len(r.ready) - 1
 		t := r.ready[last]
@@ -184,9 +240,10 @@ func (r *run) burst() {
 		r.cur = t
 		r.fire(t)
 		if r.yielded {
-			return
+			break
 		}
 	}
+	r.firing = false
 }
 
 // proceed lets the run go on, still owned, on another goroutine.
@@ -194,14 +251,14 @@ func (r *run) proceed() {
 	if r.step.Continue != nil {
 		r.step.Continue(r.work)
 	} else {
-		go r.work()
+		contain.Go(r.step.Log, "The run of a step", r.work, nil)
 	}
 }
 
 // abandon fails the run for a panic at a task. What the kernel has set of its outputs is released;
 // its inputs are at the run's end.
 func (r *run) abandon(t task, p any) {
-	err := panicked(t.n, p)
+	err := r.panicked(t.n, p)
 	if r.computing {
 		r.computing = false
 		for _, v := range r.ctx.Outputs {
@@ -213,8 +270,9 @@ func (r *run) abandon(t task, p any) {
 	r.fail(t.n, err)
 }
 
-func panicked(n *node, p any) error {
-	return status.Internalf("The kernel of op %s panicked: %v\n%s", n.graph.Op, p, debug.Stack())
+// panicked is the error of a node whose kernel panicked. The stack goes to the log.
+func (r *run) panicked(n *node, p any) error {
+	return contain.Error(r.step.Log, "The kernel of op "+n.graph.Op, p)
 }
 
 // fire runs one node, or passes deadness on.
@@ -358,6 +416,9 @@ func (r *run) finish(t task, c *kernels.Context, err error) {
 	if err == nil {
 		dead, err = checkOutputs(t.n, c.Outputs, dead)
 	}
+	if err == nil && t.n.strings {
+		err = countStrings(c)
+	}
 	if err != nil || dead { // a receive that is dead here may have got a value that is not
 		for i := range c.Outputs {
 			c.Outputs[i].Release()
@@ -371,6 +432,18 @@ func (r *run) finish(t task, c *kernels.Context, err error) {
 	}
 	r.propagate(t.n, t.it, c.Outputs, dead)
 	clear(c.Outputs)
+}
+
+// countStrings counts the bytes of strings that a kernel has made, in its device's memory.
+func countStrings(c *kernels.Context) error {
+	for i := range c.Outputs {
+		if t := c.Outputs[i].Tensor; t != nil {
+			if err := t.CountStrings(c.Device.Pool()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // checkOutputs finds outputs that a kernel did not make. A receive without one received a dead value.
@@ -401,21 +474,21 @@ func (r *run) fail(n *node, err error) {
 	}
 }
 
-// end releases what a failed run left, recycles the run and reports.
-func (r *run) end() {
+// end releases what a failed run left, recycles the run, and gives what has to be told to whom.
+func (r *run) end() (done func(error), err error) {
 	r.sweep(&r.root)
 	for id, f := range r.frames {
 		r.sweep(f)
 		delete(r.frames, id)
 	}
-	err, done, p := r.err, r.done, r.p
+	done, err = r.done, r.err
 	r.mu.Lock()
 	r.num++
 	r.mu.Unlock()
-	r.step, r.done, r.err, r.cur = nil, nil, nil, task{}
+	r.step, r.done, r.err, r.cur, r.windows = nil, nil, nil, task{}, 0
 	r.ctx = kernels.Context{}
-	p.runs.pool.Put(r)
-	done(err)
+	r.p.runs.pool.Put(r)
+	return done, err
 }
 
 // sweep releases the values that lie in a frame and recycles its iterations.

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -237,6 +239,26 @@ func TestNestedLoops(t *testing.T) {
 				t.Errorf("%v, %d at a time: got %v, want %d", size, parallel, out.got, want)
 			}
 		}
+	}
+}
+
+// TestNestedLoopsAreBounded runs loops within a loop, whose iterations all begin before the loops within them go on: each has
+// as much room for iterations as it asks for.
+func TestNestedLoopsAreBounded(t *testing.T) {
+	apart := strings.ReplaceAll(nested, "t0 = Enter(ss:1)", "t0 = Enter(hold)")
+	apart = strings.ReplaceAll(apart, "snext = NextIteration(texit)", "snext = NextIteration(ss:1)") // no iteration waits for the one before
+	apart = strings.ReplaceAll(apart, "j00 = Const(^ib) value=0", "j00 = Const(^ib) value=0\n\thold = Neg(ss:1)")
+	began := 0
+	hold := substitutes{"hold": kernels.AsyncFunc(func(c *kernels.Context, done func(error)) {
+		began++
+		if _, ok := c.Step.Cancellation.OnCancel(done); !ok {
+			done(c.Step.Cancellation.Err())
+		}
+	})}
+	out := runText(t, fmt.Sprintf(apart, maxParallelIterations, 1<<13, 5), hold)
+	wantError(t, out.err, status.ResourceExhausted, "loops under way", "parallel_iterations")
+	if most := maxWindows/maxParallelIterations + 1; began > most {
+		t.Errorf("%d loops were under way; at most %d have room", began, most)
 	}
 }
 

@@ -156,8 +156,11 @@ const (
 
 // playRole is another process of a measurement: it prints its address and serves until it is killed.
 func playRole(role string) error {
-	if role == roleActors {
+	switch role {
+	case roleActors:
 		return playActors()
+	case roleHostile:
+		return playHostile()
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,20 +12,29 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
+// What a session's graph may have at most. A graph that large takes about 1 KB a node, and a process has many sessions.
+const (
+	MaxNodes     = 1 << 23
+	MaxFunctions = 1 << 22
+)
+
 // graphVersion is the version of GraphDef that TensorFlow 2.21 reads and writes.
 const graphVersion = 2474
 
 // Build makes a graph of a client's GraphDef. The graph keeps parts of the message, which must not be changed
 // afterwards. Errors have TensorFlow's codes and name the node: INVALID_ARGUMENT for a malformed message,
 // NOT_FOUND for an op that does not exist, UNIMPLEMENTED for one that was removed.
-func Build(def *graphpb.GraphDef) (*Graph, error) {
-	return build(&Graph{Library: &Library{}}, def, false)
+func Build(def *graphpb.GraphDef) (*Graph, error) { return BuildChecked(def, nil) }
+
+// BuildChecked is Build with a check that is called now and then, whose error ends it.
+func BuildChecked(def *graphpb.GraphDef, check func() error) (*Graph, error) {
+	return buildChecked(&Graph{Library: &Library{}}, def, false, check)
 }
 
 // Rebuild makes a graph of a GraphDef that Graph.Def made: nodes may have the names of the
 // runtime's own, and their devices are those that placement assigned.
 func Rebuild(def *graphpb.GraphDef) (*Graph, error) {
-	g, err := build(&Graph{Library: &Library{}}, def, true)
+	g, err := build(&Graph{Library: &Library{}}, def)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +46,12 @@ func Rebuild(def *graphpb.GraphDef) (*Graph, error) {
 
 // Extend is g with the nodes and functions of def added, at a cost that depends only on def. It shares g's
 // nodes; g stays as it is, even after an error. A node that g has already is INVALID_ARGUMENT.
-func (g *Graph) Extend(def *graphpb.GraphDef) (*Graph, error) { return build(g, def, false) }
+func (g *Graph) Extend(def *graphpb.GraphDef) (*Graph, error) { return g.ExtendChecked(def, nil) }
+
+// ExtendChecked is Extend with a check that is called now and then, whose error ends it.
+func (g *Graph) ExtendChecked(def *graphpb.GraphDef, check func() error) (*Graph, error) {
+	return buildChecked(g, def, false, check)
+}
 
 // builder turns one GraphDef into nodes behind those of base.
 type builder struct {
@@ -58,12 +72,24 @@ type builder struct {
 	devices  map[string]string
 	vals     []*attrpb.AttrValue
 	types    typer
+	check    func() error
 	inputs   []Output
 	controls []*Node
 }
 
-func build(base *Graph, def *graphpb.GraphDef, internal bool) (*Graph, error) {
-	b := &builder{base: base, internal: internal, defs: def.GetNode(), producer: def.GetVersions().GetProducer(),
+// build makes a graph of nodes that may be the runtime's own.
+func build(base *Graph, def *graphpb.GraphDef) (*Graph, error) {
+	return buildChecked(base, def, true, nil)
+}
+
+func buildChecked(base *Graph, def *graphpb.GraphDef, internal bool, check func() error) (*Graph, error) {
+	if n := len(base.Nodes) + len(def.GetNode()); n > MaxNodes {
+		return nil, status.Errorf(status.ResourceExhausted, "The graph has %d nodes, which is above the limit of %d", n, MaxNodes)
+	}
+	if n := len(base.Library.Functions) + len(def.GetLibrary().GetFunction()); n > MaxFunctions {
+		return nil, status.Errorf(status.ResourceExhausted, "The graph has %d functions, which is above the limit of %d", n, MaxFunctions)
+	}
+	b := &builder{check: Now(check), base: base, internal: internal, defs: def.GetNode(), producer: def.GetVersions().GetProducer(),
 		ops: map[string]*signature{}, devices: map[string]string{"": ""}}
 	if err := b.checkVersions(def.GetVersions()); err != nil {
 		return nil, err
@@ -105,6 +131,9 @@ func (b *builder) declare() error {
 	b.nodes = make([]Node, len(b.defs))
 	b.byName = make(map[string]*Node, len(b.defs))
 	for i, def := range b.defs {
+		if err := b.check(); err != nil {
+			return err
+		}
 		name := def.GetName()
 		if !validName(name, b.internal) {
 			return status.AtNode(status.InvalidArgumentf("Illegal op name '%s'", name), name)
@@ -128,6 +157,9 @@ func (b *builder) describe() error {
 	b.sigs = make([]*signature, len(b.nodes))
 	data, controls, outputs := 0, 0, 0
 	for i, def := range b.defs {
+		if err := b.check(); err != nil {
+			return err
+		}
 		n := &b.nodes[i]
 		if def.GetOp() == "" {
 			return status.AtNode(status.InvalidArgumentf("Node '%s' does not specify an operation", n.Name), n.Name)
@@ -242,6 +274,9 @@ func (b *builder) inTypes(sig *signature, vals []*attrpb.AttrValue, count int, n
 // connect finds the nodes that each node's inputs name.
 func (b *builder) connect() error {
 	for i, def := range b.defs {
+		if err := b.check(); err != nil {
+			return err
+		}
 		n := &b.nodes[i]
 		n.Inputs, b.inputs = split(b.inputs, len(n.InTypes))
 		for k := range n.Inputs {

@@ -65,7 +65,7 @@ func (l *Library) instantiate(f *functionpb.FunctionDef, attrs Attrs) (*Function
 			return nil, err
 		}
 	}
-	g, err := build(&Graph{Library: l}, &graphpb.GraphDef{Node: in.nodes}, true)
+	g, err := build(&Graph{Library: l}, &graphpb.GraphDef{Node: in.nodes})
 	if err != nil {
 		return nil, err
 	}
@@ -170,6 +170,15 @@ func (in *instance) argTypes(arg *argSpec) ([]tensor.DType, error) {
 	return arg.appendTypes(make([]tensor.DType, 0, n), in.vals), nil
 }
 
+// isBoundary tells whether an op stands for an argument or result of a function.
+func isBoundary(op string) bool {
+	switch op {
+	case "_Arg", "_DeviceArg", "_Retval", "_DeviceRetval":
+		return true
+	}
+	return false
+}
+
 func boundaryDef(op, name string, t tensor.DType, index int) *nodepb.NodeDef {
 	return &nodepb.NodeDef{Name: name, Op: op, Attr: map[string]*attrpb.AttrValue{
 		"T":     {Value: &attrpb.AttrValue_Type{Type: t.Proto()}},
@@ -180,6 +189,10 @@ func boundaryDef(op, name string, t tensor.DType, index int) *nodepb.NodeDef {
 // readBody finds what the body's nodes put out, which inputs refer to by argument names.
 func (in *instance) readBody() error {
 	for _, def := range in.def.GetNodeDef() {
+		if isBoundary(def.GetOp()) {
+			return status.AtNode(status.InvalidArgumentf("A function's body has a node of op %s, whose index stands for no argument or result "+
+				"of the signature: the runtime alone makes such nodes", def.GetOp()), def.GetName())
+		}
 		sig, err := in.library.lookup(def.GetOp())
 		if err != nil {
 			return status.AtNode(err, def.GetName())

@@ -77,7 +77,7 @@ func (l *Library) primitive(f *FunctionRef) (*FunctionGraph, error) {
 			nodes = append(nodes, n)
 		}
 	}
-	g, err := build(&Graph{Library: l}, &graphpb.GraphDef{Node: nodes}, true)
+	g, err := build(&Graph{Library: l}, &graphpb.GraphDef{Node: nodes})
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +98,7 @@ type backprop struct {
 	grads map[Output][]value
 	ready []*Node
 	nodes []*nodepb.NodeDef
+	names int // the next number that a name may have
 }
 
 func (b *backprop) run() (*FunctionGraph, error) {
@@ -135,21 +136,34 @@ func (b *backprop) run() (*FunctionGraph, error) {
 		ret.Input = []string{string(dx)}
 		b.nodes = append(b.nodes, ret)
 	}
-	g, err := build(&Graph{Library: b.library}, &graphpb.GraphDef{Node: b.nodes}, true)
+	g, err := build(&Graph{Library: b.library}, &graphpb.GraphDef{Node: b.nodes})
 	if err != nil {
 		return nil, err
 	}
 	out := &FunctionGraph{Signature: b.body.Signature, Args: make([]*Node, args+rets), Rets: make([]*Node, args)}
 	for _, n := range g.Nodes {
+		at := n.Attrs["index"].GetI()
 		switch n.Op {
 		case "_Arg":
-			out.Args[n.Attrs["index"].GetI()] = n
+			err = setAt(out.Args, at, n)
 		case "_Retval":
-			out.Rets[n.Attrs["index"].GetI()] = n
+			err = setAt(out.Rets, at, n)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	out.Graph = New(needed(g, out), b.library, 0)
 	return out, nil
+}
+
+// setAt puts an argument or result at its index.
+func setAt(nodes []*Node, at int64, n *Node) error {
+	if at < 0 || at >= int64(len(nodes)) || nodes[at] != nil {
+		return status.AtNode(status.InvalidArgumentf("%s has index %d, which is not one of the %d of the function or is there twice", n.Op, at, len(nodes)), n.Name)
+	}
+	nodes[at] = n
+	return nil
 }
 
 // reach finds the outputs that results depend on, and how many edges each node's gradients come over.
@@ -248,8 +262,9 @@ func (b *backprop) differentiate(n *Node) error {
 
 // newName makes a name that the body's nodes do not have.
 func (b *backprop) newName(what string) string {
-	for i := len(b.nodes); ; i++ {
-		if name := "_gradient/" + what + "_" + strconv.Itoa(i); b.body.Lookup(name) == nil {
+	for b.names = max(b.names, len(b.nodes)); ; b.names++ {
+		if name := "_gradient/" + what + "_" + strconv.Itoa(b.names); b.body.Lookup(name) == nil {
+			b.names++
 			return name
 		}
 	}

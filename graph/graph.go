@@ -48,10 +48,28 @@ type Output struct {
 	Index int
 }
 
-// Passed is the output that readers of o read: o itself, or the input that a lowered node passes on as o.
-func (o Output) Passed() Output {
-	for o.Node.Lowered != nil {
+// Passed is the output that readers of o read: o itself, or the input that a lowered node passes on as o. known keeps
+// what it finds on longer ways, so that many readers of calls that are nested deeply do not each go all the way.
+func (o Output) Passed(known map[Output]Output) Output {
+	const short = 4
+	from := o
+	for hops := 0; o.Node.Lowered != nil; hops++ {
 		o = o.Node.Inputs[o.Index]
+		if hops < short {
+			continue
+		}
+		if end, ok := known[o]; ok {
+			o = end
+			break
+		}
+	}
+	for at := from; at != o; at = at.Node.Inputs[at.Index] {
+		if _, ok := known[at]; ok {
+			break
+		}
+		if next := at.Node.Inputs[at.Index]; next != o {
+			known[at] = o
+		}
 	}
 	return o
 }

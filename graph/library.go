@@ -122,7 +122,12 @@ func (l *Library) Proto() *functionpb.FunctionDefLibrary {
 // For is the part of the library that the nodes of g may call, directly or through other functions.
 func (l *Library) For(g *Graph) *Library {
 	out := &Library{}
-	var visit func(name string)
+	var left []string // functions to visit: they call each other deeper than a stack reaches
+	visit := func(name string) {
+		if _, ok := l.Functions[name]; ok && out.Functions[name] == nil {
+			left = append(left, name)
+		}
+	}
 	attrs := func(def *OpDef, values map[string]*attrpb.AttrValue) {
 		for _, a := range def.GetAttr() {
 			if a.GetType() == "func" || a.GetType() == "list(func)" {
@@ -130,9 +135,9 @@ func (l *Library) For(g *Graph) *Library {
 			}
 		}
 	}
-	visit = func(name string) {
-		f, ok := l.Functions[name]
-		if !ok || out.Functions[name] != nil {
+	take := func(name string) {
+		f := l.Functions[name]
+		if out.Functions[name] != nil {
 			return
 		}
 		put(&out.Functions, name, f)
@@ -154,6 +159,11 @@ func (l *Library) For(g *Graph) *Library {
 	for _, n := range g.Nodes {
 		visit(n.Op)
 		attrs(n.Def, n.Attrs)
+	}
+	for len(left) > 0 {
+		name := left[len(left)-1]
+		left = left[:len(left)-1]
+		take(name)
 	}
 	return out
 }

@@ -45,7 +45,12 @@ const EndpointAttr = "_endpoint"
 // INVALID_ARGUMENT: nothing to run, a tensor that is fed twice or both fed and fetched, an output that the node
 // does not have. NOT_FOUND: no such node.
 func Prune(g *Graph, sig Signature, clientDevice string) (*Pruned, error) {
-	p := &pruner{graph: g, sig: sig, device: clientDevice, out: &Pruned{Signature: sig},
+	return PruneChecked(g, sig, clientDevice, nil)
+}
+
+// PruneChecked is Prune with a check that is called now and then, whose error ends it.
+func PruneChecked(g *Graph, sig Signature, clientDevice string, check func() error) (*Pruned, error) {
+	p := &pruner{goOn: Now(check), passed: map[Output]Output{}, graph: g, sig: sig, device: clientDevice, out: &Pruned{Signature: sig},
 		copies: map[*Node]*Node{}, fed: map[Output]*Node{}, stands: map[*Node][]*Node{}, joins: map[*Node]Output{}}
 	for _, pass := range []func() error{p.check, p.feed, p.join, p.fetch, p.target, p.checkRefs} {
 		if err := pass(); err != nil {
@@ -74,6 +79,9 @@ type pruner struct {
 	slab  []Node
 	queue []*Node // originals whose copies lack their inputs
 	used  []*Node // the keys of joins that something needs
+	// passed is what read found behind lowered nodes, on longer ways.
+	passed map[Output]Output
+	goOn   func() error
 }
 
 func (p *pruner) check() error {
@@ -120,6 +128,7 @@ func (p *pruner) replaced(name string) (Output, error) {
 
 // replace has by stand for src.
 func (p *pruner) replace(src Output, by *Node) {
+	clear(p.passed)
 	p.fed[src] = by
 	if src.Node.Op == "Placeholder" || src.Node.Op == "PlaceholderV2" {
 		p.stands[src.Node] = append(p.stands[src.Node], by)
@@ -172,6 +181,9 @@ func (p *pruner) target() error {
 		return status.Errorf(status.NotFound, "PruneForTargets: Some target nodes not found: %s ", strings.Join(missing, " "))
 	}
 	for len(p.queue) > 0 {
+		if err := p.goOn(); err != nil {
+			return err
+		}
 		n := p.queue[len(p.queue)-1]
 		p.queue = p.queue[:len(p.queue)-1]
 		p.connect(n, p.copies[n])
@@ -261,22 +273,37 @@ func (p *pruner) connect(n, c *Node) {
 // read is the copy of an output that something reads: the one that stands for it where it is fed, and
 // what a lowered node passes on.
 func (p *pruner) read(in Output) Output {
-	for {
-		if by := p.fed[in]; by != nil {
-			return Output{p.use(by), 0}
-		}
-		if in.Node.Lowered == nil {
-			return Output{p.keep(in.Node), in.Index}
+	const short = 4
+	var long []Output // the outputs on a long way
+	for hops := 0; in.Node.Lowered != nil && p.fed[in] == nil; hops++ {
+		if hops >= short {
+			if end, ok := p.passed[in]; ok {
+				in = end
+				continue
+			}
+			long = append(long, in)
 		}
 		in = in.Node.Inputs[in.Index]
 	}
+	for _, o := range long {
+		p.passed[o] = in
+	}
+	if by := p.fed[in]; by != nil {
+		return Output{p.use(by), 0}
+	}
+	return Output{p.keep(in.Node), in.Index}
 }
 
 // wait makes of a lowered node, which is kept since something waits for it and not for what it passes
 // on, one that only waits: its inputs need not come to where it is.
 func wait(c *Node) {
+	before := make(map[*Node]bool, len(c.Inputs)+len(c.Controls))
+	for _, n := range c.Controls {
+		before[n] = true
+	}
 	for _, in := range c.Inputs {
-		if !contains(c.Controls, in.Node) {
+		if !before[in.Node] {
+			before[in.Node] = true
 			c.Controls = append(c.Controls, in.Node)
 		}
 	}
@@ -312,6 +339,34 @@ func (p *pruner) finish() {
 	}
 	nodes = append(nodes, p.out.Fetches...)
 	p.out.Graph = New(nodes, p.graph.Library, p.graph.Producer)
+}
+
+// Missing gives the first of fetches, by their positions, that depends on a feed which is not there yet; -1 for none.
+// It takes time in proportion to the graph, whatever the number of fetches.
+func (p *Pruned) Missing(fetches []int, fed func(feed int) bool) int {
+	feed := make(map[*Node]int, len(p.Feeds))
+	for i, n := range p.Feeds {
+		feed[n] = i
+	}
+	seen := make([]bool, len(p.Nodes))
+	var queue []*Node
+	for _, fetch := range fetches {
+		queue = append(queue[:0], p.Fetches[fetch])
+		for len(queue) > 0 {
+			n := queue[len(queue)-1]
+			queue = queue[:len(queue)-1]
+			if i, ok := feed[n]; ok && !fed(i) {
+				return fetch
+			}
+			for i := range len(n.Inputs) + len(n.Controls) {
+				if src := n.before(i); !seen[src.ID] {
+					seen[src.ID] = true
+					queue = append(queue, src)
+				}
+			}
+		}
+	}
+	return -1
 }
 
 // FeedsOf gives the positions of the feeds that a fetch, by position, depends on, in

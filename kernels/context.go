@@ -5,6 +5,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // Value is what an edge carries: a tensor, or a reference to a variable.
@@ -117,11 +118,28 @@ func (c *Context) ForwardAny(o int, dtype tensor.DType, shape tensor.Shape, inpu
 	return c.Allocate(o, dtype, shape)
 }
 
+// noFiles are those of a step that was given none.
+var noFiles = files.None("the step has no files")
+
+// Files are the files that the step may use. What outlives the step keeps them where it goes on for the session that
+// made it; where it serves others, it takes those of the step that asks.
+func (c *Context) Files() files.FS {
+	if c.Step.Files == nil {
+		return noFiles
+	}
+	return c.Step.Files
+}
+
 // Ints reads input i, a vector or scalar of int32 or int64, as int64s: how ops take shapes,
 // axes and sizes. The error names the input.
 func (c *Context) Ints(i int) ([]int64, error) {
 	t := c.Input(i)
-	out := make([]int64, t.Len())
+	m := c.Meter()
+	defer m.Done() // the list is shorter than the inputs that stay
+	out, err := Scratch[int64](&m, t.Len())
+	if err != nil {
+		return nil, err
+	}
 	switch t.DType() {
 	case tensor.Int32:
 		for j, v := range tensor.Of[int32](t) {

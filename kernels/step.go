@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // Step is one run of a graph on one task, as its kernels see it.
@@ -40,8 +41,12 @@ type Step struct {
 	// Room, if not nil, is asked before size bytes are sent to a device. Where it tells that they have to
 	// wait, ready is called once when they may have room, on another goroutine, and the caller asks again.
 	Room func(device string, size int, ready func()) bool
+	// Quota, if not nil, bounds the host memory that the step's kernels take on CPU devices.
+	Quota *tensor.Quota
 	// Log is where kernels log, such as a PrintV2 to a log; nil discards what they log.
 	Log *slog.Logger
+	// Files are those that the step's ops may use; kernels get them from Context.Files.
+	Files files.FS
 	// Depth is how many function calls this step is nested in.
 	Depth int
 }

@@ -49,7 +49,10 @@ type guest struct {
 }
 
 // Lend binds a port for a guest.
-func (g *guests) Lend(_ context.Context, q *wire.LendRequest) (*wire.LendReply, error) {
+func (g *guests) Lend(ctx context.Context, q *wire.LendRequest) (*wire.LendReply, error) {
+	if err := g.host.admitMaster(ctx, q); err != nil {
+		return nil, err
+	}
 	declared, err := spec.Parse(q.GetSpec())
 	if err != nil {
 		return nil, err

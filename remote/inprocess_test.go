@@ -71,7 +71,7 @@ func TestHealth(t *testing.T) {
 	state := func(service string) healthpb.HealthCheckResponse_ServingStatus {
 		t.Helper()
 		a := &healthpb.HealthCheckResponse{}
-		if err := port.Call(t.Context(), n.Address(), healthpb.Health_Check_FullMethodName, &healthpb.HealthCheckRequest{Service: service}, a); err != nil {
+		if err := port.Caller(nil)(t.Context(), n.Address(), healthpb.Health_Check_FullMethodName, &healthpb.HealthCheckRequest{Service: service}, a); err != nil {
 			t.Fatal(err)
 		}
 		return a.Status
@@ -131,7 +131,7 @@ func TestTasksOfAProcess(t *testing.T) {
 		t.Run(fmt.Sprintf("sent=%v", sent), func(t *testing.T) {
 			host := tensor.Host.Stats().InUse
 			nodes := twoNodes(t, sent)
-			handle, err := nodes[0].Task().CreateSession(t.Context(), 0, there(), &corepb.ConfigProto{})
+			handle, err := nodes[0].Task().CreateSession(t.Context(), 0, actors.Rights{}, there(), &corepb.ConfigProto{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,11 +20,14 @@ import (
 	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
 	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/internal/link"
+	"github.com/troupe-run/troupe/remote/internal/logs"
 	"github.com/troupe-run/troupe/remote/internal/membership"
 	"github.com/troupe-run/troupe/remote/internal/port"
+	"github.com/troupe-run/troupe/remote/internal/trust"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
 )
@@ -45,6 +48,11 @@ type Config struct {
 	// memory, and tasks of the same process from taking tensors over as they are: they go over the
 	// connection then.
 	NoLending bool
+	// StepMemory and SessionMemory bound the host memory of a step and of a session on this task, in bytes; 0 is no bound.
+	StepMemory, SessionMemory int64
+	// ClientMemory bounds that of all sessions of a client, of those that are told apart; 0 is three quarters of the
+	// process's.
+	ClientMemory int64
 	// CPUs is the number of CPU devices, 1 where it is 0. MemoryLimit bounds the bytes of the
 	// tensors on each; 0 means no bound but the machine's.
 	CPUs        int
@@ -59,6 +67,15 @@ type Config struct {
 	Defaults actors.SessionDefaults
 	// Actors are the kinds of the program's own actors, by name.
 	Actors map[string]cast.Make
+	// Credentials, if set, encrypt all connections, and tell tasks and clients by their certificates. Their
+	// owner closes them after the node has stopped.
+	Credentials *access.Credentials
+	// Guard, if set, decides who may call the node and what callers may do.
+	Guard *access.Guard
+	// SecretFile, if set, names the file with the secret that the cluster's tasks share; see package trust.
+	SecretFile string
+	// Files are those that the ops of clients' sessions may use.
+	Files actors.FileAccess
 	// Outsiders lets processes that are no tasks of the cluster exchange messages with them.
 	Outsiders bool
 	Log       *slog.Logger // nil: slog.Default()
@@ -80,6 +97,7 @@ type Node struct {
 	boot    uint64
 	started time.Time
 	log     *slog.Logger
+	secret  *trust.Secret // nil: none
 	port    *port.Port
 	links   *link.Links
 	task    *actors.Task
@@ -116,9 +134,11 @@ func Listen(c Config) (*Node, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	c.Log = slog.New(logs.Limit(c.Log.Handler())) // peers can make any of its lines be written
 	if c.Lease == 0 {
 		c.Lease = DefaultLease
 	}
+	c.Guard = c.Guard.ForPort()
 	c.CPUs = max(c.CPUs, 1)
 	if c.CPUs > maxCPUs {
 		return nil, status.InvalidArgumentf("device_count asks for %d CPU devices; a task has at most %d", c.CPUs, maxCPUs)
@@ -128,7 +148,13 @@ func Listen(c Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log}
-	n.port, err = port.Listen(port.Config{Address: self.Address, Bind: c.Bind, Logger: c.Log, Closed: n.connectionClosed, Holder: link.Holder(port.Call), Resolve: n.resolve})
+	if err := n.loadSecret(); err != nil {
+		return nil, err
+	}
+	credentials := n.credentials()
+	n.port, err = port.Listen(port.Config{Address: self.Address, Bind: c.Bind, Credentials: credentials, Logger: c.Log, Closed: n.connectionClosed,
+		RequestMemory: requestMemory(), AnswerMemory: answerMemory(),
+		Holder: link.Holder(port.Caller(credentials)), Resolve: n.resolve})
 	if err != nil {
 		return nil, err
 	}
@@ -167,10 +193,11 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	}
 	sink := &sink{pool: all[0].Pool()}
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Call: n.port.Call, Open: n.openStream,
-		System: n.port.System(), Programs: programs{n}, Outsiders: c.Outsiders, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
+		System: n.port.System(), Reachable: actors.Reachable, Secret: n.secret, Identify: n.identify(), Confirm: n.confirms(),
+		Programs: programs{n}, Outsiders: c.Outsiders, AdmitOutsider: n.mayUseActors, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
 	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
-		Lease: c.Lease, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Log: c.Log})
+		Lease: c.Lease, StepMemory: c.StepMemory, SessionMemory: c.SessionMemory, ClientMemory: c.ClientMemory, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Files: c.Files, Log: c.Log})
 	if err != nil {
 		if c.lent == nil {
 			err = errors.Join(err, closeAll(all))
@@ -183,24 +210,27 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	n.declare = newPropagation(n)
 	n.serving.Store(task)
 	sink.deliver, sink.refuse = n.task.Deliver, n.task.Refuse
-	n.gateway = gateway.New(n.task, n.declare)
+	n.gateway = gateway.New(n.task, n.declare, c.Guard)
 	services := n.port.Services()
 	services.RegisterService(gateway.Desc, n.gateway)
 	services.Inline(gateway.Inline...)
-	wire.RegisterOperator(services, n)
+	wire.RegisterOperator(services, n, n.mayList)
 	wire.RegisterGuests(services, n.declare.guests)
 	n.links.Register(services.Early())
 	n.links.Handle(func(method string, serve func(context.Context, link.Stream) error) {
 		services.HandleStream(method, func(ctx context.Context, s *http2.Stream) error { return serve(ctx, s) })
 	})
 	n.gossip, err = membership.Start(ctx, membership.Config{Spec: n.spec, Self: n.self, Port: n.port, Links: n.links,
-		Events: n.heard, Confirm: c.Claimed, Logger: c.Log})
+		Events: n.heard, Confirm: c.Claimed, Keys: n.gossipKeys(), Logger: c.Log})
 	if err != nil {
 		return err
 	}
 	n.gossiping.Store(n.gossip)
 	services.Open()
 	services.Serving(true)
+	if warning := n.exposed(); warning != "" {
+		n.log.Warn(warning)
+	}
 	return nil
 }
 
@@ -230,6 +260,9 @@ func (n *Node) uses(task string) bool {
 }
 
 func (n *Node) connectionClosed(number uint64) {
+	if g := n.config.Guard; g != nil {
+		g.ConnectionClosed(number)
+	}
 	if t := n.serving.Load(); t != nil {
 		for _, t := range append([]*actors.Task{t}, n.declare.Tasks()...) {
 			t.ConnectionClosed(actors.Connection(number))

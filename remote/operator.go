@@ -2,18 +2,35 @@ package remote
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/internal/roles"
+	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/internal/gateway"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
 var _ wire.OperatorServer = (*Node)(nil)
 
+// mayList refuses callers that may not see what the server has.
+func (n *Node) mayList(ctx context.Context) error { return n.may(ctx, access.ListState) }
+
+// mayUseActors refuses processes outside the cluster that may not exchange messages with the program's actors.
+func (n *Node) mayUseActors(ctx context.Context) error { return n.may(ctx, access.UseActors) }
+
+func (n *Node) may(ctx context.Context, a access.Action) error {
+	caller, err := gateway.CallerOf(ctx, n.config.Guard)
+	if err == nil {
+		err = caller.May(a)
+	}
+	return err
+}
+
 // ClusterStatus is Status as a message, for who looks after the cluster from elsewhere.
 func (n *Node) ClusterStatus() *wire.ClusterStatus {
-	out := &wire.ClusterStatus{Task: n.self.Name(), Spec: n.spec.String()}
+	out := &wire.ClusterStatus{Task: n.self.Name(), Spec: n.spec.String(), Exposed: n.exposed()}
 	for _, s := range n.Status() {
 		t := &wire.TaskStatus{Task: s.Task, Address: s.Address, State: s.State, Reason: s.Reason, Boot: s.Boot}
 		if !s.Since.IsZero() {

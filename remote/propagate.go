@@ -2,8 +2,9 @@ package remote
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -116,7 +117,7 @@ func (p *propagation) enter(hosts *spec.Spec, self spec.Task) (*declaredCluster,
 	}
 	c := p.declared[key]
 	if c == nil {
-		c = &declaredCluster{id: rand.Uint64() | 1, hosts: hosts, self: self, sessions: map[string]struct{}{}}
+		c = &declaredCluster{id: newClusterID(), hosts: hosts, self: self, sessions: map[string]struct{}{}}
 		c.life, c.die = context.WithCancel(p.life)
 		p.declared[key] = c
 		p.work.Go(func() { p.pulse(key, c) })
@@ -167,7 +168,7 @@ func (p *propagation) ready(ctx context.Context, c *declaredCluster) (*actors.Ta
 		}
 		p.end(c)
 		p.mu.Lock()
-		c.id = rand.Uint64() | 1
+		c.id = newClusterID()
 		p.mu.Unlock()
 	}
 	task, err := p.start(ctx, c)
@@ -188,6 +189,9 @@ func (p *propagation) start(ctx context.Context, c *declaredCluster) (*actors.Ta
 	err := p.each(ctx, c, func(ctx context.Context, c *declaredCluster, t spec.Task) error {
 		lent := &wire.LendReply{}
 		q := &wire.LendRequest{Cluster: c.id, Spec: c.hosts.String(), Task: t.Name(), Master: c.self.Name(), Boot: p.host.boot}
+		if p.host.secret != nil {
+			q.Proof = p.host.secret.SignGuest(lendParts(q)...)
+		}
 		if err := p.host.call(ctx, t, wire.GuestLend, q, lent); err != nil {
 			return err
 		}
@@ -268,6 +272,13 @@ func (p *propagation) each(ctx context.Context, c *declaredCluster, f func(conte
 		}
 	}
 	return nil
+}
+
+// newClusterID makes the number by which guests know their cluster. Nobody guesses it.
+func newClusterID() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:]) | 1
 }
 
 func (n *Node) shuttingDown() error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/internal/link"
 	"github.com/troupe-run/troupe/remote/internal/port"
@@ -24,8 +25,8 @@ const (
 
 // Discover learns the cluster from any one of seeds (host:port or grpc://host:port): the tasks that it
 // declares, and what the one that answered knows of each. Seeds of which none answers are asked again
-// for patience; the error is then UNAVAILABLE and lists each with its reason.
-func Discover(ctx context.Context, patience time.Duration, seeds ...string) (*spec.Spec, []TaskStatus, error) {
+// for patience; the error is then UNAVAILABLE and lists each with its reason. The credentials may be nil.
+func Discover(ctx context.Context, credentials *access.Credentials, patience time.Duration, seeds ...string) (*spec.Spec, []TaskStatus, error) {
 	if len(seeds) == 0 {
 		return nil, nil, status.InvalidArgumentf("No seed is given: a seed reads host:port")
 	}
@@ -33,9 +34,13 @@ func Discover(ctx context.Context, patience time.Duration, seeds ...string) (*sp
 	for i, seed := range seeds {
 		targets[i] = Target(seed)
 	}
+	var opts []client.Option
+	if credentials != nil {
+		opts = append(opts, client.WithCredentials(credentials))
+	}
 	until := time.Now().Add(patience)
 	for {
-		told, err := client.Discover(ctx, strings.Join(targets, ","))
+		told, err := client.Discover(ctx, strings.Join(targets, ","), opts...)
 		if err == nil {
 			cluster, err := spec.Parse(told.Spec)
 			if err != nil {
@@ -65,11 +70,15 @@ func Target(address string) string {
 }
 
 // Holder asks the process at an address who it is, and gives the answer in words; it is empty when
-// nobody answers.
-func Holder(ctx context.Context, address string) string {
+// nobody answers. The credentials may be nil.
+func Holder(ctx context.Context, credentials *access.Credentials, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, holderTime)
 	defer cancel()
-	return link.Holder(port.Call)(ctx, address)
+	var c port.Credentials
+	if credentials != nil {
+		c = &taskCredentials{Credentials: credentials}
+	}
+	return link.Holder(port.Caller(c))(ctx, address)
 }
 
 // Machine tells which addresses are of this machine. It remembers what it has found out, and is for

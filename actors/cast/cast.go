@@ -2,7 +2,6 @@ package cast
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
 )
 
@@ -218,7 +218,7 @@ func (s *Cast) errand(task string, f func(ctx context.Context)) bool {
 	l.errands = append(l.errands, f)
 	if l.couriers < maxCouriers {
 		l.couriers++
-		s.work.Go(func() { s.run(l) })
+		s.work.Go(contain.Func(s.log, "An errand to another task", func() { s.run(l) }, nil))
 	}
 	return true
 }
@@ -350,27 +350,28 @@ func list(kinds map[string]Make) string {
 	return strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
 }
 
-// find gives an actor of this task, for messages that are to be given to it, if any: requests among them are kept
-// in mind until they are answered.
-func (s *Cast) find(name string, items iter.Seq[*item]) (*performer, error) {
+// find gives an actor of this task.
+func (s *Cast) find(name string) (*performer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.findLocked(name)
+}
+
+func (s *Cast) findLocked(name string) (*performer, error) {
 	p := s.actors[name]
 	switch {
 	case p == nil && s.stopped:
 		return nil, s.stopping()
 	case p == nil:
 		return nil, status.Errorf(status.NotFound, "There is no actor %s on %s", name, s.config.Self)
-	case p.pending == nil: // it is ending
-		return p, nil
-	}
-	if items == nil {
-		return p, nil
-	}
-	for i := range items {
-		if asker := i.sender; isAsk(asker.Name) {
-			p.pending[asker], s.asked[asker] = struct{}{}, p
-		}
 	}
 	return p, nil
+}
+
+// expectLocked keeps in mind who has asked an actor, until that is answered. It does nothing for messages that are no
+// requests, and for an actor that is ending.
+func (s *Cast) expectLocked(p *performer, asker Ref) {
+	if p.pending != nil && isAsk(asker.Name) {
+		p.pending[asker], s.asked[asker] = struct{}{}, p
+	}
 }

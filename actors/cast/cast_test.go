@@ -229,7 +229,7 @@ func TestLostTasks(t *testing.T) {
 	a, b := n.casts["a"], n.casts["b"]
 	stone := spawn(t, a, "stone", Ref{"b", "stone"})
 	watcher := spawn(t, a, "echo", Ref{"a", "echo"})
-	p, err := a.find(watcher.Name, nil)
+	p, err := a.find(watcher.Name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 )
 
 // Context is what an actor knows of itself and does. It is for the actor's own goroutine, but for Cast,
@@ -96,7 +97,7 @@ func (c *Context) WatchTasks() {
 	}
 	p := c.performer
 	c.tasks = p.cast.Subscribe(func(s *Subscription) { p.tell(&taskNotice{s}) })
-	context.AfterFunc(p.life, c.tasks.Cancel)
+	context.AfterFunc(p.life, contain.Func(p.cast.log, "The end of an actor", c.tasks.Cancel, nil))
 }
 
 // Stop ends the actor after the message that is being handled.

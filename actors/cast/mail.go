@@ -120,7 +120,14 @@ func (s *Cast) flush(l *lane) {
 	if l.items.empty() {
 		return
 	}
-	p, err := s.find(l.to, l.items.all)
+	s.mu.Lock()
+	p, err := s.findLocked(l.to)
+	if err == nil {
+		for i := range l.items.all {
+			s.expectLocked(p, i.sender)
+		}
+	}
+	s.mu.Unlock()
 	if err == nil {
 		err = p.take(l, &l.items)
 	}
@@ -159,7 +166,7 @@ func (s *Cast) take(task string, m *wire.Mail) {
 	case *wire.Mail_Spawn:
 		s.spawn(m.GetTo(), what.Spawn, from)
 	case *wire.Mail_End:
-		p, err := s.find(m.GetTo(), nil)
+		p, err := s.find(m.GetTo())
 		if err == nil {
 			err = p.notify(item{end: true, sender: from})
 		}
@@ -181,7 +188,12 @@ func (s *Cast) take(task string, m *wire.Mail) {
 // put puts a message of this task into an actor's queue. Where that is full it waits until ctx ends, or
 // else is RESOURCE_EXHAUSTED.
 func (s *Cast) put(ctx context.Context, name string, i item, wait bool) error {
-	p, err := s.find(name, func(yield func(*item) bool) { yield(&i) })
+	s.mu.Lock()
+	p, err := s.findLocked(name)
+	if err == nil {
+		s.expectLocked(p, i.sender)
+	}
+	s.mu.Unlock()
 	if err != nil {
 		return err
 	}

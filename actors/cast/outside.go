@@ -147,7 +147,7 @@ func (s *Cast) hearOutside(address string, m *Letter, sender Ref, message proto.
 		}
 		s.config.Refused(m.To, m.Kind.Name, address)
 	case *actor.Unwatch:
-		if p, err := s.find(m.To, nil); err == nil {
+		if p, err := s.find(m.To); err == nil {
 			p.mu.Lock()
 			delete(p.outsiders, Ref{address, message.GetWatcher().GetId()})
 			p.mu.Unlock()
@@ -222,7 +222,7 @@ func (s *Cast) postTo(ctx context.Context, from, to Ref, m proto.Message, size i
 
 // watchedOutside makes an actor outside a watcher of one of this task.
 func (s *Cast) watchedOutside(name string, watcher *actor.PID) {
-	p, err := s.find(name, nil)
+	p, err := s.find(name)
 	if err == nil {
 		p.mu.Lock()
 		if p.ended {

@@ -80,7 +80,7 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 
 // watched makes a task a watcher of an actor of this one.
 func (s *Cast) watched(name string, by Ref, id uint64) {
-	p, err := s.find(name, nil)
+	p, err := s.find(name)
 	if err == nil {
 		p.mu.Lock()
 		if p.ended {

@@ -87,6 +87,7 @@ type Plan struct {
 	Parts         []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
 	Isolated      bool                   `protobuf:"varint,2,opt,name=isolated,proto3" json:"isolated,omitempty"`       // the session's resources are its own
 	Compression   uint32                 `protobuf:"varint,3,opt,name=compression,proto3" json:"compression,omitempty"` // of the tensors that the steps push: the transport's number, 0 for none
+	Rights        *Rights                `protobuf:"bytes,4,opt,name=rights,proto3" json:"rights,omitempty"`            // of the session's client; none when absent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -142,6 +143,98 @@ func (x *Plan) GetCompression() uint32 {
 	return 0
 }
 
+func (x *Plan) GetRights() *Rights {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
+// Rights are what the client of a session may do: see actors.Rights.
+type Rights struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Who           string                 `protobuf:"bytes,1,opt,name=who,proto3" json:"who,omitempty"`
+	Files         uint32                 `protobuf:"varint,2,opt,name=files,proto3" json:"files,omitempty"`
+	Client        string                 `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`                         // whose memory counts together; empty for one that is not told apart
+	StepBytes     int64                  `protobuf:"varint,4,opt,name=step_bytes,json=stepBytes,proto3" json:"step_bytes,omitempty"` // 0 for no bound but the task's
+	SessionBytes  int64                  `protobuf:"varint,5,opt,name=session_bytes,json=sessionBytes,proto3" json:"session_bytes,omitempty"`
+	ClientBytes   int64                  `protobuf:"varint,6,opt,name=client_bytes,json=clientBytes,proto3" json:"client_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rights) Reset() {
+	*x = Rights{}
+	mi := &file_actors_wire_worker_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rights) ProtoMessage() {}
+
+func (x *Rights) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_worker_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rights.ProtoReflect.Descriptor instead.
+func (*Rights) Descriptor() ([]byte, []int) {
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Rights) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *Rights) GetFiles() uint32 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *Rights) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *Rights) GetStepBytes() int64 {
+	if x != nil {
+		return x.StepBytes
+	}
+	return 0
+}
+
+func (x *Rights) GetSessionBytes() int64 {
+	if x != nil {
+		return x.SessionBytes
+	}
+	return 0
+}
+
+func (x *Rights) GetClientBytes() int64 {
+	if x != nil {
+		return x.ClientBytes
+	}
+	return 0
+}
+
 // RunPartition asks a worker to run its part of a step.
 type RunPartition struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -159,7 +252,7 @@ type RunPartition struct {
 
 func (x *RunPartition) Reset() {
 	*x = RunPartition{}
-	mi := &file_actors_wire_worker_proto_msgTypes[2]
+	mi := &file_actors_wire_worker_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -171,7 +264,7 @@ func (x *RunPartition) String() string {
 func (*RunPartition) ProtoMessage() {}
 
 func (x *RunPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[2]
+	mi := &file_actors_wire_worker_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -184,7 +277,7 @@ func (x *RunPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPartition.ProtoReflect.Descriptor instead.
 func (*RunPartition) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{2}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RunPartition) GetStep() uint64 {
@@ -258,7 +351,7 @@ type PartitionDone struct {
 
 func (x *PartitionDone) Reset() {
 	*x = PartitionDone{}
-	mi := &file_actors_wire_worker_proto_msgTypes[3]
+	mi := &file_actors_wire_worker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -270,7 +363,7 @@ func (x *PartitionDone) String() string {
 func (*PartitionDone) ProtoMessage() {}
 
 func (x *PartitionDone) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[3]
+	mi := &file_actors_wire_worker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -283,7 +376,7 @@ func (x *PartitionDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDone.ProtoReflect.Descriptor instead.
 func (*PartitionDone) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{3}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PartitionDone) GetStep() uint64 {
@@ -339,7 +432,7 @@ type Tensors struct {
 
 func (x *Tensors) Reset() {
 	*x = Tensors{}
-	mi := &file_actors_wire_worker_proto_msgTypes[4]
+	mi := &file_actors_wire_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -351,7 +444,7 @@ func (x *Tensors) String() string {
 func (*Tensors) ProtoMessage() {}
 
 func (x *Tensors) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[4]
+	mi := &file_actors_wire_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -364,7 +457,7 @@ func (x *Tensors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tensors.ProtoReflect.Descriptor instead.
 func (*Tensors) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{4}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Tensors) GetStep() uint64 {
@@ -394,7 +487,7 @@ type Transfer struct {
 
 func (x *Transfer) Reset() {
 	*x = Transfer{}
-	mi := &file_actors_wire_worker_proto_msgTypes[5]
+	mi := &file_actors_wire_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -406,7 +499,7 @@ func (x *Transfer) String() string {
 func (*Transfer) ProtoMessage() {}
 
 func (x *Transfer) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[5]
+	mi := &file_actors_wire_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -419,7 +512,7 @@ func (x *Transfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transfer.ProtoReflect.Descriptor instead.
 func (*Transfer) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{5}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Transfer) GetEdge() string {
@@ -461,7 +554,7 @@ type AbortStep struct {
 
 func (x *AbortStep) Reset() {
 	*x = AbortStep{}
-	mi := &file_actors_wire_worker_proto_msgTypes[6]
+	mi := &file_actors_wire_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +566,7 @@ func (x *AbortStep) String() string {
 func (*AbortStep) ProtoMessage() {}
 
 func (x *AbortStep) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[6]
+	mi := &file_actors_wire_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +579,7 @@ func (x *AbortStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortStep.ProtoReflect.Descriptor instead.
 func (*AbortStep) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{6}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AbortStep) GetStep() uint64 {
@@ -513,7 +606,7 @@ type DropSession struct {
 
 func (x *DropSession) Reset() {
 	*x = DropSession{}
-	mi := &file_actors_wire_worker_proto_msgTypes[7]
+	mi := &file_actors_wire_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -525,7 +618,7 @@ func (x *DropSession) String() string {
 func (*DropSession) ProtoMessage() {}
 
 func (x *DropSession) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[7]
+	mi := &file_actors_wire_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -538,7 +631,7 @@ func (x *DropSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropSession.ProtoReflect.Descriptor instead.
 func (*DropSession) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{7}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DropSession) GetSession() string {
@@ -558,7 +651,7 @@ type ClearContainers struct {
 
 func (x *ClearContainers) Reset() {
 	*x = ClearContainers{}
-	mi := &file_actors_wire_worker_proto_msgTypes[8]
+	mi := &file_actors_wire_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -570,7 +663,7 @@ func (x *ClearContainers) String() string {
 func (*ClearContainers) ProtoMessage() {}
 
 func (x *ClearContainers) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[8]
+	mi := &file_actors_wire_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -583,7 +676,7 @@ func (x *ClearContainers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearContainers.ProtoReflect.Descriptor instead.
 func (*ClearContainers) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{8}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ClearContainers) GetContainers() []string {
@@ -603,7 +696,7 @@ type WaitingFor struct {
 
 func (x *WaitingFor) Reset() {
 	*x = WaitingFor{}
-	mi := &file_actors_wire_worker_proto_msgTypes[9]
+	mi := &file_actors_wire_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +708,7 @@ func (x *WaitingFor) String() string {
 func (*WaitingFor) ProtoMessage() {}
 
 func (x *WaitingFor) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[9]
+	mi := &file_actors_wire_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +721,7 @@ func (x *WaitingFor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitingFor.ProtoReflect.Descriptor instead.
 func (*WaitingFor) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{9}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WaitingFor) GetStep() uint64 {
@@ -647,7 +740,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_actors_wire_worker_proto_msgTypes[10]
+	mi := &file_actors_wire_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -659,7 +752,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[10]
+	mi := &file_actors_wire_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -672,7 +765,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{10}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Waiting) GetNodes() []string {
@@ -689,11 +782,20 @@ const file_actors_wire_worker_proto_rawDesc = "" +
 	"\x18actors/wire/worker.proto\x12\x10troupe.actors.v1\x1a\x18actors/wire/actors.proto\";\n" +
 	"\x04Part\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x1b\n" +
-	"\tgraph_def\x18\x02 \x01(\fR\bgraphDef\"r\n" +
+	"\tgraph_def\x18\x02 \x01(\fR\bgraphDef\"\xa4\x01\n" +
 	"\x04Plan\x12,\n" +
 	"\x05parts\x18\x01 \x03(\v2\x16.troupe.actors.v1.PartR\x05parts\x12\x1a\n" +
 	"\bisolated\x18\x02 \x01(\bR\bisolated\x12 \n" +
-	"\vcompression\x18\x03 \x01(\rR\vcompression\"\xfd\x01\n" +
+	"\vcompression\x18\x03 \x01(\rR\vcompression\x120\n" +
+	"\x06rights\x18\x04 \x01(\v2\x18.troupe.actors.v1.RightsR\x06rights\"\xaf\x01\n" +
+	"\x06Rights\x12\x10\n" +
+	"\x03who\x18\x01 \x01(\tR\x03who\x12\x14\n" +
+	"\x05files\x18\x02 \x01(\rR\x05files\x12\x16\n" +
+	"\x06client\x18\x03 \x01(\tR\x06client\x12\x1d\n" +
+	"\n" +
+	"step_bytes\x18\x04 \x01(\x03R\tstepBytes\x12#\n" +
+	"\rsession_bytes\x18\x05 \x01(\x03R\fsessionBytes\x12!\n" +
+	"\fclient_bytes\x18\x06 \x01(\x03R\vclientBytes\"\xfd\x01\n" +
 	"\fRunPartition\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x17\n" +
@@ -746,34 +848,36 @@ func file_actors_wire_worker_proto_rawDescGZIP() []byte {
 	return file_actors_wire_worker_proto_rawDescData
 }
 
-var file_actors_wire_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_actors_wire_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_actors_wire_worker_proto_goTypes = []any{
 	(*Part)(nil),            // 0: troupe.actors.v1.Part
 	(*Plan)(nil),            // 1: troupe.actors.v1.Plan
-	(*RunPartition)(nil),    // 2: troupe.actors.v1.RunPartition
-	(*PartitionDone)(nil),   // 3: troupe.actors.v1.PartitionDone
-	(*Tensors)(nil),         // 4: troupe.actors.v1.Tensors
-	(*Transfer)(nil),        // 5: troupe.actors.v1.Transfer
-	(*AbortStep)(nil),       // 6: troupe.actors.v1.AbortStep
-	(*DropSession)(nil),     // 7: troupe.actors.v1.DropSession
-	(*ClearContainers)(nil), // 8: troupe.actors.v1.ClearContainers
-	(*WaitingFor)(nil),      // 9: troupe.actors.v1.WaitingFor
-	(*Waiting)(nil),         // 10: troupe.actors.v1.Waiting
-	(*Failure)(nil),         // 11: troupe.actors.v1.Failure
+	(*Rights)(nil),          // 2: troupe.actors.v1.Rights
+	(*RunPartition)(nil),    // 3: troupe.actors.v1.RunPartition
+	(*PartitionDone)(nil),   // 4: troupe.actors.v1.PartitionDone
+	(*Tensors)(nil),         // 5: troupe.actors.v1.Tensors
+	(*Transfer)(nil),        // 6: troupe.actors.v1.Transfer
+	(*AbortStep)(nil),       // 7: troupe.actors.v1.AbortStep
+	(*DropSession)(nil),     // 8: troupe.actors.v1.DropSession
+	(*ClearContainers)(nil), // 9: troupe.actors.v1.ClearContainers
+	(*WaitingFor)(nil),      // 10: troupe.actors.v1.WaitingFor
+	(*Waiting)(nil),         // 11: troupe.actors.v1.Waiting
+	(*Failure)(nil),         // 12: troupe.actors.v1.Failure
 }
 var file_actors_wire_worker_proto_depIdxs = []int32{
 	0,  // 0: troupe.actors.v1.Plan.parts:type_name -> troupe.actors.v1.Part
-	1,  // 1: troupe.actors.v1.RunPartition.plan:type_name -> troupe.actors.v1.Plan
-	5,  // 2: troupe.actors.v1.RunPartition.transfers:type_name -> troupe.actors.v1.Transfer
-	11, // 3: troupe.actors.v1.PartitionDone.failure:type_name -> troupe.actors.v1.Failure
-	5,  // 4: troupe.actors.v1.PartitionDone.transfers:type_name -> troupe.actors.v1.Transfer
-	5,  // 5: troupe.actors.v1.Tensors.transfers:type_name -> troupe.actors.v1.Transfer
-	11, // 6: troupe.actors.v1.AbortStep.failure:type_name -> troupe.actors.v1.Failure
-	7,  // [7:7] is the sub-list for method output_type
-	7,  // [7:7] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	2,  // 1: troupe.actors.v1.Plan.rights:type_name -> troupe.actors.v1.Rights
+	1,  // 2: troupe.actors.v1.RunPartition.plan:type_name -> troupe.actors.v1.Plan
+	6,  // 3: troupe.actors.v1.RunPartition.transfers:type_name -> troupe.actors.v1.Transfer
+	12, // 4: troupe.actors.v1.PartitionDone.failure:type_name -> troupe.actors.v1.Failure
+	6,  // 5: troupe.actors.v1.PartitionDone.transfers:type_name -> troupe.actors.v1.Transfer
+	6,  // 6: troupe.actors.v1.Tensors.transfers:type_name -> troupe.actors.v1.Transfer
+	12, // 7: troupe.actors.v1.AbortStep.failure:type_name -> troupe.actors.v1.Failure
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_actors_wire_worker_proto_init() }
@@ -788,7 +892,7 @@ func file_actors_wire_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actors_wire_worker_proto_rawDesc), len(file_actors_wire_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -24,9 +24,17 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-func usage(err error) error   { return &exitError{exitUsage, err} }
-func refused(err error) error { return &exitError{exitRefused, err} }
-func failed(err error) error  { return &exitError{exitFailed, err} }
+func usage(err error) error { return &exitError{exitUsage, err} }
+
+// refused is for a cluster or configuration that cannot be, unless the error says already what it is.
+func refused(err error) error {
+	var e *exitError
+	if errors.As(err, &e) {
+		return err
+	}
+	return &exitError{exitRefused, err}
+}
+func failed(err error) error { return &exitError{exitFailed, err} }
 
 // fromServer gives the error of a call to a server its exit code.
 func fromServer(err error) error {

@@ -7,6 +7,11 @@
 //	troupe status   shows which tasks of a cluster are up
 //	troupe actors   lists the actors of a task
 //	troupe reset    closes a server's sessions and empties containers
+//	troupe proxy    carries a client's plain connections to a server with TLS
+//	troupe certs    makes and shows the certificates of a cluster
+//	troupe secret   makes a cluster's secret
+//	troupe token    makes tokens for clients
+//	troupe policy   checks what a policy allows
 //	troupe version  prints the version
 //
 // The exit code is 0 on success, 1 when something failed, 2 for a command line that it does not understand, 3

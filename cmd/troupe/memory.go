@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"math/bits"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/troupe-run/troupe/graph/tensor"
 )
 
 const (
@@ -23,17 +27,18 @@ const (
 	worthReturning = 4 << 20
 	// quiet is how many bytes may be allocated between two looks by a process that rests.
 	quiet = 256 << 10
-	// limitMargin is what a memory limit leaves for everything but tensors, in bytes.
+	// limitMargin is how many bytes of garbage may gather beside what may be alive, at least.
 	limitMargin = 64 << 20
 )
 
 // trimmer is what holds idle memory, such as a server.
 type trimmer interface{ Trim() int64 }
 
-// tuneMemory sets how the Go runtime uses memory; limit bounds the tensors of the process, 0 for no
-// bound.
+// tuneMemory sets how the Go runtime uses memory; limit is what may be alive in the process, 0 for the default. The
+// closer the process comes to it, the more often garbage is collected. A GOMEMLIMIT of the environment stays.
 func tuneMemory(limit int64) {
-	if limit > 0 {
+	limit = cmp.Or(limit, tensor.DefaultProcessMemory())
+	if limit > 0 && debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		debug.SetMemoryLimit(limit + limit/8 + limitMargin)
 	}
 	debug.SetGCPercent(mostPercent)

@@ -19,6 +19,8 @@ import (
 // query makes a command that asks a server: the first of several that answers.
 func query(cmd *cobra.Command, ask func(ctx context.Context, c *client.Client, args []string) error) *cobra.Command {
 	timeout := cmd.Flags().Duration("timeout", 15*time.Second, "how long to wait for the server")
+	var identity clientFlags
+	identity.add(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		targets := strings.Split(args[0], ",")
 		for i, target := range targets {
@@ -26,7 +28,12 @@ func query(cmd *cobra.Command, ask func(ctx context.Context, c *client.Client, a
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
-		c, err := client.Dial(ctx, strings.Join(targets, ","))
+		opts, release, err := identity.load(nil)
+		if err != nil {
+			return usage(err)
+		}
+		defer release()
+		c, err := client.Dial(ctx, strings.Join(targets, ","), opts...)
 		switch {
 		case status.CodeOf(err) == status.InvalidArgument:
 			return usage(err)
@@ -125,7 +132,11 @@ answers: any task of the cluster knows all tasks.`,
 		for _, task := range s.Tasks {
 			t.row(task.Task, task.Address, task.State, sinceText(task.Since), devicesText(task.Devices), task.Reason)
 		}
-		return t.end()
+		if err := t.end(); err != nil || s.Exposed == "" {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nwarning: %s\n", s.Exposed)
+		return err
 	})
 }
 
@@ -153,6 +164,8 @@ type (
 		Task  string       `json:"task"`
 		Spec  string       `json:"spec"`
 		Tasks []taskRecord `json:"tasks"`
+		// Exposed is a warning; it is not there if there is none.
+		Exposed string `json:"exposed,omitempty"`
 	}
 	actorRecord struct {
 		Name    string `json:"name"`
@@ -194,7 +207,7 @@ func deviceRecords(devices []client.Device) []deviceRecord {
 }
 
 func statusRecordOf(s *client.ClusterStatus) statusRecord {
-	r := statusRecord{Task: s.Task, Spec: s.Spec, Tasks: make([]taskRecord, len(s.Tasks))}
+	r := statusRecord{Task: s.Task, Spec: s.Spec, Tasks: make([]taskRecord, len(s.Tasks)), Exposed: s.Exposed}
 	for i, t := range s.Tasks {
 		r.Tasks[i] = taskRecord{Task: t.Task, Address: t.Address, State: t.State, Reason: t.Reason, Boot: t.Boot, Devices: deviceRecords(t.Devices)}
 		if !t.Since.IsZero() {

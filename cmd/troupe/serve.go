@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/compress"
@@ -44,12 +46,12 @@ terminal or /dev/null).`
 type serveFlags struct {
 	declaration
 	gpus      gpuFlags
-	limit     size
-	lease     time.Duration
-	drain     time.Duration
+	security  securityFlags
+	run       runFlags
 	bind      string
 	lend      bool
 	outsiders bool
+	files     fileFlags
 }
 
 func newServe(stdin *os.File) *cobra.Command {
@@ -79,7 +81,9 @@ func newServe(stdin *os.File) *cobra.Command {
 	flags.StringArrayVar(&f.jobs, declaredJob, nil, "")
 	flags.Lookup(declaredJob).Hidden = true
 	f.gpus.add(flags, allGPUs)
-	runFlags(cmd, &f.limit, &f.lease, &f.drain)
+	f.security.add(flags)
+	f.run.add(flags)
+	f.files.add(flags)
 	logger := logFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		f.hasTask = flags.Changed("task")
@@ -90,9 +94,14 @@ func newServe(stdin *os.File) *cobra.Command {
 		if err := f.check(); err != nil {
 			return err
 		}
-		tuneMemory(int64(f.limit))
+		tuneMemory(int64(f.run.process))
 		signals := catchSignals()
-		server, err := f.server(cmd.Context(), log, append(f.gpus.options(), troupe.WithLogger(log), troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.limit)),
+		security, err := f.security.load(log)
+		if err != nil {
+			return refused(err)
+		}
+		defer security.close()
+		server, err := f.server(cmd.Context(), log, append(slices.Concat(f.gpus.options(), security.options, f.files.options(), f.run.options()), troupe.WithLogger(log),
 			troupe.WithBind(f.bind), troupe.WithLending(f.lend), troupe.WithOutsiders(f.outsiders))...)
 		if err != nil {
 			if f.serverDef != "" {
@@ -103,6 +112,7 @@ func newServe(stdin *os.File) *cobra.Command {
 			}
 			return refused(err)
 		}
+		defer reloadOnHangup(log, func() error { return security.reload(server) })()
 		log.Info("serving", "task", server.Task(), "target", server.Target(), "pid", os.Getpid())
 		if f.serverDef != "" {
 			fmt.Fprintf(cmd.OutOrStdout(), "TARGET %s\n", server.Target())
@@ -111,17 +121,32 @@ func newServe(stdin *os.File) *cobra.Command {
 				go obey(stdin, cmd.OutOrStdout(), func() { os.Exit(exitOK) })
 			}
 		}
-		runUntil(cmd.Context(), signals, log, f.drain, server)
+		runUntil(cmd.Context(), signals, log, f.run.drain, server)
 		return nil
 	}
 	return cmd
 }
 
 // runFlags are the flags that serve and up share.
-func runFlags(cmd *cobra.Command, limit *size, lease, drain *time.Duration) {
-	cmd.Flags().Var(limit, "memory-limit", "most bytes of tensors on a device, such as 4GiB (0: what the machine has)")
-	cmd.Flags().DurationVar(lease, "lease", troupe.DefaultLease, "how long a session lives after its client's connection has ended")
-	cmd.Flags().DurationVar(drain, "drain", 5*time.Second, "how long running steps may continue when the server is stopped")
+type runFlags struct {
+	device, process, step, session, client size
+	lease, drain                           time.Duration
+}
+
+func (f *runFlags) add(flags *pflag.FlagSet) {
+	flags.Var(&f.device, "memory-limit", "most bytes of tensors on a device, such as 4GiB (0: what the machine has)")
+	flags.Var(&f.process, "process-memory", "most bytes that may be alive in the process (0: four fifths of the machine's memory, or of the control group's limit)")
+	flags.Var(&f.step, "step-memory", "most bytes of host memory that a step may take on a task (0: no limit of its own)")
+	flags.Var(&f.session, "session-memory", "most bytes of host memory that a client's session may take on a task (0: no limit of its own)")
+	flags.Var(&f.client, "client-memory", "most bytes of host memory that all sessions of a client may take on a task (0: three quarters of --process-memory)")
+	flags.DurationVar(&f.lease, "lease", troupe.DefaultLease, "how long a session lives after its client's connection has ended")
+	flags.DurationVar(&f.drain, "drain", 5*time.Second, "how long running steps may continue when the server is stopped")
+}
+
+// options are what the flags say of a server.
+func (f *runFlags) options() []troupe.Option {
+	return []troupe.Option{troupe.WithLease(f.lease), troupe.WithMemoryLimit(int64(f.device)), troupe.WithProcessMemory(int64(f.process)),
+		troupe.WithStepMemory(int64(f.step)), troupe.WithSessionMemory(int64(f.session)), troupe.WithClientMemory(int64(f.client))}
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {

@@ -33,11 +33,17 @@ type process struct {
 
 func start(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
+	return startFor(t, patience, env, args...)
+}
+
+// startFor is start for a process that may take longer.
+func startFor(t *testing.T, most time.Duration, env []string, args ...string) *process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), most)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Args = append([]string{"troupe"}, args...)

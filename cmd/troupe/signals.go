@@ -20,6 +20,33 @@ func catchSignals() chan os.Signal {
 	return signals
 }
 
+// reloadOnHangup reads files again on SIGHUP, until stop is called.
+func reloadOnHangup(log *slog.Logger, reload func() error) (stop func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	quit := make(chan struct{})
+	var work sync.WaitGroup
+	work.Go(func() {
+		for {
+			select {
+			case <-hangups:
+			case <-quit:
+				return
+			}
+			if err := reload(); err != nil {
+				log.Error("the files could not be reloaded; the ones from before hold", "error", err)
+				continue
+			}
+			log.Info("the files of the flags were reloaded")
+		}
+	})
+	return func() {
+		signal.Stop(hangups)
+		close(quit)
+		work.Wait()
+	}
+}
+
 // runUntil keeps servers running until a signal or the end of ctx, and then drains them for at most
 // the given time. A second signal ends the process at once.
 func runUntil(ctx context.Context, signals chan os.Signal, log *slog.Logger, drain time.Duration, servers ...*troupe.Server) {

@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe"
@@ -19,9 +19,10 @@ share the process and slow each other down. With --gpus, they share the GPUs and
 func newUp() *cobra.Command {
 	var tasks, host string
 	var port int
-	var limit size
 	var gpus gpuFlags
-	var lease, drain time.Duration
+	var files fileFlags
+	var guard guardFlags
+	var run runFlags
 	cmd := &cobra.Command{
 		Use:     "up",
 		Short:   "Run a whole cluster in one process until it is stopped",
@@ -33,7 +34,9 @@ func newUp() *cobra.Command {
 	cmd.Flags().StringVar(&host, "host", "127.0.0.1", "the address to bind")
 	cmd.Flags().IntVar(&port, "port", 0, "port of the first task; the others follow (0: free ports)")
 	gpus.add(cmd.Flags(), 0)
-	runFlags(cmd, &limit, &lease, &drain)
+	run.add(cmd.Flags())
+	files.add(cmd.Flags())
+	guard.add(cmd.Flags())
 	logger := logFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log, err := logger()
@@ -44,15 +47,21 @@ func newUp() *cobra.Command {
 		if err != nil {
 			return usage(err)
 		}
-		tuneMemory(int64(limit))
-		signals := catchSignals()
-		cluster, err := troupe.NewLocalCluster(cmd.Context(), jobs, append(gpus.options(), troupe.WithLogger(log), troupe.WithLease(lease),
-			troupe.WithMemoryLimit(int64(limit)), troupe.WithLocalPorts(host, port))...)
+		guards, err := guard.load(log)
 		if err != nil {
 			return refused(err)
 		}
+		defer guards.close()
+		tuneMemory(int64(run.process))
+		signals := catchSignals()
+		cluster, err := troupe.NewLocalCluster(cmd.Context(), jobs, append(slices.Concat(gpus.options(), guards.options(), files.options(), run.options()),
+			troupe.WithLogger(log), troupe.WithLocalPorts(host, port))...)
+		if err != nil {
+			return refused(err)
+		}
+		defer reloadOnHangup(log, guards.reload)()
 		printCluster(cmd.OutOrStdout(), cluster)
-		runUntil(cmd.Context(), signals, log, drain, cluster.Servers()...)
+		runUntil(cmd.Context(), signals, log, run.drain, cluster.Servers()...)
 		return nil
 	}
 	return cmd

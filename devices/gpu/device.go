@@ -56,6 +56,7 @@ type Device struct {
 	*core
 	name      string // as the device is called here; core.name is its first name
 	resources *containers.Manager
+	host      *tensor.Pool // its tensors in host memory
 }
 
 var (
@@ -103,7 +104,7 @@ func Open(o Options) (*Device, error) {
 	if err := <-started; err != nil {
 		return nil, status.Errorf(status.Unavailable, "%s cannot be used as %s: %v", d.info.Name, o.Name, err)
 	}
-	dev := &Device{core: d, name: o.Name, resources: containers.NewManager(o.System, o.Name, o.Job)}
+	dev := &Device{core: d, name: o.Name, resources: containers.NewManager(o.System, o.Name, o.Job), host: o.Host}
 	d.keep(dev.resources)
 	return dev, nil
 }
@@ -121,12 +122,17 @@ func (d *core) keep(m *containers.Manager) {
 // WithResources is the same device with containers of its own.
 func (d *Device) WithResources(r *containers.Manager) devices.Device {
 	d.keep(r)
-	return &Device{core: d.core, name: d.name, resources: r}
+	return &Device{core: d.core, name: d.name, resources: r, host: d.host}
 }
 
 // Renamed is the same device under another full name.
 func (d *Device) Renamed(name string) devices.Device {
-	return &Device{core: d.core, name: name, resources: d.resources}
+	return &Device{core: d.core, name: name, resources: d.resources, host: d.host}
+}
+
+// Within is the same device, whose tensors in host memory count against a quota.
+func (d *Device) Within(q *tensor.Quota) devices.Device {
+	return &Device{core: d.core, name: d.name, resources: d.resources, host: d.host.Under(q)}
 }
 
 // Name is the full device name.
@@ -152,7 +158,7 @@ func (d *core) Card() kernels.Card {
 }
 
 // Pool is where the device's tensors in host memory come from.
-func (d *core) Pool() *tensor.Pool { return d.opts.Host }
+func (d *Device) Pool() *tensor.Pool { return d.host }
 
 // Memory is the card's memory, as long as the device is not lost.
 func (d *core) Memory() tensor.Memory { return d.life.Load().memory }

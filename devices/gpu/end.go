@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -37,14 +38,14 @@ func watch(step *kernels.Step, grace time.Duration, cancelled func(error)) *end 
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if !e.over {
-			e.timer = time.AfterFunc(grace, func() { stop(err) })
+			e.timer = time.AfterFunc(grace, contain.Func(nil, "A step's end", func() { stop(err) }, nil))
 		}
 	}
 	withdraw, ok := step.Cancellation.OnCancel(note)
 	if ok {
 		e.withdraw = withdraw
 	} else {
-		go note(step.Cancellation.Err())
+		contain.Go(nil, "A step's end", func() { note(step.Cancellation.Err()) }, nil)
 	}
 	return e
 }

@@ -3,6 +3,7 @@ package gpu
 import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -122,5 +123,5 @@ func resume(step *kernels.Step, f func()) {
 		step.Continue(f)
 		return
 	}
-	go f()
+	contain.Go(nil, "A step's work on a GPU", f, nil)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 )
 
 // patience bounds the wait for what a card has begun, when a device ends or a step is cancelled.
@@ -105,7 +106,7 @@ func (c *command) drop(err error) {
 		c.leave.refuse(err)
 	}
 	if c.then != nil {
-		go c.then(err)
+		contain.Go(nil, "A step's work on a GPU", func() { c.then(err) }, nil)
 	}
 }
 

@@ -3,6 +3,7 @@ package gpu
 import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -58,12 +59,12 @@ func (d *core) Download(ctx *kernels.Context, t *tensor.Tensor, done func(*tenso
 		if err == nil {
 			err = l.foreign()
 		}
-		go done(nil, err)
+		contain.Go(nil, "A copy from a GPU", func() { done(nil, err) }, nil)
 		return
 	}
 	host, err := l.pinned.make(t.DType(), t.Shape())
 	if err != nil {
-		go done(nil, err)
+		contain.Go(nil, "A copy from a GPU", func() { done(nil, err) }, nil)
 		return
 	}
 	t.Retain()

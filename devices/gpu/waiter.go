@@ -3,6 +3,8 @@ package gpu
 import (
 	"runtime"
 	"time"
+
+	"github.com/troupe-run/troupe/internal/contain"
 )
 
 // waiter is a thread that waits for the events of one stream, in order, and lets it be known what is done.
@@ -35,22 +37,28 @@ func (w *waiter) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for i := range w.items {
-		if i.call != nil {
-			i.call()
-			continue
+		w.handle(i)
+	}
+}
+
+// handle waits for an item. What comes after it is others', whose panic does not end the thread.
+func (w *waiter) handle(i item) {
+	if i.call != nil {
+		i.call()
+		return
+	}
+	err := i.event.Synchronize()
+	if err != nil {
+		err = i.life.failed(err)
+	} else {
+		if i.position > 0 {
+			i.life.done.Store(i.position)
 		}
-		err := i.event.Synchronize()
-		if err != nil {
-			err = i.life.failed(err)
-		} else {
-			if i.position > 0 {
-				i.life.done.Store(i.position)
-			}
-			i.life.spare(i.event)
-		}
-		if i.then != nil {
-			i.then(err)
-		}
+		i.life.spare(i.event)
+	}
+	if i.then != nil {
+		defer contain.Recover(w.device.opts.Log, "What waited for a GPU", nil)
+		i.then(err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -46,7 +47,7 @@ func (w *work) fail(err error, node *graph.Node) {
 	w.mu.Unlock()
 	if first {
 		w.failed.Store(true)
-		go w.step.Cancellation.Cancel(status.Derive(err))
+		contain.Go(w.device.opts.Log, "A step's end", func() { w.step.Cancellation.Cancel(status.Derive(err)) }, nil)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/graph/op"
@@ -121,7 +122,7 @@ func run(ctx context.Context, out io.Writer, serve bool) (err error) {
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: s}
+	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	var answering errgroup.Group
 	answering.Go(func() error { return web.Serve(listener) })
 	url := fmt.Sprintf("http://%s/?x=2", listener.Addr())

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"time"
 
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/graph/status"
@@ -98,7 +99,7 @@ func run(ctx context.Context, out io.Writer, dir, address string) (err error) {
 	}
 	defer func() { err = errors.Join(err, server.Stop(ctx)) }()
 	if address != "" {
-		return http.ListenAndServe(address, service)
+		return (&http.Server{Addr: address, Handler: service, ReadHeaderTimeout: 10 * time.Second}).ListenAndServe()
 	}
 	for _, request := range []string{`{"sizes": [[5.1, 3.5, 1.4, 0.2], [6.7, 3.1, 5.6, 2.4]]}`, `{"sizes": [[5.1, 3.5]]}`} {
 		w := httptest.NewRecorder()

@@ -20,8 +20,12 @@ func (s *site) call(ref *graph.FunctionRef, args []graph.Output, device string) 
 	}
 	s.done = append(slices.Clone(done), begin.nodes...)
 	if begin.all {
+		passed := make(map[graph.Output]bool, len(args))
+		for _, a := range args {
+			passed[a] = true
+		}
 		for i, r := range results {
-			if slices.Contains(args, r) {
+			if passed[r] {
 				if results[i], err = s.after(fmt.Sprintf("passed_%d", i), r, begin.nodes); err != nil {
 					return err
 				}
@@ -116,6 +120,9 @@ func (s *site) choose(n int, two bool, cond graph.Output, args []graph.Output, b
 		if err != nil {
 			return err
 		}
+		if err := s.spend(len(routed) + len(s.node.OutTypes)); err != nil {
+			return err
+		}
 		inner := []graph.Output{}
 		for _, r := range routed {
 			inner = append(inner, graph.Output{Node: r, Index: i})
@@ -176,6 +183,9 @@ func (s *site) route(name string, two bool, n int, value, cond graph.Output) (*g
 	sw, err := s.add(name, op, device, s.node.Controls, value, cond)
 	if err != nil || two {
 		return sw, err
+	}
+	if err := s.spend(n); err != nil {
+		return nil, err
 	}
 	sw.Attrs["num_outs"] = intAttr(int64(n))
 	t := sw.OutTypes[0]

@@ -29,7 +29,10 @@
 package lower
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
@@ -42,25 +45,41 @@ import (
 type Options struct {
 	// Devices are those that nodes may be placed on. With one of them every function runs there.
 	Devices []place.Device
+	// Check, if not nil, is called now and then. Its error ends the pass.
+	Check func() error
 }
 
 // maxNodes bounds what the functions of one graph may become, since a short library can stand for a
 // graph of any size.
 const maxNodes = 1 << 18
 
+// maxWork bounds what the functions take to put in: their nodes, with all inputs, outputs and controls, for each call.
+// A node may have as many of them as its function has arguments, and a body may have nodes that nothing needs.
+const maxWork = 1 << 25
+
+// maxRecursion bounds how deep functions that call each other are looked through for one that calls itself.
+const maxRecursion = 1 << 12
+
 // Functions lowers nodes of g from number from on: those that an Extend added, and that nobody but the caller
 // has seen. The result is g with the functions' nodes added; g itself must not be used any more, nor be placed
-// before. RESOURCE_EXHAUSTED if they are too many; UNIMPLEMENTED if a function that calls itself has to be lowered, and
+// before. It takes time in proportion to the nodes that there are then. RESOURCE_EXHAUSTED if they are too many; UNIMPLEMENTED if a function that calls itself has to be lowered, and
 // otherwise what Library.Instantiate says of a body that is no graph. Errors name the node.
 func Functions(g *graph.Graph, from int, o Options) (*graph.Graph, error) {
-	l := &lowerer{g: g, spread: len(o.Devices) > 1, devices: o.Devices, reach: reach{library: g.Library}, owner: map[*graph.Node]*stack{}}
+	l := &lowerer{g: g, spread: len(o.Devices) > 1, devices: o.Devices, owner: map[*graph.Node]*stack{}, check: graph.Now(o.Check)}
+	l.reach = reach{library: g.Library, check: l.check}
 	for _, n := range g.Nodes[from:] {
+		if err := l.check(); err != nil {
+			return nil, err
+		}
 		if err := l.lower(n); err != nil {
 			return nil, status.AtNode(err, n.Name)
 		}
 	}
 	// What the functions' nodes call is lowered in its turn.
 	for i := 0; i < len(l.added); i++ {
+		if err := l.check(); err != nil {
+			return nil, err
+		}
 		if err := l.lower(l.added[i]); err != nil {
 			return nil, status.AtNode(err, l.added[i].Name)
 		}
@@ -76,24 +95,42 @@ type lowerer struct {
 	reach   reach
 	added   []*graph.Node
 	owner   map[*graph.Node]*stack // the call that an added node came with
-	names   map[string]bool
+	names   map[string]int         // how often a name was asked for that was taken
+	check   func() error
+	work    int                             // see maxWork
 	bodies  map[string]*graph.FunctionGraph // of functions without attributes
 }
 
 // stack are the functions that a node lies in, the innermost first.
 type stack struct {
 	function string
+	reached  *reached
+	gradient bool // one of them is a gradient, which may call what its function does not
 	caller   *stack
 }
 
-func (s *stack) has(function string) bool {
-	for ; s != nil; s = s.caller {
+// calling is the stack of what lies in a function that is called from s.
+func (l *lowerer) calling(s *stack, function string) (*stack, error) {
+	r, err := l.reach.of(function)
+	return &stack{function: function, reached: r, gradient: function == gradientOp || s != nil && s.gradient, caller: s}, err
+}
+
+// has tells whether a function is one of those that a node lies in. Only one that calls itself can be, and only behind
+// functions that call it in their turn: the others need not be looked at.
+func (s *stack) has(function string, r *reached) (bool, error) {
+	for depth := 0; s != nil && (s.gradient || r.calls && s.reached == r); s = s.caller {
 		if s.function == function {
-			return true
+			return true, nil
+		}
+		if depth++; depth > maxRecursion {
+			return false, status.Errorf(status.ResourceExhausted, "Function %s is called within more than %d functions that call each other, and cannot be spread over several devices", function, maxRecursion)
 		}
 	}
-	return false
+	return false, nil
 }
+
+// gradientOp is the op whose function is the gradient of another one.
+const gradientOp = "SymbolicGradient"
 
 // form is how a node runs functions.
 type form uint8
@@ -121,7 +158,7 @@ func formOf(n *graph.Node) (form, []*graph.FunctionRef) {
 		return counted, refs(n, "body")
 	case "PartitionedCall", "StatefulPartitionedCall":
 		return call, refs(n, "f")
-	case "SymbolicGradient":
+	case gradientOp:
 		return call, []*graph.FunctionRef{{Name: n.Op, Attrs: n.Attrs}}
 	case "RemoteCall":
 		return remote, refs(n, "f")
@@ -156,21 +193,35 @@ func (l *lowerer) lower(n *graph.Node) error {
 	}
 	asked := form == conditional && n.Attrs[lowerAttr].GetB() &&
 		!n.Attrs["_XlaMustCompile"].GetB() && len(n.Attrs["_XlaCluster"].GetS())+len(n.Attrs["_tpu_replicate"].GetS()) == 0
-	needed := l.spread && (form == remote || l.spans(n, functions))
+	needed := l.spread && form == remote
+	if l.spread && !needed {
+		var err error
+		if needed, err = l.spans(n, functions); err != nil {
+			return err
+		}
+	}
 	if !asked && !needed {
 		return nil
 	}
 	calls := l.owner[n]
 	for _, f := range functions {
-		if !calls.has(f.Name) {
+		r, err := l.reach.of(f.Name)
+		if err != nil {
+			return err
+		}
+		within, err := calls.has(f.Name, r)
+		if err != nil {
+			return err
+		}
+		if !within {
 			continue
 		}
-		if form == remote || needed && l.reach.of(f.Name).elsewhere(n.Requested) {
+		if form == remote || needed && r.elsewhere(n.Requested) {
 			return status.Unimplementedf("Function %s calls itself, and cannot be spread over several devices", f.Name)
 		}
 		return nil // It is called where it is.
 	}
-	if functions[0].Name == "SymbolicGradient" {
+	if functions[0].Name == gradientOp {
 		if _, err := l.body(functions[0]); err != nil {
 			return nil //nolint:nilerr // A gradient that does not exist fails the steps that run it, and no others.
 		}
@@ -217,32 +268,47 @@ func declines(n *graph.Node) bool {
 }
 
 // spans tells whether a node's functions may need more than the device that the node would run on.
-func (l *lowerer) spans(n *graph.Node, functions []*graph.FunctionRef) bool {
+func (l *lowerer) spans(n *graph.Node, functions []*graph.FunctionRef) (bool, error) {
 	for _, t := range n.InTypes {
 		if isHandle(t) {
-			return true
+			return true, nil
 		}
 	}
 	for _, f := range functions {
 		name := f.Name
-		if name == "SymbolicGradient" {
+		if name == gradientOp {
 			name = f.Attrs["f"].GetFunc().GetName()
 		}
-		if r := l.reach.of(name); r.owns || !declines(n) && r.elsewhere(n.Requested) {
-			return true
+		r, err := l.reach.of(name)
+		if err != nil {
+			return false, err
+		}
+		if r.owns || !declines(n) && r.elsewhere(n.Requested) {
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
+}
+
+// spend notes work that is about to be done.
+func (l *lowerer) spend(n int) error {
+	if l.work += n; l.work > maxWork {
+		return status.Errorf(status.ResourceExhausted, "The functions that the graph's nodes call have more than %d nodes, inputs and outputs in all", maxWork)
+	}
+	return l.check()
 }
 
 // body instantiates a function.
 func (l *lowerer) body(ref *graph.FunctionRef) (*graph.FunctionGraph, error) {
 	f := l.g.Library.Functions[ref.Name]
+	if fg := l.bodies[ref.Name]; fg != nil && len(f.GetSignature().GetAttr()) == 0 {
+		return fg, nil
+	}
+	if err := l.spend(len(f.GetNodeDef())); err != nil {
+		return nil, err
+	}
 	if f == nil || len(f.GetSignature().GetAttr()) > 0 {
 		return l.g.Library.Instantiate(ref.Name, ref.Attrs)
-	}
-	if fg := l.bodies[ref.Name]; fg != nil {
-		return fg, nil
 	}
 	fg, err := l.g.Library.Instantiate(ref.Name, ref.Attrs)
 	if err == nil {
@@ -256,14 +322,36 @@ func (l *lowerer) body(ref *graph.FunctionRef) (*graph.FunctionGraph, error) {
 
 // name makes a name that no node of the graph has.
 func (l *lowerer) name(want string) string {
-	for l.names[want] || l.g.Lookup(want) != nil {
-		want += "_"
-	}
 	if l.names == nil {
-		l.names = map[string]bool{}
+		l.names = map[string]int{}
 	}
-	l.names[want] = true
-	return want
+	name := want
+	for l.taken(name) {
+		l.names[want]++
+		if name = want + "_"; l.names[want] > 1 {
+			name += strconv.Itoa(l.names[want])
+		}
+	}
+	l.names[name] = 0
+	return name
+}
+
+func (l *lowerer) taken(name string) bool {
+	_, added := l.names[name]
+	return added || l.g.Lookup(name) != nil
+}
+
+// longName is the length from which the name of a call is cut before the names of its function's nodes: calls that are
+// nested deeply would take memory with the square of the depth.
+const longName = 1 << 10
+
+// within is how the names of nodes begin that come with a call.
+func within(call string) string {
+	if len(call) <= longName {
+		return call
+	}
+	sum := sha256.Sum256([]byte(call))
+	return call[:longName/2] + "/" + hex.EncodeToString(sum[:12])
 }
 
 // onTask is the part of a device name that names a task: where the nodes go that only route values.

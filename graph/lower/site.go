@@ -118,7 +118,7 @@ func (s *site) append(n *graph.Node) error {
 		return status.Errorf(status.ResourceExhausted, "The functions that the graph's nodes call have more than %d nodes", maxNodes)
 	}
 	s.added = append(s.added, n)
-	return nil
+	return s.spend(1 + len(n.Inputs) + len(n.OutTypes) + len(n.Controls))
 }
 
 // truth is a condition as a bool.
@@ -153,8 +153,13 @@ func (s *site) inline(name string, ref *graph.FunctionRef, args []graph.Output, 
 			return nil, nil, status.InvalidArgumentf("The argument %d of function %s is %v, not %v", i, ref.Name, want, have)
 		}
 	}
-	c := &copier{site: s, fg: fg, args: args, prefix: s.node.Name + name, begin: begin, nodes: make([]*graph.Node, len(fg.Nodes)),
-		calls: &stack{ref.Name, s.calls}}
+	if err := s.spend(len(fg.Nodes)); err != nil {
+		return nil, nil, err
+	}
+	c := &copier{site: s, fg: fg, args: args, prefix: within(s.node.Name + name), begin: begin, nodes: make([]*graph.Node, len(fg.Nodes))}
+	if c.calls, err = s.calling(s.calls, ref.Name); err != nil {
+		return nil, nil, err
+	}
 	if c.frames, err = partition.Frames(fg.Graph); err != nil {
 		return nil, nil, err
 	}

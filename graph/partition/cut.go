@@ -36,6 +36,9 @@ func (s *splitter) cut() error {
 	s.routes = map[routeKey]*route{}
 	var reads []refRead
 	for id := range len(s.nodes) { // the nodes that are added here have no inputs to cut
+		if err := s.check(); err != nil {
+			return err
+		}
 		r, err := s.cutInputs(s.nodes[id])
 		if err != nil {
 			return err
@@ -48,6 +51,9 @@ func (s *splitter) cut() error {
 		}
 	}
 	for id := range len(s.nodes) {
+		if err := s.check(); err != nil {
+			return err
+		}
 		if err := s.cutControls(s.nodes[id]); err != nil {
 			return err
 		}

@@ -110,7 +110,9 @@ func (f *FrameInfo) Out(node int) int32 {
 // Frames finds the loops of g and checks that they make sense: INVALID_ARGUMENT for cycles that
 // no loop explains, for nodes with inputs from different frames, and for Exits and NextIterations
 // outside of loops. It takes time linear in the size of g.
-func Frames(g *graph.Graph) (*FrameInfo, error) {
+func Frames(g *graph.Graph) (*FrameInfo, error) { return frames(g, graph.Now(nil)) }
+
+func frames(g *graph.Graph, check func() error) (*FrameInfo, error) {
 	s, err := newFrameSearch(g)
 	if err != nil {
 		return nil, err
@@ -121,6 +123,9 @@ func Frames(g *graph.Graph) (*FrameInfo, error) {
 		}
 	}
 	for next := 0; next < len(s.info.Order); next++ {
+		if err := check(); err != nil {
+			return nil, err
+		}
 		id := s.info.Order[next]
 		if err := s.visit(g.Nodes[id]); err != nil {
 			return nil, err

@@ -27,6 +27,8 @@ type Options struct {
 	// Narrow has all float32 values cross from task to task as bfloat16, which without it only
 	// those of nodes with the attribute graph.WireType do.
 	Narrow bool
+	// Check, if not nil, is called now and then. Its error ends Split.
+	Check func() error
 }
 
 // Transfer is a tensor that goes from one device to another: once, or once in each iteration of
@@ -64,11 +66,12 @@ type Parts struct {
 // one over several devices without a LoopCond, or a reference that an op on another device
 // wants to write to.
 func Split(g *graph.Graph, opts Options) (*Parts, error) {
-	info, err := Frames(g)
+	check := graph.Now(opts.Check)
+	info, err := frames(g, check)
 	if err != nil {
 		return nil, err
 	}
-	s := &splitter{g: g, opts: opts, info: info}
+	s := &splitter{g: g, opts: opts, info: info, check: check}
 	if err := s.place(); err != nil {
 		return nil, err
 	}
@@ -116,6 +119,7 @@ type splitter struct {
 
 	// unknown is set when an op that Split needs has no declaration.
 	unknown error
+	check   func() error
 
 	transfers []Transfer
 	routes    map[routeKey]*route

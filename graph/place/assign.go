@@ -13,6 +13,9 @@ func (p *placer) assign() error {
 	out := p.consumers()
 	var sources []int32
 	for i, n := range p.nodes {
+		if err := p.check(); err != nil {
+			return err
+		}
 		if isSource(n) {
 			sources = append(sources, int32(i))
 			continue
@@ -26,6 +29,9 @@ func (p *placer) assign() error {
 		}
 	}
 	for _, i := range sources {
+		if err := p.check(); err != nil {
+			return err
+		}
 		if err := p.put(i, commonDevice(out.of(int(i)))); err != nil {
 			return err
 		}

@@ -59,6 +59,9 @@ func (p *placer) joinClasses() error {
 		return nil
 	}
 	for i, n := range p.nodes {
+		if err := p.check(); err != nil {
+			return err
+		}
 		join := func(name string) error {
 			if with, ok := first[name]; !ok || with < 0 {
 				first[name] = int32(i)
@@ -80,7 +83,9 @@ func (p *placer) joinClasses() error {
 
 // joinClass joins node i with a member of the colocation group that it asks for.
 func (p *placer) joinClass(i, with int32, name string) error {
+	p.terse = p.SoftPlacement
 	err := p.join(i, with)
+	p.terse = false
 	if err == nil {
 		return nil
 	}

@@ -13,9 +13,13 @@ func isResource(t tensor.DType) bool { return t == tensor.Resource || t.IsRef() 
 // joinEdges puts the user of a reference or resource handle on the device of what made it, also where a lowered node
 // passes it on.
 func (p *placer) joinEdges() error {
+	passed := map[graph.Output]graph.Output{}
 	for i, n := range p.nodes {
+		if err := p.check(); err != nil {
+			return err
+		}
 		for k, in := range n.Inputs {
-			in = in.Passed()
+			in = in.Passed(passed)
 			if isResource(n.InTypes[k]) && p.runsFunctions(n) {
 				if err := p.joinTypes(in.Node, int32(i)); err != nil {
 					return err
@@ -28,7 +32,9 @@ func (p *placer) joinEdges() error {
 			if err != nil {
 				return err
 			}
+			p.terse = p.callsFunction(n) // who is only warned is not told of all that is in the groups
 			err = p.joinEdge(src, int32(i))
+			p.terse = false
 			if err != nil && !p.callsFunction(n) {
 				return err
 			}

@@ -17,7 +17,11 @@ type groups struct {
 	fresh   int // how many members are nodes to place; the others were placed earlier
 	ids     map[*graph.Node]int32
 	specs   map[string]*Spec
+	terse   bool // errors need not explain groups
 }
+
+// explained is how many members an error about a group lists.
+const explained = 100
 
 // member is a node and, where it is the root of a tree, its group's constraints. The specs are
 // shared and never changed; requested agrees with both, and with
@@ -188,12 +192,20 @@ func (g *groups) pin(i int32, device int) {
 
 // explain lists the members of a group and what they can and want to run on.
 func (g *groups) explain(root int32) string {
+	if g.terse {
+		return ""
+	}
 	var members, ops strings.Builder
 	seen := map[string]bool{}
+	listed := 0
 	for i := range g.members {
 		m := &g.members[i]
 		if g.root(int32(i)) != root {
 			continue
+		}
+		if listed++; listed > explained {
+			members.WriteString("\n  ...")
+			break
 		}
 		fmt.Fprintf(&members, "\n  %s (%s) %s", m.node.Name, m.node.Op, m.node.Requested)
 		if i >= g.fresh {

@@ -10,6 +10,9 @@ import (
 // readNodes makes each node a group of its own, with what the node by itself asks for.
 func (p *placer) readNodes() error {
 	for i, n := range p.nodes {
+		if err := p.check(); err != nil {
+			return err
+		}
 		m := &p.members[i]
 		for t := range p.devices.types {
 			if p.Supports(n, p.devices.types[t]) {

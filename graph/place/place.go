@@ -45,6 +45,8 @@ type Options struct {
 	// Warn is told of requests that were overridden: a device that yielded to a resource's, a
 	// colocation that soft placement dropped; nil for no warnings.
 	Warn func(message string)
+	// Check, if not nil, is called now and then. Its error ends Place.
+	Check func() error
 }
 
 // Place sets Assigned of nodes: those of g that no earlier Place has placed. Nodes that are
@@ -62,7 +64,7 @@ func Place(g *graph.Graph, nodes []*graph.Node, o Options) error {
 	if !slices.IsSortedFunc(nodes, byID) {
 		nodes = slices.SortedFunc(slices.Values(nodes), byID)
 	}
-	p := &placer{groups: newGroups(nodes, o.Prepared.set, o.SoftPlacement), graph: g, nodes: nodes, Options: o}
+	p := &placer{groups: newGroups(nodes, o.Prepared.set, o.SoftPlacement), graph: g, nodes: nodes, Options: o, check: graph.Now(o.Check)}
 	if err := p.run(); err != nil {
 		for _, n := range nodes {
 			n.Assigned = ""
@@ -85,6 +87,7 @@ type placer struct {
 	Options
 	graph *graph.Graph
 	nodes []*graph.Node // in the order of their IDs
+	check func() error
 }
 
 // run does one rule after the other; the order decides which of several faults is reported.

@@ -114,6 +114,9 @@ func (p *placer) bringHome() error {
 func (p *placer) homeless() (leads, followers []owner, err error) {
 	seen := map[int32]bool{}
 	for i, n := range p.nodes {
+		if err := p.check(); err != nil {
+			return nil, nil, err
+		}
 		r, ok := resourceOf(n)
 		if !ok {
 			continue

@@ -22,6 +22,10 @@ type Buffer struct {
 	raw   []byte
 	owner *Pool
 	free  func()
+	// reserved are bytes that count in the pool beside data, such as those of Go-valued elements.
+	pool     *Pool
+	reserved atomic.Int64
+	counted  atomic.Bool // the strings' own bytes are among them
 	// home, addr and size are those of a device's memory.
 	home Home
 	addr uint64
@@ -45,11 +49,35 @@ func (b *Buffer) Release() {
 		panic("tensor: buffer released more often than retained")
 	case b.owner != nil:
 		b.owner.put(b)
-	case b.free != nil:
-		b.free()
-	case b.home != nil:
-		b.home.Free(b)
+	default:
+		if b.free != nil {
+			b.free()
+		} else if b.home != nil {
+			b.home.Free(b)
+		}
+		if b.pool != nil {
+			b.pool.Unreserve(b.reserved.Swap(0))
+		}
 	}
+}
+
+// reserve counts n bytes in the buffer's pool until the last release.
+func (b *Buffer) reserve(n int64) error {
+	if err := b.pool.Reserve(n); err != nil {
+		return err
+	}
+	b.reserved.Add(n)
+	return nil
+}
+
+// counting makes a buffer for elements that are Go values, with n bytes counted in the pool.
+func counting(pool *Pool, n int64) (*Buffer, error) {
+	b := WrapBytes(nil, nil)
+	b.pool = pool
+	if err := b.reserve(n); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // WrapBytes makes a buffer over memory that no pool owns. free, if any, runs after the last release. The data
@@ -67,18 +95,22 @@ func WrapBytes(data []byte, free func()) *Buffer {
 // buffers of up to 32 KiB are in a sync.Pool, which the garbage collector empties. Larger ones are in lists
 // that Trim empties, since re-allocating one costs page faults.
 type Pool struct {
-	limit  int64
-	name   string
-	room   func() int64
-	inUse  atomic.Int64
-	peak   atomic.Int64
-	allocs atomic.Int64
-	idle   atomic.Int64
-	small  [maxClass]sync.Pool
-	mu     sync.Mutex
-	large  [maxClass][]*Buffer
-	epoch  atomic.Int64 // counts gets of large buffers, so that Trim sees whether the pool rests
-	seen   int64
+	limit   int64
+	name    string
+	account *Account
+	grant   *grant
+	parent  *Pool // where a pool under a quota takes its memory; nil for a pool of its own
+	quota   *Quota
+	room    func() int64
+	inUse   atomic.Int64
+	peak    atomic.Int64
+	allocs  atomic.Int64
+	idle    atomic.Int64
+	small   *[maxClass]sync.Pool
+	mu      sync.Mutex
+	large   *[maxClass][]*Buffer
+	epoch   atomic.Int64 // counts gets of large buffers, so that Trim sees whether the pool rests
+	seen    int64
 }
 
 const (
@@ -88,8 +120,14 @@ const (
 )
 
 // NewPool makes a pool. limit is the most bytes that may be in use, 0 for no limit. Error messages call the
-// pool name ("allocator cpu on /job:…").
-func NewPool(name string, limit int64) *Pool { return &Pool{name: name, limit: limit} }
+// pool name ("allocator cpu on /job:…"). What the pool holds counts against the limit of Process, too.
+func NewPool(name string, limit int64) *Pool { return newPool(Process, name, limit) }
+
+func newPool(a *Account, name string, limit int64) *Pool {
+	p := &Pool{name: name, limit: limit, account: a, grant: &grant{}, small: new([maxClass]sync.Pool), large: new([maxClass][]*Buffer)}
+	a.join(p)
+	return p
+}
 
 // worthAsking is the size in bytes from which a new buffer is held against the machine's memory.
 const worthAsking = 64 << 20
@@ -119,26 +157,29 @@ func classOf(n int) (class int16, size int) {
 
 // Get returns a buffer of n bytes with one reference. Its content is undefined. It fails with
 // RESOURCE_EXHAUSTED if the pool's limit would be exceeded.
-func (p *Pool) Get(n int) (*Buffer, error) {
+func (p *Pool) Get(n int) (*Buffer, error) { return p.get(n, nil) }
+
+// get is Get for what counts against a holder's share of the account's reserve, if there is one.
+func (p *Pool) get(n int, holder *Quota) (*Buffer, error) {
 	if n < 0 || n > 1<<46 {
 		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating %d bytes by allocator %s", n, p.name)
 	}
 	class, size := classOf(n)
-	used := p.inUse.Add(int64(size))
-	if p.limit > 0 && used > p.limit {
-		p.inUse.Add(-int64(size))
-		return nil, status.Errorf(status.ResourceExhausted,
-			"OOM when allocating %d bytes by allocator %s: %d of its %d bytes are in use", n, p.name, used-int64(size), p.limit)
-	}
-	for peak := p.peak.Load(); used > peak && !p.peak.CompareAndSwap(peak, used); peak = p.peak.Load() {
+	if p.parent != nil {
+		return p.getUnder(n, int64(size), holder)
 	}
 	b := p.reuse(class, size)
+	if err := p.begin(n, int64(size), holder); err != nil {
+		if b != nil {
+			p.keep(b)
+		}
+		return nil, err
+	}
 	if b == nil {
 		if p.room != nil && size >= worthAsking {
 			if room := p.room(); room >= 0 && int64(size) > room {
-				p.inUse.Add(-int64(size))
-				return nil, status.Errorf(status.ResourceExhausted,
-					"OOM when allocating %d bytes by allocator %s: the machine has %d bytes left", n, p.name, room)
+				p.inUse.Add(holder.repay(int64(size)) - int64(size))
+				return nil, p.oom(n, status.Errorf(status.ResourceExhausted, "the machine has %d bytes left", room))
 			}
 		}
 		p.allocs.Add(1)
@@ -149,6 +190,58 @@ func (p *Pool) Get(n int) (*Buffer, error) {
 	}
 	b.data = b.raw[:n:n]
 	b.refs.Store(1)
+	return b, nil
+}
+
+// begin counts size bytes, for n that were asked for, within the pool's limit and what it has drawn from its account.
+// What is refused is never counted, not even for a moment: it could make others be refused. What is lent to a holder
+// counts there instead.
+func (p *Pool) begin(n int, size int64, holder *Quota) error {
+	for {
+		used := p.inUse.Load()
+		if p.limit > 0 && size > p.limit-used {
+			return p.oom(n, status.Errorf(status.ResourceExhausted, "%d of its %d bytes are in use (--memory-limit or WithMemoryLimit raises it)", used, p.limit))
+		}
+		if used+p.idle.Load()+size > p.grant.bytes.Load() {
+			lent, err := p.draw(size, holder)
+			if err != nil {
+				return p.oom(n, err)
+			}
+			if lent {
+				return nil
+			}
+			continue
+		}
+		if used += size; p.inUse.CompareAndSwap(used-size, used) {
+			// What was drawn may have been given back meanwhile, see settle.
+			if used+p.idle.Load() > p.grant.bytes.Load() {
+				if _, err := p.draw(0, nil); err != nil {
+					p.inUse.Add(-size)
+					return p.oom(n, err)
+				}
+			}
+			for peak := p.peak.Load(); used > peak && !p.peak.CompareAndSwap(peak, used); peak = p.peak.Load() {
+			}
+			return nil
+		}
+	}
+}
+
+func (p *Pool) oom(n int, why error) error {
+	return status.Errorf(status.ResourceExhausted, "OOM when allocating %d bytes by allocator %s: %s", n, p.name, status.From(why).Message)
+}
+
+// getUnder is Get for a pool under a quota.
+func (p *Pool) getUnder(n int, size int64, holder *Quota) (*Buffer, error) {
+	if err := p.quota.take(size); err != nil {
+		return nil, p.oom(n, err)
+	}
+	b, err := p.parent.get(n, p.holder(holder))
+	if err != nil {
+		p.quota.inUse.Add(-size)
+		return nil, err
+	}
+	b.owner = p
 	return b, nil
 }
 
@@ -173,26 +266,56 @@ func (p *Pool) reuse(class int16, size int) *Buffer {
 
 func (p *Pool) put(b *Buffer) {
 	size := int64(cap(b.raw))
-	p.inUse.Add(-size)
+	var lent int64
+	for ; p.parent != nil; p = p.parent {
+		lent += p.quota.drop(size)
+		b.owner = p.parent
+	}
+	p.inUse.Add(lent - size)
+	if lent > 0 && b.class >= largeClass {
+		unaskHuge(b.raw) // nothing was drawn for it to stay
+		return
+	}
+	p.keep(b)
+}
+
+// keep makes a buffer that counts no more as in use an idle one.
+func (p *Pool) keep(b *Buffer) {
 	if b.class < largeClass {
 		p.small[b.class].Put(b)
 		return
 	}
 	p.mu.Lock()
 	p.large[b.class] = append(p.large[b.class], b)
-	p.idle.Add(size)
+	p.idle.Add(int64(cap(b.raw)))
 	p.mu.Unlock()
 }
 
 // Trim drops the idle large buffers if none was allocated since the last Trim, and returns how many bytes it
 // dropped. The owner of the process calls it from time to time.
 func (p *Pool) Trim() int64 {
+	if p.parent != nil {
+		return p.parent.Trim()
+	}
+	defer p.settle()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.epoch.Load(); e != p.seen {
 		p.seen = e
 		return 0
 	}
+	return p.dropLocked()
+}
+
+// drop gives up all that is idle, for others that need the memory.
+func (p *Pool) drop() {
+	defer p.settle()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dropLocked()
+}
+
+func (p *Pool) dropLocked() int64 {
 	for i, list := range p.large {
 		for _, b := range list {
 			unaskHuge(b.raw)
@@ -210,5 +333,8 @@ type Stats struct {
 
 // Stats is a snapshot of the pool's counters.
 func (p *Pool) Stats() Stats {
+	if p.parent != nil {
+		return p.parent.Stats()
+	}
 	return Stats{InUse: p.inUse.Load(), Peak: p.peak.Load(), Idle: p.idle.Load(), Limit: p.limit, Allocations: p.allocs.Load()}
 }

@@ -40,7 +40,7 @@ func fromProto(p *tensorpb.TensorProto, pool *Pool, at nest) (*Tensor, error) {
 		return t, nil
 	}
 	if dtype == String && len(p.TensorContent) > 0 {
-		return stringsFromContent(p.TensorContent, shape, n)
+		return stringsFromContent(p.TensorContent, shape, n, pool)
 	}
 	variants := p.VariantVal
 	if dtype == Variant && len(p.TensorContent) > 0 {
@@ -73,36 +73,62 @@ func fromProto(p *tensorpb.TensorProto, pool *Pool, at nest) (*Tensor, error) {
 		clear(t.data)
 		return t, nil
 	}
+	if dtype == String {
+		if err := t.countStrings(pool, sum(p.StringVal)); err != nil {
+			t.Release()
+			return nil, err
+		}
+	}
 	values.fill(t)
 	return t, nil
 }
 
 // stringsFromContent reads strings that were packed into a tensor_content: all their lengths as
 // varints, then their bytes (tensorflow/core/platform/tensor_coding.cc).
-func stringsFromContent(b []byte, shape Shape, n int64) (*Tensor, error) {
-	malformed := status.InvalidArgumentf("tensor_content of %d bytes does not hold %d strings", len(b), n)
-	if n > int64(len(b)) { // each takes a byte or more
+func stringsFromContent(content []byte, shape Shape, n int64, pool *Pool) (*Tensor, error) {
+	malformed := status.InvalidArgumentf("tensor_content of %d bytes does not hold %d strings", len(content), n)
+	if n > int64(len(content)) { // each takes a byte or more
 		return nil, malformed
 	}
-	lengths := make([]int, n)
-	for i := range lengths {
+	lengths, b := content, content
+	for range n {
 		v, size := protowire.ConsumeVarint(b)
 		if size < 0 || v > uint64(len(b)) {
 			return nil, malformed
 		}
-		lengths[i], b = int(v), b[size:]
+		b = b[size:]
 	}
-	list := make([]string, n)
-	for i, l := range lengths {
-		if l > len(b) {
+	t, err := New(pool, String, shape)
+	if err == nil {
+		err = t.countStrings(pool, int64(len(b)))
+	}
+	if err != nil {
+		if t != nil {
+			t.Release()
+		}
+		return nil, err
+	}
+	for i := range t.Strings() {
+		l, size := protowire.ConsumeVarint(lengths)
+		if l > uint64(len(b)) {
+			t.Release()
 			return nil, malformed
 		}
-		list[i], b = string(b[:l]), b[l:]
+		t.Strings()[i], b, lengths = string(b[:l]), b[l:], lengths[size:]
 	}
 	if len(b) > 0 {
+		t.Release()
 		return nil, malformed
 	}
-	return FromStrings(shape, list)
+	return t, nil
+}
+
+// sum is the bytes of all strings.
+func sum(list [][]byte) (n int64) {
+	for _, b := range list {
+		n += int64(len(b))
+	}
+	return n
 }
 
 // values are the typed list of a message: how many, and how to write them to a tensor.

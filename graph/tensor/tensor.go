@@ -51,12 +51,15 @@ func New(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := pool.admits(); err != nil {
+		return nil, oom(dtype, shape, err)
+	}
 	size := int64(dtype.Size())
 	if size == 0 {
-		return newElems(dtype, shape, n)
+		return newElems(pool, dtype, shape, n)
 	}
 	if n > (1<<46)/size {
-		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating tensor with shape%v and type %v", shape, dtype)
+		return nil, oom(dtype, shape, status.Errorf(status.ResourceExhausted, "no memory has room for %d elements", n))
 	}
 	bytes := int(n * size)
 	t := header(dtype, shape, int(n))
@@ -68,35 +71,98 @@ func New(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
 	if err != nil {
 		t.refs.Store(0)
 		headers.Put(t)
-		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating tensor with shape%v and type %v: %s", shape, dtype, err.Error())
+		return nil, oom(dtype, shape, err)
 	}
 	t.buf, t.data = buf, buf.data
 	return t, nil
 }
 
-// maxElems bounds tensors of Go-valued elements, of which each takes 16 bytes or more.
-const maxElems = 1 << 31
+func oom(dtype DType, shape Shape, why error) error {
+	return status.Errorf(status.ResourceExhausted, "OOM when allocating tensor with shape%v and type %v: %s", shape, dtype, status.From(why).Message)
+}
 
-func newElems(dtype DType, shape Shape, n int64) (*Tensor, error) {
-	if n > maxElems {
-		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating tensor with shape%v and type %v", shape, dtype)
-	}
-	var elems any
-	var buf *Buffer
+// countFrom is the bytes of Go-valued elements from which they count in their pool: less is like the tensor's header.
+const countFrom = 1 << 10
+
+// elemSize is the size of a Go-valued element in bytes, without what it refers to; 0 for other types.
+func elemSize(dtype DType) int64 {
 	switch dtype {
 	case String:
-		elems = make([]string, n)
+		return int64(unsafe.Sizeof(""))
 	case Resource:
-		elems = make([]Handle, n)
+		return int64(unsafe.Sizeof(Handle{}))
 	case Variant:
-		list := make([]any, n)
-		elems, buf = list, WrapBytes(nil, func() { eachCounted(list, Counted.Release) })
-	default:
+		return int64(unsafe.Sizeof(any(nil)))
+	}
+	return 0
+}
+
+func newElems(pool *Pool, dtype DType, shape Shape, n int64) (*Tensor, error) {
+	each := elemSize(dtype)
+	if each == 0 {
 		return nil, status.InvalidArgumentf("No tensor can have type %v", dtype)
 	}
+	if n > (1<<46)/each {
+		return nil, oom(dtype, shape, status.Errorf(status.ResourceExhausted, "no memory has room for %d elements", n))
+	}
+	var buf *Buffer
+	if n*each >= countFrom {
+		var err error
+		if buf, err = counting(pool, n*each); err != nil {
+			return nil, oom(dtype, shape, err)
+		}
+	}
 	t := header(dtype, shape, int(n))
-	t.elems, t.buf = elems, buf
+	switch dtype {
+	case String:
+		t.elems = make([]string, n)
+	case Resource:
+		t.elems = make([]Handle, n)
+	default:
+		list := make([]any, n)
+		if t.elems = list; buf == nil {
+			buf = WrapBytes(nil, nil)
+		}
+		buf.free = func() { eachCounted(list, Counted.Release) }
+	}
+	t.buf = buf
 	return t, nil
+}
+
+// CountStrings counts the bytes that the elements of a string tensor take, which are its maker's, in a pool until the
+// tensor's last release, if they do not count yet. It fails with RESOURCE_EXHAUSTED as New does. For other types it
+// does nothing.
+func (t *Tensor) CountStrings(pool *Pool) error {
+	list, is := t.elems.([]string)
+	if !is || t.buf != nil && t.buf.counted.Load() || t.buf == nil && t.refs.Load() != 1 {
+		return nil
+	}
+	var n int64
+	for _, s := range list {
+		n += int64(len(s))
+	}
+	return t.countStrings(pool, n)
+}
+
+// countStrings is CountStrings for strings that may still have to be made, of n bytes.
+func (t *Tensor) countStrings(pool *Pool, n int64) (err error) {
+	switch b := t.buf; {
+	case b == nil && n < countFrom:
+		return nil
+	case b == nil:
+		if b, err = counting(pool, n+int64(t.n)*elemSize(String)); err == nil {
+			b.counted.Store(true)
+			t.buf = b
+		}
+	case b.pool != nil && b.counted.CompareAndSwap(false, true):
+		if err = b.reserve(n); err != nil {
+			b.counted.Store(false)
+		}
+	}
+	if err != nil {
+		return oom(String, t.shape, err)
+	}
+	return nil
 }
 
 // Counted is implemented by elements of variant tensors that hold memory of their own, such as

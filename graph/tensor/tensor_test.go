@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"google.golang.org/protobuf/proto"
@@ -145,6 +146,20 @@ func FuzzReadWire(f *testing.F) {
 	head, content, _ := a.AppendWire(nil)
 	f.Add(append(head, content...))
 	f.Add([]byte{8, 1, 18, 4, 18, 2, 8, 255})
+	for _, dtype := range []typespb.DataType{typespb.DataType_DT_FLOAT, typespb.DataType_DT_STRING, typespb.DataType_DT_RESOURCE, typespb.DataType_DT_VARIANT} {
+		b, err := proto.Marshal(repeated(dtype, 1<<31))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	nested, err := proto.Marshal(&tensorpb.TensorProto{Dtype: typespb.DataType_DT_VARIANT, TensorShape: &shapepb.TensorShapeProto{}, VariantVal: []*tensorpb.VariantTensorDataProto{
+		{TypeName: "tensorflow::TensorList", Metadata: []byte{0, 1, 1}, Tensors: []*tensorpb.TensorProto{repeated(typespb.DataType_DT_FLOAT, 1<<40)}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(nested)
+	limitProcess(f, 64<<20)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		pool := NewPool("fuzz", 1<<24)
 		fast, err := ReadWire(NewBytes(b), len(b), pool)

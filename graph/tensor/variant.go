@@ -156,7 +156,7 @@ func unpackVariants(content []byte, n int64) ([]*tensorpb.VariantTensorDataProto
 	list := make([]*tensorpb.VariantTensorDataProto, n)
 	for i, size := range sizes {
 		list[i] = &tensorpb.VariantTensorDataProto{}
-		if size > uint64(len(content)) || proto.Unmarshal(content[:size], list[i]) != nil {
+		if size > uint64(len(content)) || Unmarshal(content[:size], list[i]) != nil {
 			return nil, malformed
 		}
 		content = content[size:]

@@ -167,7 +167,10 @@ func ReadWire(src Source, n int, pool *Pool) (*Tensor, error) {
 	}
 	// The rare ways: typed lists, or content before its type or shape.
 	var p tensorpb.TensorProto
-	if err := proto.Unmarshal(rest, &p); err != nil {
+	if err := Unmarshal(rest, &p); err != nil {
+		if status.CodeOf(err) == status.ResourceExhausted {
+			return fail(err)
+		}
 		return fail(status.InvalidArgumentf("A tensor's message is malformed: %v", err))
 	}
 	p.Dtype = dtype.Proto()

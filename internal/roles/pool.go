@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/internal/contain"
 )
 
 // Pool is the goroutines that a task's actors and steps run on. One that has done its work waits a
@@ -35,21 +36,27 @@ func (p *Pool) Schedule(f func()) {
 	select {
 	case p.work <- f:
 	default:
-		p.wg.Go(func() { p.serve(f) })
+		p.wg.Go(contain.Func(nil, "A goroutine of the pool", func() { p.serve(f) }, nil))
 	}
 }
 
 // Throughput is how many messages an actor handles in a turn.
 func (p *Pool) Throughput() int { return poolTurn }
 
-func (p *Pool) serve(f func()) {
+// run calls f, whose panic costs what f does alone. Who has to be told of it contains it before.
+func (p *Pool) run(f func()) {
+	defer contain.Recover(nil, "Work on the pool", nil)
 	f()
+}
+
+func (p *Pool) serve(f func()) {
+	p.run(f)
 	idle := time.NewTimer(idleTime)
 	defer idle.Stop()
 	for {
 		select {
 		case f := <-p.work:
-			f()
+			p.run(f)
 			idle.Reset(idleTime)
 		case <-idle.C:
 			return
@@ -64,10 +71,10 @@ func (p *Pool) serve(f func()) {
 func (p *Pool) Close(ctx context.Context) bool {
 	close(p.quit)
 	gone := make(chan struct{})
-	go func() { // ends with the last of the pool
+	contain.Go(nil, "The pool's end", func() { // ends with the last of the pool
 		p.wg.Wait()
 		close(gone)
-	}()
+	}, nil)
 	grace := time.NewTimer(idleTime)
 	defer grace.Stop()
 	select {

@@ -134,7 +134,13 @@ func gatherAlong(ctx *kernels.Context, params, indices *tensor.Tensor, axisArg, 
 	}
 	// The rows of all batches and outer positions in one list.
 	per := len(at.V) / batches
-	from := make([]int64, 0, batches*outer*per)
+	m := ctx.Meter()
+	defer m.Done()
+	from, err := kernels.Scratch[int64](&m, batches*outer*per)
+	if err != nil {
+		return err
+	}
+	from = from[:0]
 	for b := range batches {
 		for o := range outer {
 			base := int64((b*outer + o) * n)

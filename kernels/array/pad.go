@@ -190,6 +190,9 @@ func mirrorPadGrad(ctx *kernels.Context, dtype tensor.DType, offset int, update 
 		return mirrorPadGradOn(ctx, out, t, before, offset)
 	}
 	clear(out.Data())
+	if t.Len() == 0 {
+		return nil // other dimensions may be of any size
+	}
 	// For each position of each dimension, where its gradient goes.
 	origin := make([][]int, t.Rank())
 	strides := shapes.StridesOf(shape)

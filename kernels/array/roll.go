@@ -80,7 +80,12 @@ func (k *histogramKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	counts := make([]int64, bins)
+	m := ctx.Meter()
+	defer m.Done()
+	counts, err := kernels.Scratch[int64](&m, int(bins))
+	if err != nil {
+		return err
+	}
 	step := (hi - lo) / float64(bins)
 	for _, v := range element.ViewOf[T](values) {
 		if f := float64(v); f != f {

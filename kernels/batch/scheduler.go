@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -173,7 +174,7 @@ func (b *batcher) schedule(queue string, t *batchTask) {
 	b.mu.Lock()
 	q := b.queues[queue]
 	if q == nil {
-		q = &batchQueue{batches: []*gathering{{}}, timer: time.AfterFunc(time.Hour, b.drain)}
+		q = &batchQueue{batches: []*gathering{{}}, timer: time.AfterFunc(time.Hour, contain.Func(nil, "A batch scheduler", b.drain, nil))}
 		q.timer.Stop()
 	}
 	tasks, err := b.admit(q, t)
@@ -301,7 +302,7 @@ func (b *batcher) drain() {
 		if run == nil {
 			run = func(work func()) { go work() }
 		}
-		run(func() { b.call(g, last) })
+		run(contain.Func(last.ctx.Step.Log, "A batch's run", func() { b.call(g, last) }, func(err error) { b.called(g, last, nil, err) }))
 	}
 }
 

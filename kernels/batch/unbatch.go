@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -46,7 +47,7 @@ func newUnbatch(c *kernels.Construction) (any, error) {
 	}
 	where, err := newMeeting(c, kindUnbatcher, func() (*unbatcher, error) {
 		u := &unbatcher{timeout: max(0, time.Duration(timeout)*time.Microsecond), waiting: map[int64]*unbatchWait{}, rows: map[int64]unclaimed{}}
-		u.timer = time.AfterFunc(time.Hour, u.expire)
+		u.timer = time.AfterFunc(time.Hour, contain.Func(nil, "An unbatcher", u.expire, nil))
 		u.timer.Stop()
 		return u, nil
 	})

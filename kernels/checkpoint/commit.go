@@ -35,72 +35,81 @@ func newHeader() *bundlepb.BundleHeaderProto {
 // commit makes b the checkpoint of the prefix. Until the new index replaces the old one no file that the old one
 // names is touched: where the data files of both would have the same names, the new ones first get others, which the
 // format allows since an index tells how many files there are, and get their own once the old index is gone. keep
-// leaves the files under their old names too.
-func commit(fsys FS, prefix string, b *bundle, keep bool) error {
-	dir := filepath.Dir(prefix)
-	unlock, err := fsys.Lock(dir)
+// leaves the files under their old names too; sources are removed after a merge.
+func (j *journal) commit(prefix string, b *bundle, keep bool, sources []string) error {
+	unlock, err := j.fs.Lock(j.dir)
 	if err != nil {
-		return files.Error(dir, err)
+		return files.Error(j.dir, err)
 	}
 	defer unlock()
 	n := int32(len(b.files))
-	old := shardsOf(fsys, prefix)
+	old, err := shardsOf(j.fs, prefix)
+	if err != nil {
+		old = 0 // a damaged index needs no files
+	}
 	first, shards := int32(0), n
 	if old == n {
 		first, shards = n, 2*n
 	}
-	if err := b.place(fsys, prefix, first, shards, keep); err != nil {
-		if shardsOf(fsys, prefix) == old { // the new index is not there, and its data is in nobody's way
-			for i := range n {
-				_ = fsys.Remove(dataName(prefix, first+i, shards))
-			}
-		}
+	base := filepath.Base(prefix)
+	notes := []record{{Base: base, First: first, Count: n, Shards: shards}, {Sources: sources}}
+	if old > 0 {
+		notes = append(notes, record{Base: base, Count: old, Shards: old})
+	}
+	if err := j.note(notes...); err != nil {
 		return err
 	}
-	switch old {
-	case n:
-		return b.rename(fsys, prefix)
-	case 2 * n: // may be what rename could not finish
-		for i := range old {
-			_ = fsys.Remove(dataName(prefix, i, old)) // what is left over does no harm
-		}
+	if err := b.place(j, prefix, first, shards, keep); err != nil {
+		return err
+	}
+	if len(sources) > 0 {
+		_ = j.note(record{Committed: true}) // the checkpoint is there whether the disk has room for this or not
+	}
+	if old == n {
+		return b.rename(j, prefix)
+	}
+	for i := range old { // which no index names any more
+		_ = j.fs.Remove(dataName(prefix, i, old)) // what is left over does no harm
 	}
 	return nil
 }
 
 // place gives the data files names that no index names yet, and then writes the index that does.
-func (b *bundle) place(fsys FS, prefix string, first, shards int32, keep bool) error {
+func (b *bundle) place(j *journal, prefix string, first, shards int32, keep bool) error {
 	for i, name := range b.files {
-		if err := move(fsys, name, dataName(prefix, first+int32(i), shards), keep); err != nil {
+		if err := j.move(name, dataName(prefix, first+int32(i), shards), keep); err != nil {
 			return err
 		}
 	}
-	if err := syncDir(fsys, filepath.Dir(prefix)); err != nil {
+	if err := syncDir(j.fs, j.dir); err != nil {
 		return err
 	}
-	return b.writeIndex(fsys, prefix, first, shards)
+	return b.writeIndex(j, prefix, first, shards)
 }
 
 // rename gives the data files of a checkpoint that is complete the names that they would have had without an
 // earlier checkpoint. A file system without links leaves them as they are.
-func (b *bundle) rename(fsys FS, prefix string) error {
+func (b *bundle) rename(j *journal, prefix string) error {
 	n := int32(len(b.files))
 	for i := range n {
-		if err := move(fsys, dataName(prefix, n+i, 2*n), dataName(prefix, i, n), true); err != nil {
-			if errors.Is(err, errNoLinks) {
-				return nil
+		if err := j.move(dataName(prefix, n+i, 2*n), dataName(prefix, i, n), true); err != nil {
+			if !errors.Is(err, errNoLinks) {
+				return err
 			}
-			return err
+			for old := range n {
+				_ = j.fs.Remove(dataName(prefix, old, n)) // what is left over does no harm
+			}
+			return nil
 		}
 	}
-	if err := syncDir(fsys, filepath.Dir(prefix)); err != nil {
+	if err := syncDir(j.fs, j.dir); err != nil {
 		return err
 	}
-	if err := b.writeIndex(fsys, prefix, 0, n); err != nil {
+	if err := b.writeIndex(j, prefix, 0, n); err != nil {
 		return err
 	}
 	for i := range n {
-		_ = fsys.Remove(dataName(prefix, n+i, 2*n)) // what is left over does no harm
+		_ = j.fs.Remove(dataName(prefix, n+i, 2*n)) // what is left over does no harm
 	}
 	return nil
 }
@@ -109,44 +118,47 @@ func (b *bundle) rename(fsys FS, prefix string) error {
 var errNoLinks = status.Unimplementedf("The file system has no links")
 
 // move gives a file another name, in place of the file that has it, and leaves it its own too if keep.
-func move(fsys FS, from, to string, keep bool) error {
+func (j *journal) move(from, to string, keep bool) error {
 	if from == to {
 		return nil
 	}
 	source := from
 	if keep {
-		source = to + temporary()
-		if err := fsys.Link(from, source); errors.Is(err, fs.ErrNotExist) {
+		source = j.temporary(to)
+		if err := j.fs.Link(from, source); errors.Is(err, fs.ErrNotExist) {
 			return files.Error(from, err)
 		} else if err != nil {
 			return errNoLinks
 		}
 	}
-	if err := fsys.Rename(source, to); err != nil {
+	if err := j.fs.Rename(source, to); err != nil {
 		return files.Error(from, err)
 	}
 	return nil
 }
 
-// shardsOf tells how many data files a checkpoint has; 0 where there is no good one.
-func shardsOf(fsys FS, prefix string) int32 {
+// shardsOf tells how many data files a checkpoint has; 0 where there is none.
+func shardsOf(fsys files.FS, prefix string) (int32, error) {
 	src, err := fsys.Open(indexName(prefix))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
 	if err != nil {
-		return 0
+		return 0, files.Error(indexName(prefix), err)
 	}
 	defer src.Close()
 	t, err := openTable(src)
 	if err != nil {
-		return 0
+		return 0, err
 	}
 	h, err := readHeader(t)
 	if err != nil {
-		return 0
+		return 0, err
 	}
-	return h.NumShards
+	return h.NumShards, nil
 }
 
-func (b *bundle) writeIndex(fsys FS, prefix string, first, shards int32) error {
+func (b *bundle) writeIndex(j *journal, prefix string, first, shards int32) error {
 	header := proto.CloneOf(b.header)
 	header.NumShards = shards
 	keys := make([]string, 0, len(b.entries))
@@ -154,7 +166,7 @@ func (b *bundle) writeIndex(fsys FS, prefix string, first, shards int32) error {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	return writeFile(fsys, indexName(prefix), func(w io.Writer) error {
+	return j.writeFile(indexName(prefix), func(w io.Writer) error {
 		t := newTable(w)
 		value, err := proto.Marshal(header)
 		if err != nil {

@@ -3,8 +3,12 @@ package checkpoint_test
 import (
 	"errors"
 	"fmt"
+	"github.com/troupe-run/troupe/kernels/files"
+	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -25,7 +29,7 @@ func generation(n int32) []named {
 }
 
 // generationOf tells which checkpoint there is; 0 for none. All of it must be of one generation.
-func generationOf(fsys checkpoint.FS, prefix string) (n int32, err error) {
+func generationOf(fsys files.FS, prefix string) (n int32, err error) {
 	r, err := checkpoint.Open(fsys, prefix, opaque{})
 	if status.CodeOf(err) == status.NotFound {
 		return 0, nil
@@ -57,9 +61,9 @@ func generationOf(fsys checkpoint.FS, prefix string) (n int32, err error) {
 }
 
 // savers are ways to save a generation.
-var savers = map[string]func(fsys checkpoint.FS, n int32) error{
-	"one": func(fsys checkpoint.FS, n int32) error { return tryWrite(fsys, "d/model", generation(n)) },
-	"sharded": func(fsys checkpoint.FS, n int32) error {
+var savers = map[string]func(fsys files.FS, n int32) error{
+	"one": func(fsys files.FS, n int32) error { return tryWrite(fsys, "d/model", generation(n)) },
+	"sharded": func(fsys files.FS, n int32) error {
 		g := generation(n)
 		if err := tryWrite(fsys, fmt.Sprintf("d/temp%d-0", n), g[:2]); err != nil {
 			return err
@@ -104,12 +108,35 @@ func TestCrashWhileSaving(t *testing.T) {
 							} else if n, err := generationOf(disk, "d/model"); n != 3 || err != nil {
 								t.Errorf("%s: saved again: %d, %v", what, n, err)
 							}
+							if left := unneeded(t, disk, slices.Collect(maps.Keys(disk.names))); len(left) > 0 {
+								t.Errorf("%s: left over after the next save: %q", what, left)
+							}
 						}
 					}
 				})
 			}
 		}
 	}
+}
+
+var dataFile = regexp.MustCompile(`^(.*)\.data-[0-9]{5}-of-([0-9]{5})$`)
+
+// unneeded are the files that no checkpoint needs.
+func unneeded(t *testing.T, fsys files.FS, names []string) (left []string) {
+	t.Helper()
+	for _, name := range names {
+		m := dataFile.FindStringSubmatch(name)
+		if m == nil {
+			if strings.Contains(name, ".tempstate") {
+				left = append(left, name)
+			}
+			continue
+		}
+		if n, err := checkpoint.ShardsOf(fsys, m[1]); err != nil || fmt.Sprintf("%05d", n) != m[2] {
+			left = append(left, fmt.Sprintf("%s (of %d, %v)", name, n, err))
+		}
+	}
+	return left
 }
 
 // TestCrashWhileSavingFirst is the same where there was no checkpoint.
@@ -128,6 +155,12 @@ func TestCrashWhileSavingFirst(t *testing.T) {
 			for i, disk := range d.after() {
 				if n, err := generationOf(disk, "d/model"); err != nil || n != 0 && n != 2 {
 					t.Errorf("%s: after a crash at change %d, state %d: %d, %v", name, k, i, n, err)
+				}
+				if err := tryWrite(disk, "d/other", generation(3)); err != nil {
+					t.Errorf("%s: after a crash at change %d, state %d: saving another one: %v", name, k, i, err)
+				}
+				if left := unneeded(t, disk, slices.Collect(maps.Keys(disk.names))); len(left) > 0 {
+					t.Errorf("%s: after a crash at change %d, state %d: left over after another save: %q", name, k, i, left)
 				}
 			}
 		}
@@ -213,11 +246,11 @@ type fullDisk struct {
 }
 
 type fullFile struct {
-	checkpoint.File
+	files.File
 	d *fullDisk
 }
 
-func (d *fullDisk) Create(name string) (checkpoint.File, error) {
+func (d *fullDisk) Create(name string) (files.File, error) {
 	f, err := d.disk.Create(name)
 	return fullFile{f, d}, err
 }
@@ -239,13 +272,13 @@ func TestConcurrentSaversDoNotMix(t *testing.T) {
 			for range 3 {
 				g := generation(n + 1)
 				if n%2 == 0 {
-					if err := tryWrite(checkpoint.OS, prefix, g); err != nil {
+					if err := tryWrite(files.All, prefix, g); err != nil {
 						t.Error(err)
 					}
 					continue
 				}
 				list := []string{fmt.Sprintf("%s-%d-a", prefix, n), fmt.Sprintf("%s-%d-b", prefix, n)}
-				err := errors.Join(tryWrite(checkpoint.OS, list[0], g[:2]), tryWrite(checkpoint.OS, list[1], g[2:]), checkpoint.Merge(checkpoint.OS, list, prefix, false))
+				err := errors.Join(tryWrite(files.All, list[0], g[:2]), tryWrite(files.All, list[1], g[2:]), checkpoint.Merge(files.All, list, prefix, false))
 				if err != nil {
 					t.Error(err)
 				}
@@ -253,7 +286,7 @@ func TestConcurrentSaversDoNotMix(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if n, err := generationOf(checkpoint.OS, prefix); n < 1 || err != nil {
+	if n, err := generationOf(files.All, prefix); n < 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
 	"path"
-	"slices"
 	"sync"
 	"syscall"
 
-	"github.com/troupe-run/troupe/kernels/checkpoint"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // errCrash is what everything fails with once a disk has lost its power.
@@ -29,7 +29,10 @@ type disk struct {
 	lock    sync.Mutex
 }
 
-type inode struct{ data, durable []byte }
+type inode struct {
+	data, durable []byte
+	locked        bool
+}
 
 func newDisk() *disk {
 	return &disk{names: map[string]*inode{}, durable: map[string]*inode{}}
@@ -67,7 +70,7 @@ func (d *disk) after() (list []*disk) {
 					if lost {
 						data = node.durable
 					}
-					copies[node] = &inode{bytes.Clone(data), bytes.Clone(data)}
+					copies[node] = &inode{data: bytes.Clone(data), durable: bytes.Clone(data)}
 				}
 				next.names[name] = copies[node]
 			}
@@ -78,9 +81,11 @@ func (d *disk) after() (list []*disk) {
 	return list
 }
 
+// openFile is a file that is being written, content one that is read.
 type openFile struct {
-	d    *disk
-	node *inode
+	files.File // what nobody calls
+	d          *disk
+	node       *inode
 }
 
 func (f openFile) Write(b []byte) (int, error) {
@@ -104,9 +109,21 @@ func (f openFile) Sync() error {
 	return nil
 }
 
-func (f openFile) Close() error { return nil }
+func (f openFile) TryLock(bool) (bool, error) {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	f.node.locked = true
+	return true, nil
+}
 
-func (d *disk) Create(name string) (checkpoint.File, error) {
+func (f openFile) Close() error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	f.node.locked = false
+	return nil
+}
+
+func (d *disk) Create(name string) (files.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.change(); err != nil {
@@ -117,21 +134,28 @@ func (d *disk) Create(name string) (checkpoint.File, error) {
 	}
 	node := &inode{}
 	d.rename(func(m map[string]*inode) { m[name] = node })
-	return openFile{d, node}, nil
+	return openFile{d: d, node: node}, nil
 }
 
-type content struct{ *bytes.Reader }
+type content struct {
+	files.File // what nobody calls
+	*bytes.Reader
+	node *inode
+}
 
-func (content) Close() error { return nil }
+func (c content) Read(b []byte) (int, error) { return c.Reader.Read(b) }
+func (c content) Size() int64                { return c.Reader.Size() }
+func (c content) TryLock(bool) (bool, error) { return !c.node.locked, nil }
+func (content) Close() error                 { return nil }
 
-func (d *disk) Open(name string) (checkpoint.Source, error) {
+func (d *disk) Open(name string) (files.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	node := d.names[name]
 	if node == nil {
 		return nil, syscall.ENOENT
 	}
-	return content{bytes.NewReader(node.data)}, nil
+	return content{Reader: bytes.NewReader(node.data), node: node}, nil
 }
 
 func (c content) ReadAt(b []byte, at int64) (int, error) {
@@ -197,19 +221,37 @@ func (d *disk) SyncDir(string) error {
 	return nil
 }
 
-func (d *disk) Glob(pattern string) (list []string, err error) {
+// info tells of a file of the disk, or of its one folder.
+type info struct {
+	fs.FileInfo // what nobody calls
+	dir         bool
+}
+
+func (i info) IsDir() bool { return i.dir }
+
+func (d *disk) Stat(name string) (fs.FileInfo, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if name != "d" && d.names[name] == nil {
+		return nil, syscall.ENOENT
+	}
+	return info{dir: name == "d"}, nil
+}
+
+func (d *disk) List(dir string) (list []string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name := range d.names {
-		if ok, err := path.Match(pattern, name); err != nil {
-			return nil, err
-		} else if ok {
-			list = append(list, name)
+		if path.Dir(name) == dir {
+			list = append(list, path.Base(name))
 		}
 	}
-	slices.Sort(list)
 	return list, nil
 }
+
+func (d *disk) Check(string) error                   { return nil }
+func (d *disk) Overwrite(string) (files.File, error) { return nil, errors.ErrUnsupported }
+func (d *disk) MkdirAll(string) error                { return syscall.EEXIST }
 
 func (d *disk) Lock(string) (unlock func(), err error) {
 	d.lock.Lock()

@@ -81,3 +81,6 @@ func TableEntries(src Source) (map[string][]byte, error) {
 
 // SliceKey is sliceKey.
 var SliceKey = sliceKey
+
+// ShardsOf is shardsOf.
+var ShardsOf = shardsOf

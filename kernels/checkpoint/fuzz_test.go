@@ -87,7 +87,7 @@ func FuzzBlock(f *testing.F) {
 	f.Add([]byte{0, 1, 1, 'a', 'b', 0, 0, 0, 0, 1, 0, 0, 0}, byte(0))
 	f.Add([]byte{13, 48, 0, 1, 1, 'a', 'b', 0, 0, 0, 0, 1, 0, 0, 0}, byte(1))
 	f.Fuzz(func(t *testing.T, block []byte, compression byte) {
-		_, err := checkpoint.TableEntries(content{bytes.NewReader(checkpoint.TableOfBlock(block, compression, "\xff"))})
+		_, err := checkpoint.TableEntries(content{Reader: bytes.NewReader(checkpoint.TableOfBlock(block, compression, "\xff"))})
 		classed(t, err)
 	})
 }
@@ -95,7 +95,7 @@ func FuzzBlock(f *testing.F) {
 // FuzzEntries reads indexes of format V2 whose messages are anything.
 func FuzzEntries(f *testing.F) {
 	for prefix := range map[string]bool{"types": true, "merged": true, "variant": true} {
-		all, err := checkpoint.TableEntries(content{bytes.NewReader(goldens(f)[prefix+".index"])})
+		all, err := checkpoint.TableEntries(content{Reader: bytes.NewReader(goldens(f)[prefix+".index"])})
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func FuzzEntries(f *testing.F) {
 
 // FuzzRecords reads files of format V1 whose messages are anything.
 func FuzzRecords(f *testing.F) {
-	all, err := checkpoint.TableEntries(content{bytes.NewReader(goldens(f)["v1"])})
+	all, err := checkpoint.TableEntries(content{Reader: bytes.NewReader(goldens(f)["v1"])})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -159,11 +159,11 @@ func FuzzParseSlice(f *testing.F) {
 
 // TestSnappy reads a file whose blocks are compressed, as TensorFlow's were before 2017.
 func TestSnappy(t *testing.T) {
-	all, err := checkpoint.TableEntries(content{bytes.NewReader(goldens(t)["v1"])})
+	all, err := checkpoint.TableEntries(content{Reader: bytes.NewReader(goldens(t)["v1"])})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := checkpoint.TableEntries(content{bytes.NewReader(checkpoint.SnappyTable(all))})
+	again, err := checkpoint.TableEntries(content{Reader: bytes.NewReader(checkpoint.SnappyTable(all))})
 	if err != nil || !maps.EqualFunc(all, again, bytes.Equal) {
 		t.Errorf("%d entries, want %d: %v", len(again), len(all), err)
 	}

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"github.com/troupe-run/troupe/kernels/files"
 	"io"
 	"maps"
 	"os"
@@ -125,14 +126,14 @@ type opaque struct{}
 func (opaque) Encode(v any) ([]byte, error) { return v.([]byte), nil }
 func (opaque) Decode(b []byte) (any, error) { return b, nil }
 
-func write(t testing.TB, fsys checkpoint.FS, prefix string, list []named) {
+func write(t testing.TB, fsys files.FS, prefix string, list []named) {
 	t.Helper()
 	if err := tryWrite(fsys, prefix, list); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func tryWrite(fsys checkpoint.FS, prefix string, list []named) error {
+func tryWrite(fsys files.FS, prefix string, list []named) error {
 	w, err := checkpoint.Create(fsys, prefix, opaque{})
 	if err != nil {
 		return err
@@ -155,7 +156,7 @@ func tryWrite(fsys checkpoint.FS, prefix string, list []named) error {
 	return w.Finish()
 }
 
-func open(t testing.TB, fsys checkpoint.FS, prefix string) *checkpoint.Reader {
+func open(t testing.TB, fsys files.FS, prefix string) *checkpoint.Reader {
 	t.Helper()
 	r, err := checkpoint.Open(fsys, prefix, opaque{})
 	if err != nil {
@@ -248,13 +249,13 @@ func wholeV() *tensor.Tensor {
 func TestReadsTensorFlowsFiles(t *testing.T) {
 	dir := goldenDir(t)
 	for prefix, list := range v2Goldens() {
-		r := open(t, checkpoint.OS, filepath.Join(dir, prefix))
+		r := open(t, files.All, filepath.Join(dir, prefix))
 		for _, n := range list {
 			got, err := r.Read(tensor.Host, n.name)
 			expectTensor(t, prefix+" "+n.name, got, err, n.tensor)
 		}
 	}
-	r := open(t, checkpoint.OS, filepath.Join(dir, "merged"))
+	r := open(t, files.All, filepath.Join(dir, "merged"))
 	got, err := r.Read(tensor.Host, "v")
 	expectTensor(t, "v", got, err, wholeV())
 	for i, p := range parts() {
@@ -264,7 +265,7 @@ func TestReadsTensorFlowsFiles(t *testing.T) {
 		got, err = r.Read(tensor.Host, own)
 		expectTensor(t, own, got, err, patterned(tensor.Int64, int64(i)))
 	}
-	r = open(t, checkpoint.OS, filepath.Join(dir, "variant"))
+	r = open(t, files.All, filepath.Join(dir, "variant"))
 	got, err = r.Read(tensor.Host, "list")
 	if err != nil || got.DType() != tensor.Variant || got.Rank() != 0 || !bytes.Contains(got.Variants()[0].([]byte), []byte("tensorflow::TensorList")) {
 		t.Errorf("variant: %v, %v", got, err)
@@ -278,7 +279,7 @@ func TestWritesTensorFlowsBytes(t *testing.T) {
 	path := func(name string) string { return filepath.Join(dir, name) }
 	for prefix, list := range v2Goldens() {
 		for range 2 { // the second replaces the first
-			write(t, checkpoint.OS, path(prefix), list)
+			write(t, files.All, path(prefix), list)
 			expectSame(t, dir, prefix+".index", prefix+".data-00000-of-00001")
 		}
 	}
@@ -286,19 +287,19 @@ func TestWritesTensorFlowsBytes(t *testing.T) {
 		var prefixes []string
 		for i, p := range parts() {
 			prefixes = append(prefixes, path(fmt.Sprintf("tmp/part%d", i)))
-			write(t, checkpoint.OS, prefixes[i], []named{p, {fmt.Sprintf("own%d", i), "", patterned(tensor.Int64, int64(i))}})
+			write(t, files.All, prefixes[i], []named{p, {fmt.Sprintf("own%d", i), "", patterned(tensor.Int64, int64(i))}})
 		}
-		if err := checkpoint.Merge(checkpoint.OS, prefixes, path("merged"), false); err != nil {
+		if err := checkpoint.Merge(files.All, prefixes, path("merged"), false); err != nil {
 			t.Fatal(err)
 		}
 		expectSame(t, dir, "merged.index", "merged.data-00000-of-00003", "merged.data-00001-of-00003", "merged.data-00002-of-00003")
 	}
-	r := open(t, checkpoint.OS, filepath.Join(goldenDir(t), "variant"))
+	r := open(t, files.All, filepath.Join(goldenDir(t), "variant"))
 	list, err := r.Read(tensor.Host, "list")
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, checkpoint.OS, path("variant"), []named{{"list", "", list}, {"after", "", patterned(tensor.Int32, 2)}})
+	write(t, files.All, path("variant"), []named{{"list", "", list}, {"after", "", patterned(tensor.Int32, 2)}})
 	expectSame(t, dir, "variant.index", "variant.data-00000-of-00001")
 	left, err := filepath.Glob(path("*tempstate*"))
 	if err != nil || len(left) > 0 {
@@ -339,14 +340,14 @@ func TestV1(t *testing.T) {
 	dir := t.TempDir()
 	all := v1Goldens()
 	for name, list := range all {
-		if err := checkpoint.WriteV1(checkpoint.OS, filepath.Join(dir, name), v1Named(t, list)); err != nil {
+		if err := checkpoint.WriteV1(files.All, filepath.Join(dir, name), v1Named(t, list)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	expectSame(t, dir, slices.Collect(maps.Keys(all))...)
 	for _, preferred := range []int{-1, 0, 1, 7} {
 		for _, pattern := range []string{"v1", "v1s-?????-of-00002"} {
-			r, err := checkpoint.OpenV1(checkpoint.OS, filepath.Join(dir, pattern), preferred)
+			r, err := checkpoint.OpenV1(files.All, filepath.Join(dir, pattern), preferred)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,16 +3,19 @@ package checkpoint
 import (
 	"errors"
 	"io/fs"
+	"path/filepath"
+	"slices"
 
 	bundlepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/files"
 	"google.golang.org/protobuf/proto"
 )
 
 // Merge makes one checkpoint of several whose tensors differ, by renaming their data files and joining their
 // indexes. Slices of one tensor come together. Missing checkpoints are an error unless allowMissing.
-func Merge(fsys FS, prefixes []string, prefix string, allowMissing bool) error {
+func Merge(fsys files.FS, prefixes []string, prefix string, allowMissing bool) error {
 	if err := makeDir(fsys, prefix); err != nil {
 		return err
 	}
@@ -38,28 +41,54 @@ func Merge(fsys FS, prefixes []string, prefix string, allowMissing bool) error {
 	if m.header == nil {
 		return status.InvalidArgumentf("At least one prefix checkpoint file must exist, but none existed.")
 	}
-	// Until the merged checkpoint is there, those that it is made of are.
-	err := commit(fsys, prefix, &m.bundle, true)
+	j, err := begin(fsys, filepath.Dir(prefix))
+	if err != nil {
+		return err
+	}
+	err = m.save(j, prefixes, prefix)
+	j.end(err)
+	return err
+}
+
+// save writes the merged checkpoint. Until it is there, those that it is made of are.
+func (m *merger) save(j *journal, prefixes []string, prefix string) error {
+	var indexes, data []string
+	for _, p := range prefixes {
+		if p != prefix {
+			indexes = append(indexes, indexName(p))
+		}
+	}
+	for i, name := range m.files {
+		if name != dataName(prefix, int32(i), int32(len(m.files))) {
+			data = append(data, name)
+		}
+	}
+	sources := j.relative(slices.Concat(indexes, data))
+	err := j.commit(prefix, &m.bundle, true, sources)
 	moved := errors.Is(err, errNoLinks)
 	if moved {
-		err = commit(fsys, prefix, &m.bundle, false)
+		err = j.commit(prefix, &m.bundle, false, sources)
 	}
 	if err != nil {
 		return err
 	}
-	for _, p := range prefixes {
-		if p != prefix {
-			_ = fsys.Remove(indexName(p)) // what is left over does no harm
-		}
+	if moved {
+		data = nil
 	}
-	if !moved {
-		for i, name := range m.files {
-			if name != dataName(prefix, int32(i), int32(len(m.files))) {
-				_ = fsys.Remove(name)
-			}
-		}
+	for _, name := range slices.Concat(indexes, data) {
+		_ = j.fs.Remove(name) // what is left over does no harm
 	}
 	return nil
+}
+
+// relative are names as a journal has them; those that do not lie below its folder are left out.
+func (j *journal) relative(names []string) (all []string) {
+	for _, name := range names {
+		if rel, err := filepath.Rel(j.dir, name); err == nil && filepath.IsLocal(rel) {
+			all = append(all, rel)
+		}
+	}
+	return all
 }
 
 type merger struct {
@@ -89,7 +118,7 @@ func (m *merger) add(src Source, prefix string) error {
 			return nil
 		}
 		e := &bundlepb.BundleEntryProto{}
-		if err := proto.Unmarshal(value, e); err != nil {
+		if err := tensor.Unmarshal(value, e); err != nil {
 			return status.Errorf(status.DataLoss, "Entry for key %s not parseable.", key)
 		}
 		if e.ShardId < 0 || e.ShardId >= header.NumShards {

@@ -8,12 +8,11 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/files"
-	"google.golang.org/protobuf/proto"
 )
 
 // Reader reads a checkpoint of format V2. It is for one goroutine.
 type Reader struct {
-	fs       FS
+	fs       files.FS
 	prefix   string
 	variants Codec
 	shards   int32
@@ -32,7 +31,7 @@ type place struct {
 }
 
 // Open opens the index of a checkpoint: NOT_FOUND where there is none, DATA_LOSS where it is damaged.
-func Open(fsys FS, prefix string, variants Codec) (*Reader, error) {
+func Open(fsys files.FS, prefix string, variants Codec) (*Reader, error) {
 	name := indexName(prefix)
 	src, err := fsys.Open(name)
 	if err != nil {
@@ -67,7 +66,7 @@ func readHeader(t *tableReader) (*bundlepb.BundleHeaderProto, error) {
 	switch {
 	case !ok:
 		return nil, status.Internalf("failed to seek to header entry")
-	case proto.Unmarshal(value, h) != nil || h.NumShards < 0:
+	case tensor.Unmarshal(value, h) != nil || h.NumShards < 0:
 		return nil, dataLoss("unable to parse header")
 	}
 	return h, nil
@@ -95,7 +94,7 @@ func (r *Reader) entry(key string) (*bundlepb.BundleEntryProto, error) {
 		return nil, status.Errorf(status.NotFound, "Key %s not found in checkpoint %s", key, r.prefix)
 	}
 	e := &bundlepb.BundleEntryProto{}
-	if proto.Unmarshal(value, e) != nil {
+	if tensor.Unmarshal(value, e) != nil {
 		return nil, status.Errorf(status.DataLoss, "Entry for key %s not parseable.", key)
 	}
 	shape, known := tensor.ShapeFromProto(e.Shape)
@@ -231,7 +230,7 @@ func (r *Reader) part(name string, e *bundlepb.BundleEntryProto, v view) (part, 
 }
 
 // Exists tells whether there is a checkpoint of format V2. Like TensorFlow it takes the prefix for a pattern.
-func Exists(fsys FS, prefix string) bool {
-	list, err := fsys.Glob(indexName(prefix))
+func Exists(fsys files.FS, prefix string) bool {
+	list, err := glob(fsys, indexName(prefix))
 	return err == nil && len(list) > 0
 }

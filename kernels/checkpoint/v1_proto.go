@@ -255,7 +255,7 @@ func readMeta(b []byte) (list []v1Tensor, versions *versionspb.VersionDef, ok bo
 	ok = ok && eachField(meta, func(num protowire.Number, typ protowire.Type, v []byte, _ uint64) bool {
 		switch {
 		case num == fieldMetaVersions && typ == protowire.BytesType:
-			return proto.Unmarshal(v, versions) == nil
+			return tensor.Unmarshal(v, versions) == nil
 		case num == fieldMetaTensor && typ == protowire.BytesType:
 			m, ok, problem := readTensorMeta(v)
 			list = append(list, m)
@@ -278,13 +278,13 @@ func readTensorMeta(b []byte) (m v1Tensor, ok bool, err error) {
 			m.dtype = tensor.DType(x)
 		case num == fieldShape && typ == protowire.BytesType:
 			p := &shapepb.TensorShapeProto{}
-			if proto.Unmarshal(v, p) != nil {
+			if tensor.Unmarshal(v, p) != nil {
 				return false
 			}
 			m.shape, _ = tensor.ShapeFromProto(p)
 		case num == fieldSlices && typ == protowire.BytesType:
 			p := &slicepb.TensorSliceProto{}
-			if proto.Unmarshal(v, p) != nil {
+			if tensor.Unmarshal(v, p) != nil {
 				return false
 			}
 			s, problem := sliceFromProto(p)

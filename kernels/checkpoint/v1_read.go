@@ -8,7 +8,7 @@ import (
 
 // ReaderV1 reads a checkpoint of format V1, of one file or several. It is for one goroutine.
 type ReaderV1 struct {
-	fs    FS
+	fs    files.FS
 	names []string
 	open  []*tableReader // nil for files that were not read yet
 	sets  map[string]*sliceSet
@@ -17,8 +17,8 @@ type ReaderV1 struct {
 
 // OpenV1 opens the files that a pattern matches. With a preferred shard from 0 on the file of that number is
 // read first, and the others only when something is not in it.
-func OpenV1(fsys FS, pattern string, preferred int) (*ReaderV1, error) {
-	names, err := fsys.Glob(pattern)
+func OpenV1(fsys files.FS, pattern string, preferred int) (*ReaderV1, error) {
+	names, err := glob(fsys, pattern)
 	if err != nil {
 		return nil, status.InvalidArgumentf("Unsuccessful TensorSliceReader constructor: Failed to get matching files on %s: %v", pattern, err)
 	}

@@ -2,11 +2,13 @@ package checkpoint
 
 import (
 	"io"
+	"path/filepath"
 	"slices"
 
 	versionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/versions_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -25,7 +27,7 @@ type Named struct {
 }
 
 // WriteV1 writes a file of format V1. It has its name only when it is complete.
-func WriteV1(fsys FS, name string, list []Named) error {
+func WriteV1(fsys files.FS, name string, list []Named) error {
 	var meta []*v1Tensor
 	byName := map[string]*v1Tensor{}
 	records := map[string]Named{}
@@ -55,7 +57,11 @@ func WriteV1(fsys FS, name string, list []Named) error {
 		return err
 	}
 	slices.Sort(keys)
-	return writeFile(fsys, name, func(w io.Writer) error {
+	j, err := begin(fsys, filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	err = j.writeFile(name, func(w io.Writer) error {
 		t := newTable(w)
 		if err := t.addBytes("", first); err != nil {
 			return err
@@ -67,6 +73,8 @@ func WriteV1(fsys FS, name string, list []Named) error {
 		}
 		return t.finish()
 	})
+	j.end(err)
+	return err
 }
 
 func checkV1(n Named) error {

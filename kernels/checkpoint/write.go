@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"io"
+	"path/filepath"
 	"unsafe"
 
 	bundlepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
@@ -26,25 +27,30 @@ type Codec interface {
 // nobody reads half a checkpoint. It is for one goroutine; any number of them may write the same prefix, and
 // the last to finish wins.
 type Writer struct {
-	fs       FS
 	prefix   string
 	variants Codec
-	temp     string // the data file
-	file     File
+	journal  *journal // nil when the save is over
+	temp     string   // the data file
+	file     files.File
 	out      *bufio.Writer
 	offset   int64
 	entries  map[string]*bundlepb.BundleEntryProto
 }
 
 // Create begins a checkpoint. The folder is made if its parent is there.
-func Create(fsys FS, prefix string, variants Codec) (*Writer, error) {
+func Create(fsys files.FS, prefix string, variants Codec) (*Writer, error) {
 	if err := makeDir(fsys, prefix); err != nil {
 		return nil, err
 	}
-	w := &Writer{fs: fsys, prefix: prefix, variants: variants, temp: dataName(prefix, 0, 1) + temporary(), entries: map[string]*bundlepb.BundleEntryProto{}}
-	var err error
+	j, err := begin(fsys, filepath.Dir(prefix))
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{prefix: prefix, variants: variants, journal: j, temp: j.temporary(dataName(prefix, 0, 1)), entries: map[string]*bundlepb.BundleEntryProto{}}
 	if w.file, err = fsys.Create(w.temp); err != nil {
-		return nil, files.Error(w.temp, err)
+		err = files.Error(w.temp, err)
+		j.end(err)
+		return nil, err
 	}
 	w.out = bufio.NewWriterSize(w.file, 1<<16)
 	return w, nil
@@ -160,28 +166,27 @@ func (w *Writer) AddSlice(name string, whole tensor.Shape, s Slice, t *tensor.Te
 // Finish completes the checkpoint. After an error there is what was there before.
 func (w *Writer) Finish() error {
 	err := w.out.Flush()
-	file := w.file
-	w.file = nil
 	if err != nil {
-		_ = file.Close()
+		_ = w.file.Close()
 	} else {
-		err = closeDurably(file)
+		err = closeDurably(w.file)
 	}
+	err = files.Error(w.temp, err)
 	if err == nil {
-		err = commit(w.fs, w.prefix, &bundle{newHeader(), w.entries, []string{w.temp}}, false)
+		err = w.journal.commit(w.prefix, &bundle{newHeader(), w.entries, []string{w.temp}}, false, nil)
 	}
-	if err != nil {
-		_ = w.fs.Remove(w.temp)
-		return files.Error(w.temp, err)
-	}
-	return nil
+	w.journal.end(err)
+	w.journal = nil
+	return err
 }
 
 // Abort removes what was written. After Finish it does nothing.
 func (w *Writer) Abort() {
-	if w.file != nil {
+	if w.journal != nil {
 		_ = w.file.Close()
-		_ = w.fs.Remove(w.temp)
-		w.file = nil
+		w.journal.end(errAborted)
+		w.journal = nil
 	}
 }
+
+var errAborted = status.New(status.Aborted, "The save was given up")

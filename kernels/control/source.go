@@ -15,7 +15,7 @@ func newConst(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := tensor.FromTensorProto(p, tensor.Host)
+	t, err := tensor.FromTensorProto(p, c.Device.Pool())
 	if err != nil {
 		return nil, err
 	}

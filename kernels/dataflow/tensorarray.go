@@ -2,6 +2,7 @@ package dataflow
 
 import (
 	"sync"
+	"unsafe"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -27,6 +28,7 @@ type tensorArray struct {
 	dynamic bool // writes beyond the end make it longer
 	closed  bool
 	elems   []arrayElement
+	counted int64 // bytes of elems that count as the process's
 }
 
 type arrayElement struct {
@@ -47,6 +49,8 @@ func (a *tensorArray) Close() {
 		}
 	}
 	a.elems = nil
+	tensor.Host.Unreserve(a.counted)
+	a.counted = 0
 }
 
 func (a *tensorArray) open() error {
@@ -56,10 +60,20 @@ func (a *tensorArray) open() error {
 	return nil
 }
 
+// countStep is the bytes of elements that count at once.
+const countStep = 64 << 10
+
 // grow makes the array n long if it may be; it is locked.
 func (a *tensorArray) grow(n int) error {
 	if n > variant.MaxList {
 		return status.Errorf(status.ResourceExhausted, "OOM when allocating a TensorArray of %d elements", n)
+	}
+	// Elements count in steps; a list that is full is copied to one that is larger.
+	if missing := int64(n)*int64(unsafe.Sizeof(arrayElement{})) - a.counted; missing >= countStep {
+		if err := tensor.Host.Reserve(missing); err != nil {
+			return status.Errorf(status.ResourceExhausted, "OOM when allocating a TensorArray of %d elements: %s", n, status.From(err).Message)
+		}
+		a.counted += missing
 	}
 	if n > len(a.elems) {
 		a.elems = append(a.elems, make([]arrayElement, n-len(a.elems))...)
@@ -228,7 +242,10 @@ func (a *tensorArray) gradientOf(name string, lead tensor.Shape) (*tensorArray, 
 		return nil, status.InvalidArgumentf("Wrong input container. %s", arrayGradsPrefix+a.name)
 	}
 	a.dynamic = false
-	g := &tensorArray{name: name, dtype: a.dtype, identical: a.identical, clears: true, gradient: true, elems: make([]arrayElement, len(a.elems))}
+	g := &tensorArray{name: name, dtype: a.dtype, identical: a.identical, clears: true, gradient: true}
+	if err := g.grow(len(a.elems)); err != nil {
+		return nil, err
+	}
 	if a.shape.Known {
 		g.shape = shapes.PartialShape{Dims: shapes.Replaced(a.shape.Dims, 0, 0, lead...), Known: true}
 	}

@@ -21,29 +21,29 @@ func TestReadAndWrite(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a", "b", "f")
 	for _, content := range []string{"some bytes\x00", "less", ""} {
-		check(t, Write(name, content), status.OK, "")
-		got, err := Read("file://" + name)
+		check(t, Write(All, name, content), status.OK, "")
+		got, err := Read(All, "file://"+name)
 		check(t, err, status.OK, "")
 		if got != content {
 			t.Errorf("read %q, wrote %q", got, content)
 		}
 	}
-	_, err := Read(filepath.Join(dir, "none"))
+	_, err := Read(All, filepath.Join(dir, "none"))
 	check(t, err, status.NotFound, "none; No such file or directory")
-	_, err = Read(dir)
+	_, err = Read(All, dir)
 	check(t, err, status.FailedPrecondition, dir+"; Is a directory")
-	_, err = Read(filepath.Join(name, "x"))
+	_, err = Read(All, filepath.Join(name, "x"))
 	check(t, err, status.FailedPrecondition, "; Not a directory")
-	_, err = Read("")
+	_, err = Read(All, "")
 	check(t, err, status.NotFound, "; No such file or directory")
-	_, err = Read("gs://bucket/f")
+	_, err = Read(All, "gs://bucket/f")
 	check(t, err, status.Unimplemented, "File system scheme 'gs' not implemented (file: 'gs://bucket/f')")
-	check(t, Write(dir, "x"), status.FailedPrecondition, "; Is a directory")
-	check(t, Write(filepath.Join(name, "x", "y"), "x"), status.FailedPrecondition, "is not a directory")
+	check(t, Write(All, dir, "x"), status.FailedPrecondition, "; Is a directory")
+	check(t, Write(All, filepath.Join(name, "x", "y"), "x"), status.FailedPrecondition, "is not a directory")
 }
 
 func TestReadTakesFilesOfUnknownSize(t *testing.T) {
-	if got, err := Read("/proc/self/comm"); err == nil && !strings.HasSuffix(got, "\n") {
+	if got, err := Read(All, "/proc/self/comm"); err == nil && !strings.HasSuffix(got, "\n") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -75,7 +75,7 @@ func TestFnmatchTakesNoLongerThanItMust(t *testing.T) {
 func TestMatch(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a1", "a2", "b1", "d/x", "d/y", "e/x", "e/f/x", "w*"} {
-		if err := Write(filepath.Join(dir, name), ""); err != nil {
+		if err := Write(All, filepath.Join(dir, name), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,7 +102,7 @@ func TestMatch(t *testing.T) {
 		{"none", nil},
 		{"", nil},
 	} {
-		got, err := Match(c.pattern)
+		got, err := Match(All, c.pattern)
 		slices.Sort(got)
 		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, %v, want %q", c.pattern, got, err, c.want)
@@ -111,7 +111,7 @@ func TestMatch(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "locked"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Match(dir + "/locked/*"); got != nil || err != nil {
+	if got, err := Match(All, dir+"/locked/*"); got != nil || err != nil {
 		t.Errorf("in a folder that may not be read: %q, %v", got, err)
 	}
 }

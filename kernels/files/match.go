@@ -1,7 +1,8 @@
 package files
 
 import (
-	"os"
+	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"unicode"
@@ -17,7 +18,10 @@ const special = `*?[\`
 // slashes, [a-z] and [!a-z] for one character, a backslash makes the next character ordinary. A pattern without a
 // folder gives names that begin with "./". A name that is no pattern gives itself, if there is such a file. A folder
 // that may not be read has nothing in it. The order is the system's.
-func Match(pattern string) ([]string, error) {
+//
+// What the session has no right to is an error where the pattern begins, and has nothing in it where the pattern's
+// wildcards lead to it.
+func Match(fsys FS, pattern string) ([]string, error) {
 	if pattern == "" {
 		return nil, nil
 	}
@@ -26,8 +30,12 @@ func Match(pattern string) ([]string, error) {
 		return nil, err
 	}
 	if !strings.ContainsAny(pattern, special) {
-		if _, err := os.Stat(plain); err == nil {
+		_, err := fsys.Stat(plain)
+		switch {
+		case err == nil:
 			return []string{pattern}, nil
+		case refused(err):
+			return nil, err
 		}
 		return nil, nil
 	}
@@ -40,14 +48,17 @@ func Match(pattern string) ([]string, error) {
 	for i := first; i < len(levels); i++ {
 		var next []string
 		for _, dir := range found {
-			names, err := children(dir)
-			if err != nil {
+			names, err := children(fsys, dir)
+			if err != nil && (i == first || !refused(err)) {
 				return nil, err
 			}
 			for _, name := range names {
 				path := join(dir, name)
-				if fnmatch(levels[i], path) && (i == len(levels)-1 || isDir(path)) {
+				if fnmatch(levels[i], path) && (i == len(levels)-1 || isDir(fsys, path)) {
 					next = append(next, path)
+				}
+				if len(next) > maxNames {
+					return nil, tooMany(pattern)
 				}
 			}
 		}
@@ -80,29 +91,44 @@ func prefixes(pattern string) []string {
 func join(dir, name string) string { return strings.TrimSuffix(dir, "/") + "/" + name }
 
 // children are the names in a folder; there are none in what is no folder, or may not be read.
-func children(dir string) ([]string, error) {
+func children(fsys FS, dir string) ([]string, error) {
 	path, err := Local(dir)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
-	if err != nil {
+	if err := Admit(fsys, path); err != nil {
+		return nil, err
+	}
+	if !isDir(fsys, dir) {
 		return nil, nil
 	}
-	defer f.Close() // nothing was written
-	if info, err := f.Stat(); err != nil || !info.IsDir() {
+	names, err := fsys.List(path)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	names, err := f.Readdirnames(-1)
 	return names, Error(dir, err)
 }
 
-func isDir(name string) bool {
+// Admit tells why a session may not use what another one has opened at a path; nil also where nothing is there any more.
+func Admit(fsys FS, path string) error {
+	if _, err := fsys.Stat(path); refused(err) {
+		return err
+	}
+	return nil
+}
+
+// refused tells whether an error says that a session has no right to a file, rather than the server.
+func refused(err error) bool {
+	var coded *status.Error
+	return errors.As(err, &coded) && coded.Code == status.PermissionDenied
+}
+
+func isDir(fsys FS, name string) bool {
 	path, err := Local(name)
 	if err != nil {
 		return false
 	}
-	info, err := os.Stat(path)
+	info, err := fsys.Stat(path)
 	return err == nil && info.IsDir()
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/disk"
 )
 
 // readFile gives the content of a file.
@@ -15,7 +16,7 @@ func readFile(ctx *kernels.Context) error {
 	if err := args.NeedScalar(ctx.Input(0), tensor.String, "Input filename tensor must be scalar, but had shape: %v"); err != nil {
 		return err
 	}
-	content, err := files.Read(ctx.Input(0).Strings()[0])
+	content, err := files.Read(disk.Files(ctx), ctx.Input(0).Strings()[0])
 	if err != nil {
 		return err
 	}
@@ -30,7 +31,7 @@ func writeFile(ctx *kernels.Context) error {
 	if err := args.NeedScalar(ctx.Input(1), tensor.String, "Contents tensor must be scalar, but had shape: %v"); err != nil {
 		return err
 	}
-	return files.Write(ctx.Input(0).Strings()[0], ctx.Input(1).Strings()[0])
+	return files.Write(disk.Files(ctx), ctx.Input(0).Strings()[0], ctx.Input(1).Strings()[0])
 }
 
 // matchingFiles gives the files that match patterns, sorted.
@@ -39,9 +40,10 @@ func matchingFiles(ctx *kernels.Context) error {
 	if patterns.Rank() > 1 {
 		return status.InvalidArgumentf("Input patterns tensor must be scalar or vector, but had shape: %v", patterns.Shape())
 	}
+	fsys := disk.Files(ctx)
 	var all []string
 	for _, p := range patterns.Strings() {
-		found, err := files.Match(p)
+		found, err := files.Match(fsys, p)
 		if err != nil {
 			return err
 		}

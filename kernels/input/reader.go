@@ -120,7 +120,7 @@ func readerRead(ctx *kernels.Context, r *reader.Reader, end func(error)) (cancel
 		end(err)
 		return noCancel
 	}
-	return r.Read(workOf(q), func(record reader.Record, err error) {
+	return r.Read(ctx.Files(), workOf(q), func(record reader.Record, err error) {
 		if err == nil {
 			err = args.FirstError(outputStringAt(ctx, 0, record.Key), outputStringAt(ctx, 1, record.Value))
 		}
@@ -145,7 +145,7 @@ func readerReadUpTo(ctx *kernels.Context, r *reader.Reader, end func(error)) (ca
 		end(err)
 		return noCancel
 	}
-	return r.ReadUpTo(workOf(q), tensor.Of[int64](ctx.Input(2))[0], func(records []reader.Record, err error) {
+	return r.ReadUpTo(ctx.Files(), workOf(q), tensor.Of[int64](ctx.Input(2))[0], func(records []reader.Record, err error) {
 		if err == nil {
 			err = outputRecords(ctx, records)
 		}

@@ -45,7 +45,7 @@ func parseTensor(pool *tensor.Pool, serialized string, variants bool) (*tensor.T
 	}
 	// What is wrong with it has two messages; and variants are read from a message.
 	var p tensorpb.TensorProto
-	if err := proto.Unmarshal(bytes, &p); err != nil {
+	if err := tensor.Unmarshal(bytes, &p); err != nil {
 		return nil, status.InvalidArgumentf("Could not parse `serialized` as TensorProto, base64: %s", base64.StdEncoding.EncodeToString(bytes))
 	}
 	t, err := tensor.FromTensorProto(&p, pool)

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-var typeNames = map[string]tensor.DType{"float": tensor.Float32, "int32": tensor.Int32, "int64": tensor.Int64, "bool": tensor.Bool}
+var typeNames = map[string]tensor.DType{"float": tensor.Float32, "int32": tensor.Int32, "int64": tensor.Int64, "bool": tensor.Bool, "string": tensor.String}
 
 // GraphDef reads a graph that is written as text, a line a node:
 //

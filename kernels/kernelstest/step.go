@@ -5,13 +5,14 @@ import (
 
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // NewStep makes a step with feeds, fetches and a rendezvous of its own.
 func NewStep() *kernels.Step {
 	io := &IO{Fed: map[int]*tensor.Tensor{}, Fetched: map[int]*tensor.Tensor{}}
 	return &kernels.Step{
-		ID: 1, Feeds: io, Fetches: io, Rendezvous: NewRendezvous(), Cancellation: &kernels.Cancellation{}, Container: "__per_step_1",
+		ID: 1, Feeds: io, Fetches: io, Rendezvous: NewRendezvous(), Cancellation: &kernels.Cancellation{}, Container: "__per_step_1", Files: files.All,
 	}
 }
 

@@ -149,8 +149,34 @@ func (l *linalg) Compute(ctx *kernels.Context) error {
 	return l.each(ctx, in, results, outputs, elementwise.NewWalk(batch, batches...))
 }
 
+// takeMatrices counts what one set of matrices takes: inputs and outputs as complex numbers, and as much again for what
+// run makes of them.
+func takeMatrices(m *kernels.Meter, in []tensor.Shape, results []result) error {
+	const numbers = 2 * 16
+	for _, s := range in {
+		if err := m.TakeMany(s.Elements(), numbers); err != nil {
+			return err
+		}
+	}
+	for _, r := range results {
+		n, err := r.shape.NumElements()
+		if err == nil {
+			err = m.TakeMany(int(n), numbers)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // each runs over the batch.
 func (l *linalg) each(ctx *kernels.Context, in []tensor.Shape, results []result, outputs []*tensor.Tensor, w *elementwise.Walk) error {
+	m := ctx.Meter()
+	defer m.Done()
+	if err := takeMatrices(&m, in, results); err != nil {
+		return err
+	}
 	matrices := make([]*matrix, l.inputs)
 	for i, s := range in {
 		matrices[i] = newMatrix(int(s[0]), int(s[1]))

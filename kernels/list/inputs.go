@@ -48,7 +48,10 @@ func changeableList(ctx *kernels.Context, l *variant.TensorList) (*variant.Tenso
 		ctx.Pass(0, 0)
 		return l, nil
 	}
-	l = l.Clone()
+	l, err := l.Clone()
+	if err != nil {
+		return nil, err
+	}
 	return l, outputList(ctx, l)
 }
 

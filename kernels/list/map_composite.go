@@ -8,7 +8,6 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/printing"
 	"github.com/troupe-run/troupe/kernels/internal/variant"
-	"google.golang.org/protobuf/proto"
 )
 
 // compositeClass reads the attribute metadata, a serialized CompositeTensorVariantMetadata.
@@ -17,7 +16,7 @@ func compositeClass(c *kernels.Construction, failure string) (class protos.TypeS
 		return 0, "", err
 	}
 	var m protos.CompositeTensorVariantMetadata
-	if err := proto.Unmarshal([]byte(text), &m); err != nil {
+	if err := tensor.Unmarshal([]byte(text), &m); err != nil {
 		return 0, "", status.InvalidArgumentf("%s", failure)
 	}
 	return m.GetTypeSpecProto().GetTypeSpecClass(), text, nil

@@ -78,7 +78,10 @@ func tensorListPushBack(ctx *kernels.Context, dtype tensor.DType) error {
 	if err := l.Admit(t); err != nil {
 		return err
 	}
-	l.Elems = append(l.Elems, ctx.Take(1))
+	if err := l.Append(ctx.Input(1)); err != nil {
+		return err
+	}
+	ctx.Take(1) // the reference is the list's
 	return nil
 }
 
@@ -258,9 +261,14 @@ func tensorListConcatLists(ctx *kernels.Context, dtype tensor.DType) error {
 		case len(la.Elems)+len(lb.Elems) > variant.MaxList:
 			return status.Errorf(status.ResourceExhausted, "OOM when allocating a list of %d tensors", len(la.Elems)+len(lb.Elems))
 		}
-		joined, tail := la.Clone(), lb.Clone()
-		joined.Elems, joined.Depth = append(joined.Elems, tail.Elems...), max(joined.Depth, tail.Depth)
-		tail.Elems = nil
+		joined, err := la.Clone()
+		if err != nil {
+			return err
+		}
+		if err := joined.Concat(lb); err != nil {
+			joined.Release()
+			return err
+		}
 		out.Variants()[i] = joined
 	}
 	return nil
@@ -298,8 +306,16 @@ func tensorListPushBackBatch(ctx *kernels.Context, dtype tensor.DType) error {
 		if err != nil {
 			return err
 		}
-		c := l.Clone()
-		c.Elems = append(c.Elems, row)
+		c, err := l.Clone()
+		if err == nil {
+			if err = c.Append(row); err != nil {
+				c.Release()
+			}
+		}
+		if err != nil {
+			row.Release()
+			return err
+		}
 		out.Variants()[i] = c
 		if err := c.Admit(row); err != nil {
 			return err

@@ -4,15 +4,13 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
-	"syscall"
 
 	"github.com/troupe-run/troupe/containers/table"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/disk"
 	"github.com/troupe-run/troupe/kernels/internal/parse"
@@ -32,6 +30,7 @@ type textFile struct {
 	delimiter      string
 	keyDT, valueDT tensor.DType
 	path           string
+	fsys           files.FS
 }
 
 func newInitializeFromTextFile(c *kernels.Construction) (any, error) {
@@ -62,6 +61,7 @@ func newInitializeFromTextFile(c *kernels.Construction) (any, error) {
 		if f.path = path.Strings()[0]; f.path == "" {
 			return status.InvalidArgumentf("filename cannot be empty.")
 		}
+		f.fsys = disk.Files(ctx)
 		f.keyDT, f.valueDT = t.Key().DType, t.Value().DType
 		return f.initialize(t)
 	}), nil
@@ -87,6 +87,8 @@ func (f textFile) initialize(t table.Initializable) error {
 // column checks that a column can become keys or values of a type.
 func column(side, Side string, index int64, dtype tensor.DType) error {
 	switch {
+	case index < wholeLine:
+		return status.InvalidArgumentf("%s index %d is below %d, which means the whole line", Side, index, wholeLine)
 	case index == lineNumber && dtype != tensor.Int64:
 		return status.InvalidArgumentf("%s index for line number requires table %s dtype of int64, got %v", Side, side, dtype)
 	case index == wholeLine && !dtype.IsInteger() && dtype != tensor.String && side == "key":
@@ -102,7 +104,7 @@ func (f textFile) Size() (n int64, err error) {
 	if f.size != -1 {
 		return f.size, nil
 	}
-	r, err := openLines(f.path)
+	r, err := openLines(f.fsys, f.path)
 	if err != nil {
 		return 0, err
 	}
@@ -126,7 +128,7 @@ const linesAtATime = 256
 // read hands on the entries of the first most lines, -1 for all. What comes before a line that is wrong
 // is handed on first.
 func (f textFile) read(most int64, add func(keys, values *tensor.Tensor) error) error {
-	r, err := openLines(f.path)
+	r, err := openLines(f.fsys, f.path)
 	if err != nil {
 		return err
 	}
@@ -211,10 +213,10 @@ func (b *batch) take(r *lines, at int64) error {
 		return status.InvalidArgumentf("Invalid content in %s: empty line found at position %d.", b.path, r.at)
 	}
 	var columns []string
-	if need := max(b.key, b.value) + 1; need > 0 {
+	if last := max(b.key, b.value); last >= 0 {
 		columns = strings.Split(line, b.delimiter)
-		if int64(len(columns)) < need {
-			return status.InvalidArgumentf("Invalid number of columns in %s line %d (%s) : expected at least %d got %d", b.path, at, line, need, len(columns))
+		if int64(len(columns)) <= last {
+			return status.InvalidArgumentf("Invalid number of columns in %s line %d (%s) : expected at least %d got %d", b.path, at, line, uint64(last)+1, len(columns))
 		}
 	}
 	if err := args.FirstError(b.set(b.keys, b.key, line, columns, at), b.set(b.values, b.value, line, columns, at)); err != nil {
@@ -258,64 +260,33 @@ var numberReaders = parse.Numbers(parse.Int, parse.Float)
 // lines reads a file by lines, without their ends.
 type lines struct {
 	path string
-	file *os.File
+	file files.File
 	r    *bufio.Reader
 	at   int64 // bytes read
 }
 
-func openLines(path string) (*lines, error) {
-	f, err := os.Open(path)
+func openLines(fsys files.FS, path string) (*lines, error) {
+	f, err := files.Open(fsys, path)
 	if err != nil {
-		return nil, fileError(path, err)
+		return nil, err
 	}
 	return &lines{path: path, file: f, r: bufio.NewReaderSize(f, 1<<16)}, nil
 }
 
-func (l *lines) close() { l.file.Close() }
-
-// maxLine bounds a line in memory.
-const maxLine = 1 << 30
+func (l *lines) close() { _ = l.file.Close() } // nothing was written
 
 // next gives the next line, or io.EOF. What follows the last line's end is a line unless it is empty.
 func (l *lines) next() (string, error) {
-	var line []byte
-	for {
-		part, err := l.r.ReadSlice('\n')
-		line = append(line, part...)
-		l.at += int64(len(part))
-		switch {
-		case len(line) > maxLine:
-			return "", status.Errorf(status.ResourceExhausted, "A line of %s is longer than %d bytes", l.path, maxLine)
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err == io.EOF:
-			if text := strings.TrimSuffix(string(line), "\r"); text != "" {
-				return text, nil
-			}
-			return "", io.EOF
-		case err != nil:
-			return "", fileError(l.path, err)
-		}
-		return strings.TrimSuffix(string(line[:len(line)-1]), "\r"), nil
-	}
-}
-
-// fileError is the error for a file that cannot be read, in TensorFlow's words.
-func fileError(path string, err error) error {
-	code := status.Unknown
+	line, err := files.ReadLine(l.r, l.path)
+	l.at += int64(len(line))
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		code = status.NotFound
-	case errors.Is(err, fs.ErrPermission):
-		code = status.PermissionDenied
-	case errors.Is(err, syscall.EISDIR):
-		code = status.FailedPrecondition
+	case errors.Is(err, io.EOF):
+		if text := strings.TrimSuffix(string(line), "\r"); text != "" {
+			return text, nil
+		}
+		return "", io.EOF
+	case err != nil:
+		return "", err
 	}
-	text := err.Error()
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		text = errno.Error()
-		text = strings.ToUpper(text[:1]) + text[1:]
-	}
-	return status.Errorf(code, "%s; %s", path, text)
+	return strings.TrimSuffix(string(line[:len(line)-1]), "\r"), nil
 }

@@ -164,8 +164,37 @@ func (k *fft) Compute(ctx *kernels.Context) error {
 		clear(out.Data())
 		return nil
 	}
+	m := ctx.Meter()
+	defer m.Done()
+	if err := takeBlocks(&m, in.Shape()[lead:], out.Shape()[lead:], sizes, used); err != nil {
+		return err
+	}
 	k.batches(in, out, lead, sizes, used)
 	return nil
+}
+
+// takeBlocks counts what batches needs: a block before, in and after the transform, and a plan of each size, which
+// for sizes that are no powers of two has lists of up to four times the size.
+func takeBlocks(m *kernels.Meter, in, out tensor.Shape, sizes, used []int) error {
+	const number, plan = 16, 16 * 12
+	volume := 1
+	for i, n := range used {
+		if n > 0 && volume > math.MaxInt32/n*math.MaxInt32 {
+			return status.Errorf(status.ResourceExhausted, "OOM when transforming blocks of shape %v", sizes)
+		}
+		volume *= n
+		if err := m.TakeMany(sizes[i], plan); err != nil {
+			return err
+		}
+	}
+	err := m.TakeMany(volume, number)
+	if err == nil {
+		err = m.TakeMany(in.Elements(), number)
+	}
+	if err == nil {
+		err = m.TakeMany(out.Elements(), number)
+	}
+	return err
 }
 
 // lengths reads the input fft_length into sizes.

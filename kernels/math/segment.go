@@ -50,7 +50,12 @@ func (k *segmentKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	width := inner.Elements()
 	dst, src := element.ViewOf[T](out), element.ViewOf[T](data)
-	seen := make([]int, segments)
+	m := ctx.Meter()
+	defer m.Done()
+	seen, err := kernels.Scratch[int](&m, int(segments))
+	if err != nil {
+		return err
+	}
 	for i, s := range rows {
 		if s < 0 {
 			continue

@@ -168,7 +168,15 @@ func (k *sparseSegmentGradKernel[T]) Compute(ctx *kernels.Context) error {
 	if rows < 0 {
 		return status.InvalidArgumentf("output_dim0 must not be negative, got %d", rows)
 	}
-	sizes := make([]int, grad.Dim(0))
+	m := ctx.Meter()
+	defer m.Done()
+	if err := m.TakeMany(2*ids.Len(), 8); err != nil {
+		return err
+	}
+	sizes, err := kernels.Scratch[int](&m, grad.Dim(0))
+	if err != nil {
+		return err
+	}
 	at, segment := make([]int, ids.Len()), make([]int, ids.Len())
 	for i := range at {
 		index, err1 := args.IntAt(indices, i)

@@ -38,11 +38,11 @@ type fixedLength struct {
 	n     uint64
 }
 
-func (f *fixedLength) Open(name string) error {
+func (f *fixedLength) Open(fsys files.FS, name string) error {
 	if f.layout.Record > files.MaxContent || f.layout.Footer > files.MaxContent {
 		return status.Errorf(status.ResourceExhausted, "%s: records of %d bytes and footers of %d are too large", name, f.layout.Record, f.layout.Footer)
 	}
-	if err := f.open(name); err != nil {
+	if err := f.open(fsys, name); err != nil {
 		return err
 	}
 	var in io.Reader = &f.file

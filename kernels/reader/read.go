@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // maxRecords bounds what one operation may read.
@@ -14,15 +15,18 @@ const maxRecords = 1 << 26
 type reading struct {
 	*Reader
 	operation
+	fsys    files.FS
 	work    Work
 	most    int64 // 0 for one
 	records []Record
 	done    func([]Record, error)
 }
 
-// Read reads one record. It asks work for a new unit whenever it has come to the end of one.
-func (r *Reader) Read(work Work, done func(Record, error)) (cancel func(error)) {
-	return r.read(work, 0, func(records []Record, err error) {
+// Read reads one record. It asks work for a new unit whenever it has come to the end of one. The files are those that
+// the caller may use, which the reader does not keep: a reader serves all sessions that know its name, and must not
+// read for one what another one may.
+func (r *Reader) Read(fsys files.FS, work Work, done func(Record, error)) (cancel func(error)) {
+	return r.read(fsys, work, 0, func(records []Record, err error) {
 		if err != nil {
 			done(Record{}, err)
 			return
@@ -33,20 +37,20 @@ func (r *Reader) Read(work Work, done func(Record, error)) (cancel func(error)) 
 
 // ReadUpTo reads n records, or what is left of a unit of work, if that is one or more. INVALID_ARGUMENT for
 // a negative n.
-func (r *Reader) ReadUpTo(work Work, n int64, done func([]Record, error)) (cancel func(error)) {
+func (r *Reader) ReadUpTo(fsys files.FS, work Work, n int64, done func([]Record, error)) (cancel func(error)) {
 	switch {
 	case n < 0:
 		done(nil, status.InvalidArgumentf("num_records must be >= 0 not %d", n))
 	case n == 0:
 		done(nil, nil)
 	default:
-		return r.read(work, n, done)
+		return r.read(fsys, work, n, done)
 	}
 	return func(error) {}
 }
 
-func (r *Reader) read(work Work, most int64, done func([]Record, error)) (cancel func(error)) {
-	o := &reading{Reader: r, work: work, most: most, done: done}
+func (r *Reader) read(fsys files.FS, work Work, most int64, done func([]Record, error)) (cancel func(error)) {
+	o := &reading{Reader: r, fsys: fsys, work: work, most: most, done: done}
 	o.run = o.goOn
 	o.fail = func(err error) { done(nil, err) }
 	return r.enter(&o.operation)
@@ -72,6 +76,13 @@ func (o *reading) goOn() {
 		if o.finished.Load() >= o.started.Load() {
 			o.await()
 			return
+		}
+		if o.opener != o.fsys {
+			if err := o.source.Admit(o.fsys); err != nil {
+				o.finish(err)
+				return
+			}
+			o.opener = o.fsys
 		}
 		enough, err := o.one()
 		if enough || err != nil {
@@ -115,7 +126,7 @@ func (o *reading) await() {
 	o.waits++
 	turn := o.waits
 	o.mu.Unlock()
-	cancel := o.work(func(name string, err error) { go o.begin(name, err) })
+	cancel := o.work(func(name string, err error) { o.start(&o.operation, func() { o.begin(name, err) }) })
 	o.mu.Lock()
 	if o.waits == turn { // else the name has come already
 		o.wait = cancel
@@ -137,8 +148,8 @@ func (o *reading) begin(name string, err error) {
 	}
 	o.mu.Unlock()
 	if err == nil {
-		o.Reader.work = name
-		if err = o.source.Open(name); err == nil {
+		o.Reader.work, o.opener = name, o.fsys
+		if err = o.source.Open(o.fsys, name); err == nil {
 			o.started.Add(1)
 		} else {
 			o.source.Close()

@@ -6,13 +6,18 @@ import (
 	"sync/atomic"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/kernels/internal/disk"
 )
 
 // Source makes records of units of work. Its methods are called one at a time. What the names of a unit of work and of
 // a reader mean in errors and keys is TensorFlow's.
 type Source interface {
 	// Open begins a unit of work, after Close where there was one before.
-	Open(work string) error
+	Open(fsys files.FS, work string) error
+	// Admit tells why somebody may not read on in the unit of work, who has other files than the one who opened it.
+	Admit(fsys files.FS) error
 	// Next gives the next record; last tells that it is the unit's last one. io.EOF where there is no more.
 	Next() (record Record, last bool, err error)
 	// Close ends the unit of work, wherever it is. It may be called without one.
@@ -36,7 +41,8 @@ type Reader struct {
 	source     Source
 
 	started, finished, produced atomic.Int64
-	work                        string // of whose turn it is
+	work                        string   // of whose turn it is
+	opener                      files.FS // of the one who began the unit of work, or was admitted to it last
 
 	mu      sync.Mutex
 	busy    *operation   // whose turn it is
@@ -71,7 +77,7 @@ func (r *Reader) enter(o *operation) (cancel func(error)) {
 	case deleted:
 	case r.busy == nil:
 		r.busy = o
-		go o.run()
+		r.start(o, o.run)
 	default:
 		r.waiting = append(r.waiting, o)
 	}
@@ -111,6 +117,19 @@ func (r *Reader) cancel(o *operation, err error) {
 	}
 }
 
+// start runs f on a goroutine, for an operation whose turn it is. A panic of f ends both.
+func (r *Reader) start(o *operation, f func()) {
+	disk.Go(contain.Func(nil, r.title(), f, func(err error) {
+		r.mu.Lock()
+		left := r.busy != o
+		r.mu.Unlock()
+		if !left {
+			r.leave()
+			o.fail(err)
+		}
+	}))
+}
+
 // leave ends the turn of the operation that has it.
 func (r *Reader) leave() {
 	r.mu.Lock()
@@ -121,7 +140,7 @@ func (r *Reader) leave() {
 		r.end()
 	case len(r.waiting) > 0:
 		r.busy, r.waiting = r.waiting[0], r.waiting[1:]
-		go r.busy.run()
+		r.start(r.busy, r.busy.run)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"fmt"
+	"github.com/troupe-run/troupe/kernels/files"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -55,7 +56,7 @@ type result struct {
 
 func readOne(r *Reader, work Work) (<-chan result, func(error)) {
 	got := make(chan result, 1)
-	cancel := r.Read(work, func(record Record, err error) { got <- result{[]Record{record}, err} })
+	cancel := r.Read(files.All, work, func(record Record, err error) { got <- result{[]Record{record}, err} })
 	return got, cancel
 }
 
@@ -212,7 +213,7 @@ func TestReadUpToEndsWithTheFile(t *testing.T) {
 	var sizes []int
 	for _, n := range []int64{2, 2, 5, 0} {
 		got := make(chan result, 1)
-		r.ReadUpTo(work.next, n, func(records []Record, err error) { got <- result{records, err} })
+		r.ReadUpTo(files.All, work.next, n, func(records []Record, err error) { got <- result{records, err} })
 		g := receive(t, got)
 		if g.err != nil {
 			t.Fatal(g.err)
@@ -223,7 +224,7 @@ func TestReadUpToEndsWithTheFile(t *testing.T) {
 		t.Errorf("reads gave %v records", sizes)
 	}
 	got := make(chan error, 1)
-	r.ReadUpTo(work.next, -1, func(_ []Record, err error) { got <- err })
+	r.ReadUpTo(files.All, work.next, -1, func(_ []Record, err error) { got <- err })
 	if err := receive(t, got); status.CodeOf(err) != status.InvalidArgument {
 		t.Errorf("of -1 records: %v", err)
 	}

@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"os"
 	"strconv"
 	"unsafe"
 
-	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
@@ -17,40 +15,65 @@ import (
 const readAhead = 256 << 10
 
 // Identity is the source whose units of work are records themselves.
-func Identity() Source { return &whole{read: func(name string) (string, error) { return name, nil }} }
+func Identity() Source { return &identity{} }
 
-// WholeFile is the source whose units of work are files, each of which is a record.
-func WholeFile() Source { return &whole{read: files.Read} }
+type identity struct{ work string }
 
-type whole struct {
-	read func(name string) (string, error)
-	work string
-}
-
-func (w *whole) Open(work string) error {
-	w.work = work
+func (i *identity) Open(_ files.FS, work string) error {
+	i.work = work
 	return nil
 }
 
-func (w *whole) Next() (Record, bool, error) {
-	value, err := w.read(w.work)
-	return Record{w.work, value}, true, err
+func (i *identity) Admit(files.FS) error        { return nil }
+func (i *identity) Next() (Record, bool, error) { return Record{i.work, i.work}, true, nil }
+func (i *identity) Close()                      {}
+func (i *identity) Whole() bool                 { return true }
+
+// WholeFile is the source whose units of work are files, each of which is a record.
+func WholeFile() Source { return &wholeFile{} }
+
+type wholeFile struct {
+	fsys files.FS
+	name string
 }
 
-func (w *whole) Close()      {}
-func (w *whole) Whole() bool { return true }
+func (w *wholeFile) Open(fsys files.FS, name string) error {
+	w.fsys, w.name = fsys, name
+	return nil
+}
+
+func (w *wholeFile) Admit(fsys files.FS) error { return admit(fsys, w.name) }
+
+func (w *wholeFile) Next() (Record, bool, error) {
+	value, err := files.Read(w.fsys, w.name)
+	return Record{w.name, value}, true, err
+}
+
+func (w *wholeFile) Close()      { w.fsys = nil }
+func (w *wholeFile) Whole() bool { return true }
+
+// admit tells why a file may not be read on in.
+func admit(fsys files.FS, name string) error {
+	path, err := files.Local(name)
+	if err != nil {
+		return err
+	}
+	return files.Admit(fsys, path)
+}
 
 // file is the part of a source that has a file open.
 type file struct {
 	name string
-	f    *os.File
+	f    files.File
 }
 
-func (f *file) open(name string) (err error) {
+func (f *file) open(fsys files.FS, name string) (err error) {
 	f.name = name
-	f.f, err = files.Open(name)
+	f.f, err = files.Open(fsys, name)
 	return err
 }
+
+func (f *file) Admit(fsys files.FS) error { return admit(fsys, f.name) }
 
 // Read reads of the file, with its errors.
 func (f *file) Read(p []byte) (int, error) {
@@ -85,8 +108,8 @@ type textLines struct {
 	line uint64
 }
 
-func (t *textLines) Open(name string) error {
-	if err := t.open(name); err != nil {
+func (t *textLines) Open(fsys files.FS, name string) error {
+	if err := t.open(fsys, name); err != nil {
 		return err
 	}
 	if t.in == nil {
@@ -108,29 +131,20 @@ func (t *textLines) Open(name string) error {
 // next reads a line. A last line without an end is one if there is anything in it.
 func (t *textLines) next() (string, error) {
 	t.line++
-	var line []byte
-	for {
-		part, err := t.in.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case err == nil:
-			line = line[:len(line)-1]
-		case errors.Is(err, bufio.ErrBufferFull):
-			if len(line) > files.MaxContent {
-				return "", status.Errorf(status.ResourceExhausted, "%s has more than %d bytes", t.key(t.line), files.MaxContent)
-			}
-			continue
-		case !errors.Is(err, io.EOF):
-			return "", err
-		}
-		if n := len(line); n > 0 && line[n-1] == '\r' {
-			line = line[:n-1]
-		}
-		if err != nil && len(line) == 0 {
-			return "", io.EOF
-		}
-		return unsafe.String(unsafe.SliceData(line), len(line)), nil
+	line, err := files.ReadLine(t.in, t.name)
+	switch {
+	case err == nil:
+		line = line[:len(line)-1]
+	case !errors.Is(err, io.EOF):
+		return "", err
 	}
+	if n := len(line); n > 0 && line[n-1] == '\r' {
+		line = line[:n-1]
+	}
+	if err != nil && len(line) == 0 {
+		return "", io.EOF
+	}
+	return unsafe.String(unsafe.SliceData(line), len(line)), nil
 }
 
 func (t *textLines) Next() (Record, bool, error) {
@@ -155,8 +169,8 @@ type records struct {
 	in          *tfrecord.Reader
 }
 
-func (r *records) Open(name string) error {
-	err := r.open(name)
+func (r *records) Open(fsys files.FS, name string) error {
+	err := r.open(fsys, name)
 	if err == nil {
 		r.in = tfrecord.NewReader(&r.file, r.compression, files.MaxContent)
 	}

@@ -9,7 +9,9 @@ import (
 	"sync"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/kernels/internal/disk"
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
 
@@ -33,6 +35,8 @@ type YielderOptions struct {
 // epoch begins when the buffer is empty. All methods may be called concurrently.
 type Yielder struct {
 	options YielderOptions
+
+	fsys files.FS // of the first caller of Yield
 
 	mu       sync.Mutex
 	changed  sync.Cond // for those who read files
@@ -63,13 +67,14 @@ func NewYielder(o YielderOptions) *Yielder {
 }
 
 // Yield gives n records. done is called once, on any goroutine. The function that it returns gives up waiting; done
-// then gets CANCELLED. An error that reading had is given ever after.
-func (y *Yielder) Yield(n int, done func([]string, error)) (cancel func(error)) {
+// then gets CANCELLED. An error that reading had is given ever after. The files are those that the caller may use; it is
+// the same for all calls.
+func (y *Yielder) Yield(fsys files.FS, n int, done func([]string, error)) (cancel func(error)) {
 	w := &yield{n: n, done: done}
 	y.mu.Lock()
 	if !y.running && !y.closed {
-		y.running = true
-		go y.run()
+		y.running, y.fsys = true, fsys
+		contain.Go(nil, "A record yielder", y.run, func(err error) { y.fail(err) })
 	}
 	y.waiting = append(y.waiting, w)
 	y.serve()
@@ -159,15 +164,15 @@ func (y *Yielder) run() {
 			return
 		}
 		var shards sync.WaitGroup
-		n := min(y.options.Parallelism, len(names))
+		n := min(y.options.Parallelism, maxParallelism, len(names))
 		for i := range n {
-			shards.Go(func() {
+			shards.Go(contain.Func(nil, "A record yielder", func() {
 				for j := i; j < len(names); j += n {
 					if y.fail(y.read(names[j])) {
 						return
 					}
 				}
-			})
+			}, func(err error) { y.fail(err) }))
 		}
 		shards.Wait()
 		if y.endEpoch() {
@@ -198,7 +203,7 @@ func (y *Yielder) endEpoch() (over bool) {
 // names are the files of an epoch in their order.
 func (y *Yielder) names(epoch uint64) (names []string, err error) {
 	for pattern := range strings.SplitSeq(y.options.Patterns, ",") {
-		found, err := files.Match(pattern)
+		found, err := y.match(pattern)
 		if err != nil {
 			return nil, err
 		}
@@ -217,14 +222,36 @@ func (y *Yielder) names(epoch uint64) (names []string, err error) {
 	return names, nil
 }
 
+func (y *Yielder) match(pattern string) (names []string, err error) {
+	disk.Do(func() { names, err = files.Match(y.fsys, pattern) })
+	return names, err
+}
+
+// maxParallelism bounds the files that are open at a time, whatever the client asks for.
+const maxParallelism = 256
+
+// inTurn is a file that takes turns with the other file operations of the process. What reads it may wait for long
+// between two reads.
+type inTurn struct{ *file }
+
+func (f inTurn) Read(b []byte) (n int, err error) {
+	disk.Do(func() { n, err = f.file.Read(b) })
+	return n, err
+}
+
 // read puts the records of a file into the buffer.
 func (y *Yielder) read(name string) error {
 	f := file{}
-	if err := f.open(name); err != nil {
+	var err error
+	disk.Do(func() { err = f.open(y.fsys, name) })
+	switch {
+	case status.CodeOf(err) == status.PermissionDenied:
+		return err
+	case err != nil:
 		return status.InvalidArgumentf("Can't open %s", name)
 	}
 	defer f.Close()
-	in := tfrecord.NewReader(&f, y.options.Compression, files.MaxContent)
+	in := tfrecord.NewReader(inTurn{&f}, y.options.Compression, files.MaxContent)
 	for {
 		record, err := in.Next()
 		switch {

@@ -2,6 +2,7 @@ package reader
 
 import (
 	"fmt"
+	"github.com/troupe-run/troupe/kernels/files"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,7 +38,7 @@ func take(t *testing.T, y *Yielder, n int) ([]string, error) {
 		err     error
 	}
 	c := make(chan got, 1)
-	y.Yield(n, func(records []string, err error) { c <- got{records, err} })
+	y.Yield(files.All, n, func(records []string, err error) { c <- got{records, err} })
 	g := receive(t, c)
 	return g.records, g.err
 }
@@ -106,12 +107,12 @@ func TestYielderCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan error, 2)
-	cancel := y.Yield(1<<20, func(_ []string, err error) { got <- err })
+	cancel := y.Yield(files.All, 1<<20, func(_ []string, err error) { got <- err })
 	cancel(nil)
 	if err := receive(t, got); status.CodeOf(err) != status.Cancelled {
 		t.Errorf("cancelled: %v", err)
 	}
-	y.Yield(1<<20, func(_ []string, err error) { got <- err })
+	y.Yield(files.All, 1<<20, func(_ []string, err error) { got <- err })
 	y.Close()
 	if err := receive(t, got); status.CodeOf(err) != status.Aborted {
 		t.Errorf("closed: %v", err)

@@ -44,8 +44,17 @@ func checkpointInputs(ctx *kernels.Context) (prefix string, names, slices []stri
 	if err != nil {
 		return "", nil, nil, err
 	}
-	prefix, err = files.Local(p.Strings()[0])
+	prefix, err = pathOf(ctx, p.Strings()[0])
 	return prefix, n.Strings(), s.Strings(), err
+}
+
+// pathOf is the path that a name means, which the session may use.
+func pathOf(ctx *kernels.Context, name string) (string, error) {
+	path, err := files.Local(name)
+	if err == nil {
+		err = files.Admit(ctx.Files(), path)
+	}
+	return path, err
 }
 
 func saveV2(ctx *kernels.Context) error {
@@ -56,7 +65,7 @@ func saveV2(ctx *kernels.Context) error {
 	if len(names) != len(ctx.Inputs)-3 {
 		return status.InvalidArgumentf("Got %d tensor names but %d tensors.", len(names), len(ctx.Inputs)-3)
 	}
-	w, err := checkpoint.Create(checkpoint.OS, prefix, variantCodec{ctx.Device.Pool()})
+	w, err := checkpoint.Create(disk.Files(ctx), prefix, variantCodec{ctx.Device.Pool()})
 	if err != nil {
 		return err
 	}
@@ -107,10 +116,12 @@ func restoreV2(ctx *kernels.Context, dtypes []tensor.DType) error {
 	if err != nil {
 		return err
 	}
-	if !checkpoint.Exists(checkpoint.OS, prefix) {
-		return restoreFromV1(ctx, prefix, names, slices, dtypes)
+	fsys := disk.Files(ctx)
+	checkpoint.Sweep(fsys, prefix)
+	if !checkpoint.Exists(fsys, prefix) {
+		return restoreFromV1(ctx, fsys, prefix, names, slices, dtypes)
 	}
-	r, err := checkpoint.Open(checkpoint.OS, prefix, variantCodec{ctx.Device.Pool()})
+	r, err := checkpoint.Open(fsys, prefix, variantCodec{ctx.Device.Pool()})
 	if err != nil {
 		return err
 	}
@@ -178,23 +189,24 @@ func newMergeCheckpoints(c *kernels.Construction) (any, error) {
 		if err := args.NeedScalar(to, tensor.String, "Input destination_prefix should be a scalar tensor, got %v instead."); err != nil {
 			return err
 		}
-		prefix, err := files.Local(to.Strings()[0])
+		prefix, err := pathOf(ctx, to.Strings()[0])
 		if err != nil {
 			return err
 		}
 		parts := make([]string, from.Len())
 		for i, p := range from.Strings() {
-			if parts[i], err = files.Local(p); err != nil {
+			if parts[i], err = pathOf(ctx, p); err != nil {
 				return err
 			}
 		}
-		if err := checkpoint.Merge(checkpoint.OS, parts, prefix, missing); err != nil || !remove {
+		fsys := disk.Files(ctx)
+		if err := checkpoint.Merge(fsys, parts, prefix, missing); err != nil || !remove {
 			return err
 		}
 		for _, p := range parts {
 			if dir := filepath.Dir(p); dir != filepath.Dir(prefix) {
 				// Only an empty folder goes; the first of several prefixes has it removed.
-				_ = checkpoint.OS.Remove(dir)
+				_ = fsys.Remove(dir)
 			}
 		}
 		return nil

@@ -7,7 +7,6 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/checkpoint"
-	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/disk"
 )
 
@@ -99,11 +98,11 @@ func (m remapMatrix) run(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	prefix, err := files.Local(ctx.Input(0).Strings()[0])
+	prefix, err := pathOf(ctx, ctx.Input(0).Strings()[0])
 	if err != nil {
 		return err
 	}
-	r, err := checkpoint.Open(checkpoint.OS, prefix, variantCodec{ctx.Device.Pool()})
+	r, err := checkpoint.Open(disk.Files(ctx), prefix, variantCodec{ctx.Device.Pool()})
 	if err != nil {
 		return err
 	}

@@ -46,11 +46,11 @@ func saveV1(fixed int) kernels.AsyncFunc {
 			}
 		}
 		slices.SortStableFunc(list, func(a, b checkpoint.Named) int { return strings.Compare(a.Name, b.Name) })
-		path, err := files.Local(file.Strings()[0])
+		path, err := pathOf(ctx, file.Strings()[0])
 		if err != nil {
 			return err
 		}
-		return checkpoint.WriteV1(checkpoint.OS, path, list)
+		return checkpoint.WriteV1(disk.Files(ctx), path, list)
 	})
 }
 
@@ -90,11 +90,11 @@ func newRestoreV1(c *kernels.Construction) (any, error) {
 			}
 			spec = ctx.Input(2).Strings()[0]
 		}
-		path, err := files.Local(pattern.Strings()[0])
+		path, err := pathOf(ctx, pattern.Strings()[0])
 		if err != nil {
 			return err
 		}
-		r, err := checkpoint.OpenV1(checkpoint.OS, path, int(preferred))
+		r, err := checkpoint.OpenV1(disk.Files(ctx), path, int(preferred))
 		if err != nil {
 			return err
 		}
@@ -108,8 +108,8 @@ func newRestoreV1(c *kernels.Construction) (any, error) {
 }
 
 // restoreFromV1 does for RestoreV2 what Restore does.
-func restoreFromV1(ctx *kernels.Context, pattern string, names, specs []string, dtypes []tensor.DType) error {
-	r, err := checkpoint.OpenV1(checkpoint.OS, pattern, -1)
+func restoreFromV1(ctx *kernels.Context, fsys files.FS, pattern string, names, specs []string, dtypes []tensor.DType) error {
+	r, err := checkpoint.OpenV1(fsys, pattern, -1)
 	if err != nil {
 		return err
 	}

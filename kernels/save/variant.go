@@ -28,7 +28,7 @@ func (c variantCodec) Encode(v any) ([]byte, error) {
 
 func (c variantCodec) Decode(b []byte) (any, error) {
 	p := &tensorpb.VariantTensorDataProto{}
-	if err := proto.Unmarshal(b, p); err != nil {
+	if err := tensor.Unmarshal(b, p); err != nil {
 		return nil, status.Errorf(status.DataLoss, "Unable to parse VariantTensorDataProto from buffer of size %d.", len(b))
 	}
 	t, err := tensor.FromTensorProto(&tensorpb.TensorProto{Dtype: tensor.Variant.Proto(), TensorShape: &shapepb.TensorShapeProto{}, VariantVal: []*tensorpb.VariantTensorDataProto{p}}, c.pool)

@@ -37,9 +37,10 @@ func newVocabRemapping(c *kernels.Construction) (any, error) {
 		if newFile == "" {
 			return status.InvalidArgumentf("new vocab filename cannot be empty.")
 		}
+		fsys := disk.Files(ctx)
 		var tokens []string
 		lines := int64(0)
-		err := eachLine(newFile, -1, func(line int64, token string) error {
+		err := eachLine(fsys, newFile, -1, func(line int64, token string) error {
 			if lines = line + 1; line >= offset && line-offset < n {
 				tokens = append(tokens, token)
 			}
@@ -55,7 +56,7 @@ func newVocabRemapping(c *kernels.Construction) (any, error) {
 			return status.InvalidArgumentf("new vocab filename cannot be empty.")
 		}
 		old := map[string]int64{}
-		err = eachLine(oldFile, oldSize, func(line int64, token string) error {
+		err = eachLine(fsys, oldFile, oldSize, func(line int64, token string) error {
 			if have, ok := old[token]; ok {
 				return status.Errorf(status.FailedPrecondition, "HashTable has different value for same key. Key %s has %d and trying to add value %d", token, have, line)
 			}
@@ -90,8 +91,8 @@ func outputRemapping(ctx *kernels.Context, tokens []string, old map[string]int64
 
 // eachLine calls f with each of the first size lines of a file, all of them with -1. There must be as
 // many, one or more, and none may be empty.
-func eachLine(name string, size int64, f func(line int64, text string) error) error {
-	file, err := files.Open(name)
+func eachLine(fsys files.FS, name string, size int64, f func(line int64, text string) error) error {
+	file, err := files.Open(fsys, name)
 	if err != nil {
 		return err
 	}
@@ -99,11 +100,12 @@ func eachLine(name string, size int64, f func(line int64, text string) error) er
 	r := bufio.NewReader(file)
 	at := 0
 	for line := int64(0); ; line++ {
-		text, err := r.ReadString('\n')
-		at += len(text)
+		read, err := files.ReadLine(r, name)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return files.Error(name, err)
+			return err
 		}
+		text := string(read)
+		at += len(text)
 		switch {
 		case err != nil && text == "" && size >= 0 && line != size:
 			return status.InvalidArgumentf("Invalid vocab_size in %s: expected %d but got %d", name, size, line)

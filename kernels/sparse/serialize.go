@@ -43,7 +43,7 @@ func packInto(out *tensor.Tensor, i int, t *tensor.Tensor) error {
 // unpackProto reads a tensor that is stored as a TensorProto. The caller owns it.
 func unpackProto(ctx *kernels.Context, s string) (*tensor.Tensor, error) {
 	var p tensorpb.TensorProto
-	if err := proto.Unmarshal([]byte(s), &p); err != nil {
+	if err := tensor.Unmarshal([]byte(s), &p); err != nil {
 		return nil, status.InvalidArgumentf("Could not parse serialized proto")
 	}
 	t, err := tensor.FromTensorProto(&p, ctx.Device.Pool())

@@ -84,6 +84,11 @@ func newAsString(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
+		m := ctx.Meter()
+		defer m.Done()
+		if err := m.TakeMany(in.Len(), 2*int(max(width, precision, 12))); err != nil {
+			return err
+		}
 		show(out.Strings(), in, format)
 		return nil
 	}), nil

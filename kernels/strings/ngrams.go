@@ -103,7 +103,8 @@ func (k ngrams) Compute(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	w := ngramWriter{ngrams: k, out: out.Strings()}
+	w := ngramWriter{ngrams: k, out: out.Strings(), meter: ctx.Meter()}
+	defer w.meter.Done()
 	for i := 1; i < len(splits); i++ {
 		if err := w.row(data.Strings()[splits[i-1]:splits[i]]); err != nil {
 			return err
@@ -156,6 +157,7 @@ type ngramWriter struct {
 	ngrams
 	out   []string
 	bytes int
+	meter kernels.Meter
 }
 
 func (w *ngramWriter) row(data []string) error {
@@ -190,6 +192,9 @@ func (w *ngramWriter) write(data []string, n, width int) error {
 		}
 		if w.bytes += size; w.bytes > maxNGrams {
 			return status.Errorf(status.ResourceExhausted, "OOM when making ngrams of more than %d bytes", maxNGrams)
+		}
+		if err := w.meter.Take(size); err != nil {
+			return err
 		}
 		var b strings.Builder
 		b.Grow(size)

@@ -2,6 +2,7 @@ package strings
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -38,14 +39,42 @@ func newStringFormat(c *kernels.Construction) (any, error) {
 		if n := len(ctx.Inputs); n != len(parts)-1 {
 			return status.InvalidArgumentf("num placeholders in template and num inputs must match: %d vs. %d", len(parts)-1, n)
 		}
+		m := ctx.Meter()
+		defer m.Done()
 		var out strings.Builder
 		out.WriteString(parts[0])
 		for i := range ctx.Inputs {
+			if err := takePrinted(&m, ctx.Input(i), int(summarize), len(parts[i+1])); err != nil {
+				return err
+			}
 			out.WriteString(printing.SummaryV2(ctx.Input(i), int(summarize)))
 			out.WriteString(parts[i+1])
 		}
 		return args.OutputString(ctx, out.String())
 	}), nil
+}
+
+// takePrinted counts what a tensor takes when it is printed, with so many elements at each end of a dimension (negative:
+// all), and what is printed after it.
+func takePrinted(m *kernels.Meter, t *tensor.Tensor, summarize, rest int) error {
+	const each, char = 64, 8 // a builder that grows has its text twice, a string's bytes may be escaped
+	shown := t.Len()
+	if summarize >= 0 {
+		n := 1
+		for range t.Rank() {
+			n = min(n*(2*min(summarize, shown)+1), shown)
+		}
+		shown = n
+	}
+	if err := m.Take(4 * rest); err != nil {
+		return err
+	}
+	if t.DType() == tensor.String {
+		if err := m.TakeMany(t.ByteSize(), char); err != nil {
+			return err
+		}
+	}
+	return m.TakeMany(shown, each)
 }
 
 // newStringJoin makes the kernel that joins strings of the inputs position by position; scalars
@@ -70,8 +99,11 @@ func newStringJoin(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
+		m := ctx.Meter()
+		defer m.Done()
 		joined := make([]string, len(ctx.Inputs))
 		for i := range out.Strings() {
+			size := len(separator) * max(len(joined)-1, 0)
 			for j := range joined {
 				in := ctx.Input(j)
 				k := i
@@ -79,6 +111,10 @@ func newStringJoin(c *kernels.Construction) (any, error) {
 					k = 0
 				}
 				joined[j] = in.Strings()[k]
+				size += len(joined[j])
+			}
+			if err := m.Take(size); err != nil {
+				return err
 			}
 			out.Strings()[i] = strings.Join(joined, separator)
 		}
@@ -86,16 +122,29 @@ func newStringJoin(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// eachString makes the kernel that turns each string of input 0 into another.
+// eachString makes the kernel that turns each string of input 0 into another, which is not much longer.
 func eachString(f func(string) string) kernels.Func {
+	return eachBounded(func(s string) int { return 3 * len(s) }, f)
+}
+
+// eachBounded is eachString with a bound of the length of what f yields.
+func eachBounded(most func(string) int, f func(string) string) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		in := ctx.Input(0)
 		out, err := ctx.Allocate(0, tensor.String, in.Shape())
 		if err != nil {
 			return err
 		}
+		m := ctx.Meter()
+		defer m.Done()
 		for i, s := range in.Strings() {
-			out.Strings()[i] = f(s)
+			bound := most(s)
+			if err := m.Take(bound); err != nil {
+				return err
+			}
+			text := f(s)
+			m.Give(max(bound-len(text), 0))
+			out.Strings()[i] = text
 		}
 		return nil
 	}
@@ -230,16 +279,26 @@ func regexFullMatch(ctx *kernels.Context) error {
 
 // replacer replaces the first or all matches of a pattern; in the rewrite \1 to \9 stand for
 // what groups matched, \0 for all, \\ for a backslash.
-func replacer(patternText, rewrite string, all bool) (func(string) string, error) {
+func replacer(patternText, rewrite string, all bool) (kernels.Func, error) {
 	re, err := pattern(patternText)
 	if err != nil {
 		return nil, err
 	}
 	template, highest := goTemplate(rewrite)
 	if highest > re.NumSubexp() || highest < 0 { // replaces nothing
-		return func(s string) string { return s }, nil
+		return eachString(func(s string) string { return s }), nil
 	}
-	return func(s string) string {
+	// A text has at most one match more than bytes, and all that one group matches is no longer than the text. What
+	// is made is made by a buffer that grows.
+	groups := strings.Count(template, "${")
+	most := func(s string) int {
+		matches := 1
+		if all {
+			matches += len(s)
+		}
+		return saturated(saturated(matches, len(rewrite))+saturated(groups+1, len(s)), 2)
+	}
+	return eachBounded(most, func(s string) string {
 		if all {
 			return re.ReplaceAllString(s, template)
 		}
@@ -248,7 +307,16 @@ func replacer(patternText, rewrite string, all bool) (func(string) string, error
 			return s
 		}
 		return s[:at[0]] + string(re.ExpandString(nil, template, s, at)) + s[at[1]:]
-	}, nil
+	}), nil
+}
+
+// saturated is the product of two numbers that are not negative, or a large number.
+func saturated(a, b int) int {
+	const large = math.MaxInt64 / 8
+	if b > 0 && a > large/b {
+		return large
+	}
+	return a * b
 }
 
 // goTemplate gives a rewrite in Go's notation, and the highest group that it names, -1 where a backslash stands for nothing.
@@ -287,7 +355,7 @@ func newStaticRegexReplace(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return eachString(f), nil
+	return f, nil
 }
 
 func newRegexReplace(c *kernels.Construction) (any, error) {
@@ -306,6 +374,6 @@ func newRegexReplace(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		return eachString(f)(ctx)
+		return f(ctx)
 	}), nil
 }

@@ -52,8 +52,16 @@ func splitEach(ctx *kernels.Context, split func(string) []string) error {
 	var parts []string
 	counts := make([]int, len(in))
 	longest := 0
+	m := ctx.Meter()
+	defer m.Done()
 	for i, s := range in {
+		// A part takes a header in the list of its string and in that of all, which grow in steps.
+		const header = 3 * 16
+		if err := m.TakeMany(len(s)+1, header); err != nil {
+			return err
+		}
 		p := split(s)
+		m.Give(header * max(len(s)+1-len(p), 0))
 		parts, counts[i] = append(parts, p...), len(p)
 		longest = max(longest, len(p))
 	}

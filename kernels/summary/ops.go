@@ -95,7 +95,7 @@ func tensorSummaryV2(ctx *kernels.Context) error {
 // metadata reads what plugins say of a summary. As in TensorFlow, metadata that cannot be read count as none.
 func metadata(serialized string) *summarypb.SummaryMetadata {
 	m := &summarypb.SummaryMetadata{}
-	if proto.Unmarshal([]byte(serialized), m) != nil {
+	if tensor.Unmarshal([]byte(serialized), m) != nil {
 		return &summarypb.SummaryMetadata{}
 	}
 	return m
@@ -107,7 +107,7 @@ func mergeSummary(ctx *kernels.Context) error {
 	for i := range ctx.Inputs {
 		for _, serialized := range ctx.Input(i).Strings() {
 			var s summarypb.Summary
-			if proto.Unmarshal([]byte(serialized), &s) != nil {
+			if tensor.Unmarshal([]byte(serialized), &s) != nil {
 				return status.InvalidArgumentf("Could not parse one of the summary inputs")
 			}
 			for _, v := range s.Value {

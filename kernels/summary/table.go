@@ -30,7 +30,7 @@ func addSummary(table *kernels.Table) {
 		{Op: "CreateSummaryFileWriter", New: alwaysOnDisk(createSummaryFileWriter)},
 		{Op: "CreateSummaryDbWriter", New: createSummaryDBWriter},
 		{Op: "FlushSummaryWriter", New: alwaysOnDisk(flushSummaryWriter)},
-		{Op: "CloseSummaryWriter", New: alwaysOnDisk(closeSummaryWriter)},
+		{Op: "CloseSummaryWriter", New: func(*kernels.Construction) (any, error) { return kernels.AsyncFunc(closeSummaryWriter), nil }},
 		{Op: "WriteSummary", New: alwaysWrite(writeTensor)},
 		{Op: "WriteScalarSummary", New: alwaysWrite(writeScalar)},
 		{Op: "WriteHistogramSummary", New: alwaysWrite(writeHistogram)},

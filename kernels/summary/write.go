@@ -8,7 +8,9 @@ import (
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/disk"
 	"github.com/troupe-run/troupe/kernels/internal/events"
@@ -53,9 +55,12 @@ func createSummaryFileWriter(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
+	if dir, err = files.Local(dir); err != nil {
+		return err
+	}
 	resources := ctx.Device.Resources()
 	r, err := resources.LookupOrCreate(h.Container, kindSummaryWriter, h.Name, func() (containers.Resource, error) {
-		return events.New(events.Options{Dir: dir, Suffix: suffix, MaxQueue: int(queue), FlushInterval: time.Duration(millis) * time.Millisecond}), nil
+		return events.New(events.Options{Files: ctx.Files(), Dir: dir, Suffix: suffix, MaxQueue: int(queue), FlushInterval: time.Duration(millis) * time.Millisecond}), nil
 	})
 	if err != nil {
 		return err
@@ -63,6 +68,9 @@ func createSummaryFileWriter(ctx *kernels.Context) error {
 	w, ok := r.(*events.Writer)
 	if !ok {
 		return kernels.WrongResource(h.Container, h.Name, r, w)
+	}
+	if err := w.Check(ctx.Files()); err != nil {
+		return err
 	}
 	if err := w.Open(); err != nil {
 		// Others may have deleted it meanwhile; what matters is why it could not be opened.
@@ -76,8 +84,13 @@ func createSummaryDBWriter(*kernels.Construction) (any, error) {
 	return nil, status.Unimplementedf("CreateSummaryDbWriter is not supported: summaries are written to event files, with CreateSummaryFileWriter")
 }
 
+// summaryWriter is the writer that the handle at input 0 names, which the session may write to.
 func summaryWriter(ctx *kernels.Context) (*events.Writer, error) {
-	return kernels.ResourceAt[*events.Writer](ctx, 0, kindSummaryWriter)
+	w, err := kernels.ResourceAt[*events.Writer](ctx, 0, kindSummaryWriter)
+	if err != nil {
+		return nil, err
+	}
+	return w, w.Check(ctx.Files())
 }
 
 func flushSummaryWriter(ctx *kernels.Context) error {
@@ -88,21 +101,26 @@ func flushSummaryWriter(ctx *kernels.Context) error {
 	return w.Flush()
 }
 
-// closeSummaryWriter deletes the writer, and ends when its file is complete.
-func closeSummaryWriter(ctx *kernels.Context) error {
+// closeSummaryWriter deletes the writer, and ends when its file is complete. It is no file operation itself: the end of
+// the writer is one, which may have to wait for its turn.
+func closeSummaryWriter(ctx *kernels.Context, done func(error)) {
 	w, err := summaryWriter(ctx)
 	if err != nil {
-		return err
+		done(err)
+		return
 	}
 	h, err := ctx.Handle(0)
+	if err == nil {
+		err = ctx.Device.Resources().Delete(h.Container, kindSummaryWriter, h.Name)
+	}
 	if err != nil {
-		return err
+		done(err)
+		return
 	}
-	if err := ctx.Device.Resources().Delete(h.Container, kindSummaryWriter, h.Name); err != nil {
-		return err
-	}
-	<-w.Done()
-	return w.Err()
+	contain.Go(ctx.Step.Log, "The end of a summary writer", func() { // ends with the writer
+		<-w.Done()
+		done(w.Err())
+	}, nil)
 }
 
 // writeSummary makes the kernel of an op that writes a summary of its inputs at the step of input 1. make gives
@@ -239,7 +257,7 @@ func writeRawSummary(ctx *kernels.Context) error {
 	}
 	var all []byte // serialized messages in a row are their merger
 	for i, s := range ctx.Input(2).Strings() {
-		if proto.Unmarshal([]byte(s), &summarypb.Summary{}) != nil {
+		if tensor.Unmarshal([]byte(s), &summarypb.Summary{}) != nil {
 			return status.Errorf(status.DataLoss, "Bad tf.compat.v1.Summary binary proto tensor string at index %d", i)
 		}
 		all = append(all, s...)
@@ -260,7 +278,7 @@ func writeGraph(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	if proto.Unmarshal([]byte(graph), &graphpb.GraphDef{}) != nil {
+	if tensor.Unmarshal([]byte(graph), &graphpb.GraphDef{}) != nil {
 		return status.Errorf(status.DataLoss, "Bad tf.GraphDef binary proto tensor string")
 	}
 	return w.Write(events.Graph(time.Now(), step, []byte(graph)))

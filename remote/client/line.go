@@ -91,6 +91,9 @@ func (l *line) connect(ctx context.Context) (*http2.Client, error) {
 	if err != nil {
 		return nil, l.unreachable(ctx, err)
 	}
+	if l.config.authorization != nil && l.config.tls == nil && !onThisMachine(nc) {
+		return nil, errors.Join(errTokenInClear, nc.Close())
+	}
 	scheme := "http"
 	if l.config.tls != nil {
 		if nc, err = l.secure(dialing, nc); err != nil {
@@ -102,18 +105,34 @@ func (l *line) connect(ctx context.Context) (*http2.Client, error) {
 	if err != nil {
 		return nil, l.unreachable(ctx, err)
 	}
+	if l.config.authorization != nil {
+		c.Authorize(l.config.authorization)
+	}
 	return c, nil
+}
+
+// errTokenInClear is why a client with a token does not connect.
+var errTokenInClear = status.Errorf(status.FailedPrecondition, "the token is not sent: the connection leaves this machine and is not encrypted. Use WithCredentials or WithTLS (--tls-ca)")
+
+// onThisMachine tells whether a connection leads to a process of this machine.
+func onThisMachine(nc net.Conn) bool {
+	switch a := nc.RemoteAddr().(type) {
+	case *net.TCPAddr:
+		return a.IP.IsLoopback()
+	case *net.UnixAddr:
+		return true
+	}
+	return false
 }
 
 // secure encrypts a connection, which it takes over.
 func (l *line) secure(ctx context.Context, plain net.Conn) (net.Conn, error) {
-	config := l.config.tls
+	config := l.config.tls()
 	if config.ServerName == "" {
 		host, _, err := net.SplitHostPort(l.address)
 		if err != nil {
 			return nil, errors.Join(err, plain.Close())
 		}
-		config = config.Clone()
 		config.ServerName = host
 	}
 	nc := tls.Client(plain, config)

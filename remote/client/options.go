@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/access"
 )
 
 // DefaultTimeout bounds every call but a session's steps where its context has no deadline: those
@@ -26,11 +27,13 @@ type Interceptor func(ctx context.Context, method string, call func(context.Cont
 
 // config is what the options of a client come to.
 type config struct {
-	tls       *tls.Config
-	dial      func(ctx context.Context, address string) (net.Conn, error)
-	timeout   time.Duration
-	intercept []Interceptor
-	log       *slog.Logger
+	tls func() *tls.Config // of a new connection; nil: plain
+	// authorization is the header that shows the token of the moment; nil: none.
+	authorization func() string
+	dial          func(ctx context.Context, address string) (net.Conn, error)
+	timeout       time.Duration
+	intercept     []Interceptor
+	log           *slog.Logger
 }
 
 func configOf(opts []Option) (*config, error) {
@@ -45,17 +48,55 @@ func configOf(opts []Option) (*config, error) {
 	return c, nil
 }
 
-// WithTLS encrypts the connection. Troupe's servers do not speak TLS themselves: it is for a proxy before
-// them. The server name is the target's host unless the configuration has one.
+// WithCredentials encrypts the connection with the certificate, if they have one, and the authorities of credentials, and
+// demands that the server is a task of a Troupe cluster. A connection that is made after they were reloaded uses the new ones.
+func WithCredentials(credentials *access.Credentials) Option {
+	return func(c *config) error {
+		if credentials == nil {
+			return status.InvalidArgumentf("WithCredentials needs credentials: they are nil")
+		}
+		c.tls = func() *tls.Config { return credentials.Client(alpn) }
+		return nil
+	}
+}
+
+// WithTLS encrypts the connection with any configuration, such as one for a proxy before the server. The server name
+// is the target's host unless the configuration has one.
 func WithTLS(configuration *tls.Config) Option {
 	return func(c *config) error {
 		if configuration == nil {
 			return status.InvalidArgumentf("WithTLS needs a configuration: it is nil")
 		}
-		c.tls = configuration.Clone()
-		if !slices.Contains(c.tls.NextProtos, alpn) {
-			c.tls.NextProtos = append(slices.Clone(c.tls.NextProtos), alpn)
+		fixed := configuration.Clone()
+		if !slices.Contains(fixed.NextProtos, alpn) {
+			fixed.NextProtos = append(slices.Clone(fixed.NextProtos), alpn)
 		}
+		c.tls = fixed.Clone
+		return nil
+	}
+}
+
+// WithToken shows a token with each call; see access.NewToken. It is sent over TLS and to this machine, and nowhere else:
+// other calls fail with FAILED_PRECONDITION.
+func WithToken(token string) Option {
+	return func(c *config) error {
+		header, err := access.Authorization(token)
+		if err != nil {
+			return status.InvalidArgumentf("WithToken: %v", err)
+		}
+		c.authorization = func() string { return header }
+		return nil
+	}
+}
+
+// WithTokenFile is WithToken with the token that the file has at the time of each call. The caller closes the file after
+// the client.
+func WithTokenFile(file *access.TokenFile) Option {
+	return func(c *config) error {
+		if file == nil {
+			return status.InvalidArgumentf("WithTokenFile needs a file: it is nil")
+		}
+		c.authorization = file.Authorization
 		return nil
 	}
 }

@@ -195,3 +195,31 @@ func TestCausesOfUnavailable(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A token leaves the machine over TLS alone.
+func TestTokensAreNotSentInTheClear(t *testing.T) {
+	sent := make(chan int, 1)
+	c, err := Dial(t.Context(), "grpc://10.0.0.1:2222", WithToken("troupe_secret"), WithDialer(func(context.Context, string) (net.Conn, error) {
+		here, there := net.Pipe() // its address is none of this machine
+		go func() {
+			n, _ := there.Read(make([]byte, 100)) // an error is what is wanted
+			sent <- n
+		}()
+		return here, nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	if _, err := c.Devices(t.Context()); status.CodeOf(err) != status.FailedPrecondition || !strings.Contains(err.Error(), "not encrypted") {
+		t.Errorf("%v", err)
+	}
+	if n := <-sent; n != 0 {
+		t.Errorf("%d bytes were sent", n)
+	}
+	for _, bad := range []string{"", "a b", "a\r\nx: y", strings.Repeat("a", 10_000)} {
+		if _, err := Dial(t.Context(), "grpc://10.0.0.1:2222", WithToken(bad)); status.CodeOf(err) != status.InvalidArgument {
+			t.Errorf("%.10q: %v", bad, err)
+		}
+	}
+}

@@ -16,6 +16,8 @@ type ClusterStatus struct {
 	Spec string
 	// Tasks are all declared tasks, in order.
 	Tasks []TaskStatus
+	// Exposed tells that whoever reaches the address of the task that was asked may use it; it is empty if that is not so.
+	Exposed string
 }
 
 // TaskStatus is what a task knows of a declared one.
@@ -49,7 +51,7 @@ func (c *Client) Status(ctx context.Context) (*ClusterStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &ClusterStatus{Task: a.GetTask(), Spec: a.GetSpec(), Tasks: make([]TaskStatus, 0, len(a.GetTasks()))}
+	s := &ClusterStatus{Task: a.GetTask(), Spec: a.GetSpec(), Tasks: make([]TaskStatus, 0, len(a.GetTasks())), Exposed: a.GetExposed()}
 	for _, t := range a.GetTasks() {
 		task := TaskStatus{Task: t.GetTask(), Address: t.GetAddress(), State: t.GetState(), Reason: t.GetReason(), Boot: t.GetBoot()}
 		if t.GetSince() != 0 {

@@ -2,6 +2,7 @@ package events
 
 import (
 	"errors"
+	"github.com/troupe-run/troupe/kernels/files"
 	"io"
 	"math"
 	"os"
@@ -47,6 +48,7 @@ func read(t *testing.T, dir string) []string {
 
 func open(t *testing.T, o Options) *Writer {
 	t.Helper()
+	o.Files = files.All
 	w := New(o)
 	if err := w.Open(); err != nil {
 		t.Fatal(err)
@@ -183,13 +185,13 @@ func TestNames(t *testing.T) {
 		t.Errorf("files %v, %v; want 6", names, err)
 	}
 	// A process that has the same host name and number took the next name already.
-	next := files.Load()
+	next := numbers.Load()
 	first := open(t, Options{Dir: dir})
 	closed(t, first)
-	files.Store(next)
+	numbers.Store(next)
 	second := open(t, Options{Dir: dir})
 	closed(t, second)
-	if first.file.Name() == second.file.Name() {
+	if nameOf(first) == nameOf(second) {
 		t.Error("two writers share a file")
 	}
 }
@@ -199,7 +201,7 @@ func TestFolderErrors(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := New(Options{Dir: file})
+	w := New(Options{Files: files.All, Dir: file})
 	if err := w.Open(); status.CodeOf(err) != status.FailedPrecondition {
 		t.Errorf("a file as folder: %v", err)
 	}
@@ -228,3 +230,6 @@ func TestValid(t *testing.T) {
 		t.Errorf("the file's time is %v, want whole seconds", math.Float64frombits(at))
 	}
 }
+
+// nameOf is the name of a writer's file.
+func nameOf(w *Writer) string { return w.file.(interface{ Name() string }).Name() }

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/kernels/internal/disk"
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
 
@@ -21,6 +24,8 @@ const maxPending = 4 << 20
 
 // Options say where a writer writes, and when.
 type Options struct {
+	// Files are those of the session that made the writer, which also what others write goes to.
+	Files files.FS
 	// Dir is the folder of the file. It is made where it does not exist.
 	Dir string
 	// Suffix is what the file's name ends with.
@@ -41,7 +46,7 @@ type Writer struct {
 	done   chan struct{} // closed when nothing goes on after Close
 
 	mu      sync.Mutex // held while the file is written
-	file    *os.File   // nil before Open
+	file    files.File // nil before Open
 	size    int64      // bytes in the file
 	pending []byte     // records that wait
 	timer   *time.Timer
@@ -51,8 +56,8 @@ type Writer struct {
 // New makes a writer, without a file: it is Open that makes it.
 func New(o Options) *Writer { return &Writer{options: o, done: make(chan struct{})} }
 
-// files numbers the files of this process.
-var files atomic.Int64
+// numbers are those of the files of this process.
+var numbers atomic.Int64
 
 // Open makes the file, with the event that tells its version, where it is not made yet. Its name holds the
 // time, the host, the process and a number, so that no two writers have the same one.
@@ -65,7 +70,7 @@ func (w *Writer) Open() error {
 	if w.file != nil {
 		return nil
 	}
-	if err := os.MkdirAll(w.options.Dir, 0o777); err != nil {
+	if err := w.options.Files.MkdirAll(w.options.Dir); err != nil {
 		return fileError(err)
 	}
 	now := time.Now()
@@ -83,7 +88,7 @@ func (w *Writer) Open() error {
 
 // create makes the file under a name that no other file has. Processes on different machines may share host
 // name, number and folder when they run in containers.
-func create(o Options, now time.Time) (*os.File, error) {
+func create(o Options, now time.Time) (files.File, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, err
@@ -93,8 +98,8 @@ func create(o Options, now time.Time) (*os.File, error) {
 		suffix = "." + suffix
 	}
 	for {
-		name := fmt.Sprintf("events.out.tfevents.%010d.%s.%d.%d%s", now.Unix(), host, os.Getpid(), files.Add(1)-1, suffix)
-		file, err := os.OpenFile(filepath.Join(o.Dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o666)
+		name := fmt.Sprintf("events.out.tfevents.%010d.%s.%d.%d%s", now.Unix(), host, os.Getpid(), numbers.Add(1)-1, suffix)
+		file, err := o.Files.Create(filepath.Join(o.Dir, name))
 		if !errors.Is(err, fs.ErrExist) {
 			return file, err
 		}
@@ -114,9 +119,18 @@ func (w *Writer) Write(event []byte) error {
 		return w.flush()
 	}
 	if w.timer == nil {
-		w.timer = time.AfterFunc(w.options.FlushInterval, w.onTimer)
+		w.timer = time.AfterFunc(w.options.FlushInterval, contain.Func(nil, "A summary writer", w.onTimer, nil))
 	}
 	return nil
+}
+
+// Check tells why somebody with other files than the writer's may not use it: what they cannot write themselves, they
+// do not write through it.
+func (w *Writer) Check(fsys files.FS) error {
+	if fsys == w.options.Files {
+		return nil
+	}
+	return files.Admit(fsys, w.options.Dir)
 }
 
 // Flush writes the events that wait.
@@ -165,7 +179,9 @@ func (w *Writer) flush() error {
 	return nil
 }
 
-func (w *Writer) onTimer() {
+func (w *Writer) onTimer() { disk.Do(w.flushInTime) }
+
+func (w *Writer) flushInTime() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed.Load() || w.timer == nil {
@@ -179,7 +195,7 @@ func (w *Writer) onTimer() {
 // Close has the rest written and the file closed, which Done tells. It does not wait for it.
 func (w *Writer) Close() {
 	if !w.closed.Swap(true) {
-		go w.finish()
+		disk.Go(contain.Func(nil, "A summary writer", w.finish, nil))
 	}
 }
 
@@ -223,6 +239,10 @@ func inContext(err error, what string) error {
 
 // fileError gives an error of the file system TensorFlow's code.
 func fileError(err error) error {
+	var coded *status.Error
+	if errors.As(err, &coded) {
+		return coded
+	}
 	code := status.Unknown
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

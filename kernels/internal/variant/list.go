@@ -86,6 +86,8 @@ type TensorList struct {
 	Max   int                 // the most elements, -1 for no limit
 	Elems []*tensor.Tensor
 	Depth int // how deep lists lie in one another here, at most
+
+	counted int64 // bytes of Elems that count as the process's, see grow
 }
 
 // MaxNesting bounds how deep variants may lie in one another, since what walks them (their last
@@ -129,9 +131,62 @@ func NewTensorList(dtype tensor.DType, shape shapes.PartialShape, n int) (*Tenso
 	if n > MaxList {
 		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating a list of %d tensors", n)
 	}
-	l := &TensorList{DType: dtype, Shape: shape, Max: -1, Elems: make([]*tensor.Tensor, n)}
+	l := &TensorList{DType: dtype, Shape: shape, Max: -1}
+	if err := l.grow(n); err != nil {
+		return nil, err
+	}
+	l.Elems = make([]*tensor.Tensor, n)
 	l.Refs.Store(1)
 	return l, nil
+}
+
+// Places of elements count in steps of placeStep bytes.
+const (
+	placeSize = 8
+	placeStep = 64 << 10
+)
+
+// grow counts the places of n elements, before they are made. They are the process's: a list may be shared by steps of
+// several sessions.
+func (l *TensorList) grow(n int) error {
+	missing := int64(n)*placeSize - l.counted
+	if missing < placeStep {
+		return nil
+	}
+	if err := tensor.Host.Reserve(missing); err != nil {
+		return status.Errorf(status.ResourceExhausted, "OOM when allocating a list of %d tensors: %s", n, status.From(err).Message)
+	}
+	l.counted += missing
+	return nil
+}
+
+// Append adds an element and takes over the reference, unless it fails.
+func (l *TensorList) Append(t *tensor.Tensor) error {
+	if len(l.Elems) >= MaxList {
+		return status.Errorf(status.ResourceExhausted, "OOM when allocating a list of %d tensors", len(l.Elems)+1)
+	}
+	// A list that is full is copied to one that is larger by a quarter at least.
+	if n := len(l.Elems); n == cap(l.Elems) {
+		if err := l.grow(n + n/4 + 1); err != nil {
+			return err
+		}
+	}
+	l.Elems = append(l.Elems, t)
+	return nil
+}
+
+// Concat appends the tensors of another list.
+func (l *TensorList) Concat(tail *TensorList) error {
+	if err := l.grow(len(l.Elems) + len(tail.Elems)); err != nil {
+		return err
+	}
+	for _, t := range tail.Elems {
+		if t != nil {
+			t.Retain()
+		}
+	}
+	l.Elems, l.Depth = append(l.Elems, tail.Elems...), max(l.Depth, tail.Depth)
+	return nil
 }
 
 // Retain adds a reference.
@@ -141,6 +196,8 @@ func (l *TensorList) Retain() { l.Refs.Add(1) }
 func (l *TensorList) Release() {
 	if l.Refs.Add(-1) == 0 {
 		l.Cut(0)
+		tensor.Host.Unreserve(l.counted)
+		l.counted = 0
 	}
 }
 
@@ -164,6 +221,9 @@ func (l *TensorList) Resize(n int) error {
 	if n > MaxList {
 		return status.Errorf(status.ResourceExhausted, "OOM when allocating a list of %d tensors", n)
 	}
+	if err := l.grow(n); err != nil {
+		return err
+	}
 	l.Elems = append(l.Elems, make([]*tensor.Tensor, n-len(l.Elems))...)
 	return nil
 }
@@ -177,15 +237,19 @@ func (l *TensorList) Set(i int, t *tensor.Tensor) {
 }
 
 // Clone is a list of its own of the same tensors.
-func (l *TensorList) Clone() *TensorList {
-	c := &TensorList{DType: l.DType, Shape: l.Shape, Max: l.Max, Depth: l.Depth, Elems: append([]*tensor.Tensor(nil), l.Elems...)}
+func (l *TensorList) Clone() (*TensorList, error) {
+	c := &TensorList{DType: l.DType, Shape: l.Shape, Max: l.Max, Depth: l.Depth}
+	if err := c.grow(len(l.Elems)); err != nil {
+		return nil, err
+	}
+	c.Elems = append(c.Elems, l.Elems...)
 	c.Refs.Store(1)
 	for _, t := range c.Elems {
 		if t != nil {
 			t.Retain()
 		}
 	}
-	return c
+	return c, nil
 }
 
 // Element is element i with a reference for the caller: zeros of the given shape, made from what

@@ -20,7 +20,7 @@ func (c *Composite) Portable() tensor.VariantData {
 
 func readComposite(d tensor.VariantData) (any, error) {
 	var m protos.CompositeTensorVariantMetadata
-	if err := proto.Unmarshal(d.Metadata, &m); err != nil {
+	if err := tensor.Unmarshal(d.Metadata, &m); err != nil {
 		return nil, status.InvalidArgumentf("The message of a composite tensor has malformed metadata: %v", err)
 	}
 	c := &Composite{Class: m.GetTypeSpecProto().GetTypeSpecClass(), Metadata: string(d.Metadata), Components: d.Tensors}
@@ -99,7 +99,7 @@ func readList(d tensor.VariantData) (any, error) {
 	}
 	dtype, most := tensor.DType(next()), int64(next())
 	var p shapepb.TensorShapeProto
-	if err := proto.Unmarshal(rest, &p); err != nil || !dtype.Valid() || dtype.IsRef() || most < -1 || most > MaxList {
+	if err := tensor.Unmarshal(rest, &p); err != nil || !dtype.Valid() || dtype.IsRef() || most < -1 || most > MaxList {
 		return nil, errBadList
 	}
 	shape := shapes.PartialShape{Known: !p.GetUnknownRank()}

@@ -42,7 +42,7 @@ func serve(t testing.TB, graph string) served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := New(task, undeclared{})
+	g := New(task, undeclared{}, nil)
 	t.Cleanup(func() {
 		g.Close()
 		if err := task.Stop(context.Background()); err != nil {
@@ -53,7 +53,7 @@ func serve(t testing.TB, graph string) served {
 			t.Errorf("%d bytes are still in use", n)
 		}
 	})
-	handle, err := task.CreateSession(context.Background(), 0, kernelstest.GraphDef(t, graph), nil)
+	handle, err := task.CreateSession(context.Background(), 0, actors.Rights{}, kernelstest.GraphDef(t, graph), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,12 +5,15 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"strings"
 	"sync"
 
 	devicepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/device_attributes_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/port"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"google.golang.org/grpc"
@@ -34,7 +37,7 @@ type Declared interface {
 type Gateway struct {
 	task     *actors.Task
 	declared Declared
-	pool     *tensor.Pool
+	guard    *access.Guard // nil: everybody may do everything
 	answers  answers
 	steps    sync.Pool // of *runStepRequest, whose memory is used again
 }
@@ -43,9 +46,9 @@ type Gateway struct {
 // port.Detach before they wait or compute for long.
 var Inline = []string{"/tensorflow.MasterService/RunStep", "/tensorflow.MasterService/RunCallable"}
 
-// New makes the service of a task.
-func New(task *actors.Task, declared Declared) *Gateway {
-	g := &Gateway{task: task, declared: declared, pool: task.Devices[0].Pool()}
+// New makes the service of a task. guard may be nil.
+func New(task *actors.Task, declared Declared, guard *access.Guard) *Gateway {
+	g := &Gateway{task: task, declared: declared, guard: guard}
 	g.answers.init()
 	return g
 }
@@ -92,16 +95,26 @@ var Desc = &grpc.ServiceDesc{
 		unary("ListDevices", (*Gateway).listDevices),
 		unary("Reset", (*Gateway).reset),
 		unary("MakeCallable", (*Gateway).makeCallable),
-		method("RunCallable", func(g *Gateway) *runCallableRequest { return &runCallableRequest{pool: g.pool} }, (*Gateway).runCallable),
+		method("RunCallable", func(g *Gateway) *runCallableRequest { return &runCallableRequest{gateway: g} }, (*Gateway).runCallable),
 		unary("ReleaseCallable", (*Gateway).releaseCallable),
 	},
 	Metadata: "tensorflow/core/protobuf/master_service.proto",
 }
 
 func (g *Gateway) createSession(ctx context.Context, q *corepb.CreateSessionRequest) (*corepb.CreateSessionResponse, error) {
+	caller, err := CallerOf(ctx, g.guard)
+	if err == nil {
+		err = caller.May(access.OpenSessions)
+	}
+	if err != nil {
+		return nil, err
+	}
 	task := g.task
 	var handle string
 	if cluster := q.GetConfig().GetClusterDef(); len(cluster.GetJob()) > 0 {
+		if err := caller.May(access.DeclareCluster); err != nil {
+			return nil, err
+		}
 		declared, opened, err := g.declared.Open(ctx, cluster, q.Target)
 		if err != nil {
 			return nil, err
@@ -109,15 +122,58 @@ func (g *Gateway) createSession(ctx context.Context, q *corepb.CreateSessionRequ
 		defer func() { opened(handle) }()
 		task, q.Config.ClusterDef = declared, nil
 	}
-	var err error
-	handle, err = task.CreateSession(ctx, connectionOf(ctx), q.GraphDef, q.Config)
+	rights, err := caller.sessionRights(ctx)
+	if err != nil {
+		return nil, err
+	}
+	handle, err = task.CreateSession(ctx, connectionOf(ctx), rights, q.GraphDef, q.Config)
+	if opened, ok := rights.Policy.(*grant); ok {
+		if err != nil {
+			opened.Close()
+		} else {
+			opened.opened(handle)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &corepb.CreateSessionResponse{SessionHandle: handle}, nil
 }
 
+// mayUse refuses a call about a session that its caller may not use.
+func (g *Gateway) mayUse(ctx context.Context, handle string) error {
+	if g.guard == nil {
+		return nil
+	}
+	c, err := CallerOf(ctx, g.guard)
+	if err != nil {
+		return err
+	}
+	return c.mayUse(g.taskOf(handle), handle)
+}
+
+// judged records that a session's policy has refused what a call wanted to run.
+func (g *Gateway) judged(ctx context.Context, handle string, err error) error {
+	if g.guard == nil || status.CodeOf(err) != status.PermissionDenied {
+		return err
+	}
+	c, unknown := CallerOf(ctx, g.guard)
+	if unknown != nil {
+		return unknown
+	}
+	return c.judged("run", handle, err)
+}
+
+// session finds the session of a call whose caller may use it.
 func (g *Gateway) session(ctx context.Context, handle string) (*actors.Session, error) {
+	if err := g.mayUse(ctx, handle); err != nil {
+		return nil, err
+	}
+	return g.admitted(ctx, handle)
+}
+
+// admitted finds a session that the caller may use.
+func (g *Gateway) admitted(ctx context.Context, handle string) (*actors.Session, error) {
 	s, err := g.taskOf(handle).Session(handle, connectionOf(ctx))
 	if err != nil {
 		return nil, g.declared.Explain(handle, err)
@@ -134,6 +190,9 @@ func (g *Gateway) taskOf(handle string) *actors.Task {
 	}
 	return g.task
 }
+
+// feedMemory is where a session's feeds are decoded; nil if the session is not known.
+func (g *Gateway) feedMemory(handle string) *tensor.Pool { return g.taskOf(handle).FeedMemory(handle) }
 
 func (g *Gateway) extendSession(ctx context.Context, q *corepb.ExtendSessionRequest) (*corepb.ExtendSessionResponse, error) {
 	s, err := g.session(ctx, q.SessionHandle)
@@ -154,7 +213,7 @@ func (g *Gateway) partialRunSetup(ctx context.Context, q *corepb.PartialRunSetup
 	}
 	handle, err := s.PartialSetup(ctx, q.Feed, q.Fetch, q.Target)
 	if err != nil {
-		return nil, err
+		return nil, g.judged(ctx, q.SessionHandle, err)
 	}
 	return &corepb.PartialRunSetupResponse{PartialRunHandle: handle}, nil
 }
@@ -162,8 +221,12 @@ func (g *Gateway) partialRunSetup(ctx context.Context, q *corepb.PartialRunSetup
 func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepResponse, error) {
 	defer q.releaseFeeds()
 	q.Detach = port.Detach
+	// Before the answers: one that is kept is for those who may use the session.
+	if err := g.mayUse(ctx, q.session); err != nil {
+		return q.failed(err)
+	}
 	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID, hashFetches(q.Fetches)}, func() (*actors.StepResult, error) {
-		s, err := g.session(ctx, q.session)
+		s, err := g.admitted(ctx, q.session)
 		if err == nil {
 			err = q.invalid
 		}
@@ -174,18 +237,25 @@ func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepRespo
 		return sendable(q.Fetches, result, err)
 	})
 	if err != nil {
-		err = g.declared.Explain(q.session, err)
-		if q.inBody {
-			q.response = runStepResponse{request: q, err: err}
-			return &q.response, nil
-		}
-		return nil, err
+		return q.failed(g.declared.Explain(q.session, g.judged(ctx, q.session, err)))
 	}
 	q.response = runStepResponse{request: q, result: result}
 	return &q.response, nil
 }
 
+// failed answers a step with its error, in the way that the client has asked for.
+func (m *runStepRequest) failed(err error) (*runStepResponse, error) {
+	if m.inBody {
+		m.response = runStepResponse{request: m, err: err}
+		return &m.response, nil
+	}
+	return nil, err
+}
+
 func (g *Gateway) closeSession(ctx context.Context, q *corepb.CloseSessionRequest) (*corepb.CloseSessionResponse, error) {
+	if err := g.mayUse(ctx, q.SessionHandle); err != nil {
+		return nil, err
+	}
 	if g.declared.Forget(q.SessionHandle) {
 		return &corepb.CloseSessionResponse{}, nil // it was ended already
 	}
@@ -193,11 +263,26 @@ func (g *Gateway) closeSession(ctx context.Context, q *corepb.CloseSessionReques
 }
 
 func (g *Gateway) listDevices(ctx context.Context, q *corepb.ListDevicesRequest) (*corepb.ListDevicesResponse, error) {
+	if err := g.mayList(ctx, q.SessionHandle); err != nil {
+		return nil, err
+	}
 	own, others, err := g.taskOf(q.SessionHandle).ListDevices(ctx, q.SessionHandle)
 	if err != nil {
 		return nil, g.declared.Explain(q.SessionHandle, err)
 	}
 	return &corepb.ListDevicesResponse{LocalDevice: attributes(own), RemoteDevice: attributes(others)}, nil
+}
+
+// mayList refuses to list devices to a caller that neither may use the session nor list what the server has.
+func (g *Gateway) mayList(ctx context.Context, handle string) error {
+	if handle != "" {
+		return g.mayUse(ctx, handle)
+	}
+	c, err := CallerOf(ctx, g.guard)
+	if err == nil {
+		err = c.May(access.ListState)
+	}
+	return err
 }
 
 func attributes(devices []actors.DeviceInfo) []*devicepb.DeviceAttributes {
@@ -210,7 +295,15 @@ func attributes(devices []actors.DeviceInfo) []*devicepb.DeviceAttributes {
 }
 
 func (g *Gateway) reset(ctx context.Context, q *corepb.ResetRequest) (*corepb.ResetResponse, error) {
-	err := g.task.Reset(ctx, q.Container)
+	caller, err := CallerOf(ctx, g.guard)
+	if err == nil {
+		err = caller.mayReset(q.Container)
+	}
+	if err != nil {
+		return nil, err
+	}
+	caller.record("reset", "", strings.Join(q.Container, " "), nil)
+	err = g.task.Reset(ctx, q.Container)
 	for _, t := range g.declared.Tasks() {
 		err = cmp.Or(err, t.Reset(ctx, q.Container))
 	}
@@ -224,15 +317,18 @@ func (g *Gateway) makeCallable(ctx context.Context, q *corepb.MakeCallableReques
 	}
 	handle, err := s.MakeCallable(ctx, q.Options)
 	if err != nil {
-		return nil, err
+		return nil, g.judged(ctx, q.SessionHandle, err)
 	}
 	return &corepb.MakeCallableResponse{Handle: handle}, nil
 }
 
 func (g *Gateway) runCallable(ctx context.Context, q *runCallableRequest) (*runCallableResponse, error) {
 	defer q.release()
+	if err := g.mayUse(ctx, q.session); err != nil {
+		return nil, err
+	}
 	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID, uint64(q.handle)}, func() (*actors.StepResult, error) {
-		s, err := g.session(ctx, q.session)
+		s, err := g.admitted(ctx, q.session)
 		if err == nil {
 			err = q.invalid
 		}
@@ -243,7 +339,7 @@ func (g *Gateway) runCallable(ctx context.Context, q *runCallableRequest) (*runC
 		return sendable(nil, result, err)
 	})
 	if err != nil {
-		return nil, g.declared.Explain(q.session, err)
+		return nil, g.declared.Explain(q.session, g.judged(ctx, q.session, err))
 	}
 	return &runCallableResponse{result: result}, nil
 }

@@ -32,6 +32,38 @@ type runStepRequest struct {
 	writer    writer
 }
 
+// feedMemory finds the memory for the feeds of a message: its session's, so that nothing is taken for a session that
+// does not exist, and what is taken counts as the session's. The session is the message's field 1, which clients write
+// first. Where feeds come before it, the message is looked through.
+type feedMemory struct {
+	gateway *Gateway
+	data    mem.BufferSlice
+	named   bool // the message's own session has been read
+	pool    *tensor.Pool
+	looked  bool
+}
+
+// of is the memory of the session, whose name was read if the message had it before; nil if there is no such session.
+func (f *feedMemory) of(session string) *tensor.Pool {
+	if f.looked {
+		return f.pool
+	}
+	f.looked = true
+	if !f.named {
+		session = ""
+		r := wire.NewReader(f.data)
+		// What is malformed is found where the message itself is read.
+		_ = r.Fields(r.End(), func(num protowire.Number, typ protowire.Type) (known bool, err error) {
+			if known = num == 1 && typ == protowire.BytesType; known {
+				session, err = r.Text()
+			}
+			return known, err
+		})
+	}
+	f.pool = f.gateway.feedMemory(session)
+	return f.pool
+}
+
 // takeStep gives a request to read into. Its memory may be that of one before, whose names stay in it:
 // a client's next step has often the same ones, which are not made again.
 func (g *Gateway) takeStep() *runStepRequest {
@@ -65,14 +97,16 @@ func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
 	r := &m.reader
 	*r = wire.NewReader(data)
 	defer func() { *r = wire.Reader{} }()
+	memory := feedMemory{gateway: m.gateway, data: data}
 	err := r.Fields(r.End(), func(num protowire.Number, typ protowire.Type) (known bool, err error) {
 		known = true
 		switch {
 		case num == 1 && typ == protowire.BytesType:
 			m.session, err = r.TextLike(m.session)
+			memory.named = true
 		case num == 2 && typ == protowire.BytesType:
 			m.Feeds = slices.Grow(m.Feeds, 1)[:len(m.Feeds)+1]
-			err = readNamedTensor(r, m.gateway.pool, &m.Feeds[len(m.Feeds)-1], &m.invalid)
+			err = readNamedTensor(r, memory.of(m.session), &m.Feeds[len(m.Feeds)-1], &m.invalid)
 		case num == 3 && typ == protowire.BytesType:
 			m.Fetches, err = appendText(m.Fetches, r)
 		case num == 4 && typ == protowire.BytesType:
@@ -94,6 +128,9 @@ func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
 		}
 		return known, err
 	})
+	if !memory.named {
+		m.session = "" // not that of the request before
+	}
 	if err != nil {
 		m.releaseFeeds()
 	}
@@ -158,13 +195,18 @@ func readNamedTensor(r *wire.Reader, pool *tensor.Pool, f *actors.Feed, invalid 
 
 // readTensor reads a tensorflow.TensorProto. Of a value that cannot be taken (its sizes do not fit,
 // or there is no memory for it) the reason goes into invalid, and the message is read on: the
-// client's step gets the answer, where an error here would only end its call as INTERNAL.
+// client's step gets the answer, where an error here would only end its call as INTERNAL. A nil pool is that of an
+// unknown session: the value is passed over.
 func readTensor(r *wire.Reader, pool *tensor.Pool, invalid *error) (*tensor.Tensor, error) {
 	n, err := r.Length()
 	if err != nil {
 		return nil, err
 	}
 	end := r.Offset() + n
+	if pool == nil {
+		*invalid = errNoSession
+		return nil, r.Discard(n)
+	}
 	t, err := tensor.ReadWire(r, n, pool)
 	if err != nil && r.Offset() <= end {
 		if *invalid == nil {
@@ -174,6 +216,10 @@ func readTensor(r *wire.Reader, pool *tensor.Pool, invalid *error) (*tensor.Tens
 	}
 	return t, err
 }
+
+// errNoSession is what feeds of an unknown session are refused with; the call itself fails with what is known of the
+// session.
+var errNoSession = status.New(status.Aborted, "The session of the request was not open when its feeds arrived.")
 
 // runStepResponse is tensorflow.RunStepResponse. It owns the result until it has been written.
 type runStepResponse struct {
@@ -260,7 +306,7 @@ type runCallableRequest struct {
 	feeds     []*tensor.Tensor
 	requestID int64
 	invalid   error // the first fed value that cannot be taken, nil if all can
-	pool      *tensor.Pool
+	gateway   *Gateway
 }
 
 func (m *runCallableRequest) release() {
@@ -274,18 +320,20 @@ func (m *runCallableRequest) release() {
 // UnmarshalWire reads the message.
 func (m *runCallableRequest) UnmarshalWire(data mem.BufferSlice) error {
 	r := wire.NewReader(data)
+	memory := feedMemory{gateway: m.gateway, data: data}
 	err := r.Fields(r.End(), func(num protowire.Number, typ protowire.Type) (known bool, err error) {
 		known = true
 		var v uint64
 		switch {
 		case num == 1 && typ == protowire.BytesType:
 			m.session, err = r.Text()
+			memory.named = true
 		case num == 2 && typ == protowire.VarintType:
 			v, err = r.Varint()
 			m.handle = int64(v)
 		case num == 3 && typ == protowire.BytesType:
 			var t *tensor.Tensor
-			if t, err = readTensor(&r, m.pool, &m.invalid); err == nil {
+			if t, err = readTensor(&r, memory.of(m.session), &m.invalid); err == nil {
 				m.feeds = append(m.feeds, t)
 			}
 		case num == 4 && typ == protowire.VarintType:

@@ -44,6 +44,8 @@ func (c *serverConn) answer(s *stream, reply any, err error) {
 		err = status.Errorf(codes.ResourceExhausted, "an answer of %d bytes is too large: the limit is %d", size, maxMessage)
 	case err == nil && c.unsent > 0 && c.unsent+int64(size) > c.server.maxUnsent:
 		err = status.Errorf(codes.ResourceExhausted, "an answer of %d bytes is dropped: answers of %d bytes wait for the client to read them, and the limit is %d", size, c.unsent, c.server.maxUnsent)
+	case err == nil && !c.takesAnswer(int64(size)):
+		err = status.Errorf(codes.ResourceExhausted, "an answer of %d bytes is dropped: answers of %d bytes wait for clients to read them, and the limit is %d", size, c.server.unsent.Load(), c.server.maxUnsentAll)
 	}
 	if s.begun {
 		c.running--
@@ -70,7 +72,7 @@ func (c *serverConn) answer(s *stream, reply any, err error) {
 		c.encode(s.id, 0, fieldOK, fieldGRPC, fieldAccept)
 		appendPrefix(s.head[:0], size)
 		s.body, s.left = body, prefixSize+size
-		c.unsent += int64(s.left)
+		c.unread(int64(s.left))
 		c.push(s)
 	}
 	c.flush()
@@ -103,7 +105,7 @@ func (c *serverConn) refuse(s *stream) {
 		c.encode(s.id, 0, fields...)
 		s.plain, s.headed = true, prefixSize // there is no prefix to send
 		s.body, s.left = mem.BufferSlice{mem.SliceBuffer(about)}, len(about)
-		c.unsent += int64(s.left)
+		c.unread(int64(s.left))
 		c.push(s)
 	}
 	c.reply()
@@ -147,7 +149,7 @@ func (c *serverConn) fill() {
 			c.queue.buf = appendHeader(c.queue.buf, n, frameData, flags, s.id)
 			s.window -= int64(n)
 			c.window -= int64(n)
-			c.unsent -= int64(n)
+			c.unread(-int64(n))
 			s.left -= n
 			s.put(n)
 		}
@@ -196,7 +198,7 @@ func (s *stream) put(n int) {
 func (s *stream) drop() {
 	s.gone = true
 	s.conn.queue.owned = append(s.conn.queue.owned, s.body...)
-	s.conn.unsent -= int64(s.left)
+	s.conn.unread(-int64(s.left))
 	s.body, s.left = nil, 0
 }
 

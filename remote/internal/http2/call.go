@@ -43,15 +43,27 @@ func Detach(ctx context.Context) {
 	}
 }
 
+// AuthorizationOf is the authorization header of the unary call that ctx is of; empty if it has none.
+func AuthorizationOf(ctx context.Context) string {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		return c.authorization
+	}
+	return ""
+}
+
 // call is the context of a unary call. It ends when the client cancels the call or is gone, when its
 // deadline comes, and when the call is answered.
 type call struct {
 	conn     *serverConn
 	stream   *stream
 	deadline time.Time // zero for none
-	detached bool      // of the call's goroutine
 
-	mu    sync.Mutex
+	authorization string
+
+	mu       sync.Mutex
+	detached bool        // the goroutine that runs the call does not read the connection any more
+	overdue  *time.Timer // detaches the call; nil if it was to be detached at once
+
 	done  chan struct{} // made when somebody asks
 	timer *time.Timer   // runs when somebody could learn of it
 	err   error
@@ -150,12 +162,54 @@ func (c *call) end(err error) {
 
 // detach hands the reading of the connection to another goroutine.
 func (c *call) detach() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.detached {
 		return
 	}
 	c.detached = true
 	c.stream.keep()
 	c.conn.handOver()
+}
+
+// detachSoon is detach for a call that may be about to end. Calls of a connection that takes turns run one after another as
+// long as they are quick, so that they have one processor at most.
+func (c *call) detachSoon() {
+	c.mu.Lock()
+	reads := !c.detached
+	c.mu.Unlock()
+	if !reads {
+		return
+	}
+	work := &c.conn.in.work // which is of who reads
+	patience := work.patience()
+	if patience <= 0 {
+		c.detach()
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.overdue = time.AfterFunc(patience, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.detached {
+			c.detached = true
+			work.wasted += int64(patience)
+			c.conn.handOver()
+		}
+	})
+}
+
+// ended tells whether the goroutine that ran the call still reads the connection.
+func (c *call) ended() (reads bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	reads = !c.detached
+	c.detached = true
+	if c.overdue != nil {
+		c.overdue.Stop()
+	}
+	return reads
 }
 
 // read fills the request. The message lies where it was read, so that nothing may be read before.
@@ -166,7 +220,7 @@ func (c *call) read(request any) error {
 	err := c.conn.decode(s, message, request)
 	s.settle()
 	if !s.method.Inline {
-		c.detach()
+		c.detachSoon()
 	}
 	return err
 }
@@ -175,7 +229,7 @@ func (c *call) read(request any) error {
 func (c *serverConn) decode(s *stream, message mem.BufferSlice, request any) error {
 	defer func() { message.Free() }() // also where decoding panics
 	if s.compressed {
-		plain, err := expand(s.encoding, message, s.hold)
+		plain, err := expand(s.encoding, message, func(n int) error { return s.hold(n, false) })
 		if err != nil {
 			return err
 		}

@@ -34,6 +34,7 @@ var ErrNotSent = errors.New("http2: the connection takes no more calls")
 type Client struct {
 	conn
 	scheme, authority string
+	authorization     func() string // nil: none
 	watching          chan struct{} // asks the connection's goroutine to read
 	work              sync.WaitGroup
 
@@ -73,6 +74,10 @@ func NewClient(ctx context.Context, nc net.Conn, scheme, authority string) (*Cli
 	c.work.Go(c.watch)
 	return c, nil
 }
+
+// Authorize gives each call from now on the authorization header that header tells at the time. It is called before the
+// first call.
+func (c *Client) Authorize(header func() string) { c.authorization = header }
 
 // Close ends the connection, and with it the calls that wait.
 func (c *Client) Close() error {
@@ -200,6 +205,11 @@ func (c *Client) begin(ctx context.Context, p *clientCall, path string, request 
 	if deadline, ok := ctx.Deadline(); ok {
 		// Each value is another one: none is worth a place in the table.
 		fields = append(fields, hpack.HeaderField{Name: "grpc-timeout", Value: timeout(time.Until(deadline)), Sensitive: true})
+	}
+	if c.authorization != nil {
+		// It goes into the table, so that it is sent once: nobody else writes headers on the connection, from whose sizes
+		// it could be guessed.
+		fields = append(fields, hpack.HeaderField{Name: "authorization", Value: c.authorization()})
 	}
 	c.encode(p.id, 0, fields...)
 	c.send(p, request)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -33,9 +34,10 @@ type conn struct {
 	// Of the goroutine that reads.
 	decoder  *hpack.Decoder
 	fields   headerFields
-	block    []byte // a header list that has not come to its end
-	blockLen int    // of the frames that it came in
-	pending  uint32 // whose it is; 0 if there is none
+	block    []byte       // a header list that has not come to its end
+	blockLen int          // of the frames that it came in
+	blocked  atomic.Int64 // when it began to come; 0 if there is none
+	pending  uint32       // whose it is; 0 if there is none
 	// reserve counts memory of block, whose end gives it back as a negative number; nil for nobody.
 	reserve func(bytes int) error
 
@@ -362,6 +364,9 @@ func (c *conn) headers(h header) (whole bool, err error) {
 
 // gather keeps a part of a header list until the list is complete. Memory is taken as bytes come.
 func (c *conn) gather(n int) error {
+	if c.blockLen == 0 {
+		c.blocked.Store(clock())
+	}
 	if c.blockLen += headerSize + n; c.blockLen > maxHeaderBlock {
 		return broken(codeCalm, "headers of more than %d bytes", maxHeaderBlock)
 	}
@@ -390,6 +395,7 @@ func (c *conn) forgetBlock() {
 		_ = c.reserve(-len(c.block)) // which does not fail
 	}
 	c.block, c.blockLen, c.pending = nil, 0, 0
+	c.blocked.Store(0)
 }
 
 // decode fills fields. It must see every list, since lists change the table of those that follow.

@@ -15,11 +15,14 @@
 //
 //   - headers by maxHeaderList, calls and handlers by maxStreams for each connection; a list that is
 //     still being received by maxHeaderBlock, and it counts as a request that is being received;
-//   - requests that are being received, and what they decompress to, by maxReceiving for the whole server,
-//     counted as bytes arrive and not as they are announced;
+//   - requests that are being received, and what they decompress to, by Config.MaxReceiving for the whole server,
+//     counted as bytes arrive and not as they are announced, and shared out among clients (ledger);
 //   - answers wait in the memory of the tensors that they are made of. While a client has not read
 //     maxUnsent/16 bytes of answers, its further calls wait before they run, and answers beyond maxUnsent
-//     are replaced by RESOURCE_EXHAUSTED;
+//     are replaced by RESOURCE_EXHAUSTED; Config.MaxUnsent is for the whole server;
+//   - frames that bring nothing by calmBurst and calmRate;
+//   - processors: connections that keep them busy take turns (turns);
+//   - connections by Config.MaxConnections, for which idle ones make room;
 //   - a client that provokes answers to control frames, or refusals, and does not read them is not
 //     read from either.
 //

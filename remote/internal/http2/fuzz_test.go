@@ -157,7 +157,7 @@ func FuzzServerConn(f *testing.F) {
 	closed := make(chan uint64, 1)
 	s.Server = NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: testCodec{},
 		Closed: func(n uint64) { closed <- n }, Logger: slog.New(slog.DiscardHandler)})
-	s.maxReceiving, s.maxUnsent = 4<<20, 1<<20
+	s.receiving.limit, s.maxUnsent = 4<<20, 1<<20
 	f.Cleanup(func() {
 		if err := s.Stop(context.Background(), patience); err != nil {
 			f.Error(err)
@@ -167,7 +167,7 @@ func FuzzServerConn(f *testing.F) {
 		nc := &script{says: says, step: 1 + int(step)*int(step)}
 		s.Serve(nc, nil, 1, nil)
 		<-closed
-		eventually(t, "everything is let go", func() bool { return s.receiving.Load() == 0 && s.pool.taken.Load() == s.pool.back.Load() })
+		eventually(t, "everything is let go", func() bool { return s.receiving.total.Load() == 0 && s.pool.taken.Load() == s.pool.back.Load() })
 		nc.mu.Lock()
 		defer nc.mu.Unlock()
 		wellFormed(t, nc.hears.Bytes())

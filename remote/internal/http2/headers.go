@@ -25,6 +25,7 @@ type headerFields struct {
 	encoding    string
 	grpcStatus  string
 	message     string
+	authorized  string       // authorization
 	regular     bool         // a header came that is no pseudo-header
 	malformed   string       // why the list is malformed (RFC 9113, 8.1.1); "" if it is not
 	fault       *streamError // of the frame that the list began in; nil if there is none
@@ -101,6 +102,11 @@ func (f *headerFields) takeOther(h *hpack.HeaderField) {
 			f.malformed = "a wrong content-length"
 		}
 		f.length = int64(n)
+	case "authorization":
+		if f.authorized != "" {
+			f.malformed = "authorization twice"
+		}
+		f.authorized = h.Value
 	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
 		f.malformed = h.Name + ", which is of a connection"
 	default:

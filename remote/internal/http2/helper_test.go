@@ -25,7 +25,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if !playRole() {
+		goleak.VerifyTestMain(m)
+	}
+}
 
 // patience bounds what a test waits for.
 const patience = 20 * time.Second
@@ -136,13 +140,14 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // testServer listens.
 type testServer struct {
 	*Server
-	listener net.Listener
-	closed   atomic.Int64 // connections that ended
-	pool     counted
-	entered  chan struct{} // of each call of /t/wait
-	release  chan struct{} // lets them answer
-	left     chan error    // of each call of /t/count, how its messages went
-	streams  func(ctx context.Context, s *Stream) error
+	listener  net.Listener
+	accepting sync.WaitGroup
+	closed    atomic.Int64 // connections that ended
+	pool      counted
+	entered   chan struct{} // of each call of /t/wait
+	release   chan struct{} // lets them answer
+	left      chan error    // of each call of /t/count, how its messages went
+	streams   func(ctx context.Context, s *Stream) error
 }
 
 func newTestServer(t testing.TB) *testServer {
@@ -151,12 +156,25 @@ func newTestServer(t testing.TB) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := serveOn(l)
+	t.Cleanup(func() {
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+		if n := s.receiving.total.Load(); n != 0 {
+			t.Errorf("%d bytes of requests are still counted", n)
+		}
+	})
+	return s
+}
+
+// serveOn serves the connections of a listener until end.
+func serveOn(l net.Listener) *testServer {
 	s := &testServer{listener: l, entered: make(chan struct{}, 1<<15), release: make(chan struct{}), left: make(chan error, 100)}
 	methods := s.methods()
 	s.Server = NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: testCodec{},
 		Closed: func(uint64) { s.closed.Add(1) }, Logger: slog.New(slog.DiscardHandler)})
-	var accepting sync.WaitGroup
-	accepting.Go(func() {
+	s.accepting.Go(func() {
 		for n := uint64(1); ; n++ {
 			c, err := l.Accept()
 			if err != nil {
@@ -165,19 +183,16 @@ func newTestServer(t testing.TB) *testServer {
 			s.Serve(c, nil, n, nil)
 		}
 	})
-	t.Cleanup(func() {
-		l.Close()
-		accepting.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if err := s.Stop(ctx, patience); err != nil {
-			t.Error(err)
-		}
-		if n := s.receiving.Load(); n != 0 {
-			t.Errorf("%d bytes of requests are still counted", n)
-		}
-	})
 	return s
+}
+
+// end stops the server.
+func (s *testServer) end() error {
+	s.listener.Close()
+	s.accepting.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return s.Stop(ctx, patience)
 }
 
 func (s *testServer) methods() map[string]*Method {
@@ -258,7 +273,12 @@ func (s *testServer) addr() string { return s.listener.Addr().String() }
 // dial makes grpc-go's client.
 func (s *testServer) dial(t testing.TB, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	c, err := grpc.NewClient("passthrough:///"+s.addr(), append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()),
+	return dialAddress(t, s.addr(), options...)
+}
+
+func dialAddress(t testing.TB, address string, options ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	c, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(testCodec{}), grpc.MaxCallRecvMsgSize(1<<30), grpc.MaxCallSendMsgSize(1<<30))}, options...)...)
 	if err != nil {
 		t.Fatal(err)

@@ -203,7 +203,7 @@ func TestClaims(t *testing.T) {
 		}
 		r.ping()
 	})
-	if n := s.receiving.Load(); n != 0 {
+	if n := s.receiving.total.Load(); n != 0 {
 		t.Errorf("%d bytes are counted", n)
 	}
 	within(t, 48<<20, func() {
@@ -212,22 +212,22 @@ func TestClaims(t *testing.T) {
 		}
 		r.ping()
 	})
-	if n := s.receiving.Load(); n > 1000*smallPiece {
+	if n := s.receiving.total.Load(); n > 1000*smallPiece {
 		t.Errorf("%d bytes are counted", n)
 	}
 	r.nc.Close()
-	eventually(t, "all is let go", func() bool { return s.receiving.Load() == 0 })
+	eventually(t, "all is let go", func() bool { return s.receiving.total.Load() == 0 })
 }
 
 func TestRequestsAreBounded(t *testing.T) {
 	s := newTestServer(t)
-	s.maxReceiving = 3 << 20
+	s.receiving.limit = 3 << 20
 	r := s.dialRaw(t)
 	r.large(1, "/t/echo", 8<<20)
 	if res := r.answer(1); res.status != int(codes.ResourceExhausted) {
 		t.Errorf("%+v", res)
 	}
-	if n := s.receiving.Load(); n != 0 {
+	if n := s.receiving.total.Load(); n != 0 {
 		t.Errorf("%d bytes are counted", n)
 	}
 	r.call(3, "/t/echo", "x")

@@ -1,8 +1,11 @@
 package http2
 
 import (
+	"errors"
 	"net"
+	"os"
 	"sync/atomic"
+	"time"
 )
 
 // inputSize is the memory of a connection that waits, and the size of frame up to which a request
@@ -15,6 +18,11 @@ type input struct {
 	buf   []byte
 	r, w  int
 	reads atomic.Uint64 // tells others that something came
+	at    atomic.Int64  // when, by work's clock
+	work  worker
+	// wanted is set by interrupt, after which the reader calls interrupted.
+	wanted      atomic.Bool
+	interrupted func()
 }
 
 // init starts with bytes that somebody has read already.
@@ -24,6 +32,31 @@ func (in *input) init(nc net.Conn, read []byte) {
 }
 
 func (in *input) buffered() int { return in.w - in.r }
+
+// receive reads from the connection. It gives nothing where it was interrupted.
+func (in *input) receive(p []byte) (int, error) {
+	in.work.end()
+	n, err := in.nc.Read(p)
+	if err == nil {
+		in.work.begin()
+		in.at.Store(in.work.now)
+	}
+	in.reads.Add(1)
+	if err == nil || n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !in.wanted.Swap(false) {
+		return n, err
+	}
+	// The deadline first: who interrupts once more meanwhile wants what interrupted does next.
+	err = in.nc.SetReadDeadline(time.Time{})
+	in.interrupted()
+	return 0, err
+}
+
+// interrupt makes the reader call interrupted soon, also one that waits for the other end. Others than the reader
+// call it.
+func (in *input) interrupt() {
+	in.wanted.Store(true)
+	_ = in.nc.SetReadDeadline(time.Unix(1, 0)) // it fails where the connection is closed
+}
 
 // fill waits until n bytes, at most inputSize, are in the buffer.
 func (in *input) fill(n int) error {
@@ -37,8 +70,7 @@ func (in *input) fill(n int) error {
 		in.r = 0
 	}
 	for in.buffered() < n {
-		k, err := in.nc.Read(in.buf[in.w:])
-		in.reads.Add(1)
+		k, err := in.receive(in.buf[in.w:])
 		in.w += k
 		if err != nil && in.buffered() < n {
 			return err
@@ -57,15 +89,16 @@ func (in *input) next(n int) []byte {
 	return b
 }
 
-// read reads some bytes: what is buffered, else large pieces straight from the connection.
+// read reads some bytes: what is buffered, else large pieces straight from the connection. It gives none where the reader
+// was interrupted.
 func (in *input) read(p []byte) (int, error) {
 	if in.buffered() == 0 {
 		if len(p) >= len(in.buf) {
-			n, err := in.nc.Read(p)
-			in.reads.Add(1)
-			return n, err
+			return in.receive(p)
 		}
-		if err := in.fill(1); err != nil {
+		in.r, in.w = 0, 0
+		k, err := in.receive(in.buf)
+		if in.w = k; k == 0 {
 			return 0, err
 		}
 	}

@@ -36,8 +36,8 @@ func (c *serverConn) sendOne(s *stream, message any) error {
 	defer c.mu.Unlock()
 	if size > maxMessage {
 		err = status.Errorf(codes.ResourceExhausted, "a message of %d bytes is too large: the limit is %d", size, maxMessage)
-	} else {
-		err = c.awaitLeft(s)
+	} else if err = c.awaitLeft(s); err == nil && !c.takesAnswer(int64(size)) {
+		err = status.Errorf(codes.ResourceExhausted, "a message of %d bytes is dropped: answers of %d bytes wait for clients to read them, and the limit is %d", size, c.server.unsent.Load(), c.server.maxUnsentAll)
 	}
 	if err != nil {
 		body.Free()
@@ -46,7 +46,7 @@ func (c *serverConn) sendOne(s *stream, message any) error {
 	c.beginMany(s)
 	appendPrefix(s.head[:0], size)
 	s.body, s.off, s.headed, s.left = body, 0, 0, prefixSize+size
-	c.unsent += int64(s.left)
+	c.unread(int64(s.left))
 	c.push(s)
 	c.flush()
 	return nil

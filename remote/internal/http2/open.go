@@ -121,6 +121,8 @@ func (c *serverConn) begin(s *stream) error {
 		c.mu.Unlock()
 		return nil
 	}
+	c.earn(calmPerCall)
+	c.called.Store(true)
 	s.window = c.initial
 	leaving := c.leaving
 	c.streams[s.id] = s
@@ -164,6 +166,6 @@ func (c *serverConn) prepare(s *stream, f *headerFields, leaving bool) error {
 		}
 		s.call.deadline = time.Now().Add(d)
 	}
-	s.call.conn, s.call.stream = c, s
+	s.call.conn, s.call.stream, s.call.authorization = c, s, f.authorized
 	return nil
 }

@@ -133,6 +133,7 @@ type output struct {
 	err     error
 	serial  uint64 // of the batch that is queued
 	sent    uint64 // of the last one that was written
+	total   uint64 // bytes that were written
 	// more adds to the queue what could not be sent before; nil for nothing. mu is held.
 	more func()
 }
@@ -157,9 +158,9 @@ func (o *output) flush() {
 		if o.queue.empty() {
 			break
 		}
+		serial, size := o.serial, o.queue.bytes()
 		o.queue, o.writing = o.writing, o.queue
 		o.replies = 0
-		serial := o.serial
 		o.serial++
 		o.mu.Unlock()
 		err := o.writing.write(o.nc)
@@ -169,6 +170,7 @@ func (o *output) flush() {
 		}
 		o.mu.Lock()
 		o.sent = serial
+		o.total += uint64(size)
 		if err != nil {
 			o.fail(err)
 		}

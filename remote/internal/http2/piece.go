@@ -9,9 +9,10 @@ import (
 
 const (
 	// chunkSize is the memory in bytes that a large message grows by, smallPiece what one grows by
-	// that has less than a chunk's worth on its way.
+	// that comes in small frames, and firstPiece is the first memory of one that comes in larger frames.
 	chunkSize  = 1 << chunkBits
 	smallPiece = 1 << smallBits
+	firstPiece = 64 << 10
 
 	chunkBits, smallBits = 20, 14
 )

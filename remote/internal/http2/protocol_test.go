@@ -230,7 +230,7 @@ func TestMalformedCalls(t *testing.T) {
 		}
 		id += 2
 	}
-	if n := s.receiving.Load(); n != 0 {
+	if n := s.receiving.total.Load(); n != 0 {
 		t.Errorf("%d bytes of requests are still counted", n)
 	}
 	// Trailers in place of a request, and headers alone.
@@ -248,7 +248,7 @@ func TestMalformedCalls(t *testing.T) {
 // A bomb of zeros is refused when it has grown to what requests may take.
 func TestDecompressionBomb(t *testing.T) {
 	s := newTestServer(t)
-	s.maxReceiving = 4 << 20
+	s.receiving.limit = 4 << 20
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	for range 8 {

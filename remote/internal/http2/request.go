@@ -38,22 +38,59 @@ func (s *stream) take(n int, alias bool) (whole bool, err error) {
 			s.add(mem.SliceBuffer(in.next(n)))
 			s.got, n, s.aliased = s.size, 0, true
 		default:
-			if len(s.room) == 0 {
+			if s.empty == 0 {
 				if err := s.grow(min(n, left)); err != nil {
 					s.conn.decline(s, err)
 					return false, in.skip(n)
 				}
 			}
-			k := min(n, len(s.room))
-			if err := in.readFull(s.room[:k]); err != nil {
+			k, err := s.fill(min(n, s.empty))
+			n -= k
+			if err == nil {
+				continue
+			}
+			if _, refused := status.FromError(err); !refused {
 				return false, err
 			}
-			s.room = s.room[k:]
-			s.got += k
-			n -= k
+			s.conn.decline(s, err)
+			return false, in.skip(n)
 		}
 	}
-	return s.have == prefixSize && s.got == s.size, nil
+	if whole = s.have == prefixSize && s.got == s.size; whole && s.charged {
+		if err := s.conn.server.receiving.complete(s); err != nil {
+			s.conn.decline(s, err)
+			return false, nil
+		}
+	}
+	return whole, nil
+}
+
+// fill reads n bytes into the request's memory, or fewer where the request loses its place, whose error is a status.
+func (s *stream) fill(n int) (read int, err error) {
+	receiving := &s.conn.server.receiving
+	room, err := receiving.beginFill(s, n)
+	if err != nil {
+		return 0, err
+	}
+	for read < n && err == nil {
+		var k int
+		k, err = s.conn.in.read(room[read:])
+		if read += k; k == 0 && err == nil { // the reader was interrupted
+			if receiving.lost(s) != nil {
+				break
+			}
+		}
+	}
+	if read == n {
+		err = nil // it comes again
+	}
+	lost := receiving.endFill(s, read)
+	if err != nil {
+		return read, err
+	}
+	s.empty -= read
+	s.got += read
+	return read, lost
 }
 
 // announced decides whether a request of the size that its prefix tells is taken in.
@@ -73,32 +110,26 @@ func (s *stream) add(b mem.Buffer) {
 	s.message = append(s.message, b)
 }
 
-// grow makes room for more of the request, of which coming bytes follow in this frame. Memory is
-// taken as bytes come, not as they are claimed: only the one frame that is being read may claim.
+// grow makes room for more of the request, of which coming bytes follow in this frame. Memory is taken as bytes come, not
+// as they are claimed: a request has at most as much again as came of it, beside its first piece.
 func (s *stream) grow(coming int) error {
-	size := s.size - s.got
-	if coming <= smallPiece && s.got < 4*smallPiece {
-		size = min(size, smallPiece)
+	first := smallPiece
+	if coming > smallPiece {
+		first = firstPiece
 	}
-	if err := s.hold(pieceSize(size)); err != nil {
+	size := min(s.size-s.got, max(s.got, first))
+	if err := s.hold(pieceSize(size), true); err != nil {
 		return err
 	}
 	b := piece(size)
-	s.room = b.ReadOnlyData() // nobody else has it yet
-	s.add(b)
-	return nil
+	s.empty = b.Len()
+	return s.conn.server.receiving.attach(s, b)
 }
 
 // hold counts memory of the request.
-func (s *stream) hold(size int) error {
-	server := s.conn.server
-	if sum := server.receiving.Add(int64(size)); sum > server.maxReceiving {
-		server.receiving.Add(-int64(size))
-		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is refused for now: the requests that the server is receiving take %d bytes, and the limit is %d",
-			s.size, sum-int64(size), server.maxReceiving)
-	}
-	s.held += int64(size)
-	return nil
+func (s *stream) hold(size int, incomplete bool) error {
+	s.charged = true
+	return s.conn.server.receiving.hold(s.conn, s, int64(size), incomplete)
 }
 
 // keep makes a message that was not decoded outlast the reading of the next frame.
@@ -111,10 +142,14 @@ func (s *stream) keep() {
 
 // settle lets go of what the request took on its way.
 func (s *stream) settle() {
-	if s.held > 0 {
-		s.conn.server.receiving.Add(-s.held)
-		s.held = 0
+	if s.charged {
+		s.conn.server.receiving.settle(s)
+		return
 	}
+	s.forgetMessage()
+}
+
+func (s *stream) forgetMessage() {
 	s.message.Free()
 	s.message, s.room, s.one[0] = nil, nil, nil
 }

@@ -300,7 +300,7 @@ func TestRFC9113(t *testing.T) {
 			r.nc.Close()
 		})
 	}
-	eventually(t, "all calls end", func() bool { return len(s.all()) == 0 && s.receiving.Load() == 0 })
+	eventually(t, "all calls end", func() bool { return len(s.all()) == 0 && s.receiving.total.Load() == 0 })
 }
 
 // What a client says first (RFC 9113, 3.4).
@@ -516,7 +516,7 @@ func TestLargeHeaders(t *testing.T) {
 			id += 2
 		}
 	}
-	if n := s.receiving.Load(); n != 0 {
+	if n := s.receiving.total.Load(); n != 0 {
 		t.Errorf("%d bytes are counted", n)
 	}
 	close(s.release)
@@ -552,16 +552,16 @@ func TestEndlessHeaders(t *testing.T) {
 		eventually(t, "the connection ends", func() bool { return s.closed.Load() == 1 })
 	}
 	s := newTestServer(t)
-	s.maxReceiving = 100 << 10
+	s.receiving.limit = 100 << 10
 	r := s.dialRaw(t)
 	r.must(r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: 1}))
 	r.must(r.fr.WriteContinuation(1, false, make([]byte, 50<<10)))
-	eventually(t, "it is counted", func() bool { return s.receiving.Load() == 50<<10 })
+	eventually(t, "it is counted", func() bool { return s.receiving.total.Load() == 50<<10 })
 	_ = r.fr.WriteContinuation(1, false, make([]byte, 60<<10))
 	if code, told := r.goneAway(); told && code != x.ErrCodeEnhanceYourCalm {
 		t.Error(code)
 	}
-	eventually(t, "it is let go", func() bool { return s.receiving.Load() == 0 })
+	eventually(t, "it is let go", func() bool { return s.receiving.total.Load() == 0 })
 }
 
 // A client that provokes resets of calls that run has no more handlers for it than it may have calls.

@@ -19,9 +19,12 @@ const maxSpares = 2
 type serverConn struct {
 	conn
 	server   *Server
+	client   *client
 	peer     Peer
 	handover chan struct{} // to a goroutine that waits for the role of the reader
 	spares   atomic.Int32
+	called   atomic.Bool  // it has had a call
+	owes     atomic.Int64 // bytes of answers that the client has stopped to read
 
 	// Of the reader.
 	ids        streamIDs
@@ -29,11 +32,16 @@ type serverConn struct {
 	misplaced  error   // of the headers that are being read: why they may not come on their stream
 	consumed   int     // bytes that the client was not given credit for again
 	creditLeft int     // bytes that the client may send
+	calm       calm
+
+	// Guarded by Server.receiving.
+	filling *stream // into whose memory the reader reads
 
 	// Guarded by mu.
 	streams   map[uint32]*stream // calls that are not over: received, running or being answered
 	running   int                // handlers
 	unsent    int64              // bytes of answers that are not queued
+	taken     int64              // bytes of answers that were queued, ever
 	first     *stream            // of those that have an answer to send, and window
 	tail      *stream
 	exclusive bool // the connection is a stream's
@@ -111,7 +119,7 @@ func (c *serverConn) read() {
 	for {
 		kept, err := c.frame()
 		if err != nil {
-			if c.survives(err) {
+			if err = c.survive(err); err == nil {
 				continue
 			}
 			c.end(err)
@@ -123,19 +131,22 @@ func (c *serverConn) read() {
 	}
 }
 
-// survives ends the call that an error is of, and tells whether the connection goes on. Streams that the client has not
-// opened cannot be reset.
-func (c *serverConn) survives(err error) bool {
+// survive ends the call that an error is of, and gives the error that ends the connection, if there is one. Streams that the
+// client has not opened cannot be reset.
+func (c *serverConn) survive(err error) error {
 	var e *streamError
 	if !errors.As(err, &e) || c.ids.idle(e.stream) {
-		return false
+		return err
+	}
+	if err := c.spend(); err != nil {
+		return err
 	}
 	c.server.config.Logger.Debug("a call was ended", "client", c.peer.Address, "stream", e.stream, "error", err)
 	c.reset(e.stream, func() {
 		c.queue.buf = appendReset(c.queue.buf, e.stream, e.code)
 		c.reply()
 	})
-	return true
+	return nil
 }
 
 // spare waits to become the reader again.
@@ -163,6 +174,7 @@ func (c *serverConn) handOver() {
 
 // end ends the connection: the client is told why, as far as it still listens.
 func (c *serverConn) end(err error) {
+	c.in.work.exempt() // what follows may wait
 	var e *connError
 	if errors.As(err, &e) {
 		c.server.config.Logger.Debug("a connection was ended", "client", c.peer.Address, "error", err)
@@ -194,6 +206,7 @@ func (c *serverConn) end(err error) {
 		}
 		s.call.end(context.Canceled)
 	}
+	c.server.receiving.forget(c)
 	c.server.forget(c)
 }
 
@@ -226,6 +239,7 @@ func (c *serverConn) awaitIdle(ctx context.Context) {
 
 // frame handles one frame; kept tells that this goroutine is still the reader.
 func (c *serverConn) frame() (kept bool, err error) {
+	c.in.work.yield()
 	h, err := c.nextHeader()
 	if err != nil {
 		return false, err
@@ -238,6 +252,11 @@ func (c *serverConn) frame() (kept bool, err error) {
 		return c.data(h)
 	case frameHeaders:
 		return true, c.open(h)
+	}
+	if err := c.spend(); err != nil {
+		return false, err
+	}
+	switch h.kind {
 	case frameContinuation:
 		return true, c.opened(h)
 	case frameReset:
@@ -279,11 +298,23 @@ func (c *serverConn) reset(id uint32, flush func()) {
 
 // holdBlock counts memory of headers that come in parts as that of the requests they begin.
 func (c *serverConn) holdBlock(n int) error {
-	if sum := c.server.receiving.Add(int64(n)); n > 0 && sum > c.server.maxReceiving {
-		c.server.receiving.Add(-int64(n))
-		return broken(codeCalm, "the requests that are on their way to the server take %d bytes, and at most %d may", sum-int64(n), c.server.maxReceiving)
+	if n < 0 {
+		c.server.receiving.release(c, int64(-n))
+		return nil
+	}
+	if err := c.server.receiving.hold(c, nil, int64(n), false); err != nil {
+		return broken(codeCalm, "%s", status.Convert(err).Message())
 	}
 	return nil
+}
+
+// declineLost answers the requests that lost their place. It is the reader's.
+func (c *serverConn) declineLost() {
+	for _, s := range c.server.receiving.takeLost(c) {
+		if !s.declined {
+			c.decline(s, c.server.receiving.lost(s))
+		}
+	}
 }
 
 // data takes a DATA frame.
@@ -312,7 +343,15 @@ func (c *serverConn) data(h header) (kept bool, err error) {
 			return false, broken(codeFlowControl, "more DATA than the window of stream %d", s.id)
 		}
 	}
-	if s != nil && s.awaited() {
+	awaited := s != nil && s.awaited()
+	if !awaited || h.length < tinyData && !last {
+		if err := c.spend(); err != nil {
+			return false, err
+		}
+	} else {
+		c.earn(h.length / calmBytes)
+	}
+	if awaited {
 		s.ended = last
 		whole, err = s.take(n, padding == 0)
 	} else {
@@ -393,7 +432,7 @@ func (c *serverConn) start(s *stream) (kept bool) {
 	default:
 		reply, err = s.method.Unary(&s.call, s.call.read)
 	}
-	kept = !s.call.detached
+	kept = s.call.ended()
 	s.settle()
 	c.answer(s, reply, err)
 	s.call.end(context.Canceled)
@@ -418,6 +457,7 @@ func (c *serverConn) serveStream(s *stream) error {
 	alone := len(c.streams) == 1
 	if alone {
 		c.exclusive = true
+		c.in.work.exempt()
 		c.queue.buf = appendWindow(c.queue.buf, 0, maxWindow-c.creditLeft)
 		c.queue.buf = appendWindow(c.queue.buf, s.id, maxWindow-streamWindow)
 		c.encode(s.id, 0, fieldOK, fieldGRPC)

@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -27,14 +28,15 @@ const (
 	// maxReceiving bounds the memory in bytes of the requests that are on their way to the server.
 	maxReceiving = 8 << 30
 	// maxUnsent bounds the bytes of the answers that wait for one client to read. Calls of a client
-	// that owes the reading of a sixteenth of that wait before they run.
-	maxUnsent = 4 << 30
+	// that owes the reading of a sixteenth of that wait before they run. maxUnsentAll is for all clients together.
+	maxUnsent    = 4 << 30
+	maxUnsentAll = 8 << 30
 
 	prefaceTimeout = 5 * time.Second
 	pingIdle       = 30 * time.Second // a connection on which nothing came for so long is pinged
 	pingAnswer     = 10 * time.Second
 	// stall is how long the kernel may take none of what is written at once, which is not more than
-	// some quantums for a call and streamQuantum for a stream.
+	// some quantums for a call and streamQuantum for a stream, and how long a client may leave all of its answers unread.
 	stall = time.Minute
 	// closeTime is what a client gets to read its last answers and close its connection.
 	closeTime = 250 * time.Millisecond
@@ -67,6 +69,13 @@ type Config struct {
 	Codec encoding.CodecV2
 	// About is the line of text that requests get which are not gRPC's, those of HTTP/1 too.
 	About string
+	// MaxReceiving bounds the memory in bytes of the requests that are on their way to the server, headers that come in
+	// parts, and what requests decompress to. 0 is maxReceiving.
+	MaxReceiving int64
+	// MaxUnsent bounds the memory in bytes of the answers that wait for clients to read them. 0 is maxUnsentAll.
+	MaxUnsent int64
+	// MaxConnections is how many connections there may be; 0 is maxConnections. An idle one is closed for one more.
+	MaxConnections int
 	// Closed, if set, is told the number of every connection that ended. It must not block.
 	Closed func(connection uint64)
 	Logger *slog.Logger
@@ -74,13 +83,16 @@ type Config struct {
 
 // Server serves connections that somebody else accepts. All methods may be called concurrently.
 type Server struct {
-	config       Config
-	receiving    atomic.Int64 // bytes of messages that are on their way
-	maxReceiving int64
-	maxUnsent    int64
+	config                  Config
+	receiving               ledger // of requests
+	turns                   *turns
+	maxUnsent, maxUnsentAll int64
+	maxConnections          int
+	unsent                  atomic.Int64 // bytes of answers that wait for clients
 
 	mu       sync.Mutex
 	conns    map[*serverConn]struct{}
+	clients  map[string]*client
 	stopping bool
 	work     sync.WaitGroup
 	quit     chan struct{}
@@ -91,7 +103,10 @@ func NewServer(config Config) *Server {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	s := &Server{config: config, maxReceiving: maxReceiving, maxUnsent: maxUnsent, conns: map[*serverConn]struct{}{}, quit: make(chan struct{})}
+	config.MaxReceiving = cmp.Or(config.MaxReceiving, maxReceiving)
+	config.MaxUnsent = cmp.Or(config.MaxUnsent, maxUnsentAll)
+	s := &Server{config: config, turns: newTurns(), maxUnsent: min(maxUnsent, config.MaxUnsent/2), maxUnsentAll: config.MaxUnsent, maxConnections: cmp.Or(config.MaxConnections, maxConnections), conns: map[*serverConn]struct{}{}, clients: map[string]*client{}, quit: make(chan struct{})}
+	s.receiving.init(config.MaxReceiving)
 	s.work.Go(s.watch)
 	return s
 }
@@ -104,14 +119,24 @@ func (s *Server) Serve(nc net.Conn, read []byte, number uint64, tls *tls.Connect
 	c.init(nc, read, number)
 	c.widened, c.resized, c.more, c.reserve = c.widen, c.resize, c.fill, c.holdBlock
 	c.creditLeft = connWindow
+	c.in.interrupted = c.declineLost
+	c.calm = calm{left: calmBurst, filled: clock()}
 	s.mu.Lock()
 	stopping := s.stopping
-	if !stopping {
+	var idle []*serverConn
+	if len(s.conns) >= s.maxConnections {
+		idle = s.idleLocked()
+	}
+	full := len(s.conns) >= s.maxConnections
+	if !stopping && !full {
+		c.client = s.clientLocked(c.peer)
+		c.in.work.turns, c.in.work.owner = s.turns, c.client
 		s.conns[c] = struct{}{}
 		s.work.Go(c.serve)
 	}
 	s.mu.Unlock()
-	if stopping {
+	s.closeAll(idle, errCrowded)
+	if stopping || full {
 		c.shut(net.ErrClosed)
 		s.closed(c)
 	}
@@ -126,12 +151,23 @@ func (s *Server) closed(c *serverConn) {
 // forget drops a connection that has ended.
 func (s *Server) forget(c *serverConn) {
 	s.mu.Lock()
-	_, known := s.conns[c]
-	delete(s.conns, c)
+	known := s.dropLocked(c)
 	s.mu.Unlock()
 	if known {
 		s.closed(c)
 	}
+}
+
+// dropLocked takes a connection off those that are there; false if it is not.
+func (s *Server) dropLocked(c *serverConn) bool {
+	if _, known := s.conns[c]; !known {
+		return false
+	}
+	delete(s.conns, c)
+	if c.client.conns--; c.client.conns == 0 {
+		delete(s.clients, c.client.key)
+	}
+	return true
 }
 
 func (s *Server) all() []*serverConn {
@@ -154,6 +190,7 @@ func (s *Server) watch() {
 		case <-s.quit:
 			return
 		case now := <-ticker.C:
+			s.turns.adapt()
 			next := make(map[*serverConn]quiet, len(seen))
 			for _, c := range s.all() {
 				next[c] = c.check(seen[c], now)
@@ -170,13 +207,19 @@ type quiet struct {
 	pinged time.Time // when it was asked; zero if it was not
 	sent   uint64
 	stuck  time.Time // since when the kernel has a batch; zero if it has none
+	taken  int64
+	unread time.Time // since when answers wait; zero if there are none
 }
 
 // check decides what to do with a connection that was quiet before.
 func (c *serverConn) check(q quiet, now time.Time) quiet {
 	c.mu.Lock()
-	busy, sent := c.busy, c.sent
+	busy, sent, unsent, taken := c.busy, c.sent, c.unsent, c.taken
 	c.mu.Unlock()
+	q = c.checkUnread(q, now, unsent, taken)
+	if since := c.blocked.Load(); since != 0 && clock()-since > int64(headerTimeout) {
+		c.shut(errSlow)
+	}
 	switch {
 	case !busy:
 		q.stuck = time.Time{}
@@ -195,6 +238,24 @@ func (c *serverConn) check(q quiet, now time.Time) quiet {
 	case q.pinged.IsZero() && now.Sub(q.since) >= pingIdle && c.ping():
 		q.pinged = now
 	}
+	return q
+}
+
+// checkUnread gives a client up that has left its answers unread.
+func (c *serverConn) checkUnread(q quiet, now time.Time, unsent, taken int64) quiet {
+	switch {
+	case unsent == 0:
+		q.unread = time.Time{}
+	case taken != q.taken || q.unread.IsZero():
+		q.taken, q.unread = taken, now
+	default:
+		c.owes.Store(unsent)
+		if now.Sub(q.unread) >= stall {
+			c.shut(errStuck)
+		}
+		return q
+	}
+	c.owes.Store(0)
 	return q
 }
 

@@ -1,7 +1,6 @@
 package http2
 
 import (
-	"crypto/tls"
 	"net"
 	"sync"
 	"syscall"
@@ -38,8 +37,12 @@ type socket struct {
 func (c *conn) rawConn() syscall.RawConn {
 	c.socket.once.Do(func() {
 		nc := c.nc
-		if t, ok := nc.(*tls.Conn); ok {
-			nc = t.NetConn()
+		for {
+			wrapped, ok := nc.(interface{ NetConn() net.Conn }) // such as *tls.Conn
+			if !ok {
+				break
+			}
+			nc = wrapped.NetConn()
 		}
 		t, ok := nc.(*net.TCPConn)
 		if !ok || t.SetWriteBuffer(sendBuffer) != nil {

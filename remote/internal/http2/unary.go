@@ -22,13 +22,20 @@ type stream struct {
 	have       int // of prefix
 	size       int
 	got        int
-	held       int64 // what the request counts for in Server.receiving
+	charged    bool // some of it counts in Server.receiving
 	message    mem.BufferSlice
 	one        [1]mem.Buffer // most messages are in one piece
-	room       []byte        // of the last piece
+	room       []byte        // of the last piece that is to be filled
+	empty      int           // bytes of it
 	credit     int           // bytes that the client may send
 	consumed   int           // bytes that it was not given credit for again
 	due        int64         // bytes of the request by its content-length that did not come yet; -1 if it has none
+
+	// Guarded by Server.receiving, with message and room once the request is charged and until it is there.
+	held    int64 // what the request counts for
+	arrived int64 // how much of it came
+	began   int64 // when it was charged first
+	lost    error // why it lost its place
 
 	// Guarded by conn.mu.
 	window int64

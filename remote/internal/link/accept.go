@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ type accepted struct {
 	link    *link
 	from    *wire.Identity
 	handoff *handoff // nil: from is of another process
+	key     []byte   // that streams of tensors must carry
 	once    sync.Once
 }
 
@@ -29,11 +31,13 @@ func (l *Links) Handle(register func(method string, serve func(ctx context.Conte
 }
 
 // attached serves a stream of actors' messages, whoever has opened it.
-func (l *Links) attached(_ context.Context, s Stream) error {
+func (l *Links) attached(ctx context.Context, s Stream) error {
 	var h *hello
 	var denied error
-	if !l.inTime(s, func() (err error) {
-		if h, err = l.greet(s); status.CodeOf(err) == status.PermissionDenied {
+	out := newOutbound(s, &l.counters, l.start)
+	if !l.inTime(s, out, func() (err error) {
+		h, err = l.greet(ctx, s, out)
+		if errors.As(err, new(notAdmitted)) { // it speaks no links, and would not read a refusal
 			denied, err = err, nil
 		}
 		return err
@@ -45,11 +49,11 @@ func (l *Links) attached(_ context.Context, s Stream) error {
 		l.log.Warn("a process outside the cluster was turned away", "error", denied)
 		return wire.ToGRPC(denied)
 	case h.outside != "":
-		return l.serveOutside(s, h.outside)
+		return l.serveOutside(ctx, s, h.outside)
 	case h.flags == flagPrograms:
-		l.servePrograms(s, h.in, h.link, h.from)
+		l.servePrograms(s, out, h)
 	default:
-		l.serveLink(l.accept(s, h))
+		l.serveLink(l.accept(s, out, h))
 	}
 	return nil
 }
@@ -85,20 +89,19 @@ func (l *Links) hurry(s Stream) *time.Timer {
 
 // inTime reads what a stream begins with. It closes one that begins too late and refuses one that begins wrongly; then it
 // gives false.
-func (l *Links) inTime(s Stream, read func() error) bool {
+func (l *Links) inTime(s Stream, out *outbound, read func() error) bool {
 	late := l.hurry(s)
 	err := read()
 	early := late.Stop()
 	if err != nil {
-		l.refuse(s, err)
+		l.refuse(out, err)
 	}
 	return early && err == nil
 }
 
 // accept makes an end of a link of the other task's.
-func (l *Links) accept(s Stream, h *hello) *accepted {
-	out := newOutbound(s, &l.counters, l.start)
-	a := &accepted{link: h.link, from: h.from, handoff: l.newHandoff(h.from)}
+func (l *Links) accept(s Stream, out *outbound, h *hello) *accepted {
+	a := &accepted{link: h.link, from: h.from, handoff: l.newHandoff(h.from), key: fresh(keySize)}
 	if a.handoff != nil {
 		h.in.localQueue, out.localQueue = &a.handoff.out, &a.handoff.back
 	}
@@ -116,8 +119,8 @@ type hello struct {
 	outside string
 }
 
-// greet reads the hello that a stream begins with, and tells whose it is.
-func (l *Links) greet(s Stream) (*hello, error) {
+// greet reads the hello that a stream begins with, and makes sure whose it is.
+func (l *Links) greet(ctx context.Context, s Stream, out *outbound) (*hello, error) {
 	in := newInbound(s, l.config.Pool, &l.counters, l.self.Address, "")
 	n, err := s.Next()
 	if err != nil {
@@ -129,7 +132,7 @@ func (l *Links) greet(s Stream) (*hello, error) {
 	}
 	if !hasHead(first) {
 		if len(first) > 0 && first[0] == fieldConnect<<3|2 {
-			return l.greetOutside(s, first, n)
+			return l.greetOutside(ctx, s, first, n)
 		}
 	}
 	h, body, _, err := in.rest(n)
@@ -148,12 +151,15 @@ func (l *Links) greet(s Stream) (*hello, error) {
 	if k == nil {
 		return nil, status.Errorf(status.FailedPrecondition, "%s opened a link to itself.", Describe(from))
 	}
+	if err := l.identify(ctx, in, out, m, k); err != nil {
+		return nil, err
+	}
 	in.there.address = from.GetAddress()
 	return &hello{in: in, link: k, from: from, flags: h.flags}, nil
 }
 
 // refuse tells the other end why there is no link.
-func (l *Links) refuse(s Stream, why error) {
+func (l *Links) refuse(out *outbound, why error) {
 	switch status.CodeOf(why) {
 	case status.DataLoss, status.InvalidArgument:
 		l.counters.framesRefused.Add(1)
@@ -165,12 +171,19 @@ func (l *Links) refuse(s Stream, why error) {
 		l.log.Error("a refusal could not be encoded", "error", err)
 		return
 	}
-	newOutbound(s, &l.counters, l.start).write(m) // who is gone needs no answer
+	written := make(chan struct{})
+	out.last(m, func() { close(written) })
+	limit := time.NewTimer(goodbye)
+	defer limit.Stop()
+	select {
+	case <-written:
+	case <-limit.C: // who is gone needs no answer
+	}
 }
 
 // enter makes a an end of the links; false if they are closed.
 func (l *Links) enter(a *accepted) bool {
-	m, err := speak(kindWelcome, 0, &wire.Welcome{Identity: l.self})
+	m, err := speak(kindWelcome, 0, &wire.Welcome{Identity: l.self, Key: a.key})
 	if err != nil {
 		l.log.Error("a welcome could not be encoded", "error", err)
 		a.close()

@@ -27,16 +27,21 @@ func (s *countSink) Take(_ uint64, _ kernels.Key, t *tensor.Tensor) {
 }
 
 // BenchmarkPush is the time until a tensor lies in the receiver's memory, over the tests' plain TCP
-// stream or out of the sender's memory.
+// stream to a task of this process, or out of this process's memory in another one.
 func BenchmarkPush(b *testing.B) {
 	for _, lend := range []bool{false, true} {
 		for _, n := range []int{128 << 10, 256 << 10, 1 << 20, 16 << 20, 64 << 20} {
 			b.Run(fmt.Sprintf("lend=%v/%dKiB", lend, n>>10), func(b *testing.B) {
-				sink := &countSink{memory: make([]byte, n), done: make(chan struct{}, 1024)}
 				s := testSpec(b, 2)
-				with := func(c *Config) { c.Sink, c.NoLending = sink, !lend }
-				a := startNode(b, s, 0, "", with)
-				startNode(b, s, 1, "", with)
+				a := startNode(b, s, 0, "", func(c *Config) { c.NoLending = !lend })
+				done := make(chan struct{}, 1024)
+				release := func() { done <- struct{}{} }
+				if lend {
+					startPeer(b, s)
+				} else {
+					startNode(b, s, 1, "", func(c *Config) { c.Sink = &countSink{memory: make([]byte, n), done: done} })
+					release = nil
+				}
 				p, err := a.Ensure(within(b, patience), task1)
 				if err != nil {
 					b.Fatal(err)
@@ -45,10 +50,10 @@ func BenchmarkPush(b *testing.B) {
 				b.SetBytes(int64(n))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := p.Push(1, nil, data, nil); err != nil {
+					if err := p.Push(1, nil, data, release); err != nil {
 						b.Fatal(err)
 					}
-					<-sink.done
+					<-done
 				}
 			})
 		}

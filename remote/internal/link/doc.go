@@ -35,8 +35,8 @@
 //
 // Large tensors are pushed over a second stream, so that messages do not wait behind them; for the bytes, see
 // frame. They are written from their own memory and read into that of the receiver's Sink. Between processes of
-// one machine that agree on it, they are not sent: the receiver reads them out of the sender's memory (package
-// samehost), which the sender keeps until then. If that fails, they are sent. Between tasks of one process,
+// one machine that agree on it, they are not sent: the sender lends them, and the receiver reads them out of the
+// sender's memory (package samehost). If that fails, they are sent. Between tasks of one process,
 // nothing is read either: the receiver takes over the tensor itself, including those of messages (see handoff).
 //
 // Senders ask for room before they push (Peer.Room), which bounds what waits for a peer. A peer that accepts
@@ -47,5 +47,6 @@
 //
 // Every head, body, header and content has a CRC-32C, and messages and frames of a stream are numbered. What is
 // malformed, corrupted, repeated or out of order ends its stream with INVALID_ARGUMENT or DATA_LOSS, and is
-// counted. Announced sizes are checked against what they must add up to before memory is taken.
+// counted. So does a tensor in memory that was not lent. Announced sizes are checked against what they must add up
+// to before memory is taken.
 package link

@@ -19,8 +19,8 @@ import (
 //	4  uint32 length of the header in bytes
 //	8  uint64 step
 //	16 uint64 length of the tensor
-//	24 uint64 where: the piece begins there in the tensor; a lent tensor lies at that address of the
-//	          sender's memory; an answer is about the frame of that number
+//	24 uint64 where: the piece begins there in the tensor; a lent tensor is read with that ticket (see
+//	          package samehost); an answer is about the frame of that number
 //	32 uint32 number: how many frames came before on the stream, the same way
 //	36 uint32 CRC-32C of the piece
 //	40 uint32 CRC-32C of the head up to here and the header

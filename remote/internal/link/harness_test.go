@@ -21,12 +21,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(peerEnv); text != "" {
-		if err := runPeer(text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for env, run := range map[string]func(string) error{peerEnv: runPeer, ownerEnv: runOwner} {
+		if text := os.Getenv(env); text != "" {
+			if err := run(text); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -72,7 +74,7 @@ func startNode(t testing.TB, s *spec.Spec, index int, bind string, options ...op
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Spec: s, Self: task, Boot: rand.Uint64(), Call: callTest, Open: openTest, Logger: slog.New(slog.DiscardHandler), Timing: quick,
+	c := Config{Spec: s, Self: task, Boot: rand.Uint64(), Call: callTest, Open: openTest, Confirm: true, Logger: slog.New(slog.DiscardHandler), Timing: quick,
 		Devices: []*wire.Device{{Name: task.Name() + "/device:CPU:0", Type: "CPU", MemoryLimit: 1 << 30, Incarnation: 7}}}
 	for _, o := range options {
 		o(&c)
@@ -85,6 +87,7 @@ func startNode(t testing.TB, s *spec.Spec, index int, bind string, options ...op
 		t.Fatal(err)
 	}
 	n := &node{Links: New(c), system: c.System}
+	n.attach = attachOwn
 	if n.system != nil {
 		n.system.ProcessRegistry.Address = task.Address
 		n.system.ProcessRegistry.RegisterAddressResolver(n.Resolve)

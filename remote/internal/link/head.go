@@ -24,13 +24,15 @@ import (
 //
 // The body is the rest of the RemoteMessage, but for the contents of tensors:
 //
-//	hello    a ConnectRequest with a wire.Hello in its field 1000
-//	welcome  a ConnectResponse with a wire.Welcome in its field 1000
-//	goodbye  a DisconnectRequest with a wire.Goodbye in its field 1000
-//	beat     nothing
-//	message  a MessageBatch: of one message on a link, see outgoing, and of many on the stream of programs'
-//	         actors, see mail; and the tag and length of the contents, where there are any
-//	credits  see credits
+//	hello      a ConnectRequest with a wire.Hello in its field 1000
+//	challenge  a ConnectResponse with a wire.Challenge in its field 1000
+//	proof      a ConnectRequest with a wire.Proof in its field 1000
+//	welcome    a ConnectResponse with a wire.Welcome in its field 1000
+//	goodbye    a DisconnectRequest with a wire.Goodbye in its field 1000
+//	beat       nothing
+//	message    a MessageBatch: of one message on a link, see outgoing, and of many on the stream of programs'
+//	           actors, see mail; and the tag and length of the contents, where there are any
+//	credits    see credits
 type head struct {
 	kind    kind
 	flags   byte
@@ -43,12 +45,14 @@ type head struct {
 type kind uint8
 
 const (
-	kindHello   kind = iota + 1 // first from the side that opened the link
-	kindWelcome                 // first from the other one
-	kindBeat                    // nothing else was sent for a while
-	kindMessage                 // actors'
-	kindGoodbye                 // last
-	kindCredits                 // what programs' actors have handled
+	kindHello     kind = iota + 1 // first from the side that opened the link
+	kindWelcome                   // first from the other one
+	kindBeat                      // nothing else was sent for a while
+	kindMessage                   // actors'
+	kindGoodbye                   // last
+	kindCredits                   // what programs' actors have handled
+	kindChallenge                 // in answer to a hello, before the welcome
+	kindProof                     // in answer to a challenge
 )
 
 // flagPrograms, of a hello, says that the stream carries the messages of programs' actors. For those of

@@ -137,7 +137,7 @@ func (in *inbound) letter(h head, body []byte, contents int) (l letter, err erro
 	if err := in.describe(&r, h.tensors, contents); err != nil {
 		return l, err
 	}
-	if err := proto.Unmarshal(e.data, m); err != nil {
+	if err := tensor.Unmarshal(e.data, m); err != nil {
 		return l, status.InvalidArgumentf("An actor's message is not a %s: %v", e.kind, err)
 	}
 	l.message = m

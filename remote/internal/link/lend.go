@@ -1,10 +1,11 @@
 package link
 
 import (
-	"unsafe"
+	"fmt"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/internal/samehost"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
 const (
@@ -28,12 +29,19 @@ type lending struct {
 	lentBytes int
 }
 
+// parties says who lends to whom. Both ends know that from the link's handshake: an offer of memory is good between
+// these two processes alone.
+func parties(owner, reader *wire.Identity) string {
+	return fmt.Sprintf("%q at %q, boot %016x, lends to %q at %q, boot %016x",
+		owner.GetTask(), owner.GetAddress(), owner.GetBoot(), reader.GetTask(), reader.GetAddress(), reader.GetBoot())
+}
+
 // advertise makes an offer of this process's memory; nil if there is none.
 func (b *bulk) advertise() []byte {
 	if b.peer.link.links.config.NoLending {
 		return nil
 	}
-	a, err := samehost.NewAdvert()
+	a, err := samehost.NewAdvert(parties(b.peer.link.links.self, b.peer.id))
 	if err != nil {
 		b.peer.link.links.log.Debug("this process's memory cannot be lent", "error", err)
 		return nil
@@ -65,16 +73,20 @@ func (b *bulk) lentRoom(p *push) bool {
 	return b.lentBytes == 0 || b.lentBytes+len(p.data) <= maxLent
 }
 
-// lend notes that a push is lent, and makes the frame that says so.
+// lend lends a push, and makes the frame that says so; nil where it cannot be lent.
 func (b *bulk) lend(p *push) *frame {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lent[b.number] = p
-	b.lentBytes += len(p.data)
 	// The memory is the Go heap's, or stays where it is for other reasons, as long as the push
 	// refers to it.
-	return &frame{kind: frameLend, step: p.step, header: p.header, total: uint64(len(p.data)),
-		where: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(p.data))))}
+	ticket, ok := b.advert.Lend(p.data)
+	if !ok {
+		return nil
+	}
+	p.ticket = ticket
+	b.lent[b.number] = p
+	b.lentBytes += len(p.data)
+	return &frame{kind: frameLend, step: p.step, header: p.header, total: uint64(len(p.data)), where: ticket}
 }
 
 // lentAnswer takes what the receiver says of lent tensors.
@@ -93,6 +105,7 @@ func (b *bulk) lentAnswer(f *frame) error {
 	}
 	delete(b.lent, uint32(f.where))
 	b.lentBytes -= len(p.data)
+	b.advert.Return(p.ticket)
 	unread := f.kind == frameUnread
 	if unread {
 		b.reads = false

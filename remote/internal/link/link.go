@@ -153,7 +153,7 @@ func (k *link) connect(a *attempt) {
 	var err error
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		p, err = k.open(ctx)
-		if err == nil || seen || status.CodeOf(err) == status.FailedPrecondition {
+		if err == nil || seen || misfit(err) {
 			break
 		}
 		wait := time.NewTimer(pause)
@@ -169,7 +169,7 @@ func (k *link) connect(a *attempt) {
 }
 
 func (k *link) settle(a *attempt, p *Peer, err error) {
-	if err != nil && status.CodeOf(err) != status.FailedPrecondition {
+	if err != nil && !misfit(err) {
 		why := explain(err)
 		if k.links.ctx.Err() != nil {
 			err = errClosed

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/internal/trust"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
 )
@@ -35,14 +36,26 @@ type Config struct {
 	Open Opener
 	// System has the actors of this process; nil where none gets messages over links.
 	System *actor.ActorSystem
+	// Reachable tells whether actors of other tasks may send messages to the actor of that name; nil: to all.
+	Reachable func(name string) bool
 	// Programs takes the messages to programs' actors; nil refuses the streams that carry them.
 	Programs Programs
 	// Outsiders lets processes that are no tasks of the cluster in, to Programs.
 	Outsiders bool
+	// AdmitOutsider, if set, tells whether such a process may exchange messages with programs' actors. It is asked when
+	// the process opens its stream, whose context ctx is, and with each batch of messages.
+	AdmitOutsider func(ctx context.Context) error
 	// Pool has the memory for tensors that come with actors' messages; nil: tensor.Host.
 	Pool *tensor.Pool
 	// Sink takes the tensors that peers push; nil drops them.
 	Sink Sink
+	// Secret is what the cluster's tasks share; nil: nothing. Both ends of a link prove that they know it.
+	Secret *trust.Secret
+	// Identify, where there are certificates, checks that the caller of a stream, whose context ctx is, has that of
+	// the task; nil: there are none.
+	Identify func(ctx context.Context, task spec.Task) error
+	// Confirm asks the address of a task whether it opens a link.
+	Confirm bool
 	// NoLending sends tensors to processes of this machine, and to tasks of this process, as to
 	// others, and reads none out of their memory.
 	NoLending bool
@@ -78,7 +91,8 @@ type Links struct {
 	epochs    atomic.Uint64 // of the streams of programs' actors that were opened
 	budget    budget
 	visitors  visitors
-	attach    func(offer []byte) (memory, error)
+	openings  openings
+	attach    func(offer []byte, parties string) (memory, error)
 
 	ctx    context.Context // ends when the links close
 	cancel context.CancelFunc

@@ -76,6 +76,10 @@ func speak(k kind, flags byte, m proto.Message) (*outgoing, error) {
 			if m.GetRefusal() != nil {
 				said = appendNumberField(said, fieldBlocked, 1)
 			}
+		case *remotewire.Challenge:
+			field = fieldWelcome
+		case *remotewire.Proof:
+			field = fieldConnect
 		}
 		o.buf = appendBytesField(o.buf, field, appendBytesField(said, fieldSpeech, speech))
 	}

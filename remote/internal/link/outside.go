@@ -191,9 +191,12 @@ func nextPlain(s Stream, limit int) (field int, value []byte, err error) {
 
 // greetOutside reads the rest of a stream's first message that has no head: a ConnectRequest of n bytes of which
 // some have been read. PERMISSION_DENIED where nobody from outside is let in.
-func (l *Links) greetOutside(s Stream, read []byte, n int) (*hello, error) {
+func (l *Links) greetOutside(ctx context.Context, s Stream, read []byte, n int) (*hello, error) {
 	if !l.config.Outsiders || l.config.Programs == nil {
-		return nil, status.Errorf(status.PermissionDenied, "%s is a task of a Troupe cluster and refuses processes outside the cluster: it was started without the option to admit them.", l.self.GetTask())
+		return nil, notAdmitted{status.Errorf(status.PermissionDenied, "%s is a task of a Troupe cluster and refuses processes outside the cluster: it was started without the option to admit them.", l.self.GetTask())}
+	}
+	if err := l.admitOutsider(ctx); err != nil {
+		return nil, notAdmitted{err}
 	}
 	if n > maxGreeting {
 		return nil, status.InvalidArgumentf("A ConnectRequest of %d bytes is too long.", n)
@@ -209,6 +212,18 @@ func (l *Links) greetOutside(s Stream, read []byte, n int) (*hello, error) {
 	}
 	return &hello{outside: address}, nil
 }
+
+func (l *Links) admitOutsider(ctx context.Context) error {
+	if l.config.AdmitOutsider == nil {
+		return nil
+	}
+	return l.config.AdmitOutsider(ctx)
+}
+
+// notAdmitted is the error of a process outside the cluster that is not admitted.
+type notAdmitted struct{ error }
+
+func (e notAdmitted) Unwrap() error { return e.error }
 
 // connectAddress finds the address in a RemoteMessage that is the ConnectRequest of a server.
 func connectAddress(b []byte) (address string, ok bool) {
@@ -232,8 +247,8 @@ func connectAddress(b []byte) (address string, ok bool) {
 	return address, true
 }
 
-// serveOutside serves a stream from outside until it ends, which its error tells.
-func (l *Links) serveOutside(s Stream, address string) error {
+// serveOutside serves a stream from outside, whose context ctx is, until it ends, which its error tells.
+func (l *Links) serveOutside(ctx context.Context, s Stream, address string) error {
 	if !l.visitors.enter() {
 		return status.Errorf(status.ResourceExhausted, "There are %d connections from outside the cluster, which is the limit.", maxOutsiders)
 	}
@@ -243,9 +258,10 @@ func (l *Links) serveOutside(s Stream, address string) error {
 	}
 	l.log.Info("a process outside the cluster has connected", "address", address)
 	ended := make(chan error, 1)
-	ctx, cancel := context.WithCancel(l.ctx)
+	delivering, cancel := context.WithCancel(l.ctx)
 	defer cancel()
-	if !l.start(func() { ended <- l.readOutside(ctx, s, address) }) {
+	admit := func() error { return l.admitOutsider(ctx) }
+	if !l.start(func() { ended <- l.readOutside(delivering, s, address, admit) }) {
 		return wire.ToGRPC(errClosed)
 	}
 	var err error
@@ -255,6 +271,8 @@ func (l *Links) serveOutside(s Stream, address string) error {
 		case status.DataLoss, status.InvalidArgument:
 			l.counters.framesRefused.Add(1)
 			l.log.Warn("a connection from outside the cluster was ended, because a message on it made no sense", "address", address, "error", err)
+		case status.PermissionDenied, status.Unauthenticated:
+			l.log.Warn("a connection from outside the cluster was ended: its owner may not use actors any more", "address", address, "error", err)
 		}
 	case <-l.ctx.Done():
 		err = status.New(status.Unavailable, "The server is stopping.")
@@ -267,8 +285,8 @@ func (l *Links) serveOutside(s Stream, address string) error {
 	return wire.ToGRPC(err)
 }
 
-// readOutside gives what comes to programs' actors.
-func (l *Links) readOutside(ctx context.Context, s Stream, address string) error {
+// readOutside gives what comes to programs' actors, while admit lets it.
+func (l *Links) readOutside(ctx context.Context, s Stream, address string, admit func() error) error {
 	var b batch
 	var all kinds
 	for {
@@ -280,6 +298,9 @@ func (l *Links) readOutside(ctx context.Context, s Stream, address string) error
 			return io.EOF
 		case field != fieldBatch:
 			continue
+		}
+		if err := admit(); err != nil {
+			return err
 		}
 		if err := b.read(data); err != nil {
 			return err

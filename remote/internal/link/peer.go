@@ -22,6 +22,7 @@ type Peer struct {
 	id    *wire.Identity
 	since time.Time
 	pipe  *pipe
+	key   []byte // for streams of tensors
 	share share
 	done  chan struct{}
 	// handoff is nil where the peer is of another process.
@@ -48,7 +49,7 @@ func (k *link) open(ctx context.Context) (*Peer, error) {
 		return nil, err
 	}
 	now := time.Now()
-	p := &Peer{link: k, id: h.id, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}, handoff: l.join(h.id)}
+	p := &Peer{link: k, id: h.id, key: h.key, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}, handoff: l.join(h.id)}
 	p.share.budget = &l.budget
 	if p.handoff != nil {
 		h.in.localQueue, h.out.localQueue = &p.handoff.back, &p.handoff.out
@@ -63,6 +64,7 @@ type handshake struct {
 	in     *inbound
 	out    *outbound
 	id     *wire.Identity
+	key    []byte
 }
 
 // shake opens a stream to the task and exchanges hello and welcome, in bounded time. The flags are those
@@ -89,20 +91,39 @@ func (k *link) shake(ctx context.Context, flags byte) (_ *handshake, err error) 
 	unhook := context.AfterFunc(ctx, shut)
 	defer unhook()
 	in, out := newInbound(stream, l.config.Pool, &l.counters, l.self.Address, k.task.Address), newOutbound(stream, &l.counters, l.start)
-	hello, err := speak(kindHello, flags, &wire.Hello{Greeting: l.greeting(k.task, 0)})
+	welcome, err := k.introduce(in, out, flags)
 	if err != nil {
-		return nil, err
-	}
-	out.post(hello)
-	h, body, _, err := in.next()
-	if err != nil {
-		if _, _, sent := out.progress(); sent != nil && errors.Is(err, io.EOF) {
-			err = sent
-		}
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
 		return nil, wire.FromGRPC(err)
+	}
+	if !unhook() {
+		return nil, status.New(status.DeadlineExceeded, "the handshake took too long")
+	}
+	return &handshake{stream, in, out, welcome.GetIdentity(), welcome.GetKey()}, nil
+}
+
+// introduce says hello, answers a challenge, and gives the welcome.
+func (k *link) introduce(in *inbound, out *outbound, flags byte) (*wire.Welcome, error) {
+	l := k.links
+	nonce, done := l.openings.add(k.task.Name())
+	defer done()
+	hello := &wire.Hello{Greeting: l.greeting(k.task, 0), Nonce: nonce}
+	m, err := speak(kindHello, flags, hello)
+	if err != nil {
+		return nil, err
+	}
+	out.post(m)
+	var prover *wire.Identity // has shown that it knows the secret
+	h, body, err := in.spoken(out)
+	if err == nil && h.kind == kindChallenge {
+		if prover, err = k.answer(out, hello, body); err == nil {
+			h, body, err = in.spoken(out)
+		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	welcome := &wire.Welcome{}
 	if h.kind != kindWelcome || decodeSpeech(body, welcome) != nil {
@@ -115,10 +136,21 @@ func (k *link) shake(ctx context.Context, flags byte) (_ *handshake, err error) 
 	if err := checkWelcome(l.self, l.config.Spec, k.task, id); err != nil {
 		return nil, err
 	}
-	if !unhook() {
-		return nil, status.New(status.DeadlineExceeded, "the handshake took too long")
+	if l.config.Secret != nil && prover.GetBoot() != id.GetBoot() {
+		return nil, status.Errorf(status.Unauthenticated, "%s does not prove that it knows the cluster's secret. Start all tasks with the same --secret-file.", Describe(id))
 	}
-	return &handshake{stream, in, out, id}, nil
+	return welcome, nil
+}
+
+// spoken reads a message of a handshake. If the stream has ended because nothing could be sent, the error tells that.
+func (in *inbound) spoken(out *outbound) (head, []byte, error) {
+	h, body, _, err := in.next()
+	if errors.Is(err, io.EOF) {
+		if _, _, sent := out.progress(); sent != nil {
+			err = sent
+		}
+	}
+	return h, body, err
 }
 
 // Task is the full name of the task.

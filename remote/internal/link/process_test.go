@@ -7,12 +7,15 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
@@ -34,16 +37,49 @@ func runPeer(text string) error {
 	if err != nil {
 		return err
 	}
-	serveTest(lis, New(Config{Spec: s, Self: task, Boot: uint64(os.Getpid()), Call: callTest, Open: openTest}))
+	serveTest(lis, New(Config{Spec: s, Self: task, Boot: uint64(os.Getpid()), Call: callTest, Open: openTest, Sink: &headerSink{}}))
 	fmt.Println("ready")
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-func startPeer(t *testing.T, s *spec.Spec) *exec.Cmd {
+// headerSink ends the process when it gets another tensor than its header says, if that says anything.
+type headerSink struct{ memory []byte }
+
+func (s *headerSink) Begin(_ string, _, _ uint64, header []byte, size int) ([]byte, func(error), error) {
+	s.memory = slices.Grow(s.memory[:0], size)[:size]
+	want, dst := string(header), s.memory
+	return dst, func(err error) {
+		if err != nil || want == "" {
+			return
+		}
+		if got := string(checkHeader(dst)); got != want {
+			fmt.Fprintf(os.Stderr, "a tensor of checksum %s was announced as %s\n", got, want)
+			os.Exit(1)
+		}
+	}, nil
+}
+
+func (*headerSink) Take(_ uint64, _ kernels.Key, t *tensor.Tensor) { t.Release() }
+
+// checkHeader is what a tensor for a headerSink is announced with.
+func checkHeader(data []byte) []byte { return fmt.Appendf(nil, "%08x", checksum(data)) }
+
+func startPeer(t testing.TB, s *spec.Spec) *exec.Cmd {
 	t.Helper()
-	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), peerEnv+"="+s.String())
+	c, line := startProcess(t, peerEnv+"="+s.String())
+	if line != "ready\n" {
+		t.Fatalf("the peer did not start: %q", line)
+	}
+	return c
+}
+
+// startProcess starts the test binary with a variable of its environment, and gives its first line. It ends with the
+// test.
+func startProcess(t testing.TB, env string) (c *exec.Cmd, first string) {
+	t.Helper()
+	c = exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), env)
 	c.Stderr = os.Stderr
 	in, err := c.StdinPipe()
 	if err != nil {
@@ -62,11 +98,11 @@ func startPeer(t *testing.T, s *spec.Spec) *exec.Cmd {
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil || line != "ready\n" {
-		t.Fatalf("the peer did not start: %q %v", line, err)
+	first, err = bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the process did not start: %q %v", first, err)
 	}
-	return c
+	return c, first
 }
 
 func TestRealProcesses(t *testing.T) {

@@ -154,15 +154,15 @@ func (s *programStream) left(string) {}
 type programs struct{ *pipe }
 
 // servePrograms serves the stream of another task's programs.
-func (l *Links) servePrograms(s Stream, in *inbound, k *link, from *wire.Identity) {
+func (l *Links) servePrograms(s Stream, out *outbound, h *hello) {
 	m, err := speak(kindWelcome, 0, &wire.Welcome{Identity: l.self})
 	if err != nil {
 		l.log.Error("a welcome could not be encoded", "error", err)
 		return
 	}
 	p := &programs{}
-	p.pipe = newPipe(k, s, in, newOutbound(s, &l.counters, l.start), p)
-	p.programs = (&arrivals{in: in, pipe: p.pipe, task: from.GetTask(), boot: from.GetBoot()}).take
+	p.pipe = newPipe(h.link, s, h.in, out, p)
+	p.programs = (&arrivals{in: h.in, pipe: p.pipe, task: h.from.GetTask(), boot: h.from.GetBoot()}).take
 	p.out.post(m)
 	defer p.close()
 	if !l.start(p.read) {

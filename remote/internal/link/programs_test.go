@@ -216,6 +216,7 @@ func TestPostsEndWithTheLinks(t *testing.T) {
 	s.next(t)
 	began := time.Now()
 	b.stop()
+	wait(t, p.Done(), "the end of the peer") // which a's own end would precede
 	a.stop()
 	if d := time.Since(began); d > 3*time.Second {
 		t.Errorf("the links took %v to close", d)

@@ -111,7 +111,8 @@ type push struct {
 	by      compress.Algorithm
 	width   int
 	release func()
-	dropped bool // bulk.mu
+	ticket  uint64 // while it is lent
+	dropped bool   // bulk.mu
 }
 
 // bulk is the queue of a peer's pushes, and the goroutine that sends them.

@@ -30,11 +30,10 @@ type Sink interface {
 }
 
 // receive serves a peer's stream of tensors.
-func (l *Links) receive(_ context.Context, s Stream) {
+func (l *Links) receive(ctx context.Context, s Stream) {
 	late := l.hurry(s)
 	in := &arriving{links: l, stream: s}
-	defer in.withdraw()
-	owner, err := in.hello()
+	owner, err := in.hello(ctx)
 	if !late.Stop() {
 		return
 	}
@@ -85,7 +84,7 @@ type arriving struct {
 }
 
 // hello reads who sends, and finds the link that the stream belongs to.
-func (in *arriving) hello() (owner *accepted, err error) {
+func (in *arriving) hello(ctx context.Context) (owner *accepted, err error) {
 	in.answer = make(chan struct{}, 1)
 	in.answer <- struct{}{}
 	f, err := in.next()
@@ -100,8 +99,11 @@ func (in *arriving) hello() (owner *accepted, err error) {
 		return nil, err
 	}
 	in.from, in.theirs = hello.GetGreeting().GetFrom(), hello.GetMemory()
+	if err := in.links.checkCaller(ctx, in.from); err != nil {
+		return nil, err
+	}
 	owner = in.links.presence(in.from)
-	if owner == nil {
+	if owner == nil || !owner.owns(hello.GetKey()) {
 		return nil, status.Errorf(status.FailedPrecondition, "%s sends tensors without a link to %s", Describe(in.from), Describe(in.links.self))
 	}
 	header, err := proto.Marshal(&wire.Welcome{Memory: in.present()})

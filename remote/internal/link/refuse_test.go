@@ -330,8 +330,10 @@ func TestForeignFrames(t *testing.T) {
 	greeting := func(change func(g *wire.Greeting)) *wire.Hello {
 		g := proto.CloneOf(a.greeting(p.link.task, b.self.Boot))
 		change(g)
-		return &wire.Hello{Greeting: g}
+		return &wire.Hello{Greeting: g, Key: p.key}
 	}
+	stranger := greeting(func(*wire.Greeting) {})
+	stranger.Key = fresh(keySize)
 	for name, c := range map[string]struct {
 		hello  *wire.Hello
 		frames []*frame
@@ -343,6 +345,8 @@ func TestForeignFrames(t *testing.T) {
 		"another boot here":   {greeting(func(g *wire.Greeting) { g.Boot++ }), nil, status.Aborted, 0},
 		"another boot there":  {greeting(func(g *wire.Greeting) { g.From.Boot++ }), nil, status.FailedPrecondition, 0},
 		"another task":        {greeting(func(g *wire.Greeting) { g.Task = task0 }), nil, status.FailedPrecondition, 0},
+		"no key":              {&wire.Hello{Greeting: stranger.Greeting}, nil, status.FailedPrecondition, 0},
+		"another key":         {stranger, nil, status.FailedPrecondition, 0},
 		"a piece of nothing":  {greeting(func(*wire.Greeting) {}), []*frame{{kind: frameMore, total: 3, number: 1}}, status.InvalidArgument, 1},
 		"a repeated frame":    {greeting(func(*wire.Greeting) {}), []*frame{{kind: frameBegin, number: 1}, {kind: frameBegin, number: 1}}, status.DataLoss, 1},
 		"a frame left out":    {greeting(func(*wire.Greeting) {}), []*frame{{kind: frameBegin, number: 2}}, status.DataLoss, 1},

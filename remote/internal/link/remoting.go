@@ -213,6 +213,14 @@ func (l *Links) deliver(k *link, m letter) {
 		l.refuseSystem(m.target.Id, typeName(message), k.task.Name())
 		return
 	}
+	if why := l.misaddressed(k, m); why != "" {
+		if p, ok := message.(*wire.Parcel); ok {
+			p.Release()
+		}
+		l.counters.messagesRefused.Add(1)
+		l.log.Warn("a message of another task was refused: "+why, "actor", m.target.Id, "message", typeName(message), "sender", m.sender, "task", k.task.Name())
+		return
+	}
 	if p, ok := message.(*wire.Parcel); ok {
 		if system == nil {
 			p.Release()
@@ -232,6 +240,19 @@ func (l *Links) deliver(k *link, m letter) {
 		message = &actor.MessageEnvelope{Message: message, Sender: m.sender, Header: m.header}
 	}
 	system.Root.Send(m.target, message)
+}
+
+// misaddressed tells why a message does not go where it says, or come from where it says; empty if it does. The actors
+// that other tasks have to do with are few: nobody may guess the name of a queue. An answer goes to the task that has
+// asked, and no other.
+func (l *Links) misaddressed(k *link, m letter) string {
+	if _, watching := m.message.(actor.SystemMessage); !watching && l.config.Reachable != nil && !l.config.Reachable(m.target.Id) {
+		return "no actor of that name is for other tasks"
+	}
+	if m.sender != nil && m.sender.Address != k.task.Address {
+		return "its sender is not an actor of the task"
+	}
+	return ""
 }
 
 // RefuseSystem counts and logs a message of the actor system's from outside the cluster that was not taken.

@@ -364,3 +364,45 @@ func TestWatchingOverLinks(t *testing.T) {
 		t.Errorf("%v more", <-ended)
 	}
 }
+
+// Other tasks send messages to the actors that are for them, and in their own name alone.
+func TestMisaddressedMessages(t *testing.T) {
+	s := testSpec(t, 3)
+	var systems [2]*actor.ActorSystem
+	var nodes [2]*node
+	for i := range nodes {
+		systems[i] = actor.NewActorSystem()
+		nodes[i] = startNode(t, s, i, "", func(c *Config) {
+			c.System, c.Reachable = systems[i], func(name string) bool { return name == "ears" }
+		})
+	}
+	heard := make(chan string, 10)
+	spawn := func(name string) {
+		if _, err := systems[1].Root.SpawnNamed(actor.PropsFromFunc(func(c actor.Context) {
+			if m, ok := c.Message().(*wrapperspb.StringValue); ok {
+				heard <- name + " " + m.Value
+			}
+		}), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spawn("ears")
+	spawn("queue$1")
+	if _, err := nodes[0].Ensure(within(t, patience), task1); err != nil {
+		t.Fatal(err)
+	}
+	send := func(name, text string, sender *actor.PID) {
+		systems[0].Root.RequestWithCustomSender(actor.NewPID(nodes[1].self.Address, name), wrapperspb.String(text), sender)
+	}
+	me := actor.NewPID(nodes[0].self.Address, "me")
+	send("queue$1", "close", me)
+	send("ears", "of another task", actor.NewPID(s.Tasks()[2].Address, "me"))
+	send("ears", "of the receiver", actor.NewPID(nodes[1].self.Address, "me"))
+	send("ears", "hello", me)
+	if got := wait(t, heard, "the message"); got != "ears hello" {
+		t.Errorf("heard %q", got)
+	}
+	if n := nodes[1].Stats().MessagesRefused; n != 3 {
+		t.Errorf("%d messages were refused", n)
+	}
+}

@@ -76,7 +76,7 @@ func (b *bulk) open() (Stream, error) {
 		b.stop() // the one before had no stream to close
 		return nil, errClosed
 	}
-	hello, err := proto.Marshal(&wire.Hello{Greeting: l.greeting(k.task, b.peer.Boot()), Memory: b.advertise()})
+	hello, err := proto.Marshal(&wire.Hello{Greeting: l.greeting(k.task, b.peer.Boot()), Memory: b.advertise(), Key: b.peer.key})
 	if err != nil {
 		return nil, err
 	}
@@ -107,20 +107,25 @@ func (b *bulk) sendAll(s Stream) error {
 			}
 		case p == nil:
 			return nil
-		case lend:
-			f := b.lend(p)
-			b.sent(p, true)
-			if err := b.write(s, f, nil); err != nil {
-				return err
-			}
 		default:
-			err := b.sendOne(s, p)
-			b.sent(p, false)
-			if err != nil {
+			if err := b.send(s, p, lend); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// send lends a push, if it is to be lent and can be, or else sends its bytes.
+func (b *bulk) send(s Stream, p *push, lend bool) error {
+	if lend {
+		if f := b.lend(p); f != nil {
+			b.sent(p, true)
+			return b.write(s, f, nil)
+		}
+	}
+	err := b.sendOne(s, p)
+	b.sent(p, false)
+	return err
 }
 
 // sendOne sends one push, in pieces.
@@ -186,6 +191,9 @@ func (b *bulk) answer(f *frame) error {
 		}
 		if r := w.GetRefusal(); r != nil {
 			return status.New(status.Code(r.Code), r.Message)
+		}
+		if f.number != 0 {
+			return status.InvalidArgumentf("A receiver of tensors sent a second welcome.")
 		}
 		b.allow(w.GetMemory())
 		return nil

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	serviceName = "troupe.v1.Link"
-	greetMethod = "/" + serviceName + "/Greet"
-	vouchMethod = "/" + serviceName + "/Vouch"
+	serviceName   = "troupe.v1.Link"
+	greetMethod   = "/" + serviceName + "/Greet"
+	vouchMethod   = "/" + serviceName + "/Vouch"
+	confirmMethod = "/" + serviceName + "/Confirm"
 )
 
 // vouchTimeout bounds the look at a third task's address on behalf of a caller.
@@ -24,6 +25,7 @@ var service = grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil
 	Methods: []grpc.MethodDesc{
 		{MethodName: "Greet", Handler: unary((*Links).greeted)},
 		{MethodName: "Vouch", Handler: unary((*Links).vouch)},
+		{MethodName: "Confirm", Handler: unary((*Links).confirm)},
 	}}
 
 func unary[Req any](f func(*Links, context.Context, *Req) (*wire.Identity, error)) grpc.MethodHandler {

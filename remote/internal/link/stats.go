@@ -16,6 +16,7 @@ type Stats struct {
 	TensorsHanded    int64 // tensors that tasks of this process took over as they are: no byte of them is counted
 	BytesQueued      int64 // waiting to be sent now
 	SystemRefused    int64 // messages of the actor system that would have stopped or poisoned an actor of another process
+	MessagesRefused  int64 // messages to actors that are not for other tasks, or in another task's name
 	FramesRefused    int64 // messages of either stream that were malformed, corrupted or out of turn
 	Stalls           int64 // times that a peer took no byte for a while
 }
@@ -25,7 +26,7 @@ type counters struct {
 	messagesSent, messagesReceived, messagesDropped   atomic.Int64
 	bytesSent, bytesReceived, bytesLent, bytesRead    atomic.Int64
 	bytesCopied, framesRefused, stalls, tensorsHanded atomic.Int64
-	systemRefused                                     atomic.Int64
+	systemRefused, messagesRefused                    atomic.Int64
 }
 
 // Stats is a snapshot of the links' counters.
@@ -34,6 +35,6 @@ func (l *Links) Stats() Stats {
 	return Stats{
 		MessagesSent: c.messagesSent.Load(), MessagesReceived: c.messagesReceived.Load(), MessagesDropped: c.messagesDropped.Load(),
 		BytesSent: c.bytesSent.Load(), BytesReceived: c.bytesReceived.Load(), BytesLent: c.bytesLent.Load(), BytesRead: c.bytesRead.Load(),
-		BytesCopied: c.bytesCopied.Load(), TensorsHanded: c.tensorsHanded.Load(), BytesQueued: l.budget.queued(), SystemRefused: c.systemRefused.Load(), FramesRefused: c.framesRefused.Load(), Stalls: c.stalls.Load(),
+		BytesCopied: c.bytesCopied.Load(), TensorsHanded: c.tensorsHanded.Load(), BytesQueued: l.budget.queued(), SystemRefused: c.systemRefused.Load(), MessagesRefused: c.messagesRefused.Load(), FramesRefused: c.framesRefused.Load(), Stalls: c.stalls.Load(),
 	}
 }

@@ -190,7 +190,9 @@ func (m *Membership) join(ctx context.Context, present []spec.Task) {
 		}
 		ips, err := lookup(ctx, host)
 		if err == nil {
-			_, err = m.list.Join([]string{net.JoinHostPort(ips[0].String(), strconv.Itoa(port))})
+			at := net.JoinHostPort(ips[0].String(), strconv.Itoa(port))
+			m.transport.names.Store(at, t.Address)
+			_, err = m.list.Join([]string{at})
 		}
 		if err != nil {
 			m.log.Debug("gossip could not be exchanged", "task", t.Name(), "error", err)

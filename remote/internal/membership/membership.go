@@ -1,10 +1,12 @@
 package membership
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,8 +39,9 @@ type Config struct {
 	// find this process at its task's address. It is how a process claims a task that it was not
 	// started for by name.
 	Confirm bool
-	// Key, of 16, 24 or 32 bytes, encrypts the gossip; all tasks need the same.
-	Key    []byte
+	// Keys, each of 16, 24 or 32 bytes, encrypt the gossip: the first is used, all are accepted. Without
+	// any it is not encrypted.
+	Keys   [][]byte
 	Logger *slog.Logger // nil: slog.Default()
 
 	tune func(*memberlist.Config) // of tests that cannot wait for LAN timing
@@ -84,6 +87,7 @@ type Membership struct {
 	log       *slog.Logger
 	delegates *delegates
 	list      *memberlist.Memberlist
+	keyring   *memberlist.Keyring // nil without keys
 	transport *transport
 	ctx       context.Context
 	cancel    context.CancelFunc
@@ -131,7 +135,12 @@ func Start(ctx context.Context, config Config) (*Membership, error) {
 	}
 	m.delegates = &delegates{spec: config.Spec, self: config.Self, boot: id.GetBoot(), ready: make(chan struct{}, 1)}
 	m.announce(false)
-	if m.transport, err = newTransport(ctx, config.Port, config.Self, m.log); err != nil {
+	if len(config.Keys) > 0 {
+		if m.keyring, err = memberlist.NewKeyring(config.Keys, config.Keys[0]); err != nil {
+			return nil, status.InvalidArgumentf("The keys of the gossip: %v", err)
+		}
+	}
+	if m.transport, err = newTransport(ctx, config.Port, config.Spec, config.Self, m.log); err != nil {
 		return nil, err
 	}
 	if m.list, err = memberlist.Create(m.settings()); err != nil {
@@ -165,13 +174,37 @@ func (m *Membership) settings() *memberlist.Config {
 	// A packet is smaller than the tables that compressing it takes.
 	c.EnableCompression = false
 	c.DeadNodeReclaimTime = time.Second // a host may come back with another address
-	c.SecretKey = m.config.Key
+	c.Keyring = m.keyring
 	c.BindPort = m.transport.number
 	c.Logger = log.New(logWriter{m.log}, "", 0)
 	if m.config.tune != nil {
 		m.config.tune(c)
 	}
 	return c
+}
+
+// Rekey replaces the keys of a gossip that is encrypted.
+func (m *Membership) Rekey(keys [][]byte) error {
+	if m.keyring == nil || len(keys) == 0 {
+		return status.Errorf(status.FailedPrecondition, "Gossip does not begin or cease to be encrypted while it runs.")
+	}
+	for _, k := range keys {
+		if err := m.keyring.AddKey(k); err != nil {
+			return status.InvalidArgumentf("A key of the gossip: %v", err)
+		}
+	}
+	if err := m.keyring.UseKey(keys[0]); err != nil {
+		return status.Internalf("The new key of the gossip: %v", err)
+	}
+	for _, old := range m.keyring.GetKeys() {
+		if slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, old) }) {
+			continue
+		}
+		if err := m.keyring.RemoveKey(old); err != nil {
+			return status.Internalf("The old key of the gossip: %v", err)
+		}
+	}
+	return nil
 }
 
 // logWriter passes memberlist's lines on. What matters of them is reported as an event.

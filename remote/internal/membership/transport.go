@@ -31,6 +31,8 @@ const (
 // transport is memberlist's way through the port.
 type transport struct {
 	port    Port
+	spec    *spec.Spec
+	names   sync.Map // addresses as the spec has them, by the resolved ones that were joined
 	ip      net.IP
 	number  int
 	packets chan *memberlist.Packet
@@ -42,12 +44,12 @@ type transport struct {
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
-func newTransport(ctx context.Context, p Port, self spec.Task, log *slog.Logger) (*transport, error) {
+func newTransport(ctx context.Context, p Port, s *spec.Spec, self spec.Task, log *slog.Logger) (*transport, error) {
 	ip, number, err := advertised(ctx, p, self)
 	if err != nil {
 		return nil, err
 	}
-	t := &transport{port: p, ip: ip, number: number, packets: make(chan *memberlist.Packet, packetBacklog), quit: make(chan struct{}), log: log}
+	t := &transport{port: p, spec: s, ip: ip, number: number, packets: make(chan *memberlist.Packet, packetBacklog), quit: make(chan struct{}), log: log}
 	t.work.Go(t.read)
 	return t, nil
 }
@@ -156,7 +158,15 @@ func (t *transport) DialTimeout(address string, timeout time.Duration) (net.Conn
 	return t.port.DialStream(address, timeout)
 }
 
+// DialAddressTimeout dials the address that the spec gives the task, where it can: its certificate is for the host
+// that the spec names, and the gossip knows only an IP address.
 func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	if task, ok := t.spec.ByName(a.Name); ok {
+		return t.DialTimeout(task.Address, timeout)
+	}
+	if address, ok := t.names.Load(a.Addr); ok {
+		return t.DialTimeout(address.(string), timeout)
+	}
 	return t.DialTimeout(a.Addr, timeout)
 }
 

@@ -28,7 +28,7 @@ func check(ctx context.Context, p *Port, address, method, service string) error 
 
 func TestCall(t *testing.T) {
 	config := testTLS(t)
-	plain, encrypted := listenTest(t, Config{}), listenTest(t, Config{TLS: config})
+	plain, encrypted := listenTest(t, Config{}), listenTest(t, Config{Credentials: config})
 	for _, p := range []*Port{plain, encrypted} {
 		p.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
 		p.Services().Open()
@@ -58,7 +58,7 @@ func TestCall(t *testing.T) {
 		{"encrypted", deadline(t), encrypted, encrypted.Addr(), checkMethod, "", status.OK, ""},
 		{"an error of the method's", deadline(t), plain, plain.Addr(), checkMethod, "none", status.NotFound, "unknown service"},
 		{"no such method", deadline(t), plain, plain.Addr(), "/none/None", "", status.Unimplemented, ""},
-		{"plain to encrypted", deadline(t), plain, encrypted.Addr(), checkMethod, "", status.Unavailable, ""},
+		{"plain to encrypted", deadline(t), plain, encrypted.Addr(), checkMethod, "", status.Unauthenticated, "troupe proxy"},
 		{"encrypted to plain", deadline(t), encrypted, plain.Addr(), checkMethod, "", status.Unavailable, ""},
 		{"nobody there", deadline(t), plain, gone.Addr().String(), checkMethod, "", status.Unavailable, "refused"},
 		{"no answer", short, plain, mute.Addr().String(), checkMethod, "", status.DeadlineExceeded, ""},

@@ -1,9 +1,11 @@
 package port
 
 import (
+	"github.com/troupe-run/troupe/graph/tensor"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // registers the codec that this one stands before
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 )
 
 // WireMarshaler is a message that writes itself, without a copy of the large things that it
@@ -40,5 +42,11 @@ func (Codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if m, ok := v.(WireUnmarshaler); ok {
 		return m.UnmarshalWire(data)
 	}
-	return protobuf.Unmarshal(data, v)
+	m, ok := v.(proto.Message)
+	if !ok {
+		return protobuf.Unmarshal(data, v)
+	}
+	b := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer b.Free()
+	return tensor.Unmarshal(b.ReadOnlyData(), m)
 }

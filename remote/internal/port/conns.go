@@ -7,18 +7,27 @@ import (
 
 // conns are open connections that say nothing for as long as they like: Stop closes them under their readers.
 type conns struct {
+	limit  int
 	mu     sync.Mutex
 	closed bool
 	open   map[net.Conn]struct{}
 }
 
-func newConns() *conns { return &conns{open: map[net.Conn]struct{}{}} }
+func newConns(limit int) *conns { return &conns{limit: limit, open: map[net.Conn]struct{}{}} }
 
-// add notes a connection; false, and a closed connection, after close.
+// add notes a connection; false, and a closed connection, after close. Beyond the limit any other one is closed for it:
+// those of honest clients are seldom among them, since they stay for a moment only.
 func (s *conns) add(c net.Conn) bool {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
+		if len(s.open) >= s.limit {
+			for other := range s.open {
+				delete(s.open, other)
+				_ = other.Close() // its reader meets the error
+				break
+			}
+		}
 		s.open[c] = struct{}{}
 	}
 	s.mu.Unlock()

@@ -18,5 +18,5 @@ func (p *Port) Streams() <-chan net.Conn { return p.mux.streams.accepted }
 func (p *Port) DialStream(address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return dial(ctx, p.config.TLS, address, protoGossip)
+	return dial(ctx, p.config.Credentials, address, protoGossip)
 }

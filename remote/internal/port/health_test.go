@@ -193,12 +193,12 @@ func TestHTTP1(t *testing.T) {
 	config := testTLS(t)
 	old := config.Clone()
 	old.NextProtos = []string{"http/1.1"}
-	plain, encrypted := listenTest(t, Config{}), listenTest(t, Config{TLS: config})
+	plain, encrypted := listenTest(t, Config{}), listenTest(t, Config{Credentials: config})
 	for _, method := range []string{"GET", "POST", "HEAD", "OPTIONS", "DELETE", "TRACE", "CONNECT"} {
 		for _, c := range []struct {
 			to  *Port
 			tls *tls.Config
-		}{{plain, nil}, {encrypted, config}, {encrypted, old}} {
+		}{{plain, nil}, {encrypted, config.Config}, {encrypted, old}} {
 			nc, err := net.Dial("tcp", c.to.Addr())
 			if err != nil {
 				t.Fatal(err)

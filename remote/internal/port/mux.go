@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/remote/internal/http2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -21,7 +24,7 @@ const (
 
 // ALPN protocols of a port with TLS.
 const (
-	protoHTTP2  = "h2"
+	ProtoHTTP2  = "h2"
 	protoHTTP1  = "http/1.1" // whose clients are told that they are wrong here
 	protoGossip = "memberlist"
 )
@@ -29,7 +32,9 @@ const (
 // mux accepts the port's connections and sorts them by their first byte, or with TLS by their protocol.
 type mux struct {
 	listener net.Listener
-	tls      *tls.Config // nil for plain connections
+	trust    Credentials   // nil for plain connections
+	tls      *tls.Config   // of trust
+	plain    *http2.Server // tells who comes without TLS that it is needed; nil where it is not
 	streams  *streams
 	sorting  *conns // connections that have no owner yet
 	http     *http2.Server
@@ -53,15 +58,16 @@ type streams struct {
 	once     sync.Once
 }
 
-func newMux(config *tls.Config, listener net.Listener, http *http2.Server, log *slog.Logger) *mux {
-	m := &mux{listener: listener, http: http, log: log, streams: &streams{accepted: make(chan net.Conn), quit: make(chan struct{})}, sorting: newConns(), quit: make(chan struct{})}
-	if config != nil {
-		m.tls = config.Clone()
-		m.tls.NextProtos = []string{protoHTTP2, protoGossip, protoHTTP1}
+func newMux(trust Credentials, listener net.Listener, http *http2.Server, log *slog.Logger) *mux {
+	m := &mux{listener: listener, http: http, log: log, streams: &streams{accepted: make(chan net.Conn), quit: make(chan struct{})}, sorting: newConns(maxSorting), quit: make(chan struct{})}
+	if trust != nil {
+		m.trust, m.tls = trust, trust.Server(ProtoHTTP2, protoGossip, protoHTTP1)
 	}
-	m.work.Go(m.accept)
 	return m
 }
+
+// start begins to accept connections.
+func (m *mux) start() { m.work.Go(m.accept) }
 
 // accept takes connections until the listener is closed.
 func (m *mux) accept() {
@@ -79,7 +85,11 @@ func (m *mux) accept() {
 			return
 		}
 		// Such as too many open files: it may pass.
-		m.log.Warn("a connection could not be accepted", "error", err)
+		closed := 0
+		if noFiles(err) {
+			closed = m.http.CloseIdle()
+		}
+		m.log.Warn("a connection could not be accepted", "error", err, "idle connections closed for it", closed)
 		wait := time.NewTimer(pause)
 		select {
 		case <-wait.C:
@@ -142,35 +152,61 @@ func (m *mux) sort(c net.Conn, number uint64) error {
 	if _, err := c.Read(first[:]); err != nil {
 		return err
 	}
-	if m.tls != nil {
+	b := first[0]
+	isHTTP := 'A' <= b && b <= 'Z' // HTTP/2's preface, or a request of HTTP/1
+	if m.tls != nil && !isHTTP {
 		return m.sortTLS(c, first[:], number)
 	}
 	if err := m.release(c); err != nil {
 		return err
 	}
-	if b := first[0]; 'A' <= b && b <= 'Z' { // HTTP/2's preface, or a request of HTTP/1
+	switch {
+	case m.tls != nil:
+		m.plain.Serve(c, first[:], number, nil)
+	case isHTTP:
 		m.http.Serve(c, first[:], number, nil)
-	} else {
+	default:
 		m.streams.give(&peeked{Conn: c, first: first[:]})
 	}
 	return nil
 }
 
+// refusePlain makes what answers every call of a connection without TLS.
+func refusePlain(address string, log *slog.Logger) *http2.Server {
+	text := address + " takes TLS connections with a certificate or a token only. TensorFlow's client reaches it through `troupe proxy --target " + address + "`."
+	refuse := &http2.Method{Unary: func(context.Context, func(any) error) (any, error) {
+		return nil, status.Error(codes.Unauthenticated, text)
+	}}
+	return http2.NewServer(http2.Config{Lookup: func(string) *http2.Method { return refuse }, Codec: Codec{}, Logger: log, About: text})
+}
+
 // sortTLS shakes hands and goes by what the client wants to speak.
 func (m *mux) sortTLS(raw net.Conn, first []byte, number uint64) error {
-	conn := tls.Server(&peeked{Conn: raw, first: first}, m.tls)
+	inner := &peeked{Conn: raw, first: first}
+	conn := tls.Server(inner, m.tls)
 	if err := conn.Handshake(); err != nil {
 		return err
+	}
+	state := conn.ConnectionState()
+	gossip := state.NegotiatedProtocol == protoGossip
+	if gossip {
+		if err := m.trust.Gossips(state); err != nil {
+			return err
+		}
 	}
 	if err := m.release(raw); err != nil {
 		return err
 	}
-	state := conn.ConnectionState()
-	if state.NegotiatedProtocol == protoGossip {
-		m.streams.give(conn)
-	} else {
-		m.http.Serve(conn, nil, number, &state)
+	if gossip {
+		m.streams.give(conn) // it is short
+		return nil
 	}
+	forget, err := m.trust.Watch(raw, state)
+	if err != nil {
+		return err
+	}
+	inner.closed.Store(&forget)
+	m.http.Serve(conn, nil, number, &state)
 	return nil
 }
 
@@ -185,7 +221,18 @@ func (m *mux) release(c net.Conn) error {
 // peeked is a connection whose first byte was read already.
 type peeked struct {
 	net.Conn
-	first []byte
+	first  []byte
+	closed atomic.Pointer[func()] // called when it is closed; nil: nothing is
+}
+
+// NetConn is the connection itself.
+func (p *peeked) NetConn() net.Conn { return p.Conn }
+
+func (p *peeked) Close() error {
+	if closed := p.closed.Swap(nil); closed != nil {
+		(*closed)()
+	}
+	return p.Conn.Close()
 }
 
 func (p *peeked) Read(b []byte) (int, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"strconv"
@@ -33,18 +34,32 @@ type Config struct {
 	// Bind, if set, is the host:port to bind in place of Address, for a server that is reached
 	// through a forwarded port. Else exactly the host of Address is bound.
 	Bind string
-	// TLS, if set, encrypts every TCP connection, both those accepted and those dialled, with
-	// this one configuration (for mutual authentication set Certificates, ClientCAs,
-	// ClientAuth and RootCAs). UDP is not covered: gossip has a key of its own.
-	TLS *tls.Config
+	// Credentials, if set, encrypt every TCP connection, both those accepted and those dialled. Callers
+	// without TLS are told so. UDP is not covered: gossip has a key of its own.
+	Credentials Credentials
 	// Holder, if set, asks who serves an address that is taken; its answer goes into the error.
 	Holder func(ctx context.Context, address string) string
 	// Closed, if set, is told of every accepted connection that ends, by its number (see
 	// ConnectionOf). It must not block.
 	Closed func(connection uint64)
+	// RequestMemory and AnswerMemory bound the bytes of the requests that are on their way to the port, and of the answers
+	// that its clients do not read. 0 is 8 GiB.
+	RequestMemory, AnswerMemory int64
 	// Resolve, if set, finds the process behind a PID of another address; false where there is none.
 	Resolve func(pid *actor.PID) (actor.Process, bool)
 	Logger  *slog.Logger // nil: slog.Default()
+}
+
+// Credentials are what a port's connections are encrypted with. All methods may be called concurrently.
+type Credentials interface {
+	// Server is the configuration of connections that are accepted and speak one of the protocols (ALPN).
+	Server(protocols ...string) *tls.Config
+	// Client is the configuration of a connection to the port at an address.
+	Client(address string, protocols ...string) *tls.Config
+	// Gossips tells why the other end of a connection may not take part in the gossip, or nil.
+	Gossips(tls.ConnectionState) error
+	// Watch closes an accepted connection when its other end is not trusted any more, until forget is called.
+	Watch(conn io.Closer, state tls.ConnectionState) (forget func(), err error)
 }
 
 // Port is a listening port with its actor system. All methods may be called concurrently.
@@ -110,6 +125,7 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 	}
 	p := &Port{address: net.JoinHostPort(host, strconv.Itoa(number)), config: config, log: config.Logger, udp: udp, services: newServices(config.Logger)}
 	p.http = http2.NewServer(http2.Config{Lookup: p.services.lookup, Codec: Codec{}, Closed: config.Closed, Logger: config.Logger,
+		MaxReceiving: config.RequestMemory, MaxUnsent: config.AnswerMemory, MaxConnections: connectionLimit(openFiles()),
 		About: "This is a Troupe task (gRPC over HTTP/2). TensorFlow's client connects to it as grpc://" + p.address + "."})
 	// The throttle of dead letters keeps a goroutine for its interval.
 	p.system = actor.NewActorSystem(actorLogger(p.log), actor.WithDeadLetterThrottleInterval(100*time.Millisecond))
@@ -117,7 +133,11 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 	if config.Resolve != nil {
 		p.system.ProcessRegistry.RegisterAddressResolver(config.Resolve)
 	}
-	p.mux = newMux(config.TLS, tcp, p.http, p.log)
+	p.mux = newMux(config.Credentials, tcp, p.http, p.log)
+	if config.Credentials != nil {
+		p.mux.plain = refusePlain(p.address, p.log)
+	}
+	p.mux.start()
 	return p, nil
 }
 
@@ -148,6 +168,9 @@ func (p *Port) stop(ctx context.Context) error {
 	p.services.health.set(false, true)
 	accepting := p.mux.close()
 	err := errors.Join(p.http.Stop(ctx, endTimeout), p.udp.Close())
+	if p.mux.plain != nil {
+		err = errors.Join(err, p.mux.plain.Stop(ctx, endTimeout))
+	}
 	limit := time.NewTimer(endTimeout)
 	defer limit.Stop()
 	select {

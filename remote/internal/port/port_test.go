@@ -64,8 +64,8 @@ func stopTest(t *testing.T, p *Port) {
 func dialTest(t *testing.T, from *Port, address string) *grpc.ClientConn {
 	t.Helper()
 	creds := insecure.NewCredentials()
-	if from.config.TLS != nil {
-		creds = credentials.NewTLS(from.config.TLS)
+	if from.config.Credentials != nil {
+		creds = credentials.NewTLS(from.config.Credentials.Client("127.0.0.1:1"))
 	}
 	c, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableRetry(),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Codec{})))
@@ -300,7 +300,7 @@ func TestGossipSharesThePort(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	config := testTLS(t)
-	a, b := listenTest(t, Config{TLS: config}), listenTest(t, Config{TLS: config})
+	a, b := listenTest(t, Config{Credentials: config}), listenTest(t, Config{Credentials: config})
 	testGossip(t, a, b)
 	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
 	b.Services().HandleStream("/test.Stream/Hello", hello)
@@ -311,12 +311,27 @@ func TestTLS(t *testing.T) {
 	openHello(t, a, b)
 	plain := listenTest(t, Config{})
 	err := dialTest(t, plain, b.Addr()).Invoke(deadline(t), "/x/y", wrapperspb.String(""), wrapperspb.String(""))
-	if status.Code(err) != codes.Unavailable {
+	if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), "troupe proxy --target "+b.Addr()) {
 		t.Errorf("a plain call to a port with TLS: %v", err)
 	}
 }
 
-func testTLS(t *testing.T) *tls.Config {
+// fixed are credentials that stay, and let everybody gossip whom they let in.
+type fixed struct{ *tls.Config }
+
+func (f fixed) Server(protocols ...string) *tls.Config {
+	c := f.Clone()
+	c.NextProtos = protocols
+	return c
+}
+
+func (f fixed) Client(_ string, protocols ...string) *tls.Config { return f.Server(protocols...) }
+
+func (fixed) Gossips(tls.ConnectionState) error { return nil }
+
+func (fixed) Watch(io.Closer, tls.ConnectionState) (func(), error) { return func() {}, nil }
+
+func testTLS(t *testing.T) fixed {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -335,7 +350,7 @@ func testTLS(t *testing.T) *tls.Config {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(cert)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+	return fixed{&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}}
 }
 
 // A graceful stop lets the running call answer, though streams that never end are there too.

@@ -4,8 +4,7 @@ import (
 	"context"
 
 	"github.com/troupe-run/troupe/remote/internal/http2"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
 // Detach is to be called by a method that runs on the goroutine which reads its client's connection
@@ -17,11 +16,11 @@ func Detach(ctx context.Context) { http2.Detach(ctx) }
 func (p *Port) OpenStream(ctx context.Context, address, method string) (*http2.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	conn, err := dial(ctx, p.config.TLS, address, protoHTTP2)
+	conn, err := dial(ctx, p.config.Credentials, address, ProtoHTTP2)
 	if err != nil {
-		return nil, status.Errorf(codes.Unavailable, "%v", err)
+		return nil, wire.ToGRPC(unreached(address, err))
 	}
-	return http2.Open(ctx, conn, schemeOf(p.config.TLS), address, method)
+	return http2.Open(ctx, conn, schemeOf(p.config.Credentials), address, method)
 }
 
 // HandleStream serves a streaming method, also before Open: links are among what tells that the

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -11,45 +12,105 @@ import (
 	"syscall"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Advert offers this process's memory to one peer. All methods may be called concurrently.
+// Advert offers ranges of this process's memory to one peer. All methods may be called concurrently.
 type Advert struct {
 	claim claim
-	proof *proof
+
+	mu      sync.Mutex
+	record  *record // nil once the Advert is closed
+	mapping []byte  // that the record lies in
+	free    []uint16
 }
 
-// adverts are those that are not closed: here their proofs stay alive and off every stack. The value
-// is the pid of the reader that was let in, or nobody.
+// adverts are those that are not closed. The value is the pid of the reader that was let in, or nobody.
 var adverts = struct {
 	sync.Mutex
 	readers map[*Advert]int
 }{readers: map[*Advert]int{}}
 
-// NewAdvert makes an offer for one peer, which lasts until Close. It fails with UNIMPLEMENTED on
-// systems other than Linux, and with UNAVAILABLE where /proc does not tell what it should.
-func NewAdvert() (*Advert, error) {
+// NewAdvert makes an offer that lasts until Close. The parties are who lends to whom, in words that only these two
+// processes give to Attach and NewAdvert: nobody else can present the Advert as its own, or take it for one to itself.
+// NewAdvert fails with UNIMPLEMENTED on systems other than Linux, and with UNAVAILABLE where the system does not
+// give what it takes.
+func NewAdvert(parties string) (*Advert, error) {
 	here, err := whereabouts()
 	if err != nil {
 		return nil, err
 	}
-	a := &Advert{claim: claim{place: here, pid: uint32(os.Getpid())}, proof: new(proof)}
-	a.claim.address = uint64(uintptr(unsafe.Pointer(a.proof)))
+	r, mapping, err := newRecord()
+	if err != nil {
+		return nil, status.Errorf(status.Unavailable, unclear, err)
+	}
+	a := &Advert{claim: claim{place: here, pid: uint32(os.Getpid())}, record: r, mapping: mapping, free: make([]uint16, slots)}
+	for i := range a.free {
+		a.free[i] = uint16(slots - 1 - i) // the first ones, which lie beside the proof, are taken first
+	}
+	a.claim.address = uint64(uintptr(unsafe.Pointer(r)))
 	_, _ = rand.Read(a.claim.nonce[:]) // never fails
-	*a.proof = a.claim.proof()
+	r.proof = a.claim.proof(parties)
 	adverts.Lock()
 	defer adverts.Unlock()
 	adverts.readers[a] = nobody
 	return a, nil
 }
 
-// Bytes is what the peer passes to Attach and Allow, less than 100 bytes. The caller may keep it.
+// Self names this process to one that it will read, which passes it to Allow. It fails as NewAdvert does.
+func Self() ([]byte, error) {
+	here, err := whereabouts()
+	if err != nil {
+		return nil, err
+	}
+	c := claim{place: here, pid: uint32(os.Getpid())}
+	return c.encode(), nil
+}
+
+// Bytes is what the peer passes to Attach, less than 100 bytes. The caller may keep it.
 func (a *Advert) Bytes() []byte { return a.claim.encode() }
 
-// Allow lets the process of another advert read this one, where the kernel asks for that (see the
-// package comment). It fails with FAILED_PRECONDITION for one of another machine or after Close, and
-// with PERMISSION_DENIED for one of another user.
+// Lend lets the peer read data with the ticket, until Return or Close. The caller keeps data alive and unchanged until
+// then; it must not lie on a stack. ok is false where data cannot be lent: it is empty, too much else is lent, the
+// system has larger addresses than a ticket, or the Advert is closed.
+func (a *Advert) Lend(data []byte) (ticket uint64, ok bool) {
+	address := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(data))))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.record == nil || len(data) == 0 || len(a.free) == 0 || address>>addressBits != 0 {
+		return 0, false
+	}
+	n := a.free[len(a.free)-1]
+	a.free = a.free[:len(a.free)-1]
+	s := &a.record.slots[n]
+	s.size.Store(uint64(len(data)))
+	s.address.Store(address)
+	return uint64(n)<<addressBits | address, true
+}
+
+// Return ends what Lend began. A ticket that was returned before has no effect, nor has one of a closed Advert.
+func (a *Advert) Return(ticket uint64) {
+	n, address := split(ticket)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.record == nil || n >= slots || address == 0 || a.record.slots[n].address.Load() != address {
+		return
+	}
+	a.record.slots[n].address.Store(0)
+	a.record.slots[n].size.Store(0)
+	a.free = append(a.free, uint16(n))
+}
+
+// split gives the number of a ticket's slot and its address.
+func split(ticket uint64) (slot, address uint64) {
+	return ticket >> addressBits, ticket & (1<<addressBits - 1)
+}
+
+// Allow lets another process read this one, where the kernel asks for that (see the package comment); reader is what
+// Self gave there. It fails with FAILED_PRECONDITION for a process of another machine or after Close, and with
+// PERMISSION_DENIED for one of another user.
 func (a *Advert) Allow(reader []byte) error {
 	c, err := parse(reader)
 	if err != nil {
@@ -71,24 +132,37 @@ func (a *Advert) Allow(reader []byte) error {
 }
 
 // Close ends the offer: every Read that follows fails. It may be called more than once.
-func (a *Advert) Close() error {
+func (a *Advert) Close() error { return errors.Join(a.shred(), a.disallow()) }
+
+// shred ends the record.
+func (a *Advert) shred() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.record == nil {
+		return nil
+	}
+	a.record.proof = proof{} // a Read under way may hold the page of a mapping that has ended
+	a.record = nil
+	return unix.Munmap(a.mapping)
+}
+
+// disallow ends what Allow began.
+func (a *Advert) disallow() error {
 	adverts.Lock()
 	defer adverts.Unlock()
 	reader, live := adverts.readers[a]
-	if !live {
-		return nil
-	}
 	delete(adverts.readers, a)
-	*a.proof = proof{}
-	if reader == nobody {
+	if !live || reader == nobody {
 		return nil
 	}
 	return setPtracer(exception(adverts.readers))
 }
 
+// unclear is why this process cannot offer its memory.
+const unclear = "the memory of this process cannot be offered: %v"
+
 // whereabouts is the place of this process, which stays the same for its life.
 var whereabouts = sync.OnceValues(func() (here place, err error) {
-	const unclear = "the memory of this process cannot be offered: %v"
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return here, status.Errorf(status.Unavailable, unclear, err)
@@ -116,6 +190,14 @@ var whereabouts = sync.OnceValues(func() (here place, err error) {
 	here.namespace = info.Sys().(*syscall.Stat_t).Ino
 	return here, nil
 })
+
+// foreign refuses this process, as itself or as one of its threads, whose ids are pids to the kernel.
+func foreign(pid uint32) error {
+	if _, err := os.Stat("/proc/self/task/" + strconv.Itoa(int(pid))); err == nil {
+		return status.Errorf(status.FailedPrecondition, "the advert of the peer's memory names process %d, which is this process's own", pid)
+	}
+	return nil
+}
 
 // sameUser refuses processes of other users: a privileged reader must not lend its eyes to a peer.
 func sameUser(pid int) error {

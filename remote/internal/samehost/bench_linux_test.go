@@ -1,6 +1,7 @@
 package samehost
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -45,7 +46,7 @@ func BenchmarkTransfer(b *testing.B) {
 	m := o.attach()
 	data := make([]byte, offeredLarge)
 	fill(data)
-	for _, n := range []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20, 64 << 20} {
+	for _, n := range []int{4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 16 << 20, 64 << 20} {
 		dst := pooled(n)
 		run := func(name string, sent int, transfer func(c net.Conn) error) {
 			b.Run(fmt.Sprintf("%dKiB/%s", n>>10, name), func(b *testing.B) {
@@ -78,21 +79,19 @@ func BenchmarkTransfer(b *testing.B) {
 			if _, err := io.ReadFull(c, announcement); err != nil {
 				return err
 			}
-			return m.Read(dst, o.address)
+			return m.Read(dst, o.ticket)
 		})
+		first, second := o.lend(0, n/2), o.lend(n/2, n/2)
 		run("read-by-2", 1, func(c net.Conn) error {
 			if _, err := io.ReadFull(c, announcement); err != nil {
 				return err
 			}
 			var wg sync.WaitGroup
-			var first error
-			wg.Go(func() { first = m.Read(dst[:n/2], o.address) })
-			err := m.Read(dst[n/2:], o.address+uint64(n/2))
+			var other error
+			wg.Go(func() { other = m.Read(dst[:n/2], first) })
+			err := m.Read(dst[n/2:], second)
 			wg.Wait()
-			if first != nil {
-				return first
-			}
-			return err
+			return errors.Join(err, other)
 		})
 	}
 }

@@ -1,19 +1,20 @@
 package samehost
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 
 	"github.com/troupe-run/troupe/graph/status"
 )
 
 const (
-	version   = 1
+	version   = 2
 	nonceSize = 32
 	// claimSize is the length in bytes of a claim's form: the version, and the fields in their order.
 	claimSize = 1 + 16 + 8 + 4 + 8 + nonceSize
-	// proofMark begins each proof, so that nothing else in a memory looks like one.
-	proofMark = "troupe samehost\x01"
-	proofSize = len(proofMark) + 8 + 8 + nonceSize
+	// proofMark begins each proof.
+	proofMark = "troupe samehost\x02"
+	proofSize = len(proofMark) + 8 + 8 + sha256.Size
 )
 
 // place is where a process runs: pids mean the same to all processes of one place.
@@ -22,24 +23,25 @@ type place struct {
 	namespace uint64   // inode of the PID namespace
 }
 
-// claim is what an Advert says of its process.
+// claim is what a process says of itself.
 type claim struct {
 	place
 	pid     uint32
-	address uint64 // of the proof
+	address uint64 // of the Advert's record; 0 where a process only names itself
 	nonce   [nonceSize]byte
 }
 
-// proof is what lies at a claim's address. It names its own address and process, so that no bytes
-// that are in a process for another reason pass for it, such as those of its program.
+// proof is what a record begins with. It names the record's own address and process, and for whom it was made.
 type proof [proofSize]byte
 
-func (c *claim) proof() proof {
+// proof is that of an Advert for those parties.
+func (c *claim) proof(parties string) proof {
 	var p proof
 	b := append(p[:0], proofMark...)
 	b = binary.BigEndian.AppendUint64(b, uint64(c.pid))
 	b = binary.BigEndian.AppendUint64(b, c.address)
-	copy(p[len(b):], c.nonce[:])
+	sum := sha256.Sum256(append(c.nonce[:], parties...))
+	copy(p[len(b):], sum[:])
 	return p
 }
 

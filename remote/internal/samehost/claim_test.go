@@ -43,9 +43,9 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestProofIsOfItsPlace: what is a proof at one address of one process is none elsewhere.
+// TestProofIsOfItsPlace: what is a proof at one address of one process, for some parties, is none elsewhere and for others.
 func TestProofIsOfItsPlace(t *testing.T) {
-	first := someClaim().proof()
+	first := someClaim().proof("a to b")
 	for name, change := range map[string]func(*claim){
 		"pid":     func(c *claim) { c.pid++ },
 		"address": func(c *claim) { c.address += 64 },
@@ -53,9 +53,12 @@ func TestProofIsOfItsPlace(t *testing.T) {
 	} {
 		c := someClaim()
 		change(c)
-		if c.proof() == first {
+		if c.proof("a to b") == first {
 			t.Errorf("another %s has the same proof", name)
 		}
+	}
+	if someClaim().proof("a to c") == first {
+		t.Error("other parties have the same proof")
 	}
 }
 

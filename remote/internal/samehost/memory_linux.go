@@ -3,7 +3,7 @@ package samehost
 import (
 	"errors"
 	"fmt"
-	"math"
+	"io/fs"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -22,11 +22,11 @@ type Memory struct {
 	proof proof
 }
 
-// Attach checks that the memory of an Advert can be read. It fails with UNIMPLEMENTED on systems other
-// than Linux, INVALID_ARGUMENT for what is no advert, FAILED_PRECONDITION for one of another machine or
-// PID namespace, PERMISSION_DENIED where the kernel or the difference of users forbids it, and
-// UNAVAILABLE where the process is gone or never made that Advert.
-func Attach(advert []byte) (*Memory, error) {
+// Attach checks that the memory of an Advert for these parties can be read. It fails with UNIMPLEMENTED on systems other
+// than Linux, INVALID_ARGUMENT for what is no advert, FAILED_PRECONDITION for one of this process, of another
+// machine or of another PID namespace, PERMISSION_DENIED where the kernel or the difference of users forbids it, and
+// UNAVAILABLE where the process is gone or never made that Advert for them.
+func Attach(advert []byte, parties string) (*Memory, error) {
 	c, err := parse(advert)
 	if err != nil {
 		return nil, err
@@ -38,53 +38,102 @@ func Attach(advert []byte) (*Memory, error) {
 	if err := c.in(here); err != nil {
 		return nil, err
 	}
+	if err := foreign(c.pid); err != nil {
+		return nil, err
+	}
+	return attach(c, parties)
+}
+
+// attach is Attach for a process of this place, be it this one.
+func attach(c *claim, parties string) (*Memory, error) {
 	if err := sameUser(int(c.pid)); err != nil {
 		return nil, err
 	}
-	m := &Memory{claim: *c, proof: c.proof()}
-	if err := m.Read(nil, 0); err != nil {
-		return nil, err
+	m := &Memory{claim: *c, proof: c.proof(parties)}
+	has, err := hasRecord(c.pid, c.address)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, m.explain(unix.EACCES, 0)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, m.explain(err, 0)
+	case !has:
+		return nil, m.gone()
+	}
+	if _, err := m.fetch(nil, 0, 0); err != nil {
+		return nil, m.explain(err, 0)
 	}
 	return m, nil
 }
 
-// Read fills dst from an address of the other process. What dst holds after an error is undefined. It
-// fails with UNAVAILABLE when the process is gone, is another one now, or has closed the Advert, with
-// PERMISSION_DENIED when the kernel does not permit it any more, and with INTERNAL for an address that
-// the process does not have. It is fastest on one goroutine.
-func (m *Memory) Read(dst []byte, address uint64) error {
-	if address > math.MaxUint-uint64(len(dst)) {
-		return m.explain(unix.EFAULT, len(dst), address)
+// Read fills dst with the first bytes of what the other process lent with that ticket. What dst holds after an error is
+// undefined. It fails with INVALID_ARGUMENT where not that much is lent with the ticket, with UNAVAILABLE when the
+// process is gone, is another one now, or has closed the Advert, with PERMISSION_DENIED when the kernel does not
+// permit it any more, and with INTERNAL where the process lent memory that it does not have. It is fastest on one
+// goroutine.
+func (m *Memory) Read(dst []byte, ticket uint64) error {
+	n, address := split(ticket)
+	if n >= slots {
+		return m.notLent(len(dst), ticket)
 	}
-	var got proof
+	got, err := m.fetch(dst, address, n)
+	missing := errors.Is(err, unix.EFAULT)
+	if missing {
+		got, err = m.fetch(nil, 0, n)
+	}
+	switch {
+	case err != nil:
+		return m.explain(err, len(dst))
+	case address == 0 || got.address != address || got.size < uint64(len(dst)):
+		return m.notLent(len(dst), ticket)
+	case missing:
+		return status.Internalf("process %d lent %d bytes at %#x, which it does not have", m.claim.pid, len(dst), address)
+	}
+	return nil
+}
+
+// fetch fills dst from an address, below 2^48, and gives what the slot n held then. It fails with ESRCH where the process
+// is not that of the Advert, and with EFAULT where it does not have that memory.
+func (m *Memory) fetch(dst []byte, address, n uint64) (lent, error) {
+	var last struct {
+		slot  lent
+		proof proof
+	}
+	const lastSize = int(unsafe.Sizeof(last))
 	for done := 0; ; {
 		part := dst[done:min(done+chunk, len(dst))]
-		local := []unix.Iovec{{Base: unsafe.SliceData(part)}, {Base: &got[0]}}
+		local := []unix.Iovec{{Base: unsafe.SliceData(part)}, {Base: (*byte)(unsafe.Pointer(&last))}}
 		local[0].SetLen(len(part))
-		local[1].SetLen(proofSize)
+		local[1].SetLen(lastSize)
+		// The kernel reads in this order. A proof that is there at the end was there with the slot and with the bytes.
 		remote := []unix.RemoteIovec{
 			{Base: uintptr(address) + uintptr(done), Len: len(part)},
+			{Base: uintptr(m.claim.address + slotsOffset + n*uint64(slotSize)), Len: slotSize},
 			{Base: uintptr(m.claim.address), Len: proofSize},
 		}
-		last := done+len(part) == len(dst)
-		if !last {
+		ends := done+len(part) == len(dst)
+		if !ends {
 			local, remote = local[:1], remote[:1]
 		}
 		// The kernel looks the process up once for each call: what comes with the proof is of its
 		// process. So are the parts before, since a pid that another process got does not come back.
-		n, err := unix.ProcessVMReadv(int(m.claim.pid), local, remote, 0)
+		got, err := unix.ProcessVMReadv(int(m.claim.pid), local, remote, 0)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
-			return m.explain(err, len(dst), address)
-		case !last || n < len(part):
-			done += n
-		case n < len(part)+proofSize || got != m.proof:
-			return m.gone()
+			return lent{}, err
+		case !ends || got < len(part):
+			done += got
+		case got < len(part)+lastSize || last.proof != m.proof:
+			return lent{}, unix.ESRCH
 		default:
-			return nil
+			return last.slot, nil
 		}
 	}
+}
+
+func (m *Memory) notLent(n int, ticket uint64) error {
+	slot, address := split(ticket)
+	return status.InvalidArgumentf("process %d has not lent %d bytes at %#x in slot %d", m.claim.pid, n, address, slot)
 }
 
 func (m *Memory) gone() error {
@@ -92,14 +141,9 @@ func (m *Memory) gone() error {
 }
 
 // explain says in words what the kernel means.
-func (m *Memory) explain(err error, n int, address uint64) error {
+func (m *Memory) explain(err error, n int) error {
 	switch {
-	case errors.Is(err, unix.ESRCH):
-		return m.gone()
-	case errors.Is(err, unix.EFAULT):
-		if n > 0 && m.Read(nil, 0) == nil {
-			return status.Internalf("process %d announced %d bytes at %#x, which it does not have", m.claim.pid, n, address)
-		}
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EFAULT):
 		return m.gone()
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return status.Errorf(status.PermissionDenied, "the kernel does not permit reading the memory of process %d: %s",

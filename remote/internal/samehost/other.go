@@ -8,16 +8,25 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Advert offers this process's memory to one peer.
+// Advert offers ranges of this process's memory to one peer.
 type Advert struct{}
 
 // NewAdvert fails with UNIMPLEMENTED on this system.
-func NewAdvert() (*Advert, error) { return nil, unsupported() }
+func NewAdvert(string) (*Advert, error) { return nil, unsupported() }
 
-// Bytes is what the peer passes to Attach and Allow.
+// Self fails with UNIMPLEMENTED on this system.
+func Self() ([]byte, error) { return nil, unsupported() }
+
+// Bytes is what the peer passes to Attach.
 func (*Advert) Bytes() []byte { return nil }
 
-// Allow lets the process of another advert read this one.
+// Lend lends nothing.
+func (*Advert) Lend([]byte) (ticket uint64, ok bool) { return 0, false }
+
+// Return ends what Lend began.
+func (*Advert) Return(uint64) {}
+
+// Allow lets another process read this one.
 func (*Advert) Allow([]byte) error { return unsupported() }
 
 // Close ends the offer.
@@ -27,9 +36,9 @@ func (*Advert) Close() error { return nil }
 type Memory struct{}
 
 // Attach fails with UNIMPLEMENTED on this system.
-func Attach([]byte) (*Memory, error) { return nil, unsupported() }
+func Attach([]byte, string) (*Memory, error) { return nil, unsupported() }
 
-// Read fills dst from an address of the other process.
+// Read fills dst with what the other process lent.
 func (*Memory) Read([]byte, uint64) error { return unsupported() }
 
 func unsupported() error {

@@ -3,6 +3,7 @@ package samehost
 import (
 	"bufio"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,6 +28,13 @@ const (
 	ownerProc  = "proc"  // in namespaces of its own, for which it mounts /proc
 	ownerDone  = "done"  // after it replaced its program
 	ownerLarge = "large" // with offeredLarge bytes
+)
+
+// Who lends to whom.
+const (
+	toTest  = "owner to test"
+	toOwner = "test to owner"
+	toThird = "owner to a third process"
 )
 
 func TestMain(m *testing.M) {
@@ -85,12 +93,20 @@ func runOwner(how string, in io.Reader, out io.Writer) error {
 	}
 	data := pooled(n)
 	fill(data)
-	a, err := NewAdvert()
+	a, err := NewAdvert(toTest)
 	if err != nil {
 		fmt.Fprintln(out, "no", err)
 		return nil
 	}
-	fmt.Fprintf(out, "%x %d\n", a.Bytes(), addressOf(data))
+	third, err := NewAdvert(toThird)
+	if err != nil {
+		return err
+	}
+	ticket, ok := a.Lend(data)
+	if !ok {
+		return fmt.Errorf("%d bytes at %#x cannot be lent", n, addressOf(data))
+	}
+	fmt.Fprintf(out, "%x %x %d\n", a.Bytes(), third.Bytes(), ticket)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		switch word, rest, _ := strings.Cut(lines.Text(), " "); word {
 		case "close":
@@ -98,6 +114,34 @@ func runOwner(how string, in io.Reader, out io.Writer) error {
 				return err
 			}
 			fmt.Fprintln(out, "done")
+		case "lend":
+			var from, n int
+			if _, err := fmt.Sscan(rest, &from, &n); err != nil {
+				return err
+			}
+			ticket, ok := a.Lend(data[from : from+n])
+			fmt.Fprintln(out, ticket, ok)
+		case "return":
+			var ticket uint64
+			if _, err := fmt.Sscan(rest, &ticket); err != nil {
+				return err
+			}
+			a.Return(ticket)
+			fmt.Fprintln(out, "done")
+		case "self":
+			self, err := Self()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "%x\n", self)
+		case "forge": // a record among data that others gave to this process
+			c := a.claim
+			c.address = addressOf(data)
+			r := (*record)(unsafe.Pointer(unsafe.SliceData(data)))
+			r.proof = c.proof(toTest)
+			r.slots[0].address.Store(c.address)
+			r.slots[0].size.Store(offered)
+			fmt.Fprintf(out, "%x\n", c.encode())
 		case "exec":
 			return syscall.Exec("/proc/self/exe", os.Args[:1], append(os.Environ(), ownerEnv+"="+ownerDone))
 		case "attach": // the owner reads its reader
@@ -105,7 +149,7 @@ func runOwner(how string, in io.Reader, out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			_, err = Attach(b)
+			_, err = Attach(b, toOwner)
 			fmt.Fprintln(out, int(status.CodeOf(err)), err)
 		case "peek": // the same without Attach's own checks
 			b, err := hex.DecodeString(rest)
@@ -116,7 +160,9 @@ func runOwner(how string, in io.Reader, out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			err = (&Memory{claim: *c, proof: c.proof()}).Read(nil, 0)
+			m := &Memory{claim: *c, proof: c.proof(toOwner)}
+			_, err = m.fetch(nil, 0, 0)
+			err = m.explain(err, 0)
 			fmt.Fprintln(out, int(status.CodeOf(err)), err)
 		case "send": // the data over TCP, for comparison
 			if err := sendLoop(rest, data); err != nil {
@@ -126,18 +172,19 @@ func runOwner(how string, in io.Reader, out io.Writer) error {
 			return fmt.Errorf("unknown line %q", lines.Text())
 		}
 	}
-	return a.Close()
+	return errors.Join(a.Close(), third.Close())
 }
 
 // owner is a process whose memory is read.
 type owner struct {
-	t       testing.TB
-	cmd     *exec.Cmd
-	in      io.WriteCloser
-	out     *bufio.Reader
-	first   string // its first line
-	advert  []byte
-	address uint64
+	t      testing.TB
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	first  string // its first line
+	advert []byte
+	third  []byte // its advert to a third process
+	ticket uint64 // of all its data
 }
 
 func startOwner(t testing.TB, how string, attr *syscall.SysProcAttr) *owner {
@@ -162,12 +209,8 @@ func startOwner(t testing.TB, how string, attr *syscall.SysProcAttr) *owner {
 	if strings.HasPrefix(o.first, "no ") {
 		return o
 	}
-	var form string
-	if _, err := fmt.Sscanf(o.first, "%s %d", &form, &o.address); err != nil {
+	if _, err := fmt.Sscanf(o.first, "%x %x %d", &o.advert, &o.third, &o.ticket); err != nil {
 		t.Fatalf("the owner says %q: %v", o.first, err)
-	}
-	if o.advert, err = hex.DecodeString(form); err != nil {
-		t.Fatal(err)
 	}
 	return o
 }
@@ -198,9 +241,19 @@ func (o *owner) kill() {
 
 func (o *owner) attach() *Memory {
 	o.t.Helper()
-	m, err := Attach(o.advert)
+	m, err := Attach(o.advert, toTest)
 	if err != nil {
 		o.t.Fatal(err)
 	}
 	return m
+}
+
+// lend makes the owner lend n bytes of its data.
+func (o *owner) lend(from, n int) (ticket uint64) {
+	o.t.Helper()
+	var ok bool
+	if _, err := fmt.Sscan(o.tell(fmt.Sprintf("lend %d %d", from, n)), &ticket, &ok); err != nil || !ok {
+		o.t.Fatalf("lending %d bytes from %d: %v %v", n, from, ok, err)
+	}
+	return ticket
 }

@@ -44,6 +44,7 @@ type LendRequest struct {
 	Task          string                 `protobuf:"bytes,3,opt,name=task,proto3" json:"task,omitempty"`         // the full name of the task that the receiver is to be in it
 	Master        string                 `protobuf:"bytes,4,opt,name=master,proto3" json:"master,omitempty"`     // the full name of the task that is the master
 	Boot          uint64                 `protobuf:"fixed64,5,opt,name=boot,proto3" json:"boot,omitempty"`       // of the master's process
+	Proof         []byte                 `protobuf:"bytes,6,opt,name=proof,proto3" json:"proof,omitempty"`       // where servers share a secret: that the caller knows it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -111,6 +112,13 @@ func (x *LendRequest) GetBoot() uint64 {
 		return x.Boot
 	}
 	return 0
+}
+
+func (x *LendRequest) GetProof() []byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
 }
 
 type LendReply struct {
@@ -389,13 +397,14 @@ var File_remote_internal_wire_guest_proto protoreflect.FileDescriptor
 
 const file_remote_internal_wire_guest_proto_rawDesc = "" +
 	"\n" +
-	" remote/internal/wire/guest.proto\x12\ttroupe.v1\"{\n" +
+	" remote/internal/wire/guest.proto\x12\ttroupe.v1\"\x91\x01\n" +
 	"\vLendRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\x06R\acluster\x12\x12\n" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12\x12\n" +
 	"\x04task\x18\x03 \x01(\tR\x04task\x12\x16\n" +
 	"\x06master\x18\x04 \x01(\tR\x06master\x12\x12\n" +
-	"\x04boot\x18\x05 \x01(\x06R\x04boot\"%\n" +
+	"\x04boot\x18\x05 \x01(\x06R\x04boot\x12\x14\n" +
+	"\x05proof\x18\x06 \x01(\fR\x05proof\"%\n" +
 	"\tLendReply\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\";\n" +
 	"\vJoinRequest\x12\x18\n" +

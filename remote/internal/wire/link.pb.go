@@ -2,6 +2,7 @@
 //
 //   Greet  (Greeting) returns (Identity)     who is there, or why not with you
 //   Vouch  (VouchRequest) returns (Identity) whom do you find at that task's address
+//   Confirm (ConfirmRequest) returns (Identity) is it you who opens a link to me
 //   Bulk   (stream bytes) returns (stream bytes)  large tensors
 //
 // Actors' messages go over the streams of another service, remote.Remoting of protoactor: there Hello, Welcome and
@@ -326,18 +327,81 @@ func (x *VouchRequest) GetTask() string {
 	return ""
 }
 
+// ConfirmRequest asks a task whether it is opening a link to the caller.
+type ConfirmRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`   // the caller, to which the link is opened
+	Boot          uint64                 `protobuf:"fixed64,2,opt,name=boot,proto3" json:"boot,omitempty"` // that the hello has claimed
+	Nonce         []byte                 `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"` // of the hello
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmRequest) Reset() {
+	*x = ConfirmRequest{}
+	mi := &file_remote_internal_wire_link_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmRequest) ProtoMessage() {}
+
+func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_internal_wire_link_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmRequest) Descriptor() ([]byte, []int) {
+	return file_remote_internal_wire_link_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ConfirmRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *ConfirmRequest) GetBoot() uint64 {
+	if x != nil {
+		return x.Boot
+	}
+	return 0
+}
+
+func (x *ConfirmRequest) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
 // Hello begins a link.
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Greeting      *Greeting              `protobuf:"bytes,1,opt,name=greeting,proto3" json:"greeting,omitempty"`
 	Memory        []byte                 `protobuf:"bytes,2,opt,name=memory,proto3" json:"memory,omitempty"` // how a process of the same machine can read the caller's memory; may be empty
+	Nonce         []byte                 `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`   // random, 32 bytes; on a stream of tensors not set
+	Key           []byte                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`       // of the link that a stream of tensors belongs to
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_remote_internal_wire_link_proto_msgTypes[4]
+	mi := &file_remote_internal_wire_link_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +413,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_remote_internal_wire_link_proto_msgTypes[4]
+	mi := &file_remote_internal_wire_link_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +426,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_remote_internal_wire_link_proto_rawDescGZIP(), []int{4}
+	return file_remote_internal_wire_link_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Hello) GetGreeting() *Greeting {
@@ -379,19 +443,140 @@ func (x *Hello) GetMemory() []byte {
 	return nil
 }
 
+func (x *Hello) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+func (x *Hello) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+// Challenge answers a hello where the tasks share a secret. Its proof is that of the acceptor.
+type Challenge struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Identity      *Identity              `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
+	Nonce         []byte                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"` // random, 32 bytes
+	Proof         []byte                 `protobuf:"bytes,3,opt,name=proof,proto3" json:"proof,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Challenge) Reset() {
+	*x = Challenge{}
+	mi := &file_remote_internal_wire_link_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Challenge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Challenge) ProtoMessage() {}
+
+func (x *Challenge) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_internal_wire_link_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Challenge.ProtoReflect.Descriptor instead.
+func (*Challenge) Descriptor() ([]byte, []int) {
+	return file_remote_internal_wire_link_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Challenge) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *Challenge) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+func (x *Challenge) GetProof() []byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
+}
+
+// Proof answers a challenge with that of the opener.
+type Proof struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Proof         []byte                 `protobuf:"bytes,1,opt,name=proof,proto3" json:"proof,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Proof) Reset() {
+	*x = Proof{}
+	mi := &file_remote_internal_wire_link_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Proof) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Proof) ProtoMessage() {}
+
+func (x *Proof) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_internal_wire_link_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Proof.ProtoReflect.Descriptor instead.
+func (*Proof) Descriptor() ([]byte, []int) {
+	return file_remote_internal_wire_link_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Proof) GetProof() []byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
+}
+
 // Welcome answers a hello.
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Identity      *Identity              `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
 	Refusal       *Refusal               `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"` // in place of the identity
 	Memory        []byte                 `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`   // who reads the memory that the hello offers; empty when nobody does
+	Key           []byte                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`         // random, 16 bytes: streams of tensors that belong to this link name it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_remote_internal_wire_link_proto_msgTypes[5]
+	mi := &file_remote_internal_wire_link_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -403,7 +588,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_remote_internal_wire_link_proto_msgTypes[5]
+	mi := &file_remote_internal_wire_link_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -416,7 +601,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_remote_internal_wire_link_proto_rawDescGZIP(), []int{5}
+	return file_remote_internal_wire_link_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Welcome) GetIdentity() *Identity {
@@ -440,6 +625,13 @@ func (x *Welcome) GetMemory() []byte {
 	return nil
 }
 
+func (x *Welcome) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
 // Refusal tells why a stream ends: an error of TensorFlow's class.
 type Refusal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -451,7 +643,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_remote_internal_wire_link_proto_msgTypes[6]
+	mi := &file_remote_internal_wire_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +655,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_remote_internal_wire_link_proto_msgTypes[6]
+	mi := &file_remote_internal_wire_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +668,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_remote_internal_wire_link_proto_rawDescGZIP(), []int{6}
+	return file_remote_internal_wire_link_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Refusal) GetCode() int32 {
@@ -503,7 +695,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_remote_internal_wire_link_proto_msgTypes[7]
+	mi := &file_remote_internal_wire_link_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +707,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_remote_internal_wire_link_proto_msgTypes[7]
+	mi := &file_remote_internal_wire_link_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +720,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_remote_internal_wire_link_proto_rawDescGZIP(), []int{7}
+	return file_remote_internal_wire_link_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Goodbye) GetLeaving() string {
@@ -564,14 +756,27 @@ const file_remote_internal_wire_link_proto_rawDesc = "" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
 	"\x04boot\x18\x04 \x01(\x06R\x04boot\"\"\n" +
 	"\fVouchRequest\x12\x12\n" +
-	"\x04task\x18\x01 \x01(\tR\x04task\"P\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\"N\n" +
+	"\x0eConfirmRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x12\n" +
+	"\x04boot\x18\x02 \x01(\x06R\x04boot\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\fR\x05nonce\"x\n" +
 	"\x05Hello\x12/\n" +
 	"\bgreeting\x18\x01 \x01(\v2\x13.troupe.v1.GreetingR\bgreeting\x12\x16\n" +
-	"\x06memory\x18\x02 \x01(\fR\x06memory\"\x80\x01\n" +
+	"\x06memory\x18\x02 \x01(\fR\x06memory\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\fR\x05nonce\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\fR\x03key\"h\n" +
+	"\tChallenge\x12/\n" +
+	"\bidentity\x18\x01 \x01(\v2\x13.troupe.v1.IdentityR\bidentity\x12\x14\n" +
+	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12\x14\n" +
+	"\x05proof\x18\x03 \x01(\fR\x05proof\"\x1d\n" +
+	"\x05Proof\x12\x14\n" +
+	"\x05proof\x18\x01 \x01(\fR\x05proof\"\x92\x01\n" +
 	"\aWelcome\x12/\n" +
 	"\bidentity\x18\x01 \x01(\v2\x13.troupe.v1.IdentityR\bidentity\x12,\n" +
 	"\arefusal\x18\x02 \x01(\v2\x12.troupe.v1.RefusalR\arefusal\x12\x16\n" +
-	"\x06memory\x18\x03 \x01(\fR\x06memory\"7\n" +
+	"\x06memory\x18\x03 \x01(\fR\x06memory\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\fR\x03key\"7\n" +
 	"\aRefusal\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"#\n" +
@@ -590,28 +795,32 @@ func file_remote_internal_wire_link_proto_rawDescGZIP() []byte {
 	return file_remote_internal_wire_link_proto_rawDescData
 }
 
-var file_remote_internal_wire_link_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_remote_internal_wire_link_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_remote_internal_wire_link_proto_goTypes = []any{
-	(*Device)(nil),       // 0: troupe.v1.Device
-	(*Identity)(nil),     // 1: troupe.v1.Identity
-	(*Greeting)(nil),     // 2: troupe.v1.Greeting
-	(*VouchRequest)(nil), // 3: troupe.v1.VouchRequest
-	(*Hello)(nil),        // 4: troupe.v1.Hello
-	(*Welcome)(nil),      // 5: troupe.v1.Welcome
-	(*Refusal)(nil),      // 6: troupe.v1.Refusal
-	(*Goodbye)(nil),      // 7: troupe.v1.Goodbye
+	(*Device)(nil),         // 0: troupe.v1.Device
+	(*Identity)(nil),       // 1: troupe.v1.Identity
+	(*Greeting)(nil),       // 2: troupe.v1.Greeting
+	(*VouchRequest)(nil),   // 3: troupe.v1.VouchRequest
+	(*ConfirmRequest)(nil), // 4: troupe.v1.ConfirmRequest
+	(*Hello)(nil),          // 5: troupe.v1.Hello
+	(*Challenge)(nil),      // 6: troupe.v1.Challenge
+	(*Proof)(nil),          // 7: troupe.v1.Proof
+	(*Welcome)(nil),        // 8: troupe.v1.Welcome
+	(*Refusal)(nil),        // 9: troupe.v1.Refusal
+	(*Goodbye)(nil),        // 10: troupe.v1.Goodbye
 }
 var file_remote_internal_wire_link_proto_depIdxs = []int32{
 	0, // 0: troupe.v1.Identity.devices:type_name -> troupe.v1.Device
 	1, // 1: troupe.v1.Greeting.from:type_name -> troupe.v1.Identity
 	2, // 2: troupe.v1.Hello.greeting:type_name -> troupe.v1.Greeting
-	1, // 3: troupe.v1.Welcome.identity:type_name -> troupe.v1.Identity
-	6, // 4: troupe.v1.Welcome.refusal:type_name -> troupe.v1.Refusal
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	1, // 3: troupe.v1.Challenge.identity:type_name -> troupe.v1.Identity
+	1, // 4: troupe.v1.Welcome.identity:type_name -> troupe.v1.Identity
+	9, // 5: troupe.v1.Welcome.refusal:type_name -> troupe.v1.Refusal
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_remote_internal_wire_link_proto_init() }
@@ -625,7 +834,7 @@ func file_remote_internal_wire_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_remote_internal_wire_link_proto_rawDesc), len(file_remote_internal_wire_link_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -166,6 +166,7 @@ type ClusterStatus struct {
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // who answers
 	Spec          string                 `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"` // the declared cluster, as text
 	Tasks         []*TaskStatus          `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Exposed       string                 `protobuf:"bytes,4,opt,name=exposed,proto3" json:"exposed,omitempty"` // what is wrong with how the task who answers can be reached; empty if nothing is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -219,6 +220,13 @@ func (x *ClusterStatus) GetTasks() []*TaskStatus {
 		return x.Tasks
 	}
 	return nil
+}
+
+func (x *ClusterStatus) GetExposed() string {
+	if x != nil {
+		return x.Exposed
+	}
+	return ""
 }
 
 type ListActorsRequest struct {
@@ -558,11 +566,12 @@ const file_remote_internal_wire_operator_proto_rawDesc = "" +
 	"\x05since\x18\x04 \x01(\x03R\x05since\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04boot\x18\x06 \x01(\x06R\x04boot\x12+\n" +
-	"\adevices\x18\a \x03(\v2\x11.troupe.v1.DeviceR\adevices\"d\n" +
+	"\adevices\x18\a \x03(\v2\x11.troupe.v1.DeviceR\adevices\"~\n" +
 	"\rClusterStatus\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x12\n" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12+\n" +
-	"\x05tasks\x18\x03 \x03(\v2\x15.troupe.v1.TaskStatusR\x05tasks\"\x13\n" +
+	"\x05tasks\x18\x03 \x03(\v2\x15.troupe.v1.TaskStatusR\x05tasks\x12\x18\n" +
+	"\aexposed\x18\x04 \x01(\tR\aexposed\"\x13\n" +
 	"\x11ListActorsRequest\"\xdd\x01\n" +
 	"\vActorStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +

@@ -211,6 +211,5 @@ func (r *Reader) skip(typ protowire.Type) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.Next(n)
-	return err
+	return r.Discard(n)
 }

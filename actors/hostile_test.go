@@ -1,0 +1,379 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/roles"
+	"github.com/troupe-run/troupe/kernels/kernelstest"
+	"google.golang.org/protobuf/proto"
+)
+
+// panicCounter is a log that counts the panics of actors and of what they leave to be done.
+type panicCounter struct{ n atomic.Int64 }
+
+func (c *panicCounter) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c *panicCounter) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "panic") {
+		c.n.Add(1)
+	}
+	return nil
+}
+
+func (c *panicCounter) WithAttrs([]slog.Attr) slog.Handler { return c }
+
+func (c *panicCounter) WithGroup(string) slog.Handler { return c }
+
+// messages are all that links bring to the roles of a task, with nothing in them.
+func messages() []proto.Message {
+	return []proto.Message{&wire.RunPartition{}, &wire.PartitionDone{}, &wire.Tensors{}, &wire.AbortStep{}, &wire.DropSession{}, &wire.ClearContainers{},
+		&wire.WaitingFor{}, &wire.Waiting{}, &wire.Claim{}, &wire.Homes{}, &wire.Forget{}, &wire.Done{}, &wire.AttachConnection{}, &wire.ConnectionClosed{},
+		&wire.LeaseExpired{}, &wire.RemoveSession{}, &wire.RemoveSessions{}, &wire.AdmitSession{}, &wire.PeerLost{}}
+}
+
+// tell sends a message as links do: with tensors or without, from an actor or from nobody.
+func tell(n *node, m proto.Message, sender *actor.PID, tensors int) {
+	var message any = m
+	switch m.(type) {
+	case *wire.RunPartition, *wire.PartitionDone, *wire.Tensors:
+		p := &wire.Parcel{Message: m}
+		for range tensors {
+			p.Tensors = append(p.Tensors, kernelstest.I64(nil, 1))
+		}
+		message = p
+	}
+	for _, r := range []*roles.Ref{n.task.worker, n.task.master, n.task.directory} {
+		if p, ok := message.(*wire.Parcel); ok && r != n.task.worker {
+			message = &wire.Parcel{Message: p.Message} // the first one took the tensors
+		}
+		if sender == nil {
+			r.Send(message)
+		} else {
+			r.Send(&actor.MessageEnvelope{Message: message, Sender: sender})
+		}
+	}
+}
+
+func TestMessagesWithoutSender(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	a := net.nodes[taskName("a")]
+	log := &panicCounter{}
+	a.task.Log = slog.New(log)
+	c := open(t, a, `x = Placeholder() dtype=int64
+		y = Neg(x)`)
+	for _, m := range messages() {
+		if r, ok := m.(*wire.RunPartition); ok {
+			r.Boot, r.Session, r.Plan = a.boot, "s", &wire.Plan{Parts: []*wire.Part{{}, {}}}
+		}
+		tell(a, m, nil, 1)
+	}
+	if got, err := c.try(t.Context(), request(map[string]int64{"x:0": 2}, "y:0")); err != nil || got[0] != -2 {
+		t.Errorf("after the messages a step gives %v, %v", got, err)
+	}
+	if n := log.n.Load(); n != 0 {
+		t.Errorf("%d panics", n)
+	}
+}
+
+func TestFailureOfUnknownCode(t *testing.T) {
+	for _, code := range []int32{-1, 0, 17, 1 << 30} {
+		if err := failed(&wire.Failure{Code: code, Message: "m"}); status.CodeOf(err) != status.Unknown {
+			t.Errorf("code %d: %v", code, err)
+		}
+	}
+}
+
+// FuzzMessages sends a task's roles messages of any content. The actors go on, and nothing of the messages stays.
+func FuzzMessages(f *testing.F) {
+	for i, m := range messages() {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(byte(i), byte(0), b)
+		f.Add(byte(i), byte(3), b)
+	}
+	b, err := proto.Marshal(&wire.RunPartition{Step: 1, Session: "s", Boot: 1, PlanId: 1, Transfers: []*wire.Transfer{{Edge: "e", Dead: true}},
+		Plan: &wire.Plan{Parts: []*wire.Part{{Device: taskName("a") + "/device:CPU:0"}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(byte(0), byte(1), b)
+	a := newNetwork(f, "a").nodes[taskName("a")]
+	log := &panicCounter{}
+	a.task.Log = slog.New(log)
+	f.Fuzz(func(t *testing.T, kind, how byte, content []byte) {
+		all := messages()
+		m := all[int(kind)%len(all)]
+		if err := proto.Unmarshal(content, m); err != nil {
+			return
+		}
+		if r, ok := m.(*wire.RunPartition); ok && how&4 != 0 {
+			r.Boot = a.boot
+		}
+		var sender *actor.PID
+		if how&1 != 0 {
+			sender = actor.NewPID(a.name, masterName)
+		}
+		tell(a, m, sender, int(how>>1&1))
+		if n := log.n.Load(); n != 0 {
+			t.Errorf("%d panics", n)
+		}
+		for _, st := range a.task.steps.all() {
+			st.fail(errStray)
+		}
+	})
+}
+
+// TestGradientOfForgedArguments sends a task a part with the gradient of a function whose body has an argument that
+// its signature has not.
+func TestGradientOfForgedArguments(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	def := chainOfFunctions(1, "")
+	body := def.Library.Function[0]
+	forged := proto.CloneOf(def.Node[0])
+	forged.Name, forged.Op = "forged", "_Arg"
+	forged.Attr = kernelstest.Attrs{"T": tensor.Int64, "index": 1000}.Proto()
+	body.NodeDef = append(body.NodeDef, forged)
+	gradient := kernelstest.GraphDef(t, `x = Placeholder() dtype=int64`)
+	gradient.Node = append(gradient.Node, &nodepb.NodeDef{Name: "out", Op: "SymbolicGradient", Input: []string{"x", "x"}, Device: "/job:b/task:0",
+		Attr: kernelstest.Attrs{"Tin": []tensor.DType{tensor.Int64, tensor.Int64}, "Tout": []tensor.DType{tensor.Int64}, "f": kernelstest.Func{Name: "f0"}}.Proto()})
+	gradient.Library = def.Library
+	a := net.nodes[taskName("a")]
+	began := time.Now()
+	handle, err := a.task.CreateSession(t.Context(), 0, everything, gradient, nil)
+	if err == nil {
+		s, e := a.task.Session(handle, 0)
+		if e != nil {
+			t.Fatal(e)
+		}
+		_, err = (&client{t, a, s}).try(t.Context(), request(map[string]int64{"x:0": 2}, "out:0"))
+	}
+	if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), "_Arg") {
+		t.Errorf("got %v", err)
+	}
+	if d := time.Since(began); d > 30*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// TestLimits holds that what clients may pile up ends with RESOURCE_EXHAUSTED.
+func TestLimits(t *testing.T) {
+	net := newNetwork(t, "a")
+	a := net.nodes[taskName("a")]
+	c := open(t, a, `x = Placeholder() dtype=int64
+		y = Neg(x)`)
+	options := &corepb.CallableOptions{Feed: []string{"x:0"}, Fetch: []string{"y:0"}}
+	var err error
+	for i := 0; err == nil && i <= maxCallables; i++ {
+		_, err = c.session.MakeCallable(t.Context(), options)
+	}
+	if status.CodeOf(err) != status.ResourceExhausted {
+		t.Errorf("callables: %v", err)
+	}
+	for a.task.sessionFor(newHandle(), a.name, false, everything) != nil {
+	}
+	if _, err = a.task.CreateSession(t.Context(), 0, everything, &graphpb.GraphDef{}, nil); status.CodeOf(err) != status.ResourceExhausted {
+		t.Errorf("sessions: %v", err)
+	}
+}
+
+// TestLongGraphs holds that functions which call each other deeply, over two tasks, become nodes in time in proportion,
+// and that the work ends with the call that asked for it.
+func TestLongGraphs(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	a := net.nodes[taskName("a")]
+	handle, err := a.task.CreateSession(t.Context(), 0, everything, chainOfFunctions(20_000, "/job:b/task:0"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := a.task.Session(handle, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&client{t, a, s}).try(t.Context(), request(map[string]int64{"x:0": 3}, "out:0"))
+	if err != nil || got[0] != -3 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	began := time.Now()
+	if _, err = a.task.CreateSession(ctx, 0, everything, chainOfFunctions(20_000, "/job:b/task:0"), nil); err == nil {
+		t.Error("a session was made for a call that was over")
+	}
+	if d := time.Since(began); d > 20*time.Second {
+		t.Errorf("it went on for %v", d)
+	}
+}
+
+// TestStepsUnderWayAreBounded holds that steps beyond a session's and a task's limit are refused, and that what was refused
+// is not counted.
+func TestStepsUnderWayAreBounded(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	a, b := net.nodes[taskName("a")], net.nodes[taskName("b")]
+	c := open(t, a, `x = Placeholder() dtype=int64
+		y = Neg(x)
+		z = Neg(y) @b0`)
+	near, far := request(map[string]int64{"x:0": 2}, "y:0"), request(map[string]int64{"x:0": 2}, "z:0")
+	refused := func(req *StepRequest, of string) {
+		t.Helper()
+		r := request(map[string]int64{"x:0": 2}, req.Fetches...)
+		_, err := c.try(t.Context(), r)
+		wantError(t, err, status.ResourceExhausted, of, "steps under way, its limit")
+	}
+	defer near.done()
+	defer far.done()
+	c.session.mu.Lock()
+	for i := range uint64(maxSessionSteps) {
+		c.session.steps[1<<63|i] = &step{}
+	}
+	c.session.mu.Unlock()
+	refused(near, "Session "+c.session.handle+" has 16384")
+	c.session.mu.Lock()
+	clear(c.session.steps)
+	c.session.mu.Unlock()
+	a.task.inflight.Store(maxSteps)
+	refused(near, a.name+" has 65536")
+	a.task.inflight.Store(0)
+	b.task.steps.mu.Lock()
+	for i := range uint64(maxSteps) {
+		b.task.steps.live[1<<63|i] = &taskStep{}
+	}
+	b.task.steps.mu.Unlock()
+	refused(far, b.name+" has 65536")
+	b.task.steps.mu.Lock()
+	clear(b.task.steps.live)
+	b.task.steps.mu.Unlock()
+	c.run(request(map[string]int64{"x:0": 2}, "y:0"), -2)
+	c.run(request(map[string]int64{"x:0": 2}, "z:0"), 2)
+	c.idle()
+	if n := a.task.inflight.Load(); n != 0 {
+		t.Errorf("%d steps are counted as under way", n)
+	}
+}
+
+// TestChangesThatWaitAreBounded holds that a session's changes do not pile up behind one that takes long.
+func TestChangesThatWaitAreBounded(t *testing.T) {
+	net := newNetwork(t, "a")
+	c := open(t, net.nodes[taskName("a")], `x = Placeholder() dtype=int64`)
+	for range cap(heavyWork) {
+		heavyWork <- struct{}{}
+	}
+	def := kernelstest.GraphDef(t, `n = NoOp()`)
+	for i := range heavyNodes {
+		def.Node = append(def.Node, &nodepb.NodeDef{Name: "n" + strconv.Itoa(i), Op: "NoOp"})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	send := func(ctx context.Context, def *graphpb.GraphDef, version int64) <-chan error {
+		m := &change{message: &wire.Extend{Version: version}, ctx: ctx, def: def, reply: make(chan error, 1)}
+		c.session.self.Send(m)
+		return m.reply
+	}
+	held := send(ctx, def, 0)
+	var waiting []<-chan error
+	for range maxChanges {
+		waiting = append(waiting, send(t.Context(), &graphpb.GraphDef{}, 7))
+	}
+	wantError(t, <-send(t.Context(), &graphpb.GraphDef{}, 7), status.ResourceExhausted, "16384 changes that wait, its limit")
+	cancel()
+	wantError(t, <-held, status.Cancelled)
+	for range cap(heavyWork) {
+		<-heavyWork
+	}
+	wantError(t, <-waiting[0], status.Aborted, "Current version is 0 but caller expected 7")
+	c.close()
+}
+
+// TestAbortWithoutFailure sends a task that waits in a part of a step an abort that does not say why.
+func TestAbortWithoutFailure(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	a, b := net.nodes[taskName("a")], net.nodes[taskName("b")]
+	c := open(t, a, waiting)
+	for _, failure := range []*wire.Failure{nil, {}, {Code: 1 << 30}} {
+		ended := c.begin(t.Context(), request(nil, "z:0"))
+		b.awaits("take")
+		for _, st := range b.task.steps.all() {
+			b.task.worker.Send(&wire.AbortStep{Step: uint64(st.ID), Failure: failure})
+			b.task.worker.Send(&wire.AbortStep{Step: uint64(st.ID) + 1, Failure: failure})
+		}
+		if err := <-ended; err == nil {
+			t.Errorf("%v: the step went on", failure)
+		}
+		c.idle()
+	}
+	taken := c.begin(t.Context(), request(nil, "z:0"))
+	put := request(nil)
+	put.Targets = []string{"put"}
+	c.run(put)
+	if err := <-taken; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTextFileColumnsOutOfRange initializes tables from columns that no line has, on the master's task and another one.
+func TestTextFileColumnsOutOfRange(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vocabulary")
+	if err := os.WriteFile(path, []byte("a b\nc d\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	net := newNetwork(t, "a", "b")
+	a := net.nodes[taskName("a")]
+	for _, task := range []string{"a0", "b0"} {
+		for _, columns := range [][2]int64{{math.MaxInt64, 0}, {0, math.MaxInt64}, {math.MaxInt64 - 1, 1}, {-3, 0}, {0, -3}, {math.MinInt64, math.MinInt64}} {
+			began := time.Now()
+			err := initializeTable(t, a, task, path, columns)
+			if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), "{{node init}}") && !strings.Contains(err.Error(), "_index") {
+				t.Errorf("columns %v on %s: %v", columns, task, err)
+			}
+			if d := time.Since(began); d > time.Second {
+				t.Errorf("columns %v on %s: it took %v", columns, task, d)
+			}
+		}
+		if err := initializeTable(t, a, task, path, [2]int64{0, 1}); err != nil {
+			t.Errorf("on %s: %v", task, err)
+		}
+	}
+}
+
+// initializeTable makes a table from columns of a file.
+func initializeTable(t *testing.T, n *node, device, path string, columns [2]int64) error {
+	t.Helper()
+	def := kernelstest.GraphDef(t, "table = HashTableV2() @"+device)
+	at := def.Node[0]
+	at.Attr = kernelstest.Attrs{"key_dtype": tensor.String, "value_dtype": tensor.String, "container": "", "shared_name": "", "use_node_name_sharing": false}.Proto()
+	def.Node = append(def.Node,
+		&nodepb.NodeDef{Name: "path", Op: "Const", Device: at.Device, Attr: kernelstest.Attrs{"dtype": tensor.String, "value": kernelstest.Str(nil, path)}.Proto()},
+		&nodepb.NodeDef{Name: "init", Op: "InitializeTableFromTextFileV2", Input: []string{"table", "path"}, Device: at.Device,
+			Attr: kernelstest.Attrs{"key_index": columns[0], "value_index": columns[1], "vocab_size": -1, "delimiter": " "}.Proto()})
+	handle, err := n.task.CreateSession(t.Context(), 0, everything, def, nil)
+	if err != nil {
+		return err
+	}
+	s, err := n.task.Session(handle, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := request(nil)
+	req.Targets = []string{"init"}
+	_, err = (&client{t, n, s}).try(t.Context(), req)
+	if e := n.task.CloseSession(t.Context(), handle); e != nil {
+		t.Error(e)
+	}
+	return err
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/remote/access"
+)
+
+const policyHelp = `Check reads a policy as a server does. If the policy cannot be used, it exits with 3 and names the line.
+
+With --as, it shows what an identity may do, and which rule says so: client:NAME, task:JOB/INDEX, loopback or
+network. --by says how a client shows who it is (certificate or token), --claim adds the groups of a signed
+token. --op, --device, --container and --may ask about one thing each; if one of them is not allowed, the
+exit code is 1.`
+
+func newPolicy() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Check what a policy allows",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPolicyCheck())
+	return cmd
+}
+
+// question is what policy check is asked about an identity.
+type question struct {
+	as, by                        string
+	claims                        []string
+	ops, devices, containers, may []string
+}
+
+func newPolicyCheck() *cobra.Command {
+	var q question
+	cmd := &cobra.Command{
+		Use:     "check FILE",
+		Short:   "Check a policy, and show what an identity may do",
+		Long:    policyHelp,
+		Example: "  troupe policy check policy.yaml\n  troupe policy check policy.yaml --as client:alice --op WriteFile --may reset",
+		Args:    oneArg("the policy's file"),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&q.as, "as", "", "the identity: client:NAME, task:JOB/INDEX, loopback or network")
+	flags.StringVar(&q.by, "by", "certificate", "how a client shows who it is: certificate or token")
+	flags.StringSliceVar(&q.claims, "claim", nil, "a group that the client's token says it is of")
+	flags.StringSliceVar(&q.ops, "op", nil, "an op, such as WriteFile")
+	flags.StringSliceVar(&q.devices, "device", nil, "a device, such as /job:worker/replica:0/task:1/device:CPU:0")
+	flags.StringSliceVar(&q.containers, "container", nil, "a container")
+	flags.StringSliceVar(&q.may, "may", nil, "an action, such as reset")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := access.ReadPolicy(args[0])
+		if err != nil {
+			return refused(err)
+		}
+		if q.as == "" {
+			if len(q.ops)+len(q.devices)+len(q.containers)+len(q.may)+len(q.claims) > 0 {
+				return usage(errors.New("--as is needed: whom is it about?"))
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rules\n", args[0], p.Len())
+			return nil
+		}
+		who, err := access.ParseIdentity(q.as, q.by, q.claims)
+		if err != nil {
+			return usage(err)
+		}
+		return q.answer(cmd.OutOrStdout(), p.Rights(who))
+	}
+	return cmd
+}
+
+// answer prints the answers; the error tells that something is not allowed.
+func (q *question) answer(w io.Writer, r *access.Rights) error {
+	if r.Rule() == "" {
+		fmt.Fprintf(w, "%s: no rule is about it\n", r.Who())
+	} else {
+		fmt.Fprintf(w, "%s: the rule at %s decides\n", r.Who(), r.Rule())
+	}
+	denied := false
+	tell := func(what string, err error) {
+		if err == nil {
+			fmt.Fprintf(w, "  %s: allowed\n", what)
+			return
+		}
+		denied = true
+		fmt.Fprintf(w, "  %s: %v\n", what, err)
+	}
+	for _, name := range q.may {
+		a, err := access.ParseAction(name)
+		if err != nil {
+			return usage(err)
+		}
+		tell("may "+name, r.May(a))
+	}
+	for _, op := range q.ops {
+		tell("op "+op, r.Op(op))
+	}
+	for _, d := range q.devices {
+		tell("device "+d, r.Device(d))
+	}
+	for _, c := range q.containers {
+		tell("container "+c, r.Container(c))
+	}
+	if denied {
+		return failed(errors.New("")) // what is not allowed was printed
+	}
+	if len(q.may)+len(q.ops)+len(q.devices)+len(q.containers) == 0 {
+		describeRights(w, r)
+	}
+	return nil
+}
+
+func describeRights(w io.Writer, r *access.Rights) {
+	var may []string
+	for _, a := range access.Actions() {
+		if r.May(a) == nil {
+			may = append(may, a.String())
+		}
+	}
+	if len(may) == 0 {
+		may = []string{"none"}
+	}
+	fmt.Fprintf(w, "  may     %s\n", strings.Join(may, ", "))
+	fmt.Fprintf(w, "  files   %s\n", r.Files())
+	l := r.Limits()
+	for _, one := range []struct {
+		name  string
+		limit int64
+	}{{"sessions", int64(l.Sessions)}, {"client_bytes", l.ClientBytes}, {"session_bytes", l.SessionBytes}, {"step_bytes", l.StepBytes}, {"steps", int64(l.Steps)},
+		{"steps_per_second", int64(l.StepsPerSecond)}} {
+		if one.limit > 0 {
+			fmt.Fprintf(w, "  limit   %s %d\n", one.name, one.limit)
+		}
+	}
+}

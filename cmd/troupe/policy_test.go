@@ -1,0 +1,25 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/remote/access"
+)
+
+// TestFileOps holds that a policy's group of ops that use files names ops that there are.
+func TestFileOps(t *testing.T) {
+	for _, op := range access.FileOps() {
+		if _, err := graph.LookupOp(op); err != nil {
+			t.Errorf("@files has %s: %v", op, err)
+		}
+		if len(kernels.Rows(op, "CPU")) == 0 {
+			t.Errorf("@files has %s, which has no kernel", op)
+		}
+	}
+	if !slices.IsSorted(access.FileOps()) {
+		t.Error("@files is not sorted")
+	}
+}

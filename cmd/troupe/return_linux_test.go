@@ -1,0 +1,84 @@
+//go:build !race
+
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/remote/client"
+)
+
+// TestMemoryComesBack: after clients that each held a constant of 64 MiB have gone without a word, and their leases have
+// ended, the server is back within a tenth of where it was, within a minute.
+func TestMemoryComesBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	const clients, size = 12, 16 << 20 // elements
+	p := startFor(t, 10*patience, nil, "serve", "--lease", "1s", "--local=localhost:0")
+	address := p.target()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	hold := func(n int) *client.Client {
+		c, err := client.Dial(ctx, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := op.NewScope()
+		op.Size(s, op.Const(s, make([]float32, n)))
+		def, err := s.GraphDef()
+		if err != nil {
+			t.Fatal(err)
+		}
+		session, err := c.NewSession(ctx, def, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := session.Run(ctx, nil, nil, []string{def.Node[len(def.Node)-1].Name}); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	// What a server needs once, and keeps, counts as before.
+	hold(1).Close(ctx)
+	pid := p.cmd.Process.Pid
+	before := settled(t, pid, 0)
+	var all []*client.Client
+	for range clients {
+		all = append(all, hold(size))
+	}
+	held := memory(t, pid, "VmRSS:")
+	for _, c := range all {
+		c.Close(ctx) // its sessions stay open
+	}
+	after := settled(t, pid, before+before/10)
+	t.Logf("%d MiB before, %d with all clients, %d after them", before>>20, held>>20, after>>20)
+	if after > before+before/10 {
+		t.Errorf("%d bytes after the clients are gone, %d before they came", after, before)
+	}
+}
+
+// settled is what a process has resident when that has come down to enough, or has not gone down for a while; a minute at
+// most.
+func settled(t *testing.T, pid int, enough int64) int64 {
+	t.Helper()
+	least := memory(t, pid, "VmRSS:")
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	quiet := time.Now()
+	end := time.After(time.Minute)
+	for least > enough && (enough > 0 || time.Since(quiet) < 8*time.Second) {
+		select {
+		case <-end:
+			return least
+		case <-tick.C:
+		}
+		if n := memory(t, pid, "VmRSS:"); n < least-1<<18 {
+			least, quiet = n, time.Now()
+		}
+	}
+	return least
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/remote/access"
+)
+
+func newSecret() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "secret",
+		Short: "Make a cluster's secret",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var force bool
+	create := &cobra.Command{
+		Use:     "new FILE",
+		Short:   "Make a file with a new secret",
+		Long:    "New makes a file of 32 random bytes in base64, which nobody but its user can read. All tasks of a\ncluster get the same file.",
+		Example: "  troupe secret new cluster.secret",
+		Args:    oneArg("the file to make"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := writePrivate(args[0], access.NewSecret(), force); err != nil {
+				return failed(err)
+			}
+			return nil
+		},
+	}
+	create.Flags().BoolVar(&force, "force", false, "overwrite the file if it is there")
+	cmd.AddCommand(create)
+	return cmd
+}
+
+const tokenHelp = `New makes a token for a client. It prints the token to standard output, once: it cannot be had again.
+It prints the line to append to the server's file of --tokens to standard error; that file has a hash of
+the token, and nobody but its user may read it.
+
+The client sends the token with each call, in the header "authorization: Bearer TOKEN". It is accepted
+over TLS and from this machine, but not over a network in the clear.`
+
+func newToken() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make tokens for clients",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var days int
+	create := &cobra.Command{
+		Use:     "new NAME",
+		Short:   "Make a token for a client",
+		Long:    tokenHelp,
+		Example: "  troupe token new alice > alice.token 2>> tokens",
+		Args:    oneArg("the name of the client"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var expires time.Time
+			if days != 0 {
+				var err error
+				if expires, err = inDays(days); err != nil {
+					return usage(err)
+				}
+			}
+			token, line, err := access.NewToken(args[0], expires)
+			if err != nil {
+				return usage(err)
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), token)
+			fmt.Fprintln(cmd.ErrOrStderr(), line)
+			return nil
+		},
+	}
+	create.Flags().IntVar(&days, "days", 0, "days until the token expires (0: never)")
+	cmd.AddCommand(create)
+	return cmd
+}

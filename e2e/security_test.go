@@ -1,0 +1,121 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
+)
+
+// TestSecuredCluster: certificates, a secret and a policy, made and used by the command. TensorFlow's client comes in over
+// a proxy, does what its rule allows, and is told which rule refuses the rest; whoever shows nothing does not come in.
+func TestSecuredCluster(t *testing.T) {
+	needPython(t)
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	command := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(binary(t), args...)
+		cmd.WaitDelay = time.Second
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("troupe %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	c := declare(t, "ps=1,worker=1")
+	command("certs", "init", "--cluster", c.spec, "--out", at("certs"), "--client", "alice")
+	command("secret", "new", at("secret"))
+	rules := "rules:\n  - who: client:alice\n    may: [open, list]\n    ops: {deny: [MatrixInverse]}\n"
+	if err := os.WriteFile(at("policy.yaml"), []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	identity := func(name string) []string {
+		return []string{"--tls-cert", at("certs/" + name + ".pem"), "--tls-key", at("certs/" + name + "-key.pem"), "--tls-ca", at("certs/ca.pem")}
+	}
+	t.Cleanup(func() {
+		if err := c.stop(); err != nil {
+			t.Error(err)
+		}
+		c.attachLogs(t)
+	})
+	for _, k := range c.tasks {
+		k.flags = append(identity(fmt.Sprintf("%s-%d", k.job, k.index)), "--secret-file", at("secret"), "--policy", at("policy.yaml"), "--audit-log", at(k.job+".jsonl"))
+		c.start(t, k)
+	}
+	worker := c.task("worker", 0)
+	waitSecured(t, worker.target(), access.CredentialFiles{Cert: at("certs/client-alice.pem"), Key: at("certs/client-alice-key.pem"), CA: at("certs/ca.pem")})
+
+	listen := spectest.Address(t)
+	proxied, err := launch("proxy", exec.Command(binary(t), append([]string{"proxy", "--listen", listen, "--target", worker.addr}, identity("client-alice")...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := proxied.terminate(); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, 10*time.Second, "the proxy", func() error {
+		return exec.Command(binary(t), "status", listen).Run()
+	})
+	got := program(t, drivers.borrow(t), "secured.py", "grpc://"+listen, at("policy.yaml"))
+	answer, refused, _ := strings.Cut(got, ";")
+	expect(t, "a variable of the other task", answer, "42.0")
+	for _, want := range []string{`may not use the op MatrixInverse: denied by "MatrixInverse" at policy.yaml:4`, "ReadFile", "client:alice"} {
+		if !strings.Contains(refused, want) {
+			t.Errorf("the refusals %q do not say %q", refused, want)
+		}
+	}
+
+	// Without a certificate nobody gets further than a line that says what to do.
+	out, err := exec.Command(binary(t), "devices", worker.addr).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "troupe proxy") {
+		t.Errorf("without a certificate: %v, %s", err, out)
+	}
+	audit, err := os.ReadFile(at("worker.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"event":"open","who":"client:alice","by":"certificate"`, `"code":"PERMISSION_DENIED"`} {
+		if !strings.Contains(string(audit), want) {
+			t.Errorf("the audit log has no %s:\n%s", want, audit)
+		}
+	}
+}
+
+// waitSecured waits until a task knows that all of its cluster are up.
+func waitSecured(t *testing.T, target string, files access.CredentialFiles) {
+	t.Helper()
+	credentials, err := access.LoadCredentials(access.CredentialConfig{CredentialFiles: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(credentials.Close)
+	alice, err := client.Dial(t.Context(), target, client.WithCredentials(credentials))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alice.Close(t.Context())
+	eventually(t, 20*time.Second, "the secured cluster", func() error {
+		s, err := alice.Status(t.Context())
+		if err != nil {
+			return err
+		}
+		for _, k := range s.Tasks {
+			if k.State != "up" {
+				return fmt.Errorf("%s is %s: %s", k.Task, k.State, k.Reason)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,128 @@
+package troupe
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// belowTheWire are the folders whose goroutines run what came from outside.
+var belowTheWire = []string{"graph", "actors", "devices", "kernels", "containers", "queues", "internal"}
+
+// uncontained are the places, by file and function, whose goroutines, timers and callbacks do not go through package
+// contain, each with its reason.
+var uncontained = map[string]string{
+	"internal/contain/contain.go:Go":        "it is what the others go through",
+	"kernels/batch/scheduler.go:drain":      "starts what is contained where it is made",
+	"devices/cuda/fake/build.go:compileAll": "compiles the driver that tests run on; no server has it",
+	"devices/gpu/device.go:Open":            "the device's own thread: it runs the driver's calls, and what panics there leaves the card unusable",
+	"devices/gpu/waiter.go:newWaiter":       "a thread that waits for a driver's events; what it calls for others is contained where it calls it",
+	"devices/gpu/share.go:abandon":          "tells another device of the card that it was lost",
+	"devices/gpu/thread.go:stop":            "waits for the device's own threads",
+	"queues/pipeline/consumer.go:Batches":   "runs in the client's process, for its own program",
+	"queues/pipeline/producer.go:Producer":  "runs in the client's process, for its own program",
+}
+
+// TestGoroutinesAreContained holds that a panic of what came from outside does not end the process: each go statement,
+// each call of a method Go, and each AfterFunc below the wire goes through package contain.
+func TestGoroutinesAreContained(t *testing.T) {
+	used := map[string]bool{}
+	found := 0
+	for _, root := range belowTheWire {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			for _, decl := range file.Decls {
+				name := ""
+				if f, ok := decl.(*ast.FuncDecl); ok {
+					name = f.Name.Name
+				}
+				place := filepath.ToSlash(path) + ":" + name
+				ast.Inspect(decl, func(n ast.Node) bool {
+					loose, isStart := startOf(n)
+					if isStart {
+						found++
+					}
+					if !loose {
+						return true
+					}
+					if _, listed := uncontained[place]; listed {
+						used[place] = true
+						return true
+					}
+					var text strings.Builder
+					if err := printer.Fprint(&text, set, n); err != nil {
+						t.Fatal(err)
+					}
+					first, _, _ := strings.Cut(text.String(), "\n")
+					t.Errorf("%s: %s does not go through package contain: a panic there ends the process", set.Position(n.Pos()), first)
+					return true
+				})
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for place, reason := range uncontained {
+		if !used[place] {
+			t.Errorf("%s is on the list (%s), and starts nothing any more", place, reason)
+		}
+	}
+	if found < 30 {
+		t.Errorf("only %d starts were found: the test does not see them", found)
+	}
+}
+
+// startOf tells whether a node starts a goroutine or leaves a function to be called by one, and whether a panic there is
+// nobody's (loose).
+func startOf(n ast.Node) (loose, is bool) {
+	switch n := n.(type) {
+	case *ast.GoStmt:
+		return true, true
+	case *ast.CallExpr:
+		f, ok := n.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return false, false
+		}
+		switch {
+		case f.Sel.Name == "Go" && !isOf(f, "contain") && !isOf(f, "disk"): // disk.Go contains what it runs
+			return len(n.Args) != 1 || !contained(n.Args[0]), true
+		case f.Sel.Name == "Go":
+			return false, true
+		case f.Sel.Name == "AfterFunc" && len(n.Args) == 2:
+			// A context's CancelFunc only ends a context.
+			cancel, ok := n.Args[1].(*ast.Ident)
+			return !(ok && cancel.Name == "cancel") && !contained(n.Args[1]), true
+		}
+	}
+	return false, false
+}
+
+// contained tells whether an expression is a call of contain.Func.
+func contained(e ast.Expr) bool {
+	c, ok := e.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	f, ok := c.Fun.(*ast.SelectorExpr)
+	return ok && f.Sel.Name == "Func" && isOf(f, "contain")
+}
+
+// isOf tells whether a selector is of a package.
+func isOf(f *ast.SelectorExpr, pkg string) bool {
+	x, ok := f.X.(*ast.Ident)
+	return ok && x.Name == pkg
+}

@@ -1,0 +1,287 @@
+package all
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/kernels/input"
+	kt "github.com/troupe-run/troupe/kernels/kernelstest"
+	"github.com/troupe-run/troupe/kernels/lookup"
+	"github.com/troupe-run/troupe/kernels/save"
+	"github.com/troupe-run/troupe/kernels/summary"
+)
+
+// fileOp makes an op that uses the file, folder or prefix at a path, with its inputs. What it needs before is made by a
+// session that may use all files.
+type fileOp func(d *kt.Device, t *testing.T, path string) (op kt.Op, inputs []any)
+
+func str(list ...string) *tensor.Tensor { return kt.Str(kt.S(int64(len(list))), list...) }
+
+// on makes a fileOp of inputs after the path.
+func on(attrs kt.Attrs, inputs ...func() any) fileOp {
+	return func(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
+		all := []any{kt.Str(nil, path)}
+		for _, in := range inputs {
+			all = append(all, in())
+		}
+		return kt.Op{Attrs: attrs}, all
+	}
+}
+
+func names() any  { return str("a") }
+func none() any   { return str("") }
+func number() any { return kt.F32(kt.S(1), 1) }
+
+// reads makes a fileOp that reads with a kind of reader.
+func reads(kind string, attrs kt.Attrs, upTo bool) fileOp {
+	return func(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
+		version := strings.TrimLeft(kind[len(kind)-2:], "er") // V2 or nothing
+		r := d.Run(t, kt.Op{Type: kind, Attrs: attrs})[0]
+		q := d.Run(t, kt.Op{Type: "FIFOQueue" + version, Attrs: kt.Attrs{"component_types": []tensor.DType{tensor.String}}})[0]
+		d.Run(t, kt.Op{Type: "QueueEnqueue" + version}, retained(q), kt.Str(nil, path))
+		in := []any{r, q}
+		if upTo {
+			in = append(in, kt.I64(nil, 2))
+		}
+		return kt.Op{}, in
+	}
+}
+
+func retained(v kernels.Value) kernels.Value {
+	if v.Tensor != nil {
+		v.Tensor.Retain()
+	}
+	return v
+}
+
+// writes makes a fileOp that writes to the event file in a folder.
+func writes(attrs kt.Attrs, inputs ...func() any) fileOp {
+	return func(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
+		all := []any{writer(d, t, path+".events")}
+		for _, in := range inputs {
+			all = append(all, in())
+		}
+		return kt.Op{Attrs: attrs}, all
+	}
+}
+
+// writer is the handle of a writer that somebody with all rights has made.
+func writer(d *kt.Device, t *testing.T, path string) kernels.Value {
+	t.Helper()
+	w := d.Run(t, kt.Op{Type: "SummaryWriter", Attrs: kt.Attrs{"shared_name": "shared"}})[0]
+	d.Run(t, kt.Op{Type: "CreateSummaryFileWriter"}, retained(w), kt.Str(nil, path), kt.I32(nil, 10), kt.I32(nil, 1000), kt.Str(nil, ".v2"))
+	return w
+}
+
+func newWriter(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
+	w := d.Run(t, kt.Op{Type: "SummaryWriter", Attrs: kt.Attrs{"shared_name": "new"}})[0]
+	return kt.Op{}, []any{w, kt.Str(nil, path), kt.I32(nil, 10), kt.I32(nil, 1000), kt.Str(nil, ".v2")}
+}
+
+func fromText(table string) fileOp {
+	return func(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
+		h := d.Run(t, kt.Op{Type: table, Attrs: kt.Attrs{"key_dtype": tensor.String, "value_dtype": tensor.Int64}})[0]
+		return kt.Op{Attrs: kt.Attrs{"key_index": -2, "value_index": -1}}, []any{h, kt.Str(nil, path)}
+	}
+}
+
+func step() any { return kt.I64(nil, 1) }
+func tag() any  { return kt.Str(nil, "tag") }
+
+// fileOps are all ops that use files.
+var fileOps = map[string][]fileOp{
+	"SaveV2":                 {on(nil, names, none, number)},
+	"RestoreV2":              {on(kt.Attrs{"dtypes": []tensor.DType{tensor.Float32}}, names, none)},
+	"MergeV2Checkpoints":     {mergeFrom, mergeTo},
+	"Save":                   {on(nil, names, number)},
+	"SaveSlices":             {on(nil, names, none, number)},
+	"Restore":                {on(kt.Attrs{"dt": tensor.Float32}, tag)},
+	"RestoreSlice":           {on(kt.Attrs{"dt": tensor.Float32}, tag, tag)},
+	"GenerateVocabRemapping": {on(kt.Attrs{"new_vocab_offset": 0, "num_new_vocab": 1}, tag)},
+	"LoadAndRemapMatrix": {on(kt.Attrs{"num_rows": 1, "num_cols": 1}, tag, func() any { return kt.I64(kt.S(1), 0) }, func() any { return kt.I64(kt.S(0)) },
+		func() any { return kt.F32(kt.S(0)) })},
+	"ReadFile":      {on(nil)},
+	"WriteFile":     {on(nil, tag)},
+	"MatchingFiles": {on(nil), matches},
+	"RecordInput":   {recordInput},
+	"ReaderRead": {reads("WholeFileReader", nil, false), reads("TextLineReader", nil, false), reads("TFRecordReader", nil, false),
+		reads("FixedLengthRecordReader", kt.Attrs{"record_bytes": 1}, false)},
+	"ReaderReadV2": {reads("WholeFileReaderV2", nil, false), reads("TextLineReaderV2", nil, false), reads("TFRecordReaderV2", nil, false),
+		reads("FixedLengthRecordReaderV2", kt.Attrs{"record_bytes": 1}, false)},
+	"ReaderReadUpTo":          {reads("WholeFileReader", nil, true), reads("TextLineReader", nil, true)},
+	"ReaderReadUpToV2":        {reads("WholeFileReaderV2", nil, true), reads("TextLineReaderV2", nil, true)},
+	"CreateSummaryFileWriter": {newWriter},
+	"FlushSummaryWriter":      {writes(nil)},
+	"CloseSummaryWriter":      {writes(nil)},
+	"WriteSummary":            {writes(nil, step, number, tag, tag)},
+	"WriteScalarSummary":      {writes(nil, step, tag, number)},
+	"WriteHistogramSummary":   {writes(nil, step, tag, number)},
+	"WriteImageSummary": {writes(nil, step, tag, func() any { return kt.F32(kt.S(1, 1, 1, 1), 1) },
+		func() any { return kt.U8(kt.S(4), 0, 0, 0, 0) })},
+	"WriteAudioSummary":             {writes(nil, step, tag, func() any { return kt.F32(kt.S(1, 1), 1) }, func() any { return kt.F32(nil, 1) })},
+	"WriteRawProtoSummary":          {writes(nil, step, none)},
+	"WriteGraphSummary":             {writes(nil, step, func() any { return kt.Str(nil, "") })},
+	"ImportEvent":                   {writes(nil, func() any { return kt.Str(nil, "") })},
+	"InitializeTableFromTextFile":   {fromText("HashTable")},
+	"InitializeTableFromTextFileV2": {fromText("HashTableV2")},
+}
+
+func mergeFrom(_ *kt.Device, t *testing.T, path string) (kt.Op, []any) {
+	return kt.Op{}, []any{str(path), kt.Str(nil, filepath.Join(t.TempDir(), "to"))}
+}
+
+func mergeTo(_ *kt.Device, t *testing.T, path string) (kt.Op, []any) {
+	return kt.Op{}, []any{str(filepath.Join(t.TempDir(), "from")), kt.Str(nil, path)}
+}
+
+func matches(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
+	return kt.Op{}, []any{kt.Str(nil, path+"*")}
+}
+
+func recordInput(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
+	return kt.Op{Attrs: kt.Attrs{"file_pattern": path, "batch_size": 1}}, nil
+}
+
+// fileless are the other ops of the families that use files: they compute, or make what others read with.
+var fileless = []string{
+	"ShardedFilespec",
+	"ParseExample", "ParseExampleV2", "ParseSingleExample", "ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleSequenceExample",
+	"DecodeJSONExample", "DecodeCSV", "DecodeRaw", "DecodePaddedRaw", "DecodeCompressed", "ParseTensor", "SerializeTensor",
+	"IdentityReader", "IdentityReaderV2", "WholeFileReader", "WholeFileReaderV2", "TextLineReader", "TextLineReaderV2", "TFRecordReader",
+	"TFRecordReaderV2", "FixedLengthRecordReader", "FixedLengthRecordReaderV2", "LMDBReader",
+	"ReaderNumRecordsProduced", "ReaderNumRecordsProducedV2", "ReaderNumWorkUnitsCompleted", "ReaderNumWorkUnitsCompletedV2",
+	"ReaderSerializeState", "ReaderSerializeStateV2", "ReaderRestoreState", "ReaderRestoreStateV2", "ReaderReset", "ReaderResetV2",
+	"ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummary", "AudioSummaryV2", "TensorSummary", "TensorSummaryV2", "MergeSummary",
+	"SummaryWriter", "CreateSummaryDbWriter",
+	"HashTable", "HashTableV2", "AnonymousHashTable", "MutableHashTable", "MutableHashTableV2", "AnonymousMutableHashTable",
+	"MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "AnonymousMutableHashTableOfTensors", "MutableDenseHashTable",
+	"MutableDenseHashTableV2", "AnonymousMutableDenseHashTable", "InitializeTable", "InitializeTableV2", "LookupTableFind", "LookupTableFindV2",
+	"LookupTableInsert", "LookupTableInsertV2", "LookupTableRemoveV2", "LookupTableSize", "LookupTableSizeV2", "LookupTableExport",
+	"LookupTableExportV2", "LookupTableImport", "LookupTableImportV2",
+}
+
+// TestFileOpsAreListed holds that each op of the families that use files is known to do so or not to, and that no other
+// family opens any.
+func TestFileOpsAreListed(t *testing.T) {
+	users := map[string]*kernels.Table{"input": input.Table(), "lookup": lookup.Table(), "save": save.Table(), "summary": summary.Table()}
+	for _, table := range users {
+		for _, op := range table.Ops() {
+			if (fileOps[op] == nil) == !slices.Contains(fileless, op) {
+				t.Errorf("%s must be in one list: that of the ops that use files, or that of those that do not", op)
+			}
+		}
+	}
+	for _, f := range families {
+		if users[f.name] != nil {
+			continue
+		}
+		sources, err := filepath.Glob("../" + f.name + "/*.go")
+		if err != nil || len(sources) == 0 {
+			t.Fatalf("%s: %d files, %v", f.name, len(sources), err)
+		}
+		for _, name := range sources {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, way := range []string{"ctx.Files()", "kernels/files\"", "internal/disk\"", "internal/events\"", "kernels/reader\""} {
+				if strings.Contains(string(text), way) {
+					t.Errorf("%s uses files (%s): its ops belong in the lists of this test", name, way)
+				}
+			}
+		}
+	}
+}
+
+// TestRefusedFileOps runs each op that uses files for a session that may not use the file: one without any rights, and
+// ones that are confined to a folder, with a path beside it, above it, and through links that lead out of it.
+func TestRefusedFileOps(t *testing.T) {
+	base := t.TempDir()
+	dir, out := filepath.Join(base, "in"), filepath.Join(base, "out")
+	for _, name := range []string{dir, out} {
+		if err := os.Mkdir(name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret := filepath.Join(out, "f")
+	if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"absolute": out, "relative": "../out", "chain": "relative/.", "self": "/proc/self/cwd/" + out} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folders, err := files.OpenFolders([]string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folders.Close()
+	confined := folders.Confine("it is not below the folder")
+	for _, c := range []struct {
+		name string
+		fsys files.FS
+		path string
+	}{
+		{"none", files.None("it has no right"), filepath.Join(dir, "f")},
+		{"beside", confined, secret},
+		{"above", confined, dir + "/../out/f"},
+		{"prefix of the name", confined, dir + "2/f"},
+		{"absolute link", confined, filepath.Join(dir, "absolute", "f")},
+		{"relative link", confined, filepath.Join(dir, "relative", "f")},
+		{"chain of links", confined, filepath.Join(dir, "chain", "f")},
+		{"file scheme", confined, "file://" + secret},
+	} {
+		for op, list := range fileOps {
+			for _, makeOp := range list {
+				t.Run(c.name+"/"+op, func(t *testing.T) {
+					d := kt.NewDevice(t)
+					o, inputs := makeOp(d, t, c.path)
+					o.Type, o.Step = op, kt.NewStep()
+					o.Step.Files = c.fsys
+					_, err := d.Try(o, inputs...)
+					if status.CodeOf(err) != status.PermissionDenied || !strings.Contains(err.Error(), "Permission denied: ") {
+						t.Errorf("got %v", err)
+					}
+				})
+			}
+		}
+	}
+	if got, err := os.ReadFile(secret); string(got) != "secret\n" || err != nil {
+		t.Errorf("the file outside is %q, %v", got, err)
+	}
+}
+
+// TestFileOpsOnPipes runs the ops that open one file on a named pipe, which nobody has open at the other end.
+func TestFileOpsOnPipes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	for _, name := range []string{path, path + ".index"} {
+		makePipe(t, name)
+	}
+	for _, op := range []string{"ReadFile", "WriteFile", "RestoreV2", "Restore", "RestoreSlice", "GenerateVocabRemapping", "LoadAndRemapMatrix",
+		"RecordInput", "ReaderRead", "ReaderReadV2", "ReaderReadUpToV2", "CreateSummaryFileWriter", "InitializeTableFromTextFileV2"} {
+		for _, makeOp := range fileOps[op] {
+			t.Run(op, func(t *testing.T) {
+				d := kt.NewDevice(t)
+				o, inputs := makeOp(d, t, path)
+				o.Type = op
+				begun := time.Now()
+				_, err := d.Try(o, inputs...)
+				if err == nil || time.Since(begun) > 5*time.Second {
+					t.Errorf("got %v after %v", err, time.Since(begun))
+				}
+				if op == "ReadFile" && (status.CodeOf(err) != status.FailedPrecondition || !strings.Contains(err.Error(), "a named pipe")) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package files
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// MaxContent bounds the bytes that become one string.
+const MaxContent = 1 << 31
+
+// Open opens the file that an op names, for reading.
+func Open(fsys FS, name string) (File, error) {
+	path, err := Local(name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := fsys.Open(path)
+	return f, Error(name, err)
+}
+
+// Read is the content of a file of up to MaxContent bytes. Its memory is counted before it is taken: see tensor.Account.
+func Read(fsys FS, name string) (string, error) {
+	f, err := Open(fsys, name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() // nothing was written
+	if f.Size() > MaxContent {
+		return "", tooLarge(name, f.Size())
+	}
+	r := room{name: name}
+	defer r.release()
+	if err := r.take(f.Size() + 1); err != nil {
+		return "", err
+	}
+	b := make([]byte, 0, f.Size()+1) // the end shows when there is room for a byte more
+	for {
+		n, err := f.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return unsafe.String(unsafe.SliceData(b), len(b)), nil
+		case err != nil:
+			return "", Error(name, err)
+		case len(b) > MaxContent:
+			return "", tooLarge(name, int64(len(b)))
+		case len(b) < cap(b):
+			continue
+		}
+		more := max(len(b), firstGrowth)
+		if err := r.take(int64(more)); err != nil {
+			return "", err
+		}
+		b = slices.Grow(b, more)
+	}
+}
+
+// firstGrowth is the room that a file gets first which is longer than its size, as files of the system are.
+const firstGrowth = 4 << 10
+
+// room is memory that is counted before it is taken. Once what was read is complete, it counts as everything does that
+// the process holds.
+type room struct {
+	name  string // of the file
+	bytes int64
+}
+
+func (r *room) take(n int64) error {
+	if err := tensor.Host.Reserve(n); err != nil {
+		return status.Errorf(status.ResourceExhausted, "%s; There is no memory for its content: %s", r.name, status.From(err).Message)
+	}
+	r.bytes += n
+	return nil
+}
+
+func (r *room) release() { tensor.Host.Unreserve(r.bytes) }
+
+// ReadLine reads a line of the file name, with its end: io.EOF comes with what is left before the end of the file. A line
+// may have MaxContent bytes.
+func ReadLine(in *bufio.Reader, name string) (line []byte, err error) {
+	r := room{name: name}
+	defer r.release()
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) > MaxContent {
+			return nil, status.Errorf(status.ResourceExhausted, "%s; It has a line of more than %d bytes, which is the limit", name, MaxContent)
+		}
+		if need := len(line) + len(part); need > cap(line) {
+			more := max(need, 2*cap(line))
+			if err := r.take(int64(more)); err != nil {
+				return nil, err
+			}
+			line = append(make([]byte, 0, more), line...)
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			if err != nil && !errors.Is(err, io.EOF) {
+				err = Error(name, err)
+			}
+			return line, err
+		}
+	}
+}
+
+func tooLarge(name string, size int64) error {
+	return status.Errorf(status.ResourceExhausted, "%s; It has %d bytes or more: the limit for one string is %d", name, size, MaxContent)
+}
+
+// Write makes a file with a content, or gives one a new content; folders that are missing are made.
+func Write(fsys FS, name, content string) error {
+	path, err := Local(name)
+	if err != nil {
+		return err
+	}
+	if err := fsys.Check(path); err != nil {
+		return err
+	}
+	if dir := dirname(path); dir != "" {
+		if err := makeFolder(fsys, dir); err != nil {
+			return err
+		}
+	}
+	f, err := fsys.Overwrite(path)
+	if err != nil {
+		return Error(name, err)
+	}
+	_, err = io.WriteString(f, content)
+	return Error(name, errors.Join(err, f.Close()))
+}
+
+// makeFolder makes a folder and those that it lies in.
+func makeFolder(fsys FS, dir string) error {
+	if _, err := fsys.Stat(dir); err == nil {
+		return nil // whatever it is: opening a file in it tells
+	}
+	for parent := dir; parent != ""; parent = dirname(parent) {
+		info, err := fsys.Stat(parent)
+		if err != nil {
+			continue
+		}
+		if !info.IsDir() {
+			return status.Errorf(status.FailedPrecondition, "%s is not a directory", parent)
+		}
+		break
+	}
+	return Error(dir, fsys.MkdirAll(dir))
+}
+
+// dirname is what comes before the last slash of a path: "" where there is none, "/" for what lies in the root.
+func dirname(path string) string {
+	at := strings.LastIndexByte(path, '/')
+	if at == 0 {
+		return "/"
+	}
+	return path[:max(at, 0)]
+}

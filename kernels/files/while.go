@@ -1,0 +1,81 @@
+package files
+
+// While is an FS that goes on as long as ended gives nil. What is asked for later ends with its error, and so do the
+// reads and writes of files that were opened before: an op that works through much data ends with its step.
+func While(fsys FS, ended func() error) FS { return &while{fsys, ended} }
+
+type while struct {
+	FS
+	ended func() error
+}
+
+func (w *while) Check(path string) error {
+	if err := w.ended(); err != nil {
+		return err
+	}
+	return w.FS.Check(path)
+}
+
+func (w *while) Open(path string) (File, error)      { return w.open(w.FS.Open, path) }
+func (w *while) Create(path string) (File, error)    { return w.open(w.FS.Create, path) }
+func (w *while) Overwrite(path string) (File, error) { return w.open(w.FS.Overwrite, path) }
+
+func (w *while) open(open func(string) (File, error), path string) (File, error) {
+	if err := w.ended(); err != nil {
+		return nil, err
+	}
+	f, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &whileFile{f, w.ended}, nil
+}
+
+func (w *while) List(dir string) ([]string, error) {
+	if err := w.ended(); err != nil {
+		return nil, err
+	}
+	return w.FS.List(dir)
+}
+
+func (w *while) Lock(dir string) (unlock func(), err error) {
+	if err := w.ended(); err != nil {
+		return nil, err
+	}
+	return w.FS.Lock(dir)
+}
+
+// whileFile is a file of a while.
+type whileFile struct {
+	File
+	ended func() error
+}
+
+func (f *whileFile) Read(b []byte) (int, error) {
+	if err := f.ended(); err != nil {
+		return 0, err
+	}
+	return f.File.Read(b)
+}
+
+func (f *whileFile) ReadAt(b []byte, at int64) (int, error) {
+	if err := f.ended(); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(b, at)
+}
+
+func (f *whileFile) Write(b []byte) (int, error) {
+	if err := f.ended(); err != nil {
+		return 0, err
+	}
+	return f.File.Write(b)
+}
+
+// Always is the FS that a While was made of, for tidying up after the end; others are what they are.
+func Always(fsys FS) FS {
+	if w, ok := fsys.(*while); ok {
+		return w.FS
+	}
+	return fsys
+}

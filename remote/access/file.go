@@ -1,0 +1,75 @@
+package access
+
+import (
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// maxFile bounds what is read of a file of certificates, keys, tokens or rules.
+const maxFile = 4 << 20
+
+// readFile reads a whole file of bounded size.
+func readFile(what, path string) ([]byte, error) {
+	return read(what, path, false)
+}
+
+// readSecret reads a file that nobody but its user may read or write.
+func readSecret(what, path string) ([]byte, error) {
+	return read(what, path, true)
+}
+
+func read(what, path string, secret bool) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, status.Errorf(status.FailedPrecondition, "the %s cannot be read: %v", what, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, status.Errorf(status.FailedPrecondition, "the %s cannot be read: %v", what, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, status.Errorf(status.FailedPrecondition, "the %s %s is not a regular file", what, path)
+	}
+	// Windows has no such permissions.
+	if mode := info.Mode().Perm(); secret && mode&0o077 != 0 && runtime.GOOS != "windows" {
+		return nil, status.Errorf(status.FailedPrecondition, "the %s %s can be read or written by others than its user (mode %04o): chmod 600 %s", what, path, mode, path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, status.Errorf(status.FailedPrecondition, "the %s cannot be read: %v", what, err)
+	}
+	if len(b) > maxFile {
+		return nil, status.Errorf(status.FailedPrecondition, "the %s %s has more than %d bytes", what, path, maxFile)
+	}
+	return b, nil
+}
+
+// fingerprint is what shows that a file was changed or replaced.
+type fingerprint struct {
+	info os.FileInfo // nil where there is no file
+}
+
+func fingerprints(paths []string) []fingerprint {
+	all := make([]fingerprint, len(paths))
+	for i, p := range paths {
+		if info, err := os.Stat(p); err == nil {
+			all[i].info = info
+		}
+	}
+	return all
+}
+
+func (f fingerprint) same(o fingerprint) bool {
+	if f.info == nil || o.info == nil {
+		return f.info == o.info
+	}
+	return os.SameFile(f.info, o.info) && f.info.ModTime().Equal(o.info.ModTime()) && f.info.Size() == o.info.Size() && f.info.Mode() == o.info.Mode()
+}
+
+// pollInterval is how soon a changed file is noticed.
+const pollInterval = 2 * time.Second

@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/internal/http2"
+)
+
+// Caller is who makes a call to a server with a guard, and what the caller may do. The zero Caller, of a server without
+// one, may do everything.
+type Caller struct {
+	guard  *access.Guard
+	peer   access.Peer
+	rights *access.Rights
+}
+
+// CallerOf tells who makes the call that ctx is of. guard may be nil. The error is UNAUTHENTICATED.
+func CallerOf(ctx context.Context, guard *access.Guard) (Caller, error) {
+	if guard == nil {
+		return Caller{}, nil
+	}
+	p, _ := http2.PeerOf(ctx)
+	c := Caller{guard: guard, peer: access.Peer{Address: p.Address, TLS: p.TLS, Authorization: http2.AuthorizationOf(ctx)}}
+	var err error
+	c.rights, err = guard.Admit(p.Connection, c.peer)
+	return c, err
+}
+
+// May refuses an action that the caller may not do, and records the refusal.
+func (c *Caller) May(a access.Action) error {
+	if c.guard == nil {
+		return nil
+	}
+	return c.judged(a.String(), "", c.rights.May(a))
+}
+
+// judged records a refusal by the policy: an error that is PERMISSION_DENIED.
+func (c *Caller) judged(what, session string, err error) error {
+	if c.guard != nil && status.CodeOf(err) == status.PermissionDenied {
+		c.record(what, session, "", err)
+	}
+	return err
+}
+
+// record writes to the audit log.
+func (c *Caller) record(what, session, detail string, refused error) {
+	if c.guard == nil {
+		return
+	}
+	c.guard.Audit().Record(access.Event{What: what, Who: c.rights.Who(), From: c.peer.From(), Session: session, Detail: detail, Refused: refused})
+}
+
+// mayUse refuses a session of somebody else, unless the caller may use others'. One that is not there is left to the
+// call, which says so.
+func (c *Caller) mayUse(task *actors.Task, handle string) error {
+	if c.guard == nil {
+		return nil
+	}
+	s := task.OpenSession(handle)
+	if s == nil {
+		return nil
+	}
+	g, ok := s.Policy().(*grant)
+	if !ok { // the program's own
+		return c.May(access.OtherSessions)
+	}
+	return c.judged("use", handle, g.Use(c.rights))
+}
+
+// mayReset refuses to empty containers that the caller may not use. Without names they are the default ones.
+func (c *Caller) mayReset(containers []string) error {
+	if err := c.May(access.ResetCluster); err != nil || c.guard == nil {
+		return err
+	}
+	if len(containers) == 0 {
+		containers = []string{""}
+	}
+	for _, name := range containers {
+		if err := c.rights.Container(name); err != nil {
+			return c.judged("reset", "", err)
+		}
+	}
+	return nil
+}
+
+// sessionRights are those of a session that the caller opens.
+func (c *Caller) sessionRights(ctx context.Context) (actors.Rights, error) {
+	r := rightsOf(ctx)
+	if c.guard == nil {
+		return r, nil
+	}
+	opened, err := c.guard.OpenSession(c.rights)
+	if err != nil {
+		c.record("open", "", "", err)
+		return r, err
+	}
+	if who := c.rights.Who(); who.Name != (access.Name{}) {
+		r.Client = who.String()
+	}
+	l := c.rights.Limits()
+	r.StepBytes, r.SessionBytes, r.ClientBytes = l.StepBytes, l.SessionBytes, l.ClientBytes
+	if r.Client == "" && l.ClientBytes > 0 {
+		r.Client = c.rights.Who().String()
+	}
+	if c.guard.HasPolicy() {
+		r.Who, r.Files = c.rights.Who().String(), fileRights[c.rights.Files()]
+	}
+	r.Policy = &grant{Grant: opened, caller: *c}
+	return r, nil
+}
+
+var fileRights = [...]actors.FileRights{access.NoFiles: actors.NoFiles, access.SharedFiles: actors.SharedFiles, access.AllFiles: actors.AllFiles}
+
+// grant is what bounds a session.
+type grant struct {
+	*access.Grant
+	caller Caller // who opened it
+
+	mu     sync.Mutex
+	handle string // while the session is open and recorded
+}
+
+var _ actors.Policy = (*grant)(nil)
+
+// Rules are the owner's rights.
+func (g *grant) Rules() actors.Rules { return g.Rights() }
+
+// opened records that the session is open.
+func (g *grant) opened(handle string) {
+	g.mu.Lock()
+	g.handle = handle
+	g.mu.Unlock()
+	g.caller.record("open", handle, "", nil)
+}
+
+// Close records that the session has ended.
+func (g *grant) Close() {
+	g.mu.Lock()
+	handle := g.handle
+	g.handle = ""
+	g.mu.Unlock()
+	if handle != "" {
+		g.caller.record("close", handle, "", nil)
+	}
+	g.Grant.Close()
+}

@@ -1,0 +1,179 @@
+package link
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"sync"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/trust"
+	"github.com/troupe-run/troupe/remote/internal/wire"
+)
+
+// Nobody is believed to be a task because it says so. With certificates (Config.Identify) the caller's certificate names
+// the task. Without them, two things show it:
+//
+//   - the address (Config.Confirm). The task whose link is opened asks the address that the spec gives the claimed task: is it you
+//     who opens this link, with this nonce? A process that cannot be reached there is not the task.
+//   - the secret, if the tasks share one. Each end proves that it knows it (package trust).
+//
+// The streams of tensors that go with a link carry a random key, which the link's welcome has told.
+
+const (
+	nonceSize = 32 // bytes
+	keySize   = 16 // bytes, of a link's key
+)
+
+func fresh(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
+}
+
+// openings are the links that this task is opening.
+type openings struct {
+	mu      sync.Mutex
+	pending map[string]string // nonces, and the task that each was sent to
+}
+
+// add gives the nonce of an attempt to open a link to a task, until done is called.
+func (o *openings) add(task string) (nonce []byte, done func()) {
+	nonce = fresh(nonceSize)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pending == nil {
+		o.pending = map[string]string{}
+	}
+	o.pending[string(nonce)] = task
+	return nonce, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.pending, string(nonce))
+	}
+}
+
+func (o *openings) has(nonce []byte, task string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	to, there := o.pending[string(nonce)]
+	return there && to == task
+}
+
+// confirm answers Confirm: it tells whether this process is opening that link.
+func (l *Links) confirm(_ context.Context, r *wire.ConfirmRequest) (*wire.Identity, error) {
+	if r.GetBoot() != l.self.GetBoot() || !l.openings.has(r.GetNonce(), r.GetTask()) {
+		return nil, status.Errorf(status.NotFound, "%s is not opening a link to %s", Describe(l.self), r.GetTask())
+	}
+	return l.self, nil
+}
+
+// identify makes sure that the process which said hello is the task that it says it is. It bounds none of its waits
+// but by ctx: the caller does.
+func (l *Links) identify(ctx context.Context, in *inbound, out *outbound, hello *wire.Hello, k *link) error {
+	if len(hello.GetNonce()) != nonceSize {
+		return status.InvalidArgumentf("A hello has a nonce of %d bytes, not %d.", len(hello.GetNonce()), nonceSize)
+	}
+	if l.config.Secret != nil {
+		if err := l.challenge(in, out, hello); err != nil {
+			return err
+		}
+	}
+	if l.config.Identify != nil {
+		if err := l.config.Identify(ctx, k.task); err != nil {
+			return err
+		}
+	}
+	if !l.config.Confirm {
+		return nil
+	}
+	from := hello.GetGreeting().GetFrom()
+	ctx, cancel := context.WithTimeout(ctx, l.timing.Handshake)
+	defer cancel()
+	_, err := identify(ctx, l.config.Call, k.task.Address, confirmMethod,
+		&wire.ConfirmRequest{Task: l.self.GetTask(), Boot: from.GetBoot(), Nonce: hello.GetNonce()})
+	switch {
+	case err == nil:
+		return nil
+	case status.CodeOf(err) == status.NotFound:
+		return status.Errorf(status.PermissionDenied, "A process that claims to be %s is not the one at that address: %v", Describe(from), err)
+	}
+	return status.Errorf(status.Unavailable, "%s could not ask %s whether it opens a link: %s", l.self.GetTask(), Describe(from), explain(err))
+}
+
+// challenge proves to the opener of a link that this side knows the secret, and lets it prove the same.
+func (l *Links) challenge(in *inbound, out *outbound, hello *wire.Hello) error {
+	h := &trust.Handshake{Opener: party(hello.GetGreeting().GetFrom()), Acceptor: party(l.self), OpenerNonce: hello.GetNonce(), AcceptorNonce: fresh(nonceSize)}
+	m, err := speak(kindChallenge, 0, &wire.Challenge{Identity: l.self, Nonce: h.AcceptorNonce, Proof: l.config.Secret.Prove(trust.Acceptor, h)})
+	if err != nil {
+		return err
+	}
+	out.post(m)
+	head, body, _, err := in.next()
+	if err != nil {
+		return err
+	}
+	answer := &wire.Proof{}
+	if head.kind != kindProof || decodeSpeech(body, answer) != nil {
+		return status.InvalidArgumentf("A challenge must be answered with a proof.")
+	}
+	if !l.config.Secret.Check(trust.Opener, h, answer.GetProof()) {
+		return status.Errorf(status.Unauthenticated, "%s does not know the secret of %s. Start all tasks with the same --secret-file.", Describe(hello.GetGreeting().GetFrom()), Describe(l.self))
+	}
+	return nil
+}
+
+// answer answers the challenge of a task, after that task has proved that it knows the secret itself.
+func (k *link) answer(out *outbound, hello *wire.Hello, body []byte) (*wire.Identity, error) {
+	l := k.links
+	challenge := &wire.Challenge{}
+	if decodeSpeech(body, challenge) != nil {
+		return nil, status.New(status.Unavailable, "it answered a hello with a malformed challenge")
+	}
+	there := challenge.GetIdentity()
+	if err := checkWelcome(l.self, l.config.Spec, k.task, there); err != nil {
+		return nil, err
+	}
+	if l.config.Secret == nil {
+		return nil, status.Errorf(status.FailedPrecondition, "%s asks for the cluster's secret, and this server, %s, was started without one. Start all tasks with the same --secret-file.", Describe(there), Describe(l.self))
+	}
+	h := &trust.Handshake{Opener: party(l.self), Acceptor: party(there), OpenerNonce: hello.GetNonce(), AcceptorNonce: challenge.GetNonce()}
+	proof, ok := l.config.Secret.Answer(h, challenge.GetProof())
+	if !ok {
+		return nil, status.Errorf(status.Unauthenticated, "%s does not know the secret of %s. Start all tasks with the same --secret-file.", Describe(there), Describe(l.self))
+	}
+	m, err := speak(kindProof, 0, &wire.Proof{Proof: proof})
+	if err != nil {
+		return nil, err
+	}
+	out.post(m)
+	return there, nil
+}
+
+func party(id *wire.Identity) trust.Party {
+	return trust.Party{Task: id.GetTask(), Address: id.GetAddress(), Boot: id.GetBoot()}
+}
+
+// owns tells whether a stream carries the key of a link.
+func (a *accepted) owns(key []byte) bool { return subtle.ConstantTimeCompare(a.key, key) == 1 }
+
+// misfit tells whether an error is one that another attempt would meet too: the processes do not belong together.
+func misfit(err error) bool {
+	switch status.CodeOf(err) {
+	case status.FailedPrecondition, status.Unauthenticated, status.PermissionDenied:
+		return true
+	}
+	return false
+}
+
+// checkCaller checks the caller of a stream by its certificate, where there are some.
+func (l *Links) checkCaller(ctx context.Context, from *wire.Identity) error {
+	if l.config.Identify == nil {
+		return nil
+	}
+	k := l.tasks[from.GetTask()]
+	if k == nil {
+		return status.InvalidArgumentf("%q is not another task of the cluster", from.GetTask())
+	}
+	return l.config.Identify(ctx, k.task)
+}

@@ -1,0 +1,87 @@
+// Package logs keeps a log readable, and its file from filling a disk, whatever peers provoke.
+package logs
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// burst is how many records with one message are written at once, perSecond how many for long.
+	burst     = 50
+	perSecond = 5
+	// maxMessages bounds the messages that are counted. Messages are constants of the program, so that there are few.
+	maxMessages = 512
+)
+
+// Limit makes a handler that writes at most some records with the same message in a time, to the next handler. The
+// next one that is written tells in "suppressed" how many were not. Records of different messages do not displace each
+// other.
+func Limit(next slog.Handler) slog.Handler {
+	return &limited{next: next, counts: &counts{of: map[string]*count{}}}
+}
+
+type limited struct {
+	next   slog.Handler
+	counts *counts
+}
+
+type counts struct {
+	mu sync.Mutex
+	of map[string]*count
+}
+
+// count is a bucket of one message.
+type count struct {
+	left       float64
+	at         time.Time
+	suppressed int
+}
+
+func (l *limited) Enabled(ctx context.Context, level slog.Level) bool {
+	return l.next.Enabled(ctx, level)
+}
+
+func (l *limited) Handle(ctx context.Context, r slog.Record) error {
+	suppressed, ok := l.counts.take(r.Message, r.Time)
+	if !ok {
+		return nil
+	}
+	if suppressed > 0 {
+		r.AddAttrs(slog.Int("suppressed", suppressed))
+	}
+	return l.next.Handle(ctx, r)
+}
+
+// take tells whether a record may be written, and how many were not since the last one.
+func (c *counts) take(message string, now time.Time) (suppressed int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.of[message]
+	if n == nil {
+		if len(c.of) >= maxMessages {
+			clear(c.of)
+		}
+		n = &count{left: burst, at: now}
+		c.of[message] = n
+	}
+	n.left = min(burst, n.left+now.Sub(n.at).Seconds()*perSecond)
+	n.at = now
+	if n.left < 1 {
+		n.suppressed++
+		return 0, false
+	}
+	n.left--
+	suppressed, n.suppressed = n.suppressed, 0
+	return suppressed, true
+}
+
+func (l *limited) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &limited{next: l.next.WithAttrs(attrs), counts: l.counts}
+}
+
+func (l *limited) WithGroup(name string) slog.Handler {
+	return &limited{next: l.next.WithGroup(name), counts: l.counts}
+}

@@ -1,0 +1,207 @@
+// Package proxy carries the plain connections of TensorFlow's client, which speaks no TLS, to a server that demands
+// certificates. It runs beside the client, on the loopback interface, and lends its own identity to the programs of its
+// user: a connection of another user of the machine is refused, where the system tells whose it is (Linux).
+//
+// A connection is carried as it is, byte by byte; nothing is decoded. If the server cannot be reached, the proxy answers
+// the client's calls itself, with the reason.
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/internal/http2"
+	"github.com/troupe-run/troupe/remote/internal/port"
+)
+
+const (
+	// dialTime bounds the way to the server, with the handshake.
+	dialTime = 10 * time.Second
+	// refusing is how long a client is answered when the server cannot be reached. It connects again after that.
+	refusing = 5 * time.Second
+	// maxConnections bounds the connections that are carried at a time.
+	maxConnections = 1024
+	// piece is how many bytes are carried at once, at most.
+	piece = 256 << 10
+)
+
+// Config says what to carry where.
+type Config struct {
+	// Target is the server's host:port.
+	Target string
+	// Credentials are the identity that the clients get.
+	Credentials *access.Credentials
+	// AnyUser lets the programs of all users of the machine have it.
+	AnyUser bool
+	Log     *slog.Logger // nil: slog.Default()
+}
+
+// Proxy carries connections until it is closed. All methods may be called concurrently.
+type Proxy struct {
+	config Config
+	listen net.Listener
+	work   sync.WaitGroup
+	places chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	open   map[net.Conn]struct{}
+}
+
+// Listen begins to accept connections at an address, host:port.
+func Listen(ctx context.Context, address string, c Config) (*Proxy, error) {
+	c.Log = cmp.Or(c.Log, slog.Default())
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{config: c, listen: l, places: make(chan struct{}, maxConnections), open: map[net.Conn]struct{}{}}
+	p.work.Go(p.accept)
+	return p, nil
+}
+
+// Address is where the proxy listens.
+func (p *Proxy) Address() net.Addr { return p.listen.Addr() }
+
+// Close ends all connections and waits for the proxy's goroutines.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	for c := range p.open {
+		_ = c.Close() // its goroutine meets the error
+	}
+	p.mu.Unlock()
+	err := p.listen.Close()
+	p.work.Wait()
+	return err
+}
+
+func (p *Proxy) accept() {
+	for {
+		c, err := p.listen.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			p.config.Log.Warn("a connection could not be accepted", "error", err)
+			continue
+		}
+		select {
+		case p.places <- struct{}{}:
+			p.work.Go(func() {
+				defer func() { <-p.places }()
+				p.carry(c)
+			})
+		default:
+			p.config.Log.Warn("a connection was refused: too many are open", "limit", maxConnections)
+			_ = c.Close() // nothing was said on it
+		}
+	}
+}
+
+// hold lets Close end a connection; false, and the connection is closed, if that has been called.
+func (p *Proxy) hold(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		_ = c.Close() // nothing was said on it
+		return false
+	}
+	p.open[c] = struct{}{}
+	return true
+}
+
+func (p *Proxy) drop(c net.Conn) {
+	p.mu.Lock()
+	delete(p.open, c)
+	p.mu.Unlock()
+	_ = c.Close() // all that was to be said has been
+}
+
+// carry serves one client until either end has gone.
+func (p *Proxy) carry(client net.Conn) {
+	if !p.hold(client) {
+		return
+	}
+	defer p.drop(client)
+	if !p.config.AnyUser {
+		if err := sameUser(client); err != nil {
+			p.config.Log.Warn("a connection was refused", "client", client.RemoteAddr(), "error", err)
+			return
+		}
+	}
+	server, err := p.dial()
+	if err != nil {
+		p.config.Log.Warn("the server could not be reached", "target", p.config.Target, "error", err)
+		p.refuse(client, err)
+		return
+	}
+	if !p.hold(server) {
+		return
+	}
+	defer p.drop(server)
+	var up sync.WaitGroup
+	up.Go(func() { p.pump(server, client) })
+	p.pump(client, server)
+	up.Wait()
+}
+
+func (p *Proxy) dial() (*tls.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
+	defer cancel()
+	d := tls.Dialer{NetDialer: &net.Dialer{}, Config: p.config.Credentials.Client(port.ProtoHTTP2)}
+	c, err := d.DialContext(ctx, "tcp", p.config.Target)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*tls.Conn), nil
+}
+
+// pump copies one direction, and passes on its end.
+func (p *Proxy) pump(to, from net.Conn) {
+	buf := buffers.Get().(*[piece]byte)
+	defer buffers.Put(buf)
+	// Hidden are ways to copy that would take other memory.
+	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, buf[:])
+	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+		if half.CloseWrite() == nil {
+			return
+		}
+	}
+	_ = to.Close() // so that the other direction ends, too
+	_ = from.Close()
+}
+
+var buffers = sync.Pool{New: func() any { return new([piece]byte) }}
+
+// refuse answers a client's calls with the reason why the server cannot be reached, for a while.
+func (p *Proxy) refuse(client net.Conn, why error) {
+	refusal := status.Errorf(codes.Unavailable, "The proxy at %v could not reach %s: %v", client.LocalAddr(), p.config.Target, why)
+	closed := make(chan struct{})
+	method := &http2.Method{Unary: func(context.Context, func(any) error) (any, error) { return nil, refusal }}
+	s := http2.NewServer(http2.Config{Lookup: func(string) *http2.Method { return method }, Codec: port.Codec{}, Logger: p.config.Log, About: refusal.Error(),
+		Closed: func(uint64) { close(closed) }})
+	s.Serve(client, nil, 1, nil)
+	limit := time.NewTimer(refusing)
+	defer limit.Stop()
+	select {
+	case <-closed:
+	case <-limit.C:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := s.Stop(ctx, time.Second); err != nil {
+		p.config.Log.Debug("refusing a client", "error", err)
+	}
+}
