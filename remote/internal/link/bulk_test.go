@@ -170,8 +170,13 @@ func TestLossDuringPushesReleasesAll(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			s := testSpec(t, 2)
 			bind := spectest.Address(t)
-			sink := newTestSink()
-			a, b := startNode(t, s, 0, "", silent), startNode(t, s, 1, bind, silent, func(c *Config) { c.Sink = sink })
+			sink, goOn := newTestSink(), make(chan struct{})
+			sink.refuse = func(uint64) error {
+				<-goOn // holds the receiver back, so that the first push is unfinished
+				return nil
+			}
+			a := startNode(t, s, 0, "", silent, func(c *Config) { c.NoLending = true }) // what is lent is not being sent
+			b := startNode(t, s, 1, bind, silent, func(c *Config) { c.Sink = sink })
 			x := startProxy(t, b.self.Address, bind)
 			p, err := a.Ensure(within(t, patience), task1)
 			if err != nil {
@@ -186,21 +191,21 @@ func TestLossDuringPushesReleasesAll(t *testing.T) {
 				}
 			}
 			wait(t, sink.begun, "the first push")
-			if how == "killed" {
-				b.kill()
-			} else {
-				x.freeze()
-			}
+			lost := make(chan struct{})
+			go func() {
+				defer close(lost)
+				if how == "killed" {
+					b.kill()
+				} else {
+					x.freeze()
+				}
+			}()
 			wait(t, p.Done(), "the loss")
 			waitGroup(t, &released, "the release")
 			// The receiver learns as well, and does not keep the memory of the unfinished tensor.
-			for {
-				got := wait(t, sink.arrivals, "the end of the unfinished push")
-				if got.err != nil {
-					wantError(t, got.err, status.Unavailable)
-					break
-				}
-			}
+			close(goOn)
+			wantError(t, wait(t, sink.arrivals, "the end of the unfinished push").err, status.Unavailable)
+			wait(t, lost, "the end of "+how)
 		})
 	}
 }
