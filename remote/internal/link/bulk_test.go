@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -175,8 +176,9 @@ func TestLossDuringPushesReleasesAll(t *testing.T) {
 				<-goOn // holds the receiver back, so that the first push is unfinished
 				return nil
 			}
-			a := startNode(t, s, 0, "", silent, func(c *Config) { c.NoLending = true }) // what is lent is not being sent
-			b := startNode(t, s, 1, bind, silent, func(c *Config) { c.Sink = sink })
+			patient := func(c *Config) { c.Timing.Silence = 3 * time.Second } // longer than a loaded machine makes a push wait
+			a := startNode(t, s, 0, "", patient, func(c *Config) { c.NoLending = true }) // what is lent is not being sent
+			b := startNode(t, s, 1, bind, patient, func(c *Config) { c.Sink = sink })
 			x := startProxy(t, b.self.Address, bind)
 			p, err := a.Ensure(within(t, patience), task1)
 			if err != nil {
