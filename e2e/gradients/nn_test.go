@@ -20,6 +20,8 @@ var nnCases = slices.Concat([]gradCase{
 	}},
 	call("SoftmaxCrossEntropyWithLogits", nil, in(3, 4), in(3, 4).with(1, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0).fixed()),
 	call("SparseSoftmaxCrossEntropyWithLogits", nil, in(3, 4), longs(0, 3, 1)),
+	{name: "CTCLoss", in: []input{in(4, 2, 3).of(tensor.Float32), in(3, 2).of(tensor.Int64).with(0, 0, 0, 1, 1, 0).fixed(), ints(0, 1, 1), ints(4, 3)},
+		f: func(s *op.Scope, x []op.Output) []op.Output { return floats(node(s, "CTCLoss", nil, x[0], x[1], x[2], x[3]))[:1] }},
 	call("MaxPoolV2", attrs{"padding": "SAME"}, in(1, 3, 3, 1).apart(), ints(1, 2, 2, 1), ints(1, 2, 2, 1)),
 }, convolutions(), pools(), norms(), lstm())
 

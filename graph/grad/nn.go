@@ -33,8 +33,13 @@ func init() {
 			return []op.Output{g.crossEntropy(), g.mul(g.expand(g.d(0), -1), g.neg(g.op("LogSoftmax", g.x(0))))}
 		},
 		"SparseSoftmaxCrossEntropyWithLogits": func(g *call) []op.Output { return []op.Output{g.crossEntropy(), none} },
-		"BlockLSTM":                           blockLSTM("BlockLSTMGrad"),
-		"BlockLSTMV2":                         blockLSTM("BlockLSTMGradV2"),
+		"CTCLoss": func(g *call) []op.Output {
+			const message = "Currently there is no way to take the second  derivative of ctc_loss due to the fused implementation's interaction  with tf.gradients()"
+			first := g.make("PreventGradient", map[string]any{"message": message}, g.Output(1))
+			return []op.Output{g.mul(g.expand(g.d(0), -1), first), none, none, none}
+		},
+		"BlockLSTM":   blockLSTM("BlockLSTMGrad"),
+		"BlockLSTMV2": blockLSTM("BlockLSTMGradV2"),
 	}, many)
 }
 

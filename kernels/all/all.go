@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/batch"
 	"github.com/troupe-run/troupe/kernels/clustering"
 	"github.com/troupe-run/troupe/kernels/control"
+	"github.com/troupe-run/troupe/kernels/ctc"
 	"github.com/troupe-run/troupe/kernels/dataflow"
 	"github.com/troupe-run/troupe/kernels/image"
 	"github.com/troupe-run/troupe/kernels/input"
@@ -40,6 +41,7 @@ var families = []struct {
 	{"batch", batch.Table},
 	{"clustering", clustering.Table},
 	{"control", control.Table},
+	{"ctc", ctc.Table},
 	{"dataflow", dataflow.Table},
 	{"image", image.Table},
 	{"input", input.Table},

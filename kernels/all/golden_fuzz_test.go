@@ -17,7 +17,7 @@ func TestStrangeInputs(t *testing.T) {
 	if testing.Short() {
 		rounds = 1
 	}
-	for _, g := range records(t, goldenPath()) {
+	for _, g := range goldens(t) {
 		r := rand.New(rand.NewPCG(uint64(len(g.inputs)), uint64(len(g.node.Op))))
 		for range rounds {
 			strange := g

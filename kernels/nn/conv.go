@@ -141,7 +141,7 @@ func convolve[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.Ge
 	tile, width := c.tile(), c.outDepth/c.groups
 	places := c.places()
 	tile = min(tile, max(16, (places+15)/16))
-	return withScratch(dev, (places+tile-1)/tile, 1, tile*c.patch(), func(work []T, lo, hi int) {
+	return element.WithScratch(dev, (places+tile-1)/tile, 1, tile*c.patch(), func(work []T, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			from, to := t*tile, min((t+1)*tile, places)
 			for g := range c.groups {

@@ -95,7 +95,7 @@ func inputGrad[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.G
 	if c.batch > 1 {
 		par = nil // the images are enough to divide
 	}
-	return withScratch(dev, c.batch, 1, tile*c.patch(), func(work []T, lo, hi int) {
+	return element.WithScratch(dev, c.batch, 1, tile*c.patch(), func(work []T, lo, hi int) {
 		for p := lo * perImage; p < hi*perImage; {
 			// A tile ends with its image, so that no two goroutines add to the same one.
 			end := min(p+tile, (p/perImage+1)*perImage)
@@ -202,7 +202,7 @@ func filterGrad[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.
 	}
 	defer release()
 	tile, width := min(c.tile(), per), c.outDepth/c.groups
-	err = withScratch(dev, parts, 1, tile*c.patch(), func(work []T, lo, hi int) {
+	err = element.WithScratch(dev, parts, 1, tile*c.patch(), func(work []T, lo, hi int) {
 		for part := lo; part < hi; part++ {
 			sum := sums[part*size : (part+1)*size]
 			first, last := part*per, min((part+1)*per, places)

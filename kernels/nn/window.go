@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"sync"
-
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -129,25 +127,6 @@ func (p *padding) over(in, size, stride, dilation, before, after int64) (window,
 		return window{}, status.InvalidArgumentf("Computed output size would be negative: %d [input_size: %d, effective_filter_size: %d, stride: %d]", out, in, effective, stride)
 	}
 	return window{in: int(in), out: int(out), size: int(size), stride: int(stride), dilation: int(dilation), before: int(before)}, nil
-}
-
-// withScratch runs body on parts of [0,n) in parallel, each with working memory for size
-// elements. The error is that of taking the memory.
-func withScratch[T any](dev kernels.Device, n, grain, size int, body func(work []T, lo, hi int)) error {
-	var mu sync.Mutex
-	var failed error
-	dev.Parallel(n, grain, func(lo, hi int) {
-		work, release, err := element.Scratch[T](dev, size)
-		if err != nil {
-			mu.Lock()
-			failed = err
-			mu.Unlock()
-			return
-		}
-		defer release()
-		body(work, lo, hi)
-	})
-	return failed
 }
 
 // channelLayout is a kernel for images whose channels come last, made to serve images whose channels

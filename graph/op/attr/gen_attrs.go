@@ -117,6 +117,11 @@ func Bias(v float32) Attr { return Attr{"bias", v} }
 // Ops: DenseBincount, RaggedBincount, SparseBincount. Default: false.
 func BinaryOutput(v bool) Attr { return Attr{"binary_output", v} }
 
+// BlankIndex sets the attribute blank_index.
+//
+// Ops: CTCGreedyDecoder. Default: -1.
+func BlankIndex(v int64) Attr { return Attr{"blank_index", v} }
+
 // CancelPendingEnqueues lets enqueues that wait fail.
 //
 // Ops: BarrierClose, QueueClose, QueueCloseV2. Default: false.
@@ -201,6 +206,11 @@ func ContextRaggedValueTypes(v []tensor.DType) Attr { return Attr{"context_ragge
 //
 // Ops: ParseSequenceExample, ParseSequenceExampleV2, ParseSingleSequenceExample. Default: empty.
 func ContextSparseTypes(v []tensor.DType) Attr { return Attr{"context_sparse_types", v} }
+
+// CtcMergeRepeated sets the attribute ctc_merge_repeated.
+//
+// Ops: CTCLoss. Default: true.
+func CtcMergeRepeated(v bool) Attr { return Attr{"ctc_merge_repeated", v} }
 
 // DataFormat is the order of the dimensions.
 //
@@ -456,6 +466,11 @@ func HopBytes(v int64) Attr { return Attr{"hop_bytes", v} }
 // Ops: TensorArrayV3. Default: false.
 func IdenticalElementShapes(v bool) Attr { return Attr{"identical_element_shapes", v} }
 
+// IgnoreLongerOutputsThanInputs sets the attribute ignore_longer_outputs_than_inputs.
+//
+// Ops: CTCLoss. Default: false.
+func IgnoreLongerOutputsThanInputs(v bool) Attr { return Attr{"ignore_longer_outputs_than_inputs", v} }
+
 // IgnoreLookupError sets the attribute ignore_lookup_error.
 //
 // Ops: DestroyResourceOp. Default: true.
@@ -570,6 +585,11 @@ func Maxsplit(v int64) Attr { return Attr{"maxsplit", v} }
 //
 // 19 ops take it. Default: 0.
 func MemoryLimit(v int64) Attr { return Attr{"memory_limit", v} }
+
+// MergeRepeated sets the attribute merge_repeated.
+//
+// Ops: CTCBeamSearchDecoder, CTCGreedyDecoder. Defaults: false (CTCGreedyDecoder); true (CTCBeamSearchDecoder).
+func MergeRepeated(v bool) Attr { return Attr{"merge_repeated", v} }
 
 // Message goes before what is printed.
 //
@@ -700,6 +720,11 @@ func Precision(v int64) Attr { return Attr{"precision", v} }
 //
 // Ops: Restore, RestoreSlice. Default: -1.
 func PreferredShard(v int64) Attr { return Attr{"preferred_shard", v} }
+
+// PreprocessCollapseRepeated sets the attribute preprocess_collapse_repeated.
+//
+// Ops: CTCLoss. Default: false.
+func PreprocessCollapseRepeated(v bool) Attr { return Attr{"preprocess_collapse_repeated", v} }
 
 // RecallTarget sets the attribute recall_target.
 //

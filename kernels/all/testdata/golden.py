@@ -2,6 +2,8 @@
 
 Usage: TF_ENABLE_ONEDNN_OPTS=0 python golden.py OUTPUT [OP_PREFIX...]
 
+Families may have a script of their own, golden_FAMILY.py, that imports this one and writes golden_FAMILY.gz.
+
 A record is: NodeDef, the inputs, the outputs (TensorProto each; counts before them), the error's
 code and message. Numbers and lengths are little-endian uint32. The whole file is gzip-compressed.
 """
@@ -41,7 +43,7 @@ def case(op, *inputs, **attrs):
             res = getattr(R, op)(**kw)
         except Exception as e:
             missing.add(op); return
-        node = (res[0] if isinstance(res, (list, tuple)) else res).op
+        node = (tf.nest.flatten(res)[0] if isinstance(res, (list, tuple)) else res).op
         code, msg, vals = 0, '', []
         try:
             with tf.compat.v1.Session(graph=g) as s:
@@ -625,8 +627,10 @@ def section_types():
         optimizer('ResourceApplyKerasMomentum', ['var', 'accum'], [('lr', .3), G, ('momentum', .9)], C, use_nesterov=n)
         optimizer('ResourceSparseApplyKerasMomentum', ['var', 'accum'], [('lr', .3), G, I, ('momentum', .9)], C, True, use_nesterov=n)
 
-if __name__ == '__main__':
-    for name, f in list(globals().items()):
-        if name.startswith('section_'): f(); print(name, sum(count.values()), flush=True)
+def main(names):
+    for name, f in list(names.items()):
+        if name.startswith('section_') and f.__module__ == '__main__': f(); print(name, sum(count.values()), flush=True)
     out.close()
     print('not built:', missing)
+
+if __name__ == '__main__': main(globals())

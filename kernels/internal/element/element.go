@@ -1,6 +1,7 @@
 package element
 
 import (
+	"sync"
 	"unsafe"
 
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -178,6 +179,25 @@ func Scratch[T any](dev kernels.Device, n int) ([]T, func(), error) {
 		return nil, nil, err
 	}
 	return ViewOf[T](t), t.Release, nil
+}
+
+// WithScratch runs body on parts of [0,n) in parallel, each with working memory for size
+// elements. The error is that of taking the memory.
+func WithScratch[T any](dev kernels.Device, n, grain, size int, body func(work []T, lo, hi int)) error {
+	var mu sync.Mutex
+	var failed error
+	dev.Parallel(n, grain, func(lo, hi int) {
+		work, release, err := Scratch[T](dev, size)
+		if err != nil {
+			mu.Lock()
+			failed = err
+			mu.Unlock()
+			return
+		}
+		defer release()
+		body(work, lo, hi)
+	})
+	return failed
 }
 
 // Cells views memory as elements. It must be aligned for them.
