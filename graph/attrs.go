@@ -124,6 +124,15 @@ func (a Attrs) IntList(name string) ([]int64, error) {
 	return l.GetI(), nil
 }
 
+// FloatList is a list(float) attribute.
+func (a Attrs) FloatList(name string) ([]float32, error) {
+	l, err := a.List(name)
+	if err != nil {
+		return nil, err
+	}
+	return l.GetF(), nil
+}
+
 // FunctionRef names a function of the library and the attribute values to instantiate it with.
 type FunctionRef struct {
 	Name  string

@@ -21,7 +21,16 @@ var nnCases = slices.Concat([]gradCase{
 	call("SoftmaxCrossEntropyWithLogits", nil, in(3, 4), in(3, 4).with(1, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0).fixed()),
 	call("SparseSoftmaxCrossEntropyWithLogits", nil, in(3, 4), longs(0, 3, 1)),
 	{name: "CTCLoss", in: []input{in(4, 2, 3).of(tensor.Float32), in(3, 2).of(tensor.Int64).with(0, 0, 0, 1, 1, 0).fixed(), ints(0, 1, 1), ints(4, 3)},
-		f: func(s *op.Scope, x []op.Output) []op.Output { return floats(node(s, "CTCLoss", nil, x[0], x[1], x[2], x[3]))[:1] }},
+		f: func(s *op.Scope, x []op.Output) []op.Output {
+			return floats(node(s, "CTCLoss", nil, x[0], x[1], x[2], x[3]))[:1]
+		}},
+	call("IsotonicRegression", attrs{"output_dtype": tensor.Float64}, in(2, 5).apart()),
+	call("MaxPoolWithArgmax", attrs{"ksize": []int{1, 2, 2, 1}, "strides": []int{1, 1, 1, 1}, "padding": "SAME", "include_batch_in_index": true}, in(2, 3, 3, 2).apart()),
+	call("FractionalMaxPool", attrs{"pooling_ratio": []float32{1, 1.5, 1.4, 1}, "deterministic": true, "seed": 3, "overlapping": true}, in(2, 5, 4, 2).apart()),
+	call("FractionalAvgPool", attrs{"pooling_ratio": []float32{1, 1.5, 1.4, 1}, "deterministic": true, "seed": 3, "pseudo_random": true}, in(2, 5, 4, 2)),
+	call("Dilation2D", attrs{"strides": []int{1, 1, 2, 1}, "rates": []int{1, 2, 1, 1}, "padding": "SAME"}, in(2, 4, 3, 2).apart(), in(2, 2, 2).apart().between(0.1, 0.2)),
+	call("ExtractImagePatches", attrs{"ksizes": []int{1, 2, 3, 1}, "strides": []int{1, 2, 1, 1}, "rates": []int{1, 1, 2, 1}, "padding": "SAME"}, in(2, 4, 5, 2)),
+	call("ExtractVolumePatches", attrs{"ksizes": []int{1, 2, 3, 2, 1}, "strides": []int{1, 1, 2, 1, 1}, "padding": "VALID"}, in(2, 3, 4, 2, 2)),
 	call("MaxPoolV2", attrs{"padding": "SAME"}, in(1, 3, 3, 1).apart(), ints(1, 2, 2, 1), ints(1, 2, 2, 1)),
 }, convolutions(), pools(), norms(), lstm())
 

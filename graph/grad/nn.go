@@ -18,7 +18,8 @@ func init() {
 			}
 			return g.op("BroadcastTo", dy, g.shape(x))
 		},
-		"TopKV2": topK,
+		"TopKV2":             topK,
+		"IsotonicRegression": isotonic,
 		"NthElement": func(g *call, x, y, dy op.Output) op.Output {
 			chosen := g.cast(g.op("Equal", g.expand(y, -1), x), dy.DType().Base())
 			return g.mul(g.div(chosen, g.total(chosen, g.ints(-1), true)), g.expand(dy, -1))
@@ -53,6 +54,21 @@ func topK(g *call, x, y, dy op.Output) op.Output {
 	at := g.reshape(g.add(g.cast(flat, tensor.Int32), first), g.ints(-1, 1))
 	size := g.make("Prod", map[string]any{"keep_dims": true}, shape, g.ints(0))
 	return g.reshape(g.op("ScatterNd", at, g.reshape(dy, g.ints(-1)), size), shape)
+}
+
+// isotonic gives each element the mean of the gradients of its segment.
+func isotonic(g *call, x, y, dy op.Output) op.Output {
+	shape := g.shape(dy)
+	rows := g.make("Pack", nil, op.List{g.int(-1), g.at(shape, -1)})
+	d, segments := g.reshape(dy, rows), g.reshape(g.Output(1), rows)
+	columns := g.at(shape, -1)
+	first := g.expand(g.mul(g.span(g.int(0), g.at(g.shape(d), 0)), columns), -1)
+	ids := g.reshape(g.add(segments, first), g.ints(-1))
+	all := g.op("Size", dy)
+	flat := g.reshape(d, g.ints(-1))
+	sums := g.op("UnsortedSegmentSum", flat, ids, all)
+	counts := g.op("UnsortedSegmentSum", g.op("OnesLike", flat), ids, all)
+	return g.reshape(g.gather(g.op("DivNoNan", sums, counts), ids), shape)
 }
 
 // crossEntropy is the gradient of the logits: the op has it ready, for its second output.

@@ -1,6 +1,9 @@
 package grad
 
-import "github.com/troupe-run/troupe/graph/op"
+import (
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
 
 // convolution names a convolution, the ops of its two gradients, and the attributes that they share. Each of the three
 // is differentiated with the two others.
@@ -30,6 +33,21 @@ func init() {
 			d := g.make("MaxPoolGradGradV2", g.attrs(poolV2...), g.x(0), g.x(1), g.d(0), g.x(3), g.x(4))
 			return []op.Output{none, none, d, none, none}
 		},
+		"MaxPoolWithArgmax": func(g *call) []op.Output {
+			return []op.Output{g.make("MaxPoolGradWithArgmax", g.attrs("ksize", "strides", "padding", "include_batch_in_index"), g.x(0), g.d(0), g.Output(1))}
+		},
+		"FractionalMaxPool": func(g *call) []op.Output {
+			return []op.Output{g.make("FractionalMaxPoolGrad", g.attrs("overlapping"), g.x(0), g.Output(0), g.d(0), g.Output(1), g.Output(2))}
+		},
+		"FractionalAvgPool": func(g *call) []op.Output {
+			return []op.Output{g.make("FractionalAvgPoolGrad", g.attrs("overlapping"), g.shapeAs(g.x(0), tensor.Int64), g.d(0), g.Output(1), g.Output(2))}
+		},
+		"Dilation2D": func(g *call) []op.Output {
+			a := g.attrs("strides", "rates", "padding")
+			return []op.Output{g.make("Dilation2DBackpropInput", a, g.x(0), g.x(1), g.d(0)), g.make("Dilation2DBackpropFilter", a, g.x(0), g.x(1), g.d(0))}
+		},
+		"ExtractImagePatches":  patches(2),
+		"ExtractVolumePatches": patches(3),
 		"MaxPool": func(g *call) []op.Output {
 			return []op.Output{g.make("MaxPoolGrad", g.attrs(append(pool2D, "explicit_paddings")...), g.x(0), g.Output(0), g.d(0))}
 		},
@@ -74,4 +92,27 @@ func init() {
 		}
 	}
 	register(gradients, many)
+}
+
+// patches sends the gradients of patches back to where the elements stood: patches of the elements' numbers tell, which
+// begin with 1, since padding is 0.
+func patches(spatial int32) func(g *call) []op.Output {
+	attrs := []string{"ksizes", "strides", "padding"}
+	if spatial == 2 {
+		attrs = append(attrs, "rates")
+	}
+	return func(g *call) []op.Output {
+		shape := g.shape(g.x(0))
+		places := g.head(g.from(shape, 1), 1)
+		one, channels := g.ints(1), g.at(shape, spatial+1)
+		size := g.op("Prod", places, g.int(0))
+		numbers := g.reshape(g.op("Range", g.long(1), g.add(g.cast(size, tensor.Int64), g.long(1)), g.long(1)), g.concat(0, one, places, one))
+		from := g.make(g.Type(), g.attrs(attrs...), numbers)
+		// The batch comes last but for the channels, so that a row is all that goes to one place.
+		each := g.reshape(g.d(0), g.make("Pack", nil, op.List{g.at(shape, 0), g.int(-1), channels}))
+		rows := g.reshape(g.op("Transpose", each, g.ints(1, 0, 2)), g.make("Pack", nil, op.List{g.int(-1), g.mul(g.at(shape, 0), channels)}))
+		sums := g.op("UnsortedSegmentSum", rows, g.sub(g.reshape(from, g.ints(-1)), g.long(1)), size)
+		back := g.reshape(sums, g.make("Pack", nil, op.List{size, g.at(shape, 0), channels}))
+		return []op.Output{g.reshape(g.op("Transpose", back, g.ints(1, 0, 2)), shape)}
+	}
 }

@@ -412,6 +412,47 @@ func DepthwiseConv2dNativeBackpropInput(s *Scope, inputSizes, filter, outBackpro
 	return s.add("DepthwiseConv2dNativeBackpropInput", need{"strides": strides, "padding": padding}, attrs, inputSizes, filter, outBackprop).argument(0)
 }
 
+// Dilation2D gives the largest sums of windows of images and a filter.
+//
+//   - input: T
+//   - filter: T
+//   - strides: a list of int (at least 4)
+//   - rates: a list of int (at least 4)
+//   - padding: string, one of "SAME", "VALID"
+//   - returns output: T
+//   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
+func Dilation2D(s *Scope, input, filter Output, strides, rates []int64, padding string) (output Output) {
+	return s.add("Dilation2D", need{"strides": strides, "rates": rates, "padding": padding}, nil, input, filter).argument(0)
+}
+
+// Dilation2DBackpropFilter gives the gradient of Dilation2D by its filter.
+//
+//   - input: T
+//   - filter: T
+//   - outBackprop: T
+//   - strides: a list of int (at least 4)
+//   - rates: a list of int (at least 4)
+//   - padding: string, one of "SAME", "VALID"
+//   - returns filterBackprop: T
+//   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
+func Dilation2DBackpropFilter(s *Scope, input, filter, outBackprop Output, strides, rates []int64, padding string) (filterBackprop Output) {
+	return s.add("Dilation2DBackpropFilter", need{"strides": strides, "rates": rates, "padding": padding}, nil, input, filter, outBackprop).argument(0)
+}
+
+// Dilation2DBackpropInput gives the gradient of Dilation2D by its input.
+//
+//   - input: T
+//   - filter: T
+//   - outBackprop: T
+//   - strides: a list of int (at least 4)
+//   - rates: a list of int (at least 4)
+//   - padding: string, one of "SAME", "VALID"
+//   - returns inBackprop: T
+//   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
+func Dilation2DBackpropInput(s *Scope, input, filter, outBackprop Output, strides, rates []int64, padding string) (inBackprop Output) {
+	return s.add("Dilation2DBackpropInput", need{"strides": strides, "rates": rates, "padding": padding}, nil, input, filter, outBackprop).argument(0)
+}
+
 // Elu gives x, and exp(x) - 1 where it is negative.
 //
 //   - features: T
@@ -429,6 +470,94 @@ func Elu(s *Scope, features Output) (activations Output) {
 //   - T is one of half, bfloat16, float, double
 func EluGrad(s *Scope, gradients, outputs Output) (backprops Output) {
 	return s.add("EluGrad", nil, nil, gradients, outputs).argument(0)
+}
+
+// ExtractImagePatches puts the elements of windows of images side by side.
+//
+//   - images: T
+//   - ksizes: a list of int (at least 4)
+//   - strides: a list of int (at least 4)
+//   - rates: a list of int (at least 4)
+//   - padding: string, one of "SAME", "VALID"
+//   - returns patches: T
+//   - T is one of bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128, bool
+func ExtractImagePatches(s *Scope, images Output, ksizes, strides, rates []int64, padding string) (patches Output) {
+	return s.add("ExtractImagePatches", need{"ksizes": ksizes, "strides": strides, "rates": rates, "padding": padding}, nil, images).argument(0)
+}
+
+// ExtractVolumePatches puts the elements of windows of volumes side by side.
+//
+//   - input: T
+//   - ksizes: a list of int (at least 5)
+//   - strides: a list of int (at least 5)
+//   - padding: string, one of "SAME", "VALID"
+//   - returns patches: T
+//   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
+func ExtractVolumePatches(s *Scope, input Output, ksizes, strides []int64, padding string) (patches Output) {
+	return s.add("ExtractVolumePatches", need{"ksizes": ksizes, "strides": strides, "padding": padding}, nil, input).argument(0)
+}
+
+// FractionalAvgPool averages regions of images, whose sizes are drawn at random.
+//
+//   - value: T
+//   - poolingRatio: a list of float (at least 4)
+//   - returns output: T
+//   - returns rowPoolingSequence: int64
+//   - returns colPoolingSequence: int64
+//   - T is one of float, double, int32, int64
+//   - attr.PseudoRandom: bool; default false
+//   - attr.Overlapping: bool; default false
+//   - attr.Deterministic: bool; default false
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+func FractionalAvgPool(s *Scope, value Output, poolingRatio []float32, attrs ...attr.Attr) (output, rowPoolingSequence, colPoolingSequence Output) {
+	added := s.add("FractionalAvgPool", need{"pooling_ratio": poolingRatio}, attrs, value)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// FractionalAvgPoolGrad gives the gradient of FractionalAvgPool.
+//
+//   - origInputTensorShape: int64
+//   - outBackprop: T
+//   - rowPoolingSequence: int64
+//   - colPoolingSequence: int64
+//   - returns output: T
+//   - T is one of float, double, int32, int64
+//   - attr.Overlapping: bool; default false
+func FractionalAvgPoolGrad(s *Scope, origInputTensorShape, outBackprop, rowPoolingSequence, colPoolingSequence Output, attrs ...attr.Attr) (output Output) {
+	return s.add("FractionalAvgPoolGrad", nil, attrs, origInputTensorShape, outBackprop, rowPoolingSequence, colPoolingSequence).argument(0)
+}
+
+// FractionalMaxPool gives the largest elements of regions of images, whose sizes are drawn at random.
+//
+//   - value: T
+//   - poolingRatio: a list of float (at least 4)
+//   - returns output: T
+//   - returns rowPoolingSequence: int64
+//   - returns colPoolingSequence: int64
+//   - T is one of float, double, int32, int64
+//   - attr.PseudoRandom: bool; default false
+//   - attr.Overlapping: bool; default false
+//   - attr.Deterministic: bool; default false
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+func FractionalMaxPool(s *Scope, value Output, poolingRatio []float32, attrs ...attr.Attr) (output, rowPoolingSequence, colPoolingSequence Output) {
+	added := s.add("FractionalMaxPool", need{"pooling_ratio": poolingRatio}, attrs, value)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// FractionalMaxPoolGrad gives the gradient of FractionalMaxPool.
+//
+//   - origInput: T
+//   - origOutput: T
+//   - outBackprop: T
+//   - rowPoolingSequence: int64
+//   - colPoolingSequence: int64
+//   - returns output: T
+//   - T is one of float, double, int32, int64
+//   - attr.Overlapping: bool; default false
+func FractionalMaxPoolGrad(s *Scope, origInput, origOutput, outBackprop, rowPoolingSequence, colPoolingSequence Output, attrs ...attr.Attr) (output Output) {
+	return s.add("FractionalMaxPoolGrad", nil, attrs, origInput, origOutput, outBackprop, rowPoolingSequence, colPoolingSequence).argument(0)
 }
 
 // FusedBatchNorm normalizes a batch by channel.
@@ -566,6 +695,60 @@ func FusedBatchNormV3(s *Scope, x, scale, offset, mean, variance Output, attrs .
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4), added.Output(5)
 }
 
+// FusedPadConv2D mirrors the borders of images and convolves them with filters.
+//
+//   - input: T
+//   - paddings: int32
+//   - filter: T
+//   - mode: string, one of "REFLECT", "SYMMETRIC"
+//   - strides: a list of int
+//   - padding: string, one of "SAME", "VALID"
+//   - returns output: T
+//   - T is one of half, bfloat16, float, double
+func FusedPadConv2D(s *Scope, input, paddings, filter Output, mode string, strides []int64, padding string) (output Output) {
+	return s.add("FusedPadConv2D", need{"mode": mode, "strides": strides, "padding": padding}, nil, input, paddings, filter).argument(0)
+}
+
+// GRUBlockCell runs gated recurrent units over one time step.
+//
+//   - x: T
+//   - hPrev: T
+//   - wRu: T
+//   - wC: T
+//   - bRu: T
+//   - bC: T
+//   - returns r: T
+//   - returns u: T
+//   - returns c: T
+//   - returns h: T
+//   - T is float
+func GRUBlockCell(s *Scope, x, hPrev, wRu, wC, bRu, bC Output) (r, u, c, h Output) {
+	added := s.add("GRUBlockCell", nil, nil, x, hPrev, wRu, wC, bRu, bC)
+	return added.Output(0), added.Output(1), added.Output(2), added.Output(3)
+}
+
+// GRUBlockCellGrad gives the gradient of GRUBlockCell.
+//
+//   - x: T
+//   - hPrev: T
+//   - wRu: T
+//   - wC: T
+//   - bRu: T
+//   - bC: T
+//   - r: T
+//   - u: T
+//   - c: T
+//   - dH: T
+//   - returns dX: T
+//   - returns dHPrev: T
+//   - returns dCBar: T
+//   - returns dRBarUBar: T
+//   - T is float
+func GRUBlockCellGrad(s *Scope, x, hPrev, wRu, wC, bRu, bC, r, u, c, dH Output) (dX, dHPrev, dCBar, dRBarUBar Output) {
+	added := s.add("GRUBlockCellGrad", nil, nil, x, hPrev, wRu, wC, bRu, bC, r, u, c, dH)
+	return added.Output(0), added.Output(1), added.Output(2), added.Output(3)
+}
+
 // InTopK tells whether targets are among the k highest predictions.
 //
 //   - predictions: float
@@ -586,6 +769,18 @@ func InTopK(s *Scope, predictions, targets Output, k int64) (precision Output) {
 //   - T is one of int32, int64
 func InTopKV2(s *Scope, predictions, targets, k Output) (precision Output) {
 	return s.add("InTopKV2", nil, nil, predictions, targets, k).argument(0)
+}
+
+// IsotonicRegression gives the nearest rows that do not ascend.
+//
+//   - input: T
+//   - returns output: output_dtype
+//   - returns segments: int32
+//   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
+//   - attr.OutputDtype: type, one of half, bfloat16, float, double; default float
+func IsotonicRegression(s *Scope, input Output, attrs ...attr.Attr) (output, segments Output) {
+	added := s.add("IsotonicRegression", nil, attrs, input)
+	return added.Output(0), added.Output(1)
 }
 
 // L2Loss gives half the sum of squares.
@@ -830,6 +1025,22 @@ func MaxPoolGradV2(s *Scope, origInput, origOutput, grad, ksize, strides Output,
 	return s.add("MaxPoolGradV2", need{"padding": padding}, attrs, origInput, origOutput, grad, ksize, strides).argument(0)
 }
 
+// MaxPoolGradWithArgmax gives the gradient of MaxPoolWithArgmax.
+//
+//   - input: T
+//   - grad: T
+//   - argmax: Targmax
+//   - ksize: a list of int (at least 4)
+//   - strides: a list of int (at least 4)
+//   - padding: string, one of "SAME", "VALID"
+//   - returns output: T
+//   - Targmax is one of int32, int64
+//   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
+//   - attr.IncludeBatchInIndex: bool; default false
+func MaxPoolGradWithArgmax(s *Scope, input, grad, argmax Output, ksize, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
+	return s.add("MaxPoolGradWithArgmax", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, input, grad, argmax).argument(0)
+}
+
 // MaxPoolV2 gives the largest elements of windows of images, whose size is a tensor.
 //
 //   - input: T
@@ -841,6 +1052,22 @@ func MaxPoolGradV2(s *Scope, origInput, origOutput, grad, ksize, strides Output,
 //   - attr.DataFormat: string, one of "NHWC", "NCHW", "NCHW_VECT_C"; default "NHWC"
 func MaxPoolV2(s *Scope, input, ksize, strides Output, padding string, attrs ...attr.Attr) (output Output) {
 	return s.add("MaxPoolV2", need{"padding": padding}, attrs, input, ksize, strides).argument(0)
+}
+
+// MaxPoolWithArgmax gives the largest elements of windows of images, and where they are.
+//
+//   - input: T
+//   - ksize: a list of int (at least 4)
+//   - strides: a list of int (at least 4)
+//   - padding: string, one of "SAME", "VALID"
+//   - returns output: T
+//   - returns argmax: Targmax
+//   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
+//   - attr.Targmax: type, one of int32, int64; default int64
+//   - attr.IncludeBatchInIndex: bool; default false
+func MaxPoolWithArgmax(s *Scope, input Output, ksize, strides []int64, padding string, attrs ...attr.Attr) (output, argmax Output) {
+	added := s.add("MaxPoolWithArgmax", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, input)
+	return added.Output(0), added.Output(1)
 }
 
 // NthElement gives the n-th smallest, or largest, element of each row.

@@ -29,6 +29,7 @@ var nnOps = []row{
 	}},
 	{"TopKV2", func(c *call) { c.topK(c.dimOf(1)) }},
 	{"ApproxTopK", approxTopK},
+	{"IsotonicRegression", func(c *call) { c.setAll(c.in(0)) }},
 	{"NthElement", func(c *call) {
 		s, n := c.atLeast(c.in(0), 1), c.dimOf(1)
 		if last := s.at(-1); last >= 0 && n >= 0 && last <= n {

@@ -3,6 +3,24 @@ package shape
 var normOps = []row{
 	{"FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3", batchNorm},
 	{"FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3", batchNormGrad},
+	{"BatchNormWithGlobalNormalization", func(c *call) {
+		x := c.is(c.in(0), 4)
+		c.set(0, c.with(x, 3, c.channelsOf(x.at(3), 1, 5)))
+	}},
+	{"BatchNormWithGlobalNormalizationGrad", func(c *call) {
+		x := c.merge(c.is(c.in(0), 4), c.in(4))
+		channels := c.channelsOf(x.at(3), 1, 4)
+		c.setAll(Of(channels))
+		c.set(0, c.with(x, 3, channels))
+	}},
+}
+
+// channelsOf is the number of channels, which the vectors at inputs from (inclusive) to to (exclusive) have elements for.
+func (c *call) channelsOf(channels int64, from, to int) int64 {
+	for i := from; i < to; i++ {
+		channels = c.equal(channels, c.vector(i).at(0))
+	}
+	return channels
 }
 
 // batchNorm leaves the sixth output of V3 open: what it holds is the device's own.

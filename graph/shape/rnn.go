@@ -10,6 +10,13 @@ var rnnOps = []row{
 			c.set(i, c.is(c.in(i+1), rank))
 		}
 	}},
+	{"GRUBlockCell", func(c *call) { c.setAll(Of(c.matrix(0).at(0), c.matrix(1).at(1))) }},
+	{"GRUBlockCellGrad", func(c *call) {
+		x, h, w := c.matrix(0), c.matrix(1), c.matrix(2)
+		c.setAll(Of(x.at(0), h.at(1)))
+		c.set(0, x)
+		c.set(3, Of(x.at(0), w.at(1)))
+	}},
 	{"LSTMBlockCell", func(c *call) { c.setAll(Of(c.matrix(0).at(0), c.matrix(1).at(1))) }},
 	{"LSTMBlockCellGrad", func(c *call) {
 		batch, cell := c.matrix(0).at(0), c.matrix(1).at(1)

@@ -22,6 +22,8 @@ var windowOps = []row{
 	{"MaxPoolGradGrad", gradGrad(func(c *call) { c.pool2D(true, false) })},
 	{"MaxPoolGradGradV2", gradGrad(maxPoolV2)},
 	{"MaxPool3DGradGrad", gradGrad(pool3D)},
+	{"Conv3DBackpropInput", unchangedOf(5)},
+	{"Conv3DBackpropFilter", func(c *call) { c.set(0, c.is(c.in(1), 5)) }},
 }
 
 // spelledOf is for ops whose output's shape is spelled by an input.

@@ -29,8 +29,10 @@ type windowing3 struct {
 }
 
 func newWindowing3(c *kernels.Construction) (w windowing3, err error) {
-	if w.channelsFirst, err = args.ChannelsFirst(c); err != nil {
-		return w, err
+	if _, ok := c.Attrs()["data_format"]; ok { // the first versions of the gradients have none
+		if w.channelsFirst, err = args.ChannelsFirst(c); err != nil {
+			return w, err
+		}
 	}
 	strides, errS := c.Attrs().IntList("strides")
 	dilations, errD := c.Attrs().IntList("dilations")
@@ -146,14 +148,26 @@ func conv3[T element.Numeric](w windowing3, mul gemm.Gemm[T]) kernels.Func {
 	}
 }
 
-func conv3InputGrad[T element.Numeric](w windowing3, mul gemm.Gemm[T]) kernels.Func {
+// shape3 is the shape that input i spells or, in the first versions of the ops, has.
+func shape3(ctx *kernels.Context, i int, spelled bool, what string) (tensor.Shape, error) {
+	if spelled {
+		return sizesInput(ctx, i, 5, what)
+	}
+	s := ctx.Input(i).Shape()
+	if len(s) != 5 {
+		return nil, status.InvalidArgumentf("input and filter must be 5-dimensional, not %v", s)
+	}
+	return s, nil
+}
+
+func conv3InputGrad[T element.Numeric](w windowing3, mul gemm.Gemm[T], spelled bool) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		filter, grad := ctx.Input(1), ctx.Input(2)
 		dtype := element.DTypeOf[T]()
 		if err := args.FirstError(args.CheckType(ctx, 1, dtype), args.CheckType(ctx, 2, dtype)); err != nil {
 			return err
 		}
-		shape, err := sizesInput(ctx, 0, 5, "input_sizes")
+		shape, err := shape3(ctx, 0, spelled, "input_sizes")
 		if err != nil {
 			return err
 		}
@@ -178,14 +192,14 @@ func conv3InputGrad[T element.Numeric](w windowing3, mul gemm.Gemm[T]) kernels.F
 	}
 }
 
-func conv3FilterGrad[T element.Numeric](w windowing3, mul gemm.Gemm[T]) kernels.Func {
+func conv3FilterGrad[T element.Numeric](w windowing3, mul gemm.Gemm[T], spelled bool) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		image, grad := ctx.Input(0), ctx.Input(2)
 		dtype := element.DTypeOf[T]()
 		if err := args.FirstError(args.CheckType(ctx, 0, dtype), args.CheckType(ctx, 2, dtype)); err != nil {
 			return err
 		}
-		shape, err := sizesInput(ctx, 1, 5, "filter_sizes")
+		shape, err := shape3(ctx, 1, spelled, "filter_sizes")
 		if err != nil {
 			return err
 		}
@@ -221,17 +235,18 @@ func window3Rows[T element.Numeric](mul gemm.Gemm[T], make func(w windowing3, mu
 	})
 }
 
-// convolve3Rows, convolve3InputGradRows and convolve3FilterGradRows are the rows of Conv3D and its gradients for one element type.
+// convolve3Rows, convolve3InputGradRows and convolve3FilterGradRows are the rows of Conv3D and its gradients for one element
+// type. The first versions of the gradients have the input, or filter, itself where later ones have its shape spelled.
 func convolve3Rows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
 	return window3Rows(mul, conv3[T], []int{0}, -1, 0)
 }
 
-func convolve3InputGradRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
-	return window3Rows(mul, conv3InputGrad[T], []int{2}, 0, 0)
+func convolve3InputGradRows[T element.Numeric](mul gemm.Gemm[T], spelled bool) []kernels.Def {
+	return window3Rows(mul, func(w windowing3, mul gemm.Gemm[T]) kernels.Func { return conv3InputGrad(w, mul, spelled) }, []int{2}, 0, 0)
 }
 
-func convolve3FilterGradRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
-	return window3Rows(mul, conv3FilterGrad[T], []int{0, 2}, -1)
+func convolve3FilterGradRows[T element.Numeric](mul gemm.Gemm[T], spelled bool) []kernels.Def {
+	return window3Rows(mul, func(w windowing3, mul gemm.Gemm[T]) kernels.Func { return conv3FilterGrad(w, mul, spelled) }, []int{0, 2}, -1)
 }
 
 // convRows are the rows of Conv for one element type.

@@ -1,9 +1,12 @@
 package nn
 
 import (
+	"math"
+
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/gemm"
@@ -25,6 +28,7 @@ func Table() *kernels.Table {
 	addRecurrent(table.Op)
 	addSoftmax(table.Op)
 	addTopK(table.Op)
+	addWindows(table.Op)
 	addActivationGPU(table)
 	addBatchNormGPU(table)
 	addBiasGPU(table)
@@ -83,8 +87,11 @@ func addConv(op func(op string, sets ...[]kernels.Def)) {
 	op("Conv2DBackpropInput", convolveInputGradRows(simd.Gemm), convolveInputGradRows(double), convolveInputGradRows(ints))
 	op("Conv2DBackpropFilter", convolveFilterGradRows(simd.Gemm), convolveFilterGradRows(double), convolveFilterGradRows(ints))
 	op("Conv3D", convolve3Rows(simd.Gemm), convolve3Rows(double))
-	op("Conv3DBackpropInputV2", convolve3InputGradRows(simd.Gemm), convolve3InputGradRows(double))
-	op("Conv3DBackpropFilterV2", convolve3FilterGradRows(simd.Gemm), convolve3FilterGradRows(double))
+	op("Conv3DBackpropInput", convolve3InputGradRows(simd.Gemm, false), convolve3InputGradRows(double, false))
+	op("Conv3DBackpropInputV2", convolve3InputGradRows(simd.Gemm, true), convolve3InputGradRows(double, true))
+	op("Conv3DBackpropFilter", convolve3FilterGradRows(simd.Gemm, false), convolve3FilterGradRows(double, false))
+	op("Conv3DBackpropFilterV2", convolve3FilterGradRows(simd.Gemm, true), convolve3FilterGradRows(double, true))
+	op("FusedPadConv2D", padConvRows(simd.Gemm), padConvRows(double))
 	op("Conv", convRows(simd.Gemm), convRows(double), convRows(ints))
 	op("DepthwiseConv2dNative", depthwiseRows[float32](), depthwiseRows[float64]())
 	op("DepthwiseConv2dNativeBackpropInput", depthwiseInputGradRows[float32](), depthwiseInputGradRows[float64]())
@@ -99,6 +106,8 @@ func addFormat(op func(op string, sets ...[]kernels.Def)) {
 func addNormalization(op func(op string, sets ...[]kernels.Def)) {
 	op("LRN", halves.Rows("T", tensor.Float32, newLRNKernel((*lrn).forward)))
 	op("LRNGrad", halves.Rows("T", tensor.Float32, newLRNKernel((*lrn).backward)))
+	op("BatchNormWithGlobalNormalization", globalNormRows[float32](false), globalNormRows[float64](false))
+	op("BatchNormWithGlobalNormalizationGrad", globalNormRows[float32](true), globalNormRows[float64](true))
 	op("L2Loss", l2Loss(reduce.SumFloat, simd.Square), l2Loss(reduce.Sums[float64](), elementwise.Square[float64]))
 }
 
@@ -118,6 +127,22 @@ func addPool(op func(op string, sets ...[]kernels.Def)) {
 	op("AvgPool3DGrad", pool3Rows(avgPool3Grad[float32], avgPool3Grad[float64], []int{1}, 0))
 }
 
+func addWindows(op func(op string, sets ...[]kernels.Def)) {
+	op("MaxPoolWithArgmax", argmaxRows[float32](), argmaxRows[float64](), argmaxRows[int8](), argmaxRows[int16](), argmaxRows[int32](), argmaxRows[int64](),
+		argmaxRows[uint8](), argmaxRows[uint16](), argmaxRows[uint32](), argmaxRows[uint64]())
+	op("MaxPoolGradWithArgmax", argmaxGradRows[float32](), argmaxGradRows[float64](), argmaxGradRows[int8](), argmaxGradRows[int16](), argmaxGradRows[int32](), argmaxGradRows[int64](),
+		argmaxGradRows[uint8](), argmaxGradRows[uint16](), argmaxGradRows[uint32](), argmaxGradRows[uint64]())
+	op("FractionalMaxPool", fractionalMax[float32](-math.MaxFloat32), fractionalMax[float64](-math.MaxFloat64), fractionalMax[int32](math.MinInt32), fractionalMax[int64](math.MinInt64))
+	op("FractionalMaxPoolGrad", fractionalMaxGrad[float32](), fractionalMaxGrad[float64](), fractionalMaxGrad[int32](), fractionalMaxGrad[int64]())
+	op("FractionalAvgPool", fractionalAvg[float32](), fractionalAvg[float64](), fractionalAvg[int32](), fractionalAvg[int64]())
+	op("FractionalAvgPoolGrad", fractionalAvgGrad[float32](), fractionalAvgGrad[float64](), fractionalAvgGrad[int32](), fractionalAvgGrad[int64]())
+	op("ExtractImagePatches", []kernels.Def{{Types: dtypes.Numbers("T"), New: newPatches(2)}})
+	op("ExtractVolumePatches", []kernels.Def{{Types: dtypes.Reals("T"), New: newPatches(3)}})
+	op("Dilation2D", dilationRows(dilatedImage))
+	op("Dilation2DBackpropInput", dilationRows(dilatedInputGrad))
+	op("Dilation2DBackpropFilter", dilationRows(dilatedFilterGrad))
+}
+
 func addSoftmax(op func(op string, sets ...[]kernels.Def)) {
 	op("Softmax", softmaxRows(false))
 	op("LogSoftmax", softmaxRows(true))
@@ -126,6 +151,8 @@ func addSoftmax(op func(op string, sets ...[]kernels.Def)) {
 }
 
 func addTopK(op func(op string, sets ...[]kernels.Def)) {
+	op("IsotonicRegression", isotonicRows[float32, float32](), isotonicRows[float64, float64](), isotonicHalves(),
+		isotonicRows[int8, float32](), isotonicRows[int16, float32](), isotonicRows[int32, float64](), isotonicRows[int64, float64]())
 	op("TopK", topKAttr[float32](), topKAttr[float64](), topKAttr[int8](), topKAttr[int16](), topKAttr[int32](), topKAttr[int64](),
 		topKAttr[uint8](), topKAttr[uint16](), topKAttr[uint32](), topKAttr[uint64]())
 	op("TopKV2", topKInput[float32](), topKInput[float64](), topKInput[int8](), topKInput[int16](), topKInput[int32](), topKInput[int64](),
@@ -136,6 +163,8 @@ func addTopK(op func(op string, sets ...[]kernels.Def)) {
 }
 
 func addRecurrent(op func(op string, sets ...[]kernels.Def)) {
+	op("GRUBlockCell", gruRows(gruCell))
+	op("GRUBlockCellGrad", gruRows(gruCellGrad))
 	op("LSTMBlockCell", lstmRows(newLSTMBlockCell))
 	op("LSTMBlockCellGrad", lstmRows(newLSTMBlockCellGrad))
 	op("BlockLSTM", lstmRows(newBlockLSTM))

@@ -90,7 +90,7 @@ func (k *multinomialKernel[T]) Compute(ctx *kernels.Context) error {
 		row = row[classes:]
 		for j := at; j < at+samples; j++ {
 			x0 := x.Next()
-			want := unitDouble(x0, x.Next()) * total
+			want := philox.UnitDouble(x0, x.Next()) * total
 			class := sort.Search(classes, func(i int) bool { return cdf[i] > want })
 			if k.out == tensor.Int32 {
 				tensor.Of[int32](out)[j] = int32(class)

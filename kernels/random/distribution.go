@@ -51,10 +51,6 @@ func fillRandom[T any](dev kernels.Device, gen philox.Philox, dst []T, d *distri
 	})
 }
 
-func unitDouble(x0, x1 uint32) float64 {
-	return math.Float64frombits(1023<<52|uint64(x0&0xfffff)<<32|uint64(x1)) - 1
-}
-
 // normalPair and normalPairDouble make two normally distributed numbers by the Box-Muller transform.
 func normalPair(x0, x1 uint32) (float32, float32) {
 	u1 := max(philox.UnitFloat(x0), 1.0e-7)
@@ -65,8 +61,8 @@ func normalPair(x0, x1 uint32) (float32, float32) {
 }
 
 func normalPairDouble(x0, x1, x2, x3 uint32) (float64, float64) {
-	u1 := max(unitDouble(x0, x1), 1.0e-7)
-	sin, cos := math.Sincos(2 * math.Pi * unitDouble(x2, x3))
+	u1 := max(philox.UnitDouble(x0, x1), 1.0e-7)
+	sin, cos := math.Sincos(2 * math.Pi * philox.UnitDouble(x2, x3))
 	u2 := math.Sqrt(-2 * math.Log(u1))
 	return sin * u2, cos * u2
 }
@@ -78,7 +74,7 @@ var uniform32 = distribution[float32]{group: 4, fixed: func(x [4]uint32, dst *[4
 }}
 
 var uniform64 = distribution[float64]{group: 2, fixed: func(x [4]uint32, dst *[4]float64) {
-	dst[0], dst[1] = unitDouble(x[0], x[1]), unitDouble(x[2], x[3])
+	dst[0], dst[1] = philox.UnitDouble(x[0], x[1]), philox.UnitDouble(x[2], x[3])
 }}
 
 var uniformHalf = distribution[element.Float16]{group: 4, fixed: func(x [4]uint32, dst *[4]element.Float16) {

@@ -242,6 +242,11 @@ func DepthRadius(v int64) Attr { return Attr{"depth_radius", v} }
 // Ops: TensorSummary. Default: "".
 func Description(v string) Attr { return Attr{"description", v} }
 
+// Deterministic sets the attribute deterministic.
+//
+// Ops: FractionalAvgPool, FractionalMaxPool. Default: false.
+func Deterministic(v bool) Attr { return Attr{"deterministic", v} }
+
 // Dilations are the steps between the elements that a filter sees, by dimension.
 //
 // Ops: Conv, Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput. Defaults: [1, 1, 1, 1, 1] (Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2); [1, 1, 1, 1] (Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput); empty (Conv).
@@ -476,6 +481,11 @@ func IgnoreLongerOutputsThanInputs(v bool) Attr { return Attr{"ignore_longer_out
 // Ops: DestroyResourceOp. Default: true.
 func IgnoreLookupError(v bool) Attr { return Attr{"ignore_lookup_error", v} }
 
+// IncludeBatchInIndex sets the attribute include_batch_in_index.
+//
+// Ops: MaxPoolGradWithArgmax, MaxPoolWithArgmax. Default: false.
+func IncludeBatchInIndex(v bool) Attr { return Attr{"include_batch_in_index", v} }
+
 // IncompatibleShapeError sets the attribute incompatible_shape_error.
 //
 // Ops: Equal, NotEqual. Default: true.
@@ -668,7 +678,7 @@ func OutType(v tensor.DType) Attr { return Attr{"out_type", v} }
 
 // OutputDtype is the type of the result.
 //
-// Ops: Multinomial, StatelessMultinomial. Default: int64.
+// Ops: IsotonicRegression, Multinomial, StatelessMultinomial. Defaults: float (IsotonicRegression); int64 (Multinomial, StatelessMultinomial).
 func OutputDtype(v tensor.DType) Attr { return Attr{"output_dtype", v} }
 
 // OutputIdxType sets the attribute output_idx_type.
@@ -690,6 +700,11 @@ func OutputStream(v string) Attr { return Attr{"output_stream", v} }
 //
 // Ops: ArgMax, ArgMin. Default: int64.
 func OutputType(v tensor.DType) Attr { return Attr{"output_type", v} }
+
+// Overlapping sets the attribute overlapping.
+//
+// Ops: FractionalAvgPool, FractionalAvgPoolGrad, FractionalMaxPool, FractionalMaxPoolGrad. Default: false.
+func Overlapping(v bool) Attr { return Attr{"overlapping", v} }
 
 // ParallelIterations bounds how many rounds are under way.
 //
@@ -725,6 +740,11 @@ func PreferredShard(v int64) Attr { return Attr{"preferred_shard", v} }
 //
 // Ops: CTCLoss. Default: false.
 func PreprocessCollapseRepeated(v bool) Attr { return Attr{"preprocess_collapse_repeated", v} }
+
+// PseudoRandom sets the attribute pseudo_random.
+//
+// Ops: FractionalAvgPool, FractionalMaxPool. Default: false.
+func PseudoRandom(v bool) Attr { return Attr{"pseudo_random", v} }
 
 // RecallTarget sets the attribute recall_target.
 //
@@ -773,12 +793,12 @@ func Scientific(v bool) Attr { return Attr{"scientific", v} }
 
 // Seed is the seed of random numbers; with both seeds 0 each run differs.
 //
-// Ops: Multinomial, RandomGamma, RandomPoissonV2, RandomShuffle, RandomShuffleQueue, RandomShuffleQueueV2, RandomStandardNormal, RandomUniform, RandomUniformInt, TruncatedNormal. Default: 0.
+// Ops: FractionalAvgPool, FractionalMaxPool, Multinomial, RandomGamma, RandomPoissonV2, RandomShuffle, RandomShuffleQueue, RandomShuffleQueueV2, RandomStandardNormal, RandomUniform, RandomUniformInt, TruncatedNormal. Default: 0.
 func Seed(v int64) Attr { return Attr{"seed", v} }
 
 // Seed2 is the second seed of random numbers.
 //
-// Ops: Multinomial, RandomGamma, RandomPoissonV2, RandomShuffle, RandomShuffleQueue, RandomShuffleQueueV2, RandomStandardNormal, RandomUniform, RandomUniformInt, TruncatedNormal. Default: 0.
+// Ops: FractionalAvgPool, FractionalMaxPool, Multinomial, RandomGamma, RandomPoissonV2, RandomShuffle, RandomShuffleQueue, RandomShuffleQueueV2, RandomStandardNormal, RandomUniform, RandomUniformInt, TruncatedNormal. Default: 0.
 func Seed2(v int64) Attr { return Attr{"seed2", v} }
 
 // SelectCols sets the attribute select_cols.
@@ -860,6 +880,11 @@ func Summarize(v int64) Attr { return Attr{"summarize", v} }
 //
 // Ops: StackPush, StackPushV2. Default: false.
 func SwapMemory(v bool) Attr { return Attr{"swap_memory", v} }
+
+// Targmax sets the attribute Targmax.
+//
+// Ops: MaxPoolWithArgmax. Default: int64.
+func Targmax(v tensor.DType) Attr { return Attr{"Targmax", v} }
 
 // Tcomplex sets the attribute Tcomplex.
 //

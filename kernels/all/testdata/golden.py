@@ -23,6 +23,8 @@ C = [np.complex64, np.complex128]
 out, only = gzip.GzipFile(sys.argv[1], 'wb', mtime=0), sys.argv[2:]
 RENAMED = {('Select', 't'): 'x', ('Select', 'e'): 'y'}
 count, missing = {}, set()
+producer = None  # the version of graphs that an op was removed after
+KNOWN = {('FusedPadConv2D', 1)}  # inputs whose shapes TensorFlow has to know
 
 def num(n): out.write(struct.pack('<I', n))
 def blob(b): num(len(b)); out.write(b)
@@ -30,8 +32,9 @@ def blob(b): num(len(b)); out.write(b)
 def case(op, *inputs, **attrs):
     if only and not any(op.startswith(p) for p in only): return
     with tf.Graph().as_default() as g, tf.device('/cpu:0'):
+        if producer: tf.graph_util.import_graph_def(tf.compat.v1.GraphDef(versions=dict(producer=producer)))
         arrays = [np.asarray(a) for a in inputs]
-        ph = [tf.compat.v1.placeholder(tf.as_dtype(a.dtype) if a.dtype != object else tf.string, None) for a in arrays]
+        ph = [tf.compat.v1.placeholder(tf.as_dtype(a.dtype) if a.dtype != object else tf.string, a.shape if (op, i) in KNOWN else None) for i, a in enumerate(arrays)]
         opdef = op_def_registry.get(op)
         kw, i = dict(attrs), 0
         for arg in opdef.input_arg:

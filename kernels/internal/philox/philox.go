@@ -27,8 +27,13 @@ func (s *Numbers32) Below(n uint64) uint64 {
 	}
 }
 
-// UnitFloat and unitDouble take their fraction's bits from random numbers: [0,1).
+// UnitFloat takes its fraction's bits from a random number: [0,1).
 func UnitFloat(x uint32) float32 { return math.Float32frombits(127<<23|x&0x7fffff) - 1 }
+
+// UnitDouble is UnitFloat with the bits of two numbers.
+func UnitDouble(x0, x1 uint32) float64 {
+	return math.Float64frombits(1023<<52|uint64(x0&0xfffff)<<32|uint64(x1)) - 1
+}
 
 // Philox is the generator Philox 4x32-10 of "Parallel Random Numbers: As Easy as 1, 2, 3": a
 // counter of 128 bits, enciphered. Its state is a value; copies go on independently.

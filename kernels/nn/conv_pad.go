@@ -1,0 +1,143 @@
+package nn
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/gemm"
+	"github.com/troupe-run/troupe/kernels/internal/halves"
+	"github.com/troupe-run/troupe/kernels/internal/printing"
+)
+
+// padConvKernel is FusedPadConv2D: a convolution of images that are mirrored at their borders before.
+type padConvKernel[T element.Numeric] struct {
+	windowing
+	mul gemm.Gemm[T]
+	// edge is 1 where mirroring leaves out the border itself: the mode REFLECT.
+	edge int64
+}
+
+// padConvRows are the rows of one element type.
+func padConvRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
+	return halves.Rows("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) {
+		k := &padConvKernel[T]{mul: mul}
+		mode, err1 := c.Attrs().Str("mode")
+		strides, err2 := c.Attrs().IntList("strides")
+		if err := args.FirstError(err1, err2); err != nil {
+			return nil, err
+		}
+		switch mode {
+		case "REFLECT":
+			k.edge = 1
+		case "SYMMETRIC":
+		default:
+			return nil, status.InvalidArgumentf("mode must be either REFLECT or SYMMETRIC.")
+		}
+		if len(strides) != 4 {
+			return nil, status.InvalidArgumentf("Sliding window strides field must specify 4 dimensions")
+		}
+		if strides[0] != 1 || strides[3] != 1 {
+			return nil, status.InvalidArgumentf("Current implementation does not yet support strides in the batch and depth dimensions.")
+		}
+		k.strideRows, k.strideCol, k.dilateRows, k.dilateCol = strides[1], strides[2], 1, 1
+		return k, k.readPadding(c)
+	})
+}
+
+func (k *padConvKernel[T]) Compute(ctx *kernels.Context) error {
+	image, paddings, filter := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	dtype := element.DTypeOf[T]()
+	if err := args.FirstError(args.CheckType(ctx, 0, dtype), args.CheckType(ctx, 1, tensor.Int32), args.CheckType(ctx, 2, dtype)); err != nil {
+		return err
+	}
+	if image.Len() == 0 {
+		return status.InvalidArgumentf("Input tensor can't be empty")
+	}
+	if image.Rank() != 4 {
+		return status.InvalidArgumentf("input must be 4-dimensional%v", image.Shape())
+	}
+	shape, err := k.padded(image.Shape(), paddings)
+	if err != nil {
+		return err
+	}
+	if filter.Rank() != 4 {
+		return status.InvalidArgumentf("filter must be 4-dimensional: %v", filter.Shape())
+	}
+	if shape[3] != filter.Shape()[2] {
+		return status.InvalidArgumentf("input and filter must have the same depth: %d vs %d", shape[3], filter.Shape()[2])
+	}
+	conv := &convKernel[T]{k.windowing, dtype, k.mul}
+	c, err := conv.plan(shape, filter.Shape())
+	if err != nil {
+		return err
+	}
+	if min(c.batch, c.rows.out, c.cols.out, c.outDepth) == 0 {
+		return status.InvalidArgumentf("Output tensor can't be empty")
+	}
+	wide, err := tensor.New(ctx.Device.Pool(), dtype, shape)
+	if err != nil {
+		return err
+	}
+	defer wide.Release()
+	k.mirror(ctx.Device, wide, image, paddings)
+	sub := *ctx
+	sub.Inputs = []kernels.Value{{Tensor: wide}, ctx.Inputs[2]}
+	return conv.Compute(&sub)
+}
+
+// padded is the shape of the images with their mirrored borders.
+func (k *padConvKernel[T]) padded(shape tensor.Shape, paddings *tensor.Tensor) (tensor.Shape, error) {
+	if paddings.Rank() != 2 || paddings.Dim(1) != 2 {
+		return nil, status.InvalidArgumentf("paddings must be a matrix with 2 columns: %v", paddings.Shape())
+	}
+	if paddings.Dim(0) != 4 {
+		return nil, status.InvalidArgumentf("The first dimension of paddings must be the rank of inputs: 4 %v %v", paddings.Shape(), shape)
+	}
+	p := tensor.Of[int32](paddings)
+	out := shape.Clone()
+	for d, size := range shape {
+		before, after := int64(p[2*d]), int64(p[2*d+1])
+		switch {
+		case before < 0 || after < 0:
+			return nil, status.InvalidArgumentf("paddings must be non-negative: %d %d", before, after)
+		case max(before, after) > size-k.edge && k.edge == 0:
+			return nil, status.InvalidArgumentf("paddings must be no greater than the dimension size: %d, %d greater than %d", before, after, size)
+		case max(before, after) > size-k.edge:
+			return nil, status.InvalidArgumentf("paddings must be less than the dimension size: %d, %d not less than %d", before, after, size)
+		}
+		out[d] += before + after
+	}
+	for i, what := range []string{0: "batches", 3: "channels"} {
+		if what != "" && (p[2*i] != 0 || p[2*i+1] != 0) {
+			return nil, status.InvalidArgumentf("Fused mirror padding only support spatial padding, not %s: %s", what, printing.DebugText(paddings))
+		}
+	}
+	return out, nil
+}
+
+// mirror fills the padded images.
+func (k *padConvKernel[T]) mirror(dev kernels.Device, wide, image, paddings *tensor.Tensor) {
+	p := tensor.Of[int32](paddings)
+	src, dst := element.ViewOf[T](image), element.ViewOf[T](wide)
+	height, width, depth := image.Dim(1), image.Dim(2), image.Dim(3)
+	rows, cols := wide.Dim(1), wide.Dim(2)
+	from := func(at, before, size int) int {
+		switch at -= before; {
+		case at < 0:
+			return int(k.edge) - 1 - at
+		case at >= size:
+			return 2*size - 1 - int(k.edge) - at
+		}
+		return at
+	}
+	dev.Parallel(wide.Dim(0)*rows, max(1, element.CheapGrain/(cols*depth)), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			line := src[(r/rows*height+from(r%rows, int(p[2]), height))*width*depth:]
+			for x := range cols {
+				copy(dst[(r*cols+x)*depth:][:depth], line[from(x, int(p[4]), width)*depth:])
+			}
+		}
+	})
+}
