@@ -338,6 +338,7 @@ func TestCentralDifferences(t *testing.T) {
 		}
 	})
 	t.Run("gamma", gammaSamples)
+	t.Run("rounded", roundedGradients)
 	t.Run("none", withoutGradients)
 	var missing []string
 	for _, name := range grad.Ops() {

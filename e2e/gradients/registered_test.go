@@ -20,7 +20,7 @@ var registered string
 var without = map[string]string{
 	"the gradient is always zero or none":                         "ArgMax ArgMin Ceil Floor FloorDiv Rint Round Sign TruncateDiv",
 	"parts of TensorFlow 1's loops and conditionals":              "Enter Exit LoopCond Merge NextIteration RefEnter RefExit RefMerge RefNextIteration RefSwitch Switch",
-	"removed from TensorFlow's graphs, or part of its eager mode": "BatchNormWithGlobalNormalization TopK _EagerConst",
+	"removed from TensorFlow's graphs, or part of its eager mode": "BatchNormWithGlobalNormalization QuantizeAndDequantize TopK _EagerConst",
 	"older versions of ops on arrays of tensors": "TensorArrayConcat TensorArrayConcatV2 TensorArrayGather TensorArrayGatherV2 TensorArrayRead TensorArrayReadV2 " +
 		"TensorArrayScatter TensorArrayScatterV2 TensorArraySplit TensorArraySplitV2 TensorArrayWrite TensorArrayWriteV2",
 	"nothing is trained through them": "ApproxTopK CompositeTensorVariantFromComponents CompositeTensorVariantToComponents TensorMapErase TensorMapInsert TensorMapLookup",

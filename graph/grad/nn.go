@@ -34,6 +34,18 @@ func init() {
 			return []op.Output{g.crossEntropy(), g.mul(g.expand(g.d(0), -1), g.neg(g.op("LogSoftmax", g.x(0))))}
 		},
 		"SparseSoftmaxCrossEntropyWithLogits": func(g *call) []op.Output { return []op.Output{g.crossEntropy(), none} },
+		"QuantizeAndDequantizeV2":             func(g *call) []op.Output { return []op.Output{g.d(0), none, none} },
+		"QuantizeAndDequantizeV3":             func(g *call) []op.Output { return []op.Output{g.d(0), none, none, none} },
+		"QuantizeAndDequantizeV4":             func(g *call) []op.Output { return g.roundTrip(g.d(0), 0) },
+		"QuantizeAndDequantizeV4Grad": func(g *call) []op.Output {
+			// The input decides only where the gradient is zero.
+			return []op.Output{g.roundTrip(g.d(0), 1)[0], none, none, none}
+		},
+		"FakeQuantWithMinMaxArgs": func(g *call) []op.Output {
+			return []op.Output{g.make("FakeQuantWithMinMaxArgsGradient", g.attrs("min", "max", "num_bits", "narrow_range"), g.d(0), g.x(0))}
+		},
+		"FakeQuantWithMinMaxVars":           fakeQuant("FakeQuantWithMinMaxVarsGradient"),
+		"FakeQuantWithMinMaxVarsPerChannel": fakeQuant("FakeQuantWithMinMaxVarsPerChannelGradient"),
 		"CTCLoss": func(g *call) []op.Output {
 			const message = "Currently there is no way to take the second  derivative of ctc_loss due to the fused implementation's interaction  with tf.gradients()"
 			first := g.make("PreventGradient", map[string]any{"message": message}, g.Output(1))
@@ -100,4 +112,18 @@ func blockLSTM(name string) func(g *call) []op.Output {
 		}
 		return out
 	}
+}
+
+// fakeQuant gives the gradients of the input and of the ends of its range.
+func fakeQuant(name string) func(g *call) []op.Output {
+	return func(g *call) []op.Output {
+		o := g.node(name, g.attrs("num_bits", "narrow_range"), g.d(0), g.x(0), g.x(1), g.x(2))
+		return []op.Output{o.Output(0), o.Output(1), o.Output(2)}
+	}
+}
+
+// roundTrip gives the gradients of input i, which is quantized and dequantized, and of the ends of its range.
+func (g *call) roundTrip(dy op.Output, i int) []op.Output {
+	o := g.node("QuantizeAndDequantizeV4Grad", g.attrs("axis"), dy, g.x(i), g.x(i+1), g.x(i+2))
+	return []op.Output{o.Output(0), o.Output(1), o.Output(2)}
 }

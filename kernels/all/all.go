@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/lookup"
 	"github.com/troupe-run/troupe/kernels/math"
 	"github.com/troupe-run/troupe/kernels/nn"
+	"github.com/troupe-run/troupe/kernels/quantized"
 	"github.com/troupe-run/troupe/kernels/ragged"
 	"github.com/troupe-run/troupe/kernels/random"
 	"github.com/troupe-run/troupe/kernels/save"
@@ -50,6 +51,7 @@ var families = []struct {
 	{"lookup", lookup.Table},
 	{"math", math.Table},
 	{"nn", nn.Table},
+	{"quantized", quantized.Table},
 	{"ragged", ragged.Table},
 	{"random", random.Table},
 	{"save", save.Table},

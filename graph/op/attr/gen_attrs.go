@@ -59,7 +59,7 @@ func Alpha(v float32) Attr { return Attr{"alpha", v} }
 
 // Axis is the dimension that is joined, cut or made.
 //
-// Ops: OneHot, Pack, Unpack. Defaults: -1 (OneHot); 0 (Pack, Unpack).
+// Ops: Dequantize, OneHot, Pack, QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4, QuantizeAndDequantizeV4Grad, QuantizeV2, Unpack. Defaults: -1 (Dequantize, OneHot, QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4, QuantizeAndDequantizeV4Grad, QuantizeV2); 0 (Pack, Unpack).
 func Axis(v int64) Attr { return Attr{"axis", v} }
 
 // BadColor sets the attribute bad_color.
@@ -264,7 +264,7 @@ func DstFormat(v string) Attr { return Attr{"dst_format", v} }
 
 // Dtype is the type of the elements.
 //
-// Ops: DecodeImage, DecodePng, HistogramFixedWidth, RandomPoissonV2, StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2. Defaults: float (StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2); int32 (HistogramFixedWidth); int64 (RandomPoissonV2); uint64 (StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2); uint8 (DecodeImage, DecodePng).
+// 13 ops take it. Defaults: float (Dequantize, StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2); int32 (HistogramFixedWidth); int64 (RandomPoissonV2); uint64 (StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2); uint8 (DecodeImage, DecodePng).
 func Dtype(v tensor.DType) Attr { return Attr{"dtype", v} }
 
 // DynamicSize lets the array grow.
@@ -306,6 +306,11 @@ func End(v string) Attr { return Attr{"end", v} }
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func EndMask(v int64) Attr { return Attr{"end_mask", v} }
+
+// EnsureMinimumRange sets the attribute ensure_minimum_range.
+//
+// Ops: QuantizeV2. Default: 0.01.
+func EnsureMinimumRange(v float32) Attr { return Attr{"ensure_minimum_range", v} }
 
 // Epsilon keeps a divisor from 0.
 //
@@ -561,6 +566,11 @@ func LowPriorityMaxEnqueuedBatches(v int64) Attr { return Attr{"low_priority_max
 // Ops: BandedTriangularSolve, MatrixTriangularSolve. Default: true.
 func Lower(v bool) Attr { return Attr{"lower", v} }
 
+// Max sets the attribute max.
+//
+// Ops: FakeQuantWithMinMaxArgs, FakeQuantWithMinMaxArgsGradient. Default: 6.
+func Max(v float32) Attr { return Attr{"max", v} }
+
 // MaxEnqueuedBatches sets the attribute max_enqueued_batches.
 //
 // Ops: Batch, BatchFunction. Default: 10.
@@ -606,6 +616,11 @@ func MergeRepeated(v bool) Attr { return Attr{"merge_repeated", v} }
 // Ops: PreventGradient, Print. Default: "".
 func Message(v string) Attr { return Attr{"message", v} }
 
+// Min sets the attribute min.
+//
+// Ops: FakeQuantWithMinMaxArgs, FakeQuantWithMinMaxArgsGradient. Default: -6.
+func Min(v float32) Attr { return Attr{"min", v} }
+
 // MinAfterDequeue is the number of elements that stay, to choose from.
 //
 // Ops: RandomShuffleQueue, RandomShuffleQueueV2. Default: 0.
@@ -616,6 +631,11 @@ func MinAfterDequeue(v int64) Attr { return Attr{"min_after_dequeue", v} }
 // Ops: BatchFunction. Default: "low_priority_padding_with_max_batch_size".
 func MixedPriorityPolicy(v string) Attr { return Attr{"mixed_priority_policy", v} }
 
+// Mode sets the attribute mode.
+//
+// Ops: Dequantize, QuantizeV2. Default: "MIN_COMBINED".
+func Mode(v string) Attr { return Attr{"mode", v} }
+
 // MultiplyLinearByLr sets the attribute multiply_linear_by_lr.
 //
 // Ops: ApplyFtrl, ApplyFtrlV2, ResourceApplyFtrl, ResourceApplyFtrlV2, ResourceSparseApplyFtrl, ResourceSparseApplyFtrlV2, SparseApplyFtrl, SparseApplyFtrlV2. Default: false.
@@ -625,6 +645,11 @@ func MultiplyLinearByLr(v bool) Attr { return Attr{"multiply_linear_by_lr", v} }
 //
 // Ops: DecodeCSV. Default: "".
 func NaValue(v string) Attr { return Attr{"na_value", v} }
+
+// NarrowRange sets the attribute narrow_range.
+//
+// Ops: Dequantize, FakeQuantWithMinMaxArgs, FakeQuantWithMinMaxArgsGradient, FakeQuantWithMinMaxVars, FakeQuantWithMinMaxVarsGradient, FakeQuantWithMinMaxVarsPerChannel, FakeQuantWithMinMaxVarsPerChannelGradient, QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4, QuantizeV2. Default: false.
+func NarrowRange(v bool) Attr { return Attr{"narrow_range", v} }
 
 // NcontextDense sets the attribute Ncontext_dense.
 //
@@ -650,6 +675,11 @@ func NfeatureListDense(v int64) Attr { return Attr{"Nfeature_list_dense", v} }
 //
 // Ops: ParseSequenceExample, ParseSequenceExampleV2. Default: 0.
 func NfeatureListSparse(v int64) Attr { return Attr{"Nfeature_list_sparse", v} }
+
+// NumBits sets the attribute num_bits.
+//
+// Ops: FakeQuantWithMinMaxArgs, FakeQuantWithMinMaxArgsGradient, FakeQuantWithMinMaxVars, FakeQuantWithMinMaxVarsGradient, FakeQuantWithMinMaxVarsPerChannel, FakeQuantWithMinMaxVarsPerChannelGradient, QuantizeAndDequantizeV2, QuantizeAndDequantizeV4. Default: 8.
+func NumBits(v int64) Attr { return Attr{"num_bits", v} }
 
 // NumElements is the number of tensors that an element has.
 //
@@ -746,6 +776,11 @@ func PreprocessCollapseRepeated(v bool) Attr { return Attr{"preprocess_collapse_
 // Ops: FractionalAvgPool, FractionalMaxPool. Default: false.
 func PseudoRandom(v bool) Attr { return Attr{"pseudo_random", v} }
 
+// RangeGiven sets the attribute range_given.
+//
+// Ops: QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4. Defaults: false (QuantizeAndDequantizeV2, QuantizeAndDequantizeV4); true (QuantizeAndDequantizeV3).
+func RangeGiven(v bool) Attr { return Attr{"range_given", v} }
+
 // RecallTarget sets the attribute recall_target.
 //
 // Ops: ApproxTopK. Default: 0.95.
@@ -780,6 +815,11 @@ func ResizeIfIndexOutOfBounds(v bool) Attr { return Attr{"resize_if_index_out_of
 //
 // Ops: Cumprod, Cumsum, NthElement. Default: false.
 func Reverse(v bool) Attr { return Attr{"reverse", v} }
+
+// RoundMode sets the attribute round_mode.
+//
+// Ops: QuantizeAndDequantizeV2, QuantizeAndDequantizeV4, QuantizeV2. Defaults: "HALF_AWAY_FROM_ZERO" (QuantizeV2); "HALF_TO_EVEN" (QuantizeAndDequantizeV2, QuantizeAndDequantizeV4).
+func RoundMode(v string) Attr { return Attr{"round_mode", v} }
 
 // Rounds sets the attribute rounds.
 //
@@ -835,6 +875,11 @@ func Shortest(v bool) Attr { return Attr{"shortest", v} }
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func ShrinkAxisMask(v int64) Attr { return Attr{"shrink_axis_mask", v} }
+
+// SignedInput sets the attribute signed_input.
+//
+// Ops: QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4. Default: true.
+func SignedInput(v bool) Attr { return Attr{"signed_input", v} }
 
 // SkipEmpty leaves empty strings out.
 //

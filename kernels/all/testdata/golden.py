@@ -59,19 +59,21 @@ def case(op, *inputs, **attrs):
         vals[3:5] = [np.zeros_like(v) for v in vals[3:5]]  # TensorFlow leaves them undefined
     if attrs.get('compute_uv') is False or attrs.get('compute_v') is False:
         vals[1:] = [np.zeros_like(v) for v in vals[1:]]
-    write(node.node_def, arrays, vals, code, msg)
+    write(node.node_def, arrays, vals, code, msg, [t.dtype for t in node.outputs])
 
-def proto(a):
-    return tf.make_tensor_proto(a).SerializeToString()
+def proto(a, dtype=None):
+    p = tf.make_tensor_proto(a)
+    if dtype and dtype.is_quantized: p.dtype = dtype.as_datatype_enum  # fetched as plain integers
+    return p.SerializeToString()
 
-def write(node_def, inputs, outputs, code, msg):
+def write(node_def, inputs, outputs, code, msg, types=()):
     nd = tf.compat.v1.NodeDef(); nd.CopyFrom(node_def); del nd.input[:]
     count[nd.op] = count.get(nd.op, 0) + 1
     blob(nd.SerializeToString())
     num(len(inputs))
     for a in inputs: blob(proto(a))
     num(len(outputs))
-    for a in outputs: blob(proto(a))
+    for i, a in enumerate(outputs): blob(proto(a, types[i] if types else None))
     num(code); blob(msg.encode())
 
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1e-8, 3.7, -3.7]
