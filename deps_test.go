@@ -20,6 +20,7 @@ const module = "github.com/troupe-run/troupe"
 var layers = [][]string{
 	{"graph"},
 	{"contain"},
+	{"processors"},
 	{"roles"},
 	{"containers", "queues"},
 	{"kernels"},

@@ -265,7 +265,7 @@ func TestParking(t *testing.T) {
 	}
 	step := func(id uint64, ended chan error) *taskStep {
 		s := n.task.sessionFor("s", n.name, false, everything)
-		p, err := s.compile(nil)
+		p, err := s.compile(nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

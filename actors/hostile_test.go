@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/processors"
 	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/protobuf/proto"
@@ -272,8 +274,12 @@ func TestStepsUnderWayAreBounded(t *testing.T) {
 func TestChangesThatWaitAreBounded(t *testing.T) {
 	net := newNetwork(t, "a")
 	c := open(t, net.nodes[taskName("a")], `x = Placeholder() dtype=int64`)
-	for range cap(heavyWork) {
-		heavyWork <- struct{}{}
+	client := processors.Default.Open("another")
+	others := make([]processors.Work, runtime.GOMAXPROCS(0))
+	for i := range others {
+		others[i].Begin(client)
+		others[i].Enter()
+		others[i].Wait()
 	}
 	def := kernelstest.GraphDef(t, `n = NoOp()`)
 	for i := range heavyNodes {
@@ -293,9 +299,10 @@ func TestChangesThatWaitAreBounded(t *testing.T) {
 	wantError(t, <-send(t.Context(), &graphpb.GraphDef{}, 7), status.ResourceExhausted, "16384 changes that wait, its limit")
 	cancel()
 	wantError(t, <-held, status.Cancelled)
-	for range cap(heavyWork) {
-		<-heavyWork
+	for i := range others {
+		others[i].Leave()
 	}
+	client.Close()
 	wantError(t, <-waiting[0], status.Aborted, "Current version is 0 but caller expected 7")
 	c.close()
 }

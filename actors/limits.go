@@ -2,9 +2,9 @@ package actors
 
 import (
 	"context"
-	"runtime"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/processors"
 )
 
 // What clients may make a task keep, each with RESOURCE_EXHAUSTED beyond. Graphs have limits of their own: see
@@ -34,22 +34,27 @@ func (t *Task) tooManySessions() error {
 	return tooMany("sessions", t.name, maxSessions, "close those that are not used any more")
 }
 
-// heavyNodes is the number of a graph's nodes from which work on it is heavy.
+// heavyNodes is the number of a graph's nodes from which work on it takes turns with other clients' steps.
 const heavyNodes = 1 << 14
 
-// heavyWork is the process's turns for heavy work on graphs: half of the processors, so that steps go on beside it.
-var heavyWork = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
-
-// inTurn does work on a graph of so many nodes. Where that is heavy it waits for a turn first, or for the end of ctx.
-func inTurn(ctx context.Context, nodes int, work func() error) error {
+// inTurn does work on a graph of so many nodes. The work calls check now and then, which waits while others have their
+// turn on the processors, and fails when ctx has ended.
+func (s *workerSession) inTurn(ctx context.Context, nodes int, work func(check func() error) error) error {
 	if nodes < heavyNodes {
-		return work()
+		return work(ctx.Err)
 	}
-	select {
-	case heavyWork <- struct{}{}:
-	case <-ctx.Done():
-		return status.From(ctx.Err())
+	var w processors.Work
+	w.Begin(s.processors)
+	w.Enter()
+	defer w.Leave()
+	check := func() error {
+		if err := w.WaitContext(ctx); err != nil {
+			return status.From(err)
+		}
+		return ctx.Err()
 	}
-	defer func() { <-heavyWork }()
-	return work()
+	if err := check(); err != nil {
+		return err
+	}
+	return work(check)
 }

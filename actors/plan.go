@@ -57,7 +57,11 @@ var planIDs atomic.Uint64
 // plan is for this start of its process.
 func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signature) (*plan, error) {
 	client := s.worker.devices[0].Name()
-	pruned, err := graph.PruneChecked(g, sig, client, ctx.Err)
+	var pruned *graph.Pruned
+	err := s.worker.inTurn(ctx, len(g.Nodes), func(check func() error) (err error) {
+		pruned, err = graph.PruneChecked(g, sig, client, check)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +75,8 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 		return nil, err
 	}
 	var parts *partition.Parts
-	err = inTurn(ctx, len(pruned.Nodes), func() (err error) {
-		parts, err = partition.Split(pruned.Graph, partition.Options{Narrow: s.options.narrow, MemoryTypes: kernels.MemoryTypes, Supports: supports, Check: ctx.Err})
+	err = s.worker.inTurn(ctx, len(pruned.Nodes), func(check func() error) (err error) {
+		parts, err = partition.Split(pruned.Graph, partition.Options{Narrow: s.options.narrow, MemoryTypes: kernels.MemoryTypes, Supports: supports, Check: check})
 		return err
 	})
 	if err != nil {
@@ -104,8 +108,8 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 		p.graphs = append(p.graphs, parts.ByDevice[d])
 	}
 	p.used.Store(time.Now().UnixNano())
-	err = inTurn(ctx, len(pruned.Nodes), func() (err error) {
-		p.local, err = s.worker.compileChecked(own, ctx.Err)
+	err = s.worker.inTurn(ctx, len(pruned.Nodes), func(check func() error) (err error) {
+		p.local, err = s.worker.compile(own, check)
 		return err
 	})
 	if err != nil {

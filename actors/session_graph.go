@@ -37,11 +37,11 @@ func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64)
 func (s *Session) work(ctx context.Context, m *change) (err error) {
 	switch msg := m.message.(type) {
 	case *wire.Create:
-		err = inTurn(ctx, size(m.def), func() (err error) {
-			if m.graph, err = graph.BuildChecked(m.def, ctx.Err); err != nil {
+		err = s.worker.inTurn(ctx, size(m.def), func(check func() error) (err error) {
+			if m.graph, err = graph.BuildChecked(m.def, check); err != nil {
 				return err
 			}
-			m.graph, err = s.place(ctx, m.graph, 0)
+			m.graph, err = s.place(ctx, m.graph, 0, check)
 			return err
 		})
 	case *wire.Extend:
@@ -54,11 +54,11 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 			return status.Errorf(status.Aborted, "Current version is %d but caller expected %d.", s.version, msg.Version)
 		}
 		m.version = s.version + 1
-		err = inTurn(ctx, size(m.def), func() (err error) {
-			if m.graph, err = old.ExtendChecked(m.def, ctx.Err); err != nil {
+		err = s.worker.inTurn(ctx, size(m.def), func(check func() error) (err error) {
+			if m.graph, err = old.ExtendChecked(m.def, check); err != nil {
 				return err
 			}
-			m.graph, err = s.place(ctx, m.graph, len(old.Nodes))
+			m.graph, err = s.place(ctx, m.graph, len(old.Nodes), check)
 			return err
 		})
 	case *wire.BuildPlan:
@@ -98,8 +98,8 @@ func (s *Session) publish(m *change) {
 // Where the new nodes do not go with the places of old ones (an old node without a device, to which a new one with
 // another device is colocated) all nodes are placed anew but for those with state, which stay where it is: as
 // TensorFlow does at each extension. Plans made before keep the nodes that they were made of.
-func (s *Session) place(ctx context.Context, g *graph.Graph, from int) (*graph.Graph, error) {
-	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices(), Check: ctx.Err})
+func (s *Session) place(ctx context.Context, g *graph.Graph, from int, check func() error) (*graph.Graph, error) {
+	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices(), Check: check})
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s *Session) place(ctx context.Context, g *graph.Graph, from int) (*graph.G
 		SoftPlacement: s.options.soft,
 		Supports:      supports,
 		Colocations:   &s.colocations,
-		Check:         ctx.Err,
+		Check:         check,
 		Warn:          func(m string) { s.task.Log.Debug("placement", "session", s.handle, "warning", m) },
 	}
 	if !s.options.isolated {

@@ -74,13 +74,9 @@ func (f *functionSet) release() {
 	}
 }
 
-// compile makes a plan of graphs by device, which the caller has the claim to.
-func (s *workerSession) compile(parts map[string]*graph.Graph) (*taskPlan, error) {
-	return s.compileChecked(parts, nil)
-}
-
-// compileChecked is compile with a check that is called now and then, whose error ends it.
-func (s *workerSession) compileChecked(parts map[string]*graph.Graph, check func() error) (*taskPlan, error) {
+// compile makes a plan of graphs by device, which the caller has the claim to. check, if not nil, is called now and then;
+// its error ends it.
+func (s *workerSession) compile(parts map[string]*graph.Graph, check func() error) (*taskPlan, error) {
 	p := &taskPlan{peers: map[string]bool{}}
 	p.claims.Store(1)
 	for _, d := range s.devices {

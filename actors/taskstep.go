@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/processors"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -23,6 +24,7 @@ type taskStep struct {
 	cancel     kernels.Cancellation
 	tabled     bool
 	inline     bool // the part runs on the goroutine that brought it, which must not be kept for long
+	work       processors.Work
 	outbox     outbox
 	done       func(error)
 	parts      []devices.Part
@@ -51,7 +53,7 @@ func (t *Task) makeStep(done func(error)) *taskStep {
 	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
 	st.cancel.Bind(st.rendezvous.Abort)
 	st.Cancellation, st.Rendezvous, st.Continue, st.Yield = &st.cancel, st.rendezvous, t.schedule, st.leaveGoroutine
-	st.Room = st.room
+	st.Room, st.Work = st.room, &st.work
 	return st
 }
 
@@ -79,6 +81,7 @@ func (st *taskStep) begin(id uint64, session *workerSession, plan *taskPlan, fee
 	if n := session.stepMemory; n > 0 {
 		st.Quota = tensor.NewQuota(n, "step", "--step-memory, WithStepMemory or step_bytes in a policy raises it")
 	}
+	st.work.Begin(session.processors)
 	st.Flush = nil
 	if plan == nil || len(plan.peers) > 0 {
 		st.Flush = st.flush

@@ -201,8 +201,8 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 				for _, part := range m.Plan.Parts {
 					bytes += len(part.GraphDef)
 				}
-				return inTurn(t.life, bytes/nodeBytes, func() (err error) {
-					plan, err = s.register(m.PlanId, m.Plan)
+				return s.inTurn(t.life, bytes/nodeBytes, func(check func() error) (err error) {
+					plan, err = s.register(m.PlanId, m.Plan, check)
 					return err
 				})
 			})

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/processors"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/files"
 )
@@ -21,14 +23,15 @@ import (
 // kernels that its plans share, and its devices (the task's own, or with containers of the
 // session's where its state is isolated).
 type workerSession struct {
-	task     *Task
-	handle   string
-	master   string
-	devices  []devices.Device
-	isolated bool
-	files    files.FS
-	client   string        // whose session it is, if that is known
-	memory   *tensor.Quota // of the session
+	task       *Task
+	handle     string
+	master     string
+	devices    []devices.Device
+	isolated   bool
+	files      files.FS
+	processors *processors.Client
+	client     string        // whose session it is, if that is known
+	memory     *tensor.Quota // of the session
 	// stepMemory bounds what each step takes; 0 is no bound.
 	stepMemory int64
 	orphaned   *time.Timer // runs while nothing is heard of a master that was lost; under the task's lock
@@ -68,6 +71,7 @@ func (t *Task) sessionFor(handle, master string, isolated bool, rights Rights) *
 			}
 		}
 		s.limitMemory(rights)
+		s.processors = processors.Default.Open(cmp.Or(rights.Client, rights.Who))
 		t.sessions[handle] = s
 	}
 	s.heard()
@@ -106,6 +110,7 @@ func (t *Task) forgetSession(handle string) {
 		return
 	}
 	defer s.endMemory()
+	defer s.processors.Close()
 	for _, st := range t.steps.all() {
 		if st.session == s {
 			st.fail(&status.Error{Code: status.Cancelled, Message: "Session " + handle + " was closed", Derived: true})
@@ -196,7 +201,7 @@ func (s *workerSession) plan(id uint64) *taskPlan {
 // register compiles and keeps a plan that a master sent, and claims it for the caller. Of two that
 // come at once the first one stays. Beyond maxPlans the one that was used the longest ago goes:
 // its master sends it again.
-func (s *workerSession) register(id uint64, m *wire.Plan) (*taskPlan, error) {
+func (s *workerSession) register(id uint64, m *wire.Plan, check func() error) (*taskPlan, error) {
 	parts := map[string]*graph.Graph{}
 	for _, part := range m.Parts {
 		var def graphpb.GraphDef
@@ -209,7 +214,7 @@ func (s *workerSession) register(id uint64, m *wire.Plan) (*taskPlan, error) {
 		}
 		parts[part.Device] = g
 	}
-	p, err := s.compile(parts)
+	p, err := s.compile(parts, check)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/processors"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -72,6 +73,9 @@ func (r *run) setOff(call *asyncCall) {
 
 // handOver gives a costly kernel to another core, if one is free.
 func (r *run) handOver(t task, ins []kernels.Value) bool {
+	if processors.Default.Contended() {
+		return false
+	}
 	select {
 	case helpers <- struct{}{}:
 	default:
@@ -79,7 +83,14 @@ func (r *run) handOver(t task, ins []kernels.Value) bool {
 	}
 	call := r.depart(t, ins)
 	contain.Go(r.step.Log, "The kernel of op "+t.n.graph.Op, func() {
+		w := call.ctx.Step.Work
+		if w != nil {
+			w.Enter()
+		}
 		err := call.compute()
+		if w != nil {
+			w.Leave()
+		}
 		<-helpers
 		r.report(call, err, true)
 	}, nil)

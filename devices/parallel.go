@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/processors"
 )
 
 // helpers is the process's budget of goroutines that help with one kernel or run a kernel beside
@@ -14,10 +15,11 @@ import (
 var helpers = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 
 // Parallel calls body on parts of [0,n), each at least grain long, and returns when they cover it.
-// Parts are taken from a shared counter, so that a slow helper holds nobody up.
+// Parts are taken from a shared counter, so that a slow helper holds nobody up. Where others want all processors it has
+// no helpers.
 func Parallel(n, grain int, body func(lo, hi int)) {
 	grain = max(grain, 1)
-	if n < 2*grain {
+	if n < 2*grain || processors.Default.Contended() {
 		if n > 0 {
 			body(0, n)
 		}

@@ -70,6 +70,7 @@ type node struct {
 	handed  bool
 	hostOut []bool // outputs in host memory, see kernels.MemoryTypes
 	costly  bool
+	calls   bool // functions
 	strings bool // outputs of strings, whose bytes are counted
 	// initializer tells that references to variables without a value may come in.
 	initializer bool
@@ -240,6 +241,7 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 	switch {
 	case err == nil:
 		n.costly, n.initializer = def.Expensive, def.UninitializedOK
+		n.calls = callsFunctions(n.graph)
 		build = func() (any, error) {
 			return def.New(&kernels.Construction{Node: g, Device: dev, Session: opts.Session, Functions: opts.Functions})
 		}

@@ -36,6 +36,7 @@ type run struct {
 	fresh, firing bool
 	// yielded tells that the run goes on by its step's Continue.
 	yielded bool
+	turns   turns
 
 	mu    sync.Mutex
 	owned bool
@@ -76,7 +77,7 @@ func (p *Program) Run(step *kernels.Step, done func(error)) Execution {
 		ended := done
 		done = func(err error) { a.Settle(step, func(e error) { ended(status.Worse(err, e)) }) }
 	}
-	r.step, r.done, r.owned, r.fresh = step, done, true, true
+	r.step, r.done, r.owned, r.fresh, r.turns = step, done, true, true, turns{left: turnNodes}
 	r.ctx.Device, r.ctx.Step = p.device, step
 	if step.Quota != nil && p.accelerator == nil {
 		r.ctx.Device = &bounded{p.device, p.device.Pool().Under(step.Quota)}
@@ -143,7 +144,11 @@ func (e Execution) Waiting(limit int) []string {
 // work is the owner's loop: fire what is ready, take in what was reported, and give up ownership
 // when there is nothing of either. Ending the run is the last owner's part.
 func (r *run) work() {
+	work := r.enterTurn()
 	for r.turn() {
+	}
+	if work != nil {
+		work.Leave()
 	}
 }
 
@@ -171,6 +176,7 @@ func (r *run) turn() (again bool) {
 			if r.yielded {
 				r.yielded = false
 				released = true
+				r.leaveTurn()
 				r.proceed()
 				return false
 			}
@@ -178,6 +184,7 @@ func (r *run) turn() (again bool) {
 		if r.away > 0 && r.err == nil && r.step.Flush != nil { // what a failed run has to send goes at its end
 			r.step.Flush()
 		}
+		r.leaveTurn()
 		r.mu.Lock()
 		if len(r.inbox) == 0 {
 			r.owned, released = false, true
@@ -225,6 +232,9 @@ func (r *run) recycleInbox(inbox []report) {
 func (r *run) burst() {
 	r.firing = true
 	for len(r.ready) > 0 && r.stalls == 0 {
+		if r.turns.left--; r.turns.left <= 0 && r.pause() {
+			break
+		}
 		last := len(r.ready) - 1
 		t := r.ready[last]
 		r.ready = r.ready[:last]
@@ -307,13 +317,19 @@ func (r *run) fire(t task) {
 		return
 	}
 	if n.async != nil {
+		if n.calls {
+			r.joinTurn()
+		}
 		r.start(t, ins)
 		return
 	}
-	if r.step.Yield != nil && (n.costly || long(ins)) && r.step.Yield() {
-		r.ready = append(r.ready, t) // it is still counted as ready
-		r.yielded = true
-		return
+	if n.costly || long(ins) {
+		if r.step.Yield != nil && r.step.Yield() {
+			r.ready = append(r.ready, t) // it is still counted as ready
+			r.yielded = true
+			return
+		}
+		r.awaitTurn()
 	}
 	if n.costly {
 		if r.step.Flush != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/processors"
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
@@ -43,6 +44,8 @@ type Step struct {
 	Room func(device string, size int, ready func()) bool
 	// Quota, if not nil, bounds the host memory that the step's kernels take on CPU devices.
 	Quota *tensor.Quota
+	// Work, if not nil, waits for a processor where other clients' steps want them, too.
+	Work *processors.Work
 	// Log is where kernels log, such as a PrintV2 to a log; nil discards what they log.
 	Log *slog.Logger
 	// Files are those that the step's ops may use; kernels get them from Context.Files.
