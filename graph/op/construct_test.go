@@ -21,6 +21,9 @@ var (
 	attrValues = map[string]map[string]any{
 		"Conv2D":                {"strides": []int64{1, 1, 1, 1}},
 		"FusedPadConv2D":        {"strides": []int64{1, 1, 1, 1}},
+		"QuantizedConv2D":       {"strides": []int64{1, 1, 1, 1}},
+		"QuantizedMaxPool":      {"ksize": []int64{1, 1, 1, 1}, "strides": []int64{1, 1, 1, 1}},
+		"QuantizedAvgPool":      {"ksize": []int64{1, 1, 1, 1}, "strides": []int64{1, 1, 1, 1}},
 		"DepthwiseConv2dNative": {"strides": []int64{1, 1, 1, 1}},
 		"Einsum":                {"equation": "ab,bc->ac"},
 		"ParseSequenceExample": {

@@ -169,6 +169,21 @@ func QuantizeAndDequantizeV4Grad(s *Scope, gradients, input, inputMin, inputMax 
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
+// QuantizeDownAndShrinkRange converts quantized numbers to smaller ones, over the range that they use.
+//
+//   - input: Tinput
+//   - inputMin: float
+//   - inputMax: float
+//   - outType: type, one of qint8, quint8, qint32, qint16, quint16
+//   - returns output: out_type
+//   - returns outputMin: float
+//   - returns outputMax: float
+//   - Tinput is one of qint8, quint8, qint32, qint16, quint16
+func QuantizeDownAndShrinkRange(s *Scope, input, inputMin, inputMax Output, outType tensor.DType) (output, outputMin, outputMax Output) {
+	added := s.add("QuantizeDownAndShrinkRange", need{"out_type": outType}, nil, input, inputMin, inputMax)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
 // QuantizeV2 gives the quantized numbers nearest to floats.
 //
 //   - input: float
@@ -185,5 +200,277 @@ func QuantizeAndDequantizeV4Grad(s *Scope, gradients, input, inputMin, inputMax 
 //   - attr.EnsureMinimumRange: float; default 0.01
 func QuantizeV2(s *Scope, input, minRange, maxRange Output, t tensor.DType, attrs ...attr.Attr) (output, outputMin, outputMax Output) {
 	added := s.add("QuantizeV2", need{"T": t}, attrs, input, minRange, maxRange)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedAdd adds quantized numbers.
+//
+//   - x: T1
+//   - y: T2
+//   - minX: float
+//   - maxX: float
+//   - minY: float
+//   - maxY: float
+//   - returns z: Toutput
+//   - returns minZ: float
+//   - returns maxZ: float
+//   - T1 is one of qint8, quint8, qint32, qint16, quint16
+//   - T2 is one of qint8, quint8, qint32, qint16, quint16
+//   - attr.Toutput: type, one of qint8, quint8, qint32, qint16, quint16; default qint32
+func QuantizedAdd(s *Scope, x, y, minX, maxX, minY, maxY Output, attrs ...attr.Attr) (z, minZ, maxZ Output) {
+	added := s.add("QuantizedAdd", nil, attrs, x, y, minX, maxX, minY, maxY)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedAvgPool averages windows of quantized images.
+//
+//   - input: T
+//   - minInput: float
+//   - maxInput: float
+//   - ksize: a list of int
+//   - strides: a list of int
+//   - padding: string, one of "SAME", "VALID"
+//   - returns output: T
+//   - returns minOutput: float
+//   - returns maxOutput: float
+//   - T is one of qint8, quint8, qint32, qint16, quint16
+func QuantizedAvgPool(s *Scope, input, minInput, maxInput Output, ksize, strides []int64, padding string) (output, minOutput, maxOutput Output) {
+	added := s.add("QuantizedAvgPool", need{"ksize": ksize, "strides": strides, "padding": padding}, nil, input, minInput, maxInput)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedBatchNormWithGlobalNormalization normalizes quantized images by channel with a mean and a variance that are given.
+//
+//   - t: Tinput
+//   - tMin: float
+//   - tMax: float
+//   - m: Tinput
+//   - mMin: float
+//   - mMax: float
+//   - v: Tinput
+//   - vMin: float
+//   - vMax: float
+//   - beta: Tinput
+//   - betaMin: float
+//   - betaMax: float
+//   - gamma: Tinput
+//   - gammaMin: float
+//   - gammaMax: float
+//   - outType: type, one of qint8, quint8, qint32, qint16, quint16
+//   - varianceEpsilon: float
+//   - scaleAfterNormalization: bool
+//   - returns result: out_type
+//   - returns resultMin: float
+//   - returns resultMax: float
+//   - Tinput is one of qint8, quint8, qint32, qint16, quint16
+func QuantizedBatchNormWithGlobalNormalization(s *Scope, t, tMin, tMax, m, mMin, mMax, v, vMin, vMax, beta, betaMin, betaMax, gamma, gammaMin, gammaMax Output, outType tensor.DType, varianceEpsilon float32, scaleAfterNormalization bool) (result, resultMin, resultMax Output) {
+	added := s.add("QuantizedBatchNormWithGlobalNormalization", need{"out_type": outType, "variance_epsilon": varianceEpsilon, "scale_after_normalization": scaleAfterNormalization}, nil, t, tMin, tMax, m, mMin, mMax, v, vMin, vMax, beta, betaMin, betaMax, gamma, gammaMin, gammaMax)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedBiasAdd adds a quantized vector to the last dimension.
+//
+//   - input: T1
+//   - bias: T2
+//   - minInput: float
+//   - maxInput: float
+//   - minBias: float
+//   - maxBias: float
+//   - outType: type, one of qint8, quint8, qint32, qint16, quint16
+//   - returns output: out_type
+//   - returns minOut: float
+//   - returns maxOut: float
+//   - T1 is one of qint8, quint8, qint32, qint16, quint16
+//   - T2 is one of qint8, quint8, qint32, qint16, quint16
+func QuantizedBiasAdd(s *Scope, input, bias, minInput, maxInput, minBias, maxBias Output, outType tensor.DType) (output, minOut, maxOut Output) {
+	added := s.add("QuantizedBiasAdd", need{"out_type": outType}, nil, input, bias, minInput, maxInput, minBias, maxBias)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedConcat joins quantized tensors along a dimension.
+//
+//   - concatDim: int32
+//   - values: tensors of type T
+//   - inputMins: tensors of type float
+//   - inputMaxes: tensors of type float
+//   - returns output: T
+//   - returns outputMin: float
+//   - returns outputMax: float
+func QuantizedConcat(s *Scope, concatDim Output, values, inputMins, inputMaxes []Output) (output, outputMin, outputMax Output) {
+	added := s.add("QuantizedConcat", nil, nil, concatDim, List(values), List(inputMins), List(inputMaxes))
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedConv2D convolves quantized images with filters.
+//
+//   - input: Tinput
+//   - filter: Tfilter
+//   - minInput: float
+//   - maxInput: float
+//   - minFilter: float
+//   - maxFilter: float
+//   - strides: a list of int
+//   - padding: string, one of "SAME", "VALID"
+//   - returns output: out_type
+//   - returns minOutput: float
+//   - returns maxOutput: float
+//   - Tinput is one of qint8, quint8, qint32, qint16, quint16
+//   - Tfilter is one of qint8, quint8, qint32, qint16, quint16
+//   - attr.OutType: type, one of qint8, quint8, qint32, qint16, quint16; default qint32
+//   - attr.Dilations: a list of int; default [1, 1, 1, 1]
+func QuantizedConv2D(s *Scope, input, filter, minInput, maxInput, minFilter, maxFilter Output, strides []int64, padding string, attrs ...attr.Attr) (output, minOutput, maxOutput Output) {
+	added := s.add("QuantizedConv2D", need{"strides": strides, "padding": padding}, attrs, input, filter, minInput, maxInput, minFilter, maxFilter)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedInstanceNorm normalizes each channel of each quantized image.
+//
+//   - x: T
+//   - xMin: float
+//   - xMax: float
+//   - returns y: T
+//   - returns yMin: float
+//   - returns yMax: float
+//   - T is one of qint8, quint8, qint32, qint16, quint16
+//   - attr.OutputRangeGiven: bool; default false
+//   - attr.GivenYMin: float; default 0
+//   - attr.GivenYMax: float; default 0
+//   - attr.VarianceEpsilon: float; default 1e-05
+//   - attr.MinSeparation: float; default 0.001
+func QuantizedInstanceNorm(s *Scope, x, xMin, xMax Output, attrs ...attr.Attr) (y, yMin, yMax Output) {
+	added := s.add("QuantizedInstanceNorm", nil, attrs, x, xMin, xMax)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedMatMul multiplies quantized matrices.
+//
+//   - a: T1
+//   - b: T2
+//   - minA: float
+//   - maxA: float
+//   - minB: float
+//   - maxB: float
+//   - returns out: Toutput
+//   - returns minOut: float
+//   - returns maxOut: float
+//   - T1 is one of qint8, quint8, qint32, qint16, quint16
+//   - T2 is one of qint8, quint8, qint32, qint16, quint16
+//   - attr.Toutput: type, one of qint8, quint8, qint32, qint16, quint16; default qint32
+//   - attr.TransposeA: bool; default false
+//   - attr.TransposeB: bool; default false
+//   - attr.Tactivation: type, one of qint8, quint8, qint32, qint16, quint16; default quint8
+func QuantizedMatMul(s *Scope, a, b, minA, maxA, minB, maxB Output, attrs ...attr.Attr) (out, minOut, maxOut Output) {
+	added := s.add("QuantizedMatMul", nil, attrs, a, b, minA, maxA, minB, maxB)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedMaxPool gives the largest elements of windows of quantized images.
+//
+//   - input: T
+//   - minInput: float
+//   - maxInput: float
+//   - ksize: a list of int
+//   - strides: a list of int
+//   - padding: string, one of "SAME", "VALID"
+//   - returns output: T
+//   - returns minOutput: float
+//   - returns maxOutput: float
+//   - T is one of qint8, quint8, qint32, qint16, quint16
+func QuantizedMaxPool(s *Scope, input, minInput, maxInput Output, ksize, strides []int64, padding string) (output, minOutput, maxOutput Output) {
+	added := s.add("QuantizedMaxPool", need{"ksize": ksize, "strides": strides, "padding": padding}, nil, input, minInput, maxInput)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedMul multiplies quantized numbers.
+//
+//   - x: T1
+//   - y: T2
+//   - minX: float
+//   - maxX: float
+//   - minY: float
+//   - maxY: float
+//   - returns z: Toutput
+//   - returns minZ: float
+//   - returns maxZ: float
+//   - T1 is one of qint8, quint8, qint32, qint16, quint16
+//   - T2 is one of qint8, quint8, qint32, qint16, quint16
+//   - attr.Toutput: type, one of qint8, quint8, qint32, qint16, quint16; default qint32
+func QuantizedMul(s *Scope, x, y, minX, maxX, minY, maxY Output, attrs ...attr.Attr) (z, minZ, maxZ Output) {
+	added := s.add("QuantizedMul", nil, attrs, x, y, minX, maxX, minY, maxY)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedRelu gives x, and 0 where it is negative, of quantized numbers.
+//
+//   - features: Tinput
+//   - minFeatures: float
+//   - maxFeatures: float
+//   - returns activations: out_type
+//   - returns minActivations: float
+//   - returns maxActivations: float
+//   - Tinput is one of qint8, quint8, qint32, qint16, quint16
+//   - attr.OutType: type, one of qint8, quint8, qint32, qint16, quint16; default quint8
+func QuantizedRelu(s *Scope, features, minFeatures, maxFeatures Output, attrs ...attr.Attr) (activations, minActivations, maxActivations Output) {
+	added := s.add("QuantizedRelu", nil, attrs, features, minFeatures, maxFeatures)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedRelu6 limits quantized numbers to 0 and 6.
+//
+//   - features: Tinput
+//   - minFeatures: float
+//   - maxFeatures: float
+//   - returns activations: out_type
+//   - returns minActivations: float
+//   - returns maxActivations: float
+//   - Tinput is one of qint8, quint8, qint32, qint16, quint16
+//   - attr.OutType: type, one of qint8, quint8, qint32, qint16, quint16; default quint8
+func QuantizedRelu6(s *Scope, features, minFeatures, maxFeatures Output, attrs ...attr.Attr) (activations, minActivations, maxActivations Output) {
+	added := s.add("QuantizedRelu6", nil, attrs, features, minFeatures, maxFeatures)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// QuantizedReshape gives quantized numbers another shape.
+//
+//   - tensor: T
+//   - shape: Tshape
+//   - inputMin: float
+//   - inputMax: float
+//   - returns output: T
+//   - returns outputMin: float
+//   - returns outputMax: float
+//   - Tshape is one of int32, int64
+func QuantizedReshape(s *Scope, tensor, shape, inputMin, inputMax Output) (output, outputMin, outputMax Output) {
+	added := s.add("QuantizedReshape", nil, nil, tensor, shape, inputMin, inputMax)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// RequantizationRange gives the range that quantized numbers use.
+//
+//   - input: Tinput
+//   - inputMin: float
+//   - inputMax: float
+//   - returns outputMin: float
+//   - returns outputMax: float
+//   - Tinput is one of qint8, quint8, qint32, qint16, quint16
+func RequantizationRange(s *Scope, input, inputMin, inputMax Output) (outputMin, outputMax Output) {
+	added := s.add("RequantizationRange", nil, nil, input, inputMin, inputMax)
+	return added.Output(0), added.Output(1)
+}
+
+// Requantize converts quantized numbers to smaller ones, over another range.
+//
+//   - input: Tinput
+//   - inputMin: float
+//   - inputMax: float
+//   - requestedOutputMin: float
+//   - requestedOutputMax: float
+//   - outType: type, one of qint8, quint8, qint32, qint16, quint16
+//   - returns output: out_type
+//   - returns outputMin: float
+//   - returns outputMax: float
+//   - Tinput is one of qint8, quint8, qint32, qint16, quint16
+func Requantize(s *Scope, input, inputMin, inputMax, requestedOutputMin, requestedOutputMax Output, outType tensor.DType) (output, outputMin, outputMax Output) {
+	added := s.add("Requantize", need{"out_type": outType}, nil, input, inputMin, inputMax, requestedOutputMin, requestedOutputMax)
 	return added.Output(0), added.Output(1), added.Output(2)
 }

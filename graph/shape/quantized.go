@@ -2,6 +2,31 @@ package shape
 
 var quantizedOps = []row{
 	{"Dequantize", func(c *call) { c.set(0, c.ranged(0, false)) }},
+	{"QuantizeDownAndShrinkRange QuantizedRelu QuantizedRelu6", alsoRanged(unchanged, 1, 3)},
+	{"Requantize", alsoRanged(unchanged, 1, 5)},
+	{"RequantizationRange", gives(ranks(-1, 0, 0), Scalar(), Scalar())},
+	{"QuantizedAdd", alsoRanged(broadcastBoth, 2, 6)},
+	{"QuantizedMul", alsoRanged(broadcastBoth, 2, 2)},
+	{"QuantizedBiasAdd", alsoRanged(biasAdd, 2, 6)},
+	{"QuantizedMatMul", alsoRanged(matMul, 2, 6)},
+	{"QuantizedConv2D", alsoRanged(conv2D, 2, 6)},
+	{"QuantizedMaxPool", alsoRanged(func(c *call) { c.pool2D(true, true) }, 1, 3)},
+	{"QuantizedAvgPool", alsoRanged(func(c *call) { c.pool2D(false, true) }, 1, 3)},
+	{"QuantizedReshape", alsoRanged(reshape, 2, 4)},
+	{"QuantizedConcat", func(c *call) {
+		n := (len(c.In) - 1) / 3
+		alsoRanged(func(c *call) { c.concat(1, n+1, 0) }, n+1, len(c.In))(c)
+	}},
+	{"QuantizedInstanceNorm", alsoRanged(unchangedOf(4), 1, 3)},
+	{"QuantizedBatchNormWithGlobalNormalization", func(c *call) {
+		x := c.is(c.in(0), 4)
+		channels := x.at(3)
+		for i := 3; i <= 12; i += 3 {
+			channels = c.equal(channels, c.vector(i).at(0))
+		}
+		c.setAll(Scalar())
+		c.set(0, c.with(x, 3, channels))
+	}},
 	{"QuantizeV2", func(c *call) {
 		c.set(0, c.ranged(0, false))
 		c.set(1, c.in(2))
@@ -44,6 +69,19 @@ var quantizedOps = []row{
 		c.setAll(ends)
 		c.set(0, in)
 	}},
+}
+
+// alsoRanged is a rule for quantized numbers: inputs from (inclusive) to to (exclusive) are scalars, and so are the
+// outputs after the first, the ends of ranges.
+func alsoRanged(inner rule, from, to int) rule {
+	return func(c *call) {
+		inner(c)
+		for i := from; i < to; i++ {
+			c.scalar(i)
+		}
+		c.set(1, Scalar())
+		c.set(2, Scalar())
+	}
 }
 
 // ranged is the shape of an input whose range is in the next two, for all of it or, with the attribute axis, for each

@@ -73,6 +73,24 @@ func reshape(ctx *kernels.Context) error {
 	return nil
 }
 
+// quantizedReshape is Reshape of quantized numbers, whose range stays.
+func quantizedReshape(ctx *kernels.Context) error {
+	for i, name := range []string{"input_min", "input_max"} {
+		if err := args.CheckType(ctx, 2+i, tensor.Float32); err != nil {
+			return err
+		}
+		if t := ctx.Input(2 + i); t.Len() != 1 || t.Rank() > 1 {
+			return status.InvalidArgumentf("%s must be a scalar or a vector of 1 element", name)
+		}
+	}
+	if err := reshape(ctx); err != nil {
+		return err
+	}
+	ctx.SetOutput(1, ctx.Input(2).Reshaped(nil))
+	ctx.SetOutput(2, ctx.Input(3).Reshaped(nil))
+	return nil
+}
+
 // inferShape puts the size that the elements of a tensor of shape in leave in the place of a -1.
 // As in TensorFlow, sizes of zero are left out of the division on both sides.
 func inferShape(shape, in tensor.Shape) error {

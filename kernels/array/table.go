@@ -26,6 +26,7 @@ func addArray(table *kernels.Table) {
 		{Op: "Size", New: newSize},
 		{Op: "Rank", New: kernels.Always(rank)},
 		{Op: "Reshape", New: kernels.Always(reshape)},
+		{Op: "QuantizedReshape", Types: map[string][]tensor.DType{"T": {tensor.QUint8, tensor.QInt32}}, New: kernels.Always(quantizedReshape)},
 		{Op: "ExpandDims", New: kernels.Always(expandDims)},
 		{Op: "Squeeze", New: newSqueeze},
 		{Op: "EnsureShape", New: newEnsureShape},

@@ -120,6 +120,9 @@ func addPool(op func(op string, sets ...[]kernels.Def)) {
 	op("MaxPoolGradGradV2", maxPoolGradGrad(false))
 	op("AvgPool", avgPool(maxOf32), avgPool(maxOf64))
 	op("AvgPoolGrad", avgPoolGrad[float32](), avgPoolGrad[float64]())
+	op("QuantizedMaxPool", quantizedMaxPool(tensor.QInt8, poolMath[int8]{least: math.MinInt8, max: elementwise.Maximum[int8]}),
+		quantizedMaxPool(tensor.QUint8, poolMath[uint8]{max: elementwise.Maximum[uint8]}))
+	op("QuantizedAvgPool", quantizedAvgPool[int8](tensor.QInt8), quantizedAvgPool[uint8](tensor.QUint8))
 	op("MaxPool3D", pool3Rows(maxPool3[float32], maxPool3[float64], []int{0}, -1))
 	op("MaxPool3DGrad", pool3Rows(maxPool3Grad[float32], maxPool3Grad[float64], []int{0, 1, 2}, -1))
 	op("MaxPool3DGradGrad", pool3Rows(maxPool3GradGrad[float32], maxPool3GradGrad[float64], []int{0, 1, 2}, -1))

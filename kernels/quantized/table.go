@@ -11,6 +11,7 @@ import (
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addConversions(table.Op)
+	addArithmetic(table.Op)
 	return table
 }
 
@@ -30,4 +31,20 @@ func addConversions(op func(op string, sets ...[]kernels.Def)) {
 	op("FakeQuantWithMinMaxVarsGradient", fakeRows(false, false, (*fake).backward))
 	op("FakeQuantWithMinMaxVarsPerChannel", fakeRows(false, true, (*fake).forward))
 	op("FakeQuantWithMinMaxVarsPerChannelGradient", fakeRows(false, true, (*fake).backward))
+}
+
+func addArithmetic(op func(op string, sets ...[]kernels.Def)) {
+	op("QuantizeDownAndShrinkRange", rowOf(kernels.Always(shrink), "Tinput", tensor.QInt32, "out_type", tensor.QUint8))
+	op("Requantize", requantizeRows(tensor.QInt8, narrow8), requantizeRows(tensor.QUint8, narrowU8))
+	op("RequantizationRange", rowOf(kernels.Always(usedRange), "Tinput", tensor.QInt32))
+	op("QuantizedAdd", rowOf(kernels.Always(add), "T1", tensor.QUint8, "T2", tensor.QUint8, "Toutput", tensor.QInt32))
+	op("QuantizedMul", rowOf(kernels.Always(multiply), "T1", tensor.QUint8, "T2", tensor.QUint8, "Toutput", tensor.QInt32))
+	op("QuantizedBiasAdd", biasRows[int8](tensor.QInt8), biasRows[uint8](tensor.QUint8))
+	op("QuantizedMatMul", rowOf(newMatMul, "T1", tensor.QUint8, "T2", tensor.QUint8, "Toutput", tensor.QInt32))
+	op("QuantizedConv2D", rowOf(newConv, "Tinput", tensor.QUint8, "Tfilter", tensor.QUint8, "out_type", tensor.QInt32))
+	op("QuantizedConcat", concatRows[uint8](tensor.QUint8), concatRows[int32](tensor.QInt32))
+	op("QuantizedRelu", reluRows[uint8](tensor.QUint8, false), reluRows[int32](tensor.QInt32, false))
+	op("QuantizedRelu6", reluRows[uint8](tensor.QUint8, true), reluRows[int32](tensor.QInt32, true))
+	op("QuantizedInstanceNorm", rowOf(newInstanceNorm, "T", tensor.QUint8))
+	op("QuantizedBatchNormWithGlobalNormalization", rowOf(newBatchNorm, "Tinput", tensor.QUint8, "out_type", tensor.QInt32))
 }

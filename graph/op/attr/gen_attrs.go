@@ -249,7 +249,7 @@ func Deterministic(v bool) Attr { return Attr{"deterministic", v} }
 
 // Dilations are the steps between the elements that a filter sees, by dimension.
 //
-// Ops: Conv, Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput. Defaults: [1, 1, 1, 1, 1] (Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2); [1, 1, 1, 1] (Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput); empty (Conv).
+// Ops: Conv, Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput, QuantizedConv2D. Defaults: [1, 1, 1, 1, 1] (Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2); [1, 1, 1, 1] (Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput, QuantizedConv2D); empty (Conv).
 func Dilations(v []int64) Attr { return Attr{"dilations", v} }
 
 // DisplayName sets the attribute display_name.
@@ -435,6 +435,16 @@ func ForgetBias(v float32) Attr { return Attr{"forget_bias", v} }
 //
 // Ops: Qr, Svd. Default: false.
 func FullMatrices(v bool) Attr { return Attr{"full_matrices", v} }
+
+// GivenYMax sets the attribute given_y_max.
+//
+// Ops: QuantizedInstanceNorm. Default: 0.
+func GivenYMax(v float32) Attr { return Attr{"given_y_max", v} }
+
+// GivenYMin sets the attribute given_y_min.
+//
+// Ops: QuantizedInstanceNorm. Default: 0.
+func GivenYMin(v float32) Attr { return Attr{"given_y_min", v} }
 
 // GradA sets the attribute grad_a.
 //
@@ -626,6 +636,11 @@ func Min(v float32) Attr { return Attr{"min", v} }
 // Ops: RandomShuffleQueue, RandomShuffleQueueV2. Default: 0.
 func MinAfterDequeue(v int64) Attr { return Attr{"min_after_dequeue", v} }
 
+// MinSeparation sets the attribute min_separation.
+//
+// Ops: QuantizedInstanceNorm. Default: 0.001.
+func MinSeparation(v float32) Attr { return Attr{"min_separation", v} }
+
 // MixedPriorityPolicy sets the attribute mixed_priority_policy.
 //
 // Ops: BatchFunction. Default: "low_priority_padding_with_max_batch_size".
@@ -703,7 +718,7 @@ func OutIdx(v tensor.DType) Attr { return Attr{"out_idx", v} }
 
 // OutType is the type of the result.
 //
-// Ops: LowerBound, SerializeManySparse, SerializeSparse, Shape, ShapeN, Size, StringToNumber, UpperBound, VariableShape. Defaults: float (StringToNumber); int32 (LowerBound, Shape, ShapeN, Size, UpperBound, VariableShape); string (SerializeManySparse, SerializeSparse).
+// Ops: LowerBound, QuantizedConv2D, QuantizedRelu, QuantizedRelu6, SerializeManySparse, SerializeSparse, Shape, ShapeN, Size, StringToNumber, UpperBound, VariableShape. Defaults: float (StringToNumber); int32 (LowerBound, Shape, ShapeN, Size, UpperBound, VariableShape); qint32 (QuantizedConv2D); quint8 (QuantizedRelu, QuantizedRelu6); string (SerializeManySparse, SerializeSparse).
 func OutType(v tensor.DType) Attr { return Attr{"out_type", v} }
 
 // OutputDtype is the type of the result.
@@ -715,6 +730,11 @@ func OutputDtype(v tensor.DType) Attr { return Attr{"output_dtype", v} }
 //
 // Ops: Lu. Default: int32.
 func OutputIdxType(v tensor.DType) Attr { return Attr{"output_idx_type", v} }
+
+// OutputRangeGiven sets the attribute output_range_given.
+//
+// Ops: QuantizedInstanceNorm. Default: false.
+func OutputRangeGiven(v bool) Attr { return Attr{"output_range_given", v} }
 
 // OutputShapes are the shapes of the outputs.
 //
@@ -926,6 +946,11 @@ func Summarize(v int64) Attr { return Attr{"summarize", v} }
 // Ops: StackPush, StackPushV2. Default: false.
 func SwapMemory(v bool) Attr { return Attr{"swap_memory", v} }
 
+// Tactivation sets the attribute Tactivation.
+//
+// Ops: QuantizedMatMul. Default: quint8.
+func Tactivation(v tensor.DType) Attr { return Attr{"Tactivation", v} }
+
 // Targmax sets the attribute Targmax.
 //
 // Ops: MaxPoolWithArgmax. Default: int64.
@@ -961,14 +986,19 @@ func Tolerance(v float32) Attr { return Attr{"tolerance", v} }
 // Ops: Angle, Complex, ComplexAbs, Imag, Real. Defaults: complex64 (Complex); float (Angle, ComplexAbs, Imag, Real).
 func Tout(v tensor.DType) Attr { return Attr{"Tout", v} }
 
+// Toutput sets the attribute Toutput.
+//
+// Ops: QuantizedAdd, QuantizedMatMul, QuantizedMul. Default: qint32.
+func Toutput(v tensor.DType) Attr { return Attr{"Toutput", v} }
+
 // TransposeA transposes the first matrix.
 //
-// Ops: MatMul. Default: false.
+// Ops: MatMul, QuantizedMatMul. Default: false.
 func TransposeA(v bool) Attr { return Attr{"transpose_a", v} }
 
 // TransposeB transposes the second matrix.
 //
-// Ops: MatMul. Default: false.
+// Ops: MatMul, QuantizedMatMul. Default: false.
 func TransposeB(v bool) Attr { return Attr{"transpose_b", v} }
 
 // Treal sets the attribute Treal.
@@ -1045,6 +1075,11 @@ func ValueShape(v shape.Shape) Attr { return Attr{"value_shape", v} }
 //
 // Ops: TemporaryVariable. Default: "".
 func VarName(v string) Attr { return Attr{"var_name", v} }
+
+// VarianceEpsilon sets the attribute variance_epsilon.
+//
+// Ops: QuantizedInstanceNorm. Default: 1e-05.
+func VarianceEpsilon(v float32) Attr { return Attr{"variance_epsilon", v} }
 
 // VocabSize sets the attribute vocab_size.
 //

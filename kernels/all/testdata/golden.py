@@ -39,7 +39,9 @@ def case(op, *inputs, **attrs):
         kw, i = dict(attrs), 0
         for arg in opdef.input_arg:
             if arg.number_attr:
-                kw[arg.name] = ph[i:]; i = len(ph)
+                lists = sum(1 for a in opdef.input_arg if a.number_attr)
+                n = (len(ph) - len(opdef.input_arg) + lists) // lists
+                kw[arg.name] = ph[i:i + n]; i += n
             else:
                 kw[RENAMED.get((op, arg.name), {'reduction_indices': 'axis'}.get(arg.name, arg.name))] = ph[i]; i += 1
         try:

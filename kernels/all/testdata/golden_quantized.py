@@ -81,4 +81,48 @@ def section_fake():
     case('FakeQuantWithMinMaxVars', x, np.zeros(1, f32), f32(1)); case('FakeQuantWithMinMaxVarsGradient', x, x[:3], f32(0), f32(1)); case('FakeQuantWithMinMaxArgsGradient', x, x[:3])
     case('FakeQuantWithMinMaxVarsPerChannel', arr(f32, (2, 3)), lo, hi); case('FakeQuantWithMinMaxVarsPerChannel', arr(f32, (2, 4)), lo[None], hi)
 
+def ends(lo, hi): return f32(lo), f32(hi)
+
+def section_requantize():
+    big, none = dict(lo=-70000, hi=90000), {}
+    for r in RANGES + [(-100., 300.), (-3e5, 1e6)]:
+        for kw in (big, none):
+            x = q(tf.qint32, (3, 7), **kw)
+            case('QuantizeDownAndShrinkRange', x, *ends(*r), out_type=tf.quint8); case('RequantizationRange', x, *ends(*r))
+            for to in (tf.quint8, tf.qint8):
+                for into in [(-1., 1.), (0., 6.), (-5., 0.), (0., 0.), (-.5, 1e6)]: case('Requantize', x, *ends(*r), *ends(*into), out_type=to)
+    x = q(tf.qint32, (4,))
+    case('Requantize', x, *ends(0, 1), *ends(1, 2), out_type=tf.quint8); case('Requantize', x, *ends(0, 1), *ends(-1, -2), out_type=tf.quint8); case('Requantize', x, np.zeros(1, f32), f32(1), *ends(0, 1), out_type=tf.quint8)
+    case('QuantizeDownAndShrinkRange', x[:0], *ends(0, 1), out_type=tf.quint8); case('RequantizationRange', x[:0], *ends(0, 1)); case('RequantizationRange', x, np.zeros(0, f32), f32(1))
+
+def section_arithmetic():
+    u8, i8, i = tf.quint8, tf.qint8, tf.qint32
+    for a, b in [((-1., 1.), (0., 6.)), ((0., 255.), (-3., 12.)), ((2., 5.), (-7., -2.))]:
+        for s1, s2 in [((5,), (5,)), ((), (4,)), ((3,), ()), ((2, 3), (3,)), ((4,), (2, 3, 4)), ((0,), (0,)), ((2, 3), (2, 3))]:
+            for op in ('QuantizedAdd', 'QuantizedMul'): case(op, q(u8, s1), q(u8, s2), *ends(*a), *ends(*b), Toutput=i)
+        for t in (u8, i8):
+            case('QuantizedBiasAdd', q(t, (3, 4)), q(t, (4,)), *ends(*a), *ends(*b), out_type=i); case('QuantizedBiasAdd', q(t, (2, 2, 3)), q(t, (3,)), *ends(*a), *ends(*b), out_type=i)
+        for ta in (False, True):
+            for tb in (False, True): case('QuantizedMatMul', q(u8, (5, 4) if ta else (4, 5)), q(u8, (3, 5) if tb else (5, 3)), *ends(*a), *ends(*b), Toutput=i, transpose_a=ta, transpose_b=tb)
+        for pad in ('SAME', 'VALID'):
+            for st in (1, 2, 3):
+                for f in ((3, 3), (2, 1), (1, 4)): case('QuantizedConv2D', q(u8, (2, 6, 5, 3)), q(u8, (*f, 3, 4)), *ends(*a), *ends(*b), out_type=i, strides=[1, st, st, 1], padding=pad)
+        for t in (u8, i):
+            for op in ('QuantizedRelu', 'QuantizedRelu6'): case(op, q(t, (3, 5)), *ends(*a), out_type=t)
+            case('QuantizedConcat', i32(1), q(t, (2, 3)), q(t, (2, 1)), f32(a[0]), f32(b[0]), f32(a[1]), f32(b[1])); case('QuantizedConcat', i32(0), q(t, (2, 3)), q(t, (1, 3)), f32(a[0]), f32(a[0]), f32(a[1]), f32(a[1]))
+            case('QuantizedReshape', q(t, (2, 6)), np.array([3, -1], i32), *ends(*a))
+        for t in (u8, i8):
+            for pad in ('SAME', 'VALID'):
+                for op in ('QuantizedMaxPool', 'QuantizedAvgPool'): case(op, q(t, (2, 6, 5, 3)), *ends(*a), ksize=[1, 2, 3, 1], strides=[1, 2, 1, 1], padding=pad)
+        case('QuantizedInstanceNorm', q(u8, (2, 3, 4, 5)), *ends(*a)); case('QuantizedInstanceNorm', q(u8, (2, 3, 4, 5)), *ends(*a), output_range_given=True, given_y_min=-1., given_y_max=2.); case('QuantizedInstanceNorm', q(u8, (1, 3, 4, 2)), *ends(*a), min_separation=20.)
+        for scale in (False, True): case('QuantizedBatchNormWithGlobalNormalization', q(u8, (2, 3, 2, 4)), *ends(*a), q(u8, (4,)), *ends(*b), q(u8, (4,)), *ends(0, 3), q(u8, (4,)), *ends(*a), q(u8, (4,)), *ends(*b), out_type=i, variance_epsilon=.01, scale_after_normalization=scale)
+    x, y = q(u8, (2, 3)), q(u8, (3, 2))
+    for op in ('QuantizedAdd', 'QuantizedMul'): case(op, x, y, *ends(0, 1), *ends(0, 1), Toutput=i); case(op, x, x, *ends(1, 1), *ends(0, 1), Toutput=i); case(op, x, x, *ends(0, 1), *ends(2, 1), Toutput=i); case(op, x, x, np.zeros(1, f32), f32(1), *ends(2, 1), Toutput=i)
+    case('QuantizedMatMul', x, x, *ends(0, 1), *ends(0, 1), Toutput=i); case('QuantizedMatMul', x, y, *ends(1, 1), *ends(0, 1), Toutput=i); case('QuantizedMatMul', x, y, *ends(0, 1), *ends(1, 1), Toutput=i); case('QuantizedMatMul', x[0], y, *ends(0, 1), *ends(0, 1), Toutput=i)
+    case('QuantizedBiasAdd', x, x[0, :2], *ends(0, 1), *ends(0, 1), out_type=i); case('QuantizedBiasAdd', x[0], x[0], *ends(0, 1), *ends(0, 1), out_type=i); case('QuantizedRelu', x, np.zeros(1, f32), f32(1), out_type=u8)
+    z, w = q(u8, (1, 4, 4, 2)), q(u8, (2, 2, 2, 1))
+    for st in ([1, 1, 2, 1], [2, 1, 1, 1]): case('QuantizedConv2D', z, w, *ends(0, 1), *ends(0, 1), out_type=i, strides=st, padding='SAME')
+    case('QuantizedConv2D', z[0], w, *ends(0, 1), *ends(0, 1), out_type=i, strides=[1, 1, 1, 1], padding='SAME'); case('QuantizedConv2D', z, w[:, :, :1], *ends(0, 1), *ends(0, 1), out_type=i, strides=[1, 1, 1, 1], padding='SAME'); case('QuantizedConv2D', z[:0], w, *ends(0, 1), *ends(0, 1), out_type=i, strides=[1, 1, 1, 1], padding='SAME')
+    case('QuantizedConcat', i32(2), x, x, *[f32(0)] * 2, *[f32(1)] * 2); case('QuantizedConcat', i32(0), x, y, *[f32(0)] * 2, *[f32(1)] * 2); case('QuantizedConcat', i32(0), x, x[0], *[f32(0)] * 2, *[f32(1)] * 2); case('QuantizedReshape', x, np.array([4], i32), *ends(0, 1)); case('QuantizedInstanceNorm', z, *ends(1, 1))
+
 if __name__ == '__main__': golden.main(globals())
