@@ -20,6 +20,7 @@ var (
 		"ApproxTopK": {"input": shape.Of(-1, 3)}, "BatchToSpaceND": {"block_shape": shape.Of(2)}, "SpaceToBatchND": {"block_shape": shape.Of(2)}}
 	attrValues = map[string]map[string]any{
 		"Conv2D":                {"strides": []int64{1, 1, 1, 1}},
+		"AudioSpectrogram":      {"window_size": int64(4)},
 		"FusedPadConv2D":        {"strides": []int64{1, 1, 1, 1}},
 		"QuantizedConv2D":       {"strides": []int64{1, 1, 1, 1}},
 		"QuantizedMaxPool":      {"ksize": []int64{1, 1, 1, 1}, "strides": []int64{1, 1, 1, 1}},

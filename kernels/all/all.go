@@ -9,6 +9,7 @@ package all
 import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/array"
+	"github.com/troupe-run/troupe/kernels/audio"
 	"github.com/troupe-run/troupe/kernels/batch"
 	"github.com/troupe-run/troupe/kernels/clustering"
 	"github.com/troupe-run/troupe/kernels/control"
@@ -39,6 +40,7 @@ var families = []struct {
 	table func() *kernels.Table
 }{
 	{"array", array.Table},
+	{"audio", audio.Table},
 	{"batch", batch.Table},
 	{"clustering", clustering.Table},
 	{"control", control.Table},

@@ -78,7 +78,7 @@ func audioValues(tag string, t *tensor.Tensor, rate float32, limit int) ([]*summ
 	var values []*summarypb.Summary_Value
 	for i := range min(limit, t.Dim(0)) {
 		each := int(frames * channels)
-		file, err := wav.Encode(tensor.Of[float32](t)[i*each:][:each], rate, channels, frames)
+		file, err := wav.Encode(tensor.Of[float32](t)[i*each:][:each], float64(rate), channels, frames)
 		if err != nil {
 			return nil, err
 		}

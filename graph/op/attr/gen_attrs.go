@@ -217,6 +217,11 @@ func CtcMergeRepeated(v bool) Attr { return Attr{"ctc_merge_repeated", v} }
 // 33 ops take it. Defaults: "CHANNELS_LAST" (Conv); "NDHWC" (AvgPool3D, AvgPool3DGrad, Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2, MaxPool3D, MaxPool3DGrad, MaxPool3DGradGrad); "NHWC" (24 ops).
 func DataFormat(v string) Attr { return Attr{"data_format", v} }
 
+// DctCoefficientCount sets the attribute dct_coefficient_count.
+//
+// Ops: Mfcc. Default: 13.
+func DctCoefficientCount(v int64) Attr { return Attr{"dct_coefficient_count", v} }
+
 // DebugName sets the attribute debug_name.
 //
 // Ops: VarHandleOp. Default: "".
@@ -241,6 +246,16 @@ func DepthRadius(v int64) Attr { return Attr{"depth_radius", v} }
 //
 // Ops: TensorSummary. Default: "".
 func Description(v string) Attr { return Attr{"description", v} }
+
+// DesiredChannels sets the attribute desired_channels.
+//
+// Ops: DecodeWav. Default: -1.
+func DesiredChannels(v int64) Attr { return Attr{"desired_channels", v} }
+
+// DesiredSamples sets the attribute desired_samples.
+//
+// Ops: DecodeWav. Default: -1.
+func DesiredSamples(v int64) Attr { return Attr{"desired_samples", v} }
 
 // Deterministic sets the attribute deterministic.
 //
@@ -416,6 +431,11 @@ func FileShuffleShiftRatio(v float32) Attr { return Attr{"file_shuffle_shift_rat
 // Ops: AsString. Default: "".
 func Fill(v string) Attr { return Attr{"fill", v} }
 
+// FilterbankChannelCount sets the attribute filterbank_channel_count.
+//
+// Ops: Mfcc. Default: 40.
+func FilterbankChannelCount(v int64) Attr { return Attr{"filterbank_channel_count", v} }
+
 // FirstN bounds how often is logged, unless negative.
 //
 // Ops: Print. Default: -1.
@@ -575,6 +595,16 @@ func LowPriorityMaxEnqueuedBatches(v int64) Attr { return Attr{"low_priority_max
 //
 // Ops: BandedTriangularSolve, MatrixTriangularSolve. Default: true.
 func Lower(v bool) Attr { return Attr{"lower", v} }
+
+// LowerFrequencyLimit sets the attribute lower_frequency_limit.
+//
+// Ops: Mfcc. Default: 20.
+func LowerFrequencyLimit(v float32) Attr { return Attr{"lower_frequency_limit", v} }
+
+// MagnitudeSquared sets the attribute magnitude_squared.
+//
+// Ops: AudioSpectrogram. Default: false.
+func MagnitudeSquared(v bool) Attr { return Attr{"magnitude_squared", v} }
 
 // Max sets the attribute max.
 //
@@ -1025,6 +1055,11 @@ func Unit(v string) Attr { return Attr{"unit", v} }
 //
 // Ops: ApplyAdagrad, ApplyAdagradV2, ResourceApplyAdagrad, ResourceApplyAdagradV2, ResourceSparseApplyAdagrad, ResourceSparseApplyAdagradV2, SparseApplyAdagrad, SparseApplyAdagradV2. Default: true.
 func UpdateSlots(v bool) Attr { return Attr{"update_slots", v} }
+
+// UpperFrequencyLimit sets the attribute upper_frequency_limit.
+//
+// Ops: Mfcc. Default: 4000.
+func UpperFrequencyLimit(v float32) Attr { return Attr{"upper_frequency_limit", v} }
 
 // UseCudnnOnGPU sets the attribute use_cudnn_on_gpu.
 //

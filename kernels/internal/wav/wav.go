@@ -1,4 +1,4 @@
-// Package wav writes WAV files.
+// Package wav writes and reads WAV files.
 package wav
 
 import (
@@ -16,8 +16,8 @@ const (
 // Encode makes a WAV file of signed 16-bit samples of frames, each with a sample for every channel. The
 // samples are between -1 and 1; those beyond are clipped, and what is no number is silence. rate is in
 // frames a second. What the format cannot hold is INVALID_ARGUMENT.
-func Encode(samples []float32, rate float32, channels, frames int64) ([]byte, error) {
-	hertz := max(1, math.RoundToEven(float64(rate)))
+func Encode(samples []float32, rate float64, channels, frames int64) ([]byte, error) {
+	hertz := max(1, math.RoundToEven(rate))
 	switch {
 	case len(samples) == 0 && frames > 0:
 		return nil, status.InvalidArgumentf("audio is null")
