@@ -29,15 +29,7 @@ func newArgmaxPooling(c *kernels.Construction) (a argmaxPooling, err error) {
 	return a, a.setWindow(ksize, strides)
 }
 
-// planArgmax is plan for ops that do not pool over channels.
-func (a *argmaxPooling) planArgmax(image tensor.Shape) (pool, error) {
-	if a.sizeDepth != 1 || a.strideDepth != 1 {
-		return pool{}, status.Unimplementedf("Pooling is not yet supported on the depth dimension.")
-	}
-	return a.plan(image)
-}
-
-// argmaxKernel is MaxPoolWithArgmax. A NaN is the greatest where it comes first in its window, and never elsewhere.
+// argmaxKernel is MaxPoolWithArgmax. As in TensorFlow, a window over channels is checked and then left out. A NaN is the greatest where it comes first in its window, and never elsewhere.
 type argmaxKernel[T element.Ordered, I int32 | int64] struct{ argmaxPooling }
 
 func (k *argmaxKernel[T, I]) Compute(ctx *kernels.Context) error {
@@ -51,10 +43,11 @@ func (k *argmaxKernel[T, I]) Compute(ctx *kernels.Context) error {
 	if image.Len() == 0 {
 		return status.InvalidArgumentf("tensor_in must not be empty (2)")
 	}
-	p, err := k.planArgmax(image.Shape())
+	p, err := k.plan(image.Shape())
 	if err != nil {
 		return err
 	}
+	p.over = 1
 	out, err := ctx.Allocate(0, image.DType(), p.outShape())
 	if err != nil {
 		return err
@@ -98,14 +91,14 @@ func (k *argmaxGradKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	image, grad, argmax := ctx.Input(0), ctx.Input(1), ctx.Input(2)
-	p, err := k.planArgmax(image.Shape())
+	p, err := k.plan(image.Shape())
 	if err != nil {
 		return err
 	}
 	if err := args.FirstError(expectShape("grad", p.outShape(), grad.Shape()), expectShape("argmax", p.outShape(), argmax.Shape())); err != nil {
 		return err
 	}
-	size, per := p.rows.in*p.cols.in*p.depth, p.rows.out*p.cols.out*p.depth
+	size, per := p.rows.in*p.cols.in*p.depth, grad.Len()/max(1, p.batch)
 	// from is where the elements start that the index at place i of the result counts from, n how many there are.
 	from := func(i int) (start, n int) {
 		if k.batches {

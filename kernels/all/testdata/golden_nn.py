@@ -21,6 +21,7 @@ def section_argmax():
     one = dict(ksize=[1, 2, 2, 1], strides=[1, 1, 1, 1], padding='VALID')
     x = arr(f32, (1, 3, 3, 1)); x[0, 0, 0, 0] = x[0, 1, 2, 0] = np.nan
     case('MaxPoolWithArgmax', x, **one)
+    case('MaxPoolWithArgmax', arr(f32, (2, 1, 2, 4)), ksize=[1, 1, 1, 2], strides=[1, 1, 1, 2], padding='SAME'); case('MaxPoolWithArgmax', arr(f32, (2, 1, 2, 3)), ksize=[1, 1, 1, 2], strides=[1, 1, 1, 2], padding='SAME')
     case('MaxPoolWithArgmax', x[0], **one); case('MaxPoolWithArgmax', x[:0], **one)
     case('MaxPoolWithArgmax', x, ksize=[2, 1, 1, 1], strides=[1, 1, 1, 1], padding='VALID')
     case('MaxPoolGradWithArgmax', x, arr(f32, (1, 2, 2, 1)), np.zeros((1, 2, 1, 1), i64), **one)
