@@ -19,7 +19,7 @@ var helpers = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 // no helpers.
 func Parallel(n, grain int, body func(lo, hi int)) {
 	grain = max(grain, 1)
-	if n < 2*grain || processors.Default.Contended() {
+	if n < 2*grain {
 		if n > 0 {
 			body(0, n)
 		}
@@ -27,6 +27,12 @@ func Parallel(n, grain int, body func(lo, hi int)) {
 	}
 	parts := min(n/grain, 4*(cap(helpers)+1))
 	size := (n + parts - 1) / parts
+	if processors.Default.Contended() {
+		for lo := 0; lo < n; lo += size { // a body may be assembly, which Go cannot interrupt
+			body(lo, min(lo+size, n))
+		}
+		return
+	}
 	var next atomic.Int64
 	var failure atomic.Pointer[any]
 	work := func() {

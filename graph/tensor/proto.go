@@ -36,7 +36,7 @@ func fromProto(p *tensorpb.TensorProto, pool *Pool, at nest) (*Tensor, error) {
 		if err != nil {
 			return nil, err
 		}
-		copy(t.data, p.TensorContent)
+		Copy(t.data, p.TensorContent)
 		return t, nil
 	}
 	if dtype == String && len(p.TensorContent) > 0 {
@@ -70,7 +70,7 @@ func fromProto(p *tensorpb.TensorProto, pool *Pool, at nest) (*Tensor, error) {
 		return t, nil
 	}
 	if values.n == 0 {
-		clear(t.data)
+		Clear(t.data)
 		return t, nil
 	}
 	if dtype == String {

@@ -188,7 +188,7 @@ func eachCounted(elems []any, f func(Counted)) {
 func Zeros(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
 	t, err := New(pool, dtype, shape)
 	if err == nil {
-		clear(t.data)
+		Clear(t.data)
 	}
 	return t, err
 }
@@ -367,7 +367,7 @@ func (t *Tensor) Clone(pool *Pool) (*Tensor, error) {
 func (t *Tensor) CopyElements(at int, src *Tensor, from, n int) {
 	switch e := src.elems.(type) {
 	case []string:
-		copy(t.elems.([]string)[at:], e[from:][:n])
+		Copy(t.elems.([]string)[at:], e[from:][:n])
 	case []Handle:
 		copy(t.elems.([]Handle)[at:], e[from:][:n])
 	case []any:
@@ -375,7 +375,7 @@ func (t *Tensor) CopyElements(at int, src *Tensor, from, n int) {
 		RetainVariants(e[from:][:n])
 	default:
 		size := t.dtype.Size()
-		copy(t.Data()[at*size:], src.Data()[from*size:][:n*size])
+		Copy(t.Data()[at*size:], src.Data()[from*size:][:n*size])
 	}
 }
 
@@ -435,7 +435,7 @@ func FromSlice[T Elem](dtype DType, shape Shape, values []T) (*Tensor, error) {
 		defer t.Release()
 		return nil, status.InvalidArgumentf("%d values do not fill the shape %v", len(values), shape)
 	}
-	copy(Of[T](t), values)
+	Copy(Of[T](t), values)
 	return t, nil
 }
 

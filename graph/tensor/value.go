@@ -80,7 +80,7 @@ func FromValues[T Value](values []T, sizes ...int) (*Tensor, error) {
 	if err := t.fills(len(values)); err != nil {
 		return nil, err
 	}
-	copy(elements[T](t), values)
+	Copy(elements[T](t), values)
 	return t, nil
 }
 

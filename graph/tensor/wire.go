@@ -288,7 +288,7 @@ func (s *Bytes) Next(n int) ([]byte, error) {
 // ReadFull fills dst.
 func (s *Bytes) ReadFull(dst []byte) error {
 	b, err := s.Next(len(dst))
-	copy(dst, b)
+	Copy(dst, b)
 	return err
 }
 

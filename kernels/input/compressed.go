@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"unsafe"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/troupe-run/troupe/graph/status"
@@ -21,14 +22,16 @@ func newDecodeCompressed(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var decode func(*kernels.Meter, string) (string, error)
+	var decode func(*kernels.Context, *kernels.Meter, string) (string, error)
 	switch compression, _ := tfrecord.ParseCompression(name); {
 	case name == "ZSTD":
 		decode = decodeZstd
 	case compression != tfrecord.None:
-		decode = func(m *kernels.Meter, s string) (string, error) { return inflate(m, s, compression) }
+		decode = func(ctx *kernels.Context, m *kernels.Meter, s string) (string, error) {
+			return inflate(ctx, m, s, compression)
+		}
 	case name == "":
-		decode = func(_ *kernels.Meter, s string) (string, error) { return s, nil }
+		decode = func(_ *kernels.Context, _ *kernels.Meter, s string) (string, error) { return s, nil }
 	default:
 		return nil, status.InvalidArgumentf("Only ZLIB, ZSTD, GZIP or NONE are supported compressions")
 	}
@@ -41,38 +44,71 @@ func newDecodeCompressed(c *kernels.Construction) (any, error) {
 			if err != nil {
 				return err
 			}
-			out.Strings()[i], err = decode(&m, s)
+			out.Strings()[i], err = decode(ctx, &m, s)
 		}
 		return err
 	}), nil
 }
 
 // inflate decompresses s; data that is cut off gives what there is of it.
-func inflate(m *kernels.Meter, s string, c tfrecord.Compression) (string, error) {
-	out := metered{meter: m}
+func inflate(ctx *kernels.Context, m *kernels.Meter, s string, c tfrecord.Compression) (string, error) {
+	out := inflated{ctx: ctx, meter: m}
 	_, err := io.CopyN(&out, tfrecord.NewInflater(strings.NewReader(s), c), maxInflated)
-	if errors.Is(err, io.EOF) {
-		err = nil
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
 	}
-	return out.String(), err
+	return out.text(), nil
 }
 
-// metered is a text that grows as far as there is memory for it.
-type metered struct {
-	strings.Builder
-	meter *kernels.Meter
+// inflated is a text that grows as far as there is memory for it and its copy, in pieces, until its step is cancelled.
+type inflated struct {
+	ctx    *kernels.Context
+	meter  *kernels.Meter
+	pieces [][]byte
+	size   int
 }
 
-// Write appends b. The text lies in memory twice when it grows.
-func (w *metered) Write(b []byte) (int, error) {
+// firstPiece and largestPiece are the sizes of pieces in bytes, each of which has double the room of the one before.
+const (
+	firstPiece   = 512
+	largestPiece = 4 << 20
+)
+
+// Write appends b.
+func (w *inflated) Write(b []byte) (int, error) {
+	if err := w.ctx.Step.Cancellation.Err(); err != nil {
+		return 0, err
+	}
 	if err := w.meter.Take(2 * len(b)); err != nil {
 		return 0, err
 	}
-	return w.Builder.Write(b)
+	for rest := b; len(rest) > 0; {
+		last := len(w.pieces) - 1
+		if last < 0 || len(w.pieces[last]) == cap(w.pieces[last]) {
+			w.pieces = append(w.pieces, make([]byte, 0, min(max(w.size, firstPiece), largestPiece)))
+			last++
+		}
+		p := &w.pieces[last]
+		n := min(len(rest), cap(*p)-len(*p))
+		*p = append(*p, rest[:n]...)
+		rest = rest[n:]
+		w.size += n
+	}
+	return len(b), nil
+}
+
+// text is all of it.
+func (w *inflated) text() string {
+	all := make([]byte, w.size)
+	at := 0
+	for _, p := range w.pieces {
+		at += tensor.Copy(all[at:], p)
+	}
+	return unsafe.String(unsafe.SliceData(all), len(all)) // nothing writes to it any more
 }
 
 // decodeZstd decompresses a frame that says how long it is.
-func decodeZstd(m *kernels.Meter, s string) (string, error) {
+func decodeZstd(_ *kernels.Context, m *kernels.Meter, s string) (string, error) {
 	var header zstd.Header
 	if err := header.Decode([]byte(s)); err != nil || !header.HasFCS {
 		return "", status.InvalidArgumentf("Failed to determine decompressed size")

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -116,10 +117,23 @@ func newStringJoin(c *kernels.Construction) (any, error) {
 			if err := m.Take(size); err != nil {
 				return err
 			}
-			out.Strings()[i] = strings.Join(joined, separator)
+			out.Strings()[i] = join(joined, separator, size)
 		}
 		return nil
 	}), nil
+}
+
+// join joins texts, which have size bytes with what separates them.
+func join(texts []string, separator string, size int) string {
+	b := make([]byte, size)
+	at := 0
+	for i, text := range texts {
+		if i > 0 {
+			at += copy(b[at:], separator)
+		}
+		at += tensor.Copy(b[at:], unsafe.Slice(unsafe.StringData(text), len(text)))
+	}
+	return unsafe.String(unsafe.SliceData(b), len(b)) // nothing writes to b any more
 }
 
 // eachString makes the kernel that turns each string of input 0 into another, which is not much longer.
