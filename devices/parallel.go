@@ -14,6 +14,10 @@ import (
 // devices and steps.
 var helpers = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 
+// longestPart is how many elements a kernel computes at once at most: it may do so in assembly, which Go cannot interrupt for a
+// garbage collection.
+const longestPart = 1 << 20
+
 // Parallel calls body on parts of [0,n), each at least grain long, and returns when they cover it.
 // Parts are taken from a shared counter, so that a slow helper holds nobody up. Where others want all processors it has
 // no helpers.
@@ -26,9 +30,9 @@ func Parallel(n, grain int, body func(lo, hi int)) {
 		return
 	}
 	parts := min(n/grain, 4*(cap(helpers)+1))
-	size := (n + parts - 1) / parts
+	size := min((n+parts-1)/parts, max(grain, longestPart))
 	if processors.Default.Contended() {
-		for lo := 0; lo < n; lo += size { // a body may be assembly, which Go cannot interrupt
+		for lo := 0; lo < n; lo += size {
 			body(lo, min(lo+size, n))
 		}
 		return

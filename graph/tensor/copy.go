@@ -8,18 +8,26 @@ const uninterrupted = 256 << 10
 // Copy is the builtin copy for slices that may be very long: it does not hold the process up.
 func Copy[T any](dst, src []T) int {
 	n := min(len(dst), len(src))
-	for at := 0; at < n; at += uninterrupted {
-		end := min(at+uninterrupted, n)
-		copy(dst[at:end], src[at:end])
+	at := 0
+	for ; n-at > uninterrupted; at += uninterrupted {
+		copyPiece(dst[at:], src[at:at+uninterrupted])
 	}
-	return n
+	return at + copy(dst[at:n], src[at:n])
 }
+
+// copyPiece is not inlined, since it is where a function is entered that Go interrupts a goroutine which only copies.
+//
+//go:noinline
+func copyPiece[T any](dst, src []T) { copy(dst, src) }
 
 // Clear is the builtin clear for slices that may be very long: it does not hold the process up.
 func Clear[T any](s []T) {
 	for len(s) > uninterrupted {
-		clear(s[:uninterrupted])
+		clearPiece(s[:uninterrupted])
 		s = s[uninterrupted:]
 	}
 	clear(s)
 }
+
+//go:noinline
+func clearPiece[T any](s []T) { clear(s) }
