@@ -84,9 +84,35 @@ func dilation2D(c *call) {
 	}
 	c.equal(in.at(3), filter.at(2))
 	l := layout{rank: 4, spatial: 1, channel: 3}
-	c.set(0, l.shape(in.at(0), filter.at(2), c.slide(in, l, 2, c.attrStr("padding"), func(i int) window {
-		return window{size: widened(filter.at(i), rates[1+i]), stride: strides[1+i], dilation: 1}
-	})...))
+	out := make([]int64, 2)
+	for i := range out {
+		out[i] = c.placesOf(in.at(1+i), widened(filter.at(i), rates[1+i]), strides[1+i])
+	}
+	c.set(0, l.shape(in.at(0), filter.at(2), out...))
+}
+
+// placesOf is how many places a window has over a known size. Unlike slid, it takes windows that are wider by less than
+// the stride.
+func (c *call) placesOf(size, window, stride int64) int64 {
+	if stride <= 0 {
+		c.fail("Stride must be > 0, but got %d", stride)
+		return -1
+	}
+	over := stride - window
+	switch padding := c.attrStr("padding"); padding {
+	case "SAME":
+		over = stride - 1
+	case "VALID":
+	default:
+		c.fail("%s is not an allowed padding type", padding)
+		return -1
+	}
+	n := (size + over) / stride
+	if n < 0 {
+		c.fail("Computed output size would be negative: %d [input_size: %d, effective_filter_size: %d, stride: %d]", n, size, window, stride)
+		return -1
+	}
+	return n
 }
 
 // widened is what a window with gaps covers.
@@ -119,9 +145,9 @@ func (c *call) patches(spatial int) {
 	l := layout{rank: spatial + 2, spatial: 1, channel: spatial + 1}
 	out := UnknownOf(spatial).dims
 	if known {
-		out = c.slide(in, l, spatial, c.attrStr("padding"), func(i int) window {
-			return window{size: widened(lists["ksizes"][1+i], lists["rates"][1+i]), stride: lists["strides"][1+i], dilation: 1}
-		})
+		for i := range out {
+			out[i] = c.placesOf(in.at(1+i), widened(lists["ksizes"][1+i], lists["rates"][1+i]), lists["strides"][1+i])
+		}
 	}
 	c.set(0, l.shape(in.at(0), depth, out...))
 }

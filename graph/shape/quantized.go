@@ -1,7 +1,10 @@
 package shape
 
 var quantizedOps = []row{
-	{"Dequantize", func(c *call) { c.set(0, c.ranged(0, false)) }},
+	{"Dequantize", func(c *call) {
+		in, _ := c.ranged(0, false)
+		c.set(0, in)
+	}},
 	{"QuantizeDownAndShrinkRange QuantizedRelu QuantizedRelu6", alsoRanged(unchanged, 1, 3)},
 	{"Requantize", alsoRanged(unchanged, 1, 5)},
 	{"RequantizationRange", gives(ranks(-1, 0, 0), Scalar(), Scalar())},
@@ -28,20 +31,22 @@ var quantizedOps = []row{
 		c.set(0, c.with(x, 3, channels))
 	}},
 	{"QuantizeV2", func(c *call) {
-		c.set(0, c.ranged(0, false))
-		c.set(1, c.in(2))
-		c.set(2, c.in(2))
+		in, ends := c.ranged(0, false)
+		c.setAll(ends)
+		c.set(0, in)
 	}},
 	{"QuantizeAndDequantize", unchanged},
-	{"QuantizeAndDequantizeV2 QuantizeAndDequantizeV4", func(c *call) { c.set(0, c.ranged(0, true)) }},
+	{"QuantizeAndDequantizeV2 QuantizeAndDequantizeV4", func(c *call) {
+		in, _ := c.ranged(0, true)
+		c.set(0, in)
+	}},
 	{"QuantizeAndDequantizeV3", func(c *call) {
-		in := c.ranged(0, true)
+		in, _ := c.ranged(0, true)
 		c.scalar(3)
 		c.set(0, in)
 	}},
 	{"QuantizeAndDequantizeV4Grad", func(c *call) {
-		c.ranged(1, true)
-		ends := c.merge(c.in(3), c.in(2))
+		_, ends := c.ranged(1, true)
 		c.setAll(ends)
 		c.set(0, c.merge(c.in(0), c.in(1)))
 	}},
@@ -84,19 +89,19 @@ func alsoRanged(inner rule, from, to int) rule {
 	}
 }
 
-// ranged is the shape of an input whose range is in the next two, for all of it or, with the attribute axis, for each
-// slice. like tells that the ends of the range must have one shape.
-func (c *call) ranged(input int, like bool) Shape {
+// ranged is the shape of an input, and that of the ends of its range, which are the next two inputs: for all of it or, with
+// the attribute axis, for each slice. like tells that both ends must have one shape.
+func (c *call) ranged(input int, like bool) (in, ends Shape) {
 	in, axis := c.in(input), c.attrInt32("axis")
 	if axis < -1 {
 		c.fail("axis should be at least -1, got %d", axis)
-		return in
+		return in, ends
 	}
 	rank := 1
 	if axis == -1 {
 		rank = 0
 	}
-	ends := c.is(c.in(input+1), rank)
+	ends = c.is(c.in(input+1), rank)
 	if like {
 		ends = c.merge(c.in(input+2), ends)
 	} else {
@@ -105,5 +110,5 @@ func (c *call) ranged(input int, like bool) Shape {
 	if axis != -1 {
 		c.equal(ends.at(0), c.atLeast(in, axis+1).at(axis))
 	}
-	return in
+	return in, ends
 }
