@@ -265,8 +265,8 @@ func newConv[T element.Numeric](mul gemm.Gemm[T]) func(c *kernels.Construction) 
 		if err := args.FirstError(err, err1, err2, err3, err4); err != nil {
 			return nil, err
 		}
-		if batchDims != 1 {
-			return nil, status.Unimplementedf("Conv with batch_dims=%d is not supported", batchDims)
+		if batchDims < 0 {
+			return nil, status.InvalidArgumentf("Batch dims must be non-negative.")
 		}
 		if groups != 1 {
 			return nil, status.Unimplementedf("Conv with groups=%d is not supported", groups)
@@ -283,19 +283,55 @@ func newConv[T element.Numeric](mul gemm.Gemm[T]) func(c *kernels.Construction) 
 		node := *c.Node
 		inner.Node = &node
 		node.Attrs = convAttrs(c.Attrs(), format, len(strides), dilations)
-		if len(strides) == 5 {
-			w, err := newWindowing3(&inner)
-			if err != nil {
-				return nil, err
-			}
-			return w.inLayout(conv3(w, mul), []int{0}, -1, 0), nil
+		kernel, err := convOf(&inner, len(strides), mul)
+		if err == nil && batchDims != 1 {
+			kernel = &batchedConv{kernel, int(min(batchDims, tensor.MaxRank)), len(strides) - 1}
 		}
-		w, err := newWindowing(&inner)
+		return kernel, err
+	}
+}
+
+// convOf makes the kernel of Conv2D or, with five strides, of Conv3D.
+func convOf[T element.Numeric](c *kernels.Construction, strides int, mul gemm.Gemm[T]) (kernels.Kernel, error) {
+	if strides == 5 {
+		w, err := newWindowing3(c)
 		if err != nil {
 			return nil, err
 		}
-		return w.inLayout(&convKernel[T]{w, element.DTypeOf[T](), mul}, []int{0}, -1, 0), nil
+		return w.inLayout(conv3(w, mul), []int{0}, -1, 0), nil
 	}
+	w, err := newWindowing(c)
+	if err != nil {
+		return nil, err
+	}
+	return w.inLayout(&convKernel[T]{w, element.DTypeOf[T](), mul}, []int{0}, -1, 0), nil
+}
+
+// batchedConv is a convolution of images that have any number of batch dimensions before the others.
+type batchedConv struct {
+	inner  kernels.Kernel
+	batch  int // dimensions of the batch
+	others int
+}
+
+func (k *batchedConv) Compute(ctx *kernels.Context) error {
+	in := ctx.Input(0)
+	if in.Rank() != k.batch+k.others {
+		return status.InvalidArgumentf("Input tensor must be rank %d, excluding extra batch dimensions, but got: %d", k.others+1, in.Rank()-(k.batch-1))
+	}
+	batch, item := in.Shape()[:k.batch], in.Shape()[k.batch:]
+	flat := in.Reshaped(append(tensor.Shape{int64(batch.Elements())}, item...))
+	defer flat.Release()
+	sub := *ctx
+	sub.Inputs = append([]kernels.Value{{Tensor: flat}}, ctx.Inputs[1:]...)
+	sub.Outputs = make([]kernels.Value, len(ctx.Outputs))
+	err := k.inner.Compute(&sub)
+	out := sub.Outputs[0]
+	defer out.Release()
+	if err == nil {
+		ctx.SetOutput(0, out.Tensor.Reshaped(append(batch.Clone(), out.Tensor.Shape()[1:]...)))
+	}
+	return err
 }
 
 // convAttrs are Conv's attributes as Conv2D and Conv3D name them.

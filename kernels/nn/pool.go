@@ -221,7 +221,7 @@ type avgPoolKernel[T element.Floating] struct {
 
 // planAvg is plan for ops that do not pool over channels.
 func (p *pooling) planAvg(image tensor.Shape) (pool, error) {
-	if p.sizeDepth != 1 || p.strideDepth != 1 {
+	if p.sizeDepth != 1 {
 		return pool{}, status.Unimplementedf("Pooling is not yet supported on the depth dimension.")
 	}
 	return p.plan(image)

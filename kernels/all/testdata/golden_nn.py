@@ -121,6 +121,11 @@ def section_convolution():
             dy = arr(t, (2, *(out_size(x.shape[1 + d], f.shape[d], st[1 + d], pad) for d in range(3)), 3))
             case('Conv3DBackpropInput', x, f, dy, strides=st, padding=pad); case('Conv3DBackpropFilter', x, f, dy, strides=st, padding=pad)
     golden.producer = None
+    for t in (f32, f64, half):
+        for b, s in [(1, (3,)), (2, (2, 3)), (3, (2, 1, 2))]:
+            case('Conv', arr(t, (*s, 5, 4, 2)), arr(t, (2, 3, 2, 3)), strides=[1, 1, 1, 1], padding='SAME', batch_dims=b); case('Conv', arr(t, (*s, 3, 5, 4, 2)), arr(t, (2, 2, 3, 2, 3)), strides=[1, 1, 2, 1, 1], padding='VALID', batch_dims=b)
+    x, f = arr(f32, (1, 3, 3, 2)), arr(f32, (2, 2, 2, 1))
+    case('AvgPoolGrad', np.array([1, 3, 3, 2], i32), arr(f32, (1, 2, 2, 2)), ksize=[1, 2, 2, 1], strides=[1, 1, 1, 3], padding='VALID'); case('AvgPool', x, ksize=[1, 2, 2, 1], strides=[1, 1, 1, 3], padding='VALID')
     # One image at a time: TensorFlow takes rows of the first one for the others.
     for t in (f32, f64, half, bf):
         for mode in ('REFLECT', 'SYMMETRIC'):
