@@ -189,7 +189,7 @@ func mirrorPadGrad(ctx *kernels.Context, dtype tensor.DType, offset int, update 
 	if !out.OnHost() {
 		return mirrorPadGradOn(ctx, out, t, before, offset)
 	}
-	clear(out.Data())
+	tensor.Clear(out.Data())
 	if t.Len() == 0 {
 		return nil // other dimensions may be of any size
 	}

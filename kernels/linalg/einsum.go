@@ -198,7 +198,7 @@ func (k *einsumKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	dst := element.ViewOf[T](out)
-	clear(dst)
+	tensor.Clear(dst)
 	result, order, release, err := k.product(ctx, operands, kept, sizes)
 	if err != nil {
 		return err

@@ -140,7 +140,7 @@ func (l *linalg) Compute(ctx *kernels.Context) error {
 		if err != nil {
 			return err
 		}
-		clear(out.Data())
+		tensor.Clear(out.Data())
 		outputs[i] = out
 	}
 	if batch.Elements() == 0 {

@@ -48,7 +48,7 @@ func tensorListConcat(ctx *kernels.Context, dtype tensor.DType) error {
 		case t != nil:
 			layout.Move(ctx, out, t, layout.NewNest([]int{n}, []int{1}, []int{1}, at, 0))
 		default:
-			clear(out.Data()[at*bytes : (at+n)*bytes])
+			tensor.Clear(out.Data()[at*bytes : (at+n)*bytes])
 		}
 		at += n
 	}

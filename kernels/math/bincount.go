@@ -87,7 +87,7 @@ func (k *bincountKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	all := element.ViewOf[T](out)
-	clear(all)
+	tensor.Clear(all)
 	b := bins[T]{counts: all, binary: k.binary}
 	if weights.Len() > 0 {
 		b.weights = element.ViewOf[T](weights)

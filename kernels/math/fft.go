@@ -161,7 +161,7 @@ func (k *fft) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	if in.Len() == 0 {
-		clear(out.Data())
+		tensor.Clear(out.Data())
 		return nil
 	}
 	m := ctx.Meter()

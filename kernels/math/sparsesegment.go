@@ -49,7 +49,7 @@ func (k *sparseSegmentKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	dst, src := element.ViewOf[T](out), element.ViewOf[T](data)
-	clear(dst)
+	tensor.Clear(dst)
 	width := out.Len() / int(rows)
 	for i := 0; i < len(at); {
 		to := dst[segment[i]*width : (segment[i]+1)*width]
@@ -198,7 +198,7 @@ func (k *sparseSegmentGradKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	dst, g := element.ViewOf[T](out), element.ViewOf[T](grad)
-	clear(dst)
+	tensor.Clear(dst)
 	width := out.Len() / int(rows)
 	for i, row := range at {
 		f := T(k.scale(sizes[segment[i]]))

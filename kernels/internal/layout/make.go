@@ -55,7 +55,7 @@ func Zeros(ctx *kernels.Context, memory tensor.Memory, dtype tensor.DType, shape
 func CopyAll(ctx *kernels.Context, dst, src *tensor.Tensor) {
 	switch {
 	case src.OnHost():
-		copy(dst.Data(), src.Data())
+		tensor.Copy(dst.Data(), src.Data())
 	case src.Len() > 0:
 		kernels.AcceleratorOf(ctx.Device).Copy(ctx, dst, src)
 	}

@@ -75,7 +75,7 @@ func moveRows[E any](dst, src []E, to, from []int64, n, lo, hi int) {
 	if n == 1 {
 		switch {
 		case to == nil && from == nil:
-			copy(dst[lo:hi], src[lo:hi])
+			tensor.Copy(dst[lo:hi], src[lo:hi])
 		case to == nil:
 			d := dst[lo:hi]
 			for i, r := range from[lo:hi] {
@@ -94,7 +94,7 @@ func moveRows[E any](dst, src []E, to, from []int64, n, lo, hi int) {
 	}
 	for i := lo; i < hi; i++ {
 		d, s := listed(to, i), listed(from, i)
-		copy(dst[d*n:d*n+n], src[s*n:s*n+n])
+		tensor.Copy(dst[d*n:d*n+n], src[s*n:s*n+n])
 	}
 }
 
@@ -156,7 +156,7 @@ func MoveAt(ctx *kernels.Context, dst, src *tensor.Tensor, to, from []int64, n, 
 // Zero clears a tensor of fixed-size elements; one of others has the zero values that it is made with.
 func Zero(ctx *kernels.Context, t *tensor.Tensor) {
 	if t.OnHost() {
-		clear(t.Data())
+		tensor.Clear(t.Data())
 	} else if t.Len() > 0 {
 		kernels.AcceleratorOf(ctx.Device).Fill(ctx, t, 0)
 	}

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
@@ -150,7 +151,7 @@ func moveRun[E any](dst, src []E, count, d, s, dStep, sStep int) {
 			dst[d] = src[s]
 			return
 		}
-		copy(dst[d:d+count], src[s:s+count])
+		tensor.Copy(dst[d:d+count], src[s:s+count])
 	case dStep == 1 && sStep == 0:
 		v, run := src[s], dst[d:d+count]
 		for i := range run {
