@@ -27,6 +27,7 @@ import (
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/op/attr"
+	"github.com/troupe-run/troupe/graph/shape"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/client"
@@ -81,6 +82,9 @@ func compressed(t *testing.T, kind string) string {
 	}
 	return out.String()
 }
+
+// tinyWAV is a sound of two frames.
+const tinyWAV = "RIFF\x28\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x44\xac\x00\x00\x88\x58\x01\x00\x02\x00\x10\x00data\x04\x00\x00\x00\x00\x00\x00\x00"
 
 // hugePNG is the head of an image that claims to be of 2^14 by 2^14 pixels.
 func hugePNG() string {
@@ -187,6 +191,47 @@ func bombs(t *testing.T) []bomb {
 					return []op.Output{op.TensorListPushBack(s, v[0], zeros(s, 1<<10))}
 				})
 		}},
+		{"DecodeWav", func(s *op.Scope) {
+			op.DecodeWav(s, hidden(s, tinyWAV), attr.DesiredSamples(int64(many)), attr.DesiredChannels(2))
+		}},
+		{"AudioSpectrogram", func(s *op.Scope) { op.AudioSpectrogram(s, zeros(s, 1<<27, 1), 1<<20, 1) }},
+		{"Mfcc", func(s *op.Scope) {
+			op.Mfcc(s, zeros(s, 1, 1, 65), hidden(s, int32(16000)), attr.FilterbankChannelCount(1<<15), attr.DctCoefficientCount(1<<15))
+		}},
+		{"CTCBeamSearchDecoder", func(s *op.Scope) {
+			op.CTCBeamSearchDecoder(s, zeros(s, 8, 1, 1<<10), hidden(s, []int32{8}), 1<<24, 1)
+		}},
+		{"ExtractImagePatches", func(s *op.Scope) {
+			op.ExtractImagePatches(s, zeros(s, 1, 64, 64, 1), []int64{1, 1 << 10, 1 << 10, 1}, []int64{1, 1, 1, 1}, []int64{1, 1, 1, 1}, "SAME")
+		}},
+		{"ExtractVolumePatches", func(s *op.Scope) {
+			op.ExtractVolumePatches(s, zeros(s, 1, 16, 16, 16, 1), []int64{1, 64, 64, 64, 1}, []int64{1, 1, 1, 1, 1}, "SAME")
+		}},
+		{"RaggedTensorToTensor", func(s *op.Scope) {
+			op.RaggedTensorToTensor(s, hidden(s, []int64{1 << 20, 1 << 20}), hidden(s, []float32{1}), hidden(s, float32(0)), []op.Output{hidden(s, []int64{0, 1})}, []string{"ROW_SPLITS"})
+		}},
+		{"DecodePaddedRaw", func(s *op.Scope) {
+			op.DecodePaddedRaw(s, hidden(s, []string{"x"}), hidden(s, many-3), tensor.Float32)
+		}},
+		{"SparseBincount", func(s *op.Scope) {
+			op.SparseBincount(s, hidden(s, [][]int64{{0}}), hidden(s, []int32{1}), hidden(s, []int64{1}), hidden(s, many), hidden(s, []float32{}))
+		}},
+		{"elements that stay in a staging area", func(s *op.Scope) {
+			for range 40 {
+				op.Stage(s, []op.Output{zeros(s, 1<<23)}, attr.SharedName("bomb"))
+			}
+		}},
+		{"elements that stay in a map", func(s *op.Scope) {
+			for i := range int64(40) {
+				op.MapStage(s, hidden(s, i), hidden(s, []int32{0}), []op.Output{zeros(s, 1<<23)}, []tensor.DType{tensor.Float32})
+			}
+		}},
+		{"elements that stay in a barrier", func(s *op.Scope) {
+			b := op.Barrier(s, []tensor.DType{tensor.Float32}, attr.Shapes([]shape.Shape{shape.Of(1 << 22)}))
+			for range 40 {
+				op.BarrierInsertMany(s, b, op.AsString(s, op.RandomUniform(s, hidden(s, []int32{2}), tensor.Float32)), zeros(s, 2, 1<<22), 0)
+			}
+		}},
 		{"elements that stay in a queue", func(s *op.Scope) {
 			q := op.NewFIFOQueue(s, []tensor.DType{tensor.Float32})
 			for range 40 {
@@ -247,6 +292,9 @@ func TestMemoryBombs(t *testing.T) {
 				t.Fatal(err)
 			}
 			explode(t, p, c, def)
+			if err := c.Reset(t.Context()); err != nil { // what has stayed in containers
+				t.Error(err)
+			}
 		})
 	}
 	for _, dtype := range []typespb.DataType{typespb.DataType_DT_FLOAT, typespb.DataType_DT_STRING, typespb.DataType_DT_RESOURCE} {
