@@ -176,7 +176,7 @@ func TestLossDuringPushesReleasesAll(t *testing.T) {
 				<-goOn // holds the receiver back, so that the first push is unfinished
 				return nil
 			}
-			patient := func(c *Config) { c.Timing.Silence = 3 * time.Second } // longer than a loaded machine makes a push wait
+			patient := func(c *Config) { c.Timing.Silence = 3 * time.Second }            // longer than a loaded machine makes a push wait
 			a := startNode(t, s, 0, "", patient, func(c *Config) { c.NoLending = true }) // what is lent is not being sent
 			b := startNode(t, s, 1, bind, patient, func(c *Config) { c.Sink = sink })
 			x := startProxy(t, b.self.Address, bind)
