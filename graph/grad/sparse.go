@@ -13,6 +13,10 @@ func init() {
 			order := g.node("SparseReorder", nil, g.x(0), g.span(g.int(0), count), g.x(2)).Output(1)
 			return []op.Output{none, g.gather(g.d(1), g.op("InvertPermutation", order)), none}
 		},
+		"SparseFillEmptyRows": func(g *call) []op.Output {
+			dx := g.node("SparseFillEmptyRowsGrad", nil, g.Output(3), g.d(1))
+			return []op.Output{none, dx.Output(0), none, dx.Output(1)}
+		},
 		"SparseSlice": func(g *call) []op.Output {
 			return []op.Output{none, g.op("SparseSliceGrad", g.d(1), g.x(0), g.x(3), g.Output(0)), none, none, none}
 		},

@@ -657,6 +657,8 @@ var constructors = map[string]any{
 	"SparseBincount":                             SparseBincount,
 	"SparseConcat":                               SparseConcat,
 	"SparseConditionalAccumulator":               SparseConditionalAccumulator,
+	"SparseFillEmptyRows":                        SparseFillEmptyRows,
+	"SparseFillEmptyRowsGrad":                    SparseFillEmptyRowsGrad,
 	"SparseReorder":                              SparseReorder,
 	"SparseReshape":                              SparseReshape,
 	"SparseSegmentMean":                          SparseSegmentMean,

@@ -92,6 +92,32 @@ func SparseConcat(s *Scope, indices, values, shapes []Output, concatDim int64) (
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
+// SparseFillEmptyRows gives each empty row of a sparse tensor a default value, and tells which were empty and where values went.
+//
+//   - indices: int64
+//   - values: T
+//   - denseShape: int64
+//   - defaultValue: T
+//   - returns outputIndices: int64
+//   - returns outputValues: T
+//   - returns emptyRowIndicator: bool
+//   - returns reverseIndexMap: int64
+func SparseFillEmptyRows(s *Scope, indices, values, denseShape, defaultValue Output) (outputIndices, outputValues, emptyRowIndicator, reverseIndexMap Output) {
+	added := s.add("SparseFillEmptyRows", nil, nil, indices, values, denseShape, defaultValue)
+	return added.Output(0), added.Output(1), added.Output(2), added.Output(3)
+}
+
+// SparseFillEmptyRowsGrad gives the gradient of SparseFillEmptyRows.
+//
+//   - reverseIndexMap: int64
+//   - gradValues: T
+//   - returns dValues: T
+//   - returns dDefaultValue: T
+func SparseFillEmptyRowsGrad(s *Scope, reverseIndexMap, gradValues Output) (dValues, dDefaultValue Output) {
+	added := s.add("SparseFillEmptyRowsGrad", nil, nil, reverseIndexMap, gradValues)
+	return added.Output(0), added.Output(1)
+}
+
 // SparseReorder sorts a sparse tensor's indices.
 //
 //   - inputIndices: int64

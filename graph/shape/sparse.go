@@ -16,6 +16,12 @@ var sparseOps = []row{
 		c.sparse(-1, -1)
 	}},
 	{"SparseConcat", sparseConcat},
+	{"SparseFillEmptyRows", sparseFillEmptyRows},
+	{"SparseFillEmptyRowsGrad", func(c *call) {
+		c.set(0, c.vector(0))
+		c.vector(1)
+		c.set(1, Scalar())
+	}},
 	{"SparseReorder", func(c *call) {
 		c.set(0, c.matrix(0))
 		c.set(1, c.vector(1))
@@ -49,6 +55,20 @@ func (c *call) sparse(n, rank int64) {
 	c.set(0, Of(n, rank))
 	c.set(1, Of(n))
 	c.set(2, Of(rank))
+}
+
+func sparseFillEmptyRows(c *call) {
+	indices, values, shape := c.matrix(0), c.vector(1), c.vector(2)
+	c.scalar(3)
+	n := c.equal(indices.at(0), values.at(0))
+	c.equal(indices.at(1), shape.at(0))
+	if c.elements(shape) == 0 {
+		c.fail("dense_shape must not be empty")
+	}
+	c.set(0, Of(-1, c.elements(shape)))
+	c.set(1, Of(-1))
+	c.set(2, Of(c.shapeOf(2).at(0)))
+	c.set(3, Of(n))
 }
 
 func sparseConcat(c *call) {

@@ -28,6 +28,8 @@ func addSparse(table *kernels.Table) {
 		{Op: "SparseReshape", New: kernels.Always(sparseReshape)},
 		{Op: "SparseSlice", New: kernels.Always(sparseSlice)},
 		{Op: "SparseSliceGrad", Types: dtypes.Numbers("T"), New: kernels.Always(sparseSliceGrad)},
+		{Op: "SparseFillEmptyRows", New: kernels.Always(fillEmptyRows)},
+		{Op: "SparseFillEmptyRowsGrad", Types: dtypes.Numbers("T"), New: kernels.Always(fillEmptyRowsGrad)},
 		{Op: "SparseToDense", New: newSparseToDense},
 	}...)
 }
