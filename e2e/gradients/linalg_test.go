@@ -70,6 +70,8 @@ var linalgCases = slices.Concat([]gradCase{
 	shaped(call("MatrixSolveLs", nil, in(4, 2), in(4, 2), number(0.1).fixed())), shaped(call("MatrixSolveLs", nil, in(2, 4), in(2, 2), number(0.1).fixed())),
 }, triangular(), einsums(), transforms(), []gradCase{
 	call("RGBToHSV", nil, in(2, 3, 3).between(0.1, 0.9).apart()),
+	call("ResizeBilinear", attrs{"half_pixel_centers": true}, in(2, 3, 4, 2).of(tensor.Float32), ints(5, 3)),
+	call("ResizeNearestNeighbor", attrs{"align_corners": true}, in(2, 3, 4, 2), ints(5, 3)),
 })
 
 func triangular() (out []gradCase) {

@@ -3,8 +3,19 @@ package grad
 import "github.com/troupe-run/troupe/graph/op"
 
 func init() {
-	register(map[string]func(g *call) []op.Output{"RGBToHSV": rgbToHSV}, many)
+	register(map[string]func(g *call) []op.Output{
+		"RGBToHSV": rgbToHSV,
+		"ResizeBilinear": func(g *call) []op.Output {
+			return []op.Output{g.make("ResizeBilinearGrad", g.attrs(resizing...), g.d(0), g.x(0)), none}
+		},
+		"ResizeNearestNeighbor": func(g *call) []op.Output {
+			size := g.op("Slice", g.shape(g.x(0)), g.ints(1), g.ints(2))
+			return []op.Output{g.make("ResizeNearestNeighborGrad", g.attrs(resizing...), g.d(0), size), none}
+		},
+	}, many)
 }
+
+var resizing = []string{"align_corners", "half_pixel_centers"}
 
 // rgbToHSV differentiates value = max, saturation = (max−min)/max, and hue, which goes round a circle of six sectors,
 // by the part that each colour has in them: 1 for the largest, −1 for the smallest.

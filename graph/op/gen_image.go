@@ -84,3 +84,51 @@ func HSVToRGB(s *Scope, images Output) (output Output) {
 func RGBToHSV(s *Scope, images Output) (output Output) {
 	return s.add("RGBToHSV", nil, nil, images).argument(0)
 }
+
+// ResizeBilinear resizes images and mixes the four nearest pixels.
+//
+//   - images: T
+//   - size: int32
+//   - returns resizedImages: float
+//   - T is one of int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double, bfloat16
+//   - attr.AlignCorners: bool; default false
+//   - attr.HalfPixelCenters: bool; default false
+func ResizeBilinear(s *Scope, images, size Output, attrs ...attr.Attr) (resizedImages Output) {
+	return s.add("ResizeBilinear", nil, attrs, images, size).argument(0)
+}
+
+// ResizeBilinearGrad is the gradient of ResizeBilinear.
+//
+//   - grads: float
+//   - originalImage: T
+//   - returns output: T
+//   - T is one of float, bfloat16, half, double
+//   - attr.AlignCorners: bool; default false
+//   - attr.HalfPixelCenters: bool; default false
+func ResizeBilinearGrad(s *Scope, grads, originalImage Output, attrs ...attr.Attr) (output Output) {
+	return s.add("ResizeBilinearGrad", nil, attrs, grads, originalImage).argument(0)
+}
+
+// ResizeNearestNeighbor resizes images and takes the nearest pixel.
+//
+//   - images: T
+//   - size: int32
+//   - returns resizedImages: T
+//   - T is one of int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16
+//   - attr.AlignCorners: bool; default false
+//   - attr.HalfPixelCenters: bool; default false
+func ResizeNearestNeighbor(s *Scope, images, size Output, attrs ...attr.Attr) (resizedImages Output) {
+	return s.add("ResizeNearestNeighbor", nil, attrs, images, size).argument(0)
+}
+
+// ResizeNearestNeighborGrad is the gradient of ResizeNearestNeighbor.
+//
+//   - grads: T
+//   - size: int32
+//   - returns output: T
+//   - T is one of uint8, int8, int32, half, float, double, bfloat16
+//   - attr.AlignCorners: bool; default false
+//   - attr.HalfPixelCenters: bool; default false
+func ResizeNearestNeighborGrad(s *Scope, grads, size Output, attrs ...attr.Attr) (output Output) {
+	return s.add("ResizeNearestNeighborGrad", nil, attrs, grads, size).argument(0)
+}

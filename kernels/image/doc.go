@@ -1,2 +1,2 @@
-// Package image holds the ops on images: PNG, and colours.
+// Package image holds the ops on images: PNG, colours, and other sizes.
 package image

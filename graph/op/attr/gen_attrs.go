@@ -32,6 +32,11 @@ func AggregateToTopk(v bool) Attr { return Attr{"aggregate_to_topk", v} }
 // Ops: MatrixDiagPartV3, MatrixDiagV3, MatrixSetDiagV3. Default: "RIGHT_LEFT".
 func Align(v string) Attr { return Attr{"align", v} }
 
+// AlignCorners sets the attribute align_corners.
+//
+// Ops: ResizeBilinear, ResizeBilinearGrad, ResizeNearestNeighbor, ResizeNearestNeighborGrad. Default: false.
+func AlignCorners(v bool) Attr { return Attr{"align_corners", v} }
+
 // AllowMissingFiles lets paths be missing.
 //
 // Ops: MergeV2Checkpoints. Default: false.
@@ -490,6 +495,11 @@ func GradY(v bool) Attr { return Attr{"grad_y", v} }
 //
 // Ops: Conv. Default: 1.
 func Groups(v int64) Attr { return Attr{"groups", v} }
+
+// HalfPixelCenters sets the attribute half_pixel_centers.
+//
+// Ops: ResizeBilinear, ResizeBilinearGrad, ResizeNearestNeighbor, ResizeNearestNeighborGrad. Default: false.
+func HalfPixelCenters(v bool) Attr { return Attr{"half_pixel_centers", v} }
 
 // HeaderBytes is the size of a file's start that is not read.
 //
