@@ -130,7 +130,7 @@ func (s *Server) Serve(nc net.Conn, read []byte, number uint64, tls *tls.Connect
 	full := len(s.conns) >= s.maxConnections
 	if !stopping && !full {
 		c.client = s.clientLocked(c.peer)
-		c.in.work.turns, c.in.work.owner = s.turns, c.client
+		c.in.work = worker{turns: s.turns, owner: c.client, now: clock()}
 		s.conns[c] = struct{}{}
 		s.work.Go(c.serve)
 	}
