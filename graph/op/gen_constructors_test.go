@@ -388,6 +388,7 @@ var constructors = map[string]any{
 	"NextAfter":                     NextAfter,
 	"NextIteration":                 NextIteration,
 	"NoOp":                          NoOp,
+	"NonMaxSuppressionWithOverlaps": NonMaxSuppressionWithOverlaps,
 	"NotEqual":                      NotEqual,
 	"NthElement":                    NthElement,
 	"OneHot":                        OneHot,

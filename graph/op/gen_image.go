@@ -76,6 +76,18 @@ func HSVToRGB(s *Scope, images Output) (output Output) {
 	return s.add("HSVToRGB", nil, nil, images).argument(0)
 }
 
+// NonMaxSuppressionWithOverlaps selects boxes by score that overlap little.
+//
+//   - overlaps: float
+//   - scores: float
+//   - maxOutputSize: int32
+//   - overlapThreshold: float
+//   - scoreThreshold: float
+//   - returns selectedIndices: int32
+func NonMaxSuppressionWithOverlaps(s *Scope, overlaps, scores, maxOutputSize, overlapThreshold, scoreThreshold Output) (selectedIndices Output) {
+	return s.add("NonMaxSuppressionWithOverlaps", nil, nil, overlaps, scores, maxOutputSize, overlapThreshold, scoreThreshold).argument(0)
+}
+
 // RGBToHSV turns red, green and blue into hue, saturation and value.
 //
 //   - images: T

@@ -1,2 +1,2 @@
-// Package image holds the ops on images: PNG, colours, and other sizes.
+// Package image holds the ops on images: PNG, colours, other sizes, and boxes.
 package image

@@ -14,6 +14,9 @@ func Table() *kernels.Table {
 	addAdjust(table)
 	addImage(table)
 	addResize(table)
+	table.Add([]kernels.Def{
+		{Op: "NonMaxSuppressionWithOverlaps", Expensive: true, New: newSuppressWithOverlaps},
+	}...)
 	return table
 }
 

@@ -34,4 +34,16 @@ def section_resize_gradients():
     for a in [(g[0], x), (g, x[0]), (g[:, :0], x), (g, x[:, :0]), (g[:, :, :, :0], x), (g, arr(f32, (3, 2, 2, 4)))]: case('ResizeBilinearGrad', *a)
     case('ResizeBilinearGrad', g, x, align_corners=True, half_pixel_centers=True)
 
+def section_suppression():
+    op, i32 = 'NonMaxSuppressionWithOverlaps', np.int32
+    for n in (0, 1, 4, 12):
+        for most in (0, 3, 20):
+            for limit, least in [(.3, 0.), (.7, .4), (0., -1.), (2., -np.inf), (-1., 0.)]: case(op, arr(f32, (n, n), 0, 1), arr(f32, (n,), 0, 1), i32(most), f32(limit), f32(least))
+    case(op, arr(f32, (5, 5), 0, 1), np.ones(5, f32), i32(4), f32(.6), f32(0))
+    for least in (-1., 0.): case(op, arr(f32, (12, 12), special=True), arr(f32, (12,), special=True), i32(9), f32(.6), f32(least))
+    case(op, np.full((3, 3), np.nan, f32), np.array([1, 2, 3], f32), i32(3), f32(.5), f32(-1))
+    case(op, np.full((3, 3), -np.inf, f32), np.array([1, 2, 3], f32), i32(3), f32(.5), f32(-1))
+    x, s, m, t = arr(f32, (3, 3)), arr(f32, (3,)), i32(2), f32(.5)
+    for a in [(s, s, m, t, t), (x[:2], s, m, t, t), (x, x, m, t, t), (x, s[:2], m, t, t), (x, s, i32([2]), t, t), (x, s, m, s, t), (x, s, m, t, s), (x, s, i32(-1), t, t)]: case(op, *a)
+
 if __name__ == '__main__': golden.main(globals())
