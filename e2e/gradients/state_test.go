@@ -41,6 +41,7 @@ var stateCases = slices.Concat([]gradCase{
 	}},
 	arrayOfTensors(false), arrayOfTensors(true), splitArray(),
 	optional(), sparseCase("SparseReorder"), sparseCase("SparseSlice"),
+	filledRows(),
 	call("SparseToDense", nil, matrix(2, 2, 0, 1, 1, 2), ints(2, 3), in(2), in()), call("SparseToDense", nil, ints(0, 2), ints(4), in(2), in()),
 	call("SparseToDense", nil, ints(0, 2), ints(4), in(), in()), call("SparseToDense", nil, scalar(2), ints(4), in(), in()),
 	{name: "RaggedTensorToSparse", in: []input{longs(0, 2, 2, 5), in(5)}, f: func(s *op.Scope, x []op.Output) []op.Output {
@@ -136,6 +137,13 @@ func sparseCase(name string) gradCase {
 		arguments = append(arguments, longs(0, 1), longs(2, 2))
 	}
 	return call(name, nil, arguments...)
+}
+
+// filledRows is a sparse tensor of six rows, three of which are empty.
+func filledRows() gradCase {
+	indices := longs(0, 1, 3, 2, 1, 0)
+	indices.shape = tensor.Shape{3, 2}
+	return call("SparseFillEmptyRows", nil, indices, in(3), longs(6, 3), in())
 }
 
 func ragged() gradCase {

@@ -89,11 +89,11 @@ func concatRanges[T number](ctx *kernels.Context, n int) (ranges []span, all spa
 			ends[k] = tensor.Of[float32](t)[0]
 		}
 		ranges = append(ranges, span{ends[0], ends[1]})
-		all = span{min(all.min, ends[0]), max(all.max, ends[1])}
+		all = span{smaller(all.min, ends[0]), larger(all.max, ends[1])}
 	}
-	all.min = min(0, all.min)
+	all.min = smaller(0, all.min)
 	if lowest, _ := limits[T](); lowest < 0 {
-		widest := max(all.max, -all.max, -all.min)
+		widest := larger(-all.min, larger(-all.max, all.max))
 		all = span{-widest, widest}
 	}
 	return ranges, all, nil

@@ -113,9 +113,9 @@ func (k *quantizeKernel[T]) checkRanges(in, lows, highs *tensor.Tensor) error {
 // widened is the range with zero in it, and at least as wide as it has to be.
 func (k *quantizeKernel[T]) widened(s span) span {
 	abs := func(v float32) float32 { return float32(math.Abs(float64(v))) }
-	epsilon := max(1, abs(s.min), abs(s.max)) * k.minRange
-	low := min(0, s.min)
-	return span{low, max(0, s.max, low+epsilon)}
+	epsilon := larger(1, larger(abs(s.min), abs(s.max))) * k.minRange
+	low := smaller(0, s.min)
+	return span{low, larger(0, larger(s.max, low+epsilon))}
 }
 
 // conversion is how floats of a range are quantized, and the range that the numbers have.

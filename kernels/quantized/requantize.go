@@ -65,7 +65,23 @@ func used(src []int32, s span) span {
 	for _, v := range src {
 		least, greatest = min(least, v), max(greatest, v)
 	}
-	return span{min(0, dequantize(least, s)), dequantize(greatest, s)}
+	return span{smaller(0, dequantize(least, s)), dequantize(greatest, s)}
+}
+
+// smaller and larger are C++'s std::min and std::max, by which TensorFlow finds ranges: b counts where it is less than a,
+// or greater, and so not where one of them is a NaN.
+func smaller(a, b float32) float32 {
+	if b < a {
+		return b
+	}
+	return a
+}
+
+func larger(a, b float32) float32 {
+	if b > a {
+		return b
+	}
+	return a
 }
 
 // requantized makes the outputs of numbers that are converted.
