@@ -105,8 +105,8 @@ func (c *command) drop(err error) {
 	if c.kind == departCommand {
 		c.leave.refuse(err)
 	}
-	if c.then != nil {
-		contain.Go(nil, "A step's work on a GPU", func() { c.then(err) }, nil)
+	if then := c.then; then != nil { // the command's memory is used again
+		contain.Go(nil, "A step's work on a GPU", func() { then(err) }, nil)
 	}
 }
 
