@@ -36,6 +36,25 @@ func AdjustSaturation(s *Scope, images, scale Output) (output Output) {
 	return s.add("AdjustSaturation", nil, nil, images, scale).argument(0)
 }
 
+// CombinedNonMaxSuppression selects the best boxes of all classes that overlap little within their class.
+//
+//   - boxes: float
+//   - scores: float
+//   - maxOutputSizePerClass: int32
+//   - maxTotalSize: int32
+//   - iouThreshold: float
+//   - scoreThreshold: float
+//   - returns nmsedBoxes: float
+//   - returns nmsedScores: float
+//   - returns nmsedClasses: float
+//   - returns validDetections: int32
+//   - attr.PadPerClass: bool; default false
+//   - attr.ClipBoxes: bool; default true
+func CombinedNonMaxSuppression(s *Scope, boxes, scores, maxOutputSizePerClass, maxTotalSize, iouThreshold, scoreThreshold Output, attrs ...attr.Attr) (nmsedBoxes, nmsedScores, nmsedClasses, validDetections Output) {
+	added := s.add("CombinedNonMaxSuppression", nil, attrs, boxes, scores, maxOutputSizePerClass, maxTotalSize, iouThreshold, scoreThreshold)
+	return added.Output(0), added.Output(1), added.Output(2), added.Output(3)
+}
+
 // DecodeImage decodes an image of any format that is known.
 //
 //   - contents: string
@@ -74,6 +93,79 @@ func EncodePng(s *Scope, image Output, attrs ...attr.Attr) (contents Output) {
 //   - T is one of half, bfloat16, float, double
 func HSVToRGB(s *Scope, images Output) (output Output) {
 	return s.add("HSVToRGB", nil, nil, images).argument(0)
+}
+
+// NonMaxSuppression selects boxes by score that overlap little.
+//
+//   - boxes: float
+//   - scores: float
+//   - maxOutputSize: int32
+//   - returns selectedIndices: int32
+//   - attr.IouThreshold: float; default 0.5
+func NonMaxSuppression(s *Scope, boxes, scores, maxOutputSize Output, attrs ...attr.Attr) (selectedIndices Output) {
+	return s.add("NonMaxSuppression", nil, attrs, boxes, scores, maxOutputSize).argument(0)
+}
+
+// NonMaxSuppressionV2 is NonMaxSuppression with the threshold of overlaps as an input.
+//
+//   - boxes: T
+//   - scores: T
+//   - maxOutputSize: int32
+//   - iouThreshold: T_threshold
+//   - returns selectedIndices: int32
+//   - T is one of half, float
+//   - T_threshold is one of half, float
+func NonMaxSuppressionV2(s *Scope, boxes, scores, maxOutputSize, iouThreshold Output) (selectedIndices Output) {
+	return s.add("NonMaxSuppressionV2", nil, nil, boxes, scores, maxOutputSize, iouThreshold).argument(0)
+}
+
+// NonMaxSuppressionV3 is NonMaxSuppressionV2 with a threshold of scores.
+//
+//   - boxes: T
+//   - scores: T
+//   - maxOutputSize: int32
+//   - iouThreshold: T_threshold
+//   - scoreThreshold: T_threshold
+//   - returns selectedIndices: int32
+//   - T is one of half, float
+//   - T_threshold is one of half, float
+func NonMaxSuppressionV3(s *Scope, boxes, scores, maxOutputSize, iouThreshold, scoreThreshold Output) (selectedIndices Output) {
+	return s.add("NonMaxSuppressionV3", nil, nil, boxes, scores, maxOutputSize, iouThreshold, scoreThreshold).argument(0)
+}
+
+// NonMaxSuppressionV4 is NonMaxSuppressionV3 with the number of selected boxes.
+//
+//   - boxes: T
+//   - scores: T
+//   - maxOutputSize: int32
+//   - iouThreshold: T_threshold
+//   - scoreThreshold: T_threshold
+//   - returns selectedIndices: int32
+//   - returns validOutputs: int32
+//   - T is one of half, float
+//   - T_threshold is one of half, float
+//   - attr.PadToMaxOutputSize: bool; default false
+func NonMaxSuppressionV4(s *Scope, boxes, scores, maxOutputSize, iouThreshold, scoreThreshold Output, attrs ...attr.Attr) (selectedIndices, validOutputs Output) {
+	added := s.add("NonMaxSuppressionV4", nil, attrs, boxes, scores, maxOutputSize, iouThreshold, scoreThreshold)
+	return added.Output(0), added.Output(1)
+}
+
+// NonMaxSuppressionV5 is NonMaxSuppressionV4 with scores, which overlaps may lower.
+//
+//   - boxes: T
+//   - scores: T
+//   - maxOutputSize: int32
+//   - iouThreshold: T
+//   - scoreThreshold: T
+//   - softNmsSigma: T
+//   - returns selectedIndices: int32
+//   - returns selectedScores: T
+//   - returns validOutputs: int32
+//   - T is one of half, float
+//   - attr.PadToMaxOutputSize: bool; default false
+func NonMaxSuppressionV5(s *Scope, boxes, scores, maxOutputSize, iouThreshold, scoreThreshold, softNmsSigma Output, attrs ...attr.Attr) (selectedIndices, selectedScores, validOutputs Output) {
+	added := s.add("NonMaxSuppressionV5", nil, attrs, boxes, scores, maxOutputSize, iouThreshold, scoreThreshold, softNmsSigma)
+	return added.Output(0), added.Output(1), added.Output(2)
 }
 
 // NonMaxSuppressionWithOverlaps selects boxes by score that overlap little.

@@ -1,6 +1,8 @@
 package shape
 
-var imageOps = []row{
+import "slices"
+
+var imageOps = slices.Concat([]row{
 	{"AdjustContrastv2", func(c *call) {
 		c.scalar(1)
 		c.set(0, c.atLeast(c.in(0), 3))
@@ -23,17 +25,8 @@ var imageOps = []row{
 	{"EncodePng", func(c *call) { c.set(0, c.sub(c.atLeast(c.in(0), 3), 0, -3)) }},
 	{"EncodeJpeg", gives(ranks(3), Scalar())},
 	{"ResizeBilinear ResizeNearestNeighbor ResizeNearestNeighborGrad", resized},
-	{"NonMaxSuppressionWithOverlaps", func(c *call) {
-		overlaps, scores := c.matrix(0), c.vector(1)
-		c.scalar(2)
-		c.scalar(3)
-		c.scalar(4)
-		c.equal(overlaps.at(0), scores.at(0))
-		c.equal(overlaps.at(0), overlaps.at(1))
-		c.set(0, Of(-1))
-	}},
 	{"ResizeBilinearGrad", func(c *call) { c.set(0, c.in(1)) }},
-}
+}, boxOps)
 
 // resized gives images the height and width that input 1 holds.
 func resized(c *call) {

@@ -77,7 +77,7 @@ func reduction(c *call) {
 func product(c *call) {
 	reduction(c)
 	t := outType(c)
-	if s := c.sizes(0); s.known && c.in(0).Rank() == 1 && c.r.Out[0].Rank() == 0 && (t == tensor.Int32 || t == tensor.Int64) {
+	if s := c.sizes(0); s.known && c.in(0).Rank() == 1 && len(c.r.Out) > 0 && c.r.Out[0].Rank() == 0 && (t == tensor.Int32 || t == tensor.Int64) {
 		probe := &call{Node: c.Node, r: &Result{}}
 		if n := probe.elements(s); probe.err == nil && (t == tensor.Int64 || n == int64(int32(n))) {
 			c.setValue(0, Of(n))

@@ -14,10 +14,24 @@ func Table() *kernels.Table {
 	addAdjust(table)
 	addImage(table)
 	addResize(table)
+	addBoxes(table)
+	return table
+}
+
+// The ops on boxes.
+func addBoxes(table *kernels.Table) {
 	table.Add([]kernels.Def{
+		{Op: "CombinedNonMaxSuppression", Expensive: true, New: newCombined},
+		{Op: "NonMaxSuppression", Expensive: true, New: suppress(suppressionOp{}, inFloats)},
 		{Op: "NonMaxSuppressionWithOverlaps", Expensive: true, New: newSuppressWithOverlaps},
 	}...)
-	return table
+	suppressing := func(op suppressionOp) []kernels.Def {
+		return []kernels.Def{row(tensor.Float32, suppress(op, inFloats)), row(tensor.Float16, suppress(op, inHalves))}
+	}
+	table.Op("NonMaxSuppressionV2", suppressing(suppressionOp{limited: true}))
+	table.Op("NonMaxSuppressionV3", suppressing(suppressionOp{limited: true, scored: true, ranks: true}))
+	table.Op("NonMaxSuppressionV4", suppressing(suppressionOp{limited: true, scored: true, counted: true}))
+	table.Op("NonMaxSuppressionV5", suppressing(suppressionOp{limited: true, scored: true, soft: true, counted: true}))
 }
 
 // The ops that change the colours of images.

@@ -152,6 +152,11 @@ func Channels(v int64) Attr { return Attr{"channels", v} }
 // Ops: TensorArrayV3. Default: true.
 func ClearAfterRead(v bool) Attr { return Attr{"clear_after_read", v} }
 
+// ClipBoxes sets the attribute clip_boxes.
+//
+// Ops: CombinedNonMaxSuppression. Default: true.
+func ClipBoxes(v bool) Attr { return Attr{"clip_boxes", v} }
+
 // ComponentTypes are the types of an element's components.
 //
 // Ops: PriorityQueue, PriorityQueueV2. Default: empty.
@@ -551,6 +556,11 @@ func Init(v bool) Attr { return Attr{"init", v} }
 // Ops: AnonymousMutableDenseHashTable, MutableDenseHashTable, MutableDenseHashTableV2. Default: 131072.
 func InitialNumBuckets(v int64) Attr { return Attr{"initial_num_buckets", v} }
 
+// IouThreshold sets the attribute iou_threshold.
+//
+// Ops: NonMaxSuppression. Default: 0.5.
+func IouThreshold(v float32) Attr { return Attr{"iou_threshold", v} }
+
 // IsConstant says that the tensor is the same in all rounds.
 //
 // Ops: Enter, RefEnter. Default: false.
@@ -795,6 +805,16 @@ func OutputType(v tensor.DType) Attr { return Attr{"output_type", v} }
 //
 // Ops: FractionalAvgPool, FractionalAvgPoolGrad, FractionalMaxPool, FractionalMaxPoolGrad. Default: false.
 func Overlapping(v bool) Attr { return Attr{"overlapping", v} }
+
+// PadPerClass sets the attribute pad_per_class.
+//
+// Ops: CombinedNonMaxSuppression. Default: false.
+func PadPerClass(v bool) Attr { return Attr{"pad_per_class", v} }
+
+// PadToMaxOutputSize sets the attribute pad_to_max_output_size.
+//
+// Ops: NonMaxSuppressionV4, NonMaxSuppressionV5. Default: false.
+func PadToMaxOutputSize(v bool) Attr { return Attr{"pad_to_max_output_size", v} }
 
 // ParallelIterations bounds how many rounds are under way.
 //

@@ -1,0 +1,86 @@
+package shape
+
+// boxOps are the ops on rectangles in images.
+var boxOps = []row{
+	{"NonMaxSuppression", selectedBoxes(3)},
+	{"NonMaxSuppressionV2", selectedBoxes(4)},
+	{"NonMaxSuppressionV3", selectedBoxes(5)},
+	{"NonMaxSuppressionV4", func(c *call) {
+		selectedBoxes(5)(c)
+		c.padBoxes(0)
+		c.set(1, Scalar())
+	}},
+	{"NonMaxSuppressionV5", func(c *call) {
+		selectedBoxes(6)(c)
+		c.set(1, Of(-1))
+		c.padBoxes(0)
+		c.padBoxes(1)
+		c.set(2, Scalar())
+	}},
+	{"NonMaxSuppressionWithOverlaps", func(c *call) {
+		overlaps, scores := c.matrix(0), c.vector(1)
+		c.scalar(2)
+		c.scalar(3)
+		c.scalar(4)
+		c.equal(overlaps.at(0), scores.at(0))
+		c.equal(overlaps.at(0), overlaps.at(1))
+		c.set(0, Of(-1))
+	}},
+	{"CombinedNonMaxSuppression", combinedBoxes},
+}
+
+// selectedBoxes is the rule of ops that select boxes, with some number of inputs.
+func selectedBoxes(inputs int) func(*call) {
+	return func(c *call) {
+		boxes, scores := c.matrix(0), c.vector(1)
+		for i := 2; i < inputs; i++ {
+			c.scalar(i)
+		}
+		c.equal(boxes.at(0), scores.at(0))
+		c.size(boxes.at(1), 4)
+		c.set(0, Of(-1))
+	}
+}
+
+// padBoxes makes output i as long as input 2 says, if its boxes are padded.
+func (c *call) padBoxes(i int) {
+	if c.attrBool("pad_to_max_output_size") {
+		c.set(i, Of(c.dimOf(2)))
+	}
+}
+
+func combinedBoxes(c *call) {
+	boxes, scores := c.is(c.in(0), 4), c.is(c.in(1), 3)
+	for i := 2; i < 6; i++ {
+		c.scalar(i)
+	}
+	c.equal(boxes.at(0), scores.at(0))
+	c.equal(boxes.at(1), scores.at(1))
+	c.size(boxes.at(3), 4)
+	sets, classes := boxes.at(2), scores.at(2)
+	if sets >= 0 && classes >= 0 && sets != 1 && sets != classes {
+		c.fail("third dimension of boxes must be either 1 or equal to the third dimension of scores")
+		return
+	}
+	total, perClass := c.dimOf(3), c.dimOf(2)
+	if total == 0 {
+		c.fail("max_total_size should be > 0 ")
+		return
+	}
+	if c.attrBool("pad_per_class") {
+		if perClass == 0 {
+			c.fail("max_output_size_per_class must be > 0 if pad_per_class is set to true ")
+			return
+		}
+		switch {
+		case perClass < 0 || classes < 0:
+			total = -1
+		case classes == 0 || perClass <= total/classes:
+			total = min(total, perClass*classes)
+		}
+	}
+	c.set(0, Of(boxes.at(0), total, 4))
+	c.set(1, Of(boxes.at(0), total))
+	c.set(2, Of(boxes.at(0), total))
+	c.set(3, Of(boxes.at(0)))
+}
