@@ -134,6 +134,21 @@ func bombs(t *testing.T) []bomb {
 			op.OneHot(s, op.Range(s, op.Const(s, int32(0)), hidden(s, int32(1<<16)), op.Const(s, int32(1))), hidden(s, int32(1<<20)), op.Const(s, float32(1)), op.Const(s, float32(0)))
 		}},
 		{"BroadcastTo", func(s *op.Scope) { op.BroadcastTo(s, hidden(s, float32(1)), hidden(s, []int32{1 << 20, 1 << 12})) }},
+		{"ResizeNearestNeighbor", func(s *op.Scope) {
+			op.ResizeNearestNeighbor(s, zeros(s, 1, 1, 1, 4), hidden(s, []int32{1 << 15, 1 << 15}))
+		}},
+		{"ResizeBicubic", func(s *op.Scope) { op.ResizeBicubic(s, zeros(s, 1, 1, 1, 1), hidden(s, []int32{many, 1})) }},
+		{"ScaleAndTranslate", func(s *op.Scope) {
+			scale := hidden(s, []float32{1, 1e-4})
+			op.ScaleAndTranslate(s, zeros(s, 1, 1, 1<<20, 1), hidden(s, []int32{1, 1 << 20}), scale, hidden(s, []float32{0, 0}))
+		}},
+		{"CropAndResize", func(s *op.Scope) {
+			op.CropAndResize(s, zeros(s, 1, 1, 1, 1), zeros(s, 1<<10, 4), op.Cast(s, zeros(s, 1<<10), tensor.Int32), hidden(s, []int32{1 << 10, 1 << 10}))
+		}},
+		{"NonMaxSuppressionV4", func(s *op.Scope) {
+			half := hidden(s, float32(0.5))
+			op.NonMaxSuppressionV4(s, zeros(s, 1, 4), zeros(s, 1), hidden(s, many), half, half, attr.PadToMaxOutputSize(true))
+		}},
 		{"TensorListReserve", func(s *op.Scope) {
 			op.TensorListReserve(s, op.Const(s, int32(-1)), hidden(s, int32(1<<28)), tensor.Float32)
 		}},

@@ -71,6 +71,11 @@ var linalgCases = slices.Concat([]gradCase{
 }, triangular(), einsums(), transforms(), []gradCase{
 	call("RGBToHSV", nil, in(2, 3, 3).between(0.1, 0.9).apart()),
 	call("ResizeBilinear", attrs{"half_pixel_centers": true}, in(2, 3, 4, 2).of(tensor.Float32), ints(5, 3)),
+	call("ResizeBicubic", attrs{"half_pixel_centers": true}, in(2, 3, 4, 2).of(tensor.Float32), ints(5, 3)),
+	call("ScaleAndTranslate", attrs{"kernel_type": "lanczos3"}, in(2, 3, 4, 2).of(tensor.Float32), ints(5, 3),
+		in(2).with(1.7, .8).of(tensor.Float32).fixed(), in(2).with(.3, -.2).of(tensor.Float32).fixed()),
+	call("CropAndResize", nil, in(2, 4, 5, 2).of(tensor.Float32), in(2, 4).with(.11, .13, .87, .95, .72, .81, .17, .23).of(tensor.Float32), ints(1, 0), ints(3, 2)),
+	call("CropAndResize", attrs{"method": "nearest"}, in(2, 4, 5, 2).of(tensor.Float32), in(2, 4).with(.11, .13, .87, .95, .72, .81, .17, .23).of(tensor.Float32).fixed(), ints(1, 0), ints(3, 2)),
 	call("ResizeNearestNeighbor", attrs{"align_corners": true}, in(2, 3, 4, 2), ints(5, 3)),
 })
 

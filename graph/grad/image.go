@@ -1,10 +1,23 @@
 package grad
 
-import "github.com/troupe-run/troupe/graph/op"
+import (
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
 
 func init() {
 	register(map[string]func(g *call) []op.Output{
-		"RGBToHSV": rgbToHSV,
+		"RGBToHSV":      rgbToHSV,
+		"CropAndResize": cropAndResize,
+		"ResizeBicubic": func(g *call) []op.Output {
+			if t := g.x(0).DType().Base(); t != tensor.Float32 && t != tensor.Float64 {
+				return []op.Output{none, none}
+			}
+			return []op.Output{g.make("ResizeBicubicGrad", g.attrs(resizing...), g.d(0), g.x(0)), none}
+		},
+		"ScaleAndTranslate": func(g *call) []op.Output {
+			return []op.Output{g.make("ScaleAndTranslateGrad", g.attrs("kernel_type", "antialias"), g.d(0), g.x(0), g.x(2), g.x(3)), none, none, none}
+		},
 		"ResizeBilinear": func(g *call) []op.Output {
 			return []op.Output{g.make("ResizeBilinearGrad", g.attrs(resizing...), g.d(0), g.x(0)), none}
 		},
@@ -16,6 +29,21 @@ func init() {
 }
 
 var resizing = []string{"align_corners", "half_pixel_centers"}
+
+// cropAndResize differentiates by images of floats, and by boxes unless pixels are the nearest ones.
+func cropAndResize(g *call) []op.Output {
+	d := []op.Output{none, none, none, none}
+	image := g.x(0)
+	if t := image.DType().Base(); t == tensor.Float16 || t == tensor.Float32 || t == tensor.Float64 {
+		attrs := g.attrs("method")
+		attrs["T"] = t
+		d[0] = g.make("CropAndResizeGradImage", attrs, g.d(0), g.x(1), g.x(2), g.shape(image))
+	}
+	if g.text("method") == "bilinear" {
+		d[1] = g.make("CropAndResizeGradBoxes", g.attrs("method"), g.d(0), image, g.x(1), g.x(2))
+	}
+	return d
+}
 
 // rgbToHSV differentiates value = max, saturation = (max−min)/max, and hue, which goes round a circle of six sectors,
 // by the part that each colour has in them: 1 for the largest, −1 for the smallest.

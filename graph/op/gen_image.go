@@ -4,6 +4,7 @@ package op
 
 import (
 	"github.com/troupe-run/troupe/graph/op/attr"
+	"github.com/troupe-run/troupe/graph/tensor"
 )
 
 // AdjustContrastv2 scales each channel's distance from its mean.
@@ -53,6 +54,46 @@ func AdjustSaturation(s *Scope, images, scale Output) (output Output) {
 func CombinedNonMaxSuppression(s *Scope, boxes, scores, maxOutputSizePerClass, maxTotalSize, iouThreshold, scoreThreshold Output, attrs ...attr.Attr) (nmsedBoxes, nmsedScores, nmsedClasses, validDetections Output) {
 	added := s.add("CombinedNonMaxSuppression", nil, attrs, boxes, scores, maxOutputSizePerClass, maxTotalSize, iouThreshold, scoreThreshold)
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3)
+}
+
+// CropAndResize cuts boxes out of images and resizes them to the same size.
+//
+//   - image: T
+//   - boxes: float
+//   - boxInd: int32
+//   - cropSize: int32
+//   - returns crops: float
+//   - T is one of uint8, uint16, int8, int16, int32, int64, half, float, double
+//   - attr.Method: string, one of "bilinear", "nearest"; default "bilinear"
+//   - attr.ExtrapolationValue: float; default 0
+func CropAndResize(s *Scope, image, boxes, boxInd, cropSize Output, attrs ...attr.Attr) (crops Output) {
+	return s.add("CropAndResize", nil, attrs, image, boxes, boxInd, cropSize).argument(0)
+}
+
+// CropAndResizeGradBoxes is the gradient of CropAndResize for the boxes.
+//
+//   - grads: float
+//   - image: T
+//   - boxes: float
+//   - boxInd: int32
+//   - returns output: float
+//   - T is one of uint8, uint16, int8, int16, int32, int64, half, float, double
+//   - attr.Method: string, "bilinear"; default "bilinear"
+func CropAndResizeGradBoxes(s *Scope, grads, image, boxes, boxInd Output, attrs ...attr.Attr) (output Output) {
+	return s.add("CropAndResizeGradBoxes", nil, attrs, grads, image, boxes, boxInd).argument(0)
+}
+
+// CropAndResizeGradImage is the gradient of CropAndResize for the images.
+//
+//   - grads: float
+//   - boxes: float
+//   - boxInd: int32
+//   - imageSize: int32
+//   - t: type, one of float, half, double
+//   - returns output: T
+//   - attr.Method: string, one of "bilinear", "nearest"; default "bilinear"
+func CropAndResizeGradImage(s *Scope, grads, boxes, boxInd, imageSize Output, t tensor.DType, attrs ...attr.Attr) (output Output) {
+	return s.add("CropAndResizeGradImage", need{"T": t}, attrs, grads, boxes, boxInd, imageSize).argument(0)
 }
 
 // DecodeImage decodes an image of any format that is known.
@@ -180,6 +221,23 @@ func NonMaxSuppressionWithOverlaps(s *Scope, overlaps, scores, maxOutputSize, ov
 	return s.add("NonMaxSuppressionWithOverlaps", nil, nil, overlaps, scores, maxOutputSize, overlapThreshold, scoreThreshold).argument(0)
 }
 
+// QuantizedResizeBilinear resizes quantized images and mixes the four nearest pixels.
+//
+//   - images: T
+//   - size: int32
+//   - minIn: float
+//   - maxIn: float
+//   - returns resizedImages: T
+//   - returns outMin: float
+//   - returns outMax: float
+//   - T is one of quint8, qint32, float
+//   - attr.AlignCorners: bool; default false
+//   - attr.HalfPixelCenters: bool; default false
+func QuantizedResizeBilinear(s *Scope, images, size, minIn, maxIn Output, attrs ...attr.Attr) (resizedImages, outMin, outMax Output) {
+	added := s.add("QuantizedResizeBilinear", nil, attrs, images, size, minIn, maxIn)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
 // RGBToHSV turns red, green and blue into hue, saturation and value.
 //
 //   - images: T
@@ -187,6 +245,41 @@ func NonMaxSuppressionWithOverlaps(s *Scope, overlaps, scores, maxOutputSize, ov
 //   - T is one of half, bfloat16, float, double
 func RGBToHSV(s *Scope, images Output) (output Output) {
 	return s.add("RGBToHSV", nil, nil, images).argument(0)
+}
+
+// ResizeArea resizes images and takes the mean of the area that a pixel covers.
+//
+//   - images: T
+//   - size: int32
+//   - returns resizedImages: float
+//   - T is one of int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16
+//   - attr.AlignCorners: bool; default false
+func ResizeArea(s *Scope, images, size Output, attrs ...attr.Attr) (resizedImages Output) {
+	return s.add("ResizeArea", nil, attrs, images, size).argument(0)
+}
+
+// ResizeBicubic resizes images and mixes the sixteen nearest pixels.
+//
+//   - images: T
+//   - size: int32
+//   - returns resizedImages: float
+//   - T is one of int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16
+//   - attr.AlignCorners: bool; default false
+//   - attr.HalfPixelCenters: bool; default false
+func ResizeBicubic(s *Scope, images, size Output, attrs ...attr.Attr) (resizedImages Output) {
+	return s.add("ResizeBicubic", nil, attrs, images, size).argument(0)
+}
+
+// ResizeBicubicGrad is the gradient of ResizeBicubic.
+//
+//   - grads: float
+//   - originalImage: T
+//   - returns output: T
+//   - T is one of float, double
+//   - attr.AlignCorners: bool; default false
+//   - attr.HalfPixelCenters: bool; default false
+func ResizeBicubicGrad(s *Scope, grads, originalImage Output, attrs ...attr.Attr) (output Output) {
+	return s.add("ResizeBicubicGrad", nil, attrs, grads, originalImage).argument(0)
 }
 
 // ResizeBilinear resizes images and mixes the four nearest pixels.
@@ -235,4 +328,32 @@ func ResizeNearestNeighbor(s *Scope, images, size Output, attrs ...attr.Attr) (r
 //   - attr.HalfPixelCenters: bool; default false
 func ResizeNearestNeighborGrad(s *Scope, grads, size Output, attrs ...attr.Attr) (output Output) {
 	return s.add("ResizeNearestNeighborGrad", nil, attrs, grads, size).argument(0)
+}
+
+// ScaleAndTranslate scales and moves images, through one of several filters.
+//
+//   - images: T
+//   - size: int32
+//   - scale: float
+//   - translation: float
+//   - returns resizedImages: float
+//   - T is one of int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double
+//   - attr.KernelType: string; default "lanczos3"
+//   - attr.Antialias: bool; default true
+func ScaleAndTranslate(s *Scope, images, size, scale, translation Output, attrs ...attr.Attr) (resizedImages Output) {
+	return s.add("ScaleAndTranslate", nil, attrs, images, size, scale, translation).argument(0)
+}
+
+// ScaleAndTranslateGrad is the gradient of ScaleAndTranslate.
+//
+//   - grads: T
+//   - originalImage: T
+//   - scale: float
+//   - translation: float
+//   - returns output: T
+//   - T is float
+//   - attr.KernelType: string; default "lanczos3"
+//   - attr.Antialias: bool; default true
+func ScaleAndTranslateGrad(s *Scope, grads, originalImage, scale, translation Output, attrs ...attr.Attr) (output Output) {
+	return s.add("ScaleAndTranslateGrad", nil, attrs, grads, originalImage, scale, translation).argument(0)
 }

@@ -27,6 +27,14 @@ var boxOps = []row{
 		c.set(0, Of(-1))
 	}},
 	{"CombinedNonMaxSuppression", combinedBoxes},
+	{"CropAndResize", func(c *call) {
+		in, boxes, at := c.is(c.in(0), 4), c.matrix(1), c.vector(2)
+		n := c.equal(boxes.at(0), at.at(0))
+		c.size(boxes.at(1), 4)
+		c.sized(n, 3, in.at(3))
+	}},
+	{"CropAndResizeGradImage", func(c *call) { c.set(0, c.is(c.sizes(3), 4)) }},
+	{"CropAndResizeGradBoxes", func(c *call) { c.set(0, c.in(2)) }},
 }
 
 // selectedBoxes is the rule of ops that select boxes, with some number of inputs.

@@ -24,21 +24,33 @@ var imageOps = slices.Concat([]row{
 	}},
 	{"EncodePng", func(c *call) { c.set(0, c.sub(c.atLeast(c.in(0), 3), 0, -3)) }},
 	{"EncodeJpeg", gives(ranks(3), Scalar())},
-	{"ResizeBilinear ResizeNearestNeighbor ResizeNearestNeighborGrad", resized},
-	{"ResizeBilinearGrad", func(c *call) { c.set(0, c.in(1)) }},
+	{"ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor ResizeNearestNeighborGrad ScaleAndTranslate", resized},
+	{"QuantizedResizeBilinear", func(c *call) {
+		resized(c)
+		c.scalar(2)
+		c.scalar(3)
+		c.set(1, Scalar())
+		c.set(2, Scalar())
+	}},
+	{"ResizeBicubicGrad ResizeBilinearGrad ScaleAndTranslateGrad", func(c *call) { c.set(0, c.in(1)) }},
 }, boxOps)
 
 // resized gives images the height and width that input 1 holds.
 func resized(c *call) {
-	in, size := c.is(c.in(0), 4), c.vector(1)
-	c.size(size.at(0), 2)
+	in := c.is(c.in(0), 4)
+	c.sized(in.at(0), 1, in.at(3))
+}
+
+// sized makes output 0 images of the height and width that input i holds.
+func (c *call) sized(batch int64, i int, channels int64) {
+	c.size(c.vector(i).at(0), 2)
 	height, width := int64(-1), int64(-1)
-	if c.value(1) != nil {
-		if v, ok := c.ints(1); ok && len(v) == 2 {
+	if c.value(i) != nil {
+		if v, ok := c.ints(i); ok && len(v) == 2 {
 			height, width = max(-1, v[0]), max(-1, v[1])
 		}
 	}
-	c.set(0, Of(in.at(0), height, width, in.at(3)))
+	c.set(0, Of(batch, height, width, channels))
 }
 
 // channels is the number of channels that an attribute asks for, -1 for what the image has.

@@ -7,61 +7,17 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// pixel is an element that bilinear resizing computes with.
-type pixel interface {
-	element.Integer | element.Floating
-}
-
 // resizeBilinear makes the constructor of ResizeBilinear.
-func resizeBilinear[T pixel](c *kernels.Construction) (any, error) {
-	return newBilinear(c, func(ctx *kernels.Context) ([]T, func(), error) {
-		return element.ViewOf[T](ctx.Input(0)), func() {}, args.CheckType(ctx, 0, element.DTypeOf[T]())
-	})
-}
-
-// resizeBilinearHalves is resizeBilinear of a half type, whose images are widened first.
-func resizeBilinearHalves[H element.HalfFloat](c *kernels.Construction) (any, error) {
-	return newBilinear(c, func(ctx *kernels.Context) ([]float32, func(), error) {
-		if err := args.CheckType(ctx, 0, element.DTypeOf[H]()); err != nil {
-			return nil, nil, err
-		}
-		src := element.ViewOf[H](ctx.Input(0))
-		wide, release, err := element.Scratch[float32](ctx.Device, len(src))
-		if err != nil {
-			return nil, nil, err
-		}
-		ctx.Device.Parallel(len(src), element.CheapGrain, func(lo, hi int) { element.Widen(wide[lo:hi], src[lo:hi]) })
-		return wide, release, nil
-	})
-}
-
-func newBilinear[T pixel](c *kernels.Construction, load func(*kernels.Context) ([]T, func(), error)) (any, error) {
-	centres, err := newCentres(c)
-	return kernels.Func(func(ctx *kernels.Context) error {
-		from, to, err := resized(ctx, centres)
-		if err != nil {
-			return err
-		}
-		out, err := ctx.Allocate(0, tensor.Float32, to.shape())
-		if err != nil || out.Len() == 0 {
-			return err
-		}
-		src, release, err := load(ctx)
-		if err != nil {
-			return err
-		}
-		defer release()
-		dst := tensor.Of[float32](out)
-		if from == to {
-			ctx.Device.Parallel(len(src), element.CheapGrain, func(lo, hi int) { element.Convert(dst[lo:hi], src[lo:hi]) })
-			return nil
-		}
-		return interpolate(ctx, centres, dst, src, from, to)
-	}), err
+func resizeBilinear[T pixel](load loader[T]) func(*kernels.Construction) (any, error) {
+	return resizeFloats(load, interpolate[T])
 }
 
 // interpolate computes rows of the output, each from two rows of the images.
 func interpolate[T pixel](ctx *kernels.Context, c centres, dst []float32, src []T, from, to extent) error {
+	if from == to {
+		ctx.Device.Parallel(len(src), element.CheapGrain, func(lo, hi int) { element.Convert(dst[lo:hi], src[lo:hi]) })
+		return nil
+	}
 	meter := ctx.Meter()
 	defer meter.Done()
 	ys, err1 := c.neighbours(&meter, from.height, to.height)
@@ -94,24 +50,7 @@ func interpolateRow[T pixel](dst []float32, top, bottom []T, xs []between, down 
 // mix is part of the way from a to b.
 func mix(a, b, part float32) float32 { return a + float32((b-a)*part) }
 
-// resizeBilinearGrad makes the constructor of ResizeBilinearGrad.
-func resizeBilinearGrad[T element.Floating](c *kernels.Construction) (any, error) {
-	centres, err := newCentres(c)
-	return kernels.Func(func(ctx *kernels.Context) error {
-		dtype := element.DTypeOf[T]()
-		from, to, err := gradientOf(ctx, centres, dtype)
-		if err != nil {
-			return err
-		}
-		out, err := ctx.Allocate(0, dtype, to.shape())
-		if err != nil || out.Len() == 0 {
-			return err
-		}
-		return spread(ctx, centres, element.ViewOf[T](out), from, to)
-	}), err
-}
-
-// resizeBilinearGradHalves is resizeBilinearGrad of a half type. It adds up floats.
+// resizeBilinearGradHalves makes the kernel of ResizeBilinearGrad for a half type. It adds up floats.
 func resizeBilinearGradHalves[H element.HalfFloat](c *kernels.Construction) (any, error) {
 	centres, err := newCentres(c)
 	return kernels.Func(func(ctx *kernels.Context) error {
@@ -120,7 +59,7 @@ func resizeBilinearGradHalves[H element.HalfFloat](c *kernels.Construction) (any
 		if err != nil {
 			return err
 		}
-		out, err := ctx.Allocate(0, dtype, to.shape())
+		out, err := to.allocate(ctx, dtype)
 		if err != nil || out.Len() == 0 {
 			return err
 		}

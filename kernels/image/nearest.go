@@ -28,7 +28,7 @@ func newResizeNearest(c *kernels.Construction) (any, error) {
 		if from.height >= largestNearest || from.width >= largestNearest {
 			return status.InvalidArgumentf("nearest neighbor requires max height & width of 2^24")
 		}
-		out, err := ctx.Allocate(0, dtype, to.shape())
+		out, err := to.allocate(ctx, dtype)
 		if err != nil || out.Len() == 0 {
 			return err
 		}
@@ -78,7 +78,7 @@ func resizeNearestGrad[T any](add func(dst, src []T)) func(*kernels.Construction
 			if from.height > math.MaxInt32 || from.width > math.MaxInt32 {
 				return status.InvalidArgumentf("input sizes must be between 0 and max int32")
 			}
-			out, err := ctx.Allocate(0, dtype, to.shape())
+			out, err := to.allocate(ctx, dtype)
 			if err != nil || out.Len() == 0 {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
 // centres says how the pixels of a resized image lie over those of the image.
@@ -15,8 +16,13 @@ type centres struct {
 	half  bool // a pixel is where its centre is, not its first corner
 }
 
+// newCentres reads the attributes. ResizeArea always has the corners of pixels where they belong, and no attribute for
+// centres.
 func newCentres(c *kernels.Construction) (centres, error) {
 	align, err1 := c.Attrs().Bool("align_corners")
+	if _, ok := c.Attrs()["half_pixel_centers"]; !ok {
+		return centres{align: align}, err1
+	}
 	half, err2 := c.Attrs().Bool("half_pixel_centers")
 	return centres{align, half}, args.FirstError(err1, err2)
 }
@@ -41,7 +47,7 @@ func (c centres) at(i int, scale float32) float32 {
 	if c.half {
 		return float32((float32(i)+0.5)*scale) - 0.5
 	}
-	return float32(i) * scale
+	return float32(float32(i) * scale)
 }
 
 // nearest lists the pixel of from that each of to pixels is nearest to.
@@ -95,8 +101,20 @@ type extent struct{ batch, height, width, channels int }
 
 func extentOf(t *tensor.Tensor) extent { return extent{t.Dim(0), t.Dim(1), t.Dim(2), t.Dim(3)} }
 
-func (e extent) shape() tensor.Shape {
-	return tensor.Shape{int64(e.batch), int64(e.height), int64(e.width), int64(e.channels)}
+// allocate makes output 0 images of these sizes.
+func (e extent) allocate(ctx *kernels.Context, dtype tensor.DType) (*tensor.Tensor, error) {
+	shape := tensor.Shape{int64(e.batch), int64(e.height), int64(e.width), int64(e.channels)}
+	n := int64(1)
+	for _, d := range shape {
+		if d < 0 {
+			return nil, status.InvalidArgumentf("Expected a non-negative size, got %d", d)
+		}
+		if d > 0 && n > math.MaxInt64/d {
+			return nil, status.InvalidArgumentf("Encountered overflow when multiplying %d with %d, result: %d", n, d, n*d)
+		}
+		n *= d
+	}
+	return ctx.Allocate(0, dtype, shape)
 }
 
 // resized checks the inputs of an op that resizes images, and gives the sizes of its output.
@@ -120,6 +138,48 @@ func resized(ctx *kernels.Context, c centres) (from, to extent, err error) {
 	to = from
 	to.height, to.width, err = sizeInput(ctx, "output dimensions must be positive")
 	return from, to, err
+}
+
+// resizeFloats makes the constructor of an op that makes floats of images; resize computes them.
+func resizeFloats[T pixel](load loader[T], resize func(ctx *kernels.Context, c centres, dst []float32, src []T, from, to extent) error) func(*kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		centres, err := newCentres(c)
+		return kernels.Func(func(ctx *kernels.Context) error {
+			from, to, err := resized(ctx, centres)
+			if err != nil {
+				return err
+			}
+			out, err := to.allocate(ctx, tensor.Float32)
+			if err != nil || out.Len() == 0 {
+				return err
+			}
+			src, release, err := load(ctx, 0)
+			if err != nil {
+				return err
+			}
+			defer release()
+			return resize(ctx, centres, tensor.Of[float32](out), src, from, to)
+		}), err
+	}
+}
+
+// resizeGrad makes the constructor of the gradient of an op that makes floats of images.
+func resizeGrad[T element.Floating](spread func(ctx *kernels.Context, c centres, dst []T, from, to extent) error) func(*kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		centres, err := newCentres(c)
+		return kernels.Func(func(ctx *kernels.Context) error {
+			dtype := element.DTypeOf[T]()
+			from, to, err := gradientOf(ctx, centres, dtype)
+			if err != nil {
+				return err
+			}
+			out, err := to.allocate(ctx, dtype)
+			if err != nil || out.Len() == 0 {
+				return err
+			}
+			return spread(ctx, centres, element.ViewOf[T](out), from, to)
+		}), err
+	}
 }
 
 // sizeInput reads a height and a width from input 1; refused is the error of those that are not positive.

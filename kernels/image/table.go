@@ -14,6 +14,8 @@ func Table() *kernels.Table {
 	addAdjust(table)
 	addImage(table)
 	addResize(table)
+	addSampling(table)
+	addCrops(table)
 	addBoxes(table)
 	return table
 }
@@ -63,14 +65,14 @@ func row(dtype tensor.DType, construct func(*kernels.Construction) (any, error))
 // The ops that resize images.
 func addResize(table *kernels.Table) {
 	table.Op("ResizeBilinear", []kernels.Def{
-		row(tensor.Int8, resizeBilinear[int8]), row(tensor.Uint8, resizeBilinear[uint8]),
-		row(tensor.Int16, resizeBilinear[int16]), row(tensor.Uint16, resizeBilinear[uint16]),
-		row(tensor.Int32, resizeBilinear[int32]), row(tensor.Int64, resizeBilinear[int64]),
-		row(tensor.Float32, resizeBilinear[float32]), row(tensor.Float64, resizeBilinear[float64]),
-		row(tensor.Float16, resizeBilinearHalves[element.Float16]), row(tensor.BFloat16, resizeBilinearHalves[element.BFloat16]),
+		row(tensor.Int8, resizeBilinear(pixels[int8])), row(tensor.Uint8, resizeBilinear(pixels[uint8])),
+		row(tensor.Int16, resizeBilinear(pixels[int16])), row(tensor.Uint16, resizeBilinear(pixels[uint16])),
+		row(tensor.Int32, resizeBilinear(pixels[int32])), row(tensor.Int64, resizeBilinear(pixels[int64])),
+		row(tensor.Float32, resizeBilinear(pixels[float32])), row(tensor.Float64, resizeBilinear(pixels[float64])),
+		row(tensor.Float16, resizeBilinear(widened[element.Float16])), row(tensor.BFloat16, resizeBilinear(widened[element.BFloat16])),
 	})
 	table.Op("ResizeBilinearGrad", []kernels.Def{
-		row(tensor.Float32, resizeBilinearGrad[float32]), row(tensor.Float64, resizeBilinearGrad[float64]),
+		row(tensor.Float32, resizeGrad(spread[float32])), row(tensor.Float64, resizeGrad(spread[float64])),
 		row(tensor.Float16, resizeBilinearGradHalves[element.Float16]), row(tensor.BFloat16, resizeBilinearGradHalves[element.BFloat16]),
 	})
 	table.Op("ResizeNearestNeighbor", []kernels.Def{{Expensive: true, New: newResizeNearest, Types: map[string][]tensor.DType{"T": {
@@ -82,5 +84,57 @@ func addResize(table *kernels.Table) {
 		row(tensor.Int32, resizeNearestGrad(addPixel[int32])),
 		row(tensor.Float32, resizeNearestGrad(addPixel[float32])), row(tensor.Float64, resizeNearestGrad(addPixel[float64])),
 		row(tensor.Float16, resizeNearestGrad(addFloat16)), row(tensor.BFloat16, resizeNearestGrad(addBFloat16)),
+	})
+}
+
+// The ops that resize images, from more pixels than the nearest ones.
+func addSampling(table *kernels.Table) {
+	table.Op("ResizeArea", []kernels.Def{
+		row(tensor.Int8, resizeFloats(pixels[int8], averageArea[int8])), row(tensor.Uint8, resizeFloats(pixels[uint8], averageArea[uint8])),
+		row(tensor.Int16, resizeFloats(pixels[int16], averageArea[int16])), row(tensor.Uint16, resizeFloats(pixels[uint16], averageArea[uint16])),
+		row(tensor.Int32, resizeFloats(pixels[int32], averageArea[int32])), row(tensor.Int64, resizeFloats(pixels[int64], averageArea[int64])),
+		row(tensor.Float32, resizeFloats(pixels[float32], averageArea[float32])), row(tensor.Float64, resizeFloats(pixels[float64], averageArea[float64])),
+		row(tensor.Float16, resizeFloats(widened[element.Float16], averageArea[float32])), row(tensor.BFloat16, resizeFloats(widened[element.BFloat16], averageArea[float32])),
+	})
+	table.Op("ResizeBicubic", []kernels.Def{
+		row(tensor.Int8, resizeFloats(pixels[int8], bicubic[int8])), row(tensor.Uint8, resizeFloats(pixels[uint8], bicubic[uint8])),
+		row(tensor.Int16, resizeFloats(pixels[int16], bicubic[int16])), row(tensor.Uint16, resizeFloats(pixels[uint16], bicubic[uint16])),
+		row(tensor.Int32, resizeFloats(pixels[int32], bicubic[int32])), row(tensor.Int64, resizeFloats(pixels[int64], bicubic[int64])),
+		row(tensor.Float32, resizeFloats(pixels[float32], bicubic[float32])), row(tensor.Float64, resizeFloats(pixels[float64], bicubic[float64])),
+		row(tensor.Float16, resizeFloats(widened[element.Float16], bicubic[float32])), row(tensor.BFloat16, resizeFloats(widened[element.BFloat16], bicubic[float32])),
+	})
+	table.Op("ResizeBicubicGrad", []kernels.Def{row(tensor.Float32, resizeGrad(bicubicGrad[float32])), row(tensor.Float64, resizeGrad(bicubicGrad[float64]))})
+	table.Op("ScaleAndTranslate", []kernels.Def{
+		row(tensor.Int8, scaleAndTranslate(pixels[int8])), row(tensor.Uint8, scaleAndTranslate(pixels[uint8])),
+		row(tensor.Int16, scaleAndTranslate(pixels[int16])), row(tensor.Uint16, scaleAndTranslate(pixels[uint16])),
+		row(tensor.Int32, scaleAndTranslate(pixels[int32])), row(tensor.Int64, scaleAndTranslate(pixels[int64])),
+		row(tensor.Float32, scaleAndTranslate(pixels[float32])), row(tensor.Float64, scaleAndTranslate(pixels[float64])),
+		row(tensor.Float16, scaleAndTranslate(widened[element.Float16])), row(tensor.BFloat16, scaleAndTranslate(widened[element.BFloat16])),
+	})
+	table.Op("ScaleAndTranslateGrad", []kernels.Def{row(tensor.Float32, newScaleAndTranslateGrad)})
+	table.Op("QuantizedResizeBilinear", []kernels.Def{
+		row(tensor.QUint8, resizeQuantized(tensor.QUint8, 7, mixFixed[uint8](7))), row(tensor.QInt32, resizeQuantized(tensor.QInt32, 30, mixFixed[int32](30))),
+		row(tensor.Float32, resizeQuantized(tensor.Float32, 0, mixFloats)),
+	})
+}
+
+// The ops that cut boxes out of images.
+func addCrops(table *kernels.Table) {
+	table.Op("CropAndResize", []kernels.Def{
+		row(tensor.Int8, cropAndResize(pixels[int8])), row(tensor.Uint8, cropAndResize(pixels[uint8])),
+		row(tensor.Int16, cropAndResize(pixels[int16])), row(tensor.Uint16, cropAndResize(pixels[uint16])),
+		row(tensor.Int32, cropAndResize(pixels[int32])), row(tensor.Int64, cropAndResize(pixels[int64])),
+		row(tensor.Float32, cropAndResize(pixels[float32])), row(tensor.Float64, cropAndResize(pixels[float64])),
+		row(tensor.Float16, cropAndResize(widened[element.Float16])),
+	})
+	table.Op("CropAndResizeGradImage", []kernels.Def{
+		row(tensor.Float32, cropGradImage(addCrop[float32])), row(tensor.Float64, cropGradImage(addCrop[float64])), row(tensor.Float16, cropGradImage(addCropHalves)),
+	})
+	table.Op("CropAndResizeGradBoxes", []kernels.Def{
+		row(tensor.Int8, cropGradBoxes(pixels[int8])), row(tensor.Uint8, cropGradBoxes(pixels[uint8])),
+		row(tensor.Int16, cropGradBoxes(pixels[int16])), row(tensor.Uint16, cropGradBoxes(pixels[uint16])),
+		row(tensor.Int32, cropGradBoxes(pixels[int32])), row(tensor.Int64, cropGradBoxes(pixels[int64])),
+		row(tensor.Float32, cropGradBoxes(pixels[float32])), row(tensor.Float64, cropGradBoxes(pixels[float64])),
+		row(tensor.Float16, cropGradBoxes(widened[element.Float16])),
 	})
 }

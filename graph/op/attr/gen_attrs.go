@@ -34,7 +34,7 @@ func Align(v string) Attr { return Attr{"align", v} }
 
 // AlignCorners sets the attribute align_corners.
 //
-// Ops: ResizeBilinear, ResizeBilinearGrad, ResizeNearestNeighbor, ResizeNearestNeighborGrad. Default: false.
+// Ops: QuantizedResizeBilinear, ResizeArea, ResizeBicubic, ResizeBicubicGrad, ResizeBilinear, ResizeBilinearGrad, ResizeNearestNeighbor, ResizeNearestNeighborGrad. Default: false.
 func AlignCorners(v bool) Attr { return Attr{"align_corners", v} }
 
 // AllowMissingFiles lets paths be missing.
@@ -61,6 +61,11 @@ func AllowedDevices(v []string) Attr { return Attr{"allowed_devices", v} }
 //
 // Ops: LRN, LRNGrad, LeakyRelu, LeakyReluGrad. Defaults: 0.2 (LeakyRelu, LeakyReluGrad); 1 (LRN, LRNGrad).
 func Alpha(v float32) Attr { return Attr{"alpha", v} }
+
+// Antialias sets the attribute antialias.
+//
+// Ops: ScaleAndTranslate, ScaleAndTranslateGrad. Default: true.
+func Antialias(v bool) Attr { return Attr{"antialias", v} }
 
 // Axis is the dimension that is joined, cut or made.
 //
@@ -377,6 +382,11 @@ func ExplicitPaddings(v []int64) Attr { return Attr{"explicit_paddings", v} }
 // Ops: FusedBatchNorm, FusedBatchNormV2, FusedBatchNormV3. Default: 1.
 func ExponentialAvgFactor(v float32) Attr { return Attr{"exponential_avg_factor", v} }
 
+// ExtrapolationValue sets the attribute extrapolation_value.
+//
+// Ops: CropAndResize. Default: 0.
+func ExtrapolationValue(v float32) Attr { return Attr{"extrapolation_value", v} }
+
 // Fast sets the attribute fast.
 //
 // Ops: MatrixSolveLs. Default: true.
@@ -503,7 +513,7 @@ func Groups(v int64) Attr { return Attr{"groups", v} }
 
 // HalfPixelCenters sets the attribute half_pixel_centers.
 //
-// Ops: ResizeBilinear, ResizeBilinearGrad, ResizeNearestNeighbor, ResizeNearestNeighborGrad. Default: false.
+// Ops: QuantizedResizeBilinear, ResizeBicubic, ResizeBicubicGrad, ResizeBilinear, ResizeBilinearGrad, ResizeNearestNeighbor, ResizeNearestNeighborGrad. Default: false.
 func HalfPixelCenters(v bool) Attr { return Attr{"half_pixel_centers", v} }
 
 // HeaderBytes is the size of a file's start that is not read.
@@ -580,6 +590,11 @@ func IsTraining(v bool) Attr { return Attr{"is_training", v} }
 //
 // Ops: All, Any, EuclideanNorm, Max, Mean, Min, Prod, Sum. Default: false.
 func KeepDims(v bool) Attr { return Attr{"keep_dims", v} }
+
+// KernelType sets the attribute kernel_type.
+//
+// Ops: ScaleAndTranslate, ScaleAndTranslateGrad. Default: "lanczos3".
+func KernelType(v string) Attr { return Attr{"kernel_type", v} }
 
 // Labels sets the attribute labels.
 //
@@ -675,6 +690,11 @@ func MergeRepeated(v bool) Attr { return Attr{"merge_repeated", v} }
 //
 // Ops: PreventGradient, Print. Default: "".
 func Message(v string) Attr { return Attr{"message", v} }
+
+// Method sets the attribute method.
+//
+// Ops: CropAndResize, CropAndResizeGradBoxes, CropAndResizeGradImage. Default: "bilinear".
+func Method(v string) Attr { return Attr{"method", v} }
 
 // Min sets the attribute min.
 //
