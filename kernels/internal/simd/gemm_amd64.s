@@ -4,17 +4,120 @@
 
 #include "textflag.h"
 
-// func gemmN1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN1x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN1x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), CX
+	MOVQ       ldb+32(FP), DX
+	MOVQ       next+72(FP), BX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	MOVQ       c+40(FP), SI
+	MOVQ       ldc+48(FP), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+
+piece:
+	MOVQ k+0(FP), SI
+	SHRQ $0x02, SI
+	JZ   tail
+
+loop:
+	VMOVUPS      (CX), Z2
+	VMOVUPS      64(CX), Z3
+	ADDQ         DX, CX
+	VBROADCASTSS (AX), Z4
+	VFMADD231PS  Z4, Z2, Z0
+	VFMADD231PS  Z4, Z3, Z1
+	VMOVUPS      (CX), Z2
+	VMOVUPS      64(CX), Z3
+	ADDQ         DX, CX
+	VBROADCASTSS 4(AX), Z4
+	VFMADD231PS  Z4, Z2, Z0
+	VFMADD231PS  Z4, Z3, Z1
+	VMOVUPS      (CX), Z2
+	VMOVUPS      64(CX), Z3
+	ADDQ         DX, CX
+	VBROADCASTSS 8(AX), Z4
+	VFMADD231PS  Z4, Z2, Z0
+	VFMADD231PS  Z4, Z3, Z1
+	VMOVUPS      (CX), Z2
+	VMOVUPS      64(CX), Z3
+	ADDQ         DX, CX
+	VBROADCASTSS 12(AX), Z4
+	VFMADD231PS  Z4, Z2, Z0
+	VFMADD231PS  Z4, Z3, Z1
+	PREFETCHT1   (BX)
+	PREFETCHT1   64(BX)
+	ADDQ         DX, BX
+	ADDQ         $0x10, AX
+	DECQ         SI
+	JNZ          loop
+
+tail:
+	MOVQ k+0(FP), SI
+	ANDQ $0x03, SI
+	JZ   ended
+
+tailloop:
+	VMOVUPS      (CX), Z2
+	VMOVUPS      64(CX), Z3
+	ADDQ         DX, CX
+	VBROADCASTSS (AX), Z4
+	VFMADD231PS  Z4, Z2, Z0
+	VFMADD231PS  Z4, Z3, Z1
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
+
+finish:
+	MOVQ      c+40(FP), AX
+	MOVQ      ldc+48(FP), CX
+	MOVQ      cols+56(FP), CX
+	MOVQ      accumulate+64(FP), DX
+	MOVQ      $0xffffffff, BX
+	BZHIQ     CX, BX, BX
+	KMOVW     BX, K1
+	SHRQ      $0x10, BX
+	KMOVW     BX, K2
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      AX, CX
+	VMOVUPS.Z (CX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VMOVUPS.Z 64(CX), K2, Z2
+	VADDPS    Z2, Z1, Z1
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K2, 64(AX)
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func gemmT1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT1x2AVX512(SB), NOSPLIT, $8-96
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
 	MOVQ       b+24(FP), DX
 	MOVQ       ldb+32(FP), BX
 	MOVQ       next+72(FP), SI
@@ -24,58 +127,68 @@ TEXT ·gemmN1x2AVX512(SB), NOSPLIT, $8-80
 	MOVQ       ldc+48(FP), R8
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	MOVQ       AX, DI
-	SHRQ       $0x02, DI
-	ANDQ       $0x03, AX
-	TESTQ      DI, DI
-	JZ         tail
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
 	VMOVUPS      (DX), Z2
 	VMOVUPS      64(DX), Z3
 	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z4
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
+	ADDQ         CX, AX
 	VMOVUPS      (DX), Z2
 	VMOVUPS      64(DX), Z3
 	ADDQ         BX, DX
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
+	ADDQ         CX, AX
 	VMOVUPS      (DX), Z2
 	VMOVUPS      64(DX), Z3
 	ADDQ         BX, DX
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
+	ADDQ         CX, AX
 	VMOVUPS      (DX), Z2
 	VMOVUPS      64(DX), Z3
 	ADDQ         BX, DX
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
+	ADDQ         CX, AX
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         BX, SI
-	ADDQ         $0x10, CX
 	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
 	VMOVUPS      (DX), Z2
 	VMOVUPS      64(DX), Z3
 	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z4
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
-	ADDQ         $0x04, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -102,199 +215,104 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT1x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN2x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
-
-loop:
-	VMOVUPS      (BX), Z2
-	VMOVUPS      64(BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z4
-	VFMADD231PS  Z4, Z2, Z0
-	VFMADD231PS  Z4, Z3, Z1
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z2
-	VMOVUPS      64(BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z4
-	VFMADD231PS  Z4, Z2, Z0
-	VFMADD231PS  Z4, Z3, Z1
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z2
-	VMOVUPS      64(BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z4
-	VFMADD231PS  Z4, Z2, Z0
-	VFMADD231PS  Z4, Z3, Z1
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z2
-	VMOVUPS      64(BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z4
-	VFMADD231PS  Z4, Z2, Z0
-	VFMADD231PS  Z4, Z3, Z1
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
-	JNZ          loop
-
-tail:
-	TESTQ AX, AX
-	JZ    finish
-
-tailloop:
-	VMOVUPS      (BX), Z2
-	VMOVUPS      64(BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z4
-	VFMADD231PS  Z4, Z2, Z0
-	VFMADD231PS  Z4, Z3, Z1
-	ADDQ         DX, CX
-	DECQ         AX
-	JNZ          tailloop
-
-finish:
-	MOVQ      c+40(FP), AX
-	MOVQ      ldc+48(FP), CX
-	MOVQ      cols+56(FP), CX
-	MOVQ      accumulate+64(FP), DX
-	MOVQ      $0xffffffff, BX
-	BZHIQ     CX, BX, BX
-	KMOVW     BX, K1
-	SHRQ      $0x10, BX
-	KMOVW     BX, K2
-	TESTQ     DX, DX
-	JZ        store
-	MOVQ      AX, CX
-	VMOVUPS.Z (CX), K1, Z4
-	VADDPS    Z4, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z2
-	VADDPS    Z2, Z1, Z1
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	LDMXCSR (SP)
-	VZEROUPPER
-	RET
-
-// func gemmN2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN2x2AVX512(SB), NOSPLIT, $8-80
-	STMXCSR    (SP)
-	MOVL       (SP), AX
-	ORL        $0x00008040, AX
-	MOVL       AX, 4(SP)
-	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z4
-	VMOVUPS      64(BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS (CX)(DX*1), Z6
+	VBROADCASTSS (AX)(CX*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	VMOVUPS      (BX), Z4
-	VMOVUPS      64(BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z6
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z6
+	VBROADCASTSS 4(AX)(CX*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	VMOVUPS      (BX), Z4
-	VMOVUPS      64(BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z6
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z6
+	VBROADCASTSS 8(AX)(CX*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	VMOVUPS      (BX), Z4
-	VMOVUPS      64(BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z6
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z6
+	VBROADCASTSS 12(AX)(CX*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	DECQ         R8
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z4
-	VMOVUPS      64(BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS (CX)(DX*1), Z6
+	VBROADCASTSS (AX)(CX*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         $0x04, CX
-	DECQ         AX
+	ADDQ         $0x04, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -329,101 +347,107 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT2x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT2x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z4
-	VMOVUPS      64(BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(AX), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z4
-	VMOVUPS      64(BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(AX), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z4
-	VMOVUPS      64(BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(AX), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z4
-	VMOVUPS      64(BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(AX), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z4
-	VMOVUPS      64(BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(AX), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -458,118 +482,124 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN3x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN3x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z6
-	VMOVUPS      64(BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS (CX)(DX*1), Z8
+	VBROADCASTSS (AX)(CX*1), Z8
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS (CX)(DX*2), Z8
+	VBROADCASTSS (AX)(CX*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	VMOVUPS      (BX), Z6
-	VMOVUPS      64(BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z8
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z8
+	VBROADCASTSS 4(AX)(CX*1), Z8
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 4(CX)(DX*2), Z8
+	VBROADCASTSS 4(AX)(CX*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	VMOVUPS      (BX), Z6
-	VMOVUPS      64(BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z8
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z8
+	VBROADCASTSS 8(AX)(CX*1), Z8
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 8(CX)(DX*2), Z8
+	VBROADCASTSS 8(AX)(CX*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	VMOVUPS      (BX), Z6
-	VMOVUPS      64(BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z8
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z8
+	VBROADCASTSS 12(AX)(CX*1), Z8
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 12(CX)(DX*2), Z8
+	VBROADCASTSS 12(AX)(CX*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	DECQ         R8
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z6
-	VMOVUPS      64(BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS (CX)(DX*1), Z8
+	VBROADCASTSS (AX)(CX*1), Z8
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS (CX)(DX*2), Z8
+	VBROADCASTSS (AX)(CX*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         $0x04, CX
-	DECQ         AX
+	ADDQ         $0x04, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -612,121 +642,127 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT3x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT3x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z6
-	VMOVUPS      64(BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(AX), Z8
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(AX), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z6
-	VMOVUPS      64(BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(AX), Z8
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(AX), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z6
-	VMOVUPS      64(BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(AX), Z8
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(AX), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z6
-	VMOVUPS      64(BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(AX), Z8
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(AX), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z6
-	VMOVUPS      64(BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(AX), Z8
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(AX), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -769,22 +805,21 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN4x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN4x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -793,118 +828,126 @@ TEXT ·gemmN4x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       c+40(FP), R9
-	MOVQ       ldc+48(FP), R10
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	MOVQ       AX, R9
-	SHRQ       $0x02, R9
-	ANDQ       $0x03, AX
-	TESTQ      R9, R9
-	JZ         tail
+	MOVQ       c+40(FP), R8
+	MOVQ       ldc+48(FP), R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+
+piece:
+	MOVQ k+0(FP), R8
+	SHRQ $0x02, R8
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      64(BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS (CX)(DX*1), Z10
+	VBROADCASTSS (AX)(CX*1), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS (CX)(DX*2), Z10
+	VBROADCASTSS (AX)(CX*2), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DI), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	VMOVUPS      (BX), Z8
-	VMOVUPS      64(BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z10
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z10
+	VBROADCASTSS 4(AX)(CX*1), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 4(CX)(DX*2), Z10
+	VBROADCASTSS 4(AX)(CX*2), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 4(R8), Z10
+	VBROADCASTSS 4(DI), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	VMOVUPS      (BX), Z8
-	VMOVUPS      64(BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z10
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z10
+	VBROADCASTSS 8(AX)(CX*1), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 8(CX)(DX*2), Z10
+	VBROADCASTSS 8(AX)(CX*2), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 8(R8), Z10
+	VBROADCASTSS 8(DI), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	VMOVUPS      (BX), Z8
-	VMOVUPS      64(BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z10
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z10
+	VBROADCASTSS 12(AX)(CX*1), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 12(CX)(DX*2), Z10
+	VBROADCASTSS 12(AX)(CX*2), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 12(R8), Z10
+	VBROADCASTSS 12(DI), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	DECQ         R9
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R8
+	ANDQ $0x03, R8
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      64(BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS (CX)(DX*1), Z10
+	VBROADCASTSS (AX)(CX*1), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS (CX)(DX*2), Z10
+	VBROADCASTSS (AX)(CX*2), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DI), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	DECQ         AX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         R8
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -955,20 +998,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT4x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT4x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -977,119 +1019,126 @@ TEXT ·gemmT4x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      64(BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 4(CX), Z10
+	VBROADCASTSS 4(AX), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 8(CX), Z10
+	VBROADCASTSS 8(AX), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 12(CX), Z10
+	VBROADCASTSS 12(AX), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z8
-	VMOVUPS      64(BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 4(CX), Z10
+	VBROADCASTSS 4(AX), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 8(CX), Z10
+	VBROADCASTSS 8(AX), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 12(CX), Z10
+	VBROADCASTSS 12(AX), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z8
-	VMOVUPS      64(BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 4(CX), Z10
+	VBROADCASTSS 4(AX), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 8(CX), Z10
+	VBROADCASTSS 8(AX), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 12(CX), Z10
+	VBROADCASTSS 12(AX), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z8
-	VMOVUPS      64(BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 4(CX), Z10
+	VBROADCASTSS 4(AX), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 8(CX), Z10
+	VBROADCASTSS 8(AX), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 12(CX), Z10
+	VBROADCASTSS 12(AX), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      64(BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 4(CX), Z10
+	VBROADCASTSS 4(AX), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 8(CX), Z10
+	VBROADCASTSS 8(AX), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 12(CX), Z10
+	VBROADCASTSS 12(AX), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -1140,22 +1189,21 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN5x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN5x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -1166,136 +1214,144 @@ TEXT ·gemmN5x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
-	MOVQ       c+40(FP), R9
-	MOVQ       ldc+48(FP), R10
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	MOVQ       AX, R9
-	SHRQ       $0x02, R9
-	ANDQ       $0x03, AX
-	TESTQ      R9, R9
-	JZ         tail
+	MOVQ       c+40(FP), R8
+	MOVQ       ldc+48(FP), R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+
+piece:
+	MOVQ k+0(FP), R8
+	SHRQ $0x02, R8
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z10
-	VMOVUPS      64(BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	VMOVUPS      (DX), Z10
+	VMOVUPS      64(DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS (CX)(DX*1), Z12
+	VBROADCASTSS (AX)(CX*1), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS (CX)(DX*2), Z12
+	VBROADCASTSS (AX)(CX*2), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS (R8), Z12
+	VBROADCASTSS (DI), Z12
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS (R8)(DX*1), Z12
+	VBROADCASTSS (DI)(CX*1), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	VMOVUPS      (BX), Z10
-	VMOVUPS      64(BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z12
+	VMOVUPS      (DX), Z10
+	VMOVUPS      64(DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z12
+	VBROADCASTSS 4(AX)(CX*1), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 4(CX)(DX*2), Z12
+	VBROADCASTSS 4(AX)(CX*2), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 4(R8), Z12
+	VBROADCASTSS 4(DI), Z12
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 4(R8)(DX*1), Z12
+	VBROADCASTSS 4(DI)(CX*1), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	VMOVUPS      (BX), Z10
-	VMOVUPS      64(BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z12
+	VMOVUPS      (DX), Z10
+	VMOVUPS      64(DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z12
+	VBROADCASTSS 8(AX)(CX*1), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 8(CX)(DX*2), Z12
+	VBROADCASTSS 8(AX)(CX*2), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 8(R8), Z12
+	VBROADCASTSS 8(DI), Z12
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 8(R8)(DX*1), Z12
+	VBROADCASTSS 8(DI)(CX*1), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	VMOVUPS      (BX), Z10
-	VMOVUPS      64(BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z12
+	VMOVUPS      (DX), Z10
+	VMOVUPS      64(DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z12
+	VBROADCASTSS 12(AX)(CX*1), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 12(CX)(DX*2), Z12
+	VBROADCASTSS 12(AX)(CX*2), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 12(R8), Z12
+	VBROADCASTSS 12(DI), Z12
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 12(R8)(DX*1), Z12
+	VBROADCASTSS 12(DI)(CX*1), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	DECQ         R9
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R8
+	ANDQ $0x03, R8
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z10
-	VMOVUPS      64(BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	VMOVUPS      (DX), Z10
+	VMOVUPS      64(DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS (CX)(DX*1), Z12
+	VBROADCASTSS (AX)(CX*1), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS (CX)(DX*2), Z12
+	VBROADCASTSS (AX)(CX*2), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS (R8), Z12
+	VBROADCASTSS (DI), Z12
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS (R8)(DX*1), Z12
+	VBROADCASTSS (DI)(CX*1), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	DECQ         AX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         R8
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -1354,20 +1410,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT5x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT5x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -1378,137 +1433,144 @@ TEXT ·gemmT5x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z10
-	VMOVUPS      64(BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	VMOVUPS      (DX), Z10
+	VMOVUPS      64(DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(AX), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z10
-	VMOVUPS      64(BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z10
+	VMOVUPS      64(DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(AX), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z10
-	VMOVUPS      64(BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z10
+	VMOVUPS      64(DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(AX), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z10
-	VMOVUPS      64(BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z10
+	VMOVUPS      64(DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(AX), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z10
-	VMOVUPS      64(BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	VMOVUPS      (DX), Z10
+	VMOVUPS      64(DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(AX), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -1567,22 +1629,21 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN6x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN6x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -1595,154 +1656,162 @@ TEXT ·gemmN6x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	MOVQ       c+40(FP), R9
-	MOVQ       ldc+48(FP), R10
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	MOVQ       AX, R9
-	SHRQ       $0x02, R9
-	ANDQ       $0x03, AX
-	TESTQ      R9, R9
-	JZ         tail
+	MOVQ       c+40(FP), R8
+	MOVQ       ldc+48(FP), R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+
+piece:
+	MOVQ k+0(FP), R8
+	SHRQ $0x02, R8
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z12
-	VMOVUPS      64(BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS (CX)(DX*1), Z14
+	VBROADCASTSS (AX)(CX*1), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS (CX)(DX*2), Z14
+	VBROADCASTSS (AX)(CX*2), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS (R8), Z14
+	VBROADCASTSS (DI), Z14
 	VFMADD231PS  Z14, Z12, Z6
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS (R8)(DX*1), Z14
+	VBROADCASTSS (DI)(CX*1), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS (R8)(DX*2), Z14
+	VBROADCASTSS (DI)(CX*2), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	VMOVUPS      (BX), Z12
-	VMOVUPS      64(BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z14
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z14
+	VBROADCASTSS 4(AX)(CX*1), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 4(CX)(DX*2), Z14
+	VBROADCASTSS 4(AX)(CX*2), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 4(R8), Z14
+	VBROADCASTSS 4(DI), Z14
 	VFMADD231PS  Z14, Z12, Z6
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 4(R8)(DX*1), Z14
+	VBROADCASTSS 4(DI)(CX*1), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 4(R8)(DX*2), Z14
+	VBROADCASTSS 4(DI)(CX*2), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	VMOVUPS      (BX), Z12
-	VMOVUPS      64(BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z14
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z14
+	VBROADCASTSS 8(AX)(CX*1), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 8(CX)(DX*2), Z14
+	VBROADCASTSS 8(AX)(CX*2), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 8(R8), Z14
+	VBROADCASTSS 8(DI), Z14
 	VFMADD231PS  Z14, Z12, Z6
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 8(R8)(DX*1), Z14
+	VBROADCASTSS 8(DI)(CX*1), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 8(R8)(DX*2), Z14
+	VBROADCASTSS 8(DI)(CX*2), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	VMOVUPS      (BX), Z12
-	VMOVUPS      64(BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z14
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z14
+	VBROADCASTSS 12(AX)(CX*1), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 12(CX)(DX*2), Z14
+	VBROADCASTSS 12(AX)(CX*2), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 12(R8), Z14
+	VBROADCASTSS 12(DI), Z14
 	VFMADD231PS  Z14, Z12, Z6
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 12(R8)(DX*1), Z14
+	VBROADCASTSS 12(DI)(CX*1), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 12(R8)(DX*2), Z14
+	VBROADCASTSS 12(DI)(CX*2), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	DECQ         R9
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R8
+	ANDQ $0x03, R8
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z12
-	VMOVUPS      64(BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS (CX)(DX*1), Z14
+	VBROADCASTSS (AX)(CX*1), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS (CX)(DX*2), Z14
+	VBROADCASTSS (AX)(CX*2), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS (R8), Z14
+	VBROADCASTSS (DI), Z14
 	VFMADD231PS  Z14, Z12, Z6
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS (R8)(DX*1), Z14
+	VBROADCASTSS (DI)(CX*1), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS (R8)(DX*2), Z14
+	VBROADCASTSS (DI)(CX*2), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	DECQ         AX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         R8
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -1809,20 +1878,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT6x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT6x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -1835,155 +1903,162 @@ TEXT ·gemmT6x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z12
-	VMOVUPS      64(BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(AX), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(AX), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(AX), Z14
 	VFMADD231PS  Z14, Z12, Z6
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(AX), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(AX), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z12
-	VMOVUPS      64(BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(AX), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(AX), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(AX), Z14
 	VFMADD231PS  Z14, Z12, Z6
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(AX), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(AX), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z12
-	VMOVUPS      64(BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(AX), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(AX), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(AX), Z14
 	VFMADD231PS  Z14, Z12, Z6
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(AX), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(AX), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z12
-	VMOVUPS      64(BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(AX), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(AX), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(AX), Z14
 	VFMADD231PS  Z14, Z12, Z6
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(AX), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(AX), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z12
-	VMOVUPS      64(BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(AX), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(AX), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(AX), Z14
 	VFMADD231PS  Z14, Z12, Z6
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(AX), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(AX), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -2050,24 +2125,23 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN7x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN7x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2082,174 +2156,183 @@ TEXT ·gemmN7x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z11, Z11, Z11
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
-	MOVQ       c+40(FP), R10
-	MOVQ       ldc+48(FP), R11
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	MOVQ       AX, R10
-	SHRQ       $0x02, R10
-	ANDQ       $0x03, AX
-	TESTQ      R10, R10
-	JZ         tail
+	MOVQ       c+40(FP), R9
+	MOVQ       ldc+48(FP), R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+
+piece:
+	MOVQ k+0(FP), R9
+	SHRQ $0x02, R9
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z14
-	VMOVUPS      64(BX), Z15
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z16
+	VMOVUPS      (DX), Z14
+	VMOVUPS      64(DX), Z15
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS (CX)(DX*1), Z16
+	VBROADCASTSS (AX)(CX*1), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS (CX)(DX*2), Z16
+	VBROADCASTSS (AX)(CX*2), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
-	VBROADCASTSS (R8), Z16
+	VBROADCASTSS (DI), Z16
 	VFMADD231PS  Z16, Z14, Z6
 	VFMADD231PS  Z16, Z15, Z7
-	VBROADCASTSS (R8)(DX*1), Z16
+	VBROADCASTSS (DI)(CX*1), Z16
 	VFMADD231PS  Z16, Z14, Z8
 	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS (R8)(DX*2), Z16
+	VBROADCASTSS (DI)(CX*2), Z16
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R8), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	VMOVUPS      (BX), Z14
-	VMOVUPS      64(BX), Z15
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z16
+	VMOVUPS      (DX), Z14
+	VMOVUPS      64(DX), Z15
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z16
+	VBROADCASTSS 4(AX)(CX*1), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS 4(CX)(DX*2), Z16
+	VBROADCASTSS 4(AX)(CX*2), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
+	VBROADCASTSS 4(DI), Z16
+	VFMADD231PS  Z16, Z14, Z6
+	VFMADD231PS  Z16, Z15, Z7
+	VBROADCASTSS 4(DI)(CX*1), Z16
+	VFMADD231PS  Z16, Z14, Z8
+	VFMADD231PS  Z16, Z15, Z9
+	VBROADCASTSS 4(DI)(CX*2), Z16
+	VFMADD231PS  Z16, Z14, Z10
+	VFMADD231PS  Z16, Z15, Z11
 	VBROADCASTSS 4(R8), Z16
-	VFMADD231PS  Z16, Z14, Z6
-	VFMADD231PS  Z16, Z15, Z7
-	VBROADCASTSS 4(R8)(DX*1), Z16
-	VFMADD231PS  Z16, Z14, Z8
-	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS 4(R8)(DX*2), Z16
-	VFMADD231PS  Z16, Z14, Z10
-	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS 4(R9), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	VMOVUPS      (BX), Z14
-	VMOVUPS      64(BX), Z15
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z16
+	VMOVUPS      (DX), Z14
+	VMOVUPS      64(DX), Z15
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z16
+	VBROADCASTSS 8(AX)(CX*1), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS 8(CX)(DX*2), Z16
+	VBROADCASTSS 8(AX)(CX*2), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
+	VBROADCASTSS 8(DI), Z16
+	VFMADD231PS  Z16, Z14, Z6
+	VFMADD231PS  Z16, Z15, Z7
+	VBROADCASTSS 8(DI)(CX*1), Z16
+	VFMADD231PS  Z16, Z14, Z8
+	VFMADD231PS  Z16, Z15, Z9
+	VBROADCASTSS 8(DI)(CX*2), Z16
+	VFMADD231PS  Z16, Z14, Z10
+	VFMADD231PS  Z16, Z15, Z11
 	VBROADCASTSS 8(R8), Z16
-	VFMADD231PS  Z16, Z14, Z6
-	VFMADD231PS  Z16, Z15, Z7
-	VBROADCASTSS 8(R8)(DX*1), Z16
-	VFMADD231PS  Z16, Z14, Z8
-	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS 8(R8)(DX*2), Z16
-	VFMADD231PS  Z16, Z14, Z10
-	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS 8(R9), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	VMOVUPS      (BX), Z14
-	VMOVUPS      64(BX), Z15
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z16
+	VMOVUPS      (DX), Z14
+	VMOVUPS      64(DX), Z15
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z16
+	VBROADCASTSS 12(AX)(CX*1), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS 12(CX)(DX*2), Z16
+	VBROADCASTSS 12(AX)(CX*2), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
+	VBROADCASTSS 12(DI), Z16
+	VFMADD231PS  Z16, Z14, Z6
+	VFMADD231PS  Z16, Z15, Z7
+	VBROADCASTSS 12(DI)(CX*1), Z16
+	VFMADD231PS  Z16, Z14, Z8
+	VFMADD231PS  Z16, Z15, Z9
+	VBROADCASTSS 12(DI)(CX*2), Z16
+	VFMADD231PS  Z16, Z14, Z10
+	VFMADD231PS  Z16, Z15, Z11
 	VBROADCASTSS 12(R8), Z16
-	VFMADD231PS  Z16, Z14, Z6
-	VFMADD231PS  Z16, Z15, Z7
-	VBROADCASTSS 12(R8)(DX*1), Z16
-	VFMADD231PS  Z16, Z14, Z8
-	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS 12(R8)(DX*2), Z16
-	VFMADD231PS  Z16, Z14, Z10
-	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS 12(R9), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
-	ADDQ         $0x10, R9
-	DECQ         R10
+	DECQ         R9
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R9
+	ANDQ $0x03, R9
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z14
-	VMOVUPS      64(BX), Z15
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z16
+	VMOVUPS      (DX), Z14
+	VMOVUPS      64(DX), Z15
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS (CX)(DX*1), Z16
+	VBROADCASTSS (AX)(CX*1), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS (CX)(DX*2), Z16
+	VBROADCASTSS (AX)(CX*2), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
+	VBROADCASTSS (DI), Z16
+	VFMADD231PS  Z16, Z14, Z6
+	VFMADD231PS  Z16, Z15, Z7
+	VBROADCASTSS (DI)(CX*1), Z16
+	VFMADD231PS  Z16, Z14, Z8
+	VFMADD231PS  Z16, Z15, Z9
+	VBROADCASTSS (DI)(CX*2), Z16
+	VFMADD231PS  Z16, Z14, Z10
+	VFMADD231PS  Z16, Z15, Z11
 	VBROADCASTSS (R8), Z16
-	VFMADD231PS  Z16, Z14, Z6
-	VFMADD231PS  Z16, Z15, Z7
-	VBROADCASTSS (R8)(DX*1), Z16
-	VFMADD231PS  Z16, Z14, Z8
-	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS (R8)(DX*2), Z16
-	VFMADD231PS  Z16, Z14, Z10
-	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS (R9), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	ADDQ         $0x04, R8
-	ADDQ         $0x04, R9
-	DECQ         AX
+	DECQ         R9
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -2324,20 +2407,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT7x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT7x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2352,173 +2434,180 @@ TEXT ·gemmT7x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z11, Z11, Z11
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z14
-	VMOVUPS      64(BX), Z15
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z16
+	VMOVUPS      (DX), Z14
+	VMOVUPS      64(DX), Z15
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS 4(CX), Z16
+	VBROADCASTSS 4(AX), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS 8(CX), Z16
+	VBROADCASTSS 8(AX), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
-	VBROADCASTSS 12(CX), Z16
+	VBROADCASTSS 12(AX), Z16
 	VFMADD231PS  Z16, Z14, Z6
 	VFMADD231PS  Z16, Z15, Z7
-	VBROADCASTSS 16(CX), Z16
+	VBROADCASTSS 16(AX), Z16
 	VFMADD231PS  Z16, Z14, Z8
 	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS 20(CX), Z16
+	VBROADCASTSS 20(AX), Z16
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS 24(CX), Z16
+	VBROADCASTSS 24(AX), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z14
-	VMOVUPS      64(BX), Z15
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z16
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z14
+	VMOVUPS      64(DX), Z15
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS 4(CX), Z16
+	VBROADCASTSS 4(AX), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS 8(CX), Z16
+	VBROADCASTSS 8(AX), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
-	VBROADCASTSS 12(CX), Z16
+	VBROADCASTSS 12(AX), Z16
 	VFMADD231PS  Z16, Z14, Z6
 	VFMADD231PS  Z16, Z15, Z7
-	VBROADCASTSS 16(CX), Z16
+	VBROADCASTSS 16(AX), Z16
 	VFMADD231PS  Z16, Z14, Z8
 	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS 20(CX), Z16
+	VBROADCASTSS 20(AX), Z16
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS 24(CX), Z16
+	VBROADCASTSS 24(AX), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z14
-	VMOVUPS      64(BX), Z15
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z16
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z14
+	VMOVUPS      64(DX), Z15
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS 4(CX), Z16
+	VBROADCASTSS 4(AX), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS 8(CX), Z16
+	VBROADCASTSS 8(AX), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
-	VBROADCASTSS 12(CX), Z16
+	VBROADCASTSS 12(AX), Z16
 	VFMADD231PS  Z16, Z14, Z6
 	VFMADD231PS  Z16, Z15, Z7
-	VBROADCASTSS 16(CX), Z16
+	VBROADCASTSS 16(AX), Z16
 	VFMADD231PS  Z16, Z14, Z8
 	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS 20(CX), Z16
+	VBROADCASTSS 20(AX), Z16
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS 24(CX), Z16
+	VBROADCASTSS 24(AX), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z14
-	VMOVUPS      64(BX), Z15
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z16
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z14
+	VMOVUPS      64(DX), Z15
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS 4(CX), Z16
+	VBROADCASTSS 4(AX), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS 8(CX), Z16
+	VBROADCASTSS 8(AX), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
-	VBROADCASTSS 12(CX), Z16
+	VBROADCASTSS 12(AX), Z16
 	VFMADD231PS  Z16, Z14, Z6
 	VFMADD231PS  Z16, Z15, Z7
-	VBROADCASTSS 16(CX), Z16
+	VBROADCASTSS 16(AX), Z16
 	VFMADD231PS  Z16, Z14, Z8
 	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS 20(CX), Z16
+	VBROADCASTSS 20(AX), Z16
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS 24(CX), Z16
+	VBROADCASTSS 24(AX), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z14
-	VMOVUPS      64(BX), Z15
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z16
+	VMOVUPS      (DX), Z14
+	VMOVUPS      64(DX), Z15
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS 4(CX), Z16
+	VBROADCASTSS 4(AX), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS 8(CX), Z16
+	VBROADCASTSS 8(AX), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
-	VBROADCASTSS 12(CX), Z16
+	VBROADCASTSS 12(AX), Z16
 	VFMADD231PS  Z16, Z14, Z6
 	VFMADD231PS  Z16, Z15, Z7
-	VBROADCASTSS 16(CX), Z16
+	VBROADCASTSS 16(AX), Z16
 	VFMADD231PS  Z16, Z14, Z8
 	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS 20(CX), Z16
+	VBROADCASTSS 20(AX), Z16
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS 24(CX), Z16
+	VBROADCASTSS 24(AX), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -2593,24 +2682,23 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN8x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN8x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2627,192 +2715,201 @@ TEXT ·gemmN8x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z13, Z13, Z13
 	VPXORD     Z14, Z14, Z14
 	VPXORD     Z15, Z15, Z15
-	MOVQ       c+40(FP), R10
-	MOVQ       ldc+48(FP), R11
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	MOVQ       AX, R10
-	SHRQ       $0x02, R10
-	ANDQ       $0x03, AX
-	TESTQ      R10, R10
-	JZ         tail
+	MOVQ       c+40(FP), R9
+	MOVQ       ldc+48(FP), R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+
+piece:
+	MOVQ k+0(FP), R9
+	SHRQ $0x02, R9
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z16
-	VMOVUPS      64(BX), Z17
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z18
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS (CX)(DX*1), Z18
+	VBROADCASTSS (AX)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS (CX)(DX*2), Z18
+	VBROADCASTSS (AX)(CX*2), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DI), Z18
 	VFMADD231PS  Z18, Z16, Z6
 	VFMADD231PS  Z18, Z17, Z7
-	VBROADCASTSS (R8)(DX*1), Z18
+	VBROADCASTSS (DI)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z8
 	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS (R8)(DX*2), Z18
+	VBROADCASTSS (DI)(CX*2), Z18
 	VFMADD231PS  Z18, Z16, Z10
 	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS (R9), Z18
+	VBROADCASTSS (R8), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
-	VBROADCASTSS (R9)(DX*1), Z18
+	VBROADCASTSS (R8)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	VMOVUPS      (BX), Z16
-	VMOVUPS      64(BX), Z17
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z18
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z18
+	VBROADCASTSS 4(AX)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS 4(CX)(DX*2), Z18
+	VBROADCASTSS 4(AX)(CX*2), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
+	VBROADCASTSS 4(DI), Z18
+	VFMADD231PS  Z18, Z16, Z6
+	VFMADD231PS  Z18, Z17, Z7
+	VBROADCASTSS 4(DI)(CX*1), Z18
+	VFMADD231PS  Z18, Z16, Z8
+	VFMADD231PS  Z18, Z17, Z9
+	VBROADCASTSS 4(DI)(CX*2), Z18
+	VFMADD231PS  Z18, Z16, Z10
+	VFMADD231PS  Z18, Z17, Z11
 	VBROADCASTSS 4(R8), Z18
-	VFMADD231PS  Z18, Z16, Z6
-	VFMADD231PS  Z18, Z17, Z7
-	VBROADCASTSS 4(R8)(DX*1), Z18
-	VFMADD231PS  Z18, Z16, Z8
-	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS 4(R8)(DX*2), Z18
-	VFMADD231PS  Z18, Z16, Z10
-	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS 4(R9), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
-	VBROADCASTSS 4(R9)(DX*1), Z18
+	VBROADCASTSS 4(R8)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	VMOVUPS      (BX), Z16
-	VMOVUPS      64(BX), Z17
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z18
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z18
+	VBROADCASTSS 8(AX)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS 8(CX)(DX*2), Z18
+	VBROADCASTSS 8(AX)(CX*2), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
+	VBROADCASTSS 8(DI), Z18
+	VFMADD231PS  Z18, Z16, Z6
+	VFMADD231PS  Z18, Z17, Z7
+	VBROADCASTSS 8(DI)(CX*1), Z18
+	VFMADD231PS  Z18, Z16, Z8
+	VFMADD231PS  Z18, Z17, Z9
+	VBROADCASTSS 8(DI)(CX*2), Z18
+	VFMADD231PS  Z18, Z16, Z10
+	VFMADD231PS  Z18, Z17, Z11
 	VBROADCASTSS 8(R8), Z18
-	VFMADD231PS  Z18, Z16, Z6
-	VFMADD231PS  Z18, Z17, Z7
-	VBROADCASTSS 8(R8)(DX*1), Z18
-	VFMADD231PS  Z18, Z16, Z8
-	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS 8(R8)(DX*2), Z18
-	VFMADD231PS  Z18, Z16, Z10
-	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS 8(R9), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
-	VBROADCASTSS 8(R9)(DX*1), Z18
+	VBROADCASTSS 8(R8)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	VMOVUPS      (BX), Z16
-	VMOVUPS      64(BX), Z17
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z18
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z18
+	VBROADCASTSS 12(AX)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS 12(CX)(DX*2), Z18
+	VBROADCASTSS 12(AX)(CX*2), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
-	VBROADCASTSS 12(R8), Z18
+	VBROADCASTSS 12(DI), Z18
 	VFMADD231PS  Z18, Z16, Z6
 	VFMADD231PS  Z18, Z17, Z7
-	VBROADCASTSS 12(R8)(DX*1), Z18
+	VBROADCASTSS 12(DI)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z8
 	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS 12(R8)(DX*2), Z18
+	VBROADCASTSS 12(DI)(CX*2), Z18
 	VFMADD231PS  Z18, Z16, Z10
 	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS 12(R9), Z18
+	VBROADCASTSS 12(R8), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
-	VBROADCASTSS 12(R9)(DX*1), Z18
+	VBROADCASTSS 12(R8)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
-	ADDQ         $0x10, R9
-	DECQ         R10
+	DECQ         R9
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R9
+	ANDQ $0x03, R9
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z16
-	VMOVUPS      64(BX), Z17
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z18
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS (CX)(DX*1), Z18
+	VBROADCASTSS (AX)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS (CX)(DX*2), Z18
+	VBROADCASTSS (AX)(CX*2), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DI), Z18
 	VFMADD231PS  Z18, Z16, Z6
 	VFMADD231PS  Z18, Z17, Z7
-	VBROADCASTSS (R8)(DX*1), Z18
+	VBROADCASTSS (DI)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z8
 	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS (R8)(DX*2), Z18
+	VBROADCASTSS (DI)(CX*2), Z18
 	VFMADD231PS  Z18, Z16, Z10
 	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS (R9), Z18
+	VBROADCASTSS (R8), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
-	VBROADCASTSS (R9)(DX*1), Z18
+	VBROADCASTSS (R8)(CX*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	ADDQ         $0x04, R8
-	ADDQ         $0x04, R9
-	DECQ         AX
+	DECQ         R9
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -2895,20 +2992,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT8x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT8x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2925,191 +3021,198 @@ TEXT ·gemmT8x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z13, Z13, Z13
 	VPXORD     Z14, Z14, Z14
 	VPXORD     Z15, Z15, Z15
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z16
-	VMOVUPS      64(BX), Z17
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z18
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS 4(CX), Z18
+	VBROADCASTSS 4(AX), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS 8(CX), Z18
+	VBROADCASTSS 8(AX), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
-	VBROADCASTSS 12(CX), Z18
+	VBROADCASTSS 12(AX), Z18
 	VFMADD231PS  Z18, Z16, Z6
 	VFMADD231PS  Z18, Z17, Z7
-	VBROADCASTSS 16(CX), Z18
+	VBROADCASTSS 16(AX), Z18
 	VFMADD231PS  Z18, Z16, Z8
 	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS 20(CX), Z18
+	VBROADCASTSS 20(AX), Z18
 	VFMADD231PS  Z18, Z16, Z10
 	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS 24(CX), Z18
+	VBROADCASTSS 24(AX), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
-	VBROADCASTSS 28(CX), Z18
+	VBROADCASTSS 28(AX), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z16
-	VMOVUPS      64(BX), Z17
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z18
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS 4(CX), Z18
+	VBROADCASTSS 4(AX), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS 8(CX), Z18
+	VBROADCASTSS 8(AX), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
-	VBROADCASTSS 12(CX), Z18
+	VBROADCASTSS 12(AX), Z18
 	VFMADD231PS  Z18, Z16, Z6
 	VFMADD231PS  Z18, Z17, Z7
-	VBROADCASTSS 16(CX), Z18
+	VBROADCASTSS 16(AX), Z18
 	VFMADD231PS  Z18, Z16, Z8
 	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS 20(CX), Z18
+	VBROADCASTSS 20(AX), Z18
 	VFMADD231PS  Z18, Z16, Z10
 	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS 24(CX), Z18
+	VBROADCASTSS 24(AX), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
-	VBROADCASTSS 28(CX), Z18
+	VBROADCASTSS 28(AX), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z16
-	VMOVUPS      64(BX), Z17
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z18
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS 4(CX), Z18
+	VBROADCASTSS 4(AX), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS 8(CX), Z18
+	VBROADCASTSS 8(AX), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
-	VBROADCASTSS 12(CX), Z18
+	VBROADCASTSS 12(AX), Z18
 	VFMADD231PS  Z18, Z16, Z6
 	VFMADD231PS  Z18, Z17, Z7
-	VBROADCASTSS 16(CX), Z18
+	VBROADCASTSS 16(AX), Z18
 	VFMADD231PS  Z18, Z16, Z8
 	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS 20(CX), Z18
+	VBROADCASTSS 20(AX), Z18
 	VFMADD231PS  Z18, Z16, Z10
 	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS 24(CX), Z18
+	VBROADCASTSS 24(AX), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
-	VBROADCASTSS 28(CX), Z18
+	VBROADCASTSS 28(AX), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z16
-	VMOVUPS      64(BX), Z17
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z18
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS 4(CX), Z18
+	VBROADCASTSS 4(AX), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS 8(CX), Z18
+	VBROADCASTSS 8(AX), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
-	VBROADCASTSS 12(CX), Z18
+	VBROADCASTSS 12(AX), Z18
 	VFMADD231PS  Z18, Z16, Z6
 	VFMADD231PS  Z18, Z17, Z7
-	VBROADCASTSS 16(CX), Z18
+	VBROADCASTSS 16(AX), Z18
 	VFMADD231PS  Z18, Z16, Z8
 	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS 20(CX), Z18
+	VBROADCASTSS 20(AX), Z18
 	VFMADD231PS  Z18, Z16, Z10
 	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS 24(CX), Z18
+	VBROADCASTSS 24(AX), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
-	VBROADCASTSS 28(CX), Z18
+	VBROADCASTSS 28(AX), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z16
-	VMOVUPS      64(BX), Z17
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z18
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS 4(CX), Z18
+	VBROADCASTSS 4(AX), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS 8(CX), Z18
+	VBROADCASTSS 8(AX), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
-	VBROADCASTSS 12(CX), Z18
+	VBROADCASTSS 12(AX), Z18
 	VFMADD231PS  Z18, Z16, Z6
 	VFMADD231PS  Z18, Z17, Z7
-	VBROADCASTSS 16(CX), Z18
+	VBROADCASTSS 16(AX), Z18
 	VFMADD231PS  Z18, Z16, Z8
 	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS 20(CX), Z18
+	VBROADCASTSS 20(AX), Z18
 	VFMADD231PS  Z18, Z16, Z10
 	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS 24(CX), Z18
+	VBROADCASTSS 24(AX), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
-	VBROADCASTSS 28(CX), Z18
+	VBROADCASTSS 28(AX), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -3192,24 +3295,23 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN9x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN9x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -3228,6 +3330,679 @@ TEXT ·gemmN9x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z15, Z15, Z15
 	VPXORD     Z16, Z16, Z16
 	VPXORD     Z17, Z17, Z17
+	MOVQ       c+40(FP), R9
+	MOVQ       ldc+48(FP), R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+
+piece:
+	MOVQ k+0(FP), R9
+	SHRQ $0x02, R9
+	JZ   tail
+
+loop:
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS (AX)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS (AX)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS (DI)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS (DI)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS (R8), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS (R8)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS (R8)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 4(AX)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 4(AX)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 4(DI), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 4(DI)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 4(DI)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 4(R8), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 4(R8)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 4(R8)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 8(AX)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 8(AX)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 8(DI), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 8(DI)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 8(DI)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 8(R8), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 8(R8)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 8(R8)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 12(AX)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 12(AX)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 12(DI), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 12(DI)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 12(DI)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 12(R8), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 12(R8)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 12(R8)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          loop
+
+tail:
+	MOVQ k+0(FP), R9
+	ANDQ $0x03, R9
+	JZ   ended
+
+tailloop:
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS (AX)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS (AX)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS (DI)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS (DI)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS (R8), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS (R8)(CX*1), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS (R8)(CX*2), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	JMP  piece
+
+finish:
+	MOVQ      c+40(FP), AX
+	MOVQ      ldc+48(FP), CX
+	MOVQ      cols+56(FP), DX
+	MOVQ      accumulate+64(FP), BX
+	MOVQ      $0xffffffff, SI
+	BZHIQ     DX, SI, SI
+	KMOVW     SI, K1
+	SHRQ      $0x10, SI
+	KMOVW     SI, K2
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      AX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z0, Z0
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z1, Z1
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z2, Z2
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z3, Z3
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z4, Z4
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z5, Z5
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z6, Z6
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z7, Z7
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z8, Z8
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z9, Z9
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z10, Z10
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z11, Z11
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z12, Z12
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z13, Z13
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z14, Z14
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z15, Z15
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z16, Z16
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z17, Z17
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	VMOVUPS Z3, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	VMOVUPS Z5, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	VMOVUPS Z7, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	VMOVUPS Z9, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, K1, (AX)
+	VMOVUPS Z11, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, K1, (AX)
+	VMOVUPS Z13, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, K1, (AX)
+	VMOVUPS Z15, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z16, K1, (AX)
+	VMOVUPS Z17, K2, 64(AX)
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func gemmT9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT9x2AVX512(SB), NOSPLIT, $8-96
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
+
+loop:
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 4(AX), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 8(AX), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 12(AX), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 16(AX), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 20(AX), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 24(AX), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 28(AX), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 32(AX), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 4(AX), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 8(AX), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 12(AX), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 16(AX), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 20(AX), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 24(AX), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 28(AX), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 32(AX), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 4(AX), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 8(AX), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 12(AX), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 16(AX), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 20(AX), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 24(AX), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 28(AX), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 32(AX), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 4(AX), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 8(AX), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 12(AX), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 16(AX), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 20(AX), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 24(AX), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 28(AX), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 32(AX), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
+	JNZ          loop
+
+tail:
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
+
+tailloop:
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 4(AX), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 8(AX), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 12(AX), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 16(AX), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 20(AX), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 24(AX), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 28(AX), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 32(AX), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	ADDQ         CX, AX
+	DECQ         DI
+	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
+
+finish:
+	MOVQ      c+40(FP), AX
+	MOVQ      ldc+48(FP), CX
+	MOVQ      cols+56(FP), DX
+	MOVQ      accumulate+64(FP), BX
+	MOVQ      $0xffffffff, SI
+	BZHIQ     DX, SI, SI
+	KMOVW     SI, K1
+	SHRQ      $0x10, SI
+	KMOVW     SI, K2
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      AX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z0, Z0
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z1, Z1
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z2, Z2
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z3, Z3
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z4, Z4
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z5, Z5
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z6, Z6
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z7, Z7
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z8, Z8
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z9, Z9
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z10, Z10
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z11, Z11
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z12, Z12
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z13, Z13
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z14, Z14
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z15, Z15
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z20
+	VADDPS    Z20, Z16, Z16
+	VMOVUPS.Z 64(DX), K2, Z20
+	VADDPS    Z20, Z17, Z17
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	VMOVUPS Z3, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	VMOVUPS Z5, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	VMOVUPS Z7, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	VMOVUPS Z9, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, K1, (AX)
+	VMOVUPS Z11, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, K1, (AX)
+	VMOVUPS Z13, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, K1, (AX)
+	VMOVUPS Z15, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z16, K1, (AX)
+	VMOVUPS Z17, K2, 64(AX)
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func gemmN10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN10x2AVX512(SB), NOSPLIT, $8-96
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
+	LEAQ       (R8)(CX*2), R9
+	ADDQ       CX, R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
 	MOVQ       c+40(FP), R10
 	MOVQ       ldc+48(FP), R11
 	PREFETCHT0 (R10)
@@ -3256,861 +4031,212 @@ TEXT ·gemmN9x2AVX512(SB), NOSPLIT, $8-80
 	ADDQ       R11, R10
 	PREFETCHT0 (R10)
 	PREFETCHT0 64(R10)
-	MOVQ       AX, R10
-	SHRQ       $0x02, R10
-	ANDQ       $0x03, AX
-	TESTQ      R10, R10
-	JZ         tail
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+
+piece:
+	MOVQ k+0(FP), R10
+	SHRQ $0x02, R10
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z18
-	VMOVUPS      64(BX), Z19
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z20
-	VFMADD231PS  Z20, Z18, Z0
-	VFMADD231PS  Z20, Z19, Z1
-	VBROADCASTSS (CX)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z2
-	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS (CX)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z4
-	VFMADD231PS  Z20, Z19, Z5
-	VBROADCASTSS (R8), Z20
-	VFMADD231PS  Z20, Z18, Z6
-	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS (R8)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z8
-	VFMADD231PS  Z20, Z19, Z9
-	VBROADCASTSS (R8)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z10
-	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS (R9), Z20
-	VFMADD231PS  Z20, Z18, Z12
-	VFMADD231PS  Z20, Z19, Z13
-	VBROADCASTSS (R9)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z14
-	VFMADD231PS  Z20, Z19, Z15
-	VBROADCASTSS (R9)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z16
-	VFMADD231PS  Z20, Z19, Z17
-	VMOVUPS      (BX), Z18
-	VMOVUPS      64(BX), Z19
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z20
-	VFMADD231PS  Z20, Z18, Z0
-	VFMADD231PS  Z20, Z19, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z2
-	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS 4(CX)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z4
-	VFMADD231PS  Z20, Z19, Z5
-	VBROADCASTSS 4(R8), Z20
-	VFMADD231PS  Z20, Z18, Z6
-	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS 4(R8)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z8
-	VFMADD231PS  Z20, Z19, Z9
-	VBROADCASTSS 4(R8)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z10
-	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS 4(R9), Z20
-	VFMADD231PS  Z20, Z18, Z12
-	VFMADD231PS  Z20, Z19, Z13
-	VBROADCASTSS 4(R9)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z14
-	VFMADD231PS  Z20, Z19, Z15
-	VBROADCASTSS 4(R9)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z16
-	VFMADD231PS  Z20, Z19, Z17
-	VMOVUPS      (BX), Z18
-	VMOVUPS      64(BX), Z19
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z20
-	VFMADD231PS  Z20, Z18, Z0
-	VFMADD231PS  Z20, Z19, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z2
-	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS 8(CX)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z4
-	VFMADD231PS  Z20, Z19, Z5
-	VBROADCASTSS 8(R8), Z20
-	VFMADD231PS  Z20, Z18, Z6
-	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS 8(R8)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z8
-	VFMADD231PS  Z20, Z19, Z9
-	VBROADCASTSS 8(R8)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z10
-	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS 8(R9), Z20
-	VFMADD231PS  Z20, Z18, Z12
-	VFMADD231PS  Z20, Z19, Z13
-	VBROADCASTSS 8(R9)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z14
-	VFMADD231PS  Z20, Z19, Z15
-	VBROADCASTSS 8(R9)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z16
-	VFMADD231PS  Z20, Z19, Z17
-	VMOVUPS      (BX), Z18
-	VMOVUPS      64(BX), Z19
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z20
-	VFMADD231PS  Z20, Z18, Z0
-	VFMADD231PS  Z20, Z19, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z2
-	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS 12(CX)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z4
-	VFMADD231PS  Z20, Z19, Z5
-	VBROADCASTSS 12(R8), Z20
-	VFMADD231PS  Z20, Z18, Z6
-	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS 12(R8)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z8
-	VFMADD231PS  Z20, Z19, Z9
-	VBROADCASTSS 12(R8)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z10
-	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS 12(R9), Z20
-	VFMADD231PS  Z20, Z18, Z12
-	VFMADD231PS  Z20, Z19, Z13
-	VBROADCASTSS 12(R9)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z14
-	VFMADD231PS  Z20, Z19, Z15
-	VBROADCASTSS 12(R9)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z16
-	VFMADD231PS  Z20, Z19, Z17
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z22
+	VFMADD231PS  Z22, Z20, Z0
+	VFMADD231PS  Z22, Z21, Z1
+	VBROADCASTSS (AX)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z2
+	VFMADD231PS  Z22, Z21, Z3
+	VBROADCASTSS (AX)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z4
+	VFMADD231PS  Z22, Z21, Z5
+	VBROADCASTSS (DI), Z22
+	VFMADD231PS  Z22, Z20, Z6
+	VFMADD231PS  Z22, Z21, Z7
+	VBROADCASTSS (DI)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z8
+	VFMADD231PS  Z22, Z21, Z9
+	VBROADCASTSS (DI)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z10
+	VFMADD231PS  Z22, Z21, Z11
+	VBROADCASTSS (R8), Z22
+	VFMADD231PS  Z22, Z20, Z12
+	VFMADD231PS  Z22, Z21, Z13
+	VBROADCASTSS (R8)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z14
+	VFMADD231PS  Z22, Z21, Z15
+	VBROADCASTSS (R8)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z16
+	VFMADD231PS  Z22, Z21, Z17
+	VBROADCASTSS (R9), Z22
+	VFMADD231PS  Z22, Z20, Z18
+	VFMADD231PS  Z22, Z21, Z19
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z22
+	VFMADD231PS  Z22, Z20, Z0
+	VFMADD231PS  Z22, Z21, Z1
+	VBROADCASTSS 4(AX)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z2
+	VFMADD231PS  Z22, Z21, Z3
+	VBROADCASTSS 4(AX)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z4
+	VFMADD231PS  Z22, Z21, Z5
+	VBROADCASTSS 4(DI), Z22
+	VFMADD231PS  Z22, Z20, Z6
+	VFMADD231PS  Z22, Z21, Z7
+	VBROADCASTSS 4(DI)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z8
+	VFMADD231PS  Z22, Z21, Z9
+	VBROADCASTSS 4(DI)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z10
+	VFMADD231PS  Z22, Z21, Z11
+	VBROADCASTSS 4(R8), Z22
+	VFMADD231PS  Z22, Z20, Z12
+	VFMADD231PS  Z22, Z21, Z13
+	VBROADCASTSS 4(R8)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z14
+	VFMADD231PS  Z22, Z21, Z15
+	VBROADCASTSS 4(R8)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z16
+	VFMADD231PS  Z22, Z21, Z17
+	VBROADCASTSS 4(R9), Z22
+	VFMADD231PS  Z22, Z20, Z18
+	VFMADD231PS  Z22, Z21, Z19
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z22
+	VFMADD231PS  Z22, Z20, Z0
+	VFMADD231PS  Z22, Z21, Z1
+	VBROADCASTSS 8(AX)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z2
+	VFMADD231PS  Z22, Z21, Z3
+	VBROADCASTSS 8(AX)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z4
+	VFMADD231PS  Z22, Z21, Z5
+	VBROADCASTSS 8(DI), Z22
+	VFMADD231PS  Z22, Z20, Z6
+	VFMADD231PS  Z22, Z21, Z7
+	VBROADCASTSS 8(DI)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z8
+	VFMADD231PS  Z22, Z21, Z9
+	VBROADCASTSS 8(DI)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z10
+	VFMADD231PS  Z22, Z21, Z11
+	VBROADCASTSS 8(R8), Z22
+	VFMADD231PS  Z22, Z20, Z12
+	VFMADD231PS  Z22, Z21, Z13
+	VBROADCASTSS 8(R8)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z14
+	VFMADD231PS  Z22, Z21, Z15
+	VBROADCASTSS 8(R8)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z16
+	VFMADD231PS  Z22, Z21, Z17
+	VBROADCASTSS 8(R9), Z22
+	VFMADD231PS  Z22, Z20, Z18
+	VFMADD231PS  Z22, Z21, Z19
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z22
+	VFMADD231PS  Z22, Z20, Z0
+	VFMADD231PS  Z22, Z21, Z1
+	VBROADCASTSS 12(AX)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z2
+	VFMADD231PS  Z22, Z21, Z3
+	VBROADCASTSS 12(AX)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z4
+	VFMADD231PS  Z22, Z21, Z5
+	VBROADCASTSS 12(DI), Z22
+	VFMADD231PS  Z22, Z20, Z6
+	VFMADD231PS  Z22, Z21, Z7
+	VBROADCASTSS 12(DI)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z8
+	VFMADD231PS  Z22, Z21, Z9
+	VBROADCASTSS 12(DI)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z10
+	VFMADD231PS  Z22, Z21, Z11
+	VBROADCASTSS 12(R8), Z22
+	VFMADD231PS  Z22, Z20, Z12
+	VFMADD231PS  Z22, Z21, Z13
+	VBROADCASTSS 12(R8)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z14
+	VFMADD231PS  Z22, Z21, Z15
+	VBROADCASTSS 12(R8)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z16
+	VFMADD231PS  Z22, Z21, Z17
+	VBROADCASTSS 12(R9), Z22
+	VFMADD231PS  Z22, Z20, Z18
+	VFMADD231PS  Z22, Z21, Z19
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
 	ADDQ         $0x10, R9
 	DECQ         R10
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R10
+	ANDQ $0x03, R10
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z18
-	VMOVUPS      64(BX), Z19
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z20
-	VFMADD231PS  Z20, Z18, Z0
-	VFMADD231PS  Z20, Z19, Z1
-	VBROADCASTSS (CX)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z2
-	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS (CX)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z4
-	VFMADD231PS  Z20, Z19, Z5
-	VBROADCASTSS (R8), Z20
-	VFMADD231PS  Z20, Z18, Z6
-	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS (R8)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z8
-	VFMADD231PS  Z20, Z19, Z9
-	VBROADCASTSS (R8)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z10
-	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS (R9), Z20
-	VFMADD231PS  Z20, Z18, Z12
-	VFMADD231PS  Z20, Z19, Z13
-	VBROADCASTSS (R9)(DX*1), Z20
-	VFMADD231PS  Z20, Z18, Z14
-	VFMADD231PS  Z20, Z19, Z15
-	VBROADCASTSS (R9)(DX*2), Z20
-	VFMADD231PS  Z20, Z18, Z16
-	VFMADD231PS  Z20, Z19, Z17
-	ADDQ         $0x04, CX
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z22
+	VFMADD231PS  Z22, Z20, Z0
+	VFMADD231PS  Z22, Z21, Z1
+	VBROADCASTSS (AX)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z2
+	VFMADD231PS  Z22, Z21, Z3
+	VBROADCASTSS (AX)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z4
+	VFMADD231PS  Z22, Z21, Z5
+	VBROADCASTSS (DI), Z22
+	VFMADD231PS  Z22, Z20, Z6
+	VFMADD231PS  Z22, Z21, Z7
+	VBROADCASTSS (DI)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z8
+	VFMADD231PS  Z22, Z21, Z9
+	VBROADCASTSS (DI)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z10
+	VFMADD231PS  Z22, Z21, Z11
+	VBROADCASTSS (R8), Z22
+	VFMADD231PS  Z22, Z20, Z12
+	VFMADD231PS  Z22, Z21, Z13
+	VBROADCASTSS (R8)(CX*1), Z22
+	VFMADD231PS  Z22, Z20, Z14
+	VFMADD231PS  Z22, Z21, Z15
+	VBROADCASTSS (R8)(CX*2), Z22
+	VFMADD231PS  Z22, Z20, Z16
+	VFMADD231PS  Z22, Z21, Z17
+	VBROADCASTSS (R9), Z22
+	VFMADD231PS  Z22, Z20, Z18
+	VFMADD231PS  Z22, Z21, Z19
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	DECQ         AX
+	DECQ         R10
 	JNZ          tailloop
 
-finish:
-	MOVQ      c+40(FP), AX
-	MOVQ      ldc+48(FP), CX
-	MOVQ      cols+56(FP), DX
-	MOVQ      accumulate+64(FP), BX
-	MOVQ      $0xffffffff, SI
-	BZHIQ     DX, SI, SI
-	KMOVW     SI, K1
-	SHRQ      $0x10, SI
-	KMOVW     SI, K2
-	TESTQ     BX, BX
-	JZ        store
-	MOVQ      AX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z0, Z0
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z1, Z1
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z2, Z2
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z3, Z3
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z4, Z4
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z5, Z5
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z6, Z6
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z7, Z7
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z8, Z8
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z9, Z9
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z10, Z10
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z11, Z11
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z12, Z12
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z13, Z13
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z14, Z14
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z15, Z15
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z16, Z16
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z17, Z17
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z16, K1, (AX)
-	VMOVUPS Z17, K2, 64(AX)
-	LDMXCSR (SP)
-	VZEROUPPER
-	RET
-
-// func gemmT9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT9x2AVX512(SB), NOSPLIT, $8-80
-	STMXCSR    (SP)
-	MOVL       (SP), AX
-	ORL        $0x00008040, AX
-	MOVL       AX, 4(SP)
-	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
-
-loop:
-	VMOVUPS      (BX), Z18
-	VMOVUPS      64(BX), Z19
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z20
-	VFMADD231PS  Z20, Z18, Z0
-	VFMADD231PS  Z20, Z19, Z1
-	VBROADCASTSS 4(CX), Z20
-	VFMADD231PS  Z20, Z18, Z2
-	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS 8(CX), Z20
-	VFMADD231PS  Z20, Z18, Z4
-	VFMADD231PS  Z20, Z19, Z5
-	VBROADCASTSS 12(CX), Z20
-	VFMADD231PS  Z20, Z18, Z6
-	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS 16(CX), Z20
-	VFMADD231PS  Z20, Z18, Z8
-	VFMADD231PS  Z20, Z19, Z9
-	VBROADCASTSS 20(CX), Z20
-	VFMADD231PS  Z20, Z18, Z10
-	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS 24(CX), Z20
-	VFMADD231PS  Z20, Z18, Z12
-	VFMADD231PS  Z20, Z19, Z13
-	VBROADCASTSS 28(CX), Z20
-	VFMADD231PS  Z20, Z18, Z14
-	VFMADD231PS  Z20, Z19, Z15
-	VBROADCASTSS 32(CX), Z20
-	VFMADD231PS  Z20, Z18, Z16
-	VFMADD231PS  Z20, Z19, Z17
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z18
-	VMOVUPS      64(BX), Z19
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z20
-	VFMADD231PS  Z20, Z18, Z0
-	VFMADD231PS  Z20, Z19, Z1
-	VBROADCASTSS 4(CX), Z20
-	VFMADD231PS  Z20, Z18, Z2
-	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS 8(CX), Z20
-	VFMADD231PS  Z20, Z18, Z4
-	VFMADD231PS  Z20, Z19, Z5
-	VBROADCASTSS 12(CX), Z20
-	VFMADD231PS  Z20, Z18, Z6
-	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS 16(CX), Z20
-	VFMADD231PS  Z20, Z18, Z8
-	VFMADD231PS  Z20, Z19, Z9
-	VBROADCASTSS 20(CX), Z20
-	VFMADD231PS  Z20, Z18, Z10
-	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS 24(CX), Z20
-	VFMADD231PS  Z20, Z18, Z12
-	VFMADD231PS  Z20, Z19, Z13
-	VBROADCASTSS 28(CX), Z20
-	VFMADD231PS  Z20, Z18, Z14
-	VFMADD231PS  Z20, Z19, Z15
-	VBROADCASTSS 32(CX), Z20
-	VFMADD231PS  Z20, Z18, Z16
-	VFMADD231PS  Z20, Z19, Z17
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z18
-	VMOVUPS      64(BX), Z19
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z20
-	VFMADD231PS  Z20, Z18, Z0
-	VFMADD231PS  Z20, Z19, Z1
-	VBROADCASTSS 4(CX), Z20
-	VFMADD231PS  Z20, Z18, Z2
-	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS 8(CX), Z20
-	VFMADD231PS  Z20, Z18, Z4
-	VFMADD231PS  Z20, Z19, Z5
-	VBROADCASTSS 12(CX), Z20
-	VFMADD231PS  Z20, Z18, Z6
-	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS 16(CX), Z20
-	VFMADD231PS  Z20, Z18, Z8
-	VFMADD231PS  Z20, Z19, Z9
-	VBROADCASTSS 20(CX), Z20
-	VFMADD231PS  Z20, Z18, Z10
-	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS 24(CX), Z20
-	VFMADD231PS  Z20, Z18, Z12
-	VFMADD231PS  Z20, Z19, Z13
-	VBROADCASTSS 28(CX), Z20
-	VFMADD231PS  Z20, Z18, Z14
-	VFMADD231PS  Z20, Z19, Z15
-	VBROADCASTSS 32(CX), Z20
-	VFMADD231PS  Z20, Z18, Z16
-	VFMADD231PS  Z20, Z19, Z17
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z18
-	VMOVUPS      64(BX), Z19
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z20
-	VFMADD231PS  Z20, Z18, Z0
-	VFMADD231PS  Z20, Z19, Z1
-	VBROADCASTSS 4(CX), Z20
-	VFMADD231PS  Z20, Z18, Z2
-	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS 8(CX), Z20
-	VFMADD231PS  Z20, Z18, Z4
-	VFMADD231PS  Z20, Z19, Z5
-	VBROADCASTSS 12(CX), Z20
-	VFMADD231PS  Z20, Z18, Z6
-	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS 16(CX), Z20
-	VFMADD231PS  Z20, Z18, Z8
-	VFMADD231PS  Z20, Z19, Z9
-	VBROADCASTSS 20(CX), Z20
-	VFMADD231PS  Z20, Z18, Z10
-	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS 24(CX), Z20
-	VFMADD231PS  Z20, Z18, Z12
-	VFMADD231PS  Z20, Z19, Z13
-	VBROADCASTSS 28(CX), Z20
-	VFMADD231PS  Z20, Z18, Z14
-	VFMADD231PS  Z20, Z19, Z15
-	VBROADCASTSS 32(CX), Z20
-	VFMADD231PS  Z20, Z18, Z16
-	VFMADD231PS  Z20, Z19, Z17
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
-	JNZ          loop
-
-tail:
-	TESTQ AX, AX
-	JZ    finish
-
-tailloop:
-	VMOVUPS      (BX), Z18
-	VMOVUPS      64(BX), Z19
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z20
-	VFMADD231PS  Z20, Z18, Z0
-	VFMADD231PS  Z20, Z19, Z1
-	VBROADCASTSS 4(CX), Z20
-	VFMADD231PS  Z20, Z18, Z2
-	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS 8(CX), Z20
-	VFMADD231PS  Z20, Z18, Z4
-	VFMADD231PS  Z20, Z19, Z5
-	VBROADCASTSS 12(CX), Z20
-	VFMADD231PS  Z20, Z18, Z6
-	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS 16(CX), Z20
-	VFMADD231PS  Z20, Z18, Z8
-	VFMADD231PS  Z20, Z19, Z9
-	VBROADCASTSS 20(CX), Z20
-	VFMADD231PS  Z20, Z18, Z10
-	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS 24(CX), Z20
-	VFMADD231PS  Z20, Z18, Z12
-	VFMADD231PS  Z20, Z19, Z13
-	VBROADCASTSS 28(CX), Z20
-	VFMADD231PS  Z20, Z18, Z14
-	VFMADD231PS  Z20, Z19, Z15
-	VBROADCASTSS 32(CX), Z20
-	VFMADD231PS  Z20, Z18, Z16
-	VFMADD231PS  Z20, Z19, Z17
-	ADDQ         DX, CX
-	DECQ         AX
-	JNZ          tailloop
-
-finish:
-	MOVQ      c+40(FP), AX
-	MOVQ      ldc+48(FP), CX
-	MOVQ      cols+56(FP), DX
-	MOVQ      accumulate+64(FP), BX
-	MOVQ      $0xffffffff, SI
-	BZHIQ     DX, SI, SI
-	KMOVW     SI, K1
-	SHRQ      $0x10, SI
-	KMOVW     SI, K2
-	TESTQ     BX, BX
-	JZ        store
-	MOVQ      AX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z0, Z0
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z1, Z1
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z2, Z2
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z3, Z3
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z4, Z4
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z5, Z5
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z6, Z6
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z7, Z7
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z8, Z8
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z9, Z9
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z10, Z10
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z11, Z11
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z12, Z12
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z13, Z13
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z14, Z14
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z15, Z15
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z20
-	VADDPS    Z20, Z16, Z16
-	VMOVUPS.Z 64(DX), K2, Z20
-	VADDPS    Z20, Z17, Z17
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z16, K1, (AX)
-	VMOVUPS Z17, K2, 64(AX)
-	LDMXCSR (SP)
-	VZEROUPPER
-	RET
-
-// func gemmN10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN10x2AVX512(SB), NOSPLIT, $8-80
-	STMXCSR    (SP)
-	MOVL       (SP), AX
-	ORL        $0x00008040, AX
-	MOVL       AX, 4(SP)
-	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
-	LEAQ       (R9)(DX*2), R10
-	ADDQ       DX, R10
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	MOVQ       c+40(FP), R11
-	MOVQ       ldc+48(FP), R12
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	MOVQ       AX, R11
-	SHRQ       $0x02, R11
-	ANDQ       $0x03, AX
-	TESTQ      R11, R11
-	JZ         tail
-
-loop:
-	VMOVUPS      (BX), Z20
-	VMOVUPS      64(BX), Z21
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z22
-	VFMADD231PS  Z22, Z20, Z0
-	VFMADD231PS  Z22, Z21, Z1
-	VBROADCASTSS (CX)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z2
-	VFMADD231PS  Z22, Z21, Z3
-	VBROADCASTSS (CX)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z4
-	VFMADD231PS  Z22, Z21, Z5
-	VBROADCASTSS (R8), Z22
-	VFMADD231PS  Z22, Z20, Z6
-	VFMADD231PS  Z22, Z21, Z7
-	VBROADCASTSS (R8)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z8
-	VFMADD231PS  Z22, Z21, Z9
-	VBROADCASTSS (R8)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z10
-	VFMADD231PS  Z22, Z21, Z11
-	VBROADCASTSS (R9), Z22
-	VFMADD231PS  Z22, Z20, Z12
-	VFMADD231PS  Z22, Z21, Z13
-	VBROADCASTSS (R9)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z14
-	VFMADD231PS  Z22, Z21, Z15
-	VBROADCASTSS (R9)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z16
-	VFMADD231PS  Z22, Z21, Z17
-	VBROADCASTSS (R10), Z22
-	VFMADD231PS  Z22, Z20, Z18
-	VFMADD231PS  Z22, Z21, Z19
-	VMOVUPS      (BX), Z20
-	VMOVUPS      64(BX), Z21
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z22
-	VFMADD231PS  Z22, Z20, Z0
-	VFMADD231PS  Z22, Z21, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z2
-	VFMADD231PS  Z22, Z21, Z3
-	VBROADCASTSS 4(CX)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z4
-	VFMADD231PS  Z22, Z21, Z5
-	VBROADCASTSS 4(R8), Z22
-	VFMADD231PS  Z22, Z20, Z6
-	VFMADD231PS  Z22, Z21, Z7
-	VBROADCASTSS 4(R8)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z8
-	VFMADD231PS  Z22, Z21, Z9
-	VBROADCASTSS 4(R8)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z10
-	VFMADD231PS  Z22, Z21, Z11
-	VBROADCASTSS 4(R9), Z22
-	VFMADD231PS  Z22, Z20, Z12
-	VFMADD231PS  Z22, Z21, Z13
-	VBROADCASTSS 4(R9)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z14
-	VFMADD231PS  Z22, Z21, Z15
-	VBROADCASTSS 4(R9)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z16
-	VFMADD231PS  Z22, Z21, Z17
-	VBROADCASTSS 4(R10), Z22
-	VFMADD231PS  Z22, Z20, Z18
-	VFMADD231PS  Z22, Z21, Z19
-	VMOVUPS      (BX), Z20
-	VMOVUPS      64(BX), Z21
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z22
-	VFMADD231PS  Z22, Z20, Z0
-	VFMADD231PS  Z22, Z21, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z2
-	VFMADD231PS  Z22, Z21, Z3
-	VBROADCASTSS 8(CX)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z4
-	VFMADD231PS  Z22, Z21, Z5
-	VBROADCASTSS 8(R8), Z22
-	VFMADD231PS  Z22, Z20, Z6
-	VFMADD231PS  Z22, Z21, Z7
-	VBROADCASTSS 8(R8)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z8
-	VFMADD231PS  Z22, Z21, Z9
-	VBROADCASTSS 8(R8)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z10
-	VFMADD231PS  Z22, Z21, Z11
-	VBROADCASTSS 8(R9), Z22
-	VFMADD231PS  Z22, Z20, Z12
-	VFMADD231PS  Z22, Z21, Z13
-	VBROADCASTSS 8(R9)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z14
-	VFMADD231PS  Z22, Z21, Z15
-	VBROADCASTSS 8(R9)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z16
-	VFMADD231PS  Z22, Z21, Z17
-	VBROADCASTSS 8(R10), Z22
-	VFMADD231PS  Z22, Z20, Z18
-	VFMADD231PS  Z22, Z21, Z19
-	VMOVUPS      (BX), Z20
-	VMOVUPS      64(BX), Z21
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z22
-	VFMADD231PS  Z22, Z20, Z0
-	VFMADD231PS  Z22, Z21, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z2
-	VFMADD231PS  Z22, Z21, Z3
-	VBROADCASTSS 12(CX)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z4
-	VFMADD231PS  Z22, Z21, Z5
-	VBROADCASTSS 12(R8), Z22
-	VFMADD231PS  Z22, Z20, Z6
-	VFMADD231PS  Z22, Z21, Z7
-	VBROADCASTSS 12(R8)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z8
-	VFMADD231PS  Z22, Z21, Z9
-	VBROADCASTSS 12(R8)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z10
-	VFMADD231PS  Z22, Z21, Z11
-	VBROADCASTSS 12(R9), Z22
-	VFMADD231PS  Z22, Z20, Z12
-	VFMADD231PS  Z22, Z21, Z13
-	VBROADCASTSS 12(R9)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z14
-	VFMADD231PS  Z22, Z21, Z15
-	VBROADCASTSS 12(R9)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z16
-	VFMADD231PS  Z22, Z21, Z17
-	VBROADCASTSS 12(R10), Z22
-	VFMADD231PS  Z22, Z20, Z18
-	VFMADD231PS  Z22, Z21, Z19
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	ADDQ         $0x10, R9
-	ADDQ         $0x10, R10
-	DECQ         R11
-	JNZ          loop
-
-tail:
-	TESTQ AX, AX
-	JZ    finish
-
-tailloop:
-	VMOVUPS      (BX), Z20
-	VMOVUPS      64(BX), Z21
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z22
-	VFMADD231PS  Z22, Z20, Z0
-	VFMADD231PS  Z22, Z21, Z1
-	VBROADCASTSS (CX)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z2
-	VFMADD231PS  Z22, Z21, Z3
-	VBROADCASTSS (CX)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z4
-	VFMADD231PS  Z22, Z21, Z5
-	VBROADCASTSS (R8), Z22
-	VFMADD231PS  Z22, Z20, Z6
-	VFMADD231PS  Z22, Z21, Z7
-	VBROADCASTSS (R8)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z8
-	VFMADD231PS  Z22, Z21, Z9
-	VBROADCASTSS (R8)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z10
-	VFMADD231PS  Z22, Z21, Z11
-	VBROADCASTSS (R9), Z22
-	VFMADD231PS  Z22, Z20, Z12
-	VFMADD231PS  Z22, Z21, Z13
-	VBROADCASTSS (R9)(DX*1), Z22
-	VFMADD231PS  Z22, Z20, Z14
-	VFMADD231PS  Z22, Z21, Z15
-	VBROADCASTSS (R9)(DX*2), Z22
-	VFMADD231PS  Z22, Z20, Z16
-	VFMADD231PS  Z22, Z21, Z17
-	VBROADCASTSS (R10), Z22
-	VFMADD231PS  Z22, Z20, Z18
-	VFMADD231PS  Z22, Z21, Z19
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	ADDQ         $0x04, R9
-	ADDQ         $0x04, R10
-	DECQ         AX
-	JNZ          tailloop
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	ADDQ skip+88(FP), R9
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -4209,20 +4335,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT10x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT10x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -4243,227 +4368,234 @@ TEXT ·gemmT10x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z17, Z17, Z17
 	VPXORD     Z18, Z18, Z18
 	VPXORD     Z19, Z19, Z19
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z20
-	VMOVUPS      64(BX), Z21
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z22
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z22
 	VFMADD231PS  Z22, Z20, Z0
 	VFMADD231PS  Z22, Z21, Z1
-	VBROADCASTSS 4(CX), Z22
+	VBROADCASTSS 4(AX), Z22
 	VFMADD231PS  Z22, Z20, Z2
 	VFMADD231PS  Z22, Z21, Z3
-	VBROADCASTSS 8(CX), Z22
+	VBROADCASTSS 8(AX), Z22
 	VFMADD231PS  Z22, Z20, Z4
 	VFMADD231PS  Z22, Z21, Z5
-	VBROADCASTSS 12(CX), Z22
+	VBROADCASTSS 12(AX), Z22
 	VFMADD231PS  Z22, Z20, Z6
 	VFMADD231PS  Z22, Z21, Z7
-	VBROADCASTSS 16(CX), Z22
+	VBROADCASTSS 16(AX), Z22
 	VFMADD231PS  Z22, Z20, Z8
 	VFMADD231PS  Z22, Z21, Z9
-	VBROADCASTSS 20(CX), Z22
+	VBROADCASTSS 20(AX), Z22
 	VFMADD231PS  Z22, Z20, Z10
 	VFMADD231PS  Z22, Z21, Z11
-	VBROADCASTSS 24(CX), Z22
+	VBROADCASTSS 24(AX), Z22
 	VFMADD231PS  Z22, Z20, Z12
 	VFMADD231PS  Z22, Z21, Z13
-	VBROADCASTSS 28(CX), Z22
+	VBROADCASTSS 28(AX), Z22
 	VFMADD231PS  Z22, Z20, Z14
 	VFMADD231PS  Z22, Z21, Z15
-	VBROADCASTSS 32(CX), Z22
+	VBROADCASTSS 32(AX), Z22
 	VFMADD231PS  Z22, Z20, Z16
 	VFMADD231PS  Z22, Z21, Z17
-	VBROADCASTSS 36(CX), Z22
+	VBROADCASTSS 36(AX), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z20
-	VMOVUPS      64(BX), Z21
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z22
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z22
 	VFMADD231PS  Z22, Z20, Z0
 	VFMADD231PS  Z22, Z21, Z1
-	VBROADCASTSS 4(CX), Z22
+	VBROADCASTSS 4(AX), Z22
 	VFMADD231PS  Z22, Z20, Z2
 	VFMADD231PS  Z22, Z21, Z3
-	VBROADCASTSS 8(CX), Z22
+	VBROADCASTSS 8(AX), Z22
 	VFMADD231PS  Z22, Z20, Z4
 	VFMADD231PS  Z22, Z21, Z5
-	VBROADCASTSS 12(CX), Z22
+	VBROADCASTSS 12(AX), Z22
 	VFMADD231PS  Z22, Z20, Z6
 	VFMADD231PS  Z22, Z21, Z7
-	VBROADCASTSS 16(CX), Z22
+	VBROADCASTSS 16(AX), Z22
 	VFMADD231PS  Z22, Z20, Z8
 	VFMADD231PS  Z22, Z21, Z9
-	VBROADCASTSS 20(CX), Z22
+	VBROADCASTSS 20(AX), Z22
 	VFMADD231PS  Z22, Z20, Z10
 	VFMADD231PS  Z22, Z21, Z11
-	VBROADCASTSS 24(CX), Z22
+	VBROADCASTSS 24(AX), Z22
 	VFMADD231PS  Z22, Z20, Z12
 	VFMADD231PS  Z22, Z21, Z13
-	VBROADCASTSS 28(CX), Z22
+	VBROADCASTSS 28(AX), Z22
 	VFMADD231PS  Z22, Z20, Z14
 	VFMADD231PS  Z22, Z21, Z15
-	VBROADCASTSS 32(CX), Z22
+	VBROADCASTSS 32(AX), Z22
 	VFMADD231PS  Z22, Z20, Z16
 	VFMADD231PS  Z22, Z21, Z17
-	VBROADCASTSS 36(CX), Z22
+	VBROADCASTSS 36(AX), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z20
-	VMOVUPS      64(BX), Z21
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z22
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z22
 	VFMADD231PS  Z22, Z20, Z0
 	VFMADD231PS  Z22, Z21, Z1
-	VBROADCASTSS 4(CX), Z22
+	VBROADCASTSS 4(AX), Z22
 	VFMADD231PS  Z22, Z20, Z2
 	VFMADD231PS  Z22, Z21, Z3
-	VBROADCASTSS 8(CX), Z22
+	VBROADCASTSS 8(AX), Z22
 	VFMADD231PS  Z22, Z20, Z4
 	VFMADD231PS  Z22, Z21, Z5
-	VBROADCASTSS 12(CX), Z22
+	VBROADCASTSS 12(AX), Z22
 	VFMADD231PS  Z22, Z20, Z6
 	VFMADD231PS  Z22, Z21, Z7
-	VBROADCASTSS 16(CX), Z22
+	VBROADCASTSS 16(AX), Z22
 	VFMADD231PS  Z22, Z20, Z8
 	VFMADD231PS  Z22, Z21, Z9
-	VBROADCASTSS 20(CX), Z22
+	VBROADCASTSS 20(AX), Z22
 	VFMADD231PS  Z22, Z20, Z10
 	VFMADD231PS  Z22, Z21, Z11
-	VBROADCASTSS 24(CX), Z22
+	VBROADCASTSS 24(AX), Z22
 	VFMADD231PS  Z22, Z20, Z12
 	VFMADD231PS  Z22, Z21, Z13
-	VBROADCASTSS 28(CX), Z22
+	VBROADCASTSS 28(AX), Z22
 	VFMADD231PS  Z22, Z20, Z14
 	VFMADD231PS  Z22, Z21, Z15
-	VBROADCASTSS 32(CX), Z22
+	VBROADCASTSS 32(AX), Z22
 	VFMADD231PS  Z22, Z20, Z16
 	VFMADD231PS  Z22, Z21, Z17
-	VBROADCASTSS 36(CX), Z22
+	VBROADCASTSS 36(AX), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z20
-	VMOVUPS      64(BX), Z21
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z22
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z22
 	VFMADD231PS  Z22, Z20, Z0
 	VFMADD231PS  Z22, Z21, Z1
-	VBROADCASTSS 4(CX), Z22
+	VBROADCASTSS 4(AX), Z22
 	VFMADD231PS  Z22, Z20, Z2
 	VFMADD231PS  Z22, Z21, Z3
-	VBROADCASTSS 8(CX), Z22
+	VBROADCASTSS 8(AX), Z22
 	VFMADD231PS  Z22, Z20, Z4
 	VFMADD231PS  Z22, Z21, Z5
-	VBROADCASTSS 12(CX), Z22
+	VBROADCASTSS 12(AX), Z22
 	VFMADD231PS  Z22, Z20, Z6
 	VFMADD231PS  Z22, Z21, Z7
-	VBROADCASTSS 16(CX), Z22
+	VBROADCASTSS 16(AX), Z22
 	VFMADD231PS  Z22, Z20, Z8
 	VFMADD231PS  Z22, Z21, Z9
-	VBROADCASTSS 20(CX), Z22
+	VBROADCASTSS 20(AX), Z22
 	VFMADD231PS  Z22, Z20, Z10
 	VFMADD231PS  Z22, Z21, Z11
-	VBROADCASTSS 24(CX), Z22
+	VBROADCASTSS 24(AX), Z22
 	VFMADD231PS  Z22, Z20, Z12
 	VFMADD231PS  Z22, Z21, Z13
-	VBROADCASTSS 28(CX), Z22
+	VBROADCASTSS 28(AX), Z22
 	VFMADD231PS  Z22, Z20, Z14
 	VFMADD231PS  Z22, Z21, Z15
-	VBROADCASTSS 32(CX), Z22
+	VBROADCASTSS 32(AX), Z22
 	VFMADD231PS  Z22, Z20, Z16
 	VFMADD231PS  Z22, Z21, Z17
-	VBROADCASTSS 36(CX), Z22
+	VBROADCASTSS 36(AX), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z20
-	VMOVUPS      64(BX), Z21
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z22
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z22
 	VFMADD231PS  Z22, Z20, Z0
 	VFMADD231PS  Z22, Z21, Z1
-	VBROADCASTSS 4(CX), Z22
+	VBROADCASTSS 4(AX), Z22
 	VFMADD231PS  Z22, Z20, Z2
 	VFMADD231PS  Z22, Z21, Z3
-	VBROADCASTSS 8(CX), Z22
+	VBROADCASTSS 8(AX), Z22
 	VFMADD231PS  Z22, Z20, Z4
 	VFMADD231PS  Z22, Z21, Z5
-	VBROADCASTSS 12(CX), Z22
+	VBROADCASTSS 12(AX), Z22
 	VFMADD231PS  Z22, Z20, Z6
 	VFMADD231PS  Z22, Z21, Z7
-	VBROADCASTSS 16(CX), Z22
+	VBROADCASTSS 16(AX), Z22
 	VFMADD231PS  Z22, Z20, Z8
 	VFMADD231PS  Z22, Z21, Z9
-	VBROADCASTSS 20(CX), Z22
+	VBROADCASTSS 20(AX), Z22
 	VFMADD231PS  Z22, Z20, Z10
 	VFMADD231PS  Z22, Z21, Z11
-	VBROADCASTSS 24(CX), Z22
+	VBROADCASTSS 24(AX), Z22
 	VFMADD231PS  Z22, Z20, Z12
 	VFMADD231PS  Z22, Z21, Z13
-	VBROADCASTSS 28(CX), Z22
+	VBROADCASTSS 28(AX), Z22
 	VFMADD231PS  Z22, Z20, Z14
 	VFMADD231PS  Z22, Z21, Z15
-	VBROADCASTSS 32(CX), Z22
+	VBROADCASTSS 32(AX), Z22
 	VFMADD231PS  Z22, Z20, Z16
 	VFMADD231PS  Z22, Z21, Z17
-	VBROADCASTSS 36(CX), Z22
+	VBROADCASTSS 36(AX), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -4562,26 +4694,25 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN11x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN11x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
-	LEAQ       (R9)(DX*2), R10
-	ADDQ       DX, R10
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
+	LEAQ       (R8)(CX*2), R9
+	ADDQ       CX, R9
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -4604,248 +4735,258 @@ TEXT ·gemmN11x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z19, Z19, Z19
 	VPXORD     Z20, Z20, Z20
 	VPXORD     Z21, Z21, Z21
-	MOVQ       c+40(FP), R11
-	MOVQ       ldc+48(FP), R12
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 64(R11)
-	MOVQ       AX, R11
-	SHRQ       $0x02, R11
-	ANDQ       $0x03, AX
-	TESTQ      R11, R11
-	JZ         tail
+	MOVQ       c+40(FP), R10
+	MOVQ       ldc+48(FP), R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+
+piece:
+	MOVQ k+0(FP), R10
+	SHRQ $0x02, R10
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z22
-	VMOVUPS      64(BX), Z23
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z24
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
-	VBROADCASTSS (CX)(DX*1), Z24
+	VBROADCASTSS (AX)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z2
 	VFMADD231PS  Z24, Z23, Z3
-	VBROADCASTSS (CX)(DX*2), Z24
+	VBROADCASTSS (AX)(CX*2), Z24
 	VFMADD231PS  Z24, Z22, Z4
 	VFMADD231PS  Z24, Z23, Z5
-	VBROADCASTSS (R8), Z24
+	VBROADCASTSS (DI), Z24
 	VFMADD231PS  Z24, Z22, Z6
 	VFMADD231PS  Z24, Z23, Z7
-	VBROADCASTSS (R8)(DX*1), Z24
+	VBROADCASTSS (DI)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z8
 	VFMADD231PS  Z24, Z23, Z9
-	VBROADCASTSS (R8)(DX*2), Z24
+	VBROADCASTSS (DI)(CX*2), Z24
 	VFMADD231PS  Z24, Z22, Z10
 	VFMADD231PS  Z24, Z23, Z11
-	VBROADCASTSS (R9), Z24
+	VBROADCASTSS (R8), Z24
 	VFMADD231PS  Z24, Z22, Z12
 	VFMADD231PS  Z24, Z23, Z13
-	VBROADCASTSS (R9)(DX*1), Z24
+	VBROADCASTSS (R8)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z14
 	VFMADD231PS  Z24, Z23, Z15
-	VBROADCASTSS (R9)(DX*2), Z24
+	VBROADCASTSS (R8)(CX*2), Z24
 	VFMADD231PS  Z24, Z22, Z16
 	VFMADD231PS  Z24, Z23, Z17
-	VBROADCASTSS (R10), Z24
+	VBROADCASTSS (R9), Z24
 	VFMADD231PS  Z24, Z22, Z18
 	VFMADD231PS  Z24, Z23, Z19
-	VBROADCASTSS (R10)(DX*1), Z24
+	VBROADCASTSS (R9)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	VMOVUPS      (BX), Z22
-	VMOVUPS      64(BX), Z23
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z24
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z24
+	VBROADCASTSS 4(AX)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z2
 	VFMADD231PS  Z24, Z23, Z3
-	VBROADCASTSS 4(CX)(DX*2), Z24
+	VBROADCASTSS 4(AX)(CX*2), Z24
 	VFMADD231PS  Z24, Z22, Z4
 	VFMADD231PS  Z24, Z23, Z5
+	VBROADCASTSS 4(DI), Z24
+	VFMADD231PS  Z24, Z22, Z6
+	VFMADD231PS  Z24, Z23, Z7
+	VBROADCASTSS 4(DI)(CX*1), Z24
+	VFMADD231PS  Z24, Z22, Z8
+	VFMADD231PS  Z24, Z23, Z9
+	VBROADCASTSS 4(DI)(CX*2), Z24
+	VFMADD231PS  Z24, Z22, Z10
+	VFMADD231PS  Z24, Z23, Z11
 	VBROADCASTSS 4(R8), Z24
-	VFMADD231PS  Z24, Z22, Z6
-	VFMADD231PS  Z24, Z23, Z7
-	VBROADCASTSS 4(R8)(DX*1), Z24
-	VFMADD231PS  Z24, Z22, Z8
-	VFMADD231PS  Z24, Z23, Z9
-	VBROADCASTSS 4(R8)(DX*2), Z24
-	VFMADD231PS  Z24, Z22, Z10
-	VFMADD231PS  Z24, Z23, Z11
+	VFMADD231PS  Z24, Z22, Z12
+	VFMADD231PS  Z24, Z23, Z13
+	VBROADCASTSS 4(R8)(CX*1), Z24
+	VFMADD231PS  Z24, Z22, Z14
+	VFMADD231PS  Z24, Z23, Z15
+	VBROADCASTSS 4(R8)(CX*2), Z24
+	VFMADD231PS  Z24, Z22, Z16
+	VFMADD231PS  Z24, Z23, Z17
 	VBROADCASTSS 4(R9), Z24
-	VFMADD231PS  Z24, Z22, Z12
-	VFMADD231PS  Z24, Z23, Z13
-	VBROADCASTSS 4(R9)(DX*1), Z24
-	VFMADD231PS  Z24, Z22, Z14
-	VFMADD231PS  Z24, Z23, Z15
-	VBROADCASTSS 4(R9)(DX*2), Z24
-	VFMADD231PS  Z24, Z22, Z16
-	VFMADD231PS  Z24, Z23, Z17
-	VBROADCASTSS 4(R10), Z24
 	VFMADD231PS  Z24, Z22, Z18
 	VFMADD231PS  Z24, Z23, Z19
-	VBROADCASTSS 4(R10)(DX*1), Z24
+	VBROADCASTSS 4(R9)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	VMOVUPS      (BX), Z22
-	VMOVUPS      64(BX), Z23
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z24
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z24
+	VBROADCASTSS 8(AX)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z2
 	VFMADD231PS  Z24, Z23, Z3
-	VBROADCASTSS 8(CX)(DX*2), Z24
+	VBROADCASTSS 8(AX)(CX*2), Z24
 	VFMADD231PS  Z24, Z22, Z4
 	VFMADD231PS  Z24, Z23, Z5
+	VBROADCASTSS 8(DI), Z24
+	VFMADD231PS  Z24, Z22, Z6
+	VFMADD231PS  Z24, Z23, Z7
+	VBROADCASTSS 8(DI)(CX*1), Z24
+	VFMADD231PS  Z24, Z22, Z8
+	VFMADD231PS  Z24, Z23, Z9
+	VBROADCASTSS 8(DI)(CX*2), Z24
+	VFMADD231PS  Z24, Z22, Z10
+	VFMADD231PS  Z24, Z23, Z11
 	VBROADCASTSS 8(R8), Z24
-	VFMADD231PS  Z24, Z22, Z6
-	VFMADD231PS  Z24, Z23, Z7
-	VBROADCASTSS 8(R8)(DX*1), Z24
-	VFMADD231PS  Z24, Z22, Z8
-	VFMADD231PS  Z24, Z23, Z9
-	VBROADCASTSS 8(R8)(DX*2), Z24
-	VFMADD231PS  Z24, Z22, Z10
-	VFMADD231PS  Z24, Z23, Z11
-	VBROADCASTSS 8(R9), Z24
 	VFMADD231PS  Z24, Z22, Z12
 	VFMADD231PS  Z24, Z23, Z13
-	VBROADCASTSS 8(R9)(DX*1), Z24
+	VBROADCASTSS 8(R8)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z14
 	VFMADD231PS  Z24, Z23, Z15
-	VBROADCASTSS 8(R9)(DX*2), Z24
+	VBROADCASTSS 8(R8)(CX*2), Z24
 	VFMADD231PS  Z24, Z22, Z16
 	VFMADD231PS  Z24, Z23, Z17
-	VBROADCASTSS 8(R10), Z24
+	VBROADCASTSS 8(R9), Z24
 	VFMADD231PS  Z24, Z22, Z18
 	VFMADD231PS  Z24, Z23, Z19
-	VBROADCASTSS 8(R10)(DX*1), Z24
+	VBROADCASTSS 8(R9)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	VMOVUPS      (BX), Z22
-	VMOVUPS      64(BX), Z23
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z24
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z24
+	VBROADCASTSS 12(AX)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z2
 	VFMADD231PS  Z24, Z23, Z3
-	VBROADCASTSS 12(CX)(DX*2), Z24
+	VBROADCASTSS 12(AX)(CX*2), Z24
 	VFMADD231PS  Z24, Z22, Z4
 	VFMADD231PS  Z24, Z23, Z5
-	VBROADCASTSS 12(R8), Z24
+	VBROADCASTSS 12(DI), Z24
 	VFMADD231PS  Z24, Z22, Z6
 	VFMADD231PS  Z24, Z23, Z7
-	VBROADCASTSS 12(R8)(DX*1), Z24
+	VBROADCASTSS 12(DI)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z8
 	VFMADD231PS  Z24, Z23, Z9
-	VBROADCASTSS 12(R8)(DX*2), Z24
+	VBROADCASTSS 12(DI)(CX*2), Z24
 	VFMADD231PS  Z24, Z22, Z10
 	VFMADD231PS  Z24, Z23, Z11
-	VBROADCASTSS 12(R9), Z24
+	VBROADCASTSS 12(R8), Z24
 	VFMADD231PS  Z24, Z22, Z12
 	VFMADD231PS  Z24, Z23, Z13
-	VBROADCASTSS 12(R9)(DX*1), Z24
+	VBROADCASTSS 12(R8)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z14
 	VFMADD231PS  Z24, Z23, Z15
-	VBROADCASTSS 12(R9)(DX*2), Z24
+	VBROADCASTSS 12(R8)(CX*2), Z24
 	VFMADD231PS  Z24, Z22, Z16
 	VFMADD231PS  Z24, Z23, Z17
-	VBROADCASTSS 12(R10), Z24
+	VBROADCASTSS 12(R9), Z24
 	VFMADD231PS  Z24, Z22, Z18
 	VFMADD231PS  Z24, Z23, Z19
-	VBROADCASTSS 12(R10)(DX*1), Z24
+	VBROADCASTSS 12(R9)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
 	ADDQ         $0x10, R9
-	ADDQ         $0x10, R10
-	DECQ         R11
+	DECQ         R10
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R10
+	ANDQ $0x03, R10
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z22
-	VMOVUPS      64(BX), Z23
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z24
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
-	VBROADCASTSS (CX)(DX*1), Z24
+	VBROADCASTSS (AX)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z2
 	VFMADD231PS  Z24, Z23, Z3
-	VBROADCASTSS (CX)(DX*2), Z24
+	VBROADCASTSS (AX)(CX*2), Z24
 	VFMADD231PS  Z24, Z22, Z4
 	VFMADD231PS  Z24, Z23, Z5
-	VBROADCASTSS (R8), Z24
+	VBROADCASTSS (DI), Z24
 	VFMADD231PS  Z24, Z22, Z6
 	VFMADD231PS  Z24, Z23, Z7
-	VBROADCASTSS (R8)(DX*1), Z24
+	VBROADCASTSS (DI)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z8
 	VFMADD231PS  Z24, Z23, Z9
-	VBROADCASTSS (R8)(DX*2), Z24
+	VBROADCASTSS (DI)(CX*2), Z24
 	VFMADD231PS  Z24, Z22, Z10
 	VFMADD231PS  Z24, Z23, Z11
-	VBROADCASTSS (R9), Z24
+	VBROADCASTSS (R8), Z24
 	VFMADD231PS  Z24, Z22, Z12
 	VFMADD231PS  Z24, Z23, Z13
-	VBROADCASTSS (R9)(DX*1), Z24
+	VBROADCASTSS (R8)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z14
 	VFMADD231PS  Z24, Z23, Z15
-	VBROADCASTSS (R9)(DX*2), Z24
+	VBROADCASTSS (R8)(CX*2), Z24
 	VFMADD231PS  Z24, Z22, Z16
 	VFMADD231PS  Z24, Z23, Z17
-	VBROADCASTSS (R10), Z24
+	VBROADCASTSS (R9), Z24
 	VFMADD231PS  Z24, Z22, Z18
 	VFMADD231PS  Z24, Z23, Z19
-	VBROADCASTSS (R10)(DX*1), Z24
+	VBROADCASTSS (R9)(CX*1), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	ADDQ         $0x04, R10
-	DECQ         AX
+	DECQ         R10
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	ADDQ skip+88(FP), R9
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -4952,20 +5093,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT11x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT11x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -4988,245 +5128,252 @@ TEXT ·gemmT11x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z19, Z19, Z19
 	VPXORD     Z20, Z20, Z20
 	VPXORD     Z21, Z21, Z21
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z22
-	VMOVUPS      64(BX), Z23
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z24
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
-	VBROADCASTSS 4(CX), Z24
+	VBROADCASTSS 4(AX), Z24
 	VFMADD231PS  Z24, Z22, Z2
 	VFMADD231PS  Z24, Z23, Z3
-	VBROADCASTSS 8(CX), Z24
+	VBROADCASTSS 8(AX), Z24
 	VFMADD231PS  Z24, Z22, Z4
 	VFMADD231PS  Z24, Z23, Z5
-	VBROADCASTSS 12(CX), Z24
+	VBROADCASTSS 12(AX), Z24
 	VFMADD231PS  Z24, Z22, Z6
 	VFMADD231PS  Z24, Z23, Z7
-	VBROADCASTSS 16(CX), Z24
+	VBROADCASTSS 16(AX), Z24
 	VFMADD231PS  Z24, Z22, Z8
 	VFMADD231PS  Z24, Z23, Z9
-	VBROADCASTSS 20(CX), Z24
+	VBROADCASTSS 20(AX), Z24
 	VFMADD231PS  Z24, Z22, Z10
 	VFMADD231PS  Z24, Z23, Z11
-	VBROADCASTSS 24(CX), Z24
+	VBROADCASTSS 24(AX), Z24
 	VFMADD231PS  Z24, Z22, Z12
 	VFMADD231PS  Z24, Z23, Z13
-	VBROADCASTSS 28(CX), Z24
+	VBROADCASTSS 28(AX), Z24
 	VFMADD231PS  Z24, Z22, Z14
 	VFMADD231PS  Z24, Z23, Z15
-	VBROADCASTSS 32(CX), Z24
+	VBROADCASTSS 32(AX), Z24
 	VFMADD231PS  Z24, Z22, Z16
 	VFMADD231PS  Z24, Z23, Z17
-	VBROADCASTSS 36(CX), Z24
+	VBROADCASTSS 36(AX), Z24
 	VFMADD231PS  Z24, Z22, Z18
 	VFMADD231PS  Z24, Z23, Z19
-	VBROADCASTSS 40(CX), Z24
+	VBROADCASTSS 40(AX), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z22
-	VMOVUPS      64(BX), Z23
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z24
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
-	VBROADCASTSS 4(CX), Z24
+	VBROADCASTSS 4(AX), Z24
 	VFMADD231PS  Z24, Z22, Z2
 	VFMADD231PS  Z24, Z23, Z3
-	VBROADCASTSS 8(CX), Z24
+	VBROADCASTSS 8(AX), Z24
 	VFMADD231PS  Z24, Z22, Z4
 	VFMADD231PS  Z24, Z23, Z5
-	VBROADCASTSS 12(CX), Z24
+	VBROADCASTSS 12(AX), Z24
 	VFMADD231PS  Z24, Z22, Z6
 	VFMADD231PS  Z24, Z23, Z7
-	VBROADCASTSS 16(CX), Z24
+	VBROADCASTSS 16(AX), Z24
 	VFMADD231PS  Z24, Z22, Z8
 	VFMADD231PS  Z24, Z23, Z9
-	VBROADCASTSS 20(CX), Z24
+	VBROADCASTSS 20(AX), Z24
 	VFMADD231PS  Z24, Z22, Z10
 	VFMADD231PS  Z24, Z23, Z11
-	VBROADCASTSS 24(CX), Z24
+	VBROADCASTSS 24(AX), Z24
 	VFMADD231PS  Z24, Z22, Z12
 	VFMADD231PS  Z24, Z23, Z13
-	VBROADCASTSS 28(CX), Z24
+	VBROADCASTSS 28(AX), Z24
 	VFMADD231PS  Z24, Z22, Z14
 	VFMADD231PS  Z24, Z23, Z15
-	VBROADCASTSS 32(CX), Z24
+	VBROADCASTSS 32(AX), Z24
 	VFMADD231PS  Z24, Z22, Z16
 	VFMADD231PS  Z24, Z23, Z17
-	VBROADCASTSS 36(CX), Z24
+	VBROADCASTSS 36(AX), Z24
 	VFMADD231PS  Z24, Z22, Z18
 	VFMADD231PS  Z24, Z23, Z19
-	VBROADCASTSS 40(CX), Z24
+	VBROADCASTSS 40(AX), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z22
-	VMOVUPS      64(BX), Z23
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z24
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
-	VBROADCASTSS 4(CX), Z24
+	VBROADCASTSS 4(AX), Z24
 	VFMADD231PS  Z24, Z22, Z2
 	VFMADD231PS  Z24, Z23, Z3
-	VBROADCASTSS 8(CX), Z24
+	VBROADCASTSS 8(AX), Z24
 	VFMADD231PS  Z24, Z22, Z4
 	VFMADD231PS  Z24, Z23, Z5
-	VBROADCASTSS 12(CX), Z24
+	VBROADCASTSS 12(AX), Z24
 	VFMADD231PS  Z24, Z22, Z6
 	VFMADD231PS  Z24, Z23, Z7
-	VBROADCASTSS 16(CX), Z24
+	VBROADCASTSS 16(AX), Z24
 	VFMADD231PS  Z24, Z22, Z8
 	VFMADD231PS  Z24, Z23, Z9
-	VBROADCASTSS 20(CX), Z24
+	VBROADCASTSS 20(AX), Z24
 	VFMADD231PS  Z24, Z22, Z10
 	VFMADD231PS  Z24, Z23, Z11
-	VBROADCASTSS 24(CX), Z24
+	VBROADCASTSS 24(AX), Z24
 	VFMADD231PS  Z24, Z22, Z12
 	VFMADD231PS  Z24, Z23, Z13
-	VBROADCASTSS 28(CX), Z24
+	VBROADCASTSS 28(AX), Z24
 	VFMADD231PS  Z24, Z22, Z14
 	VFMADD231PS  Z24, Z23, Z15
-	VBROADCASTSS 32(CX), Z24
+	VBROADCASTSS 32(AX), Z24
 	VFMADD231PS  Z24, Z22, Z16
 	VFMADD231PS  Z24, Z23, Z17
-	VBROADCASTSS 36(CX), Z24
+	VBROADCASTSS 36(AX), Z24
 	VFMADD231PS  Z24, Z22, Z18
 	VFMADD231PS  Z24, Z23, Z19
-	VBROADCASTSS 40(CX), Z24
+	VBROADCASTSS 40(AX), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z22
-	VMOVUPS      64(BX), Z23
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z24
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
-	VBROADCASTSS 4(CX), Z24
+	VBROADCASTSS 4(AX), Z24
 	VFMADD231PS  Z24, Z22, Z2
 	VFMADD231PS  Z24, Z23, Z3
-	VBROADCASTSS 8(CX), Z24
+	VBROADCASTSS 8(AX), Z24
 	VFMADD231PS  Z24, Z22, Z4
 	VFMADD231PS  Z24, Z23, Z5
-	VBROADCASTSS 12(CX), Z24
+	VBROADCASTSS 12(AX), Z24
 	VFMADD231PS  Z24, Z22, Z6
 	VFMADD231PS  Z24, Z23, Z7
-	VBROADCASTSS 16(CX), Z24
+	VBROADCASTSS 16(AX), Z24
 	VFMADD231PS  Z24, Z22, Z8
 	VFMADD231PS  Z24, Z23, Z9
-	VBROADCASTSS 20(CX), Z24
+	VBROADCASTSS 20(AX), Z24
 	VFMADD231PS  Z24, Z22, Z10
 	VFMADD231PS  Z24, Z23, Z11
-	VBROADCASTSS 24(CX), Z24
+	VBROADCASTSS 24(AX), Z24
 	VFMADD231PS  Z24, Z22, Z12
 	VFMADD231PS  Z24, Z23, Z13
-	VBROADCASTSS 28(CX), Z24
+	VBROADCASTSS 28(AX), Z24
 	VFMADD231PS  Z24, Z22, Z14
 	VFMADD231PS  Z24, Z23, Z15
-	VBROADCASTSS 32(CX), Z24
+	VBROADCASTSS 32(AX), Z24
 	VFMADD231PS  Z24, Z22, Z16
 	VFMADD231PS  Z24, Z23, Z17
-	VBROADCASTSS 36(CX), Z24
+	VBROADCASTSS 36(AX), Z24
 	VFMADD231PS  Z24, Z22, Z18
 	VFMADD231PS  Z24, Z23, Z19
-	VBROADCASTSS 40(CX), Z24
+	VBROADCASTSS 40(AX), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z22
-	VMOVUPS      64(BX), Z23
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z24
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
-	VBROADCASTSS 4(CX), Z24
+	VBROADCASTSS 4(AX), Z24
 	VFMADD231PS  Z24, Z22, Z2
 	VFMADD231PS  Z24, Z23, Z3
-	VBROADCASTSS 8(CX), Z24
+	VBROADCASTSS 8(AX), Z24
 	VFMADD231PS  Z24, Z22, Z4
 	VFMADD231PS  Z24, Z23, Z5
-	VBROADCASTSS 12(CX), Z24
+	VBROADCASTSS 12(AX), Z24
 	VFMADD231PS  Z24, Z22, Z6
 	VFMADD231PS  Z24, Z23, Z7
-	VBROADCASTSS 16(CX), Z24
+	VBROADCASTSS 16(AX), Z24
 	VFMADD231PS  Z24, Z22, Z8
 	VFMADD231PS  Z24, Z23, Z9
-	VBROADCASTSS 20(CX), Z24
+	VBROADCASTSS 20(AX), Z24
 	VFMADD231PS  Z24, Z22, Z10
 	VFMADD231PS  Z24, Z23, Z11
-	VBROADCASTSS 24(CX), Z24
+	VBROADCASTSS 24(AX), Z24
 	VFMADD231PS  Z24, Z22, Z12
 	VFMADD231PS  Z24, Z23, Z13
-	VBROADCASTSS 28(CX), Z24
+	VBROADCASTSS 28(AX), Z24
 	VFMADD231PS  Z24, Z22, Z14
 	VFMADD231PS  Z24, Z23, Z15
-	VBROADCASTSS 32(CX), Z24
+	VBROADCASTSS 32(AX), Z24
 	VFMADD231PS  Z24, Z22, Z16
 	VFMADD231PS  Z24, Z23, Z17
-	VBROADCASTSS 36(CX), Z24
+	VBROADCASTSS 36(AX), Z24
 	VFMADD231PS  Z24, Z22, Z18
 	VFMADD231PS  Z24, Z23, Z19
-	VBROADCASTSS 40(CX), Z24
+	VBROADCASTSS 40(AX), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -5333,26 +5480,25 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN12x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN12x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
-	LEAQ       (R9)(DX*2), R10
-	ADDQ       DX, R10
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
+	LEAQ       (R8)(CX*2), R9
+	ADDQ       CX, R9
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -5377,6 +5523,852 @@ TEXT ·gemmN12x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z21, Z21, Z21
 	VPXORD     Z22, Z22, Z22
 	VPXORD     Z23, Z23, Z23
+	MOVQ       c+40(FP), R10
+	MOVQ       ldc+48(FP), R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+
+piece:
+	MOVQ k+0(FP), R10
+	SHRQ $0x02, R10
+	JZ   tail
+
+loop:
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (AX)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS (AX)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS (DI), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS (DI)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS (DI)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS (R8)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS (R8)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS (R9), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS (R9)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS (R9)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 4(AX)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 4(AX)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 4(DI), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 4(DI)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 4(DI)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 4(R8), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 4(R8)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 4(R8)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 4(R9), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 4(R9)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 4(R9)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 8(AX)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 8(AX)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 8(DI), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 8(DI)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 8(DI)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 8(R8), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 8(R8)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 8(R8)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 8(R9), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 8(R9)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 8(R9)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 12(AX)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 12(AX)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 12(DI), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 12(DI)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 12(DI)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 12(R8), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 12(R8)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 12(R8)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 12(R9), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 12(R9)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 12(R9)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	ADDQ         $0x10, R9
+	DECQ         R10
+	JNZ          loop
+
+tail:
+	MOVQ k+0(FP), R10
+	ANDQ $0x03, R10
+	JZ   ended
+
+tailloop:
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (AX)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS (AX)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS (DI), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS (DI)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS (DI)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS (R8)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS (R8)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS (R9), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS (R9)(CX*1), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS (R9)(CX*2), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	ADDQ skip+88(FP), R9
+	JMP  piece
+
+finish:
+	MOVQ      c+40(FP), AX
+	MOVQ      ldc+48(FP), CX
+	MOVQ      cols+56(FP), DX
+	MOVQ      accumulate+64(FP), BX
+	MOVQ      $0xffffffff, SI
+	BZHIQ     DX, SI, SI
+	KMOVW     SI, K1
+	SHRQ      $0x10, SI
+	KMOVW     SI, K2
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      AX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z0, Z0
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z1, Z1
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z2, Z2
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z3, Z3
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z4, Z4
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z5, Z5
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z6, Z6
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z7, Z7
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z8, Z8
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z9, Z9
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z10, Z10
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z11, Z11
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z12, Z12
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z13, Z13
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z14, Z14
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z15, Z15
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z16, Z16
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z17, Z17
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z18, Z18
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z19, Z19
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z20, Z20
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z21, Z21
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z22, Z22
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z23, Z23
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	VMOVUPS Z3, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	VMOVUPS Z5, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	VMOVUPS Z7, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	VMOVUPS Z9, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, K1, (AX)
+	VMOVUPS Z11, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, K1, (AX)
+	VMOVUPS Z13, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, K1, (AX)
+	VMOVUPS Z15, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z16, K1, (AX)
+	VMOVUPS Z17, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z18, K1, (AX)
+	VMOVUPS Z19, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z20, K1, (AX)
+	VMOVUPS Z21, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z22, K1, (AX)
+	VMOVUPS Z23, K2, 64(AX)
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func gemmT12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT12x2AVX512(SB), NOSPLIT, $8-96
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
+	VPXORD     Z22, Z22, Z22
+	VPXORD     Z23, Z23, Z23
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
+
+loop:
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 4(AX), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 8(AX), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 12(AX), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 16(AX), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 20(AX), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 24(AX), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 28(AX), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 32(AX), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 36(AX), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 40(AX), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 44(AX), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 4(AX), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 8(AX), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 12(AX), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 16(AX), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 20(AX), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 24(AX), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 28(AX), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 32(AX), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 36(AX), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 40(AX), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 44(AX), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 4(AX), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 8(AX), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 12(AX), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 16(AX), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 20(AX), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 24(AX), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 28(AX), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 32(AX), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 36(AX), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 40(AX), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 44(AX), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 4(AX), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 8(AX), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 12(AX), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 16(AX), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 20(AX), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 24(AX), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 28(AX), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 32(AX), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 36(AX), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 40(AX), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 44(AX), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
+	JNZ          loop
+
+tail:
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
+
+tailloop:
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 4(AX), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 8(AX), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 12(AX), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 16(AX), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 20(AX), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 24(AX), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 28(AX), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 32(AX), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 36(AX), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 40(AX), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 44(AX), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	ADDQ         CX, AX
+	DECQ         DI
+	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
+
+finish:
+	MOVQ      c+40(FP), AX
+	MOVQ      ldc+48(FP), CX
+	MOVQ      cols+56(FP), DX
+	MOVQ      accumulate+64(FP), BX
+	MOVQ      $0xffffffff, SI
+	BZHIQ     DX, SI, SI
+	KMOVW     SI, K1
+	SHRQ      $0x10, SI
+	KMOVW     SI, K2
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      AX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z0, Z0
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z1, Z1
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z2, Z2
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z3, Z3
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z4, Z4
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z5, Z5
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z6, Z6
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z7, Z7
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z8, Z8
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z9, Z9
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z10, Z10
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z11, Z11
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z12, Z12
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z13, Z13
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z14, Z14
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z15, Z15
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z16, Z16
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z17, Z17
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z18, Z18
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z19, Z19
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z20, Z20
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z21, Z21
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z26
+	VADDPS    Z26, Z22, Z22
+	VMOVUPS.Z 64(DX), K2, Z26
+	VADDPS    Z26, Z23, Z23
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	VMOVUPS Z3, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	VMOVUPS Z5, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	VMOVUPS Z7, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	VMOVUPS Z9, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, K1, (AX)
+	VMOVUPS Z11, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, K1, (AX)
+	VMOVUPS Z13, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, K1, (AX)
+	VMOVUPS Z15, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z16, K1, (AX)
+	VMOVUPS Z17, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z18, K1, (AX)
+	VMOVUPS Z19, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z20, K1, (AX)
+	VMOVUPS Z21, K2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z22, K1, (AX)
+	VMOVUPS Z23, K2, 64(AX)
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func gemmN13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN13x2AVX512(SB), NOSPLIT, $8-96
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
+	LEAQ       (R8)(CX*2), R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(CX*2), R10
+	ADDQ       CX, R10
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
+	VPXORD     Z22, Z22, Z22
+	VPXORD     Z23, Z23, Z23
+	VPXORD     Z24, Z24, Z24
+	VPXORD     Z25, Z25, Z25
 	MOVQ       c+40(FP), R11
 	MOVQ       ldc+48(FP), R12
 	PREFETCHT0 (R11)
@@ -5414,173 +6406,189 @@ TEXT ·gemmN12x2AVX512(SB), NOSPLIT, $8-80
 	ADDQ       R12, R11
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
-	MOVQ       AX, R11
-	SHRQ       $0x02, R11
-	ANDQ       $0x03, AX
-	TESTQ      R11, R11
-	JZ         tail
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+
+piece:
+	MOVQ k+0(FP), R11
+	SHRQ $0x02, R11
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z24
-	VMOVUPS      64(BX), Z25
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z26
-	VFMADD231PS  Z26, Z24, Z0
-	VFMADD231PS  Z26, Z25, Z1
-	VBROADCASTSS (CX)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z2
-	VFMADD231PS  Z26, Z25, Z3
-	VBROADCASTSS (CX)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z4
-	VFMADD231PS  Z26, Z25, Z5
-	VBROADCASTSS (R8), Z26
-	VFMADD231PS  Z26, Z24, Z6
-	VFMADD231PS  Z26, Z25, Z7
-	VBROADCASTSS (R8)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z8
-	VFMADD231PS  Z26, Z25, Z9
-	VBROADCASTSS (R8)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z10
-	VFMADD231PS  Z26, Z25, Z11
-	VBROADCASTSS (R9), Z26
-	VFMADD231PS  Z26, Z24, Z12
-	VFMADD231PS  Z26, Z25, Z13
-	VBROADCASTSS (R9)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z14
-	VFMADD231PS  Z26, Z25, Z15
-	VBROADCASTSS (R9)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z16
-	VFMADD231PS  Z26, Z25, Z17
-	VBROADCASTSS (R10), Z26
-	VFMADD231PS  Z26, Z24, Z18
-	VFMADD231PS  Z26, Z25, Z19
-	VBROADCASTSS (R10)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z20
-	VFMADD231PS  Z26, Z25, Z21
-	VBROADCASTSS (R10)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z22
-	VFMADD231PS  Z26, Z25, Z23
-	VMOVUPS      (BX), Z24
-	VMOVUPS      64(BX), Z25
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z26
-	VFMADD231PS  Z26, Z24, Z0
-	VFMADD231PS  Z26, Z25, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z2
-	VFMADD231PS  Z26, Z25, Z3
-	VBROADCASTSS 4(CX)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z4
-	VFMADD231PS  Z26, Z25, Z5
-	VBROADCASTSS 4(R8), Z26
-	VFMADD231PS  Z26, Z24, Z6
-	VFMADD231PS  Z26, Z25, Z7
-	VBROADCASTSS 4(R8)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z8
-	VFMADD231PS  Z26, Z25, Z9
-	VBROADCASTSS 4(R8)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z10
-	VFMADD231PS  Z26, Z25, Z11
-	VBROADCASTSS 4(R9), Z26
-	VFMADD231PS  Z26, Z24, Z12
-	VFMADD231PS  Z26, Z25, Z13
-	VBROADCASTSS 4(R9)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z14
-	VFMADD231PS  Z26, Z25, Z15
-	VBROADCASTSS 4(R9)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z16
-	VFMADD231PS  Z26, Z25, Z17
-	VBROADCASTSS 4(R10), Z26
-	VFMADD231PS  Z26, Z24, Z18
-	VFMADD231PS  Z26, Z25, Z19
-	VBROADCASTSS 4(R10)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z20
-	VFMADD231PS  Z26, Z25, Z21
-	VBROADCASTSS 4(R10)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z22
-	VFMADD231PS  Z26, Z25, Z23
-	VMOVUPS      (BX), Z24
-	VMOVUPS      64(BX), Z25
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z26
-	VFMADD231PS  Z26, Z24, Z0
-	VFMADD231PS  Z26, Z25, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z2
-	VFMADD231PS  Z26, Z25, Z3
-	VBROADCASTSS 8(CX)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z4
-	VFMADD231PS  Z26, Z25, Z5
-	VBROADCASTSS 8(R8), Z26
-	VFMADD231PS  Z26, Z24, Z6
-	VFMADD231PS  Z26, Z25, Z7
-	VBROADCASTSS 8(R8)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z8
-	VFMADD231PS  Z26, Z25, Z9
-	VBROADCASTSS 8(R8)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z10
-	VFMADD231PS  Z26, Z25, Z11
-	VBROADCASTSS 8(R9), Z26
-	VFMADD231PS  Z26, Z24, Z12
-	VFMADD231PS  Z26, Z25, Z13
-	VBROADCASTSS 8(R9)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z14
-	VFMADD231PS  Z26, Z25, Z15
-	VBROADCASTSS 8(R9)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z16
-	VFMADD231PS  Z26, Z25, Z17
-	VBROADCASTSS 8(R10), Z26
-	VFMADD231PS  Z26, Z24, Z18
-	VFMADD231PS  Z26, Z25, Z19
-	VBROADCASTSS 8(R10)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z20
-	VFMADD231PS  Z26, Z25, Z21
-	VBROADCASTSS 8(R10)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z22
-	VFMADD231PS  Z26, Z25, Z23
-	VMOVUPS      (BX), Z24
-	VMOVUPS      64(BX), Z25
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z26
-	VFMADD231PS  Z26, Z24, Z0
-	VFMADD231PS  Z26, Z25, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z2
-	VFMADD231PS  Z26, Z25, Z3
-	VBROADCASTSS 12(CX)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z4
-	VFMADD231PS  Z26, Z25, Z5
-	VBROADCASTSS 12(R8), Z26
-	VFMADD231PS  Z26, Z24, Z6
-	VFMADD231PS  Z26, Z25, Z7
-	VBROADCASTSS 12(R8)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z8
-	VFMADD231PS  Z26, Z25, Z9
-	VBROADCASTSS 12(R8)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z10
-	VFMADD231PS  Z26, Z25, Z11
-	VBROADCASTSS 12(R9), Z26
-	VFMADD231PS  Z26, Z24, Z12
-	VFMADD231PS  Z26, Z25, Z13
-	VBROADCASTSS 12(R9)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z14
-	VFMADD231PS  Z26, Z25, Z15
-	VBROADCASTSS 12(R9)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z16
-	VFMADD231PS  Z26, Z25, Z17
-	VBROADCASTSS 12(R10), Z26
-	VFMADD231PS  Z26, Z24, Z18
-	VFMADD231PS  Z26, Z25, Z19
-	VBROADCASTSS 12(R10)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z20
-	VFMADD231PS  Z26, Z25, Z21
-	VBROADCASTSS 12(R10)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z22
-	VFMADD231PS  Z26, Z25, Z23
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS  Z28, Z26, Z0
+	VFMADD231PS  Z28, Z27, Z1
+	VBROADCASTSS (AX)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z2
+	VFMADD231PS  Z28, Z27, Z3
+	VBROADCASTSS (AX)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z28, Z27, Z5
+	VBROADCASTSS (DI), Z28
+	VFMADD231PS  Z28, Z26, Z6
+	VFMADD231PS  Z28, Z27, Z7
+	VBROADCASTSS (DI)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z8
+	VFMADD231PS  Z28, Z27, Z9
+	VBROADCASTSS (DI)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z10
+	VFMADD231PS  Z28, Z27, Z11
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z28, Z27, Z13
+	VBROADCASTSS (R8)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z14
+	VFMADD231PS  Z28, Z27, Z15
+	VBROADCASTSS (R8)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z16
+	VFMADD231PS  Z28, Z27, Z17
+	VBROADCASTSS (R9), Z28
+	VFMADD231PS  Z28, Z26, Z18
+	VFMADD231PS  Z28, Z27, Z19
+	VBROADCASTSS (R9)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z20
+	VFMADD231PS  Z28, Z27, Z21
+	VBROADCASTSS (R9)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z22
+	VFMADD231PS  Z28, Z27, Z23
+	VBROADCASTSS (R10), Z28
+	VFMADD231PS  Z28, Z26, Z24
+	VFMADD231PS  Z28, Z27, Z25
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z28
+	VFMADD231PS  Z28, Z26, Z0
+	VFMADD231PS  Z28, Z27, Z1
+	VBROADCASTSS 4(AX)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z2
+	VFMADD231PS  Z28, Z27, Z3
+	VBROADCASTSS 4(AX)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z28, Z27, Z5
+	VBROADCASTSS 4(DI), Z28
+	VFMADD231PS  Z28, Z26, Z6
+	VFMADD231PS  Z28, Z27, Z7
+	VBROADCASTSS 4(DI)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z8
+	VFMADD231PS  Z28, Z27, Z9
+	VBROADCASTSS 4(DI)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z10
+	VFMADD231PS  Z28, Z27, Z11
+	VBROADCASTSS 4(R8), Z28
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z28, Z27, Z13
+	VBROADCASTSS 4(R8)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z14
+	VFMADD231PS  Z28, Z27, Z15
+	VBROADCASTSS 4(R8)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z16
+	VFMADD231PS  Z28, Z27, Z17
+	VBROADCASTSS 4(R9), Z28
+	VFMADD231PS  Z28, Z26, Z18
+	VFMADD231PS  Z28, Z27, Z19
+	VBROADCASTSS 4(R9)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z20
+	VFMADD231PS  Z28, Z27, Z21
+	VBROADCASTSS 4(R9)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z22
+	VFMADD231PS  Z28, Z27, Z23
+	VBROADCASTSS 4(R10), Z28
+	VFMADD231PS  Z28, Z26, Z24
+	VFMADD231PS  Z28, Z27, Z25
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z28
+	VFMADD231PS  Z28, Z26, Z0
+	VFMADD231PS  Z28, Z27, Z1
+	VBROADCASTSS 8(AX)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z2
+	VFMADD231PS  Z28, Z27, Z3
+	VBROADCASTSS 8(AX)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z28, Z27, Z5
+	VBROADCASTSS 8(DI), Z28
+	VFMADD231PS  Z28, Z26, Z6
+	VFMADD231PS  Z28, Z27, Z7
+	VBROADCASTSS 8(DI)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z8
+	VFMADD231PS  Z28, Z27, Z9
+	VBROADCASTSS 8(DI)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z10
+	VFMADD231PS  Z28, Z27, Z11
+	VBROADCASTSS 8(R8), Z28
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z28, Z27, Z13
+	VBROADCASTSS 8(R8)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z14
+	VFMADD231PS  Z28, Z27, Z15
+	VBROADCASTSS 8(R8)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z16
+	VFMADD231PS  Z28, Z27, Z17
+	VBROADCASTSS 8(R9), Z28
+	VFMADD231PS  Z28, Z26, Z18
+	VFMADD231PS  Z28, Z27, Z19
+	VBROADCASTSS 8(R9)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z20
+	VFMADD231PS  Z28, Z27, Z21
+	VBROADCASTSS 8(R9)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z22
+	VFMADD231PS  Z28, Z27, Z23
+	VBROADCASTSS 8(R10), Z28
+	VFMADD231PS  Z28, Z26, Z24
+	VFMADD231PS  Z28, Z27, Z25
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z28
+	VFMADD231PS  Z28, Z26, Z0
+	VFMADD231PS  Z28, Z27, Z1
+	VBROADCASTSS 12(AX)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z2
+	VFMADD231PS  Z28, Z27, Z3
+	VBROADCASTSS 12(AX)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z28, Z27, Z5
+	VBROADCASTSS 12(DI), Z28
+	VFMADD231PS  Z28, Z26, Z6
+	VFMADD231PS  Z28, Z27, Z7
+	VBROADCASTSS 12(DI)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z8
+	VFMADD231PS  Z28, Z27, Z9
+	VBROADCASTSS 12(DI)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z10
+	VFMADD231PS  Z28, Z27, Z11
+	VBROADCASTSS 12(R8), Z28
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z28, Z27, Z13
+	VBROADCASTSS 12(R8)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z14
+	VFMADD231PS  Z28, Z27, Z15
+	VBROADCASTSS 12(R8)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z16
+	VFMADD231PS  Z28, Z27, Z17
+	VBROADCASTSS 12(R9), Z28
+	VFMADD231PS  Z28, Z26, Z18
+	VFMADD231PS  Z28, Z27, Z19
+	VBROADCASTSS 12(R9)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z20
+	VFMADD231PS  Z28, Z27, Z21
+	VBROADCASTSS 12(R9)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z22
+	VFMADD231PS  Z28, Z27, Z23
+	VBROADCASTSS 12(R10), Z28
+	VFMADD231PS  Z28, Z26, Z24
+	VFMADD231PS  Z28, Z27, Z25
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
 	ADDQ         $0x10, R9
 	ADDQ         $0x10, R10
@@ -5588,906 +6596,70 @@ loop:
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R11
+	ANDQ $0x03, R11
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z24
-	VMOVUPS      64(BX), Z25
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z26
-	VFMADD231PS  Z26, Z24, Z0
-	VFMADD231PS  Z26, Z25, Z1
-	VBROADCASTSS (CX)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z2
-	VFMADD231PS  Z26, Z25, Z3
-	VBROADCASTSS (CX)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z4
-	VFMADD231PS  Z26, Z25, Z5
-	VBROADCASTSS (R8), Z26
-	VFMADD231PS  Z26, Z24, Z6
-	VFMADD231PS  Z26, Z25, Z7
-	VBROADCASTSS (R8)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z8
-	VFMADD231PS  Z26, Z25, Z9
-	VBROADCASTSS (R8)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z10
-	VFMADD231PS  Z26, Z25, Z11
-	VBROADCASTSS (R9), Z26
-	VFMADD231PS  Z26, Z24, Z12
-	VFMADD231PS  Z26, Z25, Z13
-	VBROADCASTSS (R9)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z14
-	VFMADD231PS  Z26, Z25, Z15
-	VBROADCASTSS (R9)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z16
-	VFMADD231PS  Z26, Z25, Z17
-	VBROADCASTSS (R10), Z26
-	VFMADD231PS  Z26, Z24, Z18
-	VFMADD231PS  Z26, Z25, Z19
-	VBROADCASTSS (R10)(DX*1), Z26
-	VFMADD231PS  Z26, Z24, Z20
-	VFMADD231PS  Z26, Z25, Z21
-	VBROADCASTSS (R10)(DX*2), Z26
-	VFMADD231PS  Z26, Z24, Z22
-	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         $0x04, CX
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS  Z28, Z26, Z0
+	VFMADD231PS  Z28, Z27, Z1
+	VBROADCASTSS (AX)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z2
+	VFMADD231PS  Z28, Z27, Z3
+	VBROADCASTSS (AX)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z28, Z27, Z5
+	VBROADCASTSS (DI), Z28
+	VFMADD231PS  Z28, Z26, Z6
+	VFMADD231PS  Z28, Z27, Z7
+	VBROADCASTSS (DI)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z8
+	VFMADD231PS  Z28, Z27, Z9
+	VBROADCASTSS (DI)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z10
+	VFMADD231PS  Z28, Z27, Z11
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z28, Z27, Z13
+	VBROADCASTSS (R8)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z14
+	VFMADD231PS  Z28, Z27, Z15
+	VBROADCASTSS (R8)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z16
+	VFMADD231PS  Z28, Z27, Z17
+	VBROADCASTSS (R9), Z28
+	VFMADD231PS  Z28, Z26, Z18
+	VFMADD231PS  Z28, Z27, Z19
+	VBROADCASTSS (R9)(CX*1), Z28
+	VFMADD231PS  Z28, Z26, Z20
+	VFMADD231PS  Z28, Z27, Z21
+	VBROADCASTSS (R9)(CX*2), Z28
+	VFMADD231PS  Z28, Z26, Z22
+	VFMADD231PS  Z28, Z27, Z23
+	VBROADCASTSS (R10), Z28
+	VFMADD231PS  Z28, Z26, Z24
+	VFMADD231PS  Z28, Z27, Z25
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         AX
+	DECQ         R11
 	JNZ          tailloop
 
-finish:
-	MOVQ      c+40(FP), AX
-	MOVQ      ldc+48(FP), CX
-	MOVQ      cols+56(FP), DX
-	MOVQ      accumulate+64(FP), BX
-	MOVQ      $0xffffffff, SI
-	BZHIQ     DX, SI, SI
-	KMOVW     SI, K1
-	SHRQ      $0x10, SI
-	KMOVW     SI, K2
-	TESTQ     BX, BX
-	JZ        store
-	MOVQ      AX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z0, Z0
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z1, Z1
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z2, Z2
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z3, Z3
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z4, Z4
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z5, Z5
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z6, Z6
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z7, Z7
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z8, Z8
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z9, Z9
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z10, Z10
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z11, Z11
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z12, Z12
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z13, Z13
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z14, Z14
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z15, Z15
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z16, Z16
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z17, Z17
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z18, Z18
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z19, Z19
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z20, Z20
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z21, Z21
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z22, Z22
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z23, Z23
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z16, K1, (AX)
-	VMOVUPS Z17, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z18, K1, (AX)
-	VMOVUPS Z19, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z20, K1, (AX)
-	VMOVUPS Z21, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z22, K1, (AX)
-	VMOVUPS Z23, K2, 64(AX)
-	LDMXCSR (SP)
-	VZEROUPPER
-	RET
-
-// func gemmT12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT12x2AVX512(SB), NOSPLIT, $8-80
-	STMXCSR    (SP)
-	MOVL       (SP), AX
-	ORL        $0x00008040, AX
-	MOVL       AX, 4(SP)
-	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
-
-loop:
-	VMOVUPS      (BX), Z24
-	VMOVUPS      64(BX), Z25
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z26
-	VFMADD231PS  Z26, Z24, Z0
-	VFMADD231PS  Z26, Z25, Z1
-	VBROADCASTSS 4(CX), Z26
-	VFMADD231PS  Z26, Z24, Z2
-	VFMADD231PS  Z26, Z25, Z3
-	VBROADCASTSS 8(CX), Z26
-	VFMADD231PS  Z26, Z24, Z4
-	VFMADD231PS  Z26, Z25, Z5
-	VBROADCASTSS 12(CX), Z26
-	VFMADD231PS  Z26, Z24, Z6
-	VFMADD231PS  Z26, Z25, Z7
-	VBROADCASTSS 16(CX), Z26
-	VFMADD231PS  Z26, Z24, Z8
-	VFMADD231PS  Z26, Z25, Z9
-	VBROADCASTSS 20(CX), Z26
-	VFMADD231PS  Z26, Z24, Z10
-	VFMADD231PS  Z26, Z25, Z11
-	VBROADCASTSS 24(CX), Z26
-	VFMADD231PS  Z26, Z24, Z12
-	VFMADD231PS  Z26, Z25, Z13
-	VBROADCASTSS 28(CX), Z26
-	VFMADD231PS  Z26, Z24, Z14
-	VFMADD231PS  Z26, Z25, Z15
-	VBROADCASTSS 32(CX), Z26
-	VFMADD231PS  Z26, Z24, Z16
-	VFMADD231PS  Z26, Z25, Z17
-	VBROADCASTSS 36(CX), Z26
-	VFMADD231PS  Z26, Z24, Z18
-	VFMADD231PS  Z26, Z25, Z19
-	VBROADCASTSS 40(CX), Z26
-	VFMADD231PS  Z26, Z24, Z20
-	VFMADD231PS  Z26, Z25, Z21
-	VBROADCASTSS 44(CX), Z26
-	VFMADD231PS  Z26, Z24, Z22
-	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z24
-	VMOVUPS      64(BX), Z25
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z26
-	VFMADD231PS  Z26, Z24, Z0
-	VFMADD231PS  Z26, Z25, Z1
-	VBROADCASTSS 4(CX), Z26
-	VFMADD231PS  Z26, Z24, Z2
-	VFMADD231PS  Z26, Z25, Z3
-	VBROADCASTSS 8(CX), Z26
-	VFMADD231PS  Z26, Z24, Z4
-	VFMADD231PS  Z26, Z25, Z5
-	VBROADCASTSS 12(CX), Z26
-	VFMADD231PS  Z26, Z24, Z6
-	VFMADD231PS  Z26, Z25, Z7
-	VBROADCASTSS 16(CX), Z26
-	VFMADD231PS  Z26, Z24, Z8
-	VFMADD231PS  Z26, Z25, Z9
-	VBROADCASTSS 20(CX), Z26
-	VFMADD231PS  Z26, Z24, Z10
-	VFMADD231PS  Z26, Z25, Z11
-	VBROADCASTSS 24(CX), Z26
-	VFMADD231PS  Z26, Z24, Z12
-	VFMADD231PS  Z26, Z25, Z13
-	VBROADCASTSS 28(CX), Z26
-	VFMADD231PS  Z26, Z24, Z14
-	VFMADD231PS  Z26, Z25, Z15
-	VBROADCASTSS 32(CX), Z26
-	VFMADD231PS  Z26, Z24, Z16
-	VFMADD231PS  Z26, Z25, Z17
-	VBROADCASTSS 36(CX), Z26
-	VFMADD231PS  Z26, Z24, Z18
-	VFMADD231PS  Z26, Z25, Z19
-	VBROADCASTSS 40(CX), Z26
-	VFMADD231PS  Z26, Z24, Z20
-	VFMADD231PS  Z26, Z25, Z21
-	VBROADCASTSS 44(CX), Z26
-	VFMADD231PS  Z26, Z24, Z22
-	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z24
-	VMOVUPS      64(BX), Z25
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z26
-	VFMADD231PS  Z26, Z24, Z0
-	VFMADD231PS  Z26, Z25, Z1
-	VBROADCASTSS 4(CX), Z26
-	VFMADD231PS  Z26, Z24, Z2
-	VFMADD231PS  Z26, Z25, Z3
-	VBROADCASTSS 8(CX), Z26
-	VFMADD231PS  Z26, Z24, Z4
-	VFMADD231PS  Z26, Z25, Z5
-	VBROADCASTSS 12(CX), Z26
-	VFMADD231PS  Z26, Z24, Z6
-	VFMADD231PS  Z26, Z25, Z7
-	VBROADCASTSS 16(CX), Z26
-	VFMADD231PS  Z26, Z24, Z8
-	VFMADD231PS  Z26, Z25, Z9
-	VBROADCASTSS 20(CX), Z26
-	VFMADD231PS  Z26, Z24, Z10
-	VFMADD231PS  Z26, Z25, Z11
-	VBROADCASTSS 24(CX), Z26
-	VFMADD231PS  Z26, Z24, Z12
-	VFMADD231PS  Z26, Z25, Z13
-	VBROADCASTSS 28(CX), Z26
-	VFMADD231PS  Z26, Z24, Z14
-	VFMADD231PS  Z26, Z25, Z15
-	VBROADCASTSS 32(CX), Z26
-	VFMADD231PS  Z26, Z24, Z16
-	VFMADD231PS  Z26, Z25, Z17
-	VBROADCASTSS 36(CX), Z26
-	VFMADD231PS  Z26, Z24, Z18
-	VFMADD231PS  Z26, Z25, Z19
-	VBROADCASTSS 40(CX), Z26
-	VFMADD231PS  Z26, Z24, Z20
-	VFMADD231PS  Z26, Z25, Z21
-	VBROADCASTSS 44(CX), Z26
-	VFMADD231PS  Z26, Z24, Z22
-	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z24
-	VMOVUPS      64(BX), Z25
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z26
-	VFMADD231PS  Z26, Z24, Z0
-	VFMADD231PS  Z26, Z25, Z1
-	VBROADCASTSS 4(CX), Z26
-	VFMADD231PS  Z26, Z24, Z2
-	VFMADD231PS  Z26, Z25, Z3
-	VBROADCASTSS 8(CX), Z26
-	VFMADD231PS  Z26, Z24, Z4
-	VFMADD231PS  Z26, Z25, Z5
-	VBROADCASTSS 12(CX), Z26
-	VFMADD231PS  Z26, Z24, Z6
-	VFMADD231PS  Z26, Z25, Z7
-	VBROADCASTSS 16(CX), Z26
-	VFMADD231PS  Z26, Z24, Z8
-	VFMADD231PS  Z26, Z25, Z9
-	VBROADCASTSS 20(CX), Z26
-	VFMADD231PS  Z26, Z24, Z10
-	VFMADD231PS  Z26, Z25, Z11
-	VBROADCASTSS 24(CX), Z26
-	VFMADD231PS  Z26, Z24, Z12
-	VFMADD231PS  Z26, Z25, Z13
-	VBROADCASTSS 28(CX), Z26
-	VFMADD231PS  Z26, Z24, Z14
-	VFMADD231PS  Z26, Z25, Z15
-	VBROADCASTSS 32(CX), Z26
-	VFMADD231PS  Z26, Z24, Z16
-	VFMADD231PS  Z26, Z25, Z17
-	VBROADCASTSS 36(CX), Z26
-	VFMADD231PS  Z26, Z24, Z18
-	VFMADD231PS  Z26, Z25, Z19
-	VBROADCASTSS 40(CX), Z26
-	VFMADD231PS  Z26, Z24, Z20
-	VFMADD231PS  Z26, Z25, Z21
-	VBROADCASTSS 44(CX), Z26
-	VFMADD231PS  Z26, Z24, Z22
-	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
-	JNZ          loop
-
-tail:
-	TESTQ AX, AX
-	JZ    finish
-
-tailloop:
-	VMOVUPS      (BX), Z24
-	VMOVUPS      64(BX), Z25
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z26
-	VFMADD231PS  Z26, Z24, Z0
-	VFMADD231PS  Z26, Z25, Z1
-	VBROADCASTSS 4(CX), Z26
-	VFMADD231PS  Z26, Z24, Z2
-	VFMADD231PS  Z26, Z25, Z3
-	VBROADCASTSS 8(CX), Z26
-	VFMADD231PS  Z26, Z24, Z4
-	VFMADD231PS  Z26, Z25, Z5
-	VBROADCASTSS 12(CX), Z26
-	VFMADD231PS  Z26, Z24, Z6
-	VFMADD231PS  Z26, Z25, Z7
-	VBROADCASTSS 16(CX), Z26
-	VFMADD231PS  Z26, Z24, Z8
-	VFMADD231PS  Z26, Z25, Z9
-	VBROADCASTSS 20(CX), Z26
-	VFMADD231PS  Z26, Z24, Z10
-	VFMADD231PS  Z26, Z25, Z11
-	VBROADCASTSS 24(CX), Z26
-	VFMADD231PS  Z26, Z24, Z12
-	VFMADD231PS  Z26, Z25, Z13
-	VBROADCASTSS 28(CX), Z26
-	VFMADD231PS  Z26, Z24, Z14
-	VFMADD231PS  Z26, Z25, Z15
-	VBROADCASTSS 32(CX), Z26
-	VFMADD231PS  Z26, Z24, Z16
-	VFMADD231PS  Z26, Z25, Z17
-	VBROADCASTSS 36(CX), Z26
-	VFMADD231PS  Z26, Z24, Z18
-	VFMADD231PS  Z26, Z25, Z19
-	VBROADCASTSS 40(CX), Z26
-	VFMADD231PS  Z26, Z24, Z20
-	VFMADD231PS  Z26, Z25, Z21
-	VBROADCASTSS 44(CX), Z26
-	VFMADD231PS  Z26, Z24, Z22
-	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         DX, CX
-	DECQ         AX
-	JNZ          tailloop
-
-finish:
-	MOVQ      c+40(FP), AX
-	MOVQ      ldc+48(FP), CX
-	MOVQ      cols+56(FP), DX
-	MOVQ      accumulate+64(FP), BX
-	MOVQ      $0xffffffff, SI
-	BZHIQ     DX, SI, SI
-	KMOVW     SI, K1
-	SHRQ      $0x10, SI
-	KMOVW     SI, K2
-	TESTQ     BX, BX
-	JZ        store
-	MOVQ      AX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z0, Z0
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z1, Z1
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z2, Z2
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z3, Z3
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z4, Z4
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z5, Z5
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z6, Z6
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z7, Z7
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z8, Z8
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z9, Z9
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z10, Z10
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z11, Z11
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z12, Z12
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z13, Z13
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z14, Z14
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z15, Z15
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z16, Z16
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z17, Z17
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z18, Z18
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z19, Z19
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z20, Z20
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z21, Z21
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z26
-	VADDPS    Z26, Z22, Z22
-	VMOVUPS.Z 64(DX), K2, Z26
-	VADDPS    Z26, Z23, Z23
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z16, K1, (AX)
-	VMOVUPS Z17, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z18, K1, (AX)
-	VMOVUPS Z19, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z20, K1, (AX)
-	VMOVUPS Z21, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z22, K1, (AX)
-	VMOVUPS Z23, K2, 64(AX)
-	LDMXCSR (SP)
-	VZEROUPPER
-	RET
-
-// func gemmN13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN13x2AVX512(SB), NOSPLIT, $8-80
-	STMXCSR    (SP)
-	MOVL       (SP), AX
-	ORL        $0x00008040, AX
-	MOVL       AX, 4(SP)
-	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
-	LEAQ       (R9)(DX*2), R10
-	ADDQ       DX, R10
-	LEAQ       (R10)(DX*2), R11
-	ADDQ       DX, R11
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	MOVQ       c+40(FP), R12
-	MOVQ       ldc+48(FP), R13
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	MOVQ       AX, R12
-	SHRQ       $0x02, R12
-	ANDQ       $0x03, AX
-	TESTQ      R12, R12
-	JZ         tail
-
-loop:
-	VMOVUPS      (BX), Z26
-	VMOVUPS      64(BX), Z27
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z28
-	VFMADD231PS  Z28, Z26, Z0
-	VFMADD231PS  Z28, Z27, Z1
-	VBROADCASTSS (CX)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z2
-	VFMADD231PS  Z28, Z27, Z3
-	VBROADCASTSS (CX)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z4
-	VFMADD231PS  Z28, Z27, Z5
-	VBROADCASTSS (R8), Z28
-	VFMADD231PS  Z28, Z26, Z6
-	VFMADD231PS  Z28, Z27, Z7
-	VBROADCASTSS (R8)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z8
-	VFMADD231PS  Z28, Z27, Z9
-	VBROADCASTSS (R8)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z10
-	VFMADD231PS  Z28, Z27, Z11
-	VBROADCASTSS (R9), Z28
-	VFMADD231PS  Z28, Z26, Z12
-	VFMADD231PS  Z28, Z27, Z13
-	VBROADCASTSS (R9)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z14
-	VFMADD231PS  Z28, Z27, Z15
-	VBROADCASTSS (R9)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z16
-	VFMADD231PS  Z28, Z27, Z17
-	VBROADCASTSS (R10), Z28
-	VFMADD231PS  Z28, Z26, Z18
-	VFMADD231PS  Z28, Z27, Z19
-	VBROADCASTSS (R10)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z20
-	VFMADD231PS  Z28, Z27, Z21
-	VBROADCASTSS (R10)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z22
-	VFMADD231PS  Z28, Z27, Z23
-	VBROADCASTSS (R11), Z28
-	VFMADD231PS  Z28, Z26, Z24
-	VFMADD231PS  Z28, Z27, Z25
-	VMOVUPS      (BX), Z26
-	VMOVUPS      64(BX), Z27
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z28
-	VFMADD231PS  Z28, Z26, Z0
-	VFMADD231PS  Z28, Z27, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z2
-	VFMADD231PS  Z28, Z27, Z3
-	VBROADCASTSS 4(CX)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z4
-	VFMADD231PS  Z28, Z27, Z5
-	VBROADCASTSS 4(R8), Z28
-	VFMADD231PS  Z28, Z26, Z6
-	VFMADD231PS  Z28, Z27, Z7
-	VBROADCASTSS 4(R8)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z8
-	VFMADD231PS  Z28, Z27, Z9
-	VBROADCASTSS 4(R8)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z10
-	VFMADD231PS  Z28, Z27, Z11
-	VBROADCASTSS 4(R9), Z28
-	VFMADD231PS  Z28, Z26, Z12
-	VFMADD231PS  Z28, Z27, Z13
-	VBROADCASTSS 4(R9)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z14
-	VFMADD231PS  Z28, Z27, Z15
-	VBROADCASTSS 4(R9)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z16
-	VFMADD231PS  Z28, Z27, Z17
-	VBROADCASTSS 4(R10), Z28
-	VFMADD231PS  Z28, Z26, Z18
-	VFMADD231PS  Z28, Z27, Z19
-	VBROADCASTSS 4(R10)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z20
-	VFMADD231PS  Z28, Z27, Z21
-	VBROADCASTSS 4(R10)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z22
-	VFMADD231PS  Z28, Z27, Z23
-	VBROADCASTSS 4(R11), Z28
-	VFMADD231PS  Z28, Z26, Z24
-	VFMADD231PS  Z28, Z27, Z25
-	VMOVUPS      (BX), Z26
-	VMOVUPS      64(BX), Z27
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z28
-	VFMADD231PS  Z28, Z26, Z0
-	VFMADD231PS  Z28, Z27, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z2
-	VFMADD231PS  Z28, Z27, Z3
-	VBROADCASTSS 8(CX)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z4
-	VFMADD231PS  Z28, Z27, Z5
-	VBROADCASTSS 8(R8), Z28
-	VFMADD231PS  Z28, Z26, Z6
-	VFMADD231PS  Z28, Z27, Z7
-	VBROADCASTSS 8(R8)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z8
-	VFMADD231PS  Z28, Z27, Z9
-	VBROADCASTSS 8(R8)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z10
-	VFMADD231PS  Z28, Z27, Z11
-	VBROADCASTSS 8(R9), Z28
-	VFMADD231PS  Z28, Z26, Z12
-	VFMADD231PS  Z28, Z27, Z13
-	VBROADCASTSS 8(R9)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z14
-	VFMADD231PS  Z28, Z27, Z15
-	VBROADCASTSS 8(R9)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z16
-	VFMADD231PS  Z28, Z27, Z17
-	VBROADCASTSS 8(R10), Z28
-	VFMADD231PS  Z28, Z26, Z18
-	VFMADD231PS  Z28, Z27, Z19
-	VBROADCASTSS 8(R10)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z20
-	VFMADD231PS  Z28, Z27, Z21
-	VBROADCASTSS 8(R10)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z22
-	VFMADD231PS  Z28, Z27, Z23
-	VBROADCASTSS 8(R11), Z28
-	VFMADD231PS  Z28, Z26, Z24
-	VFMADD231PS  Z28, Z27, Z25
-	VMOVUPS      (BX), Z26
-	VMOVUPS      64(BX), Z27
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z28
-	VFMADD231PS  Z28, Z26, Z0
-	VFMADD231PS  Z28, Z27, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z2
-	VFMADD231PS  Z28, Z27, Z3
-	VBROADCASTSS 12(CX)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z4
-	VFMADD231PS  Z28, Z27, Z5
-	VBROADCASTSS 12(R8), Z28
-	VFMADD231PS  Z28, Z26, Z6
-	VFMADD231PS  Z28, Z27, Z7
-	VBROADCASTSS 12(R8)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z8
-	VFMADD231PS  Z28, Z27, Z9
-	VBROADCASTSS 12(R8)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z10
-	VFMADD231PS  Z28, Z27, Z11
-	VBROADCASTSS 12(R9), Z28
-	VFMADD231PS  Z28, Z26, Z12
-	VFMADD231PS  Z28, Z27, Z13
-	VBROADCASTSS 12(R9)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z14
-	VFMADD231PS  Z28, Z27, Z15
-	VBROADCASTSS 12(R9)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z16
-	VFMADD231PS  Z28, Z27, Z17
-	VBROADCASTSS 12(R10), Z28
-	VFMADD231PS  Z28, Z26, Z18
-	VFMADD231PS  Z28, Z27, Z19
-	VBROADCASTSS 12(R10)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z20
-	VFMADD231PS  Z28, Z27, Z21
-	VBROADCASTSS 12(R10)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z22
-	VFMADD231PS  Z28, Z27, Z23
-	VBROADCASTSS 12(R11), Z28
-	VFMADD231PS  Z28, Z26, Z24
-	VFMADD231PS  Z28, Z27, Z25
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	ADDQ         $0x10, R9
-	ADDQ         $0x10, R10
-	ADDQ         $0x10, R11
-	DECQ         R12
-	JNZ          loop
-
-tail:
-	TESTQ AX, AX
-	JZ    finish
-
-tailloop:
-	VMOVUPS      (BX), Z26
-	VMOVUPS      64(BX), Z27
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z28
-	VFMADD231PS  Z28, Z26, Z0
-	VFMADD231PS  Z28, Z27, Z1
-	VBROADCASTSS (CX)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z2
-	VFMADD231PS  Z28, Z27, Z3
-	VBROADCASTSS (CX)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z4
-	VFMADD231PS  Z28, Z27, Z5
-	VBROADCASTSS (R8), Z28
-	VFMADD231PS  Z28, Z26, Z6
-	VFMADD231PS  Z28, Z27, Z7
-	VBROADCASTSS (R8)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z8
-	VFMADD231PS  Z28, Z27, Z9
-	VBROADCASTSS (R8)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z10
-	VFMADD231PS  Z28, Z27, Z11
-	VBROADCASTSS (R9), Z28
-	VFMADD231PS  Z28, Z26, Z12
-	VFMADD231PS  Z28, Z27, Z13
-	VBROADCASTSS (R9)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z14
-	VFMADD231PS  Z28, Z27, Z15
-	VBROADCASTSS (R9)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z16
-	VFMADD231PS  Z28, Z27, Z17
-	VBROADCASTSS (R10), Z28
-	VFMADD231PS  Z28, Z26, Z18
-	VFMADD231PS  Z28, Z27, Z19
-	VBROADCASTSS (R10)(DX*1), Z28
-	VFMADD231PS  Z28, Z26, Z20
-	VFMADD231PS  Z28, Z27, Z21
-	VBROADCASTSS (R10)(DX*2), Z28
-	VFMADD231PS  Z28, Z26, Z22
-	VFMADD231PS  Z28, Z27, Z23
-	VBROADCASTSS (R11), Z28
-	VFMADD231PS  Z28, Z26, Z24
-	VFMADD231PS  Z28, Z27, Z25
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	ADDQ         $0x04, R9
-	ADDQ         $0x04, R10
-	ADDQ         $0x04, R11
-	DECQ         AX
-	JNZ          tailloop
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	ADDQ skip+88(FP), R9
+	ADDQ skip+88(FP), R10
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -6610,20 +6782,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT13x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT13x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -6650,281 +6821,288 @@ TEXT ·gemmT13x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z23, Z23, Z23
 	VPXORD     Z24, Z24, Z24
 	VPXORD     Z25, Z25, Z25
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z26
-	VMOVUPS      64(BX), Z27
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z28
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z28
 	VFMADD231PS  Z28, Z26, Z0
 	VFMADD231PS  Z28, Z27, Z1
-	VBROADCASTSS 4(CX), Z28
+	VBROADCASTSS 4(AX), Z28
 	VFMADD231PS  Z28, Z26, Z2
 	VFMADD231PS  Z28, Z27, Z3
-	VBROADCASTSS 8(CX), Z28
+	VBROADCASTSS 8(AX), Z28
 	VFMADD231PS  Z28, Z26, Z4
 	VFMADD231PS  Z28, Z27, Z5
-	VBROADCASTSS 12(CX), Z28
+	VBROADCASTSS 12(AX), Z28
 	VFMADD231PS  Z28, Z26, Z6
 	VFMADD231PS  Z28, Z27, Z7
-	VBROADCASTSS 16(CX), Z28
+	VBROADCASTSS 16(AX), Z28
 	VFMADD231PS  Z28, Z26, Z8
 	VFMADD231PS  Z28, Z27, Z9
-	VBROADCASTSS 20(CX), Z28
+	VBROADCASTSS 20(AX), Z28
 	VFMADD231PS  Z28, Z26, Z10
 	VFMADD231PS  Z28, Z27, Z11
-	VBROADCASTSS 24(CX), Z28
+	VBROADCASTSS 24(AX), Z28
 	VFMADD231PS  Z28, Z26, Z12
 	VFMADD231PS  Z28, Z27, Z13
-	VBROADCASTSS 28(CX), Z28
+	VBROADCASTSS 28(AX), Z28
 	VFMADD231PS  Z28, Z26, Z14
 	VFMADD231PS  Z28, Z27, Z15
-	VBROADCASTSS 32(CX), Z28
+	VBROADCASTSS 32(AX), Z28
 	VFMADD231PS  Z28, Z26, Z16
 	VFMADD231PS  Z28, Z27, Z17
-	VBROADCASTSS 36(CX), Z28
+	VBROADCASTSS 36(AX), Z28
 	VFMADD231PS  Z28, Z26, Z18
 	VFMADD231PS  Z28, Z27, Z19
-	VBROADCASTSS 40(CX), Z28
+	VBROADCASTSS 40(AX), Z28
 	VFMADD231PS  Z28, Z26, Z20
 	VFMADD231PS  Z28, Z27, Z21
-	VBROADCASTSS 44(CX), Z28
+	VBROADCASTSS 44(AX), Z28
 	VFMADD231PS  Z28, Z26, Z22
 	VFMADD231PS  Z28, Z27, Z23
-	VBROADCASTSS 48(CX), Z28
+	VBROADCASTSS 48(AX), Z28
 	VFMADD231PS  Z28, Z26, Z24
 	VFMADD231PS  Z28, Z27, Z25
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z26
-	VMOVUPS      64(BX), Z27
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z28
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z28
 	VFMADD231PS  Z28, Z26, Z0
 	VFMADD231PS  Z28, Z27, Z1
-	VBROADCASTSS 4(CX), Z28
+	VBROADCASTSS 4(AX), Z28
 	VFMADD231PS  Z28, Z26, Z2
 	VFMADD231PS  Z28, Z27, Z3
-	VBROADCASTSS 8(CX), Z28
+	VBROADCASTSS 8(AX), Z28
 	VFMADD231PS  Z28, Z26, Z4
 	VFMADD231PS  Z28, Z27, Z5
-	VBROADCASTSS 12(CX), Z28
+	VBROADCASTSS 12(AX), Z28
 	VFMADD231PS  Z28, Z26, Z6
 	VFMADD231PS  Z28, Z27, Z7
-	VBROADCASTSS 16(CX), Z28
+	VBROADCASTSS 16(AX), Z28
 	VFMADD231PS  Z28, Z26, Z8
 	VFMADD231PS  Z28, Z27, Z9
-	VBROADCASTSS 20(CX), Z28
+	VBROADCASTSS 20(AX), Z28
 	VFMADD231PS  Z28, Z26, Z10
 	VFMADD231PS  Z28, Z27, Z11
-	VBROADCASTSS 24(CX), Z28
+	VBROADCASTSS 24(AX), Z28
 	VFMADD231PS  Z28, Z26, Z12
 	VFMADD231PS  Z28, Z27, Z13
-	VBROADCASTSS 28(CX), Z28
+	VBROADCASTSS 28(AX), Z28
 	VFMADD231PS  Z28, Z26, Z14
 	VFMADD231PS  Z28, Z27, Z15
-	VBROADCASTSS 32(CX), Z28
+	VBROADCASTSS 32(AX), Z28
 	VFMADD231PS  Z28, Z26, Z16
 	VFMADD231PS  Z28, Z27, Z17
-	VBROADCASTSS 36(CX), Z28
+	VBROADCASTSS 36(AX), Z28
 	VFMADD231PS  Z28, Z26, Z18
 	VFMADD231PS  Z28, Z27, Z19
-	VBROADCASTSS 40(CX), Z28
+	VBROADCASTSS 40(AX), Z28
 	VFMADD231PS  Z28, Z26, Z20
 	VFMADD231PS  Z28, Z27, Z21
-	VBROADCASTSS 44(CX), Z28
+	VBROADCASTSS 44(AX), Z28
 	VFMADD231PS  Z28, Z26, Z22
 	VFMADD231PS  Z28, Z27, Z23
-	VBROADCASTSS 48(CX), Z28
+	VBROADCASTSS 48(AX), Z28
 	VFMADD231PS  Z28, Z26, Z24
 	VFMADD231PS  Z28, Z27, Z25
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z26
-	VMOVUPS      64(BX), Z27
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z28
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z28
 	VFMADD231PS  Z28, Z26, Z0
 	VFMADD231PS  Z28, Z27, Z1
-	VBROADCASTSS 4(CX), Z28
+	VBROADCASTSS 4(AX), Z28
 	VFMADD231PS  Z28, Z26, Z2
 	VFMADD231PS  Z28, Z27, Z3
-	VBROADCASTSS 8(CX), Z28
+	VBROADCASTSS 8(AX), Z28
 	VFMADD231PS  Z28, Z26, Z4
 	VFMADD231PS  Z28, Z27, Z5
-	VBROADCASTSS 12(CX), Z28
+	VBROADCASTSS 12(AX), Z28
 	VFMADD231PS  Z28, Z26, Z6
 	VFMADD231PS  Z28, Z27, Z7
-	VBROADCASTSS 16(CX), Z28
+	VBROADCASTSS 16(AX), Z28
 	VFMADD231PS  Z28, Z26, Z8
 	VFMADD231PS  Z28, Z27, Z9
-	VBROADCASTSS 20(CX), Z28
+	VBROADCASTSS 20(AX), Z28
 	VFMADD231PS  Z28, Z26, Z10
 	VFMADD231PS  Z28, Z27, Z11
-	VBROADCASTSS 24(CX), Z28
+	VBROADCASTSS 24(AX), Z28
 	VFMADD231PS  Z28, Z26, Z12
 	VFMADD231PS  Z28, Z27, Z13
-	VBROADCASTSS 28(CX), Z28
+	VBROADCASTSS 28(AX), Z28
 	VFMADD231PS  Z28, Z26, Z14
 	VFMADD231PS  Z28, Z27, Z15
-	VBROADCASTSS 32(CX), Z28
+	VBROADCASTSS 32(AX), Z28
 	VFMADD231PS  Z28, Z26, Z16
 	VFMADD231PS  Z28, Z27, Z17
-	VBROADCASTSS 36(CX), Z28
+	VBROADCASTSS 36(AX), Z28
 	VFMADD231PS  Z28, Z26, Z18
 	VFMADD231PS  Z28, Z27, Z19
-	VBROADCASTSS 40(CX), Z28
+	VBROADCASTSS 40(AX), Z28
 	VFMADD231PS  Z28, Z26, Z20
 	VFMADD231PS  Z28, Z27, Z21
-	VBROADCASTSS 44(CX), Z28
+	VBROADCASTSS 44(AX), Z28
 	VFMADD231PS  Z28, Z26, Z22
 	VFMADD231PS  Z28, Z27, Z23
-	VBROADCASTSS 48(CX), Z28
+	VBROADCASTSS 48(AX), Z28
 	VFMADD231PS  Z28, Z26, Z24
 	VFMADD231PS  Z28, Z27, Z25
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z26
-	VMOVUPS      64(BX), Z27
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z28
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z28
 	VFMADD231PS  Z28, Z26, Z0
 	VFMADD231PS  Z28, Z27, Z1
-	VBROADCASTSS 4(CX), Z28
+	VBROADCASTSS 4(AX), Z28
 	VFMADD231PS  Z28, Z26, Z2
 	VFMADD231PS  Z28, Z27, Z3
-	VBROADCASTSS 8(CX), Z28
+	VBROADCASTSS 8(AX), Z28
 	VFMADD231PS  Z28, Z26, Z4
 	VFMADD231PS  Z28, Z27, Z5
-	VBROADCASTSS 12(CX), Z28
+	VBROADCASTSS 12(AX), Z28
 	VFMADD231PS  Z28, Z26, Z6
 	VFMADD231PS  Z28, Z27, Z7
-	VBROADCASTSS 16(CX), Z28
+	VBROADCASTSS 16(AX), Z28
 	VFMADD231PS  Z28, Z26, Z8
 	VFMADD231PS  Z28, Z27, Z9
-	VBROADCASTSS 20(CX), Z28
+	VBROADCASTSS 20(AX), Z28
 	VFMADD231PS  Z28, Z26, Z10
 	VFMADD231PS  Z28, Z27, Z11
-	VBROADCASTSS 24(CX), Z28
+	VBROADCASTSS 24(AX), Z28
 	VFMADD231PS  Z28, Z26, Z12
 	VFMADD231PS  Z28, Z27, Z13
-	VBROADCASTSS 28(CX), Z28
+	VBROADCASTSS 28(AX), Z28
 	VFMADD231PS  Z28, Z26, Z14
 	VFMADD231PS  Z28, Z27, Z15
-	VBROADCASTSS 32(CX), Z28
+	VBROADCASTSS 32(AX), Z28
 	VFMADD231PS  Z28, Z26, Z16
 	VFMADD231PS  Z28, Z27, Z17
-	VBROADCASTSS 36(CX), Z28
+	VBROADCASTSS 36(AX), Z28
 	VFMADD231PS  Z28, Z26, Z18
 	VFMADD231PS  Z28, Z27, Z19
-	VBROADCASTSS 40(CX), Z28
+	VBROADCASTSS 40(AX), Z28
 	VFMADD231PS  Z28, Z26, Z20
 	VFMADD231PS  Z28, Z27, Z21
-	VBROADCASTSS 44(CX), Z28
+	VBROADCASTSS 44(AX), Z28
 	VFMADD231PS  Z28, Z26, Z22
 	VFMADD231PS  Z28, Z27, Z23
-	VBROADCASTSS 48(CX), Z28
+	VBROADCASTSS 48(AX), Z28
 	VFMADD231PS  Z28, Z26, Z24
 	VFMADD231PS  Z28, Z27, Z25
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z26
-	VMOVUPS      64(BX), Z27
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z28
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z28
 	VFMADD231PS  Z28, Z26, Z0
 	VFMADD231PS  Z28, Z27, Z1
-	VBROADCASTSS 4(CX), Z28
+	VBROADCASTSS 4(AX), Z28
 	VFMADD231PS  Z28, Z26, Z2
 	VFMADD231PS  Z28, Z27, Z3
-	VBROADCASTSS 8(CX), Z28
+	VBROADCASTSS 8(AX), Z28
 	VFMADD231PS  Z28, Z26, Z4
 	VFMADD231PS  Z28, Z27, Z5
-	VBROADCASTSS 12(CX), Z28
+	VBROADCASTSS 12(AX), Z28
 	VFMADD231PS  Z28, Z26, Z6
 	VFMADD231PS  Z28, Z27, Z7
-	VBROADCASTSS 16(CX), Z28
+	VBROADCASTSS 16(AX), Z28
 	VFMADD231PS  Z28, Z26, Z8
 	VFMADD231PS  Z28, Z27, Z9
-	VBROADCASTSS 20(CX), Z28
+	VBROADCASTSS 20(AX), Z28
 	VFMADD231PS  Z28, Z26, Z10
 	VFMADD231PS  Z28, Z27, Z11
-	VBROADCASTSS 24(CX), Z28
+	VBROADCASTSS 24(AX), Z28
 	VFMADD231PS  Z28, Z26, Z12
 	VFMADD231PS  Z28, Z27, Z13
-	VBROADCASTSS 28(CX), Z28
+	VBROADCASTSS 28(AX), Z28
 	VFMADD231PS  Z28, Z26, Z14
 	VFMADD231PS  Z28, Z27, Z15
-	VBROADCASTSS 32(CX), Z28
+	VBROADCASTSS 32(AX), Z28
 	VFMADD231PS  Z28, Z26, Z16
 	VFMADD231PS  Z28, Z27, Z17
-	VBROADCASTSS 36(CX), Z28
+	VBROADCASTSS 36(AX), Z28
 	VFMADD231PS  Z28, Z26, Z18
 	VFMADD231PS  Z28, Z27, Z19
-	VBROADCASTSS 40(CX), Z28
+	VBROADCASTSS 40(AX), Z28
 	VFMADD231PS  Z28, Z26, Z20
 	VFMADD231PS  Z28, Z27, Z21
-	VBROADCASTSS 44(CX), Z28
+	VBROADCASTSS 44(AX), Z28
 	VFMADD231PS  Z28, Z26, Z22
 	VFMADD231PS  Z28, Z27, Z23
-	VBROADCASTSS 48(CX), Z28
+	VBROADCASTSS 48(AX), Z28
 	VFMADD231PS  Z28, Z26, Z24
 	VFMADD231PS  Z28, Z27, Z25
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -7047,28 +7225,27 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN14x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN14x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
-	LEAQ       (R9)(DX*2), R10
-	ADDQ       DX, R10
-	LEAQ       (R10)(DX*2), R11
-	ADDQ       DX, R11
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
+	LEAQ       (R8)(CX*2), R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(CX*2), R10
+	ADDQ       CX, R10
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -7097,304 +7274,315 @@ TEXT ·gemmN14x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z25, Z25, Z25
 	VPXORD     Z26, Z26, Z26
 	VPXORD     Z27, Z27, Z27
-	MOVQ       c+40(FP), R12
-	MOVQ       ldc+48(FP), R13
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	MOVQ       AX, R12
-	SHRQ       $0x02, R12
-	ANDQ       $0x03, AX
-	TESTQ      R12, R12
-	JZ         tail
+	MOVQ       c+40(FP), R11
+	MOVQ       ldc+48(FP), R12
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+
+piece:
+	MOVQ k+0(FP), R11
+	SHRQ $0x02, R11
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z28
-	VMOVUPS      64(BX), Z29
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z30
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
-	VBROADCASTSS (CX)(DX*1), Z30
+	VBROADCASTSS (AX)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z2
 	VFMADD231PS  Z30, Z29, Z3
-	VBROADCASTSS (CX)(DX*2), Z30
+	VBROADCASTSS (AX)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z4
 	VFMADD231PS  Z30, Z29, Z5
-	VBROADCASTSS (R8), Z30
+	VBROADCASTSS (DI), Z30
 	VFMADD231PS  Z30, Z28, Z6
 	VFMADD231PS  Z30, Z29, Z7
-	VBROADCASTSS (R8)(DX*1), Z30
+	VBROADCASTSS (DI)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z8
 	VFMADD231PS  Z30, Z29, Z9
-	VBROADCASTSS (R8)(DX*2), Z30
+	VBROADCASTSS (DI)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z10
 	VFMADD231PS  Z30, Z29, Z11
-	VBROADCASTSS (R9), Z30
+	VBROADCASTSS (R8), Z30
 	VFMADD231PS  Z30, Z28, Z12
 	VFMADD231PS  Z30, Z29, Z13
-	VBROADCASTSS (R9)(DX*1), Z30
+	VBROADCASTSS (R8)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z14
 	VFMADD231PS  Z30, Z29, Z15
-	VBROADCASTSS (R9)(DX*2), Z30
+	VBROADCASTSS (R8)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z16
 	VFMADD231PS  Z30, Z29, Z17
-	VBROADCASTSS (R10), Z30
+	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z30, Z28, Z18
 	VFMADD231PS  Z30, Z29, Z19
-	VBROADCASTSS (R10)(DX*1), Z30
+	VBROADCASTSS (R9)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z20
 	VFMADD231PS  Z30, Z29, Z21
-	VBROADCASTSS (R10)(DX*2), Z30
+	VBROADCASTSS (R9)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z22
 	VFMADD231PS  Z30, Z29, Z23
-	VBROADCASTSS (R11), Z30
+	VBROADCASTSS (R10), Z30
 	VFMADD231PS  Z30, Z28, Z24
 	VFMADD231PS  Z30, Z29, Z25
-	VBROADCASTSS (R11)(DX*1), Z30
+	VBROADCASTSS (R10)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z26
 	VFMADD231PS  Z30, Z29, Z27
-	VMOVUPS      (BX), Z28
-	VMOVUPS      64(BX), Z29
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z30
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
-	VBROADCASTSS 4(CX)(DX*1), Z30
+	VBROADCASTSS 4(AX)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z2
 	VFMADD231PS  Z30, Z29, Z3
-	VBROADCASTSS 4(CX)(DX*2), Z30
+	VBROADCASTSS 4(AX)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z4
 	VFMADD231PS  Z30, Z29, Z5
+	VBROADCASTSS 4(DI), Z30
+	VFMADD231PS  Z30, Z28, Z6
+	VFMADD231PS  Z30, Z29, Z7
+	VBROADCASTSS 4(DI)(CX*1), Z30
+	VFMADD231PS  Z30, Z28, Z8
+	VFMADD231PS  Z30, Z29, Z9
+	VBROADCASTSS 4(DI)(CX*2), Z30
+	VFMADD231PS  Z30, Z28, Z10
+	VFMADD231PS  Z30, Z29, Z11
 	VBROADCASTSS 4(R8), Z30
-	VFMADD231PS  Z30, Z28, Z6
-	VFMADD231PS  Z30, Z29, Z7
-	VBROADCASTSS 4(R8)(DX*1), Z30
-	VFMADD231PS  Z30, Z28, Z8
-	VFMADD231PS  Z30, Z29, Z9
-	VBROADCASTSS 4(R8)(DX*2), Z30
-	VFMADD231PS  Z30, Z28, Z10
-	VFMADD231PS  Z30, Z29, Z11
+	VFMADD231PS  Z30, Z28, Z12
+	VFMADD231PS  Z30, Z29, Z13
+	VBROADCASTSS 4(R8)(CX*1), Z30
+	VFMADD231PS  Z30, Z28, Z14
+	VFMADD231PS  Z30, Z29, Z15
+	VBROADCASTSS 4(R8)(CX*2), Z30
+	VFMADD231PS  Z30, Z28, Z16
+	VFMADD231PS  Z30, Z29, Z17
 	VBROADCASTSS 4(R9), Z30
-	VFMADD231PS  Z30, Z28, Z12
-	VFMADD231PS  Z30, Z29, Z13
-	VBROADCASTSS 4(R9)(DX*1), Z30
-	VFMADD231PS  Z30, Z28, Z14
-	VFMADD231PS  Z30, Z29, Z15
-	VBROADCASTSS 4(R9)(DX*2), Z30
-	VFMADD231PS  Z30, Z28, Z16
-	VFMADD231PS  Z30, Z29, Z17
+	VFMADD231PS  Z30, Z28, Z18
+	VFMADD231PS  Z30, Z29, Z19
+	VBROADCASTSS 4(R9)(CX*1), Z30
+	VFMADD231PS  Z30, Z28, Z20
+	VFMADD231PS  Z30, Z29, Z21
+	VBROADCASTSS 4(R9)(CX*2), Z30
+	VFMADD231PS  Z30, Z28, Z22
+	VFMADD231PS  Z30, Z29, Z23
 	VBROADCASTSS 4(R10), Z30
-	VFMADD231PS  Z30, Z28, Z18
-	VFMADD231PS  Z30, Z29, Z19
-	VBROADCASTSS 4(R10)(DX*1), Z30
-	VFMADD231PS  Z30, Z28, Z20
-	VFMADD231PS  Z30, Z29, Z21
-	VBROADCASTSS 4(R10)(DX*2), Z30
-	VFMADD231PS  Z30, Z28, Z22
-	VFMADD231PS  Z30, Z29, Z23
-	VBROADCASTSS 4(R11), Z30
 	VFMADD231PS  Z30, Z28, Z24
 	VFMADD231PS  Z30, Z29, Z25
-	VBROADCASTSS 4(R11)(DX*1), Z30
+	VBROADCASTSS 4(R10)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z26
 	VFMADD231PS  Z30, Z29, Z27
-	VMOVUPS      (BX), Z28
-	VMOVUPS      64(BX), Z29
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z30
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
-	VBROADCASTSS 8(CX)(DX*1), Z30
+	VBROADCASTSS 8(AX)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z2
 	VFMADD231PS  Z30, Z29, Z3
-	VBROADCASTSS 8(CX)(DX*2), Z30
+	VBROADCASTSS 8(AX)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z4
 	VFMADD231PS  Z30, Z29, Z5
+	VBROADCASTSS 8(DI), Z30
+	VFMADD231PS  Z30, Z28, Z6
+	VFMADD231PS  Z30, Z29, Z7
+	VBROADCASTSS 8(DI)(CX*1), Z30
+	VFMADD231PS  Z30, Z28, Z8
+	VFMADD231PS  Z30, Z29, Z9
+	VBROADCASTSS 8(DI)(CX*2), Z30
+	VFMADD231PS  Z30, Z28, Z10
+	VFMADD231PS  Z30, Z29, Z11
 	VBROADCASTSS 8(R8), Z30
-	VFMADD231PS  Z30, Z28, Z6
-	VFMADD231PS  Z30, Z29, Z7
-	VBROADCASTSS 8(R8)(DX*1), Z30
-	VFMADD231PS  Z30, Z28, Z8
-	VFMADD231PS  Z30, Z29, Z9
-	VBROADCASTSS 8(R8)(DX*2), Z30
-	VFMADD231PS  Z30, Z28, Z10
-	VFMADD231PS  Z30, Z29, Z11
-	VBROADCASTSS 8(R9), Z30
 	VFMADD231PS  Z30, Z28, Z12
 	VFMADD231PS  Z30, Z29, Z13
-	VBROADCASTSS 8(R9)(DX*1), Z30
+	VBROADCASTSS 8(R8)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z14
 	VFMADD231PS  Z30, Z29, Z15
-	VBROADCASTSS 8(R9)(DX*2), Z30
+	VBROADCASTSS 8(R8)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z16
 	VFMADD231PS  Z30, Z29, Z17
-	VBROADCASTSS 8(R10), Z30
+	VBROADCASTSS 8(R9), Z30
 	VFMADD231PS  Z30, Z28, Z18
 	VFMADD231PS  Z30, Z29, Z19
-	VBROADCASTSS 8(R10)(DX*1), Z30
+	VBROADCASTSS 8(R9)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z20
 	VFMADD231PS  Z30, Z29, Z21
-	VBROADCASTSS 8(R10)(DX*2), Z30
+	VBROADCASTSS 8(R9)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z22
 	VFMADD231PS  Z30, Z29, Z23
-	VBROADCASTSS 8(R11), Z30
+	VBROADCASTSS 8(R10), Z30
 	VFMADD231PS  Z30, Z28, Z24
 	VFMADD231PS  Z30, Z29, Z25
-	VBROADCASTSS 8(R11)(DX*1), Z30
+	VBROADCASTSS 8(R10)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z26
 	VFMADD231PS  Z30, Z29, Z27
-	VMOVUPS      (BX), Z28
-	VMOVUPS      64(BX), Z29
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z30
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
-	VBROADCASTSS 12(CX)(DX*1), Z30
+	VBROADCASTSS 12(AX)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z2
 	VFMADD231PS  Z30, Z29, Z3
-	VBROADCASTSS 12(CX)(DX*2), Z30
+	VBROADCASTSS 12(AX)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z4
 	VFMADD231PS  Z30, Z29, Z5
-	VBROADCASTSS 12(R8), Z30
+	VBROADCASTSS 12(DI), Z30
 	VFMADD231PS  Z30, Z28, Z6
 	VFMADD231PS  Z30, Z29, Z7
-	VBROADCASTSS 12(R8)(DX*1), Z30
+	VBROADCASTSS 12(DI)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z8
 	VFMADD231PS  Z30, Z29, Z9
-	VBROADCASTSS 12(R8)(DX*2), Z30
+	VBROADCASTSS 12(DI)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z10
 	VFMADD231PS  Z30, Z29, Z11
-	VBROADCASTSS 12(R9), Z30
+	VBROADCASTSS 12(R8), Z30
 	VFMADD231PS  Z30, Z28, Z12
 	VFMADD231PS  Z30, Z29, Z13
-	VBROADCASTSS 12(R9)(DX*1), Z30
+	VBROADCASTSS 12(R8)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z14
 	VFMADD231PS  Z30, Z29, Z15
-	VBROADCASTSS 12(R9)(DX*2), Z30
+	VBROADCASTSS 12(R8)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z16
 	VFMADD231PS  Z30, Z29, Z17
-	VBROADCASTSS 12(R10), Z30
+	VBROADCASTSS 12(R9), Z30
 	VFMADD231PS  Z30, Z28, Z18
 	VFMADD231PS  Z30, Z29, Z19
-	VBROADCASTSS 12(R10)(DX*1), Z30
+	VBROADCASTSS 12(R9)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z20
 	VFMADD231PS  Z30, Z29, Z21
-	VBROADCASTSS 12(R10)(DX*2), Z30
+	VBROADCASTSS 12(R9)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z22
 	VFMADD231PS  Z30, Z29, Z23
-	VBROADCASTSS 12(R11), Z30
+	VBROADCASTSS 12(R10), Z30
 	VFMADD231PS  Z30, Z28, Z24
 	VFMADD231PS  Z30, Z29, Z25
-	VBROADCASTSS 12(R11)(DX*1), Z30
+	VBROADCASTSS 12(R10)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z26
 	VFMADD231PS  Z30, Z29, Z27
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
 	ADDQ         $0x10, R9
 	ADDQ         $0x10, R10
-	ADDQ         $0x10, R11
-	DECQ         R12
+	DECQ         R11
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R11
+	ANDQ $0x03, R11
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z28
-	VMOVUPS      64(BX), Z29
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z30
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
-	VBROADCASTSS (CX)(DX*1), Z30
+	VBROADCASTSS (AX)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z2
 	VFMADD231PS  Z30, Z29, Z3
-	VBROADCASTSS (CX)(DX*2), Z30
+	VBROADCASTSS (AX)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z4
 	VFMADD231PS  Z30, Z29, Z5
-	VBROADCASTSS (R8), Z30
+	VBROADCASTSS (DI), Z30
 	VFMADD231PS  Z30, Z28, Z6
 	VFMADD231PS  Z30, Z29, Z7
-	VBROADCASTSS (R8)(DX*1), Z30
+	VBROADCASTSS (DI)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z8
 	VFMADD231PS  Z30, Z29, Z9
-	VBROADCASTSS (R8)(DX*2), Z30
+	VBROADCASTSS (DI)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z10
 	VFMADD231PS  Z30, Z29, Z11
-	VBROADCASTSS (R9), Z30
+	VBROADCASTSS (R8), Z30
 	VFMADD231PS  Z30, Z28, Z12
 	VFMADD231PS  Z30, Z29, Z13
-	VBROADCASTSS (R9)(DX*1), Z30
+	VBROADCASTSS (R8)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z14
 	VFMADD231PS  Z30, Z29, Z15
-	VBROADCASTSS (R9)(DX*2), Z30
+	VBROADCASTSS (R8)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z16
 	VFMADD231PS  Z30, Z29, Z17
-	VBROADCASTSS (R10), Z30
+	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z30, Z28, Z18
 	VFMADD231PS  Z30, Z29, Z19
-	VBROADCASTSS (R10)(DX*1), Z30
+	VBROADCASTSS (R9)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z20
 	VFMADD231PS  Z30, Z29, Z21
-	VBROADCASTSS (R10)(DX*2), Z30
+	VBROADCASTSS (R9)(CX*2), Z30
 	VFMADD231PS  Z30, Z28, Z22
 	VFMADD231PS  Z30, Z29, Z23
-	VBROADCASTSS (R11), Z30
+	VBROADCASTSS (R10), Z30
 	VFMADD231PS  Z30, Z28, Z24
 	VFMADD231PS  Z30, Z29, Z25
-	VBROADCASTSS (R11)(DX*1), Z30
+	VBROADCASTSS (R10)(CX*1), Z30
 	VFMADD231PS  Z30, Z28, Z26
 	VFMADD231PS  Z30, Z29, Z27
-	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	ADDQ         $0x04, R11
-	DECQ         AX
+	DECQ         R11
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	ADDQ skip+88(FP), R9
+	ADDQ skip+88(FP), R10
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -7525,20 +7713,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT14x2AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT14x2AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -7567,299 +7754,306 @@ TEXT ·gemmT14x2AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z25, Z25, Z25
 	VPXORD     Z26, Z26, Z26
 	VPXORD     Z27, Z27, Z27
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z28
-	VMOVUPS      64(BX), Z29
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z30
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
-	VBROADCASTSS 4(CX), Z30
+	VBROADCASTSS 4(AX), Z30
 	VFMADD231PS  Z30, Z28, Z2
 	VFMADD231PS  Z30, Z29, Z3
-	VBROADCASTSS 8(CX), Z30
+	VBROADCASTSS 8(AX), Z30
 	VFMADD231PS  Z30, Z28, Z4
 	VFMADD231PS  Z30, Z29, Z5
-	VBROADCASTSS 12(CX), Z30
+	VBROADCASTSS 12(AX), Z30
 	VFMADD231PS  Z30, Z28, Z6
 	VFMADD231PS  Z30, Z29, Z7
-	VBROADCASTSS 16(CX), Z30
+	VBROADCASTSS 16(AX), Z30
 	VFMADD231PS  Z30, Z28, Z8
 	VFMADD231PS  Z30, Z29, Z9
-	VBROADCASTSS 20(CX), Z30
+	VBROADCASTSS 20(AX), Z30
 	VFMADD231PS  Z30, Z28, Z10
 	VFMADD231PS  Z30, Z29, Z11
-	VBROADCASTSS 24(CX), Z30
+	VBROADCASTSS 24(AX), Z30
 	VFMADD231PS  Z30, Z28, Z12
 	VFMADD231PS  Z30, Z29, Z13
-	VBROADCASTSS 28(CX), Z30
+	VBROADCASTSS 28(AX), Z30
 	VFMADD231PS  Z30, Z28, Z14
 	VFMADD231PS  Z30, Z29, Z15
-	VBROADCASTSS 32(CX), Z30
+	VBROADCASTSS 32(AX), Z30
 	VFMADD231PS  Z30, Z28, Z16
 	VFMADD231PS  Z30, Z29, Z17
-	VBROADCASTSS 36(CX), Z30
+	VBROADCASTSS 36(AX), Z30
 	VFMADD231PS  Z30, Z28, Z18
 	VFMADD231PS  Z30, Z29, Z19
-	VBROADCASTSS 40(CX), Z30
+	VBROADCASTSS 40(AX), Z30
 	VFMADD231PS  Z30, Z28, Z20
 	VFMADD231PS  Z30, Z29, Z21
-	VBROADCASTSS 44(CX), Z30
+	VBROADCASTSS 44(AX), Z30
 	VFMADD231PS  Z30, Z28, Z22
 	VFMADD231PS  Z30, Z29, Z23
-	VBROADCASTSS 48(CX), Z30
+	VBROADCASTSS 48(AX), Z30
 	VFMADD231PS  Z30, Z28, Z24
 	VFMADD231PS  Z30, Z29, Z25
-	VBROADCASTSS 52(CX), Z30
+	VBROADCASTSS 52(AX), Z30
 	VFMADD231PS  Z30, Z28, Z26
 	VFMADD231PS  Z30, Z29, Z27
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z28
-	VMOVUPS      64(BX), Z29
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z30
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
-	VBROADCASTSS 4(CX), Z30
+	VBROADCASTSS 4(AX), Z30
 	VFMADD231PS  Z30, Z28, Z2
 	VFMADD231PS  Z30, Z29, Z3
-	VBROADCASTSS 8(CX), Z30
+	VBROADCASTSS 8(AX), Z30
 	VFMADD231PS  Z30, Z28, Z4
 	VFMADD231PS  Z30, Z29, Z5
-	VBROADCASTSS 12(CX), Z30
+	VBROADCASTSS 12(AX), Z30
 	VFMADD231PS  Z30, Z28, Z6
 	VFMADD231PS  Z30, Z29, Z7
-	VBROADCASTSS 16(CX), Z30
+	VBROADCASTSS 16(AX), Z30
 	VFMADD231PS  Z30, Z28, Z8
 	VFMADD231PS  Z30, Z29, Z9
-	VBROADCASTSS 20(CX), Z30
+	VBROADCASTSS 20(AX), Z30
 	VFMADD231PS  Z30, Z28, Z10
 	VFMADD231PS  Z30, Z29, Z11
-	VBROADCASTSS 24(CX), Z30
+	VBROADCASTSS 24(AX), Z30
 	VFMADD231PS  Z30, Z28, Z12
 	VFMADD231PS  Z30, Z29, Z13
-	VBROADCASTSS 28(CX), Z30
+	VBROADCASTSS 28(AX), Z30
 	VFMADD231PS  Z30, Z28, Z14
 	VFMADD231PS  Z30, Z29, Z15
-	VBROADCASTSS 32(CX), Z30
+	VBROADCASTSS 32(AX), Z30
 	VFMADD231PS  Z30, Z28, Z16
 	VFMADD231PS  Z30, Z29, Z17
-	VBROADCASTSS 36(CX), Z30
+	VBROADCASTSS 36(AX), Z30
 	VFMADD231PS  Z30, Z28, Z18
 	VFMADD231PS  Z30, Z29, Z19
-	VBROADCASTSS 40(CX), Z30
+	VBROADCASTSS 40(AX), Z30
 	VFMADD231PS  Z30, Z28, Z20
 	VFMADD231PS  Z30, Z29, Z21
-	VBROADCASTSS 44(CX), Z30
+	VBROADCASTSS 44(AX), Z30
 	VFMADD231PS  Z30, Z28, Z22
 	VFMADD231PS  Z30, Z29, Z23
-	VBROADCASTSS 48(CX), Z30
+	VBROADCASTSS 48(AX), Z30
 	VFMADD231PS  Z30, Z28, Z24
 	VFMADD231PS  Z30, Z29, Z25
-	VBROADCASTSS 52(CX), Z30
+	VBROADCASTSS 52(AX), Z30
 	VFMADD231PS  Z30, Z28, Z26
 	VFMADD231PS  Z30, Z29, Z27
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z28
-	VMOVUPS      64(BX), Z29
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z30
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
-	VBROADCASTSS 4(CX), Z30
+	VBROADCASTSS 4(AX), Z30
 	VFMADD231PS  Z30, Z28, Z2
 	VFMADD231PS  Z30, Z29, Z3
-	VBROADCASTSS 8(CX), Z30
+	VBROADCASTSS 8(AX), Z30
 	VFMADD231PS  Z30, Z28, Z4
 	VFMADD231PS  Z30, Z29, Z5
-	VBROADCASTSS 12(CX), Z30
+	VBROADCASTSS 12(AX), Z30
 	VFMADD231PS  Z30, Z28, Z6
 	VFMADD231PS  Z30, Z29, Z7
-	VBROADCASTSS 16(CX), Z30
+	VBROADCASTSS 16(AX), Z30
 	VFMADD231PS  Z30, Z28, Z8
 	VFMADD231PS  Z30, Z29, Z9
-	VBROADCASTSS 20(CX), Z30
+	VBROADCASTSS 20(AX), Z30
 	VFMADD231PS  Z30, Z28, Z10
 	VFMADD231PS  Z30, Z29, Z11
-	VBROADCASTSS 24(CX), Z30
+	VBROADCASTSS 24(AX), Z30
 	VFMADD231PS  Z30, Z28, Z12
 	VFMADD231PS  Z30, Z29, Z13
-	VBROADCASTSS 28(CX), Z30
+	VBROADCASTSS 28(AX), Z30
 	VFMADD231PS  Z30, Z28, Z14
 	VFMADD231PS  Z30, Z29, Z15
-	VBROADCASTSS 32(CX), Z30
+	VBROADCASTSS 32(AX), Z30
 	VFMADD231PS  Z30, Z28, Z16
 	VFMADD231PS  Z30, Z29, Z17
-	VBROADCASTSS 36(CX), Z30
+	VBROADCASTSS 36(AX), Z30
 	VFMADD231PS  Z30, Z28, Z18
 	VFMADD231PS  Z30, Z29, Z19
-	VBROADCASTSS 40(CX), Z30
+	VBROADCASTSS 40(AX), Z30
 	VFMADD231PS  Z30, Z28, Z20
 	VFMADD231PS  Z30, Z29, Z21
-	VBROADCASTSS 44(CX), Z30
+	VBROADCASTSS 44(AX), Z30
 	VFMADD231PS  Z30, Z28, Z22
 	VFMADD231PS  Z30, Z29, Z23
-	VBROADCASTSS 48(CX), Z30
+	VBROADCASTSS 48(AX), Z30
 	VFMADD231PS  Z30, Z28, Z24
 	VFMADD231PS  Z30, Z29, Z25
-	VBROADCASTSS 52(CX), Z30
+	VBROADCASTSS 52(AX), Z30
 	VFMADD231PS  Z30, Z28, Z26
 	VFMADD231PS  Z30, Z29, Z27
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z28
-	VMOVUPS      64(BX), Z29
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z30
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
-	VBROADCASTSS 4(CX), Z30
+	VBROADCASTSS 4(AX), Z30
 	VFMADD231PS  Z30, Z28, Z2
 	VFMADD231PS  Z30, Z29, Z3
-	VBROADCASTSS 8(CX), Z30
+	VBROADCASTSS 8(AX), Z30
 	VFMADD231PS  Z30, Z28, Z4
 	VFMADD231PS  Z30, Z29, Z5
-	VBROADCASTSS 12(CX), Z30
+	VBROADCASTSS 12(AX), Z30
 	VFMADD231PS  Z30, Z28, Z6
 	VFMADD231PS  Z30, Z29, Z7
-	VBROADCASTSS 16(CX), Z30
+	VBROADCASTSS 16(AX), Z30
 	VFMADD231PS  Z30, Z28, Z8
 	VFMADD231PS  Z30, Z29, Z9
-	VBROADCASTSS 20(CX), Z30
+	VBROADCASTSS 20(AX), Z30
 	VFMADD231PS  Z30, Z28, Z10
 	VFMADD231PS  Z30, Z29, Z11
-	VBROADCASTSS 24(CX), Z30
+	VBROADCASTSS 24(AX), Z30
 	VFMADD231PS  Z30, Z28, Z12
 	VFMADD231PS  Z30, Z29, Z13
-	VBROADCASTSS 28(CX), Z30
+	VBROADCASTSS 28(AX), Z30
 	VFMADD231PS  Z30, Z28, Z14
 	VFMADD231PS  Z30, Z29, Z15
-	VBROADCASTSS 32(CX), Z30
+	VBROADCASTSS 32(AX), Z30
 	VFMADD231PS  Z30, Z28, Z16
 	VFMADD231PS  Z30, Z29, Z17
-	VBROADCASTSS 36(CX), Z30
+	VBROADCASTSS 36(AX), Z30
 	VFMADD231PS  Z30, Z28, Z18
 	VFMADD231PS  Z30, Z29, Z19
-	VBROADCASTSS 40(CX), Z30
+	VBROADCASTSS 40(AX), Z30
 	VFMADD231PS  Z30, Z28, Z20
 	VFMADD231PS  Z30, Z29, Z21
-	VBROADCASTSS 44(CX), Z30
+	VBROADCASTSS 44(AX), Z30
 	VFMADD231PS  Z30, Z28, Z22
 	VFMADD231PS  Z30, Z29, Z23
-	VBROADCASTSS 48(CX), Z30
+	VBROADCASTSS 48(AX), Z30
 	VFMADD231PS  Z30, Z28, Z24
 	VFMADD231PS  Z30, Z29, Z25
-	VBROADCASTSS 52(CX), Z30
+	VBROADCASTSS 52(AX), Z30
 	VFMADD231PS  Z30, Z28, Z26
 	VFMADD231PS  Z30, Z29, Z27
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	PREFETCHT1   64(DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	PREFETCHT1   64(SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z28
-	VMOVUPS      64(BX), Z29
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z30
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
-	VBROADCASTSS 4(CX), Z30
+	VBROADCASTSS 4(AX), Z30
 	VFMADD231PS  Z30, Z28, Z2
 	VFMADD231PS  Z30, Z29, Z3
-	VBROADCASTSS 8(CX), Z30
+	VBROADCASTSS 8(AX), Z30
 	VFMADD231PS  Z30, Z28, Z4
 	VFMADD231PS  Z30, Z29, Z5
-	VBROADCASTSS 12(CX), Z30
+	VBROADCASTSS 12(AX), Z30
 	VFMADD231PS  Z30, Z28, Z6
 	VFMADD231PS  Z30, Z29, Z7
-	VBROADCASTSS 16(CX), Z30
+	VBROADCASTSS 16(AX), Z30
 	VFMADD231PS  Z30, Z28, Z8
 	VFMADD231PS  Z30, Z29, Z9
-	VBROADCASTSS 20(CX), Z30
+	VBROADCASTSS 20(AX), Z30
 	VFMADD231PS  Z30, Z28, Z10
 	VFMADD231PS  Z30, Z29, Z11
-	VBROADCASTSS 24(CX), Z30
+	VBROADCASTSS 24(AX), Z30
 	VFMADD231PS  Z30, Z28, Z12
 	VFMADD231PS  Z30, Z29, Z13
-	VBROADCASTSS 28(CX), Z30
+	VBROADCASTSS 28(AX), Z30
 	VFMADD231PS  Z30, Z28, Z14
 	VFMADD231PS  Z30, Z29, Z15
-	VBROADCASTSS 32(CX), Z30
+	VBROADCASTSS 32(AX), Z30
 	VFMADD231PS  Z30, Z28, Z16
 	VFMADD231PS  Z30, Z29, Z17
-	VBROADCASTSS 36(CX), Z30
+	VBROADCASTSS 36(AX), Z30
 	VFMADD231PS  Z30, Z28, Z18
 	VFMADD231PS  Z30, Z29, Z19
-	VBROADCASTSS 40(CX), Z30
+	VBROADCASTSS 40(AX), Z30
 	VFMADD231PS  Z30, Z28, Z20
 	VFMADD231PS  Z30, Z29, Z21
-	VBROADCASTSS 44(CX), Z30
+	VBROADCASTSS 44(AX), Z30
 	VFMADD231PS  Z30, Z28, Z22
 	VFMADD231PS  Z30, Z29, Z23
-	VBROADCASTSS 48(CX), Z30
+	VBROADCASTSS 48(AX), Z30
 	VFMADD231PS  Z30, Z28, Z24
 	VFMADD231PS  Z30, Z29, Z25
-	VBROADCASTSS 52(CX), Z30
+	VBROADCASTSS 52(AX), Z30
 	VFMADD231PS  Z30, Z28, Z26
 	VFMADD231PS  Z30, Z29, Z27
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -7990,17 +8184,102 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN1x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN1x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), CX
+	MOVQ       ldb+32(FP), DX
+	MOVQ       next+72(FP), BX
+	VPXORD     Z0, Z0, Z0
+	MOVQ       c+40(FP), SI
+	MOVQ       ldc+48(FP), DI
+	PREFETCHT0 (SI)
+
+piece:
+	MOVQ k+0(FP), SI
+	SHRQ $0x02, SI
+	JZ   tail
+
+loop:
+	VMOVUPS      (CX), Z1
+	ADDQ         DX, CX
+	VBROADCASTSS (AX), Z2
+	VFMADD231PS  Z2, Z1, Z0
+	VMOVUPS      (CX), Z1
+	ADDQ         DX, CX
+	VBROADCASTSS 4(AX), Z2
+	VFMADD231PS  Z2, Z1, Z0
+	VMOVUPS      (CX), Z1
+	ADDQ         DX, CX
+	VBROADCASTSS 8(AX), Z2
+	VFMADD231PS  Z2, Z1, Z0
+	VMOVUPS      (CX), Z1
+	ADDQ         DX, CX
+	VBROADCASTSS 12(AX), Z2
+	VFMADD231PS  Z2, Z1, Z0
+	PREFETCHT1   (BX)
+	ADDQ         DX, BX
+	ADDQ         $0x10, AX
+	DECQ         SI
+	JNZ          loop
+
+tail:
+	MOVQ k+0(FP), SI
+	ANDQ $0x03, SI
+	JZ   ended
+
+tailloop:
+	VMOVUPS      (CX), Z1
+	ADDQ         DX, CX
+	VBROADCASTSS (AX), Z2
+	VFMADD231PS  Z2, Z1, Z0
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
+
+finish:
+	MOVQ      c+40(FP), AX
+	MOVQ      ldc+48(FP), CX
+	MOVQ      cols+56(FP), CX
+	MOVQ      accumulate+64(FP), DX
+	MOVQ      $0xffffffff, BX
+	BZHIQ     CX, BX, BX
+	KMOVW     BX, K1
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      AX, CX
+	VMOVUPS.Z (CX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func gemmT1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT1x1AVX512(SB), NOSPLIT, $8-96
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
 	MOVQ       b+24(FP), DX
 	MOVQ       ldb+32(FP), BX
 	MOVQ       next+72(FP), SI
@@ -8008,47 +8287,57 @@ TEXT ·gemmN1x1AVX512(SB), NOSPLIT, $8-80
 	MOVQ       c+40(FP), DI
 	MOVQ       ldc+48(FP), R8
 	PREFETCHT0 (DI)
-	MOVQ       AX, DI
-	SHRQ       $0x02, DI
-	ANDQ       $0x03, AX
-	TESTQ      DI, DI
-	JZ         tail
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
 	VMOVUPS      (DX), Z1
 	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z2
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z1, Z0
+	ADDQ         CX, AX
 	VMOVUPS      (DX), Z1
 	ADDQ         BX, DX
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z1, Z0
+	ADDQ         CX, AX
 	VMOVUPS      (DX), Z1
 	ADDQ         BX, DX
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z1, Z0
+	ADDQ         CX, AX
 	VMOVUPS      (DX), Z1
 	ADDQ         BX, DX
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z1, Z0
+	ADDQ         CX, AX
 	PREFETCHT1   (SI)
 	ADDQ         BX, SI
-	ADDQ         $0x10, CX
 	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
 	VMOVUPS      (DX), Z1
 	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z2
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z1, Z0
-	ADDQ         $0x04, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -8070,161 +8359,84 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT1x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN2x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	VPXORD     Z0, Z0, Z0
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
-
-loop:
-	VMOVUPS      (BX), Z1
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z2
-	VFMADD231PS  Z2, Z1, Z0
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z1
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z2
-	VFMADD231PS  Z2, Z1, Z0
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z1
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z2
-	VFMADD231PS  Z2, Z1, Z0
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z1
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z2
-	VFMADD231PS  Z2, Z1, Z0
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
-	JNZ          loop
-
-tail:
-	TESTQ AX, AX
-	JZ    finish
-
-tailloop:
-	VMOVUPS      (BX), Z1
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z2
-	VFMADD231PS  Z2, Z1, Z0
-	ADDQ         DX, CX
-	DECQ         AX
-	JNZ          tailloop
-
-finish:
-	MOVQ      c+40(FP), AX
-	MOVQ      ldc+48(FP), CX
-	MOVQ      cols+56(FP), CX
-	MOVQ      accumulate+64(FP), DX
-	MOVQ      $0xffffffff, BX
-	BZHIQ     CX, BX, BX
-	KMOVW     BX, K1
-	TESTQ     DX, DX
-	JZ        store
-	MOVQ      AX, CX
-	VMOVUPS.Z (CX), K1, Z2
-	VADDPS    Z2, Z0, Z0
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	LDMXCSR (SP)
-	VZEROUPPER
-	RET
-
-// func gemmN2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN2x1AVX512(SB), NOSPLIT, $8-80
-	STMXCSR    (SP)
-	MOVL       (SP), AX
-	ORL        $0x00008040, AX
-	MOVL       AX, 4(SP)
-	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z3
+	VMOVUPS      (DX), Z2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z3
 	VFMADD231PS  Z3, Z2, Z0
-	VBROADCASTSS (CX)(DX*1), Z3
+	VBROADCASTSS (AX)(CX*1), Z3
 	VFMADD231PS  Z3, Z2, Z1
-	VMOVUPS      (BX), Z2
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z3
+	VMOVUPS      (DX), Z2
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z3
 	VFMADD231PS  Z3, Z2, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z3
+	VBROADCASTSS 4(AX)(CX*1), Z3
 	VFMADD231PS  Z3, Z2, Z1
-	VMOVUPS      (BX), Z2
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z3
+	VMOVUPS      (DX), Z2
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z3
 	VFMADD231PS  Z3, Z2, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z3
+	VBROADCASTSS 8(AX)(CX*1), Z3
 	VFMADD231PS  Z3, Z2, Z1
-	VMOVUPS      (BX), Z2
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z3
+	VMOVUPS      (DX), Z2
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z3
 	VFMADD231PS  Z3, Z2, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z3
+	VBROADCASTSS 12(AX)(CX*1), Z3
 	VFMADD231PS  Z3, Z2, Z1
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	DECQ         R8
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z3
+	VMOVUPS      (DX), Z2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z3
 	VFMADD231PS  Z3, Z2, Z0
-	VBROADCASTSS (CX)(DX*1), Z3
+	VBROADCASTSS (AX)(CX*1), Z3
 	VFMADD231PS  Z3, Z2, Z1
-	ADDQ         $0x04, CX
-	DECQ         AX
+	ADDQ         $0x04, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -8251,81 +8463,87 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT2x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT2x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z3
+	VMOVUPS      (DX), Z2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z3
 	VFMADD231PS  Z3, Z2, Z0
-	VBROADCASTSS 4(CX), Z3
+	VBROADCASTSS 4(AX), Z3
 	VFMADD231PS  Z3, Z2, Z1
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z3
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z3
 	VFMADD231PS  Z3, Z2, Z0
-	VBROADCASTSS 4(CX), Z3
+	VBROADCASTSS 4(AX), Z3
 	VFMADD231PS  Z3, Z2, Z1
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z3
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z3
 	VFMADD231PS  Z3, Z2, Z0
-	VBROADCASTSS 4(CX), Z3
+	VBROADCASTSS 4(AX), Z3
 	VFMADD231PS  Z3, Z2, Z1
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z3
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z3
 	VFMADD231PS  Z3, Z2, Z0
-	VBROADCASTSS 4(CX), Z3
+	VBROADCASTSS 4(AX), Z3
 	VFMADD231PS  Z3, Z2, Z1
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z3
+	VMOVUPS      (DX), Z2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z3
 	VFMADD231PS  Z3, Z2, Z0
-	VBROADCASTSS 4(CX), Z3
+	VBROADCASTSS 4(AX), Z3
 	VFMADD231PS  Z3, Z2, Z1
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -8352,91 +8570,97 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN3x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN3x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z4
+	VMOVUPS      (DX), Z3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z3, Z0
-	VBROADCASTSS (CX)(DX*1), Z4
+	VBROADCASTSS (AX)(CX*1), Z4
 	VFMADD231PS  Z4, Z3, Z1
-	VBROADCASTSS (CX)(DX*2), Z4
+	VBROADCASTSS (AX)(CX*2), Z4
 	VFMADD231PS  Z4, Z3, Z2
-	VMOVUPS      (BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z4
+	VMOVUPS      (DX), Z3
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z3, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z4
+	VBROADCASTSS 4(AX)(CX*1), Z4
 	VFMADD231PS  Z4, Z3, Z1
-	VBROADCASTSS 4(CX)(DX*2), Z4
+	VBROADCASTSS 4(AX)(CX*2), Z4
 	VFMADD231PS  Z4, Z3, Z2
-	VMOVUPS      (BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z4
+	VMOVUPS      (DX), Z3
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z3, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z4
+	VBROADCASTSS 8(AX)(CX*1), Z4
 	VFMADD231PS  Z4, Z3, Z1
-	VBROADCASTSS 8(CX)(DX*2), Z4
+	VBROADCASTSS 8(AX)(CX*2), Z4
 	VFMADD231PS  Z4, Z3, Z2
-	VMOVUPS      (BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z4
+	VMOVUPS      (DX), Z3
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z4
 	VFMADD231PS  Z4, Z3, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z4
+	VBROADCASTSS 12(AX)(CX*1), Z4
 	VFMADD231PS  Z4, Z3, Z1
-	VBROADCASTSS 12(CX)(DX*2), Z4
+	VBROADCASTSS 12(AX)(CX*2), Z4
 	VFMADD231PS  Z4, Z3, Z2
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	DECQ         R8
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z4
+	VMOVUPS      (DX), Z3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z3, Z0
-	VBROADCASTSS (CX)(DX*1), Z4
+	VBROADCASTSS (AX)(CX*1), Z4
 	VFMADD231PS  Z4, Z3, Z1
-	VBROADCASTSS (CX)(DX*2), Z4
+	VBROADCASTSS (AX)(CX*2), Z4
 	VFMADD231PS  Z4, Z3, Z2
-	ADDQ         $0x04, CX
-	DECQ         AX
+	ADDQ         $0x04, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -8468,94 +8692,100 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT3x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT3x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z4
+	VMOVUPS      (DX), Z3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z3, Z0
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z3, Z1
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z3, Z2
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z4
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z3, Z0
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z3, Z1
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z3, Z2
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z4
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z3, Z0
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z3, Z1
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z3, Z2
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z4
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z3, Z0
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z3, Z1
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z3, Z2
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z4
+	VMOVUPS      (DX), Z3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z3, Z0
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z3, Z1
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z3, Z2
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -8587,108 +8817,115 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN4x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN4x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	MOVQ       c+40(FP), R9
-	MOVQ       ldc+48(FP), R10
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	MOVQ       AX, R9
-	SHRQ       $0x02, R9
-	ANDQ       $0x03, AX
-	TESTQ      R9, R9
-	JZ         tail
+	MOVQ       c+40(FP), R8
+	MOVQ       ldc+48(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+
+piece:
+	MOVQ k+0(FP), R8
+	SHRQ $0x02, R8
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z5
+	VMOVUPS      (DX), Z4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z5
 	VFMADD231PS  Z5, Z4, Z0
-	VBROADCASTSS (CX)(DX*1), Z5
+	VBROADCASTSS (AX)(CX*1), Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VBROADCASTSS (CX)(DX*2), Z5
+	VBROADCASTSS (AX)(CX*2), Z5
 	VFMADD231PS  Z5, Z4, Z2
-	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (DI), Z5
 	VFMADD231PS  Z5, Z4, Z3
-	VMOVUPS      (BX), Z4
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z5
+	VMOVUPS      (DX), Z4
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z5
 	VFMADD231PS  Z5, Z4, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z5
+	VBROADCASTSS 4(AX)(CX*1), Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VBROADCASTSS 4(CX)(DX*2), Z5
+	VBROADCASTSS 4(AX)(CX*2), Z5
 	VFMADD231PS  Z5, Z4, Z2
-	VBROADCASTSS 4(R8), Z5
+	VBROADCASTSS 4(DI), Z5
 	VFMADD231PS  Z5, Z4, Z3
-	VMOVUPS      (BX), Z4
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z5
+	VMOVUPS      (DX), Z4
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z5
 	VFMADD231PS  Z5, Z4, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z5
+	VBROADCASTSS 8(AX)(CX*1), Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VBROADCASTSS 8(CX)(DX*2), Z5
+	VBROADCASTSS 8(AX)(CX*2), Z5
 	VFMADD231PS  Z5, Z4, Z2
-	VBROADCASTSS 8(R8), Z5
+	VBROADCASTSS 8(DI), Z5
 	VFMADD231PS  Z5, Z4, Z3
-	VMOVUPS      (BX), Z4
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z5
+	VMOVUPS      (DX), Z4
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z5
 	VFMADD231PS  Z5, Z4, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z5
+	VBROADCASTSS 12(AX)(CX*1), Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VBROADCASTSS 12(CX)(DX*2), Z5
+	VBROADCASTSS 12(AX)(CX*2), Z5
 	VFMADD231PS  Z5, Z4, Z2
-	VBROADCASTSS 12(R8), Z5
+	VBROADCASTSS 12(DI), Z5
 	VFMADD231PS  Z5, Z4, Z3
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	DECQ         R9
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R8
+	ANDQ $0x03, R8
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z5
+	VMOVUPS      (DX), Z4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z5
 	VFMADD231PS  Z5, Z4, Z0
-	VBROADCASTSS (CX)(DX*1), Z5
+	VBROADCASTSS (AX)(CX*1), Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VBROADCASTSS (CX)(DX*2), Z5
+	VBROADCASTSS (AX)(CX*2), Z5
 	VFMADD231PS  Z5, Z4, Z2
-	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (DI), Z5
 	VFMADD231PS  Z5, Z4, Z3
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	DECQ         AX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         R8
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -8725,107 +8962,113 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT4x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT4x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z5
+	VMOVUPS      (DX), Z4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z5
 	VFMADD231PS  Z5, Z4, Z0
-	VBROADCASTSS 4(CX), Z5
+	VBROADCASTSS 4(AX), Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VBROADCASTSS 8(CX), Z5
+	VBROADCASTSS 8(AX), Z5
 	VFMADD231PS  Z5, Z4, Z2
-	VBROADCASTSS 12(CX), Z5
+	VBROADCASTSS 12(AX), Z5
 	VFMADD231PS  Z5, Z4, Z3
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z5
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z5
 	VFMADD231PS  Z5, Z4, Z0
-	VBROADCASTSS 4(CX), Z5
+	VBROADCASTSS 4(AX), Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VBROADCASTSS 8(CX), Z5
+	VBROADCASTSS 8(AX), Z5
 	VFMADD231PS  Z5, Z4, Z2
-	VBROADCASTSS 12(CX), Z5
+	VBROADCASTSS 12(AX), Z5
 	VFMADD231PS  Z5, Z4, Z3
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z5
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z5
 	VFMADD231PS  Z5, Z4, Z0
-	VBROADCASTSS 4(CX), Z5
+	VBROADCASTSS 4(AX), Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VBROADCASTSS 8(CX), Z5
+	VBROADCASTSS 8(AX), Z5
 	VFMADD231PS  Z5, Z4, Z2
-	VBROADCASTSS 12(CX), Z5
+	VBROADCASTSS 12(AX), Z5
 	VFMADD231PS  Z5, Z4, Z3
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z5
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z5
 	VFMADD231PS  Z5, Z4, Z0
-	VBROADCASTSS 4(CX), Z5
+	VBROADCASTSS 4(AX), Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VBROADCASTSS 8(CX), Z5
+	VBROADCASTSS 8(AX), Z5
 	VFMADD231PS  Z5, Z4, Z2
-	VBROADCASTSS 12(CX), Z5
+	VBROADCASTSS 12(AX), Z5
 	VFMADD231PS  Z5, Z4, Z3
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z5
+	VMOVUPS      (DX), Z4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z5
 	VFMADD231PS  Z5, Z4, Z0
-	VBROADCASTSS 4(CX), Z5
+	VBROADCASTSS 4(AX), Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VBROADCASTSS 8(CX), Z5
+	VBROADCASTSS 8(AX), Z5
 	VFMADD231PS  Z5, Z4, Z2
-	VBROADCASTSS 12(CX), Z5
+	VBROADCASTSS 12(AX), Z5
 	VFMADD231PS  Z5, Z4, Z3
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -8862,121 +9105,128 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN5x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN5x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
-	MOVQ       c+40(FP), R9
-	MOVQ       ldc+48(FP), R10
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	MOVQ       AX, R9
-	SHRQ       $0x02, R9
-	ANDQ       $0x03, AX
-	TESTQ      R9, R9
-	JZ         tail
+	MOVQ       c+40(FP), R8
+	MOVQ       ldc+48(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+
+piece:
+	MOVQ k+0(FP), R8
+	SHRQ $0x02, R8
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	VMOVUPS      (DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z5, Z0
-	VBROADCASTSS (CX)(DX*1), Z6
+	VBROADCASTSS (AX)(CX*1), Z6
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS (CX)(DX*2), Z6
+	VBROADCASTSS (AX)(CX*2), Z6
 	VFMADD231PS  Z6, Z5, Z2
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DI), Z6
 	VFMADD231PS  Z6, Z5, Z3
-	VBROADCASTSS (R8)(DX*1), Z6
+	VBROADCASTSS (DI)(CX*1), Z6
 	VFMADD231PS  Z6, Z5, Z4
-	VMOVUPS      (BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z6
+	VMOVUPS      (DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z6
 	VFMADD231PS  Z6, Z5, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z6
+	VBROADCASTSS 4(AX)(CX*1), Z6
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 4(CX)(DX*2), Z6
+	VBROADCASTSS 4(AX)(CX*2), Z6
 	VFMADD231PS  Z6, Z5, Z2
-	VBROADCASTSS 4(R8), Z6
+	VBROADCASTSS 4(DI), Z6
 	VFMADD231PS  Z6, Z5, Z3
-	VBROADCASTSS 4(R8)(DX*1), Z6
+	VBROADCASTSS 4(DI)(CX*1), Z6
 	VFMADD231PS  Z6, Z5, Z4
-	VMOVUPS      (BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z6
+	VMOVUPS      (DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z6
 	VFMADD231PS  Z6, Z5, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z6
+	VBROADCASTSS 8(AX)(CX*1), Z6
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 8(CX)(DX*2), Z6
+	VBROADCASTSS 8(AX)(CX*2), Z6
 	VFMADD231PS  Z6, Z5, Z2
-	VBROADCASTSS 8(R8), Z6
+	VBROADCASTSS 8(DI), Z6
 	VFMADD231PS  Z6, Z5, Z3
-	VBROADCASTSS 8(R8)(DX*1), Z6
+	VBROADCASTSS 8(DI)(CX*1), Z6
 	VFMADD231PS  Z6, Z5, Z4
-	VMOVUPS      (BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z6
+	VMOVUPS      (DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z6
 	VFMADD231PS  Z6, Z5, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z6
+	VBROADCASTSS 12(AX)(CX*1), Z6
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 12(CX)(DX*2), Z6
+	VBROADCASTSS 12(AX)(CX*2), Z6
 	VFMADD231PS  Z6, Z5, Z2
-	VBROADCASTSS 12(R8), Z6
+	VBROADCASTSS 12(DI), Z6
 	VFMADD231PS  Z6, Z5, Z3
-	VBROADCASTSS 12(R8)(DX*1), Z6
+	VBROADCASTSS 12(DI)(CX*1), Z6
 	VFMADD231PS  Z6, Z5, Z4
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	DECQ         R9
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R8
+	ANDQ $0x03, R8
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	VMOVUPS      (DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z5, Z0
-	VBROADCASTSS (CX)(DX*1), Z6
+	VBROADCASTSS (AX)(CX*1), Z6
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS (CX)(DX*2), Z6
+	VBROADCASTSS (AX)(CX*2), Z6
 	VFMADD231PS  Z6, Z5, Z2
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DI), Z6
 	VFMADD231PS  Z6, Z5, Z3
-	VBROADCASTSS (R8)(DX*1), Z6
+	VBROADCASTSS (DI)(CX*1), Z6
 	VFMADD231PS  Z6, Z5, Z4
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	DECQ         AX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         R8
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -9018,120 +9268,126 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT5x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT5x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	VMOVUPS      (DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z5, Z0
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(AX), Z6
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 8(CX), Z6
+	VBROADCASTSS 8(AX), Z6
 	VFMADD231PS  Z6, Z5, Z2
-	VBROADCASTSS 12(CX), Z6
+	VBROADCASTSS 12(AX), Z6
 	VFMADD231PS  Z6, Z5, Z3
-	VBROADCASTSS 16(CX), Z6
+	VBROADCASTSS 16(AX), Z6
 	VFMADD231PS  Z6, Z5, Z4
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z5, Z0
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(AX), Z6
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 8(CX), Z6
+	VBROADCASTSS 8(AX), Z6
 	VFMADD231PS  Z6, Z5, Z2
-	VBROADCASTSS 12(CX), Z6
+	VBROADCASTSS 12(AX), Z6
 	VFMADD231PS  Z6, Z5, Z3
-	VBROADCASTSS 16(CX), Z6
+	VBROADCASTSS 16(AX), Z6
 	VFMADD231PS  Z6, Z5, Z4
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z5, Z0
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(AX), Z6
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 8(CX), Z6
+	VBROADCASTSS 8(AX), Z6
 	VFMADD231PS  Z6, Z5, Z2
-	VBROADCASTSS 12(CX), Z6
+	VBROADCASTSS 12(AX), Z6
 	VFMADD231PS  Z6, Z5, Z3
-	VBROADCASTSS 16(CX), Z6
+	VBROADCASTSS 16(AX), Z6
 	VFMADD231PS  Z6, Z5, Z4
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z5, Z0
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(AX), Z6
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 8(CX), Z6
+	VBROADCASTSS 8(AX), Z6
 	VFMADD231PS  Z6, Z5, Z2
-	VBROADCASTSS 12(CX), Z6
+	VBROADCASTSS 12(AX), Z6
 	VFMADD231PS  Z6, Z5, Z3
-	VBROADCASTSS 16(CX), Z6
+	VBROADCASTSS 16(AX), Z6
 	VFMADD231PS  Z6, Z5, Z4
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z6
+	VMOVUPS      (DX), Z5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z5, Z0
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(AX), Z6
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 8(CX), Z6
+	VBROADCASTSS 8(AX), Z6
 	VFMADD231PS  Z6, Z5, Z2
-	VBROADCASTSS 12(CX), Z6
+	VBROADCASTSS 12(AX), Z6
 	VFMADD231PS  Z6, Z5, Z3
-	VBROADCASTSS 16(CX), Z6
+	VBROADCASTSS 16(AX), Z6
 	VFMADD231PS  Z6, Z5, Z4
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -9173,134 +9429,141 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN6x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN6x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	MOVQ       c+40(FP), R9
-	MOVQ       ldc+48(FP), R10
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	MOVQ       AX, R9
-	SHRQ       $0x02, R9
-	ANDQ       $0x03, AX
-	TESTQ      R9, R9
-	JZ         tail
+	MOVQ       c+40(FP), R8
+	MOVQ       ldc+48(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+
+piece:
+	MOVQ k+0(FP), R8
+	SHRQ $0x02, R8
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z7
+	VMOVUPS      (DX), Z6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z7
 	VFMADD231PS  Z7, Z6, Z0
-	VBROADCASTSS (CX)(DX*1), Z7
+	VBROADCASTSS (AX)(CX*1), Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VBROADCASTSS (CX)(DX*2), Z7
+	VBROADCASTSS (AX)(CX*2), Z7
 	VFMADD231PS  Z7, Z6, Z2
-	VBROADCASTSS (R8), Z7
+	VBROADCASTSS (DI), Z7
 	VFMADD231PS  Z7, Z6, Z3
-	VBROADCASTSS (R8)(DX*1), Z7
+	VBROADCASTSS (DI)(CX*1), Z7
 	VFMADD231PS  Z7, Z6, Z4
-	VBROADCASTSS (R8)(DX*2), Z7
+	VBROADCASTSS (DI)(CX*2), Z7
 	VFMADD231PS  Z7, Z6, Z5
-	VMOVUPS      (BX), Z6
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z7
+	VMOVUPS      (DX), Z6
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z7
 	VFMADD231PS  Z7, Z6, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z7
+	VBROADCASTSS 4(AX)(CX*1), Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VBROADCASTSS 4(CX)(DX*2), Z7
+	VBROADCASTSS 4(AX)(CX*2), Z7
 	VFMADD231PS  Z7, Z6, Z2
-	VBROADCASTSS 4(R8), Z7
+	VBROADCASTSS 4(DI), Z7
 	VFMADD231PS  Z7, Z6, Z3
-	VBROADCASTSS 4(R8)(DX*1), Z7
+	VBROADCASTSS 4(DI)(CX*1), Z7
 	VFMADD231PS  Z7, Z6, Z4
-	VBROADCASTSS 4(R8)(DX*2), Z7
+	VBROADCASTSS 4(DI)(CX*2), Z7
 	VFMADD231PS  Z7, Z6, Z5
-	VMOVUPS      (BX), Z6
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z7
+	VMOVUPS      (DX), Z6
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z7
 	VFMADD231PS  Z7, Z6, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z7
+	VBROADCASTSS 8(AX)(CX*1), Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VBROADCASTSS 8(CX)(DX*2), Z7
+	VBROADCASTSS 8(AX)(CX*2), Z7
 	VFMADD231PS  Z7, Z6, Z2
-	VBROADCASTSS 8(R8), Z7
+	VBROADCASTSS 8(DI), Z7
 	VFMADD231PS  Z7, Z6, Z3
-	VBROADCASTSS 8(R8)(DX*1), Z7
+	VBROADCASTSS 8(DI)(CX*1), Z7
 	VFMADD231PS  Z7, Z6, Z4
-	VBROADCASTSS 8(R8)(DX*2), Z7
+	VBROADCASTSS 8(DI)(CX*2), Z7
 	VFMADD231PS  Z7, Z6, Z5
-	VMOVUPS      (BX), Z6
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z7
+	VMOVUPS      (DX), Z6
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z7
 	VFMADD231PS  Z7, Z6, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z7
+	VBROADCASTSS 12(AX)(CX*1), Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VBROADCASTSS 12(CX)(DX*2), Z7
+	VBROADCASTSS 12(AX)(CX*2), Z7
 	VFMADD231PS  Z7, Z6, Z2
-	VBROADCASTSS 12(R8), Z7
+	VBROADCASTSS 12(DI), Z7
 	VFMADD231PS  Z7, Z6, Z3
-	VBROADCASTSS 12(R8)(DX*1), Z7
+	VBROADCASTSS 12(DI)(CX*1), Z7
 	VFMADD231PS  Z7, Z6, Z4
-	VBROADCASTSS 12(R8)(DX*2), Z7
+	VBROADCASTSS 12(DI)(CX*2), Z7
 	VFMADD231PS  Z7, Z6, Z5
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	DECQ         R9
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R8
+	ANDQ $0x03, R8
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z7
+	VMOVUPS      (DX), Z6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z7
 	VFMADD231PS  Z7, Z6, Z0
-	VBROADCASTSS (CX)(DX*1), Z7
+	VBROADCASTSS (AX)(CX*1), Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VBROADCASTSS (CX)(DX*2), Z7
+	VBROADCASTSS (AX)(CX*2), Z7
 	VFMADD231PS  Z7, Z6, Z2
-	VBROADCASTSS (R8), Z7
+	VBROADCASTSS (DI), Z7
 	VFMADD231PS  Z7, Z6, Z3
-	VBROADCASTSS (R8)(DX*1), Z7
+	VBROADCASTSS (DI)(CX*1), Z7
 	VFMADD231PS  Z7, Z6, Z4
-	VBROADCASTSS (R8)(DX*2), Z7
+	VBROADCASTSS (DI)(CX*2), Z7
 	VFMADD231PS  Z7, Z6, Z5
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	DECQ         AX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         R8
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -9347,133 +9610,139 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT6x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT6x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z7
+	VMOVUPS      (DX), Z6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z7
 	VFMADD231PS  Z7, Z6, Z0
-	VBROADCASTSS 4(CX), Z7
+	VBROADCASTSS 4(AX), Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VBROADCASTSS 8(CX), Z7
+	VBROADCASTSS 8(AX), Z7
 	VFMADD231PS  Z7, Z6, Z2
-	VBROADCASTSS 12(CX), Z7
+	VBROADCASTSS 12(AX), Z7
 	VFMADD231PS  Z7, Z6, Z3
-	VBROADCASTSS 16(CX), Z7
+	VBROADCASTSS 16(AX), Z7
 	VFMADD231PS  Z7, Z6, Z4
-	VBROADCASTSS 20(CX), Z7
+	VBROADCASTSS 20(AX), Z7
 	VFMADD231PS  Z7, Z6, Z5
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z7
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z7
 	VFMADD231PS  Z7, Z6, Z0
-	VBROADCASTSS 4(CX), Z7
+	VBROADCASTSS 4(AX), Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VBROADCASTSS 8(CX), Z7
+	VBROADCASTSS 8(AX), Z7
 	VFMADD231PS  Z7, Z6, Z2
-	VBROADCASTSS 12(CX), Z7
+	VBROADCASTSS 12(AX), Z7
 	VFMADD231PS  Z7, Z6, Z3
-	VBROADCASTSS 16(CX), Z7
+	VBROADCASTSS 16(AX), Z7
 	VFMADD231PS  Z7, Z6, Z4
-	VBROADCASTSS 20(CX), Z7
+	VBROADCASTSS 20(AX), Z7
 	VFMADD231PS  Z7, Z6, Z5
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z7
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z7
 	VFMADD231PS  Z7, Z6, Z0
-	VBROADCASTSS 4(CX), Z7
+	VBROADCASTSS 4(AX), Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VBROADCASTSS 8(CX), Z7
+	VBROADCASTSS 8(AX), Z7
 	VFMADD231PS  Z7, Z6, Z2
-	VBROADCASTSS 12(CX), Z7
+	VBROADCASTSS 12(AX), Z7
 	VFMADD231PS  Z7, Z6, Z3
-	VBROADCASTSS 16(CX), Z7
+	VBROADCASTSS 16(AX), Z7
 	VFMADD231PS  Z7, Z6, Z4
-	VBROADCASTSS 20(CX), Z7
+	VBROADCASTSS 20(AX), Z7
 	VFMADD231PS  Z7, Z6, Z5
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z7
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z7
 	VFMADD231PS  Z7, Z6, Z0
-	VBROADCASTSS 4(CX), Z7
+	VBROADCASTSS 4(AX), Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VBROADCASTSS 8(CX), Z7
+	VBROADCASTSS 8(AX), Z7
 	VFMADD231PS  Z7, Z6, Z2
-	VBROADCASTSS 12(CX), Z7
+	VBROADCASTSS 12(AX), Z7
 	VFMADD231PS  Z7, Z6, Z3
-	VBROADCASTSS 16(CX), Z7
+	VBROADCASTSS 16(AX), Z7
 	VFMADD231PS  Z7, Z6, Z4
-	VBROADCASTSS 20(CX), Z7
+	VBROADCASTSS 20(AX), Z7
 	VFMADD231PS  Z7, Z6, Z5
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z7
+	VMOVUPS      (DX), Z6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z7
 	VFMADD231PS  Z7, Z6, Z0
-	VBROADCASTSS 4(CX), Z7
+	VBROADCASTSS 4(AX), Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VBROADCASTSS 8(CX), Z7
+	VBROADCASTSS 8(AX), Z7
 	VFMADD231PS  Z7, Z6, Z2
-	VBROADCASTSS 12(CX), Z7
+	VBROADCASTSS 12(AX), Z7
 	VFMADD231PS  Z7, Z6, Z3
-	VBROADCASTSS 16(CX), Z7
+	VBROADCASTSS 16(AX), Z7
 	VFMADD231PS  Z7, Z6, Z4
-	VBROADCASTSS 20(CX), Z7
+	VBROADCASTSS 20(AX), Z7
 	VFMADD231PS  Z7, Z6, Z5
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -9520,24 +9789,23 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN7x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN7x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -9545,126 +9813,135 @@ TEXT ·gemmN7x1AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
-	MOVQ       c+40(FP), R10
-	MOVQ       ldc+48(FP), R11
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	MOVQ       AX, R10
-	SHRQ       $0x02, R10
-	ANDQ       $0x03, AX
-	TESTQ      R10, R10
-	JZ         tail
+	MOVQ       c+40(FP), R9
+	MOVQ       ldc+48(FP), R10
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+
+piece:
+	MOVQ k+0(FP), R9
+	SHRQ $0x02, R9
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	VMOVUPS      (DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z7, Z0
-	VBROADCASTSS (CX)(DX*1), Z8
+	VBROADCASTSS (AX)(CX*1), Z8
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS (CX)(DX*2), Z8
+	VBROADCASTSS (AX)(CX*2), Z8
 	VFMADD231PS  Z8, Z7, Z2
-	VBROADCASTSS (R8), Z8
+	VBROADCASTSS (DI), Z8
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS (R8)(DX*1), Z8
+	VBROADCASTSS (DI)(CX*1), Z8
 	VFMADD231PS  Z8, Z7, Z4
-	VBROADCASTSS (R8)(DX*2), Z8
+	VBROADCASTSS (DI)(CX*2), Z8
 	VFMADD231PS  Z8, Z7, Z5
-	VBROADCASTSS (R9), Z8
+	VBROADCASTSS (R8), Z8
 	VFMADD231PS  Z8, Z7, Z6
-	VMOVUPS      (BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z8
+	VMOVUPS      (DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z8
 	VFMADD231PS  Z8, Z7, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z8
+	VBROADCASTSS 4(AX)(CX*1), Z8
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 4(CX)(DX*2), Z8
+	VBROADCASTSS 4(AX)(CX*2), Z8
 	VFMADD231PS  Z8, Z7, Z2
+	VBROADCASTSS 4(DI), Z8
+	VFMADD231PS  Z8, Z7, Z3
+	VBROADCASTSS 4(DI)(CX*1), Z8
+	VFMADD231PS  Z8, Z7, Z4
+	VBROADCASTSS 4(DI)(CX*2), Z8
+	VFMADD231PS  Z8, Z7, Z5
 	VBROADCASTSS 4(R8), Z8
-	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 4(R8)(DX*1), Z8
-	VFMADD231PS  Z8, Z7, Z4
-	VBROADCASTSS 4(R8)(DX*2), Z8
-	VFMADD231PS  Z8, Z7, Z5
-	VBROADCASTSS 4(R9), Z8
 	VFMADD231PS  Z8, Z7, Z6
-	VMOVUPS      (BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z8
+	VMOVUPS      (DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z8
 	VFMADD231PS  Z8, Z7, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z8
+	VBROADCASTSS 8(AX)(CX*1), Z8
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 8(CX)(DX*2), Z8
+	VBROADCASTSS 8(AX)(CX*2), Z8
 	VFMADD231PS  Z8, Z7, Z2
+	VBROADCASTSS 8(DI), Z8
+	VFMADD231PS  Z8, Z7, Z3
+	VBROADCASTSS 8(DI)(CX*1), Z8
+	VFMADD231PS  Z8, Z7, Z4
+	VBROADCASTSS 8(DI)(CX*2), Z8
+	VFMADD231PS  Z8, Z7, Z5
 	VBROADCASTSS 8(R8), Z8
-	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 8(R8)(DX*1), Z8
-	VFMADD231PS  Z8, Z7, Z4
-	VBROADCASTSS 8(R8)(DX*2), Z8
-	VFMADD231PS  Z8, Z7, Z5
-	VBROADCASTSS 8(R9), Z8
 	VFMADD231PS  Z8, Z7, Z6
-	VMOVUPS      (BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z8
+	VMOVUPS      (DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z8
 	VFMADD231PS  Z8, Z7, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z8
+	VBROADCASTSS 12(AX)(CX*1), Z8
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 12(CX)(DX*2), Z8
+	VBROADCASTSS 12(AX)(CX*2), Z8
 	VFMADD231PS  Z8, Z7, Z2
+	VBROADCASTSS 12(DI), Z8
+	VFMADD231PS  Z8, Z7, Z3
+	VBROADCASTSS 12(DI)(CX*1), Z8
+	VFMADD231PS  Z8, Z7, Z4
+	VBROADCASTSS 12(DI)(CX*2), Z8
+	VFMADD231PS  Z8, Z7, Z5
 	VBROADCASTSS 12(R8), Z8
-	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 12(R8)(DX*1), Z8
-	VFMADD231PS  Z8, Z7, Z4
-	VBROADCASTSS 12(R8)(DX*2), Z8
-	VFMADD231PS  Z8, Z7, Z5
-	VBROADCASTSS 12(R9), Z8
 	VFMADD231PS  Z8, Z7, Z6
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
-	ADDQ         $0x10, R9
-	DECQ         R10
+	DECQ         R9
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R9
+	ANDQ $0x03, R9
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	VMOVUPS      (DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z7, Z0
-	VBROADCASTSS (CX)(DX*1), Z8
+	VBROADCASTSS (AX)(CX*1), Z8
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS (CX)(DX*2), Z8
+	VBROADCASTSS (AX)(CX*2), Z8
 	VFMADD231PS  Z8, Z7, Z2
+	VBROADCASTSS (DI), Z8
+	VFMADD231PS  Z8, Z7, Z3
+	VBROADCASTSS (DI)(CX*1), Z8
+	VFMADD231PS  Z8, Z7, Z4
+	VBROADCASTSS (DI)(CX*2), Z8
+	VFMADD231PS  Z8, Z7, Z5
 	VBROADCASTSS (R8), Z8
-	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS (R8)(DX*1), Z8
-	VFMADD231PS  Z8, Z7, Z4
-	VBROADCASTSS (R8)(DX*2), Z8
-	VFMADD231PS  Z8, Z7, Z5
-	VBROADCASTSS (R9), Z8
 	VFMADD231PS  Z8, Z7, Z6
-	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	ADDQ         $0x04, R8
-	ADDQ         $0x04, R9
-	DECQ         AX
+	DECQ         R9
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -9716,20 +9993,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT7x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT7x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -9737,125 +10013,132 @@ TEXT ·gemmT7x1AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	VMOVUPS      (DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z7, Z0
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(AX), Z8
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(AX), Z8
 	VFMADD231PS  Z8, Z7, Z2
-	VBROADCASTSS 12(CX), Z8
+	VBROADCASTSS 12(AX), Z8
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 16(CX), Z8
+	VBROADCASTSS 16(AX), Z8
 	VFMADD231PS  Z8, Z7, Z4
-	VBROADCASTSS 20(CX), Z8
+	VBROADCASTSS 20(AX), Z8
 	VFMADD231PS  Z8, Z7, Z5
-	VBROADCASTSS 24(CX), Z8
+	VBROADCASTSS 24(AX), Z8
 	VFMADD231PS  Z8, Z7, Z6
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z7, Z0
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(AX), Z8
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(AX), Z8
 	VFMADD231PS  Z8, Z7, Z2
-	VBROADCASTSS 12(CX), Z8
+	VBROADCASTSS 12(AX), Z8
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 16(CX), Z8
+	VBROADCASTSS 16(AX), Z8
 	VFMADD231PS  Z8, Z7, Z4
-	VBROADCASTSS 20(CX), Z8
+	VBROADCASTSS 20(AX), Z8
 	VFMADD231PS  Z8, Z7, Z5
-	VBROADCASTSS 24(CX), Z8
+	VBROADCASTSS 24(AX), Z8
 	VFMADD231PS  Z8, Z7, Z6
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z7, Z0
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(AX), Z8
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(AX), Z8
 	VFMADD231PS  Z8, Z7, Z2
-	VBROADCASTSS 12(CX), Z8
+	VBROADCASTSS 12(AX), Z8
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 16(CX), Z8
+	VBROADCASTSS 16(AX), Z8
 	VFMADD231PS  Z8, Z7, Z4
-	VBROADCASTSS 20(CX), Z8
+	VBROADCASTSS 20(AX), Z8
 	VFMADD231PS  Z8, Z7, Z5
-	VBROADCASTSS 24(CX), Z8
+	VBROADCASTSS 24(AX), Z8
 	VFMADD231PS  Z8, Z7, Z6
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z7, Z0
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(AX), Z8
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(AX), Z8
 	VFMADD231PS  Z8, Z7, Z2
-	VBROADCASTSS 12(CX), Z8
+	VBROADCASTSS 12(AX), Z8
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 16(CX), Z8
+	VBROADCASTSS 16(AX), Z8
 	VFMADD231PS  Z8, Z7, Z4
-	VBROADCASTSS 20(CX), Z8
+	VBROADCASTSS 20(AX), Z8
 	VFMADD231PS  Z8, Z7, Z5
-	VBROADCASTSS 24(CX), Z8
+	VBROADCASTSS 24(AX), Z8
 	VFMADD231PS  Z8, Z7, Z6
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z8
+	VMOVUPS      (DX), Z7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z8, Z7, Z0
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(AX), Z8
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(AX), Z8
 	VFMADD231PS  Z8, Z7, Z2
-	VBROADCASTSS 12(CX), Z8
+	VBROADCASTSS 12(AX), Z8
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 16(CX), Z8
+	VBROADCASTSS 16(AX), Z8
 	VFMADD231PS  Z8, Z7, Z4
-	VBROADCASTSS 20(CX), Z8
+	VBROADCASTSS 20(AX), Z8
 	VFMADD231PS  Z8, Z7, Z5
-	VBROADCASTSS 24(CX), Z8
+	VBROADCASTSS 24(AX), Z8
 	VFMADD231PS  Z8, Z7, Z6
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -9907,24 +10190,23 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN8x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN8x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -9933,138 +10215,147 @@ TEXT ·gemmN8x1AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       c+40(FP), R10
-	MOVQ       ldc+48(FP), R11
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	ADDQ       R11, R10
-	PREFETCHT0 (R10)
-	MOVQ       AX, R10
-	SHRQ       $0x02, R10
-	ANDQ       $0x03, AX
-	TESTQ      R10, R10
-	JZ         tail
+	MOVQ       c+40(FP), R9
+	MOVQ       ldc+48(FP), R10
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+
+piece:
+	MOVQ k+0(FP), R9
+	SHRQ $0x02, R9
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z8
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z9
+	VMOVUPS      (DX), Z8
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z9
 	VFMADD231PS  Z9, Z8, Z0
-	VBROADCASTSS (CX)(DX*1), Z9
+	VBROADCASTSS (AX)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z1
-	VBROADCASTSS (CX)(DX*2), Z9
+	VBROADCASTSS (AX)(CX*2), Z9
 	VFMADD231PS  Z9, Z8, Z2
-	VBROADCASTSS (R8), Z9
+	VBROADCASTSS (DI), Z9
 	VFMADD231PS  Z9, Z8, Z3
-	VBROADCASTSS (R8)(DX*1), Z9
+	VBROADCASTSS (DI)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z4
-	VBROADCASTSS (R8)(DX*2), Z9
+	VBROADCASTSS (DI)(CX*2), Z9
 	VFMADD231PS  Z9, Z8, Z5
-	VBROADCASTSS (R9), Z9
+	VBROADCASTSS (R8), Z9
 	VFMADD231PS  Z9, Z8, Z6
-	VBROADCASTSS (R9)(DX*1), Z9
+	VBROADCASTSS (R8)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z7
-	VMOVUPS      (BX), Z8
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z9
+	VMOVUPS      (DX), Z8
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z9
 	VFMADD231PS  Z9, Z8, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z9
+	VBROADCASTSS 4(AX)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z1
-	VBROADCASTSS 4(CX)(DX*2), Z9
+	VBROADCASTSS 4(AX)(CX*2), Z9
 	VFMADD231PS  Z9, Z8, Z2
+	VBROADCASTSS 4(DI), Z9
+	VFMADD231PS  Z9, Z8, Z3
+	VBROADCASTSS 4(DI)(CX*1), Z9
+	VFMADD231PS  Z9, Z8, Z4
+	VBROADCASTSS 4(DI)(CX*2), Z9
+	VFMADD231PS  Z9, Z8, Z5
 	VBROADCASTSS 4(R8), Z9
-	VFMADD231PS  Z9, Z8, Z3
-	VBROADCASTSS 4(R8)(DX*1), Z9
-	VFMADD231PS  Z9, Z8, Z4
-	VBROADCASTSS 4(R8)(DX*2), Z9
-	VFMADD231PS  Z9, Z8, Z5
-	VBROADCASTSS 4(R9), Z9
 	VFMADD231PS  Z9, Z8, Z6
-	VBROADCASTSS 4(R9)(DX*1), Z9
+	VBROADCASTSS 4(R8)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z7
-	VMOVUPS      (BX), Z8
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z9
+	VMOVUPS      (DX), Z8
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z9
 	VFMADD231PS  Z9, Z8, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z9
+	VBROADCASTSS 8(AX)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z1
-	VBROADCASTSS 8(CX)(DX*2), Z9
+	VBROADCASTSS 8(AX)(CX*2), Z9
 	VFMADD231PS  Z9, Z8, Z2
+	VBROADCASTSS 8(DI), Z9
+	VFMADD231PS  Z9, Z8, Z3
+	VBROADCASTSS 8(DI)(CX*1), Z9
+	VFMADD231PS  Z9, Z8, Z4
+	VBROADCASTSS 8(DI)(CX*2), Z9
+	VFMADD231PS  Z9, Z8, Z5
 	VBROADCASTSS 8(R8), Z9
-	VFMADD231PS  Z9, Z8, Z3
-	VBROADCASTSS 8(R8)(DX*1), Z9
-	VFMADD231PS  Z9, Z8, Z4
-	VBROADCASTSS 8(R8)(DX*2), Z9
-	VFMADD231PS  Z9, Z8, Z5
-	VBROADCASTSS 8(R9), Z9
 	VFMADD231PS  Z9, Z8, Z6
-	VBROADCASTSS 8(R9)(DX*1), Z9
+	VBROADCASTSS 8(R8)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z7
-	VMOVUPS      (BX), Z8
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z9
+	VMOVUPS      (DX), Z8
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z9
 	VFMADD231PS  Z9, Z8, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z9
+	VBROADCASTSS 12(AX)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z1
-	VBROADCASTSS 12(CX)(DX*2), Z9
+	VBROADCASTSS 12(AX)(CX*2), Z9
 	VFMADD231PS  Z9, Z8, Z2
-	VBROADCASTSS 12(R8), Z9
+	VBROADCASTSS 12(DI), Z9
 	VFMADD231PS  Z9, Z8, Z3
-	VBROADCASTSS 12(R8)(DX*1), Z9
+	VBROADCASTSS 12(DI)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z4
-	VBROADCASTSS 12(R8)(DX*2), Z9
+	VBROADCASTSS 12(DI)(CX*2), Z9
 	VFMADD231PS  Z9, Z8, Z5
-	VBROADCASTSS 12(R9), Z9
+	VBROADCASTSS 12(R8), Z9
 	VFMADD231PS  Z9, Z8, Z6
-	VBROADCASTSS 12(R9)(DX*1), Z9
+	VBROADCASTSS 12(R8)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z7
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
-	ADDQ         $0x10, R9
-	DECQ         R10
+	DECQ         R9
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R9
+	ANDQ $0x03, R9
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z8
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z9
+	VMOVUPS      (DX), Z8
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z9
 	VFMADD231PS  Z9, Z8, Z0
-	VBROADCASTSS (CX)(DX*1), Z9
+	VBROADCASTSS (AX)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z1
-	VBROADCASTSS (CX)(DX*2), Z9
+	VBROADCASTSS (AX)(CX*2), Z9
 	VFMADD231PS  Z9, Z8, Z2
-	VBROADCASTSS (R8), Z9
+	VBROADCASTSS (DI), Z9
 	VFMADD231PS  Z9, Z8, Z3
-	VBROADCASTSS (R8)(DX*1), Z9
+	VBROADCASTSS (DI)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z4
-	VBROADCASTSS (R8)(DX*2), Z9
+	VBROADCASTSS (DI)(CX*2), Z9
 	VFMADD231PS  Z9, Z8, Z5
-	VBROADCASTSS (R9), Z9
+	VBROADCASTSS (R8), Z9
 	VFMADD231PS  Z9, Z8, Z6
-	VBROADCASTSS (R9)(DX*1), Z9
+	VBROADCASTSS (R8)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z7
-	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	ADDQ         $0x04, R8
-	ADDQ         $0x04, R9
-	DECQ         AX
+	DECQ         R9
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -10121,20 +10412,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT8x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT8x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -10143,137 +10433,144 @@ TEXT ·gemmT8x1AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z8
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z9
+	VMOVUPS      (DX), Z8
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z9
 	VFMADD231PS  Z9, Z8, Z0
-	VBROADCASTSS 4(CX), Z9
+	VBROADCASTSS 4(AX), Z9
 	VFMADD231PS  Z9, Z8, Z1
-	VBROADCASTSS 8(CX), Z9
+	VBROADCASTSS 8(AX), Z9
 	VFMADD231PS  Z9, Z8, Z2
-	VBROADCASTSS 12(CX), Z9
+	VBROADCASTSS 12(AX), Z9
 	VFMADD231PS  Z9, Z8, Z3
-	VBROADCASTSS 16(CX), Z9
+	VBROADCASTSS 16(AX), Z9
 	VFMADD231PS  Z9, Z8, Z4
-	VBROADCASTSS 20(CX), Z9
+	VBROADCASTSS 20(AX), Z9
 	VFMADD231PS  Z9, Z8, Z5
-	VBROADCASTSS 24(CX), Z9
+	VBROADCASTSS 24(AX), Z9
 	VFMADD231PS  Z9, Z8, Z6
-	VBROADCASTSS 28(CX), Z9
+	VBROADCASTSS 28(AX), Z9
 	VFMADD231PS  Z9, Z8, Z7
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z8
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z9
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z8
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z9
 	VFMADD231PS  Z9, Z8, Z0
-	VBROADCASTSS 4(CX), Z9
+	VBROADCASTSS 4(AX), Z9
 	VFMADD231PS  Z9, Z8, Z1
-	VBROADCASTSS 8(CX), Z9
+	VBROADCASTSS 8(AX), Z9
 	VFMADD231PS  Z9, Z8, Z2
-	VBROADCASTSS 12(CX), Z9
+	VBROADCASTSS 12(AX), Z9
 	VFMADD231PS  Z9, Z8, Z3
-	VBROADCASTSS 16(CX), Z9
+	VBROADCASTSS 16(AX), Z9
 	VFMADD231PS  Z9, Z8, Z4
-	VBROADCASTSS 20(CX), Z9
+	VBROADCASTSS 20(AX), Z9
 	VFMADD231PS  Z9, Z8, Z5
-	VBROADCASTSS 24(CX), Z9
+	VBROADCASTSS 24(AX), Z9
 	VFMADD231PS  Z9, Z8, Z6
-	VBROADCASTSS 28(CX), Z9
+	VBROADCASTSS 28(AX), Z9
 	VFMADD231PS  Z9, Z8, Z7
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z8
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z9
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z8
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z9
 	VFMADD231PS  Z9, Z8, Z0
-	VBROADCASTSS 4(CX), Z9
+	VBROADCASTSS 4(AX), Z9
 	VFMADD231PS  Z9, Z8, Z1
-	VBROADCASTSS 8(CX), Z9
+	VBROADCASTSS 8(AX), Z9
 	VFMADD231PS  Z9, Z8, Z2
-	VBROADCASTSS 12(CX), Z9
+	VBROADCASTSS 12(AX), Z9
 	VFMADD231PS  Z9, Z8, Z3
-	VBROADCASTSS 16(CX), Z9
+	VBROADCASTSS 16(AX), Z9
 	VFMADD231PS  Z9, Z8, Z4
-	VBROADCASTSS 20(CX), Z9
+	VBROADCASTSS 20(AX), Z9
 	VFMADD231PS  Z9, Z8, Z5
-	VBROADCASTSS 24(CX), Z9
+	VBROADCASTSS 24(AX), Z9
 	VFMADD231PS  Z9, Z8, Z6
-	VBROADCASTSS 28(CX), Z9
+	VBROADCASTSS 28(AX), Z9
 	VFMADD231PS  Z9, Z8, Z7
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z8
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z9
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z8
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z9
 	VFMADD231PS  Z9, Z8, Z0
-	VBROADCASTSS 4(CX), Z9
+	VBROADCASTSS 4(AX), Z9
 	VFMADD231PS  Z9, Z8, Z1
-	VBROADCASTSS 8(CX), Z9
+	VBROADCASTSS 8(AX), Z9
 	VFMADD231PS  Z9, Z8, Z2
-	VBROADCASTSS 12(CX), Z9
+	VBROADCASTSS 12(AX), Z9
 	VFMADD231PS  Z9, Z8, Z3
-	VBROADCASTSS 16(CX), Z9
+	VBROADCASTSS 16(AX), Z9
 	VFMADD231PS  Z9, Z8, Z4
-	VBROADCASTSS 20(CX), Z9
+	VBROADCASTSS 20(AX), Z9
 	VFMADD231PS  Z9, Z8, Z5
-	VBROADCASTSS 24(CX), Z9
+	VBROADCASTSS 24(AX), Z9
 	VFMADD231PS  Z9, Z8, Z6
-	VBROADCASTSS 28(CX), Z9
+	VBROADCASTSS 28(AX), Z9
 	VFMADD231PS  Z9, Z8, Z7
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z8
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z9
+	VMOVUPS      (DX), Z8
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z9
 	VFMADD231PS  Z9, Z8, Z0
-	VBROADCASTSS 4(CX), Z9
+	VBROADCASTSS 4(AX), Z9
 	VFMADD231PS  Z9, Z8, Z1
-	VBROADCASTSS 8(CX), Z9
+	VBROADCASTSS 8(AX), Z9
 	VFMADD231PS  Z9, Z8, Z2
-	VBROADCASTSS 12(CX), Z9
+	VBROADCASTSS 12(AX), Z9
 	VFMADD231PS  Z9, Z8, Z3
-	VBROADCASTSS 16(CX), Z9
+	VBROADCASTSS 16(AX), Z9
 	VFMADD231PS  Z9, Z8, Z4
-	VBROADCASTSS 20(CX), Z9
+	VBROADCASTSS 20(AX), Z9
 	VFMADD231PS  Z9, Z8, Z5
-	VBROADCASTSS 24(CX), Z9
+	VBROADCASTSS 24(AX), Z9
 	VFMADD231PS  Z9, Z8, Z6
-	VBROADCASTSS 28(CX), Z9
+	VBROADCASTSS 28(AX), Z9
 	VFMADD231PS  Z9, Z8, Z7
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -10330,24 +10627,23 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN9x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN9x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -10357,6 +10653,482 @@ TEXT ·gemmN9x1AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
+	MOVQ       c+40(FP), R9
+	MOVQ       ldc+48(FP), R10
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+
+piece:
+	MOVQ k+0(FP), R9
+	SHRQ $0x02, R9
+	JZ   tail
+
+loop:
+	VMOVUPS      (DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS (AX)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS (AX)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS (DI), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS (DI)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS (DI)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS (R8), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS (R8)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS (R8)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	VMOVUPS      (DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 4(AX)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 4(AX)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 4(DI), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 4(DI)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 4(DI)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 4(R8), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 4(R8)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 4(R8)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	VMOVUPS      (DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 8(AX)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 8(AX)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 8(DI), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 8(DI)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 8(DI)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 8(R8), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 8(R8)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 8(R8)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	VMOVUPS      (DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 12(AX)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 12(AX)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 12(DI), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 12(DI)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 12(DI)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 12(R8), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 12(R8)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 12(R8)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          loop
+
+tail:
+	MOVQ k+0(FP), R9
+	ANDQ $0x03, R9
+	JZ   ended
+
+tailloop:
+	VMOVUPS      (DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS (AX)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS (AX)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS (DI), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS (DI)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS (DI)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS (R8), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS (R8)(CX*1), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS (R8)(CX*2), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	JMP  piece
+
+finish:
+	MOVQ      c+40(FP), AX
+	MOVQ      ldc+48(FP), CX
+	MOVQ      cols+56(FP), DX
+	MOVQ      accumulate+64(FP), BX
+	MOVQ      $0xffffffff, SI
+	BZHIQ     DX, SI, SI
+	KMOVW     SI, K1
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      AX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z0, Z0
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z1, Z1
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z2, Z2
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z3, Z3
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z4, Z4
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z5, Z5
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z6, Z6
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z7, Z7
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z8, Z8
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func gemmT9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT9x1AVX512(SB), NOSPLIT, $8-96
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
+
+loop:
+	VMOVUPS      (DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 4(AX), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 8(AX), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 12(AX), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 16(AX), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 20(AX), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 24(AX), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 28(AX), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 32(AX), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 4(AX), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 8(AX), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 12(AX), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 16(AX), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 20(AX), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 24(AX), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 28(AX), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 32(AX), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 4(AX), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 8(AX), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 12(AX), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 16(AX), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 20(AX), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 24(AX), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 28(AX), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 32(AX), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 4(AX), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 8(AX), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 12(AX), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 16(AX), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 20(AX), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 24(AX), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 28(AX), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 32(AX), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
+	JNZ          loop
+
+tail:
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
+
+tailloop:
+	VMOVUPS      (DX), Z9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 4(AX), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 8(AX), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 12(AX), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 16(AX), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 20(AX), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 24(AX), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 28(AX), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 32(AX), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	ADDQ         CX, AX
+	DECQ         DI
+	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
+
+finish:
+	MOVQ      c+40(FP), AX
+	MOVQ      ldc+48(FP), CX
+	MOVQ      cols+56(FP), DX
+	MOVQ      accumulate+64(FP), BX
+	MOVQ      $0xffffffff, SI
+	BZHIQ     DX, SI, SI
+	KMOVW     SI, K1
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      AX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z0, Z0
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z1, Z1
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z2, Z2
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z3, Z3
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z4, Z4
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z5, Z5
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z6, Z6
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z7, Z7
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z10
+	VADDPS    Z10, Z8, Z8
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func gemmN10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN10x1AVX512(SB), NOSPLIT, $8-96
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
+	LEAQ       (R8)(CX*2), R9
+	ADDQ       CX, R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
 	MOVQ       c+40(FP), R10
 	MOVQ       ldc+48(FP), R11
 	PREFETCHT0 (R10)
@@ -10376,607 +11148,155 @@ TEXT ·gemmN9x1AVX512(SB), NOSPLIT, $8-80
 	PREFETCHT0 (R10)
 	ADDQ       R11, R10
 	PREFETCHT0 (R10)
-	MOVQ       AX, R10
-	SHRQ       $0x02, R10
-	ANDQ       $0x03, AX
-	TESTQ      R10, R10
-	JZ         tail
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+
+piece:
+	MOVQ k+0(FP), R10
+	SHRQ $0x02, R10
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
-	VFMADD231PS  Z10, Z9, Z0
-	VBROADCASTSS (CX)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS (CX)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z2
-	VBROADCASTSS (R8), Z10
-	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS (R8)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z4
-	VBROADCASTSS (R8)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS (R9), Z10
-	VFMADD231PS  Z10, Z9, Z6
-	VBROADCASTSS (R9)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z7
-	VBROADCASTSS (R9)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z8
-	VMOVUPS      (BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z10
-	VFMADD231PS  Z10, Z9, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 4(CX)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z2
-	VBROADCASTSS 4(R8), Z10
-	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 4(R8)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z4
-	VBROADCASTSS 4(R8)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 4(R9), Z10
-	VFMADD231PS  Z10, Z9, Z6
-	VBROADCASTSS 4(R9)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z7
-	VBROADCASTSS 4(R9)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z8
-	VMOVUPS      (BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z10
-	VFMADD231PS  Z10, Z9, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 8(CX)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z2
-	VBROADCASTSS 8(R8), Z10
-	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 8(R8)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z4
-	VBROADCASTSS 8(R8)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 8(R9), Z10
-	VFMADD231PS  Z10, Z9, Z6
-	VBROADCASTSS 8(R9)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z7
-	VBROADCASTSS 8(R9)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z8
-	VMOVUPS      (BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z10
-	VFMADD231PS  Z10, Z9, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 12(CX)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z2
-	VBROADCASTSS 12(R8), Z10
-	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 12(R8)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z4
-	VBROADCASTSS 12(R8)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 12(R9), Z10
-	VFMADD231PS  Z10, Z9, Z6
-	VBROADCASTSS 12(R9)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z7
-	VBROADCASTSS 12(R9)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z8
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
+	VMOVUPS      (DX), Z10
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z11
+	VFMADD231PS  Z11, Z10, Z0
+	VBROADCASTSS (AX)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z1
+	VBROADCASTSS (AX)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z2
+	VBROADCASTSS (DI), Z11
+	VFMADD231PS  Z11, Z10, Z3
+	VBROADCASTSS (DI)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z4
+	VBROADCASTSS (DI)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z5
+	VBROADCASTSS (R8), Z11
+	VFMADD231PS  Z11, Z10, Z6
+	VBROADCASTSS (R8)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z7
+	VBROADCASTSS (R8)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z8
+	VBROADCASTSS (R9), Z11
+	VFMADD231PS  Z11, Z10, Z9
+	VMOVUPS      (DX), Z10
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z11
+	VFMADD231PS  Z11, Z10, Z0
+	VBROADCASTSS 4(AX)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z1
+	VBROADCASTSS 4(AX)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z2
+	VBROADCASTSS 4(DI), Z11
+	VFMADD231PS  Z11, Z10, Z3
+	VBROADCASTSS 4(DI)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z4
+	VBROADCASTSS 4(DI)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z5
+	VBROADCASTSS 4(R8), Z11
+	VFMADD231PS  Z11, Z10, Z6
+	VBROADCASTSS 4(R8)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z7
+	VBROADCASTSS 4(R8)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z8
+	VBROADCASTSS 4(R9), Z11
+	VFMADD231PS  Z11, Z10, Z9
+	VMOVUPS      (DX), Z10
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z11
+	VFMADD231PS  Z11, Z10, Z0
+	VBROADCASTSS 8(AX)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z1
+	VBROADCASTSS 8(AX)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z2
+	VBROADCASTSS 8(DI), Z11
+	VFMADD231PS  Z11, Z10, Z3
+	VBROADCASTSS 8(DI)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z4
+	VBROADCASTSS 8(DI)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z5
+	VBROADCASTSS 8(R8), Z11
+	VFMADD231PS  Z11, Z10, Z6
+	VBROADCASTSS 8(R8)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z7
+	VBROADCASTSS 8(R8)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z8
+	VBROADCASTSS 8(R9), Z11
+	VFMADD231PS  Z11, Z10, Z9
+	VMOVUPS      (DX), Z10
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z11
+	VFMADD231PS  Z11, Z10, Z0
+	VBROADCASTSS 12(AX)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z1
+	VBROADCASTSS 12(AX)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z2
+	VBROADCASTSS 12(DI), Z11
+	VFMADD231PS  Z11, Z10, Z3
+	VBROADCASTSS 12(DI)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z4
+	VBROADCASTSS 12(DI)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z5
+	VBROADCASTSS 12(R8), Z11
+	VFMADD231PS  Z11, Z10, Z6
+	VBROADCASTSS 12(R8)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z7
+	VBROADCASTSS 12(R8)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z8
+	VBROADCASTSS 12(R9), Z11
+	VFMADD231PS  Z11, Z10, Z9
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
 	ADDQ         $0x10, R9
 	DECQ         R10
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R10
+	ANDQ $0x03, R10
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
-	VFMADD231PS  Z10, Z9, Z0
-	VBROADCASTSS (CX)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS (CX)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z2
-	VBROADCASTSS (R8), Z10
-	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS (R8)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z4
-	VBROADCASTSS (R8)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS (R9), Z10
-	VFMADD231PS  Z10, Z9, Z6
-	VBROADCASTSS (R9)(DX*1), Z10
-	VFMADD231PS  Z10, Z9, Z7
-	VBROADCASTSS (R9)(DX*2), Z10
-	VFMADD231PS  Z10, Z9, Z8
-	ADDQ         $0x04, CX
+	VMOVUPS      (DX), Z10
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z11
+	VFMADD231PS  Z11, Z10, Z0
+	VBROADCASTSS (AX)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z1
+	VBROADCASTSS (AX)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z2
+	VBROADCASTSS (DI), Z11
+	VFMADD231PS  Z11, Z10, Z3
+	VBROADCASTSS (DI)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z4
+	VBROADCASTSS (DI)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z5
+	VBROADCASTSS (R8), Z11
+	VFMADD231PS  Z11, Z10, Z6
+	VBROADCASTSS (R8)(CX*1), Z11
+	VFMADD231PS  Z11, Z10, Z7
+	VBROADCASTSS (R8)(CX*2), Z11
+	VFMADD231PS  Z11, Z10, Z8
+	VBROADCASTSS (R9), Z11
+	VFMADD231PS  Z11, Z10, Z9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	DECQ         AX
+	DECQ         R10
 	JNZ          tailloop
 
-finish:
-	MOVQ      c+40(FP), AX
-	MOVQ      ldc+48(FP), CX
-	MOVQ      cols+56(FP), DX
-	MOVQ      accumulate+64(FP), BX
-	MOVQ      $0xffffffff, SI
-	BZHIQ     DX, SI, SI
-	KMOVW     SI, K1
-	TESTQ     BX, BX
-	JZ        store
-	MOVQ      AX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z0, Z0
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z1, Z1
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z2, Z2
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z3, Z3
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z4, Z4
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z5, Z5
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z6, Z6
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z7, Z7
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z8, Z8
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, K1, (AX)
-	LDMXCSR (SP)
-	VZEROUPPER
-	RET
-
-// func gemmT9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT9x1AVX512(SB), NOSPLIT, $8-80
-	STMXCSR    (SP)
-	MOVL       (SP), AX
-	ORL        $0x00008040, AX
-	MOVL       AX, 4(SP)
-	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
-
-loop:
-	VMOVUPS      (BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
-	VFMADD231PS  Z10, Z9, Z0
-	VBROADCASTSS 4(CX), Z10
-	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 8(CX), Z10
-	VFMADD231PS  Z10, Z9, Z2
-	VBROADCASTSS 12(CX), Z10
-	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 16(CX), Z10
-	VFMADD231PS  Z10, Z9, Z4
-	VBROADCASTSS 20(CX), Z10
-	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 24(CX), Z10
-	VFMADD231PS  Z10, Z9, Z6
-	VBROADCASTSS 28(CX), Z10
-	VFMADD231PS  Z10, Z9, Z7
-	VBROADCASTSS 32(CX), Z10
-	VFMADD231PS  Z10, Z9, Z8
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
-	VFMADD231PS  Z10, Z9, Z0
-	VBROADCASTSS 4(CX), Z10
-	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 8(CX), Z10
-	VFMADD231PS  Z10, Z9, Z2
-	VBROADCASTSS 12(CX), Z10
-	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 16(CX), Z10
-	VFMADD231PS  Z10, Z9, Z4
-	VBROADCASTSS 20(CX), Z10
-	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 24(CX), Z10
-	VFMADD231PS  Z10, Z9, Z6
-	VBROADCASTSS 28(CX), Z10
-	VFMADD231PS  Z10, Z9, Z7
-	VBROADCASTSS 32(CX), Z10
-	VFMADD231PS  Z10, Z9, Z8
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
-	VFMADD231PS  Z10, Z9, Z0
-	VBROADCASTSS 4(CX), Z10
-	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 8(CX), Z10
-	VFMADD231PS  Z10, Z9, Z2
-	VBROADCASTSS 12(CX), Z10
-	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 16(CX), Z10
-	VFMADD231PS  Z10, Z9, Z4
-	VBROADCASTSS 20(CX), Z10
-	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 24(CX), Z10
-	VFMADD231PS  Z10, Z9, Z6
-	VBROADCASTSS 28(CX), Z10
-	VFMADD231PS  Z10, Z9, Z7
-	VBROADCASTSS 32(CX), Z10
-	VFMADD231PS  Z10, Z9, Z8
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
-	VFMADD231PS  Z10, Z9, Z0
-	VBROADCASTSS 4(CX), Z10
-	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 8(CX), Z10
-	VFMADD231PS  Z10, Z9, Z2
-	VBROADCASTSS 12(CX), Z10
-	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 16(CX), Z10
-	VFMADD231PS  Z10, Z9, Z4
-	VBROADCASTSS 20(CX), Z10
-	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 24(CX), Z10
-	VFMADD231PS  Z10, Z9, Z6
-	VBROADCASTSS 28(CX), Z10
-	VFMADD231PS  Z10, Z9, Z7
-	VBROADCASTSS 32(CX), Z10
-	VFMADD231PS  Z10, Z9, Z8
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
-	JNZ          loop
-
-tail:
-	TESTQ AX, AX
-	JZ    finish
-
-tailloop:
-	VMOVUPS      (BX), Z9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z10
-	VFMADD231PS  Z10, Z9, Z0
-	VBROADCASTSS 4(CX), Z10
-	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 8(CX), Z10
-	VFMADD231PS  Z10, Z9, Z2
-	VBROADCASTSS 12(CX), Z10
-	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 16(CX), Z10
-	VFMADD231PS  Z10, Z9, Z4
-	VBROADCASTSS 20(CX), Z10
-	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 24(CX), Z10
-	VFMADD231PS  Z10, Z9, Z6
-	VBROADCASTSS 28(CX), Z10
-	VFMADD231PS  Z10, Z9, Z7
-	VBROADCASTSS 32(CX), Z10
-	VFMADD231PS  Z10, Z9, Z8
-	ADDQ         DX, CX
-	DECQ         AX
-	JNZ          tailloop
-
-finish:
-	MOVQ      c+40(FP), AX
-	MOVQ      ldc+48(FP), CX
-	MOVQ      cols+56(FP), DX
-	MOVQ      accumulate+64(FP), BX
-	MOVQ      $0xffffffff, SI
-	BZHIQ     DX, SI, SI
-	KMOVW     SI, K1
-	TESTQ     BX, BX
-	JZ        store
-	MOVQ      AX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z0, Z0
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z1, Z1
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z2, Z2
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z3, Z3
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z4, Z4
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z5, Z5
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z6, Z6
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z7, Z7
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z10
-	VADDPS    Z10, Z8, Z8
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, K1, (AX)
-	LDMXCSR (SP)
-	VZEROUPPER
-	RET
-
-// func gemmN10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN10x1AVX512(SB), NOSPLIT, $8-80
-	STMXCSR    (SP)
-	MOVL       (SP), AX
-	ORL        $0x00008040, AX
-	MOVL       AX, 4(SP)
-	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
-	LEAQ       (R9)(DX*2), R10
-	ADDQ       DX, R10
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	MOVQ       c+40(FP), R11
-	MOVQ       ldc+48(FP), R12
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	MOVQ       AX, R11
-	SHRQ       $0x02, R11
-	ANDQ       $0x03, AX
-	TESTQ      R11, R11
-	JZ         tail
-
-loop:
-	VMOVUPS      (BX), Z10
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z11
-	VFMADD231PS  Z11, Z10, Z0
-	VBROADCASTSS (CX)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z1
-	VBROADCASTSS (CX)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z2
-	VBROADCASTSS (R8), Z11
-	VFMADD231PS  Z11, Z10, Z3
-	VBROADCASTSS (R8)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z4
-	VBROADCASTSS (R8)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z5
-	VBROADCASTSS (R9), Z11
-	VFMADD231PS  Z11, Z10, Z6
-	VBROADCASTSS (R9)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z7
-	VBROADCASTSS (R9)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z8
-	VBROADCASTSS (R10), Z11
-	VFMADD231PS  Z11, Z10, Z9
-	VMOVUPS      (BX), Z10
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z11
-	VFMADD231PS  Z11, Z10, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z1
-	VBROADCASTSS 4(CX)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z2
-	VBROADCASTSS 4(R8), Z11
-	VFMADD231PS  Z11, Z10, Z3
-	VBROADCASTSS 4(R8)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z4
-	VBROADCASTSS 4(R8)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z5
-	VBROADCASTSS 4(R9), Z11
-	VFMADD231PS  Z11, Z10, Z6
-	VBROADCASTSS 4(R9)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z7
-	VBROADCASTSS 4(R9)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z8
-	VBROADCASTSS 4(R10), Z11
-	VFMADD231PS  Z11, Z10, Z9
-	VMOVUPS      (BX), Z10
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z11
-	VFMADD231PS  Z11, Z10, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z1
-	VBROADCASTSS 8(CX)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z2
-	VBROADCASTSS 8(R8), Z11
-	VFMADD231PS  Z11, Z10, Z3
-	VBROADCASTSS 8(R8)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z4
-	VBROADCASTSS 8(R8)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z5
-	VBROADCASTSS 8(R9), Z11
-	VFMADD231PS  Z11, Z10, Z6
-	VBROADCASTSS 8(R9)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z7
-	VBROADCASTSS 8(R9)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z8
-	VBROADCASTSS 8(R10), Z11
-	VFMADD231PS  Z11, Z10, Z9
-	VMOVUPS      (BX), Z10
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z11
-	VFMADD231PS  Z11, Z10, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z1
-	VBROADCASTSS 12(CX)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z2
-	VBROADCASTSS 12(R8), Z11
-	VFMADD231PS  Z11, Z10, Z3
-	VBROADCASTSS 12(R8)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z4
-	VBROADCASTSS 12(R8)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z5
-	VBROADCASTSS 12(R9), Z11
-	VFMADD231PS  Z11, Z10, Z6
-	VBROADCASTSS 12(R9)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z7
-	VBROADCASTSS 12(R9)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z8
-	VBROADCASTSS 12(R10), Z11
-	VFMADD231PS  Z11, Z10, Z9
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	ADDQ         $0x10, R9
-	ADDQ         $0x10, R10
-	DECQ         R11
-	JNZ          loop
-
-tail:
-	TESTQ AX, AX
-	JZ    finish
-
-tailloop:
-	VMOVUPS      (BX), Z10
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z11
-	VFMADD231PS  Z11, Z10, Z0
-	VBROADCASTSS (CX)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z1
-	VBROADCASTSS (CX)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z2
-	VBROADCASTSS (R8), Z11
-	VFMADD231PS  Z11, Z10, Z3
-	VBROADCASTSS (R8)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z4
-	VBROADCASTSS (R8)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z5
-	VBROADCASTSS (R9), Z11
-	VFMADD231PS  Z11, Z10, Z6
-	VBROADCASTSS (R9)(DX*1), Z11
-	VFMADD231PS  Z11, Z10, Z7
-	VBROADCASTSS (R9)(DX*2), Z11
-	VFMADD231PS  Z11, Z10, Z8
-	VBROADCASTSS (R10), Z11
-	VFMADD231PS  Z11, Z10, Z9
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	ADDQ         $0x04, R9
-	ADDQ         $0x04, R10
-	DECQ         AX
-	JNZ          tailloop
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	ADDQ skip+88(FP), R9
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -11043,20 +11363,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT10x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT10x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -11067,161 +11386,168 @@ TEXT ·gemmT10x1AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z10
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z11
+	VMOVUPS      (DX), Z10
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z11
 	VFMADD231PS  Z11, Z10, Z0
-	VBROADCASTSS 4(CX), Z11
+	VBROADCASTSS 4(AX), Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VBROADCASTSS 8(CX), Z11
+	VBROADCASTSS 8(AX), Z11
 	VFMADD231PS  Z11, Z10, Z2
-	VBROADCASTSS 12(CX), Z11
+	VBROADCASTSS 12(AX), Z11
 	VFMADD231PS  Z11, Z10, Z3
-	VBROADCASTSS 16(CX), Z11
+	VBROADCASTSS 16(AX), Z11
 	VFMADD231PS  Z11, Z10, Z4
-	VBROADCASTSS 20(CX), Z11
+	VBROADCASTSS 20(AX), Z11
 	VFMADD231PS  Z11, Z10, Z5
-	VBROADCASTSS 24(CX), Z11
+	VBROADCASTSS 24(AX), Z11
 	VFMADD231PS  Z11, Z10, Z6
-	VBROADCASTSS 28(CX), Z11
+	VBROADCASTSS 28(AX), Z11
 	VFMADD231PS  Z11, Z10, Z7
-	VBROADCASTSS 32(CX), Z11
+	VBROADCASTSS 32(AX), Z11
 	VFMADD231PS  Z11, Z10, Z8
-	VBROADCASTSS 36(CX), Z11
+	VBROADCASTSS 36(AX), Z11
 	VFMADD231PS  Z11, Z10, Z9
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z10
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z11
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z10
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z11
 	VFMADD231PS  Z11, Z10, Z0
-	VBROADCASTSS 4(CX), Z11
+	VBROADCASTSS 4(AX), Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VBROADCASTSS 8(CX), Z11
+	VBROADCASTSS 8(AX), Z11
 	VFMADD231PS  Z11, Z10, Z2
-	VBROADCASTSS 12(CX), Z11
+	VBROADCASTSS 12(AX), Z11
 	VFMADD231PS  Z11, Z10, Z3
-	VBROADCASTSS 16(CX), Z11
+	VBROADCASTSS 16(AX), Z11
 	VFMADD231PS  Z11, Z10, Z4
-	VBROADCASTSS 20(CX), Z11
+	VBROADCASTSS 20(AX), Z11
 	VFMADD231PS  Z11, Z10, Z5
-	VBROADCASTSS 24(CX), Z11
+	VBROADCASTSS 24(AX), Z11
 	VFMADD231PS  Z11, Z10, Z6
-	VBROADCASTSS 28(CX), Z11
+	VBROADCASTSS 28(AX), Z11
 	VFMADD231PS  Z11, Z10, Z7
-	VBROADCASTSS 32(CX), Z11
+	VBROADCASTSS 32(AX), Z11
 	VFMADD231PS  Z11, Z10, Z8
-	VBROADCASTSS 36(CX), Z11
+	VBROADCASTSS 36(AX), Z11
 	VFMADD231PS  Z11, Z10, Z9
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z10
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z11
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z10
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z11
 	VFMADD231PS  Z11, Z10, Z0
-	VBROADCASTSS 4(CX), Z11
+	VBROADCASTSS 4(AX), Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VBROADCASTSS 8(CX), Z11
+	VBROADCASTSS 8(AX), Z11
 	VFMADD231PS  Z11, Z10, Z2
-	VBROADCASTSS 12(CX), Z11
+	VBROADCASTSS 12(AX), Z11
 	VFMADD231PS  Z11, Z10, Z3
-	VBROADCASTSS 16(CX), Z11
+	VBROADCASTSS 16(AX), Z11
 	VFMADD231PS  Z11, Z10, Z4
-	VBROADCASTSS 20(CX), Z11
+	VBROADCASTSS 20(AX), Z11
 	VFMADD231PS  Z11, Z10, Z5
-	VBROADCASTSS 24(CX), Z11
+	VBROADCASTSS 24(AX), Z11
 	VFMADD231PS  Z11, Z10, Z6
-	VBROADCASTSS 28(CX), Z11
+	VBROADCASTSS 28(AX), Z11
 	VFMADD231PS  Z11, Z10, Z7
-	VBROADCASTSS 32(CX), Z11
+	VBROADCASTSS 32(AX), Z11
 	VFMADD231PS  Z11, Z10, Z8
-	VBROADCASTSS 36(CX), Z11
+	VBROADCASTSS 36(AX), Z11
 	VFMADD231PS  Z11, Z10, Z9
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z10
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z11
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z10
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z11
 	VFMADD231PS  Z11, Z10, Z0
-	VBROADCASTSS 4(CX), Z11
+	VBROADCASTSS 4(AX), Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VBROADCASTSS 8(CX), Z11
+	VBROADCASTSS 8(AX), Z11
 	VFMADD231PS  Z11, Z10, Z2
-	VBROADCASTSS 12(CX), Z11
+	VBROADCASTSS 12(AX), Z11
 	VFMADD231PS  Z11, Z10, Z3
-	VBROADCASTSS 16(CX), Z11
+	VBROADCASTSS 16(AX), Z11
 	VFMADD231PS  Z11, Z10, Z4
-	VBROADCASTSS 20(CX), Z11
+	VBROADCASTSS 20(AX), Z11
 	VFMADD231PS  Z11, Z10, Z5
-	VBROADCASTSS 24(CX), Z11
+	VBROADCASTSS 24(AX), Z11
 	VFMADD231PS  Z11, Z10, Z6
-	VBROADCASTSS 28(CX), Z11
+	VBROADCASTSS 28(AX), Z11
 	VFMADD231PS  Z11, Z10, Z7
-	VBROADCASTSS 32(CX), Z11
+	VBROADCASTSS 32(AX), Z11
 	VFMADD231PS  Z11, Z10, Z8
-	VBROADCASTSS 36(CX), Z11
+	VBROADCASTSS 36(AX), Z11
 	VFMADD231PS  Z11, Z10, Z9
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z10
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z11
+	VMOVUPS      (DX), Z10
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z11
 	VFMADD231PS  Z11, Z10, Z0
-	VBROADCASTSS 4(CX), Z11
+	VBROADCASTSS 4(AX), Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VBROADCASTSS 8(CX), Z11
+	VBROADCASTSS 8(AX), Z11
 	VFMADD231PS  Z11, Z10, Z2
-	VBROADCASTSS 12(CX), Z11
+	VBROADCASTSS 12(AX), Z11
 	VFMADD231PS  Z11, Z10, Z3
-	VBROADCASTSS 16(CX), Z11
+	VBROADCASTSS 16(AX), Z11
 	VFMADD231PS  Z11, Z10, Z4
-	VBROADCASTSS 20(CX), Z11
+	VBROADCASTSS 20(AX), Z11
 	VFMADD231PS  Z11, Z10, Z5
-	VBROADCASTSS 24(CX), Z11
+	VBROADCASTSS 24(AX), Z11
 	VFMADD231PS  Z11, Z10, Z6
-	VBROADCASTSS 28(CX), Z11
+	VBROADCASTSS 28(AX), Z11
 	VFMADD231PS  Z11, Z10, Z7
-	VBROADCASTSS 32(CX), Z11
+	VBROADCASTSS 32(AX), Z11
 	VFMADD231PS  Z11, Z10, Z8
-	VBROADCASTSS 36(CX), Z11
+	VBROADCASTSS 36(AX), Z11
 	VFMADD231PS  Z11, Z10, Z9
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -11288,26 +11614,25 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN11x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN11x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
-	LEAQ       (R9)(DX*2), R10
-	ADDQ       DX, R10
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
+	LEAQ       (R8)(CX*2), R9
+	ADDQ       CX, R9
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -11319,176 +11644,186 @@ TEXT ·gemmN11x1AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
-	MOVQ       c+40(FP), R11
-	MOVQ       ldc+48(FP), R12
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	ADDQ       R12, R11
-	PREFETCHT0 (R11)
-	MOVQ       AX, R11
-	SHRQ       $0x02, R11
-	ANDQ       $0x03, AX
-	TESTQ      R11, R11
-	JZ         tail
+	MOVQ       c+40(FP), R10
+	MOVQ       ldc+48(FP), R11
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+
+piece:
+	MOVQ k+0(FP), R10
+	SHRQ $0x02, R10
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	VMOVUPS      (DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z11, Z0
-	VBROADCASTSS (CX)(DX*1), Z12
+	VBROADCASTSS (AX)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS (CX)(DX*2), Z12
+	VBROADCASTSS (AX)(CX*2), Z12
 	VFMADD231PS  Z12, Z11, Z2
-	VBROADCASTSS (R8), Z12
+	VBROADCASTSS (DI), Z12
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS (R8)(DX*1), Z12
+	VBROADCASTSS (DI)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z4
-	VBROADCASTSS (R8)(DX*2), Z12
+	VBROADCASTSS (DI)(CX*2), Z12
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS (R9), Z12
+	VBROADCASTSS (R8), Z12
 	VFMADD231PS  Z12, Z11, Z6
-	VBROADCASTSS (R9)(DX*1), Z12
+	VBROADCASTSS (R8)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS (R9)(DX*2), Z12
+	VBROADCASTSS (R8)(CX*2), Z12
 	VFMADD231PS  Z12, Z11, Z8
-	VBROADCASTSS (R10), Z12
+	VBROADCASTSS (R9), Z12
 	VFMADD231PS  Z12, Z11, Z9
-	VBROADCASTSS (R10)(DX*1), Z12
+	VBROADCASTSS (R9)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z10
-	VMOVUPS      (BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z12
+	VMOVUPS      (DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z12, Z11, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z12
+	VBROADCASTSS 4(AX)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 4(CX)(DX*2), Z12
+	VBROADCASTSS 4(AX)(CX*2), Z12
 	VFMADD231PS  Z12, Z11, Z2
+	VBROADCASTSS 4(DI), Z12
+	VFMADD231PS  Z12, Z11, Z3
+	VBROADCASTSS 4(DI)(CX*1), Z12
+	VFMADD231PS  Z12, Z11, Z4
+	VBROADCASTSS 4(DI)(CX*2), Z12
+	VFMADD231PS  Z12, Z11, Z5
 	VBROADCASTSS 4(R8), Z12
-	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 4(R8)(DX*1), Z12
-	VFMADD231PS  Z12, Z11, Z4
-	VBROADCASTSS 4(R8)(DX*2), Z12
-	VFMADD231PS  Z12, Z11, Z5
+	VFMADD231PS  Z12, Z11, Z6
+	VBROADCASTSS 4(R8)(CX*1), Z12
+	VFMADD231PS  Z12, Z11, Z7
+	VBROADCASTSS 4(R8)(CX*2), Z12
+	VFMADD231PS  Z12, Z11, Z8
 	VBROADCASTSS 4(R9), Z12
-	VFMADD231PS  Z12, Z11, Z6
-	VBROADCASTSS 4(R9)(DX*1), Z12
-	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 4(R9)(DX*2), Z12
-	VFMADD231PS  Z12, Z11, Z8
-	VBROADCASTSS 4(R10), Z12
 	VFMADD231PS  Z12, Z11, Z9
-	VBROADCASTSS 4(R10)(DX*1), Z12
+	VBROADCASTSS 4(R9)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z10
-	VMOVUPS      (BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z12
+	VMOVUPS      (DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z12, Z11, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z12
+	VBROADCASTSS 8(AX)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 8(CX)(DX*2), Z12
+	VBROADCASTSS 8(AX)(CX*2), Z12
 	VFMADD231PS  Z12, Z11, Z2
+	VBROADCASTSS 8(DI), Z12
+	VFMADD231PS  Z12, Z11, Z3
+	VBROADCASTSS 8(DI)(CX*1), Z12
+	VFMADD231PS  Z12, Z11, Z4
+	VBROADCASTSS 8(DI)(CX*2), Z12
+	VFMADD231PS  Z12, Z11, Z5
 	VBROADCASTSS 8(R8), Z12
-	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 8(R8)(DX*1), Z12
-	VFMADD231PS  Z12, Z11, Z4
-	VBROADCASTSS 8(R8)(DX*2), Z12
-	VFMADD231PS  Z12, Z11, Z5
+	VFMADD231PS  Z12, Z11, Z6
+	VBROADCASTSS 8(R8)(CX*1), Z12
+	VFMADD231PS  Z12, Z11, Z7
+	VBROADCASTSS 8(R8)(CX*2), Z12
+	VFMADD231PS  Z12, Z11, Z8
 	VBROADCASTSS 8(R9), Z12
-	VFMADD231PS  Z12, Z11, Z6
-	VBROADCASTSS 8(R9)(DX*1), Z12
-	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 8(R9)(DX*2), Z12
-	VFMADD231PS  Z12, Z11, Z8
-	VBROADCASTSS 8(R10), Z12
 	VFMADD231PS  Z12, Z11, Z9
-	VBROADCASTSS 8(R10)(DX*1), Z12
+	VBROADCASTSS 8(R9)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z10
-	VMOVUPS      (BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z12
+	VMOVUPS      (DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z12, Z11, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z12
+	VBROADCASTSS 12(AX)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 12(CX)(DX*2), Z12
+	VBROADCASTSS 12(AX)(CX*2), Z12
 	VFMADD231PS  Z12, Z11, Z2
-	VBROADCASTSS 12(R8), Z12
+	VBROADCASTSS 12(DI), Z12
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 12(R8)(DX*1), Z12
+	VBROADCASTSS 12(DI)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z4
-	VBROADCASTSS 12(R8)(DX*2), Z12
+	VBROADCASTSS 12(DI)(CX*2), Z12
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 12(R9), Z12
+	VBROADCASTSS 12(R8), Z12
 	VFMADD231PS  Z12, Z11, Z6
-	VBROADCASTSS 12(R9)(DX*1), Z12
+	VBROADCASTSS 12(R8)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 12(R9)(DX*2), Z12
+	VBROADCASTSS 12(R8)(CX*2), Z12
 	VFMADD231PS  Z12, Z11, Z8
-	VBROADCASTSS 12(R10), Z12
+	VBROADCASTSS 12(R9), Z12
 	VFMADD231PS  Z12, Z11, Z9
-	VBROADCASTSS 12(R10)(DX*1), Z12
+	VBROADCASTSS 12(R9)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z10
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
 	ADDQ         $0x10, R9
-	ADDQ         $0x10, R10
-	DECQ         R11
+	DECQ         R10
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R10
+	ANDQ $0x03, R10
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	VMOVUPS      (DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z11, Z0
-	VBROADCASTSS (CX)(DX*1), Z12
+	VBROADCASTSS (AX)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS (CX)(DX*2), Z12
+	VBROADCASTSS (AX)(CX*2), Z12
 	VFMADD231PS  Z12, Z11, Z2
-	VBROADCASTSS (R8), Z12
+	VBROADCASTSS (DI), Z12
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS (R8)(DX*1), Z12
+	VBROADCASTSS (DI)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z4
-	VBROADCASTSS (R8)(DX*2), Z12
+	VBROADCASTSS (DI)(CX*2), Z12
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS (R9), Z12
+	VBROADCASTSS (R8), Z12
 	VFMADD231PS  Z12, Z11, Z6
-	VBROADCASTSS (R9)(DX*1), Z12
+	VBROADCASTSS (R8)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS (R9)(DX*2), Z12
+	VBROADCASTSS (R8)(CX*2), Z12
 	VFMADD231PS  Z12, Z11, Z8
-	VBROADCASTSS (R10), Z12
+	VBROADCASTSS (R9), Z12
 	VFMADD231PS  Z12, Z11, Z9
-	VBROADCASTSS (R10)(DX*1), Z12
+	VBROADCASTSS (R9)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z10
-	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	ADDQ         $0x04, R10
-	DECQ         AX
+	DECQ         R10
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	ADDQ skip+88(FP), R9
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -11560,20 +11895,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT11x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT11x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -11585,173 +11919,180 @@ TEXT ·gemmT11x1AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	VMOVUPS      (DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z11, Z0
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z12, Z11, Z2
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(AX), Z12
 	VFMADD231PS  Z12, Z11, Z4
-	VBROADCASTSS 20(CX), Z12
+	VBROADCASTSS 20(AX), Z12
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 24(CX), Z12
+	VBROADCASTSS 24(AX), Z12
 	VFMADD231PS  Z12, Z11, Z6
-	VBROADCASTSS 28(CX), Z12
+	VBROADCASTSS 28(AX), Z12
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 32(CX), Z12
+	VBROADCASTSS 32(AX), Z12
 	VFMADD231PS  Z12, Z11, Z8
-	VBROADCASTSS 36(CX), Z12
+	VBROADCASTSS 36(AX), Z12
 	VFMADD231PS  Z12, Z11, Z9
-	VBROADCASTSS 40(CX), Z12
+	VBROADCASTSS 40(AX), Z12
 	VFMADD231PS  Z12, Z11, Z10
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z11, Z0
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z12, Z11, Z2
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(AX), Z12
 	VFMADD231PS  Z12, Z11, Z4
-	VBROADCASTSS 20(CX), Z12
+	VBROADCASTSS 20(AX), Z12
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 24(CX), Z12
+	VBROADCASTSS 24(AX), Z12
 	VFMADD231PS  Z12, Z11, Z6
-	VBROADCASTSS 28(CX), Z12
+	VBROADCASTSS 28(AX), Z12
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 32(CX), Z12
+	VBROADCASTSS 32(AX), Z12
 	VFMADD231PS  Z12, Z11, Z8
-	VBROADCASTSS 36(CX), Z12
+	VBROADCASTSS 36(AX), Z12
 	VFMADD231PS  Z12, Z11, Z9
-	VBROADCASTSS 40(CX), Z12
+	VBROADCASTSS 40(AX), Z12
 	VFMADD231PS  Z12, Z11, Z10
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z11, Z0
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z12, Z11, Z2
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(AX), Z12
 	VFMADD231PS  Z12, Z11, Z4
-	VBROADCASTSS 20(CX), Z12
+	VBROADCASTSS 20(AX), Z12
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 24(CX), Z12
+	VBROADCASTSS 24(AX), Z12
 	VFMADD231PS  Z12, Z11, Z6
-	VBROADCASTSS 28(CX), Z12
+	VBROADCASTSS 28(AX), Z12
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 32(CX), Z12
+	VBROADCASTSS 32(AX), Z12
 	VFMADD231PS  Z12, Z11, Z8
-	VBROADCASTSS 36(CX), Z12
+	VBROADCASTSS 36(AX), Z12
 	VFMADD231PS  Z12, Z11, Z9
-	VBROADCASTSS 40(CX), Z12
+	VBROADCASTSS 40(AX), Z12
 	VFMADD231PS  Z12, Z11, Z10
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z11, Z0
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z12, Z11, Z2
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(AX), Z12
 	VFMADD231PS  Z12, Z11, Z4
-	VBROADCASTSS 20(CX), Z12
+	VBROADCASTSS 20(AX), Z12
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 24(CX), Z12
+	VBROADCASTSS 24(AX), Z12
 	VFMADD231PS  Z12, Z11, Z6
-	VBROADCASTSS 28(CX), Z12
+	VBROADCASTSS 28(AX), Z12
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 32(CX), Z12
+	VBROADCASTSS 32(AX), Z12
 	VFMADD231PS  Z12, Z11, Z8
-	VBROADCASTSS 36(CX), Z12
+	VBROADCASTSS 36(AX), Z12
 	VFMADD231PS  Z12, Z11, Z9
-	VBROADCASTSS 40(CX), Z12
+	VBROADCASTSS 40(AX), Z12
 	VFMADD231PS  Z12, Z11, Z10
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z12
+	VMOVUPS      (DX), Z11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z12, Z11, Z0
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z12, Z11, Z2
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(AX), Z12
 	VFMADD231PS  Z12, Z11, Z4
-	VBROADCASTSS 20(CX), Z12
+	VBROADCASTSS 20(AX), Z12
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 24(CX), Z12
+	VBROADCASTSS 24(AX), Z12
 	VFMADD231PS  Z12, Z11, Z6
-	VBROADCASTSS 28(CX), Z12
+	VBROADCASTSS 28(AX), Z12
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 32(CX), Z12
+	VBROADCASTSS 32(AX), Z12
 	VFMADD231PS  Z12, Z11, Z8
-	VBROADCASTSS 36(CX), Z12
+	VBROADCASTSS 36(AX), Z12
 	VFMADD231PS  Z12, Z11, Z9
-	VBROADCASTSS 40(CX), Z12
+	VBROADCASTSS 40(AX), Z12
 	VFMADD231PS  Z12, Z11, Z10
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -11823,26 +12164,25 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN12x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN12x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
-	LEAQ       (R9)(DX*2), R10
-	ADDQ       DX, R10
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
+	LEAQ       (R8)(CX*2), R9
+	ADDQ       CX, R9
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -11855,6 +12195,595 @@ TEXT ·gemmN12x1AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
+	MOVQ       c+40(FP), R10
+	MOVQ       ldc+48(FP), R11
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+
+piece:
+	MOVQ k+0(FP), R10
+	SHRQ $0x02, R10
+	JZ   tail
+
+loop:
+	VMOVUPS      (DX), Z12
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS (AX)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS (AX)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS (DI), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS (DI)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS (DI)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS (R8), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS (R8)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS (R8)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS (R9), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS (R9)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS (R9)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	VMOVUPS      (DX), Z12
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 4(AX)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 4(AX)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 4(DI), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 4(DI)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 4(DI)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 4(R8), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 4(R8)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 4(R8)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 4(R9), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 4(R9)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 4(R9)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	VMOVUPS      (DX), Z12
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 8(AX)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 8(AX)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 8(DI), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 8(DI)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 8(DI)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 8(R8), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 8(R8)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 8(R8)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 8(R9), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 8(R9)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 8(R9)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	VMOVUPS      (DX), Z12
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 12(AX)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 12(AX)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 12(DI), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 12(DI)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 12(DI)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 12(R8), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 12(R8)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 12(R8)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 12(R9), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 12(R9)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 12(R9)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	ADDQ         $0x10, R9
+	DECQ         R10
+	JNZ          loop
+
+tail:
+	MOVQ k+0(FP), R10
+	ANDQ $0x03, R10
+	JZ   ended
+
+tailloop:
+	VMOVUPS      (DX), Z12
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS (AX)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS (AX)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS (DI), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS (DI)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS (DI)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS (R8), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS (R8)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS (R8)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS (R9), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS (R9)(CX*1), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS (R9)(CX*2), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	ADDQ skip+88(FP), R9
+	JMP  piece
+
+finish:
+	MOVQ      c+40(FP), AX
+	MOVQ      ldc+48(FP), CX
+	MOVQ      cols+56(FP), DX
+	MOVQ      accumulate+64(FP), BX
+	MOVQ      $0xffffffff, SI
+	BZHIQ     DX, SI, SI
+	KMOVW     SI, K1
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      AX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z0, Z0
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z1, Z1
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z2, Z2
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z3, Z3
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z4, Z4
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z5, Z5
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z6, Z6
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z7, Z7
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z8, Z8
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z9, Z9
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z10, Z10
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z11, Z11
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, K1, (AX)
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func gemmT12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmT12x1AVX512(SB), NOSPLIT, $8-96
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
+
+loop:
+	VMOVUPS      (DX), Z12
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 4(AX), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 8(AX), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 12(AX), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 16(AX), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 20(AX), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 24(AX), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 28(AX), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 32(AX), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 36(AX), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 40(AX), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 44(AX), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z12
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 4(AX), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 8(AX), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 12(AX), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 16(AX), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 20(AX), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 24(AX), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 28(AX), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 32(AX), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 36(AX), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 40(AX), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 44(AX), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z12
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 4(AX), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 8(AX), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 12(AX), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 16(AX), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 20(AX), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 24(AX), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 28(AX), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 32(AX), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 36(AX), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 40(AX), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 44(AX), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z12
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 4(AX), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 8(AX), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 12(AX), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 16(AX), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 20(AX), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 24(AX), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 28(AX), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 32(AX), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 36(AX), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 40(AX), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 44(AX), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
+	JNZ          loop
+
+tail:
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
+
+tailloop:
+	VMOVUPS      (DX), Z12
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 4(AX), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 8(AX), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 12(AX), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 16(AX), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 20(AX), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 24(AX), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 28(AX), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 32(AX), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 36(AX), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 40(AX), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 44(AX), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	ADDQ         CX, AX
+	DECQ         DI
+	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
+
+finish:
+	MOVQ      c+40(FP), AX
+	MOVQ      ldc+48(FP), CX
+	MOVQ      cols+56(FP), DX
+	MOVQ      accumulate+64(FP), BX
+	MOVQ      $0xffffffff, SI
+	BZHIQ     DX, SI, SI
+	KMOVW     SI, K1
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      AX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z0, Z0
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z1, Z1
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z2, Z2
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z3, Z3
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z4, Z4
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z5, Z5
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z6, Z6
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z7, Z7
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z8, Z8
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z9, Z9
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z10, Z10
+	ADDQ      CX, DX
+	VMOVUPS.Z (DX), K1, Z13
+	VADDPS    Z13, Z11, Z11
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, K1, (AX)
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func gemmN13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·gemmN13x1AVX512(SB), NOSPLIT, $8-96
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
+	LEAQ       (R8)(CX*2), R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(CX*2), R10
+	ADDQ       CX, R10
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
 	MOVQ       c+40(FP), R11
 	MOVQ       ldc+48(FP), R12
 	PREFETCHT0 (R11)
@@ -11880,120 +12809,131 @@ TEXT ·gemmN12x1AVX512(SB), NOSPLIT, $8-80
 	PREFETCHT0 (R11)
 	ADDQ       R12, R11
 	PREFETCHT0 (R11)
-	MOVQ       AX, R11
-	SHRQ       $0x02, R11
-	ANDQ       $0x03, AX
-	TESTQ      R11, R11
-	JZ         tail
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+
+piece:
+	MOVQ k+0(FP), R11
+	SHRQ $0x02, R11
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z12
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z13
-	VFMADD231PS  Z13, Z12, Z0
-	VBROADCASTSS (CX)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z1
-	VBROADCASTSS (CX)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z2
-	VBROADCASTSS (R8), Z13
-	VFMADD231PS  Z13, Z12, Z3
-	VBROADCASTSS (R8)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z4
-	VBROADCASTSS (R8)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z5
-	VBROADCASTSS (R9), Z13
-	VFMADD231PS  Z13, Z12, Z6
-	VBROADCASTSS (R9)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z7
-	VBROADCASTSS (R9)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z8
-	VBROADCASTSS (R10), Z13
-	VFMADD231PS  Z13, Z12, Z9
-	VBROADCASTSS (R10)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z10
-	VBROADCASTSS (R10)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z11
-	VMOVUPS      (BX), Z12
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z13
-	VFMADD231PS  Z13, Z12, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z1
-	VBROADCASTSS 4(CX)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z2
-	VBROADCASTSS 4(R8), Z13
-	VFMADD231PS  Z13, Z12, Z3
-	VBROADCASTSS 4(R8)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z4
-	VBROADCASTSS 4(R8)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z5
-	VBROADCASTSS 4(R9), Z13
-	VFMADD231PS  Z13, Z12, Z6
-	VBROADCASTSS 4(R9)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z7
-	VBROADCASTSS 4(R9)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z8
-	VBROADCASTSS 4(R10), Z13
-	VFMADD231PS  Z13, Z12, Z9
-	VBROADCASTSS 4(R10)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z10
-	VBROADCASTSS 4(R10)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z11
-	VMOVUPS      (BX), Z12
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z13
-	VFMADD231PS  Z13, Z12, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z1
-	VBROADCASTSS 8(CX)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z2
-	VBROADCASTSS 8(R8), Z13
-	VFMADD231PS  Z13, Z12, Z3
-	VBROADCASTSS 8(R8)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z4
-	VBROADCASTSS 8(R8)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z5
-	VBROADCASTSS 8(R9), Z13
-	VFMADD231PS  Z13, Z12, Z6
-	VBROADCASTSS 8(R9)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z7
-	VBROADCASTSS 8(R9)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z8
-	VBROADCASTSS 8(R10), Z13
-	VFMADD231PS  Z13, Z12, Z9
-	VBROADCASTSS 8(R10)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z10
-	VBROADCASTSS 8(R10)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z11
-	VMOVUPS      (BX), Z12
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z13
-	VFMADD231PS  Z13, Z12, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z1
-	VBROADCASTSS 12(CX)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z2
-	VBROADCASTSS 12(R8), Z13
-	VFMADD231PS  Z13, Z12, Z3
-	VBROADCASTSS 12(R8)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z4
-	VBROADCASTSS 12(R8)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z5
-	VBROADCASTSS 12(R9), Z13
-	VFMADD231PS  Z13, Z12, Z6
-	VBROADCASTSS 12(R9)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z7
-	VBROADCASTSS 12(R9)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z8
-	VBROADCASTSS 12(R10), Z13
-	VFMADD231PS  Z13, Z12, Z9
-	VBROADCASTSS 12(R10)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z10
-	VBROADCASTSS 12(R10)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z11
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
+	VMOVUPS      (DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
+	VFMADD231PS  Z14, Z13, Z0
+	VBROADCASTSS (AX)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z1
+	VBROADCASTSS (AX)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z2
+	VBROADCASTSS (DI), Z14
+	VFMADD231PS  Z14, Z13, Z3
+	VBROADCASTSS (DI)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z4
+	VBROADCASTSS (DI)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z5
+	VBROADCASTSS (R8), Z14
+	VFMADD231PS  Z14, Z13, Z6
+	VBROADCASTSS (R8)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z7
+	VBROADCASTSS (R8)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z8
+	VBROADCASTSS (R9), Z14
+	VFMADD231PS  Z14, Z13, Z9
+	VBROADCASTSS (R9)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z10
+	VBROADCASTSS (R9)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z11
+	VBROADCASTSS (R10), Z14
+	VFMADD231PS  Z14, Z13, Z12
+	VMOVUPS      (DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z14
+	VFMADD231PS  Z14, Z13, Z0
+	VBROADCASTSS 4(AX)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z1
+	VBROADCASTSS 4(AX)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z2
+	VBROADCASTSS 4(DI), Z14
+	VFMADD231PS  Z14, Z13, Z3
+	VBROADCASTSS 4(DI)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z4
+	VBROADCASTSS 4(DI)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z5
+	VBROADCASTSS 4(R8), Z14
+	VFMADD231PS  Z14, Z13, Z6
+	VBROADCASTSS 4(R8)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z7
+	VBROADCASTSS 4(R8)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z8
+	VBROADCASTSS 4(R9), Z14
+	VFMADD231PS  Z14, Z13, Z9
+	VBROADCASTSS 4(R9)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z10
+	VBROADCASTSS 4(R9)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z11
+	VBROADCASTSS 4(R10), Z14
+	VFMADD231PS  Z14, Z13, Z12
+	VMOVUPS      (DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z14
+	VFMADD231PS  Z14, Z13, Z0
+	VBROADCASTSS 8(AX)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z1
+	VBROADCASTSS 8(AX)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z2
+	VBROADCASTSS 8(DI), Z14
+	VFMADD231PS  Z14, Z13, Z3
+	VBROADCASTSS 8(DI)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z4
+	VBROADCASTSS 8(DI)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z5
+	VBROADCASTSS 8(R8), Z14
+	VFMADD231PS  Z14, Z13, Z6
+	VBROADCASTSS 8(R8)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z7
+	VBROADCASTSS 8(R8)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z8
+	VBROADCASTSS 8(R9), Z14
+	VFMADD231PS  Z14, Z13, Z9
+	VBROADCASTSS 8(R9)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z10
+	VBROADCASTSS 8(R9)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z11
+	VBROADCASTSS 8(R10), Z14
+	VFMADD231PS  Z14, Z13, Z12
+	VMOVUPS      (DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z14
+	VFMADD231PS  Z14, Z13, Z0
+	VBROADCASTSS 12(AX)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z1
+	VBROADCASTSS 12(AX)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z2
+	VBROADCASTSS 12(DI), Z14
+	VFMADD231PS  Z14, Z13, Z3
+	VBROADCASTSS 12(DI)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z4
+	VBROADCASTSS 12(DI)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z5
+	VBROADCASTSS 12(R8), Z14
+	VFMADD231PS  Z14, Z13, Z6
+	VBROADCASTSS 12(R8)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z7
+	VBROADCASTSS 12(R8)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z8
+	VBROADCASTSS 12(R9), Z14
+	VFMADD231PS  Z14, Z13, Z9
+	VBROADCASTSS 12(R9)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z10
+	VBROADCASTSS 12(R9)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z11
+	VBROADCASTSS 12(R10), Z14
+	VFMADD231PS  Z14, Z13, Z12
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
 	ADDQ         $0x10, R9
 	ADDQ         $0x10, R10
@@ -12001,630 +12941,56 @@ loop:
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R11
+	ANDQ $0x03, R11
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z12
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z13
-	VFMADD231PS  Z13, Z12, Z0
-	VBROADCASTSS (CX)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z1
-	VBROADCASTSS (CX)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z2
-	VBROADCASTSS (R8), Z13
-	VFMADD231PS  Z13, Z12, Z3
-	VBROADCASTSS (R8)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z4
-	VBROADCASTSS (R8)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z5
-	VBROADCASTSS (R9), Z13
-	VFMADD231PS  Z13, Z12, Z6
-	VBROADCASTSS (R9)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z7
-	VBROADCASTSS (R9)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z8
-	VBROADCASTSS (R10), Z13
-	VFMADD231PS  Z13, Z12, Z9
-	VBROADCASTSS (R10)(DX*1), Z13
-	VFMADD231PS  Z13, Z12, Z10
-	VBROADCASTSS (R10)(DX*2), Z13
-	VFMADD231PS  Z13, Z12, Z11
-	ADDQ         $0x04, CX
+	VMOVUPS      (DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
+	VFMADD231PS  Z14, Z13, Z0
+	VBROADCASTSS (AX)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z1
+	VBROADCASTSS (AX)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z2
+	VBROADCASTSS (DI), Z14
+	VFMADD231PS  Z14, Z13, Z3
+	VBROADCASTSS (DI)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z4
+	VBROADCASTSS (DI)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z5
+	VBROADCASTSS (R8), Z14
+	VFMADD231PS  Z14, Z13, Z6
+	VBROADCASTSS (R8)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z7
+	VBROADCASTSS (R8)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z8
+	VBROADCASTSS (R9), Z14
+	VFMADD231PS  Z14, Z13, Z9
+	VBROADCASTSS (R9)(CX*1), Z14
+	VFMADD231PS  Z14, Z13, Z10
+	VBROADCASTSS (R9)(CX*2), Z14
+	VFMADD231PS  Z14, Z13, Z11
+	VBROADCASTSS (R10), Z14
+	VFMADD231PS  Z14, Z13, Z12
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         AX
+	DECQ         R11
 	JNZ          tailloop
 
-finish:
-	MOVQ      c+40(FP), AX
-	MOVQ      ldc+48(FP), CX
-	MOVQ      cols+56(FP), DX
-	MOVQ      accumulate+64(FP), BX
-	MOVQ      $0xffffffff, SI
-	BZHIQ     DX, SI, SI
-	KMOVW     SI, K1
-	TESTQ     BX, BX
-	JZ        store
-	MOVQ      AX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z0, Z0
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z1, Z1
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z2, Z2
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z3, Z3
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z4, Z4
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z5, Z5
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z6, Z6
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z7, Z7
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z8, Z8
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z9, Z9
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z10, Z10
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z11, Z11
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z9, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z10, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z11, K1, (AX)
-	LDMXCSR (SP)
-	VZEROUPPER
-	RET
-
-// func gemmT12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT12x1AVX512(SB), NOSPLIT, $8-80
-	STMXCSR    (SP)
-	MOVL       (SP), AX
-	ORL        $0x00008040, AX
-	MOVL       AX, 4(SP)
-	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
-
-loop:
-	VMOVUPS      (BX), Z12
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z13
-	VFMADD231PS  Z13, Z12, Z0
-	VBROADCASTSS 4(CX), Z13
-	VFMADD231PS  Z13, Z12, Z1
-	VBROADCASTSS 8(CX), Z13
-	VFMADD231PS  Z13, Z12, Z2
-	VBROADCASTSS 12(CX), Z13
-	VFMADD231PS  Z13, Z12, Z3
-	VBROADCASTSS 16(CX), Z13
-	VFMADD231PS  Z13, Z12, Z4
-	VBROADCASTSS 20(CX), Z13
-	VFMADD231PS  Z13, Z12, Z5
-	VBROADCASTSS 24(CX), Z13
-	VFMADD231PS  Z13, Z12, Z6
-	VBROADCASTSS 28(CX), Z13
-	VFMADD231PS  Z13, Z12, Z7
-	VBROADCASTSS 32(CX), Z13
-	VFMADD231PS  Z13, Z12, Z8
-	VBROADCASTSS 36(CX), Z13
-	VFMADD231PS  Z13, Z12, Z9
-	VBROADCASTSS 40(CX), Z13
-	VFMADD231PS  Z13, Z12, Z10
-	VBROADCASTSS 44(CX), Z13
-	VFMADD231PS  Z13, Z12, Z11
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z12
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z13
-	VFMADD231PS  Z13, Z12, Z0
-	VBROADCASTSS 4(CX), Z13
-	VFMADD231PS  Z13, Z12, Z1
-	VBROADCASTSS 8(CX), Z13
-	VFMADD231PS  Z13, Z12, Z2
-	VBROADCASTSS 12(CX), Z13
-	VFMADD231PS  Z13, Z12, Z3
-	VBROADCASTSS 16(CX), Z13
-	VFMADD231PS  Z13, Z12, Z4
-	VBROADCASTSS 20(CX), Z13
-	VFMADD231PS  Z13, Z12, Z5
-	VBROADCASTSS 24(CX), Z13
-	VFMADD231PS  Z13, Z12, Z6
-	VBROADCASTSS 28(CX), Z13
-	VFMADD231PS  Z13, Z12, Z7
-	VBROADCASTSS 32(CX), Z13
-	VFMADD231PS  Z13, Z12, Z8
-	VBROADCASTSS 36(CX), Z13
-	VFMADD231PS  Z13, Z12, Z9
-	VBROADCASTSS 40(CX), Z13
-	VFMADD231PS  Z13, Z12, Z10
-	VBROADCASTSS 44(CX), Z13
-	VFMADD231PS  Z13, Z12, Z11
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z12
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z13
-	VFMADD231PS  Z13, Z12, Z0
-	VBROADCASTSS 4(CX), Z13
-	VFMADD231PS  Z13, Z12, Z1
-	VBROADCASTSS 8(CX), Z13
-	VFMADD231PS  Z13, Z12, Z2
-	VBROADCASTSS 12(CX), Z13
-	VFMADD231PS  Z13, Z12, Z3
-	VBROADCASTSS 16(CX), Z13
-	VFMADD231PS  Z13, Z12, Z4
-	VBROADCASTSS 20(CX), Z13
-	VFMADD231PS  Z13, Z12, Z5
-	VBROADCASTSS 24(CX), Z13
-	VFMADD231PS  Z13, Z12, Z6
-	VBROADCASTSS 28(CX), Z13
-	VFMADD231PS  Z13, Z12, Z7
-	VBROADCASTSS 32(CX), Z13
-	VFMADD231PS  Z13, Z12, Z8
-	VBROADCASTSS 36(CX), Z13
-	VFMADD231PS  Z13, Z12, Z9
-	VBROADCASTSS 40(CX), Z13
-	VFMADD231PS  Z13, Z12, Z10
-	VBROADCASTSS 44(CX), Z13
-	VFMADD231PS  Z13, Z12, Z11
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z12
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z13
-	VFMADD231PS  Z13, Z12, Z0
-	VBROADCASTSS 4(CX), Z13
-	VFMADD231PS  Z13, Z12, Z1
-	VBROADCASTSS 8(CX), Z13
-	VFMADD231PS  Z13, Z12, Z2
-	VBROADCASTSS 12(CX), Z13
-	VFMADD231PS  Z13, Z12, Z3
-	VBROADCASTSS 16(CX), Z13
-	VFMADD231PS  Z13, Z12, Z4
-	VBROADCASTSS 20(CX), Z13
-	VFMADD231PS  Z13, Z12, Z5
-	VBROADCASTSS 24(CX), Z13
-	VFMADD231PS  Z13, Z12, Z6
-	VBROADCASTSS 28(CX), Z13
-	VFMADD231PS  Z13, Z12, Z7
-	VBROADCASTSS 32(CX), Z13
-	VFMADD231PS  Z13, Z12, Z8
-	VBROADCASTSS 36(CX), Z13
-	VFMADD231PS  Z13, Z12, Z9
-	VBROADCASTSS 40(CX), Z13
-	VFMADD231PS  Z13, Z12, Z10
-	VBROADCASTSS 44(CX), Z13
-	VFMADD231PS  Z13, Z12, Z11
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
-	JNZ          loop
-
-tail:
-	TESTQ AX, AX
-	JZ    finish
-
-tailloop:
-	VMOVUPS      (BX), Z12
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z13
-	VFMADD231PS  Z13, Z12, Z0
-	VBROADCASTSS 4(CX), Z13
-	VFMADD231PS  Z13, Z12, Z1
-	VBROADCASTSS 8(CX), Z13
-	VFMADD231PS  Z13, Z12, Z2
-	VBROADCASTSS 12(CX), Z13
-	VFMADD231PS  Z13, Z12, Z3
-	VBROADCASTSS 16(CX), Z13
-	VFMADD231PS  Z13, Z12, Z4
-	VBROADCASTSS 20(CX), Z13
-	VFMADD231PS  Z13, Z12, Z5
-	VBROADCASTSS 24(CX), Z13
-	VFMADD231PS  Z13, Z12, Z6
-	VBROADCASTSS 28(CX), Z13
-	VFMADD231PS  Z13, Z12, Z7
-	VBROADCASTSS 32(CX), Z13
-	VFMADD231PS  Z13, Z12, Z8
-	VBROADCASTSS 36(CX), Z13
-	VFMADD231PS  Z13, Z12, Z9
-	VBROADCASTSS 40(CX), Z13
-	VFMADD231PS  Z13, Z12, Z10
-	VBROADCASTSS 44(CX), Z13
-	VFMADD231PS  Z13, Z12, Z11
-	ADDQ         DX, CX
-	DECQ         AX
-	JNZ          tailloop
-
-finish:
-	MOVQ      c+40(FP), AX
-	MOVQ      ldc+48(FP), CX
-	MOVQ      cols+56(FP), DX
-	MOVQ      accumulate+64(FP), BX
-	MOVQ      $0xffffffff, SI
-	BZHIQ     DX, SI, SI
-	KMOVW     SI, K1
-	TESTQ     BX, BX
-	JZ        store
-	MOVQ      AX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z0, Z0
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z1, Z1
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z2, Z2
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z3, Z3
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z4, Z4
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z5, Z5
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z6, Z6
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z7, Z7
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z8, Z8
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z9, Z9
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z10, Z10
-	ADDQ      CX, DX
-	VMOVUPS.Z (DX), K1, Z13
-	VADDPS    Z13, Z11, Z11
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z9, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z10, K1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z11, K1, (AX)
-	LDMXCSR (SP)
-	VZEROUPPER
-	RET
-
-// func gemmN13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN13x1AVX512(SB), NOSPLIT, $8-80
-	STMXCSR    (SP)
-	MOVL       (SP), AX
-	ORL        $0x00008040, AX
-	MOVL       AX, 4(SP)
-	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
-	LEAQ       (R9)(DX*2), R10
-	ADDQ       DX, R10
-	LEAQ       (R10)(DX*2), R11
-	ADDQ       DX, R11
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	MOVQ       c+40(FP), R12
-	MOVQ       ldc+48(FP), R13
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	MOVQ       AX, R12
-	SHRQ       $0x02, R12
-	ANDQ       $0x03, AX
-	TESTQ      R12, R12
-	JZ         tail
-
-loop:
-	VMOVUPS      (BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
-	VFMADD231PS  Z14, Z13, Z0
-	VBROADCASTSS (CX)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS (CX)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z2
-	VBROADCASTSS (R8), Z14
-	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS (R8)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z4
-	VBROADCASTSS (R8)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS (R9), Z14
-	VFMADD231PS  Z14, Z13, Z6
-	VBROADCASTSS (R9)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS (R9)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z8
-	VBROADCASTSS (R10), Z14
-	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS (R10)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z10
-	VBROADCASTSS (R10)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z11
-	VBROADCASTSS (R11), Z14
-	VFMADD231PS  Z14, Z13, Z12
-	VMOVUPS      (BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z14
-	VFMADD231PS  Z14, Z13, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 4(CX)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z2
-	VBROADCASTSS 4(R8), Z14
-	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 4(R8)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z4
-	VBROADCASTSS 4(R8)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 4(R9), Z14
-	VFMADD231PS  Z14, Z13, Z6
-	VBROADCASTSS 4(R9)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 4(R9)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z8
-	VBROADCASTSS 4(R10), Z14
-	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 4(R10)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z10
-	VBROADCASTSS 4(R10)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z11
-	VBROADCASTSS 4(R11), Z14
-	VFMADD231PS  Z14, Z13, Z12
-	VMOVUPS      (BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z14
-	VFMADD231PS  Z14, Z13, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 8(CX)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z2
-	VBROADCASTSS 8(R8), Z14
-	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 8(R8)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z4
-	VBROADCASTSS 8(R8)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 8(R9), Z14
-	VFMADD231PS  Z14, Z13, Z6
-	VBROADCASTSS 8(R9)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 8(R9)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z8
-	VBROADCASTSS 8(R10), Z14
-	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 8(R10)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z10
-	VBROADCASTSS 8(R10)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z11
-	VBROADCASTSS 8(R11), Z14
-	VFMADD231PS  Z14, Z13, Z12
-	VMOVUPS      (BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z14
-	VFMADD231PS  Z14, Z13, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 12(CX)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z2
-	VBROADCASTSS 12(R8), Z14
-	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 12(R8)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z4
-	VBROADCASTSS 12(R8)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 12(R9), Z14
-	VFMADD231PS  Z14, Z13, Z6
-	VBROADCASTSS 12(R9)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 12(R9)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z8
-	VBROADCASTSS 12(R10), Z14
-	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 12(R10)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z10
-	VBROADCASTSS 12(R10)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z11
-	VBROADCASTSS 12(R11), Z14
-	VFMADD231PS  Z14, Z13, Z12
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	ADDQ         $0x10, R9
-	ADDQ         $0x10, R10
-	ADDQ         $0x10, R11
-	DECQ         R12
-	JNZ          loop
-
-tail:
-	TESTQ AX, AX
-	JZ    finish
-
-tailloop:
-	VMOVUPS      (BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
-	VFMADD231PS  Z14, Z13, Z0
-	VBROADCASTSS (CX)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS (CX)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z2
-	VBROADCASTSS (R8), Z14
-	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS (R8)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z4
-	VBROADCASTSS (R8)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS (R9), Z14
-	VFMADD231PS  Z14, Z13, Z6
-	VBROADCASTSS (R9)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS (R9)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z8
-	VBROADCASTSS (R10), Z14
-	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS (R10)(DX*1), Z14
-	VFMADD231PS  Z14, Z13, Z10
-	VBROADCASTSS (R10)(DX*2), Z14
-	VFMADD231PS  Z14, Z13, Z11
-	VBROADCASTSS (R11), Z14
-	VFMADD231PS  Z14, Z13, Z12
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	ADDQ         $0x04, R9
-	ADDQ         $0x04, R10
-	ADDQ         $0x04, R11
-	DECQ         AX
-	JNZ          tailloop
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	ADDQ skip+88(FP), R9
+	ADDQ skip+88(FP), R10
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -12706,20 +13072,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT13x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT13x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -12733,197 +13098,204 @@ TEXT ·gemmT13x1AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
 	VPXORD     Z12, Z12, Z12
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
+	VMOVUPS      (DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z14, Z13, Z0
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(AX), Z14
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(AX), Z14
 	VFMADD231PS  Z14, Z13, Z2
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(AX), Z14
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(AX), Z14
 	VFMADD231PS  Z14, Z13, Z4
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(AX), Z14
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 24(CX), Z14
+	VBROADCASTSS 24(AX), Z14
 	VFMADD231PS  Z14, Z13, Z6
-	VBROADCASTSS 28(CX), Z14
+	VBROADCASTSS 28(AX), Z14
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 32(CX), Z14
+	VBROADCASTSS 32(AX), Z14
 	VFMADD231PS  Z14, Z13, Z8
-	VBROADCASTSS 36(CX), Z14
+	VBROADCASTSS 36(AX), Z14
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 40(CX), Z14
+	VBROADCASTSS 40(AX), Z14
 	VFMADD231PS  Z14, Z13, Z10
-	VBROADCASTSS 44(CX), Z14
+	VBROADCASTSS 44(AX), Z14
 	VFMADD231PS  Z14, Z13, Z11
-	VBROADCASTSS 48(CX), Z14
+	VBROADCASTSS 48(AX), Z14
 	VFMADD231PS  Z14, Z13, Z12
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z14, Z13, Z0
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(AX), Z14
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(AX), Z14
 	VFMADD231PS  Z14, Z13, Z2
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(AX), Z14
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(AX), Z14
 	VFMADD231PS  Z14, Z13, Z4
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(AX), Z14
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 24(CX), Z14
+	VBROADCASTSS 24(AX), Z14
 	VFMADD231PS  Z14, Z13, Z6
-	VBROADCASTSS 28(CX), Z14
+	VBROADCASTSS 28(AX), Z14
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 32(CX), Z14
+	VBROADCASTSS 32(AX), Z14
 	VFMADD231PS  Z14, Z13, Z8
-	VBROADCASTSS 36(CX), Z14
+	VBROADCASTSS 36(AX), Z14
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 40(CX), Z14
+	VBROADCASTSS 40(AX), Z14
 	VFMADD231PS  Z14, Z13, Z10
-	VBROADCASTSS 44(CX), Z14
+	VBROADCASTSS 44(AX), Z14
 	VFMADD231PS  Z14, Z13, Z11
-	VBROADCASTSS 48(CX), Z14
+	VBROADCASTSS 48(AX), Z14
 	VFMADD231PS  Z14, Z13, Z12
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z14, Z13, Z0
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(AX), Z14
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(AX), Z14
 	VFMADD231PS  Z14, Z13, Z2
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(AX), Z14
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(AX), Z14
 	VFMADD231PS  Z14, Z13, Z4
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(AX), Z14
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 24(CX), Z14
+	VBROADCASTSS 24(AX), Z14
 	VFMADD231PS  Z14, Z13, Z6
-	VBROADCASTSS 28(CX), Z14
+	VBROADCASTSS 28(AX), Z14
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 32(CX), Z14
+	VBROADCASTSS 32(AX), Z14
 	VFMADD231PS  Z14, Z13, Z8
-	VBROADCASTSS 36(CX), Z14
+	VBROADCASTSS 36(AX), Z14
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 40(CX), Z14
+	VBROADCASTSS 40(AX), Z14
 	VFMADD231PS  Z14, Z13, Z10
-	VBROADCASTSS 44(CX), Z14
+	VBROADCASTSS 44(AX), Z14
 	VFMADD231PS  Z14, Z13, Z11
-	VBROADCASTSS 48(CX), Z14
+	VBROADCASTSS 48(AX), Z14
 	VFMADD231PS  Z14, Z13, Z12
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z14, Z13, Z0
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(AX), Z14
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(AX), Z14
 	VFMADD231PS  Z14, Z13, Z2
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(AX), Z14
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(AX), Z14
 	VFMADD231PS  Z14, Z13, Z4
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(AX), Z14
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 24(CX), Z14
+	VBROADCASTSS 24(AX), Z14
 	VFMADD231PS  Z14, Z13, Z6
-	VBROADCASTSS 28(CX), Z14
+	VBROADCASTSS 28(AX), Z14
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 32(CX), Z14
+	VBROADCASTSS 32(AX), Z14
 	VFMADD231PS  Z14, Z13, Z8
-	VBROADCASTSS 36(CX), Z14
+	VBROADCASTSS 36(AX), Z14
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 40(CX), Z14
+	VBROADCASTSS 40(AX), Z14
 	VFMADD231PS  Z14, Z13, Z10
-	VBROADCASTSS 44(CX), Z14
+	VBROADCASTSS 44(AX), Z14
 	VFMADD231PS  Z14, Z13, Z11
-	VBROADCASTSS 48(CX), Z14
+	VBROADCASTSS 48(AX), Z14
 	VFMADD231PS  Z14, Z13, Z12
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z14
+	VMOVUPS      (DX), Z13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z14, Z13, Z0
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(AX), Z14
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(AX), Z14
 	VFMADD231PS  Z14, Z13, Z2
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(AX), Z14
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(AX), Z14
 	VFMADD231PS  Z14, Z13, Z4
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(AX), Z14
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 24(CX), Z14
+	VBROADCASTSS 24(AX), Z14
 	VFMADD231PS  Z14, Z13, Z6
-	VBROADCASTSS 28(CX), Z14
+	VBROADCASTSS 28(AX), Z14
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 32(CX), Z14
+	VBROADCASTSS 32(AX), Z14
 	VFMADD231PS  Z14, Z13, Z8
-	VBROADCASTSS 36(CX), Z14
+	VBROADCASTSS 36(AX), Z14
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 40(CX), Z14
+	VBROADCASTSS 40(AX), Z14
 	VFMADD231PS  Z14, Z13, Z10
-	VBROADCASTSS 44(CX), Z14
+	VBROADCASTSS 44(AX), Z14
 	VFMADD231PS  Z14, Z13, Z11
-	VBROADCASTSS 48(CX), Z14
+	VBROADCASTSS 48(AX), Z14
 	VFMADD231PS  Z14, Z13, Z12
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -13005,28 +13377,27 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmN14x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmN14x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
-	LEAQ       (R9)(DX*2), R10
-	ADDQ       DX, R10
-	LEAQ       (R10)(DX*2), R11
-	ADDQ       DX, R11
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
+	LEAQ       (DI)(CX*2), R8
+	ADDQ       CX, R8
+	LEAQ       (R8)(CX*2), R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(CX*2), R10
+	ADDQ       CX, R10
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -13041,214 +13412,225 @@ TEXT ·gemmN14x1AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z11, Z11, Z11
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
-	MOVQ       c+40(FP), R12
-	MOVQ       ldc+48(FP), R13
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	PREFETCHT0 (R12)
-	MOVQ       AX, R12
-	SHRQ       $0x02, R12
-	ANDQ       $0x03, AX
-	TESTQ      R12, R12
-	JZ         tail
+	MOVQ       c+40(FP), R11
+	MOVQ       ldc+48(FP), R12
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+
+piece:
+	MOVQ k+0(FP), R11
+	SHRQ $0x02, R11
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z14
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z15
+	VMOVUPS      (DX), Z14
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z15
 	VFMADD231PS  Z15, Z14, Z0
-	VBROADCASTSS (CX)(DX*1), Z15
+	VBROADCASTSS (AX)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z1
-	VBROADCASTSS (CX)(DX*2), Z15
+	VBROADCASTSS (AX)(CX*2), Z15
 	VFMADD231PS  Z15, Z14, Z2
+	VBROADCASTSS (DI), Z15
+	VFMADD231PS  Z15, Z14, Z3
+	VBROADCASTSS (DI)(CX*1), Z15
+	VFMADD231PS  Z15, Z14, Z4
+	VBROADCASTSS (DI)(CX*2), Z15
+	VFMADD231PS  Z15, Z14, Z5
 	VBROADCASTSS (R8), Z15
-	VFMADD231PS  Z15, Z14, Z3
-	VBROADCASTSS (R8)(DX*1), Z15
-	VFMADD231PS  Z15, Z14, Z4
-	VBROADCASTSS (R8)(DX*2), Z15
-	VFMADD231PS  Z15, Z14, Z5
+	VFMADD231PS  Z15, Z14, Z6
+	VBROADCASTSS (R8)(CX*1), Z15
+	VFMADD231PS  Z15, Z14, Z7
+	VBROADCASTSS (R8)(CX*2), Z15
+	VFMADD231PS  Z15, Z14, Z8
 	VBROADCASTSS (R9), Z15
-	VFMADD231PS  Z15, Z14, Z6
-	VBROADCASTSS (R9)(DX*1), Z15
-	VFMADD231PS  Z15, Z14, Z7
-	VBROADCASTSS (R9)(DX*2), Z15
-	VFMADD231PS  Z15, Z14, Z8
+	VFMADD231PS  Z15, Z14, Z9
+	VBROADCASTSS (R9)(CX*1), Z15
+	VFMADD231PS  Z15, Z14, Z10
+	VBROADCASTSS (R9)(CX*2), Z15
+	VFMADD231PS  Z15, Z14, Z11
 	VBROADCASTSS (R10), Z15
-	VFMADD231PS  Z15, Z14, Z9
-	VBROADCASTSS (R10)(DX*1), Z15
-	VFMADD231PS  Z15, Z14, Z10
-	VBROADCASTSS (R10)(DX*2), Z15
-	VFMADD231PS  Z15, Z14, Z11
-	VBROADCASTSS (R11), Z15
 	VFMADD231PS  Z15, Z14, Z12
-	VBROADCASTSS (R11)(DX*1), Z15
+	VBROADCASTSS (R10)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z13
-	VMOVUPS      (BX), Z14
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Z15
+	VMOVUPS      (DX), Z14
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Z15
 	VFMADD231PS  Z15, Z14, Z0
-	VBROADCASTSS 4(CX)(DX*1), Z15
+	VBROADCASTSS 4(AX)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z1
-	VBROADCASTSS 4(CX)(DX*2), Z15
+	VBROADCASTSS 4(AX)(CX*2), Z15
 	VFMADD231PS  Z15, Z14, Z2
+	VBROADCASTSS 4(DI), Z15
+	VFMADD231PS  Z15, Z14, Z3
+	VBROADCASTSS 4(DI)(CX*1), Z15
+	VFMADD231PS  Z15, Z14, Z4
+	VBROADCASTSS 4(DI)(CX*2), Z15
+	VFMADD231PS  Z15, Z14, Z5
 	VBROADCASTSS 4(R8), Z15
-	VFMADD231PS  Z15, Z14, Z3
-	VBROADCASTSS 4(R8)(DX*1), Z15
-	VFMADD231PS  Z15, Z14, Z4
-	VBROADCASTSS 4(R8)(DX*2), Z15
-	VFMADD231PS  Z15, Z14, Z5
+	VFMADD231PS  Z15, Z14, Z6
+	VBROADCASTSS 4(R8)(CX*1), Z15
+	VFMADD231PS  Z15, Z14, Z7
+	VBROADCASTSS 4(R8)(CX*2), Z15
+	VFMADD231PS  Z15, Z14, Z8
 	VBROADCASTSS 4(R9), Z15
-	VFMADD231PS  Z15, Z14, Z6
-	VBROADCASTSS 4(R9)(DX*1), Z15
-	VFMADD231PS  Z15, Z14, Z7
-	VBROADCASTSS 4(R9)(DX*2), Z15
-	VFMADD231PS  Z15, Z14, Z8
+	VFMADD231PS  Z15, Z14, Z9
+	VBROADCASTSS 4(R9)(CX*1), Z15
+	VFMADD231PS  Z15, Z14, Z10
+	VBROADCASTSS 4(R9)(CX*2), Z15
+	VFMADD231PS  Z15, Z14, Z11
 	VBROADCASTSS 4(R10), Z15
-	VFMADD231PS  Z15, Z14, Z9
-	VBROADCASTSS 4(R10)(DX*1), Z15
-	VFMADD231PS  Z15, Z14, Z10
-	VBROADCASTSS 4(R10)(DX*2), Z15
-	VFMADD231PS  Z15, Z14, Z11
-	VBROADCASTSS 4(R11), Z15
 	VFMADD231PS  Z15, Z14, Z12
-	VBROADCASTSS 4(R11)(DX*1), Z15
+	VBROADCASTSS 4(R10)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z13
-	VMOVUPS      (BX), Z14
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Z15
+	VMOVUPS      (DX), Z14
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Z15
 	VFMADD231PS  Z15, Z14, Z0
-	VBROADCASTSS 8(CX)(DX*1), Z15
+	VBROADCASTSS 8(AX)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z1
-	VBROADCASTSS 8(CX)(DX*2), Z15
+	VBROADCASTSS 8(AX)(CX*2), Z15
 	VFMADD231PS  Z15, Z14, Z2
+	VBROADCASTSS 8(DI), Z15
+	VFMADD231PS  Z15, Z14, Z3
+	VBROADCASTSS 8(DI)(CX*1), Z15
+	VFMADD231PS  Z15, Z14, Z4
+	VBROADCASTSS 8(DI)(CX*2), Z15
+	VFMADD231PS  Z15, Z14, Z5
 	VBROADCASTSS 8(R8), Z15
-	VFMADD231PS  Z15, Z14, Z3
-	VBROADCASTSS 8(R8)(DX*1), Z15
-	VFMADD231PS  Z15, Z14, Z4
-	VBROADCASTSS 8(R8)(DX*2), Z15
-	VFMADD231PS  Z15, Z14, Z5
+	VFMADD231PS  Z15, Z14, Z6
+	VBROADCASTSS 8(R8)(CX*1), Z15
+	VFMADD231PS  Z15, Z14, Z7
+	VBROADCASTSS 8(R8)(CX*2), Z15
+	VFMADD231PS  Z15, Z14, Z8
 	VBROADCASTSS 8(R9), Z15
-	VFMADD231PS  Z15, Z14, Z6
-	VBROADCASTSS 8(R9)(DX*1), Z15
-	VFMADD231PS  Z15, Z14, Z7
-	VBROADCASTSS 8(R9)(DX*2), Z15
-	VFMADD231PS  Z15, Z14, Z8
+	VFMADD231PS  Z15, Z14, Z9
+	VBROADCASTSS 8(R9)(CX*1), Z15
+	VFMADD231PS  Z15, Z14, Z10
+	VBROADCASTSS 8(R9)(CX*2), Z15
+	VFMADD231PS  Z15, Z14, Z11
 	VBROADCASTSS 8(R10), Z15
-	VFMADD231PS  Z15, Z14, Z9
-	VBROADCASTSS 8(R10)(DX*1), Z15
-	VFMADD231PS  Z15, Z14, Z10
-	VBROADCASTSS 8(R10)(DX*2), Z15
-	VFMADD231PS  Z15, Z14, Z11
-	VBROADCASTSS 8(R11), Z15
 	VFMADD231PS  Z15, Z14, Z12
-	VBROADCASTSS 8(R11)(DX*1), Z15
+	VBROADCASTSS 8(R10)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z13
-	VMOVUPS      (BX), Z14
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Z15
+	VMOVUPS      (DX), Z14
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Z15
 	VFMADD231PS  Z15, Z14, Z0
-	VBROADCASTSS 12(CX)(DX*1), Z15
+	VBROADCASTSS 12(AX)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z1
-	VBROADCASTSS 12(CX)(DX*2), Z15
+	VBROADCASTSS 12(AX)(CX*2), Z15
 	VFMADD231PS  Z15, Z14, Z2
-	VBROADCASTSS 12(R8), Z15
+	VBROADCASTSS 12(DI), Z15
 	VFMADD231PS  Z15, Z14, Z3
-	VBROADCASTSS 12(R8)(DX*1), Z15
+	VBROADCASTSS 12(DI)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z4
-	VBROADCASTSS 12(R8)(DX*2), Z15
+	VBROADCASTSS 12(DI)(CX*2), Z15
 	VFMADD231PS  Z15, Z14, Z5
-	VBROADCASTSS 12(R9), Z15
+	VBROADCASTSS 12(R8), Z15
 	VFMADD231PS  Z15, Z14, Z6
-	VBROADCASTSS 12(R9)(DX*1), Z15
+	VBROADCASTSS 12(R8)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z7
-	VBROADCASTSS 12(R9)(DX*2), Z15
+	VBROADCASTSS 12(R8)(CX*2), Z15
 	VFMADD231PS  Z15, Z14, Z8
-	VBROADCASTSS 12(R10), Z15
+	VBROADCASTSS 12(R9), Z15
 	VFMADD231PS  Z15, Z14, Z9
-	VBROADCASTSS 12(R10)(DX*1), Z15
+	VBROADCASTSS 12(R9)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z10
-	VBROADCASTSS 12(R10)(DX*2), Z15
+	VBROADCASTSS 12(R9)(CX*2), Z15
 	VFMADD231PS  Z15, Z14, Z11
-	VBROADCASTSS 12(R11), Z15
+	VBROADCASTSS 12(R10), Z15
 	VFMADD231PS  Z15, Z14, Z12
-	VBROADCASTSS 12(R11)(DX*1), Z15
+	VBROADCASTSS 12(R10)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z13
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
 	ADDQ         $0x10, R9
 	ADDQ         $0x10, R10
-	ADDQ         $0x10, R11
-	DECQ         R12
+	DECQ         R11
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R11
+	ANDQ $0x03, R11
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z14
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z15
+	VMOVUPS      (DX), Z14
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z15
 	VFMADD231PS  Z15, Z14, Z0
-	VBROADCASTSS (CX)(DX*1), Z15
+	VBROADCASTSS (AX)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z1
-	VBROADCASTSS (CX)(DX*2), Z15
+	VBROADCASTSS (AX)(CX*2), Z15
 	VFMADD231PS  Z15, Z14, Z2
-	VBROADCASTSS (R8), Z15
+	VBROADCASTSS (DI), Z15
 	VFMADD231PS  Z15, Z14, Z3
-	VBROADCASTSS (R8)(DX*1), Z15
+	VBROADCASTSS (DI)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z4
-	VBROADCASTSS (R8)(DX*2), Z15
+	VBROADCASTSS (DI)(CX*2), Z15
 	VFMADD231PS  Z15, Z14, Z5
-	VBROADCASTSS (R9), Z15
+	VBROADCASTSS (R8), Z15
 	VFMADD231PS  Z15, Z14, Z6
-	VBROADCASTSS (R9)(DX*1), Z15
+	VBROADCASTSS (R8)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z7
-	VBROADCASTSS (R9)(DX*2), Z15
+	VBROADCASTSS (R8)(CX*2), Z15
 	VFMADD231PS  Z15, Z14, Z8
-	VBROADCASTSS (R10), Z15
+	VBROADCASTSS (R9), Z15
 	VFMADD231PS  Z15, Z14, Z9
-	VBROADCASTSS (R10)(DX*1), Z15
+	VBROADCASTSS (R9)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z10
-	VBROADCASTSS (R10)(DX*2), Z15
+	VBROADCASTSS (R9)(CX*2), Z15
 	VFMADD231PS  Z15, Z14, Z11
-	VBROADCASTSS (R11), Z15
+	VBROADCASTSS (R10), Z15
 	VFMADD231PS  Z15, Z14, Z12
-	VBROADCASTSS (R11)(DX*1), Z15
+	VBROADCASTSS (R10)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z13
-	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	ADDQ         $0x04, R11
-	DECQ         AX
+	DECQ         R11
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	ADDQ skip+88(FP), R8
+	ADDQ skip+88(FP), R9
+	ADDQ skip+88(FP), R10
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -13335,20 +13717,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
-TEXT ·gemmT14x1AVX512(SB), NOSPLIT, $8-80
+TEXT ·gemmT14x1AVX512(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -13363,209 +13744,216 @@ TEXT ·gemmT14x1AVX512(SB), NOSPLIT, $8-80
 	VPXORD     Z11, Z11, Z11
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Z14
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z15
+	VMOVUPS      (DX), Z14
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z15
 	VFMADD231PS  Z15, Z14, Z0
-	VBROADCASTSS 4(CX), Z15
+	VBROADCASTSS 4(AX), Z15
 	VFMADD231PS  Z15, Z14, Z1
-	VBROADCASTSS 8(CX), Z15
+	VBROADCASTSS 8(AX), Z15
 	VFMADD231PS  Z15, Z14, Z2
-	VBROADCASTSS 12(CX), Z15
+	VBROADCASTSS 12(AX), Z15
 	VFMADD231PS  Z15, Z14, Z3
-	VBROADCASTSS 16(CX), Z15
+	VBROADCASTSS 16(AX), Z15
 	VFMADD231PS  Z15, Z14, Z4
-	VBROADCASTSS 20(CX), Z15
+	VBROADCASTSS 20(AX), Z15
 	VFMADD231PS  Z15, Z14, Z5
-	VBROADCASTSS 24(CX), Z15
+	VBROADCASTSS 24(AX), Z15
 	VFMADD231PS  Z15, Z14, Z6
-	VBROADCASTSS 28(CX), Z15
+	VBROADCASTSS 28(AX), Z15
 	VFMADD231PS  Z15, Z14, Z7
-	VBROADCASTSS 32(CX), Z15
+	VBROADCASTSS 32(AX), Z15
 	VFMADD231PS  Z15, Z14, Z8
-	VBROADCASTSS 36(CX), Z15
+	VBROADCASTSS 36(AX), Z15
 	VFMADD231PS  Z15, Z14, Z9
-	VBROADCASTSS 40(CX), Z15
+	VBROADCASTSS 40(AX), Z15
 	VFMADD231PS  Z15, Z14, Z10
-	VBROADCASTSS 44(CX), Z15
+	VBROADCASTSS 44(AX), Z15
 	VFMADD231PS  Z15, Z14, Z11
-	VBROADCASTSS 48(CX), Z15
+	VBROADCASTSS 48(AX), Z15
 	VFMADD231PS  Z15, Z14, Z12
-	VBROADCASTSS 52(CX), Z15
+	VBROADCASTSS 52(AX), Z15
 	VFMADD231PS  Z15, Z14, Z13
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z14
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z15
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z14
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z15
 	VFMADD231PS  Z15, Z14, Z0
-	VBROADCASTSS 4(CX), Z15
+	VBROADCASTSS 4(AX), Z15
 	VFMADD231PS  Z15, Z14, Z1
-	VBROADCASTSS 8(CX), Z15
+	VBROADCASTSS 8(AX), Z15
 	VFMADD231PS  Z15, Z14, Z2
-	VBROADCASTSS 12(CX), Z15
+	VBROADCASTSS 12(AX), Z15
 	VFMADD231PS  Z15, Z14, Z3
-	VBROADCASTSS 16(CX), Z15
+	VBROADCASTSS 16(AX), Z15
 	VFMADD231PS  Z15, Z14, Z4
-	VBROADCASTSS 20(CX), Z15
+	VBROADCASTSS 20(AX), Z15
 	VFMADD231PS  Z15, Z14, Z5
-	VBROADCASTSS 24(CX), Z15
+	VBROADCASTSS 24(AX), Z15
 	VFMADD231PS  Z15, Z14, Z6
-	VBROADCASTSS 28(CX), Z15
+	VBROADCASTSS 28(AX), Z15
 	VFMADD231PS  Z15, Z14, Z7
-	VBROADCASTSS 32(CX), Z15
+	VBROADCASTSS 32(AX), Z15
 	VFMADD231PS  Z15, Z14, Z8
-	VBROADCASTSS 36(CX), Z15
+	VBROADCASTSS 36(AX), Z15
 	VFMADD231PS  Z15, Z14, Z9
-	VBROADCASTSS 40(CX), Z15
+	VBROADCASTSS 40(AX), Z15
 	VFMADD231PS  Z15, Z14, Z10
-	VBROADCASTSS 44(CX), Z15
+	VBROADCASTSS 44(AX), Z15
 	VFMADD231PS  Z15, Z14, Z11
-	VBROADCASTSS 48(CX), Z15
+	VBROADCASTSS 48(AX), Z15
 	VFMADD231PS  Z15, Z14, Z12
-	VBROADCASTSS 52(CX), Z15
+	VBROADCASTSS 52(AX), Z15
 	VFMADD231PS  Z15, Z14, Z13
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z14
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z15
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z14
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z15
 	VFMADD231PS  Z15, Z14, Z0
-	VBROADCASTSS 4(CX), Z15
+	VBROADCASTSS 4(AX), Z15
 	VFMADD231PS  Z15, Z14, Z1
-	VBROADCASTSS 8(CX), Z15
+	VBROADCASTSS 8(AX), Z15
 	VFMADD231PS  Z15, Z14, Z2
-	VBROADCASTSS 12(CX), Z15
+	VBROADCASTSS 12(AX), Z15
 	VFMADD231PS  Z15, Z14, Z3
-	VBROADCASTSS 16(CX), Z15
+	VBROADCASTSS 16(AX), Z15
 	VFMADD231PS  Z15, Z14, Z4
-	VBROADCASTSS 20(CX), Z15
+	VBROADCASTSS 20(AX), Z15
 	VFMADD231PS  Z15, Z14, Z5
-	VBROADCASTSS 24(CX), Z15
+	VBROADCASTSS 24(AX), Z15
 	VFMADD231PS  Z15, Z14, Z6
-	VBROADCASTSS 28(CX), Z15
+	VBROADCASTSS 28(AX), Z15
 	VFMADD231PS  Z15, Z14, Z7
-	VBROADCASTSS 32(CX), Z15
+	VBROADCASTSS 32(AX), Z15
 	VFMADD231PS  Z15, Z14, Z8
-	VBROADCASTSS 36(CX), Z15
+	VBROADCASTSS 36(AX), Z15
 	VFMADD231PS  Z15, Z14, Z9
-	VBROADCASTSS 40(CX), Z15
+	VBROADCASTSS 40(AX), Z15
 	VFMADD231PS  Z15, Z14, Z10
-	VBROADCASTSS 44(CX), Z15
+	VBROADCASTSS 44(AX), Z15
 	VFMADD231PS  Z15, Z14, Z11
-	VBROADCASTSS 48(CX), Z15
+	VBROADCASTSS 48(AX), Z15
 	VFMADD231PS  Z15, Z14, Z12
-	VBROADCASTSS 52(CX), Z15
+	VBROADCASTSS 52(AX), Z15
 	VFMADD231PS  Z15, Z14, Z13
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Z14
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z15
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Z14
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z15
 	VFMADD231PS  Z15, Z14, Z0
-	VBROADCASTSS 4(CX), Z15
+	VBROADCASTSS 4(AX), Z15
 	VFMADD231PS  Z15, Z14, Z1
-	VBROADCASTSS 8(CX), Z15
+	VBROADCASTSS 8(AX), Z15
 	VFMADD231PS  Z15, Z14, Z2
-	VBROADCASTSS 12(CX), Z15
+	VBROADCASTSS 12(AX), Z15
 	VFMADD231PS  Z15, Z14, Z3
-	VBROADCASTSS 16(CX), Z15
+	VBROADCASTSS 16(AX), Z15
 	VFMADD231PS  Z15, Z14, Z4
-	VBROADCASTSS 20(CX), Z15
+	VBROADCASTSS 20(AX), Z15
 	VFMADD231PS  Z15, Z14, Z5
-	VBROADCASTSS 24(CX), Z15
+	VBROADCASTSS 24(AX), Z15
 	VFMADD231PS  Z15, Z14, Z6
-	VBROADCASTSS 28(CX), Z15
+	VBROADCASTSS 28(AX), Z15
 	VFMADD231PS  Z15, Z14, Z7
-	VBROADCASTSS 32(CX), Z15
+	VBROADCASTSS 32(AX), Z15
 	VFMADD231PS  Z15, Z14, Z8
-	VBROADCASTSS 36(CX), Z15
+	VBROADCASTSS 36(AX), Z15
 	VFMADD231PS  Z15, Z14, Z9
-	VBROADCASTSS 40(CX), Z15
+	VBROADCASTSS 40(AX), Z15
 	VFMADD231PS  Z15, Z14, Z10
-	VBROADCASTSS 44(CX), Z15
+	VBROADCASTSS 44(AX), Z15
 	VFMADD231PS  Z15, Z14, Z11
-	VBROADCASTSS 48(CX), Z15
+	VBROADCASTSS 48(AX), Z15
 	VFMADD231PS  Z15, Z14, Z12
-	VBROADCASTSS 52(CX), Z15
+	VBROADCASTSS 52(AX), Z15
 	VFMADD231PS  Z15, Z14, Z13
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Z14
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Z15
+	VMOVUPS      (DX), Z14
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Z15
 	VFMADD231PS  Z15, Z14, Z0
-	VBROADCASTSS 4(CX), Z15
+	VBROADCASTSS 4(AX), Z15
 	VFMADD231PS  Z15, Z14, Z1
-	VBROADCASTSS 8(CX), Z15
+	VBROADCASTSS 8(AX), Z15
 	VFMADD231PS  Z15, Z14, Z2
-	VBROADCASTSS 12(CX), Z15
+	VBROADCASTSS 12(AX), Z15
 	VFMADD231PS  Z15, Z14, Z3
-	VBROADCASTSS 16(CX), Z15
+	VBROADCASTSS 16(AX), Z15
 	VFMADD231PS  Z15, Z14, Z4
-	VBROADCASTSS 20(CX), Z15
+	VBROADCASTSS 20(AX), Z15
 	VFMADD231PS  Z15, Z14, Z5
-	VBROADCASTSS 24(CX), Z15
+	VBROADCASTSS 24(AX), Z15
 	VFMADD231PS  Z15, Z14, Z6
-	VBROADCASTSS 28(CX), Z15
+	VBROADCASTSS 28(AX), Z15
 	VFMADD231PS  Z15, Z14, Z7
-	VBROADCASTSS 32(CX), Z15
+	VBROADCASTSS 32(AX), Z15
 	VFMADD231PS  Z15, Z14, Z8
-	VBROADCASTSS 36(CX), Z15
+	VBROADCASTSS 36(AX), Z15
 	VFMADD231PS  Z15, Z14, Z9
-	VBROADCASTSS 40(CX), Z15
+	VBROADCASTSS 40(AX), Z15
 	VFMADD231PS  Z15, Z14, Z10
-	VBROADCASTSS 44(CX), Z15
+	VBROADCASTSS 44(AX), Z15
 	VFMADD231PS  Z15, Z14, Z11
-	VBROADCASTSS 48(CX), Z15
+	VBROADCASTSS 48(AX), Z15
 	VFMADD231PS  Z15, Z14, Z12
-	VBROADCASTSS 52(CX), Z15
+	VBROADCASTSS 52(AX), Z15
 	VFMADD231PS  Z15, Z14, Z13
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ      c+40(FP), AX
@@ -13811,76 +14199,82 @@ TEXT ·transposeAVX512(SB), NOSPLIT, $0-32
 	VZEROUPPER
 	RET
 
-// func gemmN1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmN1x2AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmN1x2AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), DX
-	MOVQ       ldb+32(FP), BX
-	MOVQ       next+72(FP), SI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), CX
+	MOVQ       ldb+32(FP), DX
+	MOVQ       next+72(FP), BX
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	MOVQ       c+40(FP), DI
-	MOVQ       ldc+48(FP), R8
-	PREFETCHT0 (DI)
-	MOVQ       AX, DI
-	SHRQ       $0x02, DI
-	ANDQ       $0x03, AX
-	TESTQ      DI, DI
-	JZ         tail
+	MOVQ       c+40(FP), SI
+	MOVQ       ldc+48(FP), DI
+	PREFETCHT0 (SI)
+
+piece:
+	MOVQ k+0(FP), SI
+	SHRQ $0x02, SI
+	JZ   tail
 
 loop:
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y4
+	VMOVUPS      (CX), Y2
+	VMOVUPS      32(CX), Y3
+	ADDQ         DX, CX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	ADDQ         BX, DX
-	VBROADCASTSS 4(CX), Y4
+	VMOVUPS      (CX), Y2
+	VMOVUPS      32(CX), Y3
+	ADDQ         DX, CX
+	VBROADCASTSS 4(AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	ADDQ         BX, DX
-	VBROADCASTSS 8(CX), Y4
+	VMOVUPS      (CX), Y2
+	VMOVUPS      32(CX), Y3
+	ADDQ         DX, CX
+	VBROADCASTSS 8(AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	ADDQ         BX, DX
-	VBROADCASTSS 12(CX), Y4
+	VMOVUPS      (CX), Y2
+	VMOVUPS      32(CX), Y3
+	ADDQ         DX, CX
+	VBROADCASTSS 12(AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	PREFETCHT1   (SI)
-	ADDQ         BX, SI
-	ADDQ         $0x10, CX
-	DECQ         DI
+	PREFETCHT1   (BX)
+	ADDQ         DX, BX
+	ADDQ         $0x10, AX
+	DECQ         SI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), SI
+	ANDQ $0x03, SI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y4
+	VMOVUPS      (CX), Y2
+	VMOVUPS      32(CX), Y3
+	ADDQ         DX, CX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         $0x04, CX
-	DECQ         AX
+	ADDQ         $0x04, AX
+	DECQ         SI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -13940,79 +14334,85 @@ DATA lanewindow<>+120(SB)/4, $0x00000000
 DATA lanewindow<>+124(SB)/4, $0x00000000
 GLOBL lanewindow<>(SB), RODATA|NOPTR, $128
 
-// func gemmT1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmT1x2AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmT1x2AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y2
-	VMOVUPS      32(BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y4
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y2
-	VMOVUPS      32(BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y4
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y2
-	VMOVUPS      32(BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y4
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y2
-	VMOVUPS      32(BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y4
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y2
-	VMOVUPS      32(BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y4
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -14038,95 +14438,101 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmN2x2AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmN2x2AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS (CX)(DX*1), Y6
+	VBROADCASTSS (AX)(CX*1), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Y6
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 4(CX)(DX*1), Y6
+	VBROADCASTSS 4(AX)(CX*1), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Y6
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 8(CX)(DX*1), Y6
+	VBROADCASTSS 8(AX)(CX*1), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Y6
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 12(CX)(DX*1), Y6
+	VBROADCASTSS 12(AX)(CX*1), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	DECQ         R8
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS (CX)(DX*1), Y6
+	VBROADCASTSS (AX)(CX*1), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         $0x04, CX
-	DECQ         AX
+	ADDQ         $0x04, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -14160,98 +14566,104 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmT2x2AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmT2x2AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -14285,114 +14697,120 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmN3x2AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmN3x2AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y6
-	VMOVUPS      32(BX), Y7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y8
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS (CX)(DX*1), Y8
+	VBROADCASTSS (AX)(CX*1), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS (CX)(DX*2), Y8
+	VBROADCASTSS (AX)(CX*2), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	VMOVUPS      (BX), Y6
-	VMOVUPS      32(BX), Y7
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Y8
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS 4(CX)(DX*1), Y8
+	VBROADCASTSS 4(AX)(CX*1), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 4(CX)(DX*2), Y8
+	VBROADCASTSS 4(AX)(CX*2), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	VMOVUPS      (BX), Y6
-	VMOVUPS      32(BX), Y7
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Y8
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS 8(CX)(DX*1), Y8
+	VBROADCASTSS 8(AX)(CX*1), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 8(CX)(DX*2), Y8
+	VBROADCASTSS 8(AX)(CX*2), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	VMOVUPS      (BX), Y6
-	VMOVUPS      32(BX), Y7
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Y8
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS 12(CX)(DX*1), Y8
+	VBROADCASTSS 12(AX)(CX*1), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 12(CX)(DX*2), Y8
+	VBROADCASTSS 12(AX)(CX*2), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	DECQ         R8
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y6
-	VMOVUPS      32(BX), Y7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y8
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS (CX)(DX*1), Y8
+	VBROADCASTSS (AX)(CX*1), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS (CX)(DX*2), Y8
+	VBROADCASTSS (AX)(CX*2), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         $0x04, CX
-	DECQ         AX
+	ADDQ         $0x04, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -14434,117 +14852,123 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmT3x2AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmT3x2AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y6
-	VMOVUPS      32(BX), Y7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y8
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS 4(CX), Y8
+	VBROADCASTSS 4(AX), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 8(CX), Y8
+	VBROADCASTSS 8(AX), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y6
-	VMOVUPS      32(BX), Y7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y8
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS 4(CX), Y8
+	VBROADCASTSS 4(AX), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 8(CX), Y8
+	VBROADCASTSS 8(AX), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y6
-	VMOVUPS      32(BX), Y7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y8
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS 4(CX), Y8
+	VBROADCASTSS 4(AX), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 8(CX), Y8
+	VBROADCASTSS 8(AX), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y6
-	VMOVUPS      32(BX), Y7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y8
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS 4(CX), Y8
+	VBROADCASTSS 4(AX), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 8(CX), Y8
+	VBROADCASTSS 8(AX), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y6
-	VMOVUPS      32(BX), Y7
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y8
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS 4(CX), Y8
+	VBROADCASTSS 4(AX), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 8(CX), Y8
+	VBROADCASTSS 8(AX), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -14586,22 +15010,21 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmN4x2AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmN4x2AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -14610,113 +15033,121 @@ TEXT ·gemmN4x2AVX2(SB), NOSPLIT, $8-80
 	VXORPS     Y5, Y5, Y5
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
-	MOVQ       c+40(FP), R9
-	MOVQ       ldc+48(FP), R10
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	MOVQ       AX, R9
-	SHRQ       $0x02, R9
-	ANDQ       $0x03, AX
-	TESTQ      R9, R9
-	JZ         tail
+	MOVQ       c+40(FP), R8
+	MOVQ       ldc+48(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+
+piece:
+	MOVQ k+0(FP), R8
+	SHRQ $0x02, R8
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y8
-	VMOVUPS      32(BX), Y9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y10
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS (CX)(DX*1), Y10
+	VBROADCASTSS (AX)(CX*1), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS (CX)(DX*2), Y10
+	VBROADCASTSS (AX)(CX*2), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DI), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	VMOVUPS      (BX), Y8
-	VMOVUPS      32(BX), Y9
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Y10
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS 4(CX)(DX*1), Y10
+	VBROADCASTSS 4(AX)(CX*1), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 4(CX)(DX*2), Y10
+	VBROADCASTSS 4(AX)(CX*2), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 4(R8), Y10
+	VBROADCASTSS 4(DI), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	VMOVUPS      (BX), Y8
-	VMOVUPS      32(BX), Y9
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Y10
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS 8(CX)(DX*1), Y10
+	VBROADCASTSS 8(AX)(CX*1), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 8(CX)(DX*2), Y10
+	VBROADCASTSS 8(AX)(CX*2), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 8(R8), Y10
+	VBROADCASTSS 8(DI), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	VMOVUPS      (BX), Y8
-	VMOVUPS      32(BX), Y9
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Y10
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS 12(CX)(DX*1), Y10
+	VBROADCASTSS 12(AX)(CX*1), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 12(CX)(DX*2), Y10
+	VBROADCASTSS 12(AX)(CX*2), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 12(R8), Y10
+	VBROADCASTSS 12(DI), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	DECQ         R9
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R8
+	ANDQ $0x03, R8
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y8
-	VMOVUPS      32(BX), Y9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y10
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS (CX)(DX*1), Y10
+	VBROADCASTSS (AX)(CX*1), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS (CX)(DX*2), Y10
+	VBROADCASTSS (AX)(CX*2), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DI), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	DECQ         AX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         R8
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -14766,20 +15197,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmT4x2AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmT4x2AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -14788,114 +15218,121 @@ TEXT ·gemmT4x2AVX2(SB), NOSPLIT, $8-80
 	VXORPS     Y5, Y5, Y5
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y8
-	VMOVUPS      32(BX), Y9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y10
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS 4(CX), Y10
+	VBROADCASTSS 4(AX), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 8(CX), Y10
+	VBROADCASTSS 8(AX), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 12(CX), Y10
+	VBROADCASTSS 12(AX), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y8
-	VMOVUPS      32(BX), Y9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y10
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS 4(CX), Y10
+	VBROADCASTSS 4(AX), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 8(CX), Y10
+	VBROADCASTSS 8(AX), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 12(CX), Y10
+	VBROADCASTSS 12(AX), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y8
-	VMOVUPS      32(BX), Y9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y10
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS 4(CX), Y10
+	VBROADCASTSS 4(AX), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 8(CX), Y10
+	VBROADCASTSS 8(AX), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 12(CX), Y10
+	VBROADCASTSS 12(AX), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y8
-	VMOVUPS      32(BX), Y9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y10
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS 4(CX), Y10
+	VBROADCASTSS 4(AX), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 8(CX), Y10
+	VBROADCASTSS 8(AX), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 12(CX), Y10
+	VBROADCASTSS 12(AX), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y8
-	VMOVUPS      32(BX), Y9
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y10
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS 4(CX), Y10
+	VBROADCASTSS 4(AX), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 8(CX), Y10
+	VBROADCASTSS 8(AX), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 12(CX), Y10
+	VBROADCASTSS 12(AX), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -14945,22 +15382,21 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmN5x2AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmN5x2AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -14971,130 +15407,138 @@ TEXT ·gemmN5x2AVX2(SB), NOSPLIT, $8-80
 	VXORPS     Y7, Y7, Y7
 	VXORPS     Y8, Y8, Y8
 	VXORPS     Y9, Y9, Y9
-	MOVQ       c+40(FP), R9
-	MOVQ       ldc+48(FP), R10
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	MOVQ       AX, R9
-	SHRQ       $0x02, R9
-	ANDQ       $0x03, AX
-	TESTQ      R9, R9
-	JZ         tail
+	MOVQ       c+40(FP), R8
+	MOVQ       ldc+48(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+
+piece:
+	MOVQ k+0(FP), R8
+	SHRQ $0x02, R8
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y10
-	VMOVUPS      32(BX), Y11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y12
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS (CX)(DX*1), Y12
+	VBROADCASTSS (AX)(CX*1), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS (CX)(DX*2), Y12
+	VBROADCASTSS (AX)(CX*2), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
-	VBROADCASTSS (R8), Y12
+	VBROADCASTSS (DI), Y12
 	VFMADD231PS  Y12, Y10, Y6
 	VFMADD231PS  Y12, Y11, Y7
-	VBROADCASTSS (R8)(DX*1), Y12
+	VBROADCASTSS (DI)(CX*1), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	VMOVUPS      (BX), Y10
-	VMOVUPS      32(BX), Y11
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Y12
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS 4(CX)(DX*1), Y12
+	VBROADCASTSS 4(AX)(CX*1), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS 4(CX)(DX*2), Y12
+	VBROADCASTSS 4(AX)(CX*2), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
-	VBROADCASTSS 4(R8), Y12
+	VBROADCASTSS 4(DI), Y12
 	VFMADD231PS  Y12, Y10, Y6
 	VFMADD231PS  Y12, Y11, Y7
-	VBROADCASTSS 4(R8)(DX*1), Y12
+	VBROADCASTSS 4(DI)(CX*1), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	VMOVUPS      (BX), Y10
-	VMOVUPS      32(BX), Y11
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Y12
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS 8(CX)(DX*1), Y12
+	VBROADCASTSS 8(AX)(CX*1), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS 8(CX)(DX*2), Y12
+	VBROADCASTSS 8(AX)(CX*2), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
-	VBROADCASTSS 8(R8), Y12
+	VBROADCASTSS 8(DI), Y12
 	VFMADD231PS  Y12, Y10, Y6
 	VFMADD231PS  Y12, Y11, Y7
-	VBROADCASTSS 8(R8)(DX*1), Y12
+	VBROADCASTSS 8(DI)(CX*1), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	VMOVUPS      (BX), Y10
-	VMOVUPS      32(BX), Y11
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Y12
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS 12(CX)(DX*1), Y12
+	VBROADCASTSS 12(AX)(CX*1), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS 12(CX)(DX*2), Y12
+	VBROADCASTSS 12(AX)(CX*2), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
-	VBROADCASTSS 12(R8), Y12
+	VBROADCASTSS 12(DI), Y12
 	VFMADD231PS  Y12, Y10, Y6
 	VFMADD231PS  Y12, Y11, Y7
-	VBROADCASTSS 12(R8)(DX*1), Y12
+	VBROADCASTSS 12(DI)(CX*1), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	DECQ         R9
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R8
+	ANDQ $0x03, R8
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y10
-	VMOVUPS      32(BX), Y11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y12
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS (CX)(DX*1), Y12
+	VBROADCASTSS (AX)(CX*1), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS (CX)(DX*2), Y12
+	VBROADCASTSS (AX)(CX*2), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
-	VBROADCASTSS (R8), Y12
+	VBROADCASTSS (DI), Y12
 	VFMADD231PS  Y12, Y10, Y6
 	VFMADD231PS  Y12, Y11, Y7
-	VBROADCASTSS (R8)(DX*1), Y12
+	VBROADCASTSS (DI)(CX*1), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	DECQ         AX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         R8
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -15152,20 +15596,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmT5x2AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmT5x2AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -15176,131 +15619,138 @@ TEXT ·gemmT5x2AVX2(SB), NOSPLIT, $8-80
 	VXORPS     Y7, Y7, Y7
 	VXORPS     Y8, Y8, Y8
 	VXORPS     Y9, Y9, Y9
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y10
-	VMOVUPS      32(BX), Y11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y12
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS 4(CX), Y12
+	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS 8(CX), Y12
+	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
-	VBROADCASTSS 12(CX), Y12
+	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS  Y12, Y10, Y6
 	VFMADD231PS  Y12, Y11, Y7
-	VBROADCASTSS 16(CX), Y12
+	VBROADCASTSS 16(AX), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y10
-	VMOVUPS      32(BX), Y11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y12
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS 4(CX), Y12
+	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS 8(CX), Y12
+	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
-	VBROADCASTSS 12(CX), Y12
+	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS  Y12, Y10, Y6
 	VFMADD231PS  Y12, Y11, Y7
-	VBROADCASTSS 16(CX), Y12
+	VBROADCASTSS 16(AX), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y10
-	VMOVUPS      32(BX), Y11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y12
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS 4(CX), Y12
+	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS 8(CX), Y12
+	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
-	VBROADCASTSS 12(CX), Y12
+	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS  Y12, Y10, Y6
 	VFMADD231PS  Y12, Y11, Y7
-	VBROADCASTSS 16(CX), Y12
+	VBROADCASTSS 16(AX), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y10
-	VMOVUPS      32(BX), Y11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y12
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS 4(CX), Y12
+	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS 8(CX), Y12
+	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
-	VBROADCASTSS 12(CX), Y12
+	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS  Y12, Y10, Y6
 	VFMADD231PS  Y12, Y11, Y7
-	VBROADCASTSS 16(CX), Y12
+	VBROADCASTSS 16(AX), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y10
-	VMOVUPS      32(BX), Y11
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y12
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS 4(CX), Y12
+	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS 8(CX), Y12
+	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
-	VBROADCASTSS 12(CX), Y12
+	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS  Y12, Y10, Y6
 	VFMADD231PS  Y12, Y11, Y7
-	VBROADCASTSS 16(CX), Y12
+	VBROADCASTSS 16(AX), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -15358,22 +15808,21 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmN6x2AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmN6x2AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -15386,147 +15835,155 @@ TEXT ·gemmN6x2AVX2(SB), NOSPLIT, $8-80
 	VXORPS     Y9, Y9, Y9
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
-	MOVQ       c+40(FP), R9
-	MOVQ       ldc+48(FP), R10
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	MOVQ       AX, R9
-	SHRQ       $0x02, R9
-	ANDQ       $0x03, AX
-	TESTQ      R9, R9
-	JZ         tail
+	MOVQ       c+40(FP), R8
+	MOVQ       ldc+48(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+
+piece:
+	MOVQ k+0(FP), R8
+	SHRQ $0x02, R8
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y14
+	VMOVUPS      (DX), Y12
+	VMOVUPS      32(DX), Y13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS (CX)(DX*1), Y14
+	VBROADCASTSS (AX)(CX*1), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS (CX)(DX*2), Y14
+	VBROADCASTSS (AX)(CX*2), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
-	VBROADCASTSS (R8), Y14
+	VBROADCASTSS (DI), Y14
 	VFMADD231PS  Y14, Y12, Y6
 	VFMADD231PS  Y14, Y13, Y7
-	VBROADCASTSS (R8)(DX*1), Y14
+	VBROADCASTSS (DI)(CX*1), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS (R8)(DX*2), Y14
+	VBROADCASTSS (DI)(CX*2), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Y14
+	VMOVUPS      (DX), Y12
+	VMOVUPS      32(DX), Y13
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS 4(CX)(DX*1), Y14
+	VBROADCASTSS 4(AX)(CX*1), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS 4(CX)(DX*2), Y14
+	VBROADCASTSS 4(AX)(CX*2), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
-	VBROADCASTSS 4(R8), Y14
+	VBROADCASTSS 4(DI), Y14
 	VFMADD231PS  Y14, Y12, Y6
 	VFMADD231PS  Y14, Y13, Y7
-	VBROADCASTSS 4(R8)(DX*1), Y14
+	VBROADCASTSS 4(DI)(CX*1), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS 4(R8)(DX*2), Y14
+	VBROADCASTSS 4(DI)(CX*2), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Y14
+	VMOVUPS      (DX), Y12
+	VMOVUPS      32(DX), Y13
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS 8(CX)(DX*1), Y14
+	VBROADCASTSS 8(AX)(CX*1), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS 8(CX)(DX*2), Y14
+	VBROADCASTSS 8(AX)(CX*2), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
-	VBROADCASTSS 8(R8), Y14
+	VBROADCASTSS 8(DI), Y14
 	VFMADD231PS  Y14, Y12, Y6
 	VFMADD231PS  Y14, Y13, Y7
-	VBROADCASTSS 8(R8)(DX*1), Y14
+	VBROADCASTSS 8(DI)(CX*1), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS 8(R8)(DX*2), Y14
+	VBROADCASTSS 8(DI)(CX*2), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Y14
+	VMOVUPS      (DX), Y12
+	VMOVUPS      32(DX), Y13
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS 12(CX)(DX*1), Y14
+	VBROADCASTSS 12(AX)(CX*1), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS 12(CX)(DX*2), Y14
+	VBROADCASTSS 12(AX)(CX*2), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
-	VBROADCASTSS 12(R8), Y14
+	VBROADCASTSS 12(DI), Y14
 	VFMADD231PS  Y14, Y12, Y6
 	VFMADD231PS  Y14, Y13, Y7
-	VBROADCASTSS 12(R8)(DX*1), Y14
+	VBROADCASTSS 12(DI)(CX*1), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS 12(R8)(DX*2), Y14
+	VBROADCASTSS 12(DI)(CX*2), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	DECQ         R9
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R8
+	ANDQ $0x03, R8
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y14
+	VMOVUPS      (DX), Y12
+	VMOVUPS      32(DX), Y13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS (CX)(DX*1), Y14
+	VBROADCASTSS (AX)(CX*1), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS (CX)(DX*2), Y14
+	VBROADCASTSS (AX)(CX*2), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
-	VBROADCASTSS (R8), Y14
+	VBROADCASTSS (DI), Y14
 	VFMADD231PS  Y14, Y12, Y6
 	VFMADD231PS  Y14, Y13, Y7
-	VBROADCASTSS (R8)(DX*1), Y14
+	VBROADCASTSS (DI)(CX*1), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS (R8)(DX*2), Y14
+	VBROADCASTSS (DI)(CX*2), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	DECQ         AX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         R8
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -15592,20 +16049,19 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmT6x2AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmT6x2AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -15618,148 +16074,155 @@ TEXT ·gemmT6x2AVX2(SB), NOSPLIT, $8-80
 	VXORPS     Y9, Y9, Y9
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y14
+	VMOVUPS      (DX), Y12
+	VMOVUPS      32(DX), Y13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS 4(CX), Y14
+	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS 8(CX), Y14
+	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
-	VBROADCASTSS 12(CX), Y14
+	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y14, Y12, Y6
 	VFMADD231PS  Y14, Y13, Y7
-	VBROADCASTSS 16(CX), Y14
+	VBROADCASTSS 16(AX), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS 20(CX), Y14
+	VBROADCASTSS 20(AX), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y14
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y12
+	VMOVUPS      32(DX), Y13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS 4(CX), Y14
+	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS 8(CX), Y14
+	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
-	VBROADCASTSS 12(CX), Y14
+	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y14, Y12, Y6
 	VFMADD231PS  Y14, Y13, Y7
-	VBROADCASTSS 16(CX), Y14
+	VBROADCASTSS 16(AX), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS 20(CX), Y14
+	VBROADCASTSS 20(AX), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y14
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y12
+	VMOVUPS      32(DX), Y13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS 4(CX), Y14
+	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS 8(CX), Y14
+	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
-	VBROADCASTSS 12(CX), Y14
+	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y14, Y12, Y6
 	VFMADD231PS  Y14, Y13, Y7
-	VBROADCASTSS 16(CX), Y14
+	VBROADCASTSS 16(AX), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS 20(CX), Y14
+	VBROADCASTSS 20(AX), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y14
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y12
+	VMOVUPS      32(DX), Y13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS 4(CX), Y14
+	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS 8(CX), Y14
+	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
-	VBROADCASTSS 12(CX), Y14
+	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y14, Y12, Y6
 	VFMADD231PS  Y14, Y13, Y7
-	VBROADCASTSS 16(CX), Y14
+	VBROADCASTSS 16(AX), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS 20(CX), Y14
+	VBROADCASTSS 20(AX), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y14
+	VMOVUPS      (DX), Y12
+	VMOVUPS      32(DX), Y13
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS 4(CX), Y14
+	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS 8(CX), Y14
+	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
-	VBROADCASTSS 12(CX), Y14
+	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y14, Y12, Y6
 	VFMADD231PS  Y14, Y13, Y7
-	VBROADCASTSS 16(CX), Y14
+	VBROADCASTSS 16(AX), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS 20(CX), Y14
+	VBROADCASTSS 20(AX), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -15825,17 +16288,102 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmN1x1AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmN1x1AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), CX
+	MOVQ       ldb+32(FP), DX
+	MOVQ       next+72(FP), BX
+	VXORPS     Y0, Y0, Y0
+	MOVQ       c+40(FP), SI
+	MOVQ       ldc+48(FP), DI
+	PREFETCHT0 (SI)
+
+piece:
+	MOVQ k+0(FP), SI
+	SHRQ $0x02, SI
+	JZ   tail
+
+loop:
+	VMOVUPS      (CX), Y1
+	ADDQ         DX, CX
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VMOVUPS      (CX), Y1
+	ADDQ         DX, CX
+	VBROADCASTSS 4(AX), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VMOVUPS      (CX), Y1
+	ADDQ         DX, CX
+	VBROADCASTSS 8(AX), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VMOVUPS      (CX), Y1
+	ADDQ         DX, CX
+	VBROADCASTSS 12(AX), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	PREFETCHT1   (BX)
+	ADDQ         DX, BX
+	ADDQ         $0x10, AX
+	DECQ         SI
+	JNZ          loop
+
+tail:
+	MOVQ k+0(FP), SI
+	ANDQ $0x03, SI
+	JZ   ended
+
+tailloop:
+	VMOVUPS      (CX), Y1
+	ADDQ         DX, CX
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
+
+finish:
+	MOVQ       c+40(FP), AX
+	MOVQ       ldc+48(FP), CX
+	MOVQ       cols+56(FP), CX
+	MOVQ       accumulate+64(FP), DX
+	LEAQ       lanewindow<>+0(SB), BX
+	NEGQ       CX
+	VMOVUPS    64(BX)(CX*4), Y1
+	TESTQ      DX, DX
+	JZ         store
+	MOVQ       AX, CX
+	VMASKMOVPS (CX), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+
+store:
+	VMASKMOVPS Y0, Y1, (AX)
+	LDMXCSR    (SP)
+	VZEROUPPER
+	RET
+
+// func gemmT1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·gemmT1x1AVX2(SB), NOSPLIT, $8-96
+	STMXCSR    (SP)
+	MOVL       (SP), AX
+	ORL        $0x00008040, AX
+	MOVL       AX, 4(SP)
+	LDMXCSR    4(SP)
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
 	MOVQ       b+24(FP), DX
 	MOVQ       ldb+32(FP), BX
 	MOVQ       next+72(FP), SI
@@ -15843,47 +16391,57 @@ TEXT ·gemmN1x1AVX2(SB), NOSPLIT, $8-80
 	MOVQ       c+40(FP), DI
 	MOVQ       ldc+48(FP), R8
 	PREFETCHT0 (DI)
-	MOVQ       AX, DI
-	SHRQ       $0x02, DI
-	ANDQ       $0x03, AX
-	TESTQ      DI, DI
-	JZ         tail
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
 	VMOVUPS      (DX), Y1
 	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y2
+	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y2, Y1, Y0
+	ADDQ         CX, AX
 	VMOVUPS      (DX), Y1
 	ADDQ         BX, DX
-	VBROADCASTSS 4(CX), Y2
+	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y2, Y1, Y0
+	ADDQ         CX, AX
 	VMOVUPS      (DX), Y1
 	ADDQ         BX, DX
-	VBROADCASTSS 8(CX), Y2
+	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y2, Y1, Y0
+	ADDQ         CX, AX
 	VMOVUPS      (DX), Y1
 	ADDQ         BX, DX
-	VBROADCASTSS 12(CX), Y2
+	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y2, Y1, Y0
+	ADDQ         CX, AX
 	PREFETCHT1   (SI)
 	ADDQ         BX, SI
-	ADDQ         $0x10, CX
 	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
 	VMOVUPS      (DX), Y1
 	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y2
+	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         $0x04, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -15905,161 +16463,84 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmT1x1AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmN2x1AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	VXORPS     Y0, Y0, Y0
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
-
-loop:
-	VMOVUPS      (BX), Y1
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y1
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y1
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y1
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
-	JNZ          loop
-
-tail:
-	TESTQ AX, AX
-	JZ    finish
-
-tailloop:
-	VMOVUPS      (BX), Y1
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         DX, CX
-	DECQ         AX
-	JNZ          tailloop
-
-finish:
-	MOVQ       c+40(FP), AX
-	MOVQ       ldc+48(FP), CX
-	MOVQ       cols+56(FP), CX
-	MOVQ       accumulate+64(FP), DX
-	LEAQ       lanewindow<>+0(SB), BX
-	NEGQ       CX
-	VMOVUPS    64(BX)(CX*4), Y1
-	TESTQ      DX, DX
-	JZ         store
-	MOVQ       AX, CX
-	VMASKMOVPS (CX), Y1, Y2
-	VADDPS     Y2, Y0, Y0
-
-store:
-	VMASKMOVPS Y0, Y1, (AX)
-	LDMXCSR    (SP)
-	VZEROUPPER
-	RET
-
-// func gemmN2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
-// Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmN2x1AVX2(SB), NOSPLIT, $8-80
-	STMXCSR    (SP)
-	MOVL       (SP), AX
-	ORL        $0x00008040, AX
-	MOVL       AX, 4(SP)
-	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y3
+	VMOVUPS      (DX), Y2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS (CX)(DX*1), Y3
+	VBROADCASTSS (AX)(CX*1), Y3
 	VFMADD231PS  Y3, Y2, Y1
-	VMOVUPS      (BX), Y2
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Y3
+	VMOVUPS      (DX), Y2
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y3
 	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 4(CX)(DX*1), Y3
+	VBROADCASTSS 4(AX)(CX*1), Y3
 	VFMADD231PS  Y3, Y2, Y1
-	VMOVUPS      (BX), Y2
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Y3
+	VMOVUPS      (DX), Y2
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Y3
 	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 8(CX)(DX*1), Y3
+	VBROADCASTSS 8(AX)(CX*1), Y3
 	VFMADD231PS  Y3, Y2, Y1
-	VMOVUPS      (BX), Y2
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Y3
+	VMOVUPS      (DX), Y2
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Y3
 	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 12(CX)(DX*1), Y3
+	VBROADCASTSS 12(AX)(CX*1), Y3
 	VFMADD231PS  Y3, Y2, Y1
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	DECQ         R8
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y3
+	VMOVUPS      (DX), Y2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS (CX)(DX*1), Y3
+	VBROADCASTSS (AX)(CX*1), Y3
 	VFMADD231PS  Y3, Y2, Y1
-	ADDQ         $0x04, CX
-	DECQ         AX
+	ADDQ         $0x04, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -16086,81 +16567,87 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmT2x1AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmT2x1AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y3
+	VMOVUPS      (DX), Y2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 4(CX), Y3
+	VBROADCASTSS 4(AX), Y3
 	VFMADD231PS  Y3, Y2, Y1
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y3
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 4(CX), Y3
+	VBROADCASTSS 4(AX), Y3
 	VFMADD231PS  Y3, Y2, Y1
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y3
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 4(CX), Y3
+	VBROADCASTSS 4(AX), Y3
 	VFMADD231PS  Y3, Y2, Y1
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y3
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 4(CX), Y3
+	VBROADCASTSS 4(AX), Y3
 	VFMADD231PS  Y3, Y2, Y1
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y2
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y3
+	VMOVUPS      (DX), Y2
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 4(CX), Y3
+	VBROADCASTSS 4(AX), Y3
 	VFMADD231PS  Y3, Y2, Y1
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -16187,91 +16674,97 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmN3x1AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmN3x1AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y4
+	VMOVUPS      (DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS (CX)(DX*1), Y4
+	VBROADCASTSS (AX)(CX*1), Y4
 	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS (CX)(DX*2), Y4
+	VBROADCASTSS (AX)(CX*2), Y4
 	VFMADD231PS  Y4, Y3, Y2
-	VMOVUPS      (BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Y4
+	VMOVUPS      (DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y4
 	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 4(CX)(DX*1), Y4
+	VBROADCASTSS 4(AX)(CX*1), Y4
 	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 4(CX)(DX*2), Y4
+	VBROADCASTSS 4(AX)(CX*2), Y4
 	VFMADD231PS  Y4, Y3, Y2
-	VMOVUPS      (BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Y4
+	VMOVUPS      (DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Y4
 	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 8(CX)(DX*1), Y4
+	VBROADCASTSS 8(AX)(CX*1), Y4
 	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 8(CX)(DX*2), Y4
+	VBROADCASTSS 8(AX)(CX*2), Y4
 	VFMADD231PS  Y4, Y3, Y2
-	VMOVUPS      (BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Y4
+	VMOVUPS      (DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Y4
 	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 12(CX)(DX*1), Y4
+	VBROADCASTSS 12(AX)(CX*1), Y4
 	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 12(CX)(DX*2), Y4
+	VBROADCASTSS 12(AX)(CX*2), Y4
 	VFMADD231PS  Y4, Y3, Y2
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	DECQ         R8
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y4
+	VMOVUPS      (DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS (CX)(DX*1), Y4
+	VBROADCASTSS (AX)(CX*1), Y4
 	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS (CX)(DX*2), Y4
+	VBROADCASTSS (AX)(CX*2), Y4
 	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         $0x04, CX
-	DECQ         AX
+	ADDQ         $0x04, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -16303,94 +16796,100 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmT3x1AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmT3x1AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y4
+	VMOVUPS      (DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 4(CX), Y4
+	VBROADCASTSS 4(AX), Y4
 	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 8(CX), Y4
+	VBROADCASTSS 8(AX), Y4
 	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y4
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 4(CX), Y4
+	VBROADCASTSS 4(AX), Y4
 	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 8(CX), Y4
+	VBROADCASTSS 8(AX), Y4
 	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y4
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 4(CX), Y4
+	VBROADCASTSS 4(AX), Y4
 	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 8(CX), Y4
+	VBROADCASTSS 8(AX), Y4
 	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y4
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 4(CX), Y4
+	VBROADCASTSS 4(AX), Y4
 	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 8(CX), Y4
+	VBROADCASTSS 8(AX), Y4
 	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y3
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y4
+	VMOVUPS      (DX), Y3
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 4(CX), Y4
+	VBROADCASTSS 4(AX), Y4
 	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 8(CX), Y4
+	VBROADCASTSS 8(AX), Y4
 	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -16422,108 +16921,115 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmN4x1AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmN4x1AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	MOVQ       c+40(FP), R9
-	MOVQ       ldc+48(FP), R10
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	MOVQ       AX, R9
-	SHRQ       $0x02, R9
-	ANDQ       $0x03, AX
-	TESTQ      R9, R9
-	JZ         tail
+	MOVQ       c+40(FP), R8
+	MOVQ       ldc+48(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+
+piece:
+	MOVQ k+0(FP), R8
+	SHRQ $0x02, R8
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y5
+	VMOVUPS      (DX), Y4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS (CX)(DX*1), Y5
+	VBROADCASTSS (AX)(CX*1), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS (CX)(DX*2), Y5
+	VBROADCASTSS (AX)(CX*2), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (DI), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	VMOVUPS      (BX), Y4
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Y5
+	VMOVUPS      (DX), Y4
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 4(CX)(DX*1), Y5
+	VBROADCASTSS 4(AX)(CX*1), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 4(CX)(DX*2), Y5
+	VBROADCASTSS 4(AX)(CX*2), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 4(R8), Y5
+	VBROADCASTSS 4(DI), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	VMOVUPS      (BX), Y4
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Y5
+	VMOVUPS      (DX), Y4
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 8(CX)(DX*1), Y5
+	VBROADCASTSS 8(AX)(CX*1), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 8(CX)(DX*2), Y5
+	VBROADCASTSS 8(AX)(CX*2), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 8(R8), Y5
+	VBROADCASTSS 8(DI), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	VMOVUPS      (BX), Y4
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Y5
+	VMOVUPS      (DX), Y4
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 12(CX)(DX*1), Y5
+	VBROADCASTSS 12(AX)(CX*1), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 12(CX)(DX*2), Y5
+	VBROADCASTSS 12(AX)(CX*2), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 12(R8), Y5
+	VBROADCASTSS 12(DI), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	DECQ         R9
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R8
+	ANDQ $0x03, R8
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y5
+	VMOVUPS      (DX), Y4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS (CX)(DX*1), Y5
+	VBROADCASTSS (AX)(CX*1), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS (CX)(DX*2), Y5
+	VBROADCASTSS (AX)(CX*2), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (DI), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	DECQ         AX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         R8
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -16560,107 +17066,113 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmT4x1AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmT4x1AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y5
+	VMOVUPS      (DX), Y4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 4(CX), Y5
+	VBROADCASTSS 4(AX), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 8(CX), Y5
+	VBROADCASTSS 8(AX), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 12(CX), Y5
+	VBROADCASTSS 12(AX), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y5
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 4(CX), Y5
+	VBROADCASTSS 4(AX), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 8(CX), Y5
+	VBROADCASTSS 8(AX), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 12(CX), Y5
+	VBROADCASTSS 12(AX), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y5
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 4(CX), Y5
+	VBROADCASTSS 4(AX), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 8(CX), Y5
+	VBROADCASTSS 8(AX), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 12(CX), Y5
+	VBROADCASTSS 12(AX), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y5
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 4(CX), Y5
+	VBROADCASTSS 4(AX), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 8(CX), Y5
+	VBROADCASTSS 8(AX), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 12(CX), Y5
+	VBROADCASTSS 12(AX), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y4
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y5
+	VMOVUPS      (DX), Y4
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 4(CX), Y5
+	VBROADCASTSS 4(AX), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 8(CX), Y5
+	VBROADCASTSS 8(AX), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 12(CX), Y5
+	VBROADCASTSS 12(AX), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -16697,121 +17209,128 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmN5x1AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmN5x1AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	VXORPS     Y4, Y4, Y4
-	MOVQ       c+40(FP), R9
-	MOVQ       ldc+48(FP), R10
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	MOVQ       AX, R9
-	SHRQ       $0x02, R9
-	ANDQ       $0x03, AX
-	TESTQ      R9, R9
-	JZ         tail
+	MOVQ       c+40(FP), R8
+	MOVQ       ldc+48(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+
+piece:
+	MOVQ k+0(FP), R8
+	SHRQ $0x02, R8
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	VMOVUPS      (DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y5, Y0
-	VBROADCASTSS (CX)(DX*1), Y6
+	VBROADCASTSS (AX)(CX*1), Y6
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS (CX)(DX*2), Y6
+	VBROADCASTSS (AX)(CX*2), Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS (R8), Y6
+	VBROADCASTSS (DI), Y6
 	VFMADD231PS  Y6, Y5, Y3
-	VBROADCASTSS (R8)(DX*1), Y6
+	VBROADCASTSS (DI)(CX*1), Y6
 	VFMADD231PS  Y6, Y5, Y4
-	VMOVUPS      (BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Y6
+	VMOVUPS      (DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y6, Y5, Y0
-	VBROADCASTSS 4(CX)(DX*1), Y6
+	VBROADCASTSS 4(AX)(CX*1), Y6
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 4(CX)(DX*2), Y6
+	VBROADCASTSS 4(AX)(CX*2), Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 4(R8), Y6
+	VBROADCASTSS 4(DI), Y6
 	VFMADD231PS  Y6, Y5, Y3
-	VBROADCASTSS 4(R8)(DX*1), Y6
+	VBROADCASTSS 4(DI)(CX*1), Y6
 	VFMADD231PS  Y6, Y5, Y4
-	VMOVUPS      (BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Y6
+	VMOVUPS      (DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Y6
 	VFMADD231PS  Y6, Y5, Y0
-	VBROADCASTSS 8(CX)(DX*1), Y6
+	VBROADCASTSS 8(AX)(CX*1), Y6
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 8(CX)(DX*2), Y6
+	VBROADCASTSS 8(AX)(CX*2), Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 8(R8), Y6
+	VBROADCASTSS 8(DI), Y6
 	VFMADD231PS  Y6, Y5, Y3
-	VBROADCASTSS 8(R8)(DX*1), Y6
+	VBROADCASTSS 8(DI)(CX*1), Y6
 	VFMADD231PS  Y6, Y5, Y4
-	VMOVUPS      (BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Y6
+	VMOVUPS      (DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Y6
 	VFMADD231PS  Y6, Y5, Y0
-	VBROADCASTSS 12(CX)(DX*1), Y6
+	VBROADCASTSS 12(AX)(CX*1), Y6
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 12(CX)(DX*2), Y6
+	VBROADCASTSS 12(AX)(CX*2), Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 12(R8), Y6
+	VBROADCASTSS 12(DI), Y6
 	VFMADD231PS  Y6, Y5, Y3
-	VBROADCASTSS 12(R8)(DX*1), Y6
+	VBROADCASTSS 12(DI)(CX*1), Y6
 	VFMADD231PS  Y6, Y5, Y4
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	DECQ         R9
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R8
+	ANDQ $0x03, R8
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	VMOVUPS      (DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y5, Y0
-	VBROADCASTSS (CX)(DX*1), Y6
+	VBROADCASTSS (AX)(CX*1), Y6
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS (CX)(DX*2), Y6
+	VBROADCASTSS (AX)(CX*2), Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS (R8), Y6
+	VBROADCASTSS (DI), Y6
 	VFMADD231PS  Y6, Y5, Y3
-	VBROADCASTSS (R8)(DX*1), Y6
+	VBROADCASTSS (DI)(CX*1), Y6
 	VFMADD231PS  Y6, Y5, Y4
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	DECQ         AX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         R8
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -16853,120 +17372,126 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmT5x1AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmT5x1AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	VXORPS     Y4, Y4, Y4
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	VMOVUPS      (DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y5, Y0
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 8(CX), Y6
+	VBROADCASTSS 8(AX), Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 12(CX), Y6
+	VBROADCASTSS 12(AX), Y6
 	VFMADD231PS  Y6, Y5, Y3
-	VBROADCASTSS 16(CX), Y6
+	VBROADCASTSS 16(AX), Y6
 	VFMADD231PS  Y6, Y5, Y4
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y5, Y0
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 8(CX), Y6
+	VBROADCASTSS 8(AX), Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 12(CX), Y6
+	VBROADCASTSS 12(AX), Y6
 	VFMADD231PS  Y6, Y5, Y3
-	VBROADCASTSS 16(CX), Y6
+	VBROADCASTSS 16(AX), Y6
 	VFMADD231PS  Y6, Y5, Y4
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y5, Y0
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 8(CX), Y6
+	VBROADCASTSS 8(AX), Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 12(CX), Y6
+	VBROADCASTSS 12(AX), Y6
 	VFMADD231PS  Y6, Y5, Y3
-	VBROADCASTSS 16(CX), Y6
+	VBROADCASTSS 16(AX), Y6
 	VFMADD231PS  Y6, Y5, Y4
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y5, Y0
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 8(CX), Y6
+	VBROADCASTSS 8(AX), Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 12(CX), Y6
+	VBROADCASTSS 12(AX), Y6
 	VFMADD231PS  Y6, Y5, Y3
-	VBROADCASTSS 16(CX), Y6
+	VBROADCASTSS 16(AX), Y6
 	VFMADD231PS  Y6, Y5, Y4
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y5
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y6
+	VMOVUPS      (DX), Y5
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y5, Y0
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 8(CX), Y6
+	VBROADCASTSS 8(AX), Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 12(CX), Y6
+	VBROADCASTSS 12(AX), Y6
 	VFMADD231PS  Y6, Y5, Y3
-	VBROADCASTSS 16(CX), Y6
+	VBROADCASTSS 16(AX), Y6
 	VFMADD231PS  Y6, Y5, Y4
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -17008,134 +17533,141 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmN6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmN6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmN6x1AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmN6x1AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
-	LEAQ       (CX)(DX*2), R8
-	ADDQ       DX, R8
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
+	LEAQ       (AX)(CX*2), DI
+	ADDQ       CX, DI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
-	MOVQ       c+40(FP), R9
-	MOVQ       ldc+48(FP), R10
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	ADDQ       R10, R9
-	PREFETCHT0 (R9)
-	MOVQ       AX, R9
-	SHRQ       $0x02, R9
-	ANDQ       $0x03, AX
-	TESTQ      R9, R9
-	JZ         tail
+	MOVQ       c+40(FP), R8
+	MOVQ       ldc+48(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+
+piece:
+	MOVQ k+0(FP), R8
+	SHRQ $0x02, R8
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y7
+	VMOVUPS      (DX), Y6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y7, Y6, Y0
-	VBROADCASTSS (CX)(DX*1), Y7
+	VBROADCASTSS (AX)(CX*1), Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VBROADCASTSS (CX)(DX*2), Y7
+	VBROADCASTSS (AX)(CX*2), Y7
 	VFMADD231PS  Y7, Y6, Y2
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (DI), Y7
 	VFMADD231PS  Y7, Y6, Y3
-	VBROADCASTSS (R8)(DX*1), Y7
+	VBROADCASTSS (DI)(CX*1), Y7
 	VFMADD231PS  Y7, Y6, Y4
-	VBROADCASTSS (R8)(DX*2), Y7
+	VBROADCASTSS (DI)(CX*2), Y7
 	VFMADD231PS  Y7, Y6, Y5
-	VMOVUPS      (BX), Y6
-	ADDQ         SI, BX
-	VBROADCASTSS 4(CX), Y7
+	VMOVUPS      (DX), Y6
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y7
 	VFMADD231PS  Y7, Y6, Y0
-	VBROADCASTSS 4(CX)(DX*1), Y7
+	VBROADCASTSS 4(AX)(CX*1), Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VBROADCASTSS 4(CX)(DX*2), Y7
+	VBROADCASTSS 4(AX)(CX*2), Y7
 	VFMADD231PS  Y7, Y6, Y2
-	VBROADCASTSS 4(R8), Y7
+	VBROADCASTSS 4(DI), Y7
 	VFMADD231PS  Y7, Y6, Y3
-	VBROADCASTSS 4(R8)(DX*1), Y7
+	VBROADCASTSS 4(DI)(CX*1), Y7
 	VFMADD231PS  Y7, Y6, Y4
-	VBROADCASTSS 4(R8)(DX*2), Y7
+	VBROADCASTSS 4(DI)(CX*2), Y7
 	VFMADD231PS  Y7, Y6, Y5
-	VMOVUPS      (BX), Y6
-	ADDQ         SI, BX
-	VBROADCASTSS 8(CX), Y7
+	VMOVUPS      (DX), Y6
+	ADDQ         BX, DX
+	VBROADCASTSS 8(AX), Y7
 	VFMADD231PS  Y7, Y6, Y0
-	VBROADCASTSS 8(CX)(DX*1), Y7
+	VBROADCASTSS 8(AX)(CX*1), Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VBROADCASTSS 8(CX)(DX*2), Y7
+	VBROADCASTSS 8(AX)(CX*2), Y7
 	VFMADD231PS  Y7, Y6, Y2
-	VBROADCASTSS 8(R8), Y7
+	VBROADCASTSS 8(DI), Y7
 	VFMADD231PS  Y7, Y6, Y3
-	VBROADCASTSS 8(R8)(DX*1), Y7
+	VBROADCASTSS 8(DI)(CX*1), Y7
 	VFMADD231PS  Y7, Y6, Y4
-	VBROADCASTSS 8(R8)(DX*2), Y7
+	VBROADCASTSS 8(DI)(CX*2), Y7
 	VFMADD231PS  Y7, Y6, Y5
-	VMOVUPS      (BX), Y6
-	ADDQ         SI, BX
-	VBROADCASTSS 12(CX), Y7
+	VMOVUPS      (DX), Y6
+	ADDQ         BX, DX
+	VBROADCASTSS 12(AX), Y7
 	VFMADD231PS  Y7, Y6, Y0
-	VBROADCASTSS 12(CX)(DX*1), Y7
+	VBROADCASTSS 12(AX)(CX*1), Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VBROADCASTSS 12(CX)(DX*2), Y7
+	VBROADCASTSS 12(AX)(CX*2), Y7
 	VFMADD231PS  Y7, Y6, Y2
-	VBROADCASTSS 12(R8), Y7
+	VBROADCASTSS 12(DI), Y7
 	VFMADD231PS  Y7, Y6, Y3
-	VBROADCASTSS 12(R8)(DX*1), Y7
+	VBROADCASTSS 12(DI)(CX*1), Y7
 	VFMADD231PS  Y7, Y6, Y4
-	VBROADCASTSS 12(R8)(DX*2), Y7
+	VBROADCASTSS 12(DI)(CX*2), Y7
 	VFMADD231PS  Y7, Y6, Y5
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	ADDQ         $0x10, CX
-	ADDQ         $0x10, R8
-	DECQ         R9
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), R8
+	ANDQ $0x03, R8
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y7
+	VMOVUPS      (DX), Y6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y7, Y6, Y0
-	VBROADCASTSS (CX)(DX*1), Y7
+	VBROADCASTSS (AX)(CX*1), Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VBROADCASTSS (CX)(DX*2), Y7
+	VBROADCASTSS (AX)(CX*2), Y7
 	VFMADD231PS  Y7, Y6, Y2
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (DI), Y7
 	VFMADD231PS  Y7, Y6, Y3
-	VBROADCASTSS (R8)(DX*1), Y7
+	VBROADCASTSS (DI)(CX*1), Y7
 	VFMADD231PS  Y7, Y6, Y4
-	VBROADCASTSS (R8)(DX*2), Y7
+	VBROADCASTSS (DI)(CX*2), Y7
 	VFMADD231PS  Y7, Y6, Y5
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, R8
-	DECQ         AX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         R8
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	ADDQ skip+88(FP), DI
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX
@@ -17182,133 +17714,139 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmT6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// func gemmT6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·gemmT6x1AVX2(SB), NOSPLIT, $8-80
+TEXT ·gemmT6x1AVX2(SB), NOSPLIT, $8-96
 	STMXCSR    (SP)
 	MOVL       (SP), AX
 	ORL        $0x00008040, AX
 	MOVL       AX, 4(SP)
 	LDMXCSR    4(SP)
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lda+16(FP), DX
-	MOVQ       b+24(FP), BX
-	MOVQ       ldb+32(FP), SI
-	MOVQ       next+72(FP), DI
+	MOVQ       a+8(FP), AX
+	MOVQ       lda+16(FP), CX
+	MOVQ       b+24(FP), DX
+	MOVQ       ldb+32(FP), BX
+	MOVQ       next+72(FP), SI
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
-	MOVQ       c+40(FP), R8
-	MOVQ       ldc+48(FP), R9
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	ADDQ       R9, R8
-	PREFETCHT0 (R8)
-	MOVQ       AX, R8
-	SHRQ       $0x02, R8
-	ANDQ       $0x03, AX
-	TESTQ      R8, R8
-	JZ         tail
+	MOVQ       c+40(FP), DI
+	MOVQ       ldc+48(FP), R8
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+
+piece:
+	MOVQ k+0(FP), DI
+	SHRQ $0x02, DI
+	JZ   tail
 
 loop:
-	VMOVUPS      (BX), Y6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y7
+	VMOVUPS      (DX), Y6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y7, Y6, Y0
-	VBROADCASTSS 4(CX), Y7
+	VBROADCASTSS 4(AX), Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VBROADCASTSS 8(CX), Y7
+	VBROADCASTSS 8(AX), Y7
 	VFMADD231PS  Y7, Y6, Y2
-	VBROADCASTSS 12(CX), Y7
+	VBROADCASTSS 12(AX), Y7
 	VFMADD231PS  Y7, Y6, Y3
-	VBROADCASTSS 16(CX), Y7
+	VBROADCASTSS 16(AX), Y7
 	VFMADD231PS  Y7, Y6, Y4
-	VBROADCASTSS 20(CX), Y7
+	VBROADCASTSS 20(AX), Y7
 	VFMADD231PS  Y7, Y6, Y5
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y7
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y7, Y6, Y0
-	VBROADCASTSS 4(CX), Y7
+	VBROADCASTSS 4(AX), Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VBROADCASTSS 8(CX), Y7
+	VBROADCASTSS 8(AX), Y7
 	VFMADD231PS  Y7, Y6, Y2
-	VBROADCASTSS 12(CX), Y7
+	VBROADCASTSS 12(AX), Y7
 	VFMADD231PS  Y7, Y6, Y3
-	VBROADCASTSS 16(CX), Y7
+	VBROADCASTSS 16(AX), Y7
 	VFMADD231PS  Y7, Y6, Y4
-	VBROADCASTSS 20(CX), Y7
+	VBROADCASTSS 20(AX), Y7
 	VFMADD231PS  Y7, Y6, Y5
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y7
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y7, Y6, Y0
-	VBROADCASTSS 4(CX), Y7
+	VBROADCASTSS 4(AX), Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VBROADCASTSS 8(CX), Y7
+	VBROADCASTSS 8(AX), Y7
 	VFMADD231PS  Y7, Y6, Y2
-	VBROADCASTSS 12(CX), Y7
+	VBROADCASTSS 12(AX), Y7
 	VFMADD231PS  Y7, Y6, Y3
-	VBROADCASTSS 16(CX), Y7
+	VBROADCASTSS 16(AX), Y7
 	VFMADD231PS  Y7, Y6, Y4
-	VBROADCASTSS 20(CX), Y7
+	VBROADCASTSS 20(AX), Y7
 	VFMADD231PS  Y7, Y6, Y5
-	ADDQ         DX, CX
-	VMOVUPS      (BX), Y6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y7
+	ADDQ         CX, AX
+	VMOVUPS      (DX), Y6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y7, Y6, Y0
-	VBROADCASTSS 4(CX), Y7
+	VBROADCASTSS 4(AX), Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VBROADCASTSS 8(CX), Y7
+	VBROADCASTSS 8(AX), Y7
 	VFMADD231PS  Y7, Y6, Y2
-	VBROADCASTSS 12(CX), Y7
+	VBROADCASTSS 12(AX), Y7
 	VFMADD231PS  Y7, Y6, Y3
-	VBROADCASTSS 16(CX), Y7
+	VBROADCASTSS 16(AX), Y7
 	VFMADD231PS  Y7, Y6, Y4
-	VBROADCASTSS 20(CX), Y7
+	VBROADCASTSS 20(AX), Y7
 	VFMADD231PS  Y7, Y6, Y5
-	ADDQ         DX, CX
-	PREFETCHT1   (DI)
-	ADDQ         SI, DI
-	DECQ         R8
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         BX, SI
+	DECQ         DI
 	JNZ          loop
 
 tail:
-	TESTQ AX, AX
-	JZ    finish
+	MOVQ k+0(FP), DI
+	ANDQ $0x03, DI
+	JZ   ended
 
 tailloop:
-	VMOVUPS      (BX), Y6
-	ADDQ         SI, BX
-	VBROADCASTSS (CX), Y7
+	VMOVUPS      (DX), Y6
+	ADDQ         BX, DX
+	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y7, Y6, Y0
-	VBROADCASTSS 4(CX), Y7
+	VBROADCASTSS 4(AX), Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VBROADCASTSS 8(CX), Y7
+	VBROADCASTSS 8(AX), Y7
 	VFMADD231PS  Y7, Y6, Y2
-	VBROADCASTSS 12(CX), Y7
+	VBROADCASTSS 12(AX), Y7
 	VFMADD231PS  Y7, Y6, Y3
-	VBROADCASTSS 16(CX), Y7
+	VBROADCASTSS 16(AX), Y7
 	VFMADD231PS  Y7, Y6, Y4
-	VBROADCASTSS 20(CX), Y7
+	VBROADCASTSS 20(AX), Y7
 	VFMADD231PS  Y7, Y6, Y5
-	ADDQ         DX, CX
-	DECQ         AX
+	ADDQ         CX, AX
+	DECQ         DI
 	JNZ          tailloop
+
+ended:
+	DECQ pieces+80(FP)
+	JZ   finish
+	ADDQ skip+88(FP), AX
+	JMP  piece
 
 finish:
 	MOVQ       c+40(FP), AX

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// A tile computes rows x cols of C over k steps; strides are in bytes. See the
-// generator.
-type tile func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)
+// A tile computes rows x cols of C over pieces of k steps each; strides are in
+// bytes. See the generator.
+type tile func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 
 const maxTileRows = 14
 
@@ -21,10 +21,11 @@ type tileSet struct {
 	gather             func(k int, src *float32, lds int, dst *float32, m int)
 }
 
-// Cache blocking, in elements: a panel of packed B (depth x tile width) stays
-// in the first-level cache, and packed A (rows x depth) in the second.
+// Cache blocking, in elements: packed A (rows x depth) stays in the second-level
+// cache. A tile reads a panel of packed B (depth x tile width) in order, from
+// there as fast as from the first level.
 const (
-	blockDepth   = 256
+	blockDepth   = 512
 	blockRows    = 168
 	blockColumns = 2048
 )
@@ -168,7 +169,7 @@ func (t *tiling) rowBlock(i0, rows int) {
 			a, lda := t.tileA(i0, i, end-i)
 			next, _ := t.panel(after, min(n*t.depthNow/prefetchTiles, t.depthNow-1))
 			sized[end-i](t.depthNow, a, 4*lda, b, 4*ldb,
-				&t.c[(i0+i)*t.ldc+t.j0+j], 4*t.ldc, cols, accumulate, next)
+				&t.c[(i0+i)*t.ldc+t.j0+j], 4*t.ldc, cols, accumulate, next, 1, 0)
 		}
 	}
 }

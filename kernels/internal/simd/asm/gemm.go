@@ -37,7 +37,9 @@ func gemm(s isa) {
 // tile is a kernel for C[m x cols] (+)= A[m x k] · B[k x cols], with cols at
 // most the lanes of its vectors. Strides are in bytes. B must be readable for
 // whole vectors; of C, only cols columns are touched. With byColumn, A is
-// stored transposed, and lda is the distance between its steps in k. While it
+// stored transposed, and lda is the distance between its steps in k. The rows
+// of A are so many pieces of k, and skip lies between the end of a piece and
+// the next: a window over an image is one piece for each of its lines. While it
 // runs, it asks for k/depthUnroll rows of the B that is wanted next.
 type tile struct {
 	isa
@@ -51,9 +53,9 @@ func (t tile) write() {
 		layout = "T"
 	}
 	t.text(fmt.Sprintf("gemm%s%dx%d", layout, t.m, t.vectors),
-		"func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32)")
+		"func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)")
 	restore := flushSubnormals()
-	k, a, lda, b, ldb, next := arg("k"), arg("a"), arg("lda"), arg("b"), arg("ldb"), arg("next")
+	a, lda, b, ldb, next := arg("a"), arg("lda"), arg("b"), arg("ldb"), arg("next")
 	rows := t.rowPointers(a, lda)
 	acc := make([][]vec, t.m)
 	for i := range acc {
@@ -94,11 +96,12 @@ func (t tile) write() {
 		}
 	}
 
+	// There are no registers left for these.
+	length, pieces, skip := inMemory("k"), inMemory("pieces"), inMemory("skip")
+	Label("piece")
 	turns := GP64()
-	MOVQ(k, turns)
+	MOVQ(length, turns)
 	SHRQ(Imm(2), turns)
-	ANDQ(Imm(depthUnroll-1), k)
-	TESTQ(turns, turns)
 	JZ(LabelRef("tail"))
 	Label("loop")
 	for u := range depthUnroll {
@@ -112,13 +115,22 @@ func (t tile) write() {
 	DECQ(turns)
 	JNZ(LabelRef("loop"))
 	Label("tail")
-	TESTQ(k, k)
-	JZ(LabelRef("finish"))
+	rest := turns
+	MOVQ(length, rest)
+	ANDQ(Imm(depthUnroll-1), rest)
+	JZ(LabelRef("ended"))
 	Label("tailloop")
 	step(0)
 	advance(1)
-	DECQ(k)
+	DECQ(rest)
 	JNZ(LabelRef("tailloop"))
+	Label("ended")
+	DECQ(pieces)
+	JZ(LabelRef("finish"))
+	for _, p := range rows {
+		ADDQ(skip, p)
+	}
+	JMP(LabelRef("piece"))
 	Label("finish")
 	t.finish(acc, fromA, fromB)
 	restore()

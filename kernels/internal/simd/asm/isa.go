@@ -74,6 +74,15 @@ func arg(name string) reg.GPVirtual {
 	return r
 }
 
+// inMemory is an integer parameter where it lies. The function may change it.
+func inMemory(name string) Mem {
+	b, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return b.Addr
+}
+
 // slices loads the addresses of slice parameters.
 func slices(names ...string) []reg.GPVirtual {
 	ptrs := make([]reg.GPVirtual, len(names))
@@ -93,12 +102,8 @@ func length(name string) reg.GPVirtual {
 
 // scalar broadcasts a float32 parameter to every lane.
 func (s isa) scalar(name string) vec {
-	b, err := Param(name).Resolve()
-	if err != nil {
-		panic(err)
-	}
 	r := s.new()
-	VBROADCASTSS(b.Addr, r)
+	VBROADCASTSS(inMemory(name), r)
 	return r
 }
 
