@@ -6,7 +6,6 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
-	"github.com/troupe-run/troupe/kernels/internal/gemm"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
@@ -107,7 +106,7 @@ func patches[T any](c *convolution, dst, image []T, group, lo, hi int) {
 type convKernel[T element.Numeric] struct {
 	windowing
 	dtype tensor.DType
-	mul   gemm.Gemm[T]
+	methods[T]
 }
 
 func (k *convKernel[T]) Compute(ctx *kernels.Context) error {
@@ -123,11 +122,11 @@ func (k *convKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	return convolve(ctx.Device, &c, k.mul, element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](filter), false)
+	return convolve(ctx.Device, &c, k.methods, element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](filter), false)
 }
 
 // convolve computes a convolution, or with accumulate adds it to out.
-func convolve[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.Gemm[T], out, image, filter []T, accumulate bool) error {
+func convolve[T element.Numeric](dev kernels.Device, c *convolution, by methods[T], out, image, filter []T, accumulate bool) error {
 	if len(image) == 0 || c.patch() == 0 {
 		if !accumulate {
 			clear(out)
@@ -135,8 +134,11 @@ func convolve[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.Ge
 		return nil
 	}
 	if c.pointwise() {
-		mul(dev.Parallel, false, false, c.places(), c.outDepth, c.inDepth, image, c.inDepth, filter, c.outDepth, out, c.outDepth, accumulate)
+		by.mul(dev.Parallel, false, false, c.places(), c.outDepth, c.inDepth, image, c.inDepth, filter, c.outDepth, out, c.outDepth, accumulate)
 		return nil
+	}
+	if by.forward != nil && c.direct() {
+		return by.forward(dev, c, out, image, filter, accumulate)
 	}
 	tile, width := c.tile(), c.outDepth/c.groups
 	places := c.places()
@@ -146,7 +148,7 @@ func convolve[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.Ge
 			from, to := t*tile, min((t+1)*tile, places)
 			for g := range c.groups {
 				patches(c, work, image, g, from, to)
-				mul(nil, false, false, to-from, width, c.patch(), work, c.patch(), filter[g*width:], c.outDepth, out[from*c.outDepth+g*width:], c.outDepth, accumulate)
+				by.mul(nil, false, false, to-from, width, c.patch(), work, c.patch(), filter[g*width:], c.outDepth, out[from*c.outDepth+g*width:], c.outDepth, accumulate)
 			}
 		}
 	})
@@ -209,17 +211,17 @@ func windowRows(dtype tensor.DType, make func(w windowing) kernels.Kernel, image
 }
 
 // convolveRows, convolveInputGradRows and convolveFilterGradRows are the rows of Conv2D and its gradients for one element type.
-func convolveRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
+func convolveRows[T element.Numeric](by methods[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	return windowRows(dtype, func(w windowing) kernels.Kernel { return &convKernel[T]{w, dtype, mul} }, []int{0}, -1, 0)
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &convKernel[T]{w, dtype, by} }, []int{0}, -1, 0)
 }
 
-func convolveInputGradRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
+func convolveInputGradRows[T element.Numeric](by methods[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	return windowRows(dtype, func(w windowing) kernels.Kernel { return &convInputGradKernel[T]{w, dtype, mul} }, []int{2}, 0, 0)
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &convInputGradKernel[T]{w, dtype, by} }, []int{2}, 0, 0)
 }
 
-func convolveFilterGradRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
+func convolveFilterGradRows[T element.Numeric](by methods[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	return windowRows(dtype, func(w windowing) kernels.Kernel { return &convFilterGradKernel[T]{w, dtype, mul} }, []int{0, 2}, -1)
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &convFilterGradKernel[T]{w, dtype, by} }, []int{0, 2}, -1)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
-	"github.com/troupe-run/troupe/kernels/internal/gemm"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
@@ -123,7 +122,7 @@ func (v *volume3) each(visit func(out, image, filter int, first bool) error) err
 }
 
 // conv3 runs Conv3D: the input grads and filter grads likewise.
-func conv3[T element.Numeric](w windowing3, mul gemm.Gemm[T]) kernels.Func {
+func conv3[T element.Numeric](w windowing3, by methods[T]) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		image, filter := ctx.Input(0), ctx.Input(1)
 		dtype := element.DTypeOf[T]()
@@ -143,7 +142,7 @@ func conv3[T element.Numeric](w windowing3, mul gemm.Gemm[T]) kernels.Func {
 		p := &v.plane
 		outSize, imageSize, filterSize := p.places()*p.outDepth, p.rows.in*p.cols.in*p.inDepth, p.patch()*p.outDepth
 		return v.each(func(o, i, k int, first bool) error {
-			return convolve(ctx.Device, p, mul, dst[o:o+outSize], src[i:i+imageSize], f[k:k+filterSize], !first)
+			return convolve(ctx.Device, p, by, dst[o:o+outSize], src[i:i+imageSize], f[k:k+filterSize], !first)
 		})
 	}
 }
@@ -160,7 +159,7 @@ func shape3(ctx *kernels.Context, i int, spelled bool, what string) (tensor.Shap
 	return s, nil
 }
 
-func conv3InputGrad[T element.Numeric](w windowing3, mul gemm.Gemm[T], spelled bool) kernels.Func {
+func conv3InputGrad[T element.Numeric](w windowing3, by methods[T], spelled bool) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		filter, grad := ctx.Input(1), ctx.Input(2)
 		dtype := element.DTypeOf[T]()
@@ -187,12 +186,12 @@ func conv3InputGrad[T element.Numeric](w windowing3, mul gemm.Gemm[T], spelled b
 		p := &v.plane
 		outSize, imageSize, filterSize := p.places()*p.outDepth, p.rows.in*p.cols.in*p.inDepth, p.patch()*p.outDepth
 		return v.each(func(o, i, k int, _ bool) error {
-			return inputGrad(ctx.Device, p, mul, dst[i:i+imageSize], f[k:k+filterSize], g[o:o+outSize], true)
+			return inputGrad(ctx.Device, p, by, dst[i:i+imageSize], f[k:k+filterSize], g[o:o+outSize], true)
 		})
 	}
 }
 
-func conv3FilterGrad[T element.Numeric](w windowing3, mul gemm.Gemm[T], spelled bool) kernels.Func {
+func conv3FilterGrad[T element.Numeric](w windowing3, by methods[T], spelled bool) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		image, grad := ctx.Input(0), ctx.Input(2)
 		dtype := element.DTypeOf[T]()
@@ -219,43 +218,43 @@ func conv3FilterGrad[T element.Numeric](w windowing3, mul gemm.Gemm[T], spelled 
 		p := &v.plane
 		outSize, imageSize, filterSize := p.places()*p.outDepth, p.rows.in*p.cols.in*p.inDepth, p.patch()*p.outDepth
 		return v.each(func(o, i, k int, _ bool) error {
-			return filterGrad(ctx.Device, p, mul, dst[k:k+filterSize], src[i:i+imageSize], g[o:o+outSize], true)
+			return filterGrad(ctx.Device, p, by, dst[k:k+filterSize], src[i:i+imageSize], g[o:o+outSize], true)
 		})
 	}
 }
 
 // window3Rows are the rows of an op on volumes for one element type, as windowRows.
-func window3Rows[T element.Numeric](mul gemm.Gemm[T], make func(w windowing3, mul gemm.Gemm[T]) kernels.Func, images []int, sizes int, results ...int) []kernels.Def {
+func window3Rows[T element.Numeric](by methods[T], make func(w windowing3, by methods[T]) kernels.Func, images []int, sizes int, results ...int) []kernels.Def {
 	return halves.Rows("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) {
 		w, err := newWindowing3(c)
 		if err != nil {
 			return nil, err
 		}
-		return w.inLayout(make(w, mul), images, sizes, results...), nil
+		return w.inLayout(make(w, by), images, sizes, results...), nil
 	})
 }
 
 // convolve3Rows, convolve3InputGradRows and convolve3FilterGradRows are the rows of Conv3D and its gradients for one element
 // type. The first versions of the gradients have the input, or filter, itself where later ones have its shape spelled.
-func convolve3Rows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
-	return window3Rows(mul, conv3[T], []int{0}, -1, 0)
+func convolve3Rows[T element.Numeric](by methods[T]) []kernels.Def {
+	return window3Rows(by, conv3[T], []int{0}, -1, 0)
 }
 
-func convolve3InputGradRows[T element.Numeric](mul gemm.Gemm[T], spelled bool) []kernels.Def {
-	return window3Rows(mul, func(w windowing3, mul gemm.Gemm[T]) kernels.Func { return conv3InputGrad(w, mul, spelled) }, []int{2}, 0, 0)
+func convolve3InputGradRows[T element.Numeric](by methods[T], spelled bool) []kernels.Def {
+	return window3Rows(by, func(w windowing3, by methods[T]) kernels.Func { return conv3InputGrad(w, by, spelled) }, []int{2}, 0, 0)
 }
 
-func convolve3FilterGradRows[T element.Numeric](mul gemm.Gemm[T], spelled bool) []kernels.Def {
-	return window3Rows(mul, func(w windowing3, mul gemm.Gemm[T]) kernels.Func { return conv3FilterGrad(w, mul, spelled) }, []int{0, 2}, -1)
+func convolve3FilterGradRows[T element.Numeric](by methods[T], spelled bool) []kernels.Def {
+	return window3Rows(by, func(w windowing3, by methods[T]) kernels.Func { return conv3FilterGrad(w, by, spelled) }, []int{0, 2}, -1)
 }
 
 // convRows are the rows of Conv for one element type.
-func convRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
-	return halves.Rows("T", element.DTypeOf[T](), newConv(mul))
+func convRows[T element.Numeric](by methods[T]) []kernels.Def {
+	return halves.Rows("T", element.DTypeOf[T](), newConv(by))
 }
 
 // newConv makes the kernel of Conv, which is Conv2D or Conv3D by the number of strides.
-func newConv[T element.Numeric](mul gemm.Gemm[T]) func(c *kernels.Construction) (any, error) {
+func newConv[T element.Numeric](by methods[T]) func(c *kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		format, err := c.Attrs().Str("data_format")
 		strides, err1 := c.Attrs().IntList("strides")
@@ -283,7 +282,7 @@ func newConv[T element.Numeric](mul gemm.Gemm[T]) func(c *kernels.Construction) 
 		node := *c.Node
 		inner.Node = &node
 		node.Attrs = convAttrs(c.Attrs(), format, len(strides), dilations)
-		kernel, err := convOf(&inner, len(strides), mul)
+		kernel, err := convOf(&inner, len(strides), by)
 		if err == nil && batchDims != 1 {
 			kernel = &batchedConv{kernel, int(min(batchDims, tensor.MaxRank)), len(strides) - 1}
 		}
@@ -292,19 +291,19 @@ func newConv[T element.Numeric](mul gemm.Gemm[T]) func(c *kernels.Construction) 
 }
 
 // convOf makes the kernel of Conv2D or, with five strides, of Conv3D.
-func convOf[T element.Numeric](c *kernels.Construction, strides int, mul gemm.Gemm[T]) (kernels.Kernel, error) {
+func convOf[T element.Numeric](c *kernels.Construction, strides int, by methods[T]) (kernels.Kernel, error) {
 	if strides == 5 {
 		w, err := newWindowing3(c)
 		if err != nil {
 			return nil, err
 		}
-		return w.inLayout(conv3(w, mul), []int{0}, -1, 0), nil
+		return w.inLayout(conv3(w, by), []int{0}, -1, 0), nil
 	}
 	w, err := newWindowing(c)
 	if err != nil {
 		return nil, err
 	}
-	return w.inLayout(&convKernel[T]{w, element.DTypeOf[T](), mul}, []int{0}, -1, 0), nil
+	return w.inLayout(&convKernel[T]{w, element.DTypeOf[T](), by}, []int{0}, -1, 0), nil
 }
 
 // batchedConv is a convolution of images that have any number of batch dimensions before the others.

@@ -48,7 +48,7 @@ func (c *convolution) checkGradient(grad tensor.Shape) error {
 type convInputGradKernel[T element.Numeric] struct {
 	windowing
 	dtype tensor.DType
-	mul   gemm.Gemm[T]
+	methods[T]
 }
 
 func (k *convInputGradKernel[T]) Compute(ctx *kernels.Context) error {
@@ -71,11 +71,11 @@ func (k *convInputGradKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	return inputGrad(ctx.Device, &c, k.mul, element.ViewOf[T](out), element.ViewOf[T](filter), element.ViewOf[T](grad), false)
+	return inputGrad(ctx.Device, &c, k.methods, element.ViewOf[T](out), element.ViewOf[T](filter), element.ViewOf[T](grad), false)
 }
 
 // inputGrad computes the gradient by the image, or with accumulate adds it to image.
-func inputGrad[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.Gemm[T], image, filter, grad []T, accumulate bool) error {
+func inputGrad[T element.Numeric](dev kernels.Device, c *convolution, by methods[T], image, filter, grad []T, accumulate bool) error {
 	if c.outDepth == 0 || c.patch() == 0 || len(grad) == 0 {
 		if !accumulate {
 			clear(image)
@@ -83,9 +83,17 @@ func inputGrad[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.G
 		return nil
 	}
 	if c.pointwise() {
-		mul(dev.Parallel, false, true, c.places(), c.inDepth, c.outDepth, grad, c.outDepth, filter, c.outDepth, image, c.inDepth, accumulate)
+		by.mul(dev.Parallel, false, true, c.places(), c.inDepth, c.outDepth, grad, c.outDepth, filter, c.outDepth, image, c.inDepth, accumulate)
 		return nil
 	}
+	if by.byImage != nil && c.direct() {
+		return by.byImage(dev, c, image, filter, grad, accumulate)
+	}
+	return inputGradByPatches(dev, c, by.mul, image, filter, grad, accumulate)
+}
+
+// inputGradByPatches computes the gradients of all patches and adds them up.
+func inputGradByPatches[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.Gemm[T], image, filter, grad []T, accumulate bool) error {
 	if !accumulate {
 		clear(image)
 	}
@@ -144,7 +152,7 @@ func addPatches[T element.Numeric](c *convolution, image, work []T, group, lo, h
 type convFilterGradKernel[T element.Numeric] struct {
 	windowing
 	dtype tensor.DType
-	mul   gemm.Gemm[T]
+	methods[T]
 }
 
 func (k *convFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
@@ -167,7 +175,7 @@ func (k *convFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	return filterGrad(ctx.Device, &c, k.mul, element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](grad), false)
+	return filterGrad(ctx.Device, &c, k.methods, element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](grad), false)
 }
 
 // placesPerPart is how many places a part of a filter's gradient takes, and mostParts how many
@@ -178,44 +186,52 @@ const (
 )
 
 // filterGrad computes the gradient by the filter, or with accumulate adds it to filter.
-func filterGrad[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.Gemm[T], filter, image, grad []T, accumulate bool) error {
+func filterGrad[T element.Numeric](dev kernels.Device, c *convolution, by methods[T], filter, image, grad []T, accumulate bool) error {
 	if len(image) == 0 || len(grad) == 0 {
 		if !accumulate {
 			clear(filter)
 		}
 		return nil
 	}
-	places, size := c.places(), len(filter)
 	if c.pointwise() {
-		mul(dev.Parallel, true, false, c.inDepth, c.outDepth, places, image, c.inDepth, grad, c.outDepth, filter, c.outDepth, accumulate)
+		by.mul(dev.Parallel, true, false, c.inDepth, c.outDepth, c.places(), image, c.inDepth, grad, c.outDepth, filter, c.outDepth, accumulate)
 		return nil
 	}
-	parts := min(mostParts, (places+placesPerPart-1)/placesPerPart)
-	per := (places + parts - 1) / parts
+	if by.byFilter != nil && c.direct() {
+		return by.byFilter(dev, c, filter, image, grad, accumulate)
+	}
 	par := dev.Parallel
-	if parts > 1 {
+	if c.parts() > 1 {
 		par = nil
 	}
+	places := c.places()
+	tile, width := min(c.tile(), (places+c.parts()-1)/c.parts()), c.outDepth/c.groups
+	return sumInParts(dev, c, places, tile*c.patch(), filter, accumulate, func(work, sum []T, lo, hi int) {
+		for p := lo; p < hi; p += tile {
+			end := min(p+tile, hi)
+			for g := range c.groups {
+				patches(c, work, image, g, p, end)
+				by.mul(par, true, false, c.patch(), width, end-p, work, c.patch(), grad[p*c.outDepth+g*width:], c.outDepth, sum[g*width:], c.outDepth, p > lo)
+			}
+		}
+	})
+}
+
+// parts is how many parts a filter's gradient is summed in.
+func (c *convolution) parts() int { return min(mostParts, (c.places()+placesPerPart-1)/placesPerPart) }
+
+// sumInParts calls add for parts of [0,n) in parallel, each with working memory and a sum of its own that it sets, and
+// adds the sums up in filter.
+func sumInParts[T element.Numeric](dev kernels.Device, c *convolution, n, work int, filter []T, accumulate bool, add func(work, sum []T, lo, hi int)) error {
+	parts, size := min(c.parts(), n), len(filter)
 	sums, release, err := element.Scratch[T](dev, parts*size)
 	if err != nil {
 		return err
 	}
 	defer release()
-	tile, width := min(c.tile(), per), c.outDepth/c.groups
-	err = element.WithScratch(dev, parts, 1, tile*c.patch(), func(work []T, lo, hi int) {
+	err = element.WithScratch(dev, parts, 1, work, func(work []T, lo, hi int) {
 		for part := lo; part < hi; part++ {
-			sum := sums[part*size : (part+1)*size]
-			first, last := part*per, min((part+1)*per, places)
-			if first >= last {
-				clear(sum)
-			}
-			for p := first; p < last; p += tile {
-				end := min(p+tile, last)
-				for g := range c.groups {
-					patches(c, work, image, g, p, end)
-					mul(par, true, false, c.patch(), width, end-p, work, c.patch(), grad[p*c.outDepth+g*width:], c.outDepth, sum[g*width:], c.outDepth, p > first)
-				}
-			}
+			add(work, sums[part*size:(part+1)*size], part*n/parts, (part+1)*n/parts)
 		}
 	})
 	if err != nil {

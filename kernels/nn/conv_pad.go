@@ -6,7 +6,6 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
-	"github.com/troupe-run/troupe/kernels/internal/gemm"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 	"github.com/troupe-run/troupe/kernels/internal/printing"
 )
@@ -14,15 +13,15 @@ import (
 // padConvKernel is FusedPadConv2D: a convolution of images that are mirrored at their borders before.
 type padConvKernel[T element.Numeric] struct {
 	windowing
-	mul gemm.Gemm[T]
+	methods[T]
 	// edge is 1 where mirroring leaves out the border itself: the mode REFLECT.
 	edge int64
 }
 
 // padConvRows are the rows of one element type.
-func padConvRows[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
+func padConvRows[T element.Numeric](by methods[T]) []kernels.Def {
 	return halves.Rows("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) {
-		k := &padConvKernel[T]{mul: mul}
+		k := &padConvKernel[T]{methods: by}
 		mode, err1 := c.Attrs().Str("mode")
 		strides, err2 := c.Attrs().IntList("strides")
 		if err := args.FirstError(err1, err2); err != nil {
@@ -68,7 +67,7 @@ func (k *padConvKernel[T]) Compute(ctx *kernels.Context) error {
 	if shape[3] != filter.Shape()[2] {
 		return status.InvalidArgumentf("input and filter must have the same depth: %d vs %d", shape[3], filter.Shape()[2])
 	}
-	conv := &convKernel[T]{k.windowing, dtype, k.mul}
+	conv := &convKernel[T]{k.windowing, dtype, k.methods}
 	c, err := conv.plan(shape, filter.Shape())
 	if err != nil {
 		return err

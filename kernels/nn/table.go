@@ -82,17 +82,17 @@ func addBias(op func(op string, sets ...[]kernels.Def)) {
 }
 
 func addConv(op func(op string, sets ...[]kernels.Def)) {
-	double, ints := gemm.Portable[float64], gemm.Portable[int32]
-	op("Conv2D", convolveRows(simd.Gemm), convolveRows(double), convolveRows(ints))
-	op("Conv2DBackpropInput", convolveInputGradRows(simd.Gemm), convolveInputGradRows(double), convolveInputGradRows(ints))
-	op("Conv2DBackpropFilter", convolveFilterGradRows(simd.Gemm), convolveFilterGradRows(double), convolveFilterGradRows(ints))
-	op("Conv3D", convolve3Rows(simd.Gemm), convolve3Rows(double))
-	op("Conv3DBackpropInput", convolve3InputGradRows(simd.Gemm, false), convolve3InputGradRows(double, false))
-	op("Conv3DBackpropInputV2", convolve3InputGradRows(simd.Gemm, true), convolve3InputGradRows(double, true))
-	op("Conv3DBackpropFilter", convolve3FilterGradRows(simd.Gemm, false), convolve3FilterGradRows(double, false))
-	op("Conv3DBackpropFilterV2", convolve3FilterGradRows(simd.Gemm, true), convolve3FilterGradRows(double, true))
-	op("FusedPadConv2D", padConvRows(simd.Gemm), padConvRows(double))
-	op("Conv", convRows(simd.Gemm), convRows(double), convRows(ints))
+	doubles, integers := methods[float64]{mul: gemm.Portable[float64]}, methods[int32]{mul: gemm.Portable[int32]}
+	op("Conv2D", convolveRows(floats), convolveRows(doubles), convolveRows(integers))
+	op("Conv2DBackpropInput", convolveInputGradRows(floats), convolveInputGradRows(doubles), convolveInputGradRows(integers))
+	op("Conv2DBackpropFilter", convolveFilterGradRows(floats), convolveFilterGradRows(doubles), convolveFilterGradRows(integers))
+	op("Conv3D", convolve3Rows(floats), convolve3Rows(doubles))
+	op("Conv3DBackpropInput", convolve3InputGradRows(floats, false), convolve3InputGradRows(doubles, false))
+	op("Conv3DBackpropInputV2", convolve3InputGradRows(floats, true), convolve3InputGradRows(doubles, true))
+	op("Conv3DBackpropFilter", convolve3FilterGradRows(floats, false), convolve3FilterGradRows(doubles, false))
+	op("Conv3DBackpropFilterV2", convolve3FilterGradRows(floats, true), convolve3FilterGradRows(doubles, true))
+	op("FusedPadConv2D", padConvRows(floats), padConvRows(doubles))
+	op("Conv", convRows(floats), convRows(doubles), convRows(integers))
 	op("DepthwiseConv2dNative", depthwiseRows[float32](), depthwiseRows[float64]())
 	op("DepthwiseConv2dNativeBackpropInput", depthwiseInputGradRows[float32](), depthwiseInputGradRows[float64]())
 	op("DepthwiseConv2dNativeBackpropFilter", depthwiseFilterGradRows[float32](), depthwiseFilterGradRows[float64]())

@@ -218,20 +218,24 @@ var transposers = map[int]func(dev kernels.Device, dst, src *tensor.Tensor, n, r
 }
 
 func transposeEach[T tensor.Elem](dev kernels.Device, out, in *tensor.Tensor, n, rows, columns int) {
-	const tile = 32
 	dst, src := tensor.Of[T](out), tensor.Of[T](in)
 	dev.Parallel(n, max(1, element.CheapGrain/(rows*columns)), func(lo, hi int) {
 		for m := lo; m < hi; m++ {
-			from, to := src[m*rows*columns:][:rows*columns], dst[m*rows*columns:][:rows*columns]
-			for r0 := 0; r0 < rows; r0 += tile {
-				for c0 := 0; c0 < columns; c0 += tile {
-					for r := r0; r < min(r0+tile, rows); r++ {
-						for c := c0; c < min(c0+tile, columns); c++ {
-							to[c*rows+r] = from[r*columns+c]
-						}
-					}
+			transpose(dst[m*rows*columns:][:rows*columns], src[m*rows*columns:][:rows*columns], rows, columns)
+		}
+	})
+}
+
+// transpose writes a matrix of some rows and columns by columns.
+func transpose[T any](dst, src []T, rows, columns int) {
+	const tile = 32
+	for r0 := 0; r0 < rows; r0 += tile {
+		for c0 := 0; c0 < columns; c0 += tile {
+			for r := r0; r < min(r0+tile, rows); r++ {
+				for c := c0; c < min(c0+tile, columns); c++ {
+					dst[c*rows+r] = src[r*columns+c]
 				}
 			}
 		}
-	})
+	}
 }

@@ -1,0 +1,205 @@
+package simd
+
+import "fmt"
+
+// Windows describes a matrix whose rows are windows that lie in a grid over an image, without making it. A window is
+// Pieces runs of Length numbers, PieceStep apart; its neighbours to the right and below begin ColumnStep and RowStep
+// further. Windows may overlap.
+type Windows struct {
+	Rows, Columns             int
+	RowStep, ColumnStep       int
+	Pieces, Length, PieceStep int
+}
+
+// Depth is the numbers in a window, and the columns of the matrix.
+func (w *Windows) Depth() int { return w.Pieces * w.Length }
+
+// check panics unless all windows lie in n numbers.
+func (w *Windows) check(n int) {
+	last := (w.Rows-1)*w.RowStep + (w.Columns-1)*w.ColumnStep + (w.Pieces-1)*w.PieceStep + w.Length
+	if min(w.Rows, w.Columns, w.Pieces, w.Length) < 1 || min(w.RowStep, w.ColumnStep, w.PieceStep) < 0 || last > n {
+		panic(fmt.Sprintf("simd: windows %+v over %d numbers", *w, n))
+	}
+}
+
+// Grid describes where a product with windows goes: the row of C for each window, RowStep and ColumnStep apart like
+// the windows.
+type Grid struct {
+	C                   []float32
+	RowStep, ColumnStep int
+	// Accumulate adds to what is there.
+	Accumulate bool
+}
+
+// Panels is a matrix of Depth rows, packed for products with windows.
+type Panels struct {
+	depth, columns, width int
+	v                     []float32
+}
+
+// panelWidth is the columns of a panel.
+func panelWidth() int {
+	if t := active.tiles; t != nil {
+		return 2 * t.lanes
+	}
+	return 16
+}
+
+// PanelsLen is the length of the buffer that PackPanels needs.
+func PanelsLen(depth, columns int) int { return depth * roundUp(columns, panelWidth()) }
+
+// PackPanels packs the matrix b, whose rows are ldb apart, into dst. A matrix that is one panel as it is stays where it is.
+func PackPanels(dst, b []float32, ldb, depth, columns int) Panels {
+	checkMatrix("B", depth, columns, ldb, len(b))
+	p := Panels{depth: depth, columns: columns, width: panelWidth()}
+	if columns == p.width && ldb == columns {
+		p.v = b[:depth*columns]
+		return p
+	}
+	p.v = dst[:PanelsLen(depth, columns)]
+	for k := range depth {
+		src := b[k*ldb:][:columns]
+		to := k * p.width
+		for ; len(src) >= p.width; to += depth * p.width {
+			copy(p.v[to:][:p.width], src)
+			src = src[p.width:]
+		}
+		if len(src) > 0 {
+			row := p.v[to:][:p.width]
+			clear(row[copy(row, src):])
+		}
+	}
+	return p
+}
+
+// panel is columns j to j+cols of p from row k.
+func (p *Panels) panel(j, k int) (rows []float32, cols int) {
+	return p.v[j*p.depth+k*p.width : (j+p.width)*p.depth], min(p.width, p.columns-j)
+}
+
+// mostWindowDepth is how many rows of a panel are read for all windows before the next ones: they stay in the
+// second-level cache.
+const mostWindowDepth = 1024
+
+// TimesPanels multiplies the windows over image by a matrix of w.Depth() rows.
+func (w Windows) TimesPanels(image []float32, b *Panels, c Grid) {
+	w.check(len(image))
+	last := (w.Rows-1)*c.RowStep + (w.Columns-1)*c.ColumnStep + b.columns
+	if w.Depth() != b.depth || min(c.RowStep, c.ColumnStep) < 0 || last > len(c.C) {
+		panic(fmt.Sprintf("simd: %+v times %d x %d numbers, of which results lie %d and %d apart in %d numbers", w, b.depth, b.columns, c.RowStep, c.ColumnStep, len(c.C)))
+	}
+	each := max(1, mostWindowDepth/w.Length)
+	all := w.Pieces
+	for piece := 0; piece < all; piece += each {
+		w.Pieces = min(each, all-piece)
+		for j := 0; j < b.columns; j += b.width {
+			rows, cols := b.panel(j, piece*w.Length)
+			to := c
+			to.C, to.Accumulate = c.C[j:], c.Accumulate || piece > 0
+			if t := active.tiles; t != nil {
+				t.windowsTimesPanel(&w, image[piece*w.PieceStep:], rows, cols, &to)
+			} else {
+				w.timesPanelPortable(image[piece*w.PieceStep:], rows, cols, &to)
+			}
+		}
+	}
+}
+
+// sized are the tiles for so many columns.
+func (t *tileSet) sized(of *[2][maxTileRows + 1]tile, cols int) *[maxTileRows + 1]tile {
+	if cols > t.lanes {
+		return &of[1]
+	}
+	return &of[0]
+}
+
+func asInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// windowsTimesPanel deals the windows of each row to tiles evenly.
+func (t *tileSet) windowsTimesPanel(w *Windows, image, panel []float32, cols int, c *Grid) {
+	kernels, accumulate := t.sized(&t.byRow, cols), asInt(c.Accumulate)
+	tiles, skip := ceilDiv(w.Columns, t.rows), 4*(w.PieceStep-w.Length)
+	for y := range w.Rows {
+		for n := range tiles {
+			x, end := n*w.Columns/tiles, (n+1)*w.Columns/tiles
+			kernels[end-x](w.Length, &image[y*w.RowStep+x*w.ColumnStep], 4*w.ColumnStep, &panel[0], 4*2*t.lanes,
+				&c.C[y*c.RowStep+x*c.ColumnStep], 4*c.ColumnStep, cols, accumulate, &panel[0], w.Pieces, skip)
+		}
+	}
+}
+
+// TransposedTimesPanels multiplies the transposed matrix of the windows over image by one of a row for each window, into
+// the w.Depth() rows of c, ldc apart. It adds to what is there if accumulate is set.
+func (w Windows) TransposedTimesPanels(image []float32, b *Panels, c []float32, ldc int, accumulate bool) {
+	w.check(len(image))
+	checkMatrix("C", w.Depth(), b.columns, ldc, len(c))
+	if w.Rows*w.Columns != b.depth || ldc < b.columns {
+		panic(fmt.Sprintf("simd: %+v transposed times %d x %d numbers, into rows %d apart", w, b.depth, b.columns, ldc))
+	}
+	for j := 0; j < b.columns; j += b.width {
+		rows, cols := b.panel(j, 0)
+		for piece := range w.Pieces {
+			from, to := image[piece*w.PieceStep:], c[piece*w.Length*ldc+j:]
+			if t := active.tiles; t != nil {
+				t.piecesTimesPanel(&w, from, rows, cols, to, ldc, asInt(accumulate))
+			} else {
+				w.piecesTimesPanelPortable(from, rows, cols, to, ldc, accumulate)
+			}
+		}
+	}
+}
+
+// piecesTimesPanel deals the numbers of the first piece of all windows to tiles evenly.
+func (t *tileSet) piecesTimesPanel(w *Windows, image, panel []float32, cols int, c []float32, ldc, accumulate int) {
+	kernels := t.sized(&t.byColumn, cols)
+	tiles, skip := ceilDiv(w.Length, t.rows), 4*(w.RowStep-w.Columns*w.ColumnStep)
+	for n := range tiles {
+		i, end := n*w.Length/tiles, (n+1)*w.Length/tiles
+		kernels[end-i](w.Columns, &image[i], 4*w.ColumnStep, &panel[0], 4*2*t.lanes,
+			&c[i*ldc], 4*ldc, cols, accumulate, &panel[0], w.Rows, skip)
+	}
+}
+
+// timesPanelPortable is windowsTimesPanel without tiles.
+func (w *Windows) timesPanelPortable(image, panel []float32, cols int, c *Grid) {
+	width := panelWidth()
+	for y := range w.Rows {
+		for x := range w.Columns {
+			out := c.C[y*c.RowStep+x*c.ColumnStep:][:cols]
+			if !c.Accumulate {
+				clear(out)
+			}
+			for piece := range w.Pieces {
+				for i, v := range image[y*w.RowStep+x*w.ColumnStep+piece*w.PieceStep:][:w.Length] {
+					for j, b := range panel[(piece*w.Length+i)*width:][:cols] {
+						out[j] += v * b
+					}
+				}
+			}
+		}
+	}
+}
+
+// piecesTimesPanelPortable is piecesTimesPanel without tiles.
+func (w *Windows) piecesTimesPanelPortable(image, panel []float32, cols int, c []float32, ldc int, accumulate bool) {
+	width := panelWidth()
+	for i := range w.Length {
+		out := c[i*ldc:][:cols]
+		if !accumulate {
+			clear(out)
+		}
+		for y := range w.Rows {
+			for x := range w.Columns {
+				v := image[y*w.RowStep+x*w.ColumnStep+i]
+				for j, b := range panel[(y*w.Columns+x)*width:][:cols] {
+					out[j] += v * b
+				}
+			}
+		}
+	}
+}
