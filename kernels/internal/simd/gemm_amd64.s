@@ -55,8 +55,8 @@ loop:
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
 	PREFETCHT1   (BX)
-	PREFETCHT1   64(BX)
-	ADDQ         DX, BX
+	PREFETCHT1   128(BX)
+	ADDQ         $0x00000100, BX
 	ADDQ         $0x10, AX
 	DECQ         SI
 	JNZ          loop
@@ -163,8 +163,8 @@ loop:
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -283,8 +283,8 @@ loop:
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	DECQ         DI
 	JNZ          loop
@@ -419,8 +419,8 @@ loop:
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -567,8 +567,8 @@ loop:
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	DECQ         DI
 	JNZ          loop
@@ -731,8 +731,8 @@ loop:
 	VFMADD231PS  Z8, Z7, Z5
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -909,8 +909,8 @@ loop:
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	DECQ         R8
@@ -1104,8 +1104,8 @@ loop:
 	VFMADD231PS  Z10, Z9, Z7
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -1310,8 +1310,8 @@ loop:
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	DECQ         R8
@@ -1533,8 +1533,8 @@ loop:
 	VFMADD231PS  Z12, Z11, Z9
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -1767,8 +1767,8 @@ loop:
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	DECQ         R8
@@ -2018,8 +2018,8 @@ loop:
 	VFMADD231PS  Z14, Z13, Z11
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -2282,8 +2282,8 @@ loop:
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -2564,8 +2564,8 @@ loop:
 	VFMADD231PS  Z16, Z15, Z13
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -2856,8 +2856,8 @@ loop:
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -3166,8 +3166,8 @@ loop:
 	VFMADD231PS  Z18, Z17, Z15
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -3486,8 +3486,8 @@ loop:
 	VFMADD231PS  Z20, Z18, Z16
 	VFMADD231PS  Z20, Z19, Z17
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -3824,8 +3824,8 @@ loop:
 	VFMADD231PS  Z20, Z19, Z17
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -4174,8 +4174,8 @@ loop:
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -4543,8 +4543,8 @@ loop:
 	VFMADD231PS  Z22, Z21, Z19
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -4921,8 +4921,8 @@ loop:
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -5318,8 +5318,8 @@ loop:
 	VFMADD231PS  Z24, Z23, Z21
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -5724,8 +5724,8 @@ loop:
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -6149,8 +6149,8 @@ loop:
 	VFMADD231PS  Z26, Z25, Z23
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -6585,8 +6585,8 @@ loop:
 	VFMADD231PS  Z28, Z26, Z24
 	VFMADD231PS  Z28, Z27, Z25
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -7041,8 +7041,8 @@ loop:
 	VFMADD231PS  Z28, Z27, Z25
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -7505,8 +7505,8 @@ loop:
 	VFMADD231PS  Z30, Z28, Z26
 	VFMADD231PS  Z30, Z29, Z27
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -7989,8 +7989,8 @@ loop:
 	VFMADD231PS  Z30, Z29, Z27
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -8225,7 +8225,8 @@ loop:
 	VBROADCASTSS 12(AX), Z2
 	VFMADD231PS  Z2, Z1, Z0
 	PREFETCHT1   (BX)
-	ADDQ         DX, BX
+	PREFETCHT1   128(BX)
+	ADDQ         $0x00000100, BX
 	ADDQ         $0x10, AX
 	DECQ         SI
 	JNZ          loop
@@ -8315,7 +8316,8 @@ loop:
 	VFMADD231PS  Z2, Z1, Z0
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -8411,7 +8413,8 @@ loop:
 	VBROADCASTSS 12(AX)(CX*1), Z3
 	VFMADD231PS  Z3, Z2, Z1
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	DECQ         DI
 	JNZ          loop
@@ -8519,7 +8522,8 @@ loop:
 	VFMADD231PS  Z3, Z2, Z1
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -8633,7 +8637,8 @@ loop:
 	VBROADCASTSS 12(AX)(CX*2), Z4
 	VFMADD231PS  Z4, Z3, Z2
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	DECQ         DI
 	JNZ          loop
@@ -8759,7 +8764,8 @@ loop:
 	VFMADD231PS  Z4, Z3, Z2
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -8893,7 +8899,8 @@ loop:
 	VBROADCASTSS 12(DI), Z5
 	VFMADD231PS  Z5, Z4, Z3
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	DECQ         R8
@@ -9040,7 +9047,8 @@ loop:
 	VFMADD231PS  Z5, Z4, Z3
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -9192,7 +9200,8 @@ loop:
 	VBROADCASTSS 12(DI)(CX*1), Z6
 	VFMADD231PS  Z6, Z5, Z4
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	DECQ         R8
@@ -9357,7 +9366,8 @@ loop:
 	VFMADD231PS  Z6, Z5, Z4
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -9527,7 +9537,8 @@ loop:
 	VBROADCASTSS 12(DI)(CX*2), Z7
 	VFMADD231PS  Z7, Z6, Z5
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	DECQ         R8
@@ -9710,7 +9721,8 @@ loop:
 	VFMADD231PS  Z7, Z6, Z5
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -9900,7 +9912,8 @@ loop:
 	VBROADCASTSS 12(R8), Z8
 	VFMADD231PS  Z8, Z7, Z6
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -10104,7 +10117,8 @@ loop:
 	VFMADD231PS  Z8, Z7, Z6
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -10312,7 +10326,8 @@ loop:
 	VBROADCASTSS 12(R8)(CX*1), Z9
 	VFMADD231PS  Z9, Z8, Z7
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -10534,7 +10549,8 @@ loop:
 	VFMADD231PS  Z9, Z8, Z7
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -10760,7 +10776,8 @@ loop:
 	VBROADCASTSS 12(R8)(CX*2), Z10
 	VFMADD231PS  Z10, Z9, Z8
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -11000,7 +11017,8 @@ loop:
 	VFMADD231PS  Z10, Z9, Z8
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -11246,7 +11264,8 @@ loop:
 	VBROADCASTSS 12(R9), Z11
 	VFMADD231PS  Z11, Z10, Z9
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -11507,7 +11526,8 @@ loop:
 	VFMADD231PS  Z11, Z10, Z9
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -11771,7 +11791,8 @@ loop:
 	VBROADCASTSS 12(R9)(CX*1), Z12
 	VFMADD231PS  Z12, Z11, Z10
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -12050,7 +12071,8 @@ loop:
 	VFMADD231PS  Z12, Z11, Z10
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -12332,7 +12354,8 @@ loop:
 	VBROADCASTSS 12(R9)(CX*2), Z13
 	VFMADD231PS  Z13, Z12, Z11
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -12629,7 +12652,8 @@ loop:
 	VFMADD231PS  Z13, Z12, Z11
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -12931,7 +12955,8 @@ loop:
 	VBROADCASTSS 12(R10), Z14
 	VFMADD231PS  Z14, Z13, Z12
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -13249,7 +13274,8 @@ loop:
 	VFMADD231PS  Z14, Z13, Z12
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -13569,7 +13595,8 @@ loop:
 	VBROADCASTSS 12(R10)(CX*1), Z15
 	VFMADD231PS  Z15, Z14, Z13
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
@@ -13905,7 +13932,8 @@ loop:
 	VFMADD231PS  Z15, Z14, Z13
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -14249,7 +14277,8 @@ loop:
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
 	PREFETCHT1   (BX)
-	ADDQ         DX, BX
+	PREFETCHT1   128(BX)
+	ADDQ         $0x00000100, BX
 	ADDQ         $0x10, AX
 	DECQ         SI
 	JNZ          loop
@@ -14388,7 +14417,8 @@ loop:
 	VFMADD231PS  Y4, Y3, Y1
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -14504,7 +14534,8 @@ loop:
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	DECQ         DI
 	JNZ          loop
@@ -14636,7 +14667,8 @@ loop:
 	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -14779,7 +14811,8 @@ loop:
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	DECQ         DI
 	JNZ          loop
@@ -14938,7 +14971,8 @@ loop:
 	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -15110,7 +15144,8 @@ loop:
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	DECQ         R8
@@ -15299,7 +15334,8 @@ loop:
 	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -15498,7 +15534,8 @@ loop:
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	DECQ         R8
@@ -15714,7 +15751,8 @@ loop:
 	VFMADD231PS  Y12, Y11, Y9
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -15940,7 +15978,8 @@ loop:
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	DECQ         R8
@@ -16183,7 +16222,8 @@ loop:
 	VFMADD231PS  Y14, Y13, Y11
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -16329,7 +16369,8 @@ loop:
 	VBROADCASTSS 12(AX), Y2
 	VFMADD231PS  Y2, Y1, Y0
 	PREFETCHT1   (BX)
-	ADDQ         DX, BX
+	PREFETCHT1   128(BX)
+	ADDQ         $0x00000100, BX
 	ADDQ         $0x10, AX
 	DECQ         SI
 	JNZ          loop
@@ -16419,7 +16460,8 @@ loop:
 	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -16515,7 +16557,8 @@ loop:
 	VBROADCASTSS 12(AX)(CX*1), Y3
 	VFMADD231PS  Y3, Y2, Y1
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	DECQ         DI
 	JNZ          loop
@@ -16623,7 +16666,8 @@ loop:
 	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -16737,7 +16781,8 @@ loop:
 	VBROADCASTSS 12(AX)(CX*2), Y4
 	VFMADD231PS  Y4, Y3, Y2
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	DECQ         DI
 	JNZ          loop
@@ -16863,7 +16908,8 @@ loop:
 	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -16997,7 +17043,8 @@ loop:
 	VBROADCASTSS 12(DI), Y5
 	VFMADD231PS  Y5, Y4, Y3
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	DECQ         R8
@@ -17144,7 +17191,8 @@ loop:
 	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -17296,7 +17344,8 @@ loop:
 	VBROADCASTSS 12(DI)(CX*1), Y6
 	VFMADD231PS  Y6, Y5, Y4
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	DECQ         R8
@@ -17461,7 +17510,8 @@ loop:
 	VFMADD231PS  Y6, Y5, Y4
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 
@@ -17631,7 +17681,8 @@ loop:
 	VBROADCASTSS 12(DI)(CX*2), Y7
 	VFMADD231PS  Y7, Y6, Y5
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, DI
 	DECQ         R8
@@ -17814,7 +17865,8 @@ loop:
 	VFMADD231PS  Y7, Y6, Y5
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
-	ADDQ         BX, SI
+	PREFETCHT1   128(SI)
+	ADDQ         $0x00000100, SI
 	DECQ         DI
 	JNZ          loop
 

@@ -38,7 +38,7 @@ const (
 	fewRows        = 256
 	manyPanels     = 4
 	// Together, this many tiles ask for all of the panel that is next.
-	prefetchTiles = 4
+	prefetchTiles = 2
 )
 
 // workspace holds the packed operands of one running product.
@@ -168,6 +168,9 @@ func (t *tiling) rowBlock(i0, rows int) {
 			i, end := n*rows/tiles, (n+1)*rows/tiles
 			a, lda := t.tileA(i0, i, end-i)
 			next, _ := t.panel(after, min(n*t.depthNow/prefetchTiles, t.depthNow-1))
+			if j == 0 && n+1 < tiles && !t.packA && !t.transA {
+				next, _ = t.tileA(i0, end, 1) // nobody has read that before
+			}
 			sized[end-i](t.depthNow, a, 4*lda, b, 4*ldb,
 				&t.c[(i0+i)*t.ldc+t.j0+j], 4*t.ldc, cols, accumulate, next, 1, 0)
 		}

@@ -127,8 +127,12 @@ func (t *tileSet) windowsTimesPanel(w *Windows, image, panel []float32, cols int
 	for y := range w.Rows {
 		for n := range tiles {
 			x, end := n*w.Columns/tiles, (n+1)*w.Columns/tiles
-			kernels[end-x](w.Length, &image[y*w.RowStep+x*w.ColumnStep], 4*w.ColumnStep, &panel[0], 4*2*t.lanes,
-				&c.C[y*c.RowStep+x*c.ColumnStep], 4*c.ColumnStep, cols, accumulate, &panel[0], w.Pieces, skip)
+			from, next := y*w.RowStep+x*w.ColumnStep, y*w.RowStep+end*w.ColumnStep
+			if end == w.Columns {
+				next = min(y+1, w.Rows-1) * w.RowStep
+			}
+			kernels[end-x](w.Length, &image[from], 4*w.ColumnStep, &panel[0], 4*2*t.lanes,
+				&c.C[y*c.RowStep+x*c.ColumnStep], 4*c.ColumnStep, cols, accumulate, &image[next], w.Pieces, skip)
 		}
 	}
 }

@@ -12,6 +12,9 @@ import (
 // loop takes.
 const depthUnroll = 4
 
+// linePair is the bytes of two cache lines, which processors fetch together.
+const linePair = 128
+
 // gemm writes the tiles of the matrix product: for each number of rows that
 // fits the registers, two vectors or one wide, with A by rows or by columns.
 func gemm(s isa) {
@@ -40,7 +43,8 @@ func gemm(s isa) {
 // stored transposed, and lda is the distance between its steps in k. The rows
 // of A are so many pieces of k, and skip lies between the end of a piece and
 // the next: a window over an image is one piece for each of its lines. While it
-// runs, it asks for k/depthUnroll rows of the B that is wanted next.
+// runs, it asks for the memory from next on, 64 bytes for each step of k: as much
+// as fourteen rows of A have, or a quarter to a half of a panel of B.
 type tile struct {
 	isa
 	m, vectors int
@@ -107,10 +111,9 @@ func (t tile) write() {
 	for u := range depthUnroll {
 		step(u)
 	}
-	for offset := 0; offset < t.vectors*t.size; offset += 64 {
-		PREFETCHT1(Mem{Base: next, Disp: offset})
-	}
-	ADDQ(ldb, next)
+	PREFETCHT1(Mem{Base: next})
+	PREFETCHT1(Mem{Base: next, Disp: linePair})
+	ADDQ(U32(2*linePair), next)
 	advance(depthUnroll)
 	DECQ(turns)
 	JNZ(LabelRef("loop"))
