@@ -9,6 +9,7 @@ ours is faster. Give --only a regular expression to time some rows.
 """
 import argparse
 import datetime
+import multiprocessing
 import os
 import re
 import socket
@@ -143,6 +144,25 @@ def measure(make, server, threads, rounds):
     return Row(theirs, ours)
 
 
+def measure_all(args, threads):
+    """Measures the rows that are asked for: {(title, name): Row or the name of the error}."""
+    rows = {}
+    with Server(args.troupe, threads) as server:
+        for group in cases.GROUPS:
+            for name, make in group.rows:
+                label = group.title + ": " + name
+                if not re.search(args.only, label):
+                    continue
+                try:
+                    row = measure(make, server, threads, args.rounds)
+                    text = "%6.2f  %9s %9s" % (row.ratio, duration(row.theirs), duration(row.ours))
+                except tf.errors.OpError as e:
+                    row = text = type(e).__name__
+                rows[group.title, name] = row
+                print("%d  %-75s %s" % (threads, label, text), flush=True)
+    return rows
+
+
 def duration(seconds):
     for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
@@ -196,18 +216,10 @@ def main():
     args = parser.parse_args()
     measured = {}
     for threads in args.threads:
-        with Server(args.troupe, threads) as server:
-            for group in cases.GROUPS:
-                for name, make in group.rows:
-                    if not re.search(args.only, group.title + ": " + name):
-                        continue
-                    try:
-                        row = measure(make, server, threads, args.rounds)
-                    except tf.errors.OpError as e:
-                        row = type(e).__name__
-                    measured.setdefault((group.title, name), {})[threads] = row
-                    print("%d  %-75s %s" % (threads, group.title + ": " + name, row if isinstance(row, str) else "%6.2f  %9s %9s" % (
-                        row.ratio, duration(row.theirs), duration(row.ours))), flush=True)
+        # TensorFlow's threads are those that its first session in a process asks for.
+        with multiprocessing.get_context("spawn").Pool(1) as process:
+            for key, row in process.apply(measure_all, (args, threads)).items():
+                measured.setdefault(key, {})[threads] = row
     if args.out:
         write(args.out, measured, args.threads)
 
