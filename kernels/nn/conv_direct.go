@@ -176,17 +176,6 @@ type phase struct {
 	y, x int
 }
 
-// reversed is the window over the gradient that sees what adds to every stride-th element from at, and first the first
-// element of the filter that does.
-func (w *window) reversed(at int) (over window, first int) {
-	first = (at + w.before) % w.stride
-	size := (w.size - first + w.stride - 1) / w.stride
-	return window{
-		in: w.out, out: (w.in - at + w.stride - 1) / w.stride, size: size, stride: 1, dilation: 1,
-		before: size - 1 - (at+w.before-first)/w.stride,
-	}, first
-}
-
 func (p *phase) compute(dev kernels.Device, image, filter, grad []float32, accumulate bool) error {
 	rows, ky := p.rows.reversed(p.y)
 	cols, kx := p.cols.reversed(p.x)

@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // depthwise is the sizes of a convolution that filters each channel by itself, with some
@@ -68,10 +69,14 @@ func (d *depthwise) grain() int {
 	return max(1, element.CheapGrain/max(1, d.cols.out*d.outDepth*d.rows.size*d.cols.size))
 }
 
+// sumsOfProducts is simd.Taps.SumOfProducts for a type of numbers.
+type sumsOfProducts[T element.Floating] func(t *simd.Taps, dst, a, b []T, atA, atB, n int, accumulate bool)
+
 // depthwiseKernel is DepthwiseConv2dNative.
 type depthwiseKernel[T element.Floating] struct {
 	windowing
 	dtype tensor.DType
+	sums  sumsOfProducts[T]
 }
 
 func (k *depthwiseKernel[T]) Compute(ctx *kernels.Context) error {
@@ -88,16 +93,18 @@ func (k *depthwiseKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	dst, src, f := element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](filter)
+	if d.times == 1 {
+		k.sums.filter(ctx.Device, &filtering{
+			grain: d.grain(), batch: d.batch, depth: d.inDepth, rows: d.rows, cols: d.cols,
+			height: d.rows.out, width: d.cols.out, everyRow: 1, everyCol: 1,
+			rowB: d.cols.size * d.inDepth, colB: d.inDepth,
+		}, dst, src, f)
+		return nil
+	}
 	clear(dst)
 	ctx.Device.Parallel(d.batch*d.rows.out, d.grain(), func(lo, hi int) {
 		d.each(lo, hi, func(o, pixel, at int) {
 			to, in, w := dst[o:o+d.outDepth], src[pixel:pixel+d.inDepth], f[at:at+d.outDepth]
-			if d.times == 1 {
-				for i, v := range in {
-					to[i] += v * w[i]
-				}
-				return
-			}
 			for i, v := range in {
 				for j := i * d.times; j < (i+1)*d.times; j++ {
 					to[j] += v * w[j]
@@ -108,10 +115,51 @@ func (k *depthwiseKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
+// filtering is a sum over windows on images of some depth, with a weight for each channel of each element. It gives the
+// pixels of images of height x width that lie everyRow and everyCol apart, from (top, left).
+type filtering struct {
+	grain, batch, depth int
+	rows, cols          window
+	height, width       int
+	top, left           int
+	everyRow, everyCol  int
+	atB, rowB, colB     int // where the weights of the first element are, and the steps to those of the next
+}
+
+// filter computes all sums. Windows that see nothing give zero.
+func (sums sumsOfProducts[T]) filter(dev kernels.Device, f *filtering, dst, src, weights []T) {
+	runs := f.cols.runs()
+	line := f.cols.in * f.depth
+	dev.Parallel(f.batch*f.rows.out, f.grain, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			n := r / f.rows.out
+			top, bottom, y := f.rows.clip(r % f.rows.out)
+			to := dst[((n*f.height+f.top+r%f.rows.out*f.everyRow)*f.width+f.left)*f.depth:]
+			for _, run := range runs {
+				to := to[run.first*f.everyCol*f.depth:]
+				t := simd.Taps{
+					Places: run.n, PlaceDst: f.everyCol * f.depth, PlaceA: f.cols.stride * f.depth,
+					Rows: bottom - top, RowA: f.rows.dilation * line, RowB: f.rowB,
+					Cols: run.hi - run.lo, ColA: f.cols.dilation * f.depth, ColB: f.colB,
+				}
+				if t.Rows <= 0 || t.Cols <= 0 {
+					for p := range run.n {
+						clear(to[p*t.PlaceDst:][:f.depth])
+					}
+					continue
+				}
+				pixel := (n*f.rows.in+y+top*f.rows.dilation)*line + (run.at+run.lo*f.cols.dilation)*f.depth
+				sums(&t, to, src, weights, pixel, f.atB+top*f.rowB+run.lo*f.colB, f.depth, false)
+			}
+		}
+	})
+}
+
 // depthwiseInputGradKernel is DepthwiseConv2dNativeBackpropInput.
 type depthwiseInputGradKernel[T element.Floating] struct {
 	windowing
 	dtype tensor.DType
+	sums  sumsOfProducts[T]
 }
 
 func (k *depthwiseInputGradKernel[T]) Compute(ctx *kernels.Context) error {
@@ -135,6 +183,10 @@ func (k *depthwiseInputGradKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	dst, g, f := element.ViewOf[T](out), element.ViewOf[T](grad), element.ViewOf[T](filter)
+	if d.times == 1 && d.rows.dilation == 1 && d.cols.dilation == 1 {
+		k.byPhases(ctx.Device, &d, dst, g, f)
+		return nil
+	}
 	clear(dst)
 	ctx.Device.Parallel(d.batch, max(1, d.grain()/max(1, d.rows.out)), func(lo, hi int) {
 		d.each(lo*d.rows.out, hi*d.rows.out, func(o, pixel, at int) {
@@ -149,10 +201,28 @@ func (k *depthwiseInputGradKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
+// byPhases computes the gradient as sums over windows of the results: see inputGradDirectly.
+func (k *depthwiseInputGradKernel[T]) byPhases(dev kernels.Device, d *depthwise, dst, grad, filter []T) {
+	for y := range min(d.rows.stride, d.rows.in) {
+		for x := range min(d.cols.stride, d.cols.in) {
+			rows, ky := d.rows.reversed(y)
+			cols, kx := d.cols.reversed(x)
+			rowB, colB := d.rows.stride*d.cols.size*d.inDepth, d.cols.stride*d.inDepth
+			k.sums.filter(dev, &filtering{
+				grain: d.grain(), batch: d.batch, depth: d.inDepth, rows: rows, cols: cols,
+				height: d.rows.in, width: d.cols.in, top: y, left: x, everyRow: d.rows.stride, everyCol: d.cols.stride,
+				atB:  (ky*d.cols.size+kx)*d.inDepth + (rows.size-1)*rowB + (cols.size-1)*colB,
+				rowB: -rowB, colB: -colB,
+			}, dst, grad, filter)
+		}
+	}
+}
+
 // depthwiseFilterGradKernel is DepthwiseConv2dNativeBackpropFilter.
 type depthwiseFilterGradKernel[T element.Floating] struct {
 	windowing
 	dtype tensor.DType
+	sums  sumsOfProducts[T]
 }
 
 func (k *depthwiseFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
@@ -189,7 +259,12 @@ func (k *depthwiseFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 	ctx.Device.Parallel(parts, 1, func(lo, hi int) {
 		for p := lo; p < hi; p++ {
 			sum := sums[p*len(dst) : (p+1)*len(dst)]
-			d.each(min(rows, p*per), min(rows, (p+1)*per), func(o, pixel, at int) {
+			first, last := min(rows, p*per), min(rows, (p+1)*per)
+			if d.times == 1 {
+				k.addRows(&d, sum, src, g, first, last)
+				continue
+			}
+			d.each(first, last, func(o, pixel, at int) {
 				from, in, to := g[o:o+d.outDepth], src[pixel:pixel+d.inDepth], sum[at:at+d.outDepth]
 				for i, v := range in {
 					for j := i * d.times; j < (i+1)*d.times; j++ {
@@ -206,19 +281,48 @@ func (k *depthwiseFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
+// addRows adds what rows first to last of the results, counted over all images, contribute.
+func (k *depthwiseFilterGradKernel[T]) addRows(d *depthwise, sum, src, grad []T, first, last int) {
+	const most = 1 << 13 // products at a time: what they are of stays in the caches for all elements of the filter
+	line, results := d.cols.in*d.inDepth, d.cols.out*d.inDepth
+	each := max(1, most/max(1, results))
+	for first < last {
+		n, o := first/d.rows.out, first%d.rows.out
+		end := min(o+each, d.rows.out, o+last-first)
+		first += end - o
+		for ky := range d.rows.size {
+			lo, hi := d.rows.meets(ky)
+			lo, hi = max(lo, o), min(hi, end)
+			for kx := range d.cols.size {
+				left, right := d.cols.meets(kx)
+				if lo >= hi || left >= right {
+					continue
+				}
+				y, x := lo*d.rows.stride-d.rows.before+ky*d.rows.dilation, left*d.cols.stride-d.cols.before+kx*d.cols.dilation
+				t := simd.Taps{
+					Places: 1, Rows: hi - lo, RowA: d.rows.stride * line, RowB: results,
+					Cols: right - left, ColA: d.cols.stride * d.inDepth, ColB: d.inDepth,
+				}
+				k.sums(&t, sum[(ky*d.cols.size+kx)*d.inDepth:], src, grad,
+					(n*d.rows.in+y)*line+x*d.inDepth, (n*d.rows.out+lo)*results+left*d.inDepth, d.inDepth, true)
+			}
+		}
+	}
+}
+
 // depthwiseRows, depthwiseInputGradRows and depthwiseFilterGradRows are the rows of the convolution of each channel and its gradients
 // for one element type.
-func depthwiseRows[T element.Floating]() []kernels.Def {
+func depthwiseRows[T element.Floating](sums sumsOfProducts[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseKernel[T]{w, dtype} }, []int{0}, -1, 0)
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseKernel[T]{w, dtype, sums} }, []int{0}, -1, 0)
 }
 
-func depthwiseInputGradRows[T element.Floating]() []kernels.Def {
+func depthwiseInputGradRows[T element.Floating](sums sumsOfProducts[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseInputGradKernel[T]{w, dtype} }, []int{2}, 0, 0)
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseInputGradKernel[T]{w, dtype, sums} }, []int{2}, 0, 0)
 }
 
-func depthwiseFilterGradRows[T element.Floating]() []kernels.Def {
+func depthwiseFilterGradRows[T element.Floating](sums sumsOfProducts[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseFilterGradKernel[T]{w, dtype} }, []int{0, 2}, -1)
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseFilterGradKernel[T]{w, dtype, sums} }, []int{0, 2}, -1)
 }

@@ -123,16 +123,55 @@ func (p *pool) eachPlace(lo, hi int, body func(place, image int, rows, cols [3]i
 	}
 }
 
+// eachRun calls body for runs of places of the result from lo to hi, rows of all images counted through: with where its
+// first place is in the result, its windows, of which there may be no tap, and where their first tap is in the image.
+func (p *pool) eachRun(lo, hi int, runs []run, body func(place int, t *simd.Taps, at int)) {
+	line := p.cols.in * p.depth
+	var t simd.Taps
+	for r := lo; r < hi; r++ {
+		top, bottom, y := p.rows.clip(r % p.rows.out)
+		for _, run := range runs {
+			t = simd.Taps{
+				Places: run.n, PlaceDst: p.depth, PlaceA: p.cols.stride * p.depth,
+				Rows: max(0, bottom-top), RowA: line, Cols: max(0, run.hi-run.lo), ColA: p.depth,
+			}
+			body(r*p.cols.out+run.first, &t, (r/p.rows.out*p.rows.in+y+top)*line+(run.at+run.lo)*p.depth)
+		}
+	}
+}
+
 // grain is how many rows of the result are worth a part of their own.
 func (p *pool) grain() int {
 	return max(1, element.CostlyGrain/max(1, p.cols.out*p.depth*p.rows.size*p.cols.size/4))
 }
 
-// poolMath is what pooling does with the channels of an element type.
+// poolMath is what pooling does with the channels of an element type: what simd.Taps does with float32.
 type poolMath[T element.Ordered] struct {
-	least T
-	max   func(dst, a, b []T)
-	add   func(dst, a, b []T)
+	least    T
+	max, sum func(t *simd.Taps, dst, a []T, at, n int)
+	divide   func(dst, a []T, by T)
+}
+
+var (
+	of32 = poolMath[float32]{float32(math.Inf(-1)), (*simd.Taps).Max, (*simd.Taps).Sum, simd.DivScalar}
+	of64 = poolMath[float64]{math.Inf(-1), maxOf(math.Inf(-1)).max, sumOfTaps, divideBy}
+)
+
+// maxOf is what pooling by the greatest element does with a type that SIMD does not serve.
+func maxOf[T element.Ordered](least T) poolMath[T] {
+	return poolMath[T]{least: least, max: func(t *simd.Taps, dst, a []T, at, n int) {
+		simd.EachTap(t, dst, at, n, least, func(to []T, from int) { elementwise.Maximum(to, to, a[from:][:n]) })
+	}}
+}
+
+func divideBy(dst, a []float64, by float64) {
+	for i, v := range a {
+		dst[i] = v / by
+	}
+}
+
+func sumOfTaps(t *simd.Taps, dst, a []float64, at, n int) {
+	simd.EachTap(t, dst, at, n, 0, func(to []float64, from int) { elementwise.Add(to, to, a[from:][:n]) })
 }
 
 // maxPoolKernel is MaxPool, and MaxPoolV2 whose window comes as inputs.
@@ -172,25 +211,16 @@ func (k *maxPoolKernel[T]) Compute(ctx *kernels.Context) error {
 		}
 		return nil
 	}
+	runs := p.cols.runs()
 	ctx.Device.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
-		p.eachPlace(lo, hi, func(place, image int, rows, cols [3]int) {
-			to := dst[place*p.depth:][:p.depth]
-			first := true
-			for y := rows[0]; y < rows[1]; y++ {
-				for x := cols[0]; x < cols[1]; x++ {
-					from := src[image+((rows[2]+y)*p.cols.in+cols[2]+x)*p.depth:][:p.depth]
-					if first {
-						copy(to, from)
-						first = false
-					} else {
-						k.max(to, to, from)
-					}
-				}
+		p.eachRun(lo, hi, runs, func(place int, t *simd.Taps, at int) {
+			to := dst[place*p.depth:][:t.Places*p.depth]
+			if t.Rows*t.Cols > 0 {
+				k.max(t, to, src, at, p.depth)
+				return
 			}
-			if first {
-				for i := range to {
-					to[i] = k.least
-				}
+			for i := range to {
+				to[i] = k.least
 			}
 		})
 	})
@@ -241,19 +271,16 @@ func (k *avgPoolKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	src, dst := element.ViewOf[T](image), element.ViewOf[T](out)
+	runs := p.cols.runs()
 	ctx.Device.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
-		p.eachPlace(lo, hi, func(place, image int, rows, cols [3]int) {
-			to := dst[place*p.depth:][:p.depth]
-			clear(to)
-			for y := rows[0]; y < rows[1]; y++ {
-				for x := cols[0]; x < cols[1]; x++ {
-					k.add(to, to, src[image+((rows[2]+y)*p.cols.in+cols[2]+x)*p.depth:][:p.depth])
-				}
+		p.eachRun(lo, hi, runs, func(place int, t *simd.Taps, at int) {
+			to := dst[place*p.depth:][:t.Places*p.depth]
+			if t.Rows*t.Cols > 0 {
+				k.sum(t, to, src, at, p.depth)
+			} else {
+				clear(to)
 			}
-			n := T(max(0, rows[1]-rows[0]) * max(0, cols[1]-cols[0]))
-			for i := range to {
-				to[i] /= n
-			}
+			k.divide(to, to, T(t.Rows*t.Cols))
 		})
 	})
 	return nil
@@ -271,21 +298,16 @@ func poolRows(dtype tensor.DType, sized bool, make func(p pooling) kernels.Kerne
 // maxPool are the rows of MaxPool and, where inputs tell the window, of MaxPoolV2.
 func maxPool(sized bool) []kernels.Def {
 	return slices.Concat(
-		maxPoolOf(sized, maxOf32), maxPoolOf(sized, maxOf64),
-		maxPoolOf(sized, poolMath[int8]{least: math.MinInt8, max: elementwise.Maximum[int8]}),
-		maxPoolOf(sized, poolMath[int16]{least: math.MinInt16, max: elementwise.Maximum[int16]}),
-		maxPoolOf(sized, poolMath[int32]{least: math.MinInt32, max: elementwise.Maximum[int32]}),
-		maxPoolOf(sized, poolMath[int64]{least: math.MinInt64, max: elementwise.Maximum[int64]}),
-		maxPoolOf(sized, poolMath[uint8]{max: elementwise.Maximum[uint8]}),
-		maxPoolOf(sized, poolMath[uint16]{max: elementwise.Maximum[uint16]}),
-		maxPoolOf(sized, poolMath[uint32]{max: elementwise.Maximum[uint32]}),
-		maxPoolOf(sized, poolMath[uint64]{max: elementwise.Maximum[uint64]}))
+		maxPoolOf(sized, of32), maxPoolOf(sized, of64),
+		maxPoolOf(sized, maxOf[int8](math.MinInt8)),
+		maxPoolOf(sized, maxOf[int16](math.MinInt16)),
+		maxPoolOf(sized, maxOf[int32](math.MinInt32)),
+		maxPoolOf(sized, maxOf[int64](math.MinInt64)),
+		maxPoolOf(sized, maxOf[uint8](0)),
+		maxPoolOf(sized, maxOf[uint16](0)),
+		maxPoolOf(sized, maxOf[uint32](0)),
+		maxPoolOf(sized, maxOf[uint64](0)))
 }
-
-var (
-	maxOf32 = poolMath[float32]{float32(math.Inf(-1)), simd.Max, simd.Add}
-	maxOf64 = poolMath[float64]{math.Inf(-1), elementwise.Maximum[float64], elementwise.Add[float64]}
-)
 
 func maxPoolOf[T element.Ordered](sized bool, m poolMath[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
@@ -321,7 +343,7 @@ func avgPool[T element.Floating](m poolMath[T]) []kernels.Def {
 	return poolRows(dtype, true, func(p pooling) kernels.Kernel { return &avgPoolKernel[T]{p, m, dtype} }, []int{0}, -1)
 }
 
-func avgPoolGrad[T element.Floating]() []kernels.Def {
+func avgPoolGrad[T element.Floating](m poolMath[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	return poolRows(dtype, true, func(p pooling) kernels.Kernel { return &avgPoolGradKernel[T]{p, dtype} }, []int{1}, 0)
+	return poolRows(dtype, true, func(p pooling) kernels.Kernel { return &avgPoolGradKernel[T]{p, m, dtype} }, []int{1}, 0)
 }

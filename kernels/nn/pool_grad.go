@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
-	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // planGrad is plan for the gradient of max pooling, whose other inputs must have the result's shape.
@@ -99,6 +99,7 @@ func (k *maxPoolGradKernel[T]) Compute(ctx *kernels.Context) error {
 // in the image.
 type avgPoolGradKernel[T element.Floating] struct {
 	pooling
+	poolMath[T]
 	dtype tensor.DType
 }
 
@@ -125,22 +126,61 @@ func (k *avgPoolGradKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	dst, g := element.ViewOf[T](out), element.ViewOf[T](grad)
-	clear(dst)
-	ctx.Device.Parallel(p.batch, max(1, p.grain()/max(1, p.rows.out)), func(lo, hi int) {
-		share := make([]T, p.depth)
-		p.eachPlace(lo*p.rows.out, hi*p.rows.out, func(place, image int, rows, cols [3]int) {
-			n := T(max(0, rows[1]-rows[0]) * max(0, cols[1]-cols[0]))
-			for c, v := range g[place*p.depth:][:p.depth] {
-				share[c] = v / n
-			}
-			for y := rows[0]; y < rows[1]; y++ {
-				for x := cols[0]; x < cols[1]; x++ {
-					to := dst[image+((rows[2]+y)*p.cols.in+cols[2]+x)*p.depth:][:p.depth]
-					elementwise.Add(to, to, share)
-				}
-			}
+	g := element.ViewOf[T](grad)
+	if len(g) == 0 {
+		clear(element.ViewOf[T](out))
+		return nil
+	}
+	shares, release, err := element.Scratch[T](ctx.Device, len(g))
+	if err != nil {
+		return err
+	}
+	defer release()
+	k.share(ctx.Device, &p, shares, g)
+	k.sumShares(ctx.Device, &p, element.ViewOf[T](out), shares)
+	return nil
+}
+
+// share divides the gradient of each place by the number of elements of its window that lie in the image.
+func (k *avgPoolGradKernel[T]) share(dev kernels.Device, p *pool, shares, grad []T) {
+	runs := p.cols.runs()
+	dev.Parallel(p.batch*p.rows.out, max(1, element.CheapGrain/max(1, p.cols.out*p.depth)), func(lo, hi int) {
+		p.eachRun(lo, hi, runs, func(place int, t *simd.Taps, _ int) {
+			k.divide(shares[place*p.depth:][:t.Places*p.depth], grad[place*p.depth:][:t.Places*p.depth], T(t.Rows*t.Cols))
 		})
 	})
-	return nil
+}
+
+// sumShares sets each pixel of dst to the sum of the shares of the places that see it. Pixels a stride apart are seen by
+// windows of one kind: see inputGradDirectly.
+func (k *avgPoolGradKernel[T]) sumShares(dev kernels.Device, p *pool, dst, shares []T) {
+	rows, columns := p.rows.phases(), p.cols.phases()
+	over := make([]pool, len(columns))
+	runs := make([][]run, len(columns))
+	for x, cols := range columns {
+		over[x] = pool{batch: p.batch, cols: cols, depth: p.depth}
+		runs[x] = cols.runs()
+	}
+	every := p.cols.stride * p.depth
+	dev.Parallel(p.batch*p.rows.in, max(1, element.CostlyGrain/max(1, p.cols.in*p.depth)), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			n, y := r/p.rows.in, r%p.rows.in
+			for x := range columns {
+				seen := over[x]
+				seen.rows = rows[y%len(rows)]
+				row := n*seen.rows.out + y/len(rows)
+				seen.eachRun(row, row+1, runs[x], func(place int, t *simd.Taps, at int) {
+					to := dst[(r*p.cols.in+x)*p.depth+place%seen.cols.out*every:]
+					t.PlaceDst = every
+					if t.Rows*t.Cols > 0 {
+						k.sum(t, to, shares, at, p.depth)
+						return
+					}
+					for i := range t.Places {
+						clear(to[i*every:][:p.depth])
+					}
+				})
+			}
+		}
+	})
 }

@@ -93,9 +93,9 @@ func addConv(op func(op string, sets ...[]kernels.Def)) {
 	op("Conv3DBackpropFilterV2", convolve3FilterGradRows(floats, true), convolve3FilterGradRows(doubles, true))
 	op("FusedPadConv2D", padConvRows(floats), padConvRows(doubles))
 	op("Conv", convRows(floats), convRows(doubles), convRows(integers))
-	op("DepthwiseConv2dNative", depthwiseRows[float32](), depthwiseRows[float64]())
-	op("DepthwiseConv2dNativeBackpropInput", depthwiseInputGradRows[float32](), depthwiseInputGradRows[float64]())
-	op("DepthwiseConv2dNativeBackpropFilter", depthwiseFilterGradRows[float32](), depthwiseFilterGradRows[float64]())
+	op("DepthwiseConv2dNative", depthwiseRows((*simd.Taps).SumOfProducts), depthwiseRows(simd.SumOfTapProducts[float64]))
+	op("DepthwiseConv2dNativeBackpropInput", depthwiseInputGradRows((*simd.Taps).SumOfProducts), depthwiseInputGradRows(simd.SumOfTapProducts[float64]))
+	op("DepthwiseConv2dNativeBackpropFilter", depthwiseFilterGradRows((*simd.Taps).SumOfProducts), depthwiseFilterGradRows(simd.SumOfTapProducts[float64]))
 }
 
 func addFormat(op func(op string, sets ...[]kernels.Def)) {
@@ -118,10 +118,10 @@ func addPool(op func(op string, sets ...[]kernels.Def)) {
 	op("MaxPoolGradV2", maxPoolGrad(false))
 	op("MaxPoolGradGrad", maxPoolGradGrad(true))
 	op("MaxPoolGradGradV2", maxPoolGradGrad(false))
-	op("AvgPool", avgPool(maxOf32), avgPool(maxOf64))
-	op("AvgPoolGrad", avgPoolGrad[float32](), avgPoolGrad[float64]())
-	op("QuantizedMaxPool", quantizedMaxPool(tensor.QInt8, poolMath[int8]{least: math.MinInt8, max: elementwise.Maximum[int8]}),
-		quantizedMaxPool(tensor.QUint8, poolMath[uint8]{max: elementwise.Maximum[uint8]}))
+	op("AvgPool", avgPool(of32), avgPool(of64))
+	op("AvgPoolGrad", avgPoolGrad(of32), avgPoolGrad(of64))
+	op("QuantizedMaxPool", quantizedMaxPool(tensor.QInt8, maxOf[int8](math.MinInt8)),
+		quantizedMaxPool(tensor.QUint8, maxOf[uint8](0)))
 	op("QuantizedAvgPool", quantizedAvgPool[int8](tensor.QInt8), quantizedAvgPool[uint8](tensor.QUint8))
 	op("MaxPool3D", pool3Rows(maxPool3[float32], maxPool3[float64], []int{0}, -1))
 	op("MaxPool3DGrad", pool3Rows(maxPool3Grad[float32], maxPool3Grad[float64], []int{0, 1, 2}, -1))

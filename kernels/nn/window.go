@@ -29,6 +29,55 @@ func (w *window) clip(o int) (lo, hi, at int) {
 	return min(lo, w.size), max(hi, 0), at
 }
 
+// run is consecutive results whose windows lie in the image alike: with elements lo to hi. Element 0 of the first would
+// be at element at of the image.
+type run struct{ first, n, lo, hi, at int }
+
+// runs divides the results into runs.
+func (w *window) runs() []run {
+	var runs []run
+	for o := range w.out {
+		lo, hi, at := w.clip(o)
+		if last := len(runs) - 1; last >= 0 && runs[last].lo == lo && runs[last].hi == hi {
+			runs[last].n++
+		} else {
+			runs = append(runs, run{o, 1, lo, hi, at})
+		}
+	}
+	return runs
+}
+
+// meets gives the results, from lo to before hi, whose element k lies in the image.
+func (w *window) meets(k int) (lo, hi int) {
+	at := k*w.dilation - w.before
+	lo = max(0, (w.stride-1-at)/w.stride)
+	if over := w.in - 1 - at; over >= 0 {
+		hi = min(w.out, over/w.stride+1)
+	}
+	return lo, max(lo, hi)
+}
+
+// reversed is the window over results that sees those which see every stride-th element of the image from at, and first
+// the first element of w that does. Element j of it sees a result by its element first + (size-1-j)·stride. It has none
+// where size is not positive.
+func (w *window) reversed(at int) (over window, first int) {
+	first = (at + w.before) % w.stride
+	size := (w.size - first + w.stride - 1) / w.stride
+	return window{
+		in: w.out, out: (w.in - at + w.stride - 1) / w.stride, size: size, stride: 1, dilation: 1,
+		before: size - 1 - (at+w.before-first)/w.stride,
+	}, first
+}
+
+// phases are the reversed windows of the elements from 0 to before the stride, as many as there are.
+func (w *window) phases() []window {
+	phases := make([]window, min(w.stride, w.in))
+	for i := range phases {
+		phases[i], _ = w.reversed(i)
+	}
+	return phases
+}
+
 // padding is an op's padding attributes: SAME, VALID or EXPLICIT with rows and columns to add.
 type padding struct {
 	kind                     string

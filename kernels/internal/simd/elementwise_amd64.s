@@ -1465,6 +1465,502 @@ done:
 	VZEROUPPER
 	RET
 
+// func sumOfProductsAVX512(dst *float32, a *float32, b *float32, n int, t *int, accumulate int)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·sumOfProductsAVX512(SB), NOSPLIT, $16-48
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+	MOVQ    (CX), DI
+	MOVQ    DI, 8(SP)
+
+place:
+	XORQ DI, DI
+	MOVQ AX, R8
+
+vectors4:
+	CMPQ    R8, $0x00000040
+	JL      less4
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	LEAQ    (DX)(DI*1), R9
+	CMPQ    accumulate+40(FP), $0x00
+	JE      vectors4fresh
+	VMOVUPS (R9), Z0
+	VMOVUPS Z0, Z0
+	VMOVUPS 64(R9), Z1
+	VMOVUPS Z1, Z1
+	VMOVUPS 128(R9), Z2
+	VMOVUPS Z2, Z2
+	VMOVUPS 192(R9), Z3
+	VMOVUPS Z3, Z3
+
+vectors4fresh:
+	LEAQ (BX)(DI*1), R9
+	MOVQ 64(CX), R11
+	LEAQ (SI)(DI*1), R12
+	MOVQ 72(CX), R14
+	MOVQ 32(CX), R15
+
+vectors4row:
+	MOVQ R9, R10
+	MOVQ R12, R13
+	MOVQ 56(CX), BP
+
+vectors4col:
+	VMOVUPS     (R10), Z4
+	VFMADD231PS (R13), Z4, Z0
+	VMOVUPS     64(R10), Z4
+	VFMADD231PS 64(R13), Z4, Z1
+	VMOVUPS     128(R10), Z4
+	VFMADD231PS 128(R13), Z4, Z2
+	VMOVUPS     192(R10), Z4
+	VFMADD231PS 192(R13), Z4, Z3
+	LEAQ        (R10)(R11*4), R10
+	LEAQ        (R13)(R14*4), R13
+	DECQ        BP
+	JNZ         vectors4col
+	MOVQ        40(CX), R10
+	LEAQ        (R9)(R10*4), R9
+	MOVQ        48(CX), R10
+	LEAQ        (R12)(R10*4), R12
+	DECQ        R15
+	JNZ         vectors4row
+	LEAQ        (DX)(DI*1), R9
+	VMOVUPS     Z0, (R9)
+	VMOVUPS     Z1, 64(R9)
+	VMOVUPS     Z2, 128(R9)
+	VMOVUPS     Z3, 192(R9)
+	ADDQ        $0x00000100, DI
+	SUBQ        $0x00000040, R8
+	JMP         vectors4
+
+less4:
+vectors1:
+	CMPQ    R8, $0x00000010
+	JL      less1
+	VPXORD  Z5, Z5, Z5
+	LEAQ    (DX)(DI*1), R9
+	CMPQ    accumulate+40(FP), $0x00
+	JE      vectors1fresh
+	VMOVUPS (R9), Z4
+	VMOVUPS Z4, Z5
+
+vectors1fresh:
+	LEAQ (BX)(DI*1), R9
+	MOVQ 64(CX), R11
+	LEAQ (SI)(DI*1), R12
+	MOVQ 72(CX), R14
+	MOVQ 32(CX), R15
+
+vectors1row:
+	MOVQ R9, R10
+	MOVQ R12, R13
+	MOVQ 56(CX), BP
+
+vectors1col:
+	VMOVUPS     (R10), Z4
+	VFMADD231PS (R13), Z4, Z5
+	LEAQ        (R10)(R11*4), R10
+	LEAQ        (R13)(R14*4), R13
+	DECQ        BP
+	JNZ         vectors1col
+	MOVQ        40(CX), R10
+	LEAQ        (R9)(R10*4), R9
+	MOVQ        48(CX), R10
+	LEAQ        (R12)(R10*4), R12
+	DECQ        R15
+	JNZ         vectors1row
+	LEAQ        (DX)(DI*1), R9
+	VMOVUPS     Z5, (R9)
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000010, R8
+	JMP         vectors1
+
+less1:
+	TESTQ     R8, R8
+	JZ        next
+	MOVQ      $0xffffffff, R9
+	BZHIQ     R8, R9, R9
+	KMOVW     R9, K1
+	VPXORD    Z6, Z6, Z6
+	LEAQ      (DX)(DI*1), R8
+	CMPQ      accumulate+40(FP), $0x00
+	JE        restfresh
+	VMOVUPS.Z (R8), K1, Z4
+	VMOVUPS   Z4, Z6
+
+restfresh:
+	LEAQ (BX)(DI*1), R8
+	MOVQ 64(CX), R10
+	LEAQ (SI)(DI*1), R11
+	MOVQ 72(CX), R13
+	MOVQ 32(CX), R14
+
+restrow:
+	MOVQ R8, R9
+	MOVQ R11, R12
+	MOVQ 56(CX), R15
+
+restcol:
+	VMOVUPS.Z   (R9), K1, Z4
+	VMOVUPS.Z   (R12), K1, Z7
+	VFMADD231PS Z7, Z4, Z6
+	LEAQ        (R9)(R10*4), R9
+	LEAQ        (R12)(R13*4), R12
+	DECQ        R15
+	JNZ         restcol
+	MOVQ        40(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R9
+	LEAQ        (R11)(R9*4), R11
+	DECQ        R14
+	JNZ         restrow
+	LEAQ        (DX)(DI*1), R8
+	VMOVUPS     Z6, K1, (R8)
+
+next:
+	MOVQ    8(CX), DI
+	LEAQ    (DX)(DI*4), DX
+	MOVQ    16(CX), DI
+	LEAQ    (BX)(DI*4), BX
+	MOVQ    24(CX), DI
+	LEAQ    (SI)(DI*4), SI
+	DECQ    8(SP)
+	JNZ     place
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func sumOfTapsAVX512(dst *float32, a *float32, n int, t *int, accumulate int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·sumOfTapsAVX512(SB), NOSPLIT, $8-40
+	MOVQ n+16(FP), AX
+	MOVQ t+24(FP), CX
+	MOVQ dst+0(FP), DX
+	MOVQ a+8(FP), BX
+	MOVQ (CX), SI
+	MOVQ SI, (SP)
+
+place:
+	XORQ SI, SI
+	MOVQ AX, DI
+
+vectors4:
+	CMPQ    DI, $0x00000040
+	JL      less4
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	LEAQ    (DX)(SI*1), R8
+	CMPQ    accumulate+32(FP), $0x00
+	JE      vectors4fresh
+	VMOVUPS (R8), Z0
+	VMOVUPS Z0, Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS Z1, Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS Z2, Z2
+	VMOVUPS 192(R8), Z3
+	VMOVUPS Z3, Z3
+
+vectors4fresh:
+	LEAQ (BX)(SI*1), R8
+	MOVQ 64(CX), R10
+	MOVQ 32(CX), R11
+
+vectors4row:
+	MOVQ R8, R9
+	MOVQ 56(CX), R12
+
+vectors4col:
+	VMOVUPS (R9), Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS 64(R9), Z4
+	VADDPS  Z4, Z1, Z1
+	VMOVUPS 128(R9), Z4
+	VADDPS  Z4, Z2, Z2
+	VMOVUPS 192(R9), Z4
+	VADDPS  Z4, Z3, Z3
+	LEAQ    (R9)(R10*4), R9
+	DECQ    R12
+	JNZ     vectors4col
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	DECQ    R11
+	JNZ     vectors4row
+	LEAQ    (DX)(SI*1), R8
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	VMOVUPS Z2, 128(R8)
+	VMOVUPS Z3, 192(R8)
+	ADDQ    $0x00000100, SI
+	SUBQ    $0x00000040, DI
+	JMP     vectors4
+
+less4:
+vectors1:
+	CMPQ    DI, $0x00000010
+	JL      less1
+	VPXORD  Z5, Z5, Z5
+	LEAQ    (DX)(SI*1), R8
+	CMPQ    accumulate+32(FP), $0x00
+	JE      vectors1fresh
+	VMOVUPS (R8), Z4
+	VMOVUPS Z4, Z5
+
+vectors1fresh:
+	LEAQ (BX)(SI*1), R8
+	MOVQ 64(CX), R10
+	MOVQ 32(CX), R11
+
+vectors1row:
+	MOVQ R8, R9
+	MOVQ 56(CX), R12
+
+vectors1col:
+	VMOVUPS (R9), Z4
+	VADDPS  Z4, Z5, Z5
+	LEAQ    (R9)(R10*4), R9
+	DECQ    R12
+	JNZ     vectors1col
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	DECQ    R11
+	JNZ     vectors1row
+	LEAQ    (DX)(SI*1), R8
+	VMOVUPS Z5, (R8)
+	ADDQ    $0x00000040, SI
+	SUBQ    $0x00000010, DI
+	JMP     vectors1
+
+less1:
+	TESTQ     DI, DI
+	JZ        next
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VPXORD    Z6, Z6, Z6
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        restfresh
+	VMOVUPS.Z (DI), K1, Z4
+	VMOVUPS   Z4, Z6
+
+restfresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+restrow:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+restcol:
+	VMOVUPS.Z (R8), K1, Z4
+	VADDPS    Z4, Z6, Z6
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       restcol
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       restrow
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z6, K1, (DI)
+
+next:
+	MOVQ 8(CX), SI
+	LEAQ (DX)(SI*4), DX
+	MOVQ 16(CX), SI
+	LEAQ (BX)(SI*4), BX
+	DECQ (SP)
+	JNZ  place
+	VZEROUPPER
+	RET
+
+// func maxOfTapsAVX512(dst *float32, a *float32, n int, t *int, accumulate int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·maxOfTapsAVX512(SB), NOSPLIT, $8-40
+	MOVQ n+16(FP), AX
+	MOVQ t+24(FP), CX
+	MOVQ dst+0(FP), DX
+	MOVQ a+8(FP), BX
+	MOVQ (CX), SI
+	MOVQ SI, (SP)
+
+place:
+	XORQ SI, SI
+	MOVQ AX, DI
+
+vectors4:
+	CMPQ         DI, $0x00000040
+	JL           less4
+	VBROADCASTSS lanesff800000<>+0(SB), Z0
+	VMOVUPS      Z0, Z0
+	VBROADCASTSS lanesff800000<>+0(SB), Z1
+	VMOVUPS      Z1, Z1
+	VBROADCASTSS lanesff800000<>+0(SB), Z2
+	VMOVUPS      Z2, Z2
+	VBROADCASTSS lanesff800000<>+0(SB), Z3
+	VMOVUPS      Z3, Z3
+	LEAQ         (DX)(SI*1), R8
+	CMPQ         accumulate+32(FP), $0x00
+	JE           vectors4fresh
+	VMOVUPS      (R8), Z0
+	VMOVUPS      Z0, Z0
+	VMOVUPS      64(R8), Z1
+	VMOVUPS      Z1, Z1
+	VMOVUPS      128(R8), Z2
+	VMOVUPS      Z2, Z2
+	VMOVUPS      192(R8), Z3
+	VMOVUPS      Z3, Z3
+
+vectors4fresh:
+	LEAQ (BX)(SI*1), R8
+	MOVQ 64(CX), R10
+	MOVQ 32(CX), R11
+
+vectors4row:
+	MOVQ R8, R9
+	MOVQ 56(CX), R12
+
+vectors4col:
+	VMOVUPS (R9), Z4
+	VMAXPS  Z4, Z0, Z4
+	VCMPPS  $0x03, Z0, Z0, K1
+	VMOVAPS Z0, K1, Z4
+	VMOVAPS Z4, Z0
+	VMOVUPS 64(R9), Z4
+	VMAXPS  Z4, Z1, Z4
+	VCMPPS  $0x03, Z1, Z1, K1
+	VMOVAPS Z1, K1, Z4
+	VMOVAPS Z4, Z1
+	VMOVUPS 128(R9), Z4
+	VMAXPS  Z4, Z2, Z4
+	VCMPPS  $0x03, Z2, Z2, K1
+	VMOVAPS Z2, K1, Z4
+	VMOVAPS Z4, Z2
+	VMOVUPS 192(R9), Z4
+	VMAXPS  Z4, Z3, Z4
+	VCMPPS  $0x03, Z3, Z3, K1
+	VMOVAPS Z3, K1, Z4
+	VMOVAPS Z4, Z3
+	LEAQ    (R9)(R10*4), R9
+	DECQ    R12
+	JNZ     vectors4col
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	DECQ    R11
+	JNZ     vectors4row
+	LEAQ    (DX)(SI*1), R8
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	VMOVUPS Z2, 128(R8)
+	VMOVUPS Z3, 192(R8)
+	ADDQ    $0x00000100, SI
+	SUBQ    $0x00000040, DI
+	JMP     vectors4
+
+less4:
+vectors1:
+	CMPQ         DI, $0x00000010
+	JL           less1
+	VBROADCASTSS lanesff800000<>+0(SB), Z0
+	VMOVUPS      Z0, Z0
+	LEAQ         (DX)(SI*1), R8
+	CMPQ         accumulate+32(FP), $0x00
+	JE           vectors1fresh
+	VMOVUPS      (R8), Z0
+	VMOVUPS      Z0, Z0
+
+vectors1fresh:
+	LEAQ (BX)(SI*1), R8
+	MOVQ 64(CX), R10
+	MOVQ 32(CX), R11
+
+vectors1row:
+	MOVQ R8, R9
+	MOVQ 56(CX), R12
+
+vectors1col:
+	VMOVUPS (R9), Z1
+	VMAXPS  Z1, Z0, Z1
+	VCMPPS  $0x03, Z0, Z0, K1
+	VMOVAPS Z0, K1, Z1
+	VMOVAPS Z1, Z0
+	LEAQ    (R9)(R10*4), R9
+	DECQ    R12
+	JNZ     vectors1col
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	DECQ    R11
+	JNZ     vectors1row
+	LEAQ    (DX)(SI*1), R8
+	VMOVUPS Z0, (R8)
+	ADDQ    $0x00000040, SI
+	SUBQ    $0x00000010, DI
+	JMP     vectors1
+
+less1:
+	TESTQ        DI, DI
+	JZ           next
+	MOVQ         $0xffffffff, R8
+	BZHIQ        DI, R8, R8
+	KMOVW        R8, K1
+	VBROADCASTSS lanesff800000<>+0(SB), Z0
+	VMOVUPS      Z0, Z0
+	LEAQ         (DX)(SI*1), DI
+	CMPQ         accumulate+32(FP), $0x00
+	JE           restfresh
+	VMOVUPS.Z    (DI), K1, Z0
+	VMOVUPS      Z0, Z0
+
+restfresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+restrow:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+restcol:
+	VMOVUPS.Z (R8), K1, Z1
+	VMAXPS    Z1, Z0, Z1
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVAPS   Z0, K2, Z1
+	VMOVAPS   Z1, Z0
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       restcol
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       restrow
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z0, K1, (DI)
+
+next:
+	MOVQ 8(CX), SI
+	LEAQ (DX)(SI*4), DX
+	MOVQ 16(CX), SI
+	LEAQ (BX)(SI*4), BX
+	DECQ (SP)
+	JNZ  place
+	VZEROUPPER
+	RET
+
 // func adamAVX512(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)
 // Requires: AVX, AVX512F, BMI2, SSE
 TEXT ·adamAVX512(SB), NOSPLIT, $8-116
@@ -3799,6 +4295,502 @@ rest:
 
 done:
 	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func sumOfProductsAVX2(dst *float32, a *float32, b *float32, n int, t *int, accumulate int)
+// Requires: AVX, FMA3, SSE
+TEXT ·sumOfProductsAVX2(SB), NOSPLIT, $16-48
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+	MOVQ    (CX), DI
+	MOVQ    DI, 8(SP)
+
+place:
+	XORQ DI, DI
+	MOVQ AX, R8
+
+vectors4:
+	CMPQ    R8, $0x00000020
+	JL      less4
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	LEAQ    (DX)(DI*1), R9
+	CMPQ    accumulate+40(FP), $0x00
+	JE      vectors4fresh
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, Y0
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, Y1
+	VMOVUPS 64(R9), Y2
+	VMOVUPS Y2, Y2
+	VMOVUPS 96(R9), Y3
+	VMOVUPS Y3, Y3
+
+vectors4fresh:
+	LEAQ (BX)(DI*1), R9
+	MOVQ 64(CX), R11
+	LEAQ (SI)(DI*1), R12
+	MOVQ 72(CX), R14
+	MOVQ 32(CX), R15
+
+vectors4row:
+	MOVQ R9, R10
+	MOVQ R12, R13
+	MOVQ 56(CX), BP
+
+vectors4col:
+	VMOVUPS     (R10), Y4
+	VFMADD231PS (R13), Y4, Y0
+	VMOVUPS     32(R10), Y4
+	VFMADD231PS 32(R13), Y4, Y1
+	VMOVUPS     64(R10), Y4
+	VFMADD231PS 64(R13), Y4, Y2
+	VMOVUPS     96(R10), Y4
+	VFMADD231PS 96(R13), Y4, Y3
+	LEAQ        (R10)(R11*4), R10
+	LEAQ        (R13)(R14*4), R13
+	DECQ        BP
+	JNZ         vectors4col
+	MOVQ        40(CX), R10
+	LEAQ        (R9)(R10*4), R9
+	MOVQ        48(CX), R10
+	LEAQ        (R12)(R10*4), R12
+	DECQ        R15
+	JNZ         vectors4row
+	LEAQ        (DX)(DI*1), R9
+	VMOVUPS     Y0, (R9)
+	VMOVUPS     Y1, 32(R9)
+	VMOVUPS     Y2, 64(R9)
+	VMOVUPS     Y3, 96(R9)
+	ADDQ        $0x00000080, DI
+	SUBQ        $0x00000020, R8
+	JMP         vectors4
+
+less4:
+vectors1:
+	CMPQ    R8, $0x00000008
+	JL      less1
+	VXORPS  Y0, Y0, Y0
+	LEAQ    (DX)(DI*1), R9
+	CMPQ    accumulate+40(FP), $0x00
+	JE      vectors1fresh
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, Y0
+
+vectors1fresh:
+	LEAQ (BX)(DI*1), R9
+	MOVQ 64(CX), R11
+	LEAQ (SI)(DI*1), R12
+	MOVQ 72(CX), R14
+	MOVQ 32(CX), R15
+
+vectors1row:
+	MOVQ R9, R10
+	MOVQ R12, R13
+	MOVQ 56(CX), BP
+
+vectors1col:
+	VMOVUPS     (R10), Y1
+	VFMADD231PS (R13), Y1, Y0
+	LEAQ        (R10)(R11*4), R10
+	LEAQ        (R13)(R14*4), R13
+	DECQ        BP
+	JNZ         vectors1col
+	MOVQ        40(CX), R10
+	LEAQ        (R9)(R10*4), R9
+	MOVQ        48(CX), R10
+	LEAQ        (R12)(R10*4), R12
+	DECQ        R15
+	JNZ         vectors1row
+	LEAQ        (DX)(DI*1), R9
+	VMOVUPS     Y0, (R9)
+	ADDQ        $0x00000020, DI
+	SUBQ        $0x00000008, R8
+	JMP         vectors1
+
+less1:
+	TESTQ      R8, R8
+	JZ         next
+	LEAQ       lanewindow<>+0(SB), R9
+	NEGQ       R8
+	VMOVUPS    64(R9)(R8*4), Y0
+	VXORPS     Y1, Y1, Y1
+	LEAQ       (DX)(DI*1), R8
+	CMPQ       accumulate+40(FP), $0x00
+	JE         restfresh
+	VMASKMOVPS (R8), Y0, Y1
+	VMOVUPS    Y1, Y1
+
+restfresh:
+	LEAQ (BX)(DI*1), R8
+	MOVQ 64(CX), R10
+	LEAQ (SI)(DI*1), R11
+	MOVQ 72(CX), R13
+	MOVQ 32(CX), R14
+
+restrow:
+	MOVQ R8, R9
+	MOVQ R11, R12
+	MOVQ 56(CX), R15
+
+restcol:
+	VMASKMOVPS  (R9), Y0, Y2
+	VMASKMOVPS  (R12), Y0, Y3
+	VFMADD231PS Y3, Y2, Y1
+	LEAQ        (R9)(R10*4), R9
+	LEAQ        (R12)(R13*4), R12
+	DECQ        R15
+	JNZ         restcol
+	MOVQ        40(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R9
+	LEAQ        (R11)(R9*4), R11
+	DECQ        R14
+	JNZ         restrow
+	LEAQ        (DX)(DI*1), R8
+	VMASKMOVPS  Y1, Y0, (R8)
+
+next:
+	MOVQ    8(CX), DI
+	LEAQ    (DX)(DI*4), DX
+	MOVQ    16(CX), DI
+	LEAQ    (BX)(DI*4), BX
+	MOVQ    24(CX), DI
+	LEAQ    (SI)(DI*4), SI
+	DECQ    8(SP)
+	JNZ     place
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func sumOfTapsAVX2(dst *float32, a *float32, n int, t *int, accumulate int)
+// Requires: AVX
+TEXT ·sumOfTapsAVX2(SB), NOSPLIT, $8-40
+	MOVQ n+16(FP), AX
+	MOVQ t+24(FP), CX
+	MOVQ dst+0(FP), DX
+	MOVQ a+8(FP), BX
+	MOVQ (CX), SI
+	MOVQ SI, (SP)
+
+place:
+	XORQ SI, SI
+	MOVQ AX, DI
+
+vectors4:
+	CMPQ    DI, $0x00000020
+	JL      less4
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	LEAQ    (DX)(SI*1), R8
+	CMPQ    accumulate+32(FP), $0x00
+	JE      vectors4fresh
+	VMOVUPS (R8), Y0
+	VMOVUPS Y0, Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS Y1, Y1
+	VMOVUPS 64(R8), Y2
+	VMOVUPS Y2, Y2
+	VMOVUPS 96(R8), Y3
+	VMOVUPS Y3, Y3
+
+vectors4fresh:
+	LEAQ (BX)(SI*1), R8
+	MOVQ 64(CX), R10
+	MOVQ 32(CX), R11
+
+vectors4row:
+	MOVQ R8, R9
+	MOVQ 56(CX), R12
+
+vectors4col:
+	VMOVUPS (R9), Y4
+	VADDPS  Y4, Y0, Y0
+	VMOVUPS 32(R9), Y4
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS 64(R9), Y4
+	VADDPS  Y4, Y2, Y2
+	VMOVUPS 96(R9), Y4
+	VADDPS  Y4, Y3, Y3
+	LEAQ    (R9)(R10*4), R9
+	DECQ    R12
+	JNZ     vectors4col
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	DECQ    R11
+	JNZ     vectors4row
+	LEAQ    (DX)(SI*1), R8
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	VMOVUPS Y2, 64(R8)
+	VMOVUPS Y3, 96(R8)
+	ADDQ    $0x00000080, SI
+	SUBQ    $0x00000020, DI
+	JMP     vectors4
+
+less4:
+vectors1:
+	CMPQ    DI, $0x00000008
+	JL      less1
+	VXORPS  Y0, Y0, Y0
+	LEAQ    (DX)(SI*1), R8
+	CMPQ    accumulate+32(FP), $0x00
+	JE      vectors1fresh
+	VMOVUPS (R8), Y0
+	VMOVUPS Y0, Y0
+
+vectors1fresh:
+	LEAQ (BX)(SI*1), R8
+	MOVQ 64(CX), R10
+	MOVQ 32(CX), R11
+
+vectors1row:
+	MOVQ R8, R9
+	MOVQ 56(CX), R12
+
+vectors1col:
+	VMOVUPS (R9), Y1
+	VADDPS  Y1, Y0, Y0
+	LEAQ    (R9)(R10*4), R9
+	DECQ    R12
+	JNZ     vectors1col
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	DECQ    R11
+	JNZ     vectors1row
+	LEAQ    (DX)(SI*1), R8
+	VMOVUPS Y0, (R8)
+	ADDQ    $0x00000020, SI
+	SUBQ    $0x00000008, DI
+	JMP     vectors1
+
+less1:
+	TESTQ      DI, DI
+	JZ         next
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y0
+	VXORPS     Y1, Y1, Y1
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         restfresh
+	VMASKMOVPS (DI), Y0, Y1
+	VMOVUPS    Y1, Y1
+
+restfresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+restrow:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+restcol:
+	VMASKMOVPS (R8), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        restcol
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        restrow
+	LEAQ       (DX)(SI*1), DI
+	VMASKMOVPS Y1, Y0, (DI)
+
+next:
+	MOVQ 8(CX), SI
+	LEAQ (DX)(SI*4), DX
+	MOVQ 16(CX), SI
+	LEAQ (BX)(SI*4), BX
+	DECQ (SP)
+	JNZ  place
+	VZEROUPPER
+	RET
+
+// func maxOfTapsAVX2(dst *float32, a *float32, n int, t *int, accumulate int)
+// Requires: AVX
+TEXT ·maxOfTapsAVX2(SB), NOSPLIT, $8-40
+	MOVQ n+16(FP), AX
+	MOVQ t+24(FP), CX
+	MOVQ dst+0(FP), DX
+	MOVQ a+8(FP), BX
+	MOVQ (CX), SI
+	MOVQ SI, (SP)
+
+place:
+	XORQ SI, SI
+	MOVQ AX, DI
+
+vectors4:
+	CMPQ    DI, $0x00000020
+	JL      less4
+	VMOVUPS lanesff800000<>+0(SB), Y0
+	VMOVUPS Y0, Y0
+	VMOVUPS lanesff800000<>+0(SB), Y1
+	VMOVUPS Y1, Y1
+	VMOVUPS lanesff800000<>+0(SB), Y2
+	VMOVUPS Y2, Y2
+	VMOVUPS lanesff800000<>+0(SB), Y3
+	VMOVUPS Y3, Y3
+	LEAQ    (DX)(SI*1), R8
+	CMPQ    accumulate+32(FP), $0x00
+	JE      vectors4fresh
+	VMOVUPS (R8), Y0
+	VMOVUPS Y0, Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS Y1, Y1
+	VMOVUPS 64(R8), Y2
+	VMOVUPS Y2, Y2
+	VMOVUPS 96(R8), Y3
+	VMOVUPS Y3, Y3
+
+vectors4fresh:
+	LEAQ (BX)(SI*1), R8
+	MOVQ 64(CX), R10
+	MOVQ 32(CX), R11
+
+vectors4row:
+	MOVQ R8, R9
+	MOVQ 56(CX), R12
+
+vectors4col:
+	VMOVUPS   (R9), Y4
+	VMAXPS    Y4, Y0, Y4
+	VCMPPS    $0x03, Y0, Y0, Y5
+	VBLENDVPS Y5, Y0, Y4, Y4
+	VMOVAPS   Y4, Y0
+	VMOVUPS   32(R9), Y4
+	VMAXPS    Y4, Y1, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VBLENDVPS Y5, Y1, Y4, Y4
+	VMOVAPS   Y4, Y1
+	VMOVUPS   64(R9), Y4
+	VMAXPS    Y4, Y2, Y4
+	VCMPPS    $0x03, Y2, Y2, Y5
+	VBLENDVPS Y5, Y2, Y4, Y4
+	VMOVAPS   Y4, Y2
+	VMOVUPS   96(R9), Y4
+	VMAXPS    Y4, Y3, Y4
+	VCMPPS    $0x03, Y3, Y3, Y5
+	VBLENDVPS Y5, Y3, Y4, Y4
+	VMOVAPS   Y4, Y3
+	LEAQ      (R9)(R10*4), R9
+	DECQ      R12
+	JNZ       vectors4col
+	MOVQ      40(CX), R9
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       vectors4row
+	LEAQ      (DX)(SI*1), R8
+	VMOVUPS   Y0, (R8)
+	VMOVUPS   Y1, 32(R8)
+	VMOVUPS   Y2, 64(R8)
+	VMOVUPS   Y3, 96(R8)
+	ADDQ      $0x00000080, SI
+	SUBQ      $0x00000020, DI
+	JMP       vectors4
+
+less4:
+vectors1:
+	CMPQ    DI, $0x00000008
+	JL      less1
+	VMOVUPS lanesff800000<>+0(SB), Y0
+	VMOVUPS Y0, Y0
+	LEAQ    (DX)(SI*1), R8
+	CMPQ    accumulate+32(FP), $0x00
+	JE      vectors1fresh
+	VMOVUPS (R8), Y0
+	VMOVUPS Y0, Y0
+
+vectors1fresh:
+	LEAQ (BX)(SI*1), R8
+	MOVQ 64(CX), R10
+	MOVQ 32(CX), R11
+
+vectors1row:
+	MOVQ R8, R9
+	MOVQ 56(CX), R12
+
+vectors1col:
+	VMOVUPS   (R9), Y1
+	VMAXPS    Y1, Y0, Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y1
+	VMOVAPS   Y1, Y0
+	LEAQ      (R9)(R10*4), R9
+	DECQ      R12
+	JNZ       vectors1col
+	MOVQ      40(CX), R9
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       vectors1row
+	LEAQ      (DX)(SI*1), R8
+	VMOVUPS   Y0, (R8)
+	ADDQ      $0x00000020, SI
+	SUBQ      $0x00000008, DI
+	JMP       vectors1
+
+less1:
+	TESTQ      DI, DI
+	JZ         next
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y0
+	VMOVUPS    lanesff800000<>+0(SB), Y1
+	VMOVUPS    Y1, Y1
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         restfresh
+	VMASKMOVPS (DI), Y0, Y1
+	VMOVUPS    Y1, Y1
+
+restfresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+restrow:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+restcol:
+	VMASKMOVPS (R8), Y0, Y2
+	VMAXPS     Y2, Y1, Y2
+	VCMPPS     $0x03, Y1, Y1, Y3
+	VBLENDVPS  Y3, Y1, Y2, Y2
+	VMOVAPS    Y2, Y1
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        restcol
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        restrow
+	LEAQ       (DX)(SI*1), DI
+	VMASKMOVPS Y1, Y0, (DI)
+
+next:
+	MOVQ 8(CX), SI
+	LEAQ (DX)(SI*4), DX
+	MOVQ 16(CX), SI
+	LEAQ (BX)(SI*4), BX
+	DECQ (SP)
+	JNZ  place
 	VZEROUPPER
 	RET
 

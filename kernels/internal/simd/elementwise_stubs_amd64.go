@@ -74,6 +74,15 @@ func dotAVX512(a []float32, b []float32) float32
 func axpyAVX512(y []float32, x []float32, alpha float32)
 
 //go:noescape
+func sumOfProductsAVX512(dst *float32, a *float32, b *float32, n int, t *int, accumulate int)
+
+//go:noescape
+func sumOfTapsAVX512(dst *float32, a *float32, n int, t *int, accumulate int)
+
+//go:noescape
+func maxOfTapsAVX512(dst *float32, a *float32, n int, t *int, accumulate int)
+
+//go:noescape
 func adamAVX512(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)
 
 //go:noescape
@@ -165,6 +174,15 @@ func dotAVX2(a []float32, b []float32) float32
 
 //go:noescape
 func axpyAVX2(y []float32, x []float32, alpha float32)
+
+//go:noescape
+func sumOfProductsAVX2(dst *float32, a *float32, b *float32, n int, t *int, accumulate int)
+
+//go:noescape
+func sumOfTapsAVX2(dst *float32, a *float32, n int, t *int, accumulate int)
+
+//go:noescape
+func maxOfTapsAVX2(dst *float32, a *float32, n int, t *int, accumulate int)
 
 //go:noescape
 func adamAVX2(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)

@@ -13,6 +13,9 @@ type kernelSet struct {
 	neg, abs, square, sqrt, rsqrt func(dst, a []float32)
 	exp, log, tanh, sigmoid, relu func(dst, a []float32)
 
+	sumOfProducts        func(dst, a, b *float32, n int, t *int, accumulate int)
+	sumOfTaps, maxOfTaps func(dst, a *float32, n int, t *int, accumulate int)
+
 	sum, maxOf func(a []float32) float32
 	dot        func(a, b []float32) float32
 	axpy       func(y, x []float32, alpha float32)

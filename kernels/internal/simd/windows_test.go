@@ -112,12 +112,16 @@ func TestWindowsRefuseShortSlices(t *testing.T) {
 	w := Windows{Rows: 2, Columns: 2, RowStep: 4, ColumnStep: 1, Pieces: 2, Length: 2, PieceStep: 4}
 	b := PackPanels(make([]float32, PanelsLen(4, 3)), make([]float32, 12), 3, 4, 3)
 	for name, f := range map[string]func(){
-		"image":     func() { w.TimesPanels(make([]float32, 10), &b, Grid{make([]float32, 12), 6, 3, false}) },
-		"result":    func() { w.TimesPanels(make([]float32, 11), &b, Grid{make([]float32, 11), 6, 3, false}) },
-		"depth":     func() { Windows{1, 1, 0, 0, 1, 3, 0}.TimesPanels(make([]float32, 11), &b, Grid{make([]float32, 12), 6, 3, false}) },
-		"sum":       func() { w.TransposedTimesPanels(make([]float32, 11), &b, make([]float32, 11), 3, false) },
-		"overlap":   func() { w.TransposedTimesPanels(make([]float32, 11), &b, make([]float32, 11), 2, false) },
-		"no window": func() { Windows{0, 1, 0, 0, 1, 4, 0}.TimesPanels(make([]float32, 11), &b, Grid{make([]float32, 12), 6, 3, false}) },
+		"image":  func() { w.TimesPanels(make([]float32, 10), &b, Grid{make([]float32, 12), 6, 3, false}) },
+		"result": func() { w.TimesPanels(make([]float32, 11), &b, Grid{make([]float32, 11), 6, 3, false}) },
+		"depth": func() {
+			Windows{1, 1, 0, 0, 1, 3, 0}.TimesPanels(make([]float32, 11), &b, Grid{make([]float32, 12), 6, 3, false})
+		},
+		"sum":     func() { w.TransposedTimesPanels(make([]float32, 11), &b, make([]float32, 11), 3, false) },
+		"overlap": func() { w.TransposedTimesPanels(make([]float32, 11), &b, make([]float32, 11), 2, false) },
+		"no window": func() {
+			Windows{0, 1, 0, 0, 1, 4, 0}.TimesPanels(make([]float32, 11), &b, Grid{make([]float32, 12), 6, 3, false})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

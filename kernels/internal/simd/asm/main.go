@@ -19,6 +19,7 @@ func main() {
 		case "elementwise":
 			elementwise(v)
 			reductions(v)
+			windowTaps(v)
 			optimizers(v)
 		case "bfloat16":
 			bfloats(v)

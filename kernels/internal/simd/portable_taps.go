@@ -1,0 +1,39 @@
+package simd
+
+import "math"
+
+var negativeInfinity = float32(math.Inf(-1))
+
+// EachTap calls tap for the results of each place, which it sets to initial before, and each of the place's taps: where
+// in a, from number at on, that begins.
+func EachTap[T any](t *Taps, dst []T, at, n int, initial T, tap func(dst []T, from int)) {
+	for p := range t.Places {
+		to := dst[p*t.PlaceDst:][:n]
+		for i := range to {
+			to[i] = initial
+		}
+		for r := range t.Rows {
+			for c := range t.Cols {
+				tap(to, at+p*t.PlaceA+r*t.RowA+c*t.ColA)
+			}
+		}
+	}
+}
+
+// SumOfTapProducts is Taps.SumOfProducts for any type of numbers.
+func SumOfTapProducts[T ~float32 | ~float64](t *Taps, dst, a, b []T, atA, atB, n int, accumulate bool) {
+	for p := range t.Places {
+		to := dst[p*t.PlaceDst:][:n]
+		if !accumulate {
+			clear(to)
+		}
+		for r := range t.Rows {
+			for c := range t.Cols {
+				x, w := a[atA+p*t.PlaceA+r*t.RowA+c*t.ColA:][:n], b[atB+p*t.PlaceB+r*t.RowB+c*t.ColB:][:n]
+				for i, v := range x {
+					to[i] += v * w[i]
+				}
+			}
+		}
+	}
+}

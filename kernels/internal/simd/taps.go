@@ -1,0 +1,70 @@
+package simd
+
+import "fmt"
+
+// Taps describes windows over the pixels of an image, each of the same number of channels, beside one another: where their
+// taps lie, in numbers from the first tap of the first window. Steps may be negative. What is combined with the taps, and
+// the results, lie in an order of their own.
+type Taps struct {
+	Places, PlaceDst, PlaceA, PlaceB int // windows, and the steps from one to the next
+	Rows, RowA, RowB                 int // of a window
+	Cols, ColA, ColB                 int // of a row
+}
+
+// span is where numbers lie: from which to before which, relative to the first.
+type span struct{ lo, hi int }
+
+func spanOf(n int) span { return span{0, n} }
+
+// over is the span of count times s, a step apart.
+func (s span) over(count, step int) span {
+	last := (count - 1) * step
+	return span{s.lo + min(0, last), s.hi + max(0, last)}
+}
+
+func (s span) check(what string, at, length int) {
+	if at+s.lo < 0 || at+s.hi > length {
+		panic(fmt.Sprintf("simd: taps in numbers %d to %d of %s, which has %d", at+s.lo, at+s.hi, what, length))
+	}
+}
+
+// check panics unless all taps of a, from number atA on, and all results lie in the slices.
+func (t *Taps) check(dst, a []float32, atA, n int) {
+	if min(t.Places, t.Rows, t.Cols, n) < 1 {
+		panic(fmt.Sprintf("simd: taps %+v of %d channels", *t, n))
+	}
+	spanOf(n).over(t.Places, t.PlaceDst).check("the results", 0, len(dst))
+	spanOf(n).over(t.Cols, t.ColA).over(t.Rows, t.RowA).over(t.Places, t.PlaceA).check("a", atA, len(a))
+}
+
+// SumOfProducts sets n numbers of dst for each place to the sums of the products of a's taps, from number atA on, and b's,
+// from number atB on. It adds to what is there if accumulate is set.
+func (t *Taps) SumOfProducts(dst, a, b []float32, atA, atB, n int, accumulate bool) {
+	t.check(dst, a, atA, n)
+	spanOf(n).over(t.Cols, t.ColB).over(t.Rows, t.RowB).over(t.Places, t.PlaceB).check("b", atB, len(b))
+	if active.sumOfProducts == nil {
+		SumOfTapProducts(t, dst, a, b, atA, atB, n, accumulate)
+		return
+	}
+	active.sumOfProducts(&dst[0], &a[atA], &b[atB], n, &t.Places, asInt(accumulate))
+}
+
+// Sum sets n numbers of dst for each place to the sums of a's taps, from number at on.
+func (t *Taps) Sum(dst, a []float32, at, n int) {
+	t.check(dst, a, at, n)
+	if active.sumOfTaps == nil {
+		EachTap(t, dst, at, n, 0, func(dst []float32, from int) { add(dst, dst, a[from:][:len(dst)]) })
+		return
+	}
+	active.sumOfTaps(&dst[0], &a[at], n, &t.Places, 0)
+}
+
+// Max sets n numbers of dst for each place to the greatest of a's taps, from number at on, as Max of one after the other.
+func (t *Taps) Max(dst, a []float32, at, n int) {
+	t.check(dst, a, at, n)
+	if active.maxOfTaps == nil {
+		EachTap(t, dst, at, n, negativeInfinity, func(dst []float32, from int) { maximum(dst, dst, a[from:][:len(dst)]) })
+		return
+	}
+	active.maxOfTaps(&dst[0], &a[at], n, &t.Places, 0)
+}

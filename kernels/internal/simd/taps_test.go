@@ -1,0 +1,113 @@
+package simd
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// randomTaps are windows, with the numbers that a and b need and where in them the first tap lies.
+func randomTaps(r *rand.Rand, n int) (t Taps, lenDst, lenA, lenB, atA, atB int) {
+	step := func() int { return r.IntN(2*n+5) - n - 2 }
+	t = Taps{
+		Places: 1 + r.IntN(4), PlaceDst: n + r.IntN(3), PlaceA: step(), PlaceB: step(),
+		Rows: 1 + r.IntN(3), RowA: step(), RowB: step(), Cols: 1 + r.IntN(4), ColA: step(), ColB: step(),
+	}
+	a := spanOf(n).over(t.Cols, t.ColA).over(t.Rows, t.RowA).over(t.Places, t.PlaceA)
+	b := spanOf(n).over(t.Cols, t.ColB).over(t.Rows, t.RowB).over(t.Places, t.PlaceB)
+	return t, (t.Places-1)*t.PlaceDst + n, a.hi - a.lo, b.hi - b.lo, -a.lo, -b.lo
+}
+
+// TestTaps compares with the portable functions, in memory that ends at pages that may not be touched.
+func TestTaps(t *testing.T) {
+	special := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, float32(math.Copysign(0, -1))}
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(7, 8))
+		for round := range 400 {
+			mem := &arena{r: r}
+			n := 1 + r.IntN(150)
+			taps, lenDst, lenA, lenB, atA, atB := randomTaps(r, n)
+			a, b := fill(r, mem.floats(lenA)), fill(r, mem.floats(lenB))
+			if round%4 == 0 {
+				for range 3 {
+					a[r.IntN(len(a))] = special[r.IntN(len(special))]
+				}
+			}
+			dst := fill(r, mem.floats(lenDst))
+			want, wide := clone(dst), make([]float64, lenDst)
+
+			EachTap(&taps, want, atA, n, negativeInfinity, func(to []float32, from int) { maximum(to, to, a[from:][:n]) })
+			taps.Max(dst, a, atA, n)
+			for i := range dst {
+				if math.Float32bits(dst[i]) != math.Float32bits(want[i]) && (dst[i] == dst[i] || want[i] == want[i]) {
+					t.Fatalf("max of %+v: number %d is %v, want %v", taps, i, dst[i], want[i])
+				}
+			}
+
+			accumulate := r.IntN(2) == 0
+			for _, products := range []bool{false, true} {
+				for i := range dst {
+					dst[i] = 1
+				}
+				for p := range taps.Places {
+					for i := range n {
+						sum := 0.0
+						if products && accumulate {
+							sum = 1
+						}
+						for row := range taps.Rows {
+							for col := range taps.Cols {
+								v := float64(a[atA+p*taps.PlaceA+row*taps.RowA+col*taps.ColA+i])
+								if products {
+									v *= float64(b[atB+p*taps.PlaceB+row*taps.RowB+col*taps.ColB+i])
+								}
+								sum += v
+							}
+						}
+						wide[p*taps.PlaceDst+i] = sum
+					}
+				}
+				if products {
+					taps.SumOfProducts(dst, a, b, atA, atB, n, accumulate)
+				} else {
+					taps.Sum(dst, a, atA, n)
+				}
+				for p := range taps.Places {
+					for i := range taps.PlaceDst {
+						at := p*taps.PlaceDst + i
+						switch {
+						case at >= lenDst:
+						case i >= n:
+							if dst[at] != 1 {
+								t.Fatalf("sum of %+v: number %d between the results was written", taps, at)
+							}
+						case math.Abs(float64(dst[at])-wide[at]) > 1e-4 || (dst[at] == dst[at]) != (wide[at] == wide[at]):
+							t.Fatalf("sum of %+v, products %v: number %d is %v, want %v", taps, products, at, dst[at], wide[at])
+						}
+					}
+				}
+			}
+			mem.release()
+		}
+	})
+}
+
+func TestTapsRefuseShortSlices(t *testing.T) {
+	taps := Taps{Places: 2, PlaceDst: 3, PlaceA: 3, Rows: 1, Cols: 2, ColA: -3, ColB: 3}
+	for name, f := range map[string]func(){
+		"result":    func() { taps.Sum(make([]float32, 5), make([]float32, 12), 3, 3) },
+		"before a":  func() { taps.Sum(make([]float32, 6), make([]float32, 12), 2, 3) },
+		"after a":   func() { taps.Max(make([]float32, 6), make([]float32, 8), 3, 3) },
+		"after b":   func() { taps.SumOfProducts(make([]float32, 6), make([]float32, 9), make([]float32, 5), 3, 0, 3, false) },
+		"no number": func() { taps.Sum(make([]float32, 6), make([]float32, 12), 3, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("did not panic")
+				}
+			}()
+			f()
+		})
+	}
+}
