@@ -213,8 +213,8 @@ func (e matmulEntry) constructor(rule matmulRule, attrA, attrB string) func(*ker
 // matmulEntries are the products, of all element types.
 var matmulEntries = func() []matmulEntry {
 	entries := []matmulEntry{
-		matmulOf(simd.Gemm, nil), matmulOf(gemm.Portable[float64], nil),
-		matmulOf(gemm.Portable[int8], nil), matmulOf(gemm.Portable[int16], nil), matmulOf(gemm.Portable[int32], nil), matmulOf(gemm.Portable[int64], nil),
+		matmulOf(simd.Gemm, nil), matmulOf(simd.Gemm64, nil),
+		matmulOf(gemm.Portable[int8], nil), matmulOf(gemm.Portable[int16], nil), matmulOf(simd.GemmInt32, nil), matmulOf(gemm.Portable[int64], nil),
 		matmulOf(gemm.Portable[uint8], nil), matmulOf(gemm.Portable[uint16], nil), matmulOf(gemm.Portable[uint32], nil), matmulOf(gemm.Portable[uint64], nil),
 		matmulOf(gemm.Portable[complex64], conjugate[complex64]), matmulOf(gemm.Portable[complex128], conjugate[complex128]),
 	}
@@ -239,7 +239,7 @@ func matmulRows(rule matmulRule, attrA, attrB string) (rows []kernels.Def) {
 func matmulV3Rows() (rows []kernels.Def) {
 	for _, e := range matmulEntries {
 		if e.dtype == tensor.BFloat16 {
-			rows = append(rows, mixedProducts(matmulOf(gemm.Portable[int32], nil), e)...)
+			rows = append(rows, mixedProducts(matmulOf(simd.GemmInt32, nil), e)...)
 		}
 		one := []tensor.DType{e.dtype}
 		rows = append(rows, kernels.Def{Types: map[string][]tensor.DType{"Ta": one, "Tb": one, "Tout": one}, Expensive: true, New: e.constructor(stretchBatch, "adj_x", "adj_y")})

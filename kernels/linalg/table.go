@@ -16,7 +16,7 @@ func Table() *kernels.Table {
 	op("BatchMatMul", matmulRows(equalBatch, "adj_x", "adj_y"))
 	op("BatchMatMulV2", matmulRows(stretchBatch, "adj_x", "adj_y"))
 	op("BatchMatMulV3", matmulV3Rows())
-	op("Einsum", einsum(simd.Gemm), einsum(gemm.Portable[float64]), einsum(gemm.Portable[int32]), einsum(gemm.Portable[int64]),
+	op("Einsum", einsum(simd.Gemm), einsum(simd.Gemm64), einsum(simd.GemmInt32), einsum(gemm.Portable[int64]),
 		einsum(gemm.Portable[complex64]), einsum(gemm.Portable[complex128]))
 	op("Cross", cross[float32](), cross[float64](), cross[int8](), cross[int16](), cross[int32](), cross[int64](), cross[uint8](), cross[uint16](), cross[uint32](), cross[uint64]())
 

@@ -9,7 +9,6 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
-	"github.com/troupe-run/troupe/kernels/internal/gemm"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 	"github.com/troupe-run/troupe/kernels/internal/reduce"
 	"github.com/troupe-run/troupe/kernels/internal/simd"
@@ -82,7 +81,7 @@ func addBias(op func(op string, sets ...[]kernels.Def)) {
 }
 
 func addConv(op func(op string, sets ...[]kernels.Def)) {
-	doubles, integers := methods[float64]{mul: gemm.Portable[float64]}, methods[int32]{mul: gemm.Portable[int32]}
+	doubles, integers := methods[float64]{mul: simd.Gemm64}, methods[int32]{mul: simd.GemmInt32}
 	op("Conv2D", convolveRows(floats), convolveRows(doubles), convolveRows(integers))
 	op("Conv2DBackpropInput", convolveInputGradRows(floats), convolveInputGradRows(doubles), convolveInputGradRows(integers))
 	op("Conv2DBackpropFilter", convolveFilterGradRows(floats), convolveFilterGradRows(doubles), convolveFilterGradRows(integers))

@@ -25,7 +25,52 @@ type Parallel func(n, grain int, body func(lo, hi int))
 // are kept for the next call until the garbage collector wants them, at most
 // some 2.5 MiB for each call of body at a time.
 func Gemm(par Parallel, transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
-	p := product{
+	gemm(floats, par, transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
+}
+
+// Gemm64 is Gemm of float64.
+func Gemm64(par Parallel, transA, transB bool, m, n, k int, a []float64, lda int, b []float64, ldb int, c []float64, ldc int, accumulate bool) {
+	gemm(doubles, par, transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
+}
+
+// GemmInt32 is Gemm of int32, which wraps around.
+func GemmInt32(par Parallel, transA, transB bool, m, n, k int, a []int32, lda int, b []int32, ldb int, c []int32, ldc int, accumulate bool) {
+	gemm(integers, par, transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
+}
+
+// number is the element types of products.
+type number interface{ float32 | float64 | int32 }
+
+// engine is what computes the products of one element type.
+type engine[T number] struct {
+	// tiles are the inner kernels of the kernel set in use; nil selects the portable ones.
+	tiles func() *tileSet[T]
+	// dot is the scalar product, where there is a better way than tiles to multiply one row with columns.
+	dot func(a, b []T) T
+	// jobs and workspaces are kept for the next product.
+	jobs, workspaces sync.Pool
+}
+
+var (
+	floats   = newEngine(func() *tileSet[float32] { return active.tiles }, dotProduct)
+	doubles  = newEngine(func() *tileSet[float64] { return active.tiles64 }, nil)
+	integers = newEngine(func() *tileSet[int32] { return active.tilesInt32 }, nil)
+)
+
+func newEngine[T number](tiles func() *tileSet[T], dot func(a, b []T) T) *engine[T] {
+	e := &engine[T]{tiles: tiles, dot: dot}
+	e.workspaces.New = func() any { return new(workspace[T]) }
+	e.jobs.New = func() any {
+		j := new(job[T])
+		j.body = j.run
+		return j
+	}
+	return e
+}
+
+func gemm[T number](e *engine[T], par Parallel, transA, transB bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int, accumulate bool) {
+	p := product[T]{
+		engine: e,
 		transA: transA, transB: transB, m: m, n: n, k: k,
 		a: a, lda: lda, b: b, ldb: ldb, c: c, ldc: ldc,
 		accumulate: accumulate,
@@ -47,19 +92,20 @@ func Gemm(par Parallel, transA, transB bool, m, n, k int, a []float32, lda int, 
 }
 
 // product is the operands of one matrix product, or of a rectangle of it.
-type product struct {
+type product[T number] struct {
+	*engine[T]
 	transA, transB bool
 	m, n, k        int
-	a              []float32
+	a              []T
 	lda            int
-	b              []float32
+	b              []T
 	ldb            int
-	c              []float32
+	c              []T
 	ldc            int
 	accumulate     bool
 }
 
-func (p *product) check() {
+func (p *product[T]) check() {
 	if p.m < 0 || p.n < 0 || p.k < 0 {
 		panic(fmt.Sprintf("simd: product of negative size %d x %d x %d", p.m, p.n, p.k))
 	}
@@ -89,7 +135,7 @@ func checkMatrix(name string, rows, cols, ld, length int) {
 	}
 }
 
-func (p *product) clear() {
+func (p *product[T]) clear() {
 	if p.accumulate {
 		return
 	}
@@ -101,7 +147,7 @@ func (p *product) clear() {
 // preferRow turns a product that is one dense column into its transpose, one
 // row, which the vector kernels are better at unless the column is made of
 // very short dot products.
-func (p *product) preferRow() {
+func (p *product[T]) preferRow() {
 	const shortDot = 64
 	if p.n != 1 || p.m == 1 || p.ldc != 1 || (p.k < shortDot && !p.transA) {
 		return
@@ -113,7 +159,7 @@ func (p *product) preferRow() {
 }
 
 // part returns the rectangle of rows i0 to i1 and columns j0 to j1.
-func (p *product) part(i0, i1, j0, j1 int) product {
+func (p *product[T]) part(i0, i1, j0, j1 int) product[T] {
 	q := *p
 	q.m, q.n = i1-i0, j1-j0
 	q.c = p.c[i0*p.ldc+j0:]
@@ -147,36 +193,30 @@ const (
 
 // job is a product with its division into rows x columns parts. Jobs are reused, with their body
 // function, so that a call allocates nothing.
-type job struct {
-	product
+type job[T number] struct {
+	product[T]
 	rows, columns int
 	body          func(lo, hi int)
 }
 
-var jobs = sync.Pool{New: func() any {
-	j := new(job)
-	j.body = j.run
-	return j
-}}
-
 // divide computes p in parts.
-func (p *product) divide(par Parallel) {
+func (p *product[T]) divide(par Parallel) {
 	rows, columns := p.cuts(runtime.GOMAXPROCS(0))
 	if rows*columns == 1 {
 		p.compute()
 		return
 	}
-	j := jobs.Get().(*job)
+	j := p.jobs.Get().(*job[T])
 	j.product, j.rows, j.columns = *p, rows, columns
 	par(rows*columns, 1, j.body)
-	j.product = product{}
-	jobs.Put(j)
+	j.product = product[T]{}
+	p.jobs.Put(j)
 }
 
 // cuts decides into how many rows and columns of parts p is divided for so many cores: as many
 // parts as are worth it, and of the ways to make these the one that reads least. A is read (and
 // packed, where it has to be) once for each column of parts, B once for each row.
-func (p *product) cuts(cores int) (rows, columns int) {
+func (p *product[T]) cuts(cores int) (rows, columns int) {
 	// Neither m·n, which is no more than the length of C, nor what follows overflows.
 	parts := p.m * p.n / max(1, worthSplitting/p.k)
 	if p.m*p.n <= largeProduct/p.k {
@@ -195,7 +235,7 @@ func (p *product) cuts(cores int) (rows, columns int) {
 	return rows, columns
 }
 
-func (j *job) run(lo, hi int) {
+func (j *job[T]) run(lo, hi int) {
 	for ; lo < hi; lo++ {
 		p := j.part(j.rectangle(lo))
 		p.compute()
@@ -204,18 +244,18 @@ func (j *job) run(lo, hi int) {
 
 // rectangle is part i of the job, counted along the rows of parts: rows i0 to i1 and columns j0
 // to j1, which are cut where tiles end.
-func (j *job) rectangle(i int) (i0, i1, j0, j1 int) {
+func (j *job[T]) rectangle(i int) (i0, i1, j0, j1 int) {
 	row, column, strips := i/j.columns, i%j.columns, ceilDiv(j.n, leastColumns)
 	return row * j.m / j.rows, (row + 1) * j.m / j.rows,
 		column * strips / j.columns * leastColumns, min((column+1)*strips/j.columns*leastColumns, j.n)
 }
 
 // compute computes p on this goroutine.
-func (p *product) compute() {
-	switch t := active.tiles; {
+func (p *product[T]) compute() {
+	switch t := p.tiles(); {
 	case t == nil:
 		p.computePortable()
-	case p.m == 1 && p.transB:
+	case p.m == 1 && p.transB && p.dot != nil:
 		p.computeDots()
 	default:
 		p.computeTiled(t)
@@ -223,15 +263,15 @@ func (p *product) compute() {
 }
 
 // computeDots computes a single row of dot products.
-func (p *product) computeDots() {
+func (p *product[T]) computeDots() {
 	x := p.a[:p.k:p.k]
 	if p.transA && p.lda != 1 {
-		w := workspaces.Get().(*workspace)
-		defer workspaces.Put(w)
+		w := p.workspaces.Get().(*workspace[T])
+		defer p.workspaces.Put(w)
 		x = p.gatherRow(w)
 	}
 	for j := range p.n {
-		v := dotProduct(x, p.b[j*p.ldb:][:p.k])
+		v := p.dot(x, p.b[j*p.ldb:][:p.k])
 		if p.accumulate {
 			v += p.c[j]
 		}

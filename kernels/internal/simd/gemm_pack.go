@@ -1,8 +1,8 @@
 package simd
 
-// packRows copies a block of A: row by row, or, where A is transposed, tile by
-// tile with the rows of a tile side by side.
-func (t *tiling) packRows(i0, rows, tiles int) {
+// packRows copies a block of A: row by row, or, where A is transposed and there
+// are tiles that read it so, tile by tile with the rows of a tile side by side.
+func (t *tiling[T]) packRows(i0, rows, tiles int) {
 	dst, src := t.packedA, t.a
 	if !t.transA {
 		for i := range rows {
@@ -10,9 +10,17 @@ func (t *tiling) packRows(i0, rows, tiles int) {
 		}
 		return
 	}
+	if t.gather == nil {
+		for k := range t.depthNow {
+			for i, v := range src[(t.k0+k)*t.lda+i0:][:rows] {
+				dst[i*t.strideA+k] = v
+			}
+		}
+		return
+	}
 	for n := range tiles {
 		i, next := n*rows/tiles, (n+1)*rows/tiles
-		t.gather(t.depthNow, &src[t.k0*t.lda+i0+i], 4*t.lda, &dst[i*t.depthNow], next-i)
+		t.gather(t.depthNow, &src[t.k0*t.lda+i0+i], sizeOf[T]()*t.lda, &dst[i*t.depthNow], next-i)
 	}
 }
 
@@ -22,7 +30,7 @@ const panelsAtOnce = 4
 
 // packPanels copies columns j to j+cols of the present block of B panel by
 // panel, with zeros up to the width of the last.
-func (t *tiling) packPanels(j, cols int) {
+func (t *tiling[T]) packPanels(j, cols int) {
 	for k := range t.depthNow {
 		src := t.b[(t.k0+k)*t.ldb+t.j0+j:][:cols]
 		to := j*t.depthNow + k*t.width
@@ -38,7 +46,21 @@ func (t *tiling) packPanels(j, cols int) {
 }
 
 // packTransposed packs one panel, from column j, of a B stored by columns.
-func (t *tiling) packTransposed(panel []float32, j, cols int) {
+func (t *tiling[T]) packTransposed(panel []T, j, cols int) {
+	if t.transpose == nil {
+		for y := range t.width {
+			if y >= cols {
+				for k := range t.depthNow {
+					panel[k*t.width+y] = 0
+				}
+				continue
+			}
+			for k, v := range t.b[(j+y)*t.ldb+t.k0:][:t.depthNow] {
+				panel[k*t.width+y] = v
+			}
+		}
+		return
+	}
 	size := t.transposeBlockSize
 	for x := 0; x < t.width; x += size {
 		present := max(0, min(size, cols-x))
@@ -46,7 +68,7 @@ func (t *tiling) packTransposed(panel []float32, j, cols int) {
 		if present == size {
 			for ; k+size <= t.depthNow; k += size {
 				src := t.b[(j+x)*t.ldb+t.k0+k:]
-				t.transpose(&src[0], 4*t.ldb, &panel[k*t.width+x], 4*t.width)
+				t.transpose(&src[0], sizeOf[T]()*t.ldb, &panel[k*t.width+x], sizeOf[T]()*t.width)
 			}
 		}
 		for ; k < t.depthNow; k++ {
@@ -60,7 +82,7 @@ func (t *tiling) packTransposed(panel []float32, j, cols int) {
 }
 
 // gatherRow copies a strided row vector op(A) into the workspace.
-func (p *product) gatherRow(w *workspace) []float32 {
+func (p *product[T]) gatherRow(w *workspace[T]) []T {
 	w.packedA = grown(w.packedA, p.k)
 	for i := range w.packedA {
 		w.packedA[i] = p.a[i*p.lda]

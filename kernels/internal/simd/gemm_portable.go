@@ -9,11 +9,11 @@ const (
 
 // computePortable computes p in plain Go, four rows of A at a time along
 // contiguous rows of B.
-func (p *product) computePortable() {
-	var w *workspace
+func (p *product[T]) computePortable() {
+	var w *workspace[T]
 	if p.transB {
-		w = workspaces.Get().(*workspace)
-		defer workspaces.Put(w)
+		w = p.workspaces.Get().(*workspace[T])
+		defer p.workspaces.Put(w)
 		w.packedB = grown(w.packedB, portableDepth*portableColumns)
 	}
 	p.clear()
@@ -35,7 +35,7 @@ func (p *product) computePortable() {
 	}
 }
 
-func (p *product) untranspose(dst []float32, j, cols, k, depth int) {
+func (p *product[T]) untranspose(dst []T, j, cols, k, depth int) {
 	for y := range cols {
 		for x, v := range p.b[(j+y)*p.ldb+k:][:depth] {
 			dst[x*cols+y] = v
@@ -44,12 +44,15 @@ func (p *product) untranspose(dst []float32, j, cols, k, depth int) {
 }
 
 // rowsPortable adds depth steps to up to four rows of C from row i.
-func (p *product) rowsPortable(i, j, cols, k, depth int, b []float32, ldb int) {
+func (p *product[T]) rowsPortable(i, j, cols, k, depth int, b []T, ldb int) {
 	if p.m-i < 4 {
 		for ; i < p.m; i++ {
 			c := p.c[i*p.ldc+j:][:cols]
 			for x := range depth {
-				axpy(c, b[x*ldb:][:cols], p.at(i, k+x))
+				a := p.at(i, k+x)
+				for y, v := range b[x*ldb:][:cols] {
+					c[y] += a * v
+				}
 			}
 		}
 		return
@@ -70,7 +73,7 @@ func (p *product) rowsPortable(i, j, cols, k, depth int, b []float32, ldb int) {
 }
 
 // at returns an element of op(A).
-func (p *product) at(i, k int) float32 {
+func (p *product[T]) at(i, k int) T {
 	if p.transA {
 		return p.a[k*p.lda+i]
 	}

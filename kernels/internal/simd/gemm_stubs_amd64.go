@@ -173,6 +173,87 @@ func gemmN14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32
 func gemmT14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
 
 //go:noescape
+func gemmDouble1x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble2x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble3x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble4x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble5x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble6x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble7x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble8x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble9x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble10x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble11x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble12x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble13x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble14x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmInt1x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt2x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt3x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt4x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt5x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt6x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt7x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt8x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt9x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt10x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt11x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt12x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt13x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
 func gatherAVX512(k int, src *float32, lds int, dst *float32, m int)
 
 //go:noescape
@@ -249,6 +330,39 @@ func gemmN6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, l
 
 //go:noescape
 func gemmT6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+
+//go:noescape
+func gemmDouble1x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble2x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble3x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble4x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble5x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmDouble6x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+
+//go:noescape
+func gemmInt1x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt2x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt3x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt4x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+
+//go:noescape
+func gemmInt5x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
 
 //go:noescape
 func gatherAVX2(k int, src *float32, lds int, dst *float32, m int)

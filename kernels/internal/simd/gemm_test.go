@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"unsafe"
 )
 
 // matrix is a rows x cols matrix with rows ld apart and NaN between them.
@@ -120,7 +121,7 @@ func TestGemmShapes(t *testing.T) {
 func TestCuts(t *testing.T) {
 	for _, s := range [][3]int{{1, 1, 1 << 30}, {128, 300, 784}, {784, 300, 128}, {1, 100000, 512}, {100000, 1, 512}, {29, 33, 1 << 20}, {5000, 40, 300}, {64, 64, 64}} {
 		for _, cores := range []int{1, 2, 3, 4, 7, 16, 64} {
-			j := job{product: product{m: s[0], n: s[1], k: s[2]}}
+			j := job[float32]{product: product[float32]{m: s[0], n: s[1], k: s[2]}}
 			j.rows, j.columns = j.cuts(cores)
 			if n := j.rows * j.columns; n < 1 || n > cores*partsPerCore {
 				t.Errorf("%v for %d cores: %d x %d parts", s, cores, j.rows, j.columns)
@@ -146,7 +147,7 @@ func TestCuts(t *testing.T) {
 	for _, c := range []struct{ m, n, k, rows, columns int }{
 		{128, 300, 784, 1, 4}, {784, 300, 128, 4, 1}, {1024, 1024, 1024, 1, 2}, {128, 300, 100, 1, 1}, {128, 300, 200, 1, 3},
 	} {
-		p := product{m: c.m, n: c.n, k: c.k}
+		p := product[float32]{m: c.m, n: c.n, k: c.k}
 		if rows, columns := p.cuts(2); rows != c.rows || columns != c.columns {
 			t.Errorf("%d x %d x %d: %d x %d parts, not %d x %d", c.m, c.n, c.k, rows, columns, c.rows, c.columns)
 		}
@@ -173,6 +174,93 @@ func TestGemmLarge(t *testing.T) {
 				}
 				checkProduct(t, r, par, s[0], s[1], s[2], r.IntN(2)*r.IntN(9), f&1 != 0, f&2 != 0, f&4 != 0)
 			}
+		}
+	})
+}
+
+// inArena are n numbers in memory that ends, or begins, at a page that may not be touched.
+func inArena[T number](mem *arena, n int) []T {
+	words := mem.floats(n * sizeOf[T]() / 4)
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(words))), n)
+}
+
+// checkWhole compares a product of small integers, which is exact in all types.
+func checkWhole[T number](t *testing.T, r *rand.Rand, e *engine[T], par Parallel, m, n, k int) {
+	t.Helper()
+	mem := &arena{r: r}
+	defer mem.release()
+	transA, transB, accumulate := r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0
+	lda, ldb, ldc := k+r.IntN(3), n+r.IntN(3), n+r.IntN(3)
+	rowsA, rowsB, colsA, colsB := m, k, k, n
+	if transA {
+		lda, rowsA, colsA = m+r.IntN(3), k, m
+	}
+	if transB {
+		ldb, rowsB, colsB = k+r.IntN(3), n, k
+	}
+	random := func(rows, cols, ld int) []T {
+		v := inArena[T](mem, (rows-1)*ld+cols)
+		for i := range v {
+			v[i] = T(r.IntN(201) - 100)
+		}
+		return v
+	}
+	a, b, c := random(rowsA, colsA, lda), random(rowsB, colsB, ldb), random(m, n, ldc)
+	want := append([]T(nil), c...)
+	for i := range m {
+		for j := range n {
+			var sum T
+			if accumulate {
+				sum = want[i*ldc+j]
+			}
+			for x := range k {
+				ai, bi := i*lda+x, x*ldb+j
+				if transA {
+					ai = x*lda + i
+				}
+				if transB {
+					bi = j*ldb + x
+				}
+				sum += a[ai] * b[bi]
+			}
+			want[i*ldc+j] = sum
+		}
+	}
+	gemm(e, par, transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
+	for i, v := range c {
+		if v != want[i] {
+			t.Fatalf("%T, %dx%dx%d transA=%v transB=%v accumulate=%v: number %d is %v, want %v", v, m, n, k, transA, transB, accumulate, i, v, want[i])
+		}
+	}
+}
+
+// TestGemmTypes: products of all element types, with sides around those of tiles and blocks.
+func TestGemmTypes(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(9, 10))
+		side := func() int { return []int{1, 2, 5, 6, 7, 13, 14, 15, 16, 17, 31, 33, 70, 170}[r.IntN(14)] }
+		for range 150 {
+			m, n, k, par := side(), side(), side(), Parallel(nil)
+			if r.IntN(8) == 0 {
+				k += blockDepth
+			}
+			if r.IntN(4) == 0 {
+				par = splitting
+			}
+			checkWhole(t, r, floats, par, m, n, k)
+			checkWhole(t, r, doubles, par, m, n, k)
+			checkWhole(t, r, integers, par, m, n, k)
+		}
+	})
+}
+
+// TestGemmInt32Wraps: as the element type does.
+func TestGemmInt32Wraps(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		c := []int32{0}
+		GemmInt32(nil, false, false, 1, 1, 2, []int32{1 << 30, 3}, 2, []int32{4, 5}, 1, c, 1, false)
+		if c[0] != 15 {
+			t.Errorf("got %d", c[0])
 		}
 	})
 }

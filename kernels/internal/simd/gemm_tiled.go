@@ -1,24 +1,31 @@
 package simd
 
-import (
-	"sync"
-	"unsafe"
-)
+import "unsafe"
 
 // A tile computes rows x cols of C over pieces of k steps each; strides are in
 // bytes. See the generator.
-type tile func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+type tile[T number] func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, accumulate int, next *T, pieces int, skip int)
 
 const maxTileRows = 14
 
 // tileSet is the tiles of one instruction set, by layout of A (by rows, by
-// columns), width in vectors less one, and rows.
-type tileSet struct {
+// columns), width in vectors less one, and rows. What packs transposed operands
+// is nil, and there are no tiles by columns and of one vector, where that does
+// not pay.
+type tileSet[T number] struct {
 	lanes, rows        int
-	byRow, byColumn    [2][maxTileRows + 1]tile
-	transpose          func(src *float32, lds int, dst *float32, ldd int)
+	byRow, byColumn    [2][maxTileRows + 1]tile[T]
+	transpose          func(src *T, lds int, dst *T, ldd int)
 	transposeBlockSize int
-	gather             func(k int, src *float32, lds int, dst *float32, m int)
+	gather             func(k int, src *T, lds int, dst *T, m int)
+}
+
+// sized are the tiles for so many columns.
+func (t *tileSet[T]) sized(of *[2][maxTileRows + 1]tile[T], cols int) *[maxTileRows + 1]tile[T] {
+	if cols > t.lanes || of[0][1] == nil {
+		return &of[1]
+	}
+	return &of[0]
 }
 
 // Cache blocking, in elements: packed A (rows x depth) stays in the second-level
@@ -42,20 +49,22 @@ const (
 )
 
 // workspace holds the packed operands of one running product.
-type workspace struct{ packedA, packedB []float32 }
-
-var workspaces = sync.Pool{New: func() any { return new(workspace) }}
+type workspace[T number] struct{ packedA, packedB []T }
 
 const cacheLine = 64
 
+// sizeOf is the bytes of an element.
+func sizeOf[T number]() int { return int(unsafe.Sizeof(*new(T))) }
+
 // grown returns s, or a new slice in its place if it is too small, with n
 // elements starting at a cache line.
-func grown(s []float32, n int) []float32 {
+func grown[T number](s []T, n int) []T {
 	if cap(s) >= n {
 		return s[:n]
 	}
-	s = make([]float32, n+cacheLine/4)
-	skip := -int(uintptr(unsafe.Pointer(&s[0]))/4) & (cacheLine/4 - 1)
+	line := cacheLine / sizeOf[T]()
+	s = make([]T, n+line)
+	skip := -int(uintptr(unsafe.Pointer(&s[0]))/uintptr(sizeOf[T]())) & (line - 1)
 	return s[skip : skip+n]
 }
 
@@ -64,10 +73,10 @@ func roundUp(n, multiple int) int { return (n + multiple - 1) / multiple * multi
 func ceilDiv(n, d int) int { return (n + d - 1) / d }
 
 // tiling is one computation of a product by tiles.
-type tiling struct {
-	*product
-	*tileSet
-	*workspace
+type tiling[T number] struct {
+	*product[T]
+	*tileSet[T]
+	*workspace[T]
 	width        int // of a tile
 	depth        int // most steps of k at a time
 	packA        bool
@@ -78,9 +87,9 @@ type tiling struct {
 	accumulating bool
 }
 
-func (p *product) computeTiled(set *tileSet) {
-	w := workspaces.Get().(*workspace)
-	t := tiling{product: p, tileSet: set, workspace: w, width: 2 * set.lanes}
+func (p *product[T]) computeTiled(set *tileSet[T]) {
+	w := p.workspaces.Get().(*workspace[T])
+	t := tiling[T]{product: p, tileSet: set, workspace: w, width: 2 * set.lanes}
 	t.plan()
 	for t.j0 = 0; t.j0 < p.n; t.j0 += blockColumns {
 		t.colsNow = min(blockColumns, p.n-t.j0)
@@ -95,14 +104,16 @@ func (p *product) computeTiled(set *tileSet) {
 			}
 		}
 	}
-	workspaces.Put(w)
+	p.workspaces.Put(w)
 }
 
 // plan decides which operands are packed and makes room for them.
-func (t *tiling) plan() {
+func (t *tiling[T]) plan() {
 	t.depth = roundUp(ceilDiv(t.k, ceilDiv(t.k, blockDepth)), 4)
 	conflicts := t.lda%conflictStride == 0
 	switch {
+	case t.transA && t.byColumn[1][1] == nil:
+		t.packA = true
 	case t.n <= 2*t.width:
 		// Too few panels would read the copy.
 	case t.transA:
@@ -115,14 +126,14 @@ func (t *tiling) plan() {
 	panels := ceilDiv(min(t.n, blockColumns), t.width)
 	t.packedB = grown(t.packedB, min(t.depth, roundUp(t.k, 4))*panels*t.width)
 	if t.packA {
-		t.strideA = t.depth + cacheLine/4
+		t.strideA = t.depth + cacheLine/sizeOf[T]()
 		t.packedA = grown(t.packedA, min(t.m, blockRows)*t.strideA)
 	}
 }
 
 // prepareB packs the present block of B, or only its last panel if that is
 // narrow and the others are read in place.
-func (t *tiling) prepareB() {
+func (t *tiling[T]) prepareB() {
 	from := 0
 	if t.directB {
 		from = t.colsNow - t.colsNow%t.width
@@ -138,19 +149,19 @@ func (t *tiling) prepareB() {
 	}
 }
 
+// readsColumns tells that tiles read A by columns, as it is stored.
+func (t *tiling[T]) readsColumns() bool { return t.transA && t.byColumn[1][1] != nil }
+
 // rowBlock computes rows i0 to i0+rows over the present block of B. Rows are
 // dealt to the tiles evenly.
-func (t *tiling) rowBlock(i0, rows int) {
+func (t *tiling[T]) rowBlock(i0, rows int) {
 	tiles := ceilDiv(rows, t.rows)
 	if t.packA {
 		t.packRows(i0, rows, tiles)
 	}
-	accumulate := 0
-	if t.accumulating {
-		accumulate = 1
-	}
+	accumulate, size := asInt(t.accumulating), sizeOf[T]()
 	kernels := &t.byRow
-	if t.transA {
+	if t.readsColumns() {
 		kernels = &t.byColumn
 	}
 	for j := 0; j < t.colsNow; j += t.width {
@@ -160,10 +171,7 @@ func (t *tiling) rowBlock(i0, rows int) {
 		if after >= t.colsNow {
 			after = 0
 		}
-		sized := &kernels[0]
-		if cols > t.lanes {
-			sized = &kernels[1]
-		}
+		sized := t.sized(kernels, cols)
 		for n := range tiles {
 			i, end := n*rows/tiles, (n+1)*rows/tiles
 			a, lda := t.tileA(i0, i, end-i)
@@ -171,15 +179,15 @@ func (t *tiling) rowBlock(i0, rows int) {
 			if j == 0 && n+1 < tiles && !t.packA && !t.transA {
 				next, _ = t.tileA(i0, end, 1) // nobody has read that before
 			}
-			sized[end-i](t.depthNow, a, 4*lda, b, 4*ldb,
-				&t.c[(i0+i)*t.ldc+t.j0+j], 4*t.ldc, cols, accumulate, next, 1, 0)
+			sized[end-i](t.depthNow, a, size*lda, b, size*ldb,
+				&t.c[(i0+i)*t.ldc+t.j0+j], size*t.ldc, cols, accumulate, next, 1, 0)
 		}
 	}
 }
 
 // panel returns where row k of a panel of the present block of B is found, and
 // the stride.
-func (t *tiling) panel(j, k int) (*float32, int) {
+func (t *tiling[T]) panel(j, k int) (*T, int) {
 	if t.directB && j+t.width <= t.colsNow {
 		return &t.b[(t.k0+k)*t.ldb+t.j0+j], t.ldb
 	}
@@ -188,9 +196,9 @@ func (t *tiling) panel(j, k int) (*float32, int) {
 
 // tileA returns where the tile of row i of the block at i0 finds A, and the
 // stride.
-func (t *tiling) tileA(i0, i, rows int) (*float32, int) {
+func (t *tiling[T]) tileA(i0, i, rows int) (*T, int) {
 	switch {
-	case t.packA && t.transA:
+	case t.packA && t.readsColumns():
 		return &t.packedA[i*t.depthNow], rows
 	case t.packA:
 		return &t.packedA[i*t.strideA], t.strideA

@@ -36,7 +36,9 @@ type kernelSet struct {
 
 	// tiles are the inner kernels of the matrix product; nil selects the
 	// portable one.
-	tiles *tileSet
+	tiles      *tileSet[float32]
+	tiles64    *tileSet[float64]
+	tilesInt32 *tileSet[int32]
 }
 
 var portable = kernelSet{

@@ -16,7 +16,7 @@ var avx512 = kernelSet{
 	adam: adamAVX512, adamNesterov: adamNesterovAVX512,
 	momentum: momentumAVX512, momentumNesterov: momentumNesterovAVX512, rmsProp: rmsPropAVX512, rmsPropCentered: rmsPropCenteredAVX512,
 	adagrad: adagradAVX512, ftrl: ftrlAVX512,
-	tiles: &tilesAVX512,
+	tiles: &tilesAVX512, tiles64: &tiles64AVX512, tilesInt32: &tilesInt32AVX512,
 }
 
 var avx2 = kernelSet{
@@ -33,7 +33,7 @@ var avx2 = kernelSet{
 	adam: adamAVX2, adamNesterov: adamNesterovAVX2,
 	momentum: momentumAVX2, momentumNesterov: momentumNesterovAVX2, rmsProp: rmsPropAVX2, rmsPropCentered: rmsPropCenteredAVX2,
 	adagrad: adagradAVX2, ftrl: ftrlAVX2,
-	tiles: &tilesAVX2,
+	tiles: &tilesAVX2, tiles64: &tiles64AVX2, tilesInt32: &tilesInt32AVX2,
 }
 
 // available returns the sets this processor and operating system can run,

@@ -1,8 +1,8 @@
 package simd
 
-var tilesAVX512 = tileSet{
+var tilesAVX512 = tileSet[float32]{
 	lanes: 16, rows: 14,
-	byRow: [2][maxTileRows + 1]tile{
+	byRow: [2][maxTileRows + 1]tile[float32]{
 		{
 			nil,
 			gemmN1x1AVX512,
@@ -38,7 +38,7 @@ var tilesAVX512 = tileSet{
 			gemmN14x2AVX512,
 		},
 	},
-	byColumn: [2][maxTileRows + 1]tile{
+	byColumn: [2][maxTileRows + 1]tile[float32]{
 		{
 			nil,
 			gemmT1x1AVX512,
@@ -77,9 +77,9 @@ var tilesAVX512 = tileSet{
 	transpose: transposeAVX512, transposeBlockSize: 16, gather: gatherAVX512,
 }
 
-var tilesAVX2 = tileSet{
+var tilesAVX2 = tileSet[float32]{
 	lanes: 8, rows: 6,
-	byRow: [2][maxTileRows + 1]tile{
+	byRow: [2][maxTileRows + 1]tile[float32]{
 		{
 			nil,
 			gemmN1x1AVX2,
@@ -99,7 +99,7 @@ var tilesAVX2 = tileSet{
 			gemmN6x2AVX2,
 		},
 	},
-	byColumn: [2][maxTileRows + 1]tile{
+	byColumn: [2][maxTileRows + 1]tile[float32]{
 		{
 			nil,
 			gemmT1x1AVX2,
@@ -120,4 +120,70 @@ var tilesAVX2 = tileSet{
 		},
 	},
 	transpose: transposeAVX2, transposeBlockSize: 8, gather: gatherAVX2,
+}
+
+var tiles64AVX512 = tileSet[float64]{
+	lanes: 8, rows: 14,
+	byRow: [2][maxTileRows + 1]tile[float64]{1: {
+		nil,
+		gemmDouble1x2AVX512,
+		gemmDouble2x2AVX512,
+		gemmDouble3x2AVX512,
+		gemmDouble4x2AVX512,
+		gemmDouble5x2AVX512,
+		gemmDouble6x2AVX512,
+		gemmDouble7x2AVX512,
+		gemmDouble8x2AVX512,
+		gemmDouble9x2AVX512,
+		gemmDouble10x2AVX512,
+		gemmDouble11x2AVX512,
+		gemmDouble12x2AVX512,
+		gemmDouble13x2AVX512,
+		gemmDouble14x2AVX512,
+	}},
+}
+
+var tilesInt32AVX512 = tileSet[int32]{
+	lanes: 16, rows: 13,
+	byRow: [2][maxTileRows + 1]tile[int32]{1: {
+		nil,
+		gemmInt1x2AVX512,
+		gemmInt2x2AVX512,
+		gemmInt3x2AVX512,
+		gemmInt4x2AVX512,
+		gemmInt5x2AVX512,
+		gemmInt6x2AVX512,
+		gemmInt7x2AVX512,
+		gemmInt8x2AVX512,
+		gemmInt9x2AVX512,
+		gemmInt10x2AVX512,
+		gemmInt11x2AVX512,
+		gemmInt12x2AVX512,
+		gemmInt13x2AVX512,
+	}},
+}
+
+var tiles64AVX2 = tileSet[float64]{
+	lanes: 4, rows: 6,
+	byRow: [2][maxTileRows + 1]tile[float64]{1: {
+		nil,
+		gemmDouble1x2AVX2,
+		gemmDouble2x2AVX2,
+		gemmDouble3x2AVX2,
+		gemmDouble4x2AVX2,
+		gemmDouble5x2AVX2,
+		gemmDouble6x2AVX2,
+	}},
+}
+
+var tilesInt32AVX2 = tileSet[int32]{
+	lanes: 8, rows: 5,
+	byRow: [2][maxTileRows + 1]tile[int32]{1: {
+		nil,
+		gemmInt1x2AVX2,
+		gemmInt2x2AVX2,
+		gemmInt3x2AVX2,
+		gemmInt4x2AVX2,
+		gemmInt5x2AVX2,
+	}},
 }

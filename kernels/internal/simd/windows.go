@@ -97,20 +97,12 @@ func (w Windows) TimesPanels(image []float32, b *Panels, c Grid) {
 			to := c
 			to.C, to.Accumulate = c.C[j:], c.Accumulate || piece > 0
 			if t := active.tiles; t != nil {
-				t.windowsTimesPanel(&w, image[piece*w.PieceStep:], rows, cols, &to)
+				windowsTimesPanel(t, &w, image[piece*w.PieceStep:], rows, cols, &to)
 			} else {
 				w.timesPanelPortable(image[piece*w.PieceStep:], rows, cols, &to)
 			}
 		}
 	}
-}
-
-// sized are the tiles for so many columns.
-func (t *tileSet) sized(of *[2][maxTileRows + 1]tile, cols int) *[maxTileRows + 1]tile {
-	if cols > t.lanes {
-		return &of[1]
-	}
-	return &of[0]
 }
 
 func asInt(b bool) int {
@@ -121,7 +113,7 @@ func asInt(b bool) int {
 }
 
 // windowsTimesPanel deals the windows of each row to tiles evenly.
-func (t *tileSet) windowsTimesPanel(w *Windows, image, panel []float32, cols int, c *Grid) {
+func windowsTimesPanel(t *tileSet[float32], w *Windows, image, panel []float32, cols int, c *Grid) {
 	kernels, accumulate := t.sized(&t.byRow, cols), asInt(c.Accumulate)
 	tiles, skip := ceilDiv(w.Columns, t.rows), 4*(w.PieceStep-w.Length)
 	for y := range w.Rows {
@@ -150,7 +142,7 @@ func (w Windows) TransposedTimesPanels(image []float32, b *Panels, c []float32, 
 		for piece := range w.Pieces {
 			from, to := image[piece*w.PieceStep:], c[piece*w.Length*ldc+j:]
 			if t := active.tiles; t != nil {
-				t.piecesTimesPanel(&w, from, rows, cols, to, ldc, asInt(accumulate))
+				piecesTimesPanel(t, &w, from, rows, cols, to, ldc, asInt(accumulate))
 			} else {
 				w.piecesTimesPanelPortable(from, rows, cols, to, ldc, accumulate)
 			}
@@ -159,7 +151,7 @@ func (w Windows) TransposedTimesPanels(image []float32, b *Panels, c []float32, 
 }
 
 // piecesTimesPanel deals the numbers of the first piece of all windows to tiles evenly.
-func (t *tileSet) piecesTimesPanel(w *Windows, image, panel []float32, cols int, c []float32, ldc, accumulate int) {
+func piecesTimesPanel(t *tileSet[float32], w *Windows, image, panel []float32, cols int, c []float32, ldc, accumulate int) {
 	kernels := t.sized(&t.byColumn, cols)
 	tiles, skip := ceilDiv(w.Length, t.rows), 4*(w.RowStep-w.Columns*w.ColumnStep)
 	for n := range tiles {

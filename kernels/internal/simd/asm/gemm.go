@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -25,9 +26,15 @@ func gemm(s isa) {
 	for _, vectors := range []int{2, 1} {
 		for m := 1; m <= rows; m++ {
 			for _, byColumn := range []bool{false, true} {
-				tile{s, m, vectors, byColumn}.write()
+				tile{s, float32s, m, vectors, byColumn}.write()
 			}
 		}
+	}
+	for m := 1; m <= rows; m++ {
+		tile{s, float64s, m, 2, false}.write()
+	}
+	for m := 1; m <= rows-1; m++ { // products need a register on their way to the sum
+		tile{s, int32s, m, 2, false}.write()
 	}
 	gather(s)
 	if s.wide() {
@@ -47,17 +54,18 @@ func gemm(s isa) {
 // as fourteen rows of A have, or a quarter to a half of a panel of B.
 type tile struct {
 	isa
+	element
 	m, vectors int
 	byColumn   bool
 }
 
 func (t tile) write() {
-	layout := "N"
+	layout := t.element.name
 	if t.byColumn {
 		layout = "T"
 	}
 	t.text(fmt.Sprintf("gemm%s%dx%d", layout, t.m, t.vectors),
-		"func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)")
+		strings.ReplaceAll("func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, accumulate int, next *T, pieces int, skip int)", "T", t.goType))
 	restore := flushSubnormals()
 	a, lda, b, ldb, next := arg("a"), arg("lda"), arg("b"), arg("ldb"), arg("next")
 	rows := t.rowPointers(a, lda)
@@ -82,9 +90,9 @@ func (t tile) write() {
 		ADDQ(ldb, b)
 		for i := range t.m {
 			v := fromA[i%2]
-			VBROADCASTSS(t.element(a, lda, rows, i, u), v)
+			t.broadcast(t.inA(a, lda, rows, i, u), v)
 			for j := range fromB {
-				VFMADD231PS(v, fromB[j], acc[i][j])
+				t.multiplyAdd(t.isa, v, fromB[j], acc[i][j])
 			}
 		}
 		if t.byColumn {
@@ -96,7 +104,7 @@ func (t tile) write() {
 			return
 		}
 		for _, p := range rows {
-			ADDQ(Imm(uint64(4*steps)), p)
+			ADDQ(Imm(uint64(t.bytes*steps)), p)
 		}
 	}
 
@@ -156,11 +164,11 @@ func (t tile) rowPointers(a, lda reg.GPVirtual) []reg.GPVirtual {
 	return rows
 }
 
-func (t tile) element(a, lda reg.GPVirtual, rows []reg.GPVirtual, i, u int) Mem {
+func (t tile) inA(a, lda reg.GPVirtual, rows []reg.GPVirtual, i, u int) Mem {
 	if t.byColumn {
-		return Mem{Base: a, Disp: 4 * i}
+		return Mem{Base: a, Disp: t.bytes * i}
 	}
-	m := Mem{Base: rows[i/3], Disp: 4 * u}
+	m := Mem{Base: rows[i/3], Disp: t.bytes * u}
 	if i%3 != 0 {
 		m.Index, m.Scale = lda, uint8(i%3)
 	}
@@ -191,7 +199,7 @@ func (t tile) finish(acc [][]vec, spare, masks []vec) {
 	for i := range t.m {
 		for j := range t.vectors {
 			load(p, j, spare[j])
-			VADDPS(spare[j], acc[i][j], acc[i][j])
+			t.add(spare[j], acc[i][j], acc[i][j])
 		}
 		if i+1 < t.m {
 			ADDQ(ldc, p)
@@ -211,6 +219,7 @@ func (t tile) finish(acc [][]vec, spare, masks []vec) {
 // columns returns a load and a store of the j-th vector of a row that touch
 // only the first cols columns.
 func (t tile) columns(cols reg.GPVirtual, masks []vec) (load func(p reg.GPVirtual, j int, v vec), store func(v vec, p reg.GPVirtual, j int)) {
+	lanes := t.size / t.bytes
 	if t.wide() {
 		bits := GP64()
 		MOVQ(U32(0xffffffff), bits)
@@ -218,19 +227,61 @@ func (t tile) columns(cols reg.GPVirtual, masks []vec) (load func(p reg.GPVirtua
 		ks := make([]reg.OpmaskVirtual, t.vectors)
 		for j := range ks {
 			if j > 0 {
-				SHRQ(Imm(16), bits)
+				SHRQ(Imm(uint64(lanes)), bits)
 			}
 			ks[j] = K()
 			KMOVW(bits.As32(), ks[j])
 		}
-		return func(p reg.GPVirtual, j int, v vec) { VMOVUPS_Z(Mem{Base: p, Disp: j * t.size}, ks[j], v) },
-			func(v vec, p reg.GPVirtual, j int) { VMOVUPS(v, ks[j], Mem{Base: p, Disp: j * t.size}) }
+		move, moveZ := VMOVUPS, VMOVUPS_Z
+		if t.bytes == 8 {
+			move, moveZ = VMOVUPD, VMOVUPD_Z
+		}
+		return func(p reg.GPVirtual, j int, v vec) { moveZ(Mem{Base: p, Disp: j * t.size}, ks[j], v) },
+			func(v vec, p reg.GPVirtual, j int) { move(v, ks[j], Mem{Base: p, Disp: j * t.size}) }
 	}
 	table := laneWindow()
 	NEGQ(cols)
 	for j, m := range masks {
-		VMOVUPS(Mem{Base: table, Disp: windowBytes + j*t.size, Index: cols, Scale: 4}, m)
+		VMOVUPS(Mem{Base: table, Disp: windowBytes + j*t.size, Index: cols, Scale: uint8(t.bytes)}, m)
 	}
-	return func(p reg.GPVirtual, j int, v vec) { VMASKMOVPS(Mem{Base: p, Disp: j * t.size}, masks[j], v) },
-		func(v vec, p reg.GPVirtual, j int) { VMASKMOVPS(v, masks[j], Mem{Base: p, Disp: j * t.size}) }
+	move := VMASKMOVPS
+	if t.bytes == 8 {
+		move = VMASKMOVPD
+	}
+	return func(p reg.GPVirtual, j int, v vec) { move(Mem{Base: p, Disp: j * t.size}, masks[j], v) },
+		func(v vec, p reg.GPVirtual, j int) { move(v, masks[j], Mem{Base: p, Disp: j * t.size}) }
 }
+
+// element is an element type of products.
+type element struct {
+	name, goType string
+	bytes        int
+	broadcast    func(m, v Op)
+	add          func(y, x, dst Op)
+	multiplyAdd  func(s isa, y, x, dst vec)
+}
+
+var (
+	float32s = element{
+		name: "N", goType: "float32", bytes: 4,
+		broadcast:   func(m, v Op) { VBROADCASTSS(m, v) },
+		add:         func(y, x, dst Op) { VADDPS(y, x, dst) },
+		multiplyAdd: func(_ isa, y, x, dst vec) { VFMADD231PS(y, x, dst) },
+	}
+	float64s = element{
+		name: "Double", goType: "float64", bytes: 8,
+		broadcast:   func(m, v Op) { VBROADCASTSD(m, v) },
+		add:         func(y, x, dst Op) { VADDPD(y, x, dst) },
+		multiplyAdd: func(_ isa, y, x, dst vec) { VFMADD231PD(y, x, dst) },
+	}
+	int32s = element{
+		name: "Int", goType: "int32", bytes: 4,
+		broadcast: func(m, v Op) { VPBROADCASTD(m, v) },
+		add:       func(y, x, dst Op) { VPADDD(y, x, dst) },
+		multiplyAdd: func(s isa, y, x, dst vec) {
+			t := s.new()
+			VPMULLD(y, x, t)
+			VPADDD(t, dst, dst)
+		},
+	}
+)
