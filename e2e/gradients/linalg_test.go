@@ -71,6 +71,9 @@ var linalgCases = slices.Concat([]gradCase{
 }, triangular(), einsums(), transforms(), []gradCase{
 	call("RGBToHSV", nil, in(2, 3, 3).between(0.1, 0.9).apart()),
 	call("ResizeBilinear", attrs{"half_pixel_centers": true}, in(2, 3, 4, 2).of(tensor.Float32), ints(5, 3)),
+	// The gradient is the derivative where a matrix moves pixels onto pixels.
+	call("ImageProjectiveTransformV2", attrs{"interpolation": "NEAREST"}, in(2, 3, 4, 2), in(1, 8).of(tensor.Float32).with(1, 0, 1, 0, 1, -2, 0, 0).fixed(), ints(4, 3)),
+	call("ImageProjectiveTransformV3", attrs{"interpolation": "NEAREST"}, in(2, 3, 4, 2), in(2, 8).of(tensor.Float32).with(1, 0, 1, 0, 1, -2, 0, 0, -1, 0, 3, 0, 1, 0, 0, 0).fixed(), ints(4, 3), number(2).of(tensor.Float32).fixed()),
 	call("ResizeBicubic", attrs{"half_pixel_centers": true}, in(2, 3, 4, 2).of(tensor.Float32), ints(5, 3)),
 	call("ScaleAndTranslate", attrs{"kernel_type": "lanczos3"}, in(2, 3, 4, 2).of(tensor.Float32), ints(5, 3),
 		in(2).with(1.7, .8).of(tensor.Float32).fixed(), in(2).with(.3, -.2).of(tensor.Float32).fixed()),

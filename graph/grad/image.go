@@ -9,6 +9,12 @@ func init() {
 	register(map[string]func(g *call) []op.Output{
 		"RGBToHSV":      rgbToHSV,
 		"CropAndResize": cropAndResize,
+		"ImageProjectiveTransformV2": func(g *call) []op.Output {
+			return []op.Output{g.projectBack("ImageProjectiveTransformV2"), none, none}
+		},
+		"ImageProjectiveTransformV3": func(g *call) []op.Output {
+			return []op.Output{g.projectBack("ImageProjectiveTransformV3", g.number(g.x(3), 0)), none, none, none}
+		},
 		"ResizeBicubic": func(g *call) []op.Output {
 			if t := g.x(0).DType().Base(); t != tensor.Float32 && t != tensor.Float64 {
 				return []op.Output{none, none}
@@ -29,6 +35,21 @@ func init() {
 }
 
 var resizing = []string{"align_corners", "half_pixel_centers"}
+
+// projectBack transforms the gradient by the inverse matrices, as TensorFlow does: where pixels are mixed, it is close to
+// the derivative. The last number of a matrix is 1 and left out.
+func (g *call) projectBack(name string, fill ...op.Output) op.Output {
+	rows := g.reshape(g.x(1), g.ints(-1, 8))
+	one := g.op("OnesLike", g.index(rows, -1, 0, 1))
+	inverse := g.reshape(g.op("MatrixInverse", g.reshape(g.concat(-1, rows, one), g.ints(-1, 3, 3))), g.ints(-1, 9))
+	inverse = g.op("RealDiv", inverse, g.index(inverse, -1, 8, 9))
+	size := g.op("Slice", g.shape(g.x(0)), g.ints(1), g.ints(2))
+	in := []op.Input{g.d(0), g.index(inverse, -1, 0, 8), size}
+	for _, v := range fill {
+		in = append(in, v)
+	}
+	return g.make(name, g.attrs("interpolation", "fill_mode"), in...)
+}
 
 // cropAndResize differentiates by images of floats, and by boxes unless pixels are the nearest ones.
 func cropAndResize(g *call) []op.Output {

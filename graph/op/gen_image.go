@@ -117,6 +117,27 @@ func DecodePng(s *Scope, contents Output, attrs ...attr.Attr) (image Output) {
 	return s.add("DecodePng", nil, attrs, contents).argument(0)
 }
 
+// DrawBoundingBoxes draws boxes into images.
+//
+//   - images: T
+//   - boxes: float
+//   - returns output: T
+//   - T is one of float, half
+func DrawBoundingBoxes(s *Scope, images, boxes Output) (output Output) {
+	return s.add("DrawBoundingBoxes", nil, nil, images, boxes).argument(0)
+}
+
+// DrawBoundingBoxesV2 draws boxes of given colours into images.
+//
+//   - images: T
+//   - boxes: float
+//   - colors: float
+//   - returns output: T
+//   - T is one of float, half
+func DrawBoundingBoxesV2(s *Scope, images, boxes, colors Output) (output Output) {
+	return s.add("DrawBoundingBoxesV2", nil, nil, images, boxes, colors).argument(0)
+}
+
 // EncodePng encodes an image as PNG.
 //
 //   - image: T
@@ -127,6 +148,34 @@ func EncodePng(s *Scope, image Output, attrs ...attr.Attr) (contents Output) {
 	return s.add("EncodePng", nil, attrs, image).argument(0)
 }
 
+// ExtractGlimpse cuts a window out of each image, around a given place.
+//
+//   - input: float
+//   - size: int32
+//   - offsets: float
+//   - returns glimpse: float
+//   - attr.Centered: bool; default true
+//   - attr.Normalized: bool; default true
+//   - attr.UniformNoise: bool; default true
+//   - attr.Noise: string; default "uniform"
+func ExtractGlimpse(s *Scope, input, size, offsets Output, attrs ...attr.Attr) (glimpse Output) {
+	return s.add("ExtractGlimpse", nil, attrs, input, size, offsets).argument(0)
+}
+
+// ExtractGlimpseV2 cuts a window out of each image, around or from a given place.
+//
+//   - input: float
+//   - size: int32
+//   - offsets: float
+//   - returns glimpse: float
+//   - attr.Centered: bool; default true
+//   - attr.Normalized: bool; default true
+//   - attr.UniformNoise: bool; default true
+//   - attr.Noise: string; default "uniform"
+func ExtractGlimpseV2(s *Scope, input, size, offsets Output, attrs ...attr.Attr) (glimpse Output) {
+	return s.add("ExtractGlimpseV2", nil, attrs, input, size, offsets).argument(0)
+}
+
 // HSVToRGB turns hue, saturation and value into red, green and blue.
 //
 //   - images: T
@@ -134,6 +183,33 @@ func EncodePng(s *Scope, image Output, attrs ...attr.Attr) (contents Output) {
 //   - T is one of half, bfloat16, float, double
 func HSVToRGB(s *Scope, images Output) (output Output) {
 	return s.add("HSVToRGB", nil, nil, images).argument(0)
+}
+
+// ImageProjectiveTransformV2 turns, scales or bends images by matrices.
+//
+//   - images: dtype
+//   - transforms: float
+//   - outputShape: int32
+//   - interpolation: string
+//   - returns transformedImages: dtype
+//   - dtype is one of uint8, int32, int64, half, bfloat16, float, double
+//   - attr.FillMode: string; default "CONSTANT"
+func ImageProjectiveTransformV2(s *Scope, images, transforms, outputShape Output, interpolation string, attrs ...attr.Attr) (transformedImages Output) {
+	return s.add("ImageProjectiveTransformV2", need{"interpolation": interpolation}, attrs, images, transforms, outputShape).argument(0)
+}
+
+// ImageProjectiveTransformV3 is ImageProjectiveTransformV2 with a value for what lies outside.
+//
+//   - images: dtype
+//   - transforms: float
+//   - outputShape: int32
+//   - fillValue: float
+//   - interpolation: string
+//   - returns transformedImages: dtype
+//   - dtype is one of uint8, int32, int64, half, bfloat16, float, double
+//   - attr.FillMode: string; default "CONSTANT"
+func ImageProjectiveTransformV3(s *Scope, images, transforms, outputShape, fillValue Output, interpolation string, attrs ...attr.Attr) (transformedImages Output) {
+	return s.add("ImageProjectiveTransformV3", need{"interpolation": interpolation}, attrs, images, transforms, outputShape, fillValue).argument(0)
 }
 
 // NonMaxSuppression selects boxes by score that overlap little.
@@ -330,6 +406,46 @@ func ResizeNearestNeighborGrad(s *Scope, grads, size Output, attrs ...attr.Attr)
 	return s.add("ResizeNearestNeighborGrad", nil, attrs, grads, size).argument(0)
 }
 
+// SampleDistortedBoundingBox draws a random part of an image that covers enough of a box.
+//
+//   - imageSize: T
+//   - boundingBoxes: float
+//   - returns begin: T
+//   - returns size: T
+//   - returns bboxes: float
+//   - T is one of uint8, int8, int16, int32, int64
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+//   - attr.MinObjectCovered: float; default 0.1
+//   - attr.AspectRatioRange: a list of float; default [0.75, 1.33]
+//   - attr.AreaRange: a list of float; default [0.05, 1]
+//   - attr.MaxAttempts: int; default 100
+//   - attr.UseImageIfNoBoundingBoxes: bool; default false
+func SampleDistortedBoundingBox(s *Scope, imageSize, boundingBoxes Output, attrs ...attr.Attr) (begin, size, bboxes Output) {
+	added := s.add("SampleDistortedBoundingBox", nil, attrs, imageSize, boundingBoxes)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// SampleDistortedBoundingBoxV2 is SampleDistortedBoundingBox with the covered part as an input.
+//
+//   - imageSize: T
+//   - boundingBoxes: float
+//   - minObjectCovered: float
+//   - returns begin: T
+//   - returns size: T
+//   - returns bboxes: float
+//   - T is one of uint8, int8, int16, int32, int64
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+//   - attr.AspectRatioRange: a list of float; default [0.75, 1.33]
+//   - attr.AreaRange: a list of float; default [0.05, 1]
+//   - attr.MaxAttempts: int; default 100
+//   - attr.UseImageIfNoBoundingBoxes: bool; default false
+func SampleDistortedBoundingBoxV2(s *Scope, imageSize, boundingBoxes, minObjectCovered Output, attrs ...attr.Attr) (begin, size, bboxes Output) {
+	added := s.add("SampleDistortedBoundingBoxV2", nil, attrs, imageSize, boundingBoxes, minObjectCovered)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
 // ScaleAndTranslate scales and moves images, through one of several filters.
 //
 //   - images: T
@@ -356,4 +472,24 @@ func ScaleAndTranslate(s *Scope, images, size, scale, translation Output, attrs 
 //   - attr.Antialias: bool; default true
 func ScaleAndTranslateGrad(s *Scope, grads, originalImage, scale, translation Output, attrs ...attr.Attr) (output Output) {
 	return s.add("ScaleAndTranslateGrad", nil, attrs, grads, originalImage, scale, translation).argument(0)
+}
+
+// StatelessSampleDistortedBoundingBox is SampleDistortedBoundingBoxV2 with a seed as an input.
+//
+//   - imageSize: T
+//   - boundingBoxes: float
+//   - minObjectCovered: float
+//   - seed: Tseed
+//   - returns begin: T
+//   - returns size: T
+//   - returns bboxes: float
+//   - T is one of uint8, int8, int16, int32, int64
+//   - Tseed is one of int32, int64
+//   - attr.AspectRatioRange: a list of float; default [0.75, 1.33]
+//   - attr.AreaRange: a list of float; default [0.05, 1]
+//   - attr.MaxAttempts: int; default 100
+//   - attr.UseImageIfNoBoundingBoxes: bool; default false
+func StatelessSampleDistortedBoundingBox(s *Scope, imageSize, boundingBoxes, minObjectCovered, seed Output, attrs ...attr.Attr) (begin, size, bboxes Output) {
+	added := s.add("StatelessSampleDistortedBoundingBox", nil, attrs, imageSize, boundingBoxes, minObjectCovered, seed)
+	return added.Output(0), added.Output(1), added.Output(2)
 }

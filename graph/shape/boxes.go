@@ -27,6 +27,21 @@ var boxOps = []row{
 		c.set(0, Of(-1))
 	}},
 	{"CombinedNonMaxSuppression", combinedBoxes},
+	{"DrawBoundingBoxes", func(c *call) {
+		images, boxes := c.is(c.in(0), 4), c.is(c.in(1), 3)
+		if depth := images.at(3); depth >= 0 && depth != 1 && depth != 3 && depth != 4 {
+			c.fail("Channel depth should be either 1 (GRY), 3 (RGB), or 4 (RGBA)")
+		}
+		c.size(boxes.at(2), 4)
+		c.set(0, c.in(0))
+	}},
+	{"DrawBoundingBoxesV2", unchangedFrom(3)},
+	{"SampleDistortedBoundingBox", sampledBox(2)},
+	{"SampleDistortedBoundingBoxV2", sampledBox(3)},
+	{"StatelessSampleDistortedBoundingBox", func(c *call) {
+		sampledBox(3)(c)
+		c.size(c.vector(3).at(0), 2)
+	}},
 	{"CropAndResize", func(c *call) {
 		in, boxes, at := c.is(c.in(0), 4), c.matrix(1), c.vector(2)
 		n := c.equal(boxes.at(0), at.at(0))
@@ -54,6 +69,22 @@ func selectedBoxes(inputs int) func(*call) {
 func (c *call) padBoxes(i int) {
 	if c.attrBool("pad_to_max_output_size") {
 		c.set(i, Of(c.dimOf(2)))
+	}
+}
+
+// sampledBox is the rule of SampleDistortedBoundingBox, which has the part that a box is covered by as an input from
+// three inputs on.
+func sampledBox(inputs int) func(*call) {
+	return func(c *call) {
+		image, boxes := c.vector(0), c.is(c.in(1), 3)
+		if inputs > 2 {
+			c.scalar(2)
+		}
+		c.size(image.at(0), 3)
+		c.size(boxes.at(2), 4)
+		c.set(0, Of(3))
+		c.set(1, Of(3))
+		c.set(2, Of(1, 1, 4))
 	}
 }
 

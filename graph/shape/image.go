@@ -3,9 +3,38 @@ package shape
 import "slices"
 
 var imageOps = slices.Concat([]row{
+	{"AdjustContrast", func(c *call) {
+		for i := 1; i < 4; i++ {
+			c.scalar(i)
+		}
+		c.set(0, c.atLeast(c.in(0), 3))
+	}},
 	{"AdjustContrastv2", func(c *call) {
 		c.scalar(1)
 		c.set(0, c.atLeast(c.in(0), 3))
+	}},
+	{"ExtractGlimpse ExtractGlimpseV2", func(c *call) {
+		in, offsets := c.is(c.in(0), 4), c.matrix(2)
+		batch := c.equal(in.at(0), offsets.at(0))
+		c.size(offsets.at(1), 2)
+		if noise := c.attrStr("noise"); c.attrBool("uniform_noise") && noise != "" && noise != "uniform" {
+			c.fail("The uniform_noise and noise should not be specified at the same time")
+			return
+		}
+		c.sized(batch, 1, in.at(3))
+	}},
+	{"ImageProjectiveTransformV2 ImageProjectiveTransformV3", func(c *call) {
+		in := c.is(c.in(0), 4)
+		c.sized(in.at(0), 2, in.at(3))
+	}},
+	{"RandomCrop", func(c *call) {
+		in := c.is(c.in(0), 3)
+		c.merge(c.in(1), Of(2))
+		size := Of(-1, -1)
+		if c.value(1) != nil {
+			size = c.sizes(1)
+		}
+		c.set(0, Of(max(-1, size.at(0)), max(-1, size.at(1)), in.at(-1)))
 	}},
 	{"AdjustHue AdjustSaturation", unchangedFrom(3)},
 	{"HSVToRGB RGBToHSV", func(c *call) {

@@ -193,6 +193,43 @@ func scaleContrast(ctx *kernels.Context, dst, src []float32, shape tensor.Shape,
 	})
 }
 
+// adjustContrast makes the constructor of AdjustContrast, the first version: it makes floats of images of any type, and
+// keeps them within bounds.
+func adjustContrast[T pixel](load loader[T]) func(*kernels.Construction) (any, error) {
+	return kernels.Always(func(ctx *kernels.Context) error {
+		image := ctx.Input(0)
+		if image.Rank() < 3 {
+			return status.InvalidArgumentf("input must be at least 3-D, got shape%v", image.Shape())
+		}
+		var numbers [3]float32
+		for i, name := range []string{"contrast_factor", "min_value", "max_value"} {
+			if err := args.NeedScalar(ctx.Input(1+i), tensor.Float32, name+" must be scalar: %v"); err != nil {
+				return err
+			}
+			numbers[i] = tensor.Of[float32](ctx.Input(1 + i))[0]
+		}
+		out, err := ctx.Allocate(0, tensor.Float32, image.Shape())
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		src, release, err := load(ctx, 0)
+		if err != nil {
+			return err
+		}
+		defer release()
+		dst := tensor.Of[float32](out)
+		ctx.Device.Parallel(len(src), element.CheapGrain, func(lo, hi int) { element.Convert(dst[lo:hi], src[lo:hi]) })
+		scaleContrast(ctx, dst, dst, image.Shape(), numbers[0])
+		ctx.Device.Parallel(len(dst), element.CheapGrain, func(lo, hi int) {
+			for i, v := range dst[lo:hi] {
+				v, _ = ordered(v, numbers[2])
+				_, dst[lo+i] = ordered(v, numbers[1])
+			}
+		})
+		return nil
+	})
+}
+
 // colours makes the kernel of RGBToHSV or HSVToRGB.
 func colours[T element.Floating](f func(a, b, c T) (T, T, T)) func(*kernels.Construction) (any, error) {
 	return kernels.Always(func(ctx *kernels.Context) error {

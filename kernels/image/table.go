@@ -23,10 +23,48 @@ func Table() *kernels.Table {
 // The ops on boxes.
 func addBoxes(table *kernels.Table) {
 	table.Add([]kernels.Def{
+		{Op: "ExtractGlimpse", Expensive: true, New: newGlimpse(true)},
+		{Op: "ExtractGlimpseV2", Expensive: true, New: newGlimpse(false)},
+		{Op: "RandomCrop", Expensive: true, New: newRandomCrop, Types: map[string][]tensor.DType{"T": {
+			tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Float32, tensor.Float64,
+		}}},
 		{Op: "CombinedNonMaxSuppression", Expensive: true, New: newCombined},
 		{Op: "NonMaxSuppression", Expensive: true, New: suppress(suppressionOp{}, inFloats)},
 		{Op: "NonMaxSuppressionWithOverlaps", Expensive: true, New: newSuppressWithOverlaps},
 	}...)
+	drawing := func(coloured bool) []kernels.Def {
+		return []kernels.Def{row(tensor.Float32, drawBoxes(coloured, exactly)), row(tensor.Float16, drawBoxes(coloured, element.ToFloat16))}
+	}
+	table.Op("DrawBoundingBoxes", drawing(false))
+	table.Op("DrawBoundingBoxesV2", drawing(true))
+	distorting := func(covered bool) []kernels.Def {
+		return []kernels.Def{
+			row(tensor.Uint8, distort[uint8](covered)), row(tensor.Int8, distort[int8](covered)), row(tensor.Int16, distort[int16](covered)),
+			row(tensor.Int32, distort[int32](covered)), row(tensor.Int64, distort[int64](covered)),
+		}
+	}
+	table.Op("SampleDistortedBoundingBox", distorting(false))
+	table.Op("SampleDistortedBoundingBoxV2", distorting(true))
+	table.Op("StatelessSampleDistortedBoundingBox", []kernels.Def{
+		row(tensor.Uint8, statelessDistort[uint8]), row(tensor.Int8, statelessDistort[int8]), row(tensor.Int16, statelessDistort[int16]),
+		row(tensor.Int32, statelessDistort[int32]), row(tensor.Int64, statelessDistort[int64]),
+	})
+	projecting := func(filled bool) []kernels.Def {
+		of := func(dtype tensor.DType, construct func(*kernels.Construction) (any, error)) kernels.Def {
+			return kernels.Def{Types: dtypes.Only("dtype", dtype), Expensive: true, New: construct}
+		}
+		return []kernels.Def{
+			of(tensor.Uint8, project(filled, convertFloat[uint8], mixPixels[uint8])),
+			of(tensor.Int32, project(filled, convertFloat[int32], mixPixels[int32])),
+			of(tensor.Int64, project(filled, convertFloat[int64], mixPixels[int64])),
+			of(tensor.Float32, project(filled, exactly, mixPixels[float32])),
+			of(tensor.Float64, project(filled, convertFloat[float64], mixPixels[float64])),
+			of(tensor.Float16, project(filled, element.ToFloat16, mixHalves(element.ToFloat16))),
+			of(tensor.BFloat16, project(filled, element.ToBFloat16, mixHalves(element.ToBFloat16))),
+		}
+	}
+	table.Op("ImageProjectiveTransformV2", projecting(false))
+	table.Op("ImageProjectiveTransformV3", projecting(true))
 	suppressing := func(op suppressionOp) []kernels.Def {
 		return []kernels.Def{row(tensor.Float32, suppress(op, inFloats)), row(tensor.Float16, suppress(op, inHalves))}
 	}
@@ -44,6 +82,11 @@ func addAdjust(table *kernels.Table) {
 		{Op: "AdjustHue", Types: float, Expensive: true, New: adjust("delta", 3, eachPixel(turnHue))},
 		{Op: "AdjustSaturation", Types: float, Expensive: true, New: adjust("scale", 3, eachPixel(scaleSaturation))},
 	}...)
+	table.Op("AdjustContrast", []kernels.Def{
+		row(tensor.Int8, adjustContrast(pixels[int8])), row(tensor.Uint8, adjustContrast(pixels[uint8])),
+		row(tensor.Int16, adjustContrast(pixels[int16])), row(tensor.Int32, adjustContrast(pixels[int32])),
+		row(tensor.Float32, adjustContrast(pixels[float32])), row(tensor.Float64, adjustContrast(pixels[float64])),
+	})
 	table.Op("RGBToHSV", halves.Rows("T", tensor.Float32, colours(toHSV[float32])), halves.Rows("T", tensor.Float64, colours(toHSV[float64])))
 	table.Op("HSVToRGB", halves.Rows("T", tensor.Float32, colours(hsvToRGB[float32])), halves.Rows("T", tensor.Float64, colours(hsvToRGB[float64])))
 }

@@ -67,6 +67,16 @@ func Alpha(v float32) Attr { return Attr{"alpha", v} }
 // Ops: ScaleAndTranslate, ScaleAndTranslateGrad. Default: true.
 func Antialias(v bool) Attr { return Attr{"antialias", v} }
 
+// AreaRange sets the attribute area_range.
+//
+// Ops: SampleDistortedBoundingBox, SampleDistortedBoundingBoxV2, StatelessSampleDistortedBoundingBox. Default: [0.05, 1].
+func AreaRange(v []float32) Attr { return Attr{"area_range", v} }
+
+// AspectRatioRange sets the attribute aspect_ratio_range.
+//
+// Ops: SampleDistortedBoundingBox, SampleDistortedBoundingBoxV2, StatelessSampleDistortedBoundingBox. Default: [0.75, 1.33].
+func AspectRatioRange(v []float32) Attr { return Attr{"aspect_ratio_range", v} }
+
 // Axis is the dimension that is joined, cut or made.
 //
 // Ops: Dequantize, OneHot, Pack, QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4, QuantizeAndDequantizeV4Grad, QuantizeV2, Unpack. Defaults: -1 (Dequantize, OneHot, QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4, QuantizeAndDequantizeV4Grad, QuantizeV2); 0 (Pack, Unpack).
@@ -146,6 +156,11 @@ func Capacity(v int64) Attr { return Attr{"capacity", v} }
 //
 // Ops: BlockLSTM, BlockLSTMV2, LSTMBlockCell. Defaults: 0 (BlockLSTMV2); 3 (BlockLSTM, LSTMBlockCell).
 func CellClip(v float32) Attr { return Attr{"cell_clip", v} }
+
+// Centered sets the attribute centered.
+//
+// Ops: ExtractGlimpse, ExtractGlimpseV2. Default: true.
+func Centered(v bool) Attr { return Attr{"centered", v} }
 
 // Channels is the number of channels to decode to, 0 for that of the image.
 //
@@ -451,6 +466,11 @@ func FileShuffleShiftRatio(v float32) Attr { return Attr{"file_shuffle_shift_rat
 // Ops: AsString. Default: "".
 func Fill(v string) Attr { return Attr{"fill", v} }
 
+// FillMode sets the attribute fill_mode.
+//
+// Ops: ImageProjectiveTransformV2, ImageProjectiveTransformV3. Default: "CONSTANT".
+func FillMode(v string) Attr { return Attr{"fill_mode", v} }
+
 // FilterbankChannelCount sets the attribute filterbank_channel_count.
 //
 // Ops: Mfcc. Default: 40.
@@ -646,6 +666,11 @@ func MagnitudeSquared(v bool) Attr { return Attr{"magnitude_squared", v} }
 // Ops: FakeQuantWithMinMaxArgs, FakeQuantWithMinMaxArgsGradient. Default: 6.
 func Max(v float32) Attr { return Attr{"max", v} }
 
+// MaxAttempts sets the attribute max_attempts.
+//
+// Ops: SampleDistortedBoundingBox, SampleDistortedBoundingBoxV2, StatelessSampleDistortedBoundingBox. Default: 100.
+func MaxAttempts(v int64) Attr { return Attr{"max_attempts", v} }
+
 // MaxEnqueuedBatches sets the attribute max_enqueued_batches.
 //
 // Ops: Batch, BatchFunction. Default: 10.
@@ -706,6 +731,11 @@ func Min(v float32) Attr { return Attr{"min", v} }
 // Ops: RandomShuffleQueue, RandomShuffleQueueV2. Default: 0.
 func MinAfterDequeue(v int64) Attr { return Attr{"min_after_dequeue", v} }
 
+// MinObjectCovered sets the attribute min_object_covered.
+//
+// Ops: SampleDistortedBoundingBox. Default: 0.1.
+func MinObjectCovered(v float32) Attr { return Attr{"min_object_covered", v} }
+
 // MinSeparation sets the attribute min_separation.
 //
 // Ops: QuantizedInstanceNorm. Default: 0.001.
@@ -760,6 +790,16 @@ func NfeatureListDense(v int64) Attr { return Attr{"Nfeature_list_dense", v} }
 //
 // Ops: ParseSequenceExample, ParseSequenceExampleV2. Default: 0.
 func NfeatureListSparse(v int64) Attr { return Attr{"Nfeature_list_sparse", v} }
+
+// Noise sets the attribute noise.
+//
+// Ops: ExtractGlimpse, ExtractGlimpseV2. Default: "uniform".
+func Noise(v string) Attr { return Attr{"noise", v} }
+
+// Normalized sets the attribute normalized.
+//
+// Ops: ExtractGlimpse, ExtractGlimpseV2. Default: true.
+func Normalized(v bool) Attr { return Attr{"normalized", v} }
 
 // NumBits sets the attribute num_bits.
 //
@@ -933,12 +973,12 @@ func Scientific(v bool) Attr { return Attr{"scientific", v} }
 
 // Seed is the seed of random numbers; with both seeds 0 each run differs.
 //
-// Ops: FractionalAvgPool, FractionalMaxPool, Multinomial, RandomGamma, RandomPoissonV2, RandomShuffle, RandomShuffleQueue, RandomShuffleQueueV2, RandomStandardNormal, RandomUniform, RandomUniformInt, TruncatedNormal. Default: 0.
+// 14 ops take it. Default: 0.
 func Seed(v int64) Attr { return Attr{"seed", v} }
 
 // Seed2 is the second seed of random numbers.
 //
-// Ops: FractionalAvgPool, FractionalMaxPool, Multinomial, RandomGamma, RandomPoissonV2, RandomShuffle, RandomShuffleQueue, RandomShuffleQueueV2, RandomStandardNormal, RandomUniform, RandomUniformInt, TruncatedNormal. Default: 0.
+// 14 ops take it. Default: 0.
 func Seed2(v int64) Attr { return Attr{"seed2", v} }
 
 // SelectCols sets the attribute select_cols.
@@ -1096,6 +1136,11 @@ func Truncate(v bool) Attr { return Attr{"Truncate", v} }
 // Ops: RaggedRange, RaggedTensorFromVariant. Default: int64.
 func Tsplits(v tensor.DType) Attr { return Attr{"Tsplits", v} }
 
+// UniformNoise sets the attribute uniform_noise.
+//
+// Ops: ExtractGlimpse, ExtractGlimpseV2. Default: true.
+func UniformNoise(v bool) Attr { return Attr{"uniform_noise", v} }
+
 // Unit says what a position counts: "BYTE" or "UTF8_CHAR".
 //
 // Ops: StringLength. Default: "BYTE".
@@ -1115,6 +1160,11 @@ func UpperFrequencyLimit(v float32) Attr { return Attr{"upper_frequency_limit", 
 //
 // Ops: Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput. Default: true.
 func UseCudnnOnGPU(v bool) Attr { return Attr{"use_cudnn_on_gpu", v} }
+
+// UseImageIfNoBoundingBoxes sets the attribute use_image_if_no_bounding_boxes.
+//
+// Ops: SampleDistortedBoundingBox, SampleDistortedBoundingBoxV2, StatelessSampleDistortedBoundingBox. Default: false.
+func UseImageIfNoBoundingBoxes(v bool) Attr { return Attr{"use_image_if_no_bounding_boxes", v} }
 
 // UseLocking takes the variable's lock for the update.
 //

@@ -27,6 +27,19 @@ func (s *Numbers32) Below(n uint64) uint64 {
 	}
 }
 
+// Below32 is Below for 32 bits, as TensorFlow's SimplePhilox::Uniform.
+func (s *Numbers32) Below32(n uint32) uint32 {
+	if n&(n-1) == 0 {
+		return s.Next() & (n - 1)
+	}
+	reject := math.MaxUint32%n + 1
+	for {
+		if v := s.Next(); v >= reject {
+			return v % n
+		}
+	}
+}
+
 // UnitFloat takes its fraction's bits from a random number: [0,1).
 func UnitFloat(x uint32) float32 { return math.Float32frombits(127<<23|x&0x7fffff) - 1 }
 
