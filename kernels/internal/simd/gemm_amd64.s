@@ -22781,6 +22781,40 @@ loop:
 	VZEROUPPER
 	RET
 
+// func packAVX512(k int, src *float32, lds int, dst *float32, panels int, step int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·packAVX512(SB), NOSPLIT, $0-48
+	MOVQ   k+0(FP), AX
+	MOVQ   src+8(FP), CX
+	MOVQ   lds+16(FP), DX
+	MOVQ   dst+24(FP), BX
+	MOVQ   panels+32(FP), SI
+	MOVQ   step+40(FP), DI
+	IMUL3Q $0x06, DX, R11
+
+row:
+	MOVQ CX, R8
+	MOVQ BX, R9
+	MOVQ SI, R10
+
+panel:
+	PREFETCHT0 (R8)(R11*1)
+	PREFETCHT0 64(R8)(R11*1)
+	VMOVUPS    (R8), Z0
+	VMOVUPS    64(R8), Z1
+	VMOVUPS    Z0, (R9)
+	VMOVUPS    Z1, 64(R9)
+	ADDQ       $0x00000080, R8
+	ADDQ       DI, R9
+	DECQ       R10
+	JNZ        panel
+	ADDQ       DX, CX
+	ADDQ       $0x00000080, BX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
 // func transposeAVX512(src *float32, lds int, dst *float32, ldd int)
 // Requires: AVX, AVX512F
 TEXT ·transposeAVX512(SB), NOSPLIT, $0-32
@@ -28628,6 +28662,39 @@ loop:
 	ADDQ       SI, BX
 	DECQ       AX
 	JNZ        loop
+	VZEROUPPER
+	RET
+
+// func packAVX2(k int, src *float32, lds int, dst *float32, panels int, step int)
+// Requires: AVX, MMX+
+TEXT ·packAVX2(SB), NOSPLIT, $0-48
+	MOVQ   k+0(FP), AX
+	MOVQ   src+8(FP), CX
+	MOVQ   lds+16(FP), DX
+	MOVQ   dst+24(FP), BX
+	MOVQ   panels+32(FP), SI
+	MOVQ   step+40(FP), DI
+	IMUL3Q $0x06, DX, R11
+
+row:
+	MOVQ CX, R8
+	MOVQ BX, R9
+	MOVQ SI, R10
+
+panel:
+	PREFETCHT0 (R8)(R11*1)
+	VMOVUPS    (R8), Y0
+	VMOVUPS    32(R8), Y1
+	VMOVUPS    Y0, (R9)
+	VMOVUPS    Y1, 32(R9)
+	ADDQ       $0x00000040, R8
+	ADDQ       DI, R9
+	DECQ       R10
+	JNZ        panel
+	ADDQ       DX, CX
+	ADDQ       $0x00000040, BX
+	DECQ       AX
+	JNZ        row
 	VZEROUPPER
 	RET
 

@@ -31,15 +31,30 @@ const panelsAtOnce = 4
 // packPanels copies columns j to j+cols of the present block of B panel by
 // panel, with zeros up to the width of the last.
 func (t *tiling[T]) packPanels(j, cols int) {
-	for k := range t.depthNow {
-		src := t.b[(t.k0+k)*t.ldb+t.j0+j:][:cols]
-		to := j*t.depthNow + k*t.width
-		for ; len(src) >= t.width; to += t.depthNow * t.width {
-			copy(t.packedB[to:][:t.width], src)
-			src = src[t.width:]
+	packPanels(t.tileSet, t.width, t.packedB[j*t.depthNow:], t.b[t.k0*t.ldb+t.j0+j:], t.ldb, t.depthNow, cols)
+}
+
+// packPanels copies a matrix of depth rows, ldb apart, panel by panel, with
+// zeros up to the width of the last.
+func packPanels[T number](set *tileSet[T], width int, dst, b []T, ldb, depth, cols int) {
+	whole := cols / width
+	step := depth * width
+	if set != nil && set.pack != nil && whole > 0 {
+		set.pack(depth, &b[0], sizeOf[T]()*ldb, &dst[0], whole, sizeOf[T]()*step)
+		dst, b, cols = dst[whole*step:], b[min(whole*width, len(b)):], cols-whole*width
+	}
+	if cols == 0 {
+		return
+	}
+	for k := range depth {
+		src := b[k*ldb:][:cols]
+		to := k * width
+		for ; len(src) >= width; to += step {
+			copy(dst[to:][:width], src)
+			src = src[width:]
 		}
 		if len(src) > 0 {
-			row := t.packedB[to:][:t.width]
+			row := dst[to:][:width]
 			clear(row[copy(row, src):])
 		}
 	}

@@ -257,6 +257,9 @@ func gemmInt13x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ld
 func gatherAVX512(k int, src *float32, lds int, dst *float32, m int)
 
 //go:noescape
+func packAVX512(k int, src *float32, lds int, dst *float32, panels int, step int)
+
+//go:noescape
 func transposeAVX512(src *float32, lds int, dst *float32, ldd int)
 
 //go:noescape
@@ -366,6 +369,9 @@ func gemmInt5x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc i
 
 //go:noescape
 func gatherAVX2(k int, src *float32, lds int, dst *float32, m int)
+
+//go:noescape
+func packAVX2(k int, src *float32, lds int, dst *float32, panels int, step int)
 
 //go:noescape
 func transposeAVX2(src *float32, lds int, dst *float32, ldd int)

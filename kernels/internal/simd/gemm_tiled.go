@@ -18,6 +18,7 @@ type tileSet[T number] struct {
 	transpose          func(src *T, lds int, dst *T, ldd int)
 	transposeBlockSize int
 	gather             func(k int, src *T, lds int, dst *T, m int)
+	pack               func(k int, src *T, lds int, dst *T, panels int, step int)
 }
 
 // sized are the tiles for so many columns.

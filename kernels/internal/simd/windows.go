@@ -57,18 +57,7 @@ func PackPanels(dst, b []float32, ldb, depth, columns int) Panels {
 		return p
 	}
 	p.v = dst[:PanelsLen(depth, columns)]
-	for k := range depth {
-		src := b[k*ldb:][:columns]
-		to := k * p.width
-		for ; len(src) >= p.width; to += depth * p.width {
-			copy(p.v[to:][:p.width], src)
-			src = src[p.width:]
-		}
-		if len(src) > 0 {
-			row := p.v[to:][:p.width]
-			clear(row[copy(row, src):])
-		}
-	}
+	packPanels(active.tiles, p.width, p.v, b, ldb, depth, columns)
 	return p
 }
 

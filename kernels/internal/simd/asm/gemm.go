@@ -37,6 +37,7 @@ func gemm(s isa) {
 		tile{s, int32s, m, 2, false}.write()
 	}
 	gather(s)
+	pack(s)
 	if s.wide() {
 		transpose16(s)
 	} else {
