@@ -9,7 +9,6 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
-	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 	"github.com/troupe-run/troupe/kernels/internal/layout"
 	"github.com/troupe-run/troupe/kernels/internal/reduce"
@@ -140,7 +139,7 @@ func (b *batchNorm) forward(ctx *kernels.Context) error {
 		return nil
 	}
 	if b.training {
-		err = b.measure(ctx, dst, src, stats)
+		err = b.measure(ctx, src, stats)
 	} else {
 		copy(mean, tensor.Of[float32](ctx.Input(3)))
 		copy(variance, tensor.Of[float32](ctx.Input(4)))
@@ -158,12 +157,7 @@ func (b *batchNorm) forward(ctx *kernels.Context) error {
 		factor[i] = scale[i] / element.Sqrt(savedVariance[i]+b.epsilon)
 	}
 	element.EachRow(ctx.Device, len(src)/channels, channels, func(lo, hi int) {
-		for r := lo; r < hi; r++ {
-			row, to := src[r*channels:(r+1)*channels], dst[r*channels:(r+1)*channels]
-			for i, v := range row {
-				to[i] = (v-savedMean[i])*factor[i] + offset[i]
-			}
-		}
+		simd.NormalizeRows(dst[lo*channels:hi*channels], src[lo*channels:hi*channels], savedMean, factor, offset)
 	})
 	return nil
 }
@@ -187,23 +181,52 @@ func (b *batchNorm) statistics(ctx *kernels.Context, channels int) (stats [4][]f
 	return stats, nil
 }
 
-// measure computes the batch's mean and variance; work is as long as src.
-func (b *batchNorm) measure(ctx *kernels.Context, work, src []float32, stats [4][]float32) error {
+// rowsOfPart is how many rows are summed one after the other. It does not depend on the number of workers, nor does the
+// rounding.
+const rowsOfPart = 256
+
+// sumInRows calls add for parts of all rows, in parallel, with sums of its own, and adds those up in sums.
+func sumInRows(ctx *kernels.Context, rows int, sums [][]float32, add func(sums [][]float32, lo, hi int)) error {
+	channels, parts := len(sums[0]), (rows+rowsOfPart-1)/rowsOfPart
+	work, release, err := element.Scratch[float32](ctx.Device, parts*len(sums)*channels)
+	if err != nil {
+		return err
+	}
+	defer release()
+	clear(work)
+	part := func(p, i int) []float32 { return work[(p*len(sums)+i)*channels:][:channels] }
+	ctx.Device.Parallel(parts, max(1, element.CheapGrain/(rowsOfPart*channels)), func(lo, hi int) {
+		own := make([][]float32, len(sums))
+		for p := lo; p < hi; p++ {
+			for i := range own {
+				own[i] = part(p, i)
+			}
+			add(own, p*rowsOfPart, min((p+1)*rowsOfPart, rows))
+		}
+	})
+	for i, sum := range sums {
+		clear(sum)
+		for p := range parts {
+			simd.Add(sum, sum, part(p, i))
+		}
+	}
+	return nil
+}
+
+// measure computes the batch's mean and variance.
+func (b *batchNorm) measure(ctx *kernels.Context, src []float32, stats [4][]float32) error {
 	mean, variance, batchMean, batchVariance := stats[0], stats[1], stats[2], stats[3]
 	channels := len(mean)
 	rows := len(src) / channels
-	sum, squares := reduce.SumFloat, reduce.SumFloat
-	squares.First = simd.Square
+	sum := reduce.SumFloat
 	if err := sum.Reduce(ctx.Device, batchMean, src, []int{rows, channels}, true); err != nil {
 		return err
 	}
 	simd.DivScalar(batchMean, batchMean, float32(rows))
-	element.EachRow(ctx.Device, rows, channels, func(lo, hi int) {
-		for r := lo; r < hi; r++ {
-			elementwise.Sub(work[r*channels:(r+1)*channels], src[r*channels:(r+1)*channels], batchMean)
-		}
+	err := sumInRows(ctx, rows, [][]float32{batchVariance}, func(sums [][]float32, lo, hi int) {
+		simd.AddSquares(sums[0], src[lo*channels:hi*channels], batchMean)
 	})
-	if err := squares.Reduce(ctx.Device, batchVariance, work, []int{rows, channels}, true); err != nil {
+	if err != nil {
 		return err
 	}
 	simd.DivScalar(batchVariance, batchVariance, float32(rows))
@@ -243,19 +266,11 @@ func (b *batchNorm) backward(ctx *kernels.Context) error {
 	g, src := tensor.Of[float32](dy), tensor.Of[float32](x)
 	scale, mean, variance := tensor.Of[float32](ctx.Input(2)), tensor.Of[float32](ctx.Input(3)), tensor.Of[float32](ctx.Input(4))
 	rows := len(src) / channels
-	sum := reduce.SumFloat
 	// The sums of dy and of dy·(x-mean) first, then everything else from them.
-	element.EachRow(ctx.Device, rows, channels, func(lo, hi int) {
-		for at := lo * channels; at < hi*channels; at += channels {
-			for i := range channels {
-				dx[at+i] = g[at+i] * (src[at+i] - mean[i])
-			}
-		}
+	err = sumInRows(ctx, rows, [][]float32{dOffset, dScale}, func(sums [][]float32, lo, hi int) {
+		simd.AddProducts(sums[0], sums[1], g[lo*channels:hi*channels], src[lo*channels:hi*channels], mean)
 	})
-	if err := sum.Reduce(ctx.Device, dScale, dx, []int{rows, channels}, true); err != nil {
-		return err
-	}
-	if err := sum.Reduce(ctx.Device, dOffset, g, []int{rows, channels}, true); err != nil {
+	if err != nil {
 		return err
 	}
 	factor, slope, shift := make([]float32, channels), make([]float32, channels), make([]float32, channels)
@@ -263,17 +278,14 @@ func (b *batchNorm) backward(ctx *kernels.Context) error {
 		inverse := 1 / element.Sqrt(variance[i]+b.epsilon)
 		factor[i] = scale[i] * inverse
 		if b.training {
-			slope[i] = dScale[i] / float32(rows) * inverse * inverse
-			shift[i] = dOffset[i] / float32(rows)
+			slope[i] = -factor[i] * (dScale[i] / float32(rows) * inverse * inverse)
+			shift[i] = -factor[i] * (dOffset[i] / float32(rows))
 		}
 		dScale[i] *= inverse
 	}
 	element.EachRow(ctx.Device, rows, channels, func(lo, hi int) {
-		for at := lo * channels; at < hi*channels; at += channels {
-			for i := range channels {
-				dx[at+i] = factor[i] * (g[at+i] - shift[i] - (src[at+i]-mean[i])*slope[i])
-			}
-		}
+		lo, hi = lo*channels, hi*channels
+		simd.NormalizeGradRows(dx[lo:hi], g[lo:hi], src[lo:hi], mean, factor, slope, shift)
 	})
 	return nil
 }

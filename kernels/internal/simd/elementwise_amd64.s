@@ -1961,6 +1961,360 @@ next:
 	VZEROUPPER
 	RET
 
+// func normalizeRowAVX512(dst []float32, x []float32, mean []float32, factor []float32, offset []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·normalizeRowAVX512(SB), NOSPLIT, $0-120
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ mean_base+48(FP), DX
+	MOVQ factor_base+72(FP), BX
+	MOVQ offset_base+96(FP), SI
+	MOVQ dst_len+8(FP), DI
+	CMPQ DI, $0x00000040
+	JL   single
+
+unrolled:
+	VMOVUPS     (CX), Z0
+	VMOVUPS     (DX), Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     (SI), Z1
+	VMOVUPS     (BX), Z2
+	VFMADD213PS Z1, Z2, Z0
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     64(CX), Z0
+	VMOVUPS     64(DX), Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     64(SI), Z1
+	VMOVUPS     64(BX), Z2
+	VFMADD213PS Z1, Z2, Z0
+	VMOVUPS     Z0, 64(AX)
+	VMOVUPS     128(CX), Z0
+	VMOVUPS     128(DX), Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     128(SI), Z1
+	VMOVUPS     128(BX), Z2
+	VFMADD213PS Z1, Z2, Z0
+	VMOVUPS     Z0, 128(AX)
+	VMOVUPS     192(CX), Z0
+	VMOVUPS     192(DX), Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     192(SI), Z1
+	VMOVUPS     192(BX), Z2
+	VFMADD213PS Z1, Z2, Z0
+	VMOVUPS     Z0, 192(AX)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, DX
+	ADDQ        $0x00000100, BX
+	ADDQ        $0x00000100, SI
+	SUBQ        $0x00000040, DI
+	CMPQ        DI, $0x00000040
+	JGE         unrolled
+
+single:
+	CMPQ        DI, $0x10
+	JL          rest
+	VMOVUPS     (CX), Z0
+	VMOVUPS     (DX), Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     (SI), Z1
+	VMOVUPS     (BX), Z2
+	VFMADD213PS Z1, Z2, Z0
+	VMOVUPS     Z0, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	ADDQ        $0x40, SI
+	SUBQ        $0x10, DI
+	JMP         single
+
+rest:
+	TESTQ       DI, DI
+	JZ          done
+	MOVQ        $0xffffffff, R8
+	BZHIQ       DI, R8, R8
+	KMOVW       R8, K1
+	VMOVUPS.Z   (CX), K1, Z0
+	VMOVUPS.Z   (DX), K1, Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS.Z   (SI), K1, Z1
+	VMOVUPS.Z   (BX), K1, Z2
+	VFMADD213PS Z1, Z2, Z0
+	VMOVUPS     Z0, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addSquaresRowAVX512(sum []float32, x []float32, mean []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addSquaresRowAVX512(SB), NOSPLIT, $0-72
+	MOVQ sum_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ mean_base+48(FP), DX
+	MOVQ sum_len+8(FP), BX
+	CMPQ BX, $0x00000040
+	JL   single
+
+unrolled:
+	VMOVUPS     (CX), Z0
+	VMOVUPS     (AX), Z1
+	VMOVUPS     (DX), Z2
+	VSUBPS      Z2, Z0, Z0
+	VFMADD231PS Z0, Z0, Z1
+	VMOVUPS     Z1, (AX)
+	VMOVUPS     64(CX), Z0
+	VMOVUPS     64(AX), Z1
+	VMOVUPS     64(DX), Z2
+	VSUBPS      Z2, Z0, Z0
+	VFMADD231PS Z0, Z0, Z1
+	VMOVUPS     Z1, 64(AX)
+	VMOVUPS     128(CX), Z0
+	VMOVUPS     128(AX), Z1
+	VMOVUPS     128(DX), Z2
+	VSUBPS      Z2, Z0, Z0
+	VFMADD231PS Z0, Z0, Z1
+	VMOVUPS     Z1, 128(AX)
+	VMOVUPS     192(CX), Z0
+	VMOVUPS     192(AX), Z1
+	VMOVUPS     192(DX), Z2
+	VSUBPS      Z2, Z0, Z0
+	VFMADD231PS Z0, Z0, Z1
+	VMOVUPS     Z1, 192(AX)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, DX
+	SUBQ        $0x00000040, BX
+	CMPQ        BX, $0x00000040
+	JGE         unrolled
+
+single:
+	CMPQ        BX, $0x10
+	JL          rest
+	VMOVUPS     (CX), Z0
+	VMOVUPS     (AX), Z1
+	VMOVUPS     (DX), Z2
+	VSUBPS      Z2, Z0, Z0
+	VFMADD231PS Z0, Z0, Z1
+	VMOVUPS     Z1, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	SUBQ        $0x10, BX
+	JMP         single
+
+rest:
+	TESTQ       BX, BX
+	JZ          done
+	MOVQ        $0xffffffff, SI
+	BZHIQ       BX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (CX), K1, Z0
+	VMOVUPS.Z   (AX), K1, Z1
+	VMOVUPS.Z   (DX), K1, Z2
+	VSUBPS      Z2, Z0, Z0
+	VFMADD231PS Z0, Z0, Z1
+	VMOVUPS     Z1, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addProductsRowAVX512(sum []float32, products []float32, grad []float32, x []float32, mean []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addProductsRowAVX512(SB), NOSPLIT, $0-120
+	MOVQ sum_base+0(FP), AX
+	MOVQ products_base+24(FP), CX
+	MOVQ grad_base+48(FP), DX
+	MOVQ x_base+72(FP), BX
+	MOVQ mean_base+96(FP), SI
+	MOVQ sum_len+8(FP), DI
+	CMPQ DI, $0x00000040
+	JL   single
+
+unrolled:
+	VMOVUPS     (DX), Z0
+	VMOVUPS     (BX), Z1
+	VMOVUPS     (AX), Z2
+	VMOVUPS     (CX), Z3
+	VMOVUPS     (SI), Z4
+	VSUBPS      Z4, Z1, Z1
+	VFMADD231PS Z1, Z0, Z3
+	VADDPS      Z0, Z2, Z2
+	VMOVUPS     Z2, (AX)
+	VMOVUPS     Z3, (CX)
+	VMOVUPS     64(DX), Z0
+	VMOVUPS     64(BX), Z1
+	VMOVUPS     64(AX), Z2
+	VMOVUPS     64(CX), Z3
+	VMOVUPS     64(SI), Z4
+	VSUBPS      Z4, Z1, Z1
+	VFMADD231PS Z1, Z0, Z3
+	VADDPS      Z0, Z2, Z2
+	VMOVUPS     Z2, 64(AX)
+	VMOVUPS     Z3, 64(CX)
+	VMOVUPS     128(DX), Z0
+	VMOVUPS     128(BX), Z1
+	VMOVUPS     128(AX), Z2
+	VMOVUPS     128(CX), Z3
+	VMOVUPS     128(SI), Z4
+	VSUBPS      Z4, Z1, Z1
+	VFMADD231PS Z1, Z0, Z3
+	VADDPS      Z0, Z2, Z2
+	VMOVUPS     Z2, 128(AX)
+	VMOVUPS     Z3, 128(CX)
+	VMOVUPS     192(DX), Z0
+	VMOVUPS     192(BX), Z1
+	VMOVUPS     192(AX), Z2
+	VMOVUPS     192(CX), Z3
+	VMOVUPS     192(SI), Z4
+	VSUBPS      Z4, Z1, Z1
+	VFMADD231PS Z1, Z0, Z3
+	VADDPS      Z0, Z2, Z2
+	VMOVUPS     Z2, 192(AX)
+	VMOVUPS     Z3, 192(CX)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, DX
+	ADDQ        $0x00000100, BX
+	ADDQ        $0x00000100, SI
+	SUBQ        $0x00000040, DI
+	CMPQ        DI, $0x00000040
+	JGE         unrolled
+
+single:
+	CMPQ        DI, $0x10
+	JL          rest
+	VMOVUPS     (DX), Z0
+	VMOVUPS     (BX), Z1
+	VMOVUPS     (AX), Z2
+	VMOVUPS     (CX), Z3
+	VMOVUPS     (SI), Z4
+	VSUBPS      Z4, Z1, Z1
+	VFMADD231PS Z1, Z0, Z3
+	VADDPS      Z0, Z2, Z2
+	VMOVUPS     Z2, (AX)
+	VMOVUPS     Z3, (CX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	ADDQ        $0x40, SI
+	SUBQ        $0x10, DI
+	JMP         single
+
+rest:
+	TESTQ       DI, DI
+	JZ          done
+	MOVQ        $0xffffffff, R8
+	BZHIQ       DI, R8, R8
+	KMOVW       R8, K1
+	VMOVUPS.Z   (DX), K1, Z0
+	VMOVUPS.Z   (BX), K1, Z1
+	VMOVUPS.Z   (AX), K1, Z2
+	VMOVUPS.Z   (CX), K1, Z3
+	VMOVUPS.Z   (SI), K1, Z4
+	VSUBPS      Z4, Z1, Z1
+	VFMADD231PS Z1, Z0, Z3
+	VADDPS      Z0, Z2, Z2
+	VMOVUPS     Z2, K1, (AX)
+	VMOVUPS     Z3, K1, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func normalizeGradRowAVX512(dst []float32, grad []float32, x []float32, mean []float32, ofGrad []float32, ofX []float32, offset []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·normalizeGradRowAVX512(SB), NOSPLIT, $0-168
+	MOVQ dst_base+0(FP), AX
+	MOVQ grad_base+24(FP), CX
+	MOVQ x_base+48(FP), DX
+	MOVQ mean_base+72(FP), BX
+	MOVQ ofGrad_base+96(FP), SI
+	MOVQ ofX_base+120(FP), DI
+	MOVQ offset_base+144(FP), R8
+	MOVQ dst_len+8(FP), R9
+	CMPQ R9, $0x00000020
+	JL   single
+
+unrolled:
+	VMOVUPS     (DX), Z0
+	VMOVUPS     (R8), Z1
+	VMOVUPS     (BX), Z2
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     (SI), Z2
+	VMOVUPS     (CX), Z3
+	VFMADD231PS Z2, Z3, Z1
+	VMOVUPS     (DI), Z2
+	VFMADD231PS Z2, Z0, Z1
+	VMOVUPS     Z1, (AX)
+	VMOVUPS     64(DX), Z0
+	VMOVUPS     64(R8), Z1
+	VMOVUPS     64(BX), Z2
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     64(SI), Z2
+	VMOVUPS     64(CX), Z3
+	VFMADD231PS Z2, Z3, Z1
+	VMOVUPS     64(DI), Z2
+	VFMADD231PS Z2, Z0, Z1
+	VMOVUPS     Z1, 64(AX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x00000080, R8
+	SUBQ        $0x00000020, R9
+	CMPQ        R9, $0x00000020
+	JGE         unrolled
+
+single:
+	CMPQ        R9, $0x10
+	JL          rest
+	VMOVUPS     (DX), Z0
+	VMOVUPS     (R8), Z1
+	VMOVUPS     (BX), Z2
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     (SI), Z2
+	VMOVUPS     (CX), Z3
+	VFMADD231PS Z2, Z3, Z1
+	VMOVUPS     (DI), Z2
+	VFMADD231PS Z2, Z0, Z1
+	VMOVUPS     Z1, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	ADDQ        $0x40, SI
+	ADDQ        $0x40, DI
+	ADDQ        $0x40, R8
+	SUBQ        $0x10, R9
+	JMP         single
+
+rest:
+	TESTQ       R9, R9
+	JZ          done
+	MOVQ        $0xffffffff, R10
+	BZHIQ       R9, R10, R10
+	KMOVW       R10, K1
+	VMOVUPS.Z   (DX), K1, Z0
+	VMOVUPS.Z   (R8), K1, Z1
+	VMOVUPS.Z   (BX), K1, Z2
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS.Z   (SI), K1, Z2
+	VMOVUPS.Z   (CX), K1, Z3
+	VFMADD231PS Z2, Z3, Z1
+	VMOVUPS.Z   (DI), K1, Z2
+	VFMADD231PS Z2, Z0, Z1
+	VMOVUPS     Z1, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func adamAVX512(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)
 // Requires: AVX, AVX512F, BMI2, SSE
 TEXT ·adamAVX512(SB), NOSPLIT, $8-116
@@ -4791,6 +5145,360 @@ next:
 	LEAQ (BX)(SI*4), BX
 	DECQ (SP)
 	JNZ  place
+	VZEROUPPER
+	RET
+
+// func normalizeRowAVX2(dst []float32, x []float32, mean []float32, factor []float32, offset []float32)
+// Requires: AVX, FMA3
+TEXT ·normalizeRowAVX2(SB), NOSPLIT, $0-120
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ mean_base+48(FP), DX
+	MOVQ factor_base+72(FP), BX
+	MOVQ offset_base+96(FP), SI
+	MOVQ dst_len+8(FP), DI
+	CMPQ DI, $0x00000020
+	JL   single
+
+unrolled:
+	VMOVUPS     (CX), Y0
+	VMOVUPS     (DX), Y1
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     (SI), Y1
+	VMOVUPS     (BX), Y2
+	VFMADD213PS Y1, Y2, Y0
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     32(CX), Y0
+	VMOVUPS     32(DX), Y1
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     32(SI), Y1
+	VMOVUPS     32(BX), Y2
+	VFMADD213PS Y1, Y2, Y0
+	VMOVUPS     Y0, 32(AX)
+	VMOVUPS     64(CX), Y0
+	VMOVUPS     64(DX), Y1
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     64(SI), Y1
+	VMOVUPS     64(BX), Y2
+	VFMADD213PS Y1, Y2, Y0
+	VMOVUPS     Y0, 64(AX)
+	VMOVUPS     96(CX), Y0
+	VMOVUPS     96(DX), Y1
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     96(SI), Y1
+	VMOVUPS     96(BX), Y2
+	VFMADD213PS Y1, Y2, Y0
+	VMOVUPS     Y0, 96(AX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x00000020, DI
+	CMPQ        DI, $0x00000020
+	JGE         unrolled
+
+single:
+	CMPQ        DI, $0x08
+	JL          rest
+	VMOVUPS     (CX), Y0
+	VMOVUPS     (DX), Y1
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     (SI), Y1
+	VMOVUPS     (BX), Y2
+	VFMADD213PS Y1, Y2, Y0
+	VMOVUPS     Y0, (AX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, BX
+	ADDQ        $0x20, SI
+	SUBQ        $0x08, DI
+	JMP         single
+
+rest:
+	TESTQ       DI, DI
+	JZ          done
+	LEAQ        lanewindow<>+0(SB), R8
+	NEGQ        DI
+	VMOVUPS     64(R8)(DI*4), Y0
+	VMASKMOVPS  (CX), Y0, Y1
+	VMASKMOVPS  (DX), Y0, Y2
+	VSUBPS      Y2, Y1, Y1
+	VMASKMOVPS  (SI), Y0, Y2
+	VMASKMOVPS  (BX), Y0, Y3
+	VFMADD213PS Y2, Y3, Y1
+	VMASKMOVPS  Y1, Y0, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addSquaresRowAVX2(sum []float32, x []float32, mean []float32)
+// Requires: AVX, FMA3
+TEXT ·addSquaresRowAVX2(SB), NOSPLIT, $0-72
+	MOVQ sum_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ mean_base+48(FP), DX
+	MOVQ sum_len+8(FP), BX
+	CMPQ BX, $0x00000020
+	JL   single
+
+unrolled:
+	VMOVUPS     (CX), Y0
+	VMOVUPS     (AX), Y1
+	VMOVUPS     (DX), Y2
+	VSUBPS      Y2, Y0, Y0
+	VFMADD231PS Y0, Y0, Y1
+	VMOVUPS     Y1, (AX)
+	VMOVUPS     32(CX), Y0
+	VMOVUPS     32(AX), Y1
+	VMOVUPS     32(DX), Y2
+	VSUBPS      Y2, Y0, Y0
+	VFMADD231PS Y0, Y0, Y1
+	VMOVUPS     Y1, 32(AX)
+	VMOVUPS     64(CX), Y0
+	VMOVUPS     64(AX), Y1
+	VMOVUPS     64(DX), Y2
+	VSUBPS      Y2, Y0, Y0
+	VFMADD231PS Y0, Y0, Y1
+	VMOVUPS     Y1, 64(AX)
+	VMOVUPS     96(CX), Y0
+	VMOVUPS     96(AX), Y1
+	VMOVUPS     96(DX), Y2
+	VSUBPS      Y2, Y0, Y0
+	VFMADD231PS Y0, Y0, Y1
+	VMOVUPS     Y1, 96(AX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, DX
+	SUBQ        $0x00000020, BX
+	CMPQ        BX, $0x00000020
+	JGE         unrolled
+
+single:
+	CMPQ        BX, $0x08
+	JL          rest
+	VMOVUPS     (CX), Y0
+	VMOVUPS     (AX), Y1
+	VMOVUPS     (DX), Y2
+	VSUBPS      Y2, Y0, Y0
+	VFMADD231PS Y0, Y0, Y1
+	VMOVUPS     Y1, (AX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JMP         single
+
+rest:
+	TESTQ       BX, BX
+	JZ          done
+	LEAQ        lanewindow<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y0
+	VMASKMOVPS  (CX), Y0, Y1
+	VMASKMOVPS  (AX), Y0, Y2
+	VMASKMOVPS  (DX), Y0, Y3
+	VSUBPS      Y3, Y1, Y1
+	VFMADD231PS Y1, Y1, Y2
+	VMASKMOVPS  Y2, Y0, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addProductsRowAVX2(sum []float32, products []float32, grad []float32, x []float32, mean []float32)
+// Requires: AVX, FMA3
+TEXT ·addProductsRowAVX2(SB), NOSPLIT, $0-120
+	MOVQ sum_base+0(FP), AX
+	MOVQ products_base+24(FP), CX
+	MOVQ grad_base+48(FP), DX
+	MOVQ x_base+72(FP), BX
+	MOVQ mean_base+96(FP), SI
+	MOVQ sum_len+8(FP), DI
+	CMPQ DI, $0x00000020
+	JL   single
+
+unrolled:
+	VMOVUPS     (DX), Y0
+	VMOVUPS     (BX), Y1
+	VMOVUPS     (AX), Y2
+	VMOVUPS     (CX), Y3
+	VMOVUPS     (SI), Y4
+	VSUBPS      Y4, Y1, Y1
+	VFMADD231PS Y1, Y0, Y3
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (AX)
+	VMOVUPS     Y3, (CX)
+	VMOVUPS     32(DX), Y0
+	VMOVUPS     32(BX), Y1
+	VMOVUPS     32(AX), Y2
+	VMOVUPS     32(CX), Y3
+	VMOVUPS     32(SI), Y4
+	VSUBPS      Y4, Y1, Y1
+	VFMADD231PS Y1, Y0, Y3
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, 32(AX)
+	VMOVUPS     Y3, 32(CX)
+	VMOVUPS     64(DX), Y0
+	VMOVUPS     64(BX), Y1
+	VMOVUPS     64(AX), Y2
+	VMOVUPS     64(CX), Y3
+	VMOVUPS     64(SI), Y4
+	VSUBPS      Y4, Y1, Y1
+	VFMADD231PS Y1, Y0, Y3
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, 64(AX)
+	VMOVUPS     Y3, 64(CX)
+	VMOVUPS     96(DX), Y0
+	VMOVUPS     96(BX), Y1
+	VMOVUPS     96(AX), Y2
+	VMOVUPS     96(CX), Y3
+	VMOVUPS     96(SI), Y4
+	VSUBPS      Y4, Y1, Y1
+	VFMADD231PS Y1, Y0, Y3
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, 96(AX)
+	VMOVUPS     Y3, 96(CX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x00000020, DI
+	CMPQ        DI, $0x00000020
+	JGE         unrolled
+
+single:
+	CMPQ        DI, $0x08
+	JL          rest
+	VMOVUPS     (DX), Y0
+	VMOVUPS     (BX), Y1
+	VMOVUPS     (AX), Y2
+	VMOVUPS     (CX), Y3
+	VMOVUPS     (SI), Y4
+	VSUBPS      Y4, Y1, Y1
+	VFMADD231PS Y1, Y0, Y3
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (AX)
+	VMOVUPS     Y3, (CX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, BX
+	ADDQ        $0x20, SI
+	SUBQ        $0x08, DI
+	JMP         single
+
+rest:
+	TESTQ       DI, DI
+	JZ          done
+	LEAQ        lanewindow<>+0(SB), R8
+	NEGQ        DI
+	VMOVUPS     64(R8)(DI*4), Y0
+	VMASKMOVPS  (DX), Y0, Y1
+	VMASKMOVPS  (BX), Y0, Y2
+	VMASKMOVPS  (AX), Y0, Y3
+	VMASKMOVPS  (CX), Y0, Y4
+	VMASKMOVPS  (SI), Y0, Y5
+	VSUBPS      Y5, Y2, Y2
+	VFMADD231PS Y2, Y1, Y4
+	VADDPS      Y1, Y3, Y3
+	VMASKMOVPS  Y3, Y0, (AX)
+	VMASKMOVPS  Y4, Y0, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func normalizeGradRowAVX2(dst []float32, grad []float32, x []float32, mean []float32, ofGrad []float32, ofX []float32, offset []float32)
+// Requires: AVX, FMA3
+TEXT ·normalizeGradRowAVX2(SB), NOSPLIT, $0-168
+	MOVQ dst_base+0(FP), AX
+	MOVQ grad_base+24(FP), CX
+	MOVQ x_base+48(FP), DX
+	MOVQ mean_base+72(FP), BX
+	MOVQ ofGrad_base+96(FP), SI
+	MOVQ ofX_base+120(FP), DI
+	MOVQ offset_base+144(FP), R8
+	MOVQ dst_len+8(FP), R9
+	CMPQ R9, $0x00000010
+	JL   single
+
+unrolled:
+	VMOVUPS     (DX), Y0
+	VMOVUPS     (R8), Y1
+	VMOVUPS     (BX), Y2
+	VSUBPS      Y2, Y0, Y0
+	VMOVUPS     (SI), Y2
+	VMOVUPS     (CX), Y3
+	VFMADD231PS Y2, Y3, Y1
+	VMOVUPS     (DI), Y2
+	VFMADD231PS Y2, Y0, Y1
+	VMOVUPS     Y1, (AX)
+	VMOVUPS     32(DX), Y0
+	VMOVUPS     32(R8), Y1
+	VMOVUPS     32(BX), Y2
+	VSUBPS      Y2, Y0, Y0
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     32(CX), Y3
+	VFMADD231PS Y2, Y3, Y1
+	VMOVUPS     32(DI), Y2
+	VFMADD231PS Y2, Y0, Y1
+	VMOVUPS     Y1, 32(AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x00000010, R9
+	CMPQ        R9, $0x00000010
+	JGE         unrolled
+
+single:
+	CMPQ        R9, $0x08
+	JL          rest
+	VMOVUPS     (DX), Y0
+	VMOVUPS     (R8), Y1
+	VMOVUPS     (BX), Y2
+	VSUBPS      Y2, Y0, Y0
+	VMOVUPS     (SI), Y2
+	VMOVUPS     (CX), Y3
+	VFMADD231PS Y2, Y3, Y1
+	VMOVUPS     (DI), Y2
+	VFMADD231PS Y2, Y0, Y1
+	VMOVUPS     Y1, (AX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, BX
+	ADDQ        $0x20, SI
+	ADDQ        $0x20, DI
+	ADDQ        $0x20, R8
+	SUBQ        $0x08, R9
+	JMP         single
+
+rest:
+	TESTQ       R9, R9
+	JZ          done
+	LEAQ        lanewindow<>+0(SB), R10
+	NEGQ        R9
+	VMOVUPS     64(R10)(R9*4), Y0
+	VMASKMOVPS  (DX), Y0, Y1
+	VMASKMOVPS  (R8), Y0, Y2
+	VMASKMOVPS  (BX), Y0, Y3
+	VSUBPS      Y3, Y1, Y1
+	VMASKMOVPS  (SI), Y0, Y3
+	VMASKMOVPS  (CX), Y0, Y4
+	VFMADD231PS Y3, Y4, Y2
+	VMASKMOVPS  (DI), Y0, Y3
+	VFMADD231PS Y3, Y1, Y2
+	VMASKMOVPS  Y2, Y0, (AX)
+
+done:
 	VZEROUPPER
 	RET
 

@@ -83,6 +83,18 @@ func sumOfTapsAVX512(dst *float32, a *float32, n int, t *int, accumulate int)
 func maxOfTapsAVX512(dst *float32, a *float32, n int, t *int, accumulate int)
 
 //go:noescape
+func normalizeRowAVX512(dst []float32, x []float32, mean []float32, factor []float32, offset []float32)
+
+//go:noescape
+func addSquaresRowAVX512(sum []float32, x []float32, mean []float32)
+
+//go:noescape
+func addProductsRowAVX512(sum []float32, products []float32, grad []float32, x []float32, mean []float32)
+
+//go:noescape
+func normalizeGradRowAVX512(dst []float32, grad []float32, x []float32, mean []float32, ofGrad []float32, ofX []float32, offset []float32)
+
+//go:noescape
 func adamAVX512(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)
 
 //go:noescape
@@ -183,6 +195,18 @@ func sumOfTapsAVX2(dst *float32, a *float32, n int, t *int, accumulate int)
 
 //go:noescape
 func maxOfTapsAVX2(dst *float32, a *float32, n int, t *int, accumulate int)
+
+//go:noescape
+func normalizeRowAVX2(dst []float32, x []float32, mean []float32, factor []float32, offset []float32)
+
+//go:noescape
+func addSquaresRowAVX2(sum []float32, x []float32, mean []float32)
+
+//go:noescape
+func addProductsRowAVX2(sum []float32, products []float32, grad []float32, x []float32, mean []float32)
+
+//go:noescape
+func normalizeGradRowAVX2(dst []float32, grad []float32, x []float32, mean []float32, ofGrad []float32, ofX []float32, offset []float32)
 
 //go:noescape
 func adamAVX2(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)

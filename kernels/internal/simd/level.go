@@ -16,6 +16,11 @@ type kernelSet struct {
 	sumOfProducts        func(dst, a, b *float32, n int, t *int, accumulate int)
 	sumOfTaps, maxOfTaps func(dst, a *float32, n int, t *int, accumulate int)
 
+	normalizeRow     func(dst, x, mean, factor, offset []float32)
+	addSquaresRow    func(sum, x, mean []float32)
+	addProductsRow   func(sum, products, grad, x, mean []float32)
+	normalizeGradRow func(dst, grad, x, mean, ofGrad, ofX, offset []float32)
+
 	sum, maxOf func(a []float32) float32
 	dot        func(a, b []float32) float32
 	axpy       func(y, x []float32, alpha float32)
@@ -49,6 +54,7 @@ var portable = kernelSet{
 	mulScalar: mulScalar, divScalar: divScalar, rdivScalar: rdivScalar,
 	neg: neg, abs: abs, square: square, sqrt: sqrt, rsqrt: rsqrt,
 	exp: exp, log: log, tanh: tanh, sigmoid: sigmoid, relu: relu,
+	normalizeRow: normalizeRow, addSquaresRow: addSquaresRow, addProductsRow: addProductsRow, normalizeGradRow: normalizeGradRow,
 	sum: sum, maxOf: maxOf, dot: dot, axpy: axpy,
 	narrow: narrow, widen: widen,
 	adam: adam, adamNesterov: adamNesterov,

@@ -20,6 +20,7 @@ func main() {
 			elementwise(v)
 			reductions(v)
 			windowTaps(v)
+			norms(v)
 			optimizers(v)
 		case "bfloat16":
 			bfloats(v)
