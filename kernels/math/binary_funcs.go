@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // mulNoNan is zero where b is, whatever a is.
@@ -96,6 +97,11 @@ func powInt[T element.Integer](dst, a, b []T) {
 		}
 		dst[i] = result
 	}
+}
+
+func squaredDifference32(dst, a, b []float32) {
+	simd.Sub(dst, a, b)
+	simd.Square(dst, dst)
 }
 
 func squaredDifference[T element.Ordered](dst, a, b []T) {

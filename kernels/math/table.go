@@ -69,9 +69,9 @@ func addBinary(table *kernels.Table) {
 	binary("Xlog1py", costly, elementwise.PerElement2(xlog1py64), perComplex2(xlog1pyComplex))
 	binary("Atan2", costly, elementwise.PerElement2(math.Atan2))
 	binary("NextAfter", costly, elementwise.Floats2(nextAfter32, nextAfter64)[:2])
-	binary("Pow", costly, elementwise.PerElement2(math.Pow), perComplex2(cmplx.Pow), elementwise.Unsigned2(powInt[uint8], powInt[uint16], powInt[uint32], powInt[uint64]),
+	binary("Pow", costly, elementwise.Floats2(pow32, pow64), perComplex2(cmplx.Pow), elementwise.Unsigned2(powInt[uint8], powInt[uint16], powInt[uint32], powInt[uint64]),
 		elementwise.Signed2(powInt[int8], powInt[int16], powInt[int32], powInt[int64]).Checked(isNegative, errNegativePower))
-	binary("SquaredDifference", plain, elementwise.Floats2(squaredDifference[float32], squaredDifference[float64]),
+	binary("SquaredDifference", plain, elementwise.Floats2(squaredDifference32, squaredDifference[float64]),
 		elementwise.Signed2(squaredDifference[int8], squaredDifference[int16], squaredDifference[int32], squaredDifference[int64]),
 		perComplex2(func(a, b complex128) complex128 { d := a - b; return cmplx.Conj(d) * d }))
 
@@ -267,7 +267,7 @@ func addUnary(table *kernels.Table) {
 	unary("Acosh", costly, elementwise.PerElement1(math.Acosh), elementwise.PerComplex1(complexAcosh))
 	unary("Atanh", costly, elementwise.PerElement1(math.Atanh), elementwise.PerComplex1(complexAtanh))
 	unary("Sigmoid", costly, elementwise.Fast1(simd.Sigmoid, sigmoid64), elementwise.PerComplex1(func(v complex128) complex128 { return 1 / (1 + cmplx.Exp(-v)) }))
-	unary("Erf", costly, elementwise.PerElement1(math.Erf))
+	unary("Erf", costly, elementwise.Fast1(simd.Erf, math.Erf))
 	unary("Erfc", costly, elementwise.PerElement1(math.Erfc))
 	unary("Erfinv", costly, elementwise.PerElement1(math.Erfinv))
 	unary("Ndtri", costly, elementwise.PerElement1(ndtri64))

@@ -21,18 +21,28 @@ type rowMath[T element.Floating] struct {
 	sum   func(a []T) T
 	exp   func(dst, a []T)
 	log   func(dst, a []T)
-	shift func(dst, a []T, by T) // a - by
-	scale func(dst, a []T, by T) // a * by
+	// expSum sets dst to exp(a - shift), and gives the sum.
+	expSum func(dst, a []T, shift T) T
+	shift  func(dst, a []T, by T) // a - by
+	scale  func(dst, a []T, by T) // a * by
 }
 
-var rowMath32 = rowMath[float32]{max: simd.MaxOf, sum: simd.Sum, exp: simd.Exp, log: simd.Log, shift: simd.SubScalar, scale: simd.MulScalar}
+var rowMath32 = rowMath[float32]{max: simd.MaxOf, sum: simd.Sum, exp: simd.Exp, log: simd.Log, expSum: simd.ExpSum, shift: simd.SubScalar, scale: simd.MulScalar}
 
-var rowMath64 = rowMath[float64]{max: slices.Max[[]float64], sum: reduce.SumOf[float64], exp: elementwise.Each64(math.Exp), log: elementwise.Each64(math.Log), shift: shiftBy[float64], scale: scaleBy[float64]}
+var rowMath64 = rowMath[float64]{max: slices.Max[[]float64], sum: reduce.SumOf[float64], exp: elementwise.Each64(math.Exp), log: elementwise.Each64(math.Log), expSum: expSum64, shift: shiftBy[float64], scale: scaleBy[float64]}
 
 func shiftBy[T element.Floating](dst, a []T, by T) {
 	for i, v := range a {
 		dst[i] = v - by
 	}
+}
+
+func expSum64(dst, a []float64, shift float64) (sum float64) {
+	for i, v := range a {
+		dst[i] = math.Exp(v - shift)
+		sum += dst[i]
+	}
+	return sum
 }
 
 func scaleBy[T element.Floating](dst, a []T, by T) {
@@ -51,33 +61,36 @@ const (
 // softmax sets dst to the softmax of at most rowBlock rows of src, which may be dst. It gives the
 // greatest element of each row and the logarithm of the sum of the exponentials less that.
 func (m *rowMath[T]) softmax(dst, src []T, columns int, top, logSum []T) {
-	few := columns <= fewColumns
-	for r := range top {
-		row, to := src[r*columns:(r+1)*columns], dst[r*columns:(r+1)*columns]
-		if few {
-			top[r] = slices.Max(row)
-			shiftBy(to, row, top[r])
-		} else {
+	if columns <= fewColumns {
+		m.softmaxShort(dst, src, columns, top, logSum)
+	} else {
+		for r := range top {
+			row, to := src[r*columns:(r+1)*columns], dst[r*columns:(r+1)*columns]
 			top[r] = m.max(row)
-			m.shift(to, row, top[r])
-		}
-	}
-	m.exp(dst, dst)
-	for r := range top {
-		to := dst[r*columns : (r+1)*columns]
-		if few {
-			sum := T(0)
-			for _, v := range to {
-				sum += v
-			}
-			logSum[r] = sum
-			scaleBy(to, to, 1/sum)
-		} else {
-			logSum[r] = m.sum(to)
+			logSum[r] = m.expSum(to, row, top[r])
 			m.scale(to, to, 1/logSum[r])
 		}
 	}
 	m.log(logSum, logSum)
+}
+
+// softmaxShort is softmax of short rows, but for the logarithms.
+func (m *rowMath[T]) softmaxShort(dst, src []T, columns int, top, sums []T) {
+	for r := range top {
+		row, to := src[r*columns:(r+1)*columns], dst[r*columns:(r+1)*columns]
+		top[r] = slices.Max(row)
+		shiftBy(to, row, top[r])
+	}
+	m.exp(dst, dst)
+	for r := range top {
+		to := dst[r*columns : (r+1)*columns]
+		sum := T(0)
+		for _, v := range to {
+			sum += v
+		}
+		sums[r] = sum
+		scaleBy(to, to, 1/sum)
+	}
 }
 
 // rows calls softmax for rows lo to hi, a block at a time, and body with what it gives for each.

@@ -5,6 +5,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // Reducer is a reduction for one element type.
@@ -15,6 +16,8 @@ type Reducer[T any] struct {
 	// element.
 	Row  func(a []T) T
 	Into func(acc, a []T)
+	// Rows, where it is there, sets acc to the reduction of all rows of a that are as long, where those are short.
+	Rows func(acc, a []T)
 	// First, where it is there, changes elements before they are reduced; last changes the
 	// results of n elements each.
 	First func(dst, a []T)
@@ -169,6 +172,8 @@ func (k *Reducer[T]) part(dst, src []T) {
 	switch {
 	case len(dst) == 1:
 		dst[0] = k.Row(src)
+	case k.Rows != nil && len(dst) >= leastRowLen && simd.ShortRows(len(dst)):
+		k.Rows(dst, src)
 	case len(dst) < narrowRow && len(src) >= 4*wideRow:
 		k.narrow(dst, src)
 	default:
@@ -194,6 +199,8 @@ func (k *Reducer[T]) columns(dst, src []T, lo, hi int) {
 const (
 	narrowRow = 128
 	wideRow   = 512
+	// leastRowLen is the shortest row that is not taken together where a reducer has Rows.
+	leastRowLen = 32
 )
 
 // narrow reduces short rows: first as rows of several of them.

@@ -10,7 +10,7 @@ import (
 )
 
 // SumFloat adds up floats.
-var SumFloat = Reducer[float32]{Row: simd.Sum, Into: func(acc, a []float32) { simd.Add(acc, acc, a) }}
+var SumFloat = Reducer[float32]{Row: simd.Sum, Into: func(acc, a []float32) { simd.Add(acc, acc, a) }, Rows: simd.SumRows}
 
 // MaxFloat is the greatest float.
 var MaxFloat = Reducer[float32]{Identity: float32(math.Inf(-1)), Row: simd.MaxOf, Into: func(acc, a []float32) { simd.Max(acc, acc, a) }}

@@ -116,6 +116,22 @@ func Tanh(dst, a []float32) { unary(active.tanh, dst, a) }
 // place, also where the result is near zero.
 func Sigmoid(dst, a []float32) { unary(active.sigmoid, dst, a) }
 
+// Erf sets dst to the error function of a. It is within 2 units in the last
+// place.
+func Erf(dst, a []float32) { unary(active.erf, dst, a) }
+
+// ExpSum sets dst to the exponentials of a - shift, as Exp, and returns their
+// sum.
+func ExpSum(dst, a []float32, shift float32) float32 {
+	checkLengths(len(dst), len(a))
+	var sum float32
+	for len(dst) > block {
+		sum += active.expSum(dst[:block], a[:block], shift)
+		dst, a = dst[block:], a[block:]
+	}
+	return sum + active.expSum(dst, a, shift)
+}
+
 // Relu sets dst to a where it is positive or NaN, and to +0 elsewhere.
 func Relu(dst, a []float32) { unary(active.relu, dst, a) }
 

@@ -177,6 +177,7 @@ var elementary = []struct {
 	{"Exp", Exp, math.Exp, 2},
 	{"Log", Log, math.Log, 2},
 	{"Tanh", Tanh, math.Tanh, 2},
+	{"Erf", Erf, math.Erf, 2},
 	{"Sigmoid", Sigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, 3},
 }
 
@@ -196,6 +197,26 @@ func TestElementary(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestExpSum compares with the exponentials and their sum.
+func TestExpSum(t *testing.T) {
+	eachLength(t, 2, func(t *testing.T, s [][]float32) {
+		r := rand.New(rand.NewPCG(15, 16))
+		for i := range s[1] {
+			s[1][i] = float32(r.NormFloat64())
+		}
+		want, sum := make([]float32, len(s[1])), 0.0
+		SubScalar(want, s[1], 1.5)
+		Exp(want, want)
+		for _, v := range want {
+			sum += float64(v)
+		}
+		if got := ExpSum(s[0], s[1], 1.5); math.Abs(float64(got)-sum) > 1e-5*(1+sum) {
+			t.Fatalf("sum of %d exponentials is %v, want %v", len(want), got, sum)
+		}
+		expectExact(t, "ExpSum", s[0], want, s[1])
+	})
 }
 
 // TestElementaryOverTheRange steps through all of float32's bit patterns.
@@ -254,6 +275,7 @@ func TestSpecialValues(t *testing.T) {
 		t.Run("Exp", unary(Exp, []float32{nan, inf, -inf, 89, -104, 0, minusZero}, []float32{nan, inf, 0, inf, 0, 1, 1}))
 		t.Run("Log", unary(Log, []float32{nan, inf, -inf, -1, 0, minusZero, 1}, []float32{nan, inf, nan, nan, -inf, -inf, 0}))
 		t.Run("Tanh", unary(Tanh, []float32{nan, inf, -inf, minusZero, 100}, []float32{nan, 1, -1, minusZero, 1}))
+		t.Run("Erf", unary(Erf, []float32{nan, inf, -inf, minusZero, 100, -5}, []float32{nan, 1, -1, minusZero, 1, -1}))
 		t.Run("Sigmoid", unary(Sigmoid, []float32{nan, inf, -inf, 0}, []float32{nan, 1, 0, 0.5}))
 		t.Run("Rsqrt", unary(Rsqrt, []float32{nan, inf, -1, 0, minusZero, 4}, []float32{nan, 0, nan, inf, -inf, 0.5}))
 		t.Run("Relu", unary(Relu, []float32{nan, inf, -inf, minusZero, -1, 2}, []float32{nan, inf, 0, 0, 0, 2}))

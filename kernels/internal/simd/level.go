@@ -12,6 +12,8 @@ type kernelSet struct {
 
 	neg, abs, square, sqrt, rsqrt func(dst, a []float32)
 	exp, log, tanh, sigmoid, relu func(dst, a []float32)
+	erf                           func(dst, a []float32)
+	expSum                        func(dst, a []float32, shift float32) float32
 
 	sumOfProducts        func(dst, a, b *float32, n int, t *int, accumulate int)
 	sumOfTaps, maxOfTaps func(dst, a *float32, n int, t *int, accumulate int)
@@ -53,7 +55,7 @@ var portable = kernelSet{
 	addScalar: addScalar, subScalar: subScalar, rsubScalar: rsubScalar,
 	mulScalar: mulScalar, divScalar: divScalar, rdivScalar: rdivScalar,
 	neg: neg, abs: abs, square: square, sqrt: sqrt, rsqrt: rsqrt,
-	exp: exp, log: log, tanh: tanh, sigmoid: sigmoid, relu: relu,
+	exp: exp, log: log, tanh: tanh, sigmoid: sigmoid, relu: relu, erf: erf, expSum: expSum,
 	normalizeRow: normalizeRow, addSquaresRow: addSquaresRow, addProductsRow: addProductsRow, normalizeGradRow: normalizeGradRow,
 	sum: sum, maxOf: maxOf, dot: dot, axpy: axpy,
 	narrow: narrow, widen: widen,

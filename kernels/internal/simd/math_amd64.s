@@ -1086,6 +1086,689 @@ done:
 	VZEROUPPER
 	RET
 
+// func expSumAVX512(dst []float32, a []float32, shift float32) float32
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·expSumAVX512(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         a_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS shift+48(FP), Z0
+	VPXORD       Z1, Z1, Z1
+	VMOVAPS      Z1, Z2
+	VMOVAPS      Z1, Z1
+	VBROADCASTSS lanesff800000<>+0(SB), Z3
+	VBROADCASTSS lanes42b20000<>+0(SB), Z4
+	VBROADCASTSS lanesc2d00000<>+0(SB), Z5
+	VBROADCASTSS lanes3fb8aa3b<>+0(SB), Z6
+	VBROADCASTSS lanesbf318000<>+0(SB), Z7
+	VBROADCASTSS lanes395e8083<>+0(SB), Z8
+	VBROADCASTSS lanes39506967<>+0(SB), Z9
+	VBROADCASTSS lanes3ab743ce<>+0(SB), Z10
+	VBROADCASTSS lanes3c088908<>+0(SB), Z11
+	VBROADCASTSS lanes3d2aa9c1<>+0(SB), Z12
+	VBROADCASTSS lanes3e2aaaaa<>+0(SB), Z13
+	VBROADCASTSS lanes3f000000<>+0(SB), Z14
+	VBROADCASTSS lanes3f800000<>+0(SB), Z15
+	CMPQ         DX, $0x00000020
+	JL           single
+
+unrolled:
+	VMOVUPS     (CX), Z16
+	VSUBPS      Z0, Z16, Z16
+	VMINPS      Z16, Z4, Z16
+	VMAXPS      Z16, Z5, Z16
+	VMULPS      Z6, Z16, Z17
+	VRNDSCALEPS $0x08, Z17, Z17
+	VFMADD231PS Z7, Z17, Z16
+	VFMADD231PS Z8, Z17, Z16
+	VMOVUPS     Z9, Z18
+	VFMADD213PS Z10, Z16, Z18
+	VFMADD213PS Z11, Z16, Z18
+	VFMADD213PS Z12, Z16, Z18
+	VFMADD213PS Z13, Z16, Z18
+	VFMADD213PS Z14, Z16, Z18
+	VMULPS      Z16, Z16, Z19
+	VADDPS      Z15, Z16, Z16
+	VFMADD213PS Z16, Z19, Z18
+	VSCALEFPS   Z17, Z18, Z18
+	VADDPS      Z18, Z2, Z2
+	VMOVUPS     Z18, (AX)
+	VMOVUPS     64(CX), Z16
+	VSUBPS      Z0, Z16, Z16
+	VMINPS      Z16, Z4, Z16
+	VMAXPS      Z16, Z5, Z16
+	VMULPS      Z6, Z16, Z17
+	VRNDSCALEPS $0x08, Z17, Z17
+	VFMADD231PS Z7, Z17, Z16
+	VFMADD231PS Z8, Z17, Z16
+	VMOVUPS     Z9, Z18
+	VFMADD213PS Z10, Z16, Z18
+	VFMADD213PS Z11, Z16, Z18
+	VFMADD213PS Z12, Z16, Z18
+	VFMADD213PS Z13, Z16, Z18
+	VFMADD213PS Z14, Z16, Z18
+	VMULPS      Z16, Z16, Z19
+	VADDPS      Z15, Z16, Z16
+	VFMADD213PS Z16, Z19, Z18
+	VSCALEFPS   Z17, Z18, Z18
+	VADDPS      Z18, Z1, Z1
+	VMOVUPS     Z18, 64(AX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	SUBQ        $0x00000020, DX
+	CMPQ        DX, $0x00000020
+	JGE         unrolled
+
+single:
+	CMPQ        DX, $0x10
+	JL          rest
+	VMOVUPS     (CX), Z16
+	VSUBPS      Z0, Z16, Z16
+	VMINPS      Z16, Z4, Z16
+	VMAXPS      Z16, Z5, Z16
+	VMULPS      Z6, Z16, Z17
+	VRNDSCALEPS $0x08, Z17, Z17
+	VFMADD231PS Z7, Z17, Z16
+	VFMADD231PS Z8, Z17, Z16
+	VMOVUPS     Z9, Z18
+	VFMADD213PS Z10, Z16, Z18
+	VFMADD213PS Z11, Z16, Z18
+	VFMADD213PS Z12, Z16, Z18
+	VFMADD213PS Z13, Z16, Z18
+	VFMADD213PS Z14, Z16, Z18
+	VMULPS      Z16, Z16, Z19
+	VADDPS      Z15, Z16, Z16
+	VFMADD213PS Z16, Z19, Z18
+	VSCALEFPS   Z17, Z18, Z18
+	VADDPS      Z18, Z2, Z2
+	VMOVUPS     Z18, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	SUBQ        $0x10, DX
+	JMP         single
+
+rest:
+	TESTQ       DX, DX
+	JZ          done
+	MOVQ        $0xffffffff, BX
+	BZHIQ       DX, BX, BX
+	KMOVW       BX, K1
+	VMOVAPS     Z3, Z3
+	VMOVUPS     (CX), K1, Z3
+	VSUBPS      Z0, Z3, Z3
+	VMINPS      Z3, Z4, Z3
+	VMAXPS      Z3, Z5, Z3
+	VMULPS      Z6, Z3, Z0
+	VRNDSCALEPS $0x08, Z0, Z0
+	VFMADD231PS Z7, Z0, Z3
+	VFMADD231PS Z8, Z0, Z3
+	VMOVUPS     Z9, Z4
+	VFMADD213PS Z10, Z3, Z4
+	VFMADD213PS Z11, Z3, Z4
+	VFMADD213PS Z12, Z3, Z4
+	VFMADD213PS Z13, Z3, Z4
+	VFMADD213PS Z14, Z3, Z4
+	VMULPS      Z3, Z3, Z5
+	VADDPS      Z15, Z3, Z3
+	VFMADD213PS Z3, Z5, Z4
+	VSCALEFPS   Z0, Z4, Z4
+	VADDPS      Z4, Z2, Z2
+	VMOVUPS     Z4, K1, (AX)
+
+done:
+	VADDPS     Z1, Z2, Z0
+	VSHUFF32X4 $0x4e, Z0, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VSHUFPS    $0x4e, Z0, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VSHUFPS    $0xb1, Z0, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	MOVSS      X0, ret+56(FP)
+	VZEROUPPER
+	RET
+
+// func erfAVX512(dst []float32, a []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·erfAVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         a_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS lanes80000000<>+0(SB), Z0
+	VBROADCASTSS lanes7fffffff<>+0(SB), Z1
+	VBROADCASTSS lanes3f800000<>+0(SB), Z2
+	VBROADCASTSS lanes42b20000<>+0(SB), Z3
+	VBROADCASTSS lanesc2d00000<>+0(SB), Z4
+	VBROADCASTSS lanes3fb8aa3b<>+0(SB), Z5
+	VBROADCASTSS lanesbf318000<>+0(SB), Z6
+	VBROADCASTSS lanes395e8083<>+0(SB), Z7
+	VBROADCASTSS lanes39506967<>+0(SB), Z8
+	VBROADCASTSS lanes3ab743ce<>+0(SB), Z9
+	VBROADCASTSS lanes3c088908<>+0(SB), Z10
+	VBROADCASTSS lanes3d2aa9c1<>+0(SB), Z11
+	VBROADCASTSS lanes3e2aaaaa<>+0(SB), Z12
+	VBROADCASTSS lanes3f000000<>+0(SB), Z13
+	VBROADCASTSS lanes3f800000<>+0(SB), Z14
+	CMPQ         DX, $0x00000020
+	JL           single
+
+unrolled:
+	VMOVUPS      (CX), Z15
+	VPANDD       Z1, Z15, Z16
+	VMOVUPS      vector40800000<>+0(SB), Z17
+	VMINPS       Z16, Z17, Z16
+	VMULPS       Z16, Z16, Z17
+	VDIVPS       Z16, Z2, Z18
+	VMOVUPS      vectorbca09aba<>+0(SB), Z19
+	VFMADD213PS  vector3e03901e<>+0(SB), Z18, Z19
+	VFMADD213PS  vectorbebcb43b<>+0(SB), Z18, Z19
+	VFMADD213PS  vector3f170380<>+0(SB), Z18, Z19
+	VFMADD213PS  vectorbf038ee5<>+0(SB), Z18, Z19
+	VFMADD213PS  vector3d5b8b25<>+0(SB), Z18, Z19
+	VFMADD213PS  vector3f0eaabb<>+0(SB), Z18, Z19
+	VFMADD213PS  vector39c80866<>+0(SB), Z18, Z19
+	VPORD        Z0, Z17, Z18
+	VMINPS       Z18, Z3, Z18
+	VMAXPS       Z18, Z4, Z18
+	VMULPS       Z5, Z18, Z20
+	VRNDSCALEPS  $0x08, Z20, Z20
+	VFMADD231PS  Z6, Z20, Z18
+	VFMADD231PS  Z7, Z20, Z18
+	VMOVUPS      Z8, Z21
+	VFMADD213PS  Z9, Z18, Z21
+	VFMADD213PS  Z10, Z18, Z21
+	VFMADD213PS  Z11, Z18, Z21
+	VFMADD213PS  Z12, Z18, Z21
+	VFMADD213PS  Z13, Z18, Z21
+	VMULPS       Z18, Z18, Z22
+	VADDPS       Z14, Z18, Z18
+	VFMADD213PS  Z18, Z22, Z21
+	VSCALEFPS    Z20, Z21, Z21
+	VFNMADD213PS Z2, Z21, Z19
+	VMOVUPS      vectorb7222fa4<>+0(SB), Z18
+	VFMADD213PS  vector38ec43a8<>+0(SB), Z17, Z18
+	VFMADD213PS  vectorba5e67b3<>+0(SB), Z17, Z18
+	VFMADD213PS  vector3bab1530<>+0(SB), Z17, Z18
+	VFMADD213PS  vectorbcdc14e4<>+0(SB), Z17, Z18
+	VFMADD213PS  vector3de71784<>+0(SB), Z17, Z18
+	VFMADD213PS  vectorbec093a3<>+0(SB), Z17, Z18
+	VFMADD213PS  vector3e0375d4<>+0(SB), Z17, Z18
+	VFMADD213PS  Z16, Z16, Z18
+	VCMPPS       $0x11, Z2, Z16, K1
+	VMOVAPS      Z18, K1, Z19
+	VPANDD       Z0, Z15, Z15
+	VPORD        Z15, Z19, Z19
+	VMOVUPS      Z19, (AX)
+	VMOVUPS      64(CX), Z15
+	VPANDD       Z1, Z15, Z16
+	VMOVUPS      vector40800000<>+0(SB), Z17
+	VMINPS       Z16, Z17, Z16
+	VMULPS       Z16, Z16, Z17
+	VDIVPS       Z16, Z2, Z18
+	VMOVUPS      vectorbca09aba<>+0(SB), Z19
+	VFMADD213PS  vector3e03901e<>+0(SB), Z18, Z19
+	VFMADD213PS  vectorbebcb43b<>+0(SB), Z18, Z19
+	VFMADD213PS  vector3f170380<>+0(SB), Z18, Z19
+	VFMADD213PS  vectorbf038ee5<>+0(SB), Z18, Z19
+	VFMADD213PS  vector3d5b8b25<>+0(SB), Z18, Z19
+	VFMADD213PS  vector3f0eaabb<>+0(SB), Z18, Z19
+	VFMADD213PS  vector39c80866<>+0(SB), Z18, Z19
+	VPORD        Z0, Z17, Z18
+	VMINPS       Z18, Z3, Z18
+	VMAXPS       Z18, Z4, Z18
+	VMULPS       Z5, Z18, Z20
+	VRNDSCALEPS  $0x08, Z20, Z20
+	VFMADD231PS  Z6, Z20, Z18
+	VFMADD231PS  Z7, Z20, Z18
+	VMOVUPS      Z8, Z21
+	VFMADD213PS  Z9, Z18, Z21
+	VFMADD213PS  Z10, Z18, Z21
+	VFMADD213PS  Z11, Z18, Z21
+	VFMADD213PS  Z12, Z18, Z21
+	VFMADD213PS  Z13, Z18, Z21
+	VMULPS       Z18, Z18, Z22
+	VADDPS       Z14, Z18, Z18
+	VFMADD213PS  Z18, Z22, Z21
+	VSCALEFPS    Z20, Z21, Z21
+	VFNMADD213PS Z2, Z21, Z19
+	VMOVUPS      vectorb7222fa4<>+0(SB), Z18
+	VFMADD213PS  vector38ec43a8<>+0(SB), Z17, Z18
+	VFMADD213PS  vectorba5e67b3<>+0(SB), Z17, Z18
+	VFMADD213PS  vector3bab1530<>+0(SB), Z17, Z18
+	VFMADD213PS  vectorbcdc14e4<>+0(SB), Z17, Z18
+	VFMADD213PS  vector3de71784<>+0(SB), Z17, Z18
+	VFMADD213PS  vectorbec093a3<>+0(SB), Z17, Z18
+	VFMADD213PS  vector3e0375d4<>+0(SB), Z17, Z18
+	VFMADD213PS  Z16, Z16, Z18
+	VCMPPS       $0x11, Z2, Z16, K1
+	VMOVAPS      Z18, K1, Z19
+	VPANDD       Z0, Z15, Z15
+	VPORD        Z15, Z19, Z19
+	VMOVUPS      Z19, 64(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	SUBQ         $0x00000020, DX
+	CMPQ         DX, $0x00000020
+	JGE          unrolled
+
+single:
+	CMPQ         DX, $0x10
+	JL           rest
+	VMOVUPS      (CX), Z15
+	VPANDD       Z1, Z15, Z16
+	VMOVUPS      vector40800000<>+0(SB), Z17
+	VMINPS       Z16, Z17, Z16
+	VMULPS       Z16, Z16, Z17
+	VDIVPS       Z16, Z2, Z18
+	VMOVUPS      vectorbca09aba<>+0(SB), Z19
+	VFMADD213PS  vector3e03901e<>+0(SB), Z18, Z19
+	VFMADD213PS  vectorbebcb43b<>+0(SB), Z18, Z19
+	VFMADD213PS  vector3f170380<>+0(SB), Z18, Z19
+	VFMADD213PS  vectorbf038ee5<>+0(SB), Z18, Z19
+	VFMADD213PS  vector3d5b8b25<>+0(SB), Z18, Z19
+	VFMADD213PS  vector3f0eaabb<>+0(SB), Z18, Z19
+	VFMADD213PS  vector39c80866<>+0(SB), Z18, Z19
+	VPORD        Z0, Z17, Z18
+	VMINPS       Z18, Z3, Z18
+	VMAXPS       Z18, Z4, Z18
+	VMULPS       Z5, Z18, Z20
+	VRNDSCALEPS  $0x08, Z20, Z20
+	VFMADD231PS  Z6, Z20, Z18
+	VFMADD231PS  Z7, Z20, Z18
+	VMOVUPS      Z8, Z21
+	VFMADD213PS  Z9, Z18, Z21
+	VFMADD213PS  Z10, Z18, Z21
+	VFMADD213PS  Z11, Z18, Z21
+	VFMADD213PS  Z12, Z18, Z21
+	VFMADD213PS  Z13, Z18, Z21
+	VMULPS       Z18, Z18, Z22
+	VADDPS       Z14, Z18, Z18
+	VFMADD213PS  Z18, Z22, Z21
+	VSCALEFPS    Z20, Z21, Z21
+	VFNMADD213PS Z2, Z21, Z19
+	VMOVUPS      vectorb7222fa4<>+0(SB), Z18
+	VFMADD213PS  vector38ec43a8<>+0(SB), Z17, Z18
+	VFMADD213PS  vectorba5e67b3<>+0(SB), Z17, Z18
+	VFMADD213PS  vector3bab1530<>+0(SB), Z17, Z18
+	VFMADD213PS  vectorbcdc14e4<>+0(SB), Z17, Z18
+	VFMADD213PS  vector3de71784<>+0(SB), Z17, Z18
+	VFMADD213PS  vectorbec093a3<>+0(SB), Z17, Z18
+	VFMADD213PS  vector3e0375d4<>+0(SB), Z17, Z18
+	VFMADD213PS  Z16, Z16, Z18
+	VCMPPS       $0x11, Z2, Z16, K1
+	VMOVAPS      Z18, K1, Z19
+	VPANDD       Z0, Z15, Z15
+	VPORD        Z15, Z19, Z19
+	VMOVUPS      Z19, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	SUBQ         $0x10, DX
+	JMP          single
+
+rest:
+	TESTQ        DX, DX
+	JZ           done
+	MOVQ         $0xffffffff, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	VMOVUPS.Z    (CX), K1, Z15
+	VPANDD       Z1, Z15, Z1
+	VMOVUPS      vector40800000<>+0(SB), Z16
+	VMINPS       Z1, Z16, Z1
+	VMULPS       Z1, Z1, Z16
+	VDIVPS       Z1, Z2, Z17
+	VMOVUPS      vectorbca09aba<>+0(SB), Z18
+	VFMADD213PS  vector3e03901e<>+0(SB), Z17, Z18
+	VFMADD213PS  vectorbebcb43b<>+0(SB), Z17, Z18
+	VFMADD213PS  vector3f170380<>+0(SB), Z17, Z18
+	VFMADD213PS  vectorbf038ee5<>+0(SB), Z17, Z18
+	VFMADD213PS  vector3d5b8b25<>+0(SB), Z17, Z18
+	VFMADD213PS  vector3f0eaabb<>+0(SB), Z17, Z18
+	VFMADD213PS  vector39c80866<>+0(SB), Z17, Z18
+	VPORD        Z0, Z16, Z17
+	VMINPS       Z17, Z3, Z17
+	VMAXPS       Z17, Z4, Z17
+	VMULPS       Z5, Z17, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VFMADD231PS  Z6, Z3, Z17
+	VFMADD231PS  Z7, Z3, Z17
+	VMOVUPS      Z8, Z4
+	VFMADD213PS  Z9, Z17, Z4
+	VFMADD213PS  Z10, Z17, Z4
+	VFMADD213PS  Z11, Z17, Z4
+	VFMADD213PS  Z12, Z17, Z4
+	VFMADD213PS  Z13, Z17, Z4
+	VMULPS       Z17, Z17, Z5
+	VADDPS       Z14, Z17, Z17
+	VFMADD213PS  Z17, Z5, Z4
+	VSCALEFPS    Z3, Z4, Z4
+	VFNMADD213PS Z2, Z4, Z18
+	VMOVUPS      vectorb7222fa4<>+0(SB), Z3
+	VFMADD213PS  vector38ec43a8<>+0(SB), Z16, Z3
+	VFMADD213PS  vectorba5e67b3<>+0(SB), Z16, Z3
+	VFMADD213PS  vector3bab1530<>+0(SB), Z16, Z3
+	VFMADD213PS  vectorbcdc14e4<>+0(SB), Z16, Z3
+	VFMADD213PS  vector3de71784<>+0(SB), Z16, Z3
+	VFMADD213PS  vectorbec093a3<>+0(SB), Z16, Z3
+	VFMADD213PS  vector3e0375d4<>+0(SB), Z16, Z3
+	VFMADD213PS  Z1, Z1, Z3
+	VCMPPS       $0x11, Z2, Z1, K2
+	VMOVAPS      Z3, K2, Z18
+	VPANDD       Z0, Z15, Z15
+	VPORD        Z15, Z18, Z18
+	VMOVUPS      Z18, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA vector40800000<>+0(SB)/4, $0x40800000
+DATA vector40800000<>+4(SB)/4, $0x40800000
+DATA vector40800000<>+8(SB)/4, $0x40800000
+DATA vector40800000<>+12(SB)/4, $0x40800000
+DATA vector40800000<>+16(SB)/4, $0x40800000
+DATA vector40800000<>+20(SB)/4, $0x40800000
+DATA vector40800000<>+24(SB)/4, $0x40800000
+DATA vector40800000<>+28(SB)/4, $0x40800000
+DATA vector40800000<>+32(SB)/4, $0x40800000
+DATA vector40800000<>+36(SB)/4, $0x40800000
+DATA vector40800000<>+40(SB)/4, $0x40800000
+DATA vector40800000<>+44(SB)/4, $0x40800000
+DATA vector40800000<>+48(SB)/4, $0x40800000
+DATA vector40800000<>+52(SB)/4, $0x40800000
+DATA vector40800000<>+56(SB)/4, $0x40800000
+DATA vector40800000<>+60(SB)/4, $0x40800000
+GLOBL vector40800000<>(SB), RODATA|NOPTR, $64
+
+DATA vectorb7222fa4<>+0(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+4(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+8(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+12(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+16(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+20(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+24(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+28(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+32(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+36(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+40(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+44(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+48(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+52(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+56(SB)/4, $0xb7222fa4
+DATA vectorb7222fa4<>+60(SB)/4, $0xb7222fa4
+GLOBL vectorb7222fa4<>(SB), RODATA|NOPTR, $64
+
+DATA vector38ec43a8<>+0(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+4(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+8(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+12(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+16(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+20(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+24(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+28(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+32(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+36(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+40(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+44(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+48(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+52(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+56(SB)/4, $0x38ec43a8
+DATA vector38ec43a8<>+60(SB)/4, $0x38ec43a8
+GLOBL vector38ec43a8<>(SB), RODATA|NOPTR, $64
+
+DATA vectorba5e67b3<>+0(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+4(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+8(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+12(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+16(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+20(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+24(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+28(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+32(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+36(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+40(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+44(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+48(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+52(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+56(SB)/4, $0xba5e67b3
+DATA vectorba5e67b3<>+60(SB)/4, $0xba5e67b3
+GLOBL vectorba5e67b3<>(SB), RODATA|NOPTR, $64
+
+DATA vector3bab1530<>+0(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+4(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+8(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+12(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+16(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+20(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+24(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+28(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+32(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+36(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+40(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+44(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+48(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+52(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+56(SB)/4, $0x3bab1530
+DATA vector3bab1530<>+60(SB)/4, $0x3bab1530
+GLOBL vector3bab1530<>(SB), RODATA|NOPTR, $64
+
+DATA vectorbcdc14e4<>+0(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+4(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+8(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+12(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+16(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+20(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+24(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+28(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+32(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+36(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+40(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+44(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+48(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+52(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+56(SB)/4, $0xbcdc14e4
+DATA vectorbcdc14e4<>+60(SB)/4, $0xbcdc14e4
+GLOBL vectorbcdc14e4<>(SB), RODATA|NOPTR, $64
+
+DATA vector3de71784<>+0(SB)/4, $0x3de71784
+DATA vector3de71784<>+4(SB)/4, $0x3de71784
+DATA vector3de71784<>+8(SB)/4, $0x3de71784
+DATA vector3de71784<>+12(SB)/4, $0x3de71784
+DATA vector3de71784<>+16(SB)/4, $0x3de71784
+DATA vector3de71784<>+20(SB)/4, $0x3de71784
+DATA vector3de71784<>+24(SB)/4, $0x3de71784
+DATA vector3de71784<>+28(SB)/4, $0x3de71784
+DATA vector3de71784<>+32(SB)/4, $0x3de71784
+DATA vector3de71784<>+36(SB)/4, $0x3de71784
+DATA vector3de71784<>+40(SB)/4, $0x3de71784
+DATA vector3de71784<>+44(SB)/4, $0x3de71784
+DATA vector3de71784<>+48(SB)/4, $0x3de71784
+DATA vector3de71784<>+52(SB)/4, $0x3de71784
+DATA vector3de71784<>+56(SB)/4, $0x3de71784
+DATA vector3de71784<>+60(SB)/4, $0x3de71784
+GLOBL vector3de71784<>(SB), RODATA|NOPTR, $64
+
+DATA vectorbec093a3<>+0(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+4(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+8(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+12(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+16(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+20(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+24(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+28(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+32(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+36(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+40(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+44(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+48(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+52(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+56(SB)/4, $0xbec093a3
+DATA vectorbec093a3<>+60(SB)/4, $0xbec093a3
+GLOBL vectorbec093a3<>(SB), RODATA|NOPTR, $64
+
+DATA vector3e0375d4<>+0(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+4(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+8(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+12(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+16(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+20(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+24(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+28(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+32(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+36(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+40(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+44(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+48(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+52(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+56(SB)/4, $0x3e0375d4
+DATA vector3e0375d4<>+60(SB)/4, $0x3e0375d4
+GLOBL vector3e0375d4<>(SB), RODATA|NOPTR, $64
+
+DATA vectorbca09aba<>+0(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+4(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+8(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+12(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+16(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+20(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+24(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+28(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+32(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+36(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+40(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+44(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+48(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+52(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+56(SB)/4, $0xbca09aba
+DATA vectorbca09aba<>+60(SB)/4, $0xbca09aba
+GLOBL vectorbca09aba<>(SB), RODATA|NOPTR, $64
+
+DATA vector3e03901e<>+0(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+4(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+8(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+12(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+16(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+20(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+24(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+28(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+32(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+36(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+40(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+44(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+48(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+52(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+56(SB)/4, $0x3e03901e
+DATA vector3e03901e<>+60(SB)/4, $0x3e03901e
+GLOBL vector3e03901e<>(SB), RODATA|NOPTR, $64
+
+DATA vectorbebcb43b<>+0(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+4(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+8(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+12(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+16(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+20(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+24(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+28(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+32(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+36(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+40(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+44(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+48(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+52(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+56(SB)/4, $0xbebcb43b
+DATA vectorbebcb43b<>+60(SB)/4, $0xbebcb43b
+GLOBL vectorbebcb43b<>(SB), RODATA|NOPTR, $64
+
+DATA vector3f170380<>+0(SB)/4, $0x3f170380
+DATA vector3f170380<>+4(SB)/4, $0x3f170380
+DATA vector3f170380<>+8(SB)/4, $0x3f170380
+DATA vector3f170380<>+12(SB)/4, $0x3f170380
+DATA vector3f170380<>+16(SB)/4, $0x3f170380
+DATA vector3f170380<>+20(SB)/4, $0x3f170380
+DATA vector3f170380<>+24(SB)/4, $0x3f170380
+DATA vector3f170380<>+28(SB)/4, $0x3f170380
+DATA vector3f170380<>+32(SB)/4, $0x3f170380
+DATA vector3f170380<>+36(SB)/4, $0x3f170380
+DATA vector3f170380<>+40(SB)/4, $0x3f170380
+DATA vector3f170380<>+44(SB)/4, $0x3f170380
+DATA vector3f170380<>+48(SB)/4, $0x3f170380
+DATA vector3f170380<>+52(SB)/4, $0x3f170380
+DATA vector3f170380<>+56(SB)/4, $0x3f170380
+DATA vector3f170380<>+60(SB)/4, $0x3f170380
+GLOBL vector3f170380<>(SB), RODATA|NOPTR, $64
+
+DATA vectorbf038ee5<>+0(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+4(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+8(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+12(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+16(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+20(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+24(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+28(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+32(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+36(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+40(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+44(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+48(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+52(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+56(SB)/4, $0xbf038ee5
+DATA vectorbf038ee5<>+60(SB)/4, $0xbf038ee5
+GLOBL vectorbf038ee5<>(SB), RODATA|NOPTR, $64
+
+DATA vector3d5b8b25<>+0(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+4(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+8(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+12(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+16(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+20(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+24(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+28(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+32(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+36(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+40(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+44(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+48(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+52(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+56(SB)/4, $0x3d5b8b25
+DATA vector3d5b8b25<>+60(SB)/4, $0x3d5b8b25
+GLOBL vector3d5b8b25<>(SB), RODATA|NOPTR, $64
+
+DATA vector3f0eaabb<>+0(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+4(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+8(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+12(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+16(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+20(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+24(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+28(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+32(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+36(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+40(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+44(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+48(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+52(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+56(SB)/4, $0x3f0eaabb
+DATA vector3f0eaabb<>+60(SB)/4, $0x3f0eaabb
+GLOBL vector3f0eaabb<>(SB), RODATA|NOPTR, $64
+
+DATA vector39c80866<>+0(SB)/4, $0x39c80866
+DATA vector39c80866<>+4(SB)/4, $0x39c80866
+DATA vector39c80866<>+8(SB)/4, $0x39c80866
+DATA vector39c80866<>+12(SB)/4, $0x39c80866
+DATA vector39c80866<>+16(SB)/4, $0x39c80866
+DATA vector39c80866<>+20(SB)/4, $0x39c80866
+DATA vector39c80866<>+24(SB)/4, $0x39c80866
+DATA vector39c80866<>+28(SB)/4, $0x39c80866
+DATA vector39c80866<>+32(SB)/4, $0x39c80866
+DATA vector39c80866<>+36(SB)/4, $0x39c80866
+DATA vector39c80866<>+40(SB)/4, $0x39c80866
+DATA vector39c80866<>+44(SB)/4, $0x39c80866
+DATA vector39c80866<>+48(SB)/4, $0x39c80866
+DATA vector39c80866<>+52(SB)/4, $0x39c80866
+DATA vector39c80866<>+56(SB)/4, $0x39c80866
+DATA vector39c80866<>+60(SB)/4, $0x39c80866
+GLOBL vector39c80866<>(SB), RODATA|NOPTR, $64
+
 // func expAVX2(dst []float32, a []float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·expAVX2(SB), NOSPLIT, $0-48
@@ -1879,6 +2562,438 @@ rest:
 	VADDPS      lanes3f800000<>+0(SB), Y5, Y5
 	VDIVPS      Y5, Y3, Y3
 	VMASKMOVPS  Y3, Y1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func expSumAVX2(dst []float32, a []float32, shift float32) float32
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·expSumAVX2(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         a_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS shift+48(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	VMOVAPS      Y1, Y2
+	VMOVAPS      Y1, Y1
+	CMPQ         DX, $0x00000010
+	JL           single
+
+unrolled:
+	VMOVUPS     (CX), Y3
+	VSUBPS      Y0, Y3, Y3
+	VMOVUPS     lanes42b20000<>+0(SB), Y4
+	VMINPS      Y3, Y4, Y3
+	VMOVUPS     lanesc2d00000<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VMULPS      lanes3fb8aa3b<>+0(SB), Y3, Y4
+	VROUNDPS    $0x08, Y4, Y4
+	VFMADD231PS lanesbf318000<>+0(SB), Y4, Y3
+	VFMADD231PS lanes395e8083<>+0(SB), Y4, Y3
+	VMOVUPS     lanes39506967<>+0(SB), Y5
+	VFMADD213PS lanes3ab743ce<>+0(SB), Y3, Y5
+	VFMADD213PS lanes3c088908<>+0(SB), Y3, Y5
+	VFMADD213PS lanes3d2aa9c1<>+0(SB), Y3, Y5
+	VFMADD213PS lanes3e2aaaaa<>+0(SB), Y3, Y5
+	VFMADD213PS lanes3f000000<>+0(SB), Y3, Y5
+	VMULPS      Y3, Y3, Y6
+	VADDPS      lanes3f800000<>+0(SB), Y3, Y3
+	VFMADD213PS Y3, Y6, Y5
+	VCVTPS2DQ   Y4, Y4
+	VPSRAD      $0x01, Y4, Y3
+	VPSUBD      Y3, Y4, Y4
+	VPADDD      lanes0000007f<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y5, Y5
+	VPADDD      lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y4, Y5, Y5
+	VADDPS      Y5, Y2, Y2
+	VMOVUPS     Y5, (AX)
+	VMOVUPS     32(CX), Y3
+	VSUBPS      Y0, Y3, Y3
+	VMOVUPS     lanes42b20000<>+0(SB), Y4
+	VMINPS      Y3, Y4, Y3
+	VMOVUPS     lanesc2d00000<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VMULPS      lanes3fb8aa3b<>+0(SB), Y3, Y4
+	VROUNDPS    $0x08, Y4, Y4
+	VFMADD231PS lanesbf318000<>+0(SB), Y4, Y3
+	VFMADD231PS lanes395e8083<>+0(SB), Y4, Y3
+	VMOVUPS     lanes39506967<>+0(SB), Y5
+	VFMADD213PS lanes3ab743ce<>+0(SB), Y3, Y5
+	VFMADD213PS lanes3c088908<>+0(SB), Y3, Y5
+	VFMADD213PS lanes3d2aa9c1<>+0(SB), Y3, Y5
+	VFMADD213PS lanes3e2aaaaa<>+0(SB), Y3, Y5
+	VFMADD213PS lanes3f000000<>+0(SB), Y3, Y5
+	VMULPS      Y3, Y3, Y6
+	VADDPS      lanes3f800000<>+0(SB), Y3, Y3
+	VFMADD213PS Y3, Y6, Y5
+	VCVTPS2DQ   Y4, Y4
+	VPSRAD      $0x01, Y4, Y3
+	VPSUBD      Y3, Y4, Y4
+	VPADDD      lanes0000007f<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y5, Y5
+	VPADDD      lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y4, Y5, Y5
+	VADDPS      Y5, Y1, Y1
+	VMOVUPS     Y5, 32(AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x00000010, DX
+	CMPQ        DX, $0x00000010
+	JGE         unrolled
+
+single:
+	CMPQ        DX, $0x08
+	JL          rest
+	VMOVUPS     (CX), Y3
+	VSUBPS      Y0, Y3, Y3
+	VMOVUPS     lanes42b20000<>+0(SB), Y4
+	VMINPS      Y3, Y4, Y3
+	VMOVUPS     lanesc2d00000<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VMULPS      lanes3fb8aa3b<>+0(SB), Y3, Y4
+	VROUNDPS    $0x08, Y4, Y4
+	VFMADD231PS lanesbf318000<>+0(SB), Y4, Y3
+	VFMADD231PS lanes395e8083<>+0(SB), Y4, Y3
+	VMOVUPS     lanes39506967<>+0(SB), Y5
+	VFMADD213PS lanes3ab743ce<>+0(SB), Y3, Y5
+	VFMADD213PS lanes3c088908<>+0(SB), Y3, Y5
+	VFMADD213PS lanes3d2aa9c1<>+0(SB), Y3, Y5
+	VFMADD213PS lanes3e2aaaaa<>+0(SB), Y3, Y5
+	VFMADD213PS lanes3f000000<>+0(SB), Y3, Y5
+	VMULPS      Y3, Y3, Y6
+	VADDPS      lanes3f800000<>+0(SB), Y3, Y3
+	VFMADD213PS Y3, Y6, Y5
+	VCVTPS2DQ   Y4, Y4
+	VPSRAD      $0x01, Y4, Y3
+	VPSUBD      Y3, Y4, Y4
+	VPADDD      lanes0000007f<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y5, Y5
+	VPADDD      lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y4, Y5, Y5
+	VADDPS      Y5, Y2, Y2
+	VMOVUPS     Y5, (AX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	SUBQ        $0x08, DX
+	JMP         single
+
+rest:
+	TESTQ       DX, DX
+	JZ          done
+	LEAQ        lanewindow<>+0(SB), BX
+	NEGQ        DX
+	VMOVUPS     64(BX)(DX*4), Y3
+	VMOVUPS     lanesff800000<>+0(SB), Y4
+	VMASKMOVPS  (CX), Y3, Y5
+	VBLENDVPS   Y3, Y5, Y4, Y5
+	VSUBPS      Y0, Y5, Y5
+	VMOVUPS     lanes42b20000<>+0(SB), Y0
+	VMINPS      Y5, Y0, Y5
+	VMOVUPS     lanesc2d00000<>+0(SB), Y0
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      lanes3fb8aa3b<>+0(SB), Y5, Y0
+	VROUNDPS    $0x08, Y0, Y0
+	VFMADD231PS lanesbf318000<>+0(SB), Y0, Y5
+	VFMADD231PS lanes395e8083<>+0(SB), Y0, Y5
+	VMOVUPS     lanes39506967<>+0(SB), Y4
+	VFMADD213PS lanes3ab743ce<>+0(SB), Y5, Y4
+	VFMADD213PS lanes3c088908<>+0(SB), Y5, Y4
+	VFMADD213PS lanes3d2aa9c1<>+0(SB), Y5, Y4
+	VFMADD213PS lanes3e2aaaaa<>+0(SB), Y5, Y4
+	VFMADD213PS lanes3f000000<>+0(SB), Y5, Y4
+	VMULPS      Y5, Y5, Y6
+	VADDPS      lanes3f800000<>+0(SB), Y5, Y5
+	VFMADD213PS Y5, Y6, Y4
+	VCVTPS2DQ   Y0, Y0
+	VPSRAD      $0x01, Y0, Y5
+	VPSUBD      Y5, Y0, Y0
+	VPADDD      lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD      $0x17, Y5, Y5
+	VMULPS      Y5, Y4, Y4
+	VPADDD      lanes0000007f<>+0(SB), Y0, Y0
+	VPSLLD      $0x17, Y0, Y0
+	VMULPS      Y0, Y4, Y4
+	VADDPS      Y4, Y2, Y2
+	VMASKMOVPS  Y4, Y3, (AX)
+
+done:
+	VADDPS     Y1, Y2, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VSHUFPS    $0x4e, Y0, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VSHUFPS    $0xb1, Y0, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	MOVSS      X0, ret+56(FP)
+	VZEROUPPER
+	RET
+
+// func erfAVX2(dst []float32, a []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·erfAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ a_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	CMPQ DX, $0x00000010
+	JL   single
+
+unrolled:
+	VMOVUPS      (CX), Y0
+	VANDPS       lanes7fffffff<>+0(SB), Y0, Y1
+	VMOVUPS      vector40800000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMULPS       Y1, Y1, Y2
+	VMOVUPS      lanes3f800000<>+0(SB), Y3
+	VDIVPS       Y1, Y3, Y3
+	VMOVUPS      vectorbca09aba<>+0(SB), Y4
+	VFMADD213PS  vector3e03901e<>+0(SB), Y3, Y4
+	VFMADD213PS  vectorbebcb43b<>+0(SB), Y3, Y4
+	VFMADD213PS  vector3f170380<>+0(SB), Y3, Y4
+	VFMADD213PS  vectorbf038ee5<>+0(SB), Y3, Y4
+	VFMADD213PS  vector3d5b8b25<>+0(SB), Y3, Y4
+	VFMADD213PS  vector3f0eaabb<>+0(SB), Y3, Y4
+	VFMADD213PS  vector39c80866<>+0(SB), Y3, Y4
+	VORPS        lanes80000000<>+0(SB), Y2, Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y3, Y5, Y3
+	VMOVUPS      lanesc2d00000<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       lanes3fb8aa3b<>+0(SB), Y3, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VFMADD231PS  lanesbf318000<>+0(SB), Y5, Y3
+	VFMADD231PS  lanes395e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes39506967<>+0(SB), Y6
+	VFMADD213PS  lanes3ab743ce<>+0(SB), Y3, Y6
+	VFMADD213PS  lanes3c088908<>+0(SB), Y3, Y6
+	VFMADD213PS  lanes3d2aa9c1<>+0(SB), Y3, Y6
+	VFMADD213PS  lanes3e2aaaaa<>+0(SB), Y3, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y6
+	VMULPS       Y3, Y3, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
+	VFMADD213PS  Y3, Y7, Y6
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y3
+	VPSUBD       Y3, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y6, Y6
+	VFNMADD213PS lanes3f800000<>+0(SB), Y6, Y4
+	VMOVUPS      vectorb7222fa4<>+0(SB), Y3
+	VFMADD213PS  vector38ec43a8<>+0(SB), Y2, Y3
+	VFMADD213PS  vectorba5e67b3<>+0(SB), Y2, Y3
+	VFMADD213PS  vector3bab1530<>+0(SB), Y2, Y3
+	VFMADD213PS  vectorbcdc14e4<>+0(SB), Y2, Y3
+	VFMADD213PS  vector3de71784<>+0(SB), Y2, Y3
+	VFMADD213PS  vectorbec093a3<>+0(SB), Y2, Y3
+	VFMADD213PS  vector3e0375d4<>+0(SB), Y2, Y3
+	VFMADD213PS  Y1, Y1, Y3
+	VCMPPS       $0x11, lanes3f800000<>+0(SB), Y1, Y1
+	VBLENDVPS    Y1, Y3, Y4, Y4
+	VANDPS       lanes80000000<>+0(SB), Y0, Y0
+	VORPS        Y0, Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VMOVUPS      32(CX), Y0
+	VANDPS       lanes7fffffff<>+0(SB), Y0, Y1
+	VMOVUPS      vector40800000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMULPS       Y1, Y1, Y2
+	VMOVUPS      lanes3f800000<>+0(SB), Y3
+	VDIVPS       Y1, Y3, Y3
+	VMOVUPS      vectorbca09aba<>+0(SB), Y4
+	VFMADD213PS  vector3e03901e<>+0(SB), Y3, Y4
+	VFMADD213PS  vectorbebcb43b<>+0(SB), Y3, Y4
+	VFMADD213PS  vector3f170380<>+0(SB), Y3, Y4
+	VFMADD213PS  vectorbf038ee5<>+0(SB), Y3, Y4
+	VFMADD213PS  vector3d5b8b25<>+0(SB), Y3, Y4
+	VFMADD213PS  vector3f0eaabb<>+0(SB), Y3, Y4
+	VFMADD213PS  vector39c80866<>+0(SB), Y3, Y4
+	VORPS        lanes80000000<>+0(SB), Y2, Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y3, Y5, Y3
+	VMOVUPS      lanesc2d00000<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       lanes3fb8aa3b<>+0(SB), Y3, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VFMADD231PS  lanesbf318000<>+0(SB), Y5, Y3
+	VFMADD231PS  lanes395e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes39506967<>+0(SB), Y6
+	VFMADD213PS  lanes3ab743ce<>+0(SB), Y3, Y6
+	VFMADD213PS  lanes3c088908<>+0(SB), Y3, Y6
+	VFMADD213PS  lanes3d2aa9c1<>+0(SB), Y3, Y6
+	VFMADD213PS  lanes3e2aaaaa<>+0(SB), Y3, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y6
+	VMULPS       Y3, Y3, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
+	VFMADD213PS  Y3, Y7, Y6
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y3
+	VPSUBD       Y3, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y6, Y6
+	VFNMADD213PS lanes3f800000<>+0(SB), Y6, Y4
+	VMOVUPS      vectorb7222fa4<>+0(SB), Y3
+	VFMADD213PS  vector38ec43a8<>+0(SB), Y2, Y3
+	VFMADD213PS  vectorba5e67b3<>+0(SB), Y2, Y3
+	VFMADD213PS  vector3bab1530<>+0(SB), Y2, Y3
+	VFMADD213PS  vectorbcdc14e4<>+0(SB), Y2, Y3
+	VFMADD213PS  vector3de71784<>+0(SB), Y2, Y3
+	VFMADD213PS  vectorbec093a3<>+0(SB), Y2, Y3
+	VFMADD213PS  vector3e0375d4<>+0(SB), Y2, Y3
+	VFMADD213PS  Y1, Y1, Y3
+	VCMPPS       $0x11, lanes3f800000<>+0(SB), Y1, Y1
+	VBLENDVPS    Y1, Y3, Y4, Y4
+	VANDPS       lanes80000000<>+0(SB), Y0, Y0
+	VORPS        Y0, Y4, Y4
+	VMOVUPS      Y4, 32(AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, CX
+	SUBQ         $0x00000010, DX
+	CMPQ         DX, $0x00000010
+	JGE          unrolled
+
+single:
+	CMPQ         DX, $0x08
+	JL           rest
+	VMOVUPS      (CX), Y0
+	VANDPS       lanes7fffffff<>+0(SB), Y0, Y1
+	VMOVUPS      vector40800000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMULPS       Y1, Y1, Y2
+	VMOVUPS      lanes3f800000<>+0(SB), Y3
+	VDIVPS       Y1, Y3, Y3
+	VMOVUPS      vectorbca09aba<>+0(SB), Y4
+	VFMADD213PS  vector3e03901e<>+0(SB), Y3, Y4
+	VFMADD213PS  vectorbebcb43b<>+0(SB), Y3, Y4
+	VFMADD213PS  vector3f170380<>+0(SB), Y3, Y4
+	VFMADD213PS  vectorbf038ee5<>+0(SB), Y3, Y4
+	VFMADD213PS  vector3d5b8b25<>+0(SB), Y3, Y4
+	VFMADD213PS  vector3f0eaabb<>+0(SB), Y3, Y4
+	VFMADD213PS  vector39c80866<>+0(SB), Y3, Y4
+	VORPS        lanes80000000<>+0(SB), Y2, Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y3, Y5, Y3
+	VMOVUPS      lanesc2d00000<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       lanes3fb8aa3b<>+0(SB), Y3, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VFMADD231PS  lanesbf318000<>+0(SB), Y5, Y3
+	VFMADD231PS  lanes395e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes39506967<>+0(SB), Y6
+	VFMADD213PS  lanes3ab743ce<>+0(SB), Y3, Y6
+	VFMADD213PS  lanes3c088908<>+0(SB), Y3, Y6
+	VFMADD213PS  lanes3d2aa9c1<>+0(SB), Y3, Y6
+	VFMADD213PS  lanes3e2aaaaa<>+0(SB), Y3, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y6
+	VMULPS       Y3, Y3, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
+	VFMADD213PS  Y3, Y7, Y6
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y3
+	VPSUBD       Y3, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y6, Y6
+	VFNMADD213PS lanes3f800000<>+0(SB), Y6, Y4
+	VMOVUPS      vectorb7222fa4<>+0(SB), Y3
+	VFMADD213PS  vector38ec43a8<>+0(SB), Y2, Y3
+	VFMADD213PS  vectorba5e67b3<>+0(SB), Y2, Y3
+	VFMADD213PS  vector3bab1530<>+0(SB), Y2, Y3
+	VFMADD213PS  vectorbcdc14e4<>+0(SB), Y2, Y3
+	VFMADD213PS  vector3de71784<>+0(SB), Y2, Y3
+	VFMADD213PS  vectorbec093a3<>+0(SB), Y2, Y3
+	VFMADD213PS  vector3e0375d4<>+0(SB), Y2, Y3
+	VFMADD213PS  Y1, Y1, Y3
+	VCMPPS       $0x11, lanes3f800000<>+0(SB), Y1, Y1
+	VBLENDVPS    Y1, Y3, Y4, Y4
+	VANDPS       lanes80000000<>+0(SB), Y0, Y0
+	VORPS        Y0, Y4, Y4
+	VMOVUPS      Y4, (AX)
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, CX
+	SUBQ         $0x08, DX
+	JMP          single
+
+rest:
+	TESTQ        DX, DX
+	JZ           done
+	LEAQ         lanewindow<>+0(SB), BX
+	NEGQ         DX
+	VMOVUPS      64(BX)(DX*4), Y0
+	VMASKMOVPS   (CX), Y0, Y1
+	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
+	VMOVUPS      vector40800000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
+	VMULPS       Y2, Y2, Y3
+	VMOVUPS      lanes3f800000<>+0(SB), Y4
+	VDIVPS       Y2, Y4, Y4
+	VMOVUPS      vectorbca09aba<>+0(SB), Y5
+	VFMADD213PS  vector3e03901e<>+0(SB), Y4, Y5
+	VFMADD213PS  vectorbebcb43b<>+0(SB), Y4, Y5
+	VFMADD213PS  vector3f170380<>+0(SB), Y4, Y5
+	VFMADD213PS  vectorbf038ee5<>+0(SB), Y4, Y5
+	VFMADD213PS  vector3d5b8b25<>+0(SB), Y4, Y5
+	VFMADD213PS  vector3f0eaabb<>+0(SB), Y4, Y5
+	VFMADD213PS  vector39c80866<>+0(SB), Y4, Y5
+	VORPS        lanes80000000<>+0(SB), Y3, Y4
+	VMOVUPS      lanes42b20000<>+0(SB), Y6
+	VMINPS       Y4, Y6, Y4
+	VMOVUPS      lanesc2d00000<>+0(SB), Y6
+	VMAXPS       Y4, Y6, Y4
+	VMULPS       lanes3fb8aa3b<>+0(SB), Y4, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VFMADD231PS  lanesbf318000<>+0(SB), Y6, Y4
+	VFMADD231PS  lanes395e8083<>+0(SB), Y6, Y4
+	VMOVUPS      lanes39506967<>+0(SB), Y7
+	VFMADD213PS  lanes3ab743ce<>+0(SB), Y4, Y7
+	VFMADD213PS  lanes3c088908<>+0(SB), Y4, Y7
+	VFMADD213PS  lanes3d2aa9c1<>+0(SB), Y4, Y7
+	VFMADD213PS  lanes3e2aaaaa<>+0(SB), Y4, Y7
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y7
+	VMULPS       Y4, Y4, Y8
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
+	VFMADD213PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y4
+	VPSUBD       Y4, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y7, Y7
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y7, Y7
+	VFNMADD213PS lanes3f800000<>+0(SB), Y7, Y5
+	VMOVUPS      vectorb7222fa4<>+0(SB), Y4
+	VFMADD213PS  vector38ec43a8<>+0(SB), Y3, Y4
+	VFMADD213PS  vectorba5e67b3<>+0(SB), Y3, Y4
+	VFMADD213PS  vector3bab1530<>+0(SB), Y3, Y4
+	VFMADD213PS  vectorbcdc14e4<>+0(SB), Y3, Y4
+	VFMADD213PS  vector3de71784<>+0(SB), Y3, Y4
+	VFMADD213PS  vectorbec093a3<>+0(SB), Y3, Y4
+	VFMADD213PS  vector3e0375d4<>+0(SB), Y3, Y4
+	VFMADD213PS  Y2, Y2, Y4
+	VCMPPS       $0x11, lanes3f800000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, Y4, Y5, Y5
+	VANDPS       lanes80000000<>+0(SB), Y1, Y1
+	VORPS        Y1, Y5, Y5
+	VMASKMOVPS   Y5, Y0, (AX)
 
 done:
 	VZEROUPPER

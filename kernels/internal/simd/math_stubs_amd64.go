@@ -17,6 +17,12 @@ func tanhAVX512(dst []float32, a []float32)
 func sigmoidAVX512(dst []float32, a []float32)
 
 //go:noescape
+func expSumAVX512(dst []float32, a []float32, shift float32) float32
+
+//go:noescape
+func erfAVX512(dst []float32, a []float32)
+
+//go:noescape
 func expAVX2(dst []float32, a []float32)
 
 //go:noescape
@@ -27,3 +33,9 @@ func tanhAVX2(dst []float32, a []float32)
 
 //go:noescape
 func sigmoidAVX2(dst []float32, a []float32)
+
+//go:noescape
+func expSumAVX2(dst []float32, a []float32, shift float32) float32
+
+//go:noescape
+func erfAVX2(dst []float32, a []float32)

@@ -181,3 +181,15 @@ func sigmoid(dst, a []float32) {
 		dst[i] = float32(1 / (1 + math.Exp(-float64(a[i]))))
 	}
 }
+
+func erf(dst, a []float32) {
+	for i, x := range a {
+		dst[i] = float32(math.Erf(float64(x)))
+	}
+}
+
+func expSum(dst, a []float32, shift float32) float32 {
+	subScalar(dst, a, shift)
+	exp(dst, dst)
+	return sum(dst)
+}

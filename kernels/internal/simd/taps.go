@@ -59,6 +59,34 @@ func (t *Taps) Sum(dst, a []float32, at, n int) {
 	active.sumOfTaps(&dst[0], &a[at], n, &t.Places, 0)
 }
 
+// mostRowLen is the longest row that SumRows should take: over longer ones, one row after the other is faster than
+// some columns after others.
+const mostRowLen = 512
+
+// ShortRows tells that rows of n numbers are for SumRows.
+func ShortRows(n int) bool { return n <= mostRowLen }
+
+// SumRows sets dst to the sum of the rows of len(dst) numbers that src has.
+func SumRows(dst, src []float32) {
+	n := len(dst)
+	if n == 0 || len(src) == 0 || len(src)%n != 0 {
+		panic(fmt.Sprintf("simd: rows of %d in %d numbers", n, len(src)))
+	}
+	copy(dst, src)
+	src = src[n:]
+	for len(src) > 0 {
+		t := Taps{Places: 1, Rows: min(max(1, block/n), len(src)/n), RowA: n, Cols: 1}
+		if active.sumOfTaps != nil {
+			active.sumOfTaps(&dst[0], &src[0], n, &t.Places, 1)
+		} else {
+			for r := range t.Rows {
+				add(dst, dst, src[r*n:][:n])
+			}
+		}
+		src = src[t.Rows*n:]
+	}
+}
+
 // Max sets n numbers of dst for each place to the greatest of a's taps, from number at on, as Max of one after the other.
 func (t *Taps) Max(dst, a []float32, at, n int) {
 	t.check(dst, a, at, n)

@@ -92,6 +92,33 @@ func TestTaps(t *testing.T) {
 	})
 }
 
+func TestRows(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(13, 14))
+		for range 100 {
+			mem := &arena{r: r}
+			n, rows := 1+r.IntN(200), 1+r.IntN(9)
+			if r.IntN(10) == 0 {
+				rows += block / n
+			}
+			src, dst, want := fill(r, mem.floats(n*rows)), mem.floats(n), make([]float64, n)
+			if r.IntN(3) == 0 {
+				src[r.IntN(len(src))] = float32(math.NaN())
+			}
+			for i, v := range src {
+				want[i%n] += float64(v)
+			}
+			SumRows(dst, src)
+			for i, v := range want {
+				if math.Abs(float64(dst[i])-v) > 1e-3 || (dst[i] == dst[i]) != (v == v) {
+					t.Fatalf("sum of %d rows of %d: number %d is %v, want %v", rows, n, i, dst[i], v)
+				}
+			}
+			mem.release()
+		}
+	})
+}
+
 func TestTapsRefuseShortSlices(t *testing.T) {
 	taps := Taps{Places: 2, PlaceDst: 3, PlaceA: 3, Rows: 1, Cols: 2, ColA: -3, ColB: 3}
 	for name, f := range map[string]func(){

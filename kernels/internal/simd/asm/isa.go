@@ -131,6 +131,26 @@ func (s isa) bits(u uint32) Op {
 
 func (s isa) float(f float64) Op { return s.bits(math.Float32bits(float32(f))) }
 
+var vectors = map[uint32]Mem{}
+
+// floatsInMemory returns constants in every lane as operands in memory, for functions of many.
+func (s isa) floatsInMemory(fs ...float64) []Op {
+	ops := make([]Op, len(fs))
+	for i, f := range fs {
+		u := math.Float32bits(float32(f))
+		m, ok := vectors[u]
+		if !ok {
+			m = GLOBL(fmt.Sprintf("vector%08x", u), RODATA|NOPTR)
+			for lane := range 16 {
+				DATA(4*lane, U32(u))
+			}
+			vectors[u] = m
+		}
+		ops[i] = m
+	}
+	return ops
+}
+
 func (s isa) floats(fs ...float64) []Op {
 	ops := make([]Op, len(fs))
 	for i, f := range fs {
