@@ -19,14 +19,15 @@ var (
 	inputShapes = map[string]map[string]shape.Shape{
 		"ApproxTopK": {"input": shape.Of(-1, 3)}, "BatchToSpaceND": {"block_shape": shape.Of(2)}, "SpaceToBatchND": {"block_shape": shape.Of(2)}}
 	attrValues = map[string]map[string]any{
-		"Conv2D":                {"strides": []int64{1, 1, 1, 1}},
-		"AudioSpectrogram":      {"window_size": int64(4)},
-		"FusedPadConv2D":        {"strides": []int64{1, 1, 1, 1}},
-		"QuantizedConv2D":       {"strides": []int64{1, 1, 1, 1}},
-		"QuantizedMaxPool":      {"ksize": []int64{1, 1, 1, 1}, "strides": []int64{1, 1, 1, 1}},
-		"QuantizedAvgPool":      {"ksize": []int64{1, 1, 1, 1}, "strides": []int64{1, 1, 1, 1}},
-		"DepthwiseConv2dNative": {"strides": []int64{1, 1, 1, 1}},
-		"Einsum":                {"equation": "ab,bc->ac"},
+		"Conv2D":                  {"strides": []int64{1, 1, 1, 1}},
+		"AudioSpectrogram":        {"window_size": int64(4)},
+		"FusedPadConv2D":          {"strides": []int64{1, 1, 1, 1}},
+		"FusedResizeAndPadConv2D": {"strides": []int64{1, 1, 1, 1}},
+		"QuantizedConv2D":         {"strides": []int64{1, 1, 1, 1}},
+		"QuantizedMaxPool":        {"ksize": []int64{1, 1, 1, 1}, "strides": []int64{1, 1, 1, 1}},
+		"QuantizedAvgPool":        {"ksize": []int64{1, 1, 1, 1}, "strides": []int64{1, 1, 1, 1}},
+		"DepthwiseConv2dNative":   {"strides": []int64{1, 1, 1, 1}},
+		"Einsum":                  {"equation": "ab,bc->ac"},
 		"ParseSequenceExample": {
 			"context_sparse_keys": []string{}, "context_dense_keys": []string{}, "feature_list_sparse_keys": []string{}},
 		"PriorityQueue":        {"shapes": []shape.Shape{}},

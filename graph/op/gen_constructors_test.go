@@ -247,6 +247,7 @@ var constructors = map[string]any{
 	"FusedBatchNormV2":              FusedBatchNormV2,
 	"FusedBatchNormV3":              FusedBatchNormV3,
 	"FusedPadConv2D":                FusedPadConv2D,
+	"FusedResizeAndPadConv2D":       FusedResizeAndPadConv2D,
 	"GRUBlockCell":                  GRUBlockCell,
 	"GRUBlockCellGrad":              GRUBlockCellGrad,
 	"Gather":                        Gather,

@@ -709,6 +709,22 @@ func FusedPadConv2D(s *Scope, input, paddings, filter Output, mode string, strid
 	return s.add("FusedPadConv2D", need{"mode": mode, "strides": strides, "padding": padding}, nil, input, paddings, filter).argument(0)
 }
 
+// FusedResizeAndPadConv2D resizes images, mirrors their borders and convolves them with filters.
+//
+//   - input: T
+//   - size: int32
+//   - paddings: int32
+//   - filter: T
+//   - mode: string, one of "REFLECT", "SYMMETRIC"
+//   - strides: a list of int
+//   - padding: string, one of "SAME", "VALID"
+//   - returns output: T
+//   - T is one of half, float, double
+//   - attr.ResizeAlignCorners: bool; default false
+func FusedResizeAndPadConv2D(s *Scope, input, size, paddings, filter Output, mode string, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
+	return s.add("FusedResizeAndPadConv2D", need{"mode": mode, "strides": strides, "padding": padding}, attrs, input, size, paddings, filter).argument(0)
+}
+
 // GRUBlockCell runs gated recurrent units over one time step.
 //
 //   - x: T

@@ -31,7 +31,16 @@ var patchOps = []row{
 	{"Dilation2DBackpropFilter", func(c *call) { c.set(0, c.in(1)) }},
 	{"ExtractImagePatches", func(c *call) { c.patches(2) }},
 	{"ExtractVolumePatches", func(c *call) { c.patches(3) }},
-	{"FusedPadConv2D", fusedPadConv2D},
+	{"FusedPadConv2D", func(c *call) { fusedPadConv2D(c, c.is(c.in(0), 4), 1) }},
+	{"FusedResizeAndPadConv2D", func(c *call) {
+		in := c.is(c.in(0), 4)
+		c.merge(c.in(1), Of(2))
+		size := Of(-1, -1)
+		if c.value(1) != nil {
+			size = c.sizes(1)
+		}
+		fusedPadConv2D(c, Of(in.at(0), max(-1, size.at(0)), max(-1, size.at(1)), in.at(3)), 2)
+	}},
 }
 
 // fractionalPool divides the sizes by a ratio for each, in float32 as the kernels do.
@@ -152,18 +161,18 @@ func (c *call) patches(spatial int) {
 	c.set(0, l.shape(in.at(0), depth, out...))
 }
 
-// fusedPadConv2D pads and convolves.
-func fusedPadConv2D(c *call) {
-	in, paddings := c.is(c.in(0), 4), c.is(c.in(1), 2)
+// fusedPadConv2D pads and convolves. The paddings are input i, the filter is the next one.
+func fusedPadConv2D(c *call, in Shape, i int) {
+	paddings := c.is(c.in(i), 2)
 	c.merge(paddings, Of(4, 2))
-	filter := c.is(c.in(2), 4)
+	filter := c.is(c.in(i+1), 4)
 	strides := c.attrInts("strides")
 	if len(strides) != 4 {
 		c.fail("Operation requires the stride attribute to contain 4 values, but got: %d", len(strides))
 		return
 	}
 	padded := UnknownOf(4)
-	if p, ok := c.ints(1); ok && c.err == nil {
+	if p, ok := c.ints(i); ok && c.err == nil && len(p) == 8 {
 		dims := make([]int64, 4)
 		for i := range dims {
 			if p[2*i] < 0 || p[2*i+1] < 0 {

@@ -267,7 +267,7 @@ func (g *golden) tolerance(dtype tensor.DType) float64 {
 		return 2.5e-7
 	case strings.Contains(op, "Apply") && dtype == tensor.Float16:
 		return 2e-2 // TensorFlow rounds each step to half precision
-	case (strings.Contains(op, "Conv") && strings.Contains(op, "Backprop") || strings.HasPrefix(op, "Depthwise") || op == "LRNGrad" || op == "FusedPadConv2D" || op == "Conv" || op == "Conv3D") && dtype == tensor.Float16:
+	case (strings.Contains(op, "Conv") && strings.Contains(op, "Backprop") || strings.HasPrefix(op, "Depthwise") || op == "LRNGrad" || op == "FusedPadConv2D" || op == "FusedResizeAndPadConv2D" || op == "Conv" || op == "Conv3D") && dtype == tensor.Float16:
 		return 0.1 // TensorFlow adds up in half precision
 	case op == "BiasAddGrad" && dtype == tensor.BFloat16:
 		return 0.1

@@ -10,21 +10,43 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/printing"
 )
 
-// padConvKernel is FusedPadConv2D: a convolution of images that are mirrored at their borders before.
-type padConvKernel[T element.Numeric] struct {
+// padConvKernel is FusedPadConv2D: a convolution of images that are mirrored at their borders before. It is
+// FusedResizeAndPadConv2D, too, which resizes them first.
+type padConvKernel[T element.Floating] struct {
 	windowing
 	methods[T]
 	// edge is 1 where mirroring leaves out the border itself: the mode REFLECT.
-	edge int64
+	edge   int64
+	resize bool
+	// align keeps the pixels in the corners of resized images where they are.
+	align bool
 }
 
 // padConvRows are the rows of one element type.
-func padConvRows[T element.Numeric](by methods[T]) []kernels.Def {
-	return halves.Rows("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) {
-		k := &padConvKernel[T]{methods: by}
+func padConvRows[T element.Floating](by methods[T]) []kernels.Def {
+	return halves.Rows("T", element.DTypeOf[T](), newPadConv(by, false))
+}
+
+// resizeConvRows are the rows of one element type of FusedResizeAndPadConv2D. bfloat16 is none of them.
+func resizeConvRows[T element.Floating](by methods[T]) []kernels.Def {
+	construct := newPadConv(by, true)
+	rows := kernels.ForType("T", element.DTypeOf[T](), construct)
+	if element.DTypeOf[T]() == tensor.Float32 {
+		rows = append(rows, kernels.ForType("T", tensor.Float16, halves.Constructor(tensor.Float16, construct))...)
+	}
+	return rows
+}
+
+func newPadConv[T element.Floating](by methods[T], resize bool) func(*kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		k := &padConvKernel[T]{methods: by, resize: resize}
+		var err error
+		if resize {
+			k.align, err = c.Attrs().Bool("resize_align_corners")
+		}
 		mode, err1 := c.Attrs().Str("mode")
 		strides, err2 := c.Attrs().IntList("strides")
-		if err := args.FirstError(err1, err2); err != nil {
+		if err := args.FirstError(err, err1, err2); err != nil {
 			return nil, err
 		}
 		switch mode {
@@ -42,13 +64,17 @@ func padConvRows[T element.Numeric](by methods[T]) []kernels.Def {
 		}
 		k.strideRows, k.strideCol, k.dilateRows, k.dilateCol = strides[1], strides[2], 1, 1
 		return k, k.readPadding(c)
-	})
+	}
 }
 
 func (k *padConvKernel[T]) Compute(ctx *kernels.Context) error {
-	image, paddings, filter := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	at := 1 // of the paddings; the filter is behind them
+	if k.resize {
+		at = 2
+	}
+	image, paddings, filter := ctx.Input(0), ctx.Input(at), ctx.Input(at+1)
 	dtype := element.DTypeOf[T]()
-	if err := args.FirstError(args.CheckType(ctx, 0, dtype), args.CheckType(ctx, 1, tensor.Int32), args.CheckType(ctx, 2, dtype)); err != nil {
+	if err := args.FirstError(args.CheckType(ctx, 0, dtype), args.CheckType(ctx, at, tensor.Int32), args.CheckType(ctx, at+1, dtype)); err != nil {
 		return err
 	}
 	if image.Len() == 0 {
@@ -57,7 +83,14 @@ func (k *padConvKernel[T]) Compute(ctx *kernels.Context) error {
 	if image.Rank() != 4 {
 		return status.InvalidArgumentf("input must be 4-dimensional%v", image.Shape())
 	}
-	shape, err := k.padded(image.Shape(), paddings)
+	sized := image.Shape()
+	if k.resize {
+		var err error
+		if sized, err = resizedShape(ctx); err != nil {
+			return err
+		}
+	}
+	shape, err := k.padded(sized, paddings)
 	if err != nil {
 		return err
 	}
@@ -75,15 +108,32 @@ func (k *padConvKernel[T]) Compute(ctx *kernels.Context) error {
 	if min(c.batch, c.rows.out, c.cols.out, c.outDepth) == 0 {
 		return status.InvalidArgumentf("Output tensor can't be empty")
 	}
-	wide, err := tensor.New(ctx.Device.Pool(), dtype, shape)
+	wide, err := k.prepare(ctx, sized, shape, paddings)
 	if err != nil {
 		return err
 	}
 	defer wide.Release()
-	k.mirror(ctx.Device, wide, image, paddings)
 	sub := *ctx
-	sub.Inputs = []kernels.Value{{Tensor: wide}, ctx.Inputs[2]}
+	sub.Inputs = []kernels.Value{{Tensor: wide}, ctx.Inputs[at+1]}
 	return conv.Compute(&sub)
+}
+
+// prepare makes the images that are convolved.
+func (k *padConvKernel[T]) prepare(ctx *kernels.Context, sized, shape tensor.Shape, paddings *tensor.Tensor) (*tensor.Tensor, error) {
+	image := ctx.Input(0)
+	if k.resize {
+		small, err := k.resized(ctx, sized)
+		if err != nil {
+			return nil, err
+		}
+		defer small.Release()
+		image = small
+	}
+	wide, err := tensor.New(ctx.Device.Pool(), element.DTypeOf[T](), shape)
+	if err == nil {
+		k.mirror(ctx.Device, wide, image, paddings)
+	}
+	return wide, err
 }
 
 // padded is the shape of the images with their mirrored borders.

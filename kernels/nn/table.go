@@ -90,6 +90,7 @@ func addConv(op func(op string, sets ...[]kernels.Def)) {
 	op("Conv3DBackpropInputV2", convolve3InputGradRows(floats, true), convolve3InputGradRows(doubles, true))
 	op("Conv3DBackpropFilter", convolve3FilterGradRows(floats, false), convolve3FilterGradRows(doubles, false))
 	op("Conv3DBackpropFilterV2", convolve3FilterGradRows(floats, true), convolve3FilterGradRows(doubles, true))
+	op("FusedResizeAndPadConv2D", resizeConvRows(floats), resizeConvRows(doubles))
 	op("FusedPadConv2D", padConvRows(floats), padConvRows(doubles))
 	op("Conv", convRows(floats), convRows(doubles), convRows(integers))
 	op("DepthwiseConv2dNative", depthwiseRows((*simd.Taps).SumOfProducts), depthwiseRows(simd.SumOfTapProducts[float64]))

@@ -946,6 +946,11 @@ func ReductionType(v string) Attr { return Attr{"reduction_type", v} }
 // Ops: RegexReplace, StaticRegexReplace. Default: true.
 func ReplaceGlobal(v bool) Attr { return Attr{"replace_global", v} }
 
+// ResizeAlignCorners sets the attribute resize_align_corners.
+//
+// Ops: FusedResizeAndPadConv2D. Default: false.
+func ResizeAlignCorners(v bool) Attr { return Attr{"resize_align_corners", v} }
+
 // ResizeIfIndexOutOfBounds sets the attribute resize_if_index_out_of_bounds.
 //
 // Ops: TensorListSetItem. Default: false.

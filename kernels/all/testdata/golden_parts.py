@@ -81,4 +81,16 @@ def section_project():
     for bad in [(x[0], m, size(2, 2)), (x, m[0], size(2, 2)), (x, m[:, :6], size(2, 2)), (x, np.repeat(m, 3, 0), size(2, 2)), (x, m, size(2, 2)[:1]), (x, m, i32(2)), (x, m, size(0, 2))]: case('ImageProjectiveTransformV2', *bad, **kw)
     case('ImageProjectiveTransformV3', x, m, size(2, 2), f32([1]), **kw)
 
+def section_convolved():
+    golden.KNOWN.add(('FusedResizeAndPadConv2D', 2))
+    op = 'FusedResizeAndPadConv2D'  # one image at a time: TensorFlow takes rows of the first one for the others
+    for t in (f32, f64, half):
+        for align in (False, True):
+            for mode in ('REFLECT', 'SYMMETRIC'):
+                for p in ([0, 0], [2, 1], [1, 3]):
+                    for s in [(5, 4), (8, 9), (4, 4)]:
+                        for pad in ('SAME', 'VALID'): case(op, arr(t, (1, 5, 4, 2)), size(*s), np.array([[0, 0], p, p[::-1], [0, 0]], i32), arr(t, (3, 2, 2, 3)), mode=mode, strides=[1, 2, 1, 1], padding=pad, resize_align_corners=align)
+    x, f, kw, z = arr(f32, (1, 3, 3, 2)), arr(f32, (2, 2, 2, 1)), dict(strides=[1, 1, 1, 1], padding='VALID', mode='REFLECT'), np.zeros((4, 2), i32)
+    for bad in [(x[0], size(2, 2), z, f), (x[:0], size(2, 2), z, f), (x, size(0, 2), z, f), (x, i32(2), z, f), (x, size(2, 2)[:1], z, f), (x, size(2, 2), z + 1, f), (x, size(2, 2), z[:3], f), (x, size(2, 2), z, f[:, :, :1]), (x, size(2, 2), z, f[0])]: case(op, *bad, **kw)
+
 if __name__ == '__main__': golden.main(globals())
