@@ -83,9 +83,8 @@ func (k *padConvKernel[T]) resized(ctx *kernels.Context, shape tensor.Shape) (*t
 			for i, x := range xs {
 				left, right, to := int(x.lower)*depth, int(x.upper)*depth, dst[(r*cols+i)*depth:][:depth]
 				for c := range to {
-					above := top[left+c] + T((top[right+c]-top[left+c])*x.part)
-					below := bottom[left+c] + T((bottom[right+c]-bottom[left+c])*x.part)
-					to[c] = above + T((below-above)*y.part)
+					above, below := toward(top[left+c], top[right+c], x.part), toward(bottom[left+c], bottom[right+c], x.part)
+					to[c] = toward(above, below, y.part)
 				}
 			}
 		}
@@ -96,3 +95,6 @@ func (k *padConvKernel[T]) resized(ctx *kernels.Context, shape tensor.Shape) (*t
 	}
 	return out, nil
 }
+
+// toward is part of the way from a to b.
+func toward[T element.Floating](a, b, part T) T { return a + (b-a)*part }
