@@ -61,6 +61,8 @@ CRASHES = [
     ("IRFFT IRFFT2D IRFFT3D RFFT RFFT2D RFFT3D", lambda c: (c.inputs["fft_length"] <= 0).any(), "divides by a length of 0"),
     ("TensorListScatterIntoExistingList TensorListScatter TensorListScatterV2", lambda c: outside(c), "writes beyond the list"),
     ("Conv2DBackpropFilter Conv3DBackpropFilterV2 Conv3DBackpropInputV2", lambda c: any(x.size == 0 for x in c.arrays()), "divides by a size that is 0"),
+    ("CombinedNonMaxSuppression", lambda c: c.inputs["scores"].ndim != 3, "takes a size before it looks at the rank"),
+    ("CropAndResizeGradImage CropAndResizeGradBoxes", lambda c: c.inputs["boxes"].ndim != 2 or c.inputs["box_ind"].ndim != 1, "looks at no rank without boxes"),
 ]
 
 
