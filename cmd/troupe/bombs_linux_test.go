@@ -145,6 +145,19 @@ func bombs(t *testing.T) []bomb {
 		{"CropAndResize", func(s *op.Scope) {
 			op.CropAndResize(s, zeros(s, 1, 1, 1, 1), zeros(s, 1<<10, 4), op.Cast(s, zeros(s, 1<<10), tensor.Int32), hidden(s, []int32{1 << 10, 1 << 10}))
 		}},
+		{"ImageProjectiveTransformV2", func(s *op.Scope) {
+			op.ImageProjectiveTransformV2(s, zeros(s, 1, 1, 1, 4), zeros(s, 1, 8), hidden(s, []int32{1 << 15, 1 << 15}), "NEAREST")
+		}},
+		{"ExtractGlimpse", func(s *op.Scope) {
+			op.ExtractGlimpse(s, zeros(s, 1, 1, 1, 4), hidden(s, []int32{1 << 15, 1 << 15}), zeros(s, 1, 2))
+		}},
+		{"CombinedNonMaxSuppression", func(s *op.Scope) {
+			half := hidden(s, float32(0.5))
+			op.CombinedNonMaxSuppression(s, zeros(s, 2, 1, 1, 4), zeros(s, 2, 1, 1), hidden(s, many), hidden(s, many), half, half)
+		}},
+		{"FusedResizeAndPadConv2D", func(s *op.Scope) {
+			op.FusedResizeAndPadConv2D(s, zeros(s, 1, 1, 1, 1), hidden(s, []int32{1 << 15, 1 << 15}), op.Const(s, [][]int32{{0, 0}, {0, 0}, {0, 0}, {0, 0}}), zeros(s, 1, 1, 1, 1), "REFLECT", []int64{1, 1, 1, 1}, "VALID")
+		}},
 		{"NonMaxSuppressionV4", func(s *op.Scope) {
 			half := hidden(s, float32(0.5))
 			op.NonMaxSuppressionV4(s, zeros(s, 1, 4), zeros(s, 1), hidden(s, many), half, half, attr.PadToMaxOutputSize(true))

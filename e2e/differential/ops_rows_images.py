@@ -56,6 +56,23 @@ def translate(m):
     return {"grads": m.array("T", (shape[0], m.int(1, 8), m.int(1, 8), shape[3]), "plain"), "original_image": m.array("T", shape, "plain"), **numbers}
 
 
+@row("QuantizedResizeBilinear")
+def resize_quantized(m):
+    m.flags("align_corners", "half_pixel_centers")
+    shape = tuple(max(n, 1) for n in extent(m))
+    return {"images": m.array("T", m.bent(shape), "plain"), "size": size(m), "min": np.float32(-1), "max": np.float32(2)}
+
+
+@row("FusedResizeAndPadConv2D")
+def resize_and_convolve(m):
+    height, width, depth = m.int(1, 5), m.int(1, 5), m.int(1, 3)
+    m.set(resize_align_corners=m.chance(.5), mode=m.pick("REFLECT", "SYMMETRIC"), strides=[1, m.int(1, 2), m.int(1, 2), 1], padding=m.pick("SAME", "VALID"))
+    m.constant = True  # the client has to know the shape of the paddings
+    pads = [[0, 0], [m.int(0, 2), m.int(0, 2)], [m.int(0, 2), m.int(0, 2)], [0, 0]]
+    return {"input": m.array("T", (1, m.int(1, 5), m.int(1, 5), depth), "plain"), "size": m.ints([height, width]), "paddings": m.ints(pads),
+            "filter": m.array("T", m.bent((m.int(1, 3), m.int(1, 3), depth, m.int(1, 3)), .02), "plain")}
+
+
 def boxes(m, *shape):
     """Boxes that lie in an image or a little beside it."""
     return m.rng.uniform(-.3, 1.3, (*shape, 4)).astype(np.float32)

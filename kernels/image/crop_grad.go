@@ -191,8 +191,11 @@ func cropGradBoxes[T pixel](load loader[T]) func(*kernels.Construction) (any, er
 func moveBoxes[T pixel](ctx *kernels.Context, c *crops, dst []float32, src []T) error {
 	tensor.Clear(dst)
 	n := c.from.channels
+	if n == 0 {
+		return nil
+	}
 	grads, row, crop := tensor.Of[float32](ctx.Input(0)), c.from.width*n, c.height*c.width*n
-	ctx.Device.Parallel(len(c.image), max(1, element.CostlyGrain/max(1, crop)), func(lo, hi int) {
+	ctx.Device.Parallel(len(c.image), max(1, element.CostlyGrain/crop), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			image := src[int(c.image[i])*c.from.height*row:][:c.from.height*row]
 			vertical, horizontal := c.vertical(i).steady(), c.horizontal(i).steady()

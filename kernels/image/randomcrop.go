@@ -49,9 +49,12 @@ func newRandomCrop(c *kernels.Construction) (any, error) {
 		if height > toHeight {
 			y = int(random.Next() % uint32(height-toHeight+1))
 		}
+		if out.Len() == 0 {
+			return nil
+		}
 		pixel := image.Dim(2) * dtype.Size()
 		src, dst, row := image.Data(), out.Data(), toWidth*pixel
-		ctx.Device.Parallel(toHeight, max(1, element.CheapGrain/max(1, row)), func(lo, hi int) {
+		ctx.Device.Parallel(toHeight, max(1, element.CheapGrain/row), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				copy(dst[i*row:][:row], src[((y+i)*width+x)*pixel:])
 			}

@@ -120,6 +120,10 @@ func (c *combined) compute(ctx *kernels.Context) error {
 	for _, t := range []*tensor.Tensor{boxes, scores, classes} {
 		tensor.Clear(element.ViewOf[float32](t))
 	}
+	if c.perClass == 0 {
+		tensor.Clear(element.ViewOf[int32](valid))
+		return nil
+	}
 	meter := ctx.Meter()
 	defer meter.Done()
 	found, err1 := kernels.Scratch[detection](&meter, c.batch*c.classes*c.perClass)
