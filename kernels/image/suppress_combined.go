@@ -198,9 +198,7 @@ func (c *combined) selectBest(out results, found []detection, image int) {
 		n += element.OneIf(d.box >= 0)
 	}
 	n = min(n, c.total)
-	slices.SortStableFunc(found, func(a, b detection) int {
-		return element.OneIf(a.score < b.score) - element.OneIf(a.score > b.score)
-	})
+	introsort(found, func(a, b detection) bool { return a.score > b.score })
 	*out.valid = int32(n)
 	for i, d := range found[:n] {
 		out.scores[i], out.classes[i] = d.score, float32(d.class)

@@ -47,6 +47,8 @@ def section_combined():
             for limit, least in [(.5, .3), (.2, -np.inf), (1., 0.)]:
                 for pad in (False, True): case(op, wide(f32, n, k, q) * f32(1.5) - f32(.2), arr(f32, (n, k, c), 0, 1), i32(per), i32(total), f32(limit), f32(least), pad_per_class=pad, clip_boxes=bool(per % 2))
     case(op, wide(f32, 1, 6, 1), np.full((1, 6, 2), .5, f32), i32(4), i32(9), f32(.9), f32(0))
+    for n in (9, 17, 40, 150):  # scores that are equal
+        for levels in (1, 2, 6): case(op, boxes(f32, 2, n, 1), rng.integers(1, levels + 1, (2, n, 3)).astype(f32), i32(n), i32(n * 2), f32(1.), f32(0))
     case(op, boxes(f32, 1, 14, 1, special=True), arr(f32, (1, 14, 1), special=True), i32(9), i32(9), f32(.9), f32(-.5))
     case(op, boxes(f32, 1, 6, 1), arr(f32, (1, 6, 2), -9, -2), i32(4), i32(9), f32(.5), f32(-7))
     b, s, m, t = boxes(f32, 2, 5, 1), arr(f32, (2, 5, 3)), i32(2), f32(.5)
