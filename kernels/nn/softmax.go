@@ -17,10 +17,10 @@ import (
 
 // rowMath is what softmax and the cross entropies do with rows of an element type.
 type rowMath[T element.Floating] struct {
-	max   func(a []T) T
-	sum   func(a []T) T
-	exp   func(dst, a []T)
-	log   func(dst, a []T)
+	max func(a []T) T
+	sum func(a []T) T
+	exp func(dst, a []T)
+	log func(dst, a []T)
 	// expSum sets dst to exp(a - shift), and gives the sum.
 	expSum func(dst, a []T, shift T) T
 	shift  func(dst, a []T, by T) // a - by
