@@ -23,6 +23,7 @@ var without = map[string]string{
 	"removed from TensorFlow's graphs, or part of its eager mode": "BatchNormWithGlobalNormalization QuantizeAndDequantize TopK _EagerConst",
 	"older versions of ops on arrays of tensors": "TensorArrayConcat TensorArrayConcatV2 TensorArrayGather TensorArrayGatherV2 TensorArrayRead TensorArrayReadV2 " +
 		"TensorArrayScatter TensorArrayScatterV2 TensorArraySplit TensorArraySplitV2 TensorArrayWrite TensorArrayWriteV2",
+	"TensorFlow's refuses":            "SparseDenseCwiseAdd SparseSparseMaximum SparseSparseMinimum",
 	"nothing is trained through them": "ApproxTopK CompositeTensorVariantFromComponents CompositeTensorVariantToComponents TensorMapErase TensorMapInsert TensorMapLookup",
 }
 

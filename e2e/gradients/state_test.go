@@ -42,6 +42,9 @@ var stateCases = slices.Concat([]gradCase{
 	arrayOfTensors(false), arrayOfTensors(true), splitArray(),
 	optional(), sparseCase("SparseReorder"), sparseCase("SparseSlice"),
 	filledRows(),
+	sparseSum(), sparseSoftmax(), sparseTotal(false), sparseTotal(true), sparseByDense("SparseDenseCwiseMul"), sparseByDense("SparseDenseCwiseDiv"),
+	call("SparseTensorDenseAdd", nil, matrixOf(3, 2, 0, 1, 1, 0, 0, 1), in(3), longs(2, 3), in(2, 3)),
+	sparseProduct(false, false), sparseProduct(true, false), sparseProduct(false, true), sparseProduct(true, true),
 	call("SparseToDense", nil, matrix(2, 2, 0, 1, 1, 2), ints(2, 3), in(2), in()), call("SparseToDense", nil, ints(0, 2), ints(4), in(2), in()),
 	call("SparseToDense", nil, ints(0, 2), ints(4), in(), in()), call("SparseToDense", nil, scalar(2), ints(4), in(), in()),
 	{name: "RaggedTensorToSparse", in: []input{longs(0, 2, 2, 5), in(5)}, f: func(s *op.Scope, x []op.Output) []op.Output {
@@ -137,6 +140,40 @@ func sparseCase(name string) gradCase {
 		arguments = append(arguments, longs(0, 1), longs(2, 2))
 	}
 	return call(name, nil, arguments...)
+}
+
+// matrixOf is a matrix of int64.
+func matrixOf(rows, columns int64, v ...float64) input {
+	m := longs(v...)
+	m.shape = tensor.Shape{rows, columns}
+	return m
+}
+
+func sparseSum() gradCase {
+	return call("SparseAdd", nil, matrixOf(3, 2, 0, 0, 0, 2, 1, 1), in(3), longs(2, 3), matrixOf(2, 2, 0, 1, 1, 1), in(2), longs(2, 3), in().with(0).fixed())
+}
+
+func sparseTotal(keep bool) gradCase {
+	return call("SparseReduceSum", attrs{"keep_dims": keep}, matrixOf(4, 2, 0, 0, 0, 2, 1, 1, 1, 2), in(4), longs(2, 3), ints(-1))
+}
+
+func sparseSoftmax() gradCase {
+	return call("SparseSoftmax", nil, matrixOf(4, 2, 0, 0, 0, 2, 1, 1, 1, 2), in(4), longs(2, 3))
+}
+
+func sparseByDense(name string) gradCase {
+	return call(name, nil, matrixOf(4, 3, 0, 0, 0, 0, 1, 2, 1, 0, 1, 1, 1, 2), in(4), longs(2, 2, 3), in(2, 1))
+}
+
+func sparseProduct(adjointA, adjointB bool) gradCase {
+	b := in(3, 4)
+	if adjointA {
+		b = in(2, 4)
+	}
+	if adjointB {
+		b = in(4, b.shape[0])
+	}
+	return call("SparseTensorDenseMatMul", attrs{"adjoint_a": adjointA, "adjoint_b": adjointB}, matrixOf(4, 2, 0, 0, 0, 2, 1, 1, 1, 2), in(4), longs(2, 3), b)
 }
 
 // filledRows is a sparse tensor of six rows, three of which are empty.

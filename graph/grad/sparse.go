@@ -13,6 +13,32 @@ func init() {
 			order := g.node("SparseReorder", nil, g.x(0), g.span(g.int(0), count), g.x(2)).Output(1)
 			return []op.Output{none, g.gather(g.d(1), g.op("InvertPermutation", order)), none}
 		},
+		"SparseAdd": func(g *call) []op.Output {
+			grad := g.node("SparseAddGrad", nil, g.d(1), g.x(0), g.x(3), g.Output(0))
+			return []op.Output{none, grad.Output(0), none, none, grad.Output(1), none, none}
+		},
+		"SparseTensorDenseAdd": func(g *call) []op.Output {
+			return []op.Output{none, g.op("GatherNd", g.d(0), g.x(0)), none, g.d(0)}
+		},
+		"SparseTensorDenseMatMul": sparseProductGrad,
+		"SparseReduceSum": func(g *call) []op.Output {
+			kept := g.cast(g.keptOf(g.cast(g.x(2), tensor.Int32), g.x(3)), tensor.Int64)
+			scale := g.op("FloorDiv", g.x(2), kept)
+			return []op.Output{none, g.op("GatherNd", g.reshape(g.d(0), kept), g.op("FloorDiv", g.x(0), scale)), none, none}
+		},
+		"SparseDenseCwiseMul": func(g *call) []op.Output {
+			there, dense := g.whereDense()
+			return []op.Output{none, g.mul(g.d(0), there), none, dense(g.mul(g.d(0), g.x(1)))}
+		},
+		"SparseDenseCwiseDiv": func(g *call) []op.Output {
+			there, dense := g.whereDense()
+			return []op.Output{none, g.div(g.d(0), there), none, dense(g.mul(g.d(0), g.div(g.neg(g.x(1)), g.square(there))))}
+		},
+		"SparseSoftmax": func(g *call) []op.Output {
+			y := g.Output(0)
+			sum := g.make("SparseReduceSum", map[string]any{"keep_dims": true}, g.x(0), g.mul(y, g.d(0)), g.x(2), g.ints(-1))
+			return []op.Output{none, g.mul(g.op("SparseDenseCwiseAdd", g.x(0), g.d(0), g.x(2), g.neg(sum)), y), none}
+		},
 		"SparseFillEmptyRows": func(g *call) []op.Output {
 			dx := g.node("SparseFillEmptyRowsGrad", nil, g.Output(3), g.d(1))
 			return []op.Output{none, dx.Output(0), none, dx.Output(1)}
@@ -102,4 +128,46 @@ func raggedToTensor(g *call) []op.Output {
 	out := make([]op.Output, len(g.Inputs()))
 	out[1], out[2] = dvalues, ddefault
 	return out
+}
+
+// sparseProductGrad gives the values only the products of those rows and columns that meet there.
+func sparseProductGrad(g *call) []op.Output {
+	indices, values, shape, b := g.x(0), g.x(1), g.x(2), g.x(3)
+	adjointA, adjointB := g.flag("adjoint_a"), g.flag("adjoint_b")
+	db := g.make("SparseTensorDenseMatMul", map[string]any{"adjoint_a": !adjointA}, indices, values, shape, g.d(0))
+	if adjointB {
+		db = g.adjoint(db)
+	}
+	rows, cols := g.index(indices, -1, 0, 1), g.index(indices, -1, 1, 0)
+	if adjointA {
+		rows, cols = cols, rows
+	}
+	// Row r of the gradient with row c of what is conjugated there: b, or its transpose.
+	of := b
+	if adjointB {
+		of = g.op("Transpose", b, g.ints(1, 0))
+	}
+	left, right := g.gather(g.d(0), g.reshape(rows, g.ints(-1))), g.gather(of, g.reshape(cols, g.ints(-1)))
+	if !adjointB {
+		right = g.conj(right)
+	}
+	dot := g.total(g.mul(left, right), g.ints(-1), false)
+	if adjointA {
+		dot = g.conj(dot)
+	}
+	return []op.Output{none, dot, none, db}
+}
+
+// whereDense gives what the dense tensor of SparseDenseCwiseMul and Div has where the sparse one has values, and a function
+// that makes the dense tensor's gradient of those of these places.
+func (g *call) whereDense() (there op.Output, dense func(d op.Output) op.Output) {
+	indices, y := g.x(0), g.x(3)
+	shape := g.shapeAs(y, tensor.Int64)
+	added := g.expand(g.sub(g.op("Size", g.x(2)), g.op("Size", shape)), 0)
+	whole := g.concat(0, g.fill(added, g.long(1)), shape)
+	places := g.op("FloorDiv", indices, g.op("FloorDiv", g.x(2), whole))
+	places = g.op("Slice", places, g.concat(0, g.ints(0), added), g.ints(-1, -1))
+	return g.op("GatherNd", y, places), func(d op.Output) op.Output {
+		return g.op("SparseTensorDenseAdd", places, d, shape, g.zeros(y))
+	}
 }

@@ -31,6 +31,38 @@ func AddSparseToTensorsMap(s *Scope, sparseIndices, sparseValues, sparseShape Ou
 	return s.add("AddSparseToTensorsMap", nil, attrs, sparseIndices, sparseValues, sparseShape).argument(0)
 }
 
+// DenseToDenseSetOperation gives the difference, intersection or union of sets, which are the rows of dense tensors.
+//
+//   - set1: T
+//   - set2: T
+//   - setOperation: string
+//   - returns resultIndices: int64
+//   - returns resultValues: T
+//   - returns resultShape: int64
+//   - T is one of int8, int16, int32, int64, uint8, uint16, string
+//   - attr.ValidateIndices: bool; default true
+func DenseToDenseSetOperation(s *Scope, set1, set2 Output, setOperation string, attrs ...attr.Attr) (resultIndices, resultValues, resultShape Output) {
+	added := s.add("DenseToDenseSetOperation", need{"set_operation": setOperation}, attrs, set1, set2)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// DenseToSparseSetOperation gives the difference, intersection or union of sets, those of a dense and of a sparse tensor.
+//
+//   - set1: T
+//   - set2Indices: int64
+//   - set2Values: T
+//   - set2Shape: int64
+//   - setOperation: string
+//   - returns resultIndices: int64
+//   - returns resultValues: T
+//   - returns resultShape: int64
+//   - T is one of int8, int16, int32, int64, uint8, uint16, string
+//   - attr.ValidateIndices: bool; default true
+func DenseToSparseSetOperation(s *Scope, set1, set2Indices, set2Values, set2Shape Output, setOperation string, attrs ...attr.Attr) (resultIndices, resultValues, resultShape Output) {
+	added := s.add("DenseToSparseSetOperation", need{"set_operation": setOperation}, attrs, set1, set2Indices, set2Values, set2Shape)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
 // DeserializeManySparse reads a batch of sparse tensors.
 //
 //   - serializedSparse: string
@@ -78,6 +110,51 @@ func SerializeSparse(s *Scope, sparseIndices, sparseValues, sparseShape Output, 
 	return s.add("SerializeSparse", nil, attrs, sparseIndices, sparseValues, sparseShape).argument(0)
 }
 
+// SetSize counts the different values of each set of a sparse tensor.
+//
+//   - setIndices: int64
+//   - setValues: T
+//   - setShape: int64
+//   - returns size: int32
+//   - T is one of int8, int16, int32, int64, uint8, uint16, string
+//   - attr.ValidateIndices: bool; default true
+func SetSize(s *Scope, setIndices, setValues, setShape Output, attrs ...attr.Attr) (size Output) {
+	return s.add("SetSize", nil, attrs, setIndices, setValues, setShape).argument(0)
+}
+
+// SparseAdd adds two sparse tensors.
+//
+//   - aIndices: int64
+//   - aValues: T
+//   - aShape: int64
+//   - bIndices: int64
+//   - bValues: T
+//   - bShape: int64
+//   - thresh: Treal
+//   - returns sumIndices: int64
+//   - returns sumValues: T
+//   - returns sumShape: int64
+//   - T is one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
+//   - Treal is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
+func SparseAdd(s *Scope, aIndices, aValues, aShape, bIndices, bValues, bShape, thresh Output) (sumIndices, sumValues, sumShape Output) {
+	added := s.add("SparseAdd", nil, nil, aIndices, aValues, aShape, bIndices, bValues, bShape, thresh)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// SparseAddGrad gives the gradient of SparseAdd.
+//
+//   - backpropValGrad: T
+//   - aIndices: int64
+//   - bIndices: int64
+//   - sumIndices: int64
+//   - returns aValGrad: T
+//   - returns bValGrad: T
+//   - T is one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
+func SparseAddGrad(s *Scope, backpropValGrad, aIndices, bIndices, sumIndices Output) (aValGrad, bValGrad Output) {
+	added := s.add("SparseAddGrad", nil, nil, backpropValGrad, aIndices, bIndices, sumIndices)
+	return added.Output(0), added.Output(1)
+}
+
 // SparseConcat joins sparse tensors along a dimension.
 //
 //   - indices: tensors of type int64
@@ -90,6 +167,42 @@ func SerializeSparse(s *Scope, sparseIndices, sparseValues, sparseShape Output, 
 func SparseConcat(s *Scope, indices, values, shapes []Output, concatDim int64) (outputIndices, outputValues, outputShape Output) {
 	added := s.add("SparseConcat", need{"concat_dim": concatDim}, nil, List(indices), List(values), List(shapes))
 	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// SparseDenseCwiseAdd adds what a dense tensor has there to the values of a sparse one.
+//
+//   - spIndices: int64
+//   - spValues: T
+//   - spShape: int64
+//   - dense: T
+//   - returns output: T
+//   - T is one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
+func SparseDenseCwiseAdd(s *Scope, spIndices, spValues, spShape, dense Output) (output Output) {
+	return s.add("SparseDenseCwiseAdd", nil, nil, spIndices, spValues, spShape, dense).argument(0)
+}
+
+// SparseDenseCwiseDiv divides the values of a sparse tensor by what a dense one has there.
+//
+//   - spIndices: int64
+//   - spValues: T
+//   - spShape: int64
+//   - dense: T
+//   - returns output: T
+//   - T is one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
+func SparseDenseCwiseDiv(s *Scope, spIndices, spValues, spShape, dense Output) (output Output) {
+	return s.add("SparseDenseCwiseDiv", nil, nil, spIndices, spValues, spShape, dense).argument(0)
+}
+
+// SparseDenseCwiseMul multiplies the values of a sparse tensor by what a dense one has there.
+//
+//   - spIndices: int64
+//   - spValues: T
+//   - spShape: int64
+//   - dense: T
+//   - returns output: T
+//   - T is one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
+func SparseDenseCwiseMul(s *Scope, spIndices, spValues, spShape, dense Output) (output Output) {
+	return s.add("SparseDenseCwiseMul", nil, nil, spIndices, spValues, spShape, dense).argument(0)
 }
 
 // SparseFillEmptyRows gives each empty row of a sparse tensor a default value, and tells which were empty and where values went.
@@ -116,6 +229,64 @@ func SparseFillEmptyRows(s *Scope, indices, values, denseShape, defaultValue Out
 func SparseFillEmptyRowsGrad(s *Scope, reverseIndexMap, gradValues Output) (dValues, dDefaultValue Output) {
 	added := s.add("SparseFillEmptyRowsGrad", nil, nil, reverseIndexMap, gradValues)
 	return added.Output(0), added.Output(1)
+}
+
+// SparseReduceMax gives the greatest values along axes of a sparse tensor, as a dense one.
+//
+//   - inputIndices: int64
+//   - inputValues: T
+//   - inputShape: int64
+//   - reductionAxes: int32
+//   - returns output: T
+//   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
+//   - attr.KeepDims: bool; default false
+func SparseReduceMax(s *Scope, inputIndices, inputValues, inputShape, reductionAxes Output, attrs ...attr.Attr) (output Output) {
+	return s.add("SparseReduceMax", nil, attrs, inputIndices, inputValues, inputShape, reductionAxes).argument(0)
+}
+
+// SparseReduceMaxSparse gives the greatest values along axes of a sparse tensor.
+//
+//   - inputIndices: int64
+//   - inputValues: T
+//   - inputShape: int64
+//   - reductionAxes: int32
+//   - returns outputIndices: int64
+//   - returns outputValues: T
+//   - returns outputShape: int64
+//   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
+//   - attr.KeepDims: bool; default false
+func SparseReduceMaxSparse(s *Scope, inputIndices, inputValues, inputShape, reductionAxes Output, attrs ...attr.Attr) (outputIndices, outputValues, outputShape Output) {
+	added := s.add("SparseReduceMaxSparse", nil, attrs, inputIndices, inputValues, inputShape, reductionAxes)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// SparseReduceSum sums along axes of a sparse tensor, as a dense one.
+//
+//   - inputIndices: int64
+//   - inputValues: T
+//   - inputShape: int64
+//   - reductionAxes: int32
+//   - returns output: T
+//   - T is one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
+//   - attr.KeepDims: bool; default false
+func SparseReduceSum(s *Scope, inputIndices, inputValues, inputShape, reductionAxes Output, attrs ...attr.Attr) (output Output) {
+	return s.add("SparseReduceSum", nil, attrs, inputIndices, inputValues, inputShape, reductionAxes).argument(0)
+}
+
+// SparseReduceSumSparse sums along axes of a sparse tensor.
+//
+//   - inputIndices: int64
+//   - inputValues: T
+//   - inputShape: int64
+//   - reductionAxes: int32
+//   - returns outputIndices: int64
+//   - returns outputValues: T
+//   - returns outputShape: int64
+//   - T is one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
+//   - attr.KeepDims: bool; default false
+func SparseReduceSumSparse(s *Scope, inputIndices, inputValues, inputShape, reductionAxes Output, attrs ...attr.Attr) (outputIndices, outputValues, outputShape Output) {
+	added := s.add("SparseReduceSumSparse", nil, attrs, inputIndices, inputValues, inputShape, reductionAxes)
+	return added.Output(0), added.Output(1), added.Output(2)
 }
 
 // SparseReorder sorts a sparse tensor's indices.
@@ -169,6 +340,49 @@ func SparseSliceGrad(s *Scope, backpropValGrad, inputIndices, inputStart, output
 	return s.add("SparseSliceGrad", nil, nil, backpropValGrad, inputIndices, inputStart, outputIndices).argument(0)
 }
 
+// SparseSoftmax gives the softmax of the values in each row of a sparse tensor.
+//
+//   - spIndices: int64
+//   - spValues: T
+//   - spShape: int64
+//   - returns output: T
+//   - T is one of half, float, double
+func SparseSoftmax(s *Scope, spIndices, spValues, spShape Output) (output Output) {
+	return s.add("SparseSoftmax", nil, nil, spIndices, spValues, spShape).argument(0)
+}
+
+// SparseSparseMaximum gives the greater values of two sparse tensors.
+//
+//   - aIndices: int64
+//   - aValues: T
+//   - aShape: int64
+//   - bIndices: int64
+//   - bValues: T
+//   - bShape: int64
+//   - returns outputIndices: int64
+//   - returns outputValues: T
+//   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
+func SparseSparseMaximum(s *Scope, aIndices, aValues, aShape, bIndices, bValues, bShape Output) (outputIndices, outputValues Output) {
+	added := s.add("SparseSparseMaximum", nil, nil, aIndices, aValues, aShape, bIndices, bValues, bShape)
+	return added.Output(0), added.Output(1)
+}
+
+// SparseSparseMinimum gives the lesser values of two sparse tensors.
+//
+//   - aIndices: int64
+//   - aValues: T
+//   - aShape: int64
+//   - bIndices: int64
+//   - bValues: T
+//   - bShape: int64
+//   - returns outputIndices: int64
+//   - returns outputValues: T
+//   - T is one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
+func SparseSparseMinimum(s *Scope, aIndices, aValues, aShape, bIndices, bValues, bShape Output) (outputIndices, outputValues Output) {
+	added := s.add("SparseSparseMinimum", nil, nil, aIndices, aValues, aShape, bIndices, bValues, bShape)
+	return added.Output(0), added.Output(1)
+}
+
 // SparseSplit cuts a sparse tensor into equal parts.
 //
 //   - splitDim: int64
@@ -184,6 +398,33 @@ func SparseSplit(s *Scope, splitDim, indices, values, shape Output, numSplit int
 	return added.OutputList(0), added.OutputList(1), added.OutputList(2)
 }
 
+// SparseTensorDenseAdd adds a sparse and a dense tensor.
+//
+//   - aIndices: Tindices
+//   - aValues: T
+//   - aShape: Tindices
+//   - b: T
+//   - returns output: T
+//   - T is one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
+//   - Tindices is one of int32, int64
+func SparseTensorDenseAdd(s *Scope, aIndices, aValues, aShape, b Output) (output Output) {
+	return s.add("SparseTensorDenseAdd", nil, nil, aIndices, aValues, aShape, b).argument(0)
+}
+
+// SparseTensorDenseMatMul multiplies a sparse and a dense matrix.
+//
+//   - aIndices: Tindices
+//   - aValues: T
+//   - aShape: int64
+//   - b: T
+//   - returns product: T
+//   - Tindices is one of int32, int64
+//   - attr.AdjointA: bool; default false
+//   - attr.AdjointB: bool; default false
+func SparseTensorDenseMatMul(s *Scope, aIndices, aValues, aShape, b Output, attrs ...attr.Attr) (product Output) {
+	return s.add("SparseTensorDenseMatMul", nil, attrs, aIndices, aValues, aShape, b).argument(0)
+}
+
 // SparseToDense makes a dense tensor with values at indices.
 //
 //   - sparseIndices: Tindices
@@ -195,6 +436,25 @@ func SparseSplit(s *Scope, splitDim, indices, values, shape Output, numSplit int
 //   - attr.ValidateIndices: bool; default true
 func SparseToDense(s *Scope, sparseIndices, outputShape, sparseValues, defaultValue Output, attrs ...attr.Attr) (dense Output) {
 	return s.add("SparseToDense", nil, attrs, sparseIndices, outputShape, sparseValues, defaultValue).argument(0)
+}
+
+// SparseToSparseSetOperation gives the difference, intersection or union of the sets of sparse tensors.
+//
+//   - set1Indices: int64
+//   - set1Values: T
+//   - set1Shape: int64
+//   - set2Indices: int64
+//   - set2Values: T
+//   - set2Shape: int64
+//   - setOperation: string
+//   - returns resultIndices: int64
+//   - returns resultValues: T
+//   - returns resultShape: int64
+//   - T is one of int8, int16, int32, int64, uint8, uint16, string
+//   - attr.ValidateIndices: bool; default true
+func SparseToSparseSetOperation(s *Scope, set1Indices, set1Values, set1Shape, set2Indices, set2Values, set2Shape Output, setOperation string, attrs ...attr.Attr) (resultIndices, resultValues, resultShape Output) {
+	added := s.add("SparseToSparseSetOperation", need{"set_operation": setOperation}, attrs, set1Indices, set1Values, set1Shape, set2Indices, set2Values, set2Shape)
+	return added.Output(0), added.Output(1), added.Output(2)
 }
 
 // TakeManySparseFromTensorsMap gives sparse tensors by their handles as a batch.

@@ -1,5 +1,7 @@
 package shape
 
+import "github.com/troupe-run/troupe/graph/tensor"
+
 // sparseOps are the ops of sparse tensors: indices [n,rank], values [n], and the shape [rank].
 var sparseOps = []row{
 	{"AddManySparseToTensorsMap", gives(ranks(2, 1, 1), Of(-1))},
@@ -15,7 +17,51 @@ var sparseOps = []row{
 		c.size(c.atLeast(c.in(0), 1).at(-1), 3)
 		c.sparse(-1, -1)
 	}},
+	{"DenseToDenseSetOperation", denseSets},
+	{"DenseToSparseSetOperation", denseAndSparseSets},
+	{"SparseToSparseSetOperation", sparseSets},
+	{"SetSize", func(*call) {}},
+	{"SparseAdd", func(c *call) {
+		shape := c.vector(2)
+		c.set(0, Of(-1, shape.at(0)))
+		c.set(1, Of(-1))
+		c.set(2, shape)
+	}},
+	{"SparseAddGrad", func(c *call) {
+		c.set(0, Of(c.matrix(1).at(0)))
+		c.set(1, Of(c.matrix(2).at(0)))
+	}},
 	{"SparseConcat", sparseConcat},
+	{"SparseDenseCwiseAdd", func(c *call) { c.set(0, Of(c.matrix(0).at(0))) }},
+	{"SparseDenseCwiseDiv", func(c *call) { c.set(0, Of(c.matrix(0).at(0))) }},
+	{"SparseDenseCwiseMul", func(c *call) { c.set(0, Of(c.matrix(0).at(0))) }},
+	{"SparseReduceMax", sparseReduce},
+	{"SparseReduceSum", sparseReduce},
+	{"SparseReduceMaxSparse", func(*call) {}},
+	{"SparseReduceSumSparse", func(*call) {}},
+	{"SparseSoftmax", func(c *call) {
+		c.matrix(0)
+		c.vector(2)
+		c.set(0, c.vector(1))
+	}},
+	{"SparseSparseMaximum", gives(ranks(2, 1, 1, 2, 1, 1), Of(-1, -1), Of(-1))},
+	{"SparseSparseMinimum", gives(ranks(2, 1, 1, 2, 1, 1), Of(-1, -1), Of(-1))},
+	{"SparseTensorDenseAdd", func(c *call) { c.set(0, c.in(3)) }},
+	{"SparseTensorDenseMatMul", func(c *call) {
+		c.matrix(0)
+		c.vector(1)
+		a, b := c.is(c.shapeOf(2), 2), c.matrix(3)
+		outer, inner := a.at(0), a.at(1)
+		if c.attrBool("adjoint_a") {
+			outer, inner = inner, outer
+		}
+		rows, columns := b.at(0), b.at(1)
+		if c.attrBool("adjoint_b") {
+			rows, columns = columns, rows
+		}
+		c.equal(inner, rows)
+		c.set(0, Of(outer, columns))
+	}},
 	{"SparseFillEmptyRows", sparseFillEmptyRows},
 	{"SparseFillEmptyRowsGrad", func(c *call) {
 		c.set(0, c.vector(0))
@@ -69,6 +115,90 @@ func sparseFillEmptyRows(c *call) {
 	c.set(1, Of(-1))
 	c.set(2, Of(c.shapeOf(2).at(0)))
 	c.set(3, Of(n))
+}
+
+// denseSets are the rows of two dense tensors.
+func denseSets(c *call) {
+	a, b := c.atLeast(c.in(0), 2), c.in(1)
+	rank := int64(-1)
+	switch {
+	case a.known:
+		rank = int64(a.Rank())
+		if b = c.is(b, a.Rank()); b.known {
+			c.merge(c.sub(a, 0, a.Rank()-1), c.sub(b, 0, a.Rank()-1))
+		}
+	default:
+		if b = c.atLeast(b, 2); b.known {
+			rank = int64(b.Rank())
+		}
+	}
+	c.sparse(-1, rank)
+}
+
+// sparseRank checks the inputs of a sparse tensor, from i on, and gives the rank, -1 where it is not known.
+func (c *call) sparseRank(i int) int64 {
+	indices, values, shape := c.matrix(i), c.vector(i+1), c.vector(i+2)
+	if n, m := indices.at(0), values.at(0); n >= 0 && m >= 0 && n != m {
+		c.fail("Number of elements in index (%d) and values (%d) do not match.", n, m)
+	}
+	if n, m := indices.at(1), shape.at(0); n >= 0 && m >= 0 && n != m {
+		c.fail("Index rank (%d) and shape rank (%d) do not match.", n, m)
+	}
+	return shape.at(0)
+}
+
+func denseAndSparseSets(c *call) {
+	rank := c.sparseRank(1)
+	if a := c.atLeast(c.in(0), 2); a.known {
+		rank = c.size(rank, int64(a.Rank()))
+	}
+	c.sparse(-1, rank)
+}
+
+func sparseSets(c *call) {
+	a, b := c.sparseRank(0), c.sparseRank(3)
+	for i, rank := range []int64{a, b} {
+		if rank >= 0 && rank < 2 {
+			c.fail("Input %d, expected rank >= 2, got %d.", i, rank)
+			return
+		}
+	}
+	c.sparse(-1, c.equal(a, b))
+}
+
+// sparseReduce gives the dense result of a reduction, where both the shape and the axes are known.
+func sparseReduce(c *call) {
+	sizes, known := c.ints(2)
+	axes, alsoKnown := c.ints(3)
+	if !known || !alsoKnown {
+		return
+	}
+	rank := int64(len(sizes))
+	if rank > tensor.MaxRank {
+		return // the kernel refuses it
+	}
+	if rank == 0 {
+		c.fail("Number of dims in shape tensor must not be 0")
+		return
+	}
+	reduced := make([]bool, rank)
+	for _, axis := range axes {
+		// As TensorFlow, which leaves it to the kernel to refuse what is beyond.
+		reduced[((axis+rank)%rank+rank)%rank] = true
+	}
+	keep, out := c.attrBool("keep_dims"), []int64{}
+	for d, size := range sizes {
+		switch {
+		case size < -1:
+			c.fail("Dimension %d of the sparse tensor must be non-negative but is %d", d, size)
+			return
+		case !reduced[d]:
+			out = append(out, size)
+		case keep:
+			out = append(out, 1)
+		}
+	}
+	c.set(0, Of(out...))
 }
 
 func sparseConcat(c *call) {

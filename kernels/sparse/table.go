@@ -1,6 +1,9 @@
 package sparse
 
 import (
+	"math/cmplx"
+	"slices"
+
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 )
@@ -9,6 +12,8 @@ import (
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addSparse(table)
+	addArithmetic(table)
+	addSets(table)
 	return table
 }
 
@@ -32,4 +37,42 @@ func addSparse(table *kernels.Table) {
 		{Op: "SparseFillEmptyRowsGrad", Types: dtypes.Numbers("T"), New: kernels.Always(fillEmptyRowsGrad)},
 		{Op: "SparseToDense", New: newSparseToDense},
 	}...)
+}
+
+// addArithmetic adds the ops that compute with the values of sparse tensors.
+func addArithmetic(table *kernels.Table) {
+	op := adder(table)
+	op("SparseTensorDenseMatMul", timesDenseRows[float32](nil), timesDenseRows[float64](nil), timesDenseRows[int32](nil), timesDenseRows(conj64), timesDenseRows(cmplx.Conj))
+	op("SparseTensorDenseAdd", []kernels.Def{{Types: dtypes.Numbers("T"), New: kernels.Always(addDense)}})
+	op("SparseAdd", sumRows())
+	op("SparseAddGrad", sumGradRows())
+	op("SparseSparseMaximum", reals(func(t numbers) []kernels.Def { return t.extremes(greatest) }))
+	op("SparseSparseMinimum", reals(func(t numbers) []kernels.Def { return t.extremes(least) }))
+	op("SparseDenseCwiseAdd", reals(func(t numbers) []kernels.Def { return t.withDense(plus) }))
+	op("SparseDenseCwiseMul", reals(func(t numbers) []kernels.Def { return t.withDense(times) }))
+	op("SparseDenseCwiseDiv", reals(func(t numbers) []kernels.Def { return t.withDense(over) }))
+	op("SparseReduceSum", reals(func(t numbers) []kernels.Def { return t.reduced(plus, false) }), reduceRows(false, sumOf[complex64]), reduceRows(false, sumOf[complex128]))
+	op("SparseReduceSumSparse", reals(func(t numbers) []kernels.Def { return t.reduced(plus, true) }), reduceRows(true, sumOf[complex64]), reduceRows(true, sumOf[complex128]))
+	op("SparseReduceMax", reals(func(t numbers) []kernels.Def { return t.reduced(greatest, false) }))
+	op("SparseReduceMaxSparse", reals(func(t numbers) []kernels.Def { return t.reduced(greatest, true) }))
+	op("SparseSoftmax", softmaxRows())
+}
+
+// addSets adds the ops on sets of values that share all coordinates but the last.
+func addSets(table *kernels.Table) {
+	op := adder(table)
+	op("DenseToDenseSetOperation", members(func(t setsOf) kernels.Def { return t.denseToDense() }))
+	op("DenseToSparseSetOperation", members(func(t setsOf) kernels.Def { return t.denseToSparse() }))
+	op("SparseToSparseSetOperation", members(func(t setsOf) kernels.Def { return t.sparseToSparse() }))
+	op("SetSize", members(func(t setsOf) kernels.Def { return t.size() }))
+}
+
+// adder adds the rows of ops that do not name them.
+func adder(table *kernels.Table) func(op string, rows ...[]kernels.Def) {
+	return func(op string, rows ...[]kernels.Def) {
+		for _, row := range slices.Concat(rows...) {
+			row.Op = op
+			table.Add(row)
+		}
+	}
 }

@@ -22,6 +22,16 @@ func AdjY(v bool) Attr { return Attr{"adj_y", v} }
 // Ops: BandedTriangularSolve, MatrixInverse, MatrixSolve, MatrixTriangularSolve. Default: false.
 func Adjoint(v bool) Attr { return Attr{"adjoint", v} }
 
+// AdjointA sets the attribute adjoint_a.
+//
+// Ops: SparseTensorDenseMatMul. Default: false.
+func AdjointA(v bool) Attr { return Attr{"adjoint_a", v} }
+
+// AdjointB sets the attribute adjoint_b.
+//
+// Ops: SparseTensorDenseMatMul. Default: false.
+func AdjointB(v bool) Attr { return Attr{"adjoint_b", v} }
+
 // AggregateToTopk sets the attribute aggregate_to_topk.
 //
 // Ops: ApproxTopK. Default: true.
@@ -608,7 +618,7 @@ func IsTraining(v bool) Attr { return Attr{"is_training", v} }
 
 // KeepDims keeps the dimensions, with size 1.
 //
-// Ops: All, Any, EuclideanNorm, Max, Mean, Min, Prod, Sum. Default: false.
+// Ops: All, Any, EuclideanNorm, Max, Mean, Min, Prod, SparseReduceMax, SparseReduceMaxSparse, SparseReduceSum, SparseReduceSumSparse, Sum. Default: false.
 func KeepDims(v bool) Attr { return Attr{"keep_dims", v} }
 
 // KernelType sets the attribute kernel_type.
@@ -1198,7 +1208,7 @@ func UseQuoteDelim(v bool) Attr { return Attr{"use_quote_delim", v} }
 
 // ValidateIndices checks the indices.
 //
-// Ops: Gather, ResourceGather, SparseToDense. Default: true.
+// Ops: DenseToDenseSetOperation, DenseToSparseSetOperation, Gather, ResourceGather, SetSize, SparseToDense, SparseToSparseSetOperation. Default: true.
 func ValidateIndices(v bool) Attr { return Attr{"validate_indices", v} }
 
 // ValidateShape fails where the shape changes.
