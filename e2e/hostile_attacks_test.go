@@ -468,6 +468,10 @@ func memoryBombs() (all []*graphpb.GraphDef, err error) {
 			return op.OneHot(s, op.Const(s, []int64{1, 2, 3}), op.Const(s, int32(1<<31-1)), op.Const(s, float32(1)), op.Const(s, float32(0)))
 		},
 		func(s *op.Scope) op.Output {
+			dims := op.Const(s, []int64{1 << 30, 1})
+			return op.SparseMatrixNNZ(s, op.SparseTensorToCSRSparseMatrix(s, op.Const(s, [][]int64{{0, 0}}), op.Const(s, []float32{1}), dims))
+		},
+		func(s *op.Scope) op.Output {
 			return op.BroadcastTo(s, op.Const(s, float32(1)), op.Const(s, []int64{1 << 20, 1 << 16}))
 		},
 		func(s *op.Scope) op.Output {

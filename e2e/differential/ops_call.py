@@ -111,6 +111,13 @@ class SparseVariant(Kept):
                                    out_type=tf.variant)
 
 
+class Compressed(Kept):
+    """A sparse matrix in compressed rows: indices, values and shape."""
+
+    def make(self, feed):
+        return raw.SparseTensorToCSRSparseMatrix(indices=feed(self.parts[0]), values=feed(self.parts[1]), dense_shape=tf.constant(self.parts[2]))
+
+
 class Table(Kept):
     """A lookup table with keys and values."""
 
@@ -149,7 +156,7 @@ class Flow(Kept):
     """The flow of the call's TensorArray."""
 
 
-KEPT = {c.__name__: c for c in (Var, Ref, TensorList, TensorLists, TensorMap, Optional, Encoded, SparseVariant, Table, TensorArray, Flow)}
+KEPT = {c.__name__: c for c in (Var, Ref, TensorList, TensorLists, TensorMap, Optional, Encoded, SparseVariant, Compressed, Table, TensorArray, Flow)}
 
 
 def parts_of(value):
@@ -237,6 +244,9 @@ def read_variant(call, out):
     """What a variant holds, as tensors."""
     if "Ragged" in call.op or "Serialize" in call.op or "Composite" in call.op:
         return []  # the op that decodes it has a row of its own
+    if "SparseMatrix" in call.op:
+        dtype = call.attrs.get("type") or next(tf.as_dtype(a.dtype) for a in call.arrays() if a.dtype.kind in "fc")
+        return list(raw.CSRSparseMatrixToSparseTensor(sparse_matrix=out, type=dtype))
     if "Optional" in call.op:
         return [raw.OptionalHasValue(optional=out)]
     if "Map" in call.op:

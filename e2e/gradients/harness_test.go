@@ -327,7 +327,7 @@ func TestCentralDifferences(t *testing.T) {
 	}
 	t.Run("cases", func(t *testing.T) {
 		names := map[string]int{}
-		for _, c := range slices.Concat(mathCases, arrayCases, nnCases, linalgCases, listCases, stateCases, flowCases) {
+		for _, c := range slices.Concat(mathCases, arrayCases, nnCases, linalgCases, csrCases, listCases, stateCases, flowCases) {
 			name := c.name
 			if names[c.name]++; names[c.name] > 1 {
 				name = fmt.Sprintf("%s#%d", c.name, names[c.name])

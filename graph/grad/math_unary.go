@@ -111,7 +111,7 @@ var unaryRules = map[string]unary{
 	"Rsqrt":      func(g *call, x, y, dy op.Output) op.Output { return g.op("RsqrtGrad", y, dy) },
 	"Tanh":       func(g *call, x, y, dy op.Output) op.Output { return g.op("TanhGrad", g.conj(y), dy) },
 	"Sigmoid":    func(g *call, x, y, dy op.Output) op.Output { return g.op("SigmoidGrad", g.conj(y), dy) },
-	"Conj":       func(g *call, x, y, dy op.Output) op.Output { return g.conj(dy) },
+	"Conj":       func(g *call, x, y, dy op.Output) op.Output { return g.op("Conj", dy) }, // of complex numbers, or of a sparse matrix
 	"Real":       func(g *call, x, y, dy op.Output) op.Output { return g.complex(dy, g.number(dy, 0), x) },
 	"Imag":       func(g *call, x, y, dy op.Output) op.Output { return g.complex(g.number(dy, 0), dy, x) },
 	"Angle": func(g *call, x, y, dy op.Output) op.Output {

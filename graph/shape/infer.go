@@ -85,7 +85,7 @@ type row struct {
 // table maps ops to their rules.
 var table = index(mathOps, reduceOps, segmentOps, matrixOps, spectralOps, arrayOps, joiningOps, sliceOps, padOps, gatherOps, diagonalOps,
 	nnOps, windowOps, patchOps, normOps, rnnOps, ctcOps, quantizedOps, audioOps, stateOps, resourceOps, trainingOps, controlOps, queueOps, flowOps, tensorArrayOps, listOps, lookupOps,
-	sparseOps, raggedOps, randomOps, stringOps, ioOps, parsingOps, imageOps)
+	sparseOps, csrOps, raggedOps, randomOps, stringOps, ioOps, parsingOps, imageOps)
 
 func index(areas ...[]row) map[string]rule {
 	t := map[string]rule{}

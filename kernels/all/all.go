@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/batch"
 	"github.com/troupe-run/troupe/kernels/clustering"
 	"github.com/troupe-run/troupe/kernels/control"
+	"github.com/troupe-run/troupe/kernels/csr"
 	"github.com/troupe-run/troupe/kernels/ctc"
 	"github.com/troupe-run/troupe/kernels/dataflow"
 	"github.com/troupe-run/troupe/kernels/image"
@@ -44,6 +45,7 @@ var families = []struct {
 	{"batch", batch.Table},
 	{"clustering", clustering.Table},
 	{"control", control.Table},
+	{"csr", csr.Table},
 	{"ctc", ctc.Table},
 	{"dataflow", dataflow.Table},
 	{"image", image.Table},

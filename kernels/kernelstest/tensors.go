@@ -1,6 +1,7 @@
 package kernelstest
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"unsafe"
@@ -95,9 +96,25 @@ func same(got, want *tensor.Tensor, i int, tolerance float64) bool {
 	case tensor.Handle:
 		w := Element(want, i).(tensor.Handle)
 		return g.Name == w.Name && g.Container == w.Container && g.Device == w.Device && g.Type == w.Type
+	case tensor.Portable:
+		w, ok := Element(want, i).(tensor.Portable)
+		return ok && sameVariant(g.Portable(), w.Portable(), tolerance)
 	default:
 		return g == Element(want, i)
 	}
+}
+
+// sameVariant compares elements of variant tensors by what they would be sent as.
+func sameVariant(got, want tensor.VariantData, tolerance float64) bool {
+	if got.Type != want.Type || !bytes.Equal(got.Metadata, want.Metadata) || len(got.Tensors) != len(want.Tensors) {
+		return false
+	}
+	for i, t := range got.Tensors {
+		if Diff(t, want.Tensors[i], tolerance) != "" {
+			return false
+		}
+	}
+	return true
 }
 
 func near(got, want, tolerance float64) bool {

@@ -24,12 +24,12 @@ func Adjoint(v bool) Attr { return Attr{"adjoint", v} }
 
 // AdjointA sets the attribute adjoint_a.
 //
-// Ops: SparseTensorDenseMatMul. Default: false.
+// Ops: SparseMatrixMatMul, SparseMatrixSparseMatMul, SparseTensorDenseMatMul. Default: false.
 func AdjointA(v bool) Attr { return Attr{"adjoint_a", v} }
 
 // AdjointB sets the attribute adjoint_b.
 //
-// Ops: SparseTensorDenseMatMul. Default: false.
+// Ops: SparseMatrixMatMul, SparseMatrixSparseMatMul, SparseTensorDenseMatMul. Default: false.
 func AdjointB(v bool) Attr { return Attr{"adjoint_b", v} }
 
 // AggregateToTopk sets the attribute aggregate_to_topk.
@@ -221,6 +221,16 @@ func Config(v string) Attr { return Attr{"config", v} }
 //
 // Ops: PartitionedCall, StatefulPartitionedCall. Default: "".
 func ConfigProto(v string) Attr { return Attr{"config_proto", v} }
+
+// Conjugate sets the attribute conjugate.
+//
+// Ops: SparseMatrixTranspose. Default: false.
+func Conjugate(v bool) Attr { return Attr{"conjugate", v} }
+
+// ConjugateOutput sets the attribute conjugate_output.
+//
+// Ops: SparseMatrixMatMul. Default: false.
+func ConjugateOutput(v bool) Attr { return Attr{"conjugate_output", v} }
 
 // Container is the container of the resource, the default one for "".
 //
@@ -1128,13 +1138,18 @@ func Toutput(v tensor.DType) Attr { return Attr{"Toutput", v} }
 
 // TransposeA transposes the first matrix.
 //
-// Ops: MatMul, QuantizedMatMul. Default: false.
+// Ops: MatMul, QuantizedMatMul, SparseMatrixMatMul, SparseMatrixSparseMatMul. Default: false.
 func TransposeA(v bool) Attr { return Attr{"transpose_a", v} }
 
 // TransposeB transposes the second matrix.
 //
-// Ops: MatMul, QuantizedMatMul. Default: false.
+// Ops: MatMul, QuantizedMatMul, SparseMatrixMatMul, SparseMatrixSparseMatMul. Default: false.
 func TransposeB(v bool) Attr { return Attr{"transpose_b", v} }
+
+// TransposeOutput sets the attribute transpose_output.
+//
+// Ops: SparseMatrixMatMul. Default: false.
+func TransposeOutput(v bool) Attr { return Attr{"transpose_output", v} }
 
 // Treal sets the attribute Treal.
 //

@@ -12,4 +12,5 @@ func Register() {
 	tensor.RegisterVariant(raggedName, readRagged)
 	tensor.RegisterVariant(boxedName, readBoxed)
 	tensor.RegisterVariant(mapName, readMap)
+	tensor.RegisterVariant(csrName, readCSR)
 }
