@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // castInts makes rows from integers S to every number type.
@@ -18,12 +19,27 @@ func castInts[S element.Integer]() elementwise.UnaryRows {
 	}
 }
 
-// castFloats makes rows from floats S to every number type.
+// castFloat32 and castFloat64 make rows from floats to every number type.
+func castFloat32() elementwise.UnaryRows {
+	return append(castFloats[float32](),
+		elementwise.On1(truncSmall[int8]), elementwise.On1(truncSmall[int16]), elementwise.On1(simd.Truncate),
+		elementwise.On1(truncSmall[uint8]), elementwise.On1(truncSmall[uint16]),
+		elementwise.On1(element.Convert[float32, float32]), elementwise.On1(simd.Doubles),
+		elementwise.On1(element.Narrow[element.Float16]), elementwise.On1(element.Narrow[element.BFloat16]))
+}
+
+func castFloat64() elementwise.UnaryRows {
+	return append(castFloats[float64](),
+		elementwise.On1(truncDouble[int8]), elementwise.On1(truncDouble[int16]), elementwise.On1(truncDouble[int32]),
+		elementwise.On1(truncDouble[uint8]), elementwise.On1(truncDouble[uint16]),
+		elementwise.On1(simd.FloatsOfDoubles), elementwise.On1(element.Convert[float64, float64]),
+		elementwise.On1(narrowed[element.Float16](simd.FloatsOfDoubles)), elementwise.On1(narrowed[element.BFloat16](simd.FloatsOfDoubles)))
+}
+
+// castFloats makes the rows that have one function for both.
 func castFloats[S element.Floating]() elementwise.UnaryRows {
 	return elementwise.UnaryRows{
-		elementwise.On1(truncSmall[S, int8]), elementwise.On1(truncSmall[S, int16]), elementwise.On1(truncSmall[S, int32]), elementwise.On1(truncInt64[S]),
-		elementwise.On1(truncSmall[S, uint8]), elementwise.On1(truncSmall[S, uint16]), elementwise.On1(truncUint32[S]), elementwise.On1(truncUint64[S]),
-		elementwise.On1(element.Convert[S, float32]), elementwise.On1(element.Convert[S, float64]), elementwise.On1(narrowed[element.Float16](element.Convert[S, float32])), elementwise.On1(narrowed[element.BFloat16](element.Convert[S, float32])),
+		elementwise.On1(truncInt64[S]), elementwise.On1(truncUint32[S]), elementwise.On1(truncUint64[S]),
 		elementwise.On1(convertComplex[S, complex64]), elementwise.On1(convertComplex[S, complex128]), elementwise.On1(nonZero[S]),
 	}
 }
@@ -31,11 +47,11 @@ func castFloats[S element.Floating]() elementwise.UnaryRows {
 // castHalfs makes rows from halves by way of float.
 func castHalfs[H element.HalfFloat]() elementwise.UnaryRows {
 	return elementwise.UnaryRows{
-		elementwise.On1(fromHalf[H](truncSmall[float32, int8])), elementwise.On1(fromHalf[H](truncSmall[float32, int16])),
-		elementwise.On1(fromHalf[H](truncSmall[float32, int32])), elementwise.On1(fromHalf[H](truncInt64[float32])),
-		elementwise.On1(fromHalf[H](truncSmall[float32, uint8])), elementwise.On1(fromHalf[H](truncSmall[float32, uint16])),
+		elementwise.On1(fromHalf[H](truncSmall[int8])), elementwise.On1(fromHalf[H](truncSmall[int16])),
+		elementwise.On1(fromHalf[H](simd.Truncate)), elementwise.On1(fromHalf[H](truncInt64[float32])),
+		elementwise.On1(fromHalf[H](truncSmall[uint8])), elementwise.On1(fromHalf[H](truncSmall[uint16])),
 		elementwise.On1(fromHalf[H](truncUint32[float32])), elementwise.On1(fromHalf[H](truncUint64[float32])),
-		elementwise.On1(fromHalf[H](element.Convert[float32, float32])), elementwise.On1(fromHalf[H](element.Convert[float32, float64])),
+		elementwise.On1(element.Widen[H]), elementwise.On1(fromHalf[H](simd.Doubles)),
 		elementwise.On1(fromHalf[H](element.Narrow[element.Float16])), elementwise.On1(fromHalf[H](element.Narrow[element.BFloat16])),
 		elementwise.On1(fromHalf[H](convertComplex[float32, complex64])), elementwise.On1(fromHalf[H](convertComplex[float32, complex128])),
 		elementwise.On1(fromHalf[H](nonZero[float32])),
@@ -60,7 +76,7 @@ func castComplex64() elementwise.UnaryRows {
 			dst[i] = complex128(v)
 		}
 	})}
-	for _, r := range castFloats[float32]() {
+	for _, r := range castFloat32() {
 		if r.Out.DType != tensor.Bool && !r.Out.DType.IsComplex() {
 			rows = append(rows, after(real64, r))
 		}
@@ -74,7 +90,7 @@ func castComplex128() elementwise.UnaryRows {
 			dst[i] = complex64(v)
 		}
 	})}
-	for _, r := range castFloats[float64]() {
+	for _, r := range castFloat64() {
 		if r.Out.DType != tensor.Bool && !r.Out.DType.IsComplex() {
 			rows = append(rows, after(real128, r))
 		}
@@ -104,7 +120,19 @@ func trunc64[S element.Floating](v S) int64 {
 	return math.MinInt64
 }
 
-func truncSmall[S element.Floating, D int8 | int16 | int32 | uint8 | uint16](dst []D, a []S) {
+func truncSmall[D int8 | int16 | uint8 | uint16](dst []D, a []float32) {
+	var x [element.HalfBlock]int32
+	for len(dst) > 0 {
+		n := min(len(dst), element.HalfBlock)
+		simd.Truncate(x[:n], a[:n])
+		for i, v := range x[:n] {
+			dst[i] = D(v)
+		}
+		dst, a = dst[n:], a[n:]
+	}
+}
+
+func truncDouble[D int8 | int16 | int32 | uint8 | uint16](dst []D, a []float64) {
 	for i, v := range a {
 		dst[i] = D(element.Trunc32(v))
 	}

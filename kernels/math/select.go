@@ -13,11 +13,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // selectKernel picks elements of one of two tensors by a condition.
 type selectKernel[T any] struct {
 	dtype tensor.DType
+	pick  func(dst []T, cond []bool, a, b []T)
 	// broadcasts is SelectV2; else (Select) the condition may be a scalar or a vector that picks rows.
 	broadcasts bool
 }
@@ -126,14 +128,15 @@ func (k *selectKernel[T]) elements(ctx *kernels.Context, cond, yes, no *tensor.T
 	defer k.filled(out)
 	dst, c, a, b := element.ViewOf[T](out), tensor.Of[bool](cond), element.ViewOf[T](yes), element.ViewOf[T](no)
 	if len(dst) <= element.CheapGrain {
-		pick(dst, c, a, b)
+		k.pick(dst, c, a, b)
 		return nil
 	}
-	ctx.Device.Parallel(len(dst), element.CheapGrain, func(lo, hi int) { pick(dst[lo:hi], c[lo:hi], a[lo:hi], b[lo:hi]) })
+	ctx.Device.Parallel(len(dst), element.CheapGrain, func(lo, hi int) { k.pick(dst[lo:hi], c[lo:hi], a[lo:hi], b[lo:hi]) })
 	return nil
 }
 
-func pick[T any](dst []T, cond []bool, a, b []T) {
+// pickEach is pick for Go values.
+func pickEach[T any](dst []T, cond []bool, a, b []T) {
 	cond, a, b = cond[:len(dst)], a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		v := b[i]
@@ -157,42 +160,69 @@ func (k *selectKernel[T]) broadcast(ctx *kernels.Context, cond, yes, no *tensor.
 		return err
 	}
 	defer k.filled(out)
-	dst, c, a, b := element.ViewOf[T](out), tensor.Of[bool](cond), element.ViewOf[T](yes), element.ViewOf[T](no)
+	dst := element.ViewOf[T](out)
 	w := elementwise.NewWalk(shape, cond.Shape(), yes.Shape(), no.Shape())
 	inner := w.Inner()
-	sc, sa, sb := w.InnerStride(0), w.InnerStride(1), w.InnerStride(2)
 	ctx.Device.Parallel(w.Rows(), max(1, element.CheapGrain/inner), func(lo, hi int) {
+		c := spread[bool]{from: tensor.Of[bool](cond), stride: w.InnerStride(0)}
+		a := spread[T]{from: element.ViewOf[T](yes), stride: w.InnerStride(1)}
+		b := spread[T]{from: element.ViewOf[T](no), stride: w.InnerStride(2)}
 		w.Each(lo, hi, func(r int, at []int) {
-			for i := range inner {
-				v := b[at[2]+i*sb]
-				if c[at[0]+i*sc] {
-					v = a[at[1]+i*sa]
-				}
-				dst[r*inner+i] = v
+			for i := 0; i < inner; i += element.BlockLen {
+				part := dst[r*inner:][i:min(i+element.BlockLen, inner)]
+				k.pick(part, c.run(at[0], i, len(part)), a.run(at[1], i, len(part)), b.run(at[2], i, len(part)))
 			}
 		})
 	})
 	return nil
 }
 
+// spread is an operand as runs of elements: those that follow one another, or one again and again where the stride is 0.
+type spread[T any] struct {
+	from   []T
+	stride int
+	room   []T
+	value  int // the element in room, plus one
+}
+
+// run gives n elements, at most element.BlockLen, from the i-th of a row on that starts at element at.
+func (s *spread[T]) run(at, i, n int) []T {
+	if s.stride != 0 {
+		return s.from[at+i:][:n]
+	}
+	if n == 1 {
+		return s.from[at:][:1]
+	}
+	if s.value != at+1 || len(s.room) < n {
+		if len(s.room) < n {
+			s.room = make([]T, n)
+		}
+		s.value = at + 1
+		for i := range s.room {
+			s.room[i] = s.from[at]
+		}
+	}
+	return s.room[:n]
+}
+
 // selectRows are the rows of SelectV2, which broadcasts, and of Select. Elements are moved, so that types of one size have one kernel.
 func selectRows(broadcasts bool) []kernels.Def {
 	return slices.Concat(
-		selectOf[uint8](broadcasts, tensor.Uint8, tensor.Int8, tensor.Bool, tensor.QInt8, tensor.QUint8),
-		selectOf[uint16](broadcasts, tensor.Uint16, tensor.Int16, tensor.Float16, tensor.BFloat16, tensor.QInt16, tensor.QUint16),
-		selectOf[uint32](broadcasts, tensor.Uint32, tensor.Int32, tensor.Float32, tensor.QInt32),
-		selectOf[uint64](broadcasts, tensor.Uint64, tensor.Int64, tensor.Float64, tensor.Complex64),
-		selectOf[complex128](broadcasts, tensor.Complex128),
-		selectOf[string](broadcasts, tensor.String),
-		selectOf[tensor.Handle](broadcasts, tensor.Resource),
-		selectOf[any](broadcasts, tensor.Variant))
+		selectOf(broadcasts, simd.Select[uint8], tensor.Uint8, tensor.Int8, tensor.Bool, tensor.QInt8, tensor.QUint8),
+		selectOf(broadcasts, simd.Select[uint16], tensor.Uint16, tensor.Int16, tensor.Float16, tensor.BFloat16, tensor.QInt16, tensor.QUint16),
+		selectOf(broadcasts, simd.Select[uint32], tensor.Uint32, tensor.Int32, tensor.Float32, tensor.QInt32),
+		selectOf(broadcasts, simd.Select[uint64], tensor.Uint64, tensor.Int64, tensor.Float64, tensor.Complex64),
+		selectOf(broadcasts, pickEach[complex128], tensor.Complex128),
+		selectOf(broadcasts, pickEach[string], tensor.String),
+		selectOf(broadcasts, pickEach[tensor.Handle], tensor.Resource),
+		selectOf(broadcasts, pickEach[any], tensor.Variant))
 }
 
-func selectOf[T any](broadcasts bool, types ...tensor.DType) []kernels.Def {
+func selectOf[T any](broadcasts bool, pick func(dst []T, cond []bool, a, b []T), types ...tensor.DType) []kernels.Def {
 	var rows []kernels.Def
 	for _, dtype := range types {
 		rows = append(rows, kernels.Def{Types: dtypes.Only("T", dtype), New: func(*kernels.Construction) (any, error) {
-			return &selectKernel[T]{dtype, broadcasts}, nil
+			return &selectKernel[T]{dtype, pick, broadcasts}, nil
 		}})
 	}
 	return rows

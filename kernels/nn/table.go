@@ -156,10 +156,10 @@ func addSoftmax(op func(op string, sets ...[]kernels.Def)) {
 func addTopK(op func(op string, sets ...[]kernels.Def)) {
 	op("IsotonicRegression", isotonicRows[float32, float32](), isotonicRows[float64, float64](), isotonicHalves(),
 		isotonicRows[int8, float32](), isotonicRows[int16, float32](), isotonicRows[int32, float64](), isotonicRows[int64, float64]())
-	op("TopK", topKAttr[float32](), topKAttr[float64](), topKAttr[int8](), topKAttr[int16](), topKAttr[int32](), topKAttr[int64](),
-		topKAttr[uint8](), topKAttr[uint16](), topKAttr[uint32](), topKAttr[uint64]())
-	op("TopKV2", topKInput[float32](), topKInput[float64](), topKInput[int8](), topKInput[int16](), topKInput[int32](), topKInput[int64](),
-		topKInput[uint8](), topKInput[uint16](), topKInput[uint32](), topKInput[uint64]())
+	op("TopK", topKAttr(rankFloats), topKAttr(rankDoubles), topKAttr(rankInt8), topKAttr(rankInt16), topKAttr(rankInt32), topKAttr(rankInt64),
+		topKAttr(rankUint8), topKAttr(rankUint16), topKAttr(rankUint32), topKAttr(rankUint64))
+	op("TopKV2", topKInput(rankFloats), topKInput(rankDoubles), topKInput(rankInt8), topKInput(rankInt16), topKInput(rankInt32), topKInput(rankInt64),
+		topKInput(rankUint8), topKInput(rankUint16), topKInput(rankUint32), topKInput(rankUint64))
 	op("ApproxTopK", halves.Rows("T", tensor.Float32, newApproxTopK))
 	op("InTopK", []kernels.Def{{New: newInTopK}})
 	op("InTopKV2", []kernels.Def{{New: newInTopKV2}})

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"slices"
-
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -32,12 +30,11 @@ func (k *topKKernel[T]) Compute(ctx *kernels.Context) error {
 	in := ctx.Input(0)
 	count, columns := values.Dim(in.Rank()-1), in.Dim(in.Rank()-1)
 	src, dst := element.ViewOf[T](in), element.ViewOf[T](values)
-	k.rows(ctx.Device, dst, indices, src, count, columns)
-	return nil
+	return k.rows(ctx.Device, dst, indices, src, count, columns)
 }
 
 // topKRows finds the greatest elements of rows, and sets indices to where they stand.
-type topKRows[T element.Ordered] func(dev kernels.Device, dst []T, indices *tensor.Tensor, src []T, count, columns int)
+type topKRows[T element.Ordered] func(dev kernels.Device, dst []T, indices *tensor.Tensor, src []T, count, columns int) error
 
 // topKOutputs makes the outputs for count elements, or as many as an input tells, of each row.
 func topKOutputs(ctx *kernels.Context, dtype, index tensor.DType, count int64, input int) (values, indices *tensor.Tensor, err error) {
@@ -75,15 +72,38 @@ func topKOutputs(ctx *kernels.Context, dtype, index tensor.DType, count int64, i
 	return values, indices, err
 }
 
-func topRows[T element.Ordered, I int16 | int32 | int64](dev kernels.Device, dst []T, indices *tensor.Tensor, src []T, count, columns int) {
-	at := tensor.Of[I](indices)
-	element.EachRow(dev, len(src)/columns, columns, func(lo, hi int) {
-		best := make([]int, 0, columns)
-		for r := lo; r < hi; r++ {
-			row := src[r*columns : (r+1)*columns]
-			best = top(best[:0], row, count)
-			for i, b := range best {
-				dst[r*count+i], at[r*count+i] = row[b], I(b)
+func (r ranking[T, K]) rows16(dev kernels.Device, dst []T, indices *tensor.Tensor, src []T, count, columns int) error {
+	return topRows(r, dev, dst, tensor.Of[int16](indices), src, count, columns)
+}
+
+func (r ranking[T, K]) rows32(dev kernels.Device, dst []T, indices *tensor.Tensor, src []T, count, columns int) error {
+	return topRows(r, dev, dst, tensor.Of[int32](indices), src, count, columns)
+}
+
+func (r ranking[T, K]) rows64(dev kernels.Device, dst []T, indices *tensor.Tensor, src []T, count, columns int) error {
+	return topRows(r, dev, dst, tensor.Of[int64](indices), src, count, columns)
+}
+
+func topRows[T element.Ordered, K rankKey, I int16 | int32 | int64](r ranking[T, K], dev kernels.Device, dst []T, at []I, src []T, count, columns int) error {
+	rows := len(src) / columns
+	if count <= fewTop || columns > longestRanked {
+		element.EachRow(dev, rows, columns, func(lo, hi int) {
+			best := make([]int, 0, min(count, fewTop))
+			for ; lo < hi; lo++ {
+				row := src[lo*columns : (lo+1)*columns]
+				best = top(best[:0], row, count)
+				for i, b := range best {
+					dst[lo*count+i], at[lo*count+i] = row[b], I(b)
+				}
+			}
+		})
+		return nil
+	}
+	return element.WithScratch(dev, rows, max(1, element.CostlyGrain/columns), r.words(count, columns), func(work []uint64, lo, hi int) {
+		for ; lo < hi; lo++ {
+			row := src[lo*columns : (lo+1)*columns]
+			for i, b := range r.top(work, row, count) {
+				dst[lo*count+i], at[lo*count+i] = row[b.at], I(b.at)
 			}
 		}
 	})
@@ -99,21 +119,6 @@ func top[T element.Ordered](best []int, row []T, count int) []int {
 	before := func(i, j int) bool {
 		a, b := row[i], row[j]
 		return a > b || a != a && b == b
-	}
-	if count > fewTop {
-		for i := range row {
-			best = append(best, i)
-		}
-		slices.SortFunc(best, func(i, j int) int {
-			switch {
-			case before(i, j):
-				return -1
-			case before(j, i):
-				return 1
-			}
-			return i - j
-		})
-		return best[:count]
 	}
 	for i := range row {
 		if len(best) == count && !before(i, best[count-1]) {
@@ -133,17 +138,17 @@ func top[T element.Ordered](best []int, row []T, count int) []int {
 
 // topKAttr and topKInput are the rows of TopK, which has the number of elements as an attribute, and of TopKV2, which has it as an
 // input, for one element type.
-func topKAttr[T element.Ordered]() []kernels.Def {
+func topKAttr[T element.Ordered, K rankKey](r ranking[T, K]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
 		k, err := c.Attrs().Int("k")
-		return &topKKernel[T]{dtype: dtype, index: tensor.Int32, rows: topRows[T, int32], k: k}, err
+		return &topKKernel[T]{dtype: dtype, index: tensor.Int32, rows: r.rows32, k: k}, err
 	})
 }
 
-func topKInput[T element.Ordered]() []kernels.Def {
+func topKInput[T element.Ordered, K rankKey](r ranking[T, K]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	rowsOf := map[tensor.DType]topKRows[T]{tensor.Int16: topRows[T, int16], tensor.Int32: topRows[T, int32], tensor.Int64: topRows[T, int64]}
+	rowsOf := map[tensor.DType]topKRows[T]{tensor.Int16: r.rows16, tensor.Int32: r.rows32, tensor.Int64: r.rows64}
 	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
 		index, err := topKIndex(c)
 		if err == nil && rowsOf[index] == nil {
@@ -176,7 +181,7 @@ func newApproxTopK(c *kernels.Construction) (any, error) {
 	if !greatest {
 		return nil, status.Unimplementedf("ApproxTopK with is_max_k=false is not supported")
 	}
-	return &topKKernel[float32]{dtype: tensor.Float32, index: tensor.Int32, rows: topRows[float32, int32], k: k}, nil
+	return &topKKernel[float32]{dtype: tensor.Float32, index: tensor.Int32, rows: rankFloats.rows32, k: k}, nil
 }
 
 // inTopKKernel is InTopK and InTopKV2: whether fewer than k classes are predicted stronger than

@@ -2,22 +2,29 @@ package random
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/philox"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// distribution makes elements of random numbers, group elements at a time.
+// distribution makes elements of random numbers: group elements of four.
 type distribution[T any] struct {
 	group int
-	// fixed makes a group of four numbers; variable of as many as it takes. One of them is there.
-	fixed    func(x [4]uint32, dst *[4]T)
+	// fixed makes elements of a list of numbers, which it may write over. variable makes a group of as many numbers as it
+	// takes. One of them is there.
+	fixed    func(dst []T, x []uint32)
 	variable func(x *philox.Numbers32, dst *[4]T)
 }
 
-// fillGrain is the groups that are worth a part of their own.
-const fillGrain = 1 << 11
+// fillGrain is the groups that are worth a part of their own; fillBlock those that are made at a time, whose numbers
+// fit the first-level cache.
+const (
+	fillGrain = 1 << 11
+	fillBlock = 1 << 9
+)
 
 // fillRandom fills dst. Each group has its place in the generator's sequence, so that the result does
 // not depend on how the work is divided; groups that take as many numbers as they need have a
@@ -25,22 +32,14 @@ const fillGrain = 1 << 11
 func fillRandom[T any](dev kernels.Device, gen philox.Philox, dst []T, d *distribution[T]) {
 	groups := (len(dst) + d.group - 1) / d.group
 	dev.Parallel(groups, fillGrain, func(lo, hi int) {
-		var out [4]T
 		own := gen
-		x := philox.OneAtATime(&own)
 		if d.fixed != nil {
 			own.Skip(uint64(lo))
-			part := dst[lo*d.group : min(hi*d.group, len(dst))]
-			for ; len(part) >= len(out); part = part[d.group:] {
-				// A group of fewer elements writes the next one's first, which follows.
-				d.fixed(own.Next(), (*[4]T)(part))
-			}
-			for len(part) > 0 {
-				d.fixed(own.Next(), &out)
-				part = part[copy(part, out[:d.group]):]
-			}
+			fillFixed(&own, dst[lo*d.group:min(hi*d.group, len(dst))], d)
 			return
 		}
+		var out [4]T
+		x := philox.OneAtATime(&own)
 		for g := lo; g < hi; g++ {
 			own = gen
 			own.Skip(uint64(g) * uint64(d.group) * philox.ReservedPerOutput / 4)
@@ -51,15 +50,20 @@ func fillRandom[T any](dev kernels.Device, gen philox.Philox, dst []T, d *distri
 	})
 }
 
-// normalPair and normalPairDouble make two normally distributed numbers by the Box-Muller transform.
-func normalPair(x0, x1 uint32) (float32, float32) {
-	u1 := max(philox.UnitFloat(x0), 1.0e-7)
-	v1 := float32(2 * math.Pi * float64(philox.UnitFloat(x1)))
-	u2 := element.Sqrt(-2 * float32(math.Log(float64(u1))))
-	sin, cos := math.Sincos(float64(v1))
-	return float32(sin) * u2, float32(cos) * u2
+// fillFixed fills dst with groups of four numbers each, of which the last may lack elements.
+func fillFixed[T any](gen *philox.Philox, dst []T, d *distribution[T]) {
+	groups := (len(dst) + d.group - 1) / d.group
+	numbers := make([]uint32, 4*min(groups, fillBlock))
+	for len(dst) > 0 {
+		part := dst[:min(len(dst), len(numbers)/4*d.group)]
+		x := numbers[:(len(part)+d.group-1)/d.group*4]
+		gen.Fill(x)
+		d.fixed(part, x)
+		dst = dst[len(part):]
+	}
 }
 
+// normalPairDouble makes two normally distributed numbers by the Box-Muller transform.
 func normalPairDouble(x0, x1, x2, x3 uint32) (float64, float64) {
 	u1 := max(philox.UnitDouble(x0, x1), 1.0e-7)
 	sin, cos := math.Sincos(2 * math.Pi * philox.UnitDouble(x2, x3))
@@ -67,42 +71,40 @@ func normalPairDouble(x0, x1, x2, x3 uint32) (float64, float64) {
 	return sin * u2, cos * u2
 }
 
-var uniform32 = distribution[float32]{group: 4, fixed: func(x [4]uint32, dst *[4]float32) {
-	for i, v := range x {
-		dst[i] = philox.UnitFloat(v)
+var uniform32 = distribution[float32]{group: 4, fixed: func(dst []float32, x []uint32) { simd.UnitFloats(dst, x[:len(dst)]) }}
+
+var uniform64 = distribution[float64]{group: 2, fixed: func(dst []float64, x []uint32) {
+	for i := range dst {
+		dst[i] = philox.UnitDouble(x[2*i], x[2*i+1])
 	}
 }}
 
-var uniform64 = distribution[float64]{group: 2, fixed: func(x [4]uint32, dst *[4]float64) {
-	dst[0], dst[1] = philox.UnitDouble(x[0], x[1]), philox.UnitDouble(x[2], x[3])
-}}
-
-var uniformHalf = distribution[element.Float16]{group: 4, fixed: func(x [4]uint32, dst *[4]element.Float16) {
-	for i, v := range x {
-		dst[i] = element.ToFloat16(element.Float16(15<<10|v&0x3ff).Float() - 1)
+var uniformHalf = distribution[element.Float16]{group: 4, fixed: func(dst []element.Float16, x []uint32) {
+	for i := range dst {
+		dst[i] = element.ToFloat16(element.Float16(15<<10|x[i]&0x3ff).Float() - 1)
 	}
 }}
 
-var uniformBFloat = distribution[element.BFloat16]{group: 4, fixed: func(x [4]uint32, dst *[4]element.BFloat16) {
-	for i, v := range x {
-		dst[i] = element.ToBFloat16(element.BFloat16(127<<7|v&0x7f).Float() - 1)
+var uniformBFloat = distribution[element.BFloat16]{group: 4, fixed: func(dst []element.BFloat16, x []uint32) {
+	for i := range dst {
+		dst[i] = element.ToBFloat16(element.BFloat16(127<<7|x[i]&0x7f).Float() - 1)
 	}
 }}
 
 // uniformInt32 and uniformInt64 are [lo,hi), with the slight bias of a remainder.
 func uniformInt32(lo, hi int32) *distribution[int32] {
 	span := uint32(hi) - uint32(lo)
-	return &distribution[int32]{group: 4, fixed: func(x [4]uint32, dst *[4]int32) {
-		for i, v := range x {
-			dst[i] = lo + int32(v%span)
+	return &distribution[int32]{group: 4, fixed: func(dst []int32, x []uint32) {
+		for i := range dst {
+			dst[i] = lo + int32(x[i]%span)
 		}
 	}}
 }
 
 func uniformInt64(lo, hi int64) *distribution[int64] {
 	span := uint64(hi) - uint64(lo)
-	return &distribution[int64]{group: 2, fixed: func(x [4]uint32, dst *[4]int64) {
-		for i := range 2 {
+	return &distribution[int64]{group: 2, fixed: func(dst []int64, x []uint32) {
+		for i := range dst {
 			dst[i] = lo + int64((uint64(x[2*i])|uint64(x[2*i+1])<<32)%span)
 		}
 	}}
@@ -110,33 +112,46 @@ func uniformInt64(lo, hi int64) *distribution[int64] {
 
 // anyInt32 and anyInt64 are all values of a type.
 func anyInt32[T int32 | uint32]() *distribution[T] {
-	return &distribution[T]{group: 4, fixed: func(x [4]uint32, dst *[4]T) {
-		for i, v := range x {
-			dst[i] = T(v)
+	return &distribution[T]{group: 4, fixed: func(dst []T, x []uint32) {
+		for i := range dst {
+			dst[i] = T(x[i])
 		}
 	}}
 }
 
 func anyInt64[T int64 | uint64]() *distribution[T] {
-	return &distribution[T]{group: 2, fixed: func(x [4]uint32, dst *[4]T) {
-		for i := range 2 {
+	return &distribution[T]{group: 2, fixed: func(dst []T, x []uint32) {
+		for i := range dst {
 			dst[i] = T(uint64(x[2*i]) | uint64(x[2*i+1])<<32)
 		}
 	}}
 }
 
-// normal32 makes the normal distribution of a type that is computed as float.
-func normal32[T any](round func(float32) T) *distribution[T] {
-	return &distribution[T]{group: 4, fixed: func(x [4]uint32, dst *[4]T) {
-		for i := 0; i < 4; i += 2 {
-			a, b := normalPair(x[i], x[i+1])
-			dst[i], dst[i+1] = round(a), round(b)
-		}
+var normal32 = distribution[float32]{group: 4, fixed: func(dst []float32, x []uint32) {
+	n := len(dst) &^ 1
+	simd.Normals(dst[:n], x[:n])
+	if n < len(dst) {
+		dst[n], _ = simd.NormalPair(x[n], x[n+1])
+	}
+}}
+
+// normalHalf makes the normal distribution of a half type, by way of floats in the place of the numbers.
+func normalHalf[H element.HalfFloat]() *distribution[H] {
+	return &distribution[H]{group: 4, fixed: func(dst []H, x []uint32) {
+		floats := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+		simd.Normals(floats, x)
+		element.Narrow(dst, floats[:len(dst)])
 	}}
 }
 
-var normal64 = distribution[float64]{group: 2, fixed: func(x [4]uint32, dst *[4]float64) {
-	dst[0], dst[1] = normalPairDouble(x[0], x[1], x[2], x[3])
+var normal64 = distribution[float64]{group: 2, fixed: func(dst []float64, x []uint32) {
+	for i := 0; i < len(dst); i += 2 {
+		a, b := normalPairDouble(x[2*i], x[2*i+1], x[2*i+2], x[2*i+3])
+		dst[i] = a
+		if i+1 < len(dst) {
+			dst[i+1] = b
+		}
+	}
 }}
 
 // truncated32 makes the normal distribution without what lies two deviations or more from the mean.
@@ -144,7 +159,7 @@ func truncated32[T any](round func(float32) T) *distribution[T] {
 	return &distribution[T]{group: 4, variable: func(x *philox.Numbers32, dst *[4]T) {
 		for n := 0; ; {
 			x0 := x.Next()
-			a, b := normalPair(x0, x.Next())
+			a, b := simd.NormalPair(x0, x.Next())
 			for _, v := range [2]float32{a, b} {
 				if v > -2 && v < 2 {
 					dst[n] = round(v)

@@ -16,14 +16,15 @@ import (
 // time from one generator and used the last made first.
 type gammaSource struct {
 	gen          philox.Philox
-	uniforms     [4]float64
-	normals      [4]float64
+	uniforms     [2]float64
+	normals      [2]float64
 	haveU, haveN int
 }
 
 func (s *gammaSource) uniform() float64 {
 	if s.haveU == 0 {
-		uniform64.fixed(s.gen.Next(), &s.uniforms)
+		x := s.gen.Next()
+		s.uniforms = [2]float64{philox.UnitDouble(x[0], x[1]), philox.UnitDouble(x[2], x[3])}
 		s.haveU = 2
 	}
 	s.haveU--
@@ -32,7 +33,8 @@ func (s *gammaSource) uniform() float64 {
 
 func (s *gammaSource) normal() float64 {
 	if s.haveN == 0 {
-		normal64.fixed(s.gen.Next(), &s.normals)
+		x := s.gen.Next()
+		s.normals[0], s.normals[1] = normalPairDouble(x[0], x[1], x[2], x[3])
 		s.haveN = 2
 	}
 	s.haveN--

@@ -20,7 +20,7 @@ func addRandom(table *kernels.Table) {
 	op("RandomUniform", uniform.stateful())
 	op("StatelessRandomUniform", uniform.seeded())
 	op("StatelessRandomUniformV2", uniform.keyed())
-	normal := samplers{samplerOf(normal32(asFloat)), samplerOf(&normal64), samplerOf(normal32(element.ToFloat16)), samplerOf(normal32(element.ToBFloat16))}
+	normal := samplers{samplerOf(&normal32), samplerOf(&normal64), samplerOf(normalHalf[element.Float16]()), samplerOf(normalHalf[element.BFloat16]())}
 	op("RandomStandardNormal", normal.stateful())
 	op("StatelessRandomNormal", normal.seeded())
 	op("StatelessRandomNormalV2", normal.keyed())

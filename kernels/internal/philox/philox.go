@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // Below gives a number from 0 to n-1, each as likely, as TensorFlow's SimplePhilox::Uniform64 does.
@@ -41,7 +42,7 @@ func (s *Numbers32) Below32(n uint32) uint32 {
 }
 
 // UnitFloat takes its fraction's bits from a random number: [0,1).
-func UnitFloat(x uint32) float32 { return math.Float32frombits(127<<23|x&0x7fffff) - 1 }
+func UnitFloat(x uint32) float32 { return simd.UnitFloat(x) }
 
 // UnitDouble is UnitFloat with the bits of two numbers.
 func UnitDouble(x0, x1 uint32) float64 {
@@ -74,27 +75,23 @@ func Scrambled(seed0, seed1 uint64) Philox {
 	return Philox{Counter: [4]uint32{2: x[2], 3: x[3]}, Key: [2]uint32{x[0], x[1]}}
 }
 
+// halves are the counter's lower and upper half, and the key.
+func (p *Philox) halves() (lo, hi, key uint64) {
+	join := func(lo, hi uint32) uint64 { return uint64(hi)<<32 | uint64(lo) }
+	return join(p.Counter[0], p.Counter[1]), join(p.Counter[2], p.Counter[3]), join(p.Key[0], p.Key[1])
+}
+
 // Skip goes on by count groups of four numbers.
 func (p *Philox) Skip(count uint64) {
-	lo, carry := bits.Add64(uint64(p.Counter[1])<<32|uint64(p.Counter[0]), count, 0)
-	hi := uint64(p.Counter[3])<<32 | uint64(p.Counter[2])
-	p.Counter[0], p.Counter[1] = uint32(lo), uint32(lo>>32)
+	lo, hi, _ := p.halves()
+	lo, carry := bits.Add64(lo, count, 0)
 	hi += carry
-	p.Counter[2], p.Counter[3] = uint32(hi), uint32(hi>>32)
+	p.Counter = [4]uint32{uint32(lo), uint32(lo >> 32), uint32(hi), uint32(hi >> 32)}
 }
 
 // Next gives four numbers.
 func (p *Philox) Next() [4]uint32 {
-	c0, c1, c2, c3 := uint64(p.Counter[0]), p.Counter[1], uint64(p.Counter[2]), p.Counter[3]
-	k0, k1 := p.Key[0], p.Key[1]
-	for range 5 { // two rounds each
-		a, b := c0*0xD2511F53, c2*0xCD9E8D57
-		c0, c1, c2, c3 = uint64(uint32(b>>32)^c1^k0), uint32(b), uint64(uint32(a>>32)^c3^k1), uint32(a)
-		k0, k1 = k0+0x9E3779B9, k1+0xBB67AE85
-		a, b = c0*0xD2511F53, c2*0xCD9E8D57
-		c0, c1, c2, c3 = uint64(uint32(b>>32)^c1^k0), uint32(b), uint64(uint32(a>>32)^c3^k1), uint32(a)
-		k0, k1 = k0+0x9E3779B9, k1+0xBB67AE85
-	}
+	x := simd.PhiloxOne(p.halves())
 	if p.Counter[0]++; p.Counter[0] == 0 {
 		if p.Counter[1]++; p.Counter[1] == 0 {
 			if p.Counter[2]++; p.Counter[2] == 0 {
@@ -102,7 +99,14 @@ func (p *Philox) Next() [4]uint32 {
 			}
 		}
 	}
-	return [4]uint32{uint32(c0), c1, uint32(c2), c3}
+	return x
+}
+
+// Fill sets dst, whose length is a multiple of four, to the next numbers.
+func (p *Philox) Fill(dst []uint32) {
+	lo, hi, key := p.halves()
+	simd.Philox(dst, lo, hi, key)
+	p.Skip(uint64(len(dst) / 4))
 }
 
 // Numbers32 gives a philox's numbers one at a time.

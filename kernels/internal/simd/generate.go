@@ -2,5 +2,7 @@ package simd
 
 //go:generate go run -C asm . -set elementwise -pkg simd -out ../elementwise_amd64.s -stubs ../elementwise_stubs_amd64.go
 //go:generate go run -C asm . -set bfloat16 -pkg simd -out ../bfloat16_amd64.s -stubs ../bfloat16_stubs_amd64.go
+//go:generate go run -C asm . -set moves -pkg simd -out ../moves_amd64.s -stubs ../moves_stubs_amd64.go
+//go:generate go run -C asm . -set random -pkg simd -out ../random_amd64.s -stubs ../random_stubs_amd64.go
 //go:generate go run -C asm . -set math -pkg simd -out ../math_amd64.s -stubs ../math_stubs_amd64.go
 //go:generate go run -C asm . -set gemm -pkg simd -out ../gemm_amd64.s -stubs ../gemm_stubs_amd64.go

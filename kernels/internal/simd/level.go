@@ -31,6 +31,17 @@ type kernelSet struct {
 	narrow func(dst []uint16, src []float32)
 	widen  func(dst []float32, src []uint16)
 
+	selections *selections // nil selects the portable ones
+	truncate   func(dst []int32, src []float32)
+	// Their lengths are multiples of bfloatTurn.
+	toDouble   func(dst []float64, src []float32)
+	fromDouble func(dst []float32, src []float64)
+
+	// The lengths of philox and normal are multiples of randomTurn.
+	philox func(dst []uint32, lo, hi, key uint64)
+	unit   func(dst []float32, src []uint32)
+	normal func(dst []float32, src []uint32)
+
 	// rest1 and rest2 are 1-beta1 and 1-beta2.
 	adam, adamNesterov func(v, m, vv, grad []float32, rate, beta1, rest1, rest2, eps float32)
 
@@ -59,6 +70,8 @@ var portable = kernelSet{
 	normalizeRow: normalizeRow, addSquaresRow: addSquaresRow, addProductsRow: addProductsRow, normalizeGradRow: normalizeGradRow,
 	sum: sum, maxOf: maxOf, dot: dot, axpy: axpy,
 	narrow: narrow, widen: widen,
+	truncate: truncate, toDouble: convert[float64, float32], fromDouble: convert[float32, float64],
+	philox: philox, unit: unit, normal: normal,
 	adam: adam, adamNesterov: adamNesterov,
 	momentum: momentum, momentumNesterov: momentumNesterov, rmsProp: rmsProp, rmsPropCentered: rmsPropCentered,
 	adagrad: adagrad, ftrl: ftrl,

@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/build"
 )
 
-var set = flag.String("set", "", "kernels to write: elementwise, bfloat16, math or gemm")
+var set = flag.String("set", "", "kernels to write: elementwise, bfloat16, moves, random, math or gemm")
 
 func main() {
 	flag.Parse()
@@ -24,6 +24,10 @@ func main() {
 			optimizers(v)
 		case "bfloat16":
 			bfloats(v)
+		case "moves":
+			moves(v)
+		case "random":
+			randoms(v)
 		case "math":
 			mathematics(v)
 		case "gemm":

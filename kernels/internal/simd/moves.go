@@ -1,0 +1,132 @@
+package simd
+
+import "unsafe"
+
+// selectTurn is what the lengths that vector kernels pick from are multiples of.
+const selectTurn = 64
+
+// Cell is an element that is moved as it is: one of 1, 2, 4 or 8 bytes.
+type Cell interface {
+	uint8 | uint16 | uint32 | uint64
+}
+
+// selections are the vector kernels of Select, for elements of 1, 2, 4 and 8 bytes.
+type selections struct {
+	select8, select16, select32, select64 func(dst, cond, a, b *uint8, n int)
+}
+
+// ofSize is the one for elements of so many bytes.
+func (s *selections) ofSize(size uintptr) func(dst, cond, a, b *uint8, n int) {
+	switch size {
+	case 1:
+		return s.select8
+	case 2:
+		return s.select16
+	case 4:
+		return s.select32
+	}
+	return s.select64
+}
+
+// Select sets dst to the elements of a where cond holds, and to those of b elsewhere.
+func Select[T Cell](dst []T, cond []bool, a, b []T) {
+	checkLengths(len(dst), len(cond), len(a), len(b))
+	if active.selections != nil {
+		pick := active.selections.ofSize(unsafe.Sizeof(T(0)))
+		for len(dst) >= selectTurn {
+			n := min(len(dst), block) &^ (selectTurn - 1)
+			pick(bytesOf(dst), bytesOf(cond), bytesOf(a), bytesOf(b), n)
+			dst, cond, a, b = dst[n:], cond[n:], a[n:], b[n:]
+		}
+	}
+	selectEach(dst, cond, a, b)
+}
+
+// bytesOf is where a slice starts.
+func bytesOf[T any](s []T) *uint8 { return (*uint8)(unsafe.Pointer(unsafe.SliceData(s))) }
+
+func selectEach[T Cell](dst []T, cond []bool, a, b []T) {
+	cond, a, b = cond[:len(dst)], a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		x, v := a[i], b[i]
+		if cond[i] {
+			v = x
+		}
+		dst[i] = v
+	}
+}
+
+// Truncate sets dst to src without fractions. What does not fit becomes the least integer, and so does NaN.
+func Truncate(dst []int32, src []float32) { converted(active.truncate, truncate, 1, dst, src) }
+
+// Doubles sets dst to src.
+func Doubles(dst []float64, src []float32) {
+	converted(active.toDouble, convert, bfloatTurn, dst, src)
+}
+
+// FloatsOfDoubles sets dst to the floats nearest to src.
+func FloatsOfDoubles(dst []float32, src []float64) {
+	converted(active.fromDouble, convert, bfloatTurn, dst, src)
+}
+
+// converted runs a kernel on as many elements as it takes, a multiple of turn, and rest on the others.
+func converted[D, S any](kernel, rest func(dst []D, src []S), turn int, dst []D, src []S) {
+	checkLengths(len(dst), len(src))
+	for len(dst) >= turn {
+		n := min(len(dst), block) / turn * turn
+		kernel(dst[:n], src[:n])
+		dst, src = dst[n:], src[n:]
+	}
+	rest(dst, src)
+}
+
+// The portable kernels, of any length.
+
+func truncate(dst []int32, src []float32) {
+	src = src[:len(dst)]
+	for i, v := range src {
+		dst[i] = -1 << 31
+		if v > -1<<31 && v < 1<<31 {
+			dst[i] = int32(v)
+		}
+	}
+}
+
+func convert[D, S float32 | float64](dst []D, src []S) {
+	src = src[:len(dst)]
+	for i, v := range src {
+		dst[i] = D(v)
+	}
+}
+
+// Transpose sets row i of dst to column i of src, for a block of so many rows of dst and columns of it. The rows of dst
+// lie ldd elements apart, those of src lds. The two must not overlap.
+func Transpose(dst []uint32, ldd int, src []uint32, lds, rows, columns int) {
+	if rows == 0 || columns == 0 {
+		return
+	}
+	_, _ = dst[(rows-1)*ldd+columns-1], src[(columns-1)*lds+rows-1]
+	i := 0
+	if t := active.tiles; t != nil {
+		side := t.transposeBlockSize
+		for ; i+side <= rows; i += side {
+			j := 0
+			for ; j+side <= columns; j += side {
+				t.transpose(floatAt(src, j*lds+i), 4*lds, floatAt(dst, i*ldd+j), 4*ldd)
+			}
+			transpose(dst, ldd, src, lds, i, i+side, j, columns)
+		}
+	}
+	transpose(dst, ldd, src, lds, i, rows, 0, columns)
+}
+
+func floatAt(s []uint32, i int) *float32 { return (*float32)(unsafe.Pointer(&s[i])) }
+
+// transpose is Transpose for the rows and columns of dst from one to before another.
+func transpose(dst []uint32, ldd int, src []uint32, lds, row, rows, column, columns int) {
+	for ; row < rows; row++ {
+		for j := column; j < columns; j++ {
+			dst[row*ldd+j] = src[j*lds+row]
+		}
+	}
+}
