@@ -4,6 +4,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // Mover moves elements of one layout in memory: of 1, 2, 4, 8 or 16 bytes, strings, handles or
@@ -24,7 +25,7 @@ type Mover struct {
 var (
 	move1       = newMover(func(t *tensor.Tensor) []uint8 { return t.Data() })
 	move2       = newMover(func(t *tensor.Tensor) []uint16 { return element.Cells[uint16](t.Data()) })
-	move4       = newMover(func(t *tensor.Tensor) []uint32 { return element.Cells[uint32](t.Data()) })
+	move4       = newTurner(func(t *tensor.Tensor) []uint32 { return element.Cells[uint32](t.Data()) }, simd.Transpose)
 	move8       = newMover(func(t *tensor.Tensor) []uint64 { return element.Cells[uint64](t.Data()) })
 	move16      = newMover(func(t *tensor.Tensor) [][2]uint64 { return element.Cells[[2]uint64](t.Data()) })
 	moveString  = newMover((*tensor.Tensor).Strings)
@@ -32,9 +33,12 @@ var (
 	moveVariant = newVariantMover()
 )
 
-func newMover[E any](elems func(*tensor.Tensor) []E) *Mover {
+func newMover[E any](elems func(*tensor.Tensor) []E) *Mover { return newTurner(elems, simd.TransposeAny[E]) }
+
+// newTurner makes a mover that has a function of its own for tiles of transpositions.
+func newTurner[E any](elems func(*tensor.Tensor) []E, turn tile[E]) *Mover {
 	return &Mover{
-		nest: func(dst, src *tensor.Tensor, n *Nest, lo, hi int) { moveNest(elems(dst), elems(src), n, lo, hi) },
+		nest: func(dst, src *tensor.Tensor, n *Nest, lo, hi int) { moveNest(elems(dst), elems(src), n, lo, hi, turn) },
 		Fill: func(dst, value *tensor.Tensor, lo, hi int) {
 			v, d := elems(value)[0], elems(dst)[lo:hi]
 			for i := range d {
@@ -197,7 +201,7 @@ func newVariantMover() *Mover {
 	}
 	return &Mover{
 		nest: func(dst, src *tensor.Tensor, n *Nest, lo, hi int) {
-			place(dst, src, func(d, s []int) { moveNest(d, s, n, lo, hi) })
+			place(dst, src, func(d, s []int) { moveNest(d, s, n, lo, hi, simd.TransposeAny[int]) })
 		},
 		Fill: func(dst, value *tensor.Tensor, lo, hi int) {
 			for i := lo; i < hi; i++ {

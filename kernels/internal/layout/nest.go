@@ -96,10 +96,13 @@ func (n *Nest) rows() (rows, row int) {
 	return rows, row
 }
 
-// tileSide is the side of the tiles of a transposition: of 4-byte elements a tile is 4 KiB.
+// tileSide is the most lines that a transposition writes at a time.
 const tileSide = 32
 
-func moveNest[E any](dst, src []E, n *Nest, lo, hi int) {
+// tile transposes a block: row i of it lies in dst from i*ldd on and gets column i of src, whose rows are lds apart.
+type tile[E any] func(dst []E, ldd int, src []E, lds, rows, columns int)
+
+func moveNest[E any](dst, src []E, n *Nest, lo, hi int, turn tile[E]) {
 	o := n.outer()
 	strips := 1
 	if n.tiled {
@@ -121,7 +124,7 @@ func moveNest[E any](dst, src []E, n *Nest, lo, hi int) {
 	}
 	for row := lo; row < hi; row++ {
 		if n.tiled {
-			moveTiles(dst, src, n, d, s, strip*tileSide)
+			moveTiles(dst, src, n, d, s, strip, strips, turn)
 			if strip++; strip < strips {
 				continue
 			}
@@ -177,34 +180,15 @@ func moveRun[E any](dst, src []E, count, d, s, dStep, sStep int) {
 	}
 }
 
-// moveTiles transposes the strip of tiles that starts at the given round of the second
-// innermost loop, in which the source is contiguous, as the destination is in the innermost.
-func moveTiles[E any](dst, src []E, n *Nest, d, s, from int) {
+// moveTiles transposes one strip of so many: rounds of the second innermost loop, in which the source is contiguous, as the
+// destination is in the innermost.
+func moveTiles[E any](dst, src []E, n *Nest, d, s, strip, strips int, turn tile[E]) {
 	o := n.outer()
 	rows, cols := n.dims[o], n.dims[o+1]
 	dRow, sCol := n.dst[o], n.src[o+1]
-	to := min(from+tileSide, rows)
-	for c := 0; c < cols; c += tileSide {
-		end := min(c+tileSide, cols)
-		i := from
-		// Four lines at a time: their elements lie side by side in the source.
-		for ; i+4 <= to; i += 4 {
-			at, n := d+i*dRow+c, end-c
-			line0, line1, line2, line3 := dst[at:][:n], dst[at+dRow:][:n], dst[at+2*dRow:][:n], dst[at+3*dRow:][:n]
-			at = s + i + c*sCol
-			for j := range line0 {
-				four := (*[4]E)(src[at : at+4])
-				line0[j], line1[j], line2[j], line3[j] = four[0], four[1], four[2], four[3]
-				at += sCol
-			}
-		}
-		for ; i < to; i++ {
-			line := dst[d+i*dRow+c : d+i*dRow+end]
-			at := s + i + c*sCol
-			for j := range line {
-				line[j] = src[at]
-				at += sCol
-			}
-		}
+	// Strips are alike, so that none is too narrow for the vectors of a tile.
+	from, to := strip*rows/strips, (strip+1)*rows/strips
+	if cols > 0 {
+		turn(dst[d+from*dRow:], dRow, src[s+from:], sCol, to-from, cols)
 	}
 }

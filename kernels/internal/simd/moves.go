@@ -102,31 +102,53 @@ func convert[D, S float32 | float64](dst []D, src []S) {
 // Transpose sets row i of dst to column i of src, for a block of so many rows of dst and columns of it. The rows of dst
 // lie ldd elements apart, those of src lds. The two must not overlap.
 func Transpose(dst []uint32, ldd int, src []uint32, lds, rows, columns int) {
-	if rows == 0 || columns == 0 {
+	t := active.tiles
+	if t == nil || rows < t.transposeBlockSize || columns < t.transposeBlockSize {
+		TransposeAny(dst, ldd, src, lds, rows, columns)
 		return
 	}
 	_, _ = dst[(rows-1)*ldd+columns-1], src[(columns-1)*lds+rows-1]
-	i := 0
-	if t := active.tiles; t != nil {
-		side := t.transposeBlockSize
-		for ; i+side <= rows; i += side {
-			j := 0
-			for ; j+side <= columns; j += side {
-				t.transpose(floatAt(src, j*lds+i), 4*lds, floatAt(dst, i*ldd+j), 4*ldd)
-			}
-			transpose(dst, ldd, src, lds, i, i+side, j, columns)
+	// The last block goes back over what has been moved already, where the sides are no multiples of it.
+	side := t.transposeBlockSize
+	for i := 0; i < rows; i += side {
+		i := min(i, rows-side)
+		for j := 0; j < columns; j += side {
+			j := min(j, columns-side)
+			t.transpose(floatAt(src, j*lds+i), 4*lds, floatAt(dst, i*ldd+j), 4*ldd)
 		}
 	}
-	transpose(dst, ldd, src, lds, i, rows, 0, columns)
 }
 
 func floatAt(s []uint32, i int) *float32 { return (*float32)(unsafe.Pointer(&s[i])) }
 
-// transpose is Transpose for the rows and columns of dst from one to before another.
-func transpose(dst []uint32, ldd int, src []uint32, lds, row, rows, column, columns int) {
-	for ; row < rows; row++ {
-		for j := column; j < columns; j++ {
-			dst[row*ldd+j] = src[j*lds+row]
+// transposeSide is how many columns TransposeAny writes at a time, so that what it reads stays in the first-level cache.
+const transposeSide = 32
+
+// TransposeAny is Transpose for elements of any type.
+func TransposeAny[E any](dst []E, ldd int, src []E, lds, rows, columns int) {
+	for from := 0; from < columns; from += transposeSide {
+		transposeLines(dst[from:], ldd, src[from*lds:], lds, rows, min(transposeSide, columns-from))
+	}
+}
+
+func transposeLines[E any](dst []E, ldd int, src []E, lds, rows, columns int) {
+	i := 0
+	// Four lines at a time: their elements lie side by side in the source.
+	for ; i+4 <= rows; i += 4 {
+		at := i * ldd
+		line0, line1, line2, line3 := dst[at:][:columns], dst[at+ldd:][:columns], dst[at+2*ldd:][:columns], dst[at+3*ldd:][:columns]
+		at = i
+		for j := range line0 {
+			four := (*[4]E)(src[at : at+4])
+			line0[j], line1[j], line2[j], line3[j] = four[0], four[1], four[2], four[3]
+			at += lds
+		}
+	}
+	for ; i < rows; i++ {
+		line, at := dst[i*ldd:][:columns], i
+		for j := range line {
+			line[j] = src[at]
+			at += lds
 		}
 	}
 }
