@@ -28,22 +28,35 @@ func where(ctx *kernels.Context) error {
 		n += element.OneIf(b)
 	}
 	out, err := ctx.Allocate(0, tensor.Int64, tensor.Shape{int64(n), int64(t.Rank())})
-	if err != nil {
+	if err != nil || n == 0 {
 		return err
 	}
-	rows, strides := tensor.Of[int64](out), shapes.StridesOf(t.Shape())
-	for i, b := range truths {
-		if !b {
-			continue
-		}
-		rest := i
-		for d, s := range strides {
-			rows[d] = int64(rest / s)
-			rest %= s
-		}
-		rows = rows[len(strides):]
-	}
+	coordinates(tensor.Of[int64](out), truths, t.Shape())
 	return nil
+}
+
+// coordinates lists where truths are, in a tensor of a shape. It goes by lines of the last dimension, in which only the last
+// coordinate changes, and writes a row for each element: that of one that is false is written over, which costs less
+// than a branch that is hard to foretell.
+func coordinates(rows []int64, truths []bool, shape tensor.Shape) {
+	rank, columns := len(shape), int(shape[len(shape)-1])
+	at := make([]int64, rank)
+	for ; len(rows) > 0; truths = truths[columns:] {
+		for i, b := range truths[:columns] {
+			if len(rows) == 0 {
+				return
+			}
+			copy(rows, at[:rank-1])
+			rows[rank-1] = int64(i)
+			rows = rows[rank*element.OneIf(b):]
+		}
+		for d := rank - 2; d >= 0; d-- {
+			if at[d]++; at[d] < shape[d] {
+				break
+			}
+			at[d] = 0
+		}
+	}
 }
 
 // truthsOf tells for each element of a type whether it is not zero; other types are told by their bits.
@@ -87,73 +100,32 @@ func notZero[T comparable](values []T) []bool {
 	return truths
 }
 
-// distinct numbers the slices of a tensor along an axis by first appearance: which number each
-// slice has, and where each number appeared first.
-func distinct(t *tensor.Tensor, axis int) (number, first []int64, err error) {
+// distinct numbers the slices of a tensor along an axis by first appearance.
+func distinct(n *numbering, t *tensor.Tensor, axis int) error {
 	before, after := shapes.Around(t.Shape(), axis)
-	n := t.Dim(axis)
 	if before*after == 1 {
-		if number, first, ok := distinctElements(t); ok {
-			return number, first, nil
+		if number, ok := numbererOf(t.DType()); ok {
+			return number(n, t)
 		}
 	}
-	key, ok := sliceKeys(t, before, n, after)
+	key, ok := sliceKeys(t, before, len(n.number), after)
 	if !ok {
-		return nil, nil, status.Unimplementedf("Unique of elements of type %v is not supported", t.DType())
+		return status.Unimplementedf("Unique of elements of type %v is not supported", t.DType())
 	}
-	number, first = numbered(n, func(i int) string { return key(i) })
-	return number, first, nil
+	return numberKeys(n, key)
 }
 
-// distinctOf numbers elements of a type by first appearance; other types are told by their bits.
-var distinctOf = map[tensor.DType]func(*tensor.Tensor) (number, first []int64){
-	tensor.Float32: distinctValues[float32], tensor.Float64: distinctValues[float64], tensor.String: distinctValues[string],
-}
-
-// distinctOfSize is distinctOf by the size of elements.
-var distinctOfSize = map[int]func(*tensor.Tensor) (number, first []int64){
-	1: distinctValues[uint8], 2: distinctValues[uint16], 4: distinctValues[uint32], 8: distinctValues[uint64],
-}
-
-func distinctValues[T comparable](t *tensor.Tensor) (number, first []int64) {
-	values := element.ViewOf[T](t)
-	return numbered(len(values), func(i int) T { return values[i] })
-}
-
-// severalZeros are types that have more than one zero and are not compared by Go: sliceKeys does.
+// severalZeros are types that have more than one zero and no function of their own: sliceKeys compares them.
 var severalZeros = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Complex64, tensor.Complex128}
 
-func distinctElements(t *tensor.Tensor) (number, first []int64, ok bool) {
-	if slices.Contains(severalZeros, t.DType()) {
-		return nil, nil, false
+func numbererOf(dtype tensor.DType) (number func(*numbering, *tensor.Tensor) error, ok bool) {
+	if slices.Contains(severalZeros, dtype) {
+		return nil, false
 	}
-	of, ok := distinctOf[t.DType()]
-	if !ok {
-		of, ok = distinctOfSize[t.DType().Size()]
+	if number, ok = numberers[dtype]; !ok {
+		number, ok = numberersOfSize[dtype.Size()]
 	}
-	if !ok {
-		return nil, nil, false
-	}
-	number, first = of(t)
-	return number, first, true
-}
-
-// numbered numbers n keys by first appearance. A NaN is a key of its own each time, as in
-// TensorFlow's hash maps.
-func numbered[K comparable](n int, key func(int) K) (number, first []int64) {
-	seen := make(map[K]int64)
-	number = make([]int64, n)
-	for i := range number {
-		k := key(i)
-		id, ok := seen[k]
-		if !ok {
-			id = int64(len(first))
-			seen[k] = id
-			first = append(first, int64(i))
-		}
-		number[i] = id
-	}
-	return number, first
+	return number, ok
 }
 
 // sliceKeys gives a function from a position along an axis to a string that is the same for equal
@@ -222,33 +194,68 @@ func newUnique(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		number, first, err := distinct(t, axis)
+		meter := ctx.Meter()
+		defer meter.Done()
+		n := numbering{meter: &meter}
+		finish, err := numberOutput(ctx, &n, dtype, t.Dim(axis))
 		if err != nil {
 			return err
 		}
-		before, after := shapes.Around(t.Shape(), axis)
-		out, err := ctx.Allocate(0, t.DType(), shapes.Replaced(t.Shape(), axis, axis+1, int64(len(first))))
+		if err := distinct(&n, t, axis); err != nil {
+			return err
+		}
+		finish()
+		if err := firstSlices(ctx, &n, t, axis); err != nil || len(ctx.Outputs) < 3 {
+			return err
+		}
+		counts, err := kernels.Scratch[int64](&meter, len(n.first))
 		if err != nil {
 			return err
 		}
-		from := make([]int64, 0, before*len(first))
-		for o := range before {
-			for _, f := range first {
-				from = append(from, int64(o*t.Dim(axis))+f)
-			}
-		}
-		if err := layout.MoveAt(ctx, out, t, nil, from, after, len(from)); err != nil {
-			return err
-		}
-		if err := args.OutputInts(ctx, 1, dtype, number); err != nil || len(ctx.Outputs) < 3 {
-			return err
-		}
-		counts := make([]int64, len(first))
-		for _, id := range number {
+		for _, id := range n.number {
 			counts[id]++
 		}
 		return args.OutputInts(ctx, 2, dtype, counts)
 	}), nil
+}
+
+// numberOutput makes output 1, in which the numbers of so many elements go: at once, or, where they are to be int64, by finish.
+func numberOutput(ctx *kernels.Context, n *numbering, dtype tensor.DType, elements int) (finish func(), err error) {
+	out, err := ctx.Allocate(1, dtype, tensor.Shape{int64(elements)})
+	if err != nil {
+		return nil, err
+	}
+	if dtype == tensor.Int32 {
+		n.number = tensor.Of[int32](out)
+		return func() {}, nil
+	}
+	n.number, err = kernels.Scratch[int32](n.meter, elements)
+	return func() {
+		for i, id := range n.number {
+			tensor.Of[int64](out)[i] = int64(id)
+		}
+	}, err
+}
+
+// firstSlices makes output 0 of the slices of t along an axis where numbers appeared first.
+func firstSlices(ctx *kernels.Context, n *numbering, t *tensor.Tensor, axis int) error {
+	before, after := shapes.Around(t.Shape(), axis)
+	out, err := ctx.Allocate(0, t.DType(), shapes.Replaced(t.Shape(), axis, axis+1, int64(len(n.first))))
+	if err != nil {
+		return err
+	}
+	from := n.first
+	if before != 1 {
+		if from, err = kernels.Scratch[int64](n.meter, before*len(n.first)); err != nil {
+			return err
+		}
+		for o := range before {
+			for i, f := range n.first {
+				from[o*len(n.first)+i] = int64(o*t.Dim(axis)) + f
+			}
+		}
+	}
+	return layout.MoveAt(ctx, out, t, nil, from, after, len(from))
 }
 
 func uniqueAxis(ctx *kernels.Context, t *tensor.Tensor) (int, error) {

@@ -33,7 +33,9 @@ var (
 	moveVariant = newVariantMover()
 )
 
-func newMover[E any](elems func(*tensor.Tensor) []E) *Mover { return newTurner(elems, simd.TransposeAny[E]) }
+func newMover[E any](elems func(*tensor.Tensor) []E) *Mover {
+	return newTurner(elems, simd.TransposeAny[E])
+}
 
 // newTurner makes a mover that has a function of its own for tiles of transpositions.
 func newTurner[E any](elems func(*tensor.Tensor) []E, turn tile[E]) *Mover {

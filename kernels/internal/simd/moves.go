@@ -110,10 +110,10 @@ func Transpose(dst []uint32, ldd int, src []uint32, lds, rows, columns int) {
 	_, _ = dst[(rows-1)*ldd+columns-1], src[(columns-1)*lds+rows-1]
 	// The last block goes back over what has been moved already, where the sides are no multiples of it.
 	side := t.transposeBlockSize
-	for i := 0; i < rows; i += side {
-		i := min(i, rows-side)
-		for j := 0; j < columns; j += side {
-			j := min(j, columns-side)
+	for j := 0; j < columns; j += side {
+		j := min(j, columns-side)
+		for i := 0; i < rows; i += side {
+			i := min(i, rows-side)
 			t.transpose(floatAt(src, j*lds+i), 4*lds, floatAt(dst, i*ldd+j), 4*ldd)
 		}
 	}
