@@ -16,15 +16,20 @@ type precision struct {
 	lowest float32
 	load   func(ctx *kernels.Context, m *kernels.Meter, i int) ([]float32, error)
 	round  func(float32) float32
+	// output makes output 1 scores of some number, those after the given ones zero.
+	output func(ctx *kernels.Context, scores []float32, size int) error
 }
 
 var (
-	inFloats = precision{tensor.Float32, -math.MaxFloat32, loadFloats, exactly}
-	inHalves = precision{tensor.Float16, -65504, loadHalves, func(v float32) float32 { return element.ToFloat16(v).Float() }}
+	inFloats = precision{tensor.Float32, -math.MaxFloat32, loadFloats, exactly, outputFloats}
+	inHalves = precision{tensor.Float16, -65504, loadHalves, throughHalf, outputHalves}
 )
 
 // exactly leaves a float as it is.
 func exactly(v float32) float32 { return v }
+
+// throughHalf rounds to the nearest half.
+func throughHalf(v float32) float32 { return element.ToFloat16(v).Float() }
 
 func loadFloats(ctx *kernels.Context, _ *kernels.Meter, i int) ([]float32, error) {
 	return tensor.Of[float32](ctx.Input(i)), nil
@@ -79,7 +84,7 @@ func suppress(op suppressionOp, p precision) func(*kernels.Construction) (any, e
 			if err != nil {
 				return err
 			}
-			return op.write(ctx, boxes, scores, pad, most)
+			return op.write(ctx, p, boxes, scores, pad, most)
 		}), args.FirstError(err1, err2)
 	}
 }
@@ -191,7 +196,7 @@ func mostBoxes(ctx *kernels.Context) (int, error) {
 	return int(most), nil
 }
 
-func (op suppressionOp) write(ctx *kernels.Context, boxes []int32, scores []float32, pad bool, most int) error {
+func (op suppressionOp) write(ctx *kernels.Context, p precision, boxes []int32, scores []float32, pad bool, most int) error {
 	size := len(boxes)
 	if pad {
 		size = most
@@ -202,7 +207,7 @@ func (op suppressionOp) write(ctx *kernels.Context, boxes []int32, scores []floa
 	last := 1
 	if op.soft {
 		last = 2
-		if err := outputScores(ctx, scores, size); err != nil {
+		if err := p.output(ctx, scores, size); err != nil {
 			return err
 		}
 	}
@@ -212,11 +217,11 @@ func (op suppressionOp) write(ctx *kernels.Context, boxes []int32, scores []floa
 	return nil
 }
 
-// outputScores makes output 1 the scores, in the type of those at input 1.
-func outputScores(ctx *kernels.Context, scores []float32, size int) error {
-	if ctx.Input(1).DType() == tensor.Float32 {
-		return outputPadded(ctx, 1, scores, size)
-	}
+func outputFloats(ctx *kernels.Context, scores []float32, size int) error {
+	return outputPadded(ctx, 1, scores, size)
+}
+
+func outputHalves(ctx *kernels.Context, scores []float32, size int) error {
 	out, err := ctx.Allocate(1, tensor.Float16, tensor.Shape{int64(size)})
 	if err == nil {
 		dst := element.ViewOf[element.Float16](out)
