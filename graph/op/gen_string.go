@@ -20,6 +20,34 @@ func AsString(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("AsString", nil, attrs, input).argument(0)
 }
 
+// DecodeBase64 reads strings that are written in base64.
+//
+//   - input: string
+//   - returns output: string
+func DecodeBase64(s *Scope, input Output) (output Output) {
+	return s.add("DecodeBase64", nil, nil, input).argument(0)
+}
+
+// EncodeBase64 writes strings in base64, in characters that are safe in URLs.
+//
+//   - input: string
+//   - returns output: string
+//   - attr.Pad: bool; default false
+func EncodeBase64(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
+	return s.add("EncodeBase64", nil, attrs, input).argument(0)
+}
+
+// ReduceJoin joins strings along axes.
+//
+//   - inputs: string
+//   - reductionIndices: int32
+//   - returns output: string
+//   - attr.KeepDims: bool; default false
+//   - attr.Separator: string; default ""
+func ReduceJoin(s *Scope, inputs, reductionIndices Output, attrs ...attr.Attr) (output Output) {
+	return s.add("ReduceJoin", nil, attrs, inputs, reductionIndices).argument(0)
+}
+
 // RegexFullMatch tells which strings a regular expression matches from end to end.
 //
 //   - input: string
@@ -185,4 +213,29 @@ func StringToHashBucketStrong(s *Scope, input Output, numBuckets int64, key []in
 //   - attr.Encoding: string; default ""
 func StringUpper(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("StringUpper", nil, attrs, input).argument(0)
+}
+
+// Substr gives a part of each string.
+//
+//   - input: string
+//   - pos: T
+//   - lenIn: T
+//   - returns output: string
+//   - T is one of int32, int64
+//   - attr.Unit: string, one of "BYTE", "UTF8_CHAR"; default "BYTE"
+func Substr(s *Scope, input, pos, lenIn Output, attrs ...attr.Attr) (output Output) {
+	return s.add("Substr", nil, attrs, input, pos, lenIn).argument(0)
+}
+
+// UnsortedSegmentJoin joins the strings of each segment, which need not be in order.
+//
+//   - inputs: string
+//   - segmentIDs: Tindices
+//   - numSegments: Tnumsegments
+//   - returns output: string
+//   - Tindices is one of int32, int64
+//   - Tnumsegments is one of int32, int64
+//   - attr.Separator: string; default ""
+func UnsortedSegmentJoin(s *Scope, inputs, segmentIDs, numSegments Output, attrs ...attr.Attr) (output Output) {
+	return s.add("UnsortedSegmentJoin", nil, attrs, inputs, segmentIDs, numSegments).argument(0)
 }

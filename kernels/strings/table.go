@@ -19,6 +19,9 @@ func Table() *kernels.Table {
 func addString(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "AsString", New: newAsString},
+		{Op: "DecodeBase64", New: kernels.Always(decodeBase64)},
+		{Op: "EncodeBase64", New: newEncodeBase64},
+		{Op: "ReduceJoin", New: newReduceJoin},
 		{Op: "RegexFullMatch", New: kernels.Always(regexFullMatch)},
 		{Op: "RegexReplace", New: newRegexReplace},
 		{Op: "ShardedFilename", New: kernels.Always(shardedFilename)},
@@ -37,5 +40,7 @@ func addString(table *kernels.Table) {
 		{Op: "StringToHashBucketStrong", New: newStrongHashBucket},
 		{Op: "StringToNumber", New: newStringToNumber},
 		{Op: "StringUpper", New: newStringCase(asciiUpper, cases.Upper)},
+		{Op: "Substr", New: newSubstr},
+		{Op: "UnsortedSegmentJoin", New: newUnsortedSegmentJoin},
 	}...)
 }

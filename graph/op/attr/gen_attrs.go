@@ -628,7 +628,7 @@ func IsTraining(v bool) Attr { return Attr{"is_training", v} }
 
 // KeepDims keeps the dimensions, with size 1.
 //
-// Ops: All, Any, EuclideanNorm, Max, Mean, Min, Prod, SparseReduceMax, SparseReduceMaxSparse, SparseReduceSum, SparseReduceSumSparse, Sum. Default: false.
+// 13 ops take it. Default: false.
 func KeepDims(v bool) Attr { return Attr{"keep_dims", v} }
 
 // KernelType sets the attribute kernel_type.
@@ -886,6 +886,11 @@ func OutputType(v tensor.DType) Attr { return Attr{"output_type", v} }
 // Ops: FractionalAvgPool, FractionalAvgPoolGrad, FractionalMaxPool, FractionalMaxPoolGrad. Default: false.
 func Overlapping(v bool) Attr { return Attr{"overlapping", v} }
 
+// Pad sets the attribute pad.
+//
+// Ops: EncodeBase64. Default: false.
+func Pad(v bool) Attr { return Attr{"pad", v} }
+
 // PadPerClass sets the attribute pad_per_class.
 //
 // Ops: CombinedNonMaxSuppression. Default: false.
@@ -1013,7 +1018,7 @@ func SelectCols(v []int64) Attr { return Attr{"select_cols", v} }
 
 // Separator sets the attribute separator.
 //
-// Ops: StringJoin. Default: "".
+// Ops: ReduceJoin, StringJoin, UnsortedSegmentJoin. Default: "".
 func Separator(v string) Attr { return Attr{"separator", v} }
 
 // Shape is the shape that is fed.
@@ -1173,7 +1178,7 @@ func UniformNoise(v bool) Attr { return Attr{"uniform_noise", v} }
 
 // Unit says what a position counts: "BYTE" or "UTF8_CHAR".
 //
-// Ops: StringLength. Default: "BYTE".
+// Ops: StringLength, Substr. Default: "BYTE".
 func Unit(v string) Attr { return Attr{"unit", v} }
 
 // UpdateSlots updates the optimizer's state too.
