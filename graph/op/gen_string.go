@@ -227,6 +227,71 @@ func Substr(s *Scope, input, pos, lenIn Output, attrs ...attr.Attr) (output Outp
 	return s.add("Substr", nil, attrs, input, pos, lenIn).argument(0)
 }
 
+// UnicodeDecode gives the code points of strings.
+//
+//   - input: string
+//   - inputEncoding: string
+//   - returns rowSplits: Tsplits
+//   - returns charValues: int32
+//   - attr.Errors: string, one of "strict", "replace", "ignore"; default "replace"
+//   - attr.ReplacementChar: int; default 65533
+//   - attr.ReplaceControlCharacters: bool; default false
+//   - attr.Tsplits: type, one of int32, int64; default int64
+func UnicodeDecode(s *Scope, input Output, inputEncoding string, attrs ...attr.Attr) (rowSplits, charValues Output) {
+	added := s.add("UnicodeDecode", need{"input_encoding": inputEncoding}, attrs, input)
+	return added.Output(0), added.Output(1)
+}
+
+// UnicodeDecodeWithOffsets gives the code points of strings, and where each begins.
+//
+//   - input: string
+//   - inputEncoding: string
+//   - returns rowSplits: Tsplits
+//   - returns charValues: int32
+//   - returns charToByteStarts: int64
+//   - attr.Errors: string, one of "strict", "replace", "ignore"; default "replace"
+//   - attr.ReplacementChar: int; default 65533
+//   - attr.ReplaceControlCharacters: bool; default false
+//   - attr.Tsplits: type, one of int32, int64; default int64
+func UnicodeDecodeWithOffsets(s *Scope, input Output, inputEncoding string, attrs ...attr.Attr) (rowSplits, charValues, charToByteStarts Output) {
+	added := s.add("UnicodeDecodeWithOffsets", need{"input_encoding": inputEncoding}, attrs, input)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// UnicodeEncode writes code points as strings.
+//
+//   - inputValues: int32
+//   - inputSplits: Tsplits
+//   - outputEncoding: string, one of "UTF-8", "UTF-16-BE", "UTF-32-BE"
+//   - returns output: string
+//   - Tsplits is one of int32, int64
+//   - attr.Errors: string, one of "ignore", "replace", "strict"; default "replace"
+//   - attr.ReplacementChar: int; default 65533
+func UnicodeEncode(s *Scope, inputValues, inputSplits Output, outputEncoding string, attrs ...attr.Attr) (output Output) {
+	return s.add("UnicodeEncode", need{"output_encoding": outputEncoding}, attrs, inputValues, inputSplits).argument(0)
+}
+
+// UnicodeScript gives the numbers of the scripts of code points.
+//
+//   - input: int32
+//   - returns output: int32
+func UnicodeScript(s *Scope, input Output) (output Output) {
+	return s.add("UnicodeScript", nil, nil, input).argument(0)
+}
+
+// UnicodeTranscode writes strings in another encoding.
+//
+//   - input: string
+//   - inputEncoding: string
+//   - outputEncoding: string, one of "UTF-8", "UTF-16-BE", "UTF-32-BE"
+//   - returns output: string
+//   - attr.Errors: string, one of "strict", "replace", "ignore"; default "replace"
+//   - attr.ReplacementChar: int; default 65533
+//   - attr.ReplaceControlCharacters: bool; default false
+func UnicodeTranscode(s *Scope, input Output, inputEncoding, outputEncoding string, attrs ...attr.Attr) (output Output) {
+	return s.add("UnicodeTranscode", need{"input_encoding": inputEncoding, "output_encoding": outputEncoding}, attrs, input).argument(0)
+}
+
 // UnsortedSegmentJoin joins the strings of each segment, which need not be in order.
 //
 //   - inputs: string

@@ -39,6 +39,16 @@ var stringOps = []row{
 		c.set(0, c.broadcast(c.in(0), pos))
 	}},
 	{"UnicodeTranscode UnicodeScript", unchanged},
+	{"UnicodeDecode UnicodeDecodeWithOffsets", func(c *call) {
+		c.set(0, Of(c.add(c.count(c.in(0)), 1)))
+		for i := 1; i < len(c.Out); i++ {
+			c.set(i, Of(-1))
+		}
+	}},
+	{"UnicodeEncode", func(c *call) {
+		c.vector(0)
+		c.set(0, Of(c.minus(c.vector(1).at(0), 1)))
+	}},
 	{"ReduceJoin", reduction},
 	{"UnsortedSegmentJoin", unsortedSegment},
 }

@@ -41,6 +41,11 @@ func addString(table *kernels.Table) {
 		{Op: "StringToNumber", New: newStringToNumber},
 		{Op: "StringUpper", New: newStringCase(asciiUpper, cases.Upper)},
 		{Op: "Substr", New: newSubstr},
+		{Op: "UnicodeDecode", New: newUnicodeDecode},
+		{Op: "UnicodeDecodeWithOffsets", New: newUnicodeDecode},
+		{Op: "UnicodeEncode", New: newUnicodeEncode},
+		{Op: "UnicodeScript", New: kernels.Always(unicodeScript)},
+		{Op: "UnicodeTranscode", New: newUnicodeTranscode},
 		{Op: "UnsortedSegmentJoin", New: newUnsortedSegmentJoin},
 	}...)
 }

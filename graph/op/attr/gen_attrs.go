@@ -387,6 +387,11 @@ func Epsilon(v float32) Attr { return Attr{"epsilon", v} }
 // Ops: Abort. Default: "".
 func ErrorMsg(v string) Attr { return Attr{"error_msg", v} }
 
+// Errors sets the attribute errors.
+//
+// Ops: UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode. Default: "replace".
+func Errors(v string) Attr { return Attr{"errors", v} }
+
 // Exclusive leaves the element itself out.
 //
 // Ops: Cumprod, Cumsum. Default: false.
@@ -966,10 +971,20 @@ func ReductionInputSizeOverride(v int64) Attr { return Attr{"reduction_input_siz
 // Ops: ConditionalAccumulator, ResourceConditionalAccumulator, SparseConditionalAccumulator. Default: "MEAN".
 func ReductionType(v string) Attr { return Attr{"reduction_type", v} }
 
+// ReplaceControlCharacters sets the attribute replace_control_characters.
+//
+// Ops: UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeTranscode. Default: false.
+func ReplaceControlCharacters(v bool) Attr { return Attr{"replace_control_characters", v} }
+
 // ReplaceGlobal sets the attribute replace_global.
 //
 // Ops: RegexReplace, StaticRegexReplace. Default: true.
 func ReplaceGlobal(v bool) Attr { return Attr{"replace_global", v} }
+
+// ReplacementChar sets the attribute replacement_char.
+//
+// Ops: UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode. Default: 65533.
+func ReplacementChar(v int64) Attr { return Attr{"replacement_char", v} }
 
 // ResizeAlignCorners sets the attribute resize_align_corners.
 //
@@ -1168,7 +1183,7 @@ func Truncate(v bool) Attr { return Attr{"Truncate", v} }
 
 // Tsplits sets the attribute Tsplits.
 //
-// Ops: RaggedRange, RaggedTensorFromVariant. Default: int64.
+// Ops: RaggedRange, RaggedTensorFromVariant, UnicodeDecode, UnicodeDecodeWithOffsets. Default: int64.
 func Tsplits(v tensor.DType) Attr { return Attr{"Tsplits", v} }
 
 // UniformNoise sets the attribute uniform_noise.
