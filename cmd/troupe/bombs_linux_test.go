@@ -109,6 +109,15 @@ func bombs(t *testing.T) []bomb {
 			op.Range(s, hidden(s, int32(0)), hidden(s, many), hidden(s, int32(1)))
 		}},
 		{"LinSpace", func(s *op.Scope) { op.LinSpace(s, hidden(s, float32(0)), hidden(s, float32(1)), hidden(s, many)) }},
+		{"LearnedUnigramCandidateSampler", func(s *op.Scope) {
+			op.LearnedUnigramCandidateSampler(s, hidden(s, [][]int64{{1}}), 1, 1, true, int64(many-1))
+		}},
+		{"FixedUnigramCandidateSampler", func(s *op.Scope) {
+			op.FixedUnigramCandidateSampler(s, hidden(s, [][]int64{{1}}), 1, 1, true, int64(many), attr.Unigrams([]float32{1}), attr.NumReservedIDs(int64(many-1)))
+		}},
+		{"StatelessRandomPoisson", func(s *op.Scope) {
+			op.StatelessRandomPoisson(s, hidden(s, []int32{many}), hidden(s, []int32{1, 2}), hidden(s, float32(1)), tensor.Int64)
+		}},
 		{"StringJoin", func(s *op.Scope) { doubled(s, hidden(s, "0123456789abcdef"), 28) }},
 		{"StringFormat", func(s *op.Scope) {
 			op.StringFormat(s, []op.Output{zeros(s, 1<<25)}, attr.Template("%s"), attr.Placeholder("%s"), attr.Summarize(-1))

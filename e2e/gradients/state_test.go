@@ -205,10 +205,29 @@ func raggedToTensor(values, preset input) gradCase {
 // gammaSamples: the gradient of a sample of the gamma distribution is how the sample moves if its place in the distribution stays
 // the same: −(dF/dα)/(dF/dx), of the distribution F that Igamma computes.
 func gammaSamples(t *testing.T) {
+	ints := func(s *op.Scope, v ...int32) op.Output {
+		return node(s, "Const", attrs{"dtype": tensor.Int32, "value": int32s(v...)}).Output(0)
+	}
+	for name, draw := range map[string]func(s *op.Scope, alpha op.Output) op.Output{
+		"RandomGamma": func(s *op.Scope, alpha op.Output) op.Output {
+			return node(s, "RandomGamma", nil, ints(s, 1), alpha).Output(0)
+		},
+		"StatelessRandomGammaV2": func(s *op.Scope, alpha op.Output) op.Output {
+			return node(s, "StatelessRandomGammaV2", nil, ints(s, 1, 3), ints(s, 4, 5), alpha).Output(0)
+		},
+		"StatelessRandomGammaV3": func(s *op.Scope, alpha op.Output) op.Output {
+			state := node(s, "StatelessRandomGetKeyCounter", nil, ints(s, 4, 5))
+			return node(s, "StatelessRandomGammaV3", nil, ints(s, 1, 3), state.Output(0), state.Output(1), node(s, "StatelessRandomGetAlg", nil).Output(0), alpha).Output(0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { gammaSample(t, draw) })
+	}
+}
+
+func gammaSample(t *testing.T, draw func(s *op.Scope, alpha op.Output) op.Output) {
 	s := op.NewScope()
 	alpha := node(s, "Placeholder", attrs{"dtype": tensor.Float64}).Output(0)
-	n := node(s, "Const", attrs{"dtype": tensor.Int32, "value": int32s(1)}).Output(0)
-	x := node(s, "RandomGamma", nil, n, alpha).Output(0)
+	x := draw(s, alpha)
 	cover(s)
 	d := grad.Gradients(s, []op.Output{x}, []op.Output{alpha})[0].Dense(s)
 	at := node(s, "Placeholder", attrs{"dtype": tensor.Float64}).Output(0)

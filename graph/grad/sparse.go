@@ -70,14 +70,9 @@ func init() {
 			out[len(out)-1] = g.make("RaggedTensorToVariantGradient", attrs, g.d(0), splits, g.shape(values))
 			return out
 		},
-		"RandomGamma": func(g *call) []op.Output {
-			// The sample has the axes of the shape and then those of alpha.
-			outer := g.at(g.shape(g.x(0)), 0)
-			ones := g.fill(g.expand(outer, 0), g.int(1))
-			alpha := g.reshape(g.x(1), g.concat(0, ones, g.shape(g.x(1))))
-			slope := g.op("RandomGammaGrad", alpha, g.Output(0))
-			return []op.Output{none, g.total(g.mul(g.d(0), slope), g.span(g.int(0), outer), false)}
-		},
+		"RandomGamma":            func(g *call) []op.Output { return gammaSample(g, 1, g.at(g.shape(g.x(0)), 0)) },
+		"StatelessRandomGammaV2": func(g *call) []op.Output { return statelessGammaSample(g, 2) },
+		"StatelessRandomGammaV3": func(g *call) []op.Output { return statelessGammaSample(g, 4) },
 		"RaggedTensorFromVariant": func(g *call) []op.Output {
 			n := g.NumOutputs() - 1
 			splits := make(op.List, n)
@@ -103,6 +98,21 @@ func init() {
 }
 
 // raggedToTensor sends the gradients of what came from values back to these, and adds up those of the default.
+// gammaSample gives the gradient for the alpha at input i of a sample that has outer axes more than alpha.
+func gammaSample(g *call, i int, outer op.Output) []op.Output {
+	ones := g.fill(g.expand(outer, 0), g.int(1))
+	alpha := g.reshape(g.x(i), g.concat(0, ones, g.shape(g.x(i))))
+	slope := g.op("RandomGammaGrad", alpha, g.Output(0))
+	out := make([]op.Output, i+1)
+	out[i] = g.total(g.mul(g.d(0), slope), g.span(g.int(0), outer), false)
+	return out
+}
+
+// statelessGammaSample is gammaSample of ops whose input 0 is the sample's whole shape.
+func statelessGammaSample(g *call, i int) []op.Output {
+	return gammaSample(g, i, g.op("Sub", g.at(g.shape(g.x(0)), 0), g.op("Rank", g.x(i))))
+}
+
 func raggedToTensor(g *call) []op.Output {
 	values, preset, dy := g.x(1), g.x(2), g.d(0)
 	types := g.Attrs()["row_partition_types"].GetList().GetS()

@@ -7,6 +7,94 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
+// AllCandidateSampler gives all classes as candidates.
+//
+//   - trueClasses: int64
+//   - numTrue: int (at least 1)
+//   - numSampled: int (at least 1)
+//   - unique: bool
+//   - returns sampledCandidates: int64
+//   - returns trueExpectedCount: float
+//   - returns sampledExpectedCount: float
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+func AllCandidateSampler(s *Scope, trueClasses Output, numTrue, numSampled int64, unique bool, attrs ...attr.Attr) (sampledCandidates, trueExpectedCount, sampledExpectedCount Output) {
+	added := s.add("AllCandidateSampler", need{"num_true": numTrue, "num_sampled": numSampled, "unique": unique}, attrs, trueClasses)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// ComputeAccidentalHits finds the true classes among candidates.
+//
+//   - trueClasses: int64
+//   - sampledCandidates: int64
+//   - numTrue: int
+//   - returns indices: int32
+//   - returns ids: int64
+//   - returns weights: float
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+func ComputeAccidentalHits(s *Scope, trueClasses, sampledCandidates Output, numTrue int64, attrs ...attr.Attr) (indices, ids, weights Output) {
+	added := s.add("ComputeAccidentalHits", need{"num_true": numTrue}, attrs, trueClasses, sampledCandidates)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// FixedUnigramCandidateSampler draws classes by the weights in a list or a file.
+//
+//   - trueClasses: int64
+//   - numTrue: int (at least 1)
+//   - numSampled: int (at least 1)
+//   - unique: bool
+//   - rangeMax: int (at least 1)
+//   - returns sampledCandidates: int64
+//   - returns trueExpectedCount: float
+//   - returns sampledExpectedCount: float
+//   - attr.VocabFile: string; default ""
+//   - attr.Distortion: float; default 1
+//   - attr.NumReservedIDs: int; default 0
+//   - attr.NumShards: int (at least 1); default 1
+//   - attr.Shard: int (at least 0); default 0
+//   - attr.Unigrams: a list of float; default empty
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+func FixedUnigramCandidateSampler(s *Scope, trueClasses Output, numTrue, numSampled int64, unique bool, rangeMax int64, attrs ...attr.Attr) (sampledCandidates, trueExpectedCount, sampledExpectedCount Output) {
+	added := s.add("FixedUnigramCandidateSampler", need{"num_true": numTrue, "num_sampled": numSampled, "unique": unique, "range_max": rangeMax}, attrs, trueClasses)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// LearnedUnigramCandidateSampler draws classes by how often they came up before.
+//
+//   - trueClasses: int64
+//   - numTrue: int (at least 1)
+//   - numSampled: int (at least 1)
+//   - unique: bool
+//   - rangeMax: int (at least 1)
+//   - returns sampledCandidates: int64
+//   - returns trueExpectedCount: float
+//   - returns sampledExpectedCount: float
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+func LearnedUnigramCandidateSampler(s *Scope, trueClasses Output, numTrue, numSampled int64, unique bool, rangeMax int64, attrs ...attr.Attr) (sampledCandidates, trueExpectedCount, sampledExpectedCount Output) {
+	added := s.add("LearnedUnigramCandidateSampler", need{"num_true": numTrue, "num_sampled": numSampled, "unique": unique, "range_max": rangeMax}, attrs, trueClasses)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// LogUniformCandidateSampler draws classes, the smaller the likelier.
+//
+//   - trueClasses: int64
+//   - numTrue: int (at least 1)
+//   - numSampled: int (at least 1)
+//   - unique: bool
+//   - rangeMax: int (at least 1)
+//   - returns sampledCandidates: int64
+//   - returns trueExpectedCount: float
+//   - returns sampledExpectedCount: float
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+func LogUniformCandidateSampler(s *Scope, trueClasses Output, numTrue, numSampled int64, unique bool, rangeMax int64, attrs ...attr.Attr) (sampledCandidates, trueExpectedCount, sampledExpectedCount Output) {
+	added := s.add("LogUniformCandidateSampler", need{"num_true": numTrue, "num_sampled": numSampled, "unique": unique, "range_max": rangeMax}, attrs, trueClasses)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
 // Multinomial draws classes by logits.
 //
 //   - logits: T
@@ -18,6 +106,15 @@ import (
 //   - attr.OutputDtype: type, one of int32, int64; default int64
 func Multinomial(s *Scope, logits, numSamples Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Multinomial", nil, attrs, logits, numSamples).argument(0)
+}
+
+// NonDeterministicInts draws integers of the whole range that no seed gives again.
+//
+//   - shape: shape_dtype
+//   - returns output: dtype
+//   - attr.Dtype: type; default int64
+func NonDeterministicInts(s *Scope, shape Output, attrs ...attr.Attr) (output Output) {
+	return s.add("NonDeterministicInts", nil, attrs, shape).argument(0)
 }
 
 // RandomGamma draws of gamma distributions.
@@ -118,6 +215,81 @@ func RandomUniformInt(s *Scope, shape, minval, maxval Output, attrs ...attr.Attr
 	return s.add("RandomUniformInt", nil, attrs, shape, minval, maxval).argument(0)
 }
 
+// RngReadAndSkip gives the state of a generator in a variable, and skips numbers.
+//
+//   - resource: resource
+//   - alg: int32
+//   - delta: uint64
+//   - returns value: int64
+func RngReadAndSkip(s *Scope, resource, alg, delta Output) (value Output) {
+	return s.add("RngReadAndSkip", nil, nil, resource, alg, delta).argument(0)
+}
+
+// RngSkip skips numbers of a generator in a variable.
+//
+//   - resource: resource
+//   - algorithm: int64
+//   - delta: int64
+func RngSkip(s *Scope, resource, algorithm, delta Output) *Operation {
+	return s.add("RngSkip", nil, nil, resource, algorithm, delta)
+}
+
+// StatefulStandardNormalV2 draws of the normal distribution with a generator in a variable.
+//
+//   - resource: resource
+//   - algorithm: int64
+//   - shape: shape_dtype
+//   - returns output: dtype
+//   - attr.Dtype: type; default float
+func StatefulStandardNormalV2(s *Scope, resource, algorithm, shape Output, attrs ...attr.Attr) (output Output) {
+	return s.add("StatefulStandardNormalV2", nil, attrs, resource, algorithm, shape).argument(0)
+}
+
+// StatefulTruncatedNormal draws of the normal distribution within two standard deviations with a generator in a variable.
+//
+//   - resource: resource
+//   - algorithm: int64
+//   - shape: shape_dtype
+//   - returns output: dtype
+//   - attr.Dtype: type; default float
+func StatefulTruncatedNormal(s *Scope, resource, algorithm, shape Output, attrs ...attr.Attr) (output Output) {
+	return s.add("StatefulTruncatedNormal", nil, attrs, resource, algorithm, shape).argument(0)
+}
+
+// StatefulUniform draws numbers of [0, 1) with a generator in a variable.
+//
+//   - resource: resource
+//   - algorithm: int64
+//   - shape: shape_dtype
+//   - returns output: dtype
+//   - attr.Dtype: type; default float
+func StatefulUniform(s *Scope, resource, algorithm, shape Output, attrs ...attr.Attr) (output Output) {
+	return s.add("StatefulUniform", nil, attrs, resource, algorithm, shape).argument(0)
+}
+
+// StatefulUniformFullInt draws integers of the whole range with a generator in a variable.
+//
+//   - resource: resource
+//   - algorithm: int64
+//   - shape: shape_dtype
+//   - returns output: dtype
+//   - attr.Dtype: type; default uint64
+func StatefulUniformFullInt(s *Scope, resource, algorithm, shape Output, attrs ...attr.Attr) (output Output) {
+	return s.add("StatefulUniformFullInt", nil, attrs, resource, algorithm, shape).argument(0)
+}
+
+// StatefulUniformInt draws integers of [minval, maxval) with a generator in a variable.
+//
+//   - resource: resource
+//   - algorithm: int64
+//   - shape: shape_dtype
+//   - minval: dtype
+//   - maxval: dtype
+//   - returns output: dtype
+func StatefulUniformInt(s *Scope, resource, algorithm, shape, minval, maxval Output) (output Output) {
+	return s.add("StatefulUniformInt", nil, nil, resource, algorithm, shape, minval, maxval).argument(0)
+}
+
 // StatelessMultinomial draws classes by logits, the same for the same seed.
 //
 //   - logits: T
@@ -129,6 +301,33 @@ func RandomUniformInt(s *Scope, shape, minval, maxval Output, attrs ...attr.Attr
 //   - attr.OutputDtype: type, one of int32, int64; default int64
 func StatelessMultinomial(s *Scope, logits, numSamples, seed Output, attrs ...attr.Attr) (output Output) {
 	return s.add("StatelessMultinomial", nil, attrs, logits, numSamples, seed).argument(0)
+}
+
+// StatelessRandomGammaV2 draws of gamma distributions, the same for the same seed.
+//
+//   - shape: T
+//   - seed: Tseed
+//   - alpha: dtype
+//   - returns output: dtype
+//   - dtype is one of half, float, double
+//   - T is one of int32, int64
+//   - Tseed is one of int32, int64
+func StatelessRandomGammaV2(s *Scope, shape, seed, alpha Output) (output Output) {
+	return s.add("StatelessRandomGammaV2", nil, nil, shape, seed, alpha).argument(0)
+}
+
+// StatelessRandomGammaV3 draws of gamma distributions, the same for the same key, counter and generator.
+//
+//   - shape: shape_dtype
+//   - key: uint64
+//   - counter: uint64
+//   - alg: int32
+//   - alpha: dtype
+//   - returns output: dtype
+//   - dtype is one of half, float, double
+//   - shape_dtype is one of int32, int64
+func StatelessRandomGammaV3(s *Scope, shape, key, counter, alg, alpha Output) (output Output) {
+	return s.add("StatelessRandomGammaV3", nil, nil, shape, key, counter, alg, alpha).argument(0)
 }
 
 // StatelessRandomGetAlg gives the random generator of the step's device.
@@ -184,6 +383,20 @@ func StatelessRandomNormal(s *Scope, shape, seed Output, attrs ...attr.Attr) (ou
 //   - attr.Dtype: type, one of half, bfloat16, float, double; default float
 func StatelessRandomNormalV2(s *Scope, shape, key, counter, alg Output, attrs ...attr.Attr) (output Output) {
 	return s.add("StatelessRandomNormalV2", nil, attrs, shape, key, counter, alg).argument(0)
+}
+
+// StatelessRandomPoisson draws of Poisson distributions, the same for the same seed.
+//
+//   - shape: T
+//   - seed: Tseed
+//   - lam: Rtype
+//   - dtype: type, one of half, float, double, int32, int64
+//   - returns output: dtype
+//   - Rtype is one of half, float, double, int32, int64
+//   - T is one of int32, int64
+//   - Tseed is one of int32, int64
+func StatelessRandomPoisson(s *Scope, shape, seed, lam Output, dtype tensor.DType) (output Output) {
+	return s.add("StatelessRandomPoisson", need{"dtype": dtype}, nil, shape, seed, lam).argument(0)
 }
 
 // StatelessRandomUniform draws numbers of [0, 1), the same for the same seed.
@@ -265,6 +478,17 @@ func StatelessRandomUniformV2(s *Scope, shape, key, counter, alg Output, attrs .
 	return s.add("StatelessRandomUniformV2", nil, attrs, shape, key, counter, alg).argument(0)
 }
 
+// StatelessShuffle shuffles the rows of a tensor, the same for the same key, counter and generator.
+//
+//   - value: T
+//   - key: uint64
+//   - counter: uint64
+//   - alg: int32
+//   - returns output: T
+func StatelessShuffle(s *Scope, value, key, counter, alg Output) (output Output) {
+	return s.add("StatelessShuffle", nil, nil, value, key, counter, alg).argument(0)
+}
+
 // StatelessTruncatedNormal draws of the normal distribution within two standard deviations, the same for the same seed.
 //
 //   - shape: T
@@ -290,6 +514,23 @@ func StatelessTruncatedNormalV2(s *Scope, shape, key, counter, alg Output, attrs
 	return s.add("StatelessTruncatedNormalV2", nil, attrs, shape, key, counter, alg).argument(0)
 }
 
+// ThreadUnsafeUnigramCandidateSampler is LearnedUnigramCandidateSampler.
+//
+//   - trueClasses: int64
+//   - numTrue: int (at least 1)
+//   - numSampled: int (at least 1)
+//   - unique: bool
+//   - rangeMax: int (at least 1)
+//   - returns sampledCandidates: int64
+//   - returns trueExpectedCount: float
+//   - returns sampledExpectedCount: float
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+func ThreadUnsafeUnigramCandidateSampler(s *Scope, trueClasses Output, numTrue, numSampled int64, unique bool, rangeMax int64, attrs ...attr.Attr) (sampledCandidates, trueExpectedCount, sampledExpectedCount Output) {
+	added := s.add("ThreadUnsafeUnigramCandidateSampler", need{"num_true": numTrue, "num_sampled": numSampled, "unique": unique, "range_max": rangeMax}, attrs, trueClasses)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
 // TruncatedNormal draws of the normal distribution within two standard deviations.
 //
 //   - shape: T
@@ -300,4 +541,21 @@ func StatelessTruncatedNormalV2(s *Scope, shape, key, counter, alg Output, attrs
 //   - attr.Seed2: int; default 0
 func TruncatedNormal(s *Scope, shape Output, dtype tensor.DType, attrs ...attr.Attr) (output Output) {
 	return s.add("TruncatedNormal", need{"dtype": dtype}, attrs, shape).argument(0)
+}
+
+// UniformCandidateSampler draws classes that are all as likely.
+//
+//   - trueClasses: int64
+//   - numTrue: int (at least 1)
+//   - numSampled: int (at least 1)
+//   - unique: bool
+//   - rangeMax: int (at least 1)
+//   - returns sampledCandidates: int64
+//   - returns trueExpectedCount: float
+//   - returns sampledExpectedCount: float
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+func UniformCandidateSampler(s *Scope, trueClasses Output, numTrue, numSampled int64, unique bool, rangeMax int64, attrs ...attr.Attr) (sampledCandidates, trueExpectedCount, sampledExpectedCount Output) {
+	added := s.add("UniformCandidateSampler", need{"num_true": numTrue, "num_sampled": numSampled, "unique": unique, "range_max": rangeMax}, attrs, trueClasses)
+	return added.Output(0), added.Output(1), added.Output(2)
 }

@@ -32,6 +32,24 @@ var randomOps = []row{
 	}},
 	{"StatelessRandomGetAlg", scalarOut},
 	{"RandomIndexShuffle", randomIndexShuffle},
+	{"StatelessShuffle", unchanged},
+	{"StatelessRandomBinomial StatelessRandomPoisson StatelessRandomGammaV2", stateless},
+	{"StatefulUniform StatefulUniformFullInt StatefulStandardNormalV2 StatefulTruncatedNormal", stateful},
+	{"StatefulUniformInt", func(c *call) {
+		c.limits(3, 4)
+		stateful(c)
+	}},
+	{"StatefulStandardNormal", func(c *call) { c.set(0, c.shapeOf(1)) }},
+	{"RngSkip", takes(-1, 0, 0)},
+	{"RngReadAndSkip", gives(ranks(-1, 0, 0), Of(3))},
+	{"NonDeterministicInts", filled},
+	{`UniformCandidateSampler LogUniformCandidateSampler LearnedUnigramCandidateSampler ThreadUnsafeUnigramCandidateSampler
+		FixedUnigramCandidateSampler AllCandidateSampler`, candidates},
+	{"ComputeAccidentalHits", func(c *call) {
+		c.size(c.matrix(0).at(1), c.attrInt("num_true"))
+		c.vector(1)
+		c.setAll(Of(-1))
+	}},
 }
 
 // limits demands that both ends of a range are scalars.
@@ -94,4 +112,21 @@ func randomIndexShuffle(c *call) {
 		rows("Max index", top.at(0))
 	}
 	c.set(0, Of(n))
+}
+
+// stateful has the variable with the generator's state and the algorithm before the shape.
+func stateful(c *call) {
+	c.scalar(1)
+	c.set(0, c.shapeOf(2))
+}
+
+func candidates(c *call) {
+	sampled, trues := c.attrInt("num_sampled"), c.attrInt("num_true")
+	if sampled < 1 || trues < 1 {
+		c.fail("num_sampled and num_true must be at least 1, got %d and %d", sampled, trues)
+		return
+	}
+	c.set(0, Of(sampled))
+	c.set(1, Of(c.matrix(0).at(0), trues))
+	c.set(2, Of(sampled))
 }

@@ -22,28 +22,47 @@ func newShuffle(c *kernels.Construction) (any, error) {
 		return nil, err
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
-		in := ctx.Input(0)
-		if in.Len() <= 1 || in.Dim(0) <= 1 {
-			ctx.SetOutput(0, in.Retain())
-			return nil
-		}
-		rows := in.Dim(0)
-		gen := g.Reserve((int64(rows-1) + 3) / 4)
-		x := philox.OneAtATime(&gen)
-		order := make([]int64, rows)
-		for i := range order {
-			order[i] = int64(i)
-		}
-		for i := range rows - 1 {
-			j := i + int(x.Next()%uint32(rows-i))
-			order[i], order[j] = order[j], order[i]
-		}
-		out, err := ctx.Allocate(0, in.DType(), in.Shape())
-		if err != nil {
-			return err
-		}
-		return layout.MoveAt(ctx, out, in, nil, order, in.Len()/rows, rows)
+		return shuffle(ctx, func(groups int64) philox.Philox { return g.Reserve(groups) })
 	}), nil
+}
+
+// statelessShuffle is the kernel of the op that has the generator's state as inputs.
+func statelessShuffle(ctx *kernels.Context) error {
+	gen, err := fromKey(ctx, 0)
+	if err != nil {
+		return err
+	}
+	return shuffle(ctx, func(int64) philox.Philox { return gen })
+}
+
+// shuffle puts the rows of input 0 into a random order.
+func shuffle(ctx *kernels.Context, numbers func(groups int64) philox.Philox) error {
+	in := ctx.Input(0)
+	if in.Len() <= 1 || in.Dim(0) <= 1 {
+		ctx.SetOutput(0, in.Retain())
+		return nil
+	}
+	rows := in.Dim(0)
+	gen := numbers((int64(rows-1) + 3) / 4)
+	x := philox.OneAtATime(&gen)
+	m := ctx.Meter()
+	defer m.Done()
+	order, err := kernels.Scratch[int64](&m, rows)
+	if err != nil {
+		return err
+	}
+	for i := range order {
+		order[i] = int64(i)
+	}
+	for i := range rows - 1 {
+		j := i + int(x.Next()%uint32(rows-i))
+		order[i], order[j] = order[j], order[i]
+	}
+	out, err := ctx.Allocate(0, in.DType(), in.Shape())
+	if err != nil {
+		return err
+	}
+	return layout.MoveAt(ctx, out, in, nil, order, in.Len()/rows, rows)
 }
 
 // multinomialKernel draws classes by their unnormalized log-probabilities.

@@ -86,7 +86,6 @@ func (k *randomGammaKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	alpha := ctx.Input(1)
-	samples := shape.Elements()
 	out, err := ctx.Allocate(0, k.dtype, append(shape, alpha.Shape()...))
 	if err != nil || out.Len() == 0 {
 		return err
@@ -98,7 +97,14 @@ func (k *randomGammaKernel[T]) Compute(ctx *kernels.Context) error {
 			return status.InvalidArgumentf("Input alpha must be positive, got %v", a)
 		}
 	}
-	ctx.Device.Parallel(out.Len(), element.BlockLen, func(lo, hi int) {
+	drawGammas(ctx.Device, base, dst, alphas)
+	return nil
+}
+
+// drawGammas fills dst, whose last dimensions are those of alphas.
+func drawGammas[T element.Floating](dev kernels.Device, base philox.Philox, dst, alphas []T) {
+	samples := len(dst) / len(alphas)
+	dev.Parallel(len(dst), element.BlockLen, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			// Each sample has a place of its own in the generator's sequence.
 			s := gammaSource{gen: base}
@@ -106,7 +112,58 @@ func (k *randomGammaKernel[T]) Compute(ctx *kernels.Context) error {
 			dst[i%samples*len(alphas)+i/samples] = T(s.sample(float64(alphas[i/samples])))
 		}
 	})
-	return nil
+}
+
+// statelessGamma draws samples of the whole shape at input 0, whose last dimensions are those of the alphas at input alphaAt.
+func statelessGamma[T element.Floating](from source, alphaAt int) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		shape, err := args.ShapeInput(ctx, 0)
+		if err != nil {
+			return err
+		}
+		dtype := element.DTypeOf[T]()
+		if err := args.CheckType(ctx, alphaAt, dtype); err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, dtype, shape)
+		if err != nil {
+			return err
+		}
+		gen, err := from(ctx, out.Len())
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		alpha := ctx.Input(alphaAt)
+		if !endsWith(shape, alpha.Shape()) {
+			return errNotBroadcast()
+		}
+		alphas := element.ViewOf[T](alpha)
+		for _, a := range alphas {
+			if !(float64(a) > -2.0/3) {
+				return status.InvalidArgumentf("No sample would be found for alpha = %v, which must be positive", a)
+			}
+		}
+		drawGammas(ctx.Device, gen, element.ViewOf[T](out), alphas)
+		return nil
+	}
+}
+
+// endsWith tells whether the last dimensions of a shape are those of another one.
+func endsWith(shape, tail tensor.Shape) bool {
+	return len(shape) >= len(tail) && shape[len(shape)-len(tail):].Equal(tail)
+}
+
+func errNotBroadcast() error {
+	return status.InvalidArgumentf("Shape passed in must end with broadcasted shape.")
+}
+
+// seededGammaOf and keyedGammaOf are the rows of StatelessRandomGammaV2 and V3 for one element type.
+func seededGammaOf[T element.Floating]() []kernels.Def {
+	return halves.With("dtype", kernels.Def{HostInputs: []string{"shape", "seed"}, Expensive: true, New: kernels.Always(statelessGamma[T](fromSeed, 2))}, element.DTypeOf[T]())
+}
+
+func keyedGammaOf[T element.Floating]() []kernels.Def {
+	return halves.With("dtype", kernels.Def{HostInputs: []string{"shape", "alg"}, Expensive: true, New: kernels.Always(statelessGamma[T](fromKey, 4))}, element.DTypeOf[T]())
 }
 
 // gammaOf are the rows of RandomGamma for one element type.

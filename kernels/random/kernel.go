@@ -48,10 +48,14 @@ func bounded[T int32 | int64](at int, make func(lo, hi T) *distribution[T]) dist
 	}
 }
 
-// randomKernel fills a tensor of the shape at input 0.
+// randomKernel fills a tensor of the shape at input 0, randomKernelAt of that at input shapeAt.
 func randomKernel[T any](from source, of distributed[T]) kernels.Func {
+	return randomKernelAt(0, from, of)
+}
+
+func randomKernelAt[T any](shapeAt int, from source, of distributed[T]) kernels.Func {
 	return func(ctx *kernels.Context) error {
-		shape, err := args.ShapeInput(ctx, 0)
+		shape, err := args.ShapeInput(ctx, shapeAt)
 		if err != nil {
 			return err
 		}
@@ -130,16 +134,21 @@ func fromKey(ctx *kernels.Context, _ int) (philox.Philox, error) {
 		return philox.Philox{}, err
 	}
 	if key.Rank() != 1 || key.Len() != 1 {
-		return philox.Philox{}, status.InvalidArgumentf("key must have shape [1], not %v", key.Shape())
+		return philox.Philox{}, status.InvalidArgumentf("key must have shape [1], not %v. (Note that batched keys are not supported yet.)", key.Shape())
 	}
 	if counter.Rank() != 1 || counter.Len() < 2 {
 		return philox.Philox{}, status.InvalidArgumentf("counter must be a vector with length at least 2; got shape: %v", counter.Shape())
 	}
-	k, c := tensor.Of[uint64](key)[0], tensor.Of[uint64](counter)
+	c := tensor.Of[uint64](counter)
+	return generatorOf(tensor.Of[uint64](key)[0], c[0], c[1]), nil
+}
+
+// generatorOf has a key, and a counter of two halves.
+func generatorOf(key, low, high uint64) philox.Philox {
 	return philox.Philox{
-		Key:     [2]uint32{uint32(k), uint32(k >> 32)},
-		Counter: [4]uint32{uint32(c[0]), uint32(c[0] >> 32), uint32(c[1]), uint32(c[1] >> 32)},
-	}, nil
+		Key:     [2]uint32{uint32(key), uint32(key >> 32)},
+		Counter: [4]uint32{uint32(low), uint32(low >> 32), uint32(high), uint32(high >> 32)},
+	}
 }
 
 // keyAndCounter yields what fromKey takes: the key and the counter that a seed comes to.
@@ -163,22 +172,24 @@ func keyAndCounter(ctx *kernels.Context) error {
 	return nil
 }
 
-// sampler is what a distribution is for one element type: the row of the op that keeps a generator, and those of the
-// stateless ones, by a seed and by the generator's key and counter.
-type sampler struct{ stateful, seeded, keyed kernels.Def }
+// sampler is what a distribution is for one element type: the row of the op that keeps a generator, those of the
+// stateless ones, by a seed and by the generator's key and counter, and those of ops with a generator in a variable, where
+// the algorithm is an input, and where it is part of the variable.
+type sampler struct{ stateful, seeded, keyed, variable, tagged kernels.Def }
 
 // samplerOf makes the sampler of a distribution without parameters.
 func samplerOf[T any](d *distribution[T]) sampler {
-	return newSampler("dtype", []string{"shape"}, constantly(d), constantly(d), constantly(d))
+	of := constantly(d)
+	return newSampler("dtype", []string{"shape"}, of, of, of, of)
 }
 
 // boundedSampler makes the sampler of integers between bounds, which stand among the inputs of each op.
 func boundedSampler[T int32 | int64](make func(lo, hi T) *distribution[T]) sampler {
-	return newSampler("Tout", []string{"shape", "minval", "maxval"}, bounded(1, make), bounded(2, make), bounded(4, make))
+	return newSampler("Tout", []string{"shape", "minval", "maxval"}, bounded(1, make), bounded(2, make), bounded(4, make), bounded(3, make))
 }
 
 // newSampler makes a sampler; attr is the stateful op's attribute for the element type, host its inputs on the host.
-func newSampler[T any](attr string, host []string, stateful, seeded, keyed distributed[T]) sampler {
+func newSampler[T any](attr string, host []string, stateful, seeded, keyed, variable distributed[T]) sampler {
 	dtype := element.DTypeOf[T]()
 	row := func(attr string, construct func(*kernels.Construction) (any, error), hostInputs ...string) kernels.Def {
 		return kernels.Def{Types: dtypes.Only(attr, dtype), HostInputs: hostInputs, Expensive: true, New: construct}
@@ -191,6 +202,8 @@ func newSampler[T any](attr string, host []string, stateful, seeded, keyed distr
 		row(attr, withState, host...),
 		row("dtype", kernels.Always(randomKernel(fromSeed, seeded)), "shape", "seed", "minval", "maxval"),
 		row("dtype", kernels.Always(randomKernel(fromKey, keyed)), "shape", "alg"),
+		row("dtype", kernels.Always(variableKernel(2, fromInput, variable))),
+		row("dtype", kernels.Always(variableKernel(1, fromTagged, variable))),
 	}
 }
 
@@ -207,6 +220,14 @@ func (s samplers) seeded() []kernels.Def {
 
 func (s samplers) keyed() []kernels.Def {
 	return s.rows(func(s sampler) kernels.Def { return s.keyed })
+}
+
+func (s samplers) variable() []kernels.Def {
+	return s.rows(func(s sampler) kernels.Def { return s.variable })
+}
+
+func (s samplers) tagged() []kernels.Def {
+	return s.rows(func(s sampler) kernels.Def { return s.tagged })
 }
 
 func (s samplers) rows(which func(sampler) kernels.Def) (rows []kernels.Def) {

@@ -73,7 +73,6 @@ func newRandomPoisson(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		samples := shape.Elements()
 		given, err := poissonRates(ctx.Input(1), most)
 		if err != nil {
 			return err
@@ -83,20 +82,57 @@ func newRandomPoisson(c *kernels.Construction) (any, error) {
 			return err
 		}
 		base := g.Reserve(int64(out.Len()) * philox.ReservedPerOutput)
-		set := countSetters[out.DType()](out)
-		ctx.Device.Parallel(out.Len(), element.BlockLen, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				// Each sample has a place of its own in the generator's sequence.
-				s := gammaSource{gen: base}
-				s.gen.Skip(uint64(i) * philox.ReservedPerOutput)
-				rate := &given[i/samples]
-				x := math.Inf(1)
-				if !math.IsInf(rate.rate, 1) {
-					x = rate.sample(&s, most)
-				}
-				set(i%samples*len(given)+i/samples, x)
+		drawCounts(ctx.Device, base, out, given)
+		return nil
+	}), nil
+}
+
+// drawCounts fills out, whose last dimensions are those of the rates.
+func drawCounts(dev kernels.Device, base philox.Philox, out *tensor.Tensor, rates []poissonRate) {
+	samples, most := out.Len()/len(rates), poissonMost[out.DType()]
+	set := countSetters[out.DType()](out)
+	dev.Parallel(out.Len(), element.BlockLen, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			// Each sample has a place of its own in the generator's sequence.
+			s := gammaSource{gen: base}
+			s.gen.Skip(uint64(i) * philox.ReservedPerOutput)
+			rate := &rates[i/samples]
+			x := math.Inf(1)
+			if !math.IsInf(rate.rate, 1) {
+				x = rate.sample(&s, most)
 			}
-		})
+			set(i%samples*len(rates)+i/samples, x)
+		}
+	})
+}
+
+// newStatelessPoisson makes the kernel that draws counts of the whole shape at input 0 for a seed.
+func newStatelessPoisson(c *kernels.Construction) (any, error) {
+	dtype, err := c.Attrs().Type("dtype")
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		shape, err := args.ShapeInput(ctx, 0)
+		if err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, dtype, shape)
+		if err != nil {
+			return err
+		}
+		gen, err := fromSeed(ctx, out.Len())
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		if !endsWith(shape, ctx.Input(2).Shape()) {
+			return errNotBroadcast()
+		}
+		rates, err := poissonRates(ctx.Input(2), poissonMost[dtype])
+		if err != nil {
+			return err
+		}
+		drawCounts(ctx.Device, gen, out, rates)
 		return nil
 	}), nil
 }

@@ -20,31 +20,52 @@ func addRandom(table *kernels.Table) {
 	op("RandomUniform", uniform.stateful())
 	op("StatelessRandomUniform", uniform.seeded())
 	op("StatelessRandomUniformV2", uniform.keyed())
+	op("StatefulUniform", uniform.variable())
 	normal := samplers{samplerOf(&normal32), samplerOf(&normal64), samplerOf(normalHalf[element.Float16]()), samplerOf(normalHalf[element.BFloat16]())}
 	op("RandomStandardNormal", normal.stateful())
 	op("StatelessRandomNormal", normal.seeded())
 	op("StatelessRandomNormalV2", normal.keyed())
+	op("StatefulStandardNormal", normal.tagged())
+	op("StatefulStandardNormalV2", normal.variable())
 	truncated := samplers{samplerOf(truncated32(asFloat)), samplerOf(&truncated64), samplerOf(truncated32(element.ToFloat16)), samplerOf(truncated32(element.ToBFloat16))}
 	op("TruncatedNormal", truncated.stateful())
 	op("StatelessTruncatedNormal", truncated.seeded())
 	op("StatelessTruncatedNormalV2", truncated.keyed())
+	op("StatefulTruncatedNormal", truncated.variable())
 	anyInt := samplers{samplerOf(anyInt32[int32]()), samplerOf(anyInt32[uint32]()), samplerOf(anyInt64[int64]()), samplerOf(anyInt64[uint64]())}
 	op("StatelessRandomUniformFullInt", anyInt.seeded())
 	op("StatelessRandomUniformFullIntV2", anyInt.keyed())
+	op("StatefulUniformFullInt", anyInt.variable())
 	ints := samplers{boundedSampler(uniformInt32), boundedSampler(uniformInt64)}
 	op("RandomUniformInt", ints.stateful())
 	op("StatelessRandomUniformInt", ints.seeded())
 	op("StatelessRandomUniformIntV2", ints.keyed())
+	op("StatefulUniformInt", ints.variable())
+	op("NonDeterministicInts", unseededOf[int32](), unseededOf[uint32](), unseededOf[int64](), unseededOf[uint64]())
 
 	op("Multinomial", multinomialOf[float32](), multinomialOf[float64]())
 	op("StatelessMultinomial", statelessMultinomialOf[float32](), statelessMultinomialOf[float64]())
 	op("RandomGamma", gammaOf[float32](), gammaOf[float64]())
+	op("StatelessRandomGammaV2", seededGammaOf[float32](), seededGammaOf[float64]())
+	op("StatelessRandomGammaV3", keyedGammaOf[float32](), keyedGammaOf[float64]())
 	op("RandomIndexShuffle", kernels.ForType("dtype", tensor.Int32, newIndexShuffle[int32]), kernels.ForType("dtype", tensor.Int64, newIndexShuffle[int64]),
 		kernels.ForType("dtype", tensor.Uint32, newIndexShuffle[uint32]), kernels.ForType("dtype", tensor.Uint64, newIndexShuffle[uint64]))
 	counts := []tensor.DType{tensor.Float16, tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64}
 	table.Add([]kernels.Def{
 		{Op: "RandomPoissonV2", Types: map[string][]tensor.DType{"R": counts, "dtype": counts}, HostInputs: []string{"shape"}, Expensive: true, New: newRandomPoisson},
+		{Op: "RandomPoisson", Types: map[string][]tensor.DType{"dtype": counts[:3]}, HostInputs: []string{"shape"}, Expensive: true, New: newRandomPoisson},
+		{Op: "StatelessRandomPoisson", Types: map[string][]tensor.DType{"Rtype": counts, "dtype": counts}, HostInputs: []string{"shape", "seed", "lam"}, Expensive: true, New: newStatelessPoisson},
 		{Op: "RandomShuffle", New: newShuffle},
+		{Op: "StatelessShuffle", New: kernels.Always(statelessShuffle)},
+		{Op: "RngSkip", HostInputs: onHost, New: kernels.Always(skip)},
+		{Op: "RngReadAndSkip", HostInputs: onHost, HostOutputs: onHost, New: kernels.Always(readAndSkip)},
+		{Op: "UniformCandidateSampler", New: newCandidateSampler(newUniformClasses)},
+		{Op: "LogUniformCandidateSampler", New: newCandidateSampler(newLogUniformClasses)},
+		{Op: "LearnedUnigramCandidateSampler", New: newCandidateSampler(newLearnedClasses)},
+		{Op: "ThreadUnsafeUnigramCandidateSampler", New: newCandidateSampler(newLearnedClasses)},
+		{Op: "FixedUnigramCandidateSampler", New: newCandidateSampler(newWeightedClasses)},
+		{Op: "AllCandidateSampler", New: newAllCandidates},
+		{Op: "ComputeAccidentalHits", New: newAccidentalHits},
 		{Op: "StatelessRandomGetKeyCounter", HostInputs: onHost, HostOutputs: onHost, New: kernels.Always(keyAndCounter)},
 		{Op: "StatelessRandomGetAlg", HostOutputs: onHost, New: kernels.Always(algorithm)},
 		{Op: "StatelessRandomGetKeyCounterAlg", HostInputs: onHost, HostOutputs: onHost, New: kernels.Always(keyCounterAlgorithm)},

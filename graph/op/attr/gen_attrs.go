@@ -322,6 +322,11 @@ func Dilations(v []int64) Attr { return Attr{"dilations", v} }
 // Ops: TensorSummary. Default: "".
 func DisplayName(v string) Attr { return Attr{"display_name", v} }
 
+// Distortion sets the attribute distortion.
+//
+// Ops: FixedUnigramCandidateSampler. Default: 1.
+func Distortion(v float32) Attr { return Attr{"distortion", v} }
+
 // DstFormat sets the attribute dst_format.
 //
 // Ops: DataFormatDimMap, DataFormatVecPermute. Default: "NCHW".
@@ -329,7 +334,7 @@ func DstFormat(v string) Attr { return Attr{"dst_format", v} }
 
 // Dtype is the type of the elements.
 //
-// 13 ops take it. Defaults: float (Dequantize, StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2); int32 (HistogramFixedWidth); int64 (RandomPoissonV2); uint64 (StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2); uint8 (DecodeImage, DecodePng).
+// 18 ops take it. Defaults: float (Dequantize, StatefulStandardNormalV2, StatefulTruncatedNormal, StatefulUniform, StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2); int32 (HistogramFixedWidth); int64 (NonDeterministicInts, RandomPoissonV2); uint64 (StatefulUniformFullInt, StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2); uint8 (DecodeImage, DecodePng).
 func Dtype(v tensor.DType) Attr { return Attr{"dtype", v} }
 
 // DynamicSize lets the array grow.
@@ -836,6 +841,16 @@ func NumBits(v int64) Attr { return Attr{"num_bits", v} }
 // Ops: TensorListStack. Default: -1.
 func NumElements(v int64) Attr { return Attr{"num_elements", v} }
 
+// NumReservedIDs sets the attribute num_reserved_ids.
+//
+// Ops: FixedUnigramCandidateSampler. Default: 0.
+func NumReservedIDs(v int64) Attr { return Attr{"num_reserved_ids", v} }
+
+// NumShards sets the attribute num_shards.
+//
+// Ops: FixedUnigramCandidateSampler. Default: 1.
+func NumShards(v int64) Attr { return Attr{"num_shards", v} }
+
 // Offset sets the attribute offset.
 //
 // Ops: InitializeTableFromTextFile, InitializeTableFromTextFileV2. Default: 0.
@@ -1018,12 +1033,12 @@ func Scientific(v bool) Attr { return Attr{"scientific", v} }
 
 // Seed is the seed of random numbers; with both seeds 0 each run differs.
 //
-// 14 ops take it. Default: 0.
+// 21 ops take it. Default: 0.
 func Seed(v int64) Attr { return Attr{"seed", v} }
 
 // Seed2 is the second seed of random numbers.
 //
-// 14 ops take it. Default: 0.
+// 21 ops take it. Default: 0.
 func Seed2(v int64) Attr { return Attr{"seed2", v} }
 
 // SelectCols sets the attribute select_cols.
@@ -1045,6 +1060,11 @@ func Shape(v shape.Shape) Attr { return Attr{"shape", v} }
 //
 // Ops: Barrier, FIFOQueue, FIFOQueueV2, PaddingFIFOQueue, PaddingFIFOQueueV2, RandomShuffleQueue, RandomShuffleQueueV2. Default: empty.
 func Shapes(v []shape.Shape) Attr { return Attr{"shapes", v} }
+
+// Shard sets the attribute shard.
+//
+// Ops: FixedUnigramCandidateSampler. Default: 0.
+func Shard(v int64) Attr { return Attr{"shard", v} }
 
 // SharedName is the name under which sessions share the resource.
 //
@@ -1191,6 +1211,11 @@ func Tsplits(v tensor.DType) Attr { return Attr{"Tsplits", v} }
 // Ops: ExtractGlimpse, ExtractGlimpseV2. Default: true.
 func UniformNoise(v bool) Attr { return Attr{"uniform_noise", v} }
 
+// Unigrams sets the attribute unigrams.
+//
+// Ops: FixedUnigramCandidateSampler. Default: empty.
+func Unigrams(v []float32) Attr { return Attr{"unigrams", v} }
+
 // Unit says what a position counts: "BYTE" or "UTF8_CHAR".
 //
 // Ops: StringLength, Substr. Default: "BYTE".
@@ -1265,6 +1290,11 @@ func VarName(v string) Attr { return Attr{"var_name", v} }
 //
 // Ops: QuantizedInstanceNorm. Default: 1e-05.
 func VarianceEpsilon(v float32) Attr { return Attr{"variance_epsilon", v} }
+
+// VocabFile sets the attribute vocab_file.
+//
+// Ops: FixedUnigramCandidateSampler. Default: "".
+func VocabFile(v string) Attr { return Attr{"vocab_file", v} }
 
 // VocabSize sets the attribute vocab_size.
 //
