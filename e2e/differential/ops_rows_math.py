@@ -211,7 +211,8 @@ def cholesky(m):
     return {"input": a if m.chance(.96) else m.any("T", 0, 3, palette="plain")}
 
 
-@row("BatchMatrixDeterminant MatrixDeterminant LogMatrixDeterminant BatchMatrixInverse MatrixInverse Lu Qr Svd SelfAdjointEigV2 Eig")
+@row("BatchMatrixDeterminant MatrixDeterminant LogMatrixDeterminant BatchMatrixInverse MatrixInverse Lu Qr Svd SelfAdjointEigV2 Eig "
+     "MatrixExponential MatrixLogarithm MatrixSquareRoot")
 def decompose(m):
     n = m.int(0 if m.chance(.1) else 1, 5)
     square = m.op not in ("Qr", "Svd")
@@ -231,6 +232,14 @@ def decompose(m):
     if m.chance(.04):
         a = m.any("T", 0, 3, palette="plain")
     return {"input": a}
+
+
+@row("CholeskyGrad")
+def cholesky_grad(m):
+    n, batch = m.int(0 if m.chance(.1) else 1, 5), m.shape(0, 1)
+    factor = np.tril(m.array("T", batch + (n, n), "plain"))
+    factor = (factor + 6 * np.eye(n)).astype(factor.dtype)
+    return {"l": factor, "grad": m.array("T", m.bent(batch + (n, n)), "plain")}
 
 
 @row("BatchMatrixSolve MatrixSolve BatchMatrixTriangularSolve MatrixTriangularSolve BandedTriangularSolve MatrixSolveLs")

@@ -54,6 +54,7 @@ func squares(s *op.Scope, o *op.Operation) (out []op.Output) {
 var linalgCases = slices.Concat([]gradCase{
 	call("MatrixInverse", nil, regular(3)), call("MatrixInverse", attrs{"adjoint": true}, regular(3)),
 	call("MatrixDeterminant", nil, regular(3)), call("MatrixDeterminant", nil, in(2, 2).of(tensor.Complex128)),
+	call("MatrixSquareRoot", nil, regular(3)), call("MatrixSquareRoot", nil, in(2, 2).of(tensor.Complex128)),
 	symmetric("Cholesky", nil, all),
 	symmetric("SelfAdjointEigV2", attrs{"compute_v": false}, func(s *op.Scope, o *op.Operation) []op.Output { return floats(o)[:1] }),
 	symmetric("SelfAdjointEigV2", nil, squares),

@@ -15,6 +15,7 @@ func init() {
 		"MatrixDeterminant": func(g *call, x, y, dy op.Output) op.Output {
 			return g.mul(g.eachMatrix(g.mul(dy, g.conj(y))), g.adjointInverse(x))
 		},
+		"MatrixSquareRoot": squareRoot,
 		"Cholesky": func(g *call, x, l, dl op.Output) op.Output {
 			inverse := g.op("MatrixTriangularSolve", l, g.identity(l))
 			middle := g.matmul(l, dl, true, false)
@@ -73,6 +74,20 @@ func init() {
 		},
 	}, many)
 	register(map[string]rule{"Qr": qr, "Svd": svd, "MatrixSolveLs": leastSquares}, func(r rule) rule { return r })
+}
+
+// squareRoot solves y*·dx + dx·y* = dy, which is linear in the elements of dx.
+func squareRoot(g *call, x, y, dy op.Output) op.Output {
+	batch, n := g.head(g.shape(y), 2), g.expand(g.at(g.shape(y), -1), 0)
+	square := g.op("Square", n)
+	kronecker := func(a, b op.Output) op.Output {
+		return g.reshape(g.einsum("...ij,...kl->...ikjl", a, b), g.concat(0, batch, square, square))
+	}
+	identity := g.identity(y)
+	h := g.adjoint(y)
+	sum := g.add(kronecker(h, identity), kronecker(identity, g.conj(y)))
+	flat := g.reshape(dy, g.concat(0, batch, square, g.ints(1)))
+	return g.reshape(g.op("MatrixSolve", sum, flat), g.shape(y))
 }
 
 // eachMatrix gives a tensor of numbers two more axes, of size 1.

@@ -28,6 +28,16 @@ func Cholesky(s *Scope, input Output) (output Output) {
 	return s.add("Cholesky", nil, nil, input).argument(0)
 }
 
+// CholeskyGrad gives the gradient of Cholesky.
+//
+//   - l: T
+//   - grad: T
+//   - returns output: T
+//   - T is one of half, float, double
+func CholeskyGrad(s *Scope, l, grad Output) (output Output) {
+	return s.add("CholeskyGrad", nil, nil, l, grad).argument(0)
+}
+
 // Eig gives the eigenvalues and eigenvectors of square matrices.
 //
 //   - input: T
@@ -179,6 +189,15 @@ func MatrixInverse(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("MatrixInverse", nil, attrs, input).argument(0)
 }
 
+// MatrixLogarithm gives the principal logarithms of matrices.
+//
+//   - input: T
+//   - returns output: T
+//   - T is one of complex64, complex128
+func MatrixLogarithm(s *Scope, input Output) (output Output) {
+	return s.add("MatrixLogarithm", nil, nil, input).argument(0)
+}
+
 // MatrixSolve solves systems of linear equations.
 //
 //   - matrix: T
@@ -200,6 +219,15 @@ func MatrixSolve(s *Scope, matrix, rhs Output, attrs ...attr.Attr) (output Outpu
 //   - attr.Fast: bool; default true
 func MatrixSolveLs(s *Scope, matrix, rhs, l2Regularizer Output, attrs ...attr.Attr) (output Output) {
 	return s.add("MatrixSolveLs", nil, attrs, matrix, rhs, l2Regularizer).argument(0)
+}
+
+// MatrixSquareRoot gives the principal square roots of matrices.
+//
+//   - input: T
+//   - returns output: T
+//   - T is one of double, float, half, complex64, complex128
+func MatrixSquareRoot(s *Scope, input Output) (output Output) {
+	return s.add("MatrixSquareRoot", nil, nil, input).argument(0)
 }
 
 // MatrixTriangularSolve solves systems with triangular matrices.

@@ -7,7 +7,12 @@ var matrixOps = []row{
 	{"BatchMatMul", func(c *call) { c.batchMatMul(c.merge) }},
 	{"BatchMatMulV2 BatchMatMulV3", func(c *call) { c.batchMatMul(c.broadcast) }},
 	{"Einsum", einsum},
-	{"BatchCholesky BatchMatrixDeterminant BatchMatrixInverse BatchMatrixSolve BatchMatrixTriangularSolve", unknown},
+	{`BatchCholesky BatchCholeskyGrad BatchMatrixDeterminant BatchMatrixInverse BatchMatrixSolve BatchMatrixSolveLs BatchMatrixTriangularSolve
+		BatchSelfAdjointEig BatchSelfAdjointEigV2 BatchSvd`, unknown},
+	{"SelfAdjointEig", func(c *call) {
+		s := c.square(c.in(0))
+		c.set(0, join(c.sub(s, 0, -2), Of(c.add(s.at(-1), 1), s.at(-1))))
+	}},
 	{"Cholesky CholeskyGrad MatrixInverse MatrixSquareRoot MatrixExponential MatrixLogarithm", func(c *call) { c.set(0, c.square(c.in(0))) }},
 	{"MatrixDeterminant LogMatrixDeterminant", func(c *call) {
 		s := c.atLeast(c.in(0), 2)

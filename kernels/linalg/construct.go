@@ -1,6 +1,8 @@
 package linalg
 
 import (
+	"slices"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -24,14 +26,18 @@ func linalgRows(make func(a attrReader) (kernels.Kernel, error), halfToo ...tens
 	construct := func(c *kernels.Construction) (any, error) {
 		return make(attrReader{c})
 	}
-	rows := []kernels.Def{
-		{Types: map[string][]tensor.DType{"T": linalgReal}, Expensive: true, New: construct},
-		{Types: map[string][]tensor.DType{"T": linalgComplex}, Expensive: true, New: construct},
-	}
+	rows := slices.Concat(linalgOf(linalgReal, make), linalgOf(linalgComplex, make))
 	for _, half := range halfToo {
 		rows = append(rows, kernels.Def{Types: dtypes.Only("T", half), Expensive: true, New: halves.Constructor(half, construct)})
 	}
 	return rows
+}
+
+// linalgOf is an op's row for some types.
+func linalgOf(types []tensor.DType, make func(a attrReader) (kernels.Kernel, error)) []kernels.Def {
+	return []kernels.Def{{Types: map[string][]tensor.DType{"T": types}, Expensive: true, New: func(c *kernels.Construction) (any, error) {
+		return make(attrReader{c})
+	}}}
 }
 
 // attrReader reads boolean attributes.
@@ -58,6 +64,23 @@ func triangularSizes(in []tensor.Shape) error {
 
 func newCholesky(attrReader) (kernels.Kernel, error) {
 	return &linalg{inputs: 1, check: squareMatrix, results: sameAs(0), run: choleskyFactor}, nil
+}
+
+func newCholeskyGrad(attrReader) (kernels.Kernel, error) {
+	return &linalg{inputs: 2, check: squarePair, results: sameAs(0), run: choleskyGradient}, nil
+}
+
+func newExponential(attrReader) (kernels.Kernel, error) {
+	return &linalg{inputs: 1, check: squareMatrix, results: sameAs(0), run: exponential, work: 8}, nil
+}
+
+func newLogarithm(attrReader) (kernels.Kernel, error) {
+	return &linalg{inputs: 1, check: squareMatrix, results: sameAs(0), run: logarithm, work: 8}, nil
+}
+
+func newSquareRoot(a attrReader) (kernels.Kernel, error) {
+	dtype, err := a.c.Attrs().Type("T")
+	return &linalg{inputs: 1, check: squareMatrix, results: sameAs(0), run: squareRoot(!dtype.IsComplex()), work: 8}, err
 }
 
 func newInverse(a attrReader) (kernels.Kernel, error) {
@@ -139,6 +162,13 @@ func newSelfAdjointEig(a attrReader) (kernels.Kernel, error) {
 	return &linalg{inputs: 1, check: squareMatrix, run: selfAdjoint(vectors), results: func(in []tensor.Shape) []result {
 		return eigResults(in[0], vectors, tensor.Invalid)
 	}}, err
+}
+
+// newSelfAdjointEigV1 gives eigenvalues and eigenvectors as one matrix.
+func newSelfAdjointEigV1(attrReader) (kernels.Kernel, error) {
+	return &linalg{inputs: 1, check: squareMatrix, run: selfAdjointJoined, results: func(in []tensor.Shape) []result {
+		return []result{{shape: tensor.Shape{in[0][0] + 1, in[0][1]}}}
+	}}, nil
 }
 
 func newEig(a attrReader) (kernels.Kernel, error) {

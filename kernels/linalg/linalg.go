@@ -64,6 +64,43 @@ func (m *matrix) times(n *matrix) *matrix {
 	return p
 }
 
+// add adds a multiple of another matrix.
+func (m *matrix) add(n *matrix, factor complex128) {
+	for i, v := range n.data {
+		m.data[i] += factor * v
+	}
+}
+
+// scale multiplies all elements.
+func (m *matrix) scale(factor complex128) {
+	for i := range m.data {
+		m.data[i] *= factor
+	}
+}
+
+// norm is the largest sum of the magnitudes in a column.
+func (m *matrix) norm() float64 {
+	sums, most := make([]float64, m.cols), 0.0
+	for i := range m.rows {
+		for j, v := range m.row(i) {
+			sums[j] += cmplx.Abs(v)
+		}
+	}
+	for _, s := range sums {
+		most = max(most, s) // NaN if any is
+	}
+	return most
+}
+
+// lower is the lower triangle, with zeros above.
+func (m *matrix) lower() *matrix {
+	l := m.clone()
+	for i := range l.rows {
+		clear(l.row(i)[min(i+1, l.cols):])
+	}
+	return l
+}
+
 // identityMatrix has ones on the diagonal.
 func identityMatrix(n int) *matrix {
 	m := newMatrix(n, n)
@@ -93,6 +130,8 @@ type linalg struct {
 	run func(in []*matrix, out [][]complex128) error
 	// broadcast lets batches stretch.
 	broadcast bool
+	// work is how many more matrices of the size of the first one run needs at a time.
+	work int
 }
 
 func (l *linalg) Compute(ctx *kernels.Context) error {
@@ -177,6 +216,11 @@ func (l *linalg) each(ctx *kernels.Context, in []tensor.Shape, results []result,
 	if err := takeMatrices(&m, in, results); err != nil {
 		return err
 	}
+	for range l.work {
+		if err := m.TakeMany(in[0].Elements(), 16); err != nil {
+			return err
+		}
+	}
 	matrices := make([]*matrix, l.inputs)
 	for i, s := range in {
 		matrices[i] = newMatrix(int(s[0]), int(s[1]))
@@ -220,6 +264,16 @@ func anyMatrix([]tensor.Shape) error { return nil }
 func squareMatrix(in []tensor.Shape) error {
 	if in[0][0] != in[0][1] {
 		return status.InvalidArgumentf("Input matrix must be square.")
+	}
+	return nil
+}
+
+func squarePair(in []tensor.Shape) error {
+	if !in[0].Equal(in[1]) {
+		return status.InvalidArgumentf("Inputs (L and grad) must have the same shape.")
+	}
+	if in[0][0] != in[0][1] {
+		return status.InvalidArgumentf("Inputs must be a square matrices.")
 	}
 	return nil
 }

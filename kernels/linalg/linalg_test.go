@@ -1,6 +1,7 @@
 package linalg
 
 import (
+	"math"
 	"math/cmplx"
 	"math/rand/v2"
 	"testing"
@@ -99,6 +100,40 @@ func TestEigenvectors(t *testing.T) {
 			}
 			if d := distance(h.times(vectors), vectors.times(diagonalMatrix(e, n, n))); d > 1e-10 {
 				t.Errorf("eigenvectors of a self-adjoint %d by %d matrix are off by %g", n, n, d)
+			}
+		}
+	}
+}
+
+// TestFunctions compares matrices with what undoes the functions of them.
+func TestFunctions(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	apply := func(f func(in []*matrix, out [][]complex128) error, m *matrix) *matrix {
+		to := newMatrix(m.rows, m.cols)
+		if err := f([]*matrix{m}, [][]complex128{to.data}); err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	for _, n := range []int{1, 2, 3, 6, 15, 30} {
+		for _, kind := range []bool{false, true} {
+			a := randomMatrix(r, n, n, kind)
+			a.add(identityMatrix(n), complex(2*float64(n), 0))
+			root := apply(squareRoot(!kind), a)
+			if d := distance(root.times(root), a); d > 1e-10 {
+				t.Errorf("the square of the root of a %d by %d matrix is off by %g", n, n, d)
+			}
+			if d := distance(apply(exponential, apply(logarithm, a)), a); d > 1e-9 {
+				t.Errorf("the exponential of the logarithm of a %d by %d matrix is off by %g", n, n, d)
+			}
+		}
+	}
+	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
+		a := identityMatrix(3)
+		a.set(0, 1, complex(bad, 0))
+		for _, f := range []func(in []*matrix, out [][]complex128) error{exponential, logarithm, squareRoot(true)} {
+			if v := apply(f, a).at(0, 1); !cmplx.IsNaN(v) && !cmplx.IsInf(v) {
+				t.Errorf("a function of a matrix with %v is %v there", bad, v)
 			}
 		}
 	}
