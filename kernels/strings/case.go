@@ -3,6 +3,7 @@ package strings
 import (
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels"
@@ -20,13 +21,11 @@ func newStringCase(ascii func(byte) byte, unicode func(language.Tag, ...cases.Op
 		}
 		switch encoding {
 		case "":
-			return eachString(func(s string) string {
-				b := []byte(s)
-				for i, x := range b {
-					b[i] = ascii(x)
-				}
-				return string(b)
-			}), nil
+			var table [256]byte
+			for c := range table {
+				table[c] = ascii(byte(c))
+			}
+			return eachString(func(s string) string { return mapped(s, &table) }), nil
 		case "utf-8":
 			return kernels.Func(func(ctx *kernels.Context) error {
 				caser := unicode(language.Und) // has state: one for each execution
@@ -39,6 +38,20 @@ func newStringCase(ascii func(byte) byte, unicode func(language.Tag, ...cases.Op
 		}
 		return nil, status.InvalidArgumentf("only utf-8 or '' (no encoding) is supported, received %s", encoding)
 	}
+}
+
+// mapped is s with each byte replaced by the table's: s itself where that changes none.
+func mapped(s string, table *[256]byte) string {
+	for i := range len(s) {
+		if table[s[i]] != s[i] {
+			b := []byte(s)
+			for j := i; j < len(b); j++ {
+				b[j] = table[b[j]]
+			}
+			return unsafe.String(unsafe.SliceData(b), len(b))
+		}
+	}
+	return s
 }
 
 // validUTF8 puts U+FFFD in the place of what is no UTF-8: one for each byte, or for as many as begin a longer

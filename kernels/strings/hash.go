@@ -1,11 +1,14 @@
 package strings
 
 import (
+	"unsafe"
+
 	"github.com/dchest/siphash"
 	"github.com/dgryski/go-farm"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
 // newHashBucket makes the constructor of an op that puts strings into buckets by a hash, which is part
@@ -28,15 +31,21 @@ func hashBuckets(c *kernels.Construction, hash func(string) uint64) (any, error)
 		if err != nil {
 			return err
 		}
-		for i, s := range in.Strings() {
-			tensor.Of[int64](out)[i] = int64(hash(s) % uint64(buckets))
-		}
+		src, dst := in.Strings(), tensor.Of[int64](out)
+		ctx.Device.Parallel(len(src), element.CostlyGrain, func(lo, hi int) {
+			for i, s := range src[lo:hi] {
+				dst[lo+i] = int64(hash(s) % uint64(buckets))
+			}
+		})
 		return nil
 	}), nil
 }
 
 // fingerprint64 is the hash of StringToHashBucketFast, FarmHash's stable one.
-func fingerprint64(s string) uint64 { return farm.Fingerprint64([]byte(s)) }
+func fingerprint64(s string) uint64 { return farm.Fingerprint64(bytesOf(s)) }
+
+// bytesOf views a string as bytes, which must not be changed.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // newStrongHashBucket makes the kernel that hashes with a key, by SipHash, so that nobody who does
 // not know the key can fill a bucket.
@@ -48,5 +57,5 @@ func newStrongHashBucket(c *kernels.Construction) (any, error) {
 	if len(key) != 2 {
 		return nil, status.InvalidArgumentf("Key must have 2 elements")
 	}
-	return hashBuckets(c, func(s string) uint64 { return siphash.Hash(uint64(key[0]), uint64(key[1]), []byte(s)) })
+	return hashBuckets(c, func(s string) uint64 { return siphash.Hash(uint64(key[0]), uint64(key[1]), bytesOf(s)) })
 }

@@ -151,6 +151,7 @@ func eachBounded(most func(string) int, f func(string) string) kernels.Func {
 		}
 		m := ctx.Meter()
 		defer m.Done()
+		dst := out.Strings()
 		for i, s := range in.Strings() {
 			bound := most(s)
 			if err := m.Take(bound); err != nil {
@@ -158,7 +159,7 @@ func eachBounded(most func(string) int, f func(string) string) kernels.Func {
 			}
 			text := f(s)
 			m.Give(max(bound-len(text), 0))
-			out.Strings()[i] = text
+			dst[i] = text
 		}
 		return nil
 	}

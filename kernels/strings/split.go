@@ -20,7 +20,11 @@ func newStringSplit(c *kernels.Construction) (any, error) {
 			return err
 		}
 		delimiters := ctx.Input(1).Strings()[0]
-		return splitEach(ctx, func(s string) []string { return splitAtAny(s, delimiters, skip) })
+		if delimiters == "" {
+			return splitEach(ctx, splitBytes)
+		}
+		set := newByteSet(delimiters)
+		return splitEach(ctx, func(parts []string, s string) []string { return set.split(parts, s, skip) })
 	}), nil
 }
 
@@ -35,7 +39,7 @@ func newStringSplitV2(c *kernels.Construction) (any, error) {
 			return err
 		}
 		separator := ctx.Input(1).Strings()[0]
-		return splitEach(ctx, func(s string) []string { return splitPython(s, separator, int(most)) })
+		return splitEach(ctx, func(parts []string, s string) []string { return splitPython(parts, s, separator, int(most)) })
 	}), nil
 }
 
@@ -46,24 +50,29 @@ func needVectorAndScalar(ctx *kernels.Context, name string) error {
 	return args.NeedScalar(ctx.Input(1), tensor.String, name+" must be a scalar, got shape: %v")
 }
 
-// splitEach makes a sparse matrix with a row of parts for each string.
-func splitEach(ctx *kernels.Context, split func(string) []string) error {
+// splitEach makes a sparse matrix with a row of parts for each string. split appends the parts of one.
+func splitEach(ctx *kernels.Context, split func(parts []string, s string) []string) error {
 	in := ctx.Input(0).Strings()
-	var parts []string
-	counts := make([]int, len(in))
-	longest := 0
 	m := ctx.Meter()
 	defer m.Done()
+	ends, err := kernels.Scratch[int](&m, len(in)) // of the parts of each string
+	if err != nil {
+		return err
+	}
+	var parts []string
+	longest := 0
 	for i, s := range in {
-		// A part takes a header in the list of its string and in that of all, which grow in steps.
+		// A part takes a header in the list, which grows in steps.
 		const header = 3 * 16
 		if err := m.TakeMany(len(s)+1, header); err != nil {
 			return err
 		}
-		p := split(s)
-		m.Give(header * max(len(s)+1-len(p), 0))
-		parts, counts[i] = append(parts, p...), len(p)
-		longest = max(longest, len(p))
+		before := len(parts)
+		parts = split(parts, s)
+		n := len(parts) - before
+		m.Give(header * max(len(s)+1-n, 0))
+		ends[i] = len(parts)
+		longest = max(longest, n)
 	}
 	indices, err := ctx.Allocate(0, tensor.Int64, tensor.Shape{int64(len(parts)), 2})
 	if err != nil {
@@ -75,62 +84,89 @@ func splitEach(ctx *kernels.Context, split func(string) []string) error {
 	}
 	copy(values.Strings(), parts)
 	at, to := 0, tensor.Of[int64](indices)
-	for i, n := range counts {
-		for j := range n {
-			to[at], to[at+1] = int64(i), int64(j)
-			at += 2
+	for i, end := range ends {
+		for j := 0; at < end; j++ {
+			to[2*at], to[2*at+1] = int64(i), int64(j)
+			at++
 		}
 	}
 	return args.OutputInts(ctx, 2, tensor.Int64, []int64{int64(len(in)), int64(longest)})
 }
 
-// splitAtAny splits at each of the bytes of delimiters, between all bytes where there are none. An
-// empty string has no parts.
-func splitAtAny(s, delimiters string, skip bool) []string {
-	if s == "" {
-		return nil
+// byteSet is a set of bytes.
+type byteSet [256]bool
+
+func newByteSet(bytes string) *byteSet {
+	set := &byteSet{}
+	for i := range len(bytes) {
+		set[bytes[i]] = true
 	}
-	var parts []string
-	if delimiters == "" {
-		for i := range len(s) {
-			parts = append(parts, s[i:i+1])
-		}
+	return set
+}
+
+// split appends what lies between the bytes of the set. An empty string has no parts.
+func (set *byteSet) split(parts []string, s string, skip bool) []string {
+	if s == "" {
 		return parts
 	}
-	for start, i := 0, 0; i <= len(s); i++ {
-		if i == len(s) || strings.IndexByte(delimiters, s[i]) >= 0 {
+	start := 0
+	for i := range len(s) {
+		if set[s[i]] {
 			if i > start || !skip {
 				parts = append(parts, s[start:i])
 			}
 			start = i + 1
 		}
 	}
+	if start < len(s) || !skip {
+		parts = append(parts, s[start:])
+	}
 	return parts
 }
 
-const asciiSpaces = " \t\n\v\f\r"
+// splitBytes appends the bytes of a string.
+func splitBytes(parts []string, s string) []string {
+	for i := range len(s) {
+		parts = append(parts, s[i:i+1])
+	}
+	return parts
+}
+
+var spaces = newByteSet(" \t\n\v\f\r")
+
+// trimmed is s without the bytes of the set that it begins with.
+func (set *byteSet) trimmed(s string) string {
+	for len(s) > 0 && set[s[0]] {
+		s = s[1:]
+	}
+	return s
+}
 
 // splitPython splits at a separator, or between runs of spaces where it is empty, at most that often
 // (negative: no limit).
-func splitPython(s, separator string, most int) []string {
+func splitPython(parts []string, s, separator string, most int) []string {
 	if most == 0 {
-		return []string{s}
+		return append(parts, s)
 	}
 	if separator != "" {
-		if most > 0 {
-			most++
+		for n := 0; n != most; n++ {
+			before, after, found := strings.Cut(s, separator)
+			if !found {
+				break
+			}
+			parts, s = append(parts, before), after
 		}
-		return strings.SplitN(s, separator, most)
+		return append(parts, s)
 	}
-	var parts []string
-	for s = strings.TrimLeft(s, asciiSpaces); s != ""; {
-		end := strings.IndexAny(s, asciiSpaces)
-		if end < 0 {
-			end = len(s)
+	n := 0
+	for s = spaces.trimmed(s); s != ""; {
+		end := 0
+		for end < len(s) && !spaces[s[end]] {
+			end++
 		}
 		parts = append(parts, s[:end])
-		s = strings.TrimLeft(s[end:], asciiSpaces)
-		if len(parts) == most {
+		s = spaces.trimmed(s[end:])
+		if n++; n == most {
 			// Also where nothing is left, as TensorFlow does.
 			return append(parts, s)
 		}
