@@ -328,13 +328,19 @@ func oneHot(ctx *kernels.Context, attr int64) error {
 	}
 	layout.Fill(ctx, out, off)
 	suffix := indices.Shape()[axis:].Elements()
-	m := layout.MoverOf(on.DType())
+	meter := ctx.Meter()
+	defer meter.Done()
+	places, err := kernels.Scratch[int64](&meter, len(at.V))
+	if err != nil {
+		return err
+	}
+	places = places[:0]
 	for i, d := range at.V {
 		if d >= 0 && d < depth {
-			p := (i/suffix*int(depth)+int(d))*suffix + i%suffix
-			m.Fill(out, on, p, p+1)
+			places = append(places, (int64(i/suffix)*depth+d)*int64(suffix)+int64(i%suffix))
 		}
 	}
+	layout.MoverOf(on.DType()).Set(out, on, places)
 	return nil
 }
 

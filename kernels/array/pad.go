@@ -59,19 +59,18 @@ func pad(ctx *kernels.Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
+	var value *tensor.Tensor
 	if len(ctx.Inputs) > 2 {
-		layout.Fill(ctx, out, ctx.Input(2))
-	} else {
+		value = ctx.Input(2)
+	}
+	switch {
+	case t.Len() > 0:
+		layout.Pad(ctx, out, t, value, before)
+	case value != nil:
+		layout.Fill(ctx, out, value)
+	default:
 		layout.Zero(ctx, out)
 	}
-	if t.Len() == 0 {
-		return nil
-	}
-	dst, offset := shapes.StridesOf(shape), 0
-	for i, b := range before {
-		offset += int(b) * dst[i]
-	}
-	layout.Move(ctx, out, t, layout.NewNest(shapes.Ints(t.Shape()), dst, shapes.StridesOf(t.Shape()), offset, 0))
 	return nil
 }
 

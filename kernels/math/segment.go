@@ -52,30 +52,38 @@ func (k *segmentKernel[T]) Compute(ctx *kernels.Context) error {
 	dst, src := element.ViewOf[T](out), element.ViewOf[T](data)
 	m := ctx.Meter()
 	defer m.Done()
-	seen, err := kernels.Scratch[int](&m, int(segments))
+	seen, err := kernels.Scratch[bool](&m, int(segments))
 	if err != nil {
 		return err
 	}
+	element.Fill(dst, k.empty)
 	for i, s := range rows {
 		if s < 0 {
 			continue
 		}
 		to, from := dst[s*width:(s+1)*width], src[i*width:(i+1)*width]
-		if seen[s] == 0 {
-			copy(to, from)
-		} else {
+		if seen[s] {
 			k.Into(to, from)
+		} else {
+			copy(to, from)
+			seen[s] = true
 		}
-		seen[s]++
 	}
-	for s, n := range seen {
-		row := dst[s*width : (s+1)*width]
-		if n == 0 {
-			for i := range row {
-				row[i] = k.empty
-			}
-		} else if k.mean != nil {
-			k.mean(row, n)
+	if k.mean == nil {
+		return nil
+	}
+	counts, err := kernels.Scratch[int](&m, int(segments))
+	if err != nil {
+		return err
+	}
+	for _, s := range rows {
+		if s >= 0 {
+			counts[s]++
+		}
+	}
+	for s, n := range counts {
+		if n > 0 {
+			k.mean(dst[s*width:(s+1)*width], n)
 		}
 	}
 	return nil

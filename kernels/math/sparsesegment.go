@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // segmentScale is what the sum of n rows is multiplied by.
@@ -27,6 +28,7 @@ func scaledSqrtN(n int) float64 { return 1 / math.Sqrt(float64(n)) }
 type sparseSegmentKernel[T element.Integer | element.Floating] struct {
 	dtype tensor.DType
 	scale segmentScale
+	add   func(dst, a, b []T)
 	// counted ops have the number of segments as input 3.
 	counted bool
 }
@@ -40,8 +42,11 @@ func (k *sparseSegmentKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	at, segment, err := k.order(data, indices, ids, rows)
-	if err != nil {
+	at, err1 := args.ReadIndices(indices)
+	segment, err2 := args.ReadIndices(ids)
+	defer at.Free()
+	defer segment.Free()
+	if err := args.FirstError(err1, err2, checkOrder(data, at.V, segment.V, rows)); err != nil {
 		return err
 	}
 	out, err := ctx.Allocate(0, k.dtype, append(tensor.Shape{rows}, data.Shape()[1:]...))
@@ -50,12 +55,18 @@ func (k *sparseSegmentKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	dst, src := element.ViewOf[T](out), element.ViewOf[T](data)
 	tensor.Clear(dst)
-	width := out.Len() / int(rows)
+	k.sum(dst, src, at.V, segment.V, out.Len()/int(rows))
+	return nil
+}
+
+// sum adds up rows of so many elements.
+func (k *sparseSegmentKernel[T]) sum(dst, src []T, at, segment []int64, width int) {
 	for i := 0; i < len(at); {
-		to := dst[segment[i]*width : (segment[i]+1)*width]
-		n := i
-		for ; i < len(at) && segment[i] == segment[n]; i++ {
-			elementwise.Add(to, to, src[at[i]*width:(at[i]+1)*width])
+		s, n := int(segment[i]), i
+		to := dst[s*width : (s+1)*width]
+		for ; i < len(at) && int(segment[i]) == s; i++ {
+			row := int(at[i])
+			k.add(to, to, src[row*width:(row+1)*width])
 		}
 		if f := k.scale(i - n); f != 1 {
 			for j, v := range to {
@@ -63,7 +74,6 @@ func (k *sparseSegmentKernel[T]) Compute(ctx *kernels.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // segments checks the shapes and gives the number of rows of the output.
@@ -106,32 +116,19 @@ func (k *sparseSegmentKernel[T]) segments(ctx *kernels.Context) (int64, error) {
 	return n, err
 }
 
-// order reads indices and ids.
-func (k *sparseSegmentKernel[T]) order(data, indices, ids *tensor.Tensor, rows int64) (at, segment []int, err error) {
-	at, segment = make([]int, ids.Len()), make([]int, ids.Len())
-	for i := range at {
-		index, err1 := args.IntAt(indices, i)
-		id, err2 := args.IntAt(ids, i)
-		if err := args.FirstError(err1, err2); err != nil {
-			return nil, nil, err
-		}
-		next := id
-		if i+1 < len(at) {
-			if next, err = args.IntAt(ids, i+1); err != nil {
-				return nil, nil, err
-			}
-		}
-		switch {
-		case next < id:
-			return nil, nil, status.InvalidArgumentf("segment ids are not increasing")
+// checkOrder refuses indices and ids that lie outside, and ids that decrease.
+func checkOrder(data *tensor.Tensor, at, segment []int64, rows int64) error {
+	for i, id := range segment {
+		switch index := at[i]; {
+		case i+1 < len(segment) && segment[i+1] < id:
+			return status.InvalidArgumentf("segment ids are not increasing")
 		case id < 0 || id >= rows:
-			return nil, nil, status.InvalidArgumentf("Segment id %d out of range [0, %d), possibly because 'segment_ids' input is not sorted.", id, rows)
+			return status.InvalidArgumentf("Segment id %d out of range [0, %d), possibly because 'segment_ids' input is not sorted.", id, rows)
 		case index < 0 || index >= data.Shape()[0]:
-			return nil, nil, status.InvalidArgumentf("Bad: indices[%d] == %d out of range [0, %d)", i, index, data.Dim(0))
+			return status.InvalidArgumentf("Bad: indices[%d] == %d out of range [0, %d)", i, index, data.Dim(0))
 		}
-		at[i], segment[i] = int(index), int(id)
 	}
-	return at, segment, nil
+	return nil
 }
 
 // sparseSegmentGradKernel is SparseSegmentSumGrad and its kin: each row of the data gets the
@@ -213,7 +210,7 @@ func (k *sparseSegmentGradKernel[T]) Compute(ctx *kernels.Context) error {
 // sparseSegments are the rows of an op for floats, counted ones with an input for the number of segments; SparseSegmentSum and its
 // kin have those of sparseIntegers, too.
 func sparseSegments(scale segmentScale, counted bool) []kernels.Def {
-	return append(sparseSegmentOf[float32](scale, counted), sparseSegmentOf[float64](scale, counted)...)
+	return append(sparseSegmentBy(simd.Add, scale, counted), sparseSegmentOf[float64](scale, counted)...)
 }
 
 func sparseIntegers(scale segmentScale, counted bool) []kernels.Def {
@@ -224,9 +221,14 @@ func sparseIntegers(scale segmentScale, counted bool) []kernels.Def {
 }
 
 func sparseSegmentOf[T element.Integer | element.Floating](scale segmentScale, counted bool) []kernels.Def {
+	return sparseSegmentBy(elementwise.Add[T], scale, counted)
+}
+
+// sparseSegmentBy is sparseSegmentOf with a function that adds rows.
+func sparseSegmentBy[T element.Integer | element.Floating](add func(dst, a, b []T), scale segmentScale, counted bool) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.Rows("T", dtype, func(*kernels.Construction) (any, error) {
-		return &sparseSegmentKernel[T]{dtype, scale, counted}, nil
+		return &sparseSegmentKernel[T]{dtype, scale, add, counted}, nil
 	})
 }
 

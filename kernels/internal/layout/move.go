@@ -15,6 +15,10 @@ type Mover struct {
 	nest func(dst, src *tensor.Tensor, n *Nest, lo, hi int)
 	// Fill sets elements lo to hi of dst to the first of value.
 	Fill func(dst, value *tensor.Tensor, lo, hi int)
+	// Set sets the elements of dst at some places to the first of value.
+	Set func(dst, value *tensor.Tensor, places []int64)
+	// pad makes lines lo to hi of a padding; nil for elements that hold references.
+	pad func(dst, src, value *tensor.Tensor, p *padding, lo, hi int)
 	// Rows copies rows of n elements: row from[i] of src to row to[i] of dst, for lo <= i < hi.
 	// A nil list stands for 0, 1, 2 and so on.
 	Rows func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int)
@@ -42,10 +46,20 @@ func newTurner[E any](elems func(*tensor.Tensor) []E, turn tile[E]) *Mover {
 	return &Mover{
 		nest: func(dst, src *tensor.Tensor, n *Nest, lo, hi int) { moveNest(elems(dst), elems(src), n, lo, hi, turn) },
 		Fill: func(dst, value *tensor.Tensor, lo, hi int) {
-			v, d := elems(value)[0], elems(dst)[lo:hi]
-			for i := range d {
-				d[i] = v
+			element.Fill(elems(dst)[lo:hi], elems(value)[0])
+		},
+		Set: func(dst, value *tensor.Tensor, places []int64) {
+			v, d := elems(value)[0], elems(dst)
+			for _, p := range places {
+				d[p] = v
 			}
+		},
+		pad: func(dst, src, value *tensor.Tensor, p *padding, lo, hi int) {
+			var v E
+			if value != nil {
+				v = elems(value)[0]
+			}
+			padLines(elems(dst), elems(src), v, p, lo, hi)
 		},
 		Rows: func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int) {
 			moveRows(elems(dst), elems(src), to, from, n, lo, hi)
@@ -208,6 +222,11 @@ func newVariantMover() *Mover {
 		Fill: func(dst, value *tensor.Tensor, lo, hi int) {
 			for i := lo; i < hi; i++ {
 				SetVariant(dst.Variants(), i, value.Variants()[0])
+			}
+		},
+		Set: func(dst, value *tensor.Tensor, places []int64) {
+			for _, p := range places {
+				SetVariant(dst.Variants(), int(p), value.Variants()[0])
 			}
 		},
 		Rows: func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int) {
