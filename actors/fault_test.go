@@ -160,6 +160,29 @@ func TestUnknownPlan(t *testing.T) {
 	}
 }
 
+// TestLiteral: all tasks of a session whose config turns optimizations off run its graph as it is.
+func TestLiteral(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	for _, c := range []struct {
+		graph   *corepb.GraphOptions
+		literal bool
+	}{
+		{nil, false},
+		{&corepb.GraphOptions{OptimizerOptions: &corepb.OptimizerOptions{OptLevel: corepb.OptimizerOptions_L0}}, true},
+		{&corepb.GraphOptions{RewriteOptions: &corepb.RewriterConfig{DisableMetaOptimizer: true}}, true},
+	} {
+		client := openWith(t, a, chain, &corepb.ConfigProto{GraphOptions: c.graph})
+		client.run(request(map[string]int64{"x:0": 4}, "w:0"), -5)
+		for _, n := range []*node{a, b} {
+			if s := n.task.session(client.session.handle); s == nil || s.literal != c.literal {
+				t.Errorf("%v: a session that is literal: %v", c.graph, !c.literal)
+			}
+		}
+		client.close()
+	}
+}
+
 // TestConcurrentFirstSteps runs a plan for the first time many times at once.
 func TestConcurrentFirstSteps(t *testing.T) {
 	net := newNetwork(t, "a", "b", "c")
@@ -264,7 +287,7 @@ func TestParking(t *testing.T) {
 		return v
 	}
 	step := func(id uint64, ended chan error) *taskStep {
-		s := n.task.sessionFor("s", n.name, false, everything)
+		s := n.task.sessionFor("s", n.name, sessionTraits{}, everything)
 		p, err := s.compile(nil, nil)
 		if err != nil {
 			t.Fatal(err)

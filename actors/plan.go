@@ -128,7 +128,7 @@ func (s *Session) taskPart(ctx context.Context, tp partition.TaskParts, parts *p
 	if err := s.reach(tp.Task); err != nil {
 		return nil, err
 	}
-	sh := &taskPart{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Compression: uint32(s.options.compression), Rights: s.rights.proto()}}
+	sh := &taskPart{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Literal: s.options.literal, Compression: uint32(s.options.compression), Rights: s.rights.proto()}}
 	for _, d := range tp.Devices {
 		part := parts.ByDevice[d]
 		def := part.Def()

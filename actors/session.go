@@ -66,11 +66,12 @@ type Session struct {
 
 // sessionOptions are what a ConfigProto and the server's defaults come to.
 type sessionOptions struct {
-	soft, log, isolated bool
-	timeout             time.Duration
-	filters             []string
-	narrow              bool // float values cross tasks as bfloat16
-	compression         Compression
+	sessionTraits
+	soft, log   bool
+	timeout     time.Duration
+	filters     []string
+	narrow      bool // float values cross tasks as bfloat16
+	compression Compression
 }
 
 // change is a message that changes the session, with what lies beside it, and what comes of it. Its work runs on a
@@ -107,7 +108,7 @@ func newSession(t *Task, rights Rights, config *corepb.ConfigProto) (*Session, e
 		return nil, err
 	}
 	s.life, s.die = context.WithCancel(context.Background())
-	if s.worker = t.sessionFor(s.handle, t.name, s.options.isolated, rights); s.worker == nil {
+	if s.worker = t.sessionFor(s.handle, t.name, s.options.sessionTraits, rights); s.worker == nil {
 		s.die()
 		return nil, t.tooManySessions()
 	}
@@ -133,7 +134,7 @@ func newHandle() string {
 func (s *Session) configure(c *corepb.ConfigProto) error {
 	d := s.task.Defaults
 	s.options = sessionOptions{soft: d.SoftPlacement || c.GetAllowSoftPlacement(), log: d.LogPlacement || c.GetLogDevicePlacement(),
-		isolated: c.GetIsolateSessionState(), timeout: d.OperationTimeout, filters: c.GetDeviceFilters(),
+		sessionTraits: sessionTraits{isolated: c.GetIsolateSessionState(), literal: literal(c)}, timeout: d.OperationTimeout, filters: c.GetDeviceFilters(),
 		narrow: c.GetGraphOptions().GetEnableBfloat16Sendrecv()}
 	var err error
 	if s.options.compression, err = s.task.compression(c); err != nil {
@@ -151,6 +152,12 @@ func (s *Session) configure(c *corepb.ConfigProto) error {
 		return status.Unimplementedf("ConfigProto.cluster_def is for sessions over grpc://: declare the cluster to the server")
 	}
 	return nil
+}
+
+// literal tells whether a session's config turns optimizations off, in one of TensorFlow's two ways.
+func literal(c *corepb.ConfigProto) bool {
+	options := c.GetGraphOptions()
+	return options.GetOptimizerOptions().GetOptLevel() == corepb.OptimizerOptions_L0 || options.GetRewriteOptions().GetDisableMetaOptimizer()
 }
 
 // placeable are the devices of the declared cluster that a session with filters may use. A task

@@ -85,7 +85,7 @@ func (s *workerSession) compile(parts map[string]*graph.Graph, check func() erro
 			continue
 		}
 		p.starts = append(p.starts, s.task.startsOf([]devices.Device{d})...)
-		opts := devices.CompileOptions{Session: s.handle, Kernels: s.kernel, Functions: s.functionsOn(p, g.Library, d), Check: check}
+		opts := devices.CompileOptions{Session: s.handle, Kernels: s.kernel, Functions: s.functionsOn(p, g.Library, d), Check: check, Optimize: !s.literal}
 		program, err := s.task.executors[d.Name()].Compile(g, d, opts)
 		if err != nil {
 			p.release()
@@ -140,7 +140,7 @@ func (s *workerSession) functionsOn(p *taskPlan, library *graph.Library, d devic
 	key := functionsKey{d.Name(), s.task.executors[d.Name()].Attributes().Incarnation}
 	f := set.byDevice[key]
 	if f == nil {
-		f = devices.NewFunctions(library, d, s.handle)
+		f = devices.NewFunctions(library, d, s.handle, !s.literal)
 		set.byDevice[key] = f
 	}
 	s.mu.Unlock()

@@ -235,7 +235,7 @@ func (t *Task) planOf(m *wire.RunPartition) (*workerSession, *taskPlan, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s := t.sessionFor(m.Session, m.Master, m.Plan.Isolated, rights)
+	s := t.sessionFor(m.Session, m.Master, sessionTraits{m.Plan.Isolated, m.Plan.Literal}, rights)
 	if s == nil {
 		return nil, nil, t.tooManySessions()
 	}

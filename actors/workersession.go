@@ -23,11 +23,11 @@ import (
 // kernels that its plans share, and its devices (the task's own, or with containers of the
 // session's where its state is isolated).
 type workerSession struct {
-	task       *Task
-	handle     string
-	master     string
-	devices    []devices.Device
-	isolated   bool
+	task    *Task
+	handle  string
+	master  string
+	devices []devices.Device
+	sessionTraits
 	files      files.FS
 	processors *processors.Client
 	client     string        // whose session it is, if that is known
@@ -47,6 +47,12 @@ type workerSession struct {
 	functions *functionSet   // of library
 }
 
+// sessionTraits are what each task has to know of how a session's plans are run.
+type sessionTraits struct {
+	isolated bool // the session's resources are its own
+	literal  bool // programs are not optimized
+}
+
 // sharedKernel is a kernel with state, which the session's plans share.
 type sharedKernel struct {
 	kernel any
@@ -54,7 +60,7 @@ type sharedKernel struct {
 }
 
 // sessionFor finds or makes what the task keeps of a session; nil beyond maxSessions.
-func (t *Task) sessionFor(handle, master string, isolated bool, rights Rights) *workerSession {
+func (t *Task) sessionFor(handle, master string, traits sessionTraits, rights Rights) *workerSession {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.sessions[handle]
@@ -62,10 +68,10 @@ func (t *Task) sessionFor(handle, master string, isolated bool, rights Rights) *
 		return nil
 	}
 	if s == nil {
-		s = &workerSession{task: t, handle: handle, master: master, isolated: isolated, files: t.files.of(rights),
+		s = &workerSession{task: t, handle: handle, master: master, sessionTraits: traits, files: t.files.of(rights),
 			kernels: map[string]sharedKernel{}, plans: map[uint64]*taskPlan{}, starts: t.startsOf(t.Devices)}
 		s.devices = slices.Clone(t.Devices)
-		if isolated {
+		if traits.isolated {
 			for i, d := range s.devices {
 				s.devices[i] = d.WithResources(containers.NewManager(t.System, d.Name(), d.Resources().DefaultContainer()))
 			}

@@ -18,9 +18,10 @@ const maxDepth = 500
 // Functions compiles and runs the functions of a library on one device. Each instantiation (name
 // and attribute values) is compiled once. It is safe for concurrent use.
 type Functions struct {
-	library *graph.Library
-	device  kernels.Device
-	session string
+	library  *graph.Library
+	device   kernels.Device
+	session  string
+	optimize bool
 
 	mu    sync.Mutex
 	ready map[string]*function
@@ -28,9 +29,10 @@ type Functions struct {
 
 var _ kernels.Functions = (*Functions)(nil)
 
-// NewFunctions makes the functions of a library callable on a device, for kernels of a session.
-func NewFunctions(library *graph.Library, device kernels.Device, session string) *Functions {
-	return &Functions{library: library, device: device, session: session, ready: map[string]*function{}}
+// NewFunctions makes the functions of a library callable on a device, for kernels of a session. optimize is that of
+// CompileOptions, for their bodies.
+func NewFunctions(library *graph.Library, device kernels.Device, session string, optimize bool) *Functions {
+	return &Functions{library: library, device: device, session: session, optimize: optimize, ready: map[string]*function{}}
 }
 
 // function is one instantiation. It is compiled at its first call: a body may call itself.
@@ -93,7 +95,7 @@ func (fn *function) NumArgs() int { return len(fn.body.Args) }
 func (fn *function) NumResults() int { return len(fn.body.Rets) }
 
 func (fn *function) compile() {
-	fn.program, fn.err = Compile(fn.body.Graph, fn.owner.device, CompileOptions{Session: fn.owner.session, Functions: fn.owner})
+	fn.program, fn.err = Compile(fn.body.Graph, fn.owner.device, CompileOptions{Session: fn.owner.session, Functions: fn.owner, Optimize: fn.owner.optimize})
 	if fn.err != nil {
 		fn.err = status.Errorf(status.CodeOf(fn.err), "{{function_node %s}} %s", fn.name, fn.err.Error())
 	}

@@ -21,9 +21,9 @@ type expr interface {
 }
 
 type (
-	variable int
-	constant int64
-	binary   struct {
+	variable   int
+	constant   int64
+	binaryExpr struct {
 		op    string
 		a, b  expr
 		async bool // goes through a kernel that ends on another goroutine
@@ -41,7 +41,7 @@ type (
 func (v variable) eval(vars []int64) int64 { return vars[v] }
 func (k constant) eval([]int64) int64      { return int64(k) }
 
-func (e binary) eval(vars []int64) int64 {
+func (e binaryExpr) eval(vars []int64) int64 {
 	a, b := e.a.eval(vars), e.b.eval(vars)
 	switch e.op {
 	case "AddV2":
@@ -143,7 +143,7 @@ func (k constant) write(c *scope, _ []place) place {
 	return place{c, c.number(int64(k), " wide=true")}
 }
 
-func (e binary) write(c *scope, vars []place) place {
+func (e binaryExpr) write(c *scope, vars []place) place {
 	inputs := []string{c.here(e.a.write(c, vars)), c.here(e.b.write(c, vars))}
 	if len(vars) > 0 && c.rng.IntN(3) == 0 { // a control edge that changes nothing
 		node, _, _ := strings.Cut(c.here(vars[c.rng.IntN(len(vars))]), ":")
@@ -230,7 +230,7 @@ func random(rng *rand.Rand, vars, depth int) expr {
 		l.result = rng.IntN(len(l.start))
 		return l
 	}
-	return binary{[]string{"AddV2", "Sub", "Mul"}[rng.IntN(3)], sub(), sub(), rng.IntN(4) == 0}
+	return binaryExpr{[]string{"AddV2", "Sub", "Mul"}[rng.IntN(3)], sub(), sub(), rng.IntN(4) == 0}
 }
 
 // elsewhere ends the nodes called async on other goroutines.

@@ -143,7 +143,7 @@ func functionsOf(t *testing.T, d *CPU, bodies map[string]string) *Functions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := NewFunctions(library, d, "s")
+	f := NewFunctions(library, d, "s", true)
 	t.Cleanup(f.Close)
 	return f
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	oppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/op_def_go_proto"
 	"github.com/troupe-run/troupe/graph"
@@ -31,6 +32,10 @@ type Program struct {
 	light     bool
 	// accelerator is the device where its work goes on after a run has given it, else nil.
 	accelerator kernels.Accelerator
+	// originals are the kernels that optimizations have replaced, by the nodes of the graph.
+	originals map[*graph.Node]any
+	// untouched is the program without optimizations, for runs that are traced; nil for one that has none.
+	untouched func() (*Program, error)
 }
 
 type kind uint8
@@ -140,6 +145,8 @@ type CompileOptions struct {
 	Functions kernels.Functions
 	// Check, if not nil, is called now and then. Its error ends Compile.
 	Check func() error
+	// Optimize has the program compute the same in fewer nodes.
+	Optimize bool
 }
 
 // Compile makes a graph's program for a device: it finds and constructs every node's kernel and
@@ -177,6 +184,10 @@ func (p *Program) compile(g *graph.Graph, opts CompileOptions) error {
 	}
 	if p.accelerator == nil {
 		w.simplify()
+		if opts.Optimize {
+			w.optimize()
+			p.untouched = sync.OnceValues(func() (*Program, error) { return p.literal(g, opts) })
+		}
 	}
 	p.link(w)
 	p.passReferences()

@@ -67,6 +67,14 @@ type Execution struct {
 //
 // The first error cancels step's Cancellation, so that what waits gives up.
 func (p *Program) Run(step *kernels.Step, done func(error)) Execution {
+	if step.Trace != nil && p.untouched != nil {
+		q, err := p.untouched()
+		if err != nil {
+			done(err)
+			return Execution{r: &run{}}
+		}
+		p = q
+	}
 	r, _ := p.runs.pool.Get().(*run)
 	if r == nil {
 		r = &run{p: p, waits: map[*asyncCall]struct{}{}, spare: make([][]*iteration, len(p.frames))}

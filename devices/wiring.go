@@ -99,7 +99,8 @@ func (w *wiring) simplify() {
 	for i := range w.nodes {
 		n := &w.program.nodes[i]
 		if k, ok := n.sync.(interface{ Constant() *tensor.Tensor }); ok && w.fixable(n) {
-			w.fix(n, k.Constant())
+			w.fix(n, []*tensor.Tensor{k.Constant()})
+			w.constants = append(w.constants, constantNode{n.graph, k.Constant()})
 		}
 	}
 }
@@ -145,14 +146,15 @@ func (w *wiring) fixable(n *node) bool {
 		!slices.ContainsFunc(l.users, func(u user) bool { return u.node.kind == kindMerge || u.node.frame != n.frame })
 }
 
-// fix gives a constant to its users.
-func (w *wiring) fix(n *node, value *tensor.Tensor) {
+// fix gives a node's outputs, which are always the same, to its users.
+func (w *wiring) fix(n *node, values []*tensor.Tensor) {
 	l := w.of(n)
 	l.gone = true
 	next := slices.Clone(l.waiters)
 	for _, u := range l.users {
 		if !w.gone(u.node) {
-			w.of(u.node).inputs[u.slot] = source{value: value}
+			in := &w.of(u.node).inputs[u.slot]
+			*in = source{value: values[in.out]}
 			next = append(next, u.node)
 		}
 	}
@@ -163,5 +165,4 @@ func (w *wiring) fix(n *node, value *tensor.Tensor) {
 			}
 		}
 	}
-	w.constants = append(w.constants, constantNode{n.graph, value})
 }

@@ -88,6 +88,7 @@ type Plan struct {
 	Isolated      bool                   `protobuf:"varint,2,opt,name=isolated,proto3" json:"isolated,omitempty"`       // the session's resources are its own
 	Compression   uint32                 `protobuf:"varint,3,opt,name=compression,proto3" json:"compression,omitempty"` // of the tensors that the steps push: the transport's number, 0 for none
 	Rights        *Rights                `protobuf:"bytes,4,opt,name=rights,proto3" json:"rights,omitempty"`            // of the session's client; none when absent
+	Literal       bool                   `protobuf:"varint,5,opt,name=literal,proto3" json:"literal,omitempty"`         // the programs are not optimized
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -148,6 +149,13 @@ func (x *Plan) GetRights() *Rights {
 		return x.Rights
 	}
 	return nil
+}
+
+func (x *Plan) GetLiteral() bool {
+	if x != nil {
+		return x.Literal
+	}
+	return false
 }
 
 // Rights are what the client of a session may do: see actors.Rights.
@@ -782,12 +790,13 @@ const file_actors_wire_worker_proto_rawDesc = "" +
 	"\x18actors/wire/worker.proto\x12\x10troupe.actors.v1\x1a\x18actors/wire/actors.proto\";\n" +
 	"\x04Part\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x1b\n" +
-	"\tgraph_def\x18\x02 \x01(\fR\bgraphDef\"\xa4\x01\n" +
+	"\tgraph_def\x18\x02 \x01(\fR\bgraphDef\"\xbe\x01\n" +
 	"\x04Plan\x12,\n" +
 	"\x05parts\x18\x01 \x03(\v2\x16.troupe.actors.v1.PartR\x05parts\x12\x1a\n" +
 	"\bisolated\x18\x02 \x01(\bR\bisolated\x12 \n" +
 	"\vcompression\x18\x03 \x01(\rR\vcompression\x120\n" +
-	"\x06rights\x18\x04 \x01(\v2\x18.troupe.actors.v1.RightsR\x06rights\"\xaf\x01\n" +
+	"\x06rights\x18\x04 \x01(\v2\x18.troupe.actors.v1.RightsR\x06rights\x12\x18\n" +
+	"\aliteral\x18\x05 \x01(\bR\aliteral\"\xaf\x01\n" +
 	"\x06Rights\x12\x10\n" +
 	"\x03who\x18\x01 \x01(\tR\x03who\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\rR\x05files\x12\x16\n" +

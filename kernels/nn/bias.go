@@ -43,6 +43,15 @@ func (k *biasKernel) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
+// Stage implements elementwise.Staged: where channels come last, that is a broadcast sum.
+func (k *biasKernel) Stage() (elementwise.Stage, bool) {
+	s, ok := k.sum.Stage()
+	s.Shape = func(in, bias tensor.Shape) (tensor.Shape, bool) {
+		return in, len(in) >= 2 && len(bias) == 1 && bias[0] == in[len(in)-1]
+	}
+	return s, ok && !k.channelsFirst
+}
+
 // biasChannel is the dimension of the channels, which a bias must have one value for each of.
 func biasChannel(in, bias *tensor.Tensor, channelsFirst bool) (int, error) {
 	if in.Rank() < 2 {

@@ -1,0 +1,156 @@
+package chain
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/partition"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
+)
+
+// layout is how a chain computes inputs of certain shapes. The steps of a program mostly have the same ones.
+type layout struct {
+	inputs []tensor.Shape
+	// alone are the ops whose results are smaller than the chain's, which their own kernels compute, and joint those that
+	// are computed block by block; all ops are alone where that cannot be.
+	alone, joint []int
+	shape        tensor.Shape
+	// full are the inputs that have the shape and the type of the result.
+	full []int
+	// rows times width is the result as a matrix, to whose rows and columns the operands are broadcast. A worker takes
+	// units of so many elements.
+	rows, width, unit int
+	operands          map[Operand]*stretch
+	order             []Operand // the keys of operands, the inputs first
+}
+
+// stretch is how an operand that the chain does not compute itself is broadcast to the result's rows and columns.
+type stretch struct {
+	elem *elementwise.Elem
+	// row and column are the distances in elements between neighbours in a column and in a row.
+	row, column int
+	index       int // among the layout's operands
+}
+
+// scalar tells that the operand is the same everywhere.
+func (s *stretch) scalar() bool { return s.row == 0 && s.column == 0 }
+
+// fits tells whether the layout is that of these inputs.
+func (l *layout) fits(inputs []kernels.Value) bool {
+	for i, in := range inputs {
+		if !in.Tensor.Shape().Equal(l.inputs[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// lay finds the layout of inputs.
+func (c *Chain) lay(inputs []kernels.Value) *layout {
+	l := &layout{inputs: make([]tensor.Shape, len(inputs))}
+	for i, in := range inputs {
+		l.inputs[i] = slices.Clone(in.Tensor.Shape())
+		if in.Tensor.DType() != c.inputs[i].DType {
+			return l
+		}
+	}
+	shapes, ok := c.shapes(l.inputs)
+	if !ok {
+		return l
+	}
+	l.shape = shapes[len(shapes)-1]
+	n, err := l.shape.NumElements()
+	if err != nil || n == 0 {
+		return l
+	}
+	var joint []int
+	for i, s := range shapes {
+		if s.Elements() == int(n) {
+			joint = append(joint, i)
+		} else {
+			l.alone = append(l.alone, i)
+		}
+	}
+	if len(joint) > 1 && c.stretch(l, joint, shapes) {
+		l.joint = joint
+	}
+	return l
+}
+
+// shapes are the shapes of all results; false if an op does not take its operands.
+func (c *Chain) shapes(inputs []tensor.Shape) ([]tensor.Shape, bool) {
+	shapes := make([]tensor.Shape, len(c.ops))
+	for i, o := range c.ops {
+		var in [2]tensor.Shape
+		for k, from := range o.Operands {
+			in[k] = shapeOf(from, inputs, shapes)
+		}
+		var ok bool
+		if shapes[i], ok = o.Shape(in[0], in[1]); !ok {
+			return nil, false
+		}
+		if _, err := shapes[i].NumElements(); err != nil {
+			return nil, false
+		}
+	}
+	return shapes, true
+}
+
+func shapeOf(from Operand, inputs, results []tensor.Shape) tensor.Shape {
+	if r, ok := from.result(); ok {
+		return results[r]
+	}
+	return inputs[from]
+}
+
+// stretch finds out how the operands of the joint ops are broadcast; false if that takes more than rows and columns.
+func (c *Chain) stretch(l *layout, joint []int, shapes []tensor.Shape) bool {
+	l.operands = map[Operand]*stretch{}
+	var of []tensor.Shape
+	for _, i := range joint {
+		for _, from := range c.ops[i].Operands {
+			if r, ok := from.result(); ok && slices.Contains(joint, r) || l.operands[from] != nil {
+				continue
+			}
+			shape := shapeOf(from, l.inputs, shapes)
+			l.operands[from] = &stretch{elem: c.ops[i].In, index: len(l.order)}
+			l.order, of = append(l.order, from), append(of, shape)
+			if _, ok := from.result(); !ok && shape.Equal(l.shape) && c.ops[i].In.DType == c.ops[len(c.ops)-1].Out.DType {
+				l.full = append(l.full, int(from))
+			}
+		}
+	}
+	w := elementwise.NewWalk(l.shape, of...)
+	if len(w.Dims) > 2 {
+		return false
+	}
+	l.rows, l.width = w.Rows(), w.Inner()
+	for k, from := range l.order {
+		s := l.operands[from]
+		s.column = w.InnerStride(k)
+		if len(w.Dims) == 2 {
+			s.row = w.Strides[k][0]
+		}
+	}
+	l.unit = l.width
+	if l.rows == 1 {
+		l.unit = element.BlockLen
+	}
+	return true
+}
+
+// units is how many units the result has.
+func (l *layout) units() int { return (l.rows*l.width + l.unit - 1) / l.unit }
+
+// atNode names the node of an op that failed.
+func atNode(err error, n *graph.Node) error {
+	name := n.Name
+	if v, ok := n.Attrs[partition.UserNode]; ok {
+		name = string(v.GetS())
+	}
+	return status.AtNode(err, name)
+}
