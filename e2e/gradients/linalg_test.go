@@ -64,6 +64,7 @@ var linalgCases = slices.Concat([]gradCase{
 	call("MatrixSolve", nil, regular(3), in(2, 3, 2)), call("MatrixSolve", attrs{"adjoint": true}, regular(3), in(2, 3, 2)),
 	{name: "Eig", in: []input{regular(3)}, tolerance: 1e-6, f: eigenvalues(false)},
 	{name: "Eig", in: []input{regular(3)}, tolerance: 1e-6, f: eigenvalues(true)},
+	sparseMatMul(false, false), sparseMatMul(true, false), sparseMatMul(false, true), sparseMatMul(true, true),
 	call("TridiagonalMatMul", nil, in(2, 1, 3), in(2, 1, 3), in(2, 1, 3), in(2, 3, 2)),
 	call("TridiagonalSolve", nil, in(2, 3, 3).with(.1, .2, .3, 2, 3, 2.5, .3, .4, .2, .1, .2, .3, 2, 3, 2.5, .3, .4, .2), in(2, 3, 2)),
 	tolerant(shaped(call("Qr", nil, regular(3))), 1e-6), shaped(call("Qr", nil, in(2, 3, 2))), shaped(call("Qr", nil, in(2, 2, 3))),
@@ -149,4 +150,17 @@ func transforms() (out []gradCase) {
 		call("RFFT2D", real, in(2, 3, 4), ints(3, 4)), call("RFFT3D", real, in(2, 1, 3), ints(2, 1, 3)),
 		call("IRFFT", real, z(2, 3), ints(4)), call("IRFFT", real, z(3), ints(5)), call("IRFFT", real, z(4), ints(4)),
 		call("IRFFT2D", real, z(2, 3), ints(2, 4)), call("IRFFT3D", real, z(2, 1, 2), ints(2, 1, 3)))
+}
+
+// sparseMatMul is a product of matrices, one of which is said to hold zeros.
+func sparseMatMul(turnA, turnB bool) gradCase {
+	a, b := in(2, 3), in(3, 4)
+	if turnA {
+		a.shape = tensor.Shape{3, 2}
+	}
+	if turnB {
+		b.shape = tensor.Shape{4, 3}
+	}
+	attrs := attrs{"transpose_a": turnA, "transpose_b": turnB, "a_is_sparse": turnB, "b_is_sparse": !turnA}
+	return call("SparseMatMul", attrs, a.of(tensor.Float32), b.of(tensor.Float32))
 }

@@ -12,6 +12,7 @@ func init() {
 			dx, dy := products(multiply, g.conj(g.x(0)), g.conj(g.x(1)), g.d(0), g.flag("transpose_a"), g.flag("transpose_b"))
 			return []op.Output{dx, dy}
 		},
+		"SparseMatMul": sparseMatMul,
 		"BatchMatMul": func(g *call) []op.Output {
 			dx, dy := g.batchProducts()
 			return []op.Output{dx, dy}
@@ -19,6 +20,18 @@ func init() {
 		"BatchMatMulV2": batchMatMul,
 		"BatchMatMulV3": batchMatMul,
 	}, many)
+}
+
+// sparseMatMul keeps the hints which operands hold mostly zeros, also for a gradient that Relu's leaves zeros in.
+func sparseMatMul(g *call) []op.Output {
+	zeros := map[op.Output]bool{g.d(0): g.d(0).Op.Type() == "ReluGrad"}
+	zeros[g.x(0)] = g.flag("a_is_sparse")
+	zeros[g.x(1)] = g.flag("b_is_sparse")
+	multiply := func(x, y op.Output, turnX, turnY bool) op.Output {
+		return g.make("SparseMatMul", map[string]any{"transpose_a": turnX, "transpose_b": turnY, "a_is_sparse": zeros[x], "b_is_sparse": zeros[y]}, x, y)
+	}
+	dx, dy := products(multiply, g.x(0), g.x(1), g.d(0), g.flag("transpose_a"), g.flag("transpose_b"))
+	return []op.Output{g.cast(dx, g.x(0).DType().Base()), g.cast(dy, g.x(1).DType().Base())}
 }
 
 // products are the gradients of a product of matrices, by a function that multiplies and transposes first what it is told.

@@ -1369,6 +1369,21 @@ func SparseBincount(s *Scope, indices, values, denseShape, size, weights Output,
 	return s.add("SparseBincount", nil, attrs, indices, values, denseShape, size, weights).argument(0)
 }
 
+// SparseMatMul multiplies matrices that may hold mostly zeros.
+//
+//   - a: Ta
+//   - b: Tb
+//   - returns product: float
+//   - Ta is one of float, bfloat16
+//   - Tb is one of float, bfloat16
+//   - attr.TransposeA: bool; default false
+//   - attr.TransposeB: bool; default false
+//   - attr.AIsSparse: bool; default false
+//   - attr.BIsSparse: bool; default false
+func SparseMatMul(s *Scope, a, b Output, attrs ...attr.Attr) (product Output) {
+	return s.add("SparseMatMul", nil, attrs, a, b).argument(0)
+}
+
 // SparseSegmentMean averages the rows of each segment, the rows being named by indices.
 //
 //   - data: T
@@ -1395,6 +1410,22 @@ func SparseSegmentMean(s *Scope, data, indices, segmentIDs Output, attrs ...attr
 //   - Tsegmentids is one of int32, int64
 func SparseSegmentMeanGrad(s *Scope, grad, indices, segmentIDs, outputDim0 Output) (output Output) {
 	return s.add("SparseSegmentMeanGrad", nil, nil, grad, indices, segmentIDs, outputDim0).argument(0)
+}
+
+// SparseSegmentMeanGradV2 gives the gradient of SparseSegmentMean for the rows that indices name, and which these are.
+//
+//   - grad: T
+//   - indices: Tidx
+//   - segmentIDs: Tsegmentids
+//   - denseOutputDim0: int32
+//   - returns output: T
+//   - returns sortedUniqueIndices: Tidx
+//   - T is one of bfloat16, half, float, double
+//   - Tidx is one of int32, int64
+//   - Tsegmentids is one of int32, int64
+func SparseSegmentMeanGradV2(s *Scope, grad, indices, segmentIDs, denseOutputDim0 Output) (output, sortedUniqueIndices Output) {
+	added := s.add("SparseSegmentMeanGradV2", nil, nil, grad, indices, segmentIDs, denseOutputDim0)
+	return added.Output(0), added.Output(1)
 }
 
 // SparseSegmentMeanWithNumSegments averages the rows of each segment, the rows being named by indices, of which there are so many.
@@ -1441,6 +1472,22 @@ func SparseSegmentSqrtNGrad(s *Scope, grad, indices, segmentIDs, outputDim0 Outp
 	return s.add("SparseSegmentSqrtNGrad", nil, nil, grad, indices, segmentIDs, outputDim0).argument(0)
 }
 
+// SparseSegmentSqrtNGradV2 gives the gradient of SparseSegmentSqrtN for the rows that indices name, and which these are.
+//
+//   - grad: T
+//   - indices: Tidx
+//   - segmentIDs: Tsegmentids
+//   - denseOutputDim0: int32
+//   - returns output: T
+//   - returns sortedUniqueIndices: Tidx
+//   - T is one of bfloat16, half, float, double
+//   - Tidx is one of int32, int64
+//   - Tsegmentids is one of int32, int64
+func SparseSegmentSqrtNGradV2(s *Scope, grad, indices, segmentIDs, denseOutputDim0 Output) (output, sortedUniqueIndices Output) {
+	added := s.add("SparseSegmentSqrtNGradV2", nil, nil, grad, indices, segmentIDs, denseOutputDim0)
+	return added.Output(0), added.Output(1)
+}
+
 // SparseSegmentSqrtNWithNumSegments adds up, divided by the square root of their number, the rows of each segment, the rows being named by indices, of which there are so many.
 //
 //   - data: T
@@ -1483,6 +1530,22 @@ func SparseSegmentSum(s *Scope, data, indices, segmentIDs Output, attrs ...attr.
 //   - Tsegmentids is one of int32, int64
 func SparseSegmentSumGrad(s *Scope, grad, indices, segmentIDs, outputDim0 Output) (output Output) {
 	return s.add("SparseSegmentSumGrad", nil, nil, grad, indices, segmentIDs, outputDim0).argument(0)
+}
+
+// SparseSegmentSumGradV2 gives the gradient of SparseSegmentSum for the rows that indices name, and which these are.
+//
+//   - grad: T
+//   - indices: Tidx
+//   - segmentIDs: Tsegmentids
+//   - denseOutputDim0: int32
+//   - returns output: T
+//   - returns sortedUniqueIndices: Tidx
+//   - T is one of bfloat16, half, float, double
+//   - Tidx is one of int32, int64
+//   - Tsegmentids is one of int32, int64
+func SparseSegmentSumGradV2(s *Scope, grad, indices, segmentIDs, denseOutputDim0 Output) (output, sortedUniqueIndices Output) {
+	added := s.add("SparseSegmentSumGradV2", nil, nil, grad, indices, segmentIDs, denseOutputDim0)
+	return added.Output(0), added.Output(1)
 }
 
 // SparseSegmentSumWithNumSegments adds up the rows of each segment, the rows being named by indices, of which there are so many.

@@ -31,6 +31,23 @@ func AddSparseToTensorsMap(s *Scope, sparseIndices, sparseValues, sparseShape Ou
 	return s.add("AddSparseToTensorsMap", nil, attrs, sparseIndices, sparseValues, sparseShape).argument(0)
 }
 
+// DenseCountSparseOutput counts how often each number occurs in each row, into a sparse tensor.
+//
+//   - values: T
+//   - weights: output_type
+//   - binaryOutput: bool
+//   - returns outputIndices: int64
+//   - returns outputValues: output_type
+//   - returns outputDenseShape: int64
+//   - T is one of int32, int64
+//   - output_type is one of int32, int64, float, double
+//   - attr.Minlength: int (at least -1); default -1
+//   - attr.Maxlength: int (at least -1); default -1
+func DenseCountSparseOutput(s *Scope, values, weights Output, binaryOutput bool, attrs ...attr.Attr) (outputIndices, outputValues, outputDenseShape Output) {
+	added := s.add("DenseCountSparseOutput", need{"binary_output": binaryOutput}, attrs, values, weights)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
 // DenseToDenseSetOperation gives the difference, intersection or union of sets, which are the rows of dense tensors.
 //
 //   - set1: T
@@ -86,6 +103,75 @@ func DeserializeManySparse(s *Scope, serializedSparse Output, dtype tensor.DType
 func DeserializeSparse(s *Scope, serializedSparse Output, dtype tensor.DType) (sparseIndices, sparseValues, sparseShape Output) {
 	added := s.add("DeserializeSparse", need{"dtype": dtype}, nil, serializedSparse)
 	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// RaggedCountSparseOutput counts how often each number occurs in each row of a ragged tensor, into a sparse tensor.
+//
+//   - splits: int64
+//   - values: T
+//   - weights: output_type
+//   - binaryOutput: bool
+//   - returns outputIndices: int64
+//   - returns outputValues: output_type
+//   - returns outputDenseShape: int64
+//   - T is one of int32, int64
+//   - output_type is one of int32, int64, float, double
+//   - attr.Minlength: int (at least -1); default -1
+//   - attr.Maxlength: int (at least -1); default -1
+func RaggedCountSparseOutput(s *Scope, splits, values, weights Output, binaryOutput bool, attrs ...attr.Attr) (outputIndices, outputValues, outputDenseShape Output) {
+	added := s.add("RaggedCountSparseOutput", need{"binary_output": binaryOutput}, attrs, splits, values, weights)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// RaggedCross crosses features of ragged, sparse and dense tensors, as strings or by hashes.
+//
+//   - raggedValues: tensors of the types ragged_values_types
+//   - raggedRowSplits: tensors of the types ragged_splits_types
+//   - sparseIndices: tensors of type int64
+//   - sparseValues: tensors of the types sparse_values_types
+//   - sparseShape: tensors of type int64
+//   - denseInputs: tensors of the types dense_types
+//   - inputOrder: string
+//   - hashedOutput: bool
+//   - numBuckets: int (at least 0)
+//   - hashKey: int
+//   - outValuesType: type, one of int64, string
+//   - outRowSplitsType: type, one of int32, int64
+//   - returns outputValues: out_values_type
+//   - returns outputRowSplits: out_row_splits_type
+//   - ragged_values_types is one of int64, string
+//   - ragged_splits_types is one of int32, int64
+//   - sparse_values_types is one of int64, string
+//   - dense_types is one of int64, string
+func RaggedCross(s *Scope, raggedValues, raggedRowSplits, sparseIndices, sparseValues, sparseShape, denseInputs []Output, inputOrder string, hashedOutput bool, numBuckets, hashKey int64, outValuesType, outRowSplitsType tensor.DType) (outputValues, outputRowSplits Output) {
+	added := s.add("RaggedCross", need{"input_order": inputOrder, "hashed_output": hashedOutput, "num_buckets": numBuckets, "hash_key": hashKey, "out_values_type": outValuesType, "out_row_splits_type": outRowSplitsType}, nil, List(raggedValues), List(raggedRowSplits), List(sparseIndices), List(sparseValues), List(sparseShape), List(denseInputs))
+	return added.Output(0), added.Output(1)
+}
+
+// RaggedFillEmptyRows gives each empty row of a ragged tensor a default value, and tells which were empty and where values went.
+//
+//   - valueRowids: int64
+//   - values: T
+//   - nrows: int64
+//   - defaultValue: T
+//   - returns outputValueRowids: int64
+//   - returns outputValues: T
+//   - returns emptyRowIndicator: bool
+//   - returns reverseIndexMap: int64
+func RaggedFillEmptyRows(s *Scope, valueRowids, values, nrows, defaultValue Output) (outputValueRowids, outputValues, emptyRowIndicator, reverseIndexMap Output) {
+	added := s.add("RaggedFillEmptyRows", nil, nil, valueRowids, values, nrows, defaultValue)
+	return added.Output(0), added.Output(1), added.Output(2), added.Output(3)
+}
+
+// RaggedFillEmptyRowsGrad gives the gradient of RaggedFillEmptyRows.
+//
+//   - reverseIndexMap: int64
+//   - gradValues: T
+//   - returns dValues: T
+//   - returns dDefaultValue: T
+func RaggedFillEmptyRowsGrad(s *Scope, reverseIndexMap, gradValues Output) (dValues, dDefaultValue Output) {
+	added := s.add("RaggedFillEmptyRowsGrad", nil, nil, reverseIndexMap, gradValues)
+	return added.Output(0), added.Output(1)
 }
 
 // SerializeManySparse writes each row of a batch of sparse tensors.
@@ -166,6 +252,82 @@ func SparseAddGrad(s *Scope, backpropValGrad, aIndices, bIndices, sumIndices Out
 //   - returns outputShape: int64
 func SparseConcat(s *Scope, indices, values, shapes []Output, concatDim int64) (outputIndices, outputValues, outputShape Output) {
 	added := s.add("SparseConcat", need{"concat_dim": concatDim}, nil, List(indices), List(values), List(shapes))
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// SparseCountSparseOutput counts how often each number occurs in each row of a sparse tensor, into a sparse tensor.
+//
+//   - indices: int64
+//   - values: T
+//   - denseShape: int64
+//   - weights: output_type
+//   - binaryOutput: bool
+//   - returns outputIndices: int64
+//   - returns outputValues: output_type
+//   - returns outputDenseShape: int64
+//   - T is one of int32, int64
+//   - output_type is one of int32, int64, float, double
+//   - attr.Minlength: int (at least -1); default -1
+//   - attr.Maxlength: int (at least -1); default -1
+func SparseCountSparseOutput(s *Scope, indices, values, denseShape, weights Output, binaryOutput bool, attrs ...attr.Attr) (outputIndices, outputValues, outputDenseShape Output) {
+	added := s.add("SparseCountSparseOutput", need{"binary_output": binaryOutput}, attrs, indices, values, denseShape, weights)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// SparseCross crosses features of sparse and dense tensors, as strings or by hashes.
+//
+//   - indices: tensors of type int64
+//   - values: tensors of the types sparse_types
+//   - shapes: tensors of type int64
+//   - denseInputs: tensors of the types dense_types
+//   - hashedOutput: bool
+//   - numBuckets: int (at least 0)
+//   - hashKey: int
+//   - outType: type, one of int64, string
+//   - internalType: type, one of int64, string
+//   - returns outputIndices: int64
+//   - returns outputValues: out_type
+//   - returns outputShape: int64
+//   - sparse_types is one of int64, string
+//   - dense_types is one of int64, string
+func SparseCross(s *Scope, indices, values, shapes, denseInputs []Output, hashedOutput bool, numBuckets, hashKey int64, outType, internalType tensor.DType) (outputIndices, outputValues, outputShape Output) {
+	added := s.add("SparseCross", need{"hashed_output": hashedOutput, "num_buckets": numBuckets, "hash_key": hashKey, "out_type": outType, "internal_type": internalType}, nil, List(indices), List(values), List(shapes), List(denseInputs))
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// SparseCrossHashed crosses features of sparse and dense tensors by hashes, which may be salted.
+//
+//   - indices: tensors of type int64
+//   - values: tensors of the types sparse_types
+//   - shapes: tensors of type int64
+//   - denseInputs: tensors of the types dense_types
+//   - numBuckets: int64
+//   - strongHash: bool
+//   - salt: int64
+//   - returns outputIndices: int64
+//   - returns outputValues: int64
+//   - returns outputShape: int64
+//   - sparse_types is one of int64, string
+//   - dense_types is one of int64, string
+func SparseCrossHashed(s *Scope, indices, values, shapes, denseInputs []Output, numBuckets, strongHash, salt Output) (outputIndices, outputValues, outputShape Output) {
+	added := s.add("SparseCrossHashed", nil, nil, List(indices), List(values), List(shapes), List(denseInputs), numBuckets, strongHash, salt)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// SparseCrossV2 crosses features of sparse and dense tensors, as strings with a separator.
+//
+//   - indices: tensors of type int64
+//   - values: tensors of the types sparse_types
+//   - shapes: tensors of type int64
+//   - denseInputs: tensors of the types dense_types
+//   - sep: string
+//   - returns outputIndices: int64
+//   - returns outputValues: string
+//   - returns outputShape: int64
+//   - sparse_types is one of int64, string
+//   - dense_types is one of int64, string
+func SparseCrossV2(s *Scope, indices, values, shapes, denseInputs []Output, sep Output) (outputIndices, outputValues, outputShape Output) {
+	added := s.add("SparseCrossV2", nil, nil, List(indices), List(values), List(shapes), List(denseInputs), sep)
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 

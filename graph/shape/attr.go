@@ -42,6 +42,12 @@ func (c *call) attrType(name string) tensor.DType {
 	return v
 }
 
+func (c *call) attrTypes(name string) []tensor.DType {
+	v, err := c.Attrs.TypeList(name)
+	c.check(err)
+	return v
+}
+
 func (c *call) attrInts(name string) []int64 {
 	v, err := c.Attrs.IntList(name)
 	c.check(err)

@@ -3,7 +3,7 @@ package shape
 import "strings"
 
 var matrixOps = []row{
-	{"MatMul", matMul},
+	{"MatMul SparseMatMul", matMul},
 	{"BatchMatMul", func(c *call) { c.batchMatMul(c.merge) }},
 	{"BatchMatMulV2 BatchMatMulV3", func(c *call) { c.batchMatMul(c.broadcast) }},
 	{"Einsum", einsum},

@@ -22,6 +22,13 @@ var segmentOps = []row{
 		}
 		c.set(0, join(Of(orUnknown(n, ok)), c.from(data, 1)))
 	}},
+	{"SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2 SparseSegmentSumGradV2", func(c *call) {
+		data := c.atLeast(c.in(0), 1)
+		c.merge(c.in(2), c.vector(1))
+		c.scalar(3)
+		c.set(0, join(Of(-1), c.from(data, 1)))
+		c.set(1, Of(-1))
+	}},
 	{"SparseSegmentMeanWithNumSegments SparseSegmentSqrtNWithNumSegments SparseSegmentSumWithNumSegments", func(c *call) {
 		data := c.atLeast(c.in(0), 1)
 		ids, segments := c.vector(1), c.vector(2)

@@ -62,8 +62,32 @@ var sparseOps = []row{
 		c.equal(inner, rows)
 		c.set(0, Of(outer, columns))
 	}},
+	{"DenseCountSparseOutput", func(c *call) {
+		out := c.in(0)
+		if weights := c.in(1); c.elements(weights) != 0 {
+			out = c.merge(weights, out)
+		}
+		c.sparse(-1, int64(out.Rank()))
+	}},
+	{"SparseCountSparseOutput", func(c *call) { c.sparse(-1, c.matrix(0).at(1)) }},
+	{"RaggedCountSparseOutput", func(c *call) {
+		rank := c.in(1).Rank()
+		if rank >= 0 {
+			rank++
+		}
+		c.sparse(-1, int64(rank))
+	}},
+	{"SparseCross SparseCrossHashed SparseCrossV2", gives(nil, Of(-1, 2), Of(-1), Of(2))},
+	{"RaggedCross", raggedCross},
 	{"SparseFillEmptyRows", sparseFillEmptyRows},
-	{"SparseFillEmptyRowsGrad", func(c *call) {
+	{"RaggedFillEmptyRows", func(c *call) {
+		rows, values := c.vector(0), c.vector(1)
+		c.scalar(2)
+		c.scalar(3)
+		c.setAll(Of(-1))
+		c.set(3, Of(c.equal(rows.at(0), values.at(0))))
+	}},
+	{"RaggedFillEmptyRowsGrad SparseFillEmptyRowsGrad", func(c *call) {
 		c.set(0, c.vector(0))
 		c.vector(1)
 		c.set(1, Scalar())
@@ -101,6 +125,41 @@ func (c *call) sparse(n, rank int64) {
 	c.set(0, Of(n, rank))
 	c.set(1, Of(n))
 	c.set(2, Of(rank))
+}
+
+// raggedCross takes row splits, which are one more than rows, from ragged tensors, and rows from dense ones.
+func raggedCross(c *call) {
+	values, splits, sparse := len(c.attrTypes("ragged_values_types")), len(c.attrTypes("ragged_splits_types")), len(c.attrTypes("sparse_values_types"))
+	n := c.attrInt32("Nsparse")
+	if values != splits {
+		c.fail("ragged values and splits must have the same length.")
+	}
+	if n != sparse {
+		c.fail("sparse indices and values must have the same length")
+	}
+	ends := c.unknownOf(1)
+	same := func(s Shape) {
+		merged, err := ends.Merge(s)
+		if err != nil {
+			c.fail("inputs must all have the same batch dimension size.")
+			return
+		}
+		ends = merged
+	}
+	for i := range splits {
+		same(c.in(values + i))
+	}
+	for i := values + splits + 2*n + sparse; i < len(c.In); i++ {
+		switch s := c.in(i); {
+		case !s.known:
+		case len(s.dims) != 2:
+			c.fail("tf.ragged.cross only supports inputs with rank=2")
+		case s.dims[0] >= 0:
+			same(Of(c.add(s.dims[0], 1)))
+		}
+	}
+	c.set(0, Of(-1))
+	c.set(1, ends)
 }
 
 func sparseFillEmptyRows(c *call) {

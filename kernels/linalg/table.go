@@ -13,6 +13,7 @@ func Table() *kernels.Table {
 	table := &kernels.Table{}
 	op := table.Op
 	op("MatMul", matmulRows(oneMatrix, "transpose_a", "transpose_b"))
+	op("SparseMatMul", sparseMatMulRows())
 	op("BatchMatMul", matmulRows(equalBatch, "adj_x", "adj_y"))
 	op("BatchMatMulV2", matmulRows(stretchBatch, "adj_x", "adj_y"))
 	op("BatchMatMulV3", matmulV3Rows())

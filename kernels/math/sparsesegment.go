@@ -136,59 +136,40 @@ func checkOrder(data *tensor.Tensor, at, segment []int64, rows int64) error {
 type sparseSegmentGradKernel[T element.Floating] struct {
 	dtype tensor.DType
 	scale segmentScale
+	// named ops give only the rows that indices name, and which these are.
+	named bool
 }
 
+// segmentRows are the rows that an index and a segment's id stand for, pair by pair.
+type segmentRows struct {
+	at, segment []int
+	sizes       []int // of the segments
+}
+
+// Compute implements kernels.Kernel.
 func (k *sparseSegmentGradKernel[T]) Compute(ctx *kernels.Context) error {
-	grad, indices, ids, count := ctx.Input(0), ctx.Input(1), ctx.Input(2), ctx.Input(3)
-	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
-		return err
-	}
-	if grad.Rank() == 0 {
-		return status.InvalidArgumentf("Shape must be at least rank 1")
-	}
-	if indices.Rank() != 1 {
-		return status.InvalidArgumentf("indices should be a vector.")
-	}
-	if ids.Rank() != 1 {
-		return status.InvalidArgumentf("segment_ids should be a vector.")
-	}
-	if indices.Len() != ids.Len() {
-		return status.InvalidArgumentf("segment_ids and indices should have same size.")
-	}
-	if count.Rank() != 0 {
-		return status.InvalidArgumentf("output_dim0 should be a scalar.")
-	}
-	rows, err := args.IntAt(count, 0)
+	grad := ctx.Input(0)
+	rows, err := k.check(ctx)
 	if err != nil {
 		return err
-	}
-	if rows < 0 {
-		return status.InvalidArgumentf("output_dim0 must not be negative, got %d", rows)
 	}
 	m := ctx.Meter()
 	defer m.Done()
-	if err := m.TakeMany(2*ids.Len(), 8); err != nil {
-		return err
-	}
-	sizes, err := kernels.Scratch[int](&m, grad.Dim(0))
-	if err != nil {
-		return err
-	}
-	at, segment := make([]int, ids.Len()), make([]int, ids.Len())
-	for i := range at {
-		index, err1 := args.IntAt(indices, i)
-		id, err2 := args.IntAt(ids, i)
-		if err := args.FirstError(err1, err2); err != nil {
+	var s segmentRows
+	if rows > 0 {
+		if s, err = pairsOf(ctx, &m, rows); err != nil {
 			return err
 		}
-		if id < 0 || id >= int64(len(sizes)) {
-			return status.InvalidArgumentf("Segment id %d out of range [0, %d).", id, len(sizes))
+	}
+	if k.named {
+		names, err := s.rename(&m)
+		if err != nil {
+			return err
 		}
-		if index < 0 || index >= rows {
-			return status.InvalidArgumentf("Index %d out of range [0, %d).", index, rows)
+		if err := args.OutputInts(ctx, 1, ctx.Input(1).DType(), names); err != nil {
+			return err
 		}
-		at[i], segment[i] = int(index), int(id)
-		sizes[id]++
+		rows = int64(len(names))
 	}
 	out, err := ctx.Allocate(0, k.dtype, append(tensor.Shape{rows}, grad.Shape()[1:]...))
 	if err != nil || out.Len() == 0 {
@@ -197,14 +178,96 @@ func (k *sparseSegmentGradKernel[T]) Compute(ctx *kernels.Context) error {
 	dst, g := element.ViewOf[T](out), element.ViewOf[T](grad)
 	tensor.Clear(dst)
 	width := out.Len() / int(rows)
-	for i, row := range at {
-		f := T(k.scale(sizes[segment[i]]))
-		from := g[segment[i]*width : (segment[i]+1)*width]
+	for i, row := range s.at {
+		f := T(k.scale(s.sizes[s.segment[i]]))
+		from := g[s.segment[i]*width : (s.segment[i]+1)*width]
 		for j, v := range from {
 			dst[row*width+j] += v * f
 		}
 	}
 	return nil
+}
+
+// check checks the shapes of the inputs and gives the number of rows of the data.
+func (k *sparseSegmentGradKernel[T]) check(ctx *kernels.Context) (int64, error) {
+	grad, indices, ids, count := ctx.Input(0), ctx.Input(1), ctx.Input(2), ctx.Input(3)
+	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
+		return 0, err
+	}
+	name := "output_dim0"
+	if k.named {
+		name = "dense_output_dim0"
+	}
+	switch {
+	case indices.Rank() != 1:
+		return 0, status.InvalidArgumentf("indices should be a vector.")
+	case ids.Rank() != 1:
+		return 0, status.InvalidArgumentf("segment_ids should be a vector.")
+	case count.Rank() != 0:
+		return 0, status.InvalidArgumentf("%s should be a scalar.", name)
+	case indices.Len() != ids.Len():
+		return 0, status.InvalidArgumentf("segment_ids and indices should have same size.")
+	case grad.Rank() == 0:
+		return 0, status.InvalidArgumentf("Index must be less than 0, got 0") // of a dimension, in TensorFlow's words
+	}
+	rows, err := args.IntAt(count, 0)
+	if err == nil && rows < 0 {
+		err = status.InvalidArgumentf("Expected a non-negative size, got %d", rows)
+	}
+	return rows, err
+}
+
+// pairsOf reads indices below rows and ids.
+func pairsOf(ctx *kernels.Context, m *kernels.Meter, rows int64) (s segmentRows, err error) {
+	grad, indices, ids := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	n := ids.Len()
+	if s.at, err = kernels.Scratch[int](m, n); err != nil {
+		return s, err
+	}
+	if s.segment, err = kernels.Scratch[int](m, n); err != nil {
+		return s, err
+	}
+	if s.sizes, err = kernels.Scratch[int](m, grad.Dim(0)); err != nil {
+		return s, err
+	}
+	if n > 0 {
+		if last, err := args.IntAt(ids, n-1); err != nil || last >= int64(len(s.sizes)) {
+			return s, args.FirstError(err, status.InvalidArgumentf("Invalid number of segments"))
+		}
+	}
+	for i := range n {
+		index, err1 := args.IntAt(indices, i)
+		id, err2 := args.IntAt(ids, i)
+		if err := args.FirstError(err1, err2); err != nil {
+			return s, err
+		}
+		if index < 0 || index >= rows {
+			return s, status.InvalidArgumentf("Index %d out of range [0, %d).", index, rows)
+		}
+		if id < 0 || id >= int64(len(s.sizes)) {
+			return s, status.InvalidArgumentf("Segment id %d out of range [0, %d).", id, len(s.sizes))
+		}
+		s.at[i], s.segment[i] = int(index), int(id)
+		s.sizes[id]++
+	}
+	return s, nil
+}
+
+// rename numbers the rows that indices name in their order, and gives what they were.
+func (s *segmentRows) rename(m *kernels.Meter) ([]int64, error) {
+	names, err := kernels.Scratch[int64](m, len(s.at))
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range s.at {
+		names[i] = int64(row)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for i, row := range s.at {
+		s.at[i], _ = slices.BinarySearch(names, int64(row))
+	}
+	return names, nil
 }
 
 // sparseSegments are the rows of an op for floats, counted ones with an input for the number of segments; SparseSegmentSum and its
@@ -233,13 +296,13 @@ func sparseSegmentBy[T element.Integer | element.Floating](add func(dst, a, b []
 }
 
 // sparseSegmentGrads are the rows of the gradient of such an op.
-func sparseSegmentGrads(scale segmentScale) []kernels.Def {
-	return append(sparseSegmentGradOf[float32](scale), sparseSegmentGradOf[float64](scale)...)
+func sparseSegmentGrads(scale segmentScale, named bool) []kernels.Def {
+	return append(sparseSegmentGradOf[float32](scale, named), sparseSegmentGradOf[float64](scale, named)...)
 }
 
-func sparseSegmentGradOf[T element.Floating](scale segmentScale) []kernels.Def {
+func sparseSegmentGradOf[T element.Floating](scale segmentScale, named bool) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.Rows("T", dtype, func(*kernels.Construction) (any, error) {
-		return &sparseSegmentGradKernel[T]{dtype, scale}, nil
+		return &sparseSegmentGradKernel[T]{dtype, scale, named}, nil
 	})
 }

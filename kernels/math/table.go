@@ -157,13 +157,16 @@ func addSegment(op func(op string, sets ...[]kernels.Def)) {
 	op("UnsortedSegmentMin", segmentMinima(true))
 	op("SparseSegmentSum", sparseSegments(unscaled, false), sparseIntegers(unscaled, false))
 	op("SparseSegmentSumWithNumSegments", sparseSegments(unscaled, true), sparseIntegers(unscaled, true))
-	op("SparseSegmentSumGrad", sparseSegmentGrads(unscaled))
+	op("SparseSegmentSumGrad", sparseSegmentGrads(unscaled, false))
+	op("SparseSegmentSumGradV2", sparseSegmentGrads(unscaled, true))
 	op("SparseSegmentMean", sparseSegments(scaledMean, false))
 	op("SparseSegmentMeanWithNumSegments", sparseSegments(scaledMean, true))
-	op("SparseSegmentMeanGrad", sparseSegmentGrads(scaledMean))
+	op("SparseSegmentMeanGrad", sparseSegmentGrads(scaledMean, false))
+	op("SparseSegmentMeanGradV2", sparseSegmentGrads(scaledMean, true))
 	op("SparseSegmentSqrtN", sparseSegments(scaledSqrtN, false))
 	op("SparseSegmentSqrtNWithNumSegments", sparseSegments(scaledSqrtN, true))
-	op("SparseSegmentSqrtNGrad", sparseSegmentGrads(scaledSqrtN))
+	op("SparseSegmentSqrtNGrad", sparseSegmentGrads(scaledSqrtN, false))
+	op("SparseSegmentSqrtNGradV2", sparseSegmentGrads(scaledSqrtN, true))
 }
 
 func addVarious(op func(op string, sets ...[]kernels.Def)) {

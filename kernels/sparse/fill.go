@@ -8,81 +8,129 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
-// fillEmptyRows gives each row that has no value the default value, at its first place. Beside the sparse tensor, its outputs tell
+// rowValues are values in the order in which they were given, and the row that each belongs to.
+type rowValues struct {
+	indices, values *tensor.Tensor
+	rows            int64
+	rank            int // of the coordinates of a value, the first of which is its row
+}
+
+func (v rowValues) count() int { return v.values.Len() }
+
+// row is the row of value i.
+func (v rowValues) row(i int) int64 { return tensor.Of[int64](v.indices)[i*v.rank] }
+
+// fillEmptyRows gives each row that has no value the default value, at its first place. Beside the values, its outputs tell
 // which rows were empty, and where each value went.
-func fillEmptyRows(ctx *kernels.Context) error {
-	s, err := rowsToFill(ctx)
+func fillEmptyRows(read func(ctx *kernels.Context) (rowValues, error)) kernels.Func {
+	return func(ctx *kernels.Context) error {
+		v, err := read(ctx)
+		if err != nil {
+			return err
+		}
+		if v.rows < 0 {
+			return status.InvalidArgumentf("Expected shape dimensions to be non-negative, got %d", v.rows)
+		}
+		if v.rows == 0 && v.count() > 0 {
+			return status.InvalidArgumentf("Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = %d", v.count())
+		}
+		m := ctx.Meter()
+		defer m.Done()
+		f, err := newRowFiller(ctx, &m, v)
+		if err != nil {
+			return err
+		}
+		if len(f.empty) == 0 && f.ordered && v.rows > 0 {
+			ctx.Pass(0, 0)
+			ctx.Pass(1, 1)
+			return nil
+		}
+		return f.fill(ctx, &m, v)
+	}
+}
+
+// fill makes the outputs of values and their coordinates.
+func (f *rowFiller) fill(ctx *kernels.Context, m *kernels.Meter, v rowValues) error {
+	shape := tensor.Shape{f.total, int64(v.rank)}
+	if v.rows > 0 {
+		shape = shape[:v.indices.Rank()] // as in TensorFlow, coordinates make a matrix if there are no rows
+	}
+	indices, err := ctx.Allocate(0, tensor.Int64, shape)
 	if err != nil {
 		return err
 	}
-	m := ctx.Meter()
-	defer m.Done()
-	f, err := newRowFiller(ctx, &m, s)
+	values, err := ctx.Allocate(1, v.values.DType(), tensor.Shape{f.total})
 	if err != nil {
 		return err
 	}
-	if len(f.empty) == 0 && f.ordered {
-		ctx.Pass(0, 0)
-		ctx.Pass(1, 1)
-		return nil
-	}
-	indices, err := ctx.Allocate(0, tensor.Int64, tensor.Shape{f.total, int64(s.rank())})
-	if err != nil {
+	if err := layout.MoveAt(ctx, indices, v.indices, f.to, nil, v.rank, v.count()); err != nil {
 		return err
 	}
-	values, err := ctx.Allocate(1, s.values.DType(), tensor.Shape{f.total})
-	if err != nil {
-		return err
-	}
-	if err := layout.MoveAt(ctx, indices, s.indices, f.to, nil, s.rank(), s.count()); err != nil {
-		return err
-	}
-	if err := layout.MoveAt(ctx, values, s.values, f.to, nil, 1, s.count()); err != nil {
+	if err := layout.MoveAt(ctx, values, v.values, f.to, nil, 1, v.count()); err != nil {
 		return err
 	}
 	at := tensor.Of[int64](indices)
 	for i, row := range f.empty {
-		first := at[f.gaps[i]*int64(s.rank()):][:s.rank()]
+		first := at[f.gaps[i]*int64(v.rank):][:v.rank]
 		clear(first)
 		first[0] = row
 	}
-	only, err := kernels.Scratch[int64](&m, len(f.gaps)) // the default value, again and again
+	only, err := kernels.Scratch[int64](m, len(f.gaps)) // the default value, again and again
 	if err != nil {
 		return err
 	}
 	return layout.MoveAt(ctx, values, ctx.Input(3), f.gaps, only, 1, len(f.gaps))
 }
 
-// rowsToFill reads the inputs of SparseFillEmptyRows.
-func rowsToFill(ctx *kernels.Context) (sparse, error) {
+// sparseRows reads the inputs of SparseFillEmptyRows.
+func sparseRows(ctx *kernels.Context) (rowValues, error) {
 	indices, values, shape, fill := ctx.Input(0), ctx.Input(1), ctx.Input(2), ctx.Input(3)
+	var err error
 	switch {
 	case shape.Rank() != 1:
-		return sparse{}, status.InvalidArgumentf("dense_shape must be a vector, saw: %v", shape.Shape())
+		err = status.InvalidArgumentf("dense_shape must be a vector, saw: %v", shape.Shape())
 	case indices.Rank() != 2:
-		return sparse{}, status.InvalidArgumentf("indices must be a matrix, saw: %v", indices.Shape())
+		err = status.InvalidArgumentf("indices must be a matrix, saw: %v", indices.Shape())
 	case values.Rank() != 1:
-		return sparse{}, status.InvalidArgumentf("values must be a vector, saw: %v", values.Shape())
+		err = status.InvalidArgumentf("values must be a vector, saw: %v", values.Shape())
 	case indices.Dim(0) != values.Len():
-		return sparse{}, status.InvalidArgumentf("The length of `values` (%d) must match the first dimension of `indices` (%d).", values.Len(), indices.Dim(0))
+		err = status.InvalidArgumentf("The length of `values` (%d) must match the first dimension of `indices` (%d).", values.Len(), indices.Dim(0))
 	case indices.Dim(1) != shape.Len():
-		return sparse{}, status.InvalidArgumentf("The length of `dense_shape` (%d) must match the second dimension of `indices` (%d).", shape.Len(), indices.Dim(1))
+		err = status.InvalidArgumentf("The length of `dense_shape` (%d) must match the second dimension of `indices` (%d).", shape.Len(), indices.Dim(1))
 	case fill.Rank() != 0:
-		return sparse{}, status.InvalidArgumentf("default_value must be a scalar, saw: %v", fill.Shape())
+		err = status.InvalidArgumentf("default_value must be a scalar, saw: %v", fill.Shape())
 	case shape.Len() == 0:
-		return sparse{}, status.InvalidArgumentf("Dense shape cannot be empty.")
+		err = status.InvalidArgumentf("Dense shape cannot be empty.")
+	}
+	if err != nil {
+		return rowValues{}, err
 	}
 	s, err := sparseInput(ctx, 0)
-	if err == nil && s.shape[0] < 0 {
-		err = status.InvalidArgumentf("Expected shape dimensions to be non-negative, got %d", s.shape[0])
+	if err != nil {
+		return rowValues{}, err
 	}
-	if err == nil && s.shape[0] == 0 && s.count() > 0 {
-		err = status.InvalidArgumentf("Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = %d", s.count())
-	}
-	return s, err
+	return rowValues{indices: s.indices, values: s.values, rows: s.shape[0], rank: s.rank()}, nil
 }
 
-// rowFiller is where the values of a sparse tensor go when its empty rows are filled.
+// raggedRows reads the inputs of RaggedFillEmptyRows.
+func raggedRows(ctx *kernels.Context) (rowValues, error) {
+	indices, values, rows, fill := ctx.Input(0), ctx.Input(1), ctx.Input(2), ctx.Input(3)
+	switch {
+	case rows.Rank() != 0:
+		return rowValues{}, status.InvalidArgumentf("nrows must be a scalar, saw: %v", rows.Shape())
+	case indices.Rank() != 1:
+		return rowValues{}, status.InvalidArgumentf("value_rowids must be a vector, saw: %v", indices.Shape())
+	case values.Rank() != 1:
+		return rowValues{}, status.InvalidArgumentf("values must be a vector, saw: %v", values.Shape())
+	case indices.Len() != values.Len():
+		return rowValues{}, status.InvalidArgumentf("The length of `values` (%d) must match the first dimension of `value_rowids` (%d).", values.Len(), indices.Len())
+	case fill.Rank() != 0:
+		return rowValues{}, status.InvalidArgumentf("default_value must be a scalar, saw: %v", fill.Shape())
+	}
+	return rowValues{indices: indices, values: values, rows: tensor.Of[int64](rows)[0], rank: 1}, nil
+}
+
+// rowFiller is where values go when the empty rows among theirs are filled.
 type rowFiller struct {
 	total   int64   // values there are then
 	to      []int64 // for each value, in the order in which they come
@@ -92,9 +140,9 @@ type rowFiller struct {
 }
 
 // newRowFiller makes the outputs that tell which rows are empty and where values go, and finds the places.
-func newRowFiller(ctx *kernels.Context, m *kernels.Meter, s sparse) (*rowFiller, error) {
-	rows, n := s.shape[0], s.count()
-	emptiness, err := ctx.Allocate(2, tensor.Bool, tensor.Shape{rows})
+func newRowFiller(ctx *kernels.Context, m *kernels.Meter, v rowValues) (*rowFiller, error) {
+	n := v.count()
+	emptiness, err := ctx.Allocate(2, tensor.Bool, tensor.Shape{v.rows})
 	if err != nil {
 		return nil, err
 	}
@@ -102,16 +150,16 @@ func newRowFiller(ctx *kernels.Context, m *kernels.Meter, s sparse) (*rowFiller,
 	if err != nil {
 		return nil, err
 	}
-	next, err := kernels.Scratch[int64](m, int(rows)) // how many values a row has, and then where its next one goes
+	next, err := kernels.Scratch[int64](m, int(v.rows)) // how many values a row has, and then where its next one goes
 	if err != nil {
 		return nil, err
 	}
 	f := &rowFiller{to: tensor.Of[int64](places), ordered: true}
 	last := int64(0)
 	for i := range n {
-		row := s.at(i)[0]
-		if row < 0 || row >= rows {
-			return nil, status.InvalidArgumentf("indices(%d, 0) is invalid: %d >= %d", i, row, rows)
+		row := v.row(i)
+		if row < 0 || row >= v.rows {
+			return nil, status.InvalidArgumentf("indices(%d, 0) is invalid: %d >= %d", i, row, v.rows)
 		}
 		next[row]++
 		f.ordered = f.ordered && row >= last
@@ -130,7 +178,7 @@ func newRowFiller(ctx *kernels.Context, m *kernels.Meter, s sparse) (*rowFiller,
 		f.total += max(have, 1)
 	}
 	for i := range n {
-		row := s.at(i)[0]
+		row := v.row(i)
 		f.to[i] = next[row]
 		next[row]++
 	}

@@ -4,6 +4,7 @@ import (
 	"math/cmplx"
 	"slices"
 
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 )
@@ -14,6 +15,8 @@ func Table() *kernels.Table {
 	addSparse(table)
 	addArithmetic(table)
 	addSets(table)
+	addCounts(table)
+	addCrosses(table)
 	return table
 }
 
@@ -33,8 +36,10 @@ func addSparse(table *kernels.Table) {
 		{Op: "SparseReshape", New: kernels.Always(sparseReshape)},
 		{Op: "SparseSlice", New: kernels.Always(sparseSlice)},
 		{Op: "SparseSliceGrad", Types: dtypes.Numbers("T"), New: kernels.Always(sparseSliceGrad)},
-		{Op: "SparseFillEmptyRows", New: kernels.Always(fillEmptyRows)},
+		{Op: "SparseFillEmptyRows", New: kernels.Always(fillEmptyRows(sparseRows))},
 		{Op: "SparseFillEmptyRowsGrad", Types: dtypes.Numbers("T"), New: kernels.Always(fillEmptyRowsGrad)},
+		{Op: "RaggedFillEmptyRows", New: kernels.Always(fillEmptyRows(raggedRows))},
+		{Op: "RaggedFillEmptyRowsGrad", Types: dtypes.Numbers("T"), New: kernels.Always(fillEmptyRowsGrad)},
 		{Op: "SparseToDense", New: newSparseToDense},
 	}...)
 }
@@ -65,6 +70,23 @@ func addSets(table *kernels.Table) {
 	op("DenseToSparseSetOperation", members(func(t setsOf) kernels.Def { return t.denseToSparse() }))
 	op("SparseToSparseSetOperation", members(func(t setsOf) kernels.Def { return t.sparseToSparse() }))
 	op("SetSize", members(func(t setsOf) kernels.Def { return t.size() }))
+}
+
+// addCounts adds the ops that count how often numbers occur.
+func addCounts(table *kernels.Table) {
+	op := adder(table)
+	op("DenseCountSparseOutput", countRows(denseNumbers))
+	op("SparseCountSparseOutput", countRows(sparseNumbers))
+	op("RaggedCountSparseOutput", countRows(raggedNumbers))
+}
+
+// addCrosses adds the ops that cross features.
+func addCrosses(table *kernels.Table) {
+	op := adder(table)
+	op("SparseCross", crossRows(tensor.String, newSparseCrossText), crossRows(tensor.Int64, newSparseCrossHash))
+	op("SparseCrossV2", []kernels.Def{{Expensive: true, New: newSparseCrossV2}})
+	op("SparseCrossHashed", []kernels.Def{{Expensive: true, New: newSparseCrossHashed}})
+	op("RaggedCross", raggedCrossRows(tensor.String, newRaggedCrossText), raggedCrossRows(tensor.Int64, newRaggedCrossHash))
 }
 
 // adder adds the rows of ops that do not name them.

@@ -7,6 +7,11 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
+// AIsSparse sets the attribute a_is_sparse.
+//
+// Ops: SparseMatMul. Default: false.
+func AIsSparse(v bool) Attr { return Attr{"a_is_sparse", v} }
+
 // AdjX conjugates and transposes the first matrices.
 //
 // Ops: BatchMatMul, BatchMatMulV2, BatchMatMulV3. Default: false.
@@ -91,6 +96,11 @@ func AspectRatioRange(v []float32) Attr { return Attr{"aspect_ratio_range", v} }
 //
 // Ops: Dequantize, OneHot, Pack, QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4, QuantizeAndDequantizeV4Grad, QuantizeV2, Unpack. Defaults: -1 (Dequantize, OneHot, QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4, QuantizeAndDequantizeV4Grad, QuantizeV2); 0 (Pack, Unpack).
 func Axis(v int64) Attr { return Attr{"axis", v} }
+
+// BIsSparse sets the attribute b_is_sparse.
+//
+// Ops: SparseMatMul. Default: false.
+func BIsSparse(v bool) Attr { return Attr{"b_is_sparse", v} }
 
 // BadColor sets the attribute bad_color.
 //
@@ -726,6 +736,11 @@ func MaxOutputs(v int64) Attr { return Attr{"max_outputs", v} }
 // Ops: LoadAndRemapMatrix. Default: -1.
 func MaxRowsInMemory(v int64) Attr { return Attr{"max_rows_in_memory", v} }
 
+// Maxlength sets the attribute maxlength.
+//
+// Ops: DenseCountSparseOutput, RaggedCountSparseOutput, SparseCountSparseOutput. Default: -1.
+func Maxlength(v int64) Attr { return Attr{"maxlength", v} }
+
 // Maxsplit bounds the number of cuts.
 //
 // Ops: StringSplitV2. Default: -1.
@@ -770,6 +785,11 @@ func MinObjectCovered(v float32) Attr { return Attr{"min_object_covered", v} }
 //
 // Ops: QuantizedInstanceNorm. Default: 0.001.
 func MinSeparation(v float32) Attr { return Attr{"min_separation", v} }
+
+// Minlength sets the attribute minlength.
+//
+// Ops: DenseCountSparseOutput, RaggedCountSparseOutput, SparseCountSparseOutput. Default: -1.
+func Minlength(v int64) Attr { return Attr{"minlength", v} }
 
 // MixedPriorityPolicy sets the attribute mixed_priority_policy.
 //
@@ -1178,12 +1198,12 @@ func Toutput(v tensor.DType) Attr { return Attr{"Toutput", v} }
 
 // TransposeA transposes the first matrix.
 //
-// Ops: MatMul, QuantizedMatMul, SparseMatrixMatMul, SparseMatrixSparseMatMul. Default: false.
+// Ops: MatMul, QuantizedMatMul, SparseMatMul, SparseMatrixMatMul, SparseMatrixSparseMatMul. Default: false.
 func TransposeA(v bool) Attr { return Attr{"transpose_a", v} }
 
 // TransposeB transposes the second matrix.
 //
-// Ops: MatMul, QuantizedMatMul, SparseMatrixMatMul, SparseMatrixSparseMatMul. Default: false.
+// Ops: MatMul, QuantizedMatMul, SparseMatMul, SparseMatrixMatMul, SparseMatrixSparseMatMul. Default: false.
 func TransposeB(v bool) Attr { return Attr{"transpose_b", v} }
 
 // TransposeOutput sets the attribute transpose_output.
