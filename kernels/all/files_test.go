@@ -130,8 +130,14 @@ var fileOps = map[string][]fileOp{
 	"WriteRawProtoSummary":          {writes(nil, step, none)},
 	"WriteGraphSummary":             {writes(nil, step, func() any { return kt.Str(nil, "") })},
 	"ImportEvent":                   {writes(nil, func() any { return kt.Str(nil, "") })},
+	"FixedUnigramCandidateSampler":  {fixedUnigrams},
 	"InitializeTableFromTextFile":   {fromText("HashTable")},
 	"InitializeTableFromTextFileV2": {fromText("HashTableV2")},
+}
+
+func fixedUnigrams(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
+	return kt.Op{Attrs: kt.Attrs{"num_true": 1, "num_sampled": 1, "unique": false, "range_max": 1, "vocab_file": path, "distortion": float32(1),
+		"num_reserved_ids": 0, "num_shards": 1, "shard": 0, "unigrams": []float32{}, "seed": 1, "seed2": 1}}, []any{kt.I64(kt.S(1, 1), 0)}
 }
 
 func mergeFrom(_ *kt.Device, t *testing.T, path string) (kt.Op, []any) {
@@ -168,6 +174,9 @@ var fileless = []string{
 	"LookupTableExportV2", "LookupTableImport", "LookupTableImportV2",
 }
 
+// elsewhere are the ops that use files in families that else do not, by the file that has them.
+var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidateSampler"}
+
 // TestFileOpsAreListed holds that each op of the families that use files is known to do so or not to, and that no other
 // family opens any.
 func TestFileOpsAreListed(t *testing.T) {
@@ -188,6 +197,9 @@ func TestFileOpsAreListed(t *testing.T) {
 			t.Fatalf("%s: %d files, %v", f.name, len(sources), err)
 		}
 		for _, name := range sources {
+			if op, ok := elsewhere[name]; ok && fileOps[op] != nil {
+				continue
+			}
 			text, err := os.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
