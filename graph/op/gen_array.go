@@ -195,6 +195,20 @@ func DiagPart(s *Scope, input Output) (diagonal Output) {
 	return s.add("DiagPart", nil, nil, input).argument(0)
 }
 
+// EditDistance counts the changes that make the sequences of one sparse tensor those of another.
+//
+//   - hypothesisIndices: int64
+//   - hypothesisValues: T
+//   - hypothesisShape: int64
+//   - truthIndices: int64
+//   - truthValues: T
+//   - truthShape: int64
+//   - returns output: float
+//   - attr.Normalize: bool; default true
+func EditDistance(s *Scope, hypothesisIndices, hypothesisValues, hypothesisShape, truthIndices, truthValues, truthShape Output, attrs ...attr.Attr) (output Output) {
+	return s.add("EditDistance", nil, attrs, hypothesisIndices, hypothesisValues, hypothesisShape, truthIndices, truthValues, truthShape).argument(0)
+}
+
 // Empty makes a tensor whose elements are zero where init says so, else anything.
 //
 //   - shape: int32
@@ -232,6 +246,15 @@ func ExpandDims(s *Scope, input, dim Output) (output Output) {
 //   - index_type is one of int32, int64
 func Fill(s *Scope, dims, value Output) (output Output) {
 	return s.add("Fill", nil, nil, dims, value).argument(0)
+}
+
+// Fingerprint gives a fingerprint of each row.
+//
+//   - data: T
+//   - method: string
+//   - returns fingerprint: uint8
+func Fingerprint(s *Scope, data, method Output) (fingerprint Output) {
+	return s.add("Fingerprint", nil, nil, data, method).argument(0)
 }
 
 // Gather gives the rows that indices name.

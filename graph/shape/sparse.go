@@ -79,6 +79,7 @@ var sparseOps = []row{
 	}},
 	{"SparseCross SparseCrossHashed SparseCrossV2", gives(nil, Of(-1, 2), Of(-1), Of(2))},
 	{"RaggedCross", raggedCross},
+	{"EditDistance", editDistance},
 	{"SparseFillEmptyRows", sparseFillEmptyRows},
 	{"RaggedFillEmptyRows", func(c *call) {
 		rows, values := c.vector(0), c.vector(1)
@@ -272,4 +273,30 @@ func sparseConcat(c *call) {
 	c.set(0, Of(rows, cols))
 	c.set(1, Of(rows))
 	c.set(2, shape)
+}
+
+func editDistance(c *call) {
+	for i := 0; i < 6; i += 3 {
+		indices, values, shape := c.matrix(i), c.vector(i+1), c.vector(i+2)
+		c.equal(indices.at(0), values.at(0))
+		c.equal(indices.at(1), shape.at(0))
+	}
+	hypothesis, known := c.ints(2)
+	truth, known2 := c.ints(5)
+	if !known || !known2 {
+		return
+	}
+	switch {
+	case len(hypothesis) != len(truth):
+		c.fail("Num elements of hypothesis_shape does not match truth_shape: %d vs. %d", len(hypothesis), len(truth))
+		return
+	case len(hypothesis) < 2:
+		c.fail("Input Hypothesis SparseTensors must have rank at least 2, but hypothesis_shape rank is: %d", len(hypothesis))
+		return
+	}
+	dims := make([]int64, len(truth)-1)
+	for d := range dims {
+		dims[d] = max(hypothesis[d], truth[d])
+	}
+	c.set(0, Of(dims...))
 }

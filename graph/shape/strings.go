@@ -6,6 +6,10 @@ var stringOps = []row{
 	{`AsString StaticRegexFullMatch StaticRegexReplace StringLength StringLower StringStrip StringToHashBucket
 		StringToHashBucketFast StringToHashBucketStrong StringUpper DecodeBase64 EncodeBase64 StringToNumber DecodeCompressed
 		DecodeJSONExample`, unchanged},
+	{"Fingerprint", func(c *call) {
+		c.scalar(1)
+		c.set(0, Of(c.atLeast(c.in(0), 1).at(0), orUnknown(8, c.method())))
+	}},
 	{"RegexFullMatch", func(c *call) {
 		c.scalar(1)
 		c.set(0, c.in(0))
@@ -51,4 +55,13 @@ var stringOps = []row{
 	}},
 	{"ReduceJoin", reduction},
 	{"UnsortedSegmentJoin", unsortedSegment},
+}
+
+// method tells whether the method of a fingerprint is known. There is one.
+func (c *call) method() bool {
+	texts, ok := c.texts(1)
+	if ok && len(texts) == 1 && texts[0] != "farmhash64" {
+		c.fail("Unsupported method: %s", texts[0])
+	}
+	return ok
 }

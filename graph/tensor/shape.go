@@ -29,7 +29,7 @@ func (s Shape) NumElements() (int64, error) {
 			return 0, status.InvalidArgumentf("Shape %v has a negative dimension", s)
 		}
 		if d != 0 && n > math.MaxInt64/d {
-			return 0, status.InvalidArgumentf("Shape %v is too large: its elements do not fit 63 bits", s)
+			return 0, status.InvalidArgumentf("Encountered overflow when multiplying %d with %d: shape %v would have more than 2**63 - 1 elements", n, d, s)
 		}
 		n *= d
 	}

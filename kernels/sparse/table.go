@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
+	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
 // Table is the family's ops.
@@ -17,6 +18,7 @@ func Table() *kernels.Table {
 	addSets(table)
 	addCounts(table)
 	addCrosses(table)
+	addDistances(table.Op)
 	return table
 }
 
@@ -42,6 +44,13 @@ func addSparse(table *kernels.Table) {
 		{Op: "RaggedFillEmptyRowsGrad", Types: dtypes.Numbers("T"), New: kernels.Always(fillEmptyRowsGrad)},
 		{Op: "SparseToDense", New: newSparseToDense},
 	}...)
+}
+
+func addDistances(op func(op string, sets ...[]kernels.Def)) {
+	op("EditDistance", editDistances[int8](), editDistances[int16](), editDistances[int32](), editDistances[int64](),
+		editDistances[uint8](), editDistances[uint16](), editDistances[uint32](), editDistances[uint64](),
+		editDistances[element.Float16](), editDistances[element.BFloat16](), editDistances[float32](), editDistances[float64](),
+		editDistances[complex64](), editDistances[complex128](), editDistances[bool](), editDistances[string]())
 }
 
 // addArithmetic adds the ops that compute with the values of sparse tensors.

@@ -1,6 +1,7 @@
 package strings
 
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"github.com/dchest/siphash"
@@ -58,4 +59,54 @@ func newStrongHashBucket(c *kernels.Construction) (any, error) {
 		return nil, status.InvalidArgumentf("Key must have 2 elements")
 	}
 	return hashBuckets(c, func(s string) uint64 { return siphash.Hash(uint64(key[0]), uint64(key[1]), bytesOf(s)) })
+}
+
+// fingerprintSize is the length in bytes of a fingerprint.
+const fingerprintSize = 8
+
+// fingerprint is Fingerprint: one for each row of the input. That of several strings is the fingerprint of theirs.
+func fingerprint(ctx *kernels.Context) error {
+	in, method := ctx.Input(0), ctx.Input(1)
+	switch {
+	case method.Rank() != 0:
+		return status.InvalidArgumentf("`method` should be a scalar string: %v", method.Shape())
+	case method.Strings()[0] != "farmhash64":
+		return status.InvalidArgumentf("Unsupported fingerprint method: %s", method.Strings()[0])
+	case in.Rank() < 1:
+		return status.InvalidArgumentf("`data` should have at least one dimension: %v", in.Shape())
+	}
+	rows := in.Dim(0)
+	out, err := ctx.Allocate(0, tensor.Uint8, tensor.Shape{int64(rows), fingerprintSize})
+	if err != nil || rows == 0 {
+		return err
+	}
+	dst, width := tensor.Of[uint8](out), in.Len()/rows
+	for r := range rows {
+		var row []byte
+		switch {
+		case in.DType() != tensor.String:
+			size := in.DType().Size() * width
+			row = in.Data()[r*size : (r+1)*size]
+		case width == 1:
+			row = bytesOf(in.Strings()[r])
+		default:
+			for _, s := range in.Strings()[r*width : (r+1)*width] {
+				row = binary.LittleEndian.AppendUint64(row, fingerprint64(s))
+			}
+		}
+		binary.LittleEndian.PutUint64(dst[r*fingerprintSize:], farm.Fingerprint64(row))
+	}
+	return nil
+}
+
+// newFingerprint refuses types whose elements are no bytes.
+func newFingerprint(c *kernels.Construction) (any, error) {
+	dtype, err := c.Attrs().Type("T")
+	if err != nil {
+		return nil, err
+	}
+	if dtype == tensor.Variant || dtype == tensor.Resource {
+		return nil, status.InvalidArgumentf("Data type not supported: %v", dtype)
+	}
+	return kernels.Func(fingerprint), nil
 }

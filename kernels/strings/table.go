@@ -37,6 +37,7 @@ func addString(table *kernels.Table) {
 		{Op: "StringStrip", New: kernels.Always(eachString(strings.TrimSpace))},
 		{Op: "StringToHashBucket", New: newHashBucket(lookup.Hash64)},
 		{Op: "StringToHashBucketFast", New: newHashBucket(fingerprint64)},
+		{Op: "Fingerprint", New: newFingerprint},
 		{Op: "StringToHashBucketStrong", New: newStrongHashBucket},
 		{Op: "StringToNumber", New: newStringToNumber},
 		{Op: "StringUpper", New: newStringCase(asciiUpper, cases.Upper)},

@@ -846,6 +846,11 @@ func NfeatureListSparse(v int64) Attr { return Attr{"Nfeature_list_sparse", v} }
 // Ops: ExtractGlimpse, ExtractGlimpseV2. Default: "uniform".
 func Noise(v string) Attr { return Attr{"noise", v} }
 
+// Normalize sets the attribute normalize.
+//
+// Ops: EditDistance. Default: true.
+func Normalize(v bool) Attr { return Attr{"normalize", v} }
+
 // Normalized sets the attribute normalized.
 //
 // Ops: ExtractGlimpse, ExtractGlimpseV2. Default: true.
