@@ -458,6 +458,20 @@ func RequantizationRange(s *Scope, input, inputMin, inputMax Output) (outputMin,
 	return added.Output(0), added.Output(1)
 }
 
+// RequantizationRangePerChannel gives the range that quantized numbers, with ranges for each channel, really have.
+//
+//   - input: T
+//   - inputMin: float
+//   - inputMax: float
+//   - clipValueMax: float
+//   - returns outputMin: float
+//   - returns outputMax: float
+//   - T is one of qint8, quint8, qint32, qint16, quint16
+func RequantizationRangePerChannel(s *Scope, input, inputMin, inputMax Output, clipValueMax float32) (outputMin, outputMax Output) {
+	added := s.add("RequantizationRangePerChannel", need{"clip_value_max": clipValueMax}, nil, input, inputMin, inputMax)
+	return added.Output(0), added.Output(1)
+}
+
 // Requantize converts quantized numbers to smaller ones, over another range.
 //
 //   - input: Tinput
@@ -473,4 +487,155 @@ func RequantizationRange(s *Scope, input, inputMin, inputMax Output) (outputMin,
 func Requantize(s *Scope, input, inputMin, inputMax, requestedOutputMin, requestedOutputMax Output, outType tensor.DType) (output, outputMin, outputMax Output) {
 	added := s.add("Requantize", need{"out_type": outType}, nil, input, inputMin, inputMax, requestedOutputMin, requestedOutputMax)
 	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// RequantizePerChannel converts quantized numbers, with ranges for each channel, to one range.
+//
+//   - input: T
+//   - inputMin: float
+//   - inputMax: float
+//   - requestedOutputMin: float
+//   - requestedOutputMax: float
+//   - returns output: out_type
+//   - returns outputMin: float
+//   - returns outputMax: float
+//   - T is one of qint8, quint8, qint32, qint16, quint16
+//   - attr.OutType: type, one of qint8, quint8, qint32, qint16, quint16; default quint8
+func RequantizePerChannel(s *Scope, input, inputMin, inputMax, requestedOutputMin, requestedOutputMax Output, attrs ...attr.Attr) (output, outputMin, outputMax Output) {
+	added := s.add("RequantizePerChannel", nil, attrs, input, inputMin, inputMax, requestedOutputMin, requestedOutputMax)
+	return added.Output(0), added.Output(1), added.Output(2)
+}
+
+// UniformDequantize gives the numbers that uniformly quantized ones stand for.
+//
+//   - input: Tin
+//   - scales: float
+//   - zeroPoints: int32
+//   - tout: type, float
+//   - quantizationMinVal: int
+//   - quantizationMaxVal: int
+//   - returns output: Tout
+//   - Tin is one of qint8, quint8, qint32
+//   - attr.QuantizationAxis: int; default -1
+func UniformDequantize(s *Scope, input, scales, zeroPoints Output, tout tensor.DType, quantizationMinVal, quantizationMaxVal int64, attrs ...attr.Attr) (output Output) {
+	return s.add("UniformDequantize", need{"Tout": tout, "quantization_min_val": quantizationMinVal, "quantization_max_val": quantizationMaxVal}, attrs, input, scales, zeroPoints).argument(0)
+}
+
+// UniformQuantize quantizes numbers by scales and zero points.
+//
+//   - input: Tin
+//   - scales: float
+//   - zeroPoints: int32
+//   - tout: type, one of qint8, quint8, qint32
+//   - quantizationMinVal: int
+//   - quantizationMaxVal: int
+//   - returns output: Tout
+//   - Tin is float
+//   - attr.QuantizationAxis: int; default -1
+func UniformQuantize(s *Scope, input, scales, zeroPoints Output, tout tensor.DType, quantizationMinVal, quantizationMaxVal int64, attrs ...attr.Attr) (output Output) {
+	return s.add("UniformQuantize", need{"Tout": tout, "quantization_min_val": quantizationMinVal, "quantization_max_val": quantizationMaxVal}, attrs, input, scales, zeroPoints).argument(0)
+}
+
+// UniformQuantizedAdd adds uniformly quantized numbers.
+//
+//   - lhs: T
+//   - rhs: T
+//   - lhsScales: float
+//   - lhsZeroPoints: int32
+//   - rhsScales: float
+//   - rhsZeroPoints: int32
+//   - outputScales: float
+//   - outputZeroPoints: int32
+//   - lhsQuantizationMinVal: int
+//   - lhsQuantizationMaxVal: int
+//   - rhsQuantizationMinVal: int
+//   - rhsQuantizationMaxVal: int
+//   - outputQuantizationMinVal: int
+//   - outputQuantizationMaxVal: int
+//   - returns output: T
+//   - T is qint32
+//   - attr.LhsQuantizationAxis: int; default -1
+//   - attr.RhsQuantizationAxis: int; default -1
+//   - attr.OutputQuantizationAxis: int; default -1
+func UniformQuantizedAdd(s *Scope, lhs, rhs, lhsScales, lhsZeroPoints, rhsScales, rhsZeroPoints, outputScales, outputZeroPoints Output, lhsQuantizationMinVal, lhsQuantizationMaxVal, rhsQuantizationMinVal, rhsQuantizationMaxVal, outputQuantizationMinVal, outputQuantizationMaxVal int64, attrs ...attr.Attr) (output Output) {
+	return s.add("UniformQuantizedAdd", need{"lhs_quantization_min_val": lhsQuantizationMinVal, "lhs_quantization_max_val": lhsQuantizationMaxVal, "rhs_quantization_min_val": rhsQuantizationMinVal, "rhs_quantization_max_val": rhsQuantizationMaxVal, "output_quantization_min_val": outputQuantizationMinVal, "output_quantization_max_val": outputQuantizationMaxVal}, attrs, lhs, rhs, lhsScales, lhsZeroPoints, rhsScales, rhsZeroPoints, outputScales, outputZeroPoints).argument(0)
+}
+
+// UniformQuantizedClipByValue limits uniformly quantized numbers to a range.
+//
+//   - operand: T
+//   - minIn: T
+//   - maxIn: T
+//   - scales: float
+//   - zeroPoints: int32
+//   - quantizationMinVal: int
+//   - quantizationMaxVal: int
+//   - returns output: T
+//   - T is qint32
+//   - attr.QuantizationAxis: int; default -1
+func UniformQuantizedClipByValue(s *Scope, operand, minIn, maxIn, scales, zeroPoints Output, quantizationMinVal, quantizationMaxVal int64, attrs ...attr.Attr) (output Output) {
+	return s.add("UniformQuantizedClipByValue", need{"quantization_min_val": quantizationMinVal, "quantization_max_val": quantizationMaxVal}, attrs, operand, minIn, maxIn, scales, zeroPoints).argument(0)
+}
+
+// UniformQuantizedDot multiplies matrices of uniformly quantized numbers.
+//
+//   - lhs: Tin
+//   - rhs: Tin
+//   - lhsScales: float
+//   - lhsZeroPoints: int32
+//   - rhsScales: float
+//   - rhsZeroPoints: int32
+//   - outputScales: float
+//   - outputZeroPoints: int32
+//   - tout: type, qint32
+//   - lhsQuantizationMinVal: int
+//   - lhsQuantizationMaxVal: int
+//   - rhsQuantizationMinVal: int
+//   - rhsQuantizationMaxVal: int
+//   - outputQuantizationMinVal: int
+//   - outputQuantizationMaxVal: int
+//   - returns output: Tout
+//   - Tin is qint8
+//   - attr.LhsQuantizationAxis: int; default -1
+//   - attr.RhsQuantizationAxis: int; default -1
+//   - attr.OutputQuantizationAxis: int; default -1
+func UniformQuantizedDot(s *Scope, lhs, rhs, lhsScales, lhsZeroPoints, rhsScales, rhsZeroPoints, outputScales, outputZeroPoints Output, tout tensor.DType, lhsQuantizationMinVal, lhsQuantizationMaxVal, rhsQuantizationMinVal, rhsQuantizationMaxVal, outputQuantizationMinVal, outputQuantizationMaxVal int64, attrs ...attr.Attr) (output Output) {
+	return s.add("UniformQuantizedDot", need{"Tout": tout, "lhs_quantization_min_val": lhsQuantizationMinVal, "lhs_quantization_max_val": lhsQuantizationMaxVal, "rhs_quantization_min_val": rhsQuantizationMinVal, "rhs_quantization_max_val": rhsQuantizationMaxVal, "output_quantization_min_val": outputQuantizationMinVal, "output_quantization_max_val": outputQuantizationMaxVal}, attrs, lhs, rhs, lhsScales, lhsZeroPoints, rhsScales, rhsZeroPoints, outputScales, outputZeroPoints).argument(0)
+}
+
+// UniformQuantizedDotHybrid multiplies a matrix of floats and one of uniformly quantized numbers.
+//
+//   - lhs: Tlhs
+//   - rhs: Trhs
+//   - rhsScales: float
+//   - rhsZeroPoints: int32
+//   - tout: type, float
+//   - rhsQuantizationMinVal: int
+//   - rhsQuantizationMaxVal: int
+//   - returns output: Tout
+//   - Tlhs is float
+//   - Trhs is qint8
+//   - attr.RhsQuantizationAxis: int; default -1
+func UniformQuantizedDotHybrid(s *Scope, lhs, rhs, rhsScales, rhsZeroPoints Output, tout tensor.DType, rhsQuantizationMinVal, rhsQuantizationMaxVal int64, attrs ...attr.Attr) (output Output) {
+	return s.add("UniformQuantizedDotHybrid", need{"Tout": tout, "rhs_quantization_min_val": rhsQuantizationMinVal, "rhs_quantization_max_val": rhsQuantizationMaxVal}, attrs, lhs, rhs, rhsScales, rhsZeroPoints).argument(0)
+}
+
+// UniformRequantize converts uniformly quantized numbers to other scales and zero points.
+//
+//   - input: Tin
+//   - inputScales: float
+//   - inputZeroPoints: int32
+//   - outputScales: float
+//   - outputZeroPoints: int32
+//   - tout: type, one of qint8, qint32
+//   - inputQuantizationMinVal: int
+//   - inputQuantizationMaxVal: int
+//   - outputQuantizationMinVal: int
+//   - outputQuantizationMaxVal: int
+//   - returns output: Tout
+//   - Tin is one of qint8, qint32
+//   - attr.InputQuantizationAxis: int; default -1
+//   - attr.OutputQuantizationAxis: int; default -1
+func UniformRequantize(s *Scope, input, inputScales, inputZeroPoints, outputScales, outputZeroPoints Output, tout tensor.DType, inputQuantizationMinVal, inputQuantizationMaxVal, outputQuantizationMinVal, outputQuantizationMaxVal int64, attrs ...attr.Attr) (output Output) {
+	return s.add("UniformRequantize", need{"Tout": tout, "input_quantization_min_val": inputQuantizationMinVal, "input_quantization_max_val": inputQuantizationMaxVal, "output_quantization_min_val": outputQuantizationMinVal, "output_quantization_max_val": outputQuantizationMaxVal}, attrs, input, inputScales, inputZeroPoints, outputScales, outputZeroPoints).argument(0)
 }

@@ -8,6 +8,22 @@ var quantizedOps = []row{
 	{"QuantizeDownAndShrinkRange QuantizedRelu QuantizedRelu6", alsoRanged(unchanged, 1, 3)},
 	{"Requantize", alsoRanged(unchanged, 1, 5)},
 	{"RequantizationRange", gives(ranks(-1, 0, 0), Scalar(), Scalar())},
+	{"RequantizePerChannel", func(c *call) {
+		c.vector(1)
+		c.vector(2)
+		alsoRanged(unchanged, 3, 5)(c)
+	}},
+	{"RequantizationRangePerChannel", gives(ranks(-1, 1, 1), Scalar(), Scalar())},
+	{"UniformQuantize UniformDequantize UniformRequantize UniformQuantizedClipByValue", unchanged},
+	{"UniformQuantizedAdd", broadcastBoth},
+	{"UniformQuantizedDot", func(c *call) {
+		out := c.uniformDot()
+		c.scalar(2)
+		c.scalar(3)
+		c.channelScales(4, out)
+		c.channelScales(6, out)
+	}},
+	{"UniformQuantizedDotHybrid", func(c *call) { c.channelScales(2, c.uniformDot()) }},
 	{"QuantizedAdd", alsoRanged(broadcastBoth, 2, 6)},
 	{"QuantizedMul", alsoRanged(broadcastBoth, 2, 2)},
 	{"QuantizedBiasAdd", alsoRanged(biasAdd, 2, 6)},
@@ -111,4 +127,29 @@ func (c *call) ranged(input int, like bool) (in, ends Shape) {
 		c.equal(ends.at(0), c.atLeast(in, axis+1).at(axis))
 	}
 	return in, ends
+}
+
+// uniformDot is the product of two matrices.
+func (c *call) uniformDot() Shape {
+	lhs, rhs := c.matrix(0), c.matrix(1)
+	c.equal(lhs.at(1), rhs.at(0))
+	out := Of(lhs.at(0), rhs.at(1))
+	c.set(0, out)
+	return out
+}
+
+// channelScales are scales at input i and zero points behind them: scalars, or one for each column of the output.
+func (c *call) channelScales(i int, out Shape) {
+	scales, zeros := c.atMost(c.in(i), 1), c.atMost(c.in(i+1), 1)
+	if !scales.known || !zeros.known {
+		return
+	}
+	if len(scales.dims) != len(zeros.dims) {
+		c.fail("scales and zero_points must have same rank.")
+		return
+	}
+	if len(scales.dims) == 1 {
+		c.equal(scales.dims[0], out.at(1))
+		c.equal(zeros.dims[0], out.at(1))
+	}
 }

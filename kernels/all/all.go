@@ -33,6 +33,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/strings"
 	"github.com/troupe-run/troupe/kernels/summary"
 	"github.com/troupe-run/troupe/kernels/training"
+	"github.com/troupe-run/troupe/kernels/uniform"
 )
 
 // families are the packages that have kernels, by the name of their folder. Ops of a family that is not in this list have none.
@@ -64,6 +65,7 @@ var families = []struct {
 	{"strings", strings.Table},
 	{"summary", summary.Table},
 	{"training", training.Table},
+	{"uniform", uniform.Table},
 }
 
 // The one place where kernels are registered.

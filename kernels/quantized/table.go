@@ -37,6 +37,8 @@ func addArithmetic(op func(op string, sets ...[]kernels.Def)) {
 	op("QuantizeDownAndShrinkRange", rowOf(kernels.Always(shrink), "Tinput", tensor.QInt32, "out_type", tensor.QUint8))
 	op("Requantize", requantizeRows(tensor.QInt8, narrow8), requantizeRows(tensor.QUint8, narrowU8))
 	op("RequantizationRange", rowOf(kernels.Always(usedRange), "Tinput", tensor.QInt32))
+	op("RequantizePerChannel", requantizeChannelRows[int8](tensor.QInt8), requantizeChannelRows[uint8](tensor.QUint8))
+	op("RequantizationRangePerChannel", rowOf(newChannelRange, "T", tensor.QInt32))
 	op("QuantizedAdd", rowOf(kernels.Always(add), "T1", tensor.QUint8, "T2", tensor.QUint8, "Toutput", tensor.QInt32))
 	op("QuantizedMul", rowOf(kernels.Always(multiply), "T1", tensor.QUint8, "T2", tensor.QUint8, "Toutput", tensor.QInt32))
 	op("QuantizedBiasAdd", biasRows[int8](tensor.QInt8), biasRows[uint8](tensor.QUint8))

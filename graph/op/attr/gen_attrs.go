@@ -626,6 +626,11 @@ func Init(v bool) Attr { return Attr{"init", v} }
 // Ops: AnonymousMutableDenseHashTable, MutableDenseHashTable, MutableDenseHashTableV2. Default: 131072.
 func InitialNumBuckets(v int64) Attr { return Attr{"initial_num_buckets", v} }
 
+// InputQuantizationAxis sets the attribute input_quantization_axis.
+//
+// Ops: UniformRequantize. Default: -1.
+func InputQuantizationAxis(v int64) Attr { return Attr{"input_quantization_axis", v} }
+
 // IouThreshold sets the attribute iou_threshold.
 //
 // Ops: NonMaxSuppression. Default: 0.5.
@@ -660,6 +665,11 @@ func KernelType(v string) Attr { return Attr{"kernel_type", v} }
 //
 // Ops: TensorSummary. Default: empty.
 func Labels(v []string) Attr { return Attr{"labels", v} }
+
+// LhsQuantizationAxis sets the attribute lhs_quantization_axis.
+//
+// Ops: UniformQuantizedAdd, UniformQuantizedDot. Default: -1.
+func LhsQuantizationAxis(v int64) Attr { return Attr{"lhs_quantization_axis", v} }
 
 // LittleEndian says that bytes are in that order.
 //
@@ -893,7 +903,7 @@ func OutIdx(v tensor.DType) Attr { return Attr{"out_idx", v} }
 
 // OutType is the type of the result.
 //
-// Ops: LowerBound, QuantizedConv2D, QuantizedRelu, QuantizedRelu6, SerializeManySparse, SerializeSparse, Shape, ShapeN, Size, StringToNumber, UpperBound, VariableShape. Defaults: float (StringToNumber); int32 (LowerBound, Shape, ShapeN, Size, UpperBound, VariableShape); qint32 (QuantizedConv2D); quint8 (QuantizedRelu, QuantizedRelu6); string (SerializeManySparse, SerializeSparse).
+// 13 ops take it. Defaults: float (StringToNumber); int32 (LowerBound, Shape, ShapeN, Size, UpperBound, VariableShape); qint32 (QuantizedConv2D); quint8 (QuantizedRelu, QuantizedRelu6, RequantizePerChannel); string (SerializeManySparse, SerializeSparse).
 func OutType(v tensor.DType) Attr { return Attr{"out_type", v} }
 
 // OutputDtype is the type of the result.
@@ -905,6 +915,11 @@ func OutputDtype(v tensor.DType) Attr { return Attr{"output_dtype", v} }
 //
 // Ops: Lu. Default: int32.
 func OutputIdxType(v tensor.DType) Attr { return Attr{"output_idx_type", v} }
+
+// OutputQuantizationAxis sets the attribute output_quantization_axis.
+//
+// Ops: UniformQuantizedAdd, UniformQuantizedDot, UniformRequantize. Default: -1.
+func OutputQuantizationAxis(v int64) Attr { return Attr{"output_quantization_axis", v} }
 
 // OutputRangeGiven sets the attribute output_range_given.
 //
@@ -986,6 +1001,11 @@ func PreprocessCollapseRepeated(v bool) Attr { return Attr{"preprocess_collapse_
 // Ops: FractionalAvgPool, FractionalMaxPool. Default: false.
 func PseudoRandom(v bool) Attr { return Attr{"pseudo_random", v} }
 
+// QuantizationAxis sets the attribute quantization_axis.
+//
+// Ops: UniformDequantize, UniformQuantize, UniformQuantizedClipByValue. Default: -1.
+func QuantizationAxis(v int64) Attr { return Attr{"quantization_axis", v} }
+
 // RangeGiven sets the attribute range_given.
 //
 // Ops: QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4. Defaults: false (QuantizeAndDequantizeV2, QuantizeAndDequantizeV4); true (QuantizeAndDequantizeV3).
@@ -1040,6 +1060,11 @@ func ResizeIfIndexOutOfBounds(v bool) Attr { return Attr{"resize_if_index_out_of
 //
 // Ops: Cumprod, Cumsum, NthElement. Default: false.
 func Reverse(v bool) Attr { return Attr{"reverse", v} }
+
+// RhsQuantizationAxis sets the attribute rhs_quantization_axis.
+//
+// Ops: UniformQuantizedAdd, UniformQuantizedDot, UniformQuantizedDotHybrid. Default: -1.
+func RhsQuantizationAxis(v int64) Attr { return Attr{"rhs_quantization_axis", v} }
 
 // RoundMode sets the attribute round_mode.
 //
