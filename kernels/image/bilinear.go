@@ -1,10 +1,13 @@
 package image
 
 import (
+	"math"
+
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // resizeBilinear makes the constructor of ResizeBilinear.
@@ -21,34 +24,102 @@ func interpolate[T pixel](ctx *kernels.Context, c centres, dst []float32, src []
 	meter := ctx.Meter()
 	defer meter.Done()
 	ys, err1 := c.neighbours(&meter, from.height, to.height)
-	xs, err2 := c.neighbours(&meter, from.width, to.width)
+	across, err2 := c.across(&meter, from, to)
 	if err := args.FirstError(err1, err2); err != nil {
 		return err
 	}
 	in, out := from.width*from.channels, to.width*to.channels
-	ctx.Device.Parallel(to.batch*to.height, max(1, element.CostlyGrain/out), func(lo, hi int) {
+	// Two rows of the images at the width of the output, and one as floats.
+	err := element.WithScratch(ctx.Device, to.batch*to.height, max(1, element.CostlyGrain/out), 2*out+in, func(work []float32, lo, hi int) {
+		rows := rowPair[T]{across: &across, src: src, width: in, wide: work[2*out:], rows: [2][]float32{work[:out], work[out : 2*out]}, of: [2]int{-1, -1}}
 		for r := lo; r < hi && ctx.Step.Cancellation.Err() == nil; r++ {
 			image, y := r/to.height*from.height, ys[r%to.height]
-			top, bottom := src[(image+int(y.lower))*in:][:in], src[(image+int(y.upper))*in:][:in]
-			interpolateRow(dst[r*out:][:out], top, bottom, xs, y.part, to.channels)
+			top, bottom := rows.at(image+int(y.lower), image+int(y.upper))
+			simd.Mix(dst[r*out:][:out], top, bottom, y.part)
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return args.FirstError(err, ctx.Step.Cancellation.Err())
 }
 
-func interpolateRow[T pixel](dst []float32, top, bottom []T, xs []between, down float32, channels int) {
-	for i, x := range xs {
-		left, right, to := int(x.lower)*channels, int(x.upper)*channels, dst[i*channels:][:channels]
-		for c := range to {
-			above := mix(float32(top[left+c]), float32(top[right+c]), x.part)
-			below := mix(float32(bottom[left+c]), float32(bottom[right+c]), x.part)
-			to[c] = mix(above, below, down)
-		}
+// across makes rows of the output's width of rows of images: pixel by pixel where each has many channels, else of all
+// numbers at one go.
+type across struct {
+	xs       []between
+	channels int
+	numbers  simd.Interpolation
+}
+
+func (c centres) across(m *kernels.Meter, from, to extent) (a across, err error) {
+	const manyChannels = 32
+	a = across{channels: to.channels}
+	if a.xs, err = c.neighbours(m, from.width, to.width); err != nil || a.channels >= manyChannels || from.width > math.MaxInt32/manyChannels {
+		return a, err
+	}
+	n := len(a.xs) * a.channels
+	left, err1 := kernels.Scratch[int32](m, n)
+	right, err2 := kernels.Scratch[int32](m, n)
+	part, err3 := kernels.Scratch[float32](m, n)
+	if err := args.FirstError(err1, err2, err3); err != nil {
+		return a, err
+	}
+	for i := range part {
+		x, channel := a.xs[i/a.channels], int32(i%a.channels)
+		left[i], right[i] = x.lower*int32(a.channels)+channel, x.upper*int32(a.channels)+channel
+		part[i] = x.part
+	}
+	a.numbers = simd.NewInterpolation(left, right, part)
+	return a, nil
+}
+
+func (a *across) row(dst, src []float32) {
+	if a.numbers.Len() > 0 {
+		a.numbers.Row(dst, src)
+		return
+	}
+	for i, x := range a.xs {
+		left, right := src[int(x.lower)*a.channels:][:a.channels], src[int(x.upper)*a.channels:][:a.channels]
+		simd.Mix(dst[i*a.channels:][:a.channels], left, right, x.part)
 	}
 }
 
-// mix is part of the way from a to b.
-func mix(a, b, part float32) float32 { return a + float32((b-a)*part) }
+// rowPair keeps the last two rows that were made of an image's: the output's next row often lies between the same.
+type rowPair[T pixel] struct {
+	across *across
+	src    []T
+	width  int // of a row of src
+	wide   []float32
+	rows   [2][]float32
+	of     [2]int // the row of src that each was made of
+}
+
+// at gives what is made of rows top and bottom.
+func (p *rowPair[T]) at(top, bottom int) (above, below []float32) {
+	if p.of[1] == top {
+		p.rows[0], p.rows[1] = p.rows[1], p.rows[0]
+		p.of[0], p.of[1] = p.of[1], p.of[0]
+	}
+	p.make(0, top)
+	if top == bottom {
+		return p.rows[0], p.rows[0]
+	}
+	p.make(1, bottom)
+	return p.rows[0], p.rows[1]
+}
+
+// make makes row i of the pair, of row r of the images.
+func (p *rowPair[T]) make(i, r int) {
+	if p.of[i] == r {
+		return
+	}
+	src := p.src[r*p.width:][:p.width]
+	floats, ok := any(src).([]float32)
+	if !ok {
+		floats = p.wide
+		element.Convert(floats, src)
+	}
+	p.across.row(p.rows[i], floats)
+	p.of[i] = r
+}
 
 // resizeBilinearGradHalves makes the kernel of ResizeBilinearGrad for a half type. It adds up floats.
 func resizeBilinearGradHalves[H element.HalfFloat](c *kernels.Construction) (any, error) {

@@ -204,13 +204,26 @@ func cropEach[T pixel](ctx *kernels.Context, c *crops, dst []float32, src []T, o
 				case c.nearest:
 					element.Convert(to, middle[int(x.closest())*n:][:n])
 				default:
-					interpolateRow(to, top, bottom, []between{x}, y.part, n)
+					interpolatePixel(to, top, bottom, x, y.part)
 				}
 			}
 		}
 	})
 	return ctx.Step.Cancellation.Err()
 }
+
+// interpolatePixel sets the channels of a pixel to what lies between those of four.
+func interpolatePixel[T pixel](to []float32, top, bottom []T, x between, down float32) {
+	left, right := int(x.lower)*len(to), int(x.upper)*len(to)
+	for c := range to {
+		above := mix(float32(top[left+c]), float32(top[right+c]), x.part)
+		below := mix(float32(bottom[left+c]), float32(bottom[right+c]), x.part)
+		to[c] = mix(above, below, down)
+	}
+}
+
+// mix is part of the way from a to b.
+func mix(a, b, part float32) float32 { return a + float32((b-a)*part) }
 
 func fill(dst []float32, v float32) {
 	for i := range dst {

@@ -128,31 +128,37 @@ type filtering struct {
 
 // filter computes all sums. Windows that see nothing give zero.
 func (sums sumsOfProducts[T]) filter(dev kernels.Device, f *filtering, dst, src, weights []T) {
-	runs := f.cols.runs()
-	line := f.cols.in * f.depth
+	down, across := f.rows.runs(), f.cols.runs()
 	dev.Parallel(f.batch*f.rows.out, f.grain, func(lo, hi int) {
-		for r := lo; r < hi; r++ {
-			n := r / f.rows.out
-			top, bottom, y := f.rows.clip(r % f.rows.out)
-			to := dst[((n*f.height+f.top+r%f.rows.out*f.everyRow)*f.width+f.left)*f.depth:]
-			for _, run := range runs {
-				to := to[run.first*f.everyCol*f.depth:]
-				t := simd.Taps{
-					Places: run.n, PlaceDst: f.everyCol * f.depth, PlaceA: f.cols.stride * f.depth,
-					Rows: bottom - top, RowA: f.rows.dilation * line, RowB: f.rowB,
-					Cols: run.hi - run.lo, ColA: f.cols.dilation * f.depth, ColB: f.colB,
-				}
-				if t.Rows <= 0 || t.Cols <= 0 {
-					for p := range run.n {
-						clear(to[p*t.PlaceDst:][:f.depth])
-					}
-					continue
-				}
-				pixel := (n*f.rows.in+y+top*f.rows.dilation)*line + (run.at+run.lo*f.cols.dilation)*f.depth
-				sums(&t, to, src, weights, pixel, f.atB+top*f.rowB+run.lo*f.colB, f.depth, false)
-			}
-		}
+		eachRectangle(&f.rows, lo, hi, down, across, func(n int, y, x run) { sums.rectangle(f, n, y, x, dst, src, weights) })
 	})
+}
+
+// rectangle computes sums over windows that lie in image n alike.
+func (sums sumsOfProducts[T]) rectangle(f *filtering, n int, y, x run, dst, src, weights []T) {
+	line := f.cols.in * f.depth
+	t := simd.Taps{
+		Rows: y.hi - y.lo, RowA: f.rows.dilation * line, RowB: f.rowB,
+		Cols: x.hi - x.lo, ColA: f.cols.dilation * f.depth, ColB: f.colB,
+	}
+	lines, rowDst, rowA := y.n, f.everyRow*f.width*f.depth, f.rows.stride*line
+	t.Places, t.PlaceDst, t.PlaceA = x.n, f.everyCol*f.depth, f.cols.stride*f.depth
+	if x.n < y.n { // the edge of an image: its places lie below one another
+		lines, t.Places = t.Places, lines
+		rowDst, t.PlaceDst = t.PlaceDst, rowDst
+		rowA, t.PlaceA = t.PlaceA, rowA
+	}
+	pixel := (n*f.rows.in+y.at+y.lo*f.rows.dilation)*line + (x.at+x.lo*f.cols.dilation)*f.depth
+	to := dst[((n*f.height+f.top+y.first*f.everyRow)*f.width+f.left+x.first*f.everyCol)*f.depth:]
+	for i := range lines {
+		if t.Rows > 0 && t.Cols > 0 {
+			sums(&t, to[i*rowDst:], src, weights, pixel+i*rowA, f.atB+y.lo*f.rowB+x.lo*f.colB, f.depth, false)
+			continue
+		}
+		for p := range t.Places {
+			clear(to[i*rowDst+p*t.PlaceDst:][:f.depth])
+		}
+	}
 }
 
 // depthwiseInputGradKernel is DepthwiseConv2dNativeBackpropInput.
@@ -222,8 +228,11 @@ func (k *depthwiseInputGradKernel[T]) byPhases(dev kernels.Device, d *depthwise,
 type depthwiseFilterGradKernel[T element.Floating] struct {
 	windowing
 	dtype tensor.DType
-	sums  sumsOfProducts[T]
+	add   addedProducts[T]
 }
+
+// addedProducts is simd.Taps.AddProducts for a type of numbers.
+type addedProducts[T element.Floating] func(t *simd.Taps, dst, a, b []T, atA, atB, n int)
 
 func (k *depthwiseFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 	image, grad := ctx.Input(0), ctx.Input(2)
@@ -256,12 +265,17 @@ func (k *depthwiseFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 	defer release()
 	clear(sums)
 	src, g := element.ViewOf[T](image), element.ViewOf[T](grad)
+	down, across := d.rows.runs(), d.cols.runs()
 	ctx.Device.Parallel(parts, 1, func(lo, hi int) {
 		for p := lo; p < hi; p++ {
 			sum := sums[p*len(dst) : (p+1)*len(dst)]
 			first, last := min(rows, p*per), min(rows, (p+1)*per)
 			if d.times == 1 {
-				k.addRows(&d, sum, src, g, first, last)
+				eachRectangle(&d.rows, first, last, down, across, func(n int, y, x run) {
+					if y.lo < y.hi && x.lo < x.hi {
+						k.addRectangle(&d, n, y, x, sum, src, g)
+					}
+				})
 				continue
 			}
 			d.each(first, last, func(o, pixel, at int) {
@@ -281,32 +295,25 @@ func (k *depthwiseFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// addRows adds what rows first to last of the results, counted over all images, contribute.
-func (k *depthwiseFilterGradKernel[T]) addRows(d *depthwise, sum, src, grad []T, first, last int) {
-	const most = 1 << 13 // products at a time: what they are of stays in the caches for all elements of the filter
+// addRectangle adds what windows that lie in image n alike contribute.
+func (k *depthwiseFilterGradKernel[T]) addRectangle(d *depthwise, n int, y, x run, sum, src, grad []T) {
 	line, results := d.cols.in*d.inDepth, d.cols.out*d.inDepth
-	each := max(1, most/max(1, results))
-	for first < last {
-		n, o := first/d.rows.out, first%d.rows.out
-		end := min(o+each, d.rows.out, o+last-first)
-		first += end - o
-		for ky := range d.rows.size {
-			lo, hi := d.rows.meets(ky)
-			lo, hi = max(lo, o), min(hi, end)
-			for kx := range d.cols.size {
-				left, right := d.cols.meets(kx)
-				if lo >= hi || left >= right {
-					continue
-				}
-				y, x := lo*d.rows.stride-d.rows.before+ky*d.rows.dilation, left*d.cols.stride-d.cols.before+kx*d.cols.dilation
-				t := simd.Taps{
-					Places: 1, Rows: hi - lo, RowA: d.rows.stride * line, RowB: results,
-					Cols: right - left, ColA: d.cols.stride * d.inDepth, ColB: d.inDepth,
-				}
-				k.sums(&t, sum[(ky*d.cols.size+kx)*d.inDepth:], src, grad,
-					(n*d.rows.in+y)*line+x*d.inDepth, (n*d.rows.out+lo)*results+left*d.inDepth, d.inDepth, true)
-			}
-		}
+	t := simd.Taps{
+		Rows: y.hi - y.lo, RowA: d.rows.dilation * line, RowB: d.cols.size * d.inDepth,
+		Cols: x.hi - x.lo, ColA: d.cols.dilation * d.inDepth, ColB: d.inDepth,
+	}
+	pixel := (n*d.rows.in+y.at+y.lo*d.rows.dilation)*line + (x.at+x.lo*d.cols.dilation)*d.inDepth
+	place := (n*d.rows.out+y.first)*results + x.first*d.inDepth
+	to := sum[(y.lo*d.cols.size+x.lo)*d.inDepth:]
+	lines, rowA, rowB := y.n, d.rows.stride*line, results
+	t.Places, t.PlaceA, t.PlaceB = x.n, d.cols.stride*d.inDepth, d.inDepth
+	if x.n < y.n { // the edge of an image: its places lie below one another
+		lines, t.Places = t.Places, lines
+		rowA, t.PlaceA = t.PlaceA, rowA
+		rowB, t.PlaceB = t.PlaceB, rowB
+	}
+	for i := range lines {
+		k.add(&t, to, src, grad, pixel+i*rowA, place+i*rowB, d.inDepth)
 	}
 }
 
@@ -322,7 +329,7 @@ func depthwiseInputGradRows[T element.Floating](sums sumsOfProducts[T]) []kernel
 	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseInputGradKernel[T]{w, dtype, sums} }, []int{2}, 0, 0)
 }
 
-func depthwiseFilterGradRows[T element.Floating](sums sumsOfProducts[T]) []kernels.Def {
+func depthwiseFilterGradRows[T element.Floating](add addedProducts[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseFilterGradKernel[T]{w, dtype, sums} }, []int{0, 2}, -1)
+	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseFilterGradKernel[T]{w, dtype, add} }, []int{0, 2}, -1)
 }

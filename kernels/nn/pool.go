@@ -149,12 +149,13 @@ func (p *pool) grain() int {
 type poolMath[T element.Ordered] struct {
 	least    T
 	max, sum func(t *simd.Taps, dst, a []T, at, n int)
+	mean     func(t *simd.Taps, dst, a []T, at, n int, by T)
 	divide   func(dst, a []T, by T)
 }
 
 var (
-	of32 = poolMath[float32]{float32(math.Inf(-1)), (*simd.Taps).Max, (*simd.Taps).Sum, simd.DivScalar}
-	of64 = poolMath[float64]{math.Inf(-1), maxOf(math.Inf(-1)).max, sumOfTaps, divideBy}
+	of32 = poolMath[float32]{float32(math.Inf(-1)), (*simd.Taps).Max, (*simd.Taps).Sum, (*simd.Taps).Mean, simd.DivScalar}
+	of64 = poolMath[float64]{math.Inf(-1), maxOf(math.Inf(-1)).max, sumOfTaps, meanOfTaps, divideBy}
 )
 
 // maxOf is what pooling by the greatest element does with a type that SIMD does not serve.
@@ -172,6 +173,14 @@ func divideBy(dst, a []float64, by float64) {
 
 func sumOfTaps(t *simd.Taps, dst, a []float64, at, n int) {
 	simd.EachTap(t, dst, at, n, 0, func(to []float64, from int) { elementwise.Add(to, to, a[from:][:n]) })
+}
+
+func meanOfTaps(t *simd.Taps, dst, a []float64, at, n int, by float64) {
+	sumOfTaps(t, dst, a, at, n)
+	for p := range t.Places {
+		to := dst[p*t.PlaceDst:][:n]
+		divideBy(to, to, by)
+	}
 }
 
 // maxPoolKernel is MaxPool, and MaxPoolV2 whose window comes as inputs.
@@ -275,12 +284,11 @@ func (k *avgPoolKernel[T]) Compute(ctx *kernels.Context) error {
 	ctx.Device.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
 		p.eachRun(lo, hi, runs, func(place int, t *simd.Taps, at int) {
 			to := dst[place*p.depth:][:t.Places*p.depth]
-			if t.Rows*t.Cols > 0 {
-				k.sum(t, to, src, at, p.depth)
+			if n := t.Rows * t.Cols; n > 0 {
+				k.mean(t, to, src, at, p.depth, T(n))
 			} else {
-				clear(to)
+				element.Fill(to, T(math.NaN())) // nothing divided by nothing
 			}
-			k.divide(to, to, T(t.Rows*t.Cols))
 		})
 	})
 	return nil

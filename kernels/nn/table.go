@@ -95,7 +95,7 @@ func addConv(op func(op string, sets ...[]kernels.Def)) {
 	op("Conv", convRows(floats), convRows(doubles), convRows(integers))
 	op("DepthwiseConv2dNative", depthwiseRows((*simd.Taps).SumOfProducts), depthwiseRows(simd.SumOfTapProducts[float64]))
 	op("DepthwiseConv2dNativeBackpropInput", depthwiseInputGradRows((*simd.Taps).SumOfProducts), depthwiseInputGradRows(simd.SumOfTapProducts[float64]))
-	op("DepthwiseConv2dNativeBackpropFilter", depthwiseFilterGradRows((*simd.Taps).SumOfProducts), depthwiseFilterGradRows(simd.SumOfTapProducts[float64]))
+	op("DepthwiseConv2dNativeBackpropFilter", depthwiseFilterGradRows((*simd.Taps).AddProducts), depthwiseFilterGradRows(simd.AddTapProducts[float64]))
 }
 
 func addFormat(op func(op string, sets ...[]kernels.Def)) {

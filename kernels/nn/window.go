@@ -47,14 +47,25 @@ func (w *window) runs() []run {
 	return runs
 }
 
-// meets gives the results, from lo to before hi, whose element k lies in the image.
-func (w *window) meets(k int) (lo, hi int) {
-	at := k*w.dilation - w.before
-	lo = max(0, (w.stride-1-at)/w.stride)
-	if over := w.in - 1 - at; over >= 0 {
-		hi = min(w.out, over/w.stride+1)
+// within is the part of the run from result lo to before hi, for windows that move by a stride.
+func (r run) within(lo, hi, stride int) run {
+	first := max(r.first, lo)
+	return run{first, min(r.first+r.n, hi) - first, r.lo, r.hi, r.at + (first-r.first)*stride}
+}
+
+// eachRectangle calls visit for the parts of rows lo to hi of the results, counted through over all images, whose windows lie
+// in an image alike: rows runs down and columns runs across of image n.
+func eachRectangle(rows *window, lo, hi int, down, across []run, visit func(n int, y, x run)) {
+	for n := lo / rows.out; n*rows.out < hi; n++ {
+		for _, y := range down {
+			if y = y.within(lo-n*rows.out, hi-n*rows.out, rows.stride); y.n <= 0 {
+				continue
+			}
+			for _, x := range across {
+				visit(n, y, x)
+			}
+		}
 	}
-	return lo, max(lo, hi)
 }
 
 // reversed is the window over results that sees those which see every stride-th element of the image from at, and first

@@ -1468,165 +1468,292 @@ done:
 // func sumOfProductsAVX512(dst *float32, a *float32, b *float32, n int, t *int, accumulate int)
 // Requires: AVX, AVX512F, BMI2, SSE
 TEXT ·sumOfProductsAVX512(SB), NOSPLIT, $16-48
-	STMXCSR (SP)
-	MOVL    (SP), AX
-	ORL     $0x00008040, AX
-	MOVL    AX, 4(SP)
-	LDMXCSR 4(SP)
-	MOVQ    n+24(FP), AX
-	MOVQ    t+32(FP), CX
-	MOVQ    dst+0(FP), DX
-	MOVQ    a+8(FP), BX
-	MOVQ    b+16(FP), SI
-	MOVQ    (CX), DI
-	MOVQ    DI, 8(SP)
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
+	MOVQ         n+24(FP), AX
+	MOVQ         t+32(FP), CX
+	MOVQ         dst+0(FP), DX
+	MOVQ         a+8(FP), BX
+	MOVQ         b+16(FP), SI
+	VBROADCASTSS lanes00000000<>+0(SB), Z0
+	MOVQ         (CX), DI
+	MOVQ         DI, 8(SP)
 
 place:
 	XORQ DI, DI
 	MOVQ AX, R8
 
-vectors4:
+vectors:
 	CMPQ    R8, $0x00000040
-	JL      less4
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
+	JL      less
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
 	LEAQ    (DX)(DI*1), R9
 	CMPQ    accumulate+40(FP), $0x00
-	JE      vectors4fresh
-	VMOVUPS (R9), Z0
-	VMOVUPS Z0, Z0
-	VMOVUPS 64(R9), Z1
+	JE      vectorsfresh
+	VMOVUPS (R9), Z1
 	VMOVUPS Z1, Z1
-	VMOVUPS 128(R9), Z2
+	VMOVUPS 64(R9), Z2
 	VMOVUPS Z2, Z2
-	VMOVUPS 192(R9), Z3
+	VMOVUPS 128(R9), Z3
 	VMOVUPS Z3, Z3
+	VMOVUPS 192(R9), Z4
+	VMOVUPS Z4, Z4
 
-vectors4fresh:
+vectorsfresh:
 	LEAQ (BX)(DI*1), R9
 	MOVQ 64(CX), R11
 	LEAQ (SI)(DI*1), R12
 	MOVQ 72(CX), R14
 	MOVQ 32(CX), R15
 
-vectors4row:
+vectorsrow:
 	MOVQ R9, R10
 	MOVQ R12, R13
 	MOVQ 56(CX), BP
 
-vectors4col:
-	VMOVUPS     (R10), Z4
-	VFMADD231PS (R13), Z4, Z0
-	VMOVUPS     64(R10), Z4
-	VFMADD231PS 64(R13), Z4, Z1
-	VMOVUPS     128(R10), Z4
-	VFMADD231PS 128(R13), Z4, Z2
-	VMOVUPS     192(R10), Z4
-	VFMADD231PS 192(R13), Z4, Z3
+vectorscol:
+	VMOVUPS     (R10), Z5
+	VFMADD231PS (R13), Z5, Z1
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS 64(R13), Z5, Z2
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS 128(R13), Z5, Z3
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS 192(R13), Z5, Z4
 	LEAQ        (R10)(R11*4), R10
 	LEAQ        (R13)(R14*4), R13
 	DECQ        BP
-	JNZ         vectors4col
+	JNZ         vectorscol
 	MOVQ        40(CX), R10
 	LEAQ        (R9)(R10*4), R9
 	MOVQ        48(CX), R10
 	LEAQ        (R12)(R10*4), R12
 	DECQ        R15
-	JNZ         vectors4row
+	JNZ         vectorsrow
 	LEAQ        (DX)(DI*1), R9
-	VMOVUPS     Z0, (R9)
-	VMOVUPS     Z1, 64(R9)
-	VMOVUPS     Z2, 128(R9)
-	VMOVUPS     Z3, 192(R9)
+	VMOVUPS     Z1, (R9)
+	VMOVUPS     Z2, 64(R9)
+	VMOVUPS     Z3, 128(R9)
+	VMOVUPS     Z4, 192(R9)
 	ADDQ        $0x00000100, DI
 	SUBQ        $0x00000040, R8
-	JMP         vectors4
+	JMP         vectors
 
-less4:
-vectors1:
-	CMPQ    R8, $0x00000010
-	JL      less1
-	VPXORD  Z5, Z5, Z5
-	LEAQ    (DX)(DI*1), R9
-	CMPQ    accumulate+40(FP), $0x00
-	JE      vectors1fresh
-	VMOVUPS (R9), Z4
-	VMOVUPS Z4, Z5
-
-vectors1fresh:
-	LEAQ (BX)(DI*1), R9
-	MOVQ 64(CX), R11
-	LEAQ (SI)(DI*1), R12
-	MOVQ 72(CX), R14
-	MOVQ 32(CX), R15
-
-vectors1row:
-	MOVQ R9, R10
-	MOVQ R12, R13
-	MOVQ 56(CX), BP
-
-vectors1col:
-	VMOVUPS     (R10), Z4
-	VFMADD231PS (R13), Z4, Z5
-	LEAQ        (R10)(R11*4), R10
-	LEAQ        (R13)(R14*4), R13
-	DECQ        BP
-	JNZ         vectors1col
-	MOVQ        40(CX), R10
-	LEAQ        (R9)(R10*4), R9
-	MOVQ        48(CX), R10
-	LEAQ        (R12)(R10*4), R12
-	DECQ        R15
-	JNZ         vectors1row
-	LEAQ        (DX)(DI*1), R9
-	VMOVUPS     Z5, (R9)
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, R8
-	JMP         vectors1
-
-less1:
+less:
 	TESTQ     R8, R8
 	JZ        next
+	CMPQ      R8, $0x00000010
+	JG        rest1more
 	MOVQ      $0xffffffff, R9
 	BZHIQ     R8, R9, R9
 	KMOVW     R9, K1
-	VPXORD    Z6, Z6, Z6
+	VMOVAPS   Z0, Z1
 	LEAQ      (DX)(DI*1), R8
 	CMPQ      accumulate+40(FP), $0x00
-	JE        restfresh
-	VMOVUPS.Z (R8), K1, Z4
-	VMOVUPS   Z4, Z6
+	JE        rest1fresh
+	VMOVUPS.Z (R8), K1, Z1
+	VMOVUPS   Z1, Z1
 
-restfresh:
+rest1fresh:
 	LEAQ (BX)(DI*1), R8
 	MOVQ 64(CX), R10
 	LEAQ (SI)(DI*1), R11
 	MOVQ 72(CX), R13
 	MOVQ 32(CX), R14
 
-restrow:
+rest1row:
 	MOVQ R8, R9
 	MOVQ R11, R12
 	MOVQ 56(CX), R15
 
-restcol:
-	VMOVUPS.Z   (R9), K1, Z4
-	VMOVUPS.Z   (R12), K1, Z7
-	VFMADD231PS Z7, Z4, Z6
+rest1col:
+	VMOVUPS.Z   (R9), K1, Z2
+	VMOVUPS.Z   (R12), K1, Z3
+	VFMADD231PS Z3, Z2, Z1
 	LEAQ        (R9)(R10*4), R9
 	LEAQ        (R12)(R13*4), R12
 	DECQ        R15
-	JNZ         restcol
+	JNZ         rest1col
 	MOVQ        40(CX), R9
 	LEAQ        (R8)(R9*4), R8
 	MOVQ        48(CX), R9
 	LEAQ        (R11)(R9*4), R11
 	DECQ        R14
-	JNZ         restrow
+	JNZ         rest1row
 	LEAQ        (DX)(DI*1), R8
-	VMOVUPS     Z6, K1, (R8)
+	VMOVUPS     Z1, K1, (R8)
+	JMP         next
+
+rest1more:
+	CMPQ      R8, $0x00000020
+	JG        rest2more
+	SUBQ      $0x00000010, R8
+	MOVQ      $0xffffffff, R9
+	BZHIQ     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	LEAQ      (DX)(DI*1), R8
+	CMPQ      accumulate+40(FP), $0x00
+	JE        rest2fresh
+	VMOVUPS   (R8), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS.Z 64(R8), K1, Z2
+	VMOVUPS   Z2, Z2
+
+rest2fresh:
+	LEAQ (BX)(DI*1), R8
+	MOVQ 64(CX), R10
+	LEAQ (SI)(DI*1), R11
+	MOVQ 72(CX), R13
+	MOVQ 32(CX), R14
+
+rest2row:
+	MOVQ R8, R9
+	MOVQ R11, R12
+	MOVQ 56(CX), R15
+
+rest2col:
+	VMOVUPS     (R9), Z3
+	VFMADD231PS (R12), Z3, Z1
+	VMOVUPS.Z   64(R9), K1, Z3
+	VMOVUPS.Z   64(R12), K1, Z4
+	VFMADD231PS Z4, Z3, Z2
+	LEAQ        (R9)(R10*4), R9
+	LEAQ        (R12)(R13*4), R12
+	DECQ        R15
+	JNZ         rest2col
+	MOVQ        40(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R9
+	LEAQ        (R11)(R9*4), R11
+	DECQ        R14
+	JNZ         rest2row
+	LEAQ        (DX)(DI*1), R8
+	VMOVUPS     Z1, (R8)
+	VMOVUPS     Z2, K1, 64(R8)
+	JMP         next
+
+rest2more:
+	CMPQ      R8, $0x00000030
+	JG        rest3more
+	SUBQ      $0x00000020, R8
+	MOVQ      $0xffffffff, R9
+	BZHIQ     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	LEAQ      (DX)(DI*1), R8
+	CMPQ      accumulate+40(FP), $0x00
+	JE        rest3fresh
+	VMOVUPS   (R8), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(R8), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS.Z 128(R8), K1, Z3
+	VMOVUPS   Z3, Z3
+
+rest3fresh:
+	LEAQ (BX)(DI*1), R8
+	MOVQ 64(CX), R10
+	LEAQ (SI)(DI*1), R11
+	MOVQ 72(CX), R13
+	MOVQ 32(CX), R14
+
+rest3row:
+	MOVQ R8, R9
+	MOVQ R11, R12
+	MOVQ 56(CX), R15
+
+rest3col:
+	VMOVUPS     (R9), Z4
+	VFMADD231PS (R12), Z4, Z1
+	VMOVUPS     64(R9), Z4
+	VFMADD231PS 64(R12), Z4, Z2
+	VMOVUPS.Z   128(R9), K1, Z4
+	VMOVUPS.Z   128(R12), K1, Z5
+	VFMADD231PS Z5, Z4, Z3
+	LEAQ        (R9)(R10*4), R9
+	LEAQ        (R12)(R13*4), R12
+	DECQ        R15
+	JNZ         rest3col
+	MOVQ        40(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R9
+	LEAQ        (R11)(R9*4), R11
+	DECQ        R14
+	JNZ         rest3row
+	LEAQ        (DX)(DI*1), R8
+	VMOVUPS     Z1, (R8)
+	VMOVUPS     Z2, 64(R8)
+	VMOVUPS     Z3, K1, 128(R8)
+	JMP         next
+
+rest3more:
+	SUBQ      $0x00000030, R8
+	MOVQ      $0xffffffff, R9
+	BZHIQ     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	LEAQ      (DX)(DI*1), R8
+	CMPQ      accumulate+40(FP), $0x00
+	JE        rest4fresh
+	VMOVUPS   (R8), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(R8), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS   128(R8), Z3
+	VMOVUPS   Z3, Z3
+	VMOVUPS.Z 192(R8), K1, Z4
+	VMOVUPS   Z4, Z4
+
+rest4fresh:
+	LEAQ (BX)(DI*1), R8
+	MOVQ 64(CX), R10
+	LEAQ (SI)(DI*1), R11
+	MOVQ 72(CX), R13
+	MOVQ 32(CX), R14
+
+rest4row:
+	MOVQ R8, R9
+	MOVQ R11, R12
+	MOVQ 56(CX), R15
+
+rest4col:
+	VMOVUPS     (R9), Z5
+	VFMADD231PS (R12), Z5, Z1
+	VMOVUPS     64(R9), Z5
+	VFMADD231PS 64(R12), Z5, Z2
+	VMOVUPS     128(R9), Z5
+	VFMADD231PS 128(R12), Z5, Z3
+	VMOVUPS.Z   192(R9), K1, Z5
+	VMOVUPS.Z   192(R12), K1, Z6
+	VFMADD231PS Z6, Z5, Z4
+	LEAQ        (R9)(R10*4), R9
+	LEAQ        (R12)(R13*4), R12
+	DECQ        R15
+	JNZ         rest4col
+	MOVQ        40(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R9
+	LEAQ        (R11)(R9*4), R11
+	DECQ        R14
+	JNZ         rest4row
+	LEAQ        (DX)(DI*1), R8
+	VMOVUPS     Z1, (R8)
+	VMOVUPS     Z2, 64(R8)
+	VMOVUPS     Z3, 128(R8)
+	VMOVUPS     Z4, K1, 192(R8)
 
 next:
 	MOVQ    8(CX), DI
@@ -1641,143 +1768,848 @@ next:
 	VZEROUPPER
 	RET
 
+DATA lanes00000000<>+0(SB)/4, $0x00000000
+DATA lanes00000000<>+4(SB)/4, $0x00000000
+DATA lanes00000000<>+8(SB)/4, $0x00000000
+DATA lanes00000000<>+12(SB)/4, $0x00000000
+DATA lanes00000000<>+16(SB)/4, $0x00000000
+DATA lanes00000000<>+20(SB)/4, $0x00000000
+DATA lanes00000000<>+24(SB)/4, $0x00000000
+DATA lanes00000000<>+28(SB)/4, $0x00000000
+GLOBL lanes00000000<>(SB), RODATA|NOPTR, $32
+
 // func sumOfTapsAVX512(dst *float32, a *float32, n int, t *int, accumulate int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·sumOfTapsAVX512(SB), NOSPLIT, $8-40
-	MOVQ n+16(FP), AX
-	MOVQ t+24(FP), CX
-	MOVQ dst+0(FP), DX
-	MOVQ a+8(FP), BX
-	MOVQ (CX), SI
-	MOVQ SI, (SP)
+	MOVQ         n+16(FP), AX
+	MOVQ         t+24(FP), CX
+	MOVQ         dst+0(FP), DX
+	MOVQ         a+8(FP), BX
+	VBROADCASTSS lanes00000000<>+0(SB), Z0
+	MOVQ         (CX), SI
+	MOVQ         SI, (SP)
 
 place:
 	XORQ SI, SI
 	MOVQ AX, DI
 
-vectors4:
-	CMPQ    DI, $0x00000040
-	JL      less4
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
+vectors:
+	CMPQ    DI, $0x00000080
+	JL      less
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
 	LEAQ    (DX)(SI*1), R8
 	CMPQ    accumulate+32(FP), $0x00
-	JE      vectors4fresh
-	VMOVUPS (R8), Z0
-	VMOVUPS Z0, Z0
-	VMOVUPS 64(R8), Z1
+	JE      vectorsfresh
+	VMOVUPS (R8), Z1
 	VMOVUPS Z1, Z1
-	VMOVUPS 128(R8), Z2
+	VMOVUPS 64(R8), Z2
 	VMOVUPS Z2, Z2
-	VMOVUPS 192(R8), Z3
+	VMOVUPS 128(R8), Z3
 	VMOVUPS Z3, Z3
+	VMOVUPS 192(R8), Z4
+	VMOVUPS Z4, Z4
+	VMOVUPS 256(R8), Z5
+	VMOVUPS Z5, Z5
+	VMOVUPS 320(R8), Z6
+	VMOVUPS Z6, Z6
+	VMOVUPS 384(R8), Z7
+	VMOVUPS Z7, Z7
+	VMOVUPS 448(R8), Z8
+	VMOVUPS Z8, Z8
 
-vectors4fresh:
+vectorsfresh:
 	LEAQ (BX)(SI*1), R8
 	MOVQ 64(CX), R10
 	MOVQ 32(CX), R11
 
-vectors4row:
+vectorsrow:
 	MOVQ R8, R9
 	MOVQ 56(CX), R12
 
-vectors4col:
-	VMOVUPS (R9), Z4
-	VADDPS  Z4, Z0, Z0
-	VMOVUPS 64(R9), Z4
-	VADDPS  Z4, Z1, Z1
-	VMOVUPS 128(R9), Z4
-	VADDPS  Z4, Z2, Z2
-	VMOVUPS 192(R9), Z4
-	VADDPS  Z4, Z3, Z3
+vectorscol:
+	VMOVUPS (R9), Z9
+	VADDPS  Z9, Z1, Z1
+	VMOVUPS 64(R9), Z9
+	VADDPS  Z9, Z2, Z2
+	VMOVUPS 128(R9), Z9
+	VADDPS  Z9, Z3, Z3
+	VMOVUPS 192(R9), Z9
+	VADDPS  Z9, Z4, Z4
+	VMOVUPS 256(R9), Z9
+	VADDPS  Z9, Z5, Z5
+	VMOVUPS 320(R9), Z9
+	VADDPS  Z9, Z6, Z6
+	VMOVUPS 384(R9), Z9
+	VADDPS  Z9, Z7, Z7
+	VMOVUPS 448(R9), Z9
+	VADDPS  Z9, Z8, Z8
 	LEAQ    (R9)(R10*4), R9
 	DECQ    R12
-	JNZ     vectors4col
+	JNZ     vectorscol
 	MOVQ    40(CX), R9
 	LEAQ    (R8)(R9*4), R8
 	DECQ    R11
-	JNZ     vectors4row
+	JNZ     vectorsrow
 	LEAQ    (DX)(SI*1), R8
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	VMOVUPS Z2, 128(R8)
-	VMOVUPS Z3, 192(R8)
-	ADDQ    $0x00000100, SI
-	SUBQ    $0x00000040, DI
-	JMP     vectors4
+	VMOVUPS Z1, (R8)
+	VMOVUPS Z2, 64(R8)
+	VMOVUPS Z3, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	VMOVUPS Z5, 256(R8)
+	VMOVUPS Z6, 320(R8)
+	VMOVUPS Z7, 384(R8)
+	VMOVUPS Z8, 448(R8)
+	ADDQ    $0x00000200, SI
+	SUBQ    $0x00000080, DI
+	JMP     vectors
 
-less4:
-vectors1:
-	CMPQ    DI, $0x00000010
-	JL      less1
-	VPXORD  Z5, Z5, Z5
-	LEAQ    (DX)(SI*1), R8
-	CMPQ    accumulate+32(FP), $0x00
-	JE      vectors1fresh
-	VMOVUPS (R8), Z4
-	VMOVUPS Z4, Z5
-
-vectors1fresh:
-	LEAQ (BX)(SI*1), R8
-	MOVQ 64(CX), R10
-	MOVQ 32(CX), R11
-
-vectors1row:
-	MOVQ R8, R9
-	MOVQ 56(CX), R12
-
-vectors1col:
-	VMOVUPS (R9), Z4
-	VADDPS  Z4, Z5, Z5
-	LEAQ    (R9)(R10*4), R9
-	DECQ    R12
-	JNZ     vectors1col
-	MOVQ    40(CX), R9
-	LEAQ    (R8)(R9*4), R8
-	DECQ    R11
-	JNZ     vectors1row
-	LEAQ    (DX)(SI*1), R8
-	VMOVUPS Z5, (R8)
-	ADDQ    $0x00000040, SI
-	SUBQ    $0x00000010, DI
-	JMP     vectors1
-
-less1:
+less:
 	TESTQ     DI, DI
 	JZ        next
+	CMPQ      DI, $0x00000010
+	JG        rest1more
 	MOVQ      $0xffffffff, R8
 	BZHIQ     DI, R8, R8
 	KMOVW     R8, K1
-	VPXORD    Z6, Z6, Z6
+	VMOVAPS   Z0, Z1
 	LEAQ      (DX)(SI*1), DI
 	CMPQ      accumulate+32(FP), $0x00
-	JE        restfresh
-	VMOVUPS.Z (DI), K1, Z4
-	VMOVUPS   Z4, Z6
+	JE        rest1fresh
+	VMOVUPS.Z (DI), K1, Z1
+	VMOVUPS   Z1, Z1
 
-restfresh:
+rest1fresh:
 	LEAQ (BX)(SI*1), DI
 	MOVQ 64(CX), R9
 	MOVQ 32(CX), R10
 
-restrow:
+rest1row:
 	MOVQ DI, R8
 	MOVQ 56(CX), R11
 
-restcol:
-	VMOVUPS.Z (R8), K1, Z4
-	VADDPS    Z4, Z6, Z6
+rest1col:
+	VMOVUPS.Z (R8), K1, Z2
+	VADDPS    Z2, Z1, Z1
 	LEAQ      (R8)(R9*4), R8
 	DECQ      R11
-	JNZ       restcol
+	JNZ       rest1col
 	MOVQ      40(CX), R8
 	LEAQ      (DI)(R8*4), DI
 	DECQ      R10
-	JNZ       restrow
+	JNZ       rest1row
 	LEAQ      (DX)(SI*1), DI
-	VMOVUPS   Z6, K1, (DI)
+	VMOVUPS   Z1, K1, (DI)
+	JMP       next
+
+rest1more:
+	CMPQ      DI, $0x00000020
+	JG        rest2more
+	SUBQ      $0x00000010, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest2fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS.Z 64(DI), K1, Z2
+	VMOVUPS   Z2, Z2
+
+rest2fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest2row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest2col:
+	VMOVUPS   (R8), Z3
+	VADDPS    Z3, Z1, Z1
+	VMOVUPS.Z 64(R8), K1, Z3
+	VADDPS    Z3, Z2, Z2
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest2col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest2row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, K1, 64(DI)
+	JMP       next
+
+rest2more:
+	CMPQ      DI, $0x00000030
+	JG        rest3more
+	SUBQ      $0x00000020, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest3fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS.Z 128(DI), K1, Z3
+	VMOVUPS   Z3, Z3
+
+rest3fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest3row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest3col:
+	VMOVUPS   (R8), Z4
+	VADDPS    Z4, Z1, Z1
+	VMOVUPS   64(R8), Z4
+	VADDPS    Z4, Z2, Z2
+	VMOVUPS.Z 128(R8), K1, Z4
+	VADDPS    Z4, Z3, Z3
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest3col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest3row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, 64(DI)
+	VMOVUPS   Z3, K1, 128(DI)
+	JMP       next
+
+rest3more:
+	CMPQ      DI, $0x00000040
+	JG        rest4more
+	SUBQ      $0x00000030, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest4fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS   128(DI), Z3
+	VMOVUPS   Z3, Z3
+	VMOVUPS.Z 192(DI), K1, Z4
+	VMOVUPS   Z4, Z4
+
+rest4fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest4row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest4col:
+	VMOVUPS   (R8), Z5
+	VADDPS    Z5, Z1, Z1
+	VMOVUPS   64(R8), Z5
+	VADDPS    Z5, Z2, Z2
+	VMOVUPS   128(R8), Z5
+	VADDPS    Z5, Z3, Z3
+	VMOVUPS.Z 192(R8), K1, Z5
+	VADDPS    Z5, Z4, Z4
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest4col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest4row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, 64(DI)
+	VMOVUPS   Z3, 128(DI)
+	VMOVUPS   Z4, K1, 192(DI)
+	JMP       next
+
+rest4more:
+	CMPQ      DI, $0x00000050
+	JG        rest5more
+	SUBQ      $0x00000040, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest5fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS   128(DI), Z3
+	VMOVUPS   Z3, Z3
+	VMOVUPS   192(DI), Z4
+	VMOVUPS   Z4, Z4
+	VMOVUPS.Z 256(DI), K1, Z5
+	VMOVUPS   Z5, Z5
+
+rest5fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest5row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest5col:
+	VMOVUPS   (R8), Z6
+	VADDPS    Z6, Z1, Z1
+	VMOVUPS   64(R8), Z6
+	VADDPS    Z6, Z2, Z2
+	VMOVUPS   128(R8), Z6
+	VADDPS    Z6, Z3, Z3
+	VMOVUPS   192(R8), Z6
+	VADDPS    Z6, Z4, Z4
+	VMOVUPS.Z 256(R8), K1, Z6
+	VADDPS    Z6, Z5, Z5
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest5col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest5row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, 64(DI)
+	VMOVUPS   Z3, 128(DI)
+	VMOVUPS   Z4, 192(DI)
+	VMOVUPS   Z5, K1, 256(DI)
+	JMP       next
+
+rest5more:
+	CMPQ      DI, $0x00000060
+	JG        rest6more
+	SUBQ      $0x00000050, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest6fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS   128(DI), Z3
+	VMOVUPS   Z3, Z3
+	VMOVUPS   192(DI), Z4
+	VMOVUPS   Z4, Z4
+	VMOVUPS   256(DI), Z5
+	VMOVUPS   Z5, Z5
+	VMOVUPS.Z 320(DI), K1, Z6
+	VMOVUPS   Z6, Z6
+
+rest6fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest6row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest6col:
+	VMOVUPS   (R8), Z7
+	VADDPS    Z7, Z1, Z1
+	VMOVUPS   64(R8), Z7
+	VADDPS    Z7, Z2, Z2
+	VMOVUPS   128(R8), Z7
+	VADDPS    Z7, Z3, Z3
+	VMOVUPS   192(R8), Z7
+	VADDPS    Z7, Z4, Z4
+	VMOVUPS   256(R8), Z7
+	VADDPS    Z7, Z5, Z5
+	VMOVUPS.Z 320(R8), K1, Z7
+	VADDPS    Z7, Z6, Z6
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest6col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest6row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, 64(DI)
+	VMOVUPS   Z3, 128(DI)
+	VMOVUPS   Z4, 192(DI)
+	VMOVUPS   Z5, 256(DI)
+	VMOVUPS   Z6, K1, 320(DI)
+	JMP       next
+
+rest6more:
+	CMPQ      DI, $0x00000070
+	JG        rest7more
+	SUBQ      $0x00000060, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest7fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS   128(DI), Z3
+	VMOVUPS   Z3, Z3
+	VMOVUPS   192(DI), Z4
+	VMOVUPS   Z4, Z4
+	VMOVUPS   256(DI), Z5
+	VMOVUPS   Z5, Z5
+	VMOVUPS   320(DI), Z6
+	VMOVUPS   Z6, Z6
+	VMOVUPS.Z 384(DI), K1, Z7
+	VMOVUPS   Z7, Z7
+
+rest7fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest7row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest7col:
+	VMOVUPS   (R8), Z8
+	VADDPS    Z8, Z1, Z1
+	VMOVUPS   64(R8), Z8
+	VADDPS    Z8, Z2, Z2
+	VMOVUPS   128(R8), Z8
+	VADDPS    Z8, Z3, Z3
+	VMOVUPS   192(R8), Z8
+	VADDPS    Z8, Z4, Z4
+	VMOVUPS   256(R8), Z8
+	VADDPS    Z8, Z5, Z5
+	VMOVUPS   320(R8), Z8
+	VADDPS    Z8, Z6, Z6
+	VMOVUPS.Z 384(R8), K1, Z8
+	VADDPS    Z8, Z7, Z7
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest7col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest7row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, 64(DI)
+	VMOVUPS   Z3, 128(DI)
+	VMOVUPS   Z4, 192(DI)
+	VMOVUPS   Z5, 256(DI)
+	VMOVUPS   Z6, 320(DI)
+	VMOVUPS   Z7, K1, 384(DI)
+	JMP       next
+
+rest7more:
+	SUBQ      $0x00000070, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	VMOVAPS   Z0, Z8
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest8fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS   128(DI), Z3
+	VMOVUPS   Z3, Z3
+	VMOVUPS   192(DI), Z4
+	VMOVUPS   Z4, Z4
+	VMOVUPS   256(DI), Z5
+	VMOVUPS   Z5, Z5
+	VMOVUPS   320(DI), Z6
+	VMOVUPS   Z6, Z6
+	VMOVUPS   384(DI), Z7
+	VMOVUPS   Z7, Z7
+	VMOVUPS.Z 448(DI), K1, Z8
+	VMOVUPS   Z8, Z8
+
+rest8fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest8row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest8col:
+	VMOVUPS   (R8), Z9
+	VADDPS    Z9, Z1, Z1
+	VMOVUPS   64(R8), Z9
+	VADDPS    Z9, Z2, Z2
+	VMOVUPS   128(R8), Z9
+	VADDPS    Z9, Z3, Z3
+	VMOVUPS   192(R8), Z9
+	VADDPS    Z9, Z4, Z4
+	VMOVUPS   256(R8), Z9
+	VADDPS    Z9, Z5, Z5
+	VMOVUPS   320(R8), Z9
+	VADDPS    Z9, Z6, Z6
+	VMOVUPS   384(R8), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 448(R8), K1, Z9
+	VADDPS    Z9, Z8, Z8
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest8col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest8row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, 64(DI)
+	VMOVUPS   Z3, 128(DI)
+	VMOVUPS   Z4, 192(DI)
+	VMOVUPS   Z5, 256(DI)
+	VMOVUPS   Z6, 320(DI)
+	VMOVUPS   Z7, 384(DI)
+	VMOVUPS   Z8, K1, 448(DI)
+
+next:
+	MOVQ 8(CX), SI
+	LEAQ (DX)(SI*4), DX
+	MOVQ 16(CX), SI
+	LEAQ (BX)(SI*4), BX
+	DECQ (SP)
+	JNZ  place
+	VZEROUPPER
+	RET
+
+// func meanOfTapsAVX512(dst *float32, a *float32, n int, t *int, accumulate int, divisor float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·meanOfTapsAVX512(SB), NOSPLIT, $8-44
+	MOVQ         n+16(FP), AX
+	MOVQ         t+24(FP), CX
+	MOVQ         dst+0(FP), DX
+	MOVQ         a+8(FP), BX
+	VBROADCASTSS lanes00000000<>+0(SB), Z0
+	MOVQ         (CX), SI
+	MOVQ         SI, (SP)
+
+place:
+	XORQ SI, SI
+	MOVQ AX, DI
+
+vectors:
+	CMPQ    DI, $0x00000040
+	JL      less
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	LEAQ    (DX)(SI*1), R8
+	CMPQ    accumulate+32(FP), $0x00
+	JE      vectorsfresh
+	VMOVUPS (R8), Z1
+	VMOVUPS Z1, Z1
+	VMOVUPS 64(R8), Z2
+	VMOVUPS Z2, Z2
+	VMOVUPS 128(R8), Z3
+	VMOVUPS Z3, Z3
+	VMOVUPS 192(R8), Z4
+	VMOVUPS Z4, Z4
+
+vectorsfresh:
+	LEAQ (BX)(SI*1), R8
+	MOVQ 64(CX), R10
+	MOVQ 32(CX), R11
+
+vectorsrow:
+	MOVQ R8, R9
+	MOVQ 56(CX), R12
+
+vectorscol:
+	VMOVUPS      (R9), Z5
+	VADDPS       Z5, Z1, Z1
+	VMOVUPS      64(R9), Z5
+	VADDPS       Z5, Z2, Z2
+	VMOVUPS      128(R9), Z5
+	VADDPS       Z5, Z3, Z3
+	VMOVUPS      192(R9), Z5
+	VADDPS       Z5, Z4, Z4
+	LEAQ         (R9)(R10*4), R9
+	DECQ         R12
+	JNZ          vectorscol
+	MOVQ         40(CX), R9
+	LEAQ         (R8)(R9*4), R8
+	DECQ         R11
+	JNZ          vectorsrow
+	LEAQ         (DX)(SI*1), R8
+	VBROADCASTSS divisor+40(FP), Z5
+	VDIVPS       Z5, Z1, Z1
+	VDIVPS       Z5, Z2, Z2
+	VDIVPS       Z5, Z3, Z3
+	VDIVPS       Z5, Z4, Z4
+	VMOVUPS      Z1, (R8)
+	VMOVUPS      Z2, 64(R8)
+	VMOVUPS      Z3, 128(R8)
+	VMOVUPS      Z4, 192(R8)
+	ADDQ         $0x00000100, SI
+	SUBQ         $0x00000040, DI
+	JMP          vectors
+
+less:
+	TESTQ     DI, DI
+	JZ        next
+	CMPQ      DI, $0x00000010
+	JG        rest1more
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest1fresh
+	VMOVUPS.Z (DI), K1, Z1
+	VMOVUPS   Z1, Z1
+
+rest1fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest1row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest1col:
+	VMOVUPS.Z    (R8), K1, Z2
+	VADDPS       Z2, Z1, Z1
+	LEAQ         (R8)(R9*4), R8
+	DECQ         R11
+	JNZ          rest1col
+	MOVQ         40(CX), R8
+	LEAQ         (DI)(R8*4), DI
+	DECQ         R10
+	JNZ          rest1row
+	LEAQ         (DX)(SI*1), DI
+	VBROADCASTSS divisor+40(FP), Z2
+	VDIVPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (DI)
+	JMP          next
+
+rest1more:
+	CMPQ      DI, $0x00000020
+	JG        rest2more
+	SUBQ      $0x00000010, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest2fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS.Z 64(DI), K1, Z2
+	VMOVUPS   Z2, Z2
+
+rest2fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest2row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest2col:
+	VMOVUPS      (R8), Z3
+	VADDPS       Z3, Z1, Z1
+	VMOVUPS.Z    64(R8), K1, Z3
+	VADDPS       Z3, Z2, Z2
+	LEAQ         (R8)(R9*4), R8
+	DECQ         R11
+	JNZ          rest2col
+	MOVQ         40(CX), R8
+	LEAQ         (DI)(R8*4), DI
+	DECQ         R10
+	JNZ          rest2row
+	LEAQ         (DX)(SI*1), DI
+	VBROADCASTSS divisor+40(FP), Z3
+	VDIVPS       Z3, Z1, Z1
+	VDIVPS       Z3, Z2, Z2
+	VMOVUPS      Z1, (DI)
+	VMOVUPS      Z2, K1, 64(DI)
+	JMP          next
+
+rest2more:
+	CMPQ      DI, $0x00000030
+	JG        rest3more
+	SUBQ      $0x00000020, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest3fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS.Z 128(DI), K1, Z3
+	VMOVUPS   Z3, Z3
+
+rest3fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest3row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest3col:
+	VMOVUPS      (R8), Z4
+	VADDPS       Z4, Z1, Z1
+	VMOVUPS      64(R8), Z4
+	VADDPS       Z4, Z2, Z2
+	VMOVUPS.Z    128(R8), K1, Z4
+	VADDPS       Z4, Z3, Z3
+	LEAQ         (R8)(R9*4), R8
+	DECQ         R11
+	JNZ          rest3col
+	MOVQ         40(CX), R8
+	LEAQ         (DI)(R8*4), DI
+	DECQ         R10
+	JNZ          rest3row
+	LEAQ         (DX)(SI*1), DI
+	VBROADCASTSS divisor+40(FP), Z4
+	VDIVPS       Z4, Z1, Z1
+	VDIVPS       Z4, Z2, Z2
+	VDIVPS       Z4, Z3, Z3
+	VMOVUPS      Z1, (DI)
+	VMOVUPS      Z2, 64(DI)
+	VMOVUPS      Z3, K1, 128(DI)
+	JMP          next
+
+rest3more:
+	SUBQ      $0x00000030, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest4fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS   128(DI), Z3
+	VMOVUPS   Z3, Z3
+	VMOVUPS.Z 192(DI), K1, Z4
+	VMOVUPS   Z4, Z4
+
+rest4fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest4row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest4col:
+	VMOVUPS      (R8), Z5
+	VADDPS       Z5, Z1, Z1
+	VMOVUPS      64(R8), Z5
+	VADDPS       Z5, Z2, Z2
+	VMOVUPS      128(R8), Z5
+	VADDPS       Z5, Z3, Z3
+	VMOVUPS.Z    192(R8), K1, Z5
+	VADDPS       Z5, Z4, Z4
+	LEAQ         (R8)(R9*4), R8
+	DECQ         R11
+	JNZ          rest4col
+	MOVQ         40(CX), R8
+	LEAQ         (DI)(R8*4), DI
+	DECQ         R10
+	JNZ          rest4row
+	LEAQ         (DX)(SI*1), DI
+	VBROADCASTSS divisor+40(FP), Z5
+	VDIVPS       Z5, Z1, Z1
+	VDIVPS       Z5, Z2, Z2
+	VDIVPS       Z5, Z3, Z3
+	VDIVPS       Z5, Z4, Z4
+	VMOVUPS      Z1, (DI)
+	VMOVUPS      Z2, 64(DI)
+	VMOVUPS      Z3, 128(DI)
+	VMOVUPS      Z4, K1, 192(DI)
 
 next:
 	MOVQ 8(CX), SI
@@ -1792,164 +2624,688 @@ next:
 // func maxOfTapsAVX512(dst *float32, a *float32, n int, t *int, accumulate int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·maxOfTapsAVX512(SB), NOSPLIT, $8-40
-	MOVQ n+16(FP), AX
-	MOVQ t+24(FP), CX
-	MOVQ dst+0(FP), DX
-	MOVQ a+8(FP), BX
-	MOVQ (CX), SI
-	MOVQ SI, (SP)
+	MOVQ         n+16(FP), AX
+	MOVQ         t+24(FP), CX
+	MOVQ         dst+0(FP), DX
+	MOVQ         a+8(FP), BX
+	VBROADCASTSS lanesff800000<>+0(SB), Z0
+	MOVQ         (CX), SI
+	MOVQ         SI, (SP)
 
 place:
 	XORQ SI, SI
 	MOVQ AX, DI
 
-vectors4:
-	CMPQ         DI, $0x00000040
-	JL           less4
-	VBROADCASTSS lanesff800000<>+0(SB), Z0
-	VMOVUPS      Z0, Z0
-	VBROADCASTSS lanesff800000<>+0(SB), Z1
-	VMOVUPS      Z1, Z1
-	VBROADCASTSS lanesff800000<>+0(SB), Z2
-	VMOVUPS      Z2, Z2
-	VBROADCASTSS lanesff800000<>+0(SB), Z3
-	VMOVUPS      Z3, Z3
-	LEAQ         (DX)(SI*1), R8
-	CMPQ         accumulate+32(FP), $0x00
-	JE           vectors4fresh
-	VMOVUPS      (R8), Z0
-	VMOVUPS      Z0, Z0
-	VMOVUPS      64(R8), Z1
-	VMOVUPS      Z1, Z1
-	VMOVUPS      128(R8), Z2
-	VMOVUPS      Z2, Z2
-	VMOVUPS      192(R8), Z3
-	VMOVUPS      Z3, Z3
+vectors:
+	CMPQ    DI, $0x00000080
+	JL      less
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	LEAQ    (DX)(SI*1), R8
+	CMPQ    accumulate+32(FP), $0x00
+	JE      vectorsfresh
+	VMOVUPS (R8), Z1
+	VMOVUPS Z1, Z1
+	VMOVUPS 64(R8), Z2
+	VMOVUPS Z2, Z2
+	VMOVUPS 128(R8), Z3
+	VMOVUPS Z3, Z3
+	VMOVUPS 192(R8), Z4
+	VMOVUPS Z4, Z4
+	VMOVUPS 256(R8), Z5
+	VMOVUPS Z5, Z5
+	VMOVUPS 320(R8), Z6
+	VMOVUPS Z6, Z6
+	VMOVUPS 384(R8), Z7
+	VMOVUPS Z7, Z7
+	VMOVUPS 448(R8), Z8
+	VMOVUPS Z8, Z8
 
-vectors4fresh:
+vectorsfresh:
 	LEAQ (BX)(SI*1), R8
 	MOVQ 64(CX), R10
 	MOVQ 32(CX), R11
 
-vectors4row:
+vectorsrow:
 	MOVQ R8, R9
 	MOVQ 56(CX), R12
 
-vectors4col:
-	VMOVUPS (R9), Z4
-	VMAXPS  Z4, Z0, Z4
-	VCMPPS  $0x03, Z0, Z0, K1
-	VMOVAPS Z0, K1, Z4
-	VMOVAPS Z4, Z0
-	VMOVUPS 64(R9), Z4
-	VMAXPS  Z4, Z1, Z4
+vectorscol:
+	VMOVUPS (R9), Z9
+	VMAXPS  Z9, Z1, Z9
 	VCMPPS  $0x03, Z1, Z1, K1
-	VMOVAPS Z1, K1, Z4
-	VMOVAPS Z4, Z1
-	VMOVUPS 128(R9), Z4
-	VMAXPS  Z4, Z2, Z4
+	VMOVAPS Z1, K1, Z9
+	VMOVAPS Z9, Z1
+	VMOVUPS 64(R9), Z9
+	VMAXPS  Z9, Z2, Z9
 	VCMPPS  $0x03, Z2, Z2, K1
-	VMOVAPS Z2, K1, Z4
-	VMOVAPS Z4, Z2
-	VMOVUPS 192(R9), Z4
-	VMAXPS  Z4, Z3, Z4
+	VMOVAPS Z2, K1, Z9
+	VMOVAPS Z9, Z2
+	VMOVUPS 128(R9), Z9
+	VMAXPS  Z9, Z3, Z9
 	VCMPPS  $0x03, Z3, Z3, K1
-	VMOVAPS Z3, K1, Z4
-	VMOVAPS Z4, Z3
+	VMOVAPS Z3, K1, Z9
+	VMOVAPS Z9, Z3
+	VMOVUPS 192(R9), Z9
+	VMAXPS  Z9, Z4, Z9
+	VCMPPS  $0x03, Z4, Z4, K1
+	VMOVAPS Z4, K1, Z9
+	VMOVAPS Z9, Z4
+	VMOVUPS 256(R9), Z9
+	VMAXPS  Z9, Z5, Z9
+	VCMPPS  $0x03, Z5, Z5, K1
+	VMOVAPS Z5, K1, Z9
+	VMOVAPS Z9, Z5
+	VMOVUPS 320(R9), Z9
+	VMAXPS  Z9, Z6, Z9
+	VCMPPS  $0x03, Z6, Z6, K1
+	VMOVAPS Z6, K1, Z9
+	VMOVAPS Z9, Z6
+	VMOVUPS 384(R9), Z9
+	VMAXPS  Z9, Z7, Z9
+	VCMPPS  $0x03, Z7, Z7, K1
+	VMOVAPS Z7, K1, Z9
+	VMOVAPS Z9, Z7
+	VMOVUPS 448(R9), Z9
+	VMAXPS  Z9, Z8, Z9
+	VCMPPS  $0x03, Z8, Z8, K1
+	VMOVAPS Z8, K1, Z9
+	VMOVAPS Z9, Z8
 	LEAQ    (R9)(R10*4), R9
 	DECQ    R12
-	JNZ     vectors4col
+	JNZ     vectorscol
 	MOVQ    40(CX), R9
 	LEAQ    (R8)(R9*4), R8
 	DECQ    R11
-	JNZ     vectors4row
+	JNZ     vectorsrow
 	LEAQ    (DX)(SI*1), R8
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	VMOVUPS Z2, 128(R8)
-	VMOVUPS Z3, 192(R8)
-	ADDQ    $0x00000100, SI
-	SUBQ    $0x00000040, DI
-	JMP     vectors4
+	VMOVUPS Z1, (R8)
+	VMOVUPS Z2, 64(R8)
+	VMOVUPS Z3, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	VMOVUPS Z5, 256(R8)
+	VMOVUPS Z6, 320(R8)
+	VMOVUPS Z7, 384(R8)
+	VMOVUPS Z8, 448(R8)
+	ADDQ    $0x00000200, SI
+	SUBQ    $0x00000080, DI
+	JMP     vectors
 
-less4:
-vectors1:
-	CMPQ         DI, $0x00000010
-	JL           less1
-	VBROADCASTSS lanesff800000<>+0(SB), Z0
-	VMOVUPS      Z0, Z0
-	LEAQ         (DX)(SI*1), R8
-	CMPQ         accumulate+32(FP), $0x00
-	JE           vectors1fresh
-	VMOVUPS      (R8), Z0
-	VMOVUPS      Z0, Z0
+less:
+	TESTQ     DI, DI
+	JZ        next
+	CMPQ      DI, $0x00000010
+	JG        rest1more
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest1fresh
+	VMOVUPS.Z (DI), K1, Z1
+	VMOVUPS   Z1, Z1
 
-vectors1fresh:
-	LEAQ (BX)(SI*1), R8
-	MOVQ 64(CX), R10
-	MOVQ 32(CX), R11
-
-vectors1row:
-	MOVQ R8, R9
-	MOVQ 56(CX), R12
-
-vectors1col:
-	VMOVUPS (R9), Z1
-	VMAXPS  Z1, Z0, Z1
-	VCMPPS  $0x03, Z0, Z0, K1
-	VMOVAPS Z0, K1, Z1
-	VMOVAPS Z1, Z0
-	LEAQ    (R9)(R10*4), R9
-	DECQ    R12
-	JNZ     vectors1col
-	MOVQ    40(CX), R9
-	LEAQ    (R8)(R9*4), R8
-	DECQ    R11
-	JNZ     vectors1row
-	LEAQ    (DX)(SI*1), R8
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x00000040, SI
-	SUBQ    $0x00000010, DI
-	JMP     vectors1
-
-less1:
-	TESTQ        DI, DI
-	JZ           next
-	MOVQ         $0xffffffff, R8
-	BZHIQ        DI, R8, R8
-	KMOVW        R8, K1
-	VBROADCASTSS lanesff800000<>+0(SB), Z0
-	VMOVUPS      Z0, Z0
-	LEAQ         (DX)(SI*1), DI
-	CMPQ         accumulate+32(FP), $0x00
-	JE           restfresh
-	VMOVUPS.Z    (DI), K1, Z0
-	VMOVUPS      Z0, Z0
-
-restfresh:
+rest1fresh:
 	LEAQ (BX)(SI*1), DI
 	MOVQ 64(CX), R9
 	MOVQ 32(CX), R10
 
-restrow:
+rest1row:
 	MOVQ DI, R8
 	MOVQ 56(CX), R11
 
-restcol:
-	VMOVUPS.Z (R8), K1, Z1
-	VMAXPS    Z1, Z0, Z1
-	VCMPPS    $0x03, Z0, Z0, K2
-	VMOVAPS   Z0, K2, Z1
-	VMOVAPS   Z1, Z0
+rest1col:
+	VMOVUPS.Z (R8), K1, Z2
+	VMAXPS    Z2, Z1, Z2
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVAPS   Z1, K2, Z2
+	VMOVAPS   Z2, Z1
 	LEAQ      (R8)(R9*4), R8
 	DECQ      R11
-	JNZ       restcol
+	JNZ       rest1col
 	MOVQ      40(CX), R8
 	LEAQ      (DI)(R8*4), DI
 	DECQ      R10
-	JNZ       restrow
+	JNZ       rest1row
 	LEAQ      (DX)(SI*1), DI
-	VMOVUPS   Z0, K1, (DI)
+	VMOVUPS   Z1, K1, (DI)
+	JMP       next
+
+rest1more:
+	CMPQ      DI, $0x00000020
+	JG        rest2more
+	SUBQ      $0x00000010, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest2fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS.Z 64(DI), K1, Z2
+	VMOVUPS   Z2, Z2
+
+rest2fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest2row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest2col:
+	VMOVUPS   (R8), Z3
+	VMAXPS    Z3, Z1, Z3
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVAPS   Z1, K2, Z3
+	VMOVAPS   Z3, Z1
+	VMOVUPS.Z 64(R8), K1, Z3
+	VMAXPS    Z3, Z2, Z3
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMOVAPS   Z2, K2, Z3
+	VMOVAPS   Z3, Z2
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest2col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest2row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, K1, 64(DI)
+	JMP       next
+
+rest2more:
+	CMPQ      DI, $0x00000030
+	JG        rest3more
+	SUBQ      $0x00000020, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest3fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS.Z 128(DI), K1, Z3
+	VMOVUPS   Z3, Z3
+
+rest3fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest3row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest3col:
+	VMOVUPS   (R8), Z4
+	VMAXPS    Z4, Z1, Z4
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVAPS   Z1, K2, Z4
+	VMOVAPS   Z4, Z1
+	VMOVUPS   64(R8), Z4
+	VMAXPS    Z4, Z2, Z4
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMOVAPS   Z2, K2, Z4
+	VMOVAPS   Z4, Z2
+	VMOVUPS.Z 128(R8), K1, Z4
+	VMAXPS    Z4, Z3, Z4
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVAPS   Z3, K2, Z4
+	VMOVAPS   Z4, Z3
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest3col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest3row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, 64(DI)
+	VMOVUPS   Z3, K1, 128(DI)
+	JMP       next
+
+rest3more:
+	CMPQ      DI, $0x00000040
+	JG        rest4more
+	SUBQ      $0x00000030, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest4fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS   128(DI), Z3
+	VMOVUPS   Z3, Z3
+	VMOVUPS.Z 192(DI), K1, Z4
+	VMOVUPS   Z4, Z4
+
+rest4fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest4row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest4col:
+	VMOVUPS   (R8), Z5
+	VMAXPS    Z5, Z1, Z5
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVAPS   Z1, K2, Z5
+	VMOVAPS   Z5, Z1
+	VMOVUPS   64(R8), Z5
+	VMAXPS    Z5, Z2, Z5
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMOVAPS   Z2, K2, Z5
+	VMOVAPS   Z5, Z2
+	VMOVUPS   128(R8), Z5
+	VMAXPS    Z5, Z3, Z5
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVAPS   Z3, K2, Z5
+	VMOVAPS   Z5, Z3
+	VMOVUPS.Z 192(R8), K1, Z5
+	VMAXPS    Z5, Z4, Z5
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVAPS   Z4, K2, Z5
+	VMOVAPS   Z5, Z4
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest4col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest4row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, 64(DI)
+	VMOVUPS   Z3, 128(DI)
+	VMOVUPS   Z4, K1, 192(DI)
+	JMP       next
+
+rest4more:
+	CMPQ      DI, $0x00000050
+	JG        rest5more
+	SUBQ      $0x00000040, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest5fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS   128(DI), Z3
+	VMOVUPS   Z3, Z3
+	VMOVUPS   192(DI), Z4
+	VMOVUPS   Z4, Z4
+	VMOVUPS.Z 256(DI), K1, Z5
+	VMOVUPS   Z5, Z5
+
+rest5fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest5row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest5col:
+	VMOVUPS   (R8), Z6
+	VMAXPS    Z6, Z1, Z6
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVAPS   Z1, K2, Z6
+	VMOVAPS   Z6, Z1
+	VMOVUPS   64(R8), Z6
+	VMAXPS    Z6, Z2, Z6
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMOVAPS   Z2, K2, Z6
+	VMOVAPS   Z6, Z2
+	VMOVUPS   128(R8), Z6
+	VMAXPS    Z6, Z3, Z6
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVAPS   Z3, K2, Z6
+	VMOVAPS   Z6, Z3
+	VMOVUPS   192(R8), Z6
+	VMAXPS    Z6, Z4, Z6
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVAPS   Z4, K2, Z6
+	VMOVAPS   Z6, Z4
+	VMOVUPS.Z 256(R8), K1, Z6
+	VMAXPS    Z6, Z5, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVAPS   Z5, K2, Z6
+	VMOVAPS   Z6, Z5
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest5col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest5row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, 64(DI)
+	VMOVUPS   Z3, 128(DI)
+	VMOVUPS   Z4, 192(DI)
+	VMOVUPS   Z5, K1, 256(DI)
+	JMP       next
+
+rest5more:
+	CMPQ      DI, $0x00000060
+	JG        rest6more
+	SUBQ      $0x00000050, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest6fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS   128(DI), Z3
+	VMOVUPS   Z3, Z3
+	VMOVUPS   192(DI), Z4
+	VMOVUPS   Z4, Z4
+	VMOVUPS   256(DI), Z5
+	VMOVUPS   Z5, Z5
+	VMOVUPS.Z 320(DI), K1, Z6
+	VMOVUPS   Z6, Z6
+
+rest6fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest6row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest6col:
+	VMOVUPS   (R8), Z7
+	VMAXPS    Z7, Z1, Z7
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVAPS   Z1, K2, Z7
+	VMOVAPS   Z7, Z1
+	VMOVUPS   64(R8), Z7
+	VMAXPS    Z7, Z2, Z7
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMOVAPS   Z2, K2, Z7
+	VMOVAPS   Z7, Z2
+	VMOVUPS   128(R8), Z7
+	VMAXPS    Z7, Z3, Z7
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVAPS   Z3, K2, Z7
+	VMOVAPS   Z7, Z3
+	VMOVUPS   192(R8), Z7
+	VMAXPS    Z7, Z4, Z7
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVAPS   Z4, K2, Z7
+	VMOVAPS   Z7, Z4
+	VMOVUPS   256(R8), Z7
+	VMAXPS    Z7, Z5, Z7
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVAPS   Z5, K2, Z7
+	VMOVAPS   Z7, Z5
+	VMOVUPS.Z 320(R8), K1, Z7
+	VMAXPS    Z7, Z6, Z7
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVAPS   Z6, K2, Z7
+	VMOVAPS   Z7, Z6
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest6col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest6row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, 64(DI)
+	VMOVUPS   Z3, 128(DI)
+	VMOVUPS   Z4, 192(DI)
+	VMOVUPS   Z5, 256(DI)
+	VMOVUPS   Z6, K1, 320(DI)
+	JMP       next
+
+rest6more:
+	CMPQ      DI, $0x00000070
+	JG        rest7more
+	SUBQ      $0x00000060, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest7fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS   128(DI), Z3
+	VMOVUPS   Z3, Z3
+	VMOVUPS   192(DI), Z4
+	VMOVUPS   Z4, Z4
+	VMOVUPS   256(DI), Z5
+	VMOVUPS   Z5, Z5
+	VMOVUPS   320(DI), Z6
+	VMOVUPS   Z6, Z6
+	VMOVUPS.Z 384(DI), K1, Z7
+	VMOVUPS   Z7, Z7
+
+rest7fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest7row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest7col:
+	VMOVUPS   (R8), Z8
+	VMAXPS    Z8, Z1, Z8
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVAPS   Z1, K2, Z8
+	VMOVAPS   Z8, Z1
+	VMOVUPS   64(R8), Z8
+	VMAXPS    Z8, Z2, Z8
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMOVAPS   Z2, K2, Z8
+	VMOVAPS   Z8, Z2
+	VMOVUPS   128(R8), Z8
+	VMAXPS    Z8, Z3, Z8
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVAPS   Z3, K2, Z8
+	VMOVAPS   Z8, Z3
+	VMOVUPS   192(R8), Z8
+	VMAXPS    Z8, Z4, Z8
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVAPS   Z4, K2, Z8
+	VMOVAPS   Z8, Z4
+	VMOVUPS   256(R8), Z8
+	VMAXPS    Z8, Z5, Z8
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVAPS   Z5, K2, Z8
+	VMOVAPS   Z8, Z5
+	VMOVUPS   320(R8), Z8
+	VMAXPS    Z8, Z6, Z8
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVAPS   Z6, K2, Z8
+	VMOVAPS   Z8, Z6
+	VMOVUPS.Z 384(R8), K1, Z8
+	VMAXPS    Z8, Z7, Z8
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVAPS   Z7, K2, Z8
+	VMOVAPS   Z8, Z7
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest7col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest7row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, 64(DI)
+	VMOVUPS   Z3, 128(DI)
+	VMOVUPS   Z4, 192(DI)
+	VMOVUPS   Z5, 256(DI)
+	VMOVUPS   Z6, 320(DI)
+	VMOVUPS   Z7, K1, 384(DI)
+	JMP       next
+
+rest7more:
+	SUBQ      $0x00000070, DI
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	VMOVAPS   Z0, Z8
+	LEAQ      (DX)(SI*1), DI
+	CMPQ      accumulate+32(FP), $0x00
+	JE        rest8fresh
+	VMOVUPS   (DI), Z1
+	VMOVUPS   Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   Z2, Z2
+	VMOVUPS   128(DI), Z3
+	VMOVUPS   Z3, Z3
+	VMOVUPS   192(DI), Z4
+	VMOVUPS   Z4, Z4
+	VMOVUPS   256(DI), Z5
+	VMOVUPS   Z5, Z5
+	VMOVUPS   320(DI), Z6
+	VMOVUPS   Z6, Z6
+	VMOVUPS   384(DI), Z7
+	VMOVUPS   Z7, Z7
+	VMOVUPS.Z 448(DI), K1, Z8
+	VMOVUPS   Z8, Z8
+
+rest8fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest8row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest8col:
+	VMOVUPS   (R8), Z9
+	VMAXPS    Z9, Z1, Z9
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVAPS   Z1, K2, Z9
+	VMOVAPS   Z9, Z1
+	VMOVUPS   64(R8), Z9
+	VMAXPS    Z9, Z2, Z9
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMOVAPS   Z2, K2, Z9
+	VMOVAPS   Z9, Z2
+	VMOVUPS   128(R8), Z9
+	VMAXPS    Z9, Z3, Z9
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVAPS   Z3, K2, Z9
+	VMOVAPS   Z9, Z3
+	VMOVUPS   192(R8), Z9
+	VMAXPS    Z9, Z4, Z9
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVAPS   Z4, K2, Z9
+	VMOVAPS   Z9, Z4
+	VMOVUPS   256(R8), Z9
+	VMAXPS    Z9, Z5, Z9
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVAPS   Z5, K2, Z9
+	VMOVAPS   Z9, Z5
+	VMOVUPS   320(R8), Z9
+	VMAXPS    Z9, Z6, Z9
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVAPS   Z6, K2, Z9
+	VMOVAPS   Z9, Z6
+	VMOVUPS   384(R8), Z9
+	VMAXPS    Z9, Z7, Z9
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVAPS   Z7, K2, Z9
+	VMOVAPS   Z9, Z7
+	VMOVUPS.Z 448(R8), K1, Z9
+	VMAXPS    Z9, Z8, Z9
+	VCMPPS    $0x03, Z8, Z8, K2
+	VMOVAPS   Z8, K2, Z9
+	VMOVAPS   Z9, Z8
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
+	JNZ       rest8col
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       rest8row
+	LEAQ      (DX)(SI*1), DI
+	VMOVUPS   Z1, (DI)
+	VMOVUPS   Z2, 64(DI)
+	VMOVUPS   Z3, 128(DI)
+	VMOVUPS   Z4, 192(DI)
+	VMOVUPS   Z5, 256(DI)
+	VMOVUPS   Z6, 320(DI)
+	VMOVUPS   Z7, 384(DI)
+	VMOVUPS   Z8, K1, 448(DI)
 
 next:
 	MOVQ 8(CX), SI
@@ -1958,6 +3314,2401 @@ next:
 	LEAQ (BX)(SI*4), BX
 	DECQ (SP)
 	JNZ  place
+	VZEROUPPER
+	RET
+
+// func tapProducts1x1AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·tapProducts1x1AVX512(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors2:
+	CMPQ    AX, $0x00000020
+	JL      less2
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    64(CX), R8
+	MOVQ    16(CX), R9
+	MOVQ    24(CX), R10
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	MOVQ    SI, R8
+	MOVQ    (CX), R11
+
+vectors2place:
+	VMOVUPS     (R8), Z2
+	VMOVUPS     64(R8), Z3
+	VFMADD231PS (DI), Z2, Z0
+	VFMADD231PS 64(DI), Z3, Z1
+	ADDQ        R9, DI
+	ADDQ        R10, R8
+	DECQ        R11
+	JNZ         vectors2place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	VMOVUPS     Z1, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x00000020, AX
+	JMP         vectors2
+
+less2:
+vectors1:
+	CMPQ    AX, $0x00000010
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    64(CX), R8
+	MOVQ    16(CX), R9
+	MOVQ    24(CX), R10
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	MOVQ    SI, R8
+	MOVQ    (CX), R11
+
+vectors1place:
+	VMOVUPS     (R8), Z1
+	VFMADD231PS (DI), Z1, Z0
+	ADDQ        R9, DI
+	ADDQ        R10, R8
+	DECQ        R11
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         vectors1
+
+less1:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      $0xffffffff, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
+	MOVQ      DX, AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z0
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      BX, AX
+	MOVQ      64(CX), BX
+	MOVQ      16(CX), DI
+	MOVQ      24(CX), R8
+	SHLQ      $0x02, BX
+	SHLQ      $0x02, DI
+	SHLQ      $0x02, R8
+	MOVQ      SI, BX
+	MOVQ      (CX), SI
+
+restplace:
+	VMOVUPS.Z   (BX), K1, Z1
+	VMOVUPS.Z   (AX), K1, Z2
+	VFMADD231PS Z2, Z1, Z0
+	ADDQ        DI, AX
+	ADDQ        R8, BX
+	DECQ        SI
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMOVUPS     Z0, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts1x2AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·tapProducts1x2AVX512(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors2:
+	CMPQ    AX, $0x00000020
+	JL      less2
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    64(CX), R8
+	MOVQ    16(CX), R9
+	MOVQ    24(CX), R10
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	MOVQ    SI, R11
+	MOVQ    (CX), R12
+
+vectors2place:
+	VMOVUPS     (R11), Z4
+	VMOVUPS     64(R11), Z5
+	VFMADD231PS (DI), Z4, Z0
+	VFMADD231PS 64(DI), Z5, Z1
+	VFMADD231PS (DI)(R8*1), Z4, Z2
+	VFMADD231PS 64(DI)(R8*1), Z5, Z3
+	ADDQ        R9, DI
+	ADDQ        R10, R11
+	DECQ        R12
+	JNZ         vectors2place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	VMOVUPS     Z1, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z2, (R8)
+	VMOVUPS     Z3, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x00000020, AX
+	JMP         vectors2
+
+less2:
+vectors1:
+	CMPQ    AX, $0x00000010
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    64(CX), R8
+	MOVQ    16(CX), R9
+	MOVQ    24(CX), R10
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	MOVQ    SI, R11
+	MOVQ    (CX), R12
+
+vectors1place:
+	VMOVUPS     (R11), Z2
+	VFMADD231PS (DI), Z2, Z0
+	VFMADD231PS (DI)(R8*1), Z2, Z1
+	ADDQ        R9, DI
+	ADDQ        R10, R11
+	DECQ        R12
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         vectors1
+
+less1:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      $0xffffffff, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
+	MOVQ      DX, AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z0
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z1
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      BX, AX
+	MOVQ      64(CX), BX
+	MOVQ      16(CX), DI
+	MOVQ      24(CX), R8
+	SHLQ      $0x02, BX
+	SHLQ      $0x02, DI
+	SHLQ      $0x02, R8
+	MOVQ      (CX), R9
+
+restplace:
+	VMOVUPS.Z   (SI), K1, Z2
+	VMOVUPS.Z   (AX), K1, Z3
+	VFMADD231PS Z3, Z2, Z0
+	VMOVUPS.Z   (AX)(BX*1), K1, Z3
+	VFMADD231PS Z3, Z2, Z1
+	ADDQ        DI, AX
+	ADDQ        R8, SI
+	DECQ        R9
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMOVUPS     Z0, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z1, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts1x3AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·tapProducts1x3AVX512(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors2:
+	CMPQ    AX, $0x00000020
+	JL      less2
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    64(CX), R8
+	MOVQ    16(CX), R9
+	MOVQ    24(CX), R10
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	MOVQ    SI, R11
+	MOVQ    (CX), R12
+
+vectors2place:
+	VMOVUPS     (R11), Z6
+	VMOVUPS     64(R11), Z7
+	VFMADD231PS (DI), Z6, Z0
+	VFMADD231PS 64(DI), Z7, Z1
+	VFMADD231PS (DI)(R8*1), Z6, Z2
+	VFMADD231PS 64(DI)(R8*1), Z7, Z3
+	VFMADD231PS (DI)(R8*2), Z6, Z4
+	VFMADD231PS 64(DI)(R8*2), Z7, Z5
+	ADDQ        R9, DI
+	ADDQ        R10, R11
+	DECQ        R12
+	JNZ         vectors2place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	VMOVUPS     Z1, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z2, (R8)
+	VMOVUPS     Z3, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z4, (R8)
+	VMOVUPS     Z5, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x00000020, AX
+	JMP         vectors2
+
+less2:
+vectors1:
+	CMPQ    AX, $0x00000010
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z2
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    64(CX), R8
+	MOVQ    16(CX), R9
+	MOVQ    24(CX), R10
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	MOVQ    SI, R11
+	MOVQ    (CX), R12
+
+vectors1place:
+	VMOVUPS     (R11), Z3
+	VFMADD231PS (DI), Z3, Z0
+	VFMADD231PS (DI)(R8*1), Z3, Z1
+	VFMADD231PS (DI)(R8*2), Z3, Z2
+	ADDQ        R9, DI
+	ADDQ        R10, R11
+	DECQ        R12
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z2, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         vectors1
+
+less1:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      $0xffffffff, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
+	MOVQ      DX, AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z0
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z1
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z2
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      BX, AX
+	MOVQ      64(CX), BX
+	MOVQ      16(CX), DI
+	MOVQ      24(CX), R8
+	SHLQ      $0x02, BX
+	SHLQ      $0x02, DI
+	SHLQ      $0x02, R8
+	MOVQ      (CX), R9
+
+restplace:
+	VMOVUPS.Z   (SI), K1, Z3
+	VMOVUPS.Z   (AX), K1, Z4
+	VFMADD231PS Z4, Z3, Z0
+	VMOVUPS.Z   (AX)(BX*1), K1, Z4
+	VFMADD231PS Z4, Z3, Z1
+	VMOVUPS.Z   (AX)(BX*2), K1, Z4
+	VFMADD231PS Z4, Z3, Z2
+	ADDQ        DI, AX
+	ADDQ        R8, SI
+	DECQ        R9
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMOVUPS     Z0, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z1, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z2, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts2x1AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·tapProducts2x1AVX512(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors2:
+	CMPQ    AX, $0x00000020
+	JL      less2
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    64(CX), R9
+	MOVQ    16(CX), R10
+	MOVQ    24(CX), R11
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    SI, R9
+	MOVQ    (CX), R12
+
+vectors2place:
+	VMOVUPS     (R9), Z4
+	VMOVUPS     64(R9), Z5
+	VFMADD231PS (DI), Z4, Z0
+	VFMADD231PS 64(DI), Z5, Z1
+	VFMADD231PS (R8), Z4, Z2
+	VFMADD231PS 64(R8), Z5, Z3
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	ADDQ        R11, R9
+	DECQ        R12
+	JNZ         vectors2place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	VMOVUPS     Z1, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z2, (R8)
+	VMOVUPS     Z3, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x00000020, AX
+	JMP         vectors2
+
+less2:
+vectors1:
+	CMPQ    AX, $0x00000010
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    64(CX), R9
+	MOVQ    16(CX), R10
+	MOVQ    24(CX), R11
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    SI, R9
+	MOVQ    (CX), R12
+
+vectors1place:
+	VMOVUPS     (R9), Z2
+	VFMADD231PS (DI), Z2, Z0
+	VFMADD231PS (R8), Z2, Z1
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	ADDQ        R11, R9
+	DECQ        R12
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         vectors1
+
+less1:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      $0xffffffff, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
+	MOVQ      DX, AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z0
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z1
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      BX, AX
+	MOVQ      AX, BX
+	MOVQ      40(CX), DI
+	LEAQ      (BX)(DI*4), BX
+	MOVQ      64(CX), DI
+	MOVQ      16(CX), R8
+	MOVQ      24(CX), R9
+	SHLQ      $0x02, DI
+	SHLQ      $0x02, R8
+	SHLQ      $0x02, R9
+	MOVQ      (CX), DI
+
+restplace:
+	VMOVUPS.Z   (SI), K1, Z2
+	VMOVUPS.Z   (AX), K1, Z3
+	VFMADD231PS Z3, Z2, Z0
+	VMOVUPS.Z   (BX), K1, Z3
+	VFMADD231PS Z3, Z2, Z1
+	ADDQ        R8, AX
+	ADDQ        R8, BX
+	ADDQ        R9, SI
+	DECQ        DI
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMOVUPS     Z0, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMOVUPS     Z1, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts2x2AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·tapProducts2x2AVX512(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors2:
+	CMPQ    AX, $0x00000020
+	JL      less2
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    64(CX), R9
+	MOVQ    16(CX), R10
+	MOVQ    24(CX), R11
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    SI, R12
+	MOVQ    (CX), R13
+
+vectors2place:
+	VMOVUPS     (R12), Z8
+	VMOVUPS     64(R12), Z9
+	VFMADD231PS (DI), Z8, Z0
+	VFMADD231PS 64(DI), Z9, Z1
+	VFMADD231PS (DI)(R9*1), Z8, Z2
+	VFMADD231PS 64(DI)(R9*1), Z9, Z3
+	VFMADD231PS (R8), Z8, Z4
+	VFMADD231PS 64(R8), Z9, Z5
+	VFMADD231PS (R8)(R9*1), Z8, Z6
+	VFMADD231PS 64(R8)(R9*1), Z9, Z7
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	ADDQ        R11, R12
+	DECQ        R13
+	JNZ         vectors2place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	VMOVUPS     Z1, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z2, (R8)
+	VMOVUPS     Z3, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z4, (R8)
+	VMOVUPS     Z5, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z6, (R8)
+	VMOVUPS     Z7, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x00000020, AX
+	JMP         vectors2
+
+less2:
+vectors1:
+	CMPQ    AX, $0x00000010
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z2
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    64(CX), R9
+	MOVQ    16(CX), R10
+	MOVQ    24(CX), R11
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    SI, R12
+	MOVQ    (CX), R13
+
+vectors1place:
+	VMOVUPS     (R12), Z4
+	VFMADD231PS (DI), Z4, Z0
+	VFMADD231PS (DI)(R9*1), Z4, Z1
+	VFMADD231PS (R8), Z4, Z2
+	VFMADD231PS (R8)(R9*1), Z4, Z3
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	ADDQ        R11, R12
+	DECQ        R13
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z2, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z3, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         vectors1
+
+less1:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      $0xffffffff, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
+	MOVQ      DX, AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z0
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z1
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z2
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z3
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      BX, AX
+	MOVQ      AX, BX
+	MOVQ      40(CX), DI
+	LEAQ      (BX)(DI*4), BX
+	MOVQ      64(CX), DI
+	MOVQ      16(CX), R8
+	MOVQ      24(CX), R9
+	SHLQ      $0x02, DI
+	SHLQ      $0x02, R8
+	SHLQ      $0x02, R9
+	MOVQ      (CX), R10
+
+restplace:
+	VMOVUPS.Z   (SI), K1, Z4
+	VMOVUPS.Z   (AX), K1, Z5
+	VFMADD231PS Z5, Z4, Z0
+	VMOVUPS.Z   (AX)(DI*1), K1, Z5
+	VFMADD231PS Z5, Z4, Z1
+	VMOVUPS.Z   (BX), K1, Z5
+	VFMADD231PS Z5, Z4, Z2
+	VMOVUPS.Z   (BX)(DI*1), K1, Z5
+	VFMADD231PS Z5, Z4, Z3
+	ADDQ        R8, AX
+	ADDQ        R8, BX
+	ADDQ        R9, SI
+	DECQ        R10
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMOVUPS     Z0, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z1, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMOVUPS     Z2, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z3, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts2x3AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·tapProducts2x3AVX512(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors2:
+	CMPQ    AX, $0x00000020
+	JL      less2
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z10
+	VMOVUPS 64(R8), Z11
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    64(CX), R9
+	MOVQ    16(CX), R10
+	MOVQ    24(CX), R11
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    SI, R12
+	MOVQ    (CX), R13
+
+vectors2place:
+	VMOVUPS     (R12), Z12
+	VMOVUPS     64(R12), Z13
+	VFMADD231PS (DI), Z12, Z0
+	VFMADD231PS 64(DI), Z13, Z1
+	VFMADD231PS (DI)(R9*1), Z12, Z2
+	VFMADD231PS 64(DI)(R9*1), Z13, Z3
+	VFMADD231PS (DI)(R9*2), Z12, Z4
+	VFMADD231PS 64(DI)(R9*2), Z13, Z5
+	VFMADD231PS (R8), Z12, Z6
+	VFMADD231PS 64(R8), Z13, Z7
+	VFMADD231PS (R8)(R9*1), Z12, Z8
+	VFMADD231PS 64(R8)(R9*1), Z13, Z9
+	VFMADD231PS (R8)(R9*2), Z12, Z10
+	VFMADD231PS 64(R8)(R9*2), Z13, Z11
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	ADDQ        R11, R12
+	DECQ        R13
+	JNZ         vectors2place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	VMOVUPS     Z1, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z2, (R8)
+	VMOVUPS     Z3, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z4, (R8)
+	VMOVUPS     Z5, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z6, (R8)
+	VMOVUPS     Z7, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z8, (R8)
+	VMOVUPS     Z9, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z10, (R8)
+	VMOVUPS     Z11, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x00000020, AX
+	JMP         vectors2
+
+less2:
+vectors1:
+	CMPQ    AX, $0x00000010
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z2
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z4
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z5
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    64(CX), R9
+	MOVQ    16(CX), R10
+	MOVQ    24(CX), R11
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    SI, R12
+	MOVQ    (CX), R13
+
+vectors1place:
+	VMOVUPS     (R12), Z6
+	VFMADD231PS (DI), Z6, Z0
+	VFMADD231PS (DI)(R9*1), Z6, Z1
+	VFMADD231PS (DI)(R9*2), Z6, Z2
+	VFMADD231PS (R8), Z6, Z3
+	VFMADD231PS (R8)(R9*1), Z6, Z4
+	VFMADD231PS (R8)(R9*2), Z6, Z5
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	ADDQ        R11, R12
+	DECQ        R13
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z2, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z3, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z4, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z5, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         vectors1
+
+less1:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      $0xffffffff, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
+	MOVQ      DX, AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z0
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z1
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z2
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z3
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z4
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z5
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      BX, AX
+	MOVQ      AX, BX
+	MOVQ      40(CX), DI
+	LEAQ      (BX)(DI*4), BX
+	MOVQ      64(CX), DI
+	MOVQ      16(CX), R8
+	MOVQ      24(CX), R9
+	SHLQ      $0x02, DI
+	SHLQ      $0x02, R8
+	SHLQ      $0x02, R9
+	MOVQ      (CX), R10
+
+restplace:
+	VMOVUPS.Z   (SI), K1, Z6
+	VMOVUPS.Z   (AX), K1, Z7
+	VFMADD231PS Z7, Z6, Z0
+	VMOVUPS.Z   (AX)(DI*1), K1, Z7
+	VFMADD231PS Z7, Z6, Z1
+	VMOVUPS.Z   (AX)(DI*2), K1, Z7
+	VFMADD231PS Z7, Z6, Z2
+	VMOVUPS.Z   (BX), K1, Z7
+	VFMADD231PS Z7, Z6, Z3
+	VMOVUPS.Z   (BX)(DI*1), K1, Z7
+	VFMADD231PS Z7, Z6, Z4
+	VMOVUPS.Z   (BX)(DI*2), K1, Z7
+	VFMADD231PS Z7, Z6, Z5
+	ADDQ        R8, AX
+	ADDQ        R8, BX
+	ADDQ        R9, SI
+	DECQ        R10
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMOVUPS     Z0, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z1, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z2, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMOVUPS     Z3, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z4, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z5, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts3x1AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·tapProducts3x1AVX512(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors2:
+	CMPQ    AX, $0x00000020
+	JL      less2
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    R8, R9
+	MOVQ    40(CX), R10
+	LEAQ    (R9)(R10*4), R9
+	MOVQ    64(CX), R10
+	MOVQ    16(CX), R11
+	MOVQ    24(CX), R12
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	MOVQ    SI, R10
+	MOVQ    (CX), R13
+
+vectors2place:
+	VMOVUPS     (R10), Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS (DI), Z6, Z0
+	VFMADD231PS 64(DI), Z7, Z1
+	VFMADD231PS (R8), Z6, Z2
+	VFMADD231PS 64(R8), Z7, Z3
+	VFMADD231PS (R9), Z6, Z4
+	VFMADD231PS 64(R9), Z7, Z5
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	ADDQ        R12, R10
+	DECQ        R13
+	JNZ         vectors2place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	VMOVUPS     Z1, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z2, (R8)
+	VMOVUPS     Z3, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z4, (R8)
+	VMOVUPS     Z5, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x00000020, AX
+	JMP         vectors2
+
+less2:
+vectors1:
+	CMPQ    AX, $0x00000010
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z2
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    R8, R9
+	MOVQ    40(CX), R10
+	LEAQ    (R9)(R10*4), R9
+	MOVQ    64(CX), R10
+	MOVQ    16(CX), R11
+	MOVQ    24(CX), R12
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	MOVQ    SI, R10
+	MOVQ    (CX), R13
+
+vectors1place:
+	VMOVUPS     (R10), Z3
+	VFMADD231PS (DI), Z3, Z0
+	VFMADD231PS (R8), Z3, Z1
+	VFMADD231PS (R9), Z3, Z2
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	ADDQ        R12, R10
+	DECQ        R13
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z2, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         vectors1
+
+less1:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      $0xffffffff, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
+	MOVQ      DX, AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z0
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z1
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z2
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      BX, AX
+	MOVQ      AX, BX
+	MOVQ      40(CX), DI
+	LEAQ      (BX)(DI*4), BX
+	MOVQ      BX, DI
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      64(CX), R8
+	MOVQ      16(CX), R9
+	MOVQ      24(CX), R10
+	SHLQ      $0x02, R8
+	SHLQ      $0x02, R9
+	SHLQ      $0x02, R10
+	MOVQ      (CX), R8
+
+restplace:
+	VMOVUPS.Z   (SI), K1, Z3
+	VMOVUPS.Z   (AX), K1, Z4
+	VFMADD231PS Z4, Z3, Z0
+	VMOVUPS.Z   (BX), K1, Z4
+	VFMADD231PS Z4, Z3, Z1
+	VMOVUPS.Z   (DI), K1, Z4
+	VFMADD231PS Z4, Z3, Z2
+	ADDQ        R9, AX
+	ADDQ        R9, BX
+	ADDQ        R9, DI
+	ADDQ        R10, SI
+	DECQ        R8
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMOVUPS     Z0, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMOVUPS     Z1, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMOVUPS     Z2, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts3x2AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·tapProducts3x2AVX512(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors2:
+	CMPQ    AX, $0x00000020
+	JL      less2
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z10
+	VMOVUPS 64(R8), Z11
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    R8, R9
+	MOVQ    40(CX), R10
+	LEAQ    (R9)(R10*4), R9
+	MOVQ    64(CX), R10
+	MOVQ    16(CX), R11
+	MOVQ    24(CX), R12
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	MOVQ    SI, R13
+	MOVQ    (CX), R14
+
+vectors2place:
+	VMOVUPS     (R13), Z12
+	VMOVUPS     64(R13), Z13
+	VFMADD231PS (DI), Z12, Z0
+	VFMADD231PS 64(DI), Z13, Z1
+	VFMADD231PS (DI)(R10*1), Z12, Z2
+	VFMADD231PS 64(DI)(R10*1), Z13, Z3
+	VFMADD231PS (R8), Z12, Z4
+	VFMADD231PS 64(R8), Z13, Z5
+	VFMADD231PS (R8)(R10*1), Z12, Z6
+	VFMADD231PS 64(R8)(R10*1), Z13, Z7
+	VFMADD231PS (R9), Z12, Z8
+	VFMADD231PS 64(R9), Z13, Z9
+	VFMADD231PS (R9)(R10*1), Z12, Z10
+	VFMADD231PS 64(R9)(R10*1), Z13, Z11
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	ADDQ        R12, R13
+	DECQ        R14
+	JNZ         vectors2place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	VMOVUPS     Z1, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z2, (R8)
+	VMOVUPS     Z3, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z4, (R8)
+	VMOVUPS     Z5, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z6, (R8)
+	VMOVUPS     Z7, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z8, (R8)
+	VMOVUPS     Z9, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z10, (R8)
+	VMOVUPS     Z11, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x00000020, AX
+	JMP         vectors2
+
+less2:
+vectors1:
+	CMPQ    AX, $0x00000010
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z2
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z4
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z5
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    R8, R9
+	MOVQ    40(CX), R10
+	LEAQ    (R9)(R10*4), R9
+	MOVQ    64(CX), R10
+	MOVQ    16(CX), R11
+	MOVQ    24(CX), R12
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	MOVQ    SI, R13
+	MOVQ    (CX), R14
+
+vectors1place:
+	VMOVUPS     (R13), Z6
+	VFMADD231PS (DI), Z6, Z0
+	VFMADD231PS (DI)(R10*1), Z6, Z1
+	VFMADD231PS (R8), Z6, Z2
+	VFMADD231PS (R8)(R10*1), Z6, Z3
+	VFMADD231PS (R9), Z6, Z4
+	VFMADD231PS (R9)(R10*1), Z6, Z5
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	ADDQ        R12, R13
+	DECQ        R14
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z2, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z3, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z4, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z5, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         vectors1
+
+less1:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      $0xffffffff, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
+	MOVQ      DX, AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z0
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z1
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z2
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z3
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z4
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z5
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      BX, AX
+	MOVQ      AX, BX
+	MOVQ      40(CX), DI
+	LEAQ      (BX)(DI*4), BX
+	MOVQ      BX, DI
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      64(CX), R8
+	MOVQ      16(CX), R9
+	MOVQ      24(CX), R10
+	SHLQ      $0x02, R8
+	SHLQ      $0x02, R9
+	SHLQ      $0x02, R10
+	MOVQ      (CX), R11
+
+restplace:
+	VMOVUPS.Z   (SI), K1, Z6
+	VMOVUPS.Z   (AX), K1, Z7
+	VFMADD231PS Z7, Z6, Z0
+	VMOVUPS.Z   (AX)(R8*1), K1, Z7
+	VFMADD231PS Z7, Z6, Z1
+	VMOVUPS.Z   (BX), K1, Z7
+	VFMADD231PS Z7, Z6, Z2
+	VMOVUPS.Z   (BX)(R8*1), K1, Z7
+	VFMADD231PS Z7, Z6, Z3
+	VMOVUPS.Z   (DI), K1, Z7
+	VFMADD231PS Z7, Z6, Z4
+	VMOVUPS.Z   (DI)(R8*1), K1, Z7
+	VFMADD231PS Z7, Z6, Z5
+	ADDQ        R9, AX
+	ADDQ        R9, BX
+	ADDQ        R9, DI
+	ADDQ        R10, SI
+	DECQ        R11
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMOVUPS     Z0, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z1, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMOVUPS     Z2, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z3, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMOVUPS     Z4, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z5, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts3x3AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·tapProducts3x3AVX512(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors2:
+	CMPQ    AX, $0x00000020
+	JL      less2
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z10
+	VMOVUPS 64(R8), Z11
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z12
+	VMOVUPS 64(R8), Z13
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z14
+	VMOVUPS 64(R8), Z15
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z16
+	VMOVUPS 64(R8), Z17
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    R8, R9
+	MOVQ    40(CX), R10
+	LEAQ    (R9)(R10*4), R9
+	MOVQ    64(CX), R10
+	MOVQ    16(CX), R11
+	MOVQ    24(CX), R12
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	MOVQ    SI, R13
+	MOVQ    (CX), R14
+
+vectors2place:
+	VMOVUPS     (R13), Z18
+	VMOVUPS     64(R13), Z19
+	VFMADD231PS (DI), Z18, Z0
+	VFMADD231PS 64(DI), Z19, Z1
+	VFMADD231PS (DI)(R10*1), Z18, Z2
+	VFMADD231PS 64(DI)(R10*1), Z19, Z3
+	VFMADD231PS (DI)(R10*2), Z18, Z4
+	VFMADD231PS 64(DI)(R10*2), Z19, Z5
+	VFMADD231PS (R8), Z18, Z6
+	VFMADD231PS 64(R8), Z19, Z7
+	VFMADD231PS (R8)(R10*1), Z18, Z8
+	VFMADD231PS 64(R8)(R10*1), Z19, Z9
+	VFMADD231PS (R8)(R10*2), Z18, Z10
+	VFMADD231PS 64(R8)(R10*2), Z19, Z11
+	VFMADD231PS (R9), Z18, Z12
+	VFMADD231PS 64(R9), Z19, Z13
+	VFMADD231PS (R9)(R10*1), Z18, Z14
+	VFMADD231PS 64(R9)(R10*1), Z19, Z15
+	VFMADD231PS (R9)(R10*2), Z18, Z16
+	VFMADD231PS 64(R9)(R10*2), Z19, Z17
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	ADDQ        R12, R13
+	DECQ        R14
+	JNZ         vectors2place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	VMOVUPS     Z1, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z2, (R8)
+	VMOVUPS     Z3, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z4, (R8)
+	VMOVUPS     Z5, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z6, (R8)
+	VMOVUPS     Z7, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z8, (R8)
+	VMOVUPS     Z9, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z10, (R8)
+	VMOVUPS     Z11, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z12, (R8)
+	VMOVUPS     Z13, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z14, (R8)
+	VMOVUPS     Z15, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z16, (R8)
+	VMOVUPS     Z17, 64(R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x00000020, AX
+	JMP         vectors2
+
+less2:
+vectors1:
+	CMPQ    AX, $0x00000010
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z2
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z4
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z5
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Z6
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z7
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Z8
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    R8, R9
+	MOVQ    40(CX), R10
+	LEAQ    (R9)(R10*4), R9
+	MOVQ    64(CX), R10
+	MOVQ    16(CX), R11
+	MOVQ    24(CX), R12
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	MOVQ    SI, R13
+	MOVQ    (CX), R14
+
+vectors1place:
+	VMOVUPS     (R13), Z9
+	VFMADD231PS (DI), Z9, Z0
+	VFMADD231PS (DI)(R10*1), Z9, Z1
+	VFMADD231PS (DI)(R10*2), Z9, Z2
+	VFMADD231PS (R8), Z9, Z3
+	VFMADD231PS (R8)(R10*1), Z9, Z4
+	VFMADD231PS (R8)(R10*2), Z9, Z5
+	VFMADD231PS (R9), Z9, Z6
+	VFMADD231PS (R9)(R10*1), Z9, Z7
+	VFMADD231PS (R9)(R10*2), Z9, Z8
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	ADDQ        R12, R13
+	DECQ        R14
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Z0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z2, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z3, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z4, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z5, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Z6, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z7, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Z8, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         vectors1
+
+less1:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      $0xffffffff, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
+	MOVQ      DX, AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z0
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z1
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z2
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z3
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z4
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z5
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      AX, DI
+	VMOVUPS.Z (DI), K1, Z6
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z7
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	VMOVUPS.Z (DI), K1, Z8
+	MOVQ      72(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      48(CX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      BX, AX
+	MOVQ      AX, BX
+	MOVQ      40(CX), DI
+	LEAQ      (BX)(DI*4), BX
+	MOVQ      BX, DI
+	MOVQ      40(CX), R8
+	LEAQ      (DI)(R8*4), DI
+	MOVQ      64(CX), R8
+	MOVQ      16(CX), R9
+	MOVQ      24(CX), R10
+	SHLQ      $0x02, R8
+	SHLQ      $0x02, R9
+	SHLQ      $0x02, R10
+	MOVQ      (CX), R11
+
+restplace:
+	VMOVUPS.Z   (SI), K1, Z9
+	VMOVUPS.Z   (AX), K1, Z10
+	VFMADD231PS Z10, Z9, Z0
+	VMOVUPS.Z   (AX)(R8*1), K1, Z10
+	VFMADD231PS Z10, Z9, Z1
+	VMOVUPS.Z   (AX)(R8*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z2
+	VMOVUPS.Z   (BX), K1, Z10
+	VFMADD231PS Z10, Z9, Z3
+	VMOVUPS.Z   (BX)(R8*1), K1, Z10
+	VFMADD231PS Z10, Z9, Z4
+	VMOVUPS.Z   (BX)(R8*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z5
+	VMOVUPS.Z   (DI), K1, Z10
+	VFMADD231PS Z10, Z9, Z6
+	VMOVUPS.Z   (DI)(R8*1), K1, Z10
+	VFMADD231PS Z10, Z9, Z7
+	VMOVUPS.Z   (DI)(R8*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z8
+	ADDQ        R9, AX
+	ADDQ        R9, BX
+	ADDQ        R9, DI
+	ADDQ        R10, SI
+	DECQ        R11
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMOVUPS     Z0, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z1, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z2, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMOVUPS     Z3, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z4, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z5, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMOVUPS     Z6, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z7, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMOVUPS     Z8, K1, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func mixAVX512(dst []float32, a []float32, b []float32, part float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mixAVX512(SB), NOSPLIT, $0-76
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         a_base+24(FP), CX
+	MOVQ         b_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	VBROADCASTSS part+72(FP), Z0
+	CMPQ         BX, $0x00000040
+	JL           single
+
+unrolled:
+	VMOVUPS (CX), Z1
+	VMOVUPS (DX), Z2
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z0, Z2, Z2
+	VADDPS  Z2, Z1, Z2
+	VMOVUPS Z2, (AX)
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 64(DX), Z2
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z0, Z2, Z2
+	VADDPS  Z2, Z1, Z2
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS 128(CX), Z1
+	VMOVUPS 128(DX), Z2
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z0, Z2, Z2
+	VADDPS  Z2, Z1, Z2
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS 192(CX), Z1
+	VMOVUPS 192(DX), Z2
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z0, Z2, Z2
+	VADDPS  Z2, Z1, Z2
+	VMOVUPS Z2, 192(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000040, BX
+	CMPQ    BX, $0x00000040
+	JGE     unrolled
+
+single:
+	CMPQ    BX, $0x10
+	JL      rest
+	VMOVUPS (CX), Z1
+	VMOVUPS (DX), Z2
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z0, Z2, Z2
+	VADDPS  Z2, Z1, Z2
+	VMOVUPS Z2, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	SUBQ    $0x10, BX
+	JMP     single
+
+rest:
+	TESTQ     BX, BX
+	JZ        done
+	MOVQ      $0xffffffff, SI
+	BZHIQ     BX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (CX), K1, Z1
+	VMOVUPS.Z (DX), K1, Z2
+	VSUBPS    Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VADDPS    Z2, Z1, Z2
+	VMOVUPS   Z2, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mixAtAVX512(dst []float32, part []float32, src *float32, left *int32, right *int32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mixAtAVX512(SB), NOSPLIT, $0-72
+	MOVQ  dst_base+0(FP), AX
+	MOVQ  part_base+24(FP), CX
+	MOVQ  left+56(FP), DX
+	MOVQ  right+64(FP), BX
+	MOVQ  src+48(FP), SI
+	MOVQ  dst_len+8(FP), DI
+	MOVQ  $0x0000ffff, R8
+	KMOVW R8, K1
+	CMPQ  DI, $0x00000020
+	JL    single
+
+unrolled:
+	VPXORD     Z0, Z0, Z0
+	KMOVW      K1, K2
+	VMOVUPS    (DX), Z1
+	VGATHERDPS (SI)(Z1*4), K2, Z0
+	VPXORD     Z2, Z2, Z2
+	KMOVW      K1, K2
+	VMOVUPS    (BX), Z1
+	VGATHERDPS (SI)(Z1*4), K2, Z2
+	VMOVUPS    (CX), Z1
+	VSUBPS     Z0, Z2, Z9
+	VMULPS     Z1, Z9, Z9
+	VADDPS     Z9, Z0, Z9
+	VMOVUPS    Z9, (AX)
+	VPXORD     Z3, Z3, Z3
+	KMOVW      K1, K2
+	VMOVUPS    64(DX), Z1
+	VGATHERDPS (SI)(Z1*4), K2, Z3
+	VPXORD     Z4, Z4, Z4
+	KMOVW      K1, K2
+	VMOVUPS    64(BX), Z1
+	VGATHERDPS (SI)(Z1*4), K2, Z4
+	VMOVUPS    64(CX), Z1
+	VSUBPS     Z3, Z4, Z9
+	VMULPS     Z1, Z9, Z9
+	VADDPS     Z9, Z3, Z9
+	VMOVUPS    Z9, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000080, DX
+	ADDQ       $0x00000080, BX
+	SUBQ       $0x00000020, DI
+	CMPQ       DI, $0x00000020
+	JGE        unrolled
+
+single:
+	CMPQ       DI, $0x10
+	JL         rest
+	VPXORD     Z5, Z5, Z5
+	KMOVW      K1, K2
+	VMOVUPS    (DX), Z0
+	VGATHERDPS (SI)(Z0*4), K2, Z5
+	VPXORD     Z6, Z6, Z6
+	KMOVW      K1, K2
+	VMOVUPS    (BX), Z0
+	VGATHERDPS (SI)(Z0*4), K2, Z6
+	VMOVUPS    (CX), Z0
+	VSUBPS     Z5, Z6, Z1
+	VMULPS     Z0, Z1, Z1
+	VADDPS     Z1, Z5, Z1
+	VMOVUPS    Z1, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, DX
+	ADDQ       $0x40, BX
+	SUBQ       $0x10, DI
+	JMP        single
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	MOVQ       $0xffffffff, R8
+	BZHIQ      DI, R8, R8
+	KMOVW      R8, K1
+	VPXORD     Z7, Z7, Z7
+	KMOVW      K1, K2
+	VMOVUPS.Z  (DX), K1, Z0
+	VGATHERDPS (SI)(Z0*4), K2, Z7
+	VPXORD     Z8, Z8, Z8
+	KMOVW      K1, K2
+	VMOVUPS.Z  (BX), K1, Z0
+	VGATHERDPS (SI)(Z0*4), K2, Z8
+	VMOVUPS.Z  (CX), K1, Z0
+	VSUBPS     Z7, Z8, Z1
+	VMULPS     Z0, Z1, Z1
+	VADDPS     Z1, Z7, Z1
+	VMOVUPS    Z1, K1, (AX)
+
+done:
 	VZEROUPPER
 	RET
 
@@ -4665,6 +8416,7 @@ TEXT ·sumOfProductsAVX2(SB), NOSPLIT, $16-48
 	MOVQ    dst+0(FP), DX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), SI
+	VMOVUPS lanes00000000<>+0(SB), Y0
 	MOVQ    (CX), DI
 	MOVQ    DI, 8(SP)
 
@@ -4672,148 +8424,274 @@ place:
 	XORQ DI, DI
 	MOVQ AX, R8
 
-vectors4:
+vectors:
 	CMPQ    R8, $0x00000020
-	JL      less4
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	VXORPS  Y3, Y3, Y3
+	JL      less
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
 	LEAQ    (DX)(DI*1), R9
 	CMPQ    accumulate+40(FP), $0x00
-	JE      vectors4fresh
-	VMOVUPS (R9), Y0
-	VMOVUPS Y0, Y0
-	VMOVUPS 32(R9), Y1
+	JE      vectorsfresh
+	VMOVUPS (R9), Y1
 	VMOVUPS Y1, Y1
-	VMOVUPS 64(R9), Y2
+	VMOVUPS 32(R9), Y2
 	VMOVUPS Y2, Y2
-	VMOVUPS 96(R9), Y3
+	VMOVUPS 64(R9), Y3
 	VMOVUPS Y3, Y3
+	VMOVUPS 96(R9), Y4
+	VMOVUPS Y4, Y4
 
-vectors4fresh:
+vectorsfresh:
 	LEAQ (BX)(DI*1), R9
 	MOVQ 64(CX), R11
 	LEAQ (SI)(DI*1), R12
 	MOVQ 72(CX), R14
 	MOVQ 32(CX), R15
 
-vectors4row:
+vectorsrow:
 	MOVQ R9, R10
 	MOVQ R12, R13
 	MOVQ 56(CX), BP
 
-vectors4col:
-	VMOVUPS     (R10), Y4
-	VFMADD231PS (R13), Y4, Y0
-	VMOVUPS     32(R10), Y4
-	VFMADD231PS 32(R13), Y4, Y1
-	VMOVUPS     64(R10), Y4
-	VFMADD231PS 64(R13), Y4, Y2
-	VMOVUPS     96(R10), Y4
-	VFMADD231PS 96(R13), Y4, Y3
+vectorscol:
+	VMOVUPS     (R10), Y5
+	VFMADD231PS (R13), Y5, Y1
+	VMOVUPS     32(R10), Y5
+	VFMADD231PS 32(R13), Y5, Y2
+	VMOVUPS     64(R10), Y5
+	VFMADD231PS 64(R13), Y5, Y3
+	VMOVUPS     96(R10), Y5
+	VFMADD231PS 96(R13), Y5, Y4
 	LEAQ        (R10)(R11*4), R10
 	LEAQ        (R13)(R14*4), R13
 	DECQ        BP
-	JNZ         vectors4col
+	JNZ         vectorscol
 	MOVQ        40(CX), R10
 	LEAQ        (R9)(R10*4), R9
 	MOVQ        48(CX), R10
 	LEAQ        (R12)(R10*4), R12
 	DECQ        R15
-	JNZ         vectors4row
+	JNZ         vectorsrow
 	LEAQ        (DX)(DI*1), R9
-	VMOVUPS     Y0, (R9)
-	VMOVUPS     Y1, 32(R9)
-	VMOVUPS     Y2, 64(R9)
-	VMOVUPS     Y3, 96(R9)
+	VMOVUPS     Y1, (R9)
+	VMOVUPS     Y2, 32(R9)
+	VMOVUPS     Y3, 64(R9)
+	VMOVUPS     Y4, 96(R9)
 	ADDQ        $0x00000080, DI
 	SUBQ        $0x00000020, R8
-	JMP         vectors4
+	JMP         vectors
 
-less4:
-vectors1:
-	CMPQ    R8, $0x00000008
-	JL      less1
-	VXORPS  Y0, Y0, Y0
-	LEAQ    (DX)(DI*1), R9
-	CMPQ    accumulate+40(FP), $0x00
-	JE      vectors1fresh
-	VMOVUPS (R9), Y0
-	VMOVUPS Y0, Y0
-
-vectors1fresh:
-	LEAQ (BX)(DI*1), R9
-	MOVQ 64(CX), R11
-	LEAQ (SI)(DI*1), R12
-	MOVQ 72(CX), R14
-	MOVQ 32(CX), R15
-
-vectors1row:
-	MOVQ R9, R10
-	MOVQ R12, R13
-	MOVQ 56(CX), BP
-
-vectors1col:
-	VMOVUPS     (R10), Y1
-	VFMADD231PS (R13), Y1, Y0
-	LEAQ        (R10)(R11*4), R10
-	LEAQ        (R13)(R14*4), R13
-	DECQ        BP
-	JNZ         vectors1col
-	MOVQ        40(CX), R10
-	LEAQ        (R9)(R10*4), R9
-	MOVQ        48(CX), R10
-	LEAQ        (R12)(R10*4), R12
-	DECQ        R15
-	JNZ         vectors1row
-	LEAQ        (DX)(DI*1), R9
-	VMOVUPS     Y0, (R9)
-	ADDQ        $0x00000020, DI
-	SUBQ        $0x00000008, R8
-	JMP         vectors1
-
-less1:
+less:
 	TESTQ      R8, R8
 	JZ         next
+	CMPQ       R8, $0x00000008
+	JG         rest1more
 	LEAQ       lanewindow<>+0(SB), R9
 	NEGQ       R8
-	VMOVUPS    64(R9)(R8*4), Y0
-	VXORPS     Y1, Y1, Y1
+	VMOVUPS    64(R9)(R8*4), Y1
+	VMOVAPS    Y0, Y2
 	LEAQ       (DX)(DI*1), R8
 	CMPQ       accumulate+40(FP), $0x00
-	JE         restfresh
-	VMASKMOVPS (R8), Y0, Y1
-	VMOVUPS    Y1, Y1
+	JE         rest1fresh
+	VMASKMOVPS (R8), Y1, Y2
+	VMOVUPS    Y2, Y2
 
-restfresh:
+rest1fresh:
 	LEAQ (BX)(DI*1), R8
 	MOVQ 64(CX), R10
 	LEAQ (SI)(DI*1), R11
 	MOVQ 72(CX), R13
 	MOVQ 32(CX), R14
 
-restrow:
+rest1row:
 	MOVQ R8, R9
 	MOVQ R11, R12
 	MOVQ 56(CX), R15
 
-restcol:
-	VMASKMOVPS  (R9), Y0, Y2
-	VMASKMOVPS  (R12), Y0, Y3
-	VFMADD231PS Y3, Y2, Y1
+rest1col:
+	VMASKMOVPS  (R9), Y1, Y3
+	VMASKMOVPS  (R12), Y1, Y4
+	VFMADD231PS Y4, Y3, Y2
 	LEAQ        (R9)(R10*4), R9
 	LEAQ        (R12)(R13*4), R12
 	DECQ        R15
-	JNZ         restcol
+	JNZ         rest1col
 	MOVQ        40(CX), R9
 	LEAQ        (R8)(R9*4), R8
 	MOVQ        48(CX), R9
 	LEAQ        (R11)(R9*4), R11
 	DECQ        R14
-	JNZ         restrow
+	JNZ         rest1row
 	LEAQ        (DX)(DI*1), R8
-	VMASKMOVPS  Y1, Y0, (R8)
+	VMASKMOVPS  Y2, Y1, (R8)
+	JMP         next
+
+rest1more:
+	CMPQ       R8, $0x00000010
+	JG         rest2more
+	SUBQ       $0x00000008, R8
+	LEAQ       lanewindow<>+0(SB), R9
+	NEGQ       R8
+	VMOVUPS    64(R9)(R8*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	LEAQ       (DX)(DI*1), R8
+	CMPQ       accumulate+40(FP), $0x00
+	JE         rest2fresh
+	VMOVUPS    (R8), Y2
+	VMOVUPS    Y2, Y2
+	VMASKMOVPS 32(R8), Y1, Y3
+	VMOVUPS    Y3, Y3
+
+rest2fresh:
+	LEAQ (BX)(DI*1), R8
+	MOVQ 64(CX), R10
+	LEAQ (SI)(DI*1), R11
+	MOVQ 72(CX), R13
+	MOVQ 32(CX), R14
+
+rest2row:
+	MOVQ R8, R9
+	MOVQ R11, R12
+	MOVQ 56(CX), R15
+
+rest2col:
+	VMOVUPS     (R9), Y4
+	VFMADD231PS (R12), Y4, Y2
+	VMASKMOVPS  32(R9), Y1, Y4
+	VMASKMOVPS  32(R12), Y1, Y5
+	VFMADD231PS Y5, Y4, Y3
+	LEAQ        (R9)(R10*4), R9
+	LEAQ        (R12)(R13*4), R12
+	DECQ        R15
+	JNZ         rest2col
+	MOVQ        40(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R9
+	LEAQ        (R11)(R9*4), R11
+	DECQ        R14
+	JNZ         rest2row
+	LEAQ        (DX)(DI*1), R8
+	VMOVUPS     Y2, (R8)
+	VMASKMOVPS  Y3, Y1, 32(R8)
+	JMP         next
+
+rest2more:
+	CMPQ       R8, $0x00000018
+	JG         rest3more
+	SUBQ       $0x00000010, R8
+	LEAQ       lanewindow<>+0(SB), R9
+	NEGQ       R8
+	VMOVUPS    64(R9)(R8*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	LEAQ       (DX)(DI*1), R8
+	CMPQ       accumulate+40(FP), $0x00
+	JE         rest3fresh
+	VMOVUPS    (R8), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(R8), Y3
+	VMOVUPS    Y3, Y3
+	VMASKMOVPS 64(R8), Y1, Y4
+	VMOVUPS    Y4, Y4
+
+rest3fresh:
+	LEAQ (BX)(DI*1), R8
+	MOVQ 64(CX), R10
+	LEAQ (SI)(DI*1), R11
+	MOVQ 72(CX), R13
+	MOVQ 32(CX), R14
+
+rest3row:
+	MOVQ R8, R9
+	MOVQ R11, R12
+	MOVQ 56(CX), R15
+
+rest3col:
+	VMOVUPS     (R9), Y5
+	VFMADD231PS (R12), Y5, Y2
+	VMOVUPS     32(R9), Y5
+	VFMADD231PS 32(R12), Y5, Y3
+	VMASKMOVPS  64(R9), Y1, Y5
+	VMASKMOVPS  64(R12), Y1, Y6
+	VFMADD231PS Y6, Y5, Y4
+	LEAQ        (R9)(R10*4), R9
+	LEAQ        (R12)(R13*4), R12
+	DECQ        R15
+	JNZ         rest3col
+	MOVQ        40(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R9
+	LEAQ        (R11)(R9*4), R11
+	DECQ        R14
+	JNZ         rest3row
+	LEAQ        (DX)(DI*1), R8
+	VMOVUPS     Y2, (R8)
+	VMOVUPS     Y3, 32(R8)
+	VMASKMOVPS  Y4, Y1, 64(R8)
+	JMP         next
+
+rest3more:
+	SUBQ       $0x00000018, R8
+	LEAQ       lanewindow<>+0(SB), R9
+	NEGQ       R8
+	VMOVUPS    64(R9)(R8*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	LEAQ       (DX)(DI*1), R8
+	CMPQ       accumulate+40(FP), $0x00
+	JE         rest4fresh
+	VMOVUPS    (R8), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(R8), Y3
+	VMOVUPS    Y3, Y3
+	VMOVUPS    64(R8), Y4
+	VMOVUPS    Y4, Y4
+	VMASKMOVPS 96(R8), Y1, Y5
+	VMOVUPS    Y5, Y5
+
+rest4fresh:
+	LEAQ (BX)(DI*1), R8
+	MOVQ 64(CX), R10
+	LEAQ (SI)(DI*1), R11
+	MOVQ 72(CX), R13
+	MOVQ 32(CX), R14
+
+rest4row:
+	MOVQ R8, R9
+	MOVQ R11, R12
+	MOVQ 56(CX), R15
+
+rest4col:
+	VMOVUPS     (R9), Y6
+	VFMADD231PS (R12), Y6, Y2
+	VMOVUPS     32(R9), Y6
+	VFMADD231PS 32(R12), Y6, Y3
+	VMOVUPS     64(R9), Y6
+	VFMADD231PS 64(R12), Y6, Y4
+	VMASKMOVPS  96(R9), Y1, Y6
+	VMASKMOVPS  96(R12), Y1, Y7
+	VFMADD231PS Y7, Y6, Y5
+	LEAQ        (R9)(R10*4), R9
+	LEAQ        (R12)(R13*4), R12
+	DECQ        R15
+	JNZ         rest4col
+	MOVQ        40(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R9
+	LEAQ        (R11)(R9*4), R11
+	DECQ        R14
+	JNZ         rest4row
+	LEAQ        (DX)(DI*1), R8
+	VMOVUPS     Y2, (R8)
+	VMOVUPS     Y3, 32(R8)
+	VMOVUPS     Y4, 64(R8)
+	VMASKMOVPS  Y5, Y1, 96(R8)
 
 next:
 	MOVQ    8(CX), DI
@@ -4831,140 +8709,835 @@ next:
 // func sumOfTapsAVX2(dst *float32, a *float32, n int, t *int, accumulate int)
 // Requires: AVX
 TEXT ·sumOfTapsAVX2(SB), NOSPLIT, $8-40
-	MOVQ n+16(FP), AX
-	MOVQ t+24(FP), CX
-	MOVQ dst+0(FP), DX
-	MOVQ a+8(FP), BX
-	MOVQ (CX), SI
-	MOVQ SI, (SP)
+	MOVQ    n+16(FP), AX
+	MOVQ    t+24(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	VMOVUPS lanes00000000<>+0(SB), Y0
+	MOVQ    (CX), SI
+	MOVQ    SI, (SP)
 
 place:
 	XORQ SI, SI
 	MOVQ AX, DI
 
-vectors4:
-	CMPQ    DI, $0x00000020
-	JL      less4
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	VXORPS  Y3, Y3, Y3
+vectors:
+	CMPQ    DI, $0x00000040
+	JL      less
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
 	LEAQ    (DX)(SI*1), R8
 	CMPQ    accumulate+32(FP), $0x00
-	JE      vectors4fresh
-	VMOVUPS (R8), Y0
-	VMOVUPS Y0, Y0
-	VMOVUPS 32(R8), Y1
+	JE      vectorsfresh
+	VMOVUPS (R8), Y1
 	VMOVUPS Y1, Y1
-	VMOVUPS 64(R8), Y2
+	VMOVUPS 32(R8), Y2
 	VMOVUPS Y2, Y2
-	VMOVUPS 96(R8), Y3
+	VMOVUPS 64(R8), Y3
 	VMOVUPS Y3, Y3
+	VMOVUPS 96(R8), Y4
+	VMOVUPS Y4, Y4
+	VMOVUPS 128(R8), Y5
+	VMOVUPS Y5, Y5
+	VMOVUPS 160(R8), Y6
+	VMOVUPS Y6, Y6
+	VMOVUPS 192(R8), Y7
+	VMOVUPS Y7, Y7
+	VMOVUPS 224(R8), Y8
+	VMOVUPS Y8, Y8
 
-vectors4fresh:
+vectorsfresh:
 	LEAQ (BX)(SI*1), R8
 	MOVQ 64(CX), R10
 	MOVQ 32(CX), R11
 
-vectors4row:
+vectorsrow:
 	MOVQ R8, R9
 	MOVQ 56(CX), R12
 
-vectors4col:
-	VMOVUPS (R9), Y4
-	VADDPS  Y4, Y0, Y0
-	VMOVUPS 32(R9), Y4
-	VADDPS  Y4, Y1, Y1
-	VMOVUPS 64(R9), Y4
-	VADDPS  Y4, Y2, Y2
-	VMOVUPS 96(R9), Y4
-	VADDPS  Y4, Y3, Y3
+vectorscol:
+	VMOVUPS (R9), Y9
+	VADDPS  Y9, Y1, Y1
+	VMOVUPS 32(R9), Y9
+	VADDPS  Y9, Y2, Y2
+	VMOVUPS 64(R9), Y9
+	VADDPS  Y9, Y3, Y3
+	VMOVUPS 96(R9), Y9
+	VADDPS  Y9, Y4, Y4
+	VMOVUPS 128(R9), Y9
+	VADDPS  Y9, Y5, Y5
+	VMOVUPS 160(R9), Y9
+	VADDPS  Y9, Y6, Y6
+	VMOVUPS 192(R9), Y9
+	VADDPS  Y9, Y7, Y7
+	VMOVUPS 224(R9), Y9
+	VADDPS  Y9, Y8, Y8
 	LEAQ    (R9)(R10*4), R9
 	DECQ    R12
-	JNZ     vectors4col
+	JNZ     vectorscol
 	MOVQ    40(CX), R9
 	LEAQ    (R8)(R9*4), R8
 	DECQ    R11
-	JNZ     vectors4row
+	JNZ     vectorsrow
 	LEAQ    (DX)(SI*1), R8
-	VMOVUPS Y0, (R8)
-	VMOVUPS Y1, 32(R8)
-	VMOVUPS Y2, 64(R8)
-	VMOVUPS Y3, 96(R8)
-	ADDQ    $0x00000080, SI
-	SUBQ    $0x00000020, DI
-	JMP     vectors4
+	VMOVUPS Y1, (R8)
+	VMOVUPS Y2, 32(R8)
+	VMOVUPS Y3, 64(R8)
+	VMOVUPS Y4, 96(R8)
+	VMOVUPS Y5, 128(R8)
+	VMOVUPS Y6, 160(R8)
+	VMOVUPS Y7, 192(R8)
+	VMOVUPS Y8, 224(R8)
+	ADDQ    $0x00000100, SI
+	SUBQ    $0x00000040, DI
+	JMP     vectors
 
-less4:
-vectors1:
-	CMPQ    DI, $0x00000008
-	JL      less1
-	VXORPS  Y0, Y0, Y0
-	LEAQ    (DX)(SI*1), R8
-	CMPQ    accumulate+32(FP), $0x00
-	JE      vectors1fresh
-	VMOVUPS (R8), Y0
-	VMOVUPS Y0, Y0
-
-vectors1fresh:
-	LEAQ (BX)(SI*1), R8
-	MOVQ 64(CX), R10
-	MOVQ 32(CX), R11
-
-vectors1row:
-	MOVQ R8, R9
-	MOVQ 56(CX), R12
-
-vectors1col:
-	VMOVUPS (R9), Y1
-	VADDPS  Y1, Y0, Y0
-	LEAQ    (R9)(R10*4), R9
-	DECQ    R12
-	JNZ     vectors1col
-	MOVQ    40(CX), R9
-	LEAQ    (R8)(R9*4), R8
-	DECQ    R11
-	JNZ     vectors1row
-	LEAQ    (DX)(SI*1), R8
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x00000020, SI
-	SUBQ    $0x00000008, DI
-	JMP     vectors1
-
-less1:
+less:
 	TESTQ      DI, DI
 	JZ         next
+	CMPQ       DI, $0x00000008
+	JG         rest1more
 	LEAQ       lanewindow<>+0(SB), R8
 	NEGQ       DI
-	VMOVUPS    64(R8)(DI*4), Y0
-	VXORPS     Y1, Y1, Y1
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
 	LEAQ       (DX)(SI*1), DI
 	CMPQ       accumulate+32(FP), $0x00
-	JE         restfresh
-	VMASKMOVPS (DI), Y0, Y1
-	VMOVUPS    Y1, Y1
+	JE         rest1fresh
+	VMASKMOVPS (DI), Y1, Y2
+	VMOVUPS    Y2, Y2
 
-restfresh:
+rest1fresh:
 	LEAQ (BX)(SI*1), DI
 	MOVQ 64(CX), R9
 	MOVQ 32(CX), R10
 
-restrow:
+rest1row:
 	MOVQ DI, R8
 	MOVQ 56(CX), R11
 
-restcol:
-	VMASKMOVPS (R8), Y0, Y2
-	VADDPS     Y2, Y1, Y1
+rest1col:
+	VMASKMOVPS (R8), Y1, Y3
+	VADDPS     Y3, Y2, Y2
 	LEAQ       (R8)(R9*4), R8
 	DECQ       R11
-	JNZ        restcol
+	JNZ        rest1col
 	MOVQ       40(CX), R8
 	LEAQ       (DI)(R8*4), DI
 	DECQ       R10
-	JNZ        restrow
+	JNZ        rest1row
 	LEAQ       (DX)(SI*1), DI
-	VMASKMOVPS Y1, Y0, (DI)
+	VMASKMOVPS Y2, Y1, (DI)
+	JMP        next
+
+rest1more:
+	CMPQ       DI, $0x00000010
+	JG         rest2more
+	SUBQ       $0x00000008, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest2fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMASKMOVPS 32(DI), Y1, Y3
+	VMOVUPS    Y3, Y3
+
+rest2fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest2row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest2col:
+	VMOVUPS    (R8), Y4
+	VADDPS     Y4, Y2, Y2
+	VMASKMOVPS 32(R8), Y1, Y4
+	VADDPS     Y4, Y3, Y3
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest2col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest2row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMASKMOVPS Y3, Y1, 32(DI)
+	JMP        next
+
+rest2more:
+	CMPQ       DI, $0x00000018
+	JG         rest3more
+	SUBQ       $0x00000010, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest3fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMASKMOVPS 64(DI), Y1, Y4
+	VMOVUPS    Y4, Y4
+
+rest3fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest3row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest3col:
+	VMOVUPS    (R8), Y5
+	VADDPS     Y5, Y2, Y2
+	VMOVUPS    32(R8), Y5
+	VADDPS     Y5, Y3, Y3
+	VMASKMOVPS 64(R8), Y1, Y5
+	VADDPS     Y5, Y4, Y4
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest3col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest3row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMOVUPS    Y3, 32(DI)
+	VMASKMOVPS Y4, Y1, 64(DI)
+	JMP        next
+
+rest3more:
+	CMPQ       DI, $0x00000020
+	JG         rest4more
+	SUBQ       $0x00000018, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest4fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMOVUPS    Y4, Y4
+	VMASKMOVPS 96(DI), Y1, Y5
+	VMOVUPS    Y5, Y5
+
+rest4fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest4row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest4col:
+	VMOVUPS    (R8), Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    32(R8), Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    64(R8), Y6
+	VADDPS     Y6, Y4, Y4
+	VMASKMOVPS 96(R8), Y1, Y6
+	VADDPS     Y6, Y5, Y5
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest4col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest4row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMOVUPS    Y3, 32(DI)
+	VMOVUPS    Y4, 64(DI)
+	VMASKMOVPS Y5, Y1, 96(DI)
+	JMP        next
+
+rest4more:
+	CMPQ       DI, $0x00000028
+	JG         rest5more
+	SUBQ       $0x00000020, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	VMOVAPS    Y0, Y6
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest5fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMOVUPS    Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMOVUPS    Y5, Y5
+	VMASKMOVPS 128(DI), Y1, Y6
+	VMOVUPS    Y6, Y6
+
+rest5fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest5row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest5col:
+	VMOVUPS    (R8), Y7
+	VADDPS     Y7, Y2, Y2
+	VMOVUPS    32(R8), Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    64(R8), Y7
+	VADDPS     Y7, Y4, Y4
+	VMOVUPS    96(R8), Y7
+	VADDPS     Y7, Y5, Y5
+	VMASKMOVPS 128(R8), Y1, Y7
+	VADDPS     Y7, Y6, Y6
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest5col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest5row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMOVUPS    Y3, 32(DI)
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    Y5, 96(DI)
+	VMASKMOVPS Y6, Y1, 128(DI)
+	JMP        next
+
+rest5more:
+	CMPQ       DI, $0x00000030
+	JG         rest6more
+	SUBQ       $0x00000028, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	VMOVAPS    Y0, Y6
+	VMOVAPS    Y0, Y7
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest6fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMOVUPS    Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMOVUPS    Y5, Y5
+	VMOVUPS    128(DI), Y6
+	VMOVUPS    Y6, Y6
+	VMASKMOVPS 160(DI), Y1, Y7
+	VMOVUPS    Y7, Y7
+
+rest6fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest6row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest6col:
+	VMOVUPS    (R8), Y8
+	VADDPS     Y8, Y2, Y2
+	VMOVUPS    32(R8), Y8
+	VADDPS     Y8, Y3, Y3
+	VMOVUPS    64(R8), Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    96(R8), Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    128(R8), Y8
+	VADDPS     Y8, Y6, Y6
+	VMASKMOVPS 160(R8), Y1, Y8
+	VADDPS     Y8, Y7, Y7
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest6col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest6row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMOVUPS    Y3, 32(DI)
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    Y5, 96(DI)
+	VMOVUPS    Y6, 128(DI)
+	VMASKMOVPS Y7, Y1, 160(DI)
+	JMP        next
+
+rest6more:
+	CMPQ       DI, $0x00000038
+	JG         rest7more
+	SUBQ       $0x00000030, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	VMOVAPS    Y0, Y6
+	VMOVAPS    Y0, Y7
+	VMOVAPS    Y0, Y8
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest7fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMOVUPS    Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMOVUPS    Y5, Y5
+	VMOVUPS    128(DI), Y6
+	VMOVUPS    Y6, Y6
+	VMOVUPS    160(DI), Y7
+	VMOVUPS    Y7, Y7
+	VMASKMOVPS 192(DI), Y1, Y8
+	VMOVUPS    Y8, Y8
+
+rest7fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest7row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest7col:
+	VMOVUPS    (R8), Y9
+	VADDPS     Y9, Y2, Y2
+	VMOVUPS    32(R8), Y9
+	VADDPS     Y9, Y3, Y3
+	VMOVUPS    64(R8), Y9
+	VADDPS     Y9, Y4, Y4
+	VMOVUPS    96(R8), Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    128(R8), Y9
+	VADDPS     Y9, Y6, Y6
+	VMOVUPS    160(R8), Y9
+	VADDPS     Y9, Y7, Y7
+	VMASKMOVPS 192(R8), Y1, Y9
+	VADDPS     Y9, Y8, Y8
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest7col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest7row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMOVUPS    Y3, 32(DI)
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    Y5, 96(DI)
+	VMOVUPS    Y6, 128(DI)
+	VMOVUPS    Y7, 160(DI)
+	VMASKMOVPS Y8, Y1, 192(DI)
+	JMP        next
+
+rest7more:
+	SUBQ       $0x00000038, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	VMOVAPS    Y0, Y6
+	VMOVAPS    Y0, Y7
+	VMOVAPS    Y0, Y8
+	VMOVAPS    Y0, Y9
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest8fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMOVUPS    Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMOVUPS    Y5, Y5
+	VMOVUPS    128(DI), Y6
+	VMOVUPS    Y6, Y6
+	VMOVUPS    160(DI), Y7
+	VMOVUPS    Y7, Y7
+	VMOVUPS    192(DI), Y8
+	VMOVUPS    Y8, Y8
+	VMASKMOVPS 224(DI), Y1, Y9
+	VMOVUPS    Y9, Y9
+
+rest8fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest8row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest8col:
+	VMOVUPS    (R8), Y10
+	VADDPS     Y10, Y2, Y2
+	VMOVUPS    32(R8), Y10
+	VADDPS     Y10, Y3, Y3
+	VMOVUPS    64(R8), Y10
+	VADDPS     Y10, Y4, Y4
+	VMOVUPS    96(R8), Y10
+	VADDPS     Y10, Y5, Y5
+	VMOVUPS    128(R8), Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    160(R8), Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    192(R8), Y10
+	VADDPS     Y10, Y8, Y8
+	VMASKMOVPS 224(R8), Y1, Y10
+	VADDPS     Y10, Y9, Y9
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest8col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest8row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMOVUPS    Y3, 32(DI)
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    Y5, 96(DI)
+	VMOVUPS    Y6, 128(DI)
+	VMOVUPS    Y7, 160(DI)
+	VMOVUPS    Y8, 192(DI)
+	VMASKMOVPS Y9, Y1, 224(DI)
+
+next:
+	MOVQ 8(CX), SI
+	LEAQ (DX)(SI*4), DX
+	MOVQ 16(CX), SI
+	LEAQ (BX)(SI*4), BX
+	DECQ (SP)
+	JNZ  place
+	VZEROUPPER
+	RET
+
+// func meanOfTapsAVX2(dst *float32, a *float32, n int, t *int, accumulate int, divisor float32)
+// Requires: AVX
+TEXT ·meanOfTapsAVX2(SB), NOSPLIT, $8-44
+	MOVQ    n+16(FP), AX
+	MOVQ    t+24(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	VMOVUPS lanes00000000<>+0(SB), Y0
+	MOVQ    (CX), SI
+	MOVQ    SI, (SP)
+
+place:
+	XORQ SI, SI
+	MOVQ AX, DI
+
+vectors:
+	CMPQ    DI, $0x00000020
+	JL      less
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	LEAQ    (DX)(SI*1), R8
+	CMPQ    accumulate+32(FP), $0x00
+	JE      vectorsfresh
+	VMOVUPS (R8), Y1
+	VMOVUPS Y1, Y1
+	VMOVUPS 32(R8), Y2
+	VMOVUPS Y2, Y2
+	VMOVUPS 64(R8), Y3
+	VMOVUPS Y3, Y3
+	VMOVUPS 96(R8), Y4
+	VMOVUPS Y4, Y4
+
+vectorsfresh:
+	LEAQ (BX)(SI*1), R8
+	MOVQ 64(CX), R10
+	MOVQ 32(CX), R11
+
+vectorsrow:
+	MOVQ R8, R9
+	MOVQ 56(CX), R12
+
+vectorscol:
+	VMOVUPS      (R9), Y5
+	VADDPS       Y5, Y1, Y1
+	VMOVUPS      32(R9), Y5
+	VADDPS       Y5, Y2, Y2
+	VMOVUPS      64(R9), Y5
+	VADDPS       Y5, Y3, Y3
+	VMOVUPS      96(R9), Y5
+	VADDPS       Y5, Y4, Y4
+	LEAQ         (R9)(R10*4), R9
+	DECQ         R12
+	JNZ          vectorscol
+	MOVQ         40(CX), R9
+	LEAQ         (R8)(R9*4), R8
+	DECQ         R11
+	JNZ          vectorsrow
+	LEAQ         (DX)(SI*1), R8
+	VBROADCASTSS divisor+40(FP), Y5
+	VDIVPS       Y5, Y1, Y1
+	VDIVPS       Y5, Y2, Y2
+	VDIVPS       Y5, Y3, Y3
+	VDIVPS       Y5, Y4, Y4
+	VMOVUPS      Y1, (R8)
+	VMOVUPS      Y2, 32(R8)
+	VMOVUPS      Y3, 64(R8)
+	VMOVUPS      Y4, 96(R8)
+	ADDQ         $0x00000080, SI
+	SUBQ         $0x00000020, DI
+	JMP          vectors
+
+less:
+	TESTQ      DI, DI
+	JZ         next
+	CMPQ       DI, $0x00000008
+	JG         rest1more
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest1fresh
+	VMASKMOVPS (DI), Y1, Y2
+	VMOVUPS    Y2, Y2
+
+rest1fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest1row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest1col:
+	VMASKMOVPS   (R8), Y1, Y3
+	VADDPS       Y3, Y2, Y2
+	LEAQ         (R8)(R9*4), R8
+	DECQ         R11
+	JNZ          rest1col
+	MOVQ         40(CX), R8
+	LEAQ         (DI)(R8*4), DI
+	DECQ         R10
+	JNZ          rest1row
+	LEAQ         (DX)(SI*1), DI
+	VBROADCASTSS divisor+40(FP), Y3
+	VDIVPS       Y3, Y2, Y2
+	VMASKMOVPS   Y2, Y1, (DI)
+	JMP          next
+
+rest1more:
+	CMPQ       DI, $0x00000010
+	JG         rest2more
+	SUBQ       $0x00000008, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest2fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMASKMOVPS 32(DI), Y1, Y3
+	VMOVUPS    Y3, Y3
+
+rest2fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest2row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest2col:
+	VMOVUPS      (R8), Y4
+	VADDPS       Y4, Y2, Y2
+	VMASKMOVPS   32(R8), Y1, Y4
+	VADDPS       Y4, Y3, Y3
+	LEAQ         (R8)(R9*4), R8
+	DECQ         R11
+	JNZ          rest2col
+	MOVQ         40(CX), R8
+	LEAQ         (DI)(R8*4), DI
+	DECQ         R10
+	JNZ          rest2row
+	LEAQ         (DX)(SI*1), DI
+	VBROADCASTSS divisor+40(FP), Y4
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+	VMOVUPS      Y2, (DI)
+	VMASKMOVPS   Y3, Y1, 32(DI)
+	JMP          next
+
+rest2more:
+	CMPQ       DI, $0x00000018
+	JG         rest3more
+	SUBQ       $0x00000010, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest3fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMASKMOVPS 64(DI), Y1, Y4
+	VMOVUPS    Y4, Y4
+
+rest3fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest3row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest3col:
+	VMOVUPS      (R8), Y5
+	VADDPS       Y5, Y2, Y2
+	VMOVUPS      32(R8), Y5
+	VADDPS       Y5, Y3, Y3
+	VMASKMOVPS   64(R8), Y1, Y5
+	VADDPS       Y5, Y4, Y4
+	LEAQ         (R8)(R9*4), R8
+	DECQ         R11
+	JNZ          rest3col
+	MOVQ         40(CX), R8
+	LEAQ         (DI)(R8*4), DI
+	DECQ         R10
+	JNZ          rest3row
+	LEAQ         (DX)(SI*1), DI
+	VBROADCASTSS divisor+40(FP), Y5
+	VDIVPS       Y5, Y2, Y2
+	VDIVPS       Y5, Y3, Y3
+	VDIVPS       Y5, Y4, Y4
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	VMASKMOVPS   Y4, Y1, 64(DI)
+	JMP          next
+
+rest3more:
+	SUBQ       $0x00000018, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest4fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMOVUPS    Y4, Y4
+	VMASKMOVPS 96(DI), Y1, Y5
+	VMOVUPS    Y5, Y5
+
+rest4fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest4row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest4col:
+	VMOVUPS      (R8), Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      32(R8), Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      64(R8), Y6
+	VADDPS       Y6, Y4, Y4
+	VMASKMOVPS   96(R8), Y1, Y6
+	VADDPS       Y6, Y5, Y5
+	LEAQ         (R8)(R9*4), R8
+	DECQ         R11
+	JNZ          rest4col
+	MOVQ         40(CX), R8
+	LEAQ         (DI)(R8*4), DI
+	DECQ         R10
+	JNZ          rest4row
+	LEAQ         (DX)(SI*1), DI
+	VBROADCASTSS divisor+40(FP), Y6
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	VMOVUPS      Y4, 64(DI)
+	VMASKMOVPS   Y5, Y1, 96(DI)
 
 next:
 	MOVQ 8(CX), SI
@@ -4979,164 +9552,688 @@ next:
 // func maxOfTapsAVX2(dst *float32, a *float32, n int, t *int, accumulate int)
 // Requires: AVX
 TEXT ·maxOfTapsAVX2(SB), NOSPLIT, $8-40
-	MOVQ n+16(FP), AX
-	MOVQ t+24(FP), CX
-	MOVQ dst+0(FP), DX
-	MOVQ a+8(FP), BX
-	MOVQ (CX), SI
-	MOVQ SI, (SP)
+	MOVQ    n+16(FP), AX
+	MOVQ    t+24(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	VMOVUPS lanesff800000<>+0(SB), Y0
+	MOVQ    (CX), SI
+	MOVQ    SI, (SP)
 
 place:
 	XORQ SI, SI
 	MOVQ AX, DI
 
-vectors4:
-	CMPQ    DI, $0x00000020
-	JL      less4
-	VMOVUPS lanesff800000<>+0(SB), Y0
-	VMOVUPS Y0, Y0
-	VMOVUPS lanesff800000<>+0(SB), Y1
-	VMOVUPS Y1, Y1
-	VMOVUPS lanesff800000<>+0(SB), Y2
-	VMOVUPS Y2, Y2
-	VMOVUPS lanesff800000<>+0(SB), Y3
-	VMOVUPS Y3, Y3
+vectors:
+	CMPQ    DI, $0x00000040
+	JL      less
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
 	LEAQ    (DX)(SI*1), R8
 	CMPQ    accumulate+32(FP), $0x00
-	JE      vectors4fresh
-	VMOVUPS (R8), Y0
-	VMOVUPS Y0, Y0
-	VMOVUPS 32(R8), Y1
+	JE      vectorsfresh
+	VMOVUPS (R8), Y1
 	VMOVUPS Y1, Y1
-	VMOVUPS 64(R8), Y2
+	VMOVUPS 32(R8), Y2
 	VMOVUPS Y2, Y2
-	VMOVUPS 96(R8), Y3
+	VMOVUPS 64(R8), Y3
 	VMOVUPS Y3, Y3
+	VMOVUPS 96(R8), Y4
+	VMOVUPS Y4, Y4
+	VMOVUPS 128(R8), Y5
+	VMOVUPS Y5, Y5
+	VMOVUPS 160(R8), Y6
+	VMOVUPS Y6, Y6
+	VMOVUPS 192(R8), Y7
+	VMOVUPS Y7, Y7
+	VMOVUPS 224(R8), Y8
+	VMOVUPS Y8, Y8
 
-vectors4fresh:
+vectorsfresh:
 	LEAQ (BX)(SI*1), R8
 	MOVQ 64(CX), R10
 	MOVQ 32(CX), R11
 
-vectors4row:
+vectorsrow:
 	MOVQ R8, R9
 	MOVQ 56(CX), R12
 
-vectors4col:
-	VMOVUPS   (R9), Y4
-	VMAXPS    Y4, Y0, Y4
-	VCMPPS    $0x03, Y0, Y0, Y5
-	VBLENDVPS Y5, Y0, Y4, Y4
-	VMOVAPS   Y4, Y0
-	VMOVUPS   32(R9), Y4
-	VMAXPS    Y4, Y1, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VBLENDVPS Y5, Y1, Y4, Y4
-	VMOVAPS   Y4, Y1
-	VMOVUPS   64(R9), Y4
-	VMAXPS    Y4, Y2, Y4
-	VCMPPS    $0x03, Y2, Y2, Y5
-	VBLENDVPS Y5, Y2, Y4, Y4
-	VMOVAPS   Y4, Y2
-	VMOVUPS   96(R9), Y4
-	VMAXPS    Y4, Y3, Y4
-	VCMPPS    $0x03, Y3, Y3, Y5
-	VBLENDVPS Y5, Y3, Y4, Y4
-	VMOVAPS   Y4, Y3
+vectorscol:
+	VMOVUPS   (R9), Y9
+	VMAXPS    Y9, Y1, Y9
+	VCMPPS    $0x03, Y1, Y1, Y10
+	VBLENDVPS Y10, Y1, Y9, Y9
+	VMOVAPS   Y9, Y1
+	VMOVUPS   32(R9), Y9
+	VMAXPS    Y9, Y2, Y9
+	VCMPPS    $0x03, Y2, Y2, Y10
+	VBLENDVPS Y10, Y2, Y9, Y9
+	VMOVAPS   Y9, Y2
+	VMOVUPS   64(R9), Y9
+	VMAXPS    Y9, Y3, Y9
+	VCMPPS    $0x03, Y3, Y3, Y10
+	VBLENDVPS Y10, Y3, Y9, Y9
+	VMOVAPS   Y9, Y3
+	VMOVUPS   96(R9), Y9
+	VMAXPS    Y9, Y4, Y9
+	VCMPPS    $0x03, Y4, Y4, Y10
+	VBLENDVPS Y10, Y4, Y9, Y9
+	VMOVAPS   Y9, Y4
+	VMOVUPS   128(R9), Y9
+	VMAXPS    Y9, Y5, Y9
+	VCMPPS    $0x03, Y5, Y5, Y10
+	VBLENDVPS Y10, Y5, Y9, Y9
+	VMOVAPS   Y9, Y5
+	VMOVUPS   160(R9), Y9
+	VMAXPS    Y9, Y6, Y9
+	VCMPPS    $0x03, Y6, Y6, Y10
+	VBLENDVPS Y10, Y6, Y9, Y9
+	VMOVAPS   Y9, Y6
+	VMOVUPS   192(R9), Y9
+	VMAXPS    Y9, Y7, Y9
+	VCMPPS    $0x03, Y7, Y7, Y10
+	VBLENDVPS Y10, Y7, Y9, Y9
+	VMOVAPS   Y9, Y7
+	VMOVUPS   224(R9), Y9
+	VMAXPS    Y9, Y8, Y9
+	VCMPPS    $0x03, Y8, Y8, Y10
+	VBLENDVPS Y10, Y8, Y9, Y9
+	VMOVAPS   Y9, Y8
 	LEAQ      (R9)(R10*4), R9
 	DECQ      R12
-	JNZ       vectors4col
+	JNZ       vectorscol
 	MOVQ      40(CX), R9
 	LEAQ      (R8)(R9*4), R8
 	DECQ      R11
-	JNZ       vectors4row
+	JNZ       vectorsrow
 	LEAQ      (DX)(SI*1), R8
-	VMOVUPS   Y0, (R8)
-	VMOVUPS   Y1, 32(R8)
-	VMOVUPS   Y2, 64(R8)
-	VMOVUPS   Y3, 96(R8)
-	ADDQ      $0x00000080, SI
-	SUBQ      $0x00000020, DI
-	JMP       vectors4
+	VMOVUPS   Y1, (R8)
+	VMOVUPS   Y2, 32(R8)
+	VMOVUPS   Y3, 64(R8)
+	VMOVUPS   Y4, 96(R8)
+	VMOVUPS   Y5, 128(R8)
+	VMOVUPS   Y6, 160(R8)
+	VMOVUPS   Y7, 192(R8)
+	VMOVUPS   Y8, 224(R8)
+	ADDQ      $0x00000100, SI
+	SUBQ      $0x00000040, DI
+	JMP       vectors
 
-less4:
-vectors1:
-	CMPQ    DI, $0x00000008
-	JL      less1
-	VMOVUPS lanesff800000<>+0(SB), Y0
-	VMOVUPS Y0, Y0
-	LEAQ    (DX)(SI*1), R8
-	CMPQ    accumulate+32(FP), $0x00
-	JE      vectors1fresh
-	VMOVUPS (R8), Y0
-	VMOVUPS Y0, Y0
-
-vectors1fresh:
-	LEAQ (BX)(SI*1), R8
-	MOVQ 64(CX), R10
-	MOVQ 32(CX), R11
-
-vectors1row:
-	MOVQ R8, R9
-	MOVQ 56(CX), R12
-
-vectors1col:
-	VMOVUPS   (R9), Y1
-	VMAXPS    Y1, Y0, Y1
-	VCMPPS    $0x03, Y0, Y0, Y2
-	VBLENDVPS Y2, Y0, Y1, Y1
-	VMOVAPS   Y1, Y0
-	LEAQ      (R9)(R10*4), R9
-	DECQ      R12
-	JNZ       vectors1col
-	MOVQ      40(CX), R9
-	LEAQ      (R8)(R9*4), R8
-	DECQ      R11
-	JNZ       vectors1row
-	LEAQ      (DX)(SI*1), R8
-	VMOVUPS   Y0, (R8)
-	ADDQ      $0x00000020, SI
-	SUBQ      $0x00000008, DI
-	JMP       vectors1
-
-less1:
+less:
 	TESTQ      DI, DI
 	JZ         next
+	CMPQ       DI, $0x00000008
+	JG         rest1more
 	LEAQ       lanewindow<>+0(SB), R8
 	NEGQ       DI
-	VMOVUPS    64(R8)(DI*4), Y0
-	VMOVUPS    lanesff800000<>+0(SB), Y1
-	VMOVUPS    Y1, Y1
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
 	LEAQ       (DX)(SI*1), DI
 	CMPQ       accumulate+32(FP), $0x00
-	JE         restfresh
-	VMASKMOVPS (DI), Y0, Y1
-	VMOVUPS    Y1, Y1
+	JE         rest1fresh
+	VMASKMOVPS (DI), Y1, Y2
+	VMOVUPS    Y2, Y2
 
-restfresh:
+rest1fresh:
 	LEAQ (BX)(SI*1), DI
 	MOVQ 64(CX), R9
 	MOVQ 32(CX), R10
 
-restrow:
+rest1row:
 	MOVQ DI, R8
 	MOVQ 56(CX), R11
 
-restcol:
-	VMASKMOVPS (R8), Y0, Y2
-	VMAXPS     Y2, Y1, Y2
-	VCMPPS     $0x03, Y1, Y1, Y3
-	VBLENDVPS  Y3, Y1, Y2, Y2
-	VMOVAPS    Y2, Y1
+rest1col:
+	VMASKMOVPS (R8), Y1, Y3
+	VMAXPS     Y3, Y2, Y3
+	VCMPPS     $0x03, Y2, Y2, Y4
+	VBLENDVPS  Y4, Y2, Y3, Y3
+	VMOVAPS    Y3, Y2
 	LEAQ       (R8)(R9*4), R8
 	DECQ       R11
-	JNZ        restcol
+	JNZ        rest1col
 	MOVQ       40(CX), R8
 	LEAQ       (DI)(R8*4), DI
 	DECQ       R10
-	JNZ        restrow
+	JNZ        rest1row
 	LEAQ       (DX)(SI*1), DI
-	VMASKMOVPS Y1, Y0, (DI)
+	VMASKMOVPS Y2, Y1, (DI)
+	JMP        next
+
+rest1more:
+	CMPQ       DI, $0x00000010
+	JG         rest2more
+	SUBQ       $0x00000008, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest2fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMASKMOVPS 32(DI), Y1, Y3
+	VMOVUPS    Y3, Y3
+
+rest2fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest2row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest2col:
+	VMOVUPS    (R8), Y4
+	VMAXPS     Y4, Y2, Y4
+	VCMPPS     $0x03, Y2, Y2, Y5
+	VBLENDVPS  Y5, Y2, Y4, Y4
+	VMOVAPS    Y4, Y2
+	VMASKMOVPS 32(R8), Y1, Y4
+	VMAXPS     Y4, Y3, Y4
+	VCMPPS     $0x03, Y3, Y3, Y5
+	VBLENDVPS  Y5, Y3, Y4, Y4
+	VMOVAPS    Y4, Y3
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest2col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest2row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMASKMOVPS Y3, Y1, 32(DI)
+	JMP        next
+
+rest2more:
+	CMPQ       DI, $0x00000018
+	JG         rest3more
+	SUBQ       $0x00000010, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest3fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMASKMOVPS 64(DI), Y1, Y4
+	VMOVUPS    Y4, Y4
+
+rest3fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest3row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest3col:
+	VMOVUPS    (R8), Y5
+	VMAXPS     Y5, Y2, Y5
+	VCMPPS     $0x03, Y2, Y2, Y6
+	VBLENDVPS  Y6, Y2, Y5, Y5
+	VMOVAPS    Y5, Y2
+	VMOVUPS    32(R8), Y5
+	VMAXPS     Y5, Y3, Y5
+	VCMPPS     $0x03, Y3, Y3, Y6
+	VBLENDVPS  Y6, Y3, Y5, Y5
+	VMOVAPS    Y5, Y3
+	VMASKMOVPS 64(R8), Y1, Y5
+	VMAXPS     Y5, Y4, Y5
+	VCMPPS     $0x03, Y4, Y4, Y6
+	VBLENDVPS  Y6, Y4, Y5, Y5
+	VMOVAPS    Y5, Y4
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest3col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest3row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMOVUPS    Y3, 32(DI)
+	VMASKMOVPS Y4, Y1, 64(DI)
+	JMP        next
+
+rest3more:
+	CMPQ       DI, $0x00000020
+	JG         rest4more
+	SUBQ       $0x00000018, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest4fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMOVUPS    Y4, Y4
+	VMASKMOVPS 96(DI), Y1, Y5
+	VMOVUPS    Y5, Y5
+
+rest4fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest4row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest4col:
+	VMOVUPS    (R8), Y6
+	VMAXPS     Y6, Y2, Y6
+	VCMPPS     $0x03, Y2, Y2, Y7
+	VBLENDVPS  Y7, Y2, Y6, Y6
+	VMOVAPS    Y6, Y2
+	VMOVUPS    32(R8), Y6
+	VMAXPS     Y6, Y3, Y6
+	VCMPPS     $0x03, Y3, Y3, Y7
+	VBLENDVPS  Y7, Y3, Y6, Y6
+	VMOVAPS    Y6, Y3
+	VMOVUPS    64(R8), Y6
+	VMAXPS     Y6, Y4, Y6
+	VCMPPS     $0x03, Y4, Y4, Y7
+	VBLENDVPS  Y7, Y4, Y6, Y6
+	VMOVAPS    Y6, Y4
+	VMASKMOVPS 96(R8), Y1, Y6
+	VMAXPS     Y6, Y5, Y6
+	VCMPPS     $0x03, Y5, Y5, Y7
+	VBLENDVPS  Y7, Y5, Y6, Y6
+	VMOVAPS    Y6, Y5
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest4col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest4row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMOVUPS    Y3, 32(DI)
+	VMOVUPS    Y4, 64(DI)
+	VMASKMOVPS Y5, Y1, 96(DI)
+	JMP        next
+
+rest4more:
+	CMPQ       DI, $0x00000028
+	JG         rest5more
+	SUBQ       $0x00000020, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	VMOVAPS    Y0, Y6
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest5fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMOVUPS    Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMOVUPS    Y5, Y5
+	VMASKMOVPS 128(DI), Y1, Y6
+	VMOVUPS    Y6, Y6
+
+rest5fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest5row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest5col:
+	VMOVUPS    (R8), Y7
+	VMAXPS     Y7, Y2, Y7
+	VCMPPS     $0x03, Y2, Y2, Y8
+	VBLENDVPS  Y8, Y2, Y7, Y7
+	VMOVAPS    Y7, Y2
+	VMOVUPS    32(R8), Y7
+	VMAXPS     Y7, Y3, Y7
+	VCMPPS     $0x03, Y3, Y3, Y8
+	VBLENDVPS  Y8, Y3, Y7, Y7
+	VMOVAPS    Y7, Y3
+	VMOVUPS    64(R8), Y7
+	VMAXPS     Y7, Y4, Y7
+	VCMPPS     $0x03, Y4, Y4, Y8
+	VBLENDVPS  Y8, Y4, Y7, Y7
+	VMOVAPS    Y7, Y4
+	VMOVUPS    96(R8), Y7
+	VMAXPS     Y7, Y5, Y7
+	VCMPPS     $0x03, Y5, Y5, Y8
+	VBLENDVPS  Y8, Y5, Y7, Y7
+	VMOVAPS    Y7, Y5
+	VMASKMOVPS 128(R8), Y1, Y7
+	VMAXPS     Y7, Y6, Y7
+	VCMPPS     $0x03, Y6, Y6, Y8
+	VBLENDVPS  Y8, Y6, Y7, Y7
+	VMOVAPS    Y7, Y6
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest5col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest5row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMOVUPS    Y3, 32(DI)
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    Y5, 96(DI)
+	VMASKMOVPS Y6, Y1, 128(DI)
+	JMP        next
+
+rest5more:
+	CMPQ       DI, $0x00000030
+	JG         rest6more
+	SUBQ       $0x00000028, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	VMOVAPS    Y0, Y6
+	VMOVAPS    Y0, Y7
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest6fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMOVUPS    Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMOVUPS    Y5, Y5
+	VMOVUPS    128(DI), Y6
+	VMOVUPS    Y6, Y6
+	VMASKMOVPS 160(DI), Y1, Y7
+	VMOVUPS    Y7, Y7
+
+rest6fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest6row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest6col:
+	VMOVUPS    (R8), Y8
+	VMAXPS     Y8, Y2, Y8
+	VCMPPS     $0x03, Y2, Y2, Y9
+	VBLENDVPS  Y9, Y2, Y8, Y8
+	VMOVAPS    Y8, Y2
+	VMOVUPS    32(R8), Y8
+	VMAXPS     Y8, Y3, Y8
+	VCMPPS     $0x03, Y3, Y3, Y9
+	VBLENDVPS  Y9, Y3, Y8, Y8
+	VMOVAPS    Y8, Y3
+	VMOVUPS    64(R8), Y8
+	VMAXPS     Y8, Y4, Y8
+	VCMPPS     $0x03, Y4, Y4, Y9
+	VBLENDVPS  Y9, Y4, Y8, Y8
+	VMOVAPS    Y8, Y4
+	VMOVUPS    96(R8), Y8
+	VMAXPS     Y8, Y5, Y8
+	VCMPPS     $0x03, Y5, Y5, Y9
+	VBLENDVPS  Y9, Y5, Y8, Y8
+	VMOVAPS    Y8, Y5
+	VMOVUPS    128(R8), Y8
+	VMAXPS     Y8, Y6, Y8
+	VCMPPS     $0x03, Y6, Y6, Y9
+	VBLENDVPS  Y9, Y6, Y8, Y8
+	VMOVAPS    Y8, Y6
+	VMASKMOVPS 160(R8), Y1, Y8
+	VMAXPS     Y8, Y7, Y8
+	VCMPPS     $0x03, Y7, Y7, Y9
+	VBLENDVPS  Y9, Y7, Y8, Y8
+	VMOVAPS    Y8, Y7
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest6col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest6row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMOVUPS    Y3, 32(DI)
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    Y5, 96(DI)
+	VMOVUPS    Y6, 128(DI)
+	VMASKMOVPS Y7, Y1, 160(DI)
+	JMP        next
+
+rest6more:
+	CMPQ       DI, $0x00000038
+	JG         rest7more
+	SUBQ       $0x00000030, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	VMOVAPS    Y0, Y6
+	VMOVAPS    Y0, Y7
+	VMOVAPS    Y0, Y8
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest7fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMOVUPS    Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMOVUPS    Y5, Y5
+	VMOVUPS    128(DI), Y6
+	VMOVUPS    Y6, Y6
+	VMOVUPS    160(DI), Y7
+	VMOVUPS    Y7, Y7
+	VMASKMOVPS 192(DI), Y1, Y8
+	VMOVUPS    Y8, Y8
+
+rest7fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest7row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest7col:
+	VMOVUPS    (R8), Y9
+	VMAXPS     Y9, Y2, Y9
+	VCMPPS     $0x03, Y2, Y2, Y10
+	VBLENDVPS  Y10, Y2, Y9, Y9
+	VMOVAPS    Y9, Y2
+	VMOVUPS    32(R8), Y9
+	VMAXPS     Y9, Y3, Y9
+	VCMPPS     $0x03, Y3, Y3, Y10
+	VBLENDVPS  Y10, Y3, Y9, Y9
+	VMOVAPS    Y9, Y3
+	VMOVUPS    64(R8), Y9
+	VMAXPS     Y9, Y4, Y9
+	VCMPPS     $0x03, Y4, Y4, Y10
+	VBLENDVPS  Y10, Y4, Y9, Y9
+	VMOVAPS    Y9, Y4
+	VMOVUPS    96(R8), Y9
+	VMAXPS     Y9, Y5, Y9
+	VCMPPS     $0x03, Y5, Y5, Y10
+	VBLENDVPS  Y10, Y5, Y9, Y9
+	VMOVAPS    Y9, Y5
+	VMOVUPS    128(R8), Y9
+	VMAXPS     Y9, Y6, Y9
+	VCMPPS     $0x03, Y6, Y6, Y10
+	VBLENDVPS  Y10, Y6, Y9, Y9
+	VMOVAPS    Y9, Y6
+	VMOVUPS    160(R8), Y9
+	VMAXPS     Y9, Y7, Y9
+	VCMPPS     $0x03, Y7, Y7, Y10
+	VBLENDVPS  Y10, Y7, Y9, Y9
+	VMOVAPS    Y9, Y7
+	VMASKMOVPS 192(R8), Y1, Y9
+	VMAXPS     Y9, Y8, Y9
+	VCMPPS     $0x03, Y8, Y8, Y10
+	VBLENDVPS  Y10, Y8, Y9, Y9
+	VMOVAPS    Y9, Y8
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest7col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest7row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMOVUPS    Y3, 32(DI)
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    Y5, 96(DI)
+	VMOVUPS    Y6, 128(DI)
+	VMOVUPS    Y7, 160(DI)
+	VMASKMOVPS Y8, Y1, 192(DI)
+	JMP        next
+
+rest7more:
+	SUBQ       $0x00000038, DI
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y1
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	VMOVAPS    Y0, Y6
+	VMOVAPS    Y0, Y7
+	VMOVAPS    Y0, Y8
+	VMOVAPS    Y0, Y9
+	LEAQ       (DX)(SI*1), DI
+	CMPQ       accumulate+32(FP), $0x00
+	JE         rest8fresh
+	VMOVUPS    (DI), Y2
+	VMOVUPS    Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMOVUPS    Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMOVUPS    Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMOVUPS    Y5, Y5
+	VMOVUPS    128(DI), Y6
+	VMOVUPS    Y6, Y6
+	VMOVUPS    160(DI), Y7
+	VMOVUPS    Y7, Y7
+	VMOVUPS    192(DI), Y8
+	VMOVUPS    Y8, Y8
+	VMASKMOVPS 224(DI), Y1, Y9
+	VMOVUPS    Y9, Y9
+
+rest8fresh:
+	LEAQ (BX)(SI*1), DI
+	MOVQ 64(CX), R9
+	MOVQ 32(CX), R10
+
+rest8row:
+	MOVQ DI, R8
+	MOVQ 56(CX), R11
+
+rest8col:
+	VMOVUPS    (R8), Y10
+	VMAXPS     Y10, Y2, Y10
+	VCMPPS     $0x03, Y2, Y2, Y11
+	VBLENDVPS  Y11, Y2, Y10, Y10
+	VMOVAPS    Y10, Y2
+	VMOVUPS    32(R8), Y10
+	VMAXPS     Y10, Y3, Y10
+	VCMPPS     $0x03, Y3, Y3, Y11
+	VBLENDVPS  Y11, Y3, Y10, Y10
+	VMOVAPS    Y10, Y3
+	VMOVUPS    64(R8), Y10
+	VMAXPS     Y10, Y4, Y10
+	VCMPPS     $0x03, Y4, Y4, Y11
+	VBLENDVPS  Y11, Y4, Y10, Y10
+	VMOVAPS    Y10, Y4
+	VMOVUPS    96(R8), Y10
+	VMAXPS     Y10, Y5, Y10
+	VCMPPS     $0x03, Y5, Y5, Y11
+	VBLENDVPS  Y11, Y5, Y10, Y10
+	VMOVAPS    Y10, Y5
+	VMOVUPS    128(R8), Y10
+	VMAXPS     Y10, Y6, Y10
+	VCMPPS     $0x03, Y6, Y6, Y11
+	VBLENDVPS  Y11, Y6, Y10, Y10
+	VMOVAPS    Y10, Y6
+	VMOVUPS    160(R8), Y10
+	VMAXPS     Y10, Y7, Y10
+	VCMPPS     $0x03, Y7, Y7, Y11
+	VBLENDVPS  Y11, Y7, Y10, Y10
+	VMOVAPS    Y10, Y7
+	VMOVUPS    192(R8), Y10
+	VMAXPS     Y10, Y8, Y10
+	VCMPPS     $0x03, Y8, Y8, Y11
+	VBLENDVPS  Y11, Y8, Y10, Y10
+	VMOVAPS    Y10, Y8
+	VMASKMOVPS 224(R8), Y1, Y10
+	VMAXPS     Y10, Y9, Y10
+	VCMPPS     $0x03, Y9, Y9, Y11
+	VBLENDVPS  Y11, Y9, Y10, Y10
+	VMOVAPS    Y10, Y9
+	LEAQ       (R8)(R9*4), R8
+	DECQ       R11
+	JNZ        rest8col
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	DECQ       R10
+	JNZ        rest8row
+	LEAQ       (DX)(SI*1), DI
+	VMOVUPS    Y2, (DI)
+	VMOVUPS    Y3, 32(DI)
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    Y5, 96(DI)
+	VMOVUPS    Y6, 128(DI)
+	VMOVUPS    Y7, 160(DI)
+	VMOVUPS    Y8, 192(DI)
+	VMASKMOVPS Y9, Y1, 224(DI)
 
 next:
 	MOVQ 8(CX), SI
@@ -5145,6 +10242,1638 @@ next:
 	LEAQ (BX)(SI*4), BX
 	DECQ (SP)
 	JNZ  place
+	VZEROUPPER
+	RET
+
+// func tapProducts1x1AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, FMA3, SSE
+TEXT ·tapProducts1x1AVX2(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors1:
+	CMPQ    AX, $0x00000008
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    64(CX), R8
+	MOVQ    16(CX), R9
+	MOVQ    24(CX), R10
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	MOVQ    SI, R8
+	MOVQ    (CX), R11
+
+vectors1place:
+	VMOVUPS     (R8), Y1
+	VFMADD231PS (DI), Y1, Y0
+	ADDQ        R9, DI
+	ADDQ        R10, R8
+	DECQ        R11
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Y0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000008, AX
+	JMP         vectors1
+
+less1:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), DI
+	NEGQ       AX
+	VMOVUPS    64(DI)(AX*4), Y0
+	MOVQ       DX, AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y1
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       BX, AX
+	MOVQ       64(CX), BX
+	MOVQ       16(CX), DI
+	MOVQ       24(CX), R8
+	SHLQ       $0x02, BX
+	SHLQ       $0x02, DI
+	SHLQ       $0x02, R8
+	MOVQ       SI, BX
+	MOVQ       (CX), SI
+
+restplace:
+	VMASKMOVPS  (BX), Y0, Y2
+	VMASKMOVPS  (AX), Y0, Y3
+	VFMADD231PS Y3, Y2, Y1
+	ADDQ        DI, AX
+	ADDQ        R8, BX
+	DECQ        SI
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y1, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts1x2AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, FMA3, SSE
+TEXT ·tapProducts1x2AVX2(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors1:
+	CMPQ    AX, $0x00000008
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    64(CX), R8
+	MOVQ    16(CX), R9
+	MOVQ    24(CX), R10
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	MOVQ    SI, R11
+	MOVQ    (CX), R12
+
+vectors1place:
+	VMOVUPS     (R11), Y2
+	VFMADD231PS (DI), Y2, Y0
+	VFMADD231PS (DI)(R8*1), Y2, Y1
+	ADDQ        R9, DI
+	ADDQ        R10, R11
+	DECQ        R12
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Y0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000008, AX
+	JMP         vectors1
+
+less1:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), DI
+	NEGQ       AX
+	VMOVUPS    64(DI)(AX*4), Y0
+	MOVQ       DX, AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y1
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y2
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       BX, AX
+	MOVQ       64(CX), BX
+	MOVQ       16(CX), DI
+	MOVQ       24(CX), R8
+	SHLQ       $0x02, BX
+	SHLQ       $0x02, DI
+	SHLQ       $0x02, R8
+	MOVQ       (CX), R9
+
+restplace:
+	VMASKMOVPS  (SI), Y0, Y3
+	VMASKMOVPS  (AX), Y0, Y4
+	VFMADD231PS Y4, Y3, Y1
+	VMASKMOVPS  (AX)(BX*1), Y0, Y4
+	VFMADD231PS Y4, Y3, Y2
+	ADDQ        DI, AX
+	ADDQ        R8, SI
+	DECQ        R9
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y1, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y2, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts1x3AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, FMA3, SSE
+TEXT ·tapProducts1x3AVX2(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors1:
+	CMPQ    AX, $0x00000008
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y2
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    64(CX), R8
+	MOVQ    16(CX), R9
+	MOVQ    24(CX), R10
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	MOVQ    SI, R11
+	MOVQ    (CX), R12
+
+vectors1place:
+	VMOVUPS     (R11), Y3
+	VFMADD231PS (DI), Y3, Y0
+	VFMADD231PS (DI)(R8*1), Y3, Y1
+	VFMADD231PS (DI)(R8*2), Y3, Y2
+	ADDQ        R9, DI
+	ADDQ        R10, R11
+	DECQ        R12
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Y0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y2, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000008, AX
+	JMP         vectors1
+
+less1:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), DI
+	NEGQ       AX
+	VMOVUPS    64(DI)(AX*4), Y0
+	MOVQ       DX, AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y1
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y2
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y3
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       BX, AX
+	MOVQ       64(CX), BX
+	MOVQ       16(CX), DI
+	MOVQ       24(CX), R8
+	SHLQ       $0x02, BX
+	SHLQ       $0x02, DI
+	SHLQ       $0x02, R8
+	MOVQ       (CX), R9
+
+restplace:
+	VMASKMOVPS  (SI), Y0, Y4
+	VMASKMOVPS  (AX), Y0, Y5
+	VFMADD231PS Y5, Y4, Y1
+	VMASKMOVPS  (AX)(BX*1), Y0, Y5
+	VFMADD231PS Y5, Y4, Y2
+	VMASKMOVPS  (AX)(BX*2), Y0, Y5
+	VFMADD231PS Y5, Y4, Y3
+	ADDQ        DI, AX
+	ADDQ        R8, SI
+	DECQ        R9
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y1, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y2, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y3, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts2x1AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, FMA3, SSE
+TEXT ·tapProducts2x1AVX2(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors1:
+	CMPQ    AX, $0x00000008
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    64(CX), R9
+	MOVQ    16(CX), R10
+	MOVQ    24(CX), R11
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    SI, R9
+	MOVQ    (CX), R12
+
+vectors1place:
+	VMOVUPS     (R9), Y2
+	VFMADD231PS (DI), Y2, Y0
+	VFMADD231PS (R8), Y2, Y1
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	ADDQ        R11, R9
+	DECQ        R12
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Y0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Y1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000008, AX
+	JMP         vectors1
+
+less1:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), DI
+	NEGQ       AX
+	VMOVUPS    64(DI)(AX*4), Y0
+	MOVQ       DX, AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y1
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y2
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       BX, AX
+	MOVQ       AX, BX
+	MOVQ       40(CX), DI
+	LEAQ       (BX)(DI*4), BX
+	MOVQ       64(CX), DI
+	MOVQ       16(CX), R8
+	MOVQ       24(CX), R9
+	SHLQ       $0x02, DI
+	SHLQ       $0x02, R8
+	SHLQ       $0x02, R9
+	MOVQ       (CX), DI
+
+restplace:
+	VMASKMOVPS  (SI), Y0, Y3
+	VMASKMOVPS  (AX), Y0, Y4
+	VFMADD231PS Y4, Y3, Y1
+	VMASKMOVPS  (BX), Y0, Y4
+	VFMADD231PS Y4, Y3, Y2
+	ADDQ        R8, AX
+	ADDQ        R8, BX
+	ADDQ        R9, SI
+	DECQ        DI
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y1, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y2, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts2x2AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, FMA3, SSE
+TEXT ·tapProducts2x2AVX2(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors1:
+	CMPQ    AX, $0x00000008
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y2
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    64(CX), R9
+	MOVQ    16(CX), R10
+	MOVQ    24(CX), R11
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    SI, R12
+	MOVQ    (CX), R13
+
+vectors1place:
+	VMOVUPS     (R12), Y4
+	VFMADD231PS (DI), Y4, Y0
+	VFMADD231PS (DI)(R9*1), Y4, Y1
+	VFMADD231PS (R8), Y4, Y2
+	VFMADD231PS (R8)(R9*1), Y4, Y3
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	ADDQ        R11, R12
+	DECQ        R13
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Y0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Y2, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y3, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000008, AX
+	JMP         vectors1
+
+less1:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), DI
+	NEGQ       AX
+	VMOVUPS    64(DI)(AX*4), Y0
+	MOVQ       DX, AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y1
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y2
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y3
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y4
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       BX, AX
+	MOVQ       AX, BX
+	MOVQ       40(CX), DI
+	LEAQ       (BX)(DI*4), BX
+	MOVQ       64(CX), DI
+	MOVQ       16(CX), R8
+	MOVQ       24(CX), R9
+	SHLQ       $0x02, DI
+	SHLQ       $0x02, R8
+	SHLQ       $0x02, R9
+	MOVQ       (CX), R10
+
+restplace:
+	VMASKMOVPS  (SI), Y0, Y5
+	VMASKMOVPS  (AX), Y0, Y6
+	VFMADD231PS Y6, Y5, Y1
+	VMASKMOVPS  (AX)(DI*1), Y0, Y6
+	VFMADD231PS Y6, Y5, Y2
+	VMASKMOVPS  (BX), Y0, Y6
+	VFMADD231PS Y6, Y5, Y3
+	VMASKMOVPS  (BX)(DI*1), Y0, Y6
+	VFMADD231PS Y6, Y5, Y4
+	ADDQ        R8, AX
+	ADDQ        R8, BX
+	ADDQ        R9, SI
+	DECQ        R10
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y1, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y2, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y3, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y4, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts2x3AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, FMA3, SSE
+TEXT ·tapProducts2x3AVX2(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors1:
+	CMPQ    AX, $0x00000008
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y2
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y4
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y5
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    64(CX), R9
+	MOVQ    16(CX), R10
+	MOVQ    24(CX), R11
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    SI, R12
+	MOVQ    (CX), R13
+
+vectors1place:
+	VMOVUPS     (R12), Y6
+	VFMADD231PS (DI), Y6, Y0
+	VFMADD231PS (DI)(R9*1), Y6, Y1
+	VFMADD231PS (DI)(R9*2), Y6, Y2
+	VFMADD231PS (R8), Y6, Y3
+	VFMADD231PS (R8)(R9*1), Y6, Y4
+	VFMADD231PS (R8)(R9*2), Y6, Y5
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	ADDQ        R11, R12
+	DECQ        R13
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Y0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y2, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Y3, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y4, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y5, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000008, AX
+	JMP         vectors1
+
+less1:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), DI
+	NEGQ       AX
+	VMOVUPS    64(DI)(AX*4), Y0
+	MOVQ       DX, AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y1
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y2
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y3
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y4
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y5
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y6
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       BX, AX
+	MOVQ       AX, BX
+	MOVQ       40(CX), DI
+	LEAQ       (BX)(DI*4), BX
+	MOVQ       64(CX), DI
+	MOVQ       16(CX), R8
+	MOVQ       24(CX), R9
+	SHLQ       $0x02, DI
+	SHLQ       $0x02, R8
+	SHLQ       $0x02, R9
+	MOVQ       (CX), R10
+
+restplace:
+	VMASKMOVPS  (SI), Y0, Y7
+	VMASKMOVPS  (AX), Y0, Y8
+	VFMADD231PS Y8, Y7, Y1
+	VMASKMOVPS  (AX)(DI*1), Y0, Y8
+	VFMADD231PS Y8, Y7, Y2
+	VMASKMOVPS  (AX)(DI*2), Y0, Y8
+	VFMADD231PS Y8, Y7, Y3
+	VMASKMOVPS  (BX), Y0, Y8
+	VFMADD231PS Y8, Y7, Y4
+	VMASKMOVPS  (BX)(DI*1), Y0, Y8
+	VFMADD231PS Y8, Y7, Y5
+	VMASKMOVPS  (BX)(DI*2), Y0, Y8
+	VFMADD231PS Y8, Y7, Y6
+	ADDQ        R8, AX
+	ADDQ        R8, BX
+	ADDQ        R9, SI
+	DECQ        R10
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y1, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y2, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y3, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y4, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y5, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y6, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts3x1AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, FMA3, SSE
+TEXT ·tapProducts3x1AVX2(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors1:
+	CMPQ    AX, $0x00000008
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y2
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    R8, R9
+	MOVQ    40(CX), R10
+	LEAQ    (R9)(R10*4), R9
+	MOVQ    64(CX), R10
+	MOVQ    16(CX), R11
+	MOVQ    24(CX), R12
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	MOVQ    SI, R10
+	MOVQ    (CX), R13
+
+vectors1place:
+	VMOVUPS     (R10), Y3
+	VFMADD231PS (DI), Y3, Y0
+	VFMADD231PS (R8), Y3, Y1
+	VFMADD231PS (R9), Y3, Y2
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	ADDQ        R12, R10
+	DECQ        R13
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Y0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Y1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Y2, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000008, AX
+	JMP         vectors1
+
+less1:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), DI
+	NEGQ       AX
+	VMOVUPS    64(DI)(AX*4), Y0
+	MOVQ       DX, AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y1
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y2
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y3
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       BX, AX
+	MOVQ       AX, BX
+	MOVQ       40(CX), DI
+	LEAQ       (BX)(DI*4), BX
+	MOVQ       BX, DI
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       64(CX), R8
+	MOVQ       16(CX), R9
+	MOVQ       24(CX), R10
+	SHLQ       $0x02, R8
+	SHLQ       $0x02, R9
+	SHLQ       $0x02, R10
+	MOVQ       (CX), R8
+
+restplace:
+	VMASKMOVPS  (SI), Y0, Y4
+	VMASKMOVPS  (AX), Y0, Y5
+	VFMADD231PS Y5, Y4, Y1
+	VMASKMOVPS  (BX), Y0, Y5
+	VFMADD231PS Y5, Y4, Y2
+	VMASKMOVPS  (DI), Y0, Y5
+	VFMADD231PS Y5, Y4, Y3
+	ADDQ        R9, AX
+	ADDQ        R9, BX
+	ADDQ        R9, DI
+	ADDQ        R10, SI
+	DECQ        R8
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y1, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y2, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y3, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts3x2AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, FMA3, SSE
+TEXT ·tapProducts3x2AVX2(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors1:
+	CMPQ    AX, $0x00000008
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y2
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y4
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y5
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    R8, R9
+	MOVQ    40(CX), R10
+	LEAQ    (R9)(R10*4), R9
+	MOVQ    64(CX), R10
+	MOVQ    16(CX), R11
+	MOVQ    24(CX), R12
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	MOVQ    SI, R13
+	MOVQ    (CX), R14
+
+vectors1place:
+	VMOVUPS     (R13), Y6
+	VFMADD231PS (DI), Y6, Y0
+	VFMADD231PS (DI)(R10*1), Y6, Y1
+	VFMADD231PS (R8), Y6, Y2
+	VFMADD231PS (R8)(R10*1), Y6, Y3
+	VFMADD231PS (R9), Y6, Y4
+	VFMADD231PS (R9)(R10*1), Y6, Y5
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	ADDQ        R12, R13
+	DECQ        R14
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Y0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Y2, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y3, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Y4, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y5, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000008, AX
+	JMP         vectors1
+
+less1:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), DI
+	NEGQ       AX
+	VMOVUPS    64(DI)(AX*4), Y0
+	MOVQ       DX, AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y1
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y2
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y3
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y4
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y5
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y6
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       BX, AX
+	MOVQ       AX, BX
+	MOVQ       40(CX), DI
+	LEAQ       (BX)(DI*4), BX
+	MOVQ       BX, DI
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       64(CX), R8
+	MOVQ       16(CX), R9
+	MOVQ       24(CX), R10
+	SHLQ       $0x02, R8
+	SHLQ       $0x02, R9
+	SHLQ       $0x02, R10
+	MOVQ       (CX), R11
+
+restplace:
+	VMASKMOVPS  (SI), Y0, Y7
+	VMASKMOVPS  (AX), Y0, Y8
+	VFMADD231PS Y8, Y7, Y1
+	VMASKMOVPS  (AX)(R8*1), Y0, Y8
+	VFMADD231PS Y8, Y7, Y2
+	VMASKMOVPS  (BX), Y0, Y8
+	VFMADD231PS Y8, Y7, Y3
+	VMASKMOVPS  (BX)(R8*1), Y0, Y8
+	VFMADD231PS Y8, Y7, Y4
+	VMASKMOVPS  (DI), Y0, Y8
+	VFMADD231PS Y8, Y7, Y5
+	VMASKMOVPS  (DI)(R8*1), Y0, Y8
+	VFMADD231PS Y8, Y7, Y6
+	ADDQ        R9, AX
+	ADDQ        R9, BX
+	ADDQ        R9, DI
+	ADDQ        R10, SI
+	DECQ        R11
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y1, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y2, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y3, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y4, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y5, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y6, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func tapProducts3x3AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+// Requires: AVX, FMA3, SSE
+TEXT ·tapProducts3x3AVX2(SB), NOSPLIT, $8-40
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    b+16(FP), SI
+
+vectors1:
+	CMPQ    AX, $0x00000008
+	JL      less1
+	MOVQ    DX, DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y0
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y1
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y2
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y3
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y4
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y5
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    DI, R8
+	VMOVUPS (R8), Y6
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y7
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS (R8), Y8
+	MOVQ    72(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    48(CX), R8
+	LEAQ    (DI)(R8*4), DI
+	MOVQ    BX, DI
+	MOVQ    DI, R8
+	MOVQ    40(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	MOVQ    R8, R9
+	MOVQ    40(CX), R10
+	LEAQ    (R9)(R10*4), R9
+	MOVQ    64(CX), R10
+	MOVQ    16(CX), R11
+	MOVQ    24(CX), R12
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	MOVQ    SI, R13
+	MOVQ    (CX), R14
+
+vectors1place:
+	VMOVUPS     (R13), Y9
+	VFMADD231PS (DI), Y9, Y0
+	VFMADD231PS (DI)(R10*1), Y9, Y1
+	VFMADD231PS (DI)(R10*2), Y9, Y2
+	VFMADD231PS (R8), Y9, Y3
+	VFMADD231PS (R8)(R10*1), Y9, Y4
+	VFMADD231PS (R8)(R10*2), Y9, Y5
+	VFMADD231PS (R9), Y9, Y6
+	VFMADD231PS (R9)(R10*1), Y9, Y7
+	VFMADD231PS (R9)(R10*2), Y9, Y8
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	ADDQ        R12, R13
+	DECQ        R14
+	JNZ         vectors1place
+	MOVQ        DX, DI
+	MOVQ        DI, R8
+	VMOVUPS     Y0, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y1, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y2, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Y3, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y4, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y5, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	MOVQ        DI, R8
+	VMOVUPS     Y6, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y7, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	VMOVUPS     Y8, (R8)
+	MOVQ        72(CX), R9
+	LEAQ        (R8)(R9*4), R8
+	MOVQ        48(CX), R8
+	LEAQ        (DI)(R8*4), DI
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000008, AX
+	JMP         vectors1
+
+less1:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), DI
+	NEGQ       AX
+	VMOVUPS    64(DI)(AX*4), Y0
+	MOVQ       DX, AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y1
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y2
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y3
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y4
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y5
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y6
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       AX, DI
+	VMASKMOVPS (DI), Y0, Y7
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y8
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	VMASKMOVPS (DI), Y0, Y9
+	MOVQ       72(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       48(CX), DI
+	LEAQ       (AX)(DI*4), AX
+	MOVQ       BX, AX
+	MOVQ       AX, BX
+	MOVQ       40(CX), DI
+	LEAQ       (BX)(DI*4), BX
+	MOVQ       BX, DI
+	MOVQ       40(CX), R8
+	LEAQ       (DI)(R8*4), DI
+	MOVQ       64(CX), R8
+	MOVQ       16(CX), R9
+	MOVQ       24(CX), R10
+	SHLQ       $0x02, R8
+	SHLQ       $0x02, R9
+	SHLQ       $0x02, R10
+	MOVQ       (CX), R11
+
+restplace:
+	VMASKMOVPS  (SI), Y0, Y10
+	VMASKMOVPS  (AX), Y0, Y11
+	VFMADD231PS Y11, Y10, Y1
+	VMASKMOVPS  (AX)(R8*1), Y0, Y11
+	VFMADD231PS Y11, Y10, Y2
+	VMASKMOVPS  (AX)(R8*2), Y0, Y11
+	VFMADD231PS Y11, Y10, Y3
+	VMASKMOVPS  (BX), Y0, Y11
+	VFMADD231PS Y11, Y10, Y4
+	VMASKMOVPS  (BX)(R8*1), Y0, Y11
+	VFMADD231PS Y11, Y10, Y5
+	VMASKMOVPS  (BX)(R8*2), Y0, Y11
+	VFMADD231PS Y11, Y10, Y6
+	VMASKMOVPS  (DI), Y0, Y11
+	VFMADD231PS Y11, Y10, Y7
+	VMASKMOVPS  (DI)(R8*1), Y0, Y11
+	VFMADD231PS Y11, Y10, Y8
+	VMASKMOVPS  (DI)(R8*2), Y0, Y11
+	VFMADD231PS Y11, Y10, Y9
+	ADDQ        R9, AX
+	ADDQ        R9, BX
+	ADDQ        R9, DI
+	ADDQ        R10, SI
+	DECQ        R11
+	JNZ         restplace
+	MOVQ        DX, AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y1, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y2, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y3, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y4, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y5, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y6, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), DX
+	LEAQ        (AX)(DX*4), AX
+	MOVQ        AX, DX
+	VMASKMOVPS  Y7, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y8, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	VMASKMOVPS  Y9, Y0, (DX)
+	MOVQ        72(CX), BX
+	LEAQ        (DX)(BX*4), DX
+	MOVQ        48(CX), CX
+	LEAQ        (AX)(CX*4), AX
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func mixAVX2(dst []float32, a []float32, b []float32, part float32)
+// Requires: AVX
+TEXT ·mixAVX2(SB), NOSPLIT, $0-76
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         a_base+24(FP), CX
+	MOVQ         b_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	VBROADCASTSS part+72(FP), Y0
+	CMPQ         BX, $0x00000020
+	JL           single
+
+unrolled:
+	VMOVUPS (CX), Y1
+	VMOVUPS (DX), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y0, Y2, Y2
+	VADDPS  Y2, Y1, Y2
+	VMOVUPS Y2, (AX)
+	VMOVUPS 32(CX), Y1
+	VMOVUPS 32(DX), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y0, Y2, Y2
+	VADDPS  Y2, Y1, Y2
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS 64(CX), Y1
+	VMOVUPS 64(DX), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y0, Y2, Y2
+	VADDPS  Y2, Y1, Y2
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS 96(CX), Y1
+	VMOVUPS 96(DX), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y0, Y2, Y2
+	VADDPS  Y2, Y1, Y2
+	VMOVUPS Y2, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x00000020, BX
+	CMPQ    BX, $0x00000020
+	JGE     unrolled
+
+single:
+	CMPQ    BX, $0x08
+	JL      rest
+	VMOVUPS (CX), Y1
+	VMOVUPS (DX), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y0, Y2, Y2
+	VADDPS  Y2, Y1, Y2
+	VMOVUPS Y2, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, BX
+	JMP     single
+
+rest:
+	TESTQ      BX, BX
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), SI
+	NEGQ       BX
+	VMOVUPS    64(SI)(BX*4), Y1
+	VMASKMOVPS (CX), Y1, Y2
+	VMASKMOVPS (DX), Y1, Y3
+	VSUBPS     Y2, Y3, Y3
+	VMULPS     Y0, Y3, Y3
+	VADDPS     Y3, Y2, Y3
+	VMASKMOVPS Y3, Y1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mixAtAVX2(dst []float32, part []float32, src *float32, left *int32, right *int32)
+// Requires: AVX, AVX2
+TEXT ·mixAtAVX2(SB), NOSPLIT, $0-72
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    part_base+24(FP), CX
+	MOVQ    left+56(FP), DX
+	MOVQ    right+64(FP), BX
+	MOVQ    src+48(FP), SI
+	MOVQ    dst_len+8(FP), DI
+	MOVQ    $0x00000008, R8
+	LEAQ    lanewindow<>+0(SB), R9
+	NEGQ    R8
+	VMOVUPS 64(R9)(R8*4), Y0
+	CMPQ    DI, $0x00000010
+	JL      single
+
+unrolled:
+	VXORPS     Y2, Y2, Y2
+	VMOVAPS    Y0, Y1
+	VMOVUPS    (DX), Y3
+	VGATHERDPS Y1, (SI)(Y3*4), Y2
+	VXORPS     Y3, Y3, Y3
+	VMOVAPS    Y0, Y1
+	VMOVUPS    (BX), Y4
+	VGATHERDPS Y1, (SI)(Y4*4), Y3
+	VMOVUPS    (CX), Y1
+	VSUBPS     Y2, Y3, Y3
+	VMULPS     Y1, Y3, Y3
+	VADDPS     Y3, Y2, Y3
+	VMOVUPS    Y3, (AX)
+	VXORPS     Y2, Y2, Y2
+	VMOVAPS    Y0, Y1
+	VMOVUPS    32(DX), Y3
+	VGATHERDPS Y1, (SI)(Y3*4), Y2
+	VXORPS     Y3, Y3, Y3
+	VMOVAPS    Y0, Y1
+	VMOVUPS    32(BX), Y4
+	VGATHERDPS Y1, (SI)(Y4*4), Y3
+	VMOVUPS    32(CX), Y1
+	VSUBPS     Y2, Y3, Y3
+	VMULPS     Y1, Y3, Y3
+	VADDPS     Y3, Y2, Y3
+	VMOVUPS    Y3, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	ADDQ       $0x00000040, DX
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000010, DI
+	CMPQ       DI, $0x00000010
+	JGE        unrolled
+
+single:
+	CMPQ       DI, $0x08
+	JL         rest
+	VXORPS     Y2, Y2, Y2
+	VMOVAPS    Y0, Y1
+	VMOVUPS    (DX), Y3
+	VGATHERDPS Y1, (SI)(Y3*4), Y2
+	VXORPS     Y3, Y3, Y3
+	VMOVAPS    Y0, Y1
+	VMOVUPS    (BX), Y4
+	VGATHERDPS Y1, (SI)(Y4*4), Y3
+	VMOVUPS    (CX), Y1
+	VSUBPS     Y2, Y3, Y3
+	VMULPS     Y1, Y3, Y3
+	VADDPS     Y3, Y2, Y3
+	VMOVUPS    Y3, (AX)
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, DI
+	JMP        single
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y0
+	VXORPS     Y2, Y2, Y2
+	VMOVAPS    Y0, Y1
+	VMASKMOVPS (DX), Y0, Y3
+	VGATHERDPS Y1, (SI)(Y3*4), Y2
+	VXORPS     Y3, Y3, Y3
+	VMOVAPS    Y0, Y1
+	VMASKMOVPS (BX), Y0, Y4
+	VGATHERDPS Y1, (SI)(Y4*4), Y3
+	VMASKMOVPS (CX), Y0, Y1
+	VSUBPS     Y2, Y3, Y3
+	VMULPS     Y1, Y3, Y3
+	VADDPS     Y3, Y2, Y3
+	VMASKMOVPS Y3, Y0, (AX)
+
+done:
 	VZEROUPPER
 	RET
 

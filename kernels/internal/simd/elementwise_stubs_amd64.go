@@ -80,7 +80,43 @@ func sumOfProductsAVX512(dst *float32, a *float32, b *float32, n int, t *int, ac
 func sumOfTapsAVX512(dst *float32, a *float32, n int, t *int, accumulate int)
 
 //go:noescape
+func meanOfTapsAVX512(dst *float32, a *float32, n int, t *int, accumulate int, divisor float32)
+
+//go:noescape
 func maxOfTapsAVX512(dst *float32, a *float32, n int, t *int, accumulate int)
+
+//go:noescape
+func tapProducts1x1AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts1x2AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts1x3AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts2x1AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts2x2AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts2x3AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts3x1AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts3x2AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts3x3AVX512(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func mixAVX512(dst []float32, a []float32, b []float32, part float32)
+
+//go:noescape
+func mixAtAVX512(dst []float32, part []float32, src *float32, left *int32, right *int32)
 
 //go:noescape
 func normalizeRowAVX512(dst []float32, x []float32, mean []float32, factor []float32, offset []float32)
@@ -194,7 +230,43 @@ func sumOfProductsAVX2(dst *float32, a *float32, b *float32, n int, t *int, accu
 func sumOfTapsAVX2(dst *float32, a *float32, n int, t *int, accumulate int)
 
 //go:noescape
+func meanOfTapsAVX2(dst *float32, a *float32, n int, t *int, accumulate int, divisor float32)
+
+//go:noescape
 func maxOfTapsAVX2(dst *float32, a *float32, n int, t *int, accumulate int)
+
+//go:noescape
+func tapProducts1x1AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts1x2AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts1x3AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts2x1AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts2x2AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts2x3AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts3x1AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts3x2AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func tapProducts3x3AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func mixAVX2(dst []float32, a []float32, b []float32, part float32)
+
+//go:noescape
+func mixAtAVX2(dst []float32, part []float32, src *float32, left *int32, right *int32)
 
 //go:noescape
 func normalizeRowAVX2(dst []float32, x []float32, mean []float32, factor []float32, offset []float32)

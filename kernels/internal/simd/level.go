@@ -17,6 +17,11 @@ type kernelSet struct {
 
 	sumOfProducts        func(dst, a, b *float32, n int, t *int, accumulate int)
 	sumOfTaps, maxOfTaps func(dst, a *float32, n int, t *int, accumulate int)
+	meanOfTaps           func(dst, a *float32, n int, t *int, accumulate int, divisor float32)
+	tapProducts          *tapProducts
+
+	mix   func(dst, a, b []float32, part float32)
+	mixAt func(dst, part []float32, src *float32, left, right *int32)
 
 	normalizeRow     func(dst, x, mean, factor, offset []float32)
 	addSquaresRow    func(sum, x, mean []float32)
@@ -67,6 +72,7 @@ var portable = kernelSet{
 	mulScalar: mulScalar, divScalar: divScalar, rdivScalar: rdivScalar,
 	neg: neg, abs: abs, square: square, sqrt: sqrt, rsqrt: rsqrt,
 	exp: exp, log: log, tanh: tanh, sigmoid: sigmoid, relu: relu, erf: erf, expSum: expSum,
+	mix:          mix,
 	normalizeRow: normalizeRow, addSquaresRow: addSquaresRow, addProductsRow: addProductsRow, normalizeGradRow: normalizeGradRow,
 	sum: sum, maxOf: maxOf, dot: dot, axpy: axpy,
 	narrow: narrow, widen: widen,

@@ -37,3 +37,18 @@ func SumOfTapProducts[T ~float32 | ~float64](t *Taps, dst, a, b []T, atA, atB, n
 		}
 	}
 }
+
+// AddTapProducts is Taps.AddProducts for any type of numbers.
+func AddTapProducts[T ~float32 | ~float64](t *Taps, dst, a, b []T, atA, atB, n int) {
+	for p := range t.Places {
+		w := b[atB+p*t.PlaceB:][:n]
+		for r := range t.Rows {
+			for c := range t.Cols {
+				x, to := a[atA+p*t.PlaceA+r*t.RowA+c*t.ColA:][:n], dst[r*t.RowB+c*t.ColB:][:n]
+				for i, v := range w {
+					to[i] += v * x[i]
+				}
+			}
+		}
+	}
+}

@@ -59,6 +59,45 @@ func (t *Taps) Sum(dst, a []float32, at, n int) {
 	active.sumOfTaps(&dst[0], &a[at], n, &t.Places, 0)
 }
 
+// Mean is Sum divided by a number.
+func (t *Taps) Mean(dst, a []float32, at, n int, divisor float32) {
+	t.check(dst, a, at, n)
+	if active.meanOfTaps != nil {
+		active.meanOfTaps(&dst[0], &a[at], n, &t.Places, 0, divisor)
+		return
+	}
+	t.Sum(dst, a, at, n)
+	for p := range t.Places {
+		to := dst[p*t.PlaceDst:][:n]
+		divScalar(to, to, divisor)
+	}
+}
+
+// tapProducts are the vector kernels of AddProducts, by the rows and columns of windows less one.
+type tapProducts [3][3]func(dst, a, b *float32, n int, t *int)
+
+// AddProducts adds the products of a's taps, from number atA on, with n numbers of b for each place, from number atB on.
+// Those of each tap go to n numbers of dst: the first tap's to the first ones, the others' RowB and ColB from there. No two
+// taps share numbers of dst.
+func (t *Taps) AddProducts(dst, a, b []float32, atA, atB, n int) {
+	spanOf(n).over(t.Cols, t.ColB).over(t.Rows, t.RowB).check("the sums", 0, len(dst))
+	spanOf(n).over(t.Places, t.PlaceB).check("b", atB, len(b))
+	over := *t
+	over.PlaceDst = 0
+	over.check(dst, a, atA, n)
+	if active.tapProducts == nil {
+		AddTapProducts(t, dst, a, b, atA, atB, n)
+		return
+	}
+	const most = len(active.tapProducts)
+	for r := 0; r < t.Rows; r += most {
+		for c := 0; c < t.Cols; c += most {
+			kernel := active.tapProducts[min(most, t.Rows-r)-1][min(most, t.Cols-c)-1]
+			kernel(&dst[r*t.RowB+c*t.ColB], &a[atA+r*t.RowA+c*t.ColA], &b[atB], n, &t.Places)
+		}
+	}
+}
+
 // mostRowLen is the longest row that SumRows should take: over longer ones, one row after the other is faster than
 // some columns after others.
 const mostRowLen = 512

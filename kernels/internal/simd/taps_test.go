@@ -44,6 +44,15 @@ func TestTaps(t *testing.T) {
 				}
 			}
 
+			mean := clone(dst)
+			taps.Sum(dst, a, atA, n)
+			taps.Mean(mean, a, atA, n, 3)
+			for p := range taps.Places {
+				to := dst[p*taps.PlaceDst:][:n]
+				divScalar(to, to, 3)
+				expectExact(t, "mean", mean[p*taps.PlaceDst:][:n], to)
+			}
+
 			accumulate := r.IntN(2) == 0
 			for _, products := range []bool{false, true} {
 				for i := range dst {
@@ -90,6 +99,44 @@ func TestTaps(t *testing.T) {
 			mem.release()
 		}
 	})
+}
+
+// TestTapProducts compares with the portable function, in memory that ends at pages that may not be touched.
+func TestTapProducts(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(15, 16))
+		for range 400 {
+			mem := &arena{r: r}
+			n := 1 + r.IntN(70)
+			taps, _, _, _, _, _ := randomTaps(r, n)
+			taps.Rows, taps.Cols = 1+r.IntN(5), 1+r.IntN(5)
+			taps.ColB = n + r.IntN(3)
+			taps.RowB = taps.Cols*taps.ColB + r.IntN(3)
+			span := spanOf(n).over(taps.Cols, taps.ColA).over(taps.Rows, taps.RowA).over(taps.Places, taps.PlaceA)
+			lenA, atA := span.hi-span.lo, -span.lo
+			ofB := spanOf(n).over(taps.Places, taps.PlaceB)
+			a, b := fill(r, mem.floats(lenA)), fill(r, mem.floats(ofB.hi-ofB.lo))
+			dst := fill(r, mem.floats((taps.Rows-1)*taps.RowB+(taps.Cols-1)*taps.ColB+n))
+			want := make([]float64, len(dst))
+			for i, v := range dst {
+				want[i] = float64(v)
+			}
+			AddTapProducts(&taps, want, asDoubles(a), asDoubles(b), atA, -ofB.lo, n)
+			taps.AddProducts(dst, a, b, atA, -ofB.lo, n)
+			for i, v := range want {
+				if math.Abs(float64(dst[i])-v) > 1e-4 {
+					t.Fatalf("products of %+v: number %d is %v, want %v", taps, i, dst[i], v)
+				}
+			}
+			mem.release()
+		}
+	})
+}
+
+func asDoubles(s []float32) []float64 {
+	d := make([]float64, len(s))
+	convert(d, s)
+	return d
 }
 
 func TestRows(t *testing.T) {

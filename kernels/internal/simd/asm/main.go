@@ -20,6 +20,7 @@ func main() {
 			elementwise(v)
 			reductions(v)
 			windowTaps(v)
+			interpolations(v)
 			norms(v)
 			optimizers(v)
 		case "bfloat16":

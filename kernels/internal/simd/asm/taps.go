@@ -22,26 +22,29 @@ const (
 	colBField
 )
 
-// tapsUnroll is how many vectors of channels go through the taps together.
-const tapsUnroll = 4
-
 // taps writes what combines the channels of the taps of windows: see Taps. combine adds the tap at a, and at b where the
 // function takes one, to the accumulator.
 type taps struct {
 	isa
 	name    string
-	two     bool // takes b
-	initial func(acc vec)
+	two     bool   // takes b
+	mean    bool   // takes a number to divide the results by
+	unroll  int    // how many vectors of channels go through the taps together
+	initial uint32 // the bits of the number that combining begins with
 	combine func(acc, a vec, b Op)
 
 	n, t, dst, a, b, offset, left reg.GPVirtual
-	accumulate                    Mem
+	accumulate, divisor           Mem
+	start                         vec // of accumulators
 }
 
 func (f *taps) write() {
 	signature := "func(dst, a *float32, n int, t *int, accumulate int)"
-	if f.two {
+	switch {
+	case f.two:
 		signature = "func(dst, a, b *float32, n int, t *int, accumulate int)"
+	case f.mean:
+		signature = "func(dst, a *float32, n int, t *int, accumulate int, divisor float32)"
 	}
 	f.text(f.name, signature)
 	restore := func() {}
@@ -53,6 +56,10 @@ func (f *taps) write() {
 		f.b = arg("b")
 	}
 	f.accumulate = inMemory("accumulate")
+	if f.mean {
+		f.divisor = inMemory("divisor")
+	}
+	f.start = f.inReg(f.bits(f.initial))
 	places := AllocLocal(8)
 	count := GP64()
 	MOVQ(f.field(placesField), count)
@@ -62,17 +69,12 @@ func (f *taps) write() {
 	Label("place")
 	XORQ(f.offset, f.offset)
 	MOVQ(f.n, f.left)
-	f.channels(tapsUnroll)
-	f.channels(1)
+	f.channels()
 	TESTQ(f.left, f.left)
 	JZ(LabelRef("next"))
-	mask := lanes{isa: f.isa, tail: true}
-	if f.wide() {
-		mask.k = opmask(f.left)
-	} else {
-		mask.y = laneMask(f.left)
+	for vectors := 1; vectors <= f.unroll; vectors++ {
+		f.rest(vectors)
 	}
-	f.window("rest", 1, mask)
 	Label("next")
 	f.advance(f.dst, placeDstField)
 	f.advance(f.a, placeAField)
@@ -94,34 +96,62 @@ func (f *taps) advance(p reg.GPVirtual, field int) {
 	LEAQ(Mem{Base: p, Index: step, Scale: 4}, p)
 }
 
-// channels combines so many vectors at a time, while there are as many left.
-func (f *taps) channels(vectors int) {
-	label, after := fmt.Sprintf("vectors%d", vectors), fmt.Sprintf("less%d", vectors)
-	Label(label)
-	CMPQ(f.left, U32(uint32(vectors*f.lanes())))
-	JL(LabelRef(after))
-	f.window(label, vectors, lanes{isa: f.isa})
-	ADDQ(U32(uint32(vectors*f.size)), f.offset)
-	SUBQ(U32(uint32(vectors*f.lanes())), f.left)
-	JMP(LabelRef(label))
-	Label(after)
+// channels combines as many vectors at a time as go together, while there are that many left.
+func (f *taps) channels() {
+	Label("vectors")
+	CMPQ(f.left, U32(uint32(f.unroll*f.lanes())))
+	JL(LabelRef("less"))
+	f.window("vectors", f.unroll, lanes{isa: f.isa})
+	ADDQ(U32(uint32(f.unroll*f.size)), f.offset)
+	SUBQ(U32(uint32(f.unroll*f.lanes())), f.left)
+	JMP(LabelRef("vectors"))
+	Label("less")
 }
 
-// window combines the taps of one window for some vectors of channels.
-func (f *taps) window(label string, vectors int, l lanes) {
+// rest combines the channels that are left if they are so many vectors, the last of which may have fewer lanes.
+func (f *taps) rest(vectors int) {
+	label := fmt.Sprintf("rest%d", vectors)
+	if vectors < f.unroll {
+		CMPQ(f.left, U32(uint32(vectors*f.lanes())))
+		JG(LabelRef(label + "more"))
+	}
+	last := lanes{isa: f.isa, tail: true}
+	if vectors > 1 {
+		SUBQ(U32(uint32((vectors-1)*f.lanes())), f.left)
+	}
+	if f.wide() {
+		last.k = opmask(f.left)
+	} else {
+		last.y = laneMask(f.left)
+	}
+	f.window(label, vectors, last)
+	if vectors < f.unroll {
+		JMP(LabelRef("next"))
+		Label(label + "more")
+	}
+}
+
+// window combines the taps of one window for some vectors of channels, the last of which has the lanes of last.
+func (f *taps) window(label string, vectors int, last lanes) {
+	lane := func(i int, ptrs ...reg.GPVirtual) lanes {
+		l := lanes{isa: f.isa}
+		if i+1 == vectors {
+			l = last
+		}
+		l.ptrs, l.disp = ptrs, i*f.size
+		return l
+	}
 	acc := make([]vec, vectors)
 	for i := range acc {
 		acc[i] = f.new()
-		f.initial(acc[i])
+		VMOVAPS(f.start, acc[i])
 	}
 	to := GP64()
 	LEAQ(Mem{Base: f.dst, Index: f.offset, Scale: 1}, to)
-	l.ptrs = []reg.GPVirtual{to}
 	CMPQ(f.accumulate, Imm(0))
 	JE(LabelRef(label + "fresh"))
 	for i := range acc {
-		l.disp = i * f.size
-		VMOVUPS(l.load(0), acc[i])
+		VMOVUPS(lane(i, to).load(0), acc[i])
 	}
 	Label(label + "fresh")
 	sources := []reg.GPVirtual{f.a}
@@ -143,15 +173,13 @@ func (f *taps) window(label string, vectors int, l lanes) {
 	}
 	MOVQ(f.field(colsField), cols)
 	Label(label + "col")
-	tap := l
-	tap.ptrs = at
 	for i := range acc {
-		tap.disp = i * f.size
+		tap := lane(i, at...)
 		a := tap.load(0)
 		switch {
 		case !f.two:
 			f.combine(acc[i], a, nil)
-		case l.tail:
+		case tap.tail:
 			f.combine(acc[i], a, tap.load(1))
 		default:
 			f.combine(acc[i], a, Mem{Base: at[1], Disp: tap.disp})
@@ -168,21 +196,36 @@ func (f *taps) window(label string, vectors int, l lanes) {
 	DECQ(rows)
 	JNZ(LabelRef(label + "row"))
 	LEAQ(Mem{Base: f.dst, Index: f.offset, Scale: 1}, to)
+	if f.mean {
+		divisor := f.new()
+		VBROADCASTSS(f.divisor, divisor)
+		for i := range acc {
+			VDIVPS(divisor, acc[i], acc[i])
+		}
+	}
 	for i := range acc {
-		l.disp = i * f.size
-		l.store(0, acc[i])
+		lane(i, to).store(0, acc[i])
 	}
 }
 
 func windowTaps(s isa) {
-	zero := func(acc vec) { s.xor(acc, acc, acc) }
-	(&taps{isa: s, name: "sumOfProducts", two: true, initial: zero, combine: func(acc, a vec, b Op) { VFMADD231PS(b, a, acc) }}).write()
-	(&taps{isa: s, name: "sumOfTaps", initial: zero, combine: func(acc, a vec, _ Op) { VADDPS(a, acc, acc) }}).write()
-	(&taps{isa: s, name: "maxOfTaps", initial: func(acc vec) { VMOVUPS(s.inReg(s.bits(0xff800000)), acc) }, combine: func(acc, a vec, _ Op) {
+	// Sums are of rows of tables, too, which eight vectors have at one go. What is multiplied waits for loads anyway.
+	const alone, products = 8, 4
+	const lowest = 0xff800000 // -Inf
+	sum := func(acc, a vec, _ Op) { VADDPS(a, acc, acc) }
+	(&taps{isa: s, name: "sumOfProducts", two: true, unroll: products, combine: func(acc, a vec, b Op) { VFMADD231PS(b, a, acc) }}).write()
+	(&taps{isa: s, name: "sumOfTaps", unroll: alone, combine: sum}).write()
+	(&taps{isa: s, name: "meanOfTaps", mean: true, unroll: products, combine: sum}).write()
+	(&taps{isa: s, name: "maxOfTaps", unroll: alone, initial: lowest, combine: func(acc, a vec, _ Op) {
 		// As Max of what there is and a: a NaN of either stays.
 		x := s.new()
 		VMAXPS(a, acc, x)
 		s.choose(unorderedQ, acc, acc, acc, x)
 		VMOVAPS(x, acc)
 	}}).write()
+	for rows := 1; rows <= mostTapRows; rows++ {
+		for cols := 1; cols <= mostTapCols; cols++ {
+			tapProducts(s, rows, cols)
+		}
+	}
 }
