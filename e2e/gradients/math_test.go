@@ -56,7 +56,7 @@ func reductions() (out []gradCase) {
 	}
 	zeros := in(3, 2).with(0, 2, 0, 3, 4, 0)
 	out = append(out, call("Prod", nil, zeros, ints(0)), call("Prod", nil, in(2, 2).of(tensor.Complex128), ints(0)), call("Sum", nil, in(2, 3), longs(1)))
-	for _, name := range []string{"Cumsum", "Cumprod"} {
+	for _, name := range []string{"Cumsum", "Cumprod", "CumulativeLogsumexp"} {
 		for _, exclusive := range []bool{false, true} {
 			for _, reverse := range []bool{false, true} {
 				out = append(out, call(name, attrs{"exclusive": exclusive, "reverse": reverse}, in(3, 2).between(0.5, 2), scalar(0)))

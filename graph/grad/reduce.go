@@ -1,6 +1,8 @@
 package grad
 
 import (
+	"math"
+
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
@@ -31,12 +33,23 @@ func init() {
 		"Cumsum": func(g *call, x, y, dy op.Output) op.Output {
 			return g.make("Cumsum", g.backwards(), dy, g.x(1))
 		},
+		"CumulativeLogsumexp": func(g *call, x, y, dy op.Output) op.Output {
+			// The positive and the negative part of the gradient have logarithms.
+			part := func(dy op.Output) op.Output {
+				logs := g.where(g.op("Greater", dy, g.zeros(dy)), g.op("Log", dy), g.number(dy, lowest[dy.DType().Base()]))
+				return g.op("Exp", g.add(g.make("CumulativeLogsumexp", g.backwards(), g.sub(logs, y), g.x(1)), x))
+			}
+			return g.sub(part(dy), part(g.neg(dy)))
+		},
 		"Cumprod": func(g *call, x, y, dy op.Output) op.Output {
 			product := g.make("Cumprod", g.attrs("exclusive", "reverse"), x, g.x(1))
 			return g.op("DivNoNan", g.make("Cumsum", g.backwards(), g.mul(product, dy), g.x(1)), x)
 		},
 	}, one)
 }
+
+// lowest are the least finite numbers of types.
+var lowest = map[tensor.DType]float64{tensor.Float16: -65504, tensor.BFloat16: -0x1.fep127, tensor.Float32: -math.MaxFloat32, tensor.Float64: -math.MaxFloat64}
 
 // keep gives what was reduced to y, or its gradient, the axes that were reduced again, with size 1.
 func (g *call) keep(v op.Output) op.Output {

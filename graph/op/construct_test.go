@@ -17,7 +17,7 @@ import (
 // a list has.
 var (
 	inputShapes = map[string]map[string]shape.Shape{
-		"ApproxTopK": {"input": shape.Of(-1, 3)}, "BatchToSpaceND": {"block_shape": shape.Of(2)}, "SpaceToBatchND": {"block_shape": shape.Of(2)}}
+		"ApproxTopK": {"input": shape.Of(-1, 3)}, "ParallelConcat": {"values": shape.Of(1, 3)}, "BatchToSpaceND": {"block_shape": shape.Of(2)}, "SpaceToBatchND": {"block_shape": shape.Of(2)}}
 	attrValues = map[string]map[string]any{
 		"Conv2D":                  {"strides": []int64{1, 1, 1, 1}},
 		"AudioSpectrogram":        {"window_size": int64(4)},

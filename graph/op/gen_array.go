@@ -167,6 +167,14 @@ func DebugGradientRefIdentity(s *Scope, input Output) (output Output) {
 	return s.add("DebugGradientRefIdentity", nil, nil, input).argument(0)
 }
 
+// DeepCopy gives a copy of the tensor in memory of its own.
+//
+//   - x: T
+//   - returns y: T
+func DeepCopy(s *Scope, x Output) (y Output) {
+	return s.add("DeepCopy", nil, nil, x).argument(0)
+}
+
 // DepthToSpace moves depth into blocks of height and width.
 //
 //   - input: T
@@ -314,6 +322,36 @@ func Identity(s *Scope, input Output) (output Output) {
 //   - returns output: tensors of the types T
 func IdentityN(s *Scope, input []Output) (output []Output) {
 	return s.add("IdentityN", nil, nil, List(input)).OutputList(0)
+}
+
+// InplaceAdd adds to rows of a tensor.
+//
+//   - x: T
+//   - i: int32
+//   - v: T
+//   - returns y: T
+func InplaceAdd(s *Scope, x, i, v Output) (y Output) {
+	return s.add("InplaceAdd", nil, nil, x, i, v).argument(0)
+}
+
+// InplaceSub subtracts from rows of a tensor.
+//
+//   - x: T
+//   - i: int32
+//   - v: T
+//   - returns y: T
+func InplaceSub(s *Scope, x, i, v Output) (y Output) {
+	return s.add("InplaceSub", nil, nil, x, i, v).argument(0)
+}
+
+// InplaceUpdate replaces rows of a tensor.
+//
+//   - x: T
+//   - i: int32
+//   - v: T
+//   - returns y: T
+func InplaceUpdate(s *Scope, x, i, v Output) (y Output) {
+	return s.add("InplaceUpdate", nil, nil, x, i, v).argument(0)
 }
 
 // InvertPermutation gives the inverse of a permutation.
@@ -522,6 +560,15 @@ func Pad(s *Scope, input, paddings Output) (output Output) {
 //   - Tpaddings is one of int32, int64
 func PadV2(s *Scope, input, paddings, constantValues Output) (output Output) {
 	return s.add("PadV2", nil, nil, input, paddings, constantValues).argument(0)
+}
+
+// ParallelConcat joins tensors of one row each.
+//
+//   - values: tensors of type T
+//   - shape: shape
+//   - returns output: T
+func ParallelConcat(s *Scope, values []Output, shape shape.Shape) (output Output) {
+	return s.add("ParallelConcat", need{"shape": shape}, nil, List(values)).argument(0)
 }
 
 // Placeholder is a tensor that each step feeds.
@@ -991,6 +1038,16 @@ func UniqueWithCountsV2(s *Scope, x, axis Output, attrs ...attr.Attr) (y, idx, c
 //   - attr.Axis: int; default 0
 func Unpack(s *Scope, value Output, num int64, attrs ...attr.Attr) (output []Output) {
 	return s.add("Unpack", need{"num": num}, attrs, value).OutputList(0)
+}
+
+// UnravelIndex gives the coordinates of elements that are numbered.
+//
+//   - indices: Tidx
+//   - dims: Tidx
+//   - returns output: Tidx
+//   - Tidx is one of int32, int64
+func UnravelIndex(s *Scope, indices, dims Output) (output Output) {
+	return s.add("UnravelIndex", nil, nil, indices, dims).argument(0)
 }
 
 // UpperBound finds for each value the first place in its sorted row that is above it.

@@ -515,6 +515,19 @@ func Cumsum(s *Scope, x, axis Output, attrs ...attr.Attr) (out Output) {
 	return s.add("Cumsum", nil, attrs, x, axis).argument(0)
 }
 
+// CumulativeLogsumexp gives the logarithms of running sums of exponentials along a dimension.
+//
+//   - x: T
+//   - axis: Tidx
+//   - returns out: T
+//   - T is one of bfloat16, half, float, double
+//   - Tidx is one of int32, int64
+//   - attr.Exclusive: bool; default false
+//   - attr.Reverse: bool; default false
+func CumulativeLogsumexp(s *Scope, x, axis Output, attrs ...attr.Attr) (out Output) {
+	return s.add("CumulativeLogsumexp", nil, attrs, x, axis).argument(0)
+}
+
 // Dawsn gives Dawson's integral.
 //
 //   - x: T

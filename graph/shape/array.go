@@ -69,6 +69,16 @@ var arrayOps = []row{
 	}},
 	{"BroadcastGradientArgs", gives(ranks(1, 1), Of(-1), Of(-1))},
 	{"Transpose ConjugateTranspose", transpose},
+	{"InplaceAdd InplaceSub InplaceUpdate", unchanged},
+	{"UnravelIndex", func(c *call) {
+		sizes, indices := c.vector(1), c.in(0)
+		switch {
+		case indices.known && indices.Rank() == 0:
+			c.set(0, Of(sizes.at(0)))
+		case indices.known:
+			c.set(0, Of(sizes.at(0), c.elements(indices)))
+		}
+	}},
 	{"InvertPermutation", unchangedOf(1)},
 	{"ListDiff", gives(ranks(1, 1), Of(-1), Of(-1))},
 	{"LowerBound UpperBound", func(c *call) {

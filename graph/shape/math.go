@@ -7,7 +7,7 @@ import (
 )
 
 var mathOps = []row{
-	{`Abs Angle Bucketize Ceil ClipByValue ComplexAbs Cumprod Cumsum Floor Imag IsFinite IsInf IsNan LogicalNot Real Rint Sign
+	{`Abs Angle Bucketize Ceil ClipByValue ComplexAbs Cumprod Cumsum CumulativeLogsumexp Floor Imag IsFinite IsInf IsNan LogicalNot Real Rint Sign
 		Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Expm1 Log Log1p Rsqrt Sigmoid Sin Sinh Sqrt Tan Tanh
 		Digamma Erf Erfc Erfinv Lgamma Ndtri Inv Neg Reciprocal Round Square Conj Invert PopulationCount
 		InvGrad ReciprocalGrad RsqrtGrad SigmoidGrad SqrtGrad TanhGrad

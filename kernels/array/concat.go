@@ -36,6 +36,9 @@ func concat(ctx *kernels.Context, axisInput int, parts []*tensor.Tensor) error {
 	}
 	sizes := make([]int64, len(parts))
 	for i, p := range parts {
+		if p.Rank() == 0 {
+			return status.InvalidArgumentf("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
+		}
 		if p.Rank() != len(first) {
 			return status.InvalidArgumentf("ConcatOp : Ranks of all input tensors should match: shape[0] = %v vs. shape[%d] = %v", first, i, p.Shape())
 		}
@@ -267,6 +270,9 @@ func runSplitV(ctx *kernels.Context) error {
 	}
 	if n == 0 {
 		return status.InvalidArgumentf("Number of ways to split should be > 0, but got %d", n)
+	}
+	if ctx.Input(2).Len() != 1 {
+		return status.InvalidArgumentf("split_dim_tensor must have exactly one element.")
 	}
 	axis, err := splitAxis(ctx, 2, t)
 	if err != nil {

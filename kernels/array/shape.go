@@ -56,7 +56,7 @@ func reshape(ctx *kernels.Context) error {
 	if sizes.Rank() > 1 {
 		return status.InvalidArgumentf("sizes input must be 1-D, not %v", sizes.Shape())
 	}
-	if sizes.Len() > tensor.MaxRank {
+	if sizes.Len() >= tensor.MaxRank {
 		return status.InvalidArgumentf("too many dimensions: must be < %d, but received %d", tensor.MaxRank, sizes.Len())
 	}
 	list, err := args.ReadIndices(sizes)

@@ -241,7 +241,7 @@ func newDepthSpace(toDepth bool) func(c *kernels.Construction) (any, error) {
 			return nil, status.InvalidArgumentf("Block size should be > 1, but was: %d", size)
 		}
 		if first && c.Device.Type() == "CPU" {
-			return nil, status.InvalidArgumentf("Only NHWC data_format supported on CPU. Got NCHW")
+			return nil, status.InvalidArgumentf("No OpKernel was registered to support Op '%s' used by {{node %s}}: Only NHWC data_format supported on CPU. Got NCHW", c.Node.Op, c.Node.Name)
 		}
 		return &depthSpace{int(size), toDepth, first}, nil
 	}

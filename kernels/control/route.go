@@ -85,3 +85,11 @@ func newAbort(c *kernels.Construction) (any, error) {
 		return status.Errorf(status.Aborted, "The graph asked to abort the process: %s", msg)
 	}), nil
 }
+
+// guaranteeConst passes a tensor on that is said never to change. A variable's handle is not the value.
+func guaranteeConst(ctx *kernels.Context) error {
+	if ctx.Input(0).DType() == tensor.Resource {
+		return status.InvalidArgumentf("Input tensor cannot be a resource variable handle.")
+	}
+	return kernels.PassInput(ctx)
+}

@@ -33,7 +33,7 @@ func addFlow(table *kernels.Table) {
 		{Op: "PlaceholderWithDefault", New: kernels.Always(kernels.PassInput)},
 		{Op: "DebugGradientIdentity", New: kernels.Always(kernels.PassInput)},
 		{Op: "DebugGradientRefIdentity", New: kernels.Always(kernels.PassInput), UninitializedOK: true},
-		{Op: "GuaranteeConst", New: kernels.Always(kernels.PassInput)},
+		{Op: "GuaranteeConst", New: kernels.Always(guaranteeConst)},
 		{Op: "Placeholder", New: newPlaceholder},
 		{Op: "PlaceholderV2", New: newPlaceholder},
 

@@ -131,6 +131,11 @@ func banded(lower, adjoint bool) func(in []*matrix, out [][]complex128) error {
 				}
 			}
 		}
+		for i := range n {
+			if m.at(i, i) == 0 {
+				return status.InvalidArgumentf("Input matrix is not invertible.")
+			}
+		}
 		return triangularSolver(lower, adjoint)([]*matrix{m, in[1]}, out)
 	}
 }

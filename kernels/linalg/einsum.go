@@ -43,7 +43,7 @@ func parseEquation(text string, operands int) (e equation, err error) {
 		return e, err
 	}
 	for _, l := range e.output {
-		if !slices.ContainsFunc(e.inputs, func(in []int) bool { return slices.Contains(in, l) }) {
+		if l != 0 && !slices.ContainsFunc(e.inputs, func(in []int) bool { return slices.Contains(in, l) }) {
 			return e, status.InvalidArgumentf("Output subscripts contain a label not appearing in any of the input subscripts: %s", text)
 		}
 	}
@@ -114,6 +114,9 @@ func (e *equation) bind(ctx *kernels.Context) (operands []indexed, output []int,
 			}
 		}
 		operands = append(operands, op)
+	}
+	if wide > 0 && !slices.Contains(e.output, 0) {
+		return nil, nil, nil, status.InvalidArgumentf("Output contains %d broadcasting dimension(s) but no ellipsis (...) was found in the output subscripts.", wide)
 	}
 	return operands, expand(e.output, wide), sizes, nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
@@ -135,6 +136,26 @@ func xlog1py64(x, y float64) float64 {
 		return 0
 	}
 	return x * math.Log1p(y)
+}
+
+// logProducts are the rows of Xlogy and Xlog1py. TensorFlow rounds the logarithm of a half before it multiplies.
+func logProducts(log func(float64) float64, product func(x, y float64) float64) elementwise.BinaryRows {
+	rows := elementwise.PerElement2(product)[:2]
+	return append(rows, elementwise.On(halfLogProducts(log, element.Float16.Float, element.ToFloat16)),
+		elementwise.On(halfLogProducts(log, element.BFloat16.Float, element.ToBFloat16)))
+}
+
+func halfLogProducts[H element.HalfFloat](log func(float64) float64, widen func(H) float32, narrow func(float32) H) func(dst, a, b []H) {
+	return func(dst, a, b []H) {
+		for i := range dst {
+			x := widen(a[i])
+			if x == 0 {
+				dst[i] = narrow(0)
+				continue
+			}
+			dst[i] = narrow(x * widen(narrow(float32(log(float64(widen(b[i])))))))
+		}
+	}
 }
 
 func less[T element.Ordered](dst []bool, a, b []T) {

@@ -1,6 +1,7 @@
 package math
 
 import (
+	"math"
 	"slices"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -103,5 +104,75 @@ func scanOf[T element.Numeric](product bool) []kernels.Def {
 		exclusive, err := c.Attrs().Bool("exclusive")
 		reverse, err2 := c.Attrs().Bool("reverse")
 		return &scanKernel[T]{dtype, product, exclusive, reverse}, args.FirstError(err, err2)
+	})
+}
+
+// logSumScan is CumulativeLogsumexp: the logarithms of running sums of exponentials along an axis.
+type logSumScan[T element.Floating] struct {
+	dtype              tensor.DType
+	exclusive, reverse bool
+}
+
+// Compute implements kernels.Kernel.
+func (k *logSumScan[T]) Compute(ctx *kernels.Context) error {
+	out, at, err := scanOutput(ctx, k.dtype)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	in := ctx.Input(0)
+	n := in.Dim(at)
+	outer, inner := shapes.Around(in.Shape(), at)
+	dst, src := element.ViewOf[T](out), element.ViewOf[T](in)
+	ctx.Device.Parallel(outer*inner, max(1, element.CostlyGrain/n), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			k.scan(dst, src, i/inner*n*inner+i%inner, inner, n)
+		}
+	})
+	return nil
+}
+
+// scan goes over n elements from first on, step apart.
+func (k *logSumScan[T]) scan(dst, src []T, first, step, n int) {
+	if k.reverse {
+		first, step = first+(n-1)*step, -step
+	}
+	running := T(math.Inf(-1))
+	for i := range n {
+		at := first + i*step
+		next := logSum(running, src[at])
+		if k.exclusive {
+			dst[at] = running
+		} else {
+			dst[at] = next
+		}
+		running = next
+	}
+}
+
+// logSum is log(exp(a) + exp(b)), by way of the greater of them. As in TensorFlow, a counts for b where that is NaN.
+func logSum[T element.Floating](a, b T) T {
+	least, most := a, a
+	if b < a {
+		least = b
+	} else if a < b {
+		most = b
+	}
+	if math.IsInf(float64(most), -1) {
+		return most
+	}
+	return T(math.Log1p(math.Exp(float64(least-most)))) + most
+}
+
+// logSumScans are the rows of CumulativeLogsumexp.
+func logSumScans() []kernels.Def {
+	return append(logSumScanOf[float32](), logSumScanOf[float64]()...)
+}
+
+func logSumScanOf[T element.Floating]() []kernels.Def {
+	dtype := element.DTypeOf[T]()
+	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
+		exclusive, err := c.Attrs().Bool("exclusive")
+		reverse, err2 := c.Attrs().Bool("reverse")
+		return &logSumScan[T]{dtype, exclusive, reverse}, args.FirstError(err, err2)
 	})
 }

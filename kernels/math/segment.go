@@ -115,7 +115,7 @@ func segmentShape(ctx *kernels.Context, unsorted bool) (segments int64, inner te
 		return segments, data.Shape()[1:], nil
 	}
 	count := ctx.Input(2)
-	if count.Len() != 1 {
+	if count.Rank() != 0 {
 		return 0, nil, status.InvalidArgumentf("num_segments should be a scalar, not shape %v", count.Shape())
 	}
 	if segments, err = args.IntAt(count, 0); err != nil {

@@ -65,8 +65,8 @@ func addBinary(table *kernels.Table) {
 	binary("MulNoNan", plain, elementwise.Floats2(mulNoNan[float32], mulNoNan[float64]), elementwise.Complex2(mulNoNan[complex64], mulNoNan[complex128]))
 	binary("DivNoNan", plain, elementwise.Floats2(divNoNan[float32], divNoNan[float64]), elementwise.Complex2(divNoNan[complex64], divNoNan[complex128]))
 	binary("Xdivy", plain, elementwise.Floats2(xdivy[float32], xdivy[float64]), elementwise.Complex2(xdivy[complex64], xdivy[complex128]))
-	binary("Xlogy", costly, elementwise.PerElement2(xlogy64), perComplex2(xlogyComplex))
-	binary("Xlog1py", costly, elementwise.PerElement2(xlog1py64), perComplex2(xlog1pyComplex))
+	binary("Xlogy", costly, logProducts(math.Log, xlogy64), perComplex2(xlogyComplex))
+	binary("Xlog1py", costly, logProducts(math.Log1p, xlog1py64), perComplex2(xlog1pyComplex))
 	binary("Atan2", costly, elementwise.PerElement2(math.Atan2))
 	binary("NextAfter", costly, elementwise.Floats2(nextAfter32, nextAfter64)[:2])
 	binary("Pow", costly, elementwise.Floats2(pow32, pow64), perComplex2(cmplx.Pow), elementwise.Unsigned2(powInt[uint8], powInt[uint16], powInt[uint32], powInt[uint64]),
@@ -197,6 +197,7 @@ func addVarious(op func(op string, sets ...[]kernels.Def)) {
 
 	op("Cumsum", scanRows(false))
 	op("Cumprod", scanRows(true))
+	op("CumulativeLogsumexp", logSumScans())
 
 	op("Bucketize", bucketize[float32](), bucketize[float64](), bucketize[int32](), bucketize[int64]())
 	op("LowerBound", boundRows(false))

@@ -38,13 +38,14 @@ func newReader(name string) func() encodingReader {
 	case "latin1", "iso88591", "l1":
 		return always(func(s string) (rune, int, bool) { return rune(s[0]), 1, true })
 	}
-	e, err := ianaindex.IANA.Encoding(name)
-	if err != nil || e == nil {
-		if e, err = ianaindex.MIME.Encoding(name); err != nil || e == nil {
-			return nil
+	for _, spelling := range []string{name, strings.ReplaceAll(name, "-", "_"), strings.ReplaceAll(name, "_", "-")} {
+		for _, index := range []*ianaindex.Index{ianaindex.IANA, ianaindex.MIME} {
+			if e, err := index.Encoding(spelling); err == nil && e != nil {
+				return always(readCharset(e))
+			}
 		}
 	}
-	return always(readCharset(e))
+	return nil
 }
 
 func readASCII(s string) (rune, int, bool) {

@@ -409,7 +409,7 @@ func Errors(v string) Attr { return Attr{"errors", v} }
 
 // Exclusive leaves the element itself out.
 //
-// Ops: Cumprod, Cumsum. Default: false.
+// Ops: Cumprod, Cumsum, CumulativeLogsumexp. Default: false.
 func Exclusive(v bool) Attr { return Attr{"exclusive", v} }
 
 // ExecutorType sets the attribute executor_type.
@@ -1058,7 +1058,7 @@ func ResizeIfIndexOutOfBounds(v bool) Attr { return Attr{"resize_if_index_out_of
 
 // Reverse goes from the last element to the first.
 //
-// Ops: Cumprod, Cumsum, NthElement. Default: false.
+// Ops: Cumprod, Cumsum, CumulativeLogsumexp, NthElement. Default: false.
 func Reverse(v bool) Attr { return Attr{"reverse", v} }
 
 // RhsQuantizationAxis sets the attribute rhs_quantization_axis.

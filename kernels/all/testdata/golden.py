@@ -52,7 +52,7 @@ def case(op, *inputs, **attrs):
         code, msg, vals = 0, '', []
         try:
             with tf.compat.v1.Session(graph=g) as s:
-                vals = s.run(list(node.outputs), {p: a for p, a in zip(ph, arrays)})
+                vals = s.run(list(node.outputs), {p: a.copy() for p, a in zip(ph, arrays)})  # some ops write to their inputs
         except tf.errors.OpError as e:
             code, msg = e.error_code, e.message.split('\n')[0]
             if 'No OpKernel was registered' in e.message: return

@@ -83,5 +83,10 @@ func Numbers(attr string) map[string][]tensor.DType {
 	return map[string][]tensor.DType{attr: NumberTypes}
 }
 
+// Copied names numbers, truth values and strings.
+func Copied(attr string) map[string][]tensor.DType {
+	return map[string][]tensor.DType{attr: append(slices.Clone(Numbers(attr)[attr]), tensor.Bool, tensor.String)}
+}
+
 // Reals restricts an attribute to real numbers.
 func Reals(attr string) map[string][]tensor.DType { return map[string][]tensor.DType{attr: realTypes} }
