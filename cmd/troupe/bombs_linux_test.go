@@ -41,8 +41,11 @@ type bomb struct {
 }
 
 // zeros are so many zeros of a shape that is computed, so that no rule sees how many they are.
-func zeros(s *op.Scope, dims ...int32) op.Output {
-	return op.Fill(s, op.Identity(s, op.Const(s, dims)), op.Const(s, float32(0)))
+func zeros(s *op.Scope, dims ...int32) op.Output { return filled(s, op.Const(s, float32(0)), dims...) }
+
+// filled is full of a value. Tensors of different values do not share memory.
+func filled(s *op.Scope, value op.Output, dims ...int32) op.Output {
+	return op.Fill(s, op.Identity(s, op.Const(s, dims)), value)
 }
 
 func hidden[T op.Constant](s *op.Scope, v T) op.Output { return op.Identity(s, op.Const(s, v)) }
@@ -225,7 +228,8 @@ func bombs(t *testing.T) []bomb {
 			l := op.EmptyTensorList(s, op.Const(s, int32(-1)), op.Const(s, int32(-1)), tensor.Float32)
 			op.While(s, []op.Output{l}, func(s *op.Scope, _ []op.Output) op.Output { return op.Const(s, true) },
 				func(s *op.Scope, v []op.Output) []op.Output {
-					return []op.Output{op.TensorListPushBack(s, v[0], zeros(s, 1<<10))}
+					n := op.Cast(s, op.TensorListLength(s, v[0]), tensor.Float32)
+					return []op.Output{op.TensorListPushBack(s, v[0], filled(s, n, 1<<10))}
 				})
 		}},
 		{"DecodeWav", func(s *op.Scope) {
@@ -254,25 +258,26 @@ func bombs(t *testing.T) []bomb {
 			op.SparseBincount(s, hidden(s, [][]int64{{0}}), hidden(s, []int32{1}), hidden(s, []int64{1}), hidden(s, many), hidden(s, []float32{}))
 		}},
 		{"elements that stay in a staging area", func(s *op.Scope) {
-			for range 40 {
-				op.Stage(s, []op.Output{zeros(s, 1<<23)}, attr.SharedName("bomb"))
+			for i := range 40 {
+				op.Stage(s, []op.Output{filled(s, op.Const(s, float32(i)), 1<<23)}, attr.SharedName("bomb"))
 			}
 		}},
 		{"elements that stay in a map", func(s *op.Scope) {
 			for i := range int64(40) {
-				op.MapStage(s, hidden(s, i), hidden(s, []int32{0}), []op.Output{zeros(s, 1<<23)}, []tensor.DType{tensor.Float32})
+				op.MapStage(s, hidden(s, i), hidden(s, []int32{0}), []op.Output{filled(s, op.Const(s, float32(i)), 1<<23)}, []tensor.DType{tensor.Float32})
 			}
 		}},
 		{"elements that stay in a barrier", func(s *op.Scope) {
 			b := op.Barrier(s, []tensor.DType{tensor.Float32}, attr.Shapes([]shape.Shape{shape.Of(1 << 22)}))
-			for range 40 {
-				op.BarrierInsertMany(s, b, op.AsString(s, op.RandomUniform(s, hidden(s, []int32{2}), tensor.Float32)), zeros(s, 2, 1<<22), 0)
+			for i := range 40 {
+				key := op.AsString(s, op.RandomUniform(s, hidden(s, []int32{2}), tensor.Float32))
+				op.BarrierInsertMany(s, b, key, filled(s, op.Const(s, float32(i)), 2, 1<<22), 0)
 			}
 		}},
 		{"elements that stay in a queue", func(s *op.Scope) {
 			q := op.NewFIFOQueue(s, []tensor.DType{tensor.Float32})
-			for range 40 {
-				q.Enqueue(s, zeros(s, 1<<23))
+			for i := range 40 {
+				q.Enqueue(s, filled(s, op.Const(s, float32(i)), 1<<23))
 			}
 		}},
 	}

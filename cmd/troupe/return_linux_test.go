@@ -12,7 +12,8 @@ import (
 )
 
 // TestMemoryComesBack: after clients that each held a constant of 64 MiB have gone without a word, and their leases have
-// ended, the server is back within a tenth of where it was, within a minute.
+// ended, the server is back where it was within a minute, but for a tenth, and half a percent of what it has had: Go keeps its
+// tables of memory, and what no collection has yet found to be free.
 func TestMemoryComesBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -54,9 +55,10 @@ func TestMemoryComesBack(t *testing.T) {
 	for _, c := range all {
 		c.Close(ctx) // its sessions stay open
 	}
-	after := settled(t, pid, before+before/10)
+	most := before + before/10 + held/200
+	after := settled(t, pid, most)
 	t.Logf("%d MiB before, %d with all clients, %d after them", before>>20, held>>20, after>>20)
-	if after > before+before/10 {
+	if after > most {
 		t.Errorf("%d bytes after the clients are gone, %d before they came", after, before)
 	}
 }
