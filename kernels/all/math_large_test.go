@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -227,31 +228,59 @@ func TestLargeConvolution(t *testing.T) {
 func TestChannelsFirst(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	d := kt.NewDevice(t)
-	x, f := uniform(r, 2, 5, 6, 3), uniform(r, 3, 3, 3, 4)
-	moved := func(t *tensor.Tensor) *tensor.Tensor {
-		s := t.Shape()
-		m := zeros(tensor.Float32, s[0], s[3], s[1], s[2])
-		for i, v := range tensor.Of[float32](t) {
-			c, rest := i%t.Dim(3), i/t.Dim(3)
-			n, pixel := rest/(t.Dim(1)*t.Dim(2)), rest%(t.Dim(1)*t.Dim(2))
-			tensor.Of[float32](m)[(n*t.Dim(3)+c)*t.Dim(1)*t.Dim(2)+pixel] = v
-		}
-		return m
-	}
-	for _, op := range []string{"Conv2D", "MaxPool", "AvgPool", "DepthwiseConv2dNative"} {
-		attrs := func(format string, strides, ksize []int64) kt.Op {
-			return kt.Op{Type: op, Outputs: 1, Attrs: kt.Attrs{"T": tensor.Float32, "strides": strides, "ksize": ksize, "dilations": []int64{1, 1, 1, 1}, "padding": "SAME", "data_format": format}}
-		}
-		last, first := []any{x.Retain()}, []any{moved(x)}
-		if op != "MaxPool" && op != "AvgPool" {
+	for _, c := range []struct {
+		op             string
+		image, filter  []int64
+		stride, spread int64
+		padding        string
+	}{
+		{"Conv2D", []int64{2, 5, 6, 3}, []int64{3, 3, 3, 4}, 2, 1, "SAME"},
+		{"Conv2D", []int64{2, 5, 7, 9}, []int64{1, 1, 9, 5}, 1, 1, "VALID"},
+		{"Conv2D", []int64{1, 8, 8, 6}, []int64{1, 1, 6, 40}, 3, 1, "SAME"},
+		{"Conv2D", []int64{3, 40, 37, 33}, []int64{3, 3, 33, 35}, 1, 1, "SAME"},
+		{"Conv2D", []int64{2, 31, 64, 16}, []int64{5, 4, 16, 64}, 2, 1, "VALID"},
+		{"Conv2D", []int64{2, 24, 23, 20}, []int64{3, 2, 20, 17}, 1, 2, "SAME"},
+		{"Conv2D", []int64{1, 9, 9, 8}, []int64{2, 2, 8, 16}, 1, 1, "EXPLICIT"},
+		{"Conv2D", []int64{0, 9, 9, 8}, []int64{2, 2, 8, 16}, 1, 1, "SAME"},
+		{"MaxPool", []int64{2, 5, 6, 3}, nil, 2, 1, "SAME"},
+		{"AvgPool", []int64{2, 5, 6, 3}, nil, 2, 1, "SAME"},
+		{"DepthwiseConv2dNative", []int64{2, 5, 6, 3}, []int64{3, 3, 3, 4}, 2, 1, "SAME"},
+	} {
+		x := uniform(r, c.image...)
+		last, first := []any{x.Retain()}, []any{channelsFirst(x)}
+		if c.filter != nil {
+			f := uniform(r, c.filter...)
 			last, first = append(last, f.Retain()), append(first, f.Retain())
 		}
-		a := d.Run(t, attrs("NHWC", []int64{1, 2, 2, 1}, []int64{1, 3, 2, 1}), last...)
-		b := d.Run(t, attrs("NCHW", []int64{1, 1, 2, 2}, []int64{1, 1, 3, 2}), first...)
-		if diff := kt.Diff(b[0].Tensor, moved(a[0].Tensor), 0); diff != "" {
-			t.Errorf("%s: %s", op, diff)
+		op := func(format string, dims func(rows, columns int64) []int64) kt.Op {
+			attrs := kt.Attrs{"T": tensor.Float32, "strides": dims(c.stride, c.stride), "dilations": dims(c.spread, c.spread), "ksize": dims(3, 2),
+				"padding": c.padding, "data_format": format}
+			if c.padding == "EXPLICIT" {
+				pads := make([]int64, 8)
+				at := 2 * strings.Index(format, "H")
+				copy(pads[at:], []int64{1, 0, 2, 3})
+				attrs["explicit_paddings"] = pads
+			}
+			return kt.Op{Type: c.op, Outputs: 1, Attrs: attrs}
+		}
+		a := d.Run(t, op("NHWC", func(rows, columns int64) []int64 { return []int64{1, rows, columns, 1} }), last...)
+		b := d.Run(t, op("NCHW", func(rows, columns int64) []int64 { return []int64{1, 1, rows, columns} }), first...)
+		if diff := kt.Diff(b[0].Tensor, channelsFirst(a[0].Tensor), 1e-5); diff != "" {
+			t.Errorf("%s of %v, filter %v, stride %d, dilation %d, %s: %s", c.op, c.image, c.filter, c.stride, c.spread, c.padding, diff)
 		}
 		a[0].Release()
 		b[0].Release()
 	}
+}
+
+// channelsFirst moves the channels of images before their rows.
+func channelsFirst(t *tensor.Tensor) *tensor.Tensor {
+	s := t.Shape()
+	m := zeros(tensor.Float32, s[0], s[3], s[1], s[2])
+	for i, v := range tensor.Of[float32](t) {
+		c, rest := i%t.Dim(3), i/t.Dim(3)
+		n, pixel := rest/(t.Dim(1)*t.Dim(2)), rest%(t.Dim(1)*t.Dim(2))
+		tensor.Of[float32](m)[(n*t.Dim(3)+c)*t.Dim(1)*t.Dim(2)+pixel] = v
+	}
+	return m
 }

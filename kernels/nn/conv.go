@@ -210,12 +210,7 @@ func windowRows(dtype tensor.DType, make func(w windowing) kernels.Kernel, image
 	})
 }
 
-// convolveRows, convolveInputGradRows and convolveFilterGradRows are the rows of Conv2D and its gradients for one element type.
-func convolveRows[T element.Numeric](by methods[T]) []kernels.Def {
-	dtype := element.DTypeOf[T]()
-	return windowRows(dtype, func(w windowing) kernels.Kernel { return &convKernel[T]{w, dtype, by} }, []int{0}, -1, 0)
-}
-
+// convolveInputGradRows and convolveFilterGradRows are the rows of the gradients of Conv2D for one element type.
 func convolveInputGradRows[T element.Numeric](by methods[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return windowRows(dtype, func(w windowing) kernels.Kernel { return &convInputGradKernel[T]{w, dtype, by} }, []int{2}, 0, 0)

@@ -303,7 +303,7 @@ func convOf[T element.Numeric](c *kernels.Construction, strides int, by methods[
 	if err != nil {
 		return nil, err
 	}
-	return w.inLayout(&convKernel[T]{w, element.DTypeOf[T](), by}, []int{0}, -1, 0), nil
+	return conv2(w, by), nil
 }
 
 // batchedConv is a convolution of images that have any number of batch dimensions before the others.

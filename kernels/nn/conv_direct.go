@@ -13,10 +13,12 @@ type methods[T element.Numeric] struct {
 	mul gemm.Gemm[T]
 	// forward, byImage and byFilter take what convolve, inputGrad and filterGrad take.
 	forward, byImage, byFilter func(dev kernels.Device, c *convolution, result, a, b []T, accumulate bool) error
+	// first is forward for images whose channels come first, as do those of the result.
+	first func(dev kernels.Device, c *convolution, result, image, filter []T) error
 }
 
 // floats are the methods of float32: windows over an image are multiplied where they lie, once it has its padding.
-var floats = methods[float32]{mul: simd.Gemm, forward: convolveDirectly, byImage: inputGradDirectly, byFilter: filterGradDirectly}
+var floats = methods[float32]{mul: simd.Gemm, forward: convolveDirectly, byImage: inputGradDirectly, byFilter: filterGradDirectly, first: convolveFirst}
 
 // direct tells that the direct methods serve: a window's columns lie side by side, and what is made for them, an image's
 // lines with padding and the filter in panels, is not much larger than what there is.
@@ -81,7 +83,13 @@ func (b *bands) windows(work, images []float32, n, first, rows int) (image []flo
 		image = work[:height.extent(rows)*line]
 		b.pad(image, images[n*height.in*b.cols.in*b.inDepth:], first*height.stride-height.before, line)
 	}
-	return image, simd.Windows{
+	return image, b.over(rows, line)
+}
+
+// over is the windows of some rows of the result over an image whose lines are of so many numbers.
+func (b *bands) over(rows, line int) simd.Windows {
+	height := &b.convolution.rows
+	return simd.Windows{
 		Rows: rows, Columns: b.cols.out, RowStep: height.stride * line, ColumnStep: b.cols.stride * b.inDepth,
 		Pieces: height.size, Length: b.cols.size * b.inDepth, PieceStep: height.dilation * line,
 	}
@@ -90,10 +98,17 @@ func (b *bands) windows(work, images []float32, n, first, rows int) (image []flo
 // pad copies lines of an image from line y, which may lie outside, with zeros around it.
 func (c *convolution) pad(dst, image []float32, y, line int) {
 	width := c.cols.in * c.inDepth
-	// Where column 0 goes to, and what of the image's lines is seen.
+	c.eachLine(dst, y, line, func(to []float32, y, column int) {
+		copy(to, image[y*width+column*c.inDepth:])
+	})
+}
+
+// eachLine calls fill for lines of so many numbers: with what they have of a line of the image, and which column of line y
+// comes first there. All else it clears.
+func (c *convolution) eachLine(dst []float32, y, line int, fill func(to []float32, y, column int)) {
 	left := min(max(0, c.cols.before*c.inDepth), line)
-	skipped := min(max(0, -c.cols.before*c.inDepth), width)
-	seen := min(width-skipped, line-left)
+	skipped := min(max(0, -c.cols.before), c.cols.in)
+	seen := min((c.cols.in-skipped)*c.inDepth, line-left)
 	for ; len(dst) > 0; dst, y = dst[line:], y+1 {
 		to := dst[:line]
 		if y < 0 || y >= c.rows.in {
@@ -101,7 +116,7 @@ func (c *convolution) pad(dst, image []float32, y, line int) {
 			continue
 		}
 		clear(to[:left])
-		copy(to[left:], image[y*width+skipped:][:seen])
+		fill(to[left:left+seen], y, skipped)
 		clear(to[left+seen:])
 	}
 }
@@ -205,7 +220,7 @@ func (p *phase) reverse(dst, filter []float32, ky, kx, rows, cols int) {
 	for y := rows - 1; y >= 0; y-- {
 		for x := cols - 1; x >= 0; x-- {
 			at := (ky+y*p.rows.stride)*p.cols.size + kx + x*p.cols.stride
-			transpose(dst[:size], filter[at*size:][:size], p.inDepth, p.outDepth)
+			simd.Transpose(dst[:size], p.inDepth, filter[at*size:][:size], p.outDepth, p.outDepth, p.inDepth)
 			dst = dst[size:]
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // window is how a window moves along one dimension of an image.
@@ -272,30 +273,18 @@ func moveChannels(ctx *kernels.Context, dst, src *tensor.Tensor, n, rows, column
 	transposers[src.DType().Size()](dev, dst, src, n, rows, columns)
 }
 
-// transposers are transposeEach by the size of elements: of those that images and filters have.
+// transposers transpose matrices by the size of elements: of those that images and filters have.
 var transposers = map[int]func(dev kernels.Device, dst, src *tensor.Tensor, n, rows, columns int){
-	1: transposeEach[uint8], 2: transposeEach[uint16], 4: transposeEach[uint32], 8: transposeEach[uint64],
+	1: transposer(simd.TransposeAny[uint8]), 2: transposer(simd.TransposeAny[uint16]), 4: transposer(simd.Transpose[uint32]), 8: transposer(simd.TransposeAny[uint64]),
 }
 
-func transposeEach[T tensor.Elem](dev kernels.Device, out, in *tensor.Tensor, n, rows, columns int) {
-	dst, src := tensor.Of[T](out), tensor.Of[T](in)
-	dev.Parallel(n, max(1, element.CheapGrain/(rows*columns)), func(lo, hi int) {
-		for m := lo; m < hi; m++ {
-			transpose(dst[m*rows*columns:][:rows*columns], src[m*rows*columns:][:rows*columns], rows, columns)
-		}
-	})
-}
-
-// transpose writes a matrix of some rows and columns by columns.
-func transpose[T any](dst, src []T, rows, columns int) {
-	const tile = 32
-	for r0 := 0; r0 < rows; r0 += tile {
-		for c0 := 0; c0 < columns; c0 += tile {
-			for r := r0; r < min(r0+tile, rows); r++ {
-				for c := c0; c < min(c0+tile, columns); c++ {
-					dst[c*rows+r] = src[r*columns+c]
-				}
+func transposer[T tensor.Elem](turn func(dst []T, ldd int, src []T, lds, rows, columns int)) func(dev kernels.Device, dst, src *tensor.Tensor, n, rows, columns int) {
+	return func(dev kernels.Device, out, in *tensor.Tensor, n, rows, columns int) {
+		dst, src, size := tensor.Of[T](out), tensor.Of[T](in), rows*columns
+		dev.Parallel(n, max(1, element.CheapGrain/size), func(lo, hi int) {
+			for at := lo * size; at < hi*size; at += size {
+				turn(dst[at:][:size], rows, src[at:][:size], columns, columns, rows)
 			}
-		}
+		})
 	}
 }

@@ -29,7 +29,7 @@ type Mover struct {
 var (
 	move1       = newMover(func(t *tensor.Tensor) []uint8 { return t.Data() })
 	move2       = newMover(func(t *tensor.Tensor) []uint16 { return element.Cells[uint16](t.Data()) })
-	move4       = newTurner(func(t *tensor.Tensor) []uint32 { return element.Cells[uint32](t.Data()) }, simd.Transpose)
+	move4       = newTurner(func(t *tensor.Tensor) []uint32 { return element.Cells[uint32](t.Data()) }, simd.Transpose[uint32])
 	move8       = newMover(func(t *tensor.Tensor) []uint64 { return element.Cells[uint64](t.Data()) })
 	move16      = newMover(func(t *tensor.Tensor) [][2]uint64 { return element.Cells[[2]uint64](t.Data()) })
 	moveString  = newMover((*tensor.Tensor).Strings)

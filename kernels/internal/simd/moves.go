@@ -101,7 +101,7 @@ func convert[D, S float32 | float64](dst []D, src []S) {
 
 // Transpose sets row i of dst to column i of src, for a block of so many rows of dst and columns of it. The rows of dst
 // lie ldd elements apart, those of src lds. The two must not overlap.
-func Transpose(dst []uint32, ldd int, src []uint32, lds, rows, columns int) {
+func Transpose[E uint32 | float32](dst []E, ldd int, src []E, lds, rows, columns int) {
 	t := active.tiles
 	if t == nil || rows < t.transposeBlockSize || columns < t.transposeBlockSize {
 		TransposeAny(dst, ldd, src, lds, rows, columns)
@@ -119,7 +119,7 @@ func Transpose(dst []uint32, ldd int, src []uint32, lds, rows, columns int) {
 	}
 }
 
-func floatAt(s []uint32, i int) *float32 { return (*float32)(unsafe.Pointer(&s[i])) }
+func floatAt[E uint32 | float32](s []E, i int) *float32 { return (*float32)(unsafe.Pointer(&s[i])) }
 
 // transposeSide is how many columns TransposeAny writes at a time, so that what it reads stays in the first-level cache.
 const transposeSide = 32
