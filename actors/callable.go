@@ -40,7 +40,7 @@ func (s *Session) Prepare(ctx context.Context, o *corepb.CallableOptions) (*Call
 	}
 	c := &Callable{session: s, sig: graph.Signature{Feeds: o.GetFeed(), Fetches: o.GetFetch(), Targets: o.GetTarget()}, options: o.GetRunOptions()}
 	c.key = appendSignature(nil, c.sig)
-	p, err := s.plan(ctx, c.sig)
+	p, err := s.plan(ctx, c.sig, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, det
 	p := c.plan.Load()
 	if !s.take(p) {
 		var err error
-		if p, err = s.planOf(&call, c.key, func() graph.Signature { return c.sig }); err != nil {
+		if p, err = s.planOf(&call, c.key, func() graph.Signature { return c.sig }, nil); err != nil {
 			return nil, err
 		}
 		c.plan.Store(p)

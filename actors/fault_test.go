@@ -288,7 +288,7 @@ func TestParking(t *testing.T) {
 	}
 	step := func(id uint64, ended chan error) *taskStep {
 		s := n.task.sessionFor("s", n.name, sessionTraits{}, everything)
-		p, err := s.compile(nil, nil)
+		p, err := s.compile(nil, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

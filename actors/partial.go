@@ -51,7 +51,7 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 	if begun >= maxPartials {
 		return "", tooMany("partial runs that have not ended", "Session "+s.handle, maxPartials, "feed and fetch what is left of them")
 	}
-	p, err := s.plan(ctx, graph.Signature{Feeds: feeds, Fetches: fetchNames, Targets: targets})
+	p, err := s.plan(ctx, graph.Signature{Feeds: feeds, Fetches: fetchNames, Targets: targets}, nil)
 	if err != nil {
 		return "", err
 	}

@@ -29,6 +29,8 @@ type plan struct {
 	used   atomic.Int64   // unix nanoseconds of the last use
 	// dropped tells that the session has forgotten the plan: no step begins with it any more.
 	dropped atomic.Bool
+	// watched counts the runs that a debugger has watched.
+	watched atomic.Int64
 	// admitted are the rules that the session's policy has let the plan pass under; nil for none.
 	admitted atomic.Pointer[Rules]
 }
@@ -54,8 +56,8 @@ type feedSpec struct {
 var planIDs atomic.Uint64
 
 // buildPlan prunes, cuts and compiles. Every task that has a part is reached for it, since the
-// plan is for this start of its process.
-func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signature) (*plan, error) {
+// plan is for this start of its process. watches are what a debugger watches; nil for nothing.
+func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signature, watches []byte) (*plan, error) {
 	client := s.worker.devices[0].Name()
 	var pruned *graph.Pruned
 	err := s.worker.inTurn(ctx, len(g.Nodes), func(check func() error) (err error) {
@@ -82,6 +84,10 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	if err != nil {
 		return nil, err
 	}
+	dumpTo, err := s.watch(parts, watches)
+	if err != nil {
+		return nil, err
+	}
 	own := map[string]*graph.Graph{}
 	var others []partition.TaskParts
 	for _, tp := range parts.Tasks() {
@@ -95,7 +101,7 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	}
 	var mu sync.Mutex
 	err = parallel(ctx, others, func(ctx context.Context, tp partition.TaskParts) error {
-		sh, err := s.taskPart(ctx, tp, parts)
+		sh, err := s.taskPart(ctx, tp, parts, dumpTo)
 		mu.Lock()
 		defer mu.Unlock()
 		p.remote[tp.Task] = sh
@@ -109,18 +115,22 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	}
 	p.used.Store(time.Now().UnixNano())
 	err = s.worker.inTurn(ctx, len(pruned.Nodes), func(check func() error) (err error) {
-		p.local, err = s.worker.compile(own, check)
+		p.local, err = s.worker.compile(own, watches != nil, check)
 		return err
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := s.worker.dump(own, dumpTo); err != nil {
+		p.local.release()
 		return nil, err
 	}
 	p.local.compression = s.options.compression
 	return p, nil
 }
 
-// taskPart prepares another task's part.
-func (s *Session) taskPart(ctx context.Context, tp partition.TaskParts, parts *partition.Parts) (*taskPart, error) {
+// taskPart prepares another task's part, whose graphs the task writes to debug URLs, if there are any.
+func (s *Session) taskPart(ctx context.Context, tp partition.TaskParts, parts *partition.Parts, dumpTo []string) (*taskPart, error) {
 	peer, err := s.task.Cluster.Peer(ctx, tp.Task)
 	if err != nil {
 		return nil, err
@@ -128,7 +138,8 @@ func (s *Session) taskPart(ctx context.Context, tp partition.TaskParts, parts *p
 	if err := s.reach(tp.Task); err != nil {
 		return nil, err
 	}
-	sh := &taskPart{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Literal: s.options.literal, Compression: uint32(s.options.compression), Rights: s.rights.proto()}}
+	sh := &taskPart{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Literal: s.options.literal, Compression: uint32(s.options.compression), Rights: s.rights.proto(),
+		Watched: dumpTo != nil, DumpTo: dumpTo}}
 	for _, d := range tp.Devices {
 		part := parts.ByDevice[d]
 		def := part.Def()

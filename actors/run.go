@@ -99,17 +99,30 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (*StepResult, error
 		return nil, errClosed()
 	}
 	s.touch()
-	if err := checkOptions(req.Options); err != nil {
-		return nil, err
-	}
 	if req.Partial != "" {
+		if err := checkOptions(req.Options); err != nil {
+			return nil, err
+		}
 		return s.runPartial(ctx, req)
+	}
+	if err := checkTimeout(req.Options); err != nil {
+		return nil, err
 	}
 	var room [256]byte
 	c := s.callOf(ctx, req.Detach, req.Options)
-	p, err := s.planOf(&c, req.appendKey(room[:0]), req.signature)
+	watches, err := watchesOf(req.Options)
 	if err != nil {
 		return nil, err
+	}
+	p, err := s.planOf(&c, append(req.appendKey(room[:0]), watches...), req.signature, watches)
+	if err != nil {
+		return nil, err
+	}
+	if watches != nil {
+		if err := s.tellRun(req, p); err != nil {
+			p.local.release()
+			return nil, err
+		}
 	}
 	st := s.task.takeStep()
 	for i := range req.Feeds {
@@ -122,15 +135,15 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (*StepResult, error
 	return r, nil
 }
 
-// planOf gives the plan of a key, claimed for the caller. sig is called where it has to be built, which the
-// call waits for.
-func (s *Session) planOf(c *stepCall, key []byte, sig func() graph.Signature) (*plan, error) {
+// planOf gives the plan of a key, claimed for the caller. sig is called where it has to be built, for what a debugger watches,
+// which the call waits for.
+func (s *Session) planOf(c *stepCall, key []byte, sig func() graph.Signature, watches []byte) (*plan, error) {
 	if p := s.ready(key); p != nil {
 		return p, nil
 	}
 	ctx, cancel := c.bound()
 	defer cancel()
-	p, err := s.plan(ctx, sig())
+	p, err := s.plan(ctx, sig(), watches)
 	if err != nil {
 		return nil, tooLate(ctx, err, c.limit)
 	}
@@ -145,11 +158,15 @@ func tooLate(ctx context.Context, err error, limit time.Duration) error {
 	return err
 }
 
-// checkOptions refuses run options that would be ignored.
+// checkOptions refuses run options that callables and partial runs do not have.
 func checkOptions(o *corepb.RunOptions) error {
 	if len(o.GetDebugOptions().GetDebugTensorWatchOpts()) > 0 {
-		return status.Unimplementedf("RunOptions.debug_options is not supported")
+		return status.Unimplementedf("RunOptions.debug_options is not supported for callables and partial runs")
 	}
+	return checkTimeout(o)
+}
+
+func checkTimeout(o *corepb.RunOptions) error {
 	if o.GetTimeoutInMs() < 0 {
 		return status.InvalidArgumentf("RunOptions.timeout_in_ms is negative: %d", o.GetTimeoutInMs())
 	}

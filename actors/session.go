@@ -61,6 +61,7 @@ type Session struct {
 	counter   int64
 	idle      chan struct{} // closed when the session is closed and its last step is over
 	used      atomic.Int64  // unix nanoseconds of the last call
+	watched   atomic.Int64  // the runs that a debugger has watched
 	lastConn  atomic.Uint64
 }
 

@@ -63,11 +63,11 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 		})
 	case *wire.BuildPlan:
 		sig := graph.Signature{Feeds: msg.Feeds, Fetches: msg.Fetches, Targets: msg.Targets}
-		m.key = string(appendSignature(nil, sig))
+		m.key = string(append(appendSignature(nil, sig), msg.Watches...))
 		if have := (*s.plans.Load())[m.key]; have != nil && !s.worker.stale(have.local) {
 			return nil // somebody else was first
 		}
-		m.plan, err = s.buildPlan(ctx, s.graph.Load(), sig)
+		m.plan, err = s.buildPlan(ctx, s.graph.Load(), sig, msg.Watches)
 	}
 	return err
 }
@@ -160,15 +160,15 @@ func (s *Session) take(p *plan) bool {
 	return p != nil && !p.dropped.Load() && !s.worker.stale(p.local) && p.local.claim()
 }
 
-// plan gives the plan of a signature, building it at the first step that needs it, and claims it
-// for the caller. Failures are not kept.
-func (s *Session) plan(ctx context.Context, sig graph.Signature) (*plan, error) {
-	key := appendSignature(nil, sig)
+// plan gives the plan of a signature and of what a debugger watches, building it at the first step that needs it, and claims
+// it for the caller. Failures are not kept.
+func (s *Session) plan(ctx context.Context, sig graph.Signature, watches []byte) (*plan, error) {
+	key := append(appendSignature(nil, sig), watches...)
 	for {
 		if p := s.ready(key); p != nil {
 			return p, nil
 		}
-		m := &change{message: &wire.BuildPlan{Feeds: sig.Feeds, Fetches: sig.Fetches, Targets: sig.Targets}}
+		m := &change{message: &wire.BuildPlan{Feeds: sig.Feeds, Fetches: sig.Fetches, Targets: sig.Targets, Watches: watches}}
 		if err := s.apply(ctx, m); err != nil {
 			return nil, err
 		}

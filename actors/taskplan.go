@@ -74,9 +74,9 @@ func (f *functionSet) release() {
 	}
 }
 
-// compile makes a plan of graphs by device, which the caller has the claim to. check, if not nil, is called now and then;
-// its error ends it.
-func (s *workerSession) compile(parts map[string]*graph.Graph, check func() error) (*taskPlan, error) {
+// compile makes a plan of graphs by device, which the caller has the claim to. The programs of one that a debugger watches are
+// not optimized. check, if not nil, is called now and then; its error ends it.
+func (s *workerSession) compile(parts map[string]*graph.Graph, watched bool, check func() error) (*taskPlan, error) {
 	p := &taskPlan{peers: map[string]bool{}}
 	p.claims.Store(1)
 	for _, d := range s.devices {
@@ -85,7 +85,7 @@ func (s *workerSession) compile(parts map[string]*graph.Graph, check func() erro
 			continue
 		}
 		p.starts = append(p.starts, s.task.startsOf([]devices.Device{d})...)
-		opts := devices.CompileOptions{Session: s.handle, Kernels: s.kernel, Functions: s.functionsOn(p, g.Library, d), Check: check, Optimize: !s.literal}
+		opts := devices.CompileOptions{Session: s.handle, Kernels: s.kernel, Functions: s.functionsOn(p, g.Library, d), Check: check, Optimize: !s.literal && !watched}
 		program, err := s.task.executors[d.Name()].Compile(g, d, opts)
 		if err != nil {
 			p.release()

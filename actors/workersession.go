@@ -220,8 +220,12 @@ func (s *workerSession) register(id uint64, m *wire.Plan, check func() error) (*
 		}
 		parts[part.Device] = g
 	}
-	p, err := s.compile(parts, check)
+	p, err := s.compile(parts, m.Watched, check)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.dump(parts, m.DumpTo); err != nil {
+		p.release()
 		return nil, err
 	}
 	p.compression = Compression(m.Compression)

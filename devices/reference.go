@@ -9,6 +9,10 @@ var passers = map[string]int{
 	"Switch": 1, "_SwitchN": 1, "Merge": 0, "Enter": 1, "Exit": 1, "NextIteration": 1,
 }
 
+// observers are the ops that are told of a variable that has no value: their declarations take tensors, but TensorFlow hands
+// them what is there (SetAllowsUninitializedInput).
+var observers = map[string]bool{"Copy": true, "CopyHost": true, "DebugIdentity": true, "DebugNanCount": true, "DebugNumericSummary": true}
+
 // passReferences has ops that only hand their input on do so with references to variables, too: the variable is read
 // by the op that computes with it, when that runs. TensorFlow's Identity, Enter and Switch read the variable, but share
 // its memory, which updates write to, so that the effect is the same: a loop sees in each iteration what the one before
@@ -19,6 +23,10 @@ var passers = map[string]int{
 func (p *Program) passReferences() {
 	for i := range p.nodes {
 		n := &p.nodes[i]
+		if observers[n.graph.Op] {
+			n.refIn = []bool{true}
+			continue
+		}
 		count, ok := passers[n.graph.Op]
 		if !ok {
 			continue

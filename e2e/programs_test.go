@@ -65,6 +65,13 @@ func TestPrograms(t *testing.T) {
 	})
 }
 
+// TensorFlow's debugger finds what each tensor was in the files that two tasks write.
+func TestDebugger(t *testing.T) {
+	needPython(t)
+	c := newCluster(t, "worker=2")
+	expect(t, "watched", program(t, drivers.borrow(t), "watched.py", c.tasks[0].target(), t.TempDir()), "done")
+}
+
 // A producer and a consumer in processes of their own, through different masters.
 func TestPipelineProgram(t *testing.T) {
 	eachMaster(t, func(t *testing.T, c *cluster, master *task, others []*task) {

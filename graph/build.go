@@ -311,7 +311,7 @@ func split[T any](s []T, n int) (head, rest []T) {
 
 // source is the node that an input string names.
 func (b *builder) source(n *Node, input string) (endpoint, *Node, error) {
-	e, ok := parseInput(input)
+	e, ok := parseInput(input, b.internal)
 	if ok {
 		if src := b.byName[e.node]; src != nil {
 			return e, src, nil

@@ -110,7 +110,7 @@ func (n *Node) equalInputs(inputs []string) bool {
 		return false
 	}
 	for i, in := range n.Inputs {
-		e, ok := parseInput(inputs[i])
+		e, ok := parseInput(inputs[i], false)
 		if !ok || e.control || e.node != in.Node.Name || e.index != in.Index {
 			return false
 		}

@@ -79,6 +79,7 @@ func validName(s string, internal bool) bool {
 			first = false
 		case c == '>':
 			first = true
+		case internal && c == ':': // the debugger's nodes are called by the tensors that they watch
 		case nameBytes[c]&namePart == 0:
 			return false
 		}
@@ -98,10 +99,10 @@ type endpoint struct {
 const maxIndex = 1 << 30
 
 // parseInput reads "name", "name:index" or "^name". The name itself is not checked here: one
-// that is not valid names no node.
-func parseInput(s string) (e endpoint, ok bool) {
+// that is not valid names no node. Only the names of the runtime's own nodes may have colons.
+func parseInput(s string, internal bool) (e endpoint, ok bool) {
 	if name, is := strings.CutPrefix(s, "^"); is {
-		return endpoint{name, 0, true}, name != "" && strings.IndexByte(name, ':') < 0
+		return endpoint{name, 0, true}, name != "" && (internal || strings.IndexByte(name, ':') < 0)
 	}
 	i := len(s)
 	for i > 0 && nameBytes[s[i-1]]&nameDigit != 0 {

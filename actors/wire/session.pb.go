@@ -115,6 +115,7 @@ type BuildPlan struct {
 	Feeds         []string               `protobuf:"bytes,1,rep,name=feeds,proto3" json:"feeds,omitempty"`
 	Fetches       []string               `protobuf:"bytes,2,rep,name=fetches,proto3" json:"fetches,omitempty"`
 	Targets       []string               `protobuf:"bytes,3,rep,name=targets,proto3" json:"targets,omitempty"`
+	Watches       []byte                 `protobuf:"bytes,4,opt,name=watches,proto3" json:"watches,omitempty"` // the tensorflow.DebugOptions of the runs that the plan is for, with nothing but their watches
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -166,6 +167,13 @@ func (x *BuildPlan) GetFetches() []string {
 func (x *BuildPlan) GetTargets() []string {
 	if x != nil {
 		return x.Targets
+	}
+	return nil
+}
+
+func (x *BuildPlan) GetWatches() []byte {
+	if x != nil {
+		return x.Watches
 	}
 	return nil
 }
@@ -296,11 +304,12 @@ const file_actors_wire_session_proto_rawDesc = "" +
 	"\x19actors/wire/session.proto\x12\x10troupe.actors.v1\"\b\n" +
 	"\x06Create\"\"\n" +
 	"\x06Extend\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\x03R\aversion\"U\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\"o\n" +
 	"\tBuildPlan\x12\x14\n" +
 	"\x05feeds\x18\x01 \x03(\tR\x05feeds\x12\x18\n" +
 	"\afetches\x18\x02 \x03(\tR\afetches\x12\x18\n" +
-	"\atargets\x18\x03 \x03(\tR\atargets\"!\n" +
+	"\atargets\x18\x03 \x03(\tR\atargets\x12\x18\n" +
+	"\awatches\x18\x04 \x01(\fR\awatches\"!\n" +
 	"\vForgetPlans\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\"\f\n" +
 	"\n" +

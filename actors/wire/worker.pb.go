@@ -85,10 +85,12 @@ func (x *Part) GetGraphDef() []byte {
 type Plan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Parts         []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
-	Isolated      bool                   `protobuf:"varint,2,opt,name=isolated,proto3" json:"isolated,omitempty"`       // the session's resources are its own
-	Compression   uint32                 `protobuf:"varint,3,opt,name=compression,proto3" json:"compression,omitempty"` // of the tensors that the steps push: the transport's number, 0 for none
-	Rights        *Rights                `protobuf:"bytes,4,opt,name=rights,proto3" json:"rights,omitempty"`            // of the session's client; none when absent
-	Literal       bool                   `protobuf:"varint,5,opt,name=literal,proto3" json:"literal,omitempty"`         // the programs are not optimized
+	Isolated      bool                   `protobuf:"varint,2,opt,name=isolated,proto3" json:"isolated,omitempty"`          // the session's resources are its own
+	Compression   uint32                 `protobuf:"varint,3,opt,name=compression,proto3" json:"compression,omitempty"`    // of the tensors that the steps push: the transport's number, 0 for none
+	Rights        *Rights                `protobuf:"bytes,4,opt,name=rights,proto3" json:"rights,omitempty"`               // of the session's client; none when absent
+	Literal       bool                   `protobuf:"varint,5,opt,name=literal,proto3" json:"literal,omitempty"`            // the programs are not optimized
+	Watched       bool                   `protobuf:"varint,6,opt,name=watched,proto3" json:"watched,omitempty"`            // a debugger watches the steps: this plan's programs are not optimized
+	DumpTo        []string               `protobuf:"bytes,7,rep,name=dump_to,json=dumpTo,proto3" json:"dump_to,omitempty"` // debug URLs that the graphs are written to when they are registered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -156,6 +158,20 @@ func (x *Plan) GetLiteral() bool {
 		return x.Literal
 	}
 	return false
+}
+
+func (x *Plan) GetWatched() bool {
+	if x != nil {
+		return x.Watched
+	}
+	return false
+}
+
+func (x *Plan) GetDumpTo() []string {
+	if x != nil {
+		return x.DumpTo
+	}
+	return nil
 }
 
 // Rights are what the client of a session may do: see actors.Rights.
@@ -790,13 +806,15 @@ const file_actors_wire_worker_proto_rawDesc = "" +
 	"\x18actors/wire/worker.proto\x12\x10troupe.actors.v1\x1a\x18actors/wire/actors.proto\";\n" +
 	"\x04Part\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x1b\n" +
-	"\tgraph_def\x18\x02 \x01(\fR\bgraphDef\"\xbe\x01\n" +
+	"\tgraph_def\x18\x02 \x01(\fR\bgraphDef\"\xf1\x01\n" +
 	"\x04Plan\x12,\n" +
 	"\x05parts\x18\x01 \x03(\v2\x16.troupe.actors.v1.PartR\x05parts\x12\x1a\n" +
 	"\bisolated\x18\x02 \x01(\bR\bisolated\x12 \n" +
 	"\vcompression\x18\x03 \x01(\rR\vcompression\x120\n" +
 	"\x06rights\x18\x04 \x01(\v2\x18.troupe.actors.v1.RightsR\x06rights\x12\x18\n" +
-	"\aliteral\x18\x05 \x01(\bR\aliteral\"\xaf\x01\n" +
+	"\aliteral\x18\x05 \x01(\bR\aliteral\x12\x18\n" +
+	"\awatched\x18\x06 \x01(\bR\awatched\x12\x17\n" +
+	"\adump_to\x18\a \x03(\tR\x06dumpTo\"\xaf\x01\n" +
 	"\x06Rights\x12\x10\n" +
 	"\x03who\x18\x01 \x01(\tR\x03who\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\rR\x05files\x12\x16\n" +

@@ -44,6 +44,7 @@ NOT_COVERED = {
         "TensorArraySplit TensorArraySplitV2 TensorArrayUnpack TensorArrayV2 TensorArrayWrite TensorArrayWriteV2",
     "makes, ends or differentiates a TensorArray; graphs with several ops do that": "TensorArrayV3 TensorArrayCloseV3 TensorArrayGradV3 TensorArrayGradWithShape",
     "prints": "Print PrintV2",
+    "the debugger's, which the runtime puts into graphs": "Copy CopyHost DebugIdentity DebugNanCount DebugNumericSummary",
     "its result is an encoding that only its counterpart reads": "RaggedTensorToVariant RaggedTensorToVariantGradient CompositeTensorVariantFromComponents "
         "CompositeTensorVariantToComponents",
     "compressed bytes depend on the library's version, pictures are decoded exactly by the tests of png": "EncodePng DecodePng DecodeImage ImageSummary",

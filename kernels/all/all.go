@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/csr"
 	"github.com/troupe-run/troupe/kernels/ctc"
 	"github.com/troupe-run/troupe/kernels/dataflow"
+	"github.com/troupe-run/troupe/kernels/debug"
 	"github.com/troupe-run/troupe/kernels/image"
 	"github.com/troupe-run/troupe/kernels/input"
 	"github.com/troupe-run/troupe/kernels/internal/variant"
@@ -49,6 +50,7 @@ var families = []struct {
 	{"csr", csr.Table},
 	{"ctc", ctc.Table},
 	{"dataflow", dataflow.Table},
+	{"debug", debug.Table},
 	{"image", image.Table},
 	{"input", input.Table},
 	{"linalg", linalg.Table},

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/debug"
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/input"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
@@ -130,6 +131,9 @@ var fileOps = map[string][]fileOp{
 	"WriteRawProtoSummary":          {writes(nil, step, none)},
 	"WriteGraphSummary":             {writes(nil, step, func() any { return kt.Str(nil, "") })},
 	"ImportEvent":                   {writes(nil, func() any { return kt.Str(nil, "") })},
+	"DebugIdentity":                 {watches},
+	"DebugNanCount":                 {watches},
+	"DebugNumericSummary":           {watches},
 	"FixedUnigramCandidateSampler":  {fixedUnigrams},
 	"InitializeTableFromTextFile":   {fromText("HashTable")},
 	"InitializeTableFromTextFileV2": {fromText("HashTableV2")},
@@ -138,6 +142,11 @@ var fileOps = map[string][]fileOp{
 func fixedUnigrams(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
 	return kt.Op{Attrs: kt.Attrs{"num_true": 1, "num_sampled": 1, "unique": false, "range_max": 1, "vocab_file": path, "distortion": float32(1),
 		"num_reserved_ids": 0, "num_shards": 1, "shard": 0, "unigrams": []float32{}, "seed": 1, "seed2": 1}}, []any{kt.I64(kt.S(1, 1), 0)}
+}
+
+func watches(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
+	return kt.Op{Outputs: 1, Attrs: kt.Attrs{"T": tensor.Float32, "device_name": "/device:CPU:0", "tensor_name": "x:0", "debug_urls": []string{"file://" + strings.TrimPrefix(path, "file://")},
+		"gated_grpc": false, "lower_bound": float32(0), "upper_bound": float32(1), "mute_if_healthy": false}}, []any{number()}
 }
 
 func mergeFrom(_ *kt.Device, t *testing.T, path string) (kt.Op, []any) {
@@ -158,7 +167,7 @@ func recordInput(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
 
 // fileless are the other ops of the families that use files: they compute, or make what others read with.
 var fileless = []string{
-	"ShardedFilespec",
+	"ShardedFilespec", "Copy", "CopyHost", "DebugNumericSummaryV2",
 	"ParseExample", "ParseExampleV2", "ParseSingleExample", "ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleSequenceExample",
 	"DecodeJSONExample", "DecodeCSV", "DecodeRaw", "DecodePaddedRaw", "DecodeCompressed", "ParseTensor", "SerializeTensor",
 	"IdentityReader", "IdentityReaderV2", "WholeFileReader", "WholeFileReaderV2", "TextLineReader", "TextLineReaderV2", "TFRecordReader",
@@ -180,7 +189,7 @@ var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidate
 // TestFileOpsAreListed holds that each op of the families that use files is known to do so or not to, and that no other
 // family opens any.
 func TestFileOpsAreListed(t *testing.T) {
-	users := map[string]*kernels.Table{"input": input.Table(), "lookup": lookup.Table(), "save": save.Table(), "summary": summary.Table()}
+	users := map[string]*kernels.Table{"debug": debug.Table(), "input": input.Table(), "lookup": lookup.Table(), "save": save.Table(), "summary": summary.Table()}
 	for _, table := range users {
 		for _, op := range table.Ops() {
 			if (fileOps[op] == nil) == !slices.Contains(fileless, op) {

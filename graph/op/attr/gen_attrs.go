@@ -287,6 +287,16 @@ func DctCoefficientCount(v int64) Attr { return Attr{"dct_coefficient_count", v}
 // Ops: VarHandleOp. Default: "".
 func DebugName(v string) Attr { return Attr{"debug_name", v} }
 
+// DebugOpsSpec sets the attribute debug_ops_spec.
+//
+// Ops: Copy, CopyHost. Default: empty.
+func DebugOpsSpec(v []string) Attr { return Attr{"debug_ops_spec", v} }
+
+// DebugUrls sets the attribute debug_urls.
+//
+// Ops: DebugIdentity, DebugNanCount, DebugNumericSummary. Default: empty.
+func DebugUrls(v []string) Attr { return Attr{"debug_urls", v} }
+
 // DeleteOldDirs sets the attribute delete_old_dirs.
 //
 // Ops: MergeV2Checkpoints. Default: true.
@@ -321,6 +331,11 @@ func DesiredSamples(v int64) Attr { return Attr{"desired_samples", v} }
 //
 // Ops: FractionalAvgPool, FractionalMaxPool. Default: false.
 func Deterministic(v bool) Attr { return Attr{"deterministic", v} }
+
+// DeviceName sets the attribute device_name.
+//
+// Ops: DebugIdentity, DebugNanCount, DebugNumericSummary. Default: "".
+func DeviceName(v string) Attr { return Attr{"device_name", v} }
 
 // Dilations are the steps between the elements that a filter sees, by dimension.
 //
@@ -536,6 +551,11 @@ func ForgetBias(v float32) Attr { return Attr{"forget_bias", v} }
 // Ops: Qr, Svd. Default: false.
 func FullMatrices(v bool) Attr { return Attr{"full_matrices", v} }
 
+// GatedGrpc sets the attribute gated_grpc.
+//
+// Ops: DebugIdentity, DebugNanCount, DebugNumericSummary. Default: false.
+func GatedGrpc(v bool) Attr { return Attr{"gated_grpc", v} }
+
 // GivenYMax sets the attribute given_y_max.
 //
 // Ops: QuantizedInstanceNorm. Default: 0.
@@ -701,6 +721,11 @@ func LowPriorityMaxEnqueuedBatches(v int64) Attr { return Attr{"low_priority_max
 // Ops: BandedTriangularSolve, MatrixTriangularSolve. Default: true.
 func Lower(v bool) Attr { return Attr{"lower", v} }
 
+// LowerBound sets the attribute lower_bound.
+//
+// Ops: DebugNumericSummary. Default: -Inf.
+func LowerBound(v float32) Attr { return Attr{"lower_bound", v} }
+
 // LowerFrequencyLimit sets the attribute lower_frequency_limit.
 //
 // Ops: Mfcc. Default: 20.
@@ -816,6 +841,11 @@ func Mode(v string) Attr { return Attr{"mode", v} }
 // Ops: ApplyFtrl, ApplyFtrlV2, ResourceApplyFtrl, ResourceApplyFtrlV2, ResourceSparseApplyFtrl, ResourceSparseApplyFtrlV2, SparseApplyFtrl, SparseApplyFtrlV2. Default: false.
 func MultiplyLinearByLr(v bool) Attr { return Attr{"multiply_linear_by_lr", v} }
 
+// MuteIfHealthy sets the attribute mute_if_healthy.
+//
+// Ops: DebugNumericSummary. Default: false.
+func MuteIfHealthy(v bool) Attr { return Attr{"mute_if_healthy", v} }
+
 // NaValue sets the attribute na_value.
 //
 // Ops: DecodeCSV. Default: "".
@@ -908,7 +938,7 @@ func OutType(v tensor.DType) Attr { return Attr{"out_type", v} }
 
 // OutputDtype is the type of the result.
 //
-// Ops: IsotonicRegression, Multinomial, StatelessMultinomial. Defaults: float (IsotonicRegression); int64 (Multinomial, StatelessMultinomial).
+// Ops: DebugNumericSummaryV2, IsotonicRegression, Multinomial, StatelessMultinomial. Defaults: float (DebugNumericSummaryV2, IsotonicRegression); int64 (Multinomial, StatelessMultinomial).
 func OutputDtype(v tensor.DType) Attr { return Attr{"output_dtype", v} }
 
 // OutputIdxType sets the attribute output_idx_type.
@@ -1206,6 +1236,21 @@ func Template(v string) Attr { return Attr{"template", v} }
 // Ops: TensorArrayV3. Default: "".
 func TensorArrayName(v string) Attr { return Attr{"tensor_array_name", v} }
 
+// TensorDebugMode sets the attribute tensor_debug_mode.
+//
+// Ops: DebugNumericSummaryV2. Default: -1.
+func TensorDebugMode(v int64) Attr { return Attr{"tensor_debug_mode", v} }
+
+// TensorID sets the attribute tensor_id.
+//
+// Ops: DebugNumericSummaryV2. Default: -1.
+func TensorID(v int64) Attr { return Attr{"tensor_id", v} }
+
+// TensorName sets the attribute tensor_name.
+//
+// Ops: Copy, CopyHost, DebugIdentity, DebugNanCount, DebugNumericSummary. Default: "".
+func TensorName(v string) Attr { return Attr{"tensor_name", v} }
+
 // TimeoutMs bounds how long is waited; it has no effect where it is negative.
 //
 // Ops: BarrierTakeMany, QueueDequeue, QueueDequeueMany, QueueDequeueManyV2, QueueDequeueUpTo, QueueDequeueUpToV2, QueueDequeueV2, QueueEnqueue, QueueEnqueueMany, QueueEnqueueManyV2, QueueEnqueueV2. Default: -1.
@@ -1275,6 +1320,11 @@ func Unit(v string) Attr { return Attr{"unit", v} }
 //
 // Ops: ApplyAdagrad, ApplyAdagradV2, ResourceApplyAdagrad, ResourceApplyAdagradV2, ResourceSparseApplyAdagrad, ResourceSparseApplyAdagradV2, SparseApplyAdagrad, SparseApplyAdagradV2. Default: true.
 func UpdateSlots(v bool) Attr { return Attr{"update_slots", v} }
+
+// UpperBound sets the attribute upper_bound.
+//
+// Ops: DebugNumericSummary. Default: +Inf.
+func UpperBound(v float32) Attr { return Attr{"upper_bound", v} }
 
 // UpperFrequencyLimit sets the attribute upper_frequency_limit.
 //

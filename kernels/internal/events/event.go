@@ -19,9 +19,11 @@ const (
 	fieldFileVersion    = 3
 	fieldGraphDef       = 4
 	fieldSummary        = 5
+	fieldLogMessage     = 6
 	fieldSourceMetadata = 10
 
 	fieldWriter = 1 // of tensorflow.SourceMetadata
+	fieldText   = 2 // of tensorflow.LogMessage
 )
 
 // Summary is the event of a serialized tensorflow.Summary at a step.
@@ -32,6 +34,11 @@ func Summary(at time.Time, step int64, summary []byte) []byte {
 // Graph is the event of a serialized tensorflow.GraphDef at a step.
 func Graph(at time.Time, step int64, graph []byte) []byte {
 	return field(begin(at, step), fieldGraphDef, graph)
+}
+
+// Message is the event of a log message.
+func Message(at time.Time, text string) []byte {
+	return field(begin(at, 0), fieldLogMessage, field(nil, fieldText, []byte(text)))
 }
 
 // version is the event that every file begins with. Its time has whole seconds, as the file's name has.
