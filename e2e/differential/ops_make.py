@@ -134,11 +134,11 @@ def generic(m):
     """Inputs of one random shape, mostly: what elementwise ops take."""
     shape, inputs = m.shape(), {}
     for arg in m.declaration.input_arg:
-        dtype = arg.type_attr or tf.as_dtype(arg.type).name
-        one = lambda: m.array(dtype, m.bent(shape))
         if arg.type_list_attr:
             inputs[arg.name] = [m.array(str(m.rng.choice(PLAIN)), m.shape()) for _ in range(m.int(1, 3))]
         else:
+            dtype = arg.type_attr or tf.as_dtype(arg.type).name
+            one = lambda: m.array(dtype, m.bent(shape))
             inputs[arg.name] = [one() for _ in range(m.int(1, 4))] if arg.number_attr else one()
     return inputs
 

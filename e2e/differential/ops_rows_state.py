@@ -227,3 +227,25 @@ def tensor_array(m):
         out["lengths"] = m.ints(np.diff([0] + cut + [4]), "int64")
     out["flow_in"] = Flow()
     return out
+
+
+GENERATORS = {1: 3, 2: 2}  # the algorithms Philox and ThreeFry, with the numbers of their state
+
+
+@row("RngSkip RngReadAndSkip StatefulStandardNormal StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform StatefulUniformFullInt StatefulUniformInt")
+def generator(m):
+    algorithm = m.pick(1, 1, 1, 1, 2, 3)
+    state = m.array("int64", m.bent((GENERATORS.get(algorithm, 3) + m.pick(0, 0, 1),)), "plain")
+    inputs = {"resource": Var(state)}
+    for arg in m.declaration.input_arg[1:]:
+        if arg.name in ("algorithm", "alg"):
+            inputs[arg.name] = m.ints(algorithm, "int64" if arg.name == "algorithm" else "int32")
+        elif arg.name == "delta":
+            inputs[arg.name] = m.ints(m.pick(0, 1, 5, 10**6), "uint64" if m.op == "RngReadAndSkip" else "int64")
+        elif arg.name == "shape":
+            m.types["shape_dtype"] = m.pick("int32", "int64")
+            inputs[arg.name] = m.ints([m.int(0, 5) for _ in range(m.int(0, 3))], "shape_dtype")
+        else:
+            low = m.int(-100, 50)
+            inputs[arg.name] = m.ints(low if arg.name == "minval" else m.pick(100, 51, 10**9), "dtype")
+    return inputs

@@ -1,5 +1,6 @@
 """Runs calls on TensorFlow's server and on Troupe, many to a session, and finds those that differ."""
 import concurrent.futures
+import threading
 import time
 
 import tensorflow.compat.v1 as tf
@@ -11,6 +12,7 @@ from ops_call import declaration
 from ops_compare import Outcome, difference
 
 TIMEOUT_MS = 10000
+HANG_S = 30  # TensorFlow's server, which does not end a kernel whose time is over, is ended itself
 
 
 def config():
@@ -105,6 +107,14 @@ class Pair:
         graph, parts = build([call])
         return run_graph(target, graph, parts, always)[0]
 
+    def run_theirs(self, graph, parts):
+        hung = threading.Timer(HANG_S, self.servers.stop)
+        hung.start()
+        try:
+            return run_graph(self.servers.targets["worker:0"], graph, parts, self.servers.running)
+        finally:
+            hung.cancel()
+
     def run(self, calls):
         """For each call TensorFlow's outcome and ours; None for one that the client refuses, or that ends TensorFlow's server."""
         old = [c for c in calls if removed(c)]
@@ -116,7 +126,7 @@ class Pair:
         graph, parts = build(calls)
         with concurrent.futures.ThreadPoolExecutor(1) as other:
             ours = other.submit(run_graph, self.ours, graph, parts, always)
-            theirs = run_graph(self.servers.targets["worker:0"], graph, parts, self.servers.running)
+            theirs = self.run_theirs(graph, parts)
             ours = ours.result()
         while len(theirs) < len(calls) or not self.servers.running():
             at = len(theirs) - 1
@@ -125,7 +135,7 @@ class Pair:
             self.crashes[calls[at].op] = self.crashes.get(calls[at].op, 0) + 1
             theirs[at] = None
             self.servers.start()
-            theirs += run_graph(self.servers.targets["worker:0"], graph, parts[at + 1:], self.servers.running)
+            theirs += self.run_theirs(graph, parts[at + 1:])
         pairs = [(t, o) if t is not None and o is not None else None for t, o in zip(theirs, ours)]
         if len(calls) > 1 and all(p is None or p[1].error or p[0].error for p in pairs):
             # One node that a server does not take spoils a graph for all.

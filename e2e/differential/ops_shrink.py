@@ -2,6 +2,7 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+import ops_lists
 import ops_values as v
 from ops_call import declaration, parts_of
 from ops_compare import difference
@@ -68,7 +69,7 @@ def weight(call):
 def shrink(pair, call, kind, rounds=30, batch=12):
     """The plainest call found that differs in the same way."""
     for _ in range(rounds):
-        best, found = call, [c for c in simpler(call) if weight(c) < weight(call)][:120]
+        best, found = call, [c for c in simpler(call) if weight(c) < weight(call) and not ops_lists.crashes(c)][:120]
         for at in range(0, len(found), batch):
             some = found[at:at + batch]
             for c, p in zip(some, pair.run(some)):
