@@ -115,7 +115,8 @@ class Compressed(Kept):
     """A sparse matrix in compressed rows: indices, values and shape."""
 
     def make(self, feed):
-        return raw.SparseTensorToCSRSparseMatrix(indices=feed(self.parts[0]), values=feed(self.parts[1]), dense_shape=tf.constant(self.parts[2]))
+        indices, shape = (tf.constant(self.parts[i]) for i in (0, 2))  # the client has to know the rank
+        return raw.SparseTensorToCSRSparseMatrix(indices=indices, values=feed(self.parts[1]), dense_shape=shape)
 
 
 class Table(Kept):

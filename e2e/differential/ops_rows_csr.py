@@ -36,6 +36,7 @@ def element_type(m, attr):
 @row("DenseToCSRSparseMatrix SparseTensorToCSRSparseMatrix")
 def compress(m):
     element_type(m, "T")
+    m.constant = True  # the client has to know the rank
     shape = batch(m) + size(m)
     at = places(m, shape, .1)
     if m.op == "DenseToCSRSparseMatrix":
@@ -45,6 +46,7 @@ def compress(m):
 
 @row("CSRSparseMatrixToDense CSRSparseMatrixToSparseTensor CSRSparseMatrixComponents SparseMatrixNNZ SparseMatrixTranspose")
 def use(m):
+    m.constant = True
     attr = "T"
     if m.op != "SparseMatrixNNZ":
         element_type(m, "type")
@@ -83,6 +85,7 @@ def product(m):
 
 @row("SparseMatrixOrderingAMD SparseMatrixSparseCholesky")
 def factor(m):
+    m.constant = True
     b, n = batch(m), m.int(1, 12)
     shape = b + (n, n)
     dense = np.where(m.rng.random(shape) < m.pick(.1, .3), m.rng.integers(1, 4, shape), 0) + np.eye(n) * (4 * n if m.chance(.9) else 0)

@@ -51,7 +51,7 @@ def arg_max(m):
     return {"input": m.array("T", shape, m.pick("ties", "any", "special")), "dimension": m.ints(m.axis(len(shape)), "Tidx")}
 
 
-@row("Cumsum Cumprod")
+@row("Cumsum Cumprod CumulativeLogsumexp")
 def scan(m):
     shape = m.shape(0 if m.chance(.05) else 1, 5)
     m.flags("exclusive", "reverse")
@@ -212,18 +212,18 @@ def cholesky(m):
 
 
 @row("BatchMatrixDeterminant MatrixDeterminant LogMatrixDeterminant BatchMatrixInverse MatrixInverse Lu Qr Svd SelfAdjointEigV2 Eig "
-     "MatrixExponential MatrixLogarithm MatrixSquareRoot")
+     "MatrixExponential MatrixLogarithm MatrixSquareRoot BatchSelfAdjointEig BatchSelfAdjointEigV2 SelfAdjointEig BatchSvd")
 def decompose(m):
     n = m.int(0 if m.chance(.1) else 1, 5)
-    square = m.op not in ("Qr", "Svd")
+    square = m.op not in ("Qr", "Svd", "BatchSvd")
     a = matrices(m, n, n if square else m.int(0 if m.chance(.1) else 1, 5), kind="self" if "Self" in m.op else "well")
     if "Inverse" in m.op:
         m.flags("adjoint")
     if m.op == "Qr":
         m.flags("full_matrices")
-    if m.op in ("SelfAdjointEigV2", "Eig"):
+    if m.op in ("SelfAdjointEigV2", "BatchSelfAdjointEigV2", "Eig"):
         m.flags("compute_v")
-    if m.op == "Svd":
+    if m.op.endswith("Svd"):
         m.flags("compute_uv", "full_matrices")
     if a.size and m.chance(.06) and ("Det" in m.op or "Inv" in m.op or m.op == "Lu"):
         a[..., 0] = 0
@@ -234,7 +234,7 @@ def decompose(m):
     return {"input": a}
 
 
-@row("CholeskyGrad")
+@row("CholeskyGrad BatchCholeskyGrad")
 def cholesky_grad(m):
     n, batch = m.int(0 if m.chance(.1) else 1, 5), m.shape(0, 1)
     factor = np.tril(m.array("T", batch + (n, n), "plain"))
@@ -242,10 +242,10 @@ def cholesky_grad(m):
     return {"l": factor, "grad": m.array("T", m.bent(batch + (n, n)), "plain")}
 
 
-@row("BatchMatrixSolve MatrixSolve BatchMatrixTriangularSolve MatrixTriangularSolve BandedTriangularSolve MatrixSolveLs")
+@row("BatchMatrixSolve MatrixSolve BatchMatrixTriangularSolve MatrixTriangularSolve BandedTriangularSolve MatrixSolveLs BatchMatrixSolveLs")
 def solve(m):
     n, k, batch = m.int(0 if m.chance(.1) else 1, 5), m.int(0 if m.chance(.1) else 1, 3), m.shape(0, 2, dims=(1, 2))
-    if m.op == "MatrixSolveLs":
+    if m.op.endswith("SolveLs"):
         rows = m.int(1, 6)
         m.flags("fast")
         return {"matrix": matrices(m, rows, n, batch), "rhs": m.array("T", m.bent(batch + (rows, k)), "plain"), "l2_regularizer": m.array("float64", (), "unit")}
@@ -291,6 +291,8 @@ def fft(m):
 @row("RFFT RFFT2D RFFT3D IRFFT IRFFT2D IRFFT3D")
 def rfft(m):
     rank = {"2": 2, "3": 3}.get(m.op[-2] if m.op.endswith("D") else "", 1)
+    if m.chance(.97):
+        m.types["Tcomplex"] = {"float32": "complex64", "float64": "complex128"}[m.types["Treal"]]
     x = m.any("Treal" if m.op.startswith("R") else "Tcomplex", rank, rank + 1, palette="plain", dims=(1, 2, 3, 4, 5, 8))
     length = [max(d + m.int(-1, 2), 0) for d in x.shape[-rank:]]
     if m.chance(.04):

@@ -164,22 +164,28 @@ func (f *fake) backward(ctx *kernels.Context) error {
 	for c := range channels {
 		s := span{lows[c], highs[c]}
 		n := f.nudge(s)
-		if !f.attrs && s == (span{}) {
+		all := !f.attrs && s == (span{})
+		if all {
 			n.span = span{float32(math.Inf(-1)), float32(math.Inf(1))}
 		}
 		var low, high float32
 		for i := c; i < len(src); i += channels {
 			v, g := src[i], grad[i]
-			inside := float32(0)
+			var below, inside, above float32
 			switch {
 			case v < n.min:
-				low += g
+				below = 1
 			case v > n.max:
-				high += g
+				above = 1
 			case v == v || n.max > math.MaxFloat32:
 				inside = 1
 			}
 			made[0][i] = g * inside
+			low += g * below // also where it counts for nothing: an infinite gradient makes it NaN
+			high += g * above
+		}
+		if all {
+			low, high = 0, 0
 		}
 		if !f.attrs {
 			made[1][c], made[2][c] = low, high
