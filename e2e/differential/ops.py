@@ -7,7 +7,8 @@ same, ops_shrink.py makes a finding small, and ops_lists.py names what is left o
 import time
 
 import ops_lists
-import ops_rows_array, ops_rows_csr, ops_rows_data, ops_rows_images, ops_rows_math, ops_rows_nn, ops_rows_state  # noqa: E401,F401 they fill ops_make.ROWS
+import ops_rows_array, ops_rows_csr, ops_rows_data, ops_rows_images, ops_rows_math, ops_rows_nn, ops_rows_random  # noqa: E401,F401 they fill ops_make.ROWS
+import ops_rows_sparse, ops_rows_state, ops_rows_windows  # noqa: E401,F401
 from ops_call import declaration, read  # noqa: F401
 from ops_compare import difference
 from ops_make import make
