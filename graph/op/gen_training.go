@@ -748,6 +748,75 @@ func ResourceSparseApplyRMSProp(s *Scope, variable, ms, mom, lr, rho, momentum, 
 	return s.add("ResourceSparseApplyRMSProp", nil, attrs, variable, ms, mom, lr, rho, momentum, epsilon, grad, indices)
 }
 
+// SdcaFprint gives a hash of 128 bits of each id of an example.
+//
+//   - input: string
+//   - returns output: int64
+func SdcaFprint(s *Scope, input Output) (output Output) {
+	return s.add("SdcaFprint", nil, nil, input).argument(0)
+}
+
+// SdcaOptimizer trains linear models on a batch by stochastic dual coordinate ascent.
+//
+//   - sparseExampleIndices: tensors of type int64
+//   - sparseFeatureIndices: tensors of type int64
+//   - sparseFeatureValues: tensors of type float
+//   - denseFeatures: tensors of type float
+//   - exampleWeights: float
+//   - exampleLabels: float
+//   - sparseIndices: tensors of type int64
+//   - sparseWeights: tensors of type float
+//   - denseWeights: tensors of type float
+//   - exampleStateData: float
+//   - lossType: string, one of "logistic_loss", "squared_loss", "hinge_loss", "smooth_hinge_loss", "poisson_loss"
+//   - l1: float
+//   - l2: float
+//   - numLossPartitions: int (at least 1)
+//   - numInnerIterations: int (at least 1)
+//   - returns outExampleStateData: float
+//   - returns outDeltaSparseWeights: tensors of type float
+//   - returns outDeltaDenseWeights: tensors of type float
+//   - attr.Adaptative: bool; default false
+func SdcaOptimizer(s *Scope, sparseExampleIndices, sparseFeatureIndices, sparseFeatureValues, denseFeatures []Output, exampleWeights, exampleLabels Output, sparseIndices, sparseWeights, denseWeights []Output, exampleStateData Output, lossType string, l1, l2 float32, numLossPartitions, numInnerIterations int64, attrs ...attr.Attr) (outExampleStateData Output, outDeltaSparseWeights, outDeltaDenseWeights []Output) {
+	added := s.add("SdcaOptimizer", need{"loss_type": lossType, "l1": l1, "l2": l2, "num_loss_partitions": numLossPartitions, "num_inner_iterations": numInnerIterations}, attrs, List(sparseExampleIndices), List(sparseFeatureIndices), List(sparseFeatureValues), List(denseFeatures), exampleWeights, exampleLabels, List(sparseIndices), List(sparseWeights), List(denseWeights), exampleStateData)
+	return added.argument(0), added.OutputList(1), added.OutputList(2)
+}
+
+// SdcaOptimizerV2 trains linear models on a batch by stochastic dual coordinate ascent.
+//
+//   - sparseExampleIndices: tensors of type int64
+//   - sparseFeatureIndices: tensors of type int64
+//   - sparseFeatureValues: tensors of type float
+//   - denseFeatures: tensors of type float
+//   - exampleWeights: float
+//   - exampleLabels: float
+//   - sparseIndices: tensors of type int64
+//   - sparseWeights: tensors of type float
+//   - denseWeights: tensors of type float
+//   - exampleStateData: float
+//   - lossType: string, one of "logistic_loss", "squared_loss", "hinge_loss", "smooth_hinge_loss", "poisson_loss"
+//   - l1: float
+//   - l2: float
+//   - numLossPartitions: int (at least 1)
+//   - numInnerIterations: int (at least 1)
+//   - returns outExampleStateData: float
+//   - returns outDeltaSparseWeights: tensors of type float
+//   - returns outDeltaDenseWeights: tensors of type float
+//   - attr.Adaptive: bool; default false
+func SdcaOptimizerV2(s *Scope, sparseExampleIndices, sparseFeatureIndices, sparseFeatureValues, denseFeatures []Output, exampleWeights, exampleLabels Output, sparseIndices, sparseWeights, denseWeights []Output, exampleStateData Output, lossType string, l1, l2 float32, numLossPartitions, numInnerIterations int64, attrs ...attr.Attr) (outExampleStateData Output, outDeltaSparseWeights, outDeltaDenseWeights []Output) {
+	added := s.add("SdcaOptimizerV2", need{"loss_type": lossType, "l1": l1, "l2": l2, "num_loss_partitions": numLossPartitions, "num_inner_iterations": numInnerIterations}, attrs, List(sparseExampleIndices), List(sparseFeatureIndices), List(sparseFeatureValues), List(denseFeatures), exampleWeights, exampleLabels, List(sparseIndices), List(sparseWeights), List(denseWeights), exampleStateData)
+	return added.argument(0), added.OutputList(1), added.OutputList(2)
+}
+
+// SdcaShrinkL1 pulls the weights of variables towards zero, as L1 regularization does.
+//
+//   - weights: tensors of type float
+//   - l1: float
+//   - l2: float
+func SdcaShrinkL1(s *Scope, weights []Output, l1, l2 float32) *Operation {
+	return s.add("SdcaShrinkL1", need{"l1": l1, "l2": l2}, nil, List(weights))
+}
+
 // SparseApplyAdadelta updates the rows that indices name by Adadelta, the variable being a reference.
 //
 //   - variable: a reference to a variable of type T

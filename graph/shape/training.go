@@ -5,6 +5,15 @@ import "strings"
 // trainingOps are the optimizers' updates. Their inputs are in this order: the variable and its slots, which have one
 // shape, scalars, the gradient (of the variable's shape, or rows of it with indices for sparse ones), scalars.
 var trainingOps = []row{
+	{"SdcaFprint", func(c *call) { c.set(0, join(c.vector(0), Of(2))) }},
+	{"SdcaOptimizer SdcaOptimizerV2", func(c *call) {
+		// The deltas of weights have their shapes; only the state of examples comes behind them.
+		c.set(0, Of(-1, 4))
+		for i := 1; i < len(c.Out); i++ {
+			c.set(i, c.in(i-1-len(c.Out)))
+		}
+	}},
+	{"SdcaShrinkL1", noOutputs},
 	{"ApplyGradientDescent ResourceApplyGradientDescent", func(c *call) {
 		s := c.slot(0)
 		c.scalar(1)

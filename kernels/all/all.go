@@ -29,6 +29,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/ragged"
 	"github.com/troupe-run/troupe/kernels/random"
 	"github.com/troupe-run/troupe/kernels/save"
+	"github.com/troupe-run/troupe/kernels/sdca"
 	"github.com/troupe-run/troupe/kernels/sparse"
 	"github.com/troupe-run/troupe/kernels/state"
 	"github.com/troupe-run/troupe/kernels/strings"
@@ -62,6 +63,7 @@ var families = []struct {
 	{"ragged", ragged.Table},
 	{"random", random.Table},
 	{"save", save.Table},
+	{"sdca", sdca.Table},
 	{"sparse", sparse.Table},
 	{"state", state.Table},
 	{"strings", strings.Table},

@@ -12,6 +12,16 @@ import (
 // Ops: SparseMatMul. Default: false.
 func AIsSparse(v bool) Attr { return Attr{"a_is_sparse", v} }
 
+// Adaptative sets the attribute adaptative.
+//
+// Ops: SdcaOptimizer. Default: false.
+func Adaptative(v bool) Attr { return Attr{"adaptative", v} }
+
+// Adaptive sets the attribute adaptive.
+//
+// Ops: SdcaOptimizerV2. Default: false.
+func Adaptive(v bool) Attr { return Attr{"adaptive", v} }
+
 // AdjX conjugates and transposes the first matrices.
 //
 // Ops: BatchMatMul, BatchMatMulV2, BatchMatMulV3. Default: false.
