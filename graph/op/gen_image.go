@@ -96,6 +96,38 @@ func CropAndResizeGradImage(s *Scope, grads, boxes, boxInd, imageSize Output, t 
 	return s.add("CropAndResizeGradImage", need{"T": t}, attrs, grads, boxes, boxInd, imageSize).argument(0)
 }
 
+// DecodeAndCropJpeg decodes a window of a JPEG image.
+//
+//   - contents: string
+//   - cropWindow: int32
+//   - returns image: uint8
+//   - attr.Channels: int; default 0
+//   - attr.Ratio: int; default 1
+//   - attr.FancyUpscaling: bool; default true
+//   - attr.TryRecoverTruncated: bool; default false
+//   - attr.AcceptableFraction: float; default 1
+//   - attr.DctMethod: string; default ""
+func DecodeAndCropJpeg(s *Scope, contents, cropWindow Output, attrs ...attr.Attr) (image Output) {
+	return s.add("DecodeAndCropJpeg", nil, attrs, contents, cropWindow).argument(0)
+}
+
+// DecodeBmp decodes a BMP image.
+//
+//   - contents: string
+//   - returns image: uint8
+//   - attr.Channels: int; default 0
+func DecodeBmp(s *Scope, contents Output, attrs ...attr.Attr) (image Output) {
+	return s.add("DecodeBmp", nil, attrs, contents).argument(0)
+}
+
+// DecodeGif decodes the frames of a GIF.
+//
+//   - contents: string
+//   - returns image: uint8
+func DecodeGif(s *Scope, contents Output) (image Output) {
+	return s.add("DecodeGif", nil, nil, contents).argument(0)
+}
+
 // DecodeImage decodes an image of any format that is known.
 //
 //   - contents: string
@@ -107,6 +139,20 @@ func DecodeImage(s *Scope, contents Output, attrs ...attr.Attr) (image Output) {
 	return s.add("DecodeImage", nil, attrs, contents).argument(0)
 }
 
+// DecodeJpeg decodes a JPEG image.
+//
+//   - contents: string
+//   - returns image: uint8
+//   - attr.Channels: int; default 0
+//   - attr.Ratio: int; default 1
+//   - attr.FancyUpscaling: bool; default true
+//   - attr.TryRecoverTruncated: bool; default false
+//   - attr.AcceptableFraction: float; default 1
+//   - attr.DctMethod: string; default ""
+func DecodeJpeg(s *Scope, contents Output, attrs ...attr.Attr) (image Output) {
+	return s.add("DecodeJpeg", nil, attrs, contents).argument(0)
+}
+
 // DecodePng decodes a PNG image.
 //
 //   - contents: string
@@ -115,6 +161,16 @@ func DecodeImage(s *Scope, contents Output, attrs ...attr.Attr) (image Output) {
 //   - attr.Dtype: type, one of uint8, uint16; default uint8
 func DecodePng(s *Scope, contents Output, attrs ...attr.Attr) (image Output) {
 	return s.add("DecodePng", nil, attrs, contents).argument(0)
+}
+
+// DecodeWebP decodes the frames of a WebP.
+//
+//   - contents: string
+//   - returns image: dtype
+//   - attr.Channels: int; default 0
+//   - attr.Dtype: type, uint8; default uint8
+func DecodeWebP(s *Scope, contents Output, attrs ...attr.Attr) (image Output) {
+	return s.add("DecodeWebP", nil, attrs, contents).argument(0)
 }
 
 // DrawBoundingBoxes draws boxes into images.
@@ -136,6 +192,32 @@ func DrawBoundingBoxes(s *Scope, images, boxes Output) (output Output) {
 //   - T is one of float, half
 func DrawBoundingBoxesV2(s *Scope, images, boxes, colors Output) (output Output) {
 	return s.add("DrawBoundingBoxesV2", nil, nil, images, boxes, colors).argument(0)
+}
+
+// EncodeJpeg encodes an image as JPEG.
+//
+//   - image: uint8
+//   - returns contents: string
+//   - attr.Format: string, one of "", "grayscale", "rgb"; default ""
+//   - attr.Quality: int; default 95
+//   - attr.Progressive: bool; default false
+//   - attr.OptimizeSize: bool; default false
+//   - attr.ChromaDownsampling: bool; default true
+//   - attr.DensityUnit: string, one of "in", "cm"; default "in"
+//   - attr.XDensity: int; default 300
+//   - attr.YDensity: int; default 300
+//   - attr.XmpMetadata: string; default ""
+func EncodeJpeg(s *Scope, image Output, attrs ...attr.Attr) (contents Output) {
+	return s.add("EncodeJpeg", nil, attrs, image).argument(0)
+}
+
+// EncodeJpegVariableQuality encodes an image as JPEG of a quality that is an input.
+//
+//   - images: uint8
+//   - quality: int32
+//   - returns contents: string
+func EncodeJpegVariableQuality(s *Scope, images, quality Output) (contents Output) {
+	return s.add("EncodeJpegVariableQuality", nil, nil, images, quality).argument(0)
 }
 
 // EncodePng encodes an image as PNG.
@@ -174,6 +256,15 @@ func ExtractGlimpse(s *Scope, input, size, offsets Output, attrs ...attr.Attr) (
 //   - attr.Noise: string; default "uniform"
 func ExtractGlimpseV2(s *Scope, input, size, offsets Output, attrs ...attr.Attr) (glimpse Output) {
 	return s.add("ExtractGlimpseV2", nil, attrs, input, size, offsets).argument(0)
+}
+
+// ExtractJpegShape gives the shape of the image in a JPEG.
+//
+//   - contents: string
+//   - returns imageShape: output_type
+//   - attr.OutputType: type, one of int32, int64; default int32
+func ExtractJpegShape(s *Scope, contents Output, attrs ...attr.Attr) (imageShape Output) {
+	return s.add("ExtractJpegShape", nil, attrs, contents).argument(0)
 }
 
 // HSVToRGB turns hue, saturation and value into red, green and blue.

@@ -40,7 +40,7 @@ var flowOps = []row{
 
 func dynamicStitch(c *call) {
 	n := len(c.In) / 2
-	all, top, rest := true, int64(-1), Shape{}
+	all, rows, rest := true, int64(0), Shape{}
 	for i := range n {
 		at, ok := c.ints(i)
 		all = all && ok
@@ -51,8 +51,10 @@ func dynamicStitch(c *call) {
 		c.mergePrefix(data, indices)
 		rest = c.merge(rest, c.from(data, len(indices.dims)))
 		for _, j := range at {
-			top = max(top, j)
+			if j >= 0 {
+				rows = max(rows, c.add(j, 1))
+			}
 		}
 	}
-	c.set(0, join(Of(orUnknown(c.add(max(top, -1)+1, 0), all)), rest))
+	c.set(0, join(Of(orUnknown(rows, all)), rest))
 }

@@ -41,10 +41,25 @@ var imageOps = slices.Concat([]row{
 		s := c.atLeast(c.in(0), 1)
 		c.set(0, c.with(s, -1, c.size(s.at(-1), 3)))
 	}},
-	{"DecodePng DecodeJpeg", func(c *call) {
+	{"DecodePng DecodeJpeg DecodeBmp", func(c *call) {
 		c.scalar(0)
 		c.set(0, Of(-1, -1, c.channels()))
 	}},
+	{"DecodeAndCropJpeg", func(c *call) {
+		c.scalar(0)
+		c.merge(c.in(1), Of(4))
+		w := []int64{0, 0, -1, -1}
+		if v, ok := c.ints(1); ok && len(v) == 4 {
+			w = v
+		}
+		c.set(0, Of(w[2], w[3], c.channels()))
+	}},
+	{"DecodeGif", gives(ranks(0), Of(-1, -1, -1, 3))},
+	{"DecodeWebP", func(c *call) {
+		c.scalar(0)
+		c.set(0, Of(-1, -1, -1, c.channels()))
+	}},
+	{"ExtractJpegShape", gives(ranks(0), Of(3))},
 	{"DecodeImage", func(c *call) {
 		c.scalar(0)
 		if d := c.channels(); !c.attrBool("expand_animations") {
@@ -52,7 +67,7 @@ var imageOps = slices.Concat([]row{
 		}
 	}},
 	{"EncodePng", func(c *call) { c.set(0, c.sub(c.atLeast(c.in(0), 3), 0, -3)) }},
-	{"EncodeJpeg", gives(ranks(3), Scalar())},
+	{"EncodeJpeg EncodeJpegVariableQuality", gives(ranks(3), Scalar())},
 	{"ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor ResizeNearestNeighborGrad ScaleAndTranslate", resized},
 	{"QuantizedResizeBilinear", func(c *call) {
 		resized(c)

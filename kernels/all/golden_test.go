@@ -143,7 +143,11 @@ func contents(list []*tensor.Tensor) string {
 		fmt.Fprintf(&b, "%v%v", v.DType(), v.Shape())
 		if v.Len() <= 32 {
 			for i := range v.Len() {
-				fmt.Fprintf(&b, " %v", kt.Element(v, i))
+				if e := kt.Element(v, i); v.DType() == tensor.String {
+					fmt.Fprintf(&b, " %.200q", e)
+				} else {
+					fmt.Fprintf(&b, " %v", e)
+				}
 			}
 		}
 		b.WriteString("; ")

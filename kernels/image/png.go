@@ -2,7 +2,6 @@ package image
 
 import (
 	"math"
-	"strings"
 	"sync"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -12,46 +11,24 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/png"
 )
 
-// newDecodeImage makes the kernel of the ops that read an image file of any format. Only PNG is read.
-func newDecodeImage(c *kernels.Construction) (any, error) {
-	dtype, err := c.Attrs().Type("dtype")
+// png reads a PNG, whose samples may have 16 bits.
+func (d *decoder) png(ctx *kernels.Context, data string) error {
+	h, err := png.ReadHeader(data, d.channels)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	channels, err := c.Attrs().Int("channels")
+	if err := d.allows("PNG"); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, d.dtype, d.still(h.Height, h.Width, h.Channels()))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if channels != 0 && channels != 1 && channels != 3 && channels != 4 {
-		return nil, status.InvalidArgumentf("`channels` must be 0, 1, 3 or 4 but got %d", channels)
-	}
-	return kernels.Func(func(ctx *kernels.Context) error {
-		if err := args.NeedScalar(ctx.Input(0), tensor.String, "`contents` must be scalar but got shape%v"); err != nil {
-			return err
-		}
-		data := ctx.Input(0).Strings()[0]
-		switch {
-		case data == "":
-			return status.InvalidArgumentf("Input is empty.")
-		case len(data) > math.MaxInt32:
-			return status.InvalidArgumentf("Input contents are too large for int: %d", len(data))
-		case !png.Is(data):
-			return notPNG(data, ctx.Node.Op)
-		}
-		h, err := png.ReadHeader(data, int(channels))
-		if err != nil {
-			return err
-		}
-		out, err := ctx.Allocate(0, dtype, tensor.Shape{int64(h.Height), int64(h.Width), int64(h.Channels())})
-		if err != nil {
-			return err
-		}
-		return decoders[dtype](data, h, out)
-	}), nil
+	return pngSamples[d.dtype](data, h, out)
 }
 
-// decoders read a PNG's samples into a tensor of their number: the types that the ops' rows name.
-var decoders = map[tensor.DType]func(data string, h png.Header, out *tensor.Tensor) error{
+// pngSamples read a PNG's samples into a tensor of their number: the types that the ops' rows name.
+var pngSamples = map[tensor.DType]func(data string, h png.Header, out *tensor.Tensor) error{
 	tensor.Uint8: decodeSamples[uint8], tensor.Uint16: decodeSamples[uint16], tensor.Float32: decodeScaled,
 }
 
@@ -70,19 +47,6 @@ func decodeScaled(data string, h png.Header, out *tensor.Tensor) error {
 		scaled[i] = float32(v) * (1.0 / math.MaxUint16)
 	}
 	return nil
-}
-
-// notPNG is the error of a file of another format, known or not.
-func notPNG(data, op string) error {
-	for magic, format := range map[string]string{"GIF8": "GIF", "BM": "BMP", "\xff\xd8\xff": "JPEG"} {
-		if strings.HasPrefix(data, magic) {
-			return status.Unimplementedf("%s does not support %s files", op, format)
-		}
-	}
-	if strings.HasPrefix(data, "RIFF") && len(data) > 12 && data[8:12] == "WEBP" {
-		return status.Unimplementedf("%s does not support WebP files", op)
-	}
-	return status.InvalidArgumentf("Unknown image file format. One of JPEG, JPEG XL, PNG, GIF, BMP, WebP required.")
 }
 
 func newEncodePNG(c *kernels.Construction) (any, error) {

@@ -94,8 +94,16 @@ func addAdjust(table *kernels.Table) {
 // The ops that read and write image files.
 func addImage(table *kernels.Table) {
 	table.Add([]kernels.Def{
-		{Op: "DecodePng", Expensive: true, Types: map[string][]tensor.DType{"dtype": {tensor.Uint8, tensor.Uint16}}, New: newDecodeImage},
-		{Op: "DecodeImage", Expensive: true, Types: map[string][]tensor.DType{"dtype": {tensor.Uint8, tensor.Uint16, tensor.Float32}}, New: newDecodeImage},
+		{Op: "DecodePng", Expensive: true, Types: map[string][]tensor.DType{"dtype": {tensor.Uint8, tensor.Uint16}}, New: newDecoder},
+		{Op: "DecodeImage", Expensive: true, Types: map[string][]tensor.DType{"dtype": {tensor.Uint8, tensor.Uint16, tensor.Float32}}, New: newDecoder},
+		{Op: "DecodeWebP", Expensive: true, Types: dtypes.Only("dtype", tensor.Uint8), New: newDecoder},
+		{Op: "DecodeJpeg", Expensive: true, New: newDecoder},
+		{Op: "DecodeAndCropJpeg", Expensive: true, New: newDecoder},
+		{Op: "DecodeGif", Expensive: true, New: newDecoder},
+		{Op: "DecodeBmp", Expensive: true, New: newDecoder},
+		{Op: "EncodeJpeg", Expensive: true, New: newEncodeJPEG},
+		{Op: "EncodeJpegVariableQuality", Expensive: true, New: kernels.Always(encodeJPEGVariably)},
+		{Op: "ExtractJpegShape", Types: map[string][]tensor.DType{"output_type": {tensor.Int32, tensor.Int64}}, New: newJPEGShape},
 		{Op: "EncodePng", Expensive: true, Types: map[string][]tensor.DType{"T": {tensor.Uint8, tensor.Uint16}}, New: newEncodePNG},
 	}...)
 }

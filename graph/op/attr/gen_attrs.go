@@ -12,6 +12,11 @@ import (
 // Ops: SparseMatMul. Default: false.
 func AIsSparse(v bool) Attr { return Attr{"a_is_sparse", v} }
 
+// AcceptableFraction sets the attribute acceptable_fraction.
+//
+// Ops: DecodeAndCropJpeg, DecodeJpeg. Default: 1.
+func AcceptableFraction(v float32) Attr { return Attr{"acceptable_fraction", v} }
+
 // Adaptative sets the attribute adaptative.
 //
 // Ops: SdcaOptimizer. Default: false.
@@ -194,8 +199,13 @@ func Centered(v bool) Attr { return Attr{"centered", v} }
 
 // Channels is the number of channels to decode to, 0 for that of the image.
 //
-// Ops: DecodeImage, DecodePng. Default: 0.
+// Ops: DecodeAndCropJpeg, DecodeBmp, DecodeImage, DecodeJpeg, DecodePng, DecodeWebP. Default: 0.
 func Channels(v int64) Attr { return Attr{"channels", v} }
+
+// ChromaDownsampling sets the attribute chroma_downsampling.
+//
+// Ops: EncodeJpeg. Default: true.
+func ChromaDownsampling(v bool) Attr { return Attr{"chroma_downsampling", v} }
 
 // ClearAfterRead forgets tensors that were read.
 //
@@ -292,6 +302,11 @@ func DataFormat(v string) Attr { return Attr{"data_format", v} }
 // Ops: Mfcc. Default: 13.
 func DctCoefficientCount(v int64) Attr { return Attr{"dct_coefficient_count", v} }
 
+// DctMethod sets the attribute dct_method.
+//
+// Ops: DecodeAndCropJpeg, DecodeJpeg. Default: "".
+func DctMethod(v string) Attr { return Attr{"dct_method", v} }
+
 // DebugName sets the attribute debug_name.
 //
 // Ops: VarHandleOp. Default: "".
@@ -316,6 +331,11 @@ func DeleteOldDirs(v bool) Attr { return Attr{"delete_old_dirs", v} }
 //
 // Ops: InitializeTableFromTextFile, InitializeTableFromTextFileV2. Default: "\t".
 func Delimiter(v string) Attr { return Attr{"delimiter", v} }
+
+// DensityUnit sets the attribute density_unit.
+//
+// Ops: EncodeJpeg. Default: "in".
+func DensityUnit(v string) Attr { return Attr{"density_unit", v} }
 
 // DepthRadius sets the attribute depth_radius.
 //
@@ -369,7 +389,7 @@ func DstFormat(v string) Attr { return Attr{"dst_format", v} }
 
 // Dtype is the type of the elements.
 //
-// 18 ops take it. Defaults: float (Dequantize, StatefulStandardNormalV2, StatefulTruncatedNormal, StatefulUniform, StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2); int32 (HistogramFixedWidth); int64 (NonDeterministicInts, RandomPoissonV2); uint64 (StatefulUniformFullInt, StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2); uint8 (DecodeImage, DecodePng).
+// 19 ops take it. Defaults: float (Dequantize, StatefulStandardNormalV2, StatefulTruncatedNormal, StatefulUniform, StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2); int32 (HistogramFixedWidth); int64 (NonDeterministicInts, RandomPoissonV2); uint64 (StatefulUniformFullInt, StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2); uint8 (DecodeImage, DecodePng, DecodeWebP).
 func Dtype(v tensor.DType) Attr { return Attr{"dtype", v} }
 
 // DynamicSize lets the array grow.
@@ -467,6 +487,11 @@ func ExponentialAvgFactor(v float32) Attr { return Attr{"exponential_avg_factor"
 // Ops: CropAndResize. Default: 0.
 func ExtrapolationValue(v float32) Attr { return Attr{"extrapolation_value", v} }
 
+// FancyUpscaling sets the attribute fancy_upscaling.
+//
+// Ops: DecodeAndCropJpeg, DecodeJpeg. Default: true.
+func FancyUpscaling(v bool) Attr { return Attr{"fancy_upscaling", v} }
+
 // Fast sets the attribute fast.
 //
 // Ops: MatrixSolveLs. Default: true.
@@ -555,6 +580,11 @@ func FooterBytes(v int64) Attr { return Attr{"footer_bytes", v} }
 //
 // Ops: BlockLSTM, LSTMBlockCell. Default: 1.
 func ForgetBias(v float32) Attr { return Attr{"forget_bias", v} }
+
+// Format sets the attribute format.
+//
+// Ops: EncodeJpeg. Default: "".
+func Format(v string) Attr { return Attr{"format", v} }
 
 // FullMatrices asks for full, not reduced, matrices.
 //
@@ -936,6 +966,11 @@ func Offset(v int64) Attr { return Attr{"offset", v} }
 // Ops: GenerateVocabRemapping. Default: -1.
 func OldVocabSize(v int64) Attr { return Attr{"old_vocab_size", v} }
 
+// OptimizeSize sets the attribute optimize_size.
+//
+// Ops: EncodeJpeg. Default: false.
+func OptimizeSize(v bool) Attr { return Attr{"optimize_size", v} }
+
 // OutIdx is the type of the indices.
 //
 // Ops: ListDiff, Unique, UniqueV2, UniqueWithCounts, UniqueWithCountsV2. Default: int32.
@@ -978,7 +1013,7 @@ func OutputStream(v string) Attr { return Attr{"output_stream", v} }
 
 // OutputType is the type of the result.
 //
-// Ops: ArgMax, ArgMin. Default: int64.
+// Ops: ArgMax, ArgMin, ExtractJpegShape. Defaults: int32 (ExtractJpegShape); int64 (ArgMax, ArgMin).
 func OutputType(v tensor.DType) Attr { return Attr{"output_type", v} }
 
 // Overlapping sets the attribute overlapping.
@@ -1036,10 +1071,20 @@ func PreferredShard(v int64) Attr { return Attr{"preferred_shard", v} }
 // Ops: CTCLoss. Default: false.
 func PreprocessCollapseRepeated(v bool) Attr { return Attr{"preprocess_collapse_repeated", v} }
 
+// Progressive sets the attribute progressive.
+//
+// Ops: EncodeJpeg. Default: false.
+func Progressive(v bool) Attr { return Attr{"progressive", v} }
+
 // PseudoRandom sets the attribute pseudo_random.
 //
 // Ops: FractionalAvgPool, FractionalMaxPool. Default: false.
 func PseudoRandom(v bool) Attr { return Attr{"pseudo_random", v} }
+
+// Quality sets the attribute quality.
+//
+// Ops: EncodeJpeg. Default: 95.
+func Quality(v int64) Attr { return Attr{"quality", v} }
 
 // QuantizationAxis sets the attribute quantization_axis.
 //
@@ -1050,6 +1095,11 @@ func QuantizationAxis(v int64) Attr { return Attr{"quantization_axis", v} }
 //
 // Ops: QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4. Defaults: false (QuantizeAndDequantizeV2, QuantizeAndDequantizeV4); true (QuantizeAndDequantizeV3).
 func RangeGiven(v bool) Attr { return Attr{"range_given", v} }
+
+// Ratio sets the attribute ratio.
+//
+// Ops: DecodeAndCropJpeg, DecodeJpeg. Default: 1.
+func Ratio(v int64) Attr { return Attr{"ratio", v} }
 
 // RecallTarget sets the attribute recall_target.
 //
@@ -1306,6 +1356,11 @@ func Treal(v tensor.DType) Attr { return Attr{"Treal", v} }
 // Ops: Cast. Default: false.
 func Truncate(v bool) Attr { return Attr{"Truncate", v} }
 
+// TryRecoverTruncated sets the attribute try_recover_truncated.
+//
+// Ops: DecodeAndCropJpeg, DecodeJpeg. Default: false.
+func TryRecoverTruncated(v bool) Attr { return Attr{"try_recover_truncated", v} }
+
 // Tsplits sets the attribute Tsplits.
 //
 // Ops: RaggedRange, RaggedTensorFromVariant, UnicodeDecode, UnicodeDecodeWithOffsets. Default: int64.
@@ -1420,3 +1475,18 @@ func WaitForIncomplete(v bool) Attr { return Attr{"wait_for_incomplete", v} }
 //
 // Ops: AsString. Default: -1.
 func Width(v int64) Attr { return Attr{"width", v} }
+
+// XDensity sets the attribute x_density.
+//
+// Ops: EncodeJpeg. Default: 300.
+func XDensity(v int64) Attr { return Attr{"x_density", v} }
+
+// XmpMetadata sets the attribute xmp_metadata.
+//
+// Ops: EncodeJpeg. Default: "".
+func XmpMetadata(v string) Attr { return Attr{"xmp_metadata", v} }
+
+// YDensity sets the attribute y_density.
+//
+// Ops: EncodeJpeg. Default: 300.
+func YDensity(v int64) Attr { return Attr{"y_density", v} }

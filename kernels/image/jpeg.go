@@ -1,0 +1,242 @@
+package image
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/jpeg"
+)
+
+// jpegOptions are the attributes of the ops that decode JPEG files. The zero value is for the other ops that take them.
+type jpegOptions struct {
+	ratio   int  // pixels on the side of a square that becomes one; 0 is 1
+	rough   bool // colours are not interpolated
+	recover bool // a file that is cut off gives what is there
+}
+
+func newJPEGOptions(a graph.Attrs) (jpegOptions, error) {
+	ratio, err1 := a.Int("ratio")
+	smooth, err2 := a.Bool("fancy_upscaling")
+	truncated, err3 := a.Bool("try_recover_truncated")
+	fraction, err4 := a.Float("acceptable_fraction")
+	method, err5 := a.Str("dct_method")
+	if err := args.FirstError(err1, err2, err3, err4, err5); err != nil {
+		return jpegOptions{}, err
+	}
+	if !slices.Contains([]int64{1, 2, 4, 8}, ratio) {
+		return jpegOptions{}, status.InvalidArgumentf("ratio must be 1, 2, 4, or 8, got %d", ratio)
+	}
+	// There is one method, which is as good as INTEGER_ACCURATE. The attribute allows speed, it does not ask for mistakes.
+	if !slices.Contains([]string{"", "INTEGER_FAST", "INTEGER_ACCURATE"}, method) {
+		return jpegOptions{}, status.InvalidArgumentf("dct_method must be one of {'', 'INTEGER_FAST', 'INTEGER_ACCURATE'}")
+	}
+	return jpegOptions{ratio: int(ratio), rough: !smooth, recover: truncated || fraction < 1}, nil
+}
+
+// errJPEG is TensorFlow's error of a file that it cannot read.
+var errJPEG = status.New(status.InvalidArgument, "jpeg::Uncompress failed. Invalid JPEG data or crop window.")
+
+// cutout is a window of an image.
+type cutout struct {
+	y, x, height, width int
+}
+
+// readJPEG reads a JPEG, all of it or a window.
+func (d *decoder) readJPEG(ctx *kernels.Context, data string) error {
+	if d.channels == 4 {
+		return status.InvalidArgumentf("JPEG does not support 4 channels")
+	}
+	if d.op == "DecodeBmp" {
+		return d.allows("JPEG")
+	}
+	ratio := max(d.jpeg.ratio, 1)
+	h, ok := jpeg.ReadHeader(data)
+	width, height, fits := h.Shrunk(ratio)
+	w := cutout{0, 0, height, width}
+	if d.op == "DecodeAndCropJpeg" {
+		var err error
+		if w, err = cropWindow(ctx.Input(1)); err != nil {
+			return err
+		}
+	}
+	channels := d.channels
+	if channels == 0 {
+		channels = min(h.Components, 3)
+	}
+	if !ok || !fits || channels == 2 || !w.within(height, width) {
+		return errJPEG
+	}
+	m := ctx.Meter()
+	defer m.Done()
+	if err := m.Take(h.Bytes()); err != nil {
+		return err
+	}
+	return d.emit(ctx, &m, d.still(w.height, w.width, channels), func(pixels []uint8) (err error) {
+		whole := ratio == 1 && w == cutout{0, 0, height, width}
+		all := pixels
+		if !whole {
+			if all, err = kernels.Scratch[uint8](&m, h.Width*h.Height*channels); err != nil {
+				return err
+			}
+		}
+		if err := jpeg.Decode(data, h, channels, !d.jpeg.rough, all); err != nil {
+			return d.whyNotJPEG(err)
+		}
+		if whole {
+			return nil
+		}
+		if ratio > 1 {
+			// Each square is averaged into a place that has been read.
+			jpeg.Shrink(all, all, h.Width, h.Height, channels, ratio)
+		}
+		for y := range w.height {
+			copy(pixels[y*w.width*channels:][:w.width*channels], all[((w.y+y)*width+w.x)*channels:])
+		}
+		return nil
+	})
+}
+
+// cropWindow reads the input of DecodeAndCropJpeg.
+func cropWindow(t *tensor.Tensor) (cutout, error) {
+	switch {
+	case t.Rank() != 1:
+		return cutout{}, status.InvalidArgumentf("crop_window must be 1-D, got shape %v", t.Shape())
+	case t.Len() != 4:
+		return cutout{}, status.InvalidArgumentf("crop_size must have four elements %v", t.Shape())
+	case t.DType() != tensor.Int32:
+		return cutout{}, status.InvalidArgumentf("crop_window must be int32, not %v", t.DType())
+	}
+	v := tensor.Of[int32](t)
+	return cutout{int(v[0]), int(v[1]), int(v[2]), int(v[3])}, nil
+}
+
+func (w cutout) within(height, width int) bool {
+	return w.height > 0 && w.width > 0 && w.y >= 0 && w.x >= 0 && w.y+w.height <= height && w.x+w.width <= width
+}
+
+func (d *decoder) whyNotJPEG(err error) error {
+	switch {
+	case errors.Is(err, jpeg.ErrTruncated) && d.jpeg.recover:
+		return status.Unimplementedf("%s: a JPEG that is cut off is not decoded in part, as try_recover_truncated and acceptable_fraction ask for", d.op)
+	case errors.Is(err, jpeg.ErrTruncated), errors.Is(err, jpeg.ErrInvalid):
+		return errJPEG
+	}
+	return err
+}
+
+// newJPEGShape makes the kernel that reads the shape of the image in a JPEG.
+func newJPEGShape(c *kernels.Construction) (any, error) {
+	dtype, err := c.Attrs().Type("output_type")
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		if err := args.NeedScalar(ctx.Input(0), tensor.String, "contents must be scalar, got shape %v"); err != nil {
+			return err
+		}
+		data := ctx.Input(0).Strings()[0]
+		h, ok := jpeg.ReadHeader(data)
+		if !ok || h.Width == 0 || h.Height == 0 {
+			return status.InvalidArgumentf("Invalid JPEG data, size %d", len(data))
+		}
+		out, err := ctx.Allocate(0, dtype, tensor.Shape{3})
+		if err != nil {
+			return err
+		}
+		if dtype == tensor.Int32 {
+			copy(tensor.Of[int32](out), []int32{int32(h.Height), int32(h.Width), int32(h.Components)})
+		} else {
+			copy(tensor.Of[int64](out), []int64{int64(h.Height), int64(h.Width), int64(h.Components)})
+		}
+		return nil
+	}), nil
+}
+
+func newEncodeJPEG(c *kernels.Construction) (any, error) {
+	a := c.Attrs()
+	format, err1 := a.Str("format")
+	quality, err2 := a.Int("quality")
+	progressive, err3 := a.Bool("progressive")
+	optimize, err4 := a.Bool("optimize_size")
+	subsample, err5 := a.Bool("chroma_downsampling")
+	unit, err6 := a.Str("density_unit")
+	xDensity, err7 := a.Int("x_density")
+	yDensity, err8 := a.Int("y_density")
+	xmp, err9 := a.Str("xmp_metadata")
+	if err := args.FirstError(err1, err2, err3, err4, err5, err6, err7, err8, err9); err != nil {
+		return nil, err
+	}
+	o := jpeg.Options{
+		Quality: int(quality), Subsample: subsample, Progressive: progressive, Optimize: optimize,
+		XDensity: int(xDensity), YDensity: int(yDensity), XMP: xmp,
+	}
+	switch {
+	case format != "" && format != "grayscale" && format != "rgb":
+		return nil, status.InvalidArgumentf("format must be '', grayscale or rgb, got %s", format)
+	case quality < 0 || quality > 100:
+		return nil, status.InvalidArgumentf("quality must be in [0,100], got %d", quality)
+	case unit == "in":
+		o.DensityUnit = 1
+	case unit == "cm":
+		o.DensityUnit = 2
+	default:
+		return nil, status.InvalidArgumentf("density_unit must be 'in' or 'cm'%s", unit)
+	}
+	wanted := map[string]int{"grayscale": 1, "rgb": 3}[format]
+	return kernels.Func(func(ctx *kernels.Context) error {
+		if image := ctx.Input(0); wanted != 0 && image.Rank() == 3 && image.Dim(2) != wanted {
+			return status.InvalidArgumentf("format %s expects %d channels, got %v", format, wanted, image.Shape())
+		}
+		return encodeJPEG(ctx, o)
+	}), nil
+}
+
+// encodeJPEGVariably is EncodeJpegVariableQuality, whose quality is an input.
+func encodeJPEGVariably(ctx *kernels.Context) error {
+	quality, err := args.ScalarInput32(ctx, 1, "quality must be scalar: %v")
+	if err != nil {
+		return err
+	}
+	if quality < 0 || quality > 100 {
+		return status.InvalidArgumentf("quality must be in [0,100], got %d", quality)
+	}
+	return encodeJPEG(ctx, jpeg.Options{Quality: quality, Subsample: true, DensityUnit: 1, XDensity: 300, YDensity: 300})
+}
+
+func encodeJPEG(ctx *kernels.Context, o jpeg.Options) error {
+	if err := args.CheckType(ctx, 0, tensor.Uint8); err != nil {
+		return err
+	}
+	image := ctx.Input(0)
+	switch {
+	case image.Rank() != 3:
+		return status.InvalidArgumentf("image must be 3-dimensional%v", image.Shape())
+	case image.Len() >= math.MaxInt32:
+		return status.InvalidArgumentf("Cannot encode images with >= max int32 elements")
+	}
+	height, width, channels := image.Dim(0), image.Dim(1), image.Dim(2)
+	if channels != 1 && channels != 3 {
+		return status.InvalidArgumentf("image must have 1 or 3 channels, got %v", image.Shape())
+	}
+	m := ctx.Meter()
+	defer m.Done()
+	if err := m.Take(jpeg.EncodeBytes(width, height, channels)); err != nil {
+		return err
+	}
+	file, err := jpeg.Encode(tensor.Of[uint8](image), width, height, channels, o)
+	if err != nil {
+		return status.Internalf("%v", err)
+	}
+	out, err := ctx.Allocate(0, tensor.String, nil)
+	if err != nil {
+		return err
+	}
+	out.Strings()[0] = string(file)
+	return nil
+}
