@@ -117,6 +117,22 @@ func NonDeterministicInts(s *Scope, shape Output, attrs ...attr.Attr) (output Ou
 	return s.add("NonDeterministicInts", nil, attrs, shape).argument(0)
 }
 
+// ParameterizedTruncatedNormal gives normally distributed numbers between bounds.
+//
+//   - shape: T
+//   - means: dtype
+//   - stdevs: dtype
+//   - minvals: dtype
+//   - maxvals: dtype
+//   - returns output: dtype
+//   - dtype is one of half, bfloat16, float, double
+//   - T is one of int32, int64
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+func ParameterizedTruncatedNormal(s *Scope, shape, means, stdevs, minvals, maxvals Output, attrs ...attr.Attr) (output Output) {
+	return s.add("ParameterizedTruncatedNormal", nil, attrs, shape, means, stdevs, minvals, maxvals).argument(0)
+}
+
 // RandomGamma draws of gamma distributions.
 //
 //   - shape: S
@@ -234,6 +250,32 @@ func RngSkip(s *Scope, resource, algorithm, delta Output) *Operation {
 	return s.add("RngSkip", nil, nil, resource, algorithm, delta)
 }
 
+// SobolSample gives points of a Sobol sequence, which fill the unit cube evenly.
+//
+//   - dim: int32
+//   - numResults: int32
+//   - skip: int32
+//   - returns samples: dtype
+//   - attr.Dtype: type, one of float, double; default float
+func SobolSample(s *Scope, dim, numResults, skip Output, attrs ...attr.Attr) (samples Output) {
+	return s.add("SobolSample", nil, attrs, dim, numResults, skip).argument(0)
+}
+
+// StatefulRandomBinomial gives binomially distributed numbers.
+//
+//   - resource: resource
+//   - algorithm: int64
+//   - shape: S
+//   - counts: T
+//   - probs: T
+//   - returns output: dtype
+//   - S is one of int32, int64
+//   - T is one of half, float, double, int32, int64
+//   - attr.Dtype: type, one of half, float, double, int32, int64; default int64
+func StatefulRandomBinomial(s *Scope, resource, algorithm, shape, counts, probs Output, attrs ...attr.Attr) (output Output) {
+	return s.add("StatefulRandomBinomial", nil, attrs, resource, algorithm, shape, counts, probs).argument(0)
+}
+
 // StatefulStandardNormalV2 draws of the normal distribution with a generator in a variable.
 //
 //   - resource: resource
@@ -301,6 +343,37 @@ func StatefulUniformInt(s *Scope, resource, algorithm, shape, minval, maxval Out
 //   - attr.OutputDtype: type, one of int32, int64; default int64
 func StatelessMultinomial(s *Scope, logits, numSamples, seed Output, attrs ...attr.Attr) (output Output) {
 	return s.add("StatelessMultinomial", nil, attrs, logits, numSamples, seed).argument(0)
+}
+
+// StatelessParameterizedTruncatedNormal gives normally distributed numbers between bounds.
+//
+//   - shape: S
+//   - seed: Tseed
+//   - means: dtype
+//   - stddevs: dtype
+//   - minvals: dtype
+//   - maxvals: dtype
+//   - returns output: dtype
+//   - S is one of int32, int64
+//   - Tseed is one of int32, int64
+//   - dtype is one of half, float, double
+func StatelessParameterizedTruncatedNormal(s *Scope, shape, seed, means, stddevs, minvals, maxvals Output) (output Output) {
+	return s.add("StatelessParameterizedTruncatedNormal", nil, nil, shape, seed, means, stddevs, minvals, maxvals).argument(0)
+}
+
+// StatelessRandomBinomial gives binomially distributed numbers.
+//
+//   - shape: S
+//   - seed: Tseed
+//   - counts: T
+//   - probs: T
+//   - returns output: dtype
+//   - S is one of int32, int64
+//   - Tseed is one of int32, int64
+//   - T is one of half, float, double, int32, int64
+//   - attr.Dtype: type, one of half, float, double, int32, int64; default int64
+func StatelessRandomBinomial(s *Scope, shape, seed, counts, probs Output, attrs ...attr.Attr) (output Output) {
+	return s.add("StatelessRandomBinomial", nil, attrs, shape, seed, counts, probs).argument(0)
 }
 
 // StatelessRandomGammaV2 draws of gamma distributions, the same for the same seed.
@@ -512,6 +585,19 @@ func StatelessTruncatedNormal(s *Scope, shape, seed Output, attrs ...attr.Attr) 
 //   - attr.Dtype: type, one of half, bfloat16, float, double; default float
 func StatelessTruncatedNormalV2(s *Scope, shape, key, counter, alg Output, attrs ...attr.Attr) (output Output) {
 	return s.add("StatelessTruncatedNormalV2", nil, attrs, shape, key, counter, alg).argument(0)
+}
+
+// StochasticCastToInt rounds up or down at random, as often as the fraction says.
+//
+//   - input: Tin
+//   - key: uint64
+//   - counter: uint64
+//   - alg: int32
+//   - tout: type, one of int8, int16, int32
+//   - returns output: Tout
+//   - Tin is one of half, bfloat16, float, double
+func StochasticCastToInt(s *Scope, input, key, counter, alg Output, tout tensor.DType) (output Output) {
+	return s.add("StochasticCastToInt", need{"Tout": tout}, nil, input, key, counter, alg).argument(0)
 }
 
 // ThreadUnsafeUnigramCandidateSampler is LearnedUnigramCandidateSampler.

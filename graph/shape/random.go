@@ -8,6 +8,22 @@ var randomOps = []row{
 	}},
 	{"RandomShuffle", unchanged},
 	{"RandomGamma RandomPoisson RandomPoissonV2", func(c *call) { c.set(0, join(c.shapeOf(0), c.in(1))) }},
+	{"ParameterizedTruncatedNormal", filled},
+	{"StatelessParameterizedTruncatedNormal", func(c *call) {
+		all := c.in(2)
+		for i := 3; i <= 5; i++ {
+			all = c.broadcast(all, c.in(i))
+		}
+		stateless(c)
+	}},
+	{"SobolSample", func(c *call) {
+		c.demand(ranks(0, 0, 0))
+		c.set(0, Of(c.dimOf(1), c.dimOf(0)))
+	}},
+	{"StochasticCastToInt", func(c *call) {
+		c.demand(ranks(-1, 1, 1, 0))
+		c.set(0, c.in(0))
+	}},
 	{"Multinomial", multinomial},
 	{"StatelessMultinomial", func(c *call) {
 		c.pair(2)
@@ -34,7 +50,7 @@ var randomOps = []row{
 	{"RandomIndexShuffle", randomIndexShuffle},
 	{"StatelessShuffle", unchanged},
 	{"StatelessRandomBinomial StatelessRandomPoisson StatelessRandomGammaV2", stateless},
-	{"StatefulUniform StatefulUniformFullInt StatefulStandardNormalV2 StatefulTruncatedNormal", stateful},
+	{"StatefulRandomBinomial StatefulUniform StatefulUniformFullInt StatefulStandardNormalV2 StatefulTruncatedNormal", stateful},
 	{"StatefulUniformInt", func(c *call) {
 		c.limits(3, 4)
 		stateful(c)

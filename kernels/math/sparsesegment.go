@@ -42,6 +42,10 @@ func (k *sparseSegmentKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
+	shape := append(tensor.Shape{rows}, data.Shape()[1:]...)
+	if _, err := shape.NumElements(); err != nil {
+		return err
+	}
 	at, err1 := args.ReadIndices(indices)
 	segment, err2 := args.ReadIndices(ids)
 	defer at.Free()
@@ -49,7 +53,7 @@ func (k *sparseSegmentKernel[T]) Compute(ctx *kernels.Context) error {
 	if err := args.FirstError(err1, err2, checkOrder(data, at.V, segment.V, rows)); err != nil {
 		return err
 	}
-	out, err := ctx.Allocate(0, k.dtype, append(tensor.Shape{rows}, data.Shape()[1:]...))
+	out, err := ctx.Allocate(0, k.dtype, shape)
 	if err != nil || out.Len() == 0 {
 		return err
 	}

@@ -92,10 +92,8 @@ func (k *randomGammaKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	base := k.gen.Reserve(int64(out.Len()) * philox.ReservedPerOutput)
 	alphas, dst := element.ViewOf[T](alpha), element.ViewOf[T](out)
-	for _, a := range alphas {
-		if !(a > 0) {
-			return status.InvalidArgumentf("Input alpha must be positive, got %v", a)
-		}
+	if err := checkAlphas(alphas); err != nil {
+		return err
 	}
 	drawGammas(ctx.Device, base, dst, alphas)
 	return nil
@@ -138,14 +136,22 @@ func statelessGamma[T element.Floating](from source, alphaAt int) kernels.Func {
 			return errNotBroadcast()
 		}
 		alphas := element.ViewOf[T](alpha)
-		for _, a := range alphas {
-			if !(float64(a) > -2.0/3) {
-				return status.InvalidArgumentf("No sample would be found for alpha = %v, which must be positive", a)
-			}
+		if err := checkAlphas(alphas); err != nil {
+			return err
 		}
 		drawGammas(ctx.Device, gen, element.ViewOf[T](out), alphas)
 		return nil
 	}
+}
+
+// checkAlphas refuses what no sample would ever be found for. Others are as good as TensorFlow finds them.
+func checkAlphas[T element.Floating](alphas []T) error {
+	for _, a := range alphas {
+		if !(float64(a) > -2.0/3) {
+			return status.InvalidArgumentf("No sample would be found for alpha = %v, which must be positive", a)
+		}
+	}
+	return nil
 }
 
 // endsWith tells whether the last dimensions of a shape are those of another one.

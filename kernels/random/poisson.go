@@ -137,10 +137,11 @@ func newStatelessPoisson(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// rateAt reads element i, for each type of rates.
-var rateAt = map[tensor.DType]func(t *tensor.Tensor, i int) float64{
-	tensor.Float16: func(t *tensor.Tensor, i int) float64 { return float64(element.ViewOf[element.Float16](t)[i].Float()) },
-	tensor.Float32: numberAt[float32], tensor.Float64: numberAt[float64], tensor.Int32: numberAt[int32], tensor.Int64: numberAt[int64],
+// elementAt reads element i, for each type of parameters.
+var elementAt = map[tensor.DType]func(t *tensor.Tensor, i int) float64{
+	tensor.Float16:  func(t *tensor.Tensor, i int) float64 { return float64(element.ViewOf[element.Float16](t)[i].Float()) },
+	tensor.BFloat16: func(t *tensor.Tensor, i int) float64 { return float64(element.ViewOf[element.BFloat16](t)[i].Float()) },
+	tensor.Float32:  numberAt[float32], tensor.Float64: numberAt[float64], tensor.Int32: numberAt[int32], tensor.Int64: numberAt[int64],
 }
 
 func numberAt[T int32 | int64 | float32 | float64](t *tensor.Tensor, i int) float64 {
@@ -149,7 +150,7 @@ func numberAt[T int32 | int64 | float32 | float64](t *tensor.Tensor, i int) floa
 
 // poissonRates reads the rates. Those for which no count would ever be found are refused.
 func poissonRates(t *tensor.Tensor, most float64) ([]poissonRate, error) {
-	at, ok := rateAt[t.DType()]
+	at, ok := elementAt[t.DType()]
 	if !ok {
 		return nil, status.InvalidArgumentf("Rates cannot be of type %v", t.DType())
 	}

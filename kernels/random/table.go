@@ -50,11 +50,22 @@ func addRandom(table *kernels.Table) {
 	op("StatelessRandomGammaV3", keyedGammaOf[float32](), keyedGammaOf[float64]())
 	op("RandomIndexShuffle", kernels.ForType("dtype", tensor.Int32, newIndexShuffle[int32]), kernels.ForType("dtype", tensor.Int64, newIndexShuffle[int64]),
 		kernels.ForType("dtype", tensor.Uint32, newIndexShuffle[uint32]), kernels.ForType("dtype", tensor.Uint64, newIndexShuffle[uint64]))
+	op("ParameterizedTruncatedNormal", kernels.ForType("dtype", tensor.Float16, newTruncatedNormal(&numbersHalf)),
+		kernels.ForType("dtype", tensor.Float32, newTruncatedNormal(&numbers32)), kernels.ForType("dtype", tensor.Float64, newTruncatedNormal(&numbers64)))
+	op("StatelessParameterizedTruncatedNormal", kernels.ForType("dtype", tensor.Float16, kernels.Always(statelessTruncatedNormal(&numbersHalf))),
+		kernels.ForType("dtype", tensor.Float32, kernels.Always(statelessTruncatedNormal(&numbers32))),
+		kernels.ForType("dtype", tensor.Float64, kernels.Always(statelessTruncatedNormal(&numbers64))))
+	op("SobolSample", kernels.ForType("dtype", tensor.Float32, kernels.Always(sobolSample[float32])), kernels.ForType("dtype", tensor.Float64, kernels.Always(sobolSample[float64])))
+	op("StochasticCastToInt", kernels.ForType("Tout", tensor.Int8, newStochasticCast[int8]), kernels.ForType("Tout", tensor.Int16, newStochasticCast[int16]),
+		kernels.ForType("Tout", tensor.Int32, newStochasticCast[int32]))
+	floats := []tensor.DType{tensor.Float16, tensor.Float32, tensor.Float64}
 	counts := []tensor.DType{tensor.Float16, tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64}
 	table.Add([]kernels.Def{
 		{Op: "RandomPoissonV2", Types: map[string][]tensor.DType{"R": counts, "dtype": counts}, HostInputs: []string{"shape"}, Expensive: true, New: newRandomPoisson},
 		{Op: "RandomPoisson", Types: map[string][]tensor.DType{"dtype": counts[:3]}, HostInputs: []string{"shape"}, Expensive: true, New: newRandomPoisson},
 		{Op: "StatelessRandomPoisson", Types: map[string][]tensor.DType{"Rtype": counts, "dtype": counts}, HostInputs: []string{"shape", "seed", "lam"}, Expensive: true, New: newStatelessPoisson},
+		{Op: "StatelessRandomBinomial", Types: map[string][]tensor.DType{"T": floats, "dtype": counts}, HostInputs: onHost, Expensive: true, New: binomial(0, 2, fromSeed)},
+		{Op: "StatefulRandomBinomial", Types: map[string][]tensor.DType{"T": floats, "dtype": counts}, HostInputs: onHost, Expensive: true, New: binomial(2, 3, fromInput)},
 		{Op: "RandomShuffle", New: newShuffle},
 		{Op: "StatelessShuffle", New: kernels.Always(statelessShuffle)},
 		{Op: "RngSkip", HostInputs: onHost, New: kernels.Always(skip)},

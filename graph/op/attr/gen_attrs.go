@@ -389,7 +389,7 @@ func DstFormat(v string) Attr { return Attr{"dst_format", v} }
 
 // Dtype is the type of the elements.
 //
-// 19 ops take it. Defaults: float (Dequantize, StatefulStandardNormalV2, StatefulTruncatedNormal, StatefulUniform, StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2); int32 (HistogramFixedWidth); int64 (NonDeterministicInts, RandomPoissonV2); uint64 (StatefulUniformFullInt, StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2); uint8 (DecodeImage, DecodePng, DecodeWebP).
+// 22 ops take it. Defaults: float (Dequantize, SobolSample, StatefulStandardNormalV2, StatefulTruncatedNormal, StatefulUniform, StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2); int32 (HistogramFixedWidth); int64 (NonDeterministicInts, RandomPoissonV2, StatefulRandomBinomial, StatelessRandomBinomial); uint64 (StatefulUniformFullInt, StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2); uint8 (DecodeImage, DecodePng, DecodeWebP).
 func Dtype(v tensor.DType) Attr { return Attr{"dtype", v} }
 
 // DynamicSize lets the array grow.
@@ -1173,12 +1173,12 @@ func Scientific(v bool) Attr { return Attr{"scientific", v} }
 
 // Seed is the seed of random numbers; with both seeds 0 each run differs.
 //
-// 21 ops take it. Default: 0.
+// 22 ops take it. Default: 0.
 func Seed(v int64) Attr { return Attr{"seed", v} }
 
 // Seed2 is the second seed of random numbers.
 //
-// 21 ops take it. Default: 0.
+// 22 ops take it. Default: 0.
 func Seed2(v int64) Attr { return Attr{"seed2", v} }
 
 // SelectCols sets the attribute select_cols.
