@@ -1,6 +1,7 @@
 package linalg
 
 import (
+	"errors"
 	"math/cmplx"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -11,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// matrix is a matrix by rows. All linear algebra but the products is done in complex double
+// matrix is a matrix by rows. Linear algebra that has no form for real numbers is done in complex double
 // precision: on real input the imaginary parts stay zero.
 type matrix struct {
 	rows, cols int
@@ -128,6 +129,8 @@ type linalg struct {
 	// run computes the outputs for one set of matrices; each output has as many elements as its
 	// shape says.
 	run func(in []*matrix, out [][]complex128) error
+	// real does for floats what run does, if there is a shorter way; errNotReal leaves one set to run.
+	real func(in []*real64, out [][]float64) error
 	// broadcast lets batches stretch.
 	broadcast bool
 	// work is how many more matrices of the size of the first one run needs at a time.
@@ -221,40 +224,92 @@ func (l *linalg) each(ctx *kernels.Context, in []tensor.Shape, results []result,
 			return err
 		}
 	}
-	matrices := make([]*matrix, l.inputs)
-	for i, s := range in {
-		matrices[i] = newMatrix(int(s[0]), int(s[1]))
-	}
-	parts := make([][]complex128, len(results))
-	for i, r := range results {
-		parts[i] = make([]complex128, r.shape.Elements())
+	run := l.complexly(ctx, in, results, outputs)
+	if l.real != nil && !ctx.Input(0).DType().IsComplex() {
+		other := run
+		shorter := l.really(ctx, in, results, outputs)
+		run = func(from []int, to int) error {
+			if err := shorter(from, to); !errors.Is(err, errNotReal) {
+				return err
+			}
+			return other(from, to)
+		}
 	}
 	var failed error
+	from := make([]int, l.inputs)
 	w.Each(0, w.Rows(), func(r int, at []int) {
-		for j := range w.Inner() {
-			if failed != nil {
-				return
+		for j := 0; j < w.Inner() && failed == nil; j++ {
+			for i := range from {
+				from[i] = at[i] + j*w.InnerStride(i)
 			}
-			for i, m := range matrices {
-				if failed = element.LoadNumbers(m.data, ctx.Input(i), (at[i]+j*w.InnerStride(i))*len(m.data)); failed != nil {
-					return
-				}
-			}
-			for _, p := range parts {
-				clear(p)
-			}
-			if failed = l.run(matrices, parts); failed != nil {
-				return
-			}
-			for i, p := range parts {
-				if results[i].absent {
-					continue
-				}
-				element.StoreNumbers(outputs[i], (r*w.Inner()+j)*len(p), p)
-			}
+			failed = run(from, r*w.Inner()+j)
 		}
 	})
 	return failed
+}
+
+// complexly gives a function that computes the outputs' set to, from the inputs' sets from.
+func (l *linalg) complexly(ctx *kernels.Context, in []tensor.Shape, results []result, outputs []*tensor.Tensor) func(from []int, to int) error {
+	var matrices []*matrix
+	var parts [][]complex128
+	return func(from []int, to int) error {
+		if matrices == nil {
+			for _, s := range in {
+				matrices = append(matrices, newMatrix(int(s[0]), int(s[1])))
+			}
+			for _, r := range results {
+				parts = append(parts, make([]complex128, r.shape.Elements()))
+			}
+		}
+		for i, m := range matrices {
+			if err := element.LoadNumbers(m.data, ctx.Input(i), from[i]*len(m.data)); err != nil {
+				return err
+			}
+		}
+		for _, p := range parts {
+			clear(p)
+		}
+		if err := l.run(matrices, parts); err != nil {
+			return err
+		}
+		for i, p := range parts {
+			if !results[i].absent {
+				element.StoreNumbers(outputs[i], to*len(p), p)
+			}
+		}
+		return nil
+	}
+}
+
+// really is complexly for floats.
+func (l *linalg) really(ctx *kernels.Context, in []tensor.Shape, results []result, outputs []*tensor.Tensor) func(from []int, to int) error {
+	matrices, parts := make([]*real64, l.inputs), make([][]float64, len(results))
+	for i, s := range in {
+		matrices[i] = newReal(int(s[0]), int(s[1]))
+	}
+	for i, r := range results {
+		parts[i] = make([]float64, r.shape.Elements())
+	}
+	return func(from []int, to int) error {
+		for i, m := range matrices {
+			if m.rows == 0 || m.cols == 0 {
+				return errNotReal
+			}
+			m.load(ctx.Input(i), from[i]*len(m.data))
+		}
+		for _, p := range parts {
+			clear(p)
+		}
+		if err := l.real(matrices, parts); err != nil {
+			return err
+		}
+		for i, p := range parts {
+			if !results[i].absent {
+				storeReals(outputs[i], to*len(p), p)
+			}
+		}
+		return nil
+	}
 }
 
 // The checks of sizes, with TensorFlow's texts.
