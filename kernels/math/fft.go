@@ -2,7 +2,6 @@ package math
 
 import (
 	"math"
-	"math/bits"
 	"math/cmplx"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -11,101 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/fourier"
 )
-
-// fourier transforms vectors of one length: by halves where that is a power of two, else by
-// Bluestein's convolution, which such a transform of more than twice the length computes.
-type fourier struct {
-	n       int
-	roots   []complex128 // exp(-2πik/n), of the first half
-	chirp   []complex128 // exp(-πik²/n)
-	kernel  []complex128 // the chirp's conjugate, transformed
-	inner   *fourier
-	work    []complex128
-	ordinal []int // the places that the elements start from
-}
-
-func newFourier(n int) *fourier {
-	f := &fourier{n: n}
-	if n <= 1 {
-		return f
-	}
-	if n&(n-1) == 0 {
-		f.roots, f.ordinal = make([]complex128, n/2), make([]int, n)
-		for k := range f.roots {
-			sin, cos := math.Sincos(2 * math.Pi * float64(k) / float64(n))
-			f.roots[k] = complex(cos, -sin)
-		}
-		shift := bits.UintSize - bits.TrailingZeros(uint(n))
-		for i := range f.ordinal {
-			f.ordinal[i] = int(bits.Reverse(uint(i)) >> shift)
-		}
-		return f
-	}
-	size := 1 << bits.Len(uint(2*n-1))
-	f.inner, f.chirp, f.kernel, f.work = newFourier(size), make([]complex128, n), make([]complex128, size), make([]complex128, size)
-	for k := range f.chirp {
-		// k² modulo 2n keeps the argument small.
-		sin, cos := math.Sincos(math.Pi * float64(k*k%(2*n)) / float64(n))
-		f.chirp[k] = complex(cos, -sin)
-		f.kernel[k] = cmplx.Conj(f.chirp[k])
-		if k > 0 {
-			f.kernel[size-k] = f.kernel[k]
-		}
-	}
-	f.inner.forward(f.kernel)
-	return f
-}
-
-// forward transforms x in place.
-func (f *fourier) forward(x []complex128) {
-	switch {
-	case f.n <= 1:
-	case f.inner == nil:
-		f.byHalves(x)
-	default:
-		clear(f.work)
-		for k, v := range x {
-			f.work[k] = v * f.chirp[k]
-		}
-		f.inner.forward(f.work)
-		for k := range f.work {
-			f.work[k] *= f.kernel[k]
-		}
-		f.inner.inverse(f.work)
-		for k := range x {
-			x[k] = f.work[k] * f.chirp[k]
-		}
-	}
-}
-
-// inverse undoes forward.
-func (f *fourier) inverse(x []complex128) {
-	for i, v := range x {
-		x[i] = cmplx.Conj(v)
-	}
-	f.forward(x)
-	for i, v := range x {
-		x[i] = complex(real(v)/float64(f.n), -imag(v)/float64(f.n))
-	}
-}
-
-func (f *fourier) byHalves(x []complex128) {
-	for i, j := range f.ordinal {
-		if i < j {
-			x[i], x[j] = x[j], x[i]
-		}
-	}
-	for half := 1; half < f.n; half *= 2 {
-		step := f.n / (2 * half)
-		for start := 0; start < f.n; start += 2 * half {
-			for k := range half {
-				a, b := x[start+k], x[start+k+half]*f.roots[k*step]
-				x[start+k], x[start+k+half] = a+b, a-b
-			}
-		}
-	}
-}
 
 // fft is FFT and its kin over the last rank dimensions.
 type fft struct {
@@ -163,6 +69,9 @@ func (k *fft) Compute(ctx *kernels.Context) error {
 	if in.Len() == 0 {
 		tensor.Clear(out.Data())
 		return nil
+	}
+	if s := newSingleFFT(k, in, out, lead, sizes, used); s != nil {
+		return s.compute(ctx)
 	}
 	m := ctx.Meter()
 	defer m.Done()
@@ -224,10 +133,10 @@ func (k *fft) lengths(ctx *kernels.Context, dims tensor.Shape, sizes []int) erro
 
 // batches transforms one block of the last dimensions after the other.
 func (k *fft) batches(in, out *tensor.Tensor, lead int, sizes, used []int) {
-	plans := map[int]*fourier{}
+	plans := map[int]*fourier.Plan{}
 	for _, n := range sizes {
 		if plans[n] == nil {
-			plans[n] = newFourier(n)
+			plans[n] = fourier.NewPlan(n)
 		}
 	}
 	inDims, outDims := in.Shape()[lead:], out.Shape()[lead:]
@@ -257,7 +166,7 @@ func (k *fft) batches(in, out *tensor.Tensor, lead int, sizes, used []int) {
 
 // transform transforms block along all its dimensions, but for the inverse of a real transform
 // not along the last, of which only half is there.
-func (k *fft) transform(block []complex128, dims, sizes []int, plans map[int]*fourier) {
+func (k *fft) transform(block []complex128, dims, sizes []int, plans map[int]*fourier.Plan) {
 	stride := 1
 	for axis := len(dims) - 1; axis >= 0; axis-- {
 		n := dims[axis]
@@ -271,9 +180,9 @@ func (k *fft) transform(block []complex128, dims, sizes []int, plans map[int]*fo
 					line[i] = block[start+i*stride]
 				}
 				if k.inverse {
-					plans[sizes[axis]].inverse(line)
+					plans[sizes[axis]].Inverse(line)
 				} else {
-					plans[sizes[axis]].forward(line)
+					plans[sizes[axis]].Forward(line)
 				}
 				for i, v := range line {
 					block[start+i*stride] = v
@@ -285,7 +194,7 @@ func (k *fft) transform(block []complex128, dims, sizes []int, plans map[int]*fo
 }
 
 // extend inverts the last dimension, whose second half mirrors the first.
-func (k *fft) extend(dst, src []complex128, used, sizes []int, plans map[int]*fourier) {
+func (k *fft) extend(dst, src []complex128, used, sizes []int, plans map[int]*fourier.Plan) {
 	half, n := used[len(used)-1], sizes[len(sizes)-1]
 	for row := range len(dst) / n {
 		from, to := src[row*half:(row+1)*half], dst[row*n:(row+1)*n]
@@ -297,7 +206,7 @@ func (k *fft) extend(dst, src []complex128, used, sizes []int, plans map[int]*fo
 		if n%2 == 0 {
 			to[n/2] = complex(real(from[n/2]), 0)
 		}
-		plans[n].inverse(to)
+		plans[n].Inverse(to)
 	}
 }
 

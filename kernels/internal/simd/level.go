@@ -47,6 +47,11 @@ type kernelSet struct {
 	unit   func(dst []float32, src []uint32)
 	normal func(dst []float32, src []uint32)
 
+	// Numbers of all rows, of which there is at least one; see asm.
+	butterflies4 func(dst, src *float32, n, srcStep, dstStep, im int, w *float32)
+	butterflies2 func(dst, src *float32, n, srcStep, dstStep, im int)
+	untangle     func(up, down, a, b *float32, n int, w *float32)
+
 	// rest1 and rest2 are 1-beta1 and 1-beta2.
 	adam, adamNesterov func(v, m, vv, grad []float32, rate, beta1, rest1, rest2, eps float32)
 

@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/build"
 )
 
-var set = flag.String("set", "", "kernels to write: elementwise, bfloat16, moves, random, math or gemm")
+var set = flag.String("set", "", "kernels to write: elementwise, bfloat16, moves, random, math, gemm or fourier")
 
 func main() {
 	flag.Parse()
@@ -33,6 +33,8 @@ func main() {
 			mathematics(v)
 		case "gemm":
 			gemm(v)
+		case "fourier":
+			fourier(v)
 		default:
 			log.Fatalf("unknown kernel set %q", *set)
 		}

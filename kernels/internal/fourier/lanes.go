@@ -1,0 +1,155 @@
+package fourier
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+
+	"github.com/troupe-run/troupe/kernels/internal/simd"
+)
+
+// Rows is how many rows Lanes transforms together.
+const Rows = simd.FourierRows
+
+// number is how many elements one number of all rows takes: the real parts of all of them, then the imaginary parts.
+const number = simd.FourierNumber
+
+// Table is what all transforms of a length have in common: a power of two.
+type Table struct {
+	n           int
+	passes      [][][6]float32 // factors of the passes that take four parts to one
+	forth, back [][2]float32   // take the transform of twice as many real numbers apart, and put it together
+}
+
+// tables are those of short lengths, once they have been used.
+var tables [15]struct {
+	once  sync.Once
+	table *Table
+}
+
+// NewTable makes the table of transforms of n numbers, a power of two, or finds it.
+func NewTable(n int) *Table {
+	if k := bits.TrailingZeros(uint(n)); k < len(tables) {
+		known := &tables[k]
+		known.once.Do(func() { known.table = newTable(n) })
+		return known.table
+	}
+	return newTable(n)
+}
+
+func newTable(n int) *Table {
+	f := &Table{n: n}
+	for left := n; left > 2; left /= 4 {
+		pass := make([][6]float32, left/4)
+		for p := range pass {
+			for k := range 3 {
+				sin, cos := math.Sincos(2 * math.Pi * float64((k+1)*p) / float64(left))
+				pass[p][2*k], pass[p][2*k+1] = float32(cos), float32(-sin)
+			}
+		}
+		f.passes = append(f.passes, pass)
+	}
+	for k := range n/2 + 1 {
+		// The root is cos-i·sin; what is taken is -i times it, or i times its conjugate.
+		sin, cos := math.Sincos(math.Pi * float64(k) / float64(n))
+		f.forth = append(f.forth, [2]float32{float32(-sin), float32(-cos)})
+		f.back = append(f.back, [2]float32{float32(-sin), float32(cos)})
+	}
+	return f
+}
+
+// Lanes transforms vectors of single precision, so many rows at a time: one in each lane of the processor's registers. It may be
+// used by one goroutine at a time.
+type Lanes struct {
+	*Table
+	here  []float32 // the numbers, between loading and storing
+	there []float32 // where a pass writes them
+}
+
+// Bytes is how much memory Lanes and its table take for vectors of a length.
+func Bytes(n int) int { return 4 * (2*number*(n+1) + 8*n) }
+
+// Lanes makes what transforms vectors.
+func (t *Table) Lanes() *Lanes {
+	return &Lanes{t, make([]float32, number*(t.n+1)), make([]float32, number*(t.n+1))}
+}
+
+// Load takes the numbers of up to Rows rows, whose parts alternate and that begin stride elements apart. The other rows are zero.
+// What is beyond the end of a row is zero as well.
+func (f *Lanes) Load(rows []float32, count, length, stride int) {
+	if length = min(length, 2*f.n+2); count < Rows || length < 2*f.n {
+		clear(f.here)
+	}
+	simd.Transpose(f.here, Rows, rows, stride, length, count)
+}
+
+// Store gives back the first elements of each row.
+func (f *Lanes) Store(rows []float32, count, length, stride int) {
+	simd.Transpose(rows, stride, f.here, Rows, count, length)
+}
+
+// LoadColumns is Load for numbers of which those of the same place in all rows lie together, and the places stride elements apart.
+func (f *Lanes) LoadColumns(src []float32, count, stride int) {
+	if count < Rows {
+		clear(f.here)
+	}
+	for i := range f.n {
+		from, to := src[i*stride:][:2*count], (*[number]float32)(f.here[number*i:])
+		for j := range count {
+			to[j], to[Rows+j] = from[2*j], from[2*j+1]
+		}
+	}
+}
+
+// StoreColumns is Store for such numbers.
+func (f *Lanes) StoreColumns(dst []float32, count, stride int) {
+	for i := range f.n {
+		to, from := dst[i*stride:][:2*count], (*[number]float32)(f.here[number*i:])
+		for j := range count {
+			to[2*j], to[2*j+1] = from[j], from[Rows+j]
+		}
+	}
+}
+
+// Transform transforms the numbers that have been loaded: by passes that leave them in order (Stockham). The inverse divides by their
+// number.
+func (f *Lanes) Transform(inverse bool) {
+	apart, left := 1, f.n
+	for _, pass := range f.passes {
+		for p := range pass {
+			simd.Butterflies4(f.there[number*4*apart*p:], f.here[number*apart*p:], apart, f.n/4, apart, &pass[p], inverse)
+		}
+		f.here, f.there = f.there, f.here
+		apart *= 4
+		left /= 4
+	}
+	if left == 2 {
+		simd.Butterflies2(f.there, f.here, apart, f.n/2, apart, inverse)
+		f.here, f.there = f.there, f.here
+	}
+	if inverse {
+		simd.MulScalar(f.here[:number*f.n], f.here[:number*f.n], 1/float32(f.n))
+	}
+}
+
+// FromReal transforms rows of 2n real numbers, which have been loaded as n numbers whose parts are neighbours. The result are the
+// first n+1 numbers.
+func (f *Lanes) FromReal() {
+	f.Transform(false)
+	copy(f.here[number*f.n:], f.here[:number]) // the transform has a period of n
+	f.untangle(f.forth)
+}
+
+// ToReal is the inverse of FromReal, of n+1 numbers that have been loaded.
+func (f *Lanes) ToReal() {
+	// The first and the last number of a real transform are real.
+	clear(f.here[Rows:number])
+	clear(f.here[number*f.n+Rows:][:Rows])
+	f.untangle(f.back)
+	f.Transform(true)
+}
+
+func (f *Lanes) untangle(factors [][2]float32) {
+	simd.Untangle(f.there, f.here, f.n, len(factors), factors)
+	f.here, f.there = f.there, f.here
+}
