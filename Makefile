@@ -3,7 +3,7 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && CGO_ENABLED=1 CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test lint test-plain test-race test-cuda
+.PHONY: troupe cuda test lint test-plain test-race test-cuda kernel-report
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -34,3 +34,8 @@ test-race:
 # on the CPU.
 test-cuda:
 	$(WITH_CUDA) go test -race -tags cuda -timeout 20m ./devices/... ./kernels/...
+
+# Our kernels beside TensorFlow's, with one thread and with two: the table of docs/kernels.md. It takes a quarter of an hour, on a
+# machine that does nothing else, and a Python with TensorFlow.
+kernel-report: troupe
+	$${TROUPE_PYTHON:-python3} e2e/speed/report.py --troupe ./$(TROUPE) --out docs/kernels.md

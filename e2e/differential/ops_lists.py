@@ -45,7 +45,7 @@ NOT_COVERED = {
     "makes, ends or differentiates a TensorArray; graphs with several ops do that": "TensorArrayV3 TensorArrayCloseV3 TensorArrayGradV3 TensorArrayGradWithShape",
     "takes the examples in random order, single ones are compared by the goldens": "SdcaOptimizer SdcaOptimizerV2",
     "its random numbers depend on TensorFlow's vector registers": "StochasticCastToInt",
-    "prints": "Print PrintV2",
+    "prints, or tells the time": "Print PrintV2 Timestamp",
     "the debugger's, which the runtime puts into graphs": "Copy CopyHost DebugIdentity DebugNanCount DebugNumericSummary",
     "its result is an encoding that only its counterpart reads": "RaggedTensorToVariant RaggedTensorToVariantGradient CompositeTensorVariantFromComponents "
         "CompositeTensorVariantToComponents",

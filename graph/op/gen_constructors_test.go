@@ -919,6 +919,7 @@ var constructors = map[string]any{
 	"TextLineReaderV2":                           TextLineReaderV2,
 	"ThreadUnsafeUnigramCandidateSampler":        ThreadUnsafeUnigramCandidateSampler,
 	"Tile":                                       Tile,
+	"Timestamp":                                  Timestamp,
 	"ToBool":                                     ToBool,
 	"TopKV2":                                     TopKV2,
 	"Transpose":                                  Transpose,

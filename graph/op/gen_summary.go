@@ -161,6 +161,13 @@ func TensorSummaryV2(s *Scope, tag, tensor, serializedSummaryMetadata Output) (s
 	return s.add("TensorSummaryV2", nil, nil, tag, tensor, serializedSummaryMetadata).argument(0)
 }
 
+// Timestamp gives the seconds since 1970.
+//
+//   - returns ts: double
+func Timestamp(s *Scope) (ts Output) {
+	return s.add("Timestamp", nil, nil).argument(0)
+}
+
 // WriteAudioSummary writes a summary of sound.
 //
 //   - writer: resource

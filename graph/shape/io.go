@@ -67,6 +67,7 @@ var ioOps = []row{
 		c.set(0, Of(max(c.attrInt("num_rows"), -1), max(c.attrInt("num_cols"), -1)))
 	}},
 	{"Print", unchanged},
+	{"Timestamp", scalarOut},
 	{"PrintV2", func(c *call) {
 		if s := c.in(0); s.known && len(s.dims) != 0 {
 			c.fail("input must be a scalar, but has rank: %d", len(s.dims))

@@ -7,7 +7,8 @@ var matrixOps = []row{
 	{"BatchMatMul", func(c *call) { c.batchMatMul(c.merge) }},
 	{"BatchMatMulV2 BatchMatMulV3", func(c *call) { c.batchMatMul(c.broadcast) }},
 	{"Einsum", einsum},
-	{`BatchCholesky BatchCholeskyGrad BatchMatrixDeterminant BatchMatrixInverse BatchMatrixSolve BatchMatrixSolveLs BatchMatrixTriangularSolve
+	{`BatchCholesky BatchCholeskyGrad BatchMatrixBandPart BatchMatrixDiag BatchMatrixDiagPart BatchMatrixSetDiag
+		BatchMatrixDeterminant BatchMatrixInverse BatchMatrixSolve BatchMatrixSolveLs BatchMatrixTriangularSolve
 		BatchSelfAdjointEig BatchSelfAdjointEigV2 BatchSvd`, unknown},
 	{"SelfAdjointEig", func(c *call) {
 		s := c.square(c.in(0))

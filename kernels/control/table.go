@@ -55,6 +55,7 @@ func addFlow(table *kernels.Table) {
 		{Op: "Assert", New: newAssert},
 		{Op: "Print", New: newPrint},
 		{Op: "PrintV2", New: newPrintV2},
+		{Op: "Timestamp", New: kernels.Always(timestamp)},
 		{Op: "CheckNumerics", Types: dtypes.FloatT, New: newCheckNumerics},
 		{Op: "CheckNumericsV2", Types: dtypes.FloatT, New: newCheckNumericsV2},
 

@@ -9,7 +9,6 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 	"gonum.org/v1/gonum/blas"
-	blasimpl "gonum.org/v1/gonum/blas/gonum"
 	"gonum.org/v1/gonum/lapack"
 	lapackimpl "gonum.org/v1/gonum/lapack/gonum"
 )
@@ -24,10 +23,7 @@ type real64 struct {
 	data       []float64
 }
 
-var (
-	lapack64 lapackimpl.Implementation
-	blas64   blasimpl.Implementation
-)
+var lapack64 lapackimpl.Implementation
 
 func newReal(rows, cols int) *real64 { return &real64{rows, cols, make([]float64, rows*cols)} }
 
@@ -84,7 +80,7 @@ func workspace(call func(work []float64, lwork int)) {
 func realCholesky(in []*real64, out [][]float64) error {
 	m, n := in[0], in[0].rows
 	copy(out[0], m.data)
-	if !lapack64.Dpotrf(blas.Lower, n, out[0], n) {
+	if !choleskyOf((&real64{n, n, out[0]}).view()) {
 		for i := range out[0] {
 			out[0][i] = math.NaN()
 		}
@@ -99,11 +95,11 @@ func realCholesky(in []*real64, out [][]float64) error {
 // realLU is lu of real matrices; pivots are the exchanges of rows, one after the other.
 func realLU(m *real64) (pivots []int, singular bool) {
 	pivots = make([]int, m.rows)
-	ok := lapack64.Dgetrf(m.rows, m.cols, m.data, m.cols, pivots)
+	singular = luOf(m.view(), pivots)
 	for i := range m.rows {
-		ok = ok && !math.IsNaN(m.data[i*m.cols+i])
+		singular = singular || math.IsNaN(m.data[i*m.cols+i])
 	}
-	return pivots, !ok
+	return pivots, singular
 }
 
 func realFactorLU(in []*real64, out [][]float64) error {
@@ -122,36 +118,35 @@ func realFactorLU(in []*real64, out [][]float64) error {
 }
 
 func realSolver(adjoint bool) func(in []*real64, out [][]float64) error {
-	trans := blas.NoTrans
-	if adjoint {
-		trans = blas.Trans
-	}
 	return func(in []*real64, out [][]float64) error {
-		m, x := in[0], in[1]
-		pivots, singular := realLU(m)
-		if singular {
-			return status.InvalidArgumentf("Input matrix is not invertible.")
-		}
-		copy(out[0], x.data)
-		lapack64.Dgetrs(trans, m.rows, x.cols, m.data, m.cols, pivots, out[0], x.cols)
-		return nil
+		copy(out[0], in[1].data)
+		return solveReal(in[0], adjoint, &real64{in[1].rows, in[1].cols, out[0]}, "Input matrix is not invertible.")
 	}
 }
 
 func realInverter(adjoint bool) func(in []*real64, out [][]float64) error {
 	return func(in []*real64, out [][]float64) error {
-		m := in[0]
-		if adjoint {
-			m = m.transpose()
+		n := in[0].rows
+		for i := range n {
+			out[0][i*n+i] = 1
 		}
-		pivots, singular := realLU(m)
-		if singular {
-			return status.InvalidArgumentf("Input is not invertible.")
-		}
-		workspace(func(work []float64, lwork int) { lapack64.Dgetri(m.rows, m.data, m.cols, pivots, work, lwork) })
-		copy(out[0], m.data)
-		return nil
+		return solveReal(in[0], adjoint, &real64{n, n, out[0]}, "Input is not invertible.")
 	}
+}
+
+// solveReal replaces x by the solution of the system with matrix m, which is lost.
+func solveReal(m *real64, adjoint bool, x *real64, refused string) error {
+	if adjoint {
+		m = m.transpose()
+	}
+	pivots, singular := realLU(m)
+	if singular {
+		return status.InvalidArgumentf("%s", refused)
+	}
+	exchange(x.view(), pivots)
+	solveLower(m.view(), true, x.view())
+	solveUpper(m.view(), x.view())
+	return nil
 }
 
 // realSign is the sign of the permutation that exchanges make.
@@ -197,17 +192,17 @@ func realSignAndLog(in []*real64, out [][]float64) error {
 }
 
 func realTriangularSolver(lower, adjoint bool) func(in []*real64, out [][]float64) error {
-	half, trans := blas.Upper, blas.NoTrans
-	if lower {
-		half = blas.Lower
-	}
-	if adjoint {
-		trans = blas.Trans
-	}
 	return func(in []*real64, out [][]float64) error {
-		m, x := in[0], in[1]
-		copy(out[0], x.data)
-		blas64.Dtrsm(blas.Left, half, trans, blas.NonUnit, x.rows, x.cols, 1, m.data, m.cols, out[0], x.cols)
+		m, x := in[0], &real64{in[1].rows, in[1].cols, out[0]}
+		copy(x.data, in[1].data)
+		if adjoint {
+			m = m.transpose()
+		}
+		if lower != adjoint {
+			solveLower(m.view(), false, x.view())
+		} else {
+			solveUpper(m.view(), x.view())
+		}
 		return nil
 	}
 }
@@ -251,9 +246,9 @@ func realSVD(vectors, full bool) func(in []*real64, out [][]float64) error {
 			}
 			u, vt = out[1], make([]float64, vRows*m.cols)
 		}
-		ok := true
+		var ok bool
 		workspace(func(work []float64, lwork int) {
-			ok = lapack64.Dgesvd(job, job, m.rows, m.cols, m.data, m.cols, out[0], u, uCols, vt, m.cols, work, lwork) && ok
+			ok = lapack64.Dgesvd(job, job, m.rows, m.cols, m.data, m.cols, out[0], u, uCols, vt, m.cols, work, lwork)
 		})
 		if !ok {
 			return errNotReal
@@ -275,9 +270,9 @@ func realSelfAdjoint(vectors bool) func(in []*real64, out [][]float64) error {
 		if vectors {
 			job = lapack.EVCompute
 		}
-		ok := true
+		var ok bool
 		workspace(func(work []float64, lwork int) {
-			ok = lapack64.Dsyev(job, blas.Lower, m.rows, m.data, m.cols, out[0], work, lwork) && ok
+			ok = lapack64.Dsyev(job, blas.Lower, m.rows, m.data, m.cols, out[0], work, lwork)
 		})
 		if !ok {
 			return errNotReal
