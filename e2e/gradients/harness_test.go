@@ -338,6 +338,7 @@ func TestCentralDifferences(t *testing.T) {
 		}
 	})
 	t.Run("gamma", gammaSamples)
+	t.Run("truncated normal", truncatedSamples)
 	t.Run("rounded", roundedGradients)
 	t.Run("none", withoutGradients)
 	var missing []string

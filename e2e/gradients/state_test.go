@@ -257,6 +257,58 @@ func gammaSample(t *testing.T, draw func(s *op.Scope, alpha op.Output) op.Output
 	}
 }
 
+// truncatedSamples is gammaSamples for a normal distribution between bounds, whose parameters are of one or no dimensions.
+func truncatedSamples(t *testing.T) {
+	s := op.NewScope()
+	ints := func(v ...int32) op.Output {
+		return node(s, "Const", attrs{"dtype": tensor.Int32, "value": int32s(v...)}).Output(0)
+	}
+	var given []op.Output
+	for range 4 {
+		given = append(given, node(s, "Placeholder", attrs{"dtype": tensor.Float64}).Output(0))
+	}
+	x := node(s, "StatelessParameterizedTruncatedNormal", nil, ints(3, 2), ints(4, 5), given[0], given[1], given[2], given[3]).Output(0)
+	cover(s)
+	fetches := []op.Output{x}
+	for _, d := range grad.Gradients(s, []op.Output{x}, given) {
+		fetches = append(fetches, d.Dense(s))
+	}
+	parameters := [][]float64{{0.5, -1}, {2}, {-1, -3}, {1.5}}
+	shapes := []tensor.Shape{{2}, {}, {2}, {}}
+	feeds := map[string]*tensor.Tensor{}
+	for i, p := range given {
+		v := tensorOf(t, tensor.Float64, shapes[i], parameters[i])
+		t.Cleanup(v.Release)
+		feeds[p.Name()] = v
+	}
+	got, _ := run(t, session(t, s), feeds, fetches...)
+	// place is where a sample of column j is in the distribution.
+	place := func(j int, x float64, p [4]float64) float64 {
+		below := func(x float64) float64 { return math.Erfc(-(x-p[0])/p[1]/math.Sqrt2) / 2 }
+		return (below(x) - below(p[2])) / (below(p[3]) - below(p[2]))
+	}
+	const h = 1e-6
+	for i, list := range parameters {
+		want := make([]float64, len(list))
+		for k, x := range got[0] {
+			j := k % 2
+			var p [4]float64
+			for l := range p {
+				p[l] = parameters[l][j%len(parameters[l])]
+			}
+			more, less := p, p
+			more[i] += h
+			less[i] -= h
+			want[j%len(list)] += -(place(j, x, more) - place(j, x, less)) / (place(j, x+h, p) - place(j, x-h, p))
+		}
+		for k, v := range want {
+			if math.Abs(got[1+i][k]-v) > 1e-4*max(1, math.Abs(v)) {
+				t.Errorf("parameter %d: the gradient is %v, not %v", i, got[1+i], want)
+			}
+		}
+	}
+}
+
 // What has no gradient is an error where one is asked for, and only there.
 func withoutGradients(t *testing.T) {
 	for _, c := range []struct {
