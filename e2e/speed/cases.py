@@ -29,12 +29,6 @@ def numbers(*shape, dtype=tf.float32, low=-1.0, high=1.0):
     return tf1.Variable(initial, dtype=dtype, use_resource=False)
 
 
-def picture(side):
-    """A picture that is as smooth as photographs are."""
-    coarse = tf.random.uniform([1, side // 8, side // 8, 3], 0, 255, seed=1)
-    return tf.cast(tf.clip_by_value(tf1.image.resize_bicubic(coarse, [side, side])[0], 0, 255), tf.uint8)
-
-
 def integers(*shape, below, dtype=tf.int32):
     """A variable of random integers from 0."""
     return tf1.Variable(lambda: tf.random.uniform(shape, 0, below, dtype, seed=1), dtype=dtype, use_resource=False)
@@ -272,7 +266,6 @@ others = Group("Strings and images")
 others.add("split 10,000 lines", lambda: tf1.string_split(words(10000)).values)
 others.add("hash 10,000 lines", lambda: tf.strings.to_hash_bucket_fast(words(10000), 1000))
 others.add("join 10,000 lines", lambda: tf.strings.join([words(10000), words(10000)], ","))
-others.add("JPEG decode 512x512", lambda: tf.io.decode_jpeg(tf.io.encode_jpeg(picture(512))))
 others.add("resize bilinear 8x224x224x3 to 299", lambda: tf1.image.resize_bilinear(numbers(8, 224, 224, 3), [299, 299]))
 
 

@@ -14,7 +14,7 @@ func init() {
 }
 
 // truncatedNormalSample gives how samples move with the parameters if their places in the distribution stay the same (Figurnov et al.,
-// "Implicit reparameterization gradients", 2018).
+// "Implicit reparameterization gradients", 2018). TensorFlow's leaves out that the bounds stay when the mean or the deviation changes.
 func truncatedNormalSample(g *call) []op.Output {
 	mean, deviation, sample, dy := g.x(2), g.x(3), g.Output(0), g.d(0)
 	standard := func(x op.Output) op.Output { return g.div(g.sub(x, mean), deviation) }
@@ -33,12 +33,13 @@ func truncatedNormalSample(g *call) []op.Output {
 	moves := func(bound, log op.Output) op.Output {
 		return g.op("Exp", g.add(g.scaled(g.sub(g.square(at), g.square(bound)), 0.5), log))
 	}
+	byLow, byHigh := moves(low, g.op("Log1p", g.op("Neg", place))), moves(high, g.op("Log", place))
 	out := make([]op.Output, 6)
 	for i, slope := range map[int]op.Output{
-		2: g.op("OnesLike", at),
-		3: at,
-		4: moves(low, g.op("Log1p", g.op("Neg", place))),
-		5: moves(high, g.op("Log", place)),
+		2: g.sub(g.number(at, 1), g.add(byLow, byHigh)),
+		3: g.sub(at, g.add(g.mul(low, byLow), g.mul(high, byHigh))),
+		4: byLow,
+		5: byHigh,
 	} {
 		out[i], _ = g.unbroadcast(g.x(i), sample, g.mul(dy, slope), none)
 	}

@@ -29,10 +29,15 @@ func (v view) part(i, j, rows, cols int) view {
 }
 
 // smallest is the size from which on halves are not divided any more.
-const smallest = 16
+const smallest = 8
 
-// halved is a size's first half, a multiple of what the product computes at a time.
-func halved(n int) int { return (n/2 + 7) &^ 7 }
+// halved is a size's first half: a multiple of what the product computes at a time, if that is less than all.
+func halved(n int) int {
+	if h := (n/2 + 7) &^ 7; h < n {
+		return h
+	}
+	return n / 2
+}
 
 // subtractProduct subtracts a·b from c, or with transposed a·bᵀ.
 func subtractProduct(c, a, b view, transposed bool) {
@@ -174,9 +179,6 @@ func luOf(a view, pivots []int) (singular bool) {
 	n := a.cols
 	if n > smallest/2 {
 		h := halved(n)
-		if h == n {
-			h = n / 2
-		}
 		left, right := a.part(0, 0, a.rows, h), a.part(0, h, a.rows, n-h)
 		singular = luOf(left, pivots[:h])
 		exchange(right, pivots[:h])
