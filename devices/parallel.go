@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/internal/processors"
 )
 
-// helpers is the process's budget of goroutines that help with one kernel or run a kernel beside
-// its step's owner: one for each processor but the one that asks, whatever the number of servers,
+// helpers is the process's budget of goroutines that work on a kernel with its step's owner, or on another kernel
+// beside it: one for each processor but the one that asks, whatever the number of servers,
 // devices and steps.
 var helpers = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 
@@ -53,22 +53,89 @@ func Parallel(n, grain int, body func(lo, hi int)) {
 			body(lo, min(lo+size, n))
 		}
 	}
-	var wg sync.WaitGroup
+	var left atomic.Int32
+	var done sync.WaitGroup
 	for range min(parts-1, cap(helpers)) {
 		select {
 		case helpers <- struct{}{}:
-			wg.Go(contain.Func(nil, "A kernel's helper", func() {
+			left.Add(1)
+			done.Add(1)
+			help(func() {
+				defer done.Done()
+				defer left.Add(-1)
 				defer func() { <-helpers }()
 				work()
-			}, nil))
+			})
 			continue
 		default:
 		}
 		break
 	}
 	work()
-	wg.Wait()
+	for range waitingLooks {
+		if left.Load() == 0 {
+			break
+		}
+		runtime.Gosched()
+	}
+	done.Wait()
 	if p := failure.Load(); p != nil {
 		panic(*p) // on the kernel's own goroutine, where the executor turns it into an error
 	}
+}
+
+// A helper that has nothing to do looks so often for the next kernel before it ends, which is some 20 µs; and who waits for helpers looks
+// so often whether they are done before he sleeps. To wake a sleeping processor takes longer than many kernels.
+const (
+	idleLooks    = 150
+	waitingLooks = 50
+)
+
+// idle are the helpers that look for work, each of which takes one function from offers.
+var (
+	idle   atomic.Int32
+	offers = make(chan func(), cap(helpers))
+)
+
+// claim takes one of the idle helpers, if there is one.
+func claim() bool {
+	for {
+		n := idle.Load()
+		if n == 0 {
+			return false
+		}
+		if idle.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+}
+
+// help has a helper run f: one that is idle, or a new one.
+func help(f func()) {
+	if claim() {
+		offers <- f
+		return
+	}
+	go contain.Func(nil, "A kernel's helper", func() {
+		for f := f; f != nil; f = nextOffer() {
+			f()
+		}
+	}, nil)()
+}
+
+// nextOffer gives an idle helper its next function, or nil when there is none for long.
+func nextOffer() func() {
+	idle.Add(1)
+	for range idleLooks {
+		select {
+		case f := <-offers:
+			return f
+		default:
+			runtime.Gosched()
+		}
+	}
+	if claim() {
+		return nil
+	}
+	return <-offers // somebody has claimed this helper
 }
