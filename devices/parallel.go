@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/processors"
@@ -12,7 +13,7 @@ import (
 // helpers is the process's budget of goroutines that work on a kernel with its step's owner, or on another kernel
 // beside it: one for each processor but the one that asks, whatever the number of servers,
 // devices and steps.
-var helpers = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
+var helpers = make(chan struct{}, runtime.GOMAXPROCS(0)-1)
 
 // longestPart is how many elements a kernel computes at once at most: it may do so in assembly, which Go cannot interrupt for a
 // garbage collection.
@@ -31,7 +32,7 @@ func Parallel(n, grain int, body func(lo, hi int)) {
 	}
 	parts := min(n/grain, 4*(cap(helpers)+1))
 	size := min((n+parts-1)/parts, max(grain, longestPart))
-	if processors.Default.Contended() {
+	if cap(helpers) == 0 || processors.Default.Contended() {
 		for lo := 0; lo < n; lo += size {
 			body(lo, min(lo+size, n))
 		}
@@ -55,6 +56,8 @@ func Parallel(n, grain int, body func(lo, hi int)) {
 	}
 	var left atomic.Int32
 	var done sync.WaitGroup
+	running.Add(1)
+	defer running.Add(-1)
 	for range min(parts-1, cap(helpers)) {
 		select {
 		case helpers <- struct{}{}:
@@ -72,10 +75,7 @@ func Parallel(n, grain int, body func(lo, hi int)) {
 		break
 	}
 	work()
-	for range waitingLooks {
-		if left.Load() == 0 {
-			break
-		}
+	for start := time.Now(); left.Load() > 0 && time.Since(start) < patience; {
 		runtime.Gosched()
 	}
 	done.Wait()
@@ -84,15 +84,19 @@ func Parallel(n, grain int, body func(lo, hi int)) {
 	}
 }
 
-// A helper that has nothing to do looks so often for the next kernel before it ends, which is some 20 µs; and who waits for helpers looks
-// so often whether they are done before he sleeps. To wake a sleeping processor takes longer than many kernels.
+// To wake a sleeping processor takes longer than many kernels. So a helper that has nothing to do looks for the next
+// kernel for so long before it ends, and while other kernels run for so long at most; and who waits for helpers looks
+// for so long whether they are done before he sleeps.
 const (
-	idleLooks    = 150
-	waitingLooks = 50
+	linger     = 50 * time.Microsecond
+	lingerMost = 500 * time.Microsecond
+	patience   = 20 * time.Microsecond
 )
 
-// idle are the helpers that look for work, each of which takes one function from offers.
 var (
+	// running are the kernels that are divided now.
+	running atomic.Int32
+	// idle are the helpers that look for work, each of which takes one function from offers.
 	idle   atomic.Int32
 	offers = make(chan func(), cap(helpers))
 )
@@ -126,12 +130,20 @@ func help(f func()) {
 // nextOffer gives an idle helper its next function, or nil when there is none for long.
 func nextOffer() func() {
 	idle.Add(1)
-	for range idleLooks {
+	start := time.Now()
+	for last := start; ; {
 		select {
 		case f := <-offers:
 			return f
 		default:
-			runtime.Gosched()
+		}
+		runtime.Gosched()
+		now := time.Now()
+		if running.Load() > 0 {
+			last = now
+		}
+		if now.Sub(last) > linger || now.Sub(start) > lingerMost {
+			break
 		}
 	}
 	if claim() {

@@ -2,6 +2,7 @@ package linalg
 
 import (
 	"math/cmplx"
+	"runtime"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -168,10 +169,11 @@ func multiply[T any](dev kernels.Device, p *gemm.MatProduct, ta, tb bool, mul ge
 			}
 		})
 	}
-	if work := p.M * p.N * p.K; work < 1<<20 {
-		dev.Parallel(p.Count, max(1, (1<<17)/work), func(lo, hi int) { some(nil, lo, hi) })
-	} else {
+	// Few large products are divided themselves.
+	if work := p.M * p.N * p.K; work >= 1<<20 && p.Count < 4*runtime.GOMAXPROCS(0) {
 		some(dev.Parallel, 0, p.Count)
+	} else {
+		dev.Parallel(p.Count, max(1, (1<<17)/work), func(lo, hi int) { some(nil, lo, hi) })
 	}
 }
 

@@ -219,7 +219,7 @@ func (p *product[T]) divide(par Parallel) {
 func (p *product[T]) cuts(cores int) (rows, columns int) {
 	// Neither m·n, which is no more than the length of C, nor what follows overflows.
 	parts := p.m * p.n / max(1, worthSplitting/p.k)
-	if p.m*p.n <= largeProduct/p.k {
+	if cores > 1 && p.m*p.n <= largeProduct/p.k {
 		cores *= partsPerCore
 	}
 	parts = max(1, min(parts, cores))

@@ -22815,6 +22815,32 @@ panel:
 	VZEROUPPER
 	RET
 
+// func packNarrowAVX512(k int, src *float32, lds int, dst *float32, cols int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·packNarrowAVX512(SB), NOSPLIT, $0-40
+	MOVQ  k+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  lds+16(FP), DX
+	MOVQ  dst+24(FP), BX
+	MOVQ  cols+32(FP), SI
+	MOVQ  $0xffffffff, DI
+	BZHIQ SI, DI, DI
+	KMOVW DI, K1
+	SHRQ  $0x10, DI
+	KMOVW DI, K2
+
+row:
+	VMOVUPS.Z (CX), K1, Z0
+	VMOVUPS.Z 64(CX), K2, Z1
+	VMOVUPS   Z0, (BX)
+	VMOVUPS   Z1, 64(BX)
+	ADDQ      DX, CX
+	ADDQ      $0x00000080, BX
+	DECQ      AX
+	JNZ       row
+	VZEROUPPER
+	RET
+
 // func transposeAVX512(src *float32, lds int, dst *float32, ldd int)
 // Requires: AVX, AVX512F
 TEXT ·transposeAVX512(SB), NOSPLIT, $0-32
@@ -28691,6 +28717,31 @@ panel:
 	ADDQ       DI, R9
 	DECQ       R10
 	JNZ        panel
+	ADDQ       DX, CX
+	ADDQ       $0x00000040, BX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func packNarrowAVX2(k int, src *float32, lds int, dst *float32, cols int)
+// Requires: AVX
+TEXT ·packNarrowAVX2(SB), NOSPLIT, $0-40
+	MOVQ    k+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    lds+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    cols+32(FP), SI
+	LEAQ    lanewindow<>+0(SB), DI
+	NEGQ    SI
+	VMOVUPS 64(DI)(SI*4), Y2
+	VMOVUPS 96(DI)(SI*4), Y3
+
+row:
+	VMASKMOVPS (CX), Y2, Y0
+	VMASKMOVPS 32(CX), Y3, Y1
+	VMOVUPS    Y0, (BX)
+	VMOVUPS    Y1, 32(BX)
 	ADDQ       DX, CX
 	ADDQ       $0x00000040, BX
 	DECQ       AX

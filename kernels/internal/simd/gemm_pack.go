@@ -46,6 +46,10 @@ func packPanels[T number](set *tileSet[T], width int, dst, b []T, ldb, depth, co
 	if cols == 0 {
 		return
 	}
+	if set != nil && set.packNarrow != nil {
+		set.packNarrow(depth, &b[0], sizeOf[T]()*ldb, &dst[0], cols)
+		return
+	}
 	for k := range depth {
 		src := b[k*ldb:][:cols]
 		to := k * width

@@ -260,6 +260,9 @@ func gatherAVX512(k int, src *float32, lds int, dst *float32, m int)
 func packAVX512(k int, src *float32, lds int, dst *float32, panels int, step int)
 
 //go:noescape
+func packNarrowAVX512(k int, src *float32, lds int, dst *float32, cols int)
+
+//go:noescape
 func transposeAVX512(src *float32, lds int, dst *float32, ldd int)
 
 //go:noescape
@@ -372,6 +375,9 @@ func gatherAVX2(k int, src *float32, lds int, dst *float32, m int)
 
 //go:noescape
 func packAVX2(k int, src *float32, lds int, dst *float32, panels int, step int)
+
+//go:noescape
+func packNarrowAVX2(k int, src *float32, lds int, dst *float32, cols int)
 
 //go:noescape
 func transposeAVX2(src *float32, lds int, dst *float32, ldd int)

@@ -19,6 +19,7 @@ type tileSet[T number] struct {
 	transposeBlockSize int
 	gather             func(k int, src *T, lds int, dst *T, m int)
 	pack               func(k int, src *T, lds int, dst *T, panels int, step int)
+	packNarrow         func(k int, src *T, lds int, dst *T, cols int)
 }
 
 // sized are the tiles for so many columns.
@@ -41,7 +42,7 @@ const (
 // Heuristics for reading operands in place, measured on an AVX-512 server
 // core. Rows a multiple of conflictStride apart fall into few cache sets.
 const (
-	conflictStride = 256
+	conflictStride = 512
 	largeA         = 256 << 10
 	fewRows        = 256
 	manyPanels     = 4
@@ -132,12 +133,20 @@ func (t *tiling[T]) plan() {
 	}
 }
 
+// whole tells whether there are tiles that read no more than so many columns.
+func (t *tiling[T]) whole(cols int) bool {
+	return cols == 0 || cols >= t.width || cols == t.lanes && t.byRow[0][1] != nil && !t.readsColumns()
+}
+
 // prepareB packs the present block of B, or only its last panel if that is
 // narrow and the others are read in place.
 func (t *tiling[T]) prepareB() {
 	from := 0
 	if t.directB {
 		from = t.colsNow - t.colsNow%t.width
+		if t.whole(t.colsNow - from) {
+			return
+		}
 	}
 	if !t.transB {
 		for step := panelsAtOnce * t.width; from < t.colsNow; from += step {
@@ -189,7 +198,7 @@ func (t *tiling[T]) rowBlock(i0, rows int) {
 // panel returns where row k of a panel of the present block of B is found, and
 // the stride.
 func (t *tiling[T]) panel(j, k int) (*T, int) {
-	if t.directB && j+t.width <= t.colsNow {
+	if t.directB && t.whole(t.colsNow-j) {
 		return &t.b[(t.k0+k)*t.ldb+t.j0+j], t.ldb
 	}
 	return &t.packedB[j*t.depthNow+k*t.width], t.width

@@ -74,7 +74,7 @@ var tilesAVX512 = tileSet[float32]{
 			gemmT14x2AVX512,
 		},
 	},
-	transpose: transposeAVX512, transposeBlockSize: 16, gather: gatherAVX512, pack: packAVX512,
+	transpose: transposeAVX512, transposeBlockSize: 16, gather: gatherAVX512, pack: packAVX512, packNarrow: packNarrowAVX512,
 }
 
 var tilesAVX2 = tileSet[float32]{
@@ -119,7 +119,7 @@ var tilesAVX2 = tileSet[float32]{
 			gemmT6x2AVX2,
 		},
 	},
-	transpose: transposeAVX2, transposeBlockSize: 8, gather: gatherAVX2, pack: packAVX2,
+	transpose: transposeAVX2, transposeBlockSize: 8, gather: gatherAVX2, pack: packAVX2, packNarrow: packNarrowAVX2,
 }
 
 var tiles64AVX512 = tileSet[float64]{

@@ -38,6 +38,7 @@ func gemm(s isa) {
 	}
 	gather(s)
 	pack(s)
+	packNarrow(s)
 	if s.wide() {
 		transpose16(s)
 	} else {

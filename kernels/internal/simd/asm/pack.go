@@ -38,3 +38,22 @@ func pack(s isa) {
 	JNZ(LabelRef("row"))
 	end()
 }
+
+// packNarrow writes the function that copies k rows of cols elements, at most two vectors, into a panel, with zeros up to
+// its width.
+func packNarrow(s isa) {
+	s.text("packNarrow", "func(k int, src *float32, lds int, dst *float32, cols int)")
+	k, src, lds, dst := arg("k"), arg("src"), arg("lds"), arg("dst")
+	low, high := s.new(), s.new()
+	load, _ := tile{s, float32s, 1, 2, false}.columns(arg("cols"), []vec{s.new(), s.new()})
+	Label("row")
+	load(src, 0, low)
+	load(src, 1, high)
+	VMOVUPS(low, Mem{Base: dst})
+	VMOVUPS(high, Mem{Base: dst, Disp: s.size})
+	ADDQ(lds, src)
+	ADDQ(U32(uint32(2*s.size)), dst)
+	DECQ(k)
+	JNZ(LabelRef("row"))
+	end()
+}
