@@ -200,6 +200,23 @@ func conjugate[T element.ComplexNum](dst, a []T) {
 	}
 }
 
+// bfloatKernel multiplies matrices of bfloat16 where the processor can, and else matrices of float.
+type bfloatKernel struct{ tiles, viaFloat kernels.Kernel }
+
+func (k *bfloatKernel) Compute(ctx *kernels.Context) error {
+	shape := ctx.Input(0).Shape()
+	for i := max(0, len(shape)-2); i < len(shape); i++ {
+		if !simd.HasGemmBFloat16(int(shape[i])) {
+			return k.viaFloat.Compute(ctx)
+		}
+	}
+	return k.tiles.Compute(ctx)
+}
+
+func gemmBFloat16(par simd.Parallel, ta, tb bool, m, n, k int, a []element.BFloat16, lda int, b []element.BFloat16, ldb int, c []element.BFloat16, ldc int, _ bool) {
+	simd.GemmBFloat16(par, ta, tb, m, n, k, element.Bits(a), lda, element.Bits(b), ldb, element.Bits(c), ldc)
+}
+
 // constructor reads which operands are transposed.
 func (e matmulEntry) constructor(rule matmulRule, attrA, attrB string) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
@@ -221,9 +238,14 @@ var matmulEntries = func() []matmulEntry {
 		matmulOf(gemm.Portable[complex64], conjugate[complex64]), matmulOf(gemm.Portable[complex128], conjugate[complex128]),
 	}
 	float := entries[0]
+	tiles := matmulOf(gemmBFloat16, nil)
 	for _, half := range halves.Types {
 		entries = append(entries, matmulEntry{half, func(rule matmulRule, ta, tb bool) kernels.Kernel {
-			return &halves.ViaFloat{Inner: float.make(rule, ta, tb), Half: half}
+			viaFloat := &halves.ViaFloat{Inner: float.make(rule, ta, tb), Half: half}
+			if half == tensor.BFloat16 {
+				return &bfloatKernel{tiles: tiles.make(rule, ta, tb), viaFloat: viaFloat}
+			}
+			return viaFloat
 		}})
 	}
 	return entries

@@ -132,7 +132,7 @@ func Widen[H HalfFloat](dst []float32, src []H) {
 			dst[i] = v.Float()
 		}
 	case []BFloat16:
-		simd.WidenBFloat16(dst, bfloatBits(src))
+		simd.WidenBFloat16(dst, Bits(src))
 	}
 }
 
@@ -145,11 +145,12 @@ func Narrow[H HalfFloat](dst []H, src []float32) {
 			dst[i] = ToFloat16(v)
 		}
 	case []BFloat16:
-		simd.NarrowBFloat16(bfloatBits(dst), src)
+		simd.NarrowBFloat16(Bits(dst), src)
 	}
 }
 
-func bfloatBits(a []BFloat16) []uint16 {
+// Bits are the bits of the numbers, in place.
+func Bits(a []BFloat16) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(a))), len(a))
 }
 

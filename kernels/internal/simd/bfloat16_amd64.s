@@ -100,6 +100,27 @@ done:
 	VZEROUPPER
 	RET
 
+// func interleaveAVX512(pairs int, src *uint16, lds int, dst *uint16)
+// Requires: AVX, AVX512F
+TEXT ·interleaveAVX512(SB), NOSPLIT, $0-32
+	MOVQ pairs+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ lds+16(FP), DX
+	MOVQ dst+24(FP), BX
+
+pair:
+	VPMOVZXWD (CX), Z0
+	VPMOVZXWD (CX)(DX*1), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VPORD     Z1, Z0, Z0
+	VMOVUPS   Z0, (BX)
+	LEAQ      (CX)(DX*2), CX
+	ADDQ      $0x00000040, BX
+	DECQ      AX
+	JNZ       pair
+	VZEROUPPER
+	RET
+
 // func narrowAVX2(dst []uint16, src []float32)
 // Requires: AVX, AVX2
 TEXT ·narrowAVX2(SB), NOSPLIT, $0-48

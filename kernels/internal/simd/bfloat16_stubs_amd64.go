@@ -11,6 +11,9 @@ func narrowAVX512(dst []uint16, src []float32)
 func widenAVX512(dst []float32, src []uint16)
 
 //go:noescape
+func interleaveAVX512(pairs int, src *uint16, lds int, dst *uint16)
+
+//go:noescape
 func narrowAVX2(dst []uint16, src []float32)
 
 //go:noescape

@@ -106,22 +106,27 @@ type product[T number] struct {
 }
 
 func (p *product[T]) check() {
-	if p.m < 0 || p.n < 0 || p.k < 0 {
-		panic(fmt.Sprintf("simd: product of negative size %d x %d x %d", p.m, p.n, p.k))
+	checkOperands(p.transA, p.transB, p.m, p.n, p.k, len(p.a), p.lda, len(p.b), p.ldb, len(p.c), p.ldc)
+}
+
+// checkOperands panics if a matrix of a product does not fit its slice, or C is not one.
+func checkOperands(transA, transB bool, m, n, k, lenA, lda, lenB, ldb, lenC, ldc int) {
+	if m < 0 || n < 0 || k < 0 {
+		panic(fmt.Sprintf("simd: product of negative size %d x %d x %d", m, n, k))
 	}
-	rows, cols := p.m, p.k
-	if p.transA {
+	rows, cols := m, k
+	if transA {
 		rows, cols = cols, rows
 	}
-	checkMatrix("A", rows, cols, p.lda, len(p.a))
-	rows, cols = p.k, p.n
-	if p.transB {
+	checkMatrix("A", rows, cols, lda, lenA)
+	rows, cols = k, n
+	if transB {
 		rows, cols = cols, rows
 	}
-	checkMatrix("B", rows, cols, p.ldb, len(p.b))
-	checkMatrix("C", p.m, p.n, p.ldc, len(p.c))
-	if p.m > 1 && p.ldc < p.n {
-		panic(fmt.Sprintf("simd: rows of C are %d long and %d apart", p.n, p.ldc))
+	checkMatrix("B", rows, cols, ldb, lenB)
+	checkMatrix("C", m, n, ldc, lenC)
+	if m > 1 && ldc < n {
+		panic(fmt.Sprintf("simd: rows of C are %d long and %d apart", n, ldc))
 	}
 }
 

@@ -56,11 +56,11 @@ type workspace[T number] struct{ packedA, packedB []T }
 const cacheLine = 64
 
 // sizeOf is the bytes of an element.
-func sizeOf[T number]() int { return int(unsafe.Sizeof(*new(T))) }
+func sizeOf[T number | uint16]() int { return int(unsafe.Sizeof(*new(T))) }
 
 // grown returns s, or a new slice in its place if it is too small, with n
 // elements starting at a cache line.
-func grown[T number](s []T, n int) []T {
+func grown[T number | uint16](s []T, n int) []T {
 	if cap(s) >= n {
 		return s[:n]
 	}

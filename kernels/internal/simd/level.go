@@ -35,6 +35,9 @@ type kernelSet struct {
 	// The lengths of narrow and widen are multiples of bfloatTurn.
 	narrow func(dst []uint16, src []float32)
 	widen  func(dst []float32, src []uint16)
+	// Together they are products of bfloat16, where the processor has tiles: nil without.
+	bfloatTiles func(k int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int)
+	interleave  func(pairs int, src *uint16, lds int, dst *uint16)
 
 	selections *selections // nil selects the portable ones
 	truncate   func(dst []int32, src []float32)

@@ -19,7 +19,7 @@ var avx512 = kernelSet{
 	mix: mixAVX512, mixAt: mixAtAVX512,
 	normalizeRow: normalizeRowAVX512, addSquaresRow: addSquaresRowAVX512, addProductsRow: addProductsRowAVX512, normalizeGradRow: normalizeGradRowAVX512,
 	sum: sumAVX512, maxOf: maxOfAVX512, dot: dotAVX512, axpy: axpyAVX512,
-	narrow: narrowAVX512, widen: widenAVX512,
+	narrow: narrowAVX512, widen: widenAVX512, interleave: interleaveAVX512,
 	selections: &selections{select8AVX512, select16AVX512, select32AVX512, select64AVX512},
 	truncate:   truncateAVX512, toDouble: toDoubleAVX512, fromDouble: fromDoubleAVX512,
 	philox: philoxAVX512, unit: unitAVX512, normal: normalAVX512,

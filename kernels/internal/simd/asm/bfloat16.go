@@ -14,6 +14,9 @@ const bfloatTurn = 16
 func bfloats(s isa) {
 	s.convert("narrow", "func(dst []uint16, src []float32)", 2, 4, s.narrow)
 	s.convert("widen", "func(dst []float32, src []uint16)", 4, 2, s.widen)
+	if s.wide() {
+		s.interleave()
+	}
 }
 
 // convert writes a loop that converts bfloatTurn elements a turn, of so many bytes each.
@@ -72,4 +75,23 @@ func (s isa) widen() func(dst, src reg.GPVirtual) {
 			VMOVUPS(x, Mem{Base: dst, Disp: 4 * at})
 		}
 	}
+}
+
+// interleave writes the function that brings the two rows of each pair, of 16 numbers each, together: the two of a column
+// lie side by side then. Rows are lds bytes apart.
+func (s isa) interleave() {
+	s.text("interleave", "func(pairs int, src *uint16, lds int, dst *uint16)")
+	pairs, src, lds, dst := arg("pairs"), arg("src"), arg("lds"), arg("dst")
+	Label("pair")
+	first, second := s.new(), s.new()
+	VPMOVZXWD(Mem{Base: src}, first)
+	VPMOVZXWD(Mem{Base: src, Index: lds, Scale: 1}, second)
+	VPSLLD(Imm(16), second, second)
+	s.or(second, first, first)
+	VMOVUPS(first, Mem{Base: dst})
+	LEAQ(Mem{Base: src, Index: lds, Scale: 2}, src)
+	ADDQ(U32(64), dst)
+	DECQ(pairs)
+	JNZ(LabelRef("pair"))
+	end()
 }
