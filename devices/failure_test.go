@@ -275,6 +275,9 @@ func TestCancellation(t *testing.T) {
 
 // TestHandOver runs costly kernels: while one waits on another goroutine, the owner runs the next.
 func TestHandOver(t *testing.T) {
+	if cap(helpers) == 0 {
+		t.Skip("there are no helpers on one processor")
+	}
 	d := newTestDevice(t)
 	met := make(chan struct{})
 	// Two of them have to run at the same time for either to end.
