@@ -200,17 +200,20 @@ func conjugate[T element.ComplexNum](dst, a []T) {
 	}
 }
 
-// bfloatKernel multiplies matrices of bfloat16 where the processor can, and else matrices of float.
+// bfloatKernel multiplies matrices of bfloat16 where the processor can, and else matrices of float. Operands may be
+// float already.
 type bfloatKernel struct{ tiles, viaFloat kernels.Kernel }
 
 func (k *bfloatKernel) Compute(ctx *kernels.Context) error {
-	shape := ctx.Input(0).Shape()
-	for i := max(0, len(shape)-2); i < len(shape); i++ {
-		if !simd.HasGemmBFloat16(int(shape[i])) {
-			return k.viaFloat.Compute(ctx)
-		}
+	a, b := ctx.Input(0), ctx.Input(1)
+	tiles := a.DType() == tensor.BFloat16 && b.DType() == tensor.BFloat16
+	for _, d := range a.Shape()[max(0, len(a.Shape())-2):] {
+		tiles = tiles && simd.HasGemmBFloat16(int(d))
 	}
-	return k.tiles.Compute(ctx)
+	if tiles {
+		return k.tiles.Compute(ctx)
+	}
+	return k.viaFloat.Compute(ctx)
 }
 
 func gemmBFloat16(par simd.Parallel, ta, tb bool, m, n, k int, a []element.BFloat16, lda int, b []element.BFloat16, ldb int, c []element.BFloat16, ldc int, _ bool) {
