@@ -536,3 +536,33 @@ def media_summary(m):
 def merge_summary(m):
     one = lambda: tf.Summary(value=[tf.Summary.Value(tag=m.pick("a", "b", "c", "d", "e"), simple_value=1)]).SerializeToString()
     return {"inputs": [np.array(one() if m.chance(.97) else b"\xff", object) for _ in range(m.int(1, 3))]}
+
+
+@row("DecodeProtoV2")
+def decode_proto(m):
+    fields = {"name": "string", "op": "string", "input": "string", "device": "string", "attr": "string", "experimental_debug_info": "string"}
+    names = [n for n in fields if m.chance(.5)] or ["name"]
+    m.set(message_type="tensorflow.NodeDef", field_names=names, output_types=[tf.string if m.chance(.97) else tf.int32 for _ in names],
+          sanitize=m.chance(.2), message_format="binary", descriptor_source=m.pick("", "local://"))
+    out = np.empty(m.shape(0, 2), object)
+    for i in np.ndindex(*out.shape):
+        node = tf.compat.v1.NodeDef(name="n" * m.int(0, 3), op="Add", input=["x"] * m.int(0, 3), device="/cpu:0" if m.chance(.5) else "")
+        serialized = node.SerializeToString(deterministic=True)
+        out[i] = serialized if m.chance(.97) else serialized[:m.int(0, len(serialized))]
+    return {"bytes": out}
+
+
+@row("EncodeProto")
+def encode_proto(m):
+    fields = {"name": "string", "op": "string", "input": "string"}
+    names = [n for n in fields if m.chance(.6)] or ["input"]
+    m.set(message_type="tensorflow.NodeDef", field_names=names, descriptor_source="local://")
+    batch, most = m.shape(1, 2), m.int(0, 3)
+    sizes = np.array([m.int(0, most + (1 if m.chance(.03) else 0)) for _ in range(int(np.prod(batch)) * len(names))], np.int32)
+    values = []
+    for _ in names:
+        v = np.empty((*batch, most), object)
+        for i in np.ndindex(*v.shape):
+            v[i] = b"v" * m.int(0, 4)
+        values.append(v)
+    return {"sizes": sizes.reshape(*batch, len(names)), "values": values}

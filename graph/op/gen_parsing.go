@@ -50,6 +50,22 @@ func DecodePaddedRaw(s *Scope, inputBytes, fixedLength Output, outType tensor.DT
 	return s.add("DecodePaddedRaw", need{"out_type": outType}, attrs, inputBytes, fixedLength).argument(0)
 }
 
+// DecodeProtoV2 gives fields of serialized messages.
+//
+//   - bytes: string
+//   - messageType: string
+//   - fieldNames: a list of string
+//   - outputTypes: a list of type (at least 0)
+//   - returns sizes: int32
+//   - returns values: tensors of the types output_types
+//   - attr.DescriptorSource: string; default "local://"
+//   - attr.MessageFormat: string; default "binary"
+//   - attr.Sanitize: bool; default false
+func DecodeProtoV2(s *Scope, bytes Output, messageType string, fieldNames []string, outputTypes []tensor.DType, attrs ...attr.Attr) (sizes Output, values []Output) {
+	added := s.add("DecodeProtoV2", need{"message_type": messageType, "field_names": fieldNames, "output_types": outputTypes}, attrs, bytes)
+	return added.argument(0), added.OutputList(1)
+}
+
 // DecodeRaw reads strings' bytes as numbers.
 //
 //   - bytes: string
@@ -58,6 +74,18 @@ func DecodePaddedRaw(s *Scope, inputBytes, fixedLength Output, outType tensor.DT
 //   - attr.LittleEndian: bool; default true
 func DecodeRaw(s *Scope, bytes Output, outType tensor.DType, attrs ...attr.Attr) (output Output) {
 	return s.add("DecodeRaw", need{"out_type": outType}, attrs, bytes).argument(0)
+}
+
+// EncodeProto serializes messages of fields.
+//
+//   - sizes: int32
+//   - values: tensors of the types Tinput_types
+//   - fieldNames: a list of string
+//   - messageType: string
+//   - returns bytes: string
+//   - attr.DescriptorSource: string; default "local://"
+func EncodeProto(s *Scope, sizes Output, values []Output, fieldNames []string, messageType string, attrs ...attr.Attr) (bytes Output) {
+	return s.add("EncodeProto", need{"field_names": fieldNames, "message_type": messageType}, attrs, sizes, List(values)).argument(0)
 }
 
 // ParseExample parses Example messages into tensors.

@@ -14,6 +14,21 @@ var parsingOps = []row{
 	{"DecodePaddedRaw", func(c *call) {
 		c.set(0, join(c.in(0), Of(c.div(c.dimOf(1), int64(c.attrType("out_type").Size()), true))))
 	}},
+	{"DecodeProtoV2", func(c *call) {
+		n := c.countOf("output_types")
+		c.set(0, join(c.in(0), Of(n)))
+		for i := range int(n) {
+			c.set(1+i, join(c.in(0), Of(-1)))
+		}
+	}},
+	{"EncodeProto", func(c *call) {
+		var out Shape
+		for i := len(c.In) - 1; i >= 1; i-- {
+			s := c.atLeast(c.in(i), 2)
+			out = c.merge(c.sub(s, 0, -1), out)
+		}
+		c.set(0, out)
+	}},
 	{"ParseTensor", unknown},
 	{"SerializeTensor", scalarOut},
 	{"ParseExample", func(c *call) {

@@ -27,6 +27,8 @@ func addInput(table *kernels.Table) {
 		{Op: "ParseSingleSequenceExample", Expensive: true, New: newParseSingleSequenceExample},
 		{Op: "DecodeJSONExample", Expensive: true, New: kernels.Always(decodeJSONExample)},
 		{Op: "DecodeCSV", Expensive: true, New: newDecodeCSV},
+		{Op: "DecodeProtoV2", Expensive: true, New: newDecodeProto},
+		{Op: "EncodeProto", Expensive: true, New: newEncodeProto},
 		{Op: "DecodeRaw", Types: map[string][]tensor.DType{"out_type": append(slices.Clone(rawTypes), tensor.Bool, tensor.Complex64, tensor.Complex128)}, New: newDecodeRaw},
 		{Op: "DecodePaddedRaw", Types: map[string][]tensor.DType{"out_type": rawTypes}, New: newDecodePaddedRaw},
 		{Op: "DecodeCompressed", Expensive: true, New: newDecodeCompressed},

@@ -347,6 +347,11 @@ func DepthRadius(v int64) Attr { return Attr{"depth_radius", v} }
 // Ops: TensorSummary. Default: "".
 func Description(v string) Attr { return Attr{"description", v} }
 
+// DescriptorSource sets the attribute descriptor_source.
+//
+// Ops: DecodeProtoV2, EncodeProto. Default: "local://".
+func DescriptorSource(v string) Attr { return Attr{"descriptor_source", v} }
+
 // DesiredChannels sets the attribute desired_channels.
 //
 // Ops: DecodeWav. Default: -1.
@@ -836,6 +841,11 @@ func MergeRepeated(v bool) Attr { return Attr{"merge_repeated", v} }
 // Ops: PreventGradient, Print. Default: "".
 func Message(v string) Attr { return Attr{"message", v} }
 
+// MessageFormat sets the attribute message_format.
+//
+// Ops: DecodeProtoV2. Default: "binary".
+func MessageFormat(v string) Attr { return Attr{"message_format", v} }
+
 // Method sets the attribute method.
 //
 // Ops: CropAndResize, CropAndResizeGradBoxes, CropAndResizeGradImage. Default: "bilinear".
@@ -1165,6 +1175,11 @@ func RoundMode(v string) Attr { return Attr{"round_mode", v} }
 //
 // Ops: RandomIndexShuffle. Default: 4.
 func Rounds(v int64) Attr { return Attr{"rounds", v} }
+
+// Sanitize sets the attribute sanitize.
+//
+// Ops: DecodeProtoV2. Default: false.
+func Sanitize(v bool) Attr { return Attr{"sanitize", v} }
 
 // Scientific sets the attribute scientific.
 //

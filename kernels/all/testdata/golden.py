@@ -42,6 +42,8 @@ def case(op, *inputs, **attrs):
                 lists = sum(1 for a in opdef.input_arg if a.number_attr)
                 n = (len(ph) - len(opdef.input_arg) + lists) // lists
                 kw[arg.name] = ph[i:i + n]; i += n
+            elif arg.type_list_attr and arg.name == opdef.input_arg[-1].name:
+                kw[arg.name] = ph[i:]
             else:
                 kw[RENAMED.get((op, arg.name), {'reduction_indices': 'axis'}.get(arg.name, arg.name))] = ph[i]; i += 1
         try:
