@@ -113,6 +113,8 @@ var fileOps = map[string][]fileOp{
 	"WriteFile":     {on(nil, tag)},
 	"MatchingFiles": {on(nil), matches},
 	"RecordInput":   {recordInput},
+	"DecodeProtoV2": {decodesProto},
+	"EncodeProto":   {encodesProto},
 	"ReaderRead": {reads("WholeFileReader", nil, false), reads("TextLineReader", nil, false), reads("TFRecordReader", nil, false),
 		reads("FixedLengthRecordReader", kt.Attrs{"record_bytes": 1}, false)},
 	"ReaderReadV2": {reads("WholeFileReaderV2", nil, false), reads("TextLineReaderV2", nil, false), reads("TFRecordReaderV2", nil, false),
@@ -142,6 +144,16 @@ var fileOps = map[string][]fileOp{
 func fixedUnigrams(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
 	return kt.Op{Attrs: kt.Attrs{"num_true": 1, "num_sampled": 1, "unique": false, "range_max": 1, "vocab_file": path, "distortion": float32(1),
 		"num_reserved_ids": 0, "num_shards": 1, "shard": 0, "unigrams": []float32{}, "seed": 1, "seed2": 1}}, []any{kt.I64(kt.S(1, 1), 0)}
+}
+
+func decodesProto(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
+	return kt.Op{Outputs: 1, Attrs: kt.Attrs{"message_type": "M", "field_names": []string{}, "output_types": []tensor.DType{}, "descriptor_source": path,
+		"message_format": "binary", "sanitize": false}}, []any{str("")}
+}
+
+func encodesProto(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
+	return kt.Op{Attrs: kt.Attrs{"message_type": "M", "field_names": []string{"x"}, "Tinput_types": []tensor.DType{tensor.Int32}, "descriptor_source": path}},
+		[]any{kt.I32(kt.S(1, 1), 1), kt.I32(kt.S(1, 1), 1)}
 }
 
 func watches(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
