@@ -566,3 +566,9 @@ def encode_proto(m):
             v[i] = b"v" * m.int(0, 4)
         values.append(v)
     return {"sizes": sizes.reshape(*batch, len(names)), "values": values}
+
+
+@row("ImmutableConst")
+def immutable_const(m):
+    m.set(memory_region_name="/no/such/file", dtype=m.pick(tf.float32, tf.string, tf.variant), shape=m.shape(0, 2))
+    return {}

@@ -314,6 +314,7 @@ var constructors = map[string]any{
 	"ImageProjectiveTransformV2":     ImageProjectiveTransformV2,
 	"ImageProjectiveTransformV3":     ImageProjectiveTransformV3,
 	"ImageSummary":                   ImageSummary,
+	"ImmutableConst":                 ImmutableConst,
 	"ImportEvent":                    ImportEvent,
 	"InTopK":                         InTopK,
 	"InTopKV2":                       InTopKV2,

@@ -88,6 +88,16 @@ func EncodeProto(s *Scope, sizes Output, values []Output, fieldNames []string, m
 	return s.add("EncodeProto", need{"field_names": fieldNames, "message_type": messageType}, attrs, sizes, List(values)).argument(0)
 }
 
+// ImmutableConst gives the numbers that a file has.
+//
+//   - dtype: type
+//   - shape: shape
+//   - memoryRegionName: string
+//   - returns tensor: dtype
+func ImmutableConst(s *Scope, dtype tensor.DType, shape shape.Shape, memoryRegionName string) (tensor Output) {
+	return s.add("ImmutableConst", need{"dtype": dtype, "shape": shape, "memory_region_name": memoryRegionName}, nil).argument(0)
+}
+
 // ParseExample parses Example messages into tensors.
 //
 //   - serialized: string

@@ -113,6 +113,9 @@ var fileOps = map[string][]fileOp{
 	"WriteFile":     {on(nil, tag)},
 	"MatchingFiles": {on(nil), matches},
 	"RecordInput":   {recordInput},
+	"ImmutableConst": {func(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
+		return kt.Op{Attrs: kt.Attrs{"memory_region_name": path, "dtype": tensor.Int8, "shape": tensor.Shape{1}}}, nil
+	}},
 	"DecodeProtoV2": {decodesProto},
 	"EncodeProto":   {encodesProto},
 	"ReaderRead": {reads("WholeFileReader", nil, false), reads("TextLineReader", nil, false), reads("TFRecordReader", nil, false),

@@ -56,3 +56,36 @@ func matchingFiles(ctx *kernels.Context) error {
 	}
 	return err
 }
+
+// newImmutableConst makes the kernel whose tensor is the first bytes of a file, as this machine orders them.
+func newImmutableConst(c *kernels.Construction) (any, error) {
+	name, err1 := c.Attrs().Str("memory_region_name")
+	dtype, err2 := c.Attrs().Type("dtype")
+	shape, known, err3 := c.Attrs().Shape("shape")
+	if err := args.FirstError(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	switch {
+	case dtype == tensor.Resource || dtype == tensor.Variant:
+		return nil, status.InvalidArgumentf("Resource and variant dtypes are invalid for this op.")
+	case !known:
+		return nil, status.InvalidArgumentf("The shape of an ImmutableConst must be known")
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		content, err := files.Read(disk.Files(ctx), name)
+		if err != nil {
+			return err
+		}
+		if dtype == tensor.String {
+			return status.Errorf(status.Unimplemented, "Sorry, DT_STRING is not currently supported for ImmutableConstOp.")
+		}
+		out, err := ctx.Allocate(0, dtype, shape)
+		if err != nil {
+			return err
+		}
+		if data := out.Data(); copy(data, content) < len(data) {
+			return status.Internalf("Readonly memory region has wrong length (%d) when allocating %d", len(content), len(data))
+		}
+		return nil
+	}), nil
+}

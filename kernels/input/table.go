@@ -59,6 +59,7 @@ func addInput(table *kernels.Table) {
 		{Op: "ReaderRestoreStateV2", New: onReader(readerRestoreState)},
 		{Op: "ReaderReset", New: onReader(readerReset)},
 		{Op: "ReaderResetV2", New: onReader(readerReset)},
+		{Op: "ImmutableConst", New: newImmutableConst},
 		{Op: "RecordInput", New: newRecordInput},
 		{Op: "ReadFile", New: func(*kernels.Construction) (any, error) { return disk.Async(readFile), nil }},
 		{Op: "WriteFile", New: func(*kernels.Construction) (any, error) { return disk.Async(writeFile), nil }},
