@@ -116,6 +116,9 @@ var fileOps = map[string][]fileOp{
 	"ImmutableConst": {func(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
 		return kt.Op{Attrs: kt.Attrs{"memory_region_name": path, "dtype": tensor.Int8, "shape": tensor.Shape{1}}}, nil
 	}},
+	"PrintV2": {func(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
+		return kt.Op{Attrs: kt.Attrs{"output_stream": "file://" + strings.TrimPrefix(path, "file://"), "end": "\n"}}, []any{kt.Str(nil, "")}
+	}},
 	"DecodeProtoV2": {decodesProto},
 	"EncodeProto":   {encodesProto},
 	"ReaderRead": {reads("WholeFileReader", nil, false), reads("TextLineReader", nil, false), reads("TFRecordReader", nil, false),
@@ -199,7 +202,7 @@ var fileless = []string{
 }
 
 // elsewhere are the ops that use files in families that else do not, by the file that has them.
-var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidateSampler"}
+var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidateSampler", "../control/print.go": "PrintV2"}
 
 // TestFileOpsAreListed holds that each op of the families that use files is known to do so or not to, and that no other
 // family opens any.
@@ -319,5 +322,28 @@ func TestFileOpsOnPipes(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestPrintAppendsToAFile prints twice to a file, and reads the first number of it back.
+func TestPrintAppendsToAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	d := kt.NewDevice(t)
+	for _, line := range []string{"one", "two"} {
+		d.Run(t, kt.Op{Type: "PrintV2", Attrs: kt.Attrs{"output_stream": "file://" + path, "end": ";"}}, kt.Str(nil, line))
+	}
+	if text, err := os.ReadFile(path); string(text) != "one;two;" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+	constant := func(n int64) kt.Op {
+		return kt.Op{Type: "ImmutableConst", Attrs: kt.Attrs{"memory_region_name": path, "dtype": tensor.Uint8, "shape": tensor.Shape{n}}}
+	}
+	out := d.Run(t, constant(3))[0].Tensor
+	if got := string(out.Data()); got != "one" {
+		t.Errorf("the constant is %q", got)
+	}
+	out.Release()
+	if _, err := d.Try(constant(9)); status.CodeOf(err) != status.Internal {
+		t.Errorf("beyond the file: %v", err)
 	}
 }

@@ -47,8 +47,8 @@ func TestFlow(t *testing.T) {
 			Code: status.InvalidArgument, Err: "m : Tensor had Inf values"},
 		kt.Case{Op: "CheckNumericsV2", Attrs: kt.Attrs{"T": tensor.Float32, "message": "m"}, Inputs: in(kt.F32(kt.S(3), inf, nan, -inf)),
 			Code: status.InvalidArgument, Err: "m : Tensor had -Inf, +Inf, and NaN values"},
-		kt.Case{Op: "PrintV2", Attrs: kt.Attrs{"output_stream": "file:///tmp/x", "end": "\n"}, Inputs: in(kt.Str(nil, "")),
-			Code: status.Unimplemented, Err: "output_stream"},
+		kt.Case{Op: "PrintV2", Attrs: kt.Attrs{"output_stream": "file:///no/such/folder/x", "end": "\n"}, Inputs: in(kt.Str(nil, "")),
+			Code: status.NotFound, Err: "/no/such/folder/x"},
 	)
 }
 

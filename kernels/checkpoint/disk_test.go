@@ -251,6 +251,7 @@ func (d *disk) List(dir string) (list []string, err error) {
 
 func (d *disk) Check(string) error                   { return nil }
 func (d *disk) Overwrite(string) (files.File, error) { return nil, errors.ErrUnsupported }
+func (d *disk) Append(string) (files.File, error)    { return nil, errors.ErrUnsupported }
 func (d *disk) MkdirAll(string) error                { return syscall.EEXIST }
 
 func (d *disk) Lock(string) (unlock func(), err error) {

@@ -12,7 +12,9 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/disk"
 	"github.com/troupe-run/troupe/kernels/internal/printing"
 )
 
@@ -80,8 +82,7 @@ func print(w io.Writer, text string) error {
 	return nil
 }
 
-// newPrintV2 makes the kernel of tf.print. It writes to the process's own streams or the server's log; files
-// of the server's machine are not for clients to write.
+// newPrintV2 makes the kernel of tf.print. It writes to the process's own streams, the server's log or a file.
 func newPrintV2(c *kernels.Construction) (any, error) {
 	stream, err := c.Attrs().Str("output_stream")
 	if err != nil {
@@ -91,20 +92,20 @@ func newPrintV2(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var write func(step *kernels.Step, s string) error
-	log := func(level slog.Level) func(*kernels.Step, string) error {
-		return func(step *kernels.Step, s string) error {
-			if step.Log != nil {
-				step.Log.Log(context.Background(), level, strings.TrimSuffix(s, "\n"), "node", c.Node.Name)
+	var write func(ctx *kernels.Context, s string) error
+	log := func(level slog.Level) func(*kernels.Context, string) error {
+		return func(ctx *kernels.Context, s string) error {
+			if ctx.Step.Log != nil {
+				ctx.Step.Log.Log(context.Background(), level, strings.TrimSuffix(s, "\n"), "node", c.Node.Name)
 			}
 			return nil
 		}
 	}
 	switch stream {
 	case "stdout":
-		write = func(_ *kernels.Step, s string) error { return print(os.Stdout, s) }
+		write = func(_ *kernels.Context, s string) error { return print(os.Stdout, s) }
 	case "stderr":
-		write = func(_ *kernels.Step, s string) error { return print(os.Stderr, s) }
+		write = func(_ *kernels.Context, s string) error { return print(os.Stderr, s) }
 	case "log(info)":
 		write = log(slog.LevelInfo)
 	case "log(warning)":
@@ -112,15 +113,16 @@ func newPrintV2(c *kernels.Construction) (any, error) {
 	case "log(error)":
 		write = log(slog.LevelError)
 	default:
-		if strings.HasPrefix(stream, "file://") {
-			return nil, status.Unimplementedf("PrintV2 with output_stream %q: printing to files of the server is not supported", stream)
+		path, ok := strings.CutPrefix(stream, "file://")
+		if !ok {
+			return nil, status.InvalidArgumentf("Unknown output stream: %s, Valid streams are: stdout stderr log(info) log(warning) log(error)", stream)
 		}
-		return nil, status.InvalidArgumentf("Unknown output stream: %s, Valid streams are: stdout stderr log(info) log(warning) log(error)", stream)
+		write = func(ctx *kernels.Context, s string) error { return files.Append(disk.Files(ctx), path, s) }
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
 		if err := args.NeedScalar(ctx.Input(0), tensor.String, "Input is expected to be scalar, but got %v"); err != nil {
 			return err
 		}
-		return write(ctx.Step, ctx.Input(0).Strings()[0]+end)
+		return write(ctx, ctx.Input(0).Strings()[0]+end)
 	}), nil
 }

@@ -127,7 +127,21 @@ func Write(fsys FS, name, content string) error {
 			return err
 		}
 	}
-	f, err := fsys.Overwrite(path)
+	return writeTo(fsys.Overwrite, path, name, content)
+}
+
+// Append adds to the end of a file, and makes it where there is none.
+func Append(fsys FS, name, content string) error {
+	path, err := Local(name)
+	if err != nil {
+		return err
+	}
+	return writeTo(fsys.Append, path, name, content)
+}
+
+// writeTo writes to a file that open opens.
+func writeTo(open func(path string) (File, error), path, name, content string) error {
+	f, err := open(path)
 	if err != nil {
 		return Error(name, err)
 	}

@@ -17,6 +17,8 @@ type FS interface {
 	Create(path string) (File, error)
 	// Overwrite makes a regular file for writing, or empties it where it is there.
 	Overwrite(path string) (File, error)
+	// Append opens a regular file for appending, and makes it where there is none.
+	Append(path string) (File, error)
 	Stat(path string) (fs.FileInfo, error)
 	// List gives the names in a folder, in the system's order.
 	List(dir string) ([]string, error)

@@ -80,6 +80,10 @@ func (r *reach) Overwrite(path string) (File, error) {
 	return r.open(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 }
 
+func (r *reach) Append(path string) (File, error) {
+	return r.open(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
+}
+
 // open opens a regular file. What is none is refused before it is opened, since opening a device may have effects,
 // and again afterwards, since it may have come meanwhile; it is opened such that a pipe does not wait for its other
 // end.

@@ -19,6 +19,7 @@ func (w *while) Check(path string) error {
 func (w *while) Open(path string) (File, error)      { return w.open(w.FS.Open, path) }
 func (w *while) Create(path string) (File, error)    { return w.open(w.FS.Create, path) }
 func (w *while) Overwrite(path string) (File, error) { return w.open(w.FS.Overwrite, path) }
+func (w *while) Append(path string) (File, error)    { return w.open(w.FS.Append, path) }
 
 func (w *while) open(open func(string) (File, error), path string) (File, error) {
 	if err := w.ended(); err != nil {

@@ -1,10 +1,6 @@
 package simd
 
-import (
-	"syscall"
-
-	"golang.org/x/sys/cpu"
-)
+import "golang.org/x/sys/cpu"
 
 // bfloatTiles sets 32 rows of C, ldc bytes apart, to the product of 32 rows of A, lda bytes apart, and blocks of B of 32
 // columns each. k is a multiple of 32. A block of B has its columns in two halves, of which each has for each pair of steps
@@ -12,6 +8,10 @@ import (
 //
 //go:noescape
 func bfloatTiles(k int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int, config *byte)
+
+// permitTiles asks Linux to keep the state of tiles for this process, which it does for who asks: see its
+// Documentation/arch/x86/xstate.rst. It gives 0, or an error of the system call.
+func permitTiles() int
 
 // tileConfig are the shapes of the tiles: palette 1, all eight of 16 rows of 64 bytes.
 var tileConfig = func() (c [64]byte) {
@@ -26,9 +26,7 @@ func init() {
 	if !cpu.X86.HasAVX512F || !cpu.X86.HasAMXTile || !cpu.X86.HasAMXBF16 {
 		return
 	}
-	// A process asks Linux for the state of tiles once: see its Documentation/arch/x86/xstate.rst.
-	const requestPermission, tileData = 0x1023, 18
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_ARCH_PRCTL, requestPermission, tileData, 0); errno != 0 {
+	if permitTiles() != 0 {
 		return
 	}
 	avx512.bfloatTiles = func(k int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int) {

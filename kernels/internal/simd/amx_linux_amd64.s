@@ -74,3 +74,12 @@ step:
 	JNZ  block
 	RELEASE
 	RET
+
+// func permitTiles() int
+TEXT ·permitTiles(SB), NOSPLIT, $0-8
+	MOVQ $158, AX    // arch_prctl
+	MOVQ $0x1023, DI // ARCH_REQ_XCOMP_PERM
+	MOVQ $18, SI     // XFEATURE_XTILEDATA
+	SYSCALL
+	MOVQ AX, ret+0(FP)
+	RET
