@@ -15,10 +15,12 @@ type methods[T element.Numeric] struct {
 	forward, byImage, byFilter func(dev kernels.Device, c *convolution, result, a, b []T, accumulate bool) error
 	// first is forward for images whose channels come first, as do those of the result.
 	first func(dev kernels.Device, c *convolution, result, image, filter []T) error
+	// add is simd.Taps.Add; nil adds one after the other.
+	add func(t *simd.Taps, dst, a []T, at, n int)
 }
 
 // floats are the methods of float32: windows over an image are multiplied where they lie, once it has its padding.
-var floats = methods[float32]{mul: simd.Gemm, forward: convolveDirectly, byImage: inputGradDirectly, byFilter: filterGradDirectly, first: convolveFirst}
+var floats = methods[float32]{mul: simd.Gemm, forward: convolveDirectly, byImage: inputGradDirectly, byFilter: filterGradDirectly, first: convolveFirst, add: (*simd.Taps).Add}
 
 // direct tells that the direct methods serve: a window's columns lie side by side, and what is made for them, an image's
 // lines with padding and the filter in panels, is not much larger than what there is.
@@ -167,10 +169,6 @@ func filterGradDirectly(dev kernels.Device, c *convolution, filter, image, grad 
 // filter that are a stride apart, from the first one that depends on the place modulo the stride: its phase. The places of
 // a phase are therefore the results of a convolution of stride 1 of the gradient with these elements, in reverse order.
 func inputGradDirectly(dev kernels.Device, c *convolution, image, filter, grad []float32, accumulate bool) error {
-	const fewChannels = 8 // leave most of a vector of results empty
-	if c.rows.dilation != 1 || c.inDepth < fewChannels {
-		return inputGradByPatches(dev, c, simd.Gemm, image, filter, grad, accumulate)
-	}
 	if !accumulate && (c.rows.size < c.rows.stride || c.cols.size < c.cols.stride) {
 		clear(image) // some phases see no element
 	}
@@ -183,6 +181,12 @@ func inputGradDirectly(dev kernels.Device, c *convolution, image, filter, grad [
 		}
 	}
 	return nil
+}
+
+// directByImage tells that inputGradDirectly serves.
+func (c *convolution) directByImage() bool {
+	const fewChannels = 8 // leave most of a vector of results empty
+	return c.direct() && c.rows.dilation == 1 && c.inDepth >= fewChannels
 }
 
 // phase is the places of the image in every so many-th row and column, a stride apart, from row y and column x.

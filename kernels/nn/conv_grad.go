@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
-	"github.com/troupe-run/troupe/kernels/internal/gemm"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
 // sizesInput is the shape that a vector of rank integers at input i gives.
@@ -86,14 +86,14 @@ func inputGrad[T element.Numeric](dev kernels.Device, c *convolution, by methods
 		by.mul(dev.Parallel, false, true, c.places(), c.inDepth, c.outDepth, grad, c.outDepth, filter, c.outDepth, image, c.inDepth, accumulate)
 		return nil
 	}
-	if by.byImage != nil && c.direct() {
+	if by.byImage != nil && c.directByImage() {
 		return by.byImage(dev, c, image, filter, grad, accumulate)
 	}
-	return inputGradByPatches(dev, c, by.mul, image, filter, grad, accumulate)
+	return inputGradByPatches(dev, c, by, image, filter, grad, accumulate)
 }
 
 // inputGradByPatches computes the gradients of all patches and adds them up.
-func inputGradByPatches[T element.Numeric](dev kernels.Device, c *convolution, mul gemm.Gemm[T], image, filter, grad []T, accumulate bool) error {
+func inputGradByPatches[T element.Numeric](dev kernels.Device, c *convolution, by methods[T], image, filter, grad []T, accumulate bool) error {
 	if !accumulate {
 		clear(image)
 	}
@@ -108,8 +108,8 @@ func inputGradByPatches[T element.Numeric](dev kernels.Device, c *convolution, m
 			// A tile ends with its image, so that no two goroutines add to the same one.
 			end := min(p+tile, (p/perImage+1)*perImage)
 			for g := range c.groups {
-				mul(par, false, true, end-p, c.patch(), width, grad[p*c.outDepth+g*width:], c.outDepth, filter[g*width:], c.outDepth, work, c.patch(), false)
-				addPatches(c, image, work, g, p, end)
+				by.mul(par, false, true, end-p, c.patch(), width, grad[p*c.outDepth+g*width:], c.outDepth, filter[g*width:], c.outDepth, work, c.patch(), false)
+				addPatches(c, by.add, image, work, g, p, end)
 			}
 			p = end
 		}
@@ -117,20 +117,26 @@ func inputGradByPatches[T element.Numeric](dev kernels.Device, c *convolution, m
 }
 
 // addPatches adds the patches of places lo to hi of a group to the images.
-func addPatches[T element.Numeric](c *convolution, image, work []T, group, lo, hi int) {
+func addPatches[T element.Numeric](c *convolution, add func(t *simd.Taps, dst, a []T, at, n int), image, work []T, group, lo, hi int) {
 	perImage := c.rows.out * c.cols.out
 	imageSize, line := c.rows.in*c.cols.in*c.inDepth, c.cols.in*c.inDepth
 	run := c.cols.size * c.groupDepth
 	dense := c.cols.dilation == 1 && c.groups == 1
+	t := simd.Taps{PlaceDst: c.rows.dilation * line, PlaceA: run, Rows: 1, Cols: 1} // a place is a row of the patch
 	for p := lo; p < hi; p++ {
 		dst := image[p/perImage*imageSize:][:imageSize]
 		place := p % perImage
 		top, bottom, y := c.rows.clip(place / c.cols.out)
 		left, right, x := c.cols.clip(place % c.cols.out)
-		if left >= right {
+		if left >= right || top >= bottom {
 			continue
 		}
 		patch := work[(p-lo)*c.patch():][:c.patch()]
+		if dense && add != nil {
+			t.Places = bottom - top
+			add(&t, dst[(y+top*c.rows.dilation)*line+(x+left)*c.inDepth:], patch, top*run+left*c.inDepth, (right-left)*c.inDepth)
+			continue
+		}
 		for ky := top; ky < bottom; ky++ {
 			from := patch[ky*run:][:run]
 			to := dst[(y+ky*c.rows.dilation)*line:][:line]

@@ -324,14 +324,14 @@ func maxPoolOf[T element.Ordered](sized bool, m poolMath[T]) []kernels.Def {
 
 // maxPoolGrad and maxPoolGradGrad are the rows of the gradients of maxPool.
 func maxPoolGrad(sized bool) []kernels.Def {
-	return slices.Concat(maxPoolGradOf[float32](sized), maxPoolGradOf[float64](sized),
-		maxPoolGradOf[int8](sized), maxPoolGradOf[int16](sized), maxPoolGradOf[int32](sized), maxPoolGradOf[int64](sized),
-		maxPoolGradOf[uint8](sized), maxPoolGradOf[uint16](sized), maxPoolGradOf[uint32](sized), maxPoolGradOf[uint64](sized))
+	return slices.Concat(maxPoolGradOf(sized, (*simd.Taps).MaxGrad), maxPoolGradOf(sized, simd.MaxGradOfTaps[float64]),
+		maxPoolGradOf(sized, simd.MaxGradOfTaps[int8]), maxPoolGradOf(sized, simd.MaxGradOfTaps[int16]), maxPoolGradOf(sized, simd.MaxGradOfTaps[int32]), maxPoolGradOf(sized, simd.MaxGradOfTaps[int64]),
+		maxPoolGradOf(sized, simd.MaxGradOfTaps[uint8]), maxPoolGradOf(sized, simd.MaxGradOfTaps[uint16]), maxPoolGradOf(sized, simd.MaxGradOfTaps[uint32]), maxPoolGradOf(sized, simd.MaxGradOfTaps[uint64]))
 }
 
-func maxPoolGradOf[T element.Ordered](sized bool) []kernels.Def {
+func maxPoolGradOf[T element.Ordered](sized bool, maxGrad func(t *simd.Taps, dst, a, grad []T, at, n int)) []kernels.Def {
 	dtype := element.DTypeOf[T]()
-	return poolRows(dtype, sized, func(p pooling) kernels.Kernel { return &maxPoolGradKernel[T]{p, dtype, !sized} }, []int{0, 1, 2}, -1)
+	return poolRows(dtype, sized, func(p pooling) kernels.Kernel { return &maxPoolGradKernel[T]{p, dtype, maxGrad, !sized} }, []int{0, 1, 2}, -1)
 }
 
 func maxPoolGradGrad(sized bool) []kernels.Def {

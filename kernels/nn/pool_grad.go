@@ -36,6 +36,7 @@ func expectShape(name string, want, have tensor.Shape) error {
 type maxPoolGradKernel[T element.Ordered] struct {
 	pooling
 	dtype      tensor.DType
+	maxGrad    func(t *simd.Taps, dst, a, grad []T, at, n int)
 	fromInputs bool
 }
 
@@ -61,34 +62,11 @@ func (k *maxPoolGradKernel[T]) Compute(ctx *kernels.Context) error {
 	dst, src, g := element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](grad)
 	clear(dst)
 	// Windows overlap, so that an image is one goroutine's.
+	runs := p.cols.runs()
 	ctx.Device.Parallel(p.batch, max(1, p.grain()/max(1, p.rows.out)), func(lo, hi int) {
-		best, at := make([]T, p.depth), make([]int, p.depth)
-		p.eachPlace(lo*p.rows.out, hi*p.rows.out, func(place, image int, rows, cols [3]int) {
-			first := true
-			for y := rows[0]; y < rows[1]; y++ {
-				for x := cols[0]; x < cols[1]; x++ {
-					start := image + ((rows[2]+y)*p.cols.in+cols[2]+x)*p.depth
-					from := src[start:][:p.depth]
-					if first {
-						first = false
-						copy(best, from)
-						for c := range at {
-							at[c] = start + c
-						}
-						continue
-					}
-					for c, v := range from {
-						if v > best[c] {
-							best[c], at[c] = v, start+c
-						}
-					}
-				}
-			}
-			if first {
-				return
-			}
-			for c, to := range at {
-				dst[to] += g[place*p.depth+c]
+		p.eachRun(lo*p.rows.out, hi*p.rows.out, runs, func(place int, t *simd.Taps, at int) {
+			if t.Rows*t.Cols > 0 {
+				k.maxGrad(t, dst, src, g[place*p.depth:], at, p.depth)
 			}
 		})
 	})

@@ -5541,6 +5541,102 @@ done:
 	VZEROUPPER
 	RET
 
+// func maxGradOfTapsAVX512(dst *float32, a *float32, grad *float32, n int, t *int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·maxGradOfTapsAVX512(SB), NOSPLIT, $8-40
+	MOVQ         n+24(FP), AX
+	MOVQ         t+32(FP), CX
+	MOVQ         dst+0(FP), DX
+	MOVQ         a+8(FP), BX
+	MOVQ         grad+16(FP), SI
+	VBROADCASTSS lanes00000001<>+0(SB), Z0
+	MOVQ         (CX), DI
+	MOVQ         DI, (SP)
+
+place:
+	XORQ DI, DI
+	MOVQ AX, R8
+
+channels:
+	MOVQ      R8, R9
+	MOVQ      $0x00000010, R10
+	CMPQ      R9, R10
+	CMOVQGT   R10, R9
+	MOVQ      $0xffffffff, R10
+	BZHIQ     R9, R10, R10
+	KMOVW     R10, K1
+	LEAQ      (BX)(DI*1), R10
+	VMOVUPS.Z (R10), K1, Z1
+	VPXORD    Z2, Z2, Z2
+	VPXORD    Z3, Z3, Z3
+	MOVQ      64(CX), R12
+	MOVQ      32(CX), R13
+
+greatestrow:
+	MOVQ R10, R11
+	MOVQ 56(CX), R14
+
+greatestcol:
+	VMOVUPS.Z (R11), K1, Z4
+	VCMPPS    $0x1e, Z1, Z4, K2
+	VMOVAPS   Z4, K2, Z1
+	VMOVAPS   Z3, K2, Z2
+	VPADDD    Z0, Z3, Z3
+	LEAQ      (R11)(R12*4), R11
+	DECQ      R14
+	JNZ       greatestcol
+	MOVQ      40(CX), R11
+	LEAQ      (R10)(R11*4), R10
+	DECQ      R13
+	JNZ       greatestrow
+	LEAQ      (SI)(DI*1), R10
+	VMOVUPS.Z (R10), K1, Z1
+	VPXORD    Z3, Z3, Z3
+	LEAQ      (DX)(DI*1), R10
+	MOVQ      64(CX), R12
+	MOVQ      32(CX), R13
+
+addrow:
+	MOVQ R10, R11
+	MOVQ 56(CX), R14
+
+addcol:
+	VMOVUPS.Z (R11), K1, Z4
+	VPCMPEQD  Z3, Z2, K2
+	VADDPS    Z1, Z4, K2, Z4
+	VMOVUPS   Z4, K1, (R11)
+	VPADDD    Z0, Z3, Z3
+	LEAQ      (R11)(R12*4), R11
+	DECQ      R14
+	JNZ       addcol
+	MOVQ      40(CX), R11
+	LEAQ      (R10)(R11*4), R10
+	DECQ      R13
+	JNZ       addrow
+	ADDQ      $0x00000040, DI
+	SUBQ      R9, R8
+	JNZ       channels
+	MOVQ      16(CX), DI
+	LEAQ      (DX)(DI*4), DX
+	MOVQ      16(CX), DI
+	LEAQ      (BX)(DI*4), BX
+	MOVQ      8(CX), DI
+	LEAQ      (SI)(DI*4), SI
+	DECQ      (SP)
+	JNZ       place
+	VZEROUPPER
+	RET
+
+DATA lanes00000001<>+0(SB)/4, $0x00000001
+DATA lanes00000001<>+4(SB)/4, $0x00000001
+DATA lanes00000001<>+8(SB)/4, $0x00000001
+DATA lanes00000001<>+12(SB)/4, $0x00000001
+DATA lanes00000001<>+16(SB)/4, $0x00000001
+DATA lanes00000001<>+20(SB)/4, $0x00000001
+DATA lanes00000001<>+24(SB)/4, $0x00000001
+DATA lanes00000001<>+28(SB)/4, $0x00000001
+GLOBL lanes00000001<>(SB), RODATA|NOPTR, $32
+
 // func mixAVX512(dst []float32, a []float32, b []float32, part float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·mixAVX512(SB), NOSPLIT, $0-76
@@ -11701,6 +11797,94 @@ restplace:
 
 done:
 	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func maxGradOfTapsAVX2(dst *float32, a *float32, grad *float32, n int, t *int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·maxGradOfTapsAVX2(SB), NOSPLIT, $8-40
+	MOVQ    n+24(FP), AX
+	MOVQ    t+32(FP), CX
+	MOVQ    dst+0(FP), DX
+	MOVQ    a+8(FP), BX
+	MOVQ    grad+16(FP), SI
+	VMOVUPS lanes00000001<>+0(SB), Y0
+	MOVQ    (CX), DI
+	MOVQ    DI, (SP)
+
+place:
+	XORQ DI, DI
+	MOVQ AX, R8
+
+channels:
+	MOVQ       R8, R9
+	MOVQ       $0x00000008, R10
+	CMPQ       R9, R10
+	CMOVQGT    R10, R9
+	LEAQ       lanewindow<>+0(SB), R10
+	MOVQ       R9, R11
+	NEGQ       R11
+	VMOVUPS    64(R10)(R11*4), Y1
+	LEAQ       (BX)(DI*1), R10
+	VMASKMOVPS (R10), Y1, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	MOVQ       64(CX), R12
+	MOVQ       32(CX), R13
+
+greatestrow:
+	MOVQ R10, R11
+	MOVQ 56(CX), R14
+
+greatestcol:
+	VMASKMOVPS (R11), Y1, Y5
+	VCMPPS     $0x1e, Y2, Y5, Y6
+	VBLENDVPS  Y6, Y5, Y2, Y2
+	VBLENDVPS  Y6, Y4, Y3, Y3
+	VPADDD     Y0, Y4, Y4
+	LEAQ       (R11)(R12*4), R11
+	DECQ       R14
+	JNZ        greatestcol
+	MOVQ       40(CX), R11
+	LEAQ       (R10)(R11*4), R10
+	DECQ       R13
+	JNZ        greatestrow
+	LEAQ       (SI)(DI*1), R10
+	VMASKMOVPS (R10), Y1, Y2
+	VXORPS     Y4, Y4, Y4
+	LEAQ       (DX)(DI*1), R10
+	MOVQ       64(CX), R12
+	MOVQ       32(CX), R13
+
+addrow:
+	MOVQ R10, R11
+	MOVQ 56(CX), R14
+
+addcol:
+	VMASKMOVPS (R11), Y1, Y5
+	VPCMPEQD   Y4, Y3, Y6
+	VADDPS     Y2, Y5, Y7
+	VBLENDVPS  Y6, Y7, Y5, Y5
+	VMASKMOVPS Y5, Y1, (R11)
+	VPADDD     Y0, Y4, Y4
+	LEAQ       (R11)(R12*4), R11
+	DECQ       R14
+	JNZ        addcol
+	MOVQ       40(CX), R11
+	LEAQ       (R10)(R11*4), R10
+	DECQ       R13
+	JNZ        addrow
+	ADDQ       $0x00000020, DI
+	SUBQ       R9, R8
+	JNZ        channels
+	MOVQ       16(CX), DI
+	LEAQ       (DX)(DI*4), DX
+	MOVQ       16(CX), DI
+	LEAQ       (BX)(DI*4), BX
+	MOVQ       8(CX), DI
+	LEAQ       (SI)(DI*4), SI
+	DECQ       (SP)
+	JNZ        place
 	VZEROUPPER
 	RET
 

@@ -113,6 +113,9 @@ func tapProducts3x2AVX512(dst *float32, a *float32, b *float32, n int, t *int)
 func tapProducts3x3AVX512(dst *float32, a *float32, b *float32, n int, t *int)
 
 //go:noescape
+func maxGradOfTapsAVX512(dst *float32, a *float32, grad *float32, n int, t *int)
+
+//go:noescape
 func mixAVX512(dst []float32, a []float32, b []float32, part float32)
 
 //go:noescape
@@ -261,6 +264,9 @@ func tapProducts3x2AVX2(dst *float32, a *float32, b *float32, n int, t *int)
 
 //go:noescape
 func tapProducts3x3AVX2(dst *float32, a *float32, b *float32, n int, t *int)
+
+//go:noescape
+func maxGradOfTapsAVX2(dst *float32, a *float32, grad *float32, n int, t *int)
 
 //go:noescape
 func mixAVX2(dst []float32, a []float32, b []float32, part float32)

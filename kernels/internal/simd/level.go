@@ -17,6 +17,7 @@ type kernelSet struct {
 
 	sumOfProducts        func(dst, a, b *float32, n int, t *int, accumulate int)
 	sumOfTaps, maxOfTaps func(dst, a *float32, n int, t *int, accumulate int)
+	maxGradOfTaps        func(dst, a, grad *float32, n int, t *int)
 	meanOfTaps           func(dst, a *float32, n int, t *int, accumulate int, divisor float32)
 	tapProducts          *tapProducts
 

@@ -10,7 +10,7 @@ var avx512 = kernelSet{
 	mulScalar: mulScalarAVX512, divScalar: divScalarAVX512, rdivScalar: rdivScalarAVX512,
 	neg: negAVX512, abs: absAVX512, square: squareAVX512, sqrt: sqrtAVX512, rsqrt: rsqrtAVX512,
 	exp: expAVX512, log: logAVX512, tanh: tanhAVX512, sigmoid: sigmoidAVX512, relu: reluAVX512, erf: erfAVX512, expSum: expSumAVX512,
-	sumOfProducts: sumOfProductsAVX512, sumOfTaps: sumOfTapsAVX512, maxOfTaps: maxOfTapsAVX512,
+	sumOfProducts: sumOfProductsAVX512, sumOfTaps: sumOfTapsAVX512, maxOfTaps: maxOfTapsAVX512, maxGradOfTaps: maxGradOfTapsAVX512,
 	meanOfTaps: meanOfTapsAVX512, tapProducts: &tapProducts{
 		{tapProducts1x1AVX512, tapProducts1x2AVX512, tapProducts1x3AVX512},
 		{tapProducts2x1AVX512, tapProducts2x2AVX512, tapProducts2x3AVX512},
@@ -38,7 +38,7 @@ var avx2 = kernelSet{
 	mulScalar: mulScalarAVX2, divScalar: divScalarAVX2, rdivScalar: rdivScalarAVX2,
 	neg: negAVX2, abs: absAVX2, square: squareAVX2, sqrt: sqrtAVX2, rsqrt: rsqrtAVX2,
 	exp: expAVX2, log: logAVX2, tanh: tanhAVX2, sigmoid: sigmoidAVX2, relu: reluAVX2, erf: erfAVX2, expSum: expSumAVX2,
-	sumOfProducts: sumOfProductsAVX2, sumOfTaps: sumOfTapsAVX2, maxOfTaps: maxOfTapsAVX2,
+	sumOfProducts: sumOfProductsAVX2, sumOfTaps: sumOfTapsAVX2, maxOfTaps: maxOfTapsAVX2, maxGradOfTaps: maxGradOfTapsAVX2,
 	meanOfTaps: meanOfTapsAVX2, tapProducts: &tapProducts{
 		{tapProducts1x1AVX2, tapProducts1x2AVX2, tapProducts1x3AVX2},
 		{tapProducts2x1AVX2, tapProducts2x2AVX2, tapProducts2x3AVX2},

@@ -1,6 +1,9 @@
 package simd
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 var negativeInfinity = float32(math.Inf(-1))
 
@@ -49,6 +52,24 @@ func AddTapProducts[T ~float32 | ~float64](t *Taps, dst, a, b []T, atA, atB, n i
 					to[i] += v * x[i]
 				}
 			}
+		}
+	}
+}
+
+// MaxGradOfTaps is Taps.MaxGrad for any type of numbers.
+func MaxGradOfTaps[T cmp.Ordered](t *Taps, dst, a, grad []T, at, n int) {
+	for p := range t.Places {
+		first := at + p*t.PlaceA
+		for i, g := range grad[p*t.PlaceDst:][:n] {
+			best := first + i
+			for r := range t.Rows {
+				for c := range t.Cols {
+					if x := first + r*t.RowA + c*t.ColA + i; a[x] > a[best] {
+						best = x
+					}
+				}
+			}
+			dst[best] += g
 		}
 	}
 }

@@ -135,3 +135,34 @@ func (t *Taps) Max(dst, a []float32, at, n int) {
 	}
 	active.maxOfTaps(&dst[0], &a[at], n, &t.Places, 0)
 }
+
+// Add adds a's taps, from number at on, to n numbers of dst for each place.
+func (t *Taps) Add(dst, a []float32, at, n int) {
+	t.check(dst, a, at, n)
+	if active.sumOfTaps == nil {
+		for p := range t.Places {
+			to := dst[p*t.PlaceDst:][:n]
+			for r := range t.Rows {
+				for c := range t.Cols {
+					add(to, to, a[at+p*t.PlaceA+r*t.RowA+c*t.ColA:][:n])
+				}
+			}
+		}
+		return
+	}
+	active.sumOfTaps(&dst[0], &a[at], n, &t.Places, 1)
+}
+
+// MaxGrad adds n numbers of grad for each place, which are PlaceDst apart, to dst, where that has what a has of the first of
+// the greatest of the place's taps, from number at on. A NaN is greatest where it is the first tap alone.
+func (t *Taps) MaxGrad(dst, a, grad []float32, at, n int) {
+	t.check(grad, a, at, n)
+	over := *t
+	over.PlaceDst = 0
+	over.check(dst[:n], dst, at, n)
+	if active.maxGradOfTaps == nil {
+		MaxGradOfTaps(t, dst, a, grad, at, n)
+		return
+	}
+	active.maxGradOfTaps(&dst[at], &a[at], &grad[0], n, &t.Places)
+}

@@ -185,3 +185,44 @@ func TestTapsRefuseShortSlices(t *testing.T) {
 		})
 	}
 }
+
+// TestTapGradients compares Add and MaxGrad with the portable functions, in memory that ends at pages that may not be
+// touched.
+func TestTapGradients(t *testing.T) {
+	nan := float32(math.NaN())
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(17, 18))
+		for round := range 400 {
+			mem := &arena{r: r}
+			n := 1 + r.IntN(70)
+			taps, lenDst, lenA, _, at, _ := randomTaps(r, n)
+			a, grad := fill(r, mem.floats(lenA)), fill(r, mem.floats(lenDst))
+			dst := fill(r, mem.floats(lenA))
+			for _, v := range [][]float32{a, grad, dst} { // whole numbers: some are the same, and sums exact
+				for i := range v {
+					v[i] = float32(math.Round(float64(v[i])))
+				}
+			}
+			if round%4 == 0 {
+				a[r.IntN(len(a))] = nan
+			}
+			want := clone(dst)
+			MaxGradOfTaps(&taps, want, a, grad, at, n)
+			taps.MaxGrad(dst, a, grad, at, n)
+			expectExact(t, "gradient of max", dst, want)
+
+			sums := clone(grad)
+			for p := range taps.Places {
+				for row := range taps.Rows {
+					for col := range taps.Cols {
+						to := sums[p*taps.PlaceDst:][:n]
+						add(to, to, a[at+p*taps.PlaceA+row*taps.RowA+col*taps.ColA:][:n])
+					}
+				}
+			}
+			taps.Add(grad, a, at, n)
+			expectExact(t, "sum", grad, sums)
+			mem.release()
+		}
+	})
+}

@@ -20,6 +20,7 @@ func main() {
 			elementwise(v)
 			reductions(v)
 			windowTaps(v)
+			maxGradOfTaps(v)
 			interpolations(v)
 			norms(v)
 			optimizers(v)
