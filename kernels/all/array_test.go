@@ -1,6 +1,7 @@
 package all_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -194,4 +195,28 @@ func flat(shape tensor.Shape, at []int64) (i int64) {
 		i = i*d + at[k]
 	}
 	return i
+}
+
+// TestGatherRows gathers rows of all lengths up to 40, some of which are moved as one, of elements of all sizes.
+func TestGatherRows(t *testing.T) {
+	d := kt.NewDevice(t)
+	indices := []int32{3, 0, 6, 6, 1}
+	for _, dtype := range []tensor.DType{tensor.Uint8, tensor.Int16, tensor.Float32, tensor.Int64, tensor.Complex128} {
+		for n := range int64(41) {
+			size := int(n) * dtype.Size()
+			params := zeros(dtype, 7, n)
+			for i := range params.Data() {
+				params.Data()[i] = byte(i*i>>3 + i)
+			}
+			want := []byte{}
+			for _, r := range indices {
+				want = append(want, params.Data()[int(r)*size:][:size]...)
+			}
+			out := d.Run(t, kt.Op{Type: "GatherV2", Attrs: kt.Attrs{"batch_dims": 0}}, params, kt.I32(kt.S(5), indices...), kt.I32(nil, 0))[0].Tensor
+			if !bytes.Equal(out.Data(), want) {
+				t.Fatalf("rows of %d elements of %v: %v, want %v", n, dtype, out.Data(), want)
+			}
+			out.Release()
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package layout
 
 import (
+	"unsafe"
+
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/element"
@@ -92,29 +94,57 @@ func MoverOf(d tensor.DType) *Mover {
 }
 
 func moveRows[E any](dst, src []E, to, from []int64, n, lo, hi int) {
-	if n == 1 {
-		switch {
-		case to == nil && from == nil:
-			tensor.Copy(dst[lo:hi], src[lo:hi])
-		case to == nil:
-			d := dst[lo:hi]
-			for i, r := range from[lo:hi] {
-				d[i] = src[r]
-			}
-		case from == nil:
-			for i := lo; i < hi; i++ {
-				dst[to[i]] = src[i]
-			}
-		default:
-			for i := lo; i < hi; i++ {
-				dst[to[i]] = src[from[i]]
-			}
-		}
+	if to == nil && from == nil {
+		tensor.Copy(dst[lo*n:hi*n], src[lo*n:hi*n])
 		return
 	}
-	for i := lo; i < hi; i++ {
-		d, s := listed(to, i), listed(from, i)
-		tensor.Copy(dst[d*n:d*n+n], src[s*n:s*n+n])
+	// Rows of a length that the compiler knows are moved without a call: many are on their way from memory at a time.
+	switch n {
+	case 1:
+		moveElements(dst, src, to, from, lo, hi)
+	case 2:
+		moveElements(arrays[[2]E](dst), arrays[[2]E](src), to, from, lo, hi)
+	case 3:
+		moveElements(arrays[[3]E](dst), arrays[[3]E](src), to, from, lo, hi)
+	case 4:
+		moveElements(arrays[[4]E](dst), arrays[[4]E](src), to, from, lo, hi)
+	case 8:
+		moveElements(arrays[[8]E](dst), arrays[[8]E](src), to, from, lo, hi)
+	case 16:
+		moveElements(arrays[[16]E](dst), arrays[[16]E](src), to, from, lo, hi)
+	case 32:
+		moveElements(arrays[[32]E](dst), arrays[[32]E](src), to, from, lo, hi)
+	default:
+		for i := lo; i < hi; i++ {
+			d, s := listed(to, i), listed(from, i)
+			tensor.Copy(dst[d*n:d*n+n], src[s*n:s*n+n])
+		}
+	}
+}
+
+// arrays is a slice as one of arrays of its elements; those that are left over are left out.
+func arrays[A, E any](s []E) []A {
+	var a A
+	var e E
+	return unsafe.Slice((*A)(unsafe.Pointer(unsafe.SliceData(s))), len(s)/int(unsafe.Sizeof(a)/unsafe.Sizeof(e)))
+}
+
+// moveElements moves elements by one list or two.
+func moveElements[E any](dst, src []E, to, from []int64, lo, hi int) {
+	switch {
+	case to == nil:
+		d := dst[lo:hi]
+		for i, r := range from[lo:hi] {
+			d[i] = src[r]
+		}
+	case from == nil:
+		for i := lo; i < hi; i++ {
+			dst[to[i]] = src[i]
+		}
+	default:
+		for i := lo; i < hi; i++ {
+			dst[to[i]] = src[from[i]]
+		}
 	}
 }
 
