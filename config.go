@@ -44,6 +44,8 @@ func defaultsOf(config *corepb.ConfigProto) (actors.SessionDefaults, error) {
 	switch {
 	case err != nil:
 		return d, err
+	case config.GetIntraOpParallelismThreads() < 0:
+		return d, status.InvalidArgumentf("intra_op_parallelism_threads is negative: %d", config.GetIntraOpParallelismThreads())
 	case d.OperationTimeout < 0:
 		return d, status.InvalidArgumentf("operation_timeout_in_ms is negative: %d", config.GetOperationTimeoutInMs())
 	case len(config.GetClusterDef().GetJob()) > 0:
@@ -79,7 +81,6 @@ func tellUnused(config *corepb.ConfigProto, log *slog.Logger) {
 	}
 	unused := cards.Unused(config)
 	for name, set := range map[string]bool{
-		"intra_op_parallelism_threads": config.GetIntraOpParallelismThreads() != 0,
 		"inter_op_parallelism_threads": config.GetInterOpParallelismThreads() != 0,
 		"use_per_session_threads":      config.GetUsePerSessionThreads(),
 		"session_inter_op_thread_pool": len(config.GetSessionInterOpThreadPool()) > 0,

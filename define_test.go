@@ -143,6 +143,7 @@ func TestRefusedConfigs(t *testing.T) {
 	}{
 		"No CPU devices are available in this process: device_count asks for 0": {&corepb.ConfigProto{DeviceCount: map[string]int32{"CPU": 0}}, nil, status.NotFound},
 		"device_count asks for 5000 CPU devices":                                {&corepb.ConfigProto{DeviceCount: map[string]int32{"CPU": 5000}}, nil, status.InvalidArgument},
+		"intra_op_parallelism_threads is negative: -2":                          {&corepb.ConfigProto{IntraOpParallelismThreads: -2}, nil, status.InvalidArgument},
 		"operation_timeout_in_ms is negative: -1":                               {&corepb.ConfigProto{OperationTimeoutInMs: -1}, nil, status.InvalidArgument},
 		`compression_algorithm is "lz4"; the known ones are`:                    {&corepb.ConfigProto{RpcOptions: &corepb.RPCOptions{CompressionAlgorithm: "lz4"}}, nil, status.InvalidArgument},
 		"ConfigProto.cluster_def is not a default":                              {&corepb.ConfigProto{ClusterDef: defOf("", 0, "").Cluster}, nil, status.Unimplemented},

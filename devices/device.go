@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"math"
 	"math/rand/v2"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -64,6 +65,7 @@ type CPU struct {
 	name        string
 	incarnation uint64
 	memoryLimit int64
+	threads     int // that a kernel is divided between at most
 	pool        *tensor.Pool
 	resources   *containers.Manager
 }
@@ -81,9 +83,18 @@ func NewCPU(system *actor.ActorSystem, name, job string, memoryLimit int64) *CPU
 		name:        name,
 		incarnation: rand.Uint64() | 1,
 		memoryLimit: memoryLimit,
+		threads:     math.MaxInt,
 		pool:        tensor.NewPool("cpu on "+name, memoryLimit).WithRoom(tensor.AvailableMemory),
 		resources:   containers.NewManager(system, name, job),
 	}
+}
+
+// WithThreads makes the device divide kernels between n processors at most, 0 for all. It is for a device that nobody uses yet.
+func (d *CPU) WithThreads(n int) *CPU {
+	if n > 0 {
+		d.threads = n
+	}
+	return d
 }
 
 // WithResources shares memory accounting and incarnation with d.
@@ -141,4 +152,4 @@ func (d *CPU) Memory() tensor.Memory { return d.pool }
 func (d *CPU) Resources() *containers.Manager { return d.resources }
 
 // Parallel spreads a loop over the process's workers.
-func (d *CPU) Parallel(n, grain int, body func(lo, hi int)) { Parallel(n, grain, body) }
+func (d *CPU) Parallel(n, grain int, body func(lo, hi int)) { parallel(d.threads, n, grain, body) }

@@ -22,7 +22,10 @@ const longestPart = 1 << 20
 // Parallel calls body on parts of [0,n), each at least grain long, and returns when they cover it.
 // Parts are taken from a shared counter, so that a slow helper holds nobody up. Where others want all processors it has
 // no helpers.
-func Parallel(n, grain int, body func(lo, hi int)) {
+func Parallel(n, grain int, body func(lo, hi int)) { parallel(cap(helpers)+1, n, grain, body) }
+
+// parallel is Parallel on so many processors at most.
+func parallel(most, n, grain int, body func(lo, hi int)) {
 	grain = max(grain, 1)
 	if n < 2*grain {
 		if n > 0 {
@@ -30,9 +33,10 @@ func Parallel(n, grain int, body func(lo, hi int)) {
 		}
 		return
 	}
-	parts := min(n/grain, 4*(cap(helpers)+1))
+	most = min(most, cap(helpers)+1)
+	parts := min(n/grain, 4*most)
 	size := min((n+parts-1)/parts, max(grain, longestPart))
-	if cap(helpers) == 0 || processors.Default.Contended() {
+	if most == 1 || processors.Default.Contended() {
 		for lo := 0; lo < n; lo += size {
 			body(lo, min(lo+size, n))
 		}
@@ -58,7 +62,7 @@ func Parallel(n, grain int, body func(lo, hi int)) {
 	var done sync.WaitGroup
 	running.Add(1)
 	defer running.Add(-1)
-	for range min(parts-1, cap(helpers)) {
+	for range min(parts, most) - 1 {
 		select {
 		case helpers <- struct{}{}:
 			left.Add(1)
@@ -120,11 +124,11 @@ func help(f func()) {
 		offers <- f
 		return
 	}
-	go contain.Func(nil, "A kernel's helper", func() {
-		for f := f; f != nil; f = nextOffer() {
+	contain.Go(nil, "A kernel's helper", func() {
+		for ; f != nil; f = nextOffer() {
 			f()
 		}
-	}, nil)()
+	}, nil)
 }
 
 // nextOffer gives an idle helper its next function, or nil when there is none for long.

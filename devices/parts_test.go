@@ -1,7 +1,9 @@
 package devices
 
 import (
+	"cmp"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -105,6 +107,20 @@ func TestParallel(t *testing.T) {
 		})
 		if sum.Load() != 2500 {
 			t.Errorf("%d of 2500 parts were done", sum.Load())
+		}
+	})
+	t.Run("on no more threads than the device has", func(t *testing.T) {
+		for threads := range 3 {
+			device := NewCPU(nil, "/job:w/replica:0/task:0/device:CPU:0", "w", 0).WithThreads(threads)
+			var running, most atomic.Int64
+			device.Parallel(200, 1, func(lo, hi int) {
+				most.Store(max(most.Load(), running.Add(1)))
+				runtime.Gosched()
+				running.Add(-1)
+			})
+			if limit := int64(cmp.Or(threads, cap(helpers)+1)); most.Load() > limit {
+				t.Errorf("%d parts at a time on a device of %d threads", most.Load(), threads)
+			}
 		}
 	})
 	t.Run("a panic comes to the caller", func(t *testing.T) {

@@ -57,6 +57,8 @@ type Config struct {
 	// tensors on each; 0 means no bound but the machine's.
 	CPUs        int
 	MemoryLimit int64
+	// Threads are the processors that a kernel is divided between at most, 0 for all.
+	Threads int
 	// GPUs lists and opens GPUs; nil stands for CUDA's, of which there are none in a build without it. GPUConfig says which of them the server uses and
 	// how, in its device_count and gpu_options; nil for all.
 	GPUs      devices.GPUs
@@ -244,7 +246,7 @@ func (n *Node) devices(c Config) (all []devices.Device, err error) {
 		return all, nil
 	}
 	for i := range c.CPUs {
-		all = append(all, devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit))
+		all = append(all, devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit).WithThreads(c.Threads))
 	}
 	gpus, err := n.openGPUs(c, all[0].Pool())
 	if err != nil {
