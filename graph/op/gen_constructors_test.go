@@ -943,6 +943,8 @@ var constructors = map[string]any{
 	"UniformQuantize":                            UniformQuantize,
 	"UniformQuantizedAdd":                        UniformQuantizedAdd,
 	"UniformQuantizedClipByValue":                UniformQuantizedClipByValue,
+	"UniformQuantizedConvolution":                UniformQuantizedConvolution,
+	"UniformQuantizedConvolutionHybrid":          UniformQuantizedConvolutionHybrid,
 	"UniformQuantizedDot":                        UniformQuantizedDot,
 	"UniformQuantizedDotHybrid":                  UniformQuantizedDotHybrid,
 	"UniformRequantize":                          UniformRequantize,

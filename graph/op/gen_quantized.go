@@ -577,6 +577,65 @@ func UniformQuantizedClipByValue(s *Scope, operand, minIn, maxIn, scales, zeroPo
 	return s.add("UniformQuantizedClipByValue", need{"quantization_min_val": quantizationMinVal, "quantization_max_val": quantizationMaxVal}, attrs, operand, minIn, maxIn, scales, zeroPoints).argument(0)
 }
 
+// UniformQuantizedConvolution convolves images of uniformly quantized numbers.
+//
+//   - lhs: Tin
+//   - rhs: Tin
+//   - lhsScales: float
+//   - lhsZeroPoints: int32
+//   - rhsScales: float
+//   - rhsZeroPoints: int32
+//   - outputScales: float
+//   - outputZeroPoints: int32
+//   - tout: type, qint32
+//   - padding: string
+//   - lhsQuantizationMinVal: int
+//   - lhsQuantizationMaxVal: int
+//   - rhsQuantizationMinVal: int
+//   - rhsQuantizationMaxVal: int
+//   - outputQuantizationMinVal: int
+//   - outputQuantizationMaxVal: int
+//   - returns output: Tout
+//   - Tin is qint8
+//   - attr.WindowStrides: a list of int; default empty
+//   - attr.ExplicitPadding: a list of int; default empty
+//   - attr.LhsDilation: a list of int; default empty
+//   - attr.RhsDilation: a list of int; default empty
+//   - attr.BatchGroupCount: int; default 1
+//   - attr.FeatureGroupCount: int; default 1
+//   - attr.DimensionNumbers: string; default ""
+//   - attr.LhsQuantizationAxis: int; default -1
+//   - attr.RhsQuantizationAxis: int; default -1
+//   - attr.OutputQuantizationAxis: int; default -1
+func UniformQuantizedConvolution(s *Scope, lhs, rhs, lhsScales, lhsZeroPoints, rhsScales, rhsZeroPoints, outputScales, outputZeroPoints Output, tout tensor.DType, padding string, lhsQuantizationMinVal, lhsQuantizationMaxVal, rhsQuantizationMinVal, rhsQuantizationMaxVal, outputQuantizationMinVal, outputQuantizationMaxVal int64, attrs ...attr.Attr) (output Output) {
+	return s.add("UniformQuantizedConvolution", need{"Tout": tout, "padding": padding, "lhs_quantization_min_val": lhsQuantizationMinVal, "lhs_quantization_max_val": lhsQuantizationMaxVal, "rhs_quantization_min_val": rhsQuantizationMinVal, "rhs_quantization_max_val": rhsQuantizationMaxVal, "output_quantization_min_val": outputQuantizationMinVal, "output_quantization_max_val": outputQuantizationMaxVal}, attrs, lhs, rhs, lhsScales, lhsZeroPoints, rhsScales, rhsZeroPoints, outputScales, outputZeroPoints).argument(0)
+}
+
+// UniformQuantizedConvolutionHybrid convolves images of floats with filters of uniformly quantized numbers.
+//
+//   - lhs: Tlhs
+//   - rhs: Trhs
+//   - rhsScales: float
+//   - rhsZeroPoints: int32
+//   - tout: type, float
+//   - padding: string
+//   - rhsQuantizationMinVal: int
+//   - rhsQuantizationMaxVal: int
+//   - returns output: Tout
+//   - Tlhs is float
+//   - Trhs is qint8
+//   - attr.WindowStrides: a list of int; default empty
+//   - attr.ExplicitPadding: a list of int; default empty
+//   - attr.LhsDilation: a list of int; default empty
+//   - attr.RhsDilation: a list of int; default empty
+//   - attr.BatchGroupCount: int; default 1
+//   - attr.FeatureGroupCount: int; default 1
+//   - attr.DimensionNumbers: string; default ""
+//   - attr.RhsQuantizationAxis: int; default -1
+func UniformQuantizedConvolutionHybrid(s *Scope, lhs, rhs, rhsScales, rhsZeroPoints Output, tout tensor.DType, padding string, rhsQuantizationMinVal, rhsQuantizationMaxVal int64, attrs ...attr.Attr) (output Output) {
+	return s.add("UniformQuantizedConvolutionHybrid", need{"Tout": tout, "padding": padding, "rhs_quantization_min_val": rhsQuantizationMinVal, "rhs_quantization_max_val": rhsQuantizationMaxVal}, attrs, lhs, rhs, rhsScales, rhsZeroPoints).argument(0)
+}
+
 // UniformQuantizedDot multiplies matrices of uniformly quantized numbers.
 //
 //   - lhs: Tin

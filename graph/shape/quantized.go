@@ -24,6 +24,17 @@ var quantizedOps = []row{
 		c.channelScales(6, out)
 	}},
 	{"UniformQuantizedDotHybrid", func(c *call) { c.channelScales(2, c.uniformDot()) }},
+	{"UniformQuantizedConvolution UniformQuantizedConvolutionHybrid", func(c *call) {
+		lhs, rhs := c.atLeast(c.in(0), 2), c.atLeast(c.in(1), 2)
+		switch {
+		case lhs.HasRank() && rhs.HasRank() && lhs.Rank() != rhs.Rank():
+			c.fail("lhs and rhs must have same rank.")
+		case lhs.HasRank():
+			c.set(0, c.unknownOf(int64(lhs.Rank())))
+		case rhs.HasRank():
+			c.set(0, c.unknownOf(int64(rhs.Rank())))
+		}
+	}},
 	{"QuantizedAdd", alsoRanged(broadcastBoth, 2, 6)},
 	{"QuantizedMul", alsoRanged(broadcastBoth, 2, 2)},
 	{"QuantizedBiasAdd", alsoRanged(biasAdd, 2, 6)},

@@ -16,6 +16,8 @@ func Table() *kernels.Table {
 	op("UniformQuantizedClipByValue", rowOf(newClip, "T", tensor.QInt32))
 	op("UniformQuantizedDot", rowOf(newDot, "Tin", tensor.QInt8, "Tout", tensor.QInt32))
 	op("UniformQuantizedDotHybrid", rowOf(newHybridDot, "Tlhs", tensor.Float32, "Trhs", tensor.QInt8, "Tout", tensor.Float32))
+	op("UniformQuantizedConvolution", rowOf(newConv, "Tin", tensor.QInt8, "Tout", tensor.QInt32))
+	op("UniformQuantizedConvolutionHybrid", rowOf(newHybridConv, "Tlhs", tensor.Float32, "Trhs", tensor.QInt8, "Tout", tensor.Float32))
 	return table
 }
 

@@ -137,6 +137,11 @@ func BatchDim(v int64) Attr { return Attr{"batch_dim", v} }
 // Ops: Conv, GatherV2, ResourceGather. Defaults: 0 (GatherV2, ResourceGather); 1 (Conv).
 func BatchDims(v int64) Attr { return Attr{"batch_dims", v} }
 
+// BatchGroupCount sets the attribute batch_group_count.
+//
+// Ops: UniformQuantizedConvolution, UniformQuantizedConvolutionHybrid. Default: 1.
+func BatchGroupCount(v int64) Attr { return Attr{"batch_group_count", v} }
+
 // BatchPaddingPolicy sets the attribute batch_padding_policy.
 //
 // Ops: BatchFunction. Default: "PAD_UP".
@@ -377,6 +382,11 @@ func DeviceName(v string) Attr { return Attr{"device_name", v} }
 // Ops: Conv, Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput, QuantizedConv2D. Defaults: [1, 1, 1, 1, 1] (Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2); [1, 1, 1, 1] (Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput, QuantizedConv2D); empty (Conv).
 func Dilations(v []int64) Attr { return Attr{"dilations", v} }
 
+// DimensionNumbers sets the attribute dimension_numbers.
+//
+// Ops: UniformQuantizedConvolution, UniformQuantizedConvolutionHybrid. Default: "".
+func DimensionNumbers(v string) Attr { return Attr{"dimension_numbers", v} }
+
 // DisplayName sets the attribute display_name.
 //
 // Ops: TensorSummary. Default: "".
@@ -477,6 +487,11 @@ func ExitWithoutError(v bool) Attr { return Attr{"exit_without_error", v} }
 // Ops: DecodeImage. Default: true.
 func ExpandAnimations(v bool) Attr { return Attr{"expand_animations", v} }
 
+// ExplicitPadding sets the attribute explicit_padding.
+//
+// Ops: UniformQuantizedConvolution, UniformQuantizedConvolutionHybrid. Default: empty.
+func ExplicitPadding(v []int64) Attr { return Attr{"explicit_padding", v} }
+
 // ExplicitPaddings are the sizes that are padded, before and after each dimension, for the padding "EXPLICIT".
 //
 // Ops: Conv, Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput, MaxPool, MaxPoolGrad. Default: empty.
@@ -501,6 +516,11 @@ func FancyUpscaling(v bool) Attr { return Attr{"fancy_upscaling", v} }
 //
 // Ops: MatrixSolveLs. Default: true.
 func Fast(v bool) Attr { return Attr{"fast", v} }
+
+// FeatureGroupCount sets the attribute feature_group_count.
+//
+// Ops: UniformQuantizedConvolution, UniformQuantizedConvolutionHybrid. Default: 1.
+func FeatureGroupCount(v int64) Attr { return Attr{"feature_group_count", v} }
 
 // FeatureListDenseShapes sets the attribute feature_list_dense_shapes.
 //
@@ -731,9 +751,14 @@ func KernelType(v string) Attr { return Attr{"kernel_type", v} }
 // Ops: TensorSummary. Default: empty.
 func Labels(v []string) Attr { return Attr{"labels", v} }
 
+// LhsDilation sets the attribute lhs_dilation.
+//
+// Ops: UniformQuantizedConvolution, UniformQuantizedConvolutionHybrid. Default: empty.
+func LhsDilation(v []int64) Attr { return Attr{"lhs_dilation", v} }
+
 // LhsQuantizationAxis sets the attribute lhs_quantization_axis.
 //
-// Ops: UniformQuantizedAdd, UniformQuantizedDot. Default: -1.
+// Ops: UniformQuantizedAdd, UniformQuantizedConvolution, UniformQuantizedDot. Default: -1.
 func LhsQuantizationAxis(v int64) Attr { return Attr{"lhs_quantization_axis", v} }
 
 // LittleEndian says that bytes are in that order.
@@ -1003,7 +1028,7 @@ func OutputIdxType(v tensor.DType) Attr { return Attr{"output_idx_type", v} }
 
 // OutputQuantizationAxis sets the attribute output_quantization_axis.
 //
-// Ops: UniformQuantizedAdd, UniformQuantizedDot, UniformRequantize. Default: -1.
+// Ops: UniformQuantizedAdd, UniformQuantizedConvolution, UniformQuantizedDot, UniformRequantize. Default: -1.
 func OutputQuantizationAxis(v int64) Attr { return Attr{"output_quantization_axis", v} }
 
 // OutputRangeGiven sets the attribute output_range_given.
@@ -1161,9 +1186,14 @@ func ResizeIfIndexOutOfBounds(v bool) Attr { return Attr{"resize_if_index_out_of
 // Ops: Cumprod, Cumsum, CumulativeLogsumexp, NthElement. Default: false.
 func Reverse(v bool) Attr { return Attr{"reverse", v} }
 
+// RhsDilation sets the attribute rhs_dilation.
+//
+// Ops: UniformQuantizedConvolution, UniformQuantizedConvolutionHybrid. Default: empty.
+func RhsDilation(v []int64) Attr { return Attr{"rhs_dilation", v} }
+
 // RhsQuantizationAxis sets the attribute rhs_quantization_axis.
 //
-// Ops: UniformQuantizedAdd, UniformQuantizedDot, UniformQuantizedDotHybrid. Default: -1.
+// Ops: UniformQuantizedAdd, UniformQuantizedConvolution, UniformQuantizedConvolutionHybrid, UniformQuantizedDot, UniformQuantizedDotHybrid. Default: -1.
 func RhsQuantizationAxis(v int64) Attr { return Attr{"rhs_quantization_axis", v} }
 
 // RoundMode sets the attribute round_mode.
@@ -1490,6 +1520,11 @@ func WaitForIncomplete(v bool) Attr { return Attr{"wait_for_incomplete", v} }
 //
 // Ops: AsString. Default: -1.
 func Width(v int64) Attr { return Attr{"width", v} }
+
+// WindowStrides sets the attribute window_strides.
+//
+// Ops: UniformQuantizedConvolution, UniformQuantizedConvolutionHybrid. Default: empty.
+func WindowStrides(v []int64) Attr { return Attr{"window_strides", v} }
 
 // XDensity sets the attribute x_density.
 //

@@ -109,4 +109,49 @@ def section_channels():
     case('RequantizationRangePerChannel', x[:0], scales(3), scales(3), clip_value_max=9.); case('RequantizePerChannel', x[0], scales(3), scales(3), f32(-1), f32(1), out_type=tf.qint8); case('RequantizePerChannel', x, scales(3), scales(2), f32(-1), f32(1), out_type=tf.qint8)
     case('RequantizePerChannel', x, scales(3), scales(3), f32(0), f32(1), out_type=tf.qint8); case('RequantizePerChannel', x, scales(3), scales(3), f32(0), f32(1), out_type=tf.quint8)
 
+def numbers(lhs, rhs, out):
+    """A serialized UniformQuantizedConvolutionDimensionNumbersAttr: (batch, feature, places...) of images, (feature of results, of images, places...) of filters, results."""
+    def varint(field, v): return bytes([field << 3, v])
+    def packed(field, v): return bytes([field << 3 | 2, len(v), *v])
+    return (varint(1, lhs[0]) + varint(2, lhs[1]) + packed(3, lhs[2:]) + varint(4, rhs[1]) + varint(5, rhs[0]) + packed(6, rhs[2:])
+            + varint(7, out[0]) + varint(8, out[1]) + packed(9, out[2:]))
+
+NHWC = dict(dimension_numbers=numbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)))
+
+def conv(lhs, rhs, rn=(), on=(), lhs_axis=-1, **kw):
+    limits = ends(lhs=(-128, 127), rhs=(-128, 127), output=(-2 ** 31, 2 ** 31 - 1))
+    kw = dict(dict(padding='VALID'), **kw)
+    case('UniformQuantizedConvolution', q(tf.qint8, lhs), q(tf.qint8, rhs), scales(), zeros(), scales(*rn), zeros(*rn), scales(*on), zeros(*on), Tout=tf.qint32,
+         lhs_quantization_axis=lhs_axis, rhs_quantization_axis=kw.pop('rhs_axis', -1), output_quantization_axis=kw.pop('out_axis', -1), **limits, **kw)
+
+def hybrid(lhs, rhs, rn=(), x=None, **kw):
+    kw = dict(dict(padding='VALID'), **kw)
+    case('UniformQuantizedConvolutionHybrid', arr(f32, lhs) if x is None else x, q(tf.qint8, rhs), scales(*rn), zeros(*rn), Tout=tf.float32,
+         rhs_quantization_axis=kw.pop('rhs_axis', -1), **ends(rhs=(-128, 127)), **kw)
+
+def section_convolution():
+    for f in (conv, hybrid):
+        for lhs, rhs in [((2, 3, 7), (4, 3, 3)), ((2, 3, 7, 6), (4, 3, 3, 2)), ((1, 2, 4, 5, 3), (3, 2, 2, 3, 1)), ((1, 1, 1, 1), (1, 1, 1, 1)), ((2, 2, 3, 3), (2, 2, 5, 5))]:
+            n = len(lhs) - 2
+            for kw in [dict(), dict(padding='SAME'), dict(window_strides=[2] * n), dict(padding='SAME', window_strides=[3] * n), dict(rhs_dilation=[2] * n, padding='SAME'),
+                       dict(lhs_dilation=[2] * n), dict(lhs_dilation=[2] * n, padding='SAME', window_strides=[2] * n), dict(padding='EXPLICIT', explicit_padding=list(range(1, 2 * n + 1))),
+                       dict(padding='EXPLICIT', explicit_padding=[2] * (2 * n), lhs_dilation=[3] * n, rhs_dilation=[2] * n, window_strides=[2] * n)]: f(lhs, rhs, **kw)
+        for kw in [dict(), dict(padding='SAME', window_strides=[2, 1])]:
+            f((2, 7, 6, 3), (3, 2, 3, 4), **NHWC, **kw)
+            f((2, 7, 6, 4), (3, 2, 2, 4), feature_group_count=2, **NHWC, **kw); f((4, 7, 6, 3), (3, 2, 3, 4), batch_group_count=2, **NHWC, **kw)
+        f((2, 3, 7, 6), (4, 3, 3, 2), (4,), rhs_axis=0); f((2, 7, 6, 3), (3, 2, 3, 4), (4,), rhs_axis=3, **NHWC)
+        f((6, 5, 7, 3), (3, 2, 4, 4), dimension_numbers=numbers((3, 0, 2, 1), (2, 3, 1, 0), (1, 2, 3, 0)), feature_group_count=1)
+        f((6, 5, 7, 4), (3, 2, 4, 6), dimension_numbers=numbers((3, 0, 2, 1), (2, 3, 1, 0), (1, 2, 3, 0)))
+        f((4, 4, 5), (4, 2, 2), feature_group_count=2); f((4, 4, 5), (4, 4, 2), batch_group_count=4); f((4, 4, 5), (4, 1, 2), feature_group_count=4, batch_group_count=1)
+        f((0, 3, 7), (4, 3, 3)); f((2, 3, 0), (4, 3, 3), padding='SAME'); f((2, 3, 7), (0, 3, 3))
+        for lhs, rhs, kw in [((2, 3, 7), (4, 3, 3, 1), {}), ((2, 3), (4, 3), {}), ((2, 3, 7), (4, 2, 3), {}), ((2, 3, 7), (4, 3, 3), dict(feature_group_count=2)), ((2, 3, 7), (4, 3, 3), dict(batch_group_count=3)),
+                             ((2, 3, 7), (4, 3, 3), dict(window_strides=[1, 1])), ((2, 3, 7), (4, 3, 3), dict(window_strides=[0])), ((2, 3, 7), (4, 3, 3), dict(lhs_dilation=[0])), ((2, 3, 7), (4, 3, 3), dict(rhs_dilation=[-1])),
+                             ((2, 3, 7), (4, 3, 3), dict(padding='EXPLICIT')), ((2, 3, 7), (4, 3, 3), dict(padding='EXPLICIT', explicit_padding=[-1, 0])), ((2, 3, 7), (4, 3, 3), dict(explicit_padding=[1, 1])), ((2, 3, 7), (4, 3, 3), dict(padding='FULL')),
+                             ((2, 3, 7), (4, 3, 3), dict(feature_group_count=0)), ((2, 3, 7), (4, 3, 3), dict(batch_group_count=0)), ((2, 3, 7), (4, 3, 3), dict(batch_group_count=-1)), ((2, 4, 7), (3, 2, 3), dict(feature_group_count=2)),
+                             ((2, 3, 7), (4, 3, 3), dict(dimension_numbers=b'nonsense')), ((2, 3, 7), (4, 3, 3), dict(dimension_numbers=numbers((0, 1, 3), (0, 1, 2), (0, 1, 2)))), ((2, 3, 7), (4, 3, 3), dict(dimension_numbers=numbers((0, 1, 2, 3), (0, 1, 2), (0, 1, 2)))),
+                             ((2, 3, 7), (4, 3, 3), dict(rhs_axis=1)), ((2, 3, 7), (4, 3, 3), dict(rhs_axis=0)), ((2, 3, 2), (4, 3, 9), {})]: f(lhs, rhs, **kw)
+    conv((2, 3, 7, 6), (4, 3, 3, 2), (4,), (4,), rhs_axis=0, out_axis=1); conv((2, 3, 7, 6), (4, 3, 3, 2), (), (4,), out_axis=1); conv((2, 3, 7), (4, 3, 3), lhs_axis=1); conv((2, 3, 7), (4, 3, 3), (4,), (3,), rhs_axis=0, out_axis=1)
+    conv((2, 3, 7), (4, 3, 3), (4,), (2,), rhs_axis=0, out_axis=0)
+    for v in (0, np.nan, np.inf): hybrid((2, 2, 3), (1, 2, 1), x=np.full((2, 2, 3), v, f32))
+
 if __name__ == '__main__': golden.main(globals())
