@@ -200,7 +200,7 @@ func TestActorsAcrossProcesses(t *testing.T) {
 
 	// A frozen process is noticed within seconds.
 	ended, waitsB := watch(b), waits(b)
-	second.signal(syscall.SIGSTOP)
+	second.freeze()
 	if e := <-ended; status.CodeOf(e.Err) != status.Unavailable {
 		t.Errorf("the watch of a frozen one: %v", e)
 	}

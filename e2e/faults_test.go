@@ -79,7 +79,7 @@ func (c *cluster) act(what, key string) error {
 		case "kill":
 			k.proc.kill()
 		case "freeze":
-			k.proc.signal(syscall.SIGSTOP)
+			k.proc.freeze()
 		case "thaw":
 			k.proc.signal(syscall.SIGCONT)
 		case "terminate":

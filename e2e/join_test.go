@@ -127,7 +127,7 @@ func TestJoiningBySeeds(t *testing.T) {
 	}
 
 	// A frozen process still has its task: its address answers nobody, but nobody else can bind it.
-	next.signal(syscall.SIGSTOP)
+	next.freeze()
 	code, text = command(t, "serve", "--join", second.addr, "--job", "worker", "--task", "0")
 	next.signal(syscall.SIGCONT)
 	if code != 3 || !strings.Contains(text, "is taken") {

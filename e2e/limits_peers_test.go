@@ -29,7 +29,7 @@ func TestFrozenReceiver(t *testing.T) {
 	withoutRace(t)
 	c := newCluster(t, "ps=1,worker=2")
 	ps := c.task("ps", 0)
-	s := stalled(t, c, silent, func() { ps.proc.signal(syscall.SIGSTOP) })
+	s := stalled(t, c, silent, func() { ps.proc.freeze() })
 	ps.proc.signal(syscall.SIGCONT)
 	sendsAgain(t, s)
 }

@@ -90,6 +90,17 @@ func launch(name string, cmd *exec.Cmd) (*process, error) {
 // signal sends a signal to the process alone.
 func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
+// freeze stops the process, and returns when all its threads have: after the signal alone some may go on for a while on a
+// machine that is busy.
+func (p *process) freeze() {
+	p.signal(syscall.SIGSTOP)
+	for {
+		if _, err := syscall.Wait4(p.cmd.Process.Pid, nil, syscall.WUNTRACED, nil); err != syscall.EINTR {
+			return // it has stopped, or is gone
+		}
+	}
+}
+
 // kill ends the whole process group, and returns when the process is gone.
 func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
