@@ -42,49 +42,73 @@ func parallel(most, n, grain int, body func(lo, hi int)) {
 		}
 		return
 	}
-	var next atomic.Int64
-	var failure atomic.Pointer[any]
-	work := func() {
-		defer func() {
-			if p := recover(); p != nil {
-				failure.CompareAndSwap(nil, &p)
-			}
-		}()
-		for {
-			lo := int(next.Add(int64(size))) - size
-			if lo >= n {
-				return
-			}
-			body(lo, min(lo+size, n))
-		}
-	}
-	var left atomic.Int32
-	var done sync.WaitGroup
+	j := jobs.Get().(*job)
+	j.n, j.size, j.body = n, size, body
+	j.next.Store(0)
 	running.Add(1)
 	defer running.Add(-1)
 	for range min(parts, most) - 1 {
 		select {
 		case helpers <- struct{}{}:
-			left.Add(1)
-			done.Add(1)
-			help(func() {
-				defer done.Done()
-				defer left.Add(-1)
-				defer func() { <-helpers }()
-				work()
-			})
+			j.left.Add(1)
+			j.done.Add(1)
+			help(j.assist)
 			continue
 		default:
 		}
 		break
 	}
-	work()
-	for start := time.Now(); left.Load() > 0 && time.Since(start) < patience; {
+	j.work()
+	for start := time.Now(); j.left.Load() > 0 && time.Since(start) < patience; {
 		runtime.Gosched()
 	}
-	done.Wait()
-	if p := failure.Load(); p != nil {
-		panic(*p) // on the kernel's own goroutine, where the executor turns it into an error
+	j.done.Wait()
+	failure := j.failure.Swap(nil)
+	j.body = nil
+	jobs.Put(j)
+	if failure != nil {
+		panic(*failure) // on the kernel's own goroutine, where the executor turns it into an error
+	}
+}
+
+// job is a loop that its owner and helpers share. Jobs are used again, so that dividing a kernel makes no garbage.
+type job struct {
+	n, size int
+	body    func(lo, hi int)
+	next    atomic.Int64 // the first element that nobody has taken
+	failure atomic.Pointer[any]
+	left    atomic.Int32 // helpers that have not ended
+	done    sync.WaitGroup
+	assist  func() // what a helper does
+}
+
+var jobs = sync.Pool{New: func() any {
+	j := new(job)
+	j.assist = func() {
+		defer j.done.Done()
+		defer j.left.Add(-1)
+		defer func() { <-helpers }()
+		j.work()
+	}
+	return j
+}}
+
+// work computes parts until all are taken.
+func (j *job) work() {
+	defer j.fail()
+	for {
+		lo := int(j.next.Add(int64(j.size))) - j.size
+		if lo >= j.n {
+			return
+		}
+		j.body(lo, min(lo+j.size, j.n))
+	}
+}
+
+// fail keeps the panic of a part for the owner.
+func (j *job) fail() {
+	if p := recover(); p != nil {
+		j.failure.CompareAndSwap(nil, &p)
 	}
 }
 
