@@ -144,13 +144,13 @@ func multiply[T any](dev kernels.Device, p *gemm.MatProduct, ta, tb bool, mul ge
 	if tb {
 		ldb = p.K
 	}
+	if p.Count == 1 {
+		mul(dev.Parallel, ta, tb, p.M, p.N, p.K, a, lda, b, ldb, out, p.N, false)
+		return
+	}
 	sizeA, sizeB, sizeC := p.M*p.K, p.K*p.N, p.M*p.N
 	one := func(par simd.Parallel, i, ia, ib int) {
 		mul(par, ta, tb, p.M, p.N, p.K, a[ia*sizeA:(ia+1)*sizeA], lda, b[ib*sizeB:(ib+1)*sizeB], ldb, out[i*sizeC:(i+1)*sizeC], p.N, false)
-	}
-	if p.Count == 1 {
-		one(dev.Parallel, 0, 0, 0)
-		return
 	}
 	some := func(par simd.Parallel, lo, hi int) {
 		if p.Batch == nil {
