@@ -29,6 +29,8 @@ type plan struct {
 	used   atomic.Int64   // unix nanoseconds of the last use
 	// dropped tells that the session has forgotten the plan: no step begins with it any more.
 	dropped atomic.Bool
+	// runs counts the runs of a session that asks what nodes cost now and then.
+	runs atomic.Int64
 	// watched counts the runs that a debugger has watched.
 	watched atomic.Int64
 	// admitted are the rules that the session's policy has let the plan pass under; nil for none.

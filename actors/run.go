@@ -237,7 +237,8 @@ func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*
 	for _, t := range st.feeds {
 		t.Retain()
 	}
-	if err := s.beginStep(st, p, &st.feeds, &st.out, o.GetTraceLevel() > corepb.RunOptions_NO_TRACE); err != nil {
+	st.costs = s.options.costs.due(p)
+	if err := s.beginStep(st, p, &st.feeds, &st.out, st.costs || traced(o)); err != nil {
 		st.releaseFeeds()
 		return nil, err
 	}
@@ -292,16 +293,25 @@ func (st *step) expire(ctx context.Context, limit time.Duration) {
 	st.fail(status.Errorf(status.Cancelled, "The client cancelled the step"))
 }
 
-// metadata is what options asked for; nil without them.
+// traced tells whether a step's options ask for its statistics.
+func traced(o *corepb.RunOptions) bool { return o.GetTraceLevel() > corepb.RunOptions_NO_TRACE }
+
+// metadata is what options and the session asked for; nil without that.
 func (st *step) metadata(o *corepb.RunOptions) *corepb.RunMetadata {
 	if !st.trace && !o.GetOutputPartitionGraphs() {
 		return nil
 	}
 	md := &corepb.RunMetadata{}
 	if st.trace {
-		md.StepStats = st.own.stats.proto()
+		stats := st.own.stats.proto()
 		for _, more := range st.stats {
-			md.StepStats.DevStats = append(md.StepStats.DevStats, more.DevStats...)
+			stats.DevStats = append(stats.DevStats, more.DevStats...)
+		}
+		if traced(o) {
+			md.StepStats = stats
+		}
+		if st.costs {
+			md.CostGraph = st.plan.costGraph(stats)
 		}
 	}
 	if o.GetOutputPartitionGraphs() {

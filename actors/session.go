@@ -72,6 +72,7 @@ type sessionOptions struct {
 	timeout     time.Duration
 	filters     []string
 	narrow      bool // float values cross tasks as bfloat16
+	costs       costSchedule
 	compression Compression
 }
 
@@ -136,7 +137,7 @@ func (s *Session) configure(c *corepb.ConfigProto) error {
 	d := s.task.Defaults
 	s.options = sessionOptions{soft: d.SoftPlacement || c.GetAllowSoftPlacement(), log: d.LogPlacement || c.GetLogDevicePlacement(),
 		sessionTraits: sessionTraits{isolated: c.GetIsolateSessionState(), literal: literal(c)}, timeout: d.OperationTimeout, filters: c.GetDeviceFilters(),
-		narrow: c.GetGraphOptions().GetEnableBfloat16Sendrecv()}
+		narrow: c.GetGraphOptions().GetEnableBfloat16Sendrecv(), costs: costsOf(c.GetGraphOptions())}
 	var err error
 	if s.options.compression, err = s.task.compression(c); err != nil {
 		return err

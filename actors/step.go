@@ -41,6 +41,7 @@ type step struct {
 	resumed chan func() // work of the own part, for the goroutine that waits for the step; made when one does
 	stats   []*steppb.StepStats
 	trace   bool
+	costs   bool // its cost graph is wanted
 	holds   []func()
 }
 
