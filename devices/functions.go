@@ -35,6 +35,53 @@ func NewFunctions(library *graph.Library, device kernels.Device, session string,
 	return &Functions{library: library, device: device, session: session, optimize: optimize, ready: map[string]*function{}}
 }
 
+// library is what Functions are of, as kernels hold on to it.
+type library struct {
+	graph    *graph.Library
+	device   kernels.Device
+	optimize bool
+}
+
+// Library is the functions' library and device.
+func (f *Functions) Library() kernels.Library { return library{f.library, f.device, f.optimize} }
+
+// Open makes Functions that belong to no session.
+func (l library) Open() kernels.OpenLibrary {
+	return NewFunctions(l.graph, l.device, "", l.optimize)
+}
+
+// Find looks at each function once, however often it is called.
+func (l library) Find(fn *graph.FunctionRef, holds func(*graph.Node) bool) (*graph.Node, error) {
+	return l.find(fn, holds, map[string]bool{})
+}
+
+func (l library) find(fn *graph.FunctionRef, holds func(*graph.Node) bool, seen map[string]bool) (*graph.Node, error) {
+	id := instanceID(fn)
+	if seen[id] {
+		return nil, nil
+	}
+	seen[id] = true
+	body, err := l.graph.Instantiate(fn.Name, fn.Attrs)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range body.Nodes {
+		if holds(n) {
+			return n, nil
+		}
+		called := n.Attrs.Funcs()
+		if n.Def == nil || l.graph.Functions[n.Op] != nil {
+			called = append(called, &graph.FunctionRef{Name: n.Op, Attrs: n.Attrs})
+		}
+		for _, f := range called {
+			if found, err := l.find(f, holds, seen); found != nil || err != nil {
+				return found, err
+			}
+		}
+	}
+	return nil, nil
+}
+
 // function is one instantiation. It is compiled at its first call: a body may call itself.
 type function struct {
 	name    string

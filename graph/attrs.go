@@ -1,6 +1,9 @@
 package graph
 
 import (
+	"maps"
+	"slices"
+
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
@@ -146,6 +149,22 @@ func (a Attrs) Func(name string) (*FunctionRef, error) {
 		return nil, err
 	}
 	return &FunctionRef{Name: v.Func.GetName(), Attrs: v.Func.GetAttr()}, nil
+}
+
+// Funcs are the functions that the attributes name, in the order of the attributes' names.
+func (a Attrs) Funcs() []*FunctionRef {
+	var refs []*FunctionRef
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		switch v := a[name].GetValue().(type) {
+		case *attrpb.AttrValue_Func:
+			refs = append(refs, &FunctionRef{Name: v.Func.GetName(), Attrs: v.Func.GetAttr()})
+		case *attrpb.AttrValue_List:
+			for _, f := range v.List.GetFunc() {
+				refs = append(refs, &FunctionRef{Name: f.GetName(), Attrs: f.GetAttr()})
+			}
+		}
+	}
+	return refs
 }
 
 // Attributes by which a QueueClose tells why its producer gives up: a text and an error code. The op does not

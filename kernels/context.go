@@ -162,6 +162,24 @@ type Functions interface {
 	// Instantiate prepares a function for attribute values (its polymorphic types). It is called
 	// by constructors or at the first run, and is cached.
 	Instantiate(fn *graph.FunctionRef) (Function, error)
+	// Library is what the functions are of, for kernels whose calls outlive the session.
+	Library() Library
+}
+
+// Library is a graph's functions on a device, compiled or not. It does not change, holds nothing that has to be
+// released, and two that are equal have the same functions.
+type Library interface {
+	// Open makes the functions callable, compiled anew, until they are closed.
+	Open() OpenLibrary
+	// Find gives a node of the function's body, or of one that it calls, that holds; nil where none does.
+	Find(fn *graph.FunctionRef, holds func(*graph.Node) bool) (*graph.Node, error)
+}
+
+// OpenLibrary is functions that belong to who opened them, and to no session.
+type OpenLibrary interface {
+	Functions
+	// Close gives up what the functions hold. None of them must run any more, nor be called again.
+	Close()
 }
 
 // Function is an instantiated function.

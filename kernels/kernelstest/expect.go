@@ -62,6 +62,25 @@ func (l Library) Instantiate(ref *graph.FunctionRef) (kernels.Function, error) {
 	return goFunction(f), nil
 }
 
+// Library is the library itself.
+func (l Library) Library() kernels.Library { return &goLibrary{l} }
+
+type goLibrary struct{ of Library }
+
+func (l *goLibrary) Instantiate(ref *graph.FunctionRef) (kernels.Function, error) {
+	return l.of.Instantiate(ref)
+}
+
+func (l *goLibrary) Library() kernels.Library { return l }
+
+func (l *goLibrary) Open() kernels.OpenLibrary { return l }
+
+func (l *goLibrary) Find(*graph.FunctionRef, func(*graph.Node) bool) (*graph.Node, error) {
+	return nil, nil
+}
+
+func (l *goLibrary) Close() {}
+
 type goFunction func(*kernels.Step, []kernels.Value, func([]kernels.Value, error))
 
 func (goFunction) NumArgs() int { return 1 }
