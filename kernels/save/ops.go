@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/disk"
+	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
 // stringInputs makes sure that the first n inputs are strings.
@@ -65,7 +66,7 @@ func saveV2(ctx *kernels.Context) error {
 	if len(names) != len(ctx.Inputs)-3 {
 		return status.InvalidArgumentf("Got %d tensor names but %d tensors.", len(names), len(ctx.Inputs)-3)
 	}
-	w, err := checkpoint.Create(disk.Files(ctx), prefix, variantCodec{ctx.Device.Pool()})
+	w, err := checkpoint.Create(disk.Files(ctx), prefix, variant.Codec{Pool: ctx.Device.Pool()})
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func restoreV2(ctx *kernels.Context, dtypes []tensor.DType) error {
 	if !checkpoint.Exists(fsys, prefix) {
 		return restoreFromV1(ctx, fsys, prefix, names, slices, dtypes)
 	}
-	r, err := checkpoint.Open(fsys, prefix, variantCodec{ctx.Device.Pool()})
+	r, err := checkpoint.Open(fsys, prefix, variant.Codec{Pool: ctx.Device.Pool()})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/checkpoint"
 	"github.com/troupe-run/troupe/kernels/internal/disk"
+	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
 // remapMatrix has the attributes of LoadAndRemapMatrix: the result's size, and how many rows of the matrix in the
@@ -102,7 +103,7 @@ func (m remapMatrix) run(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := checkpoint.Open(disk.Files(ctx), prefix, variantCodec{ctx.Device.Pool()})
+	r, err := checkpoint.Open(disk.Files(ctx), prefix, variant.Codec{Pool: ctx.Device.Pool()})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package save
+package variant
 
 import (
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
@@ -8,11 +8,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// variantCodec gives checkpoints elements of variant tensors in the form in which they travel between processes.
-type variantCodec struct{ pool *tensor.Pool }
+// Codec gives checkpoints elements of variant tensors in the form in which they travel between processes.
+type Codec struct{ Pool *tensor.Pool }
 
-func (c variantCodec) Encode(v any) ([]byte, error) {
-	t, err := tensor.New(c.pool, tensor.Variant, nil)
+// Encode writes an element.
+func (c Codec) Encode(v any) ([]byte, error) {
+	t, err := tensor.New(c.Pool, tensor.Variant, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -26,12 +27,13 @@ func (c variantCodec) Encode(v any) ([]byte, error) {
 	return proto.Marshal(p.VariantVal[0])
 }
 
-func (c variantCodec) Decode(b []byte) (any, error) {
+// Decode reads an element, of which the caller gets a reference.
+func (c Codec) Decode(b []byte) (any, error) {
 	p := &tensorpb.VariantTensorDataProto{}
 	if err := tensor.Unmarshal(b, p); err != nil {
 		return nil, status.Errorf(status.DataLoss, "Unable to parse VariantTensorDataProto from buffer of size %d.", len(b))
 	}
-	t, err := tensor.FromTensorProto(&tensorpb.TensorProto{Dtype: tensor.Variant.Proto(), TensorShape: &shapepb.TensorShapeProto{}, VariantVal: []*tensorpb.VariantTensorDataProto{p}}, c.pool)
+	t, err := tensor.FromTensorProto(&tensorpb.TensorProto{Dtype: tensor.Variant.Proto(), TensorShape: &shapepb.TensorShapeProto{}, VariantVal: []*tensorpb.VariantTensorDataProto{p}}, c.Pool)
 	if err != nil {
 		return nil, err
 	}
