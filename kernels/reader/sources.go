@@ -101,11 +101,15 @@ func (f *file) key(n uint64) string { return f.name + ":" + strconv.FormatUint(n
 // are left out.
 func TextLines(skip int64) Source { return &textLines{skip: skip} }
 
+// Lines is TextLines for files that are compressed, or not.
+func Lines(c tfrecord.Compression) Source { return &textLines{compression: c} }
+
 type textLines struct {
 	file
-	skip int64
-	in   *bufio.Reader
-	line uint64
+	skip        int64
+	compression tfrecord.Compression
+	in          *bufio.Reader
+	line        uint64
 }
 
 func (t *textLines) Open(fsys files.FS, name string) error {
@@ -116,6 +120,9 @@ func (t *textLines) Open(fsys files.FS, name string) error {
 		t.in = bufio.NewReaderSize(nil, readAhead)
 	}
 	t.in.Reset(&t.file)
+	if t.compression != tfrecord.None {
+		t.in.Reset(tfrecord.NewInflater(bufio.NewReaderSize(&t.file, readAhead), t.compression))
+	}
 	t.line = 0
 	for i := int64(0); i < t.skip; i++ {
 		switch _, err := t.next(); {
@@ -163,18 +170,28 @@ func (t *textLines) Close() {
 // Records is the source whose records are those of TFRecord files, compressed or not.
 func Records(c tfrecord.Compression) Source { return &records{compression: c} }
 
+// RecordsFrom is Records without the first bytes of each file.
+func RecordsFrom(c tfrecord.Compression, start int64) Source {
+	return &records{compression: c, start: start}
+}
+
 type records struct {
 	file
 	compression tfrecord.Compression
+	start       int64
 	in          *tfrecord.Reader
 }
 
 func (r *records) Open(fsys files.FS, name string) error {
 	err := r.open(fsys, name)
-	if err == nil {
-		r.in = tfrecord.NewReader(&r.file, r.compression, files.MaxContent)
+	if err != nil {
+		return err
 	}
-	return err
+	if _, err := io.CopyN(io.Discard, &r.file, r.start); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	r.in = tfrecord.NewReader(&r.file, r.compression, files.MaxContent)
+	return nil
 }
 
 func (r *records) Next() (Record, bool, error) {
