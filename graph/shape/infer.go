@@ -84,7 +84,7 @@ type row struct {
 
 // table maps ops to their rules.
 var table = index(mathOps, reduceOps, segmentOps, matrixOps, spectralOps, arrayOps, joiningOps, sliceOps, padOps, gatherOps, diagonalOps,
-	nnOps, windowOps, patchOps, normOps, rnnOps, ctcOps, quantizedOps, audioOps, stateOps, resourceOps, debugOps, trainingOps, controlOps, queueOps, flowOps, tensorArrayOps, listOps, lookupOps,
+	nnOps, windowOps, patchOps, normOps, rnnOps, ctcOps, quantizedOps, audioOps, stateOps, resourceOps, debugOps, trainingOps, controlOps, dataOps, queueOps, flowOps, tensorArrayOps, listOps, lookupOps,
 	sparseOps, csrOps, raggedOps, randomOps, stringOps, ioOps, parsingOps, imageOps)
 
 func index(areas ...[]row) map[string]rule {

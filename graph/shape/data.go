@@ -1,0 +1,75 @@
+package shape
+
+import "strings"
+
+// Datasets and iterators are scalars. What is known of elements is in attributes.
+var dataOps = []row{
+	{strings.Join([]string{
+		"AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3 AnonymousMemoryCache AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3",
+		"AnonymousRandomSeedGenerator AnonymousSeedGenerator DummyMemoryCache DummySeedGenerator Iterator IteratorV2 OneShotIterator MultiDeviceIterator",
+		"DatasetCardinality ExperimentalDatasetCardinality GetOptions IteratorFromStringHandle IteratorFromStringHandleV2 IteratorGetDevice",
+		"IteratorGetNextAsOptional IteratorToStringHandle MultiDeviceIteratorFromStringHandle MultiDeviceIteratorInit MultiDeviceIteratorToStringHandle",
+		"ConcatenateDataset DirectedInterleaveDataset ExperimentalDirectedInterleaveDataset ExperimentalGroupByReducerDataset",
+		"ExperimentalGroupByWindowDataset ExperimentalIgnoreErrorsDataset ExperimentalMapDataset ExperimentalMaxIntraOpParallelismDataset",
+		"ExperimentalNonSerializableDataset ExperimentalParallelInterleaveDataset ExperimentalPrivateThreadPoolDataset ExperimentalScanDataset",
+		"ExperimentalTakeWhileDataset ExperimentalUnbatchDataset ExperimentalUniqueDataset FilterByLastComponentDataset FilterDataset FinalizeDataset",
+		"FlatMapDataset GeneratorDataset GroupByReducerDataset GroupByWindowDataset IgnoreErrorsDataset InterleaveDataset",
+		"LegacyParallelInterleaveDatasetV2 ListDataset MapDataset MaxIntraOpParallelismDataset ModelDataset NonSerializableDataset OptionsDataset",
+		"ParallelFilterDataset ParallelInterleaveDataset ParallelInterleaveDatasetV2 ParallelInterleaveDatasetV3 ParallelInterleaveDatasetV4",
+		"ParallelMapDataset ParallelMapDatasetV2 PrivateThreadPoolDataset RewriteDataset ScanDataset SparseTensorSliceDataset TakeWhileDataset",
+		"TensorDataset TensorSliceDataset UnbatchDataset UniqueDataset ZipDataset",
+		"DatasetFromGraph DatasetToGraph DatasetToGraphV2 DatasetFingerprint UnwrapDatasetVariant WindowOp WrapDatasetVariant",
+		"RebatchDataset ExperimentalRebatchDataset RebatchDatasetV2",
+	}, " "), allScalars()},
+	{"AssertCardinalityDataset BatchDataset CacheDataset PaddedBatchDataset PrefetchDataset RepeatDataset SkipDataset TakeDataset", allScalars(1)},
+	{"BytesProducedStatsDataset ExperimentalBytesProducedStatsDataset LatencyStatsDataset ExperimentalLatencyStatsDataset", allScalars(1)},
+	{"BatchDatasetV2 CacheDatasetV2 ShardDataset ShuffleDatasetV2", allScalars(1, 2)},
+	{"GlobalShuffleDataset ParallelBatchDataset SamplingDataset ShuffleDataset SlidingWindowDataset ExperimentalSlidingWindowDataset", allScalars(1, 2, 3)},
+	{"ShuffleAndRepeatDataset ShuffleDatasetV3 WindowDataset", allScalars(1, 2, 3, 4)},
+	{"ShuffleAndRepeatDatasetV2", allScalars(1, 2, 3, 4, 5)},
+	{"RandomDataset ExperimentalRandomDataset SleepDataset ExperimentalSleepDataset", allScalars(0, 1)},
+	{"RandomDatasetV2 RangeDataset", allScalars(0, 1, 2)},
+	{"PaddedBatchDatasetV2", func(c *call) { allScalars(1, len(c.In)-1)(c) }},
+	{"MapAndBatchDataset ExperimentalMapAndBatchDataset", func(c *call) { allScalars(len(c.In)-3, len(c.In)-2, len(c.In)-1)(c) }},
+	{"DenseToSparseBatchDataset ExperimentalDenseToSparseBatchDataset", func(c *call) {
+		c.vector(2)
+		allScalars(1)(c)
+	}},
+	{"TextLineDataset TFRecordDataset", ofFiles(1, 2)},
+	{"TFRecordDatasetV2", func(c *call) {
+		ofFiles(1, 2)(c)
+		c.atMost(c.in(3), 1)
+	}},
+	{"FixedLengthRecordDataset FixedLengthRecordDatasetV2", ofFiles(1, 2, 3, 4)},
+	{"MatchingFilesDataset ExperimentalMatchingFilesDataset", ofFiles()},
+	{"DatasetToTFRecord ExperimentalDatasetToTFRecord DeleteIterator DeleteMemoryCache DeleteMultiDeviceIterator DeleteRandomSeedGenerator DeleteSeedGenerator DeserializeIterator MakeIterator", noOutputs},
+	{"DatasetToSingleElement GetElementAtIndex IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard ReduceDataset", elementOut},
+	{"SerializeIterator", func(c *call) { c.set(0, Of(-1)) }},
+}
+
+// allScalars is for ops all of whose outputs are scalars, and these inputs.
+func allScalars(inputs ...int) rule {
+	return func(c *call) {
+		for _, i := range inputs {
+			c.scalar(i)
+		}
+		c.setAll(Scalar())
+	}
+}
+
+// ofFiles is allScalars for ops whose first input names a file or a list of files.
+func ofFiles(inputs ...int) rule {
+	return func(c *call) {
+		c.atMost(c.in(0), 1)
+		allScalars(inputs...)(c)
+	}
+}
+
+// elementOut is for ops whose outputs are an element.
+func elementOut(c *call) {
+	if shapes := c.attrShapes("output_shapes"); len(shapes) != len(c.Out) {
+		c.fail("`output_shapes` must be the same length as `output_types` (%d vs. %d)", len(shapes), len(c.Out))
+		return
+	}
+	listed("output_shapes")(c)
+}
