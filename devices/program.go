@@ -292,8 +292,11 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 // must see. Nodes that passes put in (transfers, arguments, results) are of one program: another one may use their names
 // for something else. Calls keep nothing themselves, and belong to the program's own version of the library.
 func hasState(n *graph.Node) bool {
-	return n.Def != nil && n.Def.IsStateful && n.Attrs[partition.UserNode] == nil && n.Attrs[graph.EndpointAttr] == nil && !callsFunctions(n)
+	return n.Def != nil && n.Def.IsStateful && n.Attrs[partition.UserNode] == nil && n.Attrs[graph.EndpointAttr] == nil && (!callsFunctions(n) || n.Op == oneShotIterator)
 }
+
+// oneShotIterator is the one op that calls a function and keeps what comes of it.
+const oneShotIterator = "OneShotIterator"
 
 // isFunction tells whether the node's op is a function of the library rather than a registered op.
 func isFunction(n *graph.Node) bool {

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/control"
 	"github.com/troupe-run/troupe/kernels/csr"
 	"github.com/troupe-run/troupe/kernels/ctc"
+	"github.com/troupe-run/troupe/kernels/data"
 	"github.com/troupe-run/troupe/kernels/dataflow"
 	"github.com/troupe-run/troupe/kernels/debug"
 	"github.com/troupe-run/troupe/kernels/image"
@@ -50,6 +51,7 @@ var families = []struct {
 	{"control", control.Table},
 	{"csr", csr.Table},
 	{"ctc", ctc.Table},
+	{"data", data.Table},
 	{"dataflow", dataflow.Table},
 	{"debug", debug.Table},
 	{"image", image.Table},
@@ -75,6 +77,7 @@ var families = []struct {
 // The one place where kernels are registered.
 func init() {
 	variant.Register()
+	data.Register()
 	for _, f := range families {
 		kernels.Register(f.table())
 	}

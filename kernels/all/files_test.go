@@ -145,6 +145,42 @@ var fileOps = map[string][]fileOp{
 	"FixedUnigramCandidateSampler":  {fixedUnigrams},
 	"InitializeTableFromTextFile":   {fromText("HashTable")},
 	"InitializeTableFromTextFileV2": {fromText("HashTableV2")},
+	"DatasetToSingleElement": {iterates("TextLineDataset", nil, plain, size), iterates("TFRecordDataset", nil, plain, size),
+		iterates("FixedLengthRecordDataset", nil, size, size, size, size), iterates("MatchingFilesDataset", nil), caches},
+	"DatasetToTFRecord": {writesDataset},
+}
+
+func plain() any { return kt.Str(nil, "") }
+func size() any  { return kt.I64(nil, 1) }
+
+// stringElements are the attributes of a dataset of strings.
+var stringElements = kt.Attrs{"output_types": []tensor.DType{tensor.String}, "output_shapes": []tensor.Shape{{}}}
+
+// iterates makes a fileOp that asks for the element of a dataset of files.
+func iterates(kind string, attrs kt.Attrs, inputs ...func() any) fileOp {
+	return func(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
+		all := []any{kt.Str(nil, path)}
+		for _, in := range inputs {
+			all = append(all, in())
+		}
+		dataset := d.Run(t, kt.Op{Type: kind, Attrs: attrs}, all...)[0]
+		return kt.Op{Attrs: stringElements, Outputs: 1}, []any{dataset}
+	}
+}
+
+// oneString makes a dataset of one string.
+func oneString(d *kt.Device, t *testing.T) kernels.Value {
+	attrs := kt.Attrs{"Toutput_types": stringElements["output_types"], "output_shapes": stringElements["output_shapes"]}
+	return d.Run(t, kt.Op{Type: "TensorDataset", Attrs: attrs}, kt.Str(nil, "x"))[0]
+}
+
+func caches(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
+	dataset := d.Run(t, kt.Op{Type: "CacheDataset", Attrs: stringElements}, oneString(d, t), kt.Str(nil, path))[0]
+	return kt.Op{Attrs: stringElements, Outputs: 1}, []any{dataset}
+}
+
+func writesDataset(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
+	return kt.Op{}, []any{oneString(d, t), kt.Str(nil, path), kt.Str(nil, "")}
 }
 
 func fixedUnigrams(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
@@ -202,7 +238,8 @@ var fileless = []string{
 }
 
 // elsewhere are the ops that use files in families that else do not, by the file that has them.
-var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidateSampler", "../control/print.go": "PrintV2"}
+var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidateSampler", "../control/print.go": "PrintV2",
+	"../data/files.go": "DatasetToSingleElement", "../data/iterator.go": "DatasetToSingleElement", "../data/resource.go": "DatasetToSingleElement"}
 
 // TestFileOpsAreListed holds that each op of the families that use files is known to do so or not to, and that no other
 // family opens any.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	oppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/op_def_go_proto"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 // attribute is an attribute with a default, which ops share.
 type attribute struct {
+	name     string
 	goType   string
 	ops      []string
 	defaults map[string][]string // ops by default
@@ -26,10 +28,11 @@ func attributes(ops []*graph.OpDef) ([]byte, error) {
 	for _, def := range ops {
 		_, optional := split(def)
 		for _, a := range optional {
-			have := all[a.Name]
+			key := keyOf(a)
+			have := all[key]
 			if have == nil {
-				have = &attribute{goType: goType(a), defaults: map[string][]string{}}
-				all[a.Name] = have
+				have = &attribute{name: a.Name, goType: goType(a), defaults: map[string][]string{}}
+				all[key] = have
 			}
 			if have.goType != goType(a) {
 				return nil, fmt.Errorf("attribute %s of %s is a %s, that of %s a %s", a.Name, def.Name, goType(a), have.ops[0], have.goType)
@@ -49,12 +52,20 @@ func attributes(ops []*graph.OpDef) ([]byte, error) {
 		a := all[name]
 		summary := entries[name].summary
 		if summary == "" {
-			summary = "sets the attribute " + name
+			summary = "sets the attribute " + a.name
 		}
 		b.printf("// %s %s.\n//\n// %s\n", exported(name), summary, strings.Join(slices.Concat([]string{takers(a.ops)}, a.unless()), " "))
-		b.printf("func %s(v %s) Attr { return Attr{%q, v} }\n\n", exported(name), b.uses(a.goType), name)
+		b.printf("func %s(v %s) Attr { return Attr{%q, v} }\n\n", exported(name), b.uses(a.goType), a.name)
 	}
 	return b.file("attr")
+}
+
+// keyOf is the name of the function for an attribute. Some ops have one as a string that others have as a bool.
+func keyOf(a *oppb.OpDef_AttrDef) string {
+	if a.Name == "deterministic" && goType(a) == "string" {
+		return "determinism"
+	}
+	return a.Name
 }
 
 // few is the number of ops that a comment names.

@@ -57,6 +57,11 @@ func AdjointB(v bool) Attr { return Attr{"adjoint_b", v} }
 // Ops: ApproxTopK. Default: true.
 func AggregateToTopk(v bool) Attr { return Attr{"aggregate_to_topk", v} }
 
+// Algorithm sets the attribute algorithm.
+//
+// Ops: ModelDataset. Default: 0.
+func Algorithm(v int64) Attr { return Attr{"algorithm", v} }
+
 // Align says to which side diagonals of different lengths are aligned.
 //
 // Ops: MatrixDiagPartV3, MatrixDiagV3, MatrixSetDiagV3. Default: "RIGHT_LEFT".
@@ -182,6 +187,16 @@ func BinaryOutput(v bool) Attr { return Attr{"binary_output", v} }
 // Ops: CTCGreedyDecoder. Default: -1.
 func BlankIndex(v int64) Attr { return Attr{"blank_index", v} }
 
+// BufferSizeMin sets the attribute buffer_size_min.
+//
+// Ops: PrefetchDataset. Default: 0.
+func BufferSizeMin(v int64) Attr { return Attr{"buffer_size_min", v} }
+
+// CPUBudget sets the attribute cpu_budget.
+//
+// Ops: ModelDataset. Default: 0.
+func CPUBudget(v int64) Attr { return Attr{"cpu_budget", v} }
+
 // CancelPendingEnqueues lets enqueues that wait fail.
 //
 // Ops: BarrierClose, QueueClose, QueueCloseV2. Default: false.
@@ -191,6 +206,11 @@ func CancelPendingEnqueues(v bool) Attr { return Attr{"cancel_pending_enqueues",
 //
 // 28 ops take it. Defaults: -1 (Barrier, FIFOQueue, FIFOQueueV2, PaddingFIFOQueue, PaddingFIFOQueueV2, PriorityQueue, PriorityQueueV2, RandomShuffleQueue, RandomShuffleQueueV2); 0 (19 ops).
 func Capacity(v int64) Attr { return Attr{"capacity", v} }
+
+// CardinalityOptions sets the attribute cardinality_options.
+//
+// Ops: DatasetCardinality. Default: "".
+func CardinalityOptions(v string) Attr { return Attr{"cardinality_options", v} }
 
 // CellClip sets the attribute cell_clip.
 //
@@ -269,7 +289,7 @@ func ConjugateOutput(v bool) Attr { return Attr{"conjugate_output", v} }
 
 // Container is the container of the resource, the default one for "".
 //
-// 58 ops take it. Default: "".
+// 59 ops take it. Default: "".
 func Container(v string) Attr { return Attr{"container", v} }
 
 // ContextDenseShapes sets the attribute context_dense_shapes.
@@ -366,6 +386,11 @@ func DesiredChannels(v int64) Attr { return Attr{"desired_channels", v} }
 //
 // Ops: DecodeWav. Default: -1.
 func DesiredSamples(v int64) Attr { return Attr{"desired_samples", v} }
+
+// Determinism sets the attribute deterministic of datasets: "true" for the order of the elements, "false" for any, or "default".
+//
+// Ops: LegacyParallelInterleaveDatasetV2, ParallelBatchDataset, ParallelFilterDataset, ParallelInterleaveDatasetV3, ParallelInterleaveDatasetV4, ParallelMapDatasetV2. Default: "default".
+func Determinism(v string) Attr { return Attr{"deterministic", v} }
 
 // Deterministic sets the attribute deterministic.
 //
@@ -502,6 +527,11 @@ func ExplicitPaddings(v []int64) Attr { return Attr{"explicit_paddings", v} }
 // Ops: FusedBatchNorm, FusedBatchNormV2, FusedBatchNormV3. Default: 1.
 func ExponentialAvgFactor(v float32) Attr { return Attr{"exponential_avg_factor", v} }
 
+// ExternalStatePolicy sets the attribute external_state_policy.
+//
+// Ops: SerializeIterator. Default: 0.
+func ExternalStatePolicy(v int64) Attr { return Attr{"external_state_policy", v} }
+
 // ExtrapolationValue sets the attribute extrapolation_value.
 //
 // Ops: CropAndResize. Default: 0.
@@ -601,6 +631,11 @@ func FirstN(v int64) Attr { return Attr{"first_n", v} }
 // Ops: FixedLengthRecordReaderV2. Default: 0.
 func FooterBytes(v int64) Attr { return Attr{"footer_bytes", v} }
 
+// ForceSynchronous sets the attribute force_synchronous.
+//
+// Ops: ExperimentalMapDataset, MapDataset. Default: false.
+func ForceSynchronous(v bool) Attr { return Attr{"force_synchronous", v} }
+
 // ForgetBias is added to the forget gate.
 //
 // Ops: BlockLSTM, LSTMBlockCell. Default: 1.
@@ -660,6 +695,11 @@ func Groups(v int64) Attr { return Attr{"groups", v} }
 //
 // Ops: QuantizedResizeBilinear, ResizeBicubic, ResizeBicubicGrad, ResizeBilinear, ResizeBilinearGrad, ResizeNearestNeighbor, ResizeNearestNeighborGrad. Default: false.
 func HalfPixelCenters(v bool) Attr { return Attr{"half_pixel_centers", v} }
+
+// HasCapturedRef sets the attribute has_captured_ref.
+//
+// Ops: FinalizeDataset. Default: false.
+func HasCapturedRef(v bool) Attr { return Attr{"has_captured_ref", v} }
 
 // HeaderBytes is the size of a file's start that is not read.
 //
@@ -726,6 +766,11 @@ func IouThreshold(v float32) Attr { return Attr{"iou_threshold", v} }
 // Ops: Enter, RefEnter. Default: false.
 func IsConstant(v bool) Attr { return Attr{"is_constant", v} }
 
+// IsFiles sets the attribute is_files.
+//
+// Ops: TensorSliceDataset. Default: false.
+func IsFiles(v bool) Attr { return Attr{"is_files", v} }
+
 // IsMaxK sets the attribute is_max_k.
 //
 // Ops: ApproxTopK. Default: true.
@@ -751,6 +796,11 @@ func KernelType(v string) Attr { return Attr{"kernel_type", v} }
 // Ops: TensorSummary. Default: empty.
 func Labels(v []string) Attr { return Attr{"labels", v} }
 
+// LegacyAutotune sets the attribute legacy_autotune.
+//
+// Ops: PrefetchDataset. Default: true.
+func LegacyAutotune(v bool) Attr { return Attr{"legacy_autotune", v} }
+
 // LhsDilation sets the attribute lhs_dilation.
 //
 // Ops: UniformQuantizedConvolution, UniformQuantizedConvolutionHybrid. Default: empty.
@@ -765,6 +815,11 @@ func LhsQuantizationAxis(v int64) Attr { return Attr{"lhs_quantization_axis", v}
 //
 // Ops: DecodePaddedRaw, DecodeRaw. Default: true.
 func LittleEndian(v bool) Attr { return Attr{"little_endian", v} }
+
+// LogWarning sets the attribute log_warning.
+//
+// Ops: ExperimentalIgnoreErrorsDataset, IgnoreErrorsDataset. Default: false.
+func LogWarning(v bool) Attr { return Attr{"log_warning", v} }
 
 // LowPriorityAllowedBatchSizes sets the attribute low_priority_allowed_batch_sizes.
 //
@@ -870,6 +925,11 @@ func Message(v string) Attr { return Attr{"message", v} }
 //
 // Ops: DecodeProtoV2. Default: "binary".
 func MessageFormat(v string) Attr { return Attr{"message_format", v} }
+
+// Metadata sets the attribute metadata.
+//
+// 54 ops take it. Default: "".
+func Metadata(v string) Attr { return Attr{"metadata", v} }
 
 // Method sets the attribute method.
 //
@@ -1038,7 +1098,7 @@ func OutputRangeGiven(v bool) Attr { return Attr{"output_range_given", v} }
 
 // OutputShapes are the shapes of the outputs.
 //
-// Ops: Case, If, StatelessCase, StatelessIf, StatelessWhile, While. Default: empty.
+// Ops: Case, If, IteratorFromStringHandle, IteratorFromStringHandleV2, MultiDeviceIteratorFromStringHandle, StatelessCase, StatelessIf, StatelessWhile, While. Default: empty.
 func OutputShapes(v []shape.Shape) Attr { return Attr{"output_shapes", v} }
 
 // OutputStream says where to print: "stderr", "stdout", "log(info)" and so on, or "file://" and a path.
@@ -1050,6 +1110,11 @@ func OutputStream(v string) Attr { return Attr{"output_stream", v} }
 //
 // Ops: ArgMax, ArgMin, ExtractJpegShape. Defaults: int32 (ExtractJpegShape); int64 (ArgMax, ArgMin).
 func OutputType(v tensor.DType) Attr { return Attr{"output_type", v} }
+
+// OutputTypes sets the attribute output_types.
+//
+// Ops: IteratorFromStringHandle, IteratorFromStringHandleV2, MultiDeviceIteratorFromStringHandle. Default: empty.
+func OutputTypes(v []tensor.DType) Attr { return Attr{"output_types", v} }
 
 // Overlapping sets the attribute overlapping.
 //
@@ -1070,6 +1135,11 @@ func PadPerClass(v bool) Attr { return Attr{"pad_per_class", v} }
 //
 // Ops: NonMaxSuppressionV4, NonMaxSuppressionV5. Default: false.
 func PadToMaxOutputSize(v bool) Attr { return Attr{"pad_to_max_output_size", v} }
+
+// ParallelCopy sets the attribute parallel_copy.
+//
+// Ops: BatchDatasetV2, PaddedBatchDatasetV2, ParallelBatchDataset. Default: false.
+func ParallelCopy(v bool) Attr { return Attr{"parallel_copy", v} }
 
 // ParallelIterations bounds how many rounds are under way.
 //
@@ -1106,6 +1176,11 @@ func PreferredShard(v int64) Attr { return Attr{"preferred_shard", v} }
 // Ops: CTCLoss. Default: false.
 func PreprocessCollapseRepeated(v bool) Attr { return Attr{"preprocess_collapse_repeated", v} }
 
+// PreserveCardinality sets the attribute preserve_cardinality.
+//
+// Ops: ExperimentalMapAndBatchDataset, ExperimentalMapDataset, ExperimentalScanDataset, MapAndBatchDataset, MapDataset, ParallelMapDataset, ParallelMapDatasetV2, ScanDataset. Default: false.
+func PreserveCardinality(v bool) Attr { return Attr{"preserve_cardinality", v} }
+
 // Progressive sets the attribute progressive.
 //
 // Ops: EncodeJpeg. Default: false.
@@ -1125,6 +1200,11 @@ func Quality(v int64) Attr { return Attr{"quality", v} }
 //
 // Ops: UniformDequantize, UniformQuantize, UniformQuantizedClipByValue. Default: -1.
 func QuantizationAxis(v int64) Attr { return Attr{"quantization_axis", v} }
+
+// RamBudget sets the attribute ram_budget.
+//
+// Ops: ModelDataset. Default: 0.
+func RamBudget(v int64) Attr { return Attr{"ram_budget", v} }
 
 // RangeGiven sets the attribute range_given.
 //
@@ -1170,6 +1250,26 @@ func ReplaceGlobal(v bool) Attr { return Attr{"replace_global", v} }
 //
 // Ops: UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode. Default: 65533.
 func ReplacementChar(v int64) Attr { return Attr{"replacement_char", v} }
+
+// ReplicateOnSplit sets the attribute replicate_on_split.
+//
+// Ops: RangeDataset, TensorSliceDataset. Default: false.
+func ReplicateOnSplit(v bool) Attr { return Attr{"replicate_on_split", v} }
+
+// RequireNonEmpty sets the attribute require_non_empty.
+//
+// Ops: ShardDataset. Default: false.
+func RequireNonEmpty(v bool) Attr { return Attr{"require_non_empty", v} }
+
+// RerandomizeEachIteration sets the attribute rerandomize_each_iteration.
+//
+// Ops: RandomDatasetV2. Default: false.
+func RerandomizeEachIteration(v bool) Attr { return Attr{"rerandomize_each_iteration", v} }
+
+// ReshuffleEachIteration sets the attribute reshuffle_each_iteration.
+//
+// Ops: GlobalShuffleDataset, ShuffleAndRepeatDataset, ShuffleAndRepeatDatasetV2, ShuffleDataset, ShuffleDatasetV3. Default: true.
+func ReshuffleEachIteration(v bool) Attr { return Attr{"reshuffle_each_iteration", v} }
 
 // ResizeAlignCorners sets the attribute resize_align_corners.
 //
@@ -1253,7 +1353,7 @@ func Shard(v int64) Attr { return Attr{"shard", v} }
 
 // SharedName is the name under which sessions share the resource.
 //
-// 58 ops take it. Default: "".
+// 59 ops take it. Default: "".
 func SharedName(v string) Attr { return Attr{"shared_name", v} }
 
 // Shortest sets the attribute shortest.
@@ -1281,6 +1381,16 @@ func SkipEmpty(v bool) Attr { return Attr{"skip_empty", v} }
 // Ops: TextLineReaderV2. Default: 0.
 func SkipHeaderLines(v int64) Attr { return Attr{"skip_header_lines", v} }
 
+// SlackPeriod sets the attribute slack_period.
+//
+// Ops: PrefetchDataset. Default: 0.
+func SlackPeriod(v int64) Attr { return Attr{"slack_period", v} }
+
+// Sloppy sets the attribute sloppy.
+//
+// Ops: ParallelInterleaveDatasetV2, ParallelMapDataset. Default: false.
+func Sloppy(v bool) Attr { return Attr{"sloppy", v} }
+
 // Sorted sorts the results.
 //
 // Ops: TopKV2. Default: true.
@@ -1305,6 +1415,11 @@ func SrcFormat(v string) Attr { return Attr{"src_format", v} }
 //
 // Ops: Stack, StackV2. Default: "".
 func StackName(v string) Attr { return Attr{"stack_name", v} }
+
+// StopOnEmptyDataset sets the attribute stop_on_empty_dataset.
+//
+// Ops: DirectedInterleaveDataset. Default: false.
+func StopOnEmptyDataset(v bool) Attr { return Attr{"stop_on_empty_dataset", v} }
 
 // Summarize bounds how many elements of each tensor are shown.
 //
@@ -1446,10 +1561,20 @@ func UpperFrequencyLimit(v float32) Attr { return Attr{"upper_frequency_limit", 
 // Ops: Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput. Default: true.
 func UseCudnnOnGPU(v bool) Attr { return Attr{"use_cudnn_on_gpu", v} }
 
+// UseDefaultDevice sets the attribute use_default_device.
+//
+// Ops: ScanDataset. Default: true.
+func UseDefaultDevice(v bool) Attr { return Attr{"use_default_device", v} }
+
 // UseImageIfNoBoundingBoxes sets the attribute use_image_if_no_bounding_boxes.
 //
 // Ops: SampleDistortedBoundingBox, SampleDistortedBoundingBoxV2, StatelessSampleDistortedBoundingBox. Default: false.
 func UseImageIfNoBoundingBoxes(v bool) Attr { return Attr{"use_image_if_no_bounding_boxes", v} }
+
+// UseInterOpParallelism sets the attribute use_inter_op_parallelism.
+//
+// Ops: ExperimentalMapDataset, MapDataset, ParallelMapDataset, ParallelMapDatasetV2, ReduceDataset. Default: true.
+func UseInterOpParallelism(v bool) Attr { return Attr{"use_inter_op_parallelism", v} }
 
 // UseLocking takes the variable's lock for the update.
 //
@@ -1475,6 +1600,11 @@ func UsePeephole(v bool) Attr { return Attr{"use_peephole", v} }
 //
 // Ops: DecodeCSV. Default: true.
 func UseQuoteDelim(v bool) Attr { return Attr{"use_quote_delim", v} }
+
+// UseUnboundedThreadpool sets the attribute use_unbounded_threadpool.
+//
+// Ops: ParallelMapDatasetV2. Default: false.
+func UseUnboundedThreadpool(v bool) Attr { return Attr{"use_unbounded_threadpool", v} }
 
 // ValidateIndices checks the indices.
 //

@@ -1,0 +1,456 @@
+package data
+
+import (
+	"io"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
+)
+
+// batch stacks so many elements at a time.
+type batch struct {
+	input *Dataset
+	size  int64
+	drops bool // the last ones where they are fewer
+	whole bool // an element that fails counts as one of its batch, which fails
+}
+
+// newBatch makes BatchDatasetV2, newBatchKeeping the first version, which keeps the last elements.
+func newBatch(*settings) maker {
+	return func(in *inputs) kind { return in.batch(in.bool(2, "drop_remainder")) }
+}
+
+func newBatchKeeping(*settings) maker {
+	return func(in *inputs) kind { return in.batch(false) }
+}
+
+// batch is the kind of a plain batch. TensorFlow fuses one with the map before it, whose elements that fail then
+// count.
+func (in *inputs) batch(drops bool) *batch {
+	k := &batch{input: in.dataset(0), size: in.batchSize(1), drops: drops}
+	switch k.input.kind.(type) {
+	case *mapped, *parallelMap:
+		k.whole = true
+	}
+	return k
+}
+
+func (in *inputs) batchSize(i int) int64 { return in.positive(in.int(i, "batch_size"), "Batch size") }
+
+// newParallelBatch makes a batch that is made ahead. TensorFlow's makes several at a time, in the order of the elements;
+// what takes long is to make the elements.
+func newParallelBatch(s *settings) maker {
+	newOrder(s, "deterministic")
+	return func(in *inputs) kind {
+		k := in.batch(in.bool(3, "drop_remainder"))
+		return &prefetch{in.within(k, "BatchDatasetV2"), in.parallelCalls(in.int(2, "num_parallel_calls"))}
+	}
+}
+
+// batches is how many batches n elements make.
+func batches(n, size int64, drops bool) int64 {
+	if n < 0 {
+		return n
+	}
+	whole := n / size
+	if n%size != 0 && !drops {
+		whole++
+	}
+	return whole
+}
+
+func (k *batch) cardinality() int64 { return batches(k.input.cardinality(), k.size, k.drops) }
+
+func (k *batch) shufflable() error {
+	if !k.drops {
+		return status.Errorf(status.FailedPrecondition, "BatchDatasetV2 does not support global shuffling with `drop_remainder=False`.")
+	}
+	return k.input.shufflable()
+}
+
+func (k *batch) at(c *Call, i int64) (Element, error) {
+	n := k.input.cardinality()
+	var list []Element
+	defer func() { releaseAll(list) }()
+	for j := i * k.size; j < min((i+1)*k.size, n); j++ {
+		e, err := k.input.at(c, j)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return stack(c, list)
+}
+
+func (k *batch) open(e *Env) (Iterator, error) {
+	return openOver(e, k.input, func(o over) Iterator { return &batching{o, k} })
+}
+
+type batching struct {
+	over
+	of *batch
+}
+
+func (it *batching) Next(c *Call) (Element, error) {
+	list, err := nextOf(c, it.input, it.of.size, it.of.whole)
+	defer func() { releaseAll(list) }()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(list) == 0 || it.of.drops && int64(len(list)) < it.of.size:
+		return nil, io.EOF
+	}
+	return stack(c, list)
+}
+
+// nextOf gives up to n elements; fewer at the end. whole tells that it takes n of them also where one fails.
+func nextOf(c *Call, input Iterator, n int64, whole bool) (list []Element, failed error) {
+	for taken := int64(0); taken < n; taken++ {
+		e, err := input.Next(c)
+		if atEnd(err) {
+			break
+		}
+		if err == nil {
+			list = append(list, e)
+			continue
+		}
+		if failed == nil {
+			failed = err
+		}
+		if !whole || c.Err() != nil {
+			break
+		}
+	}
+	if failed != nil {
+		releaseAll(list)
+		list = nil
+	}
+	return list, failed
+}
+
+func releaseAll(list []Element) {
+	for _, e := range list {
+		e.release()
+	}
+}
+
+// stack makes one element of several, with a first dimension for them. It borrows them.
+func stack(c *Call, list []Element) (Element, error) {
+	first := list[0]
+	out := make(Element, 0, len(first))
+	for i, t := range first {
+		for j, e := range list {
+			if len(e) != len(first) {
+				out.release()
+				return nil, status.InvalidArgumentf("Cannot batch elements of %d and %d components", len(first), len(e))
+			}
+			if e[i].DType() != t.DType() {
+				out.release()
+				return nil, status.InvalidArgumentf("Cannot batch tensors with different types in component %d. First element had type %v and element %d had type %v.", i, t.DType(), j, e[i].DType())
+			}
+			if !e[i].Shape().Equal(t.Shape()) {
+				out.release()
+				return nil, status.InvalidArgumentf("Cannot batch tensors with different shapes in component %d. First element had shape %v and element %d had shape %v.", i, t.Shape(), j, e[i].Shape())
+			}
+		}
+		b, err := tensor.New(c.pool(), t.DType(), append(tensor.Shape{int64(len(list))}, t.Shape()...))
+		if err != nil {
+			out.release()
+			return nil, err
+		}
+		n := t.Len()
+		for j, e := range list {
+			b.CopyElements(j*n, e[i], 0, n)
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// paddedBatch stacks elements of different sizes, which it pads.
+type paddedBatch struct {
+	input  *Dataset
+	size   int64
+	drops  bool
+	shapes []shapes.PartialShape
+	values Element
+}
+
+func newPaddedBatch(dropping bool) func(*settings) maker {
+	return func(s *settings) maker {
+		n := int(s.int("N"))
+		return func(in *inputs) kind {
+			k := &paddedBatch{input: in.dataset(0), size: in.batchSize(1)}
+			for i := range n {
+				k.shapes = append(k.shapes, in.paddedShape(2+i))
+			}
+			k.values = in.rest(2+n, 2+2*n)
+			if dropping {
+				k.drops = in.bool(2+2*n, "drop_remainder")
+			}
+			if in.err == nil {
+				k.check(in, n)
+			}
+			return k
+		}
+	}
+}
+
+// paddedShape reads a shape of which -1 is an open size.
+func (in *inputs) paddedShape(i int) shapes.PartialShape {
+	if t := in.ctx.Input(i); t.DType() != tensor.Int64 || t.Rank() != 1 {
+		in.failf("All padded shapes must be vectors")
+		return shapes.PartialShape{}
+	}
+	p, err := shapes.PartialShapeInput(in.ctx, i)
+	if err != nil {
+		in.fail(err)
+	}
+	return p
+}
+
+func (k *paddedBatch) check(in *inputs, n int) {
+	if len(k.input.Types) != n {
+		in.failf("Number of padded shapes (%d) must match the number of components in the input dataset's elements (%d)", n, len(k.input.Types))
+		return
+	}
+	for i, v := range k.values {
+		switch {
+		case v.Rank() != 0:
+			in.failf("All padding values must be scalars")
+		case v.DType() != k.input.Types[i]:
+			in.failf("Mismatched type between padding value %d and input dataset's component %d: %v vs. %v", i, i, v.DType(), k.input.Types[i])
+		}
+	}
+}
+
+func (k *paddedBatch) cardinality() int64 { return batches(k.input.cardinality(), k.size, k.drops) }
+
+func (k *paddedBatch) open(e *Env) (Iterator, error) {
+	return openOver(e, k.input, func(o over) Iterator { return &paddedBatching{o, k} })
+}
+
+type paddedBatching struct {
+	over
+	of *paddedBatch
+}
+
+func (it *paddedBatching) Next(c *Call) (Element, error) {
+	list, err := nextOf(c, it.input, it.of.size, false)
+	defer func() { releaseAll(list) }()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(list) == 0 || it.of.drops && int64(len(list)) < it.of.size:
+		return nil, io.EOF
+	}
+	out := make(Element, 0, len(it.of.shapes))
+	for i := range it.of.shapes {
+		t, err := it.of.pad(c, list, i)
+		if err != nil {
+			out.release()
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// pad stacks component i of the elements.
+func (k *paddedBatch) pad(c *Call, list []Element, i int) (*tensor.Tensor, error) {
+	want := k.shapes[i]
+	shape := make(tensor.Shape, len(want.Dims))
+	for d, size := range want.Dims {
+		shape[d] = max(size, 0)
+	}
+	whole := true
+	for _, e := range list {
+		if i >= len(e) {
+			return nil, status.InvalidArgumentf("An element has %d components, expected %d", len(e), len(k.shapes))
+		}
+		got := e[i].Shape()
+		if want.Known && len(got) != len(want.Dims) {
+			return nil, status.InvalidArgumentf("All elements in a batch must have the same rank as the padded shape for component%d: expected rank %d but got element with rank %d", i, len(want.Dims), len(got))
+		}
+		if e[i].DType() != k.values[i].DType() {
+			return nil, typeMismatch(i, k.values[i].DType(), e[i].DType())
+		}
+		for d, size := range got {
+			if want.Dims[d] < 0 {
+				shape[d] = max(shape[d], size)
+			} else if size > shape[d] {
+				return nil, status.Errorf(status.DataLoss, "Attempted to pad to a smaller size than the input element.")
+			}
+		}
+	}
+	out, err := tensor.New(c.pool(), k.values[i].DType(), append(tensor.Shape{int64(len(list))}, shape...))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		whole = whole && e[i].Shape().Equal(shape)
+	}
+	if !whole {
+		fill(out, k.values[i])
+	}
+	n := out.Len() / len(list)
+	for j, e := range list {
+		copyInto(out, j*n, shape, e[i], 0, e[i].Shape())
+	}
+	return out, nil
+}
+
+// fill sets all elements to that of a scalar.
+func fill(t, scalar *tensor.Tensor) {
+	if t.Len() == 0 {
+		return
+	}
+	t.CopyElements(0, scalar, 0, 1)
+	for done := 1; done < t.Len(); done *= 2 {
+		n := min(done, t.Len()-done)
+		t.CopyElements(done, t, 0, n)
+	}
+}
+
+// copyInto copies the elements of src, of shape small, into the corner of a block of shape large, which begins at
+// element at of dst.
+func copyInto(dst *tensor.Tensor, at int, large tensor.Shape, src *tensor.Tensor, from int, small tensor.Shape) {
+	if len(small) == 0 || large[1:].Equal(small[1:]) {
+		n := 1
+		for _, d := range small {
+			n *= int(d)
+		}
+		dst.CopyElements(at, src, from, n)
+		return
+	}
+	stride, part := 1, 1
+	for i := 1; i < len(small); i++ {
+		stride, part = stride*int(large[i]), part*int(small[i])
+	}
+	for i := range int(small[0]) {
+		copyInto(dst, at+i*stride, large[1:], src, from+i*part, small[1:])
+	}
+}
+
+// unbatch is the rows of each element.
+type unbatch struct{ input *Dataset }
+
+func newUnbatch(*settings) maker {
+	return func(in *inputs) kind { return &unbatch{in.dataset(0)} }
+}
+
+// rows is the first dimension of each element, -1 where it is not known.
+func (k *unbatch) rows() int64 {
+	for _, s := range k.input.Shapes {
+		if s.Known && len(s.Dims) > 0 && s.Dims[0] > 0 {
+			return s.Dims[0]
+		}
+	}
+	return -1
+}
+
+func (k *unbatch) cardinality() int64 {
+	n := k.input.cardinality()
+	if n < 0 {
+		return n
+	}
+	if rows := k.rows(); rows > 0 {
+		return n * rows
+	}
+	return unknown
+}
+
+func (k *unbatch) at(c *Call, i int64) (Element, error) {
+	rows := k.rows()
+	if rows <= 0 {
+		return nil, status.Errorf(status.FailedPrecondition, "Random access for the `unbatch` dataset requires a known batch size. Got %d.", rows)
+	}
+	e, err := k.input.at(c, i/rows)
+	if err != nil {
+		return nil, err
+	}
+	defer e.release()
+	return rowOf(c, e, i%rows)
+}
+
+func (k *unbatch) shufflable() error {
+	return notIndexed("UnbatchDataset")
+}
+
+func (k *unbatch) open(e *Env) (Iterator, error) {
+	return openOver(e, k.input, func(o over) Iterator { return &unbatching{over: o} })
+}
+
+type unbatching struct {
+	over
+	now  Element
+	next int64
+}
+
+func (it *unbatching) Next(c *Call) (Element, error) {
+	for {
+		if it.now != nil && it.next < it.now[0].Shape()[0] {
+			it.next++
+			return rowOf(c, it.now, it.next-1)
+		}
+		it.drop()
+		e, err := it.input.Next(c)
+		if err != nil {
+			return nil, err
+		}
+		if err := sameRows(e); err != nil {
+			e.release()
+			return nil, err
+		}
+		it.now, it.next = e, 0
+	}
+}
+
+// sameRows refuses an element whose components have not one number of rows.
+func sameRows(e Element) error {
+	for i, t := range e {
+		switch {
+		case t.Rank() == 0:
+			return status.InvalidArgumentf("Input element must have a non-scalar value in each component.")
+		case t.Dim(0) != e[0].Dim(0):
+			return status.InvalidArgumentf("Input element must have the same batch size in each component. Component 0 had size %d but component %d had size, %d.", e[0].Dim(0), i, t.Dim(0))
+		}
+	}
+	if len(e) == 0 {
+		return status.InvalidArgumentf("Input element must have at least one component.")
+	}
+	return nil
+}
+
+func (it *unbatching) drop() {
+	it.now.release()
+	it.now = nil
+}
+
+func (it *unbatching) Close() {
+	it.drop()
+	it.over.Close()
+}
+
+func (it *unbatching) Save(c *Call, w *Writer) {
+	w.Bool("open", it.now != nil)
+	w.Int("next", it.next)
+	if it.now != nil {
+		w.Element("now", it.now)
+	}
+	it.over.Save(c, w)
+}
+
+func (it *unbatching) Restore(c *Call, r *Reader) {
+	it.next = r.Place("next")
+	if r.Bool("open") {
+		if it.now = r.Element("now"); r.err == nil {
+			r.check(sameRows(it.now))
+		}
+		if r.err != nil {
+			it.drop()
+		}
+	}
+	it.over.Restore(c, r)
+}

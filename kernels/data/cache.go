@@ -1,0 +1,462 @@
+package data
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels/checkpoint"
+	"github.com/troupe-run/troupe/kernels/internal/variant"
+)
+
+// memory is the elements of a dataset, once an iterator has come to its end. The iterators of the dataset share it.
+type memory struct {
+	mu       sync.Mutex
+	elements []Element
+	complete bool
+}
+
+// get gives the elements, which the memory holds; false before they are complete.
+func (m *memory) get() ([]Element, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.elements, m.complete
+}
+
+// set keeps elements, unless there are some already. It retains them.
+func (m *memory) set(list []Element) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.complete {
+		return
+	}
+	m.complete = true
+	for _, e := range list {
+		m.elements = append(m.elements, e.retain())
+	}
+}
+
+// release gives the elements up.
+func (m *memory) release() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	releaseAll(m.elements)
+	m.elements, m.complete = nil, false
+}
+
+// Close ends a memory that is a resource.
+func (m *memory) Close() { m.release() }
+
+// cache gives the elements of the first round again.
+type cache struct {
+	input  *Dataset
+	memory *memory
+	owned  bool // by the dataset
+
+	mu   sync.Mutex
+	seen []Element // by random access, of the iterator below
+	env  *Env
+	it   Iterator
+}
+
+// newCache makes CacheDataset, newCacheV2 the version whose memory is a resource.
+func newCache(*settings) maker {
+	return func(in *inputs) kind { return in.cache(nil) }
+}
+
+func newCacheV2(*settings) maker {
+	return func(in *inputs) kind { return in.cache(resourceOf[*memory](in, 2, kindMemory)) }
+}
+
+func (in *inputs) cache(m *memory) kind {
+	input, file := in.dataset(0), in.str(1, "filename")
+	if file != "" {
+		return &fileCache{input: input, prefix: file}
+	}
+	if m == nil {
+		return &cache{input: input, memory: &memory{}, owned: true}
+	}
+	return &cache{input: input, memory: m}
+}
+
+func (k *cache) cardinality() int64 { return k.input.cardinality() }
+
+// anyIndex tells that there is random access whatever the cardinality.
+func (k *cache) anyIndex() {}
+
+// at asks an iterator for each element up to the one at the index, once.
+func (k *cache) at(c *Call, i int64) (Element, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.it == nil {
+		env := c.like()
+		it, err := k.input.open(env)
+		if err != nil {
+			env.close()
+			return nil, err
+		}
+		k.env, k.it = env, it
+	}
+	own, end := k.env.newCall(c.depth, c.Cancellation)
+	defer end()
+	for int64(len(k.seen)) <= i {
+		e, err := k.it.Next(own)
+		if atEnd(err) {
+			return nil, outOfRange(int64(len(k.seen)), i)
+		}
+		if err != nil {
+			return nil, err
+		}
+		k.seen = append(k.seen, e)
+	}
+	return k.seen[i].retain(), nil
+}
+
+// release is called with the dataset's last reference.
+func (k *cache) release() {
+	releaseAll(k.seen)
+	if k.it != nil {
+		k.it.Close()
+		k.env.close()
+	}
+	if k.owned {
+		k.memory.release()
+	}
+}
+
+func (k *cache) open(*Env) (Iterator, error) { return &caching{of: k}, nil }
+
+// caching reads the memory where that is complete when the first element is asked for, or fills it.
+type caching struct {
+	of    *cache
+	begun bool
+	input Iterator // where the memory is being filled
+	list  []Element
+	next  int
+}
+
+func (it *caching) begin(c *Call) error {
+	if it.begun {
+		return nil
+	}
+	if _, ok := it.of.memory.get(); !ok {
+		input, err := it.of.input.open(c.Env)
+		if err != nil {
+			return err
+		}
+		it.input = input
+	}
+	it.begun = true
+	return nil
+}
+
+func (it *caching) Next(c *Call) (Element, error) {
+	if err := it.begin(c); err != nil {
+		return nil, err
+	}
+	if it.input == nil {
+		list, _ := it.of.memory.get()
+		if it.next >= len(list) {
+			return nil, io.EOF
+		}
+		if err := c.Err(); err != nil {
+			return nil, err
+		}
+		it.next++
+		return list[it.next-1].retain(), nil
+	}
+	e, err := it.input.Next(c)
+	switch {
+	case err == nil:
+		it.list = append(it.list, e.retain())
+	case atEnd(err):
+		it.of.memory.set(it.list)
+		it.next = len(it.list)
+		it.Close()
+	}
+	return e, err
+}
+
+func (it *caching) Close() {
+	releaseAll(it.list)
+	it.list = nil
+	if it.input != nil {
+		it.input.Close()
+		it.input = nil
+	}
+}
+
+func (it *caching) Save(c *Call, w *Writer) {
+	w.Bool("begun", it.begun)
+	w.Int("next", int64(it.next))
+	list, complete := it.of.memory.get()
+	w.Bool("complete", complete)
+	if complete {
+		w.Elements("memory", list)
+	}
+	w.Bool("filling", it.input != nil)
+	if it.input != nil {
+		w.Elements("list", it.list)
+		it.input.Save(c, w.In("input"))
+	}
+}
+
+func (it *caching) Restore(c *Call, r *Reader) {
+	begun := r.Bool("begun")
+	it.next = int(r.Place("next"))
+	if it.next < 0 {
+		r.Fail(status.Errorf(status.DataLoss, "The saved state of a cached dataset stands before element %d", it.next))
+	}
+	if r.Bool("complete") {
+		list := r.Elements("memory")
+		if r.err == nil {
+			it.of.memory.set(list)
+		}
+		releaseAll(list)
+	}
+	it.begun = begun
+	if !r.Bool("filling") {
+		return
+	}
+	it.list = r.Elements("list")
+	input, err := it.of.input.open(c.Env)
+	if err != nil {
+		r.Fail(err)
+		return
+	}
+	it.input = input
+	input.Restore(c, r.In("input"))
+}
+
+// fileCache keeps the elements in a checkpoint, in TensorFlow's form.
+type fileCache struct {
+	input  *Dataset
+	prefix string
+}
+
+func (k *fileCache) cardinality() int64 { return k.input.cardinality() }
+
+func (k *fileCache) open(*Env) (Iterator, error) { return &fileCaching{of: k}, nil }
+
+// maxCached bounds the elements of a cache in files; their numbers have as many digits in the names of the tensors.
+const maxCached = 10_000_000
+
+// name is the name of a component of an element.
+func (k *fileCache) name(element, component int) string {
+	digits := len(strconv.Itoa(len(k.input.Types) - 1))
+	return fmt.Sprintf("%7d_%*d", element, digits, component)
+}
+
+// shard is the prefix of a part of the cache. There is more than one where the iterator was saved before it was through.
+func (k *fileCache) shard(i int) string { return k.prefix + "_" + strconv.Itoa(i) }
+
+func (k *fileCache) lock(i int) string { return k.shard(i) + ".lockfile" }
+
+// fileCaching reads the files where they are complete when the first element is asked for, or writes them.
+type fileCaching struct {
+	of     *fileCache
+	begun  bool
+	input  Iterator // where the files are written
+	writer *checkpoint.Writer
+	reader *checkpoint.Reader
+	part   int // the number of the one that is written
+	next   int
+	ended  bool
+}
+
+func (it *fileCaching) begin(c *Call) error {
+	if it.begun {
+		return nil
+	}
+	if err := c.noteFile(it.of.prefix + ".index"); err != nil {
+		return err
+	}
+	if checkpoint.Exists(c.files, it.of.prefix) {
+		return it.read(c)
+	}
+	input, err := it.of.input.open(c.Env)
+	if err != nil {
+		return err
+	}
+	if err := it.write(c); err != nil {
+		input.Close()
+		return err
+	}
+	it.input, it.begun = input, true
+	return nil
+}
+
+func (it *fileCaching) read(c *Call) error {
+	r, err := checkpoint.Open(c.files, it.of.prefix, variant.Codec{Pool: c.pool()})
+	if err != nil {
+		return err
+	}
+	it.reader, it.begun = r, true
+	return nil
+}
+
+// write begins a part. The lock file tells other iterators of it, in other processes, too.
+func (it *fileCaching) write(c *Call) error {
+	lock := it.of.lock(it.part)
+	if _, err := c.files.Stat(lock); err == nil {
+		return status.Errorf(status.AlreadyExists, "There appears to be a concurrent caching iterator running - cache lockfile already exists ('%s'). If you are sure no other running TF computations are using this cache prefix, delete the lockfile and re-initialize the iterator.", lock)
+	}
+	f, err := c.files.Create(lock)
+	if err != nil {
+		return fileError(lock, err)
+	}
+	if err := f.Close(); err != nil {
+		return fileError(lock, err)
+	}
+	it.writer, err = checkpoint.Create(c.files, it.of.shard(it.part), variant.Codec{Pool: c.pool()})
+	return err
+}
+
+func (it *fileCaching) Next(c *Call) (Element, error) {
+	if it.ended {
+		return nil, io.EOF
+	}
+	if err := it.begin(c); err != nil {
+		return nil, err
+	}
+	if it.reader != nil {
+		return it.nextRead(c)
+	}
+	if it.writer == nil {
+		if err := it.write(c); err != nil {
+			return nil, err
+		}
+	}
+	if it.next >= maxCached {
+		return nil, status.InvalidArgumentf("Upstream iterator is producing more than %d items, which is more than the cache limit.", maxCached)
+	}
+	e, err := it.input.Next(c)
+	if atEnd(err) {
+		it.ended = true
+		if err := it.finish(c); err != nil {
+			return nil, err
+		}
+		return nil, io.EOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range e {
+		if err := it.writer.Add(it.of.name(it.next, i), t); err != nil {
+			e.release()
+			return nil, err
+		}
+	}
+	it.next++
+	return e, nil
+}
+
+func (it *fileCaching) nextRead(c *Call) (Element, error) {
+	e := make(Element, 0, len(it.of.input.Types))
+	for i := range it.of.input.Types {
+		t, err := it.reader.Read(c.pool(), it.of.name(it.next, i))
+		if err != nil {
+			e.release()
+			if status.CodeOf(err) == status.NotFound && i == 0 {
+				return nil, io.EOF
+			}
+			return nil, err
+		}
+		e = append(e, t)
+	}
+	it.next++
+	return e, nil
+}
+
+// endPart completes the part that is being written.
+func (it *fileCaching) endPart() error {
+	err := it.writer.Finish()
+	it.writer = nil
+	return err
+}
+
+// finish makes the parts one checkpoint.
+func (it *fileCaching) finish(c *Call) error {
+	if err := it.endPart(); err != nil {
+		return err
+	}
+	var parts []string
+	for i := range it.part + 1 {
+		parts = append(parts, it.of.shard(i))
+	}
+	if err := checkpoint.Merge(c.files, parts, it.of.prefix, false); err != nil {
+		return err
+	}
+	for i := range it.part + 1 {
+		if err := c.files.Remove(it.of.lock(i)); err != nil {
+			return fileError(it.of.lock(i), err)
+		}
+	}
+	return nil
+}
+
+// Close leaves a lock file of an iterator that was not through where it is, as TensorFlow does: the elements are
+// not there.
+func (it *fileCaching) Close() {
+	if it.writer != nil {
+		it.writer.Abort()
+	}
+	if it.reader != nil {
+		it.reader.Close()
+	}
+	if it.input != nil {
+		it.input.Close()
+	}
+	it.writer, it.reader, it.input = nil, nil, nil
+}
+
+func (it *fileCaching) Save(c *Call, w *Writer) {
+	w.Bool("begun", it.begun)
+	w.Bool("writing", it.input != nil)
+	w.Bool("ended", it.ended)
+	w.Int("next", int64(it.next))
+	if it.input == nil {
+		return
+	}
+	if it.writer != nil && !it.ended {
+		if err := it.endPart(); err != nil {
+			w.Fail(err)
+			return
+		}
+		it.part++
+	}
+	w.Int("part", int64(it.part))
+	it.input.Save(c, w.In("input"))
+}
+
+func (it *fileCaching) Restore(c *Call, r *Reader) {
+	begun, writing := r.Bool("begun"), r.Bool("writing")
+	it.ended, it.next = r.Bool("ended"), int(r.Place("next"))
+	if !begun || r.err != nil {
+		return
+	}
+	if writing && checkpoint.Exists(c.files, it.of.prefix) {
+		// The iterator that was saved, or another one, went on to the end.
+		writing = false
+	}
+	if !writing {
+		r.check(it.read(c))
+		return
+	}
+	it.part = r.Count("part")
+	input, err := it.of.input.open(c.Env)
+	if err != nil {
+		r.Fail(err)
+		return
+	}
+	it.input, it.begun = input, true
+	input.Restore(c, r.In("input"))
+	// What an iterator wrote after it was saved does not count.
+	for _, name := range []string{it.of.lock(it.part), it.of.shard(it.part) + ".index"} {
+		if _, err := c.files.Stat(name); err == nil {
+			r.check(fileError(name, c.files.Remove(name)))
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package data
+
+import (
+	"io"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// directed gives an element of that dataset which a dataset of numbers names.
+type directed struct {
+	selector *Dataset
+	inputs   []*Dataset
+	stops    bool // at the first dataset that has none left
+}
+
+func newDirected(s *settings) maker {
+	n := int(s.int("N"))
+	stops := s.has("stop_on_empty_dataset") && s.bool("stop_on_empty_dataset")
+	return func(in *inputs) kind {
+		k := &directed{in.dataset(0), in.datasets(1, n), stops}
+		if in.err != nil {
+			return k
+		}
+		if t := k.selector.Types; len(t) != 1 || t[0] != tensor.Int64 {
+			in.failf("The selector input must be a dataset of scalar int64 elements.")
+		}
+		for i, d := range k.inputs {
+			if !equalTypes(d.Types, k.inputs[0].Types) {
+				in.failf("All inputs must have the same output_dtypes. First input has types %s, and input %d has types %s", typeNames(k.inputs[0].Types), i, typeNames(d.Types))
+			}
+		}
+		return k
+	}
+}
+
+// cardinality is known only where it is infinite or none.
+func (k *directed) cardinality() int64 {
+	// As in TensorFlow: endless where all are, and where the first end does not stop it, any.
+	if k.selector.cardinality() != infinite {
+		return unknown
+	}
+	all, any := true, false
+	for _, d := range k.inputs {
+		all = all && d.cardinality() == infinite
+		any = any || d.cardinality() == infinite
+	}
+	if all || any && !k.stops {
+		return infinite
+	}
+	return unknown
+}
+
+func (k *directed) open(e *Env) (Iterator, error) {
+	selector, err := k.selector.open(e)
+	if err != nil {
+		return nil, err
+	}
+	it := &directing{selector: selector, stops: k.stops}
+	for _, d := range k.inputs {
+		input, err := d.open(e)
+		if err != nil {
+			it.Close()
+			return nil, err
+		}
+		it.inputs = append(it.inputs, input)
+	}
+	it.ended = make([]bool, len(it.inputs))
+	return it, nil
+}
+
+type directing struct {
+	selector Iterator
+	inputs   []Iterator
+	ended    []bool
+	stops    bool
+	over     bool
+}
+
+func (it *directing) Next(c *Call) (Element, error) {
+	for !it.over {
+		s, err := it.selector.Next(c)
+		if err != nil {
+			it.over = atEnd(err)
+			return nil, err
+		}
+		at, err := index(s)
+		s.release()
+		if err != nil {
+			return nil, err
+		}
+		if at < 0 || at >= int64(len(it.inputs)) {
+			return nil, status.InvalidArgumentf("Selector index out of range: %d >= %d", at, len(it.inputs))
+		}
+		if it.ended[at] {
+			continue
+		}
+		e, err := it.inputs[at].Next(c)
+		if !atEnd(err) {
+			return e, err
+		}
+		it.ended[at] = true
+		it.over = it.stops
+		for i, ended := range it.ended {
+			if !ended {
+				break
+			}
+			it.over = it.over || i == len(it.ended)-1
+		}
+	}
+	return nil, io.EOF
+}
+
+// index reads an element that is one int64.
+func index(e Element) (int64, error) {
+	if len(e) != 1 || e[0].DType() != tensor.Int64 || e[0].Len() != 1 {
+		return 0, status.InvalidArgumentf("The selector input must be a dataset of scalar int64 elements.")
+	}
+	return tensor.Of[int64](e[0])[0], nil
+}
+
+func (it *directing) Close() {
+	it.selector.Close()
+	for _, input := range it.inputs {
+		input.Close()
+	}
+}
+
+func (it *directing) Save(c *Call, w *Writer) {
+	w.Bool("over", it.over)
+	it.selector.Save(c, w.In("selector"))
+	for i, input := range it.inputs {
+		w := w.InAt("input", i)
+		w.Bool("ended", it.ended[i])
+		input.Save(c, w)
+	}
+}
+
+func (it *directing) Restore(c *Call, r *Reader) {
+	it.over = r.Bool("over")
+	it.selector.Restore(c, r.In("selector"))
+	for i, input := range it.inputs {
+		r := r.InAt("input", i)
+		it.ended[i] = r.Bool("ended")
+		input.Restore(c, r)
+	}
+}

@@ -1,0 +1,199 @@
+package data
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
+)
+
+// Ops that use a dataset within their step.
+
+// within calls f with the iterator of the dataset at input 0, for as long as the kernel runs.
+func within(ctx *kernels.Context, f func(c *Call, d *Dataset, it Iterator) error) error {
+	return withDataset(ctx, func(c *Call, d *Dataset) error {
+		it, err := d.open(c.Env)
+		if err != nil {
+			return err
+		}
+		defer it.Close()
+		return f(c, d, it)
+	})
+}
+
+// withDataset calls f with the dataset at input 0.
+func withDataset(ctx *kernels.Context, f func(c *Call, d *Dataset) error) error {
+	d, err := datasetAt(ctx.Input(0))
+	if err != nil {
+		return err
+	}
+	env := newEnv(ctx)
+	defer env.close()
+	c, end := env.newCall(ctx.Step.Depth, ctx.Step.Cancellation)
+	defer end()
+	return f(c, d)
+}
+
+// newReduce makes the kernel that folds a dataset.
+func newReduce(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	attr, n, spec := s.function("f"), len(s.types("Tstate")), s.spec()
+	return waiting(func(ctx *kernels.Context) error {
+		in := &inputs{ctx: ctx}
+		state, f := in.rest(1, 1+n).retain(), in.functionFrom(attr, 1+n)
+		defer kernels.ReleaseTensors(in.tensors)
+		return within(ctx, func(c *Call, _ *Dataset, it Iterator) error {
+			defer func() { state.release() }()
+			b, err := c.bind(f)
+			if err != nil {
+				return err
+			}
+			for {
+				e, err := it.Next(c)
+				if atEnd(err) {
+					out := state
+					state = nil
+					return spec.output(ctx, out)
+				}
+				if err != nil {
+					return err
+				}
+				next, err := b.call(c, state, e)
+				state = next
+				if err != nil {
+					return err
+				}
+				if len(state) != n {
+					return status.InvalidArgumentf("The number of components of the initial state and the reduce function output does not match. (initial_state=%d, output=%d).", n, len(state))
+				}
+			}
+		})
+	}), s.err
+}
+
+// newSingleElement makes the kernel whose outputs are a dataset's only element.
+func newSingleElement(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	spec := s.spec()
+	return waiting(func(ctx *kernels.Context) error {
+		return within(ctx, func(c *Call, _ *Dataset, it Iterator) error {
+			e, err := it.Next(c)
+			if atEnd(err) {
+				return status.InvalidArgumentf("Dataset was empty.")
+			}
+			if err != nil {
+				return err
+			}
+			more, err := it.Next(c)
+			if err == nil {
+				more.release()
+				err = status.InvalidArgumentf("Dataset had more than one element.")
+			}
+			if !atEnd(err) {
+				e.release()
+				return err
+			}
+			return spec.output(ctx, e)
+		})
+	}), s.err
+}
+
+// newElementAt makes the kernel whose outputs are the element at an index.
+func newElementAt(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	spec := s.spec()
+	return waiting(func(ctx *kernels.Context) error {
+		in := &inputs{ctx: ctx}
+		i := in.int(1, "index")
+		if in.err != nil {
+			return in.err
+		}
+		return withDataset(ctx, func(c *Call, d *Dataset) error {
+			e, err := d.at(c, i)
+			if err != nil {
+				return err
+			}
+			return spec.output(ctx, e)
+		})
+	}), s.err
+}
+
+// cardinality gives the number of elements, or what is known of it.
+func cardinality(ctx *kernels.Context) error {
+	d, err := datasetAt(ctx.Input(0))
+	if err == nil {
+		ctx.SetOutput(0, int64Scalar(d.cardinality()))
+	}
+	return err
+}
+
+// toTFRecord writes the elements, which are strings, to a file.
+func toTFRecord(ctx *kernels.Context) (err error) {
+	in := &inputs{ctx: ctx}
+	name, compression := in.str(1, "filename"), in.compression(2)
+	if in.err != nil {
+		return in.err
+	}
+	return within(ctx, func(c *Call, d *Dataset, it Iterator) (err error) {
+		if len(d.Types) != 1 || d.Types[0] != tensor.String {
+			return status.InvalidArgumentf("DatasetToTFRecord needs a dataset of one string component, got %s", typeNames(d.Types))
+		}
+		f, err := c.files.Overwrite(name)
+		if err != nil {
+			return fileError(name, err)
+		}
+		w := tfrecord.NewWriter(f, compression)
+		defer func() {
+			for _, end := range []func() error{w.Close, f.Close} {
+				if e := end(); err == nil {
+					err = fileError(name, e)
+				}
+			}
+		}()
+		for {
+			e, err := it.Next(c)
+			if atEnd(err) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if len(e) != 1 || e[0].DType() != tensor.String || e[0].Rank() != 0 {
+				e.release()
+				return status.InvalidArgumentf("DatasetToTFRecord needs elements that are scalar strings")
+			}
+			err = w.Write([]byte(e[0].Strings()[0]))
+			e.release()
+			if err != nil {
+				return fileError(name, err)
+			}
+		}
+	})
+}
+
+// newSeedGenerator and newMemoryCache make the kernels of resources that datasets share.
+func newSeedGenerator(*kernels.Construction) (any, error) {
+	return kernels.Func(func(ctx *kernels.Context) error {
+		in := &inputs{ctx: ctx}
+		seed, seed2, again := in.int(0, "seed"), in.int(1, "seed2"), true
+		if ctx.NumInputs() > 2 {
+			again = in.bool(2, "reshuffle")
+		}
+		if in.err != nil {
+			return in.err
+		}
+		return outputAnonymous(ctx, kindSeeds, &holder{value: newSeeds(seed, seed2, again)})
+	}), nil
+}
+
+func newMemoryCache(*kernels.Construction) (any, error) {
+	return kernels.Func(func(ctx *kernels.Context) error {
+		return outputAnonymous(ctx, kindMemory, &holder{value: &memory{}})
+	}), nil
+}
+
+// dummyResource gives the handle of a resource that is not there.
+func dummyResource(ctx *kernels.Context) error {
+	ctx.SetOutput(0, tensor.FromHandle(tensor.Handle{Device: ctx.Device.Name(), Container: ctx.Device.Resources().DefaultContainer(), Name: ctx.Node.Name, Type: ctx.Node.Op}))
+	return nil
+}

@@ -1,0 +1,414 @@
+package data_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	handlepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/resource_handle_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	kt "github.com/troupe-run/troupe/kernels/kernelstest"
+	"google.golang.org/protobuf/proto"
+)
+
+// window is the attributes of GroupByWindowDataset.
+func window(key, size, reduce string) kt.Attrs {
+	none := []tensor.DType{}
+	return kt.Attrs{"key_func": kt.Func{Name: key}, "reduce_func": kt.Func{Name: reduce}, "window_size_func": kt.Func{Name: size},
+		"Tkey_func_other_arguments": none, "Treduce_func_other_arguments": none, "Twindow_size_func_other_arguments": none}
+}
+
+func state(name string) kt.Attrs {
+	return kt.Attrs{"f": kt.Func{Name: name}, "Tstate": int64s, "Targuments": []tensor.DType{}}
+}
+
+// pipelines are datasets and their elements, which are TensorFlow's.
+var pipelines = []struct {
+	name string
+	make func(p *pipe) *pipe
+	want string
+}{
+	{"range", func(p *pipe) *pipe { return p.numbers(5) }, "0 1 2 3 4 end"},
+	{"range down", func(p *pipe) *pipe { return p.op("RangeDataset", nil, i(5), i(-2), i(-3)) }, "5 2 -1 end"},
+	{"list", func(p *pipe) *pipe { return p.list(3, 1, 2) }, "3 1 2 end"},
+	{"take", func(p *pipe) *pipe { return p.numbers(9).op("TakeDataset", nil, i(3)) }, "0 1 2 end"},
+	{"take all", func(p *pipe) *pipe { return p.numbers(3).op("TakeDataset", nil, i(-1)) }, "0 1 2 end"},
+	{"skip", func(p *pipe) *pipe { return p.numbers(5).op("SkipDataset", nil, i(3)) }, "3 4 end"},
+	{"skip all", func(p *pipe) *pipe { return p.numbers(5).op("SkipDataset", nil, i(-1)) }, "end"},
+	{"shard", func(p *pipe) *pipe { return p.numbers(7).op("ShardDataset", nil, i(3), i(1)) }, "1 4 end"},
+	{"repeat", func(p *pipe) *pipe { return p.numbers(2).op("RepeatDataset", nil, i(2)) }, "0 1 0 1 end"},
+	{"repeat nothing for ever", func(p *pipe) *pipe { return p.numbers(0).op("RepeatDataset", nil, i(-1)) }, "end"},
+	{"map", func(p *pipe) *pipe { return p.numbers(4).mapped("double") }, "0 2 4 6 end"},
+	{"map that ends", func(p *pipe) *pipe { return p.numbers(9).mapped("stop") }, "0 1 2 3 end"},
+	{"map that fails", func(p *pipe) *pipe { return p.numbers(5).mapped("fail") }, "0 1 INVALID_ARGUMENT 3 4 end"},
+	{"parallel map", func(p *pipe) *pipe { return p.numbers(6).ahead("double", 3) }, "0 2 4 6 8 10 end"},
+	{"parallel map that fails", func(p *pipe) *pipe { return p.numbers(6).ahead("fail", 3) }, "0 1 INVALID_ARGUMENT 3 4 INVALID_ARGUMENT end"},
+	{"parallel map that ends", func(p *pipe) *pipe { return p.numbers(9).ahead("stop", 3) }, "0 1 2 3 end"},
+	{"filter", func(p *pipe) *pipe { return p.numbers(6).op("FilterDataset", calls("predicate", "even")) }, "0 2 4 end"},
+	{"parallel filter", func(p *pipe) *pipe { return p.numbers(6).op("ParallelFilterDataset", calls("predicate", "even"), i(2)) }, "0 2 4 end"},
+	{"take while", func(p *pipe) *pipe { return p.numbers(9).op("TakeWhileDataset", calls("predicate", "small")) }, "0 1 2 3 4 end"},
+	{"flat map", func(p *pipe) *pipe { return p.numbers(4).op("FlatMapDataset", calls("f", "count")) }, "0 0 1 0 1 2 end"},
+	{"interleave", func(p *pipe) *pipe { return p.numbers(5).op("InterleaveDataset", calls("f", "twice"), i(2), i(1)) }, "0 1 0 1 2 3 2 3 4 4 end"},
+	{"interleave of blocks", func(p *pipe) *pipe { return p.numbers(4).op("InterleaveDataset", calls("f", "count"), i(3), i(2)) }, "0 0 1 0 1 2 end"},
+	{"parallel interleave", func(p *pipe) *pipe {
+		return p.numbers(5).op("ParallelInterleaveDatasetV4", calls("f", "twice"), i(2), i(1), i(4), i(0), i(2))
+	}, "0 1 0 1 2 3 2 3 4 4 end"},
+	{"batch", func(p *pipe) *pipe { return p.numbers(5).batch(2, false) }, "[0,1] [2,3] [4] end"},
+	{"whole batches", func(p *pipe) *pipe { return p.numbers(5).batch(2, true) }, "[0,1] [2,3] end"},
+	{"unbatch", func(p *pipe) *pipe {
+		p.numbers(5).batch(2, false)
+		p.shape = nil
+		return p.op("UnbatchDataset", nil)
+	}, "0 1 2 3 4 end"},
+	{"shuffle", func(p *pipe) *pipe {
+		return p.numbers(8).op("ShuffleDataset", kt.Attrs{"reshuffle_each_iteration": true}, i(3), i(7), i(9)).op("RepeatDataset", nil, i(2))
+	}, "2 3 0 4 6 5 7 1 0 3 1 5 2 4 6 7 end"},
+	{"shuffle and repeat", func(p *pipe) *pipe {
+		return p.numbers(4).op("ShuffleAndRepeatDataset", nil, i(3), i(1), i(2), i(2))
+	}, "1 3 2 0 1 3 2 0 end"},
+	{"global shuffle", func(p *pipe) *pipe {
+		return p.numbers(6).op("GlobalShuffleDataset", nil, i(1), i(2), seedless(p)).op("RepeatDataset", nil, i(2))
+	}, "3 4 5 1 0 2 1 4 3 0 5 2 end"},
+	{"cache", func(p *pipe) *pipe {
+		return p.numbers(3).op("CacheDataset", nil, kt.Str(nil, "")).op("RepeatDataset", nil, i(2))
+	}, "0 1 2 0 1 2 end"},
+	{"prefetch", func(p *pipe) *pipe { return p.numbers(4).op("PrefetchDataset", nil, i(2)) }, "0 1 2 3 end"},
+	{"prefetch nothing", func(p *pipe) *pipe { return p.numbers(4).op("PrefetchDataset", nil, i(0)) }, "0 1 2 3 end"},
+	{"group by window", func(p *pipe) *pipe { return p.numbers(7).op("GroupByWindowDataset", window("parity", "two", "first")) }, "0 2 1 3 4 6 5 end"},
+	{"scan", func(p *pipe) *pipe { return p.numbers(5).op("ScanDataset", state("add"), i(10)) }, "10 11 13 16 20 end"},
+	{"unique", func(p *pipe) *pipe { return p.list(3, 1, 3, 2, 1).op("UniqueDataset", nil) }, "3 1 2 end"},
+	{"assert cardinality", func(p *pipe) *pipe { return p.numbers(3).op("AssertCardinalityDataset", nil, i(2)) }, "0 1 FAILED_PRECONDITION end"},
+	{"ignore errors", func(p *pipe) *pipe { return p.numbers(6).mapped("fail").op("IgnoreErrorsDataset", nil) }, "0 1 3 4 end"},
+	{"huge buffers", func(p *pipe) *pipe {
+		return p.numbers(3).op("PrefetchDataset", nil, i(1<<62)).op("ShuffleDataset", nil, i(1<<62), i(1), i(1)).op("InterleaveDataset", calls("f", "twice"), i(1<<62), i(1<<62))
+	}, "1 1 2 2 0 0 end"},
+	{"huge batch", func(p *pipe) *pipe { return p.numbers(3).batch(1<<62, false) }, "[0,1,2] end"},
+}
+
+// seedless is the handle of a generator that is not there.
+func seedless(p *pipe) kernels.Value {
+	out, err := p.d.Try(kt.Op{Type: "DummySeedGenerator"})
+	if err != nil {
+		panic(err)
+	}
+	return out[0]
+}
+
+func TestElements(t *testing.T) {
+	for _, c := range pipelines {
+		t.Run(c.name, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			functionDevice = d
+			p := c.make(newPipe(d))
+			it := p.iterate(t)
+			defer p.now.Release()
+			if got := it.rest(50); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			it.close()
+		})
+	}
+}
+
+// An iterator that is saved after any number of elements, and restored, also into one that is elsewhere, goes on with the
+// same elements.
+func TestSavedAnywhere(t *testing.T) {
+	for _, c := range pipelines {
+		t.Run(c.name, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			functionDevice = d
+			for n := 0; ; n++ {
+				p := c.make(newPipe(d))
+				it := p.iterate(t)
+				before := it.rest(n)
+				saved := it.save()
+				want := it.rest(50)
+				// Another iterator over the same dataset, in the midst of it.
+				other := c.make(newPipe(d))
+				to := other.iterate(t)
+				to.rest(n / 2)
+				if err := to.restore(saved); err != nil {
+					t.Errorf("after %q: %v", before, err)
+				} else if got := to.rest(50); got != want {
+					t.Errorf("after %q:\ngot  %s\nwant %s", before, got, want)
+				}
+				saved.Release()
+				it.close()
+				to.close()
+				p.now.Release()
+				other.now.Release()
+				if want == "end" || n > 30 {
+					break
+				}
+			}
+		})
+	}
+}
+
+// A state that was damaged, or is of another dataset, is refused or gives some elements. It ends nothing.
+func TestDamagedStates(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, c := range pipelines {
+		t.Run(c.name, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			functionDevice = d
+			for range 40 {
+				p := c.make(newPipe(d))
+				it := p.iterate(t)
+				it.rest(rng.IntN(6))
+				saved := it.save()
+				m, err := saved.Tensor.Proto()
+				saved.Release()
+				if err != nil {
+					t.Fatal(err)
+				}
+				v := m.VariantVal[0]
+				for _, x := range v.Tensors {
+					if rng.IntN(8) == 0 && len(x.TensorContent) == 8 {
+						x.TensorContent = []byte{byte(rng.IntN(5) - 2), 0, 0, 0, 0, 0, 0, byte(rng.IntN(2) * 0xff)}
+					}
+				}
+				if rng.IntN(4) == 0 && len(v.Tensors) > 1 {
+					keys := strings.Split(string(v.Metadata), "@@")
+					v.Metadata, v.Tensors = []byte(strings.Join(keys[1:], "@@")), v.Tensors[1:]
+				}
+				damaged, err := tensor.FromTensorProto(m, d.Pool())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := it.restore(kernels.Value{Tensor: damaged}); err == nil {
+					it.rest(30)
+				} else if code := status.CodeOf(err); code == status.Internal {
+					t.Errorf("restoring: %v", err)
+				}
+				damaged.Release()
+				it.close()
+				p.now.Release()
+			}
+		})
+	}
+}
+
+// A step that is cancelled ends its GetNext, and the iterator goes on afterwards.
+func TestCancelledGetNext(t *testing.T) {
+	for name, hang := range map[string]func(*pipe) *pipe{
+		"map":          func(p *pipe) *pipe { return p.mapped("hang") },
+		"parallel map": func(p *pipe) *pipe { return p.ahead("hang", 2) },
+		"filter":       func(p *pipe) *pipe { return p.op("FilterDataset", calls("predicate", "hang")) },
+		"prefetch":     func(p *pipe) *pipe { return p.mapped("hang").op("PrefetchDataset", nil, i(2)) },
+		"parallel interleave": func(p *pipe) *pipe {
+			return p.op("ParallelInterleaveDatasetV2", calls("f", "twice"), i(2), i(1), i(2)).mapped("hang")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			functionDevice = d
+			select {
+			case <-hangs: // of a test before
+			default:
+			}
+			p := hang(newPipe(d).numbers(4))
+			it := p.iterate(t)
+			defer p.now.Release()
+			for round := range 2 {
+				step := kt.NewStep()
+				got := kt.Start(t, d, kt.Op{Type: "IteratorGetNext", Attrs: p.attrs(nil), Step: step}, retained(it.handle))
+				if round == 0 {
+					<-hangs // in the function, which may be called ahead for the second round
+				}
+				step.Cancellation.Cancel(status.New(status.Cancelled, "enough"))
+				if r := <-got; status.CodeOf(r.Err) != status.Cancelled {
+					t.Errorf("got %v", r.Err)
+				}
+			}
+			it.close()
+		})
+	}
+}
+
+// Deleting an iterator ends what waits for it, and what it runs.
+func TestDeletedWhileItIsAsked(t *testing.T) {
+	d := kt.NewDevice(t)
+	p := newPipe(d).numbers(4).ahead("hang", 3).op("PrefetchDataset", nil, i(2))
+	it := p.iterate(t)
+	defer p.now.Release()
+	got := kt.Start(t, d, kt.Op{Type: "IteratorGetNext", Attrs: p.attrs(nil), Step: kt.NewStep()}, retained(it.handle))
+	it.close()
+	if r := <-got; r.Err == nil {
+		t.Error("an element of a deleted iterator")
+	}
+}
+
+// An endless dataset takes as much memory as its buffers hold.
+func TestEndlessDataset(t *testing.T) {
+	d := kt.NewDevice(t)
+	functionDevice = d
+	p := newPipe(d).numbers(3).op("RepeatDataset", nil, i(-1)).ahead("double", 4).op("PrefetchDataset", nil, i(8)).op("ShuffleDataset", nil, i(5), i(1), i(2))
+	it := p.iterate(t)
+	defer p.now.Release()
+	before := d.Pool().Stats().InUse
+	for range 5000 {
+		if v := it.next(); v != "0" && v != "2" && v != "4" {
+			t.Fatal(v)
+		}
+	}
+	if after := d.Pool().Stats().InUse; after > before+1<<16 {
+		t.Errorf("%d bytes in use, after %d", after, before)
+	}
+	it.close()
+}
+
+// Ten thousand iterators that were made and dropped leave nothing.
+func TestManyIterators(t *testing.T) {
+	n := 10000
+	if testing.Short() {
+		n = 500
+	}
+	d := kt.NewDevice(t)
+	functionDevice = d
+	p := newPipe(d).numbers(30).ahead("double", 2).op("PrefetchDataset", nil, i(2))
+	defer p.now.Release()
+	for k := range n {
+		it := p.iterate(t)
+		if k%3 > 0 {
+			it.next()
+		}
+		it.close()
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		code       status.Code
+		make       func(p *pipe) *pipe
+	}{
+		{"step 0", "step must be a non-zero integer", status.InvalidArgument, func(p *pipe) *pipe { return p.op("RangeDataset", nil, i(0), i(1), i(0)) }},
+		{"batch of none", "Batch size must be greater than zero", status.InvalidArgument, func(p *pipe) *pipe { return p.numbers(3).batch(0, false) }},
+		{"shards", "num_shards = 0", status.InvalidArgument, func(p *pipe) *pipe { return p.numbers(3).op("ShardDataset", nil, i(0), i(0)) }},
+		{"shard index", "currently index = 3", status.InvalidArgument, func(p *pipe) *pipe { return p.numbers(3).op("ShardDataset", nil, i(3), i(3)) }},
+		{"shuffle buffer", "buffer_size must be greater than zero", status.InvalidArgument, func(p *pipe) *pipe { return p.numbers(3).op("ShuffleDataset", nil, i(0), i(1), i(1)) }},
+		{"cycle", "cycle_length must be greater than zero", status.InvalidArgument, func(p *pipe) *pipe {
+			return p.numbers(3).op("InterleaveDataset", calls("f", "twice"), i(0), i(1))
+		}},
+		{"calls", "num_parallel_calls must be greater than zero", status.InvalidArgument, func(p *pipe) *pipe { return p.numbers(3).ahead("double", 0) }},
+		{"no function", "Function nobody is not defined", status.NotFound, func(p *pipe) *pipe { return p.numbers(3).mapped("nobody") }},
+		{"a count that is a vector", "count must be a scalar", status.InvalidArgument, func(p *pipe) *pipe {
+			return p.numbers(3).op("TakeDataset", nil, kt.I64(kt.S(1), 1))
+		}},
+		{"global shuffle of a filter", "does not support random access", status.FailedPrecondition, func(p *pipe) *pipe {
+			return p.numbers(3).op("FilterDataset", calls("predicate", "even")).op("GlobalShuffleDataset", nil, i(1), i(2), seedless(p))
+		}},
+		{"no dataset", "Tensor must be a Dataset object", status.InvalidArgument, func(p *pipe) *pipe {
+			p.now = p.d.Run(t, kt.Op{Type: "OptionalNone"})[0]
+			return p.op("TakeDataset", nil, i(1))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			functionDevice = d
+			p := c.make(newPipe(d))
+			if p.err == nil {
+				p.now.Release()
+			}
+			if status.CodeOf(p.err) != c.code || !strings.Contains(fmt.Sprint(p.err), c.text) {
+				t.Errorf("got %v: %v", status.CodeOf(p.err), p.err)
+			}
+		})
+	}
+}
+
+func TestUninitializedIterator(t *testing.T) {
+	d := kt.NewDevice(t)
+	p := newPipe(d)
+	h := d.Run(t, kt.Op{Type: "IteratorV2", Attrs: p.attrs(kt.Attrs{"shared_name": "u", "container": ""})})[0]
+	kt.Fails(t, d, status.FailedPrecondition, "the iterator has not been initialized", kt.Op{Type: "IteratorGetNext", Attrs: p.attrs(nil)}, retained(h))
+	h.Release()
+}
+
+// A string handle stands for an iterator only if the iterator's own op gave it.
+func TestStringHandles(t *testing.T) {
+	d := kt.NewDevice(t)
+	p := newPipe(d).numbers(3)
+	it := p.iterate(t)
+	defer p.now.Release()
+	text := d.Run(t, kt.Op{Type: "IteratorToStringHandle"}, retained(it.handle))[0]
+	from := kt.Op{Type: "IteratorFromStringHandleV2", Attrs: p.attrs(nil)}
+	h := d.Run(t, from, retained(text))[0]
+	out := d.Run(t, kt.Op{Type: "IteratorGetNext", Attrs: p.attrs(nil)}, h)
+	kt.Expect(t, out, i(0))
+	var message handlepb.ResourceHandleProto
+	if err := proto.Unmarshal([]byte(text.Tensor.Strings()[0]), &message); err != nil {
+		t.Fatal(err)
+	}
+	message.HashCode++
+	forged, err := proto.Marshal(&message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kt.Fails(t, d, status.NotFound, "does not exist", from, kt.Str(nil, string(forged)))
+	kt.Fails(t, d, status.InvalidArgument, "Could not parse", from, kt.Str(nil, "\xff"))
+	text.Release()
+	it.close()
+}
+
+func TestReduceAndSingleElement(t *testing.T) {
+	d := kt.NewDevice(t)
+	functionDevice = d
+	p := newPipe(d).numbers(5)
+	attrs := p.attrs(state("sum"))
+	kt.Expect(t, d.Run(t, kt.Op{Type: "ReduceDataset", Attrs: attrs, Functions: functions, Step: kt.NewStep()}, p.now, i(100)), i(110))
+	p = newPipe(d).numbers(2)
+	kt.Fails(t, d, status.InvalidArgument, "more than one element", kt.Op{Type: "DatasetToSingleElement", Attrs: p.attrs(nil)}, p.now)
+	p = newPipe(d).numbers(0)
+	kt.Fails(t, d, status.InvalidArgument, "Dataset was empty", kt.Op{Type: "DatasetToSingleElement", Attrs: p.attrs(nil)}, p.now)
+	p = newPipe(d).numbers(9).op("SkipDataset", nil, i(2)).op("ShardDataset", nil, i(2), i(1)).mapped("double")
+	kt.Fails(t, d, status.FailedPrecondition, "unknown cardinality", kt.Op{Type: "GetElementAtIndex", Attrs: p.attrs(nil)}, p.now, i(2))
+	p = newPipe(d).numbers(9).op("SkipDataset", nil, i(2)).op("ShardDataset", nil, i(2), i(1))
+	kt.Expect(t, d.Run(t, kt.Op{Type: "GetElementAtIndex", Attrs: p.attrs(nil)}, retained(p.now), i(2)), i(7))
+	kt.Fails(t, d, status.OutOfRange, "Index out of range [0, 3):3", kt.Op{Type: "GetElementAtIndex", Attrs: p.attrs(nil)}, p.now, i(3))
+}
+
+// Stages whose order does not count give the same elements as those whose does.
+func TestUnorderedStages(t *testing.T) {
+	for name, stage := range map[string]func(*pipe) *pipe{
+		"map": func(p *pipe) *pipe {
+			a := calls("f", "double")
+			a["deterministic"] = "false"
+			return p.op("ParallelMapDatasetV2", a, i(4))
+		},
+		"interleave": func(p *pipe) *pipe {
+			a := calls("f", "twice")
+			a["deterministic"] = "false"
+			return p.op("ParallelInterleaveDatasetV4", a, i(3), i(2), i(2), i(0), i(3))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			functionDevice = d
+			p := stage(newPipe(d).numbers(40))
+			it := p.iterate(t)
+			defer p.now.Release()
+			sum, n := int64(0), 0
+			for {
+				v := it.next()
+				if v == "end" {
+					break
+				}
+				x, err := strconv.ParseInt(v, 10, 64)
+				if err != nil {
+					t.Fatal(v)
+				}
+				sum, n = sum+x, n+1
+			}
+			if want := map[string]int{"map": 40, "interleave": 80}[name]; n != want || sum != 40*39 {
+				t.Errorf("%d elements, %d in all", n, sum)
+			}
+			it.close()
+		})
+	}
+}

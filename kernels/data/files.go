@@ -1,0 +1,241 @@
+package data
+
+import (
+	"io"
+	"sort"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
+	"github.com/troupe-run/troupe/kernels/reader"
+)
+
+// records is the records of files, one file after the other.
+type records struct {
+	names  []string
+	starts []int64 // bytes of each file that are left out; nil for none
+	source func(start int64) reader.Source
+}
+
+// compression reads an input compression_type.
+func (in *inputs) compression(i int) tfrecord.Compression {
+	name := in.str(i, "compression_type")
+	c, known := tfrecord.ParseCompression(name)
+	if !known && name != "" {
+		in.failf("Unsupported compression_type: %s.", name)
+	}
+	return c
+}
+
+// bufferSize checks an input that asks for a size of a buffer, which the server chooses.
+func (in *inputs) bufferSize(i int) {
+	if n := in.int(i, "buffer_size"); n < 0 {
+		in.failf("`buffer_size` must be >= 0 (0 == default)")
+	}
+}
+
+func newTextLines(*settings) (Spec, maker) {
+	return stringSpec(), func(in *inputs) kind {
+		names, c := in.names("filenames"), in.compression(1)
+		in.bufferSize(2)
+		return &records{names: names, source: func(int64) reader.Source { return reader.Lines(c) }}
+	}
+}
+
+func newTFRecords(*settings) (Spec, maker) {
+	return stringSpec(), func(in *inputs) kind {
+		k := &records{names: in.names("filenames")}
+		c := in.compression(1)
+		in.bufferSize(2)
+		k.source = func(start int64) reader.Source { return reader.RecordsFrom(c, start) }
+		if in.ctx.NumInputs() > 3 {
+			k.starts = in.ints(3, "byte_offsets")
+			if in.err == nil && len(k.starts) > 0 && len(k.starts) != len(k.names) {
+				in.failf("`byte_offsets` must be of same size as `filenames`")
+			}
+			if len(k.starts) > 0 && c != tfrecord.None {
+				in.fail(status.Unimplementedf("TFRecordDatasetV2 with byte_offsets of compressed files"))
+			}
+		}
+		return k
+	}
+}
+
+func newFixedLength(*settings) (Spec, maker) {
+	return stringSpec(), func(in *inputs) kind {
+		l := reader.FixedLength{Header: in.int(1, "header_bytes"), Record: in.int(2, "record_bytes"), Footer: in.int(3, "footer_bytes")}
+		names := in.names("filenames")
+		in.bufferSize(4)
+		switch {
+		case in.err != nil:
+		case l.Header < 0:
+			in.failf("`header_bytes` must be >= 0")
+		case l.Record <= 0:
+			in.failf("`record_bytes` must be > 0")
+		case l.Footer < 0:
+			in.failf("`footer_bytes` must be >= 0")
+		}
+		if in.ctx.NumInputs() > 5 {
+			l.Compression = in.compression(5)
+		}
+		return &records{names: names, source: func(int64) reader.Source { return reader.NewFixedLength(l) }}
+	}
+}
+
+func (k *records) cardinality() int64 { return unknown }
+
+func (k *records) open(*Env) (Iterator, error) { return &reading{of: k}, nil }
+
+// reading is in the midst of a file, or before one.
+type reading struct {
+	of     *records
+	file   int
+	record int64 // of the file, those that were read
+	source reader.Source
+}
+
+func (it *reading) Next(c *Call) (Element, error) {
+	for it.file < len(it.of.names) {
+		if err := c.Err(); err != nil {
+			return nil, err
+		}
+		if err := it.openFile(c); err != nil {
+			it.leave()
+			return nil, err
+		}
+		r, last, err := it.source.Next()
+		if err == nil {
+			it.record++
+			if last {
+				it.leave()
+			}
+			return Element{stringScalar(r.Value)}, nil
+		}
+		it.leave()
+		if !atEnd(err) {
+			return nil, err
+		}
+	}
+	return nil, io.EOF
+}
+
+// openFile opens the file, unless it is open.
+func (it *reading) openFile(c *Call) error {
+	if it.source != nil {
+		return nil
+	}
+	start := int64(0)
+	if len(it.of.starts) > 0 {
+		start = it.of.starts[it.file]
+	}
+	name := it.of.names[it.file]
+	if err := c.noteFile(name); err != nil {
+		return err
+	}
+	it.source = it.of.source(start)
+	return it.source.Open(c.files, name)
+}
+
+// leave goes on to the next file.
+func (it *reading) leave() {
+	it.Close()
+	it.file++
+	it.record = 0
+}
+
+func (it *reading) Close() {
+	if it.source != nil {
+		it.source.Close()
+		it.source = nil
+	}
+}
+
+func (it *reading) Save(_ *Call, w *Writer) {
+	w.Int("file", int64(it.file))
+	w.Int("record", it.record)
+}
+
+// Restore reads the records again that were read of the file.
+func (it *reading) Restore(c *Call, r *Reader) {
+	it.file = int(r.Place("file"))
+	n := r.Place("record")
+	if r.err != nil || it.file >= len(it.of.names) || n == 0 {
+		return
+	}
+	if it.file < 0 {
+		r.Fail(status.Errorf(status.DataLoss, "The saved state of a dataset of files is in file %d", it.file))
+		return
+	}
+	if err := it.openFile(c); err != nil {
+		r.Fail(err)
+		return
+	}
+	for ; it.record < n; it.record++ {
+		if _, _, err := it.source.Next(); err != nil {
+			r.Fail(status.Errorf(status.CodeOf(err), "%s has %d records, of which %d were read: %v", it.of.names[it.file], it.record, n, err))
+			return
+		}
+		if err := c.Err(); err != nil {
+			r.Fail(err)
+			return
+		}
+	}
+}
+
+// matching is the names of the files that match patterns, in order.
+type matching struct{ patterns []string }
+
+func newMatching(*settings) (Spec, maker) {
+	return stringSpec(), func(in *inputs) kind { return &matching{in.names("patterns")} }
+}
+
+func (k *matching) cardinality() int64 { return unknown }
+
+func (k *matching) open(*Env) (Iterator, error) { return &listing{of: k}, nil }
+
+// listing is the names that are left of one pattern, and the number of the next.
+type listing struct {
+	of      *matching
+	pattern int
+	names   []string
+}
+
+func (it *listing) Next(c *Call) (Element, error) {
+	for len(it.names) == 0 {
+		if it.pattern >= len(it.of.patterns) {
+			return nil, io.EOF
+		}
+		names, err := files.Match(c.files, it.of.patterns[it.pattern])
+		it.pattern++
+		if err != nil {
+			return nil, err
+		}
+		sort.Strings(names)
+		it.names = names
+	}
+	name := it.names[0]
+	it.names = it.names[1:]
+	return Element{stringScalar(name)}, nil
+}
+
+func (it *listing) Close() {}
+
+func (it *listing) Save(_ *Call, w *Writer) {
+	w.Int("pattern", int64(it.pattern))
+	w.Int("names", int64(len(it.names)))
+	for i, name := range it.names {
+		w.InAt("name", i).Str("name", name)
+	}
+}
+
+func (it *listing) Restore(_ *Call, r *Reader) {
+	if it.pattern = int(r.Place("pattern")); it.pattern < 0 {
+		r.Fail(status.Errorf(status.DataLoss, "The saved state of a dataset of file names is at pattern %d", it.pattern))
+	}
+	for i := range r.Count("names") {
+		it.names = append(it.names, r.InAt("name", i).Str("name"))
+	}
+}
+
+// fileError is what the system said about a file; nil stays nil.
+func fileError(name string, err error) error { return files.Error(name, err) }

@@ -1,0 +1,219 @@
+package data
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/calls"
+)
+
+// functionAttr is a function that an attribute names.
+type functionAttr struct {
+	ref     *graph.FunctionRef
+	library kernels.Library
+}
+
+// Function is a function with the tensors that it captured, which follow its arguments. The dataset holds them.
+type Function struct {
+	*functionAttr
+	captured Element
+}
+
+// function is the attribute's function with the inputs from (inclusive) to to (exclusive).
+func (in *inputs) function(f *functionAttr, from, to int) *Function {
+	return &Function{functionAttr: f, captured: in.rest(from, to)}
+}
+
+// functionFrom is function with all inputs from one on.
+func (in *inputs) functionFrom(f *functionAttr, from int) *Function {
+	return in.function(f, from, in.ctx.NumInputs())
+}
+
+// bound is a function that is ready to be called in a pipeline.
+type bound struct {
+	kernels.Function
+	captured Element
+	name     string
+}
+
+// bind prepares a function in the library that the pipeline has opened.
+func (e *Env) bind(f *Function) (*bound, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	open := e.libraries[f.library]
+	if open == nil {
+		if err := e.cancel.Err(); err != nil {
+			return nil, err
+		}
+		open = f.library.Open()
+		e.libraries[f.library] = open
+	}
+	fn, err := open.Instantiate(f.ref)
+	if err != nil {
+		return nil, err
+	}
+	return &bound{Function: fn, captured: f.captured, name: f.ref.Name}, nil
+}
+
+// steps numbers the calls of functions, as the steps of sessions are numbered: downwards, to be told apart from them.
+var steps atomic.Int64
+
+// call runs the function and waits for its results. It takes over the references to the arguments.
+func (b *bound) call(c *Call, args ...Element) (Element, error) {
+	var values []kernels.Value
+	for _, e := range args {
+		for _, t := range e {
+			values = append(values, kernels.Value{Tensor: t})
+		}
+	}
+	for _, t := range b.captured {
+		values = append(values, kernels.Value{Tensor: t.Retain()})
+	}
+	// A call that fails cancels its step, which is therefore its own.
+	cancel := &kernels.Cancellation{}
+	withdraw, ok := c.Cancellation.OnCancel(cancel.Cancel)
+	if !ok {
+		calls.ReleaseAll(values)
+		return nil, c.Err()
+	}
+	defer withdraw()
+	id := steps.Add(-1)
+	step := &kernels.Step{
+		ID: id, Rendezvous: nowhere{}, Cancellation: cancel, Container: containers.StepName(id),
+		Log: c.log, Files: c.files, Depth: c.depth + 1,
+	}
+	out, err := await(step, b.Function, values)
+	if e := c.device.Resources().Clear(step.Container); e != nil {
+		c.log.Warn("the container of a function's call was not cleared", "function", b.name, "error", e)
+	}
+	return out, err
+}
+
+// await calls a function in a step and waits for its results; a call whose step is cancelled ends. It takes over the
+// arguments.
+func await(step *kernels.Step, fn kernels.Function, args []kernels.Value) (Element, error) {
+	done := make(chan struct{})
+	var results []kernels.Value
+	var err error
+	fn.Call(step, args, func(r []kernels.Value, e error) {
+		results, err = r, e
+		close(done)
+	})
+	<-done
+	if err != nil {
+		return nil, err
+	}
+	out := make(Element, len(results))
+	for i, v := range results {
+		out[i] = v.Tensor
+	}
+	return out, nil
+}
+
+// dataset calls a function that gives a dataset, of which the caller gets a reference.
+func (b *bound) dataset(c *Call, args ...Element) (*Dataset, error) {
+	out, err := b.call(c, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer out.release()
+	if len(out) != 1 {
+		return nil, status.InvalidArgumentf("Function must return a single scalar of dtype DT_VARIANT.")
+	}
+	d, err := datasetAt(out[0])
+	if err != nil {
+		return nil, status.InvalidArgumentf("Function must return a single scalar of dtype DT_VARIANT.")
+	}
+	d.Retain()
+	return d, nil
+}
+
+// truth calls a predicate.
+func (b *bound) truth(c *Call, args ...Element) (bool, error) {
+	out, err := b.call(c, args...)
+	if err != nil {
+		return false, err
+	}
+	defer out.release()
+	if len(out) != 1 {
+		return false, errPredicate
+	}
+	return truthOf(out, 0)
+}
+
+var errPredicate = status.InvalidArgumentf("`predicate` must returns a scalar bool tensor.")
+
+// truthOf reads a component that is a truth.
+func truthOf(e Element, i int) (bool, error) {
+	if i < 0 || e[i].DType() != tensor.Bool || e[i].Len() != 1 {
+		return false, errPredicate
+	}
+	return tensor.Of[bool](e[i])[0], nil
+}
+
+// number calls a function that gives one integer.
+func (b *bound) number(c *Call, what string, args ...Element) (int64, error) {
+	out, err := b.call(c, args...)
+	if err != nil {
+		return 0, err
+	}
+	defer out.release()
+	if len(out) != 1 || out[0].DType() != tensor.Int64 || out[0].Len() != 1 {
+		return 0, status.InvalidArgumentf("`%s` must return a scalar int64.", what)
+	}
+	return tensor.Of[int64](out[0])[0], nil
+}
+
+// nowhere is the rendezvous of functions, which run on one device and send nothing.
+type nowhere struct{}
+
+var errNoTransfer = status.New(status.Unimplemented, "A function of an input pipeline cannot send tensors to another device")
+
+func (nowhere) Send(kernels.Key, string, *tensor.Tensor, bool) error { return errNoTransfer }
+
+func (nowhere) Recv(_ kernels.Key, done func(*tensor.Tensor, bool, error)) {
+	done(nil, false, errNoTransfer)
+}
+
+// external tells what of a dataset's state a checkpoint of an iterator would miss: an op in a function that goes on
+// from call to call by itself. It is FAILED_PRECONDITION, as TensorFlow's CheckExternalState, or nil.
+func (d *Dataset) external() error {
+	for _, in := range d.inputs {
+		if err := in.external(); err != nil {
+			return err
+		}
+	}
+	k, ok := d.kind.(interface{ functions() []*Function })
+	if !ok {
+		return nil
+	}
+	for _, f := range k.functions() {
+		n, err := f.library.Find(f.ref, hasExternalState)
+		if err != nil {
+			return err
+		}
+		if n != nil {
+			return status.Errorf(status.FailedPrecondition, "%s is stateful.", n.Op)
+		}
+	}
+	return nil
+}
+
+// hasExternalState tells whether a node has a state that the calls of its function share. TensorFlow's list of those
+// that have not is in framework/dataset_stateful_op_allowlist.h and beside the ops.
+func hasExternalState(n *graph.Node) bool {
+	if n.Def == nil || !n.Def.GetIsStateful() {
+		return false
+	}
+	switch n.Op {
+	case "Assert", "Print", "PrintV2", "Timestamp", "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "ReduceDataset",
+		"StatefulPartitionedCall", "If", "While", "Case", "_Arg", "_Retval":
+		return false
+	}
+	return !strings.Contains(n.Op, "Dataset")
+}

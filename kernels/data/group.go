@@ -1,0 +1,361 @@
+package data
+
+import (
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// groupByWindow sorts the elements into groups by a key, and gives what a function makes of each group that is full.
+type groupByWindow struct {
+	input             *Dataset
+	key, reduce, size *Function
+}
+
+func newGroupByWindow(s *settings) maker {
+	key, reduce, size := s.function("key_func"), s.function("reduce_func"), s.function("window_size_func")
+	nKey, nReduce := len(s.types("Tkey_func_other_arguments")), len(s.types("Treduce_func_other_arguments"))
+	return func(in *inputs) kind {
+		return &groupByWindow{
+			input: in.dataset(0), key: in.function(key, 1, 1+nKey),
+			reduce: in.function(reduce, 1+nKey, 1+nKey+nReduce), size: in.functionFrom(size, 1+nKey+nReduce),
+		}
+	}
+}
+
+func (k *groupByWindow) functions() []*Function { return []*Function{k.key, k.reduce, k.size} }
+
+func (k *groupByWindow) cardinality() int64 {
+	if k.input.cardinality() == infinite {
+		return infinite
+	}
+	return unknown
+}
+
+func (k *groupByWindow) open(e *Env) (Iterator, error) {
+	it := &grouping{of: k, groups: map[int64][]Element{}, sizes: map[int64]int64{}}
+	var err error
+	for _, b := range []struct {
+		to *(*bound)
+		f  *Function
+	}{{&it.key, k.key}, {&it.reduce, k.reduce}, {&it.size, k.size}} {
+		if *b.to, err = e.bind(b.f); err != nil {
+			return nil, err
+		}
+	}
+	return openOver(e, k.input, func(o over) Iterator { it.over = o; return it })
+}
+
+type grouping struct {
+	over
+	of                *groupByWindow
+	key, reduce, size *bound
+	groups            map[int64][]Element
+	sizes             map[int64]int64
+	ended             bool
+	now               *turn // what the reduce function made of a group
+	nowKey            int64
+}
+
+func (it *grouping) Next(c *Call) (Element, error) {
+	for {
+		if it.now != nil {
+			e, err := it.now.Next(c)
+			if !atEnd(err) {
+				return e, err
+			}
+			it.now.end()
+			it.now = nil
+			it.dropGroup(it.nowKey)
+		}
+		for !it.ended && it.now == nil {
+			if err := it.sort(c); err != nil {
+				return nil, err
+			}
+		}
+		if it.now != nil {
+			continue
+		}
+		if len(it.groups) == 0 {
+			return nil, io.EOF
+		}
+		if err := it.flush(c, slices.Min(slices.Collect(maps.Keys(it.groups)))); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sort puts the next element into its group, and begins to give the group if it is full.
+func (it *grouping) sort(c *Call) error {
+	e, err := it.input.Next(c)
+	if atEnd(err) {
+		it.ended = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	key, err := it.key.number(c, "key_func", e.retain())
+	if err == nil && it.sizes[key] == 0 {
+		var size int64
+		if size, err = it.size.number(c, "window_size_func", Element{int64Scalar(key)}); err == nil && size <= 0 {
+			err = status.InvalidArgumentf("Window size must be greater than zero, but got %d.", size)
+		}
+		if err == nil {
+			it.sizes[key] = size
+		}
+	}
+	if err != nil {
+		e.release()
+		return err
+	}
+	it.groups[key] = append(it.groups[key], e)
+	if int64(len(it.groups[key])) == it.sizes[key] {
+		return it.flush(c, key)
+	}
+	return nil
+}
+
+// flush begins to give what the reduce function makes of a group, which it takes off.
+func (it *grouping) flush(c *Call, key int64) error {
+	group := it.groups[key]
+	delete(it.groups, key)
+	it.nowKey = key
+	return it.begin(c, key, group)
+}
+
+// begin opens what the reduce function makes of a group.
+func (it *grouping) begin(c *Call, key int64, group []Element) error {
+	t, err := it.openGroup(c, key, group)
+	if err != nil {
+		return err
+	}
+	it.now = t
+	return nil
+}
+
+func (it *grouping) openGroup(c *Call, key int64, group []Element) (*turn, error) {
+	var all Element
+	for _, e := range group {
+		all = append(all, e...)
+	}
+	elements := given(all, len(group[0]), it.of.input.Spec)
+	t, err := openTurn(c, it.reduce, Element{int64Scalar(key), variantOf(elements)})
+	if err != nil && c.Err() == nil {
+		err = status.Internalf("Got error code %v and message: {\n%v\n} \nfrom running user-defined function %s: ", status.CodeOf(err), err, it.reduce.name)
+	}
+	return t, err
+}
+
+func (it *grouping) dropGroup(key int64) {
+	releaseAll(it.groups[key])
+	delete(it.groups, key)
+}
+
+func (it *grouping) Close() {
+	if it.now != nil {
+		it.now.end()
+		it.now = nil
+	}
+	for key := range it.groups {
+		it.dropGroup(key)
+	}
+	it.over.Close()
+}
+
+func (it *grouping) Save(c *Call, w *Writer) {
+	w.Bool("ended", it.ended)
+	w.Int("groups", int64(len(it.groups)))
+	for i, key := range slices.Sorted(maps.Keys(it.groups)) {
+		w := w.InAt("group", i)
+		w.Int("key", key)
+		w.Elements("elements", it.groups[key])
+	}
+	w.Int("sizes", int64(len(it.sizes)))
+	for i, key := range slices.Sorted(maps.Keys(it.sizes)) {
+		w := w.InAt("size", i)
+		w.Int("key", key)
+		w.Int("size", it.sizes[key])
+	}
+	w.Bool("open", it.now != nil)
+	if it.now != nil {
+		w := w.In("now")
+		w.Int("key", it.nowKey)
+		d := it.now.from[1].Variants()[0].(*Dataset)
+		w.Element("elements", d.kind.(*tuples).all)
+		w.Int("width", int64(d.kind.(*tuples).width))
+		it.now.Save(c, w.In("iterator"))
+	}
+	it.over.Save(c, w)
+}
+
+func (it *grouping) Restore(c *Call, r *Reader) {
+	it.ended = r.Bool("ended")
+	for i := range r.Count("groups") {
+		r := r.InAt("group", i)
+		it.groups[r.Int("key")] = r.Elements("elements")
+	}
+	for i := range r.Count("sizes") {
+		r := r.InAt("size", i)
+		it.sizes[r.Int("key")] = r.Int("size")
+	}
+	if r.Bool("open") {
+		it.restoreNow(c, r.In("now"))
+	}
+	it.over.Restore(c, r)
+}
+
+func (it *grouping) restoreNow(c *Call, r *Reader) {
+	it.nowKey = r.Int("key")
+	all, width := r.Element("elements"), int(r.Int("width"))
+	if r.err == nil && (width <= 0 || len(all)%width != 0 || len(all) == 0) {
+		r.Fail(status.Errorf(status.DataLoss, "A saved group of %d tensors has elements of %d components", len(all), width))
+	}
+	if r.err != nil {
+		all.release()
+		return
+	}
+	var group []Element
+	for i := 0; i < len(all); i += width {
+		group = append(group, all[i:i+width])
+	}
+	if err := it.begin(c, it.nowKey, group); err != nil {
+		r.Fail(err)
+		return
+	}
+	it.now.Restore(c, r.In("iterator"))
+}
+
+// groupByReducer folds the elements of each key, and gives what comes of each in the order in which the keys came.
+type groupByReducer struct {
+	input                       *Dataset
+	key, init, reduce, finalize *Function
+}
+
+func newGroupByReducer(s *settings) maker {
+	names := []string{"key", "init", "reduce", "finalize"}
+	fs, counts := make([]*functionAttr, len(names)), make([]int, len(names))
+	for i, n := range names {
+		fs[i], counts[i] = s.function(n+"_func"), len(s.types("T"+n+"_func_other_arguments"))
+	}
+	return func(in *inputs) kind {
+		k := &groupByReducer{input: in.dataset(0)}
+		at := 1
+		for i, to := range []**Function{&k.key, &k.init, &k.reduce, &k.finalize} {
+			*to = in.function(fs[i], at, at+counts[i])
+			at += counts[i]
+		}
+		return k
+	}
+}
+
+func (k *groupByReducer) functions() []*Function {
+	return []*Function{k.key, k.init, k.reduce, k.finalize}
+}
+
+func (k *groupByReducer) cardinality() int64 { return unknown }
+
+func (k *groupByReducer) open(e *Env) (Iterator, error) {
+	it := &folding{states: map[int64]Element{}}
+	for i, f := range k.functions() {
+		b, err := e.bind(f)
+		if err != nil {
+			return nil, err
+		}
+		*[]**bound{&it.key, &it.init, &it.reduce, &it.finalize}[i] = b
+	}
+	return openOver(e, k.input, func(o over) Iterator { it.over = o; return it })
+}
+
+type folding struct {
+	over
+	key, init, reduce, finalize *bound
+	states                      map[int64]Element
+	order                       []int64 // of the keys, of which the first next were given
+	next                        int
+	ended                       bool
+}
+
+func (it *folding) Next(c *Call) (Element, error) {
+	for !it.ended {
+		if err := it.fold(c); err != nil {
+			return nil, err
+		}
+	}
+	if it.next >= len(it.order) {
+		return nil, io.EOF
+	}
+	key := it.order[it.next]
+	it.next++
+	state := it.states[key]
+	delete(it.states, key)
+	return it.finalize.call(c, state)
+}
+
+func (it *folding) fold(c *Call) error {
+	e, err := it.input.Next(c)
+	if atEnd(err) {
+		it.ended = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	key, err := it.key.number(c, "key_func", e.retain())
+	if err != nil {
+		e.release()
+		return err
+	}
+	state, ok := it.states[key]
+	if !ok {
+		if state, err = it.init.call(c, Element{int64Scalar(key)}); err != nil {
+			e.release()
+			return err
+		}
+		it.order = append(it.order, key)
+	}
+	it.states[key] = state
+	folded, err := it.reduce.call(c, state.retain(), e)
+	if err != nil {
+		return err
+	}
+	state.release()
+	it.states[key] = folded
+	return nil
+}
+
+func (it *folding) Close() {
+	for _, s := range it.states {
+		s.release()
+	}
+	clear(it.states)
+	it.over.Close()
+}
+
+func (it *folding) Save(c *Call, w *Writer) {
+	w.Bool("ended", it.ended)
+	w.Int("next", int64(it.next))
+	w.Int("keys", int64(len(it.order)))
+	for i, key := range it.order {
+		w := w.InAt("key", i)
+		w.Int("key", key)
+		w.Element("state", it.states[key])
+	}
+	it.over.Save(c, w)
+}
+
+func (it *folding) Restore(c *Call, r *Reader) {
+	it.ended = r.Bool("ended")
+	it.next = r.Count("next")
+	for i := range r.Count("keys") {
+		r := r.InAt("key", i)
+		key := r.Int("key")
+		it.order = append(it.order, key)
+		if state := r.Element("state"); i >= it.next {
+			it.states[key] = state
+		}
+	}
+	it.over.Restore(c, r)
+}

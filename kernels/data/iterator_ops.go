@@ -1,0 +1,464 @@
+package data
+
+import (
+	"strconv"
+	"sync"
+
+	handlepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/resource_handle_go_proto"
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
+	"github.com/troupe-run/troupe/kernels/internal/variant"
+	"google.golang.org/protobuf/proto"
+)
+
+// waiting makes a kernel of a function that may wait for elements.
+func waiting(run func(ctx *kernels.Context) error) kernels.AsyncFunc {
+	return func(ctx *kernels.Context, done func(error)) {
+		log, what := ctx.Step.Log, "The kernel of op "+ctx.Node.Op
+		contain.Go(log, what, func() { done(contain.Run(log, what, func() error { return run(ctx) })) }, nil)
+	}
+}
+
+// newIterator makes the kernel of an iterator with a name, or that is the session's own.
+func newIterator(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	spec := s.spec()
+	if s.err != nil {
+		return nil, s.err
+	}
+	return kernels.NewSource(c, kindIterator, kernels.NamedBySession,
+		func(name string) (*Resource, error) { return newResource(name, spec), nil },
+		func(r *Resource) error { return spec.check(r.spec) })
+}
+
+// newAnonymousIterator makes the kernel of an iterator that ends with its step. Its second output, where it has one, is
+// for DeleteIterator.
+func newAnonymousIterator(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	spec := s.spec()
+	if s.err != nil {
+		return nil, s.err
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		return outputAnonymous(ctx, kindIterator, newResource(ctx.Node.Name, spec))
+	}), nil
+}
+
+// outputAnonymous makes output 0 the handle of a resource that ends with the step, and output 1 a variant.
+func outputAnonymous(ctx *kernels.Context, kind string, r containers.Resource) error {
+	h, err := keep(ctx, kind, r)
+	if err != nil {
+		return err
+	}
+	ctx.SetOutput(0, h)
+	if len(ctx.Outputs) > 1 {
+		_, err = ctx.Allocate(1, tensor.Variant, nil)
+	}
+	return err
+}
+
+// deleteResource deletes the resource of a kind whose handle is input 0.
+func deleteResource(kind string) func(ctx *kernels.Context) error {
+	return func(ctx *kernels.Context) error {
+		h, err := ctx.Handle(0)
+		if err != nil {
+			return err
+		}
+		return ctx.Device.Resources().Delete(h.Container, kind, h.Name)
+	}
+}
+
+// oneShot is an iterator that a function of the graph makes the dataset of, at the first run.
+type oneShot struct {
+	spec            Spec
+	factory         *graph.FunctionRef
+	library         kernels.Library
+	container, name string
+	resources       kernels.Resources
+	turn            chan struct{}
+
+	mu       sync.Mutex
+	resource *Resource
+}
+
+func newOneShotIterator(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	spec, shared := s.spec(), s.str("shared_name")
+	if s.err != nil {
+		return nil, s.err
+	}
+	if shared != "" {
+		return nil, status.InvalidArgumentf("OneShotIteratorOp does not currently support the 'shared_name' attr.")
+	}
+	container, name, err := kernels.Named(c)
+	if err != nil {
+		return nil, err
+	}
+	factory := s.function("dataset_factory")
+	if s.err != nil {
+		return nil, s.err
+	}
+	k := &oneShot{spec: spec, factory: factory.ref, library: factory.library, container: container, resources: c.Device.Resources(), turn: make(chan struct{}, 1)}
+	if k.container == "" {
+		k.container = k.resources.DefaultContainer()
+	}
+	k.name = "_" + c.Session + "_" + strconv.FormatInt(anonymous.Add(1), 10) + "_" + name
+	k.turn <- struct{}{}
+	return k, nil
+}
+
+// ComputeAsync yields the handle, after the factory's first call that succeeds.
+func (k *oneShot) ComputeAsync(ctx *kernels.Context, done func(error)) {
+	if k.output(ctx) {
+		done(nil)
+		return
+	}
+	waiting(k.make)(ctx, done)
+}
+
+// output yields the handle; false where there is no iterator yet, or none any more.
+func (k *oneShot) output(ctx *kernels.Context) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.resource == nil || k.resource.Deleted() {
+		return false
+	}
+	ctx.SetOutput(0, tensor.FromHandle(tensor.Handle{
+		Device: ctx.Device.Name(), Container: k.container, Name: k.name, Type: kindIterator, Local: k.resource,
+	}))
+	return true
+}
+
+func (k *oneShot) make(ctx *kernels.Context) error {
+	cancelled := make(chan struct{})
+	withdraw, ok := ctx.Step.Cancellation.OnCancel(func(error) { close(cancelled) })
+	if !ok {
+		return kernels.Cancelled(ctx.Step.Cancellation.Err())
+	}
+	defer withdraw()
+	select {
+	case <-k.turn:
+	case <-cancelled:
+		return kernels.Cancelled(ctx.Step.Cancellation.Err())
+	}
+	defer func() { k.turn <- struct{}{} }()
+	if k.output(ctx) {
+		return nil
+	}
+	// Programs of the session share this kernel, and the functions that one of them has end with it.
+	functions := k.library.Open()
+	defer functions.Close()
+	factory, err := functions.Instantiate(k.factory)
+	if err != nil {
+		return err
+	}
+	out, err := await(ctx.Step, factory, nil)
+	if err != nil {
+		return err
+	}
+	defer out.release()
+	if len(out) != 1 || out[0].DType() != tensor.Variant || out[0].Rank() != 0 {
+		return status.InvalidArgumentf("The `dataset_factory` function must return a single scalar of dtype DT_VARIANT.")
+	}
+	d, err := datasetAt(out[0])
+	if err != nil {
+		return err
+	}
+	r := newResource(k.name, k.spec)
+	if err := r.set(ctx, d); err != nil {
+		r.Close()
+		return err
+	}
+	if _, err := k.resources.LookupOrCreate(k.container, kindIterator, k.name, func() (containers.Resource, error) { return r, nil }); err != nil {
+		r.Close()
+		return err
+	}
+	k.mu.Lock()
+	k.resource = r
+	k.mu.Unlock()
+	k.output(ctx)
+	return nil
+}
+
+// Close deletes the iterator.
+func (k *oneShot) Close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.resource == nil {
+		return
+	}
+	if err := k.resources.Delete(k.container, kindIterator, k.name); status.CodeOf(err) == status.Aborted {
+		k.resource.Close()
+	}
+	k.resource = nil
+}
+
+// iteratorAt is the iterator whose handle is at input i.
+func iteratorAt(ctx *kernels.Context, i int) (*Resource, error) {
+	r, err := kernels.ResourceAt[*Resource](ctx, i, kindIterator)
+	if err == nil && r.Deleted() {
+		h, herr := ctx.Handle(i)
+		if herr != nil {
+			return nil, herr
+		}
+		return nil, status.Errorf(status.NotFound, "Resource %s/%s/%s does not exist.", h.Container, h.Name, kindIterator)
+	}
+	return r, err
+}
+
+// makeIterator makes the iterator one of the dataset.
+func makeIterator(ctx *kernels.Context) error {
+	d, err := datasetAt(ctx.Input(0))
+	if err != nil {
+		return err
+	}
+	r, err := iteratorAt(ctx, 1)
+	if err != nil {
+		return err
+	}
+	return r.set(ctx, d)
+}
+
+// newGetNext makes the kernel whose outputs are the next element.
+func newGetNext(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	spec := s.spec()
+	return waiting(func(ctx *kernels.Context) error {
+		r, err := iteratorAt(ctx, 0)
+		if err != nil {
+			return err
+		}
+		e, err := r.next(ctx)
+		if atEnd(err) {
+			return status.Errorf(status.OutOfRange, "End of sequence")
+		}
+		if err != nil {
+			return err
+		}
+		return spec.output(ctx, e)
+	}), s.err
+}
+
+// output makes the outputs an element, which it takes over.
+func (s Spec) output(ctx *kernels.Context, e Element) error {
+	if err := s.checkElement(e); err != nil {
+		e.release()
+		return err
+	}
+	for i, t := range e {
+		ctx.SetOutput(i, t)
+	}
+	return nil
+}
+
+// newGetNextAsOptional makes the kernel whose output is the next element, or none, as an optional.
+func newGetNextAsOptional(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	spec := s.spec()
+	return waiting(func(ctx *kernels.Context) error {
+		r, err := iteratorAt(ctx, 0)
+		if err != nil {
+			return err
+		}
+		e, err := r.next(ctx)
+		if err != nil && !atEnd(err) {
+			return err
+		}
+		if err := spec.checkOptional(e); err != nil {
+			e.release()
+			return err
+		}
+		out, nerr := ctx.Allocate(0, tensor.Variant, nil)
+		if nerr != nil {
+			e.release()
+			return nerr
+		}
+		out.Variants()[0] = variant.NewOptional(err == nil, e)
+		return nil
+	}), s.err
+}
+
+func (s Spec) checkOptional(e Element) error {
+	for i, t := range e {
+		if i >= len(s.Types) || t.DType() != s.Types[i] {
+			return status.InvalidArgumentf("The given optional does not match the expected type for component %d. Expected: %v. Actual: %v.", i, s.Types, t.DType())
+		}
+		if !s.Shapes[i].Admits(t.Shape()) {
+			return status.InvalidArgumentf("The given optional does not match the expected shape for component %d. Expected: %v. Actual: %v.", i, s.Shapes[i], t.Shape())
+		}
+	}
+	return nil
+}
+
+// toString makes the kernel that gives the handle of a resource as a string, which another session can be given.
+func toString(token func(ctx *kernels.Context) (uint64, error)) func(ctx *kernels.Context) error {
+	return func(ctx *kernels.Context) error {
+		n, err := token(ctx)
+		if err != nil {
+			return err
+		}
+		h, err := ctx.Handle(0)
+		if err != nil {
+			return err
+		}
+		p := h.Proto()
+		p.HashCode = n
+		b, err := proto.Marshal(p)
+		if err != nil {
+			return err
+		}
+		ctx.SetOutput(0, stringScalar(string(b)))
+		return nil
+	}
+}
+
+func iteratorToken(ctx *kernels.Context) (uint64, error) {
+	r, err := iteratorAt(ctx, 0)
+	if err != nil {
+		return 0, err
+	}
+	return r.token, nil
+}
+
+func dealerToken(ctx *kernels.Context) (uint64, error) {
+	d, err := dealerAt(ctx, 0)
+	if err != nil {
+		return 0, err
+	}
+	return d.token, nil
+}
+
+// fromString makes the constructor of the kernel that gives the handle that toString made a string of.
+func fromString(kind string) func(c *kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		s := &settings{Construction: c}
+		types, list := s.types("output_types"), s.shapes("output_shapes")
+		if s.err == nil && len(types) > 0 && len(list) > 0 && len(types) != len(list) {
+			s.fail(status.InvalidArgumentf("If both 'output_types' and 'output_shapes' are set, they must have the same length."))
+		}
+		return kernels.Func(func(ctx *kernels.Context) error {
+			t := ctx.Input(0)
+			if t.DType() != tensor.String || t.Rank() != 0 {
+				return status.InvalidArgumentf("string_handle must be a scalar")
+			}
+			spec, h, err := handleOf(ctx, kind, t.Strings()[0])
+			if err != nil {
+				return err
+			}
+			if err := checkStated(types, list, spec); err != nil {
+				return err
+			}
+			ctx.SetOutput(0, tensor.FromHandle(h))
+			return nil
+		}), s.err
+	}
+}
+
+// handleOf reads a handle. It must be one that toString gave: the names in it could be any client's.
+func handleOf(ctx *kernels.Context, kind, text string) (Spec, tensor.Handle, error) {
+	p := &handlepb.ResourceHandleProto{}
+	if err := tensor.Unmarshal([]byte(text), p); err != nil {
+		return Spec{}, tensor.Handle{}, status.InvalidArgumentf("Could not parse string_handle as a valid ResourceHandle")
+	}
+	h := tensor.HandleFromProto(p)
+	if here := ctx.Device.Name(); h.Device != here {
+		return Spec{}, h, status.InvalidArgumentf("Attempted create an iterator on device %q from handle defined on device %q", here, h.Device)
+	}
+	found, err := ctx.Device.Resources().Lookup(h.Container, kind, h.Name)
+	if err != nil {
+		return Spec{}, h, err
+	}
+	h.Local = found
+	r, _ := found.(*Resource)
+	if d, ok := found.(*dealer); ok {
+		r = d.Resource
+	}
+	if r == nil || r.token != p.GetHashCode() {
+		return Spec{}, h, status.Errorf(status.NotFound, "Resource %s/%s/%s does not exist.", h.Container, h.Name, kind)
+	}
+	return r.spec, h, nil
+}
+
+// checkStated compares types and shapes, where they are stated, with an iterator's.
+func checkStated(types []tensor.DType, list []shapes.PartialShape, got Spec) error {
+	if len(types) == 0 {
+		types = got.Types
+	}
+	if len(list) == 0 {
+		list = got.Shapes
+	}
+	return Spec{types, list}.check(got)
+}
+
+// What a checkpoint of an iterator does about state that is not the iterator's: options.ExternalStatePolicy.
+const (
+	externalWarns = iota
+	externalIgnored
+	externalFails
+)
+
+// newSerialize makes the kernel that saves where an iterator stands.
+func newSerialize(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	policy := s.int("external_state_policy")
+	return waiting(func(ctx *kernels.Context) error {
+		r, err := iteratorAt(ctx, 0)
+		if err != nil {
+			return err
+		}
+		state, err := r.save(ctx, func(d *Dataset) error {
+			err := d.external()
+			switch {
+			case err == nil || policy == externalIgnored:
+				return nil
+			case policy == externalWarns && status.CodeOf(err) == status.FailedPrecondition:
+				if ctx.Step.Log != nil {
+					ctx.Step.Log.Warn("a state that is not the iterator's is not saved", "iterator", r.name, "error", err)
+				}
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		out, err := ctx.Allocate(0, tensor.Variant, tensor.Shape{1})
+		if err != nil {
+			state.Release()
+			return err
+		}
+		out.Variants()[0] = state
+		return nil
+	}), s.err
+}
+
+// deserialize makes an iterator stand where it was saved.
+func deserialize(ctx *kernels.Context) error {
+	r, err := iteratorAt(ctx, 0)
+	if err != nil {
+		return err
+	}
+	t := ctx.Input(1)
+	if t.DType() != tensor.Variant || t.Rank() != 1 || t.Len() != 1 {
+		return status.InvalidArgumentf("The saved state of an iterator must be a vector of one variant, got %v%v", t.DType(), t.Shape())
+	}
+	s, ok := t.Variants()[0].(*State)
+	if !ok {
+		return status.Internalf("Cannot initialize an iterator from tensor %T. Expected a variant tensor of type IteratorStateVariant", t.Variants()[0])
+	}
+	return r.restore(ctx, s)
+}
+
+// iteratorDevice gives the name of the device that an iterator is on.
+func iteratorDevice(ctx *kernels.Context) error {
+	h, err := ctx.Handle(0)
+	if err == nil {
+		ctx.SetOutput(0, stringScalar(h.Device))
+	}
+	return err
+}

@@ -1,0 +1,216 @@
+package data
+
+import (
+	"io"
+)
+
+// Datasets made of several: zip and concatenate.
+
+// zip puts the elements of datasets side by side, as long as all have one.
+type zip struct{ inputs []*Dataset }
+
+func newZip(s *settings) maker {
+	n := int(s.int("N"))
+	return func(in *inputs) kind { return &zip{in.datasets(0, n)} }
+}
+
+func (k *zip) cardinality() int64 {
+	least, open := int64(infinite), false
+	for _, d := range k.inputs {
+		switch n := d.cardinality(); {
+		case n == unknown:
+			open = true
+		case n != infinite && (least == infinite || n < least):
+			least = n
+		}
+	}
+	if open && least != 0 {
+		return unknown
+	}
+	return least
+}
+
+func (k *zip) at(c *Call, i int64) (Element, error) {
+	var e Element
+	for _, d := range k.inputs {
+		part, err := d.at(c, i)
+		if err != nil {
+			e.release()
+			return nil, err
+		}
+		e = append(e, part...)
+	}
+	return e, nil
+}
+
+func (k *zip) open(e *Env) (Iterator, error) {
+	it := &zipping{}
+	for _, d := range k.inputs {
+		input, err := d.open(e)
+		if err != nil {
+			it.Close()
+			return nil, err
+		}
+		it.inputs = append(it.inputs, input)
+	}
+	return it, nil
+}
+
+type zipping struct {
+	inputs []Iterator
+	ended  bool
+}
+
+// Next asks each dataset in turn. TensorFlow's, too, goes on to those after one that has failed, so that they stay in
+// step; the first error is the one that is told.
+func (it *zipping) Next(c *Call) (Element, error) {
+	if it.ended {
+		return nil, io.EOF
+	}
+	var e Element
+	var failed error
+	for i, input := range it.inputs {
+		part, err := input.Next(c)
+		if atEnd(err) {
+			it.ended = true
+			it.finish(c, it.inputs[i+1:])
+			if failed == nil {
+				failed = io.EOF
+			}
+			break
+		}
+		if err != nil && failed == nil {
+			failed = err
+		}
+		e = append(e, part...)
+	}
+	if failed != nil {
+		e.release()
+		return nil, failed
+	}
+	return e, nil
+}
+
+// finish asks the other inputs, so that those of the same length, too, come to their ends, where caches are complete.
+func (it *zipping) finish(c *Call, rest []Iterator) {
+	for _, input := range rest {
+		e, err := input.Next(c)
+		if err == nil {
+			e.release()
+		}
+	}
+}
+
+func (it *zipping) Close() {
+	for _, input := range it.inputs {
+		input.Close()
+	}
+}
+
+func (it *zipping) Save(c *Call, w *Writer) {
+	w.Bool("ended", it.ended)
+	for i, input := range it.inputs {
+		input.Save(c, w.InAt("input", i))
+	}
+}
+
+func (it *zipping) Restore(c *Call, r *Reader) {
+	it.ended = r.Bool("ended")
+	for i, input := range it.inputs {
+		input.Restore(c, r.InAt("input", i))
+	}
+}
+
+// concatenate is the elements of one dataset, then those of another.
+type concatenate struct{ first, second *Dataset }
+
+func newConcatenate(*settings) maker {
+	return func(in *inputs) kind {
+		k := &concatenate{in.dataset(0), in.dataset(1)}
+		if in.err == nil && !equalTypes(k.first.Types, k.second.Types) {
+			in.failf("input dataset and dataset to concatenate have different output_types %s and %s", typeNames(k.first.Types), typeNames(k.second.Types))
+		}
+		return k
+	}
+}
+
+func (k *concatenate) cardinality() int64 {
+	a, b := k.first.cardinality(), k.second.cardinality()
+	switch {
+	case a == infinite || b == infinite:
+		return infinite
+	case a == unknown || b == unknown:
+		return unknown
+	}
+	return a + b
+}
+
+func (k *concatenate) at(c *Call, i int64) (Element, error) {
+	if n := k.first.cardinality(); i >= n {
+		return k.second.at(c, i-n)
+	}
+	return k.first.at(c, i)
+}
+
+func (k *concatenate) open(*Env) (Iterator, error) { return &concatenating{of: k}, nil }
+
+type concatenating struct {
+	of    *concatenate
+	at    int // which of the two
+	input Iterator
+}
+
+func (it *concatenating) dataset() *Dataset {
+	if it.at == 0 {
+		return it.of.first
+	}
+	return it.of.second
+}
+
+func (it *concatenating) Next(c *Call) (Element, error) {
+	for it.at < 2 {
+		if it.input == nil {
+			input, err := it.dataset().open(c.Env)
+			if err != nil {
+				return nil, err
+			}
+			it.input = input
+		}
+		e, err := it.input.Next(c)
+		if !atEnd(err) {
+			return e, err
+		}
+		it.Close()
+		it.at++
+	}
+	return nil, io.EOF
+}
+
+func (it *concatenating) Close() {
+	if it.input != nil {
+		it.input.Close()
+		it.input = nil
+	}
+}
+
+func (it *concatenating) Save(c *Call, w *Writer) {
+	w.Int("at", int64(it.at))
+	w.Bool("open", it.input != nil)
+	if it.input != nil {
+		it.input.Save(c, w.In("input"))
+	}
+}
+
+func (it *concatenating) Restore(c *Call, r *Reader) {
+	it.at = int(r.Place("at"))
+	if !r.Bool("open") || it.at < 0 || it.at > 1 {
+		return
+	}
+	input, err := it.dataset().open(c.Env)
+	if err != nil {
+		r.Fail(err)
+		return
+	}
+	it.input = input
+	input.Restore(c, r.In("input"))
+}

@@ -1,0 +1,215 @@
+package data
+
+import (
+	"io"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// mapped is a function's results for each element.
+type mapped struct {
+	input *Dataset
+	f     *Function
+	// keeps tells that the function never ends the dataset.
+	keeps bool
+}
+
+func newMap(s *settings) maker {
+	f, keeps := s.function("f"), s.bool("preserve_cardinality")
+	return func(in *inputs) kind { return &mapped{in.dataset(0), in.functionFrom(f, 1), keeps} }
+}
+
+func (k *mapped) functions() []*Function { return []*Function{k.f} }
+
+func (k *mapped) cardinality() int64 {
+	if k.keeps {
+		return k.input.cardinality()
+	}
+	return unknown
+}
+
+func (k *mapped) at(c *Call, i int64) (Element, error) {
+	e, err := k.input.at(c, i)
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.bind(k.f)
+	if err != nil {
+		e.release()
+		return nil, err
+	}
+	return f.call(c, e)
+}
+
+func (k *mapped) open(e *Env) (Iterator, error) {
+	f, err := e.bind(k.f)
+	if err != nil {
+		return nil, err
+	}
+	return openOver(e, k.input, func(o over) Iterator { return &mapping{o, f, k.keeps} })
+}
+
+type mapping struct {
+	over
+	f     *bound
+	keeps bool
+}
+
+func (it *mapping) Next(c *Call) (Element, error) {
+	e, err := it.input.Next(c)
+	if err != nil {
+		return nil, err
+	}
+	e, err = it.f.call(c, e)
+	return e, endedBy(err, it.keeps)
+}
+
+// endedBy is the error of a call in a stage: a function ends the dataset by OUT_OF_RANGE, unless that has as many
+// elements as its input.
+func endedBy(err error, keeps bool) error {
+	switch {
+	case err == nil || status.CodeOf(err) != status.OutOfRange:
+		return err
+	case keeps:
+		return status.InvalidArgumentf("Function invocation produced OutOfRangeError: %v", err)
+	}
+	return io.EOF
+}
+
+// filter is the elements of which a function says so.
+type filter struct {
+	input *Dataset
+	f     *Function
+}
+
+func newFilter(s *settings) maker {
+	f := s.function("predicate")
+	return func(in *inputs) kind { return &filter{in.dataset(0), in.functionFrom(f, 1)} }
+}
+
+func (k *filter) functions() []*Function { return []*Function{k.f} }
+
+func (k *filter) cardinality() int64 { return unknown }
+
+func (k *filter) open(e *Env) (Iterator, error) {
+	f, err := e.bind(k.f)
+	if err != nil {
+		return nil, err
+	}
+	return openOver(e, k.input, func(o over) Iterator { return &filtering{over: o, f: f} })
+}
+
+type filtering struct {
+	over
+	f *bound
+}
+
+func (it *filtering) Next(c *Call) (Element, error) {
+	for {
+		e, err := it.input.Next(c)
+		if err != nil {
+			return nil, err
+		}
+		holds, err := it.f.truth(c, e.retain())
+		if err == nil && holds {
+			return e, nil
+		}
+		e.release()
+		if err != nil {
+			return nil, endedBy(err, false)
+		}
+	}
+}
+
+// takeWhile is the elements before the first of which a function does not say so.
+type takeWhile struct {
+	input *Dataset
+	f     *Function
+}
+
+func newTakeWhile(s *settings) maker {
+	f := s.function("predicate")
+	return func(in *inputs) kind { return &takeWhile{in.dataset(0), in.functionFrom(f, 1)} }
+}
+
+func (k *takeWhile) functions() []*Function { return []*Function{k.f} }
+
+func (k *takeWhile) cardinality() int64 { return unknown }
+
+func (k *takeWhile) open(e *Env) (Iterator, error) {
+	f, err := e.bind(k.f)
+	if err != nil {
+		return nil, err
+	}
+	return openOver(e, k.input, func(o over) Iterator { return &takingWhile{over: o, f: f} })
+}
+
+type takingWhile struct {
+	over
+	f     *bound
+	ended bool
+}
+
+func (it *takingWhile) Next(c *Call) (Element, error) {
+	if it.ended {
+		return nil, io.EOF
+	}
+	e, err := it.input.Next(c)
+	if err != nil {
+		return nil, err
+	}
+	holds, err := it.f.truth(c, e.retain())
+	if err == nil && holds {
+		return e, nil
+	}
+	e.release()
+	if err = endedBy(err, false); err == nil || atEnd(err) {
+		it.ended = true
+		return nil, io.EOF
+	}
+	return nil, err
+}
+
+func (it *takingWhile) Save(c *Call, w *Writer) {
+	w.Bool("ended", it.ended)
+	it.over.Save(c, w)
+}
+
+func (it *takingWhile) Restore(c *Call, r *Reader) {
+	it.ended = r.Bool("ended")
+	it.over.Restore(c, r)
+}
+
+// filterLast is the elements whose last component is true, without that component.
+type filterLast struct{ input *Dataset }
+
+func newFilterLast(*settings) maker {
+	return func(in *inputs) kind { return &filterLast{in.dataset(0)} }
+}
+
+func (k *filterLast) cardinality() int64 { return unknown }
+
+func (k *filterLast) open(e *Env) (Iterator, error) {
+	return openOver(e, k.input, func(o over) Iterator { return &filteringLast{o} })
+}
+
+type filteringLast struct{ over }
+
+func (it *filteringLast) Next(c *Call) (Element, error) {
+	for {
+		e, err := it.input.Next(c)
+		if err != nil {
+			return nil, err
+		}
+		last := len(e) - 1
+		holds, err := truthOf(e, last)
+		if err == nil && holds {
+			e[last].Release()
+			return e[:last], nil
+		}
+		e.release()
+		if err != nil {
+			return nil, err
+		}
+	}
+}

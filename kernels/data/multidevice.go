@@ -1,0 +1,193 @@
+package data
+
+import (
+	"io"
+	"sync"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+const kindMultiDevice = "tensorflow::data::MultiDeviceIterator"
+
+// dealer is a multi-device iterator: it deals the elements of a dataset to shards, one after the other. A shard that is
+// asked for its next element has those before dealt to the others, which keep up to most of them.
+type dealer struct {
+	*Resource
+	shards int
+
+	mu          sync.Mutex
+	incarnation int64
+	most        int64
+	next        int // the shard that the next element is for
+	kept        [][]outcome
+	ended       bool
+	news        chan struct{} // closed when a shard has taken an element
+}
+
+func newDealer(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	spec, devices := s.spec(), read(s, "devices", graph.Attrs.List).GetS()
+	if s.err != nil {
+		return nil, s.err
+	}
+	create := func(name string) *dealer {
+		return &dealer{Resource: newResource(name, spec), shards: len(devices), news: make(chan struct{})}
+	}
+	if c.Node.Op == "MultiDeviceIterator" {
+		return kernels.NewSource(c, kindMultiDevice, kernels.NamedBySession, func(name string) (*dealer, error) { return create(name), nil }, func(d *dealer) error { return spec.check(d.spec) })
+	}
+	return kernels.Func(func(ctx *kernels.Context) error {
+		return outputAnonymous(ctx, kindMultiDevice, create(ctx.Node.Name))
+	}), nil
+}
+
+func (d *dealer) drop() {
+	for _, list := range d.kept {
+		for _, o := range list {
+			o.release()
+		}
+	}
+	d.kept = make([][]outcome, d.shards)
+}
+
+// Close deletes the iterator.
+func (d *dealer) Close() {
+	d.mu.Lock()
+	d.drop()
+	d.mu.Unlock()
+	d.Resource.Close()
+}
+
+// begin makes the iterator one of a dataset, and gives the number that its users have to name.
+func (d *dealer) begin(ctx *kernels.Context, of *Dataset, most int64) (int64, error) {
+	if err := d.set(ctx, of); err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop()
+	d.incarnation++
+	d.most, d.next, d.ended = max(most, 1), 0, false
+	return d.incarnation, nil
+}
+
+// deal gives the next element of a shard, io.EOF after its last.
+func (d *dealer) deal(ctx *kernels.Context, shard int, incarnation int64) (e Element, err error) {
+	for {
+		var wait chan struct{}
+		err := d.use(ctx, "GetNext()", "getting the next element", func(c *Call, p *pipeline) (err error) {
+			e, wait, err = d.take(c, p, shard, incarnation)
+			return err
+		})
+		if err != nil || wait == nil {
+			return e, err
+		}
+		done := make(chan struct{})
+		withdraw, ok := ctx.Step.Cancellation.OnCancel(func(error) { close(done) })
+		if !ok {
+			return nil, kernels.Cancelled(ctx.Step.Cancellation.Err())
+		}
+		select {
+		case <-wait:
+		case <-done:
+			return nil, kernels.Cancelled(ctx.Step.Cancellation.Err())
+		case <-d.Done():
+			return nil, errClosed
+		}
+		withdraw()
+	}
+}
+
+// take deals until the shard has an element. Where another shard has as many as it may keep, wait tells when it has
+// taken one. It is the caller's turn.
+func (d *dealer) take(c *Call, p *pipeline, shard int, incarnation int64) (e Element, wait chan struct{}, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if shard < 0 || shard >= d.shards {
+		return nil, nil, status.InvalidArgumentf("shard_num must be in the range [0, %d), got %d", d.shards, shard)
+	}
+	for {
+		if incarnation != d.incarnation {
+			return nil, nil, status.InvalidArgumentf("Invalid incarnation id. Provided: %d; Expected: %d", incarnation, d.incarnation)
+		}
+		if list := d.kept[shard]; len(list) > 0 {
+			d.kept[shard] = list[1:]
+			close(d.news)
+			d.news = make(chan struct{})
+			return list[0].Element, nil, list[0].err
+		}
+		if d.ended {
+			return nil, nil, io.EOF
+		}
+		if d.next != shard && int64(len(d.kept[d.next])) >= d.most {
+			return nil, d.news, nil
+		}
+		d.mu.Unlock()
+		e, err := p.Next(c)
+		d.mu.Lock()
+		switch {
+		case atEnd(err):
+			d.ended = true
+		case err != nil && c.Err() != nil:
+			return nil, nil, err
+		case incarnation != d.incarnation:
+			e.release()
+		default:
+			d.kept[d.next] = append(d.kept[d.next], outcome{e, err})
+			d.next = (d.next + 1) % d.shards
+		}
+	}
+}
+
+func dealerAt(ctx *kernels.Context, i int) (*dealer, error) {
+	return kernels.ResourceAt[*dealer](ctx, i, kindMultiDevice)
+}
+
+func multiDeviceInit(ctx *kernels.Context) error {
+	of, err := datasetAt(ctx.Input(0))
+	if err != nil {
+		return err
+	}
+	d, err := dealerAt(ctx, 1)
+	if err != nil {
+		return err
+	}
+	in := &inputs{ctx: ctx}
+	most := in.int(2, "max_buffer_size")
+	if in.err != nil {
+		return in.err
+	}
+	id, err := d.begin(ctx, of, most)
+	if err == nil {
+		ctx.SetOutput(0, int64Scalar(id))
+	}
+	return err
+}
+
+func newMultiDeviceNext(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	spec := s.spec()
+	return waiting(func(ctx *kernels.Context) error {
+		d, err := dealerAt(ctx, 0)
+		if err != nil {
+			return err
+		}
+		in := &inputs{ctx: ctx}
+		shard := scalar(in, 1, "shard_num", tensor.Int32, func(t *tensor.Tensor) int32 { return tensor.Of[int32](t)[0] })
+		id := in.int(2, "incarnation_id")
+		if in.err != nil {
+			return in.err
+		}
+		e, err := d.deal(ctx, int(shard), id)
+		if atEnd(err) {
+			return status.Errorf(status.OutOfRange, "End of sequence")
+		}
+		if err != nil {
+			return err
+		}
+		return spec.output(ctx, e)
+	}), s.err
+}

@@ -1,0 +1,257 @@
+package data
+
+import (
+	"io"
+)
+
+// parallelInterleave is interleave whose datasets are iterated over at the same time.
+type parallelInterleave struct {
+	interleave
+	buffer  int64 // elements of each dataset that are made before they are asked for
+	calls   int64
+	ordered bool
+}
+
+// newParallelInterleave makes the versions of ParallelInterleaveDataset that begin with cycle_length and block_length and
+// end with num_parallel_calls.
+func newParallelInterleave(order string) func(*settings) maker {
+	return func(s *settings) maker {
+		f, n := s.function("f"), len(s.types("Targuments"))
+		ordered := order != "" && newOrder(s, order) != "false" || order == "" && !s.bool("sloppy")
+		return func(in *inputs) kind {
+			last := in.ctx.NumInputs() - 1
+			k := &parallelInterleave{interleave: interleave{input: in.dataset(0), f: in.function(f, 1, 1+n)}, buffer: autoPrefetch, ordered: ordered}
+			k.cycle, k.length = in.cycle(1 + n)
+			if last > 3+n {
+				k.buffer = in.bufferOf(3 + n)
+			}
+			k.calls = in.parallelCalls(in.int(last, "num_parallel_calls"))
+			return k
+		}
+	}
+}
+
+// newLegacyInterleave makes the versions of before, which have as many calls as datasets.
+func newLegacyInterleave(hasInput bool) func(*settings) maker {
+	return func(s *settings) maker {
+		f, n := s.function("f"), len(s.types("Targuments"))
+		ordered := hasInput || newOrder(s, "deterministic") != "false"
+		return func(in *inputs) kind {
+			k := &parallelInterleave{interleave: interleave{input: in.dataset(0), f: in.function(f, 1, 1+n)}, ordered: ordered}
+			k.cycle, k.length = in.cycle(1 + n)
+			at := 3 + n
+			if hasInput {
+				k.ordered = !in.bool(at, "sloppy")
+				at++
+			}
+			if k.buffer = in.bufferOf(at); in.err == nil && k.buffer <= 0 {
+				in.failf("`buffer_output_elements` must be > 0")
+			}
+			if n := in.int(at+1, "prefetch_input_elements"); in.err == nil && n < 0 {
+				in.failf("`prefetch_input_elements` must be >= 0")
+			}
+			k.calls = k.cycle
+			return k
+		}
+	}
+}
+
+// bufferOf reads how many elements are made ahead.
+func (in *inputs) bufferOf(i int) int64 {
+	n := in.int(i, "buffer_output_elements")
+	if n == autotune || n == unknown {
+		return autoPrefetch
+	}
+	return max(n, 1)
+}
+
+func (k *parallelInterleave) open(e *Env) (Iterator, error) {
+	f, err := e.bind(k.f)
+	if err != nil {
+		return nil, err
+	}
+	return openOver(e, k.input, func(o over) Iterator {
+		it := &parallelInterleaving{interleaving: interleaving{over: o, of: &k.interleave, f: f}, of: k, slots: make(chan struct{}, min(k.calls, maxParallel))}
+		it.interleaving.ahead = it.ahead
+		return it
+	})
+}
+
+type parallelInterleaving struct {
+	interleaving
+	of    *parallelInterleave
+	slots chan struct{} // of calls that are under way
+	begun bool
+	ready chan struct{} // has an element when a turn has one; where the order does not count
+}
+
+// ahead makes an iterator one that works ahead.
+func (it *parallelInterleaving) ahead(input Iterator) Iterator {
+	return &prefetching{over: over{&limited{over{input}, it.slots}}, size: it.of.buffer, ready: it.ready}
+}
+
+// limited is an iterator that is asked while there is a slot.
+type limited struct {
+	over
+	slots chan struct{}
+}
+
+func (it *limited) Next(c *Call) (Element, error) {
+	select {
+	case it.slots <- struct{}{}:
+		defer func() { <-it.slots }()
+		return it.input.Next(c)
+	case <-c.Done:
+		return nil, c.Err()
+	}
+}
+
+func (it *parallelInterleaving) Next(c *Call) (Element, error) {
+	if err := it.begin(c); err != nil {
+		return nil, err
+	}
+	if it.of.ordered {
+		return it.interleaving.Next(c)
+	}
+	return it.nextReady(c)
+}
+
+// begin opens the datasets of the first cycle, so that all are iterated over at once.
+func (it *parallelInterleaving) begin(c *Call) error {
+	if it.begun {
+		return nil
+	}
+	it.begun = true
+	if !it.of.ordered {
+		it.ready = make(chan struct{}, 1)
+	}
+	for i := int64(len(it.turns)); i < min(it.of.cycle, maxParallel) && !it.ended; i++ {
+		if err := it.fillAt(c, i); err != nil {
+			if c.Err() != nil {
+				return err
+			}
+			it.fail(i, err)
+		}
+	}
+	for _, t := range it.turns {
+		if p, ok := t.ahead(); ok {
+			p.begin(c)
+		}
+	}
+	return nil
+}
+
+// ahead is the turn's iterator, unless it is one that fails; false also without a turn.
+func (t *turn) ahead() (*prefetching, bool) {
+	if t == nil {
+		return nil, false
+	}
+	p, ok := t.Iterator.(*prefetching)
+	return p, ok
+}
+
+// fail makes an error what a turn gives.
+func (it *parallelInterleaving) fail(at int64, err error) {
+	for at >= int64(len(it.turns)) {
+		it.turns = append(it.turns, nil)
+	}
+	it.turns[at] = &turn{Iterator: &failing{err: err}, dataset: given(nil, 1, Spec{})}
+	it.open++
+}
+
+// failing is an iterator that gives one error.
+type failing struct {
+	stateless
+	err error
+}
+
+func (it *failing) Next(*Call) (Element, error) {
+	if err := it.err; err != nil {
+		it.err = nil
+		return nil, err
+	}
+	return nil, io.EOF
+}
+
+// nextReady gives an element of the first dataset that has one.
+func (it *parallelInterleaving) nextReady(c *Call) (Element, error) {
+	for !it.ended || it.open > 0 {
+		for i := range min(it.of.cycle, maxParallel) {
+			if i >= int64(len(it.turns)) || it.turns[i] == nil {
+				if it.ended {
+					continue
+				}
+				if err := it.fillAt(c, i); err != nil {
+					return nil, err
+				}
+				if it.ended {
+					continue
+				}
+			}
+			t := it.turns[i]
+			p, ok := t.ahead()
+			if !ok {
+				if e, err := t.Next(c); !atEnd(err) {
+					return e, err
+				}
+				it.close(i)
+				continue
+			}
+			p.begin(c)
+			if o, ok, ended := p.take(); ok {
+				return o.Element, o.err
+			} else if ended {
+				it.close(i)
+			}
+		}
+		if it.ended && it.open == 0 {
+			break
+		}
+		select {
+		case <-it.ready:
+		case <-c.Done:
+			return nil, c.Err()
+		}
+	}
+	return nil, io.EOF
+}
+
+// close ends a turn.
+func (it *parallelInterleaving) close(at int64) {
+	it.turns[at].end()
+	it.turns[at] = nil
+	it.open--
+}
+
+// newParallelFilter makes ParallelFilterDataset of a parallel map, whose function is the predicate, and a filter.
+func newParallelFilter(s *settings) maker {
+	f, o := s.function("predicate"), newOrder(s, "deterministic")
+	return func(in *inputs) kind {
+		last := in.ctx.NumInputs() - 1
+		return &parallelFilter{parallelMap{mapped{in.dataset(0), in.function(f, 1, last), false}, in.parallelCalls(in.int(last, "num_parallel_calls")), o != "false"}}
+	}
+}
+
+// parallelFilter is filter with several calls of the function at a time.
+type parallelFilter struct{ parallelMap }
+
+func (k *parallelFilter) cardinality() int64 { return unknown }
+
+func (k *parallelFilter) shufflable() error { return notIndexed("ParallelFilterDataset") }
+
+func (k *parallelFilter) open(e *Env) (Iterator, error) {
+	f, err := e.bind(k.f)
+	if err != nil {
+		return nil, err
+	}
+	return openOver(e, k.input, func(o over) Iterator {
+		return &filteringLast{over{&mappingAhead{over: o, of: &k.parallelMap, apply: func(c *Call, e Element) (Element, error) {
+			holds, err := f.truth(c, e.retain())
+			if err != nil {
+				e.release()
+				return nil, err
+			}
+			return append(e, truthScalar(holds)), nil
+		}}}}
+	})
+}

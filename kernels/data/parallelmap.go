@@ -1,0 +1,275 @@
+package data
+
+import (
+	"io"
+	"runtime"
+	"sync"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// parallelMap is mapped with several calls of the function at a time.
+type parallelMap struct {
+	mapped
+	calls   int64
+	ordered bool // the results come in the order of the elements
+}
+
+// order is an attribute "deterministic": true, false or default, which is what the dataset's options say.
+type order string
+
+func newOrder(s *settings, attr string) order {
+	o := order(s.str(attr))
+	switch o {
+	case "true", "false", "default":
+	default:
+		s.fail(status.InvalidArgumentf("Attr '%s' must be 'true', 'false' or 'default', got '%s'", attr, o))
+	}
+	return o
+}
+
+func newParallelMap(s *settings) maker {
+	f, keeps, o := s.function("f"), s.bool("preserve_cardinality"), newOrder(s, "deterministic")
+	return func(in *inputs) kind {
+		last := in.ctx.NumInputs() - 1
+		return &parallelMap{mapped{in.dataset(0), in.function(f, 1, last), keeps}, in.parallelCalls(in.int(last, "num_parallel_calls")), o != "false"}
+	}
+}
+
+// newParallelMapV1 makes ParallelMapDataset, whose number of calls is an int32.
+func newParallelMapV1(s *settings) maker {
+	f, keeps, sloppy := s.function("f"), s.bool("preserve_cardinality"), s.bool("sloppy")
+	return func(in *inputs) kind {
+		last := in.ctx.NumInputs() - 1
+		n := scalar(in, last, "num_parallel_calls", tensor.Int32, func(t *tensor.Tensor) int32 { return tensor.Of[int32](t)[0] })
+		return &parallelMap{mapped{in.dataset(0), in.function(f, 1, last), keeps}, in.parallelCalls(int64(n)), !sloppy}
+	}
+}
+
+// parallelCalls is how many calls may be under way at a time.
+func (in *inputs) parallelCalls(n int64) int64 {
+	if n == autotune {
+		return int64(runtime.GOMAXPROCS(0))
+	}
+	if in.err == nil && n <= 0 {
+		in.failf("num_parallel_calls must be greater than zero.")
+	}
+	return min(n, maxParallel)
+}
+
+// maxParallel bounds the goroutines of a stage.
+const maxParallel = 1024
+
+// newMapAndBatch makes a parallel map whose results are batched.
+func newMapAndBatch(s *settings) maker {
+	f, n := s.function("f"), len(s.types("Targuments"))
+	return func(in *inputs) kind {
+		m := &parallelMap{mapped{in.dataset(0), in.function(f, 1, 1+n), true}, in.parallelCalls(in.int(2+n, "num_parallel_calls")), true}
+		return &batch{in.within(m, "ParallelMapDataset"), in.batchSize(1 + n), in.bool(3+n, "drop_remainder"), true}
+	}
+}
+
+// within makes a dataset that is part of the new one, and has what was read until now.
+func (in *inputs) within(k kind, op string) *Dataset {
+	d := &Dataset{kind: k, Op: op, Spec: in.spec, inputs: in.inputs, tensors: in.tensors}
+	d.refs.Store(1)
+	in.inputs, in.tensors = []*Dataset{d}, nil
+	return d
+}
+
+func (k *parallelMap) open(e *Env) (Iterator, error) {
+	f, err := e.bind(k.f)
+	if err != nil {
+		return nil, err
+	}
+	return openOver(e, k.input, func(o over) Iterator {
+		return &mappingAhead{over: o, of: k, apply: func(c *Call, e Element) (Element, error) { return f.call(c, e) }}
+	})
+}
+
+// result is a call's, or what came instead of an element to call the function with.
+type result struct {
+	outcome
+	done bool
+}
+
+// mappingAhead has one goroutine that asks the input, and one for each call. It begins with the first Next.
+type mappingAhead struct {
+	over
+	of   *parallelMap
+	crew *crew
+	// apply is the function for one element, which it takes over.
+	apply func(c *Call, e Element) (Element, error)
+
+	asking  sync.Mutex // held while the input is asked and a call begins
+	mu      sync.Mutex
+	results []*result // in the order of the elements
+	running int64
+	ended   bool
+	news    chan struct{}
+}
+
+func (it *mappingAhead) begin(c *Call) {
+	if it.crew == nil {
+		it.crew = newCrew(c.Env)
+		it.news = make(chan struct{})
+		it.crew.start(it.work)
+	}
+}
+
+func (it *mappingAhead) changed() {
+	close(it.news)
+	it.news = make(chan struct{})
+}
+
+// work begins calls while there is room.
+func (it *mappingAhead) work() {
+	for it.room() {
+		it.asking.Lock()
+		e, err := it.crew.next(it.input)
+		it.mu.Lock()
+		if atEnd(err) {
+			it.ended = true
+		} else {
+			r := &result{outcome: outcome{nil, err}, done: err != nil}
+			it.results = append(it.results, r)
+			if err == nil {
+				it.running++
+				it.crew.start(func() { it.call(r, e) })
+			}
+		}
+		ended := it.ended
+		it.changed()
+		it.mu.Unlock()
+		it.asking.Unlock()
+		if ended {
+			return
+		}
+	}
+}
+
+func (it *mappingAhead) call(r *result, e Element) {
+	e, err := it.apply(it.crew.Call, e)
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	r.outcome, r.done = outcome{e, endedBy(err, it.of.keeps)}, true
+	it.running--
+	it.changed()
+}
+
+// room waits until another call may begin; false when none has to.
+func (it *mappingAhead) room() bool {
+	for {
+		it.mu.Lock()
+		room, news, ended := it.running < it.of.calls && int64(len(it.results)) < it.of.calls, it.news, it.ended
+		it.mu.Unlock()
+		if ended || it.crew.Cancellation.Err() != nil {
+			return false
+		}
+		if room {
+			return true
+		}
+		select {
+		case <-news:
+		case <-it.crew.Done:
+			return false
+		}
+	}
+}
+
+func (it *mappingAhead) Next(c *Call) (Element, error) {
+	it.begin(c)
+	for {
+		it.mu.Lock()
+		if r := it.take(); r != nil {
+			it.changed()
+			it.mu.Unlock()
+			return r.Element, r.err
+		}
+		over, news := it.ended && len(it.results) == 0, it.news
+		it.mu.Unlock()
+		if over {
+			return nil, io.EOF
+		}
+		select {
+		case <-news:
+		case <-c.Done:
+			return nil, c.Err()
+		case <-it.crew.Done:
+			return nil, it.crew.Err()
+		}
+	}
+}
+
+// take takes off a result that may be given. The caller holds mu. Where a function has ended the dataset, what
+// comes after that is not given.
+func (it *mappingAhead) take() *result {
+	for i, r := range it.results {
+		if !r.done {
+			if it.of.ordered {
+				return nil
+			}
+			continue
+		}
+		if !atEnd(r.err) {
+			it.results = append(it.results[:i:i], it.results[i+1:]...)
+		}
+		return r
+	}
+	return nil
+}
+
+func (it *mappingAhead) Close() {
+	if it.crew != nil {
+		it.crew.close()
+	}
+	for _, r := range it.results {
+		r.release()
+	}
+	it.results = nil
+	it.over.Close()
+}
+
+func (it *mappingAhead) Save(c *Call, w *Writer) {
+	it.asking.Lock()
+	defer it.asking.Unlock()
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	for it.running > 0 {
+		news := it.news
+		it.mu.Unlock()
+		select {
+		case <-news:
+		case <-c.Done:
+			it.mu.Lock()
+			w.Fail(c.Err())
+			return
+		}
+		it.mu.Lock()
+	}
+	w.Bool("ended", it.ended)
+	list := make([]outcome, len(it.results))
+	for i, r := range it.results {
+		list[i] = r.outcome
+		if atEnd(r.err) {
+			list[i].err = errEnded
+		}
+	}
+	saveOutcomes(w, "results", list)
+	it.over.Save(c, w)
+}
+
+// errEnded stands in a saved state for the end.
+var errEnded = status.New(status.OutOfRange, "End of sequence")
+
+func (it *mappingAhead) Restore(c *Call, r *Reader) {
+	it.ended = r.Bool("ended")
+	for _, o := range restoreOutcomes(r, "results") {
+		if status.CodeOf(o.err) == status.OutOfRange {
+			o.err = io.EOF
+		}
+		it.results = append(it.results, &result{o, true})
+	}
+	it.over.Restore(c, r)
+}

@@ -1,0 +1,292 @@
+package data
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// The kinds of resources.
+const (
+	kindIterator = "tensorflow::data::IteratorResource"
+	kindMemory   = "tensorflow::data::MemoryCacheManager"
+	kindSeeds    = "tensorflow::data::SeedGeneratorManager"
+)
+
+// Resource is an iterator that lives in a container, so that sessions share it. All methods may be called concurrently.
+type Resource struct {
+	name  string
+	spec  Spec
+	token uint64 // that a string handle has to have, so that only who was given one has one
+
+	mu      sync.Mutex
+	now     *pipeline
+	deleted bool
+	given   atomic.Int64  // elements
+	open    int           // pipelines
+	done    chan struct{} // closed when it was deleted and none is open
+}
+
+// pipeline is a dataset that is being iterated over.
+type pipeline struct {
+	*Env
+	dataset *Dataset
+	Iterator
+	turn chan struct{} // holds an element while nobody uses the iterator
+}
+
+func newResource(name string, spec Spec) *Resource {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it does not fail
+	return &Resource{name: name, spec: spec, token: binary.LittleEndian.Uint64(b[:]), done: make(chan struct{})}
+}
+
+// Close deletes the iterator, and ends what it runs.
+func (r *Resource) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.deleted {
+		return
+	}
+	r.deleted = true
+	r.replace(nil)
+	if r.open == 0 {
+		close(r.done)
+	}
+}
+
+// Deleted tells whether Close was called.
+func (r *Resource) Deleted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.deleted
+}
+
+// Done is closed when the iterator was deleted and nothing of it runs any more.
+func (r *Resource) Done() <-chan struct{} { return r.done }
+
+// Describe is the iterator for listings.
+func (r *Resource) Describe() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now == nil {
+		return "iterator, without a dataset"
+	}
+	return "iterator over a " + r.now.dataset.Op + ", " + elements(r.given.Load()) + " given"
+}
+
+// replace makes p the pipeline, and ends the one before when nobody uses it any more. The caller holds mu.
+func (r *Resource) replace(p *pipeline) {
+	old := r.now
+	r.now = p
+	if old == nil {
+		return
+	}
+	if r.deleted {
+		old.cancel.Cancel(errClosed)
+	}
+	contain.Go(old.log, "The end of an iterator", func() {
+		<-old.turn // whoever waits for it was told to give up, or has it at some time
+		old.close()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.open--; r.open == 0 && r.deleted {
+			close(r.done)
+		}
+	}, nil)
+}
+
+// close ends a pipeline, of which the caller has the turn.
+func (p *pipeline) close() {
+	p.cancel.Cancel(errClosed)
+	p.Close()
+	p.Env.close()
+	p.dataset.Release()
+}
+
+// set makes the iterator one of a dataset, at its first element.
+func (r *Resource) set(ctx *kernels.Context, d *Dataset) error {
+	return r.setRestored(newEnv(ctx), d, func(Iterator) error { return nil })
+}
+
+// setRestored is set with something to be done to the new iterator before anybody sees it. It takes the Env over.
+func (r *Resource) setRestored(env *Env, d *Dataset, restore func(Iterator) error) error {
+	if err := r.spec.check(d.Spec); err != nil {
+		env.close()
+		return err
+	}
+	d.Retain()
+	it, err := d.open(env)
+	if err != nil {
+		env.close()
+		d.Release()
+		return err
+	}
+	p := &pipeline{env, d, it, make(chan struct{}, 1)}
+	if err := restore(it); err != nil {
+		p.close()
+		return err
+	}
+	p.turn <- struct{}{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.deleted {
+		p.close()
+		return errClosed
+	}
+	r.open++
+	r.replace(p)
+	return nil
+}
+
+// use calls f with the pipeline when it is the caller's turn. what is the operation, for the error where there is none.
+func (r *Resource) use(ctx *kernels.Context, what, before string, f func(c *Call, p *pipeline) error) error {
+	r.mu.Lock()
+	p := r.now
+	r.mu.Unlock()
+	if p == nil {
+		return status.Errorf(status.FailedPrecondition, "%s failed because the iterator has not been initialized. Ensure that you have run the initializer operation for this iterator before %s.", what, before)
+	}
+	c, end := p.newCall(ctx.Step.Depth, ctx.Step.Cancellation)
+	defer end()
+	select {
+	case <-p.turn:
+	case <-c.Done:
+		return c.Err()
+	}
+	defer func() { p.turn <- struct{}{} }()
+	if err := c.Err(); err != nil {
+		return err
+	}
+	return contain.Run(p.log, "An input pipeline", func() error { return f(c, p) })
+}
+
+// next gives the next element, io.EOF after the last.
+func (r *Resource) next(ctx *kernels.Context) (e Element, err error) {
+	err = r.use(ctx, "GetNext()", "getting the next element", func(c *Call, p *pipeline) (err error) {
+		fsys := ctx.Files()
+		if err := p.admit(fsys); err != nil {
+			return err
+		}
+		if e, err = p.Next(c); err != nil {
+			return err
+		}
+		if err = p.admit(fsys); err != nil { // it has opened another file
+			e.release()
+		}
+		return err
+	})
+	if err == nil {
+		r.given.Add(1)
+	}
+	return e, err
+}
+
+// save gives the iterator's state.
+func (r *Resource) save(ctx *kernels.Context, check func(*Dataset) error) (s *State, err error) {
+	err = r.use(ctx, "Save()", "saving it", func(c *Call, p *pipeline) error {
+		if err := check(p.dataset); err != nil {
+			return err
+		}
+		w := &Writer{stateWriter: &stateWriter{}}
+		p.Save(c, w)
+		if w.err != nil {
+			w.state.Release()
+			return w.err
+		}
+		s = &w.state
+		s.index()
+		return nil
+	})
+	return s, err
+}
+
+// restore makes the iterator stand where one of the same dataset was saved.
+func (r *Resource) restore(ctx *kernels.Context, s *State) error {
+	var d *Dataset
+	err := r.use(ctx, "Restore()", "restoring it", func(_ *Call, p *pipeline) error {
+		d = p.dataset
+		d.Retain()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	defer d.Release()
+	env := newEnv(ctx)
+	return r.setRestored(env, d, func(it Iterator) error {
+		c, end := env.newCall(ctx.Step.Depth, ctx.Step.Cancellation)
+		defer end()
+		rd := &Reader{stateReader: &stateReader{state: s}}
+		err := contain.Run(env.log, "An input pipeline", func() error { it.Restore(c, rd); return nil })
+		if err == nil {
+			err = rd.err
+		}
+		return err
+	})
+}
+
+// holder is what resources without a state of their own, which other datasets look up, live in.
+type holder struct {
+	value   any
+	deleted atomic.Bool
+}
+
+func (h *holder) Close() {
+	h.deleted.Store(true)
+	if m, ok := h.value.(*memory); ok {
+		m.release()
+	}
+}
+
+// resourceOf is what the resource handle at input i names; the zero value where there is no such resource, as with the
+// handles of the Dummy ops.
+func resourceOf[V any](in *inputs, i int, kind string) V {
+	var none V
+	h, err := in.ctx.Handle(i)
+	if err != nil {
+		in.fail(err)
+		return none
+	}
+	r, ok := h.Local.(*holder)
+	if !ok || r.deleted.Load() {
+		found, err := in.ctx.Device.Resources().Lookup(h.Container, kind, h.Name)
+		if err != nil {
+			return none
+		}
+		r, ok = found.(*holder)
+		if !ok {
+			return none
+		}
+	}
+	v, _ := r.value.(V)
+	return v
+}
+
+// seedsOf is the generator at input i, nil where there is none, or another kind of input.
+func (in *inputs) seedsOf(i int) *seeds {
+	if in.ctx.Input(i).DType() != tensor.Resource {
+		return nil
+	}
+	return resourceOf[*seeds](in, i, kindSeeds)
+}
+
+// anonymous numbers the resources that no name was given to.
+var anonymous atomic.Int64
+
+// keep puts a resource that no name was given to into the step's container, with which it ends, and gives its handle.
+func keep(ctx *kernels.Context, kind string, r containers.Resource) (*tensor.Tensor, error) {
+	name := "_anonymous_" + strconv.FormatInt(anonymous.Add(1), 10)
+	if _, err := ctx.Device.Resources().LookupOrCreate(ctx.Step.Container, kind, name, func() (containers.Resource, error) { return r, nil }); err != nil {
+		return nil, err
+	}
+	return tensor.FromHandle(tensor.Handle{Device: ctx.Device.Name(), Container: ctx.Step.Container, Name: name, Type: kind, Local: r}), nil
+}

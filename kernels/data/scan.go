@@ -1,0 +1,108 @@
+package data
+
+import (
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// scan is a function's results for each element and a state, which it changes.
+type scan struct {
+	input *Dataset
+	state Element
+	f     *Function
+	spec  Spec
+	keeps bool
+}
+
+func newScan(s *settings) maker {
+	f, n, keeps, spec := s.function("f"), len(s.types("Tstate")), s.bool("preserve_cardinality"), s.spec()
+	return func(in *inputs) kind {
+		return &scan{in.dataset(0), in.rest(1, 1+n), in.functionFrom(f, 1+n), spec, keeps}
+	}
+}
+
+func (k *scan) functions() []*Function { return []*Function{k.f} }
+
+func (k *scan) cardinality() int64 {
+	if k.keeps {
+		return k.input.cardinality()
+	}
+	return unknown
+}
+
+func (k *scan) open(e *Env) (Iterator, error) {
+	f, err := e.bind(k.f)
+	if err != nil {
+		return nil, err
+	}
+	return openOver(e, k.input, func(o over) Iterator { return &scanning{o, k, f, k.state.retain()} })
+}
+
+type scanning struct {
+	over
+	of    *scan
+	f     *bound
+	state Element
+}
+
+func (it *scanning) Next(c *Call) (Element, error) {
+	e, err := it.input.Next(c)
+	if err != nil {
+		return nil, err
+	}
+	out, err := it.f.call(c, it.state.retain(), e)
+	if err != nil {
+		return nil, endedBy(err, it.of.keeps)
+	}
+	if err := it.of.check(out); err != nil {
+		out.release()
+		return nil, err
+	}
+	n := len(it.of.state)
+	it.state.release()
+	it.state = out[:n:n]
+	return out[n:], nil
+}
+
+// check compares what the function gave with what was declared.
+func (k *scan) check(out Element) error {
+	n := len(k.state)
+	if len(out) != n+len(k.spec.Types) {
+		return status.InvalidArgumentf("Got %d values of scan_func, expected %d", len(out), n+len(k.spec.Types))
+	}
+	for i, t := range out {
+		var want tensor.DType
+		if i < n {
+			want = k.state[i].DType()
+		} else {
+			want = k.spec.Types[i-n]
+		}
+		if t.DType() != want {
+			return status.InvalidArgumentf("Got wrong type for scan_func return value %d (expected %v, got %v).", i, want, t.DType())
+		}
+		if i >= n && !k.spec.Shapes[i-n].Admits(t.Shape()) {
+			return status.InvalidArgumentf("Got wrong shape for scan_func return value %d (expected %v, got %v).", i, k.spec.Shapes[i-n], t.Shape())
+		}
+	}
+	return nil
+}
+
+func (it *scanning) Close() {
+	it.state.release()
+	it.state = nil
+	it.over.Close()
+}
+
+func (it *scanning) Save(c *Call, w *Writer) {
+	w.Element("state", it.state)
+	it.over.Save(c, w)
+}
+
+func (it *scanning) Restore(c *Call, r *Reader) {
+	it.state.release()
+	it.state = r.Element("state")
+	if r.err == nil && len(it.state) != len(it.of.state) {
+		r.Fail(status.Errorf(status.DataLoss, "The saved state of a scan has %d components, not %d", len(it.state), len(it.of.state)))
+	}
+	it.over.Restore(c, r)
+}

@@ -1,0 +1,273 @@
+package data
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// State is what is saved of an iterator: tensors by key. As an element of a variant tensor it has TensorFlow's form,
+// an IteratorStateVariant with the keys as its metadata. It is not changed after it was made.
+type State struct {
+	keys    []string
+	tensors []*tensor.Tensor
+	at      map[string]int
+}
+
+// stateName is the name under which the state travels, keySeparator what stands between its keys.
+const (
+	stateName    = "tensorflow::Iterator"
+	keySeparator = "@@"
+)
+
+// Portable is the state in TensorFlow's form.
+func (s *State) Portable() tensor.VariantData {
+	return tensor.VariantData{Type: stateName, Metadata: []byte(strings.Join(s.keys, keySeparator)), Tensors: s.tensors}
+}
+
+// Retain adds a reference to each tensor.
+func (s *State) Retain() {
+	for _, t := range s.tensors {
+		t.Retain()
+	}
+}
+
+// Release drops a reference to each tensor.
+func (s *State) Release() { kernels.ReleaseTensors(s.tensors) }
+
+// readState reads a state that comes from elsewhere.
+func readState(d tensor.VariantData) (any, error) {
+	s := &State{tensors: d.Tensors}
+	if len(d.Metadata) > 0 {
+		s.keys = strings.Split(string(d.Metadata), keySeparator)
+	}
+	if len(s.keys) != len(s.tensors) {
+		return nil, status.Errorf(status.DataLoss, "The state of an iterator has %d keys and %d tensors", len(s.keys), len(s.tensors))
+	}
+	s.index()
+	return s, nil
+}
+
+func (s *State) index() {
+	s.at = make(map[string]int, len(s.keys))
+	for i, k := range s.keys {
+		s.at[k] = i
+	}
+}
+
+// Register tells how the state of an iterator is read that comes from elsewhere. It is called once in a process.
+func Register() { tensor.RegisterVariant(stateName, readState) }
+
+// Writer writes a part of a state. The first error stays.
+type Writer struct {
+	prefix string
+	*stateWriter
+}
+
+type stateWriter struct {
+	state State
+	err   error
+}
+
+// In is the writer for an iterator within this one.
+func (w *Writer) In(name string) *Writer { return &Writer{w.prefix + name + "/", w.stateWriter} }
+
+// InAt is In for one of a list.
+func (w *Writer) InAt(name string, i int) *Writer { return w.In(name + "[" + strconv.Itoa(i) + "]") }
+
+// Fail notes an error.
+func (w *Writer) Fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// Tensor writes a tensor, which it retains.
+func (w *Writer) Tensor(key string, t *tensor.Tensor) {
+	w.state.keys = append(w.state.keys, w.prefix+key)
+	w.state.tensors = append(w.state.tensors, t.Retain())
+}
+
+// Int writes a number.
+func (w *Writer) Int(key string, v int64) {
+	t := tensor.Scalar(tensor.Int64, v)
+	w.Tensor(key, t)
+	t.Release()
+}
+
+// Bool writes a truth.
+func (w *Writer) Bool(key string, v bool) {
+	n := int64(0)
+	if v {
+		n = 1
+	}
+	w.Int(key, n)
+}
+
+// Str writes a string.
+func (w *Writer) Str(key, v string) {
+	t := tensor.FromScalar(v)
+	w.Tensor(key, t)
+	t.Release()
+}
+
+// Element writes an element.
+func (w *Writer) Element(key string, e Element) {
+	w.Int(key+"/size", int64(len(e)))
+	for i, t := range e {
+		w.Tensor(key+"/"+strconv.Itoa(i), t)
+	}
+}
+
+// Elements writes a list of elements.
+func (w *Writer) Elements(key string, list []Element) {
+	w.Int(key+"/length", int64(len(list)))
+	for i, e := range list {
+		w.Element(key+"/"+strconv.Itoa(i), e)
+	}
+}
+
+// Error writes an error, which may be nil.
+func (w *Writer) Error(key string, err error) {
+	w.Int(key+"/code", int64(status.CodeOf(err)))
+	if err != nil {
+		w.Str(key+"/message", err.Error())
+	}
+}
+
+// Reader reads a part of a state. The first error stays, and what is read after it is zero.
+type Reader struct {
+	prefix string
+	*stateReader
+}
+
+type stateReader struct {
+	state *State
+	err   error
+}
+
+// In is the reader for an iterator within this one.
+func (r *Reader) In(name string) *Reader { return &Reader{r.prefix + name + "/", r.stateReader} }
+
+// InAt is In for one of a list.
+func (r *Reader) InAt(name string, i int) *Reader { return r.In(name + "[" + strconv.Itoa(i) + "]") }
+
+// Fail notes an error.
+func (r *Reader) Fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// Has tells whether there is a value of that key.
+func (r *Reader) Has(key string) bool {
+	_, ok := r.state.at[r.prefix+key]
+	return ok
+}
+
+// Tensor reads a tensor, of which the caller owns a reference; nil after an error.
+func (r *Reader) Tensor(key string) *tensor.Tensor {
+	i, ok := r.state.at[r.prefix+key]
+	if !ok {
+		r.Fail(status.Errorf(status.NotFound, "The saved state of the iterator has no %q: it is that of another dataset", r.prefix+key))
+	}
+	if r.err != nil {
+		return nil
+	}
+	return r.state.tensors[i].Retain()
+}
+
+// value reads a scalar of a type.
+func (r *Reader) value(key string, dtype tensor.DType) *tensor.Tensor {
+	t := r.Tensor(key)
+	if t != nil && (t.DType() != dtype || t.Rank() != 0) {
+		r.Fail(status.Errorf(status.DataLoss, "%q in the saved state of the iterator is %v%v, not a scalar of %v", r.prefix+key, t.DType(), t.Shape(), dtype))
+		t.Release()
+		return nil
+	}
+	return t
+}
+
+// Int reads a number.
+func (r *Reader) Int(key string) int64 {
+	t := r.value(key, tensor.Int64)
+	if t == nil {
+		return 0
+	}
+	defer t.Release()
+	return tensor.Of[int64](t)[0]
+}
+
+// Place reads a number that is not negative: how far an iterator has come.
+func (r *Reader) Place(key string) int64 {
+	n := r.Int(key)
+	if n < 0 {
+		r.Fail(status.Errorf(status.DataLoss, "%q in the saved state of the iterator is %d", r.prefix+key, n))
+		return 0
+	}
+	return n
+}
+
+// Count reads a number of things, of which each has a value at least.
+func (r *Reader) Count(key string) int {
+	n := r.Int(key)
+	if n < 0 || n > int64(len(r.state.keys)) {
+		r.Fail(status.Errorf(status.DataLoss, "%q in the saved state of the iterator is %d", r.prefix+key, n))
+		return 0
+	}
+	return int(n)
+}
+
+// Bool reads a truth.
+func (r *Reader) Bool(key string) bool { return r.Int(key) != 0 }
+
+// Str reads a string.
+func (r *Reader) Str(key string) string {
+	t := r.value(key, tensor.String)
+	if t == nil {
+		return ""
+	}
+	defer t.Release()
+	return strings.Clone(t.Strings()[0])
+}
+
+// Element reads an element.
+func (r *Reader) Element(key string) Element {
+	e := make(Element, 0, r.Count(key+"/size"))
+	for i := range cap(e) {
+		t := r.Tensor(key + "/" + strconv.Itoa(i))
+		if t == nil {
+			e.release()
+			return nil
+		}
+		e = append(e, t)
+	}
+	return e
+}
+
+// Elements reads a list of elements.
+func (r *Reader) Elements(key string) []Element {
+	var list []Element
+	for i := range r.Count(key + "/length") {
+		list = append(list, r.Element(key+"/"+strconv.Itoa(i)))
+	}
+	return list
+}
+
+// Error reads an error, which may be nil.
+func (r *Reader) Error(key string) error {
+	if code := status.Code(r.Int(key + "/code")); code != status.OK {
+		return status.New(code, r.Str(key+"/message"))
+	}
+	return nil
+}
+
+// check notes an error, if it is one.
+func (r *Reader) check(err error) {
+	if err != nil {
+		r.Fail(err)
+	}
+}

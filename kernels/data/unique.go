@@ -1,0 +1,91 @@
+package data
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/internal/variant"
+)
+
+// unique is the elements without those that came before.
+type unique struct{ input *Dataset }
+
+func newUnique(*settings) maker {
+	return func(in *inputs) kind {
+		k := &unique{in.dataset(0)}
+		if in.err != nil {
+			return k
+		}
+		if len(k.input.Types) != 1 {
+			in.failf("UniqueDataset only supports inputs with a single component.")
+			return k
+		}
+		switch k.input.Types[0] {
+		case tensor.Int32, tensor.Int64, tensor.String:
+		default:
+			in.failf("UniqueDataset only supports inputs with a single `tf.int32`, `tf.int64`, or `tf.string` component.")
+		}
+		return k
+	}
+}
+
+func (k *unique) cardinality() int64 { return unknown }
+
+func (k *unique) open(e *Env) (Iterator, error) {
+	return openOver(e, k.input, func(o over) Iterator { return &seeing{o, map[string]bool{}} })
+}
+
+type seeing struct {
+	over
+	seen map[string]bool
+}
+
+func (it *seeing) Next(c *Call) (Element, error) {
+	for {
+		e, err := it.input.Next(c)
+		if err != nil {
+			return nil, err
+		}
+		if len(e) != 1 {
+			e.release()
+			return nil, status.InvalidArgumentf("UniqueDataset only supports inputs with a single component.")
+		}
+		key, err := variant.MapKey(e[0])
+		if err == nil && !it.seen[key] {
+			it.seen[key] = true
+			return e, nil
+		}
+		e.release()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (it *seeing) Save(c *Call, w *Writer) {
+	keys := slices.Sorted(maps.Keys(it.seen))
+	t, err := tensor.FromStrings(tensor.Shape{int64(len(keys))}, keys)
+	if err != nil {
+		w.Fail(err)
+		return
+	}
+	w.Tensor("seen", t)
+	t.Release()
+	it.over.Save(c, w)
+}
+
+func (it *seeing) Restore(c *Call, r *Reader) {
+	if t := r.Tensor("seen"); t != nil {
+		if t.DType() != tensor.String {
+			r.Fail(status.Errorf(status.DataLoss, "The saved state of a unique dataset is of type %v", t.DType()))
+		} else {
+			for _, key := range t.Strings() {
+				it.seen[key] = true
+			}
+		}
+		t.Release()
+	}
+	it.over.Restore(c, r)
+}

@@ -1,0 +1,190 @@
+package data
+
+import (
+	"io"
+	"math"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// window gives datasets of so many elements each.
+type window struct {
+	input               *Dataset
+	size, shift, stride int64
+	drops               bool
+}
+
+func newWindow(*settings) maker {
+	return func(in *inputs) kind {
+		k := &window{
+			input:  in.dataset(0),
+			size:   in.positive(in.int(1, "size"), "Window size"),
+			shift:  in.positive(in.int(2, "shift"), "Window shift"),
+			stride: in.positive(in.int(3, "stride"), "Window stride"),
+			drops:  in.bool(4, "drop_remainder"),
+		}
+		if in.err == nil && k.size > (math.MaxInt64-1)/k.stride {
+			in.failf("Window size %d and stride %d span too many elements", k.size, k.stride)
+		}
+		return k
+	}
+}
+
+// spans is the elements of the input from the first to the last one of a window.
+func (k *window) spans() int64 { return (k.size-1)*k.stride + 1 }
+
+func (k *window) cardinality() int64 {
+	n := k.input.cardinality()
+	switch {
+	case n < 0:
+		return n
+	case !k.drops:
+		return (n + k.shift - 1) / k.shift
+	}
+	rest := n - k.spans()
+	if rest < 0 {
+		return 0
+	}
+	return rest/k.shift + 1
+}
+
+func (k *window) open(e *Env) (Iterator, error) {
+	return openOver(e, k.input, func(o over) Iterator { return &windowing{over: o, of: k} })
+}
+
+// outcome is what came of asking for an element.
+type outcome struct {
+	Element
+	err error
+}
+
+type windowing struct {
+	over
+	of     *window
+	buffer []outcome
+	ended  bool
+}
+
+func (it *windowing) Next(c *Call) (Element, error) {
+	for !it.ended && int64(len(it.buffer)) < it.of.spans() {
+		if err := c.Err(); err != nil {
+			return nil, err
+		}
+		e, err := it.input.Next(c)
+		if atEnd(err) {
+			it.ended = true
+			break
+		}
+		it.buffer = append(it.buffer, outcome{e, err})
+	}
+	if len(it.buffer) == 0 || it.of.drops && int64(len(it.buffer)) < it.of.spans() {
+		return nil, io.EOF
+	}
+	var list []Element
+	var failed error
+	for i := int64(0); i < int64(len(it.buffer)); i += it.of.stride {
+		if failed = it.buffer[i].err; failed != nil {
+			break
+		}
+		list = append(list, it.buffer[i].retain())
+	}
+	if err := it.move(c); err != nil && failed == nil {
+		failed = err
+	}
+	defer releaseAll(list)
+	if failed != nil {
+		return nil, failed
+	}
+	return it.of.windows(list), nil
+}
+
+// move goes on to where the next window begins.
+func (it *windowing) move(c *Call) error {
+	n := min(it.of.shift, int64(len(it.buffer)))
+	for _, o := range it.buffer[:n] {
+		o.release()
+	}
+	it.buffer = append(it.buffer[:0], it.buffer[n:]...)
+	for i := n; !it.ended && i < it.of.shift; i++ {
+		if err := c.Err(); err != nil {
+			return err
+		}
+		e, err := it.input.Next(c) // what is left out may fail
+		e.release()
+		it.ended = atEnd(err)
+	}
+	return nil
+}
+
+// windows makes a dataset for each component of the elements.
+func (k *window) windows(list []Element) Element {
+	out := make(Element, 0, len(list[0]))
+	for i := range list[0] {
+		spec := Spec{}
+		if i < len(k.input.Types) && i < len(k.input.Shapes) {
+			spec = Spec{k.input.Types[i : i+1], k.input.Shapes[i : i+1]}
+		}
+		var all Element
+		for _, e := range list {
+			all = append(all, e[i].Retain())
+		}
+		out = append(out, variantOf(given(all, 1, spec)))
+	}
+	return out
+}
+
+// given is the dataset of elements that are there, of so many components each. It takes them over.
+func given(all Element, width int, spec Spec) *Dataset {
+	d := &Dataset{kind: &tuples{all, width}, Op: "WindowDataset", Spec: spec, tensors: all}
+	d.refs.Store(1)
+	return d
+}
+
+// variantOf is a scalar with a dataset, which it takes over.
+func variantOf(d *Dataset) *tensor.Tensor {
+	t, err := tensor.New(tensor.Host, tensor.Variant, nil)
+	if err != nil {
+		panic(err) // a scalar has a valid shape
+	}
+	t.Variants()[0] = d
+	return t
+}
+
+func (it *windowing) Close() {
+	for _, o := range it.buffer {
+		o.release()
+	}
+	it.buffer = nil
+	it.over.Close()
+}
+
+func (it *windowing) Save(c *Call, w *Writer) {
+	w.Bool("ended", it.ended)
+	saveOutcomes(w, "buffer", it.buffer)
+	it.over.Save(c, w)
+}
+
+func (it *windowing) Restore(c *Call, r *Reader) {
+	it.ended = r.Bool("ended")
+	it.buffer = restoreOutcomes(r, "buffer")
+	it.over.Restore(c, r)
+}
+
+// saveOutcomes writes a list of outcomes.
+func saveOutcomes(w *Writer, name string, list []outcome) {
+	w.Int(name, int64(len(list)))
+	for i, o := range list {
+		w := w.InAt(name, i)
+		w.Element("element", o.Element)
+		w.Error("error", o.err)
+	}
+}
+
+func restoreOutcomes(r *Reader, name string) []outcome {
+	var list []outcome
+	for i := range r.Count(name) {
+		r := r.InAt(name, i)
+		list = append(list, outcome{r.Element("element"), r.Error("error")})
+	}
+	return list
+}
