@@ -1,0 +1,121 @@
+"""Random pipelines of tf.data: Python expressions, so that a finding can be read and run again.
+
+A pipeline is a string like "D.range(5).map(F[2]).batch(2, drop_remainder=True)". F are functions of one integer vector of any
+shape, P predicates of it.
+"""
+import random
+
+import tensorflow as tf
+
+D = tf.compat.v1.data.Dataset
+
+
+def _total(x):
+    return tf.reduce_sum(x)
+
+
+F = [
+    lambda x: x + 1,
+    lambda x: x * x - 3,
+    lambda x: tf.concat([tf.reshape(x, [-1]), [7]], 0),
+    lambda x: _total(x) % 5,
+    lambda x: tf.cond(_total(x) > 4, lambda: x, lambda: -x),
+    lambda x: tf.while_loop(lambda y: tf.reduce_sum(tf.abs(y)) < 20, lambda y: y * 2 + 1, [x], shape_invariants=[x.shape])[0],
+]
+# Some elements fail, each with a message that tells which.
+FAILING = [
+    lambda x: tf.debugging.check_numerics(1 / tf.cast(_total(x) % 4, tf.float64), "bad") > 0,
+]
+P = [
+    lambda x: _total(x) % 2 == 0,
+    lambda x: _total(x) < 9,
+    lambda x: tf.greater(tf.size(x), 1),
+    lambda x: True,
+]
+# Datasets made of an element.
+M = [
+    lambda x: D.from_tensors(x).repeat(2),
+    lambda x: D.from_tensor_slices(tf.reshape(x, [-1])),
+    lambda x: D.range(_total(x) % 4),
+    lambda x: D.from_tensor_slices(tf.reshape(x, [-1])).map(lambda y: y * 10).batch(2),
+]
+
+
+def strip(x):
+    """One tensor of what may be a tuple."""
+    return x if not isinstance(x, tuple) else tf.concat([tf.reshape(strip(y), [-1]) for y in x], 0)
+
+
+def scan(state, x):
+    total = state + _total(x)
+    return total, total
+
+
+class Maker:
+    """Makes pipelines of a seed."""
+
+    def __init__(self, seed):
+        self.r = random.Random(seed)
+
+    def pick(self, *choices):
+        return self.r.choice(choices)
+
+    def source(self):
+        n, m = self.r.randint(0, 12), self.r.randint(1, 4)
+        return self.pick(
+            "D.range(%d)" % n,
+            "D.range(%d, %d, %d)" % (n, n - 9, -m),
+            "D.from_tensors(tf.constant(%r, tf.int64))" % [self.r.randint(-5, 9) for _ in range(m)],
+            "D.from_tensor_slices(tf.reshape(tf.range(%d, dtype=tf.int64), [%d, %d]))" % (n * m, n, m),
+            "D.from_tensor_slices(tf.constant(%r, tf.int64))" % [self.r.randint(-5, 9) for _ in range(n)],
+        )
+
+    def step(self, depth):
+        r = self.r
+        n = r.randint(1, 6)
+        calls = self.pick("", ", num_parallel_calls=%d" % n)
+        steps = [
+            ".map(F[%d]%s)" % (r.randrange(len(F)), calls),
+            ".filter(P[%d])" % r.randrange(len(P)),
+            ".take(%d)" % r.randint(-1, 9),
+            ".skip(%d)" % r.randint(0, 5),
+            ".repeat(%d)" % r.randint(1, 3),
+            ".shard(%d, %d)" % (n, r.randrange(n)),
+            ".batch(%d, drop_remainder=%s).map(strip)" % (n, r.random() < .5),
+            ".map(lambda x: tf.reshape(x, [-1])).padded_batch(%d, padded_shapes=[%s])" % (n, self.pick("None", "400")),
+            ".map(lambda x: tf.reshape(x, [-1])).unbatch()",
+            ".flat_map(M[%d])" % r.randrange(len(M)),
+            ".interleave(M[%d], cycle_length=%d, block_length=%d%s)" % (r.randrange(len(M)), n, r.randint(1, 4), calls),
+            ".shuffle(%d, seed=%d, reshuffle_each_iteration=%s)" % (r.randint(1, 9), r.randint(1, 99), r.random() < .5),
+            ".prefetch(%d)" % r.randint(0, 4),
+            ".cache()",
+            ".enumerate().map(lambda i, x: x + i)",
+            ".window(%d, shift=%d, stride=%d, drop_remainder=%s).flat_map(lambda w: w)" % (n, r.randint(1, 4), r.randint(1, 3), r.random() < .5),
+            ".apply(tf.data.experimental.group_by_window(lambda x: tf.reduce_sum(x) %% %d, lambda k, w: w.map(lambda x: x + k), %d))" % (n, r.randint(1, 4)),
+            ".scan(tf.constant(0, tf.int64), scan)",
+            ".map(lambda x: tf.reduce_sum(x)).unique()",
+            ".take_while(P[%d])" % r.randrange(len(P)),
+            ".apply(tf.data.experimental.ignore_errors())",
+            ".map(FAILING[0]%s).map(lambda x: tf.cast(x, tf.int64))" % calls,
+        ]
+        if depth > 0:
+            other = self.pipeline(depth - 1, 2)
+            steps += [
+                ".concatenate(%s)" % other,
+                ".map(strip).map(lambda x: tf.reshape(x, [-1])).concatenate(%s.map(lambda x: tf.reshape(x, [-1])))" % other,
+            ]
+        return r.choice(steps)
+
+    def pipeline(self, depth=2, most=5):
+        if depth > 0 and self.r.random() < .2:
+            text = "D.zip((%s, %s)).map(lambda *x: strip(x))" % (self.pipeline(depth - 1, 2), self.pipeline(depth - 1, 2))
+        else:
+            text = self.source()
+        for _ in range(self.r.randint(1, most)):
+            text += self.step(depth)
+        return text
+
+
+def build(text):
+    """The dataset that a pipeline's text says."""
+    return eval(text)  # pylint: disable=eval-used
