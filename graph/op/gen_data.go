@@ -246,6 +246,18 @@ func DeleteSeedGenerator(s *Scope, handle, deleter Output) *Operation {
 	return s.add("DeleteSeedGenerator", nil, nil, handle, deleter)
 }
 
+// DenseToSparseBatchDataset makes sparse tensors of so many elements at a time.
+//
+//   - inputDataset: variant
+//   - batchSize: int64
+//   - rowShape: int64
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func DenseToSparseBatchDataset(s *Scope, inputDataset, batchSize, rowShape Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("DenseToSparseBatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, batchSize, rowShape).argument(0)
+}
+
 // DeserializeIterator makes an iterator go on where it was when SerializeIterator saved it.
 //
 //   - resourceHandle: resource
@@ -306,6 +318,18 @@ func ExperimentalDatasetCardinality(s *Scope, inputDataset Output) (cardinality 
 //   - compressionType: string
 func ExperimentalDatasetToTFRecord(s *Scope, inputDataset, filename, compressionType Output) *Operation {
 	return s.add("ExperimentalDatasetToTFRecord", nil, nil, inputDataset, filename, compressionType)
+}
+
+// ExperimentalDenseToSparseBatchDataset makes sparse tensors of so many elements at a time.
+//
+//   - inputDataset: variant
+//   - batchSize: int64
+//   - rowShape: int64
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func ExperimentalDenseToSparseBatchDataset(s *Scope, inputDataset, batchSize, rowShape Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("ExperimentalDenseToSparseBatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, batchSize, rowShape).argument(0)
 }
 
 // ExperimentalDirectedInterleaveDataset gives elements of several datasets, in the order that a dataset of numbers says.

@@ -66,6 +66,8 @@ func addTransformations(table *kernels.Table) {
 		{Op: "LegacyParallelInterleaveDatasetV2", New: dataset(newLegacyInterleave(false))},
 		{Op: "BatchDataset", New: dataset(newBatchKeeping)},
 		{Op: "BatchDatasetV2", New: dataset(newBatch)},
+		{Op: "DenseToSparseBatchDataset", New: dataset(newSparseBatch)},
+		{Op: "ExperimentalDenseToSparseBatchDataset", New: dataset(newSparseBatch)},
 		{Op: "ParallelBatchDataset", New: dataset(newParallelBatch)},
 		{Op: "PaddedBatchDataset", New: dataset(newPaddedBatch(false))},
 		{Op: "PaddedBatchDatasetV2", New: dataset(newPaddedBatch(true))},

@@ -1,0 +1,142 @@
+package data
+
+import (
+	"io"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
+	"github.com/troupe-run/troupe/kernels/internal/variant"
+)
+
+// sparseBatch makes sparse tensors of so many elements, whose sizes may differ. An element of it is a vector of three
+// variants: the indices, the values, and the dense shape.
+type sparseBatch struct {
+	input *Dataset
+	size  int64
+	row   shapes.PartialShape
+}
+
+func newSparseBatch(*settings) maker {
+	return func(in *inputs) kind {
+		k := &sparseBatch{input: in.dataset(0), size: in.batchSize(1)}
+		if in.err != nil {
+			return k
+		}
+		if len(k.input.Types) != 1 {
+			in.failf("DenseToSparseBatchDataset only supports inputs with a single component.")
+			return k
+		}
+		if t := in.ctx.Input(2); t.DType() != tensor.Int64 || t.Rank() != 1 {
+			in.failf("row_shape must be a vector")
+			return k
+		}
+		row, err := shapes.PartialShapeInput(in.ctx, 2)
+		if err != nil {
+			in.fail(err)
+		}
+		k.row = row
+		return k
+	}
+}
+
+func (k *sparseBatch) cardinality() int64 { return batches(k.input.cardinality(), k.size, false) }
+
+func (k *sparseBatch) open(e *Env) (Iterator, error) {
+	return openOver(e, k.input, func(o over) Iterator { return &sparseBatching{o, k} })
+}
+
+type sparseBatching struct {
+	over
+	of *sparseBatch
+}
+
+func (it *sparseBatching) Next(c *Call) (Element, error) {
+	list, err := nextOf(c, it.input, it.of.size, false)
+	defer func() { releaseAll(list) }()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(list) == 0:
+		return nil, io.EOF
+	}
+	dense, total, err := it.of.extent(list)
+	if err != nil {
+		return nil, err
+	}
+	return it.of.join(c, list, dense, total)
+}
+
+// extent gives the dense shape of a batch, and the number of its values.
+func (k *sparseBatch) extent(list []Element) (dense []int64, total int, err error) {
+	dense = []int64{int64(len(list))}
+	for _, d := range k.row.Dims {
+		dense = append(dense, max(d, 0))
+	}
+	for _, e := range list {
+		if len(e) != 1 || e[0].DType() != k.input.Types[0] {
+			return nil, 0, status.InvalidArgumentf("DenseToSparseBatchDataset needs elements of one component of type %v", k.input.Types[0])
+		}
+		shape := e[0].Shape()
+		if len(shape) != len(k.row.Dims) {
+			return nil, 0, status.InvalidArgumentf("Input element had shape (%v) that is incompatible with the row shape (%v).", shape, k.row)
+		}
+		for i, size := range shape {
+			if k.row.Dims[i] < 0 {
+				dense[i+1] = max(dense[i+1], size)
+			} else if size > k.row.Dims[i] {
+				return nil, 0, status.Errorf(status.DataLoss, "Input element had shape (%v) that is larger than the row shape (%v).", shape, k.row)
+			}
+		}
+		total += e[0].Len()
+	}
+	return dense, total, nil
+}
+
+// join makes the element of a batch.
+func (k *sparseBatch) join(c *Call, list []Element, dense []int64, total int) (_ Element, err error) {
+	parts := make(Element, 0, 3)
+	defer func() {
+		if err != nil {
+			parts.release()
+		}
+	}()
+	rank := len(dense)
+	indices, err := tensor.New(c.pool(), tensor.Int64, tensor.Shape{int64(total), int64(rank)})
+	if err != nil {
+		return nil, err
+	}
+	parts = append(parts, indices)
+	values, err := tensor.New(c.pool(), k.input.Types[0], tensor.Shape{int64(total)})
+	if err != nil {
+		return nil, err
+	}
+	parts = append(parts, values)
+	shape, err := tensor.FromSlice(tensor.Int64, tensor.Shape{int64(rank)}, dense)
+	if err != nil {
+		return nil, err
+	}
+	parts = append(parts, shape)
+	at, to := 0, tensor.Of[int64](indices)
+	for row, e := range list {
+		values.CopyElements(at, e[0], 0, e[0].Len())
+		for j := range e[0].Len() {
+			place := to[(at+j)*rank : (at+j+1)*rank]
+			place[0] = int64(row)
+			rest := int64(j)
+			for d := rank - 1; d > 0; d-- {
+				size := e[0].Shape()[d-1]
+				place[d], rest = rest%size, rest/size
+			}
+		}
+		at += e[0].Len()
+	}
+	out, err := tensor.New(c.pool(), tensor.Variant, tensor.Shape{3})
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range parts {
+		out.Variants()[i] = variant.Boxed{T: t}
+	}
+	return Element{out}, nil
+}
