@@ -1,6 +1,7 @@
 package devices
 
 import (
+	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	"log/slog"
 	"sync"
 
@@ -80,6 +81,30 @@ func (l library) find(fn *graph.FunctionRef, holds func(*graph.Node) bool, seen 
 		}
 	}
 	return nil, nil
+}
+
+// Defs goes through the bodies as they were declared.
+func (l library) Defs(fn *graph.FunctionRef, defs map[string]*functionpb.FunctionDef) error {
+	f := l.graph.Functions[fn.Name]
+	if f == nil {
+		return status.Errorf(status.NotFound, "Function %s is not defined.", fn.Name)
+	}
+	if defs[fn.Name] != nil {
+		return nil
+	}
+	defs[fn.Name] = f
+	for _, n := range f.NodeDef {
+		called := graph.Attrs(n.Attr).Funcs()
+		if l.graph.Functions[n.Op] != nil {
+			called = append(called, &graph.FunctionRef{Name: n.Op})
+		}
+		for _, c := range called {
+			if err := l.Defs(c, defs); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // function is one instantiation. It is compiled at its first call: a body may call itself.

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
@@ -173,6 +174,8 @@ type Library interface {
 	Open() OpenLibrary
 	// Find gives a node of the function's body, or of one that it calls, that holds; nil where none does.
 	Find(fn *graph.FunctionRef, holds func(*graph.Node) bool) (*graph.Node, error)
+	// Defs adds the function's definition, and those of the ones that it calls, to defs by name.
+	Defs(fn *graph.FunctionRef, defs map[string]*functionpb.FunctionDef) error
 }
 
 // OpenLibrary is functions that belong to who opened them, and to no session.

@@ -185,6 +185,35 @@ func DatasetCardinality(s *Scope, inputDataset Output, attrs ...attr.Attr) (card
 	return s.add("DatasetCardinality", nil, attrs, inputDataset).argument(0)
 }
 
+// DatasetFromGraph makes a dataset of its graph.
+//
+//   - graphDef: string
+//   - returns handle: variant
+func DatasetFromGraph(s *Scope, graphDef Output) (handle Output) {
+	return s.add("DatasetFromGraph", nil, nil, graphDef).argument(0)
+}
+
+// DatasetToGraph gives the graph of a dataset, serialized.
+//
+//   - inputDataset: variant
+//   - returns graph: string
+//   - attr.StatefulWhitelist: a list of string (at least 0); default empty
+//   - attr.AllowStateful: bool; default false
+//   - attr.StripDeviceAssignment: bool; default false
+func DatasetToGraph(s *Scope, inputDataset Output, attrs ...attr.Attr) (graph Output) {
+	return s.add("DatasetToGraph", nil, attrs, inputDataset).argument(0)
+}
+
+// DatasetToGraphV2 gives the graph of a dataset, serialized.
+//
+//   - inputDataset: variant
+//   - returns graph: string
+//   - attr.ExternalStatePolicy: int; default 0
+//   - attr.StripDeviceAssignment: bool; default false
+func DatasetToGraphV2(s *Scope, inputDataset Output, attrs ...attr.Attr) (graph Output) {
+	return s.add("DatasetToGraphV2", nil, attrs, inputDataset).argument(0)
+}
+
 // DatasetToSingleElement gives the only element of a dataset.
 //
 //   - dataset: variant
@@ -1561,6 +1590,16 @@ func UniqueDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, ou
 //   - attr.Metadata: string; default ""
 func WindowDataset(s *Scope, inputDataset, size, shift, stride, dropRemainder Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("WindowDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, size, shift, stride, dropRemainder).argument(0)
+}
+
+// WindowOp gives the elements that are its inputs.
+//
+//   - inputs: tensors of the types Tinputs
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func WindowOp(s *Scope, inputs []Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("WindowOp", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, List(inputs)).argument(0)
 }
 
 // ZipDataset gives the elements of several datasets side by side.

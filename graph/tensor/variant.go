@@ -15,7 +15,8 @@ type VariantData struct {
 	Tensors  []*Tensor
 }
 
-// Portable is implemented by elements of variant tensors that may leave their process.
+// Portable is implemented by elements of variant tensors that may leave their process. An element that sometimes may
+// not has a method Unportable, too, which tells why.
 type Portable interface {
 	// Portable describes the element. The tensors are borrowed.
 	Portable() VariantData
@@ -66,6 +67,11 @@ func (n nest) portable(e any) (d VariantData, inner nest, err error) {
 	}
 	if inner, err = n.enter(); err != nil {
 		return d, n, err
+	}
+	if u, ok := e.(interface{ Unportable() error }); ok {
+		if err := u.Unportable(); err != nil {
+			return d, n, err
+		}
 	}
 	return p.Portable(), inner, nil
 }

@@ -10,8 +10,8 @@ import (
 // Ops that use a dataset within their step.
 
 // within calls f with the iterator of the dataset at input 0, for as long as the kernel runs.
-func within(ctx *kernels.Context, f func(c *Call, d *Dataset, it Iterator) error) error {
-	return withDataset(ctx, func(c *Call, d *Dataset) error {
+func within(ctx *kernels.Context, p place, f func(c *Call, d *Dataset, it Iterator) error) error {
+	return withDataset(ctx, p, func(c *Call, d *Dataset) error {
 		it, err := d.open(c.Env)
 		if err != nil {
 			return err
@@ -22,11 +22,12 @@ func within(ctx *kernels.Context, f func(c *Call, d *Dataset, it Iterator) error
 }
 
 // withDataset calls f with the dataset at input 0.
-func withDataset(ctx *kernels.Context, f func(c *Call, d *Dataset) error) error {
-	d, err := datasetAt(ctx.Input(0))
+func withDataset(ctx *kernels.Context, p place, f func(c *Call, d *Dataset) error) error {
+	d, err := datasetIn(p, ctx.Input(0))
 	if err != nil {
 		return err
 	}
+	defer d.Release()
 	env := newEnv(ctx)
 	defer env.close()
 	c, end := env.newCall(ctx.Step.Depth, ctx.Step.Cancellation)
@@ -42,7 +43,7 @@ func newReduce(c *kernels.Construction) (any, error) {
 		in := &inputs{ctx: ctx}
 		state, f := in.rest(1, 1+n).retain(), in.functionFrom(attr, 1+n)
 		defer kernels.ReleaseTensors(in.tensors)
-		return within(ctx, func(c *Call, _ *Dataset, it Iterator) error {
+		return within(ctx, placeOf(ctx, c.Functions), func(c *Call, _ *Dataset, it Iterator) error {
 			defer func() { state.release() }()
 			b, err := c.bind(f)
 			if err != nil {
@@ -76,7 +77,7 @@ func newSingleElement(c *kernels.Construction) (any, error) {
 	s := &settings{Construction: c}
 	spec := s.spec()
 	return waiting(func(ctx *kernels.Context) error {
-		return within(ctx, func(c *Call, _ *Dataset, it Iterator) error {
+		return within(ctx, placeOf(ctx, c.Functions), func(c *Call, _ *Dataset, it Iterator) error {
 			e, err := it.Next(c)
 			if atEnd(err) {
 				return status.InvalidArgumentf("Dataset was empty.")
@@ -108,7 +109,7 @@ func newElementAt(c *kernels.Construction) (any, error) {
 		if in.err != nil {
 			return in.err
 		}
-		return withDataset(ctx, func(c *Call, d *Dataset) error {
+		return withDataset(ctx, placeOf(ctx, c.Functions), func(c *Call, d *Dataset) error {
 			e, err := d.at(c, i)
 			if err != nil {
 				return err
@@ -119,22 +120,23 @@ func newElementAt(c *kernels.Construction) (any, error) {
 }
 
 // cardinality gives the number of elements, or what is known of it.
-func cardinality(ctx *kernels.Context) error {
-	d, err := datasetAt(ctx.Input(0))
+func cardinality(ctx *kernels.Context, p place) error {
+	d, err := datasetIn(p, ctx.Input(0))
 	if err == nil {
 		ctx.SetOutput(0, int64Scalar(d.cardinality()))
+		d.Release()
 	}
 	return err
 }
 
 // toTFRecord writes the elements, which are strings, to a file.
-func toTFRecord(ctx *kernels.Context) (err error) {
+func toTFRecord(ctx *kernels.Context, p place) error {
 	in := &inputs{ctx: ctx}
 	name, compression := in.str(1, "filename"), in.compression(2)
 	if in.err != nil {
 		return in.err
 	}
-	return within(ctx, func(c *Call, d *Dataset, it Iterator) (err error) {
+	return within(ctx, p, func(c *Call, d *Dataset, it Iterator) (err error) {
 		if len(d.Types) != 1 || d.Types[0] != tensor.String {
 			return status.InvalidArgumentf("DatasetToTFRecord needs a dataset of one string component, got %s", typeNames(d.Types))
 		}

@@ -79,6 +79,12 @@ var pipelines = []struct {
 	{"prefetch", func(p *pipe) *pipe { return p.numbers(4).op("PrefetchDataset", nil, i(2)) }, "0 1 2 3 end"},
 	{"prefetch nothing", func(p *pipe) *pipe { return p.numbers(4).op("PrefetchDataset", nil, i(0)) }, "0 1 2 3 end"},
 	{"group by window", func(p *pipe) *pipe { return p.numbers(7).op("GroupByWindowDataset", window("parity", "two", "first")) }, "0 2 1 3 4 6 5 end"},
+	{"window", func(p *pipe) *pipe {
+		return p.numbers(6).op("WindowDataset", nil, i(3), i(2), i(1), yes(false)).op("FlatMapDataset", calls("f", "same"))
+	}, "0 1 2 2 3 4 4 5 end"},
+	{"windows ahead", func(p *pipe) *pipe {
+		return p.numbers(6).op("WindowDataset", nil, i(2), i(2), i(1), yes(true)).op("PrefetchDataset", nil, i(2)).op("FlatMapDataset", calls("f", "same"))
+	}, "0 1 2 3 4 5 end"},
 	{"scan", func(p *pipe) *pipe { return p.numbers(5).op("ScanDataset", state("add"), i(10)) }, "10 11 13 16 20 end"},
 	{"unique", func(p *pipe) *pipe { return p.list(3, 1, 3, 2, 1).op("UniqueDataset", nil) }, "3 1 2 end"},
 	{"assert cardinality", func(p *pipe) *pipe { return p.numbers(3).op("AssertCardinalityDataset", nil, i(2)) }, "0 1 FAILED_PRECONDITION end"},

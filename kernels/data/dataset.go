@@ -43,6 +43,7 @@ type Dataset struct {
 	// Op is the op that made it.
 	Op string
 	Spec
+	origin
 	inputs  []*Dataset
 	tensors []*tensor.Tensor
 	nested  int
@@ -72,6 +73,7 @@ func (d *Dataset) Release() {
 			k.release()
 		}
 		kernels.ReleaseTensors(d.tensors)
+		kernels.ReleaseTensors(d.origin.inputs)
 		for _, in := range d.inputs {
 			in.Release()
 		}
@@ -126,7 +128,20 @@ func outOfRange(n, i int64) error {
 	return status.Errorf(status.OutOfRange, "Index out of range [0, %d):%d", n, i)
 }
 
-// datasetAt is the dataset in a scalar variant.
+// datasetIn is the dataset in a scalar variant, of which the caller gets a reference. One that came from elsewhere is
+// made here.
+func datasetIn(p place, t *tensor.Tensor) (*Dataset, error) {
+	d, err := datasetAt(t)
+	if err != nil {
+		return nil, err
+	}
+	if a, ok := d.kind.(absent); ok {
+		return datasetOfGraph(p, a.graph)
+	}
+	d.Retain()
+	return d, nil
+}
+
 func datasetAt(t *tensor.Tensor) (*Dataset, error) {
 	if t.DType() != tensor.Variant || t.Rank() != 0 {
 		return nil, status.InvalidArgumentf("Dataset tensor must be a scalar of dtype DT_VARIANT.")

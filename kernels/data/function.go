@@ -37,8 +37,9 @@ func (in *inputs) functionFrom(f *functionAttr, from int) *Function {
 // bound is a function that is ready to be called in a pipeline.
 type bound struct {
 	kernels.Function
-	captured Element
-	name     string
+	functions kernels.Functions
+	captured  Element
+	name      string
 }
 
 // bind prepares a function in the library that the pipeline has opened.
@@ -57,7 +58,7 @@ func (e *Env) bind(f *Function) (*bound, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bound{Function: fn, captured: f.captured, name: f.ref.Name}, nil
+	return &bound{Function: fn, functions: open, captured: f.captured, name: f.ref.Name}, nil
 }
 
 // steps numbers the calls of functions, as the steps of sessions are numbered: downwards, to be told apart from them.
@@ -125,12 +126,10 @@ func (b *bound) dataset(c *Call, args ...Element) (*Dataset, error) {
 	if len(out) != 1 {
 		return nil, status.InvalidArgumentf("Function must return a single scalar of dtype DT_VARIANT.")
 	}
-	d, err := datasetAt(out[0])
-	if err != nil {
+	if _, err := datasetAt(out[0]); err != nil {
 		return nil, status.InvalidArgumentf("Function must return a single scalar of dtype DT_VARIANT.")
 	}
-	d.Retain()
-	return d, nil
+	return datasetIn(place{c.device, b.functions, &kernels.Step{Cancellation: c.Cancellation, Files: c.files, Log: c.log}}, out[0])
 }
 
 // truth calls a predicate.

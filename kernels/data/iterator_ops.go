@@ -165,10 +165,11 @@ func (k *oneShot) make(ctx *kernels.Context) error {
 	if len(out) != 1 || out[0].DType() != tensor.Variant || out[0].Rank() != 0 {
 		return status.InvalidArgumentf("The `dataset_factory` function must return a single scalar of dtype DT_VARIANT.")
 	}
-	d, err := datasetAt(out[0])
+	d, err := datasetIn(placeOf(ctx, functions), out[0])
 	if err != nil {
 		return err
 	}
+	defer d.Release()
 	r := newResource(k.name, k.spec)
 	if err := r.set(ctx, d); err != nil {
 		r.Close()
@@ -212,11 +213,12 @@ func iteratorAt(ctx *kernels.Context, i int) (*Resource, error) {
 }
 
 // makeIterator makes the iterator one of the dataset.
-func makeIterator(ctx *kernels.Context) error {
-	d, err := datasetAt(ctx.Input(0))
+func makeIterator(ctx *kernels.Context, p place) error {
+	d, err := datasetIn(p, ctx.Input(0))
 	if err != nil {
 		return err
 	}
+	defer d.Release()
 	r, err := iteratorAt(ctx, 1)
 	if err != nil {
 		return err

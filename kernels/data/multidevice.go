@@ -146,11 +146,12 @@ func dealerAt(ctx *kernels.Context, i int) (*dealer, error) {
 	return kernels.ResourceAt[*dealer](ctx, i, kindMultiDevice)
 }
 
-func multiDeviceInit(ctx *kernels.Context) error {
-	of, err := datasetAt(ctx.Input(0))
+func multiDeviceInit(ctx *kernels.Context, p place) error {
+	of, err := datasetIn(p, ctx.Input(0))
 	if err != nil {
 		return err
 	}
+	defer of.Release()
 	d, err := dealerAt(ctx, 1)
 	if err != nil {
 		return err

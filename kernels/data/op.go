@@ -90,6 +90,7 @@ type maker func(in *inputs) kind
 // read after it is zero.
 type inputs struct {
 	ctx     *kernels.Context
+	place   place
 	err     error
 	spec    Spec
 	inputs  []*Dataset
@@ -108,12 +109,11 @@ func (in *inputs) failf(format string, args ...any) {
 
 // dataset is the dataset at input i, which the new one holds on to.
 func (in *inputs) dataset(i int) *Dataset {
-	d, err := datasetAt(in.ctx.Input(i))
+	d, err := datasetIn(in.place, in.ctx.Input(i))
 	if err != nil {
 		in.fail(err)
 		return &Dataset{kind: nothing{}}
 	}
-	d.Retain()
 	in.inputs = append(in.inputs, d)
 	return d
 }
@@ -198,6 +198,10 @@ func (in *inputs) positive(v int64, what string) int64 {
 func (in *inputs) output(k kind) error {
 	d := &Dataset{kind: k, Op: in.ctx.Node.Op, Spec: in.spec, inputs: in.inputs, tensors: in.tensors}
 	d.refs.Store(1)
+	d.node = in.ctx.Node
+	for i := range in.ctx.Inputs {
+		d.origin.inputs = append(d.origin.inputs, in.ctx.Input(i).Retain())
+	}
 	for _, i := range d.inputs {
 		if d.nested = max(d.nested, i.nested+1); d.nested > maxNesting {
 			in.fail(status.Errorf(status.ResourceExhausted, "Datasets are made of one another more than %d deep", maxNesting))
@@ -230,7 +234,7 @@ func datasetOf(attrs func(s *settings) (Spec, maker)) func(*kernels.Construction
 			return nil, s.err
 		}
 		return kernels.Func(func(ctx *kernels.Context) error {
-			in := &inputs{ctx: ctx, spec: spec}
+			in := &inputs{ctx: ctx, place: placeOf(ctx, c.Functions), spec: spec}
 			return in.output(make(in))
 		}), nil
 	}

@@ -44,10 +44,11 @@ func optionsOf(d *Dataset) string {
 	}
 }
 
-func getOptions(ctx *kernels.Context) error {
-	d, err := datasetAt(ctx.Input(0))
+func getOptions(ctx *kernels.Context, p place) error {
+	d, err := datasetIn(p, ctx.Input(0))
 	if err == nil {
 		ctx.SetOutput(0, stringScalar(optionsOf(d)))
+		d.Release()
 	}
 	return err
 }

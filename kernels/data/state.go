@@ -58,8 +58,11 @@ func (s *State) index() {
 	}
 }
 
-// Register tells how the state of an iterator is read that comes from elsewhere. It is called once in a process.
-func Register() { tensor.RegisterVariant(stateName, readState) }
+// Register tells how datasets and states of iterators are read that come from elsewhere. It is called once in a process.
+func Register() {
+	tensor.RegisterVariant(stateName, readState)
+	tensor.RegisterVariant(datasetName, readDataset)
+}
 
 // Writer writes a part of a state. The first error stays.
 type Writer struct {

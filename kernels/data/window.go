@@ -4,6 +4,10 @@ import (
 	"io"
 	"math"
 
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
+	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
@@ -135,9 +139,30 @@ func (k *window) windows(list []Element) Element {
 
 // given is the dataset of elements that are there, of so many components each. It takes them over.
 func given(all Element, width int, spec Spec) *Dataset {
-	d := &Dataset{kind: &tuples{all, width}, Op: "WindowDataset", Spec: spec, tensors: all}
+	d := &Dataset{kind: &tuples{all, width}, Op: "WindowOp", Spec: spec, tensors: all}
+	d.origin = origin{windowNode(all, width), all.retain()}
 	d.refs.Store(1)
 	return d
+}
+
+// windowNode is a node that makes a dataset of elements of so many components.
+func windowNode(all Element, width int) *graph.Node {
+	var types, of []typespb.DataType
+	var open []*shapepb.TensorShapeProto
+	for i, t := range all {
+		types = append(types, t.DType().Proto())
+		if i < width {
+			of = append(of, t.DType().Proto())
+			open = append(open, &shapepb.TensorShapeProto{UnknownRank: true})
+		}
+	}
+	list := func(l *attrpb.AttrValue_ListValue) *attrpb.AttrValue {
+		return &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: l}}
+	}
+	return &graph.Node{Op: "WindowOp", Attrs: graph.Attrs{
+		"Tinputs": list(&attrpb.AttrValue_ListValue{Type: types}), "output_types": list(&attrpb.AttrValue_ListValue{Type: of}),
+		"output_shapes": list(&attrpb.AttrValue_ListValue{Shape: open}),
+	}}
 }
 
 // variantOf is a scalar with a dataset, which it takes over.

@@ -1,6 +1,7 @@
 package kernelstest
 
 import (
+	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	"strings"
 	"testing"
 
@@ -78,6 +79,9 @@ func (l *goLibrary) Open() kernels.OpenLibrary { return l }
 func (l *goLibrary) Find(*graph.FunctionRef, func(*graph.Node) bool) (*graph.Node, error) {
 	return nil, nil
 }
+
+// Defs finds nothing: Go functions have no definition.
+func (l *goLibrary) Defs(*graph.FunctionRef, map[string]*functionpb.FunctionDef) error { return nil }
 
 func (l *goLibrary) Close() {}
 

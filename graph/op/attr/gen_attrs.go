@@ -82,6 +82,11 @@ func AllowMissingFiles(v bool) Attr { return Attr{"allow_missing_files", v} }
 // Ops: BarrierTakeMany. Default: false.
 func AllowSmallBatch(v bool) Attr { return Attr{"allow_small_batch", v} }
 
+// AllowStateful sets the attribute allow_stateful.
+//
+// Ops: DatasetToGraph. Default: false.
+func AllowStateful(v bool) Attr { return Attr{"allow_stateful", v} }
+
 // AllowedBatchSizes sets the attribute allowed_batch_sizes.
 //
 // Ops: Batch, BatchFunction. Default: empty.
@@ -529,7 +534,7 @@ func ExponentialAvgFactor(v float32) Attr { return Attr{"exponential_avg_factor"
 
 // ExternalStatePolicy sets the attribute external_state_policy.
 //
-// Ops: SerializeIterator. Default: 0.
+// Ops: DatasetToGraphV2, SerializeIterator. Default: 0.
 func ExternalStatePolicy(v int64) Attr { return Attr{"external_state_policy", v} }
 
 // ExtrapolationValue sets the attribute extrapolation_value.
@@ -1416,10 +1421,20 @@ func SrcFormat(v string) Attr { return Attr{"src_format", v} }
 // Ops: Stack, StackV2. Default: "".
 func StackName(v string) Attr { return Attr{"stack_name", v} }
 
+// StatefulWhitelist sets the attribute stateful_whitelist.
+//
+// Ops: DatasetToGraph. Default: empty.
+func StatefulWhitelist(v []string) Attr { return Attr{"stateful_whitelist", v} }
+
 // StopOnEmptyDataset sets the attribute stop_on_empty_dataset.
 //
 // Ops: DirectedInterleaveDataset. Default: false.
 func StopOnEmptyDataset(v bool) Attr { return Attr{"stop_on_empty_dataset", v} }
+
+// StripDeviceAssignment sets the attribute strip_device_assignment.
+//
+// Ops: DatasetToGraph, DatasetToGraphV2. Default: false.
+func StripDeviceAssignment(v bool) Attr { return Attr{"strip_device_assignment", v} }
 
 // Summarize bounds how many elements of each tensor are shown.
 //

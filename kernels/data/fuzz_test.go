@@ -1,0 +1,94 @@
+package data_test
+
+import (
+	"testing"
+
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	kt "github.com/troupe-run/troupe/kernels/kernelstest"
+	"google.golang.org/protobuf/proto"
+)
+
+// serialized is the graph of each pipeline that can be one.
+func serialized(f *testing.F) [][]byte {
+	var all [][]byte
+	d := kt.NewDevice(f)
+	functionDevice = d
+	for _, c := range pipelines {
+		p := c.make(newPipe(d))
+		if p.err != nil {
+			f.Fatal(p.err)
+		}
+		out, err := d.Try(kt.Op{Type: "DatasetToGraphV2", Attrs: kt.Attrs{"external_state_policy": int64(0), "strip_device_assignment": false}, Functions: functions}, p.now)
+		if err != nil {
+			continue // it uses a resource
+		}
+		all = append(all, []byte(out[0].Tensor.Strings()[0]))
+		out[0].Release()
+	}
+	return all
+}
+
+// Whatever a client sends as the graph of a dataset makes a dataset or an error.
+func FuzzDatasetFromGraph(f *testing.F) {
+	for _, b := range serialized(f) {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := kt.NewDevice(t)
+		functionDevice = d
+		out, err := d.Try(kt.Op{Type: "DatasetFromGraph", Functions: functions}, kt.Str(nil, string(b)))
+		if status.CodeOf(err) == status.Internal {
+			t.Error(err)
+		}
+		for _, v := range out {
+			v.Release()
+		}
+	})
+}
+
+// Whatever a client sends as the state of an iterator is refused, or the iterator goes on somewhere.
+func FuzzRestore(f *testing.F) {
+	d := kt.NewDevice(f)
+	functionDevice = d
+	for n, c := range pipelines {
+		p := c.make(newPipe(d))
+		it := p.iterate(f)
+		it.rest(2)
+		saved := it.save()
+		m, err := saved.Tensor.Proto()
+		if err != nil {
+			f.Fatal(err)
+		}
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(n, b)
+		saved.Release()
+		it.close()
+		p.now.Release()
+	}
+	f.Fuzz(func(t *testing.T, n int, b []byte) {
+		var m tensorpb.TensorProto
+		if proto.Unmarshal(b, &m) != nil || n < 0 || n >= len(pipelines) {
+			return
+		}
+		d := kt.NewDevice(t)
+		functionDevice = d
+		state, err := tensor.FromTensorProto(&m, d.Pool())
+		if err != nil {
+			return
+		}
+		defer state.Release()
+		p := pipelines[n].make(newPipe(d))
+		it := p.iterate(t)
+		defer p.now.Release()
+		defer it.close()
+		if err := it.restore(kernels.Value{Tensor: state}); err == nil {
+			it.rest(5)
+		}
+	})
+}
