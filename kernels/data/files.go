@@ -27,9 +27,10 @@ func (in *inputs) compression(i int) tfrecord.Compression {
 	return c
 }
 
-// bufferSize checks an input that asks for a size of a buffer, which the server chooses.
-func (in *inputs) bufferSize(i int) {
-	if n := in.int(i, "buffer_size"); n < 0 {
+// bufferSize checks an input that asks for a size of a buffer, which the server chooses, against the least that it may
+// be.
+func (in *inputs) bufferSize(i int, least int64) {
+	if n := in.int(i, "buffer_size"); n < least {
 		in.failf("`buffer_size` must be >= 0 (0 == default)")
 	}
 }
@@ -37,7 +38,7 @@ func (in *inputs) bufferSize(i int) {
 func newTextLines(*settings) (Spec, maker) {
 	return stringSpec(), func(in *inputs) kind {
 		names, c := in.names("filenames"), in.compression(1)
-		in.bufferSize(2)
+		in.bufferSize(2, 0)
 		return &records{names: names, source: func(int64) reader.Source { return reader.Lines(c) }}
 	}
 }
@@ -46,7 +47,7 @@ func newTFRecords(*settings) (Spec, maker) {
 	return stringSpec(), func(in *inputs) kind {
 		k := &records{names: in.names("filenames")}
 		c := in.compression(1)
-		in.bufferSize(2)
+		in.bufferSize(2, autotune)
 		k.source = func(start int64) reader.Source { return reader.RecordsFrom(c, start) }
 		if in.ctx.NumInputs() > 3 {
 			k.starts = in.ints(3, "byte_offsets")
@@ -65,7 +66,7 @@ func newFixedLength(*settings) (Spec, maker) {
 	return stringSpec(), func(in *inputs) kind {
 		l := reader.FixedLength{Header: in.int(1, "header_bytes"), Record: in.int(2, "record_bytes"), Footer: in.int(3, "footer_bytes")}
 		names := in.names("filenames")
-		in.bufferSize(4)
+		in.bufferSize(4, 0)
 		switch {
 		case in.err != nil:
 		case l.Header < 0:
