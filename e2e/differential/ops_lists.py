@@ -26,7 +26,8 @@ NOT_COVERED = {
         "OrderedMapStage OrderedMapUnstage OrderedMapUnstageNoKey Stage StageClear StagePeek StageSize Unstage Stack StackClose StackCloseV2 StackPop "
         "StackPopV2 StackPush StackPushV2 StackV2 GetSessionHandle GetSessionHandleV2 GetSessionTensor DeleteSessionTensor AddManySparseToTensorsMap "
         "AddSparseToTensorsMap TakeManySparseFromTensorsMap",
-    "datasets and iterators, whose elements e2e/datasets compares": "DenseToSparseBatchDataset ExperimentalDenseToSparseBatchDataset DatasetFromGraph DatasetToGraph DatasetToGraphV2 WindowOp AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3 AnonymousMemoryCache AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3 "
+    "datasets and iterators, whose elements e2e/datasets compares": "DenseToSparseBatchDataset ExperimentalDenseToSparseBatchDataset DatasetFromGraph DatasetToGraph DatasetToGraphV2 WindowOp CSVDataset CSVDatasetV2 "
+        "ExperimentalCSVDataset RebatchDatasetV2 AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3 AnonymousMemoryCache AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3 "
         "AnonymousRandomSeedGenerator AnonymousSeedGenerator AssertCardinalityDataset BatchDataset BatchDatasetV2 BytesProducedStatsDataset CacheDataset "
         "CacheDatasetV2 ConcatenateDataset DatasetCardinality DatasetToSingleElement DatasetToTFRecord DeleteIterator DeleteMemoryCache "
         "DeleteMultiDeviceIterator DeleteRandomSeedGenerator DeleteSeedGenerator DeserializeIterator DirectedInterleaveDataset DummyMemoryCache "

@@ -139,6 +139,43 @@ func BytesProducedStatsDataset(s *Scope, inputDataset, tag Output, outputTypes [
 	return s.add("BytesProducedStatsDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, tag).argument(0)
 }
 
+// CSVDataset gives the records of CSV files.
+//
+//   - filenames: string
+//   - compressionType: string
+//   - bufferSize: int64
+//   - header: bool
+//   - fieldDelim: string
+//   - useQuoteDelim: bool
+//   - naValue: string
+//   - selectCols: int64
+//   - recordDefaults: tensors of the types output_types
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - output_types is one of float, double, int32, int64, string
+func CSVDataset(s *Scope, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols Output, recordDefaults []Output, outputShapes []shape.Shape) (handle Output) {
+	return s.add("CSVDataset", need{"output_shapes": outputShapes}, nil, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols, List(recordDefaults)).argument(0)
+}
+
+// CSVDatasetV2 gives the records of CSV files, of which columns may be left out.
+//
+//   - filenames: string
+//   - compressionType: string
+//   - bufferSize: int64
+//   - header: bool
+//   - fieldDelim: string
+//   - useQuoteDelim: bool
+//   - naValue: string
+//   - selectCols: int64
+//   - recordDefaults: tensors of the types output_types
+//   - excludeCols: int64
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - output_types is one of float, double, int32, int64, string
+func CSVDatasetV2(s *Scope, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols Output, recordDefaults []Output, excludeCols Output, outputShapes []shape.Shape) (handle Output) {
+	return s.add("CSVDatasetV2", need{"output_shapes": outputShapes}, nil, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols, List(recordDefaults), excludeCols).argument(0)
+}
+
 // CacheDataset keeps the elements in memory or in files, and gives those when it is iterated over again.
 //
 //   - inputDataset: variant
@@ -330,6 +367,24 @@ func DummySeedGenerator(s *Scope) (handle Output) {
 //   - returns handle: variant
 func ExperimentalBytesProducedStatsDataset(s *Scope, inputDataset, tag Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalBytesProducedStatsDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, tag).argument(0)
+}
+
+// ExperimentalCSVDataset gives the records of CSV files.
+//
+//   - filenames: string
+//   - compressionType: string
+//   - bufferSize: int64
+//   - header: bool
+//   - fieldDelim: string
+//   - useQuoteDelim: bool
+//   - naValue: string
+//   - selectCols: int64
+//   - recordDefaults: tensors of the types output_types
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - output_types is one of float, double, int32, int64, string
+func ExperimentalCSVDataset(s *Scope, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols Output, recordDefaults []Output, outputShapes []shape.Shape) (handle Output) {
+	return s.add("ExperimentalCSVDataset", need{"output_shapes": outputShapes}, nil, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols, List(recordDefaults)).argument(0)
 }
 
 // ExperimentalDatasetCardinality gives the number of elements, -1 where it is infinite, -2 where it is not known.
@@ -1285,6 +1340,18 @@ func RandomDatasetV2(s *Scope, seed, seed2, seedGenerator Output, outputTypes []
 //   - attr.ReplicateOnSplit: bool; default false
 func RangeDataset(s *Scope, start, stop, step Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("RangeDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, start, stop, step).argument(0)
+}
+
+// RebatchDatasetV2 makes batches of other sizes of the rows of its elements.
+//
+//   - inputDataset: variant
+//   - batchSizes: int64
+//   - dropRemainder: bool
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func RebatchDatasetV2(s *Scope, inputDataset, batchSizes, dropRemainder Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("RebatchDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, batchSizes, dropRemainder).argument(0)
 }
 
 // ReduceDataset folds the elements of a dataset by a function.

@@ -41,6 +41,7 @@ var dataOps = []row{
 		c.atMost(c.in(3), 1)
 	}},
 	{"FixedLengthRecordDataset FixedLengthRecordDatasetV2", ofFiles(1, 2, 3, 4)},
+	{"CSVDataset CSVDatasetV2 ExperimentalCSVDataset", csvDataset},
 	{"MatchingFilesDataset ExperimentalMatchingFilesDataset", ofFiles()},
 	{"DatasetToTFRecord ExperimentalDatasetToTFRecord DeleteIterator DeleteMemoryCache DeleteMultiDeviceIterator DeleteRandomSeedGenerator DeleteSeedGenerator DeserializeIterator MakeIterator", noOutputs},
 	{"DatasetToSingleElement GetElementAtIndex IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard ReduceDataset", elementOut},
@@ -62,6 +63,23 @@ func ofFiles(inputs ...int) rule {
 	return func(c *call) {
 		c.atMost(c.in(0), 1)
 		allScalars(inputs...)(c)
+	}
+}
+
+// csvDataset is for ops whose inputs from the ninth on are defaults of columns; a last one may name columns.
+func csvDataset(c *call) {
+	ofFiles(1, 2, 3, 4, 5, 6)(c)
+	c.vector(7)
+	types, err := c.Attrs.TypeList("output_types")
+	c.check(err)
+	for i := 8; i < len(c.In); i++ {
+		if i >= 8+len(types) {
+			c.vector(i)
+			continue
+		}
+		if s := c.atMost(c.in(i), 1); s.known && len(s.dims) == 1 && s.dims[0] > 1 {
+			c.fail("Shape of a default must be a length-0 or length-1 vector, or a scalar.")
+		}
 	}
 }
 

@@ -146,12 +146,16 @@ var fileOps = map[string][]fileOp{
 	"InitializeTableFromTextFile":   {fromText("HashTable")},
 	"InitializeTableFromTextFileV2": {fromText("HashTableV2")},
 	"DatasetToSingleElement": {iterates("TextLineDataset", nil, plain, size), iterates("TFRecordDataset", nil, plain, size),
-		iterates("FixedLengthRecordDataset", nil, size, size, size, size), iterates("MatchingFilesDataset", nil), caches},
+		iterates("FixedLengthRecordDataset", nil, size, size, size, size), iterates("MatchingFilesDataset", nil),
+		iterates("CSVDataset", stringElements, plain, size, no, comma, no, plain, numbers, plain), caches},
 	"DatasetToTFRecord": {writesDataset},
 }
 
-func plain() any { return kt.Str(nil, "") }
-func size() any  { return kt.I64(nil, 1) }
+func no() any      { return kt.Of(tensor.Bool, nil, false) }
+func comma() any   { return kt.Str(nil, ",") }
+func numbers() any { return kt.I64(kt.S(0)) }
+func plain() any   { return kt.Str(nil, "") }
+func size() any    { return kt.I64(nil, 1) }
 
 // stringElements are the attributes of a dataset of strings.
 var stringElements = kt.Attrs{"output_types": []tensor.DType{tensor.String}, "output_shapes": []tensor.Shape{{}}}
@@ -239,7 +243,7 @@ var fileless = []string{
 
 // elsewhere are the ops that use files in families that else do not, by the file that has them.
 var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidateSampler", "../control/print.go": "PrintV2",
-	"../data/files.go": "DatasetToSingleElement", "../data/iterator.go": "DatasetToSingleElement", "../data/resource.go": "DatasetToSingleElement"}
+	"../data/files.go": "DatasetToSingleElement", "../data/csv.go": "DatasetToSingleElement", "../data/iterator.go": "DatasetToSingleElement", "../data/resource.go": "DatasetToSingleElement"}
 
 // TestFileOpsAreListed holds that each op of the families that use files is known to do so or not to, and that no other
 // family opens any.

@@ -28,7 +28,7 @@ func withDataset(ctx *kernels.Context, p place, f func(c *Call, d *Dataset) erro
 		return err
 	}
 	defer d.Release()
-	env := newEnv(ctx)
+	env := newEnv(ctx, ctx.Device)
 	defer env.close()
 	c, end := env.newCall(ctx.Step.Depth, ctx.Step.Cancellation)
 	defer end()
@@ -43,7 +43,7 @@ func newReduce(c *kernels.Construction) (any, error) {
 		in := &inputs{ctx: ctx}
 		state, f := in.rest(1, 1+n).retain(), in.functionFrom(attr, 1+n)
 		defer kernels.ReleaseTensors(in.tensors)
-		return within(ctx, placeOf(ctx, c.Functions), func(c *Call, _ *Dataset, it Iterator) error {
+		return within(ctx, placeOf(ctx, c), func(c *Call, _ *Dataset, it Iterator) error {
 			defer func() { state.release() }()
 			b, err := c.bind(f)
 			if err != nil {
@@ -77,7 +77,7 @@ func newSingleElement(c *kernels.Construction) (any, error) {
 	s := &settings{Construction: c}
 	spec := s.spec()
 	return waiting(func(ctx *kernels.Context) error {
-		return within(ctx, placeOf(ctx, c.Functions), func(c *Call, _ *Dataset, it Iterator) error {
+		return within(ctx, placeOf(ctx, c), func(c *Call, _ *Dataset, it Iterator) error {
 			e, err := it.Next(c)
 			if atEnd(err) {
 				return status.InvalidArgumentf("Dataset was empty.")
@@ -109,7 +109,7 @@ func newElementAt(c *kernels.Construction) (any, error) {
 		if in.err != nil {
 			return in.err
 		}
-		return withDataset(ctx, placeOf(ctx, c.Functions), func(c *Call, d *Dataset) error {
+		return withDataset(ctx, placeOf(ctx, c), func(c *Call, d *Dataset) error {
 			e, err := d.at(c, i)
 			if err != nil {
 				return err

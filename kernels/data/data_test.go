@@ -64,6 +64,12 @@ var pipelines = []struct {
 		p.shape = nil
 		return p.op("UnbatchDataset", nil)
 	}, "0 1 2 3 4 end"},
+	{"rebatch", func(p *pipe) *pipe {
+		return p.numbers(7).batch(3, false).op("RebatchDatasetV2", nil, kt.I64(kt.S(2), 2, 1), yes(false))
+	}, "[0,1] [2] [3,4] [5] [6] end"},
+	{"rebatch, whole", func(p *pipe) *pipe {
+		return p.numbers(7).batch(3, false).op("RebatchDatasetV2", nil, kt.I64(kt.S(1), 2), yes(true))
+	}, "[0,1] [2,3] [4,5] end"},
 	{"shuffle", func(p *pipe) *pipe {
 		return p.numbers(8).op("ShuffleDataset", kt.Attrs{"reshuffle_each_iteration": true}, i(3), i(7), i(9)).op("RepeatDataset", nil, i(2))
 	}, "2 3 0 4 6 5 7 1 0 3 1 5 2 4 6 7 end"},

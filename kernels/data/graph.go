@@ -342,17 +342,17 @@ func fromGraph(ctx *kernels.Context, p place) error {
 // withPlace makes the constructor of a kernel of a function that takes datasets.
 func withPlace(run func(ctx *kernels.Context, p place) error) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		return kernels.Func(func(ctx *kernels.Context) error { return run(ctx, placeOf(ctx, c.Functions)) }), nil
+		return kernels.Func(func(ctx *kernels.Context) error { return run(ctx, placeOf(ctx, c)) }), nil
 	}
 }
 
 // waitingWithPlace is withPlace for kernels that wait for elements.
 func waitingWithPlace(run func(ctx *kernels.Context, p place) error) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		return waiting(func(ctx *kernels.Context) error { return run(ctx, placeOf(ctx, c.Functions)) }), nil
+		return waiting(func(ctx *kernels.Context) error { return run(ctx, placeOf(ctx, c)) }), nil
 	}
 }
 
-func placeOf(ctx *kernels.Context, functions kernels.Functions) place {
-	return place{ctx.Device, functions, ctx.Step}
+func placeOf(ctx *kernels.Context, c *kernels.Construction) place {
+	return place{c.Device, c.Functions, ctx.Step}
 }

@@ -280,8 +280,10 @@ func (it *iterator) restore(state kernels.Value) error {
 	return err
 }
 
-// close deletes the iterator.
+// close deletes the iterator, and waits until nothing of it is left.
 func (it *iterator) close() {
 	it.t.Helper()
+	done := it.handle.Tensor.Handles()[0].Local.(interface{ Done() <-chan struct{} }).Done()
+	defer func() { <-done }()
 	it.d.Run(it.t, kt.Op{Type: "DeleteIterator"}, it.handle, kt.Of(tensor.Int32, nil, int32(0)))
 }

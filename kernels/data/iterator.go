@@ -42,13 +42,13 @@ type Env struct {
 	libraries map[kernels.Library]kernels.OpenLibrary
 }
 
-// newEnv makes the environment of a pipeline that the step's session opens on the kernel's device.
-func newEnv(ctx *kernels.Context) *Env {
+// newEnv makes the environment of a pipeline that the step's session opens on a device.
+func newEnv(ctx *kernels.Context, device kernels.Device) *Env {
 	log := ctx.Step.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Env{device: ctx.Device, files: ctx.Files(), log: log, libraries: map[kernels.Library]kernels.OpenLibrary{}}
+	return &Env{device: device, files: ctx.Files(), log: log, libraries: map[kernels.Library]kernels.OpenLibrary{}}
 }
 
 // like is an environment of its own with what e has.

@@ -76,6 +76,7 @@ func deleteResource(kind string) func(ctx *kernels.Context) error {
 // oneShot is an iterator that a function of the graph makes the dataset of, at the first run.
 type oneShot struct {
 	spec            Spec
+	device          kernels.Device
 	factory         *graph.FunctionRef
 	library         kernels.Library
 	container, name string
@@ -103,7 +104,7 @@ func newOneShotIterator(c *kernels.Construction) (any, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	k := &oneShot{spec: spec, factory: factory.ref, library: factory.library, container: container, resources: c.Device.Resources(), turn: make(chan struct{}, 1)}
+	k := &oneShot{spec: spec, device: c.Device, factory: factory.ref, library: factory.library, container: container, resources: c.Device.Resources(), turn: make(chan struct{}, 1)}
 	if k.container == "" {
 		k.container = k.resources.DefaultContainer()
 	}
@@ -165,13 +166,13 @@ func (k *oneShot) make(ctx *kernels.Context) error {
 	if len(out) != 1 || out[0].DType() != tensor.Variant || out[0].Rank() != 0 {
 		return status.InvalidArgumentf("The `dataset_factory` function must return a single scalar of dtype DT_VARIANT.")
 	}
-	d, err := datasetIn(placeOf(ctx, functions), out[0])
+	d, err := datasetIn(place{k.device, functions, ctx.Step}, out[0])
 	if err != nil {
 		return err
 	}
 	defer d.Release()
 	r := newResource(k.name, k.spec)
-	if err := r.set(ctx, d); err != nil {
+	if err := r.set(ctx, k.device, d); err != nil {
 		r.Close()
 		return err
 	}
@@ -223,7 +224,7 @@ func makeIterator(ctx *kernels.Context, p place) error {
 	if err != nil {
 		return err
 	}
-	return r.set(ctx, d)
+	return r.set(ctx, p.device, d)
 }
 
 // newGetNext makes the kernel whose outputs are the next element.

@@ -62,8 +62,8 @@ func (d *dealer) Close() {
 }
 
 // begin makes the iterator one of a dataset, and gives the number that its users have to name.
-func (d *dealer) begin(ctx *kernels.Context, of *Dataset, most int64) (int64, error) {
-	if err := d.set(ctx, of); err != nil {
+func (d *dealer) begin(ctx *kernels.Context, device kernels.Device, of *Dataset, most int64) (int64, error) {
+	if err := d.set(ctx, device, of); err != nil {
 		return 0, err
 	}
 	d.mu.Lock()
@@ -161,7 +161,7 @@ func multiDeviceInit(ctx *kernels.Context, p place) error {
 	if in.err != nil {
 		return in.err
 	}
-	id, err := d.begin(ctx, of, most)
+	id, err := d.begin(ctx, p.device, of, most)
 	if err == nil {
 		ctx.SetOutput(0, int64Scalar(id))
 	}

@@ -234,7 +234,7 @@ func datasetOf(attrs func(s *settings) (Spec, maker)) func(*kernels.Construction
 			return nil, s.err
 		}
 		return kernels.Func(func(ctx *kernels.Context) error {
-			in := &inputs{ctx: ctx, place: placeOf(ctx, c.Functions), spec: spec}
+			in := &inputs{ctx: ctx, place: placeOf(ctx, c), spec: spec}
 			return in.output(make(in))
 		}), nil
 	}

@@ -29,9 +29,9 @@ type Resource struct {
 
 	mu      sync.Mutex
 	now     *pipeline
+	open    map[*pipeline]bool // now, and those before whose iterators are still in use
 	deleted bool
 	given   atomic.Int64  // elements
-	open    int           // pipelines
 	done    chan struct{} // closed when it was deleted and none is open
 }
 
@@ -46,7 +46,7 @@ type pipeline struct {
 func newResource(name string, spec Spec) *Resource {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // it does not fail
-	return &Resource{name: name, spec: spec, token: binary.LittleEndian.Uint64(b[:]), done: make(chan struct{})}
+	return &Resource{name: name, spec: spec, token: binary.LittleEndian.Uint64(b[:]), open: map[*pipeline]bool{}, done: make(chan struct{})}
 }
 
 // Close deletes the iterator, and ends what it runs.
@@ -57,8 +57,11 @@ func (r *Resource) Close() {
 		return
 	}
 	r.deleted = true
+	for p := range r.open {
+		p.cancel.Cancel(errClosed)
+	}
 	r.replace(nil)
-	if r.open == 0 {
+	if len(r.open) == 0 {
 		close(r.done)
 	}
 }
@@ -90,15 +93,13 @@ func (r *Resource) replace(p *pipeline) {
 	if old == nil {
 		return
 	}
-	if r.deleted {
-		old.cancel.Cancel(errClosed)
-	}
 	contain.Go(old.log, "The end of an iterator", func() {
 		<-old.turn // whoever waits for it was told to give up, or has it at some time
 		old.close()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.open--; r.open == 0 && r.deleted {
+		delete(r.open, old)
+		if len(r.open) == 0 && r.deleted {
 			close(r.done)
 		}
 	}, nil)
@@ -112,9 +113,10 @@ func (p *pipeline) close() {
 	p.dataset.Release()
 }
 
-// set makes the iterator one of a dataset, at its first element.
-func (r *Resource) set(ctx *kernels.Context, d *Dataset) error {
-	return r.setRestored(newEnv(ctx), d, func(Iterator) error { return nil })
+// set makes the iterator one of a dataset, at its first element. Its elements count as the memory of the device, and of
+// the session whose it is, not as that of the step.
+func (r *Resource) set(ctx *kernels.Context, device kernels.Device, d *Dataset) error {
+	return r.setRestored(newEnv(ctx, device), d, func(Iterator) error { return nil })
 }
 
 // setRestored is set with something to be done to the new iterator before anybody sees it. It takes the Env over.
@@ -142,7 +144,7 @@ func (r *Resource) setRestored(env *Env, d *Dataset, restore func(Iterator) erro
 		p.close()
 		return errClosed
 	}
-	r.open++
+	r.open[p] = true
 	r.replace(p)
 	return nil
 }
@@ -212,8 +214,9 @@ func (r *Resource) save(ctx *kernels.Context, check func(*Dataset) error) (s *St
 // restore makes the iterator stand where one of the same dataset was saved.
 func (r *Resource) restore(ctx *kernels.Context, s *State) error {
 	var d *Dataset
+	var device kernels.Device
 	err := r.use(ctx, "Restore()", "restoring it", func(_ *Call, p *pipeline) error {
-		d = p.dataset
+		d, device = p.dataset, p.device
 		d.Retain()
 		return nil
 	})
@@ -221,7 +224,7 @@ func (r *Resource) restore(ctx *kernels.Context, s *State) error {
 		return err
 	}
 	defer d.Release()
-	env := newEnv(ctx)
+	env := newEnv(ctx, device)
 	return r.setRestored(env, d, func(it Iterator) error {
 		c, end := env.newCall(ctx.Step.Depth, ctx.Step.Cancellation)
 		defer end()

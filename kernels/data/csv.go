@@ -1,0 +1,375 @@
+package data
+
+import (
+	"bufio"
+	"io"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/kernels/internal/parse"
+	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
+)
+
+// csv is the records of CSV files, a component for each column (core/kernels/data/experimental/csv_dataset_op.cc).
+type csv struct {
+	names       []string
+	compression tfrecord.Compression
+	header      bool // the first line of each file is none
+	delimiter   byte
+	quotes      bool // fields may be quoted
+	missing     string
+	selected    []int64 // columns, all where there are none
+	excluded    []int64
+	defaults    Element // an empty one makes the field one that must be there
+	types       []tensor.DType
+}
+
+func newCSV(s *settings) maker {
+	types := s.types("output_types")
+	for _, t := range types {
+		if _, ok := csvNumbers[t]; !ok && t != tensor.String {
+			s.fail(status.InvalidArgumentf("csv: data type %v not supported", t))
+		}
+	}
+	return func(in *inputs) kind {
+		k := &csv{names: in.names("filenames"), compression: in.compression(1), header: in.bool(3, "header"),
+			quotes: in.bool(5, "use_quote_delim"), missing: in.str(6, "na_value"), selected: in.ints(7, "select_cols"), types: types}
+		if in.int(2, "buffer_size") <= 0 {
+			in.failf("buffer_size should be positive")
+		}
+		delimiter := in.str(4, "field_delim")
+		if len(delimiter) != 1 {
+			in.failf("field_delim should be only 1 char")
+		} else {
+			k.delimiter = delimiter[0]
+		}
+		k.defaults = in.rest(8, 8+len(types))
+		if in.ctx.NumInputs() > 8+len(types) {
+			k.excluded = in.ints(8+len(types), "exclude_cols")
+		}
+		k.check(in)
+		return k
+	}
+}
+
+// check refuses columns and defaults that do not fit.
+func (k *csv) check(in *inputs) {
+	for i, t := range k.defaults {
+		switch {
+		case t.Rank() > 1:
+			in.failf("Each record default should be at most rank 1")
+		case t.Len() > 1:
+			in.failf("There should only be 1 default per field but field %d has %d", i, t.Len())
+		case t.DType() != k.types[i]:
+			in.fail(typeMismatch(i, k.types[i], t.DType()))
+		}
+	}
+	for name, list := range map[string][]int64{"select_cols": k.selected, "exclude_cols": k.excluded} {
+		for i, c := range list {
+			switch {
+			case c < 0:
+				in.failf("%s should be non-negative indices", name)
+			case i > 0 && list[i-1] >= c:
+				in.failf("%s should be strictly increasing indices", name)
+			}
+		}
+	}
+	switch {
+	case len(k.selected) > 0 && len(k.selected) != len(k.types):
+		in.failf("select_cols should match output size")
+	case len(k.selected) > 0 && len(k.excluded) > 0:
+		in.failf("Either select_cols or exclude_cols should be empty")
+	}
+}
+
+// csvNumbers are the setters of the numbers that a field may be.
+var csvNumbers = parse.Numbers(parse.Int, parse.Float)
+
+func (k *csv) cardinality() int64 { return unknown }
+
+func (k *csv) open(*Env) (Iterator, error) { return &csvReading{of: k}, nil }
+
+// csvReading is in the midst of a file, or before one.
+type csvReading struct {
+	of     *csv
+	file   int
+	record int64 // of the file, those that were read
+	f      files.File
+	in     *bufio.Reader
+}
+
+// csvBuffer is what is read of a file at a time.
+const csvBuffer = 64 << 10
+
+func (it *csvReading) Next(c *Call) (Element, error) {
+	for it.file < len(it.of.names) {
+		if err := c.Err(); err != nil {
+			return nil, err
+		}
+		if err := it.openFile(c); err != nil {
+			it.leave()
+			return nil, err
+		}
+		e, err := it.read()
+		if !atEnd(err) {
+			it.record++
+			return e, err
+		}
+		it.leave()
+	}
+	return nil, io.EOF
+}
+
+// openFile opens the file, unless it is open, and skips its header.
+func (it *csvReading) openFile(c *Call) error {
+	if it.f != nil {
+		return nil
+	}
+	name := it.of.names[it.file]
+	if err := c.noteFile(name); err != nil {
+		return err
+	}
+	f, err := files.Open(c.files, name)
+	if err != nil {
+		return err
+	}
+	it.f = f
+	var in io.Reader = f
+	if it.of.compression != tfrecord.None {
+		in = tfrecord.NewInflater(bufio.NewReaderSize(f, csvBuffer), it.of.compression)
+	}
+	it.in = bufio.NewReaderSize(in, csvBuffer)
+	if !it.of.header {
+		return nil
+	}
+	_, err = it.fields(func(int) bool { return false })
+	if atEnd(err) {
+		return status.InvalidArgumentf("Can't read header of file")
+	}
+	return err
+}
+
+func (it *csvReading) leave() {
+	it.Close()
+	it.file++
+	it.record = 0
+}
+
+func (it *csvReading) Close() {
+	if it.f != nil {
+		_ = it.f.Close() // nothing was written
+		it.f, it.in = nil, nil
+	}
+}
+
+// wants tells which columns are read.
+func (k *csv) wants() func(column int) bool {
+	selected, excluded := k.selected, k.excluded
+	return func(column int) bool {
+		if len(excluded) > 0 && excluded[0] == int64(column) {
+			excluded = excluded[1:]
+			return false
+		}
+		if len(k.selected) == 0 {
+			return true
+		}
+		if len(selected) > 0 && selected[0] == int64(column) {
+			selected = selected[1:]
+			return true
+		}
+		return false
+	}
+}
+
+// read reads a record. One that is no good is read to its end, so that the next one can be.
+func (it *csvReading) read() (Element, error) {
+	texts, err := it.fields(it.of.wants())
+	if err != nil {
+		return nil, err
+	}
+	if len(texts) > len(it.of.types) {
+		return nil, status.InvalidArgumentf("Expect %d fields but have more in record", len(it.of.types))
+	}
+	e := make(Element, 0, len(texts))
+	for i, text := range texts {
+		t, err := it.of.value(i, text)
+		if err != nil {
+			e.release()
+			return nil, err
+		}
+		e = append(e, t)
+	}
+	if len(e) != len(it.of.types) {
+		e.release()
+		return nil, status.InvalidArgumentf("Expect %d fields but have %d in record", len(it.of.types), len(e))
+	}
+	return e, nil
+}
+
+// value is a field's.
+func (k *csv) value(i int, text string) (*tensor.Tensor, error) {
+	if text == "" || text == k.missing {
+		if k.defaults[i].Len() != 1 {
+			return nil, status.InvalidArgumentf("Field %d is required but missing in record!", i)
+		}
+		return k.defaults[i].Reshaped(nil), nil
+	}
+	if k.types[i] == tensor.String {
+		return stringScalar(text), nil
+	}
+	t, err := tensor.New(tensor.Host, k.types[i], nil)
+	if err != nil {
+		return nil, err
+	}
+	if !csvNumbers[k.types[i]](t, 0, text) {
+		t.Release()
+		return nil, status.InvalidArgumentf("Field %d in record is not a valid %v: %s", i, k.types[i], text)
+	}
+	return t, nil
+}
+
+var (
+	errOpenQuote  = status.InvalidArgumentf("Reached end of file without closing quoted field in record")
+	errInnerQuote = status.InvalidArgumentf("Quote inside a string has to be escaped by another quote")
+	errBareQuote  = status.InvalidArgumentf("Unquoted fields cannot have quotes inside")
+)
+
+// fields reads the texts of the columns of a record that are wanted; io.EOF where there is no record.
+func (it *csvReading) fields(wanted func(column int) bool) (texts []string, failed error) {
+	if _, err := it.in.Peek(1); err != nil {
+		return nil, it.fault(err)
+	}
+	length := 0
+	for column, last := 0, false; !last; column++ {
+		text, end, err := it.field()
+		if err != nil && status.CodeOf(err) != status.InvalidArgument {
+			return nil, err
+		}
+		if failed == nil {
+			failed = err
+		}
+		if length += len(text); length > files.MaxContent {
+			return nil, status.Errorf(status.ResourceExhausted, "%s; It has a record of more than %d bytes, which is the limit", it.of.names[it.file], files.MaxContent)
+		}
+		if wanted(column) && len(texts) <= len(it.of.types) {
+			texts = append(texts, string(text))
+		}
+		last = end
+	}
+	return texts, failed
+}
+
+// fault is what reading the file failed with.
+func (it *csvReading) fault(err error) error {
+	if atEnd(err) {
+		return io.EOF
+	}
+	return fileError(it.of.names[it.file], err)
+}
+
+// field reads a field and what ends it; last tells that the record ends with it.
+func (it *csvReading) field() (text []byte, last bool, err error) {
+	b, err := it.in.ReadByte()
+	if atEnd(err) {
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, true, it.fault(err)
+	}
+	if b == '"' && it.of.quotes {
+		return it.quoted()
+	}
+	var bad error
+	for {
+		switch {
+		case b == it.of.delimiter:
+			return text, false, bad
+		case b == '\n' || b == '\r':
+			return text, true, it.endLine(b, bad)
+		case b == '"' && it.of.quotes:
+			bad = errBareQuote
+		}
+		if text = append(text, b); len(text) > files.MaxContent {
+			return nil, true, status.Errorf(status.ResourceExhausted, "%s; It has a field of more than %d bytes, which is the limit", it.of.names[it.file], files.MaxContent)
+		}
+		if b, err = it.in.ReadByte(); atEnd(err) {
+			return text, true, bad
+		} else if err != nil {
+			return nil, true, it.fault(err)
+		}
+	}
+}
+
+// quoted reads the rest of a field whose quote was read.
+func (it *csvReading) quoted() (text []byte, last bool, bad error) {
+	for {
+		b, err := it.in.ReadByte()
+		if atEnd(err) {
+			return nil, true, errOpenQuote
+		}
+		if err != nil {
+			return nil, true, it.fault(err)
+		}
+		if b == '"' {
+			next, err := it.in.ReadByte()
+			switch {
+			case atEnd(err):
+				return text, true, bad
+			case err != nil:
+				return nil, true, it.fault(err)
+			case next == it.of.delimiter:
+				return text, false, bad
+			case next == '\n' || next == '\r':
+				return text, true, it.endLine(next, bad)
+			case next != '"':
+				bad = errInnerQuote
+			}
+		}
+		if text = append(text, b); len(text) > files.MaxContent {
+			return nil, true, status.Errorf(status.ResourceExhausted, "%s; It has a field of more than %d bytes, which is the limit", it.of.names[it.file], files.MaxContent)
+		}
+	}
+}
+
+// endLine reads the line feed after a carriage return, if there is one.
+func (it *csvReading) endLine(b byte, bad error) error {
+	if b != '\r' {
+		return bad
+	}
+	if next, err := it.in.Peek(1); err == nil && next[0] == '\n' {
+		_, err = it.in.Discard(1)
+		if err != nil {
+			return it.fault(err)
+		}
+	}
+	return bad
+}
+
+func (it *csvReading) Save(_ *Call, w *Writer) {
+	w.Int("file", int64(it.file))
+	w.Int("record", it.record)
+}
+
+// Restore reads the records again that were read of the file.
+func (it *csvReading) Restore(c *Call, r *Reader) {
+	it.file = int(r.Place("file"))
+	n := r.Place("record")
+	if r.err != nil || it.file >= len(it.of.names) || n == 0 {
+		return
+	}
+	if err := it.openFile(c); err != nil {
+		r.Fail(err)
+		return
+	}
+	for ; it.record < n; it.record++ {
+		if err := c.Err(); err != nil {
+			r.Fail(err)
+			return
+		}
+		if _, err := it.fields(func(int) bool { return false }); atEnd(err) {
+			r.Fail(status.Errorf(status.DataLoss, "%s has %d records, of which %d were read", it.of.names[it.file], it.record, n))
+			return
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package data
+
+import (
+	"io"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// rebatch makes batches of other sizes of the rows of its elements, the sizes one after the other, and again.
+type rebatch struct {
+	input *Dataset
+	sizes []int64
+	drops bool
+	spec  Spec
+}
+
+func newRebatch(s *settings) maker {
+	spec := s.spec()
+	return func(in *inputs) kind {
+		k := &rebatch{input: in.dataset(0), sizes: in.ints(1, "`batch_sizes`"), drops: in.bool(2, "drop_remainder"), spec: spec}
+		if in.err == nil && len(k.sizes) == 0 {
+			in.failf("`batch_sizes` must not be empty")
+		}
+		for _, n := range k.sizes {
+			if n < 0 {
+				in.failf("`batch_sizes` must not be negative, got %d", n)
+			}
+		}
+		return k
+	}
+}
+
+func (k *rebatch) cardinality() int64 {
+	if k.input.cardinality() == infinite {
+		return infinite
+	}
+	return unknown
+}
+
+func (k *rebatch) open(e *Env) (Iterator, error) {
+	return openOver(e, k.input, func(o over) Iterator { return &rebatching{over: o, of: k} })
+}
+
+type rebatching struct {
+	over
+	of   *rebatch
+	now  Element
+	row  int64 // of now, the next one
+	size int64 // which of the sizes is the next one's
+}
+
+func (it *rebatching) Next(c *Call) (Element, error) {
+	want := it.of.sizes[it.size]
+	var parts []Element
+	defer func() { releaseAll(parts) }()
+	have, ended := int64(0), false
+	for have < want {
+		if it.now == nil {
+			e, err := it.input.Next(c)
+			if atEnd(err) {
+				ended = true
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			if err := sameRows(e); err != nil {
+				e.release()
+				return nil, err
+			}
+			it.now, it.row = e, 0
+		}
+		n := min(want-have, it.now[0].Shape()[0]-it.row)
+		part := make(Element, len(it.now))
+		for i, t := range it.now {
+			part[i] = t.Rows(int(it.row), int(it.row+n))
+		}
+		parts = append(parts, part)
+		have, it.row = have+n, it.row+n
+		if it.row == it.now[0].Shape()[0] {
+			it.drop()
+		}
+	}
+	if ended && (have == 0 || it.of.drops) {
+		return nil, io.EOF
+	}
+	it.size = (it.size + 1) % int64(len(it.of.sizes))
+	if want == 0 {
+		return it.of.nothing(c)
+	}
+	return joinRows(c, parts, have)
+}
+
+// nothing is a batch without rows.
+func (k *rebatch) nothing(c *Call) (Element, error) {
+	var e Element
+	for i, dtype := range k.spec.Types {
+		shape := tensor.Shape{0}
+		if p := k.spec.Shapes[i]; p.Known {
+			for j, d := range p.Dims {
+				if j > 0 {
+					shape = append(shape, max(d, 0))
+				}
+			}
+		}
+		t, err := tensor.New(c.pool(), dtype, shape)
+		if err != nil {
+			e.release()
+			return nil, err
+		}
+		e = append(e, t)
+	}
+	return e, nil
+}
+
+// joinRows puts rows together, which it borrows.
+func joinRows(c *Call, parts []Element, rows int64) (Element, error) {
+	first := parts[0]
+	out := make(Element, 0, len(first))
+	for i, t := range first {
+		joined, err := tensor.New(c.pool(), t.DType(), append(tensor.Shape{rows}, t.Shape()[1:]...))
+		if err != nil {
+			out.release()
+			return nil, err
+		}
+		out = append(out, joined)
+		at := 0
+		for _, p := range parts {
+			if len(p) != len(first) || p[i].DType() != t.DType() || !p[i].Shape()[1:].Equal(t.Shape()[1:]) {
+				out.release()
+				return nil, status.InvalidArgumentf("Cannot join rows of component %d: the first has shape %v of %v, another one %v of %v", i, t.Shape()[1:], t.DType(), p[i].Shape()[1:], p[i].DType())
+			}
+			joined.CopyElements(at, p[i], 0, p[i].Len())
+			at += p[i].Len()
+		}
+	}
+	return out, nil
+}
+
+func (it *rebatching) drop() {
+	it.now.release()
+	it.now = nil
+}
+
+func (it *rebatching) Close() {
+	it.drop()
+	it.over.Close()
+}
+
+func (it *rebatching) Save(c *Call, w *Writer) {
+	w.Int("size", it.size)
+	w.Int("row", it.row)
+	w.Bool("open", it.now != nil)
+	if it.now != nil {
+		w.Element("now", it.now)
+	}
+	it.over.Save(c, w)
+}
+
+func (it *rebatching) Restore(c *Call, r *Reader) {
+	it.size, it.row = r.Place("size"), r.Place("row")
+	if r.Bool("open") {
+		if it.now = r.Element("now"); r.err == nil {
+			r.check(sameRows(it.now))
+		}
+	}
+	if r.err == nil && (it.size >= int64(len(it.of.sizes)) || it.now != nil && it.row >= it.now[0].Shape()[0]) {
+		r.Fail(status.Errorf(status.DataLoss, "The saved state of a rebatched dataset is at size %d of %d and row %d", it.size, len(it.of.sizes), it.row))
+	}
+	it.over.Restore(c, r)
+}
