@@ -13,11 +13,17 @@ import (
 // TestStrangeInputs gives each op of the goldens inputs of other shapes and values. It may refuse
 // them; it must not panic, nor write to what others can see, nor keep memory.
 func TestStrangeInputs(t *testing.T) {
-	rounds := 3
+	rounds, every := 3, 1
 	if testing.Short() {
 		rounds = 1
 	}
-	for _, g := range goldens(t) {
+	if raceEnabled { // some of each op's, since inputs so small are not divided among goroutines
+		rounds, every = 1, 4
+	}
+	for i, g := range goldens(t) {
+		if i%every != 0 {
+			continue
+		}
 		r := rand.New(rand.NewPCG(uint64(len(g.inputs)), uint64(len(g.node.Op))))
 		for range rounds {
 			strange := g
