@@ -108,7 +108,8 @@ func (j *job) work() {
 // fail keeps the panic of a part for the owner.
 func (j *job) fail() {
 	if p := recover(); p != nil {
-		j.failure.CompareAndSwap(nil, &p)
+		kept := p // of its own, so that a part that does not fail makes no garbage
+		j.failure.CompareAndSwap(nil, &kept)
 	}
 }
 

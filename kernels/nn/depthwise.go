@@ -137,7 +137,9 @@ func (sums sumsOfProducts[T]) filter(dev kernels.Device, f *filtering, dst, src,
 // rectangle computes sums over windows that lie in image n alike.
 func (sums sumsOfProducts[T]) rectangle(f *filtering, n int, y, x run, dst, src, weights []T) {
 	line := f.cols.in * f.depth
-	t := simd.Taps{
+	t := simd.BorrowTaps()
+	defer t.Return()
+	*t = simd.Taps{
 		Rows: y.hi - y.lo, RowA: f.rows.dilation * line, RowB: f.rowB,
 		Cols: x.hi - x.lo, ColA: f.cols.dilation * f.depth, ColB: f.colB,
 	}
@@ -152,7 +154,7 @@ func (sums sumsOfProducts[T]) rectangle(f *filtering, n int, y, x run, dst, src,
 	to := dst[((n*f.height+f.top+y.first*f.everyRow)*f.width+f.left+x.first*f.everyCol)*f.depth:]
 	for i := range lines {
 		if t.Rows > 0 && t.Cols > 0 {
-			sums(&t, to[i*rowDst:], src, weights, pixel+i*rowA, f.atB+y.lo*f.rowB+x.lo*f.colB, f.depth, false)
+			sums(t, to[i*rowDst:], src, weights, pixel+i*rowA, f.atB+y.lo*f.rowB+x.lo*f.colB, f.depth, false)
 			continue
 		}
 		for p := range t.Places {
@@ -298,7 +300,9 @@ func (k *depthwiseFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 // addRectangle adds what windows that lie in image n alike contribute.
 func (k *depthwiseFilterGradKernel[T]) addRectangle(d *depthwise, n int, y, x run, sum, src, grad []T) {
 	line, results := d.cols.in*d.inDepth, d.cols.out*d.inDepth
-	t := simd.Taps{
+	t := simd.BorrowTaps()
+	defer t.Return()
+	*t = simd.Taps{
 		Rows: y.hi - y.lo, RowA: d.rows.dilation * line, RowB: d.cols.size * d.inDepth,
 		Cols: x.hi - x.lo, ColA: d.cols.dilation * d.inDepth, ColB: d.inDepth,
 	}
@@ -313,7 +317,7 @@ func (k *depthwiseFilterGradKernel[T]) addRectangle(d *depthwise, n int, y, x ru
 		rowB, t.PlaceB = t.PlaceB, rowB
 	}
 	for i := range lines {
-		k.add(&t, to, src, grad, pixel+i*rowA, place+i*rowB, d.inDepth)
+		k.add(t, to, src, grad, pixel+i*rowA, place+i*rowB, d.inDepth)
 	}
 }
 

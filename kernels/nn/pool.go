@@ -127,15 +127,16 @@ func (p *pool) eachPlace(lo, hi int, body func(place, image int, rows, cols [3]i
 // first place is in the result, its windows, of which there may be no tap, and where their first tap is in the image.
 func (p *pool) eachRun(lo, hi int, runs []run, body func(place int, t *simd.Taps, at int)) {
 	line := p.cols.in * p.depth
-	var t simd.Taps
+	t := simd.BorrowTaps()
+	defer t.Return()
 	for r := lo; r < hi; r++ {
 		top, bottom, y := p.rows.clip(r % p.rows.out)
 		for _, run := range runs {
-			t = simd.Taps{
+			*t = simd.Taps{
 				Places: run.n, PlaceDst: p.depth, PlaceA: p.cols.stride * p.depth,
 				Rows: max(0, bottom-top), RowA: line, Cols: max(0, run.hi-run.lo), ColA: p.depth,
 			}
-			body(r*p.cols.out+run.first, &t, (r/p.rows.out*p.rows.in+y+top)*line+(run.at+run.lo)*p.depth)
+			body(r*p.cols.out+run.first, t, (r/p.rows.out*p.rows.in+y+top)*line+(run.at+run.lo)*p.depth)
 		}
 	}
 }

@@ -175,11 +175,37 @@ func ViewOf[T any](t *tensor.Tensor) []T {
 
 // Scratch is working memory for n elements from the device's pool.
 func Scratch[T any](dev kernels.Device, n int) ([]T, func(), error) {
-	t, err := tensor.New(dev.Pool(), DTypeOf[T](), tensor.Shape{int64(n)})
+	l := leases.Get().(*lease)
+	l.shape[0] = int64(n)
+	t, err := tensor.New(dev.Pool(), DTypeOf[T](), l.shape[:])
 	if err != nil {
+		leases.Put(l)
 		return nil, nil, err
 	}
-	return ViewOf[T](t), t.Release, nil
+	l.tensor = t
+	return ViewOf[T](t), l.end, nil
+}
+
+// lease is working memory that a kernel has. Leases are used again, so that taking such memory makes no garbage.
+type lease struct {
+	tensor *tensor.Tensor
+	shape  [1]int64
+	end    func()
+}
+
+var leases sync.Pool
+
+func init() {
+	leases.New = func() any {
+		l := new(lease)
+		l.end = func() {
+			t := l.tensor
+			l.tensor = nil
+			t.Release()
+			leases.Put(l)
+		}
+		return l
+	}
 }
 
 // WithScratch runs body on parts of [0,n) in parallel, each with working memory for size

@@ -1,6 +1,9 @@
 package reduce
 
 import (
+	"sync"
+	"unsafe"
+
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
@@ -203,12 +206,16 @@ const (
 	leastRowLen = 32
 )
 
+// wideRows are rows that narrow sums up in, of elements that are as wide as any.
+var wideRows = sync.Pool{New: func() any { return new([wideRow]complex128) }}
+
 // narrow reduces short rows: first as rows of several of them.
 func (k *Reducer[T]) narrow(dst, src []T) {
 	width := len(dst)
 	several := wideRow / width * width
-	var memory [wideRow]T
-	acc := memory[:several]
+	memory := wideRows.Get().(*[wideRow]complex128)
+	defer wideRows.Put(memory)
+	acc := unsafe.Slice((*T)(unsafe.Pointer(memory)), several)
 	copy(acc, src)
 	at := several
 	for ; at+several <= len(src); at += several {

@@ -1,6 +1,9 @@
 package simd
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
 // Taps describes windows over the pixels of an image, each of the same number of channels, beside one another: where their
 // taps lie, in numbers from the first tap of the first window. Steps may be negative. What is combined with the taps, and
@@ -10,6 +13,15 @@ type Taps struct {
 	Rows, RowA, RowB                 int // of a window
 	Cols, ColA, ColB                 int // of a row
 }
+
+// taps are descriptions that are used again: the assembly that reads them makes them garbage otherwise.
+var taps = sync.Pool{New: func() any { return new(Taps) }}
+
+// BorrowTaps is a Taps of any content, until Return.
+func BorrowTaps() *Taps { return taps.Get().(*Taps) }
+
+// Return ends the use of t.
+func (t *Taps) Return() { taps.Put(t) }
 
 // span is where numbers lie: from which to before which, relative to the first.
 type span struct{ lo, hi int }
@@ -113,8 +125,10 @@ func SumRows(dst, src []float32) {
 	}
 	copy(dst, src)
 	src = src[n:]
+	t := BorrowTaps()
+	defer t.Return()
 	for len(src) > 0 {
-		t := Taps{Places: 1, Rows: min(max(1, block/n), len(src)/n), RowA: n, Cols: 1}
+		*t = Taps{Places: 1, Rows: min(max(1, block/n), len(src)/n), RowA: n, Cols: 1}
 		if active.sumOfTaps != nil {
 			active.sumOfTaps(&dst[0], &src[0], n, &t.Places, 1)
 		} else {
