@@ -3,7 +3,7 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && CGO_ENABLED=1 CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test lint test-plain test-race test-cuda kernel-report
+.PHONY: troupe cuda test lint test-plain test-race test-cuda test-arm64 kernel-report
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -34,6 +34,11 @@ test-race:
 # on the CPU.
 test-cuda:
 	$(WITH_CUDA) go test -race -tags cuda -timeout 20m ./devices/... ./kernels/...
+
+# The inner loops of the kernels in arm64's vector instructions, on any Linux machine that has QEMU's user mode emulation.
+test-arm64:
+	CGO_ENABLED=0 GOARCH=arm64 go vet ./kernels/internal/simd
+	CGO_ENABLED=0 GOARCH=arm64 go test -timeout 20m -exec qemu-aarch64-static ./kernels/internal/simd
 
 # Our kernels beside TensorFlow's, with one thread and with two: the table of docs/kernels.md. It takes a quarter of an hour, on a
 # machine that does nothing else, and a Python with TensorFlow.

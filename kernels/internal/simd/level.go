@@ -95,5 +95,5 @@ var portable = kernelSet{
 // active is set before main starts and changes only in tests.
 var active = best()
 
-// Level names the implementation in use: "avx512", "avx2" or "go".
+// Level names the implementation in use: "avx512", "avx2", "neon" or "go".
 func Level() string { return active.name }

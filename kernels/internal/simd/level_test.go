@@ -19,7 +19,7 @@ func TestLevelIsTheFastest(t *testing.T) {
 	}
 	for _, set := range available() {
 		switch set.name {
-		case "avx512", "avx2", "go":
+		case "avx512", "avx2", "neon", "go":
 		default:
 			t.Errorf("unknown level %q", set.name)
 		}

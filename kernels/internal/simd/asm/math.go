@@ -3,47 +3,16 @@ package main
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+	"github.com/troupe-run/troupe/kernels/internal/simd/asm/coefficients"
 )
 
 const mathUnroll = 2
 
-// ln2 in two parts, the first of which has so few bits that its product with
-// an exponent is exact.
-const (
-	ln2High = 0.693359375
-	ln2Low  = -2.12194440e-4
-)
-
-// Bounds of exp's argument, just outside those beyond which the result is
-// infinite or zero; between them the exponent arithmetic cannot overflow.
-const (
-	expHighest = 89
-	expLowest  = -104
-)
-
-// expPolynomial is p in exp(r) = 1 + r + r²·p(r), |r| <= ln(2)/2, highest
-// power first (the coefficients are those of Cephes' expf).
-var expPolynomial = []float64{
-	1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5,
-}
-
-// logPolynomial is p in log(1+f) = f - f²/2 + f³·p(f), for 1+f between the
-// square roots of a half and of two (Cephes' logf).
-var logPolynomial = []float64{
-	7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
-	-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
-}
-
-// tanhPolynomial is p in tanh(x) = x + x³·p(x²), |x| < 0.625 (Cephes' tanhf).
-var tanhPolynomial = []float64{
-	-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1,
-}
-
 // horner returns the polynomial at x, coefficients from the highest power.
-func (s isa) horner(coefficients []Op, x vec) vec {
+func (s isa) horner(powers []Op, x vec) vec {
 	y := s.new()
-	VMOVUPS(coefficients[0], y)
-	for _, c := range coefficients[1:] {
+	VMOVUPS(powers[0], y)
+	for _, c := range powers[1:] {
 		VFMADD213PS(c, x, y)
 	}
 	return y
@@ -51,10 +20,10 @@ func (s isa) horner(coefficients []Op, x vec) vec {
 
 // exp returns a function that computes exp(x) and overwrites x.
 func (s isa) exp() func(x vec) vec {
-	highest, lowest := s.float(expHighest), s.float(expLowest)
+	highest, lowest := s.float(coefficients.ExpHighest), s.float(coefficients.ExpLowest)
 	perLn2 := s.float(1.44269504088896341)
-	high, low := s.float(-ln2High), s.float(-ln2Low)
-	p := s.floats(expPolynomial...)
+	high, low := s.float(-coefficients.Ln2High), s.float(-coefficients.Ln2Low)
+	p := s.floats(coefficients.Exp...)
 	one := s.float(1)
 	scale := s.scaleByPowerOf2()
 	return func(x vec) vec {
@@ -129,7 +98,7 @@ func (s isa) sigmoid() func(x vec) vec {
 func (s isa) tanh() func(x vec) vec {
 	sign, rest := s.bits(0x80000000), s.bits(0x7fffffff)
 	one, two, border := s.float(1), s.float(2), s.float(0.625)
-	p := s.floats(tanhPolynomial...)
+	p := s.floats(coefficients.Tanh...)
 	exp := s.exp()
 	return func(x vec) vec {
 		t := s.new()
@@ -162,8 +131,8 @@ func (s isa) log() func(x vec) vec {
 	rootHalf := s.bits(0x3f3504f3)
 	rescaled := s.float(-23)
 	one, half := s.float(1), s.float(-0.5)
-	high, low := s.float(ln2High), s.float(ln2Low)
-	p := s.floats(logPolynomial...)
+	high, low := s.float(coefficients.Ln2High), s.float(coefficients.Ln2Low)
+	p := s.floats(coefficients.Log...)
 	zero := s.zero()
 	inf, minusInf, nan := s.bits(0x7f800000), s.bits(0xff800000), s.bits(0x7fc00000)
 	return func(x vec) vec {
@@ -203,27 +172,11 @@ func (s isa) log() func(x vec) vec {
 	}
 }
 
-// erfSmall is p in erf(x) = x + x·p(x²), |x| < 1, and erfLarge q in erf(x) = 1 - exp(-x²)·q(1/x), 1 <= x <= 4: minimax
-// polynomials of the exact functions, with errors of 3.4e-11 and 5.5e-8.
-var (
-	erfSmall = []float64{
-		-9.667044571486996e-06, 0.00011265959025606609, -0.0008484080405535107, 0.005221031807858023,
-		-0.026865430727670243, 0.11283782495236845, -0.3761263846802871, 0.1283791670615435,
-	}
-	erfLarge = []float64{
-		-0.019605029369706144, 0.12847945060292618, -0.36856255862597054, 0.5898971730107935,
-		-0.5138991224025817, 0.05359949362280515, 0.5572926350496831, 0.00038153229441997627,
-	}
-)
-
-// erf is 1 to the last bit of a float32 from erfWhole on.
-const erfWhole = 4
-
 func (s isa) erf() func(x vec) vec {
 	sign, rest := s.bits(0x80000000), s.bits(0x7fffffff)
 	one := s.float(1)
-	whole := s.floatsInMemory(erfWhole)[0]
-	small, large := s.floatsInMemory(erfSmall...), s.floatsInMemory(erfLarge...)
+	whole := s.floatsInMemory(coefficients.ErfWhole)[0]
+	small, large := s.floatsInMemory(coefficients.ErfSmall...), s.floatsInMemory(coefficients.ErfLarge...)
 	exp := s.exp()
 	return func(x vec) vec {
 		m := s.new()
