@@ -195,7 +195,7 @@ func bombs(t *testing.T) []bomb {
 			op.HistogramFixedWidth(s, hidden(s, []float32{1}), hidden(s, []float32{0, 2}), hidden(s, int32(120_000_000)))
 		}},
 		{"UnsortedSegmentSum", func(s *op.Scope) {
-			op.UnsortedSegmentSum(s, hidden(s, []float32{1}), hidden(s, []int32{1}), hidden(s, int32(200_000_000)))
+			op.UnsortedSegmentSum(s, hidden(s, []float32{1}), hidden(s, []int32{1}), hidden(s, int32(300_000_000)))
 		}},
 		{"SparseToDense", func(s *op.Scope) {
 			op.SparseToDense(s, hidden(s, []int32{1}), hidden(s, []int32{many}), hidden(s, float32(1)), hidden(s, float32(0)))
