@@ -40,3 +40,10 @@ func TestPipelinesOfDatasets(t *testing.T) {
 		t.Errorf("no word of what was found:\n%s", a.Output)
 	}
 }
+
+// A table is filled from a dataset, once.
+func TestTableOfADataset(t *testing.T) {
+	needPython(t)
+	c := newCluster(t, "ps=1,worker=1")
+	expect(t, "lookup", program(t, drivers.borrow(t), "table_of_dataset.py", c.task("worker", 0).target()), "True [12, -1, 10]")
+}

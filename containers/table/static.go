@@ -21,6 +21,9 @@ type Source interface {
 	Each(add func(keys, values *tensor.Tensor) error) error
 }
 
+// ResourceKind is the kind of resource that tables of all sorts are. They share their names, as in TensorFlow.
+const ResourceKind = "LookupTable"
+
 // Initializable is a table that is filled once.
 type Initializable interface {
 	Table

@@ -6,6 +6,8 @@ shape, P predicates of it.
 import random
 
 import tensorflow as tf
+from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
 
 D = tf.compat.v1.data.Dataset
 
@@ -49,6 +51,63 @@ def strip(x):
 def scan(state, x):
     total = state + _total(x)
     return total, total
+
+
+def of_variant(make, spec):
+    """A transformation by an op that Python has no method for."""
+    def apply(dataset):
+        element = spec(dataset.element_spec)
+        return dataset_ops.DatasetV1Adapter(dataset_ops._VariantDataset(make(  # pylint: disable=protected-access
+            dataset._variant_tensor, output_types=[element.dtype], output_shapes=[element.shape]), element))  # pylint: disable=protected-access
+    return apply
+
+
+def sampled(rate, seed):
+    return of_variant(
+        lambda v, **declared: gen_experimental_dataset_ops.sampling_dataset(v, rate=rate, seed=seed, seed2=7, **declared), lambda e: e)
+
+
+def sliding(size, shift, stride, drop):
+    return of_variant(
+        lambda v, **declared: gen_experimental_dataset_ops.sliding_window_dataset(v, size, shift, stride, drop_remainder=drop, **declared),
+        lambda e: tf.TensorSpec(tf.TensorShape([None]).concatenate(e.shape), e.dtype))
+
+
+def wrapped(dataset):
+    """What is wrapped and unwrapped is what it was."""
+    v = gen_dataset_ops.unwrap_dataset_variant(gen_dataset_ops.wrap_dataset_variant(dataset._variant_tensor))  # pylint: disable=protected-access
+    return dataset_ops.DatasetV1Adapter(dataset_ops._VariantDataset(v, dataset.element_spec))  # pylint: disable=protected-access
+
+
+def _example(i):
+    int64s = lambda *values: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    features = {"z dense": int64s(i, -i), "sparse": int64s(*range(i)), "ragged": int64s(*range(i, 6)), "padded": int64s(*[i] * (i % 4))}
+    if i == 3:
+        del features["z dense"]
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+EXAMPLES = [_example(i) for i in range(7)]
+
+
+def parsed(size, calls):
+    """Parses examples that the elements choose, and makes a number of all that is in a batch.
+
+    Not a vector: for shapes that differ, the op that TensorFlow makes of a map and a batch fails even where it would drop the batch.
+    """
+    features = {
+        "z dense": tf.io.FixedLenFeature([2], tf.int64, default_value=[8, 9]),
+        "padded": tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True, default_value=-4),
+        "sparse": tf.io.VarLenFeature(tf.int64),
+        "ragged": tf.io.RaggedFeature(tf.int64),
+    }
+    flat = lambda e: tf.concat([
+        tf.reshape(x, [-1]) for x in (e["z dense"], e["padded"], e["sparse"].indices, e["sparse"].values, e["sparse"].dense_shape,
+                                      e["ragged"].values, tf.cast(e["ragged"].row_splits, tf.int64))], 0)
+    number = lambda v: tf.reduce_sum(v * tf.range(1, tf.size(v, tf.int64) + 1))
+    return lambda dataset: (
+        dataset.map(lambda x: tf.gather(EXAMPLES, _total(x) % 7)).batch(size)
+        .apply(tf.data.experimental.parse_example_dataset(features, num_parallel_calls=calls)).map(lambda e: number(flat(e))))
 
 
 class Maker:
@@ -96,6 +155,10 @@ class Maker:
             ".map(lambda x: tf.reduce_sum(x)).unique()",
             ".take_while(P[%d])" % r.randrange(len(P)),
             ".apply(tf.data.experimental.ignore_errors())",
+            ".apply(sampled(%s, %d))" % (self.pick("0.", ".4", ".9", "2."), r.randint(1, 99)),
+            ".map(_total).apply(sliding(%d, %d, %d, %s))" % (n, r.randint(1, 4), r.randint(1, 3), r.random() < .5),
+            ".apply(parsed(%d, %d))" % (n, r.randint(1, 3)),
+            ".apply(wrapped)",
             ".map(FAILING[0]%s).map(lambda x: tf.cast(x, tf.int64))" % calls,
         ]
         if depth > 0:

@@ -46,7 +46,9 @@ NOT_COVERED = {
         "ParallelInterleaveDatasetV3 ParallelInterleaveDatasetV4 ParallelMapDataset ParallelMapDatasetV2 PrefetchDataset PrivateThreadPoolDataset RandomDataset "
         "RandomDatasetV2 RangeDataset ReduceDataset RepeatDataset RewriteDataset ScanDataset SerializeIterator ShardDataset ShuffleAndRepeatDataset "
         "ShuffleAndRepeatDatasetV2 ShuffleDataset ShuffleDatasetV2 ShuffleDatasetV3 SkipDataset SleepDataset SparseTensorSliceDataset TFRecordDataset "
-        "TFRecordDatasetV2 TakeDataset TakeWhileDataset TensorDataset TensorSliceDataset TextLineDataset UnbatchDataset UniqueDataset WindowDataset ZipDataset",
+        "TFRecordDatasetV2 TakeDataset TakeWhileDataset TensorDataset TensorSliceDataset TextLineDataset UnbatchDataset UniqueDataset WindowDataset ZipDataset "
+        "ExperimentalParseExampleDataset ExperimentalSlidingWindowDataset InitializeTableFromDataset ParseExampleDataset ParseExampleDatasetV2 "
+        "SamplingDataset SlidingWindowDataset UnwrapDatasetVariant WrapDatasetVariant",
     "batches of several steps": "Batch BatchFunction Unbatch UnbatchGrad",
     "reads or writes files": "CloseSummaryWriter CreateSummaryDbWriter CreateSummaryFileWriter FixedLengthRecordReader FixedLengthRecordReaderV2 "
         "FlushSummaryWriter GenerateVocabRemapping IdentityReader IdentityReaderV2 ImportEvent InitializeTableFromTextFile InitializeTableFromTextFileV2 "

@@ -809,6 +809,14 @@ func IgnoreErrorsDataset(s *Scope, inputDataset Output, outputTypes []tensor.DTy
 	return s.add("IgnoreErrorsDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset).argument(0)
 }
 
+// InitializeTableFromDataset fills a lookup table with the pairs of a dataset.
+//
+//   - tableHandle: resource
+//   - dataset: variant
+func InitializeTableFromDataset(s *Scope, tableHandle, dataset Output) *Operation {
+	return s.add("InitializeTableFromDataset", nil, nil, tableHandle, dataset)
+}
+
 // InterleaveDataset gives by turns elements of the datasets that a function makes of each element.
 //
 //   - inputDataset: variant
@@ -1276,6 +1284,48 @@ func ParallelMapDatasetV2(s *Scope, inputDataset Output, otherArguments []Output
 	return s.add("ParallelMapDatasetV2", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments), numParallelCalls).argument(0)
 }
 
+// ParseExampleDataset parses batches of tf.train.Example messages.
+//
+//   - inputDataset: variant
+//   - numParallelCalls: int64
+//   - denseDefaults: tensors of the types Tdense
+//   - sparseKeys: a list of string (at least 0)
+//   - denseKeys: a list of string (at least 0)
+//   - sparseTypes: a list of type, one of float, int64, string (at least 0)
+//   - denseShapes: a list of shape (at least 0)
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - Tdense is one of float, int64, string
+//   - attr.Sloppy: bool; default false
+//   - attr.RaggedKeys: a list of string (at least 0); default empty
+//   - attr.RaggedValueTypes: a list of type, one of float, int64, string (at least 0); default empty
+//   - attr.RaggedSplitTypes: a list of type, one of int32, int64 (at least 0); default empty
+func ParseExampleDataset(s *Scope, inputDataset, numParallelCalls Output, denseDefaults []Output, sparseKeys, denseKeys []string, sparseTypes []tensor.DType, denseShapes []shape.Shape, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("ParseExampleDataset", need{"sparse_keys": sparseKeys, "dense_keys": denseKeys, "sparse_types": sparseTypes, "dense_shapes": denseShapes, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numParallelCalls, List(denseDefaults)).argument(0)
+}
+
+// ParseExampleDatasetV2 parses batches of tf.train.Example messages, in order or not, into dense, sparse and ragged tensors.
+//
+//   - inputDataset: variant
+//   - numParallelCalls: int64
+//   - denseDefaults: tensors of the types Tdense
+//   - sparseKeys: a list of string (at least 0)
+//   - denseKeys: a list of string (at least 0)
+//   - sparseTypes: a list of type, one of float, int64, string (at least 0)
+//   - denseShapes: a list of shape (at least 0)
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - Tdense is one of float, int64, string
+//   - attr.Deterministic: string; default "default"
+//   - attr.RaggedKeys: a list of string (at least 0); default empty
+//   - attr.RaggedValueTypes: a list of type, one of float, int64, string (at least 0); default empty
+//   - attr.RaggedSplitTypes: a list of type, one of int32, int64 (at least 0); default empty
+func ParseExampleDatasetV2(s *Scope, inputDataset, numParallelCalls Output, denseDefaults []Output, sparseKeys, denseKeys []string, sparseTypes []tensor.DType, denseShapes []shape.Shape, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("ParseExampleDatasetV2", need{"sparse_keys": sparseKeys, "dense_keys": denseKeys, "sparse_types": sparseTypes, "dense_shapes": denseShapes, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numParallelCalls, List(denseDefaults)).argument(0)
+}
+
 // PrefetchDataset makes elements before they are asked for.
 //
 //   - inputDataset: variant
@@ -1390,6 +1440,19 @@ func RepeatDataset(s *Scope, inputDataset, count Output, outputTypes []tensor.DT
 //   - returns handle: variant
 func RewriteDataset(s *Scope, inputDataset, rewriteName Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("RewriteDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, rewriteName).argument(0)
+}
+
+// SamplingDataset gives each element with a probability.
+//
+//   - inputDataset: variant
+//   - rate: float
+//   - seed: int64
+//   - seed2: int64
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func SamplingDataset(s *Scope, inputDataset, rate, seed, seed2 Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("SamplingDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, rate, seed, seed2).argument(0)
 }
 
 // ScanDataset calls a function with a state and each element, which gives a new state and an element.
@@ -1531,6 +1594,20 @@ func SleepDataset(s *Scope, inputDataset, sleepMicroseconds Output, outputTypes 
 	return s.add("SleepDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, sleepMicroseconds).argument(0)
 }
 
+// SlidingWindowDataset gives batches of so many elements each, which may overlap.
+//
+//   - inputDataset: variant
+//   - windowSize: int64
+//   - windowShift: int64
+//   - windowStride: int64
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - attr.DropRemainder: bool; default true
+func SlidingWindowDataset(s *Scope, inputDataset, windowSize, windowShift, windowStride Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("SlidingWindowDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, windowSize, windowShift, windowStride).argument(0)
+}
+
 // SparseTensorSliceDataset gives the rows of a sparse tensor.
 //
 //   - indices: int64
@@ -1644,6 +1721,14 @@ func UniqueDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, ou
 	return s.add("UniqueDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset).argument(0)
 }
 
+// UnwrapDatasetVariant gives the dataset that it is given.
+//
+//   - inputHandle: variant
+//   - returns outputHandle: variant
+func UnwrapDatasetVariant(s *Scope, inputHandle Output) (outputHandle Output) {
+	return s.add("UnwrapDatasetVariant", nil, nil, inputHandle).argument(0)
+}
+
 // WindowDataset gives datasets of so many elements each.
 //
 //   - inputDataset: variant
@@ -1667,6 +1752,14 @@ func WindowDataset(s *Scope, inputDataset, size, shift, stride, dropRemainder Ou
 //   - returns handle: variant
 func WindowOp(s *Scope, inputs []Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("WindowOp", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, List(inputs)).argument(0)
+}
+
+// WrapDatasetVariant gives the dataset that it is given.
+//
+//   - inputHandle: variant
+//   - returns outputHandle: variant
+func WrapDatasetVariant(s *Scope, inputHandle Output) (outputHandle Output) {
+	return s.add("WrapDatasetVariant", nil, nil, inputHandle).argument(0)
 }
 
 // ZipDataset gives the elements of several datasets side by side.

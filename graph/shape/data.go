@@ -31,6 +31,7 @@ var dataOps = []row{
 	{"RandomDatasetV2 RangeDataset", allScalars(0, 1, 2)},
 	{"PaddedBatchDatasetV2", func(c *call) { allScalars(1, len(c.In)-1)(c) }},
 	{"MapAndBatchDataset ExperimentalMapAndBatchDataset", func(c *call) { allScalars(len(c.In)-3, len(c.In)-2, len(c.In)-1)(c) }},
+	{"ParseExampleDataset ParseExampleDatasetV2 ExperimentalParseExampleDataset", allScalars(1)},
 	{"DenseToSparseBatchDataset ExperimentalDenseToSparseBatchDataset", func(c *call) {
 		c.vector(2)
 		allScalars(1)(c)
@@ -43,7 +44,7 @@ var dataOps = []row{
 	{"FixedLengthRecordDataset FixedLengthRecordDatasetV2", ofFiles(1, 2, 3, 4)},
 	{"CSVDataset CSVDatasetV2 ExperimentalCSVDataset", csvDataset},
 	{"MatchingFilesDataset ExperimentalMatchingFilesDataset", ofFiles()},
-	{"DatasetToTFRecord ExperimentalDatasetToTFRecord DeleteIterator DeleteMemoryCache DeleteMultiDeviceIterator DeleteRandomSeedGenerator DeleteSeedGenerator DeserializeIterator MakeIterator", noOutputs},
+	{"DatasetToTFRecord ExperimentalDatasetToTFRecord DeleteIterator DeleteMemoryCache DeleteMultiDeviceIterator DeleteRandomSeedGenerator DeleteSeedGenerator DeserializeIterator InitializeTableFromDataset MakeIterator", noOutputs},
 	{"DatasetToSingleElement GetElementAtIndex IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard ReduceDataset", elementOut},
 	{"SerializeIterator", func(c *call) { c.set(0, Of(-1)) }},
 }

@@ -164,13 +164,16 @@ func digit(c byte) bool { return '0' <= c && c <= '9' }
 
 func letter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c == '-' }
 
-// New makes an error whose message is msg, verbatim.
-func New(code Code, msg string) error { return &Error{Code: code, Message: msg} }
+// New makes an error whose message is msg, verbatim but for what is not UTF-8: messages quote what users send, and no client can
+// read an answer with such bytes.
+func New(code Code, msg string) error { return &Error{Code: code, Message: valid(msg)} }
+
+func valid(msg string) string { return strings.ToValidUTF8(msg, "\ufffd") }
 
 // Errorf makes an error with a formatted message. An operand of the verb %w becomes the error's cause.
 func Errorf(code Code, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	return &Error{Code: code, Message: err.Error(), cause: errors.Unwrap(err)}
+	return &Error{Code: code, Message: valid(err.Error()), cause: errors.Unwrap(err)}
 }
 
 // InvalidArgumentf is Errorf with the code that bad requests and bad kernel inputs get.

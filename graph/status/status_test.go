@@ -113,3 +113,12 @@ func TestNodesAndTasks(t *testing.T) {
 		}
 	}
 }
+
+// What users send may be no text.
+func TestMessagesAreText(t *testing.T) {
+	for _, err := range []error{New(InvalidArgument, "not \xff\xfe text"), InvalidArgumentf("not %s text", "\xff\xfe")} {
+		if got := err.Error(); got != "not \ufffd text" {
+			t.Errorf("the message is %q", got)
+		}
+	}
+}

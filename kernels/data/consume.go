@@ -1,6 +1,9 @@
 package data
 
 import (
+	"strings"
+
+	"github.com/troupe-run/troupe/containers/table"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -23,7 +26,12 @@ func within(ctx *kernels.Context, p place, f func(c *Call, d *Dataset, it Iterat
 
 // withDataset calls f with the dataset at input 0.
 func withDataset(ctx *kernels.Context, p place, f func(c *Call, d *Dataset) error) error {
-	d, err := datasetIn(p, ctx.Input(0))
+	return withDatasetAt(ctx, p, 0, f)
+}
+
+// withDatasetAt calls f with the dataset at an input.
+func withDatasetAt(ctx *kernels.Context, p place, input int, f func(c *Call, d *Dataset) error) error {
+	d, err := datasetIn(p, ctx.Input(input))
 	if err != nil {
 		return err
 	}
@@ -198,4 +206,72 @@ func newMemoryCache(*kernels.Construction) (any, error) {
 func dummyResource(ctx *kernels.Context) error {
 	ctx.SetOutput(0, tensor.FromHandle(tensor.Handle{Device: ctx.Device.Name(), Container: ctx.Device.Resources().DefaultContainer(), Name: ctx.Node.Name, Type: ctx.Node.Op}))
 	return nil
+}
+
+// initializeTable fills a table with the pairs that a dataset has.
+func initializeTable(ctx *kernels.Context, p place) error {
+	t, err := kernels.ResourceAt[table.Table](ctx, 0, table.ResourceKind)
+	if err != nil {
+		return err
+	}
+	if a, ok := t.(*table.Anonymous); ok {
+		t = a.Table
+	}
+	to, ok := t.(table.Initializable)
+	if !ok {
+		return status.InvalidArgumentf("The table that is input 0 of %s is not initializable", ctx.Node.Name)
+	}
+	return withDatasetAt(ctx, p, 1, func(c *Call, d *Dataset) error {
+		if len(d.Types) != 2 || len(d.Shapes) != 2 {
+			return status.InvalidArgumentf("Dataset should have two output types only")
+		}
+		for i, want := range []tensor.DType{to.Key().DType, to.Value().DType} {
+			name := []string{"Key", "Value"}[i]
+			if d.Types[i] != want {
+				return status.InvalidArgumentf("%s dtype expected: %v but obtained: %v from the dataset", name, want, d.Types[i])
+			}
+			if s := d.Shapes[i]; s.Known && len(s.Dims) > 0 {
+				return status.InvalidArgumentf("Expected scalar for %s. Obtained: %v", strings.ToLower(name), s)
+			}
+		}
+		err := to.Initialize(pairs{c, d})
+		if status.CodeOf(err) == status.FailedPrecondition && to.Initialized() {
+			return nil // as in TensorFlow: who was first has filled it
+		}
+		return err
+	})
+}
+
+// pairs is a dataset as what fills a table.
+type pairs struct {
+	call *Call
+	of   *Dataset
+}
+
+func (p pairs) Size() (int64, error) { return max(p.of.cardinality(), 0), nil }
+
+func (p pairs) Each(add func(keys, values *tensor.Tensor) error) error {
+	it, err := p.of.open(p.call.Env)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for {
+		e, err := it.Next(p.call)
+		if atEnd(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(e) != 2 || e[0].Len() != 1 || e[1].Len() != 1 {
+			err = status.InvalidArgumentf("A table needs a key and a value in each element of its dataset")
+		} else {
+			err = add(e[0], e[1])
+		}
+		e.release()
+		if err != nil {
+			return err
+		}
+	}
 }

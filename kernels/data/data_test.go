@@ -91,6 +91,23 @@ var pipelines = []struct {
 	{"windows ahead", func(p *pipe) *pipe {
 		return p.numbers(6).op("WindowDataset", nil, i(2), i(2), i(1), yes(true)).op("PrefetchDataset", nil, i(2)).op("FlatMapDataset", calls("f", "same"))
 	}, "0 1 2 3 4 5 end"},
+	{"sliding window", func(p *pipe) *pipe {
+		p.numbers(7)
+		p.shape = tensor.Shape{-1}
+		return p.op("SlidingWindowDataset", kt.Attrs{"drop_remainder": false}, i(3), i(2), i(2))
+	}, "[0,2,4] [2,4,6] [4,6] [6] end"},
+	{"sampling", func(p *pipe) *pipe {
+		return p.numbers(20).op("SamplingDataset", nil, kt.Of(tensor.Float32, nil, float32(0.4)), i(3), i(7))
+	}, "2 3 5 7 16 17 18 19 end"},
+	{"parse example", func(p *pipe) *pipe {
+		texts := kt.Attrs{"Toutput_types": []tensor.DType{tensor.String}, "output_types": []tensor.DType{tensor.String}}
+		p.op("TensorSliceDataset", texts, kt.Str(kt.S(5), numbered(0), numbered(11), numbered(22), "\n\x50cut off", numbered(44)))
+		p.op("BatchDatasetV2", texts, i(2), yes(false))
+		p.shape = tensor.Shape{-1}
+		none := []tensor.DType{}
+		return p.op("ParseExampleDatasetV2", kt.Attrs{"dense_keys": []string{"x"}, "Tdense": int64s, "dense_shapes": []tensor.Shape{nil}, "sparse_keys": []string{},
+			"sparse_types": none, "ragged_keys": []string{}, "ragged_value_types": none, "ragged_split_types": none, "deterministic": "true"}, i(2), i(9))
+	}, "[0,11] INVALID_ARGUMENT [44] end"},
 	{"scan", func(p *pipe) *pipe { return p.numbers(5).op("ScanDataset", state("add"), i(10)) }, "10 11 13 16 20 end"},
 	{"unique", func(p *pipe) *pipe { return p.list(3, 1, 3, 2, 1).op("UniqueDataset", nil) }, "3 1 2 end"},
 	{"assert cardinality", func(p *pipe) *pipe { return p.numbers(3).op("AssertCardinalityDataset", nil, i(2)) }, "0 1 FAILED_PRECONDITION end"},
@@ -100,6 +117,9 @@ var pipelines = []struct {
 	}, "1 1 2 2 0 0 end"},
 	{"huge batch", func(p *pipe) *pipe { return p.numbers(3).batch(1<<62, false) }, "[0,1,2] end"},
 }
+
+// numbered is a serialized tf.train.Example whose feature x is a number below 128.
+func numbered(x byte) string { return "\n\f\n\n\n\x01x\x12\x05\x1a\x03\n\x01" + string([]byte{x}) }
 
 // seedless is the handle of a generator that is not there.
 func seedless(p *pipe) kernels.Value {

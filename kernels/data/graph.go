@@ -356,3 +356,13 @@ func waitingWithPlace(run func(ctx *kernels.Context, p place) error) func(*kerne
 func placeOf(ctx *kernels.Context, c *kernels.Construction) place {
 	return place{c.Device, c.Functions, ctx.Step}
 }
+
+// sameDataset is for ops that wrap a dataset so that TensorFlow does not copy it between devices, and unwrap it: here nothing
+// would.
+func sameDataset(ctx *kernels.Context) error {
+	if _, err := datasetAt(ctx.Input(0)); err != nil {
+		return err
+	}
+	ctx.SetOutput(0, ctx.Input(0).Retain())
+	return nil
+}

@@ -27,10 +27,14 @@ func newWindow(*settings) maker {
 			stride: in.positive(in.int(3, "stride"), "Window stride"),
 			drops:  in.bool(4, "drop_remainder"),
 		}
-		if in.err == nil && k.size > (math.MaxInt64-1)/k.stride {
-			in.failf("Window size %d and stride %d span too many elements", k.size, k.stride)
-		}
+		k.checkSpan(in)
 		return k
+	}
+}
+
+func (k *window) checkSpan(in *inputs) {
+	if in.err == nil && k.size > (math.MaxInt64-1)/k.stride {
+		in.failf("Window size %d and stride %d span too many elements", k.size, k.stride)
 	}
 }
 
@@ -105,10 +109,7 @@ func (it *windowing) Next(c *Call) (Element, error) {
 // move goes on to where the next window begins.
 func (it *windowing) move(c *Call) error {
 	n := min(it.of.shift, int64(len(it.buffer)))
-	for _, o := range it.buffer[:n] {
-		o.release()
-	}
-	it.buffer = append(it.buffer[:0], it.buffer[n:]...)
+	it.drop(n)
 	for i := n; !it.ended && i < it.of.shift; i++ {
 		if err := c.Err(); err != nil {
 			return err
@@ -118,6 +119,14 @@ func (it *windowing) move(c *Call) error {
 		it.ended = atEnd(err)
 	}
 	return nil
+}
+
+// drop leaves out the first n elements of the buffer.
+func (it *windowing) drop(n int64) {
+	for _, o := range it.buffer[:n] {
+		o.release()
+	}
+	it.buffer = append(it.buffer[:0], it.buffer[n:]...)
 }
 
 // windows makes a dataset for each component of the elements.
@@ -167,12 +176,7 @@ func windowNode(all Element, width int) *graph.Node {
 
 // variantOf is a scalar with a dataset, which it takes over.
 func variantOf(d *Dataset) *tensor.Tensor {
-	t, err := tensor.New(tensor.Host, tensor.Variant, nil)
-	if err != nil {
-		panic(err) // a scalar has a valid shape
-	}
-	t.Variants()[0] = d
-	return t
+	return variants(nil, d)
 }
 
 func (it *windowing) Close() {

@@ -181,7 +181,7 @@ func (k *exampleOp) batch(ctx *kernels.Context, defaultsAt int, dense, sparse, r
 		return status.InvalidArgumentf("Expected names have the same shape as serialized: name.shape=%v, serialized.shape=%v", names.Shape(), serialized.Shape())
 	}
 	defaults := tensorsAt(ctx, defaultsAt, len(dense))
-	if err := k.checkDefaults(defaults); err != nil {
+	if err := k.features.CheckDefaults(defaults); err != nil {
 		return err
 	}
 	p, err := k.withKeys(dense, sparse, ragged)
@@ -198,22 +198,6 @@ func (k *exampleOp) batch(ctx *kernels.Context, defaultsAt int, dense, sparse, r
 		outputAll(ctx, r.Indices, r.Values, r.Shapes, r.Dense, r.RaggedValues, r.Splits)
 	}
 	return err
-}
-
-// checkDefaults tells whether default values fit the dense features.
-func (k *exampleOp) checkDefaults(defaults []*tensor.Tensor) error {
-	for i, t := range defaults {
-		d := &k.features.Dense[i]
-		switch varies := len(d.Shape) > 0 && d.Shape[0] < 0; {
-		case varies && t.Len() != 1:
-			return status.InvalidArgumentf("dense_shape[%d] is a variable length shape: %v, therefore def_value[%d] must contain a single element (the padding element).  But its shape is: %v", i, d.Shape, i, t.Shape())
-		case !varies && t.Len() > 0 && !t.Shape().Equal(d.Shape):
-			return status.InvalidArgumentf("def_value[%d].shape() == %v is not compatible with dense_shapes_[%d] == %v", i, t.Shape(), i, d.Shape)
-		case t.DType() != d.DType:
-			return status.InvalidArgumentf("dense_defaults[%d].dtype() == %v != dense_types_[%d] == %v", i, t.DType(), i, d.DType)
-		}
-	}
-	return nil
 }
 
 func newParseSingleExample(c *kernels.Construction) (any, error) {
@@ -235,7 +219,7 @@ func newParseSingleExample(c *kernels.Construction) (any, error) {
 			return status.InvalidArgumentf("Expected serialized to be a scalar, got shape: %v", serialized.Shape())
 		}
 		defaults := tensorsAt(ctx, 1, len(dense))
-		if err := k.checkDefaults(defaults); err != nil {
+		if err := k.features.CheckDefaults(defaults); err != nil {
 			return err
 		}
 		p, err := k.withKeys(denseKeys, sparseKeys, nil)

@@ -12,9 +12,6 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// kindTable is the kind of lookup tables; tables of all sorts share their names, as in TensorFlow.
-const kindTable = "LookupTable"
-
 func newHashTable(c *kernels.Construction) (any, error) {
 	return tableSource(c, table.Options{Kind: table.Static})
 }
@@ -87,7 +84,7 @@ func namedTable(c *kernels.Construction, create func(name string) (table.Table, 
 	if err != nil {
 		return nil, err
 	}
-	return kernels.NewSource(c, kindTable, unnamed, create, func(t table.Table) error {
+	return kernels.NewSource(c, table.ResourceKind, unnamed, create, func(t table.Table) error {
 		if key, value := t.Key().DType, t.Value().DType; key != o.Key || value != o.Value {
 			return status.InvalidArgumentf("Conflicting key/value dtypes %v->%v with %v-%v for table %s", o.Key, o.Value, key, value, name)
 		}
@@ -105,7 +102,7 @@ func anonymousTable(ctx *kernels.Context, o table.Options) error {
 	}
 	ctx.SetOutput(0, tensor.FromHandle(tensor.Handle{
 		Device: ctx.Device.Name(), Container: "Anonymous", Name: fmt.Sprintf("LookupTable-%d", anonymousTables.Add(1)),
-		Type: kindTable, Local: table.Collected(t),
+		Type: table.ResourceKind, Local: table.Collected(t),
 	}))
 	return nil
 }

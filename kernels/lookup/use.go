@@ -10,7 +10,7 @@ import (
 
 // tableAt is the table whose handle is input 0.
 func tableAt(ctx *kernels.Context) (table.Table, error) {
-	t, err := kernels.ResourceAt[table.Table](ctx, 0, kindTable)
+	t, err := kernels.ResourceAt[table.Table](ctx, 0, table.ResourceKind)
 	if err != nil {
 		return nil, err
 	}

@@ -394,7 +394,7 @@ func DesiredSamples(v int64) Attr { return Attr{"desired_samples", v} }
 
 // Determinism sets the attribute deterministic of datasets: "true" for the order of the elements, "false" for any, or "default".
 //
-// Ops: LegacyParallelInterleaveDatasetV2, ParallelBatchDataset, ParallelFilterDataset, ParallelInterleaveDatasetV3, ParallelInterleaveDatasetV4, ParallelMapDatasetV2. Default: "default".
+// Ops: LegacyParallelInterleaveDatasetV2, ParallelBatchDataset, ParallelFilterDataset, ParallelInterleaveDatasetV3, ParallelInterleaveDatasetV4, ParallelMapDatasetV2, ParseExampleDatasetV2. Default: "default".
 func Determinism(v string) Attr { return Attr{"deterministic", v} }
 
 // Deterministic sets the attribute deterministic.
@@ -426,6 +426,11 @@ func DisplayName(v string) Attr { return Attr{"display_name", v} }
 //
 // Ops: FixedUnigramCandidateSampler. Default: 1.
 func Distortion(v float32) Attr { return Attr{"distortion", v} }
+
+// DropRemainder sets the attribute drop_remainder.
+//
+// Ops: SlidingWindowDataset. Default: true.
+func DropRemainder(v bool) Attr { return Attr{"drop_remainder", v} }
 
 // DstFormat sets the attribute dst_format.
 //
@@ -1206,6 +1211,21 @@ func Quality(v int64) Attr { return Attr{"quality", v} }
 // Ops: UniformDequantize, UniformQuantize, UniformQuantizedClipByValue. Default: -1.
 func QuantizationAxis(v int64) Attr { return Attr{"quantization_axis", v} }
 
+// RaggedKeys sets the attribute ragged_keys.
+//
+// Ops: ParseExampleDataset, ParseExampleDatasetV2. Default: empty.
+func RaggedKeys(v []string) Attr { return Attr{"ragged_keys", v} }
+
+// RaggedSplitTypes sets the attribute ragged_split_types.
+//
+// Ops: ParseExampleDataset, ParseExampleDatasetV2. Default: empty.
+func RaggedSplitTypes(v []tensor.DType) Attr { return Attr{"ragged_split_types", v} }
+
+// RaggedValueTypes sets the attribute ragged_value_types.
+//
+// Ops: ParseExampleDataset, ParseExampleDatasetV2. Default: empty.
+func RaggedValueTypes(v []tensor.DType) Attr { return Attr{"ragged_value_types", v} }
+
 // RamBudget sets the attribute ram_budget.
 //
 // Ops: ModelDataset. Default: 0.
@@ -1393,7 +1413,7 @@ func SlackPeriod(v int64) Attr { return Attr{"slack_period", v} }
 
 // Sloppy sets the attribute sloppy.
 //
-// Ops: ParallelInterleaveDatasetV2, ParallelMapDataset. Default: false.
+// Ops: ExperimentalParseExampleDataset, ParallelInterleaveDatasetV2, ParallelMapDataset, ParseExampleDataset. Default: false.
 func Sloppy(v bool) Attr { return Attr{"sloppy", v} }
 
 // Sorted sorts the results.

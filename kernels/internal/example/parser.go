@@ -38,6 +38,22 @@ type Features struct {
 	Ragged []Ragged
 }
 
+// CheckDefaults tells whether default values fit the dense features, of which there are as many.
+func (f *Features) CheckDefaults(defaults []*tensor.Tensor) error {
+	for i, t := range defaults {
+		d := &f.Dense[i]
+		switch varies := d.varies(); {
+		case varies && t.Len() != 1:
+			return status.InvalidArgumentf("dense_shape[%d] is a variable length shape: %v, therefore def_value[%d] must contain a single element (the padding element).  But its shape is: %v", i, d.Shape, i, t.Shape())
+		case !varies && t.Len() > 0 && !t.Shape().Equal(d.Shape):
+			return status.InvalidArgumentf("def_value[%d].shape() == %v is not compatible with dense_shapes_[%d] == %v", i, t.Shape(), i, d.Shape)
+		case t.DType() != d.DType:
+			return status.InvalidArgumentf("dense_defaults[%d].dtype() == %v != dense_types_[%d] == %v", i, t.DType(), i, d.DType)
+		}
+	}
+	return nil
+}
+
 // Parser reads Examples. It is immutable.
 type Parser struct {
 	Features

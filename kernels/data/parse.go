@@ -1,0 +1,162 @@
+package data
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/internal/example"
+	"github.com/troupe-run/troupe/kernels/internal/variant"
+)
+
+// parsed is a parallel map whose function parses batches of serialized tf.train.Example messages. An element has a component for
+// each key, in the order of the keys: a dense tensor; or a sparse one, a vector of three variants; or a ragged one, a
+// variant.
+type parsed struct {
+	parallelMap
+	parser   *example.Parser
+	defaults []*tensor.Tensor
+	// Where the features of each kind are in the element.
+	dense, sparse, ragged []int
+}
+
+func newParseExamples(s *settings) maker {
+	ordered := true
+	if s.has("deterministic") {
+		ordered = newOrder(s, "deterministic") != "false"
+	} else {
+		ordered = !s.bool("sloppy")
+	}
+	features, keys := s.features()
+	if s.err != nil {
+		return nil
+	}
+	parser, err := example.New(features)
+	s.fail(err)
+	k := parsed{parser: parser}
+	sorted := slices.Sorted(slices.Values(keys))
+	for i := range sorted[:max(len(sorted)-1, 0)] {
+		if sorted[i] == sorted[i+1] {
+			s.fail(status.InvalidArgumentf("Duplicate key not allowed: %s", sorted[i]))
+		}
+	}
+	for i, key := range keys {
+		at, _ := slices.BinarySearch(sorted, key)
+		switch {
+		case i < len(features.Dense):
+			k.dense = append(k.dense, at)
+		case i < len(features.Dense)+len(features.Sparse):
+			k.sparse = append(k.sparse, at)
+		default:
+			k.ragged = append(k.ragged, at)
+		}
+	}
+	return func(in *inputs) kind {
+		of := k
+		of.parallelMap = parallelMap{mapped{input: in.dataset(0), keeps: true}, in.parallelCalls(in.int(1, "num_parallel_calls")), ordered}
+		of.defaults = in.rest(2, in.ctx.NumInputs())
+		if n := len(features.Dense); len(of.defaults) != n {
+			in.failf("Expected len(dense_defaults) == len(dense_keys) but got: %d vs. %d", len(of.defaults), n)
+		} else {
+			in.fail(features.CheckDefaults(of.defaults))
+		}
+		for _, t := range of.input.Types {
+			if t != tensor.String && t != tensor.Variant {
+				in.failf("Input dataset should be of type string, got %v", t)
+			}
+		}
+		return &of
+	}
+}
+
+// features reads what to parse: and all keys, those of dense features first, then those of sparse, then those of ragged ones.
+func (s *settings) features() (f example.Features, keys []string) {
+	names := func(attr string) []string {
+		if !s.has(attr) {
+			return nil
+		}
+		var list []string
+		for _, b := range read(s, attr, graph.Attrs.List).GetS() {
+			list = append(list, string(b))
+		}
+		return list
+	}
+	dense, sparse, ragged := names("dense_keys"), names("sparse_keys"), names("ragged_keys")
+	types, shapes, sparseTypes := s.types("Tdense"), s.shapes("dense_shapes"), s.types("sparse_types")
+	var values, splits []tensor.DType
+	if s.has("ragged_keys") {
+		values, splits = s.types("ragged_value_types"), s.types("ragged_split_types")
+	}
+	if s.err != nil {
+		return f, nil
+	}
+	if len(types) != len(dense) || len(shapes) != len(dense) || len(sparseTypes) != len(sparse) || len(values) != len(ragged) || len(splits) != len(ragged) {
+		s.fail(status.InvalidArgumentf("%s has keys, types and shapes of different numbers", s.Node.Op))
+		return f, nil
+	}
+	for i, key := range dense {
+		if !shapes[i].Known || slices.Contains(shapes[i].Dims[min(1, len(shapes[i].Dims)):], -1) {
+			s.fail(status.InvalidArgumentf("dense_shapes[%d] has unknown rank or unknown inner dimensions: %v", i, shapes[i]))
+		}
+		f.Dense = append(f.Dense, example.Dense{Key: key, DType: types[i], Shape: shapes[i].Dims})
+	}
+	for i, key := range sparse {
+		f.Sparse = append(f.Sparse, example.Sparse{Key: key, DType: sparseTypes[i]})
+	}
+	for i, key := range ragged {
+		f.Ragged = append(f.Ragged, example.Ragged{Key: key, DType: values[i], Splits: splits[i]})
+	}
+	return f, slices.Concat(dense, sparse, ragged)
+}
+
+func (k *parsed) functions() []*Function { return nil }
+
+func (k *parsed) at(c *Call, i int64) (Element, error) {
+	e, err := k.input.at(c, i)
+	if err != nil {
+		return nil, err
+	}
+	return k.parse(c, e)
+}
+
+func (k *parsed) open(e *Env) (Iterator, error) {
+	return openOver(e, k.input, func(o over) Iterator { return &mappingAhead{over: o, of: &k.parallelMap, apply: k.parse} })
+}
+
+// parse parses all strings of an element, which it takes over.
+func (k *parsed) parse(c *Call, e Element) (Element, error) {
+	defer e.release()
+	var serialized []string
+	for _, t := range e {
+		if t.DType() != tensor.String {
+			return nil, status.InvalidArgumentf("Input dataset should be of type string, got %v", t.DType())
+		}
+		serialized = append(serialized, t.Strings()...)
+	}
+	r, err := k.parser.Batch(example.Run{Pool: c.pool(), Parallel: c.device.Parallel}, serialized, nil, k.defaults)
+	if err != nil {
+		return nil, err
+	}
+	out := make(Element, len(k.dense)+len(k.sparse)+len(k.ragged))
+	for i, at := range k.dense {
+		out[at] = r.Dense[i]
+	}
+	for i, at := range k.sparse {
+		out[at] = variants(tensor.Shape{3}, variant.Boxed{T: r.Indices[i]}, variant.Boxed{T: r.Values[i]}, variant.Boxed{T: r.Shapes[i]})
+	}
+	for i, at := range k.ragged {
+		out[at] = variants(nil, variant.NewRagged([]*tensor.Tensor{r.Splits[i]}, r.RaggedValues[i]))
+	}
+	return out, nil
+}
+
+// variants is a tensor of variants, which it takes over.
+func variants(shape tensor.Shape, values ...any) *tensor.Tensor {
+	t, err := tensor.New(tensor.Host, tensor.Variant, shape)
+	if err != nil {
+		panic(err) // the shape is valid, and what is on the host and so small has room
+	}
+	copy(t.Variants(), values)
+	return t
+}

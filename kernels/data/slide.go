@@ -1,0 +1,73 @@
+package data
+
+import "io"
+
+// slidingWindow gives windows that are batches.
+type slidingWindow struct{ window }
+
+func newSlidingWindow(s *settings) maker {
+	drops := !s.has("drop_remainder") || s.bool("drop_remainder")
+	return func(in *inputs) kind {
+		k := slidingWindow{window{
+			input:  in.dataset(0),
+			size:   in.positive(in.int(1, "window_size"), "Window size"),
+			shift:  in.positive(in.int(2, "window_shift"), "Window shift"),
+			stride: in.positive(in.int(3, "window_stride"), "window_stride"),
+			drops:  drops,
+		}}
+		k.checkSpan(in)
+		return &k
+	}
+}
+
+func (k *slidingWindow) open(e *Env) (Iterator, error) {
+	return openOver(e, k.input, func(o over) Iterator { return &sliding{windowing{over: o, of: &k.window}} })
+}
+
+// sliding holds no failures: what fails is left out, and the error passed on.
+type sliding struct{ windowing }
+
+func (it *sliding) Next(c *Call) (Element, error) {
+	span := it.of.spans()
+	for int64(len(it.buffer)) < span && !it.ended {
+		e, err := it.ask(c)
+		if err != nil {
+			return nil, err
+		}
+		if !it.ended {
+			it.buffer = append(it.buffer, outcome{Element: e})
+		}
+	}
+	if len(it.buffer) == 0 || it.of.drops && int64(len(it.buffer)) < span {
+		return nil, io.EOF
+	}
+	var list []Element
+	defer func() { releaseAll(list) }()
+	for i := int64(0); i < int64(len(it.buffer)); i += it.of.stride {
+		list = append(list, it.buffer[i].retain())
+	}
+	// What lies between this window and the next is passed first: where that fails the window is not given, and the next one is
+	// the same, as in TensorFlow.
+	for i := int64(len(it.buffer)); i < it.of.shift && !it.ended; i++ {
+		e, err := it.ask(c)
+		if err != nil {
+			return nil, err
+		}
+		e.release()
+	}
+	it.drop(min(it.of.shift, int64(len(it.buffer))))
+	return stack(c, list)
+}
+
+// ask gives the input's next element, none at its end.
+func (it *sliding) ask(c *Call) (Element, error) {
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	e, err := it.input.Next(c)
+	if atEnd(err) {
+		it.ended = true
+		return nil, nil
+	}
+	return e, err
+}
