@@ -26,9 +26,9 @@ tf.get_logger().setLevel("ERROR")
 import pipelines  # noqa: E402
 import reference  # noqa: E402
 
-# A window with an element that failed: TensorFlow's says at once that it failed and that the input has ended, if that
-# was its last element, and what comes after believes it.
-DIFFERS = re.compile(r"FAILING.*\.window\(")
+# A window or a batch with an element that failed: TensorFlow's says at once that it failed and that the input has ended,
+# if that was its last element, and what comes after, or groups it, believes it.
+DIFFERS = re.compile(r"FAILING.*(\.window\(|batch\(.*group_by_window)")
 
 MOST = 200  # elements of a pipeline that are compared
 
