@@ -2,18 +2,16 @@ package troupe_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/shape"
-	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// An input pipeline runs where its ops are placed. The session asks it for an element in each step.
+// An input pipeline runs where its ops are placed. Its elements are a sequence.
 func Example_dataset() {
 	ctx := context.Background()
 	server, err := troupe.NewLocalServer(ctx, quiet)
@@ -43,16 +41,14 @@ func Example_dataset() {
 	if _, err := session.Eval(ctx, nil, begin); err != nil {
 		log.Fatal(err)
 	}
-	for {
-		values, err := troupe.Fetch[[]int64](ctx, session, nil, batch)
-		var end *status.Error
-		if errors.As(err, &end) && end.Code == status.OutOfRange {
-			break
+	for element, err := range session.Elements(ctx, batch) {
+		if err != nil {
+			log.Fatal(err)
 		}
-		fmt.Println(values, err)
+		fmt.Println(tensor.Of[int64](element[0]))
 	}
 	// Output:
-	// [0 1] <nil>
-	// [2 3] <nil>
-	// [4] <nil>
+	// [0 1]
+	// [2 3]
+	// [4]
 }

@@ -18,6 +18,7 @@ import (
 // Of a graph that package graph/op built, what is fed and asked for is given as op.Output and *op.Operation:
 //
 //	Eval     runs a step and returns tensors; Fetch is Eval for one output, as a Go value
+//	Elements runs a step until the dataset or the queue that it reads is at its end: a sequence
 //	Prepare  prepares a step that is run often: a Callable
 //
 // Of any graph, it is named as in the graph ("x:0", "init"):

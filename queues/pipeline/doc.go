@@ -19,6 +19,11 @@
 //	consumer, err := queue.Consumer(ctx, session, pipeline.ConsumerOptions{Batch: 128, Prefetch: 2})
 //	for batch, err := range consumer.Batches(ctx) {
 //
+// A dataset (tf.data) of the queue's elements takes them through further stages on the queue's task. With Elements and Map,
+// a Go function is a stage between two datasets:
+//
+//	dataset := queue.Dataset(scope)
+//
 // In Python the same queue is
 //
 //	tf.queue.FIFOQueue(4096, [tf.float32, tf.int64], [[784], []], shared_name="rows")
