@@ -27,6 +27,29 @@ func TestIteratorsOutliveSessionsAndTasks(t *testing.T) {
 	expect(t, "restore, on a task that was started again", program(t, d, "iterator.py", "restore", second, path), rest)
 }
 
+// A task that is killed under a pipeline ends the steps that wait for its elements. Started again, it has a new iterator.
+func TestIteratorOfAKilledTask(t *testing.T) {
+	needPython(t)
+	c := newCluster(t, "ps=1,worker=2")
+	d, other := drivers.borrow(t), drivers.borrow(t)
+	path := filepath.Join(t.TempDir(), "state")
+	waiting := make(chan string, 1)
+	go func() { waiting <- program(t, other, "iterator.py", "wait", c.task("worker", 0).target(), path) }()
+	expect(t, "waiting", program(t, d, "iterator.py", "waiting", c.task("worker", 1).target(), path), "0")
+	ps := c.task("ps", 0)
+	ps.proc.kill()
+	killed := time.Now()
+	if got := <-waiting; got != "UnavailableError" && got != "AbortedError" {
+		t.Errorf("the step that waited got %s", got)
+	}
+	if took := time.Since(killed); took > 5*time.Second {
+		t.Errorf("the step that waited was told after %v", took)
+	}
+	c.start(t, ps)
+	c.ready(t)
+	expect(t, "begin, on a task that was started again", program(t, d, "iterator.py", "begin", c.task("worker", 1).target(), path), "[[5, 2], [0, 6]]")
+}
+
 // A client that is killed while it waits for an element leaves the iterator to others.
 func TestIteratorOfAKilledClient(t *testing.T) {
 	needPython(t)

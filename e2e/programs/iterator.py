@@ -4,7 +4,7 @@
 #   save     saves where it stands, prints the rest
 #   next     prints one element
 #   restore  initializes it, restores what was saved, prints the rest
-#   wait     asks an iterator for an element that a queue has to give
+#   wait     asks an iterator for an element that a queue has to give, prints it, or the class of the error
 #   waiting  prints 0 when one is asked for
 #   give     puts that element into the queue, and prints what the iterator gives next
 import sys
@@ -57,5 +57,10 @@ with tf.Session(target) as session:
     elif role == "give":
         session.run(give)
         print(session.run(following))
+    elif role == "wait":
+        try:
+            print(session.run(following))
+        except tf.errors.OpError as e:
+            print(type(e).__name__)
     else:
         print(session.run(following).tolist())

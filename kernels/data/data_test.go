@@ -3,6 +3,8 @@ package data_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/protobuf/proto"
 )
@@ -351,6 +354,72 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("got %v: %v", status.CodeOf(p.err), p.err)
 			}
 		})
+	}
+}
+
+// A file that is broken or gone costs its own records: the error names it, and the next call goes on with the next file.
+func TestBrokenFiles(t *testing.T) {
+	record := func(text string) string { return string(tfrecord.Append(nil, []byte(text))) }
+	whole := record("a") + record("b")
+	flipped := []byte(whole)
+	flipped[len(record("a"))+12] ^= 1 // in the second record's data
+	for _, c := range []struct {
+		name, content, compression string
+		good                       int // records before the break
+		code                       status.Code
+		text                       string
+	}{
+		{"cut in the second record", whole[:len(whole)-2], "", 1, status.DataLoss, "truncated record at 17'"},
+		{"flipped", string(flipped), "", 1, status.DataLoss, "corrupted record at 29"},
+		{"no record", "this is no file of records", "", 0, status.DataLoss, "corrupted record at 0"},
+		{"not zipped", whole, "GZIP", 0, status.DataLoss, "inflate()"},
+		{"gone", "", "", 0, status.NotFound, "No such file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			directory := t.TempDir()
+			broken, next := filepath.Join(directory, "broken"), filepath.Join(directory, "next")
+			if c.content != "" {
+				write(t, broken, c.content)
+			}
+			p := newPipe(d)
+			p.op("TFRecordDataset", nil, kt.Str(kt.S(2), broken, next), kt.Str(nil, c.compression), i(0))
+			p.op("PrefetchDataset", kt.Attrs{"output_types": []tensor.DType{tensor.String}}, i(4))
+			texts := kt.Attrs{"output_types": []tensor.DType{tensor.String}, "output_shapes": []tensor.Shape{nil}}
+			handle := d.Run(t, kt.Op{Type: "IteratorV2", Attrs: kt.Attrs{"shared_name": c.name, "container": "", "output_types": texts["output_types"], "output_shapes": texts["output_shapes"]}})[0]
+			d.Run(t, kt.Op{Type: "MakeIterator"}, p.value(), retained(handle))
+			defer (&iterator{t: t, d: d, handle: handle}).close()
+			get := func() error {
+				out, err := d.Try(kt.Op{Type: "IteratorGetNext", Attrs: texts, Step: kt.NewStep()}, retained(handle))
+				for _, v := range out {
+					v.Release()
+				}
+				return err
+			}
+			for range c.good {
+				if err := get(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := get(); status.CodeOf(err) != c.code || !contains(err, c.text) || !contains(err, broken) {
+				t.Errorf("got %v: %v", status.CodeOf(err), err)
+			}
+			if err := get(); status.CodeOf(err) != status.NotFound || !contains(err, next) {
+				t.Errorf("the file after it: %v", err)
+			}
+			if err := get(); status.CodeOf(err) != status.OutOfRange {
+				t.Errorf("the end: %v", err)
+			}
+		})
+	}
+}
+
+func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

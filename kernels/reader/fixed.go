@@ -73,7 +73,7 @@ func (f *fixedLength) Next() (Record, bool, error) {
 		} else {
 			f.ahead = f.ahead[:0]
 			if err := f.discard(hop - cached); err != nil {
-				return Record{}, false, err
+				return Record{}, false, f.failed(err)
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func (f *fixedLength) Next() (Record, bool, error) {
 		_, err := io.CopyN(b, f.in, want)
 		f.ahead = b.Bytes()
 		if err != nil {
-			return Record{}, false, err
+			return Record{}, false, f.failed(err)
 		}
 	}
 	record := Record{f.key(f.n), string(f.ahead[:f.layout.Record])}

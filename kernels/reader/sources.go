@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 	"unsafe"
 
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
@@ -84,6 +86,14 @@ func (f *file) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// failed is the error of a file that is broken, with the file's name. The end is as it is.
+func (f *file) failed(err error) error {
+	if err == nil || errors.Is(err, io.EOF) || strings.Contains(err.Error(), f.name) {
+		return err
+	}
+	return status.Errorf(status.CodeOf(err), "%w, in %s", err, f.name)
+}
+
 // Close closes the file. Nothing was written to it, so that an error of closing tells nothing.
 func (f *file) Close() {
 	if f.f != nil {
@@ -157,7 +167,7 @@ func (t *textLines) next() (string, error) {
 func (t *textLines) Next() (Record, bool, error) {
 	line, err := t.next()
 	if err != nil {
-		return Record{}, false, err
+		return Record{}, false, t.failed(err)
 	}
 	return Record{t.key(t.line), line}, false, nil
 }
@@ -198,7 +208,7 @@ func (r *records) Next() (Record, bool, error) {
 	at := r.in.Offset()
 	b, err := r.in.Next()
 	if err != nil {
-		return Record{}, false, err
+		return Record{}, false, r.failed(err)
 	}
 	return Record{r.key(at), string(b)}, false, nil
 }

@@ -258,7 +258,7 @@ func (y *Yielder) read(name string) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return err
+			return f.failed(err)
 		}
 		if !y.add(string(record)) {
 			return nil
