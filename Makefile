@@ -1,9 +1,9 @@
 # The default build is pure Go and needs no make: go build ./cmd/troupe. With GPUs it needs a C compiler and CUDA's headers, which
-# devices/cuda/headers.sh finds or fetches; the driver is loaded when the program runs, if there is one.
+# scripts in devices/cuda find or fetch; the driver is loaded when the program runs, if there is one.
 TROUPE = troupe
-WITH_CUDA = flags=$$(devices/cuda/headers.sh) && CGO_ENABLED=1 CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
+WITH_CUDA = flags=$$(devices/cuda/headers.sh) && compiler=$$(devices/cuda/compiler.sh) && CGO_ENABLED=1 CC="$$compiler" CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test lint test-plain test-race test-cuda test-arm64 kernel-report
+.PHONY: troupe cuda test lint test-plain test-race test-cuda test-arm64 kernel-report gpu-report
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -44,3 +44,10 @@ test-arm64:
 # machine that does nothing else, and a Python with TensorFlow.
 kernel-report: troupe
 	$${TROUPE_PYTHON:-python3} e2e/speed/report.py --troupe ./$(TROUPE) --out docs/kernels.md
+
+# What the machine's NVIDIA card does, in docs/gpu-report.md: the tests on it, and all that is measured. It takes less than 20
+# minutes, on a machine that does nothing else. GPU_REPORT are the program's flags; -help lists them.
+GPU_REPORT = -out docs/gpu-report.md
+
+gpu-report:
+	@$(WITH_CUDA) go run -tags cuda ./e2e/gpu/report $(GPU_REPORT)

@@ -6,7 +6,8 @@
 //     every function whose name begins with test_ as a subtest.
 //   - faults/ are functions like these during which tasks die, freeze and come back; faults_test.go
 //     runs them.
-//   - gpu/ are functions for servers with GPUs; gpu_test.go runs them on a driver for tests.
+//   - gpu/ are functions for servers with GPUs; gpu_test.go runs them on a driver for tests. gpu/report tests and
+//     measures a machine's card.
 //   - gradients/ compares the gradients of package graph/grad with central differences and TensorFlow's.
 //   - metamorphic/ makes random programs, runs them in many ways and compares them with an interpreter;
 //     here a sample of them is sent to TensorFlow's own servers.

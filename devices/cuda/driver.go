@@ -34,6 +34,16 @@ var cards = sync.OnceValues(func() ([]gpu.Card, error) {
 	return list, err
 })
 
+// Version is the newest version of CUDA that the driver supports: 1000 times the major number plus 10 times the minor one.
+func Version() (int, error) {
+	if err := shim.Open(); err != nil {
+		return 0, err
+	}
+	var version C.int
+	err := result("cuDriverGetVersion", C.cuDriverGetVersion(&version))
+	return int(version), err
+}
+
 func listCards() ([]gpu.Card, error) {
 	if err := shim.Open(); err != nil {
 		return nil, err
@@ -77,6 +87,9 @@ func describe(device cu.Device) (info gpu.Info, err error) {
 		{cu.ComputeCapabilityMinor, &minor},
 		{cu.MultiprocessorCount, &info.Processors},
 		{C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &info.SharedMemory},
+		{C.CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &info.Clock},
+		{C.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &info.MemoryClock},
+		{C.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &info.MemoryBus},
 	} {
 		if *a.dst, err = device.Attribute(a.of); err != nil {
 			return info, check("cuDeviceGetAttribute", err)

@@ -1,23 +1,28 @@
 #!/bin/sh
 # headers.sh prints the CGO_CFLAGS with which `go build -tags cuda` finds CUDA's headers (12 or 13): those of CUDA_HOME, of
-# /usr/local/cuda, or else of NVIDIA's wheel on PyPI, which pip fetches once into .cache/cuda. Only headers
+# /usr/local/cuda, or else of NVIDIA's wheel on PyPI, which pip, or without it a program in Go, fetches once into .cache/cuda. Only headers
 # are needed to build: the driver is loaded when the program runs.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 cache=$here/../../.cache/cuda
 wheel='nvidia-cuda-runtime-cu12==12.9.79'
-hash='sha256:25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3'
+address=https://files.pythonhosted.org/packages/bc/46/a92db19b8309581092a3add7e6fceb4c301a3fd233969856a8cbf042cd3c/nvidia_cuda_runtime_cu12-12.9.79-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl
+hash='25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3'
 
 fetch() {
     mkdir -p "$cache"
     part=$(mktemp -d "$cache/part.XXXXXX")
     trap 'rm -rf "$part"' EXIT
     echo "fetching CUDA's headers: $wheel" >&2
-    echo "$wheel --hash=$hash" >"$part/requirements.txt"
-    # The headers are the same for all machines, so one wheel will do; pip refuses one with another hash.
-    python3 -m pip download --quiet --no-deps --only-binary=:all: --platform manylinux2014_x86_64 --python-version 3.12 \
-        --implementation cp --require-hashes -r "$part/requirements.txt" -d "$part" >&2 &&
-        python3 -m zipfile -e "$part"/*.whl "$part/wheel" >&2 || {
+    # The headers are the same for all machines, so one wheel will do; one with another hash is refused.
+    if python3 -m pip --version >/dev/null 2>&1; then
+        echo "$wheel --hash=sha256:$hash" >"$part/requirements.txt"
+        python3 -m pip download --quiet --no-deps --only-binary=:all: --platform manylinux2014_x86_64 --python-version 3.12 \
+            --implementation cp --require-hashes -r "$part/requirements.txt" -d "$part" >&2 &&
+            python3 -m zipfile -e "$part"/*.whl "$part/wheel" >&2
+    else
+        (cd "$here" && CGO_ENABLED=0 go run ./wheel "$address" "$hash" "$part/wheel") >&2
+    fi || {
         echo "CUDA's headers are neither in CUDA_HOME nor in /usr/local/cuda, and could not be fetched" >&2
         exit 1
     }

@@ -17,9 +17,14 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // useDriver lets the tests run on the machine's driver where it has one, and else on the fake, or on what
-// TROUPE_LIBCUDA names.
+// TROUPE_LIBCUDA names: "system" stands for the machine's.
 func useDriver(t testing.TB) {
-	if os.Getenv("TROUPE_LIBCUDA") != "" {
+	switch os.Getenv("TROUPE_LIBCUDA") {
+	case "":
+	case "system":
+		t.Setenv("TROUPE_LIBCUDA", "")
+		return
+	default:
 		return
 	}
 	if _, err := open("libcuda.so.1"); err != nil {

@@ -80,6 +80,7 @@ type core struct {
 	works    map[*kernels.Step]*work
 	managers []weak.Pointer[containers.Manager]
 	tried    time.Time // when starting anew was tried last
+	waking   bool      // a timer wakes the thread when it is time to try again
 	closing  error     // what giving back failed with
 
 	notices notices

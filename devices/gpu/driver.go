@@ -34,6 +34,9 @@ type Info struct {
 	Compute      int    // compute capability, major*10 + minor, such as 90
 	Processors   int    // streaming multiprocessors
 	SharedMemory int    // bytes that a block may take, static and dynamic together
+	Clock        int    // kHz that the processors run at, at most
+	MemoryClock  int    // kHz that the memory runs at, at most
+	MemoryBus    int    // bits between the two
 }
 
 // Context holds what a program has on a card: memory, loaded kernels, streams and events. Every method but

@@ -179,6 +179,25 @@ func TestLossOfASharedCard(t *testing.T) {
 	wantError(t, settle(t, b, other), status.Unavailable, "b was lost")
 }
 
+// TestLossAgain: a card that is lost again within the time of rest is back after it, also where nobody uses
+// the other device on it.
+func TestLossAgain(t *testing.T) {
+	card := newMachine(1, 1<<20).cards[0]
+	share := func(name string) *testDevice {
+		return open(t, card, func(o *Options) { o.Name, o.MemoryFraction, o.rest = name, 0.2, 200*time.Millisecond })
+	}
+	a, b := share("a"), share("b")
+	for range 3 {
+		step := newStep()
+		a.Launch(inStep(step, "culprit"), kernels.Launch{Function: "fault"})
+		wantError(t, settle(t, a, step), status.Unavailable, "a was lost", "{{node culprit}}")
+		a.told(t, startedAnew)
+		b.told(t, startedAnew)
+		works(t, a)
+	}
+	works(t, b)
+}
+
 func TestOutOfService(t *testing.T) {
 	card := newMachine(1, 1<<20).cards[0]
 	d := open(t, card, nil)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 )
 
 // retryAfter is how long a device that could not be started stays out of service before it is tried again.
@@ -16,6 +17,7 @@ const retryAfter = 3 * time.Second
 func (d *core) renew(l *life) *life {
 	d.announce(l)
 	if !d.due() {
+		d.tryLater()
 		return l
 	}
 	if err := d.clear(l); err != nil {
@@ -41,6 +43,23 @@ func (d *core) due() bool {
 	}
 	d.tried = time.Now()
 	return true
+}
+
+// tryLater has the device's thread try when it is time, also where nobody uses the device: until it has let the broken
+// context go, no other device on the card can be started anew.
+func (d *core) tryLater() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waking {
+		return
+	}
+	d.waking = true
+	time.AfterFunc(time.Until(d.tried.Add(d.opts.rest)), contain.Func(d.opts.Log, "The start of a GPU", func() {
+		d.mu.Lock()
+		d.waking = false
+		d.mu.Unlock()
+		d.queue.wake()
+	}, nil))
 }
 
 // Revive wakes the thread of a device that is out of service, when it is time to try again.
