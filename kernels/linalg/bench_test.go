@@ -3,34 +3,45 @@ package linalg
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-func benchmarkReal(b *testing.B, run func(in []*real64, out [][]float64) error) {
+func benchmarkReal[T simd.Real](b *testing.B, run realFunction[T], diagonal T) {
 	const n = 256
 	r := rand.New(rand.NewPCG(1, 2))
-	a, work := newReal(n, n), newReal(n, n)
-	for i := range a.data {
-		a.data[i] = r.NormFloat64()
-	}
+	a := viewOf(n, n, make([]T, n*n))
 	for i := range n {
-		a.data[i*n+i] = 40
 		for j := range i {
-			a.data[i*n+j] = a.data[j*n+i]
+			a.row(i)[j] = T(r.NormFloat64())
+			a.row(j)[i] = a.row(i)[j]
 		}
+		a.row(i)[i] = diagonal
 	}
-	out := [][]float64{make([]float64, n*n), make([]float64, n*n), make([]float64, n*n)}
+	out := [][]T{make([]T, n*n), make([]T, n*n), make([]T, n*n)}
 	for b.Loop() {
-		copy(work.data, a.data)
 		clear(out[0])
-		if err := run([]*real64{work, a}, out); err != nil {
+		if err := run([]view[T]{a, a}, out); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-func BenchmarkCholesky(b *testing.B) { benchmarkReal(b, realCholesky) }
-func BenchmarkLU(b *testing.B) {
-	benchmarkReal(b, func(in []*real64, out [][]float64) error { out[1] = out[1][:256]; return realFactorLU(in, out) })
+func BenchmarkCholesky(b *testing.B)    { benchmarkReal(b, realCholesky[float32], 40) }
+func BenchmarkInverse(b *testing.B)     { benchmarkReal(b, realInverter[float32](false), 40) }
+func BenchmarkEigenvalues(b *testing.B) { benchmarkReal(b, realSelfAdjoint[float32](false), 40) }
+func BenchmarkEigenvectors(b *testing.B) {
+	benchmarkReal(b, realSelfAdjoint[float32](true), 40)
 }
-func BenchmarkInverse(b *testing.B) { benchmarkReal(b, realInverter(false)) }
-func BenchmarkQR(b *testing.B)      { benchmarkReal(b, realQR(false)) }
+func BenchmarkSVD(b *testing.B) { benchmarkReal(b, singleSVD(true, false), 1) }
+func BenchmarkLU(b *testing.B) {
+	benchmarkReal(b, func(in []view[float32], out [][]float32) error {
+		return realFactorLU(in, [][]float32{out[0], out[1][:256]})
+	}, 40)
+}
+func BenchmarkQR(b *testing.B) {
+	benchmarkReal(b, func(in []view[float32], out [][]float32) error {
+		clear(out[1])
+		return realQR[float32](false)(in, out)
+	}, 1)
+}

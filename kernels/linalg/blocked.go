@@ -2,221 +2,360 @@ package linalg
 
 import (
 	"math"
+	"sync"
 
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// The factorizations of real matrices divide them into halves until these are small, so that nearly all work is in products
-// (Toledo, "Locality of reference in LU decomposition with partial pivoting", 1997; Gustavson, "Recursion leads to automatic
-// variable blocking for dense linear-algebra algorithms", 1997).
+// Real matrices are decomposed in their own type, some rows or columns (a panel) at a time: what a panel does to the rest is a product.
 
-// view is a part of a real matrix.
-type view struct {
+// panel is how many rows or columns are decomposed between two products.
+const panel = 32
+
+// view is a matrix of real numbers by rows, or a part of one: its rows begin stride elements apart.
+type view[T simd.Real] struct {
 	rows, cols, stride int
-	data               []float64
+	data               []T
 }
 
-func (m *real64) view() view { return view{m.rows, m.cols, m.cols, m.data} }
+func viewOf[T simd.Real](rows, cols int, data []T) view[T] { return view[T]{rows, cols, cols, data} }
 
-func (v view) row(i int) []float64 { return v.data[i*v.stride:][:v.cols] }
+func (v view[T]) row(i int) []T { return v.data[i*v.stride:][:v.cols] }
+
+// from is what lies in row i from column j on, and behind it.
+func (v view[T]) from(i, j int) []T { return v.data[i*v.stride+j:] }
 
 // part is rows and columns from a place on.
-func (v view) part(i, j, rows, cols int) view {
+func (v view[T]) part(i, j, rows, cols int) view[T] {
 	if rows == 0 || cols == 0 {
-		return view{rows, cols, v.stride, nil}
+		return view[T]{rows, cols, v.stride, nil}
 	}
-	return view{rows, cols, v.stride, v.data[i*v.stride+j:]}
+	return view[T]{rows, cols, v.stride, v.data[i*v.stride+j:]}
 }
 
-// smallest is the size from which on halves are not divided any more.
-const smallest = 8
+// tail is the part from row i and column j on.
+func (v view[T]) tail(i, j int) view[T] { return v.part(i, j, v.rows-i, v.cols-j) }
 
-// halved is a size's first half: a multiple of what the product computes at a time, if that is less than all.
-func halved(n int) int {
-	if h := (n/2 + 7) &^ 7; h < n {
-		return h
-	}
-	return n / 2
-}
+func (v view[T]) empty() bool { return v.rows == 0 || v.cols == 0 }
 
-// subtractProduct subtracts a·b from c, or with transposed a·bᵀ.
-func subtractProduct(c, a, b view, transposed bool) {
-	if c.rows == 0 || c.cols == 0 || a.cols == 0 {
+// copyFrom copies a matrix of the same size.
+func (v view[T]) copyFrom(from view[T]) {
+	if v.empty() {
 		return
 	}
-	negative := make([]float64, a.rows*a.cols)
-	for i := range a.rows {
-		to := negative[i*a.cols:][:a.cols]
-		for j, x := range a.row(i) {
-			to[j] = -x
-		}
+	for i := range v.rows {
+		copy(v.row(i), from.row(i))
 	}
-	simd.Gemm64(nil, false, transposed, c.rows, c.cols, a.cols, negative, a.cols, b.data, b.stride, c.data, c.stride, true)
 }
 
-// solveLower replaces x by the solution of a system whose matrix is the lower triangle of l; unit takes the diagonal for ones.
-func solveLower(l view, unit bool, x view) {
-	n := l.rows
-	if n > smallest {
-		h := halved(n)
-		upper, lower := x.part(0, 0, h, x.cols), x.part(h, 0, n-h, x.cols)
-		solveLower(l.part(0, 0, h, h), unit, upper)
-		subtractProduct(lower, l.part(h, 0, n-h, h), upper, false)
-		solveLower(l.part(h, h, n-h, n-h), unit, lower)
+// transposeFrom copies the transpose of a matrix.
+func (v view[T]) transposeFrom(from view[T]) {
+	if v.empty() {
 		return
 	}
-	for i := range n {
-		row, to := l.row(i), x.row(i)
-		for k, f := range row[:i] {
-			subtractScaled(to, x.row(k), f)
-		}
-		if !unit {
-			divide(to, row[i])
-		}
+	switch to := any(v.data).(type) {
+	case []float32:
+		simd.Transpose(to, v.stride, any(from.data).([]float32), from.stride, v.rows, v.cols)
+	case []float64:
+		simd.TransposeAny(to, v.stride, any(from.data).([]float64), from.stride, v.rows, v.cols)
 	}
 }
 
-// solveUpper is solveLower for the upper triangle.
-func solveUpper(u view, x view) {
-	n := u.rows
-	if n > smallest {
-		h := halved(n)
-		upper, lower := x.part(0, 0, h, x.cols), x.part(h, 0, n-h, x.cols)
-		solveUpper(u.part(h, h, n-h, n-h), lower)
-		subtractProduct(upper, u.part(0, h, h, n-h), lower, false)
-		solveUpper(u.part(0, 0, h, h), upper)
+// scratch is memory for one decomposition at a time, which is kept for the next one until the garbage collector wants it.
+type scratch[T simd.Real] struct {
+	lists [][]T
+	used  int
+}
+
+var singleScratch, doubleScratch sync.Pool
+
+func scratchPool[T simd.Real]() *sync.Pool {
+	if _, single := any(*new(T)).(float32); single {
+		return &singleScratch
+	}
+	return &doubleScratch
+}
+
+func newScratch[T simd.Real]() *scratch[T] {
+	if s, ok := scratchPool[T]().Get().(*scratch[T]); ok {
+		return s
+	}
+	return new(scratch[T])
+}
+
+// release ends the use of all that has been taken.
+func (s *scratch[T]) release() {
+	s.used = 0
+	scratchPool[T]().Put(s)
+}
+
+// mark and reset let what is taken between them be taken again.
+func (s *scratch[T]) mark() int    { return s.used }
+func (s *scratch[T]) reset(to int) { s.used = to }
+
+// list takes n elements, which may hold anything.
+func (s *scratch[T]) list(n int) []T {
+	if s.used == len(s.lists) {
+		s.lists = append(s.lists, nil)
+	}
+	if cap(s.lists[s.used]) < n {
+		s.lists[s.used] = make([]T, n)
+	}
+	s.used++
+	return s.lists[s.used-1][:n]
+}
+
+// matrix takes a matrix, whose elements may be anything.
+func (s *scratch[T]) matrix(rows, cols int) view[T] { return viewOf(rows, cols, s.list(rows*cols)) }
+
+// zeros takes a matrix of zeros.
+func (s *scratch[T]) zeros(rows, cols int) view[T] {
+	m := s.matrix(rows, cols)
+	clear(m.data)
+	return m
+}
+
+// sizeOfProduct is the rows, the columns and the common side of a product.
+func sizeOfProduct[T simd.Real](a, b view[T], transA, transB bool) (m, n, k int) {
+	m, k, n = a.rows, a.cols, b.cols
+	if transA {
+		m, k = k, m
+	}
+	if transB {
+		n = b.rows
+	}
+	return m, n, k
+}
+
+// setProduct sets c to a·b, each transposed if asked for, and addProduct adds that to c.
+func setProduct[T simd.Real](c, a, b view[T], transA, transB bool) {
+	m, n, k := sizeOfProduct(a, b, transA, transB)
+	simd.GemmOf(transA, transB, m, n, k, a.data, a.stride, b.data, b.stride, c.data, c.stride, false)
+}
+
+func addProduct[T simd.Real](c, a, b view[T], transA, transB bool) {
+	m, n, k := sizeOfProduct(a, b, transA, transB)
+	simd.GemmOf(transA, transB, m, n, k, a.data, a.stride, b.data, b.stride, c.data, c.stride, true)
+}
+
+// subtractProduct subtracts a·b from c, each transposed if asked for.
+func (s *scratch[T]) subtractProduct(c, a, b view[T], transA, transB bool) {
+	if c.empty() || a.empty() {
 		return
 	}
-	for i := n - 1; i >= 0; i-- {
-		row, to := u.row(i), x.row(i)
-		for k := i + 1; k < n; k++ {
-			subtractScaled(to, x.row(k), row[k])
-		}
-		divide(to, row[i])
+	defer s.reset(s.mark())
+	if b.rows*b.cols < a.rows*a.cols {
+		b = s.negative(b)
+	} else {
+		a = s.negative(a)
 	}
+	addProduct(c, a, b, transA, transB)
 }
 
-func subtractScaled(to, from []float64, f float64) {
-	if f == 0 {
+func (s *scratch[T]) negative(m view[T]) view[T] {
+	n := s.matrix(m.rows, m.cols)
+	for i := range m.rows {
+		negate(n.row(i), m.row(i))
+	}
+	return n
+}
+
+func negate[T simd.Real](to, from []T) {
+	if to, ok := any(to).([]float32); ok {
+		simd.Neg(to, any(from).([]float32))
 		return
 	}
-	from = from[:len(to)]
-	for j := range to {
-		to[j] -= f * from[j]
+	to = to[:len(from)]
+	for i, x := range from {
+		to[i] = -x
 	}
 }
 
-func divide(to []float64, by float64) {
+func divideBy[T simd.Real](to []T, by T) {
+	if to, ok := any(to).([]float32); ok {
+		simd.DivScalar(to, to, float32(by))
+		return
+	}
 	for j := range to {
 		to[j] /= by
 	}
 }
 
-// solveRight replaces the rows of x by the solutions y of y·lᵀ = x, where l is a lower triangle.
-func solveRight(l, x view) {
-	n := l.rows
-	if n > smallest {
-		h := halved(n)
-		left, right := x.part(0, 0, x.rows, h), x.part(0, h, x.rows, n-h)
-		solveRight(l.part(0, 0, h, h), left)
-		subtractProduct(right, left, l.part(h, 0, n-h, h), true)
-		solveRight(l.part(h, h, n-h, n-h), right)
+func multiplyBy[T simd.Real](to []T, by T) {
+	if to, ok := any(to).([]float32); ok {
+		simd.MulScalar(to, to, float32(by))
 		return
 	}
-	for i := range x.rows {
-		to := x.row(i)
-		for j := range n {
-			row := l.row(j)
-			sum := to[j]
-			for k, f := range row[:j] {
-				sum -= f * to[k]
-			}
-			to[j] = sum / row[j]
+	for j := range to {
+		to[j] *= by
+	}
+}
+
+func dot[T simd.Real](a, b []T) T {
+	var sum [1]T
+	simd.DotRows(sum[:], a, len(a), b)
+	return sum[0]
+}
+
+// subtractRows subtracts the first rows of m, from column j on, from to: each times its element of factors.
+func subtractRows[T simd.Real](to []T, m view[T], i, j int, factors []T) {
+	if len(factors) == 0 || len(to) == 0 {
+		return
+	}
+	var c [panel]T
+	for len(factors) > 0 {
+		n := min(len(factors), panel)
+		for k, f := range factors[:n] {
+			c[k] = -f
+		}
+		simd.AddRows(to, m.from(i, j), m.stride, c[:n])
+		factors = factors[n:]
+		i += n
+	}
+}
+
+// halved is a size's first half, a multiple of what is solved without division into halves.
+func halved(n int) int { return (n/2 + panel - 1) / panel * panel }
+
+// solveLower replaces x by the solution of a system whose matrix is the lower triangle of l; unit takes the diagonal for ones.
+func (s *scratch[T]) solveLower(l view[T], unit bool, x view[T]) {
+	n := l.rows
+	if x.empty() {
+		return
+	}
+	if n > panel {
+		h := halved(n)
+		upper, lower := x.part(0, 0, h, x.cols), x.tail(h, 0)
+		s.solveLower(l.part(0, 0, h, h), unit, upper)
+		s.subtractProduct(lower, l.part(h, 0, n-h, h), upper, false, false)
+		s.solveLower(l.tail(h, h), unit, lower)
+		return
+	}
+	for i := range n {
+		row, to := l.row(i), x.row(i)
+		subtractRows(to, x, 0, 0, row[:i])
+		if !unit {
+			divideBy(to, row[i])
 		}
 	}
 }
 
-// choleskyOf replaces the lower triangle by its Cholesky factor; what is above it is lost. ok is false if the matrix is not positive
-// definite.
-func choleskyOf(a view) (ok bool) {
-	n := a.rows
-	if n > smallest {
-		h := halved(n)
-		first, below, rest := a.part(0, 0, h, h), a.part(h, 0, n-h, h), a.part(h, h, n-h, n-h)
-		if !choleskyOf(first) {
-			return false
-		}
-		solveRight(first, below)
-		subtractProduct(rest, below, below, true)
-		return choleskyOf(rest)
+// solveUpper is solveLower for the upper triangle.
+func (s *scratch[T]) solveUpper(u view[T], x view[T]) {
+	n := u.rows
+	if x.empty() {
+		return
 	}
-	for j := range n {
-		row := a.row(j)
-		d := row[j]
-		for _, v := range row[:j] {
-			d -= v * v
+	if n > panel {
+		h := halved(n)
+		upper, lower := x.part(0, 0, h, x.cols), x.tail(h, 0)
+		s.solveUpper(u.tail(h, h), lower)
+		s.subtractProduct(upper, u.part(0, h, h, n-h), lower, false, false)
+		s.solveUpper(u.part(0, 0, h, h), upper)
+		return
+	}
+	for i := n - 1; i >= 0; i-- {
+		row, to := u.row(i), x.row(i)
+		subtractRows(to, x, i+1, 0, row[i+1:])
+		divideBy(to, row[i])
+	}
+}
+
+// cholesky replaces the upper triangle of a by the factor u of a = uᵀ·u; what is below it is lost. ok is false if the matrix is not
+// positive definite.
+func (s *scratch[T]) cholesky(a view[T]) (ok bool) {
+	n := a.rows
+	var factors [panel]T
+	for from := 0; from < n; from += panel {
+		size := min(panel, n-from)
+		if from > 0 {
+			s.subtractProduct(a.part(from, from, size, n-from), a.part(0, from, from, size), a.part(0, from, from, n-from), true, false)
 		}
-		if !(d > 0) {
-			return false
-		}
-		d = math.Sqrt(d)
-		row[j] = d
-		for i := j + 1; i < n; i++ {
-			below := a.row(i)
-			sum := below[j]
-			for k, v := range row[:j] {
-				sum -= below[k] * v
+		for i := from; i < from+size; i++ {
+			row := a.row(i)[i:]
+			for k := from; k < i; k++ {
+				factors[k-from] = a.row(k)[i]
 			}
-			below[j] = sum / d
+			subtractRows(row, a, from, i, factors[:i-from])
+			if !(row[0] > 0) {
+				return false
+			}
+			row[0] = T(math.Sqrt(float64(row[0])))
+			divideBy(row[1:], row[0])
 		}
 	}
 	return true
 }
 
-// luOf replaces a matrix of at least as many rows as columns by its triangular factors. Row i has changed places with row pivots[i],
+// lu replaces a matrix of at least as many rows as columns by its triangular factors. Row i has changed places with row pivots[i],
 // one after the other. singular tells that a pivot is zero.
-func luOf(a view, pivots []int) (singular bool) {
+func (s *scratch[T]) lu(a view[T], pivots []int) (singular bool) {
+	defer s.reset(s.mark())
 	n := a.cols
-	if n > smallest/2 {
-		h := halved(n)
-		left, right := a.part(0, 0, a.rows, h), a.part(0, h, a.rows, n-h)
-		singular = luOf(left, pivots[:h])
-		exchange(right, pivots[:h])
-		top, rest, below := right.part(0, 0, h, n-h), right.part(h, 0, a.rows-h, n-h), left.part(h, 0, a.rows-h, h)
-		solveLower(left.part(0, 0, h, h), true, top)
-		subtractProduct(rest, below, top, false)
-		singular = luOf(rest, pivots[h:]) || singular
-		exchange(below, pivots[h:])
-		for i := range pivots[h:] {
-			pivots[h+i] += h
-		}
-		return singular
-	}
-	for k := range n {
-		best := k
-		for i := k + 1; i < a.rows; i++ {
-			if math.Abs(a.row(i)[k]) > math.Abs(a.row(best)[k]) {
-				best = i
-			}
-		}
-		pivots[k] = best
-		from := a.row(k)
-		swap(from, a.row(best))
-		if from[k] == 0 {
-			singular = true
-			continue
-		}
-		for i := k + 1; i < a.rows; i++ {
-			row := a.row(i)
-			row[k] /= from[k]
-			subtractScaled(row[k+1:], from[k+1:], row[k])
+	work := s.list(min(panel, n) * a.rows)
+	for from := 0; from < n; from += panel {
+		size, rows := min(panel, n-from), a.rows-from
+		columns := viewOf(size, rows, work[:size*rows])
+		columns.transposeFrom(a.part(from, from, rows, size))
+		found := pivots[from:][:size]
+		singular = luOfColumns(columns, found) || singular
+		a.part(from, from, rows, size).transposeFrom(columns)
+		left, right := a.part(from, 0, rows, from), a.part(from, from+size, rows, n-from-size)
+		exchange(left, found)
+		exchange(right, found)
+		top := right.part(0, 0, size, right.cols)
+		s.solveLower(a.part(from, from, size, size), true, top)
+		s.subtractProduct(right.tail(size, 0), columns.tail(0, size), top, true, false)
+		for i := range found {
+			found[i] += from
 		}
 	}
 	return singular
 }
 
+// luOfColumns is lu of a few columns, which are the rows of c.
+func luOfColumns[T simd.Real](c view[T], pivots []int) (singular bool) {
+	for k := range c.rows {
+		column := c.row(k)
+		for i, p := range pivots[:k] {
+			column[i], column[p] = column[p], column[i]
+		}
+		for i := 1; i < k; i++ {
+			v := column[i]
+			for l, f := range column[:i] {
+				v -= c.data[l*c.stride+i] * f
+			}
+			column[i] = v
+		}
+		subtractRows(column[k:], c, 0, k, column[:k])
+		best := k + largest(column[k:])
+		pivots[k] = best
+		for l := range k + 1 {
+			r := c.row(l)
+			r[k], r[best] = r[best], r[k]
+		}
+		if column[k] == 0 {
+			singular = true
+			continue
+		}
+		divideBy(column[k+1:], column[k])
+	}
+	return singular
+}
+
+// largest is the place of the first element of the greatest magnitude.
+func largest[T simd.Real](x []T) int {
+	best, size := 0, max(x[0], -x[0])
+	for i, v := range x {
+		if v = max(v, -v); v > size {
+			best, size = i, v
+		}
+	}
+	return best
+}
+
 // exchange exchanges rows as pivots say.
-func exchange(a view, pivots []int) {
+func exchange[T simd.Real](a view[T], pivots []int) {
 	if a.cols == 0 {
 		return
 	}
@@ -227,7 +366,7 @@ func exchange(a view, pivots []int) {
 	}
 }
 
-func swap(a, b []float64) {
+func swap[T simd.Real](a, b []T) {
 	for j, v := range a {
 		a[j], b[j] = b[j], v
 	}

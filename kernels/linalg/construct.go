@@ -63,7 +63,7 @@ func triangularSizes(in []tensor.Shape) error {
 }
 
 func newCholesky(attrReader) (kernels.Kernel, error) {
-	return &linalg{inputs: 1, check: squareMatrix, results: sameAs(0), run: choleskyFactor, real: realCholesky}, nil
+	return &linalg{inputs: 1, check: squareMatrix, results: sameAs(0), run: choleskyFactor, real: &realForms{realCholesky[float32], realCholesky[float64]}}, nil
 }
 
 func newCholeskyGrad(attrReader) (kernels.Kernel, error) {
@@ -85,28 +85,28 @@ func newSquareRoot(a attrReader) (kernels.Kernel, error) {
 
 func newInverse(a attrReader) (kernels.Kernel, error) {
 	adjoint, err := a.flag("adjoint")
-	return &linalg{inputs: 1, check: squareMatrix, results: sameAs(0), run: inverter(adjoint), real: realInverter(adjoint)}, err
+	return &linalg{inputs: 1, check: squareMatrix, results: sameAs(0), run: inverter(adjoint), real: &realForms{realInverter[float32](adjoint), realInverter[float64](adjoint)}}, err
 }
 
 func newSolve(a attrReader) (kernels.Kernel, error) {
 	adjoint, err := a.flag("adjoint")
-	return &linalg{inputs: 2, check: squareSystem, results: sameAs(1), run: solver(adjoint), real: realSolver(adjoint)}, err
+	return &linalg{inputs: 2, check: squareSystem, results: sameAs(1), run: solver(adjoint), real: &realForms{realSolver[float32](adjoint), realSolver[float64](adjoint)}}, err
 }
 
 // newTriangularSolve lets batches stretch with broadcast.
 func newTriangularSolve(broadcast bool) func(a attrReader) (kernels.Kernel, error) {
 	return func(a attrReader) (kernels.Kernel, error) {
 		lower, adjoint, err := a.flags("lower", "adjoint")
-		return &linalg{inputs: 2, check: triangularSizes, results: sameAs(1), run: triangularSolver(lower, adjoint), real: realTriangularSolver(lower, adjoint), broadcast: broadcast}, err
+		return &linalg{inputs: 2, check: triangularSizes, results: sameAs(1), run: triangularSolver(lower, adjoint), real: &realForms{realTriangularSolver[float32](lower, adjoint), realTriangularSolver[float64](lower, adjoint)}, broadcast: broadcast}, err
 	}
 }
 
 func newMatrixDeterminant(attrReader) (kernels.Kernel, error) {
-	return &linalg{inputs: 1, check: squareMatrix, run: determinant, real: realDeterminant, results: func([]tensor.Shape) []result { return []result{{}} }}, nil
+	return &linalg{inputs: 1, check: squareMatrix, run: determinant, real: &realForms{realDeterminant[float32], realDeterminant[float64]}, results: func([]tensor.Shape) []result { return []result{{}} }}, nil
 }
 
 func newLogDeterminant(attrReader) (kernels.Kernel, error) {
-	return &linalg{inputs: 1, check: squareMatrix, run: signAndLogDeterminant, real: realSignAndLog, results: func([]tensor.Shape) []result { return []result{{}, {}} }}, nil
+	return &linalg{inputs: 1, check: squareMatrix, run: signAndLogDeterminant, real: &realForms{realSignAndLog[float32], realSignAndLog[float64]}, results: func([]tensor.Shape) []result { return []result{{}, {}} }}, nil
 }
 
 func newSolveLeastSquares(a attrReader) (kernels.Kernel, error) {
@@ -132,7 +132,7 @@ func newSolveLeastSquares(a attrReader) (kernels.Kernel, error) {
 
 func newQr(a attrReader) (kernels.Kernel, error) {
 	full, err := a.flag("full_matrices")
-	return &linalg{inputs: 1, check: anyMatrix, run: qrFactors(full), real: realQR(full), results: func(in []tensor.Shape) []result {
+	return &linalg{inputs: 1, check: anyMatrix, run: qrFactors(full), real: &realForms{realQR[float32](full), realQR[float64](full)}, results: func(in []tensor.Shape) []result {
 		m, n := in[0][0], in[0][1]
 		inner := min(m, n)
 		if full {
@@ -144,7 +144,7 @@ func newQr(a attrReader) (kernels.Kernel, error) {
 
 func newSvd(a attrReader) (kernels.Kernel, error) {
 	vectors, full, err := a.flags("compute_uv", "full_matrices")
-	return &linalg{inputs: 1, check: anyMatrix, run: singular(vectors, full), real: realSVD(vectors, full), results: func(in []tensor.Shape) []result {
+	return &linalg{inputs: 1, check: anyMatrix, run: singular(vectors, full), real: &realForms{singleSVD(vectors, full), doubleSVD(vectors, full)}, results: func(in []tensor.Shape) []result {
 		m, n := in[0][0], in[0][1]
 		p := min(m, n)
 		switch {
@@ -159,7 +159,7 @@ func newSvd(a attrReader) (kernels.Kernel, error) {
 
 func newSelfAdjointEig(a attrReader) (kernels.Kernel, error) {
 	vectors, err := a.flag("compute_v")
-	return &linalg{inputs: 1, check: squareMatrix, run: selfAdjoint(vectors), real: realSelfAdjoint(vectors), results: func(in []tensor.Shape) []result {
+	return &linalg{inputs: 1, check: squareMatrix, run: selfAdjoint(vectors), real: &realForms{realSelfAdjoint[float32](vectors), realSelfAdjoint[float64](vectors)}, results: func(in []tensor.Shape) []result {
 		return eigResults(in[0], vectors, tensor.Invalid)
 	}}, err
 }
@@ -189,7 +189,7 @@ func newEig(a attrReader) (kernels.Kernel, error) {
 
 func newLu(a attrReader) (kernels.Kernel, error) {
 	index, err := a.c.Attrs().Type("output_idx_type")
-	return &linalg{inputs: 1, check: squareMatrix, run: factorLU, real: realFactorLU, results: func(in []tensor.Shape) []result {
+	return &linalg{inputs: 1, check: squareMatrix, run: factorLU, real: &realForms{realFactorLU[float32], realFactorLU[float64]}, results: func(in []tensor.Shape) []result {
 		return []result{{shape: in[0]}, {shape: in[0][:1], dtype: index}}
 	}}, err
 }

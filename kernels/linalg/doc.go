@@ -1,6 +1,7 @@
 // Package linalg holds the ops on matrices: products, factors, solutions, einsum.
 //
-// Products go through package gemm; on a GPU, they use the device's library if there is one. Factorizations
-// compute in float64, of complex matrices in complex128, and round at the end. Those that halve the matrix are here (blocked.go);
-// QR, singular values and eigenvectors of real matrices are LAPACK's, as gonum has it.
+// Products go through package gemm; on a GPU, they use the device's library if there is one. Real matrices are factored in their own
+// type (real.go): triangles by blocks (blocked.go), by reflections (householder.go, tridiagonal.go, bidiagonal.go), and the eigenvectors
+// of what these leave by division into halves (divide.go), in double precision. The singular values of float64, and the eigenvalues
+// alone, are LAPACK's, as gonum has it. Complex matrices are factored in complex128, one column after the other.
 package linalg

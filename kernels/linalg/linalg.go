@@ -130,7 +130,7 @@ type linalg struct {
 	// shape says.
 	run func(in []*matrix, out [][]complex128) error
 	// real does for floats what run does, if there is a shorter way; errNotReal leaves one set to run.
-	real func(in []*real64, out [][]float64) error
+	real *realForms
 	// broadcast lets batches stretch.
 	broadcast bool
 	// work is how many more matrices of the size of the first one run needs at a time.
@@ -283,33 +283,10 @@ func (l *linalg) complexly(ctx *kernels.Context, in []tensor.Shape, results []re
 
 // really is complexly for floats.
 func (l *linalg) really(ctx *kernels.Context, in []tensor.Shape, results []result, outputs []*tensor.Tensor) func(from []int, to int) error {
-	matrices, parts := make([]*real64, l.inputs), make([][]float64, len(results))
-	for i, s := range in {
-		matrices[i] = newReal(int(s[0]), int(s[1]))
+	if ctx.Input(0).DType() == tensor.Float64 {
+		return really(ctx, l.real.double, in, results, outputs)
 	}
-	for i, r := range results {
-		parts[i] = make([]float64, r.shape.Elements())
-	}
-	return func(from []int, to int) error {
-		for i, m := range matrices {
-			if m.rows == 0 || m.cols == 0 {
-				return errNotReal
-			}
-			m.load(ctx.Input(i), from[i]*len(m.data))
-		}
-		for _, p := range parts {
-			clear(p)
-		}
-		if err := l.real(matrices, parts); err != nil {
-			return err
-		}
-		for i, p := range parts {
-			if !results[i].absent {
-				storeReals(outputs[i], to*len(p), p)
-			}
-		}
-		return nil
-	}
+	return really(ctx, l.real.single, in, results, outputs)
 }
 
 // The checks of sizes, with TensorFlow's texts.

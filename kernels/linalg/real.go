@@ -3,61 +3,61 @@ package linalg
 import (
 	"errors"
 	"math"
-	"slices"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/simd"
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/lapack"
-	lapackimpl "gonum.org/v1/gonum/lapack/gonum"
 )
 
 // errNotReal says that the function of complex matrices has to do it.
 var errNotReal = errors.New("no result for real numbers")
 
-// real64 is a matrix of real numbers by rows, in double precision. What is here does for them what the functions of complex
-// matrices do, by LAPACK's algorithms.
-type real64 struct {
-	rows, cols int
-	data       []float64
+// realFunction does for real matrices, of which there is an element at least, what an op's function does for complex ones. It does not
+// change its inputs; the outputs are zero.
+type realFunction[T simd.Real] func(in []view[T], out [][]T) error
+
+// realForms is a function for both types.
+type realForms struct {
+	single realFunction[float32]
+	double realFunction[float64]
 }
 
-var lapack64 lapackimpl.Implementation
-
-func newReal(rows, cols int) *real64 { return &real64{rows, cols, make([]float64, rows*cols)} }
-
-func (m *real64) transpose() *real64 {
-	t := newReal(m.cols, m.rows)
-	for i := range m.rows {
-		for j := range m.cols {
-			t.data[j*m.rows+i] = m.data[i*m.cols+j]
+// really gives a function that computes the outputs' set to, from the inputs' sets from.
+func really[T simd.Real](ctx *kernels.Context, run realFunction[T], in []tensor.Shape, results []result, outputs []*tensor.Tensor) func(from []int, to int) error {
+	matrices, parts := make([]view[T], len(in)), make([][]T, len(results))
+	return func(from []int, to int) error {
+		for i, s := range in {
+			size := s.Elements()
+			if size == 0 {
+				return errNotReal
+			}
+			matrices[i] = viewOf(int(s[0]), int(s[1]), tensor.Of[T](ctx.Input(i))[from[i]*size:][:size])
 		}
+		for i, r := range results {
+			size := r.shape.Elements()
+			if same := outputs[i].DType() == ctx.Input(0).DType(); same && !r.absent {
+				parts[i] = tensor.Of[T](outputs[i])[to*size:][:size]
+			} else {
+				parts[i] = make([]T, size)
+			}
+		}
+		if err := run(matrices, parts); err != nil {
+			return err
+		}
+		for i, p := range parts {
+			if !results[i].absent {
+				storeIntegers(outputs[i], to*len(p), p)
+			}
+		}
+		return nil
 	}
-	return t
 }
 
-// finite tells whether all elements are.
-func (m *real64) finite() bool {
-	return !slices.ContainsFunc(m.data, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
-}
-
-// load reads the matrix from element at of a tensor of floats.
-func (m *real64) load(t *tensor.Tensor, at int) {
-	if t.DType() == tensor.Float64 {
-		copy(m.data, tensor.Of[float64](t)[at:])
-		return
-	}
-	simd.Doubles(m.data, tensor.Of[float32](t)[at:at+len(m.data)])
-}
-
-// storeReals writes elements of a tensor of floats or integers from element at.
-func storeReals(t *tensor.Tensor, at int, src []float64) {
+// storeIntegers writes the elements of an output of integers from element at.
+func storeIntegers[T simd.Real](t *tensor.Tensor, at int, src []T) {
 	switch t.DType() {
-	case tensor.Float32:
-		simd.FloatsOfDoubles(tensor.Of[float32](t)[at:at+len(src)], src)
-	case tensor.Float64:
-		copy(tensor.Of[float64](t)[at:], src)
 	case tensor.Int32:
 		for i, v := range src {
 			tensor.Of[int32](t)[at+i] = int32(v)
@@ -69,47 +69,90 @@ func storeReals(t *tensor.Tensor, at int, src []float64) {
 	}
 }
 
-// workspace gives a call of LAPACK the memory that it asks for.
-func workspace(call func(work []float64, lwork int)) {
-	var size [1]float64
-	call(size[:], -1)
-	work := make([]float64, int(size[0]))
-	call(work, len(work))
+// magnitude is the greatest magnitude of an element, NaN if one is.
+func magnitude[T simd.Real](m view[T]) float64 {
+	switch data := any(m.data).(type) {
+	case []float32:
+		sizes := make([]float32, m.cols)
+		top := float32(0)
+		for i := range m.rows {
+			simd.Abs(sizes, data[i*m.stride:][:m.cols])
+			top = max(top, simd.MaxOf(sizes))
+		}
+		return float64(top)
+	case []float64:
+		top := 0.0
+		for i := range m.rows {
+			for _, v := range data[i*m.stride:][:m.cols] {
+				top = max(top, math.Abs(v))
+			}
+		}
+		return top
+	}
+	return math.NaN()
 }
 
-func realCholesky(in []*real64, out [][]float64) error {
-	m, n := in[0], in[0].rows
-	copy(out[0], m.data)
-	if !choleskyOf((&real64{n, n, out[0]}).view()) {
+func finite(magnitude float64) bool { return magnitude-magnitude == 0 }
+
+// scale multiplies m by a power of two, so that squares of its elements neither overflow nor vanish, and gives what undoes it.
+func scale[T simd.Real](m view[T], magnitude float64) (undo float64) {
+	least, most := 0x1p-20, 0x1p20
+	if magnitude == 0 || magnitude > least && magnitude < most {
+		return 1
+	}
+	_, exponent := math.Frexp(magnitude)
+	for i := range m.rows {
+		for j, v := range m.row(i) {
+			m.row(i)[j] = T(math.Ldexp(float64(v), 1-exponent))
+		}
+	}
+	return math.Ldexp(1, exponent-1)
+}
+
+func realCholesky[T simd.Real](in []view[T], out [][]T) error {
+	n := in[0].rows
+	s := newScratch[T]()
+	defer s.release()
+	u, to := s.matrix(n, n), viewOf(n, n, out[0])
+	u.transposeFrom(in[0])
+	if !s.cholesky(u) {
 		for i := range out[0] {
-			out[0][i] = math.NaN()
+			out[0][i] = T(math.NaN())
 		}
 		return nil
 	}
+	to.transposeFrom(u)
 	for i := range n {
-		clear(out[0][i*n+i+1 : (i+1)*n])
+		clear(to.row(i)[i+1:])
 	}
 	return nil
 }
 
-// realLU is lu of real matrices; pivots are the exchanges of rows, one after the other.
-func realLU(m *real64) (pivots []int, singular bool) {
-	pivots = make([]int, m.rows)
-	singular = luOf(m.view(), pivots)
-	for i := range m.rows {
-		singular = singular || math.IsNaN(m.data[i*m.cols+i])
+// factored is lu of a copy of m, or of its transpose. A factor with NaN is singular.
+func (s *scratch[T]) factored(m view[T], transposed bool) (factors view[T], pivots []int, singular bool) {
+	factors, pivots = s.matrix(m.rows, m.cols), make([]int, m.rows)
+	if transposed {
+		factors.transposeFrom(m)
+	} else {
+		factors.copyFrom(m)
 	}
-	return pivots, singular
+	singular = s.lu(factors, pivots)
+	for i := range m.rows {
+		singular = singular || math.IsNaN(float64(factors.row(i)[i]))
+	}
+	return factors, pivots, singular
 }
 
-func realFactorLU(in []*real64, out [][]float64) error {
-	pivots, singular := realLU(in[0])
+func realFactorLU[T simd.Real](in []view[T], out [][]T) error {
+	s := newScratch[T]()
+	defer s.release()
+	factors, pivots, singular := s.factored(in[0], false)
 	if singular {
 		return status.InvalidArgumentf("Input is not invertible.")
 	}
-	copy(out[0], in[0].data)
+	copy(out[0], factors.data)
 	for i := range out[1] {
-		out[1][i] = float64(i)
+		out[1][i] = T(i)
 	}
 	for i, p := range pivots {
 		out[1][i], out[1][p] = out[1][p], out[1][i]
@@ -117,35 +160,35 @@ func realFactorLU(in []*real64, out [][]float64) error {
 	return nil
 }
 
-func realSolver(adjoint bool) func(in []*real64, out [][]float64) error {
-	return func(in []*real64, out [][]float64) error {
-		copy(out[0], in[1].data)
-		return solveReal(in[0], adjoint, &real64{in[1].rows, in[1].cols, out[0]}, "Input matrix is not invertible.")
+func realSolver[T simd.Real](adjoint bool) realFunction[T] {
+	return func(in []view[T], out [][]T) error {
+		x := viewOf(in[1].rows, in[1].cols, out[0])
+		x.copyFrom(in[1])
+		return solveReal(in[0], adjoint, x, "Input matrix is not invertible.")
 	}
 }
 
-func realInverter(adjoint bool) func(in []*real64, out [][]float64) error {
-	return func(in []*real64, out [][]float64) error {
+func realInverter[T simd.Real](adjoint bool) realFunction[T] {
+	return func(in []view[T], out [][]T) error {
 		n := in[0].rows
 		for i := range n {
 			out[0][i*n+i] = 1
 		}
-		return solveReal(in[0], adjoint, &real64{n, n, out[0]}, "Input is not invertible.")
+		return solveReal(in[0], adjoint, viewOf(n, n, out[0]), "Input is not invertible.")
 	}
 }
 
-// solveReal replaces x by the solution of the system with matrix m, which is lost.
-func solveReal(m *real64, adjoint bool, x *real64, refused string) error {
-	if adjoint {
-		m = m.transpose()
-	}
-	pivots, singular := realLU(m)
+// solveReal replaces x by the solution of the system with matrix m.
+func solveReal[T simd.Real](m view[T], adjoint bool, x view[T], refused string) error {
+	s := newScratch[T]()
+	defer s.release()
+	factors, pivots, singular := s.factored(m, adjoint)
 	if singular {
 		return status.InvalidArgumentf("%s", refused)
 	}
-	exchange(x.view(), pivots)
-	solveLower(m.view(), true, x.view())
-	solveUpper(m.view(), x.view())
+	exchange(x, pivots)
+	s.solveLower(factors, true, x)
+	s.solveUpper(factors, x)
 	return nil
 }
 
@@ -160,23 +203,27 @@ func realSign(pivots []int) float64 {
 	return sign
 }
 
-func realDeterminant(in []*real64, out [][]float64) error {
-	pivots, _ := realLU(in[0])
+func realDeterminant[T simd.Real](in []view[T], out [][]T) error {
+	s := newScratch[T]()
+	defer s.release()
+	factors, pivots, _ := s.factored(in[0], false)
 	d := realSign(pivots)
-	for i := range in[0].rows {
-		d *= in[0].data[i*in[0].cols+i]
+	for i := range factors.rows {
+		d *= float64(factors.row(i)[i])
 	}
-	out[0][0] = d
+	out[0][0] = T(d)
 	return nil
 }
 
-func realSignAndLog(in []*real64, out [][]float64) error {
-	pivots, _ := realLU(in[0])
+func realSignAndLog[T simd.Real](in []view[T], out [][]T) error {
+	s := newScratch[T]()
+	defer s.release()
+	factors, pivots, _ := s.factored(in[0], false)
 	sign, log := realSign(pivots), 0.0
-	for i := range in[0].rows {
-		d := in[0].data[i*in[0].cols+i]
+	for i := range factors.rows {
+		d := float64(factors.row(i)[i])
 		if d == 0 {
-			out[0][0], out[1][0] = 0, math.Inf(-1)
+			out[0][0], out[1][0] = 0, T(math.Inf(-1))
 			return nil
 		}
 		if d < 0 {
@@ -187,53 +234,104 @@ func realSignAndLog(in []*real64, out [][]float64) error {
 	if math.IsNaN(log) {
 		sign = log
 	}
-	out[0][0], out[1][0] = sign, log
+	out[0][0], out[1][0] = T(sign), T(log)
 	return nil
 }
 
-func realTriangularSolver(lower, adjoint bool) func(in []*real64, out [][]float64) error {
-	return func(in []*real64, out [][]float64) error {
-		m, x := in[0], &real64{in[1].rows, in[1].cols, out[0]}
-		copy(x.data, in[1].data)
+func realTriangularSolver[T simd.Real](lower, adjoint bool) realFunction[T] {
+	return func(in []view[T], out [][]T) error {
+		s := newScratch[T]()
+		defer s.release()
+		m, x := in[0], viewOf(in[1].rows, in[1].cols, out[0])
+		x.copyFrom(in[1])
 		if adjoint {
-			m = m.transpose()
+			t := s.matrix(m.cols, m.rows)
+			t.transposeFrom(m)
+			m = t
 		}
 		if lower != adjoint {
-			solveLower(m.view(), false, x.view())
+			s.solveLower(m, false, x)
 		} else {
-			solveUpper(m.view(), x.view())
+			s.solveUpper(m, x)
 		}
 		return nil
 	}
 }
 
-func realQR(full bool) func(in []*real64, out [][]float64) error {
-	return func(in []*real64, out [][]float64) error {
+func realQR[T simd.Real](full bool) realFunction[T] {
+	return func(in []view[T], out [][]T) error {
 		m := in[0]
-		size := min(m.rows, m.cols)
-		taus := make([]float64, size)
-		workspace(func(work []float64, lwork int) { lapack64.Dgeqrf(m.rows, m.cols, m.data, m.cols, taus, work, lwork) })
+		s := newScratch[T]()
+		defer s.release()
+		a, size := s.matrix(m.rows, m.cols), min(m.rows, m.cols)
+		a.copyFrom(m)
+		reflections := s.qr(a)
 		cols := size
 		if full {
 			cols = m.rows
 		}
-		q, r := out[0], out[1]
+		q, r := viewOf(m.rows, cols, out[0]), viewOf(cols, m.cols, out[1])
 		for i := range size {
-			copy(r[i*m.cols+i:(i+1)*m.cols], m.data[i*m.cols+i:])
+			copy(r.row(i)[i:], a.row(i)[i:])
 		}
-		for i := range m.rows {
-			copy(q[i*cols:][:size], m.data[i*m.cols:])
+		for i := range cols {
+			q.row(i)[i] = 1
 		}
-		workspace(func(work []float64, lwork int) { lapack64.Dorgqr(m.rows, cols, size, q, cols, taus, work, lwork) })
+		s.applyAll(q, reflections, true)
 		return nil
 	}
 }
 
-// realSVD leaves matrices that are not finite, on which LAPACK does not end well, to the other form.
-func realSVD(vectors, full bool) func(in []*real64, out [][]float64) error {
-	return func(in []*real64, out [][]float64) error {
+// singleSVD leaves matrices that are not finite, for which there is no end, to the other form.
+func singleSVD(vectors, full bool) realFunction[float32] {
+	return func(in []view[float32], out [][]float32) error {
 		m := in[0]
-		if !m.finite() {
+		size := magnitude(m)
+		if !finite(size) {
+			return errNotReal
+		}
+		s := newScratch[float32]()
+		defer s.release()
+		// The vectors of the transpose are the same, the other way round.
+		turned := m.rows < m.cols
+		a := s.matrix(max(m.rows, m.cols), min(m.rows, m.cols))
+		if turned {
+			a.transposeFrom(m)
+		} else {
+			a.copyFrom(m)
+		}
+		undo, values := scale(a, size), make([]float64, a.cols)
+		if !vectors {
+			if !s.singularValues(a, values) {
+				return errNotReal
+			}
+		} else {
+			cols := func(rows int) int {
+				if full {
+					return rows
+				}
+				return a.cols
+			}
+			u, v := viewOf(m.rows, cols(m.rows), out[1]), viewOf(m.cols, cols(m.cols), out[2])
+			if turned {
+				u, v = v, u
+			}
+			if !singularVectors(a, values, u, v) {
+				return errNotReal
+			}
+		}
+		for i, v := range values {
+			out[0][i] = float32(v * undo)
+		}
+		return nil
+	}
+}
+
+// doubleSVD is singleSVD by LAPACK's algorithm, as gonum has it.
+func doubleSVD(vectors, full bool) realFunction[float64] {
+	return func(in []view[float64], out [][]float64) error {
+		m := in[0]
+		if !finite(magnitude(m)) {
 			return errNotReal
 		}
 		job, size := lapack.SVDNone, min(m.rows, m.cols)
@@ -246,39 +344,36 @@ func realSVD(vectors, full bool) func(in []*real64, out [][]float64) error {
 			}
 			u, vt = out[1], make([]float64, vRows*m.cols)
 		}
-		var ok bool
-		workspace(func(work []float64, lwork int) {
-			ok = lapack64.Dgesvd(job, job, m.rows, m.cols, m.data, m.cols, out[0], u, uCols, vt, m.cols, work, lwork)
-		})
-		if !ok {
+		a := append([]float64(nil), m.data...)
+		var work [1]float64
+		lapack64.Dgesvd(job, job, m.rows, m.cols, a, m.cols, out[0], u, uCols, vt, m.cols, work[:], -1)
+		space := make([]float64, int(work[0]))
+		if !lapack64.Dgesvd(job, job, m.rows, m.cols, a, m.cols, out[0], u, uCols, vt, m.cols, space, len(space)) {
 			return errNotReal
 		}
 		if vectors {
-			copy(out[2], (&real64{vRows, m.cols, vt}).transpose().data)
+			viewOf(m.cols, vRows, out[2]).transposeFrom(viewOf(vRows, m.cols, vt))
 		}
 		return nil
 	}
 }
 
-func realSelfAdjoint(vectors bool) func(in []*real64, out [][]float64) error {
-	return func(in []*real64, out [][]float64) error {
+func realSelfAdjoint[T simd.Real](vectors bool) realFunction[T] {
+	return func(in []view[T], out [][]T) error {
 		m := in[0]
-		if !m.finite() {
+		size := magnitude(m)
+		if !finite(size) {
 			return errNotReal
 		}
-		job := lapack.EVNone
+		s := newScratch[T]()
+		defer s.release()
+		var columns *view[T]
 		if vectors {
-			job = lapack.EVCompute
+			v := viewOf(m.rows, m.rows, out[1])
+			columns = &v
 		}
-		var ok bool
-		workspace(func(work []float64, lwork int) {
-			ok = lapack64.Dsyev(job, blas.Lower, m.rows, m.data, m.cols, out[0], work, lwork)
-		})
-		if !ok {
+		if !s.selfAdjoint(m, size, out[0], columns) {
 			return errNotReal
-		}
-		if vectors {
-			copy(out[1], m.data)
 		}
 		return nil
 	}

@@ -26,6 +26,7 @@ var avx512 = kernelSet{
 	adam: adamAVX512, adamNesterov: adamNesterovAVX512,
 	momentum: momentumAVX512, momentumNesterov: momentumNesterovAVX512, rmsProp: rmsPropAVX512, rmsPropCentered: rmsPropCenteredAVX512,
 	adagrad: adagradAVX512, ftrl: ftrlAVX512,
+	rows: &rowKernels[float32]{addRowsAVX512, dotRowsAVX512, dotAddRowsAVX512}, rows64: &rowKernels[float64]{addRowsDoubleAVX512, dotRowsDoubleAVX512, dotAddRowsDoubleAVX512},
 	butterflies4: butterflies4AVX512, butterflies2: butterflies2AVX512, untangle: untangleAVX512,
 	tiles: &tilesAVX512, tiles64: &tiles64AVX512, tilesInt32: &tilesInt32AVX512,
 }
@@ -54,6 +55,7 @@ var avx2 = kernelSet{
 	adam: adamAVX2, adamNesterov: adamNesterovAVX2,
 	momentum: momentumAVX2, momentumNesterov: momentumNesterovAVX2, rmsProp: rmsPropAVX2, rmsPropCentered: rmsPropCenteredAVX2,
 	adagrad: adagradAVX2, ftrl: ftrlAVX2,
+	rows: &rowKernels[float32]{addRowsAVX2, dotRowsAVX2, dotAddRowsAVX2}, rows64: &rowKernels[float64]{addRowsDoubleAVX2, dotRowsDoubleAVX2, dotAddRowsDoubleAVX2},
 	butterflies4: butterflies4AVX2, butterflies2: butterflies2AVX2, untangle: untangleAVX2,
 	tiles: &tilesAVX2, tiles64: &tiles64AVX2, tilesInt32: &tilesInt32AVX2,
 }

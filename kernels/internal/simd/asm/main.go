@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/build"
 )
 
-var set = flag.String("set", "", "kernels to write: elementwise, bfloat16, moves, random, math, gemm or fourier")
+var set = flag.String("set", "", "kernels to write: elementwise, bfloat16, moves, random, math, gemm, rows or fourier")
 
 func main() {
 	flag.Parse()
@@ -34,6 +34,8 @@ func main() {
 			mathematics(v)
 		case "gemm":
 			gemm(v)
+		case "rows":
+			rows(v)
 		case "fourier":
 			fourier(v)
 		default:
