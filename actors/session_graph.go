@@ -99,7 +99,7 @@ func (s *Session) publish(m *change) {
 // another device is colocated) all nodes are placed anew but for those with state, which stay where it is: as
 // TensorFlow does at each extension. Plans made before keep the nodes that they were made of.
 func (s *Session) place(ctx context.Context, g *graph.Graph, from int, check func() error) (*graph.Graph, error) {
-	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices(), Check: check})
+	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices(), Supports: supports, Check: check})
 	if err != nil {
 		return nil, err
 	}

@@ -158,6 +158,13 @@ def control_flow_v2(case):
     return wrapped
 
 
+def placed(sess, fetch, feeds=None):
+    """Runs a step and tells on which device each node ran."""
+    metadata = tf.RunMetadata()
+    sess.run(fetch, feeds, options=tf.RunOptions(output_partition_graphs=True), run_metadata=metadata)
+    return {n.name: n.device for g in metadata.partition_graphs for n in g.node}
+
+
 def same(got, want):
     """Checks values, dtypes and shapes of two arrays (or lists of them)."""
     if isinstance(want, (list, tuple)) and isinstance(got, (list, tuple)):

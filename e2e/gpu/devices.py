@@ -1,14 +1,7 @@
 """GPU devices: who has which, and what is placed on them."""
-from support import np, raises, tf
+from support import np, placed, raises, tf
 
 GPU = "/job:worker/replica:0/task:%d/device:GPU:%d"
-
-
-def placed(sess, fetch, feeds=None):
-    """Runs a step and tells on which device each node ran."""
-    metadata = tf.RunMetadata()
-    sess.run(fetch, feeds, options=tf.RunOptions(output_partition_graphs=True), run_metadata=metadata)
-    return {n.name: n.device for g in metadata.partition_graphs for n in g.node}
 
 
 def test_a_fifth_of_each_card_for_each_worker_and_none_for_the_ps(cluster):

@@ -13,8 +13,13 @@
 // lowered if they may not run on one device: if there are several devices (Options.Devices) and a function
 // reaches a node that asks for another device, or a named resource, or is passed a resource, which may live
 // anywhere. A node that forbids lowering (the attribute is there and false) runs on one device whatever devices
-// its functions ask for, as in TensorFlow. All others are executed as they are by the device's own functions,
-// which is faster: 2 to 3 times for a loop of scalars.
+// its functions ask for, as in TensorFlow.
+//
+// Nodes are lowered for GPUs, too, whose executors call no functions: if the node asks for one, or may run on one and its functions compute
+// with floating-point numbers by ops that GPUs have kernels for. The nodes of the functions are then placed one by one: those with
+// kernels for GPUs on one, others on the host.
+//
+// All others are executed as they are by the device's own functions, which is faster: 2 to 3 times for a loop of scalars.
 //
 // # What a body's nodes keep
 //
@@ -45,6 +50,8 @@ import (
 type Options struct {
 	// Devices are those that nodes may be placed on. With one of them every function runs there.
 	Devices []place.Device
+	// Supports tells whether a node has a kernel for a device type. With nil only CPUs have any.
+	Supports func(n *graph.Node, deviceType string) bool
 	// Check, if not nil, is called now and then. Its error ends the pass.
 	Check func() error
 }
@@ -67,6 +74,9 @@ const maxRecursion = 1 << 12
 func Functions(g *graph.Graph, from int, o Options) (*graph.Graph, error) {
 	l := &lowerer{g: g, spread: len(o.Devices) > 1, devices: o.Devices, owner: map[*graph.Node]*stack{}, check: graph.Now(o.Check)}
 	l.reach = reach{library: g.Library, check: l.check}
+	if o.Supports != nil && slices.ContainsFunc(o.Devices, onGPU) {
+		l.supports, l.reach.supports = o.Supports, o.Supports
+	}
 	for _, n := range g.Nodes[from:] {
 		if err := l.check(); err != nil {
 			return nil, err
@@ -84,8 +94,12 @@ func Functions(g *graph.Graph, from int, o Options) (*graph.Graph, error) {
 			return nil, status.AtNode(err, l.added[i].Name)
 		}
 	}
+	l.relax()
 	return g.With(l.added), nil
 }
+
+// onGPU tells whether a device is a GPU.
+func onGPU(d place.Device) bool { return d.Type == "GPU" }
 
 // lowerer is one run of Functions.
 type lowerer struct {
@@ -99,6 +113,11 @@ type lowerer struct {
 	check   func() error
 	work    int                             // see maxWork
 	bodies  map[string]*graph.FunctionGraph // of functions without attributes
+
+	// supports is Options.Supports where there are GPUs, else nil.
+	supports func(n *graph.Node, deviceType string) bool
+	// inherited are added nodes that have the type of their device from their caller.
+	inherited []*graph.Node
 }
 
 // stack are the functions that a node lies in, the innermost first.
@@ -201,7 +220,9 @@ func (l *lowerer) lower(n *graph.Node) error {
 		}
 	}
 	if !asked && !needed {
-		return nil
+		if gpu, err := l.gains(n, functions); !gpu || err != nil {
+			return err
+		}
 	}
 	calls := l.owner[n]
 	for _, f := range functions {
@@ -267,6 +288,14 @@ func declines(n *graph.Node) bool {
 	return v != nil && !v.GetB()
 }
 
+// written names the function of the library that a reference stands for: that which a gradient is of.
+func written(f *graph.FunctionRef) string {
+	if f.Name == gradientOp {
+		return f.Attrs["f"].GetFunc().GetName()
+	}
+	return f.Name
+}
+
 // spans tells whether a node's functions may need more than the device that the node would run on.
 func (l *lowerer) spans(n *graph.Node, functions []*graph.FunctionRef) (bool, error) {
 	for _, t := range n.InTypes {
@@ -275,11 +304,7 @@ func (l *lowerer) spans(n *graph.Node, functions []*graph.FunctionRef) (bool, er
 		}
 	}
 	for _, f := range functions {
-		name := f.Name
-		if name == gradientOp {
-			name = f.Attrs["f"].GetFunc().GetName()
-		}
-		r, err := l.reach.of(name)
+		r, err := l.reach.of(written(f))
 		if err != nil {
 			return false, err
 		}
@@ -288,6 +313,38 @@ func (l *lowerer) spans(n *graph.Node, functions []*graph.FunctionRef) (bool, er
 		}
 	}
 	return false, nil
+}
+
+// gains tells whether a node's functions should run on a GPU.
+func (l *lowerer) gains(n *graph.Node, functions []*graph.FunctionRef) (bool, error) {
+	if l.supports == nil {
+		return false, nil
+	}
+	spec, err := place.Parse(n.Requested)
+	if err != nil || !slices.ContainsFunc(l.devices, func(d place.Device) bool { return onGPU(d) && spec.Matches(d.Spec) }) {
+		return false, nil //nolint:nilerr // Placing the node says what is wrong with its device.
+	}
+	if spec.Type != "" {
+		return true, nil
+	}
+	if declines(n) {
+		return false, nil
+	}
+	for _, f := range functions {
+		if r, err := l.reach.of(written(f)); err != nil || r.computes {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// relax lets nodes that have no kernel for GPUs go to the host, where not they but their callers asked for a GPU.
+func (l *lowerer) relax() {
+	for _, n := range l.inherited {
+		if !l.supports(n, "GPU") {
+			n.Requested = onTask(n.Requested)
+		}
+	}
 }
 
 // spend notes work that is about to be done.

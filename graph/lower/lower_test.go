@@ -74,7 +74,11 @@ func build(t *testing.T, text string) *graph.Graph {
 
 func run(t *testing.T, text string, devices ...string) (*graph.Graph, error) {
 	t.Helper()
-	var o lower.Options
+	return runWith(t, lower.Options{}, text, devices...)
+}
+
+func runWith(t *testing.T, o lower.Options, text string, devices ...string) (*graph.Graph, error) {
+	t.Helper()
 	for i, name := range devices {
 		d, err := place.NewDevice(name, i == 0)
 		if err != nil {
@@ -209,5 +213,67 @@ func TestWhatCannotBeLowered(t *testing.T) {
 	}
 	if _, err := run(t, doubling, here, there); status.CodeOf(err) != status.ResourceExhausted {
 		t.Errorf("a billion nodes: %v", err)
+	}
+}
+
+const gpu = "/job:a/replica:0/task:0/device:GPU:0"
+
+// gpus has kernels for GPUs for all ops but StringJoin and Exp, and calls functions on CPUs alone.
+var gpus = lower.Options{Supports: func(n *graph.Node, kind string) bool {
+	switch n.Op {
+	case "StringJoin", "Exp", "StatelessIf", "PartitionedCall":
+		return kind == "CPU"
+	}
+	return true
+}}
+
+// TestFunctionsForGPUs: what computes with floats goes where a GPU may take its nodes, whoever asked for that.
+func TestFunctionsForGPUs(t *testing.T) {
+	neg := op("node_def", "neg", "Neg", "", "x")
+	exp := op("node_def", "exp", "Exp", "", "neg:y:0")
+	call := placeholder("in", "DT_FLOAT") + calling("node", "c", "f", "in")
+	on := func(device, text string) string {
+		return strings.Replace(text, ` op: "PartitionedCall"`, ` device: "`+device+`" op: "PartitionedCall"`, 1)
+	}
+	for _, c := range []struct {
+		name, text string
+		devices    []string
+		want, not  []string
+	}{
+		{"a GPU that it may run on", call + unary("f", "neg:y:0", neg), []string{here, gpu}, []string{"c/neg:Neg"}, []string{":PartitionedCall"}},
+		{"no GPU", call + unary("f", "neg:y:0", neg), []string{here, there}, []string{"c:PartitionedCall"}, []string{"c/neg"}},
+		{"a device that is no GPU", on(there, call) + unary("f", "neg:y:0", neg), []string{here, gpu, there}, []string{"c:PartitionedCall"}, []string{"c/neg"}},
+		{"nothing that a GPU computes", call + unary("f", "exp:y:0", op("node_def", "exp", "Exp", "", "x")), []string{here, gpu}, []string{"c:PartitionedCall"}, []string{"c/exp"}},
+		{"integers", call + strings.ReplaceAll(unary("f", "x", neg), `type: DT_FLOAT } } }`, `type: DT_INT32 } } }`), []string{here, gpu}, []string{"c:PartitionedCall"}, []string{"c/neg"}},
+		{"a GPU that is asked for", on(gpu, call) + unary("f", "exp:y:0", neg, exp), []string{here, gpu},
+			[]string{"c/neg:Neg@" + gpu, "c/exp:Exp@/job:a/replica:0/task:0 "}, []string{":PartitionedCall"}},
+		{"a body that asks for a GPU", call + unary("f", "exp:y:0", neg, strings.ReplaceAll(exp, `device: ""`, `device: "/gpu:0"`)), []string{here, gpu},
+			[]string{"c/neg:Neg ", "c/exp:Exp@/device:GPU:0"}, []string{":PartitionedCall"}},
+		{"a function of a function", call + unary("f", "again:output:0", calling("node_def", "again", "g", "x")) + unary("g", "neg:y:0", neg), []string{here, gpu},
+			[]string{"c/again/neg:Neg"}, []string{":PartitionedCall"}},
+		{"one that calls itself", call + unary("f", "again:output:0", neg, calling("node_def", "again", "f", "neg:y:0")), []string{here, gpu},
+			[]string{"c/neg:Neg", "c/again:PartitionedCall "}, []string{"c/again/neg"}},
+		{"a conditional", conditional(true, ""), []string{here, gpu}, []string{":Switch", ":Merge", ":Neg"}, []string{":StatelessIf"}},
+		{"one that declines", conditional(false, ""), []string{here, gpu}, []string{"if:StatelessIf"}, []string{":Switch"}},
+		{"one that declines on a GPU", strings.Replace(conditional(false, ""), ` op: "StatelessIf"`, ` device: "`+gpu+`" op: "StatelessIf"`, 1), []string{here, gpu},
+			[]string{":Switch", "neg:Neg@" + gpu, "exp:Exp@/job:a/replica:0/task:0 "}, []string{":StatelessIf"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, err := runWith(t, gpus, c.text, c.devices...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ops(g) + " "
+			for _, want := range c.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("no %q in %s", want, got)
+				}
+			}
+			for _, not := range c.not {
+				if strings.Contains(got, not) {
+					t.Errorf("there is %q in %s", not, got)
+				}
+			}
+		})
 	}
 }

@@ -39,6 +39,15 @@ func (m *merger) merge(asked string) (string, error) {
 	return d, nil
 }
 
+// inherits tells whether a node that asked for a device, and got another, got a GPU that it did not ask for.
+func (m *merger) inherits(asked, got string) bool {
+	if m.spec.Type != "GPU" || asked == got {
+		return false
+	}
+	spec, err := place.Parse(asked)
+	return err == nil && spec.Type == ""
+}
+
 func stringAttr(s string) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_S{S: []byte(s)}}
 }

@@ -6,6 +6,7 @@ import (
 
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 )
 
 // reach finds what functions ask for, with those that they call. It visits each function once, whatever calls it, and
@@ -13,9 +14,11 @@ import (
 type reach struct {
 	library *graph.Library
 	check   func() error
-	known   map[string]*reached
-	visits  map[string]*visit
-	stack   []*visit // functions whose group is not known yet
+	// supports is that of Options; nil where there are no GPUs.
+	supports func(n *graph.Node, deviceType string) bool
+	known    map[string]*reached
+	visits   map[string]*visit
+	stack    []*visit // functions whose group is not known yet
 }
 
 // reached is what the nodes of a function and of those that it calls ask for. Functions that call each other share one.
@@ -24,6 +27,8 @@ type reached struct {
 	devices [2]string
 	// owns tells that one of the nodes owns a named resource, which may have its home on another device.
 	owns bool
+	// computes tells that one of the nodes computes with floating-point numbers, by an op that GPUs have a kernel for.
+	computes bool
 	// calls tells that the functions call themselves, directly or through each other.
 	calls bool
 }
@@ -49,6 +54,7 @@ func (r *reached) add(called *reached) {
 	r.ask(called.devices[0])
 	r.ask(called.devices[1])
 	r.owns = r.owns || called.owns
+	r.computes = r.computes || called.computes
 }
 
 // nothing is what a function asks for that does not exist.
@@ -157,10 +163,32 @@ func (r *reach) read(v *visit, f *functionpb.FunctionDef) {
 		} else if def, err := graph.LookupOp(n.GetOp()); err == nil && ownsResource(def) {
 			v.own.owns = true
 		}
+		v.own.computes = v.own.computes || r.supports != nil && r.computes(n)
 		for _, a := range n.GetAttr() {
 			called(a, call)
 		}
 	}
+}
+
+// computes tells whether a node computes with floating-point numbers, and a GPU could do that. A type that the function is
+// instantiated for may be one.
+func (r *reach) computes(n *nodepb.NodeDef) bool {
+	switch n.GetOp() {
+	case "Const", "Identity", "IdentityN", "NoOp", "Switch", "Merge", "Enter", "Exit", "NextIteration", "Shape", "Size", "Rank":
+		return false // They pass values on, or read what is known of them.
+	}
+	attrs, floating := make(graph.Attrs, len(n.GetAttr())), false
+	for name, a := range n.GetAttr() {
+		if a.GetPlaceholder() != "" {
+			a = typeAttr(tensor.Float32)
+		}
+		attrs[name] = a
+		switch t := tensor.FromProto(a.GetType()); t {
+		case tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64, tensor.Complex64, tensor.Complex128:
+			floating = true
+		}
+	}
+	return floating && r.supports(&graph.Node{Name: n.GetName(), Op: n.GetOp(), Attrs: attrs}, "GPU")
 }
 
 // called names the functions that an attribute holds, also within the attributes of functions.

@@ -215,6 +215,9 @@ func (c *copier) copy() error {
 		if err := c.append(&m); err != nil {
 			return err
 		}
+		if c.supports != nil && c.device.inherits(requested[id], device) {
+			c.inherited = append(c.inherited, &m)
+		}
 		c.owner[&m] = c.calls
 		c.nodes[id] = &m
 	}
