@@ -102,6 +102,42 @@ func AssertCardinalityDataset(s *Scope, inputDataset, cardinality Output, output
 	return s.add("AssertCardinalityDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, cardinality).argument(0)
 }
 
+// AssertNextDataset gives the elements of a dataset, and fails where the stages after it are not those that are said.
+//
+//   - inputDataset: variant
+//   - transformations: string
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func AssertNextDataset(s *Scope, inputDataset, transformations Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("AssertNextDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, transformations).argument(0)
+}
+
+// AssertPrevDataset gives the elements of a dataset, and fails where the datasets before it are not those that are said.
+//
+//   - inputDataset: variant
+//   - transformations: string
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func AssertPrevDataset(s *Scope, inputDataset, transformations Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("AssertPrevDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, transformations).argument(0)
+}
+
+// AutoShardDataset gives a worker's part of a pipeline: of its files, of its elements, or where it says.
+//
+//   - inputDataset: variant
+//   - numWorkers: int64
+//   - index: int64
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - attr.AutoShardPolicy: int; default 0
+//   - attr.NumReplicas: int; default 0
+func AutoShardDataset(s *Scope, inputDataset, numWorkers, index Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("AutoShardDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numWorkers, index).argument(0)
+}
+
 // BatchDataset stacks so many elements at a time.
 //
 //   - inputDataset: variant
@@ -128,7 +164,7 @@ func BatchDatasetV2(s *Scope, inputDataset, batchSize, dropRemainder Output, out
 	return s.add("BatchDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, batchSize, dropRemainder).argument(0)
 }
 
-// BytesProducedStatsDataset gives the elements of a dataset; statistics are not kept.
+// BytesProducedStatsDataset gives the elements of a dataset, and measures how large they are.
 //
 //   - inputDataset: variant
 //   - tag: string
@@ -201,6 +237,49 @@ func CacheDatasetV2(s *Scope, inputDataset, filename, cache Output, outputTypes 
 	return s.add("CacheDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, filename, cache).argument(0)
 }
 
+// ChooseFastestBranchDataset gives what the fastest of several functions makes of a dataset.
+//
+//   - inputDataset: variant
+//   - ratioNumerator: int64
+//   - ratioDenominator: int64
+//   - otherArguments: tensors of the types Targuments
+//   - numElementsPerBranch: int (at least 1)
+//   - branches: a list of function (at least 1)
+//   - otherArgumentsLengths: a list of int (at least 1)
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func ChooseFastestBranchDataset(s *Scope, inputDataset, ratioNumerator, ratioDenominator Output, otherArguments []Output, numElementsPerBranch int64, branches []Func, otherArgumentsLengths []int64, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("ChooseFastestBranchDataset", need{"num_elements_per_branch": numElementsPerBranch, "branches": branches, "other_arguments_lengths": otherArgumentsLengths, "output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, ratioNumerator, ratioDenominator, List(otherArguments)).argument(0)
+}
+
+// ChooseFastestDataset gives the elements of the fastest of several datasets that have the same.
+//
+//   - inputDatasets: tensors of type variant
+//   - numExperiments: int
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func ChooseFastestDataset(s *Scope, inputDatasets []Output, numExperiments int64, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("ChooseFastestDataset", need{"num_experiments": numExperiments, "output_types": outputTypes, "output_shapes": outputShapes}, nil, List(inputDatasets)).argument(0)
+}
+
+// CompressElement makes one compressed value of the tensors of an element.
+//
+//   - components: tensors of the types input_types
+//   - returns compressed: variant
+func CompressElement(s *Scope, components []Output) (compressed Output) {
+	return s.add("CompressElement", nil, nil, List(components)).argument(0)
+}
+
+// ComputeBatchSize gives the size of a dataset's batches, -1 where it is not known.
+//
+//   - inputDataset: variant
+//   - returns batchSize: int64
+func ComputeBatchSize(s *Scope, inputDataset Output) (batchSize Output) {
+	return s.add("ComputeBatchSize", nil, nil, inputDataset).argument(0)
+}
+
 // ConcatenateDataset gives the elements of one dataset, then those of another.
 //
 //   - inputDataset: variant
@@ -220,6 +299,14 @@ func ConcatenateDataset(s *Scope, inputDataset, anotherDataset Output, outputTyp
 //   - attr.CardinalityOptions: string; default ""
 func DatasetCardinality(s *Scope, inputDataset Output, attrs ...attr.Attr) (cardinality Output) {
 	return s.add("DatasetCardinality", nil, attrs, inputDataset).argument(0)
+}
+
+// DatasetFingerprint gives a number that datasets of the same elements share.
+//
+//   - inputDataset: variant
+//   - returns fingerprint: uint64
+func DatasetFingerprint(s *Scope, inputDataset Output) (fingerprint Output) {
+	return s.add("DatasetFingerprint", nil, nil, inputDataset).argument(0)
 }
 
 // DatasetFromGraph makes a dataset of its graph.
@@ -344,6 +431,13 @@ func DirectedInterleaveDataset(s *Scope, selectorInputDataset Output, dataInputD
 	return s.add("DirectedInterleaveDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, selectorInputDataset, List(dataInputDatasets)).argument(0)
 }
 
+// DummyIterationCounter gives the handle of a counter that is not there.
+//
+//   - returns handle: resource
+func DummyIterationCounter(s *Scope) (handle Output) {
+	return s.add("DummyIterationCounter", nil, nil).argument(0)
+}
+
 // DummyMemoryCache gives the handle of a memory that is not there.
 //
 //   - returns handle: resource
@@ -358,7 +452,31 @@ func DummySeedGenerator(s *Scope) (handle Output) {
 	return s.add("DummySeedGenerator", nil, nil).argument(0)
 }
 
-// ExperimentalBytesProducedStatsDataset gives the elements of a dataset; statistics are not kept.
+// ExperimentalAssertNextDataset gives the elements of a dataset, and fails where the stages after it are not those that are said.
+//
+//   - inputDataset: variant
+//   - transformations: string
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func ExperimentalAssertNextDataset(s *Scope, inputDataset, transformations Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("ExperimentalAssertNextDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, transformations).argument(0)
+}
+
+// ExperimentalAutoShardDataset gives a worker's part of a pipeline: of its files, of its elements, or where it says.
+//
+//   - inputDataset: variant
+//   - numWorkers: int64
+//   - index: int64
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - attr.AutoShardPolicy: int; default 0
+func ExperimentalAutoShardDataset(s *Scope, inputDataset, numWorkers, index Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("ExperimentalAutoShardDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numWorkers, index).argument(0)
+}
+
+// ExperimentalBytesProducedStatsDataset gives the elements of a dataset, and measures how large they are.
 //
 //   - inputDataset: variant
 //   - tag: string
@@ -385,6 +503,17 @@ func ExperimentalBytesProducedStatsDataset(s *Scope, inputDataset, tag Output, o
 //   - output_types is one of float, double, int32, int64, string
 func ExperimentalCSVDataset(s *Scope, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols Output, recordDefaults []Output, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalCSVDataset", need{"output_shapes": outputShapes}, nil, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols, List(recordDefaults)).argument(0)
+}
+
+// ExperimentalChooseFastestDataset gives the elements of the fastest of several datasets that have the same.
+//
+//   - inputDatasets: tensors of type variant
+//   - numExperiments: int
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func ExperimentalChooseFastestDataset(s *Scope, inputDatasets []Output, numExperiments int64, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("ExperimentalChooseFastestDataset", need{"num_experiments": numExperiments, "output_types": outputTypes, "output_shapes": outputShapes}, nil, List(inputDatasets)).argument(0)
 }
 
 // ExperimentalDatasetCardinality gives the number of elements, -1 where it is infinite, -2 where it is not known.
@@ -472,7 +601,15 @@ func ExperimentalIgnoreErrorsDataset(s *Scope, inputDataset Output, outputTypes 
 	return s.add("ExperimentalIgnoreErrorsDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset).argument(0)
 }
 
-// ExperimentalLatencyStatsDataset gives the elements of a dataset; statistics are not kept.
+// ExperimentalIteratorGetDevice gives the name of the device that an iterator is on.
+//
+//   - resource: resource
+//   - returns device: string
+func ExperimentalIteratorGetDevice(s *Scope, resource Output) (device Output) {
+	return s.add("ExperimentalIteratorGetDevice", nil, nil, resource).argument(0)
+}
+
+// ExperimentalLatencyStatsDataset gives the elements of a dataset, and measures how long they take.
 //
 //   - inputDataset: variant
 //   - tag: string
@@ -582,6 +719,18 @@ func ExperimentalRandomDataset(s *Scope, seed, seed2 Output, outputTypes []tenso
 	return s.add("ExperimentalRandomDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, seed, seed2).argument(0)
 }
 
+// ExperimentalRebatchDataset splits batches into as many as there are replicas.
+//
+//   - inputDataset: variant
+//   - numReplicas: int64
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - attr.UseFallback: bool; default true
+func ExperimentalRebatchDataset(s *Scope, inputDataset, numReplicas Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("ExperimentalRebatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numReplicas).argument(0)
+}
+
 // ExperimentalScanDataset calls a function with a state and each element, which gives a new state and an element.
 //
 //   - inputDataset: variant
@@ -596,6 +745,19 @@ func ExperimentalScanDataset(s *Scope, inputDataset Output, initialState, otherA
 	return s.add("ExperimentalScanDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(initialState), List(otherArguments)).argument(0)
 }
 
+// ExperimentalSetStatsAggregatorDataset gives the elements of a dataset whose stages tell an aggregator what they measure.
+//
+//   - inputDataset: variant
+//   - statsAggregator: resource
+//   - tag: string
+//   - counterPrefix: string
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func ExperimentalSetStatsAggregatorDataset(s *Scope, inputDataset, statsAggregator, tag, counterPrefix Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("ExperimentalSetStatsAggregatorDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, statsAggregator, tag, counterPrefix).argument(0)
+}
+
 // ExperimentalSleepDataset waits before each element.
 //
 //   - inputDataset: variant
@@ -605,6 +767,23 @@ func ExperimentalScanDataset(s *Scope, inputDataset Output, initialState, otherA
 //   - returns handle: variant
 func ExperimentalSleepDataset(s *Scope, inputDataset, sleepMicroseconds Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalSleepDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, sleepMicroseconds).argument(0)
+}
+
+// ExperimentalStatsAggregatorHandle makes an aggregator of statistics, which is asked for them.
+//
+//   - returns handle: resource
+//   - attr.Container: string; default ""
+//   - attr.SharedName: string; default ""
+func ExperimentalStatsAggregatorHandle(s *Scope, attrs ...attr.Attr) (handle Output) {
+	return s.add("ExperimentalStatsAggregatorHandle", nil, attrs).argument(0)
+}
+
+// ExperimentalStatsAggregatorSummary gives the statistics of an aggregator, as a summary.
+//
+//   - iterator: resource
+//   - returns summary: string
+func ExperimentalStatsAggregatorSummary(s *Scope, iterator Output) (summary Output) {
+	return s.add("ExperimentalStatsAggregatorSummary", nil, nil, iterator).argument(0)
 }
 
 // ExperimentalTakeWhileDataset gives the elements before the first for which a function is not true.
@@ -617,6 +796,29 @@ func ExperimentalSleepDataset(s *Scope, inputDataset, sleepMicroseconds Output, 
 //   - returns handle: variant
 func ExperimentalTakeWhileDataset(s *Scope, inputDataset Output, otherArguments []Output, predicate Func, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalTakeWhileDataset", need{"predicate": predicate, "output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, List(otherArguments)).argument(0)
+}
+
+// ExperimentalThreadPoolDataset gives the elements of a dataset.
+//
+//   - inputDataset: variant
+//   - threadPool: resource
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func ExperimentalThreadPoolDataset(s *Scope, inputDataset, threadPool Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("ExperimentalThreadPoolDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, threadPool).argument(0)
+}
+
+// ExperimentalThreadPoolHandle makes a resource that stands for a pool of threads.
+//
+//   - numThreads: int
+//   - displayName: string
+//   - returns handle: resource
+//   - attr.MaxIntraOpParallelism: int; default 1
+//   - attr.Container: string; default ""
+//   - attr.SharedName: string; default ""
+func ExperimentalThreadPoolHandle(s *Scope, numThreads int64, displayName string, attrs ...attr.Attr) (handle Output) {
+	return s.add("ExperimentalThreadPoolHandle", need{"num_threads": numThreads, "display_name": displayName}, attrs).argument(0)
 }
 
 // ExperimentalUnbatchDataset gives the rows of the elements.
@@ -809,6 +1011,22 @@ func IgnoreErrorsDataset(s *Scope, inputDataset Output, outputTypes []tensor.DTy
 	return s.add("IgnoreErrorsDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset).argument(0)
 }
 
+// IndexFlatMapDataset gives several elements of what a function makes of each, and knows where each element comes from.
+//
+//   - inputDataset: variant
+//   - mapFuncOtherArgs: tensors of the types Tmap_func_args
+//   - indexMapFuncOtherArgs: tensors of the types Tindex_map_func_args
+//   - outputCardinality: int64
+//   - mapFunc: function
+//   - indexMapFunc: function
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - attr.Metadata: string; default ""
+func IndexFlatMapDataset(s *Scope, inputDataset Output, mapFuncOtherArgs, indexMapFuncOtherArgs []Output, outputCardinality Output, mapFunc, indexMapFunc Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("IndexFlatMapDataset", need{"map_func": mapFunc, "index_map_func": indexMapFunc, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(mapFuncOtherArgs), List(indexMapFuncOtherArgs), outputCardinality).argument(0)
+}
+
 // InitializeTableFromDataset fills a lookup table with the pairs of a dataset.
 //
 //   - tableHandle: resource
@@ -871,6 +1089,14 @@ func IteratorGetDevice(s *Scope, resource Output) (device Output) {
 	return s.add("IteratorGetDevice", nil, nil, resource).argument(0)
 }
 
+// IteratorGetModelProto gives the stages of an iterator's pipeline, as a ModelProto.
+//
+//   - iterator: resource
+//   - returns modelProto: string
+func IteratorGetModelProto(s *Scope, iterator Output) (modelProto Output) {
+	return s.add("IteratorGetModelProto", nil, nil, iterator).argument(0)
+}
+
 // IteratorGetNext gives the next element, or fails with OUT_OF_RANGE after the last one.
 //
 //   - iterator: resource
@@ -920,7 +1146,7 @@ func IteratorV2(s *Scope, sharedName, container string, outputTypes []tensor.DTy
 	return s.add("IteratorV2", need{"shared_name": sharedName, "container": container, "output_types": outputTypes, "output_shapes": outputShapes}, nil).argument(0)
 }
 
-// LatencyStatsDataset gives the elements of a dataset; statistics are not kept.
+// LatencyStatsDataset gives the elements of a dataset, and measures how long they take.
 //
 //   - inputDataset: variant
 //   - tag: string
@@ -958,6 +1184,29 @@ func LegacyParallelInterleaveDatasetV2(s *Scope, inputDataset Output, otherArgum
 //   - attr.Metadata: string; default ""
 func ListDataset(s *Scope, tensors []Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("ListDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, List(tensors)).argument(0)
+}
+
+// ListSnapshotChunksDataset gives the names of the files of a snapshot that is being written.
+//
+//   - snapshotPath: string
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func ListSnapshotChunksDataset(s *Scope, snapshotPath Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("ListSnapshotChunksDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, snapshotPath).argument(0)
+}
+
+// LoadDataset gives the elements of a dataset that was saved.
+//
+//   - path: string
+//   - readerFuncOtherArgs: tensors of the types Treader_func_args
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - readerFunc: function
+//   - returns handle: variant
+//   - attr.Compression: string; default ""
+func LoadDataset(s *Scope, path Output, readerFuncOtherArgs []Output, outputTypes []tensor.DType, outputShapes []shape.Shape, readerFunc Func, attrs ...attr.Attr) (handle Output) {
+	return s.add("LoadDataset", need{"output_types": outputTypes, "output_shapes": outputShapes, "reader_func": readerFunc}, attrs, path, List(readerFuncOtherArgs)).argument(0)
 }
 
 // MakeIterator makes an iterator stand before the first element of a dataset.
@@ -999,6 +1248,19 @@ func MapAndBatchDataset(s *Scope, inputDataset Output, otherArguments []Output, 
 //   - attr.Metadata: string; default ""
 func MapDataset(s *Scope, inputDataset Output, otherArguments []Output, f Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("MapDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments)).argument(0)
+}
+
+// MapDefun calls a function with each row of its arguments, several at a time.
+//
+//   - arguments: tensors of the types Targuments
+//   - capturedInputs: tensors of the types Tcaptured
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - f: function
+//   - returns output: tensors of the types output_types
+//   - attr.MaxIntraOpParallelism: int; default 1
+func MapDefun(s *Scope, arguments, capturedInputs []Output, outputTypes []tensor.DType, outputShapes []shape.Shape, f Func, attrs ...attr.Attr) (output []Output) {
+	return s.add("MapDefun", need{"output_types": outputTypes, "output_shapes": outputShapes, "f": f}, attrs, List(arguments), List(capturedInputs)).OutputList(0)
 }
 
 // MatchingFilesDataset gives the names of the files that match patterns.
@@ -1105,6 +1367,32 @@ func NonSerializableDataset(s *Scope, inputDataset Output, outputTypes []tensor.
 //   - attr.SharedName: string; default ""
 func OneShotIterator(s *Scope, datasetFactory Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("OneShotIterator", need{"dataset_factory": datasetFactory, "output_types": outputTypes, "output_shapes": outputShapes}, attrs).argument(0)
+}
+
+// OptimizeDataset gives the elements of a dataset.
+//
+//   - inputDataset: variant
+//   - optimizations: string
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - attr.OptimizationConfigs: a list of string; default empty
+func OptimizeDataset(s *Scope, inputDataset, optimizations Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("OptimizeDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, optimizations).argument(0)
+}
+
+// OptimizeDatasetV2 gives the elements of a dataset.
+//
+//   - inputDataset: variant
+//   - optimizationsEnabled: string
+//   - optimizationsDisabled: string
+//   - optimizationsDefault: string
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - attr.OptimizationConfigs: a list of string; default empty
+func OptimizeDatasetV2(s *Scope, inputDataset, optimizationsEnabled, optimizationsDisabled, optimizationsDefault Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("OptimizeDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, optimizationsEnabled, optimizationsDisabled, optimizationsDefault).argument(0)
 }
 
 // OptionsDataset gives the elements of a dataset for which options are set.
@@ -1392,6 +1680,18 @@ func RangeDataset(s *Scope, start, stop, step Output, outputTypes []tensor.DType
 	return s.add("RangeDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, start, stop, step).argument(0)
 }
 
+// RebatchDataset splits batches into as many as there are replicas.
+//
+//   - inputDataset: variant
+//   - numReplicas: int64
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - attr.UseFallback: bool; default true
+func RebatchDataset(s *Scope, inputDataset, numReplicas Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("RebatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numReplicas).argument(0)
+}
+
 // RebatchDatasetV2 makes batches of other sizes of the rows of its elements.
 //
 //   - inputDataset: variant
@@ -1455,6 +1755,33 @@ func SamplingDataset(s *Scope, inputDataset, rate, seed, seed2 Output, outputTyp
 	return s.add("SamplingDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, rate, seed, seed2).argument(0)
 }
 
+// SaveDataset saves the elements of a dataset to files.
+//
+//   - inputDataset: variant
+//   - path: string
+//   - shardFuncOtherArgs: tensors of the types Tshard_func_args
+//   - shardFunc: function
+//   - attr.Compression: string; default ""
+//   - attr.UseShardFunc: bool; default true
+func SaveDataset(s *Scope, inputDataset, path Output, shardFuncOtherArgs []Output, shardFunc Func, attrs ...attr.Attr) *Operation {
+	return s.add("SaveDataset", need{"shard_func": shardFunc}, attrs, inputDataset, path, List(shardFuncOtherArgs))
+}
+
+// SaveDatasetV2 gives the elements of a dataset, and saves them to files.
+//
+//   - inputDataset: variant
+//   - path: string
+//   - shardFuncOtherArgs: tensors of the types Tshard_func_args
+//   - shardFunc: function
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - attr.Compression: string; default ""
+//   - attr.UseShardFunc: bool; default true
+func SaveDatasetV2(s *Scope, inputDataset, path Output, shardFuncOtherArgs []Output, shardFunc Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("SaveDatasetV2", need{"shard_func": shardFunc, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, path, List(shardFuncOtherArgs)).argument(0)
+}
+
 // ScanDataset calls a function with a state and each element, which gives a new state and an element.
 //
 //   - inputDataset: variant
@@ -1478,6 +1805,19 @@ func ScanDataset(s *Scope, inputDataset Output, initialState, otherArguments []O
 //   - attr.ExternalStatePolicy: int; default 0
 func SerializeIterator(s *Scope, resourceHandle Output, attrs ...attr.Attr) (serialized Output) {
 	return s.add("SerializeIterator", nil, attrs, resourceHandle).argument(0)
+}
+
+// SetStatsAggregatorDataset gives the elements of a dataset whose stages tell an aggregator what they measure.
+//
+//   - inputDataset: variant
+//   - statsAggregator: resource
+//   - tag: string
+//   - counterPrefix: string
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func SetStatsAggregatorDataset(s *Scope, inputDataset, statsAggregator, tag, counterPrefix Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("SetStatsAggregatorDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, statsAggregator, tag, counterPrefix).argument(0)
 }
 
 // ShardDataset gives one of so many elements.
@@ -1608,6 +1948,86 @@ func SlidingWindowDataset(s *Scope, inputDataset, windowSize, windowShift, windo
 	return s.add("SlidingWindowDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, windowSize, windowShift, windowStride).argument(0)
 }
 
+// SnapshotChunkDataset gives the elements of a file of a snapshot.
+//
+//   - chunkFile: string
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - attr.Compression: string; default ""
+func SnapshotChunkDataset(s *Scope, chunkFile Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("SnapshotChunkDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, chunkFile).argument(0)
+}
+
+// SnapshotDataset gives the elements of a dataset, from files where an earlier iterator has written them.
+//
+//   - inputDataset: variant
+//   - path: string
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - attr.Compression: string; default ""
+//   - attr.ReaderPathPrefix: string; default ""
+//   - attr.WriterPathPrefix: string; default ""
+//   - attr.ShardSizeBytes: int; default 10737418240
+//   - attr.PendingSnapshotExpirySeconds: int; default 86400
+//   - attr.NumReaderThreads: int; default 1
+//   - attr.ReaderBufferSize: int; default 1
+//   - attr.NumWriterThreads: int; default 1
+//   - attr.WriterBufferSize: int; default 1
+//   - attr.ShuffleOnRead: bool; default false
+//   - attr.Seed: int; default 0
+//   - attr.Seed2: int; default 0
+//   - attr.Mode: string; default "auto"
+//   - attr.SnapshotName: string; default ""
+func SnapshotDataset(s *Scope, inputDataset, path Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("SnapshotDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, path).argument(0)
+}
+
+// SnapshotDatasetReader gives the elements of the files of a shard.
+//
+//   - shardDir: string
+//   - startIndex: int64
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - version: int
+//   - returns handle: variant
+//   - attr.Compression: string; default ""
+func SnapshotDatasetReader(s *Scope, shardDir, startIndex Output, outputTypes []tensor.DType, outputShapes []shape.Shape, version int64, attrs ...attr.Attr) (handle Output) {
+	return s.add("SnapshotDatasetReader", need{"output_types": outputTypes, "output_shapes": outputShapes, "version": version}, attrs, shardDir, startIndex).argument(0)
+}
+
+// SnapshotDatasetV2 gives the elements of a dataset, from files where an earlier iterator has written them.
+//
+//   - inputDataset: variant
+//   - path: string
+//   - readerFuncOtherArgs: tensors of the types Treader_func_args
+//   - shardFuncOtherArgs: tensors of the types Tshard_func_args
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - readerFunc: function
+//   - shardFunc: function
+//   - returns handle: variant
+//   - attr.Compression: string; default ""
+//   - attr.ReaderPrefix: string; default ""
+//   - attr.WriterPrefix: string; default ""
+//   - attr.HashValid: bool; default false
+//   - attr.Hash: int; default 0
+//   - attr.Metadata: string; default ""
+func SnapshotDatasetV2(s *Scope, inputDataset, path Output, readerFuncOtherArgs, shardFuncOtherArgs []Output, outputTypes []tensor.DType, outputShapes []shape.Shape, readerFunc, shardFunc Func, attrs ...attr.Attr) (handle Output) {
+	return s.add("SnapshotDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes, "reader_func": readerFunc, "shard_func": shardFunc}, attrs, inputDataset, path, List(readerFuncOtherArgs), List(shardFuncOtherArgs)).argument(0)
+}
+
+// SnapshotNestedDatasetReader gives datasets as elements.
+//
+//   - inputs: tensors of type variant
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func SnapshotNestedDatasetReader(s *Scope, inputs []Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("SnapshotNestedDatasetReader", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, List(inputs)).argument(0)
+}
+
 // SparseTensorSliceDataset gives the rows of a sparse tensor.
 //
 //   - indices: int64
@@ -1616,6 +2036,40 @@ func SlidingWindowDataset(s *Scope, inputDataset, windowSize, windowShift, windo
 //   - returns handle: variant
 func SparseTensorSliceDataset(s *Scope, indices, values, denseShape Output) (handle Output) {
 	return s.add("SparseTensorSliceDataset", nil, nil, indices, values, denseShape).argument(0)
+}
+
+// StatsAggregatorHandle makes an aggregator of statistics, which is asked for them.
+//
+//   - returns handle: resource
+//   - attr.Container: string; default ""
+//   - attr.SharedName: string; default ""
+func StatsAggregatorHandle(s *Scope, attrs ...attr.Attr) (handle Output) {
+	return s.add("StatsAggregatorHandle", nil, attrs).argument(0)
+}
+
+// StatsAggregatorHandleV2 makes an aggregator of statistics, which writes them to a summary writer.
+//
+//   - returns handle: resource
+//   - attr.Container: string; default ""
+//   - attr.SharedName: string; default ""
+func StatsAggregatorHandleV2(s *Scope, attrs ...attr.Attr) (handle Output) {
+	return s.add("StatsAggregatorHandleV2", nil, attrs).argument(0)
+}
+
+// StatsAggregatorSetSummaryWriter makes an aggregator write to a summary writer.
+//
+//   - statsAggregator: resource
+//   - summary: resource
+func StatsAggregatorSetSummaryWriter(s *Scope, statsAggregator, summary Output) *Operation {
+	return s.add("StatsAggregatorSetSummaryWriter", nil, nil, statsAggregator, summary)
+}
+
+// StatsAggregatorSummary gives the statistics of an aggregator, as a summary.
+//
+//   - iterator: resource
+//   - returns summary: string
+func StatsAggregatorSummary(s *Scope, iterator Output) (summary Output) {
+	return s.add("StatsAggregatorSummary", nil, nil, iterator).argument(0)
 }
 
 // TFRecordDataset gives the records of TFRecord files.
@@ -1699,6 +2153,29 @@ func TextLineDataset(s *Scope, filenames, compressionType, bufferSize Output, at
 	return s.add("TextLineDataset", nil, attrs, filenames, compressionType, bufferSize).argument(0)
 }
 
+// ThreadPoolDataset gives the elements of a dataset.
+//
+//   - inputDataset: variant
+//   - threadPool: resource
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+func ThreadPoolDataset(s *Scope, inputDataset, threadPool Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("ThreadPoolDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, threadPool).argument(0)
+}
+
+// ThreadPoolHandle makes a resource that stands for a pool of threads.
+//
+//   - numThreads: int
+//   - displayName: string
+//   - returns handle: resource
+//   - attr.MaxIntraOpParallelism: int; default 1
+//   - attr.Container: string; default ""
+//   - attr.SharedName: string; default ""
+func ThreadPoolHandle(s *Scope, numThreads int64, displayName string, attrs ...attr.Attr) (handle Output) {
+	return s.add("ThreadPoolHandle", need{"num_threads": numThreads, "display_name": displayName}, attrs).argument(0)
+}
+
 // UnbatchDataset gives the rows of the elements.
 //
 //   - inputDataset: variant
@@ -1708,6 +2185,16 @@ func TextLineDataset(s *Scope, filenames, compressionType, bufferSize Output, at
 //   - attr.Metadata: string; default ""
 func UnbatchDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("UnbatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset).argument(0)
+}
+
+// UncompressElement gives the tensors of a compressed element.
+//
+//   - compressed: variant
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns components: tensors of the types output_types
+func UncompressElement(s *Scope, compressed Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (components []Output) {
+	return s.add("UncompressElement", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, compressed).OutputList(0)
 }
 
 // UniqueDataset gives the elements without those that came before.
@@ -1727,6 +2214,18 @@ func UniqueDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, ou
 //   - returns outputHandle: variant
 func UnwrapDatasetVariant(s *Scope, inputHandle Output) (outputHandle Output) {
 	return s.add("UnwrapDatasetVariant", nil, nil, inputHandle).argument(0)
+}
+
+// WeightedFlatMapDataset gives elements of several datasets in the proportion of their weights.
+//
+//   - inputDatasets: tensors of type variant
+//   - weights: tensors of type double
+//   - outputTypes: a list of type (at least 1)
+//   - outputShapes: a list of shape (at least 1)
+//   - returns handle: variant
+//   - attr.Metadata: string; default ""
+func WeightedFlatMapDataset(s *Scope, inputDatasets, weights []Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("WeightedFlatMapDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, List(inputDatasets), List(weights)).argument(0)
 }
 
 // WindowDataset gives datasets of so many elements each.

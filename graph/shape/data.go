@@ -19,7 +19,12 @@ var dataOps = []row{
 		"ParallelMapDataset ParallelMapDatasetV2 PrivateThreadPoolDataset RewriteDataset ScanDataset SparseTensorSliceDataset TakeWhileDataset",
 		"TensorDataset TensorSliceDataset UnbatchDataset UniqueDataset ZipDataset",
 		"DatasetFromGraph DatasetToGraph DatasetToGraphV2 DatasetFingerprint UnwrapDatasetVariant WindowOp WrapDatasetVariant",
-		"RebatchDataset ExperimentalRebatchDataset RebatchDatasetV2",
+		"RebatchDataset ExperimentalRebatchDataset RebatchDatasetV2 AutoShardDataset ExperimentalAutoShardDataset",
+		"ChooseFastestBranchDataset ChooseFastestDataset CompressElement ComputeBatchSize DummyIterationCounter ExperimentalChooseFastestDataset",
+		"ExperimentalIteratorGetDevice ExperimentalSetStatsAggregatorDataset ExperimentalStatsAggregatorHandle ExperimentalStatsAggregatorSummary",
+		"ExperimentalThreadPoolDataset ExperimentalThreadPoolHandle IndexFlatMapDataset IteratorGetModelProto OptimizeDataset OptimizeDatasetV2",
+		"SetStatsAggregatorDataset SnapshotNestedDatasetReader StatsAggregatorHandle StatsAggregatorHandleV2 StatsAggregatorSummary",
+		"ThreadPoolDataset ThreadPoolHandle WeightedFlatMapDataset",
 	}, " "), allScalars()},
 	{"AssertCardinalityDataset BatchDataset CacheDataset PaddedBatchDataset PrefetchDataset RepeatDataset SkipDataset TakeDataset", allScalars(1)},
 	{"BytesProducedStatsDataset ExperimentalBytesProducedStatsDataset LatencyStatsDataset ExperimentalLatencyStatsDataset", allScalars(1)},
@@ -27,6 +32,15 @@ var dataOps = []row{
 	{"GlobalShuffleDataset ParallelBatchDataset SamplingDataset ShuffleDataset SlidingWindowDataset ExperimentalSlidingWindowDataset", allScalars(1, 2, 3)},
 	{"ShuffleAndRepeatDataset ShuffleDatasetV3 WindowDataset", allScalars(1, 2, 3, 4)},
 	{"ShuffleAndRepeatDatasetV2", allScalars(1, 2, 3, 4, 5)},
+	{"LoadDataset SnapshotChunkDataset ListSnapshotChunksDataset", allScalars(0)},
+	{"SnapshotDatasetReader", allScalars(0, 1)},
+	{"SaveDatasetV2 SnapshotDataset SnapshotDatasetV2", allScalars(1)},
+	{"SaveDataset", func(c *call) { c.scalar(1) }},
+	{"AssertNextDataset ExperimentalAssertNextDataset AssertPrevDataset", func(c *call) {
+		c.vector(1)
+		allScalars()(c)
+	}},
+	{"MapDefun", mapDefun},
 	{"RandomDataset ExperimentalRandomDataset SleepDataset ExperimentalSleepDataset", allScalars(0, 1)},
 	{"RandomDatasetV2 RangeDataset", allScalars(0, 1, 2)},
 	{"PaddedBatchDatasetV2", func(c *call) { allScalars(1, len(c.In)-1)(c) }},
@@ -44,8 +58,8 @@ var dataOps = []row{
 	{"FixedLengthRecordDataset FixedLengthRecordDatasetV2", ofFiles(1, 2, 3, 4)},
 	{"CSVDataset CSVDatasetV2 ExperimentalCSVDataset", csvDataset},
 	{"MatchingFilesDataset ExperimentalMatchingFilesDataset", ofFiles()},
-	{"DatasetToTFRecord ExperimentalDatasetToTFRecord DeleteIterator DeleteMemoryCache DeleteMultiDeviceIterator DeleteRandomSeedGenerator DeleteSeedGenerator DeserializeIterator InitializeTableFromDataset MakeIterator", noOutputs},
-	{"DatasetToSingleElement GetElementAtIndex IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard ReduceDataset", elementOut},
+	{"DatasetToTFRecord ExperimentalDatasetToTFRecord DeleteIterator DeleteMemoryCache DeleteMultiDeviceIterator DeleteRandomSeedGenerator DeleteSeedGenerator DeserializeIterator InitializeTableFromDataset MakeIterator StatsAggregatorSetSummaryWriter", noOutputs},
+	{"DatasetToSingleElement GetElementAtIndex IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard ReduceDataset UncompressElement", elementOut},
 	{"SerializeIterator", func(c *call) { c.set(0, Of(-1)) }},
 }
 
@@ -91,4 +105,33 @@ func elementOut(c *call) {
 		return
 	}
 	listed("output_shapes")(c)
+}
+
+// mapDefun is for an op that calls a function with each row of its arguments.
+func mapDefun(c *call) {
+	outputs := c.attrShapes("output_shapes")
+	if len(outputs) != len(c.Out) {
+		c.fail("`output_shapes` must be the same length as `output_types` (%d vs. %d)", len(outputs), len(c.Out))
+		return
+	}
+	rows := int64(-1)
+	for i := range c.attrTypes("Targuments") {
+		s := c.in(i)
+		switch {
+		case !s.known:
+		case len(s.dims) == 0:
+			c.fail("Arguments must have rank at least 1. Input %d has rank of 0.", i)
+		case rows == -1:
+			rows = s.dims[0]
+		case s.dims[0] >= 0 && s.dims[0] != rows:
+			c.fail("Arguments must have the same dimension 0.")
+		}
+	}
+	for i, s := range outputs {
+		if !s.known {
+			c.set(i, Unknown())
+			continue
+		}
+		c.set(i, Of(append([]int64{rows}, s.dims...)...))
+	}
 }

@@ -147,10 +147,44 @@ var fileOps = map[string][]fileOp{
 	"InitializeTableFromTextFileV2": {fromText("HashTableV2")},
 	"DatasetToSingleElement": {iterates("TextLineDataset", nil, plain, size), iterates("TFRecordDataset", nil, plain, size),
 		iterates("FixedLengthRecordDataset", nil, size, size, size, size), iterates("MatchingFilesDataset", nil),
-		iterates("CSVDataset", stringElements, plain, size, no, comma, no, plain, numbers, plain), caches},
+		iterates("CSVDataset", stringElements, plain, size, no, comma, no, plain, numbers, plain), caches,
+		iterates("SnapshotDatasetReader", snapshots, number0), iterates("SnapshotChunkDataset", snapshots), iterates("ListSnapshotChunksDataset", snapshots),
+		savesDataset("SaveDatasetV2"), savesDataset("SnapshotDataset"), savesDataset("SnapshotDatasetV2")},
+	"SaveDataset": {func(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
+		return kt.Op{Attrs: snapshots, Functions: shards}, []any{oneString(d, t), kt.Str(nil, path)}
+	}},
+	"LoadDataset": {func(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
+		return kt.Op{Attrs: snapshots, Functions: shards}, []any{kt.Str(nil, path)}
+	}},
+	"StatsAggregatorSetSummaryWriter": {func(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
+		stats := d.Run(t, kt.Op{Type: "StatsAggregatorHandleV2", Attrs: kt.Attrs{"shared_name": "stats"}})[0]
+		return kt.Op{}, []any{stats, writer(d, t, path+".events")}
+	}},
 	"DatasetToTFRecord": {writesDataset},
 }
 
+// snapshots are the attributes of the ops that save strings, and load them; shards are the functions that they name.
+var (
+	snapshots = kt.Attrs{"output_types": stringElements["output_types"], "output_shapes": stringElements["output_shapes"], "compression": "", "version": 2,
+		"shard_func": kt.Func{Name: "shard"}, "reader_func": kt.Func{Name: "shard"}, "use_shard_func": true, "Tshard_func_args": []tensor.DType{},
+		"Treader_func_args": []tensor.DType{}}
+	shards = kt.Library{"shard": func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
+		for _, a := range args {
+			a.Release()
+		}
+		done([]kernels.Value{{Tensor: kt.I64(nil, 0)}}, nil)
+	}}
+)
+
+// savesDataset makes a fileOp that asks for the element of a dataset that is saved meanwhile.
+func savesDataset(kind string) fileOp {
+	return func(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
+		dataset := d.Run(t, kt.Op{Type: kind, Attrs: snapshots, Functions: shards}, oneString(d, t), kt.Str(nil, path))[0]
+		return kt.Op{Attrs: stringElements, Outputs: 1}, []any{dataset}
+	}
+}
+
+func number0() any { return kt.I64(nil, 0) }
 func no() any      { return kt.Of(tensor.Bool, nil, false) }
 func comma() any   { return kt.Str(nil, ",") }
 func numbers() any { return kt.I64(kt.S(0)) }
@@ -243,7 +277,8 @@ var fileless = []string{
 
 // elsewhere are the ops that use files in families that else do not, by the file that has them.
 var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidateSampler", "../control/print.go": "PrintV2",
-	"../data/files.go": "DatasetToSingleElement", "../data/csv.go": "DatasetToSingleElement", "../data/iterator.go": "DatasetToSingleElement", "../data/resource.go": "DatasetToSingleElement"}
+	"../data/files.go": "DatasetToSingleElement", "../data/csv.go": "DatasetToSingleElement", "../data/iterator.go": "DatasetToSingleElement", "../data/resource.go": "DatasetToSingleElement",
+	"../data/shards.go": "DatasetToSingleElement", "../data/snapshot.go": "SaveDataset", "../data/snapshotfile.go": "LoadDataset", "../data/statistics.go": "StatsAggregatorSetSummaryWriter"}
 
 // TestFileOpsAreListed holds that each op of the families that use files is known to do so or not to, and that no other
 // family opens any.

@@ -44,7 +44,7 @@ func newParallelBatch(s *settings) maker {
 	newOrder(s, "deterministic")
 	return func(in *inputs) kind {
 		k := in.batch(in.bool(3, "drop_remainder"))
-		return &prefetch{in.within(k, "BatchDatasetV2"), in.parallelCalls(in.int(2, "num_parallel_calls"))}
+		return &prefetch{input: in.within(k, "BatchDatasetV2"), size: in.parallelCalls(in.int(2, "num_parallel_calls")).calls}
 	}
 }
 

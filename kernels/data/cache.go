@@ -83,6 +83,8 @@ func (in *inputs) cache(m *memory) kind {
 
 func (k *cache) cardinality() int64 { return k.input.cardinality() }
 
+func (k *cache) stageName() string { return "MemoryCacheImpl" }
+
 // anyIndex tells that there is random access whatever the cardinality.
 func (k *cache) anyIndex() {}
 
@@ -126,23 +128,24 @@ func (k *cache) release() {
 	}
 }
 
-func (k *cache) open(*Env) (Iterator, error) { return &caching{of: k}, nil }
+func (k *cache) open(e *Env) (Iterator, error) { return &caching{of: k, env: e}, nil }
 
 // caching reads the memory where that is complete when the first element is asked for, or fills it.
 type caching struct {
 	of    *cache
+	env   *Env
 	begun bool
 	input Iterator // where the memory is being filled
 	list  []Element
 	next  int
 }
 
-func (it *caching) begin(c *Call) error {
+func (it *caching) begin() error {
 	if it.begun {
 		return nil
 	}
 	if _, ok := it.of.memory.get(); !ok {
-		input, err := it.of.input.open(c.Env)
+		input, err := it.of.input.open(it.env)
 		if err != nil {
 			return err
 		}
@@ -153,7 +156,7 @@ func (it *caching) begin(c *Call) error {
 }
 
 func (it *caching) Next(c *Call) (Element, error) {
-	if err := it.begin(c); err != nil {
+	if err := it.begin(); err != nil {
 		return nil, err
 	}
 	if it.input == nil {
@@ -171,6 +174,9 @@ func (it *caching) Next(c *Call) (Element, error) {
 	switch {
 	case err == nil:
 		it.list = append(it.list, e.retain())
+		if n := int64(len(it.list)); n <= exactCount || n&15 == 0 {
+			it.env.stage.hold(n, e)
+		}
 	case atEnd(err):
 		it.of.memory.set(it.list)
 		it.next = len(it.list)
@@ -221,7 +227,7 @@ func (it *caching) Restore(c *Call, r *Reader) {
 		return
 	}
 	it.list = r.Elements("list")
-	input, err := it.of.input.open(c.Env)
+	input, err := it.of.input.open(it.env)
 	if err != nil {
 		r.Fail(err)
 		return
@@ -238,7 +244,9 @@ type fileCache struct {
 
 func (k *fileCache) cardinality() int64 { return k.input.cardinality() }
 
-func (k *fileCache) open(*Env) (Iterator, error) { return &fileCaching{of: k}, nil }
+func (k *fileCache) stageName() string { return "FileCacheImpl" }
+
+func (k *fileCache) open(e *Env) (Iterator, error) { return &fileCaching{of: k, env: e}, nil }
 
 // maxCached bounds the elements of a cache in files; their numbers have as many digits in the names of the tensors.
 const maxCached = 10_000_000
@@ -257,6 +265,7 @@ func (k *fileCache) lock(i int) string { return k.shard(i) + ".lockfile" }
 // fileCaching reads the files where they are complete when the first element is asked for, or writes them.
 type fileCaching struct {
 	of     *fileCache
+	env    *Env
 	begun  bool
 	input  Iterator // where the files are written
 	writer *checkpoint.Writer
@@ -276,7 +285,7 @@ func (it *fileCaching) begin(c *Call) error {
 	if checkpoint.Exists(c.files, it.of.prefix) {
 		return it.read(c)
 	}
-	input, err := it.of.input.open(c.Env)
+	input, err := it.of.input.open(it.env)
 	if err != nil {
 		return err
 	}
@@ -446,7 +455,7 @@ func (it *fileCaching) Restore(c *Call, r *Reader) {
 		return
 	}
 	it.part = r.Count("part")
-	input, err := it.of.input.open(c.Env)
+	input, err := it.of.input.open(it.env)
 	if err != nil {
 		r.Fail(err)
 		return

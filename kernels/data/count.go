@@ -34,6 +34,15 @@ func (k *take) cardinality() int64 {
 	}
 }
 
+func (k *take) changesNothing() bool { return k.count < 0 }
+
+func (k *take) stageName() string {
+	if k.count == 0 {
+		return "EmptyTake"
+	}
+	return "FiniteTake"
+}
+
 func (k *take) at(c *Call, i int64) (Element, error) { return k.input.at(c, i) }
 
 func (k *take) open(e *Env) (Iterator, error) {
@@ -85,6 +94,15 @@ func (k *skip) cardinality() int64 {
 	default:
 		return max(n-k.count, 0)
 	}
+}
+
+func (k *skip) changesNothing() bool { return k.count == 0 }
+
+func (k *skip) stageName() string {
+	if k.count < 0 {
+		return "EmptySkip"
+	}
+	return "FiniteSkip"
 }
 
 func (k *skip) at(c *Call, i int64) (Element, error) { return k.input.at(c, i+k.count) }
@@ -139,14 +157,17 @@ type shard struct {
 	requiresNonEmpty bool
 }
 
+// shardHint stands for the number of shards where AutoShardDataset is to put it in.
+const shardHint = -1
+
 func newShard(s *settings) maker {
 	nonEmpty := s.bool("require_non_empty")
 	return func(in *inputs) kind {
 		k := &shard{in.dataset(0), in.int(1, "num_shards"), in.int(2, "index"), nonEmpty}
-		if in.err == nil && k.shards <= 0 {
+		if in.err == nil && k.shards <= 0 && k.shards != shardHint {
 			in.failf("Number of shards must be greater than zero (currently num_shards = %d).", k.shards)
 		}
-		if in.err == nil && (k.index < 0 || k.index >= k.shards) {
+		if in.err == nil && k.shards != shardHint && (k.index < 0 || k.index >= k.shards) {
 			in.failf("Index must be between 0 and %d (currently index = %d).", k.shards-1, k.index)
 		}
 		return k
@@ -155,7 +176,7 @@ func newShard(s *settings) maker {
 
 func (k *shard) cardinality() int64 {
 	n := k.input.cardinality()
-	if n < 0 {
+	if n < 0 || k.shards == shardHint {
 		return n
 	}
 	size := n / k.shards
@@ -165,9 +186,14 @@ func (k *shard) cardinality() int64 {
 	return size
 }
 
+func (k *shard) changesNothing() bool { return k.shards == 1 }
+
 func (k *shard) at(c *Call, i int64) (Element, error) { return k.input.at(c, k.index+i*k.shards) }
 
 func (k *shard) open(e *Env) (Iterator, error) {
+	if k.shards == shardHint {
+		return nil, status.Errorf(status.FailedPrecondition, "`tf.data.Dataset.shard(SHARD_HINT, ...)` can only be used in `tf.distribute.Strategy.experimental_distribute_dataset()` with `tf.data.experimental.AutoShardPolicy.HINT` policy, or tf.data service with `tf.data.experimental.service.ShardingPolicy.HINT` processing mode.")
+	}
 	return openOver(e, k.input, func(o over) Iterator { return &sharding{over: o, of: k} })
 }
 
@@ -194,7 +220,7 @@ func (it *sharding) Next(c *Call) (Element, error) {
 	}
 	_, err = skipOver(c, it.input, n-it.seen)
 	if atEnd(err) {
-		err = status.InvalidArgumentf("Could not apply FILE based sharding: the dataset only has %d file(s), which is not enough for the required %d shards/workers. Shard by data instead (tf.data.experimental.AutoShardPolicy.DATA).", it.seen, n)
+		err = status.InvalidArgumentf("Could not apply FILE based sharding: the dataset only has %d file(s), which is not enough for the required %d shards/workers. If you are using datasets with distribution strategy, consider setting the auto sharding policy to either DATA or OFF using the `experimental_distribute.auto_shard_policy` option of `tf.data.Options()`. Or, split your input files into a larger number of small files such that number of files is greater than number of shards/workers.", it.seen, n)
 	}
 	if err != nil {
 		e.release()
@@ -242,14 +268,27 @@ func (k *repeat) shufflable() error {
 	return k.input.shufflable()
 }
 
+func (k *repeat) changesNothing() bool { return k.count == 1 }
+
+func (k *repeat) stageName() string {
+	switch {
+	case k.count == 0:
+		return "EmptyRepeat"
+	case k.count < 0:
+		return "ForeverRepeat"
+	}
+	return "FiniteRepeat"
+}
+
 func (k *repeat) at(c *Call, i int64) (Element, error) {
 	return k.input.at(c, i%k.input.cardinality())
 }
 
-func (k *repeat) open(*Env) (Iterator, error) { return &repeating{of: k}, nil }
+func (k *repeat) open(e *Env) (Iterator, error) { return &repeating{of: k, env: e}, nil }
 
 type repeating struct {
 	of    *repeat
+	env   *Env
 	input Iterator // nil between rounds
 	round int64
 	given bool // the round had an element
@@ -258,7 +297,7 @@ type repeating struct {
 func (it *repeating) Next(c *Call) (Element, error) {
 	for it.of.count < 0 || it.round < it.of.count {
 		if it.input == nil {
-			input, err := it.of.input.open(c.Env)
+			input, err := it.of.input.open(it.env)
 			if err != nil {
 				return nil, err
 			}
@@ -303,7 +342,7 @@ func (it *repeating) Restore(c *Call, r *Reader) {
 	if !r.Bool("open") {
 		return
 	}
-	input, err := it.of.input.open(c.Env)
+	input, err := it.of.input.open(it.env)
 	if err != nil {
 		r.Fail(err)
 		return

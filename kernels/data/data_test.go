@@ -70,6 +70,46 @@ var pipelines = []struct {
 	{"rebatch", func(p *pipe) *pipe {
 		return p.numbers(7).batch(3, false).op("RebatchDatasetV2", nil, kt.I64(kt.S(2), 2, 1), yes(false))
 	}, "[0,1] [2] [3,4] [5] [6] end"},
+	{"batches split", func(p *pipe) *pipe {
+		return p.numbers(7).batch(4, false).op("RebatchDataset", nil, i(3))
+	}, "[0,1] [2,3] [] [4] [5] [6] end"},
+	{"index flat map", func(p *pipe) *pipe {
+		return p.numbers(3).op("IndexFlatMapDataset", kt.Attrs{"map_func": kt.Func{Name: "tens"}, "index_map_func": kt.Func{Name: "halves"},
+			"Tmap_func_args": []tensor.DType{}, "Tindex_map_func_args": []tensor.DType{}}, i(6))
+	}, "0 1 10 11 20 21 end"},
+	{"weighted flat map", func(p *pipe) *pipe {
+		return p.numbers(4).op("WeightedFlatMapDataset", nil, newPipe(p.d).numbers(8).value(), weight(0.5), weight(0.25))
+	}, "0 1 2 3 0 1 end"},
+	{"fastest", func(p *pipe) *pipe {
+		return p.numbers(5).mapped("fail").op("ChooseFastestDataset", kt.Attrs{"num_experiments": int64(2)}, newPipe(p.d).numbers(5).ahead("fail", 2).value())
+	}, "0 1 INVALID_ARGUMENT 3 4 end"},
+	{"fastest branch", func(p *pipe) *pipe {
+		return p.numbers(6).op("ChooseFastestBranchDataset", kt.Attrs{"branches": []kt.Func{{Name: "same"}, {Name: "same"}}, "num_elements_per_branch": int64(2),
+			"other_arguments_lengths": []int64{0, 0}, "Targuments": []tensor.DType{}}, i(1), i(1))
+	}, "0 1 2 3 4 5 end"},
+	{"stages after", func(p *pipe) *pipe {
+		return p.numbers(9).op("AssertNextDataset", nil, kt.Str(kt.S(2), "FiniteTake", "Batch")).op("SkipDataset", nil, i(0)).op("TakeDataset", nil, i(4)).batch(2, true)
+	}, "[0,1] [2,3] end"},
+	{"datasets before", func(p *pipe) *pipe {
+		return p.numbers(3).op("TakeDataset", nil, i(2)).op("AssertPrevDataset", nil, kt.Str(kt.S(2), "name: 'TakeDataset'",
+			"name: 'RangeDataset' attr { key: 'replicate_on_split' value { b: false } }"))
+	}, "0 1 end"},
+	{"optimized", func(p *pipe) *pipe {
+		return p.numbers(3).mapped("double").op("OptimizeDatasetV2", nil, kt.Str(kt.S(1), "map_fusion"), kt.Str(kt.S(0)), kt.Str(kt.S(0)))
+	}, "0 2 4 end"},
+	{"sharded by data", func(p *pipe) *pipe {
+		return p.numbers(7).mapped("double").op("PrefetchDataset", nil, i(2)).op("AutoShardDataset", nil, i(3), i(1))
+	}, "2 8 end"},
+	{"sharded by data, with batches for replicas", func(p *pipe) *pipe {
+		p.numbers(9).batch(3, false).op("RebatchDatasetV2", nil, kt.I64(kt.S(1), 2), yes(false))
+		return p.op("AutoShardDataset", kt.Attrs{"auto_shard_policy": int64(2), "num_replicas": int64(3)}, i(3), i(1))
+	}, "[1] [4] [7] end"},
+	{"sharded where it says", func(p *pipe) *pipe {
+		return p.numbers(7).op("ShardDataset", nil, i(-1), i(-1)).mapped("double").op("AutoShardDataset", kt.Attrs{"auto_shard_policy": int64(3)}, i(3), i(2))
+	}, "4 10 end"},
+	{"not sharded", func(p *pipe) *pipe {
+		return p.numbers(3).op("AutoShardDataset", kt.Attrs{"auto_shard_policy": int64(-1)}, i(3), i(2))
+	}, "0 1 2 end"},
 	{"rebatch, whole", func(p *pipe) *pipe {
 		return p.numbers(7).batch(3, false).op("RebatchDatasetV2", nil, kt.I64(kt.S(1), 2), yes(true))
 	}, "[0,1] [2,3] [4,5] end"},
@@ -123,6 +163,8 @@ var pipelines = []struct {
 
 // numbered is a serialized tf.train.Example whose feature x is a number below 128.
 func numbered(x byte) string { return "\n\f\n\n\n\x01x\x12\x05\x1a\x03\n\x01" + string([]byte{x}) }
+
+func weight(v float64) *tensor.Tensor { return kt.Of(tensor.Float64, nil, v) }
 
 // seedless is the handle of a generator that is not there.
 func seedless(p *pipe) kernels.Value {

@@ -40,8 +40,9 @@ func tensorAttr(v *tensorpb.TensorProto) *attrpb.AttrValue {
 }
 
 const (
-	constOp  = "Const"
-	retvalOp = "_Retval"
+	constOp       = "Const"
+	retvalOp      = "_Retval"
+	placeholderOp = "Placeholder"
 )
 
 // graphMaker makes the graph of a dataset.
@@ -49,6 +50,9 @@ type graphMaker struct {
 	def   graphpb.GraphDef
 	names map[*Dataset]string
 	defs  map[string]*functionpb.FunctionDef
+	// held, if not nil, gets the inputs that are no datasets, by the names of the Placeholders that stand for them, and the
+	// datasets that cannot become nodes.
+	held map[string]*tensor.Tensor
 }
 
 // graphOf is the graph of a dataset; UNIMPLEMENTED where it cannot be one.
@@ -102,9 +106,15 @@ func (m *graphMaker) name(op string) string { return fmt.Sprintf("%s/_%d", op, l
 // input adds what an input of a dataset is: another one, or a constant.
 func (m *graphMaker) input(t *tensor.Tensor) (string, error) {
 	if t.DType() == tensor.Variant && t.Rank() == 0 {
-		if d, ok := t.Variants()[0].(*Dataset); ok {
+		if d, ok := t.Variants()[0].(*Dataset); ok && (m.held == nil || d.node != nil) {
 			return m.add(d)
 		}
+	}
+	if m.held != nil {
+		name := m.name(placeholderOp)
+		m.held[name] = t
+		m.def.Node = append(m.def.Node, &nodepb.NodeDef{Name: name, Op: placeholderOp, Attr: map[string]*attrpb.AttrValue{"dtype": typeAttr(t.DType())}})
+		return name, nil
 	}
 	if t.DType() == tensor.Resource {
 		return "", status.Unimplementedf("A dataset that uses a resource (%s) cannot become a graph", t.Handles()[0].Name)
@@ -130,6 +140,11 @@ type place struct {
 // datasetOfGraph makes the dataset of a graph. The functions are those of the session: a graph brings none along, so
 // that it does nothing that the session's own graph could not.
 func datasetOfGraph(p place, def *graphpb.GraphDef) (*Dataset, error) {
+	return datasetOfGraphWith(p, def, nil)
+}
+
+// datasetOfGraphWith is datasetOfGraph where held has the values of the Placeholders.
+func datasetOfGraphWith(p place, def *graphpb.GraphDef, held map[string]*tensor.Tensor) (*Dataset, error) {
 	own := &graphpb.GraphDef{Versions: def.Versions}
 	var last *nodepb.NodeDef
 	for _, n := range def.Node {
@@ -146,7 +161,7 @@ func datasetOfGraph(p place, def *graphpb.GraphDef) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &graphReader{place: p, values: map[*graph.Node]*tensor.Tensor{}}
+	b := &graphReader{place: p, values: map[*graph.Node]*tensor.Tensor{}, held: held}
 	defer func() {
 		for _, t := range b.values {
 			t.Release()
@@ -169,6 +184,7 @@ func datasetOfGraph(p place, def *graphpb.GraphDef) (*Dataset, error) {
 type graphReader struct {
 	place
 	values map[*graph.Node]*tensor.Tensor
+	held   map[string]*tensor.Tensor // of Placeholders
 }
 
 // value is a node's output, which the reader holds. The nodes are datasets and constants: no other op is run.
@@ -197,6 +213,9 @@ func (b *graphReader) value(n *graph.Node, depth int) (*tensor.Tensor, error) {
 
 func (b *graphReader) compute(ctx *kernels.Context) (*tensor.Tensor, error) {
 	n := ctx.Node
+	if t := b.held[n.Name]; t != nil && n.Op == placeholderOp {
+		return t.Retain(), nil
+	}
 	if n.Op == constOp {
 		v, err := n.Attrs.Tensor("value")
 		if err != nil {

@@ -35,7 +35,7 @@ func (k *groupByWindow) cardinality() int64 {
 }
 
 func (k *groupByWindow) open(e *Env) (Iterator, error) {
-	it := &grouping{of: k, groups: map[int64][]Element{}, sizes: map[int64]int64{}}
+	it := &grouping{of: k, env: e, groups: map[int64][]Element{}, sizes: map[int64]int64{}}
 	var err error
 	for _, b := range []struct {
 		to *(*bound)
@@ -51,6 +51,7 @@ func (k *groupByWindow) open(e *Env) (Iterator, error) {
 type grouping struct {
 	over
 	of                *groupByWindow
+	env               *Env
 	key, reduce, size *bound
 	groups            map[int64][]Element
 	sizes             map[int64]int64
@@ -142,7 +143,7 @@ func (it *grouping) openGroup(c *Call, key int64, group []Element) (*turn, error
 		all = append(all, e...)
 	}
 	elements := given(all, len(group[0]), it.of.input.Spec)
-	t, err := openTurn(c, it.reduce, Element{int64Scalar(key), variantOf(elements)})
+	t, err := openTurn(c, it.env, it.reduce, Element{int64Scalar(key), variantOf(elements)})
 	if err != nil && c.Err() == nil {
 		err = status.Internalf("Got error code %v and message: {\n%v\n} \nfrom running user-defined function %s: ", status.CodeOf(err), err, it.reduce.name)
 	}

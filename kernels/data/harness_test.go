@@ -32,6 +32,18 @@ func init() {
 			}
 			return v, nil
 		}),
+		"tens": on(func(v int64) (any, error) { return []int64{10 * v, 10*v + 1}, nil }),
+		"halves": func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
+			v, err := argument(args)
+			done([]kernels.Value{{Tensor: kt.I64(nil, v/2)}, {Tensor: kt.I64(nil, v%2)}}, err)
+		},
+		// flat is the dataset of the elements of the datasets of its argument.
+		"flat": func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
+			p := newPipe(functionDevice)
+			p.now = args[0]
+			p.op("FlatMapDataset", calls("f", "same"))
+			done([]kernels.Value{p.now}, p.err)
+		},
 		"fail": on(func(v int64) (any, error) {
 			if v%3 == 2 {
 				return nil, status.InvalidArgumentf("bad %d", v)
@@ -204,11 +216,20 @@ var iterators int
 // iterate makes an iterator over a dataset, of which it takes a reference.
 func (p *pipe) iterate(t testing.TB) *iterator {
 	t.Helper()
+	return p.iterateOf(t, nil)
+}
+
+// iterateOf is iterate for elements that are no numbers.
+func (p *pipe) iterateOf(t testing.TB, declared kt.Attrs) *iterator {
+	t.Helper()
 	if p.err != nil {
 		t.Fatal(p.err)
 	}
 	iterators++
 	attrs := p.attrs(kt.Attrs{"shared_name": fmt.Sprint("i", iterators), "container": ""})
+	for name, v := range declared {
+		attrs[name] = v
+	}
 	it := &iterator{t: t, d: p.d, p: p}
 	it.handle = p.d.Run(t, kt.Op{Type: "IteratorV2", Attrs: attrs})[0]
 	p.now.Tensor.Retain()

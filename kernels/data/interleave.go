@@ -60,7 +60,7 @@ func (k *interleave) open(e *Env) (Iterator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openOver(e, k.input, func(o over) Iterator { return &interleaving{over: o, of: k, f: f} })
+	return openOver(e, k.input, func(o over) Iterator { return &interleaving{over: o, of: k, f: f, env: e} })
 }
 
 // turn is an iterator in the cycle, with the element that its dataset was made of.
@@ -70,14 +70,14 @@ type turn struct {
 	dataset *Dataset
 }
 
-// openTurn makes the dataset of an element, which it takes over, and opens it.
-func openTurn(c *Call, f *bound, from Element) (*turn, error) {
+// openTurn makes the dataset of an element, which it takes over, and opens it in an environment.
+func openTurn(c *Call, env *Env, f *bound, from Element) (*turn, error) {
 	d, err := f.dataset(c, from.retain())
 	if err != nil {
 		from.release()
 		return nil, err
 	}
-	it, err := d.open(c.Env)
+	it, err := d.open(env)
 	if err != nil {
 		from.release()
 		d.Release()
@@ -97,6 +97,7 @@ func (t *turn) end() {
 type interleaving struct {
 	over
 	of        *interleave
+	env       *Env
 	f         *bound
 	turns     []*turn // nil where there is none; as long as the places that had one
 	at, given int64
@@ -179,7 +180,7 @@ func (it *interleaving) fillAt(c *Call, at int64) error {
 }
 
 func (it *interleaving) openTurn(c *Call, from Element) (*turn, error) {
-	t, err := openTurn(c, it.f, from)
+	t, err := openTurn(c, it.env, it.f, from)
 	if err == nil && it.ahead != nil {
 		t.Iterator = it.ahead(t.Iterator)
 	}

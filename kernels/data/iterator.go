@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -29,8 +30,15 @@ type Iterator interface {
 // atEnd tells whether Next has come to the end.
 func atEnd(err error) bool { return errors.Is(err, io.EOF) }
 
-// Env is what the iterators of one pipeline share, for as long as it is open.
+// Env is where an iterator is: in a pipeline, and in a stage of it.
 type Env struct {
+	*shared
+	stage *stage       // of the iterator; nil where stages are not counted
+	stats *taggedStats // that stages tell what they measure; nil where none was set
+}
+
+// shared is what the iterators of one pipeline share, for as long as it is open.
+type shared struct {
 	device kernels.Device
 	files  files.FS
 	log    *slog.Logger
@@ -40,6 +48,8 @@ type Env struct {
 	mu        sync.Mutex
 	opened    map[string]bool // the paths of files that stages have opened
 	libraries map[kernels.Library]kernels.OpenLibrary
+
+	stageCount atomic.Int64
 }
 
 // newEnv makes the environment of a pipeline that the step's session opens on a device.
@@ -48,16 +58,19 @@ func newEnv(ctx *kernels.Context, device kernels.Device) *Env {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Env{device: device, files: ctx.Files(), log: log, libraries: map[kernels.Library]kernels.OpenLibrary{}}
+	return &Env{
+		shared: &shared{device: device, files: ctx.Files(), log: log, libraries: map[kernels.Library]kernels.OpenLibrary{}},
+		stage:  &stage{},
+	}
 }
 
 // like is an environment of its own with what e has.
 func (e *Env) like() *Env {
-	return &Env{device: e.device, files: e.files, log: e.log, libraries: map[kernels.Library]kernels.OpenLibrary{}}
+	return &Env{shared: &shared{device: e.device, files: e.files, log: e.log, libraries: map[kernels.Library]kernels.OpenLibrary{}}}
 }
 
 // noteFile notes a file that a stage opens.
-func (e *Env) noteFile(name string) error {
+func (e *shared) noteFile(name string) error {
 	path, err := files.Local(name)
 	if err != nil {
 		return err
@@ -73,7 +86,7 @@ func (e *Env) noteFile(name string) error {
 
 // admit tells why a session may not have elements of the pipeline: it has other files than the one that opened it, and
 // may not use one that was read. nil where it may.
-func (e *Env) admit(fsys files.FS) error {
+func (e *shared) admit(fsys files.FS) error {
 	if fsys == e.files {
 		return nil
 	}
@@ -88,7 +101,7 @@ func (e *Env) admit(fsys files.FS) error {
 }
 
 // close ends the pipeline's calls and gives its libraries up. No iterator of it is open any more.
-func (e *Env) close() {
+func (e *shared) close() {
 	e.cancel.Cancel(errClosed)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -101,7 +114,7 @@ func (e *Env) close() {
 var errClosed = status.New(status.Cancelled, "The iterator was closed")
 
 // pool is where elements lie.
-func (e *Env) pool() *tensor.Pool { return e.device.Pool() }
+func (e *shared) pool() *tensor.Pool { return e.device.Pool() }
 
 // Call is one request for elements: a step's, or that of a stage that works ahead.
 type Call struct {

@@ -152,10 +152,11 @@ func (k *concatenate) at(c *Call, i int64) (Element, error) {
 	return k.first.at(c, i)
 }
 
-func (k *concatenate) open(*Env) (Iterator, error) { return &concatenating{of: k}, nil }
+func (k *concatenate) open(e *Env) (Iterator, error) { return &concatenating{of: k, env: e}, nil }
 
 type concatenating struct {
 	of    *concatenate
+	env   *Env
 	at    int // which of the two
 	input Iterator
 }
@@ -170,7 +171,7 @@ func (it *concatenating) dataset() *Dataset {
 func (it *concatenating) Next(c *Call) (Element, error) {
 	for it.at < 2 {
 		if it.input == nil {
-			input, err := it.dataset().open(c.Env)
+			input, err := it.dataset().open(it.env)
 			if err != nil {
 				return nil, err
 			}
@@ -206,7 +207,7 @@ func (it *concatenating) Restore(c *Call, r *Reader) {
 	if !r.Bool("open") || it.at < 0 || it.at > 1 {
 		return
 	}
-	input, err := it.dataset().open(c.Env)
+	input, err := it.dataset().open(it.env)
 	if err != nil {
 		r.Fail(err)
 		return

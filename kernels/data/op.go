@@ -67,7 +67,11 @@ func (s *settings) shapes(name string) []shapes.PartialShape {
 
 // function reads an attribute that names a function.
 func (s *settings) function(name string) *functionAttr {
-	ref := read(s, name, graph.Attrs.Func)
+	return s.functionRef(read(s, name, graph.Attrs.Func))
+}
+
+// functionRef is the function of that name and those attributes.
+func (s *settings) functionRef(ref *graph.FunctionRef) *functionAttr {
 	if s.err != nil {
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 // parallelInterleave is interleave whose datasets are iterated over at the same time.
 type parallelInterleave struct {
 	interleave
+	parallelism
 	buffer  int64 // elements of each dataset that are made before they are asked for
-	calls   int64
 	ordered bool
 }
 
@@ -25,7 +25,7 @@ func newParallelInterleave(order string) func(*settings) maker {
 			if last > 3+n {
 				k.buffer = in.bufferOf(3 + n)
 			}
-			k.calls = in.parallelCalls(in.int(last, "num_parallel_calls"))
+			k.parallelism = in.parallelCalls(in.int(last, "num_parallel_calls"))
 			return k
 		}
 	}
@@ -71,7 +71,7 @@ func (k *parallelInterleave) open(e *Env) (Iterator, error) {
 		return nil, err
 	}
 	return openOver(e, k.input, func(o over) Iterator {
-		it := &parallelInterleaving{interleaving: interleaving{over: o, of: &k.interleave, f: f}, of: k, slots: make(chan struct{}, min(k.calls, maxParallel))}
+		it := &parallelInterleaving{interleaving: interleaving{over: o, of: &k.interleave, f: f, env: e}, of: k, slots: make(chan struct{}, min(k.calls, maxParallel))}
 		it.interleaving.ahead = it.ahead
 		return it
 	})
@@ -87,7 +87,7 @@ type parallelInterleaving struct {
 
 // ahead makes an iterator one that works ahead.
 func (it *parallelInterleaving) ahead(input Iterator) Iterator {
-	return &prefetching{over: over{&limited{over{input}, it.slots}}, size: it.of.buffer, ready: it.ready}
+	return &prefetching{over: over{&limited{over{input}, it.slots}}, size: it.of.buffer, ready: it.ready, stage: it.env.stage}
 }
 
 // limited is an iterator that is asked while there is a slot.
@@ -116,12 +116,25 @@ func (it *parallelInterleaving) Next(c *Call) (Element, error) {
 	return it.nextReady(c)
 }
 
+// fill tells how many datasets are asked for elements. Their buffers tell what they hold.
+func (it *parallelInterleaving) fill(s *StageStats) {
+	s.Running += int64(len(it.slots))
+	s.Parallelism += int64(cap(it.slots))
+	s.Tuned = s.Tuned || it.of.tuned
+}
+
+func (it *parallelInterleaving) Close() {
+	it.env.stage.detach(it)
+	it.interleaving.Close()
+}
+
 // begin opens the datasets of the first cycle, so that all are iterated over at once.
 func (it *parallelInterleaving) begin(c *Call) error {
 	if it.begun {
 		return nil
 	}
 	it.begun = true
+	it.env.stage.attach(it)
 	if !it.of.ordered {
 		it.ready = make(chan struct{}, 1)
 	}
@@ -245,7 +258,7 @@ func (k *parallelFilter) open(e *Env) (Iterator, error) {
 		return nil, err
 	}
 	return openOver(e, k.input, func(o over) Iterator {
-		return &filteringLast{over{&mappingAhead{over: o, of: &k.parallelMap, apply: func(c *Call, e Element) (Element, error) {
+		return &filteringLast{over{&mappingAhead{over: o, of: &k.parallelMap, stage: e.stage, apply: func(c *Call, e Element) (Element, error) {
 			holds, err := f.truth(c, e.retain())
 			if err != nil {
 				e.release()

@@ -12,8 +12,14 @@ import (
 // parallelMap is mapped with several calls of the function at a time.
 type parallelMap struct {
 	mapped
-	calls   int64
+	parallelism
 	ordered bool // the results come in the order of the elements
+}
+
+// parallelism is how many calls may be under way at a time.
+type parallelism struct {
+	calls int64
+	tuned bool // it is the server's choice
 }
 
 // order is an attribute "deterministic": true, false or default, which is what the dataset's options say.
@@ -47,16 +53,20 @@ func newParallelMapV1(s *settings) maker {
 	}
 }
 
-// parallelCalls is how many calls may be under way at a time.
-func (in *inputs) parallelCalls(n int64) int64 {
+// parallelCalls is n calls, or, where it is left to the server, as many as there are processors. TensorFlow tunes it
+// between one and that.
+func (in *inputs) parallelCalls(n int64) parallelism {
 	if n == autotune {
-		return int64(runtime.GOMAXPROCS(0))
+		return parallelism{parallelismOfHost(), true}
 	}
 	if in.err == nil && n <= 0 {
 		in.failf("num_parallel_calls must be greater than zero.")
 	}
-	return min(n, maxParallel)
+	return parallelism{calls: min(n, maxParallel)}
 }
+
+// parallelismOfHost is as many calls as there are processors.
+func parallelismOfHost() int64 { return int64(runtime.GOMAXPROCS(0)) }
 
 // maxParallel bounds the goroutines of a stage.
 const maxParallel = 1024
@@ -84,7 +94,7 @@ func (k *parallelMap) open(e *Env) (Iterator, error) {
 		return nil, err
 	}
 	return openOver(e, k.input, func(o over) Iterator {
-		return &mappingAhead{over: o, of: k, apply: func(c *Call, e Element) (Element, error) { return f.call(c, e) }}
+		return &mappingAhead{over: o, of: k, stage: e.stage, apply: func(c *Call, e Element) (Element, error) { return f.call(c, e) }}
 	})
 }
 
@@ -97,8 +107,9 @@ type result struct {
 // mappingAhead has one goroutine that asks the input, and one for each call. It begins with the first Next.
 type mappingAhead struct {
 	over
-	of   *parallelMap
-	crew *crew
+	of    *parallelMap
+	stage *stage
+	crew  *crew
 	// apply is the function for one element, which it takes over.
 	apply func(c *Call, e Element) (Element, error)
 
@@ -114,6 +125,7 @@ func (it *mappingAhead) begin(c *Call) {
 	if it.crew == nil {
 		it.crew = newCrew(c.Env)
 		it.news = make(chan struct{})
+		it.stage.attach(it)
 		it.crew.start(it.work)
 	}
 }
@@ -121,6 +133,22 @@ func (it *mappingAhead) begin(c *Call) {
 func (it *mappingAhead) changed() {
 	close(it.news)
 	it.news = make(chan struct{})
+}
+
+// fill tells what calls are under way, and which results wait.
+func (it *mappingAhead) fill(s *StageStats) {
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	s.Running += it.running
+	s.Parallelism += it.of.calls
+	s.Buffered += int64(len(it.results)) - it.running
+	s.BufferSize = max(s.BufferSize, 0) + it.of.calls
+	s.Tuned = s.Tuned || it.of.tuned
+	for _, r := range it.results {
+		if r.done {
+			s.Bytes += r.bytes()
+		}
+	}
 }
 
 // work begins calls while there is room.
@@ -170,8 +198,10 @@ func (it *mappingAhead) room() bool {
 		if room {
 			return true
 		}
+		end := it.stage.waitsForRoom()
 		select {
 		case <-news:
+			end()
 		case <-it.crew.Done:
 			return false
 		}
@@ -192,8 +222,10 @@ func (it *mappingAhead) Next(c *Call) (Element, error) {
 		if over {
 			return nil, io.EOF
 		}
+		end := it.stage.waitsForElement()
 		select {
 		case <-news:
+			end()
 		case <-c.Done:
 			return nil, c.Err()
 		case <-it.crew.Done:
@@ -224,10 +256,13 @@ func (it *mappingAhead) Close() {
 	if it.crew != nil {
 		it.crew.close()
 	}
+	it.stage.detach(it)
+	it.mu.Lock()
 	for _, r := range it.results {
 		r.release()
 	}
 	it.results = nil
+	it.mu.Unlock()
 	it.over.Close()
 }
 

@@ -121,7 +121,9 @@ func (k *parsed) at(c *Call, i int64) (Element, error) {
 }
 
 func (k *parsed) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &mappingAhead{over: o, of: &k.parallelMap, apply: k.parse} })
+	return openOver(e, k.input, func(o over) Iterator {
+		return &mappingAhead{over: o, of: &k.parallelMap, stage: e.stage, apply: k.parse}
+	})
 }
 
 // parse parses all strings of an element, which it takes over.

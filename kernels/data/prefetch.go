@@ -9,23 +9,39 @@ import (
 type prefetch struct {
 	input *Dataset
 	size  int64
+	// tuned tells that the buffer may grow beyond size.
+	tuned bool
 }
 
-// autoPrefetch is the elements in the buffer where its size is left to the server.
+// autoPrefetch is the elements in the buffers of a parallel interleave where their size is left to the server.
 const autoPrefetch = 16
 
-func newPrefetch(*settings) maker {
+// A prefetch whose size is left to the server has room for firstPrefetch elements. The buffer doubles each time that it
+// was full and the reader has emptied it nevertheless, up to maxPrefetch elements, and not beyond maxPrefetchBytes.
+const (
+	firstPrefetch    = 4
+	maxPrefetch      = 512
+	maxPrefetchBytes = 64 << 20
+)
+
+func newPrefetch(s *settings) maker {
+	least := int64(firstPrefetch)
+	if s.has("buffer_size_min") {
+		least = min(max(least, s.int("buffer_size_min")), maxPrefetch)
+	}
 	return func(in *inputs) kind {
-		k := &prefetch{in.dataset(0), in.int(1, "buffer_size")}
+		k := &prefetch{input: in.dataset(0), size: in.int(1, "buffer_size")}
 		if in.err == nil && k.size < 0 && k.size != autotune {
 			in.failf("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning")
 		}
 		if k.size == autotune {
-			k.size = autoPrefetch
+			k.size, k.tuned = least, true
 		}
 		return k
 	}
 }
+
+func (k *prefetch) changesNothing() bool { return k.size == 0 }
 
 func (k *prefetch) cardinality() int64 { return k.input.cardinality() }
 
@@ -36,7 +52,7 @@ func (k *prefetch) open(e *Env) (Iterator, error) {
 		if k.size == 0 {
 			return &o
 		}
-		return &prefetching{over: o, size: k.size}
+		return &prefetching{over: o, size: k.size, tuned: k.tuned, stage: e.stage}
 	})
 }
 
@@ -45,13 +61,17 @@ func (o *over) Next(c *Call) (Element, error) { return o.input.Next(c) }
 // prefetching has one goroutine, which asks the input while there is room in the buffer. It begins with the first Next.
 type prefetching struct {
 	over
-	size int64
-	crew *crew
+	stage *stage
+	tuned bool // size may grow
+	crew  *crew
 	// ready, if not nil, gets an element at a change.
 	ready chan struct{}
 
 	asking sync.Mutex // held while the input is asked
 	mu     sync.Mutex
+	size   int64
+	full   bool  // since it grew last
+	latest int64 // the bytes of the element that came last
 	buffer []outcome
 	ended  bool          // the last outcome of the input was the end
 	news   chan struct{} // closed at a change that somebody waits for
@@ -62,6 +82,7 @@ func (it *prefetching) begin(c *Call) {
 	if it.crew == nil {
 		it.crew = newCrew(c.Env)
 		it.news = make(chan struct{})
+		it.stage.attach(it)
 		it.crew.start(it.work)
 	}
 }
@@ -83,6 +104,7 @@ func (it *prefetching) take() (o outcome, ok, ended bool) {
 	it.mu.Lock()
 	defer it.mu.Unlock()
 	if len(it.buffer) == 0 {
+		it.grow()
 		return outcome{}, false, it.ended
 	}
 	o = it.buffer[0]
@@ -91,6 +113,28 @@ func (it *prefetching) take() (o outcome, ok, ended bool) {
 		it.changed()
 	}
 	return o, true, false
+}
+
+// grow doubles a buffer that is empty though it was full. The caller holds mu.
+func (it *prefetching) grow() {
+	if it.tuned && it.full && it.size < maxPrefetch && 2*it.size*it.latest <= maxPrefetchBytes {
+		it.size, it.full = 2*it.size, false
+		if it.crew != nil {
+			it.changed()
+		}
+	}
+}
+
+// fill tells what the buffer holds.
+func (it *prefetching) fill(s *StageStats) {
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	s.Buffered += int64(len(it.buffer))
+	s.BufferSize = max(s.BufferSize, 0) + it.size
+	s.Tuned = s.Tuned || it.tuned
+	for _, o := range it.buffer {
+		s.Bytes += o.bytes()
+	}
 }
 
 // work fills the buffer until the input ends or the crew is closed.
@@ -103,6 +147,10 @@ func (it *prefetching) work() {
 			it.ended = true
 		} else {
 			it.buffer = append(it.buffer, outcome{e, err})
+			if it.tuned {
+				it.latest = e.bytes()
+				it.full = it.full || int64(len(it.buffer)) >= it.size
+			}
 		}
 		ended := it.ended
 		it.changed()
@@ -126,8 +174,10 @@ func (it *prefetching) room() bool {
 		if room {
 			return true
 		}
+		end := it.stage.waitsForRoom()
 		select {
 		case <-news:
+			end()
 		case <-it.crew.Done:
 			return false
 		}
@@ -146,8 +196,10 @@ func (it *prefetching) Next(c *Call) (Element, error) {
 		case ended:
 			return nil, io.EOF
 		}
+		end := it.stage.waitsForElement()
 		select {
 		case <-news:
+			end()
 		case <-c.Done:
 			return nil, c.Err()
 		case <-it.crew.Done:
@@ -160,10 +212,13 @@ func (it *prefetching) Close() {
 	if it.crew != nil {
 		it.crew.close()
 	}
+	it.stage.detach(it)
+	it.mu.Lock()
 	for _, o := range it.buffer {
 		o.release()
 	}
 	it.buffer = nil
+	it.mu.Unlock()
 	it.over.Close()
 }
 

@@ -170,3 +170,91 @@ func (it *rebatching) Restore(c *Call, r *Reader) {
 	}
 	it.over.Restore(c, r)
 }
+
+// split is each batch in as many parts as there are replicas, the first ones as large as the largest: RebatchDataset.
+type split struct {
+	input    *Dataset
+	replicas int64
+}
+
+func newSplit(*settings) maker {
+	return func(in *inputs) kind {
+		return &split{in.dataset(0), in.positive(in.int(1, "num_replicas"), "num_replicas")}
+	}
+}
+
+func (*split) cardinality() int64 { return unknown }
+
+func (k *split) open(e *Env) (Iterator, error) {
+	return openOver(e, k.input, func(o over) Iterator { return &splitting{over: o, of: k} })
+}
+
+type splitting struct {
+	over
+	of   *split
+	now  Element
+	part int64 // of now, the next one
+}
+
+func (it *splitting) Next(c *Call) (Element, error) {
+	if it.part == 0 {
+		it.drop()
+		e, err := it.input.Next(c)
+		if err != nil {
+			return nil, err
+		}
+		for i, t := range e {
+			if t.Rank() == 0 {
+				e.release()
+				return nil, status.InvalidArgumentf("Cannot rebatch dataset: All components must have at least one dimension. Perhaps your input dataset is not batched? Component %d is scalar.", i)
+			}
+		}
+		it.now = e
+	}
+	out := make(Element, len(it.now))
+	for i, t := range it.now {
+		// The components may have batches of their own sizes.
+		rows := t.Shape()[0]
+		size := (rows - 1 + it.of.replicas) / it.of.replicas
+		end := min(size*(it.part+1), rows)
+		out[i] = t.Rows(int(min(size*it.part, end)), int(end))
+	}
+	if it.part++; it.part == it.of.replicas {
+		it.part = 0
+	}
+	return out, nil
+}
+
+func (it *splitting) drop() {
+	it.now.release()
+	it.now = nil
+}
+
+func (it *splitting) Close() {
+	it.drop()
+	it.over.Close()
+}
+
+func (it *splitting) Save(c *Call, w *Writer) {
+	w.Int("part", it.part)
+	if it.part > 0 {
+		w.Element("now", it.now)
+	}
+	it.over.Save(c, w)
+}
+
+func (it *splitting) Restore(c *Call, r *Reader) {
+	it.part = r.Place("part")
+	if it.part > 0 {
+		it.now = r.Element("now")
+		for _, t := range it.now {
+			if t.Rank() == 0 {
+				r.Fail(status.Errorf(status.DataLoss, "The saved state of a rebatched dataset has a scalar for a batch"))
+			}
+		}
+		if it.part >= it.of.replicas {
+			r.Fail(status.Errorf(status.DataLoss, "The saved state of a rebatched dataset is at part %d of %d", it.part, it.of.replicas))
+		}
+	}
+	it.over.Restore(c, r)
+}

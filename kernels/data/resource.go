@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/status"
@@ -32,6 +33,7 @@ type Resource struct {
 	open    map[*pipeline]bool // now, and those before whose iterators are still in use
 	deleted bool
 	given   atomic.Int64  // elements
+	waited  atomic.Int64  // nanoseconds that steps waited for them
 	done    chan struct{} // closed when it was deleted and none is open
 }
 
@@ -178,7 +180,10 @@ func (r *Resource) next(ctx *kernels.Context) (e Element, err error) {
 		if err := p.admit(fsys); err != nil {
 			return err
 		}
-		if e, err = p.Next(c); err != nil {
+		begun := time.Now()
+		e, err = p.Next(c)
+		r.waited.Add(int64(time.Since(begun)))
+		if err != nil {
 			return err
 		}
 		if err = p.admit(fsys); err != nil { // it has opened another file

@@ -155,8 +155,8 @@ func (k *shuffle) at(c *Call, i int64) (Element, error) {
 	return k.input.at(c, k.indices[i]%k.input.cardinality())
 }
 
-func (k *shuffle) open(*Env) (Iterator, error) {
-	it := &shuffling{of: k, drawn: 0}
+func (k *shuffle) open(e *Env) (Iterator, error) {
+	it := &shuffling{of: k, env: e}
 	it.seed, it.seed2 = k.seeds.next()
 	it.draw = numbersOf(it.seed, it.seed2, 0)
 	return it, nil
@@ -173,6 +173,7 @@ type span struct {
 
 type shuffling struct {
 	of          *shuffle
+	env         *Env
 	input       Iterator
 	seed, seed2 int64
 	draw        numbers
@@ -180,7 +181,7 @@ type shuffling struct {
 	rounds      int64
 	buffer      []Element
 	spans       []span
-	held        int64
+	held, told  int64
 	given       bool // there was an element
 }
 
@@ -214,7 +215,10 @@ func (it *shuffling) Next(c *Call) (Element, error) {
 		it.buffer[at] = nil
 	}
 	first.start++
-	it.held--
+	if it.held--; it.held != it.told { // a full buffer, which gets another one next time, has nothing to tell
+		it.told = it.held
+		it.env.stage.hold(it.held, e)
+	}
 	return e, nil
 }
 
@@ -244,7 +248,7 @@ func (it *shuffling) served() bool {
 func (it *shuffling) fill(c *Call) error {
 	for it.wants() {
 		if it.input == nil {
-			if err := it.begin(c); err != nil {
+			if err := it.begin(); err != nil {
 				return err
 			}
 		}
@@ -270,8 +274,8 @@ func (it *shuffling) fill(c *Call) error {
 }
 
 // begin begins a round.
-func (it *shuffling) begin(c *Call) error {
-	input, err := it.of.input.open(c.Env)
+func (it *shuffling) begin() error {
+	input, err := it.of.input.open(it.env)
 	if err != nil {
 		return err
 	}
@@ -344,7 +348,7 @@ func (it *shuffling) Restore(c *Call, r *Reader) {
 	if r.err != nil || !r.Bool("open") {
 		return
 	}
-	input, err := it.of.input.open(c.Env)
+	input, err := it.of.input.open(it.env)
 	if err != nil {
 		r.Fail(err)
 		return

@@ -62,6 +62,7 @@ func (s *State) index() {
 func Register() {
 	tensor.RegisterVariant(stateName, readState)
 	tensor.RegisterVariant(datasetName, readDataset)
+	tensor.RegisterVariant(compressedName, readCompressed)
 }
 
 // Writer writes a part of a state. The first error stays.

@@ -2,77 +2,17 @@ package summary
 
 import (
 	"math"
-	"slices"
-	"sync"
 
 	summarypb "github.com/galeone/tensorflow/tensorflow/go/core/framework/summary_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/histogram"
 )
-
-// bucketLimits are the upper ends of a histogram's buckets: each a tenth farther from zero than the
-// one before, from 1e-12 to 1e20 on both sides.
-var bucketLimits = sync.OnceValue(func() []float64 {
-	var up []float64
-	for v := 1.0e-12; v < 1.0e20; v *= 1.1 {
-		up = append(up, v)
-	}
-	up = append(up, math.MaxFloat64)
-	limits := make([]float64, 0, 2*len(up)+1)
-	for _, v := range slices.Backward(up) {
-		limits = append(limits, -v)
-	}
-	return append(append(limits, 0), up...)
-})
-
-// histogram counts values in buckets.
-type histogram struct {
-	min, max, num, sum, squares float64
-	counts                      []float64
-}
-
-func newHistogram() *histogram {
-	return &histogram{min: math.MaxFloat64, max: -math.MaxFloat64, counts: make([]float64, len(bucketLimits()))}
-}
-
-func (h *histogram) add(v float64) {
-	// A bucket does not hold its upper end.
-	limits := bucketLimits()
-	lo, hi := 0, len(limits)
-	for lo < hi {
-		if mid := (lo + hi) / 2; limits[mid] > v {
-			hi = mid
-		} else {
-			lo = mid + 1
-		}
-	}
-	h.counts[min(lo, len(limits)-1)]++
-	h.min, h.max = min(h.min, v), max(h.max, v)
-	h.num++
-	h.sum += v
-	h.squares += float64(v * v)
-}
-
-// proto is the histogram as a message, in which buckets without values that follow each other are one.
-func (h *histogram) proto() *summarypb.HistogramProto {
-	p := &summarypb.HistogramProto{Min: h.min, Max: h.max, Num: h.num, Sum: h.sum, SumSquares: h.squares}
-	limits := bucketLimits()
-	for i := 0; i < len(h.counts); i++ {
-		if h.counts[i] == 0 {
-			for i+1 < len(h.counts) && h.counts[i+1] == 0 {
-				i++
-			}
-		}
-		p.BucketLimit = append(p.BucketLimit, limits[i])
-		p.Bucket = append(p.Bucket, h.counts[i])
-	}
-	return p
-}
 
 // histogramValue is the summary of a tensor's distribution. nan and inf are the errors for values of these kinds.
 func histogramValue(tag string, t *tensor.Tensor, nan, inf string) (*summarypb.Summary_Value, error) {
-	h := newHistogram()
+	h := histogram.New()
 	var block [512]float64
 	for i := 0; i < t.Len(); i += len(block) {
 		part := block[:min(len(block), t.Len()-i)]
@@ -86,10 +26,10 @@ func histogramValue(tag string, t *tensor.Tensor, nan, inf string) (*summarypb.S
 			case math.IsInf(v, 0):
 				return nil, status.New(status.InvalidArgument, inf)
 			}
-			h.add(v)
+			h.Add(v)
 		}
 	}
-	return &summarypb.Summary_Value{Tag: tag, Value: &summarypb.Summary_Value_Histo{Histo: h.proto()}}, nil
+	return &summarypb.Summary_Value{Tag: tag, Value: &summarypb.Summary_Value_Histo{Histo: h.Proto()}}, nil
 }
 
 // unsupportedSummary is the error for elements that are no numbers.

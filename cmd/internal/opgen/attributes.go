@@ -65,6 +65,9 @@ func keyOf(a *oppb.OpDef_AttrDef) string {
 	if a.Name == "deterministic" && goType(a) == "string" {
 		return "determinism"
 	}
+	if a.Name == "compression" && goType(a) == "string" {
+		return "snapshot_compression"
+	}
 	return a.Name
 }
 

@@ -117,6 +117,11 @@ func AreaRange(v []float32) Attr { return Attr{"area_range", v} }
 // Ops: SampleDistortedBoundingBox, SampleDistortedBoundingBoxV2, StatelessSampleDistortedBoundingBox. Default: [0.75, 1.33].
 func AspectRatioRange(v []float32) Attr { return Attr{"aspect_ratio_range", v} }
 
+// AutoShardPolicy sets the attribute auto_shard_policy.
+//
+// Ops: AutoShardDataset, ExperimentalAutoShardDataset. Default: 0.
+func AutoShardPolicy(v int64) Attr { return Attr{"auto_shard_policy", v} }
+
 // Axis is the dimension that is joined, cut or made.
 //
 // Ops: Dequantize, OneHot, Pack, QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4, QuantizeAndDequantizeV4Grad, QuantizeV2, Unpack. Defaults: -1 (Dequantize, OneHot, QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4, QuantizeAndDequantizeV4Grad, QuantizeV2); 0 (Pack, Unpack).
@@ -294,7 +299,7 @@ func ConjugateOutput(v bool) Attr { return Attr{"conjugate_output", v} }
 
 // Container is the container of the resource, the default one for "".
 //
-// 59 ops take it. Default: "".
+// 64 ops take it. Default: "".
 func Container(v string) Attr { return Attr{"container", v} }
 
 // ContextDenseShapes sets the attribute context_dense_shapes.
@@ -711,6 +716,16 @@ func HalfPixelCenters(v bool) Attr { return Attr{"half_pixel_centers", v} }
 // Ops: FinalizeDataset. Default: false.
 func HasCapturedRef(v bool) Attr { return Attr{"has_captured_ref", v} }
 
+// Hash sets the attribute hash.
+//
+// Ops: SnapshotDatasetV2. Default: 0.
+func Hash(v int64) Attr { return Attr{"hash", v} }
+
+// HashValid sets the attribute hash_valid.
+//
+// Ops: SnapshotDatasetV2. Default: false.
+func HashValid(v bool) Attr { return Attr{"hash_valid", v} }
+
 // HeaderBytes is the size of a file's start that is not read.
 //
 // Ops: FixedLengthRecordReaderV2. Default: 0.
@@ -891,6 +906,11 @@ func MaxEnqueuedBatches(v int64) Attr { return Attr{"max_enqueued_batches", v} }
 // Ops: ImageSummary, WriteImageSummary. Default: 3.
 func MaxImages(v int64) Attr { return Attr{"max_images", v} }
 
+// MaxIntraOpParallelism sets the attribute max_intra_op_parallelism.
+//
+// Ops: ExperimentalThreadPoolHandle, MapDefun, ThreadPoolHandle. Default: 1.
+func MaxIntraOpParallelism(v int64) Attr { return Attr{"max_intra_op_parallelism", v} }
+
 // MaxLoadFactor is how full a dense table gets before it grows.
 //
 // Ops: AnonymousMutableDenseHashTable, MutableDenseHashTable, MutableDenseHashTableV2. Default: 0.8.
@@ -938,7 +958,7 @@ func MessageFormat(v string) Attr { return Attr{"message_format", v} }
 
 // Metadata sets the attribute metadata.
 //
-// 54 ops take it. Default: "".
+// 57 ops take it. Default: "".
 func Metadata(v string) Attr { return Attr{"metadata", v} }
 
 // Method sets the attribute method.
@@ -978,7 +998,7 @@ func MixedPriorityPolicy(v string) Attr { return Attr{"mixed_priority_policy", v
 
 // Mode sets the attribute mode.
 //
-// Ops: Dequantize, QuantizeV2. Default: "MIN_COMBINED".
+// Ops: Dequantize, QuantizeV2, SnapshotDataset. Defaults: "MIN_COMBINED" (Dequantize, QuantizeV2); "auto" (SnapshotDataset).
 func Mode(v string) Attr { return Attr{"mode", v} }
 
 // MultiplyLinearByLr sets the attribute multiply_linear_by_lr.
@@ -1051,6 +1071,16 @@ func NumBits(v int64) Attr { return Attr{"num_bits", v} }
 // Ops: TensorListStack. Default: -1.
 func NumElements(v int64) Attr { return Attr{"num_elements", v} }
 
+// NumReaderThreads sets the attribute num_reader_threads.
+//
+// Ops: SnapshotDataset. Default: 1.
+func NumReaderThreads(v int64) Attr { return Attr{"num_reader_threads", v} }
+
+// NumReplicas sets the attribute num_replicas.
+//
+// Ops: AutoShardDataset. Default: 0.
+func NumReplicas(v int64) Attr { return Attr{"num_replicas", v} }
+
 // NumReservedIDs sets the attribute num_reserved_ids.
 //
 // Ops: FixedUnigramCandidateSampler. Default: 0.
@@ -1061,6 +1091,11 @@ func NumReservedIDs(v int64) Attr { return Attr{"num_reserved_ids", v} }
 // Ops: FixedUnigramCandidateSampler. Default: 1.
 func NumShards(v int64) Attr { return Attr{"num_shards", v} }
 
+// NumWriterThreads sets the attribute num_writer_threads.
+//
+// Ops: SnapshotDataset. Default: 1.
+func NumWriterThreads(v int64) Attr { return Attr{"num_writer_threads", v} }
+
 // Offset sets the attribute offset.
 //
 // Ops: InitializeTableFromTextFile, InitializeTableFromTextFileV2. Default: 0.
@@ -1070,6 +1105,11 @@ func Offset(v int64) Attr { return Attr{"offset", v} }
 //
 // Ops: GenerateVocabRemapping. Default: -1.
 func OldVocabSize(v int64) Attr { return Attr{"old_vocab_size", v} }
+
+// OptimizationConfigs sets the attribute optimization_configs.
+//
+// Ops: OptimizeDataset, OptimizeDatasetV2. Default: empty.
+func OptimizationConfigs(v []string) Attr { return Attr{"optimization_configs", v} }
 
 // OptimizeSize sets the attribute optimize_size.
 //
@@ -1161,6 +1201,11 @@ func ParallelIterations(v int64) Attr { return Attr{"parallel_iterations", v} }
 // Ops: TridiagonalSolve. Default: true.
 func PartialPivoting(v bool) Attr { return Attr{"partial_pivoting", v} }
 
+// PendingSnapshotExpirySeconds sets the attribute pending_snapshot_expiry_seconds.
+//
+// Ops: SnapshotDataset. Default: 86400.
+func PendingSnapshotExpirySeconds(v int64) Attr { return Attr{"pending_snapshot_expiry_seconds", v} }
+
 // PerturbSingular sets the attribute perturb_singular.
 //
 // Ops: TridiagonalSolve. Default: false.
@@ -1240,6 +1285,21 @@ func RangeGiven(v bool) Attr { return Attr{"range_given", v} }
 //
 // Ops: DecodeAndCropJpeg, DecodeJpeg. Default: 1.
 func Ratio(v int64) Attr { return Attr{"ratio", v} }
+
+// ReaderBufferSize sets the attribute reader_buffer_size.
+//
+// Ops: SnapshotDataset. Default: 1.
+func ReaderBufferSize(v int64) Attr { return Attr{"reader_buffer_size", v} }
+
+// ReaderPathPrefix sets the attribute reader_path_prefix.
+//
+// Ops: SnapshotDataset. Default: "".
+func ReaderPathPrefix(v string) Attr { return Attr{"reader_path_prefix", v} }
+
+// ReaderPrefix sets the attribute reader_prefix.
+//
+// Ops: SnapshotDatasetV2. Default: "".
+func ReaderPrefix(v string) Attr { return Attr{"reader_prefix", v} }
 
 // RecallTarget sets the attribute recall_target.
 //
@@ -1343,12 +1403,12 @@ func Scientific(v bool) Attr { return Attr{"scientific", v} }
 
 // Seed is the seed of random numbers; with both seeds 0 each run differs.
 //
-// 22 ops take it. Default: 0.
+// 23 ops take it. Default: 0.
 func Seed(v int64) Attr { return Attr{"seed", v} }
 
 // Seed2 is the second seed of random numbers.
 //
-// 22 ops take it. Default: 0.
+// 23 ops take it. Default: 0.
 func Seed2(v int64) Attr { return Attr{"seed2", v} }
 
 // SelectCols sets the attribute select_cols.
@@ -1376,9 +1436,14 @@ func Shapes(v []shape.Shape) Attr { return Attr{"shapes", v} }
 // Ops: FixedUnigramCandidateSampler. Default: 0.
 func Shard(v int64) Attr { return Attr{"shard", v} }
 
+// ShardSizeBytes sets the attribute shard_size_bytes.
+//
+// Ops: SnapshotDataset. Default: 10737418240.
+func ShardSizeBytes(v int64) Attr { return Attr{"shard_size_bytes", v} }
+
 // SharedName is the name under which sessions share the resource.
 //
-// 59 ops take it. Default: "".
+// 64 ops take it. Default: "".
 func SharedName(v string) Attr { return Attr{"shared_name", v} }
 
 // Shortest sets the attribute shortest.
@@ -1390,6 +1455,11 @@ func Shortest(v bool) Attr { return Attr{"shortest", v} }
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func ShrinkAxisMask(v int64) Attr { return Attr{"shrink_axis_mask", v} }
+
+// ShuffleOnRead sets the attribute shuffle_on_read.
+//
+// Ops: SnapshotDataset. Default: false.
+func ShuffleOnRead(v bool) Attr { return Attr{"shuffle_on_read", v} }
 
 // SignedInput sets the attribute signed_input.
 //
@@ -1415,6 +1485,16 @@ func SlackPeriod(v int64) Attr { return Attr{"slack_period", v} }
 //
 // Ops: ExperimentalParseExampleDataset, ParallelInterleaveDatasetV2, ParallelMapDataset, ParseExampleDataset. Default: false.
 func Sloppy(v bool) Attr { return Attr{"sloppy", v} }
+
+// SnapshotCompression sets the attribute compression of datasets that are saved: "", "GZIP", "ZLIB", "SNAPPY" or, for some, "AUTO".
+//
+// Ops: LoadDataset, SaveDataset, SaveDatasetV2, SnapshotChunkDataset, SnapshotDataset, SnapshotDatasetReader, SnapshotDatasetV2. Default: "".
+func SnapshotCompression(v string) Attr { return Attr{"compression", v} }
+
+// SnapshotName sets the attribute snapshot_name.
+//
+// Ops: SnapshotDataset. Default: "".
+func SnapshotName(v string) Attr { return Attr{"snapshot_name", v} }
 
 // Sorted sorts the results.
 //
@@ -1601,6 +1681,11 @@ func UseCudnnOnGPU(v bool) Attr { return Attr{"use_cudnn_on_gpu", v} }
 // Ops: ScanDataset. Default: true.
 func UseDefaultDevice(v bool) Attr { return Attr{"use_default_device", v} }
 
+// UseFallback sets the attribute use_fallback.
+//
+// Ops: ExperimentalRebatchDataset, RebatchDataset. Default: true.
+func UseFallback(v bool) Attr { return Attr{"use_fallback", v} }
+
 // UseImageIfNoBoundingBoxes sets the attribute use_image_if_no_bounding_boxes.
 //
 // Ops: SampleDistortedBoundingBox, SampleDistortedBoundingBoxV2, StatelessSampleDistortedBoundingBox. Default: false.
@@ -1635,6 +1720,11 @@ func UsePeephole(v bool) Attr { return Attr{"use_peephole", v} }
 //
 // Ops: DecodeCSV. Default: true.
 func UseQuoteDelim(v bool) Attr { return Attr{"use_quote_delim", v} }
+
+// UseShardFunc sets the attribute use_shard_func.
+//
+// Ops: SaveDataset, SaveDatasetV2. Default: true.
+func UseShardFunc(v bool) Attr { return Attr{"use_shard_func", v} }
 
 // UseUnboundedThreadpool sets the attribute use_unbounded_threadpool.
 //
@@ -1690,6 +1780,21 @@ func Width(v int64) Attr { return Attr{"width", v} }
 //
 // Ops: UniformQuantizedConvolution, UniformQuantizedConvolutionHybrid. Default: empty.
 func WindowStrides(v []int64) Attr { return Attr{"window_strides", v} }
+
+// WriterBufferSize sets the attribute writer_buffer_size.
+//
+// Ops: SnapshotDataset. Default: 1.
+func WriterBufferSize(v int64) Attr { return Attr{"writer_buffer_size", v} }
+
+// WriterPathPrefix sets the attribute writer_path_prefix.
+//
+// Ops: SnapshotDataset. Default: "".
+func WriterPathPrefix(v string) Attr { return Attr{"writer_path_prefix", v} }
+
+// WriterPrefix sets the attribute writer_prefix.
+//
+// Ops: SnapshotDatasetV2. Default: "".
+func WriterPrefix(v string) Attr { return Attr{"writer_prefix", v} }
 
 // XDensity sets the attribute x_density.
 //

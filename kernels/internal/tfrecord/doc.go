@@ -30,6 +30,8 @@ const (
 	None Compression = iota
 	ZLIB
 	GZIP
+	// Snappy is that of the snapshots of datasets, which no op names for other files.
+	Snappy
 )
 
 // ParseCompression gives the compression of an op's attribute compression_type. Like TensorFlow it

@@ -143,9 +143,12 @@ type inflater struct {
 func (f *inflater) Read(p []byte) (int, error) {
 	if f.open == nil {
 		var err error
-		if f.compression == ZLIB {
+		switch f.compression {
+		case ZLIB:
 			f.open, err = zlib.NewReader(f.file)
-		} else {
+		case Snappy:
+			f.open = &snappyReader{file: f.file}
+		default:
 			f.open, err = gzip.NewReader(f.file)
 		}
 		if err != nil {

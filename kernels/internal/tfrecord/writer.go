@@ -36,6 +36,10 @@ func NewWriter(w io.Writer, c Compression) *Writer {
 		z := gzip.NewWriter(w)
 		return &Writer{out: z, compressor: z}
 	}
+	if c == Snappy {
+		s := &snappyWriter{file: w}
+		return &Writer{out: s, compressor: s}
+	}
 	return &Writer{out: w}
 }
 

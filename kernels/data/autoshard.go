@@ -1,0 +1,397 @@
+package data
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	optionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/dataset_options_go_proto"
+	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
+	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
+	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"google.golang.org/protobuf/proto"
+)
+
+// AutoShardDataset rewrites the graph of a pipeline so that each of several workers gets a part of it
+// (core/grappler/optimizers/data/auto_shard.cc): a part of the files, of the elements, or where the pipeline says.
+
+// newAutoShard makes a dataset that is what the rewrite makes of its input.
+func newAutoShard(s *settings) maker {
+	policy, replicas := s.int("auto_shard_policy"), int64(0)
+	if s.has("num_replicas") {
+		replicas = s.int("num_replicas")
+	}
+	return func(in *inputs) kind {
+		workers, index := in.positive(in.int(1, "num_workers"), "num_workers"), in.int(2, "index")
+		if in.err == nil && (index < 0 || index >= workers) {
+			in.failf("index must be between 0 and %d", workers-1)
+		}
+		if in.err == nil && replicas < 0 {
+			in.failf("num_replicas should be >= 0")
+		}
+		d := in.dataset(0)
+		if in.err != nil {
+			return pass{d}
+		}
+		to := optionspb.AutoShardPolicy(policy)
+		if own := mergedOptions(d).GetDistributeOptions().GetAutoShardPolicy(); own != optionspb.AutoShardPolicy_AUTO {
+			to = own
+		}
+		sharded, err := autoShard(in.place, d, workers, index, replicas, to)
+		if err != nil {
+			in.fail(err)
+			return pass{d}
+		}
+		in.inputs = append(in.inputs, sharded)
+		return pass{sharded}
+	}
+}
+
+// mergedOptions are the options of a pipeline, of which later ones override those before.
+func mergedOptions(d *Dataset) *optionspb.Options {
+	all := &optionspb.Options{}
+	for _, in := range d.inputs {
+		proto.Merge(all, mergedOptions(in))
+	}
+	if o, ok := d.kind.(options); ok {
+		own := &optionspb.Options{}
+		if tensor.Unmarshal([]byte(o.serialized), own) == nil {
+			proto.Merge(all, own)
+		}
+	}
+	return all
+}
+
+// autoShard is the part of a dataset for the worker at index. The caller gets a reference.
+func autoShard(p place, d *Dataset, workers, index, replicas int64, policy optionspb.AutoShardPolicy) (*Dataset, error) {
+	if _, ok := optionspb.AutoShardPolicy_name[int32(policy)]; !ok {
+		return nil, status.InvalidArgumentf("auto_shard_policy is invalid.")
+	}
+	if policy == optionspb.AutoShardPolicy_OFF || policy == optionspb.AutoShardPolicy_FILE && workers == 1 {
+		d.Retain()
+		return d, nil
+	}
+	r, err := newRewrite(d, workers, index)
+	if err != nil {
+		return nil, err
+	}
+	defer r.end()
+	switch policy {
+	case optionspb.AutoShardPolicy_FILE:
+		err = r.byFile(r.sink)
+	case optionspb.AutoShardPolicy_DATA:
+		err = r.byData(replicas)
+	case optionspb.AutoShardPolicy_HINT:
+		r.byHint()
+	default:
+		if err = r.byFile(r.sink); status.CodeOf(err) == status.NotFound {
+			err = r.byData(replicas)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.dataset(p)
+}
+
+// rewrite is a pipeline's graph while it is changed.
+type rewrite struct {
+	graphMaker
+	workers, index int64
+	nodes          map[string]*nodepb.NodeDef
+	sink           *nodepb.NodeDef // takes the elements
+	made           []*tensor.Tensor
+}
+
+func newRewrite(d *Dataset, workers, index int64) (*rewrite, error) {
+	r := &rewrite{workers: workers, index: index, nodes: map[string]*nodepb.NodeDef{}, graphMaker: graphMaker{
+		names: map[*Dataset]string{}, defs: map[string]*functionpb.FunctionDef{}, held: map[string]*tensor.Tensor{},
+	}}
+	whole := variantOf(d)
+	d.Retain()
+	r.made = append(r.made, whole)
+	name, err := r.input(whole)
+	if err != nil {
+		r.end()
+		return nil, err
+	}
+	for _, n := range r.def.Node {
+		r.nodes[n.GetName()] = n
+	}
+	r.sink = &nodepb.NodeDef{Name: "Sink", Op: retvalOp, Input: []string{name}, Attr: map[string]*attrpb.AttrValue{"T": typeAttr(tensor.Variant), "index": intAttr(0)}}
+	r.append(r.sink)
+	return r, nil
+}
+
+func (r *rewrite) end() { kernels.ReleaseTensors(r.made) }
+
+func (r *rewrite) append(n *nodepb.NodeDef) {
+	r.def.Node = append(r.def.Node, n)
+	r.nodes[n.GetName()] = n
+}
+
+// dataset makes the dataset of the graph.
+func (r *rewrite) dataset(p place) (*Dataset, error) {
+	return datasetOfGraphWith(p, &r.def, r.held)
+}
+
+// constant adds a number, and gives its node's name.
+func (r *rewrite) constant(v int64) string {
+	t := int64Scalar(v)
+	r.made = append(r.made, t)
+	n := &nodepb.NodeDef{Name: placeholderOp + "/added_" + strconv.Itoa(len(r.def.Node)), Op: placeholderOp, Attr: map[string]*attrpb.AttrValue{"dtype": typeAttr(tensor.Int64)}}
+	r.held[n.Name] = t
+	r.append(n)
+	return n.Name
+}
+
+// before is the node of a node's first input.
+func (r *rewrite) before(n *nodepb.NodeDef) *nodepb.NodeDef {
+	if len(n.GetInput()) == 0 {
+		return &nodepb.NodeDef{}
+	}
+	return r.nodes[n.GetInput()[0]]
+}
+
+// replace makes what takes the output of one node take that of another one, but for this other one itself.
+func (r *rewrite) replace(from, to string) {
+	for _, n := range r.def.Node {
+		if n.GetName() == to {
+			continue
+		}
+		for i, in := range n.GetInput() {
+			if in == from {
+				n.Input[i] = to
+			}
+		}
+	}
+}
+
+// insert puts a new node after one, whose output it takes first; what took that takes the new one's.
+func (r *rewrite) insert(op string, after *nodepb.NodeDef, inputs []string, attrs map[string]*attrpb.AttrValue) {
+	n := &nodepb.NodeDef{Name: op + "/added_" + strconv.Itoa(len(r.def.Node)), Op: op, Input: append([]string{after.GetName()}, inputs...), Attr: attrs}
+	r.append(n)
+	r.replace(after.GetName(), n.Name)
+}
+
+// The ops that the rewrite knows.
+var (
+	shardReaders = []string{"ArrayRecordDataset", "FixedLengthRecordDataset", "RecordIODataset", "SSTableDataset", "TextLineDataset", "TFRecordDataset"}
+	shardPasses  = []string{
+		retvalOp, "AssertNextDataset", "BatchDataset", "CacheDataset", "ExperimentalMapAndBatchDataset", "ExperimentalParseExampleDataset",
+		"ExperimentalRebatchDataset", "FilterDataset", "FinalizeDataset", "Identity", "MapAndBatchDataset", "MapDataset",
+		"MaxIntraOpParallelismDataset", "ModelDataset", "OptimizeDataset", "OptionsDataset", "PaddedBatchDataset", "ParallelBatchDataset",
+		"ParallelMapDataset", "ParseExampleDataset", "PrefetchDataset", "PrivateThreadPoolDataset", "ReduceDataset", "RebatchDataset",
+		"RepeatDataset", "ShardDataset", "ShuffleAndRepeatDataset", "ShuffleDataset", "SkipDataset", "TakeDataset", "UnbatchDataset",
+		"WindowDataset",
+	}
+	shardFunctions = []string{
+		"ExperimentalParallelInterleaveDataset", "FlatMapDataset", "InterleaveDataset", "LegacyParallelInterleaveDataset", "ParallelInterleaveDataset",
+	}
+	unshardable = []string{"GeneratorDataset", "RangeDataset", "SparseTensorsSliceDataset", "TensorDataset", "TensorSliceDataset"}
+)
+
+func isOneOf(n *nodepb.NodeDef, list []string) bool {
+	return slices.ContainsFunc(list, func(op string) bool { return matchesAnyVersion(op, n.GetOp()) })
+}
+
+// byFile looks, from the last dataset to the first, for one that reads files, and shards the names of the files.
+func (r *rewrite) byFile(n *nodepb.NodeDef) error {
+	switch {
+	case n.GetOp() == "AssertCardinalityDataset":
+		r.replace(n.GetName(), n.GetInput()[0])
+		return r.byFile(r.before(n))
+	case isOneOf(n, unshardable):
+		return status.Errorf(status.NotFound, "Found an unshardable source dataset: %s", n.GetOp())
+	case isOneOf(n, []string{"ConcatenateDataset", "ZipDataset"}):
+		for i := range n.GetInput() {
+			if err := r.byFile(r.nodes[n.GetInput()[i]]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	function, passes := isOneOf(n, shardFunctions), isOneOf(n, shardPasses)
+	if function {
+		if list := r.listOfDatasets(r.before(n)); list != nil {
+			if takers := r.takers(list); len(takers) == 1 {
+				return r.shardBefore(takers[0])
+			}
+		}
+	}
+	if (function || passes) && r.functionReads(n.GetAttr(), 0) || isOneOf(n, shardReaders) {
+		return r.shardBefore(n)
+	}
+	if !function && !passes {
+		return status.Errorf(status.NotFound, "Did not find a shardable source, walked to a node which is not a dataset: %s. Consider either turning off auto-sharding or switching the auto_shard_policy to DATA to shard this dataset. You can do this by creating a new `tf.data.Options()` object then setting `options.experimental_distribute.auto_shard_policy = AutoShardPolicy.DATA` before applying the options object to the dataset via `dataset.with_options(options)`.", n.GetOp())
+	}
+	return r.byFile(r.before(n))
+}
+
+// listOfDatasets finds a flat map over a list of datasets that were given; nil where there is none.
+func (r *rewrite) listOfDatasets(n *nodepb.NodeDef) *nodepb.NodeDef {
+	for {
+		if isOneOf(n, shardFunctions) {
+			if in := r.before(n); (in.GetOp() == "TensorSliceDataset" || in.GetOp() == "TensorDataset") && r.holdsDatasets(in) {
+				return n
+			}
+		}
+		if !isOneOf(n, shardPasses) {
+			return nil
+		}
+		n = r.before(n)
+	}
+}
+
+// holdsDatasets tells whether a source's tensors are datasets.
+func (r *rewrite) holdsDatasets(n *nodepb.NodeDef) bool {
+	t := r.held[r.before(n).GetName()]
+	return t != nil && t.DType() == tensor.Variant
+}
+
+// takers are the nodes that take a node's output.
+func (r *rewrite) takers(of *nodepb.NodeDef) []*nodepb.NodeDef {
+	var list []*nodepb.NodeDef
+	for _, n := range r.def.Node {
+		if slices.Contains(n.GetInput(), of.GetName()) {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// functionReads tells whether the function of a node, or one that is called by a dataset in it, reads files.
+func (r *rewrite) functionReads(attrs map[string]*attrpb.AttrValue, depth int) bool {
+	def := r.defs[attrs["f"].GetFunc().GetName()]
+	if depth > maxNesting {
+		return false
+	}
+	for _, n := range def.GetNodeDef() {
+		if isOneOf(n, shardReaders) && len(n.GetInput()) > 0 || isOneOf(n, shardFunctions) && r.functionReads(n.GetAttr(), depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// shardBefore shards what a node takes. A shuffle before that would give each worker another order: it comes after.
+func (r *rewrite) shardBefore(n *nodepb.NodeDef) error {
+	if err := r.addShard(n); err != nil {
+		return err
+	}
+	for _, op := range []string{"ShuffleDataset", "ShuffleDatasetV2", "ShuffleDatasetV3"} {
+		var last *nodepb.NodeDef
+		r.removeShuffles(n, op, &last)
+		if last != nil {
+			after := r.before(n)
+			attrs := map[string]*attrpb.AttrValue{"output_types": after.GetAttr()["output_types"], "output_shapes": after.GetAttr()["output_shapes"]}
+			if again := last.GetAttr()["reshuffle_each_iteration"]; again != nil {
+				attrs["reshuffle_each_iteration"] = again
+			}
+			r.insert(op, after, last.GetInput()[1:], attrs)
+			return nil
+		}
+	}
+	return nil
+}
+
+// removeShuffles takes the shuffles before a node out; last is the first one of them.
+func (r *rewrite) removeShuffles(n *nodepb.NodeDef, op string, last **nodepb.NodeDef) {
+	inputs := slices.Clone(n.GetInput())
+	if n.GetOp() == op {
+		*last = n
+		r.replace(n.GetName(), n.GetInput()[0])
+	}
+	for _, in := range inputs {
+		r.removeShuffles(r.nodes[in], op, last)
+	}
+}
+
+// addShard shards what a node takes.
+func (r *rewrite) addShard(n *nodepb.NodeDef) error {
+	after := r.before(n)
+	if !strings.Contains(after.GetOp(), "Dataset") {
+		return status.Errorf(status.NotFound, "Unable to shard this input. You may need to wrap the inputs to your reader dataset in a TensorSliceDataset. Input node is %s", after.GetOp())
+	}
+	types, shapes := after.GetAttr()["output_types"], after.GetAttr()["output_shapes"]
+	if types == nil {
+		types = after.GetAttr()["Toutput_types"]
+	}
+	if types == nil {
+		types = listAttr(&attrpb.AttrValue_ListValue{Type: []typespb.DataType{tensor.String.Proto()}})
+	}
+	if shapes == nil {
+		shapes = listAttr(&attrpb.AttrValue_ListValue{Shape: []*shapepb.TensorShapeProto{{UnknownRank: true}}})
+	}
+	r.insert("ShardDataset", after, []string{r.constant(r.workers), r.constant(r.index)}, map[string]*attrpb.AttrValue{
+		"output_types": types, "output_shapes": shapes, "require_non_empty": boolAttr(true),
+	})
+	return nil
+}
+
+func listAttr(l *attrpb.AttrValue_ListValue) *attrpb.AttrValue {
+	return &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: l}}
+}
+
+func boolAttr(v bool) *attrpb.AttrValue { return &attrpb.AttrValue{Value: &attrpb.AttrValue_B{B: v}} }
+
+// byData shards the elements, before what only prefetches them or sets options.
+func (r *rewrite) byData(replicas int64) error {
+	n := r.sink
+	for in := r.before(n); in.GetOp() == "PrefetchDataset" || in.GetOp() == "OptionsDataset" || in.GetOp() == "FinalizeDataset"; in = r.before(n) {
+		n = in
+	}
+	if err := r.splitBatches(r.before(n), replicas); err != nil {
+		return err
+	}
+	return r.addShard(n)
+}
+
+// splitBatches makes a RebatchDatasetV2 the first version, whose batches fit together among the workers.
+func (r *rewrite) splitBatches(n *nodepb.NodeDef, replicas int64) error {
+	if n.GetOp() != "RebatchDatasetV2" {
+		return nil
+	}
+	if replicas < 1 {
+		return status.InvalidArgumentf("Cannot rewrite RebatchDatasetV2 to legacy RebatchDataset with invalid num_replicas argument. `num_replicas` is %d, but expected to be >= 1.", replicas)
+	}
+	shapes := n.GetAttr()["output_shapes"]
+	if shapes == nil {
+		return status.InvalidArgumentf("Cannot rewrite RebatchDatasetV2 with missing `output_shapes` attr.")
+	}
+	open := proto.CloneOf(shapes)
+	for _, s := range open.GetList().GetShape() {
+		if len(s.GetDim()) > 0 {
+			s.Dim[0].Size = -1
+		}
+	}
+	n.Op = "RebatchDataset"
+	n.Input = []string{n.GetInput()[0], r.constant(replicas)}
+	n.Attr = map[string]*attrpb.AttrValue{"output_types": n.GetAttr()["output_types"], "output_shapes": open, "use_fallback": boolAttr(true)}
+	return nil
+}
+
+// byHint makes the shards of shardHint those of the workers.
+func (r *rewrite) byHint() {
+	for _, n := range slices.Clone(r.def.Node) {
+		if n.GetOp() != "ShardDataset" {
+			continue
+		}
+		if t := r.held[n.GetInput()[1]]; t == nil || t.DType() != tensor.Int64 || t.Len() != 1 || tensor.Of[int64](t)[0] != shardHint {
+			continue
+		}
+		n.Input = []string{n.GetInput()[0], r.constant(r.workers), r.constant(r.index)}
+		attrs := map[string]*attrpb.AttrValue{"require_non_empty": boolAttr(true)}
+		for name, v := range n.GetAttr() {
+			if name != "require_non_empty" {
+				attrs[name] = v
+			}
+		}
+		n.Attr = attrs
+	}
+}

@@ -1,0 +1,239 @@
+package data
+
+import (
+	"github.com/klauspost/compress/snappy"
+
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// compressed is an element as one block of Snappy, which a variant scalar holds. It does not change. It travels as
+// TensorFlow's CompressedElement.
+type compressed struct {
+	block      []byte
+	components []compressedComponent
+}
+
+// compressedComponent is a tensor of the element: the bytes of each string, or of the whole tensor.
+type compressedComponent struct {
+	dtype tensor.DType
+	shape tensor.Shape
+	sizes []int64
+}
+
+func (m *compressedComponent) size() int64 {
+	n := int64(0)
+	for _, s := range m.sizes {
+		n += s
+	}
+	return n
+}
+
+// compressedName is the name under which compressed elements travel.
+const compressedName = "tensorflow.data.CompressedElement"
+
+// The numbers of the fields of CompressedElement and CompressedComponentMetadata.
+const (
+	compressedData       protowire.Number = 1
+	compressedComponents protowire.Number = 2
+	compressedVersion    protowire.Number = 3
+	componentType        protowire.Number = 1
+	componentShape       protowire.Number = 2
+	componentSizes       protowire.Number = 4
+)
+
+// Portable is the element in TensorFlow's form.
+func (c *compressed) Portable() tensor.VariantData {
+	b := protowire.AppendBytes(protowire.AppendTag(nil, compressedData, protowire.BytesType), c.block)
+	for _, m := range c.components {
+		one := protowire.AppendVarint(protowire.AppendTag(nil, componentType, protowire.VarintType), uint64(m.dtype.Proto()))
+		shape, err := proto.Marshal(m.shape.Proto())
+		if err != nil {
+			shape = nil // every shape has a message
+		}
+		one = protowire.AppendBytes(protowire.AppendTag(one, componentShape, protowire.BytesType), shape)
+		var sizes []byte
+		for _, n := range m.sizes {
+			sizes = protowire.AppendVarint(sizes, uint64(n))
+		}
+		one = protowire.AppendBytes(protowire.AppendTag(one, componentSizes, protowire.BytesType), sizes)
+		b = protowire.AppendBytes(protowire.AppendTag(b, compressedComponents, protowire.BytesType), one)
+	}
+	return tensor.VariantData{Type: compressedName, Metadata: b}
+}
+
+// readCompressed reads an element that comes from elsewhere.
+func readCompressed(v tensor.VariantData) (any, error) {
+	c := &compressed{}
+	err := eachField(v.Metadata, func(n protowire.Number, v uint64, bytes []byte) error {
+		switch n {
+		case compressedData:
+			c.block = append([]byte(nil), bytes...)
+		case compressedComponents:
+			m, err := readComponent(bytes)
+			c.components = append(c.components, m)
+			return err
+		case compressedVersion:
+			if v != 0 {
+				return status.Internalf("Unsupported compressed element version: %d", v)
+			}
+		}
+		return nil
+	})
+	if err != nil && status.CodeOf(err) == status.Unknown {
+		err = status.Errorf(status.DataLoss, "The message of a compressed element cannot be read: %v", err)
+	}
+	return c, err
+}
+
+func readComponent(b []byte) (m compressedComponent, err error) {
+	err = eachField(b, func(n protowire.Number, v uint64, bytes []byte) error {
+		switch n {
+		case componentType:
+			m.dtype = tensor.DType(v)
+		case componentShape:
+			p := &shapepb.TensorShapeProto{}
+			if err := tensor.Unmarshal(bytes, p); err != nil {
+				return err
+			}
+			m.shape, _ = tensor.ShapeFromProto(p)
+		case componentSizes:
+			return eachNumber(v, bytes, func(v uint64) { m.sizes = append(m.sizes, int64(v)) })
+		}
+		return nil
+	})
+	return m, err
+}
+
+// compressElement makes a variant of its inputs.
+func compressElement(ctx *kernels.Context) error {
+	c := &compressed{}
+	var plain []byte
+	for i := range ctx.NumInputs() {
+		t := ctx.Input(i)
+		m := compressedComponent{dtype: t.DType(), shape: t.Shape().Clone()}
+		switch {
+		case t.DType() == tensor.String:
+			for _, s := range t.Strings() {
+				plain = append(plain, s...)
+				m.sizes = append(m.sizes, int64(len(s)))
+			}
+		case plainBytes(t.DType()):
+			plain = append(plain, t.Data()...)
+			m.sizes = []int64{int64(len(t.Data()))}
+		default:
+			p, err := t.Proto()
+			if err != nil {
+				return err
+			}
+			size := len(plain)
+			if plain, err = (proto.MarshalOptions{}).MarshalAppend(plain, p); err != nil {
+				return err
+			}
+			m.sizes = []int64{int64(len(plain) - size)}
+		}
+		c.components = append(c.components, m)
+	}
+	if len(plain) > maxPacked {
+		return status.Errorf(status.OutOfRange, "Encountered dataset element of size %d, exceeding the 4GB Snappy limit.", len(plain))
+	}
+	c.block = snappy.Encode(nil, plain)
+	ctx.SetOutput(0, variants(nil, c))
+	return nil
+}
+
+// newUncompressElement makes the kernel whose outputs are the tensors of a compressed element.
+func newUncompressElement(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	types := s.spec().Types
+	return kernels.Func(func(ctx *kernels.Context) error {
+		t := ctx.Input(0)
+		if t.Rank() != 0 {
+			return status.InvalidArgumentf("UncompressElement requires its input to be a scalar, but encountered an input with %d dimensions.", t.Rank())
+		}
+		if t.DType() != tensor.Variant {
+			return status.InvalidArgumentf("UncompressElement requires its input to be a variant, but encountered an input with dtype %v", t.DType())
+		}
+		c, ok := t.Variants()[0].(*compressed)
+		if !ok {
+			return status.InvalidArgumentf("Input does not contain a compressed element. Instead got tensor %T", t.Variants()[0])
+		}
+		e, err := c.element(ctx.Device.Pool())
+		if err != nil {
+			return err
+		}
+		if len(e) != len(types) {
+			e.release()
+			return status.Errorf(status.FailedPrecondition, "Expected %d outputs from uncompress, but got %d", len(types), len(e))
+		}
+		for i, t := range e {
+			if t.DType() != types[i] {
+				e.release()
+				return status.Errorf(status.FailedPrecondition, "Expected a tensor of type %v but got a tensor of type %v", types[i], e[i].DType())
+			}
+		}
+		for i, t := range e {
+			ctx.SetOutput(i, t)
+		}
+		return nil
+	}), s.err
+}
+
+// element makes the tensors. The sizes may be made up.
+func (c *compressed) element(pool *tensor.Pool) (Element, error) {
+	total := int64(0)
+	for _, m := range c.components {
+		for _, n := range m.sizes {
+			if n < 0 || n > maxPacked {
+				return nil, status.Internalf("A compressed element has a size of %d bytes", n)
+			}
+			if total += n; total > maxPacked {
+				return nil, status.Internalf("A compressed element has more than %d bytes", int64(maxPacked))
+			}
+		}
+	}
+	plain, err := unpack(c.block, total)
+	if err != nil {
+		return nil, err
+	}
+	var e Element
+	for _, m := range c.components {
+		n := m.size()
+		t, err := m.tensor(pool, plain[:n])
+		if err != nil {
+			e.release()
+			return nil, err
+		}
+		e = append(e, t)
+		plain = plain[n:]
+	}
+	return e, nil
+}
+
+func (m *compressedComponent) tensor(pool *tensor.Pool, b []byte) (*tensor.Tensor, error) {
+	switch {
+	case !m.dtype.Valid():
+		return nil, status.Internalf("A compressed element has a component of type %v", m.dtype)
+	case m.dtype == tensor.String:
+		if n, err := m.shape.NumElements(); err != nil || n != int64(len(m.sizes)) {
+			return nil, status.Internalf("A compressed element has %d strings for the shape %v", len(m.sizes), m.shape)
+		}
+		list := make([]string, len(m.sizes))
+		for i, n := range m.sizes {
+			list[i], b = string(b[:n]), b[n:]
+		}
+		return tensor.FromStrings(m.shape, list)
+	case plainBytes(m.dtype):
+		return tensorOfBytes(pool, m.dtype, m.shape, b)
+	}
+	p := &tensorpb.TensorProto{}
+	if err := tensor.Unmarshal(b, p); err != nil {
+		return nil, status.Internalf("Could not parse TensorProto")
+	}
+	return tensor.FromTensorProto(p, pool)
+}

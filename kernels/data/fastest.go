@@ -1,0 +1,375 @@
+package data
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// Datasets that measure which of several ways to the same elements is the fastest, and take it.
+
+// durations are how long elements took.
+type durations []time.Duration
+
+// worst is the time within which nine of ten elements came; zero before there was one.
+func (d durations) worst() time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(d))
+	return sorted[len(sorted)*9/10]
+}
+
+// fastestOf is the number of the list with the least worst time, the last of equal ones.
+func fastestOf(list []durations) int64 {
+	best := 0
+	for i, d := range list {
+		if d.worst() <= list[best].worst() {
+			best = i
+		}
+	}
+	return int64(best)
+}
+
+// maxExperiments bounds what is measured, each time of which is kept.
+const maxExperiments = 1 << 16
+
+// fastest asks all of several datasets of equal elements for the first ones, at the same time.
+type fastest struct {
+	inputs      []*Dataset
+	experiments int64
+	number      int64
+}
+
+func newFastest(s *settings) maker {
+	n, experiments := int(s.int("N")), s.int("num_experiments")
+	if s.err == nil && experiments > maxExperiments {
+		s.fail(status.InvalidArgumentf("num_experiments must be at most %d, got %d", maxExperiments, experiments))
+	}
+	return func(in *inputs) kind {
+		k := &fastest{inputs: in.datasets(0, n), experiments: experiments, number: unknown}
+		if in.err != nil {
+			return k
+		}
+		in.spec = in.compatible("ChooseFastestDataset", k.inputs)
+		for i, d := range k.inputs {
+			switch n := d.cardinality(); {
+			case k.number == unknown:
+				k.number = n
+			case n != k.number && n != unknown:
+				in.failf("All inputs to ChooseFastestDataset must have compatible cardinalities. Input %d has cardinality: %d, while all prior inputs have cardinality: %d.", i, n, k.number)
+			}
+		}
+		return k
+	}
+}
+
+func (k *fastest) cardinality() int64 { return k.number }
+
+func (k *fastest) open(e *Env) (Iterator, error) {
+	it := &choosing{of: k, env: e, chosen: -1, times: make([]durations, len(k.inputs))}
+	if k.experiments <= 0 {
+		it.chosen = 0
+	}
+	for i, d := range k.inputs {
+		if it.chosen >= 0 && int64(i) != it.chosen {
+			it.inputs = append(it.inputs, nil)
+			continue
+		}
+		input, err := d.open(e)
+		if err != nil {
+			it.Close()
+			return nil, err
+		}
+		it.inputs = append(it.inputs, input)
+	}
+	return it, nil
+}
+
+type choosing struct {
+	of     *fastest
+	env    *Env
+	inputs []Iterator // nil for those that were not chosen
+	times  []durations
+	done   int64 // experiments
+	chosen int64 // -1 before
+}
+
+func (it *choosing) Next(c *Call) (Element, error) {
+	if it.chosen >= 0 {
+		return it.inputs[it.chosen].Next(c)
+	}
+	// A step that gives up ends the calls of all inputs.
+	crew := newCrew(it.env)
+	defer crew.end()
+	own, end := it.env.newCall(c.depth, c.Cancellation, crew.Cancellation)
+	defer end()
+	outcomes := make([]outcome, len(it.inputs))
+	var all sync.WaitGroup
+	for i, input := range it.inputs {
+		all.Add(1)
+		crew.start(func() {
+			defer all.Done()
+			begun := time.Now()
+			e, err := input.Next(own)
+			outcomes[i] = outcome{e, err}
+			it.times[i] = append(it.times[i], time.Since(begun))
+		})
+	}
+	all.Wait()
+	crew.wg.Wait()
+	if err := crew.Cancellation.Err(); err != nil { // a panic
+		for _, o := range outcomes {
+			o.release()
+		}
+		return nil, err
+	}
+	for _, o := range outcomes[1:] {
+		o.release()
+	}
+	if it.done++; it.done == it.of.experiments {
+		it.choose(fastestOf(it.times))
+	}
+	return outcomes[0].Element, outcomes[0].err
+}
+
+// choose closes the iterators of the other inputs.
+func (it *choosing) choose(i int64) {
+	it.chosen, it.times = i, nil
+	for j, input := range it.inputs {
+		if int64(j) != i && input != nil {
+			input.Close()
+			it.inputs[j] = nil
+		}
+	}
+}
+
+func (it *choosing) Close() {
+	for _, input := range it.inputs {
+		if input != nil {
+			input.Close()
+		}
+	}
+	it.inputs = nil
+}
+
+func (it *choosing) Save(c *Call, w *Writer) {
+	w.Int("done", it.done)
+	w.Int("chosen", it.chosen)
+	for i, input := range it.inputs {
+		if input != nil {
+			input.Save(c, w.InAt("input", i))
+		}
+	}
+}
+
+func (it *choosing) Restore(c *Call, r *Reader) {
+	it.done = r.Place("done")
+	chosen := r.Int("chosen")
+	if chosen < -1 || chosen >= int64(len(it.inputs)) || it.chosen >= 0 && chosen != it.chosen || chosen < 0 && it.done >= it.of.experiments {
+		r.Fail(status.Errorf(status.DataLoss, "The saved state of a dataset of the fastest of %d has chosen %d after %d elements", len(it.inputs), chosen, it.done))
+	}
+	if r.err != nil {
+		return
+	}
+	if chosen >= 0 {
+		it.choose(chosen)
+	}
+	for i, input := range it.inputs {
+		if input != nil {
+			input.Restore(c, r.InAt("input", i))
+		}
+	}
+}
+
+// fastestBranch takes, for some elements each, what each of several functions makes of the input, and then that of the
+// fastest. Each branch goes on where the one before stood.
+type fastestBranch struct {
+	input              *Dataset
+	branches           []*Function
+	each               int64 // elements of a branch
+	numerator, divisor int64 // elements in for elements out
+}
+
+func newFastestBranch(s *settings) maker {
+	list, lengths := read(s, "branches", graph.Attrs.List).GetFunc(), read(s, "other_arguments_lengths", graph.Attrs.IntList)
+	each, total := s.int("num_elements_per_branch"), len(s.types("Targuments"))
+	var attrs []*functionAttr
+	for _, f := range list {
+		attrs = append(attrs, s.functionRef(&graph.FunctionRef{Name: f.GetName(), Attrs: f.GetAttr()}))
+	}
+	if s.err == nil && len(lengths) != len(list) {
+		s.fail(status.InvalidArgumentf("branches and other_arguments_lengths must have the same length."))
+	}
+	sum := int64(0)
+	for _, n := range lengths {
+		if n < 0 || n > int64(total)-sum {
+			s.fail(status.InvalidArgumentf("other_arguments_lengths must add up to the %d other arguments", total))
+			break
+		}
+		sum += n
+	}
+	if s.err == nil && each > maxExperiments {
+		s.fail(status.InvalidArgumentf("num_elements_per_branch must be at most %d, got %d", maxExperiments, each))
+	}
+	return func(in *inputs) kind {
+		k := &fastestBranch{input: in.dataset(0), each: each}
+		k.numerator = in.positive(in.int(1, "ratio_numerator"), "`ratio_numerator`")
+		k.divisor = in.positive(in.int(2, "ratio_denominator"), "`ratio_denominator`")
+		if in.err == nil && each%k.divisor != 0 {
+			in.failf("`num_elements_per_branch` must be divisible by `ratio_denominator`.")
+		}
+		at := 3
+		for i, f := range attrs {
+			k.branches = append(k.branches, in.function(f, at, at+int(lengths[i])))
+			at += int(lengths[i])
+		}
+		return k
+	}
+}
+
+func (k *fastestBranch) functions() []*Function { return k.branches }
+
+func (k *fastestBranch) cardinality() int64 {
+	n := k.input.cardinality()
+	if n < 0 {
+		return n
+	}
+	return int64(float64(n) * float64(k.numerator) / float64(k.divisor))
+}
+
+func (k *fastestBranch) open(e *Env) (Iterator, error) {
+	it := &branching{of: k, env: e, chosen: -1, times: make([]durations, len(k.branches))}
+	for _, f := range k.branches {
+		b, err := e.bind(f)
+		if err != nil {
+			return nil, err
+		}
+		it.bound = append(it.bound, b)
+	}
+	return openOver(e, k.input, func(o over) Iterator { it.over = o; return it })
+}
+
+type branching struct {
+	over
+	of     *fastestBranch
+	env    *Env
+	bound  []*bound
+	times  []durations
+	branch int64 // the one that is measured; their number afterwards
+	given  int64 // elements of it
+	chosen int64 // -1 before
+	now    *turn
+}
+
+func (it *branching) Next(c *Call) (Element, error) {
+	measuring := it.branch < int64(len(it.bound))
+	if !measuring && it.chosen < 0 {
+		it.chosen = fastestOf(it.times)
+	}
+	if it.now == nil {
+		if err := it.begin(c); err != nil {
+			return nil, err
+		}
+	}
+	begun := time.Now()
+	e, err := it.now.Next(c)
+	if !measuring {
+		return e, err
+	}
+	if it.given > 0 { // the first one also waited for what has to be begun
+		it.times[it.branch] = append(it.times[it.branch], time.Since(begun))
+	}
+	if it.given++; it.given >= it.of.each {
+		it.given = 0
+		it.branch++
+		it.now.end()
+		it.now = nil
+	}
+	return e, err
+}
+
+// begin opens what a branch makes of the input, of which one that is measured gets only as much as its elements take.
+func (it *branching) begin(c *Call) error {
+	at, count := it.branch, it.of.each*it.of.numerator/it.of.divisor
+	if at >= int64(len(it.bound)) {
+		at, count = it.chosen, -1
+	}
+	input := &Dataset{kind: &borrowed{of: it.input}, Op: "ChooseFastestBranch_Wrapper", Spec: it.of.input.Spec}
+	input.refs.Store(1)
+	first := &Dataset{kind: &take{input, count}, Op: "ChooseFastestBranch_Take", Spec: input.Spec, inputs: []*Dataset{input}}
+	first.refs.Store(1)
+	t, err := openTurn(c, it.env, it.bound[at], Element{variantOf(first)})
+	if err == nil {
+		it.now = t
+	}
+	return err
+}
+
+func (it *branching) Close() {
+	if it.now != nil {
+		it.now.end()
+		it.now = nil
+	}
+	it.over.Close()
+}
+
+func (it *branching) Save(c *Call, w *Writer) {
+	w.Int("branch", it.branch)
+	w.Int("given", it.given)
+	w.Int("chosen", it.chosen)
+	w.Bool("open", it.now != nil)
+	if it.now != nil {
+		it.now.Save(c, w.In("now"))
+	}
+	it.over.Save(c, w)
+}
+
+func (it *branching) Restore(c *Call, r *Reader) {
+	it.branch, it.given, it.chosen = r.Place("branch"), r.Place("given"), r.Int("chosen")
+	n := int64(len(it.bound))
+	if it.branch > n || it.chosen < -1 || it.chosen >= n || it.given >= it.of.each {
+		r.Fail(status.Errorf(status.DataLoss, "The saved state of a dataset of the fastest of %d branches is at element %d of %d, and has chosen %d", n, it.given, it.branch, it.chosen))
+	}
+	if r.err != nil {
+		return
+	}
+	if it.branch == n && it.chosen < 0 {
+		it.chosen = fastestOf(it.times)
+	}
+	it.over.Restore(c, r)
+	if r.Bool("open") && r.err == nil {
+		if err := it.begin(c); err != nil {
+			r.Fail(err)
+			return
+		}
+		it.now.Restore(c, r.In("now"))
+	}
+}
+
+// borrowed is a dataset of what is left of an iterator, which is another's. It can be iterated over once.
+type borrowed struct {
+	of    Iterator
+	taken atomic.Bool
+}
+
+func (*borrowed) cardinality() int64 { return unknown }
+
+func (k *borrowed) open(*Env) (Iterator, error) {
+	if k.taken.Swap(true) {
+		return nil, status.InvalidArgumentf("Cannot create more than one WrapperIterator per WrapperDataset. Make sure the branches to ChooseFastestDataset do not expect the input to repeat.")
+	}
+	return &lent{of: k.of}, nil
+}
+
+// lent passes an iterator on, which saves and closes itself.
+type lent struct {
+	stateless
+	of Iterator
+}
+
+func (it *lent) Next(c *Call) (Element, error) { return it.of.Next(c) }

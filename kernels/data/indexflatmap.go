@@ -1,0 +1,324 @@
+package data
+
+import (
+	"io"
+	"math"
+	"sort"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// indexFlatMap makes several elements of each, and knows by a function of an element's index which of the input's it is
+// made of.
+type indexFlatMap struct {
+	input  *Dataset
+	f, of  *Function
+	number int64
+}
+
+func newIndexFlatMap(s *settings) maker {
+	f, of := s.function("map_func"), s.function("index_map_func")
+	n, m := len(s.types("Tmap_func_args")), len(s.types("Tindex_map_func_args"))
+	return func(in *inputs) kind {
+		return &indexFlatMap{in.dataset(0), in.function(f, 1, 1+n), in.function(of, 1+n, 1+n+m), in.int(1+n+m, "output_cardinality")}
+	}
+}
+
+func (k *indexFlatMap) functions() []*Function { return []*Function{k.f, k.of} }
+
+func (k *indexFlatMap) cardinality() int64 { return k.number }
+
+// at asks the input for one element, by its index.
+func (k *indexFlatMap) at(c *Call, i int64) (Element, error) {
+	f, err := c.bind(k.f)
+	if err != nil {
+		return nil, err
+	}
+	of, err := c.bind(k.of)
+	if err != nil {
+		return nil, err
+	}
+	from, offset, err := unflattened(c, of, i)
+	if err != nil {
+		return nil, err
+	}
+	e, err := k.input.at(c, from)
+	if err != nil {
+		return nil, err
+	}
+	if e, err = f.call(c, e); err != nil {
+		return nil, err
+	}
+	defer e.release()
+	return sliceAt(c, e, offset)
+}
+
+// unflattened is the index of the input's element that element i is part of, and where it is in there.
+func unflattened(c *Call, of *bound, i int64) (from, offset int64, err error) {
+	out, err := of.call(c, Element{int64Scalar(i)})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer out.release()
+	if len(out) != 2 {
+		return 0, 0, status.InvalidArgumentf("The `index_map_fn` for `index_flat_map` is expected to return two int values representing the element index and an offset within the element. Got: %d values", len(out))
+	}
+	var v [2]int64
+	for i, t := range out {
+		if t.Len() != 1 {
+			return 0, 0, notIndex(t)
+		}
+		switch t.DType() {
+		case tensor.Int64:
+			v[i] = tensor.Of[int64](t)[0]
+		case tensor.Int32:
+			v[i] = int64(tensor.Of[int32](t)[0])
+		case tensor.Uint64:
+			v[i] = int64(min(tensor.Of[uint64](t)[0], math.MaxInt64))
+		case tensor.Uint32:
+			v[i] = int64(tensor.Of[uint32](t)[0])
+		default:
+			return 0, 0, notIndex(t)
+		}
+	}
+	return v[0], v[1], nil
+}
+
+func notIndex(t *tensor.Tensor) error {
+	return status.InvalidArgumentf("The `index_map_func` for `index_flat_map` is expected to return two int32/int64 values representing the element index and an offset within the element. Got: %v%v", t.DType(), t.Shape())
+}
+
+// sliceAt is one of several tensors, or a row of one.
+func sliceAt(c *Call, list Element, offset int64) (Element, error) {
+	n := int64(len(list))
+	switch {
+	case n == 1 && list[0].Rank() == 0:
+		return list.retain(), nil
+	case n == 1:
+		n = int64(list[0].Dim(0))
+	}
+	if offset < 0 || offset >= n {
+		return nil, status.InvalidArgumentf("`index_flat_map` got invalid `index_map_func` which returns offset %d, but the input element has %d elements", offset, n)
+	}
+	if len(list) > 1 {
+		return list[offset : offset+1].retain(), nil
+	}
+	return rowOf(c, list, offset)
+}
+
+func (k *indexFlatMap) open(e *Env) (Iterator, error) {
+	f, err := e.bind(k.f)
+	if err != nil {
+		return nil, err
+	}
+	of, err := e.bind(k.of)
+	if err != nil {
+		return nil, err
+	}
+	return openOver(e, k.input, func(o over) Iterator { return &indexFlatMapping{over: o, f: f, of: of} })
+}
+
+type indexFlatMapping struct {
+	over
+	f, of       *bound
+	given, from int64
+	now         Element
+}
+
+func (it *indexFlatMapping) Next(c *Call) (Element, error) {
+	from, offset, err := unflattened(c, it.of, it.given)
+	if err != nil {
+		return nil, err
+	}
+	if from > it.from || len(it.now) == 0 {
+		it.drop()
+		e, err := it.input.Next(c)
+		if err != nil {
+			return nil, err
+		}
+		if it.now, err = it.f.call(c, e); err != nil {
+			return nil, err
+		}
+		it.from = from
+	}
+	e, err := sliceAt(c, it.now, offset)
+	if err == nil {
+		it.given++
+	}
+	return e, err
+}
+
+func (it *indexFlatMapping) drop() {
+	it.now.release()
+	it.now = nil
+}
+
+func (it *indexFlatMapping) Close() {
+	it.drop()
+	it.over.Close()
+}
+
+func (it *indexFlatMapping) Save(c *Call, w *Writer) {
+	w.Int("given", it.given)
+	w.Int("from", it.from)
+	w.Element("now", it.now)
+	it.over.Save(c, w)
+}
+
+func (it *indexFlatMapping) Restore(c *Call, r *Reader) {
+	it.given, it.from = r.Place("given"), r.Place("from")
+	it.now = r.Element("now")
+	it.over.Restore(c, r)
+}
+
+// weighted is so many elements of each dataset that they are in the proportion of its weight, and at least one of the
+// datasets is used up.
+type weighted struct {
+	inputs []*Dataset
+	// ends are the numbers of elements up to the end of each input's.
+	ends []int64
+}
+
+func newWeighted(s *settings) maker {
+	n, m := int(s.int("N")), int(s.int("M"))
+	return func(in *inputs) kind {
+		if n < 2 {
+			in.failf("WeightedFlatMap must have at least two input datasets.")
+		}
+		if n != m {
+			in.failf("`input_datasets` and `weights` of the WeightedFlatMap must have the same size. Got %d datasets and %d weights.", n, m)
+		}
+		k := &weighted{inputs: in.datasets(0, n)}
+		if in.err != nil {
+			return k
+		}
+		in.spec = in.compatible("WeightedFlatMap", k.inputs)
+		sizes, weights := make([]int64, n), make([]float64, n)
+		for i, d := range k.inputs {
+			if sizes[i] = d.cardinality(); sizes[i] < 0 {
+				what := "UNKNOWN"
+				if sizes[i] == infinite {
+					what = "INFINITE"
+				}
+				in.failf("Cardinalities of the inputs must be known. Input %d has %s cardinality.", i, what)
+			}
+			weights[i] = scalar(in, n+i, "weights", tensor.Float64, func(t *tensor.Tensor) float64 { return tensor.Of[float64](t)[0] })
+			if in.err == nil && !(weights[i] > 0) {
+				in.failf("`weights` must be greater than 0.0. Input %d has a weight of %v", i, weights[i])
+			}
+		}
+		if in.err == nil {
+			k.share(in, sizes, weights)
+		}
+		return k
+	}
+}
+
+// share computes how many elements are taken of each input.
+func (k *weighted) share(in *inputs, sizes []int64, weights []float64) {
+	most, least, at := 0.0, math.MaxFloat64, 0
+	for _, w := range weights {
+		most = max(most, w)
+	}
+	for i, n := range sizes {
+		if v := float64(n) * weights[i] / most; v < least {
+			least, at = v, i
+		}
+	}
+	sum := int64(0)
+	for i, w := range weights {
+		n := int64(least * w / weights[at])
+		if n > sizes[i] {
+			in.failf("Input %d needs to have at least %d elements. It only has %d elements.", i, n, sizes[i])
+		}
+		sum += n
+		k.ends = append(k.ends, sum)
+	}
+}
+
+// compatible is the elements that all datasets have. what is the op, for the errors where they differ.
+func (in *inputs) compatible(what string, list []*Dataset) Spec {
+	spec := Spec{in.spec.Types, append(in.spec.Shapes[:0:0], in.spec.Shapes...)}
+	for i, d := range list {
+		switch {
+		case i == 0:
+			continue
+		case !equalTypes(d.Types, spec.Types):
+			in.failf("All inputs to %s must have the same output types. Input %d has output types: %s. Expected: %s.", what, i, typeNames(d.Types), typeNames(spec.Types))
+		case len(d.Shapes) != len(spec.Shapes):
+			in.failf("All inputs to %s must have compatible outputs. Input %d has %d components. Expected to have %d components.", what, i, len(d.Shapes), len(spec.Shapes))
+		}
+		if in.err != nil {
+			return spec
+		}
+		for j, p := range d.Shapes {
+			merged, err := spec.Shapes[j].Merge(p)
+			if err != nil {
+				in.failf("All inputs to %s must have compatible output shapes. Component %d of input %d has shape: %v. Expected to be compatible with shape: %v.", what, j, i, p, spec.Shapes[j])
+				return spec
+			}
+			spec.Shapes[j] = merged
+		}
+	}
+	return spec
+}
+
+func (k *weighted) cardinality() int64 { return k.ends[len(k.ends)-1] }
+
+func (k *weighted) shufflable() error { return notIndexed("WeightedFlatMapDataset") }
+
+// input is the number of the input that element i is of.
+func (k *weighted) input(i int64) int {
+	return sort.Search(len(k.ends), func(j int) bool { return k.ends[j] > i })
+}
+
+func (k *weighted) open(e *Env) (Iterator, error) {
+	it := &weighting{of: k}
+	for _, d := range k.inputs {
+		input, err := d.open(e)
+		if err != nil {
+			it.Close()
+			return nil, err
+		}
+		it.inputs = append(it.inputs, input)
+	}
+	return it, nil
+}
+
+type weighting struct {
+	of     *weighted
+	inputs []Iterator
+	given  int64
+}
+
+func (it *weighting) Next(c *Call) (Element, error) {
+	if it.given >= it.of.cardinality() {
+		return nil, io.EOF
+	}
+	e, err := it.inputs[it.of.input(it.given)].Next(c)
+	if err == nil {
+		it.given++
+	}
+	return e, err
+}
+
+func (it *weighting) Close() {
+	for _, input := range it.inputs {
+		input.Close()
+	}
+}
+
+func (it *weighting) Save(c *Call, w *Writer) {
+	w.Int("given", it.given)
+	for i, input := range it.inputs {
+		input.Save(c, w.InAt("input", i))
+	}
+}
+
+func (it *weighting) Restore(c *Call, r *Reader) {
+	it.given = r.Place("given")
+	for i, input := range it.inputs {
+		input.Restore(c, r.InAt("input", i))
+	}
+}

@@ -1,0 +1,504 @@
+package data
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"sort"
+	"strconv"
+	"strings"
+
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
+)
+
+// randomID is a number that names a run.
+func randomID() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it does not fail
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// maxShards bounds the files that one dataset is written to at a time.
+const maxShards = 1024
+
+// shardWriter writes the elements of a run, each to the shard that a function or their order names.
+type shardWriter struct {
+	fsys        files.FS
+	run         string
+	compression string
+	checkpoint  int64 // the number of the files that are written
+	open        map[int64]*snapshotWriter
+}
+
+func newShardWriter(c *Call, run, compression string, checkpoint int64) (*shardWriter, error) {
+	return &shardWriter{c.files, run, compression, checkpoint, map[int64]*snapshotWriter{}}, mkdirAll(c.files, run)
+}
+
+func (w *shardWriter) write(shard int64, e Element) error {
+	s := w.open[shard]
+	if s == nil {
+		if len(w.open) >= maxShards {
+			return status.Errorf(status.ResourceExhausted, "A dataset is written to more than %d shards", maxShards)
+		}
+		dir := shardDir(w.run, shard)
+		if err := mkdirAll(w.fsys, dir); err != nil {
+			return err
+		}
+		// Readers begin with file 0: a shard that gets its first element later has empty ones before.
+		for i := range w.checkpoint {
+			if name := snapshotFile(dir, i); !exists(w.fsys, name) {
+				empty, err := newSnapshotWriter(w.fsys, name, w.compression, snapshotV2)
+				if err == nil {
+					err = empty.close()
+				}
+				if err != nil {
+					return fileError(name, err)
+				}
+			}
+		}
+		var err error
+		if s, err = newSnapshotWriter(w.fsys, snapshotFile(dir, w.checkpoint), w.compression, snapshotV2); err != nil {
+			return err
+		}
+		w.open[shard] = s
+	}
+	return fileError(snapshotFile(shardDir(w.run, shard), w.checkpoint), s.write(e))
+}
+
+// next closes the files; what is written after that goes to new ones.
+func (w *shardWriter) next() error {
+	var failed error
+	for shard, s := range w.open {
+		if err := s.close(); err != nil && failed == nil {
+			failed = fileError(snapshotFile(shardDir(w.run, shard), w.checkpoint), err)
+		}
+	}
+	clear(w.open)
+	w.checkpoint++
+	return failed
+}
+
+// forget removes what an iterator wrote after it was saved, which another one that was restored writes again.
+func (w *shardWriter) forget() error {
+	dirs, err := files.Match(w.fsys, escaped(w.run)+"/*"+shardSuffix)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		for i := w.checkpoint; exists(w.fsys, snapshotFile(dir, i)); i++ {
+			name := snapshotFile(dir, i)
+			local, err := files.Local(name)
+			if err != nil {
+				return err
+			}
+			if err := w.fsys.Remove(local); err != nil {
+				return fileError(name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// escaped is a name as the part of a pattern that stands for itself.
+func escaped(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
+}
+
+// shardFunction names the shard of each element: a function, or, where that is nil, each processor's in turn.
+type shardFunction struct {
+	f    *bound
+	last int64
+}
+
+func (s *shardFunction) of(c *Call, e Element) (int64, error) {
+	if s.f == nil {
+		at := s.last
+		s.last = (s.last + 1) % parallelismOfHost()
+		return at, nil
+	}
+	return s.f.number(c, "shard_func", e.retain())
+}
+
+// shardReader is the elements of a folder of files, one file after the other: SnapshotDatasetReader.
+type shardReader struct {
+	dir, compression string
+	version, start   int64
+	types            []tensor.DType
+}
+
+func newShardReader(s *settings) maker {
+	types, compression, version := s.types("output_types"), s.str("compression"), s.int("version")
+	if s.err == nil && (version < 0 || version > snapshotV2) {
+		s.fail(status.InvalidArgumentf("Snapshot reader version: %d is not supported.", version))
+	}
+	s.checkCompression(compression, version)
+	return func(in *inputs) kind {
+		k := &shardReader{dir: in.str(0, "shard_dir"), compression: compression, version: version, start: in.int(1, "start_index"), types: types}
+		if in.err == nil && k.start < 0 {
+			in.failf("start_index must not be negative, got %d", k.start)
+		}
+		return k
+	}
+}
+
+func (*shardReader) cardinality() int64 { return unknown }
+
+func (*shardReader) stageName() string { return "SnapshotDatasetReader" }
+
+func (k *shardReader) open(e *Env) (Iterator, error) {
+	it := &readingShard{of: k, skip: k.start}
+	return it, it.openFile(e)
+}
+
+type readingShard struct {
+	of *shardReader
+	// number is that of the file, given the elements of it, skip those that are left out first.
+	number, given, skip int64
+	file                *snapshotReader
+}
+
+func (it *readingShard) name() string { return snapshotFile(it.of.dir, it.number) }
+
+func (it *readingShard) openFile(e *Env) (err error) {
+	if err := e.noteFile(it.name()); err != nil {
+		return err
+	}
+	it.file, err = openSnapshot(e.files, it.name(), it.of.compression, it.of.version, it.of.types)
+	return err
+}
+
+func (it *readingShard) Next(c *Call) (Element, error) {
+	for {
+		if err := c.Err(); err != nil {
+			return nil, err
+		}
+		if it.file == nil {
+			if !exists(c.files, it.name()) {
+				return nil, ended(errEOF)
+			}
+			if err := it.openFile(c.Env); err != nil {
+				return nil, err
+			}
+		}
+		e, err := it.file.next(c)
+		switch {
+		case err == nil && it.skip > 0:
+			it.skip--
+			it.given++
+			e.release()
+		case err == nil:
+			it.given++
+			return e, nil
+		default:
+			// The rest of a file that is damaged is lost: to ask for it again would give the same error without end.
+			it.Close()
+			it.number, it.given = it.number+1, 0
+			if !atEnd(err) {
+				return nil, err
+			}
+		}
+	}
+}
+
+func (it *readingShard) Close() {
+	if it.file != nil {
+		it.file.close()
+		it.file = nil
+	}
+}
+
+func (it *readingShard) Save(_ *Call, w *Writer) {
+	w.Int("number", it.number)
+	w.Int("given", it.given)
+	w.Int("skip", it.skip)
+}
+
+func (it *readingShard) Restore(c *Call, r *Reader) {
+	it.Close()
+	it.number, it.given, it.skip = r.Place("number"), 0, r.Place("skip")
+	given := r.Place("given")
+	if r.err != nil || given == 0 {
+		return
+	}
+	if err := it.openFile(c.Env); err != nil {
+		r.Fail(err)
+		return
+	}
+	for ; it.given < given; it.given++ {
+		e, err := it.file.next(c)
+		if err == nil {
+			e.release()
+			err = c.Err()
+		}
+		if err != nil {
+			r.Fail(status.Errorf(status.DataLoss, "%s has %d elements, of which %d were read: %v", it.name(), it.given, given, err))
+			return
+		}
+	}
+}
+
+// nestedReader is a dataset of datasets: SnapshotNestedDatasetReader.
+type nestedReader struct{ inputs []*Dataset }
+
+func newNestedReader(s *settings) maker {
+	n := int(s.int("N"))
+	return func(in *inputs) kind { return &nestedReader{in.datasets(0, n)} }
+}
+
+func (k *nestedReader) cardinality() int64 { return int64(len(k.inputs)) }
+
+func (*nestedReader) stageName() string { return "SnapshotNestedDatasetReader" }
+
+func (k *nestedReader) at(_ *Call, i int64) (Element, error) {
+	d := k.inputs[i]
+	d.Retain()
+	return Element{variantOf(d)}, nil
+}
+
+func (k *nestedReader) open(*Env) (Iterator, error) { return &counting{list: k}, nil }
+
+// shardsOf is the dataset of the datasets of a run's shards, in the order of their names. The caller gets a reference.
+func shardsOf(e *Env, run, compression string, version int64, spec Spec) (*Dataset, error) {
+	dirs, err := files.Match(e.files, escaped(run)+"/*"+shardSuffix)
+	if err != nil {
+		return nil, err
+	}
+	sort.Strings(dirs)
+	k := &nestedReader{}
+	for _, dir := range dirs {
+		d := &Dataset{kind: &shardReader{dir: dir, compression: compression, version: version, types: spec.Types}, Op: "SnapshotDatasetReader", Spec: spec}
+		d.origin = origin{spec.made(d.Op, graph.Attrs{"compression": stringAttr(compression), "version": intAttr(version)}), []*tensor.Tensor{stringScalar(dir), int64Scalar(0)}}
+		d.refs.Store(1)
+		k.inputs = append(k.inputs, d)
+	}
+	all := &Dataset{kind: k, Op: "SnapshotNestedDatasetReader", inputs: k.inputs, Spec: Spec{
+		Types: []tensor.DType{tensor.Variant}, Shapes: []shapes.PartialShape{{Known: true}},
+	}}
+	all.node = all.Spec.made(all.Op, graph.Attrs{"N": intAttr(int64(len(k.inputs)))})
+	for _, d := range k.inputs {
+		d.Retain()
+		all.origin.inputs = append(all.origin.inputs, variantOf(d))
+	}
+	all.refs.Store(1)
+	return all, nil
+}
+
+// made is a node that makes a dataset of these elements.
+func (s Spec) made(op string, attrs graph.Attrs) *graph.Node {
+	types, shapes := &attrpb.AttrValue_ListValue{}, &attrpb.AttrValue_ListValue{}
+	for _, t := range s.Types {
+		types.Type = append(types.Type, t.Proto())
+	}
+	for _, p := range s.Shapes {
+		m := p.Dims.Proto()
+		m.UnknownRank = !p.Known
+		shapes.Shape = append(shapes.Shape, m)
+	}
+	attrs["output_types"], attrs["output_shapes"] = listAttr(types), listAttr(shapes)
+	return &graph.Node{Op: op, Attrs: attrs}
+}
+
+func stringAttr(s string) *attrpb.AttrValue {
+	return &attrpb.AttrValue{Value: &attrpb.AttrValue_S{S: []byte(s)}}
+}
+
+// openShards opens what a function makes of the dataset of a run's shards.
+func openShards(c *Call, e *Env, f *bound, run, compression string, version int64, spec Spec) (*turn, error) {
+	if err := e.noteFile(joinPath(run, snapshotMetadata)); err != nil {
+		return nil, err
+	}
+	all, err := shardsOf(e, run, compression, version, spec)
+	if err != nil {
+		return nil, err
+	}
+	return openTurn(c, e, f, Element{variantOf(all)})
+}
+
+// chunk is the elements of one file, of TFRecords: SnapshotChunkDataset.
+type chunk struct {
+	name, compression string
+	types             []tensor.DType
+}
+
+func newChunk(s *settings) maker {
+	types, compression := s.types("output_types"), s.checkCompression(s.str("compression"), snapshotV2)
+	return func(in *inputs) kind { return &chunk{in.str(0, "chunk_file"), compression, types} }
+}
+
+func (*chunk) cardinality() int64 { return unknown }
+
+func (k *chunk) open(e *Env) (Iterator, error) {
+	it := &readingChunk{of: k}
+	return it, it.openFile(e)
+}
+
+type readingChunk struct {
+	of    *chunk
+	file  *snapshotReader
+	given int64
+}
+
+func (it *readingChunk) openFile(e *Env) (err error) {
+	if err := e.noteFile(it.of.name); err != nil {
+		return err
+	}
+	it.file, err = openSnapshot(e.files, it.of.name, it.of.compression, snapshotV2, it.of.types)
+	return err
+}
+
+func (it *readingChunk) Next(c *Call) (Element, error) {
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	e, err := it.file.next(c)
+	switch {
+	case err == nil:
+		it.given++
+	case !atEnd(err):
+		err = status.Errorf(status.CodeOf(err), "%s\n\tFailed to read tf.data snapshot file: %s", status.From(err).Message, it.of.name)
+	}
+	return e, err
+}
+
+func (it *readingChunk) Close() { it.file.close() }
+
+func (it *readingChunk) Save(_ *Call, w *Writer) { w.Int("given", it.given) }
+
+func (it *readingChunk) Restore(c *Call, r *Reader) {
+	for n := r.Place("given"); it.given < n && r.err == nil; {
+		e, err := it.Next(c)
+		if err != nil {
+			r.Fail(err)
+		}
+		e.release()
+	}
+}
+
+// chunks is the names of the files of a snapshot that the data service of tf.data writes: ListSnapshotChunksDataset.
+type chunks struct{ path string }
+
+// What a snapshot of the data service has in its folder.
+const (
+	chunksFolder  = "chunks"
+	snapshotDone  = "DONE"
+	snapshotError = "ERROR"
+)
+
+func newChunks(*settings) maker {
+	return func(in *inputs) kind {
+		k := &chunks{in.str(0, "snapshot_path")}
+		if in.err == nil && k.path == "" {
+			in.failf("snapshot_path is required to list snapshot chunks.")
+		}
+		return k
+	}
+}
+
+func (*chunks) cardinality() int64 { return unknown }
+
+func (k *chunks) open(*Env) (Iterator, error) {
+	return &listingChunks{of: k, read: map[string]bool{}}, nil
+}
+
+type listingChunks struct {
+	of     *chunks
+	unread []string // in order
+	read   map[string]bool
+	done   bool
+}
+
+func (it *listingChunks) Next(c *Call) (Element, error) {
+	for attempt := 0; len(it.unread) == 0; attempt++ {
+		if it.done {
+			return nil, errEOF
+		}
+		if err := waitForChunks(c, attempt); err != nil {
+			return nil, err
+		}
+		if err := it.look(c); err != nil {
+			return nil, err
+		}
+	}
+	name := it.unread[0]
+	it.unread, it.read[name] = it.unread[1:], true
+	return Element{stringScalar(joinPath(it.of.path, chunksFolder, name))}, nil
+}
+
+// look finds what has been written since.
+func (it *listingChunks) look(c *Call) error {
+	failed := joinPath(it.of.path, snapshotError)
+	if err := c.noteFile(failed); err != nil {
+		return err
+	}
+	if exists(c.files, failed) {
+		text, err := files.Read(c.files, failed)
+		if err != nil {
+			return err
+		}
+		return writtenError(text)
+	}
+	// Whether it is complete is looked at first: what is complete gets no more files.
+	it.done = exists(c.files, joinPath(it.of.path, snapshotDone))
+	names, err := files.Match(c.files, escaped(joinPath(it.of.path, chunksFolder))+"/*")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name = baseName(name); !it.read[name] {
+			it.unread = append(it.unread, name)
+		}
+	}
+	sort.Slice(it.unread, func(i, j int) bool { return chunkBefore(it.unread[i], it.unread[j]) })
+	return nil
+}
+
+// chunkBefore orders files named chunk_<stream>_<chunk>_<records>: by chunk, then by stream.
+func chunkBefore(a, b string) bool {
+	x, okx := chunkNumbers(a)
+	y, oky := chunkNumbers(b)
+	switch {
+	case !okx || !oky:
+		return a < b
+	case x[1] != y[1]:
+		return x[1] < y[1]
+	}
+	return x[0] < y[0]
+}
+
+func chunkNumbers(name string) (n [3]int64, ok bool) {
+	parts := strings.Split(name, "_")
+	if len(parts) != 4 || parts[0] != "chunk" {
+		return n, false
+	}
+	for i := range n {
+		var err error
+		if n[i], err = strconv.ParseInt(parts[i+1], 10, 64); err != nil || n[i] < 0 {
+			return n, false
+		}
+	}
+	return n, true
+}
+
+func (it *listingChunks) Close() {}
+
+func (it *listingChunks) Save(_ *Call, w *Writer) {
+	names := make([]string, 0, len(it.read))
+	for name := range it.read {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	w.Int("read", int64(len(names)))
+	for i, name := range names {
+		w.InAt("read", i).Str("name", name)
+	}
+}
+
+func (it *listingChunks) Restore(_ *Call, r *Reader) {
+	for i := range r.Count("read") {
+		it.read[r.InAt("read", i).Str("name")] = true
+	}
+}

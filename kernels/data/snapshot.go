@@ -1,0 +1,976 @@
+package data
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/files"
+)
+
+// errEOF is the end of a dataset.
+var errEOF = io.EOF
+
+// Waits for files that another process writes: they double from the first to the longest.
+const (
+	firstChunkWait = 100 * time.Millisecond
+	maxChunkWait   = 10 * time.Second
+)
+
+// waitForChunks waits longer with each attempt, and not before the first.
+func waitForChunks(c *Call, attempt int) error {
+	if attempt == 0 {
+		return c.Err()
+	}
+	t := time.NewTimer(min(firstChunkWait<<min(attempt-1, 10), maxChunkWait))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-c.Done:
+		return c.Err()
+	}
+}
+
+// statusCode and statusMessage find what a StatusProto in text format says.
+var (
+	statusCode    = regexp.MustCompile(`code:\s*(\w+)`)
+	statusMessage = regexp.MustCompile(`message:\s*("(?:[^"\\]|\\.)*")`)
+)
+
+// writtenError is the error that the writer of a snapshot has left.
+func writtenError(text string) error {
+	code, message := status.Unknown, text
+	if m := statusCode.FindStringSubmatch(text); m != nil {
+		for c := status.Cancelled; c <= status.Unauthenticated; c++ {
+			if c.String() == m[1] {
+				code = c
+			}
+		}
+	}
+	if m := statusMessage.FindStringSubmatch(text); m != nil {
+		if s, err := strconv.Unquote(m[1]); err == nil {
+			message = s
+		}
+	}
+	return status.New(code, message)
+}
+
+// savedTo is where a dataset is saved, and how.
+type savedTo struct {
+	path, compression string
+	shard             *Function // nil for each processor's shard in turn
+}
+
+// saving reads the inputs of the ops that save, after the dataset.
+func (in *inputs) saving(f *functionAttr, uses bool, compression string) savedTo {
+	s := savedTo{path: in.str(1, "path"), compression: compression}
+	if shard := in.functionFrom(f, 2); uses {
+		s.shard = shard
+	}
+	return s
+}
+
+func (s savedTo) functions() []*Function {
+	if s.shard == nil {
+		return nil
+	}
+	return []*Function{s.shard}
+}
+
+// newSave makes the kernel that saves a dataset.
+func newSave(c *kernels.Construction) (any, error) {
+	s := &settings{Construction: c}
+	f, uses, compression := s.function("shard_func"), s.bool("use_shard_func"), s.checkCompression(s.str("compression"), snapshotV2)
+	return waiting(func(ctx *kernels.Context) error {
+		in := &inputs{ctx: ctx}
+		to := in.saving(f, uses, compression)
+		defer kernels.ReleaseTensors(in.tensors)
+		if in.err != nil {
+			return in.err
+		}
+		return withDataset(ctx, placeOf(ctx, c), func(c *Call, d *Dataset) error {
+			it, err := to.open(c.Env, d)
+			if err != nil {
+				return err
+			}
+			defer it.Close()
+			for {
+				e, err := it.Next(c)
+				if atEnd(err) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				e.release()
+			}
+		})
+	}), s.err
+}
+
+// saved is a dataset that is saved while it is iterated over.
+type saved struct {
+	input *Dataset
+	savedTo
+}
+
+func newSaveV2(s *settings) maker {
+	f, uses, compression := s.function("shard_func"), s.bool("use_shard_func"), s.checkCompression(s.str("compression"), snapshotV2)
+	return func(in *inputs) kind { return &saved{in.dataset(0), in.saving(f, uses, compression)} }
+}
+
+func (k *saved) cardinality() int64 { return k.input.cardinality() }
+
+func (k *saved) open(e *Env) (Iterator, error) { return k.savedTo.open(e, k.input) }
+
+// open makes the iterator that saves a dataset.
+func (s savedTo) open(e *Env, d *Dataset) (Iterator, error) {
+	it := &savingAll{to: s, types: d.Spec, of: d}
+	if s.shard != nil {
+		f, err := e.bind(s.shard)
+		if err != nil {
+			return nil, err
+		}
+		it.shard.f = f
+	}
+	return openOver(e, d, func(o over) Iterator { it.over = o; return it })
+}
+
+// savingAll writes the elements that it gives. It begins with the first one.
+type savingAll struct {
+	over
+	of    *Dataset
+	to    savedTo
+	types Spec
+	shard shardFunction
+	run   string
+	files *shardWriter
+	given int64
+	ended bool
+}
+
+func (it *savingAll) begin(c *Call) (err error) {
+	if it.files != nil {
+		return nil
+	}
+	if it.run == "" {
+		it.run = strconv.FormatUint(randomID(), 10)
+	}
+	if it.files, err = newShardWriter(c, joinPath(it.to.path, it.run), it.to.compression, 0); err != nil {
+		it.files = nil
+		return err
+	}
+	return it.describe(c, false)
+}
+
+// describe writes which run counts, and whether it is complete.
+func (it *savingAll) describe(c *Call, finalized bool) error {
+	m := &metadata{run: it.run, version: snapshotV2, types: it.types.Types, finalized: finalized}
+	if finalized {
+		m.elements = it.given
+	}
+	return m.write(c.files, it.to.path)
+}
+
+func (it *savingAll) Next(c *Call) (Element, error) {
+	if it.ended {
+		return nil, errEOF
+	}
+	if err := it.begin(c); err != nil {
+		return nil, err
+	}
+	e, err := it.input.Next(c)
+	if atEnd(err) {
+		it.ended = true
+		if err := it.files.next(); err != nil {
+			return nil, err
+		}
+		if err := it.describe(c, true); err != nil {
+			return nil, err
+		}
+		return nil, errEOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	shard, err := it.shard.of(c, e)
+	if err == nil {
+		err = it.files.write(shard, e)
+	}
+	if err != nil {
+		e.release()
+		return nil, err
+	}
+	it.given++
+	return e, nil
+}
+
+func (it *savingAll) Close() {
+	if it.files != nil {
+		_ = it.files.next() // the run is not complete
+	}
+	it.over.Close()
+}
+
+func (it *savingAll) Save(c *Call, w *Writer) {
+	w.Str("run", it.run)
+	w.Int("given", it.given)
+	w.Int("shard", it.shard.last)
+	w.Bool("ended", it.ended)
+	checkpoint := int64(0)
+	if it.files != nil {
+		if err := it.files.next(); err != nil {
+			w.Fail(err)
+		}
+		checkpoint = it.files.checkpoint
+	}
+	w.Int("checkpoint", checkpoint)
+	it.over.Save(c, w)
+}
+
+func (it *savingAll) Restore(c *Call, r *Reader) {
+	it.run, it.given, it.shard.last, it.ended = r.Str("run"), r.Place("given"), r.Place("shard"), r.Bool("ended")
+	checkpoint := r.Place("checkpoint")
+	if r.err == nil && it.run != "" && !it.ended {
+		it.restoreFiles(c, r, checkpoint)
+	}
+	it.over.Restore(c, r)
+}
+
+func (it *savingAll) restoreFiles(c *Call, r *Reader, checkpoint int64) {
+	if _, err := strconv.ParseUint(it.run, 10, 64); err != nil || checkpoint > maxCheckpoints {
+		r.Fail(status.Errorf(status.DataLoss, "The saved state of a dataset that is saved is in run %q, checkpoint %d", it.run, checkpoint))
+		return
+	}
+	var err error
+	if it.files, err = newShardWriter(c, joinPath(it.to.path, it.run), it.to.compression, checkpoint); err == nil {
+		err = it.files.forget()
+	}
+	if err == nil {
+		err = it.describe(c, false)
+	}
+	r.check(err)
+}
+
+// maxCheckpoints bounds how often an iterator that writes files may be saved, since each time begins new files.
+const maxCheckpoints = 1 << 20
+
+// loaded is a dataset that was saved.
+type loaded struct {
+	path, compression string
+	metadata          *metadata
+	reader            *Function
+	spec              Spec
+}
+
+func newLoad(s *settings) maker {
+	f, spec, compression := s.function("reader_func"), s.spec(), s.checkCompression(s.str("compression"), snapshotV2)
+	return func(in *inputs) kind {
+		k := &loaded{path: in.str(0, "path"), compression: compression, reader: in.functionFrom(f, 1), spec: spec}
+		if in.err != nil {
+			return k
+		}
+		m, err := readMetadata(in.ctx.Files(), k.path)
+		if err == nil && m == nil {
+			err = status.Errorf(status.NotFound, "Could not find metadata file [%s]", k.path)
+		}
+		if err != nil {
+			in.fail(err)
+			return k
+		}
+		k.metadata = m
+		return k
+	}
+}
+
+func (k *loaded) functions() []*Function { return []*Function{k.reader} }
+
+func (k *loaded) cardinality() int64 { return max(k.metadata.elements, 0) }
+
+func (k *loaded) open(e *Env) (Iterator, error) {
+	f, err := e.bind(k.reader)
+	if err != nil {
+		return nil, err
+	}
+	c, end := e.newCall(0)
+	defer end()
+	t, err := openShards(c, e, f, joinPath(k.path, k.metadata.run), k.compression, k.metadata.version, k.spec)
+	if err != nil {
+		return nil, err
+	}
+	return ownTurn{t}, nil
+}
+
+// ownTurn is a turn as an iterator, which ends with it.
+type ownTurn struct{ *turn }
+
+func (t ownTurn) Close() { t.end() }
+
+// snapshot is its input's elements, which the first iterator over it writes to files, and later ones read.
+type snapshot struct {
+	input                                *Dataset
+	path, compression                    string
+	readerPrefix, writerPrefix, hashName string
+	reader, shard                        *Function
+	spec                                 Spec
+}
+
+func newSnapshot(s *settings) maker {
+	reader, shard, spec := s.function("reader_func"), s.function("shard_func"), s.spec()
+	readers, shards := len(s.types("Treader_func_args")), len(s.types("Tshard_func_args"))
+	compression, readerPrefix, writerPrefix := s.str("compression"), s.str("reader_prefix"), s.str("writer_prefix")
+	if compression == autoPacked {
+		compression = snappied
+	}
+	s.checkCompression(compression, snapshotV2)
+	given, hash := s.bool("hash_valid"), s.int("hash")
+	return func(in *inputs) kind {
+		k := &snapshot{
+			input: in.dataset(0), path: in.str(1, "path"), compression: compression, readerPrefix: readerPrefix, writerPrefix: writerPrefix,
+			reader: in.function(reader, 2, 2+readers), shard: in.function(shard, 2+readers, 2+readers+shards), spec: spec,
+		}
+		if in.err != nil {
+			return k
+		}
+		h := uint64(hash)
+		if !given {
+			var err error
+			if h, err = fingerprint(k.input, compression); err != nil {
+				in.fail(err)
+			}
+		}
+		k.hashName = strconv.FormatUint(h, 10)
+		return k
+	}
+}
+
+func (k *snapshot) functions() []*Function { return []*Function{k.reader, k.shard} }
+
+func (k *snapshot) cardinality() int64 { return k.input.cardinality() }
+
+func (k *snapshot) folder(prefix string) string { return joinPath(prefix, k.path, k.hashName) }
+
+func (k *snapshot) open(e *Env) (Iterator, error) {
+	it := &snapshotting{of: k, env: e}
+	var err error
+	if it.reader, err = e.bind(k.reader); err != nil {
+		return nil, err
+	}
+	if it.shard.f, err = e.bind(k.shard); err != nil {
+		return nil, err
+	}
+	return it, mkdirAll(e.files, k.folder(k.writerPrefix))
+}
+
+// What an iterator of a snapshot does.
+const (
+	snapshotReads = iota
+	snapshotWrites
+	snapshotPasses // the input's elements on, since another one writes
+	snapshotUndecided
+)
+
+type snapshotting struct {
+	of     *snapshot
+	env    *Env
+	reader *bound
+	shard  shardFunction
+	now    Iterator // nil before the first element
+	mode   int64
+	run    string
+	files  *shardWriter
+	ended  bool
+}
+
+// begin decides what the iterator does.
+func (it *snapshotting) begin(c *Call) error {
+	dir := it.of.folder(it.of.readerPrefix)
+	if err := it.env.noteFile(joinPath(dir, snapshotMetadata)); err != nil {
+		return err
+	}
+	m, err := readMetadata(c.files, dir)
+	if err != nil {
+		return err
+	}
+	it.mode = snapshotWrites
+	if m != nil && m.finalized {
+		it.mode = snapshotReads
+	}
+	return it.openAs(c, m)
+}
+
+// openAs opens the iterator that the mode needs.
+func (it *snapshotting) openAs(c *Call, m *metadata) (err error) {
+	if it.mode != snapshotReads {
+		it.now, err = it.of.input.open(it.env)
+		return err
+	}
+	if m == nil {
+		return status.Errorf(status.DataLoss, "Snapshot metadata file in %s does not exist any more.", it.of.folder(it.of.readerPrefix))
+	}
+	it.run = m.run
+	t, err := openShards(c, it.env, it.reader, joinPath(it.of.folder(it.of.readerPrefix), m.run), it.of.compression, m.version, it.of.spec)
+	if err != nil {
+		return err
+	}
+	it.now = ownTurn{t}
+	return nil
+}
+
+func (it *snapshotting) Next(c *Call) (Element, error) {
+	if it.now == nil {
+		if err := it.begin(c); err != nil {
+			return nil, err
+		}
+	}
+	if it.mode != snapshotWrites {
+		return it.now.Next(c)
+	}
+	if it.ended {
+		return nil, errEOF
+	}
+	if err := it.beginRun(c); err != nil {
+		return nil, err
+	}
+	e, err := it.now.Next(c)
+	if atEnd(err) {
+		it.ended = true
+		if err := it.files.next(); err != nil {
+			return nil, err
+		}
+		if err := it.describe(c, true); err != nil {
+			return nil, err
+		}
+		return nil, errEOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	shard, err := it.shard.of(c, e)
+	if err == nil {
+		err = it.files.write(shard, e)
+	}
+	if err != nil {
+		e.release()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (it *snapshotting) beginRun(c *Call) (err error) {
+	if it.files != nil {
+		return nil
+	}
+	it.run = strconv.FormatUint(randomID(), 10)
+	files, err := newShardWriter(c, joinPath(it.of.folder(it.of.writerPrefix), it.run), it.of.compression, 0)
+	if err != nil {
+		return err
+	}
+	it.files = files
+	return it.describe(c, false)
+}
+
+func (it *snapshotting) describe(c *Call, finalized bool) error {
+	m := &metadata{hash: it.of.hashName, run: it.run, version: snapshotV2, types: it.of.spec.Types, finalized: finalized}
+	return m.write(c.files, it.of.folder(it.of.writerPrefix))
+}
+
+func (it *snapshotting) Close() {
+	if it.files != nil {
+		_ = it.files.next() // the run is not complete
+		it.files = nil
+	}
+	if it.now != nil {
+		it.now.Close()
+		it.now = nil
+	}
+}
+
+func (it *snapshotting) Save(c *Call, w *Writer) {
+	mode := it.mode
+	if it.now == nil {
+		mode = snapshotUndecided
+	}
+	w.Int("mode", mode)
+	w.Str("folder", it.of.folder(""))
+	w.Str("run", it.run)
+	w.Bool("ended", it.ended)
+	checkpoint := int64(0)
+	if it.files != nil {
+		if err := it.files.next(); err != nil {
+			w.Fail(err)
+		}
+		checkpoint = it.files.checkpoint
+	}
+	w.Int("checkpoint", checkpoint)
+	if it.now != nil {
+		it.now.Save(c, w.In("now"))
+	}
+}
+
+func (it *snapshotting) Restore(c *Call, r *Reader) {
+	it.mode = r.Place("mode")
+	folder, run := r.Str("folder"), r.Str("run")
+	it.ended = r.Bool("ended")
+	checkpoint := r.Place("checkpoint")
+	if r.err != nil || it.mode == snapshotUndecided {
+		return
+	}
+	if own := it.of.folder(""); folder != own {
+		r.Fail(status.Errorf(status.DataLoss, "Dataset has changed while restoring from the checkpoint. Old hash directory: %s; new hash directory: %s", folder, own))
+		return
+	}
+	if _, err := strconv.ParseUint(run, 10, 64); run != "" && err != nil || it.mode > snapshotUndecided || checkpoint > maxCheckpoints {
+		r.Fail(status.Errorf(status.DataLoss, "The saved state of a snapshot is in mode %d, run %q, checkpoint %d", it.mode, run, checkpoint))
+		return
+	}
+	m, err := readMetadata(c.files, it.of.folder(it.of.readerPrefix))
+	if err == nil && it.mode == snapshotReads && m != nil {
+		m.run = run // another run may count by now
+	}
+	if err == nil {
+		err = it.openAs(c, m)
+	}
+	if err != nil {
+		r.Fail(err)
+		return
+	}
+	if it.mode == snapshotWrites && run != "" && !it.ended {
+		it.run = run
+		if it.files, err = newShardWriter(c, joinPath(it.of.folder(it.of.writerPrefix), run), it.of.compression, checkpoint); err == nil {
+			err = it.files.forget()
+		}
+		if err == nil {
+			err = it.describe(c, false)
+		}
+		r.check(err)
+	}
+	it.now.Restore(c, r.In("now"))
+}
+
+// legacySnapshot is the first version: SnapshotDataset.
+type legacySnapshot struct {
+	input                      *Dataset
+	folder, compression, mode  string
+	readerPrefix, writerPrefix string
+	shardBytes                 int64
+	expiry                     time.Duration
+	shuffles                   bool
+	seed, seed2                int64
+	hash, name                 string
+	spec                       Spec
+}
+
+const (
+	defaultShardBytes  = 10 << 30
+	defaultExpiry      = 86400
+	snapshotModeAuto   = "auto"
+	snapshotModeRead   = "read"
+	snapshotModeWrite  = "write"
+	snapshotModePassed = "passthrough"
+)
+
+func newLegacySnapshot(s *settings) maker {
+	k := legacySnapshot{
+		compression: s.checkCompression(s.str("compression"), snapshotV1), mode: s.str("mode"), readerPrefix: s.str("reader_path_prefix"),
+		writerPrefix: s.str("writer_path_prefix"), shardBytes: s.int("shard_size_bytes"), shuffles: s.bool("shuffle_on_read"),
+		seed: s.int("seed"), seed2: s.int("seed2"), name: s.str("snapshot_name"), spec: s.spec(),
+	}
+	expiry := s.int("pending_snapshot_expiry_seconds")
+	if k.shardBytes == -1 {
+		k.shardBytes = defaultShardBytes
+	}
+	if expiry == -1 {
+		expiry = defaultExpiry
+	}
+	k.expiry = time.Duration(min(expiry, int64(1e9))) * time.Second
+	switch {
+	case s.err != nil:
+	case expiry < 1:
+		s.fail(status.InvalidArgumentf("pending_snapshot_expiry_seconds must be at least 1 second."))
+	case !slices.Contains([]string{snapshotModeAuto, snapshotModeRead, snapshotModeWrite, snapshotModePassed}, k.mode):
+		s.fail(status.InvalidArgumentf("mode must be either '%s', '%s', '%s', or '%s'.", snapshotModeAuto, snapshotModeRead, snapshotModeWrite, snapshotModePassed))
+	}
+	return func(in *inputs) kind {
+		k := k
+		k.input = in.dataset(0)
+		path := in.str(1, "path")
+		if in.err != nil {
+			return &k
+		}
+		h, err := fingerprint(k.input, path)
+		if err != nil {
+			in.fail(err)
+		}
+		k.hash = fmt.Sprintf("%016x", h)
+		k.folder = joinPath(path, k.hash)
+		if k.name != "" {
+			k.folder = joinPath(path, "custom-"+k.name)
+		}
+		return &k
+	}
+}
+
+func (k *legacySnapshot) cardinality() int64 { return k.input.cardinality() }
+
+func (k *legacySnapshot) open(e *Env) (Iterator, error) {
+	return &legacySnapshotting{of: k, env: e, mode: snapshotUndecided}, nil
+}
+
+type legacySnapshotting struct {
+	of   *legacySnapshot
+	env  *Env
+	mode int64
+	run  string
+
+	input Iterator // where the input is read
+	// What is written: the next element, and the file.
+	begun   bool
+	next    outcome
+	file    *snapshotWriter
+	number  int64
+	written int64 // bytes of the file
+	// What is read: the files, in order, and how many elements of the first were.
+	names  []string
+	reader *snapshotReader
+	given  int64
+	v      int64
+}
+
+// decide finds out what to do, as core/data/snapshot_utils.cc DetermineOpState.
+func (k *legacySnapshot) decide(m *metadata) (int64, error) {
+	switch {
+	case k.mode == snapshotModeRead && m == nil:
+		return 0, status.Errorf(status.NotFound, "Metadata file does not exist.")
+	case k.mode == snapshotModeRead:
+		return snapshotReads, nil
+	case k.mode == snapshotModeWrite || k.mode == snapshotModeAuto && m == nil:
+		return snapshotWrites, nil
+	case k.mode == snapshotModePassed:
+		return snapshotPasses, nil
+	case m.finalized:
+		return snapshotReads, nil
+	case time.Since(time.UnixMicro(m.created)) <= k.expiry:
+		return snapshotPasses, nil // another one is at it
+	}
+	return snapshotWrites, nil
+}
+
+func (it *legacySnapshotting) begin(c *Call) error {
+	if err := it.env.noteFile(joinPath(it.of.folder, snapshotMetadata)); err != nil {
+		return err
+	}
+	m, err := readMetadata(c.files, it.of.folder)
+	if err != nil {
+		return err
+	}
+	mode, err := it.of.decide(m)
+	if err != nil {
+		return err
+	}
+	if err := it.openAs(c, mode, m); err != nil {
+		return err
+	}
+	it.mode = mode
+	return nil
+}
+
+func (it *legacySnapshotting) openAs(c *Call, mode int64, m *metadata) (err error) {
+	if it.of.name != "" {
+		it.run = "custom"
+	}
+	if mode != snapshotReads {
+		if it.run == "" {
+			it.run = fmt.Sprintf("%04x", randomID())
+		}
+		it.input, err = it.of.input.open(it.env)
+		return err
+	}
+	if m == nil || it.run == "" && m.run == "" {
+		return status.Errorf(status.NotFound, "Could not find a valid snapshot to read.")
+	}
+	if it.run == "" {
+		it.run = m.run
+	}
+	if len(m.types) != len(it.of.spec.Types) {
+		return status.Internalf("Expected number of dtypes: %d but number in snapshot: %d", len(it.of.spec.Types), len(m.types))
+	}
+	for i, t := range m.types {
+		if t != it.of.spec.Types[i] {
+			return status.Internalf("Type: %d doesn't match. Snapshot: %v; dataset: %v", i, t, it.of.spec.Types[i])
+		}
+	}
+	it.v = m.version
+	return it.find(c)
+}
+
+// find lists the files of the run.
+func (it *legacySnapshotting) find(c *Call) error {
+	dir := joinPath(it.of.readerPrefix, it.of.folder, it.run)
+	names, err := files.Match(c.files, escaped(dir)+"/*")
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return status.Errorf(status.NotFound, "Could not find any files in dir: %s", dir)
+	}
+	slices.Sort(names)
+	if it.of.shuffles {
+		seed, seed2 := it.of.seed, it.of.seed2
+		if seed == 0 && seed2 == 0 {
+			seed, seed2 = int64(randomID()), int64(randomID())
+		}
+		draw := numbersOf(seed, seed2, 0)
+		for i := len(names) - 1; i > 0; i-- {
+			j := int(uint64(draw.Next()) % uint64(i+1))
+			names[i], names[j] = names[j], names[i]
+		}
+	}
+	it.names = names
+	return nil
+}
+
+func (it *legacySnapshotting) Next(c *Call) (Element, error) {
+	if it.mode == snapshotUndecided {
+		if err := it.begin(c); err != nil {
+			return nil, err
+		}
+	}
+	switch it.mode {
+	case snapshotReads:
+		return it.read(c)
+	case snapshotWrites:
+		return it.write(c)
+	}
+	return it.input.Next(c)
+}
+
+func (it *legacySnapshotting) read(c *Call) (Element, error) {
+	for len(it.names) > 0 {
+		if err := c.Err(); err != nil {
+			return nil, err
+		}
+		if it.reader == nil {
+			if err := it.env.noteFile(it.names[0]); err != nil {
+				return nil, err
+			}
+			r, err := openSnapshot(c.files, it.names[0], it.of.compression, it.v, it.of.spec.Types)
+			if err != nil {
+				return nil, err
+			}
+			it.reader = r
+		}
+		e, err := it.reader.next(c)
+		if !atEnd(err) {
+			if err == nil {
+				it.given++
+			}
+			return e, err
+		}
+		it.reader.close()
+		it.reader, it.names, it.given = nil, it.names[1:], 0
+	}
+	return nil, errEOF
+}
+
+// write gives an element, and asks for the next one before, so that the run is complete with its last element.
+func (it *legacySnapshotting) write(c *Call) (Element, error) {
+	if !it.begun {
+		if err := mkdirAll(c.files, joinPath(it.of.writerPrefix, it.of.folder, it.run)); err != nil {
+			return nil, err
+		}
+		if err := it.describe(c, false); err != nil {
+			return nil, err
+		}
+		it.begun = true
+	}
+	if it.next.Element == nil && it.next.err == nil { // at the beginning, and after an element that failed
+		if err := it.advance(c); err != nil {
+			return nil, err
+		}
+	}
+	o := it.next
+	it.next = outcome{}
+	if o.err != nil {
+		it.next = o
+		return nil, o.err
+	}
+	if err := it.advance(c); err != nil {
+		o.release()
+		return nil, err
+	}
+	return o.Element, nil
+}
+
+// advance asks for an element and writes it; after the last one the run is complete.
+func (it *legacySnapshotting) advance(c *Call) error {
+	e, err := it.input.Next(c)
+	if atEnd(err) {
+		it.next = outcome{nil, errEOF}
+		if err := it.closeFile(); err != nil {
+			return err
+		}
+		m, err := readMetadata(c.files, it.of.folder)
+		if err != nil {
+			return err
+		}
+		if m == nil || m.run != it.run {
+			return nil // another one was faster
+		}
+		return it.describe(c, true)
+	}
+	if err != nil {
+		return err
+	}
+	if it.written += e.bytes(); it.file != nil && it.written > it.of.shardBytes {
+		if err := it.closeFile(); err != nil {
+			e.release()
+			return err
+		}
+		it.written = e.bytes()
+	}
+	name := snapshotFile(joinPath(it.of.writerPrefix, it.of.folder, it.run), it.number)
+	if it.file == nil {
+		it.file, err = newSnapshotWriter(c.files, name, it.of.compression, snapshotV1)
+	}
+	if err == nil {
+		err = fileError(name, it.file.write(e))
+	}
+	if err != nil {
+		e.release()
+		return err
+	}
+	it.next = outcome{e, nil}
+	return nil
+}
+
+// closeFile ends the file; the next element begins another one.
+func (it *legacySnapshotting) closeFile() error {
+	if it.file == nil {
+		return nil
+	}
+	err := it.file.close()
+	it.file, it.written = nil, 0
+	it.number++
+	return err
+}
+
+func (it *legacySnapshotting) describe(c *Call, finalized bool) error {
+	m := &metadata{hash: it.of.hash, run: it.run, version: snapshotV1, types: it.of.spec.Types, finalized: finalized}
+	return m.write(c.files, it.of.folder)
+}
+
+func (it *legacySnapshotting) Close() {
+	_ = it.closeFile() // of a run that is not complete
+	it.next.release()
+	it.next = outcome{}
+	if it.reader != nil {
+		it.reader.close()
+		it.reader = nil
+	}
+	if it.input != nil {
+		it.input.Close()
+		it.input = nil
+	}
+}
+
+func (it *legacySnapshotting) Save(c *Call, w *Writer) {
+	w.Int("mode", it.mode)
+	w.Str("folder", it.of.folder)
+	w.Str("run", it.run)
+	w.Bool("begun", it.begun)
+	if err := it.closeFile(); err != nil {
+		w.Fail(err)
+	}
+	w.Int("number", it.number)
+	w.Int("version", it.v)
+	saveOutcomes(w, "next", []outcome{{it.next.Element, orEnded(it.next.err)}})
+	w.Int("names", int64(len(it.names)))
+	for i, name := range it.names {
+		w.InAt("name", i).Str("name", name)
+	}
+	w.Int("given", it.given)
+	if it.input != nil {
+		it.input.Save(c, w.In("input"))
+	}
+}
+
+// orEnded is an error as a state has it.
+func orEnded(err error) error {
+	if atEnd(err) {
+		return errEnded
+	}
+	return err
+}
+
+func (it *legacySnapshotting) Restore(c *Call, r *Reader) {
+	mode, folder := r.Place("mode"), r.Str("folder")
+	if r.err != nil || mode == snapshotUndecided {
+		return
+	}
+	if folder != it.of.folder || mode > snapshotUndecided {
+		r.Fail(status.Errorf(status.DataLoss, "Dataset has changed while restoring from the checkpoint. Old hash directory: %s; new hash directory: %s", folder, it.of.folder))
+		return
+	}
+	if mode == snapshotReads {
+		it.restoreReader(c, r)
+	} else if err := it.openAs(c, mode, nil); err != nil {
+		r.Fail(err)
+	}
+	if r.err != nil {
+		return
+	}
+	it.mode = mode
+	if it.input == nil {
+		return
+	}
+	if run := r.Str("run"); runName.MatchString(run) {
+		it.run = run
+	} else {
+		r.Fail(status.Errorf(status.DataLoss, "The saved state of a snapshot is in run %q", run))
+	}
+	it.begun, it.number = r.Bool("begun"), r.Place("number")
+	if list := restoreOutcomes(r, "next"); len(list) == 1 {
+		it.next = list[0]
+		if status.CodeOf(it.next.err) == status.OutOfRange {
+			it.next.err = errEOF
+		}
+	}
+	it.input.Restore(c, r.In("input"))
+}
+
+// runName is the names that runs have.
+var runName = regexp.MustCompile(`^([0-9a-f]{4,16}|custom)$`)
+
+func (it *legacySnapshotting) restoreReader(c *Call, r *Reader) {
+	m, err := readMetadata(c.files, it.of.folder)
+	if err == nil {
+		err = it.openAs(c, snapshotReads, m)
+	}
+	if err != nil {
+		r.Fail(err)
+		return
+	}
+	// The files that are left to read are among those of the run.
+	all, left := it.names, []string{}
+	for i := range r.Count("names") {
+		name := r.InAt("name", i).Str("name")
+		if !slices.Contains(all, name) {
+			r.Fail(status.Errorf(status.DataLoss, "The saved state of a snapshot reads %q, which is none of its files", name))
+			return
+		}
+		left = append(left, name)
+	}
+	it.names = left
+	for n := r.Place("given"); it.given < n && r.err == nil; {
+		e, err := it.read(c)
+		r.check(err)
+		e.release()
+	}
+}

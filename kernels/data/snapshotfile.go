@@ -1,0 +1,667 @@
+package data
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// Files of datasets that are saved, in TensorFlow's formats (core/data/snapshot_utils.cc): a folder for each run, in it
+// one for each shard, in that a file for each time that the iterator was saved in a checkpoint, and one more. Beside the
+// runs a file tells which one counts.
+
+const (
+	snapshotMetadata = "snapshot.metadata"
+	shardSuffix      = ".shard"
+	// The versions of the files: records of length and message, and TFRecords of one tensor each.
+	snapshotV1 = 1
+	snapshotV2 = 2
+)
+
+func joinPath(parts ...string) string {
+	out := ""
+	for _, p := range parts {
+		switch {
+		case out == "":
+			out = p
+		case p != "":
+			out = strings.TrimRight(out, "/") + "/" + strings.TrimLeft(p, "/")
+		}
+	}
+	return out
+}
+
+func shardDir(run string, shard int64) string {
+	return joinPath(run, fmt.Sprintf("%08d%s", uint64(shard), shardSuffix))
+}
+
+func snapshotFile(dir string, i int64) string { return joinPath(dir, fmt.Sprintf("%08d.snapshot", i)) }
+
+// metadata is a SnapshotMetadataRecord.
+type metadata struct {
+	hash, run                  string
+	created, version, elements int64
+	types                      []tensor.DType
+	finalized                  bool
+}
+
+// The numbers of the record's fields.
+const (
+	metadataHash protowire.Number = iota + 1
+	metadataRun
+	metadataCreated
+	metadataVersion
+	metadataType
+	metadataElements
+	metadataFinalized protowire.Number = 1000
+)
+
+func (m *metadata) marshal() []byte {
+	var b []byte
+	text := func(n protowire.Number, s string) {
+		if s != "" {
+			b = protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
+		}
+	}
+	number := func(n protowire.Number, v int64) {
+		if v != 0 {
+			b = protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), uint64(v))
+		}
+	}
+	text(metadataHash, m.hash)
+	text(metadataRun, m.run)
+	number(metadataCreated, m.created)
+	number(metadataVersion, m.version)
+	var types []byte
+	for _, t := range m.types {
+		types = protowire.AppendVarint(types, uint64(t.Proto()))
+	}
+	text(metadataType, string(types))
+	number(metadataElements, m.elements)
+	if m.finalized {
+		number(metadataFinalized, 1)
+	}
+	return b
+}
+
+func (m *metadata) unmarshal(b []byte) error {
+	return eachField(b, func(n protowire.Number, v uint64, bytes []byte) error {
+		switch n {
+		case metadataHash:
+			m.hash = string(bytes)
+		case metadataRun:
+			m.run = string(bytes)
+		case metadataCreated:
+			m.created = int64(v)
+		case metadataVersion:
+			m.version = int64(v)
+		case metadataType:
+			return eachNumber(v, bytes, func(v uint64) { m.types = append(m.types, tensor.DType(v)) })
+		case metadataElements:
+			m.elements = int64(v)
+		case metadataFinalized:
+			m.finalized = v != 0
+		}
+		return nil
+	})
+}
+
+// eachField calls f with the fields of a message: their numbers, and a number or bytes.
+func eachField(b []byte, f func(n protowire.Number, v uint64, bytes []byte) error) error {
+	for len(b) > 0 {
+		n, kind, size := protowire.ConsumeTag(b)
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		b = b[size:]
+		var v uint64
+		var bytes []byte
+		switch kind {
+		case protowire.VarintType:
+			v, size = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			bytes, size = protowire.ConsumeBytes(b)
+		default:
+			size = protowire.ConsumeFieldValue(n, kind, b)
+		}
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		b = b[size:]
+		if err := f(n, v, bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachNumber calls f with the numbers of a repeated field, which are packed into bytes, or with the one of it.
+func eachNumber(v uint64, bytes []byte, f func(uint64)) error {
+	if bytes == nil {
+		f(v)
+		return nil
+	}
+	for len(bytes) > 0 {
+		v, size := protowire.ConsumeVarint(bytes)
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		f(v)
+		bytes = bytes[size:]
+	}
+	return nil
+}
+
+// readMetadata reads what is known of the runs in a folder; nil where there is nothing.
+func readMetadata(fsys files.FS, dir string) (*metadata, error) {
+	name := joinPath(dir, snapshotMetadata)
+	local, err := files.Local(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := fsys.Check(local); err != nil {
+		return nil, err
+	}
+	switch _, err := fsys.Stat(local); {
+	case status.CodeOf(err) == status.PermissionDenied:
+		return nil, err // the session has no right to it
+	case err != nil:
+		return nil, nil //nolint:nilerr // as in TensorFlow: what cannot be looked at is not there
+	}
+	text, err := files.Read(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	m := &metadata{}
+	if err := m.unmarshal([]byte(text)); err != nil {
+		return nil, status.Errorf(status.DataLoss, "Can't parse %s as binary proto", name)
+	}
+	return m, nil
+}
+
+// write replaces what is known of the runs in a folder, at once.
+func (m *metadata) write(fsys files.FS, dir string) error {
+	m.created = time.Now().UnixMicro()
+	name := joinPath(dir, snapshotMetadata)
+	temporary := name + "-tmp-" + strconv.FormatUint(randomID(), 10)
+	if err := files.Write(fsys, temporary, string(m.marshal())); err != nil {
+		return err
+	}
+	from, err := files.Local(temporary)
+	if err != nil {
+		return err
+	}
+	to, err := files.Local(name)
+	if err != nil {
+		return err
+	}
+	return fileError(name, fsys.Rename(from, to))
+}
+
+// mkdirAll makes the folder that an op names.
+func mkdirAll(fsys files.FS, dir string) error {
+	local, err := files.Local(dir)
+	if err != nil {
+		return err
+	}
+	return fileError(dir, fsys.MkdirAll(local))
+}
+
+// exists tells whether there is a file of that name that the session may use.
+func exists(fsys files.FS, name string) bool {
+	local, err := files.Local(name)
+	if err != nil || fsys.Check(local) != nil {
+		return false
+	}
+	_, err = fsys.Stat(local)
+	return err == nil
+}
+
+// snapshotWriter writes elements to a file.
+type snapshotWriter struct {
+	file   files.File
+	buffer *bufio.Writer
+	// v2 is for files of version 2; of version 1 are compressed ones (zip), and packed ones, whose elements are compressed.
+	v2     *tfrecord.Writer
+	zip    *gzip.Writer
+	packed bool
+}
+
+// Compressions of snapshots, by the names that ops give.
+const (
+	uncompressed = ""
+	gzipped      = "GZIP"
+	snappied     = "SNAPPY"
+	autoPacked   = "AUTO"
+)
+
+// recordCompression is the compression of files of version 2.
+func recordCompression(name string) (tfrecord.Compression, error) {
+	if name == snappied {
+		return tfrecord.Snappy, nil
+	}
+	c, known := tfrecord.ParseCompression(name)
+	if !known {
+		return c, status.InvalidArgumentf("compression must be '', 'GZIP', 'ZLIB' or 'SNAPPY', got '%s'", name)
+	}
+	return c, nil
+}
+
+// checkCompression refuses a compression that files of a version have not.
+func (s *settings) checkCompression(name string, version int64) string {
+	if s.err != nil {
+		return name
+	}
+	if version != snapshotV2 {
+		if name != uncompressed && name != gzipped && name != snappied {
+			s.fail(status.InvalidArgumentf("compression must be either '', 'GZIP' or 'SNAPPY'."))
+		}
+		return name
+	}
+	if _, err := recordCompression(name); err != nil {
+		s.fail(err)
+	}
+	return name
+}
+
+// newSnapshotWriter makes a file, or empties one.
+func newSnapshotWriter(fsys files.FS, name, compression string, version int64) (*snapshotWriter, error) {
+	local, err := files.Local(name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := fsys.Overwrite(local)
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	w := &snapshotWriter{file: f, buffer: bufio.NewWriterSize(f, 64<<10)}
+	if version == snapshotV2 {
+		c, err := recordCompression(compression)
+		if err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+		w.v2 = tfrecord.NewWriter(w.buffer, c)
+		return w, nil
+	}
+	w.packed = compression == snappied
+	if compression == gzipped {
+		w.zip = gzip.NewWriter(w.buffer)
+	}
+	return w, nil
+}
+
+// write adds an element, which it borrows.
+func (w *snapshotWriter) write(e Element) error {
+	if w.packed {
+		return w.writePacked(e)
+	}
+	var record []byte
+	for _, t := range e {
+		p, err := t.Proto()
+		if err != nil {
+			return err
+		}
+		b, err := proto.Marshal(p)
+		if err != nil {
+			return status.Errorf(status.DataLoss, "Failed to serialize a tensor of %d bytes: %v", t.ByteSize(), err)
+		}
+		if w.v2 != nil {
+			if err := w.v2.Write(b); err != nil {
+				return err
+			}
+			continue
+		}
+		record = protowire.AppendBytes(protowire.AppendTag(record, 1, protowire.BytesType), b)
+	}
+	if w.v2 != nil {
+		return nil
+	}
+	return w.record(record)
+}
+
+// record writes bytes after their length.
+func (w *snapshotWriter) record(b []byte) error {
+	var out io.Writer = w.buffer
+	if w.zip != nil {
+		out = w.zip
+	}
+	var header [8]byte
+	binary.LittleEndian.PutUint64(header[:], uint64(len(b)))
+	if _, err := out.Write(header[:]); err != nil {
+		return err
+	}
+	_, err := out.Write(b)
+	return err
+}
+
+// writePacked writes an element as its tensors' shapes and sizes, and all their bytes as one block of Snappy.
+func (w *snapshotWriter) writePacked(e Element) error {
+	var head, plain []byte
+	for _, t := range e {
+		size := len(plain)
+		if plainBytes(t.DType()) {
+			plain = append(plain, t.Data()...)
+		} else {
+			p, err := t.Proto()
+			if err != nil {
+				return err
+			}
+			if plain, err = (proto.MarshalOptions{}).MarshalAppend(plain, p); err != nil {
+				return err
+			}
+		}
+		shape, err := proto.Marshal(t.Shape().Proto())
+		if err != nil {
+			return err
+		}
+		var m []byte
+		m = protowire.AppendBytes(protowire.AppendTag(m, 2, protowire.BytesType), shape)
+		m = protowire.AppendVarint(protowire.AppendTag(m, 3, protowire.VarintType), uint64(len(plain)-size))
+		head = protowire.AppendBytes(protowire.AppendTag(head, 1, protowire.BytesType), m)
+	}
+	if len(plain) > maxPacked {
+		return status.Errorf(status.OutOfRange, "Encountered dataset element of size %d, exceeding the 4GB Snappy limit.", len(plain))
+	}
+	if err := w.record(head); err != nil {
+		return err
+	}
+	return w.record(snappy.Encode(nil, plain))
+}
+
+// maxPacked is the most bytes that a block of Snappy holds.
+const maxPacked = 1<<32 - 1
+
+// plainBytes tells whether the elements of a type are bytes as they are.
+func plainBytes(t tensor.DType) bool {
+	return t != tensor.String && t != tensor.Variant && t != tensor.Resource
+}
+
+// close ends the file.
+func (w *snapshotWriter) close() error {
+	var errs []error
+	if w.v2 != nil {
+		errs = append(errs, w.v2.Close())
+	}
+	if w.zip != nil {
+		errs = append(errs, w.zip.Close())
+	}
+	errs = append(errs, w.buffer.Flush(), w.file.Close())
+	return errors.Join(errs...)
+}
+
+// snapshotReader reads elements of a file.
+type snapshotReader struct {
+	name  string
+	file  files.File
+	types []tensor.DType
+	// v2 is for files of version 2, plain for those of version 1.
+	v2     *tfrecord.Reader
+	plain  io.Reader
+	offset int64
+	packed bool
+}
+
+// openSnapshot opens a file whose elements have components of these types.
+func openSnapshot(fsys files.FS, name, compression string, version int64, types []tensor.DType) (*snapshotReader, error) {
+	if version < 0 || version > snapshotV2 {
+		return nil, status.InvalidArgumentf("Snapshot reader version: %d is not supported.", version)
+	}
+	f, err := files.Open(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	r := &snapshotReader{name: name, file: f, types: types}
+	if version == snapshotV2 {
+		c, err := recordCompression(compression)
+		if err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+		r.v2 = tfrecord.NewReader(f, c, files.MaxContent)
+		return r, nil
+	}
+	r.plain = bufio.NewReaderSize(f, 64<<10)
+	switch {
+	case compression == gzipped:
+		r.plain = tfrecord.NewInflater(r.plain, tfrecord.GZIP)
+	case compression == snappied && version == 0:
+		r.plain = tfrecord.NewInflater(r.plain, tfrecord.Snappy)
+	case compression == snappied:
+		r.packed = true
+	}
+	return r, nil
+}
+
+// next gives the next element, io.EOF after the last one, which also an element is that was cut off.
+func (r *snapshotReader) next(c *Call) (Element, error) {
+	switch {
+	case r.v2 != nil:
+		return r.nextRecords(c)
+	case r.packed:
+		return r.nextPacked(c)
+	}
+	b, err := r.record()
+	if err != nil {
+		return nil, err
+	}
+	var e Element
+	err = eachField(b, func(n protowire.Number, _ uint64, bytes []byte) error {
+		if n != 1 {
+			return nil
+		}
+		t, err := r.parse(c, bytes)
+		if err == nil {
+			e = append(e, t)
+		}
+		return err
+	})
+	if err != nil {
+		e.release()
+		return nil, r.lost(err)
+	}
+	return e, r.check(e)
+}
+
+// nextRecords reads an element of which each component is a record.
+func (r *snapshotReader) nextRecords(c *Call) (Element, error) {
+	e := make(Element, 0, len(r.types))
+	for range r.types {
+		b, err := r.v2.Next()
+		var t *tensor.Tensor
+		if err == nil {
+			t, err = r.parse(c, b)
+		}
+		if err != nil {
+			e.release()
+			if atEnd(err) {
+				return nil, err
+			}
+			return nil, r.lost(err)
+		}
+		e = append(e, t)
+	}
+	return e, r.check(e)
+}
+
+func (r *snapshotReader) parse(c *Call, b []byte) (*tensor.Tensor, error) {
+	p := &tensorpb.TensorProto{}
+	if err := tensor.Unmarshal(b, p); err != nil {
+		return nil, status.Errorf(status.DataLoss, "Unable to parse tensor from stored proto")
+	}
+	return tensor.FromTensorProto(p, c.pool())
+}
+
+// record reads bytes after their length.
+func (r *snapshotReader) record() ([]byte, error) {
+	var header [8]byte
+	if _, err := io.ReadFull(r.plain, header[:]); err != nil {
+		return nil, ended(err)
+	}
+	n := binary.LittleEndian.Uint64(header[:])
+	if n > files.MaxContent {
+		return nil, r.lost(status.Errorf(status.DataLoss, "a record has %d bytes, more than the limit of %d", n, files.MaxContent))
+	}
+	// The length may be made up: memory grows with what has come.
+	var b strings.Builder
+	if _, err := io.CopyN(&b, r.plain, int64(n)); err != nil {
+		return nil, ended(err)
+	}
+	r.offset += int64(len(header)) + int64(n)
+	return []byte(b.String()), nil
+}
+
+func ended(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return io.EOF
+	}
+	return err
+}
+
+// nextPacked reads an element whose tensors are one block of Snappy.
+func (r *snapshotReader) nextPacked(c *Call) (Element, error) {
+	head, err := r.record()
+	if err != nil {
+		return nil, err
+	}
+	var list []packedTensor
+	total := int64(0)
+	err = eachField(head, func(n protowire.Number, _ uint64, bytes []byte) error {
+		if n != 1 {
+			return nil
+		}
+		m, err := readPacked(bytes)
+		list = append(list, m)
+		if total += m.size; err == nil && (m.size < 0 || total > maxPacked) {
+			err = status.Errorf(status.DataLoss, "an element has %d bytes", total)
+		}
+		return err
+	})
+	if err == nil && len(list) != len(r.types) {
+		err = status.Errorf(status.DataLoss, "an element has %d components, expected %d", len(list), len(r.types))
+	}
+	if err != nil {
+		return nil, r.lost(err)
+	}
+	block, err := r.record()
+	if err != nil {
+		return nil, err
+	}
+	plain, err := unpack(block, total)
+	if err != nil {
+		return nil, r.lost(err)
+	}
+	e := make(Element, 0, len(list))
+	for i, m := range list {
+		t, err := r.unpacked(c, r.types[i], m, plain[:m.size])
+		if err != nil {
+			e.release()
+			return nil, r.lost(err)
+		}
+		plain = plain[m.size:]
+		e = append(e, t)
+	}
+	return e, nil
+}
+
+// unpacked makes the tensor of its bytes.
+func (r *snapshotReader) unpacked(c *Call, dtype tensor.DType, m packedTensor, b []byte) (*tensor.Tensor, error) {
+	if !plainBytes(dtype) {
+		return r.parse(c, b)
+	}
+	return tensorOfBytes(c.pool(), dtype, m.shape, b)
+}
+
+// tensorOfBytes is a tensor whose elements are these bytes.
+func tensorOfBytes(pool *tensor.Pool, dtype tensor.DType, shape tensor.Shape, b []byte) (*tensor.Tensor, error) {
+	if n, err := shape.NumElements(); err != nil || int64(len(b)) != n*int64(dtype.Size()) {
+		return nil, status.Errorf(status.DataLoss, "a tensor of %v%v has %d bytes", dtype, shape, len(b))
+	}
+	t, err := tensor.New(pool, dtype, shape)
+	if err == nil {
+		copy(t.Data(), b)
+	}
+	return t, err
+}
+
+// packedTensor is the shape of a tensor, and the bytes that it takes.
+type packedTensor struct {
+	shape tensor.Shape
+	size  int64
+}
+
+func readPacked(b []byte) (m packedTensor, err error) {
+	err = eachField(b, func(n protowire.Number, v uint64, bytes []byte) error {
+		switch n {
+		case 2:
+			p := &shapepb.TensorShapeProto{}
+			if err := tensor.Unmarshal(bytes, p); err != nil {
+				return err
+			}
+			m.shape, _ = tensor.ShapeFromProto(p)
+		case 3:
+			m.size = int64(v)
+		}
+		return nil
+	})
+	return m, err
+}
+
+// unpack decodes a block of Snappy that has size bytes.
+func unpack(block []byte, size int64) ([]byte, error) {
+	n, err := snappy.DecodedLen(block)
+	if err != nil {
+		return nil, status.Internalf("Could not get snappy uncompressed length")
+	}
+	if int64(n) != size {
+		return nil, status.Internalf("Uncompressed size mismatch. Snappy expects %d whereas the tensor metadata suggests %d", n, size)
+	}
+	if n > 64+64*len(block) {
+		return nil, status.Internalf("Failed to perform snappy decompression.")
+	}
+	plain, err := snappy.Decode(nil, block)
+	if err != nil {
+		return nil, status.Internalf("Failed to perform snappy decompression.")
+	}
+	return plain, nil
+}
+
+// check compares an element with the types that were declared.
+func (r *snapshotReader) check(e Element) error {
+	err := Spec{Types: r.types}.checkElement(e)
+	if err != nil {
+		e.release()
+	}
+	return err
+}
+
+// lost names the file in an error.
+func (r *snapshotReader) lost(err error) error {
+	code := status.CodeOf(err)
+	if code == status.Unknown {
+		code = status.DataLoss
+	}
+	return status.Errorf(code, "%s: %s", r.name, status.From(err).Message)
+}
+
+func (r *snapshotReader) close() { _ = r.file.Close() }
+
+// baseName is the last part of a name.
+func baseName(name string) string { return path.Base(name) }

@@ -1,0 +1,126 @@
+package tfrecord
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"github.com/klauspost/compress/snappy"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// A file that is compressed with Snappy is a sequence of blocks: the length of the compressed block, four bytes in
+// big-endian order, and the block in Snappy's block format (tsl/lib/io/snappy).
+
+const (
+	// snappyBlock is the bytes of a block that a writer makes.
+	snappyBlock = 256 << 10
+	// maxSnappyBlock bounds the bytes of a block that is read, compressed or not. TensorFlow's buffers have 2 GiB at most.
+	maxSnappyBlock = 1 << 31
+)
+
+// snappyWriter collects what is written until it makes a block.
+type snappyWriter struct {
+	file   io.Writer
+	buffer []byte
+	out    []byte
+}
+
+func (w *snappyWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		part := min(len(p), snappyBlock-len(w.buffer))
+		w.buffer, p = append(w.buffer, p[:part]...), p[part:]
+		if len(w.buffer) == snappyBlock {
+			if err := w.Flush(); err != nil {
+				return n - len(p), err
+			}
+		}
+	}
+	return n, nil
+}
+
+// Flush writes a block of what there is.
+func (w *snappyWriter) Flush() error {
+	if len(w.buffer) == 0 {
+		return nil
+	}
+	need := 4 + snappy.MaxEncodedLen(len(w.buffer))
+	if cap(w.out) < need {
+		w.out = make([]byte, need)
+	}
+	block := snappy.Encode(w.out[4:need], w.buffer)
+	w.buffer = w.buffer[:0]
+	binary.BigEndian.PutUint32(w.out[:4], uint32(len(block)))
+	_, err := w.file.Write(w.out[:4+len(block)])
+	return err
+}
+
+func (w *snappyWriter) Close() error { return w.Flush() }
+
+// snappyReader gives the content of the blocks.
+type snappyReader struct {
+	file  io.Reader
+	block []byte
+	plain []byte
+	rest  []byte // of plain
+}
+
+func (r *snappyReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if err := r.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *snappyReader) next() error {
+	var header [4]byte
+	if _, err := io.ReadFull(r.file, header[:]); err != nil {
+		return err // io.EOF, also in the midst of the length
+	}
+	size := int64(binary.BigEndian.Uint32(header[:]))
+	if size > maxSnappyBlock {
+		return status.Errorf(status.DataLoss, "a Snappy block has %d bytes, more than the limit of %d", size, int64(maxSnappyBlock))
+	}
+	var err error
+	if r.block, err = readUpTo(r.file, r.block, size); err != nil {
+		return err
+	}
+	n, err := snappy.DecodedLen(r.block)
+	// A block cannot be larger than some 21 times what it takes compressed: a length beyond that is made up.
+	if err != nil || n > maxSnappyBlock || n > 64+64*len(r.block) {
+		return status.New(status.DataLoss, "a Snappy block has a length that is not valid")
+	}
+	if cap(r.plain) < n {
+		r.plain = make([]byte, n)
+	}
+	if r.rest, err = snappy.Decode(r.plain[:cap(r.plain)], r.block); err != nil {
+		return status.New(status.DataLoss, "a Snappy block is corrupted")
+	}
+	return nil
+}
+
+// readUpTo reads n bytes into b, or into memory that grows with what has come.
+func readUpTo(in io.Reader, b []byte, n int64) ([]byte, error) {
+	b = b[:0]
+	for int64(len(b)) < n {
+		part := min(n-int64(len(b)), firstRead)
+		at := len(b)
+		if need := at + int(part); need > cap(b) {
+			b = append(make([]byte, 0, max(need, 2*cap(b))), b...)
+		}
+		b = b[:at+int(part)]
+		if _, err := io.ReadFull(in, b[at:]); err != nil {
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				err = io.EOF
+			}
+			return nil, err
+		}
+	}
+	return b, nil
+}
