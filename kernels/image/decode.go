@@ -25,7 +25,7 @@ type decoder struct {
 }
 
 func newDecoder(c *kernels.Construction) (_ any, err error) {
-	d := &decoder{op: c.Node.Op, dtype: tensor.Uint8, channels: 3, expand: true}
+	d := &decoder{op: c.Node.Op, dtype: tensor.Uint8, channels: 3, expand: true, jpeg: jpegOptions{fraction: 1}}
 	a := c.Attrs()
 	switch d.op {
 	case "DecodeJpeg", "DecodeAndCropJpeg":

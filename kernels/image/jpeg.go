@@ -13,11 +13,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/jpeg"
 )
 
-// jpegOptions are the attributes of the ops that decode JPEG files. The zero value is for the other ops that take them.
+// jpegOptions are the attributes of the ops that decode JPEG files.
 type jpegOptions struct {
-	ratio   int  // pixels on the side of a square that becomes one; 0 is 1
-	rough   bool // colours are not interpolated
-	recover bool // a file that is cut off gives what is there
+	ratio    int     // pixels on the side of a square that becomes one; 0 is 1
+	rough    bool    // colours are not interpolated
+	exact    bool    // by the accurate transform
+	recover  bool    // a file that is cut off gives what is there, and gray
+	fraction float32 // of the rows, which have to be there in a file that is cut off and not recovered
 }
 
 func newJPEGOptions(a graph.Attrs) (jpegOptions, error) {
@@ -32,11 +34,12 @@ func newJPEGOptions(a graph.Attrs) (jpegOptions, error) {
 	if !slices.Contains([]int64{1, 2, 4, 8}, ratio) {
 		return jpegOptions{}, status.InvalidArgumentf("ratio must be 1, 2, 4, or 8, got %d", ratio)
 	}
-	// There is one method, which is as good as INTEGER_ACCURATE. The attribute allows speed, it does not ask for mistakes.
 	if !slices.Contains([]string{"", "INTEGER_FAST", "INTEGER_ACCURATE"}, method) {
 		return jpegOptions{}, status.InvalidArgumentf("dct_method must be one of {'', 'INTEGER_FAST', 'INTEGER_ACCURATE'}")
 	}
-	return jpegOptions{ratio: int(ratio), rough: !smooth, recover: truncated || fraction < 1}, nil
+	return jpegOptions{
+		ratio: int(ratio), rough: !smooth, exact: method == "INTEGER_ACCURATE", recover: truncated, fraction: min(fraction, 1),
+	}, nil
 }
 
 // errJPEG is TensorFlow's error of a file that it cannot read.
@@ -74,31 +77,21 @@ func (d *decoder) readJPEG(ctx *kernels.Context, data string) error {
 	}
 	m := ctx.Meter()
 	defer m.Done()
-	if err := m.Take(h.Bytes()); err != nil {
+	if err := m.Take(h.Bytes(ratio)); err != nil {
 		return err
 	}
-	return d.emit(ctx, &m, d.still(w.height, w.width, channels), func(pixels []uint8) (err error) {
-		whole := ratio == 1 && w == cutout{0, 0, height, width}
-		all := pixels
-		if !whole {
-			if all, err = kernels.Scratch[uint8](&m, h.Width*h.Height*channels); err != nil {
-				return err
-			}
-		}
-		if err := jpeg.Decode(data, h, channels, !d.jpeg.rough, all); err != nil {
-			return d.whyNotJPEG(err)
-		}
-		if whole {
+	return d.emit(ctx, &m, d.still(w.height, w.width, channels), func(pixels []uint8) error {
+		rows, err := jpeg.Decode(data, jpeg.DecodeOptions{
+			Channels: channels, Ratio: ratio, Smooth: !d.jpeg.rough, Fast: !d.jpeg.exact, Recover: d.jpeg.recover,
+			Top: w.y, Left: w.x, Height: w.height, Width: w.width,
+		}, pixels)
+		switch {
+		case errors.Is(err, jpeg.ErrTruncated) && float32(rows)/float32(w.height) >= d.jpeg.fraction:
 			return nil
+		case errors.Is(err, jpeg.ErrTruncated), errors.Is(err, jpeg.ErrInvalid):
+			return errJPEG
 		}
-		if ratio > 1 {
-			// Each square is averaged into a place that has been read.
-			jpeg.Shrink(all, all, h.Width, h.Height, channels, ratio)
-		}
-		for y := range w.height {
-			copy(pixels[y*w.width*channels:][:w.width*channels], all[((w.y+y)*width+w.x)*channels:])
-		}
-		return nil
+		return err
 	})
 }
 
@@ -118,16 +111,6 @@ func cropWindow(t *tensor.Tensor) (cutout, error) {
 
 func (w cutout) within(height, width int) bool {
 	return w.height > 0 && w.width > 0 && w.y >= 0 && w.x >= 0 && w.y+w.height <= height && w.x+w.width <= width
-}
-
-func (d *decoder) whyNotJPEG(err error) error {
-	switch {
-	case errors.Is(err, jpeg.ErrTruncated) && d.jpeg.recover:
-		return status.Unimplementedf("%s: a JPEG that is cut off is not decoded in part, as try_recover_truncated and acceptable_fraction ask for", d.op)
-	case errors.Is(err, jpeg.ErrTruncated), errors.Is(err, jpeg.ErrInvalid):
-		return errJPEG
-	}
-	return err
 }
 
 // newJPEGShape makes the kernel that reads the shape of the image in a JPEG.

@@ -1,177 +1,410 @@
 package jpeg
 
 import (
-	"errors"
-	"image"
-	stdjpeg "image/jpeg"
-	"io"
-	"strings"
+	"sync"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// Header is what a JPEG says of itself in front of its samples.
-type Header struct {
-	Width, Height int
-	Components    int // 1 of gray, 3 of colour, 4 of print
-	progressive   bool
+// maxScans bounds how much work a small file makes: a scan can pass over all blocks without having bits for them. Files have
+// about ten.
+const maxScans = 500
+
+// decoder decodes one file.
+type decoder struct {
+	parser
+	options  DecodeOptions
+	pixels   []uint8
+	colours  colours
+	planes   [maxInScan]plane
+	tables   [2][maxTables]lookup
+	bits     bitReader
+	block    [64]int16
+	lag      int // rows of the picture that have to wait for the samples below them
+	emitted  int // rows of the picture that are done, whether they are wanted or not
+	left     int // units up to the next restart
+	restarts int
+	dry      bool // the scan's bits are used up: the rest of it has none
+	run      int  // blocks of a progressive scan that have nothing left
 }
 
-// Markers of segments.
-const (
-	startOfImage = 0xd8
-	endOfImage   = 0xd9
-	startOfScan  = 0xda
-)
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
-// ReadHeader reads up to the first scan. It is not ok if data is not a JPEG or ends before.
-func ReadHeader(data string) (h Header, ok bool) {
-	if !strings.HasPrefix(data, "\xff\xd8\xff") {
-		return Header{}, false
+// Decode reads the part of the picture that o asks for into rows of interleaved channels. What libjpeg reads from broken files is
+// read in the same way: codes that are none are zeros, and what has no bits is gray. If the file is cut off and was not to be
+// recovered, the error is ErrTruncated, and rows is how many rows of the part are there. The others are cleared.
+func Decode(data string, o DecodeOptions, pixels []uint8) (rows int, err error) {
+	if !isJPEG(data) {
+		return 0, ErrInvalid
 	}
-	for at := 2; ; {
-		// Any number of 0xff may be in front of a marker.
-		for at < len(data) && data[at] == 0xff {
-			at++
-		}
-		if at+3 > len(data) {
-			return Header{}, false
-		}
-		marker, size := data[at], int(data[at+1])<<8|int(data[at+2])
-		if marker == startOfScan {
-			return h, h.Components > 0
-		}
-		if marker == endOfImage || size < 2 || at+1+size > len(data) {
-			return Header{}, false
-		}
-		segment := data[at+3 : at+1+size]
-		if frame := marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc; frame {
-			if len(segment) < 6 {
-				return Header{}, false
-			}
-			h = Header{
-				Height: int(segment[1])<<8 | int(segment[2]), Width: int(segment[3])<<8 | int(segment[4]),
-				Components: int(segment[5]), progressive: marker == 0xc2,
-			}
-		}
-		if at += 1 + size; at >= len(data) || data[at] != 0xff {
-			return Header{}, false
-		}
+	d := decoders.Get().(*decoder)
+	defer func() {
+		d.reset()
+		decoders.Put(d)
+	}()
+	d.data, d.at, d.recover = bytesIn(data), 2, o.Recover
+	d.options, d.pixels = o, pixels
+	if err := d.decode(); err != nil {
+		rows = min(max(d.emitted-o.Top, 0), o.Height)
+		clear(pixels[rows*o.Width*o.Channels:])
+		return rows, err
 	}
+	return o.Height, nil
 }
 
-// maxSamples is what TensorFlow lets an image have.
-const maxSamples = 1 << 29
-
-// Shrunk is the image's size when squares of side ratio become pixels. It is not ok if TensorFlow does not decode images of it.
-func (h Header) Shrunk(ratio int) (width, height int, ok bool) {
-	width, height = (h.Width+ratio-1)/ratio, (h.Height+ratio-1)/ratio
-	return width, height, width > 0 && height > 0 && width*height*h.Components < maxSamples
+// reset drops what the decoder holds of a file.
+func (d *decoder) reset() {
+	d.parser = parser{}
+	d.options, d.pixels = DecodeOptions{}, nil
+	d.planes = [maxInScan]plane{}
+	d.bits = bitReader{}
+	d.block = [64]int16{}
+	d.lag, d.emitted, d.left, d.restarts, d.dry, d.run = 0, 0, 0, 0, false, 0
 }
 
-// Bytes is at most how much memory Decode takes, but for its result.
-func (h Header) Bytes() int {
-	bytes := 1
-	if h.progressive {
-		bytes += 4 // the coefficients, until the last scan
-	}
-	const block = 32 // samples that the largest unit of an interleaved scan has on a side
-	return (h.Width + block) * (h.Height + block) * h.Components * bytes
-}
-
-// Why a file cannot be decoded.
-var (
-	ErrInvalid   = errors.New("invalid JPEG data")
-	ErrTruncated = errors.New("truncated JPEG data")
-)
-
-// Decode reads the pixels into rows of interleaved channels, of which there must be Width x Height x channels: 1 for gray, 3
-// for colour. Smooth asks for colours that are interpolated where the file has fewer of them than pixels.
-func Decode(data string, h Header, channels int, smooth bool, pixels []uint8) error {
-	img, err := stdjpeg.Decode(strings.NewReader(data))
-	var unsupported stdjpeg.UnsupportedError
+func (d *decoder) decode() error {
+	more, err := d.segments()
 	switch {
-	case errors.As(err, &unsupported):
-		return status.Unimplementedf("No kernel decodes JPEG files of this kind: %v", err)
-	case errors.Is(err, io.ErrUnexpectedEOF), err != nil && strings.Contains(err.Error(), "short Huffman data"):
-		return ErrTruncated
-	case err != nil, img.Bounds() != image.Rect(0, 0, h.Width, h.Height):
+	case err != nil || !more:
 		return ErrInvalid
+	case d.arithmetic:
+		return status.Unimplementedf("No kernel decodes JPEG files with arithmetic codes")
 	}
-	switch m := img.(type) {
-	case *image.Gray:
-		for y := range h.Height {
-			widen(pixels[y*h.Width*channels:][:h.Width*channels], m.Pix[y*m.Stride:][:h.Width], channels)
-		}
-	case *image.YCbCr:
-		if channels == 1 {
-			for y := range h.Height {
-				copy(pixels[y*h.Width:][:h.Width], m.Y[y*m.YStride:])
-			}
-			return nil
-		}
-		colours(m, smooth, pixels)
-	case *image.RGBA:
-		for y := range h.Height {
-			for x := range h.Width {
-				p := m.Pix[y*m.Stride+4*x:]
-				put(pixels[(y*h.Width+x)*channels:][:channels], int32(p[0]), int32(p[1]), int32(p[2]))
-			}
-		}
-	case *image.CMYK:
-		if channels == 1 {
-			return ErrInvalid // libjpeg has no gray of inks
-		}
-		for y := range h.Height {
-			for x := range h.Width {
-				p := m.Pix[y*m.Stride+4*x:]
-				paper := 255 - int32(p[3])
-				put(pixels[(y*h.Width+x)*3:][:3], paper*(255-int32(p[0]))/255, paper*(255-int32(p[1]))/255, paper*(255-int32(p[2]))/255)
-			}
-		}
-	default:
-		return status.Unimplementedf("No kernel decodes JPEG files that give a %T", img)
+	if err := d.chooseColours(); err != nil {
+		return err
+	}
+	if err := d.lay(); err != nil {
+		return err
+	}
+	if d.buffered {
+		return d.decodeScans()
+	}
+	if err := d.begin(); err != nil {
+		return err
+	}
+	if err := d.stream(); err != nil {
+		return err
+	}
+	d.finish()
+	if _, err := d.segments(); err != nil {
+		// All pixels are there, but TensorFlow asks for the end.
+		return ErrInvalid
 	}
 	return nil
 }
 
-// widen repeats each sample for all channels.
-func widen(dst, row []uint8, channels int) {
-	if channels == 1 {
-		copy(dst, row)
-		return
+// begin makes ready for the bits of a scan.
+func (d *decoder) begin() error {
+	s := &d.scan
+	for i, c := range s.components {
+		p := &d.planes[c]
+		p.before = 0
+		if !p.fixed {
+			q := d.components[c].quantum
+			if q >= maxTables || d.quanta[q] == nil {
+				return ErrInvalid
+			}
+			p.fix(d.quanta[q])
+		}
+		var err error
+		if !d.progressive || s.first == 0 && s.high == 0 {
+			if p.meansTable, err = d.table(0, s.means[i]); err != nil {
+				return err
+			}
+		}
+		if !d.progressive || s.first > 0 {
+			if p.rest, err = d.table(1, s.rest[i]); err != nil {
+				return err
+			}
+		}
 	}
-	for x, v := range row {
-		dst[3*x], dst[3*x+1], dst[3*x+2] = v, v, v
+	d.bits.open(d.data, d.at)
+	d.left, d.restarts, d.dry, d.run = d.interval, 0, false, 0
+	return nil
+}
+
+// standardTables are those of the standard's codes, which most files have.
+var standardTables = sync.OnceValue(func() (t [4]*lookup) {
+	for i, s := range standard {
+		t[i] = new(lookup)
+		if err := t[i].build(s, i%2 == 0); err != nil {
+			panic("jpeg: the standard's codes are broken")
+		}
+	}
+	return t
+})
+
+// table is that of a code of means, or of other frequencies. Sequential files may leave out the standard's codes.
+func (d *decoder) table(class int, index byte) (*lookup, error) {
+	if index >= maxTables {
+		return nil, ErrInvalid
+	}
+	s := d.codes[class][index]
+	if index < 2 {
+		i := 2*int(index) + class
+		if s == nil && !d.progressive || s != nil && s.lengths == standard[i].lengths && string(s.symbols) == string(standard[i].symbols) {
+			return standardTables()[i], nil
+		}
+	}
+	if s == nil {
+		return nil, ErrInvalid
+	}
+	t := &d.tables[class][index]
+	if d.fresh[class][index] {
+		if err := t.build(*s, class == 0); err != nil {
+			return nil, err
+		}
+		d.fresh[class][index] = false
+	}
+	return t, nil
+}
+
+// finish goes on behind the bits of a scan.
+func (d *decoder) finish() {
+	d.at, d.marker = d.bits.at, d.bits.marker
+	if d.bits.ended {
+		d.at, d.marker = len(d.data), 0
 	}
 }
 
-// put writes a colour, or its luma.
-func put(dst []uint8, r, g, b int32) {
-	if len(dst) == 1 {
-		dst[0] = luma(r, g, b)
-		return
+// beforeUnit is called in front of each unit, and reads a marker of a restart if there is to be one. Units of a scan without further
+// bits are skipped.
+func (d *decoder) beforeUnit() (skip bool, err error) {
+	if d.interval > 0 {
+		if d.left == 0 {
+			if err := d.restart(); err != nil {
+				return false, err
+			}
+		}
+		d.left--
 	}
-	dst[0], dst[1], dst[2] = uint8(r), uint8(g), uint8(b)
+	return d.dry, nil
 }
 
-// Shrink averages squares of side ratio of rows of interleaved channels. What is left over at the right and at the bottom is
-// averaged alone.
-func Shrink(dst, src []uint8, width, height, channels, ratio int) {
-	for y := 0; y < height; y += ratio {
-		rows := min(ratio, height-y)
-		for x := 0; x < width; x += ratio {
-			columns := min(ratio, width-x)
-			for c := range channels {
-				sum := rows * columns / 2
-				for i := range rows {
-					for j := range columns {
-						sum += int(src[((y+i)*width+x+j)*channels+c])
+// afterUnit tells whether the unit's bits were there.
+func (d *decoder) afterUnit() error {
+	if d.bits.starved() {
+		d.dry = true
+		if d.bits.ended && !d.recover {
+			return ErrTruncated
+		}
+	}
+	return nil
+}
+
+// restart reads the marker of a restart. If another one is there, it decides as libjpeg does: what comes too late is left for the
+// next restart, what comes too early is passed over.
+func (d *decoder) restart() error {
+	b := &d.bits
+	d.at, d.marker = b.at, b.marker
+	if b.ended {
+		if !d.recover {
+			return ErrTruncated
+		}
+		d.at, d.marker = len(d.data), endOfImage
+	}
+	want := d.restarts
+	d.restarts = (want + 1) & 7
+	d.left, d.run = d.interval, 0
+	for i := range d.planes {
+		d.planes[i].before = 0
+	}
+	for {
+		m, err := d.next()
+		if err != nil {
+			return err
+		}
+		if m < 0xc0 {
+			continue
+		}
+		if m >= restart0 && m <= restart7 {
+			switch (int(m-restart0) - want) & 7 {
+			case 1, 2:
+			case 6, 7:
+				continue
+			default:
+				b.open(d.data, d.at)
+				d.dry = false
+				return nil
+			}
+		}
+		// The bits behind are those of a later restart, or of none.
+		b.open(d.data, d.at)
+		b.marker, b.quick = m, -1
+		return nil
+	}
+}
+
+// stream decodes the only scan and makes the picture of it as it goes.
+func (d *decoder) stream() error {
+	unitsWide, unitsHigh := d.units()
+	for y := range unitsHigh {
+		visible := d.visible(y)
+		for x := range unitsWide {
+			skip, err := d.beforeUnit()
+			if err != nil {
+				return err
+			}
+			for _, c := range d.scan.components {
+				p := &d.planes[c]
+				for i := range p.down * p.across {
+					row, column := i/p.across, i%p.across
+					last := 0
+					if !skip {
+						var difference int32
+						difference, last = d.bits.block(p.meansTable, p.rest, &d.block)
+						p.before += difference
+						d.block[0] = int16(p.before)
+					}
+					if visible && p.needed {
+						p.put(&d.block, last, x*p.across+column, y*p.down+row)
+					} else {
+						d.block = [64]int16{}
 					}
 				}
-				dst[c] = uint8(sum / (rows * columns))
 			}
-			dst = dst[channels:]
+			if !skip {
+				if err := d.afterUnit(); err != nil {
+					return err
+				}
+			}
 		}
+		d.emit(y, y+1 == unitsHigh)
+	}
+	return nil
+}
+
+// rowsInUnit are how many rows of the picture a row of units has.
+func (d *decoder) rowsInUnit() int {
+	_, down := d.factors()
+	return 8 * down / d.options.Ratio
+}
+
+// visible tells whether a row of units is of use for the part of the picture that is wanted.
+func (d *decoder) visible(y int) bool {
+	rows := d.rowsInUnit()
+	return (y+1)*rows > d.options.Top-d.lag && y*rows < d.options.Top+d.options.Height+d.lag
+}
+
+// emit makes the rows of the picture for which there are samples, after those of a row of units.
+func (d *decoder) emit(y int, last bool) {
+	_, height, _ := d.Shrunk(d.options.Ratio)
+	end := min((y+1)*d.rowsInUnit()-d.lag, height)
+	if last {
+		end = height
+	}
+	o := d.options
+	for row := max(d.emitted, o.Top); row < min(end, o.Top+o.Height); row++ {
+		d.paint(row, d.pixels[(row-o.Top)*o.Width*o.Channels:][:o.Width*o.Channels])
+	}
+	d.emitted = max(d.emitted, end)
+}
+
+// colours is how the samples become pixels.
+type colours int
+
+const (
+	lumaOnly    colours = iota // the first plane is all that is wanted
+	grayToRGB                  // it is repeated
+	luminance                  // red, green and blue become gray
+	interleaved                // they stay
+	yccToRGB
+	inks      // cyan, magenta, yellow and black become colours
+	yccToInks // which the first three are to be made of before
+)
+
+// chooseColours decides by libjpeg's rules what the components are.
+func (d *decoder) chooseColours() error {
+	ycc := true
+	switch d.Components {
+	case 1:
+		d.colours = grayToRGB
+		if d.options.Channels == 1 {
+			d.colours = lumaOnly
+		}
+		return nil
+	case 3:
+		switch {
+		case d.jfif:
+		case d.adobe:
+			ycc = d.transform != 0
+		default:
+			c := d.components
+			ycc = c[0].id != 'R' || c[1].id != 'G' || c[2].id != 'B'
+		}
+	case 4:
+		ycc = d.adobe && d.transform != 0
+	default:
+		return ErrInvalid
+	}
+	gray := d.options.Channels == 1
+	switch {
+	case d.Components == 4 && gray:
+		return ErrInvalid // libjpeg has no gray of inks
+	case d.Components == 4 && ycc:
+		d.colours = yccToInks
+	case d.Components == 4:
+		d.colours = inks
+	case ycc && gray:
+		d.colours = lumaOnly
+	case ycc:
+		d.colours = yccToRGB
+	case gray:
+		d.colours = luminance
+	default:
+		d.colours = interleaved
+	}
+	return nil
+}
+
+// paint makes a row of the picture.
+func (d *decoder) paint(y int, dst []uint8) {
+	var rows [maxInScan][]uint8
+	from, to := d.options.Left, d.options.Left+d.options.Width
+	for i := range rows[:d.Components] {
+		if p := &d.planes[i]; p.needed {
+			rows[i] = p.pixels(y)[from:to]
+		}
+	}
+	a, b, c := rows[0], rows[1], rows[2]
+	switch d.colours {
+	case lumaOnly:
+		copy(dst, a)
+	case grayToRGB:
+		for x, v := range a {
+			dst[3*x], dst[3*x+1], dst[3*x+2] = v, v, v
+		}
+	case luminance:
+		for x, v := range a {
+			dst[x] = luma(int32(v), int32(b[x]), int32(c[x]))
+		}
+	case interleaved:
+		for x, v := range a {
+			dst[3*x], dst[3*x+1], dst[3*x+2] = v, b[x], c[x]
+		}
+	case yccToRGB:
+		simd.YCbCrToRGB(dst, a, b, c)
+	case inks:
+		for x := range a {
+			d.mix(dst[3*x:][:3], a[x], b[x], c[x], rows[3][x])
+		}
+	case yccToInks:
+		// libjpeg takes the first three for what is left of white.
+		simd.YCbCrToRGB(dst, a, b, c)
+		for x, black := range rows[3] {
+			p := dst[3*x:][:3]
+			d.mix(p, 255-p[0], 255-p[1], 255-p[2], black)
+		}
+	}
+}
+
+// mix writes the colour of inks. Adobe's programs write how much is left of white.
+func (d *decoder) mix(dst []uint8, cyan, magenta, yellow, black uint8) {
+	if !d.adobe {
+		cyan, magenta, yellow, black = 255-cyan, 255-magenta, 255-yellow, 255-black
+	}
+	for i, v := range [3]uint8{cyan, magenta, yellow} {
+		dst[i] = uint8(int32(v) * int32(black) / 255)
 	}
 }

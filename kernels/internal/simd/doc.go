@@ -1,5 +1,6 @@
 // Package simd holds the float32 inner loops of the CPU kernels: arithmetic and elementary functions over
-// slices, reductions, optimizer updates, the conversion from and to bfloat16, and the matrix product.
+// slices, reductions, optimizer updates, the conversion from and to bfloat16, and the matrix product. It also
+// has those of JPEG files, in bytes and 16-bit integers.
 //
 // Each function has several implementations, one of which is chosen when the program starts: AVX-512, AVX2 with
 // FMA, Advanced SIMD (NEON) on arm64, where what that lacks is plain Go, and plain Go. The tests compare the others

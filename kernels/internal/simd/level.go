@@ -56,8 +56,9 @@ type kernelSet struct {
 	butterflies2 func(dst, src *float32, n, srcStep, dstStep, im int)
 	untangle     func(up, down, a, b *float32, n int, w *float32)
 
-	rows   *rowKernels[float32] // nil selects the portable ones
-	rows64 *rowKernels[float64]
+	rows     *rowKernels[float32] // nil selects the portable ones
+	rows64   *rowKernels[float64]
+	pictures *pictureKernels // nil selects the portable ones
 
 	// rest1 and rest2 are 1-beta1 and 1-beta2.
 	adam, adamNesterov func(v, m, vv, grad []float32, rate, beta1, rest1, rest2, eps float32)

@@ -27,6 +27,7 @@ var avx512 = kernelSet{
 	momentum: momentumAVX512, momentumNesterov: momentumNesterovAVX512, rmsProp: rmsPropAVX512, rmsPropCentered: rmsPropCenteredAVX512,
 	adagrad: adagradAVX512, ftrl: ftrlAVX512,
 	rows: &rowKernels[float32]{addRowsAVX512, dotRowsAVX512, dotAddRowsAVX512}, rows64: &rowKernels[float64]{addRowsDoubleAVX512, dotRowsDoubleAVX512, dotAddRowsDoubleAVX512},
+	pictures:     &picturesAVX2,
 	butterflies4: butterflies4AVX512, butterflies2: butterflies2AVX512, untangle: untangleAVX512,
 	tiles: &tilesAVX512, tiles64: &tiles64AVX512, tilesInt32: &tilesInt32AVX512,
 }
@@ -56,8 +57,15 @@ var avx2 = kernelSet{
 	momentum: momentumAVX2, momentumNesterov: momentumNesterovAVX2, rmsProp: rmsPropAVX2, rmsPropCentered: rmsPropCenteredAVX2,
 	adagrad: adagradAVX2, ftrl: ftrlAVX2,
 	rows: &rowKernels[float32]{addRowsAVX2, dotRowsAVX2, dotAddRowsAVX2}, rows64: &rowKernels[float64]{addRowsDoubleAVX2, dotRowsDoubleAVX2, dotAddRowsDoubleAVX2},
+	pictures:     &picturesAVX2,
 	butterflies4: butterflies4AVX2, butterflies2: butterflies2AVX2, untangle: untangleAVX2,
 	tiles: &tilesAVX2, tiles64: &tiles64AVX2, tilesInt32: &tilesInt32AVX2,
+}
+
+// picturesAVX2 serves both levels.
+var picturesAVX2 = pictureKernels{
+	inverse:      [2]func(dst *uint8, stride int, block, quanta *int16){AccurateTransform: inverseAccurateAVX2, FastTransform: inverseFastAVX2},
+	upsampleBoth: upsampleBothAVX2, upsampleAcross: upsampleAcrossAVX2, repeatAcross: repeatAcrossAVX2, colours: coloursAVX2,
 }
 
 // available returns the sets this processor and operating system can run,

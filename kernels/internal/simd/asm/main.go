@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/build"
 )
 
-var set = flag.String("set", "", "kernels to write: elementwise, bfloat16, moves, random, math, gemm, rows or fourier")
+var set = flag.String("set", "", "kernels to write: elementwise, bfloat16, moves, random, math, gemm, rows, fourier or jpeg")
 
 func main() {
 	flag.Parse()
@@ -38,6 +38,8 @@ func main() {
 			rows(v)
 		case "fourier":
 			fourier(v)
+		case "jpeg":
+			pictures(v)
 		default:
 			log.Fatalf("unknown kernel set %q", *set)
 		}
