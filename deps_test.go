@@ -19,6 +19,7 @@ const module = "github.com/troupe-run/troupe"
 // folder and of lower layers; folders of one layer do not know each other.
 var layers = [][]string{
 	{"graph"},
+	{"view"},
 	{"contain"},
 	{"processors"},
 	{"roles"},

@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/processors"
 	"github.com/troupe-run/troupe/internal/roles"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/protobuf/proto"
 )
@@ -45,7 +46,7 @@ func (c *panicCounter) WithGroup(string) slog.Handler { return c }
 // messages are all that links bring to the roles of a task, with nothing in them.
 func messages() []proto.Message {
 	return []proto.Message{&wire.RunPartition{}, &wire.PartitionDone{}, &wire.Tensors{}, &wire.AbortStep{}, &wire.DropSession{}, &wire.ClearContainers{},
-		&wire.WaitingFor{}, &wire.Waiting{}, &wire.Claim{}, &wire.Homes{}, &wire.Forget{}, &wire.Done{}, &wire.AttachConnection{}, &wire.ConnectionClosed{},
+		&view.Query{}, &view.Task{}, &wire.Claim{}, &wire.Homes{}, &wire.Forget{}, &wire.Done{}, &wire.AttachConnection{}, &wire.ConnectionClosed{},
 		&wire.LeaseExpired{}, &wire.RemoveSession{}, &wire.RemoveSessions{}, &wire.AdmitSession{}, &wire.PeerLost{}}
 }
 

@@ -2,7 +2,9 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -143,6 +145,8 @@ func (m *master) answer(c *masterCall) (r masterReply) {
 		m.state.sessions.Store(c.session.handle, c.session)
 		m.users[c.session] = map[Connection]struct{}{}
 		m.attach(c.session, Connection(msg.Connection))
+		m.task.tally.opened.Add(1)
+		m.task.Events.Add("session opened", c.session.name(), c.session.rights.Who)
 	case *wire.RemoveSession:
 		if s := m.state.session(msg.Session); s != nil {
 			m.drop(s)
@@ -207,6 +211,8 @@ func (m *master) leaseExpired(handle string) {
 		return // used again meanwhile
 	}
 	m.state.expired.add(handle)
+	m.task.tally.expired.Add(1)
+	m.task.Events.Add("session expired", s.name(), "its client is gone, and its lease is over")
 	m.drop(s)
 	m.task.Log.Info("a session's client is gone, its lease is over", "session", handle)
 	m.task.background(func(context.Context) { // bounded by closeTime
@@ -235,17 +241,21 @@ func (m *master) attach(s *Session, conn Connection) {
 	if t := m.leases[s]; t != nil {
 		t.Stop()
 		delete(m.leases, s)
+		s.leaseEnds.Store(0)
 	}
 }
 
 // lease starts the time after which a session without a client is closed.
 func (m *master) lease(s *Session) {
+	s.leaseEnds.Store(time.Now().Add(m.task.Lease).UnixNano())
 	m.leases[s] = time.AfterFunc(m.task.Lease, contain.Func(m.task.Log, "The end of a lease",
 		func() { m.task.master.Send(&wire.LeaseExpired{Session: s.handle}) }, nil))
 }
 
 func (m *master) drop(s *Session) {
 	m.state.sessions.Delete(s.handle)
+	m.task.tally.closed.Add(1)
+	m.task.Events.Add("session closed", s.name(), fmt.Sprintf("after %d steps, of which %d failed", s.stepsDone.Load()+s.stepsFailed.Load(), s.stepsFailed.Load()))
 	for conn := range m.users[s] {
 		if delete(m.uses[conn], s); len(m.uses[conn]) == 0 {
 			delete(m.uses, conn)
@@ -439,6 +449,7 @@ func (t *Task) Reset(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
+	t.Events.Add("reset", strings.Join(names, ", "), fmt.Sprintf("%d sessions were closed", len(all)))
 	failures := make(chan error, len(t.Cluster.Tasks()))
 	var wg sync.WaitGroup
 	for _, s := range all {

@@ -57,6 +57,7 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 	}
 	pr := &partialRun{step: s.task.takeStep(), plan: p, feeds: newLateFeeds(len(feeds)),
 		news: make(chan struct{}), fetched: make([]bool, len(fetchNames)), feedAt: positions(feeds), fetchAt: positions(fetchNames)}
+	pr.step.partial = true
 	pr.out = &pr.step.out
 	pr.out.expect(len(fetchNames))
 	pr.out.changed = func(int) { pr.wake() }
@@ -77,6 +78,7 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 			pr.step.fail(err)
 		}
 		<-pr.step.isDone()
+		s.stepEnded(pr.step.id, pr.step.own.Origin.Began, pr.step.cause())
 		pr.feeds.abort(errClosed())
 		pr.feeds.release()
 	}, nil)

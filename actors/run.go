@@ -242,8 +242,10 @@ func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*
 		st.releaseFeeds()
 		return nil, err
 	}
+	id, began := st.id, st.own.Origin.Began
 	st.run()
 	err := st.await()
+	s.stepEnded(id, began, err)
 	if st.stopWatching != nil {
 		st.stopWatching()
 	}

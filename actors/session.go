@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
+	"github.com/troupe-run/troupe/internal/view"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -63,6 +64,21 @@ type Session struct {
 	used      atomic.Int64  // unix nanoseconds of the last call
 	watched   atomic.Int64  // the runs that a debugger has watched
 	lastConn  atomic.Uint64
+
+	// For those who look at the session.
+	opened         int64        // unix nanoseconds
+	leaseEnds      atomic.Int64 // the same; 0 while a client is connected
+	stepsDone      atomic.Int64
+	stepsFailed    atomic.Int64
+	lastError      atomic.Pointer[string]
+	working        atomic.Pointer[workingOn]
+	changesWaiting atomic.Int64
+}
+
+// workingOn is the change of a session that is under way.
+type workingOn struct {
+	what  string
+	since int64 // unix nanoseconds
 }
 
 // sessionOptions are what a ConfigProto and the server's defaults come to.
@@ -100,7 +116,7 @@ type changeDone struct {
 // newSession makes a session over a client's first graph.
 func newSession(t *Task, rights Rights, config *corepb.ConfigProto) (*Session, error) {
 	s := &Session{task: t, handle: newHandle(), rights: rights, config: config, steps: map[uint64]*step{}, partials: map[string]*partialRun{},
-		callables: map[int64]*Callable{}, idle: make(chan struct{}), gone: make(chan struct{}), reached: map[string]bool{}}
+		callables: map[int64]*Callable{}, idle: make(chan struct{}), gone: make(chan struct{}), reached: map[string]bool{}, opened: time.Now().UnixNano()}
 	if err := s.configure(config); err != nil {
 		return nil, err
 	}
@@ -224,6 +240,9 @@ func (t *Task) Describe() []DeviceInfo {
 	return out
 }
 
+// name is what people call the session.
+func (s *Session) name() string { return view.SessionName(s.handle) }
+
 func (s *Session) touch() { s.used.Store(time.Now().UnixNano()) }
 
 // Receive handles the session's changes. See wire/session.proto.
@@ -237,18 +256,21 @@ func (s *Session) Receive(c actor.Context) {
 			m.reply <- tooMany("changes that wait", "Session "+s.handle, maxChanges, "wait for some to end")
 		case s.busy:
 			s.waiting = append(s.waiting, m)
+			s.changesWaiting.Store(int64(len(s.waiting)))
 		default:
 			s.begin(m)
 		}
 	case *changeDone:
 		s.finish(m)
 		s.busy = false
+		s.working.Store(nil)
 		switch {
 		case s.stopping:
 			c.Stop(c.Self())
 		case len(s.waiting) > 0:
 			next := s.waiting[0]
 			s.waiting = slices.Delete(s.waiting, 0, 1)
+			s.changesWaiting.Store(int64(len(s.waiting)))
 			s.begin(next)
 		}
 	case *wire.CloseSession:
@@ -294,6 +316,8 @@ func (s *Session) finish(m *changeDone) {
 
 func (s *Session) begin(m *change) {
 	s.busy = true
+	begun := time.Now()
+	s.working.Store(&workingOn{changeName(m.message), begun.UnixNano()})
 	if err := m.ctx.Err(); err != nil { // it has waited for others too long: nobody asks for it any more
 		s.self.Send(&changeDone{&wire.ChangeDone{}, m, status.From(err)})
 		return
@@ -304,8 +328,24 @@ func (s *Session) begin(m *change) {
 		defer cancel()
 		defer context.AfterFunc(s.life, cancel)()
 		err := contain.Run(s.task.Log, what, func() error { return s.work(ctx, m) })
+		if m.plan != nil {
+			s.task.tally.plans.Add(time.Since(begun))
+		}
 		s.self.Send(&changeDone{&wire.ChangeDone{}, m, err})
 	}, nil)
+}
+
+// changeName is what people call a change.
+func changeName(message proto.Message) string {
+	switch message.(type) {
+	case *wire.Create:
+		return "create"
+	case *wire.Extend:
+		return "extend"
+	case *wire.BuildPlan:
+		return "plan"
+	}
+	return "other"
 }
 
 func errClosed() error { return status.Errorf(status.FailedPrecondition, "Session is closed.") }

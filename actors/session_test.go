@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
@@ -196,8 +197,8 @@ func (n *node) awaits(node string) {
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		for _, st := range n.task.steps.all() {
-			for _, name := range st.waiting(10) {
-				if name == node {
+			for _, w := range devices.LookAt(&st.runs, 10, false).Waits {
+				if devices.UserName(w.Node) == node {
 					return
 				}
 			}
@@ -233,7 +234,7 @@ func TestSteps(t *testing.T) {
 		req := request(nil, "z:0")
 		req.Options = &corepb.RunOptions{TimeoutInMs: 200}
 		_, err := c.try(t.Context(), req)
-		wantError(t, err, status.DeadlineExceeded, "{{node take}} on /job:b/replica:0/task:0")
+		wantError(t, err, status.DeadlineExceeded, "{{node take}} (QueueDequeueV2) on /job:b/replica:0/task:0")
 	})
 	t.Run("the session is closed", func(t *testing.T) {
 		ended := c.begin(t.Context(), request(nil, "z:0"))

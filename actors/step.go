@@ -40,6 +40,7 @@ type step struct {
 	err     error
 	resumed chan func() // work of the own part, for the goroutine that waits for the step; made when one does
 	stats   []*steppb.StepStats
+	partial bool // of a partial run
 	trace   bool
 	costs   bool // its cost graph is wanted
 	holds   []func()
@@ -95,7 +96,8 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 		return err
 	}
 	st.id, st.session, st.plan, st.local, st.trace = newStepID(), s, p, true, trace
-	st.own.begin(st.id, s.worker, p.local, feeds, out)
+	st.own.begin(st.id, s.worker, p.local, feeds, out, s.used.Load())
+	s.task.tally.begun.Add(1)
 	if trace {
 		st.own.trace()
 	}

@@ -2,66 +2,90 @@ package actors
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
-// overdue is the error of a step that did not end in time: it names what the step waits for.
+// overdue is the error of a step that did not end in time: it says what the step waits for, and why.
 func (st *step) overdue(limit time.Duration) error {
-	tasks := st.owing()
-	st.mu.Lock()
-	local := st.local
-	st.mu.Unlock()
-	var waits []string
-	if local {
-		for _, n := range st.own.waiting(maxWaiting) {
-			waits = append(waits, "{{node "+n+"}}")
-		}
-	}
-	remote := make([][]string, len(tasks))
-	var asked sync.WaitGroup
-	for i, task := range tasks {
-		asked.Go(contain.Func(st.session.task.Log, "The question for what a step waits", func() { remote[i] = st.remoteWaits(task) }, nil))
-	}
-	asked.Wait() // askMargin at most
-	waits = append(waits, slices.Concat(remote...)...)
-	text := "its kernels to end"
-	if len(waits) > 0 {
-		text = strings.Join(waits, ", ")
-	}
-	return status.Errorf(status.DeadlineExceeded, "The step did not end within %v; it was still waiting for: %s", limit, text)
+	return status.Errorf(status.DeadlineExceeded, "The step did not end within %v: %s", limit, st.why())
 }
 
-// remoteWaits asks a task what the step waits for there, within the little time that is left.
-func (st *step) remoteWaits(task string) []string {
+// why is what a step waits for that is about to be given up, in a sentence. It asks the other tasks, within the little time that is left.
+func (st *step) why() string {
 	ctx, cancel := context.WithTimeout(context.Background(), askMargin)
 	defer cancel()
-	if st.session.task.Cluster.Reached(task) == nil {
-		return []string{task + " (not reached)"}
+	if r, ok := view.Why(st.session.task.lookAround(ctx), st.id); ok {
+		return r.Text
 	}
-	answer, err := ask[*wire.Waiting](ctx, st.session.task, task, workerName, &wire.WaitingFor{Step: st.id})
-	switch {
-	case err != nil:
-		return []string{task + " (which does not answer)"}
-	case len(answer.Nodes) == 0:
-		return []string{task}
+	return "its parts have ended, and the news is on its way"
+}
+
+// lookAround looks at the steps of all tasks that are reached, in detail.
+func (t *Task) lookAround(ctx context.Context) *view.Cluster {
+	tasks := t.Cluster.Tasks()
+	c := &view.Cluster{Task: t.name, Tasks: make([]*view.Task, len(tasks))}
+	var asked sync.WaitGroup
+	for i, task := range tasks {
+		c.Tasks[i] = &view.Task{Task: task, State: "up"}
+		if task == t.name {
+			continue
+		}
+		if t.Cluster.Reached(task) == nil {
+			c.Tasks[i].State = "not reached"
+			continue
+		}
+		asked.Go(contain.Func(t.Log, "A look at "+task, func() {
+			seen, err := t.Ask(ctx, task, stepsInDetail)
+			if err != nil {
+				c.Tasks[i].State, c.Tasks[i].Reason = "silent", err.Error()
+				return
+			}
+			seen.State = "up"
+			c.Tasks[i] = seen
+		}, nil))
 	}
-	out := make([]string, len(answer.Nodes))
-	for i, n := range answer.Nodes {
-		out[i] = fmt.Sprintf("{{node %s}} on %s", n, task)
+	own := t.lookLately()
+	asked.Wait() // until ctx ends at most
+	for i, task := range tasks {
+		if task == t.name {
+			c.Tasks[i] = own
+		}
 	}
-	return out
+	c.Clock = time.Now().UnixNano()
+	return c
+}
+
+// stepsInDetail is the query whose answers tell why steps are blocked, to one task.
+var stepsInDetail = view.ForWhy()
+
+// lately keeps the answer to stepsInDetail, for others who ask within a moment: a thousand steps that are overdue at the same
+// time ask for the same.
+type lately struct {
+	mu   sync.Mutex
+	at   time.Time
+	seen *view.Task
+}
+
+// lookLately answers stepsInDetail, with what was seen a moment ago at most. It must not be changed.
+func (t *Task) lookLately() *view.Task {
+	const moment = 20 * time.Millisecond
+	t.lately.mu.Lock()
+	defer t.lately.mu.Unlock()
+	if t.lately.seen == nil || time.Since(t.lately.at) > moment {
+		t.lately.seen = t.Look(stepsInDetail)
+		t.lately.seen.State = "up"
+		t.lately.at = time.Now()
+	}
+	return t.lately.seen
 }
 
 // A step's own deadline comes before the client's, by answerMargin of it at most, so that the
-// answer with the reason arrives in time; asking another task what it waits for takes askMargin.
+// answer with the reason arrives in time; asking the other tasks what it waits for takes askMargin.
 const (
 	answerMargin = 100 * time.Millisecond
 	askMargin    = 40 * time.Millisecond

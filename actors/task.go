@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -52,7 +53,11 @@ type Config struct {
 	ParseCompression func(name string, level int) (Compression, error)
 	// Files are those that the ops of sessions may use on this task.
 	Files FileAccess
-	Log   *slog.Logger
+	// Events, if not nil, takes what happens on the task.
+	Events *view.Events
+	// Complete, if not nil, adds to what other tasks see of this one what only the caller of NewTask knows.
+	Complete func(q *view.Query, seen *view.Task)
+	Log      *slog.Logger
 }
 
 // SessionDefaults are the parts of a server's ConfigProto that sessions inherit.
@@ -95,6 +100,8 @@ type Task struct {
 	files                     *fileServer
 	sessionsOf                *masterState
 	distributed               distributedSteps
+	tally                     tally
+	lately                    lately
 	spare                     sync.Pool // of *step
 
 	life context.Context // ends when the task stops
@@ -153,8 +160,8 @@ func taskOf(device string) string {
 	return device
 }
 
-// newStepID is a random number for a step, never 0, that fits an int64 of TensorFlow's.
-func newStepID() uint64 { return rand.Uint64()>>8 | 1 }
+// newStepID is a random number for a step, never 0, that fits an int64 of TensorFlow's, and a number of JSON.
+func newStepID() uint64 { return rand.Uint64()>>11 | 1 }
 
 // largeTensor is the size in bytes from which a tensor travels beside the actors' messages, so
 // that these never wait behind it.

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"sync"
+	"time"
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/containers"
@@ -9,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/processors"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -34,14 +36,15 @@ type taskStep struct {
 	mu   sync.Mutex
 	left int
 	err  error
-	runs []devices.Execution
+	runs kernels.Runs
 }
 
-// newStep prepares a step of a plan on this task. done is called once, when nothing of the step
+// newStep prepares a step of a plan on this task, for a master. done is called once, when nothing of the step
 // runs any more and its state is gone. A step that needs no peer and is not tabled is cheaper.
-func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds kernels.Feeds, fetches kernels.Fetches, done func(error)) *taskStep {
+func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds kernels.Feeds, fetches kernels.Fetches, master string, done func(error)) *taskStep {
 	st := t.makeStep(done)
-	st.begin(id, session, plan, feeds, fetches)
+	st.master = master
+	st.begin(id, session, plan, feeds, fetches, time.Now().UnixNano())
 	return st
 }
 
@@ -53,7 +56,7 @@ func (t *Task) makeStep(done func(error)) *taskStep {
 	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
 	st.cancel.Bind(st.rendezvous.Abort)
 	st.Cancellation, st.Rendezvous, st.Continue, st.Yield = &st.cancel, st.rendezvous, t.schedule, st.leaveGoroutine
-	st.Room, st.Work = st.room, &st.work
+	st.Room, st.Work, st.Runs = st.room, &st.work, &st.runs
 	return st
 }
 
@@ -72,7 +75,7 @@ func (st *taskStep) room(device string, size int, ready func()) bool {
 
 // begin makes st a step of a plan. The name of the container is the first step's also for later ones,
 // which find it empty.
-func (st *taskStep) begin(id uint64, session *workerSession, plan *taskPlan, feeds kernels.Feeds, fetches kernels.Fetches) {
+func (st *taskStep) begin(id uint64, session *workerSession, plan *taskPlan, feeds kernels.Feeds, fetches kernels.Fetches, began int64) {
 	st.session, st.plan = session, plan
 	st.ID, st.Feeds, st.Fetches, st.Log, st.Files = int64(id), feeds, fetches, st.task.Log, session.files
 	if st.Container == "" {
@@ -81,6 +84,7 @@ func (st *taskStep) begin(id uint64, session *workerSession, plan *taskPlan, fee
 	if n := session.stepMemory; n > 0 {
 		st.Quota = tensor.NewQuota(n, "step", "--step-memory, WithStepMemory or step_bytes in a policy raises it")
 	}
+	st.Origin = kernels.Origin{Step: id, Session: view.SessionName(session.handle), Master: st.master, Began: began}
 	st.work.Begin(session.processors)
 	st.Flush = nil
 	if plan == nil || len(plan.peers) > 0 {
@@ -174,15 +178,6 @@ func (st *taskStep) PartLost(err error) {
 	})
 }
 
-// PartBegan notes an execution that may wait.
-func (st *taskStep) PartBegan(ex devices.Execution) {
-	st.mu.Lock()
-	if st.left > 0 {
-		st.runs = append(st.runs, ex)
-	}
-	st.mu.Unlock()
-}
-
 // use gives the part its plan, with the caller's claim.
 func (st *taskStep) use(p *taskPlan) {
 	st.mu.Lock()
@@ -220,9 +215,6 @@ func (st *taskStep) ended(err error) {
 	st.left--
 	last := st.left == 0
 	err = st.err
-	if last {
-		st.runs = nil
-	}
 	st.mu.Unlock()
 	if !last {
 		return
@@ -282,15 +274,4 @@ func (st *taskStep) deposit(key kernels.Key, t *tensor.Tensor, dead bool) {
 	if err := st.rendezvous.Deposit(key, t, dead); err != nil && !status.From(err).Derived {
 		st.fail(err)
 	}
-}
-
-// waiting names nodes that the part is waiting for, at most limit of them.
-func (st *taskStep) waiting(limit int) []string {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	var names []string
-	for _, ex := range st.runs {
-		names = append(names, ex.Waiting(limit-len(names))...)
-	}
-	return names
 }

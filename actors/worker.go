@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 	"google.golang.org/protobuf/proto"
 )
@@ -64,16 +65,19 @@ func (w *worker) Receive(c actor.Context) {
 		t.pool.Schedule(func() { // bounded by the containers' patience
 			t.System.Root.Send(sender, &wire.Done{Failure: failure(t.clearContainers(m.Containers))})
 		})
-	case *wire.WaitingFor:
-		if c.Sender() == nil {
+	case *view.Query:
+		sender := c.Sender()
+		if sender == nil {
 			w.drop(m, "it has no sender")
 			return
 		}
-		var names []string
-		if st := t.steps.find(m.Step); st != nil {
-			names = st.waiting(maxWaiting)
-		}
-		c.Respond(&wire.Waiting{Nodes: names})
+		t.pool.Schedule(func() { // bounded by the containers' patience
+			if m.Detail && m.Step == 0 && len(m.Sections) == len(stepsInDetail.Sections) {
+				t.System.Root.Send(sender, t.lookLately())
+				return
+			}
+			t.System.Root.Send(sender, t.See(m))
+		})
 	case *peerLost:
 		task, err := m.message.Task, failed(m.message.Failure)
 		t.steps.masterDown(task, err)
@@ -121,9 +125,6 @@ func (t *Task) receive(step uint64, transfers []*wire.Transfer, tensors []*tenso
 	}
 }
 
-// maxWaiting is how many nodes an error about a step that takes too long names.
-const maxWaiting = 5
-
 // clearContainers empties containers on all devices of the task; without names the default ones.
 func (t *Task) clearContainers(names []string) error {
 	if len(names) == 0 {
@@ -169,7 +170,8 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 		return
 	}
 	var st *taskStep
-	st = t.newStep(m.Step, s, plan, &devices.Feeds{}, noFetches{}, func(err error) {
+	t.tally.parts.Add(1)
+	st = t.newStep(m.Step, s, plan, &devices.Feeds{}, noFetches{}, m.Master, func(err error) {
 		done := &wire.PartitionDone{Failure: failure(err)}
 		if st.stats != nil {
 			b, e := proto.Marshal(st.stats.proto())
@@ -180,7 +182,6 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 		}
 		reply(done, st.outbox.take(m.Master))
 	})
-	st.master = m.Master
 	if m.Trace {
 		st.trace()
 	}

@@ -140,17 +140,16 @@ func end(c container, deadline time.Time) error {
 		select {
 		case <-d.Done():
 		case <-limit.C:
-			return cmp.Or(err, status.Errorf(status.DeadlineExceeded, "%s did not end in time.", describe(r)))
+			return cmp.Or(err, status.Errorf(status.DeadlineExceeded, "%s did not end in time.", Describe(r)))
 		}
 	}
 	return err
 }
 
-// Entry is a resource in a listing.
+// Entry is a resource in a listing, which may be deleted meanwhile.
 type Entry struct {
 	Container, Kind, Name string
-	// Description is for people: dtype and shape of a variable, the state of a queue.
-	Description string
+	Resource              Resource
 }
 
 // List returns what the containers hold, sorted by container, kind and name. A container that cannot answer is
@@ -172,7 +171,7 @@ func (m *Manager) List() ([]Entry, error) {
 		}
 		errs = append(errs, a.err)
 		for i, f := range a.found.GetResources() {
-			out = append(out, Entry{n, f.Kind, f.Name, describe(a.listed[i])})
+			out = append(out, Entry{n, f.Kind, f.Name, a.listed[i]})
 		}
 	}
 	return out, errors.Join(errs...)

@@ -159,8 +159,12 @@ func TestList(t *testing.T) {
 		get(t, m, "c", "Var", "x")
 		get(t, m, "c", "Queue", "q")
 		get(t, m, "b", "Var", "y")
-		got, err := m.List()
-		want := "[{b Var y thing y} {c Queue q thing q} {c Var x thing x}]"
+		entries, err := m.List()
+		var got []string
+		for _, e := range entries {
+			got = append(got, e.Container+" "+e.Kind+" "+e.Name+": "+Describe(e.Resource))
+		}
+		want := "[b Var y: thing y c Queue q: thing q c Var x: thing x]"
 		if err != nil || fmt.Sprint(got) != want {
 			t.Errorf("%v %v, want %s", got, err, want)
 		}

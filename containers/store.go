@@ -117,7 +117,8 @@ func closeGuarded(k id, r Resource) (err error) {
 	return nil
 }
 
-func describe(r Resource) string {
+// Describe tells of a resource for people: dtype and shape of a variable, the state of a queue.
+func Describe(r Resource) string {
 	if d, ok := r.(interface{ Describe() string }); ok {
 		return d.Describe()
 	}

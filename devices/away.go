@@ -22,7 +22,10 @@ type asyncCall struct {
 	ins   [4]kernels.Value
 	outs  [4]kernels.Value
 	begun time.Time
-	stall bool // a send that waits for room
+	run   *run
+	since time.Duration   // when it began, by sinceStart; 0 for calls of functions, which are too many
+	on    kernels.Awaited // under the run's lock
+	stall bool            // a send that waits for room
 	// reported lets only the first report count.
 	reported atomic.Bool
 }
@@ -30,9 +33,12 @@ type asyncCall struct {
 // depart makes the record of an execution away from the owner, with inputs of its own.
 func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
 	n := t.n
-	call := &asyncCall{task: t}
+	call := &asyncCall{task: t, run: r}
+	if !n.calls {
+		call.since = sinceStart()
+	}
 	c := &call.ctx
-	c.Node, c.Device, c.Step, c.Dead = n.graph, r.ctx.Device, r.step, t.dead
+	c.Node, c.Device, c.Step, c.Dead, c.Caller = n.graph, r.ctx.Device, r.step, t.dead, call
 	c.Tag = kernels.Tag{Frame: t.it.frame.id, Iter: t.it.num}
 	c.Inputs, c.HostOutputs = append(call.ins[:0], ins...), n.hostOut
 	clear(ins)
@@ -49,6 +55,13 @@ func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
 	r.waits[call] = struct{}{}
 	r.mu.Unlock()
 	return call
+}
+
+// Awaits notes what the kernel waits for.
+func (call *asyncCall) Awaits(a kernels.Awaited) {
+	call.run.mu.Lock()
+	defer call.run.mu.Unlock()
+	call.on = a
 }
 
 // start begins an asynchronous kernel. It may report before it returns.

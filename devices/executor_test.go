@@ -44,7 +44,6 @@ func startTestExecutor(t testing.TB, d Device) (e *Executor, stop func()) {
 type ended chan<- error
 
 func (ended) PartMoved()            {}
-func (ended) PartBegan(Execution)   {}
 func (ended) PartLost(error)        {}
 func (e ended) PartEnded(err error) { e <- err }
 
@@ -136,7 +135,6 @@ type waits struct {
 }
 
 func (waits) PartMoved()            {}
-func (waits) PartBegan(Execution)   {}
 func (w waits) PartEnded(err error) { w.ended <- err }
 func (w waits) PartLost(err error) {
 	w.lost <- err

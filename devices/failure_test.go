@@ -112,7 +112,7 @@ func TestErrors(t *testing.T) {
 				if c.name[:7] == "an edge" {
 					step.Cancellation.OnCancel(step.Rendezvous.(*Rendezvous).Abort)
 				}
-				_, ended := start(p, step)
+				ended := start(p, step)
 				out := <-ended
 				wantError(t, out.err, c.code, c.says...)
 				if status.From(out.err).Derived {
@@ -142,7 +142,7 @@ func TestStaleOutputs(t *testing.T) {
 		return nil
 	})})
 	for _, says := range []string{"ouch", "Missing 0-th output"} {
-		_, ended := start(p, newTestStep(newResults()))
+		ended := start(p, newTestStep(newResults()))
 		wantError(t, (<-ended).err, status.Internal, says)
 	}
 }
@@ -159,7 +159,7 @@ func TestPanicAlone(t *testing.T) {
 			if i%2 == 0 {
 				p = bad
 			}
-			_, ended := start(p, newTestStep(newResults()))
+			ended := start(p, newTestStep(newResults()))
 			if out := <-ended; i%2 == 0 {
 				wantError(t, out.err, status.Internal, "ouch")
 			} else if out.err != nil || out.got[0] != 9 {
@@ -195,13 +195,21 @@ func TestAsync(t *testing.T) {
 				w = Neg(z)
 				r0 = _Retval(w) index=0`, substitutes{"x": k, "y": k, "w": k})
 			for range 100 {
-				_, ended := start(p, newTestStep(newResults()))
+				ended := start(p, newTestStep(newResults()))
 				if out := <-ended; out.err != nil || out.got[0] != 18 {
 					t.Fatal(out.got, out.err)
 				}
 			}
 		})
 	}
+}
+
+// waiting names the nodes that the runs of a step wait for.
+func waiting(runs *kernels.Runs, limit int) (names []string) {
+	for _, w := range LookAt(runs, limit, true).Waits {
+		names = append(names, w.Node.Name)
+	}
+	return names
 }
 
 func TestCancellation(t *testing.T) {
@@ -214,18 +222,20 @@ func TestCancellation(t *testing.T) {
 		r0 = _Retval(z) index=0`, substitutes{"x": g})
 	for range 3 {
 		step := newTestStep(newResults())
-		ex, ended := start(p, step)
+		runs := &kernels.Runs{}
+		step.Runs = runs
+		ended := start(p, step)
 		x := <-g
-		if names := ex.Waiting(5); !slices.Equal(names, []string{"x"}) {
+		if names := waiting(runs, 5); !slices.Equal(names, []string{"x"}) {
 			t.Errorf("the run waits for %v, want x", names)
 		}
-		if names := ex.Waiting(0); names != nil {
+		if names := waiting(runs, 0); names != nil {
 			t.Errorf("at most none: %v", names)
 		}
 		step.Cancellation.Cancel(status.Errorf(status.Cancelled, "enough"))
 		out := <-ended
 		wantError(t, out.err, status.Cancelled, "enough")
-		if names := ex.Waiting(5); names != nil {
+		if names := waiting(runs, 5); names != nil {
 			t.Errorf("a run that ended waits for %v", names)
 		}
 		x.done(nil) // too late
@@ -233,7 +243,7 @@ func TestCancellation(t *testing.T) {
 	t.Run("before it begins", func(t *testing.T) {
 		step := newTestStep(newResults())
 		step.Cancellation.Cancel(status.Errorf(status.Cancelled, "enough"))
-		_, ended := start(p, step)
+		ended := start(p, step)
 		wantError(t, (<-ended).err, status.Cancelled, "enough")
 	})
 	t.Run("an endless loop", func(t *testing.T) {
@@ -262,7 +272,7 @@ func TestCancellation(t *testing.T) {
 		step := newTestStep(newResults())
 		ended := make(chan outcome, 1)
 		go func() {
-			_, end := start(p, step)
+			end := start(p, step)
 			ended <- <-end
 		}()
 		for range 60 {
@@ -297,7 +307,7 @@ func TestHandOver(t *testing.T) {
 		z = AddV2(x, y)
 		r0 = _Retval(z) index=0`, substitutes{"x": meet, "y": meet})
 	for range 20 {
-		_, ended := start(p, newTestStep(newResults()))
+		ended := start(p, newTestStep(newResults()))
 		if out := <-ended; out.err != nil || out.got[0] != 9 {
 			t.Fatal(out.got, out.err)
 		}
@@ -308,7 +318,7 @@ func TestHandOver(t *testing.T) {
 	p = program(t, d, wide+`
 		x = MatMul(a, b)
 		y = MatMul(b, a)`, substitutes{"x": fails(nil), "y": kernels.Func(func(*kernels.Context) error { panic("ouch") })})
-	_, ended := start(p, newTestStep(newResults()))
+	ended := start(p, newTestStep(newResults()))
 	wantError(t, (<-ended).err, status.Internal)
 }
 
@@ -375,12 +385,12 @@ func TestPanicBesideKernels(t *testing.T) {
 		step := newTestStep(newResults())
 		step.Log = slog.New(slog.DiscardHandler)
 		prepare(step)
-		_, ended := start(p, step)
+		ended := start(p, step)
 		out := <-ended
 		wantError(t, out.err, status.Internal, "The run of a step panicked: at fault")
 		if name == "flush" { // the program is as it was
 			step = newTestStep(newResults())
-			_, ended = start(p, step)
+			ended = start(p, step)
 			step.Cancellation.Cancel(status.Errorf(status.Cancelled, "enough"))
 			wantError(t, (<-ended).err, status.Cancelled, "enough")
 		}

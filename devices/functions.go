@@ -167,7 +167,7 @@ func (fn *function) NumArgs() int { return len(fn.body.Args) }
 func (fn *function) NumResults() int { return len(fn.body.Rets) }
 
 func (fn *function) compile() {
-	fn.program, fn.err = Compile(fn.body.Graph, fn.owner.device, CompileOptions{Session: fn.owner.session, Functions: fn.owner, Optimize: fn.owner.optimize})
+	fn.program, fn.err = Compile(fn.body.Graph, fn.owner.device, CompileOptions{Session: fn.owner.session, Functions: fn.owner, Optimize: fn.owner.optimize, Function: fn.name})
 	if fn.err != nil {
 		fn.err = status.Errorf(status.CodeOf(fn.err), "{{function_node %s}} %s", fn.name, fn.err.Error())
 	}

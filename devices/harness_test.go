@@ -108,11 +108,11 @@ type outcome struct {
 }
 
 // start begins a run; its outcome comes on the channel.
-func start(p *Program, step *kernels.Step) (Execution, <-chan outcome) {
+func start(p *Program, step *kernels.Step) <-chan outcome {
 	ended := make(chan outcome, 1)
 	r, _ := step.Fetches.(*results)
-	ex := p.Run(step, func(err error) { ended <- outcome{r, err} })
-	return ex, ended
+	p.Run(step, func(err error) { ended <- outcome{r, err} })
+	return ended
 }
 
 // runText runs the text of a graph to its end.
@@ -120,7 +120,7 @@ func runText(t testing.TB, text string, s substitutes, feeds ...*tensor.Tensor) 
 	t.Helper()
 	d := newTestDevice(t)
 	p := program(t, d, text, s)
-	_, ended := start(p, newTestStep(newResults(), feeds...))
+	ended := start(p, newTestStep(newResults(), feeds...))
 	return <-ended
 }
 

@@ -139,8 +139,8 @@ func TestOptimize(t *testing.T) {
 			}
 			x := tensor.FromScalar(int64(5))
 			defer x.Release()
-			_, ended := start(p, newTestStep(newResults(), x))
-			_, wanted := start(plain, newTestStep(newResults(), x))
+			ended := start(p, newTestStep(newResults(), x))
+			wanted := start(plain, newTestStep(newResults(), x))
 			got, want := <-ended, <-wanted
 			if fmt.Sprint(got.got, got.err) != fmt.Sprint(want.got, want.err) {
 				t.Errorf("got %v, %v, want %v, %v", got.got, got.err, want.got, want.err)
@@ -157,7 +157,7 @@ func traceOf(p *Program, x *tensor.Tensor) string {
 	var names []string
 	step := newTestStep(newResults(), x)
 	step.Trace = func(n *graph.Node, _ string, _ []kernels.Value, _, _ time.Time) { names = append(names, n.Name) }
-	_, ended := start(p, step)
+	ended := start(p, step)
 	<-ended
 	slices.Sort(names)
 	return strings.Join(names, " ")

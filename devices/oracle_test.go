@@ -271,7 +271,7 @@ func TestOracle(t *testing.T) {
 			for range 2 {
 				step := newTestStep(newResults())
 				limit := time.AfterFunc(20*time.Second, func() { step.Cancellation.Cancel(status.Internalf("does not end")) })
-				_, ended := start(p, step)
+				ended := start(p, step)
 				out := <-ended
 				limit.Stop()
 				if out.err != nil || out.got[0] != want || out.dead[0] {

@@ -35,8 +35,6 @@ type Part struct {
 type PartOwner interface {
 	// PartMoved is called before a part runs elsewhere that was to run on the goroutine of the caller of Run.
 	PartMoved()
-	// PartBegan is given the execution when it waits or has ended.
-	PartBegan(Execution)
 	// PartLost is called when the device of a part that has not ended was lost. The step has to fail with the error;
 	// the part ends as it does when its step is cancelled, and not before PartLost returns. PartLost must neither
 	// wait nor end the part itself.
@@ -55,11 +53,7 @@ func (p *Part) Do(here bool) {
 	p.run()
 }
 
-func (p *Part) run() {
-	owner := p.Owner
-	ex := p.Program.Run(p.Step, p.ended) // p may be in use for another part from here on
-	owner.PartBegan(ex)
-}
+func (p *Part) run() { p.Program.Run(p.Step, p.ended) }
 
 // end tells the executor first: the memory of the part may be used again once its step knows.
 func (p *Part) end(err error) {

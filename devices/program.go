@@ -30,6 +30,7 @@ type Program struct {
 	runs      runPool
 	owned     []kernels.Closer
 	light     bool
+	function  string // whose body it is; empty for a part of a step
 	// accelerator is the device where its work goes on after a run has given it, else nil.
 	accelerator kernels.Accelerator
 	// originals are the kernels that optimizations have replaced, by the nodes of the graph.
@@ -147,12 +148,14 @@ type CompileOptions struct {
 	Check func() error
 	// Optimize has the program compute the same in fewer nodes.
 	Optimize bool
+	// Function names the function whose body is compiled; empty for a part of a step.
+	Function string
 }
 
 // Compile makes a graph's program for a device: it finds and constructs every node's kernel and
 // lays out the frames. Errors name the node. The program has to be closed.
 func Compile(g *graph.Graph, dev kernels.Device, opts CompileOptions) (*Program, error) {
-	p := &Program{device: dev, nodes: make([]node, len(g.Nodes))}
+	p := &Program{device: dev, function: opts.Function, nodes: make([]node, len(g.Nodes))}
 	p.accelerator, _ = dev.(kernels.Accelerator)
 	if err := p.compile(g, opts); err != nil {
 		p.Close()

@@ -1,8 +1,8 @@
 package devices
 
 import (
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -38,6 +38,12 @@ type run struct {
 	yielded bool
 	turns   turns
 
+	// listed tells that the run is on its step's list of those that wait or compute for long.
+	listed bool
+	// at is the costly node that the owner computes, for those who look at the run, since when by sinceStart; nil for none.
+	at      atomic.Pointer[node]
+	atSince atomic.Int64
+
 	mu    sync.Mutex
 	owned bool
 	inbox []report
@@ -53,12 +59,6 @@ type task struct {
 
 type runPool struct{ pool sync.Pool }
 
-// Execution is a run that began.
-type Execution struct {
-	r   *run
-	num uint64
-}
-
 // Run begins a run and works on it until nothing more can fire without waiting; done is called
 // once, with the run's error, when all kernels have ended: on the caller's goroutine, or on the
 // one that reports the last result. The caller must not hold a lock that done takes.
@@ -66,12 +66,12 @@ type Execution struct {
 // On an accelerator that is after all work of the run has been done there.
 //
 // The first error cancels step's Cancellation, so that what waits gives up.
-func (p *Program) Run(step *kernels.Step, done func(error)) Execution {
+func (p *Program) Run(step *kernels.Step, done func(error)) {
 	if step.Trace != nil && p.untouched != nil {
 		q, err := p.untouched()
 		if err != nil {
 			done(err)
-			return Execution{r: &run{}}
+			return
 		}
 		p = q
 	}
@@ -90,9 +90,7 @@ func (p *Program) Run(step *kernels.Step, done func(error)) Execution {
 	if step.Quota != nil && p.accelerator == nil {
 		r.ctx.Device = &bounded{p.device, p.device.Pool().Under(step.Quota)}
 	}
-	ex := Execution{r, r.num}
 	r.work()
-	return ex
 }
 
 // enterRoot begins the one iteration of the root frame.
@@ -128,25 +126,6 @@ func (p *Program) traceConstants(step *kernels.Step) {
 	for _, c := range p.constants {
 		step.Trace(c.graph, p.device.Name(), []kernels.Value{{Tensor: c.value}}, now, now)
 	}
-}
-
-// Waiting names the nodes whose kernels have started and not ended, at most limit of them: what a
-// run that takes too long is waiting for; none once the run has ended.
-func (e Execution) Waiting(limit int) []string {
-	e.r.mu.Lock()
-	defer e.r.mu.Unlock()
-	if e.num != e.r.num {
-		return nil
-	}
-	var names []string
-	for c := range e.r.waits {
-		if len(names) == limit {
-			break
-		}
-		names = append(names, UserName(c.n.graph))
-	}
-	slices.Sort(names)
-	return names
 }
 
 // work is the owner's loop: fire what is ready, take in what was reported, and give up ownership
@@ -197,6 +176,9 @@ func (r *run) turn() (again bool) {
 		if len(r.inbox) == 0 {
 			r.owned, released = false, true
 			last := r.away == 0
+			if !last {
+				r.list()
+			}
 			r.mu.Unlock()
 			if last {
 				done = r.done
@@ -360,9 +342,17 @@ func (r *run) fire(t task) {
 	if r.step.Trace != nil {
 		begun = time.Now()
 	}
+	if n.costly {
+		r.list()
+		r.atSince.Store(int64(sinceStart()))
+		r.at.Store(n)
+	}
 	r.computing = true
 	err := n.sync.Compute(c)
 	r.computing = false
+	if n.costly {
+		r.at.Store(nil)
+	}
 	if r.step.Trace != nil {
 		r.step.Trace(n.graph, r.p.device.Name(), c.Outputs, begun, time.Now())
 	}
@@ -507,8 +497,13 @@ func (r *run) end() (done func(error), err error) {
 	}
 	done, err = r.done, r.err
 	r.mu.Lock()
+	if r.listed {
+		r.listed = false
+		r.step.Runs.Remove(kernels.ListedRun{Run: r, Number: r.num})
+	}
 	r.num++
 	r.mu.Unlock()
+	r.at.Store(nil)
 	r.step, r.done, r.err, r.cur, r.windows = nil, nil, nil, task{}, 0
 	r.ctx = kernels.Context{}
 	r.p.runs.pool.Put(r)

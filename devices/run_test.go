@@ -317,7 +317,7 @@ func TestStarvedIteration(t *testing.T) {
 		exit = Exit(w)
 		r0 = _Retval(exit) index=0`, nil)
 	for range 3 {
-		_, ended := start(p, newTestStep(newResults(), feed))
+		ended := start(p, newTestStep(newResults(), feed))
 		if out := <-ended; out.err != nil || out.got[0] != 3 {
 			t.Fatal(out.got, out.err)
 		}
@@ -348,7 +348,7 @@ func TestYield(t *testing.T) {
 			return keep
 		}
 		step.Continue = func(work func()) { later = work }
-		_, ended := start(p, step)
+		ended := start(p, step)
 		if (later != nil) != large {
 			t.Errorf("large %v: the run yielded: %v", large, later != nil)
 		}

@@ -95,7 +95,7 @@ func TestSimplification(t *testing.T) {
 					traced = append(traced, n.Name)
 				}
 			}
-			_, ended := start(p, step)
+			ended := start(p, step)
 			got := <-ended
 			if got.err != nil {
 				t.Fatal(got.err)

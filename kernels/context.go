@@ -49,6 +49,8 @@ type Context struct {
 	// HostOutputs tells which outputs lie in host memory on a device that has memory of its own, as
 	// MemoryTypes does.
 	HostOutputs []bool
+	// Caller, if not nil, is told what an asynchronous kernel waits for.
+	Caller Caller
 }
 
 // NumInputs is the number of data inputs.

@@ -97,6 +97,11 @@ func (k *namedSource[R]) Compute(ctx *Context) error {
 	return nil
 }
 
+// ResourceName is the name under which the resource lives.
+func (k *namedSource[R]) ResourceName() (kind, container, name string) {
+	return k.kind, k.container, k.name
+}
+
 func (k *namedSource[R]) find() error {
 	r, err := k.resources.LookupOrCreate(k.container, k.kind, k.name, func() (containers.Resource, error) { return k.create(k.name) })
 	if err != nil {

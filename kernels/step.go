@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/processors"
 	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/queues"
 )
 
 // Step is one run of a graph on one task, as its kernels see it.
@@ -52,6 +54,51 @@ type Step struct {
 	Files files.FS
 	// Depth is how many function calls this step is nested in.
 	Depth int
+	// Origin says whose step it is, to those who look at what it has left behind.
+	Origin Origin
+	// Runs, if not nil, lists the runs of the step's parts and functions that wait or compute for long.
+	Runs *Runs
+}
+
+// Origin tells where a step comes from: it is what a queue remembers of who used it last.
+type Origin = queues.Origin
+
+// Runs lists the runs of a step that wait or compute for long, for those who look at the step. The zero value is an empty
+// list; all methods may be called concurrently. What a run is only the executor knows.
+type Runs struct {
+	mu   sync.Mutex
+	list []ListedRun
+}
+
+// ListedRun is a run, whose memory is used again for others, with its number.
+type ListedRun struct {
+	Run    any
+	Number uint64
+}
+
+// Add lists a run.
+func (l *Runs) Add(run ListedRun) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, run)
+}
+
+// Remove takes a run off the list.
+func (l *Runs) Remove(run ListedRun) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.list, run); i >= 0 {
+		last := len(l.list) - 1
+		l.list[i], l.list[last] = l.list[last], ListedRun{}
+		l.list = l.list[:last]
+	}
+}
+
+// All are the runs that are listed now.
+func (l *Runs) All() []ListedRun {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.list)
 }
 
 // Feeds gives the fed tensors by index.

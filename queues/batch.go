@@ -62,7 +62,7 @@ func (r run) element(pool *tensor.Pool) ([]*tensor.Tensor, error) {
 		if !r.many {
 			return t.Retain(), nil
 		}
-		return view(t, r, r.shape(t), pool)
+		return rowOf(t, r, r.shape(t), pool)
 	})
 }
 
@@ -102,7 +102,7 @@ func gather(runs []run, shapes []tensor.Shape, pool *tensor.Pool) ([]*tensor.Ten
 			return pad(runs, component, shape, pool)
 		}
 		if len(runs) == 1 {
-			return view(t, runs[0], shape, pool)
+			return rowOf(t, runs[0], shape, pool)
 		}
 		out, err := tensor.New(pool, t.DType(), shape)
 		if err != nil {
@@ -130,9 +130,9 @@ func (b *batch) each(f func(*tensor.Tensor) (*tensor.Tensor, error)) ([]*tensor.
 	return tuple, nil
 }
 
-// view is the elements that run r has in t, as a tensor of that shape. It shares t's memory,
+// rowOf is the elements that run r has in t, as a tensor of that shape. It shares t's memory,
 // except for elements that are Go values: those know no owner that could tell who may write.
-func view(t *tensor.Tensor, r run, shape tensor.Shape, pool *tensor.Pool) (*tensor.Tensor, error) {
+func rowOf(t *tensor.Tensor, r run, shape tensor.Shape, pool *tensor.Pool) (*tensor.Tensor, error) {
 	if r.whole() && t.Shape().Equal(shape) {
 		return t.Retain(), nil
 	}
@@ -177,6 +177,14 @@ func (c collected) add(r run) collected {
 		}
 	}
 	return append(c, r)
+}
+
+// len is the number of elements.
+func (c collected) len() (n int) {
+	for _, r := range c {
+		n += r.len()
+	}
+	return n
 }
 
 func (c collected) leave() {

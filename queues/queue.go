@@ -2,12 +2,14 @@ package queues
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/queues/internal/wire"
+	"google.golang.org/protobuf/proto"
 )
 
 // Queue is a queue of any kind. All methods may be called concurrently; none waits. The operations of one
@@ -27,10 +29,8 @@ type Queue struct {
 	ended   atomic.Pointer[error] // why operations are refused; nil while they are not
 	done    chan struct{}
 
-	size   atomic.Int64
-	closed atomic.Bool
-
-	core core // the runner's alone
+	mu   sync.Mutex // held while the runner changes the core, for those who look at it
+	core core       // the runner's alone
 }
 
 // runner takes a queue's messages one after the other.
@@ -60,14 +60,37 @@ func Spawn(system *actor.ActorSystem, opts Options) (*Queue, error) {
 	return q, nil
 }
 
+// Origin tells which step did something with a queue.
+type Origin struct {
+	Step uint64
+	// Session is the name of the step's session, Master the task that it is open on.
+	Session, Master string
+	// Began is when the step began, in nanoseconds since 1970.
+	Began int64
+}
+
+// User is a queue as a step uses it, which the queue remembers.
+type User struct {
+	*Queue
+	origin Origin
+}
+
+// For is the queue for the use of a step.
+func (q *Queue) For(o Origin) User { return User{q, o} }
+
 // Enqueue adds an element. Bad tuples are INVALID_ARGUMENT; if the queue is closed, it is CANCELLED.
 func (q *Queue) Enqueue(elem []*tensor.Tensor, done func(error)) (cancel func(error)) {
+	return q.For(Origin{}).Enqueue(elem, done)
+}
+
+// Enqueue is that of the queue.
+func (q User) Enqueue(elem []*tensor.Tensor, done func(error)) (cancel func(error)) {
 	if err := q.options.checkOne(elem); err != nil {
 		release(elem)
 		done(err)
 		return noCancel
 	}
-	w := newWaiter(enqueueOne)
+	w := q.waiter(enqueueOne)
 	w.in, w.done = one(elem), done
 	return q.submit(w)
 }
@@ -75,19 +98,29 @@ func (q *Queue) Enqueue(elem []*tensor.Tensor, done func(error)) (cancel func(er
 // EnqueueMany adds the rows of dimension 0 of batch as elements, in order, as space becomes free. done is
 // called when the last one has been added. After a failure, those that were added stay.
 func (q *Queue) EnqueueMany(batch []*tensor.Tensor, done func(error)) (cancel func(error)) {
+	return q.For(Origin{}).EnqueueMany(batch, done)
+}
+
+// EnqueueMany is that of the queue.
+func (q User) EnqueueMany(batch []*tensor.Tensor, done func(error)) (cancel func(error)) {
 	if err := q.options.checkMany(batch); err != nil || batch[0].Dim(0) == 0 {
 		release(batch)
 		done(err)
 		return noCancel
 	}
-	w := newWaiter(enqueueMany)
+	w := q.waiter(enqueueMany)
 	w.in, w.done = rows(batch), done
 	return q.submit(w)
 }
 
 // Dequeue removes an element and returns it. It is OUT_OF_RANGE when the queue is empty and closed.
 func (q *Queue) Dequeue(done func([]*tensor.Tensor, error)) (cancel func(error)) {
-	w := newWaiter(dequeueOne)
+	return q.For(Origin{}).Dequeue(done)
+}
+
+// Dequeue is that of the queue.
+func (q User) Dequeue(done func([]*tensor.Tensor, error)) (cancel func(error)) {
+	w := q.waiter(dequeueOne)
 	w.given = done
 	return q.submit(w)
 }
@@ -96,15 +129,25 @@ func (q *Queue) Dequeue(done func([]*tensor.Tensor, error)) (cancel func(error))
 // all of them, and is OUT_OF_RANGE if they cannot come because the queue is closed. The components' shapes must
 // have been specified (INVALID_ARGUMENT).
 func (q *Queue) DequeueMany(n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
+	return q.For(Origin{}).DequeueMany(n, done)
+}
+
+// DequeueMany is that of the queue.
+func (q User) DequeueMany(n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
 	return q.dequeueBatch(false, "DequeueManyOp", n, done)
 }
 
 // DequeueUpTo is DequeueMany, except that a closed queue returns what is left, one element or more.
 func (q *Queue) DequeueUpTo(n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
+	return q.For(Origin{}).DequeueUpTo(n, done)
+}
+
+// DequeueUpTo is that of the queue.
+func (q User) DequeueUpTo(n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
 	return q.dequeueBatch(true, "DequeueUpToOp", n, done)
 }
 
-func (q *Queue) dequeueBatch(upTo bool, op string, n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
+func (q User) dequeueBatch(upTo bool, op string, n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
 	switch {
 	case n < 0:
 		done(nil, status.InvalidArgumentf("%s requested %d < 0 elements", op, n))
@@ -115,7 +158,7 @@ func (q *Queue) dequeueBatch(upTo bool, op string, n int, done func([]*tensor.Te
 	case n == 0:
 		done(q.options.none())
 	default:
-		w := newWaiter(&wire.Dequeue{Count: int64(n), Batch: true, UpTo: upTo})
+		w := q.waiter(&wire.Dequeue{Count: int64(n), Batch: true, UpTo: upTo})
 		w.given = done
 		return q.submit(w)
 	}
@@ -170,17 +213,27 @@ func (q *Queue) Deleted() bool { return q.ended.Load() != nil }
 // Done is closed when the queue has ended and holds nothing any more.
 func (q *Queue) Done() <-chan struct{} { return q.done }
 
+// waiter is the envelope of a message of the user's.
+func (q User) waiter(message proto.Message) *waiter {
+	w := newWaiter(message)
+	w.by = q.origin
+	return w
+}
+
 // Describe is the queue for listings.
 func (q *Queue) Describe() string {
 	capacity := "no limit"
 	if q.options.Capacity < unbounded {
 		capacity = fmt.Sprintf("capacity %d", q.options.Capacity)
 	}
+	q.mu.Lock()
+	elements, closed := q.core.state.order.len(), q.core.state.closed
+	q.mu.Unlock()
 	state := "open"
-	if q.closed.Load() {
+	if closed {
 		state = "closed"
 	}
-	return fmt.Sprintf("%v of (%s), %d elements, %s, %s", q.options.Kind, typeList(q.options.DTypes), q.size.Load(), capacity, state)
+	return fmt.Sprintf("%v of (%s), %d elements, %s, %s", q.options.Kind, typeList(q.options.DTypes), elements, capacity, state)
 }
 
 func noCancel(error) {}

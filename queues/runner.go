@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
@@ -49,7 +50,9 @@ func newCore(o Options) core {
 // handle runs a message through the machine. When that panics the queue is over: err is the
 // panic, and all requests end with ABORTED.
 func (q *Queue) handle(message any) (effects []completion, err error) {
+	q.mu.Lock()
 	defer func() {
+		defer q.mu.Unlock()
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			effects = q.fail(q.failure(p))
@@ -63,6 +66,9 @@ func (q *Queue) handle(message any) (effects []completion, err error) {
 		}
 		c.pending[m] = struct{}{}
 		effects = c.state.submit(m)
+		if m.list != nil {
+			m.since = time.Now()
+		}
 	case *cancellation:
 		if c.over == nil {
 			effects = c.state.cancel(m.waiter, m.cause)
@@ -76,18 +82,15 @@ func (q *Queue) handle(message any) (effects []completion, err error) {
 	for _, e := range effects {
 		delete(c.pending, e.waiter)
 	}
-	q.size.Store(int64(c.state.order.len()))
-	q.closed.Store(c.state.closed)
 	return effects, nil
 }
 
-// fail ends a queue whose machine is in no known state, and with it the requests. The elements
+// fail ends a queue whose machine is in no known state, and with it the requests; the caller holds the lock. The elements
 // are left to the garbage collector, since nothing tells whose they are.
 func (q *Queue) fail(err error) []completion {
 	c := &q.core
 	c.over = err
 	c.state = newState(q.options)
-	q.size.Store(0)
 	var effects []completion
 	for w := range c.pending {
 		effects = append(effects, completion{waiter: w, err: err})

@@ -29,6 +29,10 @@ type state struct {
 	enqueues  line
 	dequeues  line
 	completed []completion
+
+	// For those who look at the queue.
+	enqueued, dequeued       int64 // elements
+	lastEnqueue, lastDequeue Origin
 }
 
 func newState(o Options) *state {
@@ -152,6 +156,7 @@ func (s *state) tryEnqueue(w *waiter) progress {
 		s.order.push(enter)
 	}
 	w.in = rest
+	s.enqueued, s.lastEnqueue = s.enqueued+int64(enter.len()), w.by
 	if rest.len() > 0 {
 		return some
 	}
@@ -231,6 +236,7 @@ func (s *state) deliver(w *waiter) progress {
 	if err != nil {
 		return s.end(w, err)
 	}
+	s.dequeued, s.lastDequeue = s.dequeued+int64(w.got.len()), w.by
 	w.got.leave()
 	w.got = nil
 	return s.finish(w, tuple, nil)

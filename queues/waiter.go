@@ -2,6 +2,7 @@ package queues
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/queues/internal/wire"
@@ -30,6 +31,8 @@ type waiter struct {
 	got     collected     // what it has taken
 	reason  error         // why a closing closes, nil where all went well
 	few     [1]run        // got's memory where one run is all
+	by      Origin        // who asked
+	since   time.Time     // when it began to wait
 	// Who asked is told through one of these, once: enqueues and closing, dequeues, looking.
 	done  func(error)
 	given func([]*tensor.Tensor, error)

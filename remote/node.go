@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
 	"github.com/troupe-run/troupe/remote/internal/http2"
@@ -100,6 +101,7 @@ type Node struct {
 	started time.Time
 	log     *slog.Logger
 	secret  *trust.Secret // nil: none
+	events  view.Events
 	port    *port.Port
 	links   *link.Links
 	task    *actors.Task
@@ -199,7 +201,8 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		Programs: programs{n}, Outsiders: c.Outsiders, AdmitOutsider: n.mayUseActors, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
 	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
-		Lease: c.Lease, StepMemory: c.StepMemory, SessionMemory: c.SessionMemory, ClientMemory: c.ClientMemory, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Files: c.Files, Log: c.Log})
+		Lease: c.Lease, StepMemory: c.StepMemory, SessionMemory: c.SessionMemory, ClientMemory: c.ClientMemory, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Files: c.Files, Log: c.Log,
+		Events: &n.events, Complete: n.complete})
 	if err != nil {
 		if c.lent == nil {
 			err = errors.Join(err, closeAll(all))
@@ -293,11 +296,14 @@ func (n *Node) heard(e membership.Event) {
 	switch {
 	case e.Refused != nil:
 		n.log.Warn("a process was refused", "task", e.Member.Task.Name(), "reason", e.Refused)
+		n.events.Add("process refused", e.Member.Task.Name(), e.Refused.Error())
 		return
 	case e.Restarted:
 		n.log.Info("a task was restarted", "task", e.Member.Task.Name(), "address", e.Member.Task.Address)
+		n.events.Add("task restarted", e.Member.Task.Name(), e.Member.Task.Address)
 	default:
 		n.log.Info("a task is "+e.Member.Health.String(), "task", e.Member.Task.Name(), "address", e.Member.Task.Address, "reason", e.Member.Reason)
+		n.events.Add("task "+e.Member.Health.String(), e.Member.Task.Name(), e.Member.Reason)
 	}
 	if c := n.performing.Load(); c != nil {
 		c.TaskChanged(taskChange(n.gossipStatus(e.Member)))

@@ -1,6 +1,6 @@
 // The protocol of a worker, which runs a task's parts of the steps of all masters. RunPartition, PartitionDone and
 // Tensors are the messages of Parcels: the contents of their transfers are the Parcel's tensors. A worker also handles
-// PeerLost. Regenerate with
+// PeerLost, and answers a view.Query with a view.Task. Regenerate with
 //   protoc --go_out=. --go_opt=paths=source_relative actors/wire/worker.proto
 // from the repository's root (protoc-gen-go v1.36).
 
@@ -710,95 +710,6 @@ func (x *ClearContainers) GetContainers() []string {
 	return nil
 }
 
-// WaitingFor asks a worker what a step still waits for there. The answer is Waiting.
-type WaitingFor struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WaitingFor) Reset() {
-	*x = WaitingFor{}
-	mi := &file_actors_wire_worker_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WaitingFor) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WaitingFor) ProtoMessage() {}
-
-func (x *WaitingFor) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WaitingFor.ProtoReflect.Descriptor instead.
-func (*WaitingFor) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *WaitingFor) GetStep() uint64 {
-	if x != nil {
-		return x.Step
-	}
-	return 0
-}
-
-type Waiting struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []string               `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Waiting) Reset() {
-	*x = Waiting{}
-	mi := &file_actors_wire_worker_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Waiting) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Waiting) ProtoMessage() {}
-
-func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
-func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *Waiting) GetNodes() []string {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
 var File_actors_wire_worker_proto protoreflect.FileDescriptor
 
 const file_actors_wire_worker_proto_rawDesc = "" +
@@ -856,12 +767,7 @@ const file_actors_wire_worker_proto_rawDesc = "" +
 	"\x0fClearContainers\x12\x1e\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\tR\n" +
-	"containers\" \n" +
-	"\n" +
-	"WaitingFor\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\x06R\x04step\"\x1f\n" +
-	"\aWaiting\x12\x14\n" +
-	"\x05nodes\x18\x01 \x03(\tR\x05nodesB*Z(github.com/troupe-run/troupe/actors/wireb\x06proto3"
+	"containersB*Z(github.com/troupe-run/troupe/actors/wireb\x06proto3"
 
 var (
 	file_actors_wire_worker_proto_rawDescOnce sync.Once
@@ -875,7 +781,7 @@ func file_actors_wire_worker_proto_rawDescGZIP() []byte {
 	return file_actors_wire_worker_proto_rawDescData
 }
 
-var file_actors_wire_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_actors_wire_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_actors_wire_worker_proto_goTypes = []any{
 	(*Part)(nil),            // 0: troupe.actors.v1.Part
 	(*Plan)(nil),            // 1: troupe.actors.v1.Plan
@@ -887,19 +793,17 @@ var file_actors_wire_worker_proto_goTypes = []any{
 	(*AbortStep)(nil),       // 7: troupe.actors.v1.AbortStep
 	(*DropSession)(nil),     // 8: troupe.actors.v1.DropSession
 	(*ClearContainers)(nil), // 9: troupe.actors.v1.ClearContainers
-	(*WaitingFor)(nil),      // 10: troupe.actors.v1.WaitingFor
-	(*Waiting)(nil),         // 11: troupe.actors.v1.Waiting
-	(*Failure)(nil),         // 12: troupe.actors.v1.Failure
+	(*Failure)(nil),         // 10: troupe.actors.v1.Failure
 }
 var file_actors_wire_worker_proto_depIdxs = []int32{
 	0,  // 0: troupe.actors.v1.Plan.parts:type_name -> troupe.actors.v1.Part
 	2,  // 1: troupe.actors.v1.Plan.rights:type_name -> troupe.actors.v1.Rights
 	1,  // 2: troupe.actors.v1.RunPartition.plan:type_name -> troupe.actors.v1.Plan
 	6,  // 3: troupe.actors.v1.RunPartition.transfers:type_name -> troupe.actors.v1.Transfer
-	12, // 4: troupe.actors.v1.PartitionDone.failure:type_name -> troupe.actors.v1.Failure
+	10, // 4: troupe.actors.v1.PartitionDone.failure:type_name -> troupe.actors.v1.Failure
 	6,  // 5: troupe.actors.v1.PartitionDone.transfers:type_name -> troupe.actors.v1.Transfer
 	6,  // 6: troupe.actors.v1.Tensors.transfers:type_name -> troupe.actors.v1.Transfer
-	12, // 7: troupe.actors.v1.AbortStep.failure:type_name -> troupe.actors.v1.Failure
+	10, // 7: troupe.actors.v1.AbortStep.failure:type_name -> troupe.actors.v1.Failure
 	8,  // [8:8] is the sub-list for method output_type
 	8,  // [8:8] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
@@ -919,7 +823,7 @@ func file_actors_wire_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actors_wire_worker_proto_rawDesc), len(file_actors_wire_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/remote"
 )
 
 func newVersion() *cobra.Command {
@@ -15,21 +15,8 @@ func newVersion() *cobra.Command {
 		Example: "  troupe version",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "troupe %s %s/%s %s\n", buildVersion(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "troupe %s %s/%s %s\n", remote.Version(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 			return err
 		},
 	}
-}
-
-// buildVersion is the module's version, with the commit for a build from a work tree.
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "(unknown)"
-	}
-	version := info.Main.Version
-	if version == "" {
-		version = "(devel)"
-	}
-	return version
 }

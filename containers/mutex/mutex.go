@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // Mutex is a named lock. All methods may be called concurrently; none waits.
@@ -14,7 +15,9 @@ type Mutex struct {
 	name  string
 	room  waiting.Room
 	asked *waiting.Line
-	held  bool // guarded by room
+	// Guarded by room.
+	held   bool
+	holder int64 // the step that holds it
 }
 
 // New makes a mutex that nobody holds.
@@ -24,14 +27,14 @@ func New(name string) *Mutex {
 	return m
 }
 
-// Lock passes the mutex to done when it is this caller's turn, as a lock with one reference, which done owns.
+// Lock passes the mutex to done when it is the turn of this caller, a step, as a lock with one reference, which done owns.
 // The error is CANCELLED if cancel was called before, ABORTED if the mutex was deleted.
-func (m *Mutex) Lock(done func(*Lock, error)) (cancel func(cause error)) {
+func (m *Mutex) Lock(step int64, done func(*Lock, error)) (cancel func(cause error)) {
 	return m.asked.Ask(func() (bool, error) {
 		if m.held {
 			return false, nil
 		}
-		m.held = true
+		m.held, m.holder = true, step
 		return true, nil
 	}, "Lock acquisition cancelled.", func(err error) {
 		if err != nil {
@@ -63,6 +66,15 @@ func (m *Mutex) Describe() string {
 	return text
 }
 
+// Show adds to a listing which step holds the mutex.
+func (m *Mutex) Show(r *view.Resource) {
+	m.room.Look(func() {
+		if m.held {
+			r.HeldBy = []uint64{uint64(m.holder)}
+		}
+	})
+}
+
 // Lock is the right to be in a critical section. It is counted, as an element of a variant tensor is
 // (tensor.Counted): the last Release unlocks the mutex, however the step ends that held it.
 type Lock struct {
@@ -80,7 +92,7 @@ func (l *Lock) Release() {
 	}
 	// Where the mutex was deleted nobody waits for it.
 	_ = l.mutex.room.Do(func() error {
-		l.mutex.held = false
+		l.mutex.held, l.mutex.holder = false, 0
 		return nil
 	})
 }

@@ -13,7 +13,7 @@ func TestLocksInOrder(t *testing.T) {
 	var got []string
 	locks := map[string]*Lock{}
 	lock := func(name string) func(error) {
-		return m.Lock(func(l *Lock, err error) {
+		return m.Lock(1, func(l *Lock, err error) {
 			if err != nil {
 				name += ": " + err.Error()
 			}
@@ -53,9 +53,9 @@ func TestLocksInOrder(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	m := New("m")
 	var held *Lock
-	m.Lock(func(l *Lock, _ error) { held = l })
+	m.Lock(1, func(l *Lock, _ error) { held = l })
 	var err error
-	m.Lock(func(_ *Lock, e error) { err = e })(errors.New("the step failed"))
+	m.Lock(1, func(_ *Lock, e error) { err = e })(errors.New("the step failed"))
 	if e := status.From(err); e == nil || e.Code != status.Cancelled || !e.Derived {
 		t.Errorf("got %#v", err)
 	}

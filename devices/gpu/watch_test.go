@@ -75,9 +75,8 @@ type partEnd struct {
 	ended chan error
 }
 
-func (partEnd) PartMoved()                  {}
-func (partEnd) PartBegan(devices.Execution) {}
-func (p partEnd) PartEnded(err error)       { p.ended <- err }
+func (partEnd) PartMoved()            {}
+func (p partEnd) PartEnded(err error) { p.ended <- err }
 func (p partEnd) PartLost(err error) {
 	p.lost <- err
 	go p.step.Cancellation.Cancel(status.Derive(err))

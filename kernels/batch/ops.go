@@ -178,7 +178,7 @@ func enterBatch(ctx *kernels.Context, where *meeting[*batcher], queue string, n 
 	for i := range n {
 		t.inputs = append(t.inputs, ctx.Take(i))
 	}
-	kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) {
+	kernels.Wait(ctx, kernels.Awaited{Text: "its batch to be full, or computed"}, done, func(end func(error)) func(error) {
 		r.end = end
 		b.schedule(queue, t)
 		return func(cause error) { b.cancel(r, kernels.Cancelled(cause)) }

@@ -66,7 +66,7 @@ func newUnbatch(c *kernels.Construction) (any, error) {
 			return
 		}
 		id := tensor.Of[int64](ctx.Input(2))[0]
-		kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) {
+		kernels.Wait(ctx, kernels.Awaited{Text: "the step that has its part of the batch"}, done, func(end func(error)) func(error) {
 			w := &unbatchWait{ctx: ctx, end: end}
 			u.enter(id, w, ids, pieces)
 			return func(cause error) { u.leave(id, w, kernels.Cancelled(cause)) }

@@ -44,7 +44,7 @@ func newUnbatchGrad(c *kernels.Construction) (any, error) {
 			done(err)
 			return
 		}
-		kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) {
+		kernels.Wait(ctx, kernels.Awaited{Text: "the gradients of the other steps of its batch"}, done, func(end func(error)) func(error) {
 			b := &gradBatch{ctx: ctx, end: end}
 			u.enter(b)
 			return func(cause error) { u.leave(b, kernels.Cancelled(cause)) }

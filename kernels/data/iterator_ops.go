@@ -20,8 +20,21 @@ import (
 func waiting(run func(ctx *kernels.Context) error) kernels.AsyncFunc {
 	return func(ctx *kernels.Context, done func(error)) {
 		log, what := ctx.Step.Log, "The kernel of op "+ctx.Node.Op
+		ctx.Await(awaited(ctx))
 		contain.Go(log, what, func() { done(contain.Run(log, what, func() error { return run(ctx) })) }, nil)
 	}
+}
+
+// awaited is the iterator that an op asks for an element.
+func awaited(ctx *kernels.Context) kernels.Awaited {
+	if ctx.NumInputs() == 1 {
+		if h, err := ctx.Handle(0); err == nil {
+			if r, ok := h.Local.(containers.Resource); ok {
+				return kernels.Awaited{Resource: r, Verb: "get the next element of"}
+			}
+		}
+	}
+	return kernels.Awaited{Text: "elements of a dataset"}
 }
 
 // newIterator makes the kernel of an iterator with a name, or that is the session's own.

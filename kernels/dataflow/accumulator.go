@@ -128,7 +128,7 @@ func newTakeGradient(c *kernels.Construction) (any, error) {
 			done(err)
 			return
 		}
-		kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) {
+		kernels.Wait(ctx, kernels.Awaited{Resource: a, Verb: "take", Amount: int64(required)}, done, func(end func(error)) func(error) {
 			return a.Take(required, func(out []*tensor.Tensor, err error) {
 				for i, t := range out {
 					ctx.SetOutput(i, t)

@@ -90,7 +90,7 @@ func newBarrierTake(c *kernels.Construction) (any, error) {
 			done(err)
 			return
 		}
-		kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) {
+		kernels.Wait(ctx, kernels.Awaited{Resource: b, Verb: "take", Amount: int64(n)}, done, func(end func(error)) func(error) {
 			return b.TakeMany(n, smallBatch, func(taken *barrier.Taken, err error) {
 				if err == nil {
 					for i, t := range taken.All() {

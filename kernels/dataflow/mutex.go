@@ -21,8 +21,8 @@ func lockMutex(ctx *kernels.Context, done func(error)) {
 		done(err)
 		return
 	}
-	kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) {
-		return m.Lock(func(l *mutex.Lock, err error) {
+	kernels.Wait(ctx, kernels.Awaited{Resource: m, Verb: "lock"}, done, func(end func(error)) func(error) {
+		return m.Lock(ctx.Step.ID, func(l *mutex.Lock, err error) {
 			if err == nil {
 				err = setLock(ctx, l)
 			}

@@ -19,7 +19,7 @@ func queueOf(ctx *kernels.Context) (*queues.Queue, error) {
 
 // queueAccess makes the kernel of an op that may wait for a queue. start begins the operation;
 // it gets the step's cancellation by way of the function that it returns.
-func queueAccess(c *kernels.Construction, start func(ctx *kernels.Context, q *queues.Queue, end func(error)) (cancel func(error))) (any, error) {
+func queueAccess(c *kernels.Construction, verb string, start func(ctx *kernels.Context, q queues.User, end func(error)) (cancel func(error))) (any, error) {
 	timeout, err := c.Attrs().Int("timeout_ms")
 	if err != nil {
 		return nil, err
@@ -33,18 +33,29 @@ func queueAccess(c *kernels.Construction, start func(ctx *kernels.Context, q *qu
 			done(err)
 			return
 		}
-		kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) { return start(ctx, q, end) })
+		kernels.Wait(ctx, kernels.Awaited{Resource: q, Verb: verb, Amount: elements(ctx)}, done, func(end func(error)) func(error) { return start(ctx, q.For(ctx.Step.Origin), end) })
 	}), nil
 }
 
-func newEnqueue(c *kernels.Construction) (any, error) { return enqueue(c, (*queues.Queue).Enqueue) }
+func newEnqueue(c *kernels.Construction) (any, error) { return enqueue(c, queues.User.Enqueue) }
 
 func newEnqueueMany(c *kernels.Construction) (any, error) {
-	return enqueue(c, (*queues.Queue).EnqueueMany)
+	return enqueue(c, queues.User.EnqueueMany)
 }
 
-func enqueue(c *kernels.Construction, start func(*queues.Queue, []*tensor.Tensor, func(error)) func(error)) (any, error) {
-	return queueAccess(c, func(ctx *kernels.Context, q *queues.Queue, end func(error)) func(error) {
+// elements is how many elements an op asks a queue for, where its input says so.
+func elements(ctx *kernels.Context) int64 {
+	switch ctx.Node.Op {
+	case "QueueDequeueManyV2", "QueueDequeueUpToV2", "QueueDequeueMany", "QueueDequeueUpTo":
+		if n, err := batchSize(ctx); err == nil { // what is wrong with it the op says
+			return int64(n)
+		}
+	}
+	return 1
+}
+
+func enqueue(c *kernels.Construction, start func(queues.User, []*tensor.Tensor, func(error)) func(error)) (any, error) {
+	return queueAccess(c, "enqueue", func(ctx *kernels.Context, q queues.User, end func(error)) func(error) {
 		if err := matchQueue(c.Node, slices.Concat(c.Node.InTypes[:1], q.DTypes()), nil); err != nil {
 			end(err)
 			return func(error) {}
@@ -73,13 +84,13 @@ func components(ctx *kernels.Context) []*tensor.Tensor {
 }
 
 func newDequeue(c *kernels.Construction) (any, error) {
-	return dequeue(c, func(ctx *kernels.Context, q *queues.Queue, take func([]*tensor.Tensor, error)) func(error) {
+	return dequeue(c, func(ctx *kernels.Context, q queues.User, take func([]*tensor.Tensor, error)) func(error) {
 		return q.Dequeue(take)
 	})
 }
 
 func newDequeueMany(c *kernels.Construction) (any, error) {
-	return dequeue(c, func(ctx *kernels.Context, q *queues.Queue, take func([]*tensor.Tensor, error)) func(error) {
+	return dequeue(c, func(ctx *kernels.Context, q queues.User, take func([]*tensor.Tensor, error)) func(error) {
 		n, err := batchSize(ctx)
 		if err != nil {
 			take(nil, err)
@@ -90,7 +101,7 @@ func newDequeueMany(c *kernels.Construction) (any, error) {
 }
 
 func newDequeueUpTo(c *kernels.Construction) (any, error) {
-	return dequeue(c, func(ctx *kernels.Context, q *queues.Queue, take func([]*tensor.Tensor, error)) func(error) {
+	return dequeue(c, func(ctx *kernels.Context, q queues.User, take func([]*tensor.Tensor, error)) func(error) {
 		n, err := batchSize(ctx)
 		if err != nil {
 			take(nil, err)
@@ -108,8 +119,8 @@ func batchSize(ctx *kernels.Context) (int, error) {
 	return int(tensor.Of[int32](n)[0]), nil
 }
 
-func dequeue(c *kernels.Construction, start func(ctx *kernels.Context, q *queues.Queue, take func([]*tensor.Tensor, error)) func(error)) (any, error) {
-	return queueAccess(c, func(ctx *kernels.Context, q *queues.Queue, end func(error)) func(error) {
+func dequeue(c *kernels.Construction, start func(ctx *kernels.Context, q queues.User, take func([]*tensor.Tensor, error)) func(error)) (any, error) {
+	return queueAccess(c, "dequeue", func(ctx *kernels.Context, q queues.User, end func(error)) func(error) {
 		if err := matchQueue(c.Node, c.Node.InTypes, q.DTypes()); err != nil {
 			end(err)
 			return func(error) {}
@@ -140,7 +151,7 @@ func newQueueClose(c *kernels.Construction) (any, error) {
 		}
 		// Closing waits for the enqueues before it. A step that is cancelled meanwhile does not:
 		// the queue closes later without it.
-		kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) {
+		kernels.Wait(ctx, kernels.Awaited{Resource: q, Verb: "close"}, done, func(end func(error)) func(error) {
 			q.CloseQueue(cancelPending, reason, end)
 			return func(cause error) { end(kernels.Cancelled(cause)) }
 		})

@@ -46,6 +46,15 @@ func (s *stagingArea[R]) find(ctx *kernels.Context) (R, error) {
 	return found, nil
 }
 
+// stagingVerb is what a staging op does with its area.
+func stagingVerb(ctx *kernels.Context) string {
+	switch ctx.Node.Op {
+	case "Stage", "MapStage", "OrderedMapStage":
+		return "stage"
+	}
+	return "unstage"
+}
+
 // bufferOp makes the constructor of an op on a buffer that may have to wait.
 func bufferOp(start func(ctx *kernels.Context, b *staging.Buffer, end func(error)) (cancel func(error))) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
@@ -59,7 +68,7 @@ func bufferOp(start func(ctx *kernels.Context, b *staging.Buffer, end func(error
 				done(err)
 				return
 			}
-			kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) { return start(ctx, b, end) })
+			kernels.Wait(ctx, kernels.Awaited{Resource: b, Verb: stagingVerb(ctx)}, done, func(end func(error)) func(error) { return start(ctx, b, end) })
 		}), nil
 	}
 }
@@ -156,7 +165,7 @@ func mapOp(ordered bool, start func(ctx *kernels.Context, m *staging.Map, end fu
 				done(err)
 				return
 			}
-			kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) { return start(ctx, m, end) })
+			kernels.Wait(ctx, kernels.Awaited{Resource: m, Verb: stagingVerb(ctx)}, done, func(end func(error)) func(error) { return start(ctx, m, end) })
 		}), nil
 	}
 }

@@ -85,7 +85,7 @@ func onReader(start func(ctx *kernels.Context, r *reader.Reader, end func(error)
 				done(err)
 				return
 			}
-			kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) { return start(ctx, r, end) })
+			kernels.Wait(ctx, kernels.Awaited{Resource: r, Verb: "read"}, done, func(end func(error)) func(error) { return start(ctx, r, end) })
 		}), nil
 	}
 }

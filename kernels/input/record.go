@@ -42,7 +42,7 @@ func newRecordInput(c *kernels.Construction) (any, error) {
 
 // ComputeAsync gives the next batch of records.
 func (k *recordInput) ComputeAsync(ctx *kernels.Context, done func(error)) {
-	kernels.Wait(ctx.Step.Cancellation, done, func(end func(error)) func(error) {
+	kernels.Wait(ctx, kernels.Awaited{Text: "records of its files"}, done, func(end func(error)) func(error) {
 		return k.yielder.Yield(ctx.Files(), k.batch, func(records []string, err error) {
 			if err != nil {
 				end(err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -134,7 +135,7 @@ func TestLookupTablesShared(t *testing.T) {
 	a.attrs["value_dtype"] = tensor.Float32
 	kt.Fails(t, d, status.InvalidArgument, "Conflicting key/value dtypes string->float with string-int64 for table s", kt.Op{Type: "HashTableV2", Attrs: a.attrs, Outputs: 1})
 	found, err := d.Resources().List()
-	if err != nil || len(found) != 1 || !strings.HasPrefix(found[0].Description, "HashTable string[]->int64[], 1 entries, ") {
+	if err != nil || len(found) != 1 || !strings.HasPrefix(containers.Describe(found[0].Resource), "HashTable string[]->int64[], 1 entries, ") {
 		t.Error(found, err)
 	}
 	if err := d.Resources().Empty(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -113,6 +114,30 @@ func deviceState(s *wire.DeviceState) *DeviceState {
 	return &DeviceState{Lost: s.GetLost(), Losses: s.GetLosses(), Incarnation: s.GetIncarnation(), PartsRunning: s.GetPartsRunning(),
 		PartsDone: s.GetPartsDone(), PartsFailed: s.GetPartsFailed(), PartsRefused: s.GetPartsRefused(), Programs: s.GetPrograms(),
 		MemoryLimit: s.GetMemoryLimit(), MemoryInUse: s.GetMemoryInUse(), MemoryPeak: s.GetMemoryPeak(), MemoryIdle: s.GetMemoryIdle()}
+}
+
+// Messages that tell what can be seen of a cluster; internal/view/view.proto describes their fields.
+type (
+	// Query says what is looked at.
+	Query = view.Query
+	// ClusterView is what is seen of the cluster's tasks.
+	ClusterView = view.Cluster
+)
+
+// See looks at the server's task, or with q.Cluster at all tasks of its cluster that are up. Tasks that do not answer within 2 s, or
+// by the end of ctx, are listed as silent. TensorFlow's servers do not know the call: UNIMPLEMENTED.
+func (c *Client) See(ctx context.Context, q *Query) (*ClusterView, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	out := &ClusterView{}
+	err := c.call(ctx, wire.OperatorSee, q, out)
+	if status.CodeOf(err) == status.Unimplemented {
+		return nil, status.Unimplementedf("The server at %s does not show its state: it is not a Troupe server, or an older one", c.target)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // Actors asks the server which actors its task has. TensorFlow's servers do not know the call: UNIMPLEMENTED.

@@ -22,6 +22,7 @@ var slots = newGate(MaxRunning, MaxWaiting)
 func Async(run func(ctx *kernels.Context) error) kernels.AsyncFunc {
 	return func(ctx *kernels.Context, done func(error)) {
 		log, what := ctx.Step.Log, "The kernel of op "+ctx.Node.Op
+		ctx.Await(kernels.Awaited{Text: "a file operation"})
 		slots.enter(ctx.Step.Cancellation, contain.Func(log, what, func() {
 			done(contain.Run(log, what, func() error { return run(ctx) }))
 		}, nil), done)

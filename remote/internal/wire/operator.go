@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 
+	"github.com/troupe-run/troupe/internal/view"
 	"google.golang.org/grpc"
 )
 
@@ -10,6 +11,7 @@ import (
 const (
 	OperatorStatus     = "/troupe.v1.Operator/Status"
 	OperatorListActors = "/troupe.v1.Operator/ListActors"
+	OperatorSee        = "/troupe.v1.Operator/See"
 )
 
 // OperatorServer is what the service troupe.v1.Operator asks.
@@ -19,6 +21,8 @@ type OperatorServer interface {
 	ClusterStatus() *ClusterStatus
 	// TaskActors tells which actors this task has. The message is the caller's.
 	TaskActors() *TaskActors
+	// See tells what can be seen of this task, or of all that are up, until ctx ends at most. The message is the caller's.
+	See(ctx context.Context, q *view.Query) *view.Cluster
 }
 
 // RegisterOperator adds the service troupe.v1.Operator to a port's services. admit refuses callers that may not ask.
@@ -27,22 +31,24 @@ func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, adm
 		ServiceName: "troupe.v1.Operator",
 		HandlerType: (*OperatorServer)(nil),
 		Methods: []grpc.MethodDesc{
-			{MethodName: "Status", Handler: unary(admit, func() any { return &StatusRequest{} }, func(s OperatorServer) any { return s.ClusterStatus() })},
-			{MethodName: "ListActors", Handler: unary(admit, func() any { return &ListActorsRequest{} }, func(s OperatorServer) any { return s.TaskActors() })},
+			{MethodName: "Status", Handler: unary(admit, func(_ context.Context, s OperatorServer, _ *StatusRequest) any { return s.ClusterStatus() })},
+			{MethodName: "ListActors", Handler: unary(admit, func(_ context.Context, s OperatorServer, _ *ListActorsRequest) any { return s.TaskActors() })},
+			{MethodName: "See", Handler: unary(admit, func(ctx context.Context, s OperatorServer, q *view.Query) any { return s.See(ctx, q) })},
 		},
 		Metadata: "remote/internal/wire/operator.proto",
 	}, server)
 }
 
-// unary makes the handler of a method whose request says nothing.
-func unary(admit func(context.Context) error, request func() any, answer func(OperatorServer) any) grpc.MethodHandler {
+// unary makes the handler of a method that cannot fail.
+func unary[Q any](admit func(context.Context) error, answer func(context.Context, OperatorServer, *Q) any) grpc.MethodHandler {
 	return func(server any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		if err := decode(request()); err != nil {
+		request := new(Q)
+		if err := decode(request); err != nil {
 			return nil, err
 		}
 		if err := admit(ctx); err != nil {
 			return nil, ToGRPC(err)
 		}
-		return answer(server.(OperatorServer)), nil
+		return answer(ctx, server.(OperatorServer), request), nil
 	}
 }

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/client"
+)
+
+func newWhy() *cobra.Command {
+	var asJSON bool
+	var longer time.Duration
+	cmd := &cobra.Command{
+		Use:   "why TARGET[,TARGET…] [STEP]",
+		Short: "Tell why a step does not end",
+		Long: `Why follows a step over all tasks of the cluster to what holds it up, and says it in a sentence: the
+queue that nobody fills, the task that is gone, the lock that another step holds, the kernel that
+computes. Without STEP, it tells of all steps that have run longer than --longer-than. It exits with 1 if
+the step has ended.`,
+		Example: "  troupe why grpc://10.0.0.2:2222",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return usage(fmt.Errorf("a target and perhaps a step are expected; %d arguments are given", len(args)))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().DurationVar(&longer, "longer-than", time.Second, "leave out steps that have not run for so long")
+	return query(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		var step uint64
+		if len(args) > 0 {
+			var err error
+			if step, err = strconv.ParseUint(args[0], 10, 64); err != nil || step == 0 {
+				return usage(fmt.Errorf("a step is a positive number, not %q", args[0]))
+			}
+		}
+		seen, err := c.See(ctx, view.ForWhy())
+		if err != nil {
+			return err
+		}
+		reasons := []view.Reason{}
+		if step != 0 {
+			r, ok := view.Why(seen, step)
+			if !ok {
+				return fmt.Errorf("step %d has ended, or never began", step)
+			}
+			reasons = append(reasons, r)
+		} else {
+			reasons = view.WhyAll(seen, longer)
+		}
+		if asJSON {
+			return printJSON(cmd.OutOrStdout(), reasons)
+		}
+		for _, r := range reasons {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "step %d of session %s, for %s: %s\n", r.Step, r.Session, view.Ago(int64(r.Seconds*1e9)), r.Text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,62 @@
+package view
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// buckets is how many bounds a Durations has: the last one is 2^(buckets-1) times 16 microseconds, some two minutes.
+const buckets = 24
+
+// BucketBound is the upper bound of a bucket of a Histogram; ok is false for the last one, which has none.
+func BucketBound(i int) (bound time.Duration, ok bool) {
+	return 16 * time.Microsecond << i, i < buckets
+}
+
+// Durations counts durations. The zero value has counted none; all methods may be called concurrently.
+type Durations struct {
+	counts [buckets + 1]atomic.Int64
+	sum    atomic.Int64
+}
+
+// Add counts a duration.
+func (d *Durations) Add(took time.Duration) {
+	took = max(took, 0)
+	i := 0
+	if took > 16*time.Microsecond {
+		i = min(bits.Len64(uint64((took-1)/(16*time.Microsecond))), buckets)
+	}
+	d.counts[i].Add(1)
+	d.sum.Add(int64(took))
+}
+
+// Histogram is what was counted.
+func (d *Durations) Histogram() *Histogram {
+	h := &Histogram{Counts: make([]int64, len(d.counts)), Sum: time.Duration(d.sum.Load()).Seconds()}
+	for i := range d.counts {
+		h.Counts[i] = d.counts[i].Load()
+	}
+	return h
+}
+
+// Count is how many durations a histogram has.
+func (h *Histogram) Count() (n int64) {
+	for _, c := range h.GetCounts() {
+		n += c
+	}
+	return n
+}
+
+// Quantile estimates the duration that a part of all durations, from 0 to 1, do not exceed: the upper bound of its bucket, or
+// twice the last bound. It is 0 without durations.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	left := int64(q*float64(h.Count()) + 0.5)
+	for i, c := range h.GetCounts() {
+		if left -= c; left <= 0 && c > 0 {
+			bound, _ := BucketBound(i)
+			return bound
+		}
+	}
+	return 0
+}

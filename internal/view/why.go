@@ -1,0 +1,477 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Reason is why a step does not end.
+type Reason struct {
+	Step    uint64 `json:"step"`
+	Session string `json:"session"`
+	// Seconds is how long the step has run.
+	Seconds float64 `json:"seconds"`
+	// Text says it in a sentence or two.
+	Text string `json:"text"`
+	// Deadlock tells that what the step waits for waits for the step.
+	Deadlock bool `json:"deadlock,omitempty"`
+}
+
+// Why tells why a step of a cluster does not end, out of a look at all tasks in detail (Query.Detail). ok is false for a step that
+// no task knows: it has ended.
+func Why(c *Cluster, step uint64) (r Reason, ok bool) {
+	return newInquiry(c).why(step)
+}
+
+func (w *inquiry) why(step uint64) (r Reason, ok bool) {
+	parts := w.parts[step]
+	if len(parts) == 0 {
+		return Reason{}, false
+	}
+	first := parts[0].step
+	r = Reason{Step: step, Session: first.Session}
+	for _, p := range parts {
+		r.Seconds = max(r.Seconds, time.Duration(p.task.clock(w.cluster)-p.step.Began).Seconds())
+	}
+	f := w.step(step, nil)
+	r.Text, r.Deadlock = f.text, f.rank == deadlock
+	return r, true
+}
+
+// inquiry is what is known when somebody asks why.
+type inquiry struct {
+	cluster   *Cluster
+	tasks     map[string]*Task
+	parts     map[uint64][]part // by step, the master's first
+	resources map[place]*Resource
+	waits     map[place][]waiter // who waits for a resource
+	uses      map[place][]user   // who would do something with it
+}
+
+// place is a resource of a task.
+type place struct{ task, id string }
+
+// part is a step as one task tells of it.
+type part struct {
+	task *Task
+	step *Step
+}
+
+// waiter is a node that waits, as part of a step on a task.
+type waiter struct {
+	part
+	wait *Wait
+}
+
+type user struct {
+	part
+	use *Use
+}
+
+// rank tells how much an explanation explains: the greatest of several holds a step up the surest.
+type rank int
+
+const (
+	unclear rank = iota
+	computes
+	waits
+	lost
+	deadlock
+)
+
+// finding is an explanation.
+type finding struct {
+	text string
+	rank rank
+}
+
+func newInquiry(c *Cluster) *inquiry {
+	w := &inquiry{cluster: c, tasks: map[string]*Task{}, parts: map[uint64][]part{}, resources: map[place]*Resource{}, waits: map[place][]waiter{}, uses: map[place][]user{}}
+	for _, t := range c.Tasks {
+		w.tasks[t.Task] = t
+		for _, r := range t.Resources {
+			w.resources[place{t.Task, r.Id}] = r
+		}
+		for _, s := range t.Steps {
+			p := part{t, s}
+			w.parts[s.Id] = append(w.parts[s.Id], p)
+			for _, wait := range s.Waits {
+				if wait.Resource != "" {
+					at := place{t.Task, wait.Resource}
+					w.waits[at] = append(w.waits[at], waiter{p, wait})
+				}
+			}
+			for _, u := range s.Uses {
+				at := place{t.Task, u.Resource}
+				w.uses[at] = append(w.uses[at], user{p, u})
+			}
+		}
+	}
+	for _, parts := range w.parts {
+		slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.remote(), b.remote()) })
+	}
+	return w
+}
+
+func (p part) remote() int {
+	if p.task.Task == p.step.Master {
+		return 0
+	}
+	return 1
+}
+
+// clock is the present moment on a task.
+func (t *Task) clock(c *Cluster) int64 { return cmp.Or(t.GetProcess().GetClock(), c.GetClock()) }
+
+// path is the nodes that an explanation has gone through, from the latest to the first.
+type path struct {
+	at   waiter
+	prev *path
+}
+
+func (p *path) has(at waiter) bool {
+	for ; p != nil; p = p.prev {
+		if p.at.wait == at.wait {
+			return true
+		}
+	}
+	return false
+}
+
+// step explains what a step waits for.
+func (w *inquiry) step(id uint64, from *path) finding {
+	var all []finding
+	parts := w.parts[id]
+	told := map[string]bool{}
+	for _, p := range parts {
+		told[p.task.Task] = p.step.Runs
+	}
+	for _, p := range parts {
+		if p.step.Runs {
+			all = append(all, w.part(p, nil, from))
+		}
+		for _, task := range p.step.Owed {
+			if !told[task] {
+				all = append(all, w.absent(task))
+			}
+		}
+	}
+	if len(all) == 0 {
+		return finding{"its parts have ended, and the news is on its way", unclear}
+	}
+	f := surest(all)
+	if failed := parts[0].step.Error; failed != "" {
+		f.text = fmt.Sprintf("it has failed (%s), and ends when its parts have: %s", failed, f.text)
+	}
+	return f
+}
+
+// surest is the finding that explains the most, the first of several.
+func surest(all []finding) finding {
+	return slices.MaxFunc(all, func(a, b finding) int { return cmp.Compare(a.rank, b.rank) })
+}
+
+// absent explains a task that owes a part and tells nothing of it.
+func (w *inquiry) absent(task string) finding {
+	if f, ok := w.away(task); ok {
+		return f
+	}
+	return finding{fmt.Sprintf("%s has not begun its part, or its answer is on its way", task), unclear}
+}
+
+// away explains a task that is not there; ok is false for one that is.
+func (w *inquiry) away(task string) (f finding, ok bool) {
+	t := w.tasks[task]
+	if t == nil || t.State == "up" {
+		return finding{}, false
+	}
+	text := fmt.Sprintf("%s is %s", task, t.State)
+	if t.Since > 0 {
+		text += " for " + Ago(w.cluster.Clock-t.Since)
+	}
+	if t.Reason != "" {
+		text += ": " + t.Reason
+	}
+	return finding{text, lost}, true
+}
+
+// part explains what a part waits for: the waits of those indices, all where there are none.
+func (w *inquiry) part(p part, which []int32, from *path) finding {
+	if f, ok := w.away(p.task.Task); ok {
+		return f
+	}
+	if p.step.Compiling {
+		return finding{fmt.Sprintf("%s compiles its part, for %s", p.task.Task, Ago(p.task.clock(w.cluster)-p.step.Began)), computes}
+	}
+	var all []finding
+	for i, wait := range p.step.Waits {
+		if which == nil || slices.Contains(which, int32(i)) {
+			all = append(all, w.wait(waiter{p, wait}, from))
+		}
+	}
+	if len(all) == 0 {
+		return finding{fmt.Sprintf("%s computes many small nodes, of which none waits", p.task.Task), computes}
+	}
+	return surest(all)
+}
+
+// wait explains what a node waits for.
+func (w *inquiry) wait(at waiter, from *path) finding {
+	if from.has(at) {
+		return finding{"and that waits for the first of these to end: a deadlock", deadlock}
+	}
+	from = &path{at, from}
+	v := at.wait
+	now := at.task.clock(w.cluster)
+	node := fmt.Sprintf("{{node %s}}", v.Node)
+	if v.Function != "" {
+		node = fmt.Sprintf("{{function_node %s}}%s", v.Function, node)
+	}
+	subject := fmt.Sprintf("%s (%s) on %s", node, v.Op, at.task.Task)
+	since := ""
+	if v.Since > 0 {
+		since = " for " + Ago(now-v.Since)
+	}
+	switch v.Kind {
+	case Computing:
+		return finding{fmt.Sprintf("%s has been computing%s", subject, since), computes}
+	case Feed:
+		return finding{fmt.Sprintf("%s has waited%s to be fed by the client of the partial run", subject, since), waits}
+	case Operation:
+		return finding{fmt.Sprintf("%s has waited%s for %s", subject, since, cmp.Or(v.Text, "its end")), waits}
+	case Room:
+		if f, ok := w.away(v.Task); ok {
+			return finding{fmt.Sprintf("a tensor of %s waits%s for room on its way: %s", subject, since, f.text), lost}
+		}
+		return finding{fmt.Sprintf("a tensor of %s has waited%s for room on its way: %s does not take what was sent to it", subject, since, v.Task), waits}
+	case Input:
+		f := w.input(at, from)
+		return finding{fmt.Sprintf("%s on %s has waited%s for a tensor of %s: %s", node, at.task.Task, since, TaskOf(v.From), f.text), f.rank}
+	case OnResource:
+		if r := w.resources[place{at.task.Task, v.Resource}]; r != nil {
+			f := w.resource(at, r, from)
+			return finding{fmt.Sprintf("%s has waited%s to %s", subject, since, f.text), f.rank}
+		}
+	}
+	return finding{fmt.Sprintf("%s has not ended%s", subject, since), waits}
+}
+
+// input explains why a tensor has not come.
+func (w *inquiry) input(at waiter, from *path) finding {
+	sender := TaskOf(at.wait.From)
+	if f, ok := w.away(sender); ok {
+		return f
+	}
+	for _, p := range w.parts[at.step.Id] {
+		if p.task.Task != sender {
+			continue
+		}
+		if !p.step.Runs {
+			break
+		}
+		for _, e := range p.step.Sends {
+			if e.Name == at.wait.Edge {
+				return w.part(p, e.Waits, from)
+			}
+		}
+		if sender != at.task.Task { // which part of it sends is not known
+			return w.part(p, nil, from)
+		}
+		return finding{"another device of the task has not sent it", unclear}
+	}
+	for _, p := range w.parts[at.step.Id] {
+		if slices.Contains(p.step.Owed, sender) {
+			return w.absent(sender)
+		}
+	}
+	return finding{"it is on its way", unclear}
+}
+
+// resource explains why an operation on a resource waits; the text follows "has waited to".
+func (w *inquiry) resource(at waiter, r *Resource, from *path) finding {
+	v := at.wait
+	where := place{at.task.Task, r.Id}
+	name := fmt.Sprintf("'%s' on %s", r.Name, at.task.Task)
+	if q := r.Queue; q != nil {
+		return w.queue(at, where, q, name, from)
+	}
+	switch v.Verb {
+	case "lock":
+		for _, holder := range r.HeldBy {
+			if len(w.parts[holder]) == 0 {
+				return finding{fmt.Sprintf("lock %s, which step %d holds, which no task knows any more", name, holder), waits}
+			}
+			f := w.step(holder, from)
+			return finding{fmt.Sprintf("lock %s, which step %d of session %s holds: %s", name, holder, w.parts[holder][0].step.Session, f.text), max(f.rank, waits)}
+		}
+		return finding{fmt.Sprintf("lock %s, which nobody holds now", name), unclear}
+	case "take":
+		what := fmt.Sprintf("take %d of %s (%s)", v.Amount, name, r.Description)
+		return w.others(at, where, "insert", what, "inserts into it", from)
+	}
+	text := fmt.Sprintf("%s %s (%s)", v.Verb, name, cmp.Or(r.Description, r.Kind))
+	for _, s := range r.Stages {
+		if s.Buffer > 0 {
+			text += fmt.Sprintf("; its stage %s has %d of %d elements ready", s.Name, s.Buffered, s.Buffer)
+			break
+		}
+	}
+	return finding{text, waits}
+}
+
+// queue explains why an operation on a queue waits.
+func (w *inquiry) queue(at waiter, where place, q *Queue, name string, from *path) finding {
+	v := at.wait
+	capacity := "no limit"
+	if q.Capacity >= 0 {
+		capacity = fmt.Sprintf("%d", q.Capacity)
+	}
+	now := at.task.clock(w.cluster)
+	switch v.Verb {
+	case "enqueue":
+		what := fmt.Sprintf("enqueue into the %s %s, which is full (%d elements, capacity %s)", q.Kind, name, q.Size, capacity)
+		f := w.others(at, where, "dequeue", what, "dequeues from it", from)
+		if f.rank == waits && len(w.users(where, "dequeue")) == 0 {
+			f.text += w.last(q.LastDequeue, "took an element", "nobody has ever taken one", now)
+		}
+		return f
+	case "close":
+		for _, other := range w.waits[where] {
+			if other.wait.Verb == "enqueue" {
+				f := w.wait(other, from)
+				return finding{fmt.Sprintf("close the %s %s after the enqueues that came before: %s", q.Kind, name, f.text), f.rank}
+			}
+		}
+		return finding{fmt.Sprintf("close the %s %s", q.Kind, name), unclear}
+	}
+	state := fmt.Sprintf("is empty (capacity %s)", capacity)
+	if q.Size > 0 {
+		state = fmt.Sprintf("has %d elements", q.Size)
+		if q.MinAfterDequeue > 0 && !q.Closed {
+			state += fmt.Sprintf(", of which it keeps %d (min_after_dequeue)", q.MinAfterDequeue)
+		}
+	}
+	what := fmt.Sprintf("dequeue from the %s %s, which %s", q.Kind, name, state)
+	if v.Amount > 1 {
+		what = fmt.Sprintf("dequeue %d elements from the %s %s, which %s", v.Amount, q.Kind, name, state)
+		if q.Lacking > 0 && q.Lacking < v.Amount {
+			what += fmt.Sprintf("; it lacks %d", q.Lacking)
+		}
+	}
+	f := w.others(at, where, "enqueue", what, "enqueues into it", from)
+	if f.rank == waits && len(w.users(where, "enqueue")) == 0 {
+		f.text += w.last(q.LastEnqueue, "brought an element", "nobody has ever enqueued", now)
+	}
+	return f
+}
+
+// users are those who would do something with a resource.
+func (w *inquiry) users(where place, verb string) []user {
+	return slices.DeleteFunc(slices.Clone(w.uses[where]), func(u user) bool { return u.use.Verb != verb })
+}
+
+// others explains why those do not come who would end a wait for a resource. what says who waits for what, does what they do.
+func (w *inquiry) others(at waiter, where place, verb, what, does string, from *path) finding {
+	users := w.users(where, verb)
+	if len(users) == 0 {
+		return finding{fmt.Sprintf("%s; no running step %s", what, does), waits}
+	}
+	// Any of them would do: the one that is held up the least counts.
+	var best finding
+	for i, u := range users {
+		f := w.part(u.part, u.use.Waits, from)
+		who := fmt.Sprintf("step %d of session %s", u.step.Id, u.step.Session)
+		if u.step.Id == at.step.Id {
+			who = "the step itself"
+		}
+		f.text = fmt.Sprintf("%s; %s %s by {{node %s}} after this: %s", what, who, does, u.use.Node, f.text)
+		if i == 0 || f.rank < best.rank {
+			best = f
+		}
+	}
+	return best
+}
+
+// last tells of the step that did something with a resource last, and what has become of its session.
+func (w *inquiry) last(o *Origin, did, never string, now int64) string {
+	if o.GetStep() == 0 {
+		return ", and " + never
+	}
+	text := fmt.Sprintf("; the last step that %s was of session %s, %s ago", did, o.Session, Ago(now-o.At))
+	master := w.tasks[o.Master]
+	if master == nil || master.State != "up" {
+		return text + fmt.Sprintf(", whose master %s is gone", o.Master)
+	}
+	for _, s := range master.Sessions {
+		if s.Name != o.Session {
+			continue
+		}
+		switch {
+		case s.LeaseEnds > 0:
+			text += ", whose client is gone"
+		case s.Steps > 0:
+			text += fmt.Sprintf(", which runs %d other steps", s.Steps)
+		default:
+			text += ", which has been idle for " + Ago(master.clock(w.cluster)-s.Used)
+		}
+		if s.LastError != "" {
+			text += "; its last error: " + s.LastError
+		}
+		return text
+	}
+	for _, e := range slices.Backward(master.Events) {
+		if e.Subject == o.Session && (e.Kind == "session closed" || e.Kind == "session expired") {
+			how := "was closed"
+			if e.Kind == "session expired" {
+				how = "ended, since its client was gone,"
+			}
+			return text + fmt.Sprintf(", which %s %s ago%s", how, Ago(master.clock(w.cluster)-e.At), w.failure(master, o.Session))
+		}
+	}
+	return text + ", which is closed"
+}
+
+// failure tells of the last step of a session that failed.
+func (w *inquiry) failure(master *Task, session string) string {
+	for _, e := range slices.Backward(master.Events) {
+		if rest, ok := strings.CutPrefix(e.Text, session+": "); ok && e.Kind == "step failed" {
+			return "; its last error: " + rest
+		}
+	}
+	return ""
+}
+
+// Ago is a time in nanoseconds for people.
+func Ago(nanoseconds int64) string {
+	d := max(time.Duration(nanoseconds), 0)
+	switch {
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// ForWhy is the query that Why needs the answer of.
+func ForWhy() *Query {
+	return &Query{Sections: []string{"steps", "sessions", "events"}, Cluster: true, Detail: true}
+}
+
+// WhyAll tells why all steps do not end that have run longer than that, the oldest first.
+func WhyAll(c *Cluster, longer time.Duration) []Reason {
+	out := []Reason{}
+	w := newInquiry(c)
+	for step := range w.parts {
+		if r, ok := w.why(step); ok && r.Seconds > longer.Seconds() {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b Reason) int { return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Step, b.Step)) })
+	return out
+}

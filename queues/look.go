@@ -1,0 +1,36 @@
+package queues
+
+import "github.com/troupe-run/troupe/internal/view"
+
+// Show adds the queue's state to a listing. It waits for no message.
+func (q *Queue) Show(r *view.Resource) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.core.state
+	v := &view.Queue{
+		Kind: q.options.Kind.String(), Size: int64(s.order.len()), Capacity: int64(q.options.Capacity), MinAfterDequeue: int64(q.options.MinAfterDequeue),
+		Closed: s.closed, Enqueued: s.enqueued, Dequeued: s.dequeued,
+		EnqueuesWaiting: int64(s.enqueues.len), DequeuesWaiting: int64(s.dequeues.len),
+		LastEnqueue: s.lastEnqueue.proto(), LastDequeue: s.lastDequeue.proto(),
+	}
+	if q.options.Capacity >= unbounded {
+		v.Capacity = -1
+	}
+	if s.reason != nil {
+		v.ClosedBecause = s.reason.Error()
+	}
+	if first := s.dequeues.first; first != nil {
+		v.Lacking, v.WaitingSince = int64(first.want), first.since.UnixNano()
+	} else if first := s.enqueues.first; first != nil {
+		v.WaitingSince = first.since.UnixNano()
+	}
+	r.Queue = v
+}
+
+// proto is the origin as a message; nil if it says nothing.
+func (o Origin) proto() *view.Origin {
+	if o == (Origin{}) {
+		return nil
+	}
+	return &view.Origin{Step: o.Step, Session: o.Session, Master: o.Master, At: o.Began}
+}

@@ -1,0 +1,129 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/roles"
+	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/internal/link"
+)
+
+// lookTime bounds how long other tasks are waited for, where the caller's context does not end earlier.
+const lookTime = 2 * time.Second
+
+// See looks at this task, or at all of the cluster. Tasks that are up and do not answer in time are silent. It waits until ctx ends
+// at most, and 2 s.
+func (n *Node) See(ctx context.Context, q *view.Query) *view.Cluster {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	out := &view.Cluster{Task: n.self.Name(), Spec: n.spec.String(), Exposed: n.exposed()}
+	all := n.Status()
+	out.Tasks = make([]*view.Task, len(all))
+	var asked sync.WaitGroup
+	for i, s := range all {
+		asked.Go(contain.Func(n.log, "A look at "+s.Task, func() { out.Tasks[i] = n.seeTask(ctx, s, q) }, nil))
+	}
+	asked.Wait()
+	out.Clock = time.Now().UnixNano()
+	return out
+}
+
+// seeTask looks at one task of the cluster, as far as the query asks for it.
+func (n *Node) seeTask(ctx context.Context, s TaskStatus, q *view.Query) *view.Task {
+	t := &view.Task{Task: s.Task}
+	switch {
+	case s.Task == n.self.Name():
+		t = n.task.See(q)
+	case q.GetCluster() && s.State == "up":
+		seen, err := n.task.Ask(ctx, s.Task, q)
+		if err != nil {
+			s.State, s.Reason = "silent", err.Error()
+		} else {
+			t = seen
+		}
+	}
+	t.Task, t.Address, t.State, t.Reason = s.Task, s.Address, s.State, s.Reason
+	if !s.Since.IsZero() {
+		t.Since = s.Since.UnixNano()
+	}
+	return t
+}
+
+// complete adds to what was seen of the task what only the node knows.
+func (n *Node) complete(q *view.Query, t *view.Task) {
+	wants := func(section string) bool {
+		return len(q.GetSections()) == 0 || slices.Contains(q.GetSections(), section)
+	}
+	t.Process = n.process()
+	stats := n.links.Stats()
+	t.Totals.BytesSent, t.Totals.BytesReceived = stats.BytesSent+stats.BytesLent, stats.BytesReceived+stats.BytesRead
+	if wants("links") {
+		for _, task := range n.spec.Tasks() {
+			if task != n.self {
+				t.Links = append(t.Links, n.linkTo(task.Name()))
+			}
+		}
+	}
+	if wants("actors") {
+		t.Actors = n.actors()
+	}
+}
+
+func (n *Node) linkTo(task string) *view.Link {
+	l := &view.Link{Task: task}
+	st, err := n.links.State(task)
+	if err != nil {
+		l.State, l.Reason = "none", err.Error()
+		return l
+	}
+	l.Reason, l.Queued = st.Reason, st.Queued
+	switch {
+	case st.Health == link.Up:
+		l.State = "up"
+	case st.Reason != "":
+		l.State = "down"
+	default:
+		l.State = "none" // nothing has needed it
+	}
+	if !st.Since.IsZero() {
+		l.Since = st.Since.UnixNano()
+	}
+	if st.Stalled > 0 {
+		l.StalledSince = time.Now().Add(-st.Stalled).UnixNano()
+	}
+	return l
+}
+
+// actors lists the task's actors, the runtime's and the program's, by kind and name.
+func (n *Node) actors() []*view.Actor {
+	list := append(roles.List(n.port.System()), n.cast.List()...)
+	slices.SortFunc(list, func(a, b roles.Status) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	out := make([]*view.Actor, len(list))
+	for i, a := range list {
+		out[i] = &view.Actor{Name: a.Name, Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting), Panics: a.Panics, Since: a.Since.UnixNano()}
+	}
+	return out
+}
+
+// process tells of the process that serves the task.
+func (n *Node) process() *view.Process {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	host, err := os.Hostname()
+	if err != nil {
+		host = "" // it is for people, who have the address
+	}
+	return &view.Process{Boot: strconv.FormatUint(n.boot, 16), Version: Version(), Host: host, Pid: int64(os.Getpid()), Started: n.started.UnixNano(),
+		Clock: time.Now().UnixNano(), MemoryInUse: tensor.Process.Held(), MemoryLimit: tensor.Process.Limit(), Heap: int64(heap[0].Value.Uint64()),
+		Goroutines: int64(runtime.NumGoroutine()), Processors: int64(runtime.GOMAXPROCS(0))}
+}
