@@ -14,7 +14,6 @@ func (s *scratch[T]) bidiagonalOf(a view[T]) (diagonal, above []float64, left, r
 	m, n := a.rows, a.cols
 	left, right = s.newReflectors(n, m, 0), s.newReflectors(n-1, n, 1)
 	diagonal, above = make([]float64, n), make([]float64, n-1)
-	leftTaus, rightTaus := make([]T, n), make([]T, n-1)
 	defer s.reset(s.mark())
 	xs, ys := s.zeros(panel, m), s.zeros(panel, n)
 	var dots, factors [panel]T
@@ -34,7 +33,7 @@ func (s *scratch[T]) bidiagonalOf(a view[T]) (diagonal, above []float64, left, r
 			subtractRows(column, v, 0, i, dots[:j])
 			subtractRows(column, xs, 0, i, factors[:j])
 			beta, tau := reflector(column)
-			diagonal[i], leftTaus[i] = float64(beta), tau
+			diagonal[i], left.taus[i] = float64(beta), tau
 			if i == n-1 {
 				break
 			}
@@ -56,7 +55,7 @@ func (s *scratch[T]) bidiagonalOf(a view[T]) (diagonal, above []float64, left, r
 			subtractRows(row, ys, 0, i+1, dots[:j+1])
 			subtractRows(row, u, 0, i+1, factors[:j])
 			beta, tau = reflector(row)
-			above[i], rightTaus[i] = float64(beta), tau
+			above[i], right.taus[i] = float64(beta), tau
 			// x is what is left, times u.
 			x := xs.row(j)[i+1:]
 			simd.DotRows(x, a.from(i+1, i+1), a.stride, row)
@@ -72,8 +71,6 @@ func (s *scratch[T]) bidiagonalOf(a view[T]) (diagonal, above []float64, left, r
 			s.subtractProduct(rest, xs.tail(0, next), u.tail(0, next), true, false)
 		}
 	}
-	s.join(left, leftTaus)
-	s.join(right, rightTaus)
 	return diagonal, above, left, right
 }
 
@@ -129,6 +126,7 @@ func singularVectors(a view[float32], values []float64, u, v view[float32]) (ok 
 			}
 		}
 		side.to.part(0, 0, n, n).transposeFrom(rounded)
+		s.join(side.r)
 		s.applyAll(side.to, side.r, false)
 	}
 	return true

@@ -49,15 +49,16 @@ func norm[T simd.Real](x []T) float64 {
 // reflectors are products of reflections, some at a time: the vectors of v, which are rows with zeros before them, make up the matrices
 // 1 - vᵀ·t·v of Schreiber and Van Loan ("A storage-efficient WY representation for products of Householder transformations", 1989).
 type reflectors[T simd.Real] struct {
-	v view[T]
-	t view[T] // the upper triangles, one below the other
+	v    view[T]
+	taus []T
+	t    view[T] // the upper triangles, one below the other
 	// skip is how many elements of a vector are zero before the first one could be anything else.
 	skip int
 }
 
 // newReflectors makes room for so many of them.
 func (s *scratch[T]) newReflectors(count, length, skip int) reflectors[T] {
-	return reflectors[T]{v: s.zeros(count, length), t: s.zeros(count, panel), skip: skip}
+	return reflectors[T]{v: s.zeros(count, length), taus: s.list(count), t: s.zeros(count, panel), skip: skip}
 }
 
 // block are the reflections from a place on that are applied together.
@@ -96,7 +97,7 @@ func (s *scratch[T]) applyAll(c view[T], r reflectors[T], identity bool) {
 }
 
 // join computes the triangles from the vectors and taus.
-func (s *scratch[T]) join(r reflectors[T], taus []T) {
+func (s *scratch[T]) join(r reflectors[T]) {
 	defer s.reset(s.mark())
 	products := s.matrix(panel, panel)
 	for from := 0; from < r.v.rows; from += panel {
@@ -111,7 +112,7 @@ func (s *scratch[T]) join(r reflectors[T], taus []T) {
 			for i := range j {
 				column[i] = g.row(i)[j]
 			}
-			appendReflection(t, j, taus[from+j], column[:j])
+			appendReflection(t, j, r.taus[from+j], column[:j])
 		}
 	}
 }

@@ -385,3 +385,32 @@ func TestRealRefuses(t *testing.T) {
 		t.Error("Cholesky of a matrix that is not positive definite:", err, out)
 	}
 }
+
+// TestTridiagonalEigenvalues compares the eigenvalues alone with those of LAPACK.
+func TestTridiagonalEigenvalues(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for round := range 300 {
+		n := 1 + r.IntN(60)
+		d, e := make([]float64, n), make([]float64, n-1)
+		for i := range d {
+			d[i] = r.NormFloat64() * math.Pow(2, float64(r.IntN(1+round/10)))
+		}
+		for i := range e {
+			if r.IntN(5) > 0 {
+				e[i] = r.NormFloat64() * math.Pow(2, -float64(r.IntN(1+round/5)))
+			}
+		}
+		want, beside, top := append([]float64{}, d...), append([]float64{}, e...), 0.0
+		if !lapack64.Dsterf(n, want, beside) || !tridiagonalEigenvalues(d, e) {
+			t.Fatal("no eigenvalues")
+		}
+		for _, v := range want {
+			top = max(top, math.Abs(v))
+		}
+		for i, v := range want {
+			if !(math.Abs(d[i]-v) <= 1e-14*top) {
+				t.Fatalf("eigenvalue %d of %d is %v, want %v", i, n, d[i], v)
+			}
+		}
+	}
+}

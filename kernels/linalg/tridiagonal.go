@@ -1,6 +1,9 @@
 package linalg
 
 import (
+	"math"
+	"slices"
+
 	"gonum.org/v1/gonum/lapack"
 	lapackimpl "gonum.org/v1/gonum/lapack/gonum"
 
@@ -9,13 +12,13 @@ import (
 
 var lapack64 lapackimpl.Implementation
 
-// tridiagonalOf brings a symmetric matrix, of which the upper triangle is read and lost, to tridiagonal form by reflections from both
-// sides (LAPACK's dlatrd: a panel's reflections are put off, and subtracted from the rest as one product).
+// tridiagonalOf brings a symmetric matrix, which is lost, to tridiagonal form by reflections from both sides (LAPACK's dlatrd: a panel's
+// reflections are put off, and subtracted from the rest as one product). Both triangles are kept: rows are multiplied faster than parts
+// of rows.
 func (s *scratch[T]) tridiagonalOf(a view[T]) (diagonal, beside []float64, r reflectors[T]) {
 	n := a.rows
 	r = s.newReflectors(max(0, n-1), n, 1)
 	diagonal, beside = make([]float64, n), make([]float64, max(0, n-1))
-	taus := make([]T, max(0, n-1))
 	defer s.reset(s.mark())
 	w, p := s.zeros(panel, n), s.list(n)
 	left, right := s.list(2*panel*n), s.list(2*panel*n)
@@ -37,13 +40,13 @@ func (s *scratch[T]) tridiagonalOf(a view[T]) (diagonal, beside []float64, r ref
 			u, to := v.row(j)[i+1:], w.row(j)[i+1:]
 			copy(u, row[1:])
 			beta, tau := reflector(u)
-			beside[i], taus[i] = float64(beta), tau
+			beside[i], r.taus[i] = float64(beta), tau
 			if tau == 0 {
 				clear(w.row(j))
 				continue
 			}
 			p := p[:len(u)]
-			symmetricProduct(p, a.tail(i+1, i+1), u)
+			simd.DotRows(p, a.from(i+1, i+1), a.stride, u)
 			if j > 0 {
 				simd.DotRows(ofV[:j], v.from(0, i+1), v.stride, u)
 				simd.DotRows(ofW[:j], w.from(0, i+1), w.stride, u)
@@ -66,54 +69,25 @@ func (s *scratch[T]) tridiagonalOf(a view[T]) (diagonal, beside []float64, r ref
 			negate(m.row(k), w.row(k)[next:])
 			negate(m.row(panel+k), v.row(k)[next:])
 		}
-		addSymmetric(a.tail(next, next), l, m)
+		addProduct(a.tail(next, next), l, m, true, false)
 	}
-	s.join(r, taus)
 	return diagonal, beside, r
-}
-
-// addSymmetric adds lᵀ·m to the upper triangle of c, and something to the elements beside it.
-func addSymmetric[T simd.Real](c, l, m view[T]) {
-	const rows = 2 * panel
-	for i := 0; i < c.rows; i += rows {
-		size := min(rows, c.rows-i)
-		addProduct(c.part(i, i, size, c.cols-i), l.part(0, i, l.rows, size), m.tail(0, i), true, false)
-	}
-}
-
-// symmetricProduct sets y to the product of the matrix whose upper triangle a has, and x.
-func symmetricProduct[T simd.Real](y []T, a view[T], x []T) {
-	clear(y)
-	n := len(x)
-	for r := 0; r < n; r += 4 {
-		size := min(4, n-r)
-		for p := r; p < r+size; p++ {
-			row := a.row(p)
-			y[p] += row[p] * x[p]
-			for q := p + 1; q < r+size; q++ {
-				y[p] += row[q] * x[q]
-				y[q] += row[q] * x[p]
-			}
-		}
-		if end := r + size; end < n {
-			sums := simd.DotAddRows(y[end:], a.from(r, end), a.stride, x[end:], [4]T(x[r:end]))
-			for p, v := range sums {
-				y[r+p] += v
-			}
-		}
-	}
 }
 
 // selfAdjoint gives the eigenvalues of a symmetric matrix, of which the lower triangle is read, the least first, and with vectors the
 // eigenvectors, as columns of vectors. size is the greatest magnitude of an element. ok is false if they are not found.
 func (s *scratch[T]) selfAdjoint(m view[T], size float64, values []T, vectors *view[T]) (ok bool) {
 	n := m.rows
-	a := s.matrix(n, n)
-	a.transposeFrom(m)
+	a, mirrored := s.matrix(n, n), s.matrix(n, n)
+	a.copyFrom(m)
+	mirrored.transposeFrom(m)
+	for i := range n {
+		copy(a.row(i)[i:], mirrored.row(i)[i:])
+	}
 	undo := scale(a, size)
 	diagonal, beside, r := s.tridiagonalOf(a)
 	if vectors == nil {
-		if !lapack64.Dsterf(n, diagonal, beside) {
+		if !tridiagonalEigenvalues(diagonal, beside) {
 			return false
 		}
 	} else {
@@ -124,6 +98,7 @@ func (s *scratch[T]) selfAdjoint(m view[T], size float64, values []T, vectors *v
 			return false
 		}
 		s.transposeDoubles(*vectors, rows)
+		s.join(r)
 		s.applyAll(*vectors, r, false)
 	}
 	for i, v := range diagonal {
@@ -153,6 +128,82 @@ func round[T simd.Real](to []T, from []float64) {
 	case []float64:
 		copy(to, from)
 	}
+}
+
+// tridiagonalEigenvalues replaces the diagonal by the eigenvalues, the least first; the elements beside it are lost. ok is false if they
+// are not found. It is LAPACK's dsterf: QL iterations without square roots (Pal, Walker and Kahan).
+func tridiagonalEigenvalues(diagonal, beside []float64) (ok bool) {
+	for i, e := range beside {
+		beside[i] = e * e
+	}
+	left := 30 * len(diagonal)
+	for first := 0; first < len(diagonal); {
+		last := first + joined(diagonal[first:], beside[first:])
+		d, e := diagonal[first:last+1], beside[first:last]
+		if math.Abs(d[len(d)-1]) < math.Abs(d[0]) {
+			slices.Reverse(d)
+			slices.Reverse(e)
+		}
+		for len(d) > 0 {
+			end := joined(d, e)
+			switch end {
+			case 0:
+				d, e = d[1:], e[min(1, len(e)):]
+			case 1:
+				d[0], d[1] = lapack64.Dlae2(d[0], math.Sqrt(e[0]), d[1])
+				d, e = d[2:], e[min(2, len(e)):]
+			default:
+				if left--; left < 0 {
+					return false
+				}
+				iterate(d[:end+1], e[:end])
+			}
+		}
+		first = last + 1
+	}
+	slices.Sort(diagonal)
+	return true
+}
+
+// joined is the last row that the first one is joined with: the square beside it is nothing, which it is set to.
+func joined(d, squares []float64) int {
+	for i := range len(d) - 1 {
+		if squares[i] <= epsilon*epsilon*math.Abs(d[i]*d[i+1]) {
+			squares[i] = 0
+			return i
+		}
+	}
+	return len(d) - 1
+}
+
+// iterate is one QL iteration. What a row waits for is one division: those of the next one's p and of gamma go on at the same time.
+func iterate(d, squares []float64) {
+	end := len(squares)
+	root := math.Sqrt(squares[0])
+	shift := (d[1] - d[0]) / (2 * root)
+	shift = d[0] - root/(shift+math.Copysign(math.Hypot(shift, 1), shift))
+	c, s, gamma := 1.0, 0.0, d[end]-shift
+	p := gamma * gamma
+	d, squares = d[:end+1], squares[:end]
+	for i := end - 1; i >= 0; i-- {
+		square, alpha := squares[i], d[i]
+		r := p + square
+		inverse := 1 / r
+		if i < end-1 {
+			squares[i+1] = s * r
+		}
+		before := gamma
+		gamma = (p*(alpha-shift) - square*before) * inverse
+		d[i+1] = before + (alpha - gamma)
+		s = square * inverse
+		if p > 0x1p-900*r {
+			c, p = p*inverse, gamma*gamma*(r/p)
+		} else {
+			c, p = 0, c*square
+		}
+	}
+	squares[0] = s * p
+	d[0] = shift + gamma
 }
 
 // smallEigen is tridiagonalEigen of a few rows.

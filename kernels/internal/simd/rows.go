@@ -7,9 +7,8 @@ type Real interface{ float32 | float64 }
 
 // rowKernels are the loops over rows of a matrix, which lie lda bytes apart. There is at least one row.
 type rowKernels[T Real] struct {
-	addRows    func(rows, n int, a *T, lda int, c *T, y *T)
-	dotRows    func(rows, n int, a *T, lda int, x *T, y *T)
-	dotAddRows func(n int, a *T, lda int, x *T, c *T, y *T, sums *T)
+	addRows func(rows, n int, a *T, lda int, c *T, y *T)
+	dotRows func(rows, n int, a *T, lda int, x *T, y *T)
 }
 
 // rowKernelsOf are those in use for a type; nil selects the portable ones.
@@ -69,28 +68,6 @@ func DotRows[T Real](y, a []T, lda int, x []T) {
 			a = a[rows*lda:]
 		}
 	}
-}
-
-// DotAddRows gives the products of four rows of a matrix with x, and adds the rows, each times its element of c, to y. Row i
-// starts at a[i*lda] and is as long as x and y.
-func DotAddRows[T Real](y, a []T, lda int, x []T, c [4]T) (sums [4]T) {
-	n := len(y)
-	checkLengths(n, len(x))
-	checkMatrix("A", len(c), n, lda, len(a))
-	if n == 0 {
-		return sums
-	}
-	k := rowKernelsOf[T]()
-	if k == nil {
-		for i, f := range c {
-			row := a[i*lda:][:n]
-			sums[i] = dotOf(row, x)
-			addScaled(y, row, f)
-		}
-		return sums
-	}
-	k.dotAddRows(n, &a[0], sizeOf[T]()*lda, &x[0], &c[0], &y[0], &sums[0])
-	return sums
 }
 
 // rowsAtOnce is how many rows of a length one call of a kernel gets.

@@ -11,16 +11,10 @@ func addRowsAVX512(rows int, n int, a *float32, lda int, c *float32, y *float32)
 func dotRowsAVX512(rows int, n int, a *float32, lda int, x *float32, y *float32)
 
 //go:noescape
-func dotAddRowsAVX512(n int, a *float32, lda int, x *float32, c *float32, y *float32, sums *float32)
-
-//go:noescape
 func addRowsDoubleAVX512(rows int, n int, a *float64, lda int, c *float64, y *float64)
 
 //go:noescape
 func dotRowsDoubleAVX512(rows int, n int, a *float64, lda int, x *float64, y *float64)
-
-//go:noescape
-func dotAddRowsDoubleAVX512(n int, a *float64, lda int, x *float64, c *float64, y *float64, sums *float64)
 
 //go:noescape
 func addRowsAVX2(rows int, n int, a *float32, lda int, c *float32, y *float32)
@@ -29,13 +23,7 @@ func addRowsAVX2(rows int, n int, a *float32, lda int, c *float32, y *float32)
 func dotRowsAVX2(rows int, n int, a *float32, lda int, x *float32, y *float32)
 
 //go:noescape
-func dotAddRowsAVX2(n int, a *float32, lda int, x *float32, c *float32, y *float32, sums *float32)
-
-//go:noescape
 func addRowsDoubleAVX2(rows int, n int, a *float64, lda int, c *float64, y *float64)
 
 //go:noescape
 func dotRowsDoubleAVX2(rows int, n int, a *float64, lda int, x *float64, y *float64)
-
-//go:noescape
-func dotAddRowsDoubleAVX2(n int, a *float64, lda int, x *float64, c *float64, y *float64, sums *float64)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"unsafe"
 )
@@ -30,9 +29,6 @@ func testRows[T Real](t *testing.T) {
 			rows, n := r.IntN(14), r.IntN(90)
 			if round%10 == 0 {
 				n = 200 + r.IntN(300)
-			}
-			if round%3 == 0 {
-				rows = 4
 			}
 			lda := n + r.IntN(5)
 			random := func(s []T) []T {
@@ -64,17 +60,10 @@ func testRows[T Real](t *testing.T) {
 			for i := range sums {
 				sums[i] = 7
 			}
-			before := slices.Clone(y)
 			DotRows(sums, a, lda, x)
 			expectSums(t, "DotRows "+what, sums, wantSums)
 			AddRows(y, a, lda, c)
 			expectSums(t, "AddRows "+what, y, wantY)
-			if rows == 4 {
-				copy(y, before)
-				four := DotAddRows(y, a, lda, x, [4]T(c))
-				expectSums(t, "DotAddRows "+what, four[:], wantSums)
-				expectSums(t, "DotAddRows "+what, y, wantY)
-			}
 			mem.release()
 		}
 	})
@@ -98,10 +87,8 @@ func expectSums[T Real](t *testing.T, what string, got []T, want []float64) {
 // TestMatrixRowsCheck panics where a matrix does not fit its slice.
 func TestMatrixRowsCheck(t *testing.T) {
 	for name, call := range map[string]func(){
-		"AddRows":    func() { AddRows(make([]float64, 3), make([]float64, 7), 5, make([]float64, 2)) },
-		"DotRows":    func() { DotRows(make([]float32, 2), make([]float32, 7), 5, make([]float32, 3)) },
-		"DotAddRows": func() { DotAddRows(make([]float32, 3), make([]float32, 17), 5, make([]float32, 3), [4]float32{}) },
-		"lengths":    func() { DotAddRows(make([]float32, 3), make([]float32, 18), 5, make([]float32, 4), [4]float32{}) },
+		"AddRows": func() { AddRows(make([]float64, 3), make([]float64, 7), 5, make([]float64, 2)) },
+		"DotRows": func() { DotRows(make([]float32, 2), make([]float32, 7), 5, make([]float32, 3)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -28,7 +28,6 @@ func rows(s isa) {
 		k := rowsOf{s, e}
 		k.addRows()
 		k.dotRows()
-		k.dotAddRows()
 	}
 }
 
@@ -274,50 +273,6 @@ func (k rowsOf) dotRows() {
 		SUBQ(Imm(uint64(together)), left)
 		JMP(LabelRef(label("rows")))
 		Label(label("after"))
-	}
-	restore()
-	end()
-}
-
-// dotAddRows is both for four rows: it sets sums to their products with x and adds them, times c, to y.
-func (k rowsOf) dotAddRows() {
-	restore := k.begin("dotAddRows", "func(n int, a *T, lda int, x *T, c *T, y *T, sums *T)")
-	n, a, lda, px, py := arg("n"), arg("a"), arg("lda"), arg("x"), arg("y")
-	lda3 := GP64()
-	LEAQ(Mem{Base: lda, Index: lda, Scale: 2}, lda3)
-	pc := arg("c")
-	factors := make([]vec, rowGroup)
-	for i := range factors {
-		factors[i] = k.new()
-		k.broadcast(Mem{Base: pc, Disp: i * k.bytes}, factors[i])
-	}
-	sums := k.zeros(rowGroup)
-	step := func(load func(m Mem) vec, store func(v vec, m Mem)) {
-		x, y := load(Mem{Base: px}), load(Mem{Base: py})
-		for i, m := range []Mem{{Base: a}, {Base: a, Index: lda, Scale: 1}, {Base: a, Index: lda, Scale: 2}, {Base: a, Index: lda3, Scale: 1}} {
-			row := load(m)
-			k.product(row, x, sums[i])
-			k.product(row, factors[i], y)
-		}
-		store(y, Mem{Base: py})
-	}
-	Label("vector")
-	CMPQ(n, Imm(uint64(k.perVector())))
-	JL(LabelRef("rest"))
-	step(func(m Mem) vec { v := k.new(); VMOVUPS(m, v); return v }, func(v vec, m Mem) { VMOVUPS(v, m) })
-	for _, p := range []reg.GPVirtual{a, px, py} {
-		ADDQ(Imm(uint64(k.size)), p)
-	}
-	SUBQ(Imm(uint64(k.perVector())), n)
-	JMP(LabelRef("vector"))
-	Label("rest")
-	TESTQ(n, n)
-	JZ(LabelRef("sum"))
-	step(k.masked(n))
-	Label("sum")
-	to := arg("sums")
-	for i, v := range sums {
-		k.storeSum(v, Mem{Base: to, Disp: i * k.bytes})
 	}
 	restore()
 	end()
