@@ -126,11 +126,14 @@ func (c *convolution) eachLine(dst []float32, y, line int, fill func(to []float3
 // times multiplies all windows by the filter b. grid tells where the results of a row of image n go.
 func (c *convolution) times(dev kernels.Device, images []float32, b *simd.Panels, grid func(n, row int) simd.Grid) error {
 	bands := c.bands(c.places())
+	stream := simd.ToStream(c.places() * c.outDepth)
 	return element.WithScratch(dev, c.batch*bands.count, 1, bands.scratch(), func(work []float32, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			n, first, rows := bands.place(i)
 			image, w := bands.windows(work, images, n, first, rows)
-			w.TimesPanels(image, b, grid(n, first))
+			to := grid(n, first)
+			to.Stream = stream
+			w.TimesPanels(image, b, to)
 		}
 	})
 }

@@ -84,6 +84,9 @@ func gemm[T number](e *engine[T], par Parallel, transA, transB bool, m, n, k int
 		return
 	}
 	p.preferRow()
+	if t := p.tiles(); t != nil && !accumulate && p.k <= blockDepth && p.m*p.n >= streamBytes/sizeOf[T]() {
+		p.stream = t.mayStream(p.c, p.n, p.ldc)
+	}
 	if par == nil {
 		p.compute()
 		return
@@ -103,6 +106,7 @@ type product[T number] struct {
 	c              []T
 	ldc            int
 	accumulate     bool
+	stream         bool // C does not go into the caches
 }
 
 func (p *product[T]) check() {

@@ -18,10 +18,11 @@ func (t *tiling[T]) packRows(i0, rows, tiles int) {
 		}
 		return
 	}
-	for n := range tiles {
-		i, next := n*rows/tiles, (n+1)*rows/tiles
-		t.gather(t.depthNow, &src[t.k0*t.lda+i0+i], sizeOf[T]()*t.lda, &dst[i*t.depthNow], next-i)
-	}
+	eachSize(rows, tiles, func(_, i, size, count int) {
+		for end := i + size*count; i < end; i += size {
+			t.gather(t.depthNow, &src[t.k0*t.lda+i0+i], sizeOf[T]()*t.lda, &dst[i*t.depthNow], size)
+		}
+	})
 }
 
 // panelsAtOnce is how many panels of B are packed together: long enough

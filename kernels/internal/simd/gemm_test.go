@@ -178,6 +178,50 @@ func TestGemmLarge(t *testing.T) {
 	})
 }
 
+// TestGemmStreams: results that are stored past the caches, and such as are not because of where they lie.
+func TestGemmStreams(t *testing.T) {
+	const n, k = 64, 3
+	m := streamBytes/4/n + 5
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(19, 20))
+		mem := &arena{r: r}
+		defer mem.release()
+		a, b := fill(r, mem.floats(m*k)), fill(r, mem.floats(k*n))
+		for _, at := range []int{0, 1, 16} {
+			for _, par := range []Parallel{nil, splitting} {
+				c := mem.floats(m*n + 16)[at:][:m*n]
+				Gemm(par, false, false, m, n, k, a, k, b, n, c, n, false)
+				for i := range m {
+					for j := range n {
+						want := float64(a[i*k])*float64(b[j]) + float64(a[i*k+1])*float64(b[n+j]) + float64(a[i*k+2])*float64(b[2*n+j])
+						if got := float64(c[i*n+j]); !(math.Abs(got-want) <= 1e-4) {
+							t.Fatalf("from number %d: C[%d,%d] = %v, want %v", at, i, j, got, want)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestEachSize: tiles cover the rows once and in order, in at most two sizes.
+func TestEachSize(t *testing.T) {
+	for rows := range 40 {
+		for tiles := 1; tiles < 8; tiles++ {
+			next, tile := 0, 0
+			eachSize(rows, tiles, func(n, i, size, count int) {
+				if n != tile || i != next || size < 1 || count < 1 {
+					t.Errorf("%d rows in %d tiles: %d of %d rows from tile %d and row %d", rows, tiles, count, size, n, i)
+				}
+				next, tile = next+size*count, tile+count
+			})
+			if next != rows || tile > tiles {
+				t.Errorf("%d rows in %d tiles: %d tiles of %d rows", rows, tiles, tile, next)
+			}
+		}
+	}
+}
+
 // inArena are n numbers in memory that ends, or begins, at a page that may not be touched.
 func inArena[T number](mem *arena, n int) []T {
 	words := mem.floats(n * sizeOf[T]() / 4)

@@ -2,9 +2,30 @@ package simd
 
 import "unsafe"
 
-// A tile computes rows x cols of C over pieces of k steps each; strides are in
-// bytes. See the generator.
-type tile[T number] func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, accumulate int, next *T, pieces int, skip int)
+// A tile computes rows x cols of C over pieces of k steps each, for so many
+// tiles below one another; strides and steps are in bytes. See the generator.
+type tile[T number] func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, store storing, next *T, pieces int, skip int, tiles int, stepA int, stepNext int)
+
+// storing is how a tile stores its sums.
+type storing = int
+
+const (
+	storeOnly   storing = iota
+	storeSum            // with what is there added
+	storeStream         // past the caches: tiles of whole vectors whose addresses are multiples of their size
+)
+
+// eachSize divides rows evenly into so many tiles: some of one row more, then the rest. It calls visit for the
+// tiles of one size, the first of which is tile n and begins at row i.
+func eachSize(rows, tiles int, visit func(n, i, size, count int)) {
+	size, larger := rows/tiles, rows%tiles
+	if larger > 0 {
+		visit(0, 0, size+1, larger)
+	}
+	if size > 0 {
+		visit(larger, larger*(size+1), size, tiles-larger)
+	}
+}
 
 const maxTileRows = 14
 
@@ -17,9 +38,21 @@ type tileSet[T number] struct {
 	byRow, byColumn    [2][maxTileRows + 1]tile[T]
 	transpose          func(src *T, lds int, dst *T, ldd int)
 	transposeBlockSize int
-	gather             func(k int, src *T, lds int, dst *T, m int)
-	pack               func(k int, src *T, lds int, dst *T, panels int, step int)
-	packNarrow         func(k int, src *T, lds int, dst *T, cols int)
+	// streams tells that tiles can store past the caches.
+	streams    bool
+	gather     func(k int, src *T, lds int, dst *T, m int)
+	pack       func(k int, src *T, lds int, dst *T, panels int, step int)
+	packNarrow func(k int, src *T, lds int, dst *T, cols int)
+}
+
+// streamBytes is the size from which a result does not fit the caches beside what it is computed from. Storing it past
+// them saves reading it first.
+const streamBytes = 16 << 20
+
+// mayStream tells that rows of so many columns, ld apart, can be stored past the caches.
+func (t *tileSet[T]) mayStream(c []T, columns, ld int) bool {
+	vector := t.lanes * sizeOf[T]()
+	return t.streams && columns%(2*t.lanes) == 0 && ld%t.lanes == 0 && uintptr(unsafe.Pointer(unsafe.SliceData(c)))%uintptr(vector) == 0
 }
 
 // sized are the tiles for so many columns.
@@ -46,8 +79,6 @@ const (
 	largeA         = 256 << 10
 	fewRows        = 256
 	manyPanels     = 4
-	// Together, this many tiles ask for all of the panel that is next.
-	prefetchTiles = 2
 )
 
 // workspace holds the packed operands of one running product.
@@ -169,52 +200,64 @@ func (t *tiling[T]) rowBlock(i0, rows int) {
 	if t.packA {
 		t.packRows(i0, rows, tiles)
 	}
-	accumulate, size := asInt(t.accumulating), sizeOf[T]()
+	store, size := t.storing(), sizeOf[T]()
 	kernels := &t.byRow
 	if t.readsColumns() {
 		kernels = &t.byColumn
 	}
 	for j := 0; j < t.colsNow; j += t.width {
 		cols := min(t.width, t.colsNow-j)
-		b, ldb := t.panel(j, 0)
+		b, ldb := t.panel(j)
 		after := j + t.width
 		if after >= t.colsNow {
 			after = 0
 		}
+		next, stride := t.panel(after)
+		stepNext := t.depthNow * stride / tiles // together, the tiles ask for all of it
 		sized := t.sized(kernels, cols)
-		for n := range tiles {
-			i, end := n*rows/tiles, (n+1)*rows/tiles
-			a, lda := t.tileA(i0, i, end-i)
-			next, _ := t.panel(after, min(n*t.depthNow/prefetchTiles, t.depthNow-1))
-			if j == 0 && n+1 < tiles && !t.packA && !t.transA {
-				next, _ = t.tileA(i0, end, 1) // nobody has read that before
+		eachSize(rows, tiles, func(n, i, rows, count int) {
+			a, lda, stepA := t.tileA(i0, i, rows)
+			from, step := unsafe.Add(unsafe.Pointer(next), n*stepNext*size), stepNext
+			if j == 0 && n+1 < tiles && !t.packA && !t.transA { // nobody has read the next tile before
+				from, step = unsafe.Add(unsafe.Pointer(a), stepA*size), stepA
 			}
-			sized[end-i](t.depthNow, a, size*lda, b, size*ldb,
-				&t.c[(i0+i)*t.ldc+t.j0+j], size*t.ldc, cols, accumulate, next, 1, 0)
-		}
+			sized[rows](t.depthNow, a, size*lda, b, size*ldb,
+				&t.c[(i0+i)*t.ldc+t.j0+j], size*t.ldc, cols, store, (*T)(from), 1, 0, count, size*stepA, size*step)
+		})
 	}
 }
 
-// panel returns where row k of a panel of the present block of B is found, and
-// the stride.
-func (t *tiling[T]) panel(j, k int) (*T, int) {
-	if t.directB && t.whole(t.colsNow-j) {
-		return &t.b[(t.k0+k)*t.ldb+t.j0+j], t.ldb
+// storing is how the present block of k is stored.
+func (t *tiling[T]) storing() storing {
+	switch {
+	case t.accumulating:
+		return storeSum
+	case t.stream:
+		return storeStream
 	}
-	return &t.packedB[j*t.depthNow+k*t.width], t.width
+	return storeOnly
 }
 
-// tileA returns where the tile of row i of the block at i0 finds A, and the
+// panel returns where a panel of the present block of B is found, and the
 // stride.
-func (t *tiling[T]) tileA(i0, i, rows int) (*T, int) {
+func (t *tiling[T]) panel(j int) (*T, int) {
+	if t.directB && t.whole(t.colsNow-j) {
+		return &t.b[t.k0*t.ldb+t.j0+j], t.ldb
+	}
+	return &t.packedB[j*t.depthNow], t.width
+}
+
+// tileA returns where the tile of row i of the block at i0 finds A, the
+// stride, and the step to the tile below.
+func (t *tiling[T]) tileA(i0, i, rows int) (a *T, lda, step int) {
 	switch {
 	case t.packA && t.readsColumns():
-		return &t.packedA[i*t.depthNow], rows
+		return &t.packedA[i*t.depthNow], rows, rows * t.depthNow
 	case t.packA:
-		return &t.packedA[i*t.strideA], t.strideA
+		return &t.packedA[i*t.strideA], t.strideA, rows * t.strideA
 	case t.transA:
-		return &t.a[t.k0*t.lda+i0+i], t.lda
+		return &t.a[t.k0*t.lda+i0+i], t.lda, rows
 	default:
-		return &t.a[(i0+i)*t.lda+t.k0], t.lda
+		return &t.a[(i0+i)*t.lda+t.k0], t.lda, rows * t.lda
 	}
 }

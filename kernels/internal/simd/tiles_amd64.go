@@ -1,7 +1,7 @@
 package simd
 
 var tilesAVX512 = tileSet[float32]{
-	lanes: 16, rows: 14,
+	lanes: 16, rows: 14, streams: true,
 	byRow: [2][maxTileRows + 1]tile[float32]{
 		{
 			nil,
@@ -78,7 +78,7 @@ var tilesAVX512 = tileSet[float32]{
 }
 
 var tilesAVX2 = tileSet[float32]{
-	lanes: 8, rows: 6,
+	lanes: 8, rows: 6, streams: true,
 	byRow: [2][maxTileRows + 1]tile[float32]{
 		{
 			nil,
@@ -123,7 +123,7 @@ var tilesAVX2 = tileSet[float32]{
 }
 
 var tiles64AVX512 = tileSet[float64]{
-	lanes: 8, rows: 14,
+	lanes: 8, rows: 14, streams: true,
 	byRow: [2][maxTileRows + 1]tile[float64]{1: {
 		nil,
 		gemmDouble1x2AVX512,
@@ -144,7 +144,7 @@ var tiles64AVX512 = tileSet[float64]{
 }
 
 var tilesInt32AVX512 = tileSet[int32]{
-	lanes: 16, rows: 13,
+	lanes: 16, rows: 13, streams: true,
 	byRow: [2][maxTileRows + 1]tile[int32]{1: {
 		nil,
 		gemmInt1x2AVX512,
@@ -164,7 +164,7 @@ var tilesInt32AVX512 = tileSet[int32]{
 }
 
 var tiles64AVX2 = tileSet[float64]{
-	lanes: 4, rows: 6,
+	lanes: 4, rows: 6, streams: true,
 	byRow: [2][maxTileRows + 1]tile[float64]{1: {
 		nil,
 		gemmDouble1x2AVX2,
@@ -177,7 +177,7 @@ var tiles64AVX2 = tileSet[float64]{
 }
 
 var tilesInt32AVX2 = tileSet[int32]{
-	lanes: 8, rows: 5,
+	lanes: 8, rows: 5, streams: true,
 	byRow: [2][maxTileRows + 1]tile[int32]{1: {
 		nil,
 		gemmInt1x2AVX2,

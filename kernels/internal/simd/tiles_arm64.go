@@ -1,9 +1,34 @@
 package simd
 
+import "unsafe"
+
+// oneTile is a tile that is computed alone. It adds to what is there if accumulate is set.
+type oneTile[T number] func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, accumulate int, next *T, pieces int, skip int)
+
+// oneByOne makes of tiles of one row, two and so on such as compute several.
+func oneByOne[T number](kernels ...oneTile[T]) (of [maxTileRows + 1]tile[T]) {
+	for i, kernel := range kernels {
+		rows := i + 1
+		of[rows] = func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, store storing, next *T, pieces int, skip int, tiles int, stepA int, stepNext int) {
+			for {
+				kernel(k, a, lda, b, ldb, c, ldc, cols, asInt(store == storeSum), next, pieces, skip)
+				if tiles--; tiles == 0 {
+					return
+				}
+				a = (*T)(unsafe.Add(unsafe.Pointer(a), stepA))
+				c = (*T)(unsafe.Add(unsafe.Pointer(c), rows*ldc))
+				if tiles > 1 { // else it may lie behind the matrix
+					next = (*T)(unsafe.Add(unsafe.Pointer(next), stepNext))
+				}
+			}
+		}
+	}
+	return of
+}
+
 var tilesNEON = tileSet[float32]{
 	lanes: 4, rows: 8,
-	byRow: [2][maxTileRows + 1]tile[float32]{1: {
-		nil,
+	byRow: [2][maxTileRows + 1]tile[float32]{1: oneByOne[float32](
 		gemmN1x2NEON,
 		gemmN2x2NEON,
 		gemmN3x2NEON,
@@ -12,9 +37,8 @@ var tilesNEON = tileSet[float32]{
 		gemmN6x2NEON,
 		gemmN7x2NEON,
 		gemmN8x2NEON,
-	}},
-	byColumn: [2][maxTileRows + 1]tile[float32]{1: {
-		nil,
+	)},
+	byColumn: [2][maxTileRows + 1]tile[float32]{1: oneByOne[float32](
 		gemmT1x2NEON,
 		gemmT2x2NEON,
 		gemmT3x2NEON,
@@ -23,14 +47,13 @@ var tilesNEON = tileSet[float32]{
 		gemmT6x2NEON,
 		gemmT7x2NEON,
 		gemmT8x2NEON,
-	}},
+	)},
 	transpose: transposeNEON, transposeBlockSize: 4, gather: gatherRows,
 }
 
 var tiles64NEON = tileSet[float64]{
 	lanes: 2, rows: 8,
-	byRow: [2][maxTileRows + 1]tile[float64]{1: {
-		nil,
+	byRow: [2][maxTileRows + 1]tile[float64]{1: oneByOne[float64](
 		gemmDouble1x2NEON,
 		gemmDouble2x2NEON,
 		gemmDouble3x2NEON,
@@ -39,13 +62,12 @@ var tiles64NEON = tileSet[float64]{
 		gemmDouble6x2NEON,
 		gemmDouble7x2NEON,
 		gemmDouble8x2NEON,
-	}},
+	)},
 }
 
 var tilesInt32NEON = tileSet[int32]{
 	lanes: 4, rows: 8,
-	byRow: [2][maxTileRows + 1]tile[int32]{1: {
-		nil,
+	byRow: [2][maxTileRows + 1]tile[int32]{1: oneByOne[int32](
 		gemmInt1x2NEON,
 		gemmInt2x2NEON,
 		gemmInt3x2NEON,
@@ -54,5 +76,5 @@ var tilesInt32NEON = tileSet[int32]{
 		gemmInt6x2NEON,
 		gemmInt7x2NEON,
 		gemmInt8x2NEON,
-	}},
+	)},
 }

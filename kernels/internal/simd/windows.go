@@ -29,7 +29,12 @@ type Grid struct {
 	RowStep, ColumnStep int
 	// Accumulate adds to what is there.
 	Accumulate bool
+	// Stream stores past the caches, where that can be done: see streamBytes.
+	Stream bool
 }
+
+// ToStream tells that a result of so many numbers should be streamed.
+func ToStream(n int) bool { return n >= streamBytes/4 }
 
 // Panels is a matrix of Depth rows, packed for products with windows.
 type Panels struct {
@@ -79,12 +84,14 @@ func (w Windows) TimesPanels(image []float32, b *Panels, c Grid) {
 	}
 	each := max(1, mostWindowDepth/w.Length)
 	all := w.Pieces
+	stream := c.Stream && !c.Accumulate && each >= all && active.tiles != nil &&
+		active.tiles.mayStream(c.C, b.columns, c.RowStep) && active.tiles.mayStream(c.C, b.columns, c.ColumnStep)
 	for piece := 0; piece < all; piece += each {
 		w.Pieces = min(each, all-piece)
 		for j := 0; j < b.columns; j += b.width {
 			rows, cols := b.panel(j, piece*w.Length)
 			to := c
-			to.C, to.Accumulate = c.C[j:], c.Accumulate || piece > 0
+			to.C, to.Accumulate, to.Stream = c.C[j:], c.Accumulate || piece > 0, stream
 			if t := active.tiles; t != nil {
 				windowsTimesPanel(t, &w, image[piece*w.PieceStep:], rows, cols, &to)
 			} else {
@@ -103,18 +110,24 @@ func asInt(b bool) int {
 
 // windowsTimesPanel deals the windows of each row to tiles evenly.
 func windowsTimesPanel(t *tileSet[float32], w *Windows, image, panel []float32, cols int, c *Grid) {
-	kernels, accumulate := t.sized(&t.byRow, cols), asInt(c.Accumulate)
+	kernels, store := t.sized(&t.byRow, cols), storeOnly
+	switch {
+	case c.Accumulate:
+		store = storeSum
+	case c.Stream:
+		store = storeStream
+	}
 	tiles, skip := ceilDiv(w.Columns, t.rows), 4*(w.PieceStep-w.Length)
 	for y := range w.Rows {
-		for n := range tiles {
-			x, end := n*w.Columns/tiles, (n+1)*w.Columns/tiles
-			from, next := y*w.RowStep+x*w.ColumnStep, y*w.RowStep+end*w.ColumnStep
-			if end == w.Columns {
+		eachSize(w.Columns, tiles, func(n, x, size, count int) {
+			from, step := y*w.RowStep+x*w.ColumnStep, size*w.ColumnStep
+			next := from + step
+			if n+1 == tiles {
 				next = min(y+1, w.Rows-1) * w.RowStep
 			}
-			kernels[end-x](w.Length, &image[from], 4*w.ColumnStep, &panel[0], 4*2*t.lanes,
-				&c.C[y*c.RowStep+x*c.ColumnStep], 4*c.ColumnStep, cols, accumulate, &image[next], w.Pieces, skip)
-		}
+			kernels[size](w.Length, &image[from], 4*w.ColumnStep, &panel[0], 4*2*t.lanes,
+				&c.C[y*c.RowStep+x*c.ColumnStep], 4*c.ColumnStep, cols, store, &image[next], w.Pieces, skip, count, 4*step, 4*step)
+		})
 	}
 }
 
@@ -143,11 +156,10 @@ func (w Windows) TransposedTimesPanels(image []float32, b *Panels, c []float32, 
 func piecesTimesPanel(t *tileSet[float32], w *Windows, image, panel []float32, cols int, c []float32, ldc, accumulate int) {
 	kernels := t.sized(&t.byColumn, cols)
 	tiles, skip := ceilDiv(w.Length, t.rows), 4*(w.RowStep-w.Columns*w.ColumnStep)
-	for n := range tiles {
-		i, end := n*w.Length/tiles, (n+1)*w.Length/tiles
-		kernels[end-i](w.Columns, &image[i], 4*w.ColumnStep, &panel[0], 4*2*t.lanes,
-			&c[i*ldc], 4*ldc, cols, accumulate, &panel[0], w.Rows, skip)
-	}
+	eachSize(w.Length, tiles, func(_, i, size, count int) {
+		kernels[size](w.Columns, &image[i], 4*w.ColumnStep, &panel[0], 4*2*t.lanes,
+			&c[i*ldc], 4*ldc, cols, accumulate, &panel[0], w.Rows, skip, count, 4*size, 0)
+	})
 }
 
 // timesPanelPortable is windowsTimesPanel without tiles.

@@ -63,11 +63,18 @@ func TestWindows(t *testing.T) {
 			w, length := randomWindows(r)
 			image, columns, accumulate := fill(r, mem.floats(length)), 1+r.IntN(70), r.IntN(2) == 0
 			rows := w.matrix(image)
+			streams := r.IntN(3) == 0 // if it is asked to
+			if streams {
+				columns = 32 * (1 + r.IntN(2))
+			}
 
 			b := fill(r, mem.floats(w.Depth()*columns))
 			packed := PackPanels(mem.floats(PanelsLen(w.Depth(), columns)), b, columns, w.Depth(), columns)
-			gap := r.IntN(3)
-			c := Grid{ColumnStep: columns + gap, RowStep: w.Columns*(columns+gap) + r.IntN(3), Accumulate: accumulate}
+			gap, gapRows := r.IntN(3), r.IntN(3)
+			if streams {
+				gap, gapRows = 16*gap, 16*gapRows
+			}
+			c := Grid{ColumnStep: columns + gap, RowStep: w.Columns*(columns+gap) + gapRows, Accumulate: accumulate, Stream: r.IntN(2) == 0}
 			c.C = fill(r, mem.floats((w.Rows-1)*c.RowStep+(w.Columns-1)*c.ColumnStep+columns))
 			before := append([]float32(nil), c.C...)
 			w.TimesPanels(image, &packed, c)
@@ -112,15 +119,19 @@ func TestWindowsRefuseShortSlices(t *testing.T) {
 	w := Windows{Rows: 2, Columns: 2, RowStep: 4, ColumnStep: 1, Pieces: 2, Length: 2, PieceStep: 4}
 	b := PackPanels(make([]float32, PanelsLen(4, 3)), make([]float32, 12), 3, 4, 3)
 	for name, f := range map[string]func(){
-		"image":  func() { w.TimesPanels(make([]float32, 10), &b, Grid{make([]float32, 12), 6, 3, false}) },
-		"result": func() { w.TimesPanels(make([]float32, 11), &b, Grid{make([]float32, 11), 6, 3, false}) },
+		"image": func() {
+			w.TimesPanels(make([]float32, 10), &b, Grid{C: make([]float32, 12), RowStep: 6, ColumnStep: 3})
+		},
+		"result": func() {
+			w.TimesPanels(make([]float32, 11), &b, Grid{C: make([]float32, 11), RowStep: 6, ColumnStep: 3})
+		},
 		"depth": func() {
-			Windows{1, 1, 0, 0, 1, 3, 0}.TimesPanels(make([]float32, 11), &b, Grid{make([]float32, 12), 6, 3, false})
+			Windows{1, 1, 0, 0, 1, 3, 0}.TimesPanels(make([]float32, 11), &b, Grid{C: make([]float32, 12), RowStep: 6, ColumnStep: 3})
 		},
 		"sum":     func() { w.TransposedTimesPanels(make([]float32, 11), &b, make([]float32, 11), 3, false) },
 		"overlap": func() { w.TransposedTimesPanels(make([]float32, 11), &b, make([]float32, 11), 2, false) },
 		"no window": func() {
-			Windows{0, 1, 0, 0, 1, 4, 0}.TimesPanels(make([]float32, 11), &b, Grid{make([]float32, 12), 6, 3, false})
+			Windows{0, 1, 0, 0, 1, 4, 0}.TimesPanels(make([]float32, 11), &b, Grid{C: make([]float32, 12), RowStep: 6, ColumnStep: 3})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,13 +47,14 @@ func gemm(s isa) {
 }
 
 // tile is a kernel for C[m x cols] (+)= A[m x k] · B[k x cols], with cols at
-// most the lanes of its vectors. Strides are in bytes. B must be readable for
+// most the lanes of its vectors, and for so many of these below one another:
+// A of the next one begins stepA further, its C follows. Strides and steps are in bytes. B must be readable for
 // whole vectors; of C, only cols columns are touched. With byColumn, A is
 // stored transposed, and lda is the distance between its steps in k. The rows
 // of A are so many pieces of k, and skip lies between the end of a piece and
-// the next: a window over an image is one piece for each of its lines. While it
-// runs, it asks for the memory from next on, 64 bytes for each step of k: as much
-// as fourteen rows of A have, or a quarter to a half of a panel of B.
+// the next: a window over an image is one piece for each of its lines. While a
+// tile is computed, it asks for the memory from next on, 64 bytes for each step of k: as much
+// as fourteen rows of A have, or a quarter to a half of a panel of B. For the next tile that begins stepNext further.
 type tile struct {
 	isa
 	element
@@ -61,14 +62,29 @@ type tile struct {
 	byColumn   bool
 }
 
+// The ways to store C.
+const (
+	storeSum    = 1 // with what is there added
+	storeStream = 2 // past the caches: whole vectors, whose addresses are multiples of their size
+)
+
 func (t tile) write() {
 	layout := t.element.name
 	if t.byColumn {
 		layout = "T"
 	}
-	t.text(fmt.Sprintf("gemm%s%dx%d", layout, t.m, t.vectors),
-		strings.ReplaceAll("func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, accumulate int, next *T, pieces int, skip int)", "T", t.goType))
+	t.text(fmt.Sprintf("gemm%s%dx%d", layout, t.m, t.vectors), strings.ReplaceAll(
+		"func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, store int, next *T, pieces int, skip int, tiles int, stepA int, stepNext int)", "T", t.goType))
 	restore := flushSubnormals()
+	// There are no registers for these.
+	length, pieces, skip, mode := inMemory("k"), inMemory("pieces"), inMemory("skip"), inMemory("store")
+	pieceLeft := AllocLocal(8)
+	fromB := make([]vec, t.vectors)
+	for j := range fromB {
+		fromB[j] = t.new()
+	}
+	fromA := []vec{t.new(), t.new()}
+	Label("tile")
 	a, lda, b, ldb, next := arg("a"), arg("lda"), arg("b"), arg("ldb"), arg("next")
 	rows := t.rowPointers(a, lda)
 	acc := make([][]vec, t.m)
@@ -78,13 +94,11 @@ func (t tile) write() {
 			acc[i][j] = t.zero()
 		}
 	}
-	t.prefetch()
+	t.prefetch(mode)
+	turns := GP64()
+	MOVQ(pieces, turns)
+	MOVQ(turns, pieceLeft)
 
-	fromB := make([]vec, t.vectors)
-	for j := range fromB {
-		fromB[j] = t.new()
-	}
-	fromA := []vec{t.new(), t.new()}
 	step := func(u int) {
 		for j, v := range fromB {
 			VMOVUPS(Mem{Base: b, Disp: j * t.size}, v)
@@ -110,10 +124,7 @@ func (t tile) write() {
 		}
 	}
 
-	// There are no registers left for these.
-	length, pieces, skip := inMemory("k"), inMemory("pieces"), inMemory("skip")
 	Label("piece")
-	turns := GP64()
 	MOVQ(length, turns)
 	SHRQ(Imm(2), turns)
 	JZ(LabelRef("tail"))
@@ -138,16 +149,30 @@ func (t tile) write() {
 	DECQ(rest)
 	JNZ(LabelRef("tailloop"))
 	Label("ended")
-	DECQ(pieces)
+	DECQ(pieceLeft)
 	JZ(LabelRef("finish"))
 	for _, p := range rows {
 		ADDQ(skip, p)
 	}
 	JMP(LabelRef("piece"))
 	Label("finish")
-	t.finish(acc, fromA, fromB)
+	t.finish(acc, fromA, fromB, mode)
+	t.following("a", "stepA")
+	t.following("next", "stepNext")
+	DECQ(inMemory("tiles"))
+	JNZ(LabelRef("tile"))
+	CMPQ(mode, Imm(storeStream))
+	JNE(LabelRef("done"))
+	SFENCE()
+	Label("done")
 	restore()
 	end()
+}
+
+// following adds a step to a pointer, both where they lie.
+func (t tile) following(pointer, step string) {
+	by := arg(step)
+	ADDQ(by, inMemory(pointer))
 }
 
 // rowPointers returns a pointer to every third row of A: the two after it are
@@ -178,7 +203,9 @@ func (t tile) inA(a, lda reg.GPVirtual, rows []reg.GPVirtual, i, u int) Mem {
 }
 
 // prefetch asks for C early: it is used once, at the end.
-func (t tile) prefetch() {
+func (t tile) prefetch(mode Mem) {
+	CMPQ(mode, Imm(storeStream))
+	JE(LabelRef("asked"))
 	c, ldc := arg("c"), arg("ldc")
 	for i := range t.m {
 		for offset := 0; offset < t.vectors*t.size; offset += 64 {
@@ -188,34 +215,37 @@ func (t tile) prefetch() {
 			ADDQ(ldc, c)
 		}
 	}
+	Label("asked")
 }
 
-// finish adds C to the accumulators if asked to and stores them.
-func (t tile) finish(acc [][]vec, spare, masks []vec) {
-	c, ldc, cols, accumulate := arg("c"), arg("ldc"), arg("cols"), arg("accumulate")
-	load, store := t.columns(cols, masks)
-	TESTQ(accumulate, accumulate)
-	JZ(LabelRef("store"))
-	p := GP64()
-	MOVQ(c, p)
-	for i := range t.m {
-		for j := range t.vectors {
-			load(p, j, spare[j])
-			t.add(spare[j], acc[i][j], acc[i][j])
-		}
-		if i+1 < t.m {
+// finish stores the accumulators in C, after adding what is there if asked to, and goes on to C of the next tile.
+func (t tile) finish(acc [][]vec, spare, masks []vec, mode Mem) {
+	c, ldc := arg("c"), arg("ldc")
+	load, store := t.columns(arg("cols"), masks)
+	each := func(p reg.GPVirtual, visit func(i, j int)) {
+		for i := range t.m {
+			for j := range t.vectors {
+				visit(i, j)
+			}
 			ADDQ(ldc, p)
 		}
 	}
+	CMPQ(mode, Imm(storeSum))
+	JL(LabelRef("store"))
+	JG(LabelRef("stream"))
+	p := GP64()
+	MOVQ(c, p)
+	each(p, func(i, j int) {
+		load(p, j, spare[j])
+		t.add(spare[j], acc[i][j], acc[i][j])
+	})
 	Label("store")
-	for i := range t.m {
-		for j := range t.vectors {
-			store(acc[i][j], c, j)
-		}
-		if i+1 < t.m {
-			ADDQ(ldc, c)
-		}
-	}
+	each(c, func(i, j int) { store(acc[i][j], c, j) })
+	JMP(LabelRef("stored"))
+	Label("stream")
+	each(c, func(i, j int) { VMOVNTPS(acc[i][j], Mem{Base: c, Disp: j * t.size}) })
+	Label("stored")
+	MOVQ(c, inMemory("c"))
 }
 
 // columns returns a load and a store of the j-th vector of a row that touch
