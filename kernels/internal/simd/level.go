@@ -20,6 +20,7 @@ type kernelSet struct {
 	maxGradOfTaps        func(dst, a, grad *float32, n int, t *int)
 	meanOfTaps           func(dst, a *float32, n int, t *int, accumulate int, divisor float32)
 	tapProducts          *tapProducts
+	filteredTaps         *filteredTaps
 
 	mix   func(dst, a, b []float32, part float32)
 	mixAt func(dst, part []float32, src *float32, left, right *int32)

@@ -16,6 +16,11 @@ var avx512 = kernelSet{
 		{tapProducts2x1AVX512, tapProducts2x2AVX512, tapProducts2x3AVX512},
 		{tapProducts3x1AVX512, tapProducts3x2AVX512, tapProducts3x3AVX512},
 	},
+	filteredTaps: &filteredTaps{
+		{filteredTaps1x1AVX512, filteredTaps1x2AVX512, filteredTaps1x3AVX512},
+		{filteredTaps2x1AVX512, filteredTaps2x2AVX512, filteredTaps2x3AVX512},
+		{filteredTaps3x1AVX512, filteredTaps3x2AVX512, filteredTaps3x3AVX512},
+	},
 	mix: mixAVX512, mixAt: mixAtAVX512,
 	normalizeRow: normalizeRowAVX512, addSquaresRow: addSquaresRowAVX512, addProductsRow: addProductsRowAVX512, normalizeGradRow: normalizeGradRowAVX512,
 	sum: sumAVX512, maxOf: maxOfAVX512, dot: dotAVX512, axpy: axpyAVX512,
@@ -45,6 +50,11 @@ var avx2 = kernelSet{
 		{tapProducts1x1AVX2, tapProducts1x2AVX2, tapProducts1x3AVX2},
 		{tapProducts2x1AVX2, tapProducts2x2AVX2, tapProducts2x3AVX2},
 		{tapProducts3x1AVX2, tapProducts3x2AVX2, tapProducts3x3AVX2},
+	},
+	filteredTaps: &filteredTaps{
+		{filteredTaps1x1AVX2, filteredTaps1x2AVX2, filteredTaps1x3AVX2},
+		{filteredTaps2x1AVX2, filteredTaps2x2AVX2, filteredTaps2x3AVX2},
+		{filteredTaps3x1AVX2, filteredTaps3x2AVX2, filteredTaps3x3AVX2},
 	},
 	mix: mixAVX2, mixAt: mixAtAVX2,
 	normalizeRow: normalizeRowAVX2, addSquaresRow: addSquaresRowAVX2, addProductsRow: addProductsRowAVX2, normalizeGradRow: normalizeGradRowAVX2,

@@ -49,6 +49,10 @@ func (t *Taps) check(dst, a []float32, atA, n int) {
 	spanOf(n).over(t.Cols, t.ColA).over(t.Rows, t.RowA).over(t.Places, t.PlaceA).check("a", atA, len(a))
 }
 
+// filteredTaps are the vector kernels of SumOfProducts where b is the same for all places, by the rows and columns of windows
+// less one.
+type filteredTaps [3][3]func(dst, a, b *float32, n int, t *int, accumulate int)
+
 // SumOfProducts sets n numbers of dst for each place to the sums of the products of a's taps, from number atA on, and b's,
 // from number atB on. It adds to what is there if accumulate is set.
 func (t *Taps) SumOfProducts(dst, a, b []float32, atA, atB, n int, accumulate bool) {
@@ -58,7 +62,17 @@ func (t *Taps) SumOfProducts(dst, a, b []float32, atA, atB, n int, accumulate bo
 		SumOfTapProducts(t, dst, a, b, atA, atB, n, accumulate)
 		return
 	}
-	active.sumOfProducts(&dst[0], &a[atA], &b[atB], n, &t.Places, asInt(accumulate))
+	if t.PlaceB != 0 || t.Places == 1 || active.filteredTaps == nil {
+		active.sumOfProducts(&dst[0], &a[atA], &b[atB], n, &t.Places, asInt(accumulate))
+		return
+	}
+	const most = len(active.filteredTaps)
+	for r := 0; r < t.Rows; r += most {
+		for c := 0; c < t.Cols; c += most {
+			kernel := active.filteredTaps[min(most, t.Rows-r)-1][min(most, t.Cols-c)-1]
+			kernel(&dst[0], &a[atA+r*t.RowA+c*t.ColA], &b[atB+r*t.RowB+c*t.ColB], n, &t.Places, asInt(accumulate || r+c > 0))
+		}
+	}
 }
 
 // Sum sets n numbers of dst for each place to the sums of a's taps, from number at on.

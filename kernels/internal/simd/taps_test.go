@@ -11,7 +11,10 @@ func randomTaps(r *rand.Rand, n int) (t Taps, lenDst, lenA, lenB, atA, atB int) 
 	step := func() int { return r.IntN(2*n+5) - n - 2 }
 	t = Taps{
 		Places: 1 + r.IntN(4), PlaceDst: n + r.IntN(3), PlaceA: step(), PlaceB: step(),
-		Rows: 1 + r.IntN(3), RowA: step(), RowB: step(), Cols: 1 + r.IntN(4), ColA: step(), ColB: step(),
+		Rows: 1 + r.IntN(4), RowA: step(), RowB: step(), Cols: 1 + r.IntN(5), ColA: step(), ColB: step(),
+	}
+	if r.IntN(2) == 0 {
+		t.PlaceB = 0
 	}
 	a := spanOf(n).over(t.Cols, t.ColA).over(t.Rows, t.RowA).over(t.Places, t.PlaceA)
 	b := spanOf(n).over(t.Cols, t.ColB).over(t.Rows, t.RowB).over(t.Places, t.PlaceB)

@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/build"
 )
 
-var set = flag.String("set", "", "kernels to write: elementwise, bfloat16, moves, random, math, gemm, rows, fourier or jpeg")
+var set = flag.String("set", "", "kernels to write: elementwise, bfloat16, moves, random, math, gemm, rows, filtered, fourier or jpeg")
 
 func main() {
 	flag.Parse()
@@ -36,6 +36,12 @@ func main() {
 			gemm(v)
 		case "rows":
 			rows(v)
+		case "filtered":
+			for rows := 1; rows <= mostTapRows; rows++ {
+				for cols := 1; cols <= mostTapCols; cols++ {
+					filteredTaps(v, rows, cols)
+				}
+			}
 		case "fourier":
 			fourier(v)
 		case "jpeg":

@@ -17,7 +17,7 @@ func tapProducts(s isa, rows, cols int) {
 	s.text(fmt.Sprintf("tapProducts%dx%d", rows, cols), "func(dst, a, b *float32, n int, t *int)")
 	restore := flushSubnormals()
 	f := &tapSums{taps: taps{isa: s, n: arg("n"), t: arg("t"), dst: arg("dst"), a: arg("a"), b: arg("b")}, rows: rows, cols: cols}
-	f.write()
+	f.eachVectors(f.sums)
 	restore()
 	end()
 }
@@ -27,11 +27,12 @@ type tapSums struct {
 	rows, cols int
 }
 
-func (f *tapSums) write() {
+// eachVectors calls sums for some vectors of channels after others, the last of which may have fewer lanes.
+func (f *tapSums) eachVectors(sums func(label string, vectors int, l lanes)) {
 	if f.wide() { // which has registers for twice the sums
-		f.vectors(2)
+		f.vectors(2, sums)
 	}
-	f.vectors(1)
+	f.vectors(1, sums)
 	TESTQ(f.n, f.n)
 	JZ(LabelRef("done"))
 	last := lanes{isa: f.isa, tail: true}
@@ -40,17 +41,17 @@ func (f *tapSums) write() {
 	} else {
 		last.y = laneMask(f.n)
 	}
-	f.sums("rest", 1, last)
+	sums("rest", 1, last)
 	Label("done")
 }
 
 // vectors takes so many vectors of channels at a time, while there are as many left.
-func (f *tapSums) vectors(n int) {
+func (f *tapSums) vectors(n int, sums func(label string, vectors int, l lanes)) {
 	label, after := fmt.Sprintf("vectors%d", n), fmt.Sprintf("less%d", n)
 	Label(label)
 	CMPQ(f.n, U32(uint32(n*f.lanes())))
 	JL(LabelRef(after))
-	f.sums(label, n, lanes{isa: f.isa})
+	sums(label, n, lanes{isa: f.isa})
 	for _, p := range []reg.GPVirtual{f.dst, f.a, f.b} {
 		ADDQ(U32(uint32(n*f.size)), p)
 	}
@@ -59,10 +60,10 @@ func (f *tapSums) vectors(n int) {
 	Label(after)
 }
 
-// eachSum goes through where the sums of the taps lie in dst.
-func (f *tapSums) eachSum(l lanes, visit func(tap int, l lanes)) {
+// eachTap goes through what the taps have in p, RowB and ColB apart.
+func (f *tapSums) eachTap(p reg.GPVirtual, l lanes, visit func(tap int, l lanes)) {
 	row, at, step := GP64(), GP64(), GP64()
-	MOVQ(f.dst, row)
+	MOVQ(p, row)
 	for r := range f.rows {
 		MOVQ(row, at)
 		for c := range f.cols {
@@ -77,22 +78,13 @@ func (f *tapSums) eachSum(l lanes, visit func(tap int, l lanes)) {
 
 func (f *tapSums) sums(label string, vectors int, l lanes) {
 	acc := make([][]vec, f.rows*f.cols)
-	f.eachSum(l, func(tap int, l lanes) {
+	f.eachTap(f.dst, l, func(tap int, l lanes) {
 		for i := range vectors {
 			l.disp = i * f.size
 			acc[tap] = append(acc[tap], l.load(0))
 		}
 	})
-	lines := make([]reg.GPVirtual, f.rows)
-	for r := range lines {
-		lines[r] = GP64()
-		if r == 0 {
-			MOVQ(f.a, lines[0])
-			continue
-		}
-		MOVQ(lines[r-1], lines[r])
-		f.advance(lines[r], rowAField)
-	}
+	lines := f.lines()
 	column, stepA, stepB, b, places := GP64(), GP64(), GP64(), GP64(), GP64()
 	MOVQ(f.field(colAField), column)
 	MOVQ(f.field(placeAField), stepA)
@@ -112,11 +104,7 @@ func (f *tapSums) sums(label string, vectors int, l lanes) {
 	for r, line := range lines {
 		for c := range f.cols {
 			for i := range v {
-				tap := Mem{Base: line, Disp: i * f.size}
-				if c > 0 {
-					tap.Index, tap.Scale = column, uint8(c)
-				}
-				f.add(acc[r*f.cols+c][i], v[i], tap, l)
+				f.add(acc[r*f.cols+c][i], v[i], f.tap(line, column, c, i), l)
 			}
 		}
 	}
@@ -126,12 +114,36 @@ func (f *tapSums) sums(label string, vectors int, l lanes) {
 	ADDQ(stepB, b)
 	DECQ(places)
 	JNZ(LabelRef(label + "place"))
-	f.eachSum(l, func(tap int, l lanes) {
+	f.eachTap(f.dst, l, func(tap int, l lanes) {
 		for i, sum := range acc[tap] {
 			l.disp = i * f.size
 			l.store(0, sum)
 		}
 	})
+}
+
+// lines are pointers to the rows of a's first window.
+func (f *tapSums) lines() []reg.GPVirtual {
+	lines := make([]reg.GPVirtual, f.rows)
+	for r := range lines {
+		lines[r] = GP64()
+		if r == 0 {
+			MOVQ(f.a, lines[0])
+			continue
+		}
+		MOVQ(lines[r-1], lines[r])
+		f.advance(lines[r], rowAField)
+	}
+	return lines
+}
+
+// tap is where vector i of a tap of a lies, in some column of a line, which are so many bytes apart.
+func (f *tapSums) tap(line, column reg.GPVirtual, c, i int) Mem {
+	m := Mem{Base: line, Disp: i * f.size}
+	if c > 0 {
+		m.Index, m.Scale = column, uint8(c)
+	}
+	return m
 }
 
 // add adds the products of v and the numbers at m to acc.
