@@ -146,7 +146,15 @@ func (r *bitReader) number(t *lookup) int32 {
 // block reads the coefficients of a block of a sequential scan, but for the first one, whose difference to that of the block
 // before it returns. last is the greatest frequency that is not zero, or 0.
 func (r *bitReader) block(means, rest *lookup, block *[64]int16) (difference int32, last int) {
-	difference = r.number(means)
+	if r.held < leastBits {
+		r.fill()
+	}
+	if e := means.short[r.buffer>>(64-lookBits)]; e&partial == 0 && e != 0 {
+		difference = int32(int16(e >> 16))
+		r.drop(int(e & 0x7f))
+	} else {
+		difference = r.number(means)
+	}
 	data, at, quick, buffer, held := r.data, r.at, r.quick, r.buffer, r.held
 	for k := 1; k < 64; k++ {
 		if held < leastBits {

@@ -20,7 +20,7 @@ type decoder struct {
 	planes   [maxInScan]plane
 	tables   [2][maxTables]lookup
 	bits     bitReader
-	block    [64]int16
+	queues   [maxInScan][2][64]int16
 	lag      int // rows of the picture that have to wait for the samples below them
 	emitted  int // rows of the picture that are done, whether they are wanted or not
 	left     int // units up to the next restart
@@ -59,7 +59,7 @@ func (d *decoder) reset() {
 	d.options, d.pixels = DecodeOptions{}, nil
 	d.planes = [maxInScan]plane{}
 	d.bits = bitReader{}
-	d.block = [64]int16{}
+	d.queues = [maxInScan][2][64]int16{}
 	d.lag, d.emitted, d.left, d.restarts, d.dry, d.run = 0, 0, 0, 0, false, 0
 }
 
@@ -249,18 +249,17 @@ func (d *decoder) stream() error {
 			for _, c := range d.scan.components {
 				p := &d.planes[c]
 				for i := range p.down * p.across {
-					row, column := i/p.across, i%p.across
-					last := 0
+					block, last := &p.queue[p.queued], 0
 					if !skip {
 						var difference int32
-						difference, last = d.bits.block(p.meansTable, p.rest, &d.block)
+						difference, last = d.bits.block(p.meansTable, p.rest, block)
 						p.before += difference
-						d.block[0] = int16(p.before)
+						block[0] = int16(p.before)
 					}
 					if visible && p.needed {
-						p.put(&d.block, last, x*p.across+column, y*p.down+row)
+						p.put(last, x*p.across+i%p.across, y*p.down+i/p.across)
 					} else {
-						d.block = [64]int16{}
+						*block = [64]int16{}
 					}
 				}
 			}
@@ -269,6 +268,9 @@ func (d *decoder) stream() error {
 					return err
 				}
 			}
+		}
+		for i := range d.planes[:d.Components] {
+			d.planes[i].flush()
 		}
 		d.emit(y, y+1 == unitsHigh)
 	}

@@ -38,6 +38,9 @@ type plane struct {
 	before           int32
 	blocks           [][64]int16 // all coefficients, if there are several scans
 	blocksInRow      int
+	queue            *[2][64]int16 // blocks that are transformed two at a time
+	queued           int
+	first            []uint8 // where the samples of the first one go
 	meansTable, rest *lookup
 }
 
@@ -124,7 +127,7 @@ func (d *decoder) lay() error {
 			wide: divideUp(d.Width*c.across, 8*across), high: divideUp(d.Height*c.down, 8*down),
 			width: divideUp(d.Width*c.across*side, 8*across), height: divideUp(d.Height*c.down*side, 8*down),
 			stride: unitsWide*c.across*side + 2*edge, ring: 2 * c.down * side,
-			blocksInRow: unitsWide * c.across,
+			blocksInRow: unitsWide * c.across, queue: &d.queues[i],
 		}
 		if o.Fast && side == 8 {
 			p.transform = simd.FastTransform
@@ -246,22 +249,34 @@ func (p *plane) pixels(y int) []uint8 {
 	return p.line
 }
 
-// put transforms a block and writes its samples. last is the greatest frequency that is not zero.
-func (p *plane) put(block *[64]int16, last, column, row int) {
-	if column >= p.wide {
-		if last > 0 {
-			*block = [64]int16{}
-		}
-		return
-	}
-	dst := p.samples[p.start(row*p.side)+column*p.side:]
+// at is where the samples of a block go.
+func (p *plane) at(column, row int) []uint8 { return p.samples[p.start(row*p.side)+column*p.side:] }
+
+// put transforms the block that lies behind those that are queued, or queues it until there are two. last is the greatest
+// frequency that is not zero.
+func (p *plane) put(last, column, row int) {
+	block := &p.queue[p.queued]
 	switch {
+	case column >= p.wide:
+		*block = [64]int16{}
 	case last == 0:
-		p.putMean(dst, block)
-	case p.side == 8:
-		simd.InverseDCT(p.transform, dst, p.stride, block, &p.quanta)
+		p.putMean(p.at(column, row), block)
+	case p.side < 8:
+		shrunk(p.at(column, row), p.stride, block, &p.quanta, p.side)
+	case p.queued == 0:
+		p.first = p.at(column, row)
+		p.queued = 1
 	default:
-		shrunk(dst, p.stride, block, &p.quanta, p.side)
+		simd.InverseDCTs(p.transform, p.first, p.at(column, row), p.stride, p.queue, &p.quanta)
+		p.queued = 0
+	}
+}
+
+// flush transforms a block that is queued.
+func (p *plane) flush() {
+	if p.queued > 0 {
+		simd.InverseDCT(p.transform, p.first, p.stride, &p.queue[0], &p.quanta)
+		p.queued = 0
 	}
 }
 

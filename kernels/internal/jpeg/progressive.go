@@ -40,9 +40,11 @@ func (d *decoder) transformRow(y int) {
 		}
 		for row := y * p.down; row < (y+1)*p.down; row++ {
 			for column := range p.wide {
-				p.put(&p.blocks[row*p.blocksInRow+column], 63, column, row)
+				p.queue[p.queued] = p.blocks[row*p.blocksInRow+column]
+				p.put(63, column, row)
 			}
 		}
+		p.flush()
 	}
 }
 

@@ -13,6 +13,7 @@ const (
 // pixelTurn, and neither is zero.
 type pictureKernels struct {
 	inverse        [2]func(dst *uint8, stride int, block, quanta *int16)
+	inverseTwo     [2]func(dst, second *uint8, stride int, block, quanta *int16)
 	upsampleBoth   func(dst, near, far *uint8, n int)
 	upsampleAcross func(dst, row *uint8, n int)
 	repeatAcross   func(dst, row *uint8, n int)
@@ -33,6 +34,17 @@ func InverseDCT(t Transform, dst []uint8, stride int, block, quanta *[64]int16) 
 		return
 	}
 	inversePortable(t, dst, stride, block, quanta)
+}
+
+// InverseDCTs is InverseDCT of two blocks with the same quanta, which go to dst and second.
+func InverseDCTs(t Transform, dst, second []uint8, stride int, blocks *[2][64]int16, quanta *[64]int16) {
+	if k := active.pictures; k != nil {
+		_, _, _ = dst[7*stride+7], second[7*stride+7], dst[stride]
+		k.inverseTwo[t](&dst[0], &second[0], stride, &blocks[0][0], &quanta[0])
+		return
+	}
+	InverseDCT(t, dst, stride, &blocks[0], quanta)
+	InverseDCT(t, second, stride, &blocks[1], quanta)
 }
 
 func inversePortable(t Transform, dst []uint8, stride int, block, quanta *[64]int16) {

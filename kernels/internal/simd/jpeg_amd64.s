@@ -770,6 +770,574 @@ DATA words_0000_0002<>+28(SB)/2, $0x0000
 DATA words_0000_0002<>+30(SB)/2, $0x0002
 GLOBL words_0000_0002<>(SB), RODATA|NOPTR, $32
 
+// func inverseFastTwoAVX2(dst *uint8, second *uint8, stride int, block *int16, quanta *int16)
+// Requires: AVX, AVX2
+TEXT ·inverseFastTwoAVX2(SB), NOSPLIT, $0-40
+	MOVQ           block+24(FP), AX
+	MOVQ           quanta+32(FP), CX
+	VBROADCASTI128 (CX), Y1
+	VMOVDQU        (AX), X0
+	VINSERTI128    $0x01, 128(AX), Y0, Y0
+	VPMULLW        Y1, Y0, Y0
+	VBROADCASTI128 16(CX), Y1
+	VMOVDQU        16(AX), X2
+	VINSERTI128    $0x01, 144(AX), Y2, Y2
+	VPMULLW        Y1, Y2, Y2
+	VBROADCASTI128 32(CX), Y1
+	VMOVDQU        32(AX), X3
+	VINSERTI128    $0x01, 160(AX), Y3, Y3
+	VPMULLW        Y1, Y3, Y3
+	VBROADCASTI128 48(CX), Y1
+	VMOVDQU        48(AX), X4
+	VINSERTI128    $0x01, 176(AX), Y4, Y4
+	VPMULLW        Y1, Y4, Y4
+	VBROADCASTI128 64(CX), Y1
+	VMOVDQU        64(AX), X5
+	VINSERTI128    $0x01, 192(AX), Y5, Y5
+	VPMULLW        Y1, Y5, Y5
+	VBROADCASTI128 80(CX), Y1
+	VMOVDQU        80(AX), X6
+	VINSERTI128    $0x01, 208(AX), Y6, Y6
+	VPMULLW        Y1, Y6, Y6
+	VBROADCASTI128 96(CX), Y1
+	VMOVDQU        96(AX), X7
+	VINSERTI128    $0x01, 224(AX), Y7, Y7
+	VPMULLW        Y1, Y7, Y7
+	VBROADCASTI128 112(CX), Y1
+	VMOVDQU        112(AX), X8
+	VINSERTI128    $0x01, 240(AX), Y8, Y8
+	VPMULLW        Y1, Y8, Y8
+	VXORPS         Y1, Y1, Y1
+	VMOVDQU        Y1, (AX)
+	VMOVDQU        Y1, 32(AX)
+	VMOVDQU        Y1, 64(AX)
+	VMOVDQU        Y1, 96(AX)
+	VMOVDQU        Y1, 128(AX)
+	VMOVDQU        Y1, 160(AX)
+	VMOVDQU        Y1, 192(AX)
+	VMOVDQU        Y1, 224(AX)
+	VPADDW         Y5, Y0, Y1
+	VPSUBW         Y5, Y0, Y0
+	VPADDW         Y7, Y3, Y5
+	VPSUBW         Y7, Y3, Y3
+	VPSLLW         $0x02, Y3, Y3
+	VPMULHW        words_5a80<>+0(SB), Y3, Y3
+	VPSUBW         Y5, Y3, Y3
+	VPADDW         Y5, Y1, Y7
+	VPSUBW         Y5, Y1, Y1
+	VPADDW         Y3, Y0, Y5
+	VPSUBW         Y3, Y0, Y0
+	VPADDW         Y4, Y6, Y3
+	VPSUBW         Y4, Y6, Y4
+	VPADDW         Y8, Y2, Y6
+	VPSUBW         Y8, Y2, Y2
+	VPADDW         Y3, Y6, Y8
+	VPSUBW         Y3, Y6, Y3
+	VPSLLW         $0x02, Y3, Y3
+	VPMULHW        words_5a80<>+0(SB), Y3, Y3
+	VPADDW         Y2, Y4, Y6
+	VPSLLW         $0x02, Y6, Y6
+	VPMULHW        words_7640<>+0(SB), Y6, Y6
+	VPSLLW         $0x02, Y2, Y2
+	VPMULHW        words_4540<>+0(SB), Y2, Y2
+	VPSUBW         Y6, Y2, Y2
+	VPSLLW         $0x02, Y4, Y9
+	VPMULHW        words_98c0<>+0(SB), Y9, Y9
+	VPSUBW         Y4, Y9, Y4
+	VPADDW         Y6, Y4, Y4
+	VPSUBW         Y8, Y4, Y4
+	VPSUBW         Y4, Y3, Y3
+	VPADDW         Y3, Y2, Y2
+	VPADDW         Y8, Y7, Y6
+	VPADDW         Y4, Y5, Y9
+	VPADDW         Y3, Y0, Y10
+	VPSUBW         Y2, Y1, Y11
+	VPADDW         Y2, Y1, Y1
+	VPSUBW         Y3, Y0, Y0
+	VPSUBW         Y4, Y5, Y2
+	VPSUBW         Y8, Y7, Y3
+	VPUNPCKLWD     Y1, Y6, Y4
+	VPUNPCKHWD     Y1, Y6, Y1
+	VPUNPCKLWD     Y0, Y9, Y5
+	VPUNPCKHWD     Y0, Y9, Y0
+	VPUNPCKLWD     Y2, Y10, Y6
+	VPUNPCKHWD     Y2, Y10, Y2
+	VPUNPCKLWD     Y3, Y11, Y7
+	VPUNPCKHWD     Y3, Y11, Y3
+	VPUNPCKLWD     Y6, Y4, Y8
+	VPUNPCKHWD     Y6, Y4, Y4
+	VPUNPCKLWD     Y2, Y1, Y6
+	VPUNPCKHWD     Y2, Y1, Y1
+	VPUNPCKLWD     Y7, Y5, Y2
+	VPUNPCKHWD     Y7, Y5, Y5
+	VPUNPCKLWD     Y3, Y0, Y7
+	VPUNPCKHWD     Y3, Y0, Y0
+	VPUNPCKLWD     Y2, Y8, Y3
+	VPUNPCKHWD     Y2, Y8, Y2
+	VPUNPCKLWD     Y5, Y4, Y8
+	VPUNPCKHWD     Y5, Y4, Y4
+	VPUNPCKLWD     Y7, Y6, Y5
+	VPUNPCKHWD     Y7, Y6, Y6
+	VPUNPCKLWD     Y0, Y1, Y7
+	VPUNPCKHWD     Y0, Y1, Y0
+	VPADDW         Y5, Y3, Y1
+	VPSUBW         Y5, Y3, Y3
+	VPADDW         Y7, Y8, Y5
+	VPSUBW         Y7, Y8, Y7
+	VPSLLW         $0x02, Y7, Y7
+	VPMULHW        words_5a80<>+0(SB), Y7, Y7
+	VPSUBW         Y5, Y7, Y7
+	VPADDW         Y5, Y1, Y8
+	VPSUBW         Y5, Y1, Y1
+	VPADDW         Y7, Y3, Y5
+	VPSUBW         Y7, Y3, Y3
+	VPADDW         Y4, Y6, Y7
+	VPSUBW         Y4, Y6, Y4
+	VPADDW         Y0, Y2, Y6
+	VPSUBW         Y0, Y2, Y0
+	VPADDW         Y7, Y6, Y2
+	VPSUBW         Y7, Y6, Y6
+	VPSLLW         $0x02, Y6, Y6
+	VPMULHW        words_5a80<>+0(SB), Y6, Y6
+	VPADDW         Y0, Y4, Y7
+	VPSLLW         $0x02, Y7, Y7
+	VPMULHW        words_7640<>+0(SB), Y7, Y7
+	VPSLLW         $0x02, Y0, Y0
+	VPMULHW        words_4540<>+0(SB), Y0, Y0
+	VPSUBW         Y7, Y0, Y0
+	VPSLLW         $0x02, Y4, Y9
+	VPMULHW        words_98c0<>+0(SB), Y9, Y9
+	VPSUBW         Y4, Y9, Y4
+	VPADDW         Y7, Y4, Y4
+	VPSUBW         Y2, Y4, Y4
+	VPSUBW         Y4, Y6, Y6
+	VPADDW         Y6, Y0, Y0
+	VPADDW         Y2, Y8, Y7
+	VPADDW         Y4, Y5, Y9
+	VPADDW         Y6, Y3, Y10
+	VPSUBW         Y0, Y1, Y11
+	VPADDW         Y0, Y1, Y0
+	VPSUBW         Y6, Y3, Y1
+	VPSUBW         Y4, Y5, Y3
+	VPSUBW         Y2, Y8, Y2
+	VPSRAW         $0x05, Y7, Y7
+	VPSRAW         $0x05, Y9, Y9
+	VPSRAW         $0x05, Y10, Y10
+	VPSRAW         $0x05, Y11, Y11
+	VPSRAW         $0x05, Y0, Y0
+	VPSRAW         $0x05, Y1, Y1
+	VPSRAW         $0x05, Y3, Y3
+	VPSRAW         $0x05, Y2, Y2
+	MOVQ           dst+0(FP), AX
+	MOVQ           stride+16(FP), CX
+	MOVQ           second+8(FP), DX
+	VPACKSSWB      Y0, Y7, Y0
+	VPACKSSWB      Y1, Y9, Y1
+	VPACKSSWB      Y3, Y10, Y3
+	VPACKSSWB      Y2, Y11, Y2
+	VPUNPCKLBW     Y1, Y0, Y4
+	VPUNPCKHBW     Y1, Y0, Y0
+	VPUNPCKLBW     Y2, Y3, Y1
+	VPUNPCKHBW     Y2, Y3, Y2
+	VPUNPCKLWD     Y1, Y4, Y3
+	VPUNPCKHWD     Y1, Y4, Y1
+	VPUNPCKLWD     Y2, Y0, Y4
+	VPUNPCKHWD     Y2, Y0, Y0
+	VPUNPCKLDQ     Y4, Y3, Y2
+	VPUNPCKHDQ     Y4, Y3, Y3
+	VPUNPCKLDQ     Y0, Y1, Y4
+	VPUNPCKHDQ     Y0, Y1, Y0
+	VPADDB         words_8080<>+0(SB), Y2, Y2
+	VMOVQ          X2, (AX)
+	VMOVHPS        X2, (AX)(CX*1)
+	LEAQ           (AX)(CX*2), AX
+	VEXTRACTI128   $0x01, Y2, X1
+	VMOVQ          X1, (DX)
+	VMOVHPS        X1, (DX)(CX*1)
+	LEAQ           (DX)(CX*2), DX
+	VPADDB         words_8080<>+0(SB), Y3, Y3
+	VMOVQ          X3, (AX)
+	VMOVHPS        X3, (AX)(CX*1)
+	LEAQ           (AX)(CX*2), AX
+	VEXTRACTI128   $0x01, Y3, X1
+	VMOVQ          X1, (DX)
+	VMOVHPS        X1, (DX)(CX*1)
+	LEAQ           (DX)(CX*2), DX
+	VPADDB         words_8080<>+0(SB), Y4, Y4
+	VMOVQ          X4, (AX)
+	VMOVHPS        X4, (AX)(CX*1)
+	LEAQ           (AX)(CX*2), AX
+	VEXTRACTI128   $0x01, Y4, X1
+	VMOVQ          X1, (DX)
+	VMOVHPS        X1, (DX)(CX*1)
+	LEAQ           (DX)(CX*2), DX
+	VPADDB         words_8080<>+0(SB), Y0, Y0
+	VMOVQ          X0, (AX)
+	VMOVHPS        X0, (AX)(CX*1)
+	VEXTRACTI128   $0x01, Y0, X0
+	VMOVQ          X0, (DX)
+	VMOVHPS        X0, (DX)(CX*1)
+	VZEROUPPER
+	RET
+
+// func inverseAccurateTwoAVX2(dst *uint8, second *uint8, stride int, block *int16, quanta *int16)
+// Requires: AVX, AVX2
+TEXT ·inverseAccurateTwoAVX2(SB), NOSPLIT, $0-40
+	MOVQ           block+24(FP), AX
+	MOVQ           quanta+32(FP), CX
+	VBROADCASTI128 (CX), Y1
+	VMOVDQU        (AX), X0
+	VINSERTI128    $0x01, 128(AX), Y0, Y0
+	VPMULLW        Y1, Y0, Y0
+	VBROADCASTI128 16(CX), Y1
+	VMOVDQU        16(AX), X2
+	VINSERTI128    $0x01, 144(AX), Y2, Y2
+	VPMULLW        Y1, Y2, Y2
+	VBROADCASTI128 32(CX), Y1
+	VMOVDQU        32(AX), X3
+	VINSERTI128    $0x01, 160(AX), Y3, Y3
+	VPMULLW        Y1, Y3, Y3
+	VBROADCASTI128 48(CX), Y1
+	VMOVDQU        48(AX), X4
+	VINSERTI128    $0x01, 176(AX), Y4, Y4
+	VPMULLW        Y1, Y4, Y4
+	VBROADCASTI128 64(CX), Y1
+	VMOVDQU        64(AX), X5
+	VINSERTI128    $0x01, 192(AX), Y5, Y5
+	VPMULLW        Y1, Y5, Y5
+	VBROADCASTI128 80(CX), Y1
+	VMOVDQU        80(AX), X6
+	VINSERTI128    $0x01, 208(AX), Y6, Y6
+	VPMULLW        Y1, Y6, Y6
+	VBROADCASTI128 96(CX), Y1
+	VMOVDQU        96(AX), X7
+	VINSERTI128    $0x01, 224(AX), Y7, Y7
+	VPMULLW        Y1, Y7, Y7
+	VBROADCASTI128 112(CX), Y1
+	VMOVDQU        112(AX), X8
+	VINSERTI128    $0x01, 240(AX), Y8, Y8
+	VPMULLW        Y1, Y8, Y8
+	VXORPS         Y1, Y1, Y1
+	VMOVDQU        Y1, (AX)
+	VMOVDQU        Y1, 32(AX)
+	VMOVDQU        Y1, 64(AX)
+	VMOVDQU        Y1, 96(AX)
+	VMOVDQU        Y1, 128(AX)
+	VMOVDQU        Y1, 160(AX)
+	VMOVDQU        Y1, 192(AX)
+	VMOVDQU        Y1, 224(AX)
+	VPUNPCKLWD     Y7, Y3, Y1
+	VPUNPCKHWD     Y7, Y3, Y9
+	VPMADDWD       words_1151_d630<>+0(SB), Y1, Y1
+	VPMADDWD       words_1151_d630<>+0(SB), Y9, Y9
+	VPUNPCKLWD     Y7, Y3, Y10
+	VPUNPCKHWD     Y7, Y3, Y3
+	VPMADDWD       words_29cf_1151<>+0(SB), Y10, Y10
+	VPMADDWD       words_29cf_1151<>+0(SB), Y3, Y3
+	VPADDW         Y5, Y0, Y7
+	VPXOR          Y11, Y11, Y11
+	VPUNPCKLWD     Y7, Y11, Y12
+	VPUNPCKHWD     Y7, Y11, Y7
+	VPSRAD         $0x03, Y12, Y12
+	VPSRAD         $0x03, Y7, Y7
+	VPSUBW         Y5, Y0, Y0
+	VPXOR          Y5, Y5, Y5
+	VPUNPCKLWD     Y0, Y5, Y11
+	VPUNPCKHWD     Y0, Y5, Y0
+	VPSRAD         $0x03, Y11, Y11
+	VPSRAD         $0x03, Y0, Y0
+	VPADDD         Y10, Y12, Y5
+	VPADDD         Y3, Y7, Y13
+	VPSUBD         Y10, Y12, Y10
+	VPSUBD         Y3, Y7, Y3
+	VPADDD         Y1, Y11, Y7
+	VPADDD         Y9, Y0, Y12
+	VPSUBD         Y1, Y11, Y1
+	VPSUBD         Y9, Y0, Y0
+	VPADDW         Y4, Y8, Y9
+	VPADDW         Y2, Y6, Y11
+	VPUNPCKLWD     Y11, Y9, Y14
+	VPUNPCKHWD     Y11, Y9, Y15
+	VPMADDWD       words_e6dc_25a1<>+0(SB), Y14, Y14
+	VPMADDWD       words_e6dc_25a1<>+0(SB), Y15, Y15
+	VPUNPCKLWD     Y11, Y9, Y16
+	VPUNPCKHWD     Y11, Y9, Y9
+	VPMADDWD       words_25a1_1925<>+0(SB), Y16, Y16
+	VPMADDWD       words_25a1_1925<>+0(SB), Y9, Y9
+	VPUNPCKLWD     Y2, Y8, Y11
+	VPUNPCKHWD     Y2, Y8, Y17
+	VPMADDWD       words_ecc1_e333<>+0(SB), Y11, Y11
+	VPMADDWD       words_ecc1_e333<>+0(SB), Y17, Y17
+	VPADDD         Y14, Y11, Y11
+	VPADDD         Y15, Y17, Y17
+	VPUNPCKLWD     Y2, Y8, Y18
+	VPUNPCKHWD     Y2, Y8, Y2
+	VPMADDWD       words_e333_133e<>+0(SB), Y18, Y18
+	VPMADDWD       words_e333_133e<>+0(SB), Y2, Y2
+	VPADDD         Y16, Y18, Y8
+	VPADDD         Y9, Y2, Y2
+	VPUNPCKLWD     Y4, Y6, Y18
+	VPUNPCKHWD     Y4, Y6, Y19
+	VPMADDWD       words_efb0_adfd<>+0(SB), Y18, Y18
+	VPMADDWD       words_efb0_adfd<>+0(SB), Y19, Y19
+	VPADDD         Y16, Y18, Y16
+	VPADDD         Y9, Y19, Y9
+	VPUNPCKLWD     Y4, Y6, Y18
+	VPUNPCKHWD     Y4, Y6, Y4
+	VPMADDWD       words_adfd_1051<>+0(SB), Y18, Y18
+	VPMADDWD       words_adfd_1051<>+0(SB), Y4, Y4
+	VPADDD         Y14, Y18, Y6
+	VPADDD         Y15, Y4, Y4
+	VPADDD         Y8, Y5, Y14
+	VPADDD         Y2, Y13, Y15
+	VPADDD         words_0400_0000<>+0(SB), Y14, Y14
+	VPSRAD         $0x0b, Y14, Y14
+	VPADDD         words_0400_0000<>+0(SB), Y15, Y15
+	VPSRAD         $0x0b, Y15, Y15
+	VPACKSSDW      Y15, Y14, Y14
+	VPSUBD         Y8, Y5, Y5
+	VPSUBD         Y2, Y13, Y2
+	VPADDD         words_0400_0000<>+0(SB), Y5, Y5
+	VPSRAD         $0x0b, Y5, Y5
+	VPADDD         words_0400_0000<>+0(SB), Y2, Y2
+	VPSRAD         $0x0b, Y2, Y2
+	VPACKSSDW      Y2, Y5, Y2
+	VPADDD         Y6, Y7, Y5
+	VPADDD         Y4, Y12, Y8
+	VPADDD         words_0400_0000<>+0(SB), Y5, Y5
+	VPSRAD         $0x0b, Y5, Y5
+	VPADDD         words_0400_0000<>+0(SB), Y8, Y8
+	VPSRAD         $0x0b, Y8, Y8
+	VPACKSSDW      Y8, Y5, Y5
+	VPSUBD         Y6, Y7, Y6
+	VPSUBD         Y4, Y12, Y4
+	VPADDD         words_0400_0000<>+0(SB), Y6, Y6
+	VPSRAD         $0x0b, Y6, Y6
+	VPADDD         words_0400_0000<>+0(SB), Y4, Y4
+	VPSRAD         $0x0b, Y4, Y4
+	VPACKSSDW      Y4, Y6, Y4
+	VPADDD         Y16, Y1, Y6
+	VPADDD         Y9, Y0, Y7
+	VPADDD         words_0400_0000<>+0(SB), Y6, Y6
+	VPSRAD         $0x0b, Y6, Y6
+	VPADDD         words_0400_0000<>+0(SB), Y7, Y7
+	VPSRAD         $0x0b, Y7, Y7
+	VPACKSSDW      Y7, Y6, Y6
+	VPSUBD         Y16, Y1, Y1
+	VPSUBD         Y9, Y0, Y0
+	VPADDD         words_0400_0000<>+0(SB), Y1, Y1
+	VPSRAD         $0x0b, Y1, Y1
+	VPADDD         words_0400_0000<>+0(SB), Y0, Y0
+	VPSRAD         $0x0b, Y0, Y0
+	VPACKSSDW      Y0, Y1, Y0
+	VPADDD         Y11, Y10, Y1
+	VPADDD         Y17, Y3, Y7
+	VPADDD         words_0400_0000<>+0(SB), Y1, Y1
+	VPSRAD         $0x0b, Y1, Y1
+	VPADDD         words_0400_0000<>+0(SB), Y7, Y7
+	VPSRAD         $0x0b, Y7, Y7
+	VPACKSSDW      Y7, Y1, Y1
+	VPSUBD         Y11, Y10, Y7
+	VPSUBD         Y17, Y3, Y3
+	VPADDD         words_0400_0000<>+0(SB), Y7, Y7
+	VPSRAD         $0x0b, Y7, Y7
+	VPADDD         words_0400_0000<>+0(SB), Y3, Y3
+	VPSRAD         $0x0b, Y3, Y3
+	VPACKSSDW      Y3, Y7, Y3
+	VPUNPCKLWD     Y3, Y14, Y7
+	VPUNPCKHWD     Y3, Y14, Y3
+	VPUNPCKLWD     Y0, Y5, Y8
+	VPUNPCKHWD     Y0, Y5, Y0
+	VPUNPCKLWD     Y4, Y6, Y5
+	VPUNPCKHWD     Y4, Y6, Y4
+	VPUNPCKLWD     Y2, Y1, Y6
+	VPUNPCKHWD     Y2, Y1, Y1
+	VPUNPCKLWD     Y5, Y7, Y2
+	VPUNPCKHWD     Y5, Y7, Y5
+	VPUNPCKLWD     Y4, Y3, Y7
+	VPUNPCKHWD     Y4, Y3, Y3
+	VPUNPCKLWD     Y6, Y8, Y4
+	VPUNPCKHWD     Y6, Y8, Y6
+	VPUNPCKLWD     Y1, Y0, Y8
+	VPUNPCKHWD     Y1, Y0, Y0
+	VPUNPCKLWD     Y4, Y2, Y1
+	VPUNPCKHWD     Y4, Y2, Y2
+	VPUNPCKLWD     Y6, Y5, Y4
+	VPUNPCKHWD     Y6, Y5, Y5
+	VPUNPCKLWD     Y8, Y7, Y6
+	VPUNPCKHWD     Y8, Y7, Y7
+	VPUNPCKLWD     Y0, Y3, Y8
+	VPUNPCKHWD     Y0, Y3, Y0
+	VPUNPCKLWD     Y8, Y4, Y3
+	VPUNPCKHWD     Y8, Y4, Y9
+	VPMADDWD       words_1151_d630<>+0(SB), Y3, Y3
+	VPMADDWD       words_1151_d630<>+0(SB), Y9, Y9
+	VPUNPCKLWD     Y8, Y4, Y10
+	VPUNPCKHWD     Y8, Y4, Y4
+	VPMADDWD       words_29cf_1151<>+0(SB), Y10, Y10
+	VPMADDWD       words_29cf_1151<>+0(SB), Y4, Y4
+	VPADDW         Y6, Y1, Y8
+	VPXOR          Y11, Y11, Y11
+	VPUNPCKLWD     Y8, Y11, Y12
+	VPUNPCKHWD     Y8, Y11, Y8
+	VPSRAD         $0x03, Y12, Y12
+	VPSRAD         $0x03, Y8, Y8
+	VPSUBW         Y6, Y1, Y1
+	VPXOR          Y6, Y6, Y6
+	VPUNPCKLWD     Y1, Y6, Y11
+	VPUNPCKHWD     Y1, Y6, Y1
+	VPSRAD         $0x03, Y11, Y11
+	VPSRAD         $0x03, Y1, Y1
+	VPADDD         Y10, Y12, Y6
+	VPADDD         Y4, Y8, Y13
+	VPSUBD         Y10, Y12, Y10
+	VPSUBD         Y4, Y8, Y4
+	VPADDD         Y3, Y11, Y8
+	VPADDD         Y9, Y1, Y12
+	VPSUBD         Y3, Y11, Y3
+	VPSUBD         Y9, Y1, Y1
+	VPADDW         Y5, Y0, Y9
+	VPADDW         Y2, Y7, Y11
+	VPUNPCKLWD     Y11, Y9, Y14
+	VPUNPCKHWD     Y11, Y9, Y15
+	VPMADDWD       words_e6dc_25a1<>+0(SB), Y14, Y14
+	VPMADDWD       words_e6dc_25a1<>+0(SB), Y15, Y15
+	VPUNPCKLWD     Y11, Y9, Y16
+	VPUNPCKHWD     Y11, Y9, Y9
+	VPMADDWD       words_25a1_1925<>+0(SB), Y16, Y16
+	VPMADDWD       words_25a1_1925<>+0(SB), Y9, Y9
+	VPUNPCKLWD     Y2, Y0, Y11
+	VPUNPCKHWD     Y2, Y0, Y17
+	VPMADDWD       words_ecc1_e333<>+0(SB), Y11, Y11
+	VPMADDWD       words_ecc1_e333<>+0(SB), Y17, Y17
+	VPADDD         Y14, Y11, Y11
+	VPADDD         Y15, Y17, Y17
+	VPUNPCKLWD     Y2, Y0, Y18
+	VPUNPCKHWD     Y2, Y0, Y0
+	VPMADDWD       words_e333_133e<>+0(SB), Y18, Y18
+	VPMADDWD       words_e333_133e<>+0(SB), Y0, Y0
+	VPADDD         Y16, Y18, Y2
+	VPADDD         Y9, Y0, Y0
+	VPUNPCKLWD     Y5, Y7, Y18
+	VPUNPCKHWD     Y5, Y7, Y19
+	VPMADDWD       words_efb0_adfd<>+0(SB), Y18, Y18
+	VPMADDWD       words_efb0_adfd<>+0(SB), Y19, Y19
+	VPADDD         Y16, Y18, Y16
+	VPADDD         Y9, Y19, Y9
+	VPUNPCKLWD     Y5, Y7, Y18
+	VPUNPCKHWD     Y5, Y7, Y5
+	VPMADDWD       words_adfd_1051<>+0(SB), Y18, Y18
+	VPMADDWD       words_adfd_1051<>+0(SB), Y5, Y5
+	VPADDD         Y14, Y18, Y7
+	VPADDD         Y15, Y5, Y5
+	VPADDD         Y2, Y6, Y14
+	VPADDD         Y0, Y13, Y15
+	VPADDD         words_0000_0002<>+0(SB), Y14, Y14
+	VPSRAD         $0x12, Y14, Y14
+	VPADDD         words_0000_0002<>+0(SB), Y15, Y15
+	VPSRAD         $0x12, Y15, Y15
+	VPACKSSDW      Y15, Y14, Y14
+	VPSUBD         Y2, Y6, Y2
+	VPSUBD         Y0, Y13, Y0
+	VPADDD         words_0000_0002<>+0(SB), Y2, Y2
+	VPSRAD         $0x12, Y2, Y2
+	VPADDD         words_0000_0002<>+0(SB), Y0, Y0
+	VPSRAD         $0x12, Y0, Y0
+	VPACKSSDW      Y0, Y2, Y0
+	VPADDD         Y7, Y8, Y2
+	VPADDD         Y5, Y12, Y6
+	VPADDD         words_0000_0002<>+0(SB), Y2, Y2
+	VPSRAD         $0x12, Y2, Y2
+	VPADDD         words_0000_0002<>+0(SB), Y6, Y6
+	VPSRAD         $0x12, Y6, Y6
+	VPACKSSDW      Y6, Y2, Y2
+	VPSUBD         Y7, Y8, Y6
+	VPSUBD         Y5, Y12, Y5
+	VPADDD         words_0000_0002<>+0(SB), Y6, Y6
+	VPSRAD         $0x12, Y6, Y6
+	VPADDD         words_0000_0002<>+0(SB), Y5, Y5
+	VPSRAD         $0x12, Y5, Y5
+	VPACKSSDW      Y5, Y6, Y5
+	VPADDD         Y16, Y3, Y6
+	VPADDD         Y9, Y1, Y7
+	VPADDD         words_0000_0002<>+0(SB), Y6, Y6
+	VPSRAD         $0x12, Y6, Y6
+	VPADDD         words_0000_0002<>+0(SB), Y7, Y7
+	VPSRAD         $0x12, Y7, Y7
+	VPACKSSDW      Y7, Y6, Y6
+	VPSUBD         Y16, Y3, Y3
+	VPSUBD         Y9, Y1, Y1
+	VPADDD         words_0000_0002<>+0(SB), Y3, Y3
+	VPSRAD         $0x12, Y3, Y3
+	VPADDD         words_0000_0002<>+0(SB), Y1, Y1
+	VPSRAD         $0x12, Y1, Y1
+	VPACKSSDW      Y1, Y3, Y1
+	VPADDD         Y11, Y10, Y3
+	VPADDD         Y17, Y4, Y7
+	VPADDD         words_0000_0002<>+0(SB), Y3, Y3
+	VPSRAD         $0x12, Y3, Y3
+	VPADDD         words_0000_0002<>+0(SB), Y7, Y7
+	VPSRAD         $0x12, Y7, Y7
+	VPACKSSDW      Y7, Y3, Y3
+	VPSUBD         Y11, Y10, Y7
+	VPSUBD         Y17, Y4, Y4
+	VPADDD         words_0000_0002<>+0(SB), Y7, Y7
+	VPSRAD         $0x12, Y7, Y7
+	VPADDD         words_0000_0002<>+0(SB), Y4, Y4
+	VPSRAD         $0x12, Y4, Y4
+	VPACKSSDW      Y4, Y7, Y4
+	MOVQ           dst+0(FP), AX
+	MOVQ           stride+16(FP), CX
+	MOVQ           second+8(FP), DX
+	VPACKSSWB      Y4, Y14, Y4
+	VPACKSSWB      Y1, Y2, Y1
+	VPACKSSWB      Y5, Y6, Y2
+	VPACKSSWB      Y0, Y3, Y0
+	VPUNPCKLBW     Y1, Y4, Y3
+	VPUNPCKHBW     Y1, Y4, Y1
+	VPUNPCKLBW     Y0, Y2, Y4
+	VPUNPCKHBW     Y0, Y2, Y0
+	VPUNPCKLWD     Y4, Y3, Y2
+	VPUNPCKHWD     Y4, Y3, Y3
+	VPUNPCKLWD     Y0, Y1, Y4
+	VPUNPCKHWD     Y0, Y1, Y0
+	VPUNPCKLDQ     Y4, Y2, Y1
+	VPUNPCKHDQ     Y4, Y2, Y2
+	VPUNPCKLDQ     Y0, Y3, Y4
+	VPUNPCKHDQ     Y0, Y3, Y0
+	VPADDB         words_8080<>+0(SB), Y1, Y1
+	VMOVQ          X1, (AX)
+	VMOVHPS        X1, (AX)(CX*1)
+	LEAQ           (AX)(CX*2), AX
+	VEXTRACTI128   $0x01, Y1, X1
+	VMOVQ          X1, (DX)
+	VMOVHPS        X1, (DX)(CX*1)
+	LEAQ           (DX)(CX*2), DX
+	VPADDB         words_8080<>+0(SB), Y2, Y2
+	VMOVQ          X2, (AX)
+	VMOVHPS        X2, (AX)(CX*1)
+	LEAQ           (AX)(CX*2), AX
+	VEXTRACTI128   $0x01, Y2, X1
+	VMOVQ          X1, (DX)
+	VMOVHPS        X1, (DX)(CX*1)
+	LEAQ           (DX)(CX*2), DX
+	VPADDB         words_8080<>+0(SB), Y4, Y4
+	VMOVQ          X4, (AX)
+	VMOVHPS        X4, (AX)(CX*1)
+	LEAQ           (AX)(CX*2), AX
+	VEXTRACTI128   $0x01, Y4, X1
+	VMOVQ          X1, (DX)
+	VMOVHPS        X1, (DX)(CX*1)
+	LEAQ           (DX)(CX*2), DX
+	VPADDB         words_8080<>+0(SB), Y0, Y0
+	VMOVQ          X0, (AX)
+	VMOVHPS        X0, (AX)(CX*1)
+	VEXTRACTI128   $0x01, Y0, X0
+	VMOVQ          X0, (DX)
+	VMOVHPS        X0, (DX)(CX*1)
+	VZEROUPPER
+	RET
+
 // func upsampleBothAVX2(dst *uint8, near *uint8, far *uint8, n int)
 // Requires: AVX, AVX2
 TEXT ·upsampleBothAVX2(SB), NOSPLIT, $0-32

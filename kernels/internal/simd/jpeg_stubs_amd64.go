@@ -11,6 +11,12 @@ func inverseFastAVX2(dst *uint8, stride int, block *int16, quanta *int16)
 func inverseAccurateAVX2(dst *uint8, stride int, block *int16, quanta *int16)
 
 //go:noescape
+func inverseFastTwoAVX2(dst *uint8, second *uint8, stride int, block *int16, quanta *int16)
+
+//go:noescape
+func inverseAccurateTwoAVX2(dst *uint8, second *uint8, stride int, block *int16, quanta *int16)
+
+//go:noescape
 func upsampleBothAVX2(dst *uint8, near *uint8, far *uint8, n int)
 
 //go:noescape

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 )
 
 // onBoth runs f with the plain kernels and then with those of each level, and compares what it gives.
@@ -59,6 +60,30 @@ func TestInverseDCT(t *testing.T) {
 					t.Fatal("the block is not cleared")
 				}
 				return dst
+			})
+		})
+	}
+}
+
+func TestInverseDCTs(t *testing.T) {
+	for name, transform := range map[string]Transform{"accurate": AccurateTransform, "fast": FastTransform} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, 1000, func(r *rand.Rand, mem *arena) []uint8 {
+				stride := 8 + r.IntN(9)
+				both, quanta := guarded[int16](mem, 128, 0), (*[64]int16)(guarded[int16](mem, 64, 0))
+				blocks := (*[2][64]int16)(unsafe.Pointer(&both[0]))
+				coefficients(r, both, r.IntN(16))
+				for i := range quanta {
+					quanta[i] = int16(1 + r.IntN(255))
+				}
+				dst, second := guarded[uint8](mem, 7*stride+8, r.IntN(4)), guarded[uint8](mem, 7*stride+8, r.IntN(4))
+				clear(dst)
+				clear(second)
+				InverseDCTs(transform, dst, second, stride, blocks, quanta)
+				if *blocks != [2][64]int16{} {
+					t.Fatal("the blocks are not cleared")
+				}
+				return append(bytes.Clone(dst), second...)
 			})
 		})
 	}

@@ -74,7 +74,10 @@ var avx2 = kernelSet{
 
 // picturesAVX2 serves both levels.
 var picturesAVX2 = pictureKernels{
-	inverse:      [2]func(dst *uint8, stride int, block, quanta *int16){AccurateTransform: inverseAccurateAVX2, FastTransform: inverseFastAVX2},
+	inverse: [2]func(dst *uint8, stride int, block, quanta *int16){AccurateTransform: inverseAccurateAVX2, FastTransform: inverseFastAVX2},
+	inverseTwo: [2]func(dst, second *uint8, stride int, block, quanta *int16){
+		AccurateTransform: inverseAccurateTwoAVX2, FastTransform: inverseFastTwoAVX2,
+	},
 	upsampleBoth: upsampleBothAVX2, upsampleAcross: upsampleAcrossAVX2, repeatAcross: repeatAcrossAVX2, colours: coloursAVX2,
 }
 

@@ -14,12 +14,16 @@ func pictures(s isa) {
 	if s.wide() {
 		return
 	}
-	inverseDCT(s, "inverseFast", fastTurn, func(rows []reg.VecVirtual) {
+	descale := func(rows []reg.VecVirtual) {
 		for _, r := range rows {
 			VPSRAW(Imm(fastScale+3), r, r)
 		}
-	})
-	inverseDCT(s, "inverseAccurate", accurateTurn, nil)
+	}
+	for _, blocks := range []int{1, 2} {
+		name := []string{"", "Two"}[blocks-1]
+		inverseDCT(s, "inverseFast"+name, blocks, fastTurn, descale)
+		inverseDCT(s, "inverseAccurate"+name, blocks, accurateTurn, nil)
+	}
 	upsampleBoth(s)
 	upsampleAcross(s)
 	repeatAcross(s)
@@ -51,10 +55,13 @@ func doubleWord(v uint32) Mem { return words(int16(v), int16(v>>16)) }
 // The operations of the transforms: the result is a op b in a new register.
 
 func three(f func(...Op), b Op, a Op) reg.VecVirtual {
-	r := XMM()
+	r := ofBlocks()
 	f(b, a, r)
 	return r
 }
+
+// ofBlocks makes a register of eight words for each block that a transform takes: XMM or YMM.
+var ofBlocks func() reg.VecVirtual
 
 func addWords(a, b Op) reg.VecVirtual { return three(VPADDW, b, a) }
 func subWords(a, b Op) reg.VecVirtual { return three(VPSUBW, b, a) }
@@ -67,7 +74,7 @@ const fastScale = 2
 func fastTurn(r []reg.VecVirtual, _ int) []reg.VecVirtual {
 	times := func(x Op, factor int16) reg.VecVirtual {
 		// The product's high half takes 16 bits off: 8 of the factor's fraction, 2 and 6 that are put on before.
-		t := XMM()
+		t := ofBlocks()
 		VPSLLW(Imm(2), x, t)
 		VPMULHW(words(factor<<6), t, t)
 		return t
@@ -111,7 +118,7 @@ func accurateTurn(r []reg.VecVirtual, pass int) []reg.VecVirtual {
 		return p
 	}
 	widened := func(x Op) (w halves) {
-		zero := XMM()
+		zero := ofBlocks()
 		VPXOR(zero, zero, zero)
 		w[0], w[1] = three(VPUNPCKLWD, x, zero), three(VPUNPCKHWD, x, zero)
 		for _, v := range w {
@@ -149,18 +156,33 @@ func accurateTurn(r []reg.VecVirtual, pass int) []reg.VecVirtual {
 }
 
 // inverseDCT writes a function that multiplies a block of coefficients by their quanta, transforms it, first the columns and then
-// the rows, writes the samples, and clears the block.
-func inverseDCT(s isa, name string, turn func(r []reg.VecVirtual, pass int) []reg.VecVirtual, last func(rows []reg.VecVirtual)) {
-	s.text(name, "func(dst *uint8, stride int, block, quanta *int16)")
+// the rows, writes the samples, and clears the block. That of two blocks, one behind the other, has the second in the upper lanes.
+func inverseDCT(s isa, name string, blocks int, turn func(r []reg.VecVirtual, pass int) []reg.VecVirtual, last func(rows []reg.VecVirtual)) {
+	ofBlocks = XMM
+	if blocks == 1 {
+		s.text(name, "func(dst *uint8, stride int, block, quanta *int16)")
+	} else {
+		ofBlocks = YMM
+		s.text(name, "func(dst, second *uint8, stride int, block, quanta *int16)")
+	}
 	block, quanta := arg("block"), arg("quanta")
 	rows := make([]reg.VecVirtual, 8)
 	for i := range rows {
-		rows[i] = XMM()
-		VMOVDQU(Mem{Base: block, Disp: 16 * i}, rows[i])
-		VPMULLW(Mem{Base: quanta, Disp: 16 * i}, rows[i], rows[i])
+		rows[i] = ofBlocks()
+		q := Mem{Base: quanta, Disp: 16 * i}
+		if blocks == 1 {
+			VMOVDQU(Mem{Base: block, Disp: 16 * i}, rows[i])
+			VPMULLW(q, rows[i], rows[i])
+			continue
+		}
+		both := YMM()
+		VBROADCASTI128(q, both)
+		VMOVDQU(Mem{Base: block, Disp: 16 * i}, rows[i].AsX())
+		VINSERTI128(Imm(1), Mem{Base: block, Disp: 128 + 16*i}, rows[i], rows[i])
+		VPMULLW(both, rows[i], rows[i])
 	}
 	zero := s.zero()
-	for i := range 4 {
+	for i := range 4 * blocks {
 		VMOVDQU(zero, Mem{Base: block, Disp: 32 * i})
 	}
 	columns := turn(transposeWords(turn(rows, 0)), 1)
@@ -168,15 +190,29 @@ func inverseDCT(s isa, name string, turn func(r []reg.VecVirtual, pass int) []re
 		last(columns)
 	}
 	dst, stride := arg("dst"), arg("stride")
+	second := dst
+	if blocks == 2 {
+		second = arg("second")
+	}
 	for i, pair := range sampleRows(columns) {
 		VPADDB(words(-0x7f80), pair, pair)
-		VMOVQ(pair, Mem{Base: dst})
-		VMOVHPS(pair, Mem{Base: dst, Index: stride, Scale: 1})
-		if i < 3 {
-			LEAQ(Mem{Base: dst, Index: stride, Scale: 2}, dst)
+		storePair(pair, dst, stride, i == 3)
+		if blocks == 2 {
+			upper := XMM()
+			VEXTRACTI128(Imm(1), pair, upper)
+			storePair(upper, second, stride, i == 3)
 		}
 	}
 	end()
+}
+
+// storePair stores two rows of samples, and goes on to the next ones.
+func storePair(pair reg.VecVirtual, dst, stride reg.GPVirtual, last bool) {
+	VMOVQ(pair.AsX(), Mem{Base: dst})
+	VMOVHPS(pair.AsX(), Mem{Base: dst, Index: stride, Scale: 1})
+	if !last {
+		LEAQ(Mem{Base: dst, Index: stride, Scale: 2}, dst)
+	}
 }
 
 // transposeWords transposes eight vectors of eight words.
