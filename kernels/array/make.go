@@ -326,22 +326,46 @@ func oneHot(ctx *kernels.Context, attr int64) error {
 	if err != nil {
 		return err
 	}
-	layout.Fill(ctx, out, off)
 	suffix := indices.Shape()[axis:].Elements()
+	mover := layout.MoverOf(on.DType())
+	if suffix == 1 && depth > 0 {
+		// A few rows are filled at a time, and stay in the cache until their elements are set.
+		ctx.Device.Parallel(len(at.V), max(1, oneHotGrain/int(depth)), func(lo, hi int) {
+			places := make([]int64, 0, min(hi-lo, oneHotRows(depth)))
+			for ; lo < hi; lo += cap(places) {
+				end := min(lo+cap(places), hi)
+				mover.Fill(out, off, lo*int(depth), end*int(depth))
+				places = hotPlaces(places[:0], at.V, lo, end, depth, 1)
+				mover.Set(out, on, places)
+			}
+		})
+		return nil
+	}
+	layout.Fill(ctx, out, off)
 	meter := ctx.Meter()
 	defer meter.Done()
 	places, err := kernels.Scratch[int64](&meter, len(at.V))
 	if err != nil {
 		return err
 	}
-	places = places[:0]
-	for i, d := range at.V {
-		if d >= 0 && d < depth {
+	mover.Set(out, on, hotPlaces(places[:0], at.V, 0, len(at.V), depth, suffix))
+	return nil
+}
+
+// oneHotGrain is how many elements are worth a thread.
+const oneHotGrain = 1 << 14
+
+// oneHotRows is how many rows are filled at a time.
+func oneHotRows(depth int64) int { return int(max(1, oneHotGrain/4/depth)) }
+
+// hotPlaces appends the places of the elements that indices lo to hi point to.
+func hotPlaces(places, indices []int64, lo, hi int, depth int64, suffix int) []int64 {
+	for i := lo; i < hi; i++ {
+		if d := indices[i]; d >= 0 && d < depth {
 			places = append(places, (int64(i/suffix)*depth+d)*int64(suffix)+int64(i%suffix))
 		}
 	}
-	layout.MoverOf(on.DType()).Set(out, on, places)
-	return nil
+	return places
 }
 
 // readSmallIndices reads indices of uint8 too, and int8.

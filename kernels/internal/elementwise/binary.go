@@ -400,11 +400,8 @@ func (k *BinaryKernel) shortRows(w *Walk, dst, a, b unsafe.Pointer, lo, hi int) 
 	x, y := k.In.Block(), k.In.Block()
 	defer k.In.Blocks.Put(x)
 	defer k.In.Blocks.Put(y)
-	if len(w.Dims) == 2 {
-		for r := lo; r < hi; r += per {
-			n := min(per, hi-r)
-			k.Each(k.out.At(dst, r*inner), k.together(w, 0, x, a, r, n), k.together(w, 1, y, b, r, n), n*inner)
-		}
+	if last := len(w.Dims) - 2; last == 0 || last > 0 && w.Dims[last] >= per {
+		k.planes(w, dst, a, b, x, y, lo, hi)
 		return
 	}
 	full, start := 0, lo
@@ -425,17 +422,35 @@ func (k *BinaryKernel) shortRows(w *Walk, dst, a, b unsafe.Pointer, lo, hi int) 
 	})
 }
 
-// together gives rows r to r+n of an operand of a walk of two dimensions as neighbours: where
-// they are, or in block.
-func (k *BinaryKernel) together(w *Walk, o int, block, p unsafe.Pointer, r, n int) unsafe.Pointer {
-	inner, stride := w.Inner(), w.Strides[o][0]
+// planes is shortRows of many rows in the innermost two dimensions: it takes those of one such plane at a time, and operands that
+// have them where they are. x and y are blocks.
+func (k *BinaryKernel) planes(w *Walk, dst, a, b, x, y unsafe.Pointer, lo, hi int) {
+	inner, last := w.Inner(), len(w.Dims)-2
+	per, rows := element.BlockLen/inner, w.Dims[last]
+	outer := Walk{Dims: w.Dims[:last+1], Strides: [][]int{w.Strides[0][:last+1], w.Strides[1][:last+1]}}
+	outer.Each(lo/rows, (hi+rows-1)/rows, func(plane int, at []int) {
+		first := plane * rows
+		from, to := max(lo-first, 0), min(hi-first, rows)
+		for r := from; r < to; r += per {
+			n := min(per, to-r)
+			k.Each(k.out.At(dst, (first+r)*inner),
+				k.together(w, 0, x, k.In.At(a, at[0]), r, n, r == from), k.together(w, 1, y, k.In.At(b, at[1]), r, n, r == from), n*inner)
+		}
+	})
+}
+
+// together gives rows r to r+n of an operand in a plane as neighbours: where they are, or in block. fresh tells that the block does
+// not have rows of the plane yet, of which there are no more later on.
+func (k *BinaryKernel) together(w *Walk, o int, block, p unsafe.Pointer, r, n int, fresh bool) unsafe.Pointer {
+	inner, stride := w.Inner(), w.Strides[o][len(w.Dims)-2]
 	switch {
 	case w.InnerStride(o) == 0:
 		k.In.spread(block, k.In.At(p, r*stride), n, inner)
-	case stride == 0:
+	case stride == 0 && fresh:
 		for i := range n {
 			k.In.move(k.In.At(block, i*inner), p, inner)
 		}
+	case stride == 0:
 	default:
 		return k.In.At(p, r*stride)
 	}

@@ -21,6 +21,8 @@ type Reducer[T any] struct {
 	Into func(acc, a []T)
 	// Rows, where it is there, sets acc to the reduction of all rows of a that are as long, where those are short.
 	Rows func(acc, a []T)
+	// Each, where it is there, sets dst to the reductions of as many rows of a, one after the other.
+	Each func(dst, a []T)
 	// First, where it is there, changes elements before they are reduced; last changes the
 	// results of n elements each.
 	First func(dst, a []T)
@@ -125,6 +127,8 @@ func (k *Reducer[T]) fold(dev kernels.Device, dst, src []T, outer, reduced, inne
 		for i := range dst {
 			dst[i] = k.Identity
 		}
+	case inner == 1 && outer > 1 && k.Each != nil:
+		dev.Parallel(outer, max(1, reduceChunk/reduced), func(lo, hi int) { k.Each(dst[lo:hi], src[lo*reduced:hi*reduced]) })
 	case len(src) <= reduceChunk:
 		for o := range outer {
 			k.part(dst[o*inner:(o+1)*inner], src[o*reduced*inner:(o+1)*reduced*inner])

@@ -10,10 +10,10 @@ import (
 )
 
 // SumFloat adds up floats.
-var SumFloat = Reducer[float32]{Row: simd.Sum, Into: func(acc, a []float32) { simd.Add(acc, acc, a) }, Rows: simd.SumRows}
+var SumFloat = Reducer[float32]{Row: simd.Sum, Into: func(acc, a []float32) { simd.Add(acc, acc, a) }, Rows: simd.SumRows, Each: simd.SumEach}
 
 // MaxFloat is the greatest float.
-var MaxFloat = Reducer[float32]{Identity: float32(math.Inf(-1)), Row: simd.MaxOf, Into: func(acc, a []float32) { simd.Max(acc, acc, a) }}
+var MaxFloat = Reducer[float32]{Identity: float32(math.Inf(-1)), Row: simd.MaxOf, Into: func(acc, a []float32) { simd.Max(acc, acc, a) }, Each: simd.MaxOfEach}
 
 // MinFloat is the least float.
 var MinFloat = Reducer[float32]{Identity: float32(math.Inf(1)), Row: slices.Min[[]float32], Into: func(acc, a []float32) { simd.Min(acc, acc, a) }}

@@ -1323,6 +1323,175 @@ DATA lanesff800000<>+24(SB)/4, $0xff800000
 DATA lanesff800000<>+28(SB)/4, $0xff800000
 GLOBL lanesff800000<>(SB), RODATA|NOPTR, $32
 
+// func sumEachAVX512(dst []float32, src *float32, width int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·sumEachAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst_base+0(FP), AX
+	MOVQ dst_len+8(FP), CX
+	MOVQ src+24(FP), DX
+	MOVQ width+32(FP), BX
+
+row:
+	MOVQ    DX, SI
+	MOVQ    BX, DI
+	VPXORD  Z0, Z0, Z0
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	CMPQ    DI, $0x00000040
+	JL      single
+
+unrolled:
+	VMOVUPS (SI), Z5
+	VADDPS  Z5, Z1, Z1
+	VMOVUPS 64(SI), Z5
+	VADDPS  Z5, Z2, Z2
+	VMOVUPS 128(SI), Z5
+	VADDPS  Z5, Z3, Z3
+	VMOVUPS 192(SI), Z5
+	VADDPS  Z5, Z4, Z4
+	ADDQ    $0x00000100, SI
+	SUBQ    $0x00000040, DI
+	CMPQ    DI, $0x00000040
+	JGE     unrolled
+
+single:
+	CMPQ    DI, $0x10
+	JL      rest
+	VMOVUPS (SI), Z5
+	VADDPS  Z5, Z1, Z1
+	ADDQ    $0x40, SI
+	SUBQ    $0x10, DI
+	JMP     single
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	MOVQ      $0xffffffff, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS.Z (SI), K1, Z5
+	VADDPS    Z5, Z1, Z1
+
+done:
+	VADDPS     Z3, Z1, Z1
+	VADDPS     Z4, Z2, Z2
+	VADDPS     Z2, Z1, Z1
+	VSHUFF32X4 $0x4e, Z1, Z1, Z2
+	VADDPS     Z2, Z1, Z1
+	VSHUFF32X4 $0xb1, Z1, Z1, Z2
+	VADDPS     Z2, Z1, Z1
+	VSHUFPS    $0x4e, Z1, Z1, Z2
+	VADDPS     Z2, Z1, Z1
+	VSHUFPS    $0xb1, Z1, Z1, Z2
+	VADDPS     Z2, Z1, Z1
+	VMOVSS     X1, (AX)
+	LEAQ       (DX)(BX*4), DX
+	ADDQ       $0x04, AX
+	DECQ       CX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func maxOfEachAVX512(dst []float32, src *float32, width int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·maxOfEachAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst_base+0(FP), AX
+	MOVQ dst_len+8(FP), CX
+	MOVQ src+24(FP), DX
+	MOVQ width+32(FP), BX
+
+row:
+	MOVQ         DX, SI
+	MOVQ         BX, DI
+	VBROADCASTSS lanesff800000<>+0(SB), Z0
+	VMOVAPS      Z0, Z1
+	VMOVAPS      Z0, Z2
+	VMOVAPS      Z0, Z3
+	VMOVAPS      Z0, Z4
+	CMPQ         DI, $0x00000040
+	JL           single
+
+unrolled:
+	VMOVUPS (SI), Z5
+	VMAXPS  Z1, Z5, Z1
+	VCMPPS  $0x03, Z5, Z5, K1
+	VMOVAPS Z5, K1, Z1
+	VMOVUPS 64(SI), Z5
+	VMAXPS  Z2, Z5, Z2
+	VCMPPS  $0x03, Z5, Z5, K1
+	VMOVAPS Z5, K1, Z2
+	VMOVUPS 128(SI), Z5
+	VMAXPS  Z3, Z5, Z3
+	VCMPPS  $0x03, Z5, Z5, K1
+	VMOVAPS Z5, K1, Z3
+	VMOVUPS 192(SI), Z5
+	VMAXPS  Z4, Z5, Z4
+	VCMPPS  $0x03, Z5, Z5, K1
+	VMOVAPS Z5, K1, Z4
+	ADDQ    $0x00000100, SI
+	SUBQ    $0x00000040, DI
+	CMPQ    DI, $0x00000040
+	JGE     unrolled
+
+single:
+	CMPQ    DI, $0x10
+	JL      rest
+	VMOVUPS (SI), Z5
+	VMAXPS  Z1, Z5, Z1
+	VCMPPS  $0x03, Z5, Z5, K1
+	VMOVAPS Z5, K1, Z1
+	ADDQ    $0x40, SI
+	SUBQ    $0x10, DI
+	JMP     single
+
+rest:
+	TESTQ   DI, DI
+	JZ      done
+	MOVQ    $0xffffffff, R8
+	BZHIQ   DI, R8, R8
+	KMOVW   R8, K1
+	VMOVAPS Z0, Z0
+	VMOVUPS (SI), K1, Z0
+	VMAXPS  Z1, Z0, Z1
+	VCMPPS  $0x03, Z0, Z0, K1
+	VMOVAPS Z0, K1, Z1
+
+done:
+	VMAXPS     Z3, Z1, Z0
+	VCMPPS     $0x03, Z1, Z1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMAXPS     Z4, Z2, Z1
+	VCMPPS     $0x03, Z2, Z2, K1
+	VMOVAPS    Z2, K1, Z1
+	VMAXPS     Z1, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K1
+	VMOVAPS    Z0, K1, Z1
+	VSHUFF32X4 $0x4e, Z1, Z1, Z0
+	VMAXPS     Z0, Z1, Z0
+	VCMPPS     $0x03, Z1, Z1, K1
+	VMOVAPS    Z1, K1, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z1
+	VMAXPS     Z1, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K1
+	VMOVAPS    Z0, K1, Z1
+	VSHUFPS    $0x4e, Z1, Z1, Z0
+	VMAXPS     Z0, Z1, Z0
+	VCMPPS     $0x03, Z1, Z1, K1
+	VMOVAPS    Z1, K1, Z0
+	VSHUFPS    $0xb1, Z0, Z0, Z1
+	VMAXPS     Z1, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K1
+	VMOVAPS    Z0, K1, Z1
+	VMOVSS     X1, (AX)
+	LEAQ       (DX)(BX*4), DX
+	ADDQ       $0x04, AX
+	DECQ       CX
+	JNZ        row
+	VZEROUPPER
+	RET
+
 // func dotAVX512(a []float32, b []float32) float32
 // Requires: AVX, AVX512F, BMI2, SSE
 TEXT ·dotAVX512(SB), NOSPLIT, $8-52
@@ -8356,6 +8525,169 @@ done:
 	VCMPPS     $0x03, Y1, Y1, Y2
 	VBLENDVPS  Y2, Y1, Y0, Y0
 	MOVSS      X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func sumEachAVX2(dst []float32, src *float32, width int)
+// Requires: AVX
+TEXT ·sumEachAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst_base+0(FP), AX
+	MOVQ dst_len+8(FP), CX
+	MOVQ src+24(FP), DX
+	MOVQ width+32(FP), BX
+
+row:
+	MOVQ    DX, SI
+	MOVQ    BX, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y0
+	CMPQ    DI, $0x00000020
+	JL      single
+
+unrolled:
+	VMOVUPS (SI), Y4
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS 32(SI), Y4
+	VADDPS  Y4, Y2, Y2
+	VMOVUPS 64(SI), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 96(SI), Y4
+	VADDPS  Y4, Y0, Y0
+	ADDQ    $0x00000080, SI
+	SUBQ    $0x00000020, DI
+	CMPQ    DI, $0x00000020
+	JGE     unrolled
+
+single:
+	CMPQ    DI, $0x08
+	JL      rest
+	VMOVUPS (SI), Y4
+	VADDPS  Y4, Y1, Y1
+	ADDQ    $0x20, SI
+	SUBQ    $0x08, DI
+	JMP     single
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y4
+	VMASKMOVPS (SI), Y4, Y4
+	VADDPS     Y4, Y1, Y1
+
+done:
+	VADDPS     Y3, Y1, Y1
+	VADDPS     Y0, Y2, Y0
+	VADDPS     Y0, Y1, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VSHUFPS    $0x4e, Y0, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VSHUFPS    $0xb1, Y0, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VMOVSS     X0, (AX)
+	LEAQ       (DX)(BX*4), DX
+	ADDQ       $0x04, AX
+	DECQ       CX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func maxOfEachAVX2(dst []float32, src *float32, width int)
+// Requires: AVX
+TEXT ·maxOfEachAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst_base+0(FP), AX
+	MOVQ dst_len+8(FP), CX
+	MOVQ src+24(FP), DX
+	MOVQ width+32(FP), BX
+
+row:
+	MOVQ    DX, SI
+	MOVQ    BX, DI
+	VMOVUPS lanesff800000<>+0(SB), Y0
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	CMPQ    DI, $0x00000020
+	JL      single
+
+unrolled:
+	VMOVUPS   (SI), Y5
+	VMAXPS    Y1, Y5, Y1
+	VCMPPS    $0x03, Y5, Y5, Y6
+	VBLENDVPS Y6, Y5, Y1, Y1
+	VMOVUPS   32(SI), Y5
+	VMAXPS    Y2, Y5, Y2
+	VCMPPS    $0x03, Y5, Y5, Y6
+	VBLENDVPS Y6, Y5, Y2, Y2
+	VMOVUPS   64(SI), Y5
+	VMAXPS    Y3, Y5, Y3
+	VCMPPS    $0x03, Y5, Y5, Y6
+	VBLENDVPS Y6, Y5, Y3, Y3
+	VMOVUPS   96(SI), Y5
+	VMAXPS    Y4, Y5, Y4
+	VCMPPS    $0x03, Y5, Y5, Y6
+	VBLENDVPS Y6, Y5, Y4, Y4
+	ADDQ      $0x00000080, SI
+	SUBQ      $0x00000020, DI
+	CMPQ      DI, $0x00000020
+	JGE       unrolled
+
+single:
+	CMPQ      DI, $0x08
+	JL        rest
+	VMOVUPS   (SI), Y5
+	VMAXPS    Y1, Y5, Y1
+	VCMPPS    $0x03, Y5, Y5, Y6
+	VBLENDVPS Y6, Y5, Y1, Y1
+	ADDQ      $0x20, SI
+	SUBQ      $0x08, DI
+	JMP       single
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	LEAQ       lanewindow<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    64(R8)(DI*4), Y5
+	VMASKMOVPS (SI), Y5, Y6
+	VBLENDVPS  Y5, Y6, Y0, Y6
+	VMAXPS     Y1, Y6, Y1
+	VCMPPS     $0x03, Y6, Y6, Y0
+	VBLENDVPS  Y0, Y6, Y1, Y1
+
+done:
+	VMAXPS     Y3, Y1, Y0
+	VCMPPS     $0x03, Y1, Y1, Y3
+	VBLENDVPS  Y3, Y1, Y0, Y0
+	VMAXPS     Y4, Y2, Y1
+	VCMPPS     $0x03, Y2, Y2, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VMAXPS     Y1, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y1
+	VPERM2F128 $0x01, Y1, Y1, Y0
+	VMAXPS     Y0, Y1, Y0
+	VCMPPS     $0x03, Y1, Y1, Y2
+	VBLENDVPS  Y2, Y1, Y0, Y0
+	VSHUFPS    $0x4e, Y0, Y0, Y1
+	VMAXPS     Y1, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y1
+	VSHUFPS    $0xb1, Y1, Y1, Y0
+	VMAXPS     Y0, Y1, Y0
+	VCMPPS     $0x03, Y1, Y1, Y2
+	VBLENDVPS  Y2, Y1, Y0, Y0
+	VMOVSS     X0, (AX)
+	LEAQ       (DX)(BX*4), DX
+	ADDQ       $0x04, AX
+	DECQ       CX
+	JNZ        row
 	VZEROUPPER
 	RET
 

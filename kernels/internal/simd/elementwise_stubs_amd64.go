@@ -68,6 +68,12 @@ func sumAVX512(a []float32) float32
 func maxOfAVX512(a []float32) float32
 
 //go:noescape
+func sumEachAVX512(dst []float32, src *float32, width int)
+
+//go:noescape
+func maxOfEachAVX512(dst []float32, src *float32, width int)
+
+//go:noescape
 func dotAVX512(a []float32, b []float32) float32
 
 //go:noescape
@@ -219,6 +225,12 @@ func sumAVX2(a []float32) float32
 
 //go:noescape
 func maxOfAVX2(a []float32) float32
+
+//go:noescape
+func sumEachAVX2(dst []float32, src *float32, width int)
+
+//go:noescape
+func maxOfEachAVX2(dst []float32, src *float32, width int)
 
 //go:noescape
 func dotAVX2(a []float32, b []float32) float32

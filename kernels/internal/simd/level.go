@@ -31,8 +31,10 @@ type kernelSet struct {
 	normalizeGradRow func(dst, grad, x, mean, ofGrad, ofX, offset []float32)
 
 	sum, maxOf func(a []float32) float32
-	dot        func(a, b []float32) float32
-	axpy       func(y, x []float32, alpha float32)
+	// Of at least one row.
+	sumEach, maxOfEach func(dst []float32, src *float32, width int) // nil selects a call for each row
+	dot                func(a, b []float32) float32
+	axpy               func(y, x []float32, alpha float32)
 
 	// The lengths of narrow and widen are multiples of bfloatTurn.
 	narrow func(dst []uint16, src []float32)

@@ -46,6 +46,31 @@ func MaxOf(a []float32) float32 {
 	return max(top, active.maxOf(a))
 }
 
+// SumEach sets dst to the sums of the rows of src, which are as long: len(dst) rows of len(src)/len(dst) numbers, one or more.
+func SumEach(dst, src []float32) { eachRow(dst, src, sumBlock, active.sumEach, Sum) }
+
+// MaxOfEach sets dst to the greatest numbers of the rows of src, as SumEach does.
+func MaxOfEach(dst, src []float32) { eachRow(dst, src, block, active.maxOfEach, MaxOf) }
+
+func eachRow(dst, src []float32, longest int, rows func(dst []float32, src *float32, width int), row func(a []float32) float32) {
+	if len(dst) == 0 {
+		return
+	}
+	width := len(src) / len(dst)
+	checkLengths(len(src), width*len(dst))
+	if rows == nil || width == 0 || width > longest {
+		for i := range dst {
+			dst[i] = row(src[i*width:][:width])
+		}
+		return
+	}
+	for at := 0; at < len(dst); {
+		n := min(max(block/width, 1), len(dst)-at)
+		rows(dst[at:at+n], &src[at*width], width)
+		at += n
+	}
+}
+
 // dotProduct returns the sum of the products of the elements of a and b.
 func dotProduct(a, b []float32) float32 {
 	if len(a) <= sumBlock {

@@ -153,3 +153,30 @@ func TestApplyAdam(t *testing.T) {
 		})
 	}
 }
+
+func TestEachRow(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		for name, f := range map[string]struct {
+			each func(dst, src []float32)
+			row  func(a []float32) float32
+		}{"sum": {SumEach, Sum}, "max": {MaxOfEach, MaxOf}} {
+			r := rand.New(rand.NewPCG(21, 22))
+			mem := &arena{r: r}
+			for round := range 400 {
+				rows, width := 1+r.IntN(9), r.IntN(200)
+				if round%50 == 0 {
+					width = sumBlock - 1 + r.IntN(3)
+				}
+				src, dst := mem.floats(rows*width), mem.floats(rows)
+				randomFloats(r, src)
+				f.each(dst, src)
+				for i, got := range dst {
+					if want := f.row(src[i*width:][:width]); math.Float32bits(got) != math.Float32bits(want) && got == got {
+						t.Fatalf("%s of row %d of %dx%d is %v, want %v", name, i, rows, width, got, want)
+					}
+				}
+				mem.release()
+			}
+		}
+	})
+}

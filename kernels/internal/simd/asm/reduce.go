@@ -3,6 +3,7 @@ package main
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 // fold combines accumulators, then the lanes of the last, and leaves the
@@ -41,23 +42,20 @@ func accumulators(s isa, n int, initial vec) []vec {
 	return acc
 }
 
-func reductions(s isa) {
-	add := s.lift(func(y, x, dst Op) { VADDPS(y, x, dst) })
+// lowestBits are those of minus infinity.
+const lowestBits = 0xff800000
 
-	s.text("sum", "func(a []float32) float32")
-	ptrs := slices("a")
-	n := length("a")
+// sumOf adds up n numbers.
+func (s isa) sumOf(ptrs []reg.GPVirtual, n reg.GPVirtual) reg.Register {
 	acc := accumulators(s, 4, s.zero())
 	s.loop(n, 4, ptrs, func(l lanes) {
 		VADDPS(l.load(0), acc[l.slot], acc[l.slot])
 	})
-	Store(s.fold(acc, add).AsX(), ReturnIndex(0))
-	end()
+	return s.fold(acc, s.lift(func(y, x, dst Op) { VADDPS(y, x, dst) })).AsX()
+}
 
-	s.text("maxOf", "func(a []float32) float32")
-	ptrs = slices("a")
-	n = length("a")
-	lowest := s.inReg(s.bits(0xff800000))
+// maxOf is the greatest of n numbers.
+func (s isa) maxOf(ptrs []reg.GPVirtual, n reg.GPVirtual, lowest vec) reg.Register {
 	top := accumulators(s, 4, lowest)
 	s.loop(n, 4, ptrs, func(l lanes) {
 		// The old maximum goes second, where VMAXPS lets its NaN through;
@@ -66,14 +64,47 @@ func reductions(s isa) {
 		VMAXPS(old, x, old)
 		s.choose(unorderedQ, x, x, x, old)
 	})
-	Store(s.fold(top, s.extreme(func(y, x, dst Op) { VMAXPS(y, x, dst) })).AsX(), ReturnIndex(0))
+	return s.fold(top, s.extreme(func(y, x, dst Op) { VMAXPS(y, x, dst) })).AsX()
+}
+
+// eachRow writes the reductions of rows that follow each other: a call for each costs as much as a short row.
+func (s isa) eachRow(name string, reduction func(ptrs []reg.GPVirtual, n reg.GPVirtual) reg.Register) {
+	s.text(name, "func(dst []float32, src *float32, width int)")
+	dst, rows := slices("dst")[0], length("dst")
+	src, width := arg("src"), arg("width")
+	Label("row")
+	at, n := GP64(), GP64()
+	MOVQ(src, at)
+	MOVQ(width, n)
+	VMOVSS(reduction([]reg.GPVirtual{at}, n), Mem{Base: dst})
+	LEAQ(Mem{Base: src, Index: width, Scale: 4}, src)
+	ADDQ(Imm(4), dst)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
 	end()
+}
+
+func reductions(s isa) {
+	add := s.lift(func(y, x, dst Op) { VADDPS(y, x, dst) })
+
+	s.text("sum", "func(a []float32) float32")
+	Store(s.sumOf(slices("a"), length("a")), ReturnIndex(0))
+	end()
+
+	s.text("maxOf", "func(a []float32) float32")
+	Store(s.maxOf(slices("a"), length("a"), s.inReg(s.bits(lowestBits))), ReturnIndex(0))
+	end()
+
+	s.eachRow("sumEach", s.sumOf)
+	s.eachRow("maxOfEach", func(ptrs []reg.GPVirtual, n reg.GPVirtual) reg.Register {
+		return s.maxOf(ptrs, n, s.inReg(s.bits(lowestBits)))
+	})
 
 	s.text("dot", "func(a, b []float32) float32")
 	restore := flushSubnormals()
-	ptrs = slices("a", "b")
-	n = length("a")
-	acc = accumulators(s, 4, s.zero())
+	ptrs := slices("a", "b")
+	n := length("a")
+	acc := accumulators(s, 4, s.zero())
 	s.loop(n, 4, ptrs, func(l lanes) {
 		VFMADD231PS(l.load(0), l.load(1), acc[l.slot])
 	})
