@@ -251,3 +251,122 @@ func TestReductionsToChannels(t *testing.T) {
 		})
 	}
 }
+
+// volumeCases are convolutions over volumes whose planes are as a convCase says.
+var volumeCases = []struct {
+	convCase
+	planes, deep, along, apart int64 // planes, of the filter, stride and dilation over them
+}{
+	{convCase{1, 6, 7, 3, 5, 3, 1, 1, 1, "SAME"}, 5, 3, 1, 1},
+	{convCase{2, 5, 6, 8, 16, 3, 2, 1, 1, "SAME"}, 6, 2, 2, 1},
+	{convCase{1, 7, 6, 8, 8, 2, 1, 2, 1, "VALID"}, 7, 3, 1, 2},
+	{convCase{1, 6, 6, 16, 8, 3, 3, 1, 2, "VALID"}, 5, 2, 3, 1},
+	{convCase{2, 4, 5, 8, 72, 1, 1, 1, 1, "SAME"}, 3, 1, 1, 1},
+	{convCase{1, 6, 6, 64, 8, 3, 1, 1, 1, "SAME"}, 4, 3, 1, 1},
+}
+
+func TestVolumesOnCards(t *testing.T) {
+	eachCard(t, func(t *testing.T, types []tensor.DType) {
+		r := rand.New(rand.NewPCG(25, 26))
+		for _, dtype := range types {
+			for _, format := range []string{"NDHWC", "NCDHW"} {
+				for _, c := range volumeCases {
+					plane := convCase{height: c.planes, size: c.deep, stride: c.along, dilation: c.apart, padding: c.padding}
+					_, planes, _ := plane.attrs(dtype)
+					_, rows, columns := c.attrs(dtype)
+					order := func(n, d, h, w, channels int64) []int64 {
+						if format == "NCDHW" {
+							return []int64{n, channels, d, h, w}
+						}
+						return []int64{n, d, h, w, channels}
+					}
+					attrs := kt.Attrs{"T": dtype, "strides": order(1, c.along, c.stride, c.stride, 1), "dilations": order(1, c.apart, c.dilation, c.dilation, 1),
+						"padding": c.padding, "data_format": format}
+					image := whole(r, dtype, order(c.batch, c.planes, c.height, c.width, c.in)...)
+					filter := whole(r, dtype, c.deep, c.size, c.size, c.in/c.groups, c.out)
+					grad := whole(r, dtype, order(c.batch, planes, rows, columns, c.out)...)
+					tolerance := map[tensor.DType]float64{tensor.Float16: 4e-3, tensor.BFloat16: 3e-2}[dtype] // the CPU rounds between planes
+					agree(t, kt.Op{Type: "Conv3D", Attrs: attrs}, tolerance, image, filter)
+					agree(t, kt.Op{Type: "Conv3DBackpropInputV2", Attrs: attrs}, tolerance, sizes(image), filter, grad)
+					agree(t, kt.Op{Type: "Conv3DBackpropFilterV2", Attrs: attrs}, tolerance, image, sizes(filter), grad)
+					if format == "NDHWC" {
+						first := kt.Attrs{"T": dtype, "strides": attrs["strides"], "dilations": attrs["dilations"], "padding": c.padding}
+						agree(t, kt.Op{Type: "Conv3DBackpropInput", Attrs: first}, tolerance, image, filter, grad)
+						agree(t, kt.Op{Type: "Conv3DBackpropFilter", Attrs: first}, tolerance, image, filter, grad)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestArgmaxPoolingOnGPU has ties, of which the first counts, and places of all images.
+func TestArgmaxPoolingOnGPU(t *testing.T) {
+	r := rand.New(rand.NewPCG(27, 28))
+	for _, dtype := range denseTypes {
+		for _, index := range []tensor.DType{tensor.Int32, tensor.Int64} {
+			for _, batches := range []bool{false, true} {
+				for _, c := range []convCase{{2, 13, 11, 5, 5, 3, 2, 1, 0, "SAME"}, {3, 9, 10, 4, 4, 2, 3, 1, 0, "VALID"}} {
+					_, rows, columns := c.attrs(dtype)
+					attrs := kt.Attrs{"T": dtype, "Targmax": index, "ksize": []int64{1, c.size, c.size, 1}, "strides": []int64{1, c.stride, c.stride, 1},
+						"padding": c.padding, "include_batch_in_index": batches}
+					image := whole(r, dtype, c.batch, c.height, c.width, c.in)
+					places := agree(t, kt.Op{Type: "MaxPoolWithArgmax", Attrs: attrs}, 0, image)[1]
+					if index == tensor.Int64 {
+						grad := whole(r, dtype, c.batch, rows, columns, c.in)
+						agree(t, kt.Op{Type: "MaxPoolGradWithArgmax", Attrs: attrs}, 0, image, grad, places)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestPatchesOnGPU(t *testing.T) {
+	r := rand.New(rand.NewPCG(29, 30))
+	for _, dtype := range []tensor.DType{tensor.Uint8, tensor.Float16, tensor.Float32, tensor.Int32, tensor.Int64, tensor.Complex128} {
+		for _, padding := range []string{"SAME", "VALID"} {
+			for _, channels := range []int64{1, 3, 8} {
+				attrs := kt.Attrs{"T": dtype, "ksizes": []int64{1, 3, 2, 1}, "strides": []int64{1, 2, 3, 1}, "rates": []int64{1, 2, 1, 1}, "padding": padding}
+				image := zeros(dtype, 2, 9, 8, channels)
+				for i := range image.Data() {
+					image.Data()[i] = byte(r.IntN(100))
+				}
+				agree(t, kt.Op{Type: "ExtractImagePatches", Attrs: attrs}, 0, image)
+			}
+		}
+	}
+}
+
+// TestWhereOnGPU has zeros with a sign, no element and every element, and more elements than one block counts.
+func TestWhereOnGPU(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 32))
+	for _, dtype := range []tensor.DType{tensor.Bool, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Uint32, tensor.Int64, tensor.Uint64,
+		tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64, tensor.Complex64, tensor.Complex128} {
+		for _, dims := range [][]int64{{5}, {0, 3}, {3, 4, 5}, {70, 11}, {1, 2, 1, 2, 3, 1, 2, 1}} {
+			for _, share := range []int{0, 3, 10} { // tenths of the elements
+				x := zeros(dtype, dims...)
+				size, data := dtype.Size(), x.Data()
+				for i := range x.Len() {
+					switch set := r.IntN(10) < share; {
+					case set && dtype == tensor.Bool:
+						data[i] = 1
+					case set:
+						data[i*size+r.IntN(size)/2] = 1
+					case signed[dtype] > 0:
+						data[i*size+signed[dtype]-1] = byte(r.IntN(2) << 7)
+					}
+				}
+				agree(t, kt.Op{Type: "Where", Attrs: kt.Attrs{"T": dtype}}, 0, x)
+			}
+		}
+	}
+	large := zeros(tensor.Bool, 300, 2000)
+	for i := range large.Data() {
+		large.Data()[i] = byte(r.IntN(2))
+	}
+	agree(t, kt.Op{Type: "Where", Attrs: kt.Attrs{"T": tensor.Bool}}, 0, large)
+}
+
+// signed are the sizes of floating-point numbers, whose last byte has a sign.
+var signed = map[tensor.DType]int{tensor.Float16: 2, tensor.BFloat16: 2, tensor.Float32: 4, tensor.Float64: 8, tensor.Complex64: 4, tensor.Complex128: 8}

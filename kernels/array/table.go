@@ -15,6 +15,7 @@ func Table() *kernels.Table {
 	addSpace(table)
 	addFillGPU(table)
 	addMovesGPU(table)
+	addWhereGPU(table)
 	return table
 }
 

@@ -34,6 +34,30 @@ DEVICE u64 first_max(const T *in, const Grid &grid, const Part &y, const Part &x
   return at;
 }
 
+// Places of the greatest elements are counted from the image's first element, or from the first of all with batches; they are
+// 4 bytes wide where narrow.
+template <class T>
+DEVICE void max_pool_argmax(const T *in, T *out, void *argmax, u64 n, const Grid &from, const Grid &to, const Window &rows, const Window &columns, u64 narrow, u64 batches) {
+  u64 size = from.channels * from.height * from.width;
+  GRID_LOOP(i, n) {
+    Element e = element_of(to, i);
+    u64 at = first_max(in, from, part_at(rows, e.y), part_at(columns, e.x), e.image, e.channel);
+    out[i] = in[at];
+    if (!batches) at -= e.image * size;
+    if (narrow) ((i32 *)argmax)[i] = (i32)at;
+    else ((i64 *)argmax)[i] = (i64)at;
+  }
+}
+
+// Each place of the result adds its gradient to the element that was the greatest; per and size are the elements of an image of
+// the result and of the input, limit those that a place may name. Places beyond it are left out.
+template <class T> DEVICE void max_pool_argmax_grad(const T *grad, const i64 *argmax, T *out, u64 n, u64 per, u64 size, u64 limit) {
+  GRID_LOOP(i, n) {
+    u64 at = (u64)argmax[i];
+    if (at < limit) atomicAdd(&out[quotient(i, per) * size + at], (typename Wide<T>::type)grad[i]);
+  }
+}
+
 template <class T> DEVICE void max_pool_grad(const T *in, const T *grad, T *out, u64 n, const Grid &from, const Grid &to, const Window &rows, const Window &columns) {
   typedef typename Wide<T>::type W;
   GRID_LOOP(i, n) {
@@ -85,6 +109,13 @@ template <class T> DEVICE void avg_pool_grad(const T *grad, T *out, u64 n, const
   }                                                                                                                            \
   KERNEL(max_pool_grad_##type)(const T *in, const T *grad, T *out, u64 n, Grid from, Grid to, Window rows, Window columns) {    \
     max_pool_grad(in, grad, out, n, from, to, rows, columns);                                                                  \
+  }                                                                                                                            \
+  KERNEL(max_pool_argmax_##type)(const T *in, T *out, void *argmax, u64 n, Grid from, Grid to, Window rows, Window columns,    \
+                                 u64 narrow, u64 batches) {                                                                    \
+    max_pool_argmax(in, out, argmax, n, from, to, rows, columns, narrow, batches);                                             \
+  }                                                                                                                            \
+  KERNEL(max_pool_argmax_grad_##type)(const T *grad, const i64 *argmax, T *out, u64 n, u64 per, u64 size, u64 limit) {          \
+    max_pool_argmax_grad(grad, argmax, out, n, per, size, limit);                                                              \
   }                                                                                                                            \
   KERNEL(avg_pool_##type)(const T *in, T *out, u64 n, Grid from, Grid to, Window rows, Window columns) {                        \
     avg_pool(in, out, n, from, to, rows, columns);                                                                             \

@@ -102,6 +102,14 @@ func (v *volume3) outShape() tensor.Shape {
 	return tensor.Shape{int64(v.batch), int64(v.planes.out), int64(v.plane.rows.out), int64(v.plane.cols.out), int64(v.plane.outDepth)}
 }
 
+// checkGradient refuses a gradient that is not of the result's shape.
+func (v *volume3) checkGradient(grad tensor.Shape) error {
+	if want := v.outShape(); !grad.Equal(want) {
+		return status.InvalidArgumentf("Size of out_backprop doesn't match computed: actual = %v, computed = %v", grad, want)
+	}
+	return nil
+}
+
 // each calls visit for each pair of a plane of the result and one of the filter that meet in a
 // plane of the volume, with where these start; first tells that it is the result's first.
 func (v *volume3) each(visit func(out, image, filter int, first bool) error) error {
@@ -174,8 +182,8 @@ func conv3InputGrad[T element.Numeric](w windowing3, by methods[T], spelled bool
 		if err != nil {
 			return err
 		}
-		if want := v.outShape(); !grad.Shape().Equal(want) {
-			return status.InvalidArgumentf("Size of out_backprop doesn't match computed: actual = %v, computed = %v", grad.Shape(), want)
+		if err := v.checkGradient(grad.Shape()); err != nil {
+			return err
 		}
 		out, err := ctx.Allocate(0, dtype, shape)
 		if err != nil || out.Len() == 0 {
@@ -206,8 +214,8 @@ func conv3FilterGrad[T element.Numeric](w windowing3, by methods[T], spelled boo
 		if err != nil {
 			return err
 		}
-		if want := v.outShape(); !grad.Shape().Equal(want) {
-			return status.InvalidArgumentf("Size of out_backprop doesn't match computed: actual = %v, computed = %v", grad.Shape(), want)
+		if err := v.checkGradient(grad.Shape()); err != nil {
+			return err
 		}
 		out, err := ctx.Allocate(0, dtype, shape)
 		if err != nil || out.Len() == 0 {

@@ -85,6 +85,19 @@ func addConvGPU(table *kernels.Table) {
 		row("Conv2D", nil, (*deviceConv).forward, []int{0}, -1, 0)
 		row("Conv2DBackpropInput", []string{"input_sizes"}, (*deviceConv).inputGrad, []int{2}, 0, 0)
 		row("Conv2DBackpropFilter", []string{"filter_sizes"}, (*deviceConv).filterGrad, []int{0, 2}, -1)
+
+		row3 := func(op string, host []string, run func(*deviceConv3, *kernels.Context) error, images []int, sizes int, results ...int) {
+			table.Add(kernels.Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{"T": {dtype}}, HostInputs: host, Expensive: true, New: func(c *kernels.Construction) (any, error) {
+				w, err := newWindowing3(c)
+				k := &deviceConv3{w, dtype, gemm.AllowTF32(), len(host) > 0}
+				return w.inLayout(kernels.Func(func(ctx *kernels.Context) error { return run(k, ctx) }), images, sizes, results...), err
+			}})
+		}
+		row3("Conv3D", nil, (*deviceConv3).forward, []int{0}, -1, 0)
+		row3("Conv3DBackpropInput", nil, (*deviceConv3).inputGrad, []int{2}, 0, 0)
+		row3("Conv3DBackpropInputV2", []string{"input_sizes"}, (*deviceConv3).inputGrad, []int{2}, 0, 0)
+		row3("Conv3DBackpropFilter", nil, (*deviceConv3).filterGrad, []int{0, 2}, -1)
+		row3("Conv3DBackpropFilterV2", []string{"filter_sizes"}, (*deviceConv3).filterGrad, []int{0, 2}, -1)
 	})
 }
 
@@ -149,7 +162,29 @@ func addPoolGPU(table *kernels.Table) {
 		row("MaxPoolGradV2", false, (*devicePool).maxGrad, "ksize", "strides")
 		row("AvgPool", true, (*devicePool).avg)
 		row("AvgPoolGrad", true, (*devicePool).avgGrad, "orig_input_shape")
+
+		argmax := func(op string, index []tensor.DType, run func(*deviceArgmaxPool, *kernels.Context) error) {
+			types := map[string][]tensor.DType{"T": {dtype}, "Targmax": index}
+			table.Add(kernels.Def{Op: op, Device: "GPU", Types: types, Expensive: true, New: func(c *kernels.Construction) (any, error) {
+				p, err := newArgmaxPooling(c)
+				if err != nil {
+					return nil, err
+				}
+				k := &deviceArgmaxPool{argmaxPooling: p, dtype: dtype}
+				k.index, err = c.Attrs().Type("Targmax")
+				return kernels.Func(func(ctx *kernels.Context) error { return run(k, ctx) }), err
+			}})
+		}
+		argmax("MaxPoolWithArgmax", []tensor.DType{tensor.Int32, tensor.Int64}, (*deviceArgmaxPool).forward)
+		argmax("MaxPoolGradWithArgmax", []tensor.DType{tensor.Int64}, (*deviceArgmaxPool).backward)
 	})
+	table.Add(kernels.Def{Op: "ExtractImagePatches", Device: "GPU", Types: dtypes.Numbers("T"), New: func(c *kernels.Construction) (any, error) {
+		made, err := newPatches(2)(c)
+		if err != nil {
+			return nil, err
+		}
+		return kernels.Func(made.(*patchesKernel).onGPU), nil
+	}})
 }
 
 func addSoftmaxGPU(table *kernels.Table) {

@@ -152,13 +152,18 @@ func (k *deviceConv) inputGrad(ctx *kernels.Context) error {
 
 // run launches a function of conv.cu or conv_sm80.cu.
 func (k *deviceConv) run(ctx *kernels.Context, what string, out *tensor.Tensor, m, n, depth, batch int, args func(partial uint64) []uint64) error {
-	t := gemm.Tiling{Function: "conv_" + what + "_", Rows: 64, Columns: 64, Threads: 256}
-	if gemm.TensorCores(kernels.AcceleratorOf(ctx.Device), k.dtype, k.tf32) {
-		t = gemm.Tiling{Function: "conv_" + what + "_mma_", Rows: 128, Columns: 64, Threads: 128}
-	}
-	t.Function += launch.Suffixes[k.dtype]
-	g := gemm.Launch{Tiling: t, M: m, N: n, K: depth, Batch: batch, Out: out}
+	g := gemm.Launch{Tiling: convTiling(ctx, "conv_"+what, k.dtype, k.tf32), M: m, N: n, K: depth, Batch: batch, Out: out}
 	return g.Run(ctx, args)
+}
+
+// convTiling names the function of a convolution for the card: by tensor cores where it has them.
+func convTiling(ctx *kernels.Context, function string, dtype tensor.DType, tf32 bool) gemm.Tiling {
+	t := gemm.Tiling{Function: function + "_", Rows: 64, Columns: 64, Threads: 256}
+	if gemm.TensorCores(kernels.AcceleratorOf(ctx.Device), dtype, tf32) {
+		t = gemm.Tiling{Function: function + "_mma_", Rows: 128, Columns: 64, Threads: 128}
+	}
+	t.Function += launch.Suffixes[dtype]
+	return t
 }
 
 // patchWords are the parameters of how the window moves over the image.

@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/gemm"
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
@@ -114,5 +115,92 @@ func (k *devicePool) avgGrad(ctx *kernels.Context) error {
 		return err
 	}
 	k.launch(ctx, "avg_pool_grad", out, append([]uint64{grad.Address(), out.Address(), uint64(out.Len())}, k.words(&p)...)...)
+	return nil
+}
+
+// deviceArgmaxPool is MaxPoolWithArgmax or its gradient on an accelerator, for images whose channels come last.
+type deviceArgmaxPool struct {
+	argmaxPooling
+	dtype, index tensor.DType
+}
+
+func (k *deviceArgmaxPool) forward(ctx *kernels.Context) error {
+	image := ctx.Input(0)
+	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
+		return err
+	}
+	p, err := k.planArgmax(image)
+	if err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, p.outShape())
+	if err != nil {
+		return err
+	}
+	argmax, err := ctx.Allocate(1, k.index, p.outShape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	a := kernels.AcceleratorOf(ctx.Device)
+	a.Launch(ctx, launch.PerElement(a, "max_pool_argmax_"+launch.Suffixes[k.dtype], out.Len(), slices.Concat(
+		[]uint64{image.Address(), out.Address(), argmax.Address(), uint64(out.Len())},
+		gridWords(p.depth, p.rows.in, p.cols.in, false), gridWords(p.depth, p.rows.out, p.cols.out, false), p.rows.words(), p.cols.words(),
+		[]uint64{gemm.Flag(k.index == tensor.Int32), gemm.Flag(k.batches)})...))
+	return nil
+}
+
+// backward leaves out places that do not lie in the image.
+func (k *deviceArgmaxPool) backward(ctx *kernels.Context) error {
+	image, grad, argmax := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	if err := args.FirstError(args.CheckType(ctx, 0, k.dtype), args.CheckType(ctx, 1, k.dtype), args.CheckType(ctx, 2, tensor.Int64)); err != nil {
+		return err
+	}
+	p, err := k.plan(image.Shape())
+	if err != nil {
+		return err
+	}
+	if err := args.FirstError(expectShape("grad", p.outShape(), grad.Shape()), expectShape("argmax", p.outShape(), argmax.Shape())); err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, k.dtype, image.Shape())
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	a := kernels.AcceleratorOf(ctx.Device)
+	a.Fill(ctx, out, 0)
+	if grad.Len() == 0 {
+		return nil
+	}
+	size, most := image.Len()/p.batch, image.Len()/p.batch
+	if k.batches {
+		size, most = 0, image.Len()
+	}
+	a.Launch(ctx, launch.PerElement(a, "max_pool_argmax_grad_"+launch.Suffixes[k.dtype], grad.Len(), grad.Address(), argmax.Address(), out.Address(),
+		uint64(grad.Len()), uint64(grad.Len()/p.batch), uint64(size), uint64(most)))
+	return nil
+}
+
+// onGPU is ExtractImagePatches on an accelerator.
+func (k *patchesKernel) onGPU(ctx *kernels.Context) error {
+	in := ctx.Input(0)
+	windows, shape, err := k.plan(in)
+	if err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, in.DType(), shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	a := kernels.AcceleratorOf(ctx.Device)
+	if in.Len() == 0 {
+		a.Fill(ctx, out, 0)
+		return nil
+	}
+	depth, size := in.Dim(3), in.DType().Size()
+	wide := launch.Widest(size, in.Address(), out.Address(), uint64(depth*size))
+	count := out.DataSize() / wide
+	rows, cols := windows[1], windows[2]
+	a.Launch(ctx, launch.PerElement(a, launch.CellFunction("patches", wide), count, slices.Concat([]uint64{out.Address(), in.Address()},
+		gridWords(depth*size/wide, rows.in, cols.in, false), rows.words(), cols.words(), []uint64{uint64(count)})...))
 	return nil
 }

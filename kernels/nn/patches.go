@@ -50,33 +50,42 @@ func newPatches(spatial int) func(c *kernels.Construction) (any, error) {
 	}
 }
 
-func (k *patchesKernel) Compute(ctx *kernels.Context) error {
-	in := ctx.Input(0)
+// plan works out the windows over planes, rows and columns, and the shape of the result.
+func (k *patchesKernel) plan(in *tensor.Tensor) (windows [3]window, shape tensor.Shape, err error) {
 	spatial := len(k.size)
 	if in.Rank() != spatial+2 {
-		return status.InvalidArgumentf("input must be %d-dimensional%v", spatial+2, in.Shape())
+		return windows, nil, status.InvalidArgumentf("input must be %d-dimensional%v", spatial+2, in.Shape())
 	}
 	// Images are volumes of one plane.
-	windows := []window{{in: 1, out: 1, size: 1, stride: 1, dilation: 1}, {}, {}}
-	shape := tensor.Shape{in.Shape()[0]}
+	windows[0] = window{in: 1, out: 1, size: 1, stride: 1, dilation: 1}
+	shape = tensor.Shape{in.Shape()[0]}
 	depth := in.Shape()[spatial+1]
 	for i := range spatial {
 		w, err := k.over(in.Shape()[1+i], k.size[i], k.stride[i], k.rate[i], 0, 0)
 		if err != nil {
-			return err
+			return windows, nil, err
 		}
 		windows[3-spatial+i] = w
 		shape = append(shape, int64(w.out))
 		var ok bool
 		if depth, ok = shapes.MulSize(depth, k.size[i]); !ok {
-			return status.InvalidArgumentf("A window of sizes %v over %d channels has too many elements", k.size, in.Dim(spatial+1))
+			return windows, nil, status.InvalidArgumentf("A window of sizes %v over %d channels has too many elements", k.size, in.Dim(spatial+1))
 		}
 	}
-	out, err := ctx.Allocate(0, in.DType(), append(shape, depth))
+	return windows, append(shape, depth), nil
+}
+
+func (k *patchesKernel) Compute(ctx *kernels.Context) error {
+	in := ctx.Input(0)
+	windows, shape, err := k.plan(in)
+	if err != nil {
+		return err
+	}
+	out, err := ctx.Allocate(0, in.DType(), shape)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	patchers[in.DType().Size()](ctx.Device, out, in, [3]window(windows))
+	patchers[in.DType().Size()](ctx.Device, out, in, windows)
 	return nil
 }
 

@@ -29,6 +29,19 @@ func newArgmaxPooling(c *kernels.Construction) (a argmaxPooling, err error) {
 	return a, a.setWindow(ksize, strides)
 }
 
+// planArgmax checks the images and works out the windows over them.
+func (a *argmaxPooling) planArgmax(image *tensor.Tensor) (pool, error) {
+	if image.Rank() != 4 {
+		return pool{}, status.InvalidArgumentf("tensor_in must be 4-dimensional (2)")
+	}
+	if image.Len() == 0 {
+		return pool{}, status.InvalidArgumentf("tensor_in must not be empty (2)")
+	}
+	p, err := a.plan(image.Shape())
+	p.over = 1
+	return p, err
+}
+
 // argmaxKernel is MaxPoolWithArgmax. As in TensorFlow, a window over channels is checked and then left out. A NaN is the greatest where it comes first in its window, and never elsewhere.
 type argmaxKernel[T element.Ordered, I int32 | int64] struct{ argmaxPooling }
 
@@ -37,17 +50,10 @@ func (k *argmaxKernel[T, I]) Compute(ctx *kernels.Context) error {
 	if err := args.CheckType(ctx, 0, element.DTypeOf[T]()); err != nil {
 		return err
 	}
-	if image.Rank() != 4 {
-		return status.InvalidArgumentf("tensor_in must be 4-dimensional (2)")
-	}
-	if image.Len() == 0 {
-		return status.InvalidArgumentf("tensor_in must not be empty (2)")
-	}
-	p, err := k.plan(image.Shape())
+	p, err := k.planArgmax(image)
 	if err != nil {
 		return err
 	}
-	p.over = 1
 	out, err := ctx.Allocate(0, image.DType(), p.outShape())
 	if err != nil {
 		return err
