@@ -3,10 +3,16 @@
 A pipeline is a string like "D.range(5).map(F[2]).batch(2, drop_remainder=True)". F are functions of one integer vector of any
 shape, P predicates of it.
 """
+import atexit
+import itertools
+import os
 import random
+import shutil
+import tempfile
 
 import tensorflow as tf
-from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.data.experimental.ops import compression_ops, map_defun
+from tensorflow.python.data.ops import dataset_ops, structured_function
 from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
 
 D = tf.compat.v1.data.Dataset
@@ -77,6 +83,122 @@ def wrapped(dataset):
     """What is wrapped and unwrapped is what it was."""
     v = gen_dataset_ops.unwrap_dataset_variant(gen_dataset_ops.wrap_dataset_variant(dataset._variant_tensor))  # pylint: disable=protected-access
     return dataset_ops.DatasetV1Adapter(dataset_ops._VariantDataset(v, dataset.element_spec))  # pylint: disable=protected-access
+
+
+def _variant(dataset):
+    return dataset._variant_tensor  # pylint: disable=protected-access
+
+
+def _number(e):
+    """The spec of one number for each element."""
+    return tf.TensorSpec([], e.dtype)
+
+
+def _open(e):
+    """The spec of elements of any shape."""
+    return tf.TensorSpec(None, e.dtype)
+
+
+def parts(replicas):
+    """Each batch in so many parts."""
+    return of_variant(lambda v, **declared: gen_experimental_dataset_ops.rebatch_dataset(v, replicas, **declared), _open)
+
+
+def sharded(workers, index, policy):
+    return of_variant(lambda v, **declared: gen_experimental_dataset_ops.auto_shard_dataset(
+        v, num_workers=workers, index=index, auto_shard_policy=policy, **declared), lambda e: e)
+
+
+def _function(f, **of):
+    wrapper = structured_function.StructuredFunctionWrapper(f, "pipelines", add_to_graph=False, **of)
+    wrapper.function.add_to_graph(tf.compat.v1.get_default_graph())
+    return wrapper.function
+
+
+def indexed(width):
+    """So many numbers of each element, each by its index."""
+    def apply(dataset):
+        f = _function(lambda x: _total(x) + tf.range(width, dtype=tf.int64), dataset=dataset)
+        of = _function(lambda i: (i // width, i % width), input_structure=tf.TensorSpec([], tf.int64))
+        return of_variant(lambda v, **declared: gen_experimental_dataset_ops.index_flat_map_dataset(
+            v, f.captured_inputs, of.captured_inputs, -2, map_func=f, index_map_func=of, **declared), _number)(dataset)
+    return apply
+
+
+def weighted(other, weights):
+    return lambda dataset: of_variant(lambda v, **declared: gen_experimental_dataset_ops.weighted_flat_map_dataset(
+        [v, _variant(other)], [tf.constant(w, tf.float64) for w in weights], **declared), _open)(dataset)
+
+
+def fastest(experiments):
+    return lambda dataset: of_variant(lambda v, **declared: gen_experimental_dataset_ops.choose_fastest_dataset(
+        [v, _variant(dataset.prefetch(1))], num_experiments=experiments, **declared), _open)(dataset)
+
+
+FOLDER = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+_snapshots = itertools.count()
+
+
+def snapshotted(compression):
+    """The first iteration writes the elements, the second reads them.
+
+    There is one shard, so that the order is that of the elements: TensorFlow's fingerprint of a pipeline whose functions call
+    functions changes from iteration to iteration, and then it writes again where it could read.
+    """
+    def apply(dataset):
+        path = os.path.join(FOLDER, str(next(_snapshots)))
+        return dataset.map(_total).snapshot(
+            path, compression=compression, shard_func=lambda x: tf.constant(0, tf.int64), reader_func=lambda datasets: datasets.flat_map(lambda d: d))
+    return apply
+
+
+def legacy_snapshot(compression):
+    def apply(dataset):
+        path = os.path.join(FOLDER, str(next(_snapshots)))
+        return of_variant(lambda v, **declared: gen_experimental_dataset_ops.snapshot_dataset(
+            v, path, compression=compression, **declared), lambda e: e)(dataset)
+    return apply
+
+
+def compressed(x):
+    return compression_ops.uncompress(compression_ops.compress(x), tf.TensorSpec(x.shape, x.dtype))
+
+
+def by_rows(x):
+    f = tf.function(lambda r: r * 3 - 1, input_signature=[tf.TensorSpec([], tf.int64)])
+    return map_defun.map_defun(f, [tf.reshape(x, [-1])], [tf.int64], [[]])[0]
+
+
+def optional(x):
+    return tf.experimental.Optional.from_value(x)
+
+
+def dropped(x):
+    """An optional of numbers above two, of no others."""
+    some, none = tf.experimental.Optional.from_value(x), tf.experimental.Optional.empty(tf.TensorSpec(x.shape, x.dtype))
+    return tf.cond(_total(x) > 2, lambda: some, lambda: none)
+
+
+def options():
+    o = tf.data.Options()
+    o.deterministic = True
+    o.experimental_optimization.map_and_batch_fusion = False
+    return o
+
+
+def sparse(x):
+    return tf.sparse.from_dense(tf.reshape(x, [-1]))
+
+
+def dense(x):
+    return tf.concat([tf.reshape(x.indices, [-1]), x.values, x.dense_shape], 0)
+
+
+def ragged(x):
+    if not isinstance(x, tf.RaggedTensor):  # of elements of one shape
+        return tf.reshape(x, [-1])
+    return tf.concat([tf.reshape(x.flat_values, [-1])] + [tf.cast(s, tf.int64) for s in x.nested_row_splits], 0)
 
 
 def _example(i):
@@ -159,12 +281,32 @@ class Maker:
             ".map(_total).apply(sliding(%d, %d, %d, %s))" % (n, r.randint(1, 4), r.randint(1, 3), r.random() < .5),
             ".apply(parsed(%d, %d))" % (n, r.randint(1, 3)),
             ".apply(wrapped)",
+            ".map(_total).batch(%d).rebatch(%d, drop_remainder=%s).map(strip)" % (r.randint(1, 5), n, r.random() < .5),
+            ".map(_total).batch(%d).apply(parts(%d))" % (r.randint(1, 5), r.randint(1, 3)),
+            ".apply(sharded(%d, %d, %d))" % (n, r.randrange(n), self.pick(0, 2, -1)),
+            ".apply(indexed(%d))" % r.randint(1, 3),
+            ".apply(fastest(%d))" % r.randint(1, 4),
+            ".apply(snapshotted(%r))" % self.pick(None, "GZIP", "SNAPPY", "AUTO"),
+            ".apply(legacy_snapshot(%r))" % self.pick("", "GZIP", "SNAPPY"),
+            ".map(compressed%s)" % calls,
+            ".map(by_rows%s)" % calls,
+            ".map(optional%s).map(lambda o: o.get_value())" % calls,
+            ".map(dropped).filter(lambda o: o.has_value()).map(lambda o: o.get_value())",
+            ".with_options(options())",
+            ".map(sparse%s).cache().map(dense)" % calls,
+            ".map(lambda x: tf.reshape(x, [-1])).ragged_batch(%d).map(ragged)" % n,
+            ".map(lambda x: tf.reshape(x, [-1])).apply(tf.data.experimental.dense_to_sparse_batch(%d, [400])).map(dense)" % n,
+            ".apply(tf.data.experimental.assert_cardinality(%d))" % r.randint(0, 9),
+            ".prefetch(tf.data.AUTOTUNE)",
             ".map(FAILING[0]%s).map(lambda x: tf.cast(x, tf.int64))" % calls,
         ]
         if depth > 0:
             other = self.pipeline(depth - 1, 2)
             steps += [
                 ".concatenate(%s)" % other,
+                ".map(_total).apply(weighted(%s.map(_total), (%s, %s)))" % (other, self.pick("1.", ".3", "5."), self.pick("1.", ".4", "2.5")),
+                ".map(_total).enumerate().map(lambda i, x: x).apply(lambda d: D.choose_from_datasets([d, %s.map(_total)], D.range(30).map(lambda x: x %% 2), "
+                "stop_on_empty_dataset=%s))" % (other, r.random() < .5),
                 ".map(strip).map(lambda x: tf.reshape(x, [-1])).concatenate(%s.map(lambda x: tf.reshape(x, [-1])))" % other,
             ]
         return r.choice(steps)

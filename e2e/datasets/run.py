@@ -28,7 +28,9 @@ import reference  # noqa: E402
 
 # A window or a batch with an element that failed: TensorFlow's says at once that it failed and that the input has ended,
 # if that was its last element, and what comes after, or groups it, believes it.
-DIFFERS = re.compile(r"FAILING.*(\.window\(|batch\(.*group_by_window)")
+# The same for what an assertion of a number of elements says at the end.
+DIFFERS = re.compile(
+    r"FAILING.*(\.window\(|batch\(.*group_by_window)|zip.*assert_cardinality|assert_cardinality.*(window\(|batch\(|group_by|choose_from)")
 
 MOST = 200  # elements of a pipeline that are compared
 

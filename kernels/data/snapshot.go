@@ -788,6 +788,9 @@ func (it *legacySnapshotting) write(c *Call) (Element, error) {
 		if err := it.describe(c, false); err != nil {
 			return nil, err
 		}
+		if err := it.openFile(c); err != nil { // there is one also without elements
+			return nil, err
+		}
 		it.begun = true
 	}
 	if it.next.Element == nil && it.next.err == nil { // at the beginning, and after an element that failed
@@ -835,12 +838,8 @@ func (it *legacySnapshotting) advance(c *Call) error {
 		}
 		it.written = e.bytes()
 	}
-	name := snapshotFile(joinPath(it.of.writerPrefix, it.of.folder, it.run), it.number)
-	if it.file == nil {
-		it.file, err = newSnapshotWriter(c.files, name, it.of.compression, snapshotV1)
-	}
-	if err == nil {
-		err = fileError(name, it.file.write(e))
+	if err = it.openFile(c); err == nil {
+		err = fileError(it.fileName(), it.file.write(e))
 	}
 	if err != nil {
 		e.release()
@@ -848,6 +847,18 @@ func (it *legacySnapshotting) advance(c *Call) error {
 	}
 	it.next = outcome{e, nil}
 	return nil
+}
+
+func (it *legacySnapshotting) fileName() string {
+	return snapshotFile(joinPath(it.of.writerPrefix, it.of.folder, it.run), it.number)
+}
+
+// openFile makes a file, unless one is open.
+func (it *legacySnapshotting) openFile(c *Call) (err error) {
+	if it.file == nil {
+		it.file, err = newSnapshotWriter(c.files, it.fileName(), it.of.compression, snapshotV1)
+	}
+	return err
 }
 
 // closeFile ends the file; the next element begins another one.
