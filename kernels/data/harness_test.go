@@ -57,7 +57,7 @@ func init() {
 			case hangs <- struct{}{}:
 			default: // nobody has to know of more
 			}
-			kernels.Wait(step.Cancellation, func(err error) { done(nil, err) }, func(end func(error)) func(error) {
+			kernels.Wait(&kernels.Context{Step: step}, kernels.Awaited{Text: "the end of the step"}, func(err error) { done(nil, err) }, func(end func(error)) func(error) {
 				return func(cause error) { end(kernels.Cancelled(cause)) }
 			})
 		},
