@@ -266,6 +266,8 @@ func (p *product[T]) compute() {
 		p.computePortable()
 	case p.m == 1 && p.transB && p.dot != nil:
 		p.computeDots()
+	case p.inPlace(t):
+		p.computeInPlace(t)
 	default:
 		p.computeTiled(t)
 	}

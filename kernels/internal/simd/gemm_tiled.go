@@ -120,6 +120,24 @@ type tiling[T number] struct {
 	accumulating bool
 }
 
+// inPlace tells that computeTiled would pack nothing and divide nothing: B is a single panel of whole vectors.
+func (p *product[T]) inPlace(t *tileSet[T]) bool {
+	whole := p.n == 2*t.lanes || p.n == t.lanes && t.byRow[0][1] != nil
+	return whole && !p.transA && !p.transB && p.k <= blockDepth && (p.m <= t.rows || p.m <= fewRows && p.ldb%conflictStride != 0)
+}
+
+// computeInPlace is computeTiled where that would only look for what there is to do: a small product takes less time.
+func (p *product[T]) computeInPlace(t *tileSet[T]) {
+	store, size := storeOnly, sizeOf[T]()
+	if p.accumulate {
+		store = storeSum
+	}
+	kernels := t.sized(&t.byRow, p.n)
+	eachSize(p.m, ceilDiv(p.m, t.rows), func(_, i, rows, count int) {
+		kernels[rows](p.k, &p.a[i*p.lda], size*p.lda, &p.b[0], size*p.ldb, &p.c[i*p.ldc], size*p.ldc, p.n, store, &p.b[0], 1, 0, count, size*rows*p.lda, 0)
+	})
+}
+
 func (p *product[T]) computeTiled(set *tileSet[T]) {
 	w := p.workspaces.Get().(*workspace[T])
 	t := tiling[T]{product: p, tileSet: set, workspace: w, width: 2 * set.lanes}
