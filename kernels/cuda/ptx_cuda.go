@@ -2,12 +2,7 @@
 
 package cuda
 
-import (
-	"embed"
-	"io/fs"
-)
+import _ "embed"
 
-//go:embed ptx/*.ptx
-var embedded embed.FS
-
-var compiled fs.FS = embedded
+//go:embed ptx.zip
+var compiled []byte

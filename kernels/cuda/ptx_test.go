@@ -116,6 +116,55 @@ func TestNamesAreUnique(t *testing.T) {
 	}
 }
 
+// TestPacked holds that the archive has the modules as they are, whatever packed them.
+func TestPacked(t *testing.T) {
+	archive, err := os.ReadFile("ptx.zip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byFunction, err := unpack(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernels := 0
+	for _, m := range modules(t) {
+		sum := sha256.Sum256([]byte(m.text))
+		for _, f := range entries(m.text) {
+			kernels++
+			p := byFunction[f]
+			if p == nil {
+				t.Fatalf("ptx.zip has no %s: run go generate ./kernels/cuda", f)
+			}
+			if text, err := p.text(); err != nil || text != m.text || p.name != m.name || p.id != hex.EncodeToString(sum[:6]) {
+				t.Fatalf("ptx.zip has another %s.ptx: run go generate ./kernels/cuda (%v)", m.name, err)
+			}
+		}
+	}
+	if len(byFunction) != kernels {
+		t.Errorf("ptx.zip has %d kernels, not %d: run go generate ./kernels/cuda", len(byFunction), kernels)
+	}
+	if _, err := unpack(archive[:len(archive)/2]); err == nil {
+		t.Error("half an archive was unpacked")
+	}
+}
+
+// BenchmarkModule is what finding the first kernel of a process costs, and unpacking the largest module.
+func BenchmarkModule(b *testing.B) {
+	archive, err := os.ReadFile("ptx.zip")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		byFunction, err := unpack(archive)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := byFunction["apply_adam_f32"].text(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // TestModule holds that the index leads from each kernel to its text, with the tag, and to none without.
 func TestModule(t *testing.T) {
 	if compiled == nil {
