@@ -138,6 +138,12 @@ func (s *singleFFT) rows(ctx *kernels.Context, in []float32, inDims []int, out [
 	runs := s.blocks * product(s.sizes[:last]) / run
 	groups := (run + fourier.Rows - 1) / fourier.Rows
 	table := fourier.NewTable(n)
+	if n >= fourier.LeastRow {
+		ctx.Device.Parallel(s.blocks*product(s.sizes[:last]), grain(n)*fourier.Rows, func(lo, hi int) {
+			s.eachOf(lo, hi, inDims, outDims, table.Row(), in, out)
+		})
+		return
+	}
 	ctx.Device.Parallel(runs*groups, grain(n), func(lo, hi int) {
 		f := table.Lanes()
 		for g := lo; g < hi; g++ {
@@ -158,6 +164,24 @@ func (s *singleFFT) rows(ctx *kernels.Context, in []float32, inDims []int, out [
 			f.Store(out[to:], count, outDims[last], outDims[last])
 		}
 	})
+}
+
+// eachOf transforms rows lo to hi of the last dimension, one at a time.
+func (s *singleFFT) eachOf(lo, hi int, inDims, outDims []int, f *fourier.Row, in, out []float32) {
+	last := len(s.sizes) - 1
+	rows := product(s.sizes[:last])
+	for r := lo; r < hi; r++ {
+		from := in[rowAt(r/rows, r%rows, s.sizes[:last], inDims):]
+		to := out[rowAt(r/rows, r%rows, s.sizes[:last], outDims):]
+		switch n := s.sizes[last]; {
+		case !s.real:
+			f.Transform(to[:2*n], from[:2*n], s.inverse)
+		case s.inverse:
+			f.ToReal(to[:n], from[:n+2])
+		default:
+			f.FromReal(to[:n+2], from[:n])
+		}
+	}
 }
 
 // grain is how many groups of rows are worth a part of their own.

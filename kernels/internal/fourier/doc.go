@@ -1,3 +1,3 @@
 // Package fourier holds discrete Fourier transforms: of any length in double precision, and of powers of two in single precision,
-// many at a time.
+// one vector at a time (Row) or many (Lanes).
 package fourier

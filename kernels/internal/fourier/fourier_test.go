@@ -120,3 +120,45 @@ func TestLanes(t *testing.T) {
 		}
 	}
 }
+
+// TestRow transforms one row of complex and of real numbers, forth and back.
+func TestRow(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	numbers := func(row []float32) []complex128 {
+		c := make([]complex128, len(row)/2)
+		for i := range c {
+			c[i] = complex(float64(row[2*i]), float64(row[2*i+1]))
+		}
+		return c
+	}
+	for n := LeastRow; n <= 4096; n *= 2 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			f := NewTable(n).Row()
+			x, y := make([]float32, 2*n), make([]float32, 2*n)
+			for i := range x {
+				x[i] = float32(r.NormFloat64())
+			}
+			for _, inverse := range []bool{false, true, false} {
+				f.Transform(y, x, inverse)
+				want := numbers(x)
+				if p := NewPlan(n); inverse {
+					p.Inverse(want)
+				} else {
+					p.Forward(want)
+				}
+				expectNear(t, "Transform", numbers(y), want, 2e-6)
+			}
+			want := make([]complex128, 2*n)
+			for i, v := range x {
+				want[i] = complex(float64(v), 0)
+			}
+			NewPlan(2 * n).Forward(want)
+			half := make([]float32, 2*n+2)
+			f.FromReal(half, x)
+			expectNear(t, "FromReal", numbers(half), want[:n+1], 2e-6)
+			half[1], half[2*n+1] = 7, 8 // these do not count
+			f.ToReal(y, half)
+			expectNear(t, "ToReal", numbers(y), numbers(x), 2e-6)
+		})
+	}
+}

@@ -19,6 +19,9 @@ type Table struct {
 	n           int
 	passes      [][][6]float32 // factors of the passes that take four parts to one
 	forth, back [][2]float32   // take the transform of twice as many real numbers apart, and put it together
+
+	turned sync.Once
+	turns  []float32 // between the two steps of a Row
 }
 
 // tables are those of short lengths, once they have been used.
@@ -90,9 +93,11 @@ func (f *Lanes) Store(rows []float32, count, length, stride int) {
 
 // LoadColumns is Load for numbers of which those of the same place in all rows lie together, and the places stride elements apart.
 func (f *Lanes) LoadColumns(src []float32, count, stride int) {
-	if count < Rows {
-		clear(f.here)
+	if count == Rows {
+		simd.LoadNumbers(f.here, src, f.n, stride, false)
+		return
 	}
+	clear(f.here)
 	for i := range f.n {
 		from, to := src[i*stride:][:2*count], (*[number]float32)(f.here[number*i:])
 		for j := range count {
@@ -103,6 +108,10 @@ func (f *Lanes) LoadColumns(src []float32, count, stride int) {
 
 // StoreColumns is Store for such numbers.
 func (f *Lanes) StoreColumns(dst []float32, count, stride int) {
+	if count == Rows {
+		simd.StoreNumbers(dst, f.here, f.n, stride, 1, false)
+		return
+	}
 	for i := range f.n {
 		to, from := dst[i*stride:][:2*count], (*[number]float32)(f.here[number*i:])
 		for j := range count {
@@ -111,25 +120,29 @@ func (f *Lanes) StoreColumns(dst []float32, count, stride int) {
 	}
 }
 
-// Transform transforms the numbers that have been loaded: by passes that leave them in order (Stockham). The inverse divides by their
-// number.
+// Transform transforms the numbers that have been loaded. The inverse divides by their number.
 func (f *Lanes) Transform(inverse bool) {
-	apart, left := 1, f.n
-	for _, pass := range f.passes {
-		for p := range pass {
-			simd.Butterflies4(f.there[number*4*apart*p:], f.here[number*apart*p:], apart, f.n/4, apart, &pass[p], inverse)
-		}
-		f.here, f.there = f.there, f.here
+	f.here, f.there = f.pass(f.here, f.there, 1, inverse)
+	if inverse {
+		simd.MulScalar(f.here[:number*f.n], f.here[:number*f.n], 1/float32(f.n))
+	}
+}
+
+// pass transforms as many sets of numbers as apart says, which lie beside each other: by passes from here to there and back that leave
+// them in order (Stockham). The inverse does not divide.
+func (t *Table) pass(here, there []float32, apart int, inverse bool) (result, other []float32) {
+	all, left := apart*t.n, t.n
+	for _, factors := range t.passes {
+		simd.Butterflies4(there, here, apart, all/4, apart, factors, inverse)
+		here, there = there, here
 		apart *= 4
 		left /= 4
 	}
 	if left == 2 {
-		simd.Butterflies2(f.there, f.here, apart, f.n/2, apart, inverse)
-		f.here, f.there = f.there, f.here
+		simd.Butterflies2(there, here, apart, all/2, apart, inverse)
+		here, there = there, here
 	}
-	if inverse {
-		simd.MulScalar(f.here[:number*f.n], f.here[:number*f.n], 1/float32(f.n))
-	}
+	return here, there
 }
 
 // FromReal transforms rows of 2n real numbers, which have been loaded as n numbers whose parts are neighbours. The result are the

@@ -7,21 +7,31 @@ const FourierRows = 16
 // FourierNumber is how many elements a number takes.
 const FourierNumber = 2 * FourierRows
 
-// Butterflies4 computes n times the transform of four numbers of src that lie srcStep numbers apart, to four of dst that lie dstStep
-// apart; the ones after the first are multiplied by w, whose elements are real and imaginary parts. The next time is for the numbers
-// behind. With inverse the real and the imaginary parts change places in src and dst, which makes it an inverse transform.
-func Butterflies4(dst, src []float32, n, srcStep, dstStep int, w *[6]float32, inverse bool) {
-	needNumbers(dst, n+3*dstStep)
-	needNumbers(src, n+3*srcStep)
+// Butterflies4 computes, for each element of w, n times the transform of four numbers of src that lie srcStep numbers apart, to four of
+// dst that lie dstStep apart; the ones after the first are multiplied by the element, which has real and imaginary parts. The next time
+// is for the numbers behind, in dst behind the four that have been written. With inverse the real and the imaginary parts change places
+// in src and dst, which makes it an inverse transform.
+func Butterflies4(dst, src []float32, n, srcStep, dstStep int, w [][6]float32, inverse bool) {
+	needNumbers(dst, len(w)*(n+3*dstStep))
+	needNumbers(src, len(w)*n+3*srcStep)
 	if active.butterflies4 == nil {
-		butterflies4(dst, src, n, srcStep, dstStep, w, inverse)
+		for i := range w {
+			butterflies4(dst[FourierNumber*i*(n+3*dstStep):], src[FourierNumber*i*n:], n, srcStep, dstStep, &w[i], inverse)
+		}
 		return
 	}
-	if n > 0 {
-		at, im := parts(inverse)
-		active.butterflies4(&dst[at], &src[at], n, fourierBytes*srcStep, fourierBytes*dstStep, im, &w[0])
+	at, im := parts(inverse)
+	for n > 0 && len(w) > 0 {
+		most := min(len(w), max(1, numbersAtOnce/n))
+		active.butterflies4(&dst[at], &src[at], n, fourierBytes*srcStep, fourierBytes*dstStep, im, &w[0][0], most)
+		if w = w[most:]; len(w) > 0 {
+			dst, src = dst[FourierNumber*most*(n+3*dstStep):], src[FourierNumber*most*n:]
+		}
 	}
 }
+
+// numbersAtOnce is how many numbers one call of a kernel gets, if it can get them in parts.
+const numbersAtOnce = 1 << 12
 
 // Butterflies2 is Butterflies4 for two numbers.
 func Butterflies2(dst, src []float32, n, srcStep, dstStep int, inverse bool) {
@@ -54,6 +64,91 @@ func Untangle(dst, src []float32, last, n int, w [][2]float32) {
 	if n > 0 {
 		end := FourierNumber * last
 		active.untangle(&dst[0], &dst[end], &src[0], &src[end], n, &w[0][0])
+	}
+}
+
+// LoadNumbers takes n numbers apart from rows of FourierRows complex numbers, whose parts alternate, and which begin srcStep elements
+// apart. With inverse the real and the imaginary parts change places.
+func LoadNumbers(dst, src []float32, n, srcStep int, inverse bool) {
+	needNumbers(dst, n)
+	checkMatrix("numbers", n, FourierNumber, srcStep, len(src))
+	if n == 0 {
+		return
+	}
+	at, im := parts(inverse)
+	if active.loadNumbers != nil {
+		active.loadNumbers(&dst[at], &src[0], n, 4*srcStep, im)
+		return
+	}
+	for i := range n {
+		to, from := dst[FourierNumber*i:][:FourierNumber], src[i*srcStep:][:FourierNumber]
+		for row := range FourierRows {
+			to[at+row], to[FourierRows-at+row] = from[2*row], from[2*row+1]
+		}
+	}
+}
+
+// StoreNumbers undoes LoadNumbers, and multiplies by scale.
+func StoreNumbers(dst, src []float32, n, dstStep int, scale float32, inverse bool) {
+	needNumbers(src, n)
+	checkMatrix("numbers", n, FourierNumber, dstStep, len(dst))
+	if n == 0 {
+		return
+	}
+	at, im := parts(inverse)
+	if active.storeNumbers != nil {
+		active.storeNumbers(&dst[0], &src[at], n, 4*dstStep, im, scale)
+		return
+	}
+	for i := range n {
+		to, from := dst[i*dstStep:][:FourierNumber], src[FourierNumber*i:][:FourierNumber]
+		for row := range FourierRows {
+			to[2*row], to[2*row+1] = scale*from[at+row], scale*from[FourierRows-at+row]
+		}
+	}
+}
+
+// MulNumbers multiplies numbers by those of w.
+func MulNumbers(dst, w []float32) {
+	checkLengths(len(dst), len(w))
+	n := len(dst) / FourierNumber
+	needNumbers(dst, n)
+	if n == 0 {
+		return
+	}
+	if active.mulNumbers != nil {
+		active.mulNumbers(&dst[0], &w[0], n)
+		return
+	}
+	for i := range n {
+		a, f := dst[FourierNumber*i:][:FourierNumber], w[FourierNumber*i:][:FourierNumber]
+		for row := range FourierRows {
+			v := complex(a[row], a[FourierRows+row]) * complex(f[row], f[FourierRows+row])
+			a[row], a[FourierRows+row] = real(v), imag(v)
+		}
+	}
+}
+
+// UntangleRow is Untangle for one row of last+1 complex numbers, whose parts alternate, and a last that is even. dst may be src.
+func UntangleRow(dst, src []float32, last int, w [][2]float32) {
+	if last < 0 || last%2 != 0 || len(dst) < 2*last+2 || len(src) < 2*last+2 || len(w) < last/2+1 {
+		panic("simd: a Fourier transform of numbers that are not there")
+	}
+	k := 0
+	if active.untangleRow != nil {
+		lanes := active.tiles.lanes / 2
+		if n := last / 2 / lanes; n > 0 {
+			k = n * lanes
+			end := 2 * (last + 1 - lanes)
+			active.untangleRow(&dst[0], &dst[end], &src[0], &src[end], n, &w[0][0])
+		}
+	}
+	for ; k <= last/2; k++ {
+		a := complex(0.5*src[2*k], 0.5*src[2*k+1])
+		b := complex(0.5*src[2*(last-k)], -0.5*src[2*(last-k)+1])
+		e, t := a+b, complex(w[k][0], w[k][1])*(a-b)
+		dst[2*k], dst[2*k+1] = real(e+t), imag(e+t)
+		dst[2*(last-k)], dst[2*(last-k)+1] = real(e-t), -imag(e-t)
 	}
 }
 

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func butterflies4AVX512(dst *float32, src *float32, n int, srcStep int, dstStep int, im int, w *float32)
+// func butterflies4AVX512(dst *float32, src *float32, n int, srcStep int, dstStep int, im int, w *float32, factors int)
 // Requires: AVX, AVX512F
-TEXT ·butterflies4AVX512(SB), NOSPLIT, $0-56
+TEXT ·butterflies4AVX512(SB), NOSPLIT, $0-64
 	MOVQ im+40(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ srcStep+24(FP), BX
@@ -18,8 +18,10 @@ TEXT ·butterflies4AVX512(SB), NOSPLIT, $0-56
 	MOVQ DI, R8
 	ADDQ AX, R8
 	LEAQ (R9)(R9*2), AX
-	MOVQ n+16(FP), R10
 	MOVQ w+48(FP), R11
+
+factor:
+	MOVQ n+16(FP), R10
 
 four:
 	VMOVUPS      (CX), Z0
@@ -78,6 +80,11 @@ four:
 	ADDQ         $0x80, R8
 	DECQ         R10
 	JNZ          four
+	ADDQ         AX, DI
+	ADDQ         AX, R8
+	ADDQ         $0x18, R11
+	DECQ         factors+56(FP)
+	JNZ          factor
 	VZEROUPPER
 	RET
 
@@ -177,9 +184,243 @@ DATA lanes3f000000<>+24(SB)/4, $0x3f000000
 DATA lanes3f000000<>+28(SB)/4, $0x3f000000
 GLOBL lanes3f000000<>(SB), RODATA|NOPTR, $32
 
-// func butterflies4AVX2(dst *float32, src *float32, n int, srcStep int, dstStep int, im int, w *float32)
+// func loadNumbersAVX512(dst *float32, src *float32, n int, srcStep int, im int)
+// Requires: AVX, AVX512F
+TEXT ·loadNumbersAVX512(SB), NOSPLIT, $0-40
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    n+16(FP), DX
+	MOVQ    srcStep+24(FP), BX
+	MOVQ    AX, SI
+	ADDQ    im+32(FP), SI
+	VMOVUPS evenAVX512<>+0(SB), Z0
+	VMOVUPS oddAVX512<>+0(SB), Z1
+
+number:
+	VMOVUPS   (CX), Z2
+	VMOVUPS   64(CX), Z3
+	VMOVAPS   Z2, Z4
+	VPERMT2PS Z3, Z0, Z4
+	VMOVAPS   Z2, Z2
+	VPERMT2PS Z3, Z1, Z2
+	VMOVUPS   Z4, (AX)
+	VMOVUPS   Z2, (SI)
+	ADDQ      BX, CX
+	ADDQ      $0x80, AX
+	ADDQ      $0x80, SI
+	DECQ      DX
+	JNZ       number
+	VZEROUPPER
+	RET
+
+DATA evenAVX512<>+0(SB)/4, $0x00000000
+DATA evenAVX512<>+4(SB)/4, $0x00000002
+DATA evenAVX512<>+8(SB)/4, $0x00000004
+DATA evenAVX512<>+12(SB)/4, $0x00000006
+DATA evenAVX512<>+16(SB)/4, $0x00000008
+DATA evenAVX512<>+20(SB)/4, $0x0000000a
+DATA evenAVX512<>+24(SB)/4, $0x0000000c
+DATA evenAVX512<>+28(SB)/4, $0x0000000e
+DATA evenAVX512<>+32(SB)/4, $0x00000010
+DATA evenAVX512<>+36(SB)/4, $0x00000012
+DATA evenAVX512<>+40(SB)/4, $0x00000014
+DATA evenAVX512<>+44(SB)/4, $0x00000016
+DATA evenAVX512<>+48(SB)/4, $0x00000018
+DATA evenAVX512<>+52(SB)/4, $0x0000001a
+DATA evenAVX512<>+56(SB)/4, $0x0000001c
+DATA evenAVX512<>+60(SB)/4, $0x0000001e
+GLOBL evenAVX512<>(SB), RODATA|NOPTR, $64
+
+DATA oddAVX512<>+0(SB)/4, $0x00000001
+DATA oddAVX512<>+4(SB)/4, $0x00000003
+DATA oddAVX512<>+8(SB)/4, $0x00000005
+DATA oddAVX512<>+12(SB)/4, $0x00000007
+DATA oddAVX512<>+16(SB)/4, $0x00000009
+DATA oddAVX512<>+20(SB)/4, $0x0000000b
+DATA oddAVX512<>+24(SB)/4, $0x0000000d
+DATA oddAVX512<>+28(SB)/4, $0x0000000f
+DATA oddAVX512<>+32(SB)/4, $0x00000011
+DATA oddAVX512<>+36(SB)/4, $0x00000013
+DATA oddAVX512<>+40(SB)/4, $0x00000015
+DATA oddAVX512<>+44(SB)/4, $0x00000017
+DATA oddAVX512<>+48(SB)/4, $0x00000019
+DATA oddAVX512<>+52(SB)/4, $0x0000001b
+DATA oddAVX512<>+56(SB)/4, $0x0000001d
+DATA oddAVX512<>+60(SB)/4, $0x0000001f
+GLOBL oddAVX512<>(SB), RODATA|NOPTR, $64
+
+// func storeNumbersAVX512(dst *float32, src *float32, n int, dstStep int, im int, scale float32)
+// Requires: AVX, AVX512F
+TEXT ·storeNumbersAVX512(SB), NOSPLIT, $0-44
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         dstStep+24(FP), BX
+	MOVQ         CX, SI
+	ADDQ         im+32(FP), SI
+	VBROADCASTSS scale+40(FP), Z0
+	VMOVUPS      lowerAVX512<>+0(SB), Z1
+	VMOVUPS      upperAVX512<>+0(SB), Z2
+
+number:
+	VMULPS    (CX), Z0, Z3
+	VMULPS    (SI), Z0, Z4
+	VMOVAPS   Z3, Z5
+	VPERMT2PS Z4, Z1, Z5
+	VMOVAPS   Z3, Z3
+	VPERMT2PS Z4, Z2, Z3
+	VMOVUPS   Z5, (AX)
+	VMOVUPS   Z3, 64(AX)
+	ADDQ      BX, AX
+	ADDQ      $0x80, CX
+	ADDQ      $0x80, SI
+	DECQ      DX
+	JNZ       number
+	VZEROUPPER
+	RET
+
+DATA lowerAVX512<>+0(SB)/4, $0x00000000
+DATA lowerAVX512<>+4(SB)/4, $0x00000010
+DATA lowerAVX512<>+8(SB)/4, $0x00000001
+DATA lowerAVX512<>+12(SB)/4, $0x00000011
+DATA lowerAVX512<>+16(SB)/4, $0x00000002
+DATA lowerAVX512<>+20(SB)/4, $0x00000012
+DATA lowerAVX512<>+24(SB)/4, $0x00000003
+DATA lowerAVX512<>+28(SB)/4, $0x00000013
+DATA lowerAVX512<>+32(SB)/4, $0x00000004
+DATA lowerAVX512<>+36(SB)/4, $0x00000014
+DATA lowerAVX512<>+40(SB)/4, $0x00000005
+DATA lowerAVX512<>+44(SB)/4, $0x00000015
+DATA lowerAVX512<>+48(SB)/4, $0x00000006
+DATA lowerAVX512<>+52(SB)/4, $0x00000016
+DATA lowerAVX512<>+56(SB)/4, $0x00000007
+DATA lowerAVX512<>+60(SB)/4, $0x00000017
+GLOBL lowerAVX512<>(SB), RODATA|NOPTR, $64
+
+DATA upperAVX512<>+0(SB)/4, $0x00000008
+DATA upperAVX512<>+4(SB)/4, $0x00000018
+DATA upperAVX512<>+8(SB)/4, $0x00000009
+DATA upperAVX512<>+12(SB)/4, $0x00000019
+DATA upperAVX512<>+16(SB)/4, $0x0000000a
+DATA upperAVX512<>+20(SB)/4, $0x0000001a
+DATA upperAVX512<>+24(SB)/4, $0x0000000b
+DATA upperAVX512<>+28(SB)/4, $0x0000001b
+DATA upperAVX512<>+32(SB)/4, $0x0000000c
+DATA upperAVX512<>+36(SB)/4, $0x0000001c
+DATA upperAVX512<>+40(SB)/4, $0x0000000d
+DATA upperAVX512<>+44(SB)/4, $0x0000001d
+DATA upperAVX512<>+48(SB)/4, $0x0000000e
+DATA upperAVX512<>+52(SB)/4, $0x0000001e
+DATA upperAVX512<>+56(SB)/4, $0x0000000f
+DATA upperAVX512<>+60(SB)/4, $0x0000001f
+GLOBL upperAVX512<>(SB), RODATA|NOPTR, $64
+
+// func mulNumbersAVX512(dst *float32, w *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulNumbersAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ n+16(FP), DX
+
+number:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      64(AX), Z1
+	VMOVUPS      (CX), Z2
+	VMOVUPS      64(CX), Z3
+	VMULPS       Z2, Z0, Z4
+	VMULPS       Z2, Z1, Z2
+	VFNMADD231PS Z3, Z1, Z4
+	VFMADD231PS  Z3, Z0, Z2
+	VMOVUPS      Z4, (AX)
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         $0x80, AX
+	ADDQ         $0x80, CX
+	DECQ         DX
+	JNZ          number
+	VZEROUPPER
+	RET
+
+// func untangleRowAVX512(up *float32, down *float32, a *float32, b *float32, n int, w *float32)
+// Requires: AVX, AVX512F
+TEXT ·untangleRowAVX512(SB), NOSPLIT, $0-48
+	MOVQ         up+0(FP), AX
+	MOVQ         down+8(FP), CX
+	MOVQ         a+16(FP), DX
+	MOVQ         b+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         w+40(FP), DI
+	VBROADCASTSS lanes3f000000<>+0(SB), Z0
+	VMOVUPS      conjugateAVX512<>+0(SB), Z1
+	VMOVUPS      backwardsAVX512<>+0(SB), Z2
+
+vector:
+	VMULPS         (DX), Z0, Z3
+	VMULPS         (BX), Z0, Z4
+	VPERMPS        Z4, Z2, Z4
+	VPXORD         Z1, Z4, Z4
+	VADDPS         Z4, Z3, Z5
+	VSUBPS         Z4, Z3, Z3
+	VMOVUPS        (DI), Z4
+	VMOVSLDUP      Z4, Z6
+	VMOVSHDUP      Z4, Z7
+	VPERMILPS      $0xb1, Z3, Z4
+	VMULPS         Z7, Z4, Z4
+	VFMADDSUB231PS Z6, Z3, Z4
+	VADDPS         Z4, Z5, Z3
+	VSUBPS         Z4, Z5, Z4
+	VPXORD         Z1, Z4, Z4
+	VPERMPS        Z4, Z2, Z4
+	VMOVUPS        Z3, (AX)
+	VMOVUPS        Z4, (CX)
+	ADDQ           $0x40, AX
+	SUBQ           $0x40, CX
+	ADDQ           $0x40, DX
+	SUBQ           $0x40, BX
+	ADDQ           $0x40, DI
+	DECQ           SI
+	JNZ            vector
+	VZEROUPPER
+	RET
+
+DATA conjugateAVX512<>+0(SB)/4, $0x00000000
+DATA conjugateAVX512<>+4(SB)/4, $0x80000000
+DATA conjugateAVX512<>+8(SB)/4, $0x00000000
+DATA conjugateAVX512<>+12(SB)/4, $0x80000000
+DATA conjugateAVX512<>+16(SB)/4, $0x00000000
+DATA conjugateAVX512<>+20(SB)/4, $0x80000000
+DATA conjugateAVX512<>+24(SB)/4, $0x00000000
+DATA conjugateAVX512<>+28(SB)/4, $0x80000000
+DATA conjugateAVX512<>+32(SB)/4, $0x00000000
+DATA conjugateAVX512<>+36(SB)/4, $0x80000000
+DATA conjugateAVX512<>+40(SB)/4, $0x00000000
+DATA conjugateAVX512<>+44(SB)/4, $0x80000000
+DATA conjugateAVX512<>+48(SB)/4, $0x00000000
+DATA conjugateAVX512<>+52(SB)/4, $0x80000000
+DATA conjugateAVX512<>+56(SB)/4, $0x00000000
+DATA conjugateAVX512<>+60(SB)/4, $0x80000000
+GLOBL conjugateAVX512<>(SB), RODATA|NOPTR, $64
+
+DATA backwardsAVX512<>+0(SB)/4, $0x0000000e
+DATA backwardsAVX512<>+4(SB)/4, $0x0000000f
+DATA backwardsAVX512<>+8(SB)/4, $0x0000000c
+DATA backwardsAVX512<>+12(SB)/4, $0x0000000d
+DATA backwardsAVX512<>+16(SB)/4, $0x0000000a
+DATA backwardsAVX512<>+20(SB)/4, $0x0000000b
+DATA backwardsAVX512<>+24(SB)/4, $0x00000008
+DATA backwardsAVX512<>+28(SB)/4, $0x00000009
+DATA backwardsAVX512<>+32(SB)/4, $0x00000006
+DATA backwardsAVX512<>+36(SB)/4, $0x00000007
+DATA backwardsAVX512<>+40(SB)/4, $0x00000004
+DATA backwardsAVX512<>+44(SB)/4, $0x00000005
+DATA backwardsAVX512<>+48(SB)/4, $0x00000002
+DATA backwardsAVX512<>+52(SB)/4, $0x00000003
+DATA backwardsAVX512<>+56(SB)/4, $0x00000000
+DATA backwardsAVX512<>+60(SB)/4, $0x00000001
+GLOBL backwardsAVX512<>(SB), RODATA|NOPTR, $64
+
+// func butterflies4AVX2(dst *float32, src *float32, n int, srcStep int, dstStep int, im int, w *float32, factors int)
 // Requires: AVX, FMA3
-TEXT ·butterflies4AVX2(SB), NOSPLIT, $0-56
+TEXT ·butterflies4AVX2(SB), NOSPLIT, $0-64
 	MOVQ im+40(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ srcStep+24(FP), BX
@@ -191,8 +432,10 @@ TEXT ·butterflies4AVX2(SB), NOSPLIT, $0-56
 	MOVQ DI, R8
 	ADDQ AX, R8
 	LEAQ (R9)(R9*2), AX
-	MOVQ n+16(FP), R10
 	MOVQ w+48(FP), R11
+
+factor:
+	MOVQ n+16(FP), R10
 
 four:
 	VMOVUPS      (CX), Y0
@@ -301,6 +544,11 @@ four:
 	ADDQ         $0x80, R8
 	DECQ         R10
 	JNZ          four
+	ADDQ         AX, DI
+	ADDQ         AX, R8
+	ADDQ         $0x18, R11
+	DECQ         factors+56(FP)
+	JNZ          factor
 	VZEROUPPER
 	RET
 
@@ -427,3 +675,160 @@ pair:
 	JNZ          pair
 	VZEROUPPER
 	RET
+
+// func loadNumbersAVX2(dst *float32, src *float32, n int, srcStep int, im int)
+// Requires: AVX, AVX2
+TEXT ·loadNumbersAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ srcStep+24(FP), BX
+	MOVQ AX, SI
+	ADDQ im+32(FP), SI
+
+number:
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VPERMPD $0xd8, Y2, Y2
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y0, (SI)
+	VMOVUPS 64(CX), Y0
+	VMOVUPS 96(CX), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VPERMPD $0xd8, Y2, Y2
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y0, 32(SI)
+	ADDQ    BX, CX
+	ADDQ    $0x80, AX
+	ADDQ    $0x80, SI
+	DECQ    DX
+	JNZ     number
+	VZEROUPPER
+	RET
+
+// func storeNumbersAVX2(dst *float32, src *float32, n int, dstStep int, im int, scale float32)
+// Requires: AVX
+TEXT ·storeNumbersAVX2(SB), NOSPLIT, $0-44
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         dstStep+24(FP), BX
+	MOVQ         CX, SI
+	ADDQ         im+32(FP), SI
+	VBROADCASTSS scale+40(FP), Y0
+
+number:
+	VMULPS     (CX), Y0, Y1
+	VMULPS     (SI), Y0, Y2
+	VUNPCKLPS  Y2, Y1, Y3
+	VUNPCKHPS  Y2, Y1, Y2
+	VPERM2F128 $0x20, Y2, Y3, Y1
+	VPERM2F128 $0x31, Y2, Y3, Y2
+	VMOVUPS    Y1, (AX)
+	VMOVUPS    Y2, 32(AX)
+	VMULPS     32(CX), Y0, Y1
+	VMULPS     32(SI), Y0, Y2
+	VUNPCKLPS  Y2, Y1, Y3
+	VUNPCKHPS  Y2, Y1, Y2
+	VPERM2F128 $0x20, Y2, Y3, Y1
+	VPERM2F128 $0x31, Y2, Y3, Y2
+	VMOVUPS    Y1, 64(AX)
+	VMOVUPS    Y2, 96(AX)
+	ADDQ       BX, AX
+	ADDQ       $0x80, CX
+	ADDQ       $0x80, SI
+	DECQ       DX
+	JNZ        number
+	VZEROUPPER
+	RET
+
+// func mulNumbersAVX2(dst *float32, w *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·mulNumbersAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ n+16(FP), DX
+
+number:
+	VMOVUPS      (AX), Y0
+	VMOVUPS      64(AX), Y1
+	VMOVUPS      (CX), Y2
+	VMOVUPS      64(CX), Y3
+	VMULPS       Y2, Y0, Y4
+	VMULPS       Y2, Y1, Y2
+	VFNMADD231PS Y3, Y1, Y4
+	VFMADD231PS  Y3, Y0, Y2
+	VMOVUPS      Y4, (AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      32(AX), Y0
+	VMOVUPS      96(AX), Y1
+	VMOVUPS      32(CX), Y2
+	VMOVUPS      96(CX), Y3
+	VMULPS       Y2, Y0, Y4
+	VMULPS       Y2, Y1, Y2
+	VFNMADD231PS Y3, Y1, Y4
+	VFMADD231PS  Y3, Y0, Y2
+	VMOVUPS      Y4, 32(AX)
+	VMOVUPS      Y2, 96(AX)
+	ADDQ         $0x80, AX
+	ADDQ         $0x80, CX
+	DECQ         DX
+	JNZ          number
+	VZEROUPPER
+	RET
+
+// func untangleRowAVX2(up *float32, down *float32, a *float32, b *float32, n int, w *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·untangleRowAVX2(SB), NOSPLIT, $0-48
+	MOVQ    up+0(FP), AX
+	MOVQ    down+8(FP), CX
+	MOVQ    a+16(FP), DX
+	MOVQ    b+24(FP), BX
+	MOVQ    n+32(FP), SI
+	MOVQ    w+40(FP), DI
+	VMOVUPS lanes3f000000<>+0(SB), Y0
+	VMOVUPS conjugateAVX2<>+0(SB), Y1
+
+vector:
+	VMULPS         (DX), Y0, Y2
+	VMULPS         (BX), Y0, Y3
+	VPERMPD        $0x1b, Y3, Y3
+	VXORPS         Y1, Y3, Y3
+	VADDPS         Y3, Y2, Y4
+	VSUBPS         Y3, Y2, Y2
+	VMOVUPS        (DI), Y3
+	VMOVSLDUP      Y3, Y5
+	VMOVSHDUP      Y3, Y6
+	VPERMILPS      $0xb1, Y2, Y3
+	VMULPS         Y6, Y3, Y3
+	VFMADDSUB231PS Y5, Y2, Y3
+	VADDPS         Y3, Y4, Y2
+	VSUBPS         Y3, Y4, Y3
+	VXORPS         Y1, Y3, Y3
+	VPERMPD        $0x1b, Y3, Y3
+	VMOVUPS        Y2, (AX)
+	VMOVUPS        Y3, (CX)
+	ADDQ           $0x20, AX
+	SUBQ           $0x20, CX
+	ADDQ           $0x20, DX
+	SUBQ           $0x20, BX
+	ADDQ           $0x20, DI
+	DECQ           SI
+	JNZ            vector
+	VZEROUPPER
+	RET
+
+DATA conjugateAVX2<>+0(SB)/4, $0x00000000
+DATA conjugateAVX2<>+4(SB)/4, $0x80000000
+DATA conjugateAVX2<>+8(SB)/4, $0x00000000
+DATA conjugateAVX2<>+12(SB)/4, $0x80000000
+DATA conjugateAVX2<>+16(SB)/4, $0x00000000
+DATA conjugateAVX2<>+20(SB)/4, $0x80000000
+DATA conjugateAVX2<>+24(SB)/4, $0x00000000
+DATA conjugateAVX2<>+28(SB)/4, $0x80000000
+GLOBL conjugateAVX2<>(SB), RODATA|NOPTR, $32

@@ -5,7 +5,7 @@
 package simd
 
 //go:noescape
-func butterflies4AVX512(dst *float32, src *float32, n int, srcStep int, dstStep int, im int, w *float32)
+func butterflies4AVX512(dst *float32, src *float32, n int, srcStep int, dstStep int, im int, w *float32, factors int)
 
 //go:noescape
 func butterflies2AVX512(dst *float32, src *float32, n int, srcStep int, dstStep int, im int)
@@ -14,10 +14,34 @@ func butterflies2AVX512(dst *float32, src *float32, n int, srcStep int, dstStep 
 func untangleAVX512(up *float32, down *float32, a *float32, b *float32, n int, w *float32)
 
 //go:noescape
-func butterflies4AVX2(dst *float32, src *float32, n int, srcStep int, dstStep int, im int, w *float32)
+func loadNumbersAVX512(dst *float32, src *float32, n int, srcStep int, im int)
+
+//go:noescape
+func storeNumbersAVX512(dst *float32, src *float32, n int, dstStep int, im int, scale float32)
+
+//go:noescape
+func mulNumbersAVX512(dst *float32, w *float32, n int)
+
+//go:noescape
+func untangleRowAVX512(up *float32, down *float32, a *float32, b *float32, n int, w *float32)
+
+//go:noescape
+func butterflies4AVX2(dst *float32, src *float32, n int, srcStep int, dstStep int, im int, w *float32, factors int)
 
 //go:noescape
 func butterflies2AVX2(dst *float32, src *float32, n int, srcStep int, dstStep int, im int)
 
 //go:noescape
 func untangleAVX2(up *float32, down *float32, a *float32, b *float32, n int, w *float32)
+
+//go:noescape
+func loadNumbersAVX2(dst *float32, src *float32, n int, srcStep int, im int)
+
+//go:noescape
+func storeNumbersAVX2(dst *float32, src *float32, n int, dstStep int, im int, scale float32)
+
+//go:noescape
+func mulNumbersAVX2(dst *float32, w *float32, n int)
+
+//go:noescape
+func untangleRowAVX2(up *float32, down *float32, a *float32, b *float32, n int, w *float32)

@@ -55,9 +55,13 @@ type kernelSet struct {
 	normal func(dst []float32, src []uint32)
 
 	// Numbers of all rows, of which there is at least one; see asm.
-	butterflies4 func(dst, src *float32, n, srcStep, dstStep, im int, w *float32)
+	butterflies4 func(dst, src *float32, n, srcStep, dstStep, im int, w *float32, factors int)
 	butterflies2 func(dst, src *float32, n, srcStep, dstStep, im int)
 	untangle     func(up, down, a, b *float32, n int, w *float32)
+	untangleRow  func(up, down, a, b *float32, n int, w *float32)
+	loadNumbers  func(dst, src *float32, n, srcStep, im int)
+	storeNumbers func(dst, src *float32, n, dstStep, im int, scale float32)
+	mulNumbers   func(dst, w *float32, n int)
 
 	rows     *rowKernels[float32] // nil selects the portable ones
 	rows64   *rowKernels[float64]

@@ -35,6 +35,7 @@ var avx512 = kernelSet{
 	rows: &rowKernels[float32]{addRowsAVX512, dotRowsAVX512}, rows64: &rowKernels[float64]{addRowsDoubleAVX512, dotRowsDoubleAVX512},
 	pictures:     &picturesAVX2,
 	butterflies4: butterflies4AVX512, butterflies2: butterflies2AVX512, untangle: untangleAVX512,
+	untangleRow: untangleRowAVX512, loadNumbers: loadNumbersAVX512, storeNumbers: storeNumbersAVX512, mulNumbers: mulNumbersAVX512,
 	tiles: &tilesAVX512, tiles64: &tiles64AVX512, tilesInt32: &tilesInt32AVX512,
 }
 
@@ -71,6 +72,7 @@ var avx2 = kernelSet{
 	rows: &rowKernels[float32]{addRowsAVX2, dotRowsAVX2}, rows64: &rowKernels[float64]{addRowsDoubleAVX2, dotRowsDoubleAVX2},
 	pictures:     &picturesAVX2,
 	butterflies4: butterflies4AVX2, butterflies2: butterflies2AVX2, untangle: untangleAVX2,
+	untangleRow: untangleRowAVX2, loadNumbers: loadNumbersAVX2, storeNumbers: storeNumbersAVX2, mulNumbers: mulNumbersAVX2,
 	tiles: &tilesAVX2, tiles64: &tiles64AVX2, tilesInt32: &tilesInt32AVX2,
 }
 

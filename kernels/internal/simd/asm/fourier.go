@@ -89,10 +89,12 @@ func (f fourierNumbers) next() {
 
 // fourier writes the passes of Fourier transforms.
 func fourier(s isa) {
-	s.text("butterflies4", "func(dst, src *float32, n, srcStep, dstStep, im int, w *float32)")
+	s.text("butterflies4", "func(dst, src *float32, n, srcStep, dstStep, im int, w *float32, factors int)")
 	im := arg("im")
 	src, dst := s.fourierNumbers("src", "srcStep", im), s.fourierNumbers("dst", "dstStep", im)
-	n, w := arg("n"), arg("w")
+	n, w, factors := GP64(), arg("w"), inMemory("factors")
+	Label("factor")
+	Load(Param("n"), n)
 	factor := func(i int) (re, im Mem) { return Mem{Base: w, Disp: 8 * i}, Mem{Base: w, Disp: 8*i + 4} }
 	Label("four")
 	for disp := 0; disp < fourierPart; disp += s.size {
@@ -119,6 +121,12 @@ func fourier(s isa) {
 	dst.next()
 	DECQ(n)
 	JNZ(LabelRef("four"))
+	// The other three of dst lie between these and the next ones.
+	ADDQ(dst.step3, dst.re)
+	ADDQ(dst.step3, dst.im)
+	ADDQ(Imm(24), w)
+	DECQ(factors)
+	JNZ(LabelRef("factor"))
 	end()
 
 	s.text("butterflies2", "func(dst, src *float32, n, srcStep, dstStep, im int)")
@@ -174,4 +182,171 @@ func fourier(s isa) {
 	DECQ(n)
 	JNZ(LabelRef("pair"))
 	end()
+}
+
+// fourierRowKernels writes what transforms one row, whose numbers lie side by side with their parts alternating, and brings such numbers
+// into vectors of parts.
+func fourierRowKernels(s isa) {
+	s.text("loadNumbers", "func(dst, src *float32, n, srcStep, im int)")
+	re, src, n, step := arg("dst"), arg("src"), arg("n"), arg("srcStep")
+	im := GP64()
+	MOVQ(re, im)
+	ADDQ(inMemory("im"), im)
+	var even, odd vec
+	if s.wide() {
+		even, odd = s.order("even", func(i int) int { return 2 * i }), s.order("odd", func(i int) int { return 2*i + 1 })
+	}
+	Label("number")
+	for disp := 0; disp < fourierPart; disp += s.size {
+		a, b := s.new(), s.new()
+		VMOVUPS(Mem{Base: src, Disp: 2 * disp}, a)
+		VMOVUPS(Mem{Base: src, Disp: 2*disp + s.size}, b)
+		x, y := s.new(), s.new()
+		if s.wide() {
+			VMOVAPS(a, x)
+			VPERMT2PS(b, even, x)
+			VMOVAPS(a, y)
+			VPERMT2PS(b, odd, y)
+		} else {
+			VSHUFPS(Imm(0x88), b, a, x)
+			VSHUFPS(Imm(0xdd), b, a, y)
+			VPERMPD(Imm(0xd8), x, x)
+			VPERMPD(Imm(0xd8), y, y)
+		}
+		VMOVUPS(x, Mem{Base: re, Disp: disp})
+		VMOVUPS(y, Mem{Base: im, Disp: disp})
+	}
+	ADDQ(step, src)
+	ADDQ(Imm(fourierNumber), re)
+	ADDQ(Imm(fourierNumber), im)
+	DECQ(n)
+	JNZ(LabelRef("number"))
+	end()
+
+	s.text("storeNumbers", "func(dst, src *float32, n, dstStep, im int, scale float32)")
+	dst, re, n, step := arg("dst"), arg("src"), arg("n"), arg("dstStep")
+	im = GP64()
+	MOVQ(re, im)
+	ADDQ(inMemory("im"), im)
+	scale := s.scalar("scale")
+	var lower, upper vec
+	if s.wide() {
+		lower = s.order("lower", func(i int) int { return i/2 + 16*(i%2) })
+		upper = s.order("upper", func(i int) int { return 8 + i/2 + 16*(i%2) })
+	}
+	Label("number")
+	for disp := 0; disp < fourierPart; disp += s.size {
+		x, y := s.new(), s.new()
+		VMULPS(Mem{Base: re, Disp: disp}, scale, x)
+		VMULPS(Mem{Base: im, Disp: disp}, scale, y)
+		a, b := s.new(), s.new()
+		if s.wide() {
+			VMOVAPS(x, a)
+			VPERMT2PS(y, lower, a)
+			VMOVAPS(x, b)
+			VPERMT2PS(y, upper, b)
+		} else {
+			low, high := s.new(), s.new()
+			VUNPCKLPS(y, x, low)
+			VUNPCKHPS(y, x, high)
+			VPERM2F128(Imm(0x20), high, low, a)
+			VPERM2F128(Imm(0x31), high, low, b)
+		}
+		VMOVUPS(a, Mem{Base: dst, Disp: 2 * disp})
+		VMOVUPS(b, Mem{Base: dst, Disp: 2*disp + s.size})
+	}
+	ADDQ(step, dst)
+	ADDQ(Imm(fourierNumber), re)
+	ADDQ(Imm(fourierNumber), im)
+	DECQ(n)
+	JNZ(LabelRef("number"))
+	end()
+
+	s.text("mulNumbers", "func(dst, w *float32, n int)")
+	dst, w, n := arg("dst"), arg("w"), arg("n")
+	Label("number")
+	for disp := 0; disp < fourierPart; disp += s.size {
+		load := func(p reg.GPVirtual) complexVec {
+			v := complexVec{s.new(), s.new()}
+			VMOVUPS(Mem{Base: p, Disp: disp}, v.re)
+			VMOVUPS(Mem{Base: p, Disp: disp + fourierPart}, v.im)
+			return v
+		}
+		a, f, r := load(dst), load(w), complexVec{s.new(), s.new()}
+		VMULPS(f.re, a.re, r.re)
+		VMULPS(f.re, a.im, r.im)
+		VFNMADD231PS(f.im, a.im, r.re)
+		VFMADD231PS(f.im, a.re, r.im)
+		VMOVUPS(r.re, Mem{Base: dst, Disp: disp})
+		VMOVUPS(r.im, Mem{Base: dst, Disp: disp + fourierPart})
+	}
+	ADDQ(Imm(fourierNumber), dst)
+	ADDQ(Imm(fourierNumber), w)
+	DECQ(n)
+	JNZ(LabelRef("number"))
+	end()
+
+	// So many vectors of numbers from up on, and from down backwards; a and b likewise.
+	s.text("untangleRow", "func(up, down, a, b *float32, n int, w *float32)")
+	up, down, pa, pb, n, w := arg("up"), arg("down"), arg("a"), arg("b"), arg("n"), arg("w")
+	half, signs := s.inReg(s.float(0.5)), s.new()
+	conjugate := GLOBL("conjugate"+s.name, RODATA|NOPTR)
+	for i := range s.lanes() {
+		DATA(4*i, U32(uint32(i%2)<<31))
+	}
+	VMOVUPS(conjugate, signs)
+	var backwards vec
+	if s.wide() {
+		backwards = s.order("backwards", func(i int) int { return (14 - i/2*2) + i%2 })
+	}
+	reversed := func(v vec) vec {
+		r := s.new()
+		if s.wide() {
+			VPERMPS(v, backwards, r)
+		} else {
+			VPERMPD(Imm(0x1b), v, r)
+		}
+		return r
+	}
+	Label("vector")
+	a, b := s.new(), s.new()
+	VMULPS(Mem{Base: pa}, half, a)
+	VMULPS(Mem{Base: pb}, half, b)
+	b = reversed(b)
+	s.xor(signs, b, b)
+	e, d := s.new(), s.new()
+	VADDPS(b, a, e)
+	VSUBPS(b, a, d)
+	f, real, imaginary, turned := s.new(), s.new(), s.new(), s.new()
+	VMOVUPS(Mem{Base: w}, f)
+	VMOVSLDUP(f, real)
+	VMOVSHDUP(f, imaginary)
+	VPERMILPS(Imm(0xb1), d, turned)
+	VMULPS(imaginary, turned, turned)
+	VFMADDSUB231PS(real, d, turned) // real parts lose, imaginary ones gain
+	VADDPS(turned, e, a)
+	VSUBPS(turned, e, b)
+	s.xor(signs, b, b)
+	b = reversed(b)
+	VMOVUPS(a, Mem{Base: up})
+	VMOVUPS(b, Mem{Base: down})
+	ADDQ(Imm(uint64(s.size)), up)
+	SUBQ(Imm(uint64(s.size)), down)
+	ADDQ(Imm(uint64(s.size)), pa)
+	SUBQ(Imm(uint64(s.size)), pb)
+	ADDQ(Imm(uint64(s.size)), w)
+	DECQ(n)
+	JNZ(LabelRef("vector"))
+	end()
+}
+
+// order is a vector of the places that lanes come from.
+func (s isa) order(name string, from func(i int) int) vec {
+	m := GLOBL(name+s.name, RODATA|NOPTR)
+	for i := range s.lanes() {
+		DATA(4*i, U32(uint32(from(i))))
+	}
+	v := s.new()
+	VMOVUPS(m, v)
+	return v
 }

@@ -44,6 +44,7 @@ func main() {
 			}
 		case "fourier":
 			fourier(v)
+			fourierRowKernels(v)
 		case "jpeg":
 			pictures(v)
 		default:
