@@ -50,6 +50,7 @@ var shared = []string{
 	"remote/access",
 	"remote/closing",
 	"remote/compress",
+	"remote/observe",
 	"remote/proxy",
 	"remote/spec",
 	"remote/spec/spectest",

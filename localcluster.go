@@ -17,6 +17,7 @@ import (
 type LocalCluster struct {
 	spec    *spec.Spec
 	servers []*Server
+	watched *watched // nil without an HTTP endpoint
 }
 
 // maxTasks bounds the tasks of one process: each has a port, goroutines and memory of its own.
@@ -56,6 +57,11 @@ func startLocal(ctx context.Context, jobs map[string]int, o *options) (*LocalClu
 		return nil, err
 	}
 	c := &LocalCluster{spec: declared}
+	shared, err := o.watch(declared.Tasks()...)
+	if err != nil {
+		return nil, err
+	}
+	c.watched, o.http.shared = shared, shared
 	// All ports are bound before the first task serves: none misses another, and no connection
 	// of one takes the port of the next.
 	for _, t := range declared.Tasks() {
@@ -73,6 +79,7 @@ func startLocal(ctx context.Context, jobs map[string]int, o *options) (*LocalClu
 
 // abandon stops a cluster that did not come up and gives the error to report.
 func (c *LocalCluster) abandon(ctx context.Context, err error) error {
+	err = c.watched.abandon(err)
 	if e := c.Stop(context.WithoutCancel(ctx)); e != nil {
 		return status.Errorf(status.CodeOf(err), "%w (and its cluster failed to stop: %v)", err, e)
 	}

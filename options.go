@@ -43,6 +43,7 @@ type options struct {
 	audit         *access.Audit
 	files         actors.FileAccess
 	actors        map[string]ActorMaker
+	http          httpOptions
 	log           *slog.Logger
 
 	claim bool // the task was chosen as a free one

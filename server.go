@@ -38,7 +38,8 @@ type Server struct {
 	stopped chan struct{} // closed when the server has stopped
 	stopErr error         // set before that
 
-	node *remote.Node // whose port is bound
+	node    *remote.Node // whose port is bound
+	watched *watched     // nil without an HTTP endpoint
 
 	mu    sync.Mutex
 	state state
@@ -116,11 +117,19 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	if o.processMemory > 0 || tensor.Process.Limit() == 0 {
 		tensor.Process.SetLimit(cmp.Or(o.processMemory, tensor.DefaultProcessMemory()))
 	}
-	s := &Server{def: def, self: self, log: o.log, stopped: make(chan struct{})}
+	s := &Server{def: def, self: self, log: o.log, stopped: make(chan struct{}), watched: o.http.shared}
+	if s.watched == nil {
+		if s.watched, err = o.watch(self); err != nil {
+			return nil, err
+		}
+	}
 	s.node, err = remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, Outsiders: o.outsiders, CPUs: cpus,
 		Files: o.files, Credentials: o.credentials, SecretFile: o.secretFile, Guard: o.guard(),
 		MemoryLimit: o.memoryLimit, Threads: int(def.DefaultSessionConfig.GetIntraOpParallelismThreads()), StepMemory: o.stepMemory, SessionMemory: o.sessionMemory, ClientMemory: o.clientMemory, GPUConfig: gpus, Lease: o.lease, Defaults: defaults, Actors: s.kinds(o.actors), Log: o.log})
 	if err != nil {
+		if o.http.shared == nil {
+			err = s.watched.abandon(err)
+		}
 		return nil, startError(err)
 	}
 	return s, nil
@@ -140,8 +149,12 @@ func (s *Server) Start(ctx context.Context) error {
 	if err := s.node.Serve(ctx); err != nil {
 		s.state = ended
 		close(s.stopped)
+		if e := s.watched.remove(s.Task()); e != nil {
+			s.log.Warn("the HTTP endpoint did not end in order", "error", e)
+		}
 		return status.InContext(ctx, err)
 	}
+	s.watched.serve(s)
 	tellUnused(s.def.DefaultSessionConfig, s.log)
 	s.state = serving
 	return nil
@@ -194,7 +207,8 @@ func (s *Server) Stop(ctx context.Context) error {
 		defer cancel()
 	}
 	defer close(s.stopped)
-	s.stopErr = s.node.Stop(ctx)
+	s.watched.leave(s)
+	s.stopErr = cmp.Or(s.node.Stop(ctx), s.watched.remove(s.Task()))
 	return s.stopErr
 }
 

@@ -14,6 +14,7 @@ import (
 
 func newDemo() *cobra.Command {
 	var timeout time.Duration
+	var web httpFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show a cluster at work, and end",
@@ -25,6 +26,7 @@ checks what it shows and exits with 1 if anything is wrong.`,
 		Args:    noArgs,
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "time limit for the whole demo")
+	web.add(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		tuneMemory(0)
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -32,7 +34,7 @@ checks what it shows and exits with 1 if anything is wrong.`,
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		file, _ := cmd.OutOrStdout().(*os.File)
-		err := demo.Run(ctx, cmd.OutOrStdout(), isTerminal(file))
+		err := demo.Run(ctx, cmd.OutOrStdout(), isTerminal(file), web.options()...)
 		if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 			return failed(errors.New("interrupted"))
 		}

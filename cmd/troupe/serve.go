@@ -52,6 +52,7 @@ type serveFlags struct {
 	lend      bool
 	outsiders bool
 	files     fileFlags
+	http      httpFlags
 }
 
 func newServe(stdin *os.File) *cobra.Command {
@@ -84,6 +85,7 @@ func newServe(stdin *os.File) *cobra.Command {
 	f.security.add(flags)
 	f.run.add(flags)
 	f.files.add(flags)
+	f.http.add(flags)
 	logger := logFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		f.hasTask = flags.Changed("task")
@@ -101,7 +103,7 @@ func newServe(stdin *os.File) *cobra.Command {
 			return refused(err)
 		}
 		defer security.close()
-		server, err := f.server(cmd.Context(), log, append(slices.Concat(f.gpus.options(), security.options, f.files.options(), f.run.options()), troupe.WithLogger(log),
+		server, err := f.server(cmd.Context(), log, append(slices.Concat(f.gpus.options(), security.options, f.files.options(), f.http.options(), f.run.options()), troupe.WithLogger(log),
 			troupe.WithBind(f.bind), troupe.WithLending(f.lend), troupe.WithOutsiders(f.outsiders))...)
 		if err != nil {
 			if f.serverDef != "" {
@@ -114,6 +116,9 @@ func newServe(stdin *os.File) *cobra.Command {
 		}
 		defer reloadOnHangup(log, func() error { return security.reload(server) })()
 		log.Info("serving", "task", server.Task(), "target", server.Target(), "pid", os.Getpid())
+		if at := server.HTTP(); at != "" {
+			log.Info("serving HTTP", "url", at)
+		}
 		if f.serverDef != "" {
 			fmt.Fprintf(cmd.OutOrStdout(), "TARGET %s\n", server.Target())
 			if listens(stdin) {

@@ -23,6 +23,7 @@ func newUp() *cobra.Command {
 	var files fileFlags
 	var guard guardFlags
 	var run runFlags
+	var web httpFlags
 	cmd := &cobra.Command{
 		Use:     "up",
 		Short:   "Run a whole cluster in one process until it is stopped",
@@ -37,6 +38,7 @@ func newUp() *cobra.Command {
 	run.add(cmd.Flags())
 	files.add(cmd.Flags())
 	guard.add(cmd.Flags())
+	web.add(cmd.Flags())
 	logger := logFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log, err := logger()
@@ -54,7 +56,7 @@ func newUp() *cobra.Command {
 		defer guards.close()
 		tuneMemory(int64(run.process))
 		signals := catchSignals()
-		cluster, err := troupe.NewLocalCluster(cmd.Context(), jobs, append(slices.Concat(gpus.options(), guards.options(), files.options(), run.options()),
+		cluster, err := troupe.NewLocalCluster(cmd.Context(), jobs, append(slices.Concat(gpus.options(), guards.options(), files.options(), web.options(), run.options()),
 			troupe.WithLogger(log), troupe.WithLocalPorts(host, port))...)
 		if err != nil {
 			return refused(err)
@@ -72,6 +74,9 @@ func printCluster(w io.Writer, c *troupe.LocalCluster) {
 		fmt.Fprintf(w, "%-32s %s\n", s.Task(), s.Target())
 	}
 	fmt.Fprintf(w, "--cluster '%s'\n", c)
+	if at := c.Servers()[0].HTTP(); at != "" {
+		fmt.Fprintln(w, at)
+	}
 }
 
 // parseTasks reads how many tasks each job has: ps=1,worker=2.

@@ -19,14 +19,15 @@ const (
 	ListState                    // list devices, tasks and actors
 	UseActors                    // exchange messages with the program's actors
 	DeclareCluster               // declare a cluster with a session
+	ProfileServer                // read profiles of the server's process
 	actionCount
 )
 
 // actionNames are the words of policies, actionTexts those of refusals.
 var (
-	actionNames = [actionCount]string{"open", "others", "reset", "list", "actors", "declare"}
+	actionNames = [actionCount]string{"open", "others", "reset", "list", "actors", "declare", "profile"}
 	actionTexts = [actionCount]string{"open sessions", "use a session that somebody else opened", "reset containers", "list devices, tasks and actors",
-		"exchange messages with actors", "declare clusters"}
+		"exchange messages with actors", "declare clusters", "read profiles of the server's process"}
 )
 
 // String is the action's name in policies.

@@ -40,14 +40,14 @@ type stage struct {
 const stopTime = 3 * time.Second
 
 // Run runs the demo and tells about it on w, with colours where fancy is set. An error says which
-// act went wrong and how. Nothing is left running.
-func Run(ctx context.Context, w io.Writer, fancy bool) (err error) {
+// act went wrong and how. opts are added to the cluster's. Nothing is left running.
+func Run(ctx context.Context, w io.Writer, fancy bool, opts ...troupe.Option) (err error) {
 	out := &printer{w: w, fancy: fancy}
 	began := time.Now()
 	out.line("Troupe: a cluster of three tasks in this process, driven over gRPC.")
 	log := &journal{}
 	quiet := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 2}, troupe.WithLogger(quiet), troupe.WithGPUs(0))
+	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 2}, append(opts, troupe.WithLogger(quiet), troupe.WithGPUs(0))...)
 	if err != nil {
 		return fmt.Errorf("the cluster did not come up: %w", err)
 	}
@@ -66,6 +66,9 @@ func Run(ctx context.Context, w io.Writer, fancy bool) (err error) {
 	}()
 	for _, s := range cluster.Servers() {
 		out.line(fmt.Sprintf("  %-30s %s", s.Task(), s.Target()))
+	}
+	if at := cluster.Servers()[0].HTTP(); at != "" {
+		out.line("  HTTP at " + at)
 	}
 	out.line("  up after " + short(time.Since(began)))
 

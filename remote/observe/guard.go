@@ -1,0 +1,158 @@
+package observe
+
+import (
+	"encoding/base64"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/access"
+)
+
+// probes are open to everybody under any name: they tell next to nothing, and what calls them has no credentials.
+func probe(path string) bool { return path == "/healthz" || path == "/readyz" }
+
+// protected refuses what a page of another site can make a browser ask, and has browsers be careful with the answers.
+func (h *handler) protected(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		head := w.Header()
+		head.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+		head.Set("X-Content-Type-Options", "nosniff")
+		head.Set("X-Frame-Options", "DENY")
+		head.Set("Referrer-Policy", "no-referrer")
+		head.Set("Cross-Origin-Resource-Policy", "same-origin")
+		head.Set("Cross-Origin-Opener-Policy", "same-origin")
+		head.Set("Cache-Control", "no-store")
+		switch {
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			head.Set("Allow", "GET, HEAD")
+			http.Error(w, "the endpoint only reads: GET and HEAD are its methods", http.StatusMethodNotAllowed)
+		case !probe(r.URL.Path) && !h.named(r.Host):
+			http.Error(w, "the endpoint does not answer under the name "+quoted(r.Host)+": call it by its address, or start the server with --http-host", http.StatusMisdirectedRequest)
+		case foreign(r):
+			http.Error(w, "requests from pages of other sites are refused", http.StatusForbidden)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// named tells whether a Host header is the endpoint's. A page that has its own name resolve to this machine cannot send an
+// address or one of the known names.
+func (h *handler) named(host string) bool {
+	name := hostName(host)
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	return h.hosts[name]
+}
+
+// hostName is the host of a host:port or a host, in lower case and without brackets.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+}
+
+// foreign tells whether a page of another origin has made a browser send the request. Following a link to a page is allowed.
+func foreign(r *http.Request) bool {
+	if origin := r.Header.Get("Origin"); origin != "" {
+		_, host, ok := strings.Cut(origin, "://")
+		return !ok || !strings.EqualFold(host, r.Host)
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return false
+	}
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
+}
+
+// guarded lets in only who may do an action.
+func (h *handler) guarded(a access.Action, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h.may(r, a); err != nil {
+			h.refuse(w, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// may tells whether the caller may do an action: UNAUTHENTICATED, PERMISSION_DENIED.
+func (h *handler) may(r *http.Request, a access.Action) error {
+	if h.config.open() {
+		return nil
+	}
+	peer := peerOf(r)
+	if k := h.config.Credentials; k != nil {
+		if r.TLS == nil { // not behind a listener of Listen's
+			return status.Internalf("the endpoint has certificates, and the connection is not encrypted")
+		}
+		if len(r.TLS.PeerCertificates) == 0 && peer.Authorization == "" {
+			return status.Errorf(status.Unauthenticated, "the endpoint wants a client's certificate or a token")
+		}
+		// The connection may be older than the authorities that are trusted now.
+		forget, err := k.Watch(noCloser{}, *r.TLS)
+		forget()
+		if err != nil {
+			return err
+		}
+	}
+	if h.config.Guard == nil {
+		_, err := access.Identify(peer, nil)
+		return err
+	}
+	rights, err := h.config.Guard.Admit(0, peer)
+	if err != nil {
+		return err
+	}
+	if err = rights.May(a); err != nil {
+		h.config.Guard.Audit().Record(access.Event{What: a.String(), Who: rights.Who(), From: peer.From(), Refused: err})
+	}
+	return err
+}
+
+// noCloser stands for a connection that is not watched for long.
+type noCloser struct{}
+
+func (noCloser) Close() error { return nil }
+
+// peerOf is who calls.
+func peerOf(r *http.Request) access.Peer {
+	p := access.Peer{TLS: r.TLS, Address: &net.TCPAddr{}, Authorization: authorization(r.Header.Get("Authorization"))}
+	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		p.Address = net.TCPAddrFromAddrPort(at)
+	}
+	return p
+}
+
+// authorization is the header of that name, with the password of a browser's user as the token.
+func authorization(header string) string {
+	scheme, text, ok := strings.Cut(header, " ")
+	if !ok || !strings.EqualFold(scheme, "basic") {
+		return header
+	}
+	plain, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return header // which is refused
+	}
+	_, password, _ := strings.Cut(string(plain), ":")
+	return "Bearer " + password
+}
+
+// refuse tells why a caller is not let in.
+func (h *handler) refuse(w http.ResponseWriter, err error) {
+	code := http.StatusForbidden
+	switch status.CodeOf(err) {
+	case status.Unauthenticated:
+		code = http.StatusUnauthorized
+		w.Header().Add("WWW-Authenticate", `Bearer realm="troupe"`)
+		w.Header().Add("WWW-Authenticate", `Basic realm="troupe: any name, and a token as the password", charset="UTF-8"`)
+	case status.Internal:
+		code = http.StatusInternalServerError
+	}
+	http.Error(w, status.From(err).Message, code)
+}

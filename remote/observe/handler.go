@@ -1,0 +1,72 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/troupe-run/troupe/remote/access"
+)
+
+// maxLooks and maxProfiles bound the requests that look at tasks, and at the process, at a time; others are told to come again.
+const (
+	maxLooks    = 8
+	maxProfiles = 4
+)
+
+// handler answers the requests.
+type handler struct {
+	config Config
+	hosts  map[string]bool
+}
+
+// Handler serves the paths of the package, to the callers that c says. It listens nowhere.
+func Handler(c Config) http.Handler {
+	c.Log = cmp.Or(c.Log, slog.Default())
+	h := &handler{config: c, hosts: map[string]bool{"localhost": true}}
+	for _, name := range c.Hosts {
+		h.hosts[hostName(name)] = true
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", h.health)
+	mux.HandleFunc("/readyz", h.ready)
+	mux.Handle("/api/see", h.guarded(access.ListState, bounded(make(chan struct{}, maxLooks), http.HandlerFunc(h.see))))
+	mux.Handle("/api/", h.guarded(access.ListState, http.NotFoundHandler()))
+	if c.Pprof {
+		profiles := make(chan struct{}, maxProfiles)
+		for path, f := range map[string]http.HandlerFunc{"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace} {
+			mux.Handle("/debug/pprof/"+path, h.guarded(access.ProfileServer, bounded(profiles, f)))
+		}
+	}
+	if c.UI != nil {
+		mux.Handle("/", h.guarded(access.ListState, c.UI))
+	} else {
+		mux.Handle("/{$}", h.guarded(access.ListState, http.HandlerFunc(h.index)))
+	}
+	return h.protected(mux)
+}
+
+// bounded refuses requests for which there is no room.
+func bounded(room chan struct{}, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case room <- struct{}{}:
+			defer func() { <-room }()
+			next.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, fmt.Sprintf("%d requests are being answered, which is the limit", cap(room)), http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// index lists the paths.
+func (h *handler) index(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprint(w, "This is the HTTP endpoint of a Troupe task.\n\n/metrics\n/healthz\n/readyz\n/readyz?cluster\n/api/see\n/api/see?cluster=true\n")
+	if h.config.Pprof {
+		fmt.Fprint(w, "/debug/pprof/\n")
+	}
+}
