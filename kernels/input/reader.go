@@ -85,9 +85,19 @@ func onReader(start func(ctx *kernels.Context, r *reader.Reader, end func(error)
 				done(err)
 				return
 			}
-			kernels.Wait(ctx, kernels.Awaited{Resource: r, Verb: "read"}, done, func(end func(error)) func(error) { return start(ctx, r, end) })
+			kernels.Wait(ctx, awaitedOf(ctx, r), done, func(end func(error)) func(error) { return start(ctx, r, end) })
 		}), nil
 	}
+}
+
+// awaitedOf is what an operation on a reader waits for: work, where it takes some from a queue and there is none, or its turn.
+func awaitedOf(ctx *kernels.Context, r *reader.Reader) kernels.Awaited {
+	if ctx.NumInputs() > 1 {
+		if q, err := kernels.ResourceAt[*queues.Queue](ctx, 1, kernels.KindQueue); err == nil {
+			return kernels.Awaited{Resource: q, Verb: "dequeue", Amount: 1}
+		}
+	}
+	return kernels.Awaited{Resource: r, Verb: "read"}
 }
 
 // workOf takes units of work from a queue.
