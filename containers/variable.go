@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // Variable is a named tensor that outlives sessions: both TensorFlow's reference variables and its resource
@@ -167,6 +168,14 @@ func (v *Variable) Replace(change func(old *tensor.Tensor) (*tensor.Tensor, erro
 // Uninitialized is the error of reading or updating a variable without a value.
 func (v *Variable) Uninitialized() error {
 	return status.Errorf(status.FailedPrecondition, "Attempting to use uninitialized value %s", v.Name)
+}
+
+// Show adds the size of the value to a listing.
+func (v *Variable) Show(r *view.Resource) {
+	if t := v.Read(); t != nil {
+		defer t.Release()
+		r.Bytes = int64(t.ByteSize())
+	}
 }
 
 // Describe is the variable for listings: dtype, shape and bytes of its value.

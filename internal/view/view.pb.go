@@ -1627,6 +1627,9 @@ type Stage struct {
 	WaitedForInput  int64                  `protobuf:"varint,7,opt,name=waited_for_input,json=waitedForInput,proto3" json:"waited_for_input,omitempty"` // nanoseconds, in all
 	WaitedForOutput int64                  `protobuf:"varint,8,opt,name=waited_for_output,json=waitedForOutput,proto3" json:"waited_for_output,omitempty"`
 	Bytes           int64                  `protobuf:"varint,9,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Node            string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`        // that made the dataset
+	Running         int64                  `protobuf:"varint,11,opt,name=running,proto3" json:"running,omitempty"` // calls of its function that are under way
+	Tuned           bool                   `protobuf:"varint,12,opt,name=tuned,proto3" json:"tuned,omitempty"`     // the server chose the buffer or the parallelism
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1722,6 +1725,27 @@ func (x *Stage) GetBytes() int64 {
 		return x.Bytes
 	}
 	return 0
+}
+
+func (x *Stage) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Stage) GetRunning() int64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *Stage) GetTuned() bool {
+	if x != nil {
+		return x.Tuned
+	}
+	return false
 }
 
 // Device is a device of the task.
@@ -2354,7 +2378,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x16\n" +
 	"\x06master\x18\x03 \x01(\tR\x06master\x12\x0e\n" +
-	"\x02at\x18\x04 \x01(\x03R\x02at\"\x8f\x02\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\"\xd3\x02\n" +
 	"\x05Stage\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\x03R\x05depth\x12\x1a\n" +
@@ -2364,7 +2388,11 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x06buffer\x18\x06 \x01(\x03R\x06buffer\x12(\n" +
 	"\x10waited_for_input\x18\a \x01(\x03R\x0ewaitedForInput\x12*\n" +
 	"\x11waited_for_output\x18\b \x01(\x03R\x0fwaitedForOutput\x12\x14\n" +
-	"\x05bytes\x18\t \x01(\x03R\x05bytes\"\xd1\x03\n" +
+	"\x05bytes\x18\t \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04node\x18\n" +
+	" \x01(\tR\x04node\x12\x18\n" +
+	"\arunning\x18\v \x01(\x03R\arunning\x12\x14\n" +
+	"\x05tuned\x18\f \x01(\bR\x05tuned\"\xd1\x03\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12 \n" +

@@ -313,13 +313,22 @@ func (w *inquiry) resource(at waiter, r *Resource, from *path) finding {
 		return w.others(at, where, "insert", what, "inserts into it", from)
 	}
 	text := fmt.Sprintf("%s %s (%s)", v.Verb, name, cmp.Or(r.Description, r.Kind))
-	for _, s := range r.Stages {
-		if s.Buffer > 0 {
-			text += fmt.Sprintf("; its stage %s has %d of %d elements ready", s.Name, s.Buffered, s.Buffer)
-			break
+	text += slowest(r.Stages)
+	return finding{text, waits}
+}
+
+// slowest tells of the stage of a pipeline that holds the others up: the farthest from the end of those that have nothing ready.
+func slowest(stages []*Stage) (text string) {
+	for _, s := range stages {
+		if s.Buffer < 0 || s.Buffered > 0 {
+			continue
+		}
+		text = fmt.Sprintf("; its stage %s has none of %d elements ready", cmp.Or(s.Node, s.Name), s.Buffer)
+		if s.Running > 0 {
+			text += fmt.Sprintf(", and %d calls of its function are under way", s.Running)
 		}
 	}
-	return finding{text, waits}
+	return text
 }
 
 // queue explains why an operation on a queue waits.
