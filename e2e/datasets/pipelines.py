@@ -140,6 +140,18 @@ atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 _snapshots = itertools.count()
 
 
+for _file in range(4):
+    with open(os.path.join(FOLDER, "lines%d" % _file), "w", encoding="ascii") as _f:
+        _f.writelines("%d\n" % (10 * _file + line) for line in range(_file + 1))
+
+
+def lines(cycle, calls):
+    """The numbers in files, whose names can be sharded."""
+    files = D.list_files(os.path.join(FOLDER, "lines*"), shuffle=False)
+    read = files.interleave(tf.compat.v1.data.TextLineDataset, cycle_length=cycle, num_parallel_calls=calls)
+    return read.map(lambda line: tf.strings.to_number(line, tf.int64))
+
+
 def snapshotted(compression):
     """The first iteration writes the elements, the second reads them.
 
@@ -249,6 +261,7 @@ class Maker:
             "D.from_tensors(tf.constant(%r, tf.int64))" % [self.r.randint(-5, 9) for _ in range(m)],
             "D.from_tensor_slices(tf.reshape(tf.range(%d, dtype=tf.int64), [%d, %d]))" % (n * m, n, m),
             "D.from_tensor_slices(tf.constant(%r, tf.int64))" % [self.r.randint(-5, 9) for _ in range(n)],
+            "lines(%d, %s)" % (m, self.pick(None, 2)),
         )
 
     def step(self, depth):

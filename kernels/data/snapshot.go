@@ -131,7 +131,7 @@ func (k *saved) open(e *Env) (Iterator, error) { return k.savedTo.open(e, k.inpu
 
 // open makes the iterator that saves a dataset.
 func (s savedTo) open(e *Env, d *Dataset) (Iterator, error) {
-	it := &savingAll{to: s, types: d.Spec, of: d}
+	it := &savingAll{to: s, types: d.Spec}
 	if s.shard != nil {
 		f, err := e.bind(s.shard)
 		if err != nil {
@@ -145,7 +145,6 @@ func (s savedTo) open(e *Env, d *Dataset) (Iterator, error) {
 // savingAll writes the elements that it gives. It begins with the first one.
 type savingAll struct {
 	over
-	of    *Dataset
 	to    savedTo
 	types Spec
 	shard shardFunction
