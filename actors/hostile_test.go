@@ -46,7 +46,7 @@ func (c *panicCounter) WithGroup(string) slog.Handler { return c }
 // messages are all that links bring to the roles of a task, with nothing in them.
 func messages() []proto.Message {
 	return []proto.Message{&wire.RunPartition{}, &wire.PartitionDone{}, &wire.Tensors{}, &wire.AbortStep{}, &wire.DropSession{}, &wire.ClearContainers{},
-		&view.Query{}, &view.Task{}, &wire.Claim{}, &wire.Homes{}, &wire.Forget{}, &wire.Done{}, &wire.AttachConnection{}, &wire.ConnectionClosed{},
+		&view.Query{}, &view.Task{}, &view.GraphQuery{}, &view.Graph{}, &wire.Claim{}, &wire.Homes{}, &wire.Forget{}, &wire.Done{}, &wire.AttachConnection{}, &wire.ConnectionClosed{},
 		&wire.LeaseExpired{}, &wire.RemoveSession{}, &wire.RemoveSessions{}, &wire.AdmitSession{}, &wire.PeerLost{}}
 }
 

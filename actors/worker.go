@@ -78,6 +78,13 @@ func (w *worker) Receive(c actor.Context) {
 			}
 			t.System.Root.Send(sender, t.See(m))
 		})
+	case *view.GraphQuery:
+		sender := c.Sender()
+		if sender == nil {
+			w.drop(m, "it has no sender")
+			return
+		}
+		t.pool.Schedule(func() { t.System.Root.Send(sender, t.Graph(m)) })
 	case *peerLost:
 		task, err := m.message.Task, failed(m.message.Failure)
 		t.steps.masterDown(task, err)

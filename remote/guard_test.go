@@ -209,7 +209,7 @@ func TestEveryCallIsGuarded(t *testing.T) {
 			refusedBy(t, method+" of another client's", g.master("bob", method, q, a), denied, "client:bob may not")
 		}
 	}
-	for _, method := range []string{wire.OperatorStatus, wire.OperatorListActors} {
+	for _, method := range []string{wire.OperatorStatus, wire.OperatorListActors, wire.OperatorSee, wire.OperatorGraph} {
 		refusedBy(t, method, g.call("alice", method, &wire.StatusRequest{}, &wire.ClusterStatus{}), denied, "client:alice may not list devices, tasks and actors: the rule at policy.yaml:2")
 	}
 	refusedBy(t, "ListDevices of the server", g.master("alice", "ListDevices", &corepb.ListDevicesRequest{}, &corepb.ListDevicesResponse{}), denied, "list is not in its may")
@@ -236,7 +236,7 @@ func TestEveryCallIsGuarded(t *testing.T) {
 		count[e.Event+" "+e.Who+" "+e.Code]++
 	}
 	for what, want := range map[string]int{"open client:alice ": 1, "close client:alice ": 1, "login  UNAUTHENTICATED": 10,
-		"use client:bob PERMISSION_DENIED": 8, "reset client:bob PERMISSION_DENIED": 1, "list client:alice PERMISSION_DENIED": 3} {
+		"use client:bob PERMISSION_DENIED": 8, "reset client:bob PERMISSION_DENIED": 1, "list client:alice PERMISSION_DENIED": 5} {
 		if count[what] != want {
 			t.Errorf("the audit log has %d of %q, want %d: %v", count[what], what, want, count)
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
@@ -57,6 +58,38 @@ func (n *Node) seeTask(ctx context.Context, s TaskStatus, q *view.Query) *view.T
 		t.Since = s.Since.UnixNano()
 	}
 	return t
+}
+
+// Graph gives a page of the graph of a session. Errors: NOT_FOUND for a task that the cluster does not have and for a session whose
+// master the task is not, UNAVAILABLE for a task that is not up. It waits for another task until ctx ends at most, and 2 s.
+func (n *Node) Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error) {
+	task := cmp.Or(q.GetTask(), n.self.Name())
+	g, err := n.graph(ctx, task, q)
+	if err != nil {
+		return nil, err
+	}
+	if !g.Known {
+		return nil, status.Errorf(status.NotFound, "%s has no session %q: it may have ended", task, q.GetSession())
+	}
+	return g, nil
+}
+
+func (n *Node) graph(ctx context.Context, task string, q *view.GraphQuery) (*view.Graph, error) {
+	if task == n.self.Name() {
+		return n.task.Graph(q), nil
+	}
+	for _, s := range n.Status() {
+		switch {
+		case s.Task != task:
+		case s.State != "up":
+			return nil, status.Errorf(status.Unavailable, "%s is %s: %s", task, s.State, s.Reason)
+		default:
+			ctx, cancel := context.WithTimeout(ctx, lookTime)
+			defer cancel()
+			return n.task.AskGraph(ctx, q)
+		}
+	}
+	return nil, status.Errorf(status.NotFound, "the cluster has no task %q", task)
 }
 
 // complete adds to what was seen of the task what only the node knows.

@@ -1,6 +1,6 @@
 // The protocol of a worker, which runs a task's parts of the steps of all masters. RunPartition, PartitionDone and
 // Tensors are the messages of Parcels: the contents of their transfers are the Parcel's tensors. A worker also handles
-// PeerLost, and answers a view.Query with a view.Task. Regenerate with
+// PeerLost, and answers a view.Query with a view.Task and a view.GraphQuery with a view.Graph. Regenerate with
 //   protoc --go_out=. --go_opt=paths=source_relative actors/wire/worker.proto
 // from the repository's root (protoc-gen-go v1.36).
 

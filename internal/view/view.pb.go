@@ -2200,6 +2200,254 @@ func (x *Event) GetText() string {
 	return ""
 }
 
+// GraphQuery asks for a page of a session's placed graph.
+type GraphQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`       // the session's master; the task that is asked when empty
+	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"` // the session's name
+	First         int64                  `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`    // the index of the page's first node
+	Limit         int64                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`    // the most nodes; 0 for the server's limit
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GraphQuery) Reset() {
+	*x = GraphQuery{}
+	mi := &file_internal_view_view_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GraphQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GraphQuery) ProtoMessage() {}
+
+func (x *GraphQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_view_view_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GraphQuery.ProtoReflect.Descriptor instead.
+func (*GraphQuery) Descriptor() ([]byte, []int) {
+	return file_internal_view_view_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GraphQuery) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *GraphQuery) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *GraphQuery) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *GraphQuery) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// Graph is a page of a session's graph: the client's nodes, functions that name other devices inlined, each on the device that
+// it was placed on. An extension of the session makes a graph of more nodes; a page of another number of nodes is of another graph.
+type Graph struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Known         bool                   `protobuf:"varint,1,opt,name=known,proto3" json:"known,omitempty"` // whether the task is the master of such a session
+	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	Nodes         int64                  `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`    // of the whole graph
+	First         int64                  `protobuf:"varint,4,opt,name=first,proto3" json:"first,omitempty"`    // the index of the page's first node
+	Ops           []string               `protobuf:"bytes,5,rep,name=ops,proto3" json:"ops,omitempty"`         // of the page's nodes, each once
+	Devices       []string               `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"` // the same
+	Page          []*GraphNode           `protobuf:"bytes,7,rep,name=page,proto3" json:"page,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Graph) Reset() {
+	*x = Graph{}
+	mi := &file_internal_view_view_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Graph) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Graph) ProtoMessage() {}
+
+func (x *Graph) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_view_view_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Graph.ProtoReflect.Descriptor instead.
+func (*Graph) Descriptor() ([]byte, []int) {
+	return file_internal_view_view_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Graph) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *Graph) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *Graph) GetNodes() int64 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *Graph) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Graph) GetOps() []string {
+	if x != nil {
+		return x.Ops
+	}
+	return nil
+}
+
+func (x *Graph) GetDevices() []string {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+func (x *Graph) GetPage() []*GraphNode {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+// GraphNode is a node of a graph.
+type GraphNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Op            uint32                 `protobuf:"varint,2,opt,name=op,proto3" json:"op,omitempty"`                    // by index in the page's ops
+	Device        uint32                 `protobuf:"varint,3,opt,name=device,proto3" json:"device,omitempty"`            // by index in the page's devices
+	Inputs        []uint32               `protobuf:"varint,4,rep,packed,name=inputs,proto3" json:"inputs,omitempty"`     // the nodes whose tensors it takes, by index in the graph
+	Controls      []uint32               `protobuf:"varint,5,rep,packed,name=controls,proto3" json:"controls,omitempty"` // the nodes that must run before, the same
+	Omitted       int64                  `protobuf:"varint,6,opt,name=omitted,proto3" json:"omitted,omitempty"`          // how many further inputs it has
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GraphNode) Reset() {
+	*x = GraphNode{}
+	mi := &file_internal_view_view_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GraphNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GraphNode) ProtoMessage() {}
+
+func (x *GraphNode) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_view_view_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GraphNode.ProtoReflect.Descriptor instead.
+func (*GraphNode) Descriptor() ([]byte, []int) {
+	return file_internal_view_view_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *GraphNode) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GraphNode) GetOp() uint32 {
+	if x != nil {
+		return x.Op
+	}
+	return 0
+}
+
+func (x *GraphNode) GetDevice() uint32 {
+	if x != nil {
+		return x.Device
+	}
+	return 0
+}
+
+func (x *GraphNode) GetInputs() []uint32 {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *GraphNode) GetControls() []uint32 {
+	if x != nil {
+		return x.Controls
+	}
+	return nil
+}
+
+func (x *GraphNode) GetOmitted() int64 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
 var File_internal_view_view_proto protoreflect.FileDescriptor
 
 const file_internal_view_view_proto_rawDesc = "" +
@@ -2441,7 +2689,28 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x12\n" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x18\n" +
 	"\asubject\x18\x04 \x01(\tR\asubject\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\tR\x04textB,Z*github.com/troupe-run/troupe/internal/viewb\x06proto3"
+	"\x04text\x18\x05 \x01(\tR\x04text\"f\n" +
+	"\n" +
+	"GraphQuery\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x18\n" +
+	"\asession\x18\x02 \x01(\tR\asession\x12\x14\n" +
+	"\x05first\x18\x03 \x01(\x03R\x05first\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x03R\x05limit\"\xbe\x01\n" +
+	"\x05Graph\x12\x14\n" +
+	"\x05known\x18\x01 \x01(\bR\x05known\x12\x18\n" +
+	"\asession\x18\x02 \x01(\tR\asession\x12\x14\n" +
+	"\x05nodes\x18\x03 \x01(\x03R\x05nodes\x12\x14\n" +
+	"\x05first\x18\x04 \x01(\x03R\x05first\x12\x10\n" +
+	"\x03ops\x18\x05 \x03(\tR\x03ops\x12\x18\n" +
+	"\adevices\x18\x06 \x03(\tR\adevices\x12-\n" +
+	"\x04page\x18\a \x03(\v2\x19.troupe.view.v1.GraphNodeR\x04page\"\x95\x01\n" +
+	"\tGraphNode\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02op\x18\x02 \x01(\rR\x02op\x12\x16\n" +
+	"\x06device\x18\x03 \x01(\rR\x06device\x12\x16\n" +
+	"\x06inputs\x18\x04 \x03(\rR\x06inputs\x12\x1a\n" +
+	"\bcontrols\x18\x05 \x03(\rR\bcontrols\x12\x18\n" +
+	"\aomitted\x18\x06 \x01(\x03R\aomittedB,Z*github.com/troupe-run/troupe/internal/viewb\x06proto3"
 
 var (
 	file_internal_view_view_proto_rawDescOnce sync.Once
@@ -2455,29 +2724,32 @@ func file_internal_view_view_proto_rawDescGZIP() []byte {
 	return file_internal_view_view_proto_rawDescData
 }
 
-var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_internal_view_view_proto_goTypes = []any{
-	(*Query)(nil),     // 0: troupe.view.v1.Query
-	(*Cluster)(nil),   // 1: troupe.view.v1.Cluster
-	(*Task)(nil),      // 2: troupe.view.v1.Task
-	(*Process)(nil),   // 3: troupe.view.v1.Process
-	(*Totals)(nil),    // 4: troupe.view.v1.Totals
-	(*Histogram)(nil), // 5: troupe.view.v1.Histogram
-	(*Session)(nil),   // 6: troupe.view.v1.Session
-	(*Step)(nil),      // 7: troupe.view.v1.Step
-	(*Wait)(nil),      // 8: troupe.view.v1.Wait
-	(*Use)(nil),       // 9: troupe.view.v1.Use
-	(*Edge)(nil),      // 10: troupe.view.v1.Edge
-	(*Resource)(nil),  // 11: troupe.view.v1.Resource
-	(*Queue)(nil),     // 12: troupe.view.v1.Queue
-	(*Origin)(nil),    // 13: troupe.view.v1.Origin
-	(*Stage)(nil),     // 14: troupe.view.v1.Stage
-	(*Device)(nil),    // 15: troupe.view.v1.Device
-	(*Link)(nil),      // 16: troupe.view.v1.Link
-	(*Actor)(nil),     // 17: troupe.view.v1.Actor
-	(*Event)(nil),     // 18: troupe.view.v1.Event
-	nil,               // 19: troupe.view.v1.Task.OmittedEntry
-	nil,               // 20: troupe.view.v1.Totals.StepsFailedEntry
+	(*Query)(nil),      // 0: troupe.view.v1.Query
+	(*Cluster)(nil),    // 1: troupe.view.v1.Cluster
+	(*Task)(nil),       // 2: troupe.view.v1.Task
+	(*Process)(nil),    // 3: troupe.view.v1.Process
+	(*Totals)(nil),     // 4: troupe.view.v1.Totals
+	(*Histogram)(nil),  // 5: troupe.view.v1.Histogram
+	(*Session)(nil),    // 6: troupe.view.v1.Session
+	(*Step)(nil),       // 7: troupe.view.v1.Step
+	(*Wait)(nil),       // 8: troupe.view.v1.Wait
+	(*Use)(nil),        // 9: troupe.view.v1.Use
+	(*Edge)(nil),       // 10: troupe.view.v1.Edge
+	(*Resource)(nil),   // 11: troupe.view.v1.Resource
+	(*Queue)(nil),      // 12: troupe.view.v1.Queue
+	(*Origin)(nil),     // 13: troupe.view.v1.Origin
+	(*Stage)(nil),      // 14: troupe.view.v1.Stage
+	(*Device)(nil),     // 15: troupe.view.v1.Device
+	(*Link)(nil),       // 16: troupe.view.v1.Link
+	(*Actor)(nil),      // 17: troupe.view.v1.Actor
+	(*Event)(nil),      // 18: troupe.view.v1.Event
+	(*GraphQuery)(nil), // 19: troupe.view.v1.GraphQuery
+	(*Graph)(nil),      // 20: troupe.view.v1.Graph
+	(*GraphNode)(nil),  // 21: troupe.view.v1.GraphNode
+	nil,                // 22: troupe.view.v1.Task.OmittedEntry
+	nil,                // 23: troupe.view.v1.Totals.StepsFailedEntry
 }
 var file_internal_view_view_proto_depIdxs = []int32{
 	2,  // 0: troupe.view.v1.Cluster.tasks:type_name -> troupe.view.v1.Task
@@ -2490,8 +2762,8 @@ var file_internal_view_view_proto_depIdxs = []int32{
 	16, // 7: troupe.view.v1.Task.links:type_name -> troupe.view.v1.Link
 	17, // 8: troupe.view.v1.Task.actors:type_name -> troupe.view.v1.Actor
 	18, // 9: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
-	19, // 10: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
-	20, // 11: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
+	22, // 10: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
+	23, // 11: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
 	5,  // 12: troupe.view.v1.Totals.step_seconds:type_name -> troupe.view.v1.Histogram
 	5,  // 13: troupe.view.v1.Totals.plan_seconds:type_name -> troupe.view.v1.Histogram
 	8,  // 14: troupe.view.v1.Step.waits:type_name -> troupe.view.v1.Wait
@@ -2501,11 +2773,12 @@ var file_internal_view_view_proto_depIdxs = []int32{
 	14, // 18: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
 	13, // 19: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
 	13, // 20: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	21, // 21: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_internal_view_view_proto_init() }
@@ -2519,7 +2792,7 @@ func file_internal_view_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_view_view_proto_rawDesc), len(file_internal_view_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -122,6 +122,10 @@ type (
 	Query = view.Query
 	// ClusterView is what is seen of the cluster's tasks.
 	ClusterView = view.Cluster
+	// GraphQuery asks for a page of a session's placed graph.
+	GraphQuery = view.GraphQuery
+	// GraphPage is that page.
+	GraphPage = view.Graph
 )
 
 // See looks at the server's task, or with q.Cluster at all tasks of its cluster that are up. Tasks that do not answer within 2 s, or
@@ -135,6 +139,18 @@ func (c *Client) See(ctx context.Context, q *Query) (*ClusterView, error) {
 		return nil, status.Unimplementedf("The server at %s does not show its state: it is not a Troupe server, or an older one", c.target)
 	}
 	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Graph gives a page of the graph of a session that any task of the server's cluster is the master of, which q.Task names. NOT_FOUND
+// if there is no such session, UNAVAILABLE if the task is not up. TensorFlow's servers do not know the call: UNIMPLEMENTED.
+func (c *Client) Graph(ctx context.Context, q *GraphQuery) (*GraphPage, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	out := &GraphPage{}
+	if err := c.call(ctx, wire.OperatorGraph, q, out); err != nil {
 		return nil, err
 	}
 	return out, nil

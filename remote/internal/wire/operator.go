@@ -12,6 +12,7 @@ const (
 	OperatorStatus     = "/troupe.v1.Operator/Status"
 	OperatorListActors = "/troupe.v1.Operator/ListActors"
 	OperatorSee        = "/troupe.v1.Operator/See"
+	OperatorGraph      = "/troupe.v1.Operator/Graph"
 )
 
 // OperatorServer is what the service troupe.v1.Operator asks.
@@ -23,6 +24,8 @@ type OperatorServer interface {
 	TaskActors() *TaskActors
 	// See tells what can be seen of this task, or of all that are up, until ctx ends at most. The message is the caller's.
 	See(ctx context.Context, q *view.Query) *view.Cluster
+	// Graph gives a page of the graph of a session of any task, until ctx ends at most. The message is the caller's.
+	Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error)
 }
 
 // RegisterOperator adds the service troupe.v1.Operator to a port's services. admit refuses callers that may not ask.
@@ -34,6 +37,7 @@ func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, adm
 			{MethodName: "Status", Handler: unary(admit, func(_ context.Context, s OperatorServer, _ *StatusRequest) any { return s.ClusterStatus() })},
 			{MethodName: "ListActors", Handler: unary(admit, func(_ context.Context, s OperatorServer, _ *ListActorsRequest) any { return s.TaskActors() })},
 			{MethodName: "See", Handler: unary(admit, func(ctx context.Context, s OperatorServer, q *view.Query) any { return s.See(ctx, q) })},
+			{MethodName: "Graph", Handler: failing(admit, func(ctx context.Context, s OperatorServer, q *view.GraphQuery) (any, error) { return s.Graph(ctx, q) })},
 		},
 		Metadata: "remote/internal/wire/operator.proto",
 	}, server)
@@ -41,6 +45,11 @@ func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, adm
 
 // unary makes the handler of a method that cannot fail.
 func unary[Q any](admit func(context.Context) error, answer func(context.Context, OperatorServer, *Q) any) grpc.MethodHandler {
+	return failing(admit, func(ctx context.Context, s OperatorServer, q *Q) (any, error) { return answer(ctx, s, q), nil })
+}
+
+// failing makes the handler of a method.
+func failing[Q any](admit func(context.Context) error, answer func(context.Context, OperatorServer, *Q) (any, error)) grpc.MethodHandler {
 	return func(server any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		request := new(Q)
 		if err := decode(request); err != nil {
@@ -49,6 +58,10 @@ func unary[Q any](admit func(context.Context) error, answer func(context.Context
 		if err := admit(ctx); err != nil {
 			return nil, ToGRPC(err)
 		}
-		return answer(ctx, server.(OperatorServer), request), nil
+		out, err := answer(ctx, server.(OperatorServer), request)
+		if err != nil {
+			return nil, ToGRPC(err)
+		}
+		return out, nil
 	}
 }

@@ -3,6 +3,8 @@
 //
 //   Status (StatusRequest) returns (ClusterStatus)
 //   ListActors (ListActorsRequest) returns (TaskActors)
+//   See (troupe.view.v1.Query) returns (troupe.view.v1.Cluster), of internal/view/view.proto
+//   Graph (troupe.view.v1.GraphQuery) returns (troupe.view.v1.Graph), of the same
 //
 // Regenerate from the repository's root with
 //   protoc --go_out=. --go_opt=paths=source_relative remote/internal/wire/operator.proto
