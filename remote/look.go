@@ -22,13 +22,24 @@ import (
 // lookTime bounds how long other tasks are waited for, where the caller's context does not end earlier.
 const lookTime = 2 * time.Second
 
-// See looks at this task, or at all of the cluster. Tasks that are up and do not answer in time are silent. It waits until ctx ends
-// at most, and 2 s.
+// lookMargin is what is left of the caller's time at most when the wait for other tasks ends, for the answer to arrive in time.
+const lookMargin = 200 * time.Millisecond
+
+// See looks at this task, or at all of the cluster. Tasks that are up and do not answer in time are silent. It waits for 2 s at
+// most, and until a moment before ctx ends.
 func (n *Node) See(ctx context.Context, q *view.Query) *view.Cluster {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	wait := lookTime
+	if deadline, ok := ctx.Deadline(); ok {
+		left := time.Until(deadline)
+		wait = min(wait, left-min(lookMargin, left/4))
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	out := &view.Cluster{Task: n.self.Name(), Spec: n.spec.String(), Exposed: n.exposed()}
 	all := n.Status()
+	if only := q.GetTasks(); len(only) > 0 {
+		all = slices.DeleteFunc(all, func(s TaskStatus) bool { return !slices.Contains(only, s.Task) })
+	}
 	out.Tasks = make([]*view.Task, len(all))
 	var asked sync.WaitGroup
 	for i, s := range all {
@@ -42,6 +53,13 @@ func (n *Node) See(ctx context.Context, q *view.Query) *view.Cluster {
 // seeTask looks at one task of the cluster, as far as the query asks for it.
 func (n *Node) seeTask(ctx context.Context, s TaskStatus, q *view.Query) *view.Task {
 	t := &view.Task{Task: s.Task}
+	if of := q.GetEventsAfterOf(); len(of) > 0 || len(q.GetTasks()) > 0 { // what is of the other tasks is not sent to each
+		after := q.GetEventsAfter()
+		if len(of) > 0 {
+			after = of[s.Task]
+		}
+		q = &view.Query{Sections: q.Sections, Cluster: q.Cluster, Detail: q.Detail, Step: q.Step, Limit: q.Limit, EventsAfter: after}
+	}
 	switch {
 	case s.Task == n.self.Name():
 		t = n.task.See(q)

@@ -36,8 +36,12 @@ func refused(err error) error {
 }
 func failed(err error) error { return &exitError{exitFailed, err} }
 
-// fromServer gives the error of a call to a server its exit code.
+// fromServer gives the error of a call to a server its exit code, unless it has one.
 func fromServer(err error) error {
+	var e *exitError
+	if errors.As(err, &e) {
+		return err
+	}
 	switch status.CodeOf(err) {
 	case status.OK:
 		return nil

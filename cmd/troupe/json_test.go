@@ -64,7 +64,7 @@ func TestJSONKeys(t *testing.T) {
 				t.Errorf("%s has the key %q, which is not in snake_case", path, key)
 			}
 		})
-		if len(keys) == 0 {
+		if len(keys) == 0 && cmd.Name() != "why" { // no step is slow
 			t.Errorf("%s printed no keys: %v", cmd.Name(), value)
 		}
 		if name := cmd.Name(); (name == "devices" || name == "status") && !keys["memory_limit"] {

@@ -1,18 +1,25 @@
 // Troupe runs and drives clusters whose servers TensorFlow's own client talks to.
 //
-//	troupe serve    runs one task of a cluster until it is stopped
-//	troupe up       runs a whole cluster in one process
-//	troupe demo     shows a cluster at work, and ends
-//	troupe devices  lists the devices of a cluster
-//	troupe status   shows which tasks of a cluster are up
-//	troupe actors   lists the actors of a task
-//	troupe reset    closes a server's sessions and empties containers
-//	troupe proxy    carries a client's plain connections to a server with TLS
-//	troupe certs    makes and shows the certificates of a cluster
-//	troupe secret   makes a cluster's secret
-//	troupe token    makes tokens for clients
-//	troupe policy   checks what a policy allows
-//	troupe version  prints the version
+//	troupe serve       runs one task of a cluster until it is stopped
+//	troupe up          runs a whole cluster in one process
+//	troupe demo        shows a cluster at work, and ends
+//	troupe devices     lists the devices of a cluster
+//	troupe status      shows which tasks of a cluster are up
+//	troupe actors      lists the actors of a task
+//	troupe sessions    lists the open sessions of a cluster
+//	troupe steps       lists the steps that run, and what holds them up
+//	troupe why         tells why a step does not end
+//	troupe queues      lists the queues of a cluster
+//	troupe containers  lists what the containers of a cluster hold
+//	troupe links       lists the connections between the tasks of a cluster
+//	troupe events      shows what has happened on a cluster lately
+//	troupe reset       closes a server's sessions and empties containers
+//	troupe proxy       carries a client's plain connections to a server with TLS
+//	troupe certs       makes and shows the certificates of a cluster
+//	troupe secret      makes a cluster's secret
+//	troupe token       makes tokens for clients
+//	troupe policy      checks what a policy allows
+//	troupe version     prints the version
 //
 // The exit code is 0 on success, 1 when something failed, 2 for a command line that it does not understand, 3
 // for a cluster or configuration that is refused, and 4 when a server cannot be reached.

@@ -16,34 +16,54 @@ import (
 	"github.com/troupe-run/troupe/remote/client"
 )
 
-// query makes a command that asks a server: the first of several that answers.
+// query makes a command that asks a server, the first of several that answers, within its time limit.
 func query(cmd *cobra.Command, ask func(ctx context.Context, c *client.Client, args []string) error) *cobra.Command {
+	return watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, args []string) error {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return ask(ctx, c, args)
+	})
+}
+
+// watch makes a command that asks a server again and again: the first of several that answers. The time limit is that of each call.
+func watch(cmd *cobra.Command, ask func(ctx context.Context, c *client.Client, timeout time.Duration, args []string) error) *cobra.Command {
 	timeout := cmd.Flags().Duration("timeout", 15*time.Second, "how long to wait for the server")
 	var identity clientFlags
 	identity.add(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		targets := strings.Split(args[0], ",")
-		for i, target := range targets {
-			targets[i] = remote.Target(strings.TrimSpace(target))
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
-		defer cancel()
-		opts, release, err := identity.load(nil)
+		c, release, err := dial(cmd.Context(), args[0], &identity, *timeout)
 		if err != nil {
-			return usage(err)
+			return err
 		}
 		defer release()
-		c, err := client.Dial(ctx, strings.Join(targets, ","), opts...)
-		switch {
-		case status.CodeOf(err) == status.InvalidArgument:
-			return usage(err)
-		case err != nil:
-			return fromServer(err)
-		}
-		defer c.Close(ctx)
-		return fromServer(ask(ctx, c, args[1:]))
+		return fromServer(ask(cmd.Context(), c, *timeout, args[1:]))
 	}
 	return cmd
+}
+
+// dial makes a client of the first of several servers that answers, and gives what releases it.
+func dial(ctx context.Context, target string, identity *clientFlags, timeout time.Duration) (c *client.Client, release func(), err error) {
+	targets := strings.Split(target, ",")
+	for i, target := range targets {
+		targets[i] = remote.Target(strings.TrimSpace(target))
+	}
+	opts, forget, err := identity.load(nil)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if c, err = client.Dial(bounded, strings.Join(targets, ","), opts...); err != nil {
+		forget()
+		if status.CodeOf(err) == status.InvalidArgument {
+			return nil, nil, usage(err)
+		}
+		return nil, nil, fromServer(err)
+	}
+	return c, func() {
+		_ = c.Close(ctx) // the process ends
+		forget()
+	}, nil
 }
 
 func targetOnly(cmd *cobra.Command, args []string) error {

@@ -30,12 +30,14 @@ const (
 // Query says what is looked at.
 type Query struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sections      []string               `protobuf:"bytes,1,rep,name=sections,proto3" json:"sections,omitempty"`                           // sessions, steps, resources, devices, links, actors, events; all when empty
-	Cluster       bool                   `protobuf:"varint,2,opt,name=cluster,proto3" json:"cluster,omitempty"`                            // look at all tasks of the cluster, not only at the asked one
-	Detail        bool                   `protobuf:"varint,3,opt,name=detail,proto3" json:"detail,omitempty"`                              // tell of parts of steps also what they have still to send and to use, for Why
-	Step          uint64                 `protobuf:"fixed64,4,opt,name=step,proto3" json:"step,omitempty"`                                 // list this step alone; 0 for all
-	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                                // the most entries of each section; 0 for the server's limit
-	EventsAfter   uint64                 `protobuf:"varint,6,opt,name=events_after,json=eventsAfter,proto3" json:"events_after,omitempty"` // list events with greater numbers alone
+	Sections      []string               `protobuf:"bytes,1,rep,name=sections,proto3" json:"sections,omitempty"`                                                                                                             // sessions, steps, resources, devices, links, actors, events; all when empty
+	Cluster       bool                   `protobuf:"varint,2,opt,name=cluster,proto3" json:"cluster,omitempty"`                                                                                                              // look at all tasks of the cluster, not only at the asked one
+	Detail        bool                   `protobuf:"varint,3,opt,name=detail,proto3" json:"detail,omitempty"`                                                                                                                // tell of parts of steps also what they have still to send and to use, for Why
+	Step          uint64                 `protobuf:"fixed64,4,opt,name=step,proto3" json:"step,omitempty"`                                                                                                                   // list this step alone; 0 for all
+	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                                                                                                                  // the most entries of each section; 0 for the server's limit
+	EventsAfter   uint64                 `protobuf:"varint,6,opt,name=events_after,json=eventsAfter,proto3" json:"events_after,omitempty"`                                                                                   // list events with greater numbers alone
+	Tasks         []string               `protobuf:"bytes,7,rep,name=tasks,proto3" json:"tasks,omitempty"`                                                                                                                   // of the cluster look at these alone, by full name; at all when empty
+	EventsAfterOf map[string]uint64      `protobuf:"bytes,8,rep,name=events_after_of,json=eventsAfterOf,proto3" json:"events_after_of,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by task, in place of events_after: each task numbers its own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -110,6 +112,20 @@ func (x *Query) GetEventsAfter() uint64 {
 		return x.EventsAfter
 	}
 	return 0
+}
+
+func (x *Query) GetTasks() []string {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *Query) GetEventsAfterOf() map[string]uint64 {
+	if x != nil {
+		return x.EventsAfterOf
+	}
+	return nil
 }
 
 // Cluster is the declared tasks, in order: the answer to a Query.
@@ -2452,14 +2468,19 @@ var File_internal_view_view_proto protoreflect.FileDescriptor
 
 const file_internal_view_view_proto_rawDesc = "" +
 	"\n" +
-	"\x18internal/view/view.proto\x12\x0etroupe.view.v1\"\xa2\x01\n" +
+	"\x18internal/view/view.proto\x12\x0etroupe.view.v1\"\xcc\x02\n" +
 	"\x05Query\x12\x1a\n" +
 	"\bsections\x18\x01 \x03(\tR\bsections\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\bR\acluster\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\bR\x06detail\x12\x12\n" +
 	"\x04step\x18\x04 \x01(\x06R\x04step\x12\x14\n" +
 	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12!\n" +
-	"\fevents_after\x18\x06 \x01(\x04R\veventsAfter\"\x8d\x01\n" +
+	"\fevents_after\x18\x06 \x01(\x04R\veventsAfter\x12\x14\n" +
+	"\x05tasks\x18\a \x03(\tR\x05tasks\x12P\n" +
+	"\x0fevents_after_of\x18\b \x03(\v2(.troupe.view.v1.Query.EventsAfterOfEntryR\reventsAfterOf\x1a@\n" +
+	"\x12EventsAfterOfEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x8d\x01\n" +
 	"\aCluster\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x12\n" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12\x14\n" +
@@ -2724,7 +2745,7 @@ func file_internal_view_view_proto_rawDescGZIP() []byte {
 	return file_internal_view_view_proto_rawDescData
 }
 
-var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_internal_view_view_proto_goTypes = []any{
 	(*Query)(nil),      // 0: troupe.view.v1.Query
 	(*Cluster)(nil),    // 1: troupe.view.v1.Cluster
@@ -2748,37 +2769,39 @@ var file_internal_view_view_proto_goTypes = []any{
 	(*GraphQuery)(nil), // 19: troupe.view.v1.GraphQuery
 	(*Graph)(nil),      // 20: troupe.view.v1.Graph
 	(*GraphNode)(nil),  // 21: troupe.view.v1.GraphNode
-	nil,                // 22: troupe.view.v1.Task.OmittedEntry
-	nil,                // 23: troupe.view.v1.Totals.StepsFailedEntry
+	nil,                // 22: troupe.view.v1.Query.EventsAfterOfEntry
+	nil,                // 23: troupe.view.v1.Task.OmittedEntry
+	nil,                // 24: troupe.view.v1.Totals.StepsFailedEntry
 }
 var file_internal_view_view_proto_depIdxs = []int32{
-	2,  // 0: troupe.view.v1.Cluster.tasks:type_name -> troupe.view.v1.Task
-	3,  // 1: troupe.view.v1.Task.process:type_name -> troupe.view.v1.Process
-	4,  // 2: troupe.view.v1.Task.totals:type_name -> troupe.view.v1.Totals
-	6,  // 3: troupe.view.v1.Task.sessions:type_name -> troupe.view.v1.Session
-	7,  // 4: troupe.view.v1.Task.steps:type_name -> troupe.view.v1.Step
-	11, // 5: troupe.view.v1.Task.resources:type_name -> troupe.view.v1.Resource
-	15, // 6: troupe.view.v1.Task.devices:type_name -> troupe.view.v1.Device
-	16, // 7: troupe.view.v1.Task.links:type_name -> troupe.view.v1.Link
-	17, // 8: troupe.view.v1.Task.actors:type_name -> troupe.view.v1.Actor
-	18, // 9: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
-	22, // 10: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
-	23, // 11: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
-	5,  // 12: troupe.view.v1.Totals.step_seconds:type_name -> troupe.view.v1.Histogram
-	5,  // 13: troupe.view.v1.Totals.plan_seconds:type_name -> troupe.view.v1.Histogram
-	8,  // 14: troupe.view.v1.Step.waits:type_name -> troupe.view.v1.Wait
-	9,  // 15: troupe.view.v1.Step.uses:type_name -> troupe.view.v1.Use
-	10, // 16: troupe.view.v1.Step.sends:type_name -> troupe.view.v1.Edge
-	12, // 17: troupe.view.v1.Resource.queue:type_name -> troupe.view.v1.Queue
-	14, // 18: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
-	13, // 19: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
-	13, // 20: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
-	21, // 21: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	22, // 0: troupe.view.v1.Query.events_after_of:type_name -> troupe.view.v1.Query.EventsAfterOfEntry
+	2,  // 1: troupe.view.v1.Cluster.tasks:type_name -> troupe.view.v1.Task
+	3,  // 2: troupe.view.v1.Task.process:type_name -> troupe.view.v1.Process
+	4,  // 3: troupe.view.v1.Task.totals:type_name -> troupe.view.v1.Totals
+	6,  // 4: troupe.view.v1.Task.sessions:type_name -> troupe.view.v1.Session
+	7,  // 5: troupe.view.v1.Task.steps:type_name -> troupe.view.v1.Step
+	11, // 6: troupe.view.v1.Task.resources:type_name -> troupe.view.v1.Resource
+	15, // 7: troupe.view.v1.Task.devices:type_name -> troupe.view.v1.Device
+	16, // 8: troupe.view.v1.Task.links:type_name -> troupe.view.v1.Link
+	17, // 9: troupe.view.v1.Task.actors:type_name -> troupe.view.v1.Actor
+	18, // 10: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
+	23, // 11: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
+	24, // 12: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
+	5,  // 13: troupe.view.v1.Totals.step_seconds:type_name -> troupe.view.v1.Histogram
+	5,  // 14: troupe.view.v1.Totals.plan_seconds:type_name -> troupe.view.v1.Histogram
+	8,  // 15: troupe.view.v1.Step.waits:type_name -> troupe.view.v1.Wait
+	9,  // 16: troupe.view.v1.Step.uses:type_name -> troupe.view.v1.Use
+	10, // 17: troupe.view.v1.Step.sends:type_name -> troupe.view.v1.Edge
+	12, // 18: troupe.view.v1.Resource.queue:type_name -> troupe.view.v1.Queue
+	14, // 19: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
+	13, // 20: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
+	13, // 21: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
+	21, // 22: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_internal_view_view_proto_init() }
@@ -2792,7 +2815,7 @@ func file_internal_view_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_view_view_proto_rawDesc), len(file_internal_view_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -16,6 +16,8 @@ type Reason struct {
 	Seconds float64 `json:"seconds"`
 	// Text says it in a sentence or two.
 	Text string `json:"text"`
+	// Blocked tells that the step waits for something, and does not compute.
+	Blocked bool `json:"blocked"`
 	// Deadlock tells that what the step waits for waits for the step.
 	Deadlock bool `json:"deadlock,omitempty"`
 }
@@ -37,7 +39,7 @@ func (w *inquiry) why(step uint64) (r Reason, ok bool) {
 		r.Seconds = max(r.Seconds, time.Duration(p.task.clock(w.cluster)-p.step.Began).Seconds())
 	}
 	f := w.step(step, nil)
-	r.Text, r.Deadlock = f.text, f.rank == deadlock
+	r.Text, r.Blocked, r.Deadlock = f.text, f.rank >= waits, f.rank == deadlock
 	return r, true
 }
 

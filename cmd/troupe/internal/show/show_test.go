@@ -1,0 +1,152 @@
+package show
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/internal/view"
+	"google.golang.org/protobuf/encoding/prototext"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what is shown into the golden files")
+
+func cluster(t *testing.T, file string) *view.Cluster {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &view.Cluster{}
+	if err := prototext.Unmarshal(text, c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// golden compares a text with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := "testdata/" + name + ".golden"
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got:\n%s\nwant:\n%s", name, got, want)
+	}
+}
+
+// TestTables shows a cluster in tables of any width, and of 80 columns.
+func TestTables(t *testing.T) {
+	c := cluster(t, "testdata/cluster.txt")
+	tables := []struct {
+		name, section string
+		table         *Table
+	}{
+		{"sessions", "sessions", Sessions(c)},
+		{"steps", "steps", Steps(c, view.WhyAll(c, Slow))},
+		{"queues", "resources", Queues(c)},
+		{"containers", "resources", Containers(c)},
+		{"links", "links", Links(c)},
+	}
+	for _, table := range tables {
+		var out bytes.Buffer
+		for _, columns := range []int{0, 80} {
+			if err := table.table.Write(&out, columns); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(&out)
+			for _, line := range table.table.Lines(columns) {
+				if columns > 0 && Width(line) > columns {
+					t.Errorf("%s: a line takes %d columns of %d: %s", table.name, Width(line), columns, line)
+				}
+			}
+		}
+		for _, line := range Missing(c, table.section, table.name) {
+			fmt.Fprintln(&out, line)
+		}
+		golden(t, table.name, out.String())
+	}
+	golden(t, "events", strings.Join(EventLines(c, time.UTC, 0), "\n")+"\n")
+}
+
+// TestNarrow holds that no table is wider than its terminal, however narrow that is.
+func TestNarrow(t *testing.T) {
+	c := cluster(t, "testdata/cluster.txt")
+	for columns := 1; columns < 250; columns++ {
+		for _, table := range []*Table{Sessions(c), Queues(c), Containers(c), Links(c)} {
+			for _, line := range table.Lines(columns) {
+				if Width(line) > columns {
+					t.Fatalf("a line takes %d columns of %d: %s", Width(line), columns, line)
+				}
+			}
+		}
+	}
+}
+
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain":                   "plain",
+		"\x1b[2J\x1b]0;title\x07": "\uFFFD[2J\uFFFD]0;title\uFFFD",
+		"two\nlines\tand\rmore":   "two lines and more",
+		"\u202eright to left":     "\uFFFDright to left",
+		"ünï 日本":                  "ünï 日本",
+	} {
+		if got := Plain(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		columns int
+		want    string
+	}{
+		{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"日本語", 6, "日本語"}, {"日本語", 5, "日本…"}, {"日本語", 4, "日…"}, {"abc", 1, "…"}, {"a\u0301b", 2, "a\u0301b"},
+	} {
+		if got := Cut(c.text, c.columns); got != c.want || Width(got) > c.columns {
+			t.Errorf("%q in %d columns: %q of %d", c.text, c.columns, got, Width(got))
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	text := "a sentence of some length with averyverylongwordthatdoesnotfitaline 日本語日本語日本語日本語 at its end"
+	for columns := 12; columns < 120; columns++ {
+		lines := wrap(text, columns)
+		for _, line := range lines {
+			if Width(line) > columns {
+				t.Fatalf("%d columns: %q", columns, line)
+			}
+		}
+		if got := strings.ReplaceAll(strings.Join(lines, ""), " ", ""); got != strings.ReplaceAll(text, " ", "") {
+			t.Fatalf("%d columns: %q", columns, lines)
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	for n, want := range map[int64]string{0: "0B", 1023: "1023B", 1024: "1KiB", 1536: "1.5KiB", 20 << 20: "20MiB", 999 << 30: "999GiB", 1 << 60: "1048576TiB"} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d: %s, not %s", n, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{-5: "0ms", 40 * time.Millisecond: "40ms", 90 * time.Second: "90s", 20 * time.Minute: "20m", 5 * time.Hour: "5h", 100 * time.Hour: "4d"} {
+		if got := Age(int64(d)); got != want {
+			t.Errorf("%v: %s, not %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/cmd/troupe/internal/show"
+	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/spec"
+	"golang.org/x/term"
+)
+
+// look is a command that shows a section of what can be seen of a cluster.
+type look struct {
+	json, wide bool
+	limit      int64
+	only       []string
+
+	tasks []string // only, as full names
+}
+
+// add adds the flags of such commands. what is what they list.
+func (l *look) add(cmd *cobra.Command, what string) {
+	flags := cmd.Flags()
+	flags.BoolVar(&l.json, "json", false, "print JSON")
+	flags.BoolVar(&l.wide, "wide", false, "do not truncate columns to fit the terminal")
+	flags.Int64Var(&l.limit, "limit", 0, "the most "+what+" to list of each task; 0 for the server's limit (1000)")
+	flags.StringSliceVar(&l.only, "task", nil, "list those of this task alone, such as /job:ps/task:0; several are separated by commas")
+}
+
+// check reads the flags.
+func (l *look) check() error {
+	if l.limit < 0 {
+		return usage(fmt.Errorf("--limit is not negative, and %d is", l.limit))
+	}
+	l.tasks = l.tasks[:0]
+	for _, name := range l.only {
+		job, index, err := spec.ParseTaskName(name)
+		if err != nil {
+			return usage(fmt.Errorf("--task: %w", err))
+		}
+		l.tasks = append(l.tasks, spec.TaskName(job, index))
+	}
+	return nil
+}
+
+// see asks for sections of the tasks.
+func (l *look) see(ctx context.Context, c *client.Client, q *client.Query) (*client.ClusterView, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	q.Cluster, q.Limit = true, l.limit
+	seen, err := c.See(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return seen, l.known(seen)
+}
+
+// known refuses names of tasks that the cluster does not have.
+func (l *look) known(c *client.ClusterView) error {
+	for _, task := range l.tasks {
+		if !slices.ContainsFunc(c.Tasks, func(t *view.Task) bool { return t.Task == task }) {
+			return usage(fmt.Errorf("--task: the cluster has no task %s: it is %s", task, c.Spec))
+		}
+	}
+	return nil
+}
+
+// print prints a table, if there is one, and what is missing in it.
+func (l *look) print(w io.Writer, t *show.Table, missing []string) error {
+	if t != nil {
+		if err := t.Write(w, l.columns(w)); err != nil {
+			return err
+		}
+	}
+	for i, line := range missing {
+		if i == 0 {
+			line = "\n" + line
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// columns is how wide lines may be; 0 for any width.
+func (l *look) columns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if l.wide || !ok {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0 // no terminal
+	}
+	return columns
+}
+
+// section makes a command that lists one section of all tasks.
+func section(cmd *cobra.Command, name, what string, table func(*client.ClusterView) *show.Table, keep func(*client.ClusterView)) *cobra.Command {
+	l := &look{}
+	l.add(cmd, what)
+	cmd.Args = targetOnly
+	return query(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		if err := l.check(); err != nil {
+			return err
+		}
+		seen, err := l.see(ctx, c, &client.Query{Sections: []string{name}, Tasks: l.tasks})
+		if err != nil {
+			return err
+		}
+		if keep != nil {
+			keep(seen)
+		}
+		if l.json {
+			return printJSON(cmd.OutOrStdout(), seen)
+		}
+		return l.print(cmd.OutOrStdout(), table(seen), show.Missing(seen, name, what))
+	})
+}

@@ -1,0 +1,217 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/op/attr"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
+)
+
+// operated is a cluster of processes with a parameter server and two workers, to look at with the command.
+type operated struct {
+	t       *testing.T
+	tasks   []*process
+	targets []string
+	spec    string
+}
+
+func operate(t *testing.T) *operated {
+	t.Helper()
+	a := spectest.Addresses(t, 3)
+	o := &operated{t: t, spec: fmt.Sprintf("ps=%s;worker=%s,%s", a[0], a[1], a[2])}
+	for i, task := range [][2]string{{"ps", "0"}, {"worker", "0"}, {"worker", "1"}} {
+		p := startFor(t, 2*time.Minute, nil, "serve", "--cluster", o.spec, "--job", task[0], "--task", task[1])
+		o.tasks, o.targets = append(o.tasks, p), append(o.targets, "grpc://"+a[i])
+		p.target()
+	}
+	return o
+}
+
+// troupe runs the command in this process, and gives its exit code and what it printed.
+func (o *operated) troupe(args ...string) (code int, out string) {
+	o.t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = run(o.t.Context(), args, os.Stdin, &stdout, &stderr)
+	return code, stdout.String() + stderr.String()
+}
+
+// shows waits until the command shows something.
+func (o *operated) shows(pattern string, args ...string) string {
+	o.t.Helper()
+	want := regexp.MustCompile(pattern)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); ; <-tick.C {
+		_, out := o.troupe(args...)
+		if want.MatchString(out) {
+			return out
+		}
+		if time.Now().After(end) {
+			o.t.Fatalf("%s does not show %q within %v:\n%s", strings.Join(args, " "), pattern, patience, out)
+		}
+	}
+}
+
+// running is a client's step.
+type running struct {
+	session *troupe.Session
+	ended   chan error
+}
+
+// runs opens a session on a task and runs a step of a graph there.
+func (o *operated) runs(target string, build func(*op.Scope) *op.Operation) *running {
+	o.t.Helper()
+	c, err := troupe.Dial(o.t.Context(), target)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	s := op.NewScope()
+	step := build(s)
+	def, err := s.GraphDef()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	session, err := c.NewSession(o.t.Context(), def, nil)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	r := &running{session, make(chan error, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, err := session.Run(ctx, nil, nil, []string{step.Name()})
+		r.ended <- err
+	}()
+	o.t.Cleanup(func() {
+		cancel()
+		<-over
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = session.Close(ctx) // its server may be gone
+		_ = c.Close(ctx)
+	})
+	return r
+}
+
+// error waits for the end of the step.
+func (r *running) error(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-r.ended:
+		return err
+	case <-time.After(patience):
+		t.Fatal("the step did not end")
+		return nil
+	}
+}
+
+// queueOn is a queue of two floats on the parameter server.
+func queueOn(s *op.Scope, name string) *op.Queue {
+	return op.NewFIFOQueue(s.WithDevice("/job:ps/task:0").WithName(name), []tensor.DType{tensor.Float32}, attr.Capacity(2), attr.SharedName(name))
+}
+
+// enqueues three elements, of which the last has no room.
+func overfill(s *op.Scope) *op.Operation {
+	q := queueOn(s, "full")
+	first := q.Enqueue(s, op.Const(s, float32(1)))
+	second := q.Enqueue(s.WithControlDependencies(first), op.Const(s, float32(2)))
+	return q.Enqueue(s.WithControlDependencies(second).WithName("third"), op.Const(s, float32(3)))
+}
+
+// drain takes an element that nobody brings, and adds to it on a worker.
+func drain(s *op.Scope) *op.Operation {
+	x := queueOn(s, "empty").Dequeue(s.WithDevice("/job:ps/task:0"))[0]
+	return op.AddV2(s.WithDevice("/job:worker/task:1").WithName("sum"), x, x).Op
+}
+
+// TestOperate shows a cluster with a full queue, a blocked step and two sessions in each way, freezes a task and kills another one.
+func TestOperate(t *testing.T) {
+	o := operate(t)
+	at := o.targets[1]
+	full := o.runs(at, overfill)
+	empty := o.runs(o.targets[2], drain)
+
+	steps := o.shows(`(?s)blocked.*blocked`, "steps", at)
+	for _, want := range []string{
+		`(?m)^\d+ +[0-9a-f]{8} +/job:worker/task:0 +\d+s +blocked +/job:ps/task:0 `,
+		`(?m)^    \{\{node third\}\} \(QueueEnqueueV2\) on /job:ps/task:0 has waited for \S+ to enqueue into the FIFOQueue 'full' on /job:ps/task:0, which is full`,
+		`'empty' on /job:ps/task:0, which is empty \(capacity 2\); no running step enqueues into it`,
+	} {
+		if !regexp.MustCompile(want).MatchString(steps) {
+			t.Errorf("steps lack %q:\n%s", want, steps)
+		}
+	}
+	for command, patterns := range map[string][]string{
+		"sessions":   {`(?m)^[0-9a-f]{8} +/job:worker/task:0 +\S+ ago +1 +0 +0 +the client at 127`, `(?m)^[0-9a-f]{8} +/job:worker/task:1 `},
+		"queues":     {`(?m)^full +/job:ps/task:0 +ps +FIFO +######## 2/2 +2 +0 +1 enqueue for \d+m?s`, `(?m)^empty .* \.{8} 0/2 .* 1 dequeue \(1 lacking\)`},
+		"containers": {`(?m)^/job:ps/task:0 +CPU:0 +ps +Queue +full `},
+		"links":      {`(?m)^/job:worker/task:0 +/job:ps/task:0 +up `},
+		"events":     {`(?m)/job:worker/task:0 +session opened +[0-9a-f]{8} `, `(?m)/job:worker/task:1 +session opened `},
+	} {
+		code, out := o.troupe(command, at)
+		for _, want := range patterns {
+			if code != exitOK || !regexp.MustCompile(want).MatchString(out) {
+				t.Errorf("%s ended with %d and lacks %q:\n%s", command, code, want, out)
+			}
+		}
+		if code, out := o.troupe(command, at, "--task", "/job:worker/task:7"); code != exitUsage || !strings.Contains(out, "has no task /job:worker/replica:0/task:7") {
+			t.Errorf("%s of a task that is not there ended with %d: %s", command, code, out)
+		}
+	}
+	if _, out := o.troupe("sessions", at, "--task", "/job:worker/task:1"); strings.Contains(out, "/job:worker/task:0") || !strings.Contains(out, "/job:worker/task:1") {
+		t.Errorf("the sessions of one task: %s", out)
+	}
+	_, out := o.troupe("steps", at, "--json")
+	var seen struct {
+		client.ClusterView
+		Reasons []view.Reason `json:"reasons"`
+	}
+	if err := json.Unmarshal([]byte(out), &seen); err != nil || len(seen.Reasons) != 2 || !seen.Reasons[0].Blocked || len(seen.Tasks) != 3 {
+		t.Errorf("%v: %s", err, out)
+	}
+
+	// A frozen task is silent within the deadline, and then down.
+	signal := func(p *process, s syscall.Signal) {
+		if err := p.cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(o.tasks[0], syscall.SIGSTOP)
+	began := time.Now()
+	code, out := o.troupe("queues", at, "--timeout", "1s")
+	if took := time.Since(began); code != exitOK || took > 1200*time.Millisecond || !regexp.MustCompile(`/job:ps/task:0 is (silent|down)`).MatchString(out) {
+		t.Errorf("a frozen task after %v, code %d: %s", took, code, out)
+	}
+	o.shows(`(?m)^/job:ps/task:0 is down for \S+: `, "sessions", at)
+	for _, r := range []*running{full, empty} {
+		if err := r.error(t); err == nil || !strings.Contains(err.Error(), "/job:ps/replica:0/task:0") {
+			t.Errorf("a step that needs the frozen task ended with %v", err)
+		}
+	}
+	o.shows(`(?m)/job:worker/task:0 +task down +/job:ps/task:0 `, "events", at)
+	signal(o.tasks[0], syscall.SIGCONT)
+	o.shows(`/job:ps/replica:0/task:0 +\S+ +up `, "status", at)
+
+	signal(o.tasks[2], syscall.SIGKILL)
+	o.shows(`(?m)^/job:worker/task:1 is down for \S+: `, "links", at)
+	if code, out := o.troupe("sessions", o.targets[2], "--timeout", "2s"); code != exitUnreachable {
+		t.Errorf("a killed task: exit code %d: %s", code, out)
+	}
+}
