@@ -302,7 +302,8 @@ func (w *inquiry) resource(at waiter, r *Resource, from *path) finding {
 	}
 	switch v.Verb {
 	case "lock":
-		for _, holder := range r.HeldBy {
+		if len(r.HeldBy) > 0 {
+			holder := r.HeldBy[0]
 			if len(w.parts[holder]) == 0 {
 				return finding{fmt.Sprintf("lock %s, which step %d holds, which no task knows any more", name, holder), waits}
 			}

@@ -1,7 +1,6 @@
 package show
 
 import (
-	"bufio"
 	"io"
 	"slices"
 	"strings"
@@ -71,12 +70,8 @@ const (
 
 // Write writes the table, in lines of at most that many columns of a terminal; 0 is any number.
 func (t *Table) Write(w io.Writer, columns int) error {
-	out := bufio.NewWriter(w)
-	for _, line := range t.Lines(columns) {
-		out.WriteString(line)
-		out.WriteByte('\n')
-	}
-	return out.Flush() // with the first error of all
+	_, err := io.WriteString(w, strings.Join(t.Lines(columns), "\n")+"\n")
+	return err
 }
 
 // Lines are the lines of the table, the heads first.

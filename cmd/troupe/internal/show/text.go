@@ -80,7 +80,9 @@ func taskList(names []string) string {
 func container(name string) string { return cmp.Or(name, "(default)") }
 
 // clock is the present moment on a task.
-func clock(c *view.Cluster, t *view.Task) int64 { return cmp.Or(t.GetProcess().GetClock(), c.GetClock()) }
+func clock(c *view.Cluster, t *view.Task) int64 {
+	return cmp.Or(t.GetProcess().GetClock(), c.GetClock())
+}
 
 // plural counts things.
 func plural(n int64, one, many string) string {
