@@ -278,7 +278,7 @@ func shardsOf(e *Env, run, compression string, version int64, spec Spec) (*Datas
 	all := &Dataset{kind: k, Op: "SnapshotNestedDatasetReader", inputs: k.inputs, Spec: Spec{
 		Types: []tensor.DType{tensor.Variant}, Shapes: []shapes.PartialShape{{Known: true}},
 	}}
-	all.node = all.Spec.made(all.Op, graph.Attrs{"N": intAttr(int64(len(k.inputs)))})
+	all.node = all.made(all.Op, graph.Attrs{"N": intAttr(int64(len(k.inputs)))})
 	for _, d := range k.inputs {
 		d.Retain()
 		all.origin.inputs = append(all.origin.inputs, variantOf(d))

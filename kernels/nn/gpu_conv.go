@@ -57,7 +57,7 @@ func (k *deviceConv) forward(ctx *kernels.Context) error {
 	return k.run(ctx, "forward", out, c.places(), width, c.patch(), c.groups, func(partial uint64) []uint64 {
 		return slices.Concat(
 			[]uint64{image.Address(), uint64(c.places()), uint64(c.patch()), gemm.Flag(gemm.Aligned(image, c.inDepth, c.groupDepth))}, c.patchWords(),
-			matrixOf(filter, width, c.patch(), c.outDepth, true), gemm.OutputWords(out, partial, width, c.outDepth),
+			matrixOf(filter, width, c.patch(), c.outDepth), gemm.OutputWords(out, partial, width, c.outDepth),
 			[]uint64{uint64(c.groupDepth), uint64(width), uint64(width)})
 	})
 }
@@ -95,7 +95,7 @@ func (k *deviceConv) filterGrad(ctx *kernels.Context) error {
 	return k.run(ctx, "filter", out, c.patch(), width, c.places(), c.groups, func(partial uint64) []uint64 {
 		return slices.Concat(
 			[]uint64{image.Address(), uint64(c.patch()), uint64(c.places()), gemm.Flag(gemm.Aligned(image, c.inDepth, c.groupDepth))}, c.patchWords(),
-			matrixOf(grad, width, c.places(), c.outDepth, true), gemm.OutputWords(out, partial, width, c.outDepth),
+			matrixOf(grad, width, c.places(), c.outDepth), gemm.OutputWords(out, partial, width, c.outDepth),
 			[]uint64{uint64(c.groupDepth), uint64(width), uint64(width)})
 	})
 }
@@ -172,9 +172,9 @@ func (c *convolution) patchWords() []uint64 {
 		uint64(c.rows.stride), uint64(c.cols.stride), -uint64(c.rows.before), -uint64(c.cols.before), uint64(c.rows.dilation), uint64(c.cols.dilation)}
 }
 
-// matrixOf is gemm.MatrixWords for a part of a matrix whose rows are row elements apart.
-func matrixOf(t *tensor.Tensor, outer, inner, row int, across bool) []uint64 {
-	w := gemm.MatrixWords(t, outer, inner, across, []int{row})
+// matrixOf is gemm.MatrixWords for a part of a matrix whose rows, which are row elements apart, are read across.
+func matrixOf(t *tensor.Tensor, outer, inner, row int) []uint64 {
+	w := gemm.MatrixWords(t, outer, inner, true, []int{row})
 	w[4] = uint64(row)
 	return w
 }

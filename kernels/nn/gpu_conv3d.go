@@ -93,7 +93,7 @@ func (k *deviceConv3) forward(ctx *kernels.Context) error {
 	return k.run(ctx, "forward", out, v.places(), width, v.patch(), c.groups, func(partial uint64) []uint64 {
 		return slices.Concat(
 			[]uint64{image.Address(), uint64(v.places()), uint64(v.patch()), gemm.Flag(gemm.Aligned(image, c.inDepth, c.groupDepth))}, v.words(),
-			matrixOf(filter, width, v.patch(), c.outDepth, true), gemm.OutputWords(out, partial, width, c.outDepth),
+			matrixOf(filter, width, v.patch(), c.outDepth), gemm.OutputWords(out, partial, width, c.outDepth),
 			[]uint64{uint64(c.groupDepth), uint64(width), uint64(width)})
 	})
 }
@@ -128,7 +128,7 @@ func (k *deviceConv3) filterGrad(ctx *kernels.Context) error {
 	return k.run(ctx, "filter", out, v.patch(), width, v.places(), c.groups, func(partial uint64) []uint64 {
 		return slices.Concat(
 			[]uint64{image.Address(), uint64(v.patch()), uint64(v.places()), gemm.Flag(gemm.Aligned(image, c.inDepth, c.groupDepth))}, v.words(),
-			matrixOf(grad, width, v.places(), c.outDepth, true), gemm.OutputWords(out, partial, width, c.outDepth),
+			matrixOf(grad, width, v.places(), c.outDepth), gemm.OutputWords(out, partial, width, c.outDepth),
 			[]uint64{uint64(c.groupDepth), uint64(width), uint64(width)})
 	})
 }
