@@ -47,7 +47,7 @@ func (c *panicCounter) WithGroup(string) slog.Handler { return c }
 func messages() []proto.Message {
 	return []proto.Message{&wire.RunPartition{}, &wire.PartitionDone{}, &wire.Tensors{}, &wire.AbortStep{}, &wire.DropSession{}, &wire.ClearContainers{},
 		&view.Query{}, &view.Task{}, &view.GraphQuery{}, &view.Graph{}, &wire.Claim{}, &wire.Homes{}, &wire.Forget{}, &wire.Done{}, &wire.AttachConnection{}, &wire.ConnectionClosed{},
-		&wire.LeaseExpired{}, &wire.RemoveSession{}, &wire.RemoveSessions{}, &wire.AdmitSession{}, &wire.PeerLost{}}
+		&wire.CancelStep{}, &wire.StepCancelled{}, &wire.LeaseExpired{}, &wire.RemoveSession{}, &wire.RemoveSessions{}, &wire.AdmitSession{}, &wire.PeerLost{}}
 }
 
 // tell sends a message as links do: with tensors or without, from an actor or from nobody.

@@ -124,6 +124,10 @@ func (m *master) Receive(c actor.Context) {
 		}
 	case *wire.ConnectionClosed:
 		m.connectionClosed(Connection(msg.Connection))
+	case *wire.CancelStep:
+		if sender := c.Sender(); sender != nil {
+			m.task.System.Root.Send(sender, m.task.cancelStep(msg))
+		}
 	case *wire.LeaseExpired:
 		m.leaseExpired(msg.Session)
 	case *peerLost:

@@ -13,6 +13,9 @@ import (
 type Rights struct {
 	// Who is the client, for messages: "the client at 10.0.0.7:51234".
 	Who string
+	// Owner is who opened the session, in the words of an access policy; empty where nothing tells callers apart. It stays with the
+	// master.
+	Owner string
 	// Client is whose memory counts together with that of the client's other sessions; empty for a client that is not told
 	// apart from others, as those on the loopback interface are.
 	Client string

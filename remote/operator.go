@@ -3,9 +3,15 @@ package remote
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
+	"sync"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
@@ -43,6 +49,67 @@ func (n *Node) ClusterStatus() *wire.ClusterStatus {
 		out.Tasks = append(out.Tasks, t)
 	}
 	return out
+}
+
+// CancelStep cancels a step, wherever its master is: all tasks that are up are asked. A caller who may not cancel the steps of others may
+// cancel those of its own sessions. It waits for 2 s at most.
+func (n *Node) CancelStep(ctx context.Context, q *wire.CancelStepRequest) (*wire.CancelStepAnswer, error) {
+	caller, err := gateway.CallerOf(ctx, n.config.Guard)
+	if err != nil {
+		return nil, err
+	}
+	by := caller.NameOf(ctx)
+	owner, others, err := caller.MayCancel()
+	if err != nil {
+		return nil, err
+	}
+	detail := fmt.Sprintf("step %d", q.GetStep())
+	asked, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	a, known, failures := n.cancelStep(asked, q.GetStep(), by, owner)
+	switch {
+	case a != nil:
+		n.log.Info("a step was cancelled by an operator", "step", q.GetStep(), "session", a.Session, "task", a.Master, "by", by)
+		caller.Cancelled(fmt.Sprintf("%s of session %s on %s", detail, a.Session, a.Master), nil)
+		return a, nil
+	case known:
+		caller.Cancelled(detail, others)
+		return nil, others
+	case len(failures) > 0:
+		return nil, status.Errorf(status.Unavailable, "step %d runs on no task that answers, and these do not: %s", q.GetStep(), strings.Join(failures, "; "))
+	}
+	return nil, status.Errorf(status.NotFound, "step %d runs on no task: it has ended, or never began", q.GetStep())
+}
+
+// cancelStep asks all tasks to cancel a step. The answer is nil if none has: the step may be known and somebody else's, or its master may be
+// among those that do not answer.
+func (n *Node) cancelStep(ctx context.Context, step uint64, by, owner string) (a *wire.CancelStepAnswer, known bool, failures []string) {
+	var mu sync.Mutex
+	var asked sync.WaitGroup
+	ask := func(name string, of *actors.Task) {
+		asked.Go(contain.Func(n.log, "The end of a step on "+name, func() {
+			session, knows, cancelled, err := of.CancelStep(ctx, name, step, by, owner)
+			mu.Lock()
+			defer mu.Unlock()
+			switch known = known || knows; {
+			case err != nil:
+				failures = append(failures, err.Error())
+			case cancelled:
+				a = &wire.CancelStepAnswer{Session: session, Master: name}
+			}
+		}, nil))
+	}
+	for _, guest := range n.declare.Tasks() {
+		ask(guest.Name(), guest)
+	}
+	for _, s := range n.Status() {
+		if s.State == "up" {
+			ask(s.Task, n.task)
+		}
+	}
+	asked.Wait()
+	slices.Sort(failures)
+	return a, known, failures
 }
 
 // TaskActors lists the task's actors, the runtime's and the program's, for who looks after it from elsewhere.

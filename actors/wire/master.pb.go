@@ -262,6 +262,128 @@ func (x *ConnectionClosed) GetConnection() uint64 {
 	return 0
 }
 
+// CancelStep cancels a step, wherever its master is: each task is asked. The answer is StepCancelled.
+type CancelStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`       // who cancels it, for the client whose step it is
+	Owner         string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"` // the one identity whose steps may be cancelled, in the words of a policy; empty for all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelStep) Reset() {
+	*x = CancelStep{}
+	mi := &file_actors_wire_master_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelStep) ProtoMessage() {}
+
+func (x *CancelStep) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_master_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelStep.ProtoReflect.Descriptor instead.
+func (*CancelStep) Descriptor() ([]byte, []int) {
+	return file_actors_wire_master_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CancelStep) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *CancelStep) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *CancelStep) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+// StepCancelled answers CancelStep.
+type StepCancelled struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Known         bool                   `protobuf:"varint,1,opt,name=known,proto3" json:"known,omitempty"`         // the step is one of this master's, and runs
+	Cancelled     bool                   `protobuf:"varint,2,opt,name=cancelled,proto3" json:"cancelled,omitempty"` // it was; another identity's step is known and not cancelled
+	Session       string                 `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`      // the step's, by the name that people see
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepCancelled) Reset() {
+	*x = StepCancelled{}
+	mi := &file_actors_wire_master_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepCancelled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepCancelled) ProtoMessage() {}
+
+func (x *StepCancelled) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_master_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
+func (*StepCancelled) Descriptor() ([]byte, []int) {
+	return file_actors_wire_master_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *StepCancelled) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *StepCancelled) GetCancelled() bool {
+	if x != nil {
+		return x.Cancelled
+	}
+	return false
+}
+
+func (x *StepCancelled) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
 // LeaseExpired is the master's own message: the lease of a session without a client is over.
 type LeaseExpired struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -272,7 +394,7 @@ type LeaseExpired struct {
 
 func (x *LeaseExpired) Reset() {
 	*x = LeaseExpired{}
-	mi := &file_actors_wire_master_proto_msgTypes[5]
+	mi := &file_actors_wire_master_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -284,7 +406,7 @@ func (x *LeaseExpired) String() string {
 func (*LeaseExpired) ProtoMessage() {}
 
 func (x *LeaseExpired) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_master_proto_msgTypes[5]
+	mi := &file_actors_wire_master_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -297,7 +419,7 @@ func (x *LeaseExpired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseExpired.ProtoReflect.Descriptor instead.
 func (*LeaseExpired) Descriptor() ([]byte, []int) {
-	return file_actors_wire_master_proto_rawDescGZIP(), []int{5}
+	return file_actors_wire_master_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LeaseExpired) GetSession() string {
@@ -328,7 +450,16 @@ const file_actors_wire_master_proto_rawDesc = "" +
 	"\x10ConnectionClosed\x12\x1e\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\x04R\n" +
-	"connection\"(\n" +
+	"connection\"F\n" +
+	"\n" +
+	"CancelStep\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\"]\n" +
+	"\rStepCancelled\x12\x14\n" +
+	"\x05known\x18\x01 \x01(\bR\x05known\x12\x1c\n" +
+	"\tcancelled\x18\x02 \x01(\bR\tcancelled\x12\x18\n" +
+	"\asession\x18\x03 \x01(\tR\asession\"(\n" +
 	"\fLeaseExpired\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asessionB*Z(github.com/troupe-run/troupe/actors/wireb\x06proto3"
 
@@ -344,14 +475,16 @@ func file_actors_wire_master_proto_rawDescGZIP() []byte {
 	return file_actors_wire_master_proto_rawDescData
 }
 
-var file_actors_wire_master_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_actors_wire_master_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_actors_wire_master_proto_goTypes = []any{
 	(*AdmitSession)(nil),     // 0: troupe.actors.v1.AdmitSession
 	(*RemoveSession)(nil),    // 1: troupe.actors.v1.RemoveSession
 	(*RemoveSessions)(nil),   // 2: troupe.actors.v1.RemoveSessions
 	(*AttachConnection)(nil), // 3: troupe.actors.v1.AttachConnection
 	(*ConnectionClosed)(nil), // 4: troupe.actors.v1.ConnectionClosed
-	(*LeaseExpired)(nil),     // 5: troupe.actors.v1.LeaseExpired
+	(*CancelStep)(nil),       // 5: troupe.actors.v1.CancelStep
+	(*StepCancelled)(nil),    // 6: troupe.actors.v1.StepCancelled
+	(*LeaseExpired)(nil),     // 7: troupe.actors.v1.LeaseExpired
 }
 var file_actors_wire_master_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -372,7 +505,7 @@ func file_actors_wire_master_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actors_wire_master_proto_rawDesc), len(file_actors_wire_master_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -9,6 +9,7 @@
 //	troupe sessions    lists the open sessions of a cluster
 //	troupe steps       lists the steps that run, and what holds them up
 //	troupe why         tells why a step does not end
+//	troupe cancel      cancels a step
 //	troupe queues      lists the queues of a cluster
 //	troupe containers  lists what the containers of a cluster hold
 //	troupe links       lists the connections between the tasks of a cluster

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/op/attr"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/client"
@@ -178,13 +179,29 @@ func TestOperate(t *testing.T) {
 	if _, out := o.troupe("sessions", at, "--task", "/job:worker/task:1"); strings.Contains(out, "/job:worker/task:0") || !strings.Contains(out, "/job:worker/task:1") {
 		t.Errorf("the sessions of one task: %s", out)
 	}
-	_, out := o.troupe("steps", at, "--json")
+	_, text := o.troupe("steps", at, "--json")
 	var seen struct {
 		client.ClusterView
 		Reasons []view.Reason `json:"reasons"`
 	}
-	if err := json.Unmarshal([]byte(out), &seen); err != nil || len(seen.Reasons) != 2 || !seen.Reasons[0].Blocked || len(seen.Tasks) != 3 {
-		t.Errorf("%v: %s", err, out)
+	if err := json.Unmarshal([]byte(text), &seen); err != nil || len(seen.Reasons) != 2 || !seen.Reasons[0].Blocked || len(seen.Tasks) != 3 {
+		t.Errorf("%v: %s", err, text)
+	}
+
+	// A step is cancelled through a task that is not its master.
+	cancelled := o.runs(at, overfill)
+	id := regexp.MustCompile(`(?m)^(\d+) +([0-9a-f]{8}) .*\n.*'full'`).FindAllStringSubmatch(o.shows(`(?s)'full'.*'full'`, "steps", o.targets[2]), -1)
+	last := id[len(id)-1]
+	code, out := o.troupe("cancel", o.targets[2], last[1])
+	if code != exitOK || out != fmt.Sprintf("cancelled step %s of session %s on /job:worker/replica:0/task:0\n", last[1], last[2]) {
+		t.Errorf("cancel ended with %d: %s", code, out)
+	}
+	if err := cancelled.error(t); status.CodeOf(err) != status.Cancelled || !strings.Contains(err.Error(), "cancelled by an operator: the client at 127.0.0.1:") {
+		t.Errorf("a cancelled step ended with %v", err)
+	}
+	o.shows(`(?m)/job:worker/task:0 +step cancelled +`+last[1]+` +`+last[2]+`: by the client at 127`, "events", at)
+	if code, out := o.troupe("cancel", at, last[1]); code != exitFailed || !strings.Contains(out, "runs on no task: it has ended") {
+		t.Errorf("cancelling a step that has ended: %d: %s", code, out)
 	}
 
 	// A frozen task is silent within the deadline, and then down.
@@ -195,7 +212,7 @@ func TestOperate(t *testing.T) {
 	}
 	signal(o.tasks[0], syscall.SIGSTOP)
 	began := time.Now()
-	code, out := o.troupe("queues", at, "--timeout", "1s")
+	code, out = o.troupe("queues", at, "--timeout", "1s")
 	if took := time.Since(began); code != exitOK || took > 1200*time.Millisecond || !regexp.MustCompile(`/job:ps/task:0 is (silent|down)`).MatchString(out) {
 		t.Errorf("a frozen task after %v, code %d: %s", took, code, out)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,8 +34,8 @@ the step has ended.`,
 		var step uint64
 		if len(args) > 0 {
 			var err error
-			if step, err = strconv.ParseUint(args[0], 10, 64); err != nil || step == 0 {
-				return usage(fmt.Errorf("a step is a positive number, not %q", args[0]))
+			if step, err = parseStep(args[0]); err != nil {
+				return err
 			}
 		}
 		seen, err := c.See(ctx, view.ForWhy())

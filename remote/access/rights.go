@@ -20,14 +20,15 @@ const (
 	UseActors                    // exchange messages with the program's actors
 	DeclareCluster               // declare a cluster with a session
 	ProfileServer                // read profiles of the server's process
+	CancelSteps                  // cancel steps of sessions that others opened
 	actionCount
 )
 
 // actionNames are the words of policies, actionTexts those of refusals.
 var (
-	actionNames = [actionCount]string{"open", "others", "reset", "list", "actors", "declare", "profile"}
+	actionNames = [actionCount]string{"open", "others", "reset", "list", "actors", "declare", "profile", "cancel"}
 	actionTexts = [actionCount]string{"open sessions", "use a session that somebody else opened", "reset containers", "list devices, tasks and actors",
-		"exchange messages with actors", "declare clusters", "read profiles of the server's process"}
+		"exchange messages with actors", "declare clusters", "read profiles of the server's process", "cancel steps of sessions that somebody else opened"}
 )
 
 // String is the action's name in policies.

@@ -156,6 +156,20 @@ func (c *Client) Graph(ctx context.Context, q *GraphQuery) (*GraphPage, error) {
 	return out, nil
 }
 
+// CancelStep cancels a step of any session of the server's cluster, whose client gets the error CANCELLED. It gives the name of the session
+// and the task that is its master. Errors: NOT_FOUND for a step that does not run, PERMISSION_DENIED for one of somebody else's session that the
+// caller may not cancel.
+func (c *Client) CancelStep(ctx context.Context, step uint64) (session, master string, err error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	a := &wire.CancelStepAnswer{}
+	err = c.call(ctx, wire.OperatorCancelStep, &wire.CancelStepRequest{Step: step}, a)
+	if status.CodeOf(err) == status.Unimplemented {
+		err = status.Unimplementedf("The server at %s does not cancel steps of others: it is not a Troupe server, or an older one", c.target)
+	}
+	return a.GetSession(), a.GetMaster(), err
+}
+
 // Actors asks the server which actors its task has. TensorFlow's servers do not know the call: UNIMPLEMENTED.
 func (c *Client) Actors(ctx context.Context) (*TaskActors, error) {
 	ctx, cancel := c.bounded(ctx)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/troupe-run/troupe/actors"
@@ -54,6 +55,32 @@ func (c *Caller) record(what, session, detail string, refused error) {
 	c.guard.Audit().Record(access.Event{What: what, Who: c.rights.Who(), From: c.peer.From(), Session: session, Detail: detail, Refused: refused})
 }
 
+// MayCancel tells whose steps the caller may cancel: those of one owner, and others is why not all; or all where owner is empty. The
+// error refuses a caller who can have no steps either.
+func (c *Caller) MayCancel() (owner string, others, err error) {
+	if c.guard == nil {
+		return "", nil, nil
+	}
+	if others = c.rights.May(access.CancelSteps); others == nil {
+		return "", nil, nil
+	}
+	if c.rights.May(access.OpenSessions) != nil {
+		return "", nil, c.judged("cancel", "", others)
+	}
+	return c.rights.Who().String(), others, nil
+}
+
+// Cancelled records that the caller has cancelled a step, or was refused to.
+func (c *Caller) Cancelled(detail string, refused error) { c.record("cancel", "", detail, refused) }
+
+// NameOf is the caller who makes the call that ctx is of, for other people: an identity that has a name, and the address.
+func (c *Caller) NameOf(ctx context.Context) string {
+	if c.guard != nil && c.rights.Who().Name != (access.Name{}) {
+		return fmt.Sprintf("%s at %s", c.rights.Who(), c.peer.From())
+	}
+	return rightsOf(ctx).Who
+}
+
 // mayUse refuses a session of somebody else, unless the caller may use others'. One that is not there is left to the
 // call, which says so.
 func (c *Caller) mayUse(task *actors.Task, handle string) error {
@@ -98,6 +125,7 @@ func (c *Caller) sessionRights(ctx context.Context) (actors.Rights, error) {
 		c.record("open", "", "", err)
 		return r, err
 	}
+	r.Owner = c.rights.Who().String()
 	if who := c.rights.Who(); who.Name != (access.Name{}) {
 		r.Client = who.String()
 	}

@@ -13,6 +13,7 @@ const (
 	OperatorListActors = "/troupe.v1.Operator/ListActors"
 	OperatorSee        = "/troupe.v1.Operator/See"
 	OperatorGraph      = "/troupe.v1.Operator/Graph"
+	OperatorCancelStep = "/troupe.v1.Operator/CancelStep"
 )
 
 // OperatorServer is what the service troupe.v1.Operator asks.
@@ -26,6 +27,9 @@ type OperatorServer interface {
 	See(ctx context.Context, q *view.Query) *view.Cluster
 	// Graph gives a page of the graph of a session of any task, until ctx ends at most. The message is the caller's.
 	Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error)
+	// CancelStep cancels a step of any task, until ctx ends at most. It decides itself whether the caller may: the owner of the
+	// step's session may, too.
+	CancelStep(ctx context.Context, q *CancelStepRequest) (*CancelStepAnswer, error)
 }
 
 // RegisterOperator adds the service troupe.v1.Operator to a port's services. admit refuses callers that may not ask.
@@ -38,6 +42,7 @@ func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, adm
 			{MethodName: "ListActors", Handler: unary(admit, func(_ context.Context, s OperatorServer, _ *ListActorsRequest) any { return s.TaskActors() })},
 			{MethodName: "See", Handler: unary(admit, func(ctx context.Context, s OperatorServer, q *view.Query) any { return s.See(ctx, q) })},
 			{MethodName: "Graph", Handler: failing(admit, func(ctx context.Context, s OperatorServer, q *view.GraphQuery) (any, error) { return s.Graph(ctx, q) })},
+			{MethodName: "CancelStep", Handler: failing(nil, func(ctx context.Context, s OperatorServer, q *CancelStepRequest) (any, error) { return s.CancelStep(ctx, q) })},
 		},
 		Metadata: "remote/internal/wire/operator.proto",
 	}, server)
@@ -48,15 +53,17 @@ func unary[Q any](admit func(context.Context) error, answer func(context.Context
 	return failing(admit, func(ctx context.Context, s OperatorServer, q *Q) (any, error) { return answer(ctx, s, q), nil })
 }
 
-// failing makes the handler of a method.
+// failing makes the handler of a method. admit is nil for one that decides itself who may call it.
 func failing[Q any](admit func(context.Context) error, answer func(context.Context, OperatorServer, *Q) (any, error)) grpc.MethodHandler {
 	return func(server any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		request := new(Q)
 		if err := decode(request); err != nil {
 			return nil, err
 		}
-		if err := admit(ctx); err != nil {
-			return nil, ToGRPC(err)
+		if admit != nil {
+			if err := admit(ctx); err != nil {
+				return nil, ToGRPC(err)
+			}
 		}
 		out, err := answer(ctx, server.(OperatorServer), request)
 		if err != nil {

@@ -5,6 +5,7 @@
 //   ListActors (ListActorsRequest) returns (TaskActors)
 //   See (troupe.view.v1.Query) returns (troupe.view.v1.Cluster), of internal/view/view.proto
 //   Graph (troupe.view.v1.GraphQuery) returns (troupe.view.v1.Graph), of the same
+//   CancelStep (CancelStepRequest) returns (CancelStepAnswer)
 //
 // Regenerate from the repository's root with
 //   protoc --go_out=. --go_opt=paths=source_relative remote/internal/wire/operator.proto
@@ -554,6 +555,105 @@ func (x *TaskActors) GetActors() []*ActorStatus {
 	return nil
 }
 
+// CancelStepRequest asks any task to cancel a step, whose client gets the error CANCELLED. Errors: NOT_FOUND for a step that runs on no
+// task, PERMISSION_DENIED for a caller who may not cancel it.
+type CancelStepRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelStepRequest) Reset() {
+	*x = CancelStepRequest{}
+	mi := &file_remote_internal_wire_operator_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelStepRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelStepRequest) ProtoMessage() {}
+
+func (x *CancelStepRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_internal_wire_operator_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelStepRequest.ProtoReflect.Descriptor instead.
+func (*CancelStepRequest) Descriptor() ([]byte, []int) {
+	return file_remote_internal_wire_operator_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CancelStepRequest) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+// CancelStepAnswer tells which step it was.
+type CancelStepAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"` // by the name that people see
+	Master        string                 `protobuf:"bytes,2,opt,name=master,proto3" json:"master,omitempty"`   // the task
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelStepAnswer) Reset() {
+	*x = CancelStepAnswer{}
+	mi := &file_remote_internal_wire_operator_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelStepAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelStepAnswer) ProtoMessage() {}
+
+func (x *CancelStepAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_internal_wire_operator_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelStepAnswer.ProtoReflect.Descriptor instead.
+func (*CancelStepAnswer) Descriptor() ([]byte, []int) {
+	return file_remote_internal_wire_operator_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CancelStepAnswer) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *CancelStepAnswer) GetMaster() string {
+	if x != nil {
+		return x.Master
+	}
+	return ""
+}
+
 var File_remote_internal_wire_operator_proto protoreflect.FileDescriptor
 
 const file_remote_internal_wire_operator_proto_rawDesc = "" +
@@ -604,7 +704,12 @@ const file_remote_internal_wire_operator_proto_rawDesc = "" +
 	"\n" +
 	"TaskActors\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12.\n" +
-	"\x06actors\x18\x02 \x03(\v2\x16.troupe.v1.ActorStatusR\x06actorsB3Z1github.com/troupe-run/troupe/remote/internal/wireb\x06proto3"
+	"\x06actors\x18\x02 \x03(\v2\x16.troupe.v1.ActorStatusR\x06actors\"'\n" +
+	"\x11CancelStepRequest\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\x06R\x04step\"D\n" +
+	"\x10CancelStepAnswer\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
+	"\x06master\x18\x02 \x01(\tR\x06masterB3Z1github.com/troupe-run/troupe/remote/internal/wireb\x06proto3"
 
 var (
 	file_remote_internal_wire_operator_proto_rawDescOnce sync.Once
@@ -618,7 +723,7 @@ func file_remote_internal_wire_operator_proto_rawDescGZIP() []byte {
 	return file_remote_internal_wire_operator_proto_rawDescData
 }
 
-var file_remote_internal_wire_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_remote_internal_wire_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_remote_internal_wire_operator_proto_goTypes = []any{
 	(*StatusRequest)(nil),     // 0: troupe.v1.StatusRequest
 	(*TaskStatus)(nil),        // 1: troupe.v1.TaskStatus
@@ -627,10 +732,12 @@ var file_remote_internal_wire_operator_proto_goTypes = []any{
 	(*ActorStatus)(nil),       // 4: troupe.v1.ActorStatus
 	(*DeviceState)(nil),       // 5: troupe.v1.DeviceState
 	(*TaskActors)(nil),        // 6: troupe.v1.TaskActors
-	(*Device)(nil),            // 7: troupe.v1.Device
+	(*CancelStepRequest)(nil), // 7: troupe.v1.CancelStepRequest
+	(*CancelStepAnswer)(nil),  // 8: troupe.v1.CancelStepAnswer
+	(*Device)(nil),            // 9: troupe.v1.Device
 }
 var file_remote_internal_wire_operator_proto_depIdxs = []int32{
-	7, // 0: troupe.v1.TaskStatus.devices:type_name -> troupe.v1.Device
+	9, // 0: troupe.v1.TaskStatus.devices:type_name -> troupe.v1.Device
 	1, // 1: troupe.v1.ClusterStatus.tasks:type_name -> troupe.v1.TaskStatus
 	5, // 2: troupe.v1.ActorStatus.device:type_name -> troupe.v1.DeviceState
 	4, // 3: troupe.v1.TaskActors.actors:type_name -> troupe.v1.ActorStatus
@@ -653,7 +760,7 @@ func file_remote_internal_wire_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_remote_internal_wire_operator_proto_rawDesc), len(file_remote_internal_wire_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
