@@ -36,6 +36,9 @@ func refused(err error) error {
 }
 func failed(err error) error { return &exitError{exitFailed, err} }
 
+// errNotUp is for tasks that are not up where the output has told of them already: it has no text of its own.
+var errNotUp = failed(errors.New(""))
+
 // fromServer gives the error of a call to a server its exit code, unless it has one.
 func fromServer(err error) error {
 	var e *exitError

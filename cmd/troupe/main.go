@@ -5,6 +5,7 @@
 //	troupe demo        shows a cluster at work, and ends
 //	troupe devices     lists the devices of a cluster
 //	troupe status      shows which tasks of a cluster are up
+//	troupe wait        waits until the tasks of a cluster are up
 //	troupe actors      lists the actors of a task
 //	troupe sessions    lists the open sessions of a cluster
 //	troupe steps       lists the steps that run, and what holds them up

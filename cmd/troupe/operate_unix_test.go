@@ -149,6 +149,12 @@ func TestOperate(t *testing.T) {
 	full := o.runs(at, overfill)
 	empty := o.runs(o.targets[2], drain)
 
+	if code, out := o.troupe("wait", "--ready", at, "--timeout", "20s"); code != exitOK || out != "" {
+		t.Fatalf("wait ended with %d: %s", code, out)
+	}
+	if code, out := o.troupe("status", at); code != exitOK {
+		t.Errorf("status ended with %d: %s", code, out)
+	}
 	steps := o.shows(`(?s)blocked.*blocked`, "steps", at)
 	for _, want := range []string{
 		`(?m)^\d+ +[0-9a-f]{8} +/job:worker/task:0 +\d+s +blocked +/job:ps/task:0 `,
@@ -228,6 +234,17 @@ func TestOperate(t *testing.T) {
 
 	signal(o.tasks[2], syscall.SIGKILL)
 	o.shows(`(?m)^/job:worker/task:1 is down for \S+: `, "links", at)
+	for _, args := range [][]string{{"status", at}, {"status", at, "--json"}, {"wait", "--ready", at, "--timeout", "300ms"}, {"wait", "--ready", at, "--tasks", "worker", "--timeout", "300ms"}} {
+		if code, out := o.troupe(args...); code != exitFailed || !strings.Contains(out, "/job:worker/replica:0/task:1") {
+			t.Errorf("%v of a cluster without a task ended with %d: %s", args, code, out)
+		}
+	}
+	if code, out := o.troupe("wait", "--ready", at, "--tasks", "ps,/job:worker/task:0"); code != exitOK {
+		t.Errorf("wait for those that are up ended with %d: %s", code, out)
+	}
+	if code, out := o.troupe("wait", "--ready", at, "--tasks", "chief"); code != exitUsage || !strings.Contains(out, "the cluster has no chief") {
+		t.Errorf("wait for a job that is not there ended with %d: %s", code, out)
+	}
 	if code, out := o.troupe("sessions", o.targets[2], "--timeout", "2s"); code != exitUnreachable {
 		t.Errorf("a killed task: exit code %d: %s", code, out)
 	}

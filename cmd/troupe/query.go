@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -99,34 +101,6 @@ func newDevices() *cobra.Command {
 	})
 }
 
-func newReset() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "reset TARGET[,TARGET…] [CONTAINER …]",
-		Short: "Close a server's sessions and empty containers",
-		Long: `Reset closes all sessions of the server at TARGET and empties the named containers on all
-tasks of its cluster: their variables, queues and tables are lost. Without names, it empties the
-default container of every device.`,
-		Example: "  troupe reset grpc://10.0.0.2:2222 my_problem_1",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return targetOnly(cmd, args)
-			}
-			return nil
-		},
-	}
-	return query(cmd, func(ctx context.Context, c *client.Client, containers []string) error {
-		if err := c.Reset(ctx, containers...); err != nil {
-			return err
-		}
-		what := "the default containers"
-		if len(containers) > 0 {
-			what = strings.Join(containers, ", ")
-		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "emptied %s; the sessions of %s are closed\n", what, c.Target())
-		return err
-	})
-}
-
 func newStatus() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -135,7 +109,8 @@ func newStatus() *cobra.Command {
 		Long: `Status shows what the server at TARGET knows of each declared task: whether it is up, down or
 never seen, since when, at which address, with which devices, and why it is not up. The server must be
 Troupe's; TensorFlow's do not have this information. With several targets, it asks the first one that
-answers: any task of the cluster knows all tasks.`,
+answers: any task of the cluster knows all tasks. It exits with 1 if a task is not up, with 4 if no
+server answers.`,
 		Example: "  troupe status grpc://10.0.0.2:2222",
 		Args:    targetOnly,
 	}
@@ -146,18 +121,28 @@ answers: any task of the cluster knows all tasks.`,
 			return err
 		}
 		if asJSON {
-			return printJSON(cmd.OutOrStdout(), statusRecordOf(s))
+			return cmp.Or(printJSON(cmd.OutOrStdout(), statusRecordOf(s)), allUp(s))
 		}
 		t := table(cmd.OutOrStdout(), "TASK", "ADDRESS", "STATE", "SINCE", "DEVICES", "WHY")
 		for _, task := range s.Tasks {
 			t.row(task.Task, task.Address, task.State, sinceText(task.Since), devicesText(task.Devices), task.Reason)
 		}
-		if err := t.end(); err != nil || s.Exposed == "" {
+		if err := t.end(); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nwarning: %s\n", s.Exposed)
-		return err
+		if s.Exposed != "" {
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nwarning: %s\n", s.Exposed)
+		}
+		return cmp.Or(err, allUp(s))
 	})
+}
+
+// allUp is an error if a task is not up.
+func allUp(s *client.ClusterStatus) error {
+	if slices.ContainsFunc(s.Tasks, func(t client.TaskStatus) bool { return t.State != "up" }) {
+		return errNotUp
+	}
+	return nil
 }
 
 // The records are what --json prints. Their keys are snake_case and part of the command's interface: programs read

@@ -198,7 +198,7 @@ func TestUpPrintsTargets(t *testing.T) {
 	if code != exitOK || local < 0 || remote < local {
 		t.Errorf("exit code %d, the own devices first: %s", code, out)
 	}
-	query = start(t, nil, "reset", strings.Fields(ps)[1], "a", "b")
+	query = start(t, nil, "reset", "--yes", strings.Fields(ps)[1], "a", "b")
 	if code, out := query.ends(); code != exitOK || !strings.Contains(out, "emptied a, b; ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
