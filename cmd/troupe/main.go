@@ -16,6 +16,8 @@
 //	troupe links       lists the connections between the tasks of a cluster
 //	troupe events      shows what has happened on a cluster lately
 //	troupe reset       closes a server's sessions and empties containers
+//	troupe doctor   finds what is wrong with a cluster or this machine
+//	troupe bench    measures the links of a cluster
 //	troupe proxy       carries a client's plain connections to a server with TLS
 //	troupe certs       makes and shows the certificates of a cluster
 //	troupe secret      makes a cluster's secret

@@ -1,0 +1,88 @@
+package doctor
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/troupe-run/troupe"
+)
+
+// TestCollect looks at a cluster whose tasks are up, then at one spec with a server of something else and a port that
+// nothing listens at.
+func TestCollect(t *testing.T) {
+	cluster, err := troupe.NewLocalCluster(t.Context(), map[string]int{"ps": 1, "worker": 1}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Stop(t.Context())
+	f := Collect(t.Context(), Config{Target: strings.TrimPrefix(cluster.Servers()[0].Target(), "grpc://")})
+	if len(f.Tasks) != 2 {
+		t.Fatalf("%d tasks, not 2: %+v", len(f.Tasks), f)
+	}
+	for _, k := range f.Tasks {
+		if k.Answers != Troupe || k.TCP.Outcome != Answered || k.UDP.Outcome != Answered || !k.Local || k.Serves() == nil || k.RoundTrip <= 0 {
+			t.Errorf("%s: %+v", k.Name, k)
+		}
+	}
+	for _, g := range Check(f) {
+		if g.Severity == Error {
+			t.Errorf("a cluster that is up has the finding %+v", g)
+		}
+	}
+
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := &http.Server{Handler: http.NotFoundHandler()}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(other) }()
+	defer func() {
+		web.Close()
+		<-served
+	}()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f = Collect(t.Context(), Config{Cluster: "ps=" + other.Addr().String() + "," + gone, Job: "ps"})
+	if len(f.Tasks) != 2 || f.Tasks[0].Answers != Other || !strings.Contains(f.Tasks[0].Why, "HTTP/1.") || f.Tasks[1].TCP.Outcome != Refused || f.Self != ps {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestQuota(t *testing.T) {
+	for _, c := range []struct {
+		files map[string]string
+		want  float64
+	}{
+		{nil, 0},
+		{map[string]string{"cpu.max": "150000 100000\n"}, 1.5},
+		{map[string]string{"cpu.max": "max 100000\n"}, 0},
+		{map[string]string{"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2},
+		{map[string]string{"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0},
+	} {
+		root := t.TempDir()
+		for name, text := range c.files {
+			path := filepath.Join(root, "sys/fs/cgroup", name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := quota(root); got != c.want {
+			t.Errorf("%v: %v processors, not %v", c.files, got, c.want)
+		}
+	}
+}
