@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
-	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
+	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/status"
@@ -59,7 +59,7 @@ func TestTroubleshooting(t *testing.T) {
 		ps, worker := c.task("ps", 0), c.task("worker", 0)
 		c.start(t, ps)
 		c.answers(t, ps)
-		troupeSays(t, 0, []string{"status", ps.target()}, worker.addr, "never seen")
+		troupeSays(t, 1, []string{"status", ps.target()}, worker.addr, "never seen")
 		troupeSays(t, 1, []string{"doctor", ps.target()}, "error (reach): "+worker.name()+": "+worker.addr+" refuses connections")
 	})
 	c := declare(t, "ps=1,worker=2")
@@ -79,7 +79,6 @@ func TestTroubleshooting(t *testing.T) {
 		b.says("{{node put}} (QueueEnqueueV2)", "which is full (2 elements, capacity 2)", "no running step dequeues from it", "nobody has ever taken one")
 	})
 	t.Run("missing_op", func(t *testing.T) {
-		// It waits for nothing, and computes nothing either: the server refuses to run it.
 		s := op.NewScope().WithDevice(onWorker)
 		text := op.Const(s, "x")
 		def, err := s.GraphDef()
@@ -102,8 +101,17 @@ func TestTroubleshooting(t *testing.T) {
 	})
 }
 
-func sqlDataset(text string) *graphpb.NodeDef { return nil }
+// sqlDataset is the node rows, an op that TensorFlow has and Troupe lacks. Its three inputs are the text.
+func sqlDataset(text string) *nodepb.NodeDef {
+	types := &attrpb.AttrValue_ListValue{Type: []typespb.DataType{typespb.DataType_DT_FLOAT}}
+	shapes := &attrpb.AttrValue_ListValue{Shape: []*shapepb.TensorShapeProto{{}}}
+	return &nodepb.NodeDef{Name: "rows", Op: "SqlDataset", Device: onWorker, Input: []string{text, text, text}, Attr: map[string]*attrpb.AttrValue{
+		"output_types":  {Value: &attrpb.AttrValue_List{List: types}},
+		"output_shapes": {Value: &attrpb.AttrValue_List{List: shapes}},
+	}}
+}
 
+// saysError holds an error's code and parts of its message.
 func saysError(t *testing.T, err error, code status.Code, parts ...string) {
 	t.Helper()
 	if status.CodeOf(err) != code {
@@ -115,5 +123,3 @@ func saysError(t *testing.T, err error, code status.Code, parts ...string) {
 		}
 	}
 }
-
-var _ = []any{attrpb.AttrValue{}, nodepb.NodeDef{}, typespb.DataType_DT_FLOAT}
