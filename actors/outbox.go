@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -33,6 +34,7 @@ const maxMail = 256 << 10
 // leave at once, beside the actors' messages.
 func (st *taskStep) forward(key kernels.Key, dst string, v *tensor.Tensor, dead bool) error {
 	task := taskOf(dst)
+	st.task.traces.transferred(view.PushEvent, uint64(st.ID), key, task, v)
 	if v != nil && len(v.Data()) > largeTensor {
 		return st.reach(task, func(p Peer) error {
 			return p.Push(Push{Step: uint64(st.ID), Key: key, Tensor: v, Compression: st.plan.compression})

@@ -23,6 +23,7 @@ const codes = int(status.Unauthenticated) + 1
 // meets as a matter of course, the end of its input, is no event.
 func (s *Session) stepEnded(id uint64, began int64, err error) {
 	t := s.task
+	t.traces.took(view.StepEvent, "step "+view.StepName(id), id, s.handle, began)
 	t.tally.steps.Add(time.Duration(time.Now().UnixNano() - began))
 	if err == nil {
 		t.tally.done.Add(1)

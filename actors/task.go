@@ -102,6 +102,7 @@ type Task struct {
 	distributed               distributedSteps
 	tally                     tally
 	lately                    lately
+	traces                    traces
 	spare                     sync.Pool // of *step
 
 	life context.Context // ends when the task stops
@@ -170,6 +171,7 @@ const largeTensor = 64 << 10
 // Deliver takes in a large tensor that a peer pushed for a step, with the caller's reference. It is no message: see
 // stepTable.
 func (t *Task) Deliver(step uint64, key kernels.Key, v *tensor.Tensor) {
+	t.traces.transferred(view.ArrivalEvent, step, key, "", v)
 	t.steps.deposit(step, key, v, false)
 }
 
@@ -214,6 +216,7 @@ func (t *Task) Stop(ctx context.Context) error {
 	err := t.steps.drain(ctx)
 	err = cmp.Or(err, t.stopActors(t.worker, t.master, t.directory))
 	t.die()
+	t.traces.stop()
 	t.work.Wait()
 	t.forgetSessions()
 	if !t.pool.Close(ctx) && err == nil {

@@ -56,7 +56,7 @@ func (t *Task) makeStep(done func(error)) *taskStep {
 	// A rendezvous that nobody aborts would keep receives waiting after a cancellation.
 	st.cancel.Bind(st.rendezvous.Abort)
 	st.Cancellation, st.Rendezvous, st.Continue, st.Yield = &st.cancel, st.rendezvous, t.schedule, st.leaveGoroutine
-	st.Room, st.Work, st.Runs = st.room, &st.work, &st.runs
+	st.Room, st.Work, st.Runs, st.Observed = st.room, &st.work, &st.runs, &t.traces.kernels
 	return st
 }
 
@@ -236,6 +236,9 @@ func (st *taskStep) leave(err error) {
 	if st.plan != nil {
 		st.plan.release()
 	}
+	if st.session != nil {
+		st.task.traces.took(view.PartEvent, "part of step "+view.StepName(uint64(st.ID)), uint64(st.ID), st.session.handle, st.Origin.Began)
+	}
 	st.done(err)
 	st.outbox.drop()
 	if st.tabled {
@@ -253,7 +256,11 @@ func (st *taskStep) fail(err error) {
 
 // receive deposits what another task sent along.
 func (st *taskStep) receive(transfers []*wire.Transfer, tensors []*tensor.Tensor) {
-	if err := deliver(transfers, tensors, st.deposit); err != nil {
+	err := deliver(transfers, tensors, func(key kernels.Key, v *tensor.Tensor, dead bool) {
+		st.task.traces.transferred(view.ArrivalEvent, uint64(st.ID), key, "", v)
+		st.deposit(key, v, dead)
+	})
+	if err != nil {
 		st.fail(err)
 	}
 }

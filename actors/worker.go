@@ -85,6 +85,13 @@ func (w *worker) Receive(c actor.Context) {
 			return
 		}
 		t.pool.Schedule(func() { t.System.Root.Send(sender, t.Graph(m)) })
+	case *view.TraceQuery:
+		sender := c.Sender()
+		if sender == nil {
+			w.drop(m, "it has no sender")
+			return
+		}
+		t.pool.Schedule(func() { t.System.Root.Send(sender, t.Trace(m)) })
 	case *peerLost:
 		task, err := m.message.Task, failed(m.message.Failure)
 		t.steps.masterDown(task, err)
@@ -126,7 +133,10 @@ func (p *startPart) Do(here bool) {
 
 // receive takes in the tensors of a step, which may not have begun.
 func (t *Task) receive(step uint64, transfers []*wire.Transfer, tensors []*tensor.Tensor) {
-	err := deliver(transfers, tensors, func(key kernels.Key, v *tensor.Tensor, dead bool) { t.steps.deposit(step, key, v, dead) })
+	err := deliver(transfers, tensors, func(key kernels.Key, v *tensor.Tensor, dead bool) {
+		t.traces.transferred(view.ArrivalEvent, step, key, "", v)
+		t.steps.deposit(step, key, v, dead)
+	})
 	if err != nil {
 		t.steps.refuse(step, err)
 	}

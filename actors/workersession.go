@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/processors"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/files"
 )
@@ -208,6 +209,7 @@ func (s *workerSession) plan(id uint64) *taskPlan {
 // come at once the first one stays. Beyond maxPlans the one that was used the longest ago goes:
 // its master sends it again.
 func (s *workerSession) register(id uint64, m *wire.Plan, check func() error) (*taskPlan, error) {
+	defer s.task.traces.took(view.PlanEvent, "compiling a plan", 0, s.handle, time.Now().UnixNano())
 	parts := map[string]*graph.Graph{}
 	for _, part := range m.Parts {
 		var def graphpb.GraphDef

@@ -26,6 +26,7 @@ type asyncCall struct {
 	since time.Duration   // when it began, by sinceStart; 0 for calls of functions, which are too many
 	on    kernels.Awaited // under the run's lock
 	stall bool            // a send that waits for room
+	size  int64           // of what a send sends, for who observes the step
 	// reported lets only the first report count.
 	reported atomic.Bool
 }
@@ -47,8 +48,11 @@ func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
 	} else {
 		c.Outputs = make([]kernels.Value, n.numOut)
 	}
-	if r.step.Trace != nil {
+	if r.observe != nil || r.step.Trace != nil {
 		call.begun = time.Now()
+		if n.send {
+			call.size = bytesOf(c.Inputs)
+		}
 	}
 	r.away++
 	r.mu.Lock()
@@ -122,6 +126,15 @@ func (call *asyncCall) compute() (err error) {
 func (r *run) report(call *asyncCall, err error, inline bool) {
 	if r.step.Trace != nil {
 		r.step.Trace(call.n.graph, r.p.device.Name(), call.ctx.Outputs, call.begun, time.Now())
+	}
+	if observe := r.step.Observed.Told(); observe != nil {
+		begun := call.begun
+		if begun.IsZero() { // it began before somebody wanted to know
+			begun = began.Add(call.since)
+		}
+		if call.since > 0 || !call.begun.IsZero() {
+			observe(r.execution(call.task, begun, time.Now(), call.size+bytesOf(call.ctx.Outputs)))
+		}
 	}
 	r.mu.Lock()
 	delete(r.waits, call)

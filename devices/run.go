@@ -37,6 +37,8 @@ type run struct {
 	// yielded tells that the run goes on by its step's Continue.
 	yielded bool
 	turns   turns
+	// observe is told of kernels that have run; nil for none. It is read anew at each turn.
+	observe func(kernels.Execution)
 
 	// listed tells that the run is on its step's list of those that wait or compute for long.
 	listed bool
@@ -132,6 +134,7 @@ func (p *Program) traceConstants(step *kernels.Step) {
 // when there is nothing of either. Ending the run is the last owner's part.
 func (r *run) work() {
 	work := r.enterTurn()
+	r.observe = r.step.Observed.Told()
 	for r.turn() {
 	}
 	if work != nil {
@@ -298,6 +301,10 @@ func (r *run) fire(t task) {
 	if n.recv && n.handed && !t.dead && r.step.Trace == nil {
 		if v, dead, ok := r.received(n, it); ok {
 			r.outs[0] = kernels.Value{Tensor: v}
+			if r.observe != nil {
+				now := time.Now()
+				r.observe(r.execution(t, now, now, bytesOf(r.outs[:1])))
+			}
 			r.propagate(n, it, r.outs[:1], dead)
 			r.outs[0] = kernels.Value{}
 			return
@@ -339,7 +346,11 @@ func (r *run) fire(t task) {
 		c.Outputs = make([]kernels.Value, n.numOut)
 	}
 	var begun time.Time
-	if r.step.Trace != nil {
+	observe, size := r.observe, int64(0)
+	if observe != nil && n.send {
+		size = bytesOf(ins)
+	}
+	if observe != nil || r.step.Trace != nil {
 		begun = time.Now()
 	}
 	if n.costly {
@@ -355,6 +366,9 @@ func (r *run) fire(t task) {
 	}
 	if r.step.Trace != nil {
 		r.step.Trace(n.graph, r.p.device.Name(), c.Outputs, begun, time.Now())
+	}
+	if observe != nil {
+		observe(r.execution(t, begun, time.Now(), size+bytesOf(c.Outputs)))
 	}
 	r.finish(t, c, err)
 }
@@ -504,7 +518,7 @@ func (r *run) end() (done func(error), err error) {
 	r.num++
 	r.mu.Unlock()
 	r.at.Store(nil)
-	r.step, r.done, r.err, r.cur, r.windows = nil, nil, nil, task{}, 0
+	r.step, r.done, r.err, r.cur, r.windows, r.observe = nil, nil, nil, task{}, 0, nil
 	r.ctx = kernels.Context{}
 	r.p.runs.pool.Put(r)
 	return done, err

@@ -45,6 +45,7 @@ func (r *run) leaveTurn() {
 // pause lets others compute if it is their turn. It tells that the run has to go on elsewhere first.
 func (r *run) pause() (elsewhere bool) {
 	r.turns.left = turnNodes
+	r.observe = r.step.Observed.Told()
 	r.list()
 	w := r.step.Work
 	if w == nil || !w.Due() {

@@ -32,6 +32,9 @@ type Step struct {
 	// Trace, if not nil, is told of every kernel that ran: where, what it put out, and when it began and
 	// ended. The outputs are borrowed for the call; those of a kernel that failed may be missing.
 	Trace func(n *graph.Node, device string, outputs []Value, begun, ended time.Time)
+	// Observed, if not nil, says who is told of the kernels that run from now on, as the optimized program runs them: unlike
+	// Trace, it changes nothing of how the step runs.
+	Observed *Observation
 	// Flush, if not nil, is called when the run has fired all that was ready and has to wait: what
 	// its kernels have sent meanwhile should be on its way.
 	Flush func()

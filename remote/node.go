@@ -115,6 +115,8 @@ type Node struct {
 	performing atomic.Pointer[cast.Cast]
 	gossiping  atomic.Pointer[membership.Membership] // gossip, the same
 
+	traces atomic.Int32 // that are being collected
+
 	stop    sync.Once
 	stopErr error
 }

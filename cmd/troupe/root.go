@@ -29,7 +29,7 @@ func newRoot(stdin *os.File) *cobra.Command {
 	}
 	root.SetGlobalNormalizationFunc(flagName)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	root.AddCommand(newServe(stdin), newUp(), newDemo(), newDevices(), newStatus(), newWait(), newActors(), newSessions(), newSteps(), newWhy(), newQueues(), newContainers(), newLinks(), newEvents(), newCancel(), newReset(stdin), newProxy(), newCerts(), newSecret(), newToken(), newPolicy(), newVersion())
+	root.AddCommand(newServe(stdin), newUp(), newDemo(), newDevices(), newStatus(), newWait(), newActors(), newSessions(), newSteps(), newWhy(), newTimeline(), newQueues(), newContainers(), newLinks(), newEvents(), newCancel(), newReset(stdin), newProxy(), newCerts(), newSecret(), newToken(), newPolicy(), newVersion())
 	root.AddCommand(newDoctor(), newBench())
 	return root
 }

@@ -170,6 +170,30 @@ func (c *Client) CancelStep(ctx context.Context, step uint64) (session, master s
 	return a.GetSession(), a.GetMaster(), err
 }
 
+// Messages that tell what has run on a cluster; internal/view/trace.proto describes their fields.
+type (
+	// TraceQuery says what is recorded, and for how long.
+	TraceQuery = view.TraceQuery
+	// Trace is what was recorded.
+	Trace = view.Trace
+)
+
+// Trace records what runs on the server's task, or with q.Cluster on all tasks of its cluster that are up, for as long as q says, up to
+// 60 s: ctx must allow for that and some seconds more. TensorFlow's servers do not know the call: UNIMPLEMENTED.
+func (c *Client) Trace(ctx context.Context, q *TraceQuery) (*Trace, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	out := &Trace{}
+	err := c.call(ctx, wire.OperatorTrace, q, out)
+	if status.CodeOf(err) == status.Unimplemented {
+		return nil, status.Unimplementedf("The server at %s does not record traces: it is not a Troupe server, or an older one", c.target)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // Actors asks the server which actors its task has. TensorFlow's servers do not know the call: UNIMPLEMENTED.
 func (c *Client) Actors(ctx context.Context) (*TaskActors, error) {
 	ctx, cancel := c.bounded(ctx)

@@ -13,6 +13,7 @@ const (
 	OperatorListActors = "/troupe.v1.Operator/ListActors"
 	OperatorSee        = "/troupe.v1.Operator/See"
 	OperatorGraph      = "/troupe.v1.Operator/Graph"
+	OperatorTrace      = "/troupe.v1.Operator/Trace"
 	OperatorCancelStep = "/troupe.v1.Operator/CancelStep"
 )
 
@@ -27,6 +28,8 @@ type OperatorServer interface {
 	See(ctx context.Context, q *view.Query) *view.Cluster
 	// Graph gives a page of the graph of a session of any task, until ctx ends at most. The message is the caller's.
 	Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error)
+	// Trace records what runs on this task, or on all that are up, as long as the query says. The message is the caller's.
+	Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, error)
 	// CancelStep cancels a step of any task, until ctx ends at most. It decides itself whether the caller may: the owner of the
 	// step's session may, too.
 	CancelStep(ctx context.Context, q *CancelStepRequest) (*CancelStepAnswer, error)
@@ -42,6 +45,7 @@ func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, adm
 			{MethodName: "ListActors", Handler: unary(admit, func(_ context.Context, s OperatorServer, _ *ListActorsRequest) any { return s.TaskActors() })},
 			{MethodName: "See", Handler: unary(admit, func(ctx context.Context, s OperatorServer, q *view.Query) any { return s.See(ctx, q) })},
 			{MethodName: "Graph", Handler: failing(admit, func(ctx context.Context, s OperatorServer, q *view.GraphQuery) (any, error) { return s.Graph(ctx, q) })},
+			{MethodName: "Trace", Handler: failing(admit, func(ctx context.Context, s OperatorServer, q *view.TraceQuery) (any, error) { return s.Trace(ctx, q) })},
 			{MethodName: "CancelStep", Handler: failing(nil, func(ctx context.Context, s OperatorServer, q *CancelStepRequest) (any, error) { return s.CancelStep(ctx, q) })},
 		},
 		Metadata: "remote/internal/wire/operator.proto",

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/client"
+)
+
+// collectTime is how long a trace may take to be collected when its window is over.
+const collectTime = 30 * time.Second
+
+func newTimeline() *cobra.Command {
+	q := &client.TraceQuery{Cluster: true}
+	var seconds float64
+	var out string
+	cmd := &cobra.Command{
+		Use:   "timeline TARGET[,TARGET…]",
+		Short: "Record what runs on all tasks, for Perfetto",
+		Long: `Timeline records what runs on all tasks of a cluster that are up, and writes it in Chrome's trace format,
+which https://ui.perfetto.dev and chrome://tracing show: kernels by device, steps, plans, transfers and the
+arrows between tasks, by one clock. It records for --seconds, or until the steps of --step or --steps have ended.
+Programs are traced as they run, with their optimizations.`,
+		Example: "  troupe timeline grpc://10.0.0.2:2222 --seconds 5 -o trace.json\n  troupe timeline grpc://10.0.0.2:2222 --steps 3 -o trace.json",
+		Args:    targetOnly,
+	}
+	flags := cmd.Flags()
+	flags.Float64Var(&seconds, "seconds", 10, "how long to record, at most 60")
+	flags.Uint64Var(&q.Step, "step", 0, "record this step alone, until it ends")
+	flags.Int64Var(&q.Steps, "steps", 0, "record the first so many steps that begin from now on")
+	flags.Int64Var(&q.MaxEvents, "max-events", 0, "how many events to keep of each task; 0 for the server's limit")
+	flags.StringVarP(&out, "output", "o", "trace.json", "the file to write; - for the standard output")
+	cmd.MarkFlagsMutuallyExclusive("step", "steps")
+	long := func() time.Duration { return time.Duration(min(max(seconds, 0), 1e6) * float64(time.Second)) }
+	return watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, _ []string) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout+long()+collectTime)
+		defer cancel()
+		q.Duration = int64(long())
+		t, err := c.Trace(ctx, q)
+		if err != nil {
+			return err
+		}
+		if out == "-" {
+			return view.WriteTimeline(cmd.OutOrStdout(), t)
+		}
+		f, err := os.Create(out)
+		if err != nil {
+			return err
+		}
+		err = view.WriteTimeline(f, t)
+		if e := f.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			return err
+		}
+		for _, task := range t.Tasks {
+			line := fmt.Sprintf("%s: %d events", task.Task, len(task.Events))
+			if task.Dropped > 0 {
+				line += fmt.Sprintf(", %d more were dropped", task.Dropped)
+			}
+			if task.Reason != "" {
+				line += ": " + task.Reason
+			}
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil {
+				return err
+			}
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s: open it at https://ui.perfetto.dev\n", out)
+		return err
+	})
+}
