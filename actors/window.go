@@ -238,3 +238,6 @@ func (ts *traces) took(kind, name string, step uint64, session string, began int
 	}
 	ts.record(&view.TraceEvent{Kind: kind, Name: name, Step: step, Session: view.SessionName(session), Begin: began, Duration: max(0, time.Now().UnixNano()-began)})
 }
+
+// TraceWindows is how many windows are open on the task.
+func (t *Task) TraceWindows() int { return len(t.traces.all()) }

@@ -28,6 +28,7 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/logs"
 	"github.com/troupe-run/troupe/remote/internal/membership"
 	"github.com/troupe-run/troupe/remote/internal/port"
+	"github.com/troupe-run/troupe/remote/internal/profiler"
 	"github.com/troupe-run/troupe/remote/internal/trust"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
@@ -222,6 +223,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	services.RegisterService(gateway.Desc, n.gateway)
 	services.Inline(gateway.Inline...)
 	wire.RegisterOperator(services, n, n.mayList)
+	profiler.Register(services, n, n.mayList)
 	wire.RegisterGuests(services, n.declare.guests)
 	n.links.Register(services.Early())
 	n.links.Handle(func(method string, serve func(context.Context, link.Stream) error) {

@@ -46,7 +46,9 @@ func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, adm
 			{MethodName: "See", Handler: unary(admit, func(ctx context.Context, s OperatorServer, q *view.Query) any { return s.See(ctx, q) })},
 			{MethodName: "Graph", Handler: failing(admit, func(ctx context.Context, s OperatorServer, q *view.GraphQuery) (any, error) { return s.Graph(ctx, q) })},
 			{MethodName: "Trace", Handler: failing(admit, func(ctx context.Context, s OperatorServer, q *view.TraceQuery) (any, error) { return s.Trace(ctx, q) })},
-			{MethodName: "CancelStep", Handler: failing(nil, func(ctx context.Context, s OperatorServer, q *CancelStepRequest) (any, error) { return s.CancelStep(ctx, q) })},
+			{MethodName: "CancelStep", Handler: failing(nil, func(ctx context.Context, s OperatorServer, q *CancelStepRequest) (any, error) {
+				return s.CancelStep(ctx, q)
+			})},
 		},
 		Metadata: "remote/internal/wire/operator.proto",
 	}, server)

@@ -1,0 +1,2 @@
+// Package profilerpb has the messages of TensorFlow's profiler.
+package profilerpb
