@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 	"google.golang.org/protobuf/proto"
@@ -108,7 +109,7 @@ func (ts *traces) add(q *view.TraceQuery) error {
 		w.bytes = defaultBytes
 	}
 	w.bytes = min(w.bytes, MaxTraceBytes)
-	w.expiry = time.AfterFunc(long+readingTime, func() { ts.remove(w) })
+	w.expiry = time.AfterFunc(long+readingTime, contain.Func(nil, "The end of a trace window", func() { ts.remove(w) }, nil))
 	ts.set(append(slices.Clone(all), w))
 	return nil
 }
