@@ -103,13 +103,11 @@ func (c *collection) collect(ctx context.Context, t *view.TaskTrace) {
 	opened()
 	every := time.NewTicker(readEvery)
 	defer every.Stop()
-	for ctx.Err() == nil {
+	for answers := true; answers && ctx.Err() == nil; {
 		select {
 		case <-ctx.Done():
 		case <-every.C:
-			if !c.query(ctx, t, &view.TraceQuery{Read: true}) {
-				return
-			}
+			answers = c.query(ctx, t, &view.TraceQuery{Read: true}) // it fails, too, for a ctx that is about to end
 		}
 	}
 	// What is left is read though ctx has ended, the asking client's too: the task shall not keep it.

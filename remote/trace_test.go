@@ -143,7 +143,7 @@ func TestTraceOfTime(t *testing.T) {
 	nodes := twoNodes(t, true)
 	stop := working(t, nodes[0])
 	defer stop()
-	trace, err := nodes[1].Trace(t.Context(), &view.TraceQuery{Duration: int64(300 * time.Millisecond), Cluster: true, MaxEvents: 20})
+	trace, err := nodes[1].Trace(t.Context(), &view.TraceQuery{Duration: int64(2 * readEvery), Cluster: true, MaxEvents: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
