@@ -3,7 +3,7 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && compiler=$$(devices/cuda/compiler.sh) && CGO_ENABLED=1 CC="$$compiler" CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test lint test-plain test-race test-cuda test-arm64 kernel-report gpu-report
+.PHONY: troupe cuda test lint test-plain test-race test-cuda test-arm64 wheel wheels kernel-report gpu-report
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -39,6 +39,13 @@ test-cuda:
 test-arm64:
 	CGO_ENABLED=0 GOARCH=arm64 go vet ./kernels/internal/simd
 	CGO_ENABLED=0 GOARCH=arm64 go test -timeout 20m -exec qemu-aarch64-static ./kernels/internal/simd
+
+# Wheels of the Python package with the program inside, in python/dist: this machine's, and those of all platforms.
+wheel:
+	python3 python/build.py native
+
+wheels:
+	python3 python/build.py all
 
 # Our kernels beside TensorFlow's, with one thread and with two: the table of docs/kernels.md. It takes a quarter of an hour, on a
 # machine that does nothing else, and a Python with TensorFlow.

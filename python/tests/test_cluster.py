@@ -1,0 +1,267 @@
+"""LocalCluster, what becomes of servers whose parent is killed, the command and the pytest plugin."""
+
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from unittest import mock
+
+import troupe
+
+CI = os.environ.get("CI") == "true"
+
+
+def connect(target):
+    host, _, port = target[len("grpc://") :].rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+def wait_end(connection):
+    """Returns when the process at the other end is gone."""
+    try:
+        while connection.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+
+
+class Cluster(unittest.TestCase):
+    def test_again_and_again(self):
+        for _ in range(20):
+            with troupe.LocalCluster(ps=1, worker=2) as cluster:
+                self.assertEqual(list(cluster.targets), ["ps:0", "worker:0", "worker:1"])
+                processes = [task.pid for task in cluster.tasks]
+            self.assertFalse(any(task.running for task in cluster.tasks))
+            for process in processes:
+                self.assertRaises(ProcessLookupError, os.kill, process, 0)
+
+    def test_many_at_once(self):
+        clusters, failures = [], []
+
+        def start():
+            try:
+                clusters.append(troupe.LocalCluster(a=2))
+            except troupe.ServerError as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=start) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        addresses = {task.address for cluster in clusters for task in cluster.tasks}
+        for cluster in clusters:
+            cluster.stop(0)
+        self.assertEqual(failures, [])
+        self.assertEqual(len(addresses), 10)
+
+    def test_tasks(self):
+        with troupe.LocalCluster({"a_b": 1, "c": 2}) as cluster:
+            cluster.wait_ready(20)
+            self.assertEqual([t["state"] for t in cluster.status()["tasks"]], ["up"] * 3)
+            second = cluster.task("c", 1)
+            self.assertIs(cluster.task("c:1"), second)
+            self.assertEqual(second.device, "/job:c/task:1")
+            self.assertIn("msg=serving", cluster.logs()["c:1"])
+            second.kill()
+            self.assertFalse(second.running)
+            self.assertIn("<td>not running</td>", cluster._repr_html_())
+            second.restart()
+            cluster.wait_ready(20)
+            self.assertEqual(second.log.count("msg=serving"), 2)
+            self.assertEqual(cluster._repr_html_().count("<td>running</td>"), 3)
+            given = json.loads(cluster.tf_config("c", 1))
+            self.assertEqual(given, {"cluster": cluster.spec, "task": {"type": "c", "index": 1}})
+            self.assertRaises(KeyError, cluster.task, "c:2")
+
+    def test_refusals(self):
+        self.assertRaises(ValueError, troupe.LocalCluster, ps=0)
+        with self.assertRaisesRegex(troupe.ServerError, "no-such-flag"):
+            troupe.LocalCluster(a=1, flags=["--no-such-flag"])
+
+    def test_session(self):
+        import tensorflow.compat.v1 as tf
+
+        with tf.Graph().as_default() as graph:
+            with tf.device("/job:ps/task:0"):
+                x = tf.get_variable("x", initializer=20.0, use_resource=False)
+            with tf.device("/job:worker/task:1"):
+                y = 2 * x + 2
+        with troupe.LocalCluster() as cluster:
+            with cluster.session(graph=graph) as session:
+                session.run(x.initializer)
+            with cluster.session("worker:1", graph=graph) as session:
+                self.assertEqual(session.run(y), 42.0)
+
+
+PARENT = """
+import os, sys, time
+import troupe
+cluster = troupe.LocalCluster(a=2)
+if sys.argv[1] == "fork" and os.fork() == 0:
+    sys.stdout.close()
+    assert cluster.targets and not troupe._process._running
+    print("forked", file=sys.stderr, flush=True)
+    time.sleep(60)
+    os._exit(0)
+print(*cluster.targets.values(), flush=True)
+if sys.argv[1] == "exit":
+    sys.stdin.readline()
+    sys.exit()
+time.sleep(60)
+"""
+
+
+class Parents(unittest.TestCase):
+    def end(self, how):
+        parent = subprocess.Popen(
+            [sys.executable, "-c", PARENT, how],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+        try:
+            targets = parent.stdout.readline().split()
+            self.assertEqual(len(targets), 2)
+            if how == "fork":
+                self.assertEqual(parent.stderr.readline(), "forked\n")
+            connections = [connect(target) for target in targets]
+            if how == "exit":
+                parent.stdin.write("\n")
+                parent.stdin.flush()
+            else:
+                os.kill(parent.pid, signal.SIGTERM if how == "term" else signal.SIGKILL)
+            for connection in connections:
+                wait_end(connection)
+                connection.close()
+            parent.wait(20)
+        finally:
+            (
+                os.killpg(parent.pid, signal.SIGKILL)
+                if how == "fork" or parent.poll() is None
+                else None
+            )
+            for pipe in (parent.stdin, parent.stdout, parent.stderr):
+                pipe.close()
+
+    def test_kill(self):
+        self.end("kill")
+
+    def test_terminate(self):
+        self.end("term")
+
+    def test_exit(self):
+        self.end("exit")
+
+    def test_kill_while_a_fork_lives(self):
+        self.end("fork")
+
+
+class Command(unittest.TestCase):
+    def run_command(self, *command, **environment):
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, **environment},
+            cwd=tempfile.gettempdir(),  # where no folder is a package of this name
+        )
+
+    def test_module(self):
+        done = self.run_command(sys.executable, "-m", "troupe", "version")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "^troupe ")
+        done = self.run_command(sys.executable, "-m", "troupe", "no-such-command")
+        self.assertEqual(done.returncode, 2)
+
+    def test_no_binary(self):
+        done = self.run_command(sys.executable, "-m", "troupe", TROUPE_BINARY="/no/such/file")
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("TROUPE_BINARY is '/no/such/file'", done.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            command = os.path.join(folder, "troupe")
+            with open(command, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\n")
+            os.chmod(command, 0o755)
+            with mock.patch.dict(os.environ, {"PATH": folder, "TROUPE_BINARY": ""}):
+                self.assertRaisesRegex(FileNotFoundError, "go install", troupe.find_binary)
+            with open(command, "wb") as file:
+                file.write(b"\x7fELF")
+            with mock.patch.dict(os.environ, {"PATH": folder, "TROUPE_BINARY": ""}):
+                self.assertEqual(troupe.find_binary(), command)
+
+    @unittest.skipUnless(os.environ.get("TROUPE_BINARY"), "the wheel's program is TROUPE_BINARY's")
+    def test_wheel(self):
+        build = os.path.join(
+            os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build.py"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            binary = os.environ["TROUPE_BINARY"]
+            done = self.run_command(sys.executable, build, "--binary", binary, "--out", folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            wheel = done.stdout.strip()
+            place = os.path.join(folder, "venv")
+            done = self.run_command(sys.executable, "-m", "venv", place)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            python = os.path.join(place, "bin", "python")
+            install = [
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--no-index",
+                "--disable-pip-version-check",
+            ]
+            done = self.run_command(python, *install, wheel, PYTHONPATH="")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            bare = {"PYTHONPATH": "", "TROUPE_BINARY": "", "PATH": os.defpath}
+            done = self.run_command(os.path.join(place, "bin", "troupe"), "version", **bare)
+            self.assertRegex(done.stdout, "^troupe ", done.stderr)
+            script = (
+                "import troupe; c = troupe.LocalCluster(a=1); print(c.status()['spec']); c.stop()"
+            )
+            done = self.run_command(python, "-c", script, **bare)
+            self.assertRegex(done.stdout, "^a=127.0.0.1:", done.stderr)
+
+
+TESTS = """
+import pytest
+
+def test_fails(troupe_cluster):
+    assert list(troupe_cluster.targets) == ["ps:0"]
+
+@pytest.mark.troupe_cluster(ps=1)
+def test_passes(troupe_cluster):
+    assert list(troupe_cluster.targets) == ["ps:0"]
+"""
+
+
+class Pytest(unittest.TestCase):
+    @unittest.skipUnless(CI or importlib.util.find_spec("pytest"), "pytest is not installed")
+    def test_fixture(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "test_it.py"), "w", encoding="utf-8") as file:
+                file.write(TESTS)
+            command = [sys.executable, "-m", "pytest", "-p", "troupe.pytest_plugin"]
+            command += ["--strict-markers", "-p", "no:cacheprovider", folder]
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=120, check=False, cwd=folder
+            )
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("1 failed, 1 passed", done.stdout)
+        self.assertIn("troupe log of worker:1", done.stdout)
+        self.assertEqual(done.stdout.count("msg=serving"), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,217 @@
+"""Server beside tf.distribute.Server: the same arguments, the same classes of errors."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+import tensorflow.compat.v1 as tf  # noqa: E402
+
+import troupe  # noqa: E402
+import troupe.run  # noqa: E402
+
+THEIRS = tf.train.Server
+FREE = {"w": ["127.0.0.1:0"]}
+
+
+def quiet(*args, **kwargs):
+    return troupe.Server(*args, echo=False, **kwargs)
+
+
+def answer(target):
+    with tf.Graph().as_default() as graph:
+        y = tf.constant(2.0) * 21
+    with tf.Session(target, graph=graph) as session:
+        return session.run(y)
+
+
+class Arguments(unittest.TestCase):
+    def test_forms(self):
+        cluster = tf.train.ClusterSpec({"ps": ["127.0.0.1:1"], "w": {3: "127.0.0.1:0"}})
+        one = tf.train.ClusterSpec(FREE)
+        definition = tf.train.ServerDef(cluster=one.as_cluster_def(), job_name="w", protocol="grpc")
+        config = tf.ConfigProto(intra_op_parallelism_threads=2)
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            second = {"w": ["127.0.0.1:1", "127.0.0.1:%d" % held.getsockname()[1]]}
+            forms = {
+                "dict": ((FREE,), {}),
+                "tuple": (({"w": ("127.0.0.1:0",)},), {"protocol": "grpc", "config": config}),
+                "sparse dict": (({"w": {0: "127.0.0.1:0"}}, "w", 0), {"start": False}),
+                "ClusterSpec": ((one, "w", 0, "grpc", config, True), {}),
+                "ClusterDef": ((one.as_cluster_def(),), {}),
+                "ServerDef": ((definition,), {}),
+                "ServerDef and more": ((definition,), {"task_index": 0, "config": config}),
+                "second task": ((second, "w", 1), {}),
+            }
+            for name, (args, kwargs) in forms.items():
+                with self.subTest(name):
+                    with quiet(*args, **kwargs) as server:
+                        ours, target = server.server_def, server.target
+                    theirs = THEIRS(*args, **kwargs)
+                    self.assertEqual(ours, theirs.server_def)
+                    self.assertRegex(target, r"^grpc://127\.0\.0\.1:\d+$")
+        with self.assertRaisesRegex(ValueError, "task_index"):
+            quiet(second)
+        self.assertEqual(cluster.task_indices("w"), [3])
+
+    def test_errors(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            cases = {
+                "taken port": (({"w": ["127.0.0.1:%d" % taken.getsockname()[1]]},), {}),
+                "protocol": ((FREE,), {"protocol": "carrier pigeon"}),
+                "no such job": ((FREE, "x", 0), {}),
+                "no such job, no task": ((FREE, "x"), {}),
+                "no such task": ((FREE,), {"task_index": 3}),
+                "negative task": ((FREE,), {"task_index": -1}),
+                "no port": (({"w": ["nonsense"]},), {}),
+                "number": ((3,), {}),
+                "None": ((None,), {}),
+                "two jobs": (({"a": ["127.0.0.1:0"], "b": ["127.0.0.1:1"]},), {}),
+                "two tasks": (({"a": ["127.0.0.1:0", "127.0.0.1:1"]},), {}),
+                "tasks are text": (({"w": "127.0.0.1:0"},), {}),
+                "addresses are numbers": (({"w": [3]},), {}),
+                "empty cluster": (({},), {}),
+                "empty job": (({"w": []},), {}),
+                "config is a number": ((FREE,), {"config": 3}),
+                "protocol is a number": ((FREE,), {"protocol": 3}),
+                "task is text": ((FREE,), {"task_index": "0"}),
+            }
+            for name, (args, kwargs) in cases.items():
+                with self.subTest(name):
+                    with self.assertRaises(Exception) as theirs:
+                        THEIRS(*args, **kwargs)
+                    with self.assertRaises(Exception) as ours:
+                        quiet(*args, **kwargs)
+                    self.assertIs(type(ours.exception), type(theirs.exception), ours.exception)
+                    self.assertTrue(str(ours.exception))
+
+
+class Life(unittest.TestCase):
+    def test_with(self):
+        with quiet(FREE) as server:
+            self.assertEqual(answer(server.target), 42.0)
+            server.wait_ready(20)
+            self.assertEqual(server.status()["tasks"][0]["state"], "up")
+            self.assertFalse(server.join(timeout=0))
+            self.assertIn("msg=serving", server.log)
+            server.start()
+        self.assertFalse(server.running)
+        self.assertTrue(server.join())
+        server.stop()
+        with self.assertRaises(tf.errors.UnknownError):
+            server.start()
+
+    def test_join_returns_after_stop(self):
+        server = troupe.Server.create_local_server(start=False)
+        server.start()
+        ended = threading.Thread(target=server.join)
+        ended.start()
+        server.stop()
+        ended.join(20)
+        self.assertFalse(ended.is_alive())
+
+    def test_stop_ends_a_waiting_step_after_its_grace(self):
+        with tf.Graph().as_default() as graph:
+            take = tf.FIFOQueue(1, tf.float32, shapes=[[]]).dequeue()
+            one = tf.constant(1.0)
+        limits = tf.ConfigProto(operation_timeout_in_ms=20000)
+        with (
+            quiet(FREE) as server,
+            tf.Session(server.target, graph=graph, config=limits) as session,
+        ):
+            self.assertEqual(session.run(one), 1.0)
+            failures = []
+
+            def run():
+                try:
+                    session.run(take)
+                except tf.errors.OpError as error:
+                    failures.append(error)
+
+            step = threading.Thread(target=run, daemon=True)
+            step.start()
+            server.stop(grace=0.2)
+            step.join(20)
+            self.assertFalse(step.is_alive())
+            self.assertEqual(len(failures), 1)
+
+    def test_join_tells_of_a_failure(self):
+        server = quiet(FREE)
+        os.kill(server.pid, signal.SIGKILL)
+        with self.assertRaisesRegex(tf.errors.UnavailableError, "exit code -9(.|\n)*msg=serving"):
+            server.join(20)
+
+    def test_a_cluster_that_is_not_complete(self):
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            cluster = {"w": ["127.0.0.1:%d" % held.getsockname()[1], "127.0.0.1:1"]}
+            with quiet(cluster, "w", 0) as server:
+                with self.assertRaisesRegex(tf.errors.DeadlineExceededError, "task:1"):
+                    server.wait_ready(0.3)
+
+    def test_a_dropped_server_goes_on(self):
+        target = quiet(FREE).target
+        self.assertEqual(answer(target), 42.0)
+
+
+PROGRAM = """
+import sys
+import tensorflow as tf
+print(sys.argv[1:], __name__)
+server = tf.train.Server.create_local_server()
+with tf.Session(server.target) as session:
+    print(session.run(tf.constant(2.0) * 21))
+print(type(server).__module__)
+"""
+
+
+class Install(unittest.TestCase):
+    def test_names(self):
+        import tensorflow as tf2
+
+        import troupe.tensorflow as replacement
+        from tensorflow.python.training import server_lib
+
+        try:
+            for name in (tf2.distribute, tf.train, tf.distribute, tf2.compat.v1.train, server_lib):
+                self.assertIs(name.Server, troupe.Server, name)
+            with tf.train.Server(FREE, start=False) as server:
+                self.assertIsInstance(server, tf2.distribute.Server)
+        finally:
+            replacement.uninstall()
+        self.assertIs(tf2.distribute.Server, THEIRS)
+        self.assertIs(tf.train.Server, THEIRS)
+        replacement.install()
+        self.assertIs(tf.train.Server, troupe.Server)
+        replacement.uninstall()
+
+    def test_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "program.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(PROGRAM)
+            command = [sys.executable, "-m", "troupe.run", "--v1", path, "--job=w", "1"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines, ["['--job=w', '1'] __main__", "42.0", "troupe._server"])
+
+    def test_run_without_a_program(self):
+        with self.assertRaises(SystemExit), open(os.devnull, "w") as nowhere:
+            before, sys.stderr = sys.stderr, nowhere
+            try:
+                troupe.run.main([])
+            finally:
+                sys.stderr = before
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,47 @@
+"""Troupe: servers that TensorFlow's distributed sessions run on.
+
+Programs for TensorFlow's distributed runtime create a ``tf.distribute.Server`` (``tf.train.Server``
+in TensorFlow 1) and open a ``tf.compat.v1.Session`` on its target. This package has servers for
+them that are processes of their own, of the program ``troupe``.
+
+A task of a cluster, in a program that can be changed::
+
+    import troupe
+
+    server = troupe.Server({"ps": ["10.0.0.1:2222"], "worker": ["10.0.0.2:2222"]}, "ps", 0)
+    server.join()
+
+`Server` takes what ``tf.distribute.Server`` takes, and adds ``stop``, ``wait_ready``, ``status``,
+``log`` and the ``with`` statement.
+
+A program that is not to be changed::
+
+    python -m troupe.run program.py --its=arguments
+
+or, where one line can be added, ``import troupe.tensorflow`` before the servers are created. Both
+replace ``tf.distribute.Server`` and its other names by `Server`.
+
+A cluster of this machine, for tests and notebooks::
+
+    with troupe.LocalCluster(ps=1, worker=2) as cluster:
+        with cluster.session("worker:1", graph=graph) as session:
+            session.run(...)
+
+In tests with pytest, the fixture ``troupe_cluster`` is such a cluster. See `troupe.pytest_plugin`.
+
+The command: ``python -m troupe status grpc://10.0.0.1:2222`` or just ``troupe status …``.
+
+Wheels contain the program ``troupe``. Without it, the one that the environment variable
+``TROUPE_BINARY`` names is used, or the first one of ``PATH``. See `find_binary`.
+
+Servers end with the process that created them, however it ends, ``kill -9`` included.
+
+TensorFlow is imported when it is needed: by `Server` and by ``LocalCluster.session``.
+"""
+
+from troupe._binary import BinaryNotFoundError, find_binary
+from troupe._cluster import LocalCluster, Task
+from troupe._process import ServerError
+from troupe._server import Server
+
+__all__ = ["BinaryNotFoundError", "LocalCluster", "Server", "ServerError", "Task", "find_binary"]

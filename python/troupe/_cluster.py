@@ -1,0 +1,311 @@
+"""A cluster of this machine, a process for each task."""
+
+from __future__ import annotations
+
+import html
+import importlib
+import json
+import socket
+import sys
+from types import TracebackType
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Type
+
+from troupe import _process
+
+_TRIES = 5  # how often a cluster is started where ports cannot be held until they are bound
+_PORT_TAKEN = 2  # the code of a port that cannot be bound: UNKNOWN
+
+
+class Task:
+    """A task of a `LocalCluster`, with a process of its own.
+
+    Attributes:
+        job: the name of its job.
+        index: its index in the job.
+        address: ``"host:port"``, the same after `restart`.
+    """
+
+    def __init__(self, cluster: "LocalCluster", job: str, index: int, address: str) -> None:
+        self._cluster = cluster
+        self.job = job
+        self.index = index
+        self.address = address
+        self._process: Optional[_process.Process] = None
+        self._before = ""  # the log of the processes that ended
+
+    @property
+    def name(self) -> str:
+        """The name that `LocalCluster.task` takes, such as ``"worker:1"``."""
+        return f"{self.job}:{self.index}"
+
+    @property
+    def target(self) -> str:
+        """The target for sessions, ``grpc://host:port``."""
+        return f"grpc://{self.address}"
+
+    @property
+    def device(self) -> str:
+        """The name for ``tf.device``, such as ``"/job:worker/task:1"``."""
+        return f"/job:{self.job}/task:{self.index}"
+
+    @property
+    def running(self) -> bool:
+        """Whether the task's process runs."""
+        return self._process is not None and self._process.running
+
+    @property
+    def pid(self) -> Optional[int]:
+        """The id of the task's process, or None if it does not run."""
+        return self._process.pid if self._process is not None and self.running else None
+
+    @property
+    def log(self) -> str:
+        """The last lines of the task's log, including those from before `restart`."""
+        now = self._process.log() if self._process is not None else ""
+        lines = (self._before + now).splitlines(keepends=True)
+        return "".join(lines[-_process.LOG_LINES :])
+
+    def kill(self) -> None:
+        """Ends the task's process at once, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+
+    def stop(self, grace: Optional[float] = 5.0) -> None:
+        """Stops the task's process; running steps may continue for `grace` seconds."""
+        if self._process is not None:
+            self._process.stop(grace)
+
+    def restart(self) -> None:
+        """Starts the task's process again, at the same address; one that runs is ended first.
+
+        Raises:
+            ServerError: it did not start.
+        """
+        self.kill()
+        self._begin()
+        self._finish()
+
+    def _begin(self) -> None:
+        self._before = self.log
+        self._process = None
+        text = _server_def(self._cluster.spec, self.job, self.index)
+        self._process = _process.Process(text, self._cluster._flags)
+
+    def _finish(self) -> None:
+        assert self._process is not None
+        self._process.wait_target()
+
+    def __repr__(self) -> str:
+        return f"<troupe.Task {self.name} {self.target}{'' if self.running else ', not running'}>"
+
+
+class LocalCluster:
+    """A cluster of this machine, for tests and notebooks.
+
+    Each task is a process with a free port of the loopback interface. The cluster is stopped at the end
+    of the ``with`` statement, by `stop`, and when this process ends in whatever way::
+
+        with troupe.LocalCluster(ps=1, worker=2) as cluster:
+            with cluster.session("worker:0", graph=graph) as session:
+                session.run(...)
+            cluster.task("worker:1").kill()
+            print(cluster.task("worker:0").log)
+
+    On Linux the ports are held from before the processes start until the cluster is stopped, so no other
+    program gets one in between. Elsewhere a start that lost a port is tried again with other ports.
+    """
+
+    def __init__(
+        self,
+        tasks: Optional[Mapping[str, int]] = None,
+        *,
+        flags: Sequence[str] = ("--gpus=0",),
+        host: str = "127.0.0.1",
+        **jobs: int,
+    ) -> None:
+        """Starts the cluster; all tasks serve when the constructor returns.
+
+        Args:
+            tasks: how many tasks each job has, such as ``{"ps": 1, "worker": 2}``. Jobs may be given as
+                keyword arguments instead. Without any, there are one ps and two workers.
+            flags: flags of ``troupe serve`` for all tasks. The default leaves GPUs alone, which the tasks
+                would have to share.
+            host: the address that the tasks bind.
+            **jobs: as `tasks`.
+
+        Raises:
+            ValueError: a job has no tasks.
+            ServerError: a task did not start; none is left then.
+            BinaryNotFoundError: the program ``troupe`` is not installed.
+        """
+        counts: Dict[str, int] = {**(tasks or {}), **jobs} or {"ps": 1, "worker": 2}
+        for job, count in counts.items():
+            if not isinstance(count, int) or count < 1:
+                raise ValueError(f"the job {job} has {count!r} tasks; a job has at least one")
+        self._flags = list(flags)
+        self._held: List[socket.socket] = []
+        self._tasks: List[Task] = []
+        for attempt in range(_TRIES):
+            self._declare(counts, host)
+            try:
+                self._start()
+                return
+            except BaseException as error:
+                self.stop(0)
+                taken = isinstance(error, _process.ServerError) and error.code == _PORT_TAKEN
+                if not taken or attempt == _TRIES - 1:
+                    raise
+
+    def _declare(self, counts: Mapping[str, int], host: str) -> None:
+        self._tasks = []
+        for job, count in counts.items():
+            for index in range(count):
+                held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+                self._held.append(held)
+                held.bind((host, 0))
+                # Set after bind, it lets a server bind the port as well, and still no search for a free one.
+                held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                port = held.getsockname()[1]
+                address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+                self._tasks.append(Task(self, job, index, address))
+
+    def _start(self) -> None:
+        if sys.platform != "linux":
+            self._let_go()
+        for task in self._tasks:
+            task._begin()
+        for task in self._tasks:
+            task._finish()
+
+    def _let_go(self) -> None:
+        while self._held:
+            self._held.pop().close()
+
+    @property
+    def tasks(self) -> List[Task]:
+        """All tasks, in the order of their declaration."""
+        return list(self._tasks)
+
+    def task(self, name: str, index: Optional[int] = None) -> Task:
+        """Returns a task: ``task("worker:1")``, ``task("worker", 1)``, or ``task("worker")`` for its first.
+
+        Raises:
+            KeyError: there is no such task.
+        """
+        wanted = name if index is None and ":" in name else f"{name}:{index or 0}"
+        for task in self._tasks:
+            if task.name == wanted:
+                return task
+        raise KeyError(f"no task {wanted}; there are {', '.join(t.name for t in self._tasks)}")
+
+    @property
+    def targets(self) -> Dict[str, str]:
+        """The target of each task, by name: ``{"ps:0": "grpc://127.0.0.1:40001", ...}``."""
+        return {task.name: task.target for task in self._tasks}
+
+    @property
+    def spec(self) -> Dict[str, List[str]]:
+        """The cluster for ``tf.train.ClusterSpec``: ``{"ps": ["127.0.0.1:40001"], ...}``."""
+        spec: Dict[str, List[str]] = {}
+        for task in self._tasks:
+            spec.setdefault(task.job, []).append(task.address)
+        return spec
+
+    def session(self, task: Optional[str] = None, graph: Any = None, config: Any = None) -> Any:
+        """Opens a ``tf.compat.v1.Session``.
+
+        Args:
+            task: the name of the task whose target is used, such as ``"worker:1"``. Without it, it is the
+                first worker, or the first task if there is no worker.
+            graph: the session's graph (default: TensorFlow's default graph).
+            config: the session's ``tf.compat.v1.ConfigProto``.
+
+        Raises:
+            KeyError: there is no such task.
+        """
+        if task is None:
+            task = "worker:0" if "worker" in self.spec else self._tasks[0].name
+        tf = importlib.import_module("tensorflow.compat.v1")
+        return tf.Session(self.task(task).target, graph=graph, config=config)
+
+    def tf_config(self, job: str, index: int = 0) -> str:
+        """Returns the value of ``TF_CONFIG`` that tells a child process the cluster and its place in it.
+
+        The job may be one that the cluster does not have, such as ``"evaluator"``.
+        """
+        return json.dumps({"cluster": self.spec, "task": {"type": job, "index": index}})
+
+    def status(self, timeout: float = 15.0) -> Dict[str, Any]:
+        """Returns what ``troupe status --json`` prints, asked of the first task that runs.
+
+        Raises:
+            ServerError: no task runs, or it does not answer within `timeout` seconds.
+        """
+        for task in self._tasks:
+            if task.running:
+                return _process.status(task.target, timeout)
+        raise _process.ServerError(14, "no task of the cluster runs")
+
+    def wait_ready(self, timeout: float = 60.0) -> None:
+        """Waits until all tasks see each other as up, as after `Task.restart`.
+
+        Raises:
+            ServerError: they do not within `timeout` seconds; the message names the missing ones.
+        """
+        for task in self._tasks:
+            _process.wait_ready(task.target, timeout)
+
+    def logs(self) -> Dict[str, str]:
+        """Returns the log of each task, by name."""
+        return {task.name: task.log for task in self._tasks}
+
+    def stop(self, grace: Optional[float] = 5.0) -> None:
+        """Stops all tasks at once; running steps may continue for `grace` seconds. It may be called again."""
+        for task in self._tasks:
+            if task._process is not None:
+                task._process.terminate()
+        for task in self._tasks:
+            task.stop(grace)
+        self._let_go()
+
+    def __enter__(self) -> "LocalCluster":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.stop(0 if kind is not None else 5.0)
+
+    def __repr__(self) -> str:
+        return f"<troupe.LocalCluster {', '.join(f'{n} {t}' for n, t in self.targets.items())}>"
+
+    def _repr_html_(self) -> str:
+        """The table of tasks that notebooks show."""
+        rows = "".join(
+            f"<tr><td>{html.escape(task.name)}</td><td>{html.escape(task.target)}</td>"
+            f"<td>{'running' if task.running else 'not running'}</td><td>{task.pid or ''}</td></tr>"
+            for task in self._tasks
+        )
+        return (
+            "<table><thead><tr><th>task</th><th>target</th><th>state</th><th>process</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+        )
+
+
+def _server_def(spec: Mapping[str, Sequence[str]], job: str, index: int) -> str:
+    """Returns a ServerDef as text. JSON's strings are strings of this format too, if they are ASCII."""
+    jobs = " ".join(
+        "job { name: %s %s }"
+        % (
+            json.dumps(name),
+            " ".join(
+                "tasks { key: %d value: %s }" % (i, json.dumps(address))
+                for i, address in enumerate(addresses)
+            ),
+        )
+        for name, addresses in spec.items()
+    )
+    return f'cluster {{ {jobs} }}\njob_name: {json.dumps(job)}\ntask_index: {index}\nprotocol: "grpc"\n'

@@ -1,0 +1,345 @@
+"""Runs one task of a cluster as a child process, without TensorFlow.
+
+The protocol is in ``troupe serve --help``: the child prints ``TARGET grpc://…`` or ``ERROR code
+message``, and ends at once at the end of its standard input. This process holds the other end of that
+pipe, so the child also ends when this process is killed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+from troupe._binary import find_binary
+
+START_TIMEOUT = 60.0
+"""Seconds within which a child has to say whether it has bound its port."""
+
+LOG_LINES = 10_000
+"""How many of the last lines of a server's log are kept."""
+
+_DRAIN = "1h"
+# How long a child that got SIGTERM lets steps run. It is long because stop() ends it when its grace is over.
+
+_UNKNOWN = 2  # TensorFlow's code
+
+
+class ServerError(RuntimeError):
+    """A server did not start or has failed.
+
+    Attributes:
+        code: TensorFlow's error code, an int such as 3 for INVALID_ARGUMENT.
+        message: the text, without the code.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class Process:
+    """A child process ``troupe serve``. All methods may be called from any thread."""
+
+    def __init__(
+        self,
+        server_def: Union[str, bytes],
+        flags: Sequence[str] = (),
+        echo: bool = False,
+    ) -> None:
+        """Starts the child; `wait_target` waits until it serves.
+
+        Args:
+            server_def: a ``tensorflow.ServerDef``, serialized (bytes) or as text (str).
+            flags: further flags of ``troupe serve``.
+            echo: whether the child's log also goes to this process's standard error.
+
+        Raises:
+            BinaryNotFoundError: the program is not installed.
+        """
+        binary = find_binary()
+        data = server_def.encode() if isinstance(server_def, str) else server_def
+        handle, self._file = tempfile.mkstemp(prefix="troupe-", suffix=".server_def")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        environment = dict(os.environ)
+        environment.pop("TF_CONFIG", None)  # it declares this program's task, which may be another
+        command = [binary, "serve", f"--drain={_DRAIN}", *flags, f"--server_def={self._file}"]
+        try:
+            # In a session of its own, an interrupt from the terminal or a notebook does not reach it.
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                start_new_session=True,
+            )
+        except BaseException:
+            os.unlink(self._file)
+            raise
+        self.pid: int = self._child.pid
+        self.target: str = ""
+        self.stopped = False
+        """Whether the child was asked to end."""
+        self._mine = True  # False in forks of this process
+        self._writing = threading.Lock()
+        self._answers: "queue.Queue[Optional[str]]" = queue.Queue()
+        self._log: "collections.deque[str]" = collections.deque(maxlen=LOG_LINES)
+        self._echo = echo
+        self._readers = [
+            threading.Thread(target=read, name=f"troupe-{self.pid}", daemon=True)
+            for read in (self._read_answers, self._read_log)
+        ]
+        for reader in self._readers:
+            reader.start()
+        _running.add(self)
+
+    def _read_answers(self) -> None:
+        with self._child.stdout as lines:  # type: ignore[union-attr]
+            for line in lines:
+                self._answers.put(line.decode(errors="replace").rstrip("\r\n"))
+        self._answers.put(None)
+
+    def _read_log(self) -> None:
+        with self._child.stderr as lines:  # type: ignore[union-attr]
+            for line in lines:
+                text = line.decode(errors="replace")
+                self._log.append(text)
+                if self._echo:
+                    try:
+                        sys.stderr.write(text)
+                    except (OSError, ValueError, AttributeError):
+                        self._echo = False  # this process has no standard error, or none any more
+
+    def wait_target(self, timeout: float = START_TIMEOUT) -> str:
+        """Waits until the child has bound its port, and returns its target, ``grpc://host:port``.
+
+        Raises:
+            ServerError: the child refused to start, ended, or did not answer in time. It has ended then.
+        """
+        try:
+            answer = self._answer(timeout)
+        except BaseException:
+            self.kill()
+            raise
+        finally:
+            try:
+                os.unlink(self._file)
+            except FileNotFoundError:
+                pass
+        kind, _, rest = answer.partition(" ")
+        if kind == "TARGET":
+            self.target = rest
+            return rest
+        self.kill()
+        code, _, message = rest.partition(" ")
+        if kind == "ERROR" and code.isdigit():
+            raise ServerError(int(code), message)
+        raise ServerError(
+            _UNKNOWN, f"the server answered {answer!r}, which is no part of the protocol"
+        )
+
+    def start(self, timeout: float = START_TIMEOUT) -> None:
+        """Tells the child to start, and waits for its answer.
+
+        Raises:
+            ServerError: it has ended.
+        """
+        with self._writing:
+            try:
+                stdin = self._child.stdin
+                assert stdin is not None
+                stdin.write(b"start\n")
+                stdin.flush()
+            except (OSError, ValueError):  # ValueError: the pipe is closed
+                self._wait(5)
+                raise ServerError(_UNKNOWN, self._ended()) from None
+            answer = self._answer(timeout)
+        if answer != "STARTED":
+            raise ServerError(_UNKNOWN, f"the server answered {answer!r} to start")
+
+    def _answer(self, timeout: float) -> str:
+        try:
+            answer = self._answers.get(timeout=timeout)
+        except queue.Empty:
+            raise ServerError(4, f"the server has not answered within {timeout:g} s") from None
+        if answer is None:
+            self._wait(5)
+            self._answers.put(None)  # for the next one who asks
+            raise ServerError(_UNKNOWN, self._ended())
+        return answer
+
+    def _ended(self) -> str:
+        return f"the server has ended with exit code {self._child.poll()}. Its log:\n{self.log(20)}"
+
+    @property
+    def exit_code(self) -> Optional[int]:
+        """The child's exit code, -N if signal N ended it, or None while it runs."""
+        return self._child.poll() if self._mine else None
+
+    @property
+    def running(self) -> bool:
+        """Whether the child runs."""
+        return self.exit_code is None
+
+    def log(self, lines: Optional[int] = None) -> str:
+        """Returns the last lines of the child's log: at most `lines` and never more than LOG_LINES."""
+        if self._child.poll() is not None:
+            self._readers[1].join(5)
+        kept = list(self._log)
+        return "".join(kept if lines is None else kept[-lines:] if lines > 0 else [])
+
+    def join(self, timeout: Optional[float] = None) -> bool:
+        """Waits until the child has ended, at most `timeout` seconds, and returns whether it has.
+
+        Raises:
+            ServerError: it failed, rather than being stopped.
+        """
+        if not self._wait(timeout):
+            return False
+        if self.exit_code != 0 and not self.stopped:
+            raise ServerError(14, self._ended())
+        return True
+
+    def _wait(self, timeout: Optional[float]) -> bool:
+        try:
+            self._child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def terminate(self) -> None:
+        """Asks the child to stop: it lets running steps end, until `kill`."""
+        self.stopped = True
+        if not self._mine or not self.running:
+            return
+        if os.name == "nt":
+            self._close()
+        else:
+            self._child.send_signal(signal.SIGTERM)
+
+    def stop(self, grace: Optional[float]) -> None:
+        """Stops the child; running steps may continue for `grace` seconds (None: until they end)."""
+        self.terminate()
+        if not self._mine:
+            return
+        if not self._wait(grace):
+            self.kill()
+        self._release()
+
+    def kill(self) -> None:
+        """Ends the child at once, as a crash would."""
+        self.stopped = True
+        if not self._mine:
+            return
+        if self.running:
+            self._child.kill()
+        self._child.wait()
+        self._release()
+
+    def _close(self) -> None:
+        with self._writing:
+            try:
+                self._child.stdin.close()  # type: ignore[union-attr]
+            except OSError:
+                pass  # the child has ended
+
+    def _release(self) -> None:
+        self._close()
+        for reader in self._readers:
+            if reader is not threading.current_thread():
+                reader.join(5)
+        _running.discard(self)
+
+    def _abandon(self) -> None:
+        """In a fork of this process: lets go of the pipe, so that the child ends with its creator."""
+        self._mine = False
+        try:
+            os.close(self._child.stdin.fileno())  # type: ignore[union-attr]
+        except (OSError, ValueError):
+            pass  # it was closed before
+
+
+# All children, so that a server whose object is dropped goes on, as TensorFlow's do.
+_running: "set[Process]" = set()
+
+
+def _at_exit() -> None:
+    for process in list(_running):
+        process._close()  # ends it at once
+    for process in list(_running):
+        if process._mine and not process._wait(5):
+            process.kill()
+
+
+def _after_fork() -> None:
+    for process in _running:
+        process._abandon()
+    _running.clear()
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def status(target: str, timeout: float = 15.0) -> Dict[str, Any]:
+    """Returns what ``troupe status --json TARGET`` prints.
+
+    Args:
+        target: ``grpc://host:port`` of any task of the cluster.
+        timeout: how many seconds the server may take to answer.
+
+    Returns:
+        ``{"task": …, "spec": …, "tasks": [{"task": …, "address": …, "state": "up", …}, …]}``
+
+    Raises:
+        ServerError: the server does not answer, or is not Troupe's.
+    """
+    command: List[str] = [find_binary(), "status", "--json", f"--timeout={timeout:g}s", target]
+    result = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=timeout + 10,
+        check=False,
+    )
+    if result.returncode != 0:
+        raise ServerError(14, result.stderr.decode(errors="replace").strip())
+    return json.loads(result.stdout)
+
+
+def wait_ready(target: str, timeout: float) -> None:
+    """Waits until all tasks of the server's cluster are up.
+
+    Raises:
+        ServerError: they are not within `timeout` seconds; the message names the missing ones.
+    """
+    end = time.monotonic() + timeout
+    pause = 0.05
+    while True:
+        left = end - time.monotonic()
+        try:
+            seen = status(target, max(0.1, min(15.0, left)))
+            missing = [task["task"] for task in seen["tasks"] if task["state"] != "up"]
+            if not missing:
+                return
+            problem = f"not up are {', '.join(missing)}"
+        except ServerError as error:
+            problem = error.message
+        if time.monotonic() + pause > end:
+            raise ServerError(4, f"the cluster is not ready after {timeout:g} s: {problem}")
+        time.sleep(pause)
+        pause = min(1.0, 2 * pause)

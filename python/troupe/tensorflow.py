@@ -1,0 +1,46 @@
+"""Replaces TensorFlow's servers by Troupe's.
+
+``import troupe.tensorflow`` is enough: from then on, ``tf.distribute.Server``, ``tf.train.Server`` of
+TensorFlow 1 and ``tf.compat.v1.train.Server`` are `troupe.Server`. Names that a program has imported
+before, as by ``from tensorflow.distribute import Server``, are not replaced: import this module first.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, List
+
+from troupe._server import Server
+
+_replaced: List[Any] = []  # the modules whose Server was replaced
+_original: Any = None
+
+
+def install() -> None:
+    """Replaces TensorFlow's servers. It may be called again, and after `uninstall`."""
+    global _original
+    v1 = importlib.import_module("tensorflow.compat.v1")
+    if _original is None:
+        _original = v1.train.Server
+    for name in ("train", "distribute"):
+        _replace(getattr(v1, name))
+    # The same class under its other names: tf.distribute, tf.compat.v2.distribute, server_lib.
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tensorflow."):
+            _replace(module)
+
+
+def _replace(module: Any) -> None:
+    if vars(module).get("Server") is _original:
+        module.Server = Server
+        _replaced.append(module)
+
+
+def uninstall() -> None:
+    """Gives the names their classes back."""
+    while _replaced:
+        _replaced.pop().Server = _original
+
+
+install()
