@@ -70,8 +70,8 @@ class Task:
         if self._process is not None:
             self._process.kill()
 
-    def stop(self, grace: Optional[float] = 5.0) -> None:
-        """Stops the task's process; running steps may continue for `grace` seconds."""
+    def stop(self, grace: Optional[float] = None) -> None:
+        """Stops the task's process, as `Server.stop` does."""
         if self._process is not None:
             self._process.stop(grace)
 
@@ -259,8 +259,8 @@ class LocalCluster:
         """Returns the log of each task, by name."""
         return {task.name: task.log for task in self._tasks}
 
-    def stop(self, grace: Optional[float] = 5.0) -> None:
-        """Stops all tasks at once; running steps may continue for `grace` seconds. It may be called again."""
+    def stop(self, grace: Optional[float] = None) -> None:
+        """Stops all tasks side by side, as `Server.stop` does. It may be called again."""
         for task in self._tasks:
             if task._process is not None:
                 task._process.terminate()
@@ -277,7 +277,7 @@ class LocalCluster:
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None:
-        self.stop(0 if kind is not None else 5.0)
+        self.stop(0 if kind is not None else None)
 
     def __repr__(self) -> str:
         return f"<troupe.LocalCluster {', '.join(f'{n} {t}' for n, t in self.targets.items())}>"

@@ -28,9 +28,6 @@ START_TIMEOUT = 60.0
 LOG_LINES = 10_000
 """How many of the last lines of a server's log are kept."""
 
-_DRAIN = "1h"
-# How long a child that got SIGTERM lets steps run. It is long because stop() ends it when its grace is over.
-
 _UNKNOWN = 2  # TensorFlow's code
 
 
@@ -74,7 +71,7 @@ class Process:
             file.write(data)
         environment = dict(os.environ)
         environment.pop("TF_CONFIG", None)  # it declares this program's task, which may be another
-        command = [binary, "serve", f"--drain={_DRAIN}", *flags, f"--server_def={self._file}"]
+        command = [binary, "serve", *flags, f"--server_def={self._file}"]
         try:
             # In a session of its own, an interrupt from the terminal or a notebook does not reach it.
             self._child = subprocess.Popen(
@@ -220,7 +217,7 @@ class Process:
         return True
 
     def terminate(self) -> None:
-        """Asks the child to stop: it lets running steps end, until `kill`."""
+        """Asks the child to stop: it lets running steps end, for at most its --drain."""
         self.stopped = True
         if not self._mine or not self.running:
             return
@@ -230,7 +227,7 @@ class Process:
             self._child.send_signal(signal.SIGTERM)
 
     def stop(self, grace: Optional[float]) -> None:
-        """Stops the child; running steps may continue for `grace` seconds (None: until they end)."""
+        """Stops the child, as its --drain says, or ends it when `grace` seconds are over."""
         self.terminate()
         if not self._mine:
             return

@@ -154,11 +154,13 @@ class Server:
         """
         return self._call(self._process.join, timeout)
 
-    def stop(self, grace: Optional[float] = 5.0) -> None:
+    def stop(self, grace: Optional[float] = None) -> None:
         """Stops the server, and returns when it has ended. It may be called again.
 
         Args:
-            grace: how many seconds running steps may continue; 0 ends them at once, None lets all end.
+            grace: after how many seconds the process is ended if it still runs; 0 ends it at once. Clients see
+                a lost connection then. None: the server lets steps run for at most 5 s, or what
+                `flags` say with ``--drain``, and cancels those that still run.
         """
         self._process.stop(grace)
 
