@@ -6,14 +6,17 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/status"
 )
 
 // fetch gets a page of an HTTP endpoint.
-func fetch(t *testing.T, url string) (code int, body string) {
+func fetch(t testing.TB, url string) (code int, body string) {
 	t.Helper()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
@@ -31,6 +34,18 @@ func fetch(t *testing.T, url string) (code int, body string) {
 		t.Fatal(err)
 	}
 	return answer.StatusCode, string(text)
+}
+
+// nothing is a graph with one node, which does nothing.
+func nothing(t testing.TB) *graphpb.GraphDef {
+	t.Helper()
+	s := op.NewScope()
+	op.NoOp(s.WithName("nothing"))
+	def, err := s.GraphDef()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return def
 }
 
 // The tasks of a process share an endpoint, which ends with the last of them.
@@ -64,6 +79,34 @@ func TestHTTPEndpointOfACluster(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(body), &seen); code != 200 || err != nil || len(seen.Tasks) != 2 || len(seen.Tasks[1].Devices) != 1 || !strings.HasPrefix(seen.Tasks[1].Devices[0].Name, "/job:w/") {
 		t.Errorf("%d %v %s", code, err, body)
+	}
+	session, err := c.Server("w", 0).NewSession(t.Context(), nothing(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := session.Run(t.Context(), nil, nil, []string{"nothing"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := session.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	code, body = fetch(t, at+"metrics")
+	for _, line := range []string{
+		`troupe_steps_total{code="OK",outcome="ok",task="/job:w/replica:0/task:0"} 3`,
+		`troupe_steps_total{code="OK",outcome="ok",task="/job:ps/replica:0/task:0"} 0`,
+		`troupe_step_duration_seconds_count{task="/job:w/replica:0/task:0"} 3`,
+		`troupe_steps_running{task="/job:w/replica:0/task:0"} 0`,
+		`troupe_sessions{task="/job:w/replica:0/task:0"} 0`,
+		`troupe_sessions_opened_total{task="/job:w/replica:0/task:0"} 1`,
+		`troupe_actors{kind="session",task="/job:w/replica:0/task:0"} 0`,
+		`troupe_cluster_tasks{state="up",task="/job:ps/replica:0/task:0"} 2`,
+		`go_goroutines `,
+	} {
+		if code != 200 || !strings.Contains(body, "\n"+line) {
+			t.Errorf("%d, without %s:\n%s", code, line, body)
+		}
 	}
 	if err := c.Server("ps", 0).Stop(context.Background()); err != nil {
 		t.Error(err)
@@ -110,4 +153,56 @@ func TestHTTPOptions(t *testing.T) {
 	if _, err := NewServer(t.Context(), ClusterSpec{"local": {s.Address()}}, silent, WithHTTP(":0")); err == nil {
 		t.Error("two servers have one address")
 	}
+}
+
+// BenchmarkScrape is one scrape of a task, over HTTP.
+func BenchmarkScrape(b *testing.B) {
+	server, err := NewLocalServer(b.Context(), silent, WithHTTP(":0"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer server.Stop(context.Background())
+	for b.Loop() {
+		if code, body := fetch(b, server.HTTP()+"metrics"); code != 200 {
+			b.Fatal(code, body)
+		}
+	}
+}
+
+// BenchmarkScraped is empty steps in the process for seconds of which every other one has a scrape. It tells how many steps the
+// best second of each kind had, and how many percent fewer those with a scrape did.
+func BenchmarkScraped(b *testing.B) {
+	server, err := NewLocalServer(b.Context(), silent, WithHTTP(":0"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer server.Stop(context.Background())
+	session, err := server.NewSession(b.Context(), nothing(b), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer session.Close(context.Background())
+	targets := []string{"nothing"}
+	second := func(scrape bool) (steps int) {
+		var scraping sync.WaitGroup
+		defer scraping.Wait()
+		if scrape {
+			scraping.Go(func() { fetch(b, server.HTTP()+"metrics") })
+		}
+		for end := time.Now().Add(time.Second); time.Now().Before(end); steps += 100 {
+			for range 100 {
+				if _, err := session.Run(b.Context(), nil, nil, targets); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		return steps
+	}
+	var alone, scraped int
+	for b.Loop() {
+		alone, scraped = max(alone, second(false)), max(scraped, second(true))
+	}
+	b.ReportMetric(float64(alone), "steps/s")
+	b.ReportMetric(float64(scraped), "scraped-steps/s")
+	b.ReportMetric(100*(1-float64(scraped)/float64(alone)), "percent-less")
 }

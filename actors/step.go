@@ -33,6 +33,7 @@ type step struct {
 	mu      sync.Mutex
 	owed    []*taskPart // by other tasks, whose part has not ended
 	local   bool        // the own part has not ended
+	alone   time.Time   // when the own part ended, of a step with parts on other tasks
 	ending  bool        // the last part has ended
 	done    event       // and the session knows
 	broken  event       // the first failure
@@ -97,7 +98,6 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 	}
 	st.id, st.session, st.plan, st.local, st.trace = newStepID(), s, p, true, trace
 	st.own.begin(st.id, s.worker, p.local, feeds, out, s.used.Load())
-	s.task.tally.begun.Add(1)
 	if trace {
 		st.own.trace()
 	}
@@ -106,6 +106,7 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 		p.local.release()
 		return err
 	}
+	s.task.tally.begun.Add(1)
 	return nil
 }
 
@@ -236,6 +237,9 @@ func (st *step) partEnded(task string, err error) {
 			return
 		}
 		st.local = false
+		if len(st.plan.remote) > 0 {
+			st.alone = time.Now()
+		}
 		task = st.session.task.name
 	} else {
 		i := st.owes(task)
@@ -263,6 +267,7 @@ func (st *step) partEnded(task string, err error) {
 		release()
 	}
 	if len(st.plan.remote) > 0 {
+		st.session.task.tally.remote.Add(time.Since(st.alone))
 		st.session.task.distributed.leave(st)
 	}
 	st.session.leave(st)

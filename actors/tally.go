@@ -14,6 +14,7 @@ type tally struct {
 	begun, done, parts      atomic.Int64 // steps, and parts of other masters'
 	failed                  [codes]atomic.Int64
 	steps, plans            view.Durations
+	remote                  view.Durations // from the end of a step's own part to that of the last other task's
 }
 
 // codes is how many codes errors have.
@@ -45,7 +46,7 @@ func (s *Session) stepEnded(id uint64, began int64, err error) {
 func (t *tally) totals() *view.Totals {
 	out := &view.Totals{SessionsOpened: t.opened.Load(), SessionsClosed: t.closed.Load(), SessionsExpired: t.expired.Load(),
 		StepsBegun: t.begun.Load(), StepsDone: t.done.Load(), PartsBegun: t.parts.Load(),
-		StepsFailed: map[string]int64{}, StepSeconds: t.steps.Histogram(), PlanSeconds: t.plans.Histogram()}
+		StepsFailed: map[string]int64{}, StepSeconds: t.steps.Histogram(), PlanSeconds: t.plans.Histogram(), RemoteSeconds: t.remote.Histogram()}
 	for c := range t.failed {
 		if n := t.failed[c].Load(); n > 0 {
 			out.StepsFailed[status.Code(c).String()] = n

@@ -116,6 +116,10 @@ func (n *Node) complete(q *view.Query, t *view.Task) {
 		return len(q.GetSections()) == 0 || slices.Contains(q.GetSections(), section)
 	}
 	t.Process = n.process()
+	t.Totals.Connections = int64(n.port.Connections())
+	for _, k := range slices.Concat(roles.Kinds(n.port.System()), n.cast.Kinds()) {
+		t.Totals.Actors = append(t.Totals.Actors, &view.ActorKind{Kind: k.Kind, Actors: int64(k.Actors), Waiting: int64(k.Waiting), Handled: k.Handled, Panics: k.Panics})
+	}
 	stats := n.links.Stats()
 	t.Totals.BytesSent, t.Totals.BytesReceived = stats.BytesSent+stats.BytesLent, stats.BytesReceived+stats.BytesRead
 	if wants("links") {
@@ -138,6 +142,7 @@ func (n *Node) linkTo(task string) *view.Link {
 		return l
 	}
 	l.Reason, l.Queued = st.Reason, st.Queued
+	l.MessagesSent, l.MessagesReceived, l.BytesSent, l.BytesReceived = st.MessagesSent, st.MessagesReceived, st.BytesSent, st.BytesReceived
 	switch {
 	case st.Health == link.Up:
 		l.State = "up"

@@ -108,7 +108,8 @@ type Cast struct {
 	mu      sync.Mutex
 	stopped bool
 	actors  map[string]*performer
-	born    uint64 // actors so far
+	handled map[string]uint64 // by kind, messages that actors had handled which have ended
+	born    uint64            // actors so far
 	asks    map[string]*ask
 	nextAsk uint64
 	asked   map[Ref]*performer // requests that an actor has got and not answered, by who asks
@@ -148,6 +149,38 @@ func (s *Cast) List() []roles.Status {
 		list = append(list, p.status())
 	}
 	return list
+}
+
+// Kinds sums up the task's actors of programs by kind, in no order. It waits for no actor.
+func (s *Cast) Kinds() []roles.KindStatus {
+	all := map[string]*roles.KindStatus{}
+	of := func(kind string) *roles.KindStatus {
+		if all[kind] == nil {
+			all[kind] = &roles.KindStatus{Kind: KindPrefix + kind}
+		}
+		return all[kind]
+	}
+	s.mu.Lock()
+	for kind, handled := range s.handled {
+		of(kind).Handled = handled
+	}
+	for _, p := range s.actors {
+		of(p.kind).Add(roles.Status{Handled: p.begun.Load(), Waiting: p.queued()})
+	}
+	s.mu.Unlock()
+	out := make([]roles.KindStatus, 0, len(all))
+	for _, k := range all {
+		out = append(out, *k)
+	}
+	return out
+}
+
+// countEndedLocked keeps what an actor that has ended had done.
+func (s *Cast) countEndedLocked(p *performer) {
+	if s.handled == nil {
+		s.handled = map[string]uint64{}
+	}
+	s.handled[p.kind] += p.begun.Load()
 }
 
 // Knows tells whether a name is the full name of a task of the cluster.

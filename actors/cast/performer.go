@@ -232,7 +232,7 @@ func (p *performer) dismiss(why error) {
 
 // status is the actor in the list of its task. It waits for nothing that the actor does.
 func (p *performer) status() roles.Status {
-	s := roles.Status{Name: p.ref.Name, Kind: KindPrefix + p.kind, State: "idle", Handled: p.begun.Load(), Waiting: int(p.messages.Load() + p.ahead.Load()), Since: p.since}
+	s := roles.Status{Name: p.ref.Name, Kind: KindPrefix + p.kind, State: "idle", Handled: p.begun.Load(), Waiting: p.queued(), Since: p.since}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.turning {
@@ -240,6 +240,9 @@ func (p *performer) status() roles.Status {
 	}
 	return s
 }
+
+// queued is how many messages wait for the actor.
+func (p *performer) queued() int { return int(p.messages.Load() + p.ahead.Load()) }
 
 // letGo forgets a watch of its own that is over.
 func (p *performer) letGo(watch *func()) {
@@ -477,6 +480,7 @@ func (p *performer) finish(why error) {
 	p.makeRoom() // for who will find it ended
 	s.mu.Lock()
 	delete(s.actors, p.ref.Name)
+	s.countEndedLocked(p)
 	waiting := p.pending
 	p.pending = nil
 	for asker := range waiting {

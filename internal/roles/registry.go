@@ -2,6 +2,7 @@ package roles
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 type registry struct {
 	mu    sync.Mutex
 	roles map[string]*Ref
+	ended map[string]*KindStatus // by kind, of actors that have ended
 }
 
 var (
@@ -35,7 +37,7 @@ func registryOf(system *actor.ActorSystem) *registry {
 	if g, ok := system.Extensions.Get(registryID).(*registry); ok {
 		return g
 	}
-	g := &registry{roles: map[string]*Ref{}}
+	g := &registry{roles: map[string]*Ref{}, ended: map[string]*KindStatus{}}
 	system.Extensions.Register(g)
 	return g
 }
@@ -53,9 +55,18 @@ func (g *registry) add(r *Ref) bool {
 func (g *registry) remove(r *Ref) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.roles[r.spec.Name] == r {
-		delete(g.roles, r.spec.Name)
+	if g.roles[r.spec.Name] != r {
+		return
 	}
+	delete(g.roles, r.spec.Name)
+	k := g.ended[r.spec.Kind]
+	if k == nil {
+		k = &KindStatus{Kind: r.spec.Kind}
+		g.ended[k.Kind] = k
+	}
+	s := r.status()
+	k.Handled += s.Handled
+	k.Panics += s.Panics
 }
 
 // HandleFailure decides what a panic costs: the message alone, or the actor with its state.
@@ -95,6 +106,48 @@ func List(system *actor.ActorSystem) []Status {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	return all
+}
+
+// KindStatus is all actors of a kind: how many there are, how many messages wait for them, and what all that ever were have
+// handled.
+type KindStatus struct {
+	Kind            string
+	Actors, Waiting int
+	Handled, Panics uint64
+}
+
+// Add counts an actor that is there.
+func (k *KindStatus) Add(s Status) {
+	k.Actors++
+	k.Waiting += s.Waiting
+	k.Handled += s.Handled
+	k.Panics += s.Panics
+}
+
+// Kinds sums up a system's roles by kind, in the kinds' order. It waits for no actor.
+func Kinds(system *actor.ActorSystem) []KindStatus {
+	g := registryOf(system)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := map[string]*KindStatus{}
+	for kind, ended := range g.ended {
+		all[kind] = new(*ended)
+	}
+	for _, r := range g.roles {
+		if all[r.spec.Kind] == nil {
+			all[r.spec.Kind] = &KindStatus{Kind: r.spec.Kind}
+		}
+		all[r.spec.Kind].Add(r.status())
+	}
+	return sorted(all)
+}
+
+func sorted(all map[string]*KindStatus) []KindStatus {
+	out := make([]KindStatus, 0, len(all))
+	for _, kind := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, *all[kind])
+	}
+	return out
 }
 
 func (r *Ref) status() Status {

@@ -513,21 +513,23 @@ func (x *Process) GetOpenFiles() int64 {
 
 // Totals count since the task's start.
 type Totals struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
-	SessionsOpened    int64                  `protobuf:"varint,1,opt,name=sessions_opened,json=sessionsOpened,proto3" json:"sessions_opened,omitempty"`
-	SessionsClosed    int64                  `protobuf:"varint,2,opt,name=sessions_closed,json=sessionsClosed,proto3" json:"sessions_closed,omitempty"`
-	SessionsExpired   int64                  `protobuf:"varint,3,opt,name=sessions_expired,json=sessionsExpired,proto3" json:"sessions_expired,omitempty"`                                                               // of these, by the end of their lease
-	StepsBegun        int64                  `protobuf:"varint,4,opt,name=steps_begun,json=stepsBegun,proto3" json:"steps_begun,omitempty"`                                                                              // whose master the task is
-	StepsDone         int64                  `protobuf:"varint,5,opt,name=steps_done,json=stepsDone,proto3" json:"steps_done,omitempty"`                                                                                 // without an error
-	StepsFailed       map[string]int64       `protobuf:"bytes,6,rep,name=steps_failed,json=stepsFailed,proto3" json:"steps_failed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by the name of the error's code
-	StepSeconds       *Histogram             `protobuf:"bytes,7,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`                                                                            // from the call to its answer, of all steps that ended
-	PlanSeconds       *Histogram             `protobuf:"bytes,8,opt,name=plan_seconds,json=planSeconds,proto3" json:"plan_seconds,omitempty"`                                                                            // of the plans that were built
-	PartsBegun        int64                  `protobuf:"varint,9,opt,name=parts_begun,json=partsBegun,proto3" json:"parts_begun,omitempty"`                                                                              // parts of other masters' steps
-	BytesSent         int64                  `protobuf:"varint,10,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`                                                                                // over links, to other tasks
-	BytesReceived     int64                  `protobuf:"varint,11,opt,name=bytes_received,json=bytesReceived,proto3" json:"bytes_received,omitempty"`
-	ClientConnections int64                  `protobuf:"varint,12,opt,name=client_connections,json=clientConnections,proto3" json:"client_connections,omitempty"` // now
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	SessionsOpened  int64                  `protobuf:"varint,1,opt,name=sessions_opened,json=sessionsOpened,proto3" json:"sessions_opened,omitempty"`
+	SessionsClosed  int64                  `protobuf:"varint,2,opt,name=sessions_closed,json=sessionsClosed,proto3" json:"sessions_closed,omitempty"`
+	SessionsExpired int64                  `protobuf:"varint,3,opt,name=sessions_expired,json=sessionsExpired,proto3" json:"sessions_expired,omitempty"`                                                               // of these, by the end of their lease
+	StepsBegun      int64                  `protobuf:"varint,4,opt,name=steps_begun,json=stepsBegun,proto3" json:"steps_begun,omitempty"`                                                                              // whose master the task is
+	StepsDone       int64                  `protobuf:"varint,5,opt,name=steps_done,json=stepsDone,proto3" json:"steps_done,omitempty"`                                                                                 // without an error
+	StepsFailed     map[string]int64       `protobuf:"bytes,6,rep,name=steps_failed,json=stepsFailed,proto3" json:"steps_failed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by the name of the error's code
+	StepSeconds     *Histogram             `protobuf:"bytes,7,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`                                                                            // from the call to its answer, of all steps that ended
+	PlanSeconds     *Histogram             `protobuf:"bytes,8,opt,name=plan_seconds,json=planSeconds,proto3" json:"plan_seconds,omitempty"`                                                                            // of the plans that were built
+	PartsBegun      int64                  `protobuf:"varint,9,opt,name=parts_begun,json=partsBegun,proto3" json:"parts_begun,omitempty"`                                                                              // parts of other masters' steps
+	BytesSent       int64                  `protobuf:"varint,10,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`                                                                                // over links, to other tasks
+	BytesReceived   int64                  `protobuf:"varint,11,opt,name=bytes_received,json=bytesReceived,proto3" json:"bytes_received,omitempty"`
+	Connections     int64                  `protobuf:"varint,12,opt,name=connections,proto3" json:"connections,omitempty"` // that it has accepted and are open, of clients and of other tasks
+	Actors          []*ActorKind           `protobuf:"bytes,13,rep,name=actors,proto3" json:"actors,omitempty"`
+	RemoteSeconds   *Histogram             `protobuf:"bytes,14,opt,name=remote_seconds,json=remoteSeconds,proto3" json:"remote_seconds,omitempty"` // for how long steps waited for other tasks' parts after the own one had ended; of steps with such parts
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Totals) Reset() {
@@ -637,9 +639,100 @@ func (x *Totals) GetBytesReceived() int64 {
 	return 0
 }
 
-func (x *Totals) GetClientConnections() int64 {
+func (x *Totals) GetConnections() int64 {
 	if x != nil {
-		return x.ClientConnections
+		return x.Connections
+	}
+	return 0
+}
+
+func (x *Totals) GetActors() []*ActorKind {
+	if x != nil {
+		return x.Actors
+	}
+	return nil
+}
+
+func (x *Totals) GetRemoteSeconds() *Histogram {
+	if x != nil {
+		return x.RemoteSeconds
+	}
+	return nil
+}
+
+// ActorKind is all actors of a kind: those of now, and what all that ever were have done.
+type ActorKind struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Actors        int64                  `protobuf:"varint,2,opt,name=actors,proto3" json:"actors,omitempty"`
+	Waiting       int64                  `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"` // messages that wait now
+	Handled       uint64                 `protobuf:"varint,4,opt,name=handled,proto3" json:"handled,omitempty"`
+	Panics        uint64                 `protobuf:"varint,5,opt,name=panics,proto3" json:"panics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActorKind) Reset() {
+	*x = ActorKind{}
+	mi := &file_internal_view_view_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActorKind) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActorKind) ProtoMessage() {}
+
+func (x *ActorKind) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_view_view_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActorKind.ProtoReflect.Descriptor instead.
+func (*ActorKind) Descriptor() ([]byte, []int) {
+	return file_internal_view_view_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ActorKind) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ActorKind) GetActors() int64 {
+	if x != nil {
+		return x.Actors
+	}
+	return 0
+}
+
+func (x *ActorKind) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *ActorKind) GetHandled() uint64 {
+	if x != nil {
+		return x.Handled
+	}
+	return 0
+}
+
+func (x *ActorKind) GetPanics() uint64 {
+	if x != nil {
+		return x.Panics
 	}
 	return 0
 }
@@ -656,7 +749,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_internal_view_view_proto_msgTypes[5]
+	mi := &file_internal_view_view_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +761,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[5]
+	mi := &file_internal_view_view_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +774,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{5}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Histogram) GetCounts() []int64 {
@@ -724,7 +817,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_internal_view_view_proto_msgTypes[6]
+	mi := &file_internal_view_view_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +829,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[6]
+	mi := &file_internal_view_view_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +842,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{6}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Session) GetName() string {
@@ -896,7 +989,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_internal_view_view_proto_msgTypes[7]
+	mi := &file_internal_view_view_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1001,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[7]
+	mi := &file_internal_view_view_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1014,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{7}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Step) GetId() uint64 {
@@ -1046,7 +1139,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_internal_view_view_proto_msgTypes[8]
+	mi := &file_internal_view_view_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1151,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[8]
+	mi := &file_internal_view_view_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1164,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{8}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Wait) GetNode() string {
@@ -1178,7 +1271,7 @@ type Use struct {
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_internal_view_view_proto_msgTypes[9]
+	mi := &file_internal_view_view_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1283,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[9]
+	mi := &file_internal_view_view_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1296,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{9}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Use) GetNode() string {
@@ -1246,7 +1339,7 @@ type Edge struct {
 
 func (x *Edge) Reset() {
 	*x = Edge{}
-	mi := &file_internal_view_view_proto_msgTypes[10]
+	mi := &file_internal_view_view_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1351,7 @@ func (x *Edge) String() string {
 func (*Edge) ProtoMessage() {}
 
 func (x *Edge) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[10]
+	mi := &file_internal_view_view_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1364,7 @@ func (x *Edge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Edge.ProtoReflect.Descriptor instead.
 func (*Edge) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{10}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Edge) GetName() string {
@@ -1315,7 +1408,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_internal_view_view_proto_msgTypes[11]
+	mi := &file_internal_view_view_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1420,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[11]
+	mi := &file_internal_view_view_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1433,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{11}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Resource) GetId() string {
@@ -1436,7 +1529,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_internal_view_view_proto_msgTypes[12]
+	mi := &file_internal_view_view_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1541,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[12]
+	mi := &file_internal_view_view_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1554,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{12}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Queue) GetKind() string {
@@ -1575,7 +1668,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_internal_view_view_proto_msgTypes[13]
+	mi := &file_internal_view_view_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1587,7 +1680,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[13]
+	mi := &file_internal_view_view_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1600,7 +1693,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{13}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Origin) GetStep() uint64 {
@@ -1652,7 +1745,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_internal_view_view_proto_msgTypes[14]
+	mi := &file_internal_view_view_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1757,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[14]
+	mi := &file_internal_view_view_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1770,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{14}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Stage) GetName() string {
@@ -1788,7 +1881,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_internal_view_view_proto_msgTypes[15]
+	mi := &file_internal_view_view_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1893,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[15]
+	mi := &file_internal_view_view_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +1906,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{15}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Device) GetName() string {
@@ -1941,7 +2034,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_internal_view_view_proto_msgTypes[16]
+	mi := &file_internal_view_view_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2046,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[16]
+	mi := &file_internal_view_view_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2059,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{16}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Link) GetTask() string {
@@ -2062,7 +2155,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_internal_view_view_proto_msgTypes[17]
+	mi := &file_internal_view_view_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2167,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[17]
+	mi := &file_internal_view_view_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2180,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{17}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Actor) GetName() string {
@@ -2153,7 +2246,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_internal_view_view_proto_msgTypes[18]
+	mi := &file_internal_view_view_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2258,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[18]
+	mi := &file_internal_view_view_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2271,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{18}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -2229,7 +2322,7 @@ type GraphQuery struct {
 
 func (x *GraphQuery) Reset() {
 	*x = GraphQuery{}
-	mi := &file_internal_view_view_proto_msgTypes[19]
+	mi := &file_internal_view_view_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2241,7 +2334,7 @@ func (x *GraphQuery) String() string {
 func (*GraphQuery) ProtoMessage() {}
 
 func (x *GraphQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[19]
+	mi := &file_internal_view_view_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2254,7 +2347,7 @@ func (x *GraphQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphQuery.ProtoReflect.Descriptor instead.
 func (*GraphQuery) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{19}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GraphQuery) GetTask() string {
@@ -2302,7 +2395,7 @@ type Graph struct {
 
 func (x *Graph) Reset() {
 	*x = Graph{}
-	mi := &file_internal_view_view_proto_msgTypes[20]
+	mi := &file_internal_view_view_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2407,7 @@ func (x *Graph) String() string {
 func (*Graph) ProtoMessage() {}
 
 func (x *Graph) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[20]
+	mi := &file_internal_view_view_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2420,7 @@ func (x *Graph) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Graph.ProtoReflect.Descriptor instead.
 func (*Graph) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{20}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Graph) GetKnown() bool {
@@ -2394,7 +2487,7 @@ type GraphNode struct {
 
 func (x *GraphNode) Reset() {
 	*x = GraphNode{}
-	mi := &file_internal_view_view_proto_msgTypes[21]
+	mi := &file_internal_view_view_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2499,7 @@ func (x *GraphNode) String() string {
 func (*GraphNode) ProtoMessage() {}
 
 func (x *GraphNode) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[21]
+	mi := &file_internal_view_view_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2512,7 @@ func (x *GraphNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphNode.ProtoReflect.Descriptor instead.
 func (*GraphNode) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{21}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GraphNode) GetName() string {
@@ -2528,7 +2621,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\vcpu_seconds\x18\r \x01(\x01R\n" +
 	"cpuSeconds\x12\x1d\n" +
 	"\n" +
-	"open_files\x18\x0e \x01(\x03R\topenFiles\"\xe3\x04\n" +
+	"open_files\x18\x0e \x01(\x03R\topenFiles\"\xcb\x05\n" +
 	"\x06Totals\x12'\n" +
 	"\x0fsessions_opened\x18\x01 \x01(\x03R\x0esessionsOpened\x12'\n" +
 	"\x0fsessions_closed\x18\x02 \x01(\x03R\x0esessionsClosed\x12)\n" +
@@ -2545,11 +2638,19 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\n" +
 	"bytes_sent\x18\n" +
 	" \x01(\x03R\tbytesSent\x12%\n" +
-	"\x0ebytes_received\x18\v \x01(\x03R\rbytesReceived\x12-\n" +
-	"\x12client_connections\x18\f \x01(\x03R\x11clientConnections\x1a>\n" +
+	"\x0ebytes_received\x18\v \x01(\x03R\rbytesReceived\x12 \n" +
+	"\vconnections\x18\f \x01(\x03R\vconnections\x121\n" +
+	"\x06actors\x18\r \x03(\v2\x19.troupe.view.v1.ActorKindR\x06actors\x12@\n" +
+	"\x0eremote_seconds\x18\x0e \x01(\v2\x19.troupe.view.v1.HistogramR\rremoteSeconds\x1a>\n" +
 	"\x10StepsFailedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"5\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x83\x01\n" +
+	"\tActorKind\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06actors\x18\x02 \x01(\x03R\x06actors\x12\x18\n" +
+	"\awaiting\x18\x03 \x01(\x03R\awaiting\x12\x18\n" +
+	"\ahandled\x18\x04 \x01(\x04R\ahandled\x12\x16\n" +
+	"\x06panics\x18\x05 \x01(\x04R\x06panics\"5\n" +
 	"\tHistogram\x12\x16\n" +
 	"\x06counts\x18\x01 \x03(\x03R\x06counts\x12\x10\n" +
 	"\x03sum\x18\x02 \x01(\x01R\x03sum\"\xdc\x03\n" +
@@ -2745,63 +2846,66 @@ func file_internal_view_view_proto_rawDescGZIP() []byte {
 	return file_internal_view_view_proto_rawDescData
 }
 
-var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_internal_view_view_proto_goTypes = []any{
 	(*Query)(nil),      // 0: troupe.view.v1.Query
 	(*Cluster)(nil),    // 1: troupe.view.v1.Cluster
 	(*Task)(nil),       // 2: troupe.view.v1.Task
 	(*Process)(nil),    // 3: troupe.view.v1.Process
 	(*Totals)(nil),     // 4: troupe.view.v1.Totals
-	(*Histogram)(nil),  // 5: troupe.view.v1.Histogram
-	(*Session)(nil),    // 6: troupe.view.v1.Session
-	(*Step)(nil),       // 7: troupe.view.v1.Step
-	(*Wait)(nil),       // 8: troupe.view.v1.Wait
-	(*Use)(nil),        // 9: troupe.view.v1.Use
-	(*Edge)(nil),       // 10: troupe.view.v1.Edge
-	(*Resource)(nil),   // 11: troupe.view.v1.Resource
-	(*Queue)(nil),      // 12: troupe.view.v1.Queue
-	(*Origin)(nil),     // 13: troupe.view.v1.Origin
-	(*Stage)(nil),      // 14: troupe.view.v1.Stage
-	(*Device)(nil),     // 15: troupe.view.v1.Device
-	(*Link)(nil),       // 16: troupe.view.v1.Link
-	(*Actor)(nil),      // 17: troupe.view.v1.Actor
-	(*Event)(nil),      // 18: troupe.view.v1.Event
-	(*GraphQuery)(nil), // 19: troupe.view.v1.GraphQuery
-	(*Graph)(nil),      // 20: troupe.view.v1.Graph
-	(*GraphNode)(nil),  // 21: troupe.view.v1.GraphNode
-	nil,                // 22: troupe.view.v1.Query.EventsAfterOfEntry
-	nil,                // 23: troupe.view.v1.Task.OmittedEntry
-	nil,                // 24: troupe.view.v1.Totals.StepsFailedEntry
+	(*ActorKind)(nil),  // 5: troupe.view.v1.ActorKind
+	(*Histogram)(nil),  // 6: troupe.view.v1.Histogram
+	(*Session)(nil),    // 7: troupe.view.v1.Session
+	(*Step)(nil),       // 8: troupe.view.v1.Step
+	(*Wait)(nil),       // 9: troupe.view.v1.Wait
+	(*Use)(nil),        // 10: troupe.view.v1.Use
+	(*Edge)(nil),       // 11: troupe.view.v1.Edge
+	(*Resource)(nil),   // 12: troupe.view.v1.Resource
+	(*Queue)(nil),      // 13: troupe.view.v1.Queue
+	(*Origin)(nil),     // 14: troupe.view.v1.Origin
+	(*Stage)(nil),      // 15: troupe.view.v1.Stage
+	(*Device)(nil),     // 16: troupe.view.v1.Device
+	(*Link)(nil),       // 17: troupe.view.v1.Link
+	(*Actor)(nil),      // 18: troupe.view.v1.Actor
+	(*Event)(nil),      // 19: troupe.view.v1.Event
+	(*GraphQuery)(nil), // 20: troupe.view.v1.GraphQuery
+	(*Graph)(nil),      // 21: troupe.view.v1.Graph
+	(*GraphNode)(nil),  // 22: troupe.view.v1.GraphNode
+	nil,                // 23: troupe.view.v1.Query.EventsAfterOfEntry
+	nil,                // 24: troupe.view.v1.Task.OmittedEntry
+	nil,                // 25: troupe.view.v1.Totals.StepsFailedEntry
 }
 var file_internal_view_view_proto_depIdxs = []int32{
-	22, // 0: troupe.view.v1.Query.events_after_of:type_name -> troupe.view.v1.Query.EventsAfterOfEntry
+	23, // 0: troupe.view.v1.Query.events_after_of:type_name -> troupe.view.v1.Query.EventsAfterOfEntry
 	2,  // 1: troupe.view.v1.Cluster.tasks:type_name -> troupe.view.v1.Task
 	3,  // 2: troupe.view.v1.Task.process:type_name -> troupe.view.v1.Process
 	4,  // 3: troupe.view.v1.Task.totals:type_name -> troupe.view.v1.Totals
-	6,  // 4: troupe.view.v1.Task.sessions:type_name -> troupe.view.v1.Session
-	7,  // 5: troupe.view.v1.Task.steps:type_name -> troupe.view.v1.Step
-	11, // 6: troupe.view.v1.Task.resources:type_name -> troupe.view.v1.Resource
-	15, // 7: troupe.view.v1.Task.devices:type_name -> troupe.view.v1.Device
-	16, // 8: troupe.view.v1.Task.links:type_name -> troupe.view.v1.Link
-	17, // 9: troupe.view.v1.Task.actors:type_name -> troupe.view.v1.Actor
-	18, // 10: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
-	23, // 11: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
-	24, // 12: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
-	5,  // 13: troupe.view.v1.Totals.step_seconds:type_name -> troupe.view.v1.Histogram
-	5,  // 14: troupe.view.v1.Totals.plan_seconds:type_name -> troupe.view.v1.Histogram
-	8,  // 15: troupe.view.v1.Step.waits:type_name -> troupe.view.v1.Wait
-	9,  // 16: troupe.view.v1.Step.uses:type_name -> troupe.view.v1.Use
-	10, // 17: troupe.view.v1.Step.sends:type_name -> troupe.view.v1.Edge
-	12, // 18: troupe.view.v1.Resource.queue:type_name -> troupe.view.v1.Queue
-	14, // 19: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
-	13, // 20: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
-	13, // 21: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
-	21, // 22: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	7,  // 4: troupe.view.v1.Task.sessions:type_name -> troupe.view.v1.Session
+	8,  // 5: troupe.view.v1.Task.steps:type_name -> troupe.view.v1.Step
+	12, // 6: troupe.view.v1.Task.resources:type_name -> troupe.view.v1.Resource
+	16, // 7: troupe.view.v1.Task.devices:type_name -> troupe.view.v1.Device
+	17, // 8: troupe.view.v1.Task.links:type_name -> troupe.view.v1.Link
+	18, // 9: troupe.view.v1.Task.actors:type_name -> troupe.view.v1.Actor
+	19, // 10: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
+	24, // 11: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
+	25, // 12: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
+	6,  // 13: troupe.view.v1.Totals.step_seconds:type_name -> troupe.view.v1.Histogram
+	6,  // 14: troupe.view.v1.Totals.plan_seconds:type_name -> troupe.view.v1.Histogram
+	5,  // 15: troupe.view.v1.Totals.actors:type_name -> troupe.view.v1.ActorKind
+	6,  // 16: troupe.view.v1.Totals.remote_seconds:type_name -> troupe.view.v1.Histogram
+	9,  // 17: troupe.view.v1.Step.waits:type_name -> troupe.view.v1.Wait
+	10, // 18: troupe.view.v1.Step.uses:type_name -> troupe.view.v1.Use
+	11, // 19: troupe.view.v1.Step.sends:type_name -> troupe.view.v1.Edge
+	13, // 20: troupe.view.v1.Resource.queue:type_name -> troupe.view.v1.Queue
+	15, // 21: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
+	14, // 22: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
+	14, // 23: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
+	22, // 24: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_internal_view_view_proto_init() }
@@ -2815,7 +2919,7 @@ func file_internal_view_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_view_view_proto_rawDesc), len(file_internal_view_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -32,6 +32,7 @@ func Handler(c Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", h.health)
 	mux.HandleFunc("/readyz", h.ready)
+	mux.Handle("/metrics", h.guarded(access.ListState, h.metrics()))
 	mux.Handle("/api/see", h.guarded(access.ListState, bounded(make(chan struct{}, maxLooks), http.HandlerFunc(h.see))))
 	mux.Handle("/api/", h.guarded(access.ListState, http.NotFoundHandler()))
 	if c.Pprof {

@@ -54,9 +54,9 @@ func queryOf(all url.Values) (*view.Query, error) {
 				}
 			}
 		case "cluster":
-			q.Cluster, err = flag(text)
+			q.Cluster, err = truth(text)
 		case "detail":
-			q.Detail, err = flag(text)
+			q.Detail, err = truth(text)
 		case "step":
 			q.Step, err = strconv.ParseUint(text, 10, 64)
 		case "limit":
@@ -73,8 +73,8 @@ func queryOf(all url.Values) (*view.Query, error) {
 	return q, nil
 }
 
-// flag is a truth value, which is true where the name alone is given.
-func flag(text string) (bool, error) {
+// truth is a truth value, which is true where the name alone is given.
+func truth(text string) (bool, error) {
 	if text == "" {
 		return true, nil
 	}

@@ -111,6 +111,13 @@ func NewServer(config Config) *Server {
 	return s
 }
 
+// Connections is how many connections are open.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
 // Serve serves a connection on goroutines of the server, and closes it. The bytes in read, at most
 // 64, have been read from it already. number is what calls get as the Connection of their context.
 func (s *Server) Serve(nc net.Conn, read []byte, number uint64, tls *tls.ConnectionState) {

@@ -68,6 +68,7 @@ func (in *arriving) read(f *frame) error {
 	switch status.CodeOf(err) {
 	case status.OK:
 		in.links.counters.bytesRead.Add(int64(len(in.dst)))
+		in.link.traffic.bytesReceived.Add(int64(len(in.dst)))
 	case status.Unavailable, status.InvalidArgument: // the sender is gone, or names what it has not lent
 		in.finish(err)
 		return err

@@ -21,6 +21,7 @@ type inbound struct {
 	pool       *tensor.Pool // of tensors
 	localQueue *localQueue  // of tensors from a task of this process; nil: it is of another one
 	count      *counters
+	traffic    *traffic // with the other task, once that is known
 	number     uint32
 	head       [headSize]byte
 	buf        []byte // of bodies
@@ -49,7 +50,7 @@ type form struct {
 }
 
 func newInbound(s Stream, pool *tensor.Pool, count *counters, self, other string) *inbound {
-	return &inbound{stream: s, pool: pool, count: count, types: map[string]protoreflect.MessageType{},
+	return &inbound{stream: s, pool: pool, count: count, traffic: &traffic{}, types: map[string]protoreflect.MessageType{},
 		here: pids{address: self}, there: pids{address: other}}
 }
 
@@ -230,6 +231,7 @@ var errContent = status.New(status.DataLoss, "The checksum of a tensor in an act
 
 func (in *inbound) tensor(f *form) (*tensor.Tensor, error) {
 	in.count.bytesReceived.Add(int64(f.size))
+	in.traffic.bytesReceived.Add(int64(f.size))
 	if f.dtype == 0 {
 		b, err := readGrowing(in.stream, nil, f.size)
 		if err != nil {

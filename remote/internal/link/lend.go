@@ -119,6 +119,7 @@ func (b *bulk) lentAnswer(f *frame) error {
 	}
 	b.stall.taken.Add(1)
 	b.peer.link.links.counters.bytesLent.Add(int64(len(p.data)))
+	b.peer.link.traffic.bytesSent.Add(int64(len(p.data)))
 	b.over(p)
 	return nil
 }

@@ -40,6 +40,8 @@ type State struct {
 	// none of them, where that is too long: both of Up.
 	Queued  int64
 	Stalled time.Duration
+	// Since the task's start, of actors' messages and of the bytes of tensors in and beside them, those in shared memory included.
+	MessagesSent, MessagesReceived, BytesSent, BytesReceived int64
 }
 
 // link is one other task: the current peer, or the attempt to reach it.
@@ -52,6 +54,7 @@ type link struct {
 	own, accepted atomic.Pointer[pipe]
 	watches       watches
 	unlinking     atomic.Bool // some wait for a link
+	traffic       traffic
 
 	mu      sync.Mutex
 	peer    *Peer
@@ -83,7 +86,9 @@ func (k *link) reached() *Peer {
 func (k *link) state() State {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := State{Boot: k.boot, Since: k.since, Reason: k.reason}
+	t := &k.traffic
+	s := State{Boot: k.boot, Since: k.since, Reason: k.reason, MessagesSent: t.messagesSent.Load(), MessagesReceived: t.messagesReceived.Load(),
+		BytesSent: t.bytesSent.Load(), BytesReceived: t.bytesReceived.Load()}
 	switch {
 	case k.peer != nil:
 		s.Health = Up

@@ -22,6 +22,7 @@ const (
 type outbound struct {
 	stream     Stream
 	count      *counters
+	traffic    atomic.Pointer[traffic] // with the other task, once that is known
 	spawn      func(func()) bool
 	localQueue *localQueue // for tensors to a task of this process; nil: they are sent
 
@@ -42,6 +43,7 @@ type outbound struct {
 
 func newOutbound(s Stream, c *counters, spawn func(func()) bool) *outbound {
 	o := &outbound{stream: s, count: c, spawn: spawn}
+	o.traffic.Store(&traffic{})
 	o.room.L = &o.mu
 	return o
 }
@@ -218,6 +220,9 @@ func (o *outbound) write(m *outgoing) {
 		o.count.messagesSent.Add(int64(m.count))
 		o.count.bytesSent.Add(int64(m.content))
 		o.count.bytesCopied.Add(int64(m.copied))
+		t := o.traffic.Load()
+		t.messagesSent.Add(int64(m.count))
+		t.bytesSent.Add(int64(m.content))
 	}
 	err := o.stream.Send(m.pieces...)
 	m.free()

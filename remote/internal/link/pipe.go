@@ -63,6 +63,8 @@ const maxReaders = 256
 
 func newPipe(k *link, s Stream, in *inbound, out *outbound, owner end) *pipe {
 	l := k.links
+	in.traffic = &k.traffic
+	out.traffic.Store(&k.traffic)
 	return &pipe{links: l, task: k, stream: s, in: in, out: out, owner: owner, done: make(chan struct{}), ended: make(chan struct{}),
 		heartbeat: newHeartbeat(l.timing, time.Now())}
 }
@@ -90,6 +92,7 @@ func (p *pipe) read() {
 		case h.kind == kindMessage:
 			if l, err = p.in.letter(h, body, contents); err == nil {
 				p.links.counters.messagesReceived.Add(1)
+				p.task.traffic.messagesReceived.Add(1)
 				p.received.Add(1)
 				p.delivered++
 				number := p.delivered

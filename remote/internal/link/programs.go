@@ -232,6 +232,7 @@ func (a *arrivals) take(body []byte) error {
 	}
 	n := int64(len(a.letters))
 	a.pipe.links.counters.messagesReceived.Add(n)
+	a.pipe.task.traffic.messagesReceived.Add(n)
 	a.pipe.received.Add(n)
 	a.pipe.links.config.Programs.Receive(a.task, a.boot, a.letters)
 	return nil

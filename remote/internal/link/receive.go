@@ -65,6 +65,7 @@ func (l *Links) receive(ctx context.Context, s Stream) {
 // arriving is one peer's stream of tensors, and the one that is arriving.
 type arriving struct {
 	links  *Links
+	link   *link // with the sender; set by hello
 	stream Stream
 	from   *wire.Identity
 	number uint32 // of the next frame
@@ -106,6 +107,7 @@ func (in *arriving) hello(ctx context.Context) (owner *accepted, err error) {
 	if owner == nil || !owner.owns(hello.GetKey()) {
 		return nil, status.Errorf(status.FailedPrecondition, "%s sends tensors without a link to %s", Describe(in.from), Describe(in.links.self))
 	}
+	in.link = owner.link
 	header, err := proto.Marshal(&wire.Welcome{Memory: in.present()})
 	if err != nil {
 		return nil, err
@@ -195,6 +197,7 @@ func (in *arriving) take(f *frame) error {
 		}
 	}
 	in.links.counters.bytesReceived.Add(int64(f.size))
+	in.link.traffic.bytesReceived.Add(int64(f.size))
 	in.where += uint64(f.plain)
 	if in.where == in.total {
 		in.finish(nil)

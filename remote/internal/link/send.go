@@ -149,6 +149,7 @@ func (b *bulk) sendOne(s Stream, p *push) error {
 			return err
 		}
 		b.peer.link.links.counters.bytesSent.Add(int64(len(piece)))
+		b.peer.link.traffic.bytesSent.Add(int64(len(piece)))
 		f.where += uint64(len(plain))
 		if f.where == f.total {
 			return nil

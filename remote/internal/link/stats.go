@@ -29,6 +29,9 @@ type counters struct {
 	systemRefused, messagesRefused                    atomic.Int64
 }
 
+// traffic is what passed between this task and one other, over all links between them.
+type traffic struct{ messagesSent, messagesReceived, bytesSent, bytesReceived atomic.Int64 }
+
 // Stats is a snapshot of the links' counters.
 func (l *Links) Stats() Stats {
 	c := &l.counters

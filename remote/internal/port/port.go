@@ -144,6 +144,9 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 // Addr is the host:port that peers use, with the chosen port in place of port 0.
 func (p *Port) Addr() string { return p.address }
 
+// Connections is how many connections the port has accepted that are open, of clients and of other tasks.
+func (p *Port) Connections() int { return p.http.Connections() }
+
 // System is the port's actor system; its PIDs carry Addr.
 func (p *Port) System() *actor.ActorSystem { return p.system }
 
