@@ -225,7 +225,7 @@ func FuzzBulkFrame(f *testing.F) {
 		frames := script(data, spoil)
 		sink := &checkSink{t: t}
 		l.config.Sink = sink
-		in := &arriving{links: l, stream: &tape{play: frames}, from: &wire.Identity{}, answer: make(chan struct{}, 1)}
+		in := &arriving{links: l, link: &link{}, stream: &tape{play: frames}, from: &wire.Identity{}, answer: make(chan struct{}, 1)}
 		in.answer <- struct{}{}
 		err := in.run()
 		if sink.total != 0 {
