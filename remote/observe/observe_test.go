@@ -111,9 +111,9 @@ func TestSee(t *testing.T) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	w = get(h, near, "/api/see?sections=steps,events&sections=links&cluster&detail=true&step=7&limit=5&events_after=9")
+	w = get(h, near, "/api/see?sections=steps,events&sections=links&cluster&tasks=a,b&detail=true&step=7&limit=5&events_after=9&events_after_of=a=4&events_after_of=b=5")
 	q := <-s.asked
-	if strings.Join(q.Sections, " ") != "steps events links" || !q.Cluster || !q.Detail || q.Step != 7 || q.Limit != 5 || q.EventsAfter != 9 {
+	if strings.Join(q.Sections, " ") != "steps events links" || !q.Cluster || !q.Detail || q.Step != 7 || q.Limit != 5 || q.EventsAfter != 9 || len(q.Tasks) != 2 || q.EventsAfterOf["a"] != 4 || q.EventsAfterOf["b"] != 5 {
 		t.Errorf("the query is %v", q)
 	}
 	var got struct {

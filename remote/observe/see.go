@@ -57,6 +57,12 @@ func queryOf(all url.Values) (*view.Query, error) {
 			q.Cluster, err = truth(text)
 		case "detail":
 			q.Detail, err = truth(text)
+		case "tasks":
+			for _, v := range values {
+				q.Tasks = append(q.Tasks, strings.Split(v, ",")...)
+			}
+		case "events_after_of":
+			q.EventsAfterOf, err = eventsAfter(values)
 		case "step":
 			q.Step, err = strconv.ParseUint(text, 10, 64)
 		case "limit":
@@ -64,13 +70,27 @@ func queryOf(all url.Values) (*view.Query, error) {
 		case "events_after":
 			q.EventsAfter, err = strconv.ParseUint(text, 10, 64)
 		default:
-			return nil, status.InvalidArgumentf("%s is no parameter: sections, cluster, detail, step, limit and events_after are", quoted(name))
+			return nil, status.InvalidArgumentf("%s is no parameter: sections, cluster, tasks, detail, step, limit, events_after and events_after_of are", quoted(name))
 		}
 		if err != nil {
 			return nil, status.InvalidArgumentf("the parameter %s cannot be %s", name, quoted(text))
 		}
 	}
 	return q, nil
+}
+
+// eventsAfter reads TASK=NUMBER for each task.
+func eventsAfter(values []string) (map[string]uint64, error) {
+	all := map[string]uint64{}
+	for _, v := range values {
+		task, number, _ := strings.Cut(v, "=")
+		n, err := strconv.ParseUint(number, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		all[task] = n
+	}
+	return all, nil
 }
 
 // truth is a truth value, which is true where the name alone is given.
