@@ -116,7 +116,7 @@ func (n *Node) complete(q *view.Query, t *view.Task) {
 		return len(q.GetSections()) == 0 || slices.Contains(q.GetSections(), section)
 	}
 	t.Process = n.process()
-	t.Totals.Connections = int64(n.port.Connections())
+	t.Totals.ClientConnections = int64(n.port.Connections())
 	for _, k := range slices.Concat(roles.Kinds(n.port.System()), n.cast.Kinds()) {
 		t.Totals.Actors = append(t.Totals.Actors, &view.ActorKind{Kind: k.Kind, Actors: int64(k.Actors), Waiting: int64(k.Waiting), Handled: k.Handled, Panics: k.Panics})
 	}

@@ -513,23 +513,23 @@ func (x *Process) GetOpenFiles() int64 {
 
 // Totals count since the task's start.
 type Totals struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	SessionsOpened  int64                  `protobuf:"varint,1,opt,name=sessions_opened,json=sessionsOpened,proto3" json:"sessions_opened,omitempty"`
-	SessionsClosed  int64                  `protobuf:"varint,2,opt,name=sessions_closed,json=sessionsClosed,proto3" json:"sessions_closed,omitempty"`
-	SessionsExpired int64                  `protobuf:"varint,3,opt,name=sessions_expired,json=sessionsExpired,proto3" json:"sessions_expired,omitempty"`                                                               // of these, by the end of their lease
-	StepsBegun      int64                  `protobuf:"varint,4,opt,name=steps_begun,json=stepsBegun,proto3" json:"steps_begun,omitempty"`                                                                              // whose master the task is
-	StepsDone       int64                  `protobuf:"varint,5,opt,name=steps_done,json=stepsDone,proto3" json:"steps_done,omitempty"`                                                                                 // without an error
-	StepsFailed     map[string]int64       `protobuf:"bytes,6,rep,name=steps_failed,json=stepsFailed,proto3" json:"steps_failed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by the name of the error's code
-	StepSeconds     *Histogram             `protobuf:"bytes,7,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`                                                                            // from the call to its answer, of all steps that ended
-	PlanSeconds     *Histogram             `protobuf:"bytes,8,opt,name=plan_seconds,json=planSeconds,proto3" json:"plan_seconds,omitempty"`                                                                            // of the plans that were built
-	PartsBegun      int64                  `protobuf:"varint,9,opt,name=parts_begun,json=partsBegun,proto3" json:"parts_begun,omitempty"`                                                                              // parts of other masters' steps
-	BytesSent       int64                  `protobuf:"varint,10,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`                                                                                // over links, to other tasks
-	BytesReceived   int64                  `protobuf:"varint,11,opt,name=bytes_received,json=bytesReceived,proto3" json:"bytes_received,omitempty"`
-	Connections     int64                  `protobuf:"varint,12,opt,name=connections,proto3" json:"connections,omitempty"` // that it has accepted and are open, of clients and of other tasks
-	Actors          []*ActorKind           `protobuf:"bytes,13,rep,name=actors,proto3" json:"actors,omitempty"`
-	RemoteSeconds   *Histogram             `protobuf:"bytes,14,opt,name=remote_seconds,json=remoteSeconds,proto3" json:"remote_seconds,omitempty"` // for how long steps waited for other tasks' parts after the own one had ended; of steps with such parts
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	SessionsOpened    int64                  `protobuf:"varint,1,opt,name=sessions_opened,json=sessionsOpened,proto3" json:"sessions_opened,omitempty"`
+	SessionsClosed    int64                  `protobuf:"varint,2,opt,name=sessions_closed,json=sessionsClosed,proto3" json:"sessions_closed,omitempty"`
+	SessionsExpired   int64                  `protobuf:"varint,3,opt,name=sessions_expired,json=sessionsExpired,proto3" json:"sessions_expired,omitempty"`                                                               // of these, by the end of their lease
+	StepsBegun        int64                  `protobuf:"varint,4,opt,name=steps_begun,json=stepsBegun,proto3" json:"steps_begun,omitempty"`                                                                              // whose master the task is
+	StepsDone         int64                  `protobuf:"varint,5,opt,name=steps_done,json=stepsDone,proto3" json:"steps_done,omitempty"`                                                                                 // without an error
+	StepsFailed       map[string]int64       `protobuf:"bytes,6,rep,name=steps_failed,json=stepsFailed,proto3" json:"steps_failed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by the name of the error's code
+	StepSeconds       *Histogram             `protobuf:"bytes,7,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`                                                                            // from the call to its answer, of all steps that ended
+	PlanSeconds       *Histogram             `protobuf:"bytes,8,opt,name=plan_seconds,json=planSeconds,proto3" json:"plan_seconds,omitempty"`                                                                            // of the plans that were built
+	PartsBegun        int64                  `protobuf:"varint,9,opt,name=parts_begun,json=partsBegun,proto3" json:"parts_begun,omitempty"`                                                                              // parts of other masters' steps
+	BytesSent         int64                  `protobuf:"varint,10,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`                                                                                // over links, to other tasks
+	BytesReceived     int64                  `protobuf:"varint,11,opt,name=bytes_received,json=bytesReceived,proto3" json:"bytes_received,omitempty"`
+	ClientConnections int64                  `protobuf:"varint,12,opt,name=client_connections,json=clientConnections,proto3" json:"client_connections,omitempty"` // now: those that its port has accepted, of clients and also of other tasks
+	Actors            []*ActorKind           `protobuf:"bytes,13,rep,name=actors,proto3" json:"actors,omitempty"`
+	RemoteSeconds     *Histogram             `protobuf:"bytes,14,opt,name=remote_seconds,json=remoteSeconds,proto3" json:"remote_seconds,omitempty"` // for how long steps waited for other tasks' parts after the own one had ended; of steps with such parts
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Totals) Reset() {
@@ -639,9 +639,9 @@ func (x *Totals) GetBytesReceived() int64 {
 	return 0
 }
 
-func (x *Totals) GetConnections() int64 {
+func (x *Totals) GetClientConnections() int64 {
 	if x != nil {
-		return x.Connections
+		return x.ClientConnections
 	}
 	return 0
 }
@@ -2621,7 +2621,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\vcpu_seconds\x18\r \x01(\x01R\n" +
 	"cpuSeconds\x12\x1d\n" +
 	"\n" +
-	"open_files\x18\x0e \x01(\x03R\topenFiles\"\xcb\x05\n" +
+	"open_files\x18\x0e \x01(\x03R\topenFiles\"\xd8\x05\n" +
 	"\x06Totals\x12'\n" +
 	"\x0fsessions_opened\x18\x01 \x01(\x03R\x0esessionsOpened\x12'\n" +
 	"\x0fsessions_closed\x18\x02 \x01(\x03R\x0esessionsClosed\x12)\n" +
@@ -2638,8 +2638,8 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\n" +
 	"bytes_sent\x18\n" +
 	" \x01(\x03R\tbytesSent\x12%\n" +
-	"\x0ebytes_received\x18\v \x01(\x03R\rbytesReceived\x12 \n" +
-	"\vconnections\x18\f \x01(\x03R\vconnections\x121\n" +
+	"\x0ebytes_received\x18\v \x01(\x03R\rbytesReceived\x12-\n" +
+	"\x12client_connections\x18\f \x01(\x03R\x11clientConnections\x121\n" +
 	"\x06actors\x18\r \x03(\v2\x19.troupe.view.v1.ActorKindR\x06actors\x12@\n" +
 	"\x0eremote_seconds\x18\x0e \x01(\v2\x19.troupe.view.v1.HistogramR\rremoteSeconds\x1a>\n" +
 	"\x10StepsFailedEntry\x12\x10\n" +

@@ -155,7 +155,7 @@ func (s *scrape) totals(t *view.Task) {
 		s.out <- prometheus.MustNewConstHistogram(m.desc, count, sum, bounds, s.task)
 	}
 	s.count(parts, n.GetPartsBegun())
-	s.count(connections, n.GetConnections())
+	s.count(connections, n.GetClientConnections())
 	for _, k := range n.GetActors() {
 		s.count(actors, k.Actors, k.Kind)
 		s.count(actorWaiting, k.Waiting, k.Kind)

@@ -77,7 +77,7 @@ func busy() *view.Cluster {
 	return &view.Cluster{Task: name, Tasks: []*view.Task{{Task: name, State: "up",
 		Process: &view.Process{Version: "v1", MemoryInUse: 5, MemoryLimit: 7, Started: 3e9},
 		Totals: &view.Totals{SessionsOpened: 9, SessionsClosed: 4, SessionsExpired: 1, StepsBegun: 12, StepsDone: 6, StepsFailed: map[string]int64{"UNAVAILABLE": 3, "OUT_OF_RANGE": 2},
-			StepSeconds: h.Histogram(), PlanSeconds: h.Histogram(), RemoteSeconds: h.Histogram(), PartsBegun: 8, Connections: 2, Actors: []*view.ActorKind{{Kind: "queue", Actors: 1, Waiting: 2, Handled: 3, Panics: 4}}},
+			StepSeconds: h.Histogram(), PlanSeconds: h.Histogram(), RemoteSeconds: h.Histogram(), PartsBegun: 8, ClientConnections: 2, Actors: []*view.ActorKind{{Kind: "queue", Actors: 1, Waiting: 2, Handled: 3, Panics: 4}}},
 		Links:   []*view.Link{{Task: "/job:w/replica:0/task:1", State: "up", BytesSent: 10, BytesReceived: 11, MessagesSent: 12, MessagesReceived: 13, Queued: 14, StalledSince: time.Now().Add(-time.Minute).UnixNano()}},
 		Devices: []*view.Device{{Name: name + "/device:CPU:0", PartsDone: 7, PartsFailed: 2, PartsRefused: 1, MemoryInUse: 20, MemoryIdle: 21, MemoryPeak: 22}, {Name: name + "/device:GPU:0", Lost: "it fell off the bus", Losses: 1}},
 		Resources: []*view.Resource{queue("small", 1), queue("large", 3), queue("larger", 4), queue("bad \xff name\n\"", 2), queue(strings.Repeat("long", 100)+"a", 9), queue(strings.Repeat("long", 100)+"b", 8),
