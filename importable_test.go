@@ -51,6 +51,7 @@ var shared = []string{
 	"remote/closing",
 	"remote/compress",
 	"remote/observe",
+	"remote/observe/ui",
 	"remote/proxy",
 	"remote/spec",
 	"remote/spec/spectest",

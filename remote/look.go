@@ -8,6 +8,7 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -166,7 +167,11 @@ func (n *Node) actors() []*view.Actor {
 	slices.SortFunc(list, func(a, b roles.Status) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
 	out := make([]*view.Actor, len(list))
 	for i, a := range list {
-		out[i] = &view.Actor{Name: a.Name, Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting), Panics: a.Panics, Since: a.Since.UnixNano()}
+		name := a.Name
+		if handle, ok := strings.CutPrefix(name, "session/"); ok {
+			name = "session/" + view.SessionName(handle)
+		}
+		out[i] = &view.Actor{Name: name, Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting), Panics: a.Panics, Since: a.Since.UnixNano()}
 	}
 	return out
 }

@@ -21,20 +21,25 @@ func newDemo() *cobra.Command {
 		Long: `Demo starts a cluster of three tasks (ps=1, worker=2) in this process, on free ports of the loopback
 interface, and uses it as clients do, over gRPC: a variable shared through two masters, containers
 and reset, a producer and a consumer at the ends of a queue, and training on a parameter server. It
-checks what it shows and exits with 1 if anything is wrong.`,
-		Example: "  troupe demo",
+checks what it shows and exits with 1 if anything is wrong. With --ui, the cluster then trains on until it is
+interrupted, and the dashboard shows it.`,
+		Example: "  troupe demo\n  troupe demo --ui",
 		Args:    noArgs,
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "time limit for the whole demo")
+	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "time limit for the whole demo (with --ui: none, unless it is given)")
 	web.add(cmd.Flags())
+	web.addUI(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		tuneMemory(0)
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
+		if !web.ui || cmd.Flags().Changed("timeout") {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+		}
 		file, _ := cmd.OutOrStdout().(*os.File)
-		err := demo.Run(ctx, cmd.OutOrStdout(), isTerminal(file), web.options()...)
+		err := demo.Run(ctx, cmd.OutOrStdout(), demo.Options{Fancy: isTerminal(file), Stay: web.ui, Started: func(at string) { web.show(ctx, cmd, at) }, Cluster: web.options()})
 		if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 			return failed(errors.New("interrupted"))
 		}

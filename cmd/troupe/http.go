@@ -1,6 +1,12 @@
 package main
 
 import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/troupe-run/troupe"
 )
@@ -11,6 +17,8 @@ type httpFlags struct {
 	hosts   []string
 	pprof   bool
 	queues  int
+
+	ui, browser bool
 }
 
 func (f *httpFlags) add(flags *pflag.FlagSet) {
@@ -20,8 +28,41 @@ func (f *httpFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.queues, "http-queues", 0, "most queues of a task that have metrics of their own (0: 100)")
 }
 
+// addUI adds the flags of commands that people try a cluster with.
+func (f *httpFlags) addUI(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.ui, "ui", false, "serve the dashboard at a free port of the loopback interface, or at --http, and open it")
+	flags.BoolVar(&f.browser, "ui-browser", true, "with --ui, open the dashboard in a browser where the command runs in a terminal of a desktop")
+}
+
+// show opens the dashboard in a browser, if people asked for it and there is one. The address has been printed: that no browser comes is
+// no error.
+func (f *httpFlags) show(ctx context.Context, cmd *cobra.Command, address string) {
+	file, _ := cmd.OutOrStdout().(*os.File)
+	if !f.ui || !f.browser || !isTerminal(file) {
+		return
+	}
+	opener := "xdg-open"
+	switch {
+	case runtime.GOOS == "darwin":
+		opener = "open"
+	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
+		return
+	}
+	path, err := exec.LookPath(opener)
+	if err != nil {
+		return
+	}
+	open := exec.CommandContext(ctx, path, address)
+	if open.Start() == nil {
+		go func() { _ = open.Wait() }() // it ends when the browser has been told, or with ctx
+	}
+}
+
 // options are what the flags say of a server.
 func (f *httpFlags) options() (all []troupe.Option) {
+	if f.ui && f.address == "" {
+		f.address = "127.0.0.1:0"
+	}
 	if f.address != "" {
 		all = append(all, troupe.WithHTTP(f.address))
 	}

@@ -28,7 +28,7 @@ func newUp() *cobra.Command {
 		Use:     "up",
 		Short:   "Run a whole cluster in one process until it is stopped",
 		Long:    upHelp,
-		Example: "  troupe up --tasks ps=1,worker=2",
+		Example: "  troupe up --tasks ps=1,worker=2\n  troupe up --ui",
 		Args:    noArgs,
 	}
 	cmd.Flags().StringVar(&tasks, "tasks", "ps=1,worker=2", "how many tasks each job has")
@@ -39,6 +39,7 @@ func newUp() *cobra.Command {
 	files.add(cmd.Flags())
 	guard.add(cmd.Flags())
 	web.add(cmd.Flags())
+	web.addUI(cmd.Flags())
 	logger := logFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log, err := logger()
@@ -63,6 +64,7 @@ func newUp() *cobra.Command {
 		}
 		defer reloadOnHangup(log, guards.reload)()
 		printCluster(cmd.OutOrStdout(), cluster)
+		web.show(cmd.Context(), cmd, cluster.Servers()[0].HTTP())
 		runUntil(cmd.Context(), signals, log, run.drain, cluster.Servers()...)
 		return nil
 	}

@@ -43,9 +43,14 @@ func ResourceID(device, container, kind, name string) string {
 // maxLine is the most bytes of a Line.
 const maxLine = 500
 
-// Line is the first line of a text, and no more than fits a listing.
+// Line is the first line of a text, and no more than fits a listing. An error that begins with the task that it is from goes on with
+// its second line.
 func Line(text string) string {
-	text, _, _ = strings.Cut(text, "\n")
+	text, rest, more := strings.Cut(text, "\n")
+	if more && strings.HasPrefix(text, "From /job:") {
+		rest, _, _ = strings.Cut(rest, "\n")
+		text += " " + rest
+	}
 	if len(text) > maxLine {
 		text = strings.ToValidUTF8(text[:maxLine], "") + "…"
 	}

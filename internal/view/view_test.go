@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -56,5 +57,19 @@ func TestDurations(t *testing.T) {
 	}
 	if got := (&Histogram{}).Quantile(0.9); got != 0 {
 		t.Errorf("no durations end by %v", got)
+	}
+}
+
+func TestLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"one\ntwo": "one",
+		"From /job:ps/replica:0/task:0:\nno such node\n\t [[x]]": "From /job:ps/replica:0/task:0: no such node",
+		"From /job:ps/replica:0/task:0:":                         "From /job:ps/replica:0/task:0:",
+		"a\xff":                                                  "a�",
+		strings.Repeat("x", 2*maxLine):                           strings.Repeat("x", maxLine) + "…",
+	} {
+		if got := Line(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
 	}
 }

@@ -31,6 +31,10 @@ type seen struct {
 	asked   chan *view.Query
 }
 
+func (s *seen) Graph(_ context.Context, q *view.GraphQuery) (*view.Graph, error) {
+	return &view.Graph{Known: true, Session: q.Session}, nil
+}
+
 func (s *seen) See(_ context.Context, q *view.Query) *view.Cluster {
 	if s.asked != nil {
 		s.asked <- q
@@ -376,6 +380,10 @@ func TestWhereItListens(t *testing.T) {
 // stuck is a task that shows nothing until it is released.
 type stuck struct {
 	begun, release chan struct{}
+}
+
+func (s *stuck) Graph(context.Context, *view.GraphQuery) (*view.Graph, error) {
+	return &view.Graph{}, nil
 }
 
 func (s *stuck) See(context.Context, *view.Query) *view.Cluster {

@@ -13,6 +13,8 @@ import (
 type Task interface {
 	// See looks at the task, or at all of its cluster, in bounded time.
 	See(ctx context.Context, q *view.Query) *view.Cluster
+	// Graph gives a page of the graph of a session of any task of the cluster, in bounded time.
+	Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error)
 }
 
 // Tasks are the tasks of a process that share an endpoint. The zero value has none. All methods may be called concurrently.
@@ -96,9 +98,26 @@ func (t *Tasks) unready() (names []string, ok bool) {
 // See looks at the first task that serves, or with q.Cluster at all of its cluster. UNAVAILABLE is the error of a process
 // none of whose tasks serves.
 func (t *Tasks) See(ctx context.Context, q *view.Query) (*view.Cluster, error) {
+	first, err := t.first()
+	if err != nil {
+		return nil, err
+	}
+	return first.See(ctx, q), nil
+}
+
+// Graph asks the first task that serves for a page of a session's graph. Its errors are that task's, and See's.
+func (t *Tasks) Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error) {
+	first, err := t.first()
+	if err != nil {
+		return nil, err
+	}
+	return first.Graph(ctx, q)
+}
+
+func (t *Tasks) first() (Task, error) {
 	all := t.serving()
 	if len(all) == 0 {
 		return nil, status.Errorf(status.Unavailable, "no task of this process serves")
 	}
-	return all[0].See(ctx, q), nil
+	return all[0], nil
 }

@@ -39,15 +39,26 @@ type stage struct {
 // stopTime bounds the end of the cluster.
 const stopTime = 3 * time.Second
 
-// Run runs the demo and tells about it on w, with colours where fancy is set. An error says which
-// act went wrong and how. opts are added to the cluster's. Nothing is left running.
-func Run(ctx context.Context, w io.Writer, fancy bool, opts ...troupe.Option) (err error) {
-	out := &printer{w: w, fancy: fancy}
+// Options say how the demo runs.
+type Options struct {
+	// Fancy prints with colours.
+	Fancy bool
+	// Stay has the cluster train on after the acts, until the context ends.
+	Stay bool
+	// Started, if set, is called with where the HTTP endpoint is found, once the cluster is up.
+	Started func(address string)
+	// Cluster are added to the cluster's options.
+	Cluster []troupe.Option
+}
+
+// Run runs the demo and tells about it on w. An error says which act went wrong and how. Nothing is left running.
+func Run(ctx context.Context, w io.Writer, o Options) (err error) {
+	out := &printer{w: w, fancy: o.Fancy}
 	began := time.Now()
 	out.line("Troupe: a cluster of three tasks in this process, driven over gRPC.")
 	log := &journal{}
 	quiet := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 2}, append(opts, troupe.WithLogger(quiet), troupe.WithGPUs(0))...)
+	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 2}, append(o.Cluster, troupe.WithLogger(quiet), troupe.WithGPUs(0))...)
 	if err != nil {
 		return fmt.Errorf("the cluster did not come up: %w", err)
 	}
@@ -69,6 +80,9 @@ func Run(ctx context.Context, w io.Writer, fancy bool, opts ...troupe.Option) (e
 	}
 	if at := cluster.Servers()[0].HTTP(); at != "" {
 		out.line("  HTTP at " + at)
+		if o.Started != nil {
+			o.Started(at)
+		}
 	}
 	out.line("  up after " + short(time.Since(began)))
 
@@ -93,7 +107,34 @@ func Run(ctx context.Context, w io.Writer, fancy bool, opts ...troupe.Option) (e
 		}
 		out.passed(checked, time.Since(start))
 	}
+	if o.Stay {
+		out.line("")
+		out.line("The cluster goes on until it is interrupted (Ctrl-C).")
+		return stay(ctx, s)
+	}
 	return nil
+}
+
+// pause is between rounds of stay, which leaves the machine most of its time.
+const pause = 200 * time.Millisecond
+
+// stay repeats the acts that show something, without telling, until ctx ends.
+func stay(ctx context.Context, s *stage) error {
+	s.out = &printer{w: io.Discard}
+	again := time.NewTicker(pause)
+	defer again.Stop()
+	for {
+		for _, run := range []func(context.Context, *stage) (string, error){queueBetweenMasters, training} {
+			if _, err := run(ctx, s); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // journal keeps what the servers log: it is of interest only where something goes wrong.

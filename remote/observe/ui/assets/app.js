@@ -1,0 +1,213 @@
+// The frame around the pages: which one is shown, what it asks the server, and how often.
+
+import { h, fill, text, attr, tip } from "./dom.js";
+import { State } from "./state.js";
+import * as f from "./format.js";
+import overview from "./pages/overview.js";
+import steps from "./pages/steps.js";
+import sessions from "./pages/sessions.js";
+import queues from "./pages/queues.js";
+import memory from "./pages/memory.js";
+import tasks from "./pages/tasks.js";
+import links from "./pages/links.js";
+import actors from "./pages/actors.js";
+import events from "./pages/events.js";
+import graph from "./pages/graph.js";
+import timeline from "./pages/timeline.js";
+
+const pages = { overview, steps, sessions, queues, memory, tasks, links, actors, events, graph, timeline };
+const groups = [["overview"], ["steps", "sessions", "queues", "memory"], ["tasks", "links", "actors", "events"], ["graph", "timeline"]];
+
+const refresh = 1000;      // milliseconds between looks
+const reasonsEvery = 5;    // looks, on pages that do not show why steps do not end
+
+const el = (id) => document.getElementById(id);
+const state = new State();
+const app = {
+  state,
+  /** api asks one of the server's endpoints. Its errors have the server's message. */
+  async api(name, params = {}, signal = undefined) {
+    return read(await fetch(`/ui/api/${name}${query(params)}`, { signal }));
+  },
+  /** act asks the server to change something. */
+  async act(name, body) {
+    return read(await fetch(`/ui/api/${name}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }));
+  },
+  /** link is the address of a page. */
+  link: (page, params = {}) => `#/${page}${query(params)}`,
+  /** set changes the shown page's parameters; those without a value go. */
+  set(params) {
+    const all = { ...current.params, ...params };
+    history.replaceState(null, "", app.link(current.name, all));
+    current.params = Object.fromEntries(Object.entries(all).filter(([, v]) => v !== undefined && v !== null && v !== ""));
+  },
+  /** again shows what is known already, after something on the page was chosen. */
+  again: () => show(),
+};
+
+function query(params) {
+  const p = new URLSearchParams();
+  for (const [k, v] of Object.entries(params)) if (v !== undefined && v !== null && v !== "") p.set(k, v);
+  const s = p.toString();
+  return s ? `?${s}` : "";
+}
+
+async function read(answer) {
+  const body = await answer.text();
+  let value;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    throw new Error(body.trim().slice(0, 300) || `the server answered ${answer.status}`);
+  }
+  if (!answer.ok) throw new Error(value.message ?? `the server answered ${answer.status}`);
+  return value;
+}
+
+let current = null; // { name, params, page, view }
+
+/** route shows the page of the address. */
+function route() {
+  const [path, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const name = pages[path] ? path : "overview";
+  const params = Object.fromEntries(new URLSearchParams(search));
+  tip.hide();
+  current?.view?.destroy?.();
+  const page = pages[name];
+  const main = fill(el("main"), h("h1", { class: "visually-hidden" }, page.title));
+  main.scrollTop = 0;
+  document.title = `${page.title} – Troupe`;
+  current = { name, params, page, view: null };
+  current.view = page.show(main, app, params);
+  navigation();
+  show();
+  look();
+}
+
+const places = {};
+
+function navigation() {
+  if (!places.overview) {
+    fill(el("nav"), groups.map((group, i) => [i > 0 && h("hr"), group.map((name) => {
+      const number = h("span", { class: "count" });
+      const a = h("a", { href: app.link(name) }, h("span", {}, pages[name].title), number);
+      places[name] = { a, number };
+      return a;
+    })]));
+  }
+  for (const [name, { a }] of Object.entries(places)) attr(a, "aria-current", name === current.name ? "page" : null);
+}
+
+/** counts shows beside the pages' names how much there is. */
+function counts() {
+  const all = state.tasks;
+  const running = all.reduce((n, t) => n + t.running, 0), open = all.reduce((n, t) => n + t.open, 0);
+  const up = all.filter((t) => t.state === "up").length;
+  text(places.overview.number, state.reasons.length ? state.reasons.length : "");
+  places.overview.number.className = state.reasons.length ? "count bad" : "count";
+  attr(places.overview.number, "title", state.reasons.length ? "steps that have run for more than a second" : null);
+  text(places.steps.number, running || "");
+  text(places.sessions.number, open || "");
+  text(places.tasks.number, all.length ? (up === all.length ? all.length : `${up}/${all.length}`) : "");
+  places.tasks.number.className = up < all.length ? "count bad" : "count";
+}
+
+function show() {
+  if (!state.cluster.clock) return;
+  counts();
+  text(el("cluster"), `seen from ${f.taskName(state.cluster.task)}`);
+  attr(el("cluster"), "title", state.cluster.spec);
+  current.view.update?.(state, current.params);
+}
+
+let timer = 0, paused = false, asking = null, looks = 0;
+
+/** look asks for what the shown page needs, shows it, and comes again. */
+async function look() {
+  clearTimeout(timer);
+  asking?.abort();
+  const mine = asking = new AbortController();
+  const at = current;
+  try {
+    const { page, params } = at;
+    const ask = page.query(params);
+    const wantsReasons = page.reasons || looks % reasonsEvery === 0;
+    looks++;
+    const began = performance.now();
+    const [cluster, why] = await Promise.all([app.api("see", ask, mine.signal), wantsReasons ? app.api("why", {}, mine.signal) : null]);
+    if (current !== at) return;
+    const drawn = performance.now();
+    state.take(cluster);
+    if (why) state.reasons = why.reasons ?? [];
+    show();
+    app.took = { asked: drawn - began, shown: performance.now() - drawn };
+    live("on", f.clock(Date.now() * 1e6));
+  } catch (e) {
+    if (mine.signal.aborted) return;
+    live("off", e instanceof TypeError ? "The server does not answer" : e.message);
+  }
+  if (!paused && !document.hidden) timer = setTimeout(look, refresh);
+}
+
+function live(how, what) {
+  const l = el("live");
+  if (paused) how = "";
+  attr(l, "class", how || null);
+  text(l, paused ? `Paused ${what}` : what);
+}
+
+function pause(value) {
+  paused = value;
+  attr(el("pause"), "aria-pressed", String(paused));
+  text(el("pause"), paused ? "Go on" : "Pause");
+  if (paused) {
+    clearTimeout(timer);
+    live("", f.clock(Date.now() * 1e6));
+  } else look();
+}
+
+const remembered = {
+  get: (k) => { try { return localStorage.getItem(k) ?? ""; } catch { return ""; } },
+  set: (k, v) => { try { localStorage.setItem(k, v); } catch { /* the browser keeps nothing */ } },
+};
+
+function theme(value) {
+  if (value) document.documentElement.dataset.theme = value;
+  else delete document.documentElement.dataset.theme;
+  el("theme").value = value;
+  remembered.set("theme", value);
+  if (current) show();
+}
+
+el("pause").addEventListener("click", () => pause(!paused));
+el("theme").addEventListener("change", (e) => theme(e.target.value));
+document.querySelector("a.skip").addEventListener("click", (e) => {
+  e.preventDefault();
+  el("main").focus();
+});
+document.addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input, select, textarea")) return;
+  if (e.key === "p") pause(!paused);
+  if (e.key === "/") {
+    const search = document.querySelector("main input[type=search]");
+    if (search) {
+      e.preventDefault();
+      search.focus();
+    }
+  }
+});
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) clearTimeout(timer);
+  else if (!paused) look();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show());
+addEventListener("hashchange", route);
+
+theme(remembered.get("theme"));
+globalThis.troupe = app; // for the console
+try {
+  state.about = await app.api("about");
+} catch (e) {
+  live("off", e.message);
+}
+route();

@@ -1,0 +1,380 @@
+package ui_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/observe/ui"
+)
+
+var pictures = flag.String("pictures", "", "a folder to write screenshots of the pages to")
+
+// axe is the rules of accessibility.
+func axe(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "axe-4.10.3.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestPagesShowACluster opens every page on a cluster under load, and checks that it shows what is the case, has no errors and keeps to the
+// rules of accessibility, in both sets of colours.
+func TestPagesShowACluster(t *testing.T) {
+	b := startBrowser(t)
+	base := busy(t)
+	p := b.open(t, 1440, 900)
+	rules := axe(t)
+	trace := filepath.Join("testdata", "trace.json")
+	p.goTo(base)
+	p.shows("No step has run for more than a second.")
+	dark := func(on bool) {
+		scheme := "light"
+		if on {
+			scheme = "dark"
+		}
+		b.call(p, "Emulation.setEmulatedMedia", object{"features": []object{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+	}
+	for _, c := range []struct {
+		name, address string
+		shows         []string
+		also          func()
+	}{
+		{"overview", "#/overview", []string{"Tasks up", "3 of 3", "is full (8 elements, capacity 8)", "no running step dequeues from it", "no running step enqueues into it", "session opened", "ps:0"}, func() {
+			p.until("steps per second", `[...document.querySelectorAll(".tile")].some((t) => t.innerText.startsWith("Steps per second") && parseFloat(t.querySelector("dd").innerText) > 5)`)
+			p.until("a latency", `[...document.querySelectorAll(".tile")].some((t) => t.innerText.startsWith("Latency p99") && /ms|µs|s/.test(t.querySelector("dd").innerText))`)
+		}},
+		{"steps", "#/steps", []string{"has waited", "bring", "take", "ps:0"}, func() {
+			p.eval(`document.querySelector("main td a[href^='#/steps?id=']").click()`, nil)
+			p.shows("The part on", "Why it does not end", "has waited", "resource")
+		}},
+		{"sessions", "#/sessions", []string{"worker:0", "worker:1", "You must feed a value for placeholder tensor 'never_fed'"}, func() {
+			p.eval(`[...document.querySelectorAll("main tr")].find((r) => r.innerText.includes("never_fed")).querySelector("a[href^='#/sessions?id=']").click()`, nil)
+			p.shows("Steps failed", "step failed")
+		}},
+		{"queues", "#/queues", []string{"examples", "full", "labels", "empty", "batches", "flows", "FIFOQueue"}, func() {
+			p.eval(`[...document.querySelectorAll("main td a")].find((a) => a.innerText === "examples").click()`, nil)
+			p.shows("Who waits", "enqueue", "8 of 8", "bring", "never")
+		}},
+		{"memory", "#/memory", []string{"layer1/weights", "Var", "CPU:0", "By container"}, nil},
+		{"tasks", "#/tasks", []string{"ps:0", "worker:1", "up", "1 CPU"}, func() {
+			p.eval(`document.querySelector("main td a").click()`, nil)
+			p.shows("Goroutines", "Steps done", "serves")
+		}},
+		{"links", "#/links", []string{"Between tasks", "worker:0"}, func() { p.until("a link that is up", `document.querySelector("td.up")`) }},
+		{"actors", "#/actors", []string{"master", "session", "queue", "container"}, nil},
+		{"events", "#/events", []string{"session opened", "step failed"}, nil},
+		{"graph", "#/graph", []string{"edges between tasks", "layer1"}, func() {
+			p.until("the graph", `troupe.graphTook > 0`)
+			p.eval(`(() => { const s = document.querySelector("input[type=search]"); s.value = "MatMul"; s.dispatchEvent(new Event("input")); })()`, nil)
+			p.shows("nodes match", "MatMul")
+			p.eval(`[...document.querySelectorAll("main button.link")].find((b) => b.innerText.endsWith("/MatMul")).click()`, nil)
+			p.shows("Inputs", "Taken by", "MatMul on worker:")
+		}},
+		{"timeline", "#/timeline", []string{"This server does not trace steps"}, func() {
+			text, err := os.ReadFile(trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			quoted, err := json.Marshal(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.eval(fmt.Sprintf(`(() => {
+				const data = new DataTransfer();
+				data.items.add(new File([%s], "trace.json", { type: "application/json" }));
+				const input = document.querySelector("input[type=file]");
+				input.files = data.files;
+				input.dispatchEvent(new Event("change"));
+			})()`, quoted), nil)
+			p.shows("trace.json:", "arrows", "MatMul", "_Recv")
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p.t = t
+			dark(false)
+			p.goTo(base + c.address)
+			p.shows(c.shows...)
+			p.accessible(rules)
+			p.shot(c.name)
+			if c.also != nil {
+				c.also()
+				p.accessible(rules)
+				p.shot(c.name + "-more")
+			}
+			dark(true)
+			p.accessible(rules)
+			p.shot(c.name + "-dark")
+			if wrong := p.errors(); len(wrong) > 0 {
+				t.Errorf("the page had errors: %s", strings.Join(wrong, "\n"))
+			}
+		})
+	}
+}
+
+// shot writes a picture where the command line says so.
+func (p *page) shot(name string) {
+	p.t.Helper()
+	if *pictures != "" {
+		p.picture(filepath.Join(*pictures, name+".png"))
+	}
+}
+
+// TestPagesByKeyboard uses the dashboard without a pointer.
+func TestPagesByKeyboard(t *testing.T) {
+	b := startBrowser(t)
+	server := httptest.NewServer(large().handler())
+	defer server.Close()
+	p := b.open(t, 1200, 800)
+	p.goTo(server.URL + "/#/queues")
+	p.shows("queue-0-1")
+	press := func(key string) {
+		t.Helper()
+		text := ""
+		if len(key) == 1 {
+			text = key
+		}
+		b.call(p, "Input.dispatchKeyEvent", object{"type": "keyDown", "key": key, "text": text}, nil)
+		b.call(p, "Input.dispatchKeyEvent", object{"type": "keyUp", "key": key}, nil)
+	}
+	press("/")
+	p.until("the focus in the filter", `document.activeElement.type === "search"`)
+	b.call(p, "Input.insertText", object{"text": "queue-7-11 full"}, nil)
+	p.until("the filter in the address", `location.hash.includes("q=queue-7-11+full")`)
+	p.until("the filter's rows", `[...document.querySelectorAll("main tbody tr:not([hidden]):not(.spacer)")].every((r) => r.innerText.includes("queue-7-11") && r.innerText.includes("full"))`)
+	p.eval(`document.activeElement.blur()`, nil)
+	press("p")
+	p.until("the pause", `document.getElementById("pause").getAttribute("aria-pressed") === "true"`)
+	press("p")
+	p.until("the refresh", `document.getElementById("live").className === "on"`)
+
+	p.goTo(server.URL + "/#/graph")
+	p.until("the graph", `troupe.graphTook > 0`)
+	p.eval(`document.querySelector("canvas[role=application]").focus()`, nil)
+	press("ArrowRight")
+	press("Enter")
+	p.until("the opened group", `location.hash.includes("scope=")`)
+	press("Backspace")
+	p.until("the way back", `!location.hash.includes("scope=")`)
+	if wrong := p.errors(); len(wrong) > 0 {
+		t.Errorf("the page had errors: %s", strings.Join(wrong, "\n"))
+	}
+}
+
+// refreshLimit bounds what a refresh may take in the browser, in milliseconds. A quiet machine takes a tenth of it.
+const refreshLimit = 500
+
+// TestPagesOfALargeCluster opens the pages on 64 tasks with 1,000 sessions, 10,000 queues and a graph of 50,000 nodes.
+func TestPagesOfALargeCluster(t *testing.T) {
+	b := startBrowser(t)
+	cluster := large()
+	server := httptest.NewServer(cluster.handler())
+	defer server.Close()
+	p := b.open(t, 1440, 900)
+	rules := axe(t)
+	for name, shows := range map[string]string{"overview": "64 of 64", "sessions": "worker:", "queues": "10 000 queues", "memory": "10 000 resources", "tasks": "worker:5", "links": "Between tasks", "actors": "actors",
+		"events": "events", "steps": "has waited"} {
+		t.Run(name, func(t *testing.T) {
+			p.t = t
+			p.goTo(server.URL + "/#/" + name)
+			p.until(shows, fmt.Sprintf(`document.getElementById("main").innerText.replace(/\u202f/g, " ").includes(%q)`, shows))
+			// The fastest of some refreshes: what else the machine does is not the page's.
+			var took []float64
+			p.eval(`(async () => {
+				const all = [];
+				let last = troupe.took;
+				const end = performance.now() + 20000;
+				while (all.length < 4 && performance.now() < end) {
+					await new Promise((r) => setTimeout(r, 50));
+					if (troupe.took && troupe.took !== last) { last = troupe.took; all.push(last.shown); }
+				}
+				return all;
+			})()`, &took)
+			if len(took) == 0 {
+				t.Fatal("the page was not refreshed")
+			}
+			best := took[0]
+			for _, ms := range took {
+				best = min(best, ms)
+			}
+			t.Logf("a refresh takes %.1f ms in the browser, of %v", best, took)
+			if best > refreshLimit {
+				t.Errorf("a refresh takes %.0f ms, more than %d ms", best, refreshLimit)
+			}
+			p.accessible(rules)
+			p.shot("large-" + name)
+			var rows int
+			p.eval(`document.querySelectorAll("main tbody tr").length`, &rows)
+			if rows > 300 {
+				t.Errorf("the document has %d rows of tables", rows)
+			}
+		})
+	}
+	t.Run("graph", func(t *testing.T) {
+		p.t = t
+		p.goTo(server.URL + "/#/graph")
+		p.until("the graph", `troupe.graphTook > 0`)
+		var took float64
+		p.eval(`troupe.graphTook`, &took)
+		t.Logf("a graph of 50,000 nodes is folded and placed in %.0f ms", took)
+		if took > 4*refreshLimit {
+			t.Errorf("the graph took %.0f ms", took)
+		}
+		var frames []float64
+		p.eval(`(async () => {
+			const canvas = document.querySelector("canvas[role=application]"), all = [];
+			for (let i = 0; i < 10; i++) {
+				const began = performance.now();
+				canvas.dispatchEvent(new WheelEvent("wheel", { deltaY: i < 5 ? -120 : 120, bubbles: true, cancelable: true }));
+				await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)));
+				all.push(performance.now() - began);
+			}
+			return all;
+		})()`, &frames)
+		best := frames[0]
+		for _, ms := range frames {
+			best = min(best, ms)
+		}
+		t.Logf("a zoom is drawn within %.1f ms, of %v", best, frames)
+		if best > 200 {
+			t.Errorf("a zoom takes %.0f ms", best)
+		}
+		p.accessible(rules)
+		p.shot("large-graph")
+	})
+	if wrong := p.errors(); len(wrong) > 0 {
+		t.Errorf("the page had errors: %s", strings.Join(wrong, "\n"))
+	}
+}
+
+// made is a cluster that is made up.
+type made struct {
+	tasks, sessions, queues, nodes int
+	began                          time.Time
+}
+
+func large() *made { return &made{64, 1000, 10_000, 50_000, time.Now()} }
+
+func (m *made) handler() http.Handler { return ui.Handler(m.see, ui.WithGraph(m.graph)) }
+
+func (m *made) task(i int) string {
+	if i < 1 {
+		return "/job:ps/replica:0/task:0"
+	}
+	return fmt.Sprintf("/job:worker/replica:0/task:%d", i-1)
+}
+
+// see tells what grows with the time, differently for each task.
+func (m *made) see(_ context.Context, q *view.Query) (*view.Cluster, error) {
+	now := time.Now()
+	age := now.Sub(m.began).Seconds() + 100
+	wants := func(section string) bool {
+		if len(q.Sections) == 0 {
+			return true
+		}
+		for _, s := range q.Sections {
+			if s == section {
+				return true
+			}
+		}
+		return false
+	}
+	c := &view.Cluster{Task: m.task(0), Spec: "made up", Clock: now.UnixNano()}
+	for i := range m.tasks {
+		speed := float64(50 + i*7%40)
+		t := &view.Task{Task: m.task(i), Address: fmt.Sprintf("10.0.0.%d:2222", i+1), State: "up", Since: m.began.UnixNano(),
+			Process: &view.Process{Boot: fmt.Sprint("boot", i), Host: fmt.Sprint("host-", i), Pid: int64(1000 + i), Started: m.began.UnixNano(), Clock: now.UnixNano(), MemoryInUse: int64(1e9 + 1e7*age + 3e7*float64(i)),
+				MemoryLimit: 16 << 30, Goroutines: 100, Processors: 8, CpuSeconds: age * 3, Resident: 2 << 30, Heap: 1 << 28},
+			Totals: &view.Totals{SessionsOpened: 20, SessionsClosed: 4, StepsBegun: int64(age*speed) + 3, StepsDone: int64(age * speed), StepsFailed: map[string]int64{"ABORTED": int64(age / 4)},
+				StepSeconds: &view.Histogram{Counts: []int64{0, 0, 0, int64(age * 2), int64(age * 30), int64(age * 15), int64(age * 3), 0, int64(age)}}, PartsBegun: int64(age * 100), BytesSent: int64(age * 1e6 * float64(i+1))}}
+		if wants("devices") {
+			for d := range 4 {
+				t.Devices = append(t.Devices, &view.Device{Name: fmt.Sprintf("%s/device:GPU:%d", t.Task, d), Type: "GPU", MemoryLimit: 80 << 30, MemoryInUse: int64(d+1) * 10 << 30, MemoryPeak: 60 << 30})
+			}
+		}
+		if wants("sessions") {
+			for s := range m.sessions/m.tasks + 1 {
+				if i*(m.sessions/m.tasks+1)+s < m.sessions {
+					t.Sessions = append(t.Sessions, &view.Session{Name: fmt.Sprintf("%04x%04x", i, s), Who: "client:trainer", Opened: m.began.UnixNano(), Used: now.UnixNano(), Nodes: int64(m.nodes / (1 + i + s)), Plans: 4, Steps: int64(s % 3), StepsDone: int64(age * float64(s))})
+				}
+			}
+		}
+		if wants("resources") {
+			for r := i; r < m.queues; r += m.tasks {
+				full := int64(0)
+				if r%11 == 0 {
+					full = 1
+				}
+				name := fmt.Sprintf("queue-%d-%d", i, r/m.tasks)
+				t.Resources = append(t.Resources, &view.Resource{Id: "CPU:0//queue/" + name, Device: t.Task + "/device:CPU:0", Kind: "queue", Name: name, Bytes: int64(r) << 10, Queue: &view.Queue{Kind: "FIFOQueueV2",
+					Size: (int64(age*3) + int64(r)) % 100, Capacity: 100, Enqueued: int64(age * 30), Dequeued: int64(age * 29), EnqueuesWaiting: full, LastEnqueue: &view.Origin{Step: 7, Session: "00010002", Master: m.task(1), At: now.UnixNano()}}})
+			}
+		}
+		if wants("steps") {
+			for s := range 3 {
+				t.Steps = append(t.Steps, &view.Step{Id: uint64(1000*i + s + 1), Session: fmt.Sprintf("%04x%04x", i, s), Master: t.Task, Began: now.Add(-time.Duration(s) * 2 * time.Second).UnixNano(), Runs: true, Fetches: []string{"loss:0"},
+					Waits: []*view.Wait{{Node: "take", Op: "QueueDequeueV2", Kind: view.Operation, Text: "an element", Since: now.Add(-time.Duration(s) * time.Second).UnixNano()}}})
+			}
+		}
+		if wants("links") {
+			for o := range m.tasks {
+				if o != i {
+					state := "up"
+					if (o+i)%17 == 0 {
+						state = "down"
+					}
+					t.Links = append(t.Links, &view.Link{Task: m.task(o), State: state, Since: m.began.UnixNano(), RoundTrip: 200_000, BytesSent: int64(age * 1e6), Queued: int64(o * 1000)})
+				}
+			}
+		}
+		if wants("actors") {
+			for a := range 200 {
+				t.Actors = append(t.Actors, &view.Actor{Name: fmt.Sprint("queue/", a), Kind: "queue", State: "idle", Handled: uint64(age * 100), Since: m.began.UnixNano()})
+			}
+		}
+		if wants("events") {
+			last := uint64(age * 3)
+			for n := last - min(last, 60); n < last; n++ {
+				t.Events = append(t.Events, &view.Event{Number: n + 1, At: m.began.Add(time.Duration(float64(n)/3*1e9) - 100*time.Second).UnixNano(), Kind: "session opened", Subject: "00010002", Text: "client:trainer"})
+			}
+		}
+		c.Tasks = append(c.Tasks, t)
+	}
+	return c, nil
+}
+
+// graph gives a page of a graph of layers, each of which is a scope with nodes and scopes in it.
+func (m *made) graph(_ context.Context, q *view.GraphQuery) (*view.Graph, error) {
+	const page = 8192
+	g := &view.Graph{Known: true, Session: q.Session, Nodes: int64(m.nodes), First: q.First, Ops: []string{"MatMul", "Add", "Relu", "Const", "VariableV2"}}
+	for i := range m.tasks {
+		g.Devices = append(g.Devices, m.task(i)+"/device:GPU:0")
+	}
+	for i := q.First; i < min(q.First+page, int64(m.nodes)); i++ {
+		random := rand.New(rand.NewPCG(uint64(i), 1))
+		layer := i / 250
+		n := &view.GraphNode{Name: fmt.Sprintf("model/layer_%d/block_%d/op_%d", layer, i/50%5, i), Op: uint32(i % 5), Device: uint32(layer) % uint32(m.tasks)}
+		if i%1000 == 999 {
+			n.Name = fmt.Sprintf("const_%d", i)
+		}
+		for range random.IntN(4) {
+			if i > 0 {
+				n.Inputs = append(n.Inputs, uint32(max(0, i-1-int64(random.IntN(300)))))
+			}
+		}
+		g.Page = append(g.Page, n)
+	}
+	return g, nil
+}

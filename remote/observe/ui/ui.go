@@ -1,0 +1,154 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/internal/view"
+)
+
+// See looks at a cluster.
+type See func(ctx context.Context, q *view.Query) (*view.Cluster, error)
+
+// Graph gives a page of a session's graph.
+type Graph func(ctx context.Context, q *view.GraphQuery) (*view.Graph, error)
+
+// Timeline writes the trace of one of the next steps in Chrome's format: an object with traceEvents. session names the session, empty for
+// any. It waits for such a step until ctx ends.
+type Timeline func(ctx context.Context, session string) ([]byte, error)
+
+// Option adds to what the pages show and do.
+type Option func(*server)
+
+// WithGraph lets the pages show the placed graphs of sessions.
+func WithGraph(graph Graph) Option { return func(s *server) { s.graph = graph } }
+
+// WithTimeline lets the pages trace a step.
+func WithTimeline(timeline Timeline) Option { return func(s *server) { s.timeline = timeline } }
+
+// WithCancel lets the pages cancel steps.
+func WithCancel(cancel func(ctx context.Context, step uint64) error) Option {
+	return func(s *server) { s.cancel = cancel }
+}
+
+// WithReset lets the pages empty containers on all tasks; without names the default ones.
+func WithReset(reset func(ctx context.Context, containers []string) error) Option {
+	return func(s *server) { s.reset = reset }
+}
+
+// Handler serves the pages at / and what they ask for below /ui/api/. see must allow concurrent calls, as must the options' functions.
+func Handler(see See, opts ...Option) http.Handler {
+	s := &server{see: see, looks: looks{byQuery: map[string]*sharedLook{}}}
+	for _, o := range opts {
+		o(s)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /ui/api/about", s.serveAbout)
+	mux.HandleFunc("GET /ui/api/see", s.serveSee)
+	mux.HandleFunc("GET /ui/api/why", s.serveWhy)
+	if s.graph != nil {
+		mux.HandleFunc("GET /ui/api/graph", s.serveGraph)
+	}
+	if s.timeline != nil {
+		mux.HandleFunc("GET /ui/api/timeline", s.serveTimeline)
+	}
+	if s.cancel != nil {
+		mux.HandleFunc("POST /ui/api/cancel", s.serveCancel)
+	}
+	if s.reset != nil {
+		mux.HandleFunc("POST /ui/api/reset", s.serveReset)
+	}
+	mux.HandleFunc("/", serveAsset)
+	return protect(http.NewCrossOriginProtection().Handler(mux))
+}
+
+// policy lets a page run what is embedded alone, talk to its own server alone, and be part of no other page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// protect sets the headers that hold for all answers.
+func protect(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+//go:embed assets
+var embedded embed.FS
+
+// asset is a file of the pages.
+type asset struct {
+	content []byte
+	kind    string
+	tag     string // an ETag
+}
+
+var assets = readAssets()
+
+// kinds are the content types of assets. Those of the machine's tables may differ.
+var kinds = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".svg":  "image/svg+xml",
+}
+
+// readAssets gives the embedded files by the paths that they are served at.
+func readAssets() map[string]asset {
+	all := map[string]asset{}
+	err := fs.WalkDir(embedded, "assets", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := embedded.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(content)
+		a := asset{content, kinds[path.Ext(name)], `"` + hex.EncodeToString(sum[:8]) + `"`}
+		at := "/ui/" + strings.TrimPrefix(name, "assets/")
+		if name == "assets/index.html" {
+			at = "/"
+		}
+		all[at] = a
+		return nil
+	})
+	if err != nil {
+		panic(err) // the files are part of the binary
+	}
+	return all
+}
+
+// serveAsset serves the embedded file of a path, and no other.
+func serveAsset(w http.ResponseWriter, r *http.Request) {
+	a, ok := assets[r.URL.Path]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "the pages are only read", http.StatusMethodNotAllowed)
+		return
+	}
+	h.Set("Content-Type", a.kind)
+	h.Set("ETag", a.tag)
+	h.Set("Cache-Control", "no-cache") // the next version of the server has other files at the same paths
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.content))
+}
