@@ -3,7 +3,7 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && compiler=$$(devices/cuda/compiler.sh) && CGO_ENABLED=1 CC="$$compiler" CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test lint test-plain test-race test-cuda test-arm64 wheel wheels kernel-report gpu-report
+.PHONY: troupe cuda test lint test-plain test-race test-cuda test-rules test-arm64 wheel wheels kernel-report gpu-report
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -12,7 +12,7 @@ cuda:
 	$(WITH_CUDA) go build -tags cuda -o $(TROUPE) ./cmd/troupe
 
 # Everything that a change has to pass. Each package's tests run once, where they tell most, and those of GATED twice.
-test: lint test-plain test-race test-cuda
+test: lint test-plain test-race test-cuda test-rules
 
 # The version is in .ci/tools/go.mod, with its checksums. The first run builds it.
 lint:
@@ -34,6 +34,11 @@ test-race:
 # on the CPU.
 test-cuda:
 	$(WITH_CUDA) go test -race -tags cuda -timeout 20m ./devices/... ./kernels/...
+
+# The alerts and the dashboard of deploy/, with Prometheus' own parsers, in a module of their own (.ci/rules), beyond which go test does
+# not see changes.
+test-rules:
+	cd .ci/rules && CGO_ENABLED=0 go test -count=1 .
 
 # The inner loops of the kernels in arm64's vector instructions, on any Linux machine that has QEMU's user mode emulation.
 test-arm64:
