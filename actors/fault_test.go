@@ -292,7 +292,7 @@ func TestParking(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n.task.newStep(id, s, p, nil, noFetches{}, n.task.name, func(err error) { ended <- err })
+		return n.task.newStep(id, s, p, nil, noFetches{}, n.task.name, 0, func(err error) { ended <- err })
 	}
 	steps.deposit(1, kernels.Key{Edge: "e"}, big(), false)
 	steps.mu.Lock()

@@ -27,6 +27,7 @@ const (
 func (t *Task) Look(q *view.Query) *view.Task {
 	l := &look{task: t, query: q, limit: int(q.GetLimit()), out: &view.Task{Task: t.name,
 		Process: &view.Process{Boot: strconv.FormatUint(t.Boot, 16), Clock: time.Now().UnixNano()}, Totals: t.tally.totals(), Omitted: map[string]int64{}}}
+	l.out.Totals.StepsBegun += t.inflight.Load()
 	if l.limit <= 0 {
 		l.limit = maxListed
 	}

@@ -78,7 +78,7 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 			pr.step.fail(err)
 		}
 		<-pr.step.isDone()
-		s.stepEnded(pr.step.id, pr.step.own.Origin.Began, pr.step.cause())
+		s.stepEnded(pr.step.id, pr.step.own.Origin.Began, false, pr.step.cause())
 		pr.feeds.abort(errClosed())
 		pr.feeds.release()
 	}, nil)

@@ -242,10 +242,9 @@ func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*
 		st.releaseFeeds()
 		return nil, err
 	}
-	id, began := st.id, st.own.Origin.Began
 	st.run()
 	err := st.await()
-	s.stepEnded(id, began, err)
+	s.stepEnded(st.id, st.own.Origin.Began, st.own.inline && len(p.remote) == 0, err)
 	if st.stopWatching != nil {
 		st.stopWatching()
 	}

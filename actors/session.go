@@ -329,7 +329,7 @@ func (s *Session) begin(m *change) {
 		defer context.AfterFunc(s.life, cancel)()
 		err := contain.Run(s.task.Log, what, func() error { return s.work(ctx, m) })
 		if m.plan != nil {
-			s.task.tally.plans.Add(time.Since(begun))
+			s.task.tally.plans.Add(time.Since(begun), 1)
 			s.task.traces.took(view.PlanEvent, "building a plan", 0, s.handle, begun.UnixNano())
 		}
 		s.self.Send(&changeDone{&wire.ChangeDone{}, m, err})

@@ -106,7 +106,6 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 		p.local.release()
 		return err
 	}
-	s.task.tally.begun.Add(1)
 	return nil
 }
 
@@ -267,7 +266,7 @@ func (st *step) partEnded(task string, err error) {
 		release()
 	}
 	if len(st.plan.remote) > 0 {
-		st.session.task.tally.remote.Add(time.Since(st.alone))
+		st.session.task.tally.remote.Add(time.Since(st.alone), 1)
 		st.session.task.distributed.leave(st)
 	}
 	st.session.leave(st)

@@ -46,7 +46,7 @@ func (st *step) send(part *taskPart, again bool) error {
 		return status.Errorf(status.Aborted, "%s (%s) was restarted: its variables and queues are gone, and have to be made again",
 			part.task, peer.Address())
 	}
-	m := &wire.RunPartition{Step: st.id, Session: s.handle, PlanId: st.plan.id, Master: s.task.name, Boot: part.boot, Trace: st.trace}
+	m := &wire.RunPartition{Step: st.id, Session: s.handle, PlanId: st.plan.id, Master: s.task.name, Boot: part.boot, Trace: st.trace, Began: st.own.Origin.Began}
 	if !again {
 		st.hold(peer)
 	}

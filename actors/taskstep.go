@@ -2,7 +2,6 @@ package actors
 
 import (
 	"sync"
-	"time"
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/containers"
@@ -39,12 +38,12 @@ type taskStep struct {
 	runs kernels.Runs
 }
 
-// newStep prepares a step of a plan on this task, for a master. done is called once, when nothing of the step
+// newStep prepares a step of a plan on this task, for a master on which it began at a time in nanoseconds since 1970. done is called once, when nothing of the step
 // runs any more and its state is gone. A step that needs no peer and is not tabled is cheaper.
-func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds kernels.Feeds, fetches kernels.Fetches, master string, done func(error)) *taskStep {
+func (t *Task) newStep(id uint64, session *workerSession, plan *taskPlan, feeds kernels.Feeds, fetches kernels.Fetches, master string, began int64, done func(error)) *taskStep {
 	st := t.makeStep(done)
 	st.master = master
-	st.begin(id, session, plan, feeds, fetches, time.Now().UnixNano())
+	st.begin(id, session, plan, feeds, fetches, began)
 	return st
 }
 
@@ -237,7 +236,7 @@ func (st *taskStep) leave(err error) {
 		st.plan.release()
 	}
 	if st.session != nil {
-		st.task.traces.took(view.PartEvent, "part of step "+view.StepName(uint64(st.ID)), uint64(st.ID), st.session.handle, st.Origin.Began)
+		st.task.traces.took(view.PartEvent, "part of step", uint64(st.ID), st.session.handle, st.Origin.Began)
 	}
 	st.done(err)
 	st.outbox.drop()

@@ -237,6 +237,9 @@ func (ts *traces) took(kind, name string, step uint64, session string, began int
 	if ts.open.Load() == nil {
 		return
 	}
+	if step != 0 {
+		name += " " + view.StepName(step)
+	}
 	ts.record(&view.TraceEvent{Kind: kind, Name: name, Step: step, Session: view.SessionName(session), Begin: began, Duration: max(0, time.Now().UnixNano()-began)})
 }
 

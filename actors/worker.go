@@ -188,7 +188,7 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	}
 	var st *taskStep
 	t.tally.parts.Add(1)
-	st = t.newStep(m.Step, s, plan, &devices.Feeds{}, noFetches{}, m.Master, func(err error) {
+	st = t.newStep(m.Step, s, plan, &devices.Feeds{}, noFetches{}, m.Master, m.Began, func(err error) {
 		done := &wire.PartitionDone{Failure: failure(err)}
 		if st.stats != nil {
 			b, e := proto.Marshal(st.stats.proto())

@@ -23,7 +23,7 @@ type asyncCall struct {
 	outs  [4]kernels.Value
 	begun time.Time
 	run   *run
-	since time.Duration   // when it began, by sinceStart; 0 for calls of functions, which are too many
+	since time.Duration   // when the run began to wait for it, by sinceStart; 0 while it does not; under the run's lock
 	on    kernels.Awaited // under the run's lock
 	stall bool            // a send that waits for room
 	size  int64           // of what a send sends, for who observes the step
@@ -35,9 +35,6 @@ type asyncCall struct {
 func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
 	n := t.n
 	call := &asyncCall{task: t, run: r}
-	if !n.calls {
-		call.since = sinceStart()
-	}
 	c := &call.ctx
 	c.Node, c.Device, c.Step, c.Dead, c.Caller = n.graph, r.ctx.Device, r.step, t.dead, call
 	c.Tag = kernels.Tag{Frame: t.it.frame.id, Iter: t.it.num}

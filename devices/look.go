@@ -77,6 +77,16 @@ func (r *run) list() {
 	}
 }
 
+// stamp notes since when the run waits for the calls that it waits for; its owner calls it with the lock.
+func (r *run) stamp() {
+	now := sinceStart()
+	for c := range r.waits {
+		if c.since == 0 {
+			c.since = now
+		}
+	}
+}
+
 // LookAt tells what the listed runs of a step on one task wait for, at most limit kernels, and with detail also what they have
 // still to do with resources, and to send. It may be called at any time, by any goroutine.
 func LookAt(runs *kernels.Runs, limit int, detail bool) Look {

@@ -181,6 +181,7 @@ func (r *run) turn() (again bool) {
 			last := r.away == 0
 			if !last {
 				r.list()
+				r.stamp()
 			}
 			r.mu.Unlock()
 			if last {

@@ -20,15 +20,15 @@ type Durations struct {
 	sum    atomic.Int64
 }
 
-// Add counts a duration.
-func (d *Durations) Add(took time.Duration) {
+// Add counts a duration n times.
+func (d *Durations) Add(took time.Duration, n int64) {
 	took = max(took, 0)
 	i := 0
 	if took > 16*time.Microsecond {
 		i = min(bits.Len64(uint64((took-1)/(16*time.Microsecond))), buckets)
 	}
-	d.counts[i].Add(1)
-	d.sum.Add(int64(took))
+	d.counts[i].Add(n)
+	d.sum.Add(n * int64(took))
 }
 
 // Histogram is what was counted.

@@ -37,7 +37,7 @@ func TestEventsKeepTheLatest(t *testing.T) {
 func TestDurations(t *testing.T) {
 	var d Durations
 	for _, took := range []time.Duration{-1, 0, 1, 16 * time.Microsecond, 16*time.Microsecond + 1, 32 * time.Microsecond, time.Second, 100 * time.Hour} {
-		d.Add(took)
+		d.Add(took, 1)
 	}
 	h := d.Histogram()
 	for i, want := range map[int]int64{0: 4, 1: 2, 16: 1, buckets: 1} {

@@ -69,7 +69,7 @@ func busy() *view.Cluster {
 	const name = "/job:w/replica:0/task:0"
 	h := &view.Durations{}
 	for _, d := range []time.Duration{time.Microsecond, time.Millisecond, time.Hour} {
-		h.Add(d)
+		h.Add(d, 1)
 	}
 	queue := func(name string, size int64) *view.Resource {
 		return &view.Resource{Device: "/job:w/replica:0/task:0/device:CPU:0", Kind: "queue", Name: name, Queue: &view.Queue{Size: size, Capacity: -1, Enqueued: size + 3, Dequeued: 3, DequeuesWaiting: 2, WaitingSince: time.Now().Add(-time.Minute).UnixNano(), Closed: true}}
