@@ -3,17 +3,12 @@ package remote
 import (
 	"cmp"
 	"context"
-	"os"
-	"runtime"
-	"runtime/metrics"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/internal/view"
@@ -174,17 +169,4 @@ func (n *Node) actors() []*view.Actor {
 		out[i] = &view.Actor{Name: name, Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting), Panics: a.Panics, Since: a.Since.UnixNano()}
 	}
 	return out
-}
-
-// process tells of the process that serves the task.
-func (n *Node) process() *view.Process {
-	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(heap)
-	host, err := os.Hostname()
-	if err != nil {
-		host = "" // it is for people, who have the address
-	}
-	return &view.Process{Boot: strconv.FormatUint(n.boot, 16), Version: Version(), Host: host, Pid: int64(os.Getpid()), Started: n.started.UnixNano(),
-		Clock: time.Now().UnixNano(), MemoryInUse: tensor.Process.Held(), MemoryLimit: tensor.Process.Limit(), Heap: int64(heap[0].Value.Uint64()),
-		Goroutines: int64(runtime.NumGoroutine()), Processors: int64(runtime.GOMAXPROCS(0))}
 }

@@ -15,6 +15,7 @@
 //	troupe containers  lists what the containers of a cluster hold
 //	troupe links       lists the connections between the tasks of a cluster
 //	troupe events      shows what has happened on a cluster lately
+//	troupe top         watches a cluster at work
 //	troupe reset       closes a server's sessions and empties containers
 //	troupe doctor   finds what is wrong with a cluster or this machine
 //	troupe bench    measures the links of a cluster

@@ -185,6 +185,15 @@ func TestOperate(t *testing.T) {
 	if _, out := o.troupe("sessions", at, "--task", "/job:worker/task:1"); strings.Contains(out, "/job:worker/task:0") || !strings.Contains(out, "/job:worker/task:1") {
 		t.Errorf("the sessions of one task: %s", out)
 	}
+	code, screen := o.troupe("top", at, "--once", "--interval", "300ms")
+	for _, want := range []string{`3 tasks: 3 up; 2 sessions; 2 steps run`, `(?m)^/job:ps/task:0 +up +\d+% +\d+MiB +0 +0 `, `(?m)^\d+ .* blocked .*\n    .*'full'`, `(?m)^full .* ######## 2/2`, `(?m)^/job:worker/task:0 +/job:ps/task:0 +up `} {
+		if code != exitOK || !regexp.MustCompile(want).MatchString(screen) {
+			t.Errorf("top ended with %d and lacks %q:\n%s", code, want, screen)
+		}
+	}
+	if code, out := o.troupe("top", at); code != exitUsage || !strings.Contains(out, "give --once") {
+		t.Errorf("top without a terminal ended with %d: %s", code, out)
+	}
 	_, text := o.troupe("steps", at, "--json")
 	var seen struct {
 		client.ClusterView

@@ -44,8 +44,9 @@ type serverConn struct {
 	taken     int64              // bytes of answers that were queued, ever
 	first     *stream            // of those that have an answer to send, and window
 	tail      *stream
-	exclusive bool // the connection is a stream's
-	leaving   bool // a GOAWAY was sent
+	exclusive bool        // the connection is a stream's
+	streaming atomic.Bool // exclusive, for those who count
+	leaving   bool        // a GOAWAY was sent
 }
 
 var (
@@ -457,6 +458,7 @@ func (c *serverConn) serveStream(s *stream) error {
 	alone := len(c.streams) == 1
 	if alone {
 		c.exclusive = true
+		c.streaming.Store(true)
 		c.in.work.exempt()
 		c.queue.buf = appendWindow(c.queue.buf, 0, maxWindow-c.creditLeft)
 		c.queue.buf = appendWindow(c.queue.buf, s.id, maxWindow-streamWindow)

@@ -111,11 +111,16 @@ func NewServer(config Config) *Server {
 	return s
 }
 
-// Connections is how many connections are open.
-func (s *Server) Connections() int {
+// Connections is how many connections for calls are open: those that no stream has taken.
+func (s *Server) Connections() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.conns)
+	for c := range s.conns {
+		if !c.streaming.Load() {
+			n++
+		}
+	}
+	return n
 }
 
 // Serve serves a connection on goroutines of the server, and closes it. The bytes in read, at most

@@ -144,7 +144,7 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 // Addr is the host:port that peers use, with the chosen port in place of port 0.
 func (p *Port) Addr() string { return p.address }
 
-// Connections is how many connections the port has accepted that are open, of clients and of other tasks.
+// Connections is how many connections are open that clients make calls over, and other tasks their calls outside of links.
 func (p *Port) Connections() int { return p.http.Connections() }
 
 // System is the port's actor system; its PIDs carry Addr.

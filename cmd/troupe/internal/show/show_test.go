@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -149,4 +150,67 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%v: %s, not %s", d, got, want)
 		}
 	}
+}
+
+// TestTop shows a cluster as top does: after two looks, of which the second one is the golden tests' cluster, on screens of several sizes.
+func TestTop(t *testing.T) {
+	now := cluster(t, "testdata/cluster.txt")
+	before := cluster(t, "testdata/cluster.txt")
+	before.Clock -= 2e9
+	ps := before.Tasks[0]
+	ps.Process.Clock -= 2e9
+	ps.Process.CpuSeconds -= 3
+	ps.Totals.StepsDone -= 40
+	ps.Totals.StepsFailed["CANCELLED"]--
+	ps.Totals.StepSeconds.Counts = []int64{0, 0, 0, 51, 1}
+	before.Tasks[1].Process.Boot = "another start"
+	s := &Screen{Before: before, Now: now, Reasons: view.WhyAll(now, Slow), Order: ByName}
+	inUTC(t)
+	var out bytes.Buffer
+	for _, size := range [][2]int{{0, 0}, {80, 40}, {80, 18}, {40, 10}} {
+		s.Columns, s.Lines = size[0], size[1]
+		lines := s.Render()
+		if size[1] > 0 && len(lines) > size[1] {
+			t.Errorf("%d lines on a screen of %d", len(lines), size[1])
+		}
+		for _, line := range lines {
+			if size[0] > 0 && Width(line) > size[0] {
+				t.Errorf("a line takes %d columns of %d: %s", Width(line), size[0], line)
+			}
+		}
+		fmt.Fprintf(&out, "%d columns, %d lines\n%s\n\n", size[0], size[1], strings.Join(lines, "\n"))
+	}
+	golden(t, "top", out.String())
+
+	first := func(o Order) string {
+		s.Order = o
+		return s.rates()[0].task.Task
+	}
+	for o, want := range map[Order]string{ByName: "/job:ps/replica:0/task:0", ByCPU: "/job:ps/replica:0/task:0", ByMemory: "/job:ps/replica:0/task:0",
+		BySteps: "/job:ps/replica:0/task:0", ByErrors: "/job:ps/replica:0/task:0", ByLatency: "/job:ps/replica:0/task:0"} {
+		if got := first(o); got != want {
+			t.Errorf("sorted by %s: %s is first, not %s", orders[o], got, want)
+		}
+	}
+	now.Tasks[1].Process.MemoryInUse = 1 << 40
+	if got := first(ByMemory); got != "/job:worker/replica:0/task:0" {
+		t.Errorf("sorted by memory: %s is first", got)
+	}
+	for lines := range 40 {
+		s.Columns, s.Lines = 80, lines
+		if got := len(s.Render()); lines > 2 && got > lines {
+			t.Errorf("%d lines on a screen of %d", got, lines)
+		}
+	}
+	s.Before, s.Columns, s.Lines, s.Trouble = nil, 0, 0, "No answer for 5s: \x1b[2Jgone"
+	if text := strings.Join(s.Render(), "\n"); !strings.Contains(text, "No answer for 5s: \uFFFD[2Jgone") || !regexp.MustCompile(`/job:ps/task:0 +up +- `).MatchString(text) {
+		t.Errorf("the first look: %s", text)
+	}
+}
+
+// inUTC has times shown as in UTC.
+func inUTC(t *testing.T) {
+	was := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = was })
 }

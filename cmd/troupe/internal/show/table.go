@@ -50,6 +50,9 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
+// Len is the number of rows.
+func (t *Table) Len() int { return len(t.rows) }
+
 // Note adds a text below the row that was added last. It is wrapped, not truncated.
 func (t *Table) Note(text string) {
 	if t.notes == nil {

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a terminal of 100 columns and 30 lines that the command runs on.
+type terminal struct {
+	t    *testing.T
+	keys *os.File
+	cmd  *exec.Cmd
+
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{}
+}
+
+// onTerminal runs the command in a process of its own, on a terminal.
+func onTerminal(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("there are no terminals: %v", err)
+	}
+	fd := int(master.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 30, Col: 100}); err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &terminal{t: t, keys: master, cmd: exec.CommandContext(t.Context(), self), more: make(chan struct{}, 1)}
+	x.cmd.Args = append([]string{"troupe"}, args...)
+	x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = slave, slave, slave
+	if err := x.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := slave.Close(); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		b := make([]byte, 4096)
+		for {
+			n, err := master.Read(b)
+			x.mu.Lock()
+			x.text.Write(b[:n])
+			x.mu.Unlock()
+			select {
+			case x.more <- struct{}{}:
+			default:
+			}
+			if err != nil {
+				return // the command has ended
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		if x.cmd.ProcessState == nil {
+			_ = x.cmd.Process.Kill()
+			_ = x.cmd.Wait()
+		}
+		<-over
+		master.Close()
+	})
+	return x
+}
+
+// shows waits until the terminal shows something that it did not show before.
+func (x *terminal) shows(pattern string) string {
+	x.t.Helper()
+	want := regexp.MustCompile(pattern)
+	limit := time.After(patience)
+	for {
+		x.mu.Lock()
+		text := x.text.String()
+		if want.MatchString(text) {
+			x.text.Reset()
+			x.mu.Unlock()
+			return text
+		}
+		x.mu.Unlock()
+		select {
+		case <-x.more:
+		case <-limit:
+			x.t.Fatalf("the terminal does not show %q: %q", pattern, text)
+		}
+	}
+}
+
+func (x *terminal) press(keys string) {
+	x.t.Helper()
+	if _, err := x.keys.WriteString(keys); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func (x *terminal) ends() int {
+	x.t.Helper()
+	_ = x.cmd.Wait() // the exit code tells
+	return x.cmd.ProcessState.ExitCode()
+}
+
+// TestTerminal runs the commands that behave differently on a terminal there.
+func TestTerminal(t *testing.T) {
+	server := start(t, nil, "serve", "--local=localhost:0")
+	at := server.target()
+	top := onTerminal(t, "top", at, "--interval", "100ms")
+	top.shows(`\x1b\[\?1049h.*1 tasks: 1 up; .* sorted by name`)
+	top.press("c")
+	top.shows(`sorted by CPU(.|\n)*task:0 +up +\d+%`)
+	top.press("x") // no key
+	top.shows(`sorted by CPU`)
+	top.press("q")
+	top.shows(`\x1b\[\?25h\x1b\[\?1049l`)
+	if code := top.ends(); code != exitOK {
+		t.Errorf("top ended with %d", code)
+	}
+
+	for answer, want := range map[string]struct {
+		code int
+		text string
+	}{"y\n": {exitOK, `emptied a, b; the sessions of`}, "\n": {exitFailed, `nothing was done`}, "no\n": {exitFailed, `nothing was done`}} {
+		reset := onTerminal(t, "reset", at, "a", "b")
+		reset.shows(`All sessions of grpc://\S+ are closed, and a, b emptied on all tasks of its cluster. Go on\? \[y/N\] `)
+		reset.press(answer)
+		reset.shows(want.text)
+		if code := reset.ends(); code != want.code {
+			t.Errorf("reset that is answered with %q ended with %d", answer, code)
+		}
+	}
+}
