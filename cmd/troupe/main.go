@@ -19,6 +19,7 @@
 //	troupe reset       closes a server's sessions and empties containers
 //	troupe doctor   finds what is wrong with a cluster or this machine
 //	troupe bench    measures the links of a cluster
+//	troupe context     names clusters, and chooses one
 //	troupe proxy       carries a client's plain connections to a server with TLS
 //	troupe certs       makes and shows the certificates of a cluster
 //	troupe secret      makes a cluster's secret

@@ -34,6 +34,8 @@ func newRoot(stdin *os.File) *cobra.Command {
 	root.AddCommand(newCancel(), newReset(stdin))
 	root.AddCommand(newDoctor(), newBench())
 	root.AddCommand(newProxy(), newCerts(), newSecret(), newToken(), newPolicy(), newVersion())
+	root.AddCommand(newContext())
+	withTargets(root)
 	return root
 }
 
