@@ -54,7 +54,7 @@ var (
 
 	stepsRunning = gauge("troupe_steps_running", "Steps that run and whose master the task is.", "task")
 	steps        = counter("troupe_steps_total", "Steps that have ended and whose master the task is; outcome is ok or failed, code the name of the error's code.", "task", "outcome", "code")
-	stepSeconds  = histogram("troupe_step_duration_seconds", "How long steps took, from the client's call to its answer.", "task")
+	stepSeconds  = histogram("troupe_step_duration_seconds", "How long steps took, from the client's call to its answer. Of steps that did not wait, every 16th is timed and counts for all.", "task")
 	planSeconds  = histogram("troupe_plan_build_seconds", "How long plans took to build. A session builds one for each new set of feeds, fetches and targets.", "task")
 	remote       = histogram("troupe_step_remote_wait_seconds", "For how long steps with parts on other tasks waited for these after their own part had ended.", "task")
 	parts        = counter("troupe_parts_total", "Parts of other masters' steps that the task has begun.", "task")
