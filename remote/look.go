@@ -138,6 +138,7 @@ func (n *Node) linkTo(task string) *view.Link {
 		return l
 	}
 	l.Reason, l.Queued = st.Reason, st.Queued
+	l.RoundTrip = int64(st.RoundTrip)
 	l.MessagesSent, l.MessagesReceived, l.BytesSent, l.BytesReceived = st.MessagesSent, st.MessagesReceived, st.BytesSent, st.BytesReceived
 	switch {
 	case st.Health == link.Up:

@@ -29,7 +29,7 @@ import (
 //	proof      a ConnectRequest with a wire.Proof in its field 1000
 //	welcome    a ConnectResponse with a wire.Welcome in its field 1000
 //	goodbye    a DisconnectRequest with a wire.Goodbye in its field 1000
-//	beat       nothing
+//	beat       nothing; its flags may ask for an echo, or say that it is one
 //	message    a MessageBatch: of one message on a link, see outgoing, and of many on the stream of programs'
 //	           actors, see mail; and the tag and length of the contents, where there are any
 //	credits    see credits
@@ -53,6 +53,23 @@ const (
 	kindCredits                   // what programs' actors have handled
 	kindChallenge                 // in answer to a hello, before the welcome
 	kindProof                     // in answer to a challenge
+)
+
+// flags are those that a message of a kind other than an actor's message may have.
+func (k kind) flags() byte {
+	switch k {
+	case kindHello:
+		return flagPrograms
+	case kindBeat:
+		return flagAsks | flagEchoes
+	}
+	return 0
+}
+
+// A beat may ask for an echo, or be one: so each end measures the round trip.
+const (
+	flagAsks = 1 << iota
+	flagEchoes
 )
 
 // flagPrograms, of a hello, says that the stream carries the messages of programs' actors. For those of
@@ -119,7 +136,7 @@ func readHead(b []byte, n int, number uint32) (head, error) {
 	if body > limit || int(body) > n-headSize || tensors > body/minForms || b[2] != 0 || b[3] != 0 {
 		return head{}, status.InvalidArgumentf("A message of %d bytes claims a body of %d bytes and %d tensors.", n, body, tensors)
 	}
-	if h.kind != kindMessage && (int(body) != n-headSize || tensors > 0 || h.flags != 0 && (h.kind != kindHello || h.flags != flagPrograms)) {
+	if h.kind != kindMessage && (int(body) != n-headSize || tensors > 0 || h.flags&^h.kind.flags() != 0) {
 		return head{}, status.InvalidArgumentf("A message of kind %d and %d bytes claims a body of %d bytes and %d tensors.", h.kind, n, body, tensors)
 	}
 	h.body, h.tensors = int(body), int(tensors)

@@ -42,6 +42,8 @@ type State struct {
 	Stalled time.Duration
 	// Since the task's start, of actors' messages and of the bytes of tensors in and beside them, those in shared memory included.
 	MessagesSent, MessagesReceived, BytesSent, BytesReceived int64
+	// RoundTrip is that of the last heartbeat that had an echo, over a link of either end; 0 if there was none.
+	RoundTrip time.Duration
 }
 
 // link is one other task: the current peer, or the attempt to reach it.
@@ -88,7 +90,7 @@ func (k *link) state() State {
 	defer k.mu.Unlock()
 	t := &k.traffic
 	s := State{Boot: k.boot, Since: k.since, Reason: k.reason, MessagesSent: t.messagesSent.Load(), MessagesReceived: t.messagesReceived.Load(),
-		BytesSent: t.bytesSent.Load(), BytesReceived: t.bytesReceived.Load()}
+		BytesSent: t.bytesSent.Load(), BytesReceived: t.bytesReceived.Load(), RoundTrip: time.Duration(t.roundTrip.Load())}
 	switch {
 	case k.peer != nil:
 		s.Health = Up

@@ -97,15 +97,16 @@ func (o *outbound) last(m *outgoing, then func()) {
 	o.leave(m)
 }
 
-// beat sends a message if nothing else is on its way, and does not wait.
-func (o *outbound) beat(m *outgoing) {
+// beat sends a message if nothing else is on its way, which it tells, and does not wait.
+func (o *outbound) beat(m *outgoing) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed || o.writing {
 		m.free()
-		return
+		return false
 	}
 	o.leave(m)
+	return true
 }
 
 // append lets m wait. mu is held.

@@ -34,10 +34,11 @@ type pipe struct {
 	// after a time in which a link would be lost: who delivers has long reached the actor then,
 	// and no message overtakes it on the way there.
 	reader    atomic.Uint64
-	delivered uint64        // the reader's
-	arrivals  atomic.Uint64 // messages
-	received  atomic.Int64  // actors' messages
-	readers   atomic.Int32  // goroutines that deliver or read
+	delivered uint64                    // the reader's
+	arrivals  atomic.Uint64             // messages
+	received  atomic.Int64              // actors' messages
+	asked     atomic.Pointer[time.Time] // when the echo that is due was asked for; nil if none is
+	readers   atomic.Int32              // goroutines that deliver or read
 
 	// The rest belongs to the Links' clock.
 	heartbeat *heartbeat
@@ -80,6 +81,7 @@ func (p *pipe) read() {
 		switch {
 		case err != nil:
 		case h.kind == kindBeat:
+			p.echo(h.flags)
 			continue
 		case h.kind == kindMessage && p.programs != nil:
 			if err = p.programs(body); err == nil {
@@ -197,7 +199,32 @@ func (p *pipe) tick(now time.Time) {
 		if p.programs != nil {
 			p.giveCredits()
 		}
-		if m, err := speak(kindBeat, 0, nil); err == nil {
+		p.beat(now)
+	}
+}
+
+// beat sends a heartbeat. It asks for an echo, unless one is due that still may come.
+func (p *pipe) beat(now time.Time) {
+	var flags byte
+	if asked := p.asked.Load(); asked == nil || now.Sub(*asked) > p.links.timing.Silence {
+		at := time.Now()
+		flags = flagAsks
+		p.asked.Store(&at)
+	}
+	if m, err := speak(kindBeat, flags, nil); (err != nil || !p.out.beat(m)) && flags != 0 {
+		p.asked.Store(nil)
+	}
+}
+
+// echo answers a heartbeat that asks for it, and takes the time of one that is the answer. It does not wait.
+func (p *pipe) echo(flags byte) {
+	if flags&flagEchoes != 0 {
+		if asked := p.asked.Swap(nil); asked != nil {
+			p.task.traffic.roundTrip.Store(int64(time.Since(*asked)))
+		}
+	}
+	if flags&flagAsks != 0 {
+		if m, err := speak(kindBeat, flagEchoes, nil); err == nil {
 			p.out.beat(m)
 		}
 	}

@@ -30,7 +30,10 @@ type counters struct {
 }
 
 // traffic is what passed between this task and one other, over all links between them.
-type traffic struct{ messagesSent, messagesReceived, bytesSent, bytesReceived atomic.Int64 }
+type traffic struct {
+	messagesSent, messagesReceived, bytesSent, bytesReceived atomic.Int64
+	roundTrip                                                atomic.Int64 // of the last heartbeat that had an echo, in nanoseconds
+}
 
 // Stats is a snapshot of the links' counters.
 func (l *Links) Stats() Stats {

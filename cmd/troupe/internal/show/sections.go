@@ -331,7 +331,7 @@ func Unused(c *view.Cluster) (n int) {
 	return n
 }
 
-func unused(l *view.Link) bool { return l.State == "none" && l.Reason == "" }
+func unused(l *view.Link) bool { return l.State == "none" && l.Reason == "" && l.MessagesReceived == 0 }
 
 // Links lists the links that something has needed as each end sees them: those that are down or stalled first.
 func Links(c *view.Cluster) *Table {
