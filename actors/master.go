@@ -350,6 +350,7 @@ func (t *Task) CreateSession(ctx context.Context, conn Connection, rights Rights
 	}
 	s, err := newSession(t, rights, config)
 	if err != nil {
+		t.refused("session refused", rights.Who, err)
 		return "", err
 	}
 	c := s.callOf(ctx, nil, nil)
@@ -362,6 +363,7 @@ func (t *Task) CreateSession(ctx context.Context, conn Connection, rights Rights
 		if e := t.close(s, err); e != nil {
 			t.Log.Warn("a session that failed to open was not closed", "error", e)
 		}
+		t.refused("session refused", rights.Who, err)
 		return "", err
 	}
 	return s.handle, nil

@@ -94,6 +94,7 @@ func (st *step) isBroken() <-chan struct{} {
 func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.Fetches, trace bool) error {
 	if err := s.admitStep(p); err != nil {
 		p.local.release()
+		s.task.refused("step refused", s.name(), err)
 		return err
 	}
 	st.id, st.session, st.plan, st.local, st.trace = newStepID(), s, p, true, trace
@@ -104,6 +105,7 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 	if err := s.enter(st); err != nil {
 		s.stepOver()
 		p.local.release()
+		s.task.refused("step refused", s.name(), err)
 		return err
 	}
 	return nil

@@ -53,6 +53,13 @@ func (s *Session) stepEnded(id uint64, began int64, quick bool, err error) {
 	}
 }
 
+// refused notes that something was refused to a client because of a limit. What a policy refuses is noted where it is asked.
+func (t *Task) refused(kind, subject string, err error) {
+	if status.CodeOf(err) == status.ResourceExhausted {
+		t.Events.AddSome(kind, subject, view.Line(err.Error()))
+	}
+}
+
 // totals is the tally as a message.
 func (t *tally) totals() *view.Totals {
 	out := &view.Totals{SessionsOpened: t.opened.Load(), SessionsClosed: t.closed.Load(), SessionsExpired: t.expired.Load(),

@@ -133,7 +133,7 @@ func NewTask(c Config) (*Task, error) {
 		}
 	}
 	for _, d := range t.Devices {
-		e, err := devices.StartExecutor(devices.ExecutorConfig{System: t.System, Device: d, Lent: t.Lent, Pool: t.pool, Log: t.Log})
+		e, err := devices.StartExecutor(devices.ExecutorConfig{System: t.System, Device: d, Lent: t.Lent, Pool: t.pool, Log: t.Log, Events: t.Events})
 		if err != nil {
 			return nil, err
 		}

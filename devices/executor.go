@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
+	"github.com/troupe-run/troupe/internal/view"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -29,6 +30,7 @@ type Executor struct {
 	self    *roles.Ref
 	pool    *roles.Pool
 	log     *slog.Logger
+	events  *view.Events
 
 	attributes atomic.Pointer[wire.Attributes] // published by the actor, not changed
 
@@ -58,12 +60,14 @@ type ExecutorConfig struct {
 	// Pool is for work that no caller's goroutine does.
 	Pool *roles.Pool
 	Log  *slog.Logger
+	// Events is told when the device is lost and when it has started anew; nil for nobody.
+	Events *view.Events
 }
 
 // StartExecutor spawns the executor of a device. After an error the device is the caller's still.
 func StartExecutor(c ExecutorConfig) (*Executor, error) {
 	d := c.Device
-	e := &Executor{device: d, lent: c.Lent, pool: c.Pool, log: c.Log}
+	e := &Executor{device: d, lent: c.Lent, pool: c.Pool, log: c.Log, events: c.Events}
 	e.attributes.Store(&wire.Attributes{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation(),
 		Description: d.Description()})
 	e.losable, _ = d.(Losable)
@@ -321,6 +325,7 @@ func (e *Executor) deviceLost(m *wire.DeviceLost) {
 	}
 	if e.state.Lost == "" {
 		e.state.Losses++
+		e.events.Add("device lost", e.device.Name(), view.Line(m.Reason))
 	}
 	e.state.Lost = m.Reason
 	e.refusal = &status.Error{Code: status.Unavailable, Message: m.Reason}
@@ -336,6 +341,7 @@ func (e *Executor) deviceStarted(m *wire.DeviceStarted) {
 	a.Incarnation = m.Incarnation
 	e.attributes.Store(a)
 	e.state.Lost, e.refusal = "", nil
+	e.events.Add("device started", e.device.Name(), "")
 }
 
 func (e *Executor) errClosed() error {

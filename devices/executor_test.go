@@ -3,6 +3,7 @@ package devices
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/roles"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -181,6 +183,7 @@ func TestExecutorLosesDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	e.events = &view.Events{}
 	lost := status.Errorf(status.Unavailable, "%s was lost: the card has fallen off the bus", d.Name())
 	d.watcher.DeviceLost(lost)
 	for _, w := range waiting {
@@ -199,6 +202,10 @@ func TestExecutorLosesDevice(t *testing.T) {
 	d.watcher.DeviceStarted(42)
 	if err := run(); err != nil {
 		t.Error(err)
+	}
+	events, _ := e.events.After(0, 10)
+	if len(events) != 2 || events[0].Kind != "device lost" || events[0].Subject != d.Name() || !strings.Contains(events[0].Text, "off the bus") || events[1].Kind != "device started" {
+		t.Errorf("the events %v", events)
 	}
 	if s := e.State(); s.Lost != "" || s.Losses != 1 || s.Attributes.Incarnation != 42 || e.Attributes().Incarnation != 42 {
 		t.Errorf("%v", s)

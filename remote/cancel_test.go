@@ -2,6 +2,7 @@ package remote
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,19 @@ func TestWhoMayCancel(t *testing.T) {
 		}
 		refusedBy(t, "the step's client", <-ended, codes.Canceled, "The step was cancelled by an operator: client:"+who+" at 127.0.0.1:")
 		refusedBy(t, "once more", cancel(who, step), codes.NotFound, "it has ended")
+	}
+	seen := &view.Cluster{}
+	if err := g.call("ops", wire.OperatorSee, &view.Query{Sections: []string{"events"}}, seen); err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, e := range seen.Tasks[0].Events {
+		kinds = append(kinds, e.Kind+" "+e.Subject)
+	}
+	for _, want := range []string{"server started /job:w/replica:0/task:0", "cancel refused client:bob", "cancel refused loopback"} {
+		if !slices.Contains(kinds, want) {
+			t.Errorf("the events lack %q: %q", want, kinds)
+		}
 	}
 	log, err := os.ReadFile(g.audit)
 	if err != nil {

@@ -155,6 +155,9 @@ func Listen(c Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log}
+	if c.Guard != nil {
+		c.Guard.OnRefusal(n.refused)
+	}
 	if err := n.loadSecret(); err != nil {
 		return nil, err
 	}
@@ -201,7 +204,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	sink := &sink{pool: all[0].Pool()}
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Call: n.port.Call, Open: n.openStream,
 		System: n.port.System(), Reachable: actors.Reachable, Secret: n.secret, Identify: n.identify(), Confirm: n.confirms(),
-		Programs: programs{n}, Outsiders: c.Outsiders, AdmitOutsider: n.mayUseActors, Pool: sink.pool, Sink: sink, InUse: n.uses, NoLending: c.NoLending, Logger: c.Log})
+		Programs: programs{n}, Outsiders: c.Outsiders, AdmitOutsider: n.mayUseActors, Pool: sink.pool, Sink: sink, InUse: n.uses, Stalled: n.stalled, NoLending: c.NoLending, Logger: c.Log})
 	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
 		Lease: c.Lease, StepMemory: c.StepMemory, SessionMemory: c.SessionMemory, ClientMemory: c.ClientMemory, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Files: c.Files, Log: c.Log,
@@ -235,6 +238,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	n.gossiping.Store(n.gossip)
+	n.events.Add("server started", n.self.Name(), n.self.Address)
 	services.Open()
 	services.Serving(true)
 	if warning := n.exposed(); warning != "" {
@@ -295,6 +299,20 @@ func (n *Node) openStream(ctx context.Context, address, method string) (link.Str
 	return s, nil
 }
 
+// refused notes what a policy or a limit of it has refused, or who was not let in.
+func (n *Node) refused(e access.Event) {
+	who := e.From
+	if e.What != "login" {
+		who = e.Who.String()
+	}
+	n.events.AddSome(e.What+" refused", who, view.Line(e.Refused.Error()))
+}
+
+// stalled notes that a task takes no tensors.
+func (n *Node) stalled(task string, bytes int64) {
+	n.events.AddSome("link stalled", task, fmt.Sprintf("it takes none of the %d bytes of tensors that wait for it", bytes))
+}
+
 // heard logs what gossip tells of the cluster.
 func (n *Node) heard(e membership.Event) {
 	switch {
@@ -346,6 +364,7 @@ func (n *Node) Stop(ctx context.Context) error {
 
 func (n *Node) takeDown(ctx context.Context) error {
 	var errs []error
+	n.events.Add("server stopping", n.self.Name(), "")
 	n.port.Services().Serving(false) // first, so that load balancers send nobody here any more
 	if n.declare != nil {
 		n.declare.close()

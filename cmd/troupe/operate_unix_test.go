@@ -170,7 +170,7 @@ func TestOperate(t *testing.T) {
 		"queues":     {`(?m)^full +/job:ps/task:0 +ps +FIFO +######## 2/2 +2 +0 +1 enqueue for \d+m?s`, `(?m)^empty .* \.{8} 0/2 .* 1 dequeue \(1 lacking\)`},
 		"containers": {`(?m)^/job:ps/task:0 +CPU:0 +ps +Queue +full `},
 		"links":      {`(?m)^/job:worker/task:0 +/job:ps/task:0 +up `},
-		"events":     {`(?m)/job:worker/task:0 +session opened +[0-9a-f]{8} `, `(?m)/job:worker/task:1 +session opened `},
+		"events":     {`(?m)/job:worker/task:0 +session opened +[0-9a-f]{8} `, `(?m)/job:worker/task:1 +session opened `, `(?m)/job:ps/task:0 +server started +/job:ps/task:0 `},
 	} {
 		code, out := o.troupe(command, at)
 		for _, want := range patterns {

@@ -18,8 +18,9 @@ type Guard struct {
 	policy *PolicyFile // nil: everybody may do everything
 	audit  *Audit      // nil: nothing is recorded
 
-	used  *accounts
-	peers sync.Map // *admission by connection
+	used    *accounts
+	peers   sync.Map    // *admission by connection
+	refused func(Event) // nil: nobody is told
 }
 
 // accounts are what identities use.
@@ -31,6 +32,18 @@ type accounts struct {
 // NewGuard makes a guard of tokens, a policy and an audit log, each of which may be nil. They stay the caller's.
 func NewGuard(tokens *Tokens, policy *PolicyFile, audit *Audit) *Guard {
 	return &Guard{tokens: tokens, policy: policy, audit: audit, used: &accounts{all: map[accountKey]*account{}}}
+}
+
+// OnRefusal has a function told of all refusals, beside the audit log. It is called before the guard is used, and the function must not
+// block.
+func (g *Guard) OnRefusal(refused func(Event)) { g.refused = refused }
+
+// Record writes to the audit log, and tells of a refusal.
+func (g *Guard) Record(e Event) {
+	g.audit.Record(e)
+	if e.Refused != nil && g.refused != nil {
+		g.refused(e)
+	}
 }
 
 // ForPort is a guard of the same tokens, policy and counts for another port, whose connections have numbers of their own.
@@ -73,7 +86,7 @@ func (g *Guard) Admit(connection uint64, p Peer) (*Rights, error) {
 		err = status.Errorf(status.Unauthenticated, "this server wants a token (--tokens, --jwt-key) or a certificate, and the call shows none")
 	}
 	if err != nil {
-		g.audit.Record(Event{What: "login", From: p.From(), Refused: err})
+		g.Record(Event{What: "login", From: p.From(), Refused: err})
 		return nil, err
 	}
 	a := &admission{authorization: p.Authorization, policy: policy, tokens: tokens, until: until, rights: Unrestricted(who)}

@@ -52,7 +52,7 @@ func (c *Caller) record(what, session, detail string, refused error) {
 	if c.guard == nil {
 		return
 	}
-	c.guard.Audit().Record(access.Event{What: what, Who: c.rights.Who(), From: c.peer.From(), Session: session, Detail: detail, Refused: refused})
+	c.guard.Record(access.Event{What: what, Who: c.rights.Who(), From: c.peer.From(), Session: session, Detail: detail, Refused: refused})
 }
 
 // MayCancel tells whose steps the caller may cancel: those of one owner, and others is why not all; or all where owner is empty. The

@@ -62,9 +62,11 @@ type Config struct {
 	// InUse tells whether this task needs to know when a peer is lost, besides by Hold and
 	// OnDown. Links that it does not claim are closed after a while. It must not block or call
 	// the links. Without it nothing is closed while somebody watches all links with Watch.
-	InUse  func(task string) bool
-	Timing Timing
-	Logger *slog.Logger // nil: slog.Default()
+	InUse func(task string) bool
+	// Stalled, if set, is told when a peer has taken no byte of its tensors for a while. It must not block.
+	Stalled func(task string, bytes int64)
+	Timing  Timing
+	Logger  *slog.Logger // nil: slog.Default()
 }
 
 // Programs takes what other processes send to programs' actors.

@@ -38,6 +38,9 @@ func (b *bulk) tick(now time.Time) {
 	d := now.Sub(s.since)
 	if d > l.timing.Silence && s.stalled.Swap(int64(d)) == 0 {
 		l.counters.stalls.Add(1)
+		if l.config.Stalled != nil {
+			l.config.Stalled(b.peer.Task(), b.peer.share.queued())
+		}
 		l.log.Warn("a task takes no tensors, although it is heard", "task", b.peer.Task(), "bytes", b.peer.share.queued(), "seconds", d.Seconds())
 	}
 	if d > l.timing.Stall {
