@@ -35,6 +35,10 @@ func (s *seen) Graph(_ context.Context, q *view.GraphQuery) (*view.Graph, error)
 	return &view.Graph{Known: true, Session: q.Session}, nil
 }
 
+func (s *seen) Trace(context.Context, *view.TraceQuery) (*view.Trace, error) {
+	return &view.Trace{}, nil
+}
+
 func (s *seen) See(_ context.Context, q *view.Query) *view.Cluster {
 	if s.asked != nil {
 		s.asked <- q
@@ -384,6 +388,10 @@ type stuck struct {
 
 func (s *stuck) Graph(context.Context, *view.GraphQuery) (*view.Graph, error) {
 	return &view.Graph{}, nil
+}
+
+func (s *stuck) Trace(context.Context, *view.TraceQuery) (*view.Trace, error) {
+	return &view.Trace{}, nil
 }
 
 func (s *stuck) See(context.Context, *view.Query) *view.Cluster {

@@ -15,6 +15,8 @@ type Task interface {
 	See(ctx context.Context, q *view.Query) *view.Cluster
 	// Graph gives a page of the graph of a session of any task of the cluster, in bounded time.
 	Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error)
+	// Trace records what runs on the task or its cluster, for as long as the query says.
+	Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, error)
 }
 
 // Tasks are the tasks of a process that share an endpoint. The zero value has none. All methods may be called concurrently.
@@ -112,6 +114,15 @@ func (t *Tasks) Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, err
 		return nil, err
 	}
 	return first.Graph(ctx, q)
+}
+
+// Trace has the first task that serves record what runs. Its errors are that task's, and See's.
+func (t *Tasks) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, error) {
+	first, err := t.first()
+	if err != nil {
+		return nil, err
+	}
+	return first.Trace(ctx, q)
 }
 
 func (t *Tasks) first() (Task, error) {

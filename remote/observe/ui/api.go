@@ -21,6 +21,11 @@ const (
 	// apiTime bounds an answer, and timelineTime one that waits for a step.
 	apiTime      = 10 * time.Second
 	timelineTime = 25 * time.Second
+	// traceTime is how long the next steps are waited for.
+	traceTime = 15 * time.Second
+	// maxTraceSteps and maxTraceEvents (of each task) bound what a page has to draw.
+	maxTraceSteps  = 100
+	maxTraceEvents = 1 << 15
 	// fresh is how long a look serves those who ask for the same.
 	fresh = 400 * time.Millisecond
 	// maxLooks bounds the different looks that are kept.
@@ -33,12 +38,12 @@ const (
 
 // server serves the endpoints.
 type server struct {
-	see      See
-	graph    Graph
-	timeline Timeline
-	cancel   func(ctx context.Context, step uint64) error
-	reset    func(ctx context.Context, containers []string) error
-	looks    looks
+	see    See
+	graph  Graph
+	trace  Trace
+	cancel func(ctx context.Context, step uint64) error
+	reset  func(ctx context.Context, containers []string) error
+	looks  looks
 }
 
 // about is what the server can do.
@@ -50,7 +55,7 @@ type about struct {
 }
 
 func (s *server) serveAbout(w http.ResponseWriter, r *http.Request) {
-	answer(w, r, about{s.graph != nil, s.timeline != nil, s.cancel != nil, s.reset != nil}, nil)
+	answer(w, r, about{s.graph != nil, s.trace != nil, s.cancel != nil, s.reset != nil}, nil)
 }
 
 func (s *server) serveSee(w http.ResponseWriter, r *http.Request) {
@@ -199,11 +204,26 @@ func renumber(page []string, known map[string]uint32, all *[]string) []uint32 {
 	return out
 }
 
+// serveTimeline records the next steps and gives them in Chrome's trace format.
 func (s *server) serveTimeline(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), timelineTime)
 	defer cancel()
-	trace, err := s.timeline(ctx, r.URL.Query().Get("session"))
-	answer(w, r, json.RawMessage(trace), err)
+	steps := int64(1)
+	if text := r.URL.Query().Get("steps"); text != "" {
+		var err error
+		if steps, err = strconv.ParseInt(text, 10, 64); err != nil || steps < 1 || steps > maxTraceSteps {
+			answer(w, r, nil, status.InvalidArgumentf("steps is a number from 1 to %d, not %q", maxTraceSteps, view.Line(text)))
+			return
+		}
+	}
+	trace, err := s.trace(ctx, &view.TraceQuery{Cluster: true, Steps: steps, Duration: int64(traceTime), MaxEvents: maxTraceEvents})
+	if err != nil {
+		answer(w, r, nil, err)
+		return
+	}
+	var text bytes.Buffer
+	err = view.WriteTimeline(&text, trace)
+	answer(w, r, json.RawMessage(text.Bytes()), err)
 }
 
 func (s *server) serveCancel(w http.ResponseWriter, r *http.Request) {

@@ -7,7 +7,7 @@
 //	/ui/api/see       a look at the cluster: a view.Cluster, of the query's parameters as a view.Query
 //	/ui/api/why       the steps that have run for some time, and why they do not end: view.Reasons
 //	/ui/api/graph     a session's placed graph
-//	/ui/api/timeline  the trace of a step, where the server makes some
+//	/ui/api/timeline  what the next steps do on all tasks, in Chrome's trace format
 //	/ui/api/cancel    POST: ends a step, where the server lets the page do so
 //	/ui/api/reset     POST: empties containers, the same
 //

@@ -83,7 +83,10 @@ func TestPagesShowACluster(t *testing.T) {
 			p.eval(`[...document.querySelectorAll("main button.link")].find((b) => b.innerText.endsWith("/MatMul")).click()`, nil)
 			p.shows("Inputs", "Taken by", "MatMul on worker:")
 		}},
-		{"timeline", "#/timeline", []string{"This server does not trace steps"}, func() {
+		{"timeline", "#/timeline", []string{"Record", "Open a trace"}, func() {
+			p.eval(`[...document.querySelectorAll("main button")].find((b) => b.innerText === "Record").click()`, nil)
+			p.shows("the next steps:", "events in")
+			p.shot("timeline-recorded")
 			text, err := os.ReadFile(trace)
 			if err != nil {
 				t.Fatal(err)
@@ -122,6 +125,20 @@ func TestPagesShowACluster(t *testing.T) {
 			}
 		})
 	}
+	p.t = t
+	p.pictureOfThePast(base)
+}
+
+// pictureOfThePast writes a picture of the overview, which has been shown for some time then.
+func (p *page) pictureOfThePast(base string) {
+	p.t.Helper()
+	if *pictures == "" {
+		return
+	}
+	p.b.call(p, "Emulation.setEmulatedMedia", object{"features": []object{{"name": "prefers-color-scheme", "value": "light"}}}, nil)
+	p.goTo(base + "#/overview")
+	p.until("a minute of the past", `troupe.state.times.at(-1) - troupe.state.times[0] > 58`)
+	p.shot("overview-later")
 }
 
 // shot writes a picture where the command line says so.

@@ -21,9 +21,8 @@ type See func(ctx context.Context, q *view.Query) (*view.Cluster, error)
 // Graph gives a page of a session's graph.
 type Graph func(ctx context.Context, q *view.GraphQuery) (*view.Graph, error)
 
-// Timeline writes the trace of one of the next steps in Chrome's format: an object with traceEvents. session names the session, empty for
-// any. It waits for such a step until ctx ends.
-type Timeline func(ctx context.Context, session string) ([]byte, error)
+// Trace records what runs on the cluster.
+type Trace func(ctx context.Context, q *view.TraceQuery) (*view.Trace, error)
 
 // Option adds to what the pages show and do.
 type Option func(*server)
@@ -31,8 +30,8 @@ type Option func(*server)
 // WithGraph lets the pages show the placed graphs of sessions.
 func WithGraph(graph Graph) Option { return func(s *server) { s.graph = graph } }
 
-// WithTimeline lets the pages trace a step.
-func WithTimeline(timeline Timeline) Option { return func(s *server) { s.timeline = timeline } }
+// WithTrace lets the pages record steps.
+func WithTrace(trace Trace) Option { return func(s *server) { s.trace = trace } }
 
 // WithCancel lets the pages cancel steps.
 func WithCancel(cancel func(ctx context.Context, step uint64) error) Option {
@@ -57,7 +56,7 @@ func Handler(see See, opts ...Option) http.Handler {
 	if s.graph != nil {
 		mux.HandleFunc("GET /ui/api/graph", s.serveGraph)
 	}
-	if s.timeline != nil {
+	if s.trace != nil {
 		mux.HandleFunc("GET /ui/api/timeline", s.serveTimeline)
 	}
 	if s.cancel != nil {

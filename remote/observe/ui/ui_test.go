@@ -227,14 +227,19 @@ func TestActions(t *testing.T) {
 	}), WithReset(func(_ context.Context, containers []string) error {
 		done = append(done, fmt.Sprint("reset ", containers))
 		return status.Errorf(status.PermissionDenied, "not you")
-	}), WithTimeline(func(_ context.Context, session string) ([]byte, error) {
-		return []byte(`{"traceEvents":[],"session":"` + session + `"}`), nil
+	}), WithTrace(func(_ context.Context, q *view.TraceQuery) (*view.Trace, error) {
+		return &view.Trace{Task: "a", Tasks: []*view.TaskTrace{{Task: "a", Events: []*view.TraceEvent{{Kind: view.KernelEvent, Name: "n", Op: "Mul", Device: "/job:a/replica:0/task:0/device:CPU:0", Step: uint64(q.Steps), Duration: 1000}}}}}, nil
 	}))
 	if w := get(h, "/ui/api/about"); w.Body.String() != `{"graph":false,"timeline":true,"cancel":true,"reset":true}` {
 		t.Errorf("it can %s", w.Body)
 	}
-	if w := get(h, "/ui/api/timeline?session=cafe"); w.Body.String() != `{"traceEvents":[],"session":"cafe"}` {
-		t.Errorf("the timeline is %s", w.Body)
+	if w := get(h, "/ui/api/timeline?steps=7"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"node":"n","op":"Mul","step":"7"`) {
+		t.Errorf("the timeline is %d %s", w.Code, w.Body)
+	}
+	for _, steps := range []string{"0", "101", "many"} {
+		if w := get(h, "/ui/api/timeline?steps="+steps); w.Code != http.StatusBadRequest {
+			t.Errorf("a timeline of %s steps: %d %s", steps, w.Code, w.Body)
+		}
 	}
 	asJSON := map[string]string{"Content-Type": "application/json"}
 	for _, c := range []struct {

@@ -116,12 +116,17 @@ function flowArrows(flows, threads) {
 /** around is the span of a thread at a moment, or the next one. */
 function around(thread, at) {
   if (!thread) return null;
-  let next = null;
-  for (const s of thread.spans) {
-    if (s.at <= at && at <= s.at + s.took) return s;
-    if (s.at > at && !next) next = s;
+  let low = 0, high = thread.spans.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (thread.spans[middle].at <= at) low = middle + 1;
+    else high = middle;
   }
-  return next;
+  for (let i = low - 1; i >= 0 && i > low - 16; i--) {
+    const s = thread.spans[i];
+    if (at <= s.at + s.took) return s;
+  }
+  return thread.spans[low] ?? null;
 }
 
 /** tensorArrows go from the Send of a tensor to its Recv, which name it alike in their arguments. */

@@ -17,7 +17,8 @@ class TimelinePage {
     Object.assign(this, { app, params });
     this.note = h("span", { class: "muted", role: "status" });
     const file = h("input", { type: "file", accept: ".json,application/json", "aria-label": "A trace from a file", change: (e) => this.fromFile(e.target.files[0]) });
-    this.next = h("button", { type: "button", click: () => this.fromServer() }, "Trace the next step");
+    this.steps = h("input", { type: "number", min: "1", max: "100", value: "1", "aria-label": "Steps to record" });
+    this.next = h("button", { type: "button", click: () => this.fromServer() }, "Record");
     this.searchText = "";
     const search = h("input", { type: "search", placeholder: "Find  ( / )", "aria-label": "Find nodes or ops", input: (e) => {
       this.searchText = e.target.value.toLowerCase();
@@ -36,7 +37,7 @@ class TimelinePage {
         { id: "where", label: "Longest node", min: 200, cell: (o) => ({ text: o.longest.node, title: o.longest.node }) },
       ] });
     const able = app.state.about.timeline;
-    main.append(h("div", { class: "bar" }, able && this.next, h("label", {}, "Open a trace ", file), search, this.note),
+    main.append(h("div", { class: "bar" }, able && h("span", { class: "bar" }, this.next, "the next ", this.steps, " steps"), h("label", {}, "Open a trace ", file), search, this.note),
       this.hint = h("p", { class: "note", hidden: Boolean(able || params.trace) }, "This server does not trace steps. Open the trace of a client: session.run with RunOptions(trace_level=FULL_TRACE) and a RunMetadata, whose step_stats tensorflow.python.client.timeline writes in Chrome’s format."),
       h("section", { class: "panel fill", "aria-label": "Timeline", dragover: (e) => e.preventDefault(), drop: (e) => {
         e.preventDefault();
@@ -69,7 +70,7 @@ class TimelinePage {
 
   async fromServer() {
     this.next.disabled = true;
-    await this.read("the next step", () => this.app.api("timeline", { session: this.params.session }));
+    await this.read("the next steps", () => this.app.api("timeline", { steps: this.steps.value }));
     this.next.disabled = false;
   }
 
