@@ -6,6 +6,9 @@ export const loaded = { trace: null, costs: null, from: "" };
 /** limits on what is read: a page that hangs tells nothing. */
 const mostEvents = 2_000_000;
 
+/** around are the categories of events that last while ops run. */
+const around = new Set(["step", "part", "plan"]);
+
 /** parse reads a trace. It throws an Error that says what is wrong. */
 export function parse(value) {
   const events = Array.isArray(value) ? value : value?.traceEvents;
@@ -27,7 +30,7 @@ export function parse(value) {
         if (e.name === "thread_name") thread(e).name = String(e.args?.name ?? "");
         break;
       case "X":
-        add(thread(e), { name: String(e.name ?? ""), at: number(e.ts), took: Math.max(0, number(e.dur)), args: e.args ?? {} });
+        add(thread(e), { cat: e.cat, name: String(e.name ?? ""), at: number(e.ts), took: Math.max(0, number(e.dur)), args: e.args ?? {} });
         break;
       case "B": {
         const key = `${e.pid}/${e.tid}`;
@@ -37,7 +40,7 @@ export function parse(value) {
       }
       case "E": {
         const b = open.get(`${e.pid}/${e.tid}`)?.pop();
-        if (b) add(thread(b), { name: String(b.name ?? ""), at: number(b.ts), took: Math.max(0, number(e.ts) - number(b.ts)), args: { ...b.args, ...e.args } });
+        if (b) add(thread(b), { cat: b.cat, name: String(b.name ?? ""), at: number(b.ts), took: Math.max(0, number(e.ts) - number(b.ts)), args: { ...b.args, ...e.args } });
         break;
       }
       case "s":
@@ -51,7 +54,9 @@ export function parse(value) {
     }
   }
   function add(t, s) {
-    s.op = String(s.args.op ?? s.name);
+    // Steps and their parts are around the ops, and none themselves.
+    s.around = s.args.op === undefined && around.has(s.cat);
+    s.op = String(s.args.op ?? (s.around ? s.cat : s.name));
     s.node = String(s.args.name ?? s.args.node ?? s.name);
     s.thread = t;
     t.spans.push(s);
@@ -106,15 +111,15 @@ function flowArrows(flows, threads) {
   for (const list of flows.values()) {
     list.sort((a, b) => a.at - b.at);
     for (let i = 1; i < list.length; i++) {
-      const from = around(threads.get(list[i - 1].key), list[i - 1].at), to = around(threads.get(list[i].key), list[i].at);
+      const from = spanAt(threads.get(list[i - 1].key), list[i - 1].at), to = spanAt(threads.get(list[i].key), list[i].at);
       if (from && to && from !== to) out.push({ from, to });
     }
   }
   return out;
 }
 
-/** around is the span of a thread at a moment, or the next one. */
-function around(thread, at) {
+/** spanAt is the span of a thread at a moment, or the next one. */
+function spanAt(thread, at) {
   if (!thread) return null;
   let low = 0, high = thread.spans.length;
   while (low < high) {
@@ -158,6 +163,7 @@ export function hottest(spans) {
   const by = new Map();
   let all = 0;
   for (const s of spans) {
+    if (s.around) continue;
     const o = by.get(s.op) ?? { op: s.op, count: 0, total: 0, most: 0, longest: null };
     o.count++;
     o.total += s.took;

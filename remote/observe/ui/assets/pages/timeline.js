@@ -90,7 +90,7 @@ class TimelinePage {
     this.trace = trace;
     this.chosen = null;
     const ops = hottest(trace.spans);
-    this.hues = new Map(ops.map((o, i) => [o.op, i]));
+    this.hues = new Map([...ops.map((o) => o.op), "step", "part", "plan"].map((op, i) => [op, i]));
     this.table.update(ops);
     text(this.note, `${from}: ${f.count(trace.spans.length)} events in ${f.span(trace.end / 1e6)}, ${f.count(trace.arrows.length)} arrows`);
     this.all();
