@@ -53,6 +53,8 @@ var bans = []struct {
 	{"roles", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"devices", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"actors", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
+	{"actors", "go.opentelemetry.io", false, nil, "actors tell of spans through an interface of their own"},
+	{"", "go.opentelemetry.io/otel/exporters/otlp", true, nil, "who embeds a server brings the exporter of its traces along"},
 	{"remote/client", module + "/actors", true, nil, "a client does not carry a server along"},
 	{"remote/client", module + "/kernels", true, nil, "a client does not carry a server along"},
 	{"queues/pipeline", "github.com/asynkron", true, nil, "who produces or consumes does not carry a server along"},

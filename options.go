@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/access"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // DefaultLease is how long a session lives on after its client's last connection ended, unless WithLease says
@@ -44,6 +45,7 @@ type options struct {
 	files         actors.FileAccess
 	actors        map[string]ActorMaker
 	http          httpOptions
+	traces        trace.TracerProvider
 	log           *slog.Logger
 
 	claim bool // the task was chosen as a free one
@@ -194,6 +196,13 @@ func WithLogger(log *slog.Logger) Option {
 		}
 		o.log = log
 	})
+}
+
+// WithTraces tells OpenTelemetry of the steps whose master the server is, and of its parts of others': a span for each run, and below it
+// for building a plan and for each part on another task. A client's call brings the context of its trace in the header traceparent;
+// of a session in the process, it is in the context. The program shuts the provider down after the server has stopped.
+func WithTraces(provider trace.TracerProvider) Option {
+	return option("WithTraces", func(o *options) { o.traces = provider })
 }
 
 // WithFiles confines the ops of all sessions that use files (checkpoints, readers, event files, tables from files) to

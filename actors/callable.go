@@ -51,7 +51,7 @@ func (s *Session) Prepare(ctx context.Context, o *corepb.CallableOptions) (*Call
 
 // Run runs the step with the signature's feeds in order, which stay the caller's, and puts the fetched tensors,
 // which are the caller's to release, into fetched, in order too. Of detach see StepRequest.
-func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, detach func(context.Context)) (*corepb.RunMetadata, error) {
+func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, detach func(context.Context)) (md *corepb.RunMetadata, err error) {
 	s := c.session
 	if s.closed.Load() {
 		return nil, errClosed()
@@ -67,9 +67,11 @@ func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, det
 		return nil, status.InvalidArgumentf("There is room for %d fetched tensors, but the callable returns %d", len(fetched), len(c.sig.Fetches))
 	}
 	call := s.callOf(ctx, detach, c.options)
+	if call.span = s.beginRun(ctx); call.span != nil {
+		defer func() { call.span.End(err) }()
+	}
 	p := c.plan.Load()
 	if !s.take(p) {
-		var err error
 		if p, err = s.planOf(&call, c.key, func() graph.Signature { return c.sig }, nil); err != nil {
 			return nil, err
 		}

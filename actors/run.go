@@ -94,11 +94,15 @@ func appendNames(key []byte, names []string, divide byte) []byte {
 
 // Run runs a step. The fed tensors stay the caller's; the step holds references of its own as long
 // as it needs them. When ctx ends, so does the step, on all tasks.
-func (s *Session) Run(ctx context.Context, req *StepRequest) (*StepResult, error) {
+func (s *Session) Run(ctx context.Context, req *StepRequest) (r *StepResult, err error) {
 	if s.closed.Load() {
 		return nil, errClosed()
 	}
 	s.touch()
+	span := s.beginRun(ctx)
+	if span != nil {
+		defer func() { span.End(err) }()
+	}
 	if req.Partial != "" {
 		if err := checkOptions(req.Options); err != nil {
 			return nil, err
@@ -110,6 +114,7 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (*StepResult, error
 	}
 	var room [256]byte
 	c := s.callOf(ctx, req.Detach, req.Options)
+	c.span = span
 	watches, err := watchesOf(req.Options)
 	if err != nil {
 		return nil, err
@@ -128,7 +133,7 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (*StepResult, error
 	for i := range req.Feeds {
 		st.feeds = append(st.feeds, req.Feeds[i].Tensor)
 	}
-	r := newResult(len(req.Fetches))
+	r = newResult(len(req.Fetches))
 	if r.Metadata, err = s.run(st, c, p, req.Fetches, r.Tensors, req.Options); err != nil {
 		return nil, err
 	}
@@ -137,13 +142,17 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (*StepResult, error
 
 // planOf gives the plan of a key, claimed for the caller. sig is called where it has to be built, for what a debugger watches,
 // which the call waits for.
-func (s *Session) planOf(c *stepCall, key []byte, sig func() graph.Signature, watches []byte) (*plan, error) {
+func (s *Session) planOf(c *stepCall, key []byte, sig func() graph.Signature, watches []byte) (p *plan, err error) {
 	if p := s.ready(key); p != nil {
 		return p, nil
 	}
 	ctx, cancel := c.bound()
 	defer cancel()
-	p, err := s.plan(ctx, sig(), watches)
+	if c.span != nil {
+		span := c.span.Begin("troupe.plan")
+		defer func() { span.End(err) }()
+	}
+	p, err = s.plan(ctx, sig(), watches)
 	if err != nil {
 		return nil, tooLate(ctx, err, c.limit)
 	}
@@ -182,6 +191,7 @@ func milliseconds(ms int64) time.Duration {
 type stepCall struct {
 	ctx    context.Context
 	detach func(context.Context)
+	span   Span          // nil: the call is not traced
 	limit  time.Duration // of the step; 0 for none
 	until  time.Time     // when the step is given up; zero for never
 }

@@ -45,6 +45,7 @@ type step struct {
 	trace   bool
 	costs   bool // its cost graph is wanted
 	holds   []func()
+	spans   map[string]Span // of other tasks' parts, of a traced call
 }
 
 // takeStep gives a step, whose memory may be that of one before.
@@ -99,6 +100,10 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 	}
 	st.id, st.session, st.plan, st.local, st.trace = newStepID(), s, p, true, trace
 	st.own.begin(st.id, s.worker, p.local, feeds, out, s.used.Load())
+	if span := st.call.span; span != nil {
+		span.Set(stepAttribute(st.id))
+		st.own.Log = span.Log(st.own.Log)
+	}
 	if trace {
 		st.own.trace()
 	}
@@ -249,6 +254,9 @@ func (st *step) partEnded(task string, err error) {
 			return
 		}
 		st.owed = slices.Delete(st.owed, i, i+1)
+		if st.spans != nil {
+			defer st.endPart(task, err)
+		}
 	}
 	if err != nil {
 		st.err = status.Worse(st.err, atTask(err, task))

@@ -50,6 +50,9 @@ func (st *step) send(part *taskPart, again bool) error {
 	if !again {
 		st.hold(peer)
 	}
+	if st.call.span != nil {
+		m.Traceparent = st.beginPart(part.task)
+	}
 	worker := actor.NewPID(peer.Address(), workerName)
 	for _, id := range s.strays(part.task) {
 		s.task.System.Root.Send(worker, &wire.AbortStep{Step: id, Failure: failure(errStray)})

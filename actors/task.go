@@ -53,6 +53,8 @@ type Config struct {
 	ParseCompression func(name string, level int) (Compression, error)
 	// Files are those that the ops of sessions may use on this task.
 	Files FileAccess
+	// Tracer, if not nil, records the steps of traced calls.
+	Tracer Tracer
 	// Events, if not nil, takes what happens on the task.
 	Events *view.Events
 	// Complete, if not nil, adds to what other tasks see of this one what only the caller of NewTask knows.

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"cmp"
+	"log/slog"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -188,7 +189,14 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	}
 	var st *taskStep
 	t.tally.parts.Add(1)
+	var span Span
+	if t.Tracer != nil && m.Traceparent != "" {
+		span = t.Tracer.Part(m.Traceparent, slog.String("troupe.task", t.name), slog.String("troupe.session", view.SessionName(m.Session)), stepAttribute(m.Step))
+	}
 	st = t.newStep(m.Step, s, plan, &devices.Feeds{}, noFetches{}, m.Master, m.Began, func(err error) {
+		if span != nil {
+			span.End(err)
+		}
 		done := &wire.PartitionDone{Failure: failure(err)}
 		if st.stats != nil {
 			b, e := proto.Marshal(st.stats.proto())
@@ -199,6 +207,9 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 		}
 		reply(done, st.outbox.take(m.Master))
 	})
+	if span != nil {
+		st.Log = span.Log(st.Log)
+	}
 	if m.Trace {
 		st.trace()
 	}

@@ -28,10 +28,12 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/logs"
 	"github.com/troupe-run/troupe/remote/internal/membership"
 	"github.com/troupe-run/troupe/remote/internal/port"
+	"github.com/troupe-run/troupe/remote/internal/tracing"
 	"github.com/troupe-run/troupe/remote/internal/profiler"
 	"github.com/troupe-run/troupe/remote/internal/trust"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Config says which task of which cluster to be.
@@ -76,6 +78,8 @@ type Config struct {
 	Credentials *access.Credentials
 	// Guard, if set, decides who may call the node and what callers may do.
 	Guard *access.Guard
+	// Traces, if set, is told of the spans of steps.
+	Traces trace.TracerProvider
 	// SecretFile, if set, names the file with the secret that the cluster's tasks share; see package trust.
 	SecretFile string
 	// Files are those that the ops of clients' sessions may use.
@@ -208,7 +212,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
 		Lease: c.Lease, StepMemory: c.StepMemory, SessionMemory: c.SessionMemory, ClientMemory: c.ClientMemory, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Files: c.Files, Log: c.Log,
-		Events: &n.events, Complete: n.complete})
+		Tracer: tracing.New(c.Traces), Events: &n.events, Complete: n.complete})
 	if err != nil {
 		if c.lent == nil {
 			err = errors.Join(err, closeAll(all))

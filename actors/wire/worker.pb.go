@@ -269,8 +269,9 @@ type RunPartition struct {
 	Master        string                 `protobuf:"bytes,5,opt,name=master,proto3" json:"master,omitempty"` // the task that asks, by name
 	Boot          uint64                 `protobuf:"varint,7,opt,name=boot,proto3" json:"boot,omitempty"`    // the worker's boot that the plan was made for
 	Trace         bool                   `protobuf:"varint,8,opt,name=trace,proto3" json:"trace,omitempty"`
-	Transfers     []*Transfer            `protobuf:"bytes,9,rep,name=transfers,proto3" json:"transfers,omitempty"` // what the master's own part has for it already
-	Began         int64                  `protobuf:"fixed64,10,opt,name=began,proto3" json:"began,omitempty"`      // when the step did, by the master's clock, in nanoseconds since 1970
+	Transfers     []*Transfer            `protobuf:"bytes,9,rep,name=transfers,proto3" json:"transfers,omitempty"`      // what the master's own part has for it already
+	Began         int64                  `protobuf:"fixed64,10,opt,name=began,proto3" json:"began,omitempty"`           // when the step did, by the master's clock, in nanoseconds since 1970
+	Traceparent   string                 `protobuf:"bytes,11,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // of the trace that the step is part of (W3C Trace Context); empty where it is not recorded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -366,6 +367,13 @@ func (x *RunPartition) GetBegan() int64 {
 		return x.Began
 	}
 	return 0
+}
+
+func (x *RunPartition) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
 }
 
 // PartitionDone answers RunPartition, to the master, when the worker's part of the step has ended: its state there is gone.
@@ -741,7 +749,7 @@ const file_actors_wire_worker_proto_rawDesc = "" +
 	"\n" +
 	"step_bytes\x18\x04 \x01(\x03R\tstepBytes\x12#\n" +
 	"\rsession_bytes\x18\x05 \x01(\x03R\fsessionBytes\x12!\n" +
-	"\fclient_bytes\x18\x06 \x01(\x03R\vclientBytes\"\x93\x02\n" +
+	"\fclient_bytes\x18\x06 \x01(\x03R\vclientBytes\"\xb5\x02\n" +
 	"\fRunPartition\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x17\n" +
@@ -752,7 +760,8 @@ const file_actors_wire_worker_proto_rawDesc = "" +
 	"\x05trace\x18\b \x01(\bR\x05trace\x128\n" +
 	"\ttransfers\x18\t \x03(\v2\x1a.troupe.actors.v1.TransferR\ttransfers\x12\x14\n" +
 	"\x05began\x18\n" +
-	" \x01(\x10R\x05began\"\xe8\x01\n" +
+	" \x01(\x10R\x05began\x12 \n" +
+	"\vtraceparent\x18\v \x01(\tR\vtraceparent\"\xe8\x01\n" +
 	"\rPartitionDone\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x123\n" +

@@ -51,14 +51,22 @@ func flagName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(name)
 }
 
-// logFlag adds --log-level and gives what makes the command's logger.
+// logFlag adds --log-level and --log-format, and gives what makes the command's logger.
 func logFlag(cmd *cobra.Command) func() (*slog.Logger, error) {
 	level := cmd.Flags().String("log-level", "info", "what to log on standard error: debug, info, warn or error")
+	format := cmd.Flags().String("log-format", "text", "how to log: text or json, a line for each record")
 	return func() (*slog.Logger, error) {
 		var l slog.Level
 		if err := l.UnmarshalText([]byte(*level)); err != nil {
 			return nil, usage(fmt.Errorf("--log-level is debug, info, warn or error, not %q", *level))
 		}
-		return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: l})), nil
+		options := &slog.HandlerOptions{Level: l}
+		switch *format {
+		case "text":
+			return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options)), nil
+		case "json":
+			return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options)), nil
+		}
+		return nil, usage(fmt.Errorf("--log-format is text or json, not %q", *format))
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/cmd/troupe/internal/telemetry"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/compress"
 )
 
@@ -98,12 +100,17 @@ func newServe(stdin *os.File) *cobra.Command {
 		}
 		tuneMemory(int64(f.run.process))
 		signals := catchSignals()
+		traces, stopTraces, err := telemetry.Traces(cmd.Context(), remote.Version(), log)
+		if err != nil {
+			return refused(err)
+		}
+		defer stopTraces()
 		security, err := f.security.load(log)
 		if err != nil {
 			return refused(err)
 		}
 		defer security.close()
-		server, err := f.server(cmd.Context(), log, append(slices.Concat(f.gpus.options(), security.options, f.files.options(), f.http.options(), f.run.options()), troupe.WithLogger(log),
+		server, err := f.server(cmd.Context(), log, append(slices.Concat(f.gpus.options(), security.options, f.files.options(), f.http.options(), f.run.options()), troupe.WithTraces(traces), troupe.WithLogger(log),
 			troupe.WithBind(f.bind), troupe.WithLending(f.lend), troupe.WithOutsiders(f.outsiders))...)
 		if err != nil {
 			if f.serverDef != "" {

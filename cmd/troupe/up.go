@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/cmd/troupe/internal/telemetry"
+	"github.com/troupe-run/troupe/remote"
 )
 
 const upHelp = `Up runs a whole cluster in one process, on ports of one address. It prints the target of
@@ -57,8 +59,13 @@ func newUp() *cobra.Command {
 		defer guards.close()
 		tuneMemory(int64(run.process))
 		signals := catchSignals()
+		traces, stopTraces, err := telemetry.Traces(cmd.Context(), remote.Version(), log)
+		if err != nil {
+			return refused(err)
+		}
+		defer stopTraces()
 		cluster, err := troupe.NewLocalCluster(cmd.Context(), jobs, append(slices.Concat(gpus.options(), guards.options(), files.options(), web.options(), run.options()),
-			troupe.WithLogger(log), troupe.WithLocalPorts(host, port))...)
+			troupe.WithTraces(traces), troupe.WithLogger(log), troupe.WithLocalPorts(host, port))...)
 		if err != nil {
 			return refused(err)
 		}

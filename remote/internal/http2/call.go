@@ -51,6 +51,17 @@ func AuthorizationOf(ctx context.Context) string {
 	return ""
 }
 
+// TraceparentOf is the traceparent header of the unary call that ctx is of; empty if it has none.
+func TraceparentOf(ctx context.Context) string {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		return c.traceparent
+	}
+	return ""
+}
+
+// maxTraceparent is the most bytes of a traceparent that is taken: those of the version that there is have 55.
+const maxTraceparent = 128
+
 // call is the context of a unary call. It ends when the client cancels the call or is gone, when its
 // deadline comes, and when the call is answered.
 type call struct {
@@ -59,6 +70,7 @@ type call struct {
 	deadline time.Time // zero for none
 
 	authorization string
+	traceparent   string
 
 	mu       sync.Mutex
 	detached bool        // the goroutine that runs the call does not read the connection any more

@@ -26,6 +26,7 @@ type headerFields struct {
 	grpcStatus  string
 	message     string
 	authorized  string       // authorization
+	traceparent string
 	regular     bool         // a header came that is no pseudo-header
 	malformed   string       // why the list is malformed (RFC 9113, 8.1.1); "" if it is not
 	fault       *streamError // of the frame that the list began in; nil if there is none
@@ -107,6 +108,10 @@ func (f *headerFields) takeOther(h *hpack.HeaderField) {
 			f.malformed = "authorization twice"
 		}
 		f.authorized = h.Value
+	case "traceparent":
+		if len(h.Value) <= maxTraceparent { // of what is malformed, no trace is told
+			f.traceparent = h.Value
+		}
 	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
 		f.malformed = h.Name + ", which is of a connection"
 	default:
