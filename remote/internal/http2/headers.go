@@ -25,7 +25,7 @@ type headerFields struct {
 	encoding    string
 	grpcStatus  string
 	message     string
-	authorized  string       // authorization
+	authorized  string // authorization
 	traceparent string
 	regular     bool         // a header came that is no pseudo-header
 	malformed   string       // why the list is malformed (RFC 9113, 8.1.1); "" if it is not
