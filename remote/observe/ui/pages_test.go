@@ -52,7 +52,7 @@ func TestPagesShowACluster(t *testing.T) {
 		shows         []string
 		also          func()
 	}{
-		{"overview", "#/overview", []string{"Tasks up", "3 of 3", "is full (8 elements, capacity 8)", "no running step dequeues from it", "no running step enqueues into it", "session opened", "ps:0"}, func() {
+		{"overview", "#/overview", []string{"Tasks up", "3 of 3", "is full (8 elements, capacity 8)", "no running step dequeues from it", "no running step enqueues into it", "step failed", "ps:0"}, func() {
 			p.until("steps per second", `[...document.querySelectorAll(".tile")].some((t) => t.innerText.startsWith("Steps per second") && parseFloat(t.querySelector("dd").innerText) > 5)`)
 			p.until("a latency", `[...document.querySelectorAll(".tile")].some((t) => t.innerText.startsWith("Latency p99") && /ms|µs|s/.test(t.querySelector("dd").innerText))`)
 		}},
