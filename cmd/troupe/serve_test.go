@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -235,5 +236,39 @@ func TestUpPrintsTargets(t *testing.T) {
 	}
 	if code, log := p.ends(); code != exitOK {
 		t.Errorf("exit code %d: %s", code, log)
+	}
+}
+
+// With --ui, the dashboard is served, and the demo trains on until it is interrupted.
+func TestDashboardOfUpAndDemo(t *testing.T) {
+	for _, args := range [][]string{{"up", "--tasks", "w=1", "--ui"}, {"demo", "--ui"}} {
+		p := start(t, nil, args...)
+		address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/`)
+		at := ""
+		for at == "" {
+			at = address.FindString(p.line(p.stdout))
+		}
+		answer, err := http.Get(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), "<title>Troupe</title>") {
+			t.Errorf("%v: %s: %.200s (%v)", args, answer.Status, body, err)
+		}
+		if err := answer.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if args[0] == "demo" {
+			for line := ""; !strings.Contains(line, "until it is interrupted"); {
+				line = p.line(p.stdout)
+			}
+		}
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if code, out := p.ends(); code != exitOK {
+			t.Errorf("%v: exit code %d: %s", args, code, out)
+		}
 	}
 }

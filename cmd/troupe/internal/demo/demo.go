@@ -118,16 +118,14 @@ func Run(ctx context.Context, w io.Writer, o Options) (err error) {
 // pause is between rounds of stay, which leaves the machine most of its time.
 const pause = 200 * time.Millisecond
 
-// stay repeats the acts that show something, without telling, until ctx ends.
+// stay has the workers train again and again, without telling, until ctx ends.
 func stay(ctx context.Context, s *stage) error {
 	s.out = &printer{w: io.Discard}
 	again := time.NewTicker(pause)
 	defer again.Stop()
 	for {
-		for _, run := range []func(context.Context, *stage) (string, error){queueBetweenMasters, training} {
-			if _, err := run(ctx, s); err != nil && ctx.Err() == nil {
-				return err
-			}
+		if _, err := training(ctx, s); err != nil && ctx.Err() == nil {
+			return err
 		}
 		select {
 		case <-again.C:
