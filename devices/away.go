@@ -125,11 +125,14 @@ func (r *run) report(call *asyncCall, err error, inline bool) {
 		r.step.Trace(call.n.graph, r.p.device.Name(), call.ctx.Outputs, call.begun, time.Now())
 	}
 	if observe := r.step.Observed.Told(); observe != nil {
+		r.mu.Lock() // the owner may stamp the call meanwhile
+		since := call.since
+		r.mu.Unlock()
 		begun := call.begun
 		if begun.IsZero() { // it began before somebody wanted to know
-			begun = began.Add(call.since)
+			begun = began.Add(since)
 		}
-		if call.since > 0 || !call.begun.IsZero() {
+		if since > 0 || !call.begun.IsZero() {
 			observe(r.execution(call.task, begun, time.Now(), call.size+bytesOf(call.ctx.Outputs)))
 		}
 	}

@@ -163,8 +163,8 @@ func (b *browser) try(session, method string, params, result any) error {
 			return json.Unmarshal(m.Result, result)
 		}
 		return nil
-	case <-time.After(time.Minute):
-		return fmt.Errorf("%s was not answered within a minute", method)
+	case <-time.After(3 * time.Minute):
+		return fmt.Errorf("%s was not answered within 3 minutes", method)
 	}
 }
 
