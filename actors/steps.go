@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"context"
 	"maps"
 	"slices"
@@ -242,11 +243,14 @@ func (s *stepTable) own() []*taskStep {
 	return slices.DeleteFunc(s.all(), func(st *taskStep) bool { return st.master != st.task.name })
 }
 
-// masterDown fails the steps that the lost task began.
+// masterDown fails the steps that the lost task began. Their master may live, and hear of it over another connection before
+// it misses the one that broke: so the error names this end, too.
 func (s *stepTable) masterDown(task string, err error) {
 	for _, st := range s.all() {
 		if st.master == task {
-			st.fail(status.Derive(err))
+			e := status.From(err)
+			st.fail(&status.Error{Code: e.Code, Derived: true,
+				Message: fmt.Sprintf("%s (%s) lost the connection to the step's master: %s", st.task.name, st.task.System.Address(), e.Message)})
 		}
 	}
 }

@@ -48,14 +48,19 @@ NOT_COVERED = {
         "ShuffleAndRepeatDatasetV2 ShuffleDataset ShuffleDatasetV2 ShuffleDatasetV3 SkipDataset SleepDataset SparseTensorSliceDataset TFRecordDataset "
         "TFRecordDatasetV2 TakeDataset TakeWhileDataset TensorDataset TensorSliceDataset TextLineDataset UnbatchDataset UniqueDataset WindowDataset ZipDataset "
         "ExperimentalParseExampleDataset ExperimentalSlidingWindowDataset InitializeTableFromDataset ParseExampleDataset ParseExampleDatasetV2 "
-        "SamplingDataset SlidingWindowDataset UnwrapDatasetVariant WrapDatasetVariant",
+        "SamplingDataset SlidingWindowDataset UnwrapDatasetVariant WrapDatasetVariant AssertNextDataset AssertPrevDataset AutoShardDataset "
+        "ChooseFastestBranchDataset ChooseFastestDataset ComputeBatchSize DatasetFingerprint ExperimentalAssertNextDataset ExperimentalAutoShardDataset "
+        "ExperimentalChooseFastestDataset ExperimentalRebatchDataset ExperimentalSetStatsAggregatorDataset ExperimentalThreadPoolDataset IndexFlatMapDataset "
+        "OptimizeDataset OptimizeDatasetV2 RebatchDataset SaveDataset SaveDatasetV2 SetStatsAggregatorDataset SnapshotDataset SnapshotDatasetV2 "
+        "SnapshotNestedDatasetReader ThreadPoolDataset CompressElement UncompressElement WeightedFlatMapDataset "
+        "ExperimentalIteratorGetDevice IteratorGetModelProto ExperimentalStatsAggregatorSummary StatsAggregatorSummary",
     "batches of several steps": "Batch BatchFunction Unbatch UnbatchGrad",
     "reads or writes files": "CloseSummaryWriter CreateSummaryDbWriter CreateSummaryFileWriter FixedLengthRecordReader FixedLengthRecordReaderV2 "
         "FlushSummaryWriter GenerateVocabRemapping IdentityReader IdentityReaderV2 ImportEvent InitializeTableFromTextFile InitializeTableFromTextFileV2 "
         "LMDBReader LoadAndRemapMatrix MatchingFiles MergeV2Checkpoints ReadFile ReaderNumRecordsProduced ReaderNumRecordsProducedV2 "
         "ReaderNumWorkUnitsCompleted ReaderNumWorkUnitsCompletedV2 ReaderRead ReaderReadUpTo ReaderReadUpToV2 ReaderReadV2 ReaderReset ReaderResetV2 "
         "ReaderRestoreState ReaderRestoreStateV2 ReaderSerializeState ReaderSerializeStateV2 RecordInput Restore RestoreSlice RestoreV2 Save SaveSlices "
-        "SaveV2 SummaryWriter TFRecordReader TFRecordReaderV2 TextLineReader TextLineReaderV2 WholeFileReader WholeFileReaderV2 WriteAudioSummary WriteFile "
+        "SaveV2 StatsAggregatorSetSummaryWriter SummaryWriter TFRecordReader TFRecordReaderV2 TextLineReader TextLineReaderV2 WholeFileReader WholeFileReaderV2 WriteAudioSummary WriteFile "
         "WriteGraphSummary WriteHistogramSummary WriteImageSummary WriteRawProtoSummary WriteScalarSummary WriteSummary",
     "makes a table, which the lookups' calls do": "AnonymousHashTable AnonymousMutableDenseHashTable AnonymousMutableHashTable "
         "AnonymousMutableHashTableOfTensors HashTable HashTableV2 MutableDenseHashTable MutableDenseHashTableV2 MutableHashTable MutableHashTableOfTensors "

@@ -372,6 +372,9 @@ func TestBadInput(t *testing.T) {
 		{"cycle", "cycle_length must be greater than zero", status.InvalidArgument, func(p *pipe) *pipe {
 			return p.numbers(3).op("InterleaveDataset", calls("f", "twice"), i(0), i(1))
 		}},
+		{"more calls than datasets", "num_parallel_calls is 3, and cycle_length 2", status.InvalidArgument, func(p *pipe) *pipe {
+			return p.numbers(3).op("ParallelInterleaveDatasetV2", calls("f", "twice"), i(2), i(1), i(3))
+		}},
 		{"calls", "num_parallel_calls must be greater than zero", status.InvalidArgument, func(p *pipe) *pipe { return p.numbers(3).ahead("double", 0) }},
 		{"no function", "Function nobody is not defined", status.NotFound, func(p *pipe) *pipe { return p.numbers(3).mapped("nobody") }},
 		{"a count that is a vector", "count must be a scalar", status.InvalidArgument, func(p *pipe) *pipe {

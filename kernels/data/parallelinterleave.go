@@ -25,7 +25,11 @@ func newParallelInterleave(order string) func(*settings) maker {
 			if last > 3+n {
 				k.buffer = in.bufferOf(3 + n)
 			}
-			k.parallelism = in.parallelCalls(in.int(last, "num_parallel_calls"))
+			calls := in.int(last, "num_parallel_calls")
+			k.parallelism = in.parallelCalls(calls)
+			if fixed := in.int(1+n, "cycle_length"); in.err == nil && fixed != autotune && calls > fixed {
+				in.failf("num_parallel_calls is %d, and cycle_length %d: no more calls than datasets that are iterated over can run, unless one of them is left to the server (tf.data.AUTOTUNE)", calls, fixed)
+			}
 			return k
 		}
 	}

@@ -313,7 +313,7 @@ def status(target: str, timeout: float = 15.0) -> Dict[str, Any]:
         timeout=timeout + 10,
         check=False,
     )
-    if result.returncode != 0:
+    if result.returncode != 0 and not result.stdout:  # with an output, the code only says that a declared task is not up
         raise ServerError(14, result.stderr.decode(errors="replace").strip())
     return json.loads(result.stdout)
 
