@@ -1,8 +1,8 @@
 package actors
 
 import (
-	"fmt"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
