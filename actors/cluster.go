@@ -45,6 +45,8 @@ type Push struct {
 	Step   uint64
 	Key    kernels.Key
 	Tensor *tensor.Tensor
+	// Device is the full name of the device that receives it.
+	Device string
 	// Compression is for where the tensor's bytes are sent; within a machine they may not be.
 	Compression Compression
 }

@@ -37,7 +37,7 @@ func (st *taskStep) forward(key kernels.Key, dst string, v *tensor.Tensor, dead 
 	st.task.traces.transferred(view.PushEvent, uint64(st.ID), key, task, v)
 	if v != nil && len(v.Data()) > largeTensor {
 		return st.reach(task, func(p Peer) error {
-			return p.Push(Push{Step: uint64(st.ID), Key: key, Tensor: v, Compression: st.plan.compression})
+			return p.Push(Push{Step: uint64(st.ID), Key: key, Tensor: v, Device: dst, Compression: st.plan.compression})
 		}, v.Release)
 	}
 	if v != nil {

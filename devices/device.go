@@ -49,6 +49,13 @@ type Losable interface {
 	Revive()
 }
 
+// Landing is a device that takes up tensors from the network faster if they are received into memory that it gives.
+type Landing interface {
+	// Land gives a tensor in host memory, with undefined content, for elements that will be uploaded to the device.
+	// It is ordinary memory where there is no room in that which the device prefers, and may be called at any time.
+	Land(dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error)
+}
+
 // Watcher is told of the losses and starts of a device, in order and one at a time, on any goroutine. It must not wait
 // for the device.
 type Watcher interface {

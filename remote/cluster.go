@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/cast"
+	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -109,26 +110,28 @@ func (p peer) Push(q actors.Push) error {
 			return err
 		}
 	}
-	return p.PushCompressed(q.Step, pushHeader(q.Key, q.Tensor), q.Tensor.Data(), compress.Algorithm(q.Compression), q.Tensor.DType().Size(), q.Tensor.Release)
+	return p.PushCompressed(q.Step, pushHeader(q), q.Tensor.Data(), compress.Algorithm(q.Compression), q.Tensor.DType().Size(), q.Tensor.Release)
 }
 
-// pushHeader tells the receiver which edge a tensor is the value of, its type and its shape.
-func pushHeader(key kernels.Key, t *tensor.Tensor) []byte {
-	b := make([]byte, 0, len(key.Edge)+48)
-	b = protowire.AppendString(b, key.Edge)
-	b = protowire.AppendFixed64(b, key.Tag.Frame)
-	b = protowire.AppendVarint(b, uint64(key.Tag.Iter))
+// pushHeader tells the receiver which edge a tensor is the value of, its type and its shape, and which device wants it.
+func pushHeader(q actors.Push) []byte {
+	t := q.Tensor
+	b := make([]byte, 0, len(q.Key.Edge)+len(q.Device)+48)
+	b = protowire.AppendString(b, q.Key.Edge)
+	b = protowire.AppendFixed64(b, q.Key.Tag.Frame)
+	b = protowire.AppendVarint(b, uint64(q.Key.Tag.Iter))
 	b = protowire.AppendVarint(b, uint64(t.DType()))
 	b = protowire.AppendVarint(b, uint64(t.Rank()))
 	for _, d := range t.Shape() {
 		b = protowire.AppendVarint(b, uint64(d))
 	}
-	return b
+	return protowire.AppendString(b, q.Device)
 }
 
 var errHeader = status.New(status.DataLoss, "The header of a pushed tensor is malformed")
 
-func readPushHeader(b []byte) (key kernels.Key, dtype tensor.DType, shape tensor.Shape, err error) {
+// readPushHeader reads it. The device is what is left at the end: nothing, of a sender that does not tell it.
+func readPushHeader(b []byte) (key kernels.Key, dtype tensor.DType, shape tensor.Shape, device []byte, err error) {
 	next := func() uint64 {
 		v, n := protowire.ConsumeVarint(b)
 		if n < 0 {
@@ -140,38 +143,55 @@ func readPushHeader(b []byte) (key kernels.Key, dtype tensor.DType, shape tensor
 	}
 	edge, n := protowire.ConsumeBytes(b)
 	if n < 0 {
-		return key, 0, nil, errHeader
+		return key, 0, nil, nil, errHeader
 	}
 	key.Edge, b = string(edge), b[n:]
 	frame, n := protowire.ConsumeFixed64(b)
 	if n < 0 {
-		return key, 0, nil, errHeader
+		return key, 0, nil, nil, errHeader
 	}
 	key.Tag.Frame, b = frame, b[n:]
 	key.Tag.Iter = int64(next())
 	dtype = tensor.DType(next())
 	rank := next()
 	if rank > tensor.MaxRank {
-		return key, 0, nil, errHeader
+		return key, 0, nil, nil, errHeader
 	}
 	for range rank {
 		shape = append(shape, int64(next()))
 	}
-	return key, dtype, shape, err
+	if err == nil && len(b) > 0 {
+		if device, n = protowire.ConsumeBytes(b); n < 0 {
+			err = errHeader
+		}
+	}
+	return key, dtype, shape, device, err
 }
 
-// sink takes the tensors that peers push, straight into memory for kernels.
+// sink takes the tensors that peers push, straight into the memory that kernels or cards read them from.
 type sink struct {
 	pool    *tensor.Pool
+	landing map[string]devices.Landing // by the devices' names
 	deliver func(step uint64, key kernels.Key, t *tensor.Tensor)
 	refuse  func(step uint64, err error)
 }
 
 var _ link.Sink = (*sink)(nil)
 
+// newSink makes one for a task's devices, the first of which is its processor.
+func newSink(all []devices.Device) *sink {
+	s := &sink{pool: all[0].Pool(), landing: map[string]devices.Landing{}}
+	for _, d := range all {
+		if l, ok := d.(devices.Landing); ok {
+			s.landing[d.Name()] = l
+		}
+	}
+	return s
+}
+
 // Begin makes room for a tensor.
 func (s *sink) Begin(_ string, _ uint64, step uint64, header []byte, size int) ([]byte, func(error), error) {
-	key, dtype, shape, err := readPushHeader(header)
+	key, dtype, shape, device, err := readPushHeader(header)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -182,7 +202,7 @@ func (s *sink) Begin(_ string, _ uint64, step uint64, header []byte, size int) (
 	if each := int64(dtype.Size()); each == 0 || n > int64(size) || n*each != int64(size) {
 		return nil, nil, errHeader
 	}
-	t, err := tensor.New(s.pool, dtype, shape)
+	t, err := s.room(device, dtype, shape)
 	if err != nil {
 		s.refuse(step, err)
 		return nil, nil, err
@@ -194,6 +214,14 @@ func (s *sink) Begin(_ string, _ uint64, step uint64, header []byte, size int) (
 		}
 		s.deliver(step, key, t)
 	}, nil
+}
+
+// room is memory for a tensor on its way to a device.
+func (s *sink) room(device []byte, dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
+	if l := s.landing[string(device)]; l != nil {
+		return l.Land(dtype, shape)
+	}
+	return tensor.New(s.pool, dtype, shape)
 }
 
 // Take gives a tensor of another task of this process to its step. It stays in the account of the

@@ -205,7 +205,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		described = append(described, &wire.Device{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation(),
 			Description: d.Description()})
 	}
-	sink := &sink{pool: all[0].Pool()}
+	sink := newSink(all)
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Call: n.port.Call, Open: n.openStream,
 		System: n.port.System(), Reachable: actors.Reachable, Secret: n.secret, Identify: n.identify(), Confirm: n.confirms(),
 		Programs: programs{n}, Outsiders: c.Outsiders, AdmitOutsider: n.mayUseActors, Pool: sink.pool, Sink: sink, InUse: n.uses, Stalled: n.stalled, NoLending: c.NoLending, Logger: c.Log})

@@ -61,6 +61,7 @@ type Device struct {
 
 var (
 	_ devices.Device      = (*Device)(nil)
+	_ devices.Landing     = (*Device)(nil)
 	_ kernels.Accelerator = (*Device)(nil)
 )
 

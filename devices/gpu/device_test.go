@@ -94,3 +94,40 @@ func TestLargeUpload(t *testing.T) {
 		})
 	}
 }
+
+// What is received into memory that the device gives is uploaded out of it, without a copy by way of other pinned memory.
+func TestLanding(t *testing.T) {
+	m := newMachine(1, 64<<20)
+	d := open(t, m.cards[0], nil)
+	landed, err := d.Land(tensor.Uint8, tensor.Shape{2*piece + 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer landed.Release()
+	copy(landed.Data(), bytes.Repeat([]byte{7}, len(landed.Data())))
+	before := d.Stats().PinnedUsed
+	x, err := d.Upload(nil, landed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Release()
+	if used := d.Stats().PinnedUsed; before < int64(len(landed.Data())) || used != before {
+		t.Errorf("%d bytes of pinned memory were in use before the upload, %d after it", before, used)
+	}
+	if got, err := fetch(t, d, nil, x); err != nil || !bytes.Equal(got, landed.Data()) {
+		t.Errorf("what came back is not what was sent: %v", err)
+	}
+}
+
+// Where there is no pinned memory, ordinary memory is given.
+func TestLandingWithoutRoom(t *testing.T) {
+	d := open(t, newMachine(1, 64<<20).cards[0], func(o *Options) { o.HostLimit = 1 })
+	landed, err := d.Land(tensor.Float, tensor.Shape{100, 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer landed.Release()
+	if used := d.Stats().PinnedUsed; used != 0 || landed.Len() != 80000 {
+		t.Errorf("%d bytes of pinned memory for a tensor of %d", used, landed.Len())
+	}
+}

@@ -50,6 +50,11 @@ func (d *core) Upload(ctx *kernels.Context, host *tensor.Tensor) (*tensor.Tensor
 	return t, nil
 }
 
+// Land gives a tensor in pinned host memory, out of which Upload copies nothing.
+func (d *core) Land(dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
+	return d.life.Load().pinned.make(dtype, shape)
+}
+
 // Download calls done with a copy of t in pinned host memory. t is kept until the copy is there, so that
 // its memory is neither written to nor used for another tensor before. A step that is cancelled does not wait.
 func (d *core) Download(ctx *kernels.Context, t *tensor.Tensor, done func(*tensor.Tensor, error)) {
