@@ -33,7 +33,7 @@ func TestSinkOfDevices(t *testing.T) {
 		}
 		got = v
 	}
-	v, err := tensor.New(nil, tensor.Float, tensor.Shape{3, 5})
+	v, err := tensor.New(tensor.NewPool("test", 0), tensor.Float32, tensor.Shape{3, 5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestSinkOfDevices(t *testing.T) {
 
 // Headers of a sender that does not tell the device are read; what is cut off within it is refused.
 func TestPushHeaders(t *testing.T) {
-	v, err := tensor.New(nil, tensor.Int64, tensor.Shape{2})
+	v, err := tensor.New(tensor.NewPool("test", 0), tensor.Int64, tensor.Shape{2})
 	if err != nil {
 		t.Fatal(err)
 	}

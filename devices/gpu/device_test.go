@@ -122,7 +122,7 @@ func TestLanding(t *testing.T) {
 // Where there is no pinned memory, ordinary memory is given.
 func TestLandingWithoutRoom(t *testing.T) {
 	d := open(t, newMachine(1, 64<<20).cards[0], func(o *Options) { o.HostLimit = 1 })
-	landed, err := d.Land(tensor.Float, tensor.Shape{100, 200})
+	landed, err := d.Land(tensor.Float32, tensor.Shape{100, 200})
 	if err != nil {
 		t.Fatal(err)
 	}
