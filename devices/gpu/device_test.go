@@ -127,7 +127,7 @@ func TestLandingWithoutRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer landed.Release()
-	if used := d.Stats().PinnedUsed; used != 0 || landed.Len() != 80000 {
+	if used := d.Stats().PinnedUsed; used != 0 || landed.Len() != 20000 {
 		t.Errorf("%d bytes of pinned memory for a tensor of %d", used, landed.Len())
 	}
 }
