@@ -105,6 +105,11 @@ func squaredDifference32(dst, a, b []float32) {
 	simd.Square(dst, dst)
 }
 
+func squaredDifferenceScalar(dst, v []float32, s float32) {
+	simd.SubScalar(dst, v, s)
+	simd.Square(dst, dst)
+}
+
 func squaredDifference[T element.Ordered](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {

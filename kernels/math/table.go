@@ -71,7 +71,7 @@ func addBinary(table *kernels.Table) {
 	binary("NextAfter", costly, elementwise.Floats2(nextAfter32, nextAfter64)[:2])
 	binary("Pow", costly, elementwise.Floats2(pow32, pow64), perComplex2(cmplx.Pow), elementwise.Unsigned2(powInt[uint8], powInt[uint16], powInt[uint32], powInt[uint64]),
 		elementwise.Signed2(powInt[int8], powInt[int16], powInt[int32], powInt[int64]).Checked(isNegative, errNegativePower))
-	binary("SquaredDifference", plain, elementwise.Floats2(squaredDifference32, squaredDifference[float64]),
+	binary("SquaredDifference", plain, elementwise.Floats2(squaredDifference32, squaredDifference[float64]).Scalars(squaredDifferenceScalar, squaredDifferenceScalar),
 		elementwise.Signed2(squaredDifference[int8], squaredDifference[int16], squaredDifference[int32], squaredDifference[int64]),
 		perComplex2(func(a, b complex128) complex128 { d := a - b; return cmplx.Conj(d) * d }))
 

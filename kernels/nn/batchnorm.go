@@ -11,7 +11,6 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 	"github.com/troupe-run/troupe/kernels/internal/layout"
-	"github.com/troupe-run/troupe/kernels/internal/reduce"
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
@@ -185,29 +184,40 @@ func (b *batchNorm) statistics(ctx *kernels.Context, channels int) (stats [4][]f
 // rounding.
 const rowsOfPart = 256
 
+// partsOfRows calls add for parts of all rows, in parallel, with n sums of its own, which begin at 0, and gives the sums of
+// all parts. release returns their memory.
+func partsOfRows(ctx *kernels.Context, rows, n, channels int, add func(sums [][]float32, lo, hi int)) (parts [][][]float32, release func(), err error) {
+	parts = make([][][]float32, (rows+rowsOfPart-1)/rowsOfPart)
+	work, release, err := element.Scratch[float32](ctx.Device, len(parts)*n*channels)
+	if err != nil {
+		return nil, nil, err
+	}
+	clear(work)
+	for p := range parts {
+		parts[p] = make([][]float32, n)
+		for i := range parts[p] {
+			parts[p][i], work = work[:channels], work[channels:]
+		}
+	}
+	ctx.Device.Parallel(len(parts), max(1, element.CheapGrain/(rowsOfPart*channels)), func(lo, hi int) {
+		for p := lo; p < hi; p++ {
+			add(parts[p], p*rowsOfPart, min((p+1)*rowsOfPart, rows))
+		}
+	})
+	return parts, release, nil
+}
+
 // sumInRows calls add for parts of all rows, in parallel, with sums of its own, and adds those up in sums.
 func sumInRows(ctx *kernels.Context, rows int, sums [][]float32, add func(sums [][]float32, lo, hi int)) error {
-	channels, parts := len(sums[0]), (rows+rowsOfPart-1)/rowsOfPart
-	work, release, err := element.Scratch[float32](ctx.Device, parts*len(sums)*channels)
+	parts, release, err := partsOfRows(ctx, rows, len(sums), len(sums[0]), add)
 	if err != nil {
 		return err
 	}
 	defer release()
-	clear(work)
-	part := func(p, i int) []float32 { return work[(p*len(sums)+i)*channels:][:channels] }
-	ctx.Device.Parallel(parts, max(1, element.CheapGrain/(rowsOfPart*channels)), func(lo, hi int) {
-		own := make([][]float32, len(sums))
-		for p := lo; p < hi; p++ {
-			for i := range own {
-				own[i] = part(p, i)
-			}
-			add(own, p*rowsOfPart, min((p+1)*rowsOfPart, rows))
-		}
-	})
 	for i, sum := range sums {
 		clear(sum)
-		for p := range parts {
-			simd.Add(sum, sum, part(p, i))
+		for _, part := range parts {
+			simd.Add(sum, sum, part[i])
 		}
 	}
 	return nil
@@ -218,18 +228,9 @@ func (b *batchNorm) measure(ctx *kernels.Context, src []float32, stats [4][]floa
 	mean, variance, batchMean, batchVariance := stats[0], stats[1], stats[2], stats[3]
 	channels := len(mean)
 	rows := len(src) / channels
-	sum := reduce.SumFloat
-	if err := sum.Reduce(ctx.Device, batchMean, src, []int{rows, channels}, true); err != nil {
+	if err := moments(ctx, src, rows, batchMean, batchVariance); err != nil {
 		return err
 	}
-	simd.DivScalar(batchMean, batchMean, float32(rows))
-	err := sumInRows(ctx, rows, [][]float32{batchVariance}, func(sums [][]float32, lo, hi int) {
-		simd.AddSquares(sums[0], src[lo*channels:hi*channels], batchMean)
-	})
-	if err != nil {
-		return err
-	}
-	simd.DivScalar(batchVariance, batchVariance, float32(rows))
 	unbiased := float32(rows) / float32(max(1, rows-1))
 	if b.average == 1 {
 		copy(mean, batchMean)
@@ -241,6 +242,36 @@ func (b *batchNorm) measure(ctx *kernels.Context, src []float32, stats [4][]floa
 		mean[i] = (1-b.average)*oldMean[i] + b.average*batchMean[i]
 		variance[i] = (1-b.average)*oldVariance[i] + b.average*unbiased*batchVariance[i]
 	}
+	return nil
+}
+
+// moments computes the mean and the variance of each channel. The rows are read once: each part's sum of squares is that of
+// the distances from its own mean, and the distances of those means from the mean of all rows are added: see Chan, Golub and
+// LeVeque, "Algorithms for computing the sample variance", 1983.
+func moments(ctx *kernels.Context, src []float32, rows int, mean, variance []float32) error {
+	parts, release, err := partsOfRows(ctx, rows, 2, len(mean), func(sums [][]float32, lo, hi int) {
+		part := src[lo*len(mean) : hi*len(mean)]
+		simd.AddEachRow(sums[0], part)
+		simd.DivScalar(sums[0], sums[0], float32(hi-lo))
+		simd.AddSquares(sums[1], part, sums[0])
+	})
+	if err != nil {
+		return err
+	}
+	defer release()
+	clear(mean)
+	clear(variance)
+	for p, sums := range parts {
+		simd.Axpy(mean, float32(min(rowsOfPart, rows-p*rowsOfPart))/float32(rows), sums[0])
+	}
+	for p, sums := range parts {
+		n := float32(min(rowsOfPart, rows-p*rowsOfPart))
+		for i, squares := range sums[1] {
+			apart := sums[0][i] - mean[i]
+			variance[i] += squares + n*apart*apart
+		}
+	}
+	simd.DivScalar(variance, variance, float32(rows))
 	return nil
 }
 

@@ -2,9 +2,7 @@ package simd
 
 import "golang.org/x/sys/cpu"
 
-// bfloatTiles sets 32 rows of C, ldc bytes apart, to the product of 32 rows of A, lda bytes apart, and blocks of B of 32
-// columns each. k is a multiple of 32. A block of B has its columns in two halves, of which each has for each pair of steps
-// of k, in turn, the two numbers of each column, 64 bytes in all.
+// bfloatTiles is a kernelSet's, with the configuration of the tiles.
 //
 //go:noescape
 func bfloatTiles(k int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int, config *byte)
@@ -29,7 +27,7 @@ func init() {
 	if permitTiles() != 0 {
 		return
 	}
-	avx512.bfloatTiles = func(k int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int) {
+	avx512.bfloatTiles = func(k, _ int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int) {
 		bfloatTiles(k, a, lda, b, blocks, c, ldc, &tileConfig[0])
 	}
 }

@@ -6331,6 +6331,241 @@ done:
 	VZEROUPPER
 	RET
 
+// func normalizeColumnsAVX512(rows int, stride int, dst *float32, x *float32, mean *float32, factor *float32, offset *float32)
+// Requires: AVX, AVX512F
+TEXT ·normalizeColumnsAVX512(SB), NOSPLIT, $0-56
+	MOVQ    rows+0(FP), AX
+	MOVQ    stride+8(FP), CX
+	MOVQ    dst+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    mean+32(FP), SI
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+	MOVQ    factor+40(FP), SI
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	MOVQ    offset+48(FP), SI
+	VMOVUPS (SI), Z8
+	VMOVUPS 64(SI), Z9
+	VMOVUPS 128(SI), Z10
+	VMOVUPS 192(SI), Z11
+
+row:
+	VMOVUPS     (BX), Z12
+	VSUBPS      Z0, Z12, Z12
+	VFMADD213PS Z8, Z4, Z12
+	VMOVUPS     Z12, (DX)
+	VMOVUPS     64(BX), Z12
+	VSUBPS      Z1, Z12, Z12
+	VFMADD213PS Z9, Z5, Z12
+	VMOVUPS     Z12, 64(DX)
+	VMOVUPS     128(BX), Z12
+	VSUBPS      Z2, Z12, Z12
+	VFMADD213PS Z10, Z6, Z12
+	VMOVUPS     Z12, 128(DX)
+	VMOVUPS     192(BX), Z12
+	VSUBPS      Z3, Z12, Z12
+	VFMADD213PS Z11, Z7, Z12
+	VMOVUPS     Z12, 192(DX)
+	ADDQ        CX, DX
+	ADDQ        CX, BX
+	DECQ        AX
+	JNZ         row
+	VZEROUPPER
+	RET
+
+// func addColumnsAVX512(rows int, stride int, x *float32, sum *float32)
+// Requires: AVX, AVX512F
+TEXT ·addColumnsAVX512(SB), NOSPLIT, $0-32
+	MOVQ    rows+0(FP), AX
+	MOVQ    stride+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    sum+24(FP), BX
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+
+row:
+	VADDPS  (DX), Z0, Z0
+	VADDPS  64(DX), Z1, Z1
+	VADDPS  128(DX), Z2, Z2
+	VADDPS  192(DX), Z3, Z3
+	ADDQ    CX, DX
+	DECQ    AX
+	JNZ     row
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VZEROUPPER
+	RET
+
+// func addSquaresColumnsAVX512(rows int, stride int, x *float32, sum *float32, mean *float32)
+// Requires: AVX, AVX512F
+TEXT ·addSquaresColumnsAVX512(SB), NOSPLIT, $0-40
+	MOVQ    rows+0(FP), AX
+	MOVQ    stride+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    sum+24(FP), BX
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	MOVQ    mean+32(FP), SI
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+
+row:
+	VMOVUPS     (DX), Z8
+	VSUBPS      Z4, Z8, Z8
+	VFMADD231PS Z8, Z8, Z0
+	VMOVUPS     64(DX), Z8
+	VSUBPS      Z5, Z8, Z8
+	VFMADD231PS Z8, Z8, Z1
+	VMOVUPS     128(DX), Z8
+	VSUBPS      Z6, Z8, Z8
+	VFMADD231PS Z8, Z8, Z2
+	VMOVUPS     192(DX), Z8
+	VSUBPS      Z7, Z8, Z8
+	VFMADD231PS Z8, Z8, Z3
+	ADDQ        CX, DX
+	DECQ        AX
+	JNZ         row
+	VMOVUPS     Z0, (BX)
+	VMOVUPS     Z1, 64(BX)
+	VMOVUPS     Z2, 128(BX)
+	VMOVUPS     Z3, 192(BX)
+	VZEROUPPER
+	RET
+
+// func addProductsColumnsAVX512(rows int, stride int, grad *float32, x *float32, sum *float32, products *float32, mean *float32)
+// Requires: AVX, AVX512F
+TEXT ·addProductsColumnsAVX512(SB), NOSPLIT, $0-56
+	MOVQ    rows+0(FP), AX
+	MOVQ    stride+8(FP), CX
+	MOVQ    grad+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    sum+32(FP), SI
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+	MOVQ    products+40(FP), DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+	MOVQ    mean+48(FP), R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	VMOVUPS 128(R8), Z10
+	VMOVUPS 192(R8), Z11
+
+row:
+	VMOVUPS     (DX), Z12
+	VMOVUPS     (BX), Z13
+	VSUBPS      Z8, Z13, Z13
+	VFMADD231PS Z13, Z12, Z4
+	VADDPS      Z12, Z0, Z0
+	VMOVUPS     64(DX), Z12
+	VMOVUPS     64(BX), Z13
+	VSUBPS      Z9, Z13, Z13
+	VFMADD231PS Z13, Z12, Z5
+	VADDPS      Z12, Z1, Z1
+	VMOVUPS     128(DX), Z12
+	VMOVUPS     128(BX), Z13
+	VSUBPS      Z10, Z13, Z13
+	VFMADD231PS Z13, Z12, Z6
+	VADDPS      Z12, Z2, Z2
+	VMOVUPS     192(DX), Z12
+	VMOVUPS     192(BX), Z13
+	VSUBPS      Z11, Z13, Z13
+	VFMADD231PS Z13, Z12, Z7
+	VADDPS      Z12, Z3, Z3
+	ADDQ        CX, DX
+	ADDQ        CX, BX
+	DECQ        AX
+	JNZ         row
+	VMOVUPS     Z0, (SI)
+	VMOVUPS     Z1, 64(SI)
+	VMOVUPS     Z2, 128(SI)
+	VMOVUPS     Z3, 192(SI)
+	VMOVUPS     Z4, (DI)
+	VMOVUPS     Z5, 64(DI)
+	VMOVUPS     Z6, 128(DI)
+	VMOVUPS     Z7, 192(DI)
+	VZEROUPPER
+	RET
+
+// func normalizeGradColumnsAVX512(rows int, stride int, dst *float32, grad *float32, x *float32, mean *float32, ofGrad *float32, ofX *float32, offset *float32)
+// Requires: AVX, AVX512F
+TEXT ·normalizeGradColumnsAVX512(SB), NOSPLIT, $0-72
+	MOVQ    rows+0(FP), AX
+	MOVQ    stride+8(FP), CX
+	MOVQ    dst+16(FP), DX
+	MOVQ    grad+24(FP), BX
+	MOVQ    x+32(FP), SI
+	MOVQ    mean+40(FP), DI
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+	MOVQ    ofGrad+48(FP), DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+	MOVQ    ofX+56(FP), DI
+	VMOVUPS (DI), Z8
+	VMOVUPS 64(DI), Z9
+	VMOVUPS 128(DI), Z10
+	VMOVUPS 192(DI), Z11
+	MOVQ    offset+64(FP), DI
+	VMOVUPS (DI), Z12
+	VMOVUPS 64(DI), Z13
+	VMOVUPS 128(DI), Z14
+	VMOVUPS 192(DI), Z15
+
+row:
+	VMOVUPS     (SI), Z16
+	VSUBPS      Z0, Z16, Z16
+	VMOVAPS     Z12, Z17
+	VFMADD231PS (BX), Z4, Z17
+	VFMADD231PS Z8, Z16, Z17
+	VMOVUPS     Z17, (DX)
+	VMOVUPS     64(SI), Z16
+	VSUBPS      Z1, Z16, Z16
+	VMOVAPS     Z13, Z17
+	VFMADD231PS 64(BX), Z5, Z17
+	VFMADD231PS Z9, Z16, Z17
+	VMOVUPS     Z17, 64(DX)
+	VMOVUPS     128(SI), Z16
+	VSUBPS      Z2, Z16, Z16
+	VMOVAPS     Z14, Z17
+	VFMADD231PS 128(BX), Z6, Z17
+	VFMADD231PS Z10, Z16, Z17
+	VMOVUPS     Z17, 128(DX)
+	VMOVUPS     192(SI), Z16
+	VSUBPS      Z3, Z16, Z16
+	VMOVAPS     Z15, Z17
+	VFMADD231PS 192(BX), Z7, Z17
+	VFMADD231PS Z11, Z16, Z17
+	VMOVUPS     Z17, 192(DX)
+	ADDQ        CX, DX
+	ADDQ        CX, BX
+	ADDQ        CX, SI
+	DECQ        AX
+	JNZ         row
+	VZEROUPPER
+	RET
+
 // func adamAVX512(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)
 // Requires: AVX, AVX512F, BMI2, SSE
 TEXT ·adamAVX512(SB), NOSPLIT, $8-116
@@ -12744,6 +12979,169 @@ rest:
 	VMASKMOVPS  Y2, Y0, (AX)
 
 done:
+	VZEROUPPER
+	RET
+
+// func normalizeColumnsAVX2(rows int, stride int, dst *float32, x *float32, mean *float32, factor *float32, offset *float32)
+// Requires: AVX, FMA3
+TEXT ·normalizeColumnsAVX2(SB), NOSPLIT, $0-56
+	MOVQ    rows+0(FP), AX
+	MOVQ    stride+8(FP), CX
+	MOVQ    dst+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    mean+32(FP), SI
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	MOVQ    factor+40(FP), SI
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	MOVQ    offset+48(FP), SI
+	VMOVUPS (SI), Y4
+	VMOVUPS 32(SI), Y5
+
+row:
+	VMOVUPS     (BX), Y6
+	VSUBPS      Y0, Y6, Y6
+	VFMADD213PS Y4, Y2, Y6
+	VMOVUPS     Y6, (DX)
+	VMOVUPS     32(BX), Y6
+	VSUBPS      Y1, Y6, Y6
+	VFMADD213PS Y5, Y3, Y6
+	VMOVUPS     Y6, 32(DX)
+	ADDQ        CX, DX
+	ADDQ        CX, BX
+	DECQ        AX
+	JNZ         row
+	VZEROUPPER
+	RET
+
+// func addColumnsAVX2(rows int, stride int, x *float32, sum *float32)
+// Requires: AVX
+TEXT ·addColumnsAVX2(SB), NOSPLIT, $0-32
+	MOVQ    rows+0(FP), AX
+	MOVQ    stride+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    sum+24(FP), BX
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+
+row:
+	VADDPS  (DX), Y0, Y0
+	VADDPS  32(DX), Y1, Y1
+	ADDQ    CX, DX
+	DECQ    AX
+	JNZ     row
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VZEROUPPER
+	RET
+
+// func addSquaresColumnsAVX2(rows int, stride int, x *float32, sum *float32, mean *float32)
+// Requires: AVX, FMA3
+TEXT ·addSquaresColumnsAVX2(SB), NOSPLIT, $0-40
+	MOVQ    rows+0(FP), AX
+	MOVQ    stride+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    sum+24(FP), BX
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	MOVQ    mean+32(FP), SI
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+
+row:
+	VMOVUPS     (DX), Y4
+	VSUBPS      Y2, Y4, Y4
+	VFMADD231PS Y4, Y4, Y0
+	VMOVUPS     32(DX), Y4
+	VSUBPS      Y3, Y4, Y4
+	VFMADD231PS Y4, Y4, Y1
+	ADDQ        CX, DX
+	DECQ        AX
+	JNZ         row
+	VMOVUPS     Y0, (BX)
+	VMOVUPS     Y1, 32(BX)
+	VZEROUPPER
+	RET
+
+// func addProductsColumnsAVX2(rows int, stride int, grad *float32, x *float32, sum *float32, products *float32, mean *float32)
+// Requires: AVX, FMA3
+TEXT ·addProductsColumnsAVX2(SB), NOSPLIT, $0-56
+	MOVQ    rows+0(FP), AX
+	MOVQ    stride+8(FP), CX
+	MOVQ    grad+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    sum+32(FP), SI
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	MOVQ    products+40(FP), DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+	MOVQ    mean+48(FP), R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+
+row:
+	VMOVUPS     (DX), Y6
+	VMOVUPS     (BX), Y7
+	VSUBPS      Y4, Y7, Y7
+	VFMADD231PS Y7, Y6, Y2
+	VADDPS      Y6, Y0, Y0
+	VMOVUPS     32(DX), Y6
+	VMOVUPS     32(BX), Y7
+	VSUBPS      Y5, Y7, Y7
+	VFMADD231PS Y7, Y6, Y3
+	VADDPS      Y6, Y1, Y1
+	ADDQ        CX, DX
+	ADDQ        CX, BX
+	DECQ        AX
+	JNZ         row
+	VMOVUPS     Y0, (SI)
+	VMOVUPS     Y1, 32(SI)
+	VMOVUPS     Y2, (DI)
+	VMOVUPS     Y3, 32(DI)
+	VZEROUPPER
+	RET
+
+// func normalizeGradColumnsAVX2(rows int, stride int, dst *float32, grad *float32, x *float32, mean *float32, ofGrad *float32, ofX *float32, offset *float32)
+// Requires: AVX, FMA3
+TEXT ·normalizeGradColumnsAVX2(SB), NOSPLIT, $0-72
+	MOVQ    rows+0(FP), AX
+	MOVQ    stride+8(FP), CX
+	MOVQ    dst+16(FP), DX
+	MOVQ    grad+24(FP), BX
+	MOVQ    x+32(FP), SI
+	MOVQ    mean+40(FP), DI
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	MOVQ    ofGrad+48(FP), DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+	MOVQ    ofX+56(FP), DI
+	VMOVUPS (DI), Y4
+	VMOVUPS 32(DI), Y5
+	MOVQ    offset+64(FP), DI
+	VMOVUPS (DI), Y6
+	VMOVUPS 32(DI), Y7
+
+row:
+	VMOVUPS     (SI), Y8
+	VSUBPS      Y0, Y8, Y8
+	VMOVAPS     Y6, Y9
+	VFMADD231PS (BX), Y2, Y9
+	VFMADD231PS Y4, Y8, Y9
+	VMOVUPS     Y9, (DX)
+	VMOVUPS     32(SI), Y8
+	VSUBPS      Y1, Y8, Y8
+	VMOVAPS     Y7, Y9
+	VFMADD231PS 32(BX), Y3, Y9
+	VFMADD231PS Y5, Y8, Y9
+	VMOVUPS     Y9, 32(DX)
+	ADDQ        CX, DX
+	ADDQ        CX, BX
+	ADDQ        CX, SI
+	DECQ        AX
+	JNZ         row
 	VZEROUPPER
 	RET
 

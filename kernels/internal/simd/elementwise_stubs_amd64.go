@@ -140,6 +140,21 @@ func addProductsRowAVX512(sum []float32, products []float32, grad []float32, x [
 func normalizeGradRowAVX512(dst []float32, grad []float32, x []float32, mean []float32, ofGrad []float32, ofX []float32, offset []float32)
 
 //go:noescape
+func normalizeColumnsAVX512(rows int, stride int, dst *float32, x *float32, mean *float32, factor *float32, offset *float32)
+
+//go:noescape
+func addColumnsAVX512(rows int, stride int, x *float32, sum *float32)
+
+//go:noescape
+func addSquaresColumnsAVX512(rows int, stride int, x *float32, sum *float32, mean *float32)
+
+//go:noescape
+func addProductsColumnsAVX512(rows int, stride int, grad *float32, x *float32, sum *float32, products *float32, mean *float32)
+
+//go:noescape
+func normalizeGradColumnsAVX512(rows int, stride int, dst *float32, grad *float32, x *float32, mean *float32, ofGrad *float32, ofX *float32, offset *float32)
+
+//go:noescape
 func adamAVX512(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)
 
 //go:noescape
@@ -297,6 +312,21 @@ func addProductsRowAVX2(sum []float32, products []float32, grad []float32, x []f
 
 //go:noescape
 func normalizeGradRowAVX2(dst []float32, grad []float32, x []float32, mean []float32, ofGrad []float32, ofX []float32, offset []float32)
+
+//go:noescape
+func normalizeColumnsAVX2(rows int, stride int, dst *float32, x *float32, mean *float32, factor *float32, offset *float32)
+
+//go:noescape
+func addColumnsAVX2(rows int, stride int, x *float32, sum *float32)
+
+//go:noescape
+func addSquaresColumnsAVX2(rows int, stride int, x *float32, sum *float32, mean *float32)
+
+//go:noescape
+func addProductsColumnsAVX2(rows int, stride int, grad *float32, x *float32, sum *float32, products *float32, mean *float32)
+
+//go:noescape
+func normalizeGradColumnsAVX2(rows int, stride int, dst *float32, grad *float32, x *float32, mean *float32, ofGrad *float32, ofX *float32, offset *float32)
 
 //go:noescape
 func adamAVX2(v []float32, m []float32, vv []float32, grad []float32, rate float32, beta1 float32, rest1 float32, rest2 float32, eps float32)

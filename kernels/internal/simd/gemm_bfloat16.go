@@ -169,7 +169,7 @@ func (p *bfloatProduct) compute(lo, hi int) {
 		i := lo * tileBlock
 		rows := min(tileBlock, p.rows-i)
 		a, lda := w.rowsOfA(p, i, rows)
-		active.bfloatTiles(p.depth, a, 2*lda, &p.packedB[0], blocks, &w.sums[0], 4*ldc)
+		active.bfloatTiles(p.depth, rows, a, 2*lda, &p.packedB[0], blocks, &w.sums[0], 4*ldc)
 		for y := range rows {
 			NarrowBFloat16(p.c[(p.top+i+y)*p.ldc+p.left:][:p.columns], w.sums[y*ldc:][:p.columns])
 		}

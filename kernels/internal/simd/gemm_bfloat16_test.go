@@ -31,7 +31,7 @@ func bfloats(mem *arena, n int) ([]uint16, []float32) {
 // absolute products.
 func TestGemmBFloat16(t *testing.T) {
 	if !HasGemmBFloat16(1) {
-		t.Skip("this processor has no tiles")
+		t.Skip("this processor does not multiply bfloat16")
 	}
 	r := rand.New(rand.NewPCG(7, 8))
 	mem := &arena{r: r}

@@ -29,6 +29,7 @@ type kernelSet struct {
 	addSquaresRow    func(sum, x, mean []float32)
 	addProductsRow   func(sum, products, grad, x, mean []float32)
 	normalizeGradRow func(dst, grad, x, mean, ofGrad, ofX, offset []float32)
+	norms            *normKernels // nil selects a call for each row
 
 	sum, maxOf func(a []float32) float32
 	// Of at least one row.
@@ -39,8 +40,11 @@ type kernelSet struct {
 	// The lengths of narrow and widen are multiples of bfloatTurn.
 	narrow func(dst []uint16, src []float32)
 	widen  func(dst []float32, src []uint16)
-	// Together they are products of bfloat16, where the processor has tiles: nil without.
-	bfloatTiles func(k int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int)
+	// Together they are products of bfloat16, where the processor multiplies its pairs: nil without. bfloatTiles sets 32 rows
+	// of C, ldc bytes apart, of which only the first rows count, to the product of as many rows of A, lda bytes apart, and
+	// blocks of B of 32 columns each. k is a multiple of 32. A block of B has its columns in two halves, of which each has
+	// for each pair of steps of k, in turn, the two numbers of each column, 64 bytes in all.
+	bfloatTiles func(k, rows int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int)
 	interleave  func(pairs int, src *uint16, lds int, dst *uint16)
 
 	selections *selections // nil selects the portable ones

@@ -32,6 +32,12 @@ func TestNorms(t *testing.T) {
 			NormalizeRows(dst, x, mean, factor, offset)
 			check("NormalizeRows", dst, want)
 
+			for i, v := range x {
+				wantSum[i%n] += v
+			}
+			AddEachRow(sum, x)
+			check("AddEachRow", sum, wantSum)
+
 			for at := 0; at < len(x); at += n {
 				addSquaresRow(wantSum, x[at:at+n], mean)
 			}
