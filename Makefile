@@ -3,7 +3,7 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && compiler=$$(devices/cuda/compiler.sh) && CGO_ENABLED=1 CC="$$compiler" CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test lint test-plain test-race test-cuda test-rules test-arm64 wheel wheels kernel-report gpu-report
+.PHONY: troupe cuda test lint test-plain test-race test-cuda test-rules test-arm64 wheel wheels compare kernel-report gpu-report
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -56,6 +56,11 @@ wheels:
 # machine that does nothing else, and a Python with TensorFlow.
 kernel-report: troupe
 	$${TROUPE_PYTHON:-python3} e2e/speed/report.py --troupe ./$(TROUPE) --out docs/kernels.md
+
+# TensorFlow's programs on Troupe's servers and on TensorFlow's own: the figures and the plot of docs/comparison.md. It takes five minutes, on
+# a machine that does nothing else, and a Python with TensorFlow and matplotlib.
+compare: troupe
+	$${TROUPE_PYTHON:-python3} e2e/comparison/compare.py --troupe ./$(TROUPE) --out docs/comparison.json --plot docs/images/comparison
 
 # What the machine's NVIDIA card does, in docs/gpu-report.md: the tests on it, and all that is measured. It takes less than 20
 # minutes, on a machine that does nothing else. GPU_REPORT are the program's flags; -help lists them.
