@@ -43,8 +43,12 @@ func TestJSONKeys(t *testing.T) {
 			continue
 		}
 		ran++
+		args := []string{cmd.Name(), "--json", server.Target()}
+		if cmd.Name() == "version" {
+			args = args[:2]
+		}
 		var out, log bytes.Buffer
-		if code := run(t.Context(), []string{cmd.Name(), "--json", server.Target()}, os.Stdin, &out, &log); code != exitOK {
+		if code := run(t.Context(), args, os.Stdin, &out, &log); code != exitOK {
 			t.Errorf("%s ended with %d: %s", cmd.Name(), code, log.String())
 			continue
 		}
@@ -64,6 +68,9 @@ func TestJSONKeys(t *testing.T) {
 				t.Errorf("%s has the key %q, which is not in snake_case", path, key)
 			}
 		})
+		if name := cmd.Name(); (name == "status" || name == "version") && !keys["version"] {
+			t.Errorf("%s lacks the version: %v", name, value)
+		}
 		if len(keys) == 0 && cmd.Name() != "why" { // no step is slow
 			t.Errorf("%s printed no keys: %v", cmd.Name(), value)
 		}

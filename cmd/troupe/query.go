@@ -107,8 +107,8 @@ func newStatus() *cobra.Command {
 		Use:   "status TARGET[,TARGET…]",
 		Short: "Show which tasks of a cluster are up",
 		Long: `Status shows what the server at TARGET knows of each declared task: whether it is up, down or
-never seen, since when, at which address, with which devices, and why it is not up. The server must be
-Troupe's; TensorFlow's do not have this information. With several targets, it asks the first one that
+never seen, since when, at which address, which version of Troupe it runs, with which devices, and why
+it is not up. The server must be Troupe's; TensorFlow's do not have this information. With several targets, it asks the first one that
 answers: any task of the cluster knows all tasks. It exits with 1 if a task is not up, with 4 if no
 server answers.`,
 		Example: "  troupe status grpc://10.0.0.2:2222",
@@ -120,21 +120,41 @@ server answers.`,
 		if err != nil {
 			return err
 		}
+		versions, unseen := versionsOf(ctx, c)
 		if asJSON {
-			return cmp.Or(printJSON(cmd.OutOrStdout(), statusRecordOf(s)), allUp(s))
+			return cmp.Or(printJSON(cmd.OutOrStdout(), statusRecordOf(s, versions)), allUp(s))
 		}
-		t := table(cmd.OutOrStdout(), "TASK", "ADDRESS", "STATE", "SINCE", "DEVICES", "WHY")
+		t := table(cmd.OutOrStdout(), "TASK", "ADDRESS", "STATE", "SINCE", "VERSION", "DEVICES", "WHY")
 		for _, task := range s.Tasks {
-			t.row(task.Task, task.Address, task.State, sinceText(task.Since), devicesText(task.Devices), task.Reason)
+			t.row(task.Task, task.Address, task.State, sinceText(task.Since), orDash(versions[task.Task]), devicesText(task.Devices), task.Reason)
 		}
 		if err := t.end(); err != nil {
 			return err
+		}
+		if unseen != nil {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "\nwarning: the versions of the tasks are not known: %v\n", unseen); err != nil {
+				return err
+			}
 		}
 		if s.Exposed != "" {
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nwarning: %s\n", s.Exposed)
 		}
 		return cmp.Or(err, allUp(s))
 	})
+}
+
+// versionsOf asks all tasks that are up for the version of Troupe that they run. A task that does not answer is not in the map.
+func versionsOf(ctx context.Context, c *client.Client) (map[string]string, error) {
+	// Each task tells of its process, whatever the section; this one is small.
+	seen, err := c.See(ctx, &client.Query{Sections: []string{"devices"}, Cluster: true})
+	if err != nil {
+		return nil, err
+	}
+	versions := map[string]string{}
+	for _, t := range seen.Tasks {
+		versions[t.GetTask()] = t.GetProcess().GetVersion()
+	}
+	return versions, nil
 }
 
 // allUp is an error if a task is not up.
@@ -163,6 +183,7 @@ type (
 		Since   int64          `json:"since,omitempty"` // nanoseconds since 1970
 		Reason  string         `json:"reason,omitempty"`
 		Boot    uint64         `json:"boot,omitempty"`
+		Version string         `json:"version,omitempty"` // of Troupe; not there if the task did not tell
 		Devices []deviceRecord `json:"devices,omitempty"`
 	}
 	statusRecord struct {
@@ -211,10 +232,11 @@ func deviceRecords(devices []client.Device) []deviceRecord {
 	return records
 }
 
-func statusRecordOf(s *client.ClusterStatus) statusRecord {
+func statusRecordOf(s *client.ClusterStatus, versions map[string]string) statusRecord {
 	r := statusRecord{Task: s.Task, Spec: s.Spec, Tasks: make([]taskRecord, len(s.Tasks)), Exposed: s.Exposed}
 	for i, t := range s.Tasks {
-		r.Tasks[i] = taskRecord{Task: t.Task, Address: t.Address, State: t.State, Reason: t.Reason, Boot: t.Boot, Devices: deviceRecords(t.Devices)}
+		r.Tasks[i] = taskRecord{Task: t.Task, Address: t.Address, State: t.State, Reason: t.Reason, Boot: t.Boot, Version: versions[t.Task],
+			Devices: deviceRecords(t.Devices)}
 		if !t.Since.IsZero() {
 			r.Tasks[i].Since = t.Since.UnixNano()
 		}

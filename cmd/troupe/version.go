@@ -2,21 +2,54 @@ package main
 
 import (
 	"fmt"
-	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/remote"
 )
 
+// versionRecord is what --json prints. What the build does not know is not there.
+type versionRecord struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Date     string `json:"date,omitempty"` // of the commit, as in RFC 3339
+	Modified bool   `json:"modified"`       // the work tree had changes beyond the commit
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
 func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: "  troupe version",
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Long: `Version prints the version of the program, the commit that it was built from and that commit's date, as far as the build
+knows them, and the version of Go and the platform. The version is what servers tell each other, and what status and doctor show.`,
+		Example: "  troupe version\n  troupe version --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "troupe %s %s/%s %s\n", remote.Version(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+			b := remote.ReadBuild()
+			r := versionRecord{Version: b.Version, Commit: b.Commit, Modified: b.Modified, Go: b.Go, Platform: b.Platform}
+			if !b.Date.IsZero() {
+				r.Date = b.Date.Format(time.RFC3339)
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), r)
+			}
+			source := ""
+			if r.Commit != "" {
+				source = " commit " + r.Commit
+			}
+			if r.Date != "" {
+				source += " of " + r.Date
+			}
+			if r.Modified {
+				source += ", modified"
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "troupe %s %s %s%s\n", r.Version, r.Platform, r.Go, source)
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
 }
