@@ -3,7 +3,7 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && compiler=$$(devices/cuda/compiler.sh) && CGO_ENABLED=1 CC="$$compiler" CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test lint test-plain test-race test-cuda test-rules test-arm64 wheel wheels compare kernel-report gpu-report
+.PHONY: troupe cuda test lint test-plain test-race test-cuda test-rules test-arm64 wheel wheels compare kernel-report gpu-report release release-dry-run release-check test-release
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -12,7 +12,7 @@ cuda:
 	$(WITH_CUDA) go build -tags cuda -o $(TROUPE) ./cmd/troupe
 
 # Everything that a change has to pass. Each package's tests run once, where they tell most, and those of GATED twice.
-test: lint test-plain test-race test-cuda test-rules
+test: lint test-plain test-race test-cuda test-rules test-release
 
 # The version is in .ci/tools/go.mod, with its checksums. The first run builds it.
 lint:
@@ -51,6 +51,28 @@ wheel:
 
 wheels:
 	python3 python/build.py all
+
+# What a release consists of is in .goreleaser.yaml: docs/releases.md. The versions of the tools are in .ci/release/go.mod; the first run
+# builds them. goreleaser asks for a remote, which a copy of the repository may lack.
+GORELEASER = GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/troupe-run/troupe \
+	CGO_ENABLED=0 go tool -modfile=.ci/release/go.mod goreleaser
+
+# Builds the tag that is checked out, and uploads it to a draft of a release.
+release: release-check
+	$(GORELEASER) release --clean
+
+# Builds all that belongs to a release from the work tree into dist, and publishes nothing.
+release-dry-run: release-check
+	$(GORELEASER) release --snapshot --clean
+	cd .ci/release && CGO_ENABLED=0 go test -count=1 .
+
+release-check:
+	$(GORELEASER) check
+
+# The same for linux/amd64 alone.
+test-release: release-check
+	LINUX_AMD64_ONLY=1 $(GORELEASER) release --snapshot --clean
+	cd .ci/release && CGO_ENABLED=0 go vet ./... && CGO_ENABLED=0 go test -count=1 .
 
 # Our kernels beside TensorFlow's, with one thread and with two: the table of docs/kernels.md. It takes a quarter of an hour, on a
 # machine that does nothing else, and a Python with TensorFlow.

@@ -16,6 +16,9 @@ TensorFlow's were, and programs written for tf.train.Server clusters run unchang
 Exit codes: 0 success, 1 failure, 2 invalid command line, 3 the cluster or the configuration is
 refused, 4 a server cannot be reached.`
 
+// extra are commands that build tags add.
+var extra []func() *cobra.Command
+
 func newRoot(stdin *os.File) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "troupe",
@@ -35,6 +38,9 @@ func newRoot(stdin *os.File) *cobra.Command {
 	root.AddCommand(newDoctor(), newBench())
 	root.AddCommand(newProxy(), newCerts(), newSecret(), newToken(), newPolicy(), newVersion())
 	root.AddCommand(newContext())
+	for _, command := range extra {
+		root.AddCommand(command())
+	}
 	withTargets(root)
 	return root
 }
