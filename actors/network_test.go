@@ -76,11 +76,12 @@ func newNetworkWith(t testing.TB, files func(job string) FileAccess, jobs ...str
 		}
 		close(net.over)
 		net.readers.Wait()
-		if n := tensor.Host.Stats().InUse - host; n != 0 {
-			t.Errorf("%d bytes of the host's memory are still in use", n)
-		}
+		// First: goroutines that end release what they hold.
 		if err := goleak.Find(leaks); err != nil {
 			t.Error(err)
+		}
+		if n := tensor.Host.Stats().InUse - host; n != 0 {
+			t.Errorf("%d bytes of the host's memory are still in use", n)
 		}
 	})
 	for _, job := range jobs {

@@ -270,13 +270,16 @@ func newLateFeeds(n int) *lateFeeds {
 // Feed calls done when the tensor is fed, or the step ends.
 func (l *lateFeeds) Feed(index int, done func(*tensor.Tensor, error)) {
 	l.mu.Lock()
-	if t := l.tensors[index]; t != nil || l.err != nil {
-		err := l.err
-		if t != nil {
-			t.Retain()
-		}
+	t, err := l.tensors[index], l.err
+	switch {
+	case err != nil: // without the tensor, though it may still be here
 		l.mu.Unlock()
-		done(t, err)
+		done(nil, err)
+		return
+	case t != nil:
+		t.Retain()
+		l.mu.Unlock()
+		done(t, nil)
 		return
 	}
 	l.waiting[index] = done
