@@ -28,6 +28,7 @@ type network struct {
 	mu    sync.Mutex
 	tasks []string
 	nodes map[string]*node // that are up
+	ended []*node          // of whose memory nothing may be in use at the end of the test
 	seen  map[string][]DeviceInfo
 	boots uint64
 	cut   map[[2]string]bool
@@ -79,6 +80,11 @@ func newNetworkWith(t testing.TB, files func(job string) FileAccess, jobs ...str
 		// First: goroutines that end release what they hold.
 		if err := goleak.Find(leaks); err != nil {
 			t.Error(err)
+		}
+		for _, n := range net.ended {
+			if used := n.device.Pool().Stats().InUse; used != 0 {
+				t.Errorf("%d bytes of the memory of %s are still in use", used, n.name)
+			}
 		}
 		if n := tensor.Host.Stats().InUse - host; n != 0 {
 			t.Errorf("%d bytes of the host's memory are still in use", n)
@@ -145,9 +151,9 @@ func (n *node) stop(ctx context.Context) {
 		}
 	}
 	n.system.Shutdown()
-	if used := n.device.Pool().Stats().InUse; used != 0 {
-		n.net.t.Errorf("%d bytes of the memory of %s are still in use", used, n.name)
-	}
+	n.net.mu.Lock()
+	n.net.ended = append(n.net.ended, n)
+	n.net.mu.Unlock()
 	if n.held != 0 {
 		n.net.t.Errorf("%s holds %d links", n.name, n.held)
 	}
