@@ -15,9 +15,14 @@ import (
 // tfConfig is the environment variable in which TensorFlow's launchers declare the cluster.
 const tfConfig = "TF_CONFIG"
 
+// slurmCluster is the value of --cluster for the cluster that is a step of Slurm.
+const slurmCluster = "slurm"
+
 // declaration is a cluster and a task in it in the forms that serve takes.
 type declaration struct {
 	cluster   string   // --cluster
+	slurmJobs string   // --slurm-jobs
+	slurmPort int      // --slurm-port
 	jobs      []string // --ps=…, --worker=…
 	serverDef string   // --server-def
 	join      []string // --join
@@ -46,6 +51,14 @@ func (d *declaration) check() error {
 	}
 	if len(given) == 0 && os.Getenv(tfConfig) == "" {
 		return usage(fmt.Errorf("no cluster is declared: give --cluster, a flag for each job such as --worker=host:port, --server-def, %s in the environment, or --join to learn it from a running one", tfConfig))
+	}
+	if d.cluster != slurmCluster && (d.slurmJobs != "" || d.slurmPort != spec.SlurmPort) {
+		return usage(fmt.Errorf("--slurm-jobs and --slurm-port are for --cluster %s", slurmCluster))
+	}
+	if d.slurmJobs != "" {
+		if _, err := parseTasks(d.slurmJobs); err != nil {
+			return usage(fmt.Errorf("--slurm-jobs: %w", err))
+		}
 	}
 	return nil
 }
@@ -85,6 +98,10 @@ func (d *declaration) server(ctx context.Context, log *slog.Logger, opts ...trou
 	var cluster *spec.Spec
 	var err error
 	switch {
+	case d.cluster == slurmCluster:
+		var self spec.Task
+		cluster, self, err = d.slurm()
+		opts = append(opts, troupe.WithJob(self.Job), troupe.WithTask(self.Index))
 	case d.cluster != "":
 		cluster, err = spec.Parse(d.cluster)
 	case len(d.jobs) > 0:
@@ -101,4 +118,16 @@ func (d *declaration) server(ctx context.Context, log *slog.Logger, opts ...trou
 		log.Debug("TF_CONFIG is ignored: the command line declares the cluster")
 	}
 	return troupe.NewServer(ctx, cluster.Proto(), append(opts, own...)...)
+}
+
+// slurm is the cluster that is the process's step of Slurm, and which of its tasks the process is.
+func (d *declaration) slurm() (*spec.Spec, spec.Task, error) {
+	var jobs map[string]int
+	if d.slurmJobs != "" {
+		var err error
+		if jobs, err = parseTasks(d.slurmJobs); err != nil {
+			return nil, spec.Task{}, err
+		}
+	}
+	return spec.FromSlurm(os.LookupEnv, jobs, d.slurmPort)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/compress"
+	"github.com/troupe-run/troupe/remote/spec"
 )
 
 const serveHelp = `Serve runs one task of a cluster until SIGTERM or SIGINT, then lets running steps end for
@@ -27,6 +28,8 @@ The cluster is declared in one of these forms, the same for all of its tasks:
   --ps=h:2222 --worker=h:2223,h:2224 --job_name=worker --task_index=1   (any name is a job)
   TF_CONFIG in the environment, as TensorFlow's launchers set it
   --server_def FILE, a tensorflow.ServerDef, binary or text
+  --cluster slurm in a step of Slurm, where srun starts each task: TensorFlow's SlurmClusterResolver
+    declares the same cluster from the same variables
 
 or by a running cluster:
 
@@ -65,11 +68,14 @@ func newServe(stdin *os.File) *cobra.Command {
 		Long:  serveHelp,
 		Example: `  troupe serve --cluster 'ps=10.0.0.1:2222;worker=10.0.0.2:2222,10.0.0.3:2222' --job worker --task 1
   troupe serve --join 10.0.0.1:2222 --job worker
+  srun --ntasks 4 troupe serve --cluster slurm --slurm-jobs ps=1,worker=3
   troupe serve --local=localhost:0`,
 		Args: noArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.cluster, "cluster", "", "the cluster, as job=host:port,host:port;job=host:port")
+	flags.StringVar(&f.cluster, "cluster", "", "the cluster, as job=host:port,host:port;job=host:port, or slurm: the step of Slurm that the process is in")
+	flags.StringVar(&f.slurmJobs, "slurm-jobs", "", "with --cluster slurm, how many tasks each job has, as ps=1,worker=3 (without it, all tasks are workers)")
+	flags.IntVar(&f.slurmPort, "slurm-port", spec.SlurmPort, "with --cluster slurm, the port of the first task of each machine; those of its other tasks follow")
 	flags.StringSliceVar(&f.join, "join", nil, "host:port of tasks of a running cluster; the server claims a free task of it")
 	flags.StringVar(&f.job, "job", "", "the job of the server's task (also --job_name)")
 	flags.IntVar(&f.task, "task", 0, "the index of the server's task in its job (also --task_index)")

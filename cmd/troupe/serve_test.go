@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,12 +13,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 // patience bounds every wait for a process in these tests.
@@ -183,6 +186,33 @@ func TestClusterFromTheEnvironment(t *testing.T) {
 	s, err := c.Status(t.Context())
 	if err != nil || len(s.Tasks) != 1 || s.Tasks[0].Task != "/job:worker/replica:0/task:3" || s.Tasks[0].State != "up" {
 		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// The processes of a step of Slurm are one cluster.
+func TestClusterFromSlurm(t *testing.T) {
+	_, port, err := net.SplitHostPort(spectest.Address(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := []string{"SLURM_STEP_NODELIST=127.0.0.[1-2,4]", "SLURM_STEP_TASKS_PER_NODE=1(x3)", "SLURM_STEP_NUM_TASKS=3"}
+	hosts := []string{"127.0.0.1", "127.0.0.2", "127.0.0.4"}
+	var at string
+	for rank, host := range hosts {
+		p := start(t, append(step, "SLURM_PROCID="+strconv.Itoa(rank)), "serve", "--cluster=slurm", "--slurm-jobs=worker=2,ps=1", "--slurm-port="+port)
+		at = p.target()
+		if want := "grpc://" + net.JoinHostPort(host, port); at != want {
+			t.Errorf("rank %d serves at %s, not %s", rank, at, want)
+		}
+	}
+	if code, out := start(t, nil, "wait", "--ready", at).ends(); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, out)
+	}
+	code, out := start(t, nil, "status", at).ends()
+	for i, task := range []string{"ps/replica:0/task:0", "worker/replica:0/task:0", "worker/replica:0/task:1"} {
+		if up := fmt.Sprintf(`(?m)^/job:%s +%s:%s +up `, task, regexp.QuoteMeta(hosts[i]), port); code != exitOK || !regexp.MustCompile(up).MatchString(out) {
+			t.Errorf("exit code %d, %s: %s", code, up, out)
+		}
 	}
 }
 

@@ -1,0 +1,357 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// SlurmPort is the port of the first task of a node in a cluster that Slurm declares, unless it is told another
+// one: that of TensorFlow's SlurmClusterResolver.
+const SlurmPort = 8888
+
+// MaxSlurmTasks is the most tasks that a step of Slurm may have. Node lists are short texts for many names, and
+// sizes are checked before names are made.
+const MaxSlurmTasks = 1 << 15
+
+const (
+	maxSlurmText = 1 << 20 // bytes of a variable
+	maxSlurmHost = 255     // bytes of a host's name, as in DNS
+)
+
+// Variables that Slurm sets for each process of a step.
+const (
+	slurmProcess = "SLURM_PROCID"
+	slurmNodes   = "SLURM_STEP_NODELIST"
+	slurmCounts  = "SLURM_STEP_TASKS_PER_NODE"
+	slurmTasks   = "SLURM_STEP_NUM_TASKS"
+)
+
+// FromSlurm reads the cluster of a step of Slurm, and which of its tasks this process is, from the variables
+// that srun sets for each process. It declares what TensorFlow's SlurmClusterResolver declares: nodes sorted by
+// name; on each node, tasks at ports that count from port; jobs sorted by name take the tasks in this order; and
+// the process's rank, SLURM_PROCID, is its place in the order.
+//
+// jobs tells how many tasks each job has; together they have all tasks of the step. Without jobs, all tasks are
+// those of the job worker. lookup is os.LookupEnv, or like it. Every error is INVALID_ARGUMENT and names the variable and its
+// value.
+func FromSlurm(lookup func(name string) (string, bool), jobs map[string]int, port int) (*Spec, Task, error) {
+	none := func(err error) (*Spec, Task, error) { return nil, Task{}, err }
+	v := slurm{lookup}
+	rank, err := v.number(slurmProcess)
+	if err != nil {
+		return none(err)
+	}
+	nodes, total, err := v.nodes(port)
+	if err != nil {
+		return none(err)
+	}
+	if len(jobs) == 0 {
+		tasks, err := v.number(slurmTasks)
+		if err != nil {
+			return none(err)
+		}
+		if tasks != total {
+			return none(status.InvalidArgumentf("%s is %d, but the nodes of the step have %d tasks together.", slurmTasks, tasks, total))
+		}
+		jobs = map[string]int{"worker": total}
+	} else if err := v.checkJobs(jobs, total); err != nil {
+		return none(err)
+	}
+	if rank >= total {
+		return none(status.InvalidArgumentf("%s is %d: the step has the tasks 0 to %d.", slurmProcess, rank, total-1))
+	}
+
+	addresses := make([]string, 0, total)
+	for _, host := range slices.Sorted(maps.Keys(nodes)) {
+		for task := range nodes[host] {
+			addresses = append(addresses, host+":"+strconv.Itoa(port+task))
+		}
+	}
+	tasks := map[string]map[int]string{}
+	var self Task
+	next := 0
+	for _, job := range slices.Sorted(maps.Keys(jobs)) {
+		tasks[job] = map[int]string{}
+		for index := range jobs[job] {
+			tasks[job][index] = addresses[next]
+			if next == rank {
+				self = Task{Job: job, Index: index}
+			}
+			next++
+		}
+	}
+	s, err := New(tasks)
+	if err != nil {
+		return none(err)
+	}
+	self, err = s.Task(self.Job, self.Index)
+	return s, self, err
+}
+
+// slurm reads variables.
+type slurm struct {
+	lookup func(name string) (string, bool)
+}
+
+func (v slurm) text(name string) (string, error) {
+	text, ok := v.lookup(name)
+	switch {
+	case !ok:
+		return "", status.InvalidArgumentf("%s is not in the environment: start the process with srun, which sets it for each task of a step.", name)
+	case len(text) > maxSlurmText:
+		return "", status.InvalidArgumentf("%s has %d bytes, more than %d: %.100q…", name, len(text), maxSlurmText, text)
+	}
+	return text, nil
+}
+
+// malformed is the error of a variable with this text.
+func malformed(name, text, format string, args ...any) error {
+	return status.InvalidArgumentf("Could not interpret %s, which is %s: %s.", name, quoted(text), fmt.Sprintf(format, args...))
+}
+
+// quoted is a text in quotes, shortened where it is long.
+func quoted(text string) string {
+	const most = 200
+	if len(text) <= most {
+		return strconv.Quote(text)
+	}
+	return strconv.Quote(text[:most]) + "…"
+}
+
+func (v slurm) number(name string) (int, error) {
+	text, err := v.text(name)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, malformed(name, text, "it is not a number from 0 to %d", math.MaxInt32)
+	}
+	return int(n), nil
+}
+
+// nodes reads how many tasks each node has, and how many all have.
+func (v slurm) nodes(port int) (nodes map[string]int, total int, err error) {
+	list, err := v.text(slurmNodes)
+	if err != nil {
+		return nil, 0, err
+	}
+	hosts, err := expandHosts(list, MaxSlurmTasks)
+	if err != nil {
+		return nil, 0, malformed(slurmNodes, list, "%v", err)
+	}
+	text, err := v.text(slurmCounts)
+	if err != nil {
+		return nil, 0, err
+	}
+	counts, err := expandCounts(text, MaxSlurmTasks)
+	if err != nil {
+		return nil, 0, malformed(slurmCounts, text, "%v", err)
+	}
+	if len(counts) != len(hosts) {
+		return nil, 0, malformed(slurmCounts, text, "it is about %d nodes, and %s lists %d, %s", len(counts), slurmNodes, len(hosts), quoted(list))
+	}
+	nodes = make(map[string]int, len(hosts))
+	for i, host := range hosts {
+		if _, ok := nodes[host]; ok {
+			return nil, 0, malformed(slurmNodes, list, "it lists %s twice", host)
+		}
+		nodes[host] = counts[i]
+		total += counts[i]
+		if last := port + counts[i] - 1; port < 1 || last > math.MaxUint16 {
+			return nil, 0, status.InvalidArgumentf("The %d tasks of the node %s would have the ports %d to %d, which are not in [1, %d].", counts[i], host, port, last, math.MaxUint16)
+		}
+	}
+	return nodes, total, nil
+}
+
+// checkJobs holds that jobs have all tasks of the step.
+func (v slurm) checkJobs(jobs map[string]int, total int) error {
+	sum := 0
+	for job, tasks := range jobs {
+		if tasks < 0 || tasks > MaxSlurmTasks {
+			return status.InvalidArgumentf("The job %q has %d tasks, which are not in [0, %d].", job, tasks, MaxSlurmTasks)
+		}
+		sum += tasks
+	}
+	if sum != total {
+		text, err := v.text(slurmCounts)
+		if err != nil {
+			return err
+		}
+		return status.InvalidArgumentf("The jobs have %d tasks together, and the step has %d: %s is %s. Start as many tasks as the jobs have (srun --ntasks).", sum, total, slurmCounts, quoted(text))
+	}
+	return nil
+}
+
+// expandHosts gives the hosts of a node list of Slurm in their order: rack[1-2]n[01-03,7],login stands for
+// rack1n01, rack1n02, rack1n03, rack1n7, rack2n01 and so on, and login. A
+// number has as many digits as the first of its range. most is the most hosts. The error, if any, says what is wrong with the list, and does not repeat it.
+func expandHosts(list string, most int) ([]string, error) {
+	var all []string
+	for part, err := range listed(list) {
+		if err != nil {
+			return nil, err
+		}
+		all, err = expandHost(all, part, most)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// listed yields what stands between the commas that are outside brackets.
+func listed(list string) func(yield func(string, error) bool) {
+	return func(yield func(string, error) bool) {
+		from, inside := 0, false
+		for i := range len(list) {
+			switch c := list[i]; {
+			case c == '[' && inside:
+				yield("", fmt.Errorf("a bracket is opened inside brackets at byte %d", i))
+				return
+			case c == ']' && !inside:
+				yield("", fmt.Errorf("a bracket is closed at byte %d that was not opened", i))
+				return
+			case c == '[', c == ']':
+				inside = !inside
+			case c == ',' && !inside:
+				if !yield(list[from:i], nil) {
+					return
+				}
+				from = i + 1
+			}
+		}
+		if inside {
+			yield("", fmt.Errorf("the bracket at byte %d is not closed", strings.LastIndexByte(list, '[')))
+			return
+		}
+		yield(list[from:], nil)
+	}
+}
+
+// span is a range of numbers with a number of digits.
+type span struct{ first, last, digits int }
+
+// expandHost appends the hosts of one part of a node list to all. Brackets of the part are balanced.
+func expandHost(all []string, part string, most int) ([]string, error) {
+	// What stands before each bracket, and what the bracket has.
+	var before []string
+	var spans [][]span
+	count, rest := 1, part
+	length := 0
+	for {
+		head, tail, ok := strings.Cut(rest, "[")
+		length += len(head)
+		if !ok {
+			rest = head
+			break
+		}
+		ranges, after, _ := strings.Cut(tail, "]")
+		in, numbers, widest, err := parseSpans(ranges, most)
+		if err != nil {
+			return nil, err
+		}
+		// Both are at most most, so that the product does not overflow.
+		if count *= numbers; count > most {
+			return nil, fmt.Errorf("%s stands for more than %d hosts", quoted(part), most)
+		}
+		before, spans, rest = append(before, head), append(spans, in), after
+		length += widest
+	}
+	switch {
+	case part == "":
+		return nil, errors.New("a name is empty")
+	case length > maxSlurmHost:
+		return nil, fmt.Errorf("%s stands for names of more than %d bytes", quoted(part), maxSlurmHost)
+	case len(all)+count > most:
+		return nil, fmt.Errorf("it has more than %d hosts", most)
+	}
+	names := []string{""}
+	for i, head := range before {
+		var longer []string
+		for _, name := range names {
+			for _, s := range spans[i] {
+				for n := s.first; n <= s.last; n++ {
+					longer = append(longer, fmt.Sprintf("%s%s%0*d", name, head, s.digits, n))
+				}
+			}
+		}
+		names = longer
+	}
+	for _, name := range names {
+		all = append(all, name+rest)
+	}
+	return all, nil
+}
+
+// parseSpans reads what stands in brackets. widest is the most digits that a number has.
+func parseSpans(text string, most int) (all []span, count, widest int, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, ok := strings.Cut(part, "-")
+		if !ok {
+			high = low
+		}
+		first, err := strconv.ParseUint(low, 10, 31)
+		if err != nil {
+			return nil, 0, 0, fmt.Errorf("%s in brackets is not a number or a range of numbers up to %d", quoted(part), math.MaxInt32)
+		}
+		last, err := strconv.ParseUint(high, 10, 31)
+		switch {
+		case err != nil:
+			return nil, 0, 0, fmt.Errorf("%s in brackets is not a number or a range of numbers up to %d", quoted(part), math.MaxInt32)
+		case last < first:
+			return nil, 0, 0, fmt.Errorf("the range %s ends before it begins", quoted(part))
+		case last-first >= uint64(most-count):
+			return nil, 0, 0, fmt.Errorf("%s in brackets are more than %d numbers", quoted(text), most)
+		}
+		count += int(last-first) + 1
+		widest = max(widest, len(low), len(strconv.FormatUint(last, 10)))
+		all = append(all, span{int(first), int(last), len(low)})
+	}
+	return all, count, widest, nil
+}
+
+// repeated is a number of tasks, and maybe for how many nodes it holds.
+var repeated = regexp.MustCompile(`^([0-9]+)(?:\(x([0-9]+)\))?$`)
+
+// expandCounts gives the numbers of tasks of nodes: 2(x3),1 stands for 2, 2, 2, 1. most is the most nodes, and the
+// most tasks.
+func expandCounts(text string, most int) ([]int, error) {
+	var all []int
+	total := 0
+	for part := range strings.SplitSeq(text, ",") {
+		m := repeated.FindStringSubmatch(part)
+		if m == nil {
+			return nil, fmt.Errorf("%s is not a number of tasks, such as 2, or 2(x3) for three nodes", quoted(part))
+		}
+		times := "1"
+		if m[2] != "" {
+			times = m[2]
+		}
+		tasks, err := strconv.ParseUint(m[1], 10, 31)
+		if err != nil {
+			return nil, fmt.Errorf("%s are more than %d tasks", quoted(part), most)
+		}
+		nodes, err := strconv.ParseUint(times, 10, 31)
+		switch {
+		case err != nil || nodes > uint64(most-len(all)):
+			return nil, fmt.Errorf("it is about more than %d nodes", most)
+		case nodes == 0 || tasks == 0:
+			return nil, fmt.Errorf("%s stands for no task", quoted(part))
+		case tasks*nodes > uint64(most-total):
+			return nil, fmt.Errorf("they are more than %d tasks", most)
+		}
+		total += int(tasks * nodes)
+		all = append(all, slices.Repeat([]int{int(tasks)}, int(nodes))...)
+	}
+	return all, nil
+}
