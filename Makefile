@@ -3,7 +3,7 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && compiler=$$(devices/cuda/compiler.sh) && CGO_ENABLED=1 CC="$$compiler" CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test lint test-plain test-race test-cuda test-rules test-arm64 wheel wheels compare kernel-report gpu-report release release-dry-run release-check test-release
+.PHONY: troupe cuda test lint test-plain test-race test-cuda test-rules test-arm64 wheel wheels compare kernel-report gpu-report release release-dry-run release-wheels release-check test-release
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -65,6 +65,10 @@ release: release-check
 release-dry-run: release-check
 	$(GORELEASER) release --snapshot --clean
 	cd .ci/release && CGO_ENABLED=0 go test -count=1 .
+
+# Wheels with the programs of the release in dist.
+release-wheels:
+	python3 python/build.py --dist dist --out dist/wheels all
 
 release-check:
 	$(GORELEASER) check

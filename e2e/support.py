@@ -49,6 +49,10 @@ class Cluster:
         """Starts the task's process, and waits until it answers."""
         self._ask("start", "%s:%d" % (job, task))
 
+    def replace(self, job, task=0):
+        """Has the task stop, starts a process of another version in its place, and waits until that answers."""
+        self._ask("replace", "%s:%d" % (job, task))
+
     def hold(self, proxy):
         """Loses what the server behind the proxy answers, until cut()."""
         self._ask("hold", proxy + ":0")

@@ -1,6 +1,6 @@
 """Builds wheels that contain the program troupe.
 
-    python build.py [--out DIR] [--binary FILE] [PLATFORM ...]
+    python build.py [--out DIR] [--binary FILE | --dist DIR] [PLATFORM ...]
 
 A platform is one of those of PLATFORMS, or `native` (the default), or `all`. Go is needed, and pip;
 without setuptools in this Python's environment, pip fetches it.
@@ -9,6 +9,7 @@ without setuptools in this Python's environment, pip fetches it.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import shutil
@@ -108,6 +109,20 @@ def build(name: str, out: Path, binary: str = "") -> Path:
         return Path(shutil.copy(wheel, out))
 
 
+def released(dist: Path, name: str) -> str:
+    """Returns the program for a platform that goreleaser has left in its folder."""
+    target = PLATFORMS[name]
+    for artifact in json.loads((dist / "artifacts.json").read_text()):
+        if (artifact.get("type"), artifact.get("goos"), artifact.get("goarch")) == (
+            "Binary",
+            target.goos,
+            target.goarch,
+        ):
+            # Paths in the list are relative to the folder where goreleaser ran.
+            return str(dist.resolve().parent / artifact["path"])
+    raise SystemExit(f"build.py: {dist} has no program for {name}")
+
+
 def isolation() -> List[str]:
     """Returns pip's flag for a build with the setuptools of this environment, if they are new enough."""
     try:
@@ -121,7 +136,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Builds wheels that contain the program troupe.")
     parser.add_argument("platforms", nargs="*", default=["native"], help="native, all or names")
     parser.add_argument("--out", type=Path, default=HERE / "dist", help="the folder for the wheels")
-    parser.add_argument("--binary", default="", help="a program to use instead of building one")
+    programs = parser.add_mutually_exclusive_group()
+    programs.add_argument("--binary", default="", help="a program to use instead of building one")
+    programs.add_argument("--dist", type=Path, help="goreleaser's folder, with programs to use")
     options = parser.parse_args()
     names: List[str] = []
     for name in options.platforms:
@@ -130,7 +147,8 @@ def main() -> None:
     if unknown:
         parser.error(f"unknown platforms {', '.join(unknown)}; there are {', '.join(PLATFORMS)}")
     for name in names:
-        print(build(name, options.out, options.binary))
+        binary = released(options.dist, name) if options.dist else options.binary
+        print(build(name, options.out, binary))
 
 
 if __name__ == "__main__":
