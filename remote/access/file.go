@@ -17,7 +17,8 @@ func readFile(what, path string) ([]byte, error) {
 	return read(what, path, false)
 }
 
-// readSecret reads a file that nobody but its user may read or write.
+// readSecret reads a file that nobody but its user may read or write. If it is root's and the process is another
+// user's, the file's group may read it.
 func readSecret(what, path string) ([]byte, error) {
 	return read(what, path, true)
 }
@@ -36,7 +37,7 @@ func read(what, path string, secret bool) ([]byte, error) {
 		return nil, status.Errorf(status.FailedPrecondition, "the %s %s is not a regular file", what, path)
 	}
 	// Windows has no such permissions.
-	if mode := info.Mode().Perm(); secret && mode&0o077 != 0 && runtime.GOOS != "windows" {
+	if mode := info.Mode().Perm(); secret && !private(mode, ownerOf(info), os.Geteuid()) && runtime.GOOS != "windows" {
 		return nil, status.Errorf(status.FailedPrecondition, "the %s %s can be read or written by others than its user (mode %04o): chmod 600 %s", what, path, mode, path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
@@ -47,6 +48,15 @@ func read(what, path string, secret bool) ([]byte, error) {
 		return nil, status.Errorf(status.FailedPrecondition, "the %s %s has more than %d bytes", what, path, maxFile)
 	}
 	return b, nil
+}
+
+// private tells whether a file with this mode and owner is a secret of the user self's. Kubernetes hands out secrets as
+// root's files, which a process that is not root's reads as a member of their group.
+func private(mode os.FileMode, owner, self int) bool {
+	if owner == 0 && self > 0 {
+		return mode&^0o640 == 0
+	}
+	return mode&0o077 == 0
 }
 
 // fingerprint is what shows that a file was changed or replaced.

@@ -39,6 +39,34 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
+// Kubeflow's training operator sets TF_CONFIG in each pod of a TFJob, with Services' names. Evaluators get the
+// cluster without being in it.
+func TestTFConfigOfKubeflow(t *testing.T) {
+	const cluster = `{"cluster":{"chief":["mnist-chief-0.kubeflow.svc:2222"],"ps":["mnist-ps-0.kubeflow.svc:2222","mnist-ps-1.kubeflow.svc:2222"],` +
+		`"worker":["mnist-worker-0.kubeflow.svc:2222","mnist-worker-1.kubeflow.svc:2222"]},`
+	const want = "chief=mnist-chief-0.kubeflow.svc:2222;ps=mnist-ps-0.kubeflow.svc:2222,mnist-ps-1.kubeflow.svc:2222;" +
+		"worker=mnist-worker-0.kubeflow.svc:2222,mnist-worker-1.kubeflow.svc:2222"
+	for task, name := range map[string]string{
+		`"task":{"type":"chief","index":0},"environment":"cloud"}`:  "/job:chief/replica:0/task:0",
+		`"task":{"type":"ps","index":1},"environment":"cloud"}`:     "/job:ps/replica:0/task:1",
+		`"task":{"type":"worker","index":1},"environment":"cloud"}`: "/job:worker/replica:0/task:1",
+	} {
+		s, self, err := FromTFConfig([]byte(cluster + task))
+		if err != nil || s.String() != want || self.Name() != name {
+			t.Errorf("%s: %v, %v, %v", task, s, self, err)
+		}
+	}
+	_, _, err := FromTFConfig([]byte(cluster + `"task":{"type":"evaluator","index":0},"environment":"cloud"}`))
+	if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), `Job "evaluator" was not defined in cluster`) {
+		t.Errorf("evaluator: %v", err)
+	}
+	// With enableDynamicWorker, a worker is told of itself and the parameter servers alone, which is no cluster.
+	_, _, err = FromTFConfig([]byte(`{"sparseCluster":{"worker":{"1":"w-1.kubeflow.svc:2222"},"ps":["p-0.kubeflow.svc:2222"]},"task":{"type":"worker","index":1}}`))
+	if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), `TF_CONFIG has no "cluster"`) {
+		t.Errorf("sparse cluster: %v", err)
+	}
+}
+
 // A job without tasks is as good as none, in every form.
 func TestJobsWithoutTasks(t *testing.T) {
 	want, err := Parse("worker=h:2")
