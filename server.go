@@ -62,6 +62,17 @@ func NewServer[D Declaration](ctx context.Context, declaration D, opts ...Option
 	return start(ctx, declaration, o)
 }
 
+// Resolve returns the ServerDef of the server that [NewServer] makes of a declaration and options: the cluster, the job and the
+// task, the protocol and the config. It binds nothing. The errors are those of NewServer for what cannot be.
+func Resolve[D Declaration](declaration D, opts ...Option) (*corepb.ServerDef, error) {
+	o, err := collect("Resolve", opts, localOnly)
+	if err != nil {
+		return nil, err
+	}
+	def, _, err := define(declaration, o)
+	return def, err
+}
+
 // start makes a server and starts it if the options say so.
 func start(ctx context.Context, declaration any, o *options) (*Server, error) {
 	if err := ctx.Err(); err != nil {

@@ -55,16 +55,14 @@ func (d *declaration) check() error {
 	if d.cluster != slurmCluster && (d.slurmJobs != "" || d.slurmPort != spec.SlurmPort) {
 		return usage(fmt.Errorf("--slurm-jobs and --slurm-port are for --cluster %s", slurmCluster))
 	}
-	if d.slurmJobs != "" {
-		if _, err := parseTasks(d.slurmJobs); err != nil {
-			return usage(fmt.Errorf("--slurm-jobs: %w", err))
-		}
+	if _, err := parseSlurmJobs(d.slurmJobs); err != nil {
+		return usage(fmt.Errorf("--slurm-jobs: %w", err))
 	}
 	return nil
 }
 
-// server makes the declared server, started. ctx bounds how long a cluster to join is looked for.
-func (d *declaration) server(ctx context.Context, log *slog.Logger, opts ...troupe.Option) (*troupe.Server, error) {
+// options are what the flags say of the server, beside the cluster. What they say comes last.
+func (d *declaration) options(opts []troupe.Option) ([]troupe.Option, error) {
 	config := &corepb.ConfigProto{}
 	if d.config != "" {
 		if err := readProto(d.config, config); err != nil {
@@ -75,41 +73,35 @@ func (d *declaration) server(ctx context.Context, log *slog.Logger, opts ...trou
 		d.compress.into(config)
 	}
 	opts = append(opts, troupe.WithConfig(config))
-	var own []troupe.Option // what the flags say comes last
 	if d.job != "" {
-		own = append(own, troupe.WithJob(d.job))
+		opts = append(opts, troupe.WithJob(d.job))
 	}
 	if d.hasTask {
-		own = append(own, troupe.WithTask(d.task))
+		opts = append(opts, troupe.WithTask(d.task))
 	}
 	if d.protocol != "" {
-		own = append(own, troupe.WithProtocol(d.protocol))
+		opts = append(opts, troupe.WithProtocol(d.protocol))
 	}
-	if len(d.join) > 0 {
-		return troupe.JoinCluster(ctx, d.join, append(opts, own...)...)
-	}
-	if d.serverDef != "" {
-		def := &corepb.ServerDef{}
-		if err := readProto(d.serverDef, def); err != nil {
-			return nil, err
-		}
-		return troupe.NewServer(ctx, def, append(opts, own...)...)
-	}
+	return opts, nil
+}
+
+// def is the declared cluster, and the task in it that the declaration itself names, if it does.
+func (d *declaration) def(log *slog.Logger) (*corepb.ServerDef, error) {
 	var cluster *spec.Spec
+	var self spec.Task
 	var err error
 	switch {
+	case d.serverDef != "":
+		def := &corepb.ServerDef{}
+		return def, readProto(d.serverDef, def)
 	case d.cluster == slurmCluster:
-		var self spec.Task
 		cluster, self, err = d.slurm()
-		opts = append(opts, troupe.WithJob(self.Job), troupe.WithTask(self.Index))
 	case d.cluster != "":
 		cluster, err = spec.Parse(d.cluster)
 	case len(d.jobs) > 0:
 		cluster, err = spec.Parse(strings.Join(d.jobs, ";"))
 	default:
-		var self spec.Task
 		cluster, self, err = spec.FromTFConfig([]byte(os.Getenv(tfConfig)))
-		opts = append(opts, troupe.WithJob(self.Job), troupe.WithTask(self.Index))
 	}
 	if err != nil {
 		return nil, err
@@ -117,17 +109,79 @@ func (d *declaration) server(ctx context.Context, log *slog.Logger, opts ...trou
 	if os.Getenv(tfConfig) != "" && (d.cluster != "" || len(d.jobs) > 0) {
 		log.Debug("TF_CONFIG is ignored: the command line declares the cluster")
 	}
-	return troupe.NewServer(ctx, cluster.Proto(), append(opts, own...)...)
+	return &corepb.ServerDef{Cluster: cluster.Proto(), JobName: self.Job, TaskIndex: int32(self.Index)}, nil
+}
+
+// server makes the declared server, started. ctx bounds how long a cluster to join is looked for.
+func (d *declaration) server(ctx context.Context, log *slog.Logger, opts ...troupe.Option) (*troupe.Server, error) {
+	opts, err := d.options(opts)
+	if err != nil {
+		return nil, err
+	}
+	if len(d.join) > 0 {
+		return troupe.JoinCluster(ctx, d.join, opts...)
+	}
+	def, err := d.def(log)
+	if err != nil {
+		return nil, err
+	}
+	return troupe.NewServer(ctx, def, opts...)
+}
+
+// resolve tells which task the declared server would be, for --check. A cluster to join is not asked.
+func (d *declaration) resolve(log *slog.Logger, opts ...troupe.Option) (string, error) {
+	opts, err := d.options(opts)
+	if err != nil {
+		return "", err
+	}
+	if len(d.join) > 0 {
+		return "a task of the cluster at " + strings.Join(d.join, ","), nil
+	}
+	def, err := d.def(log)
+	if err != nil {
+		return "", err
+	}
+	if def, err = troupe.Resolve(def, opts...); err != nil {
+		return "", err
+	}
+	cluster, err := spec.FromProto(def.GetCluster())
+	if err != nil {
+		return "", err
+	}
+	self, err := cluster.Task(def.GetJobName(), int(def.GetTaskIndex()))
+	return fmt.Sprintf("%v of %v", self, cluster), err
 }
 
 // slurm is the cluster that is the process's step of Slurm, and which of its tasks the process is.
 func (d *declaration) slurm() (*spec.Spec, spec.Task, error) {
-	var jobs map[string]int
-	if d.slurmJobs != "" {
-		var err error
-		if jobs, err = parseTasks(d.slurmJobs); err != nil {
-			return nil, spec.Task{}, err
-		}
+	jobs, err := parseSlurmJobs(d.slurmJobs)
+	if err != nil {
+		return nil, spec.Task{}, err
 	}
 	return spec.FromSlurm(os.LookupEnv, jobs, d.slurmPort)
+}
+
+// parseSlurmJobs reads ps=1,worker=*, where the asterisk stands for the rest of the tasks.
+func parseSlurmJobs(text string) (map[string]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	jobs := map[string]int{}
+	for part := range strings.SplitSeq(text, ",") {
+		job, ok := strings.CutSuffix(strings.TrimSpace(part), "=*")
+		counted := map[string]int{job: spec.SlurmRest}
+		if !ok {
+			var err error
+			if counted, err = parseTasks(part); err != nil {
+				return nil, err
+			}
+		}
+		for job, tasks := range counted {
+			if _, twice := jobs[job]; twice {
+				return nil, fmt.Errorf("the job %s is given twice", job)
+			}
+			jobs[job] = tasks
+		}
+	}
+	return jobs, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -56,6 +57,7 @@ type serveFlags struct {
 	bind      string
 	lend      bool
 	outsiders bool
+	check     bool
 	files     fileFlags
 	http      httpFlags
 }
@@ -74,8 +76,9 @@ func newServe(stdin *os.File) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.cluster, "cluster", "", "the cluster, as job=host:port,host:port;job=host:port, or slurm: the step of Slurm that the process is in")
-	flags.StringVar(&f.slurmJobs, "slurm-jobs", "", "with --cluster slurm, how many tasks each job has, as ps=1,worker=3 (without it, all tasks are workers)")
+	flags.StringVar(&f.slurmJobs, "slurm-jobs", "", "with --cluster slurm, how many tasks each job has, as ps=1,worker=*, where the asterisk is the rest (without it, all tasks are workers)")
 	flags.IntVar(&f.slurmPort, "slurm-port", spec.SlurmPort, "with --cluster slurm, the port of the first task of each machine; those of its other tasks follow")
+	flags.BoolVar(&f.check, "check", false, "check the flags, the cluster, and the files of certificates, tokens and policies, print which task this is, and exit; nothing is bound")
 	flags.StringSliceVar(&f.join, "join", nil, "host:port of tasks of a running cluster; the server claims a free task of it")
 	flags.StringVar(&f.job, "job", "", "the job of the server's task (also --job_name)")
 	flags.IntVar(&f.task, "task", 0, "the index of the server's task in its job (also --task_index)")
@@ -101,8 +104,11 @@ func newServe(stdin *os.File) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := f.check(); err != nil {
+		if err := f.declaration.check(); err != nil {
 			return err
+		}
+		if f.check {
+			return f.dryRun(cmd.OutOrStdout(), log)
 		}
 		tuneMemory(int64(f.run.process))
 		signals := catchSignals()
@@ -116,8 +122,7 @@ func newServe(stdin *os.File) *cobra.Command {
 			return refused(err)
 		}
 		defer security.close()
-		server, err := f.server(cmd.Context(), log, append(slices.Concat(f.gpus.options(), security.options, f.files.options(), f.http.options(), f.run.options()), troupe.WithTraces(traces), troupe.WithLogger(log),
-			troupe.WithBind(f.bind), troupe.WithLending(f.lend), troupe.WithOutsiders(f.outsiders))...)
+		server, err := f.server(cmd.Context(), log, append(f.options(security, log), troupe.WithTraces(traces))...)
 		if err != nil {
 			if f.serverDef != "" {
 				announceError(cmd.OutOrStdout(), err)
@@ -143,6 +148,27 @@ func newServe(stdin *os.File) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// options are what the flags say of the server, beside its declaration.
+func (f *serveFlags) options(s *security, log *slog.Logger) []troupe.Option {
+	return append(slices.Concat(f.gpus.options(), s.options, f.files.options(), f.http.options(), f.run.options()),
+		troupe.WithLogger(log), troupe.WithBind(f.bind), troupe.WithLending(f.lend), troupe.WithOutsiders(f.outsiders))
+}
+
+// dryRun checks what can be checked without the network, and prints which task the server would be.
+func (f *serveFlags) dryRun(out io.Writer, log *slog.Logger) error {
+	security, err := f.security.load(log)
+	if err != nil {
+		return refused(err)
+	}
+	defer security.close()
+	self, err := f.resolve(log, f.options(security, log)...)
+	if err != nil {
+		return refused(err)
+	}
+	_, err = fmt.Fprintln(out, self)
+	return err
 }
 
 // runFlags are the flags that serve and up share.

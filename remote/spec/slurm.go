@@ -21,6 +21,9 @@ const SlurmPort = 8888
 // sizes are checked before names are made.
 const MaxSlurmTasks = 1 << 15
 
+// SlurmRest as the number of tasks of a job stands for all tasks of the step that no other job has.
+const SlurmRest = -1
+
 const (
 	maxSlurmText = 1 << 20 // bytes of a variable
 	maxSlurmHost = 255     // bytes of a host's name, as in DNS
@@ -32,19 +35,29 @@ const (
 	slurmNodes   = "SLURM_STEP_NODELIST"
 	slurmCounts  = "SLURM_STEP_TASKS_PER_NODE"
 	slurmTasks   = "SLURM_STEP_NUM_TASKS"
+	slurmNode    = "SLURMD_NODENAME"
+	slurmLocal   = "SLURM_LOCALID"
 )
 
 // FromSlurm reads the cluster of a step of Slurm, and which of its tasks this process is, from the variables
 // that srun sets for each process. It declares what TensorFlow's SlurmClusterResolver declares: nodes sorted by
-// name; on each node, tasks at ports that count from port; jobs sorted by name take the tasks in this order; and
-// the process's rank, SLURM_PROCID, is its place in the order.
+// name; on each node, tasks at ports that count from port; and jobs sorted by name take the tasks in this order. Where no
+// step's nodes are set, those of the allocation are read.
 //
-// jobs tells how many tasks each job has; together they have all tasks of the step. Without jobs, all tasks are
-// those of the job worker. lookup is os.LookupEnv, or like it. Every error is INVALID_ARGUMENT and names the variable and its
-// value.
+// The process is a task on its own node. The resolver takes the process's rank, SLURM_PROCID, for its place in the order: where
+// Slurm does not list nodes by name, as in n[9-10], that is another node's task.
+//
+// jobs tells how many tasks each job has; together they have all tasks of the step, and one may have [SlurmRest]. Without
+// jobs, all tasks are those of the job worker. lookup is os.LookupEnv, or like it. Every error is INVALID_ARGUMENT and names the
+// variable and its value.
 func FromSlurm(lookup func(name string) (string, bool), jobs map[string]int, port int) (*Spec, Task, error) {
 	none := func(err error) (*Spec, Task, error) { return nil, Task{}, err }
-	v := slurm{lookup}
+	v := slurm{lookup, slurmNodes, slurmCounts, slurmTasks}
+	if _, ok := lookup(slurmNodes); !ok {
+		if _, ok := lookup("SLURM_JOB_NODELIST"); ok {
+			v = slurm{lookup, "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_NTASKS"}
+		}
+	}
 	rank, err := v.number(slurmProcess)
 	if err != nil {
 		return none(err)
@@ -54,37 +67,37 @@ func FromSlurm(lookup func(name string) (string, bool), jobs map[string]int, por
 		return none(err)
 	}
 	if len(jobs) == 0 {
-		tasks, err := v.number(slurmTasks)
+		tasks, err := v.number(v.tasksName)
 		if err != nil {
 			return none(err)
 		}
 		if tasks != total {
-			return none(status.InvalidArgumentf("%s is %d, but the nodes of the step have %d tasks together.", slurmTasks, tasks, total))
+			return none(status.InvalidArgumentf("%s is %d, but the nodes of the step have %d tasks together.", v.tasksName, tasks, total))
 		}
 		jobs = map[string]int{"worker": total}
-	} else if err := v.checkJobs(jobs, total); err != nil {
+	} else if jobs, err = v.deal(jobs, total); err != nil {
 		return none(err)
 	}
 	if rank >= total {
 		return none(status.InvalidArgumentf("%s is %d: the step has the tasks 0 to %d.", slurmProcess, rank, total-1))
 	}
-
+	own, err := v.own(nodes, rank)
+	if err != nil {
+		return none(err)
+	}
+	slices.SortFunc(nodes, func(a, b slurmHost) int { return strings.Compare(a.name, b.name) })
 	addresses := make([]string, 0, total)
-	for _, host := range slices.Sorted(maps.Keys(nodes)) {
-		for task := range nodes[host] {
-			addresses = append(addresses, host+":"+strconv.Itoa(port+task))
+	for _, n := range nodes {
+		for task := range n.tasks {
+			addresses = append(addresses, n.name+":"+strconv.Itoa(port+task))
 		}
 	}
 	tasks := map[string]map[int]string{}
-	var self Task
 	next := 0
 	for _, job := range slices.Sorted(maps.Keys(jobs)) {
 		tasks[job] = map[int]string{}
 		for index := range jobs[job] {
 			tasks[job][index] = addresses[next]
-			if next == rank {
-				self = Task{Job: job, Index: index}
-			}
 			next++
 		}
 	}
@@ -92,13 +105,42 @@ func FromSlurm(lookup func(name string) (string, bool), jobs map[string]int, por
 	if err != nil {
 		return none(err)
 	}
-	self, err = s.Task(self.Job, self.Index)
-	return s, self, err
+	// All tasks have an address, and the nodes' names are different.
+	self, _ := s.ByAddress(own.name + ":" + strconv.Itoa(port+own.tasks))
+	return s, self, nil
 }
 
-// slurm reads variables.
+// slurmHost is a node with its number of tasks, or with the number of one task on it.
+type slurmHost struct {
+	name  string
+	tasks int
+}
+
+// own is the process's node and its number there. Without the variables that tell it, processes are taken to be numbered node by
+// node, which is srun's default.
+func (v slurm) own(nodes []slurmHost, rank int) (slurmHost, error) {
+	name, named := v.lookup(slurmNode)
+	if _, ok := v.lookup(slurmLocal); ok && named {
+		if i := slices.IndexFunc(nodes, func(n slurmHost) bool { return n.name == name }); i >= 0 {
+			local, err := v.number(slurmLocal)
+			if err == nil && local >= nodes[i].tasks {
+				err = status.InvalidArgumentf("%s is %d, but %s has %d tasks on %s.", slurmLocal, local, v.countsName, nodes[i].tasks, name)
+			}
+			return slurmHost{name, local}, err
+		}
+	}
+	node := 0
+	for rank >= nodes[node].tasks {
+		rank -= nodes[node].tasks
+		node++
+	}
+	return slurmHost{nodes[node].name, rank}, nil
+}
+
+// slurm reads variables. The names are those of a step, or of an allocation.
 type slurm struct {
-	lookup func(name string) (string, bool)
+	lookup                           func(name string) (string, bool)
+	nodesName, countsName, tasksName string
 }
 
 func (v slurm) text(name string) (string, error) {
@@ -138,33 +180,34 @@ func (v slurm) number(name string) (int, error) {
 	return int(n), nil
 }
 
-// nodes reads how many tasks each node has, and how many all have.
-func (v slurm) nodes(port int) (nodes map[string]int, total int, err error) {
-	list, err := v.text(slurmNodes)
+// nodes reads how many tasks each node has, in Slurm's order, and how many all have.
+func (v slurm) nodes(port int) (nodes []slurmHost, total int, err error) {
+	list, err := v.text(v.nodesName)
 	if err != nil {
 		return nil, 0, err
 	}
 	hosts, err := expandHosts(list, MaxSlurmTasks)
 	if err != nil {
-		return nil, 0, malformed(slurmNodes, list, "%v", err)
+		return nil, 0, malformed(v.nodesName, list, "%v", err)
 	}
-	text, err := v.text(slurmCounts)
+	text, err := v.text(v.countsName)
 	if err != nil {
 		return nil, 0, err
 	}
 	counts, err := expandCounts(text, MaxSlurmTasks)
 	if err != nil {
-		return nil, 0, malformed(slurmCounts, text, "%v", err)
+		return nil, 0, malformed(v.countsName, text, "%v", err)
 	}
 	if len(counts) != len(hosts) {
-		return nil, 0, malformed(slurmCounts, text, "it is about %d nodes, and %s lists %d, %s", len(counts), slurmNodes, len(hosts), quoted(list))
+		return nil, 0, malformed(v.countsName, text, "it is about %d nodes, and %s lists %d, %s", len(counts), v.nodesName, len(hosts), quoted(list))
 	}
-	nodes = make(map[string]int, len(hosts))
+	seen := make(map[string]bool, len(hosts))
 	for i, host := range hosts {
-		if _, ok := nodes[host]; ok {
-			return nil, 0, malformed(slurmNodes, list, "it lists %s twice", host)
+		if seen[host] {
+			return nil, 0, malformed(v.nodesName, list, "it lists %s twice", host)
 		}
-		nodes[host] = counts[i]
+		seen[host] = true
+		nodes = append(nodes, slurmHost{host, counts[i]})
 		total += counts[i]
 		if last := port + counts[i] - 1; port < 1 || last > math.MaxUint16 {
 			return nil, 0, status.InvalidArgumentf("The %d tasks of the node %s would have the ports %d to %d, which are not in [1, %d].", counts[i], host, port, last, math.MaxUint16)
@@ -173,23 +216,34 @@ func (v slurm) nodes(port int) (nodes map[string]int, total int, err error) {
 	return nodes, total, nil
 }
 
-// checkJobs holds that jobs have all tasks of the step.
-func (v slurm) checkJobs(jobs map[string]int, total int) error {
-	sum := 0
-	for job, tasks := range jobs {
-		if tasks < 0 || tasks > MaxSlurmTasks {
-			return status.InvalidArgumentf("The job %q has %d tasks, which are not in [0, %d].", job, tasks, MaxSlurmTasks)
+// deal gives the job that has the rest its number of tasks, and holds that jobs have all tasks of the step.
+func (v slurm) deal(jobs map[string]int, total int) (map[string]int, error) {
+	jobs = maps.Clone(jobs)
+	sum, rest := 0, ""
+	for _, job := range slices.Sorted(maps.Keys(jobs)) {
+		tasks := jobs[job]
+		switch {
+		case tasks == SlurmRest && rest != "":
+			return nil, status.InvalidArgumentf("The jobs %q and %q cannot both have the rest of the tasks.", rest, job)
+		case tasks == SlurmRest:
+			rest = job
+		case tasks < 0 || tasks > MaxSlurmTasks:
+			return nil, status.InvalidArgumentf("The job %q has %d tasks, which are not in [0, %d].", job, tasks, MaxSlurmTasks)
+		default:
+			sum += tasks
 		}
-		sum += tasks
 	}
-	if sum != total {
-		text, err := v.text(slurmCounts)
-		if err != nil {
-			return err
+	if sum == total || rest != "" && sum < total {
+		if rest != "" {
+			jobs[rest] = total - sum
 		}
-		return status.InvalidArgumentf("The jobs have %d tasks together, and the step has %d: %s is %s. Start as many tasks as the jobs have (srun --ntasks).", sum, total, slurmCounts, quoted(text))
+		return jobs, nil
 	}
-	return nil
+	text, err := v.text(v.countsName)
+	if err != nil {
+		return nil, err
+	}
+	return nil, status.InvalidArgumentf("The jobs have %d tasks together, and the step has %d: %s is %s. Start as many tasks as the jobs have (srun --ntasks).", sum, total, v.countsName, quoted(text))
 }
 
 // expandHosts gives the hosts of a node list of Slurm in their order: rack[1-2]n[01-03,7],login stands for

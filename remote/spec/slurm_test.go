@@ -15,6 +15,14 @@ func step(process, nodes, counts, tasks string) map[string]string {
 	return map[string]string{slurmProcess: process, slurmNodes: nodes, slurmCounts: counts, slurmTasks: tasks}
 }
 
+// with adds variables.
+func with(env map[string]string, more ...string) map[string]string {
+	for i := 0; i < len(more); i += 2 {
+		env[more[i]] = more[i+1]
+	}
+	return env
+}
+
 func fromSlurm(env map[string]string, jobs map[string]int, port int) (*Spec, Task, error) {
 	return FromSlurm(func(name string) (string, bool) { text, ok := env[name]; return text, ok }, jobs, port)
 }
@@ -31,9 +39,21 @@ func TestSlurmSteps(t *testing.T) {
 			"ps=n1:8888;worker=n2:8888,n3:8888,n4:8888", "/job:ps/replica:0/task:0"},
 		"uneven": {step("6", "a[08-10],b", "2(x3),1", "7"), map[string]int{"worker": 5, "ps": 2}, 3000,
 			"ps=a08:3000,a08:3001;worker=a09:3000,a09:3001,a10:3000,a10:3001,b:3000", "/job:worker/replica:0/task:4"},
-		// As TensorFlow's resolver does it: by the nodes' names, whatever their order in the list.
+		// The cluster is the one of TensorFlow's resolver: by the nodes' names, whatever their order in the list. The process is a task on
+		// its own node, which is n10: Slurm numbers tasks in the list's order.
 		"nodes by name": {step("1", "n2,n10,n1", "1,2,3", "6"), nil, SlurmPort,
-			"worker=n1:8888,n1:8889,n1:8890,n10:8888,n10:8889,n2:8888", "/job:worker/replica:0/task:1"},
+			"worker=n1:8888,n1:8889,n1:8890,n10:8888,n10:8889,n2:8888", "/job:worker/replica:0/task:3"},
+		"the first node is not the first name": {step("0", "n[9-10]", "1(x2)", "2"), map[string]int{"ps": 1, "worker": 1}, SlurmPort,
+			"ps=n10:8888;worker=n9:8888", "/job:worker/replica:0/task:0"},
+		// srun --distribution=cyclic
+		"numbered across nodes": {with(step("1", "n[1-2]", "2(x2)", "4"), slurmNode, "n2", slurmLocal, "0"), nil, SlurmPort,
+			"worker=n1:8888,n1:8889,n2:8888,n2:8889", "/job:worker/replica:0/task:2"},
+		"another name of the node": {with(step("1", "n[1-2]", "2(x2)", "4"), slurmNode, "node2", slurmLocal, "1"), nil, SlurmPort,
+			"worker=n1:8888,n1:8889,n2:8888,n2:8889", "/job:worker/replica:0/task:1"},
+		"the rest": {step("3", "n[1-4]", "1(x4)", "4"), map[string]int{"ps": 1, "worker": SlurmRest}, SlurmPort,
+			"ps=n1:8888;worker=n2:8888,n3:8888,n4:8888", "/job:worker/replica:0/task:2"},
+		"no step": {map[string]string{slurmProcess: "0", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "1(x2)", "SLURM_NTASKS": "2"}, nil, SlurmPort,
+			"worker=n1:8888,n2:8888", "/job:worker/replica:0/task:0"},
 		"job without tasks": {step("0", "n", "1", "1"), map[string]int{"ps": 0, "worker": 1}, SlurmPort, "worker=n:8888", "/job:worker/replica:0/task:0"},
 		"total is not needed with jobs": {map[string]string{slurmProcess: "0", slurmNodes: "n", slurmCounts: "1"}, map[string]int{"chief": 1}, SlurmPort,
 			"chief=n:8888", "/job:chief/replica:0/task:0"},
@@ -122,6 +142,11 @@ func TestBadSlurmSteps(t *testing.T) {
 			t.Errorf("%s=%.40s: %v, want %s", c.name, c.value, err, c.want)
 		}
 	}
+	for local, want := range map[string]string{"2": "SLURM_LOCALID is 2, but SLURM_STEP_TASKS_PER_NODE has 2 tasks on n2", "x": `Could not interpret SLURM_LOCALID, which is "x"`} {
+		if _, _, err := fromSlurm(with(maps.Clone(good), slurmNode, "n2", slurmLocal, local), nil, SlurmPort); status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s=%s: %v, want %s", slurmLocal, local, err, want)
+		}
+	}
 	for name := range good {
 		env := maps.Clone(good)
 		delete(env, name)
@@ -131,9 +156,11 @@ func TestBadSlurmSteps(t *testing.T) {
 	}
 	for want, jobs := range map[string]map[string]int{
 		`The jobs have 3 tasks together, and the step has 4: SLURM_STEP_TASKS_PER_NODE is "2(x2)"`: {"ps": 1, "worker": 2},
-		`The job "ps" has -1 tasks`: {"ps": -1, "worker": 5},
-		`The job "w" has 99999999`:  {"w": 99999999},
-		`"a-b" is not a job name`:   {"a-b": 4},
+		`The job "ps" has -2 tasks`:                            {"ps": -2, "worker": 6},
+		`The jobs "ps" and "worker" cannot both have the rest`: {"ps": SlurmRest, "worker": SlurmRest},
+		"The jobs have 5 tasks together, and the step has 4":   {"ps": 5, "worker": SlurmRest},
+		`The job "w" has 99999999`:                             {"w": 99999999},
+		`"a-b" is not a job name`:                              {"a-b": 4},
 	} {
 		if _, _, err := fromSlurm(good, jobs, SlurmPort); status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %s", jobs, err, want)
