@@ -209,7 +209,8 @@ func TestEveryCallIsGuarded(t *testing.T) {
 			refusedBy(t, method+" of another client's", g.master("bob", method, q, a), denied, "client:bob may not")
 		}
 	}
-	for _, method := range []string{wire.OperatorStatus, wire.OperatorListActors, wire.OperatorSee, wire.OperatorGraph} {
+	for _, method := range []string{wire.OperatorStatus, wire.OperatorListActors, wire.OperatorSee, wire.OperatorGraph, "/troupe.v1.Operator/Trace",
+		"/tensorflow.ProfilerService/Profile", "/tensorflow.ProfilerService/Monitor", "/tensorflow.ProfilerService/Terminate"} {
 		refusedBy(t, method, g.call("alice", method, &wire.StatusRequest{}, &wire.ClusterStatus{}), denied, "client:alice may not list devices, tasks and actors: the rule at policy.yaml:2")
 	}
 	refusedBy(t, "ListDevices of the server", g.master("alice", "ListDevices", &corepb.ListDevicesRequest{}, &corepb.ListDevicesResponse{}), denied, "list is not in its may")

@@ -145,6 +145,8 @@ func (n *Node) linkTo(task string) *view.Link {
 		l.State = "up"
 	case st.Reason != "":
 		l.State = "down"
+	case !st.Accepted.IsZero():
+		l.State, st.Since = "accepted", st.Accepted
 	default:
 		l.State = "none" // nothing has needed it
 	}
@@ -163,11 +165,15 @@ func (n *Node) actors() []*view.Actor {
 	slices.SortFunc(list, func(a, b roles.Status) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
 	out := make([]*view.Actor, len(list))
 	for i, a := range list {
-		name := a.Name
-		if handle, ok := strings.CutPrefix(name, "session/"); ok {
-			name = "session/" + view.SessionName(handle)
-		}
-		out[i] = &view.Actor{Name: name, Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting), Panics: a.Panics, Since: a.Since.UnixNano()}
+		out[i] = &view.Actor{Name: publicActor(a.Name), Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting), Panics: a.Panics, Since: a.Since.UnixNano()}
 	}
 	return out
+}
+
+// publicActor is the name of an actor without the handle of its session, which gives the right to use it.
+func publicActor(name string) string {
+	if handle, ok := strings.CutPrefix(name, "session/"); ok {
+		return "session/" + view.SessionName(handle)
+	}
+	return name
 }

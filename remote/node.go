@@ -160,7 +160,7 @@ func Listen(c Config) (*Node, error) {
 	}
 	n := &Node{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log}
 	if c.Guard != nil {
-		c.Guard.OnRefusal(n.refused)
+		c.Guard.OnRefusal(n.Refused)
 	}
 	if err := n.loadSecret(); err != nil {
 		return nil, err
@@ -303,8 +303,8 @@ func (n *Node) openStream(ctx context.Context, address, method string) (link.Str
 	return s, nil
 }
 
-// refused notes what a policy or a limit of it has refused, or who was not let in.
-func (n *Node) refused(e access.Event) {
+// Refused notes as an event what a policy or a limit of it has refused, or who was not let in. It does not block.
+func (n *Node) Refused(e access.Event) {
 	who := e.From
 	if e.What != "login" {
 		who = e.Who.String()

@@ -118,7 +118,7 @@ func (n *Node) TaskActors() *wire.TaskActors {
 	list := append(roles.List(n.port.System()), n.cast.List()...)
 	slices.SortFunc(list, func(a, b roles.Status) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
 	for _, a := range list {
-		s := &wire.ActorStatus{Name: a.Name, Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting),
+		s := &wire.ActorStatus{Name: publicActor(a.Name), Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting),
 			Panics: a.Panics, Since: a.Since.UnixNano()}
 		if a.Kind == devices.ExecutorKind {
 			s.Device = deviceState(n.task.DeviceState(a.Name))

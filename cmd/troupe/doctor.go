@@ -13,8 +13,9 @@ import (
 )
 
 const doctorHelp = `Doctor looks for what is wrong with a cluster and with this machine, and tells what to do about it. The
-cluster is that of the server at TARGET, or the one that --cluster or TF_CONFIG declares, which need not
-run. For each task, it looks up the host, connects to the port over TCP and UDP, and asks what serves there:
+cluster is that of the server at TARGET, the first of several that answers, or the one that --cluster
+declares, which need not run. With neither, it is that of TROUPE_TARGET or of the context that was chosen
+(see troupe context), or else the one that TF_CONFIG declares. For each task, it looks up the host, connects to the port over TCP and UDP, and asks what serves there:
 its cluster, version, clock, and which other tasks it sees. Of this machine, and of tasks that run on it, it
 looks at memory, files, processors, disks, cards and variables of the environment. With --job and --task, it
 also checks that this machine has the task's address. It changes nothing.
@@ -26,7 +27,7 @@ func newDoctor() *cobra.Command {
 	var asJSON bool
 	var identity clientFlags
 	cmd := &cobra.Command{
-		Use:     "doctor [TARGET]",
+		Use:     "doctor [TARGET[,TARGET…]]",
 		Short:   "Find what is wrong with a cluster or this machine",
 		Long:    doctorHelp,
 		Example: "  troupe doctor grpc://10.0.0.2:2222\n  troupe doctor --cluster 'ps=10.0.0.1:2222;worker=10.0.0.2:2222' --job worker",
@@ -44,6 +45,7 @@ func newDoctor() *cobra.Command {
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	timeout := flags.Duration("timeout", 30*time.Second, "how long to look at most")
 	identity.add(flags)
+	named := flags.String("context", "", "the context that has the target and what to show to it (troupe context)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && c.Cluster != "" {
 			return usage(errors.New("the cluster is given twice, by TARGET and by --cluster"))
@@ -51,8 +53,15 @@ func newDoctor() *cobra.Command {
 		if c.Job == "" && flags.Changed("task") {
 			return usage(errors.New("--task counts in a job: give --job too"))
 		}
-		if len(args) > 0 {
-			c.Target = strings.TrimPrefix(args[0], "grpc://")
+		if *named != "" && c.Cluster != "" {
+			return usage(errors.New("the cluster is given twice, by --context and by --cluster"))
+		}
+		if c.Cluster == "" {
+			full, err := fullArguments(cmd, *named, false, args)
+			if err != nil && !errors.Is(err, errNoTarget) { // without a target it looks at this machine, and at what TF_CONFIG declares
+				return err
+			}
+			c.Target = strings.Join(full, "")
 		}
 		opts, release, err := identity.load(nil)
 		if err != nil {

@@ -2018,7 +2018,7 @@ func (x *Device) GetMemoryIdle() int64 {
 type Link struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Task             string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	State            string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	State            string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // up, down, accepted (the other task alone has opened one), or none
 	Reason           string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	Since            int64                  `protobuf:"varint,4,opt,name=since,proto3" json:"since,omitempty"`
 	RoundTrip        int64                  `protobuf:"varint,5,opt,name=round_trip,json=roundTrip,proto3" json:"round_trip,omitempty"` // of the last heartbeat, in nanoseconds; 0 if there was none

@@ -26,7 +26,7 @@ type rule struct {
 	who []subject
 	by  []Kind // empty for any
 
-	may                      uint8 // a bit for each Action
+	may                      actionSet
 	containers, devices, ops patterns
 	files                    FileRights
 	limits                   Limits

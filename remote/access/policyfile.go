@@ -230,11 +230,13 @@ func (r *policyReader) readKinds(n *yaml.Node, u *rule) error {
 func (r *policyReader) readActions(n *yaml.Node, u *rule) error {
 	return r.texts(n, func(_ *yaml.Node, text string) error {
 		if text == "all" {
-			u.may = everything.may
+			u.may = allActions
 			return nil
 		}
 		a, err := ParseAction(text)
-		u.may |= 1 << a
+		if err == nil {
+			u.may = u.may.with(a)
+		}
 		return err
 	})
 }

@@ -31,6 +31,15 @@ var (
 		"exchange messages with actors", "declare clusters", "read profiles of the server's process", "cancel steps of sessions that somebody else opened"}
 )
 
+// actionSet has a bit for each Action.
+type actionSet uint32
+
+// allActions does not compile once there are more actions than bits.
+const allActions actionSet = 1<<actionCount - 1
+
+func (s actionSet) has(a Action) bool       { return s&(1<<a) != 0 }
+func (s actionSet) with(a Action) actionSet { return s | 1<<a }
+
 // String is the action's name in policies.
 func (a Action) String() string { return actionNames[a] }
 
@@ -72,7 +81,7 @@ type Rights struct {
 // Unrestricted are all rights, for servers without a policy.
 func Unrestricted(who Identity) *Rights { return &Rights{who, everything} }
 
-var everything = &rule{may: 1<<actionCount - 1, files: AllFiles}
+var everything = &rule{may: allActions, files: AllFiles}
 
 // Who has the rights.
 func (r *Rights) Who() Identity { return r.who }
@@ -106,7 +115,7 @@ func (r *Rights) May(a Action) error {
 	switch {
 	case r.rule == nil:
 		return r.refuse(actionTexts[a], "no rule allows it")
-	case r.rule.may&(1<<a) == 0:
+	case !r.rule.may.has(a):
 		return r.refuse(actionTexts[a], fmt.Sprintf("the rule at %s does not allow it (%s is not in its may)", r.rule.place(), a))
 	}
 	return nil

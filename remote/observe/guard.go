@@ -110,7 +110,7 @@ func (h *handler) may(r *http.Request, a access.Action) error {
 		return err
 	}
 	if err = rights.May(a); err != nil {
-		h.config.Guard.Audit().Record(access.Event{What: a.String(), Who: rights.Who(), From: peer.From(), Refused: err})
+		h.config.Guard.Record(access.Event{What: a.String(), Who: rights.Who(), From: peer.From(), Refused: err})
 	}
 	return err
 }

@@ -59,7 +59,7 @@ var (
 	remote       = histogram("troupe_step_remote_wait_seconds", "For how long steps with parts on other tasks waited for these after their own part had ended.", "task")
 	parts        = counter("troupe_parts_total", "Parts of other masters' steps that the task has begun.", "task")
 
-	connections = gauge("troupe_connections", "Connections that the task's port has accepted and that are open, of clients and of other tasks.", "task")
+	connections = gauge("troupe_connections", "Connections for calls that the task's port has accepted and that are open: clients' and tools'. Links to other tasks are not counted.", "task")
 
 	linkUp               = gauge("troupe_link_up", "1 while there is a link to the peer, a task of the cluster; 0 where it broke, or nothing has needed one.", "task", "peer")
 	linkSentBytes        = counter("troupe_link_sent_bytes_total", "Bytes of tensors that were sent to the peer, or that it read from memory.", "task", "peer")

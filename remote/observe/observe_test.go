@@ -29,7 +29,10 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 type seen struct {
 	cluster *view.Cluster
 	asked   chan *view.Query
+	refused []access.Event
 }
+
+func (s *seen) Refused(e access.Event) { s.refused = append(s.refused, e) }
 
 func (s *seen) Graph(_ context.Context, q *view.GraphQuery) (*view.Graph, error) {
 	return &view.Graph{Known: true, Session: q.Session}, nil
@@ -273,6 +276,27 @@ func TestWhoMaySeeWhat(t *testing.T) {
 	}
 }
 
+// Who is refused is an event of a task's, as refusals of calls are.
+func TestRefusalsAreEvents(t *testing.T) {
+	tasks, task := twoTasks()
+	g, token := guard(t, "rules: [{who: client:alice, may: [open]}]")
+	g.OnRefusal(tasks.Refused)
+	h := Handler(Config{Tasks: tasks, Guard: g, Log: quiet})
+	for _, header := range [][]string{{"Authorization", "Bearer " + token}, {"Authorization", "Bearer x"}} {
+		get(h, near, "/api/see", header...)
+	}
+	if len(task.refused) != 2 {
+		t.Fatalf("%d refusals were noted, not 2: %v", len(task.refused), task.refused)
+	}
+	if e := task.refused[0]; e.What != "list" || e.Who.String() != "client:alice" || e.Refused == nil {
+		t.Errorf("the first refusal is %+v", e)
+	}
+	if e := task.refused[1]; e.What != "login" || e.Refused == nil {
+		t.Errorf("the second refusal is %+v", e)
+	}
+	new(Tasks).Refused(task.refused[0]) // with no task, nobody is told
+}
+
 // listen starts an endpoint that ends with the test.
 func listen(t *testing.T, c Config) *Endpoint {
 	t.Helper()
@@ -385,6 +409,8 @@ func TestWhereItListens(t *testing.T) {
 type stuck struct {
 	begun, release chan struct{}
 }
+
+func (s *stuck) Refused(access.Event) {}
 
 func (s *stuck) Graph(context.Context, *view.GraphQuery) (*view.Graph, error) {
 	return &view.Graph{}, nil

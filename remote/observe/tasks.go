@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/access"
 )
 
 // Task is a task of this process. All methods may be called concurrently.
@@ -17,6 +18,8 @@ type Task interface {
 	Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error)
 	// Trace records what runs on the task or its cluster, for as long as the query says.
 	Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, error)
+	// Refused notes an event: a request that was refused. It does not block.
+	Refused(e access.Event)
 }
 
 // Tasks are the tasks of a process that share an endpoint. The zero value has none. All methods may be called concurrently.
@@ -105,6 +108,13 @@ func (t *Tasks) See(ctx context.Context, q *view.Query) (*view.Cluster, error) {
 		return nil, err
 	}
 	return first.See(ctx, q), nil
+}
+
+// Refused has the first task that serves note the refusal of a request; without one, nobody does.
+func (t *Tasks) Refused(e access.Event) {
+	if first, err := t.first(); err == nil {
+		first.Refused(e)
+	}
 }
 
 // Graph asks the first task that serves for a page of a session's graph. Its errors are that task's, and See's.

@@ -36,6 +36,9 @@ type State struct {
 	Boot   uint64    // of the process that was seen last
 	Since  time.Time // of the health
 	Reason string    // of Down and NeverSeen: the last failure, if there was one
+	// Accepted is since when a link that the task opened is used, whose bytes and messages received are counted below; zero
+	// without one. It says nothing of the health, which is that of the end that sends tensors.
+	Accepted time.Time
 	// Queued are the bytes of tensors that wait to be sent to it, Stalled how long it has taken
 	// none of them, where that is too long: both of Up.
 	Queued  int64
@@ -91,6 +94,9 @@ func (k *link) state() State {
 	t := &k.traffic
 	s := State{Boot: k.boot, Since: k.since, Reason: k.reason, MessagesSent: t.messagesSent.Load(), MessagesReceived: t.messagesReceived.Load(),
 		BytesSent: t.bytesSent.Load(), BytesReceived: t.bytesReceived.Load(), RoundTrip: time.Duration(t.roundTrip.Load())}
+	if p := k.accepted.Load(); p != nil {
+		s.Accepted = p.opened
+	}
 	switch {
 	case k.peer != nil:
 		s.Health = Up

@@ -23,6 +23,7 @@ type pipe struct {
 	done   chan struct{} // closed by close
 	ended  chan struct{} // the stream was read to its end
 	closed atomic.Bool
+	opened time.Time
 	why    atomic.Pointer[string] // of cut
 	task   *link
 	// programs takes the batches of a stream of programs' actors; nil: the stream has the runtime's messages.
@@ -66,7 +67,7 @@ func newPipe(k *link, s Stream, in *inbound, out *outbound, owner end) *pipe {
 	l := k.links
 	in.traffic = &k.traffic
 	out.traffic.Store(&k.traffic)
-	return &pipe{links: l, task: k, stream: s, in: in, out: out, owner: owner, done: make(chan struct{}), ended: make(chan struct{}),
+	return &pipe{links: l, task: k, stream: s, in: in, out: out, owner: owner, done: make(chan struct{}), ended: make(chan struct{}), opened: time.Now(),
 		heartbeat: newHeartbeat(l.timing, time.Now())}
 }
 

@@ -29,7 +29,8 @@ const (
 
 // Config says what Collect looks at.
 type Config struct {
-	// Target is a server, host:port; its cluster is examined. Cluster is a declaration in the form that flags take.
+	// Target is a server, host:port, or several with commas between; the cluster of the first that answers is examined.
+	// Cluster is a declaration in the form that flags take.
 	// Without both, TF_CONFIG declares the cluster if it is set, and otherwise the machine alone is looked at.
 	Target, Cluster string
 	// Job and Task name the task that is to run on this machine; Task counts if there is a Job.
@@ -44,15 +45,20 @@ func Collect(ctx context.Context, c Config) *Facts {
 	f := &Facts{Version: remote.Version(), Env: environ(), Machine: thisMachine()}
 	declared := c.declared(f)
 	if c.Target != "" {
-		t := Task{Address: c.Target}
-		t.examine(ctx, c.Options, nil)
-		theirs, err := spec.Parse(t.Seen.GetSpec())
-		if t.Answers != Troupe || err != nil {
-			f.Tasks = []Task{t}
+		for target := range strings.SplitSeq(c.Target, ",") {
+			t := Task{Address: strings.TrimPrefix(strings.TrimSpace(target), "grpc://")}
+			t.examine(ctx, c.Options, nil)
+			theirs, err := spec.Parse(t.Seen.GetSpec())
+			if t.Answers == Troupe && err == nil {
+				declared = theirs
+				break
+			}
+			f.Tasks = append(f.Tasks, t)
+		}
+		if declared == nil {
 			f.examineProcesses()
 			return f
 		}
-		declared = theirs
 	}
 	if declared == nil {
 		return f

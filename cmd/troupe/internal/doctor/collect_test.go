@@ -20,7 +20,15 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cluster.Stop(t.Context())
-	f := Collect(t.Context(), Config{Target: strings.TrimPrefix(cluster.Servers()[0].Target(), "grpc://")})
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Nothing listens at the first target: the second one answers.
+	f := Collect(t.Context(), Config{Target: closed.Addr().String() + ", " + cluster.Servers()[0].Target()})
 	if len(f.Tasks) != 2 {
 		t.Fatalf("%d tasks, not 2: %+v", len(f.Tasks), f)
 	}
