@@ -237,7 +237,7 @@ func TestEveryCallIsGuarded(t *testing.T) {
 		count[e.Event+" "+e.Who+" "+e.Code]++
 	}
 	for what, want := range map[string]int{"open client:alice ": 1, "close client:alice ": 1, "login  UNAUTHENTICATED": 10,
-		"use client:bob PERMISSION_DENIED": 8, "reset client:bob PERMISSION_DENIED": 1, "list client:alice PERMISSION_DENIED": 5} {
+		"use client:bob PERMISSION_DENIED": 8, "reset client:bob PERMISSION_DENIED": 1, "list client:alice PERMISSION_DENIED": 9} {
 		if count[what] != want {
 			t.Errorf("the audit log has %d of %q, want %d: %v", count[what], what, want, count)
 		}

@@ -37,8 +37,12 @@ func TestHandshakeTellsWhoIsThere(t *testing.T) {
 	if again, err := a.Ensure(within(t, patience), task1); again != p || err != nil || a.Reached(task1) != p {
 		t.Errorf("again: %v %v", again, err)
 	}
-	if st, _ := a.State(task1); st.Health != Up || st.Boot != b.self.Boot {
+	if st, _ := a.State(task1); st.Health != Up || st.Boot != b.self.Boot || !st.Accepted.IsZero() {
 		t.Errorf("after: %+v", st)
+	}
+	// The other end has sent no tensors, and knows since when it has been linked.
+	if st, _ := b.State(task0); st.Health != NeverSeen || time.Since(st.Accepted) > patience {
+		t.Errorf("at the other end: %+v", st)
 	}
 	_, err = a.Ensure(within(t, patience), task0)
 	wantError(t, err, status.Internal, "no link to itself")
