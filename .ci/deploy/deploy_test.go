@@ -25,6 +25,7 @@ import (
 	compose "github.com/compose-spec/compose-go/v2/types"
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -48,6 +49,7 @@ type objects struct {
 	networks []*networking.NetworkPolicy
 	configs  []*core.ConfigMap
 	monitors []*monitoring.PodMonitor
+	jobs     []*batch.Job
 }
 
 func decode[T any](t *testing.T, text []byte, into *[]*T) {
@@ -84,6 +86,8 @@ func build(t *testing.T, folder string) *objects {
 			decode(t, text, &o.configs)
 		case "monitoring.coreos.com/v1 PodMonitor":
 			decode(t, text, &o.monitors)
+		case "batch/v1 Job":
+			decode(t, text, &o.jobs)
 		default:
 			t.Errorf("%s: nothing checks %s", folder, kind)
 		}
