@@ -11,7 +11,7 @@ import (
 	networking "k8s.io/api/networking/v1"
 )
 
-// TestClient holds that the Job with a program finds the base's service, and that the base lets it in.
+// TestClient holds that the Job with a program finds the base's service, and that the base's network policy lets it in, and tasks out to DNS.
 func TestClient(t *testing.T) {
 	base, o := build(t, "base"), build(t, "client")
 	if len(o.jobs) != 1 || len(o.configs) != 1 {
@@ -49,5 +49,14 @@ func TestClient(t *testing.T) {
 	}
 	if !slices.ContainsFunc(base.networks[0].Spec.Ingress, lets) {
 		t.Error("the base's network policy does not let the program in")
+	}
+	// The DNS server's pods, whose labels are not the cluster's.
+	dns := map[string]string{"k8s-app": "kube-dns"}
+	if !slices.ContainsFunc(base.networks[0].Spec.Egress, func(r networking.NetworkPolicyEgressRule) bool {
+		return slices.ContainsFunc(r.To, func(to networking.NetworkPolicyPeer) bool {
+			return to.PodSelector != nil && selects(t, to.PodSelector, dns)
+		})
+	}) {
+		t.Error("tasks cannot look up names")
 	}
 }
