@@ -3,7 +3,7 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && compiler=$$(devices/cuda/compiler.sh) && CGO_ENABLED=1 CC="$$compiler" CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test lint test-plain test-race test-cuda test-rules test-arm64 wheel wheels compare kernel-report gpu-report release release-dry-run release-wheels release-check test-release
+.PHONY: troupe cuda test lint test-plain test-race test-cuda test-rules test-arm64 wheel wheels site compare kernel-report gpu-report release release-dry-run release-wheels release-check test-release
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -82,6 +82,10 @@ test-release: release-check
 # machine that does nothing else, and a Python with TensorFlow.
 kernel-report: troupe
 	$${TROUPE_PYTHON:-python3} e2e/speed/report.py --troupe ./$(TROUPE) --out docs/kernels.md
+
+# The documentation site, in .ci/site/public; it needs a Python with mkdocs-material.
+site:
+	$${TROUPE_PYTHON:-python3} -m mkdocs build --config-file .ci/site/mkdocs.yml
 
 # TensorFlow's programs on Troupe's servers and on TensorFlow's own: the figures and the plot of docs/comparison.md. It takes five minutes, on
 # a machine that does nothing else, and a Python with TensorFlow and matplotlib.

@@ -1,0 +1,29 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The documentation site is built without a warning: no page is left out, and no link leads nowhere.
+func TestSite(t *testing.T) {
+	python := needPython(t)
+	if err := exec.CommandContext(t.Context(), python, "-c", "import material").Run(); err != nil && os.Getenv("CI") != "true" {
+		t.Skip("the Python of the tests has no mkdocs-material")
+	}
+	public := filepath.Join(t.TempDir(), "public")
+	build := exec.CommandContext(t.Context(), python, "-m", "mkdocs", "build", "--config-file", "../.ci/site/mkdocs.yml", "--site-dir", public)
+	build.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "NO_MKDOCS_2_WARNING=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, page := range []string{"index.html", "tutorial/index.html", "architecture/index.html"} {
+		if _, err := os.Stat(filepath.Join(public, page)); err != nil {
+			t.Error(err)
+		}
+	}
+}
