@@ -35,10 +35,11 @@ test-race:
 test-cuda:
 	$(WITH_CUDA) go test -race -tags cuda -timeout 20m ./devices/... ./kernels/...
 
-# The alerts and the dashboard of deploy/, with Prometheus' own parsers, in a module of their own (.ci/rules), beyond which go test does
-# not see changes.
+# The alerts and the dashboard of deploy/, with Prometheus' own parsers, and the manifests for Kubernetes, Kubeflow and Compose, with theirs,
+# in modules of their own (.ci/rules, .ci/deploy), beyond which go test does not see changes.
 test-rules:
 	cd .ci/rules && CGO_ENABLED=0 go test -count=1 .
+	cd .ci/deploy && CGO_ENABLED=0 go test -count=1 .
 
 # The inner loops of the kernels in arm64's vector instructions, on any Linux machine that has QEMU's user mode emulation.
 test-arm64:
