@@ -34,6 +34,7 @@ type task struct {
 	addr  string
 	proc  *process // the one that runs now, nil if none was started
 	flags []string // beside the cluster's
+	env   []string // likewise
 }
 
 func (k *task) key() string    { return fmt.Sprintf("%s:%d", k.job, k.index) }
@@ -105,7 +106,7 @@ func (c *cluster) launch(k *task) error {
 	}
 	args := append([]string{"serve", "--cluster", c.spec, "--job", k.job, "--task", fmt.Sprint(k.index)}, append(k.flags, c.flags...)...)
 	cmd := exec.Command(path, args...)
-	cmd.Env = append(os.Environ(), c.env...)
+	cmd.Env = slices.Concat(os.Environ(), c.env, k.env)
 	var err error
 	k.proc, err = launch(k.name(), cmd)
 	return err

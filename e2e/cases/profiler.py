@@ -78,8 +78,8 @@ def test_a_trace_has_the_ops_of_all_tasks(cluster):
                 if other != (own_job, own):
                     assert "on_%s_%d:MatMul" % other not in names, (own_job, own, other)
             assert not space.errors, space.errors
-        edges = {n for s in spaces.values() for n in (m.name for m in s.planes[0].event_metadata.values()) if n.startswith("receive ")}
-        assert edges, "no receive is in the profile"
+        for transfer in [":_Send", ":_Recv"]:
+            assert any(m.name.endswith(transfer) for s in spaces.values() for m in s.planes[0].event_metadata.values()), transfer
 
 
 def test_monitor_tells_of_all_tasks(cluster):
@@ -88,3 +88,11 @@ def test_monitor_tells_of_all_tasks(cluster):
     for job, task in TASKS:
         assert "/job:%s/replica:0/task:%d: busy " % (job, task) in text, text
     assert " ms on average" in text, text
+
+
+def profile(cluster):
+    """Takes a profile for another program to open; gives its folder, which is the caller's."""
+    logdir = tempfile.mkdtemp()
+    with Load(cluster):
+        client.trace(cluster.target("worker", 0), logdir, 500)
+    return logdir
