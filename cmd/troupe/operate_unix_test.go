@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -142,6 +143,73 @@ func drain(s *op.Scope) *op.Operation {
 	return op.AddV2(s.WithDevice("/job:worker/task:1").WithName("sum"), x, x).Op
 }
 
+// count counts on a worker until the step is cancelled.
+func count(s *op.Scope) *op.Operation {
+	s = s.WithDevice("/job:worker/task:1")
+	return op.While(s.WithName("counting"), []op.Output{op.Const(s, int32(0))},
+		func(s *op.Scope, v []op.Output) op.Output { return op.Less(s, v[0], op.Const(s, int32(1000))) },
+		func(s *op.Scope, v []op.Output) []op.Output {
+			return []op.Output{op.FloorMod(s, op.AddV2(s, v[0], op.Const(s, int32(1))), op.Const(s, int32(1000)))}
+		})[0].Op
+}
+
+// timelineOfStep records one of several steps, asking a task that is not its master, while two other steps are there.
+func (o *operated) timelineOfStep() {
+	o.t.Helper()
+	at, line := o.targets[1], regexp.MustCompile(`(?m)^(\d+) +[0-9a-f]{8} `)
+	_, before := o.troupe("steps", at)
+	counting := o.runs(at, count)
+	step := ""
+	for _, m := range line.FindAllStringSubmatch(o.shows(`(?m)(^\d+ +[0-9a-f]{8} [\s\S]*){3}`, "steps", at), -1) {
+		if !strings.Contains(before, m[1]) {
+			step = m[1]
+		}
+	}
+	file := filepath.Join(o.t.TempDir(), "trace.json")
+	code, out := o.troupe("timeline", o.targets[2], "--step", step, "--seconds", "0.5", "--max-events", "2000", "-o", file)
+	if code != exitOK || !regexp.MustCompile(`(?m)^/job:worker/replica:0/task:1: 2000 events, \d+ more were dropped$`).MatchString(out) {
+		o.t.Errorf("timeline ended with %d: %s", code, out)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	var trace struct {
+		TraceEvents []struct {
+			Phase string         `json:"ph"`
+			Args  map[string]any `json:"args"`
+		} `json:"traceEvents"`
+	}
+	if err := json.Unmarshal(text, &trace); err != nil {
+		o.t.Fatal(err)
+	}
+	ops := map[any]int{}
+	for _, e := range trace.TraceEvents {
+		if e.Phase != "X" {
+			continue
+		}
+		if e.Args["step"] != step {
+			o.t.Fatalf("the timeline of the step %s has %v", step, e)
+		}
+		ops[e.Args["op"]]++
+	}
+	if ops["FloorMod"] < 2 {
+		o.t.Errorf("the timeline of a loop has the ops %v", ops)
+	}
+	if code, out := o.troupe("timeline", at, "--step", "1", "--seconds", "0.1", "-o", file); code != exitOK || strings.Count(out, ": 0 events") != 3 {
+		o.t.Errorf("the timeline of a step that is not there ended with %d: %s", code, out)
+	}
+	if code, out := o.troupe("timeline", at, "--step", step, "--steps", "1"); code != exitUsage {
+		o.t.Errorf("the timeline of a step and of others ended with %d: %s", code, out)
+	}
+	if code, out := o.troupe("cancel", at, step); code != exitOK {
+		o.t.Errorf("cancel ended with %d: %s", code, out)
+	}
+	if err := counting.error(o.t); status.CodeOf(err) != status.Cancelled {
+		o.t.Errorf("a cancelled loop ended with %v", err)
+	}
+}
+
 // TestOperate shows a cluster with a full queue, a blocked step and two sessions in each way, freezes a task and kills another one.
 func TestOperate(t *testing.T) {
 	o := operate(t)
@@ -202,6 +270,8 @@ func TestOperate(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &seen); err != nil || len(seen.Reasons) != 2 || !seen.Reasons[0].Blocked || len(seen.Tasks) != 3 {
 		t.Errorf("%v: %s", err, text)
 	}
+
+	o.timelineOfStep()
 
 	// A step is cancelled through a task that is not its master.
 	cancelled := o.runs(at, overfill)
