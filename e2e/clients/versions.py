@@ -36,10 +36,10 @@ with tf.Session(os.environ["WORKER0"]) as session:
 import os, tensorflow.compat.v1 as tf
 tf.disable_eager_execution()
 with tf.device("/job:worker/task:0"):
-    rows = tf.data.Dataset.range(100).map(lambda x: x * x, num_parallel_calls=2).filter(lambda x: x % 2 == 0).batch(10).prefetch(1)
+    rows = tf.data.Dataset.range(100).map(lambda x: x * x, num_parallel_calls=2).filter(lambda x: tf.equal(x % 2, 0)).batch(10).prefetch(1)
     following = tf.data.make_one_shot_iterator(rows).get_next()
 with tf.Session(os.environ["WORKER0"]) as session:
-    print(session.run(following).sum(), session.run(following).sum())  # 1140 7640
+    print(session.run(following).sum(), session.run(following).sum())  # 1140 8740
 """,
     "checkpoints": """
 import os, tempfile, tensorflow.compat.v1 as tf
