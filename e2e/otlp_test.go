@@ -105,7 +105,7 @@ func TestTracesAreExported(t *testing.T) {
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
 		t.Run(strings.ReplaceAll(protocol, "/", "_"), func(t *testing.T) {
 			receiver := &collector{spans: map[string][]*tracepb.Span{}}
-			endpoint := ""
+			var endpoint string
 			if protocol == "grpc" {
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
