@@ -209,8 +209,8 @@ Why figures are below 1, as far as it is known:
 - **Products and convolutions of float32** (most from 0.8 to 1): the inner loops of both run at the processor's limit. The
   rest is the copying of operands into the order that they read, which weighs more in small ones, and windows of few
   channels, which leave lanes of vectors empty.
-- **bfloat16**: the processor's tiles (AMX) multiply as fast as with TensorFlow. Bringing small operands into tiles, and
-  rounding the sums, takes as long as the products.
+- **bfloat16**: the processor's tiles (AMX), or vectors of pairs (AVX512-BF16), multiply as fast as with TensorFlow. Packing small
+  operands for them, and rounding the sums, takes as long as the products.
 - **Two threads, where a step takes some milliseconds**: the second thread sleeps when a step begins, and a virtual machine takes
   0.1 to 0.3 ms to wake it, once a step. TensorFlow's threads spin in the process of the client. In a longer step, kernels
   take the same time on both.
