@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -41,6 +42,14 @@ PLATFORMS: Dict[str, Platform] = {
     "macos-arm64": Platform("darwin", "arm64", "macosx_12_0_arm64"),
     "windows-x86_64": Platform("windows", "amd64", "win_amd64"),
 }
+
+
+def version() -> str:
+    """Returns the package's version, which is also the program's."""
+    found = re.search(r'(?m)^version = "(.+)"$', (HERE / "pyproject.toml").read_text())
+    if found is None:
+        raise SystemExit("build.py: pyproject.toml has no version")
+    return found.group(1)
 
 
 def native() -> str:
@@ -87,7 +96,8 @@ def build(name: str, out: Path, binary: str = "") -> Path:
                 "GOOS": target.goos,
                 "GOARCH": target.goarch,
             }
-            go = ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", str(program), "./cmd/troupe"]
+            flags = f"-ldflags=-s -w -X github.com/troupe-run/troupe/remote.version=v{version()}"
+            go = ["go", "build", "-trimpath", flags, "-o", str(program), "./cmd/troupe"]
             subprocess.run(go, cwd=HERE.parent, env=environment, check=True)
         program.chmod(0o755)
         made = Path(folder) / "made"
