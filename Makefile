@@ -33,7 +33,7 @@ test-race:
 # Devices and kernels, under the race detector, on the machine's cards, or without any on a driver that runs the kernels
 # on the CPU.
 test-cuda:
-	$(WITH_CUDA) go test -race -tags cuda -timeout 20m ./devices/... ./kernels/...
+	$(WITH_CUDA) go test -race -tags cuda -timeout 40m ./devices/... ./kernels/...
 
 # The alerts and the dashboard of deploy/, with Prometheus' own parsers, and the manifests for Kubernetes, Kubeflow and Compose, with theirs,
 # in modules of their own (.ci/rules, .ci/deploy), beyond which go test does not see changes.

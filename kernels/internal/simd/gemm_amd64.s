@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-// func gemmN1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN1x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -138,7 +138,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT1x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -275,7 +275,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN2x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -440,7 +440,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT2x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -608,7 +608,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN3x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -804,7 +804,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT3x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -1003,7 +1003,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN4x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -1235,7 +1235,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT4x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -1465,7 +1465,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN5x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -1728,7 +1728,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT5x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -1989,7 +1989,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN6x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -2283,7 +2283,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT6x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -2575,7 +2575,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN7x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -2905,7 +2905,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT7x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -3228,7 +3228,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN8x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -3589,7 +3589,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT8x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -3943,7 +3943,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN9x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -4335,7 +4335,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT9x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -4720,7 +4720,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN10x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -5148,7 +5148,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT10x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -5564,7 +5564,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN11x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -6023,7 +6023,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT11x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -6470,7 +6470,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN12x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -6960,7 +6960,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT12x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -7438,7 +7438,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN13x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -7964,7 +7964,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT13x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -8473,7 +8473,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN14x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -9030,7 +9030,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT14x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -9570,7 +9570,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN1x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -9686,7 +9686,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT1x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -9805,7 +9805,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN2x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -9941,7 +9941,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT2x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -10080,7 +10080,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN3x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -10236,7 +10236,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT3x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -10395,7 +10395,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN4x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -10576,7 +10576,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT4x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -10755,7 +10755,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN5x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -10956,7 +10956,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT5x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -11155,7 +11155,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN6x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -11376,7 +11376,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT6x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -11595,7 +11595,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN7x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -11841,7 +11841,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT7x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -12080,7 +12080,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN8x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -12346,7 +12346,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT8x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -12605,7 +12605,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN9x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -12891,7 +12891,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT9x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -13170,7 +13170,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN10x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -13481,7 +13481,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT10x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -13780,7 +13780,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN11x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -14111,7 +14111,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT11x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -14430,7 +14430,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN12x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -14781,7 +14781,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT12x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -15120,7 +15120,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN13x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -15496,7 +15496,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT13x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -15855,7 +15855,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmN14x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -16251,7 +16251,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmT14x1AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -16630,7 +16630,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble1x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble1x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble1x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -16764,7 +16764,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble2x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble2x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble2x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -16929,7 +16929,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble3x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble3x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble3x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -17125,7 +17125,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble4x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble4x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble4x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -17357,7 +17357,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble5x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble5x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble5x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -17620,7 +17620,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble6x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble6x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble6x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -17914,7 +17914,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble7x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble7x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble7x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -18244,7 +18244,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble8x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble8x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble8x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -18605,7 +18605,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble9x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble9x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble9x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -18997,7 +18997,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble10x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble10x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble10x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -19425,7 +19425,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble11x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble11x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble11x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -19884,7 +19884,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble12x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble12x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble12x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -20374,7 +20374,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble13x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble13x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble13x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -20900,7 +20900,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble14x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble14x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmDouble14x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -21457,7 +21457,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt1x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt1x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt1x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -21601,7 +21601,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt2x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt2x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt2x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -21786,7 +21786,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt3x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt3x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt3x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -22012,7 +22012,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt4x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt4x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt4x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -22284,7 +22284,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt5x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt5x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt5x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -22597,7 +22597,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt6x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt6x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt6x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -22951,7 +22951,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt7x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt7x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt7x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -23351,7 +23351,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt8x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt8x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt8x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -23792,7 +23792,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt9x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt9x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt9x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -24274,7 +24274,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt10x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt10x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt10x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -24802,7 +24802,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt11x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt11x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt11x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -25371,7 +25371,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt12x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt12x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt12x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -25981,7 +25981,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt13x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt13x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·gemmInt13x2AVX512(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -26856,7 +26856,7 @@ TEXT ·transposeAVX512(SB), NOSPLIT, $0-32
 	VZEROUPPER
 	RET
 
-// func gemmN1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmN1x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -27022,7 +27022,7 @@ DATA lanewindow<>+120(SB)/4, $0x00000000
 DATA lanewindow<>+124(SB)/4, $0x00000000
 GLOBL lanewindow<>(SB), RODATA|NOPTR, $128
 
-// func gemmT1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmT1x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -27157,7 +27157,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmN2x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -27319,7 +27319,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmT2x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -27484,7 +27484,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmN3x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -27676,7 +27676,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmT3x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -27871,7 +27871,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmN4x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -28098,7 +28098,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmT4x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -28323,7 +28323,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmN5x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -28580,7 +28580,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmT5x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -28835,7 +28835,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmN6x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -29122,7 +29122,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmT6x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -29407,7 +29407,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmN1x1AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -29523,7 +29523,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmT1x1AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -29642,7 +29642,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmN2x1AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -29778,7 +29778,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmT2x1AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -29917,7 +29917,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmN3x1AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -30073,7 +30073,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmT3x1AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -30232,7 +30232,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmN4x1AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -30413,7 +30413,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmT4x1AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -30592,7 +30592,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmN5x1AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -30793,7 +30793,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmT5x1AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -30992,7 +30992,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmN6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmN6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmN6x1AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -31213,7 +31213,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmT6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmT6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmT6x1AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -31432,7 +31432,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble1x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble1x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmDouble1x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -31564,7 +31564,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble2x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble2x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmDouble2x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -31726,7 +31726,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble3x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble3x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmDouble3x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -31918,7 +31918,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble4x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble4x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmDouble4x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -32145,7 +32145,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble5x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble5x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmDouble5x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -32402,7 +32402,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmDouble6x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmDouble6x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, FMA3, MMX+, SSE
 TEXT ·gemmDouble6x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -32689,7 +32689,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt1x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt1x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX2, MMX+, SSE
 TEXT ·gemmInt1x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -32831,7 +32831,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt2x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt2x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX2, MMX+, SSE
 TEXT ·gemmInt2x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -33013,7 +33013,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt3x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt3x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX2, MMX+, SSE
 TEXT ·gemmInt3x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -33235,7 +33235,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt4x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt4x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX2, MMX+, SSE
 TEXT ·gemmInt4x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)
@@ -33502,7 +33502,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmInt5x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+// func gemmInt5x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 // Requires: AVX, AVX2, MMX+, SSE
 TEXT ·gemmInt5x2AVX2(SB), NOSPLIT, $16-120
 	STMXCSR (SP)

@@ -5,253 +5,253 @@
 package simd
 
 //go:noescape
-func gemmN1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT1x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT2x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT3x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT4x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT5x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT6x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT7x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT8x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT9x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT10x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT11x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT12x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT13x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT14x2AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT1x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT2x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT3x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT4x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT5x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT6x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT7x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT8x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT9x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT10x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT11x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT12x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT13x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT14x1AVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble1x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble1x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble2x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble2x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble3x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble3x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble4x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble4x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble5x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble5x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble6x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble6x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble7x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble7x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble8x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble8x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble9x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble9x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble10x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble10x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble11x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble11x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble12x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble12x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble13x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble13x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble14x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble14x2AVX512(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt1x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt1x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt2x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt2x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt3x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt3x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt4x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt4x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt5x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt5x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt6x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt6x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt7x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt7x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt8x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt8x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt9x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt9x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt10x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt10x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt11x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt11x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt12x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt12x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt13x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt13x2AVX512(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
 func gatherAVX512(k int, src *float32, lds int, dst *float32, m int)
@@ -266,109 +266,109 @@ func packNarrowAVX512(k int, src *float32, lds int, dst *float32, cols int)
 func transposeAVX512(src *float32, lds int, dst *float32, ldd int)
 
 //go:noescape
-func gemmN1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT1x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT2x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT3x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT4x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT5x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT6x2AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT1x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT2x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT3x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT4x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT5x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmN6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmN6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmT6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next *float32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmT6x1AVX2(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble1x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble1x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble2x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble2x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble3x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble3x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble4x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble4x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble5x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble5x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmDouble6x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next *float64, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmDouble6x2AVX2(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt1x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt1x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt2x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt2x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt3x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt3x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt4x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt4x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
-func gemmInt5x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next *int32, pieces int, skip int, tiles int, stepA int, stepNext int)
+func gemmInt5x2AVX2(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 //go:noescape
 func gatherAVX2(k int, src *float32, lds int, dst *float32, m int)

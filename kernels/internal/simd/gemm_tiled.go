@@ -4,7 +4,7 @@ import "unsafe"
 
 // A tile computes rows x cols of C over pieces of k steps each, for so many
 // tiles below one another; strides and steps are in bytes. See the generator.
-type tile[T number] func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, store storing, next *T, pieces int, skip int, tiles int, stepA int, stepNext int)
+type tile[T number] func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, store storing, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 // storing is how a tile stores its sums.
 type storing = int
@@ -134,7 +134,7 @@ func (p *product[T]) computeInPlace(t *tileSet[T]) {
 	}
 	kernels := t.sized(&t.byRow, p.n)
 	eachSize(p.m, ceilDiv(p.m, t.rows), func(_, i, rows, count int) {
-		kernels[rows](p.k, &p.a[i*p.lda], size*p.lda, &p.b[0], size*p.ldb, &p.c[i*p.ldc], size*p.ldc, p.n, store, &p.b[0], 1, 0, count, size*rows*p.lda, 0)
+		kernels[rows](p.k, &p.a[i*p.lda], size*p.lda, &p.b[0], size*p.ldb, &p.c[i*p.ldc], size*p.ldc, p.n, store, address(&p.b[0]), 1, 0, count, size*rows*p.lda, 0)
 	})
 }
 
@@ -211,6 +211,10 @@ func (t *tiling[T]) prepareB() {
 // readsColumns tells that tiles read A by columns, as it is stored.
 func (t *tiling[T]) readsColumns() bool { return t.transA && t.byColumn[1][1] != nil }
 
+// address is where something lies that tiles only ask the caches for. It may be past the end of a matrix, and so must not be a pointer,
+// which the garbage collector would follow.
+func address[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+
 // rowBlock computes rows i0 to i0+rows over the present block of B. Rows are
 // dealt to the tiles evenly.
 func (t *tiling[T]) rowBlock(i0, rows int) {
@@ -235,12 +239,12 @@ func (t *tiling[T]) rowBlock(i0, rows int) {
 		sized := t.sized(kernels, cols)
 		eachSize(rows, tiles, func(n, i, rows, count int) {
 			a, lda, stepA := t.tileA(i0, i, rows)
-			from, step := unsafe.Add(unsafe.Pointer(next), n*stepNext*size), stepNext
+			from, step := address(next)+uintptr(n*stepNext*size), stepNext
 			if j == 0 && n+1 < tiles && !t.packA && !t.transA { // nobody has read the next tile before
-				from, step = unsafe.Add(unsafe.Pointer(a), stepA*size), stepA
+				from, step = address(a)+uintptr(stepA*size), stepA
 			}
 			sized[rows](t.depthNow, a, size*lda, b, size*ldb,
-				&t.c[(i0+i)*t.ldc+t.j0+j], size*t.ldc, cols, store, (*T)(from), 1, 0, count, size*stepA, size*step)
+				&t.c[(i0+i)*t.ldc+t.j0+j], size*t.ldc, cols, store, from, 1, 0, count, size*stepA, size*step)
 		})
 	}
 }

@@ -3849,7 +3849,7 @@ after246:
 	MOVD R10, FPCR
 	RET
 
-// func gemmN1x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmN1x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmN1x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -3954,7 +3954,7 @@ done254:
 	MOVD R10, FPCR
 	RET
 
-// func gemmT1x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmT1x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmT1x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -4032,7 +4032,7 @@ done269:
 	MOVD R10, FPCR
 	RET
 
-// func gemmN2x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmN2x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmN2x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -4187,7 +4187,7 @@ done284:
 	MOVD R10, FPCR
 	RET
 
-// func gemmT2x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmT2x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmT2x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -4303,7 +4303,7 @@ done306:
 	MOVD R10, FPCR
 	RET
 
-// func gemmN3x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmN3x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmN3x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -4508,7 +4508,7 @@ done328:
 	MOVD R10, FPCR
 	RET
 
-// func gemmT3x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmT3x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmT3x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -4663,7 +4663,7 @@ done357:
 	MOVD R10, FPCR
 	RET
 
-// func gemmN4x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmN4x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmN4x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -4918,7 +4918,7 @@ done386:
 	MOVD R10, FPCR
 	RET
 
-// func gemmT4x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmT4x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmT4x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -5110,7 +5110,7 @@ done422:
 	MOVD R10, FPCR
 	RET
 
-// func gemmN5x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmN5x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmN5x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -5415,7 +5415,7 @@ done458:
 	MOVD R10, FPCR
 	RET
 
-// func gemmT5x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmT5x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmT5x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -5646,7 +5646,7 @@ done501:
 	MOVD R10, FPCR
 	RET
 
-// func gemmN6x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmN6x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmN6x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -6001,7 +6001,7 @@ done544:
 	MOVD R10, FPCR
 	RET
 
-// func gemmT6x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmT6x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmT6x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -6270,7 +6270,7 @@ done594:
 	MOVD R10, FPCR
 	RET
 
-// func gemmN7x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmN7x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmN7x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -6675,7 +6675,7 @@ done644:
 	MOVD R10, FPCR
 	RET
 
-// func gemmT7x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmT7x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmT7x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -6983,7 +6983,7 @@ done701:
 	MOVD R10, FPCR
 	RET
 
-// func gemmN8x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmN8x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmN8x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -7438,7 +7438,7 @@ done758:
 	MOVD R10, FPCR
 	RET
 
-// func gemmT8x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+// func gemmT8x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmT8x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -7783,7 +7783,7 @@ done822:
 	MOVD R10, FPCR
 	RET
 
-// func gemmDouble1x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+// func gemmDouble1x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmDouble1x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -7870,7 +7870,7 @@ done886:
 	MOVD R10, FPCR
 	RET
 
-// func gemmDouble2x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+// func gemmDouble2x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmDouble2x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -7995,7 +7995,7 @@ done899:
 	MOVD R10, FPCR
 	RET
 
-// func gemmDouble3x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+// func gemmDouble3x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmDouble3x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -8158,7 +8158,7 @@ done917:
 	MOVD R10, FPCR
 	RET
 
-// func gemmDouble4x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+// func gemmDouble4x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmDouble4x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -8359,7 +8359,7 @@ done940:
 	MOVD R10, FPCR
 	RET
 
-// func gemmDouble5x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+// func gemmDouble5x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmDouble5x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -8598,7 +8598,7 @@ done968:
 	MOVD R10, FPCR
 	RET
 
-// func gemmDouble6x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+// func gemmDouble6x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmDouble6x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -8875,7 +8875,7 @@ done1001:
 	MOVD R10, FPCR
 	RET
 
-// func gemmDouble7x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+// func gemmDouble7x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmDouble7x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -9190,7 +9190,7 @@ done1039:
 	MOVD R10, FPCR
 	RET
 
-// func gemmDouble8x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+// func gemmDouble8x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmDouble8x2NEON(SB), NOSPLIT, $0-96
 	MOVD FPCR, R10
 	ORR $(1<<24), R10, R11
@@ -9543,7 +9543,7 @@ done1082:
 	MOVD R10, FPCR
 	RET
 
-// func gemmInt1x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+// func gemmInt1x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmInt1x2NEON(SB), NOSPLIT, $0-96
 	MOVD a+8(FP), R0
 	MOVD lda+16(FP), R1
@@ -9644,7 +9644,7 @@ without1136:
 done1130:
 	RET
 
-// func gemmInt2x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+// func gemmInt2x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmInt2x2NEON(SB), NOSPLIT, $0-96
 	MOVD a+8(FP), R0
 	MOVD lda+16(FP), R1
@@ -9795,7 +9795,7 @@ without1158:
 done1145:
 	RET
 
-// func gemmInt3x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+// func gemmInt3x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmInt3x2NEON(SB), NOSPLIT, $0-96
 	MOVD a+8(FP), R0
 	MOVD lda+16(FP), R1
@@ -9996,7 +9996,7 @@ without1187:
 done1167:
 	RET
 
-// func gemmInt4x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+// func gemmInt4x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmInt4x2NEON(SB), NOSPLIT, $0-96
 	MOVD a+8(FP), R0
 	MOVD lda+16(FP), R1
@@ -10247,7 +10247,7 @@ without1223:
 done1196:
 	RET
 
-// func gemmInt5x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+// func gemmInt5x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmInt5x2NEON(SB), NOSPLIT, $0-96
 	MOVD a+8(FP), R0
 	MOVD lda+16(FP), R1
@@ -10548,7 +10548,7 @@ without1266:
 done1232:
 	RET
 
-// func gemmInt6x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+// func gemmInt6x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmInt6x2NEON(SB), NOSPLIT, $0-96
 	MOVD a+8(FP), R0
 	MOVD lda+16(FP), R1
@@ -10899,7 +10899,7 @@ without1316:
 done1275:
 	RET
 
-// func gemmInt7x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+// func gemmInt7x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmInt7x2NEON(SB), NOSPLIT, $0-96
 	MOVD a+8(FP), R0
 	MOVD lda+16(FP), R1
@@ -11300,7 +11300,7 @@ without1373:
 done1325:
 	RET
 
-// func gemmInt8x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+// func gemmInt8x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 TEXT ·gemmInt8x2NEON(SB), NOSPLIT, $0-96
 	MOVD a+8(FP), R0
 	MOVD lda+16(FP), R1

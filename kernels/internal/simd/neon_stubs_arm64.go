@@ -126,100 +126,100 @@ func rmsPropCenteredNEON(v, ms, mom, grad, mg []float32, rate, rest, keep, eps f
 func adagradNEON(v, accum, grad []float32, rate, eps float32)
 
 //go:noescape
-func gemmN1x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmN1x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmT1x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmT1x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmN2x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmN2x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmT2x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmT2x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmN3x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmN3x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmT3x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmT3x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmN4x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmN4x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmT4x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmT4x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmN5x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmN5x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmT5x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmT5x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmN6x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmN6x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmT6x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmT6x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmN7x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmN7x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmT7x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmT7x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmN8x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmN8x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmT8x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next *float32, pieces int, skip int)
+func gemmT8x2NEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmDouble1x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+func gemmDouble1x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmDouble2x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+func gemmDouble2x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmDouble3x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+func gemmDouble3x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmDouble4x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+func gemmDouble4x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmDouble5x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+func gemmDouble5x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmDouble6x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+func gemmDouble6x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmDouble7x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+func gemmDouble7x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmDouble8x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next *float64, pieces int, skip int)
+func gemmDouble8x2NEON(k int, a *float64, lda int, b *float64, ldb int, c *float64, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmInt1x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+func gemmInt1x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmInt2x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+func gemmInt2x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmInt3x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+func gemmInt3x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmInt4x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+func gemmInt4x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmInt5x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+func gemmInt5x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmInt6x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+func gemmInt6x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmInt7x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+func gemmInt7x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
-func gemmInt8x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next *int32, pieces int, skip int)
+func gemmInt8x2NEON(k int, a *int32, lda int, b *int32, ldb int, c *int32, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 //go:noescape
 func transposeNEON(src *float32, lds int, dst *float32, ldd int)

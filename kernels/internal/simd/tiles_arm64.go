@@ -3,13 +3,13 @@ package simd
 import "unsafe"
 
 // oneTile is a tile that is computed alone. It adds to what is there if accumulate is set.
-type oneTile[T number] func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, accumulate int, next *T, pieces int, skip int)
+type oneTile[T number] func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
 // oneByOne makes of tiles of one row, two and so on such as compute several.
 func oneByOne[T number](kernels ...oneTile[T]) (of [maxTileRows + 1]tile[T]) {
 	for i, kernel := range kernels {
 		rows := i + 1
-		of[rows] = func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, store storing, next *T, pieces int, skip int, tiles int, stepA int, stepNext int) {
+		of[rows] = func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, store storing, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int) {
 			for {
 				kernel(k, a, lda, b, ldb, c, ldc, cols, asInt(store == storeSum), next, pieces, skip)
 				if tiles--; tiles == 0 {
@@ -17,9 +17,7 @@ func oneByOne[T number](kernels ...oneTile[T]) (of [maxTileRows + 1]tile[T]) {
 				}
 				a = (*T)(unsafe.Add(unsafe.Pointer(a), stepA))
 				c = (*T)(unsafe.Add(unsafe.Pointer(c), rows*ldc))
-				if tiles > 1 { // else it may lie behind the matrix
-					next = (*T)(unsafe.Add(unsafe.Pointer(next), stepNext))
-				}
+				next += uintptr(stepNext)
 			}
 		}
 	}

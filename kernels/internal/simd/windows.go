@@ -126,7 +126,7 @@ func windowsTimesPanel(t *tileSet[float32], w *Windows, image, panel []float32, 
 				next = min(y+1, w.Rows-1) * w.RowStep
 			}
 			kernels[size](w.Length, &image[from], 4*w.ColumnStep, &panel[0], 4*2*t.lanes,
-				&c.C[y*c.RowStep+x*c.ColumnStep], 4*c.ColumnStep, cols, store, &image[next], w.Pieces, skip, count, 4*step, 4*step)
+				&c.C[y*c.RowStep+x*c.ColumnStep], 4*c.ColumnStep, cols, store, address(&image[next]), w.Pieces, skip, count, 4*step, 4*step)
 		})
 	}
 }
@@ -158,7 +158,7 @@ func piecesTimesPanel(t *tileSet[float32], w *Windows, image, panel []float32, c
 	tiles, skip := ceilDiv(w.Length, t.rows), 4*(w.RowStep-w.Columns*w.ColumnStep)
 	eachSize(w.Length, tiles, func(_, i, size, count int) {
 		kernels[size](w.Columns, &image[i], 4*w.ColumnStep, &panel[0], 4*2*t.lanes,
-			&c[i*ldc], 4*ldc, cols, accumulate, &panel[0], w.Rows, skip, count, 4*size, 0)
+			&c[i*ldc], 4*ldc, cols, accumulate, address(&panel[0]), w.Rows, skip, count, 4*size, 0)
 	})
 }
 

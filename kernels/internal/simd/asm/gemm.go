@@ -74,7 +74,7 @@ func (t tile) write() {
 		layout = "T"
 	}
 	t.text(fmt.Sprintf("gemm%s%dx%d", layout, t.m, t.vectors), strings.ReplaceAll(
-		"func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, store int, next *T, pieces int, skip int, tiles int, stepA int, stepNext int)", "T", t.goType))
+		"func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, store int, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)", "T", t.goType))
 	restore := flushSubnormals()
 	// There are no registers for these.
 	length, pieces, skip, mode := inMemory("k"), inMemory("pieces"), inMemory("skip"), inMemory("store")

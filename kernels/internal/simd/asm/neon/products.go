@@ -94,7 +94,7 @@ func (t tile) write() {
 	}
 	t.flush, t.vector, t.fixed = false, 0, 0
 	t.open(fmt.Sprintf("gemm%s%dx2", layout, t.m), strings.ReplaceAll(
-		"k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, accumulate int, next *T, pieces int, skip int)", "T", t.goType), 96)
+		"k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)", "T", t.goType), 96)
 	if t.goType != "int32" {
 		t.flushSubnormals()
 	}
