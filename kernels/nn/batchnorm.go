@@ -259,13 +259,14 @@ func moments(ctx *kernels.Context, src []float32, rows int, mean, variance []flo
 		return err
 	}
 	defer release()
+	rowsOf := func(p int) float32 { return float32(min(rowsOfPart, rows-p*rowsOfPart)) }
 	clear(mean)
 	clear(variance)
 	for p, sums := range parts {
-		simd.Axpy(mean, float32(min(rowsOfPart, rows-p*rowsOfPart))/float32(rows), sums[0])
+		simd.Axpy(mean, rowsOf(p)/float32(rows), sums[0])
 	}
 	for p, sums := range parts {
-		n := float32(min(rowsOfPart, rows-p*rowsOfPart))
+		n := rowsOf(p)
 		for i, squares := range sums[1] {
 			apart := sums[0][i] - mean[i]
 			variance[i] += squares + n*apart*apart

@@ -33,101 +33,73 @@ type normKernels struct {
 // longRow is the length from which the call of a function for each row costs little, and rows are read as they lie.
 const longRow = 512
 
-// columns calls block for as many columns of rows of n numbers as go in blocks, with the first of each, and gives the number
-// of columns that are left out at the end: all, where rows are long.
-func (k *normKernels) columns(n int, block func(at int)) (left int) {
-	if k == nil || n >= longRow {
-		return n
+// inColumns has the columns of rows of n numbers, total numbers in all, taken by block, where the kernels have it and rows are
+// short, and those that are left by row. block takes columns from at on, of all rows; row takes the columns from c on of the row
+// x[lo:hi], of which lo is the first of those columns.
+func inColumns(total, n int, block func(k *normKernels, rows, stride, at int), row func(c, lo, hi int)) {
+	if total == 0 {
+		return
 	}
-	at := 0
-	for ; at+k.width <= n; at += k.width {
-		block(at)
+	c := 0
+	if k := active.norms; k != nil && n < longRow {
+		for ; c+k.width <= n; c += k.width {
+			block(k, total/n, 4*n, c)
+		}
 	}
-	return n - at
+	if c == n {
+		return
+	}
+	for at := 0; at < total; at += n {
+		row(c, at+c, at+n)
+	}
 }
 
 // NormalizeRows sets dst = (x - mean)·factor + offset.
 func NormalizeRows(dst, x, mean, factor, offset []float32) {
 	n := checkRows([][]float32{dst, x}, [][]float32{mean, factor, offset})
-	if len(x) == 0 {
-		return
-	}
-	k := active.norms
-	left := k.columns(n, func(at int) {
-		k.normalize(len(x)/n, 4*n, &dst[at], &x[at], &mean[at], &factor[at], &offset[at])
+	inColumns(len(x), n, func(k *normKernels, rows, stride, at int) {
+		k.normalize(rows, stride, &dst[at], &x[at], &mean[at], &factor[at], &offset[at])
+	}, func(c, lo, hi int) {
+		active.normalizeRow(dst[lo:hi], x[lo:hi], mean[c:], factor[c:], offset[c:])
 	})
-	if left > 0 {
-		c := n - left
-		for at := 0; at < len(x); at += n {
-			active.normalizeRow(dst[at+c:at+n], x[at+c:at+n], mean[c:], factor[c:], offset[c:])
-		}
-	}
 }
 
 // AddEachRow adds all rows to sum.
 func AddEachRow(sum, x []float32) {
 	n := checkRows([][]float32{x}, [][]float32{sum})
-	if len(x) == 0 {
-		return
-	}
-	k := active.norms
-	left := k.columns(n, func(at int) { k.add(len(x)/n, 4*n, &x[at], &sum[at]) })
-	if left > 0 {
-		c := n - left
-		for at := 0; at < len(x); at += n {
-			active.add(sum[c:], sum[c:], x[at+c:at+n])
-		}
-	}
+	inColumns(len(x), n, func(k *normKernels, rows, stride, at int) {
+		k.add(rows, stride, &x[at], &sum[at])
+	}, func(c, lo, hi int) {
+		active.add(sum[c:], sum[c:], x[lo:hi])
+	})
 }
 
 // AddSquares adds (x - mean)² of all rows to sum.
 func AddSquares(sum, x, mean []float32) {
 	n := checkRows([][]float32{x}, [][]float32{sum, mean})
-	if len(x) == 0 {
-		return
-	}
-	k := active.norms
-	left := k.columns(n, func(at int) { k.addSquares(len(x)/n, 4*n, &x[at], &sum[at], &mean[at]) })
-	if left > 0 {
-		c := n - left
-		for at := 0; at < len(x); at += n {
-			active.addSquaresRow(sum[c:], x[at+c:at+n], mean[c:])
-		}
-	}
+	inColumns(len(x), n, func(k *normKernels, rows, stride, at int) {
+		k.addSquares(rows, stride, &x[at], &sum[at], &mean[at])
+	}, func(c, lo, hi int) {
+		active.addSquaresRow(sum[c:], x[lo:hi], mean[c:])
+	})
 }
 
 // AddProducts adds grad of all rows to sum, and grad·(x - mean) to products.
 func AddProducts(sum, products, grad, x, mean []float32) {
 	n := checkRows([][]float32{grad, x}, [][]float32{sum, products, mean})
-	if len(x) == 0 {
-		return
-	}
-	k := active.norms
-	left := k.columns(n, func(at int) {
-		k.addProducts(len(x)/n, 4*n, &grad[at], &x[at], &sum[at], &products[at], &mean[at])
+	inColumns(len(x), n, func(k *normKernels, rows, stride, at int) {
+		k.addProducts(rows, stride, &grad[at], &x[at], &sum[at], &products[at], &mean[at])
+	}, func(c, lo, hi int) {
+		active.addProductsRow(sum[c:], products[c:], grad[lo:hi], x[lo:hi], mean[c:])
 	})
-	if left > 0 {
-		c := n - left
-		for at := 0; at < len(x); at += n {
-			active.addProductsRow(sum[c:], products[c:], grad[at+c:at+n], x[at+c:at+n], mean[c:])
-		}
-	}
 }
 
 // NormalizeGradRows sets dst = grad·ofGrad + (x - mean)·ofX + offset.
 func NormalizeGradRows(dst, grad, x, mean, ofGrad, ofX, offset []float32) {
 	n := checkRows([][]float32{dst, grad, x}, [][]float32{mean, ofGrad, ofX, offset})
-	if len(x) == 0 {
-		return
-	}
-	k := active.norms
-	left := k.columns(n, func(at int) {
-		k.normalizeGrad(len(x)/n, 4*n, &dst[at], &grad[at], &x[at], &mean[at], &ofGrad[at], &ofX[at], &offset[at])
+	inColumns(len(x), n, func(k *normKernels, rows, stride, at int) {
+		k.normalizeGrad(rows, stride, &dst[at], &grad[at], &x[at], &mean[at], &ofGrad[at], &ofX[at], &offset[at])
+	}, func(c, lo, hi int) {
+		active.normalizeGradRow(dst[lo:hi], grad[lo:hi], x[lo:hi], mean[c:], ofGrad[c:], ofX[c:], offset[c:])
 	})
-	if left > 0 {
-		c := n - left
-		for at := 0; at < len(x); at += n {
-			active.normalizeGradRow(dst[at+c:at+n], grad[at+c:at+n], x[at+c:at+n], mean[c:], ofGrad[c:], ofX[c:], offset[c:])
-		}
-	}
 }
