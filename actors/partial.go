@@ -272,18 +272,17 @@ func (l *lateFeeds) Feed(index int, done func(*tensor.Tensor, error)) {
 	l.mu.Lock()
 	t, err := l.tensors[index], l.err
 	switch {
-	case err != nil: // without the tensor, though it may still be here
-		l.mu.Unlock()
-		done(nil, err)
-		return
+	case err != nil:
+		t = nil // it may still be here, but who gets an error releases nothing
 	case t != nil:
 		t.Retain()
+	default:
+		l.waiting[index] = done
 		l.mu.Unlock()
-		done(t, nil)
 		return
 	}
-	l.waiting[index] = done
 	l.mu.Unlock()
+	done(t, err)
 }
 
 func (l *lateFeeds) has(index int) bool {

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -249,8 +248,7 @@ func (s *stepTable) masterDown(task string, err error) {
 	for _, st := range s.all() {
 		if st.master == task {
 			e := status.From(err)
-			st.fail(&status.Error{Code: e.Code, Derived: true,
-				Message: fmt.Sprintf("%s (%s) lost the connection to the step's master: %s", st.task.name, st.task.System.Address(), e.Message)})
+			st.fail(status.Derive(status.Errorf(e.Code, "%s (%s) lost the connection to the step's master: %s", st.task.name, st.task.System.Address(), e.Message)))
 		}
 	}
 }
