@@ -437,8 +437,8 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// image is the image for linux/amd64.
-func image(t *testing.T, folder string) v1.Image {
+// platforms is the index of the only image of a layout, and what it has for each platform.
+func platforms(t *testing.T, folder string) (v1.ImageIndex, []v1.Descriptor) {
 	t.Helper()
 	top, err := layout.ImageIndexFromPath(folder)
 	if err != nil {
@@ -455,7 +455,14 @@ func image(t *testing.T, folder string) v1.Image {
 	if manifest, err = all.IndexManifest(); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range manifest.Manifests {
+	return all, manifest.Manifests
+}
+
+// image is the image for linux/amd64.
+func image(t *testing.T, folder string) v1.Image {
+	t.Helper()
+	all, list := platforms(t, folder)
+	for _, d := range list {
 		if d.Platform.Equals(v1.Platform{OS: "linux", Architecture: "amd64"}) {
 			img, err := all.Image(d.Digest)
 			if err != nil {
@@ -607,22 +614,7 @@ func TestImageIsReproducible(t *testing.T) {
 	if got != want {
 		t.Errorf("the digest is %v, not %v", got, want)
 	}
-	top, err := layout.ImageIndexFromPath(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifest, err := top.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := top.ImageIndex(manifest.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if manifest, err = all.IndexManifest(); err != nil {
-		t.Fatal(err)
-	}
-	if len(manifest.Manifests) != 2 {
-		t.Errorf("the image has %d platforms, not 2", len(manifest.Manifests))
+	if _, list := platforms(t, out); len(list) != 2 {
+		t.Errorf("the image has %d platforms, not 2", len(list))
 	}
 }
