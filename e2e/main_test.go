@@ -41,17 +41,22 @@ var built = sync.OnceValues(func() (string, error) {
 		return filepath.Abs(given)
 	}
 	path := filepath.Join(scratch, "troupe")
-	cmd := exec.Command("go", "build", "-o", path, "../cmd/troupe")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if raceDetector {
-		cmd = exec.Command("go", "build", "-race", "-o", path, "../cmd/troupe")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build ../cmd/troupe: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, build(path)
 })
+
+// build builds the program of this tree, with further flags.
+func build(path string, flags ...string) error {
+	args, cgo := append([]string{"build", "-o", path}, flags...), "CGO_ENABLED=0"
+	if raceDetector {
+		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
+	}
+	cmd := exec.Command("go", append(args, "../cmd/troupe")...)
+	cmd.Env = append(os.Environ(), cgo)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build ../cmd/troupe: %w\n%s", err, out)
+	}
+	return nil
+}
 
 func binary(t testing.TB) string {
 	t.Helper()

@@ -21,15 +21,8 @@ const previousVariable = "TROUPE_E2E_PREVIOUS"
 func variant(t *testing.T, version string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "troupe-"+version)
-	args := []string{"build", "-ldflags", "-X github.com/troupe-run/troupe/remote.version=" + version, "-o", path}
-	cgo := "CGO_ENABLED=0"
-	if raceDetector {
-		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
-	}
-	cmd := exec.CommandContext(t.Context(), "go", append(args, "../cmd/troupe")...)
-	cmd.Env = append(os.Environ(), cgo)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	if err := build(path, "-ldflags", "-X github.com/troupe-run/troupe/remote.version="+version); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

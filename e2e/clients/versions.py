@@ -8,7 +8,6 @@ TensorFlow wants a range of Pythons: 3.11 has 2.12 and later ones.
 import argparse
 import datetime
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -16,8 +15,9 @@ import venv
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "python"))
+sys.path[:0] = [HERE, os.path.join(ROOT, "python")]
 
+import programs  # noqa: E402
 import troupe  # noqa: E402
 
 # Programs beside those of the tutorial, by what they show.
@@ -57,13 +57,6 @@ with tf.Session(os.environ["WORKER0"]) as session:
 }
 
 
-def tutorial():
-    """The programs of the tutorial: (name, whether it runs beside the next one, text)."""
-    with open(os.path.join(ROOT, "docs", "tutorial.md"), encoding="utf-8") as f:
-        found = re.findall(r"<!-- program: (\w+)(, beside the next)? -->\n```python\n(.*?)```", f.read(), re.S)
-    return [(name, bool(beside), text) for name, beside, text in found] + [(name, False, text) for name, text in MORE.items()]
-
-
 def installed(version, cache):
     """The interpreter of an environment with a version of TensorFlow, or None where pip finds none."""
     folder = os.path.join(cache, "tensorflow-%s-python-%d.%d" % (version, *sys.version_info[:2]))
@@ -80,32 +73,6 @@ def installed(version, cache):
     return python
 
 
-def run(python, programs, cluster):
-    """What does not work of the programs: {name: the last line of the error}."""
-    targets = {"PS": cluster.targets["ps:0"], "WORKER0": cluster.targets["worker:0"], "WORKER1": cluster.targets["worker:1"]}
-    env = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", **targets)
-    running, wrong = [], {}
-    for name, beside, text in programs:
-        process = subprocess.Popen([python, "-c", text], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        running.append((name, text, process))
-        if beside:
-            continue
-        for name, text, process in running:
-            try:
-                out, problems = process.communicate(timeout=120)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                out, problems = process.communicate()
-                problems += "\nit did not end within two minutes"
-            want = re.findall(r"^ *print\(.*\)  # (.*)$", text, re.M)
-            if process.returncode != 0:
-                wrong[name] = (problems.strip().splitlines() or ["exit code %d" % process.returncode])[-1]
-            elif want and out.split("\n")[:-1] != want:
-                wrong[name] = "it printed %r" % out
-        running = []
-    return wrong
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--troupe", required=True, help="the program to test")
@@ -114,7 +81,8 @@ def main():
     parser.add_argument("versions", nargs="+", help="of TensorFlow")
     args = parser.parse_args()
     os.environ["TROUPE_BINARY"] = os.path.abspath(args.troupe)
-    programs, rows, failed = tutorial(), {}, False
+    every = programs.marked(os.path.join(ROOT, "docs", "tutorial.md")) + [(name, False, text) for name, text in MORE.items()]
+    rows, failed = {}, False
     for version in args.versions:
         python = installed(version, args.cache)
         if python is None:
@@ -122,11 +90,13 @@ def main():
             failed = True
             continue
         with troupe.LocalCluster(ps=1, worker=2) as cluster:
-            rows[version] = run(python, programs, cluster)
+            targets = {"PS": cluster.targets["ps:0"], "WORKER0": cluster.targets["worker:0"], "WORKER1": cluster.targets["worker:1"]}
+            wrong = programs.run(python, every, dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", **targets))
+            rows[version] = {name: why.splitlines()[-1] for name, why in wrong.items()}
         failed = failed or bool(rows[version])
-        print("TensorFlow %s: %s" % (version, rows[version] or "all %d programs work" % len(programs)), flush=True)
+        print("TensorFlow %s: %s" % (version, rows[version] or "all %d programs work" % len(every)), flush=True)
     if args.out:
-        write(args.out, [name for name, _, _ in programs], rows)
+        write(args.out, [name for name, _, _ in every], rows)
     return 1 if failed else 0
 
 

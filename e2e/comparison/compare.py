@@ -19,11 +19,15 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE] + [os.path.join(os.path.dirname(HERE), folder) for folder in ("differential", "speed")]
 
-import tensorflow as tf
+import tensorflow as tf  # noqa: E402
 
-import plot
-import workloads
+import machine  # noqa: E402
+import plot  # noqa: E402
+import reference  # noqa: E402
+import workloads  # noqa: E402
 
 JOBS = {"ps": 1, "worker": 2}
 
@@ -39,12 +43,8 @@ class Cluster:
     """A cluster of processes that a command starts, of which it tells the targets and what they need."""
 
     def __init__(self, command):
-        held = {job: [socket.create_server(("127.0.0.1", 0)) for _ in range(n)] for job, n in JOBS.items()}
-        spec = {job: ["127.0.0.1:%d" % s.getsockname()[1] for s in sockets] for job, sockets in held.items()}
-        for sockets in held.values():
-            for s in sockets:
-                s.close()
-        self.targets = {"%s:%d" % (job, i): "grpc://" + a for job, addresses in spec.items() for i, a in enumerate(addresses)}
+        spec = reference.free_addresses(JOBS)
+        self.targets = reference.targets_of(spec)
         start = time.perf_counter()
         self.processes = [subprocess.Popen(command(spec, job, i), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                           for job, n in JOBS.items() for i in range(n)]
@@ -114,11 +114,6 @@ def figures(cluster):
     return found
 
 
-def processor():
-    with open("/proc/cpuinfo") as f:
-        return next(line.split(":")[1].strip() for line in f if line.startswith("model name"))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--troupe", required=True, help="the program to measure")
@@ -140,7 +135,7 @@ def main():
              for name, (unit, better, _) in rounds[0][0].items()]
     for r in rows:
         print("%6.2f  %-60s %10.4g %10.4g %s" % (r["ratio"], r["name"], r["tensorflow"], r["troupe"], r["unit"]))
-    result = {"date": str(datetime.date.today()), "processor": processor(), "cores": os.cpu_count(), "tensorflow": tf.__version__,
+    result = {"date": str(datetime.date.today()), "processor": machine.processor(), "cores": os.cpu_count(), "tensorflow": tf.__version__,
               "rounds": args.rounds, "rows": rows}
     if args.out:
         with open(args.out, "w") as f:

@@ -16,6 +16,21 @@ os._exit(0)
 """
 
 
+def free_addresses(jobs):
+    """A cluster spec at free ports of the loopback interface, of so many tasks of each job."""
+    held = {job: [socket.create_server(("127.0.0.1", 0)) for _ in range(n)] for job, n in jobs.items()}
+    spec = {job: ["127.0.0.1:%d" % s.getsockname()[1] for s in sockets] for job, sockets in held.items()}
+    for sockets in held.values():
+        for s in sockets:
+            s.close()
+    return spec
+
+
+def targets_of(spec):
+    """The targets of a cluster's tasks: {"ps:0": "grpc://…"}."""
+    return {"%s:%d" % (job, i): "grpc://" + a for job, addresses in spec.items() for i, a in enumerate(addresses)}
+
+
 class Servers:
     """A cluster of TensorFlow's servers: Servers(ps=1, worker=2).targets["worker:0"]. It is a context manager."""
 
@@ -29,17 +44,13 @@ class Servers:
 
     def start(self):
         """Starts the servers; also again after stop, at other addresses."""
-        held = {job: [socket.create_server(("127.0.0.1", 0)) for _ in range(n)] for job, n in self._jobs.items()}
-        spec = {job: ["127.0.0.1:%d" % s.getsockname()[1] for s in sockets] for job, sockets in held.items()}
-        for sockets in held.values():
-            for s in sockets:
-                s.close()
+        spec = free_addresses(self._jobs)
         self._process = subprocess.Popen([sys.executable, "-c", _SERVERS, json.dumps(spec)], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         while b"up" not in self._process.stdout.readline():
             if self._process.poll() is not None:
                 raise RuntimeError("TensorFlow's servers did not start")
-        self.targets = {"%s:%d" % (job, i): "grpc://" + a for job, addresses in spec.items() for i, a in enumerate(addresses)}
+        self.targets = targets_of(spec)
 
     def restart(self):
         self.stop()

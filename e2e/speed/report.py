@@ -24,6 +24,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 import tensorflow as tf
 
 import cases
+import machine
 
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
@@ -177,16 +178,11 @@ def cell(row):
     return "%s (%s)" % ("**%s**" % ratio if row.ratio < 1 else ratio, duration(row.ours))
 
 
-def processor():
-    with open("/proc/cpuinfo") as f:
-        return next(line.split(":")[1].strip() for line in f if line.startswith("model name"))
-
-
 def write(out, measured, threads):
     """Writes the table: measured[title, name][threads] is a Row or what went wrong."""
     ratios = [row.ratio for rows in measured.values() for row in rows.values() if isinstance(row, Row)]
     with open(out, "w") as f:
-        f.write(INTRODUCTION % (datetime.date.today(), processor(), tf.__version__, len(ratios), statistics.median(ratios),
+        f.write(INTRODUCTION % (datetime.date.today(), machine.processor(), tf.__version__, len(ratios), statistics.median(ratios),
                                 sum(r < 1 for r in ratios)))
         title = None
         for (heading, name), rows in measured.items():
