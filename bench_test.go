@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 	"github.com/troupe-run/troupe/graph/shape"
 	"github.com/troupe-run/troupe/graph/tensor"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // BenchmarkSteps is what small steps cost, in the process and over the loopback interface, and what large tensors do.
@@ -107,5 +108,48 @@ func BenchmarkSteps(b *testing.B) {
 		if err := session.Close(b.Context()); err != nil {
 			b.Error(err)
 		}
+	}
+}
+
+// BenchmarkTraces is what a step of two tasks costs, without traces, with traces of other steps, and with its own.
+func BenchmarkTraces(b *testing.B) {
+	provider := sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample()))
+	recording := sdk.NewTracerProvider()
+	for _, bench := range []struct {
+		name string
+		to   Option
+	}{{"off", WithTraces(nil)}, {"of other steps", WithTraces(provider)}, {"on", WithTraces(recording)}} {
+		b.Run(bench.name, func(b *testing.B) {
+			c, err := NewLocalCluster(b.Context(), map[string]int{"ps": 1, "w": 1}, silent, bench.to)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Stop(b.Context())
+			s := op.NewScope()
+			x := op.Placeholder(s.WithDevice("/job:w/task:0").WithName("x"), tensor.Float32)
+			y := op.Neg(s.WithDevice("/job:ps/task:0"), x)
+			def, err := s.GraphDef()
+			if err != nil {
+				b.Fatal(err)
+			}
+			session, err := c.Server("w", 0).NewSession(b.Context(), def, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			step, err := session.Prepare(b.Context(), []op.Output{x}, y)
+			if err != nil {
+				b.Fatal(err)
+			}
+			one := tensor.FromScalar(float32(1))
+			defer one.Release()
+			feed, fetched := []*tensor.Tensor{one}, make([]*tensor.Tensor, 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := step.RunInto(b.Context(), fetched, feed); err != nil {
+					b.Fatal(err)
+				}
+				fetched[0].Release()
+			}
+		})
 	}
 }

@@ -199,8 +199,8 @@ func WithLogger(log *slog.Logger) Option {
 }
 
 // WithTraces tells OpenTelemetry of the steps whose master the server is, and of its parts of others': a span for each run, and below it
-// for building a plan and for each part on another task. A client's call brings the context of its trace in the header traceparent;
-// of a session in the process, it is in the context. The program shuts the provider down after the server has stopped.
+// for building a plan, for each part on another task and for the tensors that these and the master receive. A client's call brings the
+// context of its trace in the headers traceparent and tracestate; of a session in the process, it is in the context. The program shuts the provider down after the server has stopped.
 func WithTraces(provider trace.TracerProvider) Option {
 	return option("WithTraces", func(o *options) { o.traces = provider })
 }

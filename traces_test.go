@@ -4,17 +4,23 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/op/attr"
 	"github.com/troupe-run/troupe/graph/shape"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -48,105 +54,356 @@ func (l *lines) records(t *testing.T) (all []map[string]any) {
 	return all
 }
 
-// A run is a span of the client's trace, and so are its parts on other tasks.
-func TestTraces(t *testing.T) {
-	recorder := tracetest.NewSpanRecorder()
-	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder), sdk.WithSampler(sdk.ParentBased(sdk.NeverSample())))
-	defer provider.Shutdown(context.Background())
-	log := &lines{}
-	c, err := NewLocalCluster(t.Context(), map[string]int{"ps": 1, "w": 1}, WithTraces(provider), WithLogger(slog.New(slog.NewJSONHandler(log, nil))))
-	if err != nil {
+// tracedCluster is a cluster of a ps and a worker whose spans an exporter gets, and a client of the worker's with a session.
+type tracedCluster struct {
+	*testing.T
+	exporter *tracetest.InMemoryExporter
+	conn     *grpc.ClientConn
+	handle   string
+	log      *lines
+	cluster  *LocalCluster
+}
+
+// newTracedCluster records the traces that clients record, and those that begin here as the sampler says.
+func newTracedCluster(t *testing.T, begins sdk.Sampler, build func(s *op.Scope)) *tracedCluster {
+	c := &tracedCluster{T: t, exporter: tracetest.NewInMemoryExporter(), log: &lines{}}
+	provider := sdk.NewTracerProvider(sdk.WithSyncer(c.exporter), sdk.WithSampler(sdk.ParentBased(begins)))
+	var err error
+	if c.cluster, err = NewLocalCluster(t.Context(), map[string]int{"ps": 1, "w": 1}, WithTraces(provider), WithLogger(slog.New(slog.NewJSONHandler(c.log, nil)))); err != nil {
 		t.Fatal(err)
 	}
-	defer c.Stop(context.Background())
+	t.Cleanup(func() {
+		if err := errors.Join(c.cluster.Stop(context.Background()), provider.Shutdown(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
 	s := op.NewScope()
-	there := s.WithDevice("/job:ps/task:0")
-	x := op.Placeholder(s.WithDevice("/job:w/task:0").WithName("x"), tensor.Float32)
-	y := op.Neg(there.WithName("y"), x)
-	op.PrintV2(there.WithName("told"), op.AsString(there, op.Sum(there, x, op.Const(there, int32(0)))), attr.OutputStream("log(warning)"))
-	op.VariableV2(s.WithName("unset"), shape.Of(1), tensor.Float32)
+	build(s)
 	def, err := s.GraphDef()
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+c.Server("w", 0).Address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
+	if c.conn, err = grpc.NewClient("passthrough:///"+c.cluster.Server("w", 0).Address(), grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	call := func(method string, q, a any, traceparent string) error {
-		ctx := t.Context()
-		if traceparent != "" {
-			ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", traceparent)
-		}
-		return conn.Invoke(ctx, "/tensorflow.MasterService/"+method, q, a)
-	}
+	t.Cleanup(func() { c.conn.Close() })
 	opened := &corepb.CreateSessionResponse{}
-	if err := call("CreateSession", &corepb.CreateSessionRequest{GraphDef: def}, opened, ""); err != nil {
+	if err := c.call("CreateSession", &corepb.CreateSessionRequest{GraphDef: def}, opened); err != nil {
 		t.Fatal(err)
 	}
+	c.handle = opened.SessionHandle
+	return c
+}
+
+// call calls the worker's master, with headers as names and values in turn.
+func (c *tracedCluster) call(method string, q, a any, headers ...string) error {
+	ctx, cancel := context.WithTimeout(c.Context(), 20*time.Second)
+	defer cancel()
+	return c.conn.Invoke(metadata.AppendToOutgoingContext(ctx, headers...), "/tensorflow.MasterService/"+method, q, a)
+}
+
+// step runs a step that x is fed to.
+func (c *tracedCluster) step(fetches, targets []string, headers ...string) error {
+	return c.call("RunStep", &corepb.RunStepRequest{SessionHandle: c.handle, Feed: []*corepb.NamedTensorProto{{Name: "x:0", Tensor: vector(c.T)}}, Fetch: fetches, Target: targets},
+		&corepb.RunStepResponse{}, headers...)
+}
+
+// vector is the tensor [1, 2].
+func vector(t *testing.T) *tensorpb.TensorProto {
 	value, err := tensor.FromValues([]float32{1, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer value.Release()
-	fed, err := value.Proto()
+	p, err := value.Proto()
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := func(traceparent string, fetches []string, targets ...string) error {
-		return call("RunStep", &corepb.RunStepRequest{SessionHandle: opened.SessionHandle, Feed: []*corepb.NamedTensorProto{{Name: "x:0", Tensor: fed}}, Fetch: fetches, Target: targets}, &corepb.RunStepResponse{}, traceparent)
+	return p
+}
+
+// spans are those of a name, once there are n of them.
+func (c *tracedCluster) spans(name string, n int) (all tracetest.SpanStubs) {
+	c.Helper()
+	for deadline := time.Now().Add(20 * time.Second); len(all) < n; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			c.Fatalf("there are %d spans %s, not %d, of %d in all", len(all), name, n, len(c.exporter.GetSpans()))
+		}
+		all = slices.DeleteFunc(c.exporter.GetSpans(), func(s tracetest.SpanStub) bool { return s.Name != name })
 	}
-	const id, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-	for _, untraced := range []string{"", "00-" + id + "-" + parent + "-00", "nonsense", strings.Repeat("0", 1000)} {
-		if err := step(untraced, []string{y.Name()}); err != nil {
+	if len(all) > n {
+		c.Fatalf("there are %d spans %s, not %d", len(all), name, n)
+	}
+	return all
+}
+
+// below tells whether a span's parent is another one.
+func below(s, parent tracetest.SpanStub) bool {
+	return s.Parent.SpanID() == parent.SpanContext.SpanID() && s.SpanContext.TraceID() == parent.SpanContext.TraceID()
+}
+
+// attributeOf is an attribute of a span's, nil if it has none.
+func attributeOf(s tracetest.SpanStub, key string) any {
+	for _, a := range s.Attributes {
+		if string(a.Key) == key {
+			return a.Value.AsInterface()
+		}
+	}
+	return nil
+}
+
+// A client's trace, as its header says.
+const (
+	traceID     = "0af7651916cd43dd8448eb211c80319c"
+	clientSpan  = "b7ad6b7169203331"
+	traceparent = "00-" + traceID + "-" + clientSpan + "-01"
+)
+
+// onTwoTasks is a graph whose y is computed on the ps out of x, which is fed on the worker.
+func onTwoTasks(s *op.Scope) {
+	there := s.WithDevice("/job:ps/task:0")
+	x := op.Placeholder(s.WithDevice("/job:w/task:0").WithName("x"), tensor.Float32)
+	op.Neg(there.WithName("y"), x)
+	op.PrintV2(there.WithName("told"), op.AsString(there, op.Sum(there, x, op.Const(there, int32(0)))), attr.OutputStream("log(warning)"))
+	op.CheckNumerics(there.WithName("numbers"), op.Log(there, op.Neg(there, x)), strings.Repeat("no number ", 1000))
+	op.VariableV2(s.WithName("unset"), shape.Of(1), tensor.Float32)
+}
+
+// A run is a span of the client's trace, and so are its parts on other tasks.
+func TestTraces(t *testing.T) {
+	c := newTracedCluster(t, sdk.NeverSample(), onTwoTasks)
+	for _, untraced := range []string{"", "00-" + traceID + "-" + clientSpan + "-00", "nonsense", strings.Repeat("0", 1000)} {
+		if err := c.step([]string{"y:0"}, nil, "traceparent", untraced); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(recorder.Started()); n != 0 {
+	if n := len(c.exporter.GetSpans()); n != 0 {
 		t.Fatalf("%d spans of calls that are in no trace, or in one that is not recorded", n)
 	}
 	// The first call has built the plan; a new one is built.
-	if err := step("00-"+id+"-"+parent+"-01", nil, "told"); err != nil {
+	if err := c.step(nil, []string{"told"}, "traceparent", traceparent); err != nil {
 		t.Fatal(err)
 	}
-	if err := step("00-"+id+"-"+parent+"-01", []string{"unset:0"}); err == nil {
-		t.Fatal("a variable was read that is not initialized")
-	}
-	byName := map[string][]sdk.ReadOnlySpan{}
-	for deadline := time.Now().Add(20 * time.Second); len(byName["troupe.run"]) < 2 || len(byName["troupe.part"]) < 2; {
-		if time.Now().After(deadline) {
-			t.Fatalf("the spans are %v", byName)
-		}
-		byName = map[string][]sdk.ReadOnlySpan{}
-		for _, s := range recorder.Ended() {
-			byName[s.Name()] = append(byName[s.Name()], s)
-			if s.SpanContext().TraceID().String() != id {
-				t.Errorf("%s is in the trace %s", s.Name(), s.SpanContext().TraceID())
-			}
+	run, plan, parts := c.spans("troupe.run", 1)[0], c.spans("troupe.plan", 1)[0], c.spans("troupe.part", 2)
+	for _, s := range c.exporter.GetSpans() {
+		if s.SpanContext.TraceID().String() != traceID || s.Status.Code != codes.Unset {
+			t.Errorf("%s is in the trace %s, with the status %v", s.Name, s.SpanContext.TraceID(), s.Status)
 		}
 	}
-	run, failed := byName["troupe.run"][0], byName["troupe.run"][1]
-	if run.Parent().SpanID().String() != parent || failed.Status().Description == "" {
-		t.Errorf("the run is below %s; of the one that failed is told %v", run.Parent().SpanID(), failed.Status())
+	if run.Parent.SpanID().String() != clientSpan {
+		t.Errorf("the run is below %s", run.Parent.SpanID())
 	}
-	plan, parts := byName["troupe.plan"][0], byName["troupe.part"]
-	if plan.Parent().SpanID() != run.SpanContext().SpanID() {
+	if !below(plan, run) {
 		t.Error("the plan is not below the run")
 	}
 	outer, inner := parts[0], parts[1]
-	if outer.SpanKind() == trace.SpanKindServer {
+	if outer.SpanKind == trace.SpanKindServer {
 		outer, inner = inner, outer
 	}
-	if outer.Parent().SpanID() != run.SpanContext().SpanID() || inner.Parent().SpanID() != outer.SpanContext().SpanID() {
+	if !below(outer, run) || !below(inner, outer) {
 		t.Error("the part is not below its master's span, and this one not below the run")
 	}
 	told := false
-	for _, r := range log.records(t) {
-		told = told || r["trace_id"] == id && r["span_id"] == inner.SpanContext().SpanID().String()
+	for _, r := range c.log.records(t) {
+		told = told || r["trace_id"] == traceID && r["span_id"] == inner.SpanContext.SpanID().String()
 	}
 	if !told {
 		t.Error("what the part logged does not tell the trace")
+	}
+}
+
+// Spans of what fails have the error: its code, and the beginning of its message.
+func TestTracesOfFailedRuns(t *testing.T) {
+	c := newTracedCluster(t, sdk.AlwaysSample(), onTwoTasks)
+	for _, failing := range []struct{ fetch, code string }{{"unset:0", "FAILED_PRECONDITION"}, {"numbers:0", "INVALID_ARGUMENT"}, {"missing:0", "NOT_FOUND"}} {
+		c.exporter.Reset()
+		if err := c.step([]string{failing.fetch}, nil); err == nil {
+			t.Fatalf("%s was fetched", failing.fetch)
+		}
+		run := c.spans("troupe.run", 1)[0]
+		if says := run.Status.Description; run.Status.Code != codes.Error || says == "" || len(says) > 1100 || !utf8.ValidString(says) {
+			t.Errorf("the run of %s has the status %v %.200s, of %d bytes", failing.fetch, run.Status.Code, says, len(says))
+		}
+		if got := attributeOf(run, "error.type"); got != failing.code {
+			t.Errorf("the run of %s has the error %v, not %s", failing.fetch, got, failing.code)
+		}
+		if failing.fetch != "numbers:0" {
+			continue
+		}
+		if n := len(run.Status.Description); n < 1000 {
+			t.Errorf("of a message of more than 10,000 bytes %d are told", n)
+		}
+		for _, part := range c.spans("troupe.part", 2) {
+			if part.Status.Code != codes.Error || attributeOf(part, "error.type") != failing.code {
+				t.Errorf("a part that failed has the status %v", part.Status)
+			}
+		}
+	}
+}
+
+// What a part receives from other tasks are spans below it.
+func TestTracesOfTransfers(t *testing.T) {
+	c := newTracedCluster(t, sdk.AlwaysSample(), onTwoTasks)
+	if err := c.step([]string{"y:0"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	run, parts, transfers := c.spans("troupe.run", 1)[0], c.spans("troupe.part", 2), c.spans("troupe.transfer", 2)
+	inner := parts[slices.IndexFunc(parts, func(s tracetest.SpanStub) bool { return s.SpanKind == trace.SpanKindServer })]
+	const w, ps = "/job:w/replica:0/task:0/device:CPU:0", "/job:ps/replica:0/task:0/device:CPU:0"
+	there, back := transfers[0], transfers[1]
+	if attributeOf(there, "troupe.source") != w {
+		there, back = back, there
+	}
+	for _, of := range []struct {
+		span, parent tracetest.SpanStub
+		want         map[string]any
+	}{
+		{there, inner, map[string]any{"troupe.source": w, "troupe.destination": ps, "troupe.bytes": int64(8), "troupe.dtype": "float", "troupe.shape": "[2]"}},
+		{back, run, map[string]any{"troupe.source": ps, "troupe.destination": w, "troupe.bytes": int64(8), "troupe.dtype": "float", "troupe.shape": "[2]"}},
+	} {
+		if !below(of.span, of.parent) {
+			t.Errorf("a transfer is not below what receives it, %s", of.parent.Name)
+		}
+		for key, want := range of.want {
+			if got := attributeOf(of.span, key); got != want {
+				t.Errorf("a transfer's %s is %v, not %v", key, got, want)
+			}
+		}
+		if edge, _ := attributeOf(of.span, "troupe.edge").(string); edge == "" {
+			t.Error("a transfer has no edge")
+		}
+		if of.span.EndTime.Before(of.span.StartTime) || of.span.StartTime.Before(run.StartTime) || of.span.EndTime.After(run.EndTime) {
+			t.Errorf("a transfer lasts from %v to %v, and the run from %v to %v", of.span.StartTime, of.span.EndTime, run.StartTime, run.EndTime)
+		}
+	}
+	if got := attributeOf(inner, "troupe.transfers_omitted"); got != nil {
+		t.Errorf("%v transfers are left out", got)
+	}
+}
+
+// A part that receives much has spans of some of it, and tells how many are left out.
+func TestTracesOfManyTransfers(t *testing.T) {
+	const many = 200
+	c := newTracedCluster(t, sdk.AlwaysSample(), func(s *op.Scope) {
+		here, there := s.WithDevice("/job:w/task:0"), s.WithDevice("/job:ps/task:0")
+		x := op.Placeholder(here.WithName("x"), tensor.Float32)
+		var all []op.Output
+		for i := range many {
+			all = append(all, op.Mul(there, op.Mul(here, x, op.Const(here, float32(i))), op.Const(there, float32(i))))
+		}
+		op.AddN(there.WithName("sum"), all)
+	})
+	if err := c.step(nil, []string{"sum"}); err != nil {
+		t.Fatal(err)
+	}
+	var omitted any
+	for _, part := range c.spans("troupe.part", 2) {
+		if part.SpanKind == trace.SpanKindServer {
+			omitted = attributeOf(part, "troupe.transfers_omitted")
+		}
+	}
+	n := len(slices.DeleteFunc(c.exporter.GetSpans(), func(s tracetest.SpanStub) bool { return s.Name != "troupe.transfer" }))
+	if left, _ := omitted.(int64); n+int(left) != many || left == 0 {
+		t.Errorf("%d transfers have spans, and %v are left out, of %d", n, omitted, many)
+	}
+}
+
+// The state of a client's trace goes with it to all tasks. One that is malformed costs nothing but itself.
+func TestTracestate(t *testing.T) {
+	c := newTracedCluster(t, sdk.NeverSample(), onTwoTasks)
+	for _, sent := range []struct {
+		state []string // of a header each
+		want  string
+	}{
+		{[]string{"rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"}, "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"},
+		{[]string{"rojo=1", "congo=2"}, "rojo=1,congo=2"},
+		{[]string{"Not A State"}, ""},
+		{[]string{"rojo=1,rojo=2"}, ""},
+		{[]string{"a=" + strings.Repeat("x", 200), "b=" + strings.Repeat("y", 200), "c=1"}, "a=" + strings.Repeat("x", 200) + ",b=" + strings.Repeat("y", 200) + ",c=1"},
+		{slices.Repeat([]string{"a=" + strings.Repeat("x", 200)}, 20), ""},
+		{nil, ""},
+	} {
+		c.exporter.Reset()
+		headers := []string{"traceparent", traceparent}
+		for _, s := range sent.state {
+			headers = append(headers, "tracestate", s)
+		}
+		if err := c.step([]string{"y:0"}, nil, headers...); err != nil {
+			t.Fatal(err)
+		}
+		c.spans("troupe.run", 1)
+		c.spans("troupe.part", 2)
+		for _, s := range c.exporter.GetSpans() {
+			if got := s.SpanContext.TraceState().String(); got != sent.want || s.SpanContext.TraceID().String() != traceID {
+				t.Errorf("tracestate %.60q: %s has the state %q, not %q, in the trace %s", sent.state, s.Name, got, sent.want, s.SpanContext.TraceID())
+			}
+		}
+	}
+}
+
+// A partial run is a span from its setup to its end, and each call that feeds and fetches of it is one of its own.
+func TestTracesOfPartialRuns(t *testing.T) {
+	c := newTracedCluster(t, sdk.NeverSample(), onTwoTasks)
+	setup := func(fetch string, headers ...string) string {
+		a := &corepb.PartialRunSetupResponse{}
+		if err := c.call("PartialRunSetup", &corepb.PartialRunSetupRequest{SessionHandle: c.handle, Feed: []string{"x:0"}, Fetch: []string{fetch}}, a, headers...); err != nil {
+			t.Fatal(err)
+		}
+		return a.PartialRunHandle
+	}
+	part := func(handle, fetch string, headers ...string) error {
+		return c.call("RunStep", &corepb.RunStepRequest{SessionHandle: c.handle, PartialRunHandle: handle,
+			Feed: []*corepb.NamedTensorProto{{Name: "x:0", Tensor: vector(t)}}, Fetch: []string{fetch}}, &corepb.RunStepResponse{}, headers...)
+	}
+	if err := part(setup("y:0"), "y:0"); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.exporter.GetSpans()); n != 0 {
+		t.Fatalf("%d spans of calls that are in no trace", n)
+	}
+
+	// A call without a trace is below the run.
+	if err := part(setup("y:0", "traceparent", traceparent), "y:0"); err != nil {
+		t.Fatal(err)
+	}
+	run, call := c.spans("troupe.run", 1)[0], c.spans("troupe.partial_run", 1)[0]
+	if run.Parent.SpanID().String() != clientSpan || attributeOf(run, "troupe.partial") != true {
+		t.Errorf("the partial run is below %s, with the attributes %v", run.Parent.SpanID(), run.Attributes)
+	}
+	if !below(call, run) || attributeOf(call, "troupe.step") != attributeOf(run, "troupe.step") || attributeOf(run, "troupe.step") == nil {
+		t.Errorf("the call is not below its run: %v", call.Attributes)
+	}
+	c.spans("troupe.part", 2)
+	c.spans("troupe.transfer", 2)
+
+	// One of another trace is in that one, and links the run's.
+	c.exporter.Reset()
+	const another = "4bf92f3577b34da6a3ce929d0e0e4736"
+	if err := part(setup("numbers:0", "traceparent", traceparent), "numbers:0", "traceparent", "00-"+another+"-"+clientSpan+"-01"); err == nil {
+		t.Fatal("numbers that are none were fetched")
+	}
+	run, call = c.spans("troupe.run", 1)[0], c.spans("troupe.partial_run", 1)[0]
+	if call.SpanContext.TraceID().String() != another || len(call.Links) != 1 || !call.Links[0].SpanContext.Equal(run.SpanContext) {
+		t.Errorf("the call is in the trace %s, with the links %v", call.SpanContext.TraceID(), call.Links)
+	}
+	for _, s := range []tracetest.SpanStub{run, call} {
+		if s.Status.Code != codes.Error || attributeOf(s, "error.type") != "INVALID_ARGUMENT" {
+			t.Errorf("%s, which failed, has the status %v and the attributes %v", s.Name, s.Status, s.Attributes)
+		}
+	}
+
+	// A setup that fails, and a call of no partial run, have their errors.
+	c.exporter.Reset()
+	if err := c.call("PartialRunSetup", &corepb.PartialRunSetupRequest{SessionHandle: c.handle, Fetch: []string{"missing:0"}}, &corepb.PartialRunSetupResponse{}, "traceparent", traceparent); err == nil {
+		t.Error("a partial run of a node that is not there was set up")
+	}
+	if err := part("none", "y:0", "traceparent", traceparent); err == nil {
+		t.Error("a partial run that is not there went on")
+	}
+	for _, s := range []tracetest.SpanStub{c.spans("troupe.run", 1)[0], c.spans("troupe.partial_run", 1)[0]} {
+		if s.Status.Code != codes.Error || s.Parent.SpanID().String() != clientSpan {
+			t.Errorf("%s has the status %v, below %s", s.Name, s.Status, s.Parent.SpanID())
+		}
 	}
 }
 

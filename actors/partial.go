@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -45,21 +46,31 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 		return "", errClosed()
 	}
 	s.touch()
+	span := s.beginRun(ctx, slog.Bool("troupe.partial", true))
+	handle, err := s.beginPartial(ctx, span, graph.Signature{Feeds: feeds, Fetches: fetchNames, Targets: targets})
+	if err != nil && span != nil {
+		span.End(err)
+	}
+	return handle, err
+}
+
+// beginPartial begins a partial run, which ends the span unless it fails; nil for none.
+func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signature) (string, error) {
 	s.mu.Lock()
 	begun := len(s.partials)
 	s.mu.Unlock()
 	if begun >= maxPartials {
 		return "", tooMany("partial runs that have not ended", "Session "+s.handle, maxPartials, "feed and fetch what is left of them")
 	}
-	p, err := s.plan(ctx, graph.Signature{Feeds: feeds, Fetches: fetchNames, Targets: targets}, nil)
+	p, err := s.tracedPlan(ctx, span, sig, nil)
 	if err != nil {
 		return "", err
 	}
-	pr := &partialRun{step: s.task.takeStep(), plan: p, feeds: newLateFeeds(len(feeds)),
-		news: make(chan struct{}), fetched: make([]bool, len(fetchNames)), feedAt: positions(feeds), fetchAt: positions(fetchNames)}
-	pr.step.partial = true
+	pr := &partialRun{step: s.task.takeStep(), plan: p, feeds: newLateFeeds(len(sig.Feeds)),
+		news: make(chan struct{}), fetched: make([]bool, len(sig.Fetches)), feedAt: positions(sig.Feeds), fetchAt: positions(sig.Fetches)}
+	pr.step.partial, pr.step.call.span = true, span
 	pr.out = &pr.step.out
-	pr.out.expect(len(fetchNames))
+	pr.out.expect(len(sig.Fetches))
 	pr.out.changed = func(int) { pr.wake() }
 	if err = s.beginStep(pr.step, p, pr.feeds, pr.out, false); err != nil {
 		return "", err
@@ -78,6 +89,9 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 			pr.step.fail(err)
 		}
 		<-pr.step.isDone()
+		if span != nil {
+			span.End(pr.step.cause())
+		}
 		s.stepEnded(pr.step.id, pr.step.own.Origin.Began, false, pr.step.cause())
 		pr.feeds.abort(errClosed())
 		pr.feeds.release()
@@ -114,10 +128,16 @@ func (pr *partialRun) wake() {
 }
 
 // runPartial feeds and fetches one call's part of a partial run.
-func (s *Session) runPartial(ctx context.Context, req *StepRequest) (*StepResult, error) {
+func (s *Session) runPartial(ctx context.Context, req *StepRequest) (r *StepResult, err error) {
 	s.mu.Lock()
 	pr := s.partials[req.Partial]
 	s.mu.Unlock()
+	if span := s.beginPartialCall(ctx, pr); span != nil {
+		defer func() { span.End(err) }()
+	}
+	if err := checkOptions(req.Options); err != nil {
+		return nil, err
+	}
 	if pr == nil {
 		return nil, status.InvalidArgumentf("Must run PartialRunSetup before performing partial runs")
 	}

@@ -99,15 +99,12 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (r *StepResult, err
 		return nil, errClosed()
 	}
 	s.touch()
+	if req.Partial != "" {
+		return s.runPartial(ctx, req)
+	}
 	span := s.beginRun(ctx)
 	if span != nil {
 		defer func() { span.End(err) }()
-	}
-	if req.Partial != "" {
-		if err := checkOptions(req.Options); err != nil {
-			return nil, err
-		}
-		return s.runPartial(ctx, req)
 	}
 	if err := checkTimeout(req.Options); err != nil {
 		return nil, err
@@ -148,15 +145,20 @@ func (s *Session) planOf(c *stepCall, key []byte, sig func() graph.Signature, wa
 	}
 	ctx, cancel := c.bound()
 	defer cancel()
-	if c.span != nil {
-		span := c.span.Begin("troupe.plan")
-		defer func() { span.End(err) }()
-	}
-	p, err = s.plan(ctx, sig(), watches)
+	p, err = s.tracedPlan(ctx, c.span, sig(), watches)
 	if err != nil {
 		return nil, tooLate(ctx, err, c.limit)
 	}
 	return p, nil
+}
+
+// tracedPlan is plan, with a span below that of the run, which is nil where the call is not traced.
+func (s *Session) tracedPlan(ctx context.Context, run Span, sig graph.Signature, watches []byte) (p *plan, err error) {
+	if run != nil {
+		span := run.Begin("troupe.plan")
+		defer func() { span.End(err) }()
+	}
+	return s.plan(ctx, sig, watches)
 }
 
 // tooLate tells an error that is only the end of the time limit apart.

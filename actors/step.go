@@ -103,6 +103,9 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 	if span := st.call.span; span != nil {
 		span.Set(stepAttribute(st.id))
 		st.own.Log = span.Log(st.own.Log)
+		if len(p.remote) > 0 {
+			st.own.traceTransfers(span)
+		}
 	}
 	if trace {
 		st.own.trace()

@@ -51,7 +51,8 @@ func (st *step) send(part *taskPart, again bool) error {
 		st.hold(peer)
 	}
 	if st.call.span != nil {
-		m.Traceparent = st.beginPart(part.task)
+		within := st.beginPart(part.task)
+		m.Traceparent, m.Tracestate = within.Parent, within.State
 	}
 	worker := actor.NewPID(peer.Address(), workerName)
 	for _, id := range s.strays(part.task) {

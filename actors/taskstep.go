@@ -31,6 +31,7 @@ type taskStep struct {
 	parts      []devices.Part
 	onePart    [1]devices.Part // where parts often lie
 	stats      *stepStats
+	transfers  *transferSpans // nil: the step is not traced
 
 	mu   sync.Mutex
 	left int
@@ -96,6 +97,7 @@ func (st *taskStep) begin(id uint64, session *workerSession, plan *taskPlan, fee
 func (st *taskStep) reset() {
 	st.rendezvous.Reset()
 	st.session, st.plan, st.stats, st.Trace = nil, nil, nil, nil
+	st.transfers, st.Received = nil, nil
 	st.Feeds, st.Fetches, st.Files, st.Quota = nil, nil, nil, nil
 }
 
@@ -237,6 +239,9 @@ func (st *taskStep) leave(err error) {
 	}
 	if st.session != nil {
 		st.task.traces.took(view.PartEvent, "part of step", uint64(st.ID), st.session.handle, st.Origin.Began)
+	}
+	if st.transfers != nil {
+		st.transfers.end()
 	}
 	st.done(err)
 	st.outbox.drop()

@@ -191,7 +191,7 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	t.tally.parts.Add(1)
 	var span Span
 	if t.Tracer != nil && m.Traceparent != "" {
-		span = t.Tracer.Part(m.Traceparent, slog.String("troupe.task", t.name), slog.String("troupe.session", view.SessionName(m.Session)), stepAttribute(m.Step))
+		span = t.Tracer.Part(TraceContext{m.Traceparent, m.Tracestate}, slog.String("troupe.task", t.name), slog.String("troupe.session", view.SessionName(m.Session)), stepAttribute(m.Step))
 	}
 	st = t.newStep(m.Step, s, plan, &devices.Feeds{}, noFetches{}, m.Master, m.Began, func(err error) {
 		if span != nil {
@@ -209,6 +209,7 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	})
 	if span != nil {
 		st.Log = span.Log(st.Log)
+		st.traceTransfers(span)
 	}
 	if m.Trace {
 		st.trace()

@@ -45,7 +45,7 @@ func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
 	} else {
 		c.Outputs = make([]kernels.Value, n.numOut)
 	}
-	if r.observe != nil || r.step.Trace != nil {
+	if r.observe != nil || r.step.Trace != nil || n.recv && r.step.Received != nil {
 		call.begun = time.Now()
 		if n.send {
 			call.size = bytesOf(c.Inputs)
@@ -135,6 +135,9 @@ func (r *run) report(call *asyncCall, err error, inline bool) {
 		if since > 0 || !call.begun.IsZero() {
 			observe(r.execution(call.task, begun, time.Now(), call.size+bytesOf(call.ctx.Outputs)))
 		}
+	}
+	if received := r.step.Received; received != nil && call.n.recv {
+		received(r.execution(call.task, call.begun, time.Now(), bytesOf(call.ctx.Outputs)), call.ctx.Outputs[0].Tensor, err)
 	}
 	r.mu.Lock()
 	delete(r.waits, call)

@@ -302,9 +302,15 @@ func (r *run) fire(t task) {
 	if n.recv && n.handed && !t.dead && r.step.Trace == nil {
 		if v, dead, ok := r.received(n, it); ok {
 			r.outs[0] = kernels.Value{Tensor: v}
-			if r.observe != nil {
+			if r.observe != nil || r.step.Received != nil {
 				now := time.Now()
-				r.observe(r.execution(t, now, now, bytesOf(r.outs[:1])))
+				x := r.execution(t, now, now, bytesOf(r.outs[:1]))
+				if r.observe != nil {
+					r.observe(x)
+				}
+				if r.step.Received != nil {
+					r.step.Received(x, v, nil)
+				}
 			}
 			r.propagate(n, it, r.outs[:1], dead)
 			r.outs[0] = kernels.Value{}

@@ -16,11 +16,12 @@ import (
 	"testing"
 	"time"
 
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/op"
-	"github.com/troupe-run/troupe/graph/tensor"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -100,7 +101,7 @@ func (c *collector) named(service, name, below string) *tracepb.Span {
 }
 
 // TestTracesAreExported has two tasks send their spans by each of OTLP's protocols: the part on the other task is below the span that its
-// master's task has of it, and that below the run.
+// master's task has of it, and that below the run, which is in the client's trace. Transfers are below what receives them.
 func TestTracesAreExported(t *testing.T) {
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
 		t.Run(strings.ReplaceAll(protocol, "/", "_"), func(t *testing.T) {
@@ -141,26 +142,28 @@ func TestTracesAreExported(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			session, err := dialTarget(t, c.task("worker", 0).target()).NewSession(t.Context(), def, nil)
+			m, err := dial(c.task("worker", 0).addr)
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := session.Eval(t.Context(), nil, there)
+			defer m.close()
+			session, err := m.createSession(t.Context(), def)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := tensor.Of[float32](out[0])[0]; got != -3 {
-				t.Errorf("the step gives %v", got)
+			const trace, client, state = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"
+			traced := metadata.AppendToOutgoingContext(t.Context(), "traceparent", "00-"+trace+"-"+client+"-01", "tracestate", state)
+			if _, err := m.runStep(traced, &corepb.RunStepRequest{SessionHandle: session, Fetch: []string{there.Name()}}); err != nil {
+				t.Fatal(err)
 			}
-			out[0].Release()
-			if err := session.Close(t.Context()); err != nil {
+			if err := m.closeSession(t.Context(), session); err != nil {
 				t.Fatal(err)
 			}
 
 			eventually(t, 10*time.Second, "the spans of both tasks", func() error {
-				run := receiver.named("worker_0", "troupe.run", "")
+				run := receiver.named("worker_0", "troupe.run", client)
 				if run == nil {
-					return fmt.Errorf("worker 0 has sent no run: %v", receiver.names())
+					return fmt.Errorf("worker 0 has sent no run below the client's span: %v", receiver.names())
 				}
 				outer := receiver.named("worker_0", "troupe.part", hex.EncodeToString(run.GetSpanId()))
 				if outer == nil {
@@ -170,9 +173,16 @@ func TestTracesAreExported(t *testing.T) {
 				if inner == nil {
 					return fmt.Errorf("ps 0 has sent no part below worker 0's: %v", receiver.names())
 				}
-				for _, s := range []*tracepb.Span{outer, inner} {
-					if string(s.GetTraceId()) != string(run.GetTraceId()) || s.GetEndTimeUnixNano() < s.GetStartTimeUnixNano() {
-						t.Fatalf("%v is not in the trace of %v", s, run)
+				arrived, fetched := receiver.named("ps_0", "troupe.transfer", hex.EncodeToString(inner.GetSpanId())), receiver.named("worker_0", "troupe.transfer", hex.EncodeToString(run.GetSpanId()))
+				if arrived == nil || fetched == nil {
+					return fmt.Errorf("the transfers have no spans: %v", receiver.names())
+				}
+				for _, s := range []*tracepb.Span{run, outer, inner, arrived, fetched} {
+					if s.GetTraceState() != state {
+						t.Errorf("%s has the tracestate %q", s.GetName(), s.GetTraceState())
+					}
+					if hex.EncodeToString(s.GetTraceId()) != trace || s.GetEndTimeUnixNano() < s.GetStartTimeUnixNano() {
+						t.Fatalf("%v is not in the client's trace", s)
 					}
 				}
 				return nil

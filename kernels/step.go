@@ -35,6 +35,9 @@ type Step struct {
 	// Observed, if not nil, says who is told of the kernels that run from now on, as the optimized program runs them: unlike
 	// Trace, it changes nothing of how the step runs.
 	Observed *Observation
+	// Received, if not nil, is told of each receive that has ended: of the tensor, which is borrowed for the call and nil where none
+	// came, and of the error. It is called on the goroutines that run the step and must not wait.
+	Received func(x Execution, t *tensor.Tensor, err error)
 	// Flush, if not nil, is called when the run has fired all that was ready and has to wait: what
 	// its kernels have sent meanwhile should be on its way.
 	Flush func()

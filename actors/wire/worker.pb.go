@@ -272,6 +272,7 @@ type RunPartition struct {
 	Transfers     []*Transfer            `protobuf:"bytes,9,rep,name=transfers,proto3" json:"transfers,omitempty"`      // what the master's own part has for it already
 	Began         int64                  `protobuf:"fixed64,10,opt,name=began,proto3" json:"began,omitempty"`           // when the step did, by the master's clock, in nanoseconds since 1970
 	Traceparent   string                 `protobuf:"bytes,11,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // of the trace that the step is part of (W3C Trace Context); empty where it is not recorded
+	Tracestate    string                 `protobuf:"bytes,12,opt,name=tracestate,proto3" json:"tracestate,omitempty"`   // that belongs to it, as systems of tracing have filled it in on the way
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -372,6 +373,13 @@ func (x *RunPartition) GetBegan() int64 {
 func (x *RunPartition) GetTraceparent() string {
 	if x != nil {
 		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *RunPartition) GetTracestate() string {
+	if x != nil {
+		return x.Tracestate
 	}
 	return ""
 }
@@ -749,7 +757,7 @@ const file_actors_wire_worker_proto_rawDesc = "" +
 	"\n" +
 	"step_bytes\x18\x04 \x01(\x03R\tstepBytes\x12#\n" +
 	"\rsession_bytes\x18\x05 \x01(\x03R\fsessionBytes\x12!\n" +
-	"\fclient_bytes\x18\x06 \x01(\x03R\vclientBytes\"\xb5\x02\n" +
+	"\fclient_bytes\x18\x06 \x01(\x03R\vclientBytes\"\xd5\x02\n" +
 	"\fRunPartition\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x17\n" +
@@ -761,7 +769,10 @@ const file_actors_wire_worker_proto_rawDesc = "" +
 	"\ttransfers\x18\t \x03(\v2\x1a.troupe.actors.v1.TransferR\ttransfers\x12\x14\n" +
 	"\x05began\x18\n" +
 	" \x01(\x10R\x05began\x12 \n" +
-	"\vtraceparent\x18\v \x01(\tR\vtraceparent\"\xe8\x01\n" +
+	"\vtraceparent\x18\v \x01(\tR\vtraceparent\x12\x1e\n" +
+	"\n" +
+	"tracestate\x18\f \x01(\tR\n" +
+	"tracestate\"\xe8\x01\n" +
 	"\rPartitionDone\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x123\n" +

@@ -51,16 +51,41 @@ func AuthorizationOf(ctx context.Context) string {
 	return ""
 }
 
-// TraceparentOf is the traceparent header of the unary call that ctx is of; empty if it has none.
-func TraceparentOf(ctx context.Context) string {
-	if c, ok := ctx.Value(callKey{}).(*call); ok {
-		return c.traceparent
+// TraceContextOf is the headers traceparent and tracestate of the unary call that ctx is of; empty where it has none.
+func TraceContextOf(ctx context.Context) (traceparent, tracestate string) {
+	c, ok := ctx.Value(callKey{}).(*call)
+	switch {
+	case !ok || c.trace == nil:
+		return "", ""
+	case len(c.trace.state) > maxTracestate:
+		return c.trace.parent, ""
 	}
-	return ""
+	return c.trace.parent, c.trace.state
 }
 
-// maxTraceparent is the most bytes of a traceparent that is taken: those of the version that there is have 55.
-const maxTraceparent = 128
+// Bounds of what is taken of a trace's context, in bytes. Values of traceparent have 55 in the version that there is; at least 512
+// of tracestate are to be carried on (W3C Trace Context, 3.3.1.5).
+const (
+	maxTraceparent = 128
+	maxTracestate  = 2048
+)
+
+// traceHeaders is the context of a trace, as it came.
+type traceHeaders struct{ parent, state string }
+
+// take notes one of the headers. The lists of several tracestate headers are joined, until they are too long to be taken.
+func (t *traceHeaders) take(name, value string) {
+	switch {
+	case name == "traceparent":
+		if len(value) <= maxTraceparent { // of what is malformed, no trace is told
+			t.parent = value
+		}
+	case t.state == "":
+		t.state = value
+	case len(t.state) <= maxTracestate:
+		t.state += "," + value
+	}
+}
 
 // call is the context of a unary call. It ends when the client cancels the call or is gone, when its
 // deadline comes, and when the call is answered.
@@ -70,7 +95,7 @@ type call struct {
 	deadline time.Time // zero for none
 
 	authorization string
-	traceparent   string
+	trace         *traceHeaders // nil: there are none
 
 	mu       sync.Mutex
 	detached bool        // the goroutine that runs the call does not read the connection any more

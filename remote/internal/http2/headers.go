@@ -25,11 +25,11 @@ type headerFields struct {
 	encoding    string
 	grpcStatus  string
 	message     string
-	authorized  string // authorization
-	traceparent string
-	regular     bool         // a header came that is no pseudo-header
-	malformed   string       // why the list is malformed (RFC 9113, 8.1.1); "" if it is not
-	fault       *streamError // of the frame that the list began in; nil if there is none
+	authorized  string        // authorization
+	trace       *traceHeaders // nil: there are none
+	regular     bool          // a header came that is no pseudo-header
+	malformed   string        // why the list is malformed (RFC 9113, 8.1.1); "" if it is not
+	fault       *streamError  // of the frame that the list began in; nil if there is none
 }
 
 // pseudoHeaders is a set of pseudo-headers.
@@ -108,10 +108,11 @@ func (f *headerFields) takeOther(h *hpack.HeaderField) {
 			f.malformed = "authorization twice"
 		}
 		f.authorized = h.Value
-	case "traceparent":
-		if len(h.Value) <= maxTraceparent { // of what is malformed, no trace is told
-			f.traceparent = h.Value
+	case "traceparent", "tracestate":
+		if f.trace == nil {
+			f.trace = &traceHeaders{}
 		}
+		f.trace.take(h.Name, h.Value)
 	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
 		f.malformed = h.Name + ", which is of a connection"
 	default:

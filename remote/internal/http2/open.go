@@ -166,6 +166,6 @@ func (c *serverConn) prepare(s *stream, f *headerFields, leaving bool) error {
 		}
 		s.call.deadline = time.Now().Add(d)
 	}
-	s.call.conn, s.call.stream, s.call.authorization, s.call.traceparent = c, s, f.authorized, f.traceparent
+	s.call.conn, s.call.stream, s.call.authorization, s.call.trace = c, s, f.authorized, f.trace
 	return nil
 }
