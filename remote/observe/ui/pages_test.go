@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,6 +196,32 @@ func TestPagesByKeyboard(t *testing.T) {
 	if wrong := p.errors(); len(wrong) > 0 {
 		t.Errorf("the page had errors: %s", strings.Join(wrong, "\n"))
 	}
+}
+
+// TestPagesOutliveALostRequest loses a request on its way: the page says so, asks again and shows what is new.
+func TestPagesOutliveALostRequest(t *testing.T) {
+	b := startBrowser(t)
+	pages := (&made{tasks: 2, began: time.Now()}).handler()
+	var looks atomic.Int64
+	lost := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/ui/api/see" && looks.Add(1) == 2 {
+			select {
+			case <-r.Context().Done():
+				close(lost)
+			case <-t.Context().Done():
+			}
+			return
+		}
+		pages.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close) // the test's context has ended then
+	p := b.open(t, 1200, 800)
+	p.goTo(server.URL + "/#/overview")
+	p.until("that the request was lost", `document.getElementById("live").innerText.includes("has not answered for 15 s")`)
+	<-lost
+	p.until("the next look", `document.getElementById("live").className === "on"`)
+	p.until("steps per second", `[...document.querySelectorAll(".tile")].some((t) => t.innerText.startsWith("Steps per second") && parseFloat(t.querySelector("dd").innerText) > 5)`)
 }
 
 // refreshLimit bounds what a refresh may take in the browser, in milliseconds. A quiet machine takes a tenth of it.

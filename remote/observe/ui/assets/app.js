@@ -20,19 +20,17 @@ const groups = [["overview"], ["steps", "sessions", "queues", "memory"], ["tasks
 
 const refresh = 1000;      // milliseconds between looks
 const reasonsEvery = 5;    // looks, on pages that do not show why steps do not end
+const patience = 15;       // seconds until a request is given up, some more than the server takes at most
+const recordingPatience = 30; // the same for a recording, which waits for steps
 
 const el = (id) => document.getElementById(id);
 const state = new State();
 const app = {
   state,
   /** api asks one of the server's endpoints. Its errors have the server's message. */
-  async api(name, params = {}, signal = undefined) {
-    return read(await fetch(`/ui/api/${name}${query(params)}`, { signal }));
-  },
+  api: (name, params = {}, signal = undefined) => ask(`${name}${query(params)}`, { signal }, name === "timeline" ? recordingPatience : patience),
   /** act asks the server to change something. */
-  async act(name, body) {
-    return read(await fetch(`/ui/api/${name}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }));
-  },
+  act: (name, body) => ask(name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }, patience),
   /** link is the address of a page. */
   link: (page, params = {}) => `#/${page}${query(params)}`,
   /** set changes the shown page's parameters; those without a value go. */
@@ -50,6 +48,16 @@ function query(params) {
   for (const [k, v] of Object.entries(params)) if (v !== undefined && v !== null && v !== "") p.set(k, v);
   const s = p.toString();
   return s ? `?${s}` : "";
+}
+
+/** ask sends a request, and gives it up after some seconds: one that gets lost on the way must not hold the page. */
+async function ask(path, options, seconds) {
+  const late = AbortSignal.timeout(seconds * 1000);
+  try {
+    return await read(await fetch(`/ui/api/${path}`, { ...options, signal: options.signal ? AbortSignal.any([options.signal, late]) : late }));
+  } catch (e) {
+    throw e.name === "TimeoutError" ? new Error(`The server has not answered for ${seconds} s`) : e;
+  }
 }
 
 async function read(answer) {
